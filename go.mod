@@ -1,0 +1,3 @@
+module github.com/ecrec/ecrec
+
+go 1.25

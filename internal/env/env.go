@@ -1,0 +1,88 @@
+// Package env is the one place where a rank can block.
+//
+// A rank's code never touches a channel, a sync primitive, a timer or the
+// clock directly: it starts goroutines, waits, sleeps and does disk work
+// through an Env. Real() maps that to the Go runtime; a simulator passes a
+// seeded baton among the goroutines instead, so that what it runs is the
+// production code (DESIGN.md section 8).
+//
+// The only primitive that blocks on other goroutines is Monitor.Wait. Queue,
+// Event and everything in transport and collectives are built on it.
+//
+// Compute threads inside a kernel call are below this line: they are finite,
+// hold no protocol state and never wait for another rank.
+package env
+
+import (
+	"sync"
+	"time"
+)
+
+// Env is a rank's access to scheduling, time and slow devices.
+type Env interface {
+	// Go starts f as a goroutine of this rank. The name appears in dumps.
+	Go(name string, f func())
+	// Monitor makes a mutex with one condition. The name appears in dumps.
+	Monitor(name string) Monitor
+	// Now is the time since the Env was made. It must never enter a number
+	// that training produces.
+	Now() time.Duration
+	// Sleep pauses the calling goroutine.
+	Sleep(d time.Duration)
+	// Do runs f, which may block on a disk or another slow device. What names
+	// the work for dumps and fault injection.
+	Do(what string, f func() error) error
+}
+
+// Monitor is a mutex with one condition.
+type Monitor interface {
+	Lock()
+	Unlock()
+	// Wait releases the monitor, sleeps until Wake, and takes it again.
+	// Wake-ups may be spurious: call it in a loop over the condition.
+	Wait()
+	// WaitUntil is Wait that also returns at time t of Env.Now.
+	WaitUntil(t time.Duration)
+	// Wake wakes every goroutine in Wait. The caller holds the monitor.
+	Wake()
+}
+
+// Real is the Env of production: goroutines, sync and the monotonic clock.
+func Real() Env { return &realEnv{start: time.Now()} }
+
+type realEnv struct{ start time.Time }
+
+func (e *realEnv) Go(_ string, f func())             { go f() }
+func (e *realEnv) Now() time.Duration                { return time.Since(e.start) }
+func (e *realEnv) Sleep(d time.Duration)             { time.Sleep(d) }
+func (e *realEnv) Do(_ string, f func() error) error { return f() }
+func (e *realEnv) Monitor(string) Monitor {
+	m := &realMonitor{env: e}
+	m.cond.L = &m.mu
+	return m
+}
+
+type realMonitor struct {
+	mu   sync.Mutex
+	cond sync.Cond
+	env  *realEnv
+}
+
+func (m *realMonitor) Lock()   { m.mu.Lock() }
+func (m *realMonitor) Unlock() { m.mu.Unlock() }
+func (m *realMonitor) Wait()   { m.cond.Wait() }
+func (m *realMonitor) Wake()   { m.cond.Broadcast() }
+
+func (m *realMonitor) WaitUntil(t time.Duration) {
+	d := t - m.env.Now()
+	if d <= 0 {
+		return
+	}
+	timer := time.AfterFunc(d, func() {
+		m.mu.Lock()
+		m.cond.Broadcast()
+		m.mu.Unlock()
+	})
+	m.cond.Wait()
+	timer.Stop()
+}

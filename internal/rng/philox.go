@@ -1,0 +1,56 @@
+// Package rng is the counter-based random generator behind everything random
+// in ecrec: a pure function of (seed, purpose, counter), so that a value can be
+// drawn again at any time, by any rank, in any order.
+//
+// It is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", SC'11), as in Random123 and cuRAND.
+package rng
+
+import "math/bits"
+
+// Purpose separates the streams drawn from one seed.
+type Purpose uint32
+
+// The purposes in use. A value never changes once released: runs depend on it.
+const (
+	RowInit Purpose = iota + 1
+	DenseInit
+	Shuffle
+	Synthetic
+	Dropout
+)
+
+const (
+	mul0, mul1   = 0xD2511F53, 0xCD9E8D57
+	weyl0, weyl1 = 0x9E3779B9, 0xBB67AE85
+)
+
+// Philox returns the 128 random bits of a 128-bit counter under a 64-bit key.
+func Philox(key [2]uint32, ctr [4]uint32) [4]uint32 {
+	k0, k1 := key[0], key[1]
+	c0, c1, c2, c3 := ctr[0], ctr[1], ctr[2], ctr[3]
+	for range 10 {
+		h0, l0 := bits.Mul32(mul0, c0)
+		h1, l1 := bits.Mul32(mul1, c2)
+		c0, c1, c2, c3 = h1^c1^k0, l1, h0^c3^k1, l0
+		k0 += weyl0
+		k1 += weyl1
+	}
+	return [4]uint32{c0, c1, c2, c3}
+}
+
+// Draw returns the 128 random bits number block of item (a, b) of a purpose.
+// a is 32 bits wide (a table, say), b is 48 (a row of it).
+func Draw(seed uint64, p Purpose, a uint32, b uint64, block uint32) [4]uint32 {
+	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
+	// b's high 16 bits share a counter word with the purpose.
+	return Philox(key, [4]uint32{uint32(b), a, uint32(b>>32)<<16 | uint32(p)<<8, block})
+}
+
+// Unit maps 24 random bits to [0, 1) exactly.
+func Unit(u uint32) float32 { return float32(u>>8) * (1.0 / (1 << 24)) }
+
+// Symmetric maps 23 random bits to (-1, 1) exactly, symmetric around 0 and never 0.
+func Symmetric(u uint32) float32 {
+	return (float32(u>>9) + 0.5 - (1 << 22)) * (1.0 / (1 << 22))
+}

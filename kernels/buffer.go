@@ -1,0 +1,104 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Buffer is a span of a device's memory. The zero Buffer is empty. A Buffer is
+// a view: copying it copies no data, and it is valid until its Device frees the
+// allocation.
+type Buffer struct {
+	ptr   unsafe.Pointer
+	bytes int
+	host  bool
+}
+
+// Bytes is the length of b.
+func (b Buffer) Bytes() int { return b.bytes }
+
+// Floats is how many float32 (or int32) b holds.
+func (b Buffer) Floats() int { return b.bytes / 4 }
+
+// Slice returns the n bytes of b that start at byte off.
+func (b Buffer) Slice(off, n int) Buffer {
+	if off < 0 || n < 0 || off+n > b.bytes {
+		panic(fmt.Sprintf("kernels: slice [%d, %d) of a buffer of %d bytes", off, off+n, b.bytes))
+	}
+	if n == 0 {
+		return Buffer{host: b.host}
+	}
+	return Buffer{unsafe.Add(b.ptr, off), n, b.host}
+}
+
+// SliceFloats returns the n float32 (or int32) of b that start at number off.
+func (b Buffer) SliceFloats(off, n int) Buffer { return b.Slice(4*off, 4*n) }
+
+// Host returns b's bytes where the CPU can address them, nil for the memory of
+// another device. It is for transports and stores; model code has no use for it.
+func (b Buffer) Host() []byte {
+	if !b.host || b.bytes == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(b.ptr), b.bytes)
+}
+
+// HostView is Host as a slice of T, whose size must divide b's length.
+func HostView[T int32 | uint32 | float32 | uint64 | float64](b Buffer) []T {
+	if !b.host || b.bytes == 0 {
+		return nil
+	}
+	var t T
+	return unsafe.Slice((*T)(b.ptr), b.bytes/int(unsafe.Sizeof(t)))
+}
+
+// BytesOf is the memory of s as bytes, without a copy.
+func BytesOf[T int32 | uint32 | float32 | uint64 | float64](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+// HostBuffer views Go memory as a Buffer of the CPU. The caller keeps s alive
+// for as long as the Buffer is used.
+func HostBuffer[T int32 | uint32 | float32 | uint64 | float64](s []T) Buffer {
+	if len(s) == 0 {
+		return Buffer{host: true}
+	}
+	return Buffer{unsafe.Pointer(&s[0]), len(s) * int(unsafe.Sizeof(s[0])), true}
+}
+
+// Matrix is a (Rows, Cols) float32 view of a Buffer, row-major: element (i, j)
+// is float i*Stride + j of Buf.
+type Matrix struct {
+	Buf                Buffer
+	Rows, Cols, Stride int
+}
+
+// Mat views the first rows*cols floats of b as a dense matrix.
+func Mat(b Buffer, rows, cols int) Matrix {
+	return Matrix{b.SliceFloats(0, rows*cols), rows, cols, cols}
+}
+
+// Columns returns the n columns of m that start at column off.
+func (m Matrix) Columns(off, n int) Matrix {
+	if off < 0 || n < 0 || off+n > m.Cols {
+		panic(fmt.Sprintf("kernels: columns [%d, %d) of %d", off, off+n, m.Cols))
+	}
+	if m.Rows == 0 || n == 0 {
+		return Matrix{Rows: m.Rows, Cols: n, Stride: m.Stride}
+	}
+	return Matrix{m.Buf.SliceFloats(off, (m.Rows-1)*m.Stride+n), m.Rows, n, m.Stride}
+}
+
+// RowRange returns the n rows of m that start at row off.
+func (m Matrix) RowRange(off, n int) Matrix {
+	if off < 0 || n < 0 || off+n > m.Rows {
+		panic(fmt.Sprintf("kernels: rows [%d, %d) of %d", off, off+n, m.Rows))
+	}
+	if n == 0 || m.Cols == 0 {
+		return Matrix{Rows: n, Cols: m.Cols, Stride: m.Stride}
+	}
+	return Matrix{m.Buf.SliceFloats(off*m.Stride, (n-1)*m.Stride+m.Cols), n, m.Cols, m.Stride}
+}
