@@ -35,7 +35,7 @@ func newGemm(i isa, p *pool, blas *openblas.Library) *gemm {
 
 func (g *gemm) growB(floats int) {
 	if len(g.packedB) < floats {
-		g.packedB = hugeX(floats)
+		g.packedB = make([]float32, floats)
 	}
 }
 

@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"os"
-	"strconv"
 	"unsafe"
 
 	"github.com/ecrec/ecrec/internal/f32"
@@ -38,9 +36,9 @@ type tileShape struct {
 func shapeOf(i isa) tileShape {
 	switch i {
 	case isaAVX512:
-		return tileShape{mr: 14, nr: 32, half: 16, strip: 16, kc: ev("KC", 256), mc: ev("MC", 12)}
+		return tileShape{mr: 14, nr: 32, half: 16, strip: 16, kc: 256, mc: 12}
 	case isaAVX2:
-		return tileShape{mr: 6, nr: 16, half: 8, strip: 8, kc: ev("KC", 256), mc: ev("MC", 24)}
+		return tileShape{mr: 6, nr: 16, half: 8, strip: 8, kc: 256, mc: 24}
 	default:
 		return tileShape{mr: 4, nr: 16, half: 8, strip: 8, kc: 256, mc: 16}
 	}
@@ -143,11 +141,4 @@ func addRowsPlain(sum, src unsafe.Pointer, srcBytes uintptr, rows, floats int) {
 			s[j] += v
 		}
 	}
-}
-
-func ev(n string, d int) int {
-	if v, err := strconv.Atoi(os.Getenv(n)); err == nil {
-		return v
-	}
-	return d
 }
