@@ -1,0 +1,143 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/model"
+	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// The communicators of a rank. Operations of one run in order; those of
+// different ones overlap.
+const (
+	chanPlan     uint16 = iota + 1 // request lists of training
+	chanEvalPlan                   // request lists of evaluation
+	chanRows                       // rows and row gradients
+	chanDense                      // dense gradients
+	chanControl                    // control words
+)
+
+// rank is one rank of a job and all that it holds.
+type rank struct {
+	job *job
+	id  int
+	env env.Env
+
+	ep    transport.Endpoint
+	s     kernels.Stream // computes
+	adder kernels.Stream // sums for the collectives, beside s
+	comms []*collectives.Comm
+	dense *collectives.Comm
+	ctl   *control
+
+	shard    *shard.Shard
+	exchange *lrpp.Direct
+	model    model.Model
+	state    kernels.Buffer // optimizer state of the dense parameters
+
+	features  kernels.Buffer // (b, dense features)
+	labels    kernels.Buffer // (b)
+	losses    kernels.Buffer // (b)
+	dlogits   kernels.Buffer // (b, 1); probabilities in evaluation
+	hostLoss  []float32
+	hostProbs []float32
+	reduces   []*collectives.Handle
+	watch     stopwatch
+}
+
+// newRank allocates a rank. On an error what was allocated is freed.
+func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
+	r = &rank{job: j, id: id, env: j.env, ep: ep, watch: stopwatch{e: j.env}}
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
+	r.s = j.dev.Stream(j.threadsOf(id))
+	r.adder = j.dev.Stream(1)
+	place := placement.New(j.schema.Tables, j.ranks)
+	sparse := j.sparse.Kind
+	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: place, Owner: id, Seed: j.cfg.Job.Seed,
+		Width: j.width, State: sparse.RowState(j.width)}); err != nil {
+		return r, err
+	}
+	if r.model, err = model.New(j.dev, r.s, j.modelConfig()); err != nil {
+		return r, err
+	}
+	rows := r.comm(chanRows)
+	r.exchange = lrpp.NewDirect(j.dev, r.s, rows, r.shard)
+	r.dense = r.comm(chanDense)
+	r.ctl = newControl(r.comm(chanControl))
+	return r, r.alloc()
+}
+
+func (r *rank) comm(channel uint16) *collectives.Comm {
+	c := collectives.New(r.env, r.ep, channel, r.job.dev, r.adder)
+	r.comms = append(r.comms, c)
+	return c
+}
+
+func (r *rank) alloc() error {
+	b := r.job.maxSlice
+	r.hostLoss, r.hostProbs = make([]float32, b), make([]float32, b)
+	for _, a := range []struct {
+		b      *kernels.Buffer
+		floats int
+	}{
+		{&r.features, b * r.job.schema.Dense}, {&r.labels, b}, {&r.losses, b}, {&r.dlogits, b},
+		{&r.state, r.job.denseOpt.Kind.DenseState(r.model.Params().Len())},
+	} {
+		if a.floats == 0 {
+			continue
+		}
+		var err error
+		if *a.b, err = r.job.dev.Alloc(4*a.floats, kernels.Working); err != nil {
+			return fmt.Errorf("train: buffers of rank %d: %w", r.id, err)
+		}
+	}
+	return nil
+}
+
+// pipeline starts reading and planning steps first to last of a source.
+func (r *rank) pipeline(src data.Source, o data.Order, first, last int64, channel uint16) *pipeline {
+	reader := data.NewReader(r.env, src, o, r.id, r.job.ranks, first, last, workAhead+1)
+	comm := collectives.New(r.env, r.ep, channel, r.job.dev, r.adder)
+	r.comms = append(r.comms, comm)
+	return newPipeline(r.env, reader, lrpp.NewPlanner(comm, placement.New(r.job.schema.Tables, r.job.ranks)))
+}
+
+// upload puts a batch on the device.
+func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
+	in.Dense = kernels.Mat(r.features, b.N, r.job.schema.Dense)
+	labels = r.labels.SliceFloats(0, b.N)
+	r.s.Upload(in.Dense.Buf, kernels.BytesOf(b.Dense))
+	r.s.Upload(labels, kernels.BytesOf(b.Labels))
+	return in, labels
+}
+
+// close frees a rank; its endpoint is closed first, so that nothing waits.
+func (r *rank) close() {
+	r.ep.Close()
+	for _, c := range r.comms {
+		c.Close()
+	}
+	if r.exchange != nil {
+		r.exchange.Close()
+	}
+	if r.shard != nil {
+		r.shard.Close()
+	}
+	if r.s != nil {
+		r.s.Close()
+	}
+	if r.adder != nil {
+		r.adder.Close()
+	}
+}
