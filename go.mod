@@ -1,3 +1,13 @@
 module github.com/ecrec/ecrec
 
 go 1.25
+
+require (
+	github.com/zeebo/xxh3 v1.1.0
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	golang.org/x/sys v0.30.0 // indirect
+)
