@@ -22,6 +22,8 @@ type Model interface {
 	// else, for measuring what share of a step they are. It follows a step of b
 	// samples or more, and spoils activations and gradients.
 	GEMMs(b int)
+	// Close frees the model's memory.
+	Close()
 }
 
 // Batch is what a model reads of a slice of b samples.
