@@ -1,0 +1,201 @@
+package collectives_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// bytesBuffer views p, whose capacity is a multiple of 8, as a Buffer.
+func bytesBuffer(words []uint64, n int) kernels.Buffer {
+	return kernels.HostBuffer(words).Slice(0, n)
+}
+
+func newBuffer(n int) kernels.Buffer { return bytesBuffer(make([]uint64, n/8+1), n) }
+
+func randomBuffer(r *rand.Rand, n int) kernels.Buffer {
+	words := make([]uint64, n/8+1)
+	for i := range words {
+		words[i] = r.Uint64()
+	}
+	return bytesBuffer(words, n)
+}
+
+func total(counts []int) int {
+	sum := 0
+	for _, c := range counts {
+		sum += c
+	}
+	return sum
+}
+
+// cut is part r of b.
+func cut(b kernels.Buffer, counts []int, r int) []byte {
+	return b.Slice(total(counts[:r]), counts[r]).Host()
+}
+
+// randomLength is often 0, else up to limit.
+func randomLength(r *rand.Rand, limit int) int {
+	if r.IntN(4) == 0 {
+		return 0
+	}
+	return r.IntN(r.IntN(limit)+1) + 1
+}
+
+func (g *group) checkAllToAllV(t *testing.T, r *rand.Rand, limit int) {
+	t.Helper()
+	n := len(g.comms)
+	send, receive := make([][]int, n), make([][]int, n)
+	src, dst := make([]kernels.Buffer, n), make([]kernels.Buffer, n)
+	for i := range n {
+		send[i], receive[i] = make([]int, n), make([]int, n)
+	}
+	for from := range n {
+		for to := range n {
+			send[from][to] = randomLength(r, limit)
+			receive[to][from] = send[from][to]
+		}
+		src[from] = randomBuffer(r, total(send[from]))
+	}
+	for i := range n {
+		dst[i] = newBuffer(total(receive[i]))
+	}
+	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle {
+		return c.AllToAllV(dst[i], receive[i], src[i], send[i])
+	})
+	for from := range n {
+		for to := range n {
+			if !bytes.Equal(cut(dst[to], receive[to], from), cut(src[from], send[from], to)) {
+				t.Fatalf("part of %d bytes from rank %d to rank %d differs", send[from][to], from, to)
+			}
+		}
+	}
+}
+
+func (g *group) checkAllGatherV(t *testing.T, r *rand.Rand, limit int, inPlace bool) {
+	t.Helper()
+	n := len(g.comms)
+	counts := make([]int, n)
+	for i := range n {
+		counts[i] = randomLength(r, limit)
+	}
+	var want []byte
+	src, dst := make([]kernels.Buffer, n), make([]kernels.Buffer, n)
+	for i := range n {
+		src[i], dst[i] = randomBuffer(r, counts[i]), newBuffer(total(counts))
+		want = append(want, src[i].Host()...)
+		if inPlace {
+			own := dst[i].Slice(total(counts[:i]), counts[i])
+			copy(own.Host(), src[i].Host())
+			src[i] = own
+		}
+	}
+	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle { return c.AllGatherV(dst[i], counts, src[i]) })
+	for i := range n {
+		if !bytes.Equal(dst[i].Host(), want) {
+			t.Fatalf("rank %d has other bytes, counts %v", i, counts)
+		}
+	}
+}
+
+func (g *group) checkAllGather(t *testing.T, r *rand.Rand, size int) {
+	t.Helper()
+	n := len(g.comms)
+	var want []byte
+	src, dst := make([]kernels.Buffer, n), make([]kernels.Buffer, n)
+	for i := range n {
+		src[i], dst[i] = randomBuffer(r, size), newBuffer(n*size)
+		want = append(want, src[i].Host()...)
+	}
+	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle { return c.AllGather(dst[i], src[i]) })
+	for i := range n {
+		if !bytes.Equal(dst[i].Host(), want) {
+			t.Fatalf("rank %d has other bytes", i)
+		}
+	}
+}
+
+func (g *group) checkBroadcast(t *testing.T, r *rand.Rand, size, root int) {
+	t.Helper()
+	b := make([]kernels.Buffer, len(g.comms))
+	for i := range b {
+		b[i] = randomBuffer(r, size)
+	}
+	want := append([]byte(nil), b[root].Host()...)
+	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle { return c.Broadcast(b[i], root) })
+	for i := range b {
+		if !bytes.Equal(b[i].Host(), want) {
+			t.Fatalf("rank %d has other bytes than root %d", i, root)
+		}
+	}
+}
+
+func TestExchanges(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 5, 8} {
+		t.Run(fmt.Sprintf("%d ranks", n), func(t *testing.T) {
+			g := newGroup(t, mem(n))
+			r := rand.New(rand.NewPCG(2, uint64(n)))
+			for _, limit := range []int{1, 64, 5000, 1 << 20} {
+				g.checkAllToAllV(t, r, limit)
+				g.checkAllGatherV(t, r, limit, false)
+				g.checkAllGatherV(t, r, limit, true)
+				g.checkAllGather(t, r, randomLength(r, limit))
+				g.checkBroadcast(t, r, randomLength(r, limit), r.IntN(n))
+			}
+			g.checkBroadcast(t, r, 3<<18+5, n-1) // four chunks
+		})
+	}
+}
+
+// TestAllToAllVOwnPartInPlace: the own part may be the same memory in both.
+func TestAllToAllVOwnPartInPlace(t *testing.T) {
+	g := newGroup(t, mem(2))
+	counts := []int{8, 8}
+	words := [2][]uint64{{10, 11, 12}, {20, 21, 22}}
+	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle {
+		w := kernels.HostBuffer(words[i])
+		if i == 0 { // dst is words 1 and 2, src words 0 and 1: part 0 of dst is not part 0 of src
+			return c.AllToAllV(w.Slice(0, 16), counts, kernels.HostBuffer([]uint64{10, 15}), counts)
+		}
+		// Rank 1's own part, number 1, is word 1 in both.
+		return c.AllToAllV(w.Slice(0, 16), counts, kernels.HostBuffer([]uint64{25, words[1][1]}), counts)
+	})
+	if want := [2][]uint64{{10, 25, 12}, {15, 21, 22}}; fmt.Sprint(words) != fmt.Sprint(want) {
+		t.Fatalf("got %v, want %v", words, want)
+	}
+}
+
+func TestBarrierWaitsForAll(t *testing.T) {
+	for n := 1; n <= 9; n++ {
+		g := newGroup(t, mem(n))
+		for range 3 {
+			late := n - 1
+			handles := make([]*collectives.Handle, n)
+			done := make(chan int, n)
+			for i, c := range g.comms {
+				if i != late {
+					handles[i] = c.Barrier()
+					go func() {
+						if err := handles[i].Wait(); err != nil {
+							t.Errorf("rank %d: %v", i, err)
+						}
+						done <- i
+					}()
+				}
+			}
+			if len(done) > 0 {
+				t.Fatalf("rank %d left the barrier before rank %d came", <-done, late)
+			}
+			if err := g.comms[late].Barrier().Wait(); err != nil {
+				t.Fatal(err)
+			}
+			for range n - 1 {
+				<-done
+			}
+		}
+	}
+}
