@@ -52,7 +52,11 @@ type Config struct {
 func New(dev kernels.Device, s kernels.Stream, c Config) (Model, error) {
 	switch c.Kind {
 	case "dlrm":
-		return newDLRM(dev, s, c)
+		m, err := newDLRM(dev, s, c)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	return nil, fmt.Errorf("model.kind %q: this version trains dlrm", c.Kind)
 }

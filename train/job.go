@@ -28,6 +28,9 @@ type Options struct {
 	Progress func(data.Progress) error
 	// SaveTo is where the final model goes (safetensors); nowhere when empty.
 	SaveTo string
+	// WrapStream, if set, may put something around the stream of a rank, to measure
+	// what its operations take.
+	WrapStream func(rank int, s kernels.Stream) kernels.Stream
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
 }
@@ -110,7 +113,7 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 	if err := j.checkMemory(); err != nil {
 		return &j.result, err
 	}
-	err := j.runRanks()
+	err := j.eachRank((*rank).run)
 	j.result.Stopped = j.stopped.Load()
 	return &j.result, err
 }
@@ -217,13 +220,26 @@ var kinds = map[string]kernels.OptimizerKind{
 	"rowwise_adagrad": kernels.RowwiseAdagrad, "adam": kernels.Adam,
 }
 
-// runRanks runs every rank and waits for all.
-func (j *job) runRanks() error {
+// eachRank makes every rank, runs life on each and waits for all. It returns the
+// first error that is not a consequence of another.
+func (j *job) eachRank(life func(*rank) error) error {
 	eps := transport.NewMem(j.env, j.ranks, 1)
 	ended := make([]*env.Event, j.ranks)
-	for i, ep := range eps {
-		ended[i] = env.NewEvent(j.env, fmt.Sprintf("rank %d", i))
-		j.env.Go(fmt.Sprintf("rank %d", i), func() { ended[i].Set(j.runRank(i, ep)) })
+	for id, ep := range eps {
+		ended[id] = env.NewEvent(j.env, fmt.Sprintf("rank %d", id))
+		j.env.Go(fmt.Sprintf("rank %d", id), func() {
+			r, err := newRank(j, id, ep)
+			if err == nil {
+				err = life(r)
+			}
+			if err != nil {
+				ep.Abort(err) // before close, so that others hear why
+			}
+			if r != nil {
+				r.close()
+			}
+			ended[id].Set(err)
+		})
 	}
 	var first error
 	for _, e := range ended {
@@ -236,27 +252,18 @@ func (j *job) runRanks() error {
 	return first
 }
 
-// runRank is the life of a rank.
-func (j *job) runRank(id int, ep transport.Endpoint) (err error) {
-	r, err := newRank(j, id, ep)
-	if err != nil {
-		return err
+// run is the life of a rank of a training job.
+func (r *rank) run() error {
+	j := r.job
+	if r.id == 0 {
+		defer func() { j.result.Steps = r.done }()
 	}
-	defer r.close()
-	defer func() {
-		if err != nil {
-			ep.Abort(err) // before close, so that others hear why
-		}
-		if id == 0 {
-			j.result.Steps = r.done
-		}
-	}()
 	if from := j.cfg.Model.InitFrom; from != "" {
 		if err := r.load(from); err != nil {
 			return err
 		}
 	}
-	if id == 0 {
+	if r.id == 0 {
 		j.o.Observer.Started(j.info(r))
 	}
 	if !j.o.EvalOnly {

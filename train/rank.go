@@ -52,15 +52,13 @@ type rank struct {
 	done      int64 // the last step trained
 }
 
-// newRank allocates a rank. On an error what was allocated is freed.
+// newRank allocates a rank; close frees it, also after an error.
 func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	r = &rank{job: j, id: id, env: j.env, ep: ep, watch: stopwatch{e: j.env}}
-	defer func() {
-		if err != nil {
-			r.close()
-		}
-	}()
 	r.s = j.dev.Stream(j.threadsOf(id))
+	if j.o.WrapStream != nil {
+		r.s = j.o.WrapStream(id, r.s)
+	}
 	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: j.place, Owner: id, Seed: j.cfg.Job.Seed,
 		Width: j.width, State: j.sparse.Kind.RowState(j.width)}); err != nil {
 		return r, err
