@@ -81,6 +81,12 @@ func (o *Options) progress(what string, done, total int64) error {
 // Open opens a data set. Text (csv, criteo-tsv) is converted first, unless a
 // record file of the same, unchanged sources is there already.
 func Open(o Options) (Source, error) {
+	if o.Format == FormatSynthetic {
+		if len(o.Files) > 0 {
+			return nil, usageErr("data.format = \"synthetic\" reads no files; remove %q", o.Files[0])
+		}
+		return newSynthetic(Schema{Dense: criteoDense, Tables: o.Tables}, o.Seed)
+	}
 	if err := o.checkFiles(); err != nil {
 		return nil, err
 	}
