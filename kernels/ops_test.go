@@ -30,13 +30,13 @@ func newTestStream(t testing.TB, level isa, threads int) *stream {
 // guardValue fills the memory around and between the rows of a test matrix.
 const guardValue = float32(-12345.5)
 
-// testCase makes operands in guarded memory, all of it kept to be compared.
+// testCase makes operands in operandMem memory, all of it kept to be compared.
 type testCase struct {
 	*rand.Rand
-	mem []guarded
+	mem []operandMem
 }
 
-type guarded struct {
+type operandMem struct {
 	Matrix
 	all []float32
 	off int
@@ -56,7 +56,7 @@ func (c *testCase) matrix(rows, cols, gap int) Matrix {
 		}
 	}
 	m := Matrix{HostBuffer(all[off : off+rows*stride]), rows, cols, stride}
-	c.mem = append(c.mem, guarded{m, all, off})
+	c.mem = append(c.mem, operandMem{m, all, off})
 	return m
 }
 
