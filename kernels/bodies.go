@@ -5,9 +5,9 @@ package kernels
 type bodies struct {
 	// add computes dst[i] += src[i].
 	add func(dst, src []float32)
-	// copyRows and sumRows do what rowCopy and rowSum hold.
-	copyRows func(c *rowCopy)
-	sumRows  func(s *rowSum)
+	// gather and sumRows do what rowCopy and rowSum hold.
+	gather  func(c *rowCopy)
+	sumRows func(s *rowSum)
 	// prefetch asks for the first bytes of rows that will be updated soon.
 	prefetch func(rows []float32, stride int, slots []int32, bytes int)
 	// update applies one optimizer step to the weights w. The state is s, for adam
@@ -20,7 +20,7 @@ type bodies struct {
 
 var plainBodies = bodies{
 	add:          addPlain,
-	copyRows:     copyRowsPlain,
+	gather:       gatherPlain,
 	sumRows:      sumRowsPlain,
 	prefetch:     func([]float32, int, []int32, int) {},
 	update:       [...]func(w, s, v, g []float32, o *Optimizer){sgdPlain, momentumPlain, adagradPlain, rowwisePlain, adamPlain},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/openblas"
 )
 
 // CPUOptions choose between CPU backends.
@@ -16,7 +18,7 @@ type CPUOptions struct {
 // cpuDevice is the CPU backend's Device.
 type cpuDevice struct {
 	isa  isa
-	blas string
+	blas *openblas.Library // nil: exact
 
 	mu     sync.Mutex
 	allocs map[unsafe.Pointer]allocation
@@ -33,15 +35,27 @@ func NewCPU(opts CPUOptions) (Device, error) {
 }
 
 func newCPU(opts CPUOptions, level isa) (*cpuDevice, error) {
+	c := &cpuDevice{isa: level, allocs: make(map[unsafe.Pointer]allocation)}
 	switch opts.BLAS {
 	case "", "exact":
+	case "openblas":
+		lib, err := openblas.Open()
+		if err != nil {
+			return nil, fmt.Errorf("kernels: blas openblas: %w", err)
+		}
+		c.blas = lib
 	default:
 		return nil, fmt.Errorf("kernels: blas %q is unknown; want exact or openblas", opts.BLAS)
 	}
-	return &cpuDevice{isa: level, blas: opts.BLAS, allocs: make(map[unsafe.Pointer]allocation)}, nil
+	return c, nil
 }
 
-func (c *cpuDevice) Name() string { return "cpu " + c.isa.String() }
+func (c *cpuDevice) Name() string {
+	if c.blas != nil {
+		return "cpu " + c.isa.String() + " openblas"
+	}
+	return "cpu " + c.isa.String()
+}
 
 func (c *cpuDevice) Alloc(bytes int, use Use) (Buffer, error) {
 	if bytes < 0 {

@@ -15,7 +15,7 @@ type rowCopy struct {
 	dstStride, srcStride int // floats
 }
 
-func copyRowsPlain(c *rowCopy) {
+func gatherPlain(c *rowCopy) {
 	for i := range c.rows {
 		for j, x := range c.index[i*c.t : i*c.t+c.t] {
 			copy(c.dst[i*c.dstStride+j*c.d:][:c.d], c.src[int(x)*c.srcStride:])
@@ -36,14 +36,14 @@ func (s *stream) GatherRows(dst, src Matrix, index Buffer) {
 	}
 	x := elementsOf(op, "src", src, src.Rows, d)
 	ids := indexesOf(op, "index", index, dst.Rows*t)
-	s.gather = gatherTask{
+	s.gathering = gatherTask{
 		stream:  s,
 		rowCopy: rowCopy{out, x, ids, dst.Rows, t, d, dst.Stride, src.Stride},
 		limit:   src.Rows,
 		grain:   grainFor(4 * dst.Cols),
 	}
-	s.pool.run(tiles(dst.Rows, s.gather.grain), &s.gather)
-	s.gather = gatherTask{}
+	s.pool.run(tiles(dst.Rows, s.gathering.grain), &s.gathering)
+	s.gathering = gatherTask{}
 }
 
 type gatherTask struct {
@@ -58,7 +58,7 @@ func (t *gatherTask) tile(worker, i int) {
 	c := &t.stream.workers[worker].copy
 	*c = t.rowCopy
 	c.dst, c.index, c.rows = c.dst[lo*c.dstStride:], c.index[lo*c.t:], hi-lo
-	t.stream.copyRows(c)
+	t.stream.gather(c)
 }
 
 // rowSum computes segment sums: dst row s = the sum, p from start[s] to
@@ -98,7 +98,7 @@ func (s *stream) SumRows(dst, src Matrix, start, pos Buffer) {
 	if dst.Rows == 0 || dst.Cols == 0 {
 		return
 	}
-	t := &s.sum
+	t := &s.summing
 	*t = sumTask{stream: s}
 	t.set(op, src, dst.Cols, start, pos, dst.Rows)
 	t.dst, t.dstStride = elementsOf(op, "dst", dst, dst.Rows, dst.Cols), dst.Stride

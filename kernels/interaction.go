@@ -88,9 +88,9 @@ func (s *stream) runInteraction(t interactionTask, f, d int) {
 		k := &s.workers[i].inter
 		k.f, k.d = f, d
 	}
-	s.inter = t
-	s.pool.run(tiles(t.rows, interactionGrain), &s.inter)
-	s.inter = interactionTask{}
+	s.interacting = t
+	s.pool.run(tiles(t.rows, interactionGrain), &s.interacting)
+	s.interacting = interactionTask{}
 }
 
 // interactionTask computes out from x or, where there is a dx, dx from out and x.

@@ -32,9 +32,9 @@ func (s *stream) Sigmoid(p, z Buffer) {
 }
 
 func (s *stream) runLoss(t lossTask) {
-	s.loss = t
-	s.pool.run(tiles(len(t.logit), lossGrain), &s.loss)
-	s.loss = lossTask{}
+	s.losing = t
+	s.pool.run(tiles(len(t.logit), lossGrain), &s.losing)
+	s.losing = lossTask{}
 }
 
 // lossTask computes losses and their gradients, or probabilities where there are

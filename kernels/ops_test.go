@@ -27,16 +27,16 @@ func newTestStream(t testing.TB, level isa, threads int) *stream {
 	return s
 }
 
-// guard fills the memory around and between the rows of a test matrix.
-const guard = float32(-12345.5)
+// guardValue fills the memory around and between the rows of a test matrix.
+const guardValue = float32(-12345.5)
 
-// testCase makes operands in guarded memory, all of it kept to be compared.
+// testCase makes operands in operandMem memory, all of it kept to be compared.
 type testCase struct {
 	*rand.Rand
-	mem []guarded
+	mem []operandMem
 }
 
-type guarded struct {
+type operandMem struct {
 	Matrix
 	all []float32
 	off int
@@ -48,7 +48,7 @@ func (c *testCase) matrix(rows, cols, gap int) Matrix {
 	off := 1 + c.IntN(9) // unaligned
 	all := make([]float32, off+rows*stride+16)
 	for i := range all {
-		all[i] = guard
+		all[i] = guardValue
 	}
 	for i := range rows {
 		for n, row := 0, all[off+i*stride:][:cols]; n < cols; {
@@ -56,7 +56,7 @@ func (c *testCase) matrix(rows, cols, gap int) Matrix {
 		}
 	}
 	m := Matrix{HostBuffer(all[off : off+rows*stride]), rows, cols, stride}
-	c.mem = append(c.mem, guarded{m, all, off})
+	c.mem = append(c.mem, operandMem{m, all, off})
 	return m
 }
 
@@ -121,7 +121,7 @@ func (c *testCase) checkGuards(t *testing.T) {
 			if j >= 0 && j < g.Rows*g.Stride && j%g.Stride < g.Cols {
 				continue
 			}
-			if x != guard {
+			if x != guardValue {
 				t.Fatalf("operand %d: float %d outside its rows is %g", k, j, x)
 			}
 		}

@@ -59,9 +59,9 @@ func (s *stream) InitRows(rows Matrix, slots Buffer, init RowInit) {
 	if init.Width > rows.Cols || len(init.Base) != len(init.Scale)+1 {
 		panic(fmt.Sprintf("kernels: %s: %d weights in rows of %d floats, %d tables with %d scales", op, init.Width, rows.Cols, len(init.Base)-1, len(init.Scale)))
 	}
-	s.initRows = initRowsTask{init, elementsOf(op, "rows", rows, rows.Rows, rows.Cols), indexesOf(op, "slots", slots, n), rows.Cols, rows.Stride}
-	s.pool.run(tiles(n, initGrain), &s.initRows)
-	s.initRows = initRowsTask{}
+	s.drawing = initRowsTask{init, elementsOf(op, "rows", rows, rows.Rows, rows.Cols), indexesOf(op, "slots", slots, n), rows.Cols, rows.Stride}
+	s.pool.run(tiles(n, initGrain), &s.drawing)
+	s.drawing = initRowsTask{}
 }
 
 // initGrain is how many rows a tile draws.

@@ -11,18 +11,19 @@ const tileBytes = 128 << 10
 type stream struct {
 	*bodies
 	pool    *pool
+	gemm    *gemm
 	workers []worker
 
-	copying  copyTask
-	columns  columnsTask
-	adding   addTask
-	gather   gatherTask
-	sum      sumTask
-	rows     updateRowsTask
-	dense    updateDenseTask
-	inter    interactionTask
-	loss     lossTask
-	initRows initRowsTask
+	copying       copyTask
+	columns       columnsTask
+	adding        addTask
+	gathering     gatherTask
+	summing       sumTask
+	updatingRows  updateRowsTask
+	updatingDense updateDenseTask
+	interacting   interactionTask
+	losing        lossTask
+	drawing       initRowsTask
 }
 
 // worker is the scratch of one thread.
@@ -37,11 +38,17 @@ type worker struct {
 // Stream makes a stream that computes with this many threads.
 func (c *cpuDevice) Stream(threads int) Stream {
 	p := newPool(threads)
-	return &stream{bodies: bodiesFor(c.isa), pool: p, workers: make([]worker, p.threads)}
+	return &stream{bodies: bodiesFor(c.isa), pool: p, gemm: newGemm(c.isa, p, c.blas), workers: make([]worker, p.threads)}
 }
 
 func (s *stream) Close()      { s.pool.close() }
 func (s *stream) Sync() error { return nil }
+
+func (s *stream) Linear(y, x, w Matrix, b Buffer, act Activation) { s.gemm.linear(y, x, w, b, act) }
+func (s *stream) LinearGradInput(dx, dy, w, gate Matrix)          { s.gemm.gradInput(dx, dy, w, gate) }
+func (s *stream) LinearGradWeight(dw Matrix, db Buffer, dy, x Matrix) {
+	s.gemm.gradWeight(dw, db, dy, x)
+}
 
 // tiles is how many tiles of grain items n items make.
 func tiles(n, grain int) int { return (n + grain - 1) / grain }

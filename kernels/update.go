@@ -60,7 +60,7 @@ func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 func (s *stream) UpdateDense(opt Optimizer, w, state, g Buffer) {
 	const op = "UpdateDense"
-	t := &s.dense
+	t := &s.updatingDense
 	*t = updateDenseTask{stream: s, opt: opt,
 		w: floatsOf(op, "w", w), state: floatsOf(op, "state", state), g: floatsOf(op, "g", g)}
 	if len(t.g) != len(t.w) || len(t.state) != opt.Kind.DenseState(len(t.w)) {
@@ -97,7 +97,7 @@ func (s *stream) UpdateRows(opt Optimizer, rows Matrix, slots Buffer, grads Matr
 	if n == 0 {
 		return
 	}
-	t := &s.rows
+	t := &s.updatingRows
 	*t = updateRowsTask{sumTask: sumTask{stream: s}, opt: opt, width: rows.Cols, stride: rows.Stride, slotLimit: rows.Rows}
 	if d == 0 || rows.Cols != d+opt.Kind.RowState(d) {
 		panic(fmt.Sprintf("kernels: %s: rows of %d floats for %d weights with %d of state", op, rows.Cols, d, opt.Kind.RowState(d)))
