@@ -10,10 +10,15 @@ import (
 // the CPU, whose operations are done when they return.
 type timed struct {
 	kernels.Stream
+	on    bool
 	spent map[string]time.Duration
 }
 
-func (t *timed) since(group string, begin time.Time) { t.spent[group] += time.Since(begin) }
+func (t *timed) since(group string, begin time.Time) {
+	if t.on {
+		t.spent[group] += time.Since(begin)
+	}
+}
 
 // The groups of operations, in the order of a step.
 const (

@@ -105,7 +105,9 @@ lr = 0.1
 	return config.Load(path, nil)
 }
 
-func join(widths []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(widths), " ", ", "), "[]") }
+func join(widths []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(widths), " ", ", "), "[]")
+}
 
 // silent observes nothing.
 type silent struct{}
@@ -131,6 +133,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 	profile := &timed{spent: map[string]time.Duration{}}
 	samples, info, err := train.Measure(env.Real(), cfg, train.MeasureOptions{
 		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(),
+		Block: func(begins bool) { profile.on = begins },
 		Options: train.Options{
 			Observer: silent{},
 			Stop:     func() bool { return false },
@@ -152,7 +155,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 		(*report).header(out)
 	}
 	(*report).trainFigures(out, s, batch, flops(cfg), samples, info)
-	(*report).opFigures(out, s, batch, samples, profile.spent, info, steps)
+	(*report).opFigures(out, s, batch, samples, profile.spent, steps)
 	return nil
 }
 
@@ -211,7 +214,7 @@ func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, 
 }
 
 // opFigures says where the time of rank 0's operations goes, over the whole run.
-func (r *Report) opFigures(out io.Writer, s shape, batch int, samples []train.Sample, spent map[string]time.Duration, info train.Info, steps int) {
+func (r *Report) opFigures(out io.Writer, s shape, batch int, samples []train.Sample, spent map[string]time.Duration, steps int) {
 	t := table(out)
 	rounds := float64(len(samples) * steps)
 	for _, group := range opGroups {

@@ -20,6 +20,9 @@ type Sample struct {
 // and as many rounds of GEMMs, after Warmup steps.
 type MeasureOptions struct {
 	Warmup, Steps, Repeats int
+	// Block is called on rank 0 when a measured block of steps begins (true) and
+	// ends (false).
+	Block func(begins bool)
 	Options
 }
 
@@ -52,6 +55,11 @@ func (r *rank) measure(m MeasureOptions) (samples []Sample, err error) {
 	p := r.pipeline(r.job.train, r.job.order, 1, r.job.steps, chanPlan)
 	defer func() { p.Close(err) }()
 	step := int64(0)
+	tell := func(begins bool) {
+		if r.id == 0 && m.Block != nil {
+			m.Block(begins)
+		}
+	}
 	block := func(n int, stages *[Stages]time.Duration) (time.Duration, error) {
 		if err := r.ctl.comm.Barrier().Wait(); err != nil {
 			return 0, err
@@ -77,9 +85,11 @@ func (r *rank) measure(m MeasureOptions) (samples []Sample, err error) {
 	}
 	for range m.Repeats {
 		var s Sample
+		tell(true)
 		if s.Step, err = block(m.Steps, &s.Stages); err != nil {
 			return nil, err
 		}
+		tell(false)
 		if s.GEMM, err = r.gemms(m.Steps); err != nil {
 			return nil, err
 		}
