@@ -93,6 +93,10 @@ func Open(o Options) (Source, error) {
 	switch o.Format {
 	case FormatCriteoBin:
 		return openCriteoBin(&o)
+	case FormatRecord:
+		return openRecords(&o, o.Files)
+	case FormatCriteoTSV, FormatCSV:
+		return openText(&o)
 	}
 	return nil, usageErr("data.format = %q is not known; it is one of %s", o.Format, strings.Join(formats, ", "))
 }
