@@ -62,10 +62,7 @@ func TestManyOperationsAtOnce(t *testing.T) {
 	const n, operations, floats = 3, 200, 500
 	eps := mem(n)
 	first := newGroup(t, eps)
-	second := &group{}
-	for _, ep := range eps {
-		second.comms = append(second.comms, collectives.New(env.Real(), ep, 6, &plainDevice{}, plainStream{}))
-	}
+	second := &group{comms: newComms(t, eps, 6, newDevice(t))}
 	data := make([][]float32, 2*n*operations)
 	handles := make([]*collectives.Handle, len(data))
 	start := func(g *group, c, rank, i int) {
@@ -99,9 +96,6 @@ func TestManyOperationsAtOnce(t *testing.T) {
 				t.Fatalf("channel %d operation %d element %d: %g, want %g", c, i, j, x, want)
 			}
 		}
-	}
-	for _, c := range second.comms {
-		c.Close()
 	}
 }
 
@@ -206,8 +200,7 @@ func (failingDevice) Alloc(int, kernels.Use) (kernels.Buffer, error) {
 func TestAllReduceWithoutScratchFailsEverywhere(t *testing.T) {
 	eps := mem(2)
 	g := newGroup(t, eps[:1])
-	c := collectives.New(env.Real(), eps[1], 5, failingDevice{}, plainStream{})
-	g.comms, g.eps = append(g.comms, c), eps
+	g.comms = append(g.comms, newComms(t, eps[1:], 5, failingDevice{newDevice(t)})...)
 	errs := g.all(func(_ int, c *collectives.Comm) *collectives.Handle { return c.AllReduce(newBuffer(64)) })
 	var lost *transport.PeerLost
 	if !errors.As(errs[0], &lost) || lost.Rank != 1 || errs[1] == nil || errs[1].Error() != "out of memory" {
