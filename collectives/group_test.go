@@ -14,31 +14,36 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// plainStream is the part of a CPU stream that collectives use.
-type plainStream struct{ kernels.Stream }
-
-func (plainStream) Sync() error                  { return nil }
-func (plainStream) Copy(dst, src kernels.Buffer) { copy(dst.Host(), src.Host()) }
-func (plainStream) Add(dst, src kernels.Buffer) {
-	d, s := kernels.HostView[float32](dst), kernels.HostView[float32](src)
-	s = s[:len(d)]
-	for i := range d {
-		d[i] += s[i]
-	}
-}
-
-// plainDevice allocates on the Go heap and counts what is not freed.
-type plainDevice struct {
+// countingDevice is the CPU, and counts what is not freed.
+type countingDevice struct {
 	kernels.Device
 	live atomic.Int64
 }
 
-func (d *plainDevice) Alloc(bytes int, _ kernels.Use) (kernels.Buffer, error) {
+func (d *countingDevice) Alloc(bytes int, use kernels.Use) (kernels.Buffer, error) {
 	d.live.Add(1)
-	return kernels.HostBuffer(make([]uint64, (bytes+7)/8)).Slice(0, bytes), nil
+	return d.Device.Alloc(bytes, use)
 }
 
-func (d *plainDevice) Free(kernels.Buffer) { d.live.Add(-1) }
+func (d *countingDevice) Free(b kernels.Buffer) {
+	d.live.Add(-1)
+	d.Device.Free(b)
+}
+
+func newDevice(tb testing.TB) kernels.Device {
+	tb.Helper()
+	cpu, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dev := &countingDevice{Device: cpu}
+	tb.Cleanup(func() {
+		if n := dev.live.Load(); n != 0 {
+			tb.Errorf("%d allocations are not freed", n)
+		}
+	})
+	return dev
+}
 
 // group is a world with one communicator for each rank.
 type group struct {
@@ -47,23 +52,30 @@ type group struct {
 }
 
 func newGroup(tb testing.TB, eps []transport.Endpoint) *group {
+	tb.Helper()
 	g := &group{eps: eps}
-	dev := &plainDevice{}
-	for _, ep := range eps {
-		g.comms = append(g.comms, collectives.New(env.Real(), ep, 5, dev, plainStream{}))
-	}
 	tb.Cleanup(func() {
-		for _, c := range g.comms {
-			c.Close()
-		}
 		for _, ep := range g.eps {
 			_ = ep.Close()
 		}
-		if n := dev.live.Load(); n != 0 {
-			tb.Errorf("%d allocations are not freed", n)
-		}
 	})
+	g.comms = newComms(tb, eps, 5, newDevice(tb))
 	return g
+}
+
+// newComms makes a communicator on each endpoint.
+func newComms(tb testing.TB, eps []transport.Endpoint, channel uint16, dev kernels.Device) []*collectives.Comm {
+	var comms []*collectives.Comm
+	for _, ep := range eps {
+		s := dev.Stream(1)
+		c := collectives.New(env.Real(), ep, channel, dev, s)
+		tb.Cleanup(func() {
+			c.Close()
+			s.Close()
+		})
+		comms = append(comms, c)
+	}
+	return comms
 }
 
 func mem(n int) []transport.Endpoint { return transport.NewMem(env.Real(), n, 3) }
