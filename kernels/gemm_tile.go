@@ -64,7 +64,7 @@ func tilePlain(t *tileRun, mr, width int) {
 			}
 			if t.relu != 0 {
 				for j, v := range c {
-					if !(v > 0) {
+					if v < 0 {
 						c[j] = 0
 					}
 				}
