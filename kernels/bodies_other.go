@@ -1,4 +1,6 @@
+//go:build !amd64
+
 package kernels
 
-// bodiesFor is the fastest bodies of a level.
+// bodiesFor is the bodies of an isa.
 func bodiesFor(isa) *bodies { return &plainBodies }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -13,7 +14,14 @@ type rowCopy struct {
 	index                []int32
 	rows, t, d           int
 	dstStride, srcStride int // floats
+	ahead                int // the lookup to ask for while one is copied
 }
+
+// aheadFor is how many rows of d floats to ask for before they are used: enough
+// bytes to keep every line fill buffer of a core busy.
+func aheadFor(d int) int { return max(aheadBytes/(4*d), 4) }
+
+const aheadBytes = 2048
 
 func gatherPlain(c *rowCopy) {
 	for i := range c.rows {
@@ -38,7 +46,7 @@ func (s *stream) GatherRows(dst, src Matrix, index Buffer) {
 	ids := indexesOf(op, "index", index, dst.Rows*t)
 	s.gathering = gatherTask{
 		stream:  s,
-		rowCopy: rowCopy{out, x, ids, dst.Rows, t, d, dst.Stride, src.Stride},
+		rowCopy: rowCopy{out, x, ids, dst.Rows, t, d, dst.Stride, src.Stride, aheadFor(d)},
 		limit:   src.Rows,
 		grain:   grainFor(4 * dst.Cols),
 	}
@@ -59,36 +67,40 @@ func (t *gatherTask) tile(worker, i int) {
 	*c = t.rowCopy
 	c.dst, c.index, c.rows = c.dst[lo*c.dstStride:], c.index[lo*c.t:], hi-lo
 	t.stream.gather(c)
+	*c = rowCopy{} // no operand outlives its operation
 }
 
 // rowSum computes segment sums: dst row s = the sum, p from start[s] to
 // start[s+1]-1 ascending, of lookup pos[p] of src, from +0.0, for s < n. Lookup l
 // is the d floats of src row l/t at column (l mod t)*d.
 type rowSum struct {
-	dst, src             []float32
-	start, pos           []int32
-	n, t, d              int
-	dstStride, srcStride int
-	// l/t = l*magic >> shift for 0 <= l < 2^31 (Granlund and Montgomery, "Division
-	// by invariant integers using multiplication", 1994).
-	magic, shift uint64
+	dst, src        []float32
+	start, pos      []int32
+	n, d, dstStride int
+	step, gap       int // lookup l begins at float l*step + l/t*gap of src
+	ahead           int // the lookup to ask for while one is added
+
+	// l/t is the high word of l*magic, for t > 1 and 0 <= l < 2^31 (Granlund and
+	// Montgomery, "Division by invariant integers using multiplication", 1994).
+	magic uint64
 }
 
-// setLookups sets t and what divides by it.
-func (s *rowSum) setLookups(t int) {
-	log := uint64(bits.Len(uint(t - 1)))
-	s.t, s.shift = t, 31+log
-	s.magic = uint64(1)<<(31+log)/uint64(t) + 1
+// setLookups sets what finds a lookup among t of them in each row of src.
+func (s *rowSum) setLookups(t, srcStride int) {
+	if t == 1 {
+		s.step, s.gap, s.magic = srcStride, 0, 0
+		return
+	}
+	s.step, s.gap, s.magic = s.d, srcStride-t*s.d, math.MaxUint64/uint64(t)+1
 }
 
 func sumRowsPlain(s *rowSum) {
-	gap := s.srcStride - s.t*s.d
 	for i := range s.n {
 		dst := s.dst[i*s.dstStride:][:s.d]
 		clear(dst)
 		for _, l := range s.pos[s.start[i]:s.start[i+1]] {
-			row := int(uint64(l) * s.magic >> s.shift)
-			addPlain(dst, s.src[int(l)*s.d+row*gap:][:s.d])
+			row, _ := bits.Mul64(uint64(l), s.magic)
+			addPlain(dst, s.src[int(l)*s.step+int(row)*s.gap:][:s.d])
 		}
 	}
 }
@@ -120,9 +132,10 @@ func (t *sumTask) set(op string, src Matrix, d int, start, pos Buffer, n int) {
 	t.start = indexesOf(op, "start", start, n+1)
 	checkStarts(op, t.start)
 	t.pos = indexesOf(op, "pos", pos, int(t.start[n]))
-	t.src, t.srcStride, t.d, t.n = elementsOf(op, "src", src, src.Rows, src.Cols), src.Stride, d, n
-	t.setLookups(max(src.Cols/d, 1))
-	t.limit = src.Rows * t.t
+	t.src, t.d, t.n, t.ahead = elementsOf(op, "src", src, src.Rows, src.Cols), d, n, aheadFor(d)
+	lookups := max(src.Cols/d, 1)
+	t.setLookups(lookups, src.Stride)
+	t.limit = src.Rows * lookups
 }
 
 // sumGrain is how many lookups and segments a tile holds.
@@ -156,6 +169,7 @@ func (t *sumTask) tile(worker, i int) {
 	*s = t.rowSum
 	s.dst = s.dst[lo*s.dstStride:]
 	t.sumSegments(s, "SumRows", lo, hi)
+	*s = rowSum{}
 }
 
 // sumSegments sums segments [lo, hi) to the first rows of s.dst.

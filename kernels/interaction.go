@@ -9,8 +9,10 @@ import (
 // interaction is one thread's part in the dot interaction of f vectors of d
 // floats.
 type interaction struct {
-	f, d    int
-	scratch []float32
+	isa  isa
+	f, d int
+	// Scratch of the tiled bodies.
+	x, t, c []float32
 }
 
 func interactPlain(out, x []float32, k *interaction) {
@@ -86,7 +88,7 @@ func (s *stream) runInteraction(t interactionTask, f, d int) {
 	t.stream = s
 	for i := range s.workers {
 		k := &s.workers[i].inter
-		k.f, k.d = f, d
+		k.isa, k.f, k.d = s.gemm.isa, f, d
 	}
 	s.interacting = t
 	s.pool.run(tiles(t.rows, interactionGrain), &s.interacting)

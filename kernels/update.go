@@ -141,6 +141,7 @@ func (t *updateRowsTask) tile(worker, i int) {
 		t.sumSegments(&w.sum, "UpdateRows", lo, end)
 		t.apply(w.grads, t.slots[lo:end])
 	}
+	w.sum = rowSum{}
 }
 
 // apply updates the rows in slots with one gradient each.
