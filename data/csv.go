@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -68,7 +69,7 @@ func (f *csvFormat) headerEnd(file string, text []byte) (size int, lines int64, 
 	if size == 0 || size == len(text) && text[size-1] != '\n' {
 		return 0, 0, fileErr(file, "no samples follow the header, or its first line is longer than %d bytes", maxLineBytes)
 	}
-	return size, int64(strings.Count(string(text[:size]), "\n")), nil
+	return size, int64(bytes.Count(text[:size], []byte{'\n'})), nil
 }
 
 // readHeader maps a file's columns to the record.
@@ -164,8 +165,8 @@ type fieldScanner struct {
 	text      []byte
 	at        int
 	delimiter byte
-	begun     bool
 	done      bool
+	multiline bool   // a field was quoted, so the record may span lines
 	unquoted  []byte // memory for fields with doubled quotes
 }
 
@@ -177,6 +178,7 @@ func (s *fieldScanner) more() bool { return !s.done }
 func (s *fieldScanner) next() (field []byte, what string) {
 	text, p := s.text, s.at
 	if p < len(text) && text[p] == '"' {
+		s.multiline = true
 		field, p, what = s.quoted(p + 1)
 	} else {
 		start := p
@@ -254,7 +256,7 @@ func (f *csvFormat) parse(c *chunk, file string) {
 		}
 		at := len(c.records)
 		c.records = slices.Grow(c.records, size)[:at+size]
-		s.text, s.at, s.done = text, 0, false
+		s.text, s.at, s.done, s.multiline = text, 0, false, false
 		if bad := f.parseRecord(&s, c.columns, c.records[at:]); bad.what != "" {
 			c.records = c.records[:at]
 			column := ""
@@ -263,10 +265,9 @@ func (f *csvFormat) parse(c *chunk, file string) {
 			}
 			c.bad = append(c.bad, bad.error(file, line, column))
 		}
-		for _, ch := range text[:s.at] {
-			if ch == '\n' {
-				line++
-			}
+		line++
+		if s.multiline {
+			line += int64(bytes.Count(text[:s.at-1], []byte{'\n'}))
 		}
 		text = text[s.at:]
 	}
