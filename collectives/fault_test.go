@@ -120,13 +120,15 @@ func TestLostRank(t *testing.T) {
 		{"Broadcast", func(_ int, c *collectives.Comm) *collectives.Handle { return c.Broadcast(newBuffer(200_000), 0) }},
 		{"Barrier", func(_ int, c *collectives.Comm) *collectives.Handle { return c.Barrier() }},
 	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
 	for _, action := range []string{"die(rank=1", "lose(rank=0, peer=1"} {
 		for _, direction := range []string{"send", "recv"} {
 			for after := range 9 {
 				spec := fmt.Sprintf("%s, %s, after=%d); delay(100us, p=0.1)", action, direction, after)
 				for _, op := range operations {
 					t.Run(op.name+" "+spec, func(t *testing.T) {
-						g := newGroup(t, faulty(t, n, uint64(after), spec))
+						g := newGroup(t, faulty(t, n, seed, spec))
 						handles := make([][3]*collectives.Handle, n)
 						for r, c := range g.comms {
 							for i := range handles[r] {
