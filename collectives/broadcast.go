@@ -11,7 +11,7 @@ import (
 // A chain from root over root + 1, root + 2, ..., in chunks: a rank passes on one
 // chunk while it receives the next.
 //
-//	steps  n - 1, and 1 for each further chunk of 256 KiB
+//	steps  n - 1, and 1 for each further chunk of 64 KiB
 //	bytes  B sent by all but the last of the chain, B received by all but root
 func (c *Comm) Broadcast(b kernels.Buffer, root int) *Handle {
 	if root < 0 || root >= c.Size() {

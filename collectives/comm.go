@@ -36,7 +36,7 @@ type Comm struct {
 // Tags within a channel. Messages between two ranks keep their order under each,
 // and all ranks run the same operations, so no operation needs its own.
 const (
-	tagData   transport.Tag = iota
+	tagData   transport.Tag = iota + 1
 	tagResult               // AllReduce's finished chunks
 )
 

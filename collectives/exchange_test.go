@@ -146,7 +146,7 @@ func TestExchanges(t *testing.T) {
 				g.checkAllGather(t, r, randomLength(r, limit))
 				g.checkBroadcast(t, r, randomLength(r, limit), r.IntN(n))
 			}
-			g.checkBroadcast(t, r, 3<<18+5, n-1) // four chunks
+			g.checkBroadcast(t, r, 3<<16+5, n-1) // four chunks
 		})
 	}
 }
@@ -199,4 +199,62 @@ func TestBarrierWaitsForAll(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	g := newGroup(t, mem(2))
+	counts := []int{80_000, 80_000}
+	var b, c [2]kernels.Buffer
+	for r := range b {
+		b[r], c[r] = newBuffer(160_000), newBuffer(160_000)
+	}
+	operations := []func(r int) *collectives.Handle{
+		func(r int) *collectives.Handle { return g.comms[r].AllReduce(b[r]) },
+		func(r int) *collectives.Handle { return g.comms[r].AllToAllV(b[r], counts, c[r], counts) },
+		func(r int) *collectives.Handle { return g.comms[r].AllGatherV(b[r], counts, c[r].Slice(0, 80_000)) },
+		func(r int) *collectives.Handle { return g.comms[r].AllGather(b[r], c[r].Slice(0, 80_000)) },
+		func(r int) *collectives.Handle { return g.comms[r].Broadcast(b[r], 1) },
+		func(r int) *collectives.Handle { return g.comms[r].Barrier() },
+	}
+	for i, start := range operations {
+		allocs := testing.AllocsPerRun(20, func() {
+			first, second := start(0), start(1)
+			if first.Wait() != nil || second.Wait() != nil {
+				t.Error("an operation fails")
+			}
+		})
+		if allocs >= 1 {
+			t.Errorf("operation %d allocates %v times", i, allocs)
+		}
+	}
+}
+
+func mustPanic(t *testing.T, what string, f func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Errorf("%s does not panic", what)
+		}
+	}()
+	f()
+}
+
+func TestCallersBugsPanic(t *testing.T) {
+	g := newGroup(t, mem(1))
+	c := g.comms[0]
+	b := newBuffer(16)
+	h := c.Barrier()
+	if err := h.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	mustPanic(t, "waiting twice", func() { _ = h.Wait() })
+	mustPanic(t, "AllReduce of 3 bytes", func() { c.AllReduce(newBuffer(3)) })
+	mustPanic(t, "a root that does not exist", func() { c.Broadcast(b, 1) })
+	mustPanic(t, "counts of two ranks", func() { c.AllGatherV(b, []int{8, 8}, b) })
+	mustPanic(t, "counts that do not add up", func() { c.AllToAllV(b, []int{8}, b, []int{8}) })
+	mustPanic(t, "a negative count", func() { c.AllToAllV(b, []int{-1}, b, []int{16}) })
+	mustPanic(t, "own parts of two lengths", func() { c.AllToAllV(b.Slice(0, 8), []int{8}, b, []int{16}) })
+	mustPanic(t, "a short AllGather", func() { c.AllGather(b.Slice(0, 8), b) })
+	c.Close()
+	mustPanic(t, "starting after Close", func() { c.Barrier() })
 }
