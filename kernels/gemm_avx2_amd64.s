@@ -86,14 +86,9 @@
 // for each tile, r < 6, j < 16:
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
-<<<<<<< HEAD
 //	if bias { s += bias[j] }; if relu { s = s < 0 ? +0.0 : s }
-//	if gate { s = gate[r][j] > 0 ? s : +0.0 }; C[r][j] = s
-=======
-//	if bias { s += bias[j] }; if relu { s = s > 0 ? s : +0.0 }
 //	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
 // Masked accesses are for cols < 16 only: masked stores are slow on some CPUs.
->>>>>>> gemm
 TEXT ·tile6x16(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), DI
 	MOVQ tileRun_rs(DI), R8

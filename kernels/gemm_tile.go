@@ -54,37 +54,7 @@ const maxPanel = 512 * 32
 func tilePlain(t *tileRun, mr int) {
 	for ; t.tiles > 0; t.tiles-- {
 		for r := range mr {
-<<<<<<< HEAD
-			a := unsafe.Add(t.a, uintptr(r)*t.rs)
-			c := unsafe.Slice((*float32)(unsafe.Add(t.c, uintptr(r)*t.ldc)), width)
-			if t.load == 0 {
-				clear(c)
-			}
-			for j := 0; j < width; j += 4 {
-				chain4((*[4]float32)(c[j:]), a, unsafe.Add(t.b, 4*j), t)
-			}
-			if t.bias != nil {
-				for j, b := range unsafe.Slice((*float32)(t.bias), width) {
-					c[j] += b
-				}
-			}
-			if t.relu != 0 {
-				for j, v := range c {
-					if v < 0 {
-						c[j] = 0
-					}
-				}
-			}
-			if t.gate != nil {
-				for j, v := range unsafe.Slice((*float32)(unsafe.Add(t.gate, uintptr(r)*t.ldg)), width) {
-					if !(v > 0) {
-						c[j] = 0
-					}
-				}
-			}
-=======
 			rowPlain(t, r)
->>>>>>> gemm
 		}
 		if t.tiles > 1 {
 			t.a = unsafe.Add(t.a, t.ta)
@@ -116,7 +86,7 @@ func rowPlain(t *tileRun, r int) {
 	}
 	if t.relu != 0 {
 		for j, v := range c {
-			if !(v > 0) {
+			if v < 0 {
 				c[j] = 0
 			}
 		}
