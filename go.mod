@@ -16,3 +16,9 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
+	github.com/zeebo/xxh3 v1.1.0
+	go.uber.org/goleak v1.3.0
+	golang.org/x/sys v0.36.0
+)
+
+require github.com/klauspost/cpuid/v2 v2.2.10 // indirect

@@ -1,0 +1,6 @@
+package kernels
+
+// pause rests the core for a moment in a spin loop.
+//
+//go:noescape
+func pause()

@@ -1,0 +1,89 @@
+package kernels
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// countTask counts how often each tile ran and whether a worker was in two
+// tiles at once.
+type countTask struct {
+	ran   []atomic.Int32
+	busy  [8]atomic.Int32
+	clash atomic.Bool
+}
+
+func (c *countTask) tile(worker, i int) {
+	if c.busy[worker].Add(1) != 1 {
+		c.clash.Store(true)
+	}
+	c.ran[i].Add(1)
+	c.busy[worker].Add(-1)
+}
+
+func TestPoolRunsEachTileOnce(t *testing.T) {
+	for threads := 1; threads <= 4; threads++ {
+		p := newPool(threads)
+		c := &countTask{ran: make([]atomic.Int32, 100)}
+		want := make([]int32, len(c.ran))
+		for run := range 2000 {
+			n := run % (len(c.ran) + 1)
+			p.run(n, c)
+			for i := range n {
+				want[i]++
+			}
+			if run%100 == 0 {
+				time.Sleep(100 * time.Microsecond) // lets workers park
+			}
+			for i := range want {
+				if got := c.ran[i].Load(); got != want[i] {
+					t.Fatalf("threads %d, run %d: tile %d ran %d times, want %d", threads, run, i, got, want[i])
+				}
+			}
+		}
+		p.close()
+		if c.clash.Load() {
+			t.Fatalf("threads %d: one worker ran two tiles at once", threads)
+		}
+	}
+}
+
+func TestPoolLeavesNothingBehind(t *testing.T) {
+	before := runtime.NumGoroutine()
+	threads := poolThreads.Load()
+	for range 20 {
+		p := newPool(4)
+		p.run(3, &countTask{ran: make([]atomic.Int32, 3)})
+		p.close()
+	}
+	// Ended goroutines leave the count a moment after their last statement.
+	for i := 0; runtime.NumGoroutine() > before && i < 1000; i++ {
+		time.Sleep(time.Millisecond)
+	}
+	if got := runtime.NumGoroutine(); got > before {
+		t.Fatalf("%d goroutines, %d before", got, before)
+	}
+	if got := poolThreads.Load(); got != threads {
+		t.Fatalf("%d pool threads counted, %d before", got, threads)
+	}
+}
+
+func TestPoolAllocatesNothing(t *testing.T) {
+	p := newPool(2)
+	defer p.close()
+	c := &countTask{ran: make([]atomic.Int32, 16)}
+	if got := testing.AllocsPerRun(100, func() { p.run(16, c) }); got != 0 {
+		t.Fatalf("run allocates %v times", got)
+	}
+}
+
+func BenchmarkPoolRun(b *testing.B) {
+	p := newPool(2)
+	defer p.close()
+	c := &countTask{ran: make([]atomic.Int32, 2)}
+	for b.Loop() {
+		p.run(2, c)
+	}
+}
