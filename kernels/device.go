@@ -28,7 +28,7 @@ type Activation int
 
 const (
 	Identity Activation = iota
-	ReLU                // x if x > 0, else +0.0
+	ReLU                // +0.0 if x < 0, else x: a NaN stays one
 )
 
 // Stream runs operations in order. See the package doc for the arithmetic.

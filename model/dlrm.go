@@ -11,6 +11,7 @@ import (
 // follow it into the top MLP, whose one output is the logit.
 type dlrm struct {
 	c           Config
+	dev         kernels.Device
 	s           kernels.Stream
 	params      Params
 	bottom, top *mlp
@@ -29,11 +30,12 @@ func newDLRM(dev kernels.Device, s kernels.Stream, c Config) (*dlrm, error) {
 	if n := len(c.TopMLP); n == 0 || c.TopMLP[n-1] != 1 {
 		return nil, fmt.Errorf("model.top_mlp %v: the last width must be 1", c.TopMLP)
 	}
-	m := &dlrm{c: c, s: s}
+	m := &dlrm{c: c, dev: dev, s: s}
 	f := m.features()
 	m.top = newMLP(s, &m.params, "top_l", c.EmbeddingDim+f*(f-1)/2, c.TopMLP, kernels.Identity)
 	m.bottom = newMLP(s, &m.params, "bot_l", c.Dense, c.BottomMLP, kernels.ReLU)
-	if err := m.alloc(dev); err != nil {
+	if err := m.alloc(); err != nil {
+		m.Close()
 		return nil, err
 	}
 	m.top.draw(&m.params, c.Seed)
@@ -45,13 +47,13 @@ func newDLRM(dev kernels.Device, s kernels.Stream, c Config) (*dlrm, error) {
 // of each table.
 func (m *dlrm) features() int { return m.c.Tables + 1 }
 
-func (m *dlrm) alloc(dev kernels.Device) error {
-	if err := m.params.alloc(dev); err != nil {
+func (m *dlrm) alloc() error {
+	if err := m.params.alloc(m.dev); err != nil {
 		return err
 	}
 	b, d, f := m.c.MaxSamples, m.c.EmbeddingDim, m.features()
 	for _, mlp := range []*mlp{m.bottom, m.top} {
-		if err := mlp.bind(dev, &m.params, b); err != nil {
+		if err := mlp.bind(m.dev, &m.params, b); err != nil {
 			return err
 		}
 	}
@@ -59,7 +61,7 @@ func (m *dlrm) alloc(dev kernels.Device) error {
 		m    *kernels.Matrix
 		cols int
 	}{{&m.feats, f * d}, {&m.dfeats, f * d}, {&m.z, d + f*(f-1)/2}, {&m.logits, 1}} {
-		buf, err := dev.Alloc(4*b*a.cols, kernels.Working)
+		buf, err := m.dev.Alloc(4*b*a.cols, kernels.Working)
 		if err != nil {
 			return fmt.Errorf("model: activations of %d samples: %w", b, err)
 		}
@@ -97,4 +99,10 @@ func (m *dlrm) Backward(in Batch, dlogits kernels.Matrix, ready func(kernels.Buf
 func (m *dlrm) GEMMs(b int) {
 	m.bottom.gemms(b, false)
 	m.top.gemms(b, true)
+}
+
+func (m *dlrm) Close() {
+	m.bottom.free(m.dev)
+	m.top.free(m.dev)
+	freeAll(m.dev, m.feats.Buf, m.dfeats.Buf, m.z.Buf, m.logits.Buf, m.params.Weights, m.params.Grad)
 }

@@ -140,3 +140,19 @@ func (m *mlp) gemms(b int, wantInput bool) {
 		}
 	}
 }
+
+// free gives the activations back.
+func (m *mlp) free(dev kernels.Device) {
+	for _, l := range m.layers {
+		freeAll(dev, l.outputs)
+	}
+	freeAll(dev, m.back[:]...)
+}
+
+func freeAll(dev kernels.Device, bufs ...kernels.Buffer) {
+	for _, b := range bufs {
+		if b.Bytes() > 0 {
+			dev.Free(b)
+		}
+	}
+}

@@ -22,6 +22,8 @@ type Model interface {
 	// else, for measuring what share of a step they are. It follows a step of b
 	// samples or more, and spoils activations and gradients.
 	GEMMs(b int)
+	// Close frees the model's memory.
+	Close()
 }
 
 // Batch is what a model reads of a slice of b samples.
@@ -50,7 +52,11 @@ type Config struct {
 func New(dev kernels.Device, s kernels.Stream, c Config) (Model, error) {
 	switch c.Kind {
 	case "dlrm":
-		return newDLRM(dev, s, c)
+		m, err := newDLRM(dev, s, c)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	return nil, fmt.Errorf("model.kind %q: this version trains dlrm", c.Kind)
 }

@@ -13,25 +13,20 @@ type word struct {
 	stop bool    // this rank was asked to stop
 }
 
-const wordBytes = 16
+// wordFields is how many 64-bit fields a word takes on the wire.
+const wordFields = 2
 
 // control exchanges words. One exchange is under way at a time.
 type control struct {
 	comm  *collectives.Comm
 	mine  []uint64
 	all   []uint64
-	sizes []int
 	words []word
 }
 
 func newControl(comm *collectives.Comm) *control {
 	n := comm.Size()
-	c := &control{comm: comm, mine: make([]uint64, wordBytes/8), all: make([]uint64, n*wordBytes/8),
-		sizes: make([]int, n), words: make([]word, n)}
-	for r := range c.sizes {
-		c.sizes[r] = wordBytes
-	}
-	return c
+	return &control{comm: comm, mine: make([]uint64, wordFields), all: make([]uint64, n*wordFields), words: make([]word, n)}
 }
 
 // start sends this rank's word; finish returns those of all ranks, in rank order.
@@ -41,7 +36,7 @@ func (c *control) start(w word) *collectives.Handle {
 	if w.stop {
 		c.mine[1] = 1
 	}
-	return c.comm.AllGatherV(kernels.HostBuffer(c.all), c.sizes, kernels.HostBuffer(c.mine))
+	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine))
 }
 
 func (c *control) finish(h *collectives.Handle) ([]word, error) {
@@ -49,7 +44,7 @@ func (c *control) finish(h *collectives.Handle) ([]word, error) {
 		return nil, err
 	}
 	for r := range c.words {
-		c.words[r] = word{math.Float64frombits(c.all[2*r]), c.all[2*r+1] == 1}
+		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), c.all[wordFields*r+1] == 1}
 	}
 	return c.words, nil
 }
@@ -58,11 +53,7 @@ func (c *control) finish(h *collectives.Handle) ([]word, error) {
 func (c *control) gather(mine []uint64) ([][]uint64, error) {
 	n := c.comm.Size()
 	all := make([]uint64, n*len(mine))
-	sizes := make([]int, n)
-	for r := range sizes {
-		sizes[r] = 8 * len(mine)
-	}
-	if err := c.comm.AllGatherV(kernels.HostBuffer(all), sizes, kernels.HostBuffer(mine)).Wait(); err != nil {
+	if err := c.comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer(mine)).Wait(); err != nil {
 		return nil, err
 	}
 	lists := make([][]uint64, n)

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"io"
 
+	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/transport"
 )
 
 // workAhead is how many planned batches a rank holds: the one in training and
@@ -22,7 +25,10 @@ type work struct {
 // pipeline reads and plans batches in the background, in step order. Next and
 // Release belong to the training goroutine.
 type pipeline struct {
+	ep      transport.Endpoint
 	reader  *data.Reader
+	comm    *collectives.Comm // the planner's
+	stream  kernels.Stream    // comm's
 	planner *lrpp.Planner
 	ready   *env.Queue[planned]
 	free    *env.Queue[*work]
@@ -34,13 +40,20 @@ type planned struct {
 	err error
 }
 
-func newPipeline(e env.Env, reader *data.Reader, planner *lrpp.Planner) *pipeline {
+// pipeline starts reading and planning the steps first to last of a source. One
+// pipeline at a time uses a channel.
+func (r *rank) pipeline(src data.Source, o data.Order, first, last int64, channel uint16) *pipeline {
+	e, j := r.env, r.job
 	p := &pipeline{
-		reader: reader, planner: planner,
-		ready: env.NewQueue[planned](e, "planned batches", workAhead+1), // and the end
-		free:  env.NewQueue[*work](e, "free batches", workAhead),
-		ended: env.NewEvent(e, "pipeline"),
+		ep:     r.ep,
+		reader: data.NewReader(e, src, o, r.id, j.ranks, first, last, workAhead+1),
+		stream: j.dev.Stream(1),
+		ready:  env.NewQueue[planned](e, "planned batches", workAhead+1), // and the end
+		free:   env.NewQueue[*work](e, "free batches", workAhead),
+		ended:  env.NewEvent(e, "pipeline"),
 	}
+	p.comm = collectives.New(e, r.ep, channel, j.dev, p.stream)
+	p.planner = lrpp.NewPlanner(p.comm, j.place)
 	for range workAhead {
 		p.free.Put(new(work))
 	}
@@ -87,11 +100,17 @@ func (p *pipeline) Next() (*work, error) {
 // Release gives work back.
 func (p *pipeline) Release(w *work) { p.free.Put(w) }
 
-// Close ends the background work and waits for it. The planner's communicator
-// must have ended first when it may wait for ranks that ended early.
-func (p *pipeline) Close() {
+// Close ends the pipeline. After a success it is called with all work released,
+// by all ranks after the same step: each planner then plans what was released
+// and ends, so that none waits for one that is gone. After a failure, err ends
+// the endpoint first.
+func (p *pipeline) Close(err error) {
+	if err != nil {
+		p.ep.Abort(err)
+	}
 	p.free.Close()
-	p.ready.Close()
-	p.ended.Wait()
+	_ = p.ended.Wait() // carries no error
 	p.reader.Close()
+	p.comm.Close()
+	p.stream.Close()
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/model"
@@ -30,12 +29,12 @@ type rank struct {
 	id  int
 	env env.Env
 
-	ep    transport.Endpoint
-	s     kernels.Stream // computes
-	adder kernels.Stream // sums for the collectives, beside s
-	comms []*collectives.Comm
-	dense *collectives.Comm
-	ctl   *control
+	ep      transport.Endpoint
+	s       kernels.Stream // computes
+	comms   []*collectives.Comm
+	streams []kernels.Stream // of comms
+	dense   *collectives.Comm
+	ctl     *control
 
 	shard    *shard.Shard
 	exchange *lrpp.Direct
@@ -50,22 +49,19 @@ type rank struct {
 	hostProbs []float32
 	reduces   []*collectives.Handle
 	watch     stopwatch
+	moved     lrpp.Moved
+	done      int64 // the last step trained
 }
 
-// newRank allocates a rank. On an error what was allocated is freed.
+// newRank allocates a rank; close frees it, also after an error.
 func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	r = &rank{job: j, id: id, env: j.env, ep: ep, watch: stopwatch{e: j.env}}
-	defer func() {
-		if err != nil {
-			r.close()
-		}
-	}()
 	r.s = j.dev.Stream(j.threadsOf(id))
-	r.adder = j.dev.Stream(1)
-	place := placement.New(j.schema.Tables, j.ranks)
-	sparse := j.sparse.Kind
-	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: place, Owner: id, Seed: j.cfg.Job.Seed,
-		Width: j.width, State: sparse.RowState(j.width)}); err != nil {
+	if j.o.WrapStream != nil {
+		r.s = j.o.WrapStream(id, r.s)
+	}
+	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: j.place, Owner: id, Seed: j.cfg.Job.Seed,
+		Width: j.width, State: j.sparse.Kind.RowState(j.width)}); err != nil {
 		return r, err
 	}
 	if r.model, err = model.New(j.dev, r.s, j.modelConfig()); err != nil {
@@ -78,9 +74,11 @@ func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	return r, r.alloc()
 }
 
+// comm makes a communicator with a stream of its own, closed with the rank.
 func (r *rank) comm(channel uint16) *collectives.Comm {
-	c := collectives.New(r.env, r.ep, channel, r.job.dev, r.adder)
-	r.comms = append(r.comms, c)
+	s := r.job.dev.Stream(1)
+	c := collectives.New(r.env, r.ep, channel, r.job.dev, s)
+	r.comms, r.streams = append(r.comms, c), append(r.streams, s)
 	return c
 }
 
@@ -105,14 +103,6 @@ func (r *rank) alloc() error {
 	return nil
 }
 
-// pipeline starts reading and planning steps first to last of a source.
-func (r *rank) pipeline(src data.Source, o data.Order, first, last int64, channel uint16) *pipeline {
-	reader := data.NewReader(r.env, src, o, r.id, r.job.ranks, first, last, workAhead+1)
-	comm := collectives.New(r.env, r.ep, channel, r.job.dev, r.adder)
-	r.comms = append(r.comms, comm)
-	return newPipeline(r.env, reader, lrpp.NewPlanner(comm, placement.New(r.job.schema.Tables, r.job.ranks)))
-}
-
 // upload puts a batch on the device.
 func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
 	in.Dense = kernels.Mat(r.features, b.N, r.job.schema.Dense)
@@ -122,11 +112,12 @@ func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
 	return in, labels
 }
 
-// close frees a rank; its endpoint is closed first, so that nothing waits.
+// close frees a rank. Its endpoint goes first, so that nothing waits.
 func (r *rank) close() {
 	r.ep.Close()
-	for _, c := range r.comms {
+	for i, c := range r.comms {
 		c.Close()
+		r.streams[i].Close()
 	}
 	if r.exchange != nil {
 		r.exchange.Close()
@@ -134,10 +125,15 @@ func (r *rank) close() {
 	if r.shard != nil {
 		r.shard.Close()
 	}
+	if r.model != nil {
+		r.model.Close()
+	}
+	for _, b := range []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state} {
+		if b.Bytes() > 0 {
+			r.job.dev.Free(b)
+		}
+	}
 	if r.s != nil {
 		r.s.Close()
-	}
-	if r.adder != nil {
-		r.adder.Close()
 	}
 }

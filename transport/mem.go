@@ -6,10 +6,14 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
+// smallBytes is how long a message may be to be copied where it is posted.
+const smallBytes = 4096
+
 // NewMem makes a world of n ranks in one process. Messages are copied once, from
-// the sender's memory to the receiver's, by whichever side posts second, so
-// nothing is ever held; posting and waiting allocate nothing once the requests of
-// a pair have been made.
+// the sender's memory to the receiver's, so nothing is ever held: a small one by
+// whichever side posts second, a larger one by whichever waits first. So both
+// sides share the work, and a receiver that waits has the bytes in its own cache.
+// Posting and waiting allocate nothing once the requests of a pair have been made.
 func NewMem(e env.Env, n int, generation uint64) []Endpoint {
 	if n < 1 {
 		panic(fmt.Sprintf("transport: a world of %d ranks", n))
@@ -140,7 +144,7 @@ func (l *memLane) post(s side, tag Tag, p []byte) Request {
 		l.mon.Unlock()
 		return ended{err}
 	}
-	r := l.request(tag, p)
+	r := l.request(s, tag, p)
 	match := other.take(tag)
 	if match == nil {
 		if mine.posted == MaxPosted {
@@ -152,26 +156,19 @@ func (l *memLane) post(s side, tag Tag, p []byte) Request {
 		l.mon.Unlock()
 		return r
 	}
+	r.peer, match.peer = match, r
 	l.mon.Unlock()
 
-	if s == sending {
-		l.move(r, match)
-	} else {
-		l.move(match, r)
+	if len(p) <= smallBytes {
+		r.move()
+		return r
 	}
+	r.state = requestMatched
+	match.mon.Lock() // from here on match's waiter may move the bytes and end r
+	match.state = requestMatched
+	match.mon.Wake()
+	match.mon.Unlock()
 	return r
-}
-
-// move copies a message and ends both requests. It holds no lock meanwhile.
-func (l *memLane) move(from, to *memRequest) {
-	var err error
-	if len(from.p) == len(to.p) {
-		copy(to.p, from.p)
-	} else {
-		err = &LengthError{From: l.from, To: l.to, Tag: to.tag, Sent: len(from.p), Wants: len(to.p)}
-	}
-	from.end(nil)
-	to.end(err)
 }
 
 // end ends what side s has posted with mine, and what the other has with theirs.
@@ -201,14 +198,16 @@ func (d *memEnd) stop(err error, own bool) *memRequest {
 }
 
 // request takes a request from the free list; the caller holds the monitor.
-func (l *memLane) request(tag Tag, p []byte) *memRequest {
+func (l *memLane) request(s side, tag Tag, p []byte) *memRequest {
 	r := l.free
 	if r == nil {
 		r = &memRequest{lane: l, mon: l.env.Monitor("mem request")}
 	} else {
 		l.free = r.next
 	}
-	r.next, r.tag, r.p, r.state, r.err = nil, tag, p, requestPosted, nil
+	r.next, r.peer, r.claimed = nil, nil, false
+	r.side, r.tag, r.p = s, tag, p
+	r.state, r.err = requestPosted, nil
 	return r
 }
 
@@ -216,15 +215,19 @@ type requestState int
 
 const (
 	requestPosted requestState = iota
+	requestMatched
 	requestEnded
 	requestOver // waited for; in the free list
 )
 
 type memRequest struct {
-	lane *memLane
-	next *memRequest // in a memEnd or the free list
-	tag  Tag
-	p    []byte
+	lane    *memLane
+	next    *memRequest // in a memEnd or the free list
+	peer    *memRequest // the other side's, once matched
+	claimed bool        // someone moves the bytes; guarded by the lane's monitor
+	side    side
+	tag     Tag
+	p       []byte
 
 	mon   env.Monitor // guards what follows
 	state requestState
@@ -238,17 +241,48 @@ func (r *memRequest) end(err error) {
 	r.mon.Unlock()
 }
 
-func (r *memRequest) Wait() error {
-	r.mon.Lock()
-	for r.state == requestPosted {
-		r.mon.Wait()
+// move copies a matched message and ends both requests. It holds no lock while
+// the bytes move.
+func (r *memRequest) move() {
+	from, to := r, r.peer
+	if r.side == receiving {
+		from, to = r.peer, r
 	}
+	var err error
+	if len(from.p) == len(to.p) {
+		copy(to.p, from.p)
+	} else {
+		err = &LengthError{From: r.lane.from, To: r.lane.to, Tag: r.tag, Sent: len(from.p), Wants: len(to.p)}
+	}
+	from.end(nil)
+	to.end(err)
+}
+
+// claim reports whether the caller is the one who moves r's bytes.
+func (r *memRequest) claim() bool {
+	r.lane.mon.Lock()
+	defer r.lane.mon.Unlock()
+	if r.claimed {
+		return false
+	}
+	r.claimed, r.peer.claimed = true, true
+	return true
+}
+
+func (r *memRequest) Wait() error {
+	if r.await(requestPosted) == requestMatched {
+		if r.claim() {
+			r.move()
+		}
+		r.await(requestMatched)
+	}
+	r.mon.Lock()
 	if r.state == requestOver {
 		r.mon.Unlock()
 		panic("transport: Wait called twice on a request")
 	}
 	err := r.err
-	r.state, r.p, r.err = requestOver, nil, nil
+	r.state, r.peer, r.p, r.err = requestOver, nil, nil, nil
 	r.mon.Unlock()
 
 	l := r.lane
@@ -256,4 +290,14 @@ func (r *memRequest) Wait() error {
 	r.next, l.free = l.free, r
 	l.mon.Unlock()
 	return err
+}
+
+// await waits until r has left a state, and returns the next one.
+func (r *memRequest) await(s requestState) requestState {
+	r.mon.Lock()
+	defer r.mon.Unlock()
+	for r.state == s {
+		r.mon.Wait()
+	}
+	return r.state
 }

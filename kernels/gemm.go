@@ -1,0 +1,106 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/ecrec/ecrec/internal/openblas"
+)
+
+// gemm computes the matrix products of one stream. It belongs to one goroutine
+// at a time, like the stream. Scratch grows to what the largest product needs
+// and is kept.
+type gemm struct {
+	isa     isa
+	shape   tileShape
+	pool    *pool
+	blas    *openblas.Library // nil: exact
+	packedA [][]float32
+	packedB []float32
+	edges   []edge
+	p       product // the one in progress: kept here so that it needs no allocation
+}
+
+// newGemm makes the products of a stream whose threads are those of pool. blas
+// is nil for exact products.
+func newGemm(i isa, p *pool, blas *openblas.Library) *gemm {
+	g := &gemm{isa: i, shape: shapeOf(i), pool: p, blas: blas}
+	g.packedA = make([][]float32, p.threads)
+	s := g.shape
+	for w := range g.packedA {
+		g.packedA[w] = make([]float32, s.mc*max(s.mr*(s.kc+s.strip), s.strip*s.kc))
+	}
+	g.edges = make([]edge, p.threads)
+	return g
+}
+
+func (g *gemm) growB(floats int) {
+	if len(g.packedB) < floats {
+		g.packedB = make([]float32, floats)
+	}
+}
+
+// byRow and byColumn view m and its transpose as operands.
+func byRow(m Matrix) operand    { return operand{m.Buf.ptr, uintptr(4 * m.Stride), 4} }
+func byColumn(m Matrix) operand { return operand{m.Buf.ptr, 4, uintptr(4 * m.Stride)} }
+
+// linear computes y (m, n) = act(x (m, k) wᵀ + b), w (n, k), b n floats or empty.
+func (g *gemm) linear(y, x, w Matrix, b Buffer, act Activation) {
+	if x.Rows != y.Rows || w.Rows != y.Cols || w.Cols != x.Cols || (b.bytes > 0 && b.Floats() < y.Cols) {
+		panic(fmt.Sprintf("kernels: Linear of y (%d, %d), x (%d, %d), w (%d, %d), %d biases",
+			y.Rows, y.Cols, x.Rows, x.Cols, w.Rows, w.Cols, b.Floats()))
+	}
+	p := product{g: g, m: y.Rows, n: y.Cols, k: x.Cols, a: byRow(x), b: byColumn(w), c: byRow(y)}
+	if b.bytes > 0 {
+		p.bias = b.ptr
+	}
+	if act == ReLU {
+		p.relu = 1
+	}
+	g.do(p)
+}
+
+// gradInput computes dx (m, k) = dy (m, n) w (n, k), +0.0 where gate is given and
+// is not > 0.
+func (g *gemm) gradInput(dx, dy, w, gate Matrix) {
+	gated := gate.Buf.bytes > 0
+	if dx.Rows != dy.Rows || w.Rows != dy.Cols || w.Cols != dx.Cols || (gated && (gate.Rows != dx.Rows || gate.Cols != dx.Cols)) {
+		panic(fmt.Sprintf("kernels: LinearGradInput of dx (%d, %d), dy (%d, %d), w (%d, %d), gate (%d, %d)",
+			dx.Rows, dx.Cols, dy.Rows, dy.Cols, w.Rows, w.Cols, gate.Rows, gate.Cols))
+	}
+	p := product{g: g, m: dx.Rows, n: dx.Cols, k: dy.Cols, a: byRow(dy), b: byRow(w), c: byRow(dx)}
+	if gated {
+		p.gate = byRow(gate)
+	}
+	g.do(p)
+}
+
+// gradWeight computes dw (n, k) = dyᵀ x, dy (m, n), x (m, k), and, where db is not
+// empty, db = column sums of dy: chains of float32 additions in row order that
+// start at +0.0.
+func (g *gemm) gradWeight(dw Matrix, db Buffer, dy, x Matrix) {
+	if dw.Rows != dy.Cols || dw.Cols != x.Cols || dy.Rows != x.Rows || (db.bytes > 0 && db.Floats() < dy.Cols) {
+		panic(fmt.Sprintf("kernels: LinearGradWeight of dw (%d, %d), dy (%d, %d), x (%d, %d), %d biases",
+			dw.Rows, dw.Cols, dy.Rows, dy.Cols, x.Rows, x.Cols, db.Floats()))
+	}
+	p := product{g: g, m: dw.Rows, n: dw.Cols, k: dy.Rows, a: byColumn(dy), b: byRow(x), c: byRow(dw)}
+	if db.bytes > 0 {
+		p.sum = db.ptr
+	}
+	g.do(p)
+}
+
+// do runs p.
+func (g *gemm) do(p product) {
+	g.p = p
+	switch {
+	case p.m == 0 || p.n == 0:
+		if p.sum != nil {
+			g.p.runSums()
+		}
+	case g.blas != nil && p.k > 0:
+		g.p.runBLAS()
+	default:
+		g.p.run()
+	}
+	g.p = product{}
+}

@@ -1,0 +1,287 @@
+#include "textflag.h"
+#include "gemm_amd64.h"
+
+// AVX-512 micro-kernels: 14 rows of C, 2 or 1 vectors of 16 columns.
+// Z0, Z1 one row of B; Z2 an element of A; Z3 scratch; Z4.. the tile of C.
+// AX, BX rows 0 and 8 of A; R8, R9, R10, R11 rs times 1, 3, 5, 7.
+// K3, K4 the columns that C has.
+
+#define ROW2(mem, c0, c1) \
+	VBROADCASTSS mem, Z2; \
+	VFMADD231PS  Z0, Z2, c0; \
+	VFMADD231PS  Z1, Z2, c1
+
+#define LOAD2(c0, c1) \
+	VMOVUPS.Z (DX), K3, c0; \
+	VMOVUPS.Z 64(DX), K4, c1; \
+	ADDQ      R12, DX
+
+#define STORE2(c0, c1) \
+	VMOVUPS c0, K3, (DX); \
+	VMOVUPS c1, K4, 64(DX); \
+	ADDQ    R12, DX
+
+#define ADD2(c0, c1) \
+	VADDPS Z0, c0, c0; \
+	VADDPS Z1, c1, c1
+
+#define RELU2(c0, c1) \
+	VMAXPS c0, Z3, c0; \
+	VMAXPS c1, Z3, c1
+
+#define GATE2(c0, c1) \
+	VMOVUPS.Z (DX), K3, Z0; \
+	VMOVUPS.Z 64(DX), K4, Z1; \
+	VCMPPS    $0x1E, Z3, Z0, K1; \
+	VCMPPS    $0x1E, Z3, Z1, K2; \
+	VMOVAPS.Z c0, K1, c0; \
+	VMOVAPS.Z c1, K2, c1; \
+	ADDQ      R12, DX
+
+#define ZERO2(c0, c1) \
+	VPXORD c0, c0, c0; \
+	VPXORD c1, c1, c1
+
+#define ALL2(OP) \
+	OP(Z4, Z5); \
+	OP(Z6, Z7); \
+	OP(Z8, Z9); \
+	OP(Z10, Z11); \
+	OP(Z12, Z13); \
+	OP(Z14, Z15); \
+	OP(Z16, Z17); \
+	OP(Z18, Z19); \
+	OP(Z20, Z21); \
+	OP(Z22, Z23); \
+	OP(Z24, Z25); \
+	OP(Z26, Z27); \
+	OP(Z28, Z29); \
+	OP(Z30, Z31)
+
+// func tile14x32(t *tileRun)
+// for each tile, r < 14, j < 32:
+//	s := +0.0, or C[r][j] if t.load
+//	for k ascending { s = fma(A[r][k], B[k][j], s) }
+//	if bias { s += bias[j] }; if relu { s = s < 0 ? +0.0 : s }
+//	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
+TEXT ·tile14x32(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), DI
+	MOVQ tileRun_rs(DI), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	LEAQ (R10)(R8*2), R11
+	MOVQ tileRun_cols(DI), CX
+	MOVL $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K3
+	SHRQ $16, AX
+	KMOVW AX, K4
+
+tile:
+	MOVQ tileRun_a(DI), AX
+	LEAQ (AX)(R8*8), BX
+	MOVQ tileRun_b(DI), SI
+	MOVQ tileRun_c(DI), DX
+	MOVQ tileRun_ldc(DI), R12
+	CMPQ tileRun_load(DI), $0
+	JNE  load
+	ALL2(ZERO2)
+	JMP  chain
+
+load:
+	ALL2(LOAD2)
+
+chain:
+	MOVQ  tileRun_ks(DI), R12
+	MOVQ  tileRun_bs(DI), R13
+	MOVQ  tileRun_k(DI), CX
+	TESTQ CX, CX
+	JZ    finish
+
+step:
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	ROW2((AX), Z4, Z5)
+	ROW2((AX)(R8*1), Z6, Z7)
+	ROW2((AX)(R8*2), Z8, Z9)
+	ROW2((AX)(R9*1), Z10, Z11)
+	ROW2((AX)(R8*4), Z12, Z13)
+	ROW2((AX)(R10*1), Z14, Z15)
+	ROW2((AX)(R9*2), Z16, Z17)
+	ROW2((AX)(R11*1), Z18, Z19)
+	ADDQ    R12, AX
+	ROW2((BX), Z20, Z21)
+	ROW2((BX)(R8*1), Z22, Z23)
+	ROW2((BX)(R8*2), Z24, Z25)
+	ROW2((BX)(R9*1), Z26, Z27)
+	ROW2((BX)(R8*4), Z28, Z29)
+	ROW2((BX)(R10*1), Z30, Z31)
+	ADDQ    R12, BX
+	ADDQ    R13, SI
+	DECQ    CX
+	JNZ     step
+
+finish:
+	MOVQ    tileRun_bias(DI), SI
+	TESTQ   SI, SI
+	JZ      relu
+	VMOVUPS.Z (SI), K3, Z0
+	VMOVUPS.Z 64(SI), K4, Z1
+	ALL2(ADD2)
+
+relu:
+	VPXORD Z3, Z3, Z3
+	CMPQ   tileRun_relu(DI), $0
+	JE     gate
+	ALL2(RELU2)
+
+gate:
+	MOVQ  tileRun_gate(DI), DX
+	TESTQ DX, DX
+	JZ    store
+	MOVQ  tileRun_ldg(DI), R12
+	ALL2(GATE2)
+	MOVQ  DX, tileRun_gate(DI)
+
+store:
+	MOVQ tileRun_c(DI), DX
+	MOVQ tileRun_ldc(DI), R12
+	ALL2(STORE2)
+	MOVQ DX, tileRun_c(DI)
+	MOVQ tileRun_ta(DI), AX
+	ADDQ AX, tileRun_a(DI)
+	DECQ tileRun_tiles(DI)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+#define ROW1(mem, c0) \
+	VBROADCASTSS mem, Z2; \
+	VFMADD231PS  Z0, Z2, c0
+
+#define LOAD1(c0) \
+	VMOVUPS.Z (DX), K3, c0; \
+	ADDQ      R12, DX
+
+#define STORE1(c0) \
+	VMOVUPS c0, K3, (DX); \
+	ADDQ    R12, DX
+
+#define ADD1(c0) VADDPS Z0, c0, c0
+#define RELU1(c0) VMAXPS c0, Z3, c0
+#define ZERO1(c0) VPXORD c0, c0, c0
+
+#define GATE1(c0) \
+	VMOVUPS.Z (DX), K3, Z0; \
+	VCMPPS    $0x1E, Z3, Z0, K1; \
+	VMOVAPS.Z c0, K1, c0; \
+	ADDQ      R12, DX
+
+#define ALL1(OP) \
+	OP(Z4); \
+	OP(Z5); \
+	OP(Z6); \
+	OP(Z7); \
+	OP(Z8); \
+	OP(Z9); \
+	OP(Z10); \
+	OP(Z11); \
+	OP(Z12); \
+	OP(Z13); \
+	OP(Z14); \
+	OP(Z15); \
+	OP(Z16); \
+	OP(Z17)
+
+// func tile14x16(t *tileRun)
+// The loop of tile14x32 with j < 16.
+TEXT ·tile14x16(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), DI
+	MOVQ tileRun_rs(DI), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	LEAQ (R10)(R8*2), R11
+	MOVQ tileRun_cols(DI), CX
+	MOVL $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K3
+	SHRQ $16, AX
+	KMOVW AX, K4
+
+tile:
+	MOVQ tileRun_a(DI), AX
+	LEAQ (AX)(R8*8), BX
+	MOVQ tileRun_b(DI), SI
+	MOVQ tileRun_c(DI), DX
+	MOVQ tileRun_ldc(DI), R12
+	CMPQ tileRun_load(DI), $0
+	JNE  load
+	ALL1(ZERO1)
+	JMP  chain
+
+load:
+	ALL1(LOAD1)
+
+chain:
+	MOVQ  tileRun_ks(DI), R12
+	MOVQ  tileRun_bs(DI), R13
+	MOVQ  tileRun_k(DI), CX
+	TESTQ CX, CX
+	JZ    finish
+
+step:
+	VMOVUPS (SI), Z0
+	ROW1((AX), Z4)
+	ROW1((AX)(R8*1), Z5)
+	ROW1((AX)(R8*2), Z6)
+	ROW1((AX)(R9*1), Z7)
+	ROW1((AX)(R8*4), Z8)
+	ROW1((AX)(R10*1), Z9)
+	ROW1((AX)(R9*2), Z10)
+	ROW1((AX)(R11*1), Z11)
+	ADDQ    R12, AX
+	ROW1((BX), Z12)
+	ROW1((BX)(R8*1), Z13)
+	ROW1((BX)(R8*2), Z14)
+	ROW1((BX)(R9*1), Z15)
+	ROW1((BX)(R8*4), Z16)
+	ROW1((BX)(R10*1), Z17)
+	ADDQ    R12, BX
+	ADDQ    R13, SI
+	DECQ    CX
+	JNZ     step
+
+finish:
+	MOVQ    tileRun_bias(DI), SI
+	TESTQ   SI, SI
+	JZ      relu
+	VMOVUPS.Z (SI), K3, Z0
+	ALL1(ADD1)
+
+relu:
+	VPXORD Z3, Z3, Z3
+	CMPQ   tileRun_relu(DI), $0
+	JE     gate
+	ALL1(RELU1)
+
+gate:
+	MOVQ  tileRun_gate(DI), DX
+	TESTQ DX, DX
+	JZ    store
+	MOVQ  tileRun_ldg(DI), R12
+	ALL1(GATE1)
+	MOVQ  DX, tileRun_gate(DI)
+
+store:
+	MOVQ tileRun_c(DI), DX
+	MOVQ tileRun_ldc(DI), R12
+	ALL1(STORE1)
+	MOVQ DX, tileRun_c(DI)
+	MOVQ tileRun_ta(DI), AX
+	ADDQ AX, tileRun_a(DI)
+	DECQ tileRun_tiles(DI)
+	JNZ  tile
+	VZEROUPPER
+	RET

@@ -1,0 +1,61 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/openblas"
+)
+
+// benchShapes are (m, n, k): the layers that FACTS.md measures.
+var benchShapes = [][3]int{
+	{2048, 256, 512}, {2048, 1024, 1024}, {2048, 1024, 479}, {2048, 512, 13},
+}
+
+// BenchmarkGemm runs the three products of a layer, exact and with OpenBLAS.
+func BenchmarkGemm(b *testing.B) {
+	lib, err := openblas.Open()
+	if err != nil {
+		b.Log(err)
+	}
+	for _, s := range benchShapes {
+		for op, name := range []string{"y", "dx", "dw"} {
+			for threads := 1; threads <= runtime.GOMAXPROCS(0); threads *= 2 {
+				run := fmt.Sprintf("m=%d,n=%d,k=%d/%s/threads=%d", s[0], s[1], s[2], name, threads)
+				b.Run(run+"/exact", func(b *testing.B) { benchGemm(b, s, op, threads, nil) })
+				if lib != nil {
+					b.Run(run+"/openblas", func(b *testing.B) { benchGemm(b, s, op, threads, lib) })
+				}
+			}
+		}
+	}
+}
+
+func benchGemm(b *testing.B, s [3]int, op, threads int, lib *openblas.Library) {
+	m, n, k := s[0], s[1], s[2]
+	p := newPool(threads)
+	defer p.close()
+	g := newGemm(detectISA(), p, lib)
+	rng := rand.New(rand.NewPCG(1, 1))
+	random := func(rows, cols int) Matrix {
+		v := make([]float32, rows*cols)
+		for i := range v {
+			v[i] = rng.Float32() - 0.5
+		}
+		return Mat(HostBuffer(v), rows, cols)
+	}
+	x, w, y := random(m, k), random(n, k), random(m, n)
+	for b.Loop() {
+		switch op {
+		case 0:
+			g.linear(y, x, w, Buffer{}, Identity)
+		case 1:
+			g.gradInput(x, y, w, Matrix{})
+		case 2:
+			g.gradWeight(w, Buffer{}, y, x)
+		}
+	}
+	b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+}

@@ -1,0 +1,298 @@
+package kernels
+
+import "unsafe"
+
+// operand is a matrix of a product with any steps, in bytes. An element (row,
+// col) is at ptr + row*rs + col*cs; one of rs and cs is 4.
+type operand struct {
+	ptr    unsafe.Pointer
+	rs, cs uintptr
+}
+
+func (o operand) at(row, col int) unsafe.Pointer {
+	return unsafe.Add(o.ptr, uintptr(row)*o.rs+uintptr(col)*o.cs)
+}
+
+// product is C (m, n) = A (m, k) B (k, n) and what follows it, cut into tiles.
+//
+// It is a blocked product as in Goto and van de Geijn, "Anatomy of
+// high-performance matrix multiplication" (2008). B is cut into chunks that fit
+// the packing buffer. A chunk is packed once by all threads into panels of nr
+// columns; then each thread takes a block of C, packs the rows of A it needs,
+// kc columns at a time, and runs a micro-kernel on every panel. Where C has few
+// rows a panel of B is used once and is read where it lies.
+//
+// Invariant: blocks of C are disjoint, and one block's kc steps run in order, so
+// each element is one chain over k ascending.
+type product struct {
+	g       *gemm
+	m, n, k int
+	a, b, c operand // c.cs is 4
+	bias    unsafe.Pointer
+	gate    operand // ptr nil: none
+	relu    int
+	load    int            // 1: chains go on from C
+	sum     unsafe.Pointer // not nil: gets the sums over k of each row of A (a.rs is 4)
+
+	j0, j1, k0, k1   int  // the chunk of B
+	directA, directB bool // read where they lie
+	mTiles, panels   int  // in a chunk
+	perM, perN       int  // of these in a block
+	mBlocks, nBlocks int
+}
+
+// maxChunk is the floats of B packed at once: 4 MiB, so that the cores find it
+// in their caches.
+const maxChunk = 1 << 20
+
+// maxColumns of B are in a chunk.
+const maxColumns = 1024
+
+func (p *product) run() {
+	s := p.g.shape
+	p.mTiles = (p.m + s.mr - 1) / s.mr
+	p.directB = p.b.cs == 4 && p.mTiles <= 2
+	for p.j0 = 0; p.j0 < p.n; p.j0 = p.j1 {
+		p.j1 = min(p.j0+maxColumns, p.n)
+		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
+		p.split()
+		p.directA = p.panels <= 2 || (p.a.cs == 4 && p.k <= 64)
+		chunk := maxChunk / (p.panels * s.nr)
+		chunk -= chunk % s.kc
+		for p.k0 = 0; ; p.k0 = p.k1 {
+			p.k1 = min(p.k0+chunk, p.k)
+			if !p.directB {
+				p.g.growB((p.k1 - p.k0) * p.panels * s.nr)
+				p.g.pool.run(p.panels, (*packPhase)(p))
+			}
+			p.g.pool.run(p.mBlocks*p.nBlocks, (*tilePhase)(p))
+			if p.k1 == p.k {
+				break
+			}
+		}
+	}
+}
+
+// split chooses the blocks of C: near the size the caches want, and as many as
+// the threads share evenly.
+func (p *product) split() {
+	threads := p.g.pool.threads
+	p.mBlocks = (p.mTiles + p.g.shape.mc - 1) / p.g.shape.mc
+	p.mBlocks = (p.mBlocks + threads - 1) / threads * threads
+	p.mBlocks = min(p.mBlocks, p.mTiles)
+	p.nBlocks = 1
+	if p.mBlocks%threads != 0 {
+		p.nBlocks = min(threads, p.panels)
+	}
+	p.perM = (p.mTiles + p.mBlocks - 1) / p.mBlocks
+	p.perN = (p.panels + p.nBlocks - 1) / p.nBlocks
+	p.mBlocks = (p.mTiles + p.perM - 1) / p.perM
+	p.nBlocks = (p.panels + p.perN - 1) / p.perN
+}
+
+// panel returns the columns of panel i of the chunk and the width of its tiles.
+func (p *product) panel(i int) (from, to, width int) {
+	s := p.g.shape
+	from = p.j0 + i*s.nr
+	to = min(from+s.nr, p.j1)
+	if to-from <= s.half {
+		return from, to, s.half
+	}
+	return from, to, s.nr
+}
+
+// packed is where panel i of the packed chunk begins.
+func (p *product) packed(i int) unsafe.Pointer {
+	return unsafe.Pointer(&p.g.packedB[i*(p.k1-p.k0)*p.g.shape.nr])
+}
+
+// packPhase packs panels of B: row k of a panel is width floats.
+type packPhase product
+
+func (q *packPhase) tile(_, i int) {
+	p := (*product)(q)
+	from, to, width := p.panel(i)
+	rows := p.k1 - p.k0
+	if rows == 0 {
+		return
+	}
+	src := p.b.at(p.k0, from)
+	if p.b.cs == 4 {
+		copyRows(p.g.isa, p.packed(i), src, uintptr(4*width), p.b.rs, rows, to-from)
+		return
+	}
+	transpose(p.g.isa, p.packed(i), src, uintptr(4*width), p.b.cs, to-from, rows)
+}
+
+// tilePhase computes blocks of C.
+type tilePhase product
+
+func (q *tilePhase) tile(worker, i int) {
+	p := (*product)(q)
+	s := p.g.shape
+	mb, nb := i%p.mBlocks, i/p.mBlocks
+	i0 := mb * p.perM * s.mr
+	i1 := min(i0+p.perM*s.mr, p.m)
+	for k0 := p.k0; ; k0 += s.kc {
+		k1 := min(k0+s.kc, p.k1)
+		p.sums(i0, i1, nb, k0, k1)
+		r := p.readyA(worker, i0, i1, k0, k1)
+		for j := nb * p.perN; j < min((nb+1)*p.perN, p.panels); j++ {
+			p.column(&r, worker, j, k0, k1)
+		}
+		if k1 == p.k1 {
+			return
+		}
+	}
+}
+
+// runSums computes the sums alone.
+func (p *product) runSums() {
+	p.g.pool.run((p.m+sumColumns-1)/sumColumns, (*sumPhase)(p))
+}
+
+// sumColumns is how many sums are one piece of work.
+const sumColumns = 64
+
+type sumPhase product
+
+func (q *sumPhase) tile(_, i int) {
+	p := (*product)(q)
+	p.sums(i*sumColumns, min((i+1)*sumColumns, p.m), 0, 0, p.k)
+}
+
+// sums adds rows [k0, k1) of what A transposes to the block's part of the sums.
+func (p *product) sums(i0, i1, nb, k0, k1 int) {
+	if p.sum == nil || nb > 0 || p.j0 > 0 {
+		return
+	}
+	dst := unsafe.Add(p.sum, 4*i0)
+	if k0 == 0 {
+		clear(unsafe.Slice((*float32)(dst), i1-i0))
+	}
+	if k0 < k1 {
+		addRows(p.g.isa, dst, p.a.at(i0, k0), p.a.cs, k1-k0, i1-i0)
+	}
+}
+
+// rowsOfA are rows of A ready for the micro-kernel: whole tiles, then a last one
+// with rows to spare.
+type rowsOfA struct {
+	i0, mid, i1 int // whole tiles are [i0, mid)
+	whole, rest operand
+	wholeStep   uintptr // from tile to tile
+}
+
+// readyA makes rows [i0, i1) and columns [k0, k1) of A ready: where they are used
+// often enough, rows are copied one by one, columns in strips of mr. A last tile
+// with rows to spare is always copied.
+func (p *product) readyA(worker, i0, i1, k0, k1 int) (r rowsOfA) {
+	s := p.g.shape
+	r.i0, r.mid, r.i1 = i0, i0+(i1-i0)/s.mr*s.mr, i1
+	if k0 == k1 {
+		return r
+	}
+	copyFrom := i0
+	if p.directA {
+		copyFrom = r.mid
+		if r.mid > i0 {
+			r.whole = operand{p.a.at(i0, k0), p.a.rs, p.a.cs}
+			r.wholeStep = uintptr(s.mr) * p.a.rs
+		}
+	}
+	if copyFrom == i1 {
+		return r
+	}
+	o := operand{ptr: unsafe.Pointer(&p.g.packedA[worker][0])}
+	var step uintptr
+	if p.a.rs == 4 {
+		o.rs, o.cs, step = 4, uintptr(4*s.strip), uintptr(4*s.strip*(k1-k0))
+		for i := copyFrom; i < i1; i += s.mr {
+			// A strip is wider than a tile: what it has too much is not used.
+			dst := unsafe.Add(o.ptr, uintptr((i-copyFrom)/s.mr)*step)
+			copyRows(p.g.isa, dst, p.a.at(i, k0), o.cs, p.a.cs, k1-k0, min(s.strip, p.m-i))
+		}
+	} else {
+		o.rs, o.cs = uintptr(4*(s.kc+s.strip)), 4
+		step = uintptr(s.mr) * o.rs
+		copyRows(p.g.isa, o.ptr, p.a.at(copyFrom, k0), o.rs, p.a.rs, i1-copyFrom, k1-k0)
+	}
+	if copyFrom == i0 {
+		r.whole, r.wholeStep = o, step
+	}
+	r.rest = o
+	if r.mid < i1 {
+		r.rest.ptr = unsafe.Add(o.ptr, uintptr((r.mid-copyFrom)/s.mr)*step)
+	}
+	return r
+}
+
+// column computes rows r of the panel j of C, columns [k0, k1) of the chain.
+func (p *product) column(r *rowsOfA, worker, j, k0, k1 int) {
+	from, to, width := p.panel(j)
+	e := &p.g.edges[worker]
+	t := tileRun{cols: to - from, ldc: p.c.rs, k: k1 - k0, load: p.load}
+	if k0 > 0 {
+		t.load = 1
+	}
+	switch {
+	case k0 == k1:
+	case !p.directB:
+		t.b, t.bs = unsafe.Add(p.packed(j), 4*width*(k0-p.k0)), uintptr(4*width)
+	case t.cols == width:
+		t.b, t.bs = p.b.at(k0, from), p.b.rs
+	default:
+		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
+		copyRows(p.g.isa, t.b, p.b.at(k0, from), t.bs, p.b.rs, t.k, t.cols)
+	}
+	last := k1 == p.k // what follows the chain is due
+	if last {
+		t.relu, t.ldg = p.relu, p.gate.rs
+		if p.bias != nil {
+			t.bias = unsafe.Add(p.bias, 4*from)
+		}
+	}
+	gated := last && p.gate.ptr != nil
+	if r.i0 < r.mid {
+		q := t
+		q.a, q.rs, q.ks, q.ta = r.whole.ptr, r.whole.rs, r.whole.cs, r.wholeStep
+		q.c, q.tiles = p.c.at(r.i0, from), (r.mid-r.i0)/p.g.shape.mr
+		if gated {
+			q.gate = p.gate.at(r.i0, from)
+		}
+		runTiles(p.g.isa, &q, width)
+	}
+	if r.mid < r.i1 {
+		t.a, t.rs, t.ks = r.rest.ptr, r.rest.rs, r.rest.cs
+		if gated {
+			t.gate = p.gate.at(r.mid, from)
+		}
+		e.run(p.g.isa, &t, p.c.at(r.mid, from), r.i1-r.mid, width)
+	}
+}
+
+// edge is a whole tile aside, for one that has rows to spare in C.
+type edge struct {
+	c, gate [maxTile]float32
+	b       [maxPanel]float32
+}
+
+// run runs t, one tile with only so many rows in C, which begin at c.
+func (e *edge) run(i isa, t *tileRun, c unsafe.Pointer, rows, width int) {
+	step := uintptr(4 * width)
+	ldc := t.ldc
+	t.tiles, t.c, t.ldc = 1, unsafe.Pointer(&e.c), step
+	if t.load != 0 {
+		copyRows(i, t.c, c, step, ldc, rows, t.cols)
+	}
+	if t.gate != nil {
+		gate := unsafe.Pointer(&e.gate)
+		copyRows(i, gate, t.gate, step, t.ldg, rows, t.cols)
+		t.gate, t.ldg = gate, step
+	}
+	cols := t.cols
+	runTiles(i, t, width)
+	for r := range uintptr(rows) {
+		copy(unsafe.Slice((*float32)(unsafe.Add(c, r*ldc)), cols), unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(&e.c), r*step)), cols))
+	}
+}

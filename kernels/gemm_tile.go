@@ -1,0 +1,144 @@
+package kernels
+
+import (
+	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/f32"
+)
+
+// tileRun is one call of a micro-kernel: tiles of C below one another, each
+// (mr, width), from one panel of B. Offsets are known to gemm_amd64.h. Steps are
+// in bytes.
+type tileRun struct {
+	a, b, c    unsafe.Pointer
+	bias, gate unsafe.Pointer // nil: none
+	rs, ks     uintptr        // A from row to row, from k to k+1
+	ta         uintptr        // A from tile to tile
+	bs         uintptr        // B from k to k+1
+	ldc, ldg   uintptr        // C and gate from row to row
+	k          int            // length of the chain in this call
+	tiles      int
+	load       int       // 1: the chain goes on from C; 0: it starts at +0.0
+	relu       int       // 1: ReLU
+	cols       int       // columns that C, bias and gate have: width or fewer
+	mask       [16]int32 // for AVX2 where cols < width: -1 for each column
+}
+
+// tileShape is what the driver must know of an isa's micro-kernels.
+type tileShape struct {
+	mr       int // rows of a tile
+	nr, half int // columns of a tile: full panels, and a last one that is narrow
+	strip    int // floats per k of A packed from columns: mr, rounded up to vectors
+	kc       int // chain per call at most: a panel of B stays in the L1 cache
+	mc       int // tiles below one another at most: their A stays in the L2 cache
+}
+
+func shapeOf(i isa) tileShape {
+	switch i {
+	case isaAVX512:
+		return tileShape{mr: 14, nr: 32, half: 16, strip: 16, kc: 256, mc: 12}
+	case isaAVX2:
+		return tileShape{mr: 6, nr: 16, half: 8, strip: 8, kc: 256, mc: 24}
+	default:
+		return tileShape{mr: 4, nr: 16, half: 8, strip: 8, kc: 256, mc: 16}
+	}
+}
+
+// maxTile is the floats of the largest tile.
+const maxTile = 14 * 32
+
+// maxPanel is the floats of the largest panel of B in one call.
+const maxPanel = 512 * 32
+
+// tilePlain is the twin of the micro-kernels, with mr rows.
+func tilePlain(t *tileRun, mr int) {
+	for ; t.tiles > 0; t.tiles-- {
+		for r := range mr {
+			rowPlain(t, r)
+		}
+		if t.tiles > 1 {
+			t.a = unsafe.Add(t.a, t.ta)
+			t.c = unsafe.Add(t.c, uintptr(mr)*t.ldc)
+			if t.gate != nil {
+				t.gate = unsafe.Add(t.gate, uintptr(mr)*t.ldg)
+			}
+		}
+	}
+}
+
+// rowPlain computes row r of a tile.
+func rowPlain(t *tileRun, r int) {
+	a := unsafe.Add(t.a, uintptr(r)*t.rs)
+	c := unsafe.Slice((*float32)(unsafe.Add(t.c, uintptr(r)*t.ldc)), t.cols)
+	if t.load == 0 {
+		clear(c)
+	}
+	for j := 0; j < t.cols; j += 4 {
+		var s [4]float32
+		copy(s[:], c[j:])
+		chain4(&s, a, unsafe.Add(t.b, 4*j), t)
+		copy(c[j:], s[:])
+	}
+	if t.bias != nil {
+		for j, b := range unsafe.Slice((*float32)(t.bias), t.cols) {
+			c[j] += b
+		}
+	}
+	if t.relu != 0 {
+		for j, v := range c {
+			if v < 0 {
+				c[j] = 0
+			}
+		}
+	}
+	if t.gate != nil {
+		for j, v := range unsafe.Slice((*float32)(unsafe.Add(t.gate, uintptr(r)*t.ldg)), t.cols) {
+			if !(v > 0) {
+				c[j] = 0
+			}
+		}
+	}
+}
+
+// chain4 goes on with the chains of 4 columns of C: one row of A, 4 columns of B.
+func chain4(c *[4]float32, a, b unsafe.Pointer, t *tileRun) {
+	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
+	for k := range uintptr(t.k) {
+		x := *(*float32)(unsafe.Add(a, k*t.ks))
+		w := (*[4]float32)(unsafe.Add(b, k*t.bs))
+		c0 = f32.FMA(x, w[0], c0)
+		c1 = f32.FMA(x, w[1], c1)
+		c2 = f32.FMA(x, w[2], c2)
+		c3 = f32.FMA(x, w[3], c3)
+	}
+	*c = [4]float32{c0, c1, c2, c3}
+}
+
+// copyRowsPlain copies rows of floats float32 and zeroes the rest of pad.
+func copyRowsPlain(dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats, pad int) {
+	for r := range uintptr(rows) {
+		d := unsafe.Slice((*float32)(unsafe.Add(dst, r*dstBytes)), pad)
+		copy(d, unsafe.Slice((*float32)(unsafe.Add(src, r*srcBytes)), floats))
+		clear(d[floats:])
+	}
+}
+
+// transposePlain sets dst[k][j] = src[j][k], for j < rows and k in [from, to).
+func transposePlain(dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, from, to int) {
+	for j := range rows {
+		s := unsafe.Slice((*float32)(unsafe.Add(src, uintptr(j)*srcBytes)), to)
+		for k := from; k < to; k++ {
+			*(*float32)(unsafe.Add(dst, uintptr(k)*dstBytes+uintptr(4*j))) = s[k]
+		}
+	}
+}
+
+// addRowsPlain adds rows of floats float32 to sum, in order.
+func addRowsPlain(sum, src unsafe.Pointer, srcBytes uintptr, rows, floats int) {
+	s := unsafe.Slice((*float32)(sum), floats)
+	for r := range uintptr(rows) {
+		for j, v := range unsafe.Slice((*float32)(unsafe.Add(src, r*srcBytes)), floats) {
+			s[j] += v
+		}
+	}
+}
