@@ -3,6 +3,7 @@ package data
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -222,5 +223,41 @@ func TestDefaultNamesDiffer(t *testing.T) {
 	}
 	if files, _ := filepath.Glob(o.RecordDir + "/a-*.rec"); len(names) != 3 || len(files) != 3 {
 		t.Errorf("three conversions make %v", files)
+	}
+}
+
+// A conversion of csv that was stopped goes on behind its header and quotes.
+func TestCSVResumes(t *testing.T) {
+	var text bytes.Buffer
+	text.WriteString("y,a,b,name,place,x y\n")
+	for i := range 80_000 {
+		fmt.Fprintf(&text, "%d,%d,.5,\"n\n%d\",p%d,\"\"\n", i%2, i, i%99, i)
+	}
+	o := csvOptions(t, writeFile(t, "a.csv", text.Bytes()))
+	want := readAllOf(t, mustOpen(t, o))
+	o.RecordDir = t.TempDir()
+	stop := errors.New("stop")
+	begun := int64(-1)
+	o.Progress = func(p Progress) error {
+		if p.Done > 2*p.Total/3 {
+			return stop
+		}
+		return nil
+	}
+	if _, err := Open(o); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	o.Progress = func(p Progress) error {
+		if begun < 0 {
+			begun = p.Done
+		}
+		return nil
+	}
+	got := readAllOf(t, mustOpen(t, o))
+	if begun < int64(text.Len()/2) {
+		t.Errorf("it began anew: first progress at %d of %d bytes", begun, text.Len())
+	}
+	if !slices.Equal(got.IDs, want.IDs) || !slices.Equal(got.Dense, want.Dense) || !slices.Equal(got.Labels, want.Labels) {
+		t.Error("the samples differ from those of a conversion in one go")
 	}
 }
