@@ -35,6 +35,11 @@ var tailMasks = func() (m [8][8]int32) {
 
 // runTiles runs a micro-kernel whose tiles are width columns wide.
 func runTiles(i isa, t *tileRun, width int) {
+	if t.cols < width {
+		for l := range t.cols {
+			t.mask[l%len(t.mask)] = -1
+		}
+	}
 	switch {
 	case i == isaAVX512 && width == 32:
 		tile14x32(t)
@@ -45,7 +50,7 @@ func runTiles(i isa, t *tileRun, width int) {
 	case i == isaAVX2:
 		tile6x8(t)
 	default:
-		tilePlain(t, shapeOf(isaPlain).mr, width)
+		tilePlain(t, shapeOf(isaPlain).mr)
 	}
 }
 

@@ -14,3 +14,5 @@
 #define tileRun_tiles 96
 #define tileRun_load 104
 #define tileRun_relu 112
+#define tileRun_cols 120
+#define tileRun_mask 128

@@ -41,6 +41,27 @@
 	VXORPS c0, c0, c0; \
 	VXORPS c1, c1, c1
 
+// The same where C has fewer columns: Y2 and Y3 are their masks.
+
+#define LOAD2M(c0, c1) \
+	VMASKMOVPS (DX), Y2, c0; \
+	VMASKMOVPS 32(DX), Y3, c1; \
+	ADDQ       R12, DX
+
+#define STORE2M(c0, c1) \
+	VMASKMOVPS c0, Y2, (DX); \
+	VMASKMOVPS c1, Y3, 32(DX); \
+	ADDQ       R12, DX
+
+#define GATE2M(c0, c1) \
+	VMASKMOVPS (DX), Y2, Y0; \
+	VCMPPS     $0x1E, Y1, Y0, Y0; \
+	VANDPS     Y0, c0, c0; \
+	VMASKMOVPS 32(DX), Y3, Y0; \
+	VCMPPS     $0x1E, Y1, Y0, Y0; \
+	VANDPS     Y0, c1, c1; \
+	ADDQ       R12, DX
+
 #define ALL2(OP) \
 	OP(Y4, Y5); \
 	OP(Y6, Y7); \
@@ -66,7 +87,8 @@
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
 //	if bias { s += bias[j] }; if relu { s = s > 0 ? s : +0.0 }
-//	if gate { s = gate[r][j] > 0 ? s : +0.0 }; C[r][j] = s
+//	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
+// Masked accesses are for cols < 16 only: masked stores are slow on some CPUs.
 TEXT ·tile6x16(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), DI
 	MOVQ tileRun_rs(DI), R8
@@ -84,7 +106,15 @@ tile:
 	JMP  chain
 
 load:
+	CMPQ tileRun_cols(DI), $16
+	JNE  loadMasked
 	ALL2(LOAD2)
+	JMP  chain
+
+loadMasked:
+	VMOVUPS tileRun_mask(DI), Y2
+	VMOVUPS (tileRun_mask+32)(DI), Y3
+	ALL2(LOAD2M)
 
 chain:
 	MOVQ tileRun_ks(DI), R12
@@ -114,8 +144,18 @@ finish:
 	MOVQ    tileRun_bias(DI), SI
 	TESTQ   SI, SI
 	JZ      relu
+	CMPQ    tileRun_cols(DI), $16
+	JNE     biasMasked
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
+	ALL2(ADD2)
+	JMP     relu
+
+biasMasked:
+	VMOVUPS tileRun_mask(DI), Y2
+	VMOVUPS (tileRun_mask+32)(DI), Y3
+	VMASKMOVPS (SI), Y2, Y0
+	VMASKMOVPS 32(SI), Y3, Y1
 	ALL2(ADD2)
 
 relu:
@@ -129,13 +169,33 @@ gate:
 	TESTQ DX, DX
 	JZ    store
 	MOVQ  tileRun_ldg(DI), R12
+	CMPQ  tileRun_cols(DI), $16
+	JNE   gateMasked
 	ALL2(GATE2)
+	MOVQ  DX, tileRun_gate(DI)
+	JMP   store
+
+gateMasked:
+	VXORPS Y1, Y1, Y1
+	VMOVUPS tileRun_mask(DI), Y2
+	VMOVUPS (tileRun_mask+32)(DI), Y3
+	ALL2(GATE2M)
 	MOVQ  DX, tileRun_gate(DI)
 
 store:
 	MOVQ tileRun_c(DI), DX
 	MOVQ tileRun_ldc(DI), R12
+	CMPQ tileRun_cols(DI), $16
+	JNE  storeMasked
 	ALL2(STORE2)
+	JMP  stored
+
+storeMasked:
+	VMOVUPS tileRun_mask(DI), Y2
+	VMOVUPS (tileRun_mask+32)(DI), Y3
+	ALL2(STORE2M)
+
+stored:
 	MOVQ DX, tileRun_c(DI)
 	MOVQ tileRun_ta(DI), AX
 	ADDQ AX, tileRun_a(DI)
@@ -166,6 +226,20 @@ store:
 	VANDPS  Y0, c0, c0; \
 	ADDQ    R12, DX
 
+#define LOAD1M(c0) \
+	VMASKMOVPS (DX), Y2, c0; \
+	ADDQ       R12, DX
+
+#define STORE1M(c0) \
+	VMASKMOVPS c0, Y2, (DX); \
+	ADDQ       R12, DX
+
+#define GATE1M(c0) \
+	VMASKMOVPS (DX), Y2, Y0; \
+	VCMPPS     $0x1E, Y1, Y0, Y0; \
+	VANDPS     Y0, c0, c0; \
+	ADDQ       R12, DX
+
 #define ALL1(OP) \
 	OP(Y4); \
 	OP(Y5); \
@@ -193,7 +267,14 @@ tile:
 	JMP  chain
 
 load:
+	CMPQ tileRun_cols(DI), $8
+	JNE  loadMasked
 	ALL1(LOAD1)
+	JMP  chain
+
+loadMasked:
+	VMOVUPS tileRun_mask(DI), Y2
+	ALL1(LOAD1M)
 
 chain:
 	MOVQ  tileRun_ks(DI), R12
@@ -219,7 +300,15 @@ finish:
 	MOVQ    tileRun_bias(DI), SI
 	TESTQ   SI, SI
 	JZ      relu
+	CMPQ    tileRun_cols(DI), $8
+	JNE     biasMasked
 	VMOVUPS (SI), Y0
+	ALL1(ADD1)
+	JMP     relu
+
+biasMasked:
+	VMOVUPS tileRun_mask(DI), Y2
+	VMASKMOVPS (SI), Y2, Y0
 	ALL1(ADD1)
 
 relu:
@@ -233,13 +322,31 @@ gate:
 	TESTQ DX, DX
 	JZ    store
 	MOVQ  tileRun_ldg(DI), R12
+	CMPQ  tileRun_cols(DI), $8
+	JNE   gateMasked
 	ALL1(GATE1)
+	MOVQ  DX, tileRun_gate(DI)
+	JMP   store
+
+gateMasked:
+	VXORPS Y1, Y1, Y1
+	VMOVUPS tileRun_mask(DI), Y2
+	ALL1(GATE1M)
 	MOVQ  DX, tileRun_gate(DI)
 
 store:
 	MOVQ tileRun_c(DI), DX
 	MOVQ tileRun_ldc(DI), R12
+	CMPQ tileRun_cols(DI), $8
+	JNE  storeMasked
 	ALL1(STORE1)
+	JMP  stored
+
+storeMasked:
+	VMOVUPS tileRun_mask(DI), Y2
+	ALL1(STORE1M)
+
+stored:
 	MOVQ DX, tileRun_c(DI)
 	MOVQ tileRun_ta(DI), AX
 	ADDQ AX, tileRun_a(DI)

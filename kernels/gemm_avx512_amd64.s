@@ -4,6 +4,7 @@
 // AVX-512 micro-kernels: 14 rows of C, 2 or 1 vectors of 16 columns.
 // Z0, Z1 one row of B; Z2 an element of A; Z3 scratch; Z4.. the tile of C.
 // AX, BX rows 0 and 8 of A; R8, R9, R10, R11 rs times 1, 3, 5, 7.
+// K3, K4 the columns that C has.
 
 #define ROW2(mem, c0, c1) \
 	VBROADCASTSS mem, Z2; \
@@ -11,13 +12,13 @@
 	VFMADD231PS  Z1, Z2, c1
 
 #define LOAD2(c0, c1) \
-	VMOVUPS (DX), c0; \
-	VMOVUPS 64(DX), c1; \
-	ADDQ    R12, DX
+	VMOVUPS.Z (DX), K3, c0; \
+	VMOVUPS.Z 64(DX), K4, c1; \
+	ADDQ      R12, DX
 
 #define STORE2(c0, c1) \
-	VMOVUPS c0, (DX); \
-	VMOVUPS c1, 64(DX); \
+	VMOVUPS c0, K3, (DX); \
+	VMOVUPS c1, K4, 64(DX); \
 	ADDQ    R12, DX
 
 #define ADD2(c0, c1) \
@@ -29,8 +30,8 @@
 	VMAXPS Z3, c1, c1
 
 #define GATE2(c0, c1) \
-	VMOVUPS   (DX), Z0; \
-	VMOVUPS   64(DX), Z1; \
+	VMOVUPS.Z (DX), K3, Z0; \
+	VMOVUPS.Z 64(DX), K4, Z1; \
 	VCMPPS    $0x1E, Z3, Z0, K1; \
 	VCMPPS    $0x1E, Z3, Z1, K2; \
 	VMOVAPS.Z c0, K1, c0; \
@@ -62,13 +63,20 @@
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
 //	if bias { s += bias[j] }; if relu { s = s > 0 ? s : +0.0 }
-//	if gate { s = gate[r][j] > 0 ? s : +0.0 }; C[r][j] = s
+//	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
 TEXT ·tile14x32(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), DI
 	MOVQ tileRun_rs(DI), R8
 	LEAQ (R8)(R8*2), R9
 	LEAQ (R8)(R8*4), R10
 	LEAQ (R10)(R8*2), R11
+	MOVQ tileRun_cols(DI), CX
+	MOVL $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K3
+	SHRQ $16, AX
+	KMOVW AX, K4
 
 tile:
 	MOVQ tileRun_a(DI), AX
@@ -118,8 +126,8 @@ finish:
 	MOVQ    tileRun_bias(DI), SI
 	TESTQ   SI, SI
 	JZ      relu
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
+	VMOVUPS.Z (SI), K3, Z0
+	VMOVUPS.Z 64(SI), K4, Z1
 	ALL2(ADD2)
 
 relu:
@@ -153,11 +161,11 @@ store:
 	VFMADD231PS  Z0, Z2, c0
 
 #define LOAD1(c0) \
-	VMOVUPS (DX), c0; \
-	ADDQ    R12, DX
+	VMOVUPS.Z (DX), K3, c0; \
+	ADDQ      R12, DX
 
 #define STORE1(c0) \
-	VMOVUPS c0, (DX); \
+	VMOVUPS c0, K3, (DX); \
 	ADDQ    R12, DX
 
 #define ADD1(c0) VADDPS Z0, c0, c0
@@ -165,7 +173,7 @@ store:
 #define ZERO1(c0) VPXORD c0, c0, c0
 
 #define GATE1(c0) \
-	VMOVUPS   (DX), Z0; \
+	VMOVUPS.Z (DX), K3, Z0; \
 	VCMPPS    $0x1E, Z3, Z0, K1; \
 	VMOVAPS.Z c0, K1, c0; \
 	ADDQ      R12, DX
@@ -194,6 +202,13 @@ TEXT ·tile14x16(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R9
 	LEAQ (R8)(R8*4), R10
 	LEAQ (R10)(R8*2), R11
+	MOVQ tileRun_cols(DI), CX
+	MOVL $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K3
+	SHRQ $16, AX
+	KMOVW AX, K4
 
 tile:
 	MOVQ tileRun_a(DI), AX
@@ -242,7 +257,7 @@ finish:
 	MOVQ    tileRun_bias(DI), SI
 	TESTQ   SI, SI
 	JZ      relu
-	VMOVUPS (SI), Z0
+	VMOVUPS.Z (SI), K3, Z0
 	ALL1(ADD1)
 
 relu:

@@ -5,8 +5,8 @@ package kernels
 import "unsafe"
 
 // runTiles runs a micro-kernel whose tiles are width columns wide.
-func runTiles(_ isa, t *tileRun, width int) {
-	tilePlain(t, shapeOf(isaPlain).mr, width)
+func runTiles(_ isa, t *tileRun, _ int) {
+	tilePlain(t, shapeOf(isaPlain).mr)
 }
 
 // copyRows copies rows of floats float32; up to the next multiple of 8 floats

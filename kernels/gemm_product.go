@@ -179,7 +179,8 @@ func (p *product) sums(i0, i1, nb, k0, k1 int) {
 // with rows to spare.
 type rowsOfA struct {
 	i0, mid, i1 int // whole tiles are [i0, mid)
-	tiles, edge tileRun
+	whole, rest operand
+	wholeStep   uintptr // from tile to tile
 }
 
 // readyA makes rows [i0, i1) and columns [k0, k1) of A ready: where they are used
@@ -191,115 +192,107 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r rowsOfA) {
 	if k0 == k1 {
 		return r
 	}
-	t := tileRun{a: unsafe.Pointer(&p.g.packedA[worker][0]), k: k1 - k0}
 	copyFrom := i0
-	if p.directA && r.mid > i0 {
+	if p.directA {
 		copyFrom = r.mid
-		r.tiles = t
-		r.tiles.a, r.tiles.rs, r.tiles.ks = p.a.at(i0, k0), p.a.rs, p.a.cs
-		r.tiles.ta = uintptr(s.mr) * p.a.rs
-	}
-	if p.a.rs == 4 {
-		t.rs, t.ks, t.ta = 4, uintptr(4*s.strip), uintptr(4*s.strip*(k1-k0))
-		for i, dst := copyFrom, t.a; i < i1; i += s.mr {
-			// A strip is wider than a tile: what it has too much is not used.
-			copyRows(p.g.isa, dst, p.a.at(i, k0), t.ks, p.a.cs, k1-k0, min(s.strip, p.m-i))
-			dst = unsafe.Add(dst, t.ta)
+		if r.mid > i0 {
+			r.whole = operand{p.a.at(i0, k0), p.a.rs, p.a.cs}
+			r.wholeStep = uintptr(s.mr) * p.a.rs
 		}
-	} else if copyFrom < i1 {
-		t.rs, t.ks = uintptr(4*(s.kc+s.strip)), 4
-		t.ta = uintptr(s.mr) * t.rs
-		copyRows(p.g.isa, t.a, p.a.at(copyFrom, k0), t.rs, p.a.rs, i1-copyFrom, k1-k0)
+	}
+	if copyFrom == i1 {
+		return r
+	}
+	o := operand{ptr: unsafe.Pointer(&p.g.packedA[worker][0])}
+	var step uintptr
+	if p.a.rs == 4 {
+		o.rs, o.cs, step = 4, uintptr(4*s.strip), uintptr(4*s.strip*(k1-k0))
+		for i := copyFrom; i < i1; i += s.mr {
+			// A strip is wider than a tile: what it has too much is not used.
+			dst := unsafe.Add(o.ptr, uintptr((i-copyFrom)/s.mr)*step)
+			copyRows(p.g.isa, dst, p.a.at(i, k0), o.cs, p.a.cs, k1-k0, min(s.strip, p.m-i))
+		}
+	} else {
+		o.rs, o.cs = uintptr(4*(s.kc+s.strip)), 4
+		step = uintptr(s.mr) * o.rs
+		copyRows(p.g.isa, o.ptr, p.a.at(copyFrom, k0), o.rs, p.a.rs, i1-copyFrom, k1-k0)
 	}
 	if copyFrom == i0 {
-		r.tiles = t
+		r.whole, r.wholeStep = o, step
 	}
-	r.edge = t
-	r.edge.a = unsafe.Add(t.a, uintptr((r.mid-copyFrom)/s.mr)*t.ta)
+	r.rest = o
+	if r.mid < i1 {
+		r.rest.ptr = unsafe.Add(o.ptr, uintptr((r.mid-copyFrom)/s.mr)*step)
+	}
 	return r
 }
 
 // column computes rows r of the panel j of C, columns [k0, k1) of the chain.
 func (p *product) column(r *rowsOfA, worker, j, k0, k1 int) {
-	s := p.g.shape
 	from, to, width := p.panel(j)
-	f := tileFrame{from: from, to: to, width: width, last: k1 == p.k}
-	b, bs := unsafe.Pointer(nil), uintptr(0)
-	if k0 < k1 && p.directB {
-		b, bs = p.b.at(k0, from), p.b.rs
-	} else if k0 < k1 {
-		b, bs = unsafe.Add(p.packed(j), 4*width*(k0-p.k0)), uintptr(4*width)
+	e := &p.g.edges[worker]
+	t := tileRun{cols: to - from, ldc: p.c.rs, k: k1 - k0, load: p.load}
+	if k0 > 0 {
+		t.load = 1
 	}
-	set := func(t *tileRun) {
-		t.b, t.bs = b, bs
-		if p.load != 0 || k0 > 0 {
-			t.load = 1
-		}
-		if f.last {
-			t.relu = p.relu
-		}
+	switch {
+	case k0 == k1:
+	case !p.directB:
+		t.b, t.bs = unsafe.Add(p.packed(j), 4*width*(k0-p.k0)), uintptr(4*width)
+	case t.cols == width:
+		t.b, t.bs = p.b.at(k0, from), p.b.rs
+	default:
+		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
+		copyRows(p.g.isa, t.b, p.b.at(k0, from), t.bs, p.b.rs, t.k, t.cols)
 	}
-	t := r.tiles
-	set(&t)
-	t.tiles = (r.mid - r.i0) / s.mr
-	if to-from == width && t.tiles > 0 {
-		t.c, t.ldc = p.c.at(r.i0, from), p.c.rs
-		if f.last && p.bias != nil {
+	last := k1 == p.k // what follows the chain is due
+	if last {
+		t.relu, t.ldg = p.relu, p.gate.rs
+		if p.bias != nil {
 			t.bias = unsafe.Add(p.bias, 4*from)
 		}
-		if f.last && p.gate.ptr != nil {
-			t.gate, t.ldg = p.gate.at(r.i0, from), p.gate.rs
+	}
+	gated := last && p.gate.ptr != nil
+	if r.i0 < r.mid {
+		q := t
+		q.a, q.rs, q.ks, q.ta = r.whole.ptr, r.whole.rs, r.whole.cs, r.wholeStep
+		q.c, q.tiles = p.c.at(r.i0, from), (r.mid-r.i0)/p.g.shape.mr
+		if gated {
+			q.gate = p.gate.at(r.i0, from)
 		}
-		runTiles(p.g.isa, &t, width)
-	} else {
-		for i := r.i0; i < r.mid; i += s.mr {
-			p.runEdge(t, &p.g.edges[worker], f, i, i+s.mr)
-			t.a = unsafe.Add(t.a, t.ta)
-		}
+		runTiles(p.g.isa, &q, width)
 	}
 	if r.mid < r.i1 {
-		t = r.edge
-		set(&t)
-		p.runEdge(t, &p.g.edges[worker], f, r.mid, r.i1)
+		t.a, t.rs, t.ks = r.rest.ptr, r.rest.rs, r.rest.cs
+		if gated {
+			t.gate = p.gate.at(r.mid, from)
+		}
+		e.run(p.g.isa, &t, p.c.at(r.mid, from), r.i1-r.mid, width)
 	}
 }
 
-// tileFrame is where the tiles of a panel lie.
-type tileFrame struct {
-	from, to, width int
-	last            bool // the chain ends here: what follows it is due
-}
-
-// edge holds one tile whose rows or columns are not all in C.
+// edge is a whole tile aside, for one that has rows to spare in C.
 type edge struct {
 	c, gate [maxTile]float32
-	bias    [32]float32
-	b       [256 * 32]float32
+	b       [maxPanel]float32
 }
 
-// runEdge computes rows [i0, i1), columns of f, in a whole tile aside.
-func (p *product) runEdge(t tileRun, e *edge, f tileFrame, i0, i1 int) {
-	isa, rows, cols, j0, width, last := p.g.isa, i1-i0, f.to-f.from, f.from, f.width, f.last
+// run runs t, one tile with only so many rows in C, which begin at c.
+func (e *edge) run(i isa, t *tileRun, c unsafe.Pointer, rows, width int) {
 	step := uintptr(4 * width)
+	ldc := t.ldc
 	t.tiles, t.c, t.ldc = 1, unsafe.Pointer(&e.c), step
 	if t.load != 0 {
-		copyRows(isa, t.c, p.c.at(i0, j0), step, p.c.rs, rows, cols)
+		copyRows(i, t.c, c, step, ldc, rows, t.cols)
 	}
-	if last && p.bias != nil {
-		t.bias = unsafe.Pointer(&e.bias)
-		copyRows(isa, t.bias, unsafe.Add(p.bias, 4*j0), step, step, 1, cols)
+	if t.gate != nil {
+		gate := unsafe.Pointer(&e.gate)
+		copyRows(i, gate, t.gate, step, t.ldg, rows, t.cols)
+		t.gate, t.ldg = gate, step
 	}
-	if last && p.gate.ptr != nil {
-		t.gate, t.ldg = unsafe.Pointer(&e.gate), step
-		copyRows(isa, t.gate, p.gate.at(i0, j0), step, p.gate.rs, rows, cols)
-	}
-	if p.directB && cols < width && t.k > 0 {
-		copyRows(isa, unsafe.Pointer(&e.b), t.b, step, t.bs, t.k, cols)
-		t.b, t.bs = unsafe.Pointer(&e.b), step
-	}
-	runTiles(isa, &t, width)
-	for r := range rows {
-		copy(unsafe.Slice((*float32)(p.c.at(i0+r, j0)), cols),
-			unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(&e.c), uintptr(r)*step)), cols))
+	cols := t.cols
+	runTiles(i, t, width)
+	for r := range uintptr(rows) {
+		copy(unsafe.Slice((*float32)(unsafe.Add(c, r*ldc)), cols), unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(&e.c), r*step)), cols))
 	}
 }

@@ -11,15 +11,17 @@ import (
 // in bytes.
 type tileRun struct {
 	a, b, c    unsafe.Pointer
-	bias, gate unsafe.Pointer // nil: none. bias has width floats
+	bias, gate unsafe.Pointer // nil: none
 	rs, ks     uintptr        // A from row to row, from k to k+1
 	ta         uintptr        // A from tile to tile
 	bs         uintptr        // B from k to k+1
 	ldc, ldg   uintptr        // C and gate from row to row
 	k          int            // length of the chain in this call
 	tiles      int
-	load       int // 1: the chain goes on from C; 0: it starts at +0.0
-	relu       int // 1: ReLU
+	load       int       // 1: the chain goes on from C; 0: it starts at +0.0
+	relu       int       // 1: ReLU
+	cols       int       // columns that C, bias and gate have: width or fewer
+	mask       [16]int32 // for AVX2 where cols < width: -1 for each column
 }
 
 // tileShape is what the driver must know of an isa's micro-kernels.
@@ -45,43 +47,54 @@ func shapeOf(i isa) tileShape {
 // maxTile is the floats of the largest tile.
 const maxTile = 14 * 32
 
-// tilePlain is the twin of the micro-kernels, with mr rows and width columns.
-func tilePlain(t *tileRun, mr, width int) {
+// maxPanel is the floats of the largest panel of B in one call.
+const maxPanel = 512 * 32
+
+// tilePlain is the twin of the micro-kernels, with mr rows.
+func tilePlain(t *tileRun, mr int) {
 	for ; t.tiles > 0; t.tiles-- {
 		for r := range mr {
-			a := unsafe.Add(t.a, uintptr(r)*t.rs)
-			c := unsafe.Slice((*float32)(unsafe.Add(t.c, uintptr(r)*t.ldc)), width)
-			if t.load == 0 {
-				clear(c)
-			}
-			for j := 0; j < width; j += 4 {
-				chain4((*[4]float32)(c[j:]), a, unsafe.Add(t.b, 4*j), t)
-			}
-			if t.bias != nil {
-				for j, b := range unsafe.Slice((*float32)(t.bias), width) {
-					c[j] += b
-				}
-			}
-			if t.relu != 0 {
-				for j, v := range c {
-					if !(v > 0) {
-						c[j] = 0
-					}
-				}
-			}
-			if t.gate != nil {
-				for j, v := range unsafe.Slice((*float32)(unsafe.Add(t.gate, uintptr(r)*t.ldg)), width) {
-					if !(v > 0) {
-						c[j] = 0
-					}
-				}
-			}
+			rowPlain(t, r)
 		}
 		if t.tiles > 1 {
 			t.a = unsafe.Add(t.a, t.ta)
 			t.c = unsafe.Add(t.c, uintptr(mr)*t.ldc)
 			if t.gate != nil {
 				t.gate = unsafe.Add(t.gate, uintptr(mr)*t.ldg)
+			}
+		}
+	}
+}
+
+// rowPlain computes row r of a tile.
+func rowPlain(t *tileRun, r int) {
+	a := unsafe.Add(t.a, uintptr(r)*t.rs)
+	c := unsafe.Slice((*float32)(unsafe.Add(t.c, uintptr(r)*t.ldc)), t.cols)
+	if t.load == 0 {
+		clear(c)
+	}
+	for j := 0; j < t.cols; j += 4 {
+		var s [4]float32
+		copy(s[:], c[j:])
+		chain4(&s, a, unsafe.Add(t.b, 4*j), t)
+		copy(c[j:], s[:])
+	}
+	if t.bias != nil {
+		for j, b := range unsafe.Slice((*float32)(t.bias), t.cols) {
+			c[j] += b
+		}
+	}
+	if t.relu != 0 {
+		for j, v := range c {
+			if !(v > 0) {
+				c[j] = 0
+			}
+		}
+	}
+	if t.gate != nil {
+		for j, v := range unsafe.Slice((*float32)(unsafe.Add(t.gate, uintptr(r)*t.ldg)), t.cols) {
+			if !(v > 0) {
+				c[j] = 0
 			}
 		}
 	}

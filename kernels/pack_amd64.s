@@ -4,6 +4,7 @@
 // for r < rows:
 //	for v < vecs { dst[r][8v:8v+8] = src[r][8v:8v+8] }
 //	if tail != nil { dst[r][8 vecs + l] = tail[l] < 0 ? src[r][8 vecs + l] : 0, l < 8 }
+// Rows lie far apart, where the CPU's own prefetch does not reach.
 TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), DI
 	MOVQ  src+8(FP), SI
@@ -11,6 +12,7 @@ TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-56
 	MOVQ  srcBytes+24(FP), R9
 	MOVQ  rows+32(FP), CX
 	MOVQ  vecs+40(FP), R10
+	LEAQ  (R9*8), R12
 	MOVQ  tail+48(FP), R11
 	TESTQ R11, R11
 	JZ    next
@@ -26,12 +28,13 @@ next:
 	JZ    rest
 
 vector:
-	VMOVUPS (AX), Y0
-	VMOVUPS Y0, (BX)
-	ADDQ    $32, AX
-	ADDQ    $32, BX
-	DECQ    DX
-	JNZ     vector
+	PREFETCHT0 (AX)(R12*1)
+	VMOVUPS    (AX), Y0
+	VMOVUPS    Y0, (BX)
+	ADDQ       $32, AX
+	ADDQ       $32, BX
+	DECQ       DX
+	JNZ        vector
 
 rest:
 	TESTQ R11, R11
@@ -115,12 +118,58 @@ block:
 	RET
 
 // func addRowsAVX2(sum, src unsafe.Pointer, srcBytes uintptr, rows, vecs int)
-// for v < vecs { for r < rows ascending { sum[8v:8v+8] += src[r][8v:8v+8] } }, 4 vectors at a time.
+// for v < vecs { for r < rows ascending { sum[8v:8v+8] += src[r][8v:8v+8] } }, 8, 4 or 1 vectors at a time.
 TEXT ·addRowsAVX2(SB), NOSPLIT, $0-40
 	MOVQ sum+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ srcBytes+16(FP), R9
 	MOVQ vecs+32(FP), DX
+	LEAQ (R9*8), R12
+
+eight:
+	SUBQ    $8, DX
+	JLT     fewer
+	MOVQ    rows+24(FP), CX
+	MOVQ    SI, AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+
+row8:
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	PREFETCHT0 128(AX)(R12*1)
+	PREFETCHT0 192(AX)(R12*1)
+	VADDPS     (AX), Y0, Y0
+	VADDPS     32(AX), Y1, Y1
+	VADDPS     64(AX), Y2, Y2
+	VADDPS     96(AX), Y3, Y3
+	VADDPS     128(AX), Y4, Y4
+	VADDPS     160(AX), Y5, Y5
+	VADDPS     192(AX), Y6, Y6
+	VADDPS     224(AX), Y7, Y7
+	ADDQ       R9, AX
+	DECQ       CX
+	JNZ        row8
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    Y1, 32(DI)
+	VMOVUPS    Y2, 64(DI)
+	VMOVUPS    Y3, 96(DI)
+	VMOVUPS    Y4, 128(DI)
+	VMOVUPS    Y5, 160(DI)
+	VMOVUPS    Y6, 192(DI)
+	VMOVUPS    Y7, 224(DI)
+	ADDQ       $256, DI
+	ADDQ       $256, SI
+	JMP        eight
+
+fewer:
+	ADDQ $8, DX
 
 four:
 	SUBQ    $4, DX
@@ -133,20 +182,22 @@ four:
 	VMOVUPS 96(DI), Y3
 
 row4:
-	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
-	VADDPS 64(AX), Y2, Y2
-	VADDPS 96(AX), Y3, Y3
-	ADDQ   R9, AX
-	DECQ   CX
-	JNZ    row4
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ   $128, DI
-	ADDQ   $128, SI
-	JMP    four
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	VADDPS     (AX), Y0, Y0
+	VADDPS     32(AX), Y1, Y1
+	VADDPS     64(AX), Y2, Y2
+	VADDPS     96(AX), Y3, Y3
+	ADDQ       R9, AX
+	DECQ       CX
+	JNZ        row4
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    Y1, 32(DI)
+	VMOVUPS    Y2, 64(DI)
+	VMOVUPS    Y3, 96(DI)
+	ADDQ       $128, DI
+	ADDQ       $128, SI
+	JMP        four
 
 ones:
 	ADDQ $4, DX
