@@ -68,7 +68,7 @@ func interactTiles(out, x []float32, k *interaction) {
 				width = shape.half
 			}
 			r := tileRun{a: at(x, i*d), rs: uintptr(4 * d), ks: 4, b: at(k.t, j), bs: uintptr(4 * ld),
-				c: at(k.c, i*ld+j), ldc: uintptr(4 * ld), k: d, cols: width, tiles: 1}
+				c: at(k.c, i*ld+j), ldc: uintptr(4 * ld), k: d, tiles: 1, cols: width}
 			runTiles(k.isa, &r, width)
 			j += width
 		}
@@ -98,7 +98,7 @@ func interactGradTiles(dx, dout, x []float32, k *interaction) {
 				width = shape.half
 			}
 			r := tileRun{a: at(s, i*ld), rs: uintptr(4 * ld), ks: 4, b: at(x, j), bs: uintptr(4 * stride),
-				c: at(c, i*stride+j), ldc: uintptr(4 * stride), k: f, cols: width, tiles: 1}
+				c: at(c, i*stride+j), ldc: uintptr(4 * stride), k: f, tiles: 1, cols: width}
 			runTiles(k.isa, &r, width)
 			j += width
 		}
