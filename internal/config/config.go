@@ -60,10 +60,16 @@ const (
 
 // DenseCount is the number of integer columns of a sample.
 func (d Data) DenseCount() int {
-	if d.Format == "csv" {
+	if d.columnsNamed() {
 		return len(d.CSV.Dense)
 	}
 	return criteoDense
+}
+
+// columnsNamed reports whether [data.csv] says what a sample holds: always for
+// csv, and for record files that were converted from csv.
+func (d Data) columnsNamed() bool {
+	return d.Format == "csv" || d.Format == "record" && len(d.CSV.Categorical) > 0
 }
 
 // Model is the model's shape. A layer list gives output widths; its input width

@@ -27,7 +27,7 @@ func (c *Config) checkNames(src *source) error {
 		allowed    []string
 	}{
 		{"job.device", c.Job.Device, []string{"auto", "cpu", "cuda"}},
-		{"data.format", c.Data.Format, []string{"synthetic", "csv", "criteo-tsv", "criteo-bin", "avazu-csv"}},
+		{"data.format", c.Data.Format, []string{"synthetic", "csv", "criteo-tsv", "criteo-bin", "record", "avazu-csv"}},
 		{"data.shuffle", c.Data.Shuffle, []string{"none", "block"}},
 		{"data.on_error", c.Data.OnError, []string{"fail", "skip"}},
 		{"model.kind", c.Model.Kind, []string{"dlrm", "wdl", "dcn", "deepfm"}},
@@ -180,7 +180,7 @@ func (c *Config) checkTables(src *source) error {
 		return src.errorf("model.tables", "is missing; list the rows of each embedding table, or name a known set like \"criteo-kaggle\"")
 	case n > maxTables:
 		return src.errorf("model.tables", "has %d tables, over the limit of %d", n, maxTables)
-	case c.Data.Format == "csv" && n != len(c.Data.CSV.Categorical):
+	case c.Data.columnsNamed() && n != len(c.Data.CSV.Categorical):
 		return src.errorf("model.tables", "has %d tables for %d columns in data.csv.categorical; give one table per column",
 			n, len(c.Data.CSV.Categorical))
 	case strings.HasPrefix(c.Data.Format, "criteo-") && n != criteoTables:

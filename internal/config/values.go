@@ -9,6 +9,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/ecrec/ecrec/data"
 )
 
 // Size is a number of bytes: an integer, or a string like "512MiB" or "4GB".
@@ -187,9 +189,9 @@ func (t *Tables) UnmarshalTOML(raw []byte) error {
 	return decode(raw, func(v any) error {
 		switch v := v.(type) {
 		case string:
-			rows, ok := knownTables[v]
-			if !ok {
-				return fmt.Errorf("no known set of tables is called %q; write \"criteo-kaggle\", \"criteo-terabyte-40m\" or a list of rows per table", v)
+			rows, err := data.Tables(v)
+			if err != nil {
+				return fmt.Errorf("%w; or write a list of rows per table", err)
 			}
 			*t = Tables{Name: v, Rows: rows}
 			return nil
@@ -269,13 +271,4 @@ func (t Tables) MarshalTOML() ([]byte, error) {
 		out = strconv.AppendInt(out, n, 10)
 	}
 	return append(out, ']'), nil
-}
-
-// knownTables are the rows per table of public data sets, as the reference DLRM
-// counts them; the Terabyte set takes ids modulo 40 million.
-var knownTables = map[string][]int64{
-	"criteo-kaggle": {1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194,
-		27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572},
-	"criteo-terabyte-40m": {39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10,
-		2208, 11938, 155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36},
 }

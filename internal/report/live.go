@@ -48,6 +48,10 @@ func newLive(w io.Writer, unit string, total int64, terminal bool) *Live {
 	return l
 }
 
+// OnTerminal reports whether the line is drawn anew, so that it may be told of
+// every step.
+func (l *Live) OnTerminal() bool { return l.bar != nil }
+
 // Step shows a step of training: its number, loss and rate. On a terminal any
 // step may be shown; elsewhere every call writes a line.
 func (l *Live) Step(m Metrics) {

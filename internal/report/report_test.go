@@ -63,13 +63,13 @@ func checkSummary(t *testing.T, text string) {
 	}
 	for key, want := range map[string]string{
 		"digest": `"d"`, "steps": "20", "ranks": "0", "eval": "[]", "recoveries": "[]", "versions": "{}", "error": `"boom"`,
-		"samples_per_s": "0",
+		"samples_per_s": "0", "ec": "null", "cache": "null", "skipped": "0", "stopped": "false",
 	} {
 		if string(got[key]) != want {
 			t.Errorf("summary %s is %s, want %s", key, got[key], want)
 		}
 	}
-	for _, key := range []string{"train_loss", "step_ms", "ec", "cache"} {
+	for _, key := range []string{"train_loss", "step_ms"} {
 		if got[key] == nil {
 			t.Errorf("summary has no %s", key)
 		}
@@ -112,11 +112,11 @@ func TestUnusableFolder(t *testing.T) {
 	}
 	for _, dir := range []string{file, filepath.Join(file, "sub"), "/proc/ecrec/run"} {
 		_, err := Open(dir, nil, 0)
-		if !errors.Is(err, ErrOutput) || !strings.Contains(err.Error(), "--set job.out=DIR") || !strings.HasPrefix(err.Error(), dir) {
+		if !errors.Is(err, ErrOutput) || !strings.Contains(err.Error(), "choose another with job.out") || !strings.HasPrefix(err.Error(), dir) {
 			t.Errorf("Open(%s): %v", dir, err)
 		}
 	}
-	if err := CheckDir(filepath.Join(top, "x", "y")); err != nil {
+	if err := CheckDir(filepath.Join(top, "x", "y"), "--to"); err != nil {
 		t.Errorf("a folder that can be made: %v", err)
 	}
 	if entries, _ := os.ReadDir(top); len(entries) != 1 {

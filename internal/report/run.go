@@ -17,12 +17,13 @@ import (
 var ErrOutput = errors.New("output folder cannot be used")
 
 type outputError struct {
-	dir string
-	err error
+	dir     string
+	setting string // what chose the folder
+	err     error
 }
 
 func (e *outputError) Error() string {
-	return fmt.Sprintf("%s: the output folder cannot be written: %v; choose another with --set job.out=DIR", e.dir, e.err)
+	return fmt.Sprintf("%s: the folder cannot be written: %v; choose another with %s", e.dir, e.err, e.setting)
 }
 func (e *outputError) Is(target error) bool { return target == ErrOutput }
 func (e *outputError) Unwrap() error        { return e.err }
@@ -35,14 +36,14 @@ type Run struct {
 	metrics *os.File
 }
 
-// CheckDir tells whether a run could write into dir, and leaves nothing behind.
-// A folder that is not there yet is judged by the nearest one above it.
-func CheckDir(dir string) error {
+// CheckDir tells whether files could be written into dir, which setting chose,
+// and leaves nothing behind. A folder that is not there yet is judged by the nearest one above it.
+func CheckDir(dir, setting string) error {
 	at := dir
 	for {
 		info, err := os.Stat(at)
 		if err == nil && !info.IsDir() {
-			return &outputError{dir, fmt.Errorf("%s is not a folder", at)}
+			return &outputError{dir, setting, fmt.Errorf("%s is not a folder", at)}
 		}
 		if err == nil {
 			break
@@ -51,15 +52,15 @@ func CheckDir(dir string) error {
 			at = up
 			continue
 		}
-		return &outputError{dir, err}
+		return &outputError{dir, setting, err}
 	}
 	probe, err := os.CreateTemp(at, ".ecrec-probe-*")
 	if err != nil {
-		return &outputError{dir, err}
+		return &outputError{dir, setting, err}
 	}
 	probe.Close()
 	if err := os.Remove(probe.Name()); err != nil {
-		return &outputError{dir, err}
+		return &outputError{dir, setting, err}
 	}
 	return nil
 }
@@ -67,16 +68,17 @@ func CheckDir(dir string) error {
 // Open makes the folder and begins its files. resolved is the run's config,
 // process the number of this process.
 func Open(dir string, resolved []byte, process int) (*Run, error) {
-	if err := CheckDir(dir); err != nil {
+	const setting = "job.out"
+	if err := CheckDir(dir, setting); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, &outputError{dir, err}
+		return nil, &outputError{dir, setting, err}
 	}
 	r := &Run{dir: dir}
 	if err := r.begin(resolved, process); err != nil {
 		r.Close()
-		return nil, &outputError{dir, err}
+		return nil, &outputError{dir, setting, err}
 	}
 	return r, nil
 }

@@ -27,8 +27,10 @@ type Summary struct {
 	SamplesPerS Number            `json:"samples_per_s"`
 	StepMS      StepMS            `json:"step_ms"`
 	Recoveries  []Recovery        `json:"recoveries"`
-	EC          EC                `json:"ec"`
-	Cache       Cache             `json:"cache"`
+	EC          *EC               `json:"ec"`      // null: rows are not coded
+	Cache       *Cache            `json:"cache"`   // null: not measured
+	Skipped     int64             `json:"skipped"` // malformed samples left out
+	Stopped     bool              `json:"stopped"` // ended by a signal, before its last step
 	Versions    map[string]string `json:"versions"`
 	Error       string            `json:"error,omitempty"` // why the run failed
 }
