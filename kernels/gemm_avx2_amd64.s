@@ -25,8 +25,8 @@
 	VADDPS Y1, c1, c1
 
 #define RELU2(c0, c1) \
-	VMAXPS Y3, c0, c0; \
-	VMAXPS Y3, c1, c1
+	VMAXPS c0, Y3, c0; \
+	VMAXPS c1, Y3, c1
 
 #define GATE2(c0, c1) \
 	VMOVUPS (DX), Y0; \
@@ -91,7 +91,7 @@
 // for each tile, r < 6, j < 16:
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
-//	if bias { s += bias[j] }; if relu { s = s > 0 ? s : +0.0 }
+//	if bias { s += bias[j] }; if relu { s = s < 0 ? +0.0 : s }
 //	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
 // Masked accesses are for cols < 16 only: masked stores are slow on some CPUs.
 TEXT ·tile6x16(SB), NOSPLIT, $0-8
@@ -228,7 +228,7 @@ stored:
 	ADDQ       R12, DX
 
 #define ADD1(c0) VADDPS Y0, c0, c0
-#define RELU1(c0) VMAXPS Y3, c0, c0
+#define RELU1(c0) VMAXPS c0, Y3, c0
 #define ZERO1(c0) VXORPS c0, c0, c0
 
 #define GATE1(c0) \

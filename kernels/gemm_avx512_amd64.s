@@ -26,8 +26,8 @@
 	VADDPS Z1, c1, c1
 
 #define RELU2(c0, c1) \
-	VMAXPS Z3, c0, c0; \
-	VMAXPS Z3, c1, c1
+	VMAXPS c0, Z3, c0; \
+	VMAXPS c1, Z3, c1
 
 #define GATE2(c0, c1) \
 	VMOVUPS.Z (DX), K3, Z0; \
@@ -68,7 +68,7 @@
 // for each tile, r < 14, j < 32:
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
-//	if bias { s += bias[j] }; if relu { s = s > 0 ? s : +0.0 }
+//	if bias { s += bias[j] }; if relu { s = s < 0 ? +0.0 : s }
 //	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
 TEXT ·tile14x32(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), DI
@@ -181,7 +181,7 @@ store:
 	ADDQ       R12, DX
 
 #define ADD1(c0) VADDPS Z0, c0, c0
-#define RELU1(c0) VMAXPS Z3, c0, c0
+#define RELU1(c0) VMAXPS c0, Z3, c0
 #define ZERO1(c0) VPXORD c0, c0, c0
 
 #define GATE1(c0) \

@@ -116,7 +116,7 @@ func newLayer(rng *rand.Rand, m, n, k int, special []float32) *layer {
 	for i := range m {
 		l.y[i], l.dxGated[i] = make([]float32, n), make([]float32, k)
 		for j := range n {
-			if v := l.yLin[i][j] + *l.b.at(0, j); v > 0 {
+			if v := l.yLin[i][j] + *l.b.at(0, j); !(v < 0) {
 				l.y[i][j] = v
 			}
 		}

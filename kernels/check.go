@@ -1,0 +1,66 @@
+package kernels
+
+import "fmt"
+
+// Broken preconditions are bugs of ours, not of the user: these panic.
+
+// floatsOf views b as float32, panicking if it is not the host's.
+func floatsOf(op, name string, b Buffer) []float32 {
+	checkHost(op, name, b)
+	return HostView[float32](b)
+}
+
+// indexesOf views b as int32, panicking unless it holds n of them on the host.
+func indexesOf(op, name string, b Buffer, n int) []int32 {
+	checkHost(op, name, b)
+	v := HostView[int32](b)
+	if len(v) != n {
+		panic(fmt.Sprintf("kernels: %s: %s holds %d indexes, want %d", op, name, len(v), n))
+	}
+	return v
+}
+
+// elementsOf views m's buffer, panicking unless m is (rows, cols) and inside it.
+func elementsOf(op, name string, m Matrix, rows, cols int) []float32 {
+	if m.Rows != rows || m.Cols != cols {
+		panic(fmt.Sprintf("kernels: %s: %s is (%d, %d), want (%d, %d)", op, name, m.Rows, m.Cols, rows, cols))
+	}
+	if rows == 0 || cols == 0 {
+		return nil
+	}
+	v := floatsOf(op, name, m.Buf)
+	if need := (rows-1)*m.Stride + cols; m.Stride < cols || need > len(v) {
+		panic(fmt.Sprintf("kernels: %s: %s is (%d, %d) of stride %d in a buffer of %d floats", op, name, rows, cols, m.Stride, len(v)))
+	}
+	return v
+}
+
+func checkHost(op, name string, b Buffer) {
+	if !b.host && b.bytes > 0 {
+		panic(fmt.Sprintf("kernels: %s: %s is another device's memory", op, name))
+	}
+}
+
+// checkIndexes panics unless all of index lie in [0, limit). It costs a third of
+// a nanosecond each, where the row that each names costs tens.
+func checkIndexes(op, name string, index []int32, limit int) {
+	var top uint32
+	for _, x := range index {
+		top = max(top, uint32(x))
+	}
+	if len(index) > 0 && int(top) >= limit {
+		panic(fmt.Sprintf("kernels: %s: %s holds %d, outside [0, %d)", op, name, int32(top), limit))
+	}
+}
+
+// checkStarts panics unless start ascends from 0.
+func checkStarts(op string, start []int32) {
+	for i := 1; i < len(start); i++ {
+		if start[i] < start[i-1] {
+			panic(fmt.Sprintf("kernels: %s: segment %d ends at %d before it starts at %d", op, i-1, start[i], start[i-1]))
+		}
+	}
+	if len(start) > 0 && start[0] != 0 {
+		panic(fmt.Sprintf("kernels: %s: the first segment starts at %d", op, start[0]))
+	}
+}

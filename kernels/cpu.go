@@ -1,0 +1,89 @@
+package kernels
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/openblas"
+)
+
+// CPUOptions choose between CPU backends.
+type CPUOptions struct {
+	// BLAS names what computes matrix products: "exact" (also ""), or "openblas",
+	// which is exact only for one CPU kind and thread count.
+	BLAS string
+}
+
+// cpuDevice is the CPU backend's Device.
+type cpuDevice struct {
+	isa  isa
+	blas *openblas.Library // nil: exact
+
+	mu     sync.Mutex
+	allocs map[unsafe.Pointer]allocation
+}
+
+type allocation struct {
+	bytes int
+	mapping
+}
+
+// NewCPU returns the CPU backend, with the fastest bodies this CPU runs.
+func NewCPU(opts CPUOptions) (Device, error) {
+	return newCPU(opts, detectISA())
+}
+
+func newCPU(opts CPUOptions, level isa) (*cpuDevice, error) {
+	c := &cpuDevice{isa: level, allocs: make(map[unsafe.Pointer]allocation)}
+	switch opts.BLAS {
+	case "", "exact":
+	case "openblas":
+		lib, err := openblas.Open()
+		if err != nil {
+			return nil, fmt.Errorf("kernels: blas openblas: %w", err)
+		}
+		c.blas = lib
+	default:
+		return nil, fmt.Errorf("kernels: blas %q is unknown; want exact or openblas", opts.BLAS)
+	}
+	return c, nil
+}
+
+func (c *cpuDevice) Name() string {
+	if c.blas != nil {
+		return "cpu " + c.isa.String() + " openblas"
+	}
+	return "cpu " + c.isa.String()
+}
+
+func (c *cpuDevice) Alloc(bytes int, use Use) (Buffer, error) {
+	if bytes < 0 {
+		return Buffer{}, fmt.Errorf("kernels: cannot allocate %d bytes", bytes)
+	}
+	if bytes == 0 {
+		return Buffer{host: true}, nil
+	}
+	ptr, m, err := mapMemory(bytes, use)
+	if err != nil {
+		return Buffer{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.allocs[ptr] = allocation{bytes, m}
+	return Buffer{ptr, bytes, true}, nil
+}
+
+func (c *cpuDevice) Free(b Buffer) {
+	if b.bytes == 0 {
+		return
+	}
+	c.mu.Lock()
+	a, ok := c.allocs[b.ptr]
+	delete(c.allocs, b.ptr)
+	c.mu.Unlock()
+	if !ok || a.bytes != b.bytes {
+		panic(fmt.Sprintf("kernels: free of %d bytes at %p, which is no whole allocation", b.bytes, b.ptr))
+	}
+	a.unmap()
+}

@@ -1,0 +1,135 @@
+package kernels
+
+import "unsafe"
+
+//go:noescape
+func packDots(out, c unsafe.Pointer, f, ld int)
+
+//go:noescape
+func unpackDots(s, dots unsafe.Pointer, f, ld int)
+
+// The tiled bodies of the dot interaction are products of small matrices, one
+// sample at a time in the L1 cache, by the micro-kernels of the GEMM: X Xᵀ, of
+// which tiles above the diagonal are left out, and S X. A last tile with rows to
+// spare is moved up to overlap the one before: it computes the same numbers twice.
+//
+// Where a sample has fewer vectors than a tile has rows, or (in S X) d is no
+// multiple of a tile's columns, a padded copy takes its place.
+
+// grow makes s at least n floats long. What is new is zero.
+func grow(s []float32, n int) []float32 {
+	if len(s) < n {
+		return make([]float32, n)
+	}
+	return s
+}
+
+func at(s []float32, i int) unsafe.Pointer { return unsafe.Pointer(&s[i]) }
+
+// roundUp returns n rounded up to a multiple of to.
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// padded returns x, (k.f, k.d), as a matrix of at least rows rows and of stride
+// floats from row to row: itself where it can.
+func (k *interaction) padded(x []float32, rows, stride int) []float32 {
+	if rows == k.f && stride == k.d {
+		return x
+	}
+	k.x = grow(k.x, rows*stride)
+	for i := range k.f {
+		copy(k.x[i*stride:], x[i*k.d:][:k.d])
+	}
+	return k.x
+}
+
+// transposeTo8 sets dst[c][r] = src[r][c] for r < rows, at least 8, and c < cols.
+func (k *interaction) transposeTo8(dst, src []float32, ldd, lds, rows, cols int) {
+	whole := rows &^ 7
+	transpose(k.isa, at(dst, 0), at(src, 0), uintptr(4*ldd), uintptr(4*lds), whole, cols)
+	if whole < rows {
+		last := rows - 8
+		transpose(k.isa, at(dst, last), at(src, last*lds), uintptr(4*ldd), uintptr(4*lds), 8, cols)
+	}
+}
+
+func interactTiles(out, x []float32, k *interaction) {
+	shape := shapeOf(k.isa)
+	f, d := k.f, k.d
+	rows := max(f, shape.mr, 8)
+	x = k.padded(x, rows, d)
+	ld := roundUp(rows, shape.nr)
+	k.t, k.c = grow(k.t, d*ld), grow(k.c, rows*ld)
+	k.transposeTo8(k.t, x, ld, d, rows, d)
+	for i := 0; i < f; i += shape.mr {
+		i = min(i, rows-shape.mr)
+		for j := 0; j < i+shape.mr-1; {
+			width := shape.nr
+			if i+shape.mr-1-j <= shape.half {
+				width = shape.half
+			}
+			r := tileRun{a: at(x, i*d), rs: uintptr(4 * d), ks: 4, b: at(k.t, j), bs: uintptr(4 * ld),
+				c: at(k.c, i*ld+j), ldc: uintptr(4 * ld), k: d, tiles: 1, cols: width}
+			runTiles(k.isa, &r, width)
+			j += width
+		}
+	}
+	copy(out[:d], x)
+	if f > 1 {
+		packDots(at(out, d), at(k.c, 0), f, ld)
+	}
+}
+
+func interactGradTiles(dx, dout, x []float32, k *interaction) {
+	shape := shapeOf(k.isa)
+	f, d := k.f, k.d
+	rows, stride := max(f, shape.mr), roundUp(d, shape.half)
+	x = k.padded(x, f, stride)
+	s, ld := k.symmetric(dout[d:], rows)
+	c, direct := dx, rows == f && stride == d
+	if !direct {
+		k.c = grow(k.c, rows*stride)
+		c = k.c
+	}
+	for i := 0; i < f; i += shape.mr {
+		i = min(i, rows-shape.mr)
+		for j := 0; j < d; {
+			width := shape.nr
+			if stride-j < width {
+				width = shape.half
+			}
+			r := tileRun{a: at(s, i*ld), rs: uintptr(4 * ld), ks: 4, b: at(x, j), bs: uintptr(4 * stride),
+				c: at(c, i*stride+j), ldc: uintptr(4 * stride), k: f, tiles: 1, cols: width}
+			runTiles(k.isa, &r, width)
+			j += width
+		}
+	}
+	addAVX2(c[:d], dout[:d])
+	for i := 0; i < f && !direct; i++ {
+		copy(dx[i*d:][:d], c[i*stride:])
+	}
+}
+
+// symmetric returns the (rows, ld) matrix of the dots of f vectors: symmetric,
+// with a zero diagonal.
+func (k *interaction) symmetric(dots []float32, rows int) (s []float32, ld int) {
+	f := k.f
+	ld = roundUp(f, 8)
+	k.t = grow(k.t, max(rows, ld)*ld)
+	s = k.t
+	if f > 1 {
+		unpackDots(at(s, 0), at(dots, 0), f, ld)
+	} else {
+		s[0] = 0
+	}
+	for b := 0; b < ld; b += 8 {
+		if b > 0 { // the blocks left of the diagonal, to above it
+			transpose8AVX2(at(s, b), at(s, b*ld), uintptr(4*ld), uintptr(4*ld), b/8)
+		}
+		for i := 1; i < 8; i++ {
+			for j := range i {
+				s[(b+j)*ld+b+i] = s[(b+i)*ld+b+j]
+			}
+		}
+	}
+	return s, ld
+}

@@ -1,0 +1,52 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hugePage is the size of a transparent huge page.
+const hugePage = 2 << 20
+
+// mapping is what one Alloc took from the system.
+type mapping struct {
+	base  unsafe.Pointer
+	bytes uintptr
+}
+
+// mapMemory returns at least bytes of zeroed memory off the Go heap that takes
+// physical memory only where it is touched, and the mapping it lies in.
+//
+// Working memory gets huge pages: random reads of it run 1.5 times as fast.
+// Sparse memory does not: the first steps of a run touch rows all over a table,
+// and zeroing 2 MiB for each would take longer than those steps may (first touch
+// runs at about 1 GB/s), and make resident what no step may ever use.
+func mapMemory(bytes int, use Use) (unsafe.Pointer, mapping, error) {
+	huge := use == Working && bytes >= hugePage
+	size, align := uintptr(bytes), uintptr(unix.Getpagesize())
+	if huge {
+		size, align = size+hugePage, hugePage // room to align in
+	}
+	size = (size + align - 1) / align * align
+	base, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, mapping{}, fmt.Errorf("kernels: mapping %d bytes of memory: %w", bytes, err)
+	}
+	m := mapping{base, size}
+	if !huge {
+		return base, m, nil
+	}
+	start := unsafe.Add(base, -uintptr(base)&(hugePage-1))
+	// Without huge pages everything works, only slower.
+	_ = unix.Madvise(unsafe.Slice((*byte)(start), bytes), unix.MADV_HUGEPAGE)
+	return start, m, nil
+}
+
+// unmap gives m back to the system.
+func (m mapping) unmap() {
+	if err := unix.MunmapPtr(m.base, m.bytes); err != nil {
+		panic(fmt.Sprintf("kernels: unmapping %d bytes at %p: %v", m.bytes, m.base, err))
+	}
+}

@@ -1,0 +1,259 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// levels are the bodies that this CPU runs, plain first.
+func levels() []isa {
+	all := []isa{isaPlain, isaAVX2, isaAVX512}
+	return all[:detectISA()+1]
+}
+
+func newTestStream(t testing.TB, level isa, threads int) *stream {
+	t.Helper()
+	c, err := newCPU(CPUOptions{}, level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Stream(threads).(*stream)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// testCase makes operands in operandMem memory, all of it kept to be compared.
+type testCase struct {
+	*rand.Rand
+	mem []operandMem
+}
+
+// operandMem is an operand and its memory, guards included.
+type operandMem struct {
+	Matrix
+	all []float32
+	off int
+}
+
+// matrix makes a matrix of random floats, of a stride wider than its rows by gap.
+func (c *testCase) matrix(rows, cols, gap int) Matrix {
+	stride := cols + gap
+	off := 1 + c.IntN(9) // unaligned
+	all := make([]float32, off+rows*stride+16)
+	for i := range all {
+		all[i] = guard
+	}
+	for i := range rows {
+		for n, row := 0, all[off+i*stride:][:cols]; n < cols; {
+			n += copy(row[n:], testFloats[c.IntN(len(testFloats)):])
+		}
+	}
+	m := Matrix{HostBuffer(all[off : off+rows*stride]), rows, cols, stride}
+	c.mem = append(c.mem, operandMem{m, all, off})
+	return m
+}
+
+func (c *testCase) vector(n int) Buffer { return c.matrix(1, n, 0).Buf }
+
+// testFloats are mostly ordinary numbers, some of them zero, huge or tiny.
+var testFloats = func() []float32 {
+	r := rand.New(rand.NewPCG(1, 1))
+	v := make([]float32, 50_021)
+	for i := range v {
+		x := 4 * (r.Float32() - 0.5) // exact: NormFloat64 is not the same everywhere
+		switch r.IntN(64) {
+		case 0:
+			x = 0
+		case 1:
+			x = float32(math.Copysign(0, -1))
+		case 2:
+			x *= 1e15
+		case 3:
+			x *= 1e-30
+		}
+		v[i] = x
+	}
+	return v
+}()
+
+// positive turns the values of m, states say, into ones that have a square root.
+func positive(m Matrix) {
+	v := HostView[float32](m.Buf)
+	for i := range m.Rows {
+		for j := range m.Cols {
+			v[i*m.Stride+j] = float32(math.Abs(float64(v[i*m.Stride+j])))
+		}
+	}
+}
+
+func (c *testCase) indexes(n, limit int) Buffer {
+	v := make([]int32, n)
+	for i := range v {
+		v[i] = int32(c.IntN(limit))
+	}
+	return HostBuffer(v)
+}
+
+// segments draws the starts of n segments, some empty, one long, and positions.
+func (c *testCase) segments(n, limit int) (start, pos Buffer) {
+	v := make([]int32, n+1)
+	for i := range n {
+		v[i+1] = v[i] + int32(c.IntN(4))
+		if i == n/2 {
+			v[i+1] += 300
+		}
+	}
+	return HostBuffer(v), c.indexes(int(v[n]), limit)
+}
+
+func (c *testCase) checkGuards(t *testing.T) {
+	t.Helper()
+	for k, g := range c.mem {
+		for i, x := range g.all {
+			j := i - g.off
+			if j >= 0 && j < g.Rows*g.Stride && j%g.Stride < g.Cols {
+				continue
+			}
+			if x != guard {
+				t.Fatalf("operand %d: float %d outside its rows is %g", k, j, x)
+			}
+		}
+	}
+}
+
+// hash of all operands, NaNs all the same.
+func (c *testCase) hash() uint64 {
+	h := uint64(14695981039346656037)
+	for _, g := range c.mem {
+		for _, x := range g.all {
+			if x != x {
+				x = float32(math.NaN())
+			}
+			h = (h ^ uint64(math.Float32bits(x))) * 1099511628211 // FNV-1a by words
+		}
+	}
+	return h
+}
+
+var kinds = map[string]OptimizerKind{"sgd": SGD, "momentum": Momentum, "adagrad": Adagrad, "rowwise": RowwiseAdagrad, "adam": Adam}
+
+func testOptimizer(k OptimizerKind) Optimizer {
+	return Optimizer{Kind: k, LR: 0.02, Momentum: 0.9, Eps: 1e-8, Beta1: 0.9, Beta2: 0.999, C1: 0.1, C2: 0.001,
+		StepSize: 0.02 / 0.19, BiasSqrt: 0.044710178}
+}
+
+var widths = []int{1, 3, 4, 7, 8, 13, 16, 31, 48, 128}
+
+// operations is the shared table: every operation that has more than one body.
+func operations() map[string]func(c *testCase, s Stream) {
+	ops := map[string]func(c *testCase, s Stream){}
+	for _, n := range []int{0, 1, 7, 8, 9, 31, 64, 1000, 100_003} {
+		ops[fmt.Sprintf("Add/n=%d", n)] = func(c *testCase, s Stream) { s.Add(c.vector(n), c.vector(n)) }
+		ops[fmt.Sprintf("SigmoidBCE/n=%d", n)] = func(c *testCase, s Stream) {
+			label := make([]float32, n)
+			for i := range label {
+				label[i] = float32(c.IntN(2))
+			}
+			s.SigmoidBCE(c.vector(n), c.vector(n), c.vector(n), HostBuffer(label), 1/float32(max(n, 1)))
+			s.Sigmoid(c.vector(n), c.vector(n))
+		}
+		for name, kind := range kinds {
+			if kind != RowwiseAdagrad {
+				ops[fmt.Sprintf("UpdateDense/%s,n=%d", name, n)] = func(c *testCase, s Stream) {
+					state := c.matrix(1, kind.DenseState(n), 0)
+					positive(state)
+					s.UpdateDense(testOptimizer(kind), c.vector(n), state.Buf, c.vector(n))
+				}
+			}
+		}
+	}
+	for _, d := range widths {
+		for _, t := range []int{1, 3, 26} {
+			for _, gap := range []int{0, 1, d} {
+				ops[fmt.Sprintf("GatherRows/d=%d,t=%d,gap=%d", d, t, gap)] = func(c *testCase, s Stream) {
+					for _, b := range []int{0, 1, 40, 700} {
+						s.GatherRows(c.matrix(b, t*d, gap), c.matrix(57, d, gap), c.indexes(b*t, 57))
+					}
+				}
+				ops[fmt.Sprintf("SumRows/d=%d,t=%d,gap=%d", d, t, gap)] = func(c *testCase, s Stream) {
+					for _, n := range []int{0, 1, 700} {
+						start, pos := c.segments(n, 57*t)
+						s.SumRows(c.matrix(n, d, gap), c.matrix(57, t*d, gap), start, pos)
+					}
+				}
+			}
+		}
+		for name, kind := range kinds {
+			ops[fmt.Sprintf("UpdateRows/%s,d=%d", name, d)] = func(c *testCase, s Stream) {
+				for _, n := range []int{0, 1, 33, 900} {
+					rows := c.matrix(1000, d+kind.RowState(d), d%2)
+					positive(rows)
+					slots := make([]int32, 0, n)
+					for _, i := range c.Perm(1000)[:n] {
+						slots = append(slots, int32(i))
+					}
+					start, pos := c.segments(n, 77)
+					s.UpdateRows(testOptimizer(kind), rows, HostBuffer(slots), c.matrix(77, d, d%3), start, pos)
+				}
+			}
+		}
+		for _, f := range []int{1, 2, 3, 8, 9, 14, 27, 33} {
+			ops[fmt.Sprintf("DotInteraction/f=%d,d=%d", f, d)] = func(c *testCase, s Stream) {
+				for _, b := range []int{0, 1, 70 / (1 + f*d/64)} {
+					feats, out := c.matrix(b, f*d, d%3), c.matrix(b, d+f*(f-1)/2, d%2)
+					s.DotInteraction(out, feats, f, d)
+					s.DotInteractionGrad(c.matrix(b, f*d, 0), out, feats, f, d)
+				}
+			}
+		}
+	}
+	return ops
+}
+
+// TestBodiesAgree compares every body and number of threads with the plain one.
+func TestBodiesAgree(t *testing.T) {
+	const seed = 7
+	streams := map[string]*stream{}
+	for _, l := range levels() {
+		for threads := range 5 {
+			if threads == 0 || l == isaPlain && threads > 2 {
+				continue // plain bodies are slow, and tiles are the same for all
+			}
+			streams[fmt.Sprintf("%v,%d", l, threads)] = newTestStream(t, l, threads)
+		}
+	}
+	golden := fnv.New64a()
+	ops := operations()
+	names := make([]string, 0, len(ops))
+	for name := range ops {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			run := func(s *stream) uint64 {
+				c := &testCase{Rand: rand.New(rand.NewPCG(seed, 0))}
+				ops[name](c, s)
+				c.checkGuards(t)
+				return c.hash()
+			}
+			want := run(streams["plain,1"])
+			golden.Write(binary.LittleEndian.AppendUint64(nil, want))
+			for sname, s := range streams {
+				if got := run(s); got != want {
+					t.Errorf("%s (seed %d): %s gives other bits than plain Go on one thread", name, seed, sname)
+				}
+			}
+		})
+	}
+	// Pinned, because builds for other GOAMD64, GODEBUG and CPUs must agree too.
+	const want = 0xbcf98a31ca8db7c1
+	if got := golden.Sum64(); got != want && !t.Failed() {
+		t.Errorf("hash of all results is %#x, want %#x", got, uint64(want))
+	}
+}
