@@ -265,6 +265,7 @@ func (p *product) column(r *rowsOfA, worker, j, k0, k1 int) {
 	case k0 == k1:
 	case !p.directB:
 		t.b, t.bs = unsafe.Add(p.packed(j), 4*width*(k0-p.k0)), uintptr(4*width)
+		t.next = 4 * p.g.shape.nr * (p.k1 - p.k0)
 	case t.cols == width:
 		t.b, t.bs = p.b.at(k0, from), p.b.rs
 	default:
