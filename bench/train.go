@@ -112,9 +112,9 @@ func join(widths []int) string {
 // silent observes nothing.
 type silent struct{}
 
-func (silent) Started(train.Info)   {}
-func (silent) Step(train.StepInfo)  {}
-func (silent) Evaluated(train.Eval) {}
+func (silent) Started(train.Info) error { return nil }
+func (silent) Step(train.StepInfo)      {}
+func (silent) Evaluated(train.Eval)     {}
 
 func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) error {
 	cfg, err := s.config(o, batch)

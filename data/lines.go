@@ -37,15 +37,14 @@ type chunk struct {
 
 // lineReader cuts the source files into chunks.
 type lineReader struct {
-	env    env.Env
-	files  []string
-	csv    *csvFormat // nil for criteo-tsv
-	next   place
-	file   *os.File
-	cols   *columns
-	rest   []byte // read beyond the last chunk
-	atEnd  bool   // of the file
-	header bool   // the file's header has been read
+	env   env.Env
+	files []string
+	csv   *csvFormat // nil for criteo-tsv
+	next  place
+	file  *os.File
+	cols  *columns
+	rest  []byte // read beyond the last chunk
+	left  int64  // bytes of the file not read
 }
 
 func (r *lineReader) close() {
@@ -66,9 +65,9 @@ func (r *lineReader) fill(c *chunk) (bool, error) {
 				return false, err
 			}
 		}
-		c.buf = grown(c.buf, chunkBytes+maxLineBytes)
+		c.buf = grown(c.buf, int(min(chunkBytes+maxLineBytes, int64(len(r.rest))+r.left)))
 		n := copy(c.buf, r.rest)
-		for n < chunkBytes && !r.atEnd {
+		for n < chunkBytes && r.left > 0 {
 			k, err := r.read(c.buf[n:])
 			if err != nil {
 				return false, err
@@ -95,50 +94,52 @@ func (r *lineReader) fill(c *chunk) (bool, error) {
 // open opens the file at r.next and, for csv, reads its header.
 func (r *lineReader) open() error {
 	name := r.files[r.next.file]
-	f, _, err := openFile(r.env, name)
+	f, size, err := openFile(r.env, name)
 	if err != nil {
 		return err
 	}
-	r.file, r.rest, r.atEnd = f, r.rest[:0], false
+	r.file, r.rest, r.left = f, r.rest[:0], size
 	if r.csv == nil {
-		return r.seek()
+		return r.seek(size)
 	}
-	head := make([]byte, maxLineBytes)
-	n := 0
-	for n < len(head) && !r.atEnd {
+	head := make([]byte, min(maxLineBytes, size))
+	for n := 0; n < len(head); {
 		k, err := r.read(head[n:])
 		if err != nil {
 			return err
 		}
 		n += k
 	}
-	size, lines, err := r.csv.headerEnd(name, head[:n])
+	end, lines, err := r.csv.headerEnd(name, head)
 	if err != nil {
 		return err
 	}
-	if r.cols, err = r.csv.readHeader(name, head[:size]); err != nil {
+	if r.cols, err = r.csv.readHeader(name, head[:end]); err != nil {
 		return err
 	}
-	if r.next.offset < int64(size) {
-		r.next.offset, r.next.line = int64(size), 1+lines
+	if r.next.offset < int64(end) {
+		r.next.offset, r.next.line = int64(end), 1+lines
 	}
-	return r.seek()
+	return r.seek(size)
 }
 
-func (r *lineReader) seek() error {
-	r.atEnd = false
+// seek goes to r.next in a file of a size.
+func (r *lineReader) seek(size int64) error {
+	r.left = max(size-r.next.offset, 0)
 	_, err := r.file.Seek(r.next.offset, io.SeekStart)
 	return err
 }
 
+// read reads some of what is left of the file, as long as it was when opened.
 func (r *lineReader) read(b []byte) (n int, err error) {
+	b = b[:min(int64(len(b)), r.left)]
 	err = r.env.Do("read "+r.file.Name(), func() error {
 		n, err = r.file.Read(b)
 		return err
 	})
+	r.left -= int64(n)
 	if err == io.EOF {
-		r.atEnd = true
-		return n, nil
+		return n, fileErr(r.file.Name(), "it became shorter while it was read: %d bytes are gone", r.left)
 	}
 	if err != nil {
 		return n, fmt.Errorf("read text: %w", err)
@@ -148,7 +149,7 @@ func (r *lineReader) read(b []byte) (n int, err error) {
 
 // cut returns how many bytes of b are whole lines.
 func (r *lineReader) cut(b []byte) (int, error) {
-	if r.atEnd {
+	if r.left == 0 {
 		return len(b), nil
 	}
 	cut := bytes.LastIndexByte(b, '\n') + 1

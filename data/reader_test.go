@@ -82,3 +82,22 @@ func TestReaderClosedEarly(t *testing.T) {
 		}
 	}
 }
+
+func TestReaderReusesItsMemory(t *testing.T) {
+	s := mustOpen(t, Options{Format: FormatSynthetic, Tables: testTables, Seed: 1})
+	r := NewReader(env.Real(), s, Order{Samples: s.Len(), Batch: 64}, 1, 2, 1, 1000, 3)
+	defer r.Close()
+	step := func() {
+		b, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Release(b)
+	}
+	for range 10 {
+		step()
+	}
+	if n := testing.AllocsPerRun(200, step); n != 0 {
+		t.Errorf("%v allocations per step", n)
+	}
+}

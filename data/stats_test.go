@@ -3,7 +3,6 @@ package data
 import (
 	"errors"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,30 +20,23 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 
 // The synthetic data has the skew that is reported of Criteo's.
 func TestSkew(t *testing.T) {
-	measure := func(name string, batch, batches, window int) *Statistics {
+	measure := func(name string, batch, batches int) *Statistics {
 		tables, err := Tables(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := mustOpen(t, Options{Format: FormatSynthetic, Tables: tables, Seed: 1})
-		st, err := Stats(s, StatsOptions{Samples: int64(batch * batches), Batch: batch, Trainers: 8, Window: window})
+		st, err := Stats(s, StatsOptions{Samples: int64(batch * batches), Batch: batch, Trainers: 8, Window: 200})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return st
 	}
-	batches, window := 12, 200
-	if os.Getenv("ECREC_LONG_TESTS") != "" {
-		batches = 500
-	}
-	st := measure("criteo-kaggle", 16384, batches, window)
+	st := measure("criteo-kaggle", 16384, 12)
 	near(t, "Kaggle: unique rows of a batch", st.UniquePerBatch, 65_000, 0.1)
 	near(t, "Kaggle: lookups by the top 0.1 % of rows", st.All.TopShare, 0.9, 0.03)
 	near(t, "label rate", st.LabelRate, baseRate, 0.06)
-	if batches > window {
-		near(t, "Kaggle: rows used by one trainer while cached", st.OneTrainer, 0.25, 0.1)
-	}
-	st = measure("criteo-terabyte-40m", 2048, batches, window)
+	st = measure("criteo-terabyte-40m", 2048, 12)
 	near(t, "Terabyte: unique rows of a batch", st.UniquePerBatch, 8_900, 0.1)
 }
 
@@ -62,63 +54,9 @@ func TestStatsCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Order{Samples: 1003, Batch: batch}
-	type row struct{ table, id int }
-	uses := map[row][]map[int]bool{} // per step, the trainers
-	counts := map[row]int{}
-	ones := 0
-	for step := range o.StepsPerEpoch() {
-		for tr := range trainers {
-			var b Batch
-			if err := s.Read(&b, o.Slice(step+1, tr, trainers, nil)); err != nil {
-				t.Fatal(err)
-			}
-			for _, y := range b.Labels {
-				ones += int(y)
-			}
-			for i, id := range b.IDs {
-				r := row{i % 26, int(id)}
-				if uses[r] == nil {
-					uses[r] = make([]map[int]bool, o.StepsPerEpoch())
-				}
-				if uses[r][step] == nil {
-					uses[r][step] = map[int]bool{}
-				}
-				uses[r][step][tr] = true
-				counts[r]++
-			}
-		}
-	}
-	unique, batchAlone, alone := 0, 0, 0
-	for _, steps := range uses {
-		stay, trs, last := 0, map[int]bool{}, -100
-		end := func() {
-			if len(trs) == 1 {
-				alone += stay
-			}
-			stay, trs = 0, map[int]bool{}
-		}
-		for step, by := range steps {
-			if by == nil {
-				continue
-			}
-			if step-last > window {
-				end()
-			}
-			last = step
-			unique++
-			stay++
-			if len(by) == 1 {
-				batchAlone++
-			}
-			for tr := range by {
-				trs[tr] = true
-			}
-		}
-		end()
-	}
+	want := plainStats(t, s, batch, trainers, window)
 	perTable := make([][]uint32, 26)
-	for r, n := range counts {
+	for r, n := range want.counts {
 		perTable[r.table] = append(perTable[r.table], uint32(n))
 	}
 	for i, ts := range st.Tables {
@@ -132,15 +70,78 @@ func TestStatsCounts(t *testing.T) {
 			t.Errorf("table %d: %+v, want %d rows seen, %d lookups by the top", i, ts, n, top)
 		}
 	}
-	b := float64(st.Batches)
-	if st.Samples != 1003 || st.Batches != 101 || st.All.Seen != int64(len(counts)) || math.Round(st.LabelRate*1003) != float64(ones) ||
-		math.Round(st.UniquePerBatch*b) != float64(unique) ||
-		math.Round(st.OneTrainerBatch*float64(unique)) != float64(batchAlone) ||
-		math.Round(st.OneTrainer*float64(unique)) != float64(alone) {
-		t.Errorf("%+v, want %d rows, %d ones, %d unique, %d and %d by one trainer", st, len(counts), ones, unique, batchAlone, alone)
+	b, u := float64(st.Batches), float64(want.unique)
+	if st.Samples != 1003 || st.Batches != 101 || st.All.Seen != int64(len(want.counts)) ||
+		math.Round(st.LabelRate*1003) != float64(want.ones) || math.Round(st.UniquePerBatch*b) != u ||
+		math.Round(st.OneTrainerBatch*u) != float64(want.batchAlone) || math.Round(st.OneTrainer*u) != float64(want.alone) {
+		t.Errorf("%+v, want %+v", st, want)
 	}
 	_, err = Stats(s, StatsOptions{Batch: 0, Trainers: 1})
 	checkError(t, err, "batches of 0")
+}
+
+type row struct{ table, id int }
+
+type plainFigures struct {
+	ones, unique, batchAlone, alone int
+	counts                          map[row]int
+}
+
+// plainStats counts what Stats counts, with maps.
+func plainStats(t *testing.T, s Source, batch, trainers, window int) plainFigures {
+	o := Order{Samples: s.Len(), Batch: batch}
+	uses := map[row][]map[int]bool{} // per step, the trainers
+	w := plainFigures{counts: map[row]int{}}
+	for step := range o.StepsPerEpoch() {
+		for tr := range trainers {
+			var b Batch
+			if err := s.Read(&b, o.Slice(step+1, tr, trainers, nil)); err != nil {
+				t.Fatal(err)
+			}
+			for _, y := range b.Labels {
+				w.ones += int(y)
+			}
+			for i, id := range b.IDs {
+				r := row{i % 26, int(id)}
+				if uses[r] == nil {
+					uses[r] = make([]map[int]bool, o.StepsPerEpoch())
+				}
+				if uses[r][step] == nil {
+					uses[r][step] = map[int]bool{}
+				}
+				uses[r][step][tr] = true
+				w.counts[r]++
+			}
+		}
+	}
+	for _, steps := range uses {
+		stay, trs, last := 0, map[int]bool{}, -100
+		end := func() {
+			if len(trs) == 1 {
+				w.alone += stay
+			}
+			stay, trs = 0, map[int]bool{}
+		}
+		for step, by := range steps {
+			if by == nil {
+				continue
+			}
+			if step-last > window {
+				end()
+			}
+			last = step
+			w.unique++
+			stay++
+			if len(by) == 1 {
+				w.batchAlone++
+			}
+			for tr := range by {
+				trs[tr] = true
+			}
+		}
+		end()
+	}
+	return w
 }
 
 // What Synth writes is what the synthetic format reads.

@@ -68,14 +68,16 @@ type Stream interface {
 	// vectors i and j for i = 1..f-1, j = 0..i-1, each one FMA chain over d.
 	DotInteraction(out, feats Matrix, f, d int)
 	// DotInteractionGrad computes dfeats (b, f*d) from dout (b, d + f(f-1)/2).
-	// With s the symmetric (f, f) matrix of dout's dots and a zero diagonal,
-	// dfeats vector i = FMA chain of s(i, j) * feats vector j over j ascending,
-	// j != i, plus (one addition) dout's first d floats where i = 0.
+	// With s the symmetric (f, f) matrix of dout's dots and a +0.0 diagonal,
+	// dfeats vector i = FMA chain of s(i, j) * feats vector j over all j ascending,
+	// plus (one addition) dout's first d floats where i = 0.
 	DotInteractionGrad(dfeats, dout, feats Matrix, f, d int)
 
 	// SigmoidBCE computes, for n logits z and labels y (0 or 1),
 	// loss[i] = log(1 + exp(-|z|)) + max(z, 0) - z*y  and
-	// dlogit[i] = (sigmoid(z) - y) * scale. All are n floats; labels too.
+	// dlogit[i] = (sigmoid(z) - y) * scale. All are n floats; labels too. It
+	// computes in float64, each operation rounded by itself, with internal/f32's
+	// functions, and rounds the results once; so does Sigmoid.
 	SigmoidBCE(loss, dlogit, logit, label Buffer, scale float32)
 	// Sigmoid computes p[i] = 1 / (1 + exp(-z[i])).
 	Sigmoid(p, z Buffer)

@@ -21,7 +21,7 @@ type rowCopy struct {
 // bytes to keep every line fill buffer of a core busy.
 func aheadFor(d int) int { return max(aheadBytes/(4*d), 4) }
 
-const aheadBytes = 2048
+const aheadBytes = 4096
 
 func gatherPlain(c *rowCopy) {
 	for i := range c.rows {

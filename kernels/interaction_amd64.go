@@ -2,6 +2,12 @@ package kernels
 
 import "unsafe"
 
+//go:noescape
+func packDots(out, c unsafe.Pointer, f, ld int)
+
+//go:noescape
+func unpackDots(s, dots unsafe.Pointer, f, ld int)
+
 // The tiled bodies of the dot interaction are products of small matrices, one
 // sample at a time in the L1 cache, by the micro-kernels of the GEMM: X Xᵀ, of
 // which tiles above the diagonal are left out, and S X. A last tile with rows to
@@ -62,14 +68,14 @@ func interactTiles(out, x []float32, k *interaction) {
 				width = shape.half
 			}
 			r := tileRun{a: at(x, i*d), rs: uintptr(4 * d), ks: 4, b: at(k.t, j), bs: uintptr(4 * ld),
-				c: at(k.c, i*ld+j), ldc: uintptr(4 * ld), k: d, tiles: 1}
+				c: at(k.c, i*ld+j), ldc: uintptr(4 * ld), k: d, tiles: 1, cols: width}
 			runTiles(k.isa, &r, width)
 			j += width
 		}
 	}
 	copy(out[:d], x)
-	for i, n := 1, d; i < f; i++ {
-		n += copy(out[n:], k.c[i*ld:][:i])
+	if f > 1 {
+		packDots(at(out, d), at(k.c, 0), f, ld)
 	}
 }
 
@@ -92,7 +98,7 @@ func interactGradTiles(dx, dout, x []float32, k *interaction) {
 				width = shape.half
 			}
 			r := tileRun{a: at(s, i*ld), rs: uintptr(4 * ld), ks: 4, b: at(x, j), bs: uintptr(4 * stride),
-				c: at(c, i*stride+j), ldc: uintptr(4 * stride), k: f, tiles: 1}
+				c: at(c, i*stride+j), ldc: uintptr(4 * stride), k: f, tiles: 1, cols: width}
 			runTiles(k.isa, &r, width)
 			j += width
 		}
@@ -110,15 +116,20 @@ func (k *interaction) symmetric(dots []float32, rows int) (s []float32, ld int) 
 	ld = roundUp(f, 8)
 	k.t = grow(k.t, max(rows, ld)*ld)
 	s = k.t
-	n := 0
-	for i := range f {
-		row := s[i*ld:]
-		row[i] = 0
-		for j, v := range dots[n : n+i] {
-			row[j] = v
-			s[j*ld+i] = v
+	if f > 1 {
+		unpackDots(at(s, 0), at(dots, 0), f, ld)
+	} else {
+		s[0] = 0
+	}
+	for b := 0; b < ld; b += 8 {
+		if b > 0 { // the blocks left of the diagonal, to above it
+			transpose8AVX2(at(s, b), at(s, b*ld), uintptr(4*ld), uintptr(4*ld), b/8)
 		}
-		n += i
+		for i := 1; i < 8; i++ {
+			for j := range i {
+				s[(b+j)*ld+b+i] = s[(b+i)*ld+b+j]
+			}
+		}
 	}
 	return s, ld
 }

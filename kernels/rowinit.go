@@ -59,7 +59,7 @@ func (s *stream) InitRows(rows Matrix, slots Buffer, init RowInit) {
 	if init.Width > rows.Cols || len(init.Base) != len(init.Scale)+1 {
 		panic(fmt.Sprintf("kernels: %s: %d weights in rows of %d floats, %d tables with %d scales", op, init.Width, rows.Cols, len(init.Base)-1, len(init.Scale)))
 	}
-	s.drawing = initRowsTask{init, elementsOf(op, "rows", rows, rows.Rows, rows.Cols), indexesOf(op, "slots", slots, n), rows.Cols, rows.Stride}
+	s.drawing = initRowsTask{init, elementsOf(op, "rows", rows, rows.Rows, rows.Cols), indexesOf(op, "slots", slots, n), rows.Rows, rows.Cols, rows.Stride}
 	s.pool.run(tiles(n, initGrain), &s.drawing)
 	s.drawing = initRowsTask{}
 }
@@ -69,14 +69,16 @@ const initGrain = 128
 
 type initRowsTask struct {
 	RowInit
-	rows          []float32
-	slots         []int32
-	width, stride int
+	rows                 []float32
+	slots                []int32
+	limit, width, stride int
 }
 
 func (t *initRowsTask) tile(_, i int) {
-	for k, hi := span(i, initGrain, len(t.slots)); k < hi; k++ {
-		slot := int(t.slots[k])
+	lo, hi := span(i, initGrain, len(t.slots))
+	checkIndexes("InitRows", "slots", t.slots[lo:hi], t.limit)
+	for _, s := range t.slots[lo:hi] {
+		slot := int(s)
 		row := t.rows[slot*t.stride:][:t.width]
 		t.Row(row, int64(slot)*int64(t.Owners)+int64(t.Owner))
 		clear(row[t.Width:])

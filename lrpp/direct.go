@@ -90,6 +90,21 @@ func (x *Direct) Push(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) e
 	return x.shard.Apply(opt, st.Owned, grads, start, pos)
 }
 
+// Moved counts what travels between ranks: a row or its gradient, once for each
+// rank that receives it.
+type Moved struct{ Rows, Bytes int64 }
+
+// Add adds o.
+func (m *Moved) Add(o Moved) { m.Rows, m.Bytes = m.Rows+o.Rows, m.Bytes+o.Bytes }
+
+// Moved is what a training step brings to this rank: rows from other owners,
+// gradients from other requesters, all on the critical path.
+func (x *Direct) Moved(st *Step) Moved {
+	me := x.comm.Rank()
+	rows := len(st.Plan.Slots) - st.Plan.PerOwner[me] + len(st.Wanted) - st.PerRank[me]
+	return Moved{int64(rows), int64(rows * 4 * x.shard.Width())}
+}
+
 // count sets the bytes of rows that go to each requester and come from each owner.
 func (x *Direct) count(st *Step, width int) {
 	for r := range x.sendBytes {

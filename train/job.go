@@ -13,6 +13,7 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -37,7 +38,9 @@ type Options struct {
 
 // Observer hears how a job goes. Its methods return soon.
 type Observer interface {
-	Started(Info)
+	// Started comes once all is read and allocated, before the first step; its
+	// error ends the job.
+	Started(Info) error
 	Step(StepInfo)
 	Evaluated(Eval)
 }
@@ -73,9 +76,10 @@ type Result struct {
 	Steps     int64 // done
 	TrainLoss []float64
 	Eval      []Eval
-	Digest    string // empty when the job failed
-	Stopped   bool   // ended by Stop, before its last step
-	Skipped   int64  // malformed samples left out
+	Digest    string     // empty when the job failed
+	Stopped   bool       // ended by Stop, before its last step
+	Skipped   int64      // malformed samples left out
+	Moved     lrpp.Moved // between ranks, by all of them, in training
 }
 
 // job is what the ranks of one process share. It does not change after setup,
@@ -264,7 +268,9 @@ func (r *rank) run() error {
 		}
 	}
 	if r.id == 0 {
-		j.o.Observer.Started(j.info(r))
+		if err := j.o.Observer.Started(j.info(r)); err != nil {
+			return err
+		}
 	}
 	if !j.o.EvalOnly {
 		if err := r.train(); err != nil {
@@ -275,6 +281,9 @@ func (r *rank) run() error {
 		return err
 	}
 	if err := r.digest(); err != nil {
+		return err
+	}
+	if err := r.countMoved(); err != nil {
 		return err
 	}
 	return r.save(j.o.SaveTo)
@@ -329,4 +338,17 @@ func (r *rank) denseDigest() (digest.Sum, error) {
 		total.Add(digest.Of("dense", []byte(t.Name), weights[4*t.Offset:4*(t.Offset+t.Len())]))
 	}
 	return total, nil
+}
+
+// countMoved adds up what all ranks moved in training.
+func (r *rank) countMoved() error {
+	all, err := r.ctl.gather([]uint64{uint64(r.moved.Rows), uint64(r.moved.Bytes)})
+	if err != nil || r.id != 0 {
+		return err
+	}
+	for _, m := range all {
+		r.job.result.Moved.Rows += int64(m[0])
+		r.job.result.Moved.Bytes += int64(m[1])
+	}
+	return nil
 }

@@ -50,6 +50,7 @@ func (r *rank) next(p *pipeline, step int64) (stop bool, err error) {
 		return false, err
 	}
 	r.done = step
+	r.moved.Add(r.exchange.Moved(&w.step))
 	r.report(w.batch, loss, r.env.Now()-begin)
 	return stop, nil
 }

@@ -49,6 +49,7 @@ type rank struct {
 	hostProbs []float32
 	reduces   []*collectives.Handle
 	watch     stopwatch
+	moved     lrpp.Moved
 	done      int64 // the last step trained
 }
 

@@ -83,7 +83,7 @@ func findModel(path string) (string, error) {
 		_, err = os.Stat(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", errUsage(fmt.Sprintf("%s: no model is there; name the output folder of a finished run, or a safetensors file", path))
+		return "", errUsage(fmt.Sprintf("%s: no model is there; name the output folder of a finished run (job.save_model = true), or a safetensors file", path))
 	}
 	return path, err
 }

@@ -32,9 +32,11 @@ func (c *trainCmd) Run(a *app) error {
 	}
 	s := &session{app: a, cfg: cfg, env: env.Real()}
 	convert := a.progress()
-	result, err := train.Run(s.env, cfg, train.Options{
-		Stop: s.stopNow, Observer: s, Progress: convert.show, SaveTo: filepath.Join(cfg.Job.Out, modelFile),
-	})
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: convert.show}
+	if cfg.Job.SaveModel {
+		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
+	}
+	result, err := train.Run(s.env, cfg, o)
 	convert.close()
 	if err == nil {
 		err = s.fault
@@ -74,14 +76,13 @@ type interval struct {
 func (s *session) stopNow() bool { return s.app.stop.asked() || s.fault != nil }
 
 // Started implements train.Observer.
-func (s *session) Started(i train.Info) {
+func (s *session) Started(i train.Info) error {
 	s.info = i
-	s.fault = s.env.Do("begin output", func() (err error) {
+	if err := s.env.Do("begin output", func() (err error) {
 		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
 		return err
-	})
-	if s.fault != nil {
-		return
+	}); err != nil {
+		return err
 	}
 	s.run.Log().Info().Str("device", i.Device).Int("ranks", i.Ranks).Int("threads", i.Threads).
 		Int64("rows", i.Rows).Int("dense_params", i.DenseParams).Int64("steps", i.Steps).Msg("start")
@@ -89,6 +90,7 @@ func (s *session) Started(i train.Info) {
 		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
 		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
 	s.live = report.NewLive(s.app.out, "step", i.Steps)
+	return nil
 }
 
 // Step implements train.Observer.
@@ -103,7 +105,7 @@ func (s *session) Step(i train.StepInfo) {
 		s.since.stages[stage] += d
 	}
 	due := i.Step%int64(s.cfg.Train.LogEvery) == 0 || i.Step == i.Last
-	if s.run == nil || !due && !s.live.OnTerminal() {
+	if !due && !s.live.OnTerminal() {
 		return
 	}
 	m := s.since.metrics(i)
@@ -140,9 +142,6 @@ func perSecond(n int64, d time.Duration) report.Number {
 
 // Evaluated implements train.Observer.
 func (s *session) Evaluated(e train.Eval) {
-	if s.run == nil {
-		return
-	}
 	s.live.Line("eval after step %s: logloss %.5f, AUC %s", report.Thousands(e.Step), e.Logloss, auc(e.AUC))
 	s.run.Log().Info().Int64("step", e.Step).Float64("logloss", e.Logloss).Str("auc", auc(e.AUC)).Msg("eval")
 }
@@ -186,6 +185,9 @@ func (s *session) finish(r *train.Result, failed error) error {
 func (s *session) summary(r *train.Result) report.Summary {
 	sum := report.Summary{Digest: r.Digest, Steps: int(r.Steps), Ranks: s.cfg.Job.Ranks, SamplesPerS: perSecond(s.samples, s.busy),
 		StepMS: s.steps.StepMS(), Skipped: r.Skipped, Stopped: r.Stopped, Versions: versions(s.info.Device)}
+	if n := float64(r.Steps); n > 0 {
+		sum.Cache = &report.Cache{CriticalRows: report.Number(float64(r.Moved.Rows) / n), CriticalBytes: report.Number(float64(r.Moved.Bytes) / n)}
+	}
 	for _, x := range r.TrainLoss {
 		sum.TrainLoss = append(sum.TrainLoss, report.Number(x))
 	}
@@ -231,9 +233,9 @@ func (c *evalCmd) Run(a *app) error {
 // silent is an observer that does nothing.
 type silent struct{}
 
-func (silent) Started(train.Info)   {}
-func (silent) Step(train.StepInfo)  {}
-func (silent) Evaluated(train.Eval) {}
+func (silent) Started(train.Info) error { return nil }
+func (silent) Step(train.StepInfo)      {}
+func (silent) Evaluated(train.Eval)     {}
 
 // versions says what produced a run's numbers.
 func versions(device string) map[string]string {

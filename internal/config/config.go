@@ -30,6 +30,8 @@ type Job struct {
 	Ranks   int    `toml:"ranks"` // default: the number of processes
 	Threads int    `toml:"threads"`
 	Device  string `toml:"device"`
+	// SaveModel writes the final model to model.safetensors in Out.
+	SaveModel bool `toml:"save_model"`
 }
 
 // Data names the input.
@@ -192,7 +194,7 @@ func Default() *Config {
 		return Optimizer{Kind: kind, LR: lr, Momentum: 0.9, Eps: math.NaN(), Betas: Betas{0.9, 0.999}}
 	}
 	return &Config{
-		Job: Job{Seed: 42, Ranks: 1, Device: "auto"},
+		Job: Job{Seed: 42, Ranks: 1, Device: "auto", SaveModel: true},
 		Data: Data{Format: "criteo-bin", Train: []string{}, Eval: []string{}, Shuffle: "none", OnError: "fail",
 			CSV: CSV{Label: "label", Dense: []string{}, Categorical: []string{}, Delimiter: ","}},
 		Model: Model{Kind: "dlrm", EmbeddingDim: 16,

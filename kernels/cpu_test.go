@@ -1,0 +1,195 @@
+package kernels
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/rng"
+)
+
+func TestAlloc(t *testing.T) {
+	d, err := NewCPU(CPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, use := range []Use{Working, Sparse} {
+		for _, n := range []int{0, 1, 4096, hugePage - 1, hugePage, 3*hugePage + 5, 1 << 40} {
+			b, err := d.Alloc(n, use)
+			if err != nil {
+				t.Fatalf("Alloc(%d, %d): %v", n, use, err)
+			}
+			if b.Bytes() != n {
+				t.Fatalf("Alloc(%d) gave %d bytes", n, b.Bytes())
+			}
+			if n > 0 {
+				v := b.Host()
+				if uintptr(unsafe.Pointer(&v[0]))%64 != 0 {
+					t.Errorf("Alloc(%d) is at %p", n, &v[0])
+				}
+				if v[0] != 0 || v[n-1] != 0 {
+					t.Error("memory is not zero")
+				}
+				v[0], v[n-1] = 1, 1
+			}
+			d.Free(b)
+		}
+	}
+	for _, n := range []int{-1, math.MaxInt - 4096, math.MaxInt, 1 << 60} {
+		if _, err := d.Alloc(n, Working); err == nil {
+			t.Errorf("Alloc(%d) gave no error", n)
+		}
+	}
+	b, _ := d.Alloc(100, Working)
+	wantPanic(t, "no whole allocation", func() { d.Free(b.Slice(0, 50)) })
+	if _, err := NewCPU(CPUOptions{BLAS: "mkl"}); err == nil || !strings.Contains(err.Error(), `"mkl"`) {
+		t.Errorf("unknown BLAS: error %v", err)
+	}
+}
+
+func wantPanic(t *testing.T, text string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if s, _ := recover().(string); !strings.Contains(s, text) {
+			t.Errorf("panic %q, want one about %q", s, text)
+		}
+	}()
+	f()
+}
+
+func TestBrokenPreconditions(t *testing.T) {
+	s := newTestStream(t, detectISA(), 2)
+	floats := func(n int) Buffer { return HostBuffer(make([]float32, n)) }
+	ints := func(v ...int32) Buffer { return HostBuffer(v) }
+	m := Mat(floats(12), 3, 4)
+	for text, f := range map[string]func(){
+		"Copy of 8 bytes to 4":     func() { s.Copy(floats(1), floats(2)) },
+		"CopyColumns: dst is":      func() { s.CopyColumns(m, Mat(floats(12), 4, 3)) },
+		"Add of 2 floats to 1":     func() { s.Add(floats(1), floats(2)) },
+		"index holds 3, outside":   func() { s.GatherRows(m, m, ints(0, 3, 1)) },
+		"index holds -1, outside":  func() { s.GatherRows(m, m, ints(0, -1, 1)) },
+		"index holds 2 indexes":    func() { s.GatherRows(m, m, ints(0, 1)) },
+		"pos holds 3, outside":     func() { s.SumRows(m, m, ints(0, 1, 1, 2), ints(0, 3)) },
+		"before it starts":         func() { s.SumRows(m, m, ints(0, 2, 1, 2), ints(0, 1)) },
+		"slots holds 9, outside":   func() { s.UpdateRows(Optimizer{}, m, ints(9), m, ints(0, 1), ints(0)) },
+		"rows of 4 floats for 4":   func() { s.UpdateRows(Optimizer{Kind: Adam}, m, ints(0), m, ints(0, 1), ints(0)) },
+		"UpdateDense of 3 weights": func() { s.UpdateDense(Optimizer{}, floats(3), floats(0), floats(4)) },
+		"out is (3, 4), want":      func() { s.DotInteraction(m, m, 2, 2) },
+		"SigmoidBCE of 2 logits":   func() { s.SigmoidBCE(floats(2), floats(2), floats(2), floats(1), 1) },
+		"slots holds 7, outside":   func() { s.InitRows(m, ints(7), RowInit{Owners: 1, Base: []int64{0, 9}, Scale: []float32{1}}) },
+		"in a buffer of 12 floats": func() { s.CopyColumns(m, Matrix{m.Buf, 3, 4, 5}) },
+	} {
+		wantPanic(t, text, f)
+	}
+}
+
+func TestCopies(t *testing.T) {
+	s := newTestStream(t, detectISA(), 3)
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{0, 1, 100, 3*tileBytes + 17} {
+		host := make([]byte, n)
+		for i := range host {
+			host[i] = byte(r.Uint32())
+		}
+		d, _ := NewCPU(CPUOptions{})
+		a, _ := d.Alloc(n, Working)
+		b, _ := d.Alloc(n, Sparse)
+		s.Upload(a, host)
+		s.Copy(b, a)
+		s.Zero(a)
+		got := make([]byte, n)
+		s.Download(got, b)
+		if !bytes.Equal(got, host) {
+			t.Errorf("%d bytes come back changed", n)
+		}
+		if slices.ContainsFunc(a.Host(), func(x byte) bool { return x != 0 }) {
+			t.Errorf("%d bytes are not cleared", n)
+		}
+		d.Free(a)
+		d.Free(b)
+	}
+	c := &testCase{Rand: r}
+	dst, src := c.matrix(5000, 13, 3), c.matrix(5000, 13, 0)
+	s.CopyColumns(dst, src)
+	x, y := HostView[float32](dst.Buf), HostView[float32](src.Buf)
+	for i := range 5000 {
+		if !slices.Equal(x[i*16:][:13], y[i*13:][:13]) {
+			t.Fatalf("row %d differs", i)
+		}
+	}
+	c.checkGuards(t)
+}
+
+func TestInitRows(t *testing.T) {
+	const width, state, owners, owner = 7, 3, 3, 1
+	init := RowInit{Seed: 0xfeedfacecafe, Owners: owners, Owner: owner, Base: []int64{0, 4, 5, 100}, Scale: []float32{0.5, 1, 0.1}, Width: width}
+	for row, want := range map[int64]int{0: 0, 3: 0, 4: 1, 5: 2, 99: 2} {
+		if got := init.Table(row); got != want {
+			t.Errorf("row %d is in table %d, want %d", row, got, want)
+		}
+	}
+	wantPanic(t, "row 100 of 100", func() { init.Table(100) })
+
+	s := newTestStream(t, detectISA(), 2)
+	c := &testCase{Rand: rand.New(rand.NewPCG(7, 8))}
+	rows := c.matrix(33, width+state, 1)
+	before := slices.Clone(HostView[float32](rows.Buf))
+	slots := []int32{32, 0, 5}
+	s.InitRows(rows, HostBuffer(slots), init)
+	v := HostView[float32](rows.Buf)
+	for slot := range 33 {
+		row := v[slot*rows.Stride:][:width+state]
+		if !slices.Contains(slots, int32(slot)) {
+			if !slices.Equal(row, before[slot*rows.Stride:][:width+state]) {
+				t.Errorf("slot %d changed", slot)
+			}
+			continue
+		}
+		global := int64(slot*owners + owner)
+		table := init.Table(global)
+		for j := range width {
+			u := rng.Draw(init.Seed, rng.RowInit, uint32(table), uint64(global-init.Base[table]), uint32(j/4))[j%4]
+			if want := rng.Symmetric(u) * init.Scale[table]; row[j] != want {
+				t.Errorf("slot %d weight %d is %g, want %g", slot, j, row[j], want)
+			}
+		}
+		if !slices.Equal(row[width:], make([]float32, state)) {
+			t.Errorf("slot %d has state %g", slot, row[width:])
+		}
+	}
+	c.checkGuards(t)
+}
+
+// TestNoAllocation holds operations to the package doc's word.
+func TestNoAllocation(t *testing.T) {
+	s := newTestStream(t, detectISA(), 2)
+	const b, f, d = 100, 9, 16
+	floats := func(n int) Buffer { return HostBuffer(make([]float32, n)) }
+	index, start := make([]int32, b*f), make([]int32, b+1)
+	for i := range start {
+		start[i] = int32(i)
+	}
+	feats, out := Mat(floats(b*f*d), b, f*d), Mat(floats(b*(d+f*(f-1)/2)), b, d+f*(f-1)/2)
+	rows := Mat(floats(b*(d+1)), b, d+1)
+	init := RowInit{Owners: 1, Base: []int64{0, b}, Scale: []float32{1}, Width: d}
+	step := func() {
+		s.Zero(feats.Buf)
+		s.GatherRows(feats, rows.Columns(0, d), HostBuffer(index))
+		s.SumRows(rows.Columns(0, d), feats, HostBuffer(start), HostBuffer(index[:b]))
+		s.UpdateRows(testOptimizer(RowwiseAdagrad), rows, HostBuffer(start[:b]), Mat(feats.Buf, b, d), HostBuffer(start), HostBuffer(index[:b]))
+		s.InitRows(rows, HostBuffer(start[:b]), init)
+		s.DotInteraction(out, feats, f, d)
+		s.DotInteractionGrad(feats, out, feats, f, d)
+		s.SigmoidBCE(rows.Buf, rows.Buf, rows.Buf, rows.Buf, 1)
+		s.UpdateDense(testOptimizer(SGD), rows.Buf, Buffer{host: true}, rows.Buf)
+	}
+	step()
+	if n := testing.AllocsPerRun(20, step); n > 0 {
+		t.Errorf("%g allocations per step", n)
+	}
+}
