@@ -102,3 +102,21 @@ func (m Matrix) RowRange(off, n int) Matrix {
 	}
 	return Matrix{m.Buf.SliceFloats(off*m.Stride, (n-1)*m.Stride+m.Cols), n, m.Cols, m.Stride}
 }
+
+// Grow makes b at least bytes long. What b held is lost when it has to be
+// allocated anew, with a quarter of headroom.
+func Grow(dev Device, b *Buffer, bytes int) error {
+	if b.bytes >= bytes {
+		return nil
+	}
+	if b.bytes > 0 {
+		dev.Free(*b)
+		*b = Buffer{}
+	}
+	fresh, err := dev.Alloc(bytes+bytes/4, Working)
+	if err != nil {
+		return err
+	}
+	*b = fresh
+	return nil
+}

@@ -28,7 +28,7 @@ type Activation int
 
 const (
 	Identity Activation = iota
-	ReLU                // x if x > 0, else +0.0
+	ReLU                // +0.0 if x < 0, else x: a NaN stays one
 )
 
 // Stream runs operations in order. See the package doc for the arithmetic.
@@ -60,6 +60,8 @@ type Stream interface {
 	// LinearGradWeight computes dw = dyᵀ x and, where db is not empty, db = column
 	// sums of dy. dw is (n, k), dy (m, n), x (m, k), db n floats.
 	LinearGradWeight(dw Matrix, db Buffer, dy, x Matrix)
+	// GateReLU sets dy(i, j) = +0.0 unless y(i, j) > 0, both (rows, cols).
+	GateReLU(dy, y Matrix)
 
 	// DotInteraction computes DLRM's pairwise dots. feats is (b, f*d): f vectors
 	// of d floats per sample. out is (b, d + f(f-1)/2): vector 0, then the dots of

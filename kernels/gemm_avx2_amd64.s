@@ -25,8 +25,8 @@
 	VADDPS Y1, c1, c1
 
 #define RELU2(c0, c1) \
-	VMAXPS Y3, c0, c0; \
-	VMAXPS Y3, c1, c1
+	VMAXPS c0, Y3, c0; \
+	VMAXPS c1, Y3, c1
 
 #define GATE2(c0, c1) \
 	VMOVUPS (DX), Y0; \
@@ -36,6 +36,11 @@
 	VANDPS  Y0, c0, c0; \
 	VANDPS  Y1, c1, c1; \
 	ADDQ    R12, DX
+
+#define PREFETCH2(c0, c1) \
+	PREFETCHT0 (DX); \
+	PREFETCHT0 60(DX); \
+	ADDQ       R12, DX
 
 #define ZERO2(c0, c1) \
 	VXORPS c0, c0, c0; \
@@ -86,7 +91,7 @@
 // for each tile, r < 6, j < 16:
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
-//	if bias { s += bias[j] }; if relu { s = s > 0 ? s : +0.0 }
+//	if bias { s += bias[j] }; if relu { s = s < 0 ? +0.0 : s }
 //	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
 // Masked accesses are for cols < 16 only: masked stores are slow on some CPUs.
 TEXT ·tile6x16(SB), NOSPLIT, $0-8
@@ -117,6 +122,8 @@ loadMasked:
 	ALL2(LOAD2M)
 
 chain:
+	// DX is at this tile's C, or, after a load, at the next one's.
+	ALL2(PREFETCH2)
 	MOVQ tileRun_ks(DI), R12
 	MOVQ tileRun_bs(DI), R13
 	MOVQ tileRun_k(DI), CX
@@ -216,8 +223,12 @@ stored:
 	VMOVUPS c0, (DX); \
 	ADDQ    R12, DX
 
+#define PREFETCH1(c0) \
+	PREFETCHT0 (DX); \
+	ADDQ       R12, DX
+
 #define ADD1(c0) VADDPS Y0, c0, c0
-#define RELU1(c0) VMAXPS Y3, c0, c0
+#define RELU1(c0) VMAXPS c0, Y3, c0
 #define ZERO1(c0) VXORPS c0, c0, c0
 
 #define GATE1(c0) \
@@ -277,6 +288,7 @@ loadMasked:
 	ALL1(LOAD1M)
 
 chain:
+	ALL1(PREFETCH1)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_k(DI), CX

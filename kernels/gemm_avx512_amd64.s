@@ -26,8 +26,8 @@
 	VADDPS Z1, c1, c1
 
 #define RELU2(c0, c1) \
-	VMAXPS Z3, c0, c0; \
-	VMAXPS Z3, c1, c1
+	VMAXPS c0, Z3, c0; \
+	VMAXPS c1, Z3, c1
 
 #define GATE2(c0, c1) \
 	VMOVUPS.Z (DX), K3, Z0; \
@@ -37,6 +37,12 @@
 	VMOVAPS.Z c0, K1, c0; \
 	VMOVAPS.Z c1, K2, c1; \
 	ADDQ      R12, DX
+
+#define PREFETCH2(c0, c1) \
+	PREFETCHT0 (DX); \
+	PREFETCHT0 64(DX); \
+	PREFETCHT0 124(DX); \
+	ADDQ       R12, DX
 
 #define ZERO2(c0, c1) \
 	VPXORD c0, c0, c0; \
@@ -62,7 +68,7 @@
 // for each tile, r < 14, j < 32:
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
-//	if bias { s += bias[j] }; if relu { s = s > 0 ? s : +0.0 }
+//	if bias { s += bias[j] }; if relu { s = s < 0 ? +0.0 : s }
 //	if gate { s = gate[r][j] > 0 ? s : +0.0 }; if j < cols { C[r][j] = s }
 TEXT ·tile14x32(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), DI
@@ -93,6 +99,8 @@ load:
 	ALL2(LOAD2)
 
 chain:
+	// DX is at this tile's C, or, after a load, at the next one's.
+	ALL2(PREFETCH2)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_k(DI), CX
@@ -168,8 +176,12 @@ store:
 	VMOVUPS c0, K3, (DX); \
 	ADDQ    R12, DX
 
+#define PREFETCH1(c0) \
+	PREFETCHT0 (DX); \
+	ADDQ       R12, DX
+
 #define ADD1(c0) VADDPS Z0, c0, c0
-#define RELU1(c0) VMAXPS Z3, c0, c0
+#define RELU1(c0) VMAXPS c0, Z3, c0
 #define ZERO1(c0) VPXORD c0, c0, c0
 
 #define GATE1(c0) \
@@ -225,6 +237,7 @@ load:
 	ALL1(LOAD1)
 
 chain:
+	ALL1(PREFETCH1)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_k(DI), CX

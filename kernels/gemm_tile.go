@@ -86,7 +86,7 @@ func rowPlain(t *tileRun, r int) {
 	}
 	if t.relu != 0 {
 		for j, v := range c {
-			if !(v > 0) {
+			if v < 0 {
 				c[j] = 0
 			}
 		}

@@ -14,11 +14,30 @@
 //   - Each message is delivered once, in order per (from, to, tag) and
 //     generation, whole, or every Request on that peer ends with PeerLost.
 //   - A receive names the exact length; a message of another length ends it with
-//     an error that names both.
-//   - Wait never hangs on a peer that is gone.
-//   - Memory held by a transport for messages not yet received is bounded: a send
-//     does not complete before there is room.
-//   - After Close, outstanding and later requests end with ErrClosed.
+//     a LengthError that names both. What the send ends with is then open.
+//   - A send that is done says that its memory is free, not that the peer has
+//     received it.
+//   - Wait never hangs on a peer that is gone: when a rank closes its endpoint, is
+//     killed or loses its connection, the requests of the others on it end with
+//     PeerLost at once.
+//   - A loss is seen only by requests on the lost rank. A protocol of several
+//     ranks that gives up must therefore Abort: that ends everything on its own
+//     endpoint, and passes the loss on to whoever waits for it. Otherwise a third
+//     rank, which had nothing outstanding with the lost one, would wait for ever.
+//   - Memory held by a transport for messages not yet received is at most
+//     MaxHeldBytes for each pair of ranks and direction: a send is not done before
+//     there is room.
+//   - After Close, outstanding and later requests end with ErrClosed. A request
+//     whose bytes are moving may still end well; none ends while its memory is in
+//     use.
+//   - A caller has at most MaxPosted unmatched requests with one peer in one
+//     direction; posting more is a bug in the caller, and panics.
 //
-// Everything that blocks does so through env.
+// # Implementations
+//
+// NewMem connects ranks of one process. Wrap puts faults under any of them, below
+// the contract: it delays, reorders across tags, stalls and loses peers.
+//
+// Everything that blocks does so through env. A transport never looks into a
+// message, never retries one, and never decides who is a member of the world.
 package transport

@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/machine"
+)
+
+// Bench is one benchmark.
+type Bench struct {
+	Name, Doc string
+	// Run measures. With tiny it does the least that exercises everything.
+	Run func(out io.Writer, o Options) (*Report, error)
+}
+
+// Options are common to all benchmarks.
+type Options struct {
+	Tiny    bool
+	Repeats int // 5 when 0
+	// Args are the benchmark's own settings, key=value.
+	Args []string
+}
+
+func (o Options) repeats() int {
+	switch {
+	case o.Tiny:
+		return 1
+	case o.Repeats > 0:
+		return o.Repeats
+	}
+	return 5
+}
+
+// All lists the benchmarks by name.
+func All() []Bench { return []Bench{trainBench} }
+
+// Find finds a benchmark by name.
+func Find(name string) (Bench, error) {
+	var names []string
+	for _, b := range All() {
+		if b.Name == name {
+			return b, nil
+		}
+		names = append(names, b.Name)
+	}
+	return Bench{}, fmt.Errorf("no benchmark %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+// Report is what a benchmark measured.
+type Report struct {
+	Bench   string    `json:"bench"`
+	Command []string  `json:"command"`
+	Machine Machine   `json:"machine"`
+	When    time.Time `json:"when"`
+	Figures []Figure  `json:"figures"`
+}
+
+// Machine says where a report was made.
+type Machine struct {
+	CPU     string `json:"cpu"`
+	Cores   int    `json:"cores"`
+	Kernels string `json:"kernels"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+}
+
+// Figure is one measured quantity.
+type Figure struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	N      int     `json:"n"`
+}
+
+func newReport(name, kernels string) *Report {
+	return &Report{Bench: name, Command: os.Args, When: time.Now().UTC(), Machine: Machine{
+		CPU: machine.CPU(), Cores: runtime.NumCPU(), Kernels: kernels, Go: runtime.Version(),
+		OS: runtime.GOOS + "/" + runtime.GOARCH,
+	}}
+}
+
+// add records the repeats of one quantity.
+func (r *Report) add(name, unit string, values ...float64) Figure {
+	f := figure(name, unit, values)
+	r.Figures = append(r.Figures, f)
+	return f
+}
+
+func figure(name, unit string, values []float64) Figure {
+	v := slices.Clone(values)
+	slices.Sort(v)
+	n := len(v)
+	return Figure{Name: name, Unit: unit, Median: (v[(n-1)/2] + v[n/2]) / 2, Min: v[0], Max: v[n-1], N: n}
+}
+
+// WriteJSON writes a report to a file.
+func (r *Report) WriteJSON(path string) error {
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}
+
+// header prints where and when.
+func (r *Report) header(out io.Writer) {
+	fmt.Fprintf(out, "%s, %s, %d cores, kernels %s, %s\n", r.Bench, r.Machine.CPU, r.Machine.Cores, r.Machine.Kernels, r.Machine.Go)
+}
+
+// table aligns columns of a report; call Flush at the end.
+func table(out io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+}
+
+// option finds key=value among the arguments.
+func (o Options) option(key, fallback string) string {
+	for _, a := range o.Args {
+		if v, ok := strings.CutPrefix(a, key+"="); ok {
+			return v
+		}
+	}
+	return fallback
+}
+
+// checkArgs refuses arguments with other keys than these.
+func (o Options) checkArgs(keys ...string) error {
+	for _, a := range o.Args {
+		key, _, ok := strings.Cut(a, "=")
+		if !ok || !slices.Contains(keys, key) {
+			return fmt.Errorf("bench: %q is not a setting of this benchmark; there are: %s (as key=value)", a, strings.Join(keys, ", "))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// timed is a Stream that adds up what each group of operations takes. It is for
+// the CPU, whose operations are done when they return.
+type timed struct {
+	kernels.Stream
+	on    bool
+	spent map[string]time.Duration
+}
+
+func (t *timed) since(group string, begin time.Time) {
+	if t.on {
+		t.spent[group] += time.Since(begin)
+	}
+}
+
+// The groups of operations, in the order of a step.
+const (
+	opLinear   = "linear forward"
+	opInput    = "linear grad input"
+	opWeight   = "linear grad weight"
+	opInteract = "interaction"
+	opGather   = "gather"
+	opSum      = "sum row gradients"
+	opRows     = "update rows"
+	opDense    = "update dense"
+	opLoss     = "loss"
+	opCopy     = "upload, copy"
+)
+
+var opGroups = []string{opLinear, opInput, opWeight, opInteract, opGather, opSum, opRows, opDense, opLoss, opCopy}
+
+func (t *timed) Linear(y, x, w kernels.Matrix, b kernels.Buffer, act kernels.Activation) {
+	defer t.since(opLinear, time.Now())
+	t.Stream.Linear(y, x, w, b, act)
+}
+
+func (t *timed) LinearGradInput(dx, dy, w, gate kernels.Matrix) {
+	defer t.since(opInput, time.Now())
+	t.Stream.LinearGradInput(dx, dy, w, gate)
+}
+
+func (t *timed) LinearGradWeight(dw kernels.Matrix, db kernels.Buffer, dy, x kernels.Matrix) {
+	defer t.since(opWeight, time.Now())
+	t.Stream.LinearGradWeight(dw, db, dy, x)
+}
+
+func (t *timed) GateReLU(dy, y kernels.Matrix) {
+	defer t.since(opInteract, time.Now())
+	t.Stream.GateReLU(dy, y)
+}
+
+func (t *timed) DotInteraction(out, feats kernels.Matrix, f, d int) {
+	defer t.since(opInteract, time.Now())
+	t.Stream.DotInteraction(out, feats, f, d)
+}
+
+func (t *timed) DotInteractionGrad(dfeats, dout, feats kernels.Matrix, f, d int) {
+	defer t.since(opInteract, time.Now())
+	t.Stream.DotInteractionGrad(dfeats, dout, feats, f, d)
+}
+
+func (t *timed) GatherRows(dst, src kernels.Matrix, index kernels.Buffer) {
+	defer t.since(opGather, time.Now())
+	t.Stream.GatherRows(dst, src, index)
+}
+
+func (t *timed) SumRows(dst, src kernels.Matrix, start, pos kernels.Buffer) {
+	defer t.since(opSum, time.Now())
+	t.Stream.SumRows(dst, src, start, pos)
+}
+
+func (t *timed) InitRows(rows kernels.Matrix, slots kernels.Buffer, init kernels.RowInit) {
+	defer t.since(opRows, time.Now())
+	t.Stream.InitRows(rows, slots, init)
+}
+
+func (t *timed) UpdateRows(opt kernels.Optimizer, rows kernels.Matrix, slots kernels.Buffer, grads kernels.Matrix, start, pos kernels.Buffer) {
+	defer t.since(opRows, time.Now())
+	t.Stream.UpdateRows(opt, rows, slots, grads, start, pos)
+}
+
+func (t *timed) UpdateDense(opt kernels.Optimizer, w, state, g kernels.Buffer) {
+	defer t.since(opDense, time.Now())
+	t.Stream.UpdateDense(opt, w, state, g)
+}
+
+func (t *timed) SigmoidBCE(loss, dlogit, logit, label kernels.Buffer, scale float32) {
+	defer t.since(opLoss, time.Now())
+	t.Stream.SigmoidBCE(loss, dlogit, logit, label, scale)
+}
+
+func (t *timed) Upload(dst kernels.Buffer, src []byte) {
+	defer t.since(opCopy, time.Now())
+	t.Stream.Upload(dst, src)
+}

@@ -1,0 +1,233 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/train"
+)
+
+var trainBench = Bench{
+	Name: "train",
+	Doc: "training steps of the Criteo Kaggle DLRMs on synthetic data, beside the bare matrix products of the same step " +
+		"(settings: model=dim48|dim16, batch=N, ranks=N, threads=N, steps=N)",
+	Run: runTrain,
+}
+
+// shape is a model of the training benchmark.
+type shape struct {
+	name        string
+	dim         int
+	bottom, top []int
+	tables      string
+}
+
+var shapes = []shape{
+	{"dim48", 48, []int{512, 256, 64, 48}, []int{1024, 1024, 1024, 256, 128, 1}, `"criteo-kaggle"`},
+	{"dim16", 16, []int{512, 256, 64, 16}, []int{512, 256, 1}, `"criteo-kaggle"`},
+}
+
+var tinyShape = shape{"tiny", 4, []int{8, 4}, []int{8, 1}, "[" + strings.TrimSuffix(strings.Repeat("50, ", 26), ", ") + "]"}
+
+func runTrain(out io.Writer, o Options) (*Report, error) {
+	if err := o.checkArgs("model", "batch", "ranks", "threads", "steps"); err != nil {
+		return nil, err
+	}
+	batches := []int{2048, 16384}
+	models := shapes
+	if o.Tiny {
+		batches, models = []int{64}, []shape{tinyShape}
+	}
+	if v := o.option("batch", ""); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return nil, fmt.Errorf("bench train: batch=%s is not a number", v)
+		}
+		batches = []int{n}
+	}
+	var report *Report
+	for _, m := range models {
+		if v := o.option("model", m.name); v != m.name {
+			continue
+		}
+		for _, b := range batches {
+			if err := trainOne(out, o, m, b, &report); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if report == nil {
+		return nil, fmt.Errorf("bench train: no model %q", o.option("model", ""))
+	}
+	return report, nil
+}
+
+// config of a benchmark run, through the front door: a TOML file.
+func (s shape) config(o Options, batch int) (*config.Config, error) {
+	dir, err := os.MkdirTemp("", "ecrec-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	text := fmt.Sprintf(`[job]
+ranks = %s
+threads = %s
+out = %q
+[data]
+format = "synthetic"
+[model]
+embedding_dim = %d
+tables = %s
+bottom_mlp = [%s]
+top_mlp = [%s]
+[train]
+global_batch = %d
+iterations = 1
+[optimizer.dense]
+kind = "sgd"
+lr = 0.1
+[optimizer.sparse]
+kind = "sgd"
+lr = 0.1
+`, o.option("ranks", "1"), o.option("threads", "0"), dir, s.dim, s.tables, join(s.bottom), join(s.top), batch)
+	path := dir + "/bench.toml"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	return config.Load(path, nil)
+}
+
+func join(widths []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(widths), " ", ", "), "[]")
+}
+
+// silent observes nothing.
+type silent struct{}
+
+func (silent) Started(train.Info) error { return nil }
+func (silent) Step(train.StepInfo)      {}
+func (silent) Evaluated(train.Eval)     {}
+
+func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) error {
+	cfg, err := s.config(o, batch)
+	if err != nil {
+		return err
+	}
+	steps := max(2, 32768/batch)
+	if o.Tiny {
+		steps = 2
+	}
+	if v := o.option("steps", ""); v != "" {
+		if steps, err = strconv.Atoi(v); err != nil || steps < 1 {
+			return fmt.Errorf("bench train: steps=%s is not a number of steps", v)
+		}
+	}
+	profile := &timed{spent: map[string]time.Duration{}}
+	samples, info, err := train.Measure(env.Real(), cfg, train.MeasureOptions{
+		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(),
+		Block: func(begins bool) { profile.on = begins },
+		Options: train.Options{
+			Observer: silent{},
+			Stop:     func() bool { return false },
+			Progress: func(data.Progress) error { return nil },
+			WrapStream: func(rank int, s kernels.Stream) kernels.Stream {
+				if rank != 0 {
+					return s
+				}
+				profile.Stream = s
+				return profile
+			},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if *report == nil {
+		*report = newReport("train", info.Device)
+		(*report).header(out)
+	}
+	(*report).trainFigures(out, s, batch, flops(cfg), samples, info)
+	(*report).opFigures(out, s, batch, samples, profile.spent, steps)
+	return nil
+}
+
+// flops is the multiply-adds, counted as two, of the products of one sample's
+// forward and backward pass; the first bottom layer needs no input gradient.
+func flops(c *config.Config) float64 {
+	f := float64(len(c.Model.TableRows()) + 1)
+	total := 0.0
+	for i, mlp := range [][]int{c.Model.BottomMLP, c.Model.TopMLP} {
+		in := float64(c.Data.DenseCount())
+		if i == 1 {
+			in = float64(c.Model.EmbeddingDim) + f*(f-1)/2
+		}
+		for l, out := range mlp {
+			passes := 3.0
+			if i == 0 && l == 0 {
+				passes = 2
+			}
+			total += passes * 2 * in * float64(out)
+			in = float64(out)
+		}
+	}
+	return total
+}
+
+func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, samples []train.Sample, info train.Info) {
+	var rate, alone, share []float64
+	for _, m := range samples {
+		rate = append(rate, float64(batch)/m.Step.Seconds())
+		alone = append(alone, float64(batch)/m.GEMM.Seconds())
+		share = append(share, 100*m.GEMM.Seconds()/m.Step.Seconds())
+	}
+	name := fmt.Sprintf("%s batch %d", s.name, batch)
+	fmt.Fprintf(out, "\n%s: %d dense parameters, %.2f MFLOP/sample, %d ranks, %d threads, %d rows\n",
+		name, info.DenseParams, flops/1e6, info.Ranks, info.Threads, info.Rows)
+	t := table(out)
+	fmt.Fprintln(t, "\tmedian\tmin\tmax\t")
+	for _, f := range []Figure{
+		r.add(name+" training", "samples/s", rate...),
+		r.add(name+" products alone", "samples/s", alone...),
+		r.add(name+" share of the products' rate", "%", share...),
+	} {
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", strings.TrimPrefix(f.Name, name+" "), f.Median, f.Min, f.Max, f.Unit)
+	}
+	gf := r.add(name+" products alone", "GFLOP/s", scale(alone, flops/1e9)...)
+	fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", "products alone", gf.Median, gf.Min, gf.Max, gf.Unit)
+	for st := train.Stage(0); st < train.Stages; st++ {
+		var ms []float64
+		for _, m := range samples {
+			ms = append(ms, 1e3*m.Stages[st].Seconds())
+		}
+		f := r.add(name+" stage "+st.String(), "ms", ms...)
+		fmt.Fprintf(t, "stage %s\t%.2f\t%.2f\t%.2f\tms\n", st, f.Median, f.Min, f.Max)
+	}
+	t.Flush()
+}
+
+// opFigures says where the time of rank 0's operations goes, over the whole run.
+func (r *Report) opFigures(out io.Writer, s shape, batch int, samples []train.Sample, spent map[string]time.Duration, steps int) {
+	t := table(out)
+	rounds := float64(len(samples) * steps)
+	for _, group := range opGroups {
+		f := r.add(fmt.Sprintf("%s batch %d op %s", s.name, batch, group), "ms", 1e3*spent[group].Seconds()/rounds)
+		fmt.Fprintf(t, "%s\t%.2f\tms\n", group, f.Median)
+	}
+	t.Flush()
+}
+
+func scale(v []float64, by float64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = v[i] * by
+	}
+	return out
+}

@@ -1,0 +1,10 @@
+// Command ecrec trains recommendation models; see README.md.
+package main
+
+import (
+	"os"
+
+	"github.com/ecrec/ecrec/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }

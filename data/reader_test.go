@@ -1,0 +1,103 @@
+package data
+
+import (
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+func TestReader(t *testing.T) {
+	const n, size = 1000, 64
+	records := randomRecords(rand.New(rand.NewPCG(1, 1)), n)
+	s := mustOpen(t, Options{Format: FormatCriteoBin, Files: []string{writeFile(t, "a.bin", recordBytesOf(records))}, Tables: testTables})
+	o := Order{Samples: s.Len(), Batch: size, Shuffle: true, Seed: 5}
+	for ranks := 1; ranks <= 3; ranks++ {
+		for rank := range ranks {
+			r := NewReader(env.Real(), s, o, rank, ranks, 3, 40, 4)
+			var held []*Batch
+			for step := int64(3); step <= 40; step++ {
+				b, err := r.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				idx := o.Slice(step, rank, ranks, nil)
+				if b.Step != step || b.N != len(idx) || b.GlobalN != o.BatchSize(step) {
+					t.Fatalf("step %d: got step %d, %d of %d samples", step, b.Step, b.N, b.GlobalN)
+				}
+				held = append(held, b)
+				if len(held) == 3 { // checked late: it must not be overwritten before
+					idx = o.Slice(step-2, rank, ranks, idx)
+					for i, p := range idx {
+						checkCriteo(t, held[0], i, records[p*criteoFields:][:criteoFields], testTables)
+					}
+					r.Release(held[0])
+					held = slices.Delete(held, 0, 1)
+				}
+			}
+			for range 2 {
+				if _, err := r.Next(); err != io.EOF {
+					t.Fatalf("after the last step: %v", err)
+				}
+			}
+			r.Close()
+		}
+	}
+}
+
+func TestReaderError(t *testing.T) {
+	records := randomRecords(rand.New(rand.NewPCG(1, 1)), 100)
+	records[55*criteoFields] = 2
+	s := mustOpen(t, Options{Format: FormatCriteoBin, Files: []string{writeFile(t, "a.bin", recordBytesOf(records))}, Tables: testTables})
+	r := NewReader(env.Real(), s, Order{Samples: 100, Batch: 10}, 0, 1, 1, 10, 3)
+	for range 5 {
+		b, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Release(b)
+	}
+	for range 2 {
+		_, err := r.Next()
+		checkError(t, err, "step 6", "a.bin", "record 56:")
+	}
+	r.Close()
+}
+
+func TestReaderClosedEarly(t *testing.T) {
+	records := randomRecords(rand.New(rand.NewPCG(1, 1)), 100)
+	s := mustOpen(t, Options{Format: FormatCriteoBin, Files: []string{writeFile(t, "a.bin", recordBytesOf(records))}, Tables: testTables})
+	for range 20 {
+		r := NewReader(env.Real(), s, Order{Samples: 100, Batch: 10}, 0, 1, 1, 1000, 3)
+		b, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Release(b)
+		r.Close()
+		if _, err := r.Next(); err != io.EOF {
+			t.Fatalf("after Close: %v", err)
+		}
+	}
+}
+
+func TestReaderReusesItsMemory(t *testing.T) {
+	s := mustOpen(t, Options{Format: FormatSynthetic, Tables: testTables, Seed: 1})
+	r := NewReader(env.Real(), s, Order{Samples: s.Len(), Batch: 64}, 1, 2, 1, 1000, 3)
+	defer r.Close()
+	step := func() {
+		b, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Release(b)
+	}
+	for range 10 {
+		step()
+	}
+	if n := testing.AllocsPerRun(200, step); n != 0 {
+		t.Errorf("%v allocations per step", n)
+	}
+}

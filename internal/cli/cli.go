@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/report"
+	"github.com/ecrec/ecrec/internal/safetensors"
+)
+
+// The exit codes that are not a signal's.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitBad    = 2
+)
+
+// root is the command line as kong reads it.
+type root struct {
+	Train  trainCmd  `cmd:"" help:"Train a model, evaluate it and save it."`
+	Eval   evalCmd   `cmd:"" help:"Compute logloss and AUC of a saved model."`
+	Export exportCmd `cmd:"" help:"Write the model of a run as a safetensors file."`
+	Data   dataCmd   `cmd:"" help:"Make, convert and measure data."`
+	Bench  benchCmd  `cmd:"" help:"Run a benchmark; 'bench list' names them."`
+	Doctor doctorCmd `cmd:"" help:"Say what this machine offers and what ecrec would choose."`
+}
+
+// app is what every command works with.
+type app struct {
+	out  io.Writer
+	stop *stopper
+}
+
+// errUsage is a command line that asks for nothing that can be done.
+type errUsage string
+
+func (e errUsage) Error() string { return string(e) }
+
+// helpShown unwinds from kong's help, which has been printed.
+type helpShown int
+
+// Main runs one command line and returns the exit code.
+func Main(args []string, out, errw io.Writer) (code int) {
+	defer func() {
+		if shown, ok := recover().(helpShown); ok {
+			code = int(shown)
+		}
+	}()
+	var r root
+	parser := kong.Must(&r, kong.Name("ecrec"),
+		kong.Description("Trains deep-learning recommendation models, exactly: same config and data, same bits."),
+		kong.Writers(out, errw), kong.Exit(func(code int) { panic(helpShown(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(errw, "ecrec: %v; see ecrec --help\n", err)
+		return exitBad
+	}
+	a := &app{out: out, stop: newStopper()}
+	defer a.stop.close()
+	err = ctx.Run(a)
+	if err != nil {
+		fmt.Fprintln(errw, "ecrec: "+oneLine(err))
+	}
+	return a.exitCode(err)
+}
+
+func (a *app) exitCode(err error) int {
+	var usage errUsage
+	switch {
+	case errors.Is(err, errStopped):
+		return a.stop.exitCode()
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage), errors.Is(err, config.ErrInvalid), errors.Is(err, data.ErrInput),
+		errors.Is(err, report.ErrOutput), errors.Is(err, safetensors.ErrFormat):
+		return exitBad
+	}
+	return exitFailed
+}
+
+// oneLine is an error's text without line ends.
+func oneLine(err error) string {
+	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "; ")
+}
+
+// configFlags are what every command that reads a config takes.
+type configFlags struct {
+	Config string   `arg:"" help:"The run config, a TOML file."`
+	Set    []string `name:"set" sep:"none" placeholder:"KEY=VALUE" help:"Override a config key; repeatable."`
+	Device string   `placeholder:"auto|cpu|cuda" help:"Override job.device."`
+}
+
+func (f configFlags) load() (*config.Config, error) {
+	sets := f.Set
+	if f.Device != "" {
+		sets = append(sets[:len(sets):len(sets)], "job.device="+f.Device)
+	}
+	return config.Load(f.Config, sets)
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+)
+
+// errStopped is a command that a signal ended, with everything saved.
+var errStopped = errors.New("stopped by a signal; all that was done is saved")
+
+// stopper hears SIGINT and SIGTERM.
+type stopper struct {
+	first   atomic.Int32 // the signal that asked for a stop; 0: none
+	signals chan os.Signal
+	done    chan struct{}
+}
+
+func newStopper() *stopper {
+	s := &stopper{signals: make(chan os.Signal, 2), done: make(chan struct{})}
+	signal.Notify(s.signals, syscall.SIGINT, syscall.SIGTERM)
+	go s.listen()
+	return s
+}
+
+func (s *stopper) listen() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case sig := <-s.signals:
+			number := int32(sig.(syscall.Signal))
+			if !s.first.CompareAndSwap(0, number) {
+				os.Exit(128 + int(number)) // the second signal: at once
+			}
+		}
+	}
+}
+
+// asked reports whether a signal asked for a stop.
+func (s *stopper) asked() bool { return s.first.Load() != 0 }
+
+// check is errStopped once a signal asked for a stop.
+func (s *stopper) check() error {
+	if s.asked() {
+		return errStopped
+	}
+	return nil
+}
+
+func (s *stopper) exitCode() int { return 128 + int(s.first.Load()) }
+
+// close goes back to the default: a signal ends the process.
+func (s *stopper) close() {
+	signal.Stop(s.signals)
+	close(s.done)
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/machine"
+	"github.com/ecrec/ecrec/internal/report"
+	"github.com/ecrec/ecrec/train"
+)
+
+// modelFile is where a run leaves its model, in job.out.
+const modelFile = "model.safetensors"
+
+type trainCmd struct {
+	configFlags
+}
+
+// Run trains.
+func (c *trainCmd) Run(a *app) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
+		return err
+	}
+	s := &session{app: a, cfg: cfg, env: env.Real()}
+	convert := a.progress()
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: convert.show}
+	if cfg.Job.SaveModel {
+		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
+	}
+	result, err := train.Run(s.env, cfg, o)
+	convert.close()
+	if err == nil {
+		err = s.fault
+	}
+	if err := s.finish(result, err); err != nil {
+		return err
+	}
+	if result.Stopped {
+		return errStopped
+	}
+	return nil
+}
+
+// session follows a training job: it is its Observer.
+type session struct {
+	app  *app
+	cfg  *config.Config
+	env  env.Env
+	run  *report.Run // nil before the job starts
+	live *report.Live
+
+	info    train.Info
+	steps   report.Quantiles
+	samples int64 // in all steps
+	busy    time.Duration
+	since   interval
+	fault   error // the first error in writing the output
+}
+
+// interval adds up what one line of metrics.jsonl reports.
+type interval struct {
+	steps, samples int
+	took           time.Duration
+	stages         [train.Stages]time.Duration
+}
+
+func (s *session) stopNow() bool { return s.app.stop.asked() || s.fault != nil }
+
+// Started implements train.Observer.
+func (s *session) Started(i train.Info) error {
+	s.info = i
+	if err := s.env.Do("begin output", func() (err error) {
+		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
+		return err
+	}); err != nil {
+		return err
+	}
+	s.run.Log().Info().Str("device", i.Device).Int("ranks", i.Ranks).Int("threads", i.Threads).
+		Int64("rows", i.Rows).Int("dense_params", i.DenseParams).Int64("steps", i.Steps).Msg("start")
+	fmt.Fprintf(s.app.out, "%s: %s, %s dense parameters, %s rows of %d bytes, %d ranks, %d threads on %s, %s steps\n",
+		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
+		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
+	s.live = report.NewLive(s.app.out, "step", i.Steps)
+	return nil
+}
+
+// Step implements train.Observer.
+func (s *session) Step(i train.StepInfo) {
+	s.steps.Add(i.Took)
+	s.samples += int64(i.Samples)
+	s.busy += i.Took
+	s.since.steps++
+	s.since.samples += i.Samples
+	s.since.took += i.Took
+	for stage, d := range i.Stages {
+		s.since.stages[stage] += d
+	}
+	due := i.Step%int64(s.cfg.Train.LogEvery) == 0 || i.Step == i.Last
+	if !due && !s.live.OnTerminal() {
+		return
+	}
+	m := s.since.metrics(i)
+	s.live.Step(m)
+	if !due {
+		return
+	}
+	s.since = interval{}
+	if err := s.env.Do("metrics", func() error { return s.run.Metrics(m) }); err != nil && s.fault == nil {
+		s.fault = fmt.Errorf("%s: cannot write metrics.jsonl: %w", s.cfg.Job.Out, err)
+	}
+}
+
+func (v *interval) metrics(i train.StepInfo) report.Metrics {
+	mean := func(d time.Duration) report.Number {
+		return report.Number(milliseconds(d) / float64(v.steps))
+	}
+	m := report.Metrics{Step: int(i.Step), Loss: report.Number(i.Loss), StepMS: mean(v.took),
+		SamplesPerS: perSecond(int64(v.samples), v.took), StageMS: map[string]report.Number{}}
+	for stage, d := range v.stages {
+		m.StageMS[train.Stage(stage).String()] = mean(d)
+	}
+	return m
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func perSecond(n int64, d time.Duration) report.Number {
+	if d <= 0 {
+		return 0
+	}
+	return report.Number(float64(n) / d.Seconds())
+}
+
+// Evaluated implements train.Observer.
+func (s *session) Evaluated(e train.Eval) {
+	s.live.Line("eval after step %s: logloss %.5f, AUC %s", report.Thousands(e.Step), e.Logloss, auc(e.AUC))
+	s.run.Log().Info().Int64("step", e.Step).Float64("logloss", e.Logloss).Str("auc", auc(e.AUC)).Msg("eval")
+}
+
+func auc(x float64) string {
+	if math.IsNaN(x) {
+		return "undefined (all labels are equal)"
+	}
+	return fmt.Sprintf("%.5f", x)
+}
+
+// finish writes the summary, also of a failed run, and tells how the run went.
+// It returns the run's error, or else that of writing.
+func (s *session) finish(r *train.Result, failed error) error {
+	if s.run == nil {
+		return failed
+	}
+	s.live.Close()
+	sum := s.summary(r)
+	if failed != nil {
+		sum.Error = oneLine(failed)
+		s.run.Log().Error().Str("error", sum.Error).Msg("failed")
+	} else {
+		s.run.Log().Info().Int64("steps", r.Steps).Bool("stopped", r.Stopped).Str("digest", r.Digest).Msg("end")
+	}
+	if err := s.env.Do("summary", func() error { return s.run.Finish(sum) }); err != nil && failed == nil {
+		failed = fmt.Errorf("%s: cannot write summary.json: %w", s.cfg.Job.Out, err)
+	}
+	if failed != nil {
+		return failed
+	}
+	if r.Skipped > 0 {
+		fmt.Fprintf(s.app.out, "skipped %s malformed samples (data.on_error = \"skip\")\n", report.Thousands(r.Skipped))
+	}
+	fmt.Fprintf(s.app.out, "%s steps, %s samples/s, step %.3g ms (median), %.3g ms (99 %%)\n", report.Thousands(r.Steps),
+		report.Thousands(int64(sum.SamplesPerS)), float64(sum.StepMS.P50), float64(sum.StepMS.P99))
+	fmt.Fprintf(s.app.out, "digest %s\nwritten to %s\n", r.Digest, s.cfg.Job.Out)
+	return nil
+}
+
+func (s *session) summary(r *train.Result) report.Summary {
+	sum := report.Summary{Digest: r.Digest, Steps: int(r.Steps), Ranks: s.cfg.Job.Ranks, SamplesPerS: perSecond(s.samples, s.busy),
+		StepMS: s.steps.StepMS(), Skipped: r.Skipped, Stopped: r.Stopped, Versions: versions(s.info.Device)}
+	if n := float64(r.Steps); n > 0 {
+		sum.Cache = &report.Cache{CriticalRows: report.Number(float64(r.Moved.Rows) / n), CriticalBytes: report.Number(float64(r.Moved.Bytes) / n)}
+	}
+	for _, x := range r.TrainLoss {
+		sum.TrainLoss = append(sum.TrainLoss, report.Number(x))
+	}
+	for _, e := range r.Eval {
+		sum.Eval = append(sum.Eval, report.Eval{Step: int(e.Step), LogLoss: report.Number(e.Logloss), AUC: report.Number(e.AUC)})
+	}
+	return sum
+}
+
+type evalCmd struct {
+	configFlags
+	Model string `required:"" placeholder:"DIR|FILE" help:"A run's output folder, or an exported model."`
+}
+
+// Run evaluates.
+func (c *evalCmd) Run(a *app) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	if len(cfg.Data.Eval) == 0 {
+		return errUsage(c.Config + ": data.eval names no file; list what to evaluate on")
+	}
+	if cfg.Model.InitFrom, err = findModel(c.Model); err != nil {
+		return err
+	}
+	convert := a.progress()
+	result, err := train.Run(env.Real(), cfg, train.Options{
+		Stop: a.stop.asked, Observer: silent{}, Progress: convert.show, EvalOnly: true,
+	})
+	convert.close()
+	if err != nil {
+		return err
+	}
+	if len(result.Eval) == 0 {
+		return errors.New("the evaluation gave no result")
+	}
+	e := result.Eval[len(result.Eval)-1]
+	fmt.Fprintf(a.out, "logloss %.6f\nAUC     %s\n", e.Logloss, auc(e.AUC))
+	return nil
+}
+
+// silent is an observer that does nothing.
+type silent struct{}
+
+func (silent) Started(train.Info) error { return nil }
+func (silent) Step(train.StepInfo)      {}
+func (silent) Evaluated(train.Eval)     {}
+
+// versions says what produced a run's numbers.
+func versions(device string) map[string]string {
+	return map[string]string{"ecrec": machine.Version(), "go": machine.GoVersion(), "device": device, "cpu": machine.CPU()}
+}

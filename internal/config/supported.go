@@ -1,0 +1,50 @@
+package config
+
+import "fmt"
+
+// checkSupported refuses what is documented but not in this build. It is the one
+// list of such things: whoever adds a part deletes its lines here.
+func (c *Config) checkSupported(src *source) error {
+	for _, u := range []struct {
+		asked   bool
+		key     string
+		value   any
+		instead string
+	}{
+		{c.Job.Device == "cuda", "job.device", c.Job.Device, `use "cpu" or "auto"`},
+		{c.Data.Format == "avazu-csv", "data.format", c.Data.Format, `use "csv" and name the columns in [data.csv]`},
+		{c.Model.Kind != "dlrm", "model.kind", c.Model.Kind, `use "dlrm"`},
+		{in(c.Collectives.Transport, "tcp", "mpi", "nccl"), "collectives.transport", c.Collectives.Transport, `use "auto" or "mem": all ranks run in one process`},
+		{in(c.Cache.Mode, "lrpp", "planned"), "cache.mode", c.Cache.Mode, `use "auto" or "none"`},
+		{c.Ranks.Servers != 0, "ranks.servers", c.Ranks.Servers, "leave [ranks] out: every rank has rows and samples"},
+		{c.Ranks.Trainers != 0, "ranks.trainers", c.Ranks.Trainers, "leave [ranks] out: every rank has rows and samples"},
+		{c.Ranks.Readers != 0, "ranks.readers", c.Ranks.Readers, "leave [ranks] out: every rank has rows and samples"},
+		{c.EC.Code != "none", "ec.code", c.EC.Code, `use "none"`},
+		{c.Elastic.Spares != 0, "elastic.spares", c.Elastic.Spares, "use 0"},
+		{c.Store.Tier != "dram", "store.tier", c.Store.Tier, `use "dram"`},
+		{c.Store.Path != "", "store.path", c.Store.Path, "leave it out: rows live in memory"},
+		{c.Store.DRAMBytes != 0, "store.dram_bytes", c.Store.DRAMBytes, "leave it out: rows live in memory"},
+		{c.Checkpoint.Dir != "", "checkpoint.dir", c.Checkpoint.Dir, "leave it out, and export the model when the run is done"},
+		{c.Checkpoint.Every != Interval{}, "checkpoint.every", "", "leave it out, and export the model when the run is done"},
+		{c.Stream.To != "", "stream.to", c.Stream.To, "leave it out"},
+		{c.Metrics.Listen != "", "metrics.listen", c.Metrics.Listen, "leave it out: metrics.jsonl in job.out has the figures"},
+	} {
+		if u.asked {
+			value := fmt.Sprintf("%q", fmt.Sprint(u.value))
+			if u.value == "" {
+				value = "this"
+			}
+			return src.errorf(u.key, "%s is not in this version; %s", value, u.instead)
+		}
+	}
+	return nil
+}
+
+func in(s string, list ...string) bool {
+	for _, e := range list {
+		if s == e {
+			return true
+		}
+	}
+	return false
+}

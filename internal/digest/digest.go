@@ -1,0 +1,36 @@
+// Package digest fingerprints a model: a keyed 128-bit sum of hashes, modulo
+// 2^128, over its parts. Addition commutes, so the digest does not depend on
+// where the parts live or in which order they are visited.
+package digest
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/bits"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Sum is a 128-bit digest; the zero value is the digest of nothing.
+type Sum struct{ Hi, Lo uint64 }
+
+// Add adds o modulo 2^128.
+func (s *Sum) Add(o Sum) {
+	var carry uint64
+	s.Lo, carry = bits.Add64(s.Lo, o.Lo, 0)
+	s.Hi, _ = bits.Add64(s.Hi, o.Hi, carry)
+}
+
+// String is the digest as 32 hexadecimal digits.
+func (s Sum) String() string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], s.Hi)
+	binary.BigEndian.PutUint64(b[8:], s.Lo)
+	return hex.EncodeToString(b[:])
+}
+
+// Of hashes one part: what it is (a row, a dense tensor), which one, its bytes.
+func Of(kind string, key, value []byte) Sum {
+	u := xxh3.Hash128Seed(value, xxh3.HashSeed(key, xxh3.HashString(kind)))
+	return Sum{u.Hi, u.Lo}
+}

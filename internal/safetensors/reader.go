@@ -1,0 +1,96 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// ErrFormat is what every error about a file's content is.
+var ErrFormat = errors.New("safetensors: invalid file")
+
+type formatError struct{ path, problem string }
+
+func (e *formatError) Error() string        { return e.path + ": not a usable safetensors file: " + e.problem }
+func (e *formatError) Is(target error) bool { return target == ErrFormat }
+
+// Tensor is one tensor of an open file. Its data is read through the ReaderAt,
+// from 0 to Size; it is good until the File is closed.
+type Tensor struct {
+	Spec
+	*io.SectionReader
+}
+
+// File is an open file of tensors.
+type File struct {
+	f       *os.File
+	tensors []Tensor
+	byName  map[string]int
+}
+
+// Open opens a file and checks its header against its size.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	file, err := newFile(f, info.Size())
+	if err != nil {
+		f.Close()
+		return nil, &formatError{path, err.Error()}
+	}
+	file.f = f
+	return file, nil
+}
+
+// newFile reads the header of a file of size bytes.
+func newFile(r io.ReaderAt, size int64) (*File, error) {
+	var prefix [8]byte
+	if size < int64(len(prefix)) {
+		return nil, fmt.Errorf("%d bytes are too few for a header", size)
+	}
+	if _, err := r.ReadAt(prefix[:], 0); err != nil {
+		return nil, fmt.Errorf("cannot read the header: %v", err)
+	}
+	n := binary.LittleEndian.Uint64(prefix[:])
+	if n > maxHeaderBytes || int64(n) > size-int64(len(prefix)) {
+		return nil, fmt.Errorf("header of %d bytes does not fit (file %d bytes, limit %d)", n, size, maxHeaderBytes)
+	}
+	header := make([]byte, n)
+	if _, err := r.ReadAt(header, int64(len(prefix))); err != nil && n > 0 {
+		return nil, fmt.Errorf("cannot read the header: %v", err)
+	}
+	start := int64(len(prefix)) + int64(n)
+	all, err := parseHeader(header, size-start)
+	if err != nil {
+		return nil, err
+	}
+	file := &File{byName: make(map[string]int, len(all))}
+	for i, e := range all {
+		file.tensors = append(file.tensors, Tensor{e.Spec, io.NewSectionReader(r, start+e.begin, e.end-e.begin)})
+		file.byName[e.Name] = i
+	}
+	return file, nil
+}
+
+// Tensors lists the tensors in the order of their data.
+func (f *File) Tensors() []Tensor { return f.tensors }
+
+// Tensor finds a tensor by name.
+func (f *File) Tensor(name string) (Tensor, bool) {
+	i, ok := f.byName[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return f.tensors[i], true
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.f.Close() }

@@ -1,0 +1,69 @@
+package safetensors
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ecrec/ecrec/internal/atomicfile"
+)
+
+// Writer streams tensors into a file, in the order of its specs.
+type Writer struct {
+	path string
+	file *atomicfile.File
+	buf  *bufio.Writer
+	left int64 // bytes of data still to come
+}
+
+// bufferBytes is large enough that writes of single rows cost no system call
+// each.
+const bufferBytes = 1 << 20
+
+// Create starts the file that will stand at path, holding tensors of specs.
+func Create(path string, specs []Spec) (*Writer, error) {
+	header, dataBytes, err := formatHeader(specs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	file, err := atomicfile.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{path: path, file: file, buf: bufio.NewWriterSize(file, bufferBytes), left: dataBytes}
+	length := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	for _, b := range [][]byte{length, header} {
+		if _, err := w.buf.Write(b); err != nil {
+			file.Abort()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// Write appends little-endian float32 data: of the first tensor, then of the
+// second, and so on.
+func (w *Writer) Write(p []byte) (int, error) {
+	if int64(len(p)) > w.left {
+		return 0, fmt.Errorf("%s: %d bytes more than its tensors hold", w.path, int64(len(p))-w.left)
+	}
+	n, err := w.buf.Write(p)
+	w.left -= int64(n)
+	return n, err
+}
+
+// Commit puts the file in place once all data is written.
+func (w *Writer) Commit() error {
+	if w.left != 0 {
+		w.file.Abort()
+		return fmt.Errorf("%s: %d bytes of tensor data were never written", w.path, w.left)
+	}
+	if err := w.buf.Flush(); err != nil {
+		w.file.Abort()
+		return err
+	}
+	return w.file.Commit()
+}
+
+// Abort drops the file; after Commit it does nothing.
+func (w *Writer) Abort() { w.file.Abort() }

@@ -1,0 +1,188 @@
+package shard
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// Options say what a Shard holds.
+type Options struct {
+	Map   placement.Map
+	Owner int
+	Seed  uint64
+	// Width is the number of weights per row, State the floats of optimizer state.
+	Width, State int
+}
+
+// Shard is the rows of one owner.
+type Shard struct {
+	o       Options
+	dev     kernels.Device
+	s       kernels.Stream
+	init    kernels.RowInit
+	rows    kernels.Matrix // (slots, width + state)
+	touched []uint64       // one bit per slot
+
+	fresh []int32        // scratch: slots to draw
+	index []int32        // scratch: slots to read
+	slots kernels.Buffer // scratch: slots on the device
+	draw  []float32      // scratch: one row's init
+}
+
+// Bytes is what a shard of these options takes when every row is touched.
+func Bytes(o Options) int64 {
+	slots := o.Map.Slots(o.Owner)
+	return slots*int64(o.Width+o.State)*4 + slots/8
+}
+
+// New reserves the rows of an owner; memory is taken as rows are touched.
+func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
+	slots := o.Map.Slots(o.Owner)
+	if slots > math.MaxInt32 {
+		return nil, fmt.Errorf("shard: rank %d would own %d rows, at most %d fit: use more ranks", o.Owner, slots, math.MaxInt32)
+	}
+	stride := o.Width + o.State
+	buf, err := dev.Alloc(max(1, int(slots))*stride*4, kernels.Sparse)
+	if err != nil {
+		return nil, fmt.Errorf("shard: %d rows of %d bytes on rank %d: %w", slots, stride*4, o.Owner, err)
+	}
+	scale := make([]float32, o.Map.Tables())
+	for t := range scale {
+		scale[t] = float32(math.Sqrt(1 / float64(o.Map.TableRows(t))))
+	}
+	return &Shard{
+		o: o, dev: dev, s: s,
+		init: kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner,
+			Base: o.Map.Base, Scale: scale, Width: o.Width},
+		rows:    kernels.Mat(buf, int(slots), stride),
+		touched: make([]uint64, (slots+63)/64),
+		draw:    make([]float32, o.Width),
+	}, nil
+}
+
+// Close frees the rows.
+func (h *Shard) Close() {
+	h.dev.Free(h.rows.Buf)
+	if h.slots.Bytes() > 0 {
+		h.dev.Free(h.slots)
+	}
+}
+
+// Width is the number of weights per row.
+func (h *Shard) Width() int { return h.o.Width }
+
+// Slots is the number of rows owned.
+func (h *Shard) Slots() int64 { return int64(h.rows.Rows) }
+
+// Read copies the weights of slots to dst (len(slots), width) for training:
+// untouched rows are drawn and become touched, as an update will follow.
+func (h *Shard) Read(dst kernels.Matrix, slots []int32) error {
+	if err := h.materialize(slots); err != nil {
+		return err
+	}
+	return h.gather(dst, slots)
+}
+
+// Peek copies the weights of slots to dst (len(slots), width) and touches none:
+// untouched rows are drawn into dst only.
+func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
+	h.index = append(h.index[:0], slots...)
+	for i, slot := range slots {
+		if !h.isTouched(slot) {
+			h.index[i] = 0 // reads nothing new; overwritten below
+		}
+	}
+	if err := h.gather(dst, h.index); err != nil {
+		return err
+	}
+	for i, slot := range slots {
+		if !h.isTouched(slot) {
+			h.init.Row(h.draw, h.o.Map.Global(h.o.Owner, int64(slot)))
+			h.s.Upload(dst.RowRange(i, 1).Buf, kernels.BytesOf(h.draw))
+		}
+	}
+	return nil
+}
+
+// Apply updates each of slots once: the gradient of row slots[u] is the sum of
+// the rows pos[start[u]:start[u+1]] of grads, in that order. All slots were read
+// before; start and pos are int32 device buffers as in kernels.UpdateRows.
+func (h *Shard) Apply(opt kernels.Optimizer, slots []int32, grads kernels.Matrix, start, pos kernels.Buffer) error {
+	if err := h.materialize(slots); err != nil {
+		return err
+	}
+	if err := h.uploadSlots(slots); err != nil {
+		return err
+	}
+	h.s.UpdateRows(opt, h.rows, h.slots.SliceFloats(0, len(slots)), grads, start, pos)
+	return nil
+}
+
+// Store sets the weights of the n rows from slot on to src (n, width) and
+// zeroes their state.
+func (h *Shard) Store(slot int64, src kernels.Matrix) {
+	dst := h.rows.RowRange(int(slot), src.Rows)
+	h.s.Zero(dst.Buf)
+	h.s.CopyColumns(dst.Columns(0, h.o.Width), src)
+	for i := range src.Rows {
+		h.touch(int32(slot) + int32(i))
+	}
+}
+
+// gather copies rows by slot, touched or not.
+func (h *Shard) gather(dst kernels.Matrix, slots []int32) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	if err := h.uploadSlots(slots); err != nil {
+		return err
+	}
+	h.s.GatherRows(dst, h.rows.Columns(0, h.o.Width), h.slots.SliceFloats(0, len(slots)))
+	return nil
+}
+
+// materialize draws the untouched ones of slots into memory.
+func (h *Shard) materialize(slots []int32) error {
+	h.fresh = h.fresh[:0]
+	for _, slot := range slots {
+		if !h.isTouched(slot) {
+			h.fresh = append(h.fresh, slot)
+			h.touch(slot)
+		}
+	}
+	if len(h.fresh) == 0 {
+		return nil
+	}
+	if err := h.uploadSlots(h.fresh); err != nil {
+		return err
+	}
+	h.s.InitRows(h.rows, h.slots.SliceFloats(0, len(h.fresh)), h.init)
+	return nil
+}
+
+func (h *Shard) uploadSlots(slots []int32) error {
+	if err := kernels.Grow(h.dev, &h.slots, 4*len(slots)); err != nil {
+		return fmt.Errorf("shard: list of %d rows on rank %d: %w", len(slots), h.o.Owner, err)
+	}
+	h.s.Upload(h.slots.SliceFloats(0, len(slots)), kernels.BytesOf(slots))
+	return nil
+}
+
+func (h *Shard) isTouched(slot int32) bool {
+	return h.touched[slot>>6]>>(slot&63)&1 != 0
+}
+
+func (h *Shard) touch(slot int32) { h.touched[slot>>6] |= 1 << (slot & 63) }
+
+// Touched is how many rows have been written.
+func (h *Shard) Touched() int64 {
+	n := 0
+	for _, w := range h.touched {
+		n += bits.OnesCount64(w)
+	}
+	return int64(n)
+}

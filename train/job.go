@@ -1,0 +1,354 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/digest"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/model"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// Options are what a job needs beside its config.
+type Options struct {
+	// Stop is asked once per step by every rank; a step that any rank wants to be
+	// the last is.
+	Stop func() bool
+	// Observer hears of steps and evaluations, from rank 0's goroutine.
+	Observer Observer
+	// Progress hears of data that has to be converted first.
+	Progress func(data.Progress) error
+	// SaveTo is where the final model goes (safetensors); nowhere when empty.
+	SaveTo string
+	// WrapStream, if set, may put something around the stream of a rank, to measure
+	// what its operations take.
+	WrapStream func(rank int, s kernels.Stream) kernels.Stream
+	// EvalOnly skips training: the model of model.init_from is evaluated.
+	EvalOnly bool
+}
+
+// Observer hears how a job goes. Its methods return soon.
+type Observer interface {
+	// Started comes once all is read and allocated, before the first step; its
+	// error ends the job.
+	Started(Info) error
+	Step(StepInfo)
+	Evaluated(Eval)
+}
+
+// Info describes a job about to start.
+type Info struct {
+	Device         string
+	Ranks, Threads int
+	DenseParams    int
+	Rows           int64
+	Steps          int64
+	BytesPerRow    int
+}
+
+// StepInfo describes a finished step.
+type StepInfo struct {
+	Step, Last int64
+	Loss       float64 // mean over the global batch, before the update
+	Samples    int
+	Took       time.Duration
+	Stages     [Stages]time.Duration // on rank 0
+}
+
+// Eval is the result of one evaluation. AUC is NaN where the samples have one
+// label only.
+type Eval struct {
+	Step         int64
+	Logloss, AUC float64
+}
+
+// Result is what a job leaves, also when it failed.
+type Result struct {
+	Steps     int64 // done
+	TrainLoss []float64
+	Eval      []Eval
+	Digest    string     // empty when the job failed
+	Stopped   bool       // ended by Stop, before its last step
+	Skipped   int64      // malformed samples left out
+	Moved     lrpp.Moved // between ranks, by all of them, in training
+}
+
+// job is what the ranks of one process share. It does not change after setup,
+// but for result, which is rank 0's.
+type job struct {
+	cfg    *config.Config
+	o      Options
+	env    env.Env
+	dev    kernels.Device
+	ranks  int
+	schema data.Schema
+	place  placement.Map
+	width  int // weights of a row
+
+	train, eval data.Source // nil where there is none
+	order       data.Order
+	steps       int64
+	evalBatch   int
+	maxSlice    int // samples of the largest slice
+
+	denseOpt, sparse Schedule
+
+	result  Result
+	stopped atomic.Bool
+}
+
+// Run trains the config's job with all ranks in this process. The result is
+// never nil.
+func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
+	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks}
+	if err := j.open(); err != nil {
+		return &j.result, err
+	}
+	defer j.close()
+	if err := j.checkMemory(); err != nil {
+		return &j.result, err
+	}
+	err := j.eachRank((*rank).run)
+	j.result.Stopped = j.stopped.Load()
+	return &j.result, err
+}
+
+// open opens the data and resolves what follows from config and data.
+func (j *job) open() (err error) {
+	c := j.cfg
+	if j.dev, err = kernels.NewCPU(kernels.CPUOptions{BLAS: c.Kernels.BLAS}); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			j.close()
+		}
+	}()
+	j.schema = data.Schema{Dense: c.Data.DenseCount(), Tables: c.Model.TableRows()}
+	j.place = placement.New(j.schema.Tables, j.ranks)
+	j.width = c.Model.EmbeddingDim
+	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
+	if !j.o.EvalOnly {
+		if j.train, err = j.source(c.Data.Train); err != nil {
+			return err
+		}
+	}
+	if len(c.Data.Eval) > 0 {
+		if j.eval, err = j.source(c.Data.Eval); err != nil {
+			return err
+		}
+	}
+	return j.plan()
+}
+
+// plan sets how many steps there are and how large slices get.
+func (j *job) plan() error {
+	c := j.cfg
+	largest := 0
+	if j.train != nil {
+		j.order = data.Order{Samples: j.train.Len(), Batch: c.Train.GlobalBatch,
+			Shuffle: c.Data.Shuffle == "block", Seed: c.Job.Seed}
+		j.steps = int64(c.Train.Iterations)
+		if j.steps == 0 {
+			if j.train.Len() == math.MaxInt64 {
+				return fmt.Errorf("train.epochs: synthetic data has no end; set train.iterations instead: %w", config.ErrInvalid)
+			}
+			j.steps = int64(c.Train.Epochs) * j.order.StepsPerEpoch()
+		}
+		largest = int(min(int64(c.Train.GlobalBatch), j.train.Len()))
+	}
+	if j.eval != nil {
+		j.evalBatch = int(min(int64(max(c.Train.GlobalBatch, leastEvalBatch)), j.eval.Len()))
+		largest = max(largest, j.evalBatch)
+	}
+	j.maxSlice = (largest + j.ranks - 1) / j.ranks
+	return nil
+}
+
+// leastEvalBatch keeps evaluation efficient where training batches are small.
+const leastEvalBatch = 4096
+
+func (j *job) source(files []string) (data.Source, error) {
+	d := j.cfg.Data
+	if d.Format == data.FormatSynthetic {
+		files = nil
+	}
+	return data.Open(data.Options{
+		Env: j.env, Format: d.Format, Files: files, Tables: j.schema.Tables, Seed: j.cfg.Job.Seed,
+		CSV:     data.CSV{Label: d.CSV.Label, Dense: d.CSV.Dense, Categorical: d.CSV.Categorical, Delimiter: d.CSV.Delimiter[0]},
+		SkipBad: d.OnError == "skip", RecordDir: j.cfg.Job.Out, Progress: j.o.Progress,
+	})
+}
+
+func (j *job) close() {
+	for _, s := range []data.Source{j.train, j.eval} {
+		if s != nil {
+			j.result.Skipped += s.Skipped()
+			s.Close()
+		}
+	}
+}
+
+// threadsOf is a rank's share of the compute threads, at least one.
+func (j *job) threadsOf(rank int) int {
+	total := j.threads()
+	return max(1, (rank+1)*total/j.ranks-rank*total/j.ranks)
+}
+
+func (j *job) modelConfig() model.Config {
+	m := j.cfg.Model
+	return model.Config{
+		Kind: m.Kind, Dense: j.schema.Dense, Tables: len(j.schema.Tables), EmbeddingDim: m.EmbeddingDim,
+		BottomMLP: m.BottomMLP, TopMLP: m.TopMLP, Seed: j.cfg.Job.Seed, MaxSamples: j.maxSlice,
+	}
+}
+
+func scheduleOf(o config.Optimizer) Schedule {
+	return Schedule{
+		Kind: kinds[o.Kind], LR: o.LR, Momentum: o.Momentum, Eps: o.Eps, Beta1: o.Betas[0], Beta2: o.Betas[1],
+		Warmup: int64(o.WarmupSteps), DecayStart: int64(o.DecayStart), DecaySteps: int64(o.DecaySteps),
+	}
+}
+
+var kinds = map[string]kernels.OptimizerKind{
+	"sgd": kernels.SGD, "momentum": kernels.Momentum, "adagrad": kernels.Adagrad,
+	"rowwise_adagrad": kernels.RowwiseAdagrad, "adam": kernels.Adam,
+}
+
+// eachRank makes every rank, runs life on each and waits for all. It returns the
+// first error that is not a consequence of another.
+func (j *job) eachRank(life func(*rank) error) error {
+	eps := transport.NewMem(j.env, j.ranks, 1)
+	ended := make([]*env.Event, j.ranks)
+	for id, ep := range eps {
+		ended[id] = env.NewEvent(j.env, fmt.Sprintf("rank %d", id))
+		j.env.Go(fmt.Sprintf("rank %d", id), func() {
+			r, err := newRank(j, id, ep)
+			if err == nil {
+				err = life(r)
+			}
+			if err != nil {
+				ep.Abort(err) // before close, so that others hear why
+			}
+			if r != nil {
+				r.close()
+			}
+			ended[id].Set(err)
+		})
+	}
+	var first error
+	for _, e := range ended {
+		err := e.Wait()
+		var lost *transport.PeerLost
+		if first == nil || errors.As(first, &lost) && err != nil && !errors.As(err, &lost) {
+			first = err
+		}
+	}
+	return first
+}
+
+// run is the life of a rank of a training job.
+func (r *rank) run() error {
+	j := r.job
+	if r.id == 0 {
+		defer func() { j.result.Steps = r.done }()
+	}
+	if from := j.cfg.Model.InitFrom; from != "" {
+		if err := r.load(from); err != nil {
+			return err
+		}
+	}
+	if r.id == 0 {
+		if err := j.o.Observer.Started(j.info(r)); err != nil {
+			return err
+		}
+	}
+	if !j.o.EvalOnly {
+		if err := r.train(); err != nil {
+			return err
+		}
+	}
+	if err := r.evaluate(r.done); err != nil {
+		return err
+	}
+	if err := r.digest(); err != nil {
+		return err
+	}
+	if err := r.countMoved(); err != nil {
+		return err
+	}
+	return r.save(j.o.SaveTo)
+}
+
+func (j *job) info(r *rank) Info {
+	return Info{
+		Device: j.dev.Name(), Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
+		Rows: j.place.Rows(), Steps: j.steps, BytesPerRow: 4 * (j.width + j.sparse.Kind.RowState(j.width)),
+	}
+}
+
+// digest fingerprints the model: all ranks' rows, and the dense part, which must
+// be equal on all.
+func (r *rank) digest() error {
+	rows, err := r.shard.Digest()
+	if err != nil {
+		return err
+	}
+	dense, err := r.denseDigest()
+	if err != nil {
+		return err
+	}
+	all, err := r.ctl.gather([]uint64{rows.Hi, rows.Lo, dense.Hi, dense.Lo})
+	if err != nil {
+		return err
+	}
+	total := dense
+	for i, s := range all {
+		total.Add(digest.Sum{Hi: s[0], Lo: s[1]})
+		if d := (digest.Sum{Hi: s[2], Lo: s[3]}); d != dense {
+			panic(fmt.Sprintf("train: the dense parameters of ranks %d and %d differ (%v, %v)", r.id, i, dense, d))
+		}
+	}
+	if r.id == 0 {
+		r.job.result.Digest = total.String()
+	}
+	return nil
+}
+
+// denseDigest covers dense parameters and their optimizer state.
+func (r *rank) denseDigest() (digest.Sum, error) {
+	p := r.model.Params()
+	weights, state := make([]byte, p.Weights.Bytes()), make([]byte, r.state.Bytes())
+	r.s.Download(weights, p.Weights)
+	r.s.Download(state, r.state)
+	if err := r.s.Sync(); err != nil {
+		return digest.Sum{}, err
+	}
+	total := digest.Of("dense state", nil, state)
+	for _, t := range p.Tensors {
+		total.Add(digest.Of("dense", []byte(t.Name), weights[4*t.Offset:4*(t.Offset+t.Len())]))
+	}
+	return total, nil
+}
+
+// countMoved adds up what all ranks moved in training.
+func (r *rank) countMoved() error {
+	all, err := r.ctl.gather([]uint64{uint64(r.moved.Rows), uint64(r.moved.Bytes)})
+	if err != nil || r.id != 0 {
+		return err
+	}
+	for _, m := range all {
+		r.job.result.Moved.Rows += int64(m[0])
+		r.job.result.Moved.Bytes += int64(m[1])
+	}
+	return nil
+}

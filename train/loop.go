@@ -1,0 +1,180 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// train runs the job's steps on this rank.
+func (r *rank) train() (err error) {
+	j := r.job
+	p := r.pipeline(j.train, j.order, 1, j.steps, chanPlan)
+	defer func() { p.Close(err) }()
+	for step := int64(1); step <= j.steps; step++ {
+		stop, err := r.next(p, step)
+		if err != nil {
+			return err
+		}
+		if stop {
+			j.stopped.Store(true)
+			return nil
+		}
+		if every := int64(j.cfg.Train.EvalEvery); every > 0 && step%every == 0 && step < j.steps {
+			if err := r.evaluate(step); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// next trains the step that comes next in the pipeline.
+func (r *rank) next(p *pipeline, step int64) (stop bool, err error) {
+	begin := r.env.Now()
+	r.watch.start()
+	w, err := p.Next()
+	if err != nil {
+		return false, err
+	}
+	defer p.Release(w)
+	if w.batch.Step != step {
+		panic(fmt.Sprintf("train: rank %d was given step %d at step %d", r.id, w.batch.Step, step))
+	}
+	r.watch.lap(StageWait)
+	loss, stop, err := r.step(w)
+	if err != nil {
+		return false, err
+	}
+	r.done = step
+	r.moved.Add(r.exchange.Moved(&w.step))
+	r.report(w.batch, loss, r.env.Now()-begin)
+	return stop, nil
+}
+
+// step trains one batch and returns its mean loss and whether to stop after it.
+func (r *rank) step(w *work) (loss float64, stop bool, err error) {
+	b := w.batch
+	in, labels := r.upload(b)
+	if in.Rows, in.Index, err = r.exchange.Fetch(&w.step, true); err != nil {
+		return 0, false, err
+	}
+	r.watch.lap(StageFetch)
+
+	logits := r.model.Forward(in)
+	dlogits := kernels.Mat(r.dlogits, b.N, 1)
+	losses := r.losses.SliceFloats(0, b.N)
+	r.s.SigmoidBCE(losses, dlogits.Buf, logits.Buf, labels, 1/float32(b.GlobalN))
+	r.s.Download(kernels.BytesOf(r.hostLoss[:b.N]), losses)
+	if err := r.s.Sync(); err != nil {
+		return 0, false, err
+	}
+	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop()})
+	r.watch.lap(StageForward)
+
+	r.reduces = r.reduces[:0]
+	lookups := r.model.Backward(in, dlogits, func(bucket kernels.Buffer) {
+		r.reduces = append(r.reduces, r.dense.AllReduce(bucket))
+	})
+	r.watch.lap(StageBackward)
+
+	words, err := r.ctl.finish(said)
+	if err != nil {
+		return 0, false, err
+	}
+	loss, stop = global(words, b.GlobalN)
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return 0, false, r.diverged(b.Step, loss)
+	}
+	return loss, stop, r.apply(w, lookups)
+}
+
+// apply takes the gradients of a step to rows and dense parameters.
+func (r *rank) apply(w *work, lookups kernels.Matrix) error {
+	if err := r.exchange.Push(&w.step, r.job.sparse.At(w.batch.Step), lookups); err != nil {
+		return err
+	}
+	r.watch.lap(StagePush)
+	if err := r.waitReduces(); err != nil {
+		return err
+	}
+	r.watch.lap(StageReduce)
+	p := r.model.Params()
+	r.s.UpdateDense(r.job.denseOpt.At(w.batch.Step), p.Weights, r.state, p.Grad)
+	err := r.s.Sync()
+	r.watch.lap(StageUpdate)
+	return err
+}
+
+func (r *rank) waitReduces() error {
+	for _, h := range r.reduces {
+		if err := h.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum adds per-sample losses in sample order.
+func sum(losses []float32) float64 {
+	total := 0.0
+	for _, l := range losses {
+		total += float64(l)
+	}
+	return total
+}
+
+// report tells the job what a step gave; rank 0 speaks for all.
+func (r *rank) report(b *data.Batch, loss float64, took time.Duration) {
+	if r.id != 0 {
+		return
+	}
+	r.job.result.TrainLoss = append(r.job.result.TrainLoss, loss)
+	r.job.o.Observer.Step(StepInfo{
+		Step: b.Step, Last: r.job.steps, Loss: loss, Samples: b.GlobalN, Took: took, Stages: r.watch.spent,
+	})
+}
+
+// Diverged ends a job whose loss is no longer a number.
+type Diverged struct {
+	Step    int64
+	Loss    float64
+	Largest float64 // the largest magnitude among the dense gradients; NaN if any is
+	Tensor  string  // where
+}
+
+func (e *Diverged) Error() string {
+	return fmt.Sprintf("step %d: the loss is %v (largest dense gradient: %.3g in %s); lower optimizer.dense.lr or optimizer.sparse.lr, or check the input's values",
+		e.Step, e.Loss, e.Largest, e.Tensor)
+}
+
+// diverged looks for the largest dense gradient. All ranks come here at the same
+// step, and the reduced gradients are equal on all.
+func (r *rank) diverged(step int64, loss float64) error {
+	if err := r.waitReduces(); err != nil {
+		return err
+	}
+	p := r.model.Params()
+	grad := make([]float32, p.Len())
+	r.s.Download(kernels.BytesOf(grad), p.Grad)
+	if err := r.s.Sync(); err != nil {
+		return err
+	}
+	e := &Diverged{Step: step, Loss: loss}
+	for _, t := range p.Tensors {
+		for _, g := range grad[t.Offset : t.Offset+t.Len()] {
+			a := math.Abs(float64(g))
+			if math.IsNaN(a) {
+				e.Largest, e.Tensor = a, t.Name
+				return e
+			}
+			if a > e.Largest || e.Tensor == "" {
+				e.Largest, e.Tensor = a, t.Name
+			}
+		}
+	}
+	return e
+}

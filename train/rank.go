@@ -1,0 +1,139 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/model"
+	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// The communicators of a rank. Operations of one run in order; those of
+// different ones overlap.
+const (
+	chanPlan     uint16 = iota + 1 // request lists of training
+	chanEvalPlan                   // request lists of evaluation
+	chanRows                       // rows and row gradients
+	chanDense                      // dense gradients
+	chanControl                    // control words
+)
+
+// rank is one rank of a job and all that it holds.
+type rank struct {
+	job *job
+	id  int
+	env env.Env
+
+	ep      transport.Endpoint
+	s       kernels.Stream // computes
+	comms   []*collectives.Comm
+	streams []kernels.Stream // of comms
+	dense   *collectives.Comm
+	ctl     *control
+
+	shard    *shard.Shard
+	exchange *lrpp.Direct
+	model    model.Model
+	state    kernels.Buffer // optimizer state of the dense parameters
+
+	features  kernels.Buffer // (b, dense features)
+	labels    kernels.Buffer // (b)
+	losses    kernels.Buffer // (b)
+	dlogits   kernels.Buffer // (b, 1); probabilities in evaluation
+	hostLoss  []float32
+	hostProbs []float32
+	reduces   []*collectives.Handle
+	watch     stopwatch
+	moved     lrpp.Moved
+	done      int64 // the last step trained
+}
+
+// newRank allocates a rank; close frees it, also after an error.
+func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
+	r = &rank{job: j, id: id, env: j.env, ep: ep, watch: stopwatch{e: j.env}}
+	r.s = j.dev.Stream(j.threadsOf(id))
+	if j.o.WrapStream != nil {
+		r.s = j.o.WrapStream(id, r.s)
+	}
+	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: j.place, Owner: id, Seed: j.cfg.Job.Seed,
+		Width: j.width, State: j.sparse.Kind.RowState(j.width)}); err != nil {
+		return r, err
+	}
+	if r.model, err = model.New(j.dev, r.s, j.modelConfig()); err != nil {
+		return r, err
+	}
+	rows := r.comm(chanRows)
+	r.exchange = lrpp.NewDirect(j.dev, r.s, rows, r.shard)
+	r.dense = r.comm(chanDense)
+	r.ctl = newControl(r.comm(chanControl))
+	return r, r.alloc()
+}
+
+// comm makes a communicator with a stream of its own, closed with the rank.
+func (r *rank) comm(channel uint16) *collectives.Comm {
+	s := r.job.dev.Stream(1)
+	c := collectives.New(r.env, r.ep, channel, r.job.dev, s)
+	r.comms, r.streams = append(r.comms, c), append(r.streams, s)
+	return c
+}
+
+func (r *rank) alloc() error {
+	b := r.job.maxSlice
+	r.hostLoss, r.hostProbs = make([]float32, b), make([]float32, b)
+	for _, a := range []struct {
+		b      *kernels.Buffer
+		floats int
+	}{
+		{&r.features, b * r.job.schema.Dense}, {&r.labels, b}, {&r.losses, b}, {&r.dlogits, b},
+		{&r.state, r.job.denseOpt.Kind.DenseState(r.model.Params().Len())},
+	} {
+		if a.floats == 0 {
+			continue
+		}
+		var err error
+		if *a.b, err = r.job.dev.Alloc(4*a.floats, kernels.Working); err != nil {
+			return fmt.Errorf("train: buffers of rank %d: %w", r.id, err)
+		}
+	}
+	return nil
+}
+
+// upload puts a batch on the device.
+func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
+	in.Dense = kernels.Mat(r.features, b.N, r.job.schema.Dense)
+	labels = r.labels.SliceFloats(0, b.N)
+	r.s.Upload(in.Dense.Buf, kernels.BytesOf(b.Dense))
+	r.s.Upload(labels, kernels.BytesOf(b.Labels))
+	return in, labels
+}
+
+// close frees a rank. Its endpoint goes first, so that nothing waits.
+func (r *rank) close() {
+	r.ep.Close()
+	for i, c := range r.comms {
+		c.Close()
+		r.streams[i].Close()
+	}
+	if r.exchange != nil {
+		r.exchange.Close()
+	}
+	if r.shard != nil {
+		r.shard.Close()
+	}
+	if r.model != nil {
+		r.model.Close()
+	}
+	for _, b := range []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state} {
+		if b.Bytes() > 0 {
+			r.job.dev.Free(b)
+		}
+	}
+	if r.s != nil {
+		r.s.Close()
+	}
+}

@@ -1,0 +1,45 @@
+package train
+
+import (
+	"time"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// Stage is a part of a step.
+type Stage int
+
+// The stages of a step in order; each name stands in metrics and reports.
+const (
+	StageWait     Stage = iota // for a planned batch
+	StageFetch                 // rows from their owners
+	StageForward               // including the loss
+	StageBackward              // all-reduce under it
+	StagePush                  // row gradients to their owners, and their update
+	StageReduce                // what is left of the all-reduce
+	StageUpdate                // dense parameters
+	Stages
+)
+
+var stageNames = [Stages]string{"wait", "fetch", "forward", "backward", "push", "reduce", "update"}
+
+func (s Stage) String() string { return stageNames[s] }
+
+// stopwatch adds up the time of each stage of a step.
+type stopwatch struct {
+	e     env.Env
+	last  time.Duration
+	spent [Stages]time.Duration
+}
+
+func (w *stopwatch) start() {
+	w.last = w.e.Now()
+	w.spent = [Stages]time.Duration{}
+}
+
+// lap books the time since the last lap on a stage.
+func (w *stopwatch) lap(s Stage) {
+	now := w.e.Now()
+	w.spent[s] += now - w.last
+	w.last = now
+}

@@ -1,0 +1,203 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const adagrad = "testdata/golden/dlrm-adagrad/config.toml"
+
+// The digest is that of the config, the seed and the number of ranks; repeats,
+// threads and the kernels' bodies do not change it.
+func TestOneDigest(t *testing.T) {
+	for _, path := range goldenCases(t) {
+		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+			few := "train.iterations=4"
+			want := run(t, Options{}, path, "job.ranks=2", few)
+			same := func(what string, sets ...string) {
+				got := run(t, Options{}, path, append([]string{"job.ranks=2", few}, sets...)...)
+				if got.Digest != want.Digest {
+					t.Errorf("%s: digest %s, want %s", what, got.Digest, want.Digest)
+				}
+				for i, l := range want.TrainLoss {
+					if got.TrainLoss[i] != l {
+						t.Errorf("%s: step %d: loss %v, want %v", what, i+1, got.TrainLoss[i], l)
+					}
+				}
+			}
+			same("again")
+			for threads := range 4 {
+				same(fmt.Sprintf("%d threads", threads+1), fmt.Sprintf("job.threads=%d", threads+1))
+			}
+			for _, isa := range []string{"plain", "avx2", "avx512"} {
+				t.Setenv("ECREC_CPU", isa)
+				same("ECREC_CPU=" + isa)
+			}
+			other := run(t, Options{}, path, "job.ranks=2", few, "optimizer.dense.lr=0.0501")
+			if other.Digest == want.Digest {
+				t.Error("another learning rate gives the same digest")
+			}
+		})
+	}
+}
+
+// A job that is stopped ends after the same step on all ranks, with the model of
+// a job of so many steps.
+func TestStop(t *testing.T) {
+	const last = 5
+	var asked atomic.Int64
+	stop := func() bool { return asked.Add(1) > 3*(last-1) } // 3 ranks ask once per step
+	got := run(t, Options{Stop: stop}, adagrad, "job.ranks=3")
+	if !got.Stopped || got.Steps != last || len(got.TrainLoss) != last || len(got.Eval) != 1 {
+		t.Fatalf("stopped %v after %d steps with %d losses and %d evaluations; want %d", got.Stopped, got.Steps, len(got.TrainLoss), len(got.Eval), last)
+	}
+	want := run(t, Options{}, adagrad, "job.ranks=3", fmt.Sprintf("train.iterations=%d", last))
+	if got.Digest != want.Digest {
+		t.Errorf("digest %s, want %s", got.Digest, want.Digest)
+	}
+}
+
+func fails(t *testing.T, path string, sets ...string) error {
+	t.Helper()
+	cfg, err := config.Load(path, append([]string{"job.out=" + t.TempDir()}, sets...))
+	if err != nil {
+		return err
+	}
+	_, err = Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false }})
+	if err == nil {
+		t.Fatal("the job did not fail")
+	}
+	return err
+}
+
+// A loss that is not a number ends the job with its step and where the largest
+// gradient is, and that step is not applied.
+func TestDiverged(t *testing.T) {
+	err := fails(t, adagrad, "job.ranks=2", "optimizer.dense.lr=3e38", "optimizer.dense.kind=sgd")
+	var d *Diverged
+	if !errors.As(err, &d) || d.Step < 2 || d.Tensor == "" {
+		t.Fatalf("%v", err)
+	}
+}
+
+// copyCase copies a golden case, so that its files can be changed.
+func copyCase(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"config.toml", "train.bin", "eval.bin", "init.safetensors"} {
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(adagrad), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Bad data met by one rank ends all of them with that rank's error.
+func TestBadRecordEndsAllRanks(t *testing.T) {
+	dir := copyCase(t)
+	name := filepath.Join(dir, "train.bin")
+	b, _ := os.ReadFile(name)
+	const record = 1700
+	b[record*160] = 7 // the label
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := fails(t, filepath.Join(dir, "config.toml"), "job.ranks=4")
+	if !errors.Is(err, data.ErrInput) || !strings.Contains(err.Error(), "train.bin") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestInitFromAnotherModel(t *testing.T) {
+	for sets, words := range map[string]string{
+		"model.bottom_mlp=[64,16]":            "bot_l.",
+		"model.init_from=config.toml":         "safetensors",
+		"model.init_from=missing.safetensors": "missing.safetensors",
+	} {
+		err := fails(t, adagrad, sets)
+		if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", sets, err)
+		}
+	}
+}
+
+// The last batch of an epoch may have fewer samples than there are ranks; ranks
+// without samples take part all the same.
+func TestLastBatchSmallerThanRanks(t *testing.T) {
+	sets := []string{"train.iterations=0", "train.epochs=1", "train.global_batch=349"} // 3840 = 11*349 + 1
+	want := run(t, Options{}, adagrad, append(sets, "job.ranks=1")...)
+	if want.Steps != 12 {
+		t.Fatalf("%d steps, want 12", want.Steps)
+	}
+	for _, ranks := range []int{2, 3, 5} {
+		got := run(t, Options{}, adagrad, append(sets, fmt.Sprintf("job.ranks=%d", ranks))...)
+		for i, l := range want.TrainLoss {
+			if d := math.Abs(got.TrainLoss[i] - l); !(d < 1e-5) {
+				t.Errorf("%d ranks, step %d: loss %v, on one rank %v", ranks, i+1, got.TrainLoss[i], l)
+			}
+		}
+	}
+}
+
+// A saved model evaluates as it did when it was saved, on any number of ranks,
+// and evaluation changes nothing.
+func TestSavedModelEvaluatesTheSame(t *testing.T) {
+	saved := filepath.Join(t.TempDir(), "model.safetensors")
+	trained := run(t, Options{SaveTo: saved}, adagrad, "job.ranks=2", "train.eval_every=10")
+	if n := len(trained.Eval); n != 3 { // steps 10, 20 and, at the end, 30
+		t.Fatalf("%d evaluations", n)
+	}
+	if plain := run(t, Options{}, adagrad, "job.ranks=2"); plain.Digest != trained.Digest {
+		t.Errorf("evaluating in between changes the digest")
+	}
+	want := trained.Eval[2]
+	for _, ranks := range []int{1, 2, 5} {
+		got := run(t, Options{EvalOnly: true}, adagrad, "model.init_from="+saved, fmt.Sprintf("job.ranks=%d", ranks)).Eval[0]
+		if got.AUC != want.AUC || math.Abs(got.Logloss-want.Logloss) > 1e-12 {
+			t.Errorf("%d ranks: %+v, want %+v", ranks, got, want)
+		}
+	}
+}
+
+func TestTooLittleMemoryIsSaidBefore(t *testing.T) {
+	dir := copyCase(t)
+	path := filepath.Join(dir, "config.toml")
+	b, _ := os.ReadFile(path)
+	big := strings.Replace(string(b), "tables = [50,", "tables = [4000000000,", 1)
+	big = strings.Replace(big, `init_from = "init.safetensors"`, "", 1)
+	if err := os.WriteFile(path, []byte(big), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := fails(t, path)
+	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), "memory") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestScheduleOfTheReference(t *testing.T) {
+	s := Schedule{LR: 2, Warmup: 4, DecayStart: 10, DecaySteps: 4}
+	want := map[int64]float64{1: 0.5, 3: 1.5, 4: 2, 9: 2, 10: 2, 11: 2 * 9. / 16, 13: 2. / 16, 14: 2. / 16, 100: 2. / 16}
+	for step, lr := range want {
+		if got := s.At(step).LR; got != float32(lr) {
+			t.Errorf("step %d: %v, want %v", step, got, lr)
+		}
+	}
+}
