@@ -48,4 +48,4 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 	done
 
 clean: ## remove what make and the examples wrote
-	rm -rf ecrec build runs examples/runs
+	rm -rf ecrec build runs
