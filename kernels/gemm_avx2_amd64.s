@@ -37,6 +37,11 @@
 	VANDPS  Y1, c1, c1; \
 	ADDQ    R12, DX
 
+#define PREFETCH2(c0, c1) \
+	PREFETCHT0 (DX); \
+	PREFETCHT0 60(DX); \
+	ADDQ       R12, DX
+
 #define ZERO2(c0, c1) \
 	VXORPS c0, c0, c0; \
 	VXORPS c1, c1, c1
@@ -117,6 +122,8 @@ loadMasked:
 	ALL2(LOAD2M)
 
 chain:
+	// DX is at this tile's C, or, after a load, at the next one's.
+	ALL2(PREFETCH2)
 	MOVQ tileRun_ks(DI), R12
 	MOVQ tileRun_bs(DI), R13
 	MOVQ tileRun_k(DI), CX
@@ -216,6 +223,10 @@ stored:
 	VMOVUPS c0, (DX); \
 	ADDQ    R12, DX
 
+#define PREFETCH1(c0) \
+	PREFETCHT0 (DX); \
+	ADDQ       R12, DX
+
 #define ADD1(c0) VADDPS Y0, c0, c0
 #define RELU1(c0) VMAXPS c0, Y3, c0
 #define ZERO1(c0) VXORPS c0, c0, c0
@@ -277,6 +288,7 @@ loadMasked:
 	ALL1(LOAD1M)
 
 chain:
+	ALL1(PREFETCH1)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_k(DI), CX

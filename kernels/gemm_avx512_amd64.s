@@ -38,6 +38,12 @@
 	VMOVAPS.Z c1, K2, c1; \
 	ADDQ      R12, DX
 
+#define PREFETCH2(c0, c1) \
+	PREFETCHT0 (DX); \
+	PREFETCHT0 64(DX); \
+	PREFETCHT0 124(DX); \
+	ADDQ       R12, DX
+
 #define ZERO2(c0, c1) \
 	VPXORD c0, c0, c0; \
 	VPXORD c1, c1, c1
@@ -93,6 +99,8 @@ load:
 	ALL2(LOAD2)
 
 chain:
+	// DX is at this tile's C, or, after a load, at the next one's.
+	ALL2(PREFETCH2)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_k(DI), CX
@@ -168,6 +176,10 @@ store:
 	VMOVUPS c0, K3, (DX); \
 	ADDQ    R12, DX
 
+#define PREFETCH1(c0) \
+	PREFETCHT0 (DX); \
+	ADDQ       R12, DX
+
 #define ADD1(c0) VADDPS Z0, c0, c0
 #define RELU1(c0) VMAXPS c0, Z3, c0
 #define ZERO1(c0) VPXORD c0, c0, c0
@@ -225,6 +237,7 @@ load:
 	ALL1(LOAD1)
 
 chain:
+	ALL1(PREFETCH1)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_k(DI), CX

@@ -5,8 +5,9 @@ import "unsafe"
 // operand is a matrix of a product with any steps, in bytes. An element (row,
 // col) is at ptr + row*rs + col*cs; one of rs and cs is 4.
 type operand struct {
-	ptr    unsafe.Pointer
-	rs, cs uintptr
+	ptr        unsafe.Pointer
+	rs, cs     uintptr
+	transposed bool // it is stored by columns
 }
 
 func (o operand) at(row, col int) unsafe.Pointer {
@@ -41,9 +42,9 @@ type product struct {
 	mBlocks, nBlocks int
 }
 
-// maxChunk is the floats of B packed at once: 4 MiB, so that the cores find it
-// in their caches.
-const maxChunk = 1 << 20
+// maxChunk is the floats of B packed at once: 1 MiB, near enough to a core's own
+// cache.
+const maxChunk = 1 << 18
 
 // maxColumns of B are in a chunk.
 const maxColumns = 1024
@@ -58,12 +59,12 @@ func (p *product) run() {
 		p.split()
 		p.directA = p.panels <= 2 || (p.a.cs == 4 && p.k <= 64)
 		chunk := maxChunk / (p.panels * s.nr)
-		chunk -= chunk % s.kc
+		chunk = max(chunk-chunk%s.kc, s.kc)
 		for p.k0 = 0; ; p.k0 = p.k1 {
 			p.k1 = min(p.k0+chunk, p.k)
 			if !p.directB {
 				p.g.growB((p.k1 - p.k0) * p.panels * s.nr)
-				p.g.pool.run(p.panels, (*packPhase)(p))
+				p.pack()
 			}
 			p.g.pool.run(p.mBlocks*p.nBlocks, (*tilePhase)(p))
 			if p.k1 == p.k {
@@ -106,22 +107,43 @@ func (p *product) packed(i int) unsafe.Pointer {
 	return unsafe.Pointer(&p.g.packedB[i*(p.k1-p.k0)*p.g.shape.nr])
 }
 
-// packPhase packs panels of B: row k of a panel is width floats.
-type packPhase product
+// slab is how many rows are copied together: few enough that the CPU follows
+// each row with its prefetch, so that rows are read once and from end to end.
+const slab = 32
 
-func (q *packPhase) tile(_, i int) {
+// pack packs the chunk of B. Row k of a panel is width floats.
+func (p *product) pack() {
+	rows := p.k1 - p.k0
+	switch {
+	case rows == 0:
+	case p.b.cs == 4:
+		p.g.pool.run((rows+slab-1)/slab, (*copyPhase)(p))
+	default:
+		p.g.pool.run(p.panels, (*transposePhase)(p))
+	}
+}
+
+// copyPhase packs slabs of a B that is row-major.
+type copyPhase product
+
+func (q *copyPhase) tile(_, i int) {
+	p := (*product)(q)
+	k := i * slab
+	rows := min(slab, p.k1-p.k0-k)
+	for j := range p.panels {
+		from, to, width := p.panel(j)
+		step := uintptr(4 * width)
+		copyRows(p.g.isa, unsafe.Add(p.packed(j), uintptr(k)*step), p.b.at(p.k0+k, from), step, p.b.rs, rows, to-from)
+	}
+}
+
+// transposePhase packs panels of a B that is column-major.
+type transposePhase product
+
+func (q *transposePhase) tile(_, i int) {
 	p := (*product)(q)
 	from, to, width := p.panel(i)
-	rows := p.k1 - p.k0
-	if rows == 0 {
-		return
-	}
-	src := p.b.at(p.k0, from)
-	if p.b.cs == 4 {
-		copyRows(p.g.isa, p.packed(i), src, uintptr(4*width), p.b.rs, rows, to-from)
-		return
-	}
-	transpose(p.g.isa, p.packed(i), src, uintptr(4*width), p.b.cs, to-from, rows)
+	transpose(p.g.isa, p.packed(i), p.b.at(p.k0, from), uintptr(4*width), p.b.cs, to-from, p.k1-p.k0)
 }
 
 // tilePhase computes blocks of C.
@@ -196,7 +218,7 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r rowsOfA) {
 	if p.directA {
 		copyFrom = r.mid
 		if r.mid > i0 {
-			r.whole = operand{p.a.at(i0, k0), p.a.rs, p.a.cs}
+			r.whole = operand{ptr: p.a.at(i0, k0), rs: p.a.rs, cs: p.a.cs}
 			r.wholeStep = uintptr(s.mr) * p.a.rs
 		}
 	}
@@ -207,10 +229,12 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r rowsOfA) {
 	var step uintptr
 	if p.a.rs == 4 {
 		o.rs, o.cs, step = 4, uintptr(4*s.strip), uintptr(4*s.strip*(k1-k0))
-		for i := copyFrom; i < i1; i += s.mr {
-			// A strip is wider than a tile: what it has too much is not used.
-			dst := unsafe.Add(o.ptr, uintptr((i-copyFrom)/s.mr)*step)
-			copyRows(p.g.isa, dst, p.a.at(i, k0), o.cs, p.a.cs, k1-k0, min(s.strip, p.m-i))
+		for k := k0; k < k1; k += slab {
+			for i := copyFrom; i < i1; i += s.mr {
+				// A strip is wider than a tile: what it has too much is not used.
+				dst := unsafe.Add(o.ptr, uintptr((i-copyFrom)/s.mr)*step+uintptr(k-k0)*o.cs)
+				copyRows(p.g.isa, dst, p.a.at(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
+			}
 		}
 	} else {
 		o.rs, o.cs = uintptr(4*(s.kc+s.strip)), 4

@@ -186,3 +186,6 @@ func (h *Shard) Touched() int64 {
 	}
 	return int64(n)
 }
+
+// Init is how untouched rows are drawn.
+func (h *Shard) Init() kernels.RowInit { return h.init }
