@@ -3,8 +3,8 @@ package bench
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,16 +42,19 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 	if err := o.checkArgs("model", "batch", "ranks", "threads", "steps"); err != nil {
 		return nil, err
 	}
+	for _, key := range []string{"ranks", "threads"} { // numbers before they are put into a config
+		if _, err := o.number(key, 0, 0, math.MaxInt32); err != nil {
+			return nil, err
+		}
+	}
 	batches := []int{2048, 16384}
 	models := shapes
 	if o.Tiny {
 		batches, models = []int{64}, []shape{tinyShape}
 	}
-	if v := o.option("batch", ""); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil {
-			return nil, fmt.Errorf("bench train: batch=%s is not a number", v)
-		}
+	if n, err := o.number("batch", 0, 1, maxSamples); err != nil {
+		return nil, err
+	} else if n > 0 {
 		batches = []int{n}
 	}
 	var report *Report
@@ -66,7 +69,7 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 		}
 	}
 	if report == nil {
-		return nil, fmt.Errorf("bench train: no model %q", o.option("model", ""))
+		return nil, settingError("no model %q", o.option("model", ""))
 	}
 	return report, nil
 }
@@ -126,10 +129,8 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 	if o.Tiny {
 		steps = 2
 	}
-	if v := o.option("steps", ""); v != "" {
-		if steps, err = strconv.Atoi(v); err != nil || steps < 1 {
-			return fmt.Errorf("bench train: steps=%s is not a number of steps", v)
-		}
+	if steps, err = o.number("steps", steps, 1, math.MaxInt32); err != nil {
+		return err
 	}
 	profile := &timed{spent: map[string]time.Duration{}}
 	samples, info, err := train.Measure(env.Real(), cfg, train.MeasureOptions{
