@@ -40,8 +40,8 @@ func (g *gemm) growB(floats int) {
 }
 
 // byRow and byColumn view m and its transpose as operands.
-func byRow(m Matrix) operand    { return operand{m.Buf.ptr, uintptr(4 * m.Stride), 4} }
-func byColumn(m Matrix) operand { return operand{m.Buf.ptr, 4, uintptr(4 * m.Stride)} }
+func byRow(m Matrix) operand    { return operand{m.Buf.ptr, uintptr(4 * m.Stride), 4, false} }
+func byColumn(m Matrix) operand { return operand{m.Buf.ptr, 4, uintptr(4 * m.Stride), true} }
 
 // linear computes y (m, n) = act(x (m, k) wᵀ + b), w (n, k), b n floats or empty.
 func (g *gemm) linear(y, x, w Matrix, b Buffer, act Activation) {

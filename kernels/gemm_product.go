@@ -5,8 +5,9 @@ import "unsafe"
 // operand is a matrix of a product with any steps, in bytes. An element (row,
 // col) is at ptr + row*rs + col*cs; one of rs and cs is 4.
 type operand struct {
-	ptr    unsafe.Pointer
-	rs, cs uintptr
+	ptr        unsafe.Pointer
+	rs, cs     uintptr
+	transposed bool // it is stored by columns
 }
 
 func (o operand) at(row, col int) unsafe.Pointer {
@@ -217,7 +218,7 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r rowsOfA) {
 	if p.directA {
 		copyFrom = r.mid
 		if r.mid > i0 {
-			r.whole = operand{p.a.at(i0, k0), p.a.rs, p.a.cs}
+			r.whole = operand{ptr: p.a.at(i0, k0), rs: p.a.rs, cs: p.a.cs}
 			r.wholeStep = uintptr(s.mr) * p.a.rs
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/ecrec/ecrec/internal/f32"
+	"github.com/ecrec/ecrec/internal/openblas"
 )
 
 // isas are the bodies that this machine can run.
@@ -180,8 +182,8 @@ var specials = []float32{
 
 func TestGemmShapes(t *testing.T) {
 	shapes := [][3]int{ // m, n, k
-		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {65, 64, 256}, {64, 512, 13}, {33, 16, 64},
-		{17, 256, 512}, {29, 128, 199}, {15, 512, 367}, {300, 40, 20}, {600, 13, 50}, {16, 33, 1100}, {6, 1100, 31},
+		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {30, 64, 256}, {28, 512, 13}, {33, 16, 64},
+		{15, 70, 300}, {29, 128, 99}, {5, 200, 367}, {300, 40, 20}, {600, 13, 50}, {16, 33, 1100}, {6, 1100, 31},
 		{0, 3, 4}, {3, 4, 0}, {3, 0, 4},
 	}
 	seed := uint64(time.Now().UnixNano())
@@ -221,7 +223,7 @@ func TestGemmRandomShapes(t *testing.T) {
 // compares the bodies with the plain one.
 func TestGemmChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, s := range [][3]int{{15, 2100, 20}, {1100, 1030, 9}, {16, 1030, 1100}} {
+	for _, s := range [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}} {
 		m, n, k := s[0], s[1], s[2]
 		x, w, dy := newGuarded(rng, m, k).fill(rng, nil), newGuarded(rng, n, k).fill(rng, nil), newGuarded(rng, m, n).fill(rng, nil)
 		var first [3]*guarded
@@ -271,4 +273,75 @@ func TestTileRunOffsets(t *testing.T) {
 	if unsafe.Offsetof(r.gate) != 32 || unsafe.Offsetof(r.bs) != 64 || unsafe.Offsetof(r.k) != 88 || unsafe.Offsetof(r.relu) != 112 || unsafe.Offsetof(r.mask) != 128 {
 		t.Fatal("gemm_amd64.h does not match tileRun")
 	}
+}
+
+// TestGemmOpenBLAS compares the OpenBLAS option with the exact products: same
+// shapes, epilogues and sums, values within the rounding of a sum.
+func TestGemmOpenBLAS(t *testing.T) {
+	lib, err := openblas.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, threads := range []int{1, 2} {
+		p := newPool(threads)
+		defer p.close()
+		g := newGemm(detectISA(), p, lib)
+		for _, s := range [][3]int{{1, 1, 1}, {70, 1, 30}, {70, 30, 1}, {1, 20, 30}, {90, 70, 80}, {3, 4, 0}} {
+			l := newLayer(rng, s[0], s[1], s[2], nil)
+			near := func(what string, got *guarded, want [][]float32) {
+				t.Helper()
+				for i := range want {
+					for j, w := range want[i] {
+						if v := *got.at(i, j); math.Abs(float64(v-w)) > 1e-4 {
+							t.Fatalf("%v, %d threads, %s: element (%d, %d) is %g, want %g", s, threads, what, i, j, v, w)
+						}
+					}
+				}
+			}
+			y := newGuarded(rng, l.m, l.n)
+			g.linear(y.Matrix, l.x.Matrix, l.w.Matrix, l.b.Buf, ReLU)
+			near("y", y, l.y)
+			dx := newGuarded(rng, l.m, l.k)
+			g.gradInput(dx.Matrix, l.dy.Matrix, l.w.Matrix, l.gate.Matrix)
+			near("dx", dx, l.dxGated)
+			dw, db := newGuarded(rng, l.n, l.k), newGuarded(rng, 1, l.n)
+			g.gradWeight(dw.Matrix, db.Buf, l.dy.Matrix, l.x.Matrix)
+			near("dw", dw, l.dw)
+			near("db", db, [][]float32{l.db})
+		}
+	}
+}
+
+// TestGemmOpenBLASAtOnce has streams with their own threads share the library.
+func TestGemmOpenBLASAtOnce(t *testing.T) {
+	lib, err := openblas.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	var wg sync.WaitGroup
+	for id := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(7, uint64(id)))
+			p := newPool(1 + id/2)
+			defer p.close()
+			g := newGemm(detectISA(), p, lib)
+			exact := newGemm(detectISA(), p, nil)
+			for range 20 {
+				x, w := newGuarded(rng, 64, 50).fill(rng, nil), newGuarded(rng, 40, 50).fill(rng, nil)
+				got, want := newGuarded(rng, 64, 40), newGuarded(rng, 64, 40)
+				g.linear(got.Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
+				exact.linear(want.Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
+				for i := range 64 {
+					for j := range 40 {
+						if math.Abs(float64(*got.at(i, j)-*want.at(i, j))) > 1e-4 {
+							t.Errorf("stream %d: element (%d, %d) is %g, want %g", id, i, j, *got.at(i, j), *want.at(i, j))
+							return
+						}
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
