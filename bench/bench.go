@@ -2,11 +2,13 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,7 +42,7 @@ func (o Options) repeats() int {
 }
 
 // All lists the benchmarks by name.
-func All() []Bench { return []Bench{trainBench} }
+func All() []Bench { return []Bench{kernelsBench, trainBench} }
 
 // Find finds a benchmark by name.
 func Find(name string) (Bench, error) {
@@ -51,7 +53,7 @@ func Find(name string) (Bench, error) {
 		}
 		names = append(names, b.Name)
 	}
-	return Bench{}, fmt.Errorf("no benchmark %q; there are: %s", name, strings.Join(names, ", "))
+	return Bench{}, settingError("no benchmark %q; there are: %s", name, strings.Join(names, ", "))
 }
 
 // Report is what a benchmark measured.
@@ -132,12 +134,37 @@ func (o Options) option(key, fallback string) string {
 	return fallback
 }
 
+// number is a setting that counts something.
+func (o Options) number(key string, fallback, low, high int) (int, error) {
+	v := o.option(key, "")
+	if v == "" {
+		return fallback, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < low || n > high {
+		return 0, settingError("%s=%s: want a number from %d to %d", key, v, low, high)
+	}
+	return n, nil
+}
+
+// ErrSetting is what errors about a benchmark's settings are.
+var ErrSetting = errors.New("bad setting")
+
+func settingError(format string, args ...any) error {
+	return &badSetting{"bench: " + fmt.Sprintf(format, args...)}
+}
+
+type badSetting struct{ text string }
+
+func (e *badSetting) Error() string        { return e.text }
+func (e *badSetting) Is(target error) bool { return target == ErrSetting }
+
 // checkArgs refuses arguments with other keys than these.
 func (o Options) checkArgs(keys ...string) error {
 	for _, a := range o.Args {
 		key, _, ok := strings.Cut(a, "=")
 		if !ok || !slices.Contains(keys, key) {
-			return fmt.Errorf("bench: %q is not a setting of this benchmark; there are: %s (as key=value)", a, strings.Join(keys, ", "))
+			return settingError("%q is not a setting of this benchmark; there are: %s (as key=value)", a, strings.Join(keys, ", "))
 		}
 	}
 	return nil

@@ -10,6 +10,13 @@
 //
 // # Units
 //
-// Times are milliseconds, rates per second, sizes bytes; 1 GB is 1e9 bytes, 1
-// GFLOP 1e9 operations, a fused multiply-add counts as two.
+// Times are milliseconds, or nanoseconds for one row or sample; rates per second,
+// sizes bytes; 1 GB is 1e9 bytes, 1 GFLOP 1e9 operations, a fused multiply-add
+// counts as two.
+//
+// # What kernels are held against
+//
+// Matrix products: OpenBLAS, opened at run time and named with its build. Rows:
+// this machine's own copy in order and its own random reads, one word of each
+// cache line of the same rows, because GB/s from another machine prove nothing.
 package bench

@@ -15,6 +15,7 @@ type rowCopy struct {
 	rows, t, d           int
 	dstStride, srcStride int // floats
 	ahead                int // the lookup to ask for while one is copied
+	stream               int // 1: write past the caches, see streams
 }
 
 // aheadFor is how many rows of d floats to ask for before they are used: enough
@@ -22,6 +23,19 @@ type rowCopy struct {
 func aheadFor(d int) int { return max(aheadBytes/(4*d), 4) }
 
 const aheadBytes = 4096
+
+// streams is 1 where dst is better written past the caches: it is too large to be
+// found there, and its rows of d floats are whole cache lines. Half of the traffic
+// of an ordinary write is the read of what it overwrites.
+func streams(dst Matrix, d int) int {
+	lines := (uintptr(dst.Buf.ptr)|uintptr(4*d)|uintptr(4*dst.Stride))%64 == 0
+	if lines && 4*dst.Rows*dst.Cols >= streamBytes {
+		return 1
+	}
+	return 0
+}
+
+const streamBytes = 8 << 20
 
 func gatherPlain(c *rowCopy) {
 	for i := range c.rows {
@@ -46,7 +60,7 @@ func (s *stream) GatherRows(dst, src Matrix, index Buffer) {
 	ids := indexesOf(op, "index", index, dst.Rows*t)
 	s.gathering = gatherTask{
 		stream:  s,
-		rowCopy: rowCopy{out, x, ids, dst.Rows, t, d, dst.Stride, src.Stride, aheadFor(d)},
+		rowCopy: rowCopy{out, x, ids, dst.Rows, t, d, dst.Stride, src.Stride, aheadFor(d), streams(dst, d)},
 		limit:   src.Rows,
 		grain:   grainFor(4 * dst.Cols),
 	}

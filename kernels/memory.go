@@ -19,10 +19,11 @@ type mapping struct {
 // mapMemory returns at least bytes of zeroed memory off the Go heap that takes
 // physical memory only where it is touched, and the mapping it lies in.
 //
-// Working memory gets huge pages: random reads of it run 1.5 times as fast.
-// Sparse memory does not: the first steps of a run touch rows all over a table,
-// and zeroing 2 MiB for each would take longer than those steps may (first touch
-// runs at about 1 GB/s), and make resident what no step may ever use.
+// Working memory gets huge pages: random reads of it run up to 1.7 times as fast.
+// Sparse memory does not: the first step of a run touches rows all over a table.
+// For 65,000 rows of 6.5 GB that took 0.6 s with small pages and 20 s with huge
+// ones, which also make resident what no step may ever use; a gather of those rows
+// took 3.2 ms and 2.7 ms.
 func mapMemory(bytes int, use Use) (unsafe.Pointer, mapping, error) {
 	huge := use == Working && bytes >= hugePage
 	size, align := uintptr(bytes), uintptr(unix.Getpagesize())

@@ -6,9 +6,6 @@ import (
 	"testing"
 )
 
-// benchTable is the rows of a gather: far more than the caches hold.
-const benchTableBytes = 1 << 31
-
 // benchMatrix is a matrix in the device's memory, of small numbers.
 func benchMatrix(b *testing.B, c *cpuDevice, rows, cols, stride int, use Use) Matrix {
 	b.Helper()
@@ -41,50 +38,54 @@ func eachThreads(b *testing.B, name string, f func(b *testing.B, s *stream)) {
 	}
 }
 
-// BenchmarkRows reads random rows of a table of 2 GiB: bytes are those of the rows.
+// BenchmarkRows touches random rows of a table of 2 GiB, far more than the caches
+// hold. Bytes are those of the rows: read once (gather, sum of 8), or read and
+// written (update).
 func BenchmarkRows(b *testing.B) {
-	const lookups = 1 << 16
-	for _, use := range []Use{Working, Sparse} {
-		for _, d := range []int{16, 48, 128} {
-			c, _ := newCPU(CPUOptions{}, detectISA())
-			rows := benchTableBytes / (4 * d)
-			name := fmt.Sprintf("use=%d,d=%d", use, d)
-			b.Run(name, func(b *testing.B) {
-				table := benchMatrix(b, c, rows, d, d, use)
-				index := benchIndexes(lookups, rows)
-				out := benchMatrix(b, c, lookups, d, d, Working)
-				start := make([]int32, lookups/8+1)
-				for i := range start {
-					start[i] = int32(8 * i)
-				}
-				eachThreads(b, "gather", func(b *testing.B, s *stream) {
-					b.SetBytes(4 * lookups * int64(d))
-					for range b.N {
-						s.GatherRows(out, table, index)
-					}
-				})
-				eachThreads(b, "sum8", func(b *testing.B, s *stream) {
-					b.SetBytes(4 * lookups * int64(d))
-					for range b.N {
-						s.SumRows(out.RowRange(0, lookups/8), table, HostBuffer(start), index)
-					}
-				})
-				for i := range start {
-					start[i] = int32(i)
-				}
-				eachThreads(b, "sgd", func(b *testing.B, s *stream) {
-					b.SetBytes(4 * lookups / 8 * int64(d))
-					for range b.N {
-						s.UpdateRows(Optimizer{Kind: SGD, LR: 1e-9}, table, index.Slice(0, lookups/2), out, HostBuffer(start), index2(start))
-					}
-				})
-			})
+	const tableBytes, lookups = 1 << 31, 1 << 16
+	for _, bench := range []struct {
+		use Use
+		d   int
+	}{{Working, 16}, {Working, 48}, {Working, 128}, {Sparse, 48}, {Sparse, 128}} {
+		d := bench.d
+		name := fmt.Sprintf("d=%d", d)
+		if bench.use == Sparse {
+			name += ",small pages"
 		}
+		b.Run(name, func(b *testing.B) {
+			c, _ := newCPU(CPUOptions{}, detectISA())
+			rows := tableBytes / (4 * d)
+			table := benchMatrix(b, c, rows, d, d, bench.use)
+			index := benchIndexes(lookups, rows)
+			out := benchMatrix(b, c, lookups, d, d, Working)
+			eights, ones := make([]int32, lookups/8+1), make([]int32, lookups+1)
+			for i := range eights {
+				eights[i] = int32(8 * i)
+			}
+			for i := range ones {
+				ones[i] = int32(i)
+			}
+			eachThreads(b, "gather", func(b *testing.B, s *stream) {
+				b.SetBytes(4 * lookups * int64(d))
+				for range b.N {
+					s.GatherRows(out, table, index)
+				}
+			})
+			eachThreads(b, "sum", func(b *testing.B, s *stream) {
+				b.SetBytes(4 * lookups * int64(d))
+				for range b.N {
+					s.SumRows(out.RowRange(0, lookups/8), table, HostBuffer(eights), index)
+				}
+			})
+			eachThreads(b, "sgd", func(b *testing.B, s *stream) {
+				b.SetBytes(8 * lookups * int64(d))
+				for range b.N {
+					s.UpdateRows(Optimizer{Kind: SGD, LR: 1e-9}, table, index, out, HostBuffer(ones), HostBuffer(ones[:lookups]))
+				}
+			})
+		})
 	}
 }
-
-// index2 is the positions 0, 1, 2, ...
-func index2(start []int32) Buffer { return HostBuffer(start[:len(start)-1]) }
 
 func BenchmarkInteraction(b *testing.B) {
 	const batch, f = 512, 27

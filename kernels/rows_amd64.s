@@ -17,6 +17,7 @@ again: \
 
 // func gatherAVX2(c *rowCopy)
 // for i < rows { for j < t { dst[i][j*d : j*d+d] = src[index[i*t+j]][:d] } }
+// To stream, each of them is whole cache lines.
 TEXT ·gatherAVX2(SB), NOSPLIT, $0-8
 	MOVQ c+0(FP), DI
 	MOVQ rowCopy_src(DI), SI
@@ -51,6 +52,8 @@ lookup:
 	IMULQ   R8, AX
 	ADDQ    SI, AX
 	MOVQ    R9, R13
+	CMPQ    rowCopy_stream(DI), $0
+	JNE     stream64
 
 copy128:
 	SUBQ    $128, R13
@@ -116,8 +119,20 @@ copied:
 	JMP  row
 
 done:
+	SFENCE
 	VZEROUPPER
 	RET
+
+stream64:
+	VMOVUPS  (AX), Y0
+	VMOVUPS  32(AX), Y1
+	VMOVNTPS Y0, (R12)
+	VMOVNTPS Y1, 32(R12)
+	ADDQ     $64, AX
+	ADDQ     $64, R12
+	SUBQ     $64, R13
+	JNZ      stream64
+	JMP      copied
 
 // LOOKUP turns the lookup in r into the address of its floats; it uses AX, DX.
 // r = src + 4*(r*step + hi64(r*magic)*gap)

@@ -19,40 +19,47 @@ func (h *Shard) Digest() (digest.Sum, error) {
 	stride := 4 * h.rows.Stride
 	chunk := make([]byte, digestRows*stride)
 	init := make([]byte, stride) // state starts as zeros
-	for first := 0; first < h.rows.Rows; first += digestRows {
-		n := min(digestRows, h.rows.Rows-first)
-		if !h.anyTouched(first, n) {
-			continue
-		}
-		h.s.Download(chunk[:n*stride], h.rows.RowRange(first, n).Buf)
+	err := h.eachTouched(digestRows, func(first, n int) error {
+		rows := chunk[:n*stride]
+		h.s.Download(rows, h.rows.RowRange(first, n).Buf)
 		if err := h.s.Sync(); err != nil {
-			return sum, err
+			return err
 		}
 		for i := range n {
-			if !h.isTouched(int32(first + i)) {
-				continue
-			}
 			g := h.o.Map.Global(h.o.Owner, int64(first+i))
 			h.init.Row(h.draw, g)
 			copy(init, kernels.BytesOf(h.draw))
-			if row := chunk[i*stride : (i+1)*stride]; !bytes.Equal(row, init) {
+			if row := rows[i*stride : (i+1)*stride]; !bytes.Equal(row, init) {
 				var key [8]byte
 				binary.LittleEndian.PutUint64(key[:], uint64(g))
 				sum.Add(digest.Of("row", key[:], row))
 			}
 		}
-	}
-	return sum, nil
+		return nil
+	})
+	return sum, err
 }
 
-// anyTouched reports whether one of the n slots from first on is touched; first
-// and digestRows are multiples of 64.
-func (h *Shard) anyTouched(first, n int) bool {
-	var any uint64
-	for w := first / 64; w < (first+n+63)/64; w++ {
-		any |= h.touched[w]
+// eachTouched visits the touched rows in runs of at most limit neighbours; the
+// memory of untouched ones is never read.
+func (h *Shard) eachTouched(limit int, f func(first, n int) error) error {
+	for at := 0; at < h.rows.Rows; {
+		if word := h.touched[at>>6] >> (at & 63); word == 0 {
+			at = (at>>6 + 1) << 6
+			continue
+		} else if skip := bits.TrailingZeros64(word); skip > 0 {
+			at += skip
+		}
+		n := 1
+		for n < limit && at+n < h.rows.Rows && h.isTouched(int32(at+n)) {
+			n++
+		}
+		if err := f(at, n); err != nil {
+			return err
+		}
+		at += n
 	}
-	return bits.OnesCount64(any) > 0
+	return nil
 }
 
 // Export copies the weights of the n rows from slot on to dst (n*width floats on

@@ -27,7 +27,7 @@ func (c *benchCmd) Run(a *app) error {
 	}
 	b, err := bench.Find(c.Name)
 	if err != nil {
-		return errUsage(err.Error())
+		return err
 	}
 	if c.Repeats < 1 {
 		return errUsage("bench: --repeats must be at least 1")

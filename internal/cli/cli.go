@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/ecrec/ecrec/bench"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/report"
@@ -82,7 +83,8 @@ func (a *app) exitCode(err error) int {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage), errors.Is(err, config.ErrInvalid), errors.Is(err, data.ErrInput),
-		errors.Is(err, report.ErrOutput), errors.Is(err, safetensors.ErrFormat):
+		errors.Is(err, report.ErrOutput), errors.Is(err, safetensors.ErrFormat),
+		errors.Is(err, bench.ErrSetting):
 		return exitBad
 	}
 	return exitFailed

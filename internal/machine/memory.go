@@ -1,4 +1,3 @@
-// Package machine says what this machine has to offer.
 package machine
 
 import (

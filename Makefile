@@ -1,0 +1,51 @@
+# The one list of what can be done here; `make` shows it.
+
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations # go-nvml wraps deprecated calls
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+FUZZTIME    ?= 10s
+# Packages whose goroutines meet: tested with the race detector, which needs cgo.
+RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./train/...
+HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint bench quickstart fuzz-quick clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
+
+build: ## build ./ecrec
+	go build -o ecrec ./cmd/ecrec
+
+test: ## vet and test everything: with cgo (and the race detector where it matters) if a C compiler is there, and without
+ifeq ($(HAVE_CGO),yes)
+	go vet ./...
+	go test ./...
+	go test -race -short $(RACE)
+endif
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 go build ./...
+	CGO_ENABLED=0 go test ./...
+
+lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go test -count=1 ./internal/lint
+
+bench: build ## run every benchmark; reports go to build/
+	@mkdir -p build
+	@for name in $$(./ecrec bench list | awk '{print $$1}'); do ./ecrec bench $$name --json build/bench-$$name.json || exit 1; done
+
+quickstart: build ## train a small DLRM on the Adult census data with 2 ranks; prints AUC and digest
+	./ecrec train examples/quickstart.toml
+
+fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
+	@for pkg in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+clean: ## remove what make and the examples wrote
+	rm -rf ecrec build runs

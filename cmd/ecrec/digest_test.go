@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/cpu"
+)
+
+// variant is one way of building the program that must not change a bit.
+type variant struct {
+	name  string
+	vars  []string
+	flags []string
+	lacks string // why it cannot be built or run here; "" if it can
+}
+
+func variants() []variant {
+	v3, race := "", ""
+	if x := cpu.X86; !x.HasAVX2 || !x.HasBMI1 || !x.HasBMI2 || !x.HasFMA {
+		v3 = "this CPU is below GOAMD64=v3"
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		race = "the race detector needs cgo, and there is no gcc"
+	}
+	return []variant{
+		{name: "v1", vars: []string{"GOAMD64=v1"}},
+		{name: "v3", vars: []string{"GOAMD64=v3"}, lacks: v3}, // its compiler fuses a*b+c where it may
+		{name: "nocgo", vars: []string{"CGO_ENABLED=0"}},
+		{name: "race", vars: []string{"CGO_ENABLED=1"}, flags: []string{"-race"}, lacks: race},
+	}
+}
+
+// ways are the ways of running a program that must not change a bit.
+var ways = []struct {
+	name string
+	vars []string
+	sets []string
+}{
+	{name: "as it is"},
+	{name: "again"},
+	{name: "a third time"},
+	{name: "one thread", sets: []string{"job.threads=1"}},
+	{name: "two threads", sets: []string{"job.threads=2"}},
+	{name: "plain Go", vars: []string{"ECREC_CPU=plain"}},
+	{name: "AVX2", vars: []string{"ECREC_CPU=avx2"}},
+	{name: "AVX-512", vars: []string{"ECREC_CPU=avx512"}},
+	{name: "no FMA in Go's library", vars: []string{"GODEBUG=cpu.fma=off"}},
+	{name: "plain Go, no FMA in Go's library", vars: []string{"GODEBUG=cpu.fma=off", "ECREC_CPU=plain"}},
+}
+
+// TestOneDigest trains the same jobs with every build in every way: digest,
+// losses, evaluation and saved model are the same, bit for bit.
+func TestOneDigest(t *testing.T) {
+	few := "train.iterations=5"
+	jobs := []struct {
+		name, config string
+		sets         []string
+	}{
+		{"binary", golden("dlrm-adam"), []string{few, "job.ranks=2"}},
+		{"binary shuffled", golden("dlrm-rowwise-adagrad"), []string{few, "job.ranks=2", "data.shuffle=block"}},
+		{"csv", filepath.Join("..", "..", "examples", "quickstart.toml"), []string{few, "train.epochs=0", "data.eval=[]"}},
+	}
+	type one struct {
+		summary
+		model []byte
+	}
+	want := map[string]one{}
+	compare := func(t *testing.T, program string, short bool) {
+		for _, job := range jobs {
+			for i, way := range ways {
+				if short && i > 0 && way.vars == nil {
+					continue // repeats and threads were compared with the default build
+				}
+				out := filepath.Join(t.TempDir(), "out")
+				what := fmt.Sprintf("%s, %s", job.name, way.name)
+				got := run(t, program, way.vars, train(job.config, out, append(job.sets, way.sets...)...)...)
+				if got.code != 0 {
+					t.Fatalf("%s: exit code %d\n%s", what, got.code, got.stderr)
+				}
+				model, err := os.ReadFile(filepath.Join(out, "model.safetensors"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := readSummary(t, out)
+				w, ok := want[job.name]
+				if !ok {
+					want[job.name] = one{s, model}
+					continue
+				}
+				equal(t, what, s, w.summary)
+				if !bytes.Equal(model, w.model) {
+					t.Errorf("%s: the saved model differs", what)
+				}
+			}
+		}
+	}
+	t.Run("default", func(t *testing.T) { compare(t, ecrec(t), false) })
+	if want["binary"].Digest == want["binary shuffled"].Digest {
+		t.Error("two jobs have one digest")
+	}
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("building the program in four more ways takes long")
+			}
+			if v.lacks != "" {
+				t.Skip(v.lacks)
+			}
+			compare(t, build(t, v.name, v.vars, v.flags...), true)
+		})
+	}
+}

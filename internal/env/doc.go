@@ -1,0 +1,14 @@
+// Package env is the one place where a rank can block.
+//
+// A rank's code never touches a channel, a sync primitive, a timer or the
+// clock directly: it starts goroutines, waits, sleeps and does disk work
+// through an Env. Real() maps that to the Go runtime; a simulator passes a
+// seeded baton among the goroutines instead, so that what it runs is the
+// production code (DESIGN.md section 8).
+//
+// The only primitive that blocks on other goroutines is Monitor.Wait. Queue,
+// Event and everything in transport and collectives are built on it.
+//
+// Compute threads inside a kernel call are below this line: they are finite,
+// hold no protocol state and never wait for another rank.
+package env

@@ -1,0 +1,2 @@
+// Package machine says what this machine has to offer.
+package machine

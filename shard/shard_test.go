@@ -1,0 +1,155 @@
+package shard
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/digest"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+const (
+	width = 5
+	seed  = 9
+)
+
+var tables = []int64{70, 3, 500}
+
+// shards are those of all owners.
+func shards(t *testing.T, owners, state int) []*Shard {
+	t.Helper()
+	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]*Shard, owners)
+	for o := range all {
+		s := dev.Stream(1)
+		h, err := New(dev, s, Options{Map: placement.New(tables, owners), Owner: o, Seed: seed, Width: width, State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Close(); s.Close() })
+		all[o] = h
+	}
+	return all
+}
+
+func total(t *testing.T, all []*Shard) (sum digest.Sum) {
+	t.Helper()
+	for _, h := range all {
+		d, err := h.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Add(d)
+	}
+	return sum
+}
+
+func matrix(rows int) ([]float32, kernels.Matrix) {
+	v := make([]float32, rows*width)
+	return v, kernels.Mat(kernels.HostBuffer(v), rows, width)
+}
+
+// Untouched rows read as their init, which depends on the row alone, and reading
+// changes no digest; only Read touches.
+func TestInitIsAFunctionOfTheRow(t *testing.T) {
+	rows := map[int64][]float32{}
+	for _, owners := range []int{1, 2, 5} {
+		all := shards(t, owners, 1)
+		for o, h := range all {
+			slots := make([]int32, h.Slots())
+			for i := range slots {
+				slots[i] = int32(i)
+			}
+			peeked, m := matrix(len(slots))
+			if err := h.Peek(m, slots); err != nil {
+				t.Fatal(err)
+			}
+			if n := h.Touched(); n != 0 {
+				t.Fatalf("Peek touched %d rows", n)
+			}
+			exported := make([]float32, len(peeked))
+			if err := h.Export(exported, 0, len(slots)); err != nil {
+				t.Fatal(err)
+			}
+			read, m := matrix(len(slots))
+			if err := h.Read(m, slots); err != nil {
+				t.Fatal(err)
+			}
+			if n := h.Touched(); n != h.Slots() {
+				t.Fatalf("Read touched %d of %d rows", n, h.Slots())
+			}
+			if !slices.Equal(peeked, read) || !slices.Equal(peeked, exported) {
+				t.Fatal("Peek, Read and Export differ")
+			}
+			for slot := range slots {
+				g := int64(slot*owners + o)
+				row := read[slot*width : (slot+1)*width]
+				if known, ok := rows[g]; ok && !slices.Equal(known, row) {
+					t.Fatalf("row %d is %v on %d owners, was %v", g, row, owners, known)
+				}
+				rows[g] = slices.Clone(row)
+				bound := float32(math.Sqrt(1 / float64(tables[h.o.Map.Table(g)])))
+				if slices.Max(row) >= bound || slices.Min(row) <= -bound {
+					t.Fatalf("row %d: %v, want within %v", g, row, bound)
+				}
+			}
+		}
+		if d := total(t, all); d != (digest.Sum{}) {
+			t.Fatalf("%d owners: rows equal to their init have digest %v", owners, d)
+		}
+	}
+}
+
+// The digest follows the rows' bytes, weights and state, wherever they live.
+func TestDigestDoesNotDependOnPlacement(t *testing.T) {
+	adagrad := kernels.Optimizer{Kind: kernels.RowwiseAdagrad, LR: 0.5, Eps: 1e-10}
+	var want digest.Sum
+	for i, owners := range []int{1, 3, 4} {
+		all := shards(t, owners, 1)
+		for g := int64(0); g < 573; g += 7 {
+			h, slot := all[g%int64(owners)], []int32{int32(g / int64(owners))}
+			grad, m := matrix(1)
+			for k := range grad {
+				grad[k] = float32(g) + float32(k)
+			}
+			start, pos := []int32{0, 1}, []int32{0}
+			if err := h.Apply(adagrad, slot, m, kernels.HostBuffer(start), kernels.HostBuffer(pos)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := total(t, all)
+		if i == 0 {
+			want = got
+		}
+		if got != want || got == (digest.Sum{}) {
+			t.Fatalf("%d owners: digest %v, want %v", owners, got, want)
+		}
+		// One bit of one row's state is enough to change it.
+		h := all[0]
+		kernels.HostView[float32](h.rows.RowRange(0, 1).Buf)[width] += 1e-3
+		if total(t, all) == want {
+			t.Fatal("a changed state leaves the digest as it was")
+		}
+	}
+}
+
+func TestStoreReplacesWeightsAndState(t *testing.T) {
+	h := shards(t, 2, 1)[1]
+	values, m := matrix(3)
+	for i := range values {
+		values[i] = float32(i) + 0.5
+	}
+	h.Store(64, m)
+	got, out := matrix(4)
+	if err := h.Peek(out, []int32{63, 64, 65, 66}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got[width:], values) || h.Touched() != 3 {
+		t.Fatalf("stored %v, read %v; %d touched", values, got[width:], h.Touched())
+	}
+}
