@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ecrec/ecrec/data"
@@ -155,7 +156,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 		*report = newReport("train", info.Device)
 		(*report).header(out)
 	}
-	(*report).trainFigures(out, s, batch, flops(cfg), samples, info)
+	(*report).trainFigures(out, s, batch, flops(cfg), samples, info, peak(info.Threads, o.Tiny))
 	(*report).opFigures(out, s, batch, samples, profile.spent, steps)
 	return nil
 }
@@ -182,12 +183,13 @@ func flops(c *config.Config) float64 {
 	return total
 }
 
-func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, samples []train.Sample, info train.Info) {
-	var rate, alone, share []float64
+func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, samples []train.Sample, info train.Info, peak float64) {
+	var rate, alone, share, ofPeak []float64
 	for _, m := range samples {
 		rate = append(rate, float64(batch)/m.Step.Seconds())
 		alone = append(alone, float64(batch)/m.GEMM.Seconds())
 		share = append(share, 100*m.GEMM.Seconds()/m.Step.Seconds())
+		ofPeak = append(ofPeak, 100*flops*float64(batch)/m.Step.Seconds()/peak)
 	}
 	name := fmt.Sprintf("%s batch %d", s.name, batch)
 	fmt.Fprintf(out, "\n%s: %d dense parameters, %.2f MFLOP/sample, %d ranks, %d threads, %d rows\n",
@@ -198,9 +200,12 @@ func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, 
 		r.add(name+" training", "samples/s", rate...),
 		r.add(name+" products alone", "samples/s", alone...),
 		r.add(name+" share of the products' rate", "%", share...),
+		r.add(name+" share of peak", "%", ofPeak...),
 	} {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", strings.TrimPrefix(f.Name, name+" "), f.Median, f.Min, f.Max, f.Unit)
 	}
+	pk := r.add("peak of FMAs in registers", "GFLOP/s", peak/1e9)
+	fmt.Fprintf(t, "%s\t%.1f\t\t\t%s\n", pk.Name, pk.Median, pk.Unit)
 	gf := r.add(name+" products alone", "GFLOP/s", scale(alone, flops/1e9)...)
 	fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", "products alone", gf.Median, gf.Min, gf.Max, gf.Unit)
 	for st := train.Stage(0); st < train.Stages; st++ {
@@ -223,6 +228,33 @@ func (r *Report) opFigures(out io.Writer, s shape, batch int, samples []train.Sa
 		fmt.Fprintf(t, "%s\t%.2f\tms\n", group, f.Median)
 	}
 	t.Flush()
+}
+
+// peak is the rate of FMAs in registers on all threads at once, in operations
+// per second: the median of a few rounds.
+func peak(threads int, tiny bool) float64 {
+	rounds := 20_000_000
+	if tiny {
+		rounds = 1000
+	}
+	var rates []float64
+	for range 5 {
+		var wait sync.WaitGroup
+		var flops float64
+		begin := time.Now()
+		for i := range threads {
+			wait.Add(1)
+			go func() {
+				defer wait.Done()
+				if n := kernels.PeakLoop(rounds); i == 0 {
+					flops = n
+				}
+			}()
+		}
+		wait.Wait()
+		rates = append(rates, float64(threads)*flops/time.Since(begin).Seconds())
+	}
+	return figure("", "", rates).Median
 }
 
 func scale(v []float64, by float64) []float64 {

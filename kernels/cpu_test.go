@@ -18,7 +18,7 @@ func TestAlloc(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, use := range []Use{Working, Sparse} {
-		for _, n := range []int{0, 1, 4096, hugePage - 1, hugePage, 3*hugePage + 5, 1 << 40} {
+		for _, n := range []int{0, 1, 4096, hugePage - 1, hugePage, 3*hugePage + 5, 1 << 33} {
 			b, err := d.Alloc(n, use)
 			if err != nil {
 				t.Fatalf("Alloc(%d, %d): %v", n, use, err)

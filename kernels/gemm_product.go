@@ -38,7 +38,6 @@ type product struct {
 	j0, j1, k0, k1   int  // the chunk of B
 	directA, directB bool // read where they lie
 	mTiles, panels   int  // in a chunk
-	perM, perN       int  // of these in a block
 	mBlocks, nBlocks int
 }
 
@@ -85,11 +84,10 @@ func (p *product) split() {
 	if p.mBlocks%threads != 0 {
 		p.nBlocks = min(threads, p.panels)
 	}
-	p.perM = (p.mTiles + p.mBlocks - 1) / p.mBlocks
-	p.perN = (p.panels + p.nBlocks - 1) / p.nBlocks
-	p.mBlocks = (p.mTiles + p.perM - 1) / p.perM
-	p.nBlocks = (p.panels + p.perN - 1) / p.perN
 }
+
+// share is where part i of n equal parts of all begins.
+func share(i, n, all int) int { return i * all / n }
 
 // panel returns the columns of panel i of the chunk and the width of its tiles.
 func (p *product) panel(i int) (from, to, width int) {
@@ -153,13 +151,13 @@ func (q *tilePhase) tile(worker, i int) {
 	p := (*product)(q)
 	s := p.g.shape
 	mb, nb := i%p.mBlocks, i/p.mBlocks
-	i0 := mb * p.perM * s.mr
-	i1 := min(i0+p.perM*s.mr, p.m)
+	i0 := share(mb, p.mBlocks, p.mTiles) * s.mr
+	i1 := min(share(mb+1, p.mBlocks, p.mTiles)*s.mr, p.m)
 	for k0 := p.k0; ; k0 += s.kc {
 		k1 := min(k0+s.kc, p.k1)
 		p.sums(i0, i1, nb, k0, k1)
 		r := p.readyA(worker, i0, i1, k0, k1)
-		for j := nb * p.perN; j < min((nb+1)*p.perN, p.panels); j++ {
+		for j := share(nb, p.nBlocks, p.panels); j < share(nb+1, p.nBlocks, p.panels); j++ {
 			p.column(&r, worker, j, k0, k1)
 		}
 		if k1 == p.k1 {

@@ -48,7 +48,7 @@ func shapeOf(i isa) tileShape {
 const maxTile = 14 * 32
 
 // maxPanel is the floats of the largest panel of B in one call.
-const maxPanel = 512 * 32
+const maxPanel = 256 * 32
 
 // tilePlain is the twin of the micro-kernels, with mr rows.
 func tilePlain(t *tileRun, mr int) {

@@ -69,17 +69,18 @@ func (g *rig) loss(dlogits []float32) float64 {
 	return total / float64(n)
 }
 
-// slope is the change of the loss per change of *w.
-func (g *rig) slope(w *float32) float64 {
-	const h = 1.0 / 512
+// slope is the change of the loss per change of *w. smooth is false where the
+// slopes up and down differ: a ReLU switches there.
+func (g *rig) slope(w *float32) (slope float64, smooth bool) {
+	const h = 1.0 / 1024
 	scratch := make([]float32, len(g.labels))
-	was := *w
+	was, here := *w, g.loss(scratch)
 	*w = was + h
-	up := g.loss(scratch)
+	up := (g.loss(scratch) - here) / h
 	*w = was - h
-	down := g.loss(scratch)
+	down := (here - g.loss(scratch)) / h
 	*w = was
-	return (up - down) / (2 * h)
+	return (up + down) / 2, math.Abs(up-down) < 1e-3+0.02*math.Abs(up)
 }
 
 var small = Config{Kind: "dlrm", Dense: 4, Tables: 5, EmbeddingDim: 6, BottomMLP: []int{7, 6}, TopMLP: []int{9, 8, 1}, Seed: 5, MaxSamples: 16}
@@ -105,24 +106,25 @@ func TestGradients(t *testing.T) {
 		}
 	}
 	weights := kernels.HostView[float32](p.Weights)
-	off := 0
-	near := func(what string, got float32, want float64) {
-		// A ReLU that switches within the difference spoils single slopes.
-		if math.Abs(float64(got)-want) > 2e-3+0.02*math.Abs(want) {
-			off++
-			t.Logf("%s: gradient %v, slope %v", what, got, want)
+	kinks := 0
+	near := func(what string, got float32, w *float32) {
+		want, smooth := g.slope(w)
+		if !smooth {
+			kinks++
+		} else if math.Abs(float64(got)-want) > 1e-3+0.02*math.Abs(want) {
+			t.Errorf("%s: gradient %v, slope %v", what, got, want)
 		}
 	}
 	for _, x := range p.Tensors {
 		for i := range x.Len() {
-			near(fmt.Sprintf("%s[%d]", x.Name, i), grad[x.Offset+i], g.slope(&weights[x.Offset+i]))
+			near(fmt.Sprintf("%s[%d]", x.Name, i), grad[x.Offset+i], &weights[x.Offset+i])
 		}
 	}
 	for i := range rows {
-		near(fmt.Sprintf("row[%d]", i), rows[i], g.slope(&g.rows[i]))
+		near(fmt.Sprintf("row[%d]", i), rows[i], &g.rows[i])
 	}
-	if all := p.Len() + len(rows); off*100 > all {
-		t.Fatalf("%d of %d gradients are off", off, all)
+	if all := p.Len() + len(rows); kinks*4 > all {
+		t.Fatalf("%d of %d gradients could not be checked", kinks, all)
 	}
 }
 

@@ -108,6 +108,22 @@ func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
 	return nil
 }
 
+// TouchAll draws every row that is untouched, as a long run has done in the end.
+func (h *Shard) TouchAll() error {
+	const batch = 1 << 16
+	slots := make([]int32, 0, batch)
+	for first := 0; first < h.rows.Rows; first += batch {
+		slots = slots[:0]
+		for slot := first; slot < min(first+batch, h.rows.Rows); slot++ {
+			slots = append(slots, int32(slot))
+		}
+		if err := h.materialize(slots); err != nil {
+			return err
+		}
+	}
+	return h.s.Sync()
+}
+
 // Apply updates each of slots once: the gradient of row slots[u] is the sum of
 // the rows pos[start[u]:start[u+1]] of grads, in that order. All slots were read
 // before; start and pos are int32 device buffers as in kernels.UpdateRows.

@@ -160,7 +160,7 @@ func (j *job) plan() error {
 		j.steps = int64(c.Train.Iterations)
 		if j.steps == 0 {
 			if j.train.Len() == math.MaxInt64 {
-				return fmt.Errorf("train.epochs: synthetic data has no end; set train.iterations instead: %w", config.ErrInvalid)
+				return config.Errorf("train.epochs: synthetic data has no end; set train.iterations instead")
 			}
 			j.steps = int64(c.Train.Epochs) * j.order.StepsPerEpoch()
 		}

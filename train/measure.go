@@ -17,7 +17,9 @@ type Sample struct {
 }
 
 // MeasureOptions say how much to measure: Repeats samples, each of Steps steps
-// and as many rounds of GEMMs, after Warmup steps.
+// and as many rounds of GEMMs, after Warmup steps. All rows are touched before, as
+// they are in a run of some length: the first touch of a row draws it and takes
+// memory from the system, which a step does not do again.
 type MeasureOptions struct {
 	Warmup, Steps, Repeats int
 	// Block is called on rank 0 when a measured block of steps begins (true) and
@@ -54,6 +56,9 @@ func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([]Sample, Info, e
 func (r *rank) measure(m MeasureOptions) (samples []Sample, err error) {
 	p := r.pipeline(r.job.train, r.job.order, 1, r.job.steps, chanPlan)
 	defer func() { p.Close(err) }()
+	if err := r.shard.TouchAll(); err != nil {
+		return nil, err
+	}
 	step := int64(0)
 	tell := func(begins bool) {
 		if r.id == 0 && m.Block != nil {

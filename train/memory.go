@@ -1,7 +1,6 @@
 package train
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/ecrec/ecrec/internal/config"
@@ -18,8 +17,8 @@ func (j *job) checkMemory() error {
 	}
 	rows, rest := j.bytes()
 	if need := rows + rest; need > available {
-		return fmt.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, or a smaller train.global_batch: %w",
-			machine.Size(need), machine.Size(rows), machine.Size(rest), machine.Size(available), config.ErrInvalid)
+		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, or a smaller train.global_batch",
+			machine.Size(need), machine.Size(rows), machine.Size(rest), machine.Size(available))
 	}
 	return nil
 }

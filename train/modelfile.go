@@ -27,7 +27,7 @@ func (r *rank) load(path string) error {
 		f, err = safetensors.Open(path)
 		return err
 	}); err != nil {
-		return fmt.Errorf("model.init_from: %w: %w", err, config.ErrInvalid)
+		return config.Errorf("model.init_from: %w", err)
 	}
 	defer f.Close()
 	if err := r.checkTensors(f, path); err != nil {
@@ -64,14 +64,14 @@ func (r *rank) checkTensors(f *safetensors.File, path string) error {
 	for _, want := range specs {
 		got, ok := f.Tensor(want.Name)
 		if !ok {
-			return fmt.Errorf("%s: no tensor %s, which the model of this config has: %w", path, want.Name, config.ErrInvalid)
+			return config.Errorf("%s: no tensor %s, which the model of this config has", path, want.Name)
 		}
 		if !slices.Equal(got.Shape, want.Shape) {
-			return fmt.Errorf("%s: %s is %v, the model of this config has %v: %w", path, want.Name, got.Shape, want.Shape, config.ErrInvalid)
+			return config.Errorf("%s: %s is %v, the model of this config has %v", path, want.Name, got.Shape, want.Shape)
 		}
 	}
 	if n := len(f.Tensors()); n != len(specs) {
-		return fmt.Errorf("%s: %d tensors, the model of this config has %d: %w", path, n, len(specs), config.ErrInvalid)
+		return config.Errorf("%s: %d tensors, the model of this config has %d", path, n, len(specs))
 	}
 	return nil
 }

@@ -29,6 +29,9 @@ func TestScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the scripts send signals")
 	}
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	adult, err := filepath.Abs("../../examples/adult")
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,16 @@ type invalid string
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
 
+// wrapped is an error of the config that another package found.
+type wrapped struct{ error }
+
+func (e wrapped) Is(target error) bool { return target == ErrInvalid }
+func (e wrapped) Unwrap() error        { return e.error }
+
+// Errorf is fmt.Errorf for what a config asks for and a later look, at data or
+// memory, shows to be impossible: the error is ErrInvalid too.
+func Errorf(format string, args ...any) error { return wrapped{fmt.Errorf(format, args...)} }
+
 // maxFileBytes is more than any config needs: a device or a data file given by
 // mistake is refused before it is read whole.
 const maxFileBytes = 16 << 20

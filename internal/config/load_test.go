@@ -243,6 +243,14 @@ func expect(t *testing.T, err error, want string) {
 	}
 }
 
+func TestErrorf(t *testing.T) {
+	err := Errorf("data: %w", os.ErrNotExist)
+	expect(t, err, "data: file does not exist")
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Error("the cause is lost")
+	}
+}
+
 func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
 		"job.device=cuda", "data.format=avazu-csv", "model.kind=dcn", "collectives.transport=mpi", "cache.mode=lrpp",

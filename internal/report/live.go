@@ -41,7 +41,7 @@ func newLive(w io.Writer, unit string, total int64, terminal bool) *Live {
 			most = -1 // a spinner
 		}
 		l.bar = progressbar.NewOptions64(most, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(20),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
 			progressbar.OptionSetDescription(unit))
 	}
@@ -56,19 +56,20 @@ func (l *Live) OnTerminal() bool { return l.bar != nil }
 // step may be shown; elsewhere every call writes a line.
 func (l *Live) Step(m Metrics) {
 	text := fmt.Sprintf("%s %s  loss %.5f  %s samples/s", l.unit, l.position(int64(m.Step)), float64(m.Loss), Thousands(int64(m.SamplesPerS)))
+	text += l.eta(int64(m.Step))
 	if l.bar != nil {
 		l.bar.Describe(text)
 		_ = l.bar.Set64(int64(m.Step)) // a terminal that is gone is no reason to stop
 		return
 	}
-	fmt.Fprintln(l.w, text+l.eta(int64(m.Step)))
+	fmt.Fprintln(l.w, text)
 }
 
 // Advance shows that done units are done; elsewhere than on a terminal it writes
 // a line every few seconds.
 func (l *Live) Advance(done int64) {
 	if l.bar != nil {
-		l.bar.Describe(fmt.Sprintf("%s %s", l.unit, l.position(done)))
+		l.bar.Describe(fmt.Sprintf("%s %s%s", l.unit, l.position(done), l.eta(done)))
 		_ = l.bar.Set64(done)
 		return
 	}
