@@ -138,6 +138,9 @@ func TestBadInput(t *testing.T) {
 					t.Errorf("%s was written", name)
 				}
 			}
+			if c.name == "no evaluation file" && exists(out) {
+				t.Error("training data was converted before the missing file was told")
+			}
 			after := tree(t, filepath.Dir(path))
 			for name := range after {
 				if !before[name] && !strings.HasPrefix(name, out) {
@@ -156,6 +159,9 @@ func checkRefused(t *testing.T, got ended, code int, says ...string) {
 	}
 	if strings.Count(got.stderr, "\n") != 1 || !strings.HasPrefix(got.stderr, "ecrec: ") {
 		t.Errorf("stderr is not one line: %q", got.stderr)
+	}
+	if strings.Contains(got.stderr, ": invalid config") {
+		t.Errorf("stderr names a class of errors: %q", got.stderr)
 	}
 	for _, s := range says {
 		if !strings.Contains(got.stderr, s) {
