@@ -224,7 +224,7 @@ func TestBadRecordEndsTheRun(t *testing.T) {
 	path := job(t, small, map[string]string{"train.bin": records(40, 1) + records(1, 7)})
 	out := filepath.Join(filepath.Dir(path), "out")
 	got := run(t, ecrec(t), nil, train(path, out, criteo...)...)
-	checkRefused(t, got, 2, "train.bin", "label", "7")
+	checkRefused(t, got, 2, "step 3: ", "train.bin: record 41: ", "label")
 	s := readSummary(t, out)
 	if s.Digest != "" || s.Stopped || s.Steps != 2 || len(s.TrainLoss) != 2 || s.Error == "" || !strings.Contains(got.stderr, s.Error) {
 		t.Errorf("summary %+v", s)
