@@ -30,7 +30,7 @@ func (b *kernelBench) products() error {
 	b.report.Against = "OpenBLAS: " + config
 	fmt.Fprintf(b.out, "\nmatrix products, %d samples, GFLOP/s: median (least-greatest); %s\n", b.m, b.report.Against)
 	t := table(b.out)
-	defer flush(t)
+	defer t.Flush()
 	fmt.Fprint(t, "K x N\tproduct\tthreads\texact\tOpenBLAS\texact/OpenBLAS %\t\n")
 	for _, l := range b.shapes {
 		sets, free, err := b.operands(l)

@@ -104,7 +104,7 @@ func (r *rowBench) reads() {
 	fmt.Fprintf(r.out, "\nreading rows of %d bytes of a table of %.2f GB in %s, GB/s read: median (least-greatest)\n",
 		4*wideRow, float64(r.table.Bytes())/1e9, r.pages)
 	t := table(r.out)
-	defer flush(t)
+	defer t.Flush()
 	fmt.Fprint(t, "\tthreads\tGB/s\tof the random reads %\tof the copy %\t\n")
 	for _, threads := range r.threads {
 		s := r.dev.Stream(threads)
@@ -187,7 +187,7 @@ func (r *rowBench) writes() error {
 	index := starts(r.updates, 1)
 	start, pos := kernels.HostBuffer(index), kernels.HostBuffer(index[:r.updates])
 	t := table(r.out)
-	defer flush(t)
+	defer t.Flush()
 	fmt.Fprint(t, "\tthreads\tns/row\t\n")
 	for _, threads := range r.threads {
 		s := r.dev.Stream(threads)
