@@ -103,13 +103,16 @@ chain:
 	ALL2(PREFETCH2)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
+	MOVQ  tileRun_next(DI), DX
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish
 
 step:
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
 	ROW2((AX), Z4, Z5)
 	ROW2((AX)(R8*1), Z6, Z7)
 	ROW2((AX)(R8*2), Z8, Z9)
@@ -240,6 +243,7 @@ chain:
 	ALL1(PREFETCH1)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
+	MOVQ  tileRun_next(DI), DX
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish

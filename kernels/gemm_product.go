@@ -41,8 +41,8 @@ type product struct {
 	mBlocks, nBlocks int
 }
 
-// maxChunk is the floats of B packed at once: 1 MiB, near enough to a core's own
-// cache.
+// maxChunk is the floats of B packed at once for each thread, up to 4: 1 MiB,
+// near enough to a core's own cache.
 const maxChunk = 1 << 18
 
 // maxColumns of B are in a chunk.
@@ -57,7 +57,7 @@ func (p *product) run() {
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
 		p.split()
 		p.directA = p.panels <= 2 || (p.a.cs == 4 && p.k <= 64)
-		chunk := maxChunk / (p.panels * s.nr)
+		chunk := maxChunk * min(p.g.pool.threads, 4) / (p.panels * s.nr)
 		chunk = max(chunk-chunk%s.kc, s.kc)
 		for p.k0 = 0; ; p.k0 = p.k1 {
 			p.k1 = min(p.k0+chunk, p.k)
@@ -73,12 +73,16 @@ func (p *product) run() {
 	}
 }
 
-// split chooses the blocks of C: near the size the caches want, and as many as
-// the threads share evenly.
+// split chooses the blocks of C: near the size the caches want. Several threads
+// get blocks down to a third of that, eight for each, so that a core that others
+// disturb holds the rest up for a short time only.
 func (p *product) split() {
-	threads := p.g.pool.threads
-	p.mBlocks = (p.mTiles + p.g.shape.mc - 1) / p.g.shape.mc
-	p.mBlocks = (p.mBlocks + threads - 1) / threads * threads
+	threads, mc := p.g.pool.threads, p.g.shape.mc
+	p.mBlocks = (p.mTiles + mc - 1) / mc
+	if threads > 1 {
+		p.mBlocks = max(p.mBlocks, min(8*threads, p.mTiles/(mc/3)))
+		p.mBlocks = (p.mBlocks + threads - 1) / threads * threads
+	}
 	p.mBlocks = min(p.mBlocks, p.mTiles)
 	p.nBlocks = 1
 	if p.mBlocks%threads != 0 {
@@ -261,6 +265,7 @@ func (p *product) column(r *rowsOfA, worker, j, k0, k1 int) {
 	case k0 == k1:
 	case !p.directB:
 		t.b, t.bs = unsafe.Add(p.packed(j), 4*width*(k0-p.k0)), uintptr(4*width)
+		t.next = 4 * p.g.shape.nr * (p.k1 - p.k0)
 	case t.cols == width:
 		t.b, t.bs = p.b.at(k0, from), p.b.rs
 	default:

@@ -22,6 +22,7 @@ type tileRun struct {
 	relu       int       // 1: ReLU
 	cols       int       // columns that C, bias and gate have: width or fewer
 	mask       [16]int32 // for AVX2 where cols < width: -1 for each column
+	next       int       // from a row of B to the same row of the next panel, which is fetched meanwhile
 }
 
 // tileShape is what the driver must know of an isa's micro-kernels.

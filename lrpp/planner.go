@@ -1,6 +1,7 @@
 package lrpp
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ecrec/ecrec/collectives"
@@ -43,10 +44,24 @@ func NewPlanner(comm *collectives.Comm, place placement.Map) *Planner {
 	return &Planner{comm: comm, place: place, slots: place.Slots(comm.Rank())}
 }
 
+// PeerGaveUp ends a Fill when another rank has no slice to plan: see GiveUp.
+type PeerGaveUp struct{ Rank int }
+
+func (e *PeerGaveUp) Error() string {
+	return fmt.Sprintf("rank %d gave up planning: it cannot read its slice", e.Rank)
+}
+
+// gaveUp stands for the count of a rank that plans no more.
+const gaveUp = -1
+
 // Fill plans the step whose slice has these ids, (samples, tables), together
 // with all other ranks.
 func (p *Planner) Fill(st *Step, ids []uint32) error {
+	p.fit(st)
 	st.Plan.Fill(p.place, ids)
+	for r, k := range st.Plan.PerOwner {
+		st.counts[r] = int32(k)
+	}
 	if err := p.exchangeCounts(st); err != nil {
 		return err
 	}
@@ -69,16 +84,32 @@ func (p *Planner) Fill(st *Step, ids []uint32) error {
 	return nil
 }
 
-// exchangeCounts tells each owner how many rows this rank wants of it.
-func (p *Planner) exchangeCounts(st *Step) error {
-	n := p.comm.Size()
-	if len(st.PerRank) != n {
+// GiveUp takes the place of the Fill of a rank whose slice cannot be read. It is
+// this rank's last call; every other rank's Fill of that step ends with
+// PeerGaveUp, so that no planner waits for one that has ended. The world goes on.
+func (p *Planner) GiveUp(st *Step) error {
+	p.fit(st)
+	for r := range st.counts {
+		st.counts[r] = gaveUp
+	}
+	if err := p.exchangeCounts(st); err != nil && !errors.As(err, new(*PeerGaveUp)) {
+		return err
+	}
+	return nil
+}
+
+// fit makes the lists that have an entry per rank.
+func (p *Planner) fit(st *Step) {
+	if n := p.comm.Size(); len(st.PerRank) != n {
 		st.PerRank = make([]int, n)
 		st.counts, st.wants = make([]int32, n), make([]int32, n)
 		st.sendBytes, st.recvBytes = make([]int, n), make([]int, n)
 	}
-	for r := range n {
-		st.counts[r] = int32(st.Plan.PerOwner[r])
+}
+
+// exchangeCounts tells each owner how many rows this rank wants of it.
+func (p *Planner) exchangeCounts(st *Step) error {
+	for r := range st.sendBytes {
 		st.sendBytes[r], st.recvBytes[r] = 4, 4
 	}
 	if err := p.comm.AllToAllV(kernels.HostBuffer(st.wants), st.recvBytes,
@@ -86,6 +117,9 @@ func (p *Planner) exchangeCounts(st *Step) error {
 		return err
 	}
 	for r, k := range st.wants {
+		if k == gaveUp {
+			return &PeerGaveUp{Rank: r}
+		}
 		st.PerRank[r] = int(k)
 	}
 	return nil

@@ -257,12 +257,16 @@ func (j *job) eachRank(life func(*rank) error) error {
 	var first error
 	for _, e := range ended {
 		err := e.Wait()
-		var lost *transport.PeerLost
-		if first == nil || errors.As(first, &lost) && err != nil && !errors.As(err, &lost) {
+		if first == nil || err != nil && follows(first) && !follows(err) {
 			first = err
 		}
 	}
 	return first
+}
+
+// follows reports whether a rank's error is the consequence of another rank's.
+func follows(err error) bool {
+	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*lrpp.PeerGaveUp))
 }
 
 // run is the life of a rank of a training job.

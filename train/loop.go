@@ -19,7 +19,7 @@ func (r *rank) train() (err error) {
 		if err != nil {
 			return err
 		}
-		if stop {
+		if stop && step < j.steps {
 			j.stopped.Store(true)
 			return nil
 		}

@@ -73,13 +73,16 @@ func (p *pipeline) run() {
 			p.reader.Release(w.batch)
 		}
 		var err error
-		if w.batch, err = p.reader.Next(); err == nil {
+		switch w.batch, err = p.reader.Next(); {
+		case err == nil:
 			err = p.planner.Fill(&w.step, w.batch.IDs)
+		case errors.Is(err, io.EOF):
+			return
+		default:
+			_ = p.planner.GiveUp(&w.step) // err says more
 		}
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				p.ready.Put(planned{err: err})
-			}
+			p.ready.Put(planned{err: err})
 			return
 		}
 		if !p.ready.Put(planned{w: w}) {
@@ -102,8 +105,9 @@ func (p *pipeline) Release(w *work) { p.free.Put(w) }
 
 // Close ends the pipeline. After a success it is called with all work released,
 // by all ranks after the same step: each planner then plans what was released
-// and ends, so that none waits for one that is gone. After a failure, err ends
-// the endpoint first.
+// and ends, so that none waits for one that is gone. What goes wrong in that,
+// with batches that nobody will train, is dropped. After a failure, err ends the
+// endpoint first.
 func (p *pipeline) Close(err error) {
 	if err != nil {
 		p.ep.Abort(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -199,5 +200,55 @@ func TestScheduleOfTheReference(t *testing.T) {
 		if got := s.At(step).LR; got != float32(lr) {
 			t.Errorf("step %d: %v, want %v", step, got, lr)
 		}
+	}
+}
+
+// within fails the test when f does not return: a hang is a failure, not a wait.
+func within(t *testing.T, d time.Duration, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(d):
+		t.Fatal("it hangs")
+	}
+}
+
+// A job that is stopped does not wait for batches that cannot be read: those
+// were only prepared ahead.
+func TestStopBeforeABadRecord(t *testing.T) {
+	const last, batch, ranks = 5, 128, 3
+	for ahead := 1; ahead <= workAhead; ahead++ {
+		for bad := range ranks {
+			dir := copyCase(t)
+			name := filepath.Join(dir, "train.bin")
+			b, _ := os.ReadFile(name)
+			b[((last+ahead-1)*batch+bad*batch/ranks)*160] = 7 // the label of the rank's first sample
+			if err := os.WriteFile(name, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var asked atomic.Int64
+			stop := func() bool { return asked.Add(1) > ranks*(last-1) }
+			within(t, 20*time.Second, func() {
+				got := run(t, Options{Stop: stop}, filepath.Join(dir, "config.toml"), "job.ranks=3")
+				if !got.Stopped || got.Steps != last || len(got.Eval) != 1 || got.Digest == "" {
+					t.Errorf("bad record %d steps ahead: stopped %v after %d steps, digest %q", ahead, got.Stopped, got.Steps, got.Digest)
+				}
+			})
+		}
+	}
+}
+
+// A stop asked for at the last step stops nothing.
+func TestStopAtTheLastStep(t *testing.T) {
+	var asked atomic.Int64
+	stop := func() bool { return asked.Add(1) > 2*2 }
+	got := run(t, Options{Stop: stop}, adagrad, "job.ranks=2", "train.iterations=3")
+	if got.Stopped || got.Steps != 3 {
+		t.Errorf("stopped %v after %d of 3 steps", got.Stopped, got.Steps)
 	}
 }

@@ -49,8 +49,12 @@ type helpShown int
 // Main runs one command line and returns the exit code.
 func Main(args []string, out, errw io.Writer) (code int) {
 	defer func() {
-		if shown, ok := recover().(helpShown); ok {
-			code = int(shown)
+		switch p := recover().(type) {
+		case nil:
+		case helpShown:
+			code = int(p)
+		default:
+			panic(p)
 		}
 	}()
 	var r root

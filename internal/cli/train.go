@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/config"
@@ -63,7 +64,8 @@ type session struct {
 	samples int64 // in all steps
 	busy    time.Duration
 	since   interval
-	fault   error // the first error in writing the output
+	fault   error       // the first error in writing the output; rank 0's, as all above
+	failed  atomic.Bool // fault is set; asked by all ranks
 }
 
 // interval adds up what one line of metrics.jsonl reports.
@@ -73,7 +75,7 @@ type interval struct {
 	stages         [train.Stages]time.Duration
 }
 
-func (s *session) stopNow() bool { return s.app.stop.asked() || s.fault != nil }
+func (s *session) stopNow() bool { return s.app.stop.asked() || s.failed.Load() }
 
 // Started implements train.Observer.
 func (s *session) Started(i train.Info) error {
@@ -116,6 +118,7 @@ func (s *session) Step(i train.StepInfo) {
 	s.since = interval{}
 	if err := s.env.Do("metrics", func() error { return s.run.Metrics(m) }); err != nil && s.fault == nil {
 		s.fault = fmt.Errorf("%s: cannot write metrics.jsonl: %w", s.cfg.Job.Out, err)
+		s.failed.Store(true)
 	}
 }
 
