@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -137,6 +138,14 @@ func (j *job) open() (err error) {
 	j.place = placement.New(j.schema.Tables, j.ranks)
 	j.width = c.Model.EmbeddingDim
 	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
+	// Before the first is converted, which may take long.
+	files := slices.Clone(c.Data.Eval)
+	if !j.o.EvalOnly {
+		files = append(files, c.Data.Train...)
+	}
+	if err = data.CheckFiles(j.env, files); err != nil {
+		return err
+	}
 	if !j.o.EvalOnly {
 		if j.train, err = j.source(c.Data.Train); err != nil {
 			return err

@@ -138,6 +138,9 @@ func TestBadInput(t *testing.T) {
 					t.Errorf("%s was written", name)
 				}
 			}
+			if c.name == "no evaluation file" && exists(out) {
+				t.Error("training data was converted before the missing file was told")
+			}
 			after := tree(t, filepath.Dir(path))
 			for name := range after {
 				if !before[name] && !strings.HasPrefix(name, out) {
@@ -156,6 +159,9 @@ func checkRefused(t *testing.T, got ended, code int, says ...string) {
 	}
 	if strings.Count(got.stderr, "\n") != 1 || !strings.HasPrefix(got.stderr, "ecrec: ") {
 		t.Errorf("stderr is not one line: %q", got.stderr)
+	}
+	if strings.Contains(got.stderr, ": invalid config") {
+		t.Errorf("stderr names a class of errors: %q", got.stderr)
 	}
 	for _, s := range says {
 		if !strings.Contains(got.stderr, s) {
@@ -218,7 +224,7 @@ func TestBadRecordEndsTheRun(t *testing.T) {
 	path := job(t, small, map[string]string{"train.bin": records(40, 1) + records(1, 7)})
 	out := filepath.Join(filepath.Dir(path), "out")
 	got := run(t, ecrec(t), nil, train(path, out, criteo...)...)
-	checkRefused(t, got, 2, "train.bin: record 41: the label is neither 0 nor 1")
+	checkRefused(t, got, 2, "step 3: ", "train.bin: record 41: ", "label")
 	s := readSummary(t, out)
 	if s.Digest != "" || s.Stopped || s.Steps != 2 || len(s.TrainLoss) != 2 || s.Error == "" || !strings.Contains(got.stderr, s.Error) {
 		t.Errorf("summary %+v", s)
