@@ -46,7 +46,7 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 		return nil, fmt.Errorf("shard: rank %d would own %d rows, at most %d fit: use more ranks", o.Owner, slots, math.MaxInt32)
 	}
 	stride := o.Width + o.State
-	buf, err := dev.Alloc(max(1, int(slots))*stride*4, kernels.Sparse)
+	buf, err := dev.Alloc(int(slots)*stride*4, kernels.Sparse)
 	if err != nil {
 		return nil, fmt.Errorf("shard: %d rows of %d bytes on rank %d: %w", slots, stride*4, o.Owner, err)
 	}
