@@ -179,17 +179,29 @@ func TestSavedModelEvaluatesTheSame(t *testing.T) {
 }
 
 func TestTooLittleMemoryIsSaidBefore(t *testing.T) {
-	dir := copyCase(t)
-	path := filepath.Join(dir, "config.toml")
-	b, _ := os.ReadFile(path)
-	big := strings.Replace(string(b), "tables = [50,", "tables = [4000000000,", 1)
-	big = strings.Replace(big, `init_from = "init.safetensors"`, "", 1)
-	if err := os.WriteFile(path, []byte(big), 0o644); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(t.TempDir(), "config.toml")
+	write := func(tables int) {
+		text := fmt.Sprintf("[data]\nformat = \"synthetic\"\n[model]\nembedding_dim = 1\nbottom_mlp = [1]\ntop_mlp = [1]\ntables = [%s]\n[train]\niterations = 1\nglobal_batch = 4096\n[optimizer.sparse]\nkind = \"adam\"\n",
+			strings.Repeat("4000000000, ", tables))
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	err := fails(t, path)
-	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), "memory") {
-		t.Fatalf("%v", err)
+	const width = "1048576" // the widest
+	for _, c := range []struct {
+		tables int
+		sets   []string
+		word   string
+	}{
+		{1, []string{"job.ranks=2", "model.embedding_dim=64", "model.bottom_mlp=[64]"}, "memory: "},
+		{1, []string{"job.ranks=1"}, "use more job.ranks"},
+		{270, []string{"job.ranks=4096", "model.embedding_dim=" + width, "model.bottom_mlp=[" + width + "]"}, "memory: "}, // more than 2^63 bytes
+	} {
+		write(c.tables)
+		err := fails(t, path, c.sets...)
+		if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%d tables, %v: %v", c.tables, c.sets, err)
+		}
 	}
 }
 
