@@ -119,6 +119,9 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 	}
 	err := j.eachRank((*rank).run)
 	j.result.Stopped = j.stopped.Load()
+	if err != nil {
+		j.result.Digest = ""
+	}
 	return &j.result, err
 }
 
@@ -270,6 +273,9 @@ func (r *rank) run() error {
 		if err := r.load(from); err != nil {
 			return err
 		}
+	}
+	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
+		return err
 	}
 	if r.id == 0 {
 		if err := j.o.Observer.Started(j.info(r)); err != nil {

@@ -16,6 +16,8 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -263,4 +265,52 @@ func TestStopAtTheLastStep(t *testing.T) {
 	if got.Stopped || got.Steps != 3 {
 		t.Errorf("stopped %v after %d of 3 steps", got.Stopped, got.Steps)
 	}
+}
+
+// failing is a stream whose Sync fails.
+type failing struct{ kernels.Stream }
+
+var errDevice = errors.New("the device is lost")
+
+func (failing) Sync() error { return errDevice }
+
+// Started comes after every rank has read and allocated what it needs: where one
+// fails in that, nothing has been written yet.
+func TestStartedComesAfterAllRanksAreReady(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, q := env.Real(), &quiet{}
+	_, err = Run(e, cfg, Options{Observer: q, Stop: func() bool { return false }, WrapStream: func(rank int, s kernels.Stream) kernels.Stream {
+		if rank == 2 {
+			e.Sleep(100 * time.Millisecond) // the others are ready long before
+			return failing{s}
+		}
+		return s
+	}})
+	if !errors.Is(err, errDevice) || errors.As(err, new(*transport.PeerLost)) {
+		t.Errorf("got %v", err)
+	}
+	if q.info.Ranks != 0 {
+		t.Error("the job was said to have started")
+	}
+}
+
+// A job that cannot save its model fails, on all ranks, and gives no digest.
+func TestModelCannotBeSaved(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3", "train.iterations=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, func() {
+		got, err := Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false },
+			SaveTo: filepath.Join(t.TempDir(), "none", "model.safetensors")})
+		if !errors.Is(err, os.ErrNotExist) || errors.As(err, new(*transport.PeerLost)) {
+			t.Errorf("got %v", err)
+		}
+		if got.Digest != "" || got.Steps != 2 || len(got.TrainLoss) != 2 {
+			t.Errorf("after %d steps: digest %q, losses %v", got.Steps, got.Digest, got.TrainLoss)
+		}
+	})
 }
