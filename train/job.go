@@ -21,7 +21,7 @@ import (
 // Options are what a job needs beside its config.
 type Options struct {
 	// Stop is asked once per step by every rank; a step that any rank wants to be
-	// the last is.
+	// the last is. EvalOnly asks once per batch, and ends with ErrStopped.
 	Stop func() bool
 	// Observer hears of steps and evaluations, from rank 0's goroutine.
 	Observer Observer

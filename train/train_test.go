@@ -257,6 +257,20 @@ func TestStopBeforeABadRecord(t *testing.T) {
 	}
 }
 
+// An evaluation alone has nothing to save: it stops at once.
+func TestStopOfAnEvaluation(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, func() {
+		_, err = Run(env.Real(), cfg, Options{Observer: &quiet{}, EvalOnly: true, Stop: func() bool { return true }})
+	})
+	if !errors.Is(err, ErrStopped) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A stop asked for at the last step stops nothing.
 func TestStopAtTheLastStep(t *testing.T) {
 	var asked atomic.Int64
