@@ -67,8 +67,8 @@ type CSV struct {
 
 // Progress is how far a long piece of work is.
 type Progress struct {
-	What        string // "convert", "scan", "synth", "stats"
-	Done, Total int64  // bytes for files, samples otherwise
+	What        string // "convert", "scan", "synth", "stats", "wait for another conversion"
+	Done, Total int64  // bytes for files, samples otherwise; Total 0: not known
 }
 
 func (o *Options) progress(what string, done, total int64) error {

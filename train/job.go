@@ -22,7 +22,7 @@ import (
 // Options are what a job needs beside its config.
 type Options struct {
 	// Stop is asked once per step by every rank; a step that any rank wants to be
-	// the last is.
+	// the last is. EvalOnly asks once per batch, and ends with ErrStopped.
 	Stop func() bool
 	// Observer hears of steps and evaluations, from rank 0's goroutine.
 	Observer Observer
@@ -120,6 +120,9 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 	}
 	err := j.eachRank((*rank).run)
 	j.result.Stopped = j.stopped.Load()
+	if err != nil {
+		j.result.Digest = ""
+	}
 	return &j.result, err
 }
 
@@ -279,6 +282,9 @@ func (r *rank) run() error {
 		if err := r.load(from); err != nil {
 			return err
 		}
+	}
+	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
+		return err
 	}
 	if r.id == 0 {
 		if err := j.o.Observer.Started(j.info(r)); err != nil {

@@ -16,6 +16,8 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -179,17 +181,29 @@ func TestSavedModelEvaluatesTheSame(t *testing.T) {
 }
 
 func TestTooLittleMemoryIsSaidBefore(t *testing.T) {
-	dir := copyCase(t)
-	path := filepath.Join(dir, "config.toml")
-	b, _ := os.ReadFile(path)
-	big := strings.Replace(string(b), "tables = [50,", "tables = [4000000000,", 1)
-	big = strings.Replace(big, `init_from = "init.safetensors"`, "", 1)
-	if err := os.WriteFile(path, []byte(big), 0o644); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(t.TempDir(), "config.toml")
+	write := func(tables int) {
+		text := fmt.Sprintf("[data]\nformat = \"synthetic\"\n[model]\nembedding_dim = 1\nbottom_mlp = [1]\ntop_mlp = [1]\ntables = [%s]\n[train]\niterations = 1\nglobal_batch = 4096\n[optimizer.sparse]\nkind = \"adam\"\n",
+			strings.Repeat("4000000000, ", tables))
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	err := fails(t, path)
-	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), "memory") {
-		t.Fatalf("%v", err)
+	const width = "1048576" // the widest
+	for _, c := range []struct {
+		tables int
+		sets   []string
+		word   string
+	}{
+		{1, []string{"job.ranks=2", "model.embedding_dim=64", "model.bottom_mlp=[64]"}, "memory: "},
+		{1, []string{"job.ranks=1"}, "use more job.ranks"},
+		{270, []string{"job.ranks=4096", "model.embedding_dim=" + width, "model.bottom_mlp=[" + width + "]"}, "memory: "}, // more than 2^63 bytes
+	} {
+		write(c.tables)
+		err := fails(t, path, c.sets...)
+		if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%d tables, %v: %v", c.tables, c.sets, err)
+		}
 	}
 }
 
@@ -243,6 +257,20 @@ func TestStopBeforeABadRecord(t *testing.T) {
 	}
 }
 
+// An evaluation alone has nothing to save: it stops at once.
+func TestStopOfAnEvaluation(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, func() {
+		_, err = Run(env.Real(), cfg, Options{Observer: &quiet{}, EvalOnly: true, Stop: func() bool { return true }})
+	})
+	if !errors.Is(err, ErrStopped) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A stop asked for at the last step stops nothing.
 func TestStopAtTheLastStep(t *testing.T) {
 	var asked atomic.Int64
@@ -251,4 +279,52 @@ func TestStopAtTheLastStep(t *testing.T) {
 	if got.Stopped || got.Steps != 3 {
 		t.Errorf("stopped %v after %d of 3 steps", got.Stopped, got.Steps)
 	}
+}
+
+// failing is a stream whose Sync fails.
+type failing struct{ kernels.Stream }
+
+var errDevice = errors.New("the device is lost")
+
+func (failing) Sync() error { return errDevice }
+
+// Started comes after every rank has read and allocated what it needs: where one
+// fails in that, nothing has been written yet.
+func TestStartedComesAfterAllRanksAreReady(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, q := env.Real(), &quiet{}
+	_, err = Run(e, cfg, Options{Observer: q, Stop: func() bool { return false }, WrapStream: func(rank int, s kernels.Stream) kernels.Stream {
+		if rank == 2 {
+			e.Sleep(100 * time.Millisecond) // the others are ready long before
+			return failing{s}
+		}
+		return s
+	}})
+	if !errors.Is(err, errDevice) || errors.As(err, new(*transport.PeerLost)) {
+		t.Errorf("got %v", err)
+	}
+	if q.info.Ranks != 0 {
+		t.Error("the job was said to have started")
+	}
+}
+
+// A job that cannot save its model fails, on all ranks, and gives no digest.
+func TestModelCannotBeSaved(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3", "train.iterations=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, func() {
+		got, err := Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false },
+			SaveTo: filepath.Join(t.TempDir(), "none", "model.safetensors")})
+		if !errors.Is(err, os.ErrNotExist) || errors.As(err, new(*transport.PeerLost)) {
+			t.Errorf("got %v", err)
+		}
+		if got.Digest != "" || got.Steps != 2 || len(got.TrainLoss) != 2 {
+			t.Errorf("after %d steps: digest %q, losses %v", got.Steps, got.Digest, got.TrainLoss)
+		}
+	})
 }

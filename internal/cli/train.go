@@ -46,7 +46,7 @@ func (c *trainCmd) Run(a *app) error {
 		return err
 	}
 	if result.Stopped {
-		return errStopped
+		return fmt.Errorf("%w; all that was done is saved", errStopped)
 	}
 	return nil
 }
@@ -222,6 +222,9 @@ func (c *evalCmd) Run(a *app) error {
 		Stop: a.stop.asked, Observer: silent{}, Progress: convert.show, EvalOnly: true,
 	})
 	convert.close()
+	if errors.Is(err, train.ErrStopped) {
+		return errStopped
+	}
 	if err != nil {
 		return err
 	}
