@@ -115,9 +115,6 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 		return &j.result, err
 	}
 	defer j.close()
-	if err := j.checkMemory(); err != nil {
-		return &j.result, err
-	}
 	err := j.eachRank((*rank).run)
 	j.result.Stopped = j.stopped.Load()
 	if err != nil {
@@ -141,7 +138,10 @@ func (j *job) open() (err error) {
 	j.place = placement.New(j.schema.Tables, j.ranks)
 	j.width = c.Model.EmbeddingDim
 	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
-	// Before the first is converted, which may take long.
+	// What can be told before the first file is converted, which may take long.
+	if err = j.checkMemory(); err != nil {
+		return err
+	}
 	files := slices.Clone(c.Data.Eval)
 	if !j.o.EvalOnly {
 		files = append(files, c.Data.Train...)
@@ -159,7 +159,10 @@ func (j *job) open() (err error) {
 			return err
 		}
 	}
-	return j.plan()
+	if err = j.plan(); err != nil {
+		return err
+	}
+	return j.checkMemory()
 }
 
 // plan sets how many steps there are and how large slices get.
