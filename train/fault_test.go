@@ -3,15 +3,11 @@ package train
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
@@ -67,29 +63,5 @@ func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 		if ended < ranks {
 			ended = 0
 		}
-	}
-}
-
-// Bad data among the evaluation samples ends all ranks too, with training under
-// way.
-func TestBadEvaluationRecordEndsAllRanks(t *testing.T) {
-	dir := copyCase(t)
-	name := filepath.Join(dir, "eval.bin")
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, record := range []int{0, len(b)/160 - 1} {
-		bad := slices.Clone(b)
-		bad[record*160] = 7 // the label
-		if err := os.WriteFile(name, bad, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		within(t, 20*time.Second, func() {
-			err := fails(t, filepath.Join(dir, "config.toml"), "job.ranks=4", "train.eval_every=2")
-			if !errors.Is(err, data.ErrInput) || errors.As(err, new(*transport.PeerLost)) || !strings.Contains(err.Error(), "eval.bin") {
-				t.Errorf("%v", err)
-			}
-		})
 	}
 }

@@ -113,19 +113,37 @@ func copyCase(t *testing.T) string {
 	return dir
 }
 
+// spoils breaks the label of a record when the job has started: what is found
+// before then never starts.
+type spoils struct {
+	quiet
+	name   string
+	record int
+}
+
+func (s *spoils) Started(Info) error {
+	f, err := os.OpenFile(s.name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt([]byte{7}, int64(s.record)*160)
+	return err
+}
+
 // Bad data met by one rank ends all of them with that rank's error.
 func TestBadRecordEndsAllRanks(t *testing.T) {
-	dir := copyCase(t)
-	name := filepath.Join(dir, "train.bin")
-	b, _ := os.ReadFile(name)
-	const record = 1700
-	b[record*160] = 7 // the label
-	if err := os.WriteFile(name, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	err := fails(t, filepath.Join(dir, "config.toml"), "job.ranks=4")
-	if !errors.Is(err, data.ErrInput) || !strings.Contains(err.Error(), "train.bin") {
-		t.Fatalf("%v", err)
+	for name, record := range map[string]int{"train.bin": 1700, "eval.bin": 1900} {
+		dir := copyCase(t)
+		o := Options{Observer: &spoils{name: filepath.Join(dir, name), record: record}, Stop: func() bool { return false }}
+		cfg, err := config.Load(filepath.Join(dir, "config.toml"), []string{"job.out=" + t.TempDir(), "job.ranks=4", "train.eval_every=2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, 20*time.Second, func() { _, err = Run(env.Real(), cfg, o) })
+		if !errors.Is(err, data.ErrInput) || errors.As(err, new(*transport.PeerLost)) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -239,16 +257,11 @@ func TestStopBeforeABadRecord(t *testing.T) {
 	for ahead := 1; ahead <= workAhead; ahead++ {
 		for bad := range ranks {
 			dir := copyCase(t)
-			name := filepath.Join(dir, "train.bin")
-			b, _ := os.ReadFile(name)
-			b[((last+ahead-1)*batch+bad*batch/ranks)*160] = 7 // the label of the rank's first sample
-			if err := os.WriteFile(name, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			spoil := &spoils{name: filepath.Join(dir, "train.bin"), record: (last+ahead-1)*batch + bad*batch/ranks} // the rank's first sample
 			var asked atomic.Int64
 			stop := func() bool { return asked.Add(1) > ranks*(last-1) }
 			within(t, 20*time.Second, func() {
-				got := run(t, Options{Stop: stop}, filepath.Join(dir, "config.toml"), "job.ranks=3")
+				got := run(t, Options{Stop: stop, Observer: spoil}, filepath.Join(dir, "config.toml"), "job.ranks=3")
 				if !got.Stopped || got.Steps != last || len(got.Eval) != 1 || got.Digest == "" {
 					t.Errorf("bad record %d steps ahead: stopped %v after %d steps, digest %q", ahead, got.Stopped, got.Steps, got.Digest)
 				}

@@ -31,18 +31,20 @@ func (c *trainCmd) Run(a *app) error {
 	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
 		return err
 	}
-	s := &session{app: a, cfg: cfg, env: env.Real()}
-	convert := a.progress()
-	o := train.Options{Stop: s.stopNow, Observer: s, Progress: convert.show}
+	s := &session{app: a, cfg: cfg, env: env.Real(), prepare: a.progress()}
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show}
 	if cfg.Job.SaveModel {
 		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
 	}
 	result, err := train.Run(s.env, cfg, o)
-	convert.close()
+	s.prepare.close()
 	if err == nil {
 		err = s.fault
 	}
 	if err := s.finish(result, err); err != nil {
+		if s.run != nil {
+			return failedRun{err}
+		}
 		return err
 	}
 	if result.Stopped {
@@ -51,6 +53,10 @@ func (c *trainCmd) Run(a *app) error {
 	return nil
 }
 
+// failedRun is the error of a run that had started: whatever it is, exit code 2
+// would say that nothing was written.
+type failedRun struct{ error }
+
 // session follows a training job: it is its Observer.
 type session struct {
 	app  *app
@@ -58,6 +64,8 @@ type session struct {
 	env  env.Env
 	run  *report.Run // nil before the job starts
 	live *report.Live
+
+	prepare *bars // until the job starts
 
 	info    train.Info
 	steps   report.Quantiles
@@ -80,6 +88,7 @@ func (s *session) stopNow() bool { return s.app.stop.asked() || s.failed.Load() 
 // Started implements train.Observer.
 func (s *session) Started(i train.Info) error {
 	s.info = i
+	s.prepare.close()
 	if err := s.env.Do("begin output", func() (err error) {
 		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
 		return err
