@@ -101,7 +101,7 @@ func TestBadInput(t *testing.T) {
 		{name: "top layers do not end in 1", config: replace("[8, 1]", "[8]"), says: []string{"run.toml:12: model.top_mlp", "ends in 8"}},
 		{name: "layer of width 0", config: replace("[8, 4]", "[0, 4]"), says: []string{"run.toml:11: model.bottom_mlp: layer 0 has width 0"}},
 		{name: "0 ranks", sets: []string{"job.ranks=0"}, says: []string{"--set job.ranks=0: job.ranks: 0 is out of range"}},
-		{name: "tables that no memory holds", sets: []string{"model.tables=[4000000000, 4000000000]", "model.embedding_dim=4096", "model.bottom_mlp=[4096]"}, says: []string{"memory: the job needs", "model.tables"}},
+		{name: "tables that no memory holds", sets: []string{"model.tables=[1000000000, 1000000000]", "model.embedding_dim=4096", "model.bottom_mlp=[4096]"}, says: []string{"memory: the job needs", "model.tables"}},
 		{name: "batch that no memory holds", sets: []string{"train.global_batch=80000000", "model.bottom_mlp=[65536, 65536, 4]", "data.format=synthetic", "data.train=[]", "train.epochs=0", "train.iterations=2", criteo[2]},
 			says: []string{"memory: the job needs", "train.global_batch"}},
 
