@@ -33,6 +33,8 @@ type Options struct {
 	// WrapStream, if set, may put something around the stream of a rank, to measure
 	// what its operations take.
 	WrapStream func(rank int, s kernels.Stream) kernels.Stream
+	// World says which ranks this process hosts; all of them when nil.
+	World *World
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
 }
@@ -91,6 +93,8 @@ type job struct {
 	env    env.Env
 	dev    kernels.Device
 	ranks  int
+	world  *World
+	hosted []int // ranks of this process
 	schema data.Schema
 	place  placement.Map
 	width  int // weights of a row
@@ -110,7 +114,7 @@ type job struct {
 // Run trains the config's job with all ranks in this process. The result is
 // never nil.
 func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
-	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks}
+	j := newJob(e, cfg, o)
 	if err := j.open(); err != nil {
 		return &j.result, err
 	}
@@ -121,6 +125,15 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 		j.result.Digest = ""
 	}
 	return &j.result, err
+}
+
+func newJob(e env.Env, cfg *config.Config, o Options) *job {
+	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks, world: o.World}
+	if j.world == nil {
+		j.world = alone(e, j.ranks)
+	}
+	j.hosted = j.world.hosted(j.ranks)
+	return j
 }
 
 // open opens the data and resolves what follows from config and data.
@@ -213,10 +226,10 @@ func (j *job) close() {
 	}
 }
 
-// threadsOf is a rank's share of the compute threads, at least one.
+// threadsOf is a rank's share of the process's compute threads, at least one.
 func (j *job) threadsOf(rank int) int {
-	total := j.threads()
-	return max(1, (rank+1)*total/j.ranks-rank*total/j.ranks)
+	total, ranks, i := j.threads(), len(j.hosted), rank/j.world.Processes
+	return max(1, (i+1)*total/ranks-i*total/ranks)
 }
 
 func (j *job) modelConfig() model.Config {
@@ -239,13 +252,17 @@ var kinds = map[string]kernels.OptimizerKind{
 	"rowwise_adagrad": kernels.RowwiseAdagrad, "adam": kernels.Adam,
 }
 
-// eachRank makes every rank, runs life on each and waits for all. It returns the
-// first error that is not a consequence of another.
+// eachRank makes every rank of this process, runs life on each and waits for
+// all. It returns the first error that is not a consequence of another.
 func (j *job) eachRank(life func(*rank) error) error {
-	eps := transport.NewMem(j.env, j.ranks, 1)
-	ended := make([]*env.Event, j.ranks)
-	for id, ep := range eps {
-		ended[id] = env.NewEvent(j.env, fmt.Sprintf("rank %d", id))
+	eps, err := j.world.Join(j.hosted)
+	if err != nil {
+		return err
+	}
+	ended := make([]*env.Event, len(eps))
+	for i, ep := range eps {
+		id := ep.Rank()
+		ended[i] = env.NewEvent(j.env, fmt.Sprintf("rank %d", id))
 		j.env.Go(fmt.Sprintf("rank %d", id), func() {
 			r, err := newRank(j, id, ep)
 			if err == nil {
@@ -257,7 +274,7 @@ func (j *job) eachRank(life func(*rank) error) error {
 			if r != nil {
 				r.close()
 			}
-			ended[id].Set(err)
+			ended[i].Set(err)
 		})
 	}
 	var first error

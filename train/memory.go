@@ -19,6 +19,7 @@ func (j *job) checkMemory() error {
 		return nil
 	}
 	rows, rest := j.bytes()
+	rows, rest = rows*float64(j.world.Neighbours), rest*float64(j.world.Neighbours)
 	if need := rows + rest; need > float64(available) {
 		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, or a smaller train.global_batch",
 			size(need), size(rows), size(rest), machine.Size(available))
@@ -29,7 +30,7 @@ func (j *job) checkMemory() error {
 // size is machine.Size for sizes that no machine has, too.
 func size(bytes float64) string { return machine.Size(int64(min(bytes, 1<<62))) }
 
-// bytes is what all ranks take together when every row has been touched. Sizes
+// bytes is what the ranks of this process take when every row has been touched. Sizes
 // that a config can ask for pass 2^63, so sums over ranks are float64.
 func (j *job) bytes() (rows, rest float64) {
 	m, f := j.cfg.Model, int64(len(j.schema.Tables)+1)
@@ -49,17 +50,18 @@ func (j *job) bytes() (rows, rest float64) {
 		}
 	}
 	perSample += 4 * widest // two gradients of activations in each of two chains
-	for rank := range j.ranks {
+	for _, rank := range j.hosted {
 		rows += float64(shard.Bytes(shard.Options{Map: j.place, Owner: rank, Width: j.width, State: j.sparse.Kind.RowState(j.width)}))
 		rest += float64(4*perSample*int64(j.maxSlice) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params)
 	}
 	return rows, rest
 }
 
-// threads is the number of compute threads of the process.
+// threads is the number of compute threads of the process: what the config says,
+// or its share of the machine's.
 func (j *job) threads() int {
 	if n := j.cfg.Job.Threads; n > 0 {
 		return n
 	}
-	return max(1, runtime.GOMAXPROCS(0))
+	return max(1, runtime.GOMAXPROCS(0)/j.world.Neighbours)
 }
