@@ -101,6 +101,18 @@ func Open(o Options) (Source, error) {
 	return nil, usageErr("data.format = %q is not known; it is one of %s", o.Format, strings.Join(formats, ", "))
 }
 
+// CheckFiles tells whether every file is there and could be read.
+func CheckFiles(e env.Env, files []string) error {
+	for _, name := range files {
+		f, _, err := openFile(e, name)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return nil
+}
+
 func (o *Options) checkFiles() error {
 	if len(o.Files) == 0 {
 		return usageErr("no data files are named; set data.train (and data.eval)")

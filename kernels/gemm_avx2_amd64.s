@@ -78,6 +78,7 @@
 #define STEP2 \
 	VMOVUPS (SI), Y0; \
 	VMOVUPS 32(SI), Y1; \
+	PREFETCHT1 (SI)(DX*1); \
 	ROW2((AX), Y4, Y5); \
 	ROW2((AX)(R8*1), Y6, Y7); \
 	ROW2((AX)(R8*2), Y8, Y9); \
@@ -126,6 +127,7 @@ chain:
 	ALL2(PREFETCH2)
 	MOVQ tileRun_ks(DI), R12
 	MOVQ tileRun_bs(DI), R13
+	MOVQ tileRun_next(DI), DX
 	MOVQ tileRun_k(DI), CX
 	SUBQ $4, CX
 	JLT  rest
@@ -291,6 +293,7 @@ chain:
 	ALL1(PREFETCH1)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
+	MOVQ  tileRun_next(DI), DX
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish

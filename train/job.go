@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -114,9 +115,6 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 		return &j.result, err
 	}
 	defer j.close()
-	if err := j.checkMemory(); err != nil {
-		return &j.result, err
-	}
 	err := j.eachRank((*rank).run)
 	j.result.Stopped = j.stopped.Load()
 	if err != nil {
@@ -140,6 +138,17 @@ func (j *job) open() (err error) {
 	j.place = placement.New(j.schema.Tables, j.ranks)
 	j.width = c.Model.EmbeddingDim
 	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
+	// What can be told before the first file is converted, which may take long.
+	if err = j.checkMemory(); err != nil {
+		return err
+	}
+	files := slices.Clone(c.Data.Eval)
+	if !j.o.EvalOnly {
+		files = append(files, c.Data.Train...)
+	}
+	if err = data.CheckFiles(j.env, files); err != nil {
+		return err
+	}
 	if !j.o.EvalOnly {
 		if j.train, err = j.source(c.Data.Train); err != nil {
 			return err
@@ -150,7 +159,10 @@ func (j *job) open() (err error) {
 			return err
 		}
 	}
-	return j.plan()
+	if err = j.plan(); err != nil {
+		return err
+	}
+	return j.checkMemory()
 }
 
 // plan sets how many steps there are and how large slices get.

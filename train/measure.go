@@ -36,9 +36,6 @@ func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([]Sample, Info, e
 		return nil, Info{}, err
 	}
 	defer j.close()
-	if err := j.checkMemory(); err != nil {
-		return nil, Info{}, err
-	}
 	j.steps = int64(m.Warmup + m.Repeats*m.Steps)
 	var samples []Sample
 	var info Info

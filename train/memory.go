@@ -9,7 +9,7 @@ import (
 )
 
 // checkMemory refuses a job whose rows and activations cannot fit, before
-// anything is allocated.
+// anything is allocated. Before the data is known it counts the rows alone.
 func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
 		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.ranks, slots, shard.MaxSlots)

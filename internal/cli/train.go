@@ -100,6 +100,9 @@ func (s *session) Started(i train.Info) error {
 	fmt.Fprintf(s.app.out, "%s: %s, %s dense parameters, %s rows of %d bytes, %d ranks, %d threads on %s, %s steps\n",
 		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
 		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
+	if s.cfg.Kernels.BLAS == "openblas" {
+		fmt.Fprintln(s.app.out, "kernels.blas = \"openblas\": the digest holds for this kind of CPU and this many threads only")
+	}
 	s.live = report.NewLive(s.app.out, "step", i.Steps)
 	return nil
 }

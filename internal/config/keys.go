@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"reflect"
 	"sort"
 	"strings"
@@ -30,17 +31,24 @@ var known = func() map[string]reflect.Type {
 // nearest is the known key that takes the fewest edits to reach from key: of
 // its whole path, or of its last word alone when it stands in the wrong table.
 func nearest(key string) string {
-	last := func(k string) string { return k[strings.LastIndexByte(k, '.')+1:] }
+	const moved = 3 // what another table costs at most: one typing error and a half
+	split := func(k string) (table, last string) {
+		i := strings.LastIndexByte(k, '.') + 1
+		return k[:i], k[i:]
+	}
+	table, last := split(key)
 	all := make([]string, 0, len(known))
 	for k := range known {
 		all = append(all, k)
 	}
 	sort.Strings(all)
-	best, cost := "", len(key)+100
+	best, cost, apart := "", math.MaxInt, 0
 	for _, k := range all {
-		c := min(2*edits(key, k), 2*edits(last(key), last(k))+1)
-		if c < cost {
-			best, cost = k, c
+		t, l := split(k)
+		a := edits(table, t)
+		c := 2*edits(last, l) + min(2*a, moved)
+		if c < cost || c == cost && a < apart {
+			best, cost, apart = k, c, a
 		}
 	}
 	return best

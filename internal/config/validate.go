@@ -9,11 +9,12 @@ import (
 const (
 	maxRanks   = 4096
 	maxThreads = 4096
-	maxWidth   = 1 << 20       // of a layer, of an embedding
-	maxLayers  = 64            // of one MLP
-	maxTables  = 1 << 12       //
-	maxRows    = 1 << 40       // of all tables
-	maxLookups = math.MaxInt32 // of one batch: positions are int32
+	maxWidth   = 1 << 20        // of a layer, of an embedding
+	maxLayers  = 64             // of one MLP
+	maxTables  = 1 << 12        //
+	maxRows    = 1 << 40        // of all tables
+	maxIDs     = math.MaxUint32 // of one table: an id is 32 bits
+	maxLookups = math.MaxInt32  // of one batch: positions are int32
 	maxSteps   = math.MaxInt32
 )
 
@@ -192,7 +193,10 @@ func (c *Config) checkTables(src *source) error {
 		if n < 1 {
 			return src.errorf("model.tables", "table %d has %d rows; every table needs at least one", i, n)
 		}
-		if n > maxRows || total+n > maxRows {
+		if n > maxIDs {
+			return src.errorf("model.tables", "table %d has %d rows, over the limit of %d; use a smaller table", i, n, int64(maxIDs))
+		}
+		if total+n > maxRows {
 			return src.errorf("model.tables", "has more than %d rows up to table %d; use smaller tables", int64(maxRows), i)
 		}
 		total += n

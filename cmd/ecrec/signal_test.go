@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what takes milliseconds on an idle machine.
+const patience = 30 * time.Second
+
+// until waits for something to become true.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for begin := time.Now(); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// A signal in the middle of a run finishes the step: what is left is a whole run
+// of so many steps.
+func TestSignalsLeaveAWholeRun(t *testing.T) {
+	program := ecrec(t)
+	for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		out := filepath.Join(t.TempDir(), "out")
+		cmd, _, errs := start(program, nil, train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=100000000", "train.log_every=1")...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Process.Kill()
+		until(t, "the first steps", func() bool {
+			lines, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
+			return strings.Count(string(lines), "\n") > 3
+		})
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if got := exitCode(t, cmd.Wait()); got != code {
+			t.Fatalf("%v: exit code %d, want %d\n%s", signal, got, code, errs)
+		}
+		if text := errs.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "stopped by a signal") {
+			t.Errorf("%v: stderr %q", signal, text)
+		}
+		got := readSummary(t, out)
+		if !got.Stopped || got.Steps < 4 || len(got.Eval) == 0 {
+			t.Fatalf("%v: stopped %v after %d steps, evaluation %s", signal, got.Stopped, got.Steps, got.Eval)
+		}
+
+		whole := filepath.Join(t.TempDir(), "whole")
+		if r := run(t, program, nil, train(golden("dlrm-adagrad"), whole, "job.ranks=2", fmt.Sprintf("train.iterations=%d", got.Steps))...); r.code != 0 {
+			t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+		}
+		want := readSummary(t, whole)
+		if want.Stopped {
+			t.Error("a whole run says that it was stopped")
+		}
+		equal(t, fmt.Sprintf("%v after %d steps", signal, got.Steps), got, want)
+	}
+}
+
+// slow is a run whose first step takes long.
+const slow = `[data]
+format = "synthetic"
+[model]
+embedding_dim = 16
+tables = [9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]
+bottom_mlp = [1024, 1024, 16]
+top_mlp = [1024, 1024, 1]
+[train]
+global_batch = 16384
+iterations = 100
+`
+
+// The second signal does not wait for the step.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	config, out := filepath.Join(dir, "run.toml"), filepath.Join(dir, "out")
+	if err := os.WriteFile(config, []byte(slow), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd, _, errs := start(ecrec(t), []string{"ECREC_CPU=plain"}, train(config, out)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	ended := make(chan error, 1)
+	until(t, "the start of the run", func() bool { return exists(filepath.Join(out, "config.toml")) })
+	go func() { ended <- cmd.Wait() }()
+	signals := 0
+	begin := time.Now()
+	for {
+		select {
+		case err := <-ended:
+			if got := exitCode(t, err); got != 130 || signals < 2 {
+				t.Fatalf("exit code %d after %d signals, want 130 after 2\n%s", got, signals, errs)
+			}
+			if exists(filepath.Join(out, "summary.json")) {
+				t.Error("summary.json was written: the run did not end at once")
+			}
+			return
+		case <-time.After(200 * time.Millisecond): // apart, for two at once would count as one
+		}
+		if time.Since(begin) > patience {
+			t.Fatalf("the run goes on after %d signals", signals)
+		}
+		if err := cmd.Process.Signal(syscall.SIGINT); err == nil {
+			signals++
+		}
+	}
+}
