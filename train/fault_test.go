@@ -34,7 +34,7 @@ func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 	const ranks = 2
 	sets := []string{"job.out=" + t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.iterations=2", "train.eval_every=1"}
 	ended := 0
-	for n := int64(0); ended < ranks; n += 1 + n/10 {
+	for n := int64(0); ended < ranks; n += 1 + n/4 {
 		for bad := range ranks {
 			cfg, err := config.Load(adagrad, sets)
 			if err != nil {

@@ -21,7 +21,7 @@ func (j *job) checkMemory() error {
 	rows, rest := j.bytes()
 	rows, rest = rows*float64(j.world.Neighbours), rest*float64(j.world.Neighbours)
 	if need := rows + rest; need > float64(available) {
-		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, or a smaller train.global_batch",
+		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
 			size(need), size(rows), size(rest), machine.Size(available))
 	}
 	return nil
@@ -29,6 +29,10 @@ func (j *job) checkMemory() error {
 
 // size is machine.Size for sizes that no machine has, too.
 func size(bytes float64) string { return machine.Size(int64(min(bytes, 1<<62))) }
+
+// pairBytes is about what a pair of ranks of one process takes in lanes and
+// requests: 256 ranks took 1.9 KiB for each.
+const pairBytes = 2 << 10
 
 // bytes is what the ranks of this process take when every row has been touched. Sizes
 // that a config can ask for pass 2^63, so sums over ranks are float64.
@@ -54,7 +58,7 @@ func (j *job) bytes() (rows, rest float64) {
 		rows += float64(shard.Bytes(shard.Options{Map: j.place, Owner: rank, Width: j.width, State: j.sparse.Kind.RowState(j.width)}))
 		rest += float64(4*perSample*int64(j.maxSlice) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params)
 	}
-	return rows, rest
+	return rows, rest + float64(pairBytes*j.ranks*j.ranks)
 }
 
 // threads is the number of compute threads of the process: what the config says,

@@ -16,6 +16,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -222,6 +223,25 @@ func TestTooLittleMemoryIsSaidBefore(t *testing.T) {
 		if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%d tables, %v: %v", c.tables, c.sets, err)
 		}
+	}
+}
+
+// Thousands of ranks in one process take memory of their own.
+func TestMemoryOfManyRanks(t *testing.T) {
+	need := func(ranks int) float64 {
+		cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.global_batch=4096"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &job{cfg: cfg, ranks: ranks, width: 1, place: placement.New([]int64{1}, ranks)}
+		rows, rest := j.bytes()
+		return rows + rest
+	}
+	if many := need(4096); many < 30<<30 {
+		t.Errorf("4096 ranks: %v bytes", many)
+	}
+	if few := need(4); few > 100<<20 {
+		t.Errorf("4 ranks: %v bytes", few)
 	}
 }
 
