@@ -230,9 +230,12 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 		all, step = p.packA(worker, i0, i1, k0, k1)
 	}
 	r[0].operand, r[0].step = all, step
+	if mid == i1 {
+		return r // and no pointer past the last strip
+	}
 	all.ptr = unsafe.Add(all.ptr, uintptr((mid-i0)/s.mr)*step)
 	r[1].operand, r[1].step = all, uintptr(s.tail)*all.rs
-	if !p.directA {
+	if !p.directA && end < i1 {
 		r[2].operand = all
 		r[2].ptr = all.at(end-mid, 0)
 	}
