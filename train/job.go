@@ -10,7 +10,6 @@ import (
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
-	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
@@ -333,50 +332,6 @@ func (j *job) info(r *rank) Info {
 		Device: j.dev.Name(), Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
 		Rows: j.place.Rows(), Steps: j.steps, BytesPerRow: 4 * (j.width + j.sparse.Kind.RowState(j.width)),
 	}
-}
-
-// digest fingerprints the model: all ranks' rows, and the dense part, which must
-// be equal on all.
-func (r *rank) digest() error {
-	rows, err := r.shard.Digest()
-	if err != nil {
-		return err
-	}
-	dense, err := r.denseDigest()
-	if err != nil {
-		return err
-	}
-	all, err := r.ctl.gather([]uint64{rows.Hi, rows.Lo, dense.Hi, dense.Lo})
-	if err != nil {
-		return err
-	}
-	total := dense
-	for i, s := range all {
-		total.Add(digest.Sum{Hi: s[0], Lo: s[1]})
-		if d := (digest.Sum{Hi: s[2], Lo: s[3]}); d != dense {
-			panic(fmt.Sprintf("train: the dense parameters of ranks %d and %d differ (%v, %v)", r.id, i, dense, d))
-		}
-	}
-	if r.id == 0 {
-		r.job.result.Digest = total.String()
-	}
-	return nil
-}
-
-// denseDigest covers dense parameters and their optimizer state.
-func (r *rank) denseDigest() (digest.Sum, error) {
-	p := r.model.Params()
-	weights, state := make([]byte, p.Weights.Bytes()), make([]byte, r.state.Bytes())
-	r.s.Download(weights, p.Weights)
-	r.s.Download(state, r.state)
-	if err := r.s.Sync(); err != nil {
-		return digest.Sum{}, err
-	}
-	total := digest.Of("dense state", nil, state)
-	for _, t := range p.Tensors {
-		total.Add(digest.Of("dense", []byte(t.Name), weights[4*t.Offset:4*(t.Offset+t.Len())]))
-	}
-	return total, nil
 }
 
 // countMoved adds up what all ranks moved in training.

@@ -17,6 +17,7 @@ import (
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -130,6 +131,32 @@ func (s *spoils) Started(Info) error {
 	defer f.Close()
 	_, err = f.WriteAt([]byte{7}, int64(s.record)*160)
 	return err
+}
+
+// A model whose weights are no numbers has no digest, even if no loss shows it.
+func TestSpoiltWeights(t *testing.T) {
+	dir := copyCase(t)
+	name := filepath.Join(dir, "init.safetensors")
+	f, err := safetensors.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bias, _ := f.Tensor("top_l.0.bias")
+	_, at, _ := bias.Outer()
+	f.Close()
+	b, _ := os.ReadFile(name)
+	copy(b[at:], []byte{0, 0, 0x80, 0x7f}) // +Inf
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(filepath.Join(dir, "config.toml"), []string{"data.eval=[]", "job.ranks=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(env.Real(), cfg, Options{EvalOnly: true, Observer: &quiet{}, Stop: func() bool { return false }})
+	if err == nil || !strings.Contains(err.Error(), "top_l.0.bias[0] is not a finite number") {
+		t.Fatalf("%v", err)
+	}
 }
 
 // Bad data met by one rank ends all of them with that rank's error.

@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -90,7 +92,13 @@ func (s *session) Started(i train.Info) error {
 	s.info = i
 	s.prepare.close()
 	if err := s.env.Do("begin output", func() (err error) {
-		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
+		if s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0); err != nil {
+			return err
+		}
+		// An earlier run's model must not pass for this one's.
+		if err = os.Remove(filepath.Join(s.cfg.Job.Out, modelFile)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return err
 	}); err != nil {
 		return err
