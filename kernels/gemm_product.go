@@ -62,7 +62,7 @@ func (p *product) run() {
 		p.j1 = min(p.j0+maxColumns, p.n)
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
 		p.split()
-		p.directA = p.panels <= 2 || (p.a.cs == 4 && p.k <= 64)
+		p.directA = p.a.cs == 4 && (p.panels <= 2 || p.k <= 64)
 		p.runChunks()
 	}
 }
@@ -239,46 +239,61 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 	if k0 == k1 {
 		return r
 	}
-	all := p.a
-	step := uintptr(s.mr) * all.rs // from strip to strip
+	packFrom := i0
 	if p.directA {
-		all.ptr = p.a.at(i0, k0)
-		if end < i1 {
-			r[2].operand, _ = p.packA(worker, end, i1, k0, k1)
-		}
-	} else {
-		all, step = p.packA(worker, i0, i1, k0, k1)
+		packFrom = end
 	}
-	r[0].operand, r[0].step = all, step
-	all.ptr = unsafe.Add(all.ptr, uintptr((mid-i0)/s.mr)*step)
-	r[1].operand, r[1].step = all, uintptr(s.tail)*all.rs
-	if !p.directA {
-		r[2].operand = all
-		r[2].ptr = all.at(end-mid, 0)
+	if packFrom < i1 {
+		p.packA(worker, packFrom, i1, k0, k1)
+	}
+	for i := range r {
+		b := &r[i]
+		var strip uintptr // from strip to strip
+		switch {
+		case b.from == b.to: // no pointer past the end of A
+			continue
+		case b.from < packFrom:
+			b.operand, strip = operand{ptr: p.a.at(b.from, k0), rs: p.a.rs, cs: p.a.cs}, uintptr(s.mr)*p.a.rs
+		default:
+			b.operand, strip = p.packedRows(worker, k1-k0)
+			at := b.from - packFrom
+			b.ptr = unsafe.Add(b.ptr, uintptr(at/s.mr)*strip+uintptr(at%s.mr)*b.rs)
+		}
+		b.step = uintptr(b.rows) * b.rs
+		if b.rows == s.mr {
+			b.step = strip
+		}
 	}
 	return r
 }
 
-// packA copies rows [i0, i1) and columns [k0, k1) of A for worker, rows one by
-// one, columns in strips of mr rows, step apart.
-func (p *product) packA(worker, i0, i1, k0, k1 int) (o operand, step uintptr) {
-	s := p.g.shape
-	ptr := unsafe.Pointer(&p.g.packedA[worker][0])
+// packedRows tells how k columns of A are packed for worker: rows one by one,
+// columns in strips of mr rows, strip apart.
+func (p *product) packedRows(worker, k int) (o operand, strip uintptr) {
+	s, ptr := p.g.shape, unsafe.Pointer(&p.g.packedA[worker][0])
 	if p.a.cs == 4 {
 		o = operand{ptr: ptr, rs: uintptr(4 * (s.kc + s.strip)), cs: 4}
-		copyRows(p.g.isa, ptr, p.a.at(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
 		return o, uintptr(s.mr) * o.rs
 	}
 	o = operand{ptr: ptr, rs: 4, cs: uintptr(4 * s.strip)}
-	step = o.cs * uintptr(k1-k0)
+	return o, uintptr(k) * o.cs
+}
+
+// packA copies rows [i0, i1) and columns [k0, k1) of A.
+func (p *product) packA(worker, i0, i1, k0, k1 int) {
+	s := p.g.shape
+	o, strip := p.packedRows(worker, k1-k0)
+	if p.a.cs == 4 {
+		copyRows(p.g.isa, o.ptr, p.a.at(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
+		return
+	}
 	for k := k0; k < k1; k += slab {
 		for i := i0; i < i1; i += s.mr {
 			// A strip is wider than a tile: what it has too much is not used.
-			dst := unsafe.Add(ptr, uintptr((i-i0)/s.mr)*step+uintptr(k-k0)*o.cs)
+			dst := unsafe.Add(o.ptr, uintptr((i-i0)/s.mr)*strip+uintptr(k-k0)*o.cs)
 			copyRows(p.g.isa, dst, p.a.at(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
 		}
 	}
-	return o, step
 }
 
 // column computes the rows of the panel j of C, columns [k0, k1) of the chain.
@@ -296,6 +311,7 @@ func (p *product) column(rows *[3]band, worker, j, k0, k1 int) {
 		t.next = 4 * p.g.shape.nr * (p.now.k1 - p.now.k0)
 	case t.cols == width:
 		t.b, t.bs = p.b.at(k0, from), p.b.rs
+		t.next = 16 * int(p.b.rs) // rows lie far apart: fetch one that comes soon
 	default:
 		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
 		copyRows(p.g.isa, t.b, p.b.at(k0, from), t.bs, p.b.rs, t.k, t.cols)
