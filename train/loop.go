@@ -12,9 +12,9 @@ import (
 // train runs the job's steps on this rank.
 func (r *rank) train() (err error) {
 	j := r.job
-	p := r.pipeline(j.train, j.order, 1, j.steps, chanPlan)
+	p := r.pipeline(j.train, j.order, r.done+1, j.steps, chanPlan)
 	defer func() { p.Close(err) }()
-	for step := int64(1); step <= j.steps; step++ {
+	for step := r.done + 1; step <= j.steps; step++ {
 		stop, err := r.next(p, step)
 		if err != nil {
 			return err
