@@ -85,8 +85,8 @@ type merge struct {
 // cursor is a row file and what is left of its last block of rows.
 type cursor struct {
 	*rowStream
-	slots []int32
-	rows  []byte
+	ahead []int32 // slots
+	rows  []byte  // their rows
 }
 
 // row copies the weights of the global row g to dst; g ascends by one from call to
@@ -98,14 +98,14 @@ func (m *merge) row(dst []float32, g int64) error {
 		m.init.Row(dst, g)
 		return nil
 	}
-	if len(f.slots) == 0 {
+	if len(f.ahead) == 0 {
 		var err error
-		if f.slots, f.rows, err = f.next(); err != nil {
+		if f.ahead, f.rows, err = f.next(); err != nil {
 			return err
 		}
 	}
 	copy(kernels.BytesOf(dst), f.rows)
-	f.slots, f.rows = f.slots[1:], f.rows[f.rowBytes:]
+	f.ahead, f.rows = f.ahead[1:], f.rows[f.rowBytes:]
 	return nil
 }
 
