@@ -39,8 +39,9 @@ func (r *netRequest) end(err error) {
 
 func (r *netRequest) Wait() error {
 	l := r.link
-	if l.ring != nil && !r.over.Load() {
-		l.ring.help(r)
+	sleeps := l.ring != nil && !r.over.Load() && !l.ring.help(r)
+	if sleeps {
+		l.ring.await()
 	}
 	r.mon.Lock()
 	for r.done == requestPosted {
@@ -53,6 +54,9 @@ func (r *netRequest) Wait() error {
 	err := r.err
 	r.done = requestOver
 	r.mon.Unlock()
+	if sleeps {
+		l.ring.awaited()
+	}
 
 	l.mon.Lock()
 	r.p, r.err = nil, nil

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/env"
 )
 
 const (
@@ -38,11 +40,17 @@ type shm struct {
 	outToken         atomic.Bool
 	inToken          atomic.Bool
 	pollers          atomic.Int32
+	polls            atomic.Uint64 // that are over
+	asleep           atomic.Bool   // serve waits for the bell
 	refs             atomic.Int32 // of mem; it is unmapped at 0
 	current          frame        // guarded by outToken, as what follows
 	have             bool
 	done             int // bytes of current that are in the ring
 	published, taken uint64
+
+	mon       env.Monitor // guards what follows
+	sleepers  int         // in netRequest.Wait
+	pollsSeen uint64
 }
 
 // ring is a byte queue; one side writes, the other reads.
@@ -75,7 +83,7 @@ func newShm(l *link, mem []byte, creator bool, spin time.Duration) *shm {
 	if creator {
 		me = 0
 	}
-	s := &shm{link: l, mem: mem, spin: spin, out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me)}
+	s := &shm{link: l, mem: mem, spin: spin, mon: l.world.env.Monitor("ring"), out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me)}
 	s.refs.Store(1)
 	return s
 }
@@ -125,6 +133,9 @@ func (s *shm) wakeSelf() {
 		futexWake(s.mine.rings)
 		s.leave()
 	}
+	s.mon.Lock()
+	s.mon.Wake()
+	s.mon.Unlock()
 }
 
 // pumpOut writes frames while there are some, and room. It reports whether any
@@ -229,43 +240,72 @@ func (s *shm) take() error {
 	}
 }
 
-// help moves bytes until r has ended, for a short time; then serve goes on.
-func (s *shm) help(r *netRequest) {
+// help moves bytes until r has ended, for a short time. It reports whether r has
+// ended; else await must follow.
+func (s *shm) help(r *netRequest) bool {
 	if !s.enter() {
-		return
+		return true
 	}
 	defer s.leave()
 	if s.spin == 0 {
 		s.pumpIn()
 		s.pumpOut()
-		return
+		return r.over.Load()
 	}
 	if s.pollers.Add(1) == 1 {
 		s.mine.armed.Store(0)
 	}
+	s.poll(r)
+	s.polls.Add(1)
+	last := s.pollers.Add(-1) == 0
+	over := r.over.Load()
+	if last && over && s.asleep.Load() {
+		s.mine.rings.Add(1) // serve trusts the bell, which is disarmed
+		futexWake(s.mine.rings)
+	}
+	return over
+}
+
+func (s *shm) poll(r *netRequest) {
 	e := s.link.world.env
 	until := e.Now() + s.spin
 	for i := 1; !r.over.Load(); i++ {
 		if s.pumpIn() || s.pumpOut() {
 			until = e.Now() + s.spin
 		}
-		if i%16 == 0 {
+		if i%32 == 0 {
 			if e.Now() > until {
-				break
+				return
 			}
-			if i%256 == 0 {
+			if i%512 == 0 {
 				runtime.Gosched()
 			}
 		}
 	}
-	if s.pollers.Add(-1) == 0 {
+}
+
+// await says that a goroutine sleeps from now on until its request ends, which
+// takes serve; awaited that it no longer does.
+func (s *shm) await() {
+	s.mon.Lock()
+	s.sleepers++
+	s.mon.Wake()
+	s.mon.Unlock()
+	if s.asleep.Load() && s.enter() {
 		s.mine.armed.Store(1)
 		s.pumpIn()
 		s.pumpOut()
+		s.leave()
 	}
 }
 
-// serve moves bytes whenever the other side rings, until the link is over.
+func (s *shm) awaited() {
+	s.mon.Lock()
+	s.sleepers--
+	s.mon.Unlock()
+}
+
+// serve moves bytes when nobody polls, until the link is over.
 func (s *shm) serve() {
 	if !s.enter() {
 		return
@@ -285,15 +325,34 @@ func (s *shm) serve() {
 			runtime.Gosched() // let those run whose requests have ended
 			continue
 		}
-		if s.pollers.Load() == 0 {
-			s.mine.armed.Store(1)
-		}
-		if s.pumpIn() || s.pumpOut() {
+		if s.doze() {
 			continue
 		}
-		_ = s.link.world.env.Do("wait for a ring", sleep)
+		s.asleep.Store(true)
+		s.mine.armed.Store(1)
+		if !s.pumpIn() && !s.pumpOut() {
+			_ = s.link.world.env.Do("wait for a ring", sleep)
+		}
+		s.asleep.Store(false)
 	}
 }
+
+// doze waits a little, while goroutines poll now and then and none sleeps: the bell
+// stays disarmed, since nobody waits for it. It reports false where that is over.
+func (s *shm) doze() bool {
+	s.mon.Lock()
+	defer s.mon.Unlock()
+	polls := s.polls.Load()
+	if s.sleepers > 0 || polls == s.pollsSeen {
+		return false
+	}
+	s.pollsSeen = polls
+	s.mon.WaitUntil(s.link.world.env.Now() + dozeFor)
+	return true
+}
+
+// dozeFor is how long bytes may lie in a ring that nobody waits for.
+const dozeFor = 500 * time.Microsecond
 
 // drain takes what the peer wrote before it went.
 func (s *shm) drain() {
