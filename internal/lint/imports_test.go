@@ -35,7 +35,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"lrpp", "collectives internal/placement kernels oracle shard", "the exchange runs the oracle's plan"},
 	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
-	{"train", "collectives data internal/auc internal/config internal/digest internal/env internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
+	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
 		"the step loop is the one place that knows all parts"},
 	{"bench", "collectives data internal/config internal/env internal/machine internal/openblas kernels model shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
