@@ -62,7 +62,9 @@ type Report struct {
 	Command []string  `json:"command"`
 	Machine Machine   `json:"machine"`
 	When    time.Time `json:"when"`
-	Figures []Figure  `json:"figures"`
+	// Against names what the figures are compared with, and its build.
+	Against string   `json:"against,omitempty"`
+	Figures []Figure `json:"figures"`
 }
 
 // Machine says where a report was made.

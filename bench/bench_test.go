@@ -2,7 +2,10 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -39,5 +42,29 @@ func TestUnknownSettingsAreRefused(t *testing.T) {
 	}
 	if _, err := Find("bogus"); err == nil {
 		t.Error("found a benchmark called bogus")
+	}
+}
+
+func TestBadSettingsOfKernelsAreNamed(t *testing.T) {
+	for _, arg := range []string{"part=x", "threads=0", "threads=1,x", "threads=100000", "m=0", "m=x", "shapes=5", "shapes=0x5", "shapes=5x6x7", "table=3"} {
+		_, err := runKernels(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	r, err := runKernels(&bytes.Buffer{}, Options{Tiny: true, Args: []string{"part=products", "threads=1", "m=3", "shapes=5x6,7x2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range r.Figures {
+		if strings.HasSuffix(f.Name, " exact") {
+			got = append(got, f.Name)
+		}
+	}
+	want := []string{"product y 5x6 threads 1 exact", "product dx 5x6 threads 1 exact", "product dw 5x6 threads 1 exact",
+		"product y 7x2 threads 1 exact", "product dx 7x2 threads 1 exact", "product dw 7x2 threads 1 exact"}
+	if !slices.Equal(got, want) {
+		t.Errorf("figures %q, want %q", got, want)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/machine"
@@ -170,9 +169,6 @@ func percent(a, b []float64) []float64 {
 func spread(f Figure) string {
 	return fmt.Sprintf("%.1f (%.1f-%.1f)", f.Median, f.Min, f.Max)
 }
-
-// flush ends a table.
-func flush(t *tabwriter.Writer) { t.Flush() }
 
 // alloc is memory of the device, all of it touched, holding small positive numbers.
 func (b *kernelBench) alloc(floats int, use kernels.Use) (kernels.Buffer, error) {

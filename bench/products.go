@@ -27,9 +27,10 @@ const (
 // products measures the matrix products of the layers, beside OpenBLAS.
 func (b *kernelBench) products() error {
 	library, config := blas()
-	fmt.Fprintf(b.out, "\nmatrix products, %d samples, GFLOP/s: median (least-greatest); OpenBLAS: %s\n", b.m, config)
+	b.report.Against = "OpenBLAS: " + config
+	fmt.Fprintf(b.out, "\nmatrix products, %d samples, GFLOP/s: median (least-greatest); %s\n", b.m, b.report.Against)
 	t := table(b.out)
-	defer flush(t)
+	defer t.Flush()
 	fmt.Fprint(t, "K x N\tproduct\tthreads\texact\tOpenBLAS\texact/OpenBLAS %\t\n")
 	for _, l := range b.shapes {
 		sets, free, err := b.operands(l)

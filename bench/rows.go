@@ -104,7 +104,7 @@ func (r *rowBench) reads() {
 	fmt.Fprintf(r.out, "\nreading rows of %d bytes of a table of %.2f GB in %s, GB/s read: median (least-greatest)\n",
 		4*wideRow, float64(r.table.Bytes())/1e9, r.pages)
 	t := table(r.out)
-	defer flush(t)
+	defer t.Flush()
 	fmt.Fprint(t, "\tthreads\tGB/s\tof the random reads %\tof the copy %\t\n")
 	for _, threads := range r.threads {
 		s := r.dev.Stream(threads)
@@ -146,14 +146,11 @@ func (r *rowBench) readFigures(t io.Writer, threads int, bytes float64, took [][
 	}
 }
 
-// touched keeps the reads of touchRows from being left out.
-var touched uint64
-
 // touchRows loads one word of every cache line of rows and does nothing else:
 // what the machine gives to a program that asks for many rows at once.
 func touchRows(words []uint64, rows []int32, threads int) {
 	e := env.Real()
-	parts := make([]uint64, threads)
+	parts := make([]uint64, threads) // sums, so that no read can be left out
 	done := make([]*env.Event, threads)
 	for p := range threads {
 		done[p] = env.NewEvent(e, "touch")
@@ -165,9 +162,8 @@ func touchRows(words []uint64, rows []int32, threads int) {
 			e.Go("touch", touch)
 		}
 	}
-	for p, d := range done {
+	for _, d := range done {
 		_ = d.Wait() // set with no error
-		touched += parts[p]
 	}
 }
 
@@ -191,7 +187,7 @@ func (r *rowBench) writes() error {
 	index := starts(r.updates, 1)
 	start, pos := kernels.HostBuffer(index), kernels.HostBuffer(index[:r.updates])
 	t := table(r.out)
-	defer flush(t)
+	defer t.Flush()
 	fmt.Fprint(t, "\tthreads\tns/row\t\n")
 	for _, threads := range r.threads {
 		s := r.dev.Stream(threads)

@@ -33,7 +33,7 @@ func optimizer(kind kernels.OptimizerKind) kernels.Optimizer {
 func (b *kernelBench) step() error {
 	fmt.Fprintf(b.out, "\nother operations of a step of %d samples: median (least-greatest)\n", b.m)
 	t := table(b.out)
-	defer flush(t)
+	defer t.Flush()
 	fmt.Fprint(t, "\tthreads\t\t\t\n")
 	for _, threads := range b.threads {
 		s := b.dev.Stream(threads)

@@ -40,10 +40,10 @@ func writeWhole(e env.Env, name string, write func(io.Writer) error) error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), name)
+		err = e.Do("rename "+name, func() error { return os.Rename(f.Name(), name) })
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		_ = e.Do("remove "+f.Name(), func() error { return os.Remove(f.Name()) })
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

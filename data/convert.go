@@ -45,8 +45,8 @@ func openText(o *Options) (Source, error) {
 // made: the same sources, unchanged, are converted once. to is its name; "" is a
 // name in Options.RecordDir that depends on the sources' names and the columns.
 //
-// Memory is bounded; a conversion that was ended goes on where it stopped; the
-// file has its name only when it is complete. Two processes that want the same
+// Memory is bounded; a conversion that was ended goes on where it stopped, and one
+// that met bad input leaves nothing; the file has its name only when it is complete. Two processes that want the same
 // file take turns. Options.Tables is not used: one conversion serves any tables.
 func Convert(o Options, to string) (*Converted, error) {
 	if err := o.checkFiles(); err != nil {
@@ -63,14 +63,39 @@ func Convert(o Options, to string) (*Converted, error) {
 		to = filepath.Join(o.RecordDir, job.defaultName())
 	}
 	job.to = to
-	err = o.Env.Do("mkdir", func() error { return os.MkdirAll(filepath.Dir(to), 0o777) })
+	dir := filepath.Dir(to)
+	var made []string
+	err = o.Env.Do("mkdir", func() error {
+		made = missing(dir)
+		return os.MkdirAll(dir, 0o777)
+	})
 	if err != nil {
 		return nil, &Error{File: to, What: "cannot make the folder of the record file", Err: err}
 	}
-	if c, err := job.existing(); c != nil || err != nil {
-		return c, err
+	c, err := job.existing()
+	if c == nil && err == nil {
+		c, err = job.run()
 	}
-	return job.run()
+	if errors.Is(err, ErrInput) {
+		_ = o.Env.Do("rmdir", func() error {
+			for _, d := range made {
+				os.Remove(d) // where it is empty
+			}
+			return nil
+		})
+	}
+	return c, err
+}
+
+// missing lists dir and the folders above it that are not there, dir first.
+func missing(dir string) (all []string) {
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			return all
+		}
+		all = append(all, dir)
+		dir = filepath.Dir(dir)
+	}
 }
 
 // conversion is one run of Convert.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,6 +207,46 @@ func TestConvertTogether(t *testing.T) {
 	wg.Wait()
 	if n := len(slices.DeleteFunc(made, func(m bool) bool { return !m })); n != 1 {
 		t.Errorf("%d of 4 made the file", n)
+	}
+}
+
+// Bad input leaves nothing behind, but for what was there.
+func TestConvertOfBadInputLeavesNothing(t *testing.T) {
+	csv := CSV{Label: "label", Dense: []string{"a"}, Categorical: []string{"c"}}
+	for _, text := range []string{"label,a,c\n0,1,x\n2,2,y\n", "label,a,c\n3,1,x\n", "label,b,c\n0,1,x\n"} {
+		for _, skip := range []bool{false, true} {
+			o := Options{Env: env.Real(), Format: FormatCSV, CSV: csv, SkipBad: skip, Files: []string{writeFile(t, "a.csv", []byte(text))}}
+			dir := t.TempDir()
+			_, err := Convert(o, filepath.Join(dir, "new", "er", "a.rec"))
+			if skip && err == nil {
+				continue // the first text has a sample
+			}
+			if !errors.Is(err, ErrInput) {
+				t.Fatalf("%q: %v", text, err)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+				t.Errorf("%q leaves %v, %v", text, left, err)
+			}
+		}
+	}
+}
+
+// Whoever waits for another's conversion can be stopped.
+func TestConvertStopsWaiting(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "a.rec")
+	other, err := os.Create(to + ".part")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("stop")
+	o := Options{Env: env.Real(), Format: FormatCSV, CSV: CSV{Label: "label", Dense: []string{"a"}, Categorical: []string{"c"}},
+		Files: []string{writeFile(t, "a.csv", []byte("label,a,c\n0,1,x\n"))}, Progress: func(Progress) error { return stop }}
+	if _, err := Convert(o, to); err != stop {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -69,11 +69,13 @@ func openCriteoBin(o *Options) (Source, error) {
 		}
 		s.samples += seg.n
 	}
+	find := s.checkFirst
 	if o.SkipBad {
-		if err := s.findBad(o); err != nil {
-			s.Close()
-			return nil, err
-		}
+		find = s.findBad
+	}
+	if err := find(o); err != nil {
+		s.Close()
+		return nil, err
 	}
 	if s.Len() == 0 {
 		s.Close()
@@ -124,30 +126,54 @@ const maxBad = 1 << 20
 // scanRecords is how many records are read at a time.
 const scanRecords = 4096
 
+// checkedRecords is how many records of each file are looked at before any is
+// used, 64 MiB of them: a file of another format, and anything wrong with a small
+// one, is found before a run starts, and a large one costs no time.
+const checkedRecords = 64 << 20 / criteoBytes
+
+// checkFirst refuses files with a malformed label among their first records.
+func (s *fixed) checkFirst(*Options) error {
+	return s.eachBad(&Options{}, checkedRecords, s.badLabel) // too soon over to show
+}
+
 // findBad reads all labels once and notes the records to step over.
 func (s *fixed) findBad(o *Options) error {
+	err := s.eachBad(o, s.samples, func(seg *segment, p int64) error {
+		if len(s.bad) == maxBad {
+			return fileErr(seg.name, "more than %d records have a label that is neither 0 nor 1; check data.format", maxBad)
+		}
+		s.bad = append(s.bad, p)
+		return nil
+	})
+	s.skipped = int64(len(s.bad))
+	return err
+}
+
+// eachBad visits the records with a malformed label among the first limit ones of
+// each file.
+func (s *fixed) eachBad(o *Options, limit int64, visit func(seg *segment, p int64) error) error {
 	buf := make([]byte, scanRecords*criteoBytes)
 	for i := range s.segments {
 		seg := &s.segments[i]
-		for at := int64(0); at < seg.n; at += scanRecords {
-			part := buf[:min(scanRecords, seg.n-at)*criteoBytes]
+		n := min(seg.n, limit)
+		for at := int64(0); at < n; at += scanRecords {
+			part := buf[:min(scanRecords, n-at)*criteoBytes]
 			err := s.env.Do(seg.what, func() error { return seg.readAt(part, seg.layout.offset(at)) })
 			if err != nil {
 				return err
 			}
 			for k := 0; k < len(part); k += criteoBytes {
-				if binary.LittleEndian.Uint32(part[k:]) > 1 {
-					s.bad = append(s.bad, seg.first+at+int64(k/criteoBytes))
+				if binary.LittleEndian.Uint32(part[k:]) <= 1 {
+					continue
 				}
-			}
-			if len(s.bad) > maxBad {
-				return fileErr(seg.name, "more than %d records have a label that is neither 0 nor 1; check data.format", maxBad)
+				if err := visit(seg, seg.first+at+int64(k/criteoBytes)); err != nil {
+					return err
+				}
 			}
 			if err := o.progress("scan", (seg.first+at)*criteoBytes, s.samples*criteoBytes); err != nil {
 				return err
 			}
 		}
 	}
-	s.skipped = int64(len(s.bad))
 	return nil
 }

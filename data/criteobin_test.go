@@ -204,8 +204,20 @@ func TestCriteoBinBadLabels(t *testing.T) {
 	raw := recordBytesOf(records)
 	o := Options{Format: FormatCriteoBin, Tables: testTables,
 		Files: []string{writeFile(t, "a.bin", raw[:4096*criteoBytes]), writeFile(t, "b.bin", raw[4096*criteoBytes:])}}
-	s := mustOpen(t, o)
+	openFails(t, o, "a.bin", "record 1:", "label")
+
+	// Beyond the records that Open looks at, and when a file changes in use, Read
+	// finds them.
+	sound := o
+	sound.Files = []string{writeFile(t, "a.bin", make([]byte, 4096*criteoBytes)), writeFile(t, "b.bin", make([]byte, len(raw)-4096*criteoBytes))}
+	s := mustOpen(t, sound)
+	writeFile(t, sound.Files[1], raw[4096*criteoBytes:])
 	checkError(t, s.Read(new(Batch), []int64{4999, 5000, 5001}), "b.bin", "record 905:", "label")
+	large := &fixed{env: env.Real(), segments: s.(*fixed).segments, samples: 9000}
+	if err := large.eachBad(&o, 904, large.badLabel); err != nil {
+		t.Errorf("904 records of each file: %v", err)
+	}
+	checkError(t, large.eachBad(&o, 905, large.badLabel), "b.bin", "record 905:")
 
 	o.SkipBad = true
 	s = mustOpen(t, o)

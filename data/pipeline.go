@@ -1,6 +1,7 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,6 +37,9 @@ func (j *conversion) run() (*Converted, error) {
 		if err != syscall.EWOULDBLOCK && err != syscall.EINTR {
 			return nil, fmt.Errorf("lock %s: %w", part, err)
 		}
+		if err := j.o.progress("wait for another conversion", 0, 0); err != nil {
+			return nil, err
+		}
 		e.Sleep(lockPoll)
 	}
 	// Whoever held the lock may have finished the file and taken the name away.
@@ -53,17 +57,21 @@ func (j *conversion) run() (*Converted, error) {
 	}
 	c := &Converted{File: j.to, Made: true}
 	if err := j.convert(w, c); err != nil {
+		if errors.Is(err, ErrInput) {
+			// Mended sources are others: there is nothing to go on with.
+			_ = e.Do("remove "+part, func() error { return os.Remove(part) })
+		}
 		return nil, err
 	}
 	c.Samples, c.Skipped = int64(w.head.samples), int64(w.head.skipped)
 	if c.Samples == 0 {
-		os.Remove(part)
+		_ = e.Do("remove "+part, func() error { return os.Remove(part) })
 		return nil, fileErr(j.o.Files[0], "there is no well-formed sample in it (%d malformed lines)", c.Skipped)
 	}
 	if err := w.finish(); err != nil {
 		return nil, fmt.Errorf("finish %s: %w", part, err)
 	}
-	if err := os.Rename(part, j.to); err != nil {
+	if err := e.Do("rename "+part, func() error { return os.Rename(part, j.to) }); err != nil {
 		return nil, fmt.Errorf("name the record file: %w", err)
 	}
 	return c, nil

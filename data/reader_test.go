@@ -49,8 +49,10 @@ func TestReader(t *testing.T) {
 
 func TestReaderError(t *testing.T) {
 	records := randomRecords(rand.New(rand.NewPCG(1, 1)), 100)
+	name := writeFile(t, "a.bin", recordBytesOf(records))
+	s := mustOpen(t, Options{Format: FormatCriteoBin, Files: []string{name}, Tables: testTables})
 	records[55*criteoFields] = 2
-	s := mustOpen(t, Options{Format: FormatCriteoBin, Files: []string{writeFile(t, "a.bin", recordBytesOf(records))}, Tables: testTables})
+	writeFile(t, name, recordBytesOf(records)) // changed in use
 	r := NewReader(env.Real(), s, Order{Samples: 100, Batch: 10}, 0, 1, 1, 10, 3)
 	for range 5 {
 		b, err := r.Next()

@@ -67,8 +67,8 @@ type CSV struct {
 
 // Progress is how far a long piece of work is.
 type Progress struct {
-	What        string // "convert", "scan", "synth", "stats"
-	Done, Total int64  // bytes for files, samples otherwise
+	What        string // "convert", "scan", "synth", "stats", "wait for another conversion"
+	Done, Total int64  // bytes for files, samples otherwise; Total 0: not known
 }
 
 func (o *Options) progress(what string, done, total int64) error {
@@ -99,6 +99,18 @@ func Open(o Options) (Source, error) {
 		return openText(&o)
 	}
 	return nil, usageErr("data.format = %q is not known; it is one of %s", o.Format, strings.Join(formats, ", "))
+}
+
+// CheckFiles tells whether every file is there and could be read.
+func CheckFiles(e env.Env, files []string) error {
+	for _, name := range files {
+		f, _, err := openFile(e, name)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return nil
 }
 
 func (o *Options) checkFiles() error {

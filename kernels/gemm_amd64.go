@@ -50,7 +50,7 @@ func runTiles(i isa, t *tileRun, width int) {
 	case i == isaAVX2:
 		tile6x8(t)
 	default:
-		tilePlain(t, shapeOf(isaPlain).mr)
+		tilePlain(t)
 	}
 }
 

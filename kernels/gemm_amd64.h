@@ -17,3 +17,4 @@
 #define tileRun_cols 120
 #define tileRun_mask 128
 #define tileRun_next 192
+#define tileRun_rows 200

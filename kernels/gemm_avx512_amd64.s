@@ -1,10 +1,10 @@
 #include "textflag.h"
 #include "gemm_amd64.h"
 
-// AVX-512 micro-kernels: 14 rows of C, 2 or 1 vectors of 16 columns.
+// AVX-512 micro-kernels: 14 or 4 rows of C, 2 or 1 vectors of 16 columns.
 // Z0, Z1 one row of B; Z2 an element of A; Z3 scratch; Z4.. the tile of C.
 // AX, BX rows 0 and 8 of A; R8, R9, R10, R11 rs times 1, 3, 5, 7.
-// K3, K4 the columns that C has.
+// K3, K4 the columns that C has. Where there are 4 rows ROWS jumps to end after them.
 
 #define ROW2(mem, c0, c1) \
 	VBROADCASTSS mem, Z2; \
@@ -48,11 +48,13 @@
 	VPXORD c0, c0, c0; \
 	VPXORD c1, c1, c1
 
-#define ALL2(OP) \
+#define ROWS2(OP, end) \
 	OP(Z4, Z5); \
 	OP(Z6, Z7); \
 	OP(Z8, Z9); \
 	OP(Z10, Z11); \
+	CMPQ tileRun_rows(DI), $4; \
+	JEQ end; \
 	OP(Z12, Z13); \
 	OP(Z14, Z15); \
 	OP(Z16, Z17); \
@@ -65,7 +67,7 @@
 	OP(Z30, Z31)
 
 // func tile14x32(t *tileRun)
-// for each tile, r < 14, j < 32:
+// for each tile, r < t.rows (14 or 4), j < 32:
 //	s := +0.0, or C[r][j] if t.load
 //	for k ascending { s = fma(A[r][k], B[k][j], s) }
 //	if bias { s += bias[j] }; if relu { s = s < 0 ? +0.0 : s }
@@ -92,21 +94,25 @@ tile:
 	MOVQ tileRun_ldc(DI), R12
 	CMPQ tileRun_load(DI), $0
 	JNE  load
-	ALL2(ZERO2)
+	ROWS2(ZERO2, chain)
 	JMP  chain
 
 load:
-	ALL2(LOAD2)
+	ROWS2(LOAD2, chain)
 
 chain:
 	// DX is at this tile's C, or, after a load, at the next one's.
-	ALL2(PREFETCH2)
+	ROWS2(PREFETCH2, prefetched)
+
+prefetched:
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_next(DI), DX
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish
+	CMPQ  tileRun_rows(DI), $4
+	JEQ   step4
 
 step:
 	VMOVUPS    (SI), Z0
@@ -132,6 +138,21 @@ step:
 	ADDQ    R13, SI
 	DECQ    CX
 	JNZ     step
+	JMP     finish
+
+step4:
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+	ROW2((AX), Z4, Z5)
+	ROW2((AX)(R8*1), Z6, Z7)
+	ROW2((AX)(R8*2), Z8, Z9)
+	ROW2((AX)(R9*1), Z10, Z11)
+	ADDQ    R12, AX
+	ADDQ    R13, SI
+	DECQ    CX
+	JNZ     step4
 
 finish:
 	MOVQ    tileRun_bias(DI), SI
@@ -139,26 +160,30 @@ finish:
 	JZ      relu
 	VMOVUPS.Z (SI), K3, Z0
 	VMOVUPS.Z 64(SI), K4, Z1
-	ALL2(ADD2)
+	ROWS2(ADD2, relu)
 
 relu:
 	VPXORD Z3, Z3, Z3
 	CMPQ   tileRun_relu(DI), $0
 	JE     gate
-	ALL2(RELU2)
+	ROWS2(RELU2, gate)
 
 gate:
 	MOVQ  tileRun_gate(DI), DX
 	TESTQ DX, DX
 	JZ    store
 	MOVQ  tileRun_ldg(DI), R12
-	ALL2(GATE2)
+	ROWS2(GATE2, gated)
+
+gated:
 	MOVQ  DX, tileRun_gate(DI)
 
 store:
 	MOVQ tileRun_c(DI), DX
 	MOVQ tileRun_ldc(DI), R12
-	ALL2(STORE2)
+	ROWS2(STORE2, stored)
+
+stored:
 	MOVQ DX, tileRun_c(DI)
 	MOVQ tileRun_ta(DI), AX
 	ADDQ AX, tileRun_a(DI)
@@ -193,11 +218,13 @@ store:
 	VMOVAPS.Z c0, K1, c0; \
 	ADDQ      R12, DX
 
-#define ALL1(OP) \
+#define ROWS1(OP, end) \
 	OP(Z4); \
 	OP(Z5); \
 	OP(Z6); \
 	OP(Z7); \
+	CMPQ tileRun_rows(DI), $4; \
+	JEQ end; \
 	OP(Z8); \
 	OP(Z9); \
 	OP(Z10); \
@@ -233,20 +260,24 @@ tile:
 	MOVQ tileRun_ldc(DI), R12
 	CMPQ tileRun_load(DI), $0
 	JNE  load
-	ALL1(ZERO1)
+	ROWS1(ZERO1, chain)
 	JMP  chain
 
 load:
-	ALL1(LOAD1)
+	ROWS1(LOAD1, chain)
 
 chain:
-	ALL1(PREFETCH1)
+	ROWS1(PREFETCH1, prefetched)
+
+prefetched:
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_next(DI), DX
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish
+	CMPQ  tileRun_rows(DI), $4
+	JEQ   step4
 
 step:
 	VMOVUPS (SI), Z0
@@ -269,32 +300,48 @@ step:
 	ADDQ    R13, SI
 	DECQ    CX
 	JNZ     step
+	JMP     finish
+
+step4:
+	VMOVUPS (SI), Z0
+	ROW1((AX), Z4)
+	ROW1((AX)(R8*1), Z5)
+	ROW1((AX)(R8*2), Z6)
+	ROW1((AX)(R9*1), Z7)
+	ADDQ    R12, AX
+	ADDQ    R13, SI
+	DECQ    CX
+	JNZ     step4
 
 finish:
 	MOVQ    tileRun_bias(DI), SI
 	TESTQ   SI, SI
 	JZ      relu
 	VMOVUPS.Z (SI), K3, Z0
-	ALL1(ADD1)
+	ROWS1(ADD1, relu)
 
 relu:
 	VPXORD Z3, Z3, Z3
 	CMPQ   tileRun_relu(DI), $0
 	JE     gate
-	ALL1(RELU1)
+	ROWS1(RELU1, gate)
 
 gate:
 	MOVQ  tileRun_gate(DI), DX
 	TESTQ DX, DX
 	JZ    store
 	MOVQ  tileRun_ldg(DI), R12
-	ALL1(GATE1)
+	ROWS1(GATE1, gated)
+
+gated:
 	MOVQ  DX, tileRun_gate(DI)
 
 store:
 	MOVQ tileRun_c(DI), DX
 	MOVQ tileRun_ldc(DI), R12
-	ALL1(STORE1)
+	ROWS1(STORE1, stored)
+
+stored:
 	MOVQ DX, tileRun_c(DI)
 	MOVQ tileRun_ta(DI), AX
 	ADDQ AX, tileRun_a(DI)

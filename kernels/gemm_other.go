@@ -6,7 +6,7 @@ import "unsafe"
 
 // runTiles runs a micro-kernel whose tiles are width columns wide.
 func runTiles(_ isa, t *tileRun, _ int) {
-	tilePlain(t, shapeOf(isaPlain).mr)
+	tilePlain(t)
 }
 
 // copyRows copies rows of floats float32; up to the next multiple of 8 floats

@@ -199,62 +199,73 @@ func (p *product) sums(i0, i1, nb, k0, k1 int) {
 	}
 }
 
-// rowsOfA are rows of A ready for the micro-kernel: whole tiles, then a last one
-// with rows to spare.
-type rowsOfA struct {
-	i0, mid, i1 int // whole tiles are [i0, mid)
-	whole, rest operand
-	wholeStep   uintptr // from tile to tile
+// band is rows [from, to) of A ready for a micro-kernel: whole tiles, or fewer
+// rows than a tile has.
+type band struct {
+	operand          // from row from, column k0
+	step     uintptr // from tile to tile
+	rows     int     // of a tile
+	from, to int
 }
 
-// readyA makes rows [i0, i1) and columns [k0, k1) of A ready: where they are used
-// often enough, rows are copied one by one, columns in strips of mr. A last tile
-// with rows to spare is always copied.
-func (p *product) readyA(worker, i0, i1, k0, k1 int) (r rowsOfA) {
+// readyA makes rows [i0, i1) and columns [k0, k1) of A ready: tiles of mr rows,
+// of tail rows, and one with rows to spare. That one is always copied; the others
+// where they are used often enough.
+func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 	s := p.g.shape
-	r.i0, r.mid, r.i1 = i0, i0+(i1-i0)/s.mr*s.mr, i1
+	mid := i0 + (i1-i0)/s.mr*s.mr
+	end := mid + (i1-mid)/s.tail*s.tail
+	r = [3]band{{rows: s.mr, from: i0, to: mid}, {rows: s.tail, from: mid, to: end}, {rows: s.tail, from: end, to: i1}}
 	if k0 == k1 {
 		return r
 	}
-	copyFrom := i0
+	all := p.a
+	step := uintptr(s.mr) * all.rs // from strip to strip
 	if p.directA {
-		copyFrom = r.mid
-		if r.mid > i0 {
-			r.whole = operand{ptr: p.a.at(i0, k0), rs: p.a.rs, cs: p.a.cs}
-			r.wholeStep = uintptr(s.mr) * p.a.rs
-		}
-	}
-	if copyFrom == i1 {
-		return r
-	}
-	o := operand{ptr: unsafe.Pointer(&p.g.packedA[worker][0])}
-	var step uintptr
-	if p.a.rs == 4 {
-		o.rs, o.cs, step = 4, uintptr(4*s.strip), uintptr(4*s.strip*(k1-k0))
-		for k := k0; k < k1; k += slab {
-			for i := copyFrom; i < i1; i += s.mr {
-				// A strip is wider than a tile: what it has too much is not used.
-				dst := unsafe.Add(o.ptr, uintptr((i-copyFrom)/s.mr)*step+uintptr(k-k0)*o.cs)
-				copyRows(p.g.isa, dst, p.a.at(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
-			}
+		all.ptr = p.a.at(i0, k0)
+		if end < i1 {
+			r[2].operand, _ = p.packA(worker, end, i1, k0, k1)
 		}
 	} else {
-		o.rs, o.cs = uintptr(4*(s.kc+s.strip)), 4
-		step = uintptr(s.mr) * o.rs
-		copyRows(p.g.isa, o.ptr, p.a.at(copyFrom, k0), o.rs, p.a.rs, i1-copyFrom, k1-k0)
+		all, step = p.packA(worker, i0, i1, k0, k1)
 	}
-	if copyFrom == i0 {
-		r.whole, r.wholeStep = o, step
+	r[0].operand, r[0].step = all, step
+	if mid == i1 {
+		return r // and no pointer past the last strip
 	}
-	r.rest = o
-	if r.mid < i1 {
-		r.rest.ptr = unsafe.Add(o.ptr, uintptr((r.mid-copyFrom)/s.mr)*step)
+	all.ptr = unsafe.Add(all.ptr, uintptr((mid-i0)/s.mr)*step)
+	r[1].operand, r[1].step = all, uintptr(s.tail)*all.rs
+	if !p.directA && end < i1 {
+		r[2].operand = all
+		r[2].ptr = all.at(end-mid, 0)
 	}
 	return r
 }
 
-// column computes rows r of the panel j of C, columns [k0, k1) of the chain.
-func (p *product) column(r *rowsOfA, worker, j, k0, k1 int) {
+// packA copies rows [i0, i1) and columns [k0, k1) of A for worker, rows one by
+// one, columns in strips of mr rows, step apart.
+func (p *product) packA(worker, i0, i1, k0, k1 int) (o operand, step uintptr) {
+	s := p.g.shape
+	ptr := unsafe.Pointer(&p.g.packedA[worker][0])
+	if p.a.cs == 4 {
+		o = operand{ptr: ptr, rs: uintptr(4 * (s.kc + s.strip)), cs: 4}
+		copyRows(p.g.isa, ptr, p.a.at(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
+		return o, uintptr(s.mr) * o.rs
+	}
+	o = operand{ptr: ptr, rs: 4, cs: uintptr(4 * s.strip)}
+	step = o.cs * uintptr(k1-k0)
+	for k := k0; k < k1; k += slab {
+		for i := i0; i < i1; i += s.mr {
+			// A strip is wider than a tile: what it has too much is not used.
+			dst := unsafe.Add(ptr, uintptr((i-i0)/s.mr)*step+uintptr(k-k0)*o.cs)
+			copyRows(p.g.isa, dst, p.a.at(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
+		}
+	}
+	return o, step
+}
+
+// column computes the rows of the panel j of C, columns [k0, k1) of the chain.
+func (p *product) column(rows *[3]band, worker, j, k0, k1 int) {
 	from, to, width := p.panel(j)
 	e := &p.g.edges[worker]
 	t := tileRun{cols: to - from, ldc: p.c.rs, k: k1 - k0, load: p.load}
@@ -279,22 +290,21 @@ func (p *product) column(r *rowsOfA, worker, j, k0, k1 int) {
 			t.bias = unsafe.Add(p.bias, 4*from)
 		}
 	}
-	gated := last && p.gate.ptr != nil
-	if r.i0 < r.mid {
-		q := t
-		q.a, q.rs, q.ks, q.ta = r.whole.ptr, r.whole.rs, r.whole.cs, r.wholeStep
-		q.c, q.tiles = p.c.at(r.i0, from), (r.mid-r.i0)/p.g.shape.mr
-		if gated {
-			q.gate = p.gate.at(r.i0, from)
+	for i := range rows {
+		r, q := &rows[i], t
+		if r.from == r.to {
+			continue
 		}
-		runTiles(p.g.isa, &q, width)
-	}
-	if r.mid < r.i1 {
-		t.a, t.rs, t.ks = r.rest.ptr, r.rest.rs, r.rest.cs
-		if gated {
-			t.gate = p.gate.at(r.mid, from)
+		q.a, q.rs, q.ks, q.ta, q.rows = r.ptr, r.rs, r.cs, r.step, r.rows
+		q.c, q.tiles = p.c.at(r.from, from), (r.to-r.from)/r.rows
+		if last && p.gate.ptr != nil {
+			q.gate = p.gate.at(r.from, from)
 		}
-		e.run(p.g.isa, &t, p.c.at(r.mid, from), r.i1-r.mid, width)
+		if q.tiles > 0 {
+			runTiles(p.g.isa, &q, width)
+		} else {
+			e.run(p.g.isa, &q, r.to-r.from, width)
+		}
 	}
 }
 
@@ -304,10 +314,10 @@ type edge struct {
 	b       [maxPanel]float32
 }
 
-// run runs t, one tile with only so many rows in C, which begin at c.
-func (e *edge) run(i isa, t *tileRun, c unsafe.Pointer, rows, width int) {
+// run runs t, one tile with only so many rows in C.
+func (e *edge) run(i isa, t *tileRun, rows, width int) {
 	step := uintptr(4 * width)
-	ldc := t.ldc
+	c, ldc := t.c, t.ldc
 	t.tiles, t.c, t.ldc = 1, unsafe.Pointer(&e.c), step
 	if t.load != 0 {
 		copyRows(i, t.c, c, step, ldc, rows, t.cols)

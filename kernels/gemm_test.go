@@ -270,7 +270,7 @@ func TestGemmAllocatesNothing(t *testing.T) {
 
 func TestTileRunOffsets(t *testing.T) {
 	var r tileRun
-	if unsafe.Offsetof(r.gate) != 32 || unsafe.Offsetof(r.bs) != 64 || unsafe.Offsetof(r.k) != 88 || unsafe.Offsetof(r.relu) != 112 || unsafe.Offsetof(r.mask) != 128 || unsafe.Offsetof(r.next) != 192 {
+	if unsafe.Offsetof(r.gate) != 32 || unsafe.Offsetof(r.bs) != 64 || unsafe.Offsetof(r.k) != 88 || unsafe.Offsetof(r.relu) != 112 || unsafe.Offsetof(r.mask) != 128 || unsafe.Offsetof(r.next) != 192 || unsafe.Offsetof(r.rows) != 200 {
 		t.Fatal("gemm_amd64.h does not match tileRun")
 	}
 }

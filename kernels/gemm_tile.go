@@ -7,8 +7,8 @@ import (
 )
 
 // tileRun is one call of a micro-kernel: tiles of C below one another, each
-// (mr, width), from one panel of B. Offsets are known to gemm_amd64.h. Steps are
-// in bytes.
+// (rows, width), from one panel of B. Offsets are known to gemm_amd64.h. Steps
+// are in bytes.
 type tileRun struct {
 	a, b, c    unsafe.Pointer
 	bias, gate unsafe.Pointer // nil: none
@@ -23,11 +23,12 @@ type tileRun struct {
 	cols       int       // columns that C, bias and gate have: width or fewer
 	mask       [16]int32 // for AVX2 where cols < width: -1 for each column
 	next       int       // from a row of B to the same row of the next panel, which is fetched meanwhile
+	rows       int       // of a tile: mr or tail
 }
 
 // tileShape is what the driver must know of an isa's micro-kernels.
 type tileShape struct {
-	mr       int // rows of a tile
+	mr, tail int // rows of a tile: most of a block, and what is left below them
 	nr, half int // columns of a tile: full panels, and a last one that is narrow
 	strip    int // floats per k of A packed from columns: mr, rounded up to vectors
 	kc       int // chain per call at most: a panel of B stays in the L1 cache
@@ -37,11 +38,11 @@ type tileShape struct {
 func shapeOf(i isa) tileShape {
 	switch i {
 	case isaAVX512:
-		return tileShape{mr: 14, nr: 32, half: 16, strip: 16, kc: 256, mc: 12}
+		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 256, mc: 12}
 	case isaAVX2:
-		return tileShape{mr: 6, nr: 16, half: 8, strip: 8, kc: 256, mc: 24}
+		return tileShape{mr: 6, tail: 6, nr: 16, half: 8, strip: 8, kc: 256, mc: 24}
 	default:
-		return tileShape{mr: 4, nr: 16, half: 8, strip: 8, kc: 256, mc: 16}
+		return tileShape{mr: 4, tail: 1, nr: 16, half: 8, strip: 8, kc: 256, mc: 16}
 	}
 }
 
@@ -51,17 +52,17 @@ const maxTile = 14 * 32
 // maxPanel is the floats of the largest panel of B in one call.
 const maxPanel = 256 * 32
 
-// tilePlain is the twin of the micro-kernels, with mr rows.
-func tilePlain(t *tileRun, mr int) {
+// tilePlain is the twin of the micro-kernels.
+func tilePlain(t *tileRun) {
 	for ; t.tiles > 0; t.tiles-- {
-		for r := range mr {
+		for r := range t.rows {
 			rowPlain(t, r)
 		}
 		if t.tiles > 1 {
 			t.a = unsafe.Add(t.a, t.ta)
-			t.c = unsafe.Add(t.c, uintptr(mr)*t.ldc)
+			t.c = unsafe.Add(t.c, uintptr(t.rows)*t.ldc)
 			if t.gate != nil {
-				t.gate = unsafe.Add(t.gate, uintptr(mr)*t.ldg)
+				t.gate = unsafe.Add(t.gate, uintptr(t.rows)*t.ldg)
 			}
 		}
 	}

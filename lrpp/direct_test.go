@@ -1,6 +1,7 @@
 package lrpp
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -232,4 +233,41 @@ func (r *testRank) run(t *testing.T, j job) (seen [][]float32) {
 		}
 	}
 	return seen
+}
+
+// Where a rank gives up, every other rank's Fill of that step says so, and all may
+// end: nobody waits, and the world goes on.
+func TestGiveUpEndsAllPlanners(t *testing.T) {
+	const ranks, gives = 3, 1
+	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := env.Real()
+	j := job{ranks: ranks, width: 2, place: placement.New([]int64{5}, ranks)}
+	var wait sync.WaitGroup
+	for rank, ep := range transport.NewMem(e, ranks, 1) {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			r := newTestRank(t, e, dev, ep, j)
+			defer r.close()
+			var st Step
+			if err := r.planner.Fill(&st, []uint32{1, 2}); err != nil {
+				t.Error(err)
+			}
+			var gone *PeerGaveUp
+			if rank == gives {
+				if err := r.planner.GiveUp(&st); err != nil {
+					t.Error(err)
+				}
+			} else if err := r.planner.Fill(&st, []uint32{1, 4}); !errors.As(err, &gone) || gone.Rank != gives {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+			if err := r.comms[1].Barrier().Wait(); err != nil {
+				t.Errorf("rank %d: the world has ended: %v", rank, err)
+			}
+		}()
+	}
+	wait.Wait()
 }

@@ -33,6 +33,9 @@ type Shard struct {
 	draw  []float32      // scratch: one row's init
 }
 
+// MaxSlots is the most rows an owner can have: a slot is an int32.
+const MaxSlots = math.MaxInt32
+
 // Bytes is what a shard of these options takes when every row is touched.
 func Bytes(o Options) int64 {
 	slots := o.Map.Slots(o.Owner)
@@ -42,11 +45,11 @@ func Bytes(o Options) int64 {
 // New reserves the rows of an owner; memory is taken as rows are touched.
 func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	slots := o.Map.Slots(o.Owner)
-	if slots > math.MaxInt32 {
-		return nil, fmt.Errorf("shard: rank %d would own %d rows, at most %d fit: use more ranks", o.Owner, slots, math.MaxInt32)
+	if slots > MaxSlots {
+		return nil, fmt.Errorf("shard: rank %d would own %d rows, at most %d fit: use more ranks", o.Owner, slots, MaxSlots)
 	}
 	stride := o.Width + o.State
-	buf, err := dev.Alloc(max(1, int(slots))*stride*4, kernels.Sparse)
+	buf, err := dev.Alloc(int(slots)*stride*4, kernels.Sparse)
 	if err != nil {
 		return nil, fmt.Errorf("shard: %d rows of %d bytes on rank %d: %w", slots, stride*4, o.Owner, err)
 	}

@@ -153,3 +153,57 @@ func TestStoreReplacesWeightsAndState(t *testing.T) {
 		t.Fatalf("stored %v, read %v; %d touched", values, got[width:], h.Touched())
 	}
 }
+
+// counting counts what is not freed.
+type counting struct {
+	kernels.Device
+	live int
+}
+
+func (d *counting) Alloc(bytes int, use kernels.Use) (kernels.Buffer, error) {
+	if bytes > 0 {
+		d.live++
+	}
+	return d.Device.Alloc(bytes, use)
+}
+
+func (d *counting) Free(b kernels.Buffer) {
+	if b.Bytes() > 0 {
+		d.live--
+	}
+	d.Device.Free(b)
+}
+
+// An owner without rows, as there is where ranks outnumber rows, works and frees
+// all it took.
+func TestOwnerWithoutRows(t *testing.T) {
+	cpu, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := &counting{Device: cpu}
+	s := dev.Stream(1)
+	defer s.Close()
+	for owner := range 3 {
+		h, err := New(dev, s, Options{Map: placement.New([]int64{1}, 3), Owner: owner, Seed: seed, Width: width, State: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Slots() != int64(max(0, 1-owner)) {
+			t.Errorf("owner %d has %d rows", owner, h.Slots())
+		}
+		if err := h.TouchAll(); err != nil {
+			t.Error(err)
+		}
+		if err := h.Read(kernels.Matrix{Cols: width, Stride: width}, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := h.Digest(); err != nil {
+			t.Error(err)
+		}
+		h.Close()
+	}
+	if dev.live != 0 {
+		t.Errorf("%d allocations are not freed", dev.live)
+	}
+}

@@ -60,8 +60,14 @@ func (r *rank) scoreAll() (scores []auc.Packed, loss float64, err error) {
 	}
 }
 
+// ErrStopped ends a job of EvalOnly that was asked to stop: it has no result.
+var ErrStopped = errors.New("evaluation: stopped")
+
 // score adds the predictions of one batch and the sum of its losses.
 func (r *rank) score(w *work, scores []auc.Packed, loss *float64) ([]auc.Packed, error) {
+	if r.job.o.EvalOnly && r.job.o.Stop() {
+		return nil, ErrStopped
+	}
 	b := w.batch
 	in, labels := r.upload(b)
 	var err error

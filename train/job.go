@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
-	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
@@ -21,7 +21,7 @@ import (
 // Options are what a job needs beside its config.
 type Options struct {
 	// Stop is asked once per step by every rank; a step that any rank wants to be
-	// the last is.
+	// the last is. EvalOnly asks once per batch, and ends with ErrStopped.
 	Stop func() bool
 	// Observer hears of steps and evaluations, from rank 0's goroutine.
 	Observer Observer
@@ -32,6 +32,8 @@ type Options struct {
 	// WrapStream, if set, may put something around the stream of a rank, to measure
 	// what its operations take.
 	WrapStream func(rank int, s kernels.Stream) kernels.Stream
+	// World says which ranks this process hosts; all of them when nil.
+	World *World
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
 }
@@ -90,6 +92,8 @@ type job struct {
 	env    env.Env
 	dev    kernels.Device
 	ranks  int
+	world  *World
+	hosted []int // ranks of this process
 	schema data.Schema
 	place  placement.Map
 	width  int // weights of a row
@@ -109,17 +113,26 @@ type job struct {
 // Run trains the config's job with all ranks in this process. The result is
 // never nil.
 func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
-	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks}
+	j := newJob(e, cfg, o)
 	if err := j.open(); err != nil {
 		return &j.result, err
 	}
 	defer j.close()
-	if err := j.checkMemory(); err != nil {
-		return &j.result, err
-	}
 	err := j.eachRank((*rank).run)
 	j.result.Stopped = j.stopped.Load()
+	if err != nil {
+		j.result.Digest = ""
+	}
 	return &j.result, err
+}
+
+func newJob(e env.Env, cfg *config.Config, o Options) *job {
+	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks, world: o.World}
+	if j.world == nil {
+		j.world = alone(e, j.ranks)
+	}
+	j.hosted = j.world.hosted(j.ranks)
+	return j
 }
 
 // open opens the data and resolves what follows from config and data.
@@ -137,6 +150,17 @@ func (j *job) open() (err error) {
 	j.place = placement.New(j.schema.Tables, j.ranks)
 	j.width = c.Model.EmbeddingDim
 	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
+	// What can be told before the first file is converted, which may take long.
+	if err = j.checkMemory(); err != nil {
+		return err
+	}
+	files := slices.Clone(c.Data.Eval)
+	if !j.o.EvalOnly {
+		files = append(files, c.Data.Train...)
+	}
+	if err = data.CheckFiles(j.env, files); err != nil {
+		return err
+	}
 	if !j.o.EvalOnly {
 		if j.train, err = j.source(c.Data.Train); err != nil {
 			return err
@@ -147,7 +171,10 @@ func (j *job) open() (err error) {
 			return err
 		}
 	}
-	return j.plan()
+	if err = j.plan(); err != nil {
+		return err
+	}
+	return j.checkMemory()
 }
 
 // plan sets how many steps there are and how large slices get.
@@ -198,10 +225,10 @@ func (j *job) close() {
 	}
 }
 
-// threadsOf is a rank's share of the compute threads, at least one.
+// threadsOf is a rank's share of the process's compute threads, at least one.
 func (j *job) threadsOf(rank int) int {
-	total := j.threads()
-	return max(1, (rank+1)*total/j.ranks-rank*total/j.ranks)
+	total, ranks, i := j.threads(), len(j.hosted), rank/j.world.Processes
+	return max(1, (i+1)*total/ranks-i*total/ranks)
 }
 
 func (j *job) modelConfig() model.Config {
@@ -224,13 +251,17 @@ var kinds = map[string]kernels.OptimizerKind{
 	"rowwise_adagrad": kernels.RowwiseAdagrad, "adam": kernels.Adam,
 }
 
-// eachRank makes every rank, runs life on each and waits for all. It returns the
-// first error that is not a consequence of another.
+// eachRank makes every rank of this process, runs life on each and waits for
+// all. It returns the first error that is not a consequence of another.
 func (j *job) eachRank(life func(*rank) error) error {
-	eps := transport.NewMem(j.env, j.ranks, 1)
-	ended := make([]*env.Event, j.ranks)
-	for id, ep := range eps {
-		ended[id] = env.NewEvent(j.env, fmt.Sprintf("rank %d", id))
+	eps, err := j.world.Join(j.hosted)
+	if err != nil {
+		return err
+	}
+	ended := make([]*env.Event, len(eps))
+	for i, ep := range eps {
+		id := ep.Rank()
+		ended[i] = env.NewEvent(j.env, fmt.Sprintf("rank %d", id))
 		j.env.Go(fmt.Sprintf("rank %d", id), func() {
 			r, err := newRank(j, id, ep)
 			if err == nil {
@@ -242,7 +273,7 @@ func (j *job) eachRank(life func(*rank) error) error {
 			if r != nil {
 				r.close()
 			}
-			ended[id].Set(err)
+			ended[i].Set(err)
 		})
 	}
 	var first error
@@ -271,6 +302,9 @@ func (r *rank) run() error {
 			return err
 		}
 	}
+	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
+		return err
+	}
 	if r.id == 0 {
 		if err := j.o.Observer.Started(j.info(r)); err != nil {
 			return err
@@ -298,50 +332,6 @@ func (j *job) info(r *rank) Info {
 		Device: j.dev.Name(), Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
 		Rows: j.place.Rows(), Steps: j.steps, BytesPerRow: 4 * (j.width + j.sparse.Kind.RowState(j.width)),
 	}
-}
-
-// digest fingerprints the model: all ranks' rows, and the dense part, which must
-// be equal on all.
-func (r *rank) digest() error {
-	rows, err := r.shard.Digest()
-	if err != nil {
-		return err
-	}
-	dense, err := r.denseDigest()
-	if err != nil {
-		return err
-	}
-	all, err := r.ctl.gather([]uint64{rows.Hi, rows.Lo, dense.Hi, dense.Lo})
-	if err != nil {
-		return err
-	}
-	total := dense
-	for i, s := range all {
-		total.Add(digest.Sum{Hi: s[0], Lo: s[1]})
-		if d := (digest.Sum{Hi: s[2], Lo: s[3]}); d != dense {
-			panic(fmt.Sprintf("train: the dense parameters of ranks %d and %d differ (%v, %v)", r.id, i, dense, d))
-		}
-	}
-	if r.id == 0 {
-		r.job.result.Digest = total.String()
-	}
-	return nil
-}
-
-// denseDigest covers dense parameters and their optimizer state.
-func (r *rank) denseDigest() (digest.Sum, error) {
-	p := r.model.Params()
-	weights, state := make([]byte, p.Weights.Bytes()), make([]byte, r.state.Bytes())
-	r.s.Download(weights, p.Weights)
-	r.s.Download(state, r.state)
-	if err := r.s.Sync(); err != nil {
-		return digest.Sum{}, err
-	}
-	total := digest.Of("dense state", nil, state)
-	for _, t := range p.Tensors {
-		total.Add(digest.Of("dense", []byte(t.Name), weights[4*t.Offset:4*(t.Offset+t.Len())]))
-	}
-	return total, nil
 }
 
 // countMoved adds up what all ranks moved in training.

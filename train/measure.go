@@ -31,14 +31,11 @@ type MeasureOptions struct {
 // Measure trains a config and returns its samples; it evaluates and saves
 // nothing.
 func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([]Sample, Info, error) {
-	j := &job{cfg: cfg, o: m.Options, env: e, ranks: cfg.Job.Ranks}
+	j := newJob(e, cfg, m.Options)
 	if err := j.open(); err != nil {
 		return nil, Info{}, err
 	}
 	defer j.close()
-	if err := j.checkMemory(); err != nil {
-		return nil, Info{}, err
-	}
 	j.steps = int64(m.Warmup + m.Repeats*m.Steps)
 	var samples []Sample
 	var info Info

@@ -9,22 +9,34 @@ import (
 )
 
 // checkMemory refuses a job whose rows and activations cannot fit, before
-// anything is allocated.
+// anything is allocated. Before the data is known it counts the rows alone.
 func (j *job) checkMemory() error {
+	if slots := j.place.Slots(0); slots > shard.MaxSlots {
+		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.ranks, slots, shard.MaxSlots)
+	}
 	available, ok := machine.AvailableMemory()
 	if !ok {
 		return nil
 	}
 	rows, rest := j.bytes()
-	if need := rows + rest; need > available {
-		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, or a smaller train.global_batch",
-			machine.Size(need), machine.Size(rows), machine.Size(rest), machine.Size(available))
+	rows, rest = rows*float64(j.world.Neighbours), rest*float64(j.world.Neighbours)
+	if need := rows + rest; need > float64(available) {
+		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
+			size(need), size(rows), size(rest), machine.Size(available))
 	}
 	return nil
 }
 
-// bytes is what all ranks take together when every row has been touched.
-func (j *job) bytes() (rows, rest int64) {
+// size is machine.Size for sizes that no machine has, too.
+func size(bytes float64) string { return machine.Size(int64(min(bytes, 1<<62))) }
+
+// pairBytes is about what a pair of ranks of one process takes in lanes and
+// requests: 256 ranks took 1.9 KiB for each.
+const pairBytes = 2 << 10
+
+// bytes is what the ranks of this process take when every row has been touched. Sizes
+// that a config can ask for pass 2^63, so sums over ranks are float64.
+func (j *job) bytes() (rows, rest float64) {
 	m, f := j.cfg.Model, int64(len(j.schema.Tables)+1)
 	d := int64(j.width)
 	perSample := 3*f*d + f*(f-1)/2 + int64(j.schema.Dense) + 4 // features, gradient, rows; dots; input
@@ -42,17 +54,18 @@ func (j *job) bytes() (rows, rest int64) {
 		}
 	}
 	perSample += 4 * widest // two gradients of activations in each of two chains
-	for rank := range j.ranks {
-		rows += shard.Bytes(shard.Options{Map: j.place, Owner: rank, Width: j.width, State: j.sparse.Kind.RowState(j.width)})
-		rest += 4*perSample*int64(j.maxSlice) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params
+	for _, rank := range j.hosted {
+		rows += float64(shard.Bytes(shard.Options{Map: j.place, Owner: rank, Width: j.width, State: j.sparse.Kind.RowState(j.width)}))
+		rest += float64(4*perSample*int64(j.maxSlice) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params)
 	}
-	return rows, rest
+	return rows, rest + float64(pairBytes*j.ranks*j.ranks)
 }
 
-// threads is the number of compute threads of the process.
+// threads is the number of compute threads of the process: what the config says,
+// or its share of the machine's.
 func (j *job) threads() int {
 	if n := j.cfg.Job.Threads; n > 0 {
 		return n
 	}
-	return max(1, runtime.GOMAXPROCS(0))
+	return max(1, runtime.GOMAXPROCS(0)/j.world.Neighbours)
 }

@@ -16,6 +16,10 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/internal/safetensors"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -111,19 +115,63 @@ func copyCase(t *testing.T) string {
 	return dir
 }
 
-// Bad data met by one rank ends all of them with that rank's error.
-func TestBadRecordEndsAllRanks(t *testing.T) {
+// spoils breaks the label of a record when the job has started: what is found
+// before then never starts.
+type spoils struct {
+	quiet
+	name   string
+	record int
+}
+
+func (s *spoils) Started(Info) error {
+	f, err := os.OpenFile(s.name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt([]byte{7}, int64(s.record)*160)
+	return err
+}
+
+// A model whose weights are no numbers has no digest, even if no loss shows it.
+func TestSpoiltWeights(t *testing.T) {
 	dir := copyCase(t)
-	name := filepath.Join(dir, "train.bin")
+	name := filepath.Join(dir, "init.safetensors")
+	f, err := safetensors.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bias, _ := f.Tensor("top_l.0.bias")
+	_, at, _ := bias.Outer()
+	f.Close()
 	b, _ := os.ReadFile(name)
-	const record = 1700
-	b[record*160] = 7 // the label
+	copy(b[at:], []byte{0, 0, 0x80, 0x7f}) // +Inf
 	if err := os.WriteFile(name, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err := fails(t, filepath.Join(dir, "config.toml"), "job.ranks=4")
-	if !errors.Is(err, data.ErrInput) || !strings.Contains(err.Error(), "train.bin") {
+	cfg, err := config.Load(filepath.Join(dir, "config.toml"), []string{"data.eval=[]", "job.ranks=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(env.Real(), cfg, Options{EvalOnly: true, Observer: &quiet{}, Stop: func() bool { return false }})
+	if err == nil || !strings.Contains(err.Error(), "top_l.0.bias[0] is not a finite number") {
 		t.Fatalf("%v", err)
+	}
+}
+
+// Bad data met by one rank ends all of them with that rank's error.
+func TestBadRecordEndsAllRanks(t *testing.T) {
+	for name, record := range map[string]int{"train.bin": 1700, "eval.bin": 1900} {
+		dir := copyCase(t)
+		o := Options{Observer: &spoils{name: filepath.Join(dir, name), record: record}, Stop: func() bool { return false }}
+		cfg, err := config.Load(filepath.Join(dir, "config.toml"), []string{"job.out=" + t.TempDir(), "job.ranks=4", "train.eval_every=2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, 20*time.Second, func() { _, err = Run(env.Real(), cfg, o) })
+		if !errors.Is(err, data.ErrInput) || errors.As(err, new(*transport.PeerLost)) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -179,17 +227,48 @@ func TestSavedModelEvaluatesTheSame(t *testing.T) {
 }
 
 func TestTooLittleMemoryIsSaidBefore(t *testing.T) {
-	dir := copyCase(t)
-	path := filepath.Join(dir, "config.toml")
-	b, _ := os.ReadFile(path)
-	big := strings.Replace(string(b), "tables = [50,", "tables = [4000000000,", 1)
-	big = strings.Replace(big, `init_from = "init.safetensors"`, "", 1)
-	if err := os.WriteFile(path, []byte(big), 0o644); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(t.TempDir(), "config.toml")
+	write := func(tables int) {
+		text := fmt.Sprintf("[data]\nformat = \"synthetic\"\n[model]\nembedding_dim = 1\nbottom_mlp = [1]\ntop_mlp = [1]\ntables = [%s]\n[train]\niterations = 1\nglobal_batch = 4096\n[optimizer.sparse]\nkind = \"adam\"\n",
+			strings.Repeat("4000000000, ", tables))
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	err := fails(t, path)
-	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), "memory") {
-		t.Fatalf("%v", err)
+	const width = "1048576" // the widest
+	for _, c := range []struct {
+		tables int
+		sets   []string
+		word   string
+	}{
+		{1, []string{"job.ranks=2", "model.embedding_dim=64", "model.bottom_mlp=[64]"}, "memory: "},
+		{1, []string{"job.ranks=1"}, "use more job.ranks"},
+		{270, []string{"job.ranks=4096", "model.embedding_dim=" + width, "model.bottom_mlp=[" + width + "]"}, "memory: "}, // more than 2^63 bytes
+	} {
+		write(c.tables)
+		err := fails(t, path, c.sets...)
+		if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%d tables, %v: %v", c.tables, c.sets, err)
+		}
+	}
+}
+
+// Thousands of ranks in one process take memory of their own.
+func TestMemoryOfManyRanks(t *testing.T) {
+	need := func(ranks int) float64 {
+		cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.global_batch=4096"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &job{cfg: cfg, ranks: ranks, width: 1, place: placement.New([]int64{1}, ranks)}
+		rows, rest := j.bytes()
+		return rows + rest
+	}
+	if many := need(4096); many < 30<<30 {
+		t.Errorf("4096 ranks: %v bytes", many)
+	}
+	if few := need(4); few > 100<<20 {
+		t.Errorf("4 ranks: %v bytes", few)
 	}
 }
 
@@ -225,21 +304,30 @@ func TestStopBeforeABadRecord(t *testing.T) {
 	for ahead := 1; ahead <= workAhead; ahead++ {
 		for bad := range ranks {
 			dir := copyCase(t)
-			name := filepath.Join(dir, "train.bin")
-			b, _ := os.ReadFile(name)
-			b[((last+ahead-1)*batch+bad*batch/ranks)*160] = 7 // the label of the rank's first sample
-			if err := os.WriteFile(name, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			spoil := &spoils{name: filepath.Join(dir, "train.bin"), record: (last+ahead-1)*batch + bad*batch/ranks} // the rank's first sample
 			var asked atomic.Int64
 			stop := func() bool { return asked.Add(1) > ranks*(last-1) }
 			within(t, 20*time.Second, func() {
-				got := run(t, Options{Stop: stop}, filepath.Join(dir, "config.toml"), "job.ranks=3")
+				got := run(t, Options{Stop: stop, Observer: spoil}, filepath.Join(dir, "config.toml"), "job.ranks=3")
 				if !got.Stopped || got.Steps != last || len(got.Eval) != 1 || got.Digest == "" {
 					t.Errorf("bad record %d steps ahead: stopped %v after %d steps, digest %q", ahead, got.Stopped, got.Steps, got.Digest)
 				}
 			})
 		}
+	}
+}
+
+// An evaluation alone has nothing to save: it stops at once.
+func TestStopOfAnEvaluation(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, func() {
+		_, err = Run(env.Real(), cfg, Options{Observer: &quiet{}, EvalOnly: true, Stop: func() bool { return true }})
+	})
+	if !errors.Is(err, ErrStopped) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -251,4 +339,52 @@ func TestStopAtTheLastStep(t *testing.T) {
 	if got.Stopped || got.Steps != 3 {
 		t.Errorf("stopped %v after %d of 3 steps", got.Stopped, got.Steps)
 	}
+}
+
+// failing is a stream whose Sync fails.
+type failing struct{ kernels.Stream }
+
+var errDevice = errors.New("the device is lost")
+
+func (failing) Sync() error { return errDevice }
+
+// Started comes after every rank has read and allocated what it needs: where one
+// fails in that, nothing has been written yet.
+func TestStartedComesAfterAllRanksAreReady(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, q := env.Real(), &quiet{}
+	_, err = Run(e, cfg, Options{Observer: q, Stop: func() bool { return false }, WrapStream: func(rank int, s kernels.Stream) kernels.Stream {
+		if rank == 2 {
+			e.Sleep(100 * time.Millisecond) // the others are ready long before
+			return failing{s}
+		}
+		return s
+	}})
+	if !errors.Is(err, errDevice) || errors.As(err, new(*transport.PeerLost)) {
+		t.Errorf("got %v", err)
+	}
+	if q.info.Ranks != 0 {
+		t.Error("the job was said to have started")
+	}
+}
+
+// A job that cannot save its model fails, on all ranks, and gives no digest.
+func TestModelCannotBeSaved(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3", "train.iterations=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, func() {
+		got, err := Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false },
+			SaveTo: filepath.Join(t.TempDir(), "none", "model.safetensors")})
+		if !errors.Is(err, os.ErrNotExist) || errors.As(err, new(*transport.PeerLost)) {
+			t.Errorf("got %v", err)
+		}
+		if got.Digest != "" || got.Steps != 2 || len(got.TrainLoss) != 2 {
+			t.Errorf("after %d steps: digest %q, losses %v", got.Steps, got.Digest, got.TrainLoss)
+		}
+	})
 }

@@ -23,18 +23,19 @@ type dataCmd struct {
 
 // bars shows the stages of a long preparation, each with a live line.
 type bars struct {
-	app  *app
-	what string
-	live *report.Live
+	app   *app
+	what  string
+	total int64
+	live  *report.Live
 }
 
 func (a *app) progress() *bars { return &bars{app: a} }
 
 // show is a data.Options.Progress; it ends the work when asked to stop.
 func (b *bars) show(p data.Progress) error {
-	if b.what != p.What {
+	if b.what != p.What || b.total != p.Total {
 		b.close()
-		b.what, b.live = p.What, report.NewLive(b.app.out, p.What, p.Total)
+		b.what, b.total, b.live = p.What, p.Total, report.NewLive(b.app.out, p.What, p.Total)
 	}
 	b.live.Advance(p.Done)
 	return b.app.stop.check()
@@ -142,6 +143,11 @@ func (c *statsCmd) Run(a *app) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
+	}
+	if c.JSON != "" {
+		if err := report.CheckDir(filepath.Dir(c.JSON), "--json"); err != nil {
+			return err
+		}
 	}
 	b := a.progress()
 	defer b.close()

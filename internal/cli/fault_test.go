@@ -51,3 +51,39 @@ func TestFullDiskUnderMetrics(t *testing.T) {
 		t.Errorf("%v, summary %.200s", err, text)
 	}
 }
+
+// onFirstStep calls do when the output first tells of a step.
+type onFirstStep struct {
+	bytes.Buffer
+	do func()
+}
+
+func (w *onFirstStep) Write(p []byte) (int, error) {
+	if w.do != nil && bytes.HasPrefix(p, []byte("step ")) {
+		w.do()
+		w.do = nil
+	}
+	return w.Buffer.Write(p)
+}
+
+// Data that goes bad under a run fails it with exit code 1: code 2 says that
+// nothing was written.
+func TestDataLostUnderARun(t *testing.T) {
+	dir := t.TempDir()
+	config, file := filepath.Join(dir, "run.toml"), filepath.Join(dir, "train.bin")
+	text := strings.Replace(endless, `format = "synthetic"`, "format = \"criteo-bin\"\ntrain = [\"train.bin\"]", 1)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, make([]byte, 160*1000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, errs := &onFirstStep{do: func() { _ = os.Truncate(file, 160) }}, &bytes.Buffer{}
+	code := Main([]string{"train", config, "--set", "job.ranks=2"}, out, errs)
+	if code != 1 || !strings.Contains(errs.String(), "train.bin: it became shorter") {
+		t.Errorf("exit code %d, stderr %q", code, errs)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "runs", "run", "summary.json")); err != nil {
+		t.Error(err)
+	}
+}

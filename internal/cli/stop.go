@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// errStopped is a command that a signal ended, with everything saved.
-var errStopped = errors.New("stopped by a signal; all that was done is saved")
+// errStopped is a command that a signal ended.
+var errStopped = errors.New("stopped by a signal")
 
 // stopper hears SIGINT and SIGTERM.
 type stopper struct {

@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -31,25 +33,31 @@ func (c *trainCmd) Run(a *app) error {
 	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
 		return err
 	}
-	s := &session{app: a, cfg: cfg, env: env.Real()}
-	convert := a.progress()
-	o := train.Options{Stop: s.stopNow, Observer: s, Progress: convert.show}
+	s := &session{app: a, cfg: cfg, env: env.Real(), prepare: a.progress()}
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show}
 	if cfg.Job.SaveModel {
 		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
 	}
 	result, err := train.Run(s.env, cfg, o)
-	convert.close()
+	s.prepare.close()
 	if err == nil {
 		err = s.fault
 	}
 	if err := s.finish(result, err); err != nil {
+		if s.run != nil {
+			return failedRun{err}
+		}
 		return err
 	}
 	if result.Stopped {
-		return errStopped
+		return fmt.Errorf("%w; all that was done is saved", errStopped)
 	}
 	return nil
 }
+
+// failedRun is the error of a run that had started: whatever it is, exit code 2
+// would say that nothing was written.
+type failedRun struct{ error }
 
 // session follows a training job: it is its Observer.
 type session struct {
@@ -58,6 +66,8 @@ type session struct {
 	env  env.Env
 	run  *report.Run // nil before the job starts
 	live *report.Live
+
+	prepare *bars // until the job starts
 
 	info    train.Info
 	steps   report.Quantiles
@@ -80,8 +90,15 @@ func (s *session) stopNow() bool { return s.app.stop.asked() || s.failed.Load() 
 // Started implements train.Observer.
 func (s *session) Started(i train.Info) error {
 	s.info = i
+	s.prepare.close()
 	if err := s.env.Do("begin output", func() (err error) {
-		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
+		if s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0); err != nil {
+			return err
+		}
+		// An earlier run's model must not pass for this one's.
+		if err = os.Remove(filepath.Join(s.cfg.Job.Out, modelFile)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return err
 	}); err != nil {
 		return err
@@ -91,6 +108,9 @@ func (s *session) Started(i train.Info) error {
 	fmt.Fprintf(s.app.out, "%s: %s, %s dense parameters, %s rows of %d bytes, %d ranks, %d threads on %s, %s steps\n",
 		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
 		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
+	if s.cfg.Kernels.BLAS == "openblas" {
+		fmt.Fprintln(s.app.out, "kernels.blas = \"openblas\": the digest holds for this kind of CPU and this many threads only")
+	}
 	s.live = report.NewLive(s.app.out, "step", i.Steps)
 	return nil
 }
@@ -222,6 +242,9 @@ func (c *evalCmd) Run(a *app) error {
 		Stop: a.stop.asked, Observer: silent{}, Progress: convert.show, EvalOnly: true,
 	})
 	convert.close()
+	if errors.Is(err, train.ErrStopped) {
+		return errStopped
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,67 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// failingAt is a stream whose nth Sync fails, and all later ones.
+type failingAt struct {
+	kernels.Stream
+	left *atomic.Int64
+}
+
+func (s failingAt) Sync() error {
+	if s.left.Add(-1) < 0 {
+		return errDevice
+	}
+	return s.Stream.Sync()
+}
+
+// TestAFailureAnywhereEndsAllRanks lets one rank fail at many moments of a short
+// job in turn: while it loads, trains, evaluates, sums up and saves. Every time
+// the job ends, with that failure and not with what followed from it.
+func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
+	const ranks = 2
+	sets := []string{"job.out=" + t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.iterations=2", "train.eval_every=1"}
+	ended := 0
+	for n := int64(0); ended < ranks; n += 1 + n/4 {
+		for bad := range ranks {
+			cfg, err := config.Load(adagrad, sets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var left atomic.Int64
+			left.Store(n)
+			o := Options{Observer: &quiet{}, Stop: func() bool { return false }, SaveTo: filepath.Join(t.TempDir(), "m"),
+				WrapStream: func(rank int, s kernels.Stream) kernels.Stream {
+					if rank == bad {
+						return failingAt{s, &left}
+					}
+					return s
+				}}
+			within(t, 20*time.Second, func() { _, err = Run(env.Real(), cfg, o) })
+			switch {
+			case err == nil:
+				ended++ // it needs no more Syncs
+			case !errors.Is(err, errDevice) || errors.As(err, new(*transport.PeerLost)):
+				t.Fatalf("rank %d at its Sync %d: %v", bad, n, err)
+			}
+		}
+		if n > 1000 {
+			t.Fatal("a job of 2 steps needs more than 1000 Syncs")
+		}
+		if ended < ranks {
+			ended = 0
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package train
+
+import (
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// World spreads a job's ranks over processes: rank i runs on process i mod
+// Processes (DESIGN.md section 3). The result depends on the ranks alone.
+type World struct {
+	Process, Processes int
+	// Neighbours is how many of the processes share this one's machine, itself
+	// included: they share its cores and its memory.
+	Neighbours int
+	// Join connects this process with the others and returns the endpoints of the
+	// ranks that it hosts, ascending.
+	Join func(hosted []int) ([]transport.Endpoint, error)
+}
+
+// alone is the world of one process.
+func alone(e env.Env, ranks int) *World {
+	return &World{Processes: 1, Neighbours: 1, Join: func([]int) ([]transport.Endpoint, error) {
+		return transport.NewMem(e, ranks, 1), nil
+	}}
+}
+
+// hosted lists this process's ranks, ascending.
+func (w *World) hosted(ranks int) (ids []int) {
+	for id := w.Process; id < ranks; id += w.Processes {
+		ids = append(ids, id)
+	}
+	return ids
+}
