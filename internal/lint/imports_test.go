@@ -25,6 +25,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 
 	{"data", "internal/env internal/f32 internal/rng", "data knows nothing of models or other ranks"},
 	{"kernels", "internal/f32 internal/openblas internal/rng", "kernels hide memory and know no protocol"},
+	{"launcher", "", "the launcher brings processes together and knows nothing of their work"},
 	{"transport", "internal/env internal/rng", "transports move bytes and know no meaning"},
 	{"internal/config", "data", "the config knows formats and table sets, and nothing that acts on it"},
 

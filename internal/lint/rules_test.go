@@ -45,6 +45,7 @@ func TestMathIsExact(t *testing.T) {
 var mayBlock = map[string]string{
 	"internal/env":                      "maps Env to the Go runtime",
 	"internal/cli":                      "above the ranks: signals",
+	"launcher":                          "beside the ranks: processes, sockets, signals; what it decides is in state machines without them",
 	"internal/report":                   "above the ranks: the terminal's clock",
 	"internal/doctor":                   "above the ranks: time limits of foreign programs",
 	"bench":                             "measures with the clock",
