@@ -18,24 +18,36 @@ func NewMem(e env.Env, n int, generation uint64) []Endpoint {
 	if n < 1 {
 		panic(fmt.Sprintf("transport: a world of %d ranks", n))
 	}
-	w := &memWorld{n: n, generation: generation, lanes: make([]memLane, n*n)}
-	eps := make([]Endpoint, n)
-	for from := range n {
-		for to := range n {
+	ranks, eps := make([]int, n), make([]Endpoint, n)
+	for r := range n {
+		ranks[r] = r
+	}
+	w := newMemWorld(e, n, generation, ranks)
+	for r := range n {
+		eps[r] = &memEndpoint{world: w, rank: r}
+	}
+	return eps
+}
+
+// newMemWorld has lanes between those ranks of a world of n that are here.
+func newMemWorld(e env.Env, n int, generation uint64, here []int) *memWorld {
+	w := &memWorld{n: n, generation: generation, here: here, lanes: make([]memLane, n*n)}
+	for _, from := range here {
+		for _, to := range here {
 			if from != to {
 				l := w.lane(from, to)
 				l.env, l.from, l.to = e, from, to
 				l.mon = e.Monitor(fmt.Sprintf("mem lane %d to %d", from, to))
 			}
 		}
-		eps[from] = &memEndpoint{world: w, rank: from}
 	}
-	return eps
+	return w
 }
 
 type memWorld struct {
 	n          int
 	generation uint64
+	here       []int
 	lanes      []memLane // [from*n + to]
 }
 
@@ -62,7 +74,7 @@ func (ep *memEndpoint) Recv(from int, tag Tag, p []byte) Request {
 
 func (ep *memEndpoint) Abort(cause error) {
 	seen := lossSeenByPeers(ep.rank, ep.world.generation, cause)
-	for peer := range ep.world.n {
+	for _, peer := range ep.world.here {
 		if peer != ep.rank {
 			ep.world.lane(ep.rank, peer).end(sending, cause, seen)
 			ep.world.lane(peer, ep.rank).end(receiving, cause, seen)

@@ -1,0 +1,398 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+const (
+	// eagerBytes is how long a message may be to be sent before it is wanted.
+	eagerBytes = 64 << 10
+	// pieceBytes is how much of a longer message travels in one frame, so that
+	// small messages need not wait for all of it.
+	pieceBytes = 128 << 10
+	maxPayload = pieceBytes
+	// heldCost is the least that an eager message counts for in MaxHeldBytes, so
+	// that their number is bounded too, by MaxPosted.
+	heldCost = MaxHeldBytes / MaxPosted
+	// creditBytes is how much credit is given back at once.
+	creditBytes = MaxHeldBytes / 8
+)
+
+// link joins this process with another one. Frames travel on the connection or,
+// where the two share memory, through a ring beside it; the connection then
+// carries heartbeats and shows when the peer is gone.
+//
+// A short message is sent at once if the receiver has promised to hold it
+// (credit), else it is offered: the receiver asks for it when it is wanted, so
+// that its bytes go from the sender's memory to the receiver's.
+type link struct {
+	world *netWorld
+	peer  int // process
+	conn  net.Conn
+	ring  *shm // nil: frames travel on conn
+
+	heard   atomic.Int64 // env.Now when the peer was last heard
+	queued  atomic.Int64 // frames not yet taken by next
+	stopped []*env.Event // the link's goroutines have ended
+
+	mon       env.Monitor // guards what follows, the pairs and the requests
+	err       error       // the link is over
+	free      *netRequest
+	pairs     []pair // [local place * remote ranks + remote place]
+	nextID    uint64
+	outSeq    uint64
+	control   []controlFrame         // go out first
+	first     []*netRequest          // eager messages and offers, in order
+	bulk      []*netRequest          // wanted messages, in turns
+	offered   map[uint64]*netRequest // sends by id: offered, not yet wanted
+	receiving map[uint64]*netRequest // receives by id, whose bytes are on the way
+	pool      bufferPool
+	inHand    int  // frames that next has given out and are not yet written
+	closing   bool // no requests any more; what is queued goes out
+
+	in inbound
+}
+
+// pair is a local and a remote rank.
+type pair struct {
+	local, remote int
+	credit        int // bytes that may be sent eagerly
+	posted        []*netRequest
+	held          []heldMessage
+	heldBytes     int // of held, as credit counts them
+	owed          int // credit not yet given back
+	sending       int // sends whose end depends on the peer
+	err           error
+	own           bool // err is the local rank's own doing
+}
+
+// heldMessage has arrived, or was offered, and is not yet wanted.
+type heldMessage struct {
+	tag   Tag
+	p     []byte // of an eager message
+	offer bool
+	id    uint64 // of an offer
+	total int    // length
+}
+
+type controlFrame struct {
+	header
+	payload []byte
+}
+
+func newLink(w *netWorld, peer int, conn net.Conn) *link {
+	local, remote := w.processes[w.self].Ranks, w.processes[peer].Ranks
+	l := &link{
+		world:     w,
+		peer:      peer,
+		conn:      conn,
+		mon:       w.env.Monitor(fmt.Sprintf("link to process %d", peer)),
+		pairs:     make([]pair, len(local)*len(remote)),
+		offered:   map[uint64]*netRequest{},
+		receiving: map[uint64]*netRequest{},
+	}
+	for i, a := range local {
+		for j, b := range remote {
+			l.pairs[i*len(remote)+j] = pair{local: a, remote: b, credit: MaxHeldBytes}
+		}
+	}
+	l.in.link = l
+	l.heard.Store(int64(w.env.Now()))
+	return l
+}
+
+// pair is nil where the ranks are not the link's.
+func (l *link) pair(local, remote int) *pair {
+	w := l.world
+	if local >= len(w.place) || remote >= len(w.place) || w.process[local] != w.self || w.process[remote] != l.peer {
+		return nil
+	}
+	return &l.pairs[w.place[local]*len(w.processes[l.peer].Ranks)+w.place[remote]]
+}
+
+func (l *link) send(local, remote int, tag Tag, b []byte) Request {
+	l.mon.Lock()
+	p := l.pair(local, remote)
+	if err := p.err; err != nil {
+		l.mon.Unlock()
+		return ended{err}
+	}
+	if p.sending == MaxPosted {
+		l.mon.Unlock()
+		panic(fmt.Sprintf("transport: more than %d unmatched sends from rank %d to rank %d", MaxPosted, local, remote))
+	}
+	r := l.request(p, tag, b)
+	if cost := max(len(b), heldCost); len(b) <= eagerBytes && p.credit >= cost {
+		p.credit -= cost
+		r.eager = true
+	} else {
+		r.id = l.newID()
+	}
+	p.sending++
+	l.first = append(l.first, r)
+	l.announce()
+	l.mon.Unlock()
+	l.push()
+	return r
+}
+
+func (l *link) newID() uint64 {
+	l.nextID++
+	return l.nextID
+}
+
+// announce says that there is a frame to write; the caller holds the monitor and
+// calls push when it no longer does.
+func (l *link) announce() {
+	l.queued.Add(1)
+	if l.ring == nil {
+		l.mon.Wake()
+	}
+}
+
+// push writes what fits into the ring; a connection has a goroutine for that.
+func (l *link) push() {
+	if l.ring != nil {
+		l.ring.pump()
+	}
+}
+
+func (l *link) recv(local, remote int, tag Tag, b []byte) Request {
+	l.mon.Lock()
+	p := l.pair(local, remote)
+	if p.err != nil && p.own {
+		defer l.mon.Unlock()
+		return ended{p.err}
+	}
+	for i := range p.held {
+		if p.held[i].tag == tag {
+			m := p.held[i]
+			p.held = append(p.held[:i], p.held[i+1:]...)
+			r := l.request(p, tag, b)
+			l.accept(r, m) // releases the monitor
+			return r
+		}
+	}
+	if err := p.err; err != nil {
+		l.mon.Unlock()
+		return ended{err}
+	}
+	if len(p.posted) == MaxPosted {
+		l.mon.Unlock()
+		panic(fmt.Sprintf("transport: more than %d unmatched receives at rank %d from rank %d", MaxPosted, local, remote))
+	}
+	r := l.request(p, tag, b)
+	p.posted = append(p.posted, r)
+	l.mon.Unlock()
+	return r
+}
+
+// accept gives r a message that was held for it. It is called with the monitor
+// held, and releases it.
+func (l *link) accept(r *netRequest, m heldMessage) {
+	if m.offer {
+		l.answer(r, m.id, m.total)
+		l.mon.Unlock()
+		l.push()
+		return
+	}
+	var err error
+	if len(m.p) == len(r.p) {
+		r.moving = true
+		l.mon.Unlock()
+		copy(r.p, m.p)
+		l.mon.Lock()
+		r.moving = false
+	} else {
+		err = r.lengthError(len(m.p))
+	}
+	r.pair.heldBytes -= max(len(m.p), heldCost)
+	l.giveBack(r.pair, len(m.p))
+	l.pool.put(m.p)
+	r.end(err)
+	l.mon.Unlock()
+	l.push()
+}
+
+func (r *netRequest) lengthError(sent int) error {
+	return &LengthError{From: r.pair.remote, To: r.pair.local, Tag: r.tag, Sent: sent, Wants: len(r.p)}
+}
+
+// answer asks for an offered message, or refuses it. The caller holds the monitor.
+func (l *link) answer(r *netRequest, id uint64, total int) {
+	h := header{kind: frameWant, from: uint32(r.pair.local), to: uint32(r.pair.remote), id: id}
+	switch {
+	case r.pair.err != nil:
+		r.end(r.pair.err)
+		return
+	case total != len(r.p):
+		h.kind = frameRefuse
+		r.end(r.lengthError(total))
+	case total == 0:
+		h.kind = frameRefuse // nothing is to come
+		r.end(nil)
+	default:
+		r.id = l.newID()
+		h.arg = r.id
+		l.receiving[r.id] = r
+	}
+	l.addControl(h, nil)
+}
+
+// giveBack returns the credit of a received message of n bytes.
+func (l *link) giveBack(p *pair, n int) {
+	p.owed += max(n, heldCost)
+	if p.owed >= creditBytes && p.err == nil {
+		l.addControl(header{kind: frameCredit, from: uint32(p.local), to: uint32(p.remote), arg: uint64(p.owed)}, nil)
+		p.owed = 0
+	}
+}
+
+func (l *link) addControl(h header, payload []byte) {
+	if l.err != nil {
+		return
+	}
+	h.length = uint32(len(payload))
+	l.control = append(l.control, controlFrame{h, payload})
+	l.announce()
+}
+
+// abort ends what a local rank has on this link with cause, and tells the peer.
+func (l *link) abort(rank int, cause, seen error) {
+	l.mon.Lock()
+	told := false
+	for i := range l.pairs {
+		p := &l.pairs[i]
+		if p.local != rank {
+			continue
+		}
+		told = told || p.own
+		l.endPair(p, cause, true)
+	}
+	if !told {
+		h, payload := encodeLoss(rank, seen)
+		l.addControl(h, payload)
+	}
+	l.mon.Unlock()
+	l.push()
+}
+
+// endPair ends the requests of a pair. The caller holds the monitor.
+func (l *link) endPair(p *pair, err error, own bool) {
+	if p.err == nil || own && !p.own {
+		p.err, p.own = err, own
+	}
+	err = p.err
+	p.posted = stopOf(p.posted, p, err)
+	before := len(l.first) + len(l.bulk)
+	l.first = stopOf(l.first, p, err)
+	l.bulk = stopOf(l.bulk, p, err)
+	l.queued.Add(int64(len(l.first) + len(l.bulk) - before))
+	for id, r := range l.offered {
+		if r.pair == p {
+			r.end(err)
+			delete(l.offered, id)
+		}
+	}
+	for id, r := range l.receiving {
+		if r.pair == p {
+			if !r.moving {
+				r.end(err)
+			}
+			delete(l.receiving, id)
+		}
+	}
+	l.dropHeld(p)
+}
+
+// dropHeld forgets the messages that can no longer be received: all where the
+// local rank is over, else those that come after one whose bytes were still to
+// come, for the order of messages has no gaps.
+func (l *link) dropHeld(p *pair) {
+	kept := p.held[:0]
+	gap := p.own
+	for _, m := range p.held {
+		gap = gap || m.offer
+		if gap {
+			l.pool.put(m.p)
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	clear(p.held[len(kept):])
+	p.held = kept
+}
+
+// fail ends the link: all ranks of the peer are lost to all ranks here.
+func (l *link) fail(cause error) {
+	l.mon.Lock()
+	if l.err == nil {
+		l.err = cause
+		for i := range l.pairs {
+			p := &l.pairs[i]
+			l.endPair(p, &PeerLost{Rank: p.remote, Generation: l.world.generation, Cause: cause}, false)
+		}
+		l.control = nil
+		l.queued.Store(0)
+	}
+	l.mon.Wake()
+	l.mon.Unlock()
+	_ = l.conn.Close()
+	if l.ring != nil {
+		l.ring.wakeSelf()
+	}
+}
+
+// failed is what ended the link, nil while it works.
+func (l *link) failed() error {
+	l.mon.Lock()
+	defer l.mon.Unlock()
+	return l.err
+}
+
+// encodeLoss makes the frame by which rank's peers learn what they see of its end.
+func encodeLoss(rank int, seen error) (header, []byte) {
+	lost := &PeerLost{Rank: rank, Cause: seen}
+	errors.As(seen, &lost)
+	text := []byte(lost.Cause.Error())
+	return header{kind: frameAbort, from: uint32(rank), to: uint32(rank), id: uint64(lost.Rank), arg: lost.Generation},
+		text[:min(len(text), 4096)]
+}
+
+func decodeLoss(h *header, text []byte) error {
+	lost := &PeerLost{Rank: int(h.id), Generation: h.arg, Cause: ErrClosed}
+	if string(text) != ErrClosed.Error() {
+		lost.Cause = errors.New(string(text))
+	}
+	return lost
+}
+
+// close lets what is queued go out, then ends the link and its goroutines. It
+// takes at most limit where the peer does not read.
+func (l *link) close(limit time.Duration) {
+	until := l.world.env.Now() + limit
+	l.mon.Lock()
+	for l.err == nil && (l.queued.Load() > 0 || l.inHand > 0) && l.world.env.Now() < until {
+		l.mon.WaitUntil(min(until, l.world.env.Now()+closePoll))
+	}
+	l.closing = true
+	l.mon.Wake()
+	l.mon.Unlock()
+	l.hangUp(limit)
+	for _, e := range l.stopped {
+		_ = e.Wait()
+	}
+	l.fail(ErrClosed)
+	if l.ring != nil {
+		l.ring.release()
+	}
+}
+
+// closePoll is how often close looks whether a ring has taken what is queued.
+const closePoll = time.Millisecond

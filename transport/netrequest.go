@@ -1,0 +1,106 @@
+package transport
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// netRequest is a send or a receive over a link. Its link's monitor guards it,
+// but for what Wait looks at.
+type netRequest struct {
+	link *link
+	pair *pair
+	next *netRequest // in the free list
+	tag  Tag
+	p    []byte
+	id   uint64 // of an offer, or of a receive that wants one
+	off  int    // bytes that are through
+	// eager sends go out whole; others are offered first.
+	eager bool
+	// moving means that someone reads or writes p outside the monitor: nobody but
+	// the mover ends the request then.
+	moving bool
+
+	over atomic.Bool // ended, for those who poll
+	mon  env.Monitor // guards what follows
+	done requestState
+	err  error
+}
+
+func (r *netRequest) end(err error) {
+	r.mon.Lock()
+	r.done, r.err = requestEnded, err
+	r.over.Store(true)
+	r.mon.Wake()
+	r.mon.Unlock()
+}
+
+func (r *netRequest) Wait() error {
+	l := r.link
+	sleeps := l.ring != nil && !r.over.Load() && !l.ring.help(r)
+	if sleeps {
+		l.ring.await()
+	}
+	r.mon.Lock()
+	for r.done == requestPosted {
+		r.mon.Wait()
+	}
+	if r.done == requestOver {
+		r.mon.Unlock()
+		panic("transport: Wait called twice on a request")
+	}
+	err := r.err
+	r.done = requestOver
+	r.mon.Unlock()
+	if sleeps {
+		l.ring.awaited()
+	}
+
+	l.mon.Lock()
+	r.p, r.err = nil, nil
+	r.next, l.free = l.free, r
+	l.mon.Unlock()
+	return err
+}
+
+// request takes a request from the free list; the caller holds the monitor.
+func (l *link) request(p *pair, tag Tag, b []byte) *netRequest {
+	r := l.free
+	if r == nil {
+		r = &netRequest{link: l, mon: l.world.env.Monitor("net request")}
+	} else {
+		l.free = r.next
+	}
+	r.next, r.pair, r.tag, r.p = nil, p, tag, b
+	r.id, r.off, r.eager, r.moving = 0, 0, false, false
+	r.over.Store(false)
+	r.mon.Lock()
+	r.done = requestPosted
+	r.mon.Unlock()
+	return r
+}
+
+// take removes the oldest request under tag, nil if there is none.
+func take(list *[]*netRequest, tag Tag) *netRequest {
+	for i, r := range *list {
+		if r.tag == tag {
+			*list = slices.Delete(*list, i, i+1)
+			return r
+		}
+	}
+	return nil
+}
+
+// stopOf ends the requests of a pair in list, none of which moves, and returns
+// the others.
+func stopOf(list []*netRequest, p *pair, err error) []*netRequest {
+	return slices.DeleteFunc(list, func(r *netRequest) bool {
+		if r.pair != p {
+			return false
+		}
+		r.end(err)
+		return true
+	})
+}

@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// segmentName tells a process of the same machine how to find a segment. The
+// secret is in the segment too, and shows that it is the one that was meant.
+type segmentName struct {
+	pid, fd uint64
+	secret  [32]byte
+}
+
+const segmentNameBytes = 48
+
+func (n *segmentName) encode() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, n.pid)
+	b = binary.LittleEndian.AppendUint64(b, n.fd)
+	return append(b, n.secret[:]...)
+}
+
+func decodeSegmentName(b []byte) segmentName {
+	return segmentName{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), [32]byte(b[16:48])}
+}
+
+// secretOffset is where a segment's secret lies.
+const secretOffset = 2048
+
+const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// createSegment makes anonymous shared memory, which no death of a process leaves
+// behind. The file is closed by the caller when the peer has opened it.
+func createSegment(generation uint64) (mem []byte, name segmentName, file *os.File, err error) {
+	fd, err := unix.MemfdCreate(fmt.Sprintf("ecrec generation %d", generation), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, name, nil, err
+	}
+	file = os.NewFile(uintptr(fd), "segment")
+	name = segmentName{pid: uint64(os.Getpid()), fd: uint64(fd)}
+	if err = unix.Ftruncate(fd, segmentBytes); err == nil {
+		if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, segmentSeals); err == nil {
+			mem, err = mapSegment(fd)
+		}
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, name, nil, err
+	}
+	_, _ = rand.Read(name.secret[:])
+	copy(mem[secretOffset:], name.secret[:])
+	return mem, name, file, nil
+}
+
+// openSegment maps the segment that another process made.
+func openSegment(name segmentName) ([]byte, error) {
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", name.pid, name.fd), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	fd := int(file.Fd())
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil || seals != segmentSeals || info.Size() != segmentBytes {
+		return nil, fmt.Errorf("file %d of process %d is no segment", name.fd, name.pid)
+	}
+	mem, err := mapSegment(fd)
+	if err == nil && !bytes.Equal(mem[secretOffset:secretOffset+32], name.secret[:]) {
+		unmapSegment(mem)
+		return nil, fmt.Errorf("file %d of process %d is another segment", name.fd, name.pid)
+	}
+	return mem, err
+}
+
+func mapSegment(fd int) ([]byte, error) {
+	return unix.Mmap(fd, 0, segmentBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+}
+
+func unmapSegment(mem []byte) { _ = unix.Munmap(mem) }
+
+const (
+	futexWaitOp = 0 // FUTEX_WAIT, not private: the word is shared
+	futexWakeOp = 1
+)
+
+// futexWait sleeps while word is seen, or returns early.
+func futexWait(word *atomic.Uint32, seen uint32) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWaitOp, uintptr(seen), 0, 0, 0)
+}
+
+func futexWake(word *atomic.Uint32) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakeOp, 1, 0, 0, 0)
+}
