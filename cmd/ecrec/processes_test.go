@@ -121,14 +121,10 @@ func (x *runningJob) worker() process {
 	return process{}
 }
 
-// nothingLeft checks that processes and shared memory are gone.
+// nothingLeft checks that all processes go.
 func (x *runningJob) nothingLeft(t *testing.T) {
 	t.Helper()
 	until(t, "the last process to go", func() bool { return len(x.processes()) == 0 })
-	until(t, "shared memory to go", func() bool {
-		left, _ := filepath.Glob("/dev/shm/ecrec*")
-		return len(left) == 0
-	})
 }
 
 // A signal leaves a whole run of so many steps, as in one process.

@@ -18,7 +18,7 @@ const joinLimit = time.Minute
 
 // placeFlags say which processes run a job.
 type placeFlags struct {
-	Np   int    `name:"np" placeholder:"P" help:"Start P processes on this machine (default 1). Under mpirun, srun or torchrun these say how many there are."`
+	Np   *int   `name:"np" placeholder:"P" help:"Start P processes on this machine (default 1). Under mpirun, srun or torchrun these say how many there are."`
 	Rdzv string `name:"rdzv" placeholder:"HOST:PORT" help:"Where the processes of a job meet, in place of what the environment says."`
 }
 
@@ -38,7 +38,13 @@ func (f placeFlags) place(a *app) (launcher.Place, error) {
 		a.stop.world = w
 		return launcher.Place{Process: w.Process, Processes: len(w.Processes)}, nil
 	}
-	return launcher.Detect(os.Getenv, f.Np, f.Rdzv)
+	np := 0
+	if f.Np != nil {
+		if np = *f.Np; np == 0 {
+			return launcher.Place{}, errUsage("--np 0: give a number of processes, 1 at least")
+		}
+	}
+	return launcher.Detect(os.Getenv, np, f.Rdzv)
 }
 
 // supervise runs the job in other processes.
