@@ -20,8 +20,10 @@ func (o operand) at(row, col int) unsafe.Pointer {
 // high-performance matrix multiplication" (2008). B is cut into chunks that fit
 // the packing buffer. A chunk is packed once by all threads into panels of nr
 // columns; then each thread takes a block of C, packs the rows of A it needs,
-// kc columns at a time, and runs a micro-kernel on every panel. Where C has few
-// rows a panel of B is used once and is read where it lies.
+// kc columns at a time, and runs a micro-kernel on every panel. A thread that
+// finds no block left packs parts of the next chunk: none waits for a chunk's
+// last block. Where C has few rows a panel of B is used once and is read where it
+// lies.
 //
 // Invariant: blocks of C are disjoint, and one block's kc steps run in order, so
 // each element is one chain over k ascending.
@@ -35,15 +37,19 @@ type product struct {
 	load    int            // 1: chains go on from C
 	sum     unsafe.Pointer // not nil: gets the sums over k of each row of A (a.rs is 4)
 
-	j0, j1, k0, k1   int  // the chunk of B
-	directA, directB bool // read where they lie
-	mTiles, panels   int  // in a chunk
+	j0, j1           int   // the columns of the chunk
+	now, next        chunk // in use, being packed
+	directA, directB bool  // read where they lie
+	mTiles, panels   int   // in a chunk
 	mBlocks, nBlocks int
 }
 
-// maxChunk is the floats of B packed at once for each thread, up to 4: 1 MiB,
+// chunk is rows [k0, k1) of B, packed from float at of the buffer on.
+type chunk struct{ k0, k1, at int }
+
+// maxPacked is the floats of B that are packed for each thread, up to 4: 1 MiB,
 // near enough to a core's own cache.
-const maxChunk = 1 << 18
+const maxPacked = 1 << 18
 
 // maxColumns of B are in a chunk.
 const maxColumns = 1024
@@ -56,31 +62,43 @@ func (p *product) run() {
 		p.j1 = min(p.j0+maxColumns, p.n)
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
 		p.split()
-		p.directA = p.panels <= 2 || (p.a.cs == 4 && p.k <= 64)
-		chunk := maxChunk * min(p.g.pool.threads, 4) / (p.panels * s.nr)
-		chunk = max(chunk-chunk%s.kc, s.kc)
-		for p.k0 = 0; ; p.k0 = p.k1 {
-			p.k1 = min(p.k0+chunk, p.k)
-			if !p.directB {
-				p.g.growB((p.k1 - p.k0) * p.panels * s.nr)
-				p.pack()
-			}
-			p.g.pool.run(p.mBlocks*p.nBlocks, (*tilePhase)(p))
-			if p.k1 == p.k {
-				break
-			}
+		p.directA = p.a.cs == 4 && (p.panels <= 2 || p.k <= 64)
+		p.runChunks()
+	}
+}
+
+// runChunks runs the chunks of columns [j0, j1).
+func (p *product) runChunks() {
+	s, threads, cols := p.g.shape, p.g.pool.threads, p.panels*p.g.shape.nr
+	buffers := min(threads, 2) // one thread packs the next chunk when the last one is done with
+	rows := maxPacked * min(threads, 4) / buffers / cols
+	rows = min(max(rows-rows%s.kc, s.kc), p.k)
+	if !p.directB {
+		p.g.growB(min(rows*buffers, p.k) * cols)
+	}
+	p.next = chunk{k1: rows}
+	p.g.pool.run(p.parts(), (*packPhase)(p))
+	for {
+		p.now = p.next
+		p.next = chunk{k0: p.now.k1, k1: min(p.now.k1+rows, p.k)}
+		if buffers > 1 && p.now.at == 0 {
+			p.next.at = rows * cols
+		}
+		p.g.pool.run(p.mBlocks*p.nBlocks+p.parts(), (*tilePhase)(p))
+		if p.now.k1 == p.k {
+			return
 		}
 	}
 }
 
 // split chooses the blocks of C: near the size the caches want. Several threads
-// get blocks down to a third of that, eight for each, so that a core that others
+// get blocks down to a third of that, sixteen for each, so that a core that others
 // disturb holds the rest up for a short time only.
 func (p *product) split() {
 	threads, mc := p.g.pool.threads, p.g.shape.mc
 	p.mBlocks = (p.mTiles + mc - 1) / mc
 	if threads > 1 {
-		p.mBlocks = max(p.mBlocks, min(8*threads, p.mTiles/(mc/3)))
+		p.mBlocks = max(p.mBlocks, min(16*threads, p.mTiles/(mc/3)))
 		p.mBlocks = (p.mBlocks + threads - 1) / threads * threads
 	}
 	p.mBlocks = min(p.mBlocks, p.mTiles)
@@ -104,67 +122,69 @@ func (p *product) panel(i int) (from, to, width int) {
 	return from, to, s.nr
 }
 
-// packed is where panel i of the packed chunk begins.
-func (p *product) packed(i int) unsafe.Pointer {
-	return unsafe.Pointer(&p.g.packedB[i*(p.k1-p.k0)*p.g.shape.nr])
+// packed is where panel i of a packed chunk begins.
+func (p *product) packed(c chunk, i int) unsafe.Pointer {
+	return unsafe.Pointer(&p.g.packedB[c.at+i*(c.k1-c.k0)*p.g.shape.nr])
 }
 
 // slab is how many rows are copied together: few enough that the CPU follows
 // each row with its prefetch, so that rows are read once and from end to end.
 const slab = 32
 
-// pack packs the chunk of B. Row k of a panel is width floats.
-func (p *product) pack() {
-	rows := p.k1 - p.k0
+// parts is how many pieces of work it is to pack the next chunk: slabs of a B that
+// is row-major, panels of one that is column-major.
+func (p *product) parts() int {
+	rows := p.next.k1 - p.next.k0
 	switch {
-	case rows == 0:
+	case rows == 0 || p.directB:
+		return 0
 	case p.b.cs == 4:
-		p.g.pool.run((rows+slab-1)/slab, (*copyPhase)(p))
+		return (rows + slab - 1) / slab
 	default:
-		p.g.pool.run(p.panels, (*transposePhase)(p))
+		return p.panels
 	}
 }
 
-// copyPhase packs slabs of a B that is row-major.
-type copyPhase product
+// packPhase packs parts of the next chunk. Row k of a panel is width floats.
+type packPhase product
 
-func (q *copyPhase) tile(_, i int) {
-	p := (*product)(q)
+func (q *packPhase) tile(_, i int) {
+	p, c := (*product)(q), q.next
+	if p.b.cs != 4 {
+		from, to, width := p.panel(i)
+		transpose(p.g.isa, p.packed(c, i), p.b.at(c.k0, from), uintptr(4*width), p.b.cs, to-from, c.k1-c.k0)
+		return
+	}
 	k := i * slab
-	rows := min(slab, p.k1-p.k0-k)
+	rows := min(slab, c.k1-c.k0-k)
 	for j := range p.panels {
 		from, to, width := p.panel(j)
 		step := uintptr(4 * width)
-		copyRows(p.g.isa, unsafe.Add(p.packed(j), uintptr(k)*step), p.b.at(p.k0+k, from), step, p.b.rs, rows, to-from)
+		copyRows(p.g.isa, unsafe.Add(p.packed(c, j), uintptr(k)*step), p.b.at(c.k0+k, from), step, p.b.rs, rows, to-from)
 	}
 }
 
-// transposePhase packs panels of a B that is column-major.
-type transposePhase product
-
-func (q *transposePhase) tile(_, i int) {
-	p := (*product)(q)
-	from, to, width := p.panel(i)
-	transpose(p.g.isa, p.packed(i), p.b.at(p.k0, from), uintptr(4*width), p.b.cs, to-from, p.k1-p.k0)
-}
-
-// tilePhase computes blocks of C.
+// tilePhase computes blocks of C, then packs the next chunk.
 type tilePhase product
 
 func (q *tilePhase) tile(worker, i int) {
 	p := (*product)(q)
+	if blocks := p.mBlocks * p.nBlocks; i >= blocks {
+		(*packPhase)(q).tile(worker, i-blocks)
+		return
+	}
 	s := p.g.shape
 	mb, nb := i%p.mBlocks, i/p.mBlocks
 	i0 := share(mb, p.mBlocks, p.mTiles) * s.mr
 	i1 := min(share(mb+1, p.mBlocks, p.mTiles)*s.mr, p.m)
-	for k0 := p.k0; ; k0 += s.kc {
-		k1 := min(k0+s.kc, p.k1)
+	for k0 := p.now.k0; ; k0 += s.kc {
+		k1 := min(k0+s.kc, p.now.k1)
 		p.sums(i0, i1, nb, k0, k1)
 		r := p.readyA(worker, i0, i1, k0, k1)
 		for j := share(nb, p.nBlocks, p.panels); j < share(nb+1, p.nBlocks, p.panels); j++ {
 			p.column(&r, worker, j, k0, k1)
 		}
-		if k1 == p.k1 {
+		if k1 == p.now.k1 {
 			return
 		}
 	}
@@ -219,49 +239,61 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 	if k0 == k1 {
 		return r
 	}
-	all := p.a
-	step := uintptr(s.mr) * all.rs // from strip to strip
+	packFrom := i0
 	if p.directA {
-		all.ptr = p.a.at(i0, k0)
-		if end < i1 {
-			r[2].operand, _ = p.packA(worker, end, i1, k0, k1)
+		packFrom = end
+	}
+	if packFrom < i1 {
+		p.packA(worker, packFrom, i1, k0, k1)
+	}
+	for i := range r {
+		b := &r[i]
+		var strip uintptr // from strip to strip
+		switch {
+		case b.from == b.to: // no pointer past the end of A
+			continue
+		case b.from < packFrom:
+			b.operand, strip = operand{ptr: p.a.at(b.from, k0), rs: p.a.rs, cs: p.a.cs}, uintptr(s.mr)*p.a.rs
+		default:
+			b.operand, strip = p.packedRows(worker, k1-k0)
+			at := b.from - packFrom
+			b.ptr = unsafe.Add(b.ptr, uintptr(at/s.mr)*strip+uintptr(at%s.mr)*b.rs)
 		}
-	} else {
-		all, step = p.packA(worker, i0, i1, k0, k1)
-	}
-	r[0].operand, r[0].step = all, step
-	if mid == i1 {
-		return r // and no pointer past the last strip
-	}
-	all.ptr = unsafe.Add(all.ptr, uintptr((mid-i0)/s.mr)*step)
-	r[1].operand, r[1].step = all, uintptr(s.tail)*all.rs
-	if !p.directA && end < i1 {
-		r[2].operand = all
-		r[2].ptr = all.at(end-mid, 0)
+		b.step = uintptr(b.rows) * b.rs
+		if b.rows == s.mr {
+			b.step = strip
+		}
 	}
 	return r
 }
 
-// packA copies rows [i0, i1) and columns [k0, k1) of A for worker, rows one by
-// one, columns in strips of mr rows, step apart.
-func (p *product) packA(worker, i0, i1, k0, k1 int) (o operand, step uintptr) {
-	s := p.g.shape
-	ptr := unsafe.Pointer(&p.g.packedA[worker][0])
+// packedRows tells how k columns of A are packed for worker: rows one by one,
+// columns in strips of mr rows, strip apart.
+func (p *product) packedRows(worker, k int) (o operand, strip uintptr) {
+	s, ptr := p.g.shape, unsafe.Pointer(&p.g.packedA[worker][0])
 	if p.a.cs == 4 {
 		o = operand{ptr: ptr, rs: uintptr(4 * (s.kc + s.strip)), cs: 4}
-		copyRows(p.g.isa, ptr, p.a.at(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
 		return o, uintptr(s.mr) * o.rs
 	}
 	o = operand{ptr: ptr, rs: 4, cs: uintptr(4 * s.strip)}
-	step = o.cs * uintptr(k1-k0)
+	return o, uintptr(k) * o.cs
+}
+
+// packA copies rows [i0, i1) and columns [k0, k1) of A.
+func (p *product) packA(worker, i0, i1, k0, k1 int) {
+	s := p.g.shape
+	o, strip := p.packedRows(worker, k1-k0)
+	if p.a.cs == 4 {
+		copyRows(p.g.isa, o.ptr, p.a.at(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
+		return
+	}
 	for k := k0; k < k1; k += slab {
 		for i := i0; i < i1; i += s.mr {
 			// A strip is wider than a tile: what it has too much is not used.
-			dst := unsafe.Add(ptr, uintptr((i-i0)/s.mr)*step+uintptr(k-k0)*o.cs)
+			dst := unsafe.Add(o.ptr, uintptr((i-i0)/s.mr)*strip+uintptr(k-k0)*o.cs)
 			copyRows(p.g.isa, dst, p.a.at(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
 		}
 	}
-	return o, step
 }
 
 // column computes the rows of the panel j of C, columns [k0, k1) of the chain.
@@ -275,10 +307,11 @@ func (p *product) column(rows *[3]band, worker, j, k0, k1 int) {
 	switch {
 	case k0 == k1:
 	case !p.directB:
-		t.b, t.bs = unsafe.Add(p.packed(j), 4*width*(k0-p.k0)), uintptr(4*width)
-		t.next = 4 * p.g.shape.nr * (p.k1 - p.k0)
+		t.b, t.bs = unsafe.Add(p.packed(p.now, j), 4*width*(k0-p.now.k0)), uintptr(4*width)
+		t.next = 4 * p.g.shape.nr * (p.now.k1 - p.now.k0)
 	case t.cols == width:
 		t.b, t.bs = p.b.at(k0, from), p.b.rs
+		t.next = 16 * int(p.b.rs) // rows lie far apart: fetch one that comes soon
 	default:
 		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
 		copyRows(p.g.isa, t.b, p.b.at(k0, from), t.bs, p.b.rs, t.k, t.cols)

@@ -186,6 +186,9 @@ func TestGemmShapes(t *testing.T) {
 		{15, 70, 300}, {29, 128, 99}, {5, 200, 367}, {300, 40, 20}, {600, 13, 50}, {16, 33, 1100}, {6, 1100, 31},
 		{0, 3, 4}, {3, 4, 0}, {3, 0, 4},
 	}
+	for rows := 1; rows <= 28; rows++ { // every kind of last tile
+		shapes = append(shapes, [3]int{rows, 14 + rows, 35})
+	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -223,7 +226,7 @@ func TestGemmRandomShapes(t *testing.T) {
 // compares the bodies with the plain one.
 func TestGemmChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, s := range [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}} {
+	for _, s := range [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}, {520, 29, 1000}} {
 		m, n, k := s[0], s[1], s[2]
 		x, w, dy := newGuarded(rng, m, k).fill(rng, nil), newGuarded(rng, n, k).fill(rng, nil), newGuarded(rng, m, n).fill(rng, nil)
 		var first [3]*guarded

@@ -45,6 +45,22 @@ func mapMemory(bytes int, use Use) (unsafe.Pointer, mapping, error) {
 	return start, m, nil
 }
 
+// Populate says that all of b, which came from Alloc, will be written soon, so
+// that the system provides its memory at once and not page by page. It changes no
+// byte, and may do nothing.
+func Populate(b Buffer) {
+	memory := b.Host()
+	if memory == nil {
+		return
+	}
+	page := uintptr(unix.Getpagesize())
+	start := uintptr(unsafe.Pointer(&memory[0])) &^ (page - 1)
+	end := uintptr(unsafe.Pointer(&memory[0])) + uintptr(len(memory))
+	whole := unsafe.Slice((*byte)(unsafe.Add(b.ptr, -int(uintptr(b.ptr)-start))), int(end-start))
+	// Old kernels do not know it; there the pages come one by one.
+	_ = unix.Madvise(whole, unix.MADV_POPULATE_WRITE)
+}
+
 // unmap gives m back to the system.
 func (m mapping) unmap() {
 	if err := unix.MunmapPtr(m.base, m.bytes); err != nil {

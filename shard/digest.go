@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"encoding/binary"
-	"math/bits"
 
 	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/kernels"
@@ -15,51 +14,50 @@ const digestRows = 1024
 // Digest sums the hashes of the rows whose bytes, weights and state, differ from
 // their init. It does not depend on where rows live nor on which were touched.
 func (h *Shard) Digest() (digest.Sum, error) {
-	var sum digest.Sum
-	stride := 4 * h.rows.Stride
+	d := NewDigester(h.o)
+	stride := h.RowBytes()
 	chunk := make([]byte, digestRows*stride)
-	init := make([]byte, stride) // state starts as zeros
-	err := h.eachTouched(digestRows, func(first, n int) error {
+	for at := 0; ; {
+		first, n := h.nextRun(at, digestRows)
+		if n == 0 {
+			return d.Sum, nil
+		}
 		rows := chunk[:n*stride]
 		h.s.Download(rows, h.rows.RowRange(first, n).Buf)
 		if err := h.s.Sync(); err != nil {
-			return err
+			return d.Sum, err
 		}
 		for i := range n {
-			g := h.o.Map.Global(h.o.Owner, int64(first+i))
-			h.init.Row(h.draw, g)
-			copy(init, kernels.BytesOf(h.draw))
-			if row := rows[i*stride : (i+1)*stride]; !bytes.Equal(row, init) {
-				var key [8]byte
-				binary.LittleEndian.PutUint64(key[:], uint64(g))
-				sum.Add(digest.Of("row", key[:], row))
-			}
+			d.Add(h.o.Map.Global(h.o.Owner, int64(first+i)), rows[i*stride:(i+1)*stride])
 		}
-		return nil
-	})
-	return sum, err
+		at = first + n
+	}
 }
 
-// eachTouched visits the touched rows in runs of at most limit neighbours; the
-// memory of untouched ones is never read.
-func (h *Shard) eachTouched(limit int, f func(first, n int) error) error {
-	for at := 0; at < h.rows.Rows; {
-		if word := h.touched[at>>6] >> (at & 63); word == 0 {
-			at = (at>>6 + 1) << 6
-			continue
-		} else if skip := bits.TrailingZeros64(word); skip > 0 {
-			at += skip
-		}
-		n := 1
-		for n < limit && at+n < h.rows.Rows && h.isTouched(int32(at+n)) {
-			n++
-		}
-		if err := f(at, n); err != nil {
-			return err
-		}
-		at += n
+// Digester sums the digest of rows that are given one by one.
+type Digester struct {
+	Sum  digest.Sum
+	init kernels.RowInit
+	draw []float32
+	row  []byte // the init of a row; state starts as zeros
+}
+
+// NewDigester makes one for the rows that a shard of these options would hold,
+// of any owner.
+func NewDigester(o Options) *Digester {
+	return &Digester{init: InitOf(o), draw: make([]float32, o.Width), row: make([]byte, 4*(o.Width+o.State))}
+}
+
+// Add counts the bytes of the global row g in, unless they are its init.
+func (d *Digester) Add(g int64, row []byte) {
+	d.init.Row(d.draw, g)
+	copy(d.row, kernels.BytesOf(d.draw))
+	if bytes.Equal(row, d.row) {
+		return
 	}
-	return nil
+	var key [8]byte
+	binary.LittleEndian.PutUint64(key[:], uint64(g))
+	d.Sum.Add(digest.Of("row", key[:], row))
 }
 
 // Export copies the weights of the n rows from slot on to dst (n*width floats on

@@ -53,14 +53,9 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shard: %d rows of %d bytes on rank %d: %w", slots, stride*4, o.Owner, err)
 	}
-	scale := make([]float32, o.Map.Tables())
-	for t := range scale {
-		scale[t] = float32(math.Sqrt(1 / float64(o.Map.TableRows(t))))
-	}
 	return &Shard{
 		o: o, dev: dev, s: s,
-		init: kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner,
-			Base: o.Map.Base, Scale: scale, Width: o.Width},
+		init:    InitOf(o),
 		rows:    kernels.Mat(buf, int(slots), stride),
 		touched: make([]uint64, (slots+63)/64),
 		draw:    make([]float32, o.Width),

@@ -43,7 +43,7 @@ func (f *File) Commit() error {
 		os.Remove(f.Name())
 		return err
 	}
-	return syncDir(filepath.Dir(f.path))
+	return SyncDir(filepath.Dir(f.path))
 }
 
 // Abort removes the temporary file; after Commit it does nothing, so that it
@@ -70,8 +70,8 @@ func WriteFile(path string, data []byte) error {
 	return f.Commit()
 }
 
-// syncDir makes a rename in dir survive a loss of power.
-func syncDir(dir string) error {
+// SyncDir makes a rename in dir survive a loss of power.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

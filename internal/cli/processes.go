@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"time"
 
@@ -50,7 +51,7 @@ func (f placeFlags) place(a *app) (launcher.Place, error) {
 // supervise runs the job in other processes.
 func (a *app) supervise(p launcher.Place, cfg *config.Config) error {
 	a.stop.close() // the launcher hears signals
-	same := sha256.Sum256(append(cfg.Resolved(), machine.Version()...))
+	same := sha256.Sum256(fmt.Appendf(cfg.Resolved(), "%q %s", a.args, machine.Version()))
 	code, err := launcher.Run(p, launcher.Spec{Ranks: cfg.Job.Ranks, Out: cfg.Job.Out, Args: a.args,
 		Same: hex.EncodeToString(same[:]), Stdout: a.out, Stderr: a.errw})
 	if err != nil {

@@ -23,6 +23,7 @@ const modelFile = "model.safetensors"
 type trainCmd struct {
 	configFlags
 	placeFlags
+	Resume string `placeholder:"auto|DIR" help:"Go on from the newest checkpoint in DIR, or (auto) in checkpoint.dir if there is one."`
 }
 
 // Run trains: here, or in the processes that it starts.
@@ -42,7 +43,7 @@ func (c *trainCmd) Run(a *app) error {
 		return a.supervise(place, cfg)
 	}
 	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
-	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world)}
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
 	if cfg.Job.SaveModel {
 		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
 	}
@@ -203,6 +204,21 @@ func (s *session) Evaluated(e train.Eval) {
 	s.run.Log().Info().Int64("step", e.Step).Float64("logloss", e.Logloss).Str("auc", auc(e.AUC)).Msg("eval")
 }
 
+// Checkpointed implements train.Observer.
+func (s *session) Checkpointed(step int64, path string, err error) {
+	if err != nil {
+		s.live.Line("step %s: %s", report.Thousands(step), oneLine(err))
+		s.run.Log().Error().Int64("step", step).Str("error", oneLine(err)).Msg("checkpoint failed")
+		return
+	}
+	s.run.Log().Info().Int64("step", step).Str("path", path).Msg("checkpoint")
+}
+
+// PassedOver implements train.Observer.
+func (s *session) PassedOver(path string, err error) {
+	fmt.Fprintf(s.app.out, "passed over %s\n", oneLine(err))
+}
+
 func auc(x float64) string {
 	if math.IsNaN(x) {
 		return "undefined (all labels are equal)"
@@ -258,7 +274,7 @@ func (s *session) endLog(failed error) error {
 func (s *session) summary(r *train.Result) report.Summary {
 	sum := report.Summary{Digest: r.Digest, Steps: int(r.Steps), Ranks: s.cfg.Job.Ranks, SamplesPerS: perSecond(s.samples, s.busy),
 		StepMS: s.steps.StepMS(), Skipped: r.Skipped, Stopped: r.Stopped, Versions: versions(s.info.Device)}
-	if n := float64(r.Steps); n > 0 {
+	if n := float64(r.Steps - r.Began); n > 0 {
 		sum.Cache = &report.Cache{CriticalRows: report.Number(float64(r.Moved.Rows) / n), CriticalBytes: report.Number(float64(r.Moved.Bytes) / n)}
 	}
 	for _, x := range r.TrainLoss {
@@ -309,9 +325,11 @@ func (c *evalCmd) Run(a *app) error {
 // silent is an observer that does nothing.
 type silent struct{}
 
-func (silent) Started(train.Info) error { return nil }
-func (silent) Step(train.StepInfo)      {}
-func (silent) Evaluated(train.Eval)     {}
+func (silent) Started(train.Info) error          { return nil }
+func (silent) Step(train.StepInfo)               {}
+func (silent) Checkpointed(int64, string, error) {}
+func (silent) PassedOver(string, error)          {}
+func (silent) Evaluated(train.Eval)              {}
 
 // versions says what produced a run's numbers.
 func versions(device string) map[string]string {

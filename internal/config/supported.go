@@ -24,8 +24,7 @@ func (c *Config) checkSupported(src *source) error {
 		{c.Store.Tier != "dram", "store.tier", c.Store.Tier, `use "dram"`},
 		{c.Store.Path != "", "store.path", c.Store.Path, "leave it out: rows live in memory"},
 		{c.Store.DRAMBytes != 0, "store.dram_bytes", c.Store.DRAMBytes, "leave it out: rows live in memory"},
-		{c.Checkpoint.Dir != "", "checkpoint.dir", c.Checkpoint.Dir, "leave it out, and export the model when the run is done"},
-		{c.Checkpoint.Every != Interval{}, "checkpoint.every", "", "leave it out, and export the model when the run is done"},
+		{c.Checkpoint.Kind == "incremental", "checkpoint.kind", c.Checkpoint.Kind, `use "full"`},
 		{c.Stream.To != "", "stream.to", c.Stream.To, "leave it out"},
 		{c.Metrics.Listen != "", "metrics.listen", c.Metrics.Listen, "leave it out: metrics.jsonl in job.out has the figures"},
 	} {

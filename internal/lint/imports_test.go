@@ -18,6 +18,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/machine", "", "what the machine has is read, not chosen, here"},
 	{"internal/openblas", "", "an edge to a foreign library"},
 	{"internal/atomicfile", "", "files are below everything"},
+	{"internal/directio", "internal/env", "moves bytes of files and knows none"},
 	{"internal/safetensors", "internal/atomicfile", "a file format knows no model"},
 	{"internal/report", "internal/atomicfile", "outputs are told what to say; they ask nobody"},
 	{"internal/lint", "", "rules look at source text only"},
@@ -33,8 +34,9 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"shard", "internal/digest internal/placement kernels", "rows know neither who uses them nor the network"},
 	{"model", "internal/rng kernels", "a model sees buffers, never ranks"},
 	{"lrpp", "collectives internal/placement kernels oracle shard", "the exchange runs the oracle's plan"},
+	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
-	{"train", "collectives data internal/auc internal/config internal/digest internal/env internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
+	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
 		"the step loop is the one place that knows all parts"},
 	{"bench", "collectives data internal/config internal/env internal/machine internal/openblas kernels model shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,14 +17,34 @@ const (
 	maxHeaderBytes = 100 << 20 // as in the reference implementation
 	maxTensors     = 1 << 20
 	maxDims        = 8
-	elementBytes   = 4
 	metadataKey    = "__metadata__"
 )
 
-// Spec is the name and shape of a tensor.
+// DType is the type of a tensor's elements, F32 when empty.
+type DType string
+
+// The types that are read and written.
+const (
+	F32 DType = "F32"
+	U64 DType = "U64"
+)
+
+// bytes is the size of an element, 0 for a type that is not known.
+func (d DType) bytes() int64 {
+	switch d {
+	case "", F32:
+		return 4
+	case U64:
+		return 8
+	}
+	return 0
+}
+
+// Spec is the name, shape and element type of a tensor.
 type Spec struct {
 	Name  string
 	Shape []int64
+	Type  DType
 }
 
 // Bytes is the length of the tensor's data, or an error if the shape is none.
@@ -31,7 +52,10 @@ func (s Spec) Bytes() (int64, error) {
 	if len(s.Shape) > maxDims {
 		return 0, fmt.Errorf("tensor %q has %d dimensions, over the limit of %d", s.Name, len(s.Shape), maxDims)
 	}
-	n := int64(elementBytes)
+	n := s.Type.bytes()
+	if n == 0 {
+		return 0, fmt.Errorf("tensor %q is %q; only F32 and U64 are known, so convert it first", s.Name, s.Type)
+	}
 	for _, d := range s.Shape {
 		if d < 0 {
 			return 0, fmt.Errorf("tensor %q has the negative dimension %d", s.Name, d)
@@ -107,16 +131,16 @@ func expectDelim(dec *json.Decoder, want json.Delim) error {
 
 func parseTensor(dec *json.Decoder, name string) (extent, error) {
 	var raw struct {
-		DType       string  `json:"dtype"`
+		DType       DType   `json:"dtype"`
 		Shape       []int64 `json:"shape"`
 		DataOffsets []int64 `json:"data_offsets"`
 	}
 	if err := dec.Decode(&raw); err != nil {
 		return extent{}, fmt.Errorf("tensor %q: header entry is not valid: %v", name, err)
 	}
-	e := extent{Spec: Spec{name, raw.Shape}}
-	if raw.DType != "F32" {
-		return e, fmt.Errorf("tensor %q is %q; only F32 is read, so convert it first", name, raw.DType)
+	e := extent{Spec: Spec{name, raw.Shape, raw.DType}}
+	if raw.DType.bytes() == 0 || raw.DType == "" {
+		return e, fmt.Errorf("tensor %q is %q; only F32 and U64 are read, so convert it first", name, raw.DType)
 	}
 	if raw.Shape == nil {
 		return e, fmt.Errorf("tensor %q has no shape", name)
@@ -157,9 +181,18 @@ func checkCover(all []extent, dataBytes int64) error {
 	return nil
 }
 
-// formatHeader is the header of tensors that follow each other, with its length
-// in front, padded so that the data is aligned to 8 bytes. It also returns the
-// length of the data.
+// Header is how a file of tensors that follow each other in this order begins:
+// length and JSON, padded so that the data is aligned to 8 bytes. It is the same
+// bytes for the same specs. It also returns the length of the data that follows.
+func Header(specs []Spec) (begin []byte, dataBytes int64, err error) {
+	header, dataBytes, err := formatHeader(specs)
+	if err != nil {
+		return nil, 0, err
+	}
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), dataBytes, nil
+}
+
+// formatHeader is the JSON of Header.
 func formatHeader(specs []Spec) (header []byte, dataBytes int64, err error) {
 	out := []byte(`{"` + metadataKey + `":{"format":"pt"}`)
 	seen := map[string]bool{metadataKey: true}
@@ -178,7 +211,11 @@ func formatHeader(specs []Spec) (header []byte, dataBytes int64, err error) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("tensor name %q: %v", s.Name, err)
 		}
-		out = append(append(append(out, ','), name...), `:{"dtype":"F32","shape":[`...)
+		dtype := s.Type
+		if dtype == "" {
+			dtype = F32
+		}
+		out = append(append(append(out, ','), name...), `:{"dtype":"`+string(dtype)+`","shape":[`...)
 		for i, d := range s.Shape {
 			if i > 0 {
 				out = append(out, ',')

@@ -12,10 +12,10 @@ import (
 )
 
 var specs = []Spec{
-	{"emb_l.0.weight", []int64{3, 2}},
-	{"empty", []int64{0, 4}},
-	{"quote \" and ü", []int64{2}},
-	{"scalar", []int64{}},
+	{"emb_l.0.weight", []int64{3, 2}, ""},
+	{"empty", []int64{0, 4}, U64},
+	{"quote \" and ü", []int64{1}, U64},
+	{"scalar", []int64{}, F32},
 }
 
 func data(n int) []byte {
@@ -97,8 +97,9 @@ func TestWriterCountsBytes(t *testing.T) {
 		t.Errorf("folder holds %v", entries)
 	}
 	for _, bad := range [][]Spec{
-		{{"a", []int64{-1}}}, {{"", []int64{1}}}, {{"a", nil}, {"a", nil}}, {{metadataKey, nil}},
-		{{"a", []int64{1 << 40, 1 << 40}}}, {{"a", []int64{1 << 59}}, {"b", []int64{1 << 59}}},
+		{{Name: "a", Shape: []int64{-1}}}, {{Shape: []int64{1}}}, {{Name: "a"}, {Name: "a"}}, {{Name: metadataKey}},
+		{{Name: "a", Shape: []int64{1 << 40, 1 << 40}}}, {{"a", []int64{1 << 59}, F32}, {"b", []int64{1 << 58}, U64}},
+		{{"a", nil, "F16"}},
 	} {
 		if _, err := Create(path, bad); err == nil {
 			t.Errorf("specs %v gave no error", bad)
@@ -129,7 +130,7 @@ func TestBadFiles(t *testing.T) {
 		{"cut JSON", image(`{"a":{`+entry+`[0,8]}`, 8), "not JSON"},
 		{"after the object", image("{} {}", 0), "goes on"},
 		{"name twice", image(`{"a":{`+entry+`[0,8]},"a":{`+entry+`[8,16]}}`, 16), `names "a" twice`},
-		{"half precision", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, 4), `"F16"; only F32`},
+		{"half precision", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, 4), `"F16"; only F32 and U64`},
 		{"no shape", image(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4), "no shape"},
 		{"one offset", image(`{"a":{`+entry+`[0]}}`, 8), "1 data_offsets"},
 		{"size and shape differ", image(`{"a":{`+entry+`[0,4]}}`, 4), "takes 8 bytes"},

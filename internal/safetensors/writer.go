@@ -2,7 +2,6 @@ package safetensors
 
 import (
 	"bufio"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
@@ -22,7 +21,7 @@ const bufferBytes = 1 << 20
 
 // Create starts the file that will stand at path, holding tensors of specs.
 func Create(path string, specs []Spec) (*Writer, error) {
-	header, dataBytes, err := formatHeader(specs)
+	begin, dataBytes, err := Header(specs)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -31,17 +30,14 @@ func Create(path string, specs []Spec) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{path: path, file: file, buf: bufio.NewWriterSize(file, bufferBytes), left: dataBytes}
-	length := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
-	for _, b := range [][]byte{length, header} {
-		if _, err := w.buf.Write(b); err != nil {
-			file.Abort()
-			return nil, err
-		}
+	if _, err := w.buf.Write(begin); err != nil {
+		file.Abort()
+		return nil, err
 	}
 	return w, nil
 }
 
-// Write appends little-endian float32 data: of the first tensor, then of the
+// Write appends little-endian data: of the first tensor, then of the
 // second, and so on.
 func (w *Writer) Write(p []byte) (int, error) {
 	if int64(len(p)) > w.left {

@@ -1,0 +1,148 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"path/filepath"
+
+	"github.com/ecrec/ecrec/internal/directio"
+	"github.com/ecrec/ecrec/internal/safetensors"
+)
+
+// rowStream reads a row file from its begin to its end.
+type rowStream struct {
+	c        *Checkpoint
+	f        File
+	r        *directio.Reader
+	rowBytes int
+
+	touched []uint64
+	word    int // of touched, being read
+	left    uint64
+	keep    []byte // of the block before: what is left of it
+	rows    int64  // given out
+	slots   []int32
+}
+
+// openRows opens a rank's row file and reads which of its slots are touched.
+func (c *Checkpoint) openRows(rank int) (*rowStream, error) {
+	f := c.Files[rank]
+	r, err := directio.Open(c.env, filepath.Join(c.Path, f.Name), max(c.Model.rowBytes(), 8))
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	s := &rowStream{c: c, f: f, r: r, rowBytes: c.Model.rowBytes()}
+	if err := s.begin(rank); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin reads up to the first row.
+func (s *rowStream) begin(rank int) error {
+	slots := s.c.Model.place(s.c.Ranks).Slots(rank)
+	want, _, err := safetensors.Header(rowSpecs(slots, s.f.Rows, &s.c.Model))
+	if err != nil {
+		return err
+	}
+	b, err := s.read(nil)
+	if err != nil {
+		return err
+	}
+	if len(b) < len(want) || string(b[:len(want)]) != string(want) {
+		return s.corrupt(errHeader)
+	}
+	b = b[len(want):]
+	words := int((slots + 63) / 64)
+	s.touched = make([]uint64, 0, words)
+	for {
+		n := min(len(b)/8, words-len(s.touched))
+		for i := range n {
+			s.touched = append(s.touched, binary.LittleEndian.Uint64(b[8*i:]))
+		}
+		b = b[8*n:]
+		if len(s.touched) == words {
+			break
+		}
+		if b, err = s.read(b); err != nil {
+			return err
+		}
+	}
+	s.keep = b
+	rows := int64(0)
+	for _, w := range s.touched {
+		rows += int64(bits.OnesCount64(w))
+	}
+	if rows != s.f.Rows || slots%64 != 0 && s.touched[words-1]>>(slots%64) != 0 {
+		return s.corrupt(errors.New("its touched rows are not those of the manifest"))
+	}
+	if words > 0 {
+		s.left = s.touched[0]
+	}
+	return nil
+}
+
+func (s *rowStream) corrupt(err error) error { return &Corrupt{s.c.Path, s.f.Name, err} }
+
+// read is the next block behind what is kept of the one before.
+func (s *rowStream) read(keep []byte) ([]byte, error) {
+	b, err := s.r.Next(keep)
+	if errors.Is(err, io.EOF) {
+		return nil, s.corrupt(io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return b, nil
+}
+
+// next gives the next rows and their slots, which are good until the call after;
+// io.EOF when there are none, and the sum of the file is right.
+func (s *rowStream) next() (slots []int32, rows []byte, err error) {
+	if s.rows == s.f.Rows {
+		if err := s.end(); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, io.EOF
+	}
+	for len(s.keep) < s.rowBytes {
+		if s.keep, err = s.read(s.keep); err != nil {
+			return nil, nil, err
+		}
+	}
+	n := int(min(int64(len(s.keep)/s.rowBytes), s.f.Rows-s.rows))
+	rows, s.keep = s.keep[:n*s.rowBytes], s.keep[n*s.rowBytes:]
+	s.rows += int64(n)
+	s.slots = s.slots[:0]
+	for len(s.slots) < n {
+		for s.left == 0 {
+			s.word++
+			s.left = s.touched[s.word]
+		}
+		s.slots = append(s.slots, int32(64*s.word+bits.TrailingZeros64(s.left)))
+		s.left &= s.left - 1
+	}
+	return s.slots, rows, nil
+}
+
+// end checks that nothing follows the last row, and the sum.
+func (s *rowStream) end() error {
+	if len(s.keep) > 0 {
+		return s.corrupt(errors.New("it goes on after its last row"))
+	}
+	if _, err := s.r.Next(nil); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = errors.New("it goes on after its last row")
+		}
+		return s.corrupt(err)
+	}
+	return s.c.checkSum(s.f, s.r)
+}
+
+func (s *rowStream) close() { _ = s.r.Close() } // nothing was written
+
+func (s *rowStream) isTouched(slot int32) bool { return s.touched[slot>>6]>>(slot&63)&1 != 0 }

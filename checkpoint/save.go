@@ -1,0 +1,248 @@
+package checkpoint
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+	"golang.org/x/sys/unix"
+
+	"github.com/ecrec/ecrec/internal/atomicfile"
+	"github.com/ecrec/ecrec/internal/directio"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/safetensors"
+)
+
+// Save is a checkpoint being written. Every rank has its own, with the same
+// fields but Env; making one does nothing yet.
+type Save struct {
+	Env        env.Env
+	Dir        string // checkpoint.dir
+	Step       int64
+	Generation uint64 // of the world that saves
+	Ranks      int
+	Model      Model
+	Keep       int // how many checkpoints stay, this one included; 0: all
+}
+
+// RowSource is what a rank's rows are read from; shard.Shard is one.
+type RowSource interface {
+	// TouchedBits has bit s%64 of word s/64 set where slot s is touched.
+	TouchedBits() []uint64
+	// ReadTouched copies the bytes of the touched rows from a slot on to dst, as many
+	// as fit, and returns their number and the slot to go on from.
+	ReadTouched(dst []byte, from int64) (rows int, next int64, err error)
+}
+
+// Part is what Commit needs to know about a file that a rank wrote.
+type Part struct {
+	Rank  int // DenseRank for the dense file
+	Rows  int64
+	Bytes int64
+	Sum   uint64 // XXH3
+}
+
+// DenseRank is the Rank of the dense file's Part.
+const DenseRank = -1
+
+// Words is p as plain numbers, to travel between ranks.
+func (p Part) Words() []uint64 {
+	return []uint64{uint64(int64(p.Rank)), uint64(p.Rows), uint64(p.Bytes), p.Sum}
+}
+
+// PartOf is the Part of Words.
+func PartOf(words []uint64) Part {
+	return Part{Rank: int(int64(words[0])), Rows: int64(words[1]), Bytes: int64(words[2]), Sum: words[3]}
+}
+
+// Path is where the checkpoint will be.
+func (s *Save) Path() string { return filepath.Join(s.Dir, stepName(s.Step)) }
+
+func (s *Save) tmp() string { return fmt.Sprintf("%s%s%d", s.Path(), tmpMark, s.Generation) }
+
+// Begin makes the folder to write to. One rank calls it, and the others write
+// only after that. Folders that dead runs left are removed.
+func (s *Save) Begin() error {
+	return s.Env.Do("begin checkpoint", func() error {
+		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+			return saveError(s.Dir, err)
+		}
+		if err := removeLeftovers(s.Dir); err != nil {
+			return saveError(s.Dir, err)
+		}
+		return saveError(s.Dir, os.Mkdir(s.tmp(), 0o755))
+	})
+}
+
+// saveError says what to do about an error in writing.
+func saveError(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return fmt.Errorf("checkpoint: %w; free some space or lower checkpoint.keep (what was saved before is whole)", err)
+	case errors.Is(err, os.ErrPermission), errors.Is(err, unix.EROFS), errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("checkpoint: %s cannot be written: %w; choose another checkpoint.dir", path, err)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("checkpoint: %s is gone: %w; does another job save to this checkpoint.dir?", path, err)
+	}
+	return fmt.Errorf("checkpoint: %w", err)
+}
+
+// WriteRows writes the touched rows of a rank, durably. All ranks may do so at
+// once. The source is read on the calling goroutine only.
+func (s *Save) WriteRows(rank int, src RowSource) (Part, error) {
+	p, err := s.writeRows(rank, src)
+	return p, saveError(s.tmp(), err)
+}
+
+func (s *Save) writeRows(rank int, src RowSource) (Part, error) {
+	p := Part{Rank: rank}
+	touched := src.TouchedBits()
+	for _, word := range touched {
+		p.Rows += int64(bits.OnesCount64(word))
+	}
+	specs := rowSpecs(s.Model.place(s.Ranks).Slots(rank), p.Rows, &s.Model)
+	begin, _, err := safetensors.Header(specs)
+	if err != nil {
+		return p, err
+	}
+	p.Bytes = sizeOf(specs)
+	rowBytes := s.Model.rowBytes()
+	w, err := directio.Create(s.Env, filepath.Join(s.tmp(), rowsFile(rank)), p.Bytes, max(rowBytes, 8))
+	if err != nil {
+		return p, err
+	}
+	defer w.Abort()
+	if _, err := w.Write(begin); err != nil {
+		return p, err
+	}
+	if err := writeWords(w, touched); err != nil {
+		return p, err
+	}
+	for slot := int64(0); ; {
+		n, next, err := src.ReadTouched(w.Room(), slot)
+		if err != nil {
+			return p, err
+		}
+		if n == 0 {
+			break
+		}
+		if err := w.Advance(n * rowBytes); err != nil {
+			return p, err
+		}
+		slot = next
+	}
+	p.Sum, err = w.Close()
+	return p, err
+}
+
+func writeWords(w *directio.Writer, words []uint64) error {
+	for len(words) > 0 {
+		room := w.Room()
+		n := min(len(room)/8, len(words))
+		for i, word := range words[:n] {
+			binary.LittleEndian.PutUint64(room[8*i:], word)
+		}
+		if err := w.Advance(8 * n); err != nil {
+			return err
+		}
+		words = words[n:]
+	}
+	return nil
+}
+
+// WriteDense writes the dense weights and their optimizer state, durably: the
+// bytes of both as they lie in memory, in the order of Model.Tensors, state value
+// by value. One rank does so; all have the same.
+func (s *Save) WriteDense(weights, state []byte) (Part, error) {
+	p, err := s.writeDense(weights, state)
+	return p, saveError(s.tmp(), err)
+}
+
+func (s *Save) writeDense(weights, state []byte) (Part, error) {
+	p := Part{Rank: DenseRank}
+	begin, data, err := safetensors.Header(s.Model.denseSpecs())
+	if err != nil {
+		return p, err
+	}
+	if n := s.Model.denseBytes(); int64(len(weights)) != n || int64(len(weights)+len(state)) != data {
+		panic(fmt.Sprintf("checkpoint: %d bytes of dense weights and %d of state, the model has %d and %d", len(weights), len(state), n, data-n))
+	}
+	p.Bytes = int64(len(begin)) + data
+	w, err := directio.Create(s.Env, filepath.Join(s.tmp(), denseFile), p.Bytes, 0)
+	if err != nil {
+		return p, err
+	}
+	defer w.Abort()
+	for _, b := range [][]byte{begin, weights, state} {
+		if _, err := w.Write(b); err != nil {
+			return p, err
+		}
+	}
+	p.Sum, err = w.Close()
+	return p, err
+}
+
+// Commit makes the checkpoint visible and removes those that Keep does not cover.
+// One rank calls it with the parts of all ranks and of the dense file. digest may
+// be empty. After an error the checkpoint is not there, or stands whole and only
+// an older one could not be removed.
+func (s *Save) Commit(parts []Part, digest string, history []byte) error {
+	m := Manifest{Step: s.Step, Ranks: s.Ranks, Digest: digest, Model: s.Model}
+	parts = slices.Clone(parts)
+	slices.SortFunc(parts, func(a, b Part) int {
+		return cmp.Compare(uint(a.Rank), uint(b.Rank)) // DenseRank last
+	})
+	for _, p := range parts {
+		name := denseFile
+		if p.Rank != DenseRank {
+			name = rowsFile(p.Rank)
+		}
+		m.Files = append(m.Files, File{Name: name, Rows: p.Rows, Bytes: p.Bytes, XXH3: sumText(p.Sum)})
+	}
+	m.Files = append(m.Files, File{Name: historyFile, Bytes: int64(len(history)), XXH3: sumText(xxh3.Hash(history))})
+	if err := m.check(); err != nil {
+		panic(fmt.Sprintf("checkpoint: parts do not make a checkpoint: %v", err))
+	}
+	return s.Env.Do("commit checkpoint", func() error {
+		if err := s.publish(&m, history); err != nil {
+			return saveError(s.tmp(), err)
+		}
+		return saveError(s.Dir, retain(s.Dir, s.Step, s.Keep))
+	})
+}
+
+// publish writes what is missing and renames.
+func (s *Save) publish(m *Manifest, history []byte) error {
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	tmp := s.tmp()
+	if err := atomicfile.WriteFile(filepath.Join(tmp, historyFile), history); err != nil {
+		return err
+	}
+	if err := atomicfile.WriteFile(filepath.Join(tmp, manifestFile), b); err != nil {
+		return err
+	}
+	if err := atomicfile.SyncDir(tmp); err != nil {
+		return err
+	}
+	if err := rename(tmp, s.Path()); err != nil {
+		return err
+	}
+	return atomicfile.SyncDir(s.Dir)
+}
+
+// Abort removes what was written, when a rank failed. One rank calls it once no
+// other writes any more.
+func (s *Save) Abort() error {
+	return s.Env.Do("abort checkpoint", func() error { return os.RemoveAll(s.tmp()) })
+}

@@ -1,0 +1,70 @@
+package checkpoint
+
+import (
+	"errors"
+	"io"
+
+	"github.com/ecrec/ecrec/internal/digest"
+	"github.com/ecrec/ecrec/shard"
+)
+
+// Verify reads every file, checks every sum and takes the digest of the model, as
+// the trainer would. It lists each file that is not as the manifest says; then the
+// digest means nothing.
+func (c *Checkpoint) Verify() (digest.Sum, []error) {
+	var total digest.Sum
+	var bad []error
+	for rank := range c.Ranks {
+		sum, err := c.rowsDigest(rank)
+		if err != nil {
+			bad = append(bad, err)
+		}
+		total.Add(sum)
+	}
+	sum, err := c.denseDigest()
+	if err != nil {
+		bad = append(bad, err)
+	}
+	total.Add(sum)
+	if _, err := c.ReadHistory(); err != nil {
+		bad = append(bad, err)
+	}
+	return total, bad
+}
+
+func (c *Checkpoint) rowsDigest(rank int) (digest.Sum, error) {
+	d := shard.NewDigester(c.Model.rows(rank, c.Ranks))
+	r, err := c.openRows(rank)
+	if err != nil {
+		return d.Sum, err
+	}
+	defer r.close()
+	rowBytes := c.Model.rowBytes()
+	for {
+		slots, rows, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return d.Sum, nil
+		}
+		if err != nil {
+			return d.Sum, err
+		}
+		for i, slot := range slots {
+			d.Add(int64(slot)*int64(c.Ranks)+int64(rank), rows[i*rowBytes:(i+1)*rowBytes])
+		}
+	}
+}
+
+func (c *Checkpoint) denseDigest() (digest.Sum, error) {
+	n := c.Model.denseBytes()
+	weights, state := make([]byte, n), make([]byte, n*int64(c.Model.DenseState))
+	if err := c.ReadDense(c.Model, weights, state); err != nil {
+		return digest.Sum{}, err
+	}
+	total := digest.Of("dense state", nil, state)
+	for _, s := range c.Model.denseSpecs()[:len(c.Model.Tensors)] {
+		n, _ := s.Bytes() // checked with the manifest
+		total.Add(digest.Of("dense", []byte(s.Name), weights[:n]))
+		weights = weights[n:]
+	}
+	return total, nil
+}

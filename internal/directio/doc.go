@@ -1,0 +1,23 @@
+// Package directio moves large files past the page cache, one block after the
+// other, with the disk and the processor busy at the same time.
+//
+// # How
+//
+// A file is read or written in blocks of 1 MiB through a few aligned buffers. A
+// goroutine of the rank does the system calls, inside Env.Do; its owner fills or
+// uses one buffer while another is under way. Files are opened with O_DIRECT;
+// where a file system refuses that, the same code goes through the page cache.
+// A Writer reserves its space first, so that a full disk is an error before the
+// first byte is written.
+//
+// # Invariants
+//
+//   - A Writer's Close returns only when the file is on the disk, whole.
+//   - Sums are XXH3 (64 bits) of all bytes of the file, in order.
+//   - A Writer or Reader belongs to one goroutine, and takes Blocks*(1 MiB + slack)
+//     of memory whatever the file's size.
+//
+// # Never
+//
+// It does not know what a file holds, nor names temporary files.
+package directio

@@ -1,0 +1,131 @@
+package directio
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/zeebo/xxh3"
+	"golang.org/x/sys/unix"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// Reader reads a file from its begin to its end, ahead of its user.
+type Reader struct {
+	env  env.Env
+	path string
+	f    *os.File
+	size int64
+	head int // in front of each block, for what is kept
+
+	got  int64 // bytes given out
+	last block
+	hash *xxh3.Hasher
+
+	full, free *env.Queue[block]
+	stopped    *env.Event
+}
+
+// Open starts reading the file at path. Next can keep up to slack bytes.
+func Open(e env.Env, path string, slack int) (*Reader, error) {
+	r := &Reader{env: e, path: path, head: roundUp(slack), hash: xxh3.New()}
+	if err := e.Do("open "+path, func() (err error) {
+		if r.f, err = openDirect(path, os.O_RDONLY, 0); err != nil {
+			return err
+		}
+		info, err := r.f.Stat()
+		if err != nil {
+			r.f.Close()
+			return err
+		}
+		r.size = info.Size()
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	r.full = env.NewQueue[block](e, "read "+path, Blocks)
+	r.free = env.NewQueue[block](e, "to read "+path, Blocks)
+	r.stopped = env.NewEvent(e, "reader "+path)
+	for range Blocks {
+		r.free.Put(block{buf: aligned(r.head + BlockBytes)})
+	}
+	e.Go("reader "+path, r.work)
+	return r, nil
+}
+
+// work reads blocks until the end of the file, an error or Close.
+func (r *Reader) work() {
+	defer r.stopped.Set(nil)
+	for at := int64(0); at < r.size; {
+		b, ok := r.free.Get()
+		if !ok {
+			return
+		}
+		b.err = r.env.Do("read "+r.path, func() error {
+			return direct(r.f, func() (err error) {
+				b.n, err = r.read(b.buf[r.head:], at)
+				return err
+			})
+		})
+		at += int64(b.n)
+		if !r.full.Put(b) || b.err != nil {
+			return
+		}
+	}
+}
+
+// read fills b from offset at on, up to the end of the file.
+func (r *Reader) read(b []byte, at int64) (n int, err error) {
+	want := int(min(int64(len(b)), r.size-at))
+	for n < want {
+		// Not ReadAt, which would go on from the end, where nothing is aligned.
+		m, err := unix.Pread(int(r.f.Fd()), b[n:], at+int64(n))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return n, &os.PathError{Op: "read", Path: r.path, Err: err}
+		case m == 0:
+			return n, &os.PathError{Op: "read", Path: r.path, Err: io.ErrUnexpectedEOF}
+		default:
+			n += m
+		}
+	}
+	return want, nil
+}
+
+// Size is the length of the file.
+func (r *Reader) Size() int64 { return r.size }
+
+// Next returns keep, which is the end of what it returned before, followed by
+// the next block of the file; io.EOF when there is none. What it returned before
+// is lost.
+func (r *Reader) Next(keep []byte) ([]byte, error) {
+	if r.got == r.size {
+		return nil, io.EOF
+	}
+	b, _ := r.full.Get()
+	if b.err != nil {
+		return nil, b.err
+	}
+	_, _ = r.hash.Write(b.buf[r.head : r.head+b.n]) // never fails
+	from := r.head - len(keep)
+	copy(b.buf[from:], keep)
+	if r.last.buf != nil {
+		r.free.Put(r.last)
+	}
+	r.last = b
+	r.got += int64(b.n)
+	return b.buf[from : r.head+b.n], nil
+}
+
+// Sum is the sum of the file's bytes once Next has reached its end.
+func (r *Reader) Sum() uint64 { return r.hash.Sum64() }
+
+// Close ends reading, wherever it is.
+func (r *Reader) Close() error {
+	r.free.Close()
+	r.full.Close()
+	_ = r.stopped.Wait()
+	return r.env.Do("close "+r.path, r.f.Close)
+}

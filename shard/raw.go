@@ -1,0 +1,100 @@
+package shard
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// RowBytes is the length of a row, weights and state.
+func (h *Shard) RowBytes() int { return 4 * h.rows.Stride }
+
+// TouchedBits has bit s%64 of word s/64 set where slot s is touched. It is the
+// shard's own: read it before anything else is done with the shard.
+func (h *Shard) TouchedBits() []uint64 { return h.touched }
+
+// ReadTouched copies the bytes of touched rows, in the order of their slots from
+// the given one on, to dst: as many whole rows as fit. It returns their number
+// and the slot to go on from; no row means that there is none left.
+func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err error) {
+	stride := h.RowBytes()
+	at, room := int(from), len(dst)/stride
+	for rows < room {
+		first, n := h.nextRun(at, room-rows)
+		if n == 0 {
+			at = h.rows.Rows
+			break
+		}
+		h.s.Download(dst[rows*stride:(rows+n)*stride], h.rows.RowRange(first, n).Buf)
+		rows, at = rows+n, first+n
+	}
+	return rows, int64(at), h.s.Sync()
+}
+
+// StoreRaw sets the bytes, weights and state, of the rows in slots, which ascend;
+// rows holds them one after the other.
+func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
+	stride := h.RowBytes()
+	if len(rows) != len(slots)*stride {
+		panic(fmt.Sprintf("shard: %d bytes for %d rows of %d", len(rows), len(slots), stride))
+	}
+	if len(slots) == 0 {
+		return nil
+	}
+	// Most of a long run's rows are touched: taking their memory at once costs a
+	// third of what a fault for every page does.
+	if span := int(slots[len(slots)-1]-slots[0]) + 1; span <= 2*len(slots) {
+		kernels.Populate(h.rows.RowRange(int(slots[0]), span).Buf)
+	}
+	for i := 0; i < len(slots); {
+		n := 1
+		for i+n < len(slots) && slots[i+n] == slots[i]+int32(n) {
+			n++
+		}
+		h.s.Upload(h.rows.RowRange(int(slots[i]), n).Buf, rows[i*stride:(i+n)*stride])
+		i += n
+	}
+	for _, slot := range slots {
+		h.touch(slot)
+	}
+	return h.s.Sync()
+}
+
+// Reset makes every row untouched, as after New.
+func (h *Shard) Reset() { clear(h.touched) }
+
+// nextRun finds the first touched slot from at on, and how many follow each other
+// there, at most limit; none where n is 0.
+func (h *Shard) nextRun(at, limit int) (first, n int) {
+	for at < h.rows.Rows {
+		word := h.touched[at>>6] >> (at & 63)
+		if word == 0 {
+			at = (at>>6 + 1) << 6
+			continue
+		}
+		first = at + bits.TrailingZeros64(word)
+		for at = first; n < limit && at < h.rows.Rows; {
+			// The ones of a word at once: long runs are the rule late in training.
+			left := 64 - at&63
+			ones := min(bits.TrailingZeros64(^(h.touched[at>>6] >> (at & 63))), left)
+			n, at = n+ones, at+ones
+			if ones < left {
+				break
+			}
+		}
+		return first, min(n, limit)
+	}
+	return 0, 0
+}
+
+// InitOf is how the untouched rows of an owner are drawn.
+func InitOf(o Options) kernels.RowInit {
+	scale := make([]float32, o.Map.Tables())
+	for t := range scale {
+		scale[t] = float32(math.Sqrt(1 / float64(o.Map.TableRows(t))))
+	}
+	return kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner,
+		Base: o.Map.Base, Scale: scale, Width: o.Width}
+}
