@@ -107,6 +107,9 @@ func Detect(env func(string) string, np int, rdzv string) (Place, error) {
 		}
 		return p, e.meet(env, &p, rdzv)
 	}
+	if rdzv != "" && np == 0 {
+		return Place{}, placeErrorf("--rdzv %s: nothing says which process of how many this is; give --np P to start P here, or start it with mpirun, srun or torchrun", rdzv)
+	}
 	return Place{Processes: max(np, 1), From: "--np", Launch: np > 1, OneHost: true, Meet: tcpMeeting(rdzv)}, nil
 }
 

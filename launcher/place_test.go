@@ -96,6 +96,7 @@ func TestDetectRefuses(t *testing.T) {
 		{name: "no uri", env: "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 PMIX_NAMESPACE=5", says: []string{"Open MPI", "--rdzv HOST:PORT"}},
 		{name: "no PMI_FD", env: "PMI_RANK=0 PMI_SIZE=2", says: []string{"PMI", "--rdzv HOST:PORT"}},
 		{name: "bad --rdzv", rdzv: "nohost", np: 2, says: []string{"--rdzv nohost", "HOST:PORT"}},
+		{name: "--rdzv alone", rdzv: "a:1", says: []string{"--rdzv a:1", "--np P"}},
 		{name: "--rdzv without a port", rdzv: "a:", np: 2, says: []string{"--rdzv a:"}},
 		{name: "--rdzv without a host", rdzv: ":5000", np: 2, says: []string{"--rdzv :5000"}},
 	} {

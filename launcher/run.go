@@ -55,6 +55,7 @@ func run(p Place, spec Spec, lim limits) (int, error) {
 // runLaunched is run for a supervisor that our launcher started.
 func (s *supervisor) runLaunched() (int, error) {
 	s.launched = true
+	keepName()
 	control, err := inherit(controlFD)
 	if err != nil {
 		return exitBad, placeErrorf("%s is set, but there is no launcher (%v); this variable is for ecrec's own use; unset it", envControl, err)

@@ -41,6 +41,7 @@ func Worker() (*World, error) {
 		return nil, placeErrorf("%s=%s: this variable is for ecrec's own use; unset it", envWorker, number)
 	}
 	os.Unsetenv(envWorker)
+	keepName()
 	conn, err := inherit(fd)
 	if err != nil {
 		return nil, placeErrorf("%s=%s: there is no supervisor (%v); this variable is for ecrec's own use; unset it", envWorker, number, err)

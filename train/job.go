@@ -287,16 +287,16 @@ func (j *job) eachRank(life func(*rank) error) error {
 	var first error
 	for _, e := range ended {
 		err := e.Wait()
-		if first == nil || err != nil && follows(first) && !follows(err) {
+		if first == nil || err != nil && Follows(first) && !Follows(err) {
 			first = err
 		}
 	}
 	return first
 }
 
-// follows reports whether a rank's error is the consequence of another rank's.
-func follows(err error) bool {
-	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*lrpp.PeerGaveUp))
+// Follows reports whether a rank's error is the consequence of another rank's.
+func Follows(err error) bool {
+	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*transport.JoinError)) || errors.As(err, new(*lrpp.PeerGaveUp))
 }
 
 // run is the life of a rank of a training job.
