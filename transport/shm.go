@@ -42,8 +42,8 @@ type shm struct {
 	pollers          atomic.Int32
 	polls            atomic.Uint64 // that are over
 	asleep           atomic.Bool   // serve waits for the bell
-	refs             atomic.Int32 // of mem; it is unmapped at 0
-	current          frame        // guarded by outToken, as what follows
+	refs             atomic.Int32  // of mem; it is unmapped at 0
+	current          frame         // guarded by outToken, as what follows
 	have             bool
 	done             int // bytes of current that are in the ring
 	published, taken uint64
