@@ -274,7 +274,7 @@ func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
 		"job.device=cuda", "data.format=avazu-csv", "model.kind=dcn", "collectives.transport=mpi", "cache.mode=lrpp",
 		"ranks.servers=1", "ec.code=xor", "elastic.spares=1", "store.tier=tiered", "store.dram_bytes=1GiB",
-		"checkpoint.dir=ck", "checkpoint.every=30m", "stream.to=file:x", "metrics.listen=:9090",
+		"checkpoint.kind=incremental", "stream.to=file:x", "metrics.listen=:9090",
 	} {
 		_, err := Load(write(t, base), []string{set})
 		expect(t, err, "is not in this version; ")
