@@ -5,7 +5,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations # go-nvml wraps depreca
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME    ?= 10s
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
-RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./train/...
+RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./train/...
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help

@@ -116,9 +116,11 @@ func join(widths []int) string {
 // silent observes nothing.
 type silent struct{}
 
-func (silent) Started(train.Info) error { return nil }
-func (silent) Step(train.StepInfo)      {}
-func (silent) Evaluated(train.Eval)     {}
+func (silent) Started(train.Info) error          { return nil }
+func (silent) Step(train.StepInfo)               {}
+func (silent) Checkpointed(int64, string, error) {}
+func (silent) PassedOver(string, error)          {}
+func (silent) Evaluated(train.Eval)              {}
 
 func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) error {
 	cfg, err := s.config(o, batch)

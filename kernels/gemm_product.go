@@ -92,13 +92,13 @@ func (p *product) runChunks() {
 }
 
 // split chooses the blocks of C: near the size the caches want. Several threads
-// get blocks down to a third of that, eight for each, so that a core that others
+// get blocks down to a third of that, sixteen for each, so that a core that others
 // disturb holds the rest up for a short time only.
 func (p *product) split() {
 	threads, mc := p.g.pool.threads, p.g.shape.mc
 	p.mBlocks = (p.mTiles + mc - 1) / mc
 	if threads > 1 {
-		p.mBlocks = max(p.mBlocks, min(8*threads, p.mTiles/(mc/3)))
+		p.mBlocks = max(p.mBlocks, min(16*threads, p.mTiles/(mc/3)))
 		p.mBlocks = (p.mBlocks + threads - 1) / threads * threads
 	}
 	p.mBlocks = min(p.mBlocks, p.mTiles)

@@ -11,10 +11,16 @@ import (
 type word struct {
 	loss float64 // sum over the slice
 	stop bool    // this rank was asked to stop
+	save bool    // by rank 0's clock a checkpoint is due
 }
 
 // wordFields is how many 64-bit fields a word takes on the wire.
 const wordFields = 2
+
+const (
+	flagStop = 1 << iota
+	flagSave
+)
 
 // control exchanges words. One exchange is under way at a time.
 type control struct {
@@ -34,7 +40,10 @@ func (c *control) start(w word) *collectives.Handle {
 	c.mine[0] = math.Float64bits(w.loss)
 	c.mine[1] = 0
 	if w.stop {
-		c.mine[1] = 1
+		c.mine[1] |= flagStop
+	}
+	if w.save {
+		c.mine[1] |= flagSave
 	}
 	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine))
 }
@@ -44,7 +53,8 @@ func (c *control) finish(h *collectives.Handle) ([]word, error) {
 		return nil, err
 	}
 	for r := range c.words {
-		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), c.all[wordFields*r+1] == 1}
+		flags := c.all[wordFields*r+1]
+		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), flags&flagStop != 0, flags&flagSave != 0}
 	}
 	return c.words, nil
 }
@@ -63,12 +73,19 @@ func (c *control) gather(mine []uint64) ([][]uint64, error) {
 	return lists, nil
 }
 
-// global is the mean loss of the batch and whether any rank wants to stop. Sums
-// run in rank order.
-func global(words []word, samples int) (loss float64, stop bool) {
+// decision is what all ranks do after a step: it follows from all words.
+type decision struct {
+	loss       float64 // mean over the global batch
+	stop, save bool
+}
+
+// decide combines the words. Sums run in rank order.
+func decide(words []word, samples int) (d decision) {
 	for _, w := range words {
-		loss += w.loss
-		stop = stop || w.stop
+		d.loss += w.loss
+		d.stop = d.stop || w.stop
+		d.save = d.save || w.save
 	}
-	return loss / float64(samples), stop
+	d.loss /= float64(samples)
+	return d
 }

@@ -30,9 +30,11 @@ const (
 // quiet observes a job and remembers how it was described.
 type quiet struct{ info Info }
 
-func (q *quiet) Started(i Info) error { q.info = i; return nil }
-func (q *quiet) Step(StepInfo)        {}
-func (q *quiet) Evaluated(Eval)       {}
+func (q *quiet) Started(i Info) error              { q.info = i; return nil }
+func (q *quiet) Step(StepInfo)                     {}
+func (q *quiet) Checkpointed(int64, string, error) {}
+func (q *quiet) PassedOver(string, error)          {}
+func (q *quiet) Evaluated(Eval)                    {}
 
 // run trains a config with settings changed and returns what it gave.
 func run(t testing.TB, o Options, path string, sets ...string) *Result {

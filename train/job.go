@@ -34,6 +34,9 @@ type Options struct {
 	WrapStream func(rank int, s kernels.Stream) kernels.Stream
 	// World says which ranks this process hosts; all of them when nil.
 	World *World
+	// Resume goes on from a checkpoint: a folder of it or of several, or "auto" for
+	// checkpoint.dir where there is one. Empty: start anew.
+	Resume string
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
 }
@@ -45,6 +48,10 @@ type Observer interface {
 	Started(Info) error
 	Step(StepInfo)
 	Evaluated(Eval)
+	// Checkpointed comes after each attempt to save; err says why it failed.
+	Checkpointed(step int64, path string, err error)
+	// PassedOver comes for each checkpoint that cannot be resumed from.
+	PassedOver(path string, err error)
 }
 
 // Info describes a job about to start.
@@ -53,7 +60,7 @@ type Info struct {
 	Ranks, Threads int
 	DenseParams    int
 	Rows           int64
-	Steps          int64
+	Began, Steps   int64 // the step it resumes after, 0 at the start; the last
 	BytesPerRow    int
 }
 
@@ -75,7 +82,8 @@ type Eval struct {
 
 // Result is what a job leaves, also when it failed.
 type Result struct {
-	Steps     int64 // done
+	Began     int64 // the step of the checkpoint that it resumed from; 0: none
+	Steps     int64 // done, those before Began included
 	TrainLoss []float64
 	Eval      []Eval
 	Digest    string     // empty when the job failed
@@ -279,16 +287,16 @@ func (j *job) eachRank(life func(*rank) error) error {
 	var first error
 	for _, e := range ended {
 		err := e.Wait()
-		if first == nil || err != nil && follows(first) && !follows(err) {
+		if first == nil || err != nil && Follows(first) && !Follows(err) {
 			first = err
 		}
 	}
 	return first
 }
 
-// follows reports whether a rank's error is the consequence of another rank's.
-func follows(err error) bool {
-	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*lrpp.PeerGaveUp))
+// Follows reports whether a rank's error is the consequence of another rank's.
+func Follows(err error) bool {
+	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*transport.JoinError)) || errors.As(err, new(*lrpp.PeerGaveUp))
 }
 
 // run is the life of a rank of a training job.
@@ -297,10 +305,8 @@ func (r *rank) run() error {
 	if r.id == 0 {
 		defer func() { j.result.Steps = r.done }()
 	}
-	if from := j.cfg.Model.InitFrom; from != "" {
-		if err := r.load(from); err != nil {
-			return err
-		}
+	if err := r.begin(); err != nil {
+		return err
 	}
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
 		return err
@@ -327,10 +333,28 @@ func (r *rank) run() error {
 	return r.save(j.o.SaveTo)
 }
 
+// begin sets the model a run starts from: a checkpoint's, that of init_from, or
+// freshly drawn.
+func (r *rank) begin() error {
+	r.lastSave = r.env.Now()
+	if r.job.o.Resume != "" {
+		if resumed, err := r.resume(); err != nil || resumed {
+			if r.id == 0 {
+				r.job.result.Began = r.done
+			}
+			return err
+		}
+	}
+	if from := r.job.cfg.Model.InitFrom; from != "" {
+		return r.load(from)
+	}
+	return nil
+}
+
 func (j *job) info(r *rank) Info {
 	return Info{
 		Device: j.dev.Name(), Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
-		Rows: j.place.Rows(), Steps: j.steps, BytesPerRow: 4 * (j.width + j.sparse.Kind.RowState(j.width)),
+		Rows: j.place.Rows(), Began: j.result.Began, Steps: j.steps, BytesPerRow: 4 * (j.width + j.sparse.Kind.RowState(j.width)),
 	}
 }
 

@@ -15,52 +15,57 @@ func (r *rank) train() (err error) {
 	p := r.pipeline(j.train, j.order, r.done+1, j.steps, chanPlan)
 	defer func() { p.Close(err) }()
 	for step := r.done + 1; step <= j.steps; step++ {
-		stop, err := r.next(p, step)
+		d, err := r.next(p, step)
 		if err != nil {
 			return err
 		}
-		if stop && step < j.steps {
-			j.stopped.Store(true)
-			return nil
-		}
-		if every := int64(j.cfg.Train.EvalEvery); every > 0 && step%every == 0 && step < j.steps {
+		stop := d.stop && step < j.steps
+		if every := int64(j.cfg.Train.EvalEvery); every > 0 && step%every == 0 && step < j.steps && !stop {
 			if err := r.evaluate(step); err != nil {
 				return err
 			}
+		}
+		if d.save || r.saveDue(step) || stop || step == j.steps {
+			if err := r.checkpoint(step, stop || step == j.steps); err != nil {
+				return err
+			}
+		}
+		if stop {
+			j.stopped.Store(true)
+			return nil
 		}
 	}
 	return nil
 }
 
 // next trains the step that comes next in the pipeline.
-func (r *rank) next(p *pipeline, step int64) (stop bool, err error) {
+func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	begin := r.env.Now()
 	r.watch.start()
 	w, err := p.Next()
 	if err != nil {
-		return false, err
+		return d, err
 	}
 	defer p.Release(w)
 	if w.batch.Step != step {
 		panic(fmt.Sprintf("train: rank %d was given step %d at step %d", r.id, w.batch.Step, step))
 	}
 	r.watch.lap(StageWait)
-	loss, stop, err := r.step(w)
-	if err != nil {
-		return false, err
+	if d, err = r.step(w); err != nil {
+		return d, err
 	}
 	r.done = step
 	r.moved.Add(r.exchange.Moved(&w.step))
-	r.report(w.batch, loss, r.env.Now()-begin)
-	return stop, nil
+	r.report(w.batch, d.loss, r.env.Now()-begin)
+	return d, nil
 }
 
-// step trains one batch and returns its mean loss and whether to stop after it.
-func (r *rank) step(w *work) (loss float64, stop bool, err error) {
+// step trains one batch and returns what the words of all ranks decide.
+func (r *rank) step(w *work) (d decision, err error) {
 	b := w.batch
 	in, labels := r.upload(b)
 	if in.Rows, in.Index, err = r.exchange.Fetch(&w.step, true); err != nil {
-		return 0, false, err
+		return d, err
 	}
 	r.watch.lap(StageFetch)
 
@@ -70,9 +75,9 @@ func (r *rank) step(w *work) (loss float64, stop bool, err error) {
 	r.s.SigmoidBCE(losses, dlogits.Buf, logits.Buf, labels, 1/float32(b.GlobalN))
 	r.s.Download(kernels.BytesOf(r.hostLoss[:b.N]), losses)
 	if err := r.s.Sync(); err != nil {
-		return 0, false, err
+		return d, err
 	}
-	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop()})
+	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop(), save: r.timeToSave()})
 	r.watch.lap(StageForward)
 
 	r.reduces = r.reduces[:0]
@@ -83,13 +88,13 @@ func (r *rank) step(w *work) (loss float64, stop bool, err error) {
 
 	words, err := r.ctl.finish(said)
 	if err != nil {
-		return 0, false, err
+		return d, err
 	}
-	loss, stop = global(words, b.GlobalN)
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, false, r.diverged(b.Step, loss)
+	d = decide(words, b.GlobalN)
+	if math.IsNaN(d.loss) || math.IsInf(d.loss, 0) {
+		return d, r.diverged(b.Step, d.loss)
 	}
-	return loss, stop, r.apply(w, lookups)
+	return d, r.apply(w, lookups)
 }
 
 // apply takes the gradients of a step to rows and dense parameters.

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/data"
@@ -51,6 +52,8 @@ type rank struct {
 	watch     stopwatch
 	moved     lrpp.Moved
 	done      int64 // the last step trained
+	saved     int64 // the last step of which there is a checkpoint
+	lastSave  time.Duration
 }
 
 // newRank allocates a rank; close frees it, also after an error.

@@ -25,7 +25,10 @@ func spread(t *testing.T, processes, ranks int, o Options, path string, sets ...
 			t.Fatal(err)
 		}
 		own := o
-		own.Observer, own.Stop = &quiet{}, func() bool { return false }
+		own.Observer = &quiet{}
+		if own.Stop == nil {
+			own.Stop = func() bool { return false }
+		}
 		own.World = &World{Process: p, Processes: processes, Neighbours: processes,
 			Join: func(hosted []int) (mine []transport.Endpoint, err error) {
 				for _, id := range hosted {

@@ -13,6 +13,8 @@ import (
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/internal/safetensors"
+	"github.com/ecrec/ecrec/launcher"
+	"github.com/ecrec/ecrec/train"
 )
 
 // The exit codes that are not a signal's.
@@ -34,8 +36,9 @@ type root struct {
 
 // app is what every command works with.
 type app struct {
-	out  io.Writer
-	stop *stopper
+	args      []string
+	out, errw io.Writer
+	stop      *stopper
 }
 
 // errUsage is a command line that asks for nothing that can be done.
@@ -70,13 +73,22 @@ func Main(args []string, out, errw io.Writer) (code int) {
 		fmt.Fprintf(errw, "ecrec: %v; see ecrec --help\n", err)
 		return exitBad
 	}
-	a := &app{out: out, stop: newStopper()}
+	a := &app{args: args, out: out, errw: errw, stop: newStopper()}
 	defer a.stop.close()
 	err = ctx.Run(a)
-	if err != nil {
+	code = a.exitCode(err)
+	var ended jobEnded
+	switch world := a.stop.world; {
+	case errors.As(err, &ended): // and said why
+		return int(ended)
+	case world != nil: // the job's supervisors speak
+		if err != nil {
+			world.Report(launcher.Report{Code: code, Error: oneLine(err), Stopped: errors.Is(err, errStopped), Follows: train.Follows(err)})
+		}
+	case err != nil:
 		fmt.Fprintln(errw, "ecrec: "+oneLine(err))
 	}
-	return a.exitCode(err)
+	return code
 }
 
 func (a *app) exitCode(err error) int {
@@ -88,7 +100,7 @@ func (a *app) exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &usage), errors.Is(err, config.ErrInvalid), errors.Is(err, data.ErrInput),
 		errors.Is(err, report.ErrOutput), errors.Is(err, safetensors.ErrFormat),
-		errors.Is(err, bench.ErrSetting):
+		errors.Is(err, bench.ErrSetting), errors.Is(err, launcher.ErrPlace):
 		return exitBad
 	}
 	return exitFailed
@@ -110,10 +122,13 @@ type configFlags struct {
 	Device string   `placeholder:"auto|cpu|cuda" help:"Override job.device."`
 }
 
-func (f configFlags) load() (*config.Config, error) {
+func (f configFlags) load() (*config.Config, error) { return f.loadFor(1) }
+
+// loadFor loads the config of a run of some processes.
+func (f configFlags) loadFor(processes int) (*config.Config, error) {
 	sets := f.Set
 	if f.Device != "" {
 		sets = append(sets[:len(sets):len(sets)], "job.device="+f.Device)
 	}
-	return config.Load(f.Config, sets)
+	return config.LoadFor(processes, f.Config, sets)
 }

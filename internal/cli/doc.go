@@ -17,5 +17,9 @@
 //   - The first SIGINT or SIGTERM asks for a stop: a run finishes its step,
 //     evaluates and saves. The second ends the process at once.
 //
+// A training job of several processes runs this command line in all of them
+// (package launcher says which are which). Those that train report their error to
+// the job, which prints one.
+//
 // Results go to stdout, errors to stderr. The package computes nothing.
 package cli

@@ -6,6 +6,8 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/ecrec/ecrec/launcher"
 )
 
 // errStopped is a command that a signal ended.
@@ -13,9 +15,11 @@ var errStopped = errors.New("stopped by a signal")
 
 // stopper hears SIGINT and SIGTERM.
 type stopper struct {
-	first   atomic.Int32 // the signal that asked for a stop; 0: none
+	first   atomic.Int32    // the signal that asked for a stop; 0: none
+	world   *launcher.World // of a worker, which hears of signals from there; else nil
 	signals chan os.Signal
 	done    chan struct{}
+	closed  bool
 }
 
 func newStopper() *stopper {
@@ -40,7 +44,9 @@ func (s *stopper) listen() {
 }
 
 // asked reports whether a signal asked for a stop.
-func (s *stopper) asked() bool { return s.first.Load() != 0 }
+func (s *stopper) asked() bool {
+	return s.first.Load() != 0 || s.world != nil && s.world.StopRequested()
+}
 
 // check is errStopped once a signal asked for a stop.
 func (s *stopper) check() error {
@@ -54,6 +60,10 @@ func (s *stopper) exitCode() int { return 128 + int(s.first.Load()) }
 
 // close goes back to the default: a signal ends the process.
 func (s *stopper) close() {
+	if s.closed {
+		return
+	}
+	s.closed = true
 	signal.Stop(s.signals)
 	close(s.done)
 }

@@ -22,19 +22,28 @@ const modelFile = "model.safetensors"
 
 type trainCmd struct {
 	configFlags
+	placeFlags
+	Resume string `placeholder:"auto|DIR" help:"Go on from the newest checkpoint in DIR, or (auto) in checkpoint.dir if there is one."`
 }
 
-// Run trains.
+// Run trains: here, or in the processes that it starts.
 func (c *trainCmd) Run(a *app) error {
-	cfg, err := c.load()
+	place, err := c.place(a)
+	if err != nil {
+		return err
+	}
+	cfg, err := c.loadFor(place.Processes)
 	if err != nil {
 		return err
 	}
 	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
 		return err
 	}
-	s := &session{app: a, cfg: cfg, env: env.Real(), prepare: a.progress()}
-	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show}
+	if !place.Alone() && a.stop.world == nil {
+		return a.supervise(place, cfg)
+	}
+	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
 	if cfg.Job.SaveModel {
 		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
 	}
@@ -61,11 +70,12 @@ type failedRun struct{ error }
 
 // session follows a training job: it is its Observer.
 type session struct {
-	app  *app
-	cfg  *config.Config
-	env  env.Env
-	run  *report.Run // nil before the job starts
-	live *report.Live
+	app     *app
+	cfg     *config.Config
+	env     env.Env
+	process int
+	run     *report.Run // nil before the job starts
+	live    *report.Live
 
 	prepare *bars // until the job starts
 
@@ -76,6 +86,8 @@ type session struct {
 	since   interval
 	fault   error       // the first error in writing the output; rank 0's, as all above
 	failed  atomic.Bool // fault is set; asked by all ranks
+
+	stepping atomic.Bool // a rank has begun a step
 }
 
 // interval adds up what one line of metrics.jsonl reports.
@@ -85,7 +97,27 @@ type interval struct {
 	stages         [train.Stages]time.Duration
 }
 
-func (s *session) stopNow() bool { return s.app.stop.asked() || s.failed.Load() }
+func (s *session) stopNow() bool {
+	if s.process != 0 && s.stepping.CompareAndSwap(false, true) {
+		s.openLog()
+	}
+	return s.app.stop.asked() || s.failed.Load()
+}
+
+// openLog begins this process's log, the only file of a process without rank 0.
+// That is told of no start but its ranks' first question whether to stop.
+func (s *session) openLog() {
+	err := s.env.Do("begin log", func() (err error) {
+		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
+		return err
+	})
+	if err != nil {
+		s.fault = err
+		s.failed.Store(true)
+		return
+	}
+	s.run.Log().Info().Msg("start")
+}
 
 // Started implements train.Observer.
 func (s *session) Started(i train.Info) error {
@@ -108,6 +140,9 @@ func (s *session) Started(i train.Info) error {
 	fmt.Fprintf(s.app.out, "%s: %s, %s dense parameters, %s rows of %d bytes, %d ranks, %d threads on %s, %s steps\n",
 		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
 		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
+	if w := s.app.stop.world; w != nil {
+		fmt.Fprintf(s.app.out, "%d processes\n", len(w.Processes))
+	}
 	if s.cfg.Kernels.BLAS == "openblas" {
 		fmt.Fprintln(s.app.out, "kernels.blas = \"openblas\": the digest holds for this kind of CPU and this many threads only")
 	}
@@ -169,6 +204,21 @@ func (s *session) Evaluated(e train.Eval) {
 	s.run.Log().Info().Int64("step", e.Step).Float64("logloss", e.Logloss).Str("auc", auc(e.AUC)).Msg("eval")
 }
 
+// Checkpointed implements train.Observer.
+func (s *session) Checkpointed(step int64, path string, err error) {
+	if err != nil {
+		s.live.Line("step %s: %s", report.Thousands(step), oneLine(err))
+		s.run.Log().Error().Int64("step", step).Str("error", oneLine(err)).Msg("checkpoint failed")
+		return
+	}
+	s.run.Log().Info().Int64("step", step).Str("path", path).Msg("checkpoint")
+}
+
+// PassedOver implements train.Observer.
+func (s *session) PassedOver(path string, err error) {
+	fmt.Fprintf(s.app.out, "passed over %s\n", oneLine(err))
+}
+
 func auc(x float64) string {
 	if math.IsNaN(x) {
 		return "undefined (all labels are equal)"
@@ -181,6 +231,9 @@ func auc(x float64) string {
 func (s *session) finish(r *train.Result, failed error) error {
 	if s.run == nil {
 		return failed
+	}
+	if s.process != 0 {
+		return s.endLog(failed)
 	}
 	s.live.Close()
 	sum := s.summary(r)
@@ -205,10 +258,23 @@ func (s *session) finish(r *train.Result, failed error) error {
 	return nil
 }
 
+// endLog ends the log of a process without rank 0.
+func (s *session) endLog(failed error) error {
+	if failed != nil {
+		s.run.Log().Error().Str("error", oneLine(failed)).Msg("failed")
+	} else {
+		s.run.Log().Info().Msg("end")
+	}
+	if err := s.env.Do("log", s.run.Close); err != nil && failed == nil {
+		failed = fmt.Errorf("%s: cannot write the log: %w", s.cfg.Job.Out, err)
+	}
+	return failed
+}
+
 func (s *session) summary(r *train.Result) report.Summary {
 	sum := report.Summary{Digest: r.Digest, Steps: int(r.Steps), Ranks: s.cfg.Job.Ranks, SamplesPerS: perSecond(s.samples, s.busy),
 		StepMS: s.steps.StepMS(), Skipped: r.Skipped, Stopped: r.Stopped, Versions: versions(s.info.Device)}
-	if n := float64(r.Steps); n > 0 {
+	if n := float64(r.Steps - r.Began); n > 0 {
 		sum.Cache = &report.Cache{CriticalRows: report.Number(float64(r.Moved.Rows) / n), CriticalBytes: report.Number(float64(r.Moved.Bytes) / n)}
 	}
 	for _, x := range r.TrainLoss {
@@ -259,9 +325,11 @@ func (c *evalCmd) Run(a *app) error {
 // silent is an observer that does nothing.
 type silent struct{}
 
-func (silent) Started(train.Info) error { return nil }
-func (silent) Step(train.StepInfo)      {}
-func (silent) Evaluated(train.Eval)     {}
+func (silent) Started(train.Info) error          { return nil }
+func (silent) Step(train.StepInfo)               {}
+func (silent) Checkpointed(int64, string, error) {}
+func (silent) PassedOver(string, error)          {}
+func (silent) Evaluated(train.Eval)              {}
 
 // versions says what produced a run's numbers.
 func versions(device string) map[string]string {

@@ -66,13 +66,18 @@ func (s *source) errorf(key, format string, args ...any) error {
 }
 
 // Load reads the config file at path, applies sets ("key=value", later ones
-// win), fills in what is left out, makes paths absolute and checks the whole.
-func Load(path string, sets []string) (*Config, error) {
+// win), fills in what is left out, makes paths absolute and checks the whole. The
+// run is one of one process.
+func Load(path string, sets []string) (*Config, error) { return LoadFor(1, path, sets) }
+
+// LoadFor is Load for a run of some processes.
+func LoadFor(processes int, path string, sets []string) (*Config, error) {
 	doc, err := read(path)
 	if err != nil {
 		return nil, err
 	}
 	c := Default()
+	c.Job.Ranks = processes
 	src := &source{file: path, set: map[string]string{}}
 	if err := decodeStrict(doc, c); err != nil {
 		return nil, decodeError(path, doc, err)
@@ -96,7 +101,7 @@ func Load(path string, sets []string) (*Config, error) {
 			return nil, err
 		}
 	}
-	return c, nil
+	return c, c.checkProcesses(src, processes)
 }
 
 func read(path string) ([]byte, error) {

@@ -251,11 +251,30 @@ func TestErrorf(t *testing.T) {
 	}
 }
 
+func TestProcesses(t *testing.T) {
+	path := write(t, base)
+	c, err := LoadFor(3, path, nil)
+	if err != nil || c.Job.Ranks != 3 {
+		t.Errorf("%v; ranks of 3 processes: %+v", err, c)
+	}
+	c, err = LoadFor(3, path, []string{"job.ranks=5"})
+	if err != nil || c.Job.Ranks != 5 {
+		t.Errorf("%v; ranks of 3 processes, 5 asked for: %+v", err, c)
+	}
+	_, err = LoadFor(3, path, []string{"job.ranks=2"})
+	expect(t, err, "--set job.ranks=2: job.ranks: 2 ranks cannot be spread over 3 processes")
+	_, err = LoadFor(2, path, []string{"collectives.transport=mem"})
+	expect(t, err, `collectives.transport: "mem" connects the ranks of one process`)
+	if _, err = Load(path, []string{"collectives.transport=mem"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
 		"job.device=cuda", "data.format=avazu-csv", "model.kind=dcn", "collectives.transport=mpi", "cache.mode=lrpp",
 		"ranks.servers=1", "ec.code=xor", "elastic.spares=1", "store.tier=tiered", "store.dram_bytes=1GiB",
-		"checkpoint.dir=ck", "checkpoint.every=30m", "stream.to=file:x", "metrics.listen=:9090",
+		"checkpoint.kind=incremental", "stream.to=file:x", "metrics.listen=:9090",
 	} {
 		_, err := Load(write(t, base), []string{set})
 		expect(t, err, "is not in this version; ")

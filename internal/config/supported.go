@@ -14,7 +14,7 @@ func (c *Config) checkSupported(src *source) error {
 		{c.Job.Device == "cuda", "job.device", c.Job.Device, `use "cpu" or "auto"`},
 		{c.Data.Format == "avazu-csv", "data.format", c.Data.Format, `use "csv" and name the columns in [data.csv]`},
 		{c.Model.Kind != "dlrm", "model.kind", c.Model.Kind, `use "dlrm"`},
-		{in(c.Collectives.Transport, "tcp", "mpi", "nccl"), "collectives.transport", c.Collectives.Transport, `use "auto" or "mem": all ranks run in one process`},
+		{in(c.Collectives.Transport, "mpi", "nccl"), "collectives.transport", c.Collectives.Transport, `use "auto" or "tcp"`},
 		{in(c.Cache.Mode, "lrpp", "planned"), "cache.mode", c.Cache.Mode, `use "auto" or "none"`},
 		{c.Ranks.Servers != 0, "ranks.servers", c.Ranks.Servers, "leave [ranks] out: every rank has rows and samples"},
 		{c.Ranks.Trainers != 0, "ranks.trainers", c.Ranks.Trainers, "leave [ranks] out: every rank has rows and samples"},
@@ -24,8 +24,7 @@ func (c *Config) checkSupported(src *source) error {
 		{c.Store.Tier != "dram", "store.tier", c.Store.Tier, `use "dram"`},
 		{c.Store.Path != "", "store.path", c.Store.Path, "leave it out: rows live in memory"},
 		{c.Store.DRAMBytes != 0, "store.dram_bytes", c.Store.DRAMBytes, "leave it out: rows live in memory"},
-		{c.Checkpoint.Dir != "", "checkpoint.dir", c.Checkpoint.Dir, "leave it out, and export the model when the run is done"},
-		{c.Checkpoint.Every != Interval{}, "checkpoint.every", "", "leave it out, and export the model when the run is done"},
+		{c.Checkpoint.Kind == "incremental", "checkpoint.kind", c.Checkpoint.Kind, `use "full"`},
 		{c.Stream.To != "", "stream.to", c.Stream.To, "leave it out"},
 		{c.Metrics.Listen != "", "metrics.listen", c.Metrics.Listen, "leave it out: metrics.jsonl in job.out has the figures"},
 	} {

@@ -259,3 +259,15 @@ func (c *Config) checkOptimizers(src *source) error {
 	}
 	return nil
 }
+
+// checkProcesses checks what depends on how many processes run the job.
+func (c *Config) checkProcesses(src *source, processes int) error {
+	switch {
+	case processes > c.Job.Ranks:
+		return src.errorf("job.ranks", "%d ranks cannot be spread over %d processes: each hosts one at least; start fewer processes, or raise job.ranks",
+			c.Job.Ranks, processes)
+	case processes > 1 && c.Collectives.Transport == "mem":
+		return src.errorf("collectives.transport", "\"mem\" connects the ranks of one process, and this job has %d; use \"auto\" or \"tcp\"", processes)
+	}
+	return nil
+}

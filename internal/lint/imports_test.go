@@ -25,6 +25,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 
 	{"data", "internal/env internal/f32 internal/rng", "data knows nothing of models or other ranks"},
 	{"kernels", "internal/f32 internal/openblas internal/rng", "kernels hide memory and know no protocol"},
+	{"launcher", "", "the launcher brings processes together and knows nothing of their work"},
 	{"transport", "internal/env internal/rng", "transports move bytes and know no meaning"},
 	{"internal/config", "data", "the config knows formats and table sets, and nothing that acts on it"},
 
@@ -35,11 +36,11 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"lrpp", "collectives internal/placement kernels oracle shard", "the exchange runs the oracle's plan"},
 	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
-	{"train", "collectives data internal/auc internal/config internal/digest internal/env internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
+	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
 		"the step loop is the one place that knows all parts"},
 	{"bench", "checkpoint collectives data internal/config internal/env internal/machine internal/openblas internal/placement kernels model shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
-	{"internal/cli", "bench data internal/atomicfile internal/config internal/doctor internal/env internal/machine internal/report internal/safetensors train",
+	{"internal/cli", "bench data internal/atomicfile internal/config internal/doctor internal/env internal/machine internal/report internal/safetensors launcher train transport",
 		"the command line calls; nobody calls it"},
 	{"cmd/ecrec", "internal/cli", "main only starts the command line"},
 }

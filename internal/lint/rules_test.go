@@ -45,10 +45,12 @@ func TestMathIsExact(t *testing.T) {
 var mayBlock = map[string]string{
 	"internal/env":                      "maps Env to the Go runtime",
 	"internal/cli":                      "above the ranks: signals",
+	"launcher":                          "beside the ranks: processes, sockets, signals; what it decides is in state machines without them",
 	"internal/report":                   "above the ranks: the terminal's clock",
 	"internal/doctor":                   "above the ranks: time limits of foreign programs",
 	"bench":                             "measures with the clock",
 	"kernels/pool.go":                   "compute threads, below the ranks",
+	"transport/deadline.go":             "sockets take deadlines as times of the system's clock",
 	"kernels/cpu.go":                    "guards the table of allocations; holds it for no wait",
 	"internal/openblas/openblas_cgo.go": "OpenBLAS has one thread count for all callers",
 }

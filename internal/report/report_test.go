@@ -18,7 +18,7 @@ import (
 
 func TestRunWritesItsFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	r, err := Open(dir, []byte("[job]\n"), 3)
+	r, err := Open(dir, []byte("[job]\n"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestRunWritesItsFiles(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); got != "config.toml metrics.jsonl process-3.log summary.json" {
+	if got := strings.Join(names, " "); got != "config.toml metrics.jsonl process-0.log summary.json" {
 		t.Errorf("files: %s", got)
 	}
 	if b := readAll(t, dir, "config.toml"); b != "[job]\n" {
@@ -48,10 +48,30 @@ func TestRunWritesItsFiles(t *testing.T) {
 	if b := readAll(t, dir, "metrics.jsonl"); !strings.HasPrefix(b, `{"step":10,"loss":null,"samples_per_s":0,"step_ms":0,"stage_ms":{"a":1,"b":2}}`+"\n") || strings.Count(b, "\n") != 2 {
 		t.Errorf("metrics.jsonl: %s", b)
 	}
-	if b := readAll(t, dir, "process-3.log"); !strings.Contains(b, `"message":"hello"`) || !strings.Contains(b, `"process":3`) {
+	if b := readAll(t, dir, "process-0.log"); !strings.Contains(b, `"message":"hello"`) || !strings.Contains(b, `"process":0`) {
 		t.Errorf("log: %s", b)
 	}
 	checkSummary(t, readAll(t, dir, "summary.json"))
+}
+
+// A process without rank 0 writes its log, and touches nothing else.
+func TestOtherProcessesHaveALogOnly(t *testing.T) {
+	dir := t.TempDir()
+	for _, text := range []string{"of an earlier run", ""} {
+		r, err := Open(dir, nil, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Log().Info().Msg("hello " + text)
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, _ := os.ReadDir(dir)
+	b := readAll(t, dir, "process-3.log")
+	if len(entries) != 1 || strings.Contains(b, "earlier") || !strings.Contains(b, `"process":3`) {
+		t.Errorf("%d files, log %q", len(entries), b)
+	}
 }
 
 // checkSummary checks that every documented key is there, also with nothing to say.

@@ -66,7 +66,7 @@ func CheckDir(dir, setting string) error {
 }
 
 // Open makes the folder and begins its files. resolved is the run's config,
-// process the number of this process.
+// process the number of this process: all but process 0 have a log only.
 func Open(dir string, resolved []byte, process int) (*Run, error) {
 	const setting = "job.out"
 	if err := CheckDir(dir, setting); err != nil {
@@ -84,20 +84,22 @@ func Open(dir string, resolved []byte, process int) (*Run, error) {
 }
 
 func (r *Run) begin(resolved []byte, process int) (err error) {
+	// A process's supervisor adds to the log what the process says as it dies.
+	if r.logFile, err = os.OpenFile(r.path(fmt.Sprintf("process-%d.log", process)), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		return err
+	}
+	r.log = zerolog.New(r.logFile).With().Timestamp().Int("process", process).Logger()
+	if process != 0 {
+		return nil
+	}
 	if err := os.Remove(r.path("summary.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := atomicfile.WriteFile(r.path("config.toml"), resolved); err != nil {
 		return err
 	}
-	if r.metrics, err = os.Create(r.path("metrics.jsonl")); err != nil {
-		return err
-	}
-	if r.logFile, err = os.Create(r.path(fmt.Sprintf("process-%d.log", process))); err != nil {
-		return err
-	}
-	r.log = zerolog.New(r.logFile).With().Timestamp().Int("process", process).Logger()
-	return nil
+	r.metrics, err = os.Create(r.path("metrics.jsonl"))
+	return err
 }
 
 func (r *Run) path(name string) string { return filepath.Join(r.dir, name) }

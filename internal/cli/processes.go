@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/machine"
+	"github.com/ecrec/ecrec/launcher"
+	"github.com/ecrec/ecrec/train"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// joinLimit is how long the workers of a job may take to connect, once all listen.
+const joinLimit = time.Minute
+
+// placeFlags say which processes run a job.
+type placeFlags struct {
+	Np   *int   `name:"np" placeholder:"P" help:"Start P processes on this machine (default 1). Under mpirun, srun or torchrun these say how many there are."`
+	Rdzv string `name:"rdzv" placeholder:"HOST:PORT" help:"Where the processes of a job meet, in place of what the environment says."`
+}
+
+// jobEnded is the exit code of a job that other processes ran. What there was to
+// say has been said.
+type jobEnded int
+
+func (jobEnded) Error() string { return "the job has ended" }
+
+// place is where this process stands. A worker's world goes to a.stop.
+func (f placeFlags) place(a *app) (launcher.Place, error) {
+	w, err := launcher.Worker()
+	if err != nil {
+		return launcher.Place{}, err
+	}
+	if w != nil {
+		a.stop.world = w
+		return launcher.Place{Process: w.Process, Processes: len(w.Processes)}, nil
+	}
+	np := 0
+	if f.Np != nil {
+		if np = *f.Np; np == 0 {
+			return launcher.Place{}, errUsage("--np 0: give a number of processes, 1 at least")
+		}
+	}
+	return launcher.Detect(os.Getenv, np, f.Rdzv)
+}
+
+// supervise runs the job in other processes.
+func (a *app) supervise(p launcher.Place, cfg *config.Config) error {
+	a.stop.close() // the launcher hears signals
+	same := sha256.Sum256(fmt.Appendf(cfg.Resolved(), "%q %s", a.args, machine.Version()))
+	code, err := launcher.Run(p, launcher.Spec{Ranks: cfg.Job.Ranks, Out: cfg.Job.Out, Args: a.args,
+		Same: hex.EncodeToString(same[:]), Stdout: a.out, Stderr: a.errw})
+	if err != nil {
+		return err
+	}
+	return jobEnded(code)
+}
+
+// world is how a worker's ranks reach the others; nil where all are here.
+func (s *session) world(w *launcher.World) *train.World {
+	if w == nil {
+		return nil
+	}
+	processes := make([]transport.Process, len(w.Processes))
+	neighbours := 0
+	for i, p := range w.Processes {
+		processes[i] = transport.Process{Ranks: p.Ranks, Addr: p.Addr, Host: p.Host}
+		if p.Host == w.Processes[w.Process].Host {
+			neighbours++
+		}
+	}
+	return &train.World{Process: w.Process, Processes: len(processes), Neighbours: neighbours,
+		Join: func([]int) ([]transport.Endpoint, error) {
+			defer w.Listener.Close()
+			return transport.Join(transport.NetOptions{Env: s.env, Generation: w.Generation, Secret: w.Secret,
+				Processes: processes, Self: w.Process, Listener: w.Listener, Heartbeat: time.Duration(s.cfg.Elastic.Heartbeat),
+				Timeout: joinLimit, SharedMemory: s.cfg.Collectives.Transport == "auto"})
+		}}
+}

@@ -1,0 +1,63 @@
+package launcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// verb is what a state machine wants done.
+type verb string
+
+const (
+	doTell       verb = "tell"       // process To: Message
+	doTellAll    verb = "tellAll"    // every process: Message
+	doTellJob    verb = "tellJob"    // process 0: Message
+	doTellWorker verb = "tellWorker" // the worker: Message
+	doStart      verb = "start"      // the worker
+	doKill       verb = "kill"       // the worker, if it is there
+	doTimer      verb = "timer"      // an event after After, in place of one asked for before
+	doSay        verb = "say"        // Text to the person
+	doLeave      verb = "leave"      // end this supervisor with Code
+)
+
+// action is what a state machine wants done, in order.
+type action struct {
+	Do      verb
+	To      int
+	Message message
+	After   time.Duration
+	Text    string
+	Code    int
+}
+
+// String is for tests and logs.
+func (a action) String() string {
+	switch a.Do {
+	case doTell:
+		return fmt.Sprintf("tell %d %s", a.To, a.Message)
+	case doTellAll, doTellJob, doTellWorker:
+		return fmt.Sprintf("%s %s", a.Do, a.Message)
+	case doTimer:
+		return fmt.Sprintf("timer %v", a.After)
+	case doSay:
+		return "say " + a.Text
+	case doLeave:
+		return fmt.Sprintf("leave %d", a.Code)
+	}
+	return string(a.Do)
+}
+
+// String is the kind and what else is set.
+func (m message) String() string {
+	k := m.Kind
+	m.Kind = ""
+	rest, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // every field can be written
+	}
+	if text := string(rest); text != `{"kind":""}` {
+		return fmt.Sprintf("%s %s", k, "{"+text[len(`{"kind":"",`):])
+	}
+	return string(k)
+}

@@ -1,0 +1,251 @@
+package launcher
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the state machines do into testdata")
+
+// TestMachines runs the stories of testdata: lines that begin with > are events,
+// the lines below an event are the actions that must follow, others are prose.
+func TestMachines(t *testing.T) {
+	stories, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(stories) == 0 {
+		t.Fatal("no stories", err)
+	}
+	for _, path := range stories {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := tell(t, string(text))
+			if *rewrite {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got != string(text) {
+				t.Errorf("the story goes otherwise (-rewrite shows it in place):\n%s", got)
+			}
+		})
+	}
+}
+
+// tell is the story with the actions that do follow.
+func tell(t *testing.T, story string) string {
+	var out strings.Builder
+	var j *job
+	var m *member
+	for line := range strings.Lines(story) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "    ") {
+			continue // an action
+		}
+		out.WriteString(line + "\n")
+		event, is := strings.CutPrefix(line, "> ")
+		if !is {
+			continue
+		}
+		lim := limits{meet: time.Minute, end: 5 * time.Second}
+		words := strings.Fields(event)
+		switch words[0] {
+		case "job":
+			j = newJob(number(t, words[1]), number(t, words[2]), lim)
+			continue
+		case "member":
+			m = &member{process: number(t, words[1]), limits: lim}
+			continue
+		}
+		var actions []action
+		if m != nil {
+			actions = memberEvent(t, m, words)
+		} else {
+			actions = jobEvent(t, j, words)
+		}
+		for _, a := range actions {
+			out.WriteString("    " + strings.ReplaceAll(a.String(), "\n", "\n    ") + "\n")
+		}
+	}
+	return out.String()
+}
+
+func number(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// ends are the ways in which a worker of the stories ends.
+var ends = map[string]outcome{
+	"done":    {},
+	"stopped": {Code: 143, Report: &Report{Code: 143, Error: "stopped by a signal; all is saved", Stopped: true}},
+	"error":   {Code: 1, Report: &Report{Code: 1, Error: "the loss is NaN"}},
+	"bad":     {Code: 2, Report: &Report{Code: 2, Error: "run.toml:3: unknown key"}},
+	"follows": {Code: 1, Report: &Report{Code: 1, Error: "rank 1 is lost", Follows: true}},
+	"killed":  {Signal: 9, Log: "out/process-1.log", Tail: []string{"step 7", "step 8"}},
+	"culled":  {Signal: 9, Follows: true},
+	"panic":   {Code: 2, Why: "crashed: panic: index out of range", Log: "out/process-1.log", Tail: []string{"goroutine 1"}},
+	"silent":  {Code: 3},
+}
+
+func jobEvent(t *testing.T, j *job, words []string) []action {
+	switch words[0] {
+	case "start":
+		return j.start()
+	case "join":
+		return j.join(number(t, words[1]), words[2])
+	case "listening":
+		return j.hear(number(t, words[1]), message{Kind: kindListening, Addr: words[2], Generation: 1})
+	case "ended":
+		o, ok := ends[words[2]]
+		if !ok {
+			t.Fatalf("no end %q", words[2])
+		}
+		return j.hear(number(t, words[1]), message{Kind: kindEnded, Outcome: &o})
+	case "lost":
+		return j.lose(number(t, words[1]))
+	case "stop":
+		return j.hear(number(t, words[1]), message{Kind: kindStop, Signal: 15})
+	case "kill":
+		return j.hear(number(t, words[1]), message{Kind: kindKill, Signal: 2})
+	case "nonsense":
+		return j.hear(number(t, words[1]), message{Kind: kindForm})
+	case "expire":
+		return j.expire(strings.Join(words[1:], " "))
+	}
+	t.Fatalf("no event %q", words[0])
+	return nil
+}
+
+func memberEvent(t *testing.T, m *member, words []string) []action {
+	switch words[0] {
+	case "met":
+		m.meet()
+		return nil
+	case "form":
+		return m.hear(message{Kind: kindForm, Generation: 1})
+	case "world":
+		return m.hear(message{Kind: kindWorld, World: &members{Generation: 1}})
+	case "stop":
+		return m.hear(message{Kind: kindStop, Signal: 15})
+	case "kill":
+		return m.hear(message{Kind: kindKill, Signal: 15})
+	case "abort":
+		return m.hear(message{Kind: kindAbort})
+	case "end":
+		return m.hear(message{Kind: kindEnd, Code: number(t, words[1])})
+	case "listening":
+		return m.hearWorker(message{Kind: kindListening, Addr: words[1]})
+	case "report":
+		return m.hearWorker(message{Kind: kindReport, Report: &Report{Code: 1, Error: strings.Join(words[1:], " ")}})
+	case "gone":
+		o, ok := ends[words[1]]
+		if !ok {
+			t.Fatalf("no end %q", words[1])
+		}
+		o.Report = nil
+		return m.workerGone(o)
+	case "signal":
+		return m.signal(2)
+	case "asked":
+		return m.askStop(15)
+	case "insisted":
+		return m.askKill(15)
+	case "lost":
+		return m.loseJob()
+	case "expire":
+		return m.expire()
+	}
+	t.Fatalf("no event %q", words[0])
+	return nil
+}
+
+// Whatever happens in whatever order, a job ends once with one line at most, and a
+// supervisor leaves once, without a worker.
+func TestMachinesEndOnce(t *testing.T) {
+	jobEvents := []string{"join %d h", "listening %d a:1", "ended %d done", "ended %d error", "ended %d follows", "ended %d killed", "lost %d", "stop %d", "kill %d", "expire"}
+	memberEvents := []string{"met", "form", "world", "stop", "kill", "abort", "end 0", "listening a:1", "report x", "gone done", "gone killed", "signal", "asked", "insisted", "lost", "expire"}
+	for seed := range uint64(2000) {
+		x := seed*0x9e3779b97f4a7c15 + 1
+		next := func(n int) int {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			return int(x % uint64(n))
+		}
+		j, said, over := newJob(3, 5, limits{meet: 1, end: 1}), 0, 0
+		joined := map[int]bool{}
+		for range 40 {
+			event := jobEvents[next(len(jobEvents))]
+			process := next(3)
+			if strings.Contains(event, "%d") {
+				event = fmt.Sprintf(event, process)
+			}
+			if strings.HasPrefix(event, "join") {
+				if joined[process] {
+					continue // the rendezvous lets a process in once
+				}
+				joined[process] = true
+			}
+			for _, a := range jobEvent(t, j, strings.Fields(event)) {
+				switch {
+				case a.Do == doSay:
+					said++
+				case a.Do == doTellAll && (a.Message.Kind == kindEnd || a.Message.Kind == kindKill):
+					over++
+				}
+			}
+		}
+		if said > 1 || over > 1 || (over == 1) != (j.phase == jobOver) {
+			t.Fatalf("seed %d: %d lines, %d ends, phase %d", seed, said, over, j.phase)
+		}
+
+		m, left, worker, formed := &member{process: 1, limits: limits{end: 1}}, 0, false, false
+		for range 40 {
+			event := memberEvents[next(len(memberEvents))]
+			if event == "form" {
+				if formed || !m.met {
+					continue // once in a generation, to a supervisor that has come
+				}
+				formed = true
+			}
+			if strings.HasPrefix(event, "gone") {
+				if !worker {
+					continue // there is none
+				}
+				worker = false
+			}
+			for _, a := range memberEvent(t, m, strings.Fields(event)) {
+				switch a.Do {
+				case doStart:
+					worker = true
+				case doKill:
+					worker = false
+				case doLeave:
+					left++
+				case doTellJob:
+					if !m.met {
+						t.Fatalf("seed %d: %s before the job hears", seed, a)
+					}
+				}
+				if left > 0 && worker {
+					t.Fatalf("seed %d: left a worker behind", seed)
+				}
+			}
+		}
+		if left > 1 {
+			t.Fatalf("seed %d: left %d times", seed, left)
+		}
+	}
+}

@@ -1,0 +1,398 @@
+package launcher
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Spec is what is to be run.
+type Spec struct {
+	Ranks int
+	// Out is the folder where workers keep process-P.log.
+	Out string
+	// Args are this program's arguments; every process gets the same.
+	Args []string
+	// Same must be equal on all processes: a digest of config and program.
+	Same string
+	// Process 0's worker writes to Stdout; errors go to Stderr, one line each.
+	Stdout, Stderr io.Writer
+}
+
+func (s *Spec) log(process int) string {
+	return filepath.Join(s.Out, fmt.Sprintf("process-%d.log", process))
+}
+
+const (
+	maxEvents = 64
+	// leaveLimit is how long a process that ends waits for others to have gone.
+	leaveLimit = 2 * time.Second
+)
+
+// The timers of a supervisor's state machines.
+const (
+	memberTimer = iota
+	jobTimer
+	timers
+)
+
+// supervisor runs the state machines of a place: a goroutine that takes one event
+// after the other and does what they say.
+type supervisor struct {
+	place    Place
+	spec     Spec
+	limits   limits
+	launched bool // by our own launcher
+	secret   []byte
+	host     string
+	bind     string // our IP address, as the others know it
+
+	events chan func()
+	done   chan struct{} // closed when no event is taken any more
+	timer  [timers]*time.Timer
+	since  [timers]int // how often a timer was set
+
+	member *member
+	job    *job    // process 0's
+	hall   *hall   // process 0's
+	links  []*wire // process 0's, to the other supervisors
+	toJob  *wire   // the others', to process 0
+	open   sync.WaitGroup
+	worker *workerChild
+
+	left bool
+	code int
+}
+
+// workerChild is the worker of a generation.
+type workerChild struct {
+	*child
+	link   *wire
+	output *output
+}
+
+func newSupervisor(p Place, spec Spec, lim limits) *supervisor {
+	s := &supervisor{place: p, spec: spec, limits: lim, host: hostIdentity(), bind: "127.0.0.1",
+		events: make(chan func(), maxEvents), done: make(chan struct{}), member: &member{process: p.Process, limits: lim}}
+	if p.Process == 0 {
+		s.job, s.links = newJob(p.Processes, spec.Ranks, lim), make([]*wire, p.Processes)
+	}
+	return s
+}
+
+// post has the state machines' goroutine run f; not any more once it has left.
+func (s *supervisor) post(f func()) {
+	select {
+	case s.events <- f:
+	case <-s.done:
+	}
+}
+
+// run supervises a place and returns the job's exit code.
+func (s *supervisor) run(control net.Conn, inherited net.Listener) (int, error) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				s.post(func() { s.do(memberTimer, s.member.signal(int(sig.(syscall.Signal)))) })
+			case <-s.done:
+				return
+			}
+		}
+	}()
+	if control != nil {
+		go s.obey(&wire{conn: control, us: 1, them: 0})
+	}
+	if s.job != nil {
+		l, err := s.place.open(inherited)
+		if err != nil {
+			close(s.done)
+			return exitFailed, err
+		}
+		s.receiveGuests(l)
+	} else {
+		go s.visit()
+	}
+	for !s.left {
+		(<-s.events)()
+	}
+	s.leave()
+	return s.code, nil
+}
+
+// obey hears our launcher.
+func (s *supervisor) obey(control *wire) {
+	for {
+		m, err := control.receive()
+		if err != nil {
+			m = message{Kind: kindKill, Signal: int(syscall.SIGTERM)} // without it nobody would end us
+		}
+		switch m.Kind {
+		case kindStop:
+			s.post(func() { s.do(memberTimer, s.member.askStop(m.Signal)) })
+		case kindKill:
+			s.post(func() { s.do(memberTimer, s.member.askKill(m.Signal)) })
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// receiveGuests opens the rendezvous.
+func (s *supervisor) receiveGuests(l net.Listener) {
+	s.hall = &hall{listener: l, place: s.place, secret: s.secret, job: s.spec.Same, limits: s.limits}
+	s.member.meet()
+	s.post(func() {
+		s.do(jobTimer, s.job.start())
+		s.do(jobTimer, s.job.join(0, s.host))
+	})
+	go s.hall.admit(func(g guest) {
+		s.post(func() {
+			s.links[g.process] = g.link
+			s.bind = g.at
+			s.open.Add(1)
+			go s.hearGuest(g)
+			s.do(jobTimer, s.job.join(g.process, g.host))
+		})
+	})
+}
+
+// hearGuest hears the supervisor of another process.
+func (s *supervisor) hearGuest(g guest) {
+	defer s.open.Done()
+	for {
+		m, err := g.link.receive()
+		if err != nil {
+			s.post(func() { s.do(jobTimer, s.job.lose(g.process)) })
+			return
+		}
+		s.post(func() { s.do(jobTimer, s.job.hear(g.process, m)) })
+	}
+}
+
+// visit goes to the rendezvous and hears the job from then on.
+func (s *supervisor) visit() {
+	link, secret, err := s.place.visit(s.secret, s.spec.Same, s.host, s.limits, s.done)
+	if err != nil {
+		s.post(func() {
+			if !s.launched {
+				s.say(err.Error())
+			}
+			s.left, s.code = true, exitFailed
+		})
+		return
+	}
+	s.post(func() {
+		s.toJob, s.secret, s.bind = link, secret, ipOf(link.conn.LocalAddr())
+		s.member.meet()
+	})
+	for {
+		m, err := link.receive()
+		if err != nil {
+			s.post(func() { s.do(memberTimer, s.member.loseJob()) })
+			return
+		}
+		s.post(func() { s.do(memberTimer, s.member.hear(m)) })
+	}
+}
+
+// do does what a state machine says.
+func (s *supervisor) do(timer int, actions []action) {
+	for _, a := range actions {
+		switch a.Do {
+		case doTell:
+			s.tell(a.To, a.Message)
+		case doTellAll:
+			for p := range s.place.Processes {
+				s.tell(p, a.Message)
+			}
+		case doTellJob:
+			s.tellJob(a.Message)
+		case doTellWorker:
+			s.tellWorker(a.Message)
+		case doStart:
+			s.startWorker()
+		case doKill:
+			s.worker.kill()
+		case doTimer:
+			s.setTimer(timer, a.After)
+		case doSay:
+			if s.place.Process == 0 || s.place.Process == 1 && !s.launched { // 1 speaks when 0 is lost
+				s.say(a.Text)
+			}
+		case doLeave:
+			s.left, s.code = true, a.Code
+		}
+	}
+}
+
+func (s *supervisor) say(text string) { fmt.Fprintln(s.spec.Stderr, "ecrec: "+text) }
+
+// tell is the job's message to a process's supervisor.
+func (s *supervisor) tell(process int, m message) {
+	if process == 0 {
+		s.do(memberTimer, s.member.hear(m))
+		return
+	}
+	if link := s.links[process]; link != nil && link.send(m) != nil {
+		link.conn.Close() // hearGuest says that it is lost
+	}
+}
+
+// tellJob is a supervisor's message to the job.
+func (s *supervisor) tellJob(m message) {
+	if s.job != nil {
+		s.do(jobTimer, s.job.hear(0, m))
+		return
+	}
+	if s.toJob.send(m) != nil {
+		s.toJob.conn.Close() // visit says that it is lost
+	}
+}
+
+func (s *supervisor) tellWorker(m message) {
+	if m.World != nil {
+		world := *m.World
+		world.Secret = derive(s.secret, fmt.Sprintf("ecrec transport %d", world.Generation))
+		m.World = &world
+	}
+	_ = s.worker.link.send(m) // a worker that is gone ends in workerGone
+}
+
+func (s *supervisor) setTimer(which int, after time.Duration) {
+	if t := s.timer[which]; t != nil {
+		t.Stop()
+	}
+	s.since[which]++
+	if after == 0 {
+		return
+	}
+	number := s.since[which]
+	s.timer[which] = time.AfterFunc(after, func() {
+		s.post(func() {
+			switch {
+			case s.since[which] != number: // set anew in the meantime
+			case which == memberTimer:
+				s.do(which, s.member.expire())
+			default:
+				s.do(which, s.job.expire(s.hall.lastRefusal()))
+			}
+		})
+	})
+}
+
+// startWorker starts the worker and tells it where to listen.
+func (s *supervisor) startWorker() {
+	fail := func(err error) {
+		s.do(memberTimer, s.member.workerGone(outcome{Why: "could not be started: " + oneLine(err.Error())}))
+	}
+	conn, theirs, err := socketpair()
+	if err != nil {
+		fail(err)
+		return
+	}
+	defer theirs.Close()
+	w := &workerChild{link: &wire{conn: conn, us: 0, them: 1}, output: newOutput(s.spec.log(s.place.Process))}
+	cmd := again(s.spec.Args, []*os.File{theirs}, envWorker+"=3")
+	cmd.Stdout, cmd.Stderr = w.output, w.output
+	if s.place.Process == 0 {
+		cmd.Stdout = s.spec.Stdout
+	}
+	heard := make(chan struct{}) // the worker's last word is read
+	w.child, err = start(cmd, func(state *os.ProcessState) {
+		<-heard
+		o := ending(state, w.output)
+		w.output.close()
+		s.post(func() { s.do(memberTimer, s.member.workerGone(o)) })
+	})
+	if err != nil {
+		conn.Close()
+		fail(err)
+		return
+	}
+	s.worker = w
+	go s.hearWorker(w, heard)
+	_ = w.link.send(message{Kind: kindListen, Host: s.bind, Process: s.place.Process}) // as in tellWorker
+}
+
+func (s *supervisor) hearWorker(w *workerChild, heard chan struct{}) {
+	defer close(heard)
+	for {
+		m, err := w.link.receive()
+		if err != nil {
+			w.link.conn.Close()
+			return
+		}
+		s.post(func() { s.do(memberTimer, s.member.hearWorker(m)) })
+	}
+}
+
+// ending is how a worker ended.
+func ending(state *os.ProcessState, out *output) outcome {
+	o := outcome{Code: max(0, state.ExitCode())}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		o.Signal = int(status.Signal())
+	}
+	if o.Code == 0 && o.Signal == 0 {
+		return o
+	}
+	if crash := out.crash(); crash != "" {
+		o.Why = "crashed: " + crash
+	}
+	o.Log, o.Tail = out.tail()
+	return o
+}
+
+// leave ends everything that this supervisor holds.
+func (s *supervisor) leave() {
+	if s.hall != nil {
+		s.hall.listener.Close()
+	}
+	close(s.done)
+	if s.worker != nil {
+		s.worker.killAndWait(leaveLimit)
+	}
+	for _, t := range s.timer {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	if s.toJob != nil {
+		s.toJob.conn.Close()
+	}
+	// The others close first: a connection that is closed with something unread
+	// loses what was sent on it.
+	gone := make(chan struct{})
+	go func() {
+		s.open.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(leaveLimit):
+	}
+	for _, l := range s.links {
+		if l != nil {
+			l.conn.Close()
+		}
+	}
+}
+
+// hostIdentity is equal for processes that see the same shared memory.
+func hostIdentity() string {
+	name, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	mounts, _ := os.Readlink("/proc/self/ns/mnt")
+	return strings.Join([]string{name, strings.TrimSpace(string(boot)), mounts}, "/")
+}

@@ -1,0 +1,121 @@
+package launcher
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Process is one process of a world.
+type Process struct {
+	Ranks []int  `json:"ranks"` // that it hosts, ascending
+	Addr  string `json:"addr"`  // where its worker listens
+	Host  string `json:"host"`  // equal for processes that can share memory
+}
+
+// ranksOf are the ranks of a process: those equal to it modulo the processes.
+func ranksOf(process, processes, ranks int) []int {
+	var mine []int
+	for r := process; r < ranks; r += processes {
+		mine = append(mine, r)
+	}
+	return mine
+}
+
+// maxRanksNamed bounds a message's list.
+const maxRanksNamed = 8
+
+// name says which process, with its ranks.
+func (j *job) name(process int) string {
+	mine := ranksOf(process, j.processes, j.ranks)
+	if len(mine) == 1 {
+		return fmt.Sprintf("process %d (rank %d)", process, mine[0])
+	}
+	var list []string
+	for _, r := range mine[:min(len(mine), maxRanksNamed)] {
+		list = append(list, fmt.Sprint(r))
+	}
+	if len(mine) > maxRanksNamed {
+		list = append(list, fmt.Sprintf("... %d in all", len(mine)))
+	}
+	return fmt.Sprintf("process %d (ranks %s)", process, strings.Join(list, ", "))
+}
+
+// Report is how a worker's work ended, as it sees it.
+type Report struct {
+	Code    int    `json:"code"`  // exit code
+	Error   string `json:"error"` // one line; empty when all went well
+	Stopped bool   `json:"stopped,omitempty"`
+	// Follows says that the error is the consequence of another process's.
+	Follows bool `json:"follows,omitempty"`
+}
+
+// outcome is how a worker ended, as its supervisor sees it.
+type outcome struct {
+	Report  *Report  `json:"report,omitempty"`
+	Code    int      `json:"code,omitempty"`
+	Signal  int      `json:"signal,omitempty"`  // that ended it
+	Why     string   `json:"why,omitempty"`     // what else is known: it could not be started, it panicked
+	Follows bool     `json:"follows,omitempty"` // the supervisor ended it, for the job was over
+	Log     string   `json:"log,omitempty"`
+	Tail    []string `json:"tail,omitempty"` // the last lines of the log
+}
+
+func (o *outcome) failed() bool { return !o.stopped() && (o.Code != 0 || o.Signal != 0 || o.Why != "") }
+
+func (o *outcome) stopped() bool { return o.Signal == 0 && o.Report != nil && o.Report.Stopped }
+
+func (o *outcome) follows() bool { return o.Follows || o.Report != nil && o.Report.Follows }
+
+// exitCode is the job's, when this worker's failure ends it. An exit code without
+// a report is the runtime's, not ours.
+func (o *outcome) exitCode() int {
+	if o.Signal == 0 && o.Report != nil && o.Report.Code != 0 {
+		return o.Report.Code
+	}
+	return 1
+}
+
+// explain says why the worker of a process failed. Bad input is everybody's; all
+// else has a place.
+func (o *outcome) explain(name string) string {
+	if r := o.Report; r != nil && r.Error != "" && o.Signal == 0 {
+		if r.Code == exitBad {
+			return r.Error
+		}
+		return name + ": " + r.Error
+	}
+	text := name
+	switch {
+	case o.Why != "":
+		text += " " + o.Why
+	case o.Signal != 0:
+		text += fmt.Sprintf(" was ended by signal %d%s", o.Signal, signalHint(o.Signal))
+	default:
+		text += fmt.Sprintf(" ended with exit code %d and gave no reason", o.Code)
+	}
+	if len(o.Tail) > 0 {
+		text += "; the end of " + o.Log + ":\n  | " + strings.Join(o.Tail, "\n  | ")
+	}
+	return text
+}
+
+func signalHint(signal int) string {
+	switch signal {
+	case 9:
+		return " (SIGKILL: by hand, or by the system, short of memory)"
+	case 7:
+		return " (SIGBUS: a file or shared memory was cut short, or the disk is full)"
+	case 11:
+		return " (SIGSEGV)"
+	case 6:
+		return " (SIGABRT)"
+	}
+	return ""
+}
+
+// The exit codes of a job; 128 and a signal's number when that stopped it.
+const (
+	exitFailed = 1
+	exitBad    = 2
+	exitSignal = 128
+)

@@ -1,0 +1,269 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ecrec/ecrec/checkpoint"
+	"github.com/ecrec/ecrec/internal/config"
+)
+
+// saveDue reports whether checkpoint.every, in steps, asks for a checkpoint.
+func (r *rank) saveDue(step int64) bool {
+	every := int64(r.job.cfg.Checkpoint.Every.Steps)
+	return every > 0 && step%every == 0
+}
+
+// timeToSave reports whether checkpoint.every, a time, has passed on rank 0's
+// clock. Its word tells the others.
+func (r *rank) timeToSave() bool {
+	every := r.job.cfg.Checkpoint.Every.Time
+	return r.id == 0 && every > 0 && r.env.Now()-r.lastSave >= every
+}
+
+// history is what a checkpoint remembers of the run before it.
+type history struct {
+	TrainLoss []float64 `json:"train_loss"`
+	Eval      []Eval    `json:"eval"`
+}
+
+// checkpoint saves the model after a step, where checkpoint.dir asks for it: all
+// ranks come here at the same step. A save that fails is reported and training
+// goes on, as what was saved before is whole; the last one of a run must succeed.
+func (r *rank) checkpoint(step int64, last bool) error {
+	c := r.job.cfg.Checkpoint
+	if c.Dir == "" || r.saved == step {
+		return nil
+	}
+	r.lastSave = r.env.Now()
+	s := &checkpoint.Save{Env: r.env, Dir: c.Dir, Step: step, Generation: r.ep.Generation(), Ranks: r.job.ranks,
+		Model: r.checkpointModel(), Keep: c.Keep}
+	err := r.saveTo(s)
+	if errors.As(err, new(*failedSave)) && !last {
+		if r.id == 0 {
+			r.job.o.Observer.Checkpointed(step, s.Path(), err)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.saved = step
+	if r.id == 0 {
+		r.job.o.Observer.Checkpointed(step, s.Path(), nil)
+	}
+	return nil
+}
+
+// failedSave is a checkpoint that could not be written; nothing else is wrong.
+type failedSave struct{ cause error }
+
+func (e *failedSave) Error() string { return e.cause.Error() }
+func (e *failedSave) Unwrap() error { return e.cause }
+
+// saveTo writes a checkpoint with all ranks.
+func (r *rank) saveTo(s *checkpoint.Save) error {
+	var err error
+	if r.id == 0 {
+		err = s.Begin()
+	}
+	if _, err := r.agree(err, nil); err != nil {
+		return err
+	}
+	var part, dense checkpoint.Part
+	if part, err = s.WriteRows(r.id, r.shard); err == nil && r.id == 0 {
+		dense, err = r.saveDenseTo(s)
+	}
+	all, err := r.agree(err, append(part.Words(), dense.Words()...))
+	if err != nil {
+		if r.id == 0 {
+			_ = s.Abort() // the error that matters is the first
+		}
+		return err
+	}
+	if r.id == 0 {
+		err = r.commit(s, all)
+	}
+	_, err = r.agree(err, nil)
+	return err
+}
+
+func (r *rank) commit(s *checkpoint.Save, all [][]uint64) error {
+	words := len(checkpoint.Part{}.Words())
+	parts := []checkpoint.Part{checkpoint.PartOf(all[0][words:])}
+	for _, w := range all {
+		parts = append(parts, checkpoint.PartOf(w[:words]))
+	}
+	h, err := json.Marshal(history{r.job.result.TrainLoss, r.job.result.Eval})
+	if err != nil {
+		return err
+	}
+	return s.Commit(parts, "", h)
+}
+
+func (r *rank) saveDenseTo(s *checkpoint.Save) (checkpoint.Part, error) {
+	p := r.model.Params()
+	weights, state := make([]byte, p.Weights.Bytes()), make([]byte, r.state.Bytes())
+	r.s.Download(weights, p.Weights)
+	r.s.Download(state, r.state)
+	if err := r.s.Sync(); err != nil {
+		return checkpoint.Part{}, err
+	}
+	return s.WriteDense(weights, state)
+}
+
+// agree tells all ranks whether one of them failed, and exchanges words. Where
+// one did, all get a failedSave: with the cause on the rank that has it.
+func (r *rank) agree(mine error, words []uint64) ([][]uint64, error) {
+	failed := uint64(0)
+	if mine != nil {
+		failed = 1
+	}
+	all, err := r.ctl.gather(append([]uint64{failed}, words...))
+	if err != nil {
+		return nil, err
+	}
+	if mine != nil {
+		return nil, &failedSave{mine}
+	}
+	for rank := range all {
+		if all[rank][0] != 0 {
+			return nil, &failedSave{fmt.Errorf("checkpoint: rank %d could not do its part; see its process's log", rank)}
+		}
+		all[rank] = all[rank][1:]
+	}
+	return all, nil
+}
+
+func (r *rank) checkpointModel() checkpoint.Model {
+	j := r.job
+	m := checkpoint.Model{
+		Kind: j.cfg.Model.Kind, Seed: j.cfg.Job.Seed, Width: j.width, RowState: j.sparse.Kind.RowState(j.width),
+		Sparse: j.cfg.Optimizer.Sparse.Kind, Dense: j.cfg.Optimizer.Dense.Kind, DenseState: j.denseOpt.Kind.DenseState(1),
+	}
+	for t, rows := range j.schema.Tables {
+		m.Tables = append(m.Tables, checkpoint.Table{Name: tableName(t), Rows: rows})
+	}
+	for _, t := range r.model.Params().Tensors {
+		m.Tensors = append(m.Tensors, checkpoint.Tensor{Name: t.Name, Shape: t.Shape()})
+	}
+	return m
+}
+
+// resume goes on from the newest checkpoint that Options.Resume names, "auto"
+// being checkpoint.dir, and reports whether there was one.
+func (r *rank) resume() (bool, error) {
+	from := r.job.o.Resume
+	auto := from == "auto"
+	if auto {
+		from = r.job.cfg.Checkpoint.Dir
+	}
+	for before := int64(0); ; {
+		c, err := r.find(from, before)
+		if err != nil {
+			return false, err
+		}
+		if c == nil && auto && before == 0 {
+			return false, nil
+		}
+		if c == nil {
+			return false, config.Errorf("--resume %s: no checkpoint there can be used; see the messages above", from)
+		}
+		err = r.restore(c)
+		if _, err := r.agree(err, nil); err == nil {
+			r.done, r.saved = c.Step, c.Step
+			return true, nil
+		} else if !errors.As(err, new(*failedSave)) {
+			return false, err
+		}
+		if r.id == 0 {
+			r.job.o.Observer.PassedOver(c.Path, err)
+		}
+		if errors.As(err, new(*checkpoint.Mismatch)) {
+			return false, config.Errorf("%v", err)
+		}
+		r.shard.Reset()
+		before = c.Step
+	}
+}
+
+// find opens the checkpoint to resume from: rank 0 looks, the others open what it
+// found. There may be none.
+func (r *rank) find(from string, before int64) (*checkpoint.Checkpoint, error) {
+	var found *checkpoint.Checkpoint
+	var err error
+	step := uint64(0)
+	if r.id == 0 {
+		found, err = r.look(from, before)
+		if found != nil {
+			step = uint64(found.Step)
+		}
+	}
+	all, err := r.agree(err, []uint64{step})
+	if err != nil || r.id == 0 {
+		return found, err
+	}
+	step = all[0][0]
+	if step == 0 {
+		return nil, nil
+	}
+	if found, err = checkpoint.Open(r.env, from); err == nil && found.Step == int64(step) {
+		return found, nil
+	}
+	found, _, err = checkpoint.Find(r.env, from, int64(step)+1)
+	if err == nil && (found == nil || found.Step != int64(step)) {
+		err = fmt.Errorf("checkpoint: rank %d does not see step %d in %s, which rank 0 found; is the folder shared by all processes?", r.id, step, from)
+	}
+	return found, err
+}
+
+// look is rank 0's part of find.
+func (r *rank) look(from string, before int64) (*checkpoint.Checkpoint, error) {
+	c, err := checkpoint.Open(r.env, from)
+	if err == nil && (before == 0 || c.Step < before) {
+		return c, nil
+	}
+	if !errors.As(err, new(*checkpoint.NotFound)) {
+		return nil, err
+	}
+	c, problems, err := checkpoint.Find(r.env, from, before)
+	for _, p := range problems {
+		r.job.o.Observer.PassedOver(p.Path, p.Err)
+	}
+	return c, err
+}
+
+// restore sets this rank to a checkpoint.
+func (r *rank) restore(c *checkpoint.Checkpoint) error {
+	m := r.checkpointModel()
+	if err := c.Check(m); err != nil {
+		return err
+	}
+	p := r.model.Params()
+	weights, state := make([]byte, p.Weights.Bytes()), make([]byte, r.state.Bytes())
+	if err := c.ReadDense(m, weights, state); err != nil {
+		return err
+	}
+	r.s.Upload(p.Weights, weights)
+	r.s.Upload(r.state, state)
+	if err := r.s.Sync(); err != nil {
+		return err
+	}
+	if err := c.ReadRows(r.id, r.job.ranks, r.shard); err != nil {
+		return err
+	}
+	if r.id != 0 {
+		return nil
+	}
+	b, err := c.ReadHistory()
+	if err != nil {
+		return err
+	}
+	var h history
+	if err := json.Unmarshal(b, &h); err != nil {
+		return fmt.Errorf("%s: the run's history: %w", c.Path, err)
+	}
+	r.job.result.TrainLoss, r.job.result.Eval = h.TrainLoss, h.Eval
+	return nil
+}

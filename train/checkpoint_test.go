@@ -1,0 +1,145 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// A run that is stopped after any step, with a checkpoint, and resumed, by as
+// many processes as one likes, ends as one that was never stopped.
+func TestStopAndResume(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, path := range goldenCases(t) {
+		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+			const steps = 12
+			sets := []string{fmt.Sprintf("train.iterations=%d", steps), "train.eval_every=4"}
+			want := run(t, Options{}, path, append(sets, "job.ranks=4")...)
+			last := int64(1 + r.IntN(steps-1))
+			dir := t.TempDir()
+			sets = append(sets, "checkpoint.dir="+dir)
+			var asked atomic.Int64
+			stop := func() bool { return asked.Add(1) > 4*(last-1) }
+			first := run(t, Options{Stop: stop}, path, append(sets, "job.ranks=4")...)
+			if !first.Stopped || first.Steps != last {
+				t.Fatalf("stopped %v after step %d, want %d", first.Stopped, first.Steps, last)
+			}
+			processes := 1 + r.IntN(4)
+			got := spread(t, processes, 4, Options{Resume: "auto"}, path, sets...)[0]
+			if got.Began != last || got.Steps != steps || got.Digest != want.Digest {
+				t.Errorf("stopped after %d, resumed by %d processes from %d: %d steps, digest %s; want %s",
+					last, processes, got.Began, got.Steps, got.Digest, want.Digest)
+			}
+			if !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
+				t.Errorf("losses or evaluations differ:\n%v\n%v\n%v\n%v", got.TrainLoss, want.TrainLoss, got.Eval, want.Eval)
+			}
+		})
+	}
+}
+
+// watcher remembers what is told of checkpoints.
+type watcher struct {
+	quiet
+	steps  []int64
+	passed []string
+}
+
+func (w *watcher) Checkpointed(step int64, _ string, err error) {
+	if err != nil {
+		step = -step
+	}
+	w.steps = append(w.steps, step)
+}
+func (w *watcher) PassedOver(path string, err error) {
+	w.passed = append(w.passed, path+": "+err.Error())
+}
+
+// Checkpoints come every so many steps and at the end; keep stay; a damaged one
+// is named and the one before it is used.
+func TestEveryKeepAndDamage(t *testing.T) {
+	dir := t.TempDir()
+	sets := []string{"job.ranks=2", "train.iterations=10", "checkpoint.dir=" + dir, "checkpoint.every=3", "checkpoint.keep=2"}
+	w := &watcher{}
+	want := run(t, Options{Observer: w}, adagrad, sets...)
+	if !slices.Equal(w.steps, []int64{3, 6, 9, 10}) {
+		t.Errorf("checkpoints after steps %v", w.steps)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d checkpoints stay, want 2 (%v)", len(entries), err)
+	}
+	newest := filepath.Join(dir, entries[1].Name())
+	files, _ := filepath.Glob(newest + "/rows-*")
+	b, _ := os.ReadFile(files[0])
+	b[len(b)-1] ^= 1
+	if err := os.WriteFile(files[0], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w = &watcher{}
+	got := run(t, Options{Observer: w, Resume: "auto"}, adagrad, sets...)
+	if got.Began != 9 || got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) {
+		t.Errorf("resumed from %d, digest %s, want %s", got.Began, got.Digest, want.Digest)
+	}
+	if len(w.passed) != 1 || !strings.Contains(w.passed[0], newest) {
+		t.Errorf("passed over %v, want %s", w.passed, newest)
+	}
+}
+
+func TestResumeWhatIsNotThere(t *testing.T) {
+	// auto starts anew where there is none
+	if got := run(t, Options{Resume: "auto"}, adagrad, "train.iterations=2", "checkpoint.dir="+t.TempDir()); got.Began != 0 || got.Steps != 2 {
+		t.Errorf("%+v", got)
+	}
+	resume := func(from string, sets ...string) error {
+		cfg, err := config.Load(adagrad, append(sets, "job.out="+t.TempDir(), "train.iterations=2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Run(env.Real(), cfg, Options{Resume: from, Observer: &quiet{}, Stop: func() bool { return false }})
+		return err
+	}
+	if err := resume(t.TempDir()); !errors.Is(err, config.ErrInvalid) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	dir := t.TempDir()
+	run(t, Options{}, adagrad, "train.iterations=2", "checkpoint.dir="+dir)
+	for _, ranks := range []string{"job.ranks=1", "job.ranks=3"} {
+		err := resume(dir, ranks, "model.init_from=", "model.embedding_dim=8", "model.bottom_mlp=[8]")
+		if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("another model, %s: %v", ranks, err)
+		}
+	}
+}
+
+// A folder that cannot be written costs no step: it is told each time, and ends
+// the run only when the last save fails too.
+func TestFailingSaves(t *testing.T) {
+	w := &watcher{}
+	dir := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(dir, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(adagrad, []string{"job.ranks=2", "job.out=" + t.TempDir(), "train.iterations=6", "checkpoint.every=2", "checkpoint.dir=" + dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Run(env.Real(), cfg, Options{Observer: w, Stop: func() bool { return false }})
+	if err == nil || errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("the last save: %v", err)
+	}
+	if !slices.Equal(w.steps, []int64{-2, -4}) || got.Steps != 6 {
+		t.Errorf("told of %v; %d steps", w.steps, got.Steps)
+	}
+}
