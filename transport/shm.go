@@ -42,10 +42,10 @@ type shm struct {
 	pollers          atomic.Int32
 	polls            atomic.Uint64 // that are over
 	asleep           atomic.Bool   // serve waits for the bell
-	refs             atomic.Int32 // of mem; it is unmapped at 0
-	current          frame        // guarded by outToken, as what follows
-	have             bool
-	done             int // bytes of current that are in the ring
+	refs             atomic.Int32  // of mem; it is unmapped at 0
+	current          frame         // guarded by outToken, as what follows
+	have             atomic.Bool   // current is not all written; set under outToken
+	done             int           // bytes of current that are in the ring
 	published, taken uint64
 
 	mon       env.Monitor // guards what follows
@@ -142,12 +142,11 @@ func (s *shm) wakeSelf() {
 // bytes moved.
 func (s *shm) pumpOut() bool {
 	moved := false
-	for s.outToken.CompareAndSwap(false, true) {
+	for (s.have.Load() || s.link.queued.Load() > 0) && s.outToken.CompareAndSwap(false, true) {
 		moved = s.fill() || moved
-		have := s.have
 		s.outToken.Store(false)
-		if !have && s.link.queued.Load() == 0 || s.out.starved.Load() != 0 {
-			break // all is written; or the ring is full, and who makes room rings
+		if s.out.starved.Load() != 0 {
+			break // the ring is full, and who makes room rings
 		}
 	}
 	return moved
@@ -157,16 +156,17 @@ func (s *shm) pumpOut() bool {
 func (s *shm) fill() bool {
 	moved := false
 	for {
-		if !s.have {
-			if s.have = s.link.next(&s.current); !s.have {
+		if !s.have.Load() {
+			if !s.link.next(&s.current) {
 				return moved
 			}
+			s.have.Store(true)
 			s.done = 0
 		}
 		n := s.write()
 		moved = moved || n > 0
 		if s.done == headerBytes+len(s.current.payload) {
-			s.have = false
+			s.have.Store(false)
 			s.link.written(&s.current, nil)
 			continue
 		}
@@ -277,6 +277,7 @@ func (s *shm) poll(r *netRequest) {
 			if e.Now() > until {
 				return
 			}
+			osYield()
 			if i%512 == 0 {
 				runtime.Gosched()
 			}
@@ -375,8 +376,8 @@ func (s *shm) stop() {
 		}
 	}
 	s.link.in.abandon()
-	if s.have {
-		s.have = false
+	if s.have.Load() {
+		s.have.Store(false)
 		s.link.written(&s.current, s.link.failed())
 	}
 }
