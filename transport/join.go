@@ -230,6 +230,7 @@ func (j *joining) linked(l *link) error {
 		return fmt.Errorf("process %d is connected already", l.peer)
 	}
 	j.w.links[l.peer] = l
+	delete(j.halfOpen, l.conn)
 	j.missing--
 	j.mon.Wake()
 	return nil

@@ -50,6 +50,7 @@ var mayBlock = map[string]string{
 	"bench":                             "measures with the clock",
 	"kernels/pool.go":                   "compute threads, below the ranks",
 	"kernels/cpu.go":                    "guards the table of allocations; holds it for no wait",
+	"transport/deadline.go":             "sockets take absolute times",
 	"internal/openblas/openblas_cgo.go": "OpenBLAS has one thread count for all callers",
 }
 
