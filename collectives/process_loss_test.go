@@ -20,7 +20,7 @@ func TestLostProcess(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	moments := 3
+	moments := 2
 	if testing.Short() {
 		moments = 1
 	}
@@ -110,5 +110,40 @@ func nothingIn(t *testing.T, dir string) {
 		if strings.Contains(e.Name(), "ecrec") {
 			t.Errorf("%s/%s is left", dir, e.Name())
 		}
+	}
+}
+
+// TestStalledProcessGoesOn stops a process for less than the bound: the others
+// wait for it, and nothing is lost.
+func TestStalledProcessGoesOn(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
+			t.Parallel()
+			peers, r := startPeers(t, 3, shared, 1)
+			o := peerOperation{Name: "AllToAllV", Bytes: 3 << 20, Times: 60}
+			for _, p := range peers {
+				if err := p.in.Encode(o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			signal := func(s syscall.Signal) {
+				if err := peers[0].cmd.Process.Signal(s); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := r.run(o, o.Times, func(i int) {
+				if i == 20 {
+					signal(syscall.SIGSTOP)
+					time.AfterFunc(2*peerHeartbeat, func() { signal(syscall.SIGCONT) })
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range peers {
+				if p.out.Scan(); !strings.HasSuffix(p.out.Text(), "<nil>") {
+					t.Errorf("a peer says %q", p.out.Text())
+				}
+			}
+		})
 	}
 }
