@@ -46,7 +46,7 @@ func (g *polling) help(r *netRequest) bool {
 		}
 	}
 	if g.pollers.Add(1) == 1 {
-		g.each(entered, func(s *shm) { s.mine.armed.Store(0) })
+		g.each(entered, (*shm).disarm)
 	}
 	g.poll(r, entered)
 	g.polls.Add(1)

@@ -40,6 +40,7 @@ type shm struct {
 	have             atomic.Bool  // current is not all written; set under outToken
 	done             int          // bytes of current that are in the ring
 	published, taken uint64
+	freed            uint64 // out.tail when last seen: reading it costs a cache miss
 }
 
 // ring is a byte queue; one side writes, the other reads.
@@ -125,6 +126,13 @@ func (s *shm) wakeSelf() {
 	s.link.world.polling.wake()
 }
 
+// disarm writes only where it must: the other side reads that line.
+func (s *shm) disarm() {
+	if s.mine.armed.Load() != 0 {
+		s.mine.armed.Store(0)
+	}
+}
+
 // rouse makes serve look around if it sleeps. The caller has entered.
 func (s *shm) rouse() {
 	if s.asleep.Load() {
@@ -177,7 +185,12 @@ func (s *shm) fill() bool {
 
 // write copies up to publishBytes of the current frame and publishes them.
 func (s *shm) write() int {
-	room := ringBytes - int(s.published-s.out.tail.Load())
+	left := headerBytes + len(s.current.payload) - s.done
+	room := ringBytes - int(s.published-s.freed)
+	if room < min(left, publishBytes) {
+		s.freed = s.out.tail.Load()
+		room = ringBytes - int(s.published-s.freed)
+	}
 	n := 0
 	for n < publishBytes && room > 0 && s.done < headerBytes+len(s.current.payload) {
 		p := s.current.payload[max(s.done-headerBytes, 0):]
