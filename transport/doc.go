@@ -35,7 +35,29 @@
 //
 // # Implementations
 //
-// NewMem connects ranks of one process. Wrap puts faults under any of them, below
+// NewMem connects ranks of one process.
+//
+// Join connects processes. Ranks of one process then talk as in NewMem; two
+// processes share a link: a connection, and a ring of shared memory in each
+// direction where they are on one host. A short message is sent at once if its
+// receiver has promised to hold it (credit, in all MaxHeldBytes for a pair), a
+// longer one is offered and sent when it is wanted; where the receive is posted,
+// its bytes go straight into its memory. Frames carry the generation, a sequence
+// number and a CRC-32C of their header; over a connection also one of the payload,
+// since TCP's own sum is weak, while in memory the hardware has better codes. A
+// process is lost when its connection ends (so a killed one is noticed at once,
+// through what it had written before) or when it is silent for 5 heartbeats. What
+// rings is a memfd: it has no name, so no kind of death leaves it behind, and each
+// generation makes its own. Peers prove in a handshake that they know the job's
+// secret; frames are not encrypted, and whoever can change packets on the way is
+// trusted.
+//
+// Wait polls the rings for some microseconds, then sleeps until the peer rings a
+// futex. Both are quickest where each process has cores of its own: give each
+// process its share of them (sched_setaffinity), and GOMAXPROCS one more than
+// compute threads where exchanges overlap with computing.
+//
+// Wrap puts faults under any of them, below
 // the contract: it delays, reorders across tags, stalls and loses peers.
 //
 // Everything that blocks does so through env. A transport never looks into a

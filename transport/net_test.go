@@ -87,6 +87,9 @@ func TestNet(t *testing.T) {
 			change func(*transport.NetOptions)
 		}{{"tcp", nil}, {"shm", share}, {"tiny", tinyBuffers}} {
 			t.Run(fmt.Sprintf("%s/ranks=%d", c.name, each), func(t *testing.T) {
+				if testing.Short() && (each == 2) != (c.name == "shm") {
+					t.Skip("long: each kind runs once where tests are to be short")
+				}
 				transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint { return joinAll(t, n, each, c.change) })
 			})
 		}
@@ -98,6 +101,9 @@ func TestNetWithDelays(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for name, change := range map[string]func(*transport.NetOptions){"tcp": nil, "shm": share} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && change == nil {
+				t.Skip("long")
+			}
 			transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint {
 				faults, err := transport.ParseFaults(seed, "delay(200us, p=0.2); delay(2ms, p=0.01, recv)")
 				if err != nil {

@@ -68,7 +68,7 @@ func (g *polling) each(entered uint64, f func(*shm)) {
 }
 
 func (g *polling) poll(r *netRequest, entered uint64) {
-	limit, looks := pollFor, 32 // looks between those at the clock
+	limit, looks := pollFor, 256 // looks between those at the clock
 	if g.shared {
 		limit, looks = pollShared, 1
 	}
@@ -88,7 +88,7 @@ func (g *polling) poll(r *netRequest, entered uint64) {
 				return
 			}
 			osYield()
-			if i%(16*looks) == 0 {
+			if i%1024 == 0 {
 				runtime.Gosched()
 			}
 		}

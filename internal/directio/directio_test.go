@@ -47,7 +47,7 @@ func TestWriteThenRead(t *testing.T) {
 
 // memoryDir is a folder in memory, where there is one.
 func memoryDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "ecrec-test-*")
+	dir, err := os.MkdirTemp("/dev/shm", "directio-test-*")
 	if err != nil {
 		return t.TempDir()
 	}

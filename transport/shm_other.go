@@ -1,0 +1,33 @@
+//go:build !linux
+
+package transport
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+)
+
+// Elsewhere than on Linux frames travel on the connection: no segment is ever made.
+
+type segmentName struct{}
+
+const segmentNameBytes = 48
+
+func (*segmentName) encode() []byte { return make([]byte, segmentNameBytes) }
+
+func decodeSegmentName([]byte) segmentName { return segmentName{} }
+
+func createSegment(uint64) ([]byte, segmentName, *os.File, error) {
+	return nil, segmentName{}, nil, errors.ErrUnsupported
+}
+
+func openSegment(segmentName) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func unmapSegment([]byte) {}
+
+func futexWait(*atomic.Uint32, uint32) {}
+
+func futexWake(*atomic.Uint32) {}
+
+func osYield() {}
