@@ -32,6 +32,9 @@ type Place struct {
 	// Launch says that no environment gives a place: this process is to start
 	// Processes supervisors.
 	Launch bool
+	// Started says that a launcher which keeps running, mpirun say, started this
+	// process: should it be gone, the job ends.
+	Started bool
 	// OneHost says that all processes are known to be on one machine.
 	OneHost bool
 	Meet    Meeting
@@ -61,6 +64,7 @@ const (
 type environment struct {
 	name          string
 	process, size string // variables; the first is asked only if the second is set
+	started       bool   // Place.Started: not so where people set the variables by hand
 	// meet completes the place: OneHost, and Meet unless --rdzv says where.
 	meet func(env func(string) string, p *Place, rdzv string) error
 }
@@ -68,11 +72,11 @@ type environment struct {
 // environments are asked in this order: mpirun inside a batch job leaks Slurm's
 // variables for the job's script, so Slurm's come after.
 var environments = []environment{
-	{"ecrec's own launcher", envProcess, envProcesses, meetLaunched},
-	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", meetOpenMPI},
-	{"PMI", "PMI_RANK", "PMI_SIZE", meetPMI},
-	{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", meetSlurm},
-	{"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", meetTorch},
+	{"ecrec's own launcher", envProcess, envProcesses, true, meetLaunched},
+	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true, meetOpenMPI},
+	{"PMI", "PMI_RANK", "PMI_SIZE", true, meetPMI},
+	{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", true, meetSlurm},
+	{"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", false, meetTorch},
 }
 
 // Detect tells this process's place from its environment, the value of --np (0:
@@ -124,7 +128,7 @@ func (e *environment) place(env func(string) string) (Place, error) {
 		return Place{}, placeErrorf("%s=%s: want this process's number, 0 to %d, as %s=%d is set; unset both if no launcher set them",
 			e.process, env(e.process), size-1, e.size, size)
 	}
-	return Place{Process: process, Processes: size, From: e.name}, nil
+	return Place{Process: process, Processes: size, From: e.name, Started: e.started}, nil
 }
 
 func tcpMeeting(address string) Meeting {

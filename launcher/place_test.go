@@ -28,7 +28,7 @@ func TestDetect(t *testing.T) {
 		name, env string
 		np        int
 		rdzv      string
-		want      Place // without From
+		want      Place // without From and Started
 		from      string
 	}{
 		{name: "nothing", want: Place{Processes: 1, OneHost: true}, from: "--np"},
@@ -65,7 +65,7 @@ func TestDetect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.From = c.from
+			c.want.From, c.want.Started = c.from, c.from != "--np" && c.from != "RANK and WORLD_SIZE"
 			if want := c.want.Meet.Address; strings.HasSuffix(want, "*") && strings.HasPrefix(got.Meet.Address, strings.TrimSuffix(want, "*")) && len(got.Meet.Address) > len(want) {
 				c.want.Meet.Address = got.Meet.Address // made of a hash
 			}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -30,6 +29,14 @@ func TestMain(m *testing.M) {
 }
 
 func program() int {
+	if os.Getenv("TEST_PARENT") != "" { // in place of mpirun
+		os.Unsetenv("TEST_PARENT")
+		cmd := exec.Command(os.Args[0], os.Args[1:]...)
+		if err := cmd.Run(); err != nil {
+			panic(err)
+		}
+		return 0
+	}
 	w, err := Worker()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -79,7 +86,7 @@ func work(w *World) int {
 	fmt.Fprintf(log, "worker %d has begun\n", w.Process)
 	log.Close()
 	fmt.Printf("worker %d speaks\n", w.Process)
-	lost := mesh(w)
+	peers := mesh(w)
 	sum := sha256.Sum256(w.Secret)
 	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(), PPID: os.Getppid(), PGR: syscall.Getpgrp()}
 	for _, name := range []string{envProcess, envProcesses, envRdzv, envSecret, envControl, envWorker} {
@@ -116,31 +123,50 @@ func work(w *World) int {
 			time.Sleep(time.Hour)
 		}
 	}
-	for !w.StopRequested() {
+	for stop := false; !stop; {
 		select {
-		case <-lost:
+		case <-peers.lost:
 			w.Report(Report{Code: 1, Error: "a peer is lost", Follows: true})
 			return 1
+		case <-peers.stopped:
+			stop = true
 		case <-time.After(2 * time.Millisecond):
+			stop = w.StopRequested()
 		}
 	}
-	time.Sleep(20 * time.Millisecond) // all stop at the same step
+	for _, c := range peers.conns { // all stop at the same step
+		_, _ = c.Write([]byte{1})
+	}
 	w.Report(Report{Code: 143, Error: "stopped by a signal", Stopped: true})
 	return 143
 }
 
-// mesh connects the workers with each other; lost is closed when any goes.
-func mesh(w *World) (lost chan struct{}) {
-	lost = make(chan struct{})
+// peers are a worker's connections to all others. Of the channels one gets a value
+// when the first of the others says that it stops, or is gone without.
+type peers struct {
+	conns         []net.Conn
+	stopped, lost chan struct{}
+}
+
+// mesh connects the workers with each other.
+func mesh(w *World) *peers {
+	p := &peers{stopped: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	var once sync.Once
 	watch := func(c net.Conn) {
+		p.conns = append(p.conns, c)
 		go func() {
-			_, _ = io.Copy(io.Discard, c)
-			once.Do(func() { close(lost) })
+			n, _ := c.Read(make([]byte, 1))
+			once.Do(func() {
+				if n == 1 {
+					p.stopped <- struct{}{}
+				} else {
+					p.lost <- struct{}{}
+				}
+			})
 		}()
 	}
-	for p := range w.Process {
-		c, err := net.Dial("tcp", w.Processes[p].Addr)
+	for q := range w.Process {
+		c, err := net.Dial("tcp", w.Processes[q].Addr)
 		if err != nil {
 			panic(err)
 		}
@@ -153,7 +179,7 @@ func mesh(w *World) (lost chan struct{}) {
 		}
 		watch(c)
 	}
-	return lost
+	return p
 }
 
 // trial is a job of a test.

@@ -62,6 +62,19 @@ func TestFailureWithoutLauncher(t *testing.T) {
 	all[2].ends(1)
 }
 
+// A job whose mpirun is killed does not go on for ever.
+func TestParentGone(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	vars := []string{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=2", fmt.Sprintf("PMIX_NAMESPACE=%d-gone", os.Getpid())}
+	one := begin(t, out, append(vars, "OMPI_COMM_WORLD_RANK=1")...)
+	shell := begin(t, out, append(vars, "OMPI_COMM_WORLD_RANK=0", "TEST_PARENT=1")...)
+	one.running(2)
+	shell.cmd.Process.Kill()
+	one.ends(143)
+	until(t, "the last process to go", func() bool { return len(processes(shell.id)) == 0 })
+}
+
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

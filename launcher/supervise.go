@@ -34,6 +34,8 @@ const (
 	maxEvents = 64
 	// leaveLimit is how long a process that ends waits for others to have gone.
 	leaveLimit = 2 * time.Second
+	// parentEvery is how often a supervisor looks whether its launcher lives.
+	parentEvery = 500 * time.Millisecond
 )
 
 // The timers of a supervisor's state machines.
@@ -71,13 +73,6 @@ type supervisor struct {
 	code int
 }
 
-// workerChild is the worker of a generation.
-type workerChild struct {
-	*child
-	link   *wire
-	output *output
-}
-
 func newSupervisor(p Place, spec Spec, lim limits) *supervisor {
 	s := &supervisor{place: p, spec: spec, limits: lim, host: hostIdentity(), bind: "127.0.0.1",
 		events: make(chan func(), maxEvents), done: make(chan struct{}), member: &member{process: p.Process, limits: lim}}
@@ -110,6 +105,9 @@ func (s *supervisor) run(control net.Conn, inherited net.Listener) (int, error) 
 			}
 		}
 	}()
+	if s.place.Started {
+		go s.watchParent()
+	}
 	if control != nil {
 		go s.obey(&wire{conn: control, us: 1, them: 0})
 	}
@@ -128,6 +126,22 @@ func (s *supervisor) run(control net.Conn, inherited net.Listener) (int, error) 
 	}
 	s.leave()
 	return s.code, nil
+}
+
+// watchParent stops the job, with all saved, when the launcher that started us is
+// gone: nobody would end it any more.
+func (s *supervisor) watchParent() {
+	for parent := os.Getppid(); ; {
+		select {
+		case <-time.After(parentEvery):
+		case <-s.done:
+			return
+		}
+		if os.Getppid() != parent {
+			s.post(func() { s.do(memberTimer, s.member.askStop(int(syscall.SIGTERM))) })
+			return
+		}
+	}
 }
 
 // obey hears our launcher.
@@ -290,68 +304,6 @@ func (s *supervisor) setTimer(which int, after time.Duration) {
 			}
 		})
 	})
-}
-
-// startWorker starts the worker and tells it where to listen.
-func (s *supervisor) startWorker() {
-	fail := func(err error) {
-		s.do(memberTimer, s.member.workerGone(outcome{Why: "could not be started: " + oneLine(err.Error())}))
-	}
-	conn, theirs, err := socketpair()
-	if err != nil {
-		fail(err)
-		return
-	}
-	defer theirs.Close()
-	w := &workerChild{link: &wire{conn: conn, us: 0, them: 1}, output: newOutput(s.spec.log(s.place.Process))}
-	cmd := again(s.spec.Args, []*os.File{theirs}, envWorker+"=3")
-	cmd.Stdout, cmd.Stderr = w.output, w.output
-	if s.place.Process == 0 {
-		cmd.Stdout = s.spec.Stdout
-	}
-	heard := make(chan struct{}) // the worker's last word is read
-	w.child, err = start(cmd, func(state *os.ProcessState) {
-		<-heard
-		o := ending(state, w.output)
-		w.output.close()
-		s.post(func() { s.do(memberTimer, s.member.workerGone(o)) })
-	})
-	if err != nil {
-		conn.Close()
-		fail(err)
-		return
-	}
-	s.worker = w
-	go s.hearWorker(w, heard)
-	_ = w.link.send(message{Kind: kindListen, Host: s.bind, Process: s.place.Process}) // as in tellWorker
-}
-
-func (s *supervisor) hearWorker(w *workerChild, heard chan struct{}) {
-	defer close(heard)
-	for {
-		m, err := w.link.receive()
-		if err != nil {
-			w.link.conn.Close()
-			return
-		}
-		s.post(func() { s.do(memberTimer, s.member.hearWorker(m)) })
-	}
-}
-
-// ending is how a worker ended.
-func ending(state *os.ProcessState, out *output) outcome {
-	o := outcome{Code: max(0, state.ExitCode())}
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		o.Signal = int(status.Signal())
-	}
-	if o.Code == 0 && o.Signal == 0 {
-		return o
-	}
-	if crash := out.crash(); crash != "" {
-		o.Why = "crashed: " + crash
-	}
-	o.Log, o.Tail = out.tail()
-	return o
 }
 
 // leave ends everything that this supervisor holds.
