@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -230,20 +231,25 @@ func BenchmarkProcesses(b *testing.B) {
 					{Name: "AllReduce", Bytes: 4 << 10}, {Name: "AllReduce", Bytes: 64 << 10}, {Name: "AllReduce", Bytes: 1 << 20}, {Name: "AllReduce", Bytes: 16 << 20},
 				} {
 					b.Run(fmt.Sprintf("%s/bytes=%d", o.Name, o.Bytes), func(b *testing.B) {
-						o.Times = b.N + 3
+						const warmup = 3
+						o.Times = warmup + b.N + 1
 						for _, p := range peers {
 							if err := p.in.Encode(o); err != nil {
 								b.Fatal(err)
 							}
 						}
-						if err := r.run(o, o.Times, func(i int) {
-							if i == 3 {
-								b.ResetTimer()
-							}
-						}); err != nil {
+						starts := make([]time.Time, 0, o.Times)
+						if err := r.run(o, o.Times, func(int) { starts = append(starts, time.Now()) }); err != nil {
 							b.Fatal(err)
 						}
 						b.StopTimer()
+						took := make([]time.Duration, b.N)
+						for i := range took {
+							took[i] = starts[warmup+i+1].Sub(starts[warmup+i])
+						}
+						slices.Sort(took)
+						b.ReportMetric(float64(took[b.N/2].Nanoseconds())/1000, "p50-us")
+						b.ReportMetric(0, "ns/op")
 						for _, p := range peers {
 							p.out.Scan()
 						}

@@ -162,15 +162,9 @@ func (j *job) expire(refused string) []action {
 
 // judge says how the job went.
 func (j *job) judge() []action {
-	blame := -1
-	for _, p := range j.order {
-		if o := j.ended[p]; o.failed() && (blame < 0 || j.ended[blame].follows() && !o.follows()) {
-			blame = p
-		}
-	}
-	if blame >= 0 {
-		o := j.ended[blame]
-		return j.over(o.exitCode(), o.explain(j.name(blame)))
+	if p := j.blame(); p >= 0 {
+		o := j.ended[p]
+		return j.over(o.exitCode(), o.explain(j.name(p)))
 	}
 	for _, p := range j.order {
 		if o := j.ended[p]; o.stopped() {
@@ -178,6 +172,38 @@ func (j *job) judge() []action {
 		}
 	}
 	return j.over(0, "")
+}
+
+// blame is the process whose failure is the job's, -1 if none failed: the first
+// that failed by itself; else one that fell silent, so that others lost it; else
+// the first.
+func (j *job) blame() int {
+	best, how := -1, 0
+	for _, p := range j.order {
+		o, weight := j.ended[p], 0
+		switch {
+		case !o.failed():
+		case !o.follows():
+			weight = 3
+		case o.Culled:
+			weight = 2
+		default:
+			weight = 1
+		}
+		if weight > how {
+			best, how = p, weight
+		}
+	}
+	if how == 0 || how == 3 {
+		return best
+	}
+	for p, o := range j.ended {
+		if o == nil {
+			j.ended[p] = &outcome{Why: "is lost: neither its worker nor its supervisor answers"}
+			return p
+		}
+	}
+	return best
 }
 
 func (j *job) over(code int, text string) []action {

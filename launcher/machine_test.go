@@ -94,7 +94,7 @@ var ends = map[string]outcome{
 	"bad":     {Code: 2, Report: &Report{Code: 2, Error: "run.toml:3: unknown key"}},
 	"follows": {Code: 1, Report: &Report{Code: 1, Error: "rank 1 is lost", Follows: true}},
 	"killed":  {Signal: 9, Log: "out/process-1.log", Tail: []string{"step 7", "step 8"}},
-	"culled":  {Signal: 9, Follows: true},
+	"culled":  {Signal: 9, Culled: true},
 	"panic":   {Code: 2, Why: "crashed: panic: index out of range", Log: "out/process-1.log", Tail: []string{"goroutine 1"}},
 	"silent":  {Code: 3},
 }

@@ -82,7 +82,7 @@ func (s *member) workerGone(o outcome) []action {
 		return nil
 	}
 	s.worker = workerEnded
-	o.Report, o.Follows = s.report, s.killed
+	o.Report, o.Culled = s.report, s.killed
 	return []action{{Do: doTimer}, {Do: doTellJob, Message: message{Kind: kindEnded, Outcome: &o}}}
 }
 

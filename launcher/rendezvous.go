@@ -158,6 +158,7 @@ func (h *hall) greet(conn net.Conn) (g guest, err error) {
 		h.forget(m.Process)
 		return g, err
 	}
+	keepAlive(conn)
 	return guest{m.Process, m.Host, w, ipOf(conn.LocalAddr())}, conn.SetDeadline(time.Time{})
 }
 
@@ -256,7 +257,16 @@ func (p Place) present(conn net.Conn, secret []byte, job, host string, lim limit
 	if p.Meet.Network == "unix" {
 		secret = m.Secret
 	}
+	keepAlive(conn)
 	return w, bytes.Clone(secret), conn.SetDeadline(time.Time{})
+}
+
+// keepAlive has the system notice a machine that is gone without a word. Its
+// workers are noticed sooner, by transport.
+func keepAlive(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5})
+	}
 }
 
 // checkUser makes sure that the peer of a local socket is of the same user.

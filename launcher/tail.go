@@ -71,7 +71,7 @@ func (o *output) crash() string {
 	defer o.mu.Unlock()
 	for _, part := range [][]byte{o.head, o.last} {
 		for line := range strings.Lines(string(part)) {
-			for _, prefix := range []string{"panic: ", "fatal error: ", "runtime: out of memory"} {
+			for _, prefix := range []string{"panic: ", "fatal error: ", "runtime: out of memory", "SIGQUIT: quit"} {
 				if strings.HasPrefix(line, prefix) {
 					return clip(strings.TrimSpace(line))
 				}

@@ -51,20 +51,20 @@ type Report struct {
 
 // outcome is how a worker ended, as its supervisor sees it.
 type outcome struct {
-	Report  *Report  `json:"report,omitempty"`
-	Code    int      `json:"code,omitempty"`
-	Signal  int      `json:"signal,omitempty"`  // that ended it
-	Why     string   `json:"why,omitempty"`     // what else is known: it could not be started, it panicked
-	Follows bool     `json:"follows,omitempty"` // the supervisor ended it, for the job was over
-	Log     string   `json:"log,omitempty"`
-	Tail    []string `json:"tail,omitempty"` // the last lines of the log
+	Report *Report  `json:"report,omitempty"`
+	Code   int      `json:"code,omitempty"`
+	Signal int      `json:"signal,omitempty"` // that ended it
+	Why    string   `json:"why,omitempty"`    // what else is known: it could not be started, it panicked
+	Culled bool     `json:"culled,omitempty"` // its supervisor ended it, as it did not end by itself after another's failure
+	Log    string   `json:"log,omitempty"`
+	Tail   []string `json:"tail,omitempty"` // the last lines of the log
 }
 
 func (o *outcome) failed() bool { return !o.stopped() && (o.Code != 0 || o.Signal != 0 || o.Why != "") }
 
 func (o *outcome) stopped() bool { return o.Signal == 0 && o.Report != nil && o.Report.Stopped }
 
-func (o *outcome) follows() bool { return o.Follows || o.Report != nil && o.Report.Follows }
+func (o *outcome) follows() bool { return o.Culled || o.Report != nil && o.Report.Follows }
 
 // exitCode is the job's, when this worker's failure ends it. An exit code without
 // a report is the runtime's, not ours.
@@ -78,7 +78,7 @@ func (o *outcome) exitCode() int {
 // explain says why the worker of a process failed. Bad input is everybody's; all
 // else has a place.
 func (o *outcome) explain(name string) string {
-	if r := o.Report; r != nil && r.Error != "" && o.Signal == 0 {
+	if r := o.Report; r != nil && r.Error != "" && o.Signal == 0 && !o.Culled {
 		if r.Code == exitBad {
 			return r.Error
 		}
@@ -86,6 +86,8 @@ func (o *outcome) explain(name string) string {
 	}
 	text := name
 	switch {
+	case o.Culled:
+		text += " did not answer any more and was ended"
 	case o.Why != "":
 		text += " " + o.Why
 	case o.Signal != 0:

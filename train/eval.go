@@ -11,11 +11,12 @@ import (
 )
 
 // evaluate scores every evaluation sample with the model as it is and reports
-// logloss and exact AUC over all ranks. It touches no row.
+// logloss and exact AUC over all ranks, once per step. It touches no row.
 func (r *rank) evaluate(step int64) error {
-	if r.job.eval == nil {
+	if r.job.eval == nil || r.evaluated == step && step > 0 {
 		return nil
 	}
+	r.evaluated = step
 	scores, loss, err := r.scoreAll()
 	if err != nil {
 		return err

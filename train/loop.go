@@ -20,7 +20,7 @@ func (r *rank) train() (err error) {
 			return err
 		}
 		stop := d.stop && step < j.steps
-		if every := int64(j.cfg.Train.EvalEvery); every > 0 && step%every == 0 && step < j.steps && !stop {
+		if every := int64(j.cfg.Train.EvalEvery); every > 0 && step%every == 0 && step < j.steps {
 			if err := r.evaluate(step); err != nil {
 				return err
 			}

@@ -52,6 +52,7 @@ type rank struct {
 	watch     stopwatch
 	moved     lrpp.Moved
 	done      int64 // the last step trained
+	evaluated int64 // the last step after which the model was evaluated
 	saved     int64 // the last step of which there is a checkpoint
 	lastSave  time.Duration
 }

@@ -199,7 +199,7 @@ func (j *joining) greet(conn net.Conn) error {
 		}
 		l := newLink(j.w, int(theirs.from), conn)
 		if theirs.sharedMemory {
-			if err := l.openRing(conn, j.w.spin()); err != nil {
+			if err := l.openRing(conn); err != nil {
 				return err
 			}
 		}
@@ -230,6 +230,7 @@ func (j *joining) linked(l *link) error {
 		return fmt.Errorf("process %d is connected already", l.peer)
 	}
 	j.w.links[l.peer] = l
+	delete(j.halfOpen, l.conn)
 	j.missing--
 	j.mon.Wake()
 	return nil
@@ -291,7 +292,7 @@ func (j *joining) tryDial(peer int) error {
 		}
 		l := newLink(j.w, peer, conn)
 		if sharing {
-			if err := l.createRing(conn, j.w.spin()); err != nil {
+			if err := l.createRing(conn); err != nil {
 				return temporary{err}
 			}
 		}
@@ -305,7 +306,7 @@ func (j *joining) tryDial(peer int) error {
 
 // createRing makes the shared memory of a link and tells the peer where it is. If
 // either side cannot have it, frames travel on the connection.
-func (l *link) createRing(conn net.Conn, spin time.Duration) error {
+func (l *link) createRing(conn net.Conn) error {
 	mem, name, file, err := createSegment(l.world.generation)
 	if err == nil {
 		defer func() { _ = file.Close() }()
@@ -322,7 +323,7 @@ func (l *link) createRing(conn net.Conn, spin time.Duration) error {
 	}
 	switch {
 	case mem != nil && opened[0] == 1:
-		l.ring = newShm(l, mem, true, spin)
+		l.ring = newShm(l, mem, true)
 	case mem != nil:
 		unmapSegment(mem)
 	}
@@ -330,14 +331,14 @@ func (l *link) createRing(conn net.Conn, spin time.Duration) error {
 }
 
 // openRing is the other end of createRing.
-func (l *link) openRing(conn net.Conn, spin time.Duration) error {
+func (l *link) openRing(conn net.Conn) error {
 	b := make([]byte, segmentNameBytes)
 	if _, err := io.ReadFull(conn, b); err != nil {
 		return err
 	}
 	opened := byte(0)
 	if mem, err := openSegment(decodeSegmentName(b)); err == nil {
-		l.ring, opened = newShm(l, mem, false, spin), 1
+		l.ring, opened = newShm(l, mem, false), 1
 	}
 	_, err := conn.Write([]byte{opened})
 	if err != nil && l.ring != nil {

@@ -63,6 +63,7 @@ type netWorld struct {
 	place      []int // by rank: its place in its process's Ranks
 	memory     *memWorld
 	links      []*link // by process; nil for this one
+	polling    polling
 	stats      *NetStats
 
 	mon     env.Monitor // guards what follows
@@ -108,28 +109,31 @@ func newNetWorld(o *NetOptions) (*netWorld, error) {
 	if o.Heartbeat <= 0 || o.Timeout <= 0 {
 		return nil, fmt.Errorf("transport: heartbeat %v and timeout %v must be above 0", o.Heartbeat, o.Timeout)
 	}
+	w.polling.env, w.polling.mon, w.polling.shared = o.Env, o.Env.Monitor("polling"), w.sharesCores()
 	w.memory = newMemWorld(o.Env, n, o.Generation, o.Processes[o.Self].Ranks)
 	w.open = len(o.Processes[o.Self].Ranks)
 	return w, nil
 }
 
-// spin is how long to poll rings: not at all where ranks share cores, since who
-// polls then keeps the one it waits for from running.
-func (w *netWorld) spin() time.Duration {
+// sharesCores reports whether this host has more ranks than cores: who polls then
+// may keep the one it waits for from running.
+func (w *netWorld) sharesCores() bool {
 	ranks := 0
 	for _, p := range w.processes {
 		if p.Host == w.processes[w.self].Host {
 			ranks += len(p.Ranks)
 		}
 	}
-	if ranks > runtime.NumCPU() {
-		return 0
-	}
-	return spinFor
+	return ranks > runtime.NumCPU()
 }
 
 // start sets the links and the heartbeats going.
 func (w *netWorld) start() []Endpoint {
+	for _, l := range w.links {
+		if l != nil && l.ring != nil {
+			w.polling.rings = append(w.polling.rings, l.ring)
+		}
+	}
 	for _, l := range w.links {
 		if l != nil {
 			l.run()

@@ -39,9 +39,9 @@ func (r *netRequest) end(err error) {
 
 func (r *netRequest) Wait() error {
 	l := r.link
-	sleeps := l.ring != nil && !r.over.Load() && !l.ring.help(r)
+	sleeps := l.ring != nil && !r.over.Load() && !l.world.polling.help(r)
 	if sleeps {
-		l.ring.await()
+		l.world.polling.await()
 	}
 	r.mon.Lock()
 	for r.done == requestPosted {
@@ -55,7 +55,7 @@ func (r *netRequest) Wait() error {
 	r.done = requestOver
 	r.mon.Unlock()
 	if sleeps {
-		l.ring.awaited()
+		l.world.polling.awaited()
 	}
 
 	l.mon.Lock()

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"github.com/ecrec/ecrec/internal/env"
 )
 
 const (
@@ -14,8 +12,6 @@ const (
 	ringBytes = 256 << 10
 	// publishBytes is how much is copied before the other side may begin with it.
 	publishBytes = 16 << 10
-	// spinFor is how long Wait polls a ring before it sleeps: some futex round trips.
-	spinFor = 30 * time.Microsecond
 
 	ringsOffset  = 4096
 	segmentBytes = ringsOffset + 2*ringBytes
@@ -33,24 +29,18 @@ const (
 type shm struct {
 	link *link
 	mem  []byte
-	spin time.Duration
 
 	out, in          ring
 	mine, theirs     *bell
 	outToken         atomic.Bool
 	inToken          atomic.Bool
-	pollers          atomic.Int32
-	polls            atomic.Uint64 // that are over
-	asleep           atomic.Bool   // serve waits for the bell
+	asleep           atomic.Bool  // serve waits for the bell
 	refs             atomic.Int32 // of mem; it is unmapped at 0
 	current          frame        // guarded by outToken, as what follows
-	have             bool
-	done             int // bytes of current that are in the ring
+	have             atomic.Bool  // current is not all written; set under outToken
+	done             int          // bytes of current that are in the ring
 	published, taken uint64
-
-	mon       env.Monitor // guards what follows
-	sleepers  int         // in netRequest.Wait
-	pollsSeen uint64
+	freed            uint64 // out.tail when last seen: reading it costs a cache miss
 }
 
 // ring is a byte queue; one side writes, the other reads.
@@ -66,7 +56,7 @@ type bell struct {
 }
 
 // newShm lays the rings out in mem; creator is the side that made it.
-func newShm(l *link, mem []byte, creator bool, spin time.Duration) *shm {
+func newShm(l *link, mem []byte, creator bool) *shm {
 	word := func(line int) unsafe.Pointer { return unsafe.Pointer(&mem[line*64]) }
 	at := func(direction int) ring {
 		line := 4 * direction
@@ -83,7 +73,7 @@ func newShm(l *link, mem []byte, creator bool, spin time.Duration) *shm {
 	if creator {
 		me = 0
 	}
-	s := &shm{link: l, mem: mem, spin: spin, mon: l.world.env.Monitor("ring"), out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me)}
+	s := &shm{link: l, mem: mem, out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me)}
 	s.refs.Store(1)
 	return s
 }
@@ -133,21 +123,33 @@ func (s *shm) wakeSelf() {
 		futexWake(s.mine.rings)
 		s.leave()
 	}
-	s.mon.Lock()
-	s.mon.Wake()
-	s.mon.Unlock()
+	s.link.world.polling.wake()
+}
+
+// disarm writes only where it must: the other side reads that line.
+func (s *shm) disarm() {
+	if s.mine.armed.Load() != 0 {
+		s.mine.armed.Store(0)
+	}
+}
+
+// rouse makes serve look around if it sleeps. The caller has entered.
+func (s *shm) rouse() {
+	if s.asleep.Load() {
+		s.mine.rings.Add(1)
+		futexWake(s.mine.rings)
+	}
 }
 
 // pumpOut writes frames while there are some, and room. It reports whether any
 // bytes moved.
 func (s *shm) pumpOut() bool {
 	moved := false
-	for s.outToken.CompareAndSwap(false, true) {
+	for (s.have.Load() || s.link.queued.Load() > 0) && s.outToken.CompareAndSwap(false, true) {
 		moved = s.fill() || moved
-		have := s.have
 		s.outToken.Store(false)
-		if !have && s.link.queued.Load() == 0 || s.out.starved.Load() != 0 {
-			break // all is written; or the ring is full, and who makes room rings
+		if s.out.starved.Load() != 0 {
+			break // the ring is full, and who makes room rings
 		}
 	}
 	return moved
@@ -157,16 +159,17 @@ func (s *shm) pumpOut() bool {
 func (s *shm) fill() bool {
 	moved := false
 	for {
-		if !s.have {
-			if s.have = s.link.next(&s.current); !s.have {
+		if !s.have.Load() {
+			if !s.link.next(&s.current) {
 				return moved
 			}
+			s.have.Store(true)
 			s.done = 0
 		}
 		n := s.write()
 		moved = moved || n > 0
 		if s.done == headerBytes+len(s.current.payload) {
-			s.have = false
+			s.have.Store(false)
 			s.link.written(&s.current, nil)
 			continue
 		}
@@ -182,7 +185,12 @@ func (s *shm) fill() bool {
 
 // write copies up to publishBytes of the current frame and publishes them.
 func (s *shm) write() int {
-	room := ringBytes - int(s.published-s.out.tail.Load())
+	left := headerBytes + len(s.current.payload) - s.done
+	room := ringBytes - int(s.published-s.freed)
+	if room < min(left, publishBytes) {
+		s.freed = s.out.tail.Load()
+		room = ringBytes - int(s.published-s.freed)
+	}
 	n := 0
 	for n < publishBytes && room > 0 && s.done < headerBytes+len(s.current.payload) {
 		p := s.current.payload[max(s.done-headerBytes, 0):]
@@ -240,71 +248,6 @@ func (s *shm) take() error {
 	}
 }
 
-// help moves bytes until r has ended, for a short time. It reports whether r has
-// ended; else await must follow.
-func (s *shm) help(r *netRequest) bool {
-	if !s.enter() {
-		return true
-	}
-	defer s.leave()
-	if s.spin == 0 {
-		s.pumpIn()
-		s.pumpOut()
-		return r.over.Load()
-	}
-	if s.pollers.Add(1) == 1 {
-		s.mine.armed.Store(0)
-	}
-	s.poll(r)
-	s.polls.Add(1)
-	last := s.pollers.Add(-1) == 0
-	over := r.over.Load()
-	if last && over && s.asleep.Load() {
-		s.mine.rings.Add(1) // serve trusts the bell, which is disarmed
-		futexWake(s.mine.rings)
-	}
-	return over
-}
-
-func (s *shm) poll(r *netRequest) {
-	e := s.link.world.env
-	until := e.Now() + s.spin
-	for i := 1; !r.over.Load(); i++ {
-		if s.pumpIn() || s.pumpOut() {
-			until = e.Now() + s.spin
-		}
-		if i%32 == 0 {
-			if e.Now() > until {
-				return
-			}
-			if i%512 == 0 {
-				runtime.Gosched()
-			}
-		}
-	}
-}
-
-// await says that a goroutine sleeps from now on until its request ends, which
-// takes serve; awaited that it no longer does.
-func (s *shm) await() {
-	s.mon.Lock()
-	s.sleepers++
-	s.mon.Wake()
-	s.mon.Unlock()
-	if s.asleep.Load() && s.enter() {
-		s.mine.armed.Store(1)
-		s.pumpIn()
-		s.pumpOut()
-		s.leave()
-	}
-}
-
-func (s *shm) awaited() {
-	s.mon.Lock()
-	s.sleepers--
-	s.mon.Unlock()
-}
-
 // serve moves bytes when nobody polls, until the link is over.
 func (s *shm) serve() {
 	if !s.enter() {
@@ -312,6 +255,7 @@ func (s *shm) serve() {
 	}
 	defer s.leave()
 	var seen uint32
+	var pollsSeen uint64
 	sleep := func() error {
 		futexWait(s.mine.rings, seen)
 		return nil
@@ -325,7 +269,7 @@ func (s *shm) serve() {
 			runtime.Gosched() // let those run whose requests have ended
 			continue
 		}
-		if s.doze() {
+		if s.link.world.polling.doze(&pollsSeen) {
 			continue
 		}
 		s.asleep.Store(true)
@@ -336,23 +280,6 @@ func (s *shm) serve() {
 		s.asleep.Store(false)
 	}
 }
-
-// doze waits a little, while goroutines poll now and then and none sleeps: the bell
-// stays disarmed, since nobody waits for it. It reports false where that is over.
-func (s *shm) doze() bool {
-	s.mon.Lock()
-	defer s.mon.Unlock()
-	polls := s.polls.Load()
-	if s.sleepers > 0 || polls == s.pollsSeen {
-		return false
-	}
-	s.pollsSeen = polls
-	s.mon.WaitUntil(s.link.world.env.Now() + dozeFor)
-	return true
-}
-
-// dozeFor is how long bytes may lie in a ring that nobody waits for.
-const dozeFor = 500 * time.Microsecond
 
 // drain takes what the peer wrote before it went.
 func (s *shm) drain() {
@@ -375,8 +302,8 @@ func (s *shm) stop() {
 		}
 	}
 	s.link.in.abandon()
-	if s.have {
-		s.have = false
+	if s.have.Load() {
+		s.have.Store(false)
 		s.link.written(&s.current, s.link.failed())
 	}
 }

@@ -102,3 +102,6 @@ func futexWait(word *atomic.Uint32, seen uint32) {
 func futexWake(word *atomic.Uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakeOp, 1, 0, 0, 0)
 }
+
+// osYield lets another thread have this core, if one wants it: the peer may be it.
+func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -149,26 +149,30 @@ func TestSignalToManyProcesses(t *testing.T) {
 	}
 }
 
-// Whichever process is killed, the job ends soon, says so once, and leaves nothing.
-func TestKilledProcesses(t *testing.T) {
+// Whichever process is lost, the job ends soon, says so once, and leaves nothing.
+func TestLostProcesses(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		whom func(x *runningJob) int
-		code int
-		says string
+		name   string
+		whom   func(x *runningJob) int
+		signal syscall.Signal
+		code   int
+		says   string
 	}{
-		{"a worker", func(x *runningJob) int { return x.worker().pid }, 1, "was ended by signal 9"},
-		{"a supervisor", func(x *runningJob) int { return x.supervisor().pid }, 1, "is lost: its supervisor"},
-		{"the launcher", func(x *runningJob) int { return x.pid }, -1, ""},
+		{"a worker killed", func(x *runningJob) int { return x.worker().pid }, syscall.SIGKILL, 1, "was ended by signal 9"},
+		{"a worker stopped", func(x *runningJob) int { return x.worker().pid }, syscall.SIGSTOP, 1, "did not answer any more and was ended"},
+		{"a worker crashed", func(x *runningJob) int { return x.worker().pid }, syscall.SIGQUIT, 1, "crashed: SIGQUIT: quit"},
+		{"a supervisor killed", func(x *runningJob) int { return x.supervisor().pid }, syscall.SIGKILL, 1, "is lost: its supervisor"},
+		{"the launcher killed", func(x *runningJob) int { return x.pid }, syscall.SIGKILL, -1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			_, x := endless(t, 2)
 			pid := c.whom(x)
 			if pid == 0 {
 				t.Fatal("not found")
 			}
 			begin := time.Now()
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			if err := syscall.Kill(pid, c.signal); err != nil {
 				t.Fatal(err)
 			}
 			got := x.wait()
@@ -176,7 +180,7 @@ func TestKilledProcesses(t *testing.T) {
 				t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 			}
 			x.nothingLeft(t)
-			if took := time.Since(begin); took > 10*time.Second {
+			if took := time.Since(begin); took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})

@@ -15,7 +15,6 @@ import (
 	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/launcher"
-	"github.com/ecrec/ecrec/train"
 )
 
 // The exit codes that are not a signal's.
@@ -85,7 +84,7 @@ func Main(args []string, out, errw io.Writer) (code int) {
 		return int(ended)
 	case world != nil: // the job's supervisors speak
 		if err != nil {
-			world.Report(launcher.Report{Code: code, Error: oneLine(err), Stopped: errors.Is(err, errStopped), Follows: train.Follows(err)})
+			world.Report(launcher.Report{Code: code, Error: oneLine(err), Stopped: errors.Is(err, errStopped), Follows: follows(err)})
 		}
 	case err != nil:
 		fmt.Fprintln(errw, "ecrec: "+oneLine(err))

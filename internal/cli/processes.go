@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -58,6 +59,15 @@ func (a *app) supervise(p launcher.Place, cfg *config.Config) error {
 		return err
 	}
 	return jobEnded(code)
+}
+
+// follows reports whether a worker's error is the consequence of another's.
+func follows(err error) bool {
+	var failed failedRun
+	if errors.As(err, &failed) {
+		err = failed.error
+	}
+	return train.Follows(err)
 }
 
 // world is how a worker's ranks reach the others; nil where all are here.

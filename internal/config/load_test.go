@@ -252,7 +252,7 @@ func TestErrorf(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	path := write(t, base)
+	path := write(t, strings.Replace(base, "ranks = 2\n", "", 1))
 	c, err := LoadFor(3, path, nil)
 	if err != nil || c.Job.Ranks != 3 {
 		t.Errorf("%v; ranks of 3 processes: %+v", err, c)

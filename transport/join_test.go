@@ -1,0 +1,181 @@
+package transport_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ecrec/ecrec/transport"
+)
+
+// joinEach joins the processes of a world of one rank each, and returns what each
+// got.
+func joinEach(t *testing.T, n int, change func(self int, o *transport.NetOptions)) []error {
+	t.Helper()
+	processes, listeners := deal(t, n, 1)
+	errs := make([]error, n)
+	eps := make([][]transport.Endpoint, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			o := options(processes, i, listeners[i])
+			o.Timeout = time.Second
+			change(i, &o)
+			eps[i], errs[i] = transport.Join(o)
+		})
+	}
+	wg.Wait()
+	for _, e := range eps {
+		closeAll(t, e)
+	}
+	return errs
+}
+
+func TestJoinRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(o *transport.NetOptions)
+		want   string // of the changed process, which dials
+	}{
+		{"secret", func(o *transport.NetOptions) { o.Secret = []byte("guess") }, "does not know the job's secret"},
+		{"older generation", func(o *transport.NetOptions) { o.Generation = 41 }, "it is in generation 42, this process in 41"},
+		{"newer generation", func(o *transport.NetOptions) { o.Generation = 43 }, "it is in generation 42, this process in 43"},
+		{"another world", func(o *transport.NetOptions) {
+			o.Processes = append([]transport.Process(nil), o.Processes...)
+			o.Processes[0].Ranks, o.Processes[1].Ranks = []int{1}, []int{0}
+		}, "another list of processes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stats transport.NetStats
+			errs := joinEach(t, 2, func(self int, o *transport.NetOptions) {
+				if self == 1 {
+					c.change(o)
+				} else {
+					o.Stats = &stats
+				}
+			})
+			var join *transport.JoinError
+			if !errors.As(errs[1], &join) || join.Process != 0 || !strings.Contains(errs[1].Error(), c.want) {
+				t.Errorf("who dials got %v, want a JoinError of process 0: %s", errs[1], c.want)
+			}
+			if !errors.As(errs[0], &join) || join.Process != 1 {
+				t.Errorf("who accepts got %v, want a JoinError of process 1", errs[0])
+			}
+			if stats.Strangers.Load() == 0 {
+				t.Error("no stranger was counted")
+			}
+		})
+	}
+}
+
+func TestJoinSaysWhoIsMissing(t *testing.T) {
+	processes, listeners := deal(t, 2, 1)
+	o := options(processes, 0, listeners[0])
+	o.Timeout = 50 * time.Millisecond
+	_, err := transport.Join(o)
+	var join *transport.JoinError
+	if !errors.As(err, &join) || join.Process != 1 || join.Addr != processes[1].Addr {
+		t.Errorf("got %v, want a JoinError of process 1", err)
+	}
+	_ = listeners[0].Close()
+	o = options(processes, 1, listeners[1])
+	o.Timeout = 50 * time.Millisecond
+	if _, err := transport.Join(o); !errors.As(err, &join) || join.Process != 0 {
+		t.Errorf("got %v, want a JoinError of process 0", err)
+	}
+}
+
+// TestStrangersDoNotDelayJoin lets strangers that say nothing, or nonsense, in
+// front of the peer.
+func TestStrangersDoNotDelayJoin(t *testing.T) {
+	processes, listeners := deal(t, 2, 1)
+	var stats transport.NetStats
+	errs := make(chan error, 2)
+	var eps [2][]transport.Endpoint
+	start := func(self int) {
+		o := options(processes, self, listeners[self])
+		o.Stats = &stats
+		var err error
+		eps[self], err = transport.Join(o)
+		errs <- err
+	}
+	go start(0)
+	for i := range 100 {
+		c, err := net.Dial("tcp", processes[0].Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if i%2 == 0 {
+			_, _ = c.Write(make([]byte, 500))
+			_ = c.SetReadDeadline(time.Now().Add(time.Second))
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}
+	go start(1)
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := stats.Strangers.Load(); n < 50 {
+		t.Errorf("%d strangers were counted", n)
+	}
+	closeAll(t, eps[0])
+	closeAll(t, eps[1])
+}
+
+func TestJoinRefusesWrongWorlds(t *testing.T) {
+	processes, listeners := deal(t, 2, 1)
+	for name, change := range map[string]func(*transport.NetOptions){
+		"a rank twice": func(o *transport.NetOptions) { o.Processes = []transport.Process{{Ranks: []int{0}}, {Ranks: []int{0}}} },
+		"no rank":      func(o *transport.NetOptions) { o.Processes = []transport.Process{{Ranks: []int{0}}, {}}; o.Self = 1 },
+		"self outside": func(o *transport.NetOptions) { o.Self = 2 },
+		"no heartbeat": func(o *transport.NetOptions) { o.Heartbeat = 0 },
+	} {
+		o := options(processes, 0, listeners[0])
+		change(&o)
+		if _, err := transport.Join(o); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// TestGenerationsFollowEachOther joins world after world on the same listeners, and
+// uses each.
+func TestGenerationsFollowEachOther(t *testing.T) {
+	processes, listeners := deal(t, 3, 1)
+	for generation := range uint64(5) {
+		eps := make([]transport.Endpoint, 3)
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				o := options(processes, i, listeners[i])
+				o.Generation, o.SharedMemory = generation, i != 1
+				mine, err := transport.Join(o)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				eps[i] = mine[0]
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+		for from := range 3 {
+			to := (from + 1) % 3
+			got := make([]byte, 5)
+			r, s := eps[to].Recv(from, 1, got), eps[from].Send(to, 1, []byte("hello"))
+			if err := errors.Join(s.Wait(), r.Wait()); err != nil || string(got) != "hello" {
+				t.Fatalf("%q, %v", got, err)
+			}
+		}
+		closeAll(t, eps)
+	}
+}
