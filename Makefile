@@ -5,11 +5,11 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations # go-nvml wraps depreca
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME    ?= 10s
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
-RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./train/...
+RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./internal/directio/... ./checkpoint/... ./train/...
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench quickstart fuzz-quick clean
+.PHONY: help build test lint bench quickstart fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -46,6 +46,9 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 			echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+soak: ## kill a process that saves checkpoints at 50 random moments
+	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
 
 clean: ## remove what make and the examples wrote
 	rm -rf ecrec build runs

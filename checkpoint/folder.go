@@ -53,6 +53,20 @@ func list(dir string) ([]int64, error) {
 	return steps, nil
 }
 
+// At reports whether a path looks like a checkpoint, or a folder of some; whether
+// one can be used is for Open and Find to say.
+func At(path string) bool {
+	if _, ok := stepOf(filepath.Base(path)); ok {
+		info, err := os.Stat(path)
+		return err == nil && info.IsDir()
+	}
+	if _, err := os.Stat(filepath.Join(path, manifestFile)); err == nil {
+		return true
+	}
+	steps, err := list(path)
+	return err == nil && len(steps) > 0
+}
+
 // removeLeftovers removes folders that are no checkpoints any more or yet.
 func removeLeftovers(dir string) error {
 	entries, err := os.ReadDir(dir)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,6 +129,9 @@ type RowSink interface {
 	// StoreRaw sets the bytes of the rows in slots, which ascend; rows holds them one
 	// after the other. Both are lost when it returns.
 	StoreRaw(slots []int32, rows []byte) error
+	// Populate may take the memory of n rows from a slot on; most of them will be
+	// stored. It is called beside StoreRaw.
+	Populate(slot int64, n int)
 }
 
 // ReadRows gives the touched rows of an owner, of owners in all, to a sink on the
@@ -159,6 +163,9 @@ func (c *Checkpoint) readRows(rank, owner, owners int, sink RowSink) error {
 		return err
 	}
 	defer r.close()
+	if owners == c.Ranks {
+		defer c.populate(r, sink)()
+	}
 	rowBytes := c.Model.rowBytes()
 	var mine []int32
 	var packed []byte
@@ -184,6 +191,37 @@ func (c *Checkpoint) readRows(rank, owner, owners int, sink RowSink) error {
 		if err := sink.StoreRaw(slots, rows); err != nil {
 			return err
 		}
+	}
+}
+
+// populateBytes is how much memory is taken at a time.
+const populateBytes = 4 << 20
+
+// populate takes the memory of the rows of a file ahead of storing them: fresh
+// memory comes as slowly as the disk reads, so both have to be under way at once.
+// Where few rows are touched, their pages come one by one. The function that it
+// returns ends that.
+func (c *Checkpoint) populate(r *rowStream, sink RowSink) (end func()) {
+	stop, stopped := env.NewEvent(c.env, "stop populating"), env.NewEvent(c.env, "populated")
+	slots := int(c.Model.place(c.Ranks).Slots(r.rank))
+	words := max(1, populateBytes/64/c.Model.rowBytes())
+	c.env.Go("populate", func() {
+		defer stopped.Set(nil)
+		for at := 0; at < len(r.touched) && !stop.Done(); at += words {
+			part := r.touched[at:min(at+words, len(r.touched))]
+			touched := 0
+			for _, w := range part {
+				touched += bits.OnesCount64(w)
+			}
+			n := min(64*len(part), slots-64*at)
+			if 2*touched > n {
+				sink.Populate(int64(64*at), n)
+			}
+		}
+	})
+	return func() {
+		stop.Set(nil)
+		_ = stopped.Wait()
 	}
 }
 

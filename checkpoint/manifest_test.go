@@ -115,6 +115,12 @@ type checkingSink struct {
 	rows int
 }
 
+func (s *checkingSink) Populate(slot int64, n int) {
+	if slot < 0 || n < 1 || slot+int64(n) > 70 {
+		panic(fmt.Sprintf("populate %d rows from %d on", n, slot))
+	}
+}
+
 func (s *checkingSink) StoreRaw(slots []int32, rows []byte) error {
 	for _, slot := range slots {
 		if slot <= s.last || slot >= 70 {

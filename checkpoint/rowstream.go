@@ -15,6 +15,7 @@ import (
 // rowStream reads a row file from its begin to its end.
 type rowStream struct {
 	c        *Checkpoint
+	rank     int // that wrote it
 	f        File
 	r        *directio.Reader
 	rowBytes int
@@ -34,8 +35,8 @@ func (c *Checkpoint) openRows(rank int) (*rowStream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	s := &rowStream{c: c, f: f, r: r, rowBytes: c.Model.rowBytes()}
-	if err := s.begin(rank); err != nil {
+	s := &rowStream{c: c, rank: rank, f: f, r: r, rowBytes: c.Model.rowBytes()}
+	if err := s.begin(); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -43,8 +44,8 @@ func (c *Checkpoint) openRows(rank int) (*rowStream, error) {
 }
 
 // begin reads up to the first row.
-func (s *rowStream) begin(rank int) error {
-	slots := s.c.Model.place(s.c.Ranks).Slots(rank)
+func (s *rowStream) begin() error {
+	slots := s.c.Model.place(s.c.Ranks).Slots(s.rank)
 	want, _, err := safetensors.Header(rowSpecs(slots, s.f.Rows, &s.c.Model))
 	if err != nil {
 		return err

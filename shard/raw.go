@@ -43,11 +43,6 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	// Most of a long run's rows are touched: taking their memory at once costs a
-	// third of what a fault for every page does.
-	if span := int(slots[len(slots)-1]-slots[0]) + 1; span <= 2*len(slots) {
-		kernels.Populate(h.rows.RowRange(int(slots[0]), span).Buf)
-	}
 	for i := 0; i < len(slots); {
 		n := 1
 		for i+n < len(slots) && slots[i+n] == slots[i]+int32(n) {
@@ -60,6 +55,13 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 		h.touch(slot)
 	}
 	return h.s.Sync()
+}
+
+// Populate takes the memory of n rows from a slot on, of which most will be
+// stored: all at once costs a third of what a fault for every page does. Unlike
+// all else, another goroutine may call it while rows are stored.
+func (h *Shard) Populate(slot int64, n int) {
+	kernels.Populate(h.rows.RowRange(int(slot), n).Buf)
 }
 
 // Reset makes every row untouched, as after New.

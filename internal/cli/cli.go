@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/ecrec/ecrec/bench"
+	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/report"
@@ -25,12 +26,13 @@ const (
 
 // root is the command line as kong reads it.
 type root struct {
-	Train  trainCmd  `cmd:"" help:"Train a model, evaluate it and save it."`
-	Eval   evalCmd   `cmd:"" help:"Compute logloss and AUC of a saved model."`
-	Export exportCmd `cmd:"" help:"Write the model of a run as a safetensors file."`
-	Data   dataCmd   `cmd:"" help:"Make, convert and measure data."`
-	Bench  benchCmd  `cmd:"" help:"Run a benchmark; 'bench list' names them."`
-	Doctor doctorCmd `cmd:"" help:"Say what this machine offers and what ecrec would choose."`
+	Train   trainCmd   `cmd:"" help:"Train a model, evaluate it and save it."`
+	Eval    evalCmd    `cmd:"" help:"Compute logloss and AUC of a saved model."`
+	Export  exportCmd  `cmd:"" help:"Write the model of a run or a checkpoint as a safetensors file."`
+	Inspect inspectCmd `cmd:"" help:"Tell what a checkpoint holds and check all of it."`
+	Data    dataCmd    `cmd:"" help:"Make, convert and measure data."`
+	Bench   benchCmd   `cmd:"" help:"Run a benchmark; 'bench list' names them."`
+	Doctor  doctorCmd  `cmd:"" help:"Say what this machine offers and what ecrec would choose."`
 }
 
 // app is what every command works with.
@@ -99,7 +101,7 @@ func (a *app) exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &usage), errors.Is(err, config.ErrInvalid), errors.Is(err, data.ErrInput),
 		errors.Is(err, report.ErrOutput), errors.Is(err, safetensors.ErrFormat),
-		errors.Is(err, bench.ErrSetting), errors.Is(err, launcher.ErrPlace):
+		errors.Is(err, bench.ErrSetting), errors.Is(err, checkpoint.ErrUnusable), errors.Is(err, launcher.ErrPlace):
 		return exitBad
 	}
 	return exitFailed

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -288,7 +289,7 @@ func (s *session) summary(r *train.Result) report.Summary {
 
 type evalCmd struct {
 	configFlags
-	Model string `required:"" placeholder:"DIR|FILE" help:"A run's output folder, or an exported model."`
+	Model string `required:"" placeholder:"DIR|FILE" help:"A run's output folder, a checkpoint, a folder of checkpoints, or an exported model."`
 }
 
 // Run evaluates.
@@ -300,12 +301,14 @@ func (c *evalCmd) Run(a *app) error {
 	if len(cfg.Data.Eval) == 0 {
 		return errUsage(c.Config + ": data.eval names no file; list what to evaluate on")
 	}
-	if cfg.Model.InitFrom, err = findModel(c.Model); err != nil {
+	from, err := findModel(c.Model)
+	if err != nil {
 		return err
 	}
 	convert := a.progress()
+	cfg.Model.InitFrom = from.file
 	result, err := train.Run(env.Real(), cfg, train.Options{
-		Stop: a.stop.asked, Observer: silent{}, Progress: convert.show, EvalOnly: true,
+		Stop: a.stop.asked, Observer: silent{a.out}, Progress: convert.show, EvalOnly: true, Resume: from.checkpoint,
 	})
 	convert.close()
 	if errors.Is(err, train.ErrStopped) {
@@ -322,14 +325,16 @@ func (c *evalCmd) Run(a *app) error {
 	return nil
 }
 
-// silent is an observer that does nothing.
-type silent struct{}
+// silent is an observer that tells of checkpoints that cannot be used, only.
+type silent struct{ out io.Writer }
 
 func (silent) Started(train.Info) error          { return nil }
 func (silent) Step(train.StepInfo)               {}
 func (silent) Checkpointed(int64, string, error) {}
-func (silent) PassedOver(string, error)          {}
 func (silent) Evaluated(train.Eval)              {}
+func (s silent) PassedOver(_ string, err error) {
+	fmt.Fprintf(s.out, "passed over %s\n", oneLine(err))
+}
 
 // versions says what produced a run's numbers.
 func versions(device string) map[string]string {
