@@ -49,6 +49,7 @@ func (g *polling) help(r *netRequest) bool {
 		g.each(entered, (*shm).disarm)
 	}
 	g.poll(r, entered)
+	g.each(entered, func(s *shm) { s.pumpOut() }) // answers to what came last
 	g.polls.Add(1)
 	last := g.pollers.Add(-1) == 0
 	over := r.over.Load()
