@@ -32,7 +32,7 @@ func saved(t *testing.T, w *world, s Save) *Checkpoint {
 // touched.
 func TestSaveOnNLoadOnM(t *testing.T) {
 	rnd := random(t)
-	for range 25 {
+	for range 12 {
 		m := randomModel(rnd)
 		n, k := 1+rnd.IntN(6), 1+rnd.IntN(6)
 		w := newWorld(m, n)
@@ -151,7 +151,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		damage := map[string][]byte{"cut": good[:len(good)-1-rnd.IntN(min(len(good)-1, 3))], "longer": append(bytes.Clone(good), 'x'), "missing": nil}
-		for range 20 {
+		for range 8 {
 			flipped := bytes.Clone(good)
 			flipped[rnd.IntN(len(flipped))] ^= 1 << rnd.IntN(8)
 			damage["bit "+string(rune('a'+len(damage)))] = flipped

@@ -66,6 +66,9 @@ func (r *rank) checkTensors(f *safetensors.File, path string) error {
 		if !ok {
 			return config.Errorf("%s: no tensor %s, which the model of this config has", path, want.Name)
 		}
+		if got.Type != safetensors.F32 {
+			return config.Errorf("%s: %s is %s, a model's tensors are F32", path, want.Name, got.Type)
+		}
 		if !slices.Equal(got.Shape, want.Shape) {
 			return config.Errorf("%s: %s is %v, the model of this config has %v", path, want.Name, got.Shape, want.Shape)
 		}
