@@ -43,6 +43,9 @@ func (c *trainCmd) Run(a *app) error {
 	if !place.Alone() && a.stop.world == nil {
 		return a.supervise(place, cfg)
 	}
+	if place.Process > 0 {
+		a.out = io.Discard // process 0 speaks for all
+	}
 	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
 	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
 	if cfg.Job.SaveModel {
