@@ -56,7 +56,8 @@ func (r *rank) checkpoint(step int64, last bool) error {
 	return nil
 }
 
-// failedSave is a checkpoint that could not be written; nothing else is wrong.
+// failedSave is a checkpoint that could not be written or read; nothing else is
+// wrong.
 type failedSave struct{ cause error }
 
 func (e *failedSave) Error() string { return e.cause.Error() }
@@ -129,7 +130,7 @@ func (r *rank) agree(mine error, words []uint64) ([][]uint64, error) {
 	}
 	for rank := range all {
 		if all[rank][0] != 0 {
-			return nil, &failedSave{fmt.Errorf("checkpoint: rank %d could not do its part; see its process's log", rank)}
+			return nil, &failedSave{fmt.Errorf("checkpoint: rank %d could not write or read its part", rank)}
 		}
 		all[rank] = all[rank][1:]
 	}
@@ -170,18 +171,20 @@ func (r *rank) resume() (bool, error) {
 		if c == nil {
 			return false, config.Errorf("--resume %s: no checkpoint there can be used; see the messages above", from)
 		}
-		err = r.restore(c)
-		if _, err := r.agree(err, nil); err == nil {
+		restored := r.restore(c)
+		_, err = r.agree(restored, nil)
+		if err == nil {
 			r.done, r.saved = c.Step, c.Step
 			return true, nil
-		} else if !errors.As(err, new(*failedSave)) {
+		}
+		if !errors.As(err, new(*failedSave)) {
 			return false, err
 		}
-		if r.id == 0 {
+		if r.id == 0 { // with its own reason, or the rank that has one
 			r.job.o.Observer.PassedOver(c.Path, err)
 		}
-		if errors.As(err, new(*checkpoint.Mismatch)) {
-			return false, config.Errorf("%v", err)
+		if errors.As(restored, new(*checkpoint.Mismatch)) {
+			return false, config.Errorf("%v", restored)
 		}
 		r.shard.Reset()
 		before = c.Step

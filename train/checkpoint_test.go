@@ -69,6 +69,12 @@ func (w *watcher) PassedOver(path string, err error) {
 // Checkpoints come every so many steps and at the end; keep stay; a damaged one
 // is named and the one before it is used.
 func TestEveryKeepAndDamage(t *testing.T) {
+	for rank := range 2 { // whose rows are damaged
+		t.Run(fmt.Sprintf("rank %d", rank), func(t *testing.T) { everyKeepAndDamage(t, rank) })
+	}
+}
+
+func everyKeepAndDamage(t *testing.T, rank int) {
 	dir := t.TempDir()
 	sets := []string{"job.ranks=2", "train.iterations=10", "checkpoint.dir=" + dir, "checkpoint.every=3", "checkpoint.keep=2"}
 	w := &watcher{}
@@ -82,9 +88,9 @@ func TestEveryKeepAndDamage(t *testing.T) {
 	}
 	newest := filepath.Join(dir, entries[1].Name())
 	files, _ := filepath.Glob(newest + "/rows-*")
-	b, _ := os.ReadFile(files[0])
+	b, _ := os.ReadFile(files[rank])
 	b[len(b)-1] ^= 1
-	if err := os.WriteFile(files[0], b, 0o644); err != nil {
+	if err := os.WriteFile(files[rank], b, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w = &watcher{}
