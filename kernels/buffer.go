@@ -62,7 +62,7 @@ func BytesOf[T int32 | uint32 | float32 | uint64 | float64](s []T) []byte {
 
 // HostBuffer views Go memory as a Buffer of the CPU. The caller keeps s alive
 // for as long as the Buffer is used.
-func HostBuffer[T int32 | uint32 | float32 | uint64 | float64](s []T) Buffer {
+func HostBuffer[T uint8 | int32 | uint32 | float32 | uint64 | float64](s []T) Buffer {
 	if len(s) == 0 {
 		return Buffer{host: true}
 	}

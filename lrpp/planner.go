@@ -7,29 +7,19 @@ import (
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
-	"github.com/ecrec/ecrec/oracle"
 )
 
-// Step says which rows move in one step, seen from one rank as requester and as
-// owner. It is reused: the next Planner.Fill of it overwrites it.
-type Step struct {
-	// Plan is what this rank's slice needs.
-	Plan oracle.Plan
-	// Wanted lists the slots that ranks want of this owner, rank 0's first; PerRank
-	// says how many each wants.
-	Wanted  []int32
-	PerRank []int
-	// Owned lists the distinct ones of Wanted, ascending, and OwnedStart and
-	// OwnedPos where each occurs in Wanted, in rank order.
-	Owned                []int32
-	OwnedStart, OwnedPos []int32
+// Mode is how rows reach the ranks that use them. All give the same bits.
+type Mode int
 
-	counts, wants []int32
-	keys          []uint64
-	groups        oracle.Groups
-	sendBytes     []int
-	recvBytes     []int
-}
+const (
+	// Direct fetches before a step and pushes after it, all on the critical path.
+	Direct Mode = iota
+	// Planned lets owners send each row to exactly those that read it next, as soon
+	// as it has its value; what the next step does not need moves while that
+	// computes.
+	Planned
+)
 
 // Planner fills Steps. It has a communicator to itself, so that it may run ahead
 // of training on a goroutine of its own.
@@ -37,11 +27,27 @@ type Planner struct {
 	comm  *collectives.Comm
 	place placement.Map
 	slots int64 // owned by this rank
+	o     PlanOptions
+	steps int32
+	last  []int32 // of each slot: the step that used it last; nil where that is not checked
+}
+
+// PlanOptions say how a planner splits steps.
+type PlanOptions struct {
+	Mode Mode
+	// DelayedSync lets gradients that the next step does not need move later.
+	DelayedSync bool
+	// Check has the invariant of the package checked, at a cost.
+	Check bool
 }
 
 // NewPlanner makes the planner of one rank.
-func NewPlanner(comm *collectives.Comm, place placement.Map) *Planner {
-	return &Planner{comm: comm, place: place, slots: place.Slots(comm.Rank())}
+func NewPlanner(comm *collectives.Comm, place placement.Map, o PlanOptions) *Planner {
+	p := &Planner{comm: comm, place: place, slots: place.Slots(comm.Rank()), o: o}
+	if o.Check {
+		p.last = make([]int32, p.slots)
+	}
+	return p
 }
 
 // PeerGaveUp ends a Fill when another rank has no slice to plan: see GiveUp.
@@ -54,8 +60,9 @@ func (e *PeerGaveUp) Error() string {
 // gaveUp stands for the count of a rank that plans no more.
 const gaveUp = -1
 
-// Fill plans the step whose slice has these ids, (samples, tables), together
-// with all other ranks.
+// Fill collects what the step needs whose slice has these ids, (samples, tables),
+// together with all other ranks. In mode Direct it is planned then; else Split
+// does the rest.
 func (p *Planner) Fill(st *Step, ids []uint32) error {
 	p.fit(st)
 	st.Plan.Fill(p.place, ids)
@@ -81,6 +88,45 @@ func (p *Planner) Fill(st *Step, ids []uint32) error {
 	for _, k := range st.groups.Keys {
 		st.Owned = append(st.Owned, int32(k))
 	}
+	p.trackUse(st)
+	if p.o.Mode == Direct {
+		st.allCritical()
+	}
+	return nil
+}
+
+// trackUse notes which step used each row of st before.
+func (p *Planner) trackUse(st *Step) {
+	p.steps++
+	if p.last == nil {
+		return
+	}
+	st.before = resize(st.before, len(st.Owned))
+	for o, slot := range st.Owned {
+		st.before[o], p.last[slot] = p.last[slot], p.steps
+	}
+}
+
+// Split plans a filled step, given those before and after it, nil where there is
+// none, together with all other ranks: owners tell requesters which rows the
+// neighbours use.
+func (p *Planner) Split(prev, st, next *Step) error {
+	st.classify(prev, next)
+	if !p.o.DelayedSync {
+		for _, list := range [][]class{st.class.owned, st.class.wanted} {
+			for i := range list {
+				list[i] |= usedAfter
+			}
+		}
+	}
+	st.class.mine = resize(st.class.mine, len(st.Plan.Slots))
+	copy(st.sendBytes, st.PerRank)
+	copy(st.recvBytes, st.Plan.PerOwner)
+	if err := p.comm.AllToAllV(kernels.HostBuffer(st.class.mine), st.recvBytes,
+		kernels.HostBuffer(st.class.wanted), st.sendBytes).Wait(); err != nil {
+		return err
+	}
+	st.split()
 	return nil
 }
 

@@ -10,7 +10,8 @@
 //
 // # Invariants
 //
-//   - Only the rank's own goroutine calls a Shard; others get copies.
+//   - One goroutine at a time works on the rows, through a Shard of its own stream
+//     (On): the rank's, or while that computes, the one that moves rows then.
 //   - A touched row's bytes are in memory; an untouched one's memory was never
 //     written.
 //   - A row is updated at most once per step, on the sum of its gradients, which

@@ -18,7 +18,7 @@ type Options struct {
 	Width, State int
 }
 
-// Shard is the rows of one owner.
+// Shard is the rows of one owner, worked on by one stream.
 type Shard struct {
 	o       Options
 	dev     kernels.Device
@@ -26,6 +26,7 @@ type Shard struct {
 	init    kernels.RowInit
 	rows    kernels.Matrix // (slots, width + state)
 	touched []uint64       // one bit per slot
+	view    bool           // made by On
 
 	fresh []int32        // scratch: slots to draw
 	index []int32        // scratch: slots to read
@@ -62,9 +63,18 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	}, nil
 }
 
-// Close frees the rows.
+// On is the same rows, worked on by another stream. The two are not used at the
+// same time.
+func (h *Shard) On(s kernels.Stream) *Shard {
+	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, touched: h.touched, view: true,
+		draw: make([]float32, h.o.Width)}
+}
+
+// Close frees the rows, but those of another Shard.
 func (h *Shard) Close() {
-	h.dev.Free(h.rows.Buf)
+	if !h.view {
+		h.dev.Free(h.rows.Buf)
+	}
 	if h.slots.Bytes() > 0 {
 		h.dev.Free(h.slots)
 	}

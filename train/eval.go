@@ -8,6 +8,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/auc"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
 )
 
 // evaluate scores every evaluation sample with the model as it is and reports
@@ -44,10 +45,10 @@ func (r *rank) evaluate(step int64) error {
 // scoreAll scores this rank's slices of all evaluation batches.
 func (r *rank) scoreAll() (scores []auc.Packed, loss float64, err error) {
 	order := data.Order{Samples: r.job.eval.Len(), Batch: r.job.evalBatch}
-	p := r.pipeline(r.job.eval, order, 1, order.StepsPerEpoch(), chanEvalPlan)
+	p := r.pipeline(r.job.eval, order, 1, order.StepsPerEpoch(), chanEvalPlan, lrpp.PlanOptions{})
 	defer func() { p.Close(err) }()
 	for {
-		w, err := p.Next()
+		w, err := p.Advance()
 		if errors.Is(err, io.EOF) {
 			return scores, loss, nil
 		}
@@ -57,7 +58,6 @@ func (r *rank) scoreAll() (scores []auc.Packed, loss float64, err error) {
 		if scores, err = r.score(w, scores, &loss); err != nil {
 			return nil, 0, err
 		}
-		p.Release(w)
 	}
 }
 
@@ -72,7 +72,7 @@ func (r *rank) score(w *work, scores []auc.Packed, loss *float64) ([]auc.Packed,
 	b := w.batch
 	in, labels := r.upload(b)
 	var err error
-	if in.Rows, in.Index, err = r.exchange.Fetch(&w.step, false); err != nil {
+	if in.Rows, in.Index, err = r.exchange.Peek(&w.step); err != nil {
 		return nil, err
 	}
 	logits := r.model.Forward(in)

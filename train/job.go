@@ -11,6 +11,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
@@ -360,13 +361,21 @@ func (j *job) info(r *rank) Info {
 
 // countMoved adds up what all ranks moved in training.
 func (r *rank) countMoved() error {
-	all, err := r.ctl.gather([]uint64{uint64(r.moved.Rows), uint64(r.moved.Bytes)})
+	all, err := r.ctl.gather([]uint64{uint64(r.moved.Critical), uint64(r.moved.Delayed)})
 	if err != nil || r.id != 0 {
 		return err
 	}
 	for _, m := range all {
-		r.job.result.Moved.Rows += int64(m[0])
-		r.job.result.Moved.Bytes += int64(m[1])
+		r.job.result.Moved.Add(lrpp.Moved{Critical: int64(m[0]), Delayed: int64(m[1]), RowBytes: r.moved.RowBytes})
 	}
 	return nil
+}
+
+// planOptions are those of training.
+func (j *job) planOptions() lrpp.PlanOptions {
+	o := lrpp.PlanOptions{Mode: lrpp.Planned, DelayedSync: j.cfg.Cache.DelayedSync, Check: invariant.Enabled}
+	if j.cfg.Cache.Mode == "none" || j.ranks == 1 {
+		o.Mode = lrpp.Direct
+	}
+	return o
 }

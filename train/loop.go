@@ -7,12 +7,13 @@ import (
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
 )
 
 // train runs the job's steps on this rank.
 func (r *rank) train() (err error) {
 	j := r.job
-	p := r.pipeline(j.train, j.order, r.done+1, j.steps, chanPlan)
+	p := r.pipeline(j.train, j.order, r.done+1, j.steps, chanPlan, j.planOptions())
 	defer func() { p.Close(err) }()
 	for step := r.done + 1; step <= j.steps; step++ {
 		d, err := r.next(p, step)
@@ -20,12 +21,19 @@ func (r *rank) train() (err error) {
 			return err
 		}
 		stop := d.stop && step < j.steps
-		if every := int64(j.cfg.Train.EvalEvery); every > 0 && step%every == 0 && step < j.steps {
+		evaluate := j.evalDue(step)
+		save := d.save || r.saveDue(step) || stop || step == j.steps
+		if evaluate || save {
+			if err := r.exchange.Settle(); err != nil {
+				return err
+			}
+		}
+		if evaluate {
 			if err := r.evaluate(step); err != nil {
 				return err
 			}
 		}
-		if d.save || r.saveDue(step) || stop || step == j.steps {
+		if save {
 			if err := r.checkpoint(step, stop || step == j.steps); err != nil {
 				return err
 			}
@@ -38,20 +46,26 @@ func (r *rank) train() (err error) {
 	return nil
 }
 
+// evalDue reports whether there is an evaluation after a step that is not the
+// last.
+func (j *job) evalDue(step int64) bool {
+	every := int64(j.cfg.Train.EvalEvery)
+	return every > 0 && step%every == 0 && step < j.steps
+}
+
 // next trains the step that comes next in the pipeline.
 func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	begin := r.env.Now()
 	r.watch.start()
-	w, err := p.Next()
+	w, err := p.Advance()
 	if err != nil {
 		return d, err
 	}
-	defer p.Release(w)
 	if w.batch.Step != step {
 		panic(fmt.Sprintf("train: rank %d was given step %d at step %d", r.id, w.batch.Step, step))
 	}
 	r.watch.lap(StageWait)
-	if d, err = r.step(w); err != nil {
+	if d, err = r.step(w, stepOf(p.next)); err != nil {
 		return d, err
 	}
 	r.done = step
@@ -60,11 +74,12 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	return d, nil
 }
 
-// step trains one batch and returns what the words of all ranks decide.
-func (r *rank) step(w *work) (d decision, err error) {
+// step trains one batch, before that of next, and returns what the words of all
+// ranks decide.
+func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 	b := w.batch
 	in, labels := r.upload(b)
-	if in.Rows, in.Index, err = r.exchange.Fetch(&w.step, true); err != nil {
+	if in.Rows, in.Index, err = r.exchange.Begin(&w.step, next); err != nil {
 		return d, err
 	}
 	r.watch.lap(StageFetch)
@@ -99,7 +114,7 @@ func (r *rank) step(w *work) (d decision, err error) {
 
 // apply takes the gradients of a step to rows and dense parameters.
 func (r *rank) apply(w *work, lookups kernels.Matrix) error {
-	if err := r.exchange.Push(&w.step, r.job.sparse.At(w.batch.Step), lookups); err != nil {
+	if err := r.exchange.End(&w.step, r.job.sparse.At(w.batch.Step), lookups); err != nil {
 		return err
 	}
 	r.watch.lap(StagePush)

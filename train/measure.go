@@ -51,7 +51,7 @@ func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([]Sample, Info, e
 
 // measure is what each rank does in Measure.
 func (r *rank) measure(m MeasureOptions) (samples []Sample, err error) {
-	p := r.pipeline(r.job.train, r.job.order, 1, r.job.steps, chanPlan)
+	p := r.pipeline(r.job.train, r.job.order, 1, r.job.steps, chanPlan, r.job.planOptions())
 	defer func() { p.Close(err) }()
 	if err := r.shard.TouchAll(); err != nil {
 		return nil, err

@@ -12,9 +12,12 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// workAhead is how many planned batches a rank holds: the one in training and
-// those prepared behind it.
-const workAhead = 3
+// A rank holds the batches of the step before, of this one and of the next; the
+// planner has the one after, and prepares some more behind it.
+const (
+	workHeld  = 3
+	workAhead = 3
+)
 
 // work is one planned batch.
 type work struct {
@@ -22,17 +25,21 @@ type work struct {
 	step  lrpp.Step
 }
 
-// pipeline reads and plans batches in the background, in step order. Next and
-// Release belong to the training goroutine.
+// pipeline reads and plans batches in the background, in step order. Advance
+// belongs to the training goroutine.
 type pipeline struct {
 	ep      transport.Endpoint
 	reader  *data.Reader
 	comm    *collectives.Comm // the planner's
 	stream  kernels.Stream    // comm's
 	planner *lrpp.Planner
+	split   bool // the planner's mode asks for it
 	ready   *env.Queue[planned]
 	free    *env.Queue[*work]
 	ended   *env.Event
+
+	begun           bool
+	prev, cur, next *work
 }
 
 type planned struct {
@@ -42,19 +49,21 @@ type planned struct {
 
 // pipeline starts reading and planning the steps first to last of a source. One
 // pipeline at a time uses a channel.
-func (r *rank) pipeline(src data.Source, o data.Order, first, last int64, channel uint16) *pipeline {
+func (r *rank) pipeline(src data.Source, o data.Order, first, last int64, channel uint16, po lrpp.PlanOptions) *pipeline {
+	const works = workHeld + 1 + workAhead
 	e, j := r.env, r.job
 	p := &pipeline{
 		ep:     r.ep,
-		reader: data.NewReader(e, src, o, r.id, j.ranks, first, last, workAhead+1),
+		reader: data.NewReader(e, src, o, r.id, j.ranks, first, last, works+1),
 		stream: j.dev.Stream(1),
-		ready:  env.NewQueue[planned](e, "planned batches", workAhead+1), // and the end
-		free:   env.NewQueue[*work](e, "free batches", workAhead),
+		split:  po.Mode != lrpp.Direct,
+		ready:  env.NewQueue[planned](e, "planned batches", works+1), // and the end
+		free:   env.NewQueue[*work](e, "free batches", works),
 		ended:  env.NewEvent(e, "pipeline"),
 	}
 	p.comm = collectives.New(e, r.ep, channel, j.dev, p.stream)
-	p.planner = lrpp.NewPlanner(p.comm, j.place)
-	for range workAhead {
+	p.planner = lrpp.NewPlanner(p.comm, j.place, po)
+	for range works {
 		p.free.Put(new(work))
 	}
 	e.Go("planner", p.run)
@@ -64,53 +73,106 @@ func (r *rank) pipeline(src data.Source, o data.Order, first, last int64, channe
 func (p *pipeline) run() {
 	defer p.ended.Set(nil)
 	defer p.ready.Close()
+	var before, filled *work // of the step before the filled one
 	for {
-		w, ok := p.free.Get()
-		if !ok {
+		w, err := p.fill()
+		if err == nil && p.split && filled != nil {
+			err = p.planner.Split(stepOf(before), &filled.step, stepOf(w))
+		}
+		switch {
+		case errors.Is(err, errReleased):
 			return
-		}
-		if w.batch != nil {
-			p.reader.Release(w.batch)
-		}
-		var err error
-		switch w.batch, err = p.reader.Next(); {
-		case err == nil:
-			err = p.planner.Fill(&w.step, w.batch.IDs)
-		case errors.Is(err, io.EOF):
-			return
-		default:
-			_ = p.planner.GiveUp(&w.step) // err says more
-		}
-		if err != nil {
+		case err != nil:
 			p.ready.Put(planned{err: err})
 			return
+		case !p.split && w != nil:
+			p.ready.Put(planned{w: w})
+		case p.split && filled != nil:
+			p.ready.Put(planned{w: filled})
 		}
-		if !p.ready.Put(planned{w: w}) {
+		if w == nil {
 			return
 		}
+		before, filled = filled, w
 	}
 }
 
-// Next returns the next step's work; io.EOF after the last.
-func (p *pipeline) Next() (*work, error) {
-	x, ok := p.ready.Get()
+// errReleased ends a planner whose pipeline is closed.
+var errReleased = errors.New("train: the pipeline is closed")
+
+// fill reads and fills the next step; nil after the last.
+func (p *pipeline) fill() (*work, error) {
+	w, ok := p.free.Get()
 	if !ok {
+		return nil, errReleased
+	}
+	if w.batch != nil {
+		p.reader.Release(w.batch)
+	}
+	var err error
+	switch w.batch, err = p.reader.Next(); {
+	case err == nil:
+		return w, p.planner.Fill(&w.step, w.batch.IDs)
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	default:
+		_ = p.planner.GiveUp(&w.step) // err says more
+		return nil, err
+	}
+}
+
+func stepOf(w *work) *lrpp.Step {
+	if w == nil {
+		return nil
+	}
+	return &w.step
+}
+
+// Advance moves on to the next step and returns its work, which is valid, as is
+// that of the step before, until the Advance after the next; io.EOF after the
+// last. Next is then the work that follows, if any does.
+func (p *pipeline) Advance() (*work, error) {
+	p.release(p.prev)
+	p.prev, p.cur = p.cur, p.next
+	p.next = nil
+	if !p.begun {
+		p.begun = true
+		if err := p.get(&p.cur); err != nil {
+			return nil, err
+		}
+	}
+	if p.cur == nil {
 		return nil, io.EOF
 	}
-	return x.w, x.err
+	return p.cur, p.get(&p.next)
 }
 
-// Release gives work back.
-func (p *pipeline) Release(w *work) { p.free.Put(w) }
+// get takes the next planned work, if there is any.
+func (p *pipeline) get(to **work) error {
+	x, ok := p.ready.Get()
+	if !ok {
+		return nil
+	}
+	*to = x.w
+	return x.err
+}
 
-// Close ends the pipeline. After a success it is called with all work released,
-// by all ranks after the same step: each planner then plans what was released
-// and ends, so that none waits for one that is gone. What goes wrong in that,
-// with batches that nobody will train, is dropped. After a failure, err ends the
-// endpoint first.
+func (p *pipeline) release(w *work) {
+	if w != nil {
+		p.free.Put(w)
+	}
+}
+
+// Close ends the pipeline. After a success it is called by all ranks after the
+// same step: each planner then plans what was released and ends, so that none
+// waits for one that is gone. What goes wrong in that, with batches that nobody
+// will train, is dropped. After a failure, err ends the endpoint first.
 func (p *pipeline) Close(err error) {
 	if err != nil {
 		p.ep.Abort(err)
+	}
+	for _, w := range []*work{p.prev, p.cur, p.next} {
+		p.release(w)
 	}
 	p.free.Close()
 	_ = p.ended.Wait() // carries no error

@@ -7,6 +7,7 @@ import (
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/model"
@@ -19,7 +20,8 @@ import (
 const (
 	chanPlan     uint16 = iota + 1 // request lists of training
 	chanEvalPlan                   // request lists of evaluation
-	chanRows                       // rows and row gradients
+	chanRows                       // rows and row gradients that a step waits for
+	chanDelayed                    // those that move while one computes
 	chanDense                      // dense gradients
 	chanControl                    // control words
 )
@@ -33,12 +35,12 @@ type rank struct {
 	ep      transport.Endpoint
 	s       kernels.Stream // computes
 	comms   []*collectives.Comm
-	streams []kernels.Stream // of comms
+	streams []kernels.Stream // of comms, and of what moves in the background
 	dense   *collectives.Comm
 	ctl     *control
 
 	shard    *shard.Shard
-	exchange *lrpp.Direct
+	exchange *lrpp.Exchange
 	model    model.Model
 	state    kernels.Buffer // optimizer state of the dense parameters
 
@@ -71,8 +73,9 @@ func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	if r.model, err = model.New(j.dev, r.s, j.modelConfig()); err != nil {
 		return r, err
 	}
-	rows := r.comm(chanRows)
-	r.exchange = lrpp.NewDirect(j.dev, r.s, rows, r.shard)
+	r.exchange = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
+		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
+		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()}, Check: invariant.Enabled})
 	r.dense = r.comm(chanDense)
 	r.ctl = newControl(r.comm(chanControl))
 	return r, r.alloc()
@@ -80,10 +83,16 @@ func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 
 // comm makes a communicator with a stream of its own, closed with the rank.
 func (r *rank) comm(channel uint16) *collectives.Comm {
-	s := r.job.dev.Stream(1)
-	c := collectives.New(r.env, r.ep, channel, r.job.dev, s)
-	r.comms, r.streams = append(r.comms, c), append(r.streams, s)
+	c := collectives.New(r.env, r.ep, channel, r.job.dev, r.stream())
+	r.comms = append(r.comms, c)
 	return c
+}
+
+// stream makes a stream for moving data, closed with the rank.
+func (r *rank) stream() kernels.Stream {
+	s := r.job.dev.Stream(1)
+	r.streams = append(r.streams, s)
+	return s
 }
 
 func (r *rank) alloc() error {
@@ -119,12 +128,14 @@ func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
 // close frees a rank. Its endpoint goes first, so that nothing waits.
 func (r *rank) close() {
 	r.ep.Close()
-	for i, c := range r.comms {
-		c.Close()
-		r.streams[i].Close()
-	}
 	if r.exchange != nil {
 		r.exchange.Close()
+	}
+	for _, c := range r.comms {
+		c.Close()
+	}
+	for _, s := range r.streams {
+		s.Close()
 	}
 	if r.shard != nil {
 		r.shard.Close()

@@ -279,7 +279,11 @@ func (s *session) summary(r *train.Result) report.Summary {
 	sum := report.Summary{Digest: r.Digest, Steps: int(r.Steps), Ranks: s.cfg.Job.Ranks, SamplesPerS: perSecond(s.samples, s.busy),
 		StepMS: s.steps.StepMS(), Skipped: r.Skipped, Stopped: r.Stopped, Versions: versions(s.info.Device)}
 	if n := float64(r.Steps - r.Began); n > 0 {
-		sum.Cache = &report.Cache{CriticalRows: report.Number(float64(r.Moved.Rows) / n), CriticalBytes: report.Number(float64(r.Moved.Bytes) / n)}
+		m := r.Moved
+		sum.Cache = &report.Cache{
+			CriticalRows: report.Number(float64(m.Critical) / n), CriticalBytes: report.Number(float64(m.Critical*m.RowBytes) / n),
+			DelayedRows: report.Number(float64(m.Delayed) / n), DelayedBytes: report.Number(float64(m.Delayed*m.RowBytes) / n),
+		}
 	}
 	for _, x := range r.TrainLoss {
 		sum.TrainLoss = append(sum.TrainLoss, report.Number(x))

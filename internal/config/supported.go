@@ -15,7 +15,7 @@ func (c *Config) checkSupported(src *source) error {
 		{c.Data.Format == "avazu-csv", "data.format", c.Data.Format, `use "csv" and name the columns in [data.csv]`},
 		{c.Model.Kind != "dlrm", "model.kind", c.Model.Kind, `use "dlrm"`},
 		{in(c.Collectives.Transport, "mpi", "nccl"), "collectives.transport", c.Collectives.Transport, `use "auto" or "tcp"`},
-		{in(c.Cache.Mode, "lrpp", "planned"), "cache.mode", c.Cache.Mode, `use "auto" or "none"`},
+		{c.Cache.Mode == "lrpp", "cache.mode", c.Cache.Mode, `use "auto", "planned" or "none"`},
 		{c.Ranks.Servers != 0, "ranks.servers", c.Ranks.Servers, "leave [ranks] out: every rank has rows and samples"},
 		{c.Ranks.Trainers != 0, "ranks.trainers", c.Ranks.Trainers, "leave [ranks] out: every rank has rows and samples"},
 		{c.Ranks.Readers != 0, "ranks.readers", c.Ranks.Readers, "leave [ranks] out: every rank has rows and samples"},

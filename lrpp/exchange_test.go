@@ -20,21 +20,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// job is random work for some ranks: ids of each rank's slice at each step, and
+// task is random work for some ranks: ids of each rank's slice at each step, and
 // the gradient of each lookup.
-type job struct {
+type task struct {
 	ranks, width int
 	place        placement.Map
 	ids          [][][]uint32  // [step][rank][sample*table]
 	grads        [][][]float32 // [step][rank][lookup*width]
 }
 
-func randomJob(r *rand.Rand) job {
+func randomTask(r *rand.Rand) task {
 	tables := make([]int64, 1+r.IntN(4))
 	for t := range tables {
 		tables[t] = 1 + r.Int64N(40)
 	}
-	j := job{ranks: 1 + r.IntN(5), width: 1 + r.IntN(9)}
+	j := task{ranks: 1 + r.IntN(5), width: 1 + r.IntN(9)}
 	j.place = placement.New(tables, j.ranks)
 	for range 6 {
 		var ids [][]uint32
@@ -59,7 +59,7 @@ const lr = 0.25
 
 // reference trains the rows one after the other, in the order that the package
 // doc promises: samples in order on a rank, then ranks in order, one update.
-func (j job) reference(init kernels.RowInit) (seen [][][]float32) {
+func (j task) reference(init kernels.RowInit) (seen [][][]float32) {
 	rows := map[int64][]float32{}
 	row := func(g int64) []float32 {
 		if rows[g] == nil {
@@ -114,16 +114,19 @@ func TestRowsReadEqualSerialTraining(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for round := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, round))
-		j := randomJob(r)
+		j := randomTask(r)
 		delays := "" // every third round the messages dawdle
 		if round%3 == 0 {
 			delays = "delay(200us, p=0.2)"
 		}
-		j.check(t, fmt.Sprintf("seed %d round %d", seed, round), seed+round, delays)
+		for _, o := range []PlanOptions{{Mode: Direct}, {Mode: Planned}, {Mode: Planned, DelayedSync: true}} {
+			o.Check = true
+			j.check(t, fmt.Sprintf("seed %d round %d, %+v", seed, round, o), seed+round, delays, o)
+		}
 	}
 }
 
-func (j job) check(t *testing.T, what string, seed uint64, delays string) {
+func (j task) check(t *testing.T, what string, seed uint64, delays string, o PlanOptions) {
 	t.Helper()
 	dev, err := kernels.NewCPU(kernels.CPUOptions{})
 	if err != nil {
@@ -145,7 +148,7 @@ func (j job) check(t *testing.T, what string, seed uint64, delays string) {
 		wait.Add(1)
 		go func() {
 			defer wait.Done()
-			r := newTestRank(t, e, dev, ep, j)
+			r := newTestRank(t, e, dev, ep, j, o)
 			defer r.close()
 			if rank == 0 {
 				init = r.shard.Init()
@@ -173,12 +176,13 @@ type testRank struct {
 	comms    []*collectives.Comm
 	shard    *shard.Shard
 	planner  *Planner
-	exchange *Direct
+	exchange *Exchange
+	mode     Mode
 	dev      kernels.Device
 }
 
-func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpoint, j job) *testRank {
-	r := &testRank{ep: ep, dev: dev, s: dev.Stream(1)}
+func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpoint, j task, o PlanOptions) *testRank {
+	r := &testRank{ep: ep, dev: dev, s: dev.Stream(1), mode: o.Mode}
 	comm := func(channel uint16) *collectives.Comm {
 		s := dev.Stream(1)
 		c := collectives.New(e, ep, channel, dev, s)
@@ -189,33 +193,42 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 	if r.shard, err = shard.New(dev, r.s, shard.Options{Map: j.place, Owner: ep.Rank(), Seed: 3, Width: j.width}); err != nil {
 		t.Error(err)
 	}
-	r.planner = NewPlanner(comm(1), j.place)
-	r.exchange = NewDirect(dev, r.s, comm(2), r.shard)
+	r.planner = NewPlanner(comm(1), j.place, o)
+	background := dev.Stream(1)
+	r.streams = append(r.streams, background)
+	r.exchange = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Lane{comm(2), r.s},
+		Delayed: Lane{comm(3), background}, Check: o.Check})
 	return r
 }
 
 func (r *testRank) close() {
-	for i, c := range r.comms {
+	r.exchange.Close()
+	for _, c := range r.comms {
 		c.Close()
-		r.streams[i].Close()
+	}
+	for _, s := range r.streams {
+		s.Close()
 	}
 	r.ep.Close()
-	r.exchange.Close()
 	r.shard.Close()
 	r.s.Close()
 }
 
 // run returns the weights of each lookup at each step.
-func (r *testRank) run(t *testing.T, j job) (seen [][]float32) {
+func (r *testRank) run(t *testing.T, j task) (seen [][]float32) {
 	tables, me := j.place.Tables(), r.ep.Rank()
-	var st Step
-	for step := range j.ids {
-		ids := j.ids[step][me]
-		if err := r.planner.Fill(&st, ids); err != nil {
-			t.Error(err)
-			return seen
+	steps, err := r.plan(j)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	for i := range steps {
+		st, ids := &steps[i], j.ids[i][me]
+		var next *Step
+		if i+1 < len(steps) {
+			next = &steps[i+1]
 		}
-		rows, index, err := r.exchange.Fetch(&st, true)
+		rows, index, err := r.exchange.Begin(st, next)
 		if err != nil {
 			t.Error(err)
 			return seen
@@ -223,16 +236,47 @@ func (r *testRank) run(t *testing.T, j job) (seen [][]float32) {
 		read := make([]float32, len(ids)*j.width)
 		r.s.GatherRows(kernels.Mat(kernels.HostBuffer(read), len(ids)/tables, tables*j.width), rows, index)
 		seen = append(seen, read)
-		grads := kernels.Mat(kernels.HostBuffer(j.grads[step][me]), len(ids)/tables, tables*j.width)
-		if err := r.exchange.Push(&st, kernels.Optimizer{Kind: kernels.SGD, LR: lr}, grads); err != nil {
+		grads := kernels.Mat(kernels.HostBuffer(j.grads[i][me]), len(ids)/tables, tables*j.width)
+		if err := r.exchange.End(st, kernels.Optimizer{Kind: kernels.SGD, LR: lr}, grads); err != nil {
 			t.Error(err)
 			return seen
 		}
-		if m := r.exchange.Moved(&st); j.ranks == 1 && m.Rows != 0 {
-			t.Errorf("one rank alone moved %d rows", m.Rows)
+		if m := r.exchange.Moved(st); j.ranks == 1 && m.Critical+m.Delayed != 0 {
+			t.Errorf("one rank alone moved %+v", m)
+		}
+		if i%3 == 1 { // as for a checkpoint
+			if err := r.exchange.Settle(); err != nil {
+				t.Error(err)
+				return seen
+			}
 		}
 	}
 	return seen
+}
+
+// plan plans all steps.
+func (r *testRank) plan(j task) ([]Step, error) {
+	steps := make([]Step, len(j.ids))
+	at := func(i int) *Step {
+		if i < 0 || i == len(steps) {
+			return nil
+		}
+		return &steps[i]
+	}
+	for i := range steps {
+		if err := r.planner.Fill(&steps[i], j.ids[i][r.ep.Rank()]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range steps {
+		if r.mode == Direct {
+			break
+		}
+		if err := r.planner.Split(at(i-1), &steps[i], at(i+1)); err != nil {
+			return nil, err
+		}
+	}
+	return steps, nil
 }
 
 // Where a rank gives up, every other rank's Fill of that step says so, and all may
@@ -244,13 +288,13 @@ func TestGiveUpEndsAllPlanners(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := env.Real()
-	j := job{ranks: ranks, width: 2, place: placement.New([]int64{5}, ranks)}
+	j := task{ranks: ranks, width: 2, place: placement.New([]int64{5}, ranks)}
 	var wait sync.WaitGroup
 	for rank, ep := range transport.NewMem(e, ranks, 1) {
 		wait.Add(1)
 		go func() {
 			defer wait.Done()
-			r := newTestRank(t, e, dev, ep, j)
+			r := newTestRank(t, e, dev, ep, j, PlanOptions{})
 			defer r.close()
 			var st Step
 			if err := r.planner.Fill(&st, []uint32{1, 2}); err != nil {

@@ -1,0 +1,3 @@
+// Package invariant says whether this build checks what costs too much to check
+// always: in builds with the race detector, and with the tag "debug".
+package invariant

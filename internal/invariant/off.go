@@ -1,0 +1,6 @@
+//go:build !race && !debug
+
+package invariant
+
+// Enabled reports whether costly invariants are checked.
+const Enabled = false

@@ -1,0 +1,33 @@
+package lrpp
+
+import "fmt"
+
+// check asserts the invariant of the package at the owner: a row is read for a
+// step when every update of the steps before it is done, and updated in the order
+// of steps. A nil check checks nothing.
+type check struct {
+	applied []int32 // of each slot: the last step whose update is done
+}
+
+func (c *check) read(f *Fetch) {
+	if c == nil {
+		return
+	}
+	for i, slot := range f.Slots {
+		if c.applied[slot] != f.before[i] {
+			panic(fmt.Sprintf("lrpp: stale read: slot %d is read as of step %d, its last update before is of step %d", slot, c.applied[slot], f.before[i]))
+		}
+	}
+}
+
+func (c *check) apply(p *Push, step int32) {
+	if c == nil {
+		return
+	}
+	for i, slot := range p.Slots {
+		if c.applied[slot] != p.before[i] {
+			panic(fmt.Sprintf("lrpp: slot %d is updated for step %d after step %d, not after step %d", slot, step, c.applied[slot], p.before[i]))
+		}
+		c.applied[slot] = step
+	}
+}

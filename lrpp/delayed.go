@@ -1,0 +1,105 @@
+package lrpp
+
+import (
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// delayed moves rows while the training goroutine computes. One job is under way
+// at a time, and nobody else touches the shard meanwhile.
+type delayed struct {
+	lane    *lane
+	check   *check
+	jobs    *env.Queue[job]
+	ends    *env.Queue[error]
+	stopped *env.Event
+	running bool
+}
+
+// job is what moves during one step: gradients of the step before, to be applied,
+// then the early rows of the next.
+type job struct {
+	later pending
+	fetch *Fetch         // nil: none
+	rows  kernels.Matrix // where they go
+	step  int32          // that reads them
+}
+
+func newDelayed(e env.Env, l *lane, c *check) *delayed {
+	d := &delayed{lane: l, check: c,
+		jobs:    env.NewQueue[job](e, "delayed rows", 1),
+		ends:    env.NewQueue[error](e, "delayed rows done", 1),
+		stopped: env.NewEvent(e, "delayed rows stopped"),
+	}
+	e.Go("delayed rows", d.work)
+	return d
+}
+
+// start begins a job; wait waits for it, and does nothing where there is none.
+// Whether there is one follows from the plan's mode and step, the same on all
+// ranks.
+func (d *delayed) start(j job) {
+	if j.empty() {
+		return
+	}
+	d.running = true
+	d.jobs.Put(j)
+}
+
+// empty reports whether nothing moves on any rank: what this rank moves may be
+// nothing while others wait for its part.
+func (j *job) empty() bool {
+	return (j.later.push == nil || j.later.push.none) && (j.fetch == nil || j.fetch.none)
+}
+
+func (d *delayed) wait() error {
+	if !d.running {
+		return nil
+	}
+	d.running = false
+	err, _ := d.ends.Get()
+	return err
+}
+
+func (d *delayed) work() {
+	defer d.stopped.Set(nil)
+	for {
+		j, ok := d.jobs.Get()
+		if !ok {
+			return
+		}
+		d.ends.Put(d.run(&j))
+	}
+}
+
+func (d *delayed) run(j *job) error {
+	if p := j.later.push; p != nil && !p.none {
+		h, err := d.lane.send(j.later.sums, p)
+		if err != nil {
+			return err
+		}
+		if err := h.Wait(); err != nil {
+			return err
+		}
+		d.check.apply(p, j.later.step)
+		if err := d.lane.apply(p, j.later.opt); err != nil {
+			return err
+		}
+	}
+	if j.fetch == nil || j.fetch.none {
+		return nil
+	}
+	d.check.read(j.fetch)
+	h, err := d.lane.serve(j.rows, j.fetch, d.lane.shard.Read)
+	if err != nil {
+		return err
+	}
+	return h.Wait()
+}
+
+func (d *delayed) close() {
+	d.jobs.Close()
+	_ = d.stopped.Wait()
+	d.lane.close()
+	d.lane.shard.Close()
+}

@@ -1,0 +1,260 @@
+package lrpp
+
+import (
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
+)
+
+// Exchange brings the rows of each step to this rank, and gradients to their
+// owners, as the steps' plans say. Its methods belong to the training goroutine,
+// and all ranks call the same ones in the same order.
+type Exchange struct {
+	dev      kernels.Device
+	shard    *shard.Shard
+	critical *lane
+	delayed  *delayed
+	check    *check
+
+	step int32 // the number of Begins
+	// rows are the matrices of this step and of the next, by turns.
+	rows     [2]kernels.Buffer
+	peeked   kernels.Buffer // rows of an evaluation
+	index    kernels.Buffer
+	sumsNow  kernels.Buffer
+	sumsLate kernels.Buffer
+
+	next    *Step // that Begin was told of; its early rows come
+	fetched *Step // whose late rows come, or are here
+	late    *collectives.Handle
+	later   pending
+}
+
+// pending is gradients that are yet to be sent.
+type pending struct {
+	push *Push // nil: there are none
+	sums kernels.Matrix
+	opt  kernels.Optimizer
+	step int32
+}
+
+// Options make an Exchange.
+type Options struct {
+	Env    env.Env
+	Device kernels.Device
+	// Shard is this rank's rows, on Critical's stream.
+	Shard *shard.Shard
+	// Critical is for what the training goroutine waits for, on its own stream;
+	// Delayed for what moves while that computes.
+	Critical, Delayed Lane
+	// Check has the invariant of the package checked, as PlanOptions.Check.
+	Check bool
+}
+
+// New makes the exchange of one rank.
+func New(o Options) *Exchange {
+	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newLane(o.Device, o.Critical, o.Shard)}
+	if o.Check {
+		x.check = &check{applied: make([]int32, o.Shard.Slots())}
+	}
+	x.delayed = newDelayed(o.Env, newLane(o.Device, o.Delayed, o.Shard.On(o.Delayed.Stream)), x.check)
+	return x
+}
+
+// Close frees the exchange. Where a step failed, the endpoint is aborted first.
+func (x *Exchange) Close() {
+	x.delayed.close()
+	x.critical.close()
+	freeAll(x.dev, &x.rows[0], &x.rows[1], &x.peeked, &x.index, &x.sumsNow, &x.sumsLate)
+}
+
+// Begin returns the rows of step st, (rows, width), and the lookups' index into
+// them, both on the device and valid until the next Begin. While the step
+// computes, what the one before left to be sent later is sent, and then the
+// early rows of next, which is nil after the last step. The step before st
+// stays in use until End.
+func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
+	x.step++
+	if x.next != st { // nobody fetched ahead for it
+		if err := x.early(st); err != nil {
+			return rows, index, err
+		}
+	}
+	if err := x.fetchLate(st, x.step); err != nil {
+		return rows, index, err
+	}
+	if err := x.waitLate(); err != nil {
+		return rows, index, err
+	}
+	rows = x.matrix(x.step, st)
+	if index, err = x.upload(st.Index); err != nil {
+		return rows, index, err
+	}
+	x.next, x.fetched = next, nil
+	j := job{later: x.later}
+	x.later = pending{}
+	if next != nil {
+		if err := x.growRows(x.step+1, next); err != nil {
+			return rows, index, err
+		}
+		j.fetch, j.rows = &next.Early, x.matrix(x.step+1, next).RowRange(0, next.Early.rows)
+		j.step = x.step + 1
+	}
+	x.delayed.start(j)
+	return rows, index, nil
+}
+
+// End takes the gradients of the lookups, (samples, tables*width), of the step
+// that began: rows that the next step reads are updated before it returns, and on
+// their way to it.
+func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) error {
+	now, err := x.sum(&x.sumsNow, &st.Now, lookups)
+	if err != nil {
+		return err
+	}
+	// Rows of the step before are not this step's: they have been updated once
+	// what was delayed is done, whose buffers are free then.
+	if err := x.delayed.wait(); err != nil {
+		return err
+	}
+	sent, err := x.critical.send(now, &st.Now)
+	if err != nil {
+		return err
+	}
+	later, err := x.sum(&x.sumsLate, &st.Later, lookups) // while that travels
+	if err != nil {
+		return err
+	}
+	if err := sent.Wait(); err != nil {
+		return err
+	}
+	x.check.apply(&st.Now, x.step)
+	if err := x.critical.apply(&st.Now, opt); err != nil {
+		return err
+	}
+	x.later = pending{push: &st.Later, sums: later, opt: opt, step: x.step}
+	if x.next != nil {
+		return x.fetchLate(x.next, x.step+1)
+	}
+	return nil
+}
+
+// Settle has every update of the steps so far done, before rows are read for
+// another purpose.
+func (x *Exchange) Settle() error {
+	if err := x.waitLate(); err != nil {
+		return err
+	}
+	j := job{later: x.later}
+	x.later = pending{}
+	x.delayed.start(j)
+	return x.delayed.wait()
+}
+
+// Peek returns the rows of a step that is evaluated, planned in mode Direct, as
+// Begin does. It touches none, and follows Settle.
+func (x *Exchange) Peek(st *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
+	if err := grow(x.dev, &x.peeked, st.Late.rows*x.shard.Width()); err != nil {
+		return rows, index, err
+	}
+	rows = kernels.Mat(x.peeked, st.Late.rows, x.shard.Width())
+	h, err := x.critical.serve(rows, &st.Late, x.shard.Peek)
+	if err != nil {
+		return rows, index, err
+	}
+	if err := h.Wait(); err != nil {
+		return rows, index, err
+	}
+	index, err = x.upload(st.Index)
+	return rows, index, err
+}
+
+// early brings the early rows of a step that nobody knew to come.
+func (x *Exchange) early(st *Step) error {
+	if err := x.growRows(x.step, st); err != nil {
+		return err
+	}
+	x.check.read(&st.Early)
+	h, err := x.critical.serve(x.matrix(x.step, st).RowRange(0, st.Early.rows), &st.Early, x.shard.Read)
+	if err != nil {
+		return err
+	}
+	return h.Wait()
+}
+
+// fetchLate starts to bring the late rows of a step, unless that was done.
+func (x *Exchange) fetchLate(st *Step, step int32) (err error) {
+	if x.fetched == st {
+		return nil
+	}
+	x.fetched = st
+	x.check.read(&st.Late)
+	x.late, err = x.critical.serve(x.matrix(step, st).RowRange(st.Early.rows, st.Late.rows), &st.Late, x.shard.Read)
+	return err
+}
+
+func (x *Exchange) waitLate() error {
+	if x.late == nil {
+		return nil
+	}
+	h := x.late
+	x.late = nil
+	return h.Wait()
+}
+
+// sum adds up the gradients of the lookups of each row.
+func (x *Exchange) sum(b *kernels.Buffer, p *Push, lookups kernels.Matrix) (kernels.Matrix, error) {
+	width := x.shard.Width()
+	if p.rows() == 0 {
+		return kernels.Matrix{Cols: width, Stride: width}, nil
+	}
+	if err := grow(x.dev, b, p.rows()*width); err != nil {
+		return kernels.Matrix{}, err
+	}
+	sums := kernels.Mat(*b, p.rows(), width)
+	start, pos, err := x.critical.segments(p.Start, p.Pos)
+	if err != nil {
+		return sums, err
+	}
+	x.critical.Stream.SumRows(sums, lookups, start, pos)
+	return sums, x.critical.Stream.Sync()
+}
+
+// matrix is where the rows of a step stand, early ones first.
+func (x *Exchange) matrix(step int32, st *Step) kernels.Matrix {
+	return kernels.Mat(x.rows[step&1], st.Early.rows+st.Late.rows, x.shard.Width())
+}
+
+func (x *Exchange) growRows(step int32, st *Step) error {
+	return grow(x.dev, &x.rows[step&1], (st.Early.rows+st.Late.rows)*x.shard.Width())
+}
+
+func (x *Exchange) upload(index []int32) (kernels.Buffer, error) {
+	if err := grow(x.dev, &x.index, len(index)); err != nil {
+		return kernels.Buffer{}, err
+	}
+	b := x.index.SliceFloats(0, len(index))
+	x.critical.Stream.Upload(b, kernels.BytesOf(index))
+	return b, nil
+}
+
+// Moved counts what travels between ranks: a row or its gradient, once for each
+// rank that receives it; Critical ones are waited for, Delayed ones move while a
+// step computes.
+type Moved struct{ Critical, Delayed, RowBytes int64 }
+
+// Add adds o.
+func (m *Moved) Add(o Moved) {
+	m.Critical, m.Delayed, m.RowBytes = m.Critical+o.Critical, m.Delayed+o.Delayed, o.RowBytes
+}
+
+// Moved is what a training step brings to this rank: rows from other owners,
+// gradients from other requesters.
+func (x *Exchange) Moved(st *Step) Moved {
+	me := x.critical.Comm.Rank()
+	fetched := func(f *Fetch) int64 { return int64(f.rows - f.PerOwner[me]) }
+	pushed := func(p *Push) int64 { return int64(p.received - p.PerRank[me]) }
+	return Moved{Critical: fetched(&st.Late) + pushed(&st.Now), Delayed: fetched(&st.Early) + pushed(&st.Later),
+		RowBytes: int64(4 * x.shard.Width())}
+}

@@ -1,0 +1,117 @@
+package lrpp
+
+import (
+	"fmt"
+
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
+)
+
+// Lane is a way that rows take between ranks: a communicator, and a stream to
+// gather and update rows on. One exchange is under way on a lane at a time.
+type Lane struct {
+	Comm   *collectives.Comm
+	Stream kernels.Stream
+}
+
+// lane is one rank's end of a Lane.
+type lane struct {
+	Lane
+	dev   kernels.Device
+	shard *shard.Shard // on Stream
+
+	served, grads        kernels.Buffer // rows sent, gradients received, as owner
+	start, pos           kernels.Buffer // segments of gradients
+	sendBytes, recvBytes []int
+}
+
+func newLane(dev kernels.Device, l Lane, sh *shard.Shard) *lane {
+	n := l.Comm.Size()
+	return &lane{Lane: l, dev: dev, shard: sh, sendBytes: make([]int, n), recvBytes: make([]int, n)}
+}
+
+func (l *lane) close() { freeAll(l.dev, &l.served, &l.grads, &l.start, &l.pos) }
+
+func freeAll(dev kernels.Device, buffers ...*kernels.Buffer) {
+	for _, b := range buffers {
+		if b.Bytes() > 0 {
+			dev.Free(*b)
+			*b = kernels.Buffer{}
+		}
+	}
+}
+
+// serve sends the rows that f wants of this owner, and brings those it wants of
+// others to dst, (f.rows, width).
+func (l *lane) serve(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []int32) error) (*collectives.Handle, error) {
+	width := l.shard.Width()
+	if err := l.grow(&l.served, len(f.Slots)*width); err != nil {
+		return nil, err
+	}
+	served := kernels.Mat(l.served, len(f.Slots), width)
+	if err := read(served, f.Slots); err != nil {
+		return nil, err
+	}
+	if err := l.Stream.Sync(); err != nil {
+		return nil, err
+	}
+	l.count(f.PerRank, f.PerOwner, width)
+	return l.Comm.AllToAllV(dst.Buf, l.recvBytes, served.Buf, l.sendBytes), nil
+}
+
+// send sends gradients, (p.rows(), width), to the owners, and brings those of this
+// owner's rows, for apply.
+func (l *lane) send(sums kernels.Matrix, p *Push) (*collectives.Handle, error) {
+	width := l.shard.Width()
+	if err := l.grow(&l.grads, p.received*width); err != nil {
+		return nil, err
+	}
+	l.count(p.PerOwner, p.PerRank, width)
+	grads := kernels.Mat(l.grads, p.received, width)
+	return l.Comm.AllToAllV(grads.Buf, l.recvBytes, sums.Buf, l.sendBytes), nil
+}
+
+// apply updates each row of p once, with what send brought.
+func (l *lane) apply(p *Push, opt kernels.Optimizer) error {
+	if len(p.Slots) == 0 {
+		return nil
+	}
+	start, pos, err := l.segments(p.SlotStart, p.SlotPos)
+	if err != nil {
+		return err
+	}
+	if err := l.shard.Apply(opt, p.Slots, kernels.Mat(l.grads, p.received, l.shard.Width()), start, pos); err != nil {
+		return err
+	}
+	return l.Stream.Sync()
+}
+
+func (l *lane) count(send, recv []int, width int) {
+	for r := range l.sendBytes {
+		l.sendBytes[r], l.recvBytes[r] = 4*width*send[r], 4*width*recv[r]
+	}
+}
+
+// segments puts a segment list on the device.
+func (l *lane) segments(start, pos []int32) (s, p kernels.Buffer, err error) {
+	if err := l.grow(&l.start, len(start)); err != nil {
+		return s, p, err
+	}
+	if err := l.grow(&l.pos, len(pos)); err != nil {
+		return s, p, err
+	}
+	s, p = l.start.SliceFloats(0, len(start)), l.pos.SliceFloats(0, len(pos))
+	l.Stream.Upload(s, kernels.BytesOf(start))
+	l.Stream.Upload(p, kernels.BytesOf(pos))
+	return s, p, nil
+}
+
+func (l *lane) grow(b *kernels.Buffer, floats int) error { return grow(l.dev, b, floats) }
+
+func grow(dev kernels.Device, b *kernels.Buffer, floats int) error {
+	if err := kernels.Grow(dev, b, 4*floats); err != nil {
+		return fmt.Errorf("lrpp: a buffer of %d numbers for the exchange of rows: %w", floats, err)
+	}
+	return nil
+}
