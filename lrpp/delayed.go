@@ -74,11 +74,10 @@ func (d *delayed) work() {
 
 func (d *delayed) run(j *job) error {
 	if p := j.later.push; p != nil && !p.none {
-		h, err := d.lane.send(j.later.sums, p)
-		if err != nil {
+		if err := d.lane.send(j.later.sums, p); err != nil {
 			return err
 		}
-		if err := h.Wait(); err != nil {
+		if err := d.lane.wait(); err != nil {
 			return err
 		}
 		d.check.apply(p, j.later.step)
@@ -90,11 +89,10 @@ func (d *delayed) run(j *job) error {
 		return nil
 	}
 	d.check.read(j.fetch)
-	h, err := d.lane.serve(j.rows, j.fetch, d.lane.shard.Read)
-	if err != nil {
+	if err := d.lane.serve(j.rows, j.fetch, d.lane.shard.Read); err != nil {
 		return err
 	}
-	return h.Wait()
+	return d.lane.wait()
 }
 
 func (d *delayed) close() {

@@ -1,7 +1,6 @@
 package lrpp
 
 import (
-	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
@@ -27,7 +26,6 @@ type Exchange struct {
 
 	next    *Step // that Begin was told of; its early rows come
 	fetched *Step // whose late rows come, or are here
-	late    *collectives.Handle
 	later   pending
 }
 
@@ -84,7 +82,7 @@ func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buf
 	if err := x.fetchLate(st, x.step); err != nil {
 		return rows, index, err
 	}
-	if err := x.waitLate(); err != nil {
+	if err := x.critical.wait(); err != nil {
 		return rows, index, err
 	}
 	rows = x.matrix(x.step, st)
@@ -118,15 +116,14 @@ func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) 
 	if err := x.delayed.wait(); err != nil {
 		return err
 	}
-	sent, err := x.critical.send(now, &st.Now)
-	if err != nil {
+	if err := x.critical.send(now, &st.Now); err != nil {
 		return err
 	}
 	later, err := x.sum(&x.sumsLate, &st.Later, lookups) // while that travels
 	if err != nil {
 		return err
 	}
-	if err := sent.Wait(); err != nil {
+	if err := x.critical.wait(); err != nil {
 		return err
 	}
 	x.check.apply(&st.Now, x.step)
@@ -143,7 +140,7 @@ func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) 
 // Settle has every update of the steps so far done, before rows are read for
 // another purpose.
 func (x *Exchange) Settle() error {
-	if err := x.waitLate(); err != nil {
+	if err := x.critical.wait(); err != nil { // late rows of the next step
 		return err
 	}
 	j := job{later: x.later}
@@ -159,11 +156,10 @@ func (x *Exchange) Peek(st *Step) (rows kernels.Matrix, index kernels.Buffer, er
 		return rows, index, err
 	}
 	rows = kernels.Mat(x.peeked, st.Late.rows, x.shard.Width())
-	h, err := x.critical.serve(rows, &st.Late, x.shard.Peek)
-	if err != nil {
+	if err := x.critical.serve(rows, &st.Late, x.shard.Peek); err != nil {
 		return rows, index, err
 	}
-	if err := h.Wait(); err != nil {
+	if err := x.critical.wait(); err != nil {
 		return rows, index, err
 	}
 	index, err = x.upload(st.Index)
@@ -176,31 +172,20 @@ func (x *Exchange) early(st *Step) error {
 		return err
 	}
 	x.check.read(&st.Early)
-	h, err := x.critical.serve(x.matrix(x.step, st).RowRange(0, st.Early.rows), &st.Early, x.shard.Read)
-	if err != nil {
+	if err := x.critical.serve(x.matrix(x.step, st).RowRange(0, st.Early.rows), &st.Early, x.shard.Read); err != nil {
 		return err
 	}
-	return h.Wait()
+	return x.critical.wait()
 }
 
 // fetchLate starts to bring the late rows of a step, unless that was done.
-func (x *Exchange) fetchLate(st *Step, step int32) (err error) {
+func (x *Exchange) fetchLate(st *Step, step int32) error {
 	if x.fetched == st {
 		return nil
 	}
 	x.fetched = st
 	x.check.read(&st.Late)
-	x.late, err = x.critical.serve(x.matrix(step, st).RowRange(st.Early.rows, st.Late.rows), &st.Late, x.shard.Read)
-	return err
-}
-
-func (x *Exchange) waitLate() error {
-	if x.late == nil {
-		return nil
-	}
-	h := x.late
-	x.late = nil
-	return h.Wait()
+	return x.critical.serve(x.matrix(step, st).RowRange(st.Early.rows, st.Late.rows), &st.Late, x.shard.Read)
 }
 
 // sum adds up the gradients of the lookups of each row.

@@ -21,6 +21,7 @@ type lane struct {
 	dev   kernels.Device
 	shard *shard.Shard // on Stream
 
+	underWay             *collectives.Handle
 	served, grads        kernels.Buffer // rows sent, gradients received, as owner
 	start, pos           kernels.Buffer // segments of gradients
 	sendBytes, recvBytes []int
@@ -31,7 +32,11 @@ func newLane(dev kernels.Device, l Lane, sh *shard.Shard) *lane {
 	return &lane{Lane: l, dev: dev, shard: sh, sendBytes: make([]int, n), recvBytes: make([]int, n)}
 }
 
-func (l *lane) close() { freeAll(l.dev, &l.served, &l.grads, &l.start, &l.pos) }
+// close waits for what is under way, which ends once the endpoint is aborted.
+func (l *lane) close() {
+	_ = l.wait() // who closes knows better
+	freeAll(l.dev, &l.served, &l.grads, &l.start, &l.pos)
+}
 
 func freeAll(dev kernels.Device, buffers ...*kernels.Buffer) {
 	for _, b := range buffers {
@@ -42,34 +47,46 @@ func freeAll(dev kernels.Device, buffers ...*kernels.Buffer) {
 	}
 }
 
-// serve sends the rows that f wants of this owner, and brings those it wants of
-// others to dst, (f.rows, width).
-func (l *lane) serve(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []int32) error) (*collectives.Handle, error) {
+// serve starts to send the rows that f wants of this owner, and to bring those it
+// wants of others to dst, (f.rows, width).
+func (l *lane) serve(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []int32) error) error {
 	width := l.shard.Width()
 	if err := l.grow(&l.served, len(f.Slots)*width); err != nil {
-		return nil, err
+		return err
 	}
 	served := kernels.Mat(l.served, len(f.Slots), width)
 	if err := read(served, f.Slots); err != nil {
-		return nil, err
+		return err
 	}
 	if err := l.Stream.Sync(); err != nil {
-		return nil, err
+		return err
 	}
 	l.count(f.PerRank, f.PerOwner, width)
-	return l.Comm.AllToAllV(dst.Buf, l.recvBytes, served.Buf, l.sendBytes), nil
+	l.underWay = l.Comm.AllToAllV(dst.Buf, l.recvBytes, served.Buf, l.sendBytes)
+	return nil
 }
 
-// send sends gradients, (p.rows(), width), to the owners, and brings those of this
-// owner's rows, for apply.
-func (l *lane) send(sums kernels.Matrix, p *Push) (*collectives.Handle, error) {
+// send starts to send gradients, (p.rows(), width), to the owners, and to bring
+// those of this owner's rows, for apply.
+func (l *lane) send(sums kernels.Matrix, p *Push) error {
 	width := l.shard.Width()
 	if err := l.grow(&l.grads, p.received*width); err != nil {
-		return nil, err
+		return err
 	}
 	l.count(p.PerOwner, p.PerRank, width)
 	grads := kernels.Mat(l.grads, p.received, width)
-	return l.Comm.AllToAllV(grads.Buf, l.recvBytes, sums.Buf, l.sendBytes), nil
+	l.underWay = l.Comm.AllToAllV(grads.Buf, l.recvBytes, sums.Buf, l.sendBytes)
+	return nil
+}
+
+// wait waits for what serve or send started, if anything.
+func (l *lane) wait() error {
+	h := l.underWay
+	if h == nil {
+		return nil
+	}
+	l.underWay = nil
+	return h.Wait()
 }
 
 // apply updates each row of p once, with what send brought.

@@ -40,6 +40,7 @@ type pipeline struct {
 
 	begun           bool
 	prev, cur, next *work
+	err             error // what comes after next: io.EOF, or why no more steps can be trained
 }
 
 type planned struct {
@@ -76,24 +77,30 @@ func (p *pipeline) run() {
 	var before, filled *work // of the step before the filled one
 	for {
 		w, err := p.fill()
-		if err == nil && p.split && filled != nil {
-			err = p.planner.Split(stepOf(before), &filled.step, stepOf(w))
+		if errors.Is(err, errReleased) {
+			return
 		}
-		switch {
-		case errors.Is(err, errReleased):
-			return
-		case err != nil:
+		// A step that cannot be filled is the same one on all ranks: those before it
+		// are trained.
+		done := w
+		if p.split {
+			if done = filled; filled != nil {
+				if err := p.planner.Split(stepOf(before), &filled.step, stepOf(w)); err != nil {
+					p.ready.Put(planned{err: err})
+					return
+				}
+			}
+			before, filled = filled, w
+		}
+		if done != nil {
+			p.ready.Put(planned{w: done})
+		}
+		if err != nil {
 			p.ready.Put(planned{err: err})
-			return
-		case !p.split && w != nil:
-			p.ready.Put(planned{w: w})
-		case p.split && filled != nil:
-			p.ready.Put(planned{w: filled})
 		}
 		if w == nil {
 			return
 		}
-		before, filled = filled, w
 	}
 }
 
@@ -112,7 +119,10 @@ func (p *pipeline) fill() (*work, error) {
 	var err error
 	switch w.batch, err = p.reader.Next(); {
 	case err == nil:
-		return w, p.planner.Fill(&w.step, w.batch.IDs)
+		if err := p.planner.Fill(&w.step, w.batch.IDs); err != nil {
+			return nil, err
+		}
+		return w, nil
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	default:
@@ -130,31 +140,31 @@ func stepOf(w *work) *lrpp.Step {
 
 // Advance moves on to the next step and returns its work, which is valid, as is
 // that of the step before, until the Advance after the next; io.EOF after the
-// last. Next is then the work that follows, if any does.
+// last. p.next is then the work that follows, if any does.
 func (p *pipeline) Advance() (*work, error) {
-	p.release(p.prev)
-	p.prev, p.cur = p.cur, p.next
-	p.next = nil
 	if !p.begun {
 		p.begun = true
-		if err := p.get(&p.cur); err != nil {
-			return nil, err
-		}
+		p.get()
 	}
+	p.release(p.prev)
+	p.prev, p.cur, p.next = p.cur, p.next, nil
 	if p.cur == nil {
-		return nil, io.EOF
+		return nil, p.err
 	}
-	return p.cur, p.get(&p.next)
+	p.get()
+	return p.cur, nil
 }
 
 // get takes the next planned work, if there is any.
-func (p *pipeline) get(to **work) error {
+func (p *pipeline) get() {
+	if p.err != nil {
+		return
+	}
 	x, ok := p.ready.Get()
 	if !ok {
-		return nil
+		x.err = io.EOF
 	}
-	*to = x.w
-	return x.err
+	p.next, p.err = x.w, x.err
 }
 
 func (p *pipeline) release(w *work) {
