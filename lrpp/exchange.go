@@ -54,7 +54,7 @@ type Options struct {
 func New(o Options) *Exchange {
 	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newLane(o.Device, o.Critical, o.Shard)}
 	if o.Check {
-		x.check = &check{applied: make([]int32, o.Shard.Slots())}
+		x.check = newCheck(o.Shard.Slots())
 	}
 	x.delayed = newDelayed(o.Env, newLane(o.Device, o.Delayed, o.Shard.On(o.Delayed.Stream)), x.check)
 	return x

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,6 +179,7 @@ type testRank struct {
 	planner  *Planner
 	exchange *Exchange
 	mode     Mode
+	spoil    func(prev, next *Step) (*Step, *Step) // breaks plans; nil: they are right
 	dev      kernels.Device
 }
 
@@ -272,11 +274,55 @@ func (r *testRank) plan(j task) ([]Step, error) {
 		if r.mode == Direct {
 			break
 		}
-		if err := r.planner.Split(at(i-1), &steps[i], at(i+1)); err != nil {
+		prev, next := at(i-1), at(i+1)
+		if r.spoil != nil {
+			prev, next = r.spoil(prev, next)
+		}
+		if err := r.planner.Split(prev, &steps[i], next); err != nil {
 			return nil, err
 		}
 	}
 	return steps, nil
+}
+
+// A planner that takes a row for one that the step before does not use, or the next
+// one does not, breaks the invariant, and the check says so.
+func TestBrokenPlansAreCaught(t *testing.T) {
+	o := PlanOptions{Mode: Planned, DelayedSync: true, Check: true}
+	for name, spoil := range map[string]func(prev, next *Step) (*Step, *Step){
+		"rows sent too early":     func(_, next *Step) (*Step, *Step) { return nil, next },
+		"gradients sent too late": func(prev, _ *Step) (*Step, *Step) { return prev, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dev, err := kernels.NewCPU(kernels.CPUOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := env.Real()
+			j := task{ranks: 2, width: 1, place: placement.New([]int64{4}, 2)}
+			for range 6 { // the same two rows at every step
+				j.ids = append(j.ids, [][]uint32{{0, 1}, {1, 0}})
+				j.grads = append(j.grads, [][]float32{{1, 2}, {3, 4}})
+			}
+			var broken atomic.Int64
+			var wait sync.WaitGroup
+			for _, ep := range transport.NewMem(e, j.ranks, 1) {
+				wait.Add(1)
+				go func() {
+					defer wait.Done()
+					r := newTestRank(t, e, dev, ep, j, o)
+					defer r.close()
+					r.spoil = spoil
+					r.exchange.check.broken = func(string) { broken.Add(1) }
+					r.run(t, j)
+				}()
+			}
+			wait.Wait()
+			if broken.Load() == 0 {
+				t.Error("nothing was noticed")
+			}
+		})
+	}
 }
 
 // Where a rank gives up, every other rank's Fill of that step says so, and all may
