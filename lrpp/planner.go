@@ -35,6 +35,8 @@ type Planner struct {
 // PlanOptions say how a planner splits steps.
 type PlanOptions struct {
 	Mode Mode
+	// FirstOwner is the rank of the owner 0; the others follow.
+	FirstOwner int
 	// DelayedSync lets gradients that the next step does not need move later.
 	DelayedSync bool
 	// Check has the invariant of the package checked, at a cost.
@@ -43,7 +45,10 @@ type PlanOptions struct {
 
 // NewPlanner makes the planner of one rank.
 func NewPlanner(comm *collectives.Comm, place placement.Map, o PlanOptions) *Planner {
-	p := &Planner{comm: comm, place: place, slots: place.Slots(comm.Rank()), o: o}
+	p := &Planner{comm: comm, place: place, o: o}
+	if owner := comm.Rank() - o.FirstOwner; owner >= 0 && owner < place.Owners {
+		p.slots = place.Slots(owner)
+	}
 	if o.Check {
 		p.last = make([]int32, p.slots)
 	}
@@ -66,7 +71,10 @@ const gaveUp = -1
 func (p *Planner) Fill(st *Step, ids []uint32) error {
 	p.fit(st)
 	st.Plan.Fill(p.place, ids)
-	for r, k := range st.Plan.PerOwner {
+	for o, k := range st.Plan.PerOwner {
+		st.PerOwner[p.o.FirstOwner+o] = k
+	}
+	for r, k := range st.PerOwner {
 		st.counts[r] = int32(k)
 	}
 	if err := p.exchangeCounts(st); err != nil {
@@ -121,7 +129,7 @@ func (p *Planner) Split(prev, st, next *Step) error {
 	}
 	st.class.mine = resize(st.class.mine, len(st.Plan.Slots))
 	copy(st.sendBytes, st.PerRank)
-	copy(st.recvBytes, st.Plan.PerOwner)
+	copy(st.recvBytes, st.PerOwner)
 	if err := p.comm.AllToAllV(kernels.HostBuffer(st.class.mine), st.recvBytes,
 		kernels.HostBuffer(st.class.wanted), st.sendBytes).Wait(); err != nil {
 		return err
@@ -147,7 +155,7 @@ func (p *Planner) GiveUp(st *Step) error {
 // fit makes the lists that have an entry per rank.
 func (p *Planner) fit(st *Step) {
 	if n := p.comm.Size(); len(st.PerRank) != n {
-		st.PerRank = make([]int, n)
+		st.PerRank, st.PerOwner = make([]int, n), make([]int, n)
 		st.counts, st.wants = make([]int32, n), make([]int32, n)
 		st.sendBytes, st.recvBytes = make([]int, n), make([]int, n)
 	}
@@ -175,7 +183,7 @@ func (p *Planner) exchangeCounts(st *Step) error {
 func (p *Planner) exchangeSlots(st *Step) error {
 	total := 0
 	for r, k := range st.PerRank {
-		st.sendBytes[r], st.recvBytes[r] = 4*st.Plan.PerOwner[r], 4*k
+		st.sendBytes[r], st.recvBytes[r] = 4*st.PerOwner[r], 4*k
 		total += k
 	}
 	if cap(st.Wanted) < total {

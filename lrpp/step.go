@@ -7,8 +7,10 @@ import (
 // Step says which rows move around one step, seen from one rank as requester and
 // as owner. It is reused: the next Planner.Fill of it overwrites it.
 type Step struct {
-	// Plan is what this rank's slice needs.
-	Plan oracle.Plan
+	// Plan is what this rank's slice needs; PerOwner says how many of its rows the
+	// owner on each rank has.
+	Plan     oracle.Plan
+	PerOwner []int
 	// Wanted lists the slots that ranks want of this owner, rank 0's first; PerRank
 	// says how many each wants.
 	Wanted  []int32
@@ -89,8 +91,8 @@ type classes struct {
 // now: cache mode "none".
 func (st *Step) allCritical() {
 	st.Index = st.Plan.Index
-	st.Late = Fetch{PerOwner: st.Plan.PerOwner, Slots: st.Wanted, PerRank: st.PerRank, rows: len(st.Plan.Slots), before: st.beforeWanted()}
-	st.Now = Push{Start: st.Plan.Start, Pos: st.Plan.Pos, PerOwner: st.Plan.PerOwner,
+	st.Late = Fetch{PerOwner: st.PerOwner, Slots: st.Wanted, PerRank: st.PerRank, rows: len(st.Plan.Slots), before: st.beforeWanted()}
+	st.Now = Push{Start: st.Plan.Start, Pos: st.Plan.Pos, PerOwner: st.PerOwner,
 		Slots: st.Owned, SlotStart: st.OwnedStart, SlotPos: st.OwnedPos, PerRank: st.PerRank, received: len(st.Wanted), before: st.before}
 	st.none = resize(st.none, len(st.PerRank)) // stays all zero
 	st.Early = Fetch{PerOwner: st.none, PerRank: st.none, none: true}
@@ -183,10 +185,10 @@ func (st *Step) splitFetch() {
 // split takes the rows whose usedBefore bit is the one given.
 func (f *Fetch) split(st *Step, bit class) {
 	c := &st.class
-	f.PerOwner = resize(f.PerOwner, len(st.Plan.PerOwner))
+	f.PerOwner = resize(f.PerOwner, len(st.PerOwner))
 	f.rows = 0
 	u := 0
-	for o, n := range st.Plan.PerOwner {
+	for o, n := range st.PerOwner {
 		f.PerOwner[o] = count(c.mine[u:u+n], usedBefore, bit)
 		f.rows += f.PerOwner[o]
 		u += n
@@ -227,10 +229,10 @@ func count(classes []class, mask, bit class) int {
 // splitPush takes the rows whose usedAfter bit is the one given.
 func (st *Step) splitPush(p *Push, bit class) {
 	c, plan := &st.class, &st.Plan
-	p.PerOwner = resize(p.PerOwner, len(plan.PerOwner))
+	p.PerOwner = resize(p.PerOwner, len(st.PerOwner))
 	p.Start, p.Pos = append(p.Start[:0], 0), p.Pos[:0]
 	u := 0
-	for o, n := range plan.PerOwner {
+	for o, n := range st.PerOwner {
 		first := len(p.Start)
 		for ; n > 0; n-- {
 			if c.mine[u]&usedAfter == bit {

@@ -12,7 +12,7 @@ import (
 // Options say what a Shard holds.
 type Options struct {
 	Map   placement.Map
-	Owner int
+	Owner int // -1: owns nothing
 	Seed  uint64
 	// Width is the number of weights per row, State the floats of optimizer state.
 	Width, State int
@@ -37,22 +37,32 @@ type Shard struct {
 // MaxSlots is the most rows an owner can have: a slot is an int32.
 const MaxSlots = math.MaxInt32
 
+func (o Options) slots() int64 {
+	if o.Owner < 0 {
+		return 0
+	}
+	return o.Map.Slots(o.Owner)
+}
+
 // Bytes is what a shard of these options takes when every row is touched.
 func Bytes(o Options) int64 {
-	slots := o.Map.Slots(o.Owner)
+	slots := o.slots()
 	return slots*int64(o.Width+o.State)*4 + slots/8
 }
 
 // New reserves the rows of an owner; memory is taken as rows are touched.
 func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
-	slots := o.Map.Slots(o.Owner)
+	slots := o.slots()
 	if slots > MaxSlots {
 		return nil, fmt.Errorf("shard: rank %d would own %d rows, at most %d fit: use more ranks", o.Owner, slots, MaxSlots)
 	}
 	stride := o.Width + o.State
-	buf, err := dev.Alloc(int(slots)*stride*4, kernels.Sparse)
-	if err != nil {
-		return nil, fmt.Errorf("shard: %d rows of %d bytes on rank %d: %w", slots, stride*4, o.Owner, err)
+	var buf kernels.Buffer
+	if slots > 0 {
+		var err error
+		if buf, err = dev.Alloc(int(slots)*stride*4, kernels.Sparse); err != nil {
+			return nil, fmt.Errorf("shard: %d rows of %d bytes of owner %d: %w", slots, stride*4, o.Owner, err)
+		}
 	}
 	return &Shard{
 		o: o, dev: dev, s: s,
@@ -72,7 +82,7 @@ func (h *Shard) On(s kernels.Stream) *Shard {
 
 // Close frees the rows, but those of another Shard.
 func (h *Shard) Close() {
-	if !h.view {
+	if !h.view && h.rows.Rows > 0 {
 		h.dev.Free(h.rows.Buf)
 	}
 	if h.slots.Bytes() > 0 {

@@ -37,7 +37,7 @@ func (r *rank) checkpoint(step int64, last bool) error {
 		return nil
 	}
 	r.lastSave = r.env.Now()
-	s := &checkpoint.Save{Env: r.env, Dir: c.Dir, Step: step, Generation: r.ep.Generation(), Ranks: r.job.ranks,
+	s := &checkpoint.Save{Env: r.env, Dir: c.Dir, Step: step, Generation: r.ep.Generation(), Ranks: r.job.roles.rows,
 		Model: r.checkpointModel(), Keep: c.Keep}
 	err := r.saveTo(s)
 	if errors.As(err, new(*failedSave)) && !last {
@@ -73,7 +73,10 @@ func (r *rank) saveTo(s *checkpoint.Save) error {
 		return err
 	}
 	var part, dense checkpoint.Part
-	if part, err = s.WriteRows(r.id, r.shard); err == nil && r.id == 0 {
+	if owner := r.job.roles.owner(r.id); owner >= 0 {
+		part, err = s.WriteRows(owner, r.shard)
+	}
+	if err == nil && r.id == 0 {
 		dense, err = r.saveDenseTo(s)
 	}
 	all, err := r.agree(err, append(part.Words(), dense.Words()...))
@@ -93,7 +96,10 @@ func (r *rank) saveTo(s *checkpoint.Save) error {
 func (r *rank) commit(s *checkpoint.Save, all [][]uint64) error {
 	words := len(checkpoint.Part{}.Words())
 	parts := []checkpoint.Part{checkpoint.PartOf(all[0][words:])}
-	for _, w := range all {
+	for id, w := range all {
+		if r.job.roles.owner(id) < 0 {
+			continue
+		}
 		parts = append(parts, checkpoint.PartOf(w[:words]))
 	}
 	h, err := json.Marshal(history{r.job.result.TrainLoss, r.job.result.Eval})
@@ -253,8 +259,10 @@ func (r *rank) restore(c *checkpoint.Checkpoint) error {
 	if err := r.s.Sync(); err != nil {
 		return err
 	}
-	if err := c.ReadRows(r.id, r.job.ranks, r.shard); err != nil {
-		return err
+	if owner := r.job.roles.owner(r.id); owner >= 0 {
+		if err := c.ReadRows(owner, r.job.roles.rows, r.shard); err != nil {
+			return err
+		}
 	}
 	if r.id != 0 {
 		return nil

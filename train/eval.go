@@ -45,7 +45,7 @@ func (r *rank) evaluate(step int64) error {
 // scoreAll scores this rank's slices of all evaluation batches.
 func (r *rank) scoreAll() (scores []auc.Packed, loss float64, err error) {
 	order := data.Order{Samples: r.job.eval.Len(), Batch: r.job.evalBatch}
-	p := r.pipeline(r.job.eval, order, 1, order.StepsPerEpoch(), chanEvalPlan, lrpp.PlanOptions{})
+	p := r.pipeline(span{r.job.eval, order, 1, order.StepsPerEpoch()}, [2]uint16{chanEvalPlan, chanEvalFeed}, lrpp.PlanOptions{})
 	defer func() { p.Close(err) }()
 	for {
 		w, err := p.Advance()

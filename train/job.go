@@ -101,6 +101,7 @@ type job struct {
 	env    env.Env
 	dev    kernels.Device
 	ranks  int
+	roles  roles
 	world  *World
 	hosted []int // ranks of this process
 	schema data.Schema
@@ -136,7 +137,7 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 }
 
 func newJob(e env.Env, cfg *config.Config, o Options) *job {
-	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks, world: o.World}
+	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks, roles: rolesOf(cfg), world: o.World}
 	if j.world == nil {
 		j.world = alone(e, j.ranks)
 	}
@@ -156,7 +157,7 @@ func (j *job) open() (err error) {
 		}
 	}()
 	j.schema = data.Schema{Dense: c.Data.DenseCount(), Tables: c.Model.TableRows()}
-	j.place = placement.New(j.schema.Tables, j.ranks)
+	j.place = placement.New(j.schema.Tables, j.roles.rows)
 	j.width = c.Model.EmbeddingDim
 	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
 	// What can be told before the first file is converted, which may take long.
@@ -206,7 +207,7 @@ func (j *job) plan() error {
 		j.evalBatch = int(min(int64(max(c.Train.GlobalBatch, leastEvalBatch)), j.eval.Len()))
 		largest = max(largest, j.evalBatch)
 	}
-	j.maxSlice = (largest + j.ranks - 1) / j.ranks
+	j.maxSlice = (largest + j.roles.trainers - 1) / j.roles.trainers
 	return nil
 }
 
@@ -240,12 +241,20 @@ func (j *job) threadsOf(rank int) int {
 	return max(1, (i+1)*total/ranks-i*total/ranks)
 }
 
-func (j *job) modelConfig() model.Config {
+func (j *job) modelConfig(rank int) model.Config {
 	m := j.cfg.Model
 	return model.Config{
 		Kind: m.Kind, Dense: j.schema.Dense, Tables: len(j.schema.Tables), EmbeddingDim: m.EmbeddingDim,
-		BottomMLP: m.BottomMLP, TopMLP: m.TopMLP, Seed: j.cfg.Job.Seed, MaxSamples: j.maxSlice,
+		BottomMLP: m.BottomMLP, TopMLP: m.TopMLP, Seed: j.cfg.Job.Seed, MaxSamples: j.maxSliceOf(rank),
 	}
+}
+
+// maxSliceOf is how many samples a rank trains at a time, at most.
+func (j *job) maxSliceOf(rank int) int {
+	if !j.roles.trains(rank) {
+		return 0
+	}
+	return j.maxSlice
 }
 
 func scheduleOf(o config.Optimizer) Schedule {

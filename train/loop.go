@@ -13,7 +13,7 @@ import (
 // train runs the job's steps on this rank.
 func (r *rank) train() (err error) {
 	j := r.job
-	p := r.pipeline(j.train, j.order, r.done+1, j.steps, chanPlan, j.planOptions())
+	p := r.pipeline(span{j.train, j.order, r.done + 1, j.steps}, [2]uint16{chanPlan, chanFeed}, j.planOptions())
 	defer func() { p.Close(err) }()
 	for step := r.done + 1; step <= j.steps; step++ {
 		d, err := r.next(p, step)
@@ -97,7 +97,9 @@ func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 
 	r.reduces = r.reduces[:0]
 	lookups := r.model.Backward(in, dlogits, func(bucket kernels.Buffer) {
-		r.reduces = append(r.reduces, r.dense.AllReduce(bucket))
+		if r.dense != nil {
+			r.reduces = append(r.reduces, r.dense.AllReduce(bucket))
+		}
 	})
 	r.watch.lap(StageBackward)
 
@@ -122,6 +124,9 @@ func (r *rank) apply(w *work, lookups kernels.Matrix) error {
 		return err
 	}
 	r.watch.lap(StageReduce)
+	if r.dense == nil {
+		return nil
+	}
 	p := r.model.Params()
 	r.s.UpdateDense(r.job.denseOpt.At(w.batch.Step), p.Weights, r.state, p.Grad)
 	err := r.s.Sync()

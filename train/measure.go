@@ -51,7 +51,7 @@ func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([]Sample, Info, e
 
 // measure is what each rank does in Measure.
 func (r *rank) measure(m MeasureOptions) (samples []Sample, err error) {
-	p := r.pipeline(r.job.train, r.job.order, 1, r.job.steps, chanPlan, r.job.planOptions())
+	p := r.pipeline(span{r.job.train, r.job.order, 1, r.job.steps}, [2]uint16{chanPlan, chanFeed}, r.job.planOptions())
 	defer func() { p.Close(err) }()
 	if err := r.shard.TouchAll(); err != nil {
 		return nil, err
@@ -106,8 +106,11 @@ func (r *rank) gemms(n int) (time.Duration, error) {
 		return 0, err
 	}
 	begin := r.env.Now()
-	b := r.job.order.BatchSize(1)
-	slice := (r.id+1)*b/r.job.ranks - r.id*b/r.job.ranks
+	slice := 0
+	if t := r.job.roles.trainers; r.id < t {
+		b := r.job.order.BatchSize(1)
+		slice = (r.id+1)*b/t - r.id*b/t
+	}
 	for range n {
 		r.model.GEMMs(slice)
 	}

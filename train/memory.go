@@ -12,7 +12,7 @@ import (
 // anything is allocated. Before the data is known it counts the rows alone.
 func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
-		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.ranks, slots, shard.MaxSlots)
+		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.roles.rows, slots, shard.MaxSlots)
 	}
 	available, ok := machine.AvailableMemory()
 	if !ok {
@@ -55,8 +55,8 @@ func (j *job) bytes() (rows, rest float64) {
 	}
 	perSample += 4 * widest // two gradients of activations in each of two chains
 	for _, rank := range j.hosted {
-		rows += float64(shard.Bytes(shard.Options{Map: j.place, Owner: rank, Width: j.width, State: j.sparse.Kind.RowState(j.width)}))
-		rest += float64(4*perSample*int64(j.maxSlice) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params)
+		rows += float64(shard.Bytes(shard.Options{Map: j.place, Owner: j.roles.owner(rank), Width: j.width, State: j.sparse.Kind.RowState(j.width)}))
+		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params)
 	}
 	return rows, rest + float64(pairBytes*j.ranks*j.ranks)
 }

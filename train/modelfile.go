@@ -111,14 +111,17 @@ func (r *rank) loadTable(f *safetensors.File, t int) error {
 		}); err != nil {
 			return err
 		}
-		base := r.job.place.Base[t]
-		from, to := r.job.place.FirstSlot(r.id, base+first), r.job.place.FirstSlot(r.id, base+last)
+		base, owner := r.job.place.Base[t], r.job.roles.owner(r.id)
+		if owner < 0 {
+			return nil
+		}
+		from, to := r.job.place.FirstSlot(owner, base+first), r.job.place.FirstSlot(owner, base+last)
 		if from == to {
 			return nil
 		}
 		mine = mine[:0]
 		for slot := from; slot < to; slot++ {
-			row := r.job.place.Global(r.id, slot) - base - first
+			row := r.job.place.Global(owner, slot) - base - first
 			mine = append(mine, read[row*int64(rowBytes):(row+1)*int64(rowBytes)]...)
 		}
 		if err := kernels.Grow(r.job.dev, &staged, len(mine)); err != nil {
@@ -187,24 +190,28 @@ func (r *rank) saveDense(out *safetensors.Writer) error {
 func (r *rank) saveTable(out *safetensors.Writer, t int) error {
 	n, width, place := r.job.ranks, r.job.width, r.job.place
 	rows := r.chunkRows()
-	mine := make([]float32, (rows/int64(n)+1)*int64(width))
+	first, owner := r.job.roles.first, r.job.roles.owner(r.id)
+	mine := make([]float32, (rows/int64(r.job.roles.rows)+1)*int64(width))
 	var all, merged []float32
 	if r.id == 0 {
 		all, merged = make([]float32, rows*int64(width)), make([]float32, rows*int64(width))
 	}
 	sendBytes, recvBytes := make([]int, n), make([]int, n)
-	return r.eachChunk(t, func(first, last int64) error {
-		lo, hi := place.Base[t]+first, place.Base[t]+last
-		from := place.FirstSlot(r.id, lo)
-		count := int(place.FirstSlot(r.id, hi) - from)
-		if err := r.shard.Export(mine, from, count); err != nil {
-			return err
+	return r.eachChunk(t, func(begin, end int64) error {
+		lo, hi := place.Base[t]+begin, place.Base[t]+end
+		count := 0
+		if owner >= 0 {
+			from := place.FirstSlot(owner, lo)
+			count = int(place.FirstSlot(owner, hi) - from)
+			if err := r.shard.Export(mine, from, count); err != nil {
+				return err
+			}
 		}
 		sendBytes[0] = 4 * count * width
 		total := 0
 		if r.id == 0 {
-			for owner := range n {
-				recvBytes[owner] = 4 * width * int(place.FirstSlot(owner, hi)-place.FirstSlot(owner, lo))
+			for owner := range r.job.roles.rows {
+				recvBytes[first+owner] = 4 * width * int(place.FirstSlot(owner, hi)-place.FirstSlot(owner, lo))
 			}
 			total = int(hi-lo) * width
 		}
@@ -225,9 +232,9 @@ func (r *rank) saveTable(out *safetensors.Writer, t int) error {
 
 // merge puts the global rows [lo, hi), which lie by owner in all, in row order.
 func (r *rank) merge(merged, all []float32, lo, hi int64) {
-	n, width := r.job.ranks, r.job.width
+	width := r.job.width
 	at := 0
-	for owner := range n {
+	for owner := range r.job.roles.rows {
 		first := r.job.place.FirstSlot(owner, lo)
 		last := r.job.place.FirstSlot(owner, hi)
 		for slot := first; slot < last; slot++ {

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -70,6 +71,41 @@ func TestCacheModesWithDelays(t *testing.T) {
 		got := run(t, Options{World: world}, path, append(append(sets, fmt.Sprintf("job.ranks=%d", ranks)), mode...)...)
 		if got.Digest != want.Digest {
 			t.Fatalf("%s, %d ranks, %v, %v: digest %s, want %s", path, ranks, sets, mode, got.Digest, want.Digest)
+		}
+	}
+}
+
+// Which ranks hold rows and which read data changes no bit: only the number of
+// trainers does. A run goes on from a checkpoint of others.
+func TestRolesAgree(t *testing.T) {
+	parts := []roles{{rows: 1}, {rows: 2, readers: 1}, {rows: 3, readers: 2}, {readers: 1}, {readers: 2}}
+	turn := 0
+	for _, path := range goldenCases(t) {
+		for trainers := 1; trainers <= 3; trainers++ {
+			if testing.Short() && trainers != 2 {
+				continue
+			}
+			common := []string{"train.iterations=7", "train.eval_every=3", "job.threads=2"}
+			want := run(t, Options{}, path, append(common, fmt.Sprintf("job.ranks=%d", trainers), "cache.mode=none")...)
+			dir := t.TempDir()
+			for _, mode := range []string{"none", "planned"} {
+				p := parts[turn%len(parts)]
+				turn++
+				sets := append(common, "cache.mode="+mode, "checkpoint.dir="+dir, fmt.Sprintf("ranks.readers=%d", p.readers), fmt.Sprintf("ranks.servers=%d", p.rows))
+				if p.rows > 0 {
+					sets = append(sets, fmt.Sprintf("ranks.trainers=%d", trainers))
+				}
+				sets = append(sets, fmt.Sprintf("job.ranks=%d", p.rows+p.readers+trainers))
+				run(t, Options{Resume: "auto"}, path, append(sets, "train.iterations=4")...)
+				got := run(t, Options{Resume: "auto"}, path, sets...)
+				if got.Digest != want.Digest || fmt.Sprint(got.TrainLoss) != fmt.Sprint(want.TrainLoss) || got.Eval[len(got.Eval)-1] != want.Eval[len(want.Eval)-1] {
+					t.Errorf("%s, %d trainers, %d servers, %d readers, mode %s: digest %s, eval %v; want %s, %v",
+						path, trainers, p.rows, p.readers, mode, got.Digest, got.Eval, want.Digest, want.Eval)
+				}
+				if err := os.RemoveAll(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
 }

@@ -29,7 +29,7 @@ type work struct {
 // belongs to the training goroutine.
 type pipeline struct {
 	ep      transport.Endpoint
-	reader  *data.Reader
+	reader  batches
 	comm    *collectives.Comm // the planner's
 	stream  kernels.Stream    // comm's
 	planner *lrpp.Planner
@@ -48,21 +48,22 @@ type planned struct {
 	err error
 }
 
-// pipeline starts reading and planning the steps first to last of a source. One
-// pipeline at a time uses a channel.
-func (r *rank) pipeline(src data.Source, o data.Order, first, last int64, channel uint16, po lrpp.PlanOptions) *pipeline {
+// pipeline starts reading and planning the steps of a span. One pipeline at a time
+// uses the channels: for plans, and for slices from readers.
+func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeline {
 	const works = workHeld + 1 + workAhead
 	e, j := r.env, r.job
 	p := &pipeline{
 		ep:     r.ep,
-		reader: data.NewReader(e, src, o, r.id, j.ranks, first, last, works+1),
+		reader: r.batches(s, works+1, channels[1]),
 		stream: j.dev.Stream(1),
 		split:  po.Mode != lrpp.Direct,
 		ready:  env.NewQueue[planned](e, "planned batches", works+1), // and the end
 		free:   env.NewQueue[*work](e, "free batches", works),
 		ended:  env.NewEvent(e, "pipeline"),
 	}
-	p.comm = collectives.New(e, r.ep, channel, j.dev, p.stream)
+	p.comm = collectives.New(e, r.ep, channels[0], j.dev, p.stream)
+	po.FirstOwner = j.roles.first
 	p.planner = lrpp.NewPlanner(p.comm, j.place, po)
 	for range works {
 		p.free.Put(new(work))

@@ -24,6 +24,8 @@ const (
 	chanDelayed                    // those that move while one computes
 	chanDense                      // dense gradients
 	chanControl                    // control words
+	chanFeed                       // slices from readers, of training
+	chanEvalFeed                   // and of evaluation
 )
 
 // rank is one rank of a job and all that it holds.
@@ -35,8 +37,8 @@ type rank struct {
 	ep      transport.Endpoint
 	s       kernels.Stream // computes
 	comms   []*collectives.Comm
-	streams []kernels.Stream // of comms, and of what moves in the background
-	dense   *collectives.Comm
+	streams []kernels.Stream  // of comms, and of what moves in the background
+	dense   *collectives.Comm // among the trainers; nil on others
 	ctl     *control
 
 	shard    *shard.Shard
@@ -66,24 +68,28 @@ func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
 	}
-	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: j.place, Owner: id, Seed: j.cfg.Job.Seed,
+	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: j.place, Owner: j.roles.owner(id), Seed: j.cfg.Job.Seed,
 		Width: j.width, State: j.sparse.Kind.RowState(j.width)}); err != nil {
 		return r, err
 	}
-	if r.model, err = model.New(j.dev, r.s, j.modelConfig()); err != nil {
+	if r.model, err = model.New(j.dev, r.s, j.modelConfig(id)); err != nil {
 		return r, err
 	}
 	r.exchange = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
 		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
 		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()}, Check: invariant.Enabled})
-	r.dense = r.comm(chanDense)
+	if j.roles.trains(id) {
+		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
+	}
 	r.ctl = newControl(r.comm(chanControl))
 	return r, r.alloc()
 }
 
 // comm makes a communicator with a stream of its own, closed with the rank.
-func (r *rank) comm(channel uint16) *collectives.Comm {
-	c := collectives.New(r.env, r.ep, channel, r.job.dev, r.stream())
+func (r *rank) comm(channel uint16) *collectives.Comm { return r.commOn(r.ep, channel) }
+
+func (r *rank) commOn(ep transport.Endpoint, channel uint16) *collectives.Comm {
+	c := collectives.New(r.env, ep, channel, r.job.dev, r.stream())
 	r.comms = append(r.comms, c)
 	return c
 }
@@ -96,7 +102,7 @@ func (r *rank) stream() kernels.Stream {
 }
 
 func (r *rank) alloc() error {
-	b := r.job.maxSlice
+	b := r.job.maxSliceOf(r.id)
 	r.hostLoss, r.hostProbs = make([]float32, b), make([]float32, b)
 	for _, a := range []struct {
 		b      *kernels.Buffer

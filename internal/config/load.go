@@ -93,6 +93,9 @@ func LoadFor(processes int, path string, sets []string) (*Config, error) {
 			return nil, invalid(fmt.Sprintf("%s: [%s] is missing: every run needs [data], [model] and [train]", path, table))
 		}
 	}
+	if parts := c.Ranks.Servers + c.Ranks.Trainers; parts > 0 && !src.mentions("job.ranks") {
+		c.Job.Ranks = parts + c.Ranks.Readers
+	}
 	if err := c.resolve(path); err != nil {
 		return nil, err
 	}
@@ -166,13 +169,13 @@ func lineOf(doc []byte, n int) string {
 	return line
 }
 
-// mentions reports whether a key under table was given anywhere.
+// mentions reports whether a key, or one under a table, was given anywhere.
 func (s *source) mentions(table string) bool {
 	if _, ok := s.line[table]; ok {
 		return true
 	}
 	for key := range s.set {
-		if strings.HasPrefix(key, table+".") {
+		if key == table || strings.HasPrefix(key, table+".") {
 			return true
 		}
 	}

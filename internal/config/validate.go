@@ -51,7 +51,7 @@ func (c *Config) checkNames(src *source) error {
 // checkValues checks numbers, and that values fit each other.
 func (c *Config) checkValues(src *source) error {
 	for _, check := range []func(*source) error{
-		c.checkRanges, c.checkLength, c.checkData, c.checkTables, c.checkLayers, c.checkOptimizers,
+		c.checkRanges, c.checkRoles, c.checkLength, c.checkData, c.checkTables, c.checkLayers, c.checkOptimizers,
 	} {
 		if err := check(src); err != nil {
 			return err
@@ -75,6 +75,9 @@ func (c *Config) checkRanges(src *source) error {
 		{"train.epochs", c.Train.Epochs, 0, maxSteps},
 		{"train.eval_every", c.Train.EvalEvery, 0, maxSteps},
 		{"train.log_every", c.Train.LogEvery, 1, maxSteps},
+		{"ranks.servers", c.Ranks.Servers, 0, maxRanks},
+		{"ranks.trainers", c.Ranks.Trainers, 0, maxRanks},
+		{"ranks.readers", c.Ranks.Readers, 0, maxRanks},
 		{"ec.k", c.EC.K, 1, maxRanks},
 		{"ec.r", c.EC.R, 1, maxRanks},
 		{"ec.commit_every", c.EC.CommitEvery, 1, maxSteps},
@@ -94,13 +97,36 @@ func (c *Config) checkRanges(src *source) error {
 	return nil
 }
 
+// checkRoles checks that the parts of [ranks] make up job.ranks.
+func (c *Config) checkRoles(src *source) error {
+	p := c.Ranks
+	switch sum := p.Servers + p.Trainers + p.Readers; {
+	case (p.Servers == 0) != (p.Trainers == 0):
+		return src.errorf("ranks", "%d servers and %d trainers: set both, or leave both out for ranks that are both", p.Servers, p.Trainers)
+	case p.Servers > 0 && sum != c.Job.Ranks:
+		return src.errorf("ranks", "%d servers, %d trainers and %d readers are not the %d of job.ranks; leave job.ranks out, or make them agree",
+			p.Servers, p.Trainers, p.Readers, c.Job.Ranks)
+	case p.Readers >= c.Job.Ranks:
+		return src.errorf("ranks.readers", "%d of %d ranks would only read; leave at least one to train", p.Readers, c.Job.Ranks)
+	}
+	return nil
+}
+
+// Trainers is how many ranks train.
+func (c *Config) Trainers() int {
+	if c.Ranks.Trainers > 0 {
+		return c.Ranks.Trainers
+	}
+	return c.Job.Ranks - c.Ranks.Readers
+}
+
 // checkLength checks how long the run is and how large its steps are.
 func (c *Config) checkLength(src *source) error {
 	t := c.Train
 	switch {
-	case t.GlobalBatch < c.Job.Ranks:
-		return src.errorf("train.global_batch", "%d samples cannot be split over %d ranks; use at least as many samples as job.ranks",
-			t.GlobalBatch, c.Job.Ranks)
+	case t.GlobalBatch < c.Trainers():
+		return src.errorf("train.global_batch", "%d samples cannot be split over %d ranks; use at least as many samples as ranks that train",
+			t.GlobalBatch, c.Trainers())
 	case t.Iterations == 0 && t.Epochs == 0:
 		return src.errorf("train", "neither iterations nor epochs says how long to train; set one of them")
 	case t.Iterations != 0 && t.Epochs != 0:

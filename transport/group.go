@@ -1,0 +1,34 @@
+package transport
+
+import "slices"
+
+// Group is the endpoint of a rank among some ranks of ep's world, numbered in the
+// order given; this rank is one of them. It shares ep's tags. Abort and Close are
+// ep's.
+func Group(ep Endpoint, ranks []int) Endpoint {
+	if len(ranks) == ep.Size() {
+		return ep
+	}
+	me := slices.Index(ranks, ep.Rank())
+	if me < 0 {
+		panic("transport: a rank is no member of its group")
+	}
+	return &group{Endpoint: ep, ranks: ranks, me: me}
+}
+
+type group struct {
+	Endpoint
+	ranks []int
+	me    int
+}
+
+func (g *group) Rank() int { return g.me }
+func (g *group) Size() int { return len(g.ranks) }
+
+func (g *group) Send(to int, tag Tag, p []byte) Request {
+	return g.Endpoint.Send(g.ranks[to], tag, p)
+}
+
+func (g *group) Recv(from int, tag Tag, p []byte) Request {
+	return g.Endpoint.Recv(g.ranks[from], tag, p)
+}
