@@ -136,7 +136,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 	}
 	profile := &timed{spent: map[string]time.Duration{}}
 	samples, info, err := train.Measure(env.Real(), cfg, train.MeasureOptions{
-		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(),
+		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(), GEMMs: true,
 		Block: func(begins bool) { profile.on = begins },
 		Options: train.Options{
 			Observer: silent{},
@@ -158,8 +158,8 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 		*report = newReport("train", info.Device)
 		(*report).header(out)
 	}
-	(*report).trainFigures(out, s, batch, flops(cfg), samples, info, peak(info.Threads, o.Tiny))
-	(*report).opFigures(out, s, batch, samples, profile.spent, steps)
+	(*report).trainFigures(out, s, batch, flops(cfg), samples[0], info, peak(info.Threads, o.Tiny))
+	(*report).opFigures(out, s, batch, samples[0], profile.spent, steps)
 	return nil
 }
 

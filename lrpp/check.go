@@ -6,12 +6,12 @@ import "fmt"
 // step when every update of the steps before it is done, and updated in the order
 // of steps. A nil check checks nothing.
 type check struct {
-	applied []int32      // of each slot: the last step whose update is done
+	applied []int64      // of each slot: the last step whose update is done
 	broken  func(string) // hears of what breaks it; panics but in tests
 }
 
 func newCheck(slots int64) *check {
-	return &check{applied: make([]int32, slots), broken: func(what string) { panic("lrpp: " + what) }}
+	return &check{applied: make([]int64, slots), broken: func(what string) { panic("lrpp: " + what) }}
 }
 
 func (c *check) read(f *Fetch) {
@@ -19,18 +19,18 @@ func (c *check) read(f *Fetch) {
 		return
 	}
 	for i, slot := range f.Slots {
-		if c.applied[slot] != f.before[i] {
+		if before := f.before[i]; before != 0 && c.applied[slot] != before {
 			c.broken(fmt.Sprintf("stale read: slot %d is read as of step %d, its last update before is of step %d", slot, c.applied[slot], f.before[i]))
 		}
 	}
 }
 
-func (c *check) apply(p *Push, step int32) {
+func (c *check) apply(p *Push, step int64) {
 	if c == nil {
 		return
 	}
 	for i, slot := range p.Slots {
-		if c.applied[slot] != p.before[i] {
+		if before := p.before[i]; before != 0 && c.applied[slot] != before {
 			c.broken(fmt.Sprintf("slot %d is updated for step %d after step %d, not after step %d", slot, step, c.applied[slot], p.before[i]))
 		}
 		c.applied[slot] = step

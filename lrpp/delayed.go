@@ -22,7 +22,6 @@ type job struct {
 	later pending
 	fetch *Fetch         // nil: none
 	rows  kernels.Matrix // where they go
-	step  int32          // that reads them
 }
 
 func newDelayed(e env.Env, l *lane, c *check) *delayed {

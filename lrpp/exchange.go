@@ -34,7 +34,7 @@ type pending struct {
 	push *Push // nil: there are none
 	sums kernels.Matrix
 	opt  kernels.Optimizer
-	step int32
+	step int64
 }
 
 // Options make an Exchange.
@@ -97,7 +97,6 @@ func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buf
 			return rows, index, err
 		}
 		j.fetch, j.rows = &next.Early, x.matrix(x.step+1, next).RowRange(0, next.Early.rows)
-		j.step = x.step + 1
 	}
 	x.delayed.start(j)
 	return rows, index, nil
@@ -126,11 +125,11 @@ func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) 
 	if err := x.critical.wait(); err != nil {
 		return err
 	}
-	x.check.apply(&st.Now, x.step)
+	x.check.apply(&st.Now, st.number)
 	if err := x.critical.apply(&st.Now, opt); err != nil {
 		return err
 	}
-	x.later = pending{push: &st.Later, sums: later, opt: opt, step: x.step}
+	x.later = pending{push: &st.Later, sums: later, opt: opt, step: st.number}
 	if x.next != nil {
 		return x.fetchLate(x.next, x.step+1)
 	}

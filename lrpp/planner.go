@@ -28,8 +28,8 @@ type Planner struct {
 	place placement.Map
 	slots int64 // owned by this rank
 	o     PlanOptions
-	steps int32
-	last  []int32 // of each slot: the step that used it last; nil where that is not checked
+	steps int64
+	last  []int64 // of each slot: the step that used it last, 0 if none did; nil where that is not checked
 }
 
 // PlanOptions say how a planner splits steps.
@@ -39,18 +39,20 @@ type PlanOptions struct {
 	FirstOwner int
 	// DelayedSync lets gradients that the next step does not need move later.
 	DelayedSync bool
+	// Before is the number of the step before the first.
+	Before int64
 	// Check has the invariant of the package checked, at a cost.
 	Check bool
 }
 
 // NewPlanner makes the planner of one rank.
 func NewPlanner(comm *collectives.Comm, place placement.Map, o PlanOptions) *Planner {
-	p := &Planner{comm: comm, place: place, o: o}
+	p := &Planner{comm: comm, place: place, o: o, steps: o.Before}
 	if owner := comm.Rank() - o.FirstOwner; owner >= 0 && owner < place.Owners {
 		p.slots = place.Slots(owner)
 	}
 	if o.Check {
-		p.last = make([]int32, p.slots)
+		p.last = make([]int64, p.slots)
 	}
 	return p
 }
@@ -106,6 +108,7 @@ func (p *Planner) Fill(st *Step, ids []uint32) error {
 // trackUse notes which step used each row of st before.
 func (p *Planner) trackUse(st *Step) {
 	p.steps++
+	st.number = p.steps
 	if p.last == nil {
 		return
 	}

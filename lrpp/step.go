@@ -37,7 +37,8 @@ type Step struct {
 	recvBytes     []int
 	none          []int
 	class         classes
-	before        []int32 // of Owned: the step that used it before; nil where that is not checked
+	number        int64
+	before        []int64 // of Owned: the step that used it before, 0 if none did; nil where that is not checked
 }
 
 // Fetch is rows that go from owners to requesters in one all-to-all.
@@ -48,7 +49,7 @@ type Fetch struct {
 	rows     int     // requester: the sum of PerOwner
 	none     bool    // nothing moves, on no rank
 
-	before []int32 // of Slots, as in Step
+	before []int64 // of Slots, as in Step
 }
 
 // Push is gradients that go from requesters to owners in one all-to-all.
@@ -65,7 +66,7 @@ type Push struct {
 	received           int  // the sum of PerRank
 	none               bool // nothing moves, on no rank
 
-	before []int32 // of Slots, as in Step
+	before []int64 // of Slots, as in Step
 }
 
 // rows is how many gradients the requester sends.
@@ -100,11 +101,11 @@ func (st *Step) allCritical() {
 }
 
 // beforeWanted spreads before over Wanted.
-func (st *Step) beforeWanted() []int32 {
+func (st *Step) beforeWanted() []int64 {
 	if st.before == nil {
 		return nil
 	}
-	out := make([]int32, len(st.Wanted))
+	out := make([]int64, len(st.Wanted))
 	for o := range st.Owned {
 		for _, p := range st.OwnedPos[st.OwnedStart[o]:st.OwnedStart[o+1]] {
 			out[p] = st.before[o]

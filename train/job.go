@@ -382,9 +382,15 @@ func (r *rank) countMoved() error {
 
 // planOptions are those of training.
 func (j *job) planOptions() lrpp.PlanOptions {
-	o := lrpp.PlanOptions{Mode: lrpp.Planned, DelayedSync: j.cfg.Cache.DelayedSync, Check: invariant.Enabled}
-	if j.cfg.Cache.Mode == "none" || j.ranks == 1 {
-		o.Mode = lrpp.Direct
+	return lrpp.PlanOptions{Mode: j.mode(j.cfg.Cache.Mode), DelayedSync: j.cfg.Cache.DelayedSync, Check: invariant.Enabled}
+}
+
+// mode is what a cache.mode means for this job. "auto" is what was measured best:
+// what moves while a step computes is not waited for. One rank alone moves
+// nothing.
+func (j *job) mode(name string) lrpp.Mode {
+	if name == "none" || j.ranks == 1 {
+		return lrpp.Direct
 	}
-	return o
+	return lrpp.Planned
 }

@@ -5,39 +5,57 @@ import (
 
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/model"
 )
 
-// Sample is one measurement of a job: blocks of steps and, in the same run, the
+// Sample is one measurement of a job: a block of steps and, in the same run, the
 // matrix products of those steps alone, on all ranks at once.
 type Sample struct {
-	// Step and GEMM are wall-clock times of one step and of its bare products.
+	// Step and GEMM are wall-clock times of one step and of its bare products; GEMM
+	// is 0 where they were not asked for.
 	Step, GEMM time.Duration
 	// Stages are rank 0's, mean per step.
 	Stages [Stages]time.Duration
+	// Moved is what came to rank 0 in one step, the mean.
+	Moved lrpp.Moved
 }
 
-// MeasureOptions say how much to measure: Repeats samples, each of Steps steps
-// and as many rounds of GEMMs, after Warmup steps. All rows are touched before, as
-// they are in a run of some length: the first touch of a row draws it and takes
-// memory from the system, which a step does not do again.
+// IdealMode measures steps that have every row at hand and exchange none. It is no
+// cache.mode: what such steps train is no model.
+const IdealMode = "ideal"
+
+// MeasureOptions say how much to measure: Repeats samples of each mode, by turns,
+// each of Steps steps after Warmup steps. All rows are touched before, as they are
+// in a run of some length: the first touch of a row draws it and takes memory from
+// the system, which a step does not do again.
 type MeasureOptions struct {
 	Warmup, Steps, Repeats int
+	// Modes are those of cache.mode, and IdealMode; the config's where empty.
+	Modes []string
+	// GEMMs asks for the products alone.
+	GEMMs bool
+	// WrapModel, if set, may put a stand-in in the place of a rank's model.
+	WrapModel func(rank int, m model.Model) model.Model
 	// Block is called on rank 0 when a measured block of steps begins (true) and
 	// ends (false).
 	Block func(begins bool)
 	Options
 }
 
-// Measure trains a config and returns its samples; it evaluates and saves
+// Measure trains a config and returns its samples by mode; it evaluates and saves
 // nothing.
-func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([]Sample, Info, error) {
+func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([][]Sample, Info, error) {
+	if len(m.Modes) == 0 {
+		m.Modes = []string{cfg.Cache.Mode}
+	}
 	j := newJob(e, cfg, m.Options)
 	if err := j.open(); err != nil {
 		return nil, Info{}, err
 	}
 	defer j.close()
-	j.steps = int64(m.Warmup + m.Repeats*m.Steps)
-	var samples []Sample
+	j.steps = int64(m.Repeats * len(m.Modes) * (m.Warmup + m.Steps))
+	var samples [][]Sample
 	var info Info
 	err := j.eachRank(func(r *rank) error {
 		s, err := r.measure(m)
@@ -50,73 +68,102 @@ func Measure(e env.Env, cfg *config.Config, m MeasureOptions) ([]Sample, Info, e
 }
 
 // measure is what each rank does in Measure.
-func (r *rank) measure(m MeasureOptions) (samples []Sample, err error) {
-	p := r.pipeline(span{r.job.train, r.job.order, 1, r.job.steps}, [2]uint16{chanPlan, chanFeed}, r.job.planOptions())
-	defer func() { p.Close(err) }()
+func (r *rank) measure(m MeasureOptions) ([][]Sample, error) {
+	if m.WrapModel != nil {
+		r.model = m.WrapModel(r.id, r.model)
+	}
 	if err := r.shard.TouchAll(); err != nil {
 		return nil, err
 	}
-	step := int64(0)
+	trained := r.exchange
+	ideal := newIdeal(r)
+	defer func() {
+		r.exchange = trained
+		ideal.Close()
+	}()
+	samples := make([][]Sample, len(m.Modes))
+	for range m.Repeats {
+		for i, mode := range m.Modes {
+			r.exchange = trained
+			if mode == IdealMode {
+				r.exchange = ideal
+			}
+			s, err := r.block(m, mode)
+			if err != nil {
+				return nil, err
+			}
+			samples[i] = append(samples[i], s)
+		}
+	}
+	return samples, nil
+}
+
+// block measures one block of steps in a mode.
+func (r *rank) block(m MeasureOptions, mode string) (s Sample, err error) {
+	first := r.done + 1
+	o := r.job.planOptions()
+	if o.Mode = r.job.mode(mode); mode == IdealMode {
+		o.Mode = lrpp.Direct
+	}
+	p := r.pipeline(span{r.job.train, r.job.order, first, first + int64(m.Warmup+m.Steps) - 1}, [2]uint16{chanPlan, chanFeed}, o)
+	defer func() { p.Close(err) }()
+	for range m.Warmup {
+		if _, err := r.next(p, r.done+1); err != nil {
+			return s, err
+		}
+	}
 	tell := func(begins bool) {
 		if r.id == 0 && m.Block != nil {
 			m.Block(begins)
 		}
 	}
-	block := func(n int, stages *[Stages]time.Duration) (time.Duration, error) {
-		if err := r.ctl.comm.Barrier().Wait(); err != nil {
-			return 0, err
+	tell(true)
+	r.moved = lrpp.Moved{}
+	if s.Step, err = r.timed(m.Steps, func() error {
+		if _, err := r.next(p, r.done+1); err != nil {
+			return err
 		}
-		begin := r.env.Now()
-		for range n {
-			step++
-			if _, err := r.next(p, step); err != nil {
-				return 0, err
-			}
-			for s, d := range r.watch.spent {
-				stages[s] += d / time.Duration(n)
-			}
+		for st, d := range r.watch.spent {
+			s.Stages[st] += d / time.Duration(m.Steps)
 		}
-		err := r.ctl.comm.Barrier().Wait()
-		return (r.env.Now() - begin) / time.Duration(n), err
+		return nil
+	}); err != nil {
+		return s, err
 	}
-	var ignored [Stages]time.Duration
-	if m.Warmup > 0 {
-		if _, err := block(m.Warmup, &ignored); err != nil {
-			return nil, err
-		}
+	tell(false)
+	n := int64(m.Steps)
+	s.Moved = lrpp.Moved{Critical: r.moved.Critical / n, Delayed: r.moved.Delayed / n, RowBytes: r.moved.RowBytes}
+	if err := r.exchange.Settle(); err != nil || !m.GEMMs {
+		return s, err
 	}
-	for range m.Repeats {
-		var s Sample
-		tell(true)
-		if s.Step, err = block(m.Steps, &s.Stages); err != nil {
-			return nil, err
-		}
-		tell(false)
-		if s.GEMM, err = r.gemms(m.Steps); err != nil {
-			return nil, err
-		}
-		samples = append(samples, s)
-	}
-	return samples, nil
+	s.GEMM, err = r.gemms(m.Steps)
+	return s, err
 }
 
-// gemms times n rounds of a step's products on all ranks at once.
-func (r *rank) gemms(n int) (time.Duration, error) {
+// timed is the mean time of f, called n times on all ranks at once.
+func (r *rank) timed(n int, f func() error) (time.Duration, error) {
 	if err := r.ctl.comm.Barrier().Wait(); err != nil {
 		return 0, err
 	}
 	begin := r.env.Now()
+	for range n {
+		if err := f(); err != nil {
+			return 0, err
+		}
+	}
+	err := r.ctl.comm.Barrier().Wait()
+	return (r.env.Now() - begin) / time.Duration(n), err
+}
+
+// gemms times n rounds of a step's products on all ranks at once.
+func (r *rank) gemms(n int) (time.Duration, error) {
 	slice := 0
 	if t := r.job.roles.trainers; r.id < t {
 		b := r.job.order.BatchSize(1)
 		slice = (r.id+1)*b/t - r.id*b/t
 	}
-	for range n {
+	return r.timed(n, func() error {
 		r.model.GEMMs(slice)
-	}
-	if err := r.s.Sync(); err != nil {
-		return 0, err
-	}
-	err := r.ctl.comm.Barrier().Wait()
-	return (r.env.Now() - begin) / time.Duration(n), err
+		return r.s.Sync()
+	})
 }

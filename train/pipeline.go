@@ -63,7 +63,7 @@ func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeli
 		ended:  env.NewEvent(e, "pipeline"),
 	}
 	p.comm = collectives.New(e, r.ep, channels[0], j.dev, p.stream)
-	po.FirstOwner = j.roles.first
+	po.FirstOwner, po.Before = j.roles.first, s.first-1
 	p.planner = lrpp.NewPlanner(p.comm, j.place, po)
 	for range works {
 		p.free.Put(new(work))

@@ -42,7 +42,7 @@ type rank struct {
 	ctl     *control
 
 	shard    *shard.Shard
-	exchange *lrpp.Exchange
+	exchange exchange
 	model    model.Model
 	state    kernels.Buffer // optimizer state of the dense parameters
 
