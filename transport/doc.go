@@ -60,6 +60,9 @@
 // Wrap puts faults under any of them, below
 // the contract: it delays, reorders across tags, stalls and loses peers.
 //
+// WrapLink puts a link of a given bandwidth and latency over any of them, to measure
+// on one machine what a network would do.
+//
 // Everything that blocks does so through env. A transport never looks into a
 // message, never retries one, and never decides who is a member of the world.
 package transport

@@ -14,7 +14,8 @@ type Env interface {
 	// Now is the time since the Env was made. It must never enter a number
 	// that training produces.
 	Now() time.Duration
-	// Sleep pauses the calling goroutine.
+	// Sleep pauses the calling goroutine. Short pauses are exact to some 10 us
+	// where the system can do that; no core is kept busy meanwhile.
 	Sleep(d time.Duration)
 	// Do runs f, which may block on a disk or another slow device. What names
 	// the work for dumps and fault injection.
@@ -37,11 +38,14 @@ type Monitor interface {
 // Real is the Env of production: goroutines, sync and the monotonic clock.
 func Real() Env { return &realEnv{start: time.Now()} }
 
-type realEnv struct{ start time.Time }
+type realEnv struct {
+	start  time.Time
+	alarms alarms
+}
 
 func (e *realEnv) Go(_ string, f func())             { go f() }
 func (e *realEnv) Now() time.Duration                { return time.Since(e.start) }
-func (e *realEnv) Sleep(d time.Duration)             { time.Sleep(d) }
+func (e *realEnv) Sleep(d time.Duration)             { e.alarms.sleep(d) }
 func (e *realEnv) Do(_ string, f func() error) error { return f() }
 func (e *realEnv) Monitor(string) Monitor {
 	m := &realMonitor{env: e}

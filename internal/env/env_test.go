@@ -46,6 +46,34 @@ func TestGoDoNowSleep(t *testing.T) {
 	}
 }
 
+// Many sleep at once, none too short, and again, on the alarms of those before.
+func TestSleepers(t *testing.T) {
+	e := env.Real()
+	for range 3 {
+		within(t, "Sleep", func() {
+			var all []*env.Event
+			for i := range 40 {
+				d := time.Duration(i) * 50 * time.Microsecond
+				woke := env.NewEvent(e, "woke")
+				all = append(all, woke)
+				e.Go("sleeper", func() {
+					before := e.Now()
+					e.Sleep(d)
+					if slept := e.Now() - before; slept < d {
+						t.Errorf("slept %v of %v", slept, d)
+					}
+					woke.Set(nil)
+				})
+			}
+			for _, woke := range all {
+				_ = woke.Wait()
+			}
+		})
+	}
+	e.Sleep(0)
+	e.Sleep(-time.Second)
+}
+
 func TestMonitorWakesAll(t *testing.T) {
 	e := env.Real()
 	m := e.Monitor("test")

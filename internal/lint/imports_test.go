@@ -21,6 +21,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/atomicfile", "", "files are below everything"},
 	{"internal/directio", "internal/env", "moves bytes of files and knows none"},
 	{"internal/safetensors", "internal/atomicfile", "a file format knows no model"},
+	{"internal/trace", "internal/atomicfile internal/env", "a timeline is told what happened"},
 	{"internal/report", "internal/atomicfile", "outputs are told what to say; they ask nobody"},
 	{"internal/lint", "", "rules look at source text only"},
 
