@@ -42,7 +42,7 @@ func (o Options) repeats() int {
 }
 
 // All lists the benchmarks by name.
-func All() []Bench { return []Bench{checkpointBench, kernelsBench, trainBench} }
+func All() []Bench { return []Bench{checkpointBench, idealBench, kernelsBench, trainBench} }
 
 // Find finds a benchmark by name.
 func Find(name string) (Bench, error) {

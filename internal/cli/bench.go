@@ -14,6 +14,8 @@ type benchCmd struct {
 	Name    string   `arg:"" help:"The benchmark, or 'list'."`
 	Args    []string `arg:"" optional:"" placeholder:"KEY=VALUE" help:"The benchmark's own settings."`
 	Repeats int      `default:"5" help:"How often each figure is measured."`
+	Link    string   `placeholder:"BANDWIDTH,LATENCY" help:"Give the ranks links, like 10Gb/s,50us (benchmarks with a setting link)."`
+	Compute string   `placeholder:"DURATION" help:"Wait in place of forward and backward, like 30ms (benchmarks with a setting compute)."`
 	JSON    string   `name:"json" placeholder:"FILE" help:"Write the report as JSON too."`
 }
 
@@ -36,6 +38,12 @@ func (c *benchCmd) Run(a *app) error {
 		if err := report.CheckDir(filepath.Dir(c.JSON), "--json"); err != nil {
 			return err
 		}
+	}
+	if c.Link != "" {
+		c.Args = append(c.Args, "link="+c.Link)
+	}
+	if c.Compute != "" {
+		c.Args = append(c.Args, "compute="+c.Compute)
 	}
 	r, err := b.Run(a.out, bench.Options{Repeats: c.Repeats, Args: c.Args})
 	if err != nil {
