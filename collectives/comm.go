@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -29,6 +30,8 @@ type Comm struct {
 
 	// What follows belongs to the worker.
 	err      error // the first failure
+	track    *trace.Track
+	ops      int64 // that ran
 	requests []transport.Request
 	reduce   reducer
 }
@@ -60,6 +63,10 @@ func New(e env.Env, ep transport.Endpoint, channel uint16, dev kernels.Device, s
 	return c
 }
 
+// Record has every operation from now on recorded, with its number. It comes
+// before the first.
+func (c *Comm) Record(t *trace.Track) { c.track = t }
+
 // Rank is this rank's number.
 func (c *Comm) Rank() int { return c.ep.Rank() }
 
@@ -80,7 +87,10 @@ func (c *Comm) work() {
 			break
 		}
 		if c.err == nil {
+			c.ops++
+			c.track.Begin(h.op.what, c.ops)
 			h.op.run(c, &h.op)
+			c.track.End()
 		}
 		h.end(c.err)
 	}

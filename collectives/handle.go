@@ -26,6 +26,7 @@ const (
 
 // op is an operation and its arguments.
 type op struct {
+	what               string // in traces
 	run                func(*Comm, *op)
 	dst, src           kernels.Buffer
 	dstBytes, srcBytes []int

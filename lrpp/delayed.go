@@ -2,6 +2,7 @@ package lrpp
 
 import (
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
 )
 
@@ -10,6 +11,7 @@ import (
 type delayed struct {
 	lane    *lane
 	check   *check
+	track   *trace.Track
 	jobs    *env.Queue[job]
 	ends    *env.Queue[error]
 	stopped *env.Event
@@ -19,13 +21,14 @@ type delayed struct {
 // job is what moves during one step: gradients of the step before, to be applied,
 // then the early rows of the next.
 type job struct {
-	later pending
-	fetch *Fetch         // nil: none
-	rows  kernels.Matrix // where they go
+	later  pending
+	fetch  *Fetch         // nil: none
+	rows   kernels.Matrix // where they go
+	reader int64          // the step that reads them
 }
 
-func newDelayed(e env.Env, l *lane, c *check) *delayed {
-	d := &delayed{lane: l, check: c,
+func newDelayed(e env.Env, l *lane, c *check, t *trace.Track) *delayed {
+	d := &delayed{lane: l, check: c, track: t,
 		jobs:    env.NewQueue[job](e, "delayed rows", 1),
 		ends:    env.NewQueue[error](e, "delayed rows done", 1),
 		stopped: env.NewEvent(e, "delayed rows stopped"),
@@ -73,25 +76,34 @@ func (d *delayed) work() {
 
 func (d *delayed) run(j *job) error {
 	if p := j.later.push; p != nil && !p.none {
-		if err := d.lane.send(j.later.sums, p); err != nil {
-			return err
-		}
-		if err := d.lane.wait(); err != nil {
-			return err
-		}
-		d.check.apply(p, j.later.step)
-		if err := d.lane.apply(p, j.later.opt); err != nil {
+		if err := d.update(&j.later); err != nil {
 			return err
 		}
 	}
 	if j.fetch == nil || j.fetch.none {
 		return nil
 	}
+	d.track.Begin("rows", j.reader)
+	defer d.track.End()
 	d.check.read(j.fetch)
 	if err := d.lane.serve(j.rows, j.fetch, d.lane.shard.Read); err != nil {
 		return err
 	}
 	return d.lane.wait()
+}
+
+// update sends gradients and applies those that come.
+func (d *delayed) update(p *pending) error {
+	d.track.Begin("gradients", p.step)
+	defer d.track.End()
+	if err := d.lane.send(p.sums, p.push); err != nil {
+		return err
+	}
+	if err := d.lane.wait(); err != nil {
+		return err
+	}
+	d.check.apply(p.push, p.step)
+	return d.lane.apply(p.push, p.opt)
 }
 
 func (d *delayed) close() {

@@ -2,6 +2,7 @@ package lrpp
 
 import (
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
 )
@@ -46,6 +47,8 @@ type Options struct {
 	// Critical is for what the training goroutine waits for, on its own stream;
 	// Delayed for what moves while that computes.
 	Critical, Delayed Lane
+	// Trace records what is delayed; nil: nothing.
+	Trace *trace.Track
 	// Check has the invariant of the package checked, as PlanOptions.Check.
 	Check bool
 }
@@ -56,7 +59,7 @@ func New(o Options) *Exchange {
 	if o.Check {
 		x.check = newCheck(o.Shard.Slots())
 	}
-	x.delayed = newDelayed(o.Env, newLane(o.Device, o.Delayed, o.Shard.On(o.Delayed.Stream)), x.check)
+	x.delayed = newDelayed(o.Env, newLane(o.Device, o.Delayed, o.Shard.On(o.Delayed.Stream)), x.check, o.Trace)
 	return x
 }
 
@@ -96,7 +99,7 @@ func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buf
 		if err := x.growRows(x.step+1, next); err != nil {
 			return rows, index, err
 		}
-		j.fetch, j.rows = &next.Early, x.matrix(x.step+1, next).RowRange(0, next.Early.rows)
+		j.fetch, j.reader, j.rows = &next.Early, next.number, x.matrix(x.step+1, next).RowRange(0, next.Early.rows)
 	}
 	x.delayed.start(j)
 	return rows, index, nil

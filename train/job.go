@@ -6,92 +6,18 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/transport"
 )
-
-// Options are what a job needs beside its config.
-type Options struct {
-	// Stop is asked once per step by every rank; a step that any rank wants to be
-	// the last is. EvalOnly asks once per batch, and ends with ErrStopped.
-	Stop func() bool
-	// Observer hears of steps and evaluations, from rank 0's goroutine.
-	Observer Observer
-	// Progress hears of data that has to be converted first.
-	Progress func(data.Progress) error
-	// SaveTo is where the final model goes (safetensors); nowhere when empty.
-	SaveTo string
-	// WrapStream, if set, may put something around the stream of a rank, to measure
-	// what its operations take.
-	WrapStream func(rank int, s kernels.Stream) kernels.Stream
-	// World says which ranks this process hosts; all of them when nil.
-	World *World
-	// Resume goes on from a checkpoint: a folder of it or of several, or "auto" for
-	// checkpoint.dir where there is one. Empty: start anew.
-	Resume string
-	// EvalOnly skips training: the model of model.init_from is evaluated.
-	EvalOnly bool
-}
-
-// Observer hears how a job goes. Its methods return soon.
-type Observer interface {
-	// Started comes once all is read and allocated, before the first step; its
-	// error ends the job.
-	Started(Info) error
-	Step(StepInfo)
-	Evaluated(Eval)
-	// Checkpointed comes after each attempt to save; err says why it failed.
-	Checkpointed(step int64, path string, err error)
-	// PassedOver comes for each checkpoint that cannot be resumed from.
-	PassedOver(path string, err error)
-}
-
-// Info describes a job about to start.
-type Info struct {
-	Device         string
-	Ranks, Threads int
-	DenseParams    int
-	Rows           int64
-	Began, Steps   int64 // the step it resumes after, 0 at the start; the last
-	BytesPerRow    int
-}
-
-// StepInfo describes a finished step.
-type StepInfo struct {
-	Step, Last int64
-	Loss       float64 // mean over the global batch, before the update
-	Samples    int
-	Took       time.Duration
-	Stages     [Stages]time.Duration // on rank 0
-}
-
-// Eval is the result of one evaluation. AUC is NaN where the samples have one
-// label only.
-type Eval struct {
-	Step         int64
-	Logloss, AUC float64
-}
-
-// Result is what a job leaves, also when it failed.
-type Result struct {
-	Began     int64 // the step of the checkpoint that it resumed from; 0: none
-	Steps     int64 // done, those before Began included
-	TrainLoss []float64
-	Eval      []Eval
-	Digest    string     // empty when the job failed
-	Stopped   bool       // ended by Stop, before its last step
-	Skipped   int64      // malformed samples left out
-	Moved     lrpp.Moved // between ranks, by all of them, in training
-}
 
 // job is what the ranks of one process share. It does not change after setup,
 // but for result, which is rank 0's.
@@ -102,6 +28,7 @@ type job struct {
 	dev    kernels.Device
 	ranks  int
 	roles  roles
+	trace  *trace.Recorder // nil: not wanted
 	world  *World
 	hosted []int // ranks of this process
 	schema data.Schema
@@ -142,6 +69,9 @@ func newJob(e env.Env, cfg *config.Config, o Options) *job {
 		j.world = alone(e, j.ranks)
 	}
 	j.hosted = j.world.hosted(j.ranks)
+	if o.TraceTo != "" {
+		j.trace = trace.New(e)
+	}
 	return j
 }
 
@@ -321,6 +251,7 @@ func (r *rank) run() error {
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
 		return err
 	}
+	r.tracks.recorder.Zero()
 	if r.id == 0 {
 		if err := j.o.Observer.Started(j.info(r)); err != nil {
 			return err
@@ -340,7 +271,10 @@ func (r *rank) run() error {
 	if err := r.countMoved(); err != nil {
 		return err
 	}
-	return r.save(j.o.SaveTo)
+	if err := r.save(j.o.SaveTo); err != nil {
+		return err
+	}
+	return r.saveTrace()
 }
 
 // begin sets the model a run starts from: a checkpoint's, that of init_from, or

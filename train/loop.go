@@ -56,7 +56,7 @@ func (j *job) evalDue(step int64) bool {
 // next trains the step that comes next in the pipeline.
 func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	begin := r.env.Now()
-	r.watch.start()
+	r.watch.start(step)
 	w, err := p.Advance()
 	if err != nil {
 		return d, err

@@ -7,6 +7,7 @@ import (
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/transport"
@@ -34,6 +35,7 @@ type pipeline struct {
 	stream  kernels.Stream    // comm's
 	planner *lrpp.Planner
 	split   bool // the planner's mode asks for it
+	track   *trace.Track
 	ready   *env.Queue[planned]
 	free    *env.Queue[*work]
 	ended   *env.Event
@@ -58,6 +60,7 @@ func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeli
 		reader: r.batches(s, works+1, channels[1]),
 		stream: j.dev.Stream(1),
 		split:  po.Mode != lrpp.Direct,
+		track:  r.tracks.planner,
 		ready:  env.NewQueue[planned](e, "planned batches", works+1), // and the end
 		free:   env.NewQueue[*work](e, "free batches", works),
 		ended:  env.NewEvent(e, "pipeline"),
@@ -86,7 +89,10 @@ func (p *pipeline) run() {
 		done := w
 		if p.split {
 			if done = filled; filled != nil {
-				if err := p.planner.Split(stepOf(before), &filled.step, stepOf(w)); err != nil {
+				p.track.Begin("split", filled.batch.Step)
+				err := p.planner.Split(stepOf(before), &filled.step, stepOf(w))
+				p.track.End()
+				if err != nil {
 					p.ready.Put(planned{err: err})
 					return
 				}
@@ -120,6 +126,8 @@ func (p *pipeline) fill() (*work, error) {
 	var err error
 	switch w.batch, err = p.reader.Next(); {
 	case err == nil:
+		p.track.Begin("fill", w.batch.Step)
+		defer p.track.End()
 		if err := p.planner.Fill(&w.step, w.batch.IDs); err != nil {
 			return nil, err
 		}

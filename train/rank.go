@@ -54,6 +54,7 @@ type rank struct {
 	hostProbs []float32
 	reduces   []*collectives.Handle
 	watch     stopwatch
+	tracks    tracks
 	moved     lrpp.Moved
 	done      int64 // the last step trained
 	evaluated int64 // the last step after which the model was evaluated
@@ -63,7 +64,8 @@ type rank struct {
 
 // newRank allocates a rank; close frees it, also after an error.
 func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
-	r = &rank{job: j, id: id, env: j.env, ep: ep, watch: stopwatch{e: j.env}}
+	r = &rank{job: j, id: id, env: j.env, ep: ep, tracks: j.tracksOf(id)}
+	r.watch = stopwatch{e: j.env, track: r.tracks.stages}
 	r.s = j.dev.Stream(j.threadsOf(id))
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
@@ -77,9 +79,10 @@ func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	}
 	r.exchange = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
 		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
-		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()}, Check: invariant.Enabled})
+		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()}, Check: invariant.Enabled, Trace: r.tracks.delayed})
 	if j.roles.trains(id) {
 		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
+		r.dense.Record(r.tracks.dense)
 	}
 	r.ctl = newControl(r.comm(chanControl))
 	return r, r.alloc()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/trace"
 )
 
 // Stage is a part of a step.
@@ -30,9 +31,12 @@ type stopwatch struct {
 	e     env.Env
 	last  time.Duration
 	spent [Stages]time.Duration
+	track *trace.Track
+	step  int64
 }
 
-func (w *stopwatch) start() {
+func (w *stopwatch) start(step int64) {
+	w.step = step
 	w.last = w.e.Now()
 	w.spent = [Stages]time.Duration{}
 }
@@ -41,5 +45,6 @@ func (w *stopwatch) start() {
 func (w *stopwatch) lap(s Stage) {
 	now := w.e.Now()
 	w.spent[s] += now - w.last
+	w.track.Span(s.String(), w.step, w.last, now)
 	w.last = now
 }

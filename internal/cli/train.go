@@ -25,6 +25,7 @@ type trainCmd struct {
 	configFlags
 	placeFlags
 	Resume string `placeholder:"auto|DIR" help:"Go on from the newest checkpoint in DIR, or (auto) in checkpoint.dir if there is one."`
+	Trace  string `placeholder:"FILE" help:"Write a timeline of the run's newest steps: what overlaps what (Chrome trace; ui.perfetto.dev shows it)."`
 }
 
 // Run trains: here, or in the processes that it starts.
@@ -40,6 +41,11 @@ func (c *trainCmd) Run(a *app) error {
 	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
 		return err
 	}
+	if c.Trace != "" {
+		if err := report.CheckDir(filepath.Dir(c.Trace), "--trace"); err != nil {
+			return err
+		}
+	}
 	if !place.Alone() && a.stop.world == nil {
 		return a.supervise(place, cfg)
 	}
@@ -48,6 +54,11 @@ func (c *trainCmd) Run(a *app) error {
 	}
 	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
 	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
+	if c.Trace != "" {
+		if o.TraceTo, err = filepath.Abs(c.Trace); err != nil {
+			return err
+		}
+	}
 	if cfg.Job.SaveModel {
 		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
 	}

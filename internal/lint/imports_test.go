@@ -31,14 +31,14 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"transport", "internal/env internal/rng", "transports move bytes and know no meaning"},
 	{"internal/config", "data", "the config knows formats and table sets, and nothing that acts on it"},
 
-	{"collectives", "internal/env kernels transport", "collectives add up buffers over a transport"},
+	{"collectives", "internal/env internal/trace kernels transport", "collectives add up buffers over a transport"},
 	{"oracle", "internal/placement", "the oracle is pure: window and cache state in, plan out"},
 	{"shard", "internal/digest internal/placement kernels", "rows know neither who uses them nor the network"},
 	{"model", "internal/rng kernels", "a model sees buffers, never ranks"},
-	{"lrpp", "collectives internal/env internal/placement kernels oracle shard", "the exchange runs the oracle's plan"},
+	{"lrpp", "collectives internal/env internal/placement internal/trace kernels oracle shard", "the exchange runs the oracle's plan"},
 	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
-	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
+	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model shard transport",
 		"the step loop is the one place that knows all parts"},
 	{"bench", "checkpoint collectives data internal/config internal/env internal/machine internal/openblas internal/placement kernels model shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
