@@ -55,7 +55,10 @@ func (c *trainCmd) Run(a *app) error {
 	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
 	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
 	if c.Trace != "" {
-		if o.TraceTo, err = filepath.Abs(c.Trace); err != nil {
+		if o.TraceTo, err = filepath.Abs(c.Trace); err == nil {
+			err = os.MkdirAll(filepath.Dir(o.TraceTo), 0o755)
+		}
+		if err != nil {
 			return err
 		}
 	}
