@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -17,9 +15,6 @@ import (
 	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/train"
 )
-
-// modelFile is where a run leaves its model, in job.out.
-const modelFile = "model.safetensors"
 
 type trainCmd struct {
 	configFlags
@@ -40,8 +35,13 @@ func (c *trainCmd) Run(a *app) error {
 	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
 		return err
 	}
-	if !place.Alone() && a.stop.world == nil {
-		return a.supervise(place, cfg)
+	if a.stop.world == nil {
+		if err := report.CheckFree(cfg.Job.Out); err != nil {
+			return err
+		}
+		if !place.Alone() {
+			return a.supervise(place, cfg)
+		}
 	}
 	if place.Process > 0 {
 		a.out = io.Discard // process 0 speaks for all
@@ -49,7 +49,7 @@ func (c *trainCmd) Run(a *app) error {
 	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
 	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
 	if cfg.Job.SaveModel {
-		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
+		o.SaveTo = filepath.Join(cfg.Job.Out, report.ModelFile)
 	}
 	result, err := train.Run(s.env, cfg, o)
 	s.prepare.close()
@@ -128,13 +128,7 @@ func (s *session) Started(i train.Info) error {
 	s.info = i
 	s.prepare.close()
 	if err := s.env.Do("begin output", func() (err error) {
-		if s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0); err != nil {
-			return err
-		}
-		// An earlier run's model must not pass for this one's.
-		if err = os.Remove(filepath.Join(s.cfg.Job.Out, modelFile)); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
 		return err
 	}); err != nil {
 		return err
