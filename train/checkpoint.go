@@ -121,26 +121,35 @@ func (r *rank) saveDenseTo(s *checkpoint.Save) (checkpoint.Part, error) {
 }
 
 // agree tells all ranks whether one of them failed, and exchanges words. Where
-// one did, all get a failedSave: with the cause on the rank that has it.
+// one did, all get a failedSave: with their own cause, or that of the first rank
+// which has one.
 func (r *rank) agree(mine error, words []uint64) ([][]uint64, error) {
-	failed := uint64(0)
+	ok := uint64(1)
 	if mine != nil {
-		failed = 1
+		ok = 0
 	}
-	all, err := r.ctl.gather(append([]uint64{failed}, words...))
+	all, err := r.ctl.gather(append([]uint64{ok}, words...))
 	if err != nil {
 		return nil, err
 	}
-	if mine != nil {
-		return nil, &failedSave{mine}
-	}
-	for rank := range all {
-		if all[rank][0] != 0 {
-			return nil, &failedSave{fmt.Errorf("checkpoint: rank %d could not write or read its part", rank)}
+	failed := -1
+	for rank := len(all) - 1; rank >= 0; rank-- {
+		if all[rank][0] == 0 {
+			failed = rank
 		}
 		all[rank] = all[rank][1:]
 	}
-	return all, nil
+	if failed < 0 {
+		return all, nil
+	}
+	reasons, err := r.ctl.gather(reasonWords(mine))
+	if err != nil {
+		return nil, err
+	}
+	if mine == nil {
+		mine = reasonOf(failed, reasons[failed])
+	}
+	return nil, &failedSave{mine}
 }
 
 func (r *rank) checkpointModel() checkpoint.Model {

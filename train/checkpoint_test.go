@@ -98,8 +98,23 @@ func everyKeepAndDamage(t *testing.T, rank int) {
 	if got.Began != 9 || got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) {
 		t.Errorf("resumed from %d, digest %s, want %s", got.Began, got.Digest, want.Digest)
 	}
-	if len(w.passed) != 1 || !strings.Contains(w.passed[0], newest) {
-		t.Errorf("passed over %v, want %s", w.passed, newest)
+	if len(w.passed) != 1 || !strings.Contains(w.passed[0], newest) || !strings.Contains(w.passed[0], filepath.Base(files[rank])+": torn or damaged: its sum is ") {
+		t.Errorf("passed over %v, want %s for its sum", w.passed, files[rank])
+	}
+}
+
+// The reason travels as far as it fits, in whole characters.
+func TestReasons(t *testing.T) {
+	for _, c := range []struct{ says, want string }{
+		{"checkpoint: disk full", "checkpoint: rank 3: disk full"},
+		{"", "checkpoint: rank 3: "},
+		{strings.Repeat("x", reasonBytes), "checkpoint: rank 3: " + strings.Repeat("x", reasonBytes)},
+		{strings.Repeat("x", reasonBytes+1), "checkpoint: rank 3: " + strings.Repeat("x", reasonBytes-3) + "..."},
+		{strings.Repeat("äöü", reasonBytes), "checkpoint: rank 3: " + strings.Repeat("äöü", reasonBytes)[:reasonBytes-4] + "..."},
+	} {
+		if got := reasonOf(3, reasonWords(errors.New(c.says))).Error(); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.says, got, c.want)
+		}
 	}
 }
 

@@ -45,13 +45,13 @@ func TestOneDigestForProcesses(t *testing.T) {
 	}
 }
 
-// endless is a job of some processes that only a signal ends.
-func endless(t *testing.T, np int) (out string, x *runningJob) {
+// endless is a job of some processes, with settings, that only a signal ends.
+func endless(t *testing.T, np int, sets ...string) (out string, x *runningJob) {
 	t.Helper()
 	out = filepath.Join(t.TempDir(), "out")
 	mark := "ECREC_TEST_MARK=" + out
-	cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(golden("dlrm-adagrad"), out, "job.ranks=4",
-		"train.iterations=100000000", "train.log_every=1"), "--np", strconv.Itoa(np))...)
+	cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(golden("dlrm-adagrad"), out, append(sets, "job.ranks=4",
+		"train.iterations=100000000", "train.log_every=1")...), "--np", strconv.Itoa(np))...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +64,17 @@ func endless(t *testing.T, np int) (out string, x *runningJob) {
 			syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	})
-	until(t, "the first steps", func() bool {
-		lines, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
-		return strings.Count(string(lines), "\n") > 3
-	})
+	untilSteps(t, out, 4)
 	return out, x
+}
+
+// untilSteps waits for so many lines of metrics.
+func untilSteps(t *testing.T, out string, steps int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d steps", steps), func() bool {
+		lines, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
+		return strings.Count(string(lines), "\n") >= steps
+	})
 }
 
 type runningJob struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // File is a file being written.
@@ -13,9 +14,12 @@ type File struct {
 	done bool
 }
 
+// temporary is how the names of path's temporary files begin; digits follow.
+func temporary(path string) string { return "." + filepath.Base(path) + ".tmp-" }
+
 // Create starts writing the file that will stand at path.
 func Create(path string) (*File, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	f, err := os.CreateTemp(filepath.Dir(path), temporary(path)+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +59,26 @@ func (f *File) Abort() {
 	f.done = true
 	f.Close()
 	os.Remove(f.Name())
+}
+
+// RemoveLeftovers removes the temporary files of path that processes left which
+// died while they wrote it. The caller knows that nobody is writing it now.
+func RemoveLeftovers(path string) error {
+	dir := filepath.Dir(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		digits, ours := strings.CutPrefix(e.Name(), temporary(path))
+		if !ours || digits == "" || strings.Trim(digits, "0123456789") != "" || !e.Type().IsRegular() {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WriteFile puts data at path.

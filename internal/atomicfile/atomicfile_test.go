@@ -72,6 +72,47 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 }
 
+// What a process leaves that dies while it writes goes, and nothing else.
+func TestRemoveLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.b")
+	if err := WriteFile(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for range 2 {
+		f, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, f.Name())
+		f.Close()
+	}
+	others := []string{".a.b.tmp-", ".a.b.tmp-1x", ".ab.tmp-1", ".c.tmp-1", "a.b.tmp-1", ".a.b.tmp-1.b"}
+	for _, name := range others {
+		if err := WriteFile(filepath.Join(dir, name), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".a.b.tmp-2"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveLeftovers(path); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range left {
+		if _, err := os.Stat(name); !os.IsNotExist(err) {
+			t.Errorf("%s stays: %v", name, err)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != len(others)+2 {
+		t.Errorf("left: %v", entries)
+	}
+	if err := RemoveLeftovers(filepath.Join(dir, "none", "a")); !os.IsNotExist(err) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	if err := WriteFile(filepath.Join(dir, "no", "a"), nil); !os.IsNotExist(err) {

@@ -116,7 +116,7 @@ func findModel(path string) (modelAt, error) {
 		return modelAt{file: path}, nil
 	}
 	if err == nil {
-		file := filepath.Join(path, modelFile)
+		file := filepath.Join(path, report.ModelFile)
 		if _, err = os.Stat(file); err == nil {
 			return modelAt{file: file}, nil
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,9 +16,6 @@ import (
 	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/train"
 )
-
-// modelFile is where a run leaves its model, in job.out.
-const modelFile = "model.safetensors"
 
 type trainCmd struct {
 	configFlags
@@ -38,32 +34,27 @@ func (c *trainCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
+	if err := c.checkOutputs(cfg); err != nil {
 		return err
 	}
-	if c.Trace != "" {
-		if err := report.CheckDir(filepath.Dir(c.Trace), "--trace"); err != nil {
+	if a.stop.world == nil {
+		if err := report.CheckFree(cfg.Job.Out); err != nil {
 			return err
 		}
-	}
-	if !place.Alone() && a.stop.world == nil {
-		return a.supervise(place, cfg)
+		if !place.Alone() {
+			return a.supervise(place, cfg)
+		}
 	}
 	if place.Process > 0 {
 		a.out = io.Discard // process 0 speaks for all
 	}
 	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
 	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
-	if c.Trace != "" {
-		if o.TraceTo, err = filepath.Abs(c.Trace); err == nil {
-			err = os.MkdirAll(filepath.Dir(o.TraceTo), 0o755)
-		}
-		if err != nil {
-			return err
-		}
+	if o.TraceTo, err = c.traceFile(); err != nil {
+		return err
 	}
 	if cfg.Job.SaveModel {
-		o.SaveTo = filepath.Join(cfg.Job.Out, modelFile)
+		o.SaveTo = filepath.Join(cfg.Job.Out, report.ModelFile)
 	}
 	result, err := train.Run(s.env, cfg, o)
 	s.prepare.close()
@@ -80,6 +71,29 @@ func (c *trainCmd) Run(a *app) error {
 		return fmt.Errorf("%w; all that was done is saved", errStopped)
 	}
 	return nil
+}
+
+// checkOutputs checks that what a run writes could be written.
+func (c *trainCmd) checkOutputs(cfg *config.Config) error {
+	if err := report.CheckDir(cfg.Job.Out, "job.out"); err != nil {
+		return err
+	}
+	if c.Trace == "" {
+		return nil
+	}
+	return report.CheckDir(filepath.Dir(c.Trace), "--trace")
+}
+
+// traceFile is where the timeline goes, in a folder that is there.
+func (c *trainCmd) traceFile() (string, error) {
+	if c.Trace == "" {
+		return "", nil
+	}
+	path, err := filepath.Abs(c.Trace)
+	if err != nil {
+		return "", err
+	}
+	return path, os.MkdirAll(filepath.Dir(path), 0o755)
 }
 
 // failedRun is the error of a run that had started: whatever it is, exit code 2
@@ -142,13 +156,7 @@ func (s *session) Started(i train.Info) error {
 	s.info = i
 	s.prepare.close()
 	if err := s.env.Do("begin output", func() (err error) {
-		if s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0); err != nil {
-			return err
-		}
-		// An earlier run's model must not pass for this one's.
-		if err = os.Remove(filepath.Join(s.cfg.Job.Out, modelFile)); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
 		return err
 	}); err != nil {
 		return err

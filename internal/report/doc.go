@@ -6,8 +6,9 @@
 // config.toml, the resolved config, and process-P.log (JSON lines, zerolog) are
 // written when a run is opened; metrics.jsonl grows by one line per log_every
 // steps; summary.json is written when the run ends, also when it fails, whole or
-// not at all. Opening a run removes an earlier summary.json, so that one that is
-// there always belongs to the config beside it.
+// not at all. Opening a run removes an earlier summary.json and model, so that those
+// which are there belong to the config beside them. Process 0 holds a lock on its
+// log for as long as the run lasts: one run at a time writes to a folder.
 //
 // # Invariants
 //

@@ -124,6 +124,54 @@ func TestOpenRemovesAnOldSummary(t *testing.T) {
 	}
 }
 
+// One run at a time writes to a folder; what a dead one left half written goes.
+func TestOneRunInAFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := CheckFree(filepath.Join(dir, "none")); err != nil {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	if err := CheckFree(dir); err != nil {
+		t.Errorf("a new folder: %v", err)
+	}
+	left := []string{".model.safetensors.tmp-12", ".summary.json.tmp-3", ".config.toml.tmp-4", "model.safetensors"}
+	others := []string{".other.json.tmp-5", "model.safetensors.tmp-6"}
+	for _, name := range append(left, others...) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Open(dir, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Log().Info().Msg("of the first")
+	for name, stays := range map[string]bool{left[0]: false, left[1]: false, left[2]: false, left[3]: false, others[0]: true, others[1]: true} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, again := Open(dir, nil, 0)
+	for what, err := range map[string]error{"Open": again, "CheckFree": CheckFree(dir)} {
+		if !errors.Is(err, ErrOutput) || !strings.HasPrefix(err.Error(), dir+": another run") {
+			t.Errorf("%s of a folder in use: %v", what, err)
+		}
+	}
+	if b := readAll(t, dir, "process-0.log"); !strings.Contains(b, "of the first") {
+		t.Errorf("the first run's log: %q", b)
+	}
+	other, err := Open(dir, nil, 1) // another process of the same run
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(other.Close(), r.Close(), CheckFree(dir)); err != nil {
+		t.Errorf("after its end: %v", err)
+	}
+	if r, err = Open(dir, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+}
+
 func TestUnusableFolder(t *testing.T) {
 	top := t.TempDir()
 	file := filepath.Join(top, "file")

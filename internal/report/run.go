@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -22,15 +23,31 @@ type outputError struct {
 	err     error
 }
 
+// busyError says that another run has the folder.
+type busyError struct{ dir string }
+
+func (e *busyError) Error() string {
+	return fmt.Sprintf("%s: another run is writing to this folder; wait for its end or choose another with job.out", e.dir)
+}
+func (e *busyError) Is(target error) bool { return target == ErrOutput }
+
 func (e *outputError) Error() string {
 	return fmt.Sprintf("%s: the folder cannot be written: %v; choose another with %s", e.dir, e.err, e.setting)
 }
 func (e *outputError) Is(target error) bool { return target == ErrOutput }
 func (e *outputError) Unwrap() error        { return e.err }
 
+const (
+	summaryFile = "summary.json"
+	configFile  = "config.toml"
+	// ModelFile is where a run leaves its model.
+	ModelFile = "model.safetensors"
+)
+
 // Run is the output folder of a run in progress.
 type Run struct {
 	dir     string
+	locked  bool
 	log     zerolog.Logger
 	logFile *os.File
 	metrics *os.File
@@ -65,8 +82,36 @@ func CheckDir(dir, setting string) error {
 	return nil
 }
 
+// CheckFree tells whether no run is writing to a folder. A run's own processes do
+// not ask once process 0 has opened it.
+func CheckFree(dir string) error {
+	log, err := os.Open(filepath.Join(dir, logName(0)))
+	if err != nil {
+		return nil // nobody holds what is not there; what else is wrong Open says
+	}
+	defer log.Close()
+	_, err = lock(dir, log, syscall.LOCK_SH)
+	return err
+}
+
+// lock takes the lock that process 0 of a run holds on its log, until it closes it
+// or dies. Some file systems have no locks: held is false there, and no error.
+func lock(dir string, log *os.File, how int) (held bool, err error) {
+	switch err := syscall.Flock(int(log.Fd()), how|syscall.LOCK_NB); err {
+	case nil:
+		return true, nil
+	case syscall.EWOULDBLOCK:
+		return false, &busyError{dir}
+	default:
+		return false, nil
+	}
+}
+
+func logName(process int) string { return fmt.Sprintf("process-%d.log", process) }
+
 // Open makes the folder and begins its files. resolved is the run's config,
-// process the number of this process: all but process 0 have a log only.
+// process the number of this process: all but process 0 have a log only. Process 0
+// holds the folder until Finish or Close: no other run can open it.
 func Open(dir string, resolved []byte, process int) (*Run, error) {
 	const setting = "job.out"
 	if err := CheckDir(dir, setting); err != nil {
@@ -76,26 +121,52 @@ func Open(dir string, resolved []byte, process int) (*Run, error) {
 		return nil, &outputError{dir, setting, err}
 	}
 	r := &Run{dir: dir}
-	if err := r.begin(resolved, process); err != nil {
+	err := r.openLog(process)
+	if err == nil && process == 0 {
+		err = r.begin(resolved)
+	}
+	if err != nil {
 		r.Close()
+		if errors.Is(err, ErrOutput) {
+			return nil, err
+		}
 		return nil, &outputError{dir, setting, err}
 	}
 	return r, nil
 }
 
-func (r *Run) begin(resolved []byte, process int) (err error) {
-	// A process's supervisor adds to the log what the process says as it dies.
-	if r.logFile, err = os.OpenFile(r.path(fmt.Sprintf("process-%d.log", process)), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+// openLog begins the log, for process 0 with the lock. A process's supervisor adds
+// what the process says as it dies.
+func (r *Run) openLog(process int) (err error) {
+	if r.logFile, err = os.OpenFile(r.path(logName(process)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
 		return err
+	}
+	if process == 0 {
+		if r.locked, err = lock(r.dir, r.logFile, syscall.LOCK_EX); err != nil {
+			return err
+		}
 	}
 	r.log = zerolog.New(r.logFile).With().Timestamp().Int("process", process).Logger()
-	if process != 0 {
-		return nil
+	return r.logFile.Truncate(0)
+}
+
+// begin is process 0's part: it removes what an earlier run wrote, or was writing
+// when it died, and must not pass for this run's.
+func (r *Run) begin(resolved []byte) (err error) {
+	for _, name := range []string{summaryFile, configFile, ModelFile} {
+		if !r.locked {
+			break // somebody may be writing them
+		}
+		if err := atomicfile.RemoveLeftovers(r.path(name)); err != nil {
+			return err
+		}
 	}
-	if err := os.Remove(r.path("summary.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, name := range []string{summaryFile, ModelFile} {
+		if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if err := atomicfile.WriteFile(r.path("config.toml"), resolved); err != nil {
+	if err := atomicfile.WriteFile(r.path(configFile), resolved); err != nil {
 		return err
 	}
 	r.metrics, err = os.Create(r.path("metrics.jsonl"))
@@ -124,7 +195,7 @@ func (r *Run) Metrics(m Metrics) error {
 func (r *Run) Finish(s Summary) error {
 	out, err := s.encode()
 	if err == nil {
-		err = atomicfile.WriteFile(r.path("summary.json"), out)
+		err = atomicfile.WriteFile(r.path(summaryFile), out)
 	}
 	return errors.Join(err, r.Close())
 }
