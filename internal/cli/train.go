@@ -29,7 +29,7 @@ type trainCmd struct {
 
 // Run trains: here, or in the processes that it starts.
 func (c *trainCmd) Run(a *app) error {
-	place, err := c.place(a)
+	place, err := c.place(a, 1)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c *trainCmd) Run(a *app) error {
 		return err
 	}
 	if !place.Alone() && a.stop.world == nil {
-		return a.supervise(place, cfg)
+		return a.supervise(place, cfg.Job.Ranks, cfg.Resolved(), cfg.Job.Out)
 	}
 	if place.Process > 0 {
 		a.out = io.Discard // process 0 speaks for all
