@@ -61,7 +61,7 @@ func TestWrongElementsAreCounted(t *testing.T) {
 		}
 		handles := make(chan error, ranks)
 		for _, r := range all {
-			h := op.start(r, size)
+			h := op.start(r, size).Start()
 			go func() { handles <- h.Wait() }()
 		}
 		for range all {

@@ -82,7 +82,7 @@ func (r *rank) step(w *work) (d decision, err error) {
 
 	r.reduces = r.reduces[:0]
 	lookups := r.model.Backward(in, dlogits, func(bucket kernels.Buffer) {
-		r.reduces = append(r.reduces, r.dense.AllReduce(bucket))
+		r.reduces = append(r.reduces, r.dense.AllReduce(bucket).Start())
 	})
 	r.watch.lap(StageBackward)
 
