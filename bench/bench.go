@@ -19,6 +19,9 @@ import (
 // Bench is one benchmark.
 type Bench struct {
 	Name, Doc string
+	// Processes is how many measure together where nothing else is said; 0: it is
+	// one process's alone.
+	Processes int
 	// Run measures. With tiny it does the least that exercises everything.
 	Run func(out io.Writer, o Options) (*Report, error)
 }
@@ -29,6 +32,9 @@ type Options struct {
 	Repeats int // 5 when 0
 	// Args are the benchmark's own settings, key=value.
 	Args []string
+	// World is for benchmarks with Processes; nil: this process is alone. Rank 0
+	// has the report.
+	World *World
 }
 
 func (o Options) repeats() int {
@@ -42,7 +48,9 @@ func (o Options) repeats() int {
 }
 
 // All lists the benchmarks by name.
-func All() []Bench { return []Bench{checkpointBench, idealBench, kernelsBench, trainBench} }
+func All() []Bench {
+	return []Bench{checkpointBench, collectivesBench, idealBench, kernelsBench, trainBench}
+}
 
 // Find finds a benchmark by name.
 func Find(name string) (Bench, error) {

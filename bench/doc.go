@@ -19,4 +19,21 @@
 // Matrix products: OpenBLAS, opened at run time and named with its build. Rows:
 // this machine's own copy in order and its own random reads, one word of each
 // cache line of the same rows, because GB/s from another machine prove nothing.
+//
+// # Collectives
+//
+// A world of processes measures together, one rank each. The figure of an
+// operation is the time of a loop of them, one after the other, by the slowest
+// rank's clock. algbw is bytes / time; busbw is algbw times the share of those
+// bytes that a rank must move in any algorithm, as nccl-tests defines it
+// (PERFORMANCE.md there), so it compares with the speed of a link:
+//
+//	all_reduce    2 (n-1)/n    bytes: the buffer
+//	all_to_all_v    (n-1)/n    bytes: what a rank sends in all, its own part too
+//	all_gather_v    (n-1)/n    bytes: what a rank has in the end
+//	broadcast             1    bytes: the buffer
+//
+// Values are whole numbers whose sums are exact, and compared with ==. Through
+// shared memory they are held against Open MPI: a C program of ours, compiled with
+// mpicc, runs the same loops in turn with them.
 package bench

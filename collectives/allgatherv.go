@@ -14,13 +14,13 @@ import "github.com/ecrec/ecrec/kernels"
 func (c *Comm) AllGatherV(dst kernels.Buffer, dstBytes []int, src kernels.Buffer) *Handle {
 	wantBytes("AllGatherV's dst", dst, c.sum("AllGatherV's dst", dstBytes))
 	wantBytes("AllGatherV's src", src, dstBytes[c.Rank()])
-	return c.start(op{what: "AllGatherV", run: (*Comm).runAllGatherV, dst: dst, dstBytes: dstBytes, src: src})
+	return c.operation(op{what: "AllGatherV", run: (*Comm).runAllGatherV, dst: dst, dstBytes: dstBytes, src: src})
 }
 
 // AllGather is AllGatherV with parts of one length, for control words.
 func (c *Comm) AllGather(dst, src kernels.Buffer) *Handle {
 	wantBytes("AllGather's dst", dst, c.Size()*src.Bytes())
-	return c.start(op{what: "AllGather", run: (*Comm).runAllGather, dst: dst, src: src})
+	return c.operation(op{what: "AllGather", run: (*Comm).runAllGather, dst: dst, src: src})
 }
 
 func (c *Comm) runAllGatherV(o *op) {

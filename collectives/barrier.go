@@ -7,7 +7,7 @@ package collectives
 //
 //	steps  ceil(log2 n)
 //	bytes  none: ceil(log2 n) empty messages per rank
-func (c *Comm) Barrier() *Handle { return c.start(op{what: "Barrier", run: (*Comm).runBarrier}) }
+func (c *Comm) Barrier() *Handle { return c.operation(op{what: "Barrier", run: (*Comm).runBarrier}) }
 
 func (c *Comm) runBarrier(*op) {
 	n, rank := c.Size(), c.Rank()

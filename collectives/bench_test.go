@@ -18,7 +18,7 @@ func bench(b *testing.B, ranks, bytes int, factor float64, start func(rank int, 
 	handles := make([]*collectives.Handle, ranks)
 	for range b.N {
 		for r, c := range g.comms {
-			handles[r] = start(r, c)
+			handles[r] = start(r, c).Start()
 		}
 		for _, h := range handles {
 			if err := h.Wait(); err != nil {

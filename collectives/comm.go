@@ -13,8 +13,8 @@ import (
 // starting another then waits.
 const maxQueued = 64
 
-// Comm is one rank's communicator. The methods that start operations are called
-// from one goroutine at a time.
+// Comm is one rank's communicator. Operations are made, started and, where they
+// were not started, waited for by one goroutine at a time.
 type Comm struct {
 	env    env.Env
 	ep     transport.Endpoint
@@ -25,10 +25,13 @@ type Comm struct {
 	queue   *env.Queue[*Handle]
 	stopped *env.Event
 
-	mon  env.Monitor // guards free
-	free *Handle
+	mon     env.Monitor // guards what follows
+	free    *Handle
+	begun   int  // operations that are queued or run
+	claimed bool // the one that runs is run by its caller
+	closed  bool
 
-	// What follows belongs to the worker.
+	// What follows belongs to who runs the one operation that runs.
 	err      error // the first failure
 	track    *trace.Track
 	ops      int64 // that ran
@@ -76,6 +79,9 @@ func (c *Comm) Size() int { return c.ep.Size() }
 // Close runs what was started and frees the communicator. It leaves the endpoint
 // open; where a peer may be gone or behind, Abort the endpoint first.
 func (c *Comm) Close() {
+	c.mon.Lock()
+	c.closed = true
+	c.mon.Unlock()
 	c.queue.Close()
 	_ = c.stopped.Wait()
 }
@@ -86,13 +92,7 @@ func (c *Comm) work() {
 		if !ok {
 			break
 		}
-		if c.err == nil {
-			c.ops++
-			c.track.Begin(h.op.what, c.ops)
-			h.op.run(c, &h.op)
-			c.track.End()
-		}
-		h.end(c.err)
+		c.execute(h)
 	}
 	c.reduce.free(c.dev)
 	c.stopped.Set(nil)

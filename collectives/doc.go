@@ -13,8 +13,9 @@
 // # Invariants
 //
 //   - All ranks start the same operations of a channel in the same order, with
-//     lengths that agree. Each Comm runs them one after the other, in that order,
-//     on a goroutine of its own, while the caller computes.
+//     lengths that agree. Each Comm runs them one after the other, in that order:
+//     what was started (Handle.Start) on a goroutine of its own, while the caller
+//     computes; what was not, on the caller's, when it is waited for.
 //   - Buffers, and the slices of counts, belong to the operation from its start
 //     until its Handle's Wait returns: nobody else writes to them.
 //     Work on a device that produces them is finished (Stream.Sync) before.

@@ -179,7 +179,7 @@ func TestBarrierWaitsForAll(t *testing.T) {
 			done := make(chan int, n)
 			for i, c := range g.comms {
 				if i != late {
-					handles[i] = c.Barrier()
+					handles[i] = c.Barrier().Start()
 					go func() {
 						if err := handles[i].Wait(); err != nil {
 							t.Errorf("rank %d: %v", i, err)
@@ -218,8 +218,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 	for i, start := range operations {
 		allocs := testing.AllocsPerRun(20, func() {
-			first, second := start(0), start(1)
-			if first.Wait() != nil || second.Wait() != nil {
+			first, second := start(0).Start(), start(1) // the second runs on this goroutine
+			if second.Wait() != nil || first.Wait() != nil {
 				t.Error("an operation fails")
 			}
 		})
@@ -248,6 +248,11 @@ func TestCallersBugsPanic(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPanic(t, "waiting twice", func() { _ = h.Wait() })
+	started := c.Barrier().Start()
+	mustPanic(t, "starting twice", func() { started.Start() })
+	if err := started.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	mustPanic(t, "AllReduce of 3 bytes", func() { c.AllReduce(newBuffer(3)) })
 	mustPanic(t, "a root that does not exist", func() { c.Broadcast(b, 1) })
 	mustPanic(t, "counts of two ranks", func() { c.AllGatherV(b, []int{8, 8}, b) })
@@ -256,5 +261,6 @@ func TestCallersBugsPanic(t *testing.T) {
 	mustPanic(t, "own parts of two lengths", func() { c.AllToAllV(b.Slice(0, 8), []int{8}, b, []int{16}) })
 	mustPanic(t, "a short AllGather", func() { c.AllGather(b.Slice(0, 8), b) })
 	c.Close()
-	mustPanic(t, "starting after Close", func() { c.Barrier() })
+	mustPanic(t, "starting after Close", func() { c.Barrier().Start() })
+	mustPanic(t, "running after Close", func() { _ = c.Barrier().Wait() })
 }

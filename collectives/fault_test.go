@@ -71,7 +71,7 @@ func TestManyOperationsAtOnce(t *testing.T) {
 		for j := range data[k] {
 			data[k][j] = float32((c + 1) * (rank + 1) * (i + j))
 		}
-		handles[k] = g.comms[rank].AllReduce(kernels.HostBuffer(data[k]))
+		handles[k] = g.comms[rank].AllReduce(kernels.HostBuffer(data[k])).Start()
 	}
 	done := make(chan struct{})
 	for rank := range n {
@@ -132,7 +132,7 @@ func TestLostRank(t *testing.T) {
 						handles := make([][3]*collectives.Handle, n)
 						for r, c := range g.comms {
 							for i := range handles[r] {
-								handles[r][i] = op.start(r, c)
+								handles[r][i] = op.start(r, c).Start()
 							}
 						}
 						for r := range n {

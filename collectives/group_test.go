@@ -84,7 +84,7 @@ func mem(n int) []transport.Endpoint { return transport.NewMem(env.Real(), n, 3)
 func (g *group) all(start func(rank int, c *collectives.Comm) *collectives.Handle) []error {
 	handles := make([]*collectives.Handle, len(g.comms))
 	for r, c := range g.comms {
-		handles[r] = start(r, c)
+		handles[r] = start(r, c).Start()
 	}
 	errs := make([]error, len(handles))
 	for r, h := range handles {

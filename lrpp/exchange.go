@@ -121,6 +121,7 @@ func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) 
 	if err := x.critical.send(now, &st.Now); err != nil {
 		return err
 	}
+	x.critical.begin()
 	later, err := x.sum(&x.sumsLate, &st.Later, lookups) // while that travels
 	if err != nil {
 		return err
@@ -187,7 +188,11 @@ func (x *Exchange) fetchLate(st *Step, step int32) error {
 	}
 	x.fetched = st
 	x.check.read(&st.Late)
-	return x.critical.serve(x.matrix(step, st).RowRange(st.Early.rows, st.Late.rows), &st.Late, x.shard.Read)
+	if err := x.critical.serve(x.matrix(step, st).RowRange(st.Early.rows, st.Late.rows), &st.Late, x.shard.Read); err != nil {
+		return err
+	}
+	x.critical.begin()
+	return nil
 }
 
 // sum adds up the gradients of the lookups of each row.

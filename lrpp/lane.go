@@ -47,8 +47,8 @@ func freeAll(dev kernels.Device, buffers ...*kernels.Buffer) {
 	}
 }
 
-// serve starts to send the rows that f wants of this owner, and to bring those it
-// wants of others to dst, (f.rows, width).
+// serve makes the exchange that sends the rows that f wants of this owner, and
+// brings those it wants of others to dst, (f.rows, width).
 func (l *lane) serve(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []int32) error) error {
 	width := l.shard.Width()
 	if err := l.grow(&l.served, len(f.Slots)*width); err != nil {
@@ -66,8 +66,8 @@ func (l *lane) serve(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []i
 	return nil
 }
 
-// send starts to send gradients, (p.rows(), width), to the owners, and to bring
-// those of this owner's rows, for apply.
+// send makes the exchange that sends gradients, (p.rows(), width), to the owners,
+// and brings those of this owner's rows, for apply.
 func (l *lane) send(sums kernels.Matrix, p *Push) error {
 	width := l.shard.Width()
 	if err := l.grow(&l.grads, p.received*width); err != nil {
@@ -79,7 +79,10 @@ func (l *lane) send(sums kernels.Matrix, p *Push) error {
 	return nil
 }
 
-// wait waits for what serve or send started, if anything.
+// begin has the exchange that serve or send made go on beside the caller.
+func (l *lane) begin() { l.underWay.Start() }
+
+// wait has it done, if there is one.
 func (l *lane) wait() error {
 	h := l.underWay
 	if h == nil {

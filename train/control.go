@@ -45,7 +45,7 @@ func (c *control) start(w word) *collectives.Handle {
 	if w.save {
 		c.mine[1] |= flagSave
 	}
-	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine))
+	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine)).Start()
 }
 
 func (c *control) finish(h *collectives.Handle) ([]word, error) {

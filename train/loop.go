@@ -98,7 +98,7 @@ func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 	r.reduces = r.reduces[:0]
 	lookups := r.model.Backward(in, dlogits, func(bucket kernels.Buffer) {
 		if r.dense != nil {
-			r.reduces = append(r.reduces, r.dense.AllReduce(bucket))
+			r.reduces = append(r.reduces, r.dense.AllReduce(bucket).Start())
 		}
 	})
 	r.watch.lap(StageBackward)

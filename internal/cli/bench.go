@@ -3,14 +3,19 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ecrec/ecrec/bench"
 	"github.com/ecrec/ecrec/internal/doctor"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/report"
+	"github.com/ecrec/ecrec/transport"
 )
 
 type benchCmd struct {
+	placeFlags
 	Name    string   `arg:"" help:"The benchmark, or 'list'."`
 	Args    []string `arg:"" optional:"" placeholder:"KEY=VALUE" help:"The benchmark's own settings."`
 	Repeats int      `default:"5" help:"How often each figure is measured."`
@@ -23,7 +28,7 @@ type benchCmd struct {
 func (c *benchCmd) Run(a *app) error {
 	if c.Name == "list" {
 		for _, b := range bench.All() {
-			fmt.Fprintf(a.out, "%-10s %s\n", b.Name, b.Doc)
+			fmt.Fprintf(a.out, "%-12s %s\n", b.Name, b.Doc)
 		}
 		return nil
 	}
@@ -45,17 +50,55 @@ func (c *benchCmd) Run(a *app) error {
 	if c.Compute != "" {
 		c.Args = append(c.Args, "compute="+c.Compute)
 	}
-	r, err := b.Run(a.out, bench.Options{Repeats: c.Repeats, Args: c.Args})
-	if err != nil {
-		return err
+	o := bench.Options{Repeats: c.Repeats, Args: c.Args}
+	if b.Processes == 0 && (c.Np != nil || c.Rdzv != "") {
+		return errUsage("bench " + c.Name + ": it measures this process alone; leave --np and --rdzv out")
 	}
-	if c.JSON == "" {
-		return nil
+	if b.Processes > 0 {
+		place, err := c.place(a, b.Processes)
+		if err != nil {
+			return err
+		}
+		if place.Alone() {
+			return errUsage("bench " + c.Name + ": it measures between processes; give --np 2, or more")
+		}
+		if a.stop.world == nil {
+			return a.supervise(place, place.Processes, nil, os.TempDir())
+		}
+		o.World = benchWorld(a)
+	}
+	r, err := b.Run(a.out, o)
+	if errors.Is(err, bench.ErrStopped) {
+		return errStopped
+	}
+	if err != nil || c.JSON == "" || o.World != nil && o.World.Rank > 0 {
+		return err
 	}
 	if r == nil {
 		return errors.New("bench " + c.Name + ": it made no report; check its settings with 'ecrec bench list'")
 	}
 	return r.WriteJSON(c.JSON)
+}
+
+// benchHeartbeat is long: on cores that are short and busy nobody is to be lost.
+const benchHeartbeat = 2 * time.Second
+
+// benchWorld is the world of a worker that measures. Each Join makes another
+// generation of it.
+func benchWorld(a *app) *bench.World {
+	w := a.stop.world
+	o := netOptions(env.Real(), w, benchHeartbeat)
+	return &bench.World{Rank: w.Process, Size: len(w.Processes), OneHost: neighbours(w) == len(w.Processes),
+		Stop: a.stop.asked,
+		Join: func(sharedMemory bool) (transport.Endpoint, error) {
+			o.SharedMemory = sharedMemory
+			eps, err := transport.Join(o)
+			o.Generation++
+			if err != nil {
+				return nil, err
+			}
+			return eps[0], nil
+		}}
 }
 
 type doctorCmd struct{}

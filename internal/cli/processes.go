@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/train"
@@ -20,7 +20,7 @@ const joinLimit = time.Minute
 
 // placeFlags say which processes run a job.
 type placeFlags struct {
-	Np   *int   `name:"np" placeholder:"P" help:"Start P processes on this machine (default 1). Under mpirun, srun or torchrun these say how many there are."`
+	Np   *int   `name:"np" placeholder:"P" help:"Start P processes on this machine (train: 1, bench collectives: 2). Under mpirun, srun or torchrun these say how many there are."`
 	Rdzv string `name:"rdzv" placeholder:"HOST:PORT" help:"Where the processes of a job meet, in place of what the environment says."`
 }
 
@@ -30,8 +30,9 @@ type jobEnded int
 
 func (jobEnded) Error() string { return "the job has ended" }
 
-// place is where this process stands. A worker's world goes to a.stop.
-func (f placeFlags) place(a *app) (launcher.Place, error) {
+// place is where this process stands, one of so many where nothing says how many
+// there are. A worker's world goes to a.stop.
+func (f placeFlags) place(a *app, processes int) (launcher.Place, error) {
 	w, err := launcher.Worker()
 	if err != nil {
 		return launcher.Place{}, err
@@ -46,14 +47,19 @@ func (f placeFlags) place(a *app) (launcher.Place, error) {
 			return launcher.Place{}, errUsage("--np 0: give a number of processes, 1 at least")
 		}
 	}
-	return launcher.Detect(os.Getenv, np, f.Rdzv)
+	p, err := launcher.Detect(os.Getenv, np, f.Rdzv)
+	if err != nil || np != 0 || !p.Alone() {
+		return p, err
+	}
+	return launcher.Detect(os.Getenv, processes, f.Rdzv)
 }
 
-// supervise runs the job in other processes.
-func (a *app) supervise(p launcher.Place, cfg *config.Config) error {
+// supervise runs the job in other processes. config is what they must agree on
+// beside the command line; out is the folder of their logs.
+func (a *app) supervise(p launcher.Place, ranks int, config []byte, out string) error {
 	a.stop.close() // the launcher hears signals
-	same := sha256.Sum256(fmt.Appendf(cfg.Resolved(), "%q %s", a.args, machine.Version()))
-	code, err := launcher.Run(p, launcher.Spec{Ranks: cfg.Job.Ranks, Out: cfg.Job.Out, Args: a.args,
+	same := sha256.Sum256(fmt.Appendf(config, "%q %s", a.args, machine.Version()))
+	code, err := launcher.Run(p, launcher.Spec{Ranks: ranks, Out: out, Args: a.args,
 		Same: hex.EncodeToString(same[:]), Stdout: a.out, Stderr: a.errw})
 	if err != nil {
 		return err
@@ -75,19 +81,32 @@ func (s *session) world(w *launcher.World) *train.World {
 	if w == nil {
 		return nil
 	}
-	processes := make([]transport.Process, len(w.Processes))
-	neighbours := 0
-	for i, p := range w.Processes {
-		processes[i] = transport.Process{Ranks: p.Ranks, Addr: p.Addr, Host: p.Host}
-		if p.Host == w.Processes[w.Process].Host {
-			neighbours++
-		}
-	}
-	return &train.World{Process: w.Process, Processes: len(processes), Neighbours: neighbours,
+	return &train.World{Process: w.Process, Processes: len(w.Processes), Neighbours: neighbours(w),
 		Join: func([]int) ([]transport.Endpoint, error) {
 			defer w.Listener.Close()
-			return transport.Join(transport.NetOptions{Env: s.env, Generation: w.Generation, Secret: w.Secret,
-				Processes: processes, Self: w.Process, Listener: w.Listener, Heartbeat: time.Duration(s.cfg.Elastic.Heartbeat),
-				Timeout: joinLimit, SharedMemory: s.cfg.Collectives.Transport == "auto"})
+			o := netOptions(s.env, w, time.Duration(s.cfg.Elastic.Heartbeat))
+			o.SharedMemory = s.cfg.Collectives.Transport == "auto"
+			return transport.Join(o)
 		}}
+}
+
+// neighbours is how many processes of a world share this one's machine.
+func neighbours(w *launcher.World) int {
+	n := 0
+	for _, p := range w.Processes {
+		if p.Host == w.Processes[w.Process].Host {
+			n++
+		}
+	}
+	return n
+}
+
+// netOptions are what a worker joins its generation's world with.
+func netOptions(e env.Env, w *launcher.World, heartbeat time.Duration) transport.NetOptions {
+	processes := make([]transport.Process, len(w.Processes))
+	for i, p := range w.Processes {
+		processes[i] = transport.Process{Ranks: p.Ranks, Addr: p.Addr, Host: p.Host}
+	}
+	return transport.NetOptions{Env: e, Generation: w.Generation, Secret: w.Secret, Processes: processes,
+		Self: w.Process, Listener: w.Listener, Heartbeat: heartbeat, Timeout: joinLimit}
 }

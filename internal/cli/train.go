@@ -26,7 +26,7 @@ type trainCmd struct {
 
 // Run trains: here, or in the processes that it starts.
 func (c *trainCmd) Run(a *app) error {
-	place, err := c.place(a)
+	place, err := c.place(a, 1)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *trainCmd) Run(a *app) error {
 			return err
 		}
 		if !place.Alone() {
-			return a.supervise(place, cfg)
+			return a.supervise(place, cfg.Job.Ranks, cfg.Resolved(), cfg.Job.Out)
 		}
 	}
 	if place.Process > 0 {

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Every figure of bench collectives comes from real processes; nothing is wrong
+// in what they exchange, and process 0 alone speaks.
+func TestBenchCollectives(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.json")
+	r := run(t, ecrec(t), nil, "bench", "collectives", "--np", "2", "sizes=4096", "--repeats", "1", "--json", path)
+	if r.code != 0 || r.stderr != "" {
+		t.Fatalf("%+v", r)
+	}
+	for _, table := range []string{"\nshm, 2 processes", "\ntcp, 2 processes", "\nmem, 2 ranks of one process"} {
+		if strings.Count(r.stdout, table) != 1 {
+			t.Errorf("%q is not printed once: %s", table, r.stdout)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Against string
+		Figures []struct {
+			Name     string
+			Min, Max float64
+		}
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatal(err)
+	}
+	times, wrong, ratios := 0, 0, 0
+	for _, f := range report.Figures {
+		switch {
+		case strings.HasSuffix(f.Name, " wrong"):
+			wrong++
+			if f.Max != 0 {
+				t.Errorf("%+v", f)
+			}
+		case strings.HasSuffix(f.Name, " ratio to mpi"):
+			ratios++
+		case strings.HasSuffix(f.Name, " B"):
+			times++
+		}
+		if f.Min <= 0 && !strings.HasSuffix(f.Name, " wrong") {
+			t.Errorf("%+v", f)
+		}
+	}
+	wantRatios := 4
+	if report.Against == "" {
+		wantRatios = 0
+	}
+	if times != 12 || wrong != 12 || ratios != wantRatios {
+		t.Errorf("%d times, %d counts of wrong elements, %d ratios: %s", times, wrong, ratios, text)
+	}
+	if said := strings.Contains(r.stdout, "Open MPI is not measured beside shm: "); said != (wantRatios == 0) {
+		t.Errorf("%d ratios: %s", ratios, r.stdout)
+	}
+}
+
+func TestBenchRefuses(t *testing.T) {
+	for says, args := range map[string][]string{
+		"this process alone":  {"kernels", "--np", "2"},
+		"between processes":   {"collectives", "--np", "1"},
+		"transport=x":         {"collectives", "transport=x"},
+		"give --np P to":      {"collectives", "--rdzv", "127.0.0.1:29400"},
+		`sizes=1: "1": want `: {"collectives", "sizes=1"},
+	} {
+		checkRefused(t, run(t, ecrec(t), nil, append([]string{"bench"}, args...)...), 2, says)
+	}
+}
+
+// Processes that mpirun starts find each other without --np.
+func TestBenchCollectivesUnderMpirun(t *testing.T) {
+	if said, _ := exec.Command("mpirun", "--version").Output(); !bytes.Contains(said, []byte("Open MPI")) {
+		t.Skip("needs Open MPI's mpirun")
+	}
+	vars := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo"}
+	r := run(t, "mpirun", vars, "-np", "3", "--oversubscribe", ecrec(t), "bench", "collectives", "--repeats", "1", "sizes=4096", "transport=tcp")
+	if r.code != 0 || strings.Count(r.stdout, "tcp, 3 processes") != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSignalStopsBenchCollectives(t *testing.T) {
+	cmd, stdout, stderr := start(ecrec(t), nil, "bench", "collectives", "--np", "2", "--repeats", "1000000", "sizes=64K", "transport=tcp")
+	out, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	until(t, "the header", func() bool {
+		info, err := out.Stat()
+		return err == nil && info.Size() > 0
+	})
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	checkRefused(t, ended{exitCode(t, cmd.Wait()), stdout.String(), stderr.String()}, 130, "stopped by a signal")
+}
