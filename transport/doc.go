@@ -42,7 +42,10 @@
 // direction where they are on one host. A short message is sent at once if its
 // receiver has promised to hold it (credit, in all MaxHeldBytes for a pair), a
 // longer one is offered and sent when it is wanted; where the receive is posted,
-// its bytes go straight into its memory. Frames carry the generation, a sequence
+// its bytes go straight into its memory. On one host, where the system lets a
+// process read its peer's memory (process_vm_readv; not under Yama's ptrace_scope
+// of 1 and more), a longer message is copied once, by its receiver, from where it
+// lies. Frames carry the generation, a sequence
 // number and a CRC-32C of their header; over a connection also one of the payload,
 // since TCP's own sum is weak, while in memory the hardware has better codes. A
 // process is lost when its connection ends (so a killed one is noticed at once,

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 )
@@ -10,21 +11,32 @@ import (
 const headerBytes = 64
 
 // protocolVersion changes with the frames or the handshake; both ends must agree.
-const protocolVersion = 1
+const protocolVersion = 2
 
 type frameKind uint8
 
 const (
 	frameEager     frameKind = iota + 1 // a whole message
-	frameOffer                          // a message that waits to be wanted: id names it, arg is its length
+	frameOffer                          // a message that waits to be wanted: id names it, arg is its length, the payload may say where it can be read
 	frameWant                           // answer to an offer: id is the offer's, arg names the receive
-	frameRefuse                         // answer to an offer that nobody takes: id is the offer's
+	frameDone                           // answer to an offer of which no bytes are to come, as they were read or nobody takes them: id is the offer's
 	frameData                           // a piece of a wanted message: id names the receive, arg is the offset
 	frameCredit                         // arg bytes of eager messages have been received
 	frameAbort                          // rank from is over: rank id of generation arg is lost, the payload says why
 	frameHeartbeat                      // the sender lives
 	frameKinds
 )
+
+// mayHave reports whether the payload of a message's frame may be so long.
+func (k frameKind) mayHave(bytes uint32) bool {
+	switch k {
+	case frameEager, frameData:
+		return bytes <= maxPayload
+	case frameOffer:
+		return bytes == 0 || bytes == addressBytes
+	}
+	return bytes == 0
+}
 
 // header opens every frame. On the wire it is headerBytes long, little-endian,
 // and ends with its own checksum.
@@ -84,6 +96,23 @@ func (h *header) decode(b *[headerBytes]byte) error {
 		return protocolError("a frame of %d bytes, over %d", h.length, maxPayload)
 	}
 	return nil
+}
+
+// encodeLoss makes the frame by which rank's peers learn what they see of its end.
+func encodeLoss(rank int, seen error) (header, []byte) {
+	lost := &PeerLost{Rank: rank, Cause: seen}
+	errors.As(seen, &lost)
+	text := []byte(lost.Cause.Error())
+	return header{kind: frameAbort, from: uint32(rank), to: uint32(rank), id: uint64(lost.Rank), arg: lost.Generation},
+		text[:min(len(text), 4096)]
+}
+
+func decodeLoss(h *header, text []byte) error {
+	lost := &PeerLost{Rank: int(h.id), Generation: h.arg, Cause: ErrClosed}
+	if string(text) != ErrClosed.Error() {
+		lost.Cause = errors.New(string(text))
+	}
+	return lost
 }
 
 // protocolError is the cause of a PeerLost whose connection carried what no peer

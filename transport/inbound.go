@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"encoding/binary"
 	"hash/crc32"
 	"slices"
 )
@@ -18,8 +19,9 @@ type inbound struct {
 	h        header
 	dest     []byte // of the payload; nil: it is dropped
 	req      *netRequest
-	pair     *pair  // of an eager message that is to be held
-	scratch  []byte // for what is dropped
+	pair     *pair              // of an eager message that is to be held
+	scratch  []byte             // for what is dropped
+	address  [addressBytes]byte // of an offer
 	broken   bool
 }
 
@@ -106,7 +108,7 @@ func (in *inbound) header() error {
 		return nil
 	}
 	p := l.pair(int(h.to), int(h.from))
-	if p == nil || (h.length > 0 && h.kind != frameEager && h.kind != frameData) {
+	if p == nil || !h.kind.mayHave(h.length) {
 		return protocolError("kind %d from rank %d to rank %d with %d bytes", h.kind, h.from, h.to, h.length)
 	}
 	l.mon.Lock()
@@ -115,8 +117,9 @@ func (in *inbound) header() error {
 	case frameEager:
 		return in.eager(p)
 	case frameOffer:
-		return in.offer(p)
-	case frameWant, frameRefuse:
+		in.pair, in.dest = p, in.address[:h.length]
+		return nil
+	case frameWant, frameDone:
 		return in.answered(p)
 	case frameData:
 		return in.data(p)
@@ -154,7 +157,7 @@ func (in *inbound) eager(p *pair) error {
 }
 
 func (in *inbound) offer(p *pair) error {
-	h := &in.h
+	h, l := &in.h, in.link
 	const longest = 1 << 48
 	if h.arg > longest {
 		return protocolError("an offer of %d bytes", h.arg)
@@ -162,11 +165,15 @@ func (in *inbound) offer(p *pair) error {
 	if p.err != nil {
 		return nil
 	}
+	m := heldMessage{tag: h.tag, offer: true, id: h.id, total: int(h.arg)}
+	if h.length == addressBytes && l.ring != nil && l.ring.self.reads.Load() != 0 {
+		m.from = binary.LittleEndian.Uint64(in.address[:])
+	}
 	if r := take(&p.posted, h.tag); r != nil {
-		in.link.answer(r, h.id, int(h.arg))
+		l.answer(r, &m)
 		return nil
 	}
-	p.held = append(p.held, heldMessage{tag: h.tag, offer: true, id: h.id, total: int(h.arg)})
+	p.held = append(p.held, m)
 	if len(p.held) > 2*MaxPosted {
 		return protocolError("more than %d messages that nobody has received", 2*MaxPosted)
 	}
@@ -181,7 +188,7 @@ func (in *inbound) answered(p *pair) error {
 		return nil
 	}
 	delete(l.offered, in.h.id)
-	if in.h.kind == frameRefuse {
+	if in.h.kind == frameDone {
 		p.sending--
 		r.end(nil)
 		return nil
@@ -218,6 +225,10 @@ func (in *inbound) payload() error {
 		l.mon.Lock()
 		in.received(n)
 		l.mon.Unlock()
+	case in.h.kind == frameOffer && in.pair != nil:
+		l.mon.Lock()
+		defer l.mon.Unlock()
+		return in.offer(in.pair)
 	case in.pair != nil:
 		in.hold()
 	case in.h.kind == frameAbort && in.dest != nil:

@@ -308,8 +308,10 @@ func (j *joining) tryDial(peer int) error {
 // either side cannot have it, frames travel on the connection.
 func (l *link) createRing(conn net.Conn) error {
 	mem, name, file, err := createSegment(l.world.generation)
+	var s *shm
 	if err == nil {
 		defer func() { _ = file.Close() }()
+		s = newShm(l, mem, true)
 	}
 	if _, err := conn.Write(name.encode()); err != nil {
 		return err
@@ -323,7 +325,8 @@ func (l *link) createRing(conn net.Conn) error {
 	}
 	switch {
 	case mem != nil && opened[0] == 1:
-		l.ring = newShm(l, mem, true)
+		s.probe()
+		l.ring = s
 	case mem != nil:
 		unmapSegment(mem)
 	}
@@ -339,6 +342,7 @@ func (l *link) openRing(conn net.Conn) error {
 	opened := byte(0)
 	if mem, err := openSegment(decodeSegmentName(b)); err == nil {
 		l.ring, opened = newShm(l, mem, false), 1
+		l.ring.probe()
 	}
 	_, err := conn.Write([]byte{opened})
 	if err != nil && l.ring != nil {

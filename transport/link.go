@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -39,6 +38,7 @@ type link struct {
 
 	heard   atomic.Int64 // env.Now when the peer was last heard
 	queued  atomic.Int64 // frames not yet taken by next
+	reading atomic.Int64 // len(reads)
 	stopped []*env.Event // the link's goroutines have ended
 
 	mon       env.Monitor // guards what follows, the pairs and the requests
@@ -52,6 +52,7 @@ type link struct {
 	bulk      []*netRequest          // wanted messages, in turns
 	offered   map[uint64]*netRequest // sends by id: offered, not yet wanted
 	receiving map[uint64]*netRequest // receives by id, whose bytes are on the way
+	reads     []*netRequest          // receives whose bytes are read from the peer, in turns
 	pool      bufferPool
 	inHand    int  // frames that next has given out and are not yet written
 	closing   bool // no requests any more; what is queued goes out
@@ -79,6 +80,7 @@ type heldMessage struct {
 	offer bool
 	id    uint64 // of an offer
 	total int    // length
+	from  uint64 // where the peer has it; 0: it cannot be read there
 }
 
 type controlFrame struct {
@@ -197,7 +199,7 @@ func (l *link) recv(local, remote int, tag Tag, b []byte) Request {
 // held, and releases it.
 func (l *link) accept(r *netRequest, m heldMessage) {
 	if m.offer {
-		l.answer(r, m.id, m.total)
+		l.answer(r, &m)
 		l.mon.Unlock()
 		l.push()
 		return
@@ -225,24 +227,29 @@ func (r *netRequest) lengthError(sent int) error {
 }
 
 // answer asks for an offered message, or refuses it. The caller holds the monitor.
-func (l *link) answer(r *netRequest, id uint64, total int) {
-	h := header{kind: frameWant, from: uint32(r.pair.local), to: uint32(r.pair.remote), id: id}
+func (l *link) answer(r *netRequest, m *heldMessage) {
+	done := header{kind: frameDone, from: uint32(r.pair.local), to: uint32(r.pair.remote), id: m.id}
 	switch {
 	case r.pair.err != nil:
 		r.end(r.pair.err)
-		return
-	case total != len(r.p):
-		h.kind = frameRefuse
-		r.end(r.lengthError(total))
-	case total == 0:
-		h.kind = frameRefuse // nothing is to come
+	case m.total != len(r.p):
+		l.addControl(done, nil)
+		r.end(r.lengthError(m.total))
+	case m.total == 0:
+		l.addControl(done, nil)
 		r.end(nil)
+	case m.from != 0:
+		l.readLater(r, m.id, m.from)
 	default:
-		r.id = l.newID()
-		h.arg = r.id
-		l.receiving[r.id] = r
+		l.askFor(r, m.id)
 	}
-	l.addControl(h, nil)
+}
+
+// askFor has the peer send what it offered. The caller holds the monitor.
+func (l *link) askFor(r *netRequest, offer uint64) {
+	r.id = l.newID()
+	l.receiving[r.id] = r
+	l.addControl(header{kind: frameWant, from: uint32(r.pair.local), to: uint32(r.pair.remote), id: offer, arg: r.id}, nil)
 }
 
 // giveBack returns the credit of a received message of n bytes.
@@ -294,8 +301,11 @@ func (l *link) endPair(p *pair, err error, own bool) {
 	l.first = stopOf(l.first, p, err)
 	l.bulk = stopOf(l.bulk, p, err)
 	l.queued.Add(int64(len(l.first) + len(l.bulk) - before))
+	l.reads = stopOf(l.reads, p, err)
+	l.reading.Store(int64(len(l.reads)))
 	for id, r := range l.offered {
 		if r.pair == p {
+			l.withdraw(r)
 			r.end(err)
 			delete(l.offered, id)
 		}
@@ -354,23 +364,6 @@ func (l *link) failed() error {
 	l.mon.Lock()
 	defer l.mon.Unlock()
 	return l.err
-}
-
-// encodeLoss makes the frame by which rank's peers learn what they see of its end.
-func encodeLoss(rank int, seen error) (header, []byte) {
-	lost := &PeerLost{Rank: rank, Cause: seen}
-	errors.As(seen, &lost)
-	text := []byte(lost.Cause.Error())
-	return header{kind: frameAbort, from: uint32(rank), to: uint32(rank), id: uint64(lost.Rank), arg: lost.Generation},
-		text[:min(len(text), 4096)]
-}
-
-func decodeLoss(h *header, text []byte) error {
-	lost := &PeerLost{Rank: int(h.id), Generation: h.arg, Cause: ErrClosed}
-	if string(text) != ErrClosed.Error() {
-		lost.Cause = errors.New(string(text))
-	}
-	return lost
 }
 
 // close lets what is queued go out, then ends the link and its goroutines. It

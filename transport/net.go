@@ -38,7 +38,8 @@ type NetOptions struct {
 	// Stats, if set, counts what was dropped.
 	Stats *NetStats
 
-	tune func(net.Conn) // for tests: sees each connection before it is used
+	tune  func(net.Conn) // for tests: sees each connection before it is used
+	apart bool           // for tests: memory of other processes is not read
 }
 
 // NetStats counts what a world dropped.
@@ -63,6 +64,7 @@ type netWorld struct {
 	place      []int // by rank: its place in its process's Ranks
 	memory     *memWorld
 	links      []*link // by process; nil for this one
+	apart      bool
 	polling    polling
 	stats      *NetStats
 
@@ -81,6 +83,7 @@ func newNetWorld(o *NetOptions) (*netWorld, error) {
 		self:       o.Self,
 		links:      make([]*link, len(o.Processes)),
 		stats:      o.Stats,
+		apart:      o.apart,
 		mon:        o.Env.Monitor("world"),
 		beating:    env.NewEvent(o.Env, "heartbeats"),
 	}

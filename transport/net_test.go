@@ -3,7 +3,7 @@ package transport_test
 import (
 	"fmt"
 	"net"
-
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -73,6 +73,11 @@ func joinAll(tb testing.TB, n, each int, change func(*transport.NetOptions)) []t
 
 func share(o *transport.NetOptions) { o.SharedMemory = true }
 
+func shareApart(o *transport.NetOptions) {
+	share(o)
+	o.KeepApart()
+}
+
 func tinyBuffers(o *transport.NetOptions) {
 	o.Tune(func(c net.Conn) {
 		t := c.(*net.TCPConn)
@@ -85,9 +90,9 @@ func TestNet(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			change func(*transport.NetOptions)
-		}{{"tcp", nil}, {"shm", share}, {"tiny", tinyBuffers}} {
+		}{{"tcp", nil}, {"shm", share}, {"shm apart", shareApart}, {"tiny", tinyBuffers}} {
 			t.Run(fmt.Sprintf("%s/ranks=%d", c.name, each), func(t *testing.T) {
-				if testing.Short() && (each == 2) != (c.name == "shm") {
+				if testing.Short() && (each == 2) != strings.HasPrefix(c.name, "shm") {
 					t.Skip("long: each kind runs once where tests are to be short")
 				}
 				transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint { return joinAll(t, n, each, c.change) })

@@ -17,6 +17,10 @@ type netRequest struct {
 	p    []byte
 	id   uint64 // of an offer, or of a receive that wants one
 	off  int    // bytes that are through
+	from uint64 // of a receive: where the peer has the message
+	// direct sends are offered with their address, which is the offer's payload.
+	direct  bool
+	address [addressBytes]byte
 	// eager sends go out whole; others are offered first.
 	eager bool
 	// moving means that someone reads or writes p outside the monitor: nobody but
@@ -74,7 +78,7 @@ func (l *link) request(p *pair, tag Tag, b []byte) *netRequest {
 		l.free = r.next
 	}
 	r.next, r.pair, r.tag, r.p = nil, p, tag, b
-	r.id, r.off, r.eager, r.moving = 0, 0, false, false
+	r.id, r.off, r.eager, r.direct, r.moving = 0, 0, false, false, false
 	r.over.Store(false)
 	r.mon.Lock()
 	r.done = requestPosted

@@ -29,11 +29,11 @@ func (l *link) next(f *frame) bool {
 	case len(l.first) > 0:
 		r := l.first[0]
 		l.first = append(l.first[:0], l.first[1:]...)
-		h = header{kind: frameOffer, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag, id: r.id, arg: uint64(len(r.p))}
 		if r.eager {
-			h.kind, h.id, h.arg = frameEager, 0, 0
+			h = header{kind: frameEager, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag}
 			f.payload, f.req, f.last, r.moving = r.p, r, true, true
 		} else {
+			h, f.payload = l.offerOf(r)
 			l.offered[r.id] = r
 		}
 	case len(l.bulk) > 0:

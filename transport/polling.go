@@ -77,7 +77,7 @@ func (g *polling) poll(r *netRequest, entered uint64) {
 	for i := 1; !r.over.Load(); i++ {
 		moved := false
 		for k, s := range g.rings {
-			if entered&(1<<k) != 0 && (s.pumpIn() || s.pumpOut()) {
+			if entered&(1<<k) != 0 && s.move() {
 				moved = true
 			}
 		}
@@ -106,9 +106,8 @@ func (g *polling) await() {
 	for _, s := range g.rings {
 		if s.asleep.Load() && s.enter() {
 			s.mine.armed.Store(1)
-			s.pumpIn()
-			s.pumpOut()
 			s.leave()
+			s.pump()
 		}
 	}
 }

@@ -32,6 +32,7 @@ type shm struct {
 
 	out, in          ring
 	mine, theirs     *bell
+	self, other      directory
 	outToken         atomic.Bool
 	inToken          atomic.Bool
 	asleep           atomic.Bool  // serve waits for the bell
@@ -73,7 +74,9 @@ func newShm(l *link, mem []byte, creator bool) *shm {
 	if creator {
 		me = 0
 	}
-	s := &shm{link: l, mem: mem, out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me)}
+	s := &shm{link: l, mem: mem, out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me),
+		self: directoryOf(mem, me), other: directoryOf(mem, 1-me)}
+	s.self.introduce(mem)
 	s.refs.Store(1)
 	return s
 }
@@ -104,9 +107,18 @@ func (s *shm) release() { s.leave() }
 func (s *shm) pump() {
 	if s.enter() {
 		s.pumpIn()
+		for s.readOn() {
+		}
 		s.pumpOut()
 		s.leave()
 	}
+}
+
+// move moves what can be moved now, at most one piece that is read among it. It
+// reports whether there was something to read, or bytes came or, where none came,
+// went.
+func (s *shm) move() bool {
+	return s.pumpIn() || s.readOn() || s.pumpOut()
 }
 
 // ring wakes the other side if it wants that.
@@ -265,7 +277,7 @@ func (s *shm) serve() {
 		if s.link.failed() != nil {
 			return
 		}
-		if s.pumpIn() || s.pumpOut() {
+		if s.move() {
 			runtime.Gosched() // let those run whose requests have ended
 			continue
 		}
@@ -274,7 +286,7 @@ func (s *shm) serve() {
 		}
 		s.asleep.Store(true)
 		s.mine.armed.Store(1)
-		if !s.pumpIn() && !s.pumpOut() {
+		if !s.move() {
 			_ = s.link.world.env.Do("wait for a ring", sleep)
 		}
 		s.asleep.Store(false)

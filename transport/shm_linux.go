@@ -16,8 +16,10 @@ import (
 // secret is in the segment too, and shows that it is the one that was meant.
 type segmentName struct {
 	pid, fd uint64
-	secret  [32]byte
+	secret  [secretBytes]byte
 }
+
+const secretBytes = 32
 
 const segmentNameBytes = 48
 
@@ -76,7 +78,7 @@ func openSegment(name segmentName) ([]byte, error) {
 		return nil, fmt.Errorf("file %d of process %d is no segment", name.fd, name.pid)
 	}
 	mem, err := mapSegment(fd)
-	if err == nil && !bytes.Equal(mem[secretOffset:secretOffset+32], name.secret[:]) {
+	if err == nil && !bytes.Equal(mem[secretOffset:secretOffset+secretBytes], name.secret[:]) {
 		unmapSegment(mem)
 		return nil, fmt.Errorf("file %d of process %d is another segment", name.fd, name.pid)
 	}
@@ -102,6 +104,19 @@ func futexWait(word *atomic.Uint32, seen uint32) {
 func futexWake(word *atomic.Uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakeOp, 1, 0, 0, 0)
 }
+
+// readMemory copies from two places in a process's memory. It reports whether all
+// bytes came.
+func readMemory(pid int, p []byte, at uintptr, p2 []byte, at2 uintptr) bool {
+	local := [2]unix.Iovec{{Base: unsafe.SliceData(p)}, {Base: unsafe.SliceData(p2)}}
+	local[0].SetLen(len(p))
+	local[1].SetLen(len(p2))
+	remote := [2]unix.RemoteIovec{{Base: at, Len: len(p)}, {Base: at2, Len: len(p2)}}
+	n, err := unix.ProcessVMReadv(pid, local[:], remote[:], 0)
+	return err == nil && n == len(p)+len(p2)
+}
+
+func processID() int { return os.Getpid() }
 
 // osYield lets another thread have this core, if one wants it: the peer may be it.
 func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -31,3 +31,12 @@ func futexWait(*atomic.Uint32, uint32) {}
 func futexWake(*atomic.Uint32) {}
 
 func osYield() {}
+
+const (
+	secretOffset = 2048
+	secretBytes  = 32
+)
+
+func readMemory(int, []byte, uintptr, []byte, uintptr) bool { return false }
+
+func processID() int { return 0 }
