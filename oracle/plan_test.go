@@ -1,11 +1,13 @@
 package oracle
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/placement"
 )
 
@@ -79,18 +81,38 @@ func TestPlanDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkPlan(b *testing.B) {
-	tables := []int64{1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572}
-	m := placement.New(tables, 2)
-	r := rand.New(rand.NewPCG(1, 2))
-	const samples = 8192
-	ids := make([]uint32, samples*len(tables))
-	for l := range ids {
-		u := r.Float64()
-		ids[l] = uint32(u * u * u * u * float64(tables[l%len(tables)]))
+	for _, samples := range []int{1024, 8192, 16384, 65536} {
+		b.Run(fmt.Sprint(samples), func(b *testing.B) {
+			m, slices := stream(b, samples, 2, 8)
+			var p Plan
+			i := 0
+			for b.Loop() {
+				p.Fill(m, slices[i%len(slices)])
+				i++
+			}
+			b.ReportMetric(float64(b.N)*float64(samples)/b.Elapsed().Seconds(), "samples/s")
+		})
 	}
-	var p Plan
-	for b.Loop() {
-		p.Fill(m, ids)
+}
+
+// stream is synthetic Criteo Kaggle slices, n of so many samples.
+func stream(t testing.TB, samples, owners, n int) (placement.Map, [][]uint32) {
+	tables, err := data.Tables("criteo-kaggle")
+	if err != nil {
+		t.Fatal(err)
 	}
-	b.ReportMetric(float64(b.N)*samples/b.Elapsed().Seconds(), "samples/s")
+	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: tables, Seed: 42})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := data.Order{Samples: src.Len(), Batch: samples}
+	slices := make([][]uint32, n)
+	for i := range slices {
+		var b data.Batch
+		if err := src.Read(&b, order.Slice(int64(i+1), 0, 1, nil)); err != nil {
+			t.Fatal(err)
+		}
+		slices[i] = b.IDs
+	}
+	return placement.New(tables, owners), slices
 }
