@@ -21,8 +21,8 @@ type Plan struct {
 	// Pos[Start[u]:Start[u+1]].
 	Start, Pos []int32
 
-	rows rowTable
-	sort sorter
+	numbers numbering
+	sort    sorter
 }
 
 // Fill plans a slice: ids is (samples, tables), each below its table's rows.
@@ -31,7 +31,7 @@ func (p *Plan) Fill(m placement.Map, ids []uint32) {
 		panic(fmt.Sprintf("oracle: %d lookups of %d rows; at most %d of %d can be planned", len(ids), rows, math.MaxInt32-1, maxRows))
 	}
 	p.Index = resize(p.Index, len(ids))
-	p.rows.fill(m, ids, p.Index)
+	p.numbers.fill(m, ids, p.Index)
 	p.order(m)
 	p.place(m)
 	p.list(p.Index, p.Pos)
@@ -42,9 +42,9 @@ func (p *Plan) Fill(m placement.Map, ids []uint32) {
 // above the row's number.
 func (p *Plan) order(m placement.Map) {
 	owners, span := uint64(m.Owners), uint64(m.Slots(0)) // owner 0 has the most slots
-	p.sort.words = resize(p.sort.words, p.rows.n)
+	p.sort.words = resize(p.sort.words, p.numbers.n)
 	inverse := ^uint64(0) / owners
-	for i, g := range p.rows.found[:p.rows.n] {
+	for i, g := range p.numbers.found[:p.numbers.n] {
 		slot, _ := bits.Mul64(g, inverse) // g / owners, or one less
 		owner := g - slot*owners
 		if owner >= owners {
@@ -61,7 +61,7 @@ func (p *Plan) order(m placement.Map) {
 // lookup goes. Most rows have one lookup only; the position after the last takes
 // it again then, which saves list from writing all over Pos.
 func (p *Plan) place(m placement.Map) {
-	words, seen := p.sort.words, p.rows.seen
+	words, seen := p.sort.words, p.numbers.seen
 	p.Slots = resize(p.Slots, len(words))
 	p.Start = resize(p.Start, len(words)+1)
 	p.Pos = resize(p.Pos, len(p.Index)+1)
@@ -94,7 +94,7 @@ func (p *Plan) place(m placement.Map) {
 //
 //go:noinline
 func (p *Plan) list(index, pos []int32) {
-	seen := p.rows.seen
+	seen := p.numbers.seen
 	for l, c := range index {
 		next := seen[c]
 		seen[c] = next + 1

@@ -7,7 +7,7 @@ import (
 	"github.com/ecrec/ecrec/internal/placement"
 )
 
-// rowTable numbers the distinct rows of a slice in the order of their first
+// numbering numbers the distinct rows of a slice in the order of their first
 // lookups: rows looked up at about the same time lie together, and those looked
 // up often lie in front, so what is kept per row stays in the cache.
 //
@@ -16,7 +16,7 @@ import (
 // mispredict, so that many reads are under way at once; insert does what that
 // left over; count counts. Loops have functions of their own, never inlined, so
 // that their variables stay in registers.
-type rowTable struct {
+type numbering struct {
 	// cells are (global row + 1) << numberBits | number; 0 is free. Their number is a
 	// power of two that follows the slices seen.
 	cells []uint64
@@ -42,19 +42,19 @@ const (
 
 // fill finds the distinct rows of ids, (samples, tables), and sets the number of
 // each lookup's.
-func (r *rowTable) fill(m placement.Map, ids []uint32, number []int32) {
+func (x *numbering) fill(m placement.Map, ids []uint32, number []int32) {
 	tables := m.Tables()
-	r.base = resize(r.base, tables+block) // every block begins in the first period
+	x.base = resize(x.base, tables+block) // every block begins in the first period
 	for t := range tables {
-		r.base[t] = uint64(m.Base[t]) + 1
+		x.base[t] = uint64(m.Base[t]) + 1
 	}
-	for n := tables; n < len(r.base); n *= 2 {
-		copy(r.base[n:], r.base[:n])
+	for n := tables; n < len(x.base); n *= 2 {
+		copy(x.base[n:], x.base[:n])
 	}
 	// As many cells as before, but no more than the slice could need: clearing them
 	// in order costs little and brings them into the cache.
-	cellBits := max(leastBits, min(bits.Len(uint(cap(r.cells)))-1, bits.Len(uint(len(ids)))+1))
-	for ; !r.scan(cellBits, tables, ids, number); cellBits++ {
+	cellBits := max(leastBits, min(bits.Len(uint(cap(x.cells)))-1, bits.Len(uint(len(ids)))+1))
+	for ; !x.scan(cellBits, tables, ids, number); cellBits++ {
 		if cellBits == mostBits {
 			panic(fmt.Sprintf("oracle: a slice needs more than %d distinct rows; use smaller batches or more ranks", 1<<numberBits))
 		}
@@ -62,22 +62,22 @@ func (r *rowTable) fill(m placement.Map, ids []uint32, number []int32) {
 }
 
 // scan is false when so many cells are too few.
-func (r *rowTable) scan(cellBits, tables int, ids []uint32, number []int32) bool {
-	r.shift = uint(64 - cellBits)
-	if cap(r.cells) < 1<<cellBits {
-		r.cells = make([]uint64, 1<<cellBits)
+func (x *numbering) scan(cellBits, tables int, ids []uint32, number []int32) bool {
+	x.shift = uint(64 - cellBits)
+	if cap(x.cells) < 1<<cellBits {
+		x.cells = make([]uint64, 1<<cellBits)
 	}
-	r.cells = r.cells[:1<<cellBits]
-	clear(r.cells)
-	room := min(len(r.cells)*5/8, 1<<numberBits) // probes stay short
-	r.found, r.seen, r.n = resize(r.found, room), resize(r.seen, room), 0
+	x.cells = x.cells[:1<<cellBits]
+	clear(x.cells)
+	room := min(len(x.cells)*5/8, 1<<numberBits) // probes stay short
+	x.found, x.seen, x.n = resize(x.found, room), resize(x.seen, room), 0
 	for first := 0; first < len(ids); first += block {
 		last := min(first+block, len(ids))
-		in, base, out := ids[first:last], r.base[first%tables:], number[first:last]
-		if !r.insert(r.probe(in, base, out), in, base, out, first) {
+		in, base, out := ids[first:last], x.base[first%tables:], number[first:last]
+		if !x.insert(x.probe(in, base, out), in, base, out, first) {
 			return false
 		}
-		r.count(out)
+		x.count(out)
 	}
 	return true
 }
@@ -86,45 +86,45 @@ func (r *rowTable) scan(cellBits, tables int, ids []uint32, number []int32) bool
 // the others.
 //
 //go:noinline
-func (r *rowTable) probe(ids []uint32, base []uint64, number []int32) (absent []int32) {
-	cells, shift := r.cells, r.shift
+func (x *numbering) probe(ids []uint32, base []uint64, number []int32) (absent []int32) {
+	cells, shift := x.cells, x.shift
 	base, number = base[:len(ids)], number[:len(ids)]
 	n := 0
 	for i, id := range ids {
 		row := base[i] + uint64(id)
 		d := cells[row*golden>>(shift&63)] - row<<numberBits
 		number[i] = int32(d)
-		r.absent[n&(block-1)] = int32(i)
+		x.absent[n&(block-1)] = int32(i)
 		if d >= 1<<numberBits {
 			n++
 		}
 	}
-	return r.absent[:n]
+	return x.absent[:n]
 }
 
 // insert numbers those lookups of a block whose rows were not where they belong;
 // false when there is no room. first is the block's first lookup.
 //
 //go:noinline
-func (r *rowTable) insert(absent []int32, ids []uint32, base []uint64, number []int32, first int) bool {
-	cells := r.cells
+func (x *numbering) insert(absent []int32, ids []uint32, base []uint64, number []int32, first int) bool {
+	cells := x.cells
 	for _, i := range absent {
 		row := base[i] + uint64(ids[i])
-		c := int(row * golden >> (r.shift & 63))
+		c := int(row * golden >> (x.shift & 63))
 		e := cells[c]
 		for e != 0 && e>>numberBits != row {
 			c = (c + 1) & (len(cells) - 1)
 			e = cells[c]
 		}
 		if e == 0 {
-			if r.n == len(r.found) {
+			if x.n == len(x.found) {
 				return false
 			}
-			e = row<<numberBits | uint64(r.n)
+			e = row<<numberBits | uint64(x.n)
 			cells[c] = e
-			r.found[r.n] = row - 1
-			r.seen[r.n] = uint64(first+int(i)) << 32
-			r.n++
+			x.found[x.n] = row - 1
+			x.seen[x.n] = uint64(first+int(i)) << 32
+			x.n++
 		}
 		number[i] = int32(e & (1<<numberBits - 1))
 	}
@@ -134,8 +134,8 @@ func (r *rowTable) insert(absent []int32, ids []uint32, base []uint64, number []
 // count counts the lookups of rows.
 //
 //go:noinline
-func (r *rowTable) count(number []int32) {
-	seen := r.seen
+func (x *numbering) count(number []int32) {
+	seen := x.seen
 	for _, n := range number {
 		seen[n]++
 	}
