@@ -9,6 +9,34 @@
 // owner and, within an owner, by ascending slot, with the lookups of each row in
 // sample order: the order in which its gradients are summed (DESIGN.md section 8).
 //
+// # Looking ahead
+//
+// A Window decides what the trainers' caches do with the rows of one owner in
+// cache mode lrpp (BagPipe, SOSP'23, Algorithm 1 and section 4), from the lists of
+// the next steps:
+//
+//	w := NewWindow(options)
+//	w.Add(slots, start, pos, perTrainer)   // steps t ... t+L, as Groups gives them
+//	if w.Ready() { err := w.Next(&d) }     // what happens around step t
+//	w.End()                                // no more: the window shrinks to nothing
+//	w.Writer(holder)                       // who writes a row back
+//	w.AppendCached(rows)                   // what stays cached now, for a flush
+//
+// A row stays cached from its first use until no use is known in the L steps after
+// one: a segment. At the first use it is classified by all uses known: exclusive
+// to the only trainer that wants it, else shared by all. An exclusive row's segment
+// also ends before a use by another trainer. All rows that leave are dirty, for
+// every use is an update. Where a capacity binds, the row whose next use is
+// furthest leaves (Belady), among equals the lowest slot.
+//
+// What is fetched for step t must fit beside all that is held at step t-1, also
+// what leaves after it; rows of steps t-1 and t never make room.
+//
+// Each row is decided about by itself but for capacity, so the windows of all
+// owners together decide what one central planner would. A use costs O(1) whatever
+// L is: one look into a hash table when it becomes known, where it is linked to the
+// use before, and none when it is planned.
+//
 // # Method
 //
 // A plan numbers its distinct rows by hashing, sorts only those (stable radix

@@ -1,0 +1,387 @@
+package oracle
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// stream is random steps of a few skewed rows.
+func stream(r *rand.Rand, steps, owners, trainers int) []batch {
+	slots := 1 + r.IntN(60)
+	lookups := r.IntN(24)
+	all := make([]batch, steps)
+	for t := range all {
+		all[t] = batch{}
+		for trainer := range trainers {
+			for range lookups {
+				u := r.Float64()
+				row := globalRow{r.IntN(owners), int32(u * u * u * float64(slots))}
+				if by := all[t][row]; !slices.Contains(by, trainer) {
+					all[t][row] = append(by, trainer)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// lists is a step of one owner in the form that Add takes.
+func (b batch) lists(owner, trainers int) (slots, start, pos []int32, perTrainer []int) {
+	var keys []uint64
+	for trainer := range trainers {
+		before := len(keys)
+		for r, by := range b {
+			if r.owner == owner && slices.Contains(by, trainer) {
+				keys = append(keys, uint64(r.slot))
+			}
+		}
+		slices.Sort(keys[before:])
+		perTrainer = append(perTrainer, len(keys)-before)
+	}
+	var g Groups
+	g.Group(keys, 1<<20)
+	for _, k := range g.Keys {
+		slots = append(slots, int32(k))
+	}
+	return slots, g.Start, g.Pos, perTrainer
+}
+
+// toPlain names rows by slot, as the reference does.
+func toPlain(d *Decisions, cached []Cached) plain {
+	p := plain{Step: int(d.Step), Lookahead: d.Lookahead, Held: d.Held, Holder: map[int32]int{}, By: map[int32][]int{},
+		Room: slices.Clone(d.Room), Cached: cached}
+	for u, slot := range d.Slots {
+		p.Holder[slot] = int(d.Holder[u])
+		for _, q := range d.By[d.Start[u]:d.Start[u+1]] {
+			p.By[slot] = append(p.By[slot], int(q))
+		}
+	}
+	for _, l := range []struct {
+		to   *[]int32
+		from []int32
+	}{{&p.FetchEarly, d.FetchEarly}, {&p.FetchCritical, d.FetchCritical}, {&p.SyncNow, d.SyncNow}, {&p.SyncLater, d.SyncLater},
+		{&p.EvictNow, d.EvictNow}, {&p.EvictLater, d.EvictLater}} {
+		for _, u := range l.from {
+			*l.to = append(*l.to, d.Slots[u])
+		}
+	}
+	if len(p.Room) == 0 {
+		p.Room = nil
+	}
+	return p
+}
+
+// windowRun feeds steps to one window and passes on what it decides.
+type windowRun struct {
+	w     *Window
+	added int
+}
+
+func (f *windowRun) next(steps []batch, owner int, d *Decisions) error {
+	for !f.w.Ready() {
+		if f.added == len(steps) {
+			f.w.End()
+			continue
+		}
+		f.w.Add(steps[f.added].lists(owner, f.w.o.Trainers))
+		f.added++
+	}
+	return f.w.Next(d)
+}
+
+func options(r *rand.Rand, i int) (o WindowOptions, owners int) {
+	o = WindowOptions{Trainers: 1 + r.IntN(5), Lookahead: []int{1, 2, 7, 50, 20}[i%5], Auto: i%5 == 4}
+	o.Self = r.IntN(o.Trainers+1) - 1
+	if o.Auto || r.IntN(3) > 0 {
+		o.CapacityRows = 10 + r.IntN(60)
+	}
+	return o, 1 + r.IntN(5)
+}
+
+// The windows of all owners together decide what Algorithm 1 decides centrally.
+func TestWindowsDecideAsOneCentralPlanner(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	var roomMade, tooSmall int
+	for i := range 200 {
+		o, owners := options(r, i)
+		steps := stream(r, 1+r.IntN(70), owners, o.Trainers)
+		name := fmt.Sprintf("seed %d, run %d: %+v, %d owners, %d steps", seed, i, o, owners, len(steps))
+		c := newCentral(o, owners, steps)
+		for owner := range owners {
+			f := windowRun{w: NewWindow(o)}
+			var d Decisions
+			for step := range steps {
+				want, needed := c.plan(step, owner)
+				err := f.next(steps, owner, &d)
+				if needed > 0 {
+					var full *CapacityError
+					if !errors.As(err, &full) || full.NeededRows != needed || full.Step != int64(step) || full.CapacityRows != o.CapacityRows {
+						t.Fatalf("%s: step %d needs %d rows: %v", name, step, needed, err)
+					}
+					tooSmall++
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if got := toPlain(&d, f.w.AppendCached(nil)); !reflect.DeepEqual(got, want) {
+					t.Fatalf("%s: owner %d:\n got %+v\nwant %+v", name, owner, got, want)
+				}
+				roomMade += len(d.Room)
+			}
+		}
+	}
+	if roomMade == 0 || tooSmall == 0 {
+		t.Errorf("seed %d: never tried: %d rows made room, %d caches too small", seed, roomMade, tooSmall)
+	}
+}
+
+// An automatic lookahead grows while the cache has room, and not beyond its
+// limit; when rows must leave to make room, it falls.
+func TestAutoLookahead(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	steps := append(zipfLike(r, 50, 60, 3), zipfLike(r, 10, 100, 3)...) // a surge
+	for _, c := range []struct {
+		capacity, least, most int
+		falls                 bool
+	}{{0, 30, 30, false}, {100_000, 30, 30, false}, {150, 2, 29, true}} {
+		w := NewWindow(WindowOptions{Trainers: 3, Lookahead: 30, Auto: true, CapacityRows: c.capacity})
+		var d Decisions
+		most, before, falls := 0, 0, false
+		for range 5 {
+			for _, add := range steps {
+				if add(w); !w.Ready() {
+					continue
+				}
+				if err := w.Next(&d); err != nil {
+					t.Fatal(err)
+				}
+				if d.Lookahead > before+1 {
+					t.Fatalf("capacity %d: lookahead %d after %d", c.capacity, d.Lookahead, before)
+				}
+				falls = falls || d.Lookahead < before
+				before, most = d.Lookahead, max(most, d.Lookahead)
+			}
+		}
+		if most < c.least || most > c.most || falls != c.falls {
+			t.Errorf("capacity %d: lookahead up to %d, fell: %t; want %+v", c.capacity, most, falls, c)
+		}
+	}
+}
+
+// Steps are told apart by 16 bits, so a row that stays in view for longer than
+// they go round is as much one trainer's own as ever.
+func TestRowInViewForever(t *testing.T) {
+	o := WindowOptions{Trainers: 2, Self: -1, Lookahead: 4, CapacityRows: 4}
+	steps := make([]batch, 70_000)
+	for s := range steps {
+		steps[s] = batch{}
+		if s%4 == 0 {
+			steps[s][globalRow{0, 7}] = []int{0}
+		}
+		if s%9_000 == 8_998 { // fill the cache: row 7 leaves and comes back
+			for slot := range int32(4) {
+				steps[s][globalRow{0, 100 + slot}] = []int{0}
+			}
+		}
+	}
+	steps[len(steps)-1][globalRow{0, 7}] = []int{1}
+	c := newCentral(o, 1, steps)
+	f := windowRun{w: NewWindow(o)}
+	var d Decisions
+	left := 0
+	for s := range steps {
+		want, needed := c.plan(s, 0)
+		if err := f.next(steps, 0, &d); err != nil || needed > 0 {
+			t.Fatalf("step %d: %v, needs %d", s, err, needed)
+		}
+		if got := toPlain(&d, f.w.AppendCached(nil)); !reflect.DeepEqual(got, want) {
+			t.Fatalf("step %d:\n got %+v\nwant %+v", s, got, want)
+		}
+		left += len(d.Room)
+	}
+	if left < 5 {
+		t.Fatalf("the row left %d times", left)
+	}
+}
+
+func TestReadyKnowsTheLookahead(t *testing.T) {
+	w := NewWindow(WindowOptions{Trainers: 1, Lookahead: 2})
+	add := func() { w.Add([]int32{7}, []int32{0, 1}, []int32{0}, []int{1}) }
+	for range 2 {
+		add()
+		if w.Ready() {
+			t.Fatal("ready too early")
+		}
+	}
+	add()
+	var d Decisions
+	if !w.Ready() || w.Next(&d) != nil || w.Ready() || d.Lookahead != 2 {
+		t.Fatalf("after three steps: %+v", d)
+	}
+	w.End()
+	for want := 1; want >= 0; want-- {
+		if !w.Ready() || w.Next(&d) != nil || d.Lookahead != want {
+			t.Fatalf("at the end: %+v, want a lookahead of %d", d, want)
+		}
+	}
+	if w.Ready() || len(d.EvictLater) != 1 || len(w.AppendCached(nil)) != 0 {
+		t.Fatalf("after the end: %+v", d)
+	}
+}
+
+// zipfLike makes steps of rows with a skew like Criteo's, for one owner.
+func zipfLike(r *rand.Rand, steps, rows, trainers int) []func(*Window) {
+	all := make([]func(*Window), steps)
+	var g Groups
+	for t := range all {
+		var keys []uint64
+		var per []int
+		for range trainers {
+			before := len(keys)
+			for len(keys) < before+rows {
+				u := r.Float64()
+				if r.IntN(2) == 0 {
+					keys = append(keys, uint64(4_000_000*u*u*u*u))
+				} else {
+					keys = append(keys, uint64(min(4e6, 1/(1-u))-1))
+				}
+			}
+			mine := keys[before:]
+			slices.Sort(mine)
+			keys = keys[:before+len(slices.Compact(mine))]
+			per = append(per, len(keys)-before)
+		}
+		g.Group(keys, 1<<23)
+		slots := make([]int32, len(g.Keys))
+		for i, k := range g.Keys {
+			slots[i] = int32(uint64(k*2654435761) % 8388608) // scattered
+		}
+		order := make([]int, len(slots))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(a, b int) int { return int(slots[a] - slots[b]) })
+		sorted, start, pos := make([]int32, 0, len(slots)), []int32{0}, make([]int32, 0, len(g.Pos))
+		for _, i := range order {
+			sorted = append(sorted, slots[i])
+			pos = append(pos, g.Pos[g.Start[i]:g.Start[i+1]]...)
+			start = append(start, int32(len(pos)))
+		}
+		all[t] = func(w *Window) { w.Add(sorted, start, pos, per) }
+	}
+	return all
+}
+
+func TestWindowDoesNotAllocate(t *testing.T) {
+	steps := zipfLike(rand.New(rand.NewPCG(1, 2)), 40, 100, 3)
+	for _, capacity := range []int{0, 150} {
+		w := NewWindow(WindowOptions{Trainers: 3, Lookahead: 10, CapacityRows: capacity})
+		var d Decisions
+		made := 0
+		round := func() {
+			for _, add := range steps {
+				add(w)
+				if w.Ready() {
+					if err := w.Next(&d); err != nil {
+						t.Fatal(err)
+					}
+					made += len(d.Room)
+				}
+			}
+		}
+		round()
+		round()
+		if n := testing.AllocsPerRun(5, round); n != 0 {
+			t.Errorf("capacity %d: %v allocations", capacity, n)
+		}
+		if (made > 0) != (capacity > 0) {
+			t.Errorf("capacity %d: %d rows made room", capacity, made)
+		}
+	}
+}
+
+// The newest use of a slot is found until it is dead, and dead ones do not fill
+// the table. Numbers of uses go round their 32 bits.
+func TestRowTableAgainstMap(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	const perStep, window, slots = 8, 40, 1 << 20
+	var x rowTable
+	begin := r.Uint32()
+	last := map[int32]int{}
+	inWindow := map[int32]int{} // uses from the oldest on
+	var order []int32
+	for step := range 60_000 {
+		oldest := max(0, step-window) * perStep
+		if step > window {
+			for _, slot := range order[oldest-perStep : oldest] {
+				if inWindow[slot]--; inWindow[slot] == 0 {
+					delete(inWindow, slot)
+				}
+			}
+		}
+		x.reserve(perStep, len(inWindow), begin+uint32(oldest)<<12)
+		for n := step * perStep; n < (step+1)*perStep; n++ {
+			slot := int32(r.IntN(100))
+			if r.IntN(4) == 0 {
+				slot = 1<<31 - 2 - int32(r.IntN(slots))
+			}
+			want, used := last[slot]
+			used = used && want >= oldest
+			before, found := x.put(slot, begin+uint32(n)<<12)
+			if found != used || found && before != begin+uint32(want)<<12 {
+				t.Fatalf("step %d, slot %d: use %d, %t; want %d, %t", step, slot, before, found, want, used)
+			}
+			if x.newest(slot) != begin+uint32(n)<<12 {
+				t.Fatalf("step %d, slot %d: newest use %d", step, slot, x.newest(slot))
+			}
+			last[slot] = n
+			inWindow[slot]++
+			order = append(order, slot)
+		}
+	}
+	if len(x.buckets) > 256 {
+		t.Fatalf("%d buckets", len(x.buckets))
+	}
+}
+
+func BenchmarkWindow(b *testing.B) {
+	const trainers, lookups = 8, 12_600 // about 65,000 distinct rows in all, as 16,384 samples of Criteo Kaggle have
+	steps := zipfLike(rand.New(rand.NewPCG(1, 2)), 250, lookups, trainers)
+	for _, c := range []struct{ lookahead, capacity int }{{10, 0}, {50, 0}, {200, 0}, {200, 400_000}} {
+		b.Run(fmt.Sprintf("lookahead=%d,capacity=%d", c.lookahead, c.capacity), func(b *testing.B) {
+			w := NewWindow(WindowOptions{Trainers: trainers, Lookahead: c.lookahead, CapacityRows: c.capacity})
+			var d Decisions
+			at, rows := 0, 0
+			step := func() {
+				steps[at%len(steps)](w)
+				at++
+				if w.Ready() {
+					if err := w.Next(&d); err != nil {
+						b.Fatal(err)
+					}
+					rows += len(d.Slots)
+				}
+			}
+			for range 2 * c.lookahead {
+				step()
+			}
+			rows = 0
+			for b.Loop() {
+				step()
+			}
+			b.ReportMetric(float64(rows)/float64(b.N), "rows")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+			b.ReportMetric(float64(b.N)*16384/b.Elapsed().Seconds(), "samples/s")
+		})
+	}
+}
