@@ -23,7 +23,7 @@ func joinEach(t *testing.T, n int, change func(self int, o *transport.NetOptions
 	for i := range n {
 		wg.Go(func() {
 			o := options(processes, i, listeners[i])
-			o.Timeout = 400 * time.Millisecond
+			o.Timeout = 1500 * time.Millisecond
 			change(i, &o)
 			eps[i], errs[i] = transport.Join(o)
 		})
@@ -50,6 +50,7 @@ func TestJoinRefuses(t *testing.T) {
 		}, "another list of processes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			var stats transport.NetStats
 			errs := joinEach(t, 2, func(self int, o *transport.NetOptions) {
 				if self == 1 {
