@@ -34,7 +34,8 @@ func Join(o NetOptions) ([]Endpoint, error) {
 		return nil, errors.New("transport: Join needs a listener with SetDeadline, as those of TCP are")
 	}
 	j := &joining{
-		o: &o, w: w,
+		last: map[int]error{},
+		o:    &o, w: w,
 		until:   o.Env.Now() + o.Timeout,
 		mon:     o.Env.Monitor("join"),
 		missing: len(o.Processes) - 1,
@@ -77,9 +78,10 @@ type joining struct {
 	mon      env.Monitor // guards what follows, and w.links
 	missing  int
 	halfOpen map[net.Conn]bool
-	running  int   // goroutines
-	err      error // fatal
-	refused  error // the last connection that was not believed
+	running  int           // goroutines
+	last     map[int]error // of each process that was dialled: why it is not connected yet
+	err      error         // fatal
+	refused  error         // the last connection that was not believed
 	over     bool
 }
 
@@ -110,6 +112,9 @@ func (j *joining) wait() error {
 	}
 	for i, l := range j.w.links {
 		if l == nil && i != j.w.self {
+			if j.last[i] != nil {
+				return j.last[i]
+			}
 			cause := fmt.Errorf("it did not connect within %v", j.o.Timeout)
 			if j.refused != nil {
 				cause = fmt.Errorf("%w; the last connection that was refused: %w", cause, j.refused)
@@ -246,10 +251,9 @@ func (j *joining) dial(peer int) {
 		later := j.o.Env.Now() + redialAfter
 		err = &JoinError{Process: peer, Addr: j.o.Processes[peer].Addr, Cause: err}
 		j.mon.Lock()
-		if !errors.As(err, new(temporary)) || later >= j.until {
-			if j.err == nil {
-				j.err = err
-			}
+		j.last[peer] = err
+		if j.err == nil && (!errors.As(err, new(temporary)) || later >= j.until) {
+			j.err = err
 			j.mon.Wake()
 		}
 		for !j.over && j.err == nil && j.o.Env.Now() < later {

@@ -23,7 +23,7 @@ func joinEach(t *testing.T, n int, change func(self int, o *transport.NetOptions
 	for i := range n {
 		wg.Go(func() {
 			o := options(processes, i, listeners[i])
-			o.Timeout = 1500 * time.Millisecond
+			o.Timeout = 600 * time.Millisecond
 			change(i, &o)
 			eps[i], errs[i] = transport.Join(o)
 		})
