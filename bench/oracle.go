@@ -64,7 +64,7 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 		rows := report.add("distinct rows, "+r.String(), "rows", float64(r.rows))
 		for j, n := range threads {
 			fmt.Fprintf(t, "%d\t%d\t%d\t%.0f\t%d\t", r.batch, r.features, r.ranks, rows.Median, n)
-			oracleFigures(t, report, fmt.Sprintf("%v, threads %d", r, n), n, took[i][j])
+			oracleFigures(t, report, fmt.Sprintf("%v, threads %d", r, n), min(n, r.ranks), took[i][j])
 		}
 	}
 	return report, nil
@@ -104,8 +104,8 @@ func oracleCases(o Options) (cases []oracleCase, threads []int, err error) {
 	return cases, threads, nil
 }
 
-// oracleFigures reports what was measured of one case on so many threads.
-func oracleFigures(t io.Writer, report *Report, name string, threads int, took []oracleParts) {
+// oracleFigures reports what was measured of one case that kept so many cores busy.
+func oracleFigures(t io.Writer, report *Report, name string, cores int, took []oracleParts) {
 	var all, core []float64
 	parts := make([][]float64, len(oracleParts{}))
 	for _, p := range took {
@@ -115,7 +115,7 @@ func oracleFigures(t io.Writer, report *Report, name string, threads int, took [
 			sum += seconds
 		}
 		all = append(all, 1/sum)
-		core = append(core, 1/sum/float64(threads))
+		core = append(core, 1/sum/float64(cores))
 	}
 	f := report.add("oracle, "+name, "samples/s", all...)
 	c := report.add("oracle per core, "+name, "samples/s", core...)

@@ -34,7 +34,7 @@ func (p *Plan) Fill(m placement.Map, ids []uint32) {
 	p.numbers.fill(m, ids, p.Index)
 	p.order(m)
 	p.place(m)
-	p.list(p.Index, p.Pos)
+	p.list(m.Tables())
 	p.Pos = p.Pos[:len(ids)]
 }
 
@@ -90,14 +90,30 @@ func (p *Plan) place(m placement.Map) {
 	p.Start[u] = int32(start)
 }
 
+// listSamples is how many samples are listed table by table: a table's rows take
+// a small part of Pos, which stays in the cache meanwhile, as does the block of
+// Index that is gone through again for each table.
+const listSamples = 2048
+
 // list replaces the number of each lookup by its row and lists the lookups of rows.
+func (p *Plan) list(tables int) {
+	for first := 0; first < len(p.Index); first += listSamples * tables {
+		last := min(first+listSamples*tables, len(p.Index))
+		for t := range tables {
+			p.listTable(p.Index[:last], first+t, tables)
+		}
+	}
+}
+
+// listTable lists the lookups of one table, from the given one on.
 //
 //go:noinline
-func (p *Plan) list(index, pos []int32) {
-	seen := p.numbers.seen
-	for l, c := range index {
-		next := seen[c]
-		seen[c] = next + 1
+func (p *Plan) listTable(index []int32, from, tables int) {
+	seen, pos := p.numbers.seen, p.Pos
+	for l := from; l < len(index); l += tables {
+		n := index[l]
+		next := seen[n]
+		seen[n] = next + 1
 		index[l] = int32(next >> 32)
 		pos[uint32(next)] = int32(l)
 	}

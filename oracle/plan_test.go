@@ -65,6 +65,7 @@ func TestPlanAtBorders(t *testing.T) {
 		{"all rows", []int64{1 << 16}, 1 << 16, inOrder},
 		{"a block", []int64{1000}, block, uniform},
 		{"a block and one", []int64{1000}, block + 1, uniform},
+		{"blocks of samples", []int64{9, 1 << 30, 70_000}, 2*listSamples + 1, uniform},
 		{"multiples", []int64{1 << 30}, 1 << 16, sparse},
 		{"many tables", many, 5, uniform},
 		{"huge tables", huge, 700, uniform},
