@@ -8,22 +8,23 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/oracle"
 )
 
 var oracleBench = Bench{
 	Name: "oracle",
-	Doc: "samples/s that the oracle plans on synthetic Criteo Kaggle data: the ranks' plans and the owners' merges " +
-		"(settings: batch=N,N, features=N,N, ranks=N,N, threads=N,N; of the first three lists the first " +
+	Doc: "samples/s that the oracle plans on synthetic Criteo Kaggle data: the ranks' plans, the owners' merges and their decisions " +
+		"(settings: batch=N,N, features=N,N, ranks=N,N, lookahead=N,N, threads=N,N; of the first four lists the first " +
 		"numbers are the base, and each other one is tried with the rest of the base)",
 	Run: runOracle,
 }
 
-// oracleCase is one set-up: samples in a global batch, tables, and ranks, which
-// train and own rows.
-type oracleCase struct{ batch, features, ranks int }
+// oracleCase is one set-up: samples in a global batch, tables, ranks that train
+// and own rows, batches of lookahead.
+type oracleCase struct{ batch, features, ranks, lookahead int }
 
 func (c oracleCase) String() string {
-	return fmt.Sprintf("batch %d, features %d, ranks %d", c.batch, c.features, c.ranks)
+	return fmt.Sprintf("batch %d, features %d, ranks %d, lookahead %d", c.batch, c.features, c.ranks, c.lookahead)
 }
 
 const (
@@ -31,7 +32,8 @@ const (
 	mostRanks     = 1 << 8
 	oracleSeed    = 42
 	oracleTime    = 400 * time.Millisecond
-	oracleBatches = 8 // different ones
+	warmupSteps   = 2 // beyond what fills the window
+	mostLookahead = oracle.MaxLookahead
 )
 
 func runOracle(out io.Writer, o Options) (*Report, error) {
@@ -59,11 +61,11 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 	fmt.Fprintf(out, "million samples/s of all ranks: median (least-greatest), the same per core, and ns/sample of the parts\n")
 	t := table(out)
 	defer t.Flush()
-	fmt.Fprint(t, "batch\tfeatures\tranks\trows\tthreads\tM samples/s\tper core\tplans\tmerges\t\n")
+	fmt.Fprint(t, "batch\tfeatures\tranks\tlookahead\trows\tthreads\tM samples/s\tper core\tplans\tmerges\tdecisions\t\n")
 	for i, r := range runs {
 		rows := report.add("distinct rows, "+r.String(), "rows", float64(r.rows))
 		for j, n := range threads {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%.0f\t%d\t", r.batch, r.features, r.ranks, rows.Median, n)
+			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.0f\t%d\t", r.batch, r.features, r.ranks, r.lookahead, rows.Median, n)
 			oracleFigures(t, report, fmt.Sprintf("%v, threads %d", r, n), min(n, r.ranks), took[i][j])
 		}
 	}
@@ -72,19 +74,19 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 
 // oracleCases are the cases to measure, the base first, each on so many threads.
 func oracleCases(o Options) (cases []oracleCase, threads []int, err error) {
-	if err := o.checkArgs("batch", "features", "ranks", "threads"); err != nil {
+	if err := o.checkArgs("batch", "features", "ranks", "lookahead", "threads"); err != nil {
 		return nil, nil, err
 	}
 	all := runtime.GOMAXPROCS(0)
-	fallback := [][]int{{16384, 2048, 65536}, {26, 13, 52}, {2, 1, 4, 8}}
+	fallback := [][]int{{16384, 2048, 65536}, {26, 13, 52}, {2, 1, 4, 8}, {50, 10, 200}}
 	if o.Tiny {
-		fallback = [][]int{{64, 37}, {5, 3}, {2, 3}}
+		fallback = [][]int{{64, 37}, {5, 3}, {2, 3}, {3, 1}}
 	}
-	var lists [3][]int
+	var lists [4][]int
 	for i, s := range []struct {
 		key  string
 		most int
-	}{{"batch", maxSamples}, {"features", mostFeatures}, {"ranks", mostRanks}} {
+	}{{"batch", maxSamples}, {"features", mostFeatures}, {"ranks", mostRanks}, {"lookahead", mostLookahead}} {
 		if lists[i], err = o.numbers(s.key, fallback[i], 1, s.most); err != nil {
 			return nil, nil, err
 		}
@@ -92,12 +94,12 @@ func oracleCases(o Options) (cases []oracleCase, threads []int, err error) {
 	if threads, err = o.numbers("threads", slices.Compact([]int{1, all}), 1, all); err != nil {
 		return nil, nil, err
 	}
-	base := oracleCase{lists[0][0], lists[1][0], lists[2][0]}
+	base := oracleCase{lists[0][0], lists[1][0], lists[2][0], lists[3][0]}
 	cases = append(cases, base)
 	for i, list := range lists {
 		for _, n := range list[1:] {
 			c := base
-			*[]*int{&c.batch, &c.features, &c.ranks}[i] = n
+			*[]*int{&c.batch, &c.features, &c.ranks, &c.lookahead}[i] = n
 			cases = append(cases, c)
 		}
 	}
@@ -120,7 +122,7 @@ func oracleFigures(t io.Writer, report *Report, name string, cores int, took []o
 	f := report.add("oracle, "+name, "samples/s", all...)
 	c := report.add("oracle per core, "+name, "samples/s", core...)
 	fmt.Fprintf(t, "%.2f (%.2f-%.2f)\t%.2f\t", f.Median/1e6, f.Min/1e6, f.Max/1e6, c.Median/1e6)
-	for i, part := range []string{"plans", "merges"} {
+	for i, part := range []string{"plans", "merges", "decisions"} {
 		fmt.Fprintf(t, "%.0f\t", report.add(part+", "+name, "ns/sample", parts[i]...).Median)
 	}
 	fmt.Fprintln(t)
@@ -132,17 +134,27 @@ type oracleData struct {
 	steps  [][]uint32
 }
 
-// oracleRuns sets up the cases; those with the same batches share them.
+// oracleRuns sets up the cases; those with the same batches share them. A batch
+// comes back only when no window knows it any more.
 func oracleRuns(cases []oracleCase) (runs []*oracleRun, err error) {
 	type shape struct{ batch, features int }
+	steps := map[shape]int{}
+	for _, c := range cases {
+		s := shape{c.batch, c.features}
+		steps[s] = max(steps[s], c.lookahead+2)
+	}
+	bytes := 0
+	for s, n := range steps {
+		bytes += 4 * n * s.batch * s.features
+	}
+	if err := checkMemory(bytes, "batch, features and lookahead"); err != nil {
+		return nil, err
+	}
 	made := map[shape]*oracleData{}
 	for _, c := range cases {
 		s := shape{c.batch, c.features}
 		if made[s] == nil {
-			if err := checkMemory(4*oracleBatches*c.batch*c.features, "batch and features"); err != nil {
-				return nil, err
-			}
-			if made[s], err = makeOracleData(c.batch, c.features, oracleBatches); err != nil {
+			if made[s], err = makeOracleData(c.batch, c.features, steps[s]); err != nil {
 				return nil, err
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/ecrec/ecrec/oracle"
 )
 
-// oracleParts is the seconds per sample of plans and merges.
-type oracleParts [2]float64
+// oracleParts is the seconds per sample of plans, merges and decisions.
+type oracleParts [3]float64
 
 // oracleRun is all ranks of one case. Each is a trainer, whose slice is planned,
 // and the owner of a share of the rows.
@@ -25,9 +25,11 @@ type oracleRun struct {
 
 // oracleOwner is what an owner knows.
 type oracleOwner struct {
-	wanted  []int32
-	perRank []int
-	merged  oracle.Merged
+	wanted    []int32
+	perRank   []int
+	merged    oracle.Merged
+	window    *oracle.Window
+	decisions oracle.Decisions
 }
 
 func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
@@ -35,8 +37,11 @@ func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
 		plans: make([]oracle.Plan, c.ranks), owners: make([]oracleOwner, c.ranks)}
 	for o := range r.owners {
 		r.owners[o].perRank = make([]int, c.ranks)
+		r.owners[o].window = oracle.NewWindow(oracle.WindowOptions{Trainers: c.ranks, Self: o, Lookahead: c.lookahead})
 	}
-	r.step() // buffers grow
+	for range c.lookahead + warmupSteps {
+		r.step()
+	}
 	return r
 }
 
@@ -44,7 +49,7 @@ func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
 func (r *oracleRun) measure(threads int, tiny bool) oracleParts {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
 	r.step() // untimed: what this case keeps is in no cache
-	var spent [2]time.Duration
+	var spent [3]time.Duration
 	steps := 0
 	for begin := time.Now(); steps == 0 || !tiny && time.Since(begin) < oracleTime; steps++ {
 		for i, d := range r.step() {
@@ -58,10 +63,10 @@ func (r *oracleRun) measure(threads int, tiny bool) oracleParts {
 	return p
 }
 
-// step plans one more batch: all ranks their slices, then all owners what is
-// wanted of them, each rank on a goroutine of its own. Lists go from rank to
-// owner through memory.
-func (r *oracleRun) step() (spent [2]time.Duration) {
+// step plans one more batch: all ranks their slices, then all owners, then the
+// windows, each rank on a goroutine of its own. Lists go from rank to owner
+// through memory.
+func (r *oracleRun) step() (spent [3]time.Duration) {
 	ids := r.steps[r.next%len(r.steps)]
 	r.next++
 	for i, part := range []func(rank int){
@@ -70,6 +75,7 @@ func (r *oracleRun) step() (spent [2]time.Duration) {
 			r.plans[rank].Fill(r.place, ids[first*r.features:last*r.features])
 		},
 		r.merge,
+		func(owner int) { r.owners[owner].decide() },
 	} {
 		begin := time.Now()
 		together(r.ranks, part)
@@ -96,4 +102,14 @@ func (r *oracleRun) merge(owner int) {
 		o.wanted = append(o.wanted, p.Slots[first:first+p.PerOwner[owner]]...)
 	}
 	o.merged.Merge(o.wanted, o.perRank)
+}
+
+// decide tells the window of the step and takes the decisions about the oldest.
+func (o *oracleOwner) decide() {
+	o.window.Add(o.merged.Slots, o.merged.Start, o.merged.Pos, o.perRank)
+	if o.window.Ready() {
+		if err := o.window.Next(&o.decisions); err != nil {
+			panic(err) // the caches have no bound
+		}
+	}
 }

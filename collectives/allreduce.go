@@ -8,7 +8,7 @@ import (
 const (
 	// chunkBytes is how much travels in one message: enough to hide its latency,
 	// and so little that it is still in a core's cache when it is added.
-	chunkBytes = 64 << 10
+	chunkBytes = 128 << 10
 	// partsBytes bounds the chunks that AllReduce receives at once.
 	partsBytes = 2 << 20
 	// reduceLag is how many chunks ahead of the additions messages are posted.
@@ -27,7 +27,7 @@ const (
 // rank order and sends the sum back. Both halves run in chunks and overlap: a
 // chunk is added while the next ones arrive and earlier sums travel back.
 //
-//	steps  2, and 1 for each further chunk of 64 KiB of a segment
+//	steps  2, and 1 for each further chunk of 128 KiB of a segment
 //	bytes  2 (n-1)/n B
 func (c *Comm) AllReduce(b kernels.Buffer) *Handle {
 	if b.Bytes()%4 != 0 {
