@@ -70,14 +70,14 @@ func TestBadSettingsOfKernelsAreNamed(t *testing.T) {
 }
 
 func TestCasesOfOracle(t *testing.T) {
-	for _, arg := range []string{"batch=0", "batch=x", "features=0", "ranks=1,0", "ranks=1000", "lookahead=0", "threads=100000"} {
+	for _, arg := range []string{"batch=0", "batch=x", "features=0", "ranks=1,0", "ranks=1000", "lookahead=0", "threads=100000", "mode=none"} {
 		_, err := runOracle(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
 		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
 	cases, threads, err := oracleCases(Options{Args: []string{"batch=7,8", "features=3", "ranks=2,1,4", "lookahead=9,2", "threads=1"}})
-	want := []oracleCase{{7, 3, 2, 9}, {8, 3, 2, 9}, {7, 3, 1, 9}, {7, 3, 4, 9}, {7, 3, 2, 2}}
+	want := []oracleCase{{7, 3, 2, 9, "planned"}, {8, 3, 2, 9, "planned"}, {7, 3, 1, 9, "planned"}, {7, 3, 4, 9, "planned"}, {7, 3, 2, 2, "planned"}}
 	if err != nil || !slices.Equal(cases, want) || !slices.Equal(threads, []int{1}) {
 		t.Errorf("cases %v, threads %v, %v; want %v", cases, threads, err, want)
 	}
@@ -94,8 +94,9 @@ func TestOracleCountsRows(t *testing.T) {
 	for l, id := range d.steps[0] {
 		rows[[2]uint32{uint32(l % 30), id}] = true
 	}
-	for _, ranks := range []int{1, 3, 8} {
-		r := newOracleRun(oracleCase{500, 30, ranks, 2}, &oracleData{tables: d.tables, steps: d.steps[:1]})
+	for i, ranks := range []int{1, 3, 8} {
+		mode := []string{"planned", "lrpp", "planned"}[i]
+		r := newOracleRun(oracleCase{500, 30, ranks, 2, mode}, &oracleData{tables: d.tables, steps: d.steps[:1]})
 		if r.rows != len(rows) {
 			t.Errorf("%d ranks: %d rows, want %d", ranks, r.rows, len(rows))
 		}

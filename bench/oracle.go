@@ -14,17 +14,20 @@ import (
 var oracleBench = Bench{
 	Name: "oracle",
 	Doc: "samples/s that the oracle plans on synthetic Criteo Kaggle data: the ranks' plans, the owners' merges and their decisions " +
-		"(settings: batch=N,N, features=N,N, ranks=N,N, lookahead=N,N, threads=N,N; of the first four lists the first " +
+		"(settings: mode=planned|lrpp, batch=N,N, features=N,N, ranks=N,N, lookahead=N,N, threads=N,N; of the first four lists the first " +
 		"numbers are the base, and each other one is tried with the rest of the base)",
 	Run: runOracle,
 }
 
 // oracleCase is one set-up: samples in a global batch, tables, ranks that train
 // and own rows, batches of lookahead.
-type oracleCase struct{ batch, features, ranks, lookahead int }
+type oracleCase struct {
+	batch, features, ranks, lookahead int
+	mode                              string
+}
 
 func (c oracleCase) String() string {
-	return fmt.Sprintf("batch %d, features %d, ranks %d, lookahead %d", c.batch, c.features, c.ranks, c.lookahead)
+	return fmt.Sprintf("mode %s, batch %d, features %d, ranks %d, lookahead %d", c.mode, c.batch, c.features, c.ranks, c.lookahead)
 }
 
 const (
@@ -74,7 +77,7 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 
 // oracleCases are the cases to measure, the base first, each on so many threads.
 func oracleCases(o Options) (cases []oracleCase, threads []int, err error) {
-	if err := o.checkArgs("batch", "features", "ranks", "lookahead", "threads"); err != nil {
+	if err := o.checkArgs("mode", "batch", "features", "ranks", "lookahead", "threads"); err != nil {
 		return nil, nil, err
 	}
 	all := runtime.GOMAXPROCS(0)
@@ -94,7 +97,11 @@ func oracleCases(o Options) (cases []oracleCase, threads []int, err error) {
 	if threads, err = o.numbers("threads", slices.Compact([]int{1, all}), 1, all); err != nil {
 		return nil, nil, err
 	}
-	base := oracleCase{lists[0][0], lists[1][0], lists[2][0], lists[3][0]}
+	mode := o.option("mode", "planned")
+	if mode != "planned" && mode != "lrpp" {
+		return nil, nil, settingError("mode=%s: there are planned and lrpp", mode)
+	}
+	base := oracleCase{lists[0][0], lists[1][0], lists[2][0], lists[3][0], mode}
 	cases = append(cases, base)
 	for i, list := range lists {
 		for _, n := range list[1:] {

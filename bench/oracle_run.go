@@ -28,8 +28,13 @@ type oracleOwner struct {
 	wanted    []int32
 	perRank   []int
 	merged    oracle.Merged
+	// In mode lrpp.
 	window    *oracle.Window
 	decisions oracle.Decisions
+	// In mode planned: what is known of the steps to come, the oldest first at known[oldest].
+	known  [][]int32
+	oldest int
+	marks  []uint8
 }
 
 func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
@@ -37,7 +42,11 @@ func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
 		plans: make([]oracle.Plan, c.ranks), owners: make([]oracleOwner, c.ranks)}
 	for o := range r.owners {
 		r.owners[o].perRank = make([]int, c.ranks)
-		r.owners[o].window = oracle.NewWindow(oracle.WindowOptions{Trainers: c.ranks, Self: o, Lookahead: c.lookahead})
+		if c.mode == "lrpp" {
+			r.owners[o].window = oracle.NewWindow(oracle.WindowOptions{Trainers: c.ranks, Self: o, Lookahead: c.lookahead})
+		} else {
+			r.owners[o].known = make([][]int32, c.lookahead+2) // with the step before
+		}
 	}
 	for range c.lookahead + warmupSteps {
 		r.step()
@@ -106,10 +115,26 @@ func (r *oracleRun) merge(owner int) {
 
 // decide tells the window of the step and takes the decisions about the oldest.
 func (o *oracleOwner) decide() {
+	if o.window == nil {
+		o.split()
+		return
+	}
 	o.window.Add(o.merged.Slots, o.merged.Start, o.merged.Pos, o.perRank)
 	if o.window.Ready() {
 		if err := o.window.Next(&o.decisions); err != nil {
 			panic(err) // the caches have no bound
 		}
 	}
+}
+
+// split takes the step's list and tells which rows of the step behind the oldest
+// its neighbours use.
+func (o *oracleOwner) split() {
+	n := len(o.known)
+	o.known[o.oldest] = append(o.known[o.oldest][:0], o.merged.Slots...)
+	o.oldest = (o.oldest + 1) % n
+	before, step, after := o.known[o.oldest], o.known[(o.oldest+1)%n], o.known[(o.oldest+2)%n]
+	o.marks = append(o.marks[:0], make([]uint8, len(step))...)
+	oracle.MarkCommon(o.marks, step, before, 1)
+	oracle.MarkCommon(o.marks, step, after, 2)
 }
