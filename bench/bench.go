@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
 )
 
@@ -42,7 +43,7 @@ func (o Options) repeats() int {
 }
 
 // All lists the benchmarks by name.
-func All() []Bench { return []Bench{checkpointBench, kernelsBench, trainBench} }
+func All() []Bench { return []Bench{checkpointBench, kernelsBench, oracleBench, trainBench} }
 
 // Find finds a benchmark by name.
 func Find(name string) (Bench, error) {
@@ -147,6 +148,41 @@ func (o Options) number(key string, fallback, low, high int) (int, error) {
 		return 0, settingError("%s=%s: want a number from %d to %d", key, v, low, high)
 	}
 	return n, nil
+}
+
+// numbers is a setting that lists such numbers.
+func (o Options) numbers(key string, fallback []int, low, high int) ([]int, error) {
+	v := o.option(key, "")
+	if v == "" {
+		return fallback, nil
+	}
+	var list []int
+	for _, s := range strings.Split(v, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < low || n > high {
+			return nil, settingError("%s=%s: want numbers from %d to %d, with commas between", key, v, low, high)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// together runs f for each of n goroutines and waits for all.
+func together(n int, f func(i int)) {
+	e := env.Real()
+	done := make([]*env.Event, n)
+	for i := range n {
+		done[i] = env.NewEvent(e, "bench")
+		run := func() { f(i); done[i].Set(nil) }
+		if i == n-1 {
+			run()
+		} else {
+			e.Go("bench", run)
+		}
+	}
+	for _, d := range done {
+		_ = d.Wait() // set with no error
+	}
 }
 
 // ErrSetting is what errors about a benchmark's settings are.

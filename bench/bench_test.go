@@ -68,3 +68,36 @@ func TestBadSettingsOfKernelsAreNamed(t *testing.T) {
 		t.Errorf("figures %q, want %q", got, want)
 	}
 }
+
+func TestCasesOfOracle(t *testing.T) {
+	for _, arg := range []string{"batch=0", "batch=x", "features=0", "ranks=1,0", "ranks=1000", "threads=100000"} {
+		_, err := runOracle(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	cases, threads, err := oracleCases(Options{Args: []string{"batch=7,8", "features=3", "ranks=2,1,4", "threads=1"}})
+	want := []oracleCase{{7, 3, 2}, {8, 3, 2}, {7, 3, 1}, {7, 3, 4}}
+	if err != nil || !slices.Equal(cases, want) || !slices.Equal(threads, []int{1}) {
+		t.Errorf("cases %v, threads %v, %v; want %v", cases, threads, err, want)
+	}
+}
+
+// The oracle of the benchmark plans what the batches need: as many distinct rows
+// for any number of ranks, whoever owns them.
+func TestOracleCountsRows(t *testing.T) {
+	d, err := makeOracleData(500, 30, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[[2]uint32]bool{}
+	for l, id := range d.steps[0] {
+		rows[[2]uint32{uint32(l % 30), id}] = true
+	}
+	for _, ranks := range []int{1, 3, 8} {
+		r := newOracleRun(oracleCase{500, 30, ranks}, &oracleData{tables: d.tables, steps: d.steps[:1]})
+		if r.rows != len(rows) {
+			t.Errorf("%d ranks: %d rows, want %d", ranks, r.rows, len(rows))
+		}
+	}
+}

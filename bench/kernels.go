@@ -5,7 +5,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -99,18 +98,8 @@ func (b *kernelBench) settings() error {
 		}
 	}
 	all := runtime.GOMAXPROCS(0)
-	b.threads = slices.Compact([]int{1, all})
-	if v := b.o.option("threads", ""); v != "" {
-		b.threads = nil
-		for _, s := range strings.Split(v, ",") {
-			n, err := strconv.Atoi(s)
-			if err != nil || n < 1 || n > all {
-				return settingError("threads=%s: want numbers from 1 to %d, with commas between", v, all)
-			}
-			b.threads = append(b.threads, n)
-		}
-	}
-	return nil
+	b.threads, err = b.o.numbers("threads", slices.Compact([]int{1, all}), 1, all)
+	return err
 }
 
 // checkMemory refuses what would not fit, before anything is allocated.

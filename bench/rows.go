@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 )
 
@@ -149,22 +148,10 @@ func (r *rowBench) readFigures(t io.Writer, threads int, bytes float64, took [][
 // touchRows loads one word of every cache line of rows and does nothing else:
 // what the machine gives to a program that asks for many rows at once.
 func touchRows(words []uint64, rows []int32, threads int) {
-	e := env.Real()
 	parts := make([]uint64, threads) // sums, so that no read can be left out
-	done := make([]*env.Event, threads)
-	for p := range threads {
-		done[p] = env.NewEvent(e, "touch")
-		part := rows[p*len(rows)/threads : (p+1)*len(rows)/threads]
-		touch := func() { parts[p] = touchPart(words, part); done[p].Set(nil) }
-		if p == threads-1 {
-			touch()
-		} else {
-			e.Go("touch", touch)
-		}
-	}
-	for _, d := range done {
-		_ = d.Wait() // set with no error
-	}
+	together(threads, func(p int) {
+		parts[p] = touchPart(words, rows[p*len(rows)/threads:(p+1)*len(rows)/threads])
+	})
 }
 
 func touchPart(words []uint64, rows []int32) (sum uint64) {

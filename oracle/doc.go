@@ -39,8 +39,9 @@
 //
 // # Method
 //
-// Equal keys are brought together by a stable radix sort of (key, position)
-// pairs packed in one word, so that sample order within a row and rank order
-// across ranks come for free, nothing is hashed and nothing depends on chance.
-// No call allocates once its buffers have grown to the size of a batch.
+// A plan numbers its distinct rows by hashing, sorts only those (stable radix
+// sort), and deals the lookups out in sample order. An owner merges the lists it
+// gets, each ascending, two by two, with rank order within a slot. Neither the
+// hash nor what earlier calls left behind changes a plan: it is a function of the
+// input. No call allocates once its buffers have grown to the size of a batch.
 package oracle

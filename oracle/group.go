@@ -15,11 +15,8 @@ type Groups struct {
 	// Pos[Start[u]:Start[u+1]], ascending.
 	Start, Pos []int32
 
-	pairs, spare []uint64 // key << posBits | position
+	pairs sorter // words: key << posBits | position
 }
-
-// maxDigitBits bounds a radix digit: its counters stay in the first-level cache.
-const maxDigitBits = 11
 
 // Group groups keys, all below limit. Time is linear in len(keys).
 func (g *Groups) Group(keys []uint64, limit uint64) {
@@ -28,50 +25,21 @@ func (g *Groups) Group(keys []uint64, limit uint64) {
 	if keyBits+posBits > 64 || posBits > 31 {
 		panic(fmt.Sprintf("oracle: %d keys of %d bits do not pack", len(keys), keyBits))
 	}
-	g.pairs = resize(g.pairs, len(keys))
-	g.spare = resize(g.spare, len(keys))
+	g.pairs.words = resize(g.pairs.words, len(keys))
 	for i, k := range keys {
-		g.pairs[i] = k<<posBits | uint64(i)
+		g.pairs.words[i] = k<<posBits | uint64(i)
 	}
-	g.sort(posBits, keyBits)
+	g.pairs.run(posBits, keyBits)
 	g.collect(posBits)
-}
-
-// sort orders pairs by key, stably: least significant digit first.
-func (g *Groups) sort(posBits, keyBits int) {
-	if keyBits == 0 || len(g.pairs) < 2 {
-		return
-	}
-	passes := (keyBits + maxDigitBits - 1) / maxDigitBits
-	digit := (keyBits + passes - 1) / passes
-	mask := uint64(1)<<digit - 1
-	for shift := posBits; shift < posBits+keyBits; shift += digit {
-		var next [1 << maxDigitBits]int32
-		for _, p := range g.pairs {
-			next[p>>shift&mask]++
-		}
-		sum := int32(0)
-		for d := range next[:mask+1] {
-			n := next[d]
-			next[d] = sum
-			sum += n
-		}
-		for _, p := range g.pairs {
-			d := p >> shift & mask
-			g.spare[next[d]] = p
-			next[d]++
-		}
-		g.pairs, g.spare = g.spare, g.pairs
-	}
 }
 
 func (g *Groups) collect(posBits int) {
 	mask := uint64(1)<<posBits - 1
-	g.Keys = slices.Grow(g.Keys[:0], len(g.pairs))
-	g.Start = slices.Grow(g.Start[:0], len(g.pairs)+1)
-	g.Pos = resize(g.Pos, len(g.pairs))
+	g.Keys = slices.Grow(g.Keys[:0], len(g.pairs.words))
+	g.Start = slices.Grow(g.Start[:0], len(g.pairs.words)+1)
+	g.Pos = resize(g.Pos, len(g.pairs.words))
 	last := ^uint64(0)
-	for i, p := range g.pairs {
+	for i, p := range g.pairs.words {
 		if k := p >> posBits; k != last {
 			g.Keys = append(g.Keys, k)
 			g.Start = append(g.Start, int32(i))
@@ -79,7 +47,7 @@ func (g *Groups) collect(posBits int) {
 		}
 		g.Pos[i] = int32(p & mask)
 	}
-	g.Start = append(g.Start, int32(len(g.pairs)))
+	g.Start = append(g.Start, int32(len(g.pairs.words)))
 }
 
 // resize returns s with length n, contents undefined.

@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/ecrec/ecrec/internal/placement"
@@ -19,55 +21,84 @@ type Plan struct {
 	// Pos[Start[u]:Start[u+1]].
 	Start, Pos []int32
 
-	keys   []uint64
-	groups Groups
+	numbers numbering
+	sort    sorter
 }
 
 // Fill plans a slice: ids is (samples, tables), each below its table's rows.
 func (p *Plan) Fill(m placement.Map, ids []uint32) {
-	span := uint64(m.Slots(0)) // owner 0 has the most slots
-	p.keys = resize(p.keys, len(ids))
-	p.ownerMajor(m, ids, span)
-	p.groups.Group(p.keys, span*uint64(m.Owners))
-	p.Start, p.Pos = p.groups.Start, p.groups.Pos
+	if rows := m.Slots(0) * int64(m.Owners); rows > maxRows || len(ids) >= math.MaxInt32 {
+		panic(fmt.Sprintf("oracle: %d lookups of %d rows; at most %d of %d can be planned", len(ids), rows, math.MaxInt32-1, maxRows))
+	}
+	p.Index = resize(p.Index, len(ids))
+	p.numbers.fill(m, ids, p.Index)
+	p.order(m)
+	p.place(m)
+	p.list(p.Index, p.Pos)
+	p.Pos = p.Pos[:len(ids)]
+}
 
-	rows := len(p.groups.Keys)
-	p.Slots = resize(p.Slots, rows)
+// order sorts the distinct rows by owner, then slot: words are owner*span + slot
+// above the row's number.
+func (p *Plan) order(m placement.Map) {
+	owners, span := uint64(m.Owners), uint64(m.Slots(0)) // owner 0 has the most slots
+	p.sort.words = resize(p.sort.words, p.numbers.n)
+	inverse := ^uint64(0) / owners
+	for i, g := range p.numbers.found[:p.numbers.n] {
+		slot, _ := bits.Mul64(g, inverse) // g / owners, or one less
+		owner := g - slot*owners
+		if owner >= owners {
+			owner -= owners
+			slot++
+		}
+		p.sort.words[i] = (owner*span+slot)<<numberBits | uint64(i)
+	}
+	p.sort.run(numberBits, bits.Len64(span*owners-1))
+}
+
+// place lists the sorted rows with their first lookups, and replaces what was
+// seen of each by its position in Slots, above the position in Pos where its next
+// lookup goes. Most rows have one lookup only; the position after the last takes
+// it again then, which saves list from writing all over Pos.
+func (p *Plan) place(m placement.Map) {
+	words, seen := p.sort.words, p.numbers.seen
+	p.Slots = resize(p.Slots, len(words))
+	p.Start = resize(p.Start, len(words)+1)
+	p.Pos = resize(p.Pos, len(p.Index)+1)
 	p.PerOwner = resize(p.PerOwner, m.Owners)
-	u := 0
+	span := uint64(m.Slots(0))
+	u, start := 0, uint64(0)
 	for o := range p.PerOwner {
 		first, base := u, uint64(o)*span
-		for ; u < rows && p.groups.Keys[u] < base+span; u++ {
-			p.Slots[u] = int32(p.groups.Keys[u] - base)
+		for end := (base + span) << numberBits; u < len(words) && words[u] < end; u++ {
+			w := words[u]
+			p.Slots[u] = int32(w>>numberBits - base)
+			p.Start[u] = int32(start)
+			n := w & (1<<numberBits - 1)
+			at := seen[n]
+			p.Pos[start] = int32(at >> 32)
+			lookups := uint64(uint32(at))
+			next := start
+			if lookups == 1 {
+				next = uint64(len(p.Index))
+			}
+			seen[n] = uint64(u)<<32 | next
+			start += lookups
 		}
 		p.PerOwner[o] = u - first
 	}
-	p.Index = resize(p.Index, len(ids))
-	for u := range rows {
-		for _, l := range p.Pos[p.Start[u]:p.Start[u+1]] {
-			p.Index[l] = int32(u)
-		}
-	}
+	p.Start[u] = int32(start)
 }
 
-// ownerMajor fills keys with owner*span + slot of each lookup's row.
-func (p *Plan) ownerMajor(m placement.Map, ids []uint32, span uint64) {
-	tables := m.Tables()
-	owners := uint64(m.Owners)
-	if bits.OnesCount64(owners) == 1 {
-		shift, mask := bits.TrailingZeros64(owners), owners-1
-		for l := 0; l < len(ids); l += tables {
-			for t, id := range ids[l : l+tables] {
-				g := uint64(m.Base[t]) + uint64(id)
-				p.keys[l+t] = (g&mask)*span + g>>shift
-			}
-		}
-		return
-	}
-	for l := 0; l < len(ids); l += tables {
-		for t, id := range ids[l : l+tables] {
-			g := uint64(m.Base[t]) + uint64(id)
-			p.keys[l+t] = g%owners*span + g/owners
-		}
+// list replaces the number of each lookup by its row and lists the lookups of rows.
+//
+//go:noinline
+func (p *Plan) list(index, pos []int32) {
+	seen := p.numbers.seen
+	for l, c := range index {
+		next := seen[c]
+		seen[c] = next + 1
+		index[l] = int32(next >> 32)
+		pos[uint32(next)] = int32(l)
 	}
 }

@@ -38,7 +38,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 
 	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/machine internal/placement internal/safetensors kernels lrpp model shard transport",
 		"the step loop is the one place that knows all parts"},
-	{"bench", "checkpoint collectives data internal/config internal/env internal/machine internal/openblas internal/placement kernels model shard train transport", "benchmarks drive the parts from above"},
+	{"bench", "checkpoint collectives data internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
 	{"internal/cli", "bench checkpoint data internal/atomicfile internal/config internal/doctor internal/env internal/machine internal/report internal/safetensors launcher train transport",
 		"the command line calls; nobody calls it"},

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/oracle"
+)
+
+// oracleParts is the seconds per sample of plans and merges.
+type oracleParts [2]float64
+
+// oracleRun is all ranks of one case. Each is a trainer, whose slice is planned,
+// and the owner of a share of the rows.
+type oracleRun struct {
+	oracleCase
+	*oracleData
+	place  placement.Map
+	plans  []oracle.Plan
+	owners []oracleOwner
+	next   int // step
+	rows   int // distinct ones of the last batch
+}
+
+// oracleOwner is what an owner knows.
+type oracleOwner struct {
+	wanted  []int32
+	perRank []int
+	merged  oracle.Merged
+}
+
+func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
+	r := &oracleRun{oracleCase: c, oracleData: d, place: placement.New(d.tables, c.ranks),
+		plans: make([]oracle.Plan, c.ranks), owners: make([]oracleOwner, c.ranks)}
+	for o := range r.owners {
+		r.owners[o].perRank = make([]int, c.ranks)
+	}
+	r.step() // buffers grow
+	return r
+}
+
+// measure takes steps on so many threads for a while.
+func (r *oracleRun) measure(threads int, tiny bool) oracleParts {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
+	r.step() // untimed: what this case keeps is in no cache
+	var spent [2]time.Duration
+	steps := 0
+	for begin := time.Now(); steps == 0 || !tiny && time.Since(begin) < oracleTime; steps++ {
+		for i, d := range r.step() {
+			spent[i] += d
+		}
+	}
+	var p oracleParts
+	for i, d := range spent {
+		p[i] = d.Seconds() / float64(steps*r.batch)
+	}
+	return p
+}
+
+// step plans one more batch: all ranks their slices, then all owners what is
+// wanted of them, each rank on a goroutine of its own. Lists go from rank to
+// owner through memory.
+func (r *oracleRun) step() (spent [2]time.Duration) {
+	ids := r.steps[r.next%len(r.steps)]
+	r.next++
+	for i, part := range []func(rank int){
+		func(rank int) {
+			first, last := rank*r.batch/r.ranks, (rank+1)*r.batch/r.ranks
+			r.plans[rank].Fill(r.place, ids[first*r.features:last*r.features])
+		},
+		r.merge,
+	} {
+		begin := time.Now()
+		together(r.ranks, part)
+		spent[i] = max(1, time.Since(begin))
+	}
+	r.rows = 0
+	for o := range r.owners {
+		r.rows += len(r.owners[o].merged.Slots)
+	}
+	return spent
+}
+
+// merge brings together what the ranks want of an owner.
+func (r *oracleRun) merge(owner int) {
+	o := &r.owners[owner]
+	o.wanted = o.wanted[:0]
+	for rank := range r.plans {
+		p := &r.plans[rank]
+		first := 0
+		for _, n := range p.PerOwner[:owner] {
+			first += n
+		}
+		o.perRank[rank] = p.PerOwner[owner]
+		o.wanted = append(o.wanted, p.Slots[first:first+p.PerOwner[owner]]...)
+	}
+	o.merged.Merge(o.wanted, o.perRank)
+}
