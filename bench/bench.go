@@ -50,7 +50,7 @@ func (o Options) repeats() int {
 
 // All lists the benchmarks by name.
 func All() []Bench {
-	return []Bench{checkpointBench, collectivesBench, idealBench, kernelsBench, oracleBench, trainBench}
+	return []Bench{cacheBench, checkpointBench, collectivesBench, idealBench, kernelsBench, oracleBench, skewBench, trainBench}
 }
 
 // Find finds a benchmark by name.

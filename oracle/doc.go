@@ -16,7 +16,7 @@
 // the next steps:
 //
 //	w := NewWindow(options)
-//	w.Add(slots, start, pos, perTrainer)   // steps t ... t+L, as Groups gives them
+//	w.Add(slots, start, pos, perTrainer)   // steps t ... t+L, as Merged gives them
 //	if w.Ready() { err := w.Next(&d) }     // what happens around step t
 //	w.End()                                // no more: the window shrinks to nothing
 //	w.Writer(holder)                       // who writes a row back

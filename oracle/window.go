@@ -114,7 +114,7 @@ func NewWindow(o WindowOptions) *Window {
 }
 
 // Add tells of one more step. slots lists the distinct rows of this owner that
-// are wanted, ascending. Who wants them is said as Groups says it of the
+// are wanted, ascending. Who wants them is said as Merged says it of the
 // trainers' lists put one behind the other: perTrainer has the lengths of those
 // lists, and row u is at pos[start[u]:start[u+1]] of them. Everything is copied.
 func (w *Window) Add(slots, start, pos []int32, perTrainer []int) {

@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/oracle"
+)
+
+// cacheStream is what the trainers of a job want of the owners, step by step.
+// Every rank is both.
+type cacheStream struct {
+	ranks  int
+	place  placement.Map
+	draw   func(step int64, trainer int, ids []uint32) ([]uint32, error)
+	ids    [][]uint32
+	plans  []oracle.Plan
+	owners []wantedRows
+}
+
+// wantedRows is what all trainers want of one owner at a step.
+type wantedRows struct {
+	lists   []int32 // one trainer's behind the other's
+	perRank []int
+	merged  oracle.Merged
+}
+
+func newCacheStream(tables []int64, ranks int, draw func(int64, int, []uint32) ([]uint32, error)) *cacheStream {
+	s := &cacheStream{ranks: ranks, place: placement.New(tables, ranks), draw: draw,
+		ids: make([][]uint32, ranks), plans: make([]oracle.Plan, ranks), owners: make([]wantedRows, ranks)}
+	for o := range s.owners {
+		s.owners[o].perRank = make([]int, ranks)
+	}
+	return s
+}
+
+// step plans step t, from 0, and leaves what is wanted of each owner in owners.
+func (s *cacheStream) step(t int64) error {
+	failed := make([]error, s.ranks)
+	together(s.ranks, func(r int) {
+		if s.ids[r], failed[r] = s.draw(t, r, s.ids[r]); failed[r] == nil {
+			s.plans[r].Fill(s.place, s.ids[r])
+		}
+	})
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	together(s.ranks, func(o int) { s.owners[o].fill(s.plans, o) })
+	return nil
+}
+
+func (w *wantedRows) fill(plans []oracle.Plan, owner int) {
+	w.lists = w.lists[:0]
+	for r := range plans {
+		first := 0
+		for _, n := range plans[r].PerOwner[:owner] {
+			first += n
+		}
+		w.perRank[r] = plans[r].PerOwner[owner]
+		w.lists = append(w.lists, plans[r].Slots[first:first+w.perRank[r]]...)
+	}
+	w.merged.Merge(w.lists, w.perRank)
+}
+
+// criteoIDs draws the slices of the synthetic Criteo Kaggle stream.
+func criteoIDs(tables []int64, ranks, batch int) (func(int64, int, []uint32) ([]uint32, error), error) {
+	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: tables, Seed: oracleSeed})
+	if err != nil {
+		return nil, err
+	}
+	order := data.Order{Samples: src.Len(), Batch: batch}
+	slices := make([]struct {
+		idx   []int64
+		batch data.Batch
+	}, ranks)
+	return func(step int64, trainer int, _ []uint32) ([]uint32, error) {
+		s := &slices[trainer]
+		s.idx = order.Slice(step+1, trainer, ranks, s.idx)
+		err := src.Read(&s.batch, s.idx)
+		return s.batch.IDs, err
+	}, nil
+}
+
+// powerLaw draws ranks of rows, from 0 for the most popular, whose popularity is
+// 1/rank^a with a = 1 - 1/k below one and a = 1 + 1/k above. k is a power of two,
+// so that the inverse distribution function needs products and square roots only.
+type powerLaw struct {
+	k     int
+	above bool
+}
+
+// exponent is a.
+func (p powerLaw) exponent() float64 {
+	if p.above {
+		return 1 + 1/float64(p.k)
+	}
+	return 1 - 1/float64(p.k)
+}
+
+// rank maps u, uniform in [0, 1), to a rank below rows.
+func (p powerLaw) rank(u, rows float64) uint32 {
+	x := u
+	if p.above {
+		root := rows + 1
+		for n := p.k; n > 1; n /= 2 {
+			root = math.Sqrt(root)
+		}
+		x = 1 - u*(1-1/root)
+	}
+	for n := p.k; n > 1; n /= 2 {
+		x *= x
+	}
+	if p.above {
+		x = 1/x - 1
+	} else {
+		x *= rows
+	}
+	return uint32(min(x, rows-1))
+}
+
+// ids draws slices with this law in every table.
+func (p powerLaw) ids(tables []int64, ranks, batch int) func(int64, int, []uint32) ([]uint32, error) {
+	return func(step int64, trainer int, ids []uint32) ([]uint32, error) {
+		random := rand.New(rand.NewPCG(oracleSeed, uint64(step)<<16|uint64(trainer)))
+		samples := batch*(trainer+1)/ranks - batch*trainer/ranks
+		ids = ids[:0]
+		for range samples {
+			for _, rows := range tables {
+				ids = append(ids, p.rank(random.Float64(), float64(rows)))
+			}
+		}
+		return ids, nil
+	}
+}
