@@ -25,9 +25,9 @@ type oracleRun struct {
 
 // oracleOwner is what an owner knows.
 type oracleOwner struct {
-	wanted    []int32
-	perRank   []int
-	merged    oracle.Merged
+	wanted  []int32
+	perRank []int
+	merged  oracle.Merged
 	// In mode lrpp.
 	window    *oracle.Window
 	decisions oracle.Decisions
