@@ -43,7 +43,9 @@ func (o Options) repeats() int {
 }
 
 // All lists the benchmarks by name.
-func All() []Bench { return []Bench{cacheBench, checkpointBench, kernelsBench, oracleBench, skewBench, trainBench} }
+func All() []Bench {
+	return []Bench{cacheBench, checkpointBench, kernelsBench, oracleBench, skewBench, trainBench}
+}
 
 // Find finds a benchmark by name.
 func Find(name string) (Bench, error) {
