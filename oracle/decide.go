@@ -102,9 +102,9 @@ func (w *Window) decide(d *Decisions, s *step, t int64) {
 			continue
 		}
 		next := w.use(s.first + uint32(i) + u.next)
-		soon := u.nextGap == 1
-		switch {
-		case u.holder == Shared || u.holder == next.solo:
+		gap := u.gap()
+		switch soon := gap == 1; {
+		case u.holder == Shared || u.nextGap&alike != 0:
 			next.holder, next.heldSince = u.holder, uint16(t)
 			if w.o.CapacityRows > 0 {
 				w.at(t + int64(u.nextGap)).keep(s.first + uint32(i) + u.next)
@@ -142,7 +142,7 @@ func (w *Window) fetch(d *Decisions, s *step, i int) {
 	}
 	u.holder = u.solo
 	if u.solo != Shared && u.next != 0 {
-		if w.use(s.first+uint32(i)+u.next).solo != u.solo ||
+		if u.nextGap&alike == 0 ||
 			int16(w.use(w.rows.newest(s.slots[i])).soloSince-u.step) > 0 {
 			u.holder = Shared
 		}

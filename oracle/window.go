@@ -58,7 +58,8 @@ type Window struct {
 	// planned, and leaving after the former, then after the latter.
 	held, fetched, leaving count
 	excess                 []int    // of each trainer: rows over the capacity, or under it
-	touched                uint64   // keeps rowTable.touch from being left out
+	touched                uint64   // keeps loads from being left out
+	before                 []uint32 // of each row being admitted: the use before, or its own
 	trainerOf              []uint16 // of each position in the lists being added
 }
 
@@ -76,7 +77,7 @@ type step struct {
 // use is one use of a row. Steps are modulo 1<<16.
 type use struct {
 	next      uint32 // the next use's number, less this one's; 0 when none is known
-	nextGap   uint16 // steps until then
+	nextGap   uint16 // steps until then, and a bit: see alike
 	step      uint16
 	soloSince uint16 // of the newest use: all known ones from that step on are by solo
 	solo      int16  // the trainer that wants the row if it is one alone, else Shared
@@ -88,6 +89,12 @@ const (
 	notCached = -2
 	justLeft  = -3 // not cached, because it left after the step before
 )
+
+// alike is set in a use's nextGap when one trainer alone wants the row both times.
+const alike = 1 << 15
+
+// gap is how many steps the next use is away.
+func (u *use) gap() int { return int(u.nextGap &^ alike) }
 
 // solo is the trainer that wants row u if it is one alone, else Shared.
 func (s *step) solo(u int) int16 {
@@ -196,31 +203,38 @@ func (w *Window) admit() {
 	}
 	w.rows.reserve(len(s.slots), w.alive, w.at(w.next).first)
 	w.growUses(w.used + uint32(len(s.slots)))
-	for i, slot := range s.slots {
-		if i%touchBlock == 0 {
-			w.touched += w.rows.touch(s.slots[i:min(i+touchBlock, len(s.slots))])
-		}
-		u := use{step: uint16(t), soloSince: uint16(t), solo: s.solo(i), holder: notCached}
-		if n, found := w.rows.put(slot, w.used); found {
-			w.follow(w.use(n), &u, w.used-n)
-		} else {
-			w.alive++
-		}
-		*w.use(w.used) = u
-		w.used++
+	w.before = resize(w.before, len(s.slots))
+	w.alive += w.rows.putAll(s.slots, w.used, w.before)
+	for first := 0; first < len(s.slots); first += touchBlock {
+		w.link(s, uint16(t), first, min(first+touchBlock, len(s.slots)))
 	}
+	w.used += uint32(len(s.slots))
 }
 
-// follow notes that use u comes next after before, so many uses later.
-func (w *Window) follow(before, u *use, after uint32) {
-	before.next = after
-	before.nextGap = u.step - before.step
-	since, next := before.soloSince, uint16(w.next)
-	if int16(since-next) < 0 {
-		since = next // as good, and never half a cycle away
+// link makes some uses and links each to the one before.
+func (w *Window) link(s *step, t uint16, first, end int) {
+	for _, n := range w.before[first:end] {
+		w.touched += uint64(w.use(n).step) // so that the cache misses overlap
 	}
-	if u.solo == before.solo {
-		u.soloSince = since
+	next := uint16(w.next)
+	for i := first; i < end; i++ {
+		n, before := s.first+uint32(i), w.before[i]
+		u := use{step: t, soloSince: t, solo: s.solo(i), holder: notCached}
+		if before != n {
+			last := w.use(before)
+			last.next, last.nextGap = n-before, t-last.step
+			since := last.soloSince
+			if int16(since-next) < 0 {
+				since = next // as good, and never half a cycle away
+			}
+			if u.solo == last.solo {
+				u.soloSince = since
+				if u.solo != Shared {
+					last.nextGap |= alike
+				}
+			}
+		}
+		*w.use(n) = u
 	}
 }
 
