@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,9 +13,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/oracle"
 	"github.com/ecrec/ecrec/shard"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -25,7 +28,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // the gradient of each lookup.
 type task struct {
 	ranks, width int
+	trainers     int // ranks, the first ones
+	first        int // rank of the owner 0
 	place        placement.Map
+	opt          kernels.Optimizer
 	ids          [][][]uint32  // [step][rank][sample*table]
 	grads        [][][]float32 // [step][rank][lookup*width]
 }
@@ -35,13 +41,20 @@ func randomTask(r *rand.Rand) task {
 	for t := range tables {
 		tables[t] = 1 + r.Int64N(40)
 	}
-	j := task{ranks: 1 + r.IntN(5), width: 1 + r.IntN(9)}
-	j.place = placement.New(tables, j.ranks)
-	for range 6 {
+	j := task{trainers: 1 + r.IntN(5), width: 1 + r.IntN(9), opt: kernels.Optimizer{Kind: kernels.SGD, LR: lr}}
+	j.ranks = j.trainers
+	if r.IntN(3) == 0 { // servers of their own
+		j.first, j.ranks = j.trainers, j.trainers+1+r.IntN(2)
+	}
+	j.place = placement.New(tables, j.ranks-j.first)
+	for range 6 + r.IntN(8) {
 		var ids [][]uint32
 		var grads [][]float32
-		for range j.ranks {
+		for rank := range j.ranks {
 			slice := make([]uint32, r.IntN(9)*len(tables)) // often none
+			if rank >= j.trainers {
+				slice = nil
+			}
 			for l := range slice {
 				slice[l] = uint32(r.Int64N(tables[l%len(tables)]))
 			}
@@ -129,15 +142,42 @@ func TestRowsReadEqualSerialTraining(t *testing.T) {
 
 func (j task) check(t *testing.T, what string, seed uint64, delays string, o PlanOptions) {
 	t.Helper()
+	got := j.train(t, seed, delays, o)
+	if t.Failed() {
+		t.Fatal(what)
+	}
+	for step, want := range j.reference(got.init) {
+		for rank := range want {
+			for i, w := range want[rank] {
+				if g := got.seen[rank][step][i]; g != w {
+					t.Fatalf("%s: step %d, rank %d, lookup %d: read %v, want %v", what, step, rank, i/j.width, g, w)
+				}
+			}
+		}
+	}
+}
+
+// trained is what came of a task.
+type trained struct {
+	init    kernels.RowInit
+	seen    [][][]float32  // [rank][step][lookup*width]
+	settled [][]digest.Sum // [rank][settle]
+	full    *oracle.CapacityError
+}
+
+// train does a task on all ranks.
+func (j task) train(t *testing.T, seed uint64, delays string, o PlanOptions) (got trained) {
+	t.Helper()
 	dev, err := kernels.NewCPU(kernels.CPUOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.Trainers, o.FirstOwner = j.trainers, j.first
 	e := env.Real()
 	eps := transport.NewMem(e, j.ranks, 1)
 	var wait sync.WaitGroup
-	got := make([][][]float32, j.ranks)
-	var init kernels.RowInit
+	var mu sync.Mutex
+	got.seen, got.settled = make([][][]float32, j.ranks), make([][]digest.Sum, j.ranks)
 	for rank, ep := range eps {
 		if delays != "" {
 			faults, err := transport.ParseFaults(seed, delays)
@@ -151,22 +191,22 @@ func (j task) check(t *testing.T, what string, seed uint64, delays string, o Pla
 			defer wait.Done()
 			r := newTestRank(t, e, dev, ep, j, o)
 			defer r.close()
-			if rank == 0 {
-				init = r.shard.Init()
+			seen, err := r.run(t, j)
+			mu.Lock()
+			defer mu.Unlock()
+			if full := (*oracle.CapacityError)(nil); errors.As(err, &full) {
+				got.full = full
+			} else if err != nil && !errors.As(err, new(*PeerGaveUp)) {
+				t.Error(err)
 			}
-			got[rank] = r.run(t, j)
+			if rank == 0 {
+				got.init = r.shard.Init()
+			}
+			got.seen[rank], got.settled[rank] = seen, r.settled
 		}()
 	}
 	wait.Wait()
-	for step, want := range j.reference(init) {
-		for rank := range want {
-			for i, w := range want[rank] {
-				if g := got[rank][step][i]; g != w {
-					t.Fatalf("%s: step %d, rank %d, lookup %d: read %v, want %v", what, step, rank, i/j.width, g, w)
-				}
-			}
-		}
-	}
+	return got
 }
 
 // testRank is a rank without a model.
@@ -177,14 +217,23 @@ type testRank struct {
 	comms    []*collectives.Comm
 	shard    *shard.Shard
 	planner  *Planner
-	exchange *Exchange
-	mode     Mode
-	spoil    func(prev, next *Step) (*Step, *Step) // breaks plans; nil: they are right
+	base     *Exchange
+	cache    *Cache // nil but in mode Cached
+	exchange exchange
+	spoil    func(steps []Step, i int) (prev, next *Step) // breaks plans; nil: they are right
 	dev      kernels.Device
+	settled  []digest.Sum // of the shard, after each Settle
+}
+
+type exchange interface {
+	Begin(st, next *Step) (kernels.Matrix, kernels.Buffer, error)
+	End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) error
+	Settle() error
+	Moved(st *Step) Moved
 }
 
 func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpoint, j task, o PlanOptions) *testRank {
-	r := &testRank{ep: ep, dev: dev, s: dev.Stream(1), mode: o.Mode}
+	r := &testRank{ep: ep, dev: dev, s: dev.Stream(1)}
 	comm := func(channel uint16) *collectives.Comm {
 		s := dev.Stream(1)
 		c := collectives.New(e, ep, channel, dev, s)
@@ -192,19 +241,31 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 		return c
 	}
 	var err error
-	if r.shard, err = shard.New(dev, r.s, shard.Options{Map: j.place, Owner: ep.Rank(), Seed: 3, Width: j.width}); err != nil {
+	owner := max(ep.Rank()-j.first, -1)
+	if r.shard, err = shard.New(dev, r.s, shard.Options{Map: j.place, Owner: owner, Seed: 3, Width: j.width, State: j.opt.Kind.RowState(j.width)}); err != nil {
 		t.Error(err)
 	}
 	r.planner = NewPlanner(comm(1), j.place, o)
 	background := dev.Stream(1)
 	r.streams = append(r.streams, background)
-	r.exchange = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Lane{comm(2), r.s},
+	r.base = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Lane{comm(2), r.s},
 		Delayed: Lane{comm(3), background}, Check: o.Check})
+	r.exchange = r.base
+	if o.Mode == Cached {
+		if r.cache, err = NewCache(r.base, CacheOptions{Trainers: j.trainers, FirstOwner: j.first,
+			Rows: CacheRows(j.place.Slots, j.place.Owners, o.CapacityRows)}); err != nil {
+			t.Error(err)
+		}
+		r.exchange = r.cache
+	}
 	return r
 }
 
 func (r *testRank) close() {
-	r.exchange.Close()
+	r.base.Close()
+	if r.cache != nil {
+		r.cache.Close()
+	}
 	for _, c := range r.comms {
 		c.Close()
 	}
@@ -217,12 +278,11 @@ func (r *testRank) close() {
 }
 
 // run returns the weights of each lookup at each step.
-func (r *testRank) run(t *testing.T, j task) (seen [][]float32) {
+func (r *testRank) run(t *testing.T, j task) (seen [][]float32, err error) {
 	tables, me := j.place.Tables(), r.ep.Rank()
 	steps, err := r.plan(j)
 	if err != nil {
-		t.Error(err)
-		return nil
+		return nil, err
 	}
 	for i := range steps {
 		st, ids := &steps[i], j.ids[i][me]
@@ -232,54 +292,62 @@ func (r *testRank) run(t *testing.T, j task) (seen [][]float32) {
 		}
 		rows, index, err := r.exchange.Begin(st, next)
 		if err != nil {
-			t.Error(err)
-			return seen
+			return seen, err
 		}
 		read := make([]float32, len(ids)*j.width)
-		r.s.GatherRows(kernels.Mat(kernels.HostBuffer(read), len(ids)/tables, tables*j.width), rows, index)
+		if len(ids) > 0 {
+			r.s.GatherRows(kernels.Mat(kernels.HostBuffer(read), len(ids)/tables, tables*j.width), rows, index)
+		}
 		seen = append(seen, read)
 		grads := kernels.Mat(kernels.HostBuffer(j.grads[i][me]), len(ids)/tables, tables*j.width)
-		if err := r.exchange.End(st, kernels.Optimizer{Kind: kernels.SGD, LR: lr}, grads); err != nil {
-			t.Error(err)
-			return seen
+		if err := r.exchange.End(st, j.opt, grads); err != nil {
+			return seen, err
 		}
-		if m := r.exchange.Moved(st); j.ranks == 1 && m.Critical+m.Delayed != 0 {
+		if m := r.exchange.Moved(st); j.ranks == 1 && m != (Moved{}) {
 			t.Errorf("one rank alone moved %+v", m)
 		}
-		if i%3 == 1 { // as for a checkpoint
+		if i%3 == 1 || next == nil { // as for a checkpoint
 			if err := r.exchange.Settle(); err != nil {
-				t.Error(err)
-				return seen
+				return seen, err
 			}
+			d, err := r.shard.Digest()
+			if err != nil {
+				return seen, err
+			}
+			r.settled = append(r.settled, d)
 		}
 	}
-	return seen
+	if r.cache != nil && slices.ContainsFunc(r.cache.at, func(k rowKey) bool { return k != 0 }) {
+		t.Error("rows are cached after the last step")
+	}
+	return seen, nil
 }
 
 // plan plans all steps.
 func (r *testRank) plan(j task) ([]Step, error) {
 	steps := make([]Step, len(j.ids))
 	at := func(i int) *Step {
-		if i < 0 || i == len(steps) {
+		if i < 0 || i >= len(steps) {
 			return nil
 		}
 		return &steps[i]
 	}
-	for i := range steps {
-		if err := r.planner.Fill(&steps[i], j.ids[i][r.ep.Rank()]); err != nil {
-			return nil, err
+	for i, planned := 0, 0; planned < len(steps); i++ {
+		if i < len(steps) {
+			if err := r.planner.Fill(&steps[i], j.ids[i][r.ep.Rank()]); err != nil {
+				return nil, err
+			}
+		} else {
+			r.planner.End()
 		}
-	}
-	for i := range steps {
-		if r.mode == Direct {
-			break
-		}
-		prev, next := at(i-1), at(i+1)
-		if r.spoil != nil {
-			prev, next = r.spoil(prev, next)
-		}
-		if err := r.planner.Split(prev, &steps[i], next); err != nil {
-			return nil, err
+		for ; planned+r.planner.Ahead() <= i && planned < len(steps); planned++ {
+			prev, next := at(planned-1), at(planned+1)
+			if r.spoil != nil {
+				prev, next = r.spoil(steps, planned)
+			}
+			if err := r.planner.Plan(prev, &steps[planned], next); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return steps, nil
@@ -289,9 +357,14 @@ func (r *testRank) plan(j task) ([]Step, error) {
 // one does not, breaks the invariant, and the check says so.
 func TestBrokenPlansAreCaught(t *testing.T) {
 	o := PlanOptions{Mode: Planned, DelayedSync: true, Check: true}
-	for name, spoil := range map[string]func(prev, next *Step) (*Step, *Step){
-		"rows sent too early":     func(_, next *Step) (*Step, *Step) { return nil, next },
-		"gradients sent too late": func(prev, _ *Step) (*Step, *Step) { return prev, nil },
+	for name, spoil := range map[string]func([]Step, int) (*Step, *Step){
+		"rows sent too early": func(steps []Step, i int) (*Step, *Step) { return nil, &steps[min(i+1, len(steps)-1)] },
+		"gradients sent too late": func(steps []Step, i int) (*Step, *Step) {
+			if i == 0 {
+				return nil, nil
+			}
+			return &steps[i-1], nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev, err := kernels.NewCPU(kernels.CPUOptions{})
@@ -299,7 +372,7 @@ func TestBrokenPlansAreCaught(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := env.Real()
-			j := task{ranks: 2, width: 1, place: placement.New([]int64{4}, 2)}
+			j := task{ranks: 2, trainers: 2, width: 1, place: placement.New([]int64{4}, 2), opt: kernels.Optimizer{LR: lr}}
 			for range 6 { // the same two rows at every step
 				j.ids = append(j.ids, [][]uint32{{0, 1}, {1, 0}})
 				j.grads = append(j.grads, [][]float32{{1, 2}, {3, 4}})
@@ -313,8 +386,10 @@ func TestBrokenPlansAreCaught(t *testing.T) {
 					r := newTestRank(t, e, dev, ep, j, o)
 					defer r.close()
 					r.spoil = spoil
-					r.exchange.check.broken = func(string) { broken.Add(1) }
-					r.run(t, j)
+					r.base.check.broken = func(string) { broken.Add(1) }
+					if _, err := r.run(t, j); err != nil {
+						t.Error(err)
+					}
 				}()
 			}
 			wait.Wait()
@@ -334,7 +409,7 @@ func TestGiveUpEndsAllPlanners(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := env.Real()
-	j := task{ranks: ranks, width: 2, place: placement.New([]int64{5}, ranks)}
+	j := task{ranks: ranks, trainers: ranks, width: 2, place: placement.New([]int64{5}, ranks)}
 	var wait sync.WaitGroup
 	for rank, ep := range transport.NewMem(e, ranks, 1) {
 		wait.Add(1)
