@@ -22,7 +22,7 @@ var idealBench = Bench{
 }
 
 // idealModes are compared, the ideal first.
-var idealModes = []string{train.IdealMode, "none", "planned"}
+var idealModes = []string{train.IdealMode, "none", "planned", "lrpp"}
 
 func runIdeal(out io.Writer, o Options) (*Report, error) {
 	if err := o.checkArgs("model", "batch", "ranks", "threads", "steps", "link", "compute"); err != nil {
@@ -154,7 +154,7 @@ func (r *Report) idealFigures(out io.Writer, name string, samples [][]train.Samp
 		over := r.add(fmt.Sprintf("%s, %s: speed over none", name, mode), "", factor...)
 		moved := samples[i][0].Moved
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%d\t\n", mode, step.Median, step.Min, step.Max,
-			of.Median, of.Min, of.Max, over.Median, moved.Critical, moved.Delayed)
+			of.Median, of.Min, of.Max, over.Median, moved.Critical.Rows, moved.Delayed.Rows)
 	}
 	t.Flush()
 	t = table(out)

@@ -34,6 +34,7 @@ func (q *quiet) Started(i Info) error              { q.info = i; return nil }
 func (q *quiet) Step(StepInfo)                     {}
 func (q *quiet) Checkpointed(int64, string, error) {}
 func (q *quiet) PassedOver(string, error)          {}
+func (q *quiet) Warned(string)                     {}
 func (q *quiet) Evaluated(Eval)                    {}
 
 // run trains a config with settings changed and returns what it gave.
