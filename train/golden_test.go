@@ -77,7 +77,10 @@ func TestGolden(t *testing.T) {
 		if err := json.Unmarshal(b, &want); err != nil {
 			t.Fatal(err)
 		}
-		for _, ranks := range []int{1, 2, 4} {
+		for _, ranks := range []int{2, 1, 4} {
+			if testing.Short() && ranks != 2 {
+				break
+			}
 			t.Run(fmt.Sprintf("%s/%d-ranks", filepath.Base(dir), ranks), func(t *testing.T) {
 				saved := filepath.Join(t.TempDir(), "model.safetensors")
 				q := &quiet{}

@@ -24,6 +24,16 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
+// someCases are the golden cases; one of them in short tests.
+func someCases(t *testing.T, r *rand.Rand) []string {
+	all := goldenCases(t)
+	if !testing.Short() {
+		return all
+	}
+	i := r.IntN(len(all))
+	return all[i : i+1]
+}
+
 // lrppSets is settings of cache mode lrpp.
 func lrppSets(r *rand.Rand) []string {
 	lookahead := []string{"1", "2", "7", "50", "auto"}[r.IntN(5)]
@@ -45,15 +55,11 @@ func anySets(r *rand.Rand) []string {
 // "none" does, for every optimizer, with evaluations in between.
 func TestCacheModesAgree(t *testing.T) {
 	r := seeded(t)
-	for _, path := range goldenCases(t) {
+	for _, path := range someCases(t, r) {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			common := []string{fmt.Sprintf("job.ranks=%d", 1+r.IntN(5)), "train.iterations=9", "train.eval_every=4"}
 			want := run(t, Options{}, path, append(common, "cache.mode=none")...)
-			modes := [][]string{lrppSets(r), anySets(r), anySets(r)}
-			if testing.Short() {
-				modes = modes[:1]
-			}
-			for _, sets := range modes {
+			for _, sets := range [][]string{lrppSets(r), anySets(r), anySets(r)} {
 				got := run(t, Options{}, path, append(common, sets...)...)
 				if got.Digest != want.Digest || !slices.Equal(got.Eval, want.Eval) {
 					t.Errorf("%v, %v: digest %s, %+v; want %s, %+v", common, sets, got.Digest, got.Eval, want.Digest, want.Eval)
@@ -128,10 +134,7 @@ func TestCacheModesWithDelays(t *testing.T) {
 func TestRolesAgree(t *testing.T) {
 	r := seeded(t)
 	parts := []roles{{rows: 1}, {rows: 2, readers: 1}, {rows: 3, readers: 2}, {readers: 1}, {readers: 2}}
-	for _, path := range goldenCases(t) {
-		if testing.Short() && r.IntN(2) == 0 {
-			continue
-		}
+	for _, path := range someCases(t, r) {
 		trainers := 1 + r.IntN(3)
 		common := []string{"train.iterations=7", "train.eval_every=3", "job.threads=2"}
 		want := run(t, Options{}, path, append(common, fmt.Sprintf("job.ranks=%d", trainers), "cache.mode=none")...)
