@@ -95,7 +95,11 @@ func (s *cacheSlots) give(c *cachePlan, words []uint64, perRank []int) {
 	}
 	i = 0
 	for r, n := range perRank {
-		for _, x := range words[i : i+n] {
+		part := words[i : i+n]
+		for k, x := range part {
+			if k%touchBlock == 0 {
+				s.table.touch(r-c.first, part[k:min(k+touchBlock, n)])
+			}
 			w := word(x)
 			key := keyOf(r-c.first, w.slot())
 			switch {

@@ -28,6 +28,8 @@ type slotTable struct {
 	free  []int32  // the one freed last is taken first
 	cells []int32  // slot + 1; 0: none
 	rows  int
+
+	touched rowKey // keeps touch from being left out
 }
 
 const leastCells = 1 << 10
@@ -54,6 +56,26 @@ func (t *slotTable) find(k rowKey) int32 {
 		}
 	}
 	panic(fmt.Sprintf("lrpp: slot %d of owner %d is not cached", k.slot(), k.owner()))
+}
+
+// touchBlock is how many rows are touched before they are looked up.
+const touchBlock = 512
+
+// touch reads what looking up an owner's rows will read. No look depends on another
+// here, so that many are under way at once.
+func (t *slotTable) touch(owner int, words []uint64) {
+	if t.rows == 0 {
+		return
+	}
+	var at [touchBlock]int32
+	for i, w := range words {
+		at[i] = t.cells[t.home(keyOf(owner, word(w).slot()))]
+	}
+	for _, slot := range at[:len(words)] {
+		if slot != 0 {
+			t.touched += t.keys[slot-1]
+		}
+	}
 }
 
 // take gives a row a slot.

@@ -103,7 +103,7 @@ func (j *job) bytesAhead() (bytes float64) {
 			bytes += (windowRowBytes*distinct(batch) + 2*float64(j.roles.trainers)*distinct(slice)) / float64(j.roles.rows)
 		}
 	}
-	return max(1, bytes)
+	return max(1, 2*bytes) // the collector lets as much garbage grow beside it
 }
 
 // explain says of rows that do not fit into the cache how much room they need.
@@ -113,6 +113,6 @@ func (j *job) explain(err error, step int64) error {
 		return err
 	}
 	need := int64(full.NeededRows) * int64(j.roles.rows) * int64(j.bytesPerRow())
-	return fmt.Errorf("step %d: the rows in use at once do not fit into the cache of rank %d (%w): set cache.max_bytes to %d (%s) or more, or lower train.global_batch",
-		step, full.Trainer, err, need, machine.Size(need))
+	return fmt.Errorf("step %d: the rows in use at once do not fit into the cache of rank %d; set cache.max_bytes to %d (%s) or more, or lower train.global_batch",
+		step, full.Trainer, need, machine.Size(need))
 }
