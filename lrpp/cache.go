@@ -28,6 +28,7 @@ type Cache struct {
 	arriving *Step // its critical rows come
 	later    unfinished
 	flush    flush
+	crowded  bool
 }
 
 // unfinished is what a step left to be done while the next one computes.
@@ -92,6 +93,7 @@ func (c *Cache) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer
 	c.next = next
 	if next != nil {
 		c.fit(next.cache)
+		c.crowded = c.crowded || len(next.cache.room.dropped) > 0
 	}
 	c.check.read(c.at, st.cache)
 	if index, err = c.x.upload(st.cache.index); err != nil {
@@ -209,6 +211,10 @@ func (c *Cache) fit(p *cachePlan) {
 	}
 	c.check.fit(p.slots)
 }
+
+// Crowded reports whether rows have left this trainer's cache before their last
+// known use, to make room.
+func (c *Cache) Crowded() bool { return c.crowded }
 
 // Settle has every owner's row at its value after the last step. Rows stay
 // cached.

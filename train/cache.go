@@ -70,6 +70,16 @@ func (r *rank) openCache(steps int64) error {
 	return err
 }
 
+// tellIfCrowded warns once that the cache is too small for a configured lookahead.
+func (r *rank) tellIfCrowded() {
+	if r.id != 0 || r.told || r.cache == nil || r.job.cfg.Oracle.Lookahead.Auto || !r.cache.Crowded() {
+		return
+	}
+	r.told = true
+	r.job.o.Observer.Warned(fmt.Sprintf("cache.max_bytes: %v is too little for the rows of %d steps ahead; those used last leave early; raise it, or lower oracle.lookahead",
+		r.job.cfg.Cache.MaxBytes, r.ahead))
+}
+
 // lookaheadThatFits is how many steps may wait for their turn so that they take a
 // quarter of this machine's available memory at most.
 func (j *job) lookaheadThatFits() int64 {

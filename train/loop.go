@@ -71,6 +71,7 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	r.done = step
 	r.moved.Add(r.exchange.Moved(&w.step))
 	r.report(w.batch, d.loss, r.env.Now()-begin)
+	r.tellIfCrowded()
 	return d, nil
 }
 

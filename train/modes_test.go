@@ -79,14 +79,18 @@ func TestCacheJustLargeEnough(t *testing.T) {
 	want := run(t, Options{}, path, append(sets, "cache.mode=none")...)
 	sets = append(sets, lrppSets(r)...)
 	for room := "1KiB"; ; {
+		w := &warned{}
 		cfg, err := config.Load(path, append(sets, "job.out="+t.TempDir(), "cache.max_bytes="+room))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false }})
+		got, err := Run(env.Real(), cfg, Options{Observer: w, Stop: func() bool { return false }})
 		if err == nil {
 			if room == "1KiB" || got.Digest != want.Digest {
 				t.Errorf("%s, %v, max_bytes %s: digest %s, want %s", path, sets, room, got.Digest, want.Digest)
+			}
+			if len(w.said) > 1 || len(w.said) == 1 && !strings.HasPrefix(w.said[0], "cache.max_bytes: ") {
+				t.Errorf("%v, max_bytes %s: warned %q", sets, room, w.said)
 			}
 			return
 		}

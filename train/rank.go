@@ -46,6 +46,7 @@ type rank struct {
 	base     *lrpp.Exchange // and what they stand on
 	cache    *lrpp.Cache    // nil where cache.mode is not lrpp
 	ahead    int            // the most steps that it looks ahead
+	told     bool           // that not all that was seen ahead fits into it
 	model    model.Model
 	state    kernels.Buffer // optimizer state of the dense parameters
 
