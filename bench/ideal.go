@@ -22,7 +22,7 @@ var idealBench = Bench{
 }
 
 // idealModes are compared, the ideal first.
-var idealModes = []string{train.IdealMode, "none", "planned"}
+var idealModes = []string{train.IdealMode, "none", "planned", "lrpp"}
 
 func runIdeal(out io.Writer, o Options) (*Report, error) {
 	if err := o.checkArgs("model", "batch", "ranks", "threads", "steps", "link", "compute"); err != nil {
@@ -135,7 +135,7 @@ func idealOne(out io.Writer, o Options, s shape, batch, ranks int, link *transpo
 func (r *Report) idealFigures(out io.Writer, name string, samples [][]train.Sample) {
 	fmt.Fprintf(out, "\n%s\n", name)
 	t := table(out)
-	fmt.Fprintln(t, "mode\tms per step\tleast\tgreatest\tof ideal\tleast\tgreatest\tfactor over none\tcritical rows\tdelayed rows\t")
+	fmt.Fprintln(t, "mode\tms per step\tleast\tgreatest\tof ideal\tleast\tgreatest\tfactor over none\tcritical rows\tKiB\tdelayed rows\tKiB\t")
 	none := 0
 	for i, mode := range idealModes {
 		if mode == "none" {
@@ -153,8 +153,8 @@ func (r *Report) idealFigures(out io.Writer, name string, samples [][]train.Samp
 		of := r.add(fmt.Sprintf("%s, %s: time over ideal", name, mode), "", ofIdeal...)
 		over := r.add(fmt.Sprintf("%s, %s: speed over none", name, mode), "", factor...)
 		moved := samples[i][0].Moved
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%d\t\n", mode, step.Median, step.Min, step.Max,
-			of.Median, of.Min, of.Max, over.Median, moved.Critical, moved.Delayed)
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%d\t%d\t%d\t\n", mode, step.Median, step.Min, step.Max,
+			of.Median, of.Min, of.Max, over.Median, moved.Critical.Rows, moved.Critical.Bytes>>10, moved.Delayed.Rows, moved.Delayed.Bytes>>10)
 	}
 	t.Flush()
 	t = table(out)

@@ -71,6 +71,11 @@ func (t *timed) GatherRows(dst, src kernels.Matrix, index kernels.Buffer) {
 	t.Stream.GatherRows(dst, src, index)
 }
 
+func (t *timed) ScatterRows(dst, src kernels.Matrix, index kernels.Buffer) {
+	defer t.since(opRows, time.Now())
+	t.Stream.ScatterRows(dst, src, index)
+}
+
 func (t *timed) SumRows(dst, src kernels.Matrix, start, pos kernels.Buffer) {
 	defer t.since(opSum, time.Now())
 	t.Stream.SumRows(dst, src, start, pos)

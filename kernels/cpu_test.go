@@ -74,6 +74,8 @@ func TestBrokenPreconditions(t *testing.T) {
 		"index holds 3, outside":   func() { s.GatherRows(m, m, ints(0, 3, 1)) },
 		"index holds -1, outside":  func() { s.GatherRows(m, m, ints(0, -1, 1)) },
 		"index holds 2 indexes":    func() { s.GatherRows(m, m, ints(0, 1)) },
+		"index holds 4, outside":   func() { s.ScatterRows(m, m, ints(0, 4, 1)) },
+		"dst has 4 columns, src 3": func() { s.ScatterRows(m, m.Columns(0, 3), ints(0, 1, 2)) },
 		"pos holds 3, outside":     func() { s.SumRows(m, m, ints(0, 1, 1, 2), ints(0, 3)) },
 		"before it starts":         func() { s.SumRows(m, m, ints(0, 2, 1, 2), ints(0, 1)) },
 		"slots holds 9, outside":   func() { s.UpdateRows(Optimizer{}, m, ints(9), m, ints(0, 1), ints(0)) },
@@ -86,6 +88,36 @@ func TestBrokenPreconditions(t *testing.T) {
 	} {
 		wantPanic(t, text, f)
 	}
+}
+
+// What ScatterRows spreads, GatherRows collects, and nothing else changes.
+func TestScatterRows(t *testing.T) {
+	s := newTestStream(t, detectISA(), 3)
+	c := &testCase{Rand: rand.New(rand.NewPCG(5, 7))}
+	for _, d := range widths {
+		for _, n := range []int{0, 1, 3*tileBytes/(4*d) + 5} {
+			dst, src, back := c.matrix(n+9, d, d%3), c.matrix(n, d, d%2), c.matrix(n, d, 0)
+			before := slices.Clone(HostView[float32](dst.Buf))
+			index := make([]int32, n)
+			for i, x := range c.Perm(n + 9)[:n] {
+				index[i] = int32(x)
+			}
+			s.ScatterRows(dst, src, HostBuffer(index))
+			s.GatherRows(back, dst, HostBuffer(index))
+			after := HostView[float32](dst.Buf)
+			for i, x := range index {
+				want := HostView[float32](src.RowRange(i, 1).Buf)
+				if !slices.Equal(HostView[float32](back.RowRange(i, 1).Buf), want) {
+					t.Fatalf("row %d of %d, width %d, does not come back", i, n, d)
+				}
+				copy(after[int(x)*dst.Stride:][:d], before[int(x)*dst.Stride:])
+			}
+			if !slices.Equal(after, before) {
+				t.Fatalf("%d rows of width %d: a row that was not named has changed", n, d)
+			}
+		}
+	}
+	c.checkGuards(t)
 }
 
 func TestCopies(t *testing.T) {

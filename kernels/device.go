@@ -86,6 +86,9 @@ type Stream interface {
 	// dst (b, t*d), dst(i, c*d .. c*d+d) = src row index[i*t + c]. src may be wider
 	// than d (rows that carry state): pass its first d columns.
 	GatherRows(dst, src Matrix, index Buffer)
+	// ScatterRows is the way back: src row i, (n, d), is copied to dst row index[i],
+	// an int32 for each of the n rows. No index occurs twice.
+	ScatterRows(dst, src Matrix, index Buffer)
 	// SumRows computes segment sums: dst row s (d floats) = the sum, over p from
 	// start[s] to start[s+1]-1 ascending, of lookup pos[p] of src. src is
 	// (b, t*d); lookup l is the d floats of row l/t at column (l mod t)*d.

@@ -18,6 +18,7 @@ type stream struct {
 	columns       columnsTask
 	adding        addTask
 	gathering     gatherTask
+	scattering    scatterTask
 	summing       sumTask
 	updatingRows  updateRowsTask
 	updatingDense updateDenseTask

@@ -93,23 +93,72 @@ func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buf
 		return rows, index, err
 	}
 	x.next, x.fetched = next, nil
-	j := job{later: x.later}
-	x.later = pending{}
 	if next != nil {
 		if err := x.growRows(x.step+1, next); err != nil {
 			return rows, index, err
 		}
-		j.fetch, j.reader, j.rows = &next.Early, next.number, x.matrix(x.step+1, next).RowRange(0, next.Early.rows)
 	}
-	x.delayed.start(j)
+	x.startDelayed(next)
 	return rows, index, nil
+}
+
+// startDelayed begins what moves meanwhile, if anything does on any rank: what this
+// one moves may be nothing while others wait for its part.
+func (x *Exchange) startDelayed(next *Step) {
+	later := x.later
+	x.later = pending{}
+	update := later.push != nil && !later.push.none
+	fetch := next != nil && !next.Early.none
+	if !update && !fetch {
+		return
+	}
+	var rows kernels.Matrix
+	if fetch {
+		rows = x.matrix(x.step+1, next).RowRange(0, next.Early.rows)
+	}
+	x.delayed.start(func() error {
+		if update {
+			if err := x.delayed.update(&later); err != nil {
+				return err
+			}
+		}
+		if fetch {
+			return x.delayed.fetch(rows, next)
+		}
+		return nil
+	})
+}
+
+// fetch brings the early rows of a step.
+func (d *delayed) fetch(rows kernels.Matrix, st *Step) error {
+	d.track.Begin("rows", st.number)
+	defer d.track.End()
+	d.check.read(&st.Early)
+	if err := d.lane.serve(rows, &st.Early, d.lane.shard.Read); err != nil {
+		return err
+	}
+	return d.lane.wait()
+}
+
+// update sends gradients and applies those that come.
+func (d *delayed) update(p *pending) error {
+	d.track.Begin("gradients", p.step)
+	defer d.track.End()
+	if err := d.lane.send(p.sums, p.push); err != nil {
+		return err
+	}
+	if err := d.lane.wait(); err != nil {
+		return err
+	}
+	d.check.apply(p.push, p.step)
+	return d.lane.apply(p.push, p.opt)
 }
 
 // End takes the gradients of the lookups, (samples, tables*width), of the step
 // that began: rows that the next step reads are updated before it returns, and on
 // their way to it.
 func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) error {
-	now, err := x.sum(&x.sumsNow, &st.Now, lookups)
+	now, err := x.sum(&x.sumsNow, st.Now.Start, st.Now.Pos, lookups)
 	if err != nil {
 		return err
 	}
@@ -122,7 +171,7 @@ func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) 
 		return err
 	}
 	x.critical.begin()
-	later, err := x.sum(&x.sumsLate, &st.Later, lookups) // while that travels
+	later, err := x.sum(&x.sumsLate, st.Later.Start, st.Later.Pos, lookups) // while that travels
 	if err != nil {
 		return err
 	}
@@ -146,9 +195,7 @@ func (x *Exchange) Settle() error {
 	if err := x.critical.wait(); err != nil { // late rows of the next step
 		return err
 	}
-	j := job{later: x.later}
-	x.later = pending{}
-	x.delayed.start(j)
+	x.startDelayed(nil)
 	return x.delayed.wait()
 }
 
@@ -195,21 +242,21 @@ func (x *Exchange) fetchLate(st *Step, step int32) error {
 	return nil
 }
 
-// sum adds up the gradients of the lookups of each row.
-func (x *Exchange) sum(b *kernels.Buffer, p *Push, lookups kernels.Matrix) (kernels.Matrix, error) {
-	width := x.shard.Width()
-	if p.rows() == 0 {
+// sum adds up the gradients of the lookups of each row, listed as in oracle.Plan.
+func (x *Exchange) sum(b *kernels.Buffer, start, pos []int32, lookups kernels.Matrix) (kernels.Matrix, error) {
+	width, rows := x.shard.Width(), max(len(start)-1, 0)
+	if rows == 0 {
 		return kernels.Matrix{Cols: width, Stride: width}, nil
 	}
-	if err := grow(x.dev, b, p.rows()*width); err != nil {
+	if err := grow(x.dev, b, rows*width); err != nil {
 		return kernels.Matrix{}, err
 	}
-	sums := kernels.Mat(*b, p.rows(), width)
-	start, pos, err := x.critical.segments(p.Start, p.Pos)
+	sums := kernels.Mat(*b, rows, width)
+	s, p, err := x.critical.segments(start, pos)
 	if err != nil {
 		return sums, err
 	}
-	x.critical.Stream.SumRows(sums, lookups, start, pos)
+	x.critical.Stream.SumRows(sums, lookups, s, p)
 	return sums, x.critical.Stream.Sync()
 }
 
@@ -226,27 +273,17 @@ func (x *Exchange) upload(index []int32) (kernels.Buffer, error) {
 	if err := grow(x.dev, &x.index, len(index)); err != nil {
 		return kernels.Buffer{}, err
 	}
-	b := x.index.SliceFloats(0, len(index))
-	x.critical.Stream.Upload(b, kernels.BytesOf(index))
-	return b, nil
-}
-
-// Moved counts what travels between ranks: a row or its gradient, once for each
-// rank that receives it; Critical ones are waited for, Delayed ones move while a
-// step computes.
-type Moved struct{ Critical, Delayed, RowBytes int64 }
-
-// Add adds o.
-func (m *Moved) Add(o Moved) {
-	m.Critical, m.Delayed, m.RowBytes = m.Critical+o.Critical, m.Delayed+o.Delayed, o.RowBytes
+	return x.critical.upload(x.index, index), nil
 }
 
 // Moved is what a training step brings to this rank: rows from other owners,
 // gradients from other requesters.
 func (x *Exchange) Moved(st *Step) Moved {
-	me := x.critical.Comm.Rank()
-	fetched := func(f *Fetch) int64 { return int64(f.rows - f.PerOwner[me]) }
-	pushed := func(p *Push) int64 { return int64(p.received - p.PerRank[me]) }
-	return Moved{Critical: fetched(&st.Late) + pushed(&st.Now), Delayed: fetched(&st.Early) + pushed(&st.Later),
-		RowBytes: int64(4 * x.shard.Width())}
+	var m Moved
+	me, rowBytes := x.critical.Comm.Rank(), 4*x.shard.Width()
+	m.Critical.add(st.Late.PerOwner, me, rowBytes)
+	m.Critical.add(st.Now.PerRank, me, rowBytes)
+	m.Delayed.add(st.Early.PerOwner, me, rowBytes)
+	m.Delayed.add(st.Later.PerRank, me, rowBytes)
+	return m
 }

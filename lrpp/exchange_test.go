@@ -11,11 +11,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
-	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/oracle"
 	"github.com/ecrec/ecrec/transport"
 )
 
@@ -25,7 +25,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // the gradient of each lookup.
 type task struct {
 	ranks, width int
+	trainers     int // ranks, the first ones
+	first        int // rank of the owner 0
 	place        placement.Map
+	opt          kernels.Optimizer
 	ids          [][][]uint32  // [step][rank][sample*table]
 	grads        [][][]float32 // [step][rank][lookup*width]
 }
@@ -35,13 +38,20 @@ func randomTask(r *rand.Rand) task {
 	for t := range tables {
 		tables[t] = 1 + r.Int64N(40)
 	}
-	j := task{ranks: 1 + r.IntN(5), width: 1 + r.IntN(9)}
-	j.place = placement.New(tables, j.ranks)
-	for range 6 {
+	j := task{trainers: 1 + r.IntN(5), width: 1 + r.IntN(9), opt: kernels.Optimizer{Kind: kernels.SGD, LR: lr}}
+	j.ranks = j.trainers
+	if r.IntN(3) == 0 { // servers of their own
+		j.first, j.ranks = j.trainers, j.trainers+1+r.IntN(2)
+	}
+	j.place = placement.New(tables, j.ranks-j.first)
+	for range 6 + r.IntN(8) {
 		var ids [][]uint32
 		var grads [][]float32
-		for range j.ranks {
+		for rank := range j.ranks {
 			slice := make([]uint32, r.IntN(9)*len(tables)) // often none
+			if rank >= j.trainers {
+				slice = nil
+			}
 			for l := range slice {
 				slice[l] = uint32(r.Int64N(tables[l%len(tables)]))
 			}
@@ -129,15 +139,43 @@ func TestRowsReadEqualSerialTraining(t *testing.T) {
 
 func (j task) check(t *testing.T, what string, seed uint64, delays string, o PlanOptions) {
 	t.Helper()
+	got := j.train(t, seed, delays, o)
+	if t.Failed() {
+		t.Fatal(what)
+	}
+	for step, want := range j.reference(got.init) {
+		for rank := range want {
+			for i, w := range want[rank] {
+				if g := got.seen[rank][step][i]; g != w {
+					t.Fatalf("%s: step %d, rank %d, lookup %d: read %v, want %v", what, step, rank, i/j.width, g, w)
+				}
+			}
+		}
+	}
+}
+
+// trained is what came of a task.
+type trained struct {
+	init    kernels.RowInit
+	seen    [][][]float32  // [rank][step][lookup*width]
+	settled [][]digest.Sum // [rank][settle]
+	full    *oracle.CapacityError
+	moves   moves // in mode Cached
+}
+
+// train does a task on all ranks.
+func (j task) train(t *testing.T, seed uint64, delays string, o PlanOptions) (got trained) {
+	t.Helper()
 	dev, err := kernels.NewCPU(kernels.CPUOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.Trainers, o.FirstOwner = j.trainers, j.first
 	e := env.Real()
 	eps := transport.NewMem(e, j.ranks, 1)
 	var wait sync.WaitGroup
-	got := make([][][]float32, j.ranks)
-	var init kernels.RowInit
+	var mu sync.Mutex
+	got.seen, got.settled = make([][][]float32, j.ranks), make([][]digest.Sum, j.ranks)
 	for rank, ep := range eps {
 		if delays != "" {
 			faults, err := transport.ParseFaults(seed, delays)
@@ -151,147 +189,41 @@ func (j task) check(t *testing.T, what string, seed uint64, delays string, o Pla
 			defer wait.Done()
 			r := newTestRank(t, e, dev, ep, j, o)
 			defer r.close()
-			if rank == 0 {
-				init = r.shard.Init()
+			seen, err := r.run(t, j)
+			mu.Lock()
+			defer mu.Unlock()
+			if full := (*oracle.CapacityError)(nil); errors.As(err, &full) {
+				got.full = full
+			} else if err != nil && !errors.As(err, new(*PeerGaveUp)) {
+				t.Error(err)
 			}
-			got[rank] = r.run(t, j)
+			if rank == 0 {
+				got.init = r.shard.Init()
+			}
+			got.seen[rank], got.settled[rank] = seen, r.settled
+			for i := range r.steps {
+				if p := r.steps[i].cache; p != nil {
+					got.moves.add(p)
+				}
+			}
 		}()
 	}
 	wait.Wait()
-	for step, want := range j.reference(init) {
-		for rank := range want {
-			for i, w := range want[rank] {
-				if g := got[rank][step][i]; g != w {
-					t.Fatalf("%s: step %d, rank %d, lookup %d: read %v, want %v", what, step, rank, i/j.width, g, w)
-				}
-			}
-		}
-	}
-}
-
-// testRank is a rank without a model.
-type testRank struct {
-	ep       transport.Endpoint
-	s        kernels.Stream
-	streams  []kernels.Stream
-	comms    []*collectives.Comm
-	shard    *shard.Shard
-	planner  *Planner
-	exchange *Exchange
-	mode     Mode
-	spoil    func(prev, next *Step) (*Step, *Step) // breaks plans; nil: they are right
-	dev      kernels.Device
-}
-
-func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpoint, j task, o PlanOptions) *testRank {
-	r := &testRank{ep: ep, dev: dev, s: dev.Stream(1), mode: o.Mode}
-	comm := func(channel uint16) *collectives.Comm {
-		s := dev.Stream(1)
-		c := collectives.New(e, ep, channel, dev, s)
-		r.comms, r.streams = append(r.comms, c), append(r.streams, s)
-		return c
-	}
-	var err error
-	if r.shard, err = shard.New(dev, r.s, shard.Options{Map: j.place, Owner: ep.Rank(), Seed: 3, Width: j.width}); err != nil {
-		t.Error(err)
-	}
-	r.planner = NewPlanner(comm(1), j.place, o)
-	background := dev.Stream(1)
-	r.streams = append(r.streams, background)
-	r.exchange = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Lane{comm(2), r.s},
-		Delayed: Lane{comm(3), background}, Check: o.Check})
-	return r
-}
-
-func (r *testRank) close() {
-	r.exchange.Close()
-	for _, c := range r.comms {
-		c.Close()
-	}
-	for _, s := range r.streams {
-		s.Close()
-	}
-	r.ep.Close()
-	r.shard.Close()
-	r.s.Close()
-}
-
-// run returns the weights of each lookup at each step.
-func (r *testRank) run(t *testing.T, j task) (seen [][]float32) {
-	tables, me := j.place.Tables(), r.ep.Rank()
-	steps, err := r.plan(j)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	for i := range steps {
-		st, ids := &steps[i], j.ids[i][me]
-		var next *Step
-		if i+1 < len(steps) {
-			next = &steps[i+1]
-		}
-		rows, index, err := r.exchange.Begin(st, next)
-		if err != nil {
-			t.Error(err)
-			return seen
-		}
-		read := make([]float32, len(ids)*j.width)
-		r.s.GatherRows(kernels.Mat(kernels.HostBuffer(read), len(ids)/tables, tables*j.width), rows, index)
-		seen = append(seen, read)
-		grads := kernels.Mat(kernels.HostBuffer(j.grads[i][me]), len(ids)/tables, tables*j.width)
-		if err := r.exchange.End(st, kernels.Optimizer{Kind: kernels.SGD, LR: lr}, grads); err != nil {
-			t.Error(err)
-			return seen
-		}
-		if m := r.exchange.Moved(st); j.ranks == 1 && m.Critical+m.Delayed != 0 {
-			t.Errorf("one rank alone moved %+v", m)
-		}
-		if i%3 == 1 { // as for a checkpoint
-			if err := r.exchange.Settle(); err != nil {
-				t.Error(err)
-				return seen
-			}
-		}
-	}
-	return seen
-}
-
-// plan plans all steps.
-func (r *testRank) plan(j task) ([]Step, error) {
-	steps := make([]Step, len(j.ids))
-	at := func(i int) *Step {
-		if i < 0 || i == len(steps) {
-			return nil
-		}
-		return &steps[i]
-	}
-	for i := range steps {
-		if err := r.planner.Fill(&steps[i], j.ids[i][r.ep.Rank()]); err != nil {
-			return nil, err
-		}
-	}
-	for i := range steps {
-		if r.mode == Direct {
-			break
-		}
-		prev, next := at(i-1), at(i+1)
-		if r.spoil != nil {
-			prev, next = r.spoil(prev, next)
-		}
-		if err := r.planner.Split(prev, &steps[i], next); err != nil {
-			return nil, err
-		}
-	}
-	return steps, nil
+	return got
 }
 
 // A planner that takes a row for one that the step before does not use, or the next
 // one does not, breaks the invariant, and the check says so.
 func TestBrokenPlansAreCaught(t *testing.T) {
 	o := PlanOptions{Mode: Planned, DelayedSync: true, Check: true}
-	for name, spoil := range map[string]func(prev, next *Step) (*Step, *Step){
-		"rows sent too early":     func(_, next *Step) (*Step, *Step) { return nil, next },
-		"gradients sent too late": func(prev, _ *Step) (*Step, *Step) { return prev, nil },
+	for name, spoil := range map[string]func([]Step, int) (*Step, *Step){
+		"rows sent too early": func(steps []Step, i int) (*Step, *Step) { return nil, &steps[min(i+1, len(steps)-1)] },
+		"gradients sent too late": func(steps []Step, i int) (*Step, *Step) {
+			if i == 0 {
+				return nil, nil
+			}
+			return &steps[i-1], nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev, err := kernels.NewCPU(kernels.CPUOptions{})
@@ -299,7 +231,7 @@ func TestBrokenPlansAreCaught(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := env.Real()
-			j := task{ranks: 2, width: 1, place: placement.New([]int64{4}, 2)}
+			j := task{ranks: 2, trainers: 2, width: 1, place: placement.New([]int64{4}, 2), opt: kernels.Optimizer{LR: lr}}
 			for range 6 { // the same two rows at every step
 				j.ids = append(j.ids, [][]uint32{{0, 1}, {1, 0}})
 				j.grads = append(j.grads, [][]float32{{1, 2}, {3, 4}})
@@ -313,8 +245,10 @@ func TestBrokenPlansAreCaught(t *testing.T) {
 					r := newTestRank(t, e, dev, ep, j, o)
 					defer r.close()
 					r.spoil = spoil
-					r.exchange.check.broken = func(string) { broken.Add(1) }
-					r.run(t, j)
+					r.base.check.broken = func(string) { broken.Add(1) }
+					if _, err := r.run(t, j); err != nil {
+						t.Error(err)
+					}
 				}()
 			}
 			wait.Wait()
@@ -334,7 +268,7 @@ func TestGiveUpEndsAllPlanners(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := env.Real()
-	j := task{ranks: ranks, width: 2, place: placement.New([]int64{5}, ranks)}
+	j := task{ranks: ranks, trainers: ranks, width: 2, place: placement.New([]int64{5}, ranks)}
 	var wait sync.WaitGroup
 	for rank, ep := range transport.NewMem(e, ranks, 1) {
 		wait.Add(1)

@@ -61,8 +61,7 @@ func (l *lane) serve(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []i
 	if err := l.Stream.Sync(); err != nil {
 		return err
 	}
-	l.count(f.PerRank, f.PerOwner, width)
-	l.underWay = l.Comm.AllToAllV(dst.Buf, l.recvBytes, served.Buf, l.sendBytes)
+	l.exchange(dst.Buf, f.PerOwner, served.Buf, f.PerRank, width)
 	return nil
 }
 
@@ -73,13 +72,12 @@ func (l *lane) send(sums kernels.Matrix, p *Push) error {
 	if err := l.grow(&l.grads, p.received*width); err != nil {
 		return err
 	}
-	l.count(p.PerOwner, p.PerRank, width)
 	grads := kernels.Mat(l.grads, p.received, width)
-	l.underWay = l.Comm.AllToAllV(grads.Buf, l.recvBytes, sums.Buf, l.sendBytes)
+	l.exchange(grads.Buf, p.PerRank, sums.Buf, p.PerOwner, width)
 	return nil
 }
 
-// begin has the exchange that serve or send made go on beside the caller.
+// begin has the exchange that was made go on beside the caller.
 func (l *lane) begin() { l.underWay.Start() }
 
 // wait has it done, if there is one.
@@ -107,10 +105,13 @@ func (l *lane) apply(p *Push, opt kernels.Optimizer) error {
 	return l.Stream.Sync()
 }
 
-func (l *lane) count(send, recv []int, width int) {
+// exchange makes the exchange of rows of width floats; recv and send say how many
+// come from and go to each rank.
+func (l *lane) exchange(dst kernels.Buffer, recv []int, src kernels.Buffer, send []int, width int) {
 	for r := range l.sendBytes {
 		l.sendBytes[r], l.recvBytes[r] = 4*width*send[r], 4*width*recv[r]
 	}
+	l.underWay = l.Comm.AllToAllV(dst, l.recvBytes, src, l.sendBytes)
 }
 
 // segments puts a segment list on the device.
@@ -121,10 +122,14 @@ func (l *lane) segments(start, pos []int32) (s, p kernels.Buffer, err error) {
 	if err := l.grow(&l.pos, len(pos)); err != nil {
 		return s, p, err
 	}
-	s, p = l.start.SliceFloats(0, len(start)), l.pos.SliceFloats(0, len(pos))
-	l.Stream.Upload(s, kernels.BytesOf(start))
-	l.Stream.Upload(p, kernels.BytesOf(pos))
-	return s, p, nil
+	return l.upload(l.start, start), l.upload(l.pos, pos), nil
+}
+
+// upload puts a list at the beginning of b.
+func (l *lane) upload(b kernels.Buffer, list []int32) kernels.Buffer {
+	b = b.SliceFloats(0, len(list))
+	l.Stream.Upload(b, kernels.BytesOf(list))
+	return b
 }
 
 func (l *lane) grow(b *kernels.Buffer, floats int) error { return grow(l.dev, b, floats) }

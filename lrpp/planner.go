@@ -19,6 +19,10 @@ const (
 	// as it has its value; what the next step does not need moves while that
 	// computes.
 	Planned
+	// Cached is BagPipe's: trainers keep rows, with optimizer state, for as long as
+	// they are known to be used. The one trainer that uses a row updates it; those
+	// that several use are copied to all, who apply the reduced gradients.
+	Cached
 )
 
 // Planner fills Steps. It has a communicator to itself, so that it may run ahead
@@ -29,7 +33,8 @@ type Planner struct {
 	slots int64 // owned by this rank
 	o     PlanOptions
 	steps int64
-	last  []int64 // of each slot: the step that used it last, 0 if none did; nil where that is not checked
+	last  []int64       // of each slot: the step that used it last, 0 if none did; nil where that is not checked
+	cache *cachePlanner // in mode Cached
 }
 
 // PlanOptions say how a planner splits steps.
@@ -43,6 +48,14 @@ type PlanOptions struct {
 	Before int64
 	// Check has the invariant of the package checked, at a cost.
 	Check bool
+
+	// What follows is for mode Cached. Trainers is how many ranks train, the first
+	// ones. Lookahead is how many steps behind the one that is planned are known;
+	// Auto makes it the most, as in oracle.WindowOptions. CapacityRows is how many
+	// rows of one owner a trainer's cache holds; 0 is any number.
+	Trainers, Lookahead int
+	Auto                bool
+	CapacityRows        int
 }
 
 // NewPlanner makes the planner of one rank.
@@ -51,26 +64,56 @@ func NewPlanner(comm *collectives.Comm, place placement.Map, o PlanOptions) *Pla
 	if owner := comm.Rank() - o.FirstOwner; owner >= 0 && owner < place.Owners {
 		p.slots = place.Slots(owner)
 	}
-	if o.Check {
+	switch {
+	case o.Mode == Cached:
+		p.cache = newCachePlanner(p)
+	case o.Check:
 		p.last = make([]int64, p.slots)
 	}
 	return p
 }
 
-// PeerGaveUp ends a Fill when another rank has no slice to plan: see GiveUp.
+// Ahead is how many steps are filled before the one that is planned, where there
+// are so many.
+func (p *Planner) Ahead() int {
+	switch p.o.Mode {
+	case Direct:
+		return 0
+	case Planned:
+		return 1
+	}
+	return p.o.Lookahead
+}
+
+// PeerGaveUp ends a Fill or a Plan when another rank has no slice to plan, see
+// GiveUp, or no room for what a step needs.
 type PeerGaveUp struct{ Rank int }
 
 func (e *PeerGaveUp) Error() string {
-	return fmt.Sprintf("rank %d gave up planning: it cannot read its slice", e.Rank)
+	return fmt.Sprintf("rank %d gave up planning: it cannot read its slice, or its rows do not fit into the caches", e.Rank)
 }
 
 // gaveUp stands for the count of a rank that plans no more.
 const gaveUp = -1
 
 // Fill collects what the step needs whose slice has these ids, (samples, tables),
-// together with all other ranks. In mode Direct it is planned then; else Split
-// does the rest.
+// together with all other ranks.
 func (p *Planner) Fill(st *Step, ids []uint32) error {
+	if p.cache != nil {
+		return p.cache.fill(st, ids)
+	}
+	if err := p.collect(st, ids); err != nil {
+		return err
+	}
+	p.trackUse(st)
+	if p.o.Mode == Direct {
+		st.allCritical()
+	}
+	return nil
+}
+
+// collect fills st but for what neighbouring steps decide.
+func (p *Planner) collect(st *Step, ids []uint32) error {
 	p.fit(st)
 	st.Plan.Fill(p.place, ids)
 	for o, k := range st.Plan.PerOwner {
@@ -98,10 +141,6 @@ func (p *Planner) Fill(st *Step, ids []uint32) error {
 	for _, k := range st.groups.Keys {
 		st.Owned = append(st.Owned, int32(k))
 	}
-	p.trackUse(st)
-	if p.o.Mode == Direct {
-		st.allCritical()
-	}
 	return nil
 }
 
@@ -118,10 +157,29 @@ func (p *Planner) trackUse(st *Step) {
 	}
 }
 
-// Split plans a filled step, given those before and after it, nil where there is
-// none, together with all other ranks: owners tell requesters which rows the
-// neighbours use.
-func (p *Planner) Split(prev, st, next *Step) error {
+// End says that no more steps will be filled.
+func (p *Planner) End() {
+	if p.cache != nil {
+		p.cache.end()
+	}
+}
+
+// Plan plans the oldest step that is filled and not planned, given those before
+// and after it, nil where there is none, together with all other ranks. As many
+// steps as Ahead says are filled after it, or all that there are, see End. In
+// mode Cached an owner's error may be an *oracle.CapacityError.
+func (p *Planner) Plan(prev, st, next *Step) error {
+	switch p.o.Mode {
+	case Planned:
+		return p.split(prev, st, next)
+	case Cached:
+		return p.cache.plan(st)
+	}
+	return nil
+}
+
+// split has owners tell requesters which rows the neighbours use.
+func (p *Planner) split(prev, st, next *Step) error {
 	st.classify(prev, next)
 	if !p.o.DelayedSync {
 		for _, list := range [][]class{st.class.owned, st.class.wanted} {

@@ -39,6 +39,9 @@ type Step struct {
 	class         classes
 	number        int64
 	before        []int64 // of Owned: the step that used it before, 0 if none did; nil where that is not checked
+
+	// cache is the plan in mode Cached, where only Plan and this are set.
+	cache *cachePlan
 }
 
 // Fetch is rows that go from owners to requesters in one all-to-all.
@@ -68,9 +71,6 @@ type Push struct {
 
 	before []int64 // of Slots, as in Step
 }
-
-// rows is how many gradients the requester sends.
-func (p *Push) rows() int { return max(len(p.Start)-1, 0) }
 
 // class is what a row's neighbour steps make of it.
 type class = uint8

@@ -105,6 +105,34 @@ func (h *Shard) Read(dst kernels.Matrix, slots []int32) error {
 	return h.gather(dst, slots)
 }
 
+// ReadWhole copies slots with their state to dst (len(slots), width + state) as
+// Read does.
+func (h *Shard) ReadWhole(dst kernels.Matrix, slots []int32) error {
+	if err := h.materialize(slots); err != nil || len(slots) == 0 {
+		return err
+	}
+	if err := h.uploadSlots(slots); err != nil {
+		return err
+	}
+	h.s.GatherRows(dst, h.rows, h.slots.SliceFloats(0, len(slots)))
+	return nil
+}
+
+// StoreWhole sets slots, none of them twice, to src (len(slots), width + state).
+func (h *Shard) StoreWhole(slots []int32, src kernels.Matrix) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	if err := h.uploadSlots(slots); err != nil {
+		return err
+	}
+	h.s.ScatterRows(h.rows, src, h.slots.SliceFloats(0, len(slots)))
+	for _, slot := range slots {
+		h.touch(slot)
+	}
+	return nil
+}
+
 // Peek copies the weights of slots to dst (len(slots), width) and touches none:
 // untouched rows are drawn into dst only.
 func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {

@@ -154,6 +154,35 @@ func TestStoreReplacesWeightsAndState(t *testing.T) {
 	}
 }
 
+// Rows travel with their state, and the digest follows them.
+func TestWholeRowsComeBack(t *testing.T) {
+	all, other := shards(t, 1, 2)[0], shards(t, 1, 2)[0]
+	slots := []int32{500, 3, 64, 0}
+	values := make([]float32, len(slots)*(width+2))
+	m := kernels.Mat(kernels.HostBuffer(values), len(slots), width+2)
+	if err := all.ReadWhole(m, slots); err != nil {
+		t.Fatal(err)
+	}
+	if d := total(t, []*Shard{all}); d != (digest.Sum{}) || all.Touched() != int64(len(slots)) {
+		t.Fatalf("reading whole rows: digest %v, %d touched", d, all.Touched())
+	}
+	for i := range values {
+		values[i] += float32(i)
+	}
+	for _, h := range []*Shard{all, other} {
+		if err := h.StoreWhole(slots, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := make([]float32, len(values))
+	if err := all.ReadWhole(kernels.Mat(kernels.HostBuffer(got), len(slots), width+2), slots); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, values) || total(t, []*Shard{all}) != total(t, []*Shard{other}) {
+		t.Fatalf("stored %v, read %v", values, got)
+	}
+}
+
 // counting counts what is not freed.
 type counting struct {
 	kernels.Device

@@ -3,14 +3,12 @@ package train
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
@@ -19,10 +17,8 @@ import (
 // A run that is stopped after any step, with a checkpoint, and resumed, by as
 // many processes as one likes, ends as one that was never stopped.
 func TestStopAndResume(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for _, path := range goldenCases(t) {
+	r := seeded(t)
+	for _, path := range someCases(t, r) {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			const steps = 12
 			sets := []string{fmt.Sprintf("train.iterations=%d", steps), "train.eval_every=4"}

@@ -32,7 +32,8 @@ func (s failingAt) Sync() error {
 // the job ends, with that failure and not with what followed from it.
 func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 	const ranks = 2
-	sets := []string{"job.out=" + t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.iterations=2", "train.eval_every=1"}
+	mode := anySets(seeded(t))
+	sets := append(mode, "job.out="+t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.iterations=2", "train.eval_every=1")
 	ended := 0
 	for n := int64(0); ended < ranks; n += 1 + n/4 {
 		for bad := range ranks {

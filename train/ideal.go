@@ -5,14 +5,14 @@ import (
 	"github.com/ecrec/ecrec/lrpp"
 )
 
-// exchange brings rows to a step and takes gradients back; lrpp.Exchange does.
+// exchange brings rows to a step and takes gradients back; lrpp.Exchange and
+// lrpp.Cache do.
 type exchange interface {
 	Begin(st, next *lrpp.Step) (rows kernels.Matrix, index kernels.Buffer, err error)
 	End(st *lrpp.Step, opt kernels.Optimizer, lookups kernels.Matrix) error
 	Settle() error
 	Peek(st *lrpp.Step) (rows kernels.Matrix, index kernels.Buffer, err error)
 	Moved(st *lrpp.Step) lrpp.Moved
-	Close()
 }
 
 // ideal is an exchange for measuring: every row is at hand and none travels. It
@@ -30,7 +30,7 @@ type ideal struct {
 }
 
 func newIdeal(r *rank) *ideal {
-	return &ideal{exchange: r.exchange, dev: r.job.dev, s: r.s, width: r.job.width, state: r.job.sparse.Kind.RowState(r.job.width)}
+	return &ideal{exchange: r.base, dev: r.job.dev, s: r.s, width: r.job.width, state: r.job.sparse.Kind.RowState(r.job.width)}
 }
 
 // Begin returns rows that are here.

@@ -10,7 +10,6 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
@@ -248,6 +247,12 @@ func (r *rank) run() error {
 	if err := r.begin(); err != nil {
 		return err
 	}
+	if !j.o.EvalOnly && j.mode(j.cfg.Cache.Mode) == lrpp.Cached {
+		if err := r.openCache(j.steps - r.done); err != nil {
+			return err
+		}
+		r.exchange = r.cache
+	}
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
 		return err
 	}
@@ -298,33 +303,20 @@ func (r *rank) begin() error {
 func (j *job) info(r *rank) Info {
 	return Info{
 		Device: j.dev.Name(), Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
-		Rows: j.place.Rows(), Began: j.result.Began, Steps: j.steps, BytesPerRow: 4 * (j.width + j.sparse.Kind.RowState(j.width)),
+		Rows: j.place.Rows(), Began: j.result.Began, Steps: j.steps, BytesPerRow: j.bytesPerRow(),
 	}
 }
 
 // countMoved adds up what all ranks moved in training.
 func (r *rank) countMoved() error {
-	all, err := r.ctl.gather([]uint64{uint64(r.moved.Critical), uint64(r.moved.Delayed)})
+	critical, delayed := r.moved.Critical, r.moved.Delayed
+	all, err := r.ctl.gather([]uint64{uint64(critical.Rows), uint64(critical.Bytes), uint64(delayed.Rows), uint64(delayed.Bytes)})
 	if err != nil || r.id != 0 {
 		return err
 	}
 	for _, m := range all {
-		r.job.result.Moved.Add(lrpp.Moved{Critical: int64(m[0]), Delayed: int64(m[1]), RowBytes: r.moved.RowBytes})
+		r.job.result.Moved.Add(lrpp.Moved{Critical: lrpp.Traffic{Rows: int64(m[0]), Bytes: int64(m[1])},
+			Delayed: lrpp.Traffic{Rows: int64(m[2]), Bytes: int64(m[3])}})
 	}
 	return nil
-}
-
-// planOptions are those of training.
-func (j *job) planOptions() lrpp.PlanOptions {
-	return lrpp.PlanOptions{Mode: j.mode(j.cfg.Cache.Mode), DelayedSync: j.cfg.Cache.DelayedSync, Check: invariant.Enabled}
-}
-
-// mode is what a cache.mode means for this job. "auto" is what was measured best:
-// what moves while a step computes is not waited for. One rank alone moves
-// nothing.
-func (j *job) mode(name string) lrpp.Mode {
-	if name == "none" || j.ranks == 1 {
-		return lrpp.Direct
-	}
-	return lrpp.Planned
 }

@@ -13,7 +13,7 @@ import (
 // train runs the job's steps on this rank.
 func (r *rank) train() (err error) {
 	j := r.job
-	p := r.pipeline(span{j.train, j.order, r.done + 1, j.steps}, [2]uint16{chanPlan, chanFeed}, j.planOptions())
+	p := r.pipeline(span{j.train, j.order, r.done + 1, j.steps}, [2]uint16{chanPlan, chanFeed}, r.planOptions(j.cfg.Cache.Mode))
 	defer func() { p.Close(err) }()
 	for step := r.done + 1; step <= j.steps; step++ {
 		d, err := r.next(p, step)
@@ -71,6 +71,7 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	r.done = step
 	r.moved.Add(r.exchange.Moved(&w.step))
 	r.report(w.batch, d.loss, r.env.Now()-begin)
+	r.tellIfCrowded()
 	return d, nil
 }
 

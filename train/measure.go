@@ -75,18 +75,26 @@ func (r *rank) measure(m MeasureOptions) ([][]Sample, error) {
 	if err := r.shard.TouchAll(); err != nil {
 		return nil, err
 	}
-	trained := r.exchange
+	for _, mode := range m.Modes {
+		if r.job.mode(mode) == lrpp.Cached {
+			if err := r.openCache(int64(m.Warmup + m.Steps)); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
 	ideal := newIdeal(r)
-	defer func() {
-		r.exchange = trained
-		ideal.Close()
-	}()
+	defer ideal.Close()
 	samples := make([][]Sample, len(m.Modes))
 	for range m.Repeats {
 		for i, mode := range m.Modes {
-			r.exchange = trained
-			if mode == IdealMode {
+			switch {
+			case mode == IdealMode:
 				r.exchange = ideal
+			case r.job.mode(mode) == lrpp.Cached:
+				r.exchange = r.cache
+			default:
+				r.exchange = r.base
 			}
 			s, err := r.block(m, mode)
 			if err != nil {
@@ -101,10 +109,7 @@ func (r *rank) measure(m MeasureOptions) ([][]Sample, error) {
 // block measures one block of steps in a mode.
 func (r *rank) block(m MeasureOptions, mode string) (s Sample, err error) {
 	first := r.done + 1
-	o := r.job.planOptions()
-	if o.Mode = r.job.mode(mode); mode == IdealMode {
-		o.Mode = lrpp.Direct
-	}
+	o := r.planOptions(mode)
 	p := r.pipeline(span{r.job.train, r.job.order, first, first + int64(m.Warmup+m.Steps) - 1}, [2]uint16{chanPlan, chanFeed}, o)
 	defer func() { p.Close(err) }()
 	for range m.Warmup {
@@ -132,7 +137,8 @@ func (r *rank) block(m MeasureOptions, mode string) (s Sample, err error) {
 	}
 	tell(false)
 	n := int64(m.Steps)
-	s.Moved = lrpp.Moved{Critical: r.moved.Critical / n, Delayed: r.moved.Delayed / n, RowBytes: r.moved.RowBytes}
+	mean := func(t lrpp.Traffic) lrpp.Traffic { return lrpp.Traffic{Rows: t.Rows / n, Bytes: t.Bytes / n} }
+	s.Moved = lrpp.Moved{Critical: mean(r.moved.Critical), Delayed: mean(r.moved.Delayed)}
 	if err := r.exchange.Settle(); err != nil || !m.GEMMs {
 		return s, err
 	}

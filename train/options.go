@@ -45,6 +45,8 @@ type Observer interface {
 	Checkpointed(step int64, path string, err error)
 	// PassedOver comes for each checkpoint that cannot be resumed from.
 	PassedOver(path string, err error)
+	// Warned comes where the job does not do as its config says, and why.
+	Warned(what string)
 }
 
 // Info describes a job about to start.

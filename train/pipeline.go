@@ -14,7 +14,7 @@ import (
 )
 
 // A rank holds the batches of the step before, of this one and of the next; the
-// planner has the one after, and prepares some more behind it.
+// planner has those that it wants to know behind, and prepares some more.
 const (
 	workHeld  = 3
 	workAhead = 3
@@ -34,7 +34,7 @@ type pipeline struct {
 	comm    *collectives.Comm // the planner's
 	stream  kernels.Stream    // comm's
 	planner *lrpp.Planner
-	split   bool // the planner's mode asks for it
+	explain func(err error, step int64) error
 	track   *trace.Track
 	ready   *env.Queue[planned]
 	free    *env.Queue[*work]
@@ -53,17 +53,21 @@ type planned struct {
 // pipeline starts reading and planning the steps of a span. One pipeline at a time
 // uses the channels: for plans, and for slices from readers.
 func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeline {
-	const works = workHeld + 1 + workAhead
 	e, j := r.env, r.job
+	po.Lookahead = max(1, min(po.Lookahead, int(s.last-s.first)))
+	works := workHeld + workAhead + 1
+	if po.Mode == lrpp.Cached {
+		works += po.Lookahead
+	}
 	p := &pipeline{
-		ep:     r.ep,
-		reader: r.batches(s, works+1, channels[1]),
-		stream: j.dev.Stream(1),
-		split:  po.Mode != lrpp.Direct,
-		track:  r.tracks.planner,
-		ready:  env.NewQueue[planned](e, "planned batches", works+1), // and the end
-		free:   env.NewQueue[*work](e, "free batches", works),
-		ended:  env.NewEvent(e, "pipeline"),
+		ep:      r.ep,
+		reader:  r.batches(s, works+1, channels[1]),
+		stream:  j.dev.Stream(1),
+		explain: j.explain,
+		track:   r.tracks.planner,
+		ready:   env.NewQueue[planned](e, "planned batches", works+1), // and the end
+		free:    env.NewQueue[*work](e, "free batches", works),
+		ended:   env.NewEvent(e, "pipeline"),
 	}
 	p.comm = collectives.New(e, r.ep, channels[0], j.dev, p.stream)
 	po.FirstOwner, po.Before = j.roles.first, s.first-1
@@ -78,7 +82,8 @@ func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeli
 func (p *pipeline) run() {
 	defer p.ended.Set(nil)
 	defer p.ready.Close()
-	var before, filled *work // of the step before the filled one
+	var before *work   // the one planned last
+	var filled []*work // those not planned
 	for {
 		w, err := p.fill()
 		if errors.Is(err, errReleased) {
@@ -86,21 +91,22 @@ func (p *pipeline) run() {
 		}
 		// A step that cannot be filled is the same one on all ranks: those before it
 		// are trained.
-		done := w
-		if p.split {
-			if done = filled; filled != nil {
-				p.track.Begin("split", filled.batch.Step)
-				err := p.planner.Split(stepOf(before), &filled.step, stepOf(w))
-				p.track.End()
-				if err != nil {
-					p.ready.Put(planned{err: err})
-					return
-				}
-			}
-			before, filled = filled, w
+		if w != nil {
+			filled = append(filled, w)
+		} else {
+			p.planner.End()
 		}
-		if done != nil {
-			p.ready.Put(planned{w: done})
+		for len(filled) > p.planner.Ahead() || w == nil && len(filled) > 0 {
+			if planErr := p.plan(before, filled); planErr != nil {
+				if err == nil {
+					err = planErr
+				}
+				p.ready.Put(planned{err: err})
+				return
+			}
+			before = filled[0]
+			p.ready.Put(planned{w: before})
+			filled = append(filled[:0], filled[1:]...)
 		}
 		if err != nil {
 			p.ready.Put(planned{err: err})
@@ -109,6 +115,21 @@ func (p *pipeline) run() {
 			return
 		}
 	}
+}
+
+// plan plans the first of the filled steps.
+func (p *pipeline) plan(before *work, filled []*work) error {
+	w := filled[0]
+	p.track.Begin("plan", w.batch.Step)
+	defer p.track.End()
+	var next *work
+	if len(filled) > 1 {
+		next = filled[1]
+	}
+	if err := p.planner.Plan(stepOf(before), &w.step, stepOf(next)); err != nil {
+		return p.explain(err, w.batch.Step)
+	}
+	return nil
 }
 
 // errReleased ends a planner whose pipeline is closed.

@@ -42,7 +42,11 @@ type rank struct {
 	ctl     *control
 
 	shard    *shard.Shard
-	exchange exchange
+	exchange exchange       // one of those below
+	base     *lrpp.Exchange // and what they stand on
+	cache    *lrpp.Cache    // nil where cache.mode is not lrpp
+	ahead    int            // the most steps that it looks ahead
+	told     bool           // that not all that was seen ahead fits into it
 	model    model.Model
 	state    kernels.Buffer // optimizer state of the dense parameters
 
@@ -77,9 +81,10 @@ func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	if r.model, err = model.New(j.dev, r.s, j.modelConfig(id)); err != nil {
 		return r, err
 	}
-	r.exchange = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
+	r.base = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
 		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
 		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()}, Check: invariant.Enabled, Trace: r.tracks.delayed})
+	r.exchange = r.base
 	if j.roles.trains(id) {
 		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
 		r.dense.Record(r.tracks.dense)
@@ -137,8 +142,11 @@ func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
 // close frees a rank. Its endpoint goes first, so that nothing waits.
 func (r *rank) close() {
 	r.ep.Close()
-	if r.exchange != nil {
-		r.exchange.Close()
+	if r.base != nil {
+		r.base.Close()
+	}
+	if r.cache != nil {
+		r.cache.Close()
 	}
 	for _, c := range r.comms {
 		c.Close()

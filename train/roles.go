@@ -19,8 +19,6 @@ func rolesOf(c *config.Config) roles {
 	return roles{trainers: n, rows: n, readers: c.Ranks.Readers}
 }
 
-func (r roles) ranks() int { return r.first + r.rows + r.readers }
-
 // trains reports whether a rank has samples; rank i is trainer i then.
 func (r roles) trains(id int) bool { return id < r.trainers }
 

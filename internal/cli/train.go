@@ -245,6 +245,11 @@ func (s *session) PassedOver(path string, err error) {
 	fmt.Fprintf(s.app.out, "passed over %s\n", oneLine(err))
 }
 
+// Warned implements train.Observer.
+func (s *session) Warned(what string) {
+	fmt.Fprintf(s.app.out, "warning: %s\n", oneLine(errors.New(what)))
+}
+
 func auc(x float64) string {
 	if math.IsNaN(x) {
 		return "undefined (all labels are equal)"
@@ -303,8 +308,8 @@ func (s *session) summary(r *train.Result) report.Summary {
 	if n := float64(r.Steps - r.Began); n > 0 {
 		m := r.Moved
 		sum.Cache = &report.Cache{
-			CriticalRows: report.Number(float64(m.Critical) / n), CriticalBytes: report.Number(float64(m.Critical*m.RowBytes) / n),
-			DelayedRows: report.Number(float64(m.Delayed) / n), DelayedBytes: report.Number(float64(m.Delayed*m.RowBytes) / n),
+			CriticalRows: report.Number(float64(m.Critical.Rows) / n), CriticalBytes: report.Number(float64(m.Critical.Bytes) / n),
+			DelayedRows: report.Number(float64(m.Delayed.Rows) / n), DelayedBytes: report.Number(float64(m.Delayed.Bytes) / n),
 		}
 	}
 	for _, x := range r.TrainLoss {
@@ -361,6 +366,7 @@ func (silent) Started(train.Info) error          { return nil }
 func (silent) Step(train.StepInfo)               {}
 func (silent) Checkpointed(int64, string, error) {}
 func (silent) Evaluated(train.Eval)              {}
+func (silent) Warned(string)                     {}
 func (s silent) PassedOver(_ string, err error) {
 	fmt.Fprintf(s.out, "passed over %s\n", oneLine(err))
 }

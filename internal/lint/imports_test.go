@@ -38,7 +38,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"lrpp", "collectives internal/env internal/placement internal/trace kernels oracle shard", "the exchange runs the oracle's plan"},
 	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
-	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model shard transport",
+	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model oracle shard transport",
 		"the step loop is the one place that knows all parts"},
 	{"bench", "checkpoint collectives data internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},

@@ -1,0 +1,38 @@
+package kernels
+
+import "fmt"
+
+func (s *stream) ScatterRows(dst, src Matrix, index Buffer) {
+	const op = "ScatterRows"
+	if dst.Cols != src.Cols {
+		panic(fmt.Sprintf("kernels: %s: dst has %d columns, src %d", op, dst.Cols, src.Cols))
+	}
+	x := elementsOf(op, "src", src, src.Rows, src.Cols)
+	ids := indexesOf(op, "index", index, src.Rows)
+	if len(x) == 0 {
+		return
+	}
+	s.scattering = scatterTask{
+		dst: elementsOf(op, "dst", dst, dst.Rows, dst.Cols), src: x, index: ids, d: src.Cols,
+		dstStride: dst.Stride, srcStride: src.Stride, limit: dst.Rows, grain: grainFor(4 * src.Cols),
+	}
+	s.pool.run(tiles(src.Rows, s.scattering.grain), &s.scattering)
+	s.scattering = scatterTask{}
+}
+
+// scatterTask copies src row i to dst row index[i].
+type scatterTask struct {
+	dst, src             []float32
+	index                []int32
+	d                    int
+	dstStride, srcStride int // floats
+	limit, grain         int
+}
+
+func (t *scatterTask) tile(_, i int) {
+	lo, hi := span(i, t.grain, len(t.index))
+	checkIndexes("ScatterRows", "index", t.index[lo:hi], t.limit)
+	for k := lo; k < hi; k++ {
+		copy(t.dst[int(t.index[k])*t.dstStride:][:t.d], t.src[k*t.srcStride:])
+	}
+}
