@@ -7,6 +7,7 @@ import (
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/oracle"
 )
 
 // Mode is how rows reach the ranks that use them. All give the same bits.
@@ -35,6 +36,8 @@ type Planner struct {
 	steps int64
 	last  []int64       // of each slot: the step that used it last, 0 if none did; nil where that is not checked
 	cache *cachePlanner // in mode Cached
+
+	merged oracle.Merged
 }
 
 // PlanOptions say how a planner splits steps.
@@ -128,19 +131,13 @@ func (p *Planner) collect(st *Step, ids []uint32) error {
 	if err := p.exchangeSlots(st); err != nil {
 		return err
 	}
-	st.keys = st.keys[:0]
-	for _, slot := range st.Wanted {
-		if int64(slot) >= p.slots || slot < 0 {
-			panic(fmt.Sprintf("lrpp: slot %d wanted of rank %d, which has %d", slot, p.comm.Rank(), p.slots))
-		}
-		st.keys = append(st.keys, uint64(slot))
+	p.merged.Merge(st.Wanted, st.PerRank)
+	m := &p.merged
+	if n := len(m.Slots); n > 0 && int64(m.Slots[n-1]) >= p.slots {
+		panic(fmt.Sprintf("lrpp: slot %d wanted of rank %d, which has %d", m.Slots[n-1], p.comm.Rank(), p.slots))
 	}
-	st.groups.Group(st.keys, uint64(max(1, p.slots)))
-	st.OwnedStart, st.OwnedPos = st.groups.Start, st.groups.Pos
-	st.Owned = st.Owned[:0]
-	for _, k := range st.groups.Keys {
-		st.Owned = append(st.Owned, int32(k))
-	}
+	st.Owned = append(st.Owned[:0], m.Slots...)
+	st.OwnedStart, st.OwnedPos = append(st.OwnedStart[:0], m.Start...), append(st.OwnedPos[:0], m.Pos...)
 	return nil
 }
 

@@ -31,8 +31,6 @@ type Step struct {
 	Now, Later Push
 
 	counts, wants []int32
-	keys          []uint64
-	groups        oracle.Groups
 	sendBytes     []int
 	recvBytes     []int
 	none          []int
@@ -121,31 +119,15 @@ func (st *Step) classify(prev, next *Step) {
 	c.owned = resize(c.owned, len(st.Owned))
 	clear(c.owned)
 	if prev != nil {
-		mark(c.owned, st.Owned, prev.Owned, usedBefore)
+		oracle.MarkCommon(c.owned, st.Owned, prev.Owned, usedBefore)
 	}
 	if next != nil {
-		mark(c.owned, st.Owned, next.Owned, usedAfter)
+		oracle.MarkCommon(c.owned, st.Owned, next.Owned, usedAfter)
 	}
 	c.wanted = resize(c.wanted, len(st.Wanted))
 	for o, k := range c.owned {
 		for _, p := range st.OwnedPos[st.OwnedStart[o]:st.OwnedStart[o+1]] {
 			c.wanted[p] = k
-		}
-	}
-}
-
-// mark sets bit at the entries of a that b has too. Both ascend.
-func mark(classes []class, a, b []int32, bit class) {
-	j := 0
-	for i, x := range a {
-		for j < len(b) && b[j] < x {
-			j++
-		}
-		if j == len(b) {
-			return
-		}
-		if b[j] == x {
-			classes[i] |= bit
 		}
 	}
 }

@@ -8,16 +8,14 @@ import (
 	"testing"
 )
 
-// Merged and grouped lists equal what maps would say.
+// Merged lists equal what maps would say.
 func TestMergeAgainstMaps(t *testing.T) {
 	r := random(t)
 	var merged Merged
-	var groups Groups
 	for range 500 {
 		slots := 1 + r.IntN(1<<r.IntN(16))
 		counts := make([]int, r.IntN(20))
 		var lists []int32
-		var keys []uint64
 		where := map[int32][]int32{}
 		for rank := range counts {
 			list := map[int32]bool{}
@@ -28,24 +26,19 @@ func TestMergeAgainstMaps(t *testing.T) {
 			for _, slot := range slices.Sorted(maps.Keys(list)) {
 				where[slot] = append(where[slot], int32(len(lists)))
 				lists = append(lists, slot)
-				keys = append(keys, uint64(slot))
 			}
 		}
 		merged.Merge(lists, counts)
-		groups.Group(keys, uint64(slots))
 		want := slices.Sorted(maps.Keys(where))
 		if !slices.Equal(merged.Slots, want) {
 			t.Fatalf("merged slots %v, want %v", merged.Slots, want)
 		}
-		if len(groups.Keys) != len(want) || len(merged.Start) != len(want)+1 || len(groups.Start) != len(want)+1 {
-			t.Fatalf("%d keys, %d and %d starts for %d slots", len(groups.Keys), len(merged.Start), len(groups.Start), len(want))
+		if len(merged.Start) != len(want)+1 {
+			t.Fatalf("%d starts for %d slots", len(merged.Start), len(want))
 		}
 		for u, slot := range want {
 			if got := merged.Pos[merged.Start[u]:merged.Start[u+1]]; !slices.Equal(got, where[slot]) {
 				t.Fatalf("slot %d is merged from %v, want %v", slot, got, where[slot])
-			}
-			if got := groups.Pos[groups.Start[u]:groups.Start[u+1]]; groups.Keys[u] != uint64(slot) || !slices.Equal(got, where[slot]) {
-				t.Fatalf("key %d is grouped from %v, want slot %d from %v", groups.Keys[u], got, slot, where[slot])
 			}
 		}
 	}
