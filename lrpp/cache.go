@@ -1,6 +1,8 @@
 package lrpp
 
 import (
+	"time"
+
 	"fmt"
 
 	"github.com/ecrec/ecrec/kernels"
@@ -215,6 +217,9 @@ func (c *Cache) fit(p *cachePlan) {
 // Crowded reports whether rows have left this trainer's cache before their last
 // known use, to make room.
 func (c *Cache) Crowded() bool { return c.crowded }
+
+// DelayedTook is as Exchange's.
+func (c *Cache) DelayedTook() time.Duration { return c.x.delayed.took }
 
 // Settle has every owner's row at its value after the last step. Rows stay
 // cached.

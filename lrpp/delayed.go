@@ -1,6 +1,8 @@
 package lrpp
 
 import (
+	"time"
+
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/trace"
 )
@@ -8,19 +10,27 @@ import (
 // delayed moves rows while the training goroutine computes. One job is under way
 // at a time, and nobody else touches the shard meanwhile.
 type delayed struct {
+	env     env.Env
 	lane    *lane
 	check   *check
 	track   *trace.Track
 	jobs    *env.Queue[func() error]
-	ends    *env.Queue[error]
+	ends    *env.Queue[ended]
 	stopped *env.Event
 	running bool
+	took    time.Duration // by the job that was waited for last
+}
+
+// ended is how a job went.
+type ended struct {
+	err  error
+	took time.Duration
 }
 
 func newDelayed(e env.Env, l *lane, c *check, t *trace.Track) *delayed {
-	d := &delayed{lane: l, check: c, track: t,
+	d := &delayed{env: e, lane: l, check: c, track: t,
 		jobs:    env.NewQueue[func() error](e, "delayed rows", 1),
-		ends:    env.NewQueue[error](e, "delayed rows done", 1),
+		ends:    env.NewQueue[ended](e, "delayed rows done", 1),
 		stopped: env.NewEvent(e, "delayed rows stopped"),
 	}
 	e.Go("delayed rows", d.work)
@@ -40,8 +50,9 @@ func (d *delayed) wait() error {
 		return nil
 	}
 	d.running = false
-	err, _ := d.ends.Get()
-	return err
+	end, _ := d.ends.Get()
+	d.took = end.took
+	return end.err
 }
 
 func (d *delayed) work() {
@@ -51,7 +62,9 @@ func (d *delayed) work() {
 		if !ok {
 			return
 		}
-		d.ends.Put(job())
+		began := d.env.Now()
+		err := job()
+		d.ends.Put(ended{err, d.env.Now() - began})
 	}
 }
 

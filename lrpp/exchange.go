@@ -1,6 +1,8 @@
 package lrpp
 
 import (
+	"time"
+
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
@@ -188,6 +190,10 @@ func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) 
 	}
 	return nil
 }
+
+// DelayedTook is how long the moving took that went on while the step which ended
+// last computed.
+func (x *Exchange) DelayedTook() time.Duration { return x.delayed.took }
 
 // Settle has every update of the steps so far done, before rows are read for
 // another purpose.

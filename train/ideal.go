@@ -1,6 +1,8 @@
 package train
 
 import (
+	"time"
+
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 )
@@ -13,6 +15,7 @@ type exchange interface {
 	Settle() error
 	Peek(st *lrpp.Step) (rows kernels.Matrix, index kernels.Buffer, err error)
 	Moved(st *lrpp.Step) lrpp.Moved
+	DelayedTook() time.Duration
 }
 
 // ideal is an exchange for measuring: every row is at hand and none travels. It
@@ -58,6 +61,9 @@ func (x *ideal) End(st *lrpp.Step, opt kernels.Optimizer, lookups kernels.Matrix
 	x.s.UpdateRows(opt, kernels.Mat(x.rows, n, x.width+x.state), slots, sums, put(x.ones, x.list[:n+1]), slots)
 	return x.s.Sync()
 }
+
+// DelayedTook is nothing.
+func (x *ideal) DelayedTook() time.Duration { return 0 }
 
 // Moved is nothing.
 func (x *ideal) Moved(*lrpp.Step) lrpp.Moved { return lrpp.Moved{} }

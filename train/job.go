@@ -262,6 +262,9 @@ func (r *rank) run() error {
 			return err
 		}
 	}
+	if err := r.ctl.comm.Barrier().Wait(); err != nil { // nothing is read before
+		return err
+	}
 	if !j.o.EvalOnly {
 		if err := r.train(); err != nil {
 			return err

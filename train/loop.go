@@ -68,6 +68,7 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	if d, err = r.step(w, stepOf(p.next)); err != nil {
 		return d, err
 	}
+	r.watch.spent[StageRead], r.watch.spent[StagePlan], r.watch.spent[StageDelayed] = w.read, w.plan, r.exchange.DelayedTook()
 	r.done = step
 	r.moved.Add(r.exchange.Moved(&w.step))
 	r.report(w.batch, d.loss, r.env.Now()-begin)

@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/data"
@@ -22,13 +23,15 @@ const (
 
 // work is one planned batch.
 type work struct {
-	batch *data.Batch
-	step  lrpp.Step
+	batch      *data.Batch
+	step       lrpp.Step
+	read, plan time.Duration // what these took
 }
 
 // pipeline reads and plans batches in the background, in step order. Advance
 // belongs to the training goroutine.
 type pipeline struct {
+	env     env.Env
 	ep      transport.Endpoint
 	reader  batches
 	comm    *collectives.Comm // the planner's
@@ -60,6 +63,7 @@ func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeli
 		works += po.Lookahead
 	}
 	p := &pipeline{
+		env:     e,
 		ep:      r.ep,
 		reader:  r.batches(s, works+1, channels[1]),
 		stream:  j.dev.Stream(1),
@@ -126,7 +130,10 @@ func (p *pipeline) plan(before *work, filled []*work) error {
 	if len(filled) > 1 {
 		next = filled[1]
 	}
-	if err := p.planner.Plan(stepOf(before), &w.step, stepOf(next)); err != nil {
+	began := p.env.Now()
+	err := p.planner.Plan(stepOf(before), &w.step, stepOf(next))
+	w.plan += p.env.Now() - began
+	if err != nil {
 		return p.explain(err, w.batch.Step)
 	}
 	return nil
@@ -145,10 +152,16 @@ func (p *pipeline) fill() (*work, error) {
 		p.reader.Release(w.batch)
 	}
 	var err error
-	switch w.batch, err = p.reader.Next(); {
+	began := p.env.Now()
+	w.batch, err = p.reader.Next()
+	w.read = p.env.Now() - began
+	switch {
 	case err == nil:
 		p.track.Begin("fill", w.batch.Step)
-		defer p.track.End()
+		defer func() {
+			p.track.End()
+			w.plan = p.env.Now() - began - w.read
+		}()
 		if err := p.planner.Fill(&w.step, w.batch.IDs); err != nil {
 			return nil, err
 		}

@@ -10,7 +10,8 @@ import (
 // Stage is a part of a step.
 type Stage int
 
-// The stages of a step in order; each name stands in metrics and reports.
+// The stages of a step in order, then what goes on beside it, at this rank; each
+// name stands in metrics and reports.
 const (
 	StageWait     Stage = iota // for a planned batch
 	StageFetch                 // rows from their owners
@@ -19,10 +20,13 @@ const (
 	StagePush                  // row gradients to their owners, and their update
 	StageReduce                // what is left of the all-reduce
 	StageUpdate                // dense parameters
+	StageRead                  // beside: a later batch, waiting for the reader included
+	StagePlan                  // beside: its plan, together with all other ranks
+	StageDelayed               // beside: rows and gradients that may move early or late
 	Stages
 )
 
-var stageNames = [Stages]string{"wait", "fetch", "forward", "backward", "push", "reduce", "update"}
+var stageNames = [Stages]string{"wait", "fetch", "forward", "backward", "push", "reduce", "update", "read", "plan", "delayed"}
 
 func (s Stage) String() string { return stageNames[s] }
 
