@@ -27,8 +27,14 @@ func (j task) fitted(t *testing.T, r *rand.Rand, o PlanOptions) PlanOptions {
 	for {
 		full := j.train(t, 0, "", o).full
 		if full == nil {
-			o.CapacityRows += r.IntN(3) * r.IntN(10)
-			return o
+			more := o
+			more.CapacityRows += r.IntN(3) * r.IntN(10)
+			// With lookahead "auto" more room lets the oracle look further, see more
+			// readers and share more rows, which may take more than there is.
+			if o.Auto && j.train(t, 0, "", more).full != nil {
+				return o
+			}
+			return more
 		}
 		if full.NeededRows <= o.CapacityRows {
 			t.Fatalf("with room for %d rows of each owner: %v", o.CapacityRows, full)
