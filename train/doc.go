@@ -3,7 +3,10 @@
 // # Terms
 //
 // A job is a run of one config. A rank is a logical place in it: it trains a
-// slice of every batch and owns rows. Ranks of one process share its cores.
+// slice of every batch and owns rows, unless [ranks] gives it one part only. Then
+// trainers come first, servers (which own rows) next, readers (which send slices to
+// trainers) last; all of them run the same steps, with empty slices or no rows.
+// Ranks of one process share its cores.
 //
 // # Path of a step on a rank
 //

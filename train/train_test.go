@@ -163,15 +163,18 @@ func TestSpoiltWeights(t *testing.T) {
 func TestBadRecordEndsAllRanks(t *testing.T) {
 	r := seeded(t)
 	for name, record := range map[string]int{"train.bin": 1700, "eval.bin": 1900} {
-		dir := copyCase(t)
-		o := Options{Observer: &spoils{name: filepath.Join(dir, name), record: record}, Stop: func() bool { return false }}
-		cfg, err := config.Load(filepath.Join(dir, "config.toml"), append(anySets(r), "job.out="+t.TempDir(), "job.ranks=4", "train.eval_every=2"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		within(t, 20*time.Second, func() { _, err = Run(env.Real(), cfg, o) })
-		if !errors.Is(err, data.ErrInput) || errors.As(err, new(*transport.PeerLost)) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+		for readers := range 3 { // they meet it in place of those that train
+			dir := copyCase(t)
+			o := Options{Observer: &spoils{name: filepath.Join(dir, name), record: record}, Stop: func() bool { return false }}
+			cfg, err := config.Load(filepath.Join(dir, "config.toml"), append(anySets(r), "job.out="+t.TempDir(), "job.ranks=4",
+				"train.eval_every=2", fmt.Sprintf("ranks.readers=%d", readers)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			within(t, 20*time.Second, func() { _, err = Run(env.Real(), cfg, o) })
+			if !errors.Is(err, data.ErrInput) || errors.As(err, new(*transport.PeerLost)) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s, %d readers: %v", name, readers, err)
+			}
 		}
 	}
 }
