@@ -10,6 +10,7 @@ type operation struct {
 	name, element string
 	elementBytes  int
 	parts         bool // the buffer is split into one part for each rank
+	inPlace       bool // the result stands where the input stood
 	// traffic is what a rank must send and receive at least, in whatever way it is
 	// done, as a share of the buffer: nccl-tests' factor of busbw.
 	traffic func(ranks float64) float64
@@ -22,7 +23,7 @@ type operation struct {
 
 var operations = []operation{
 	{
-		name: "all_reduce", element: "float32", elementBytes: 4,
+		name: "all_reduce", element: "float32", elementBytes: 4, inPlace: true,
 		traffic: func(n float64) float64 { return 2 * (n - 1) / n },
 		start: func(r *collectivesRank, bytes int) *collectives.Handle {
 			return r.comm.AllReduce(r.dst.Slice(0, bytes))
@@ -78,7 +79,7 @@ var operations = []operation{
 		},
 	},
 	{
-		name: "broadcast", element: "uint8", elementBytes: 1,
+		name: "broadcast", element: "uint8", elementBytes: 1, inPlace: true,
 		traffic: func(float64) float64 { return 1 },
 		start: func(r *collectivesRank, bytes int) *collectives.Handle {
 			return r.comm.Broadcast(r.dst.Slice(0, bytes), 0)

@@ -34,7 +34,9 @@ type collectivesRank struct {
 	dev      kernels.Device
 	stream   kernels.Stream
 	comm     *collectives.Comm
-	src, dst kernels.Buffer // of the greatest size
+	src, dst kernels.Buffer // of the greatest size; dst is one of what follows
+	apart    kernels.Buffer // what only this rank reads
+	inPlace  kernels.Buffer // what others read too
 	counts   []int          // bytes of the parts
 	words    kernels.Buffer // this rank's: seconds of each round, wrong elements, whether to stop
 	all      kernels.Buffer // all ranks' words
@@ -49,8 +51,10 @@ func newCollectivesRank(e env.Env, ep transport.Endpoint, mostBytes int, stop fu
 	if r.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
 		return nil, err
 	}
-	for _, b := range []*kernels.Buffer{&r.src, &r.dst} {
-		if *b, err = r.dev.Alloc(mostBytes, kernels.Working); err != nil {
+	for b, use := range map[*kernels.Buffer]kernels.Use{
+		&r.src: kernels.Shared, &r.apart: kernels.Working, &r.inPlace: kernels.Shared,
+	} {
+		if *b, err = r.dev.Alloc(mostBytes, use); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +71,8 @@ func (r *collectivesRank) close() {
 	r.comm.Close()
 	r.stream.Close()
 	r.dev.Free(r.src)
-	r.dev.Free(r.dst)
+	r.dev.Free(r.apart)
+	r.dev.Free(r.inPlace)
 }
 
 // measure times a case: all ranks call it, and have the same results. A round is
@@ -79,6 +84,7 @@ func (r *collectivesRank) measure(c collectiveCase) (us float64, wrong int, err 
 	for i := range r.counts {
 		r.counts[i] = c.bytes / len(r.counts)
 	}
+	r.aim(c.operation)
 	clear(r.dst.Host())
 	c.fill(r, c.bytes)
 	if err := r.loop(c, 1); err != nil {
@@ -109,6 +115,14 @@ func (r *collectivesRank) measure(c collectiveCase) (us float64, wrong int, err 
 		return 0, 0, err
 	}
 	return r.judge()
+}
+
+// aim chooses the buffer for the results of an operation.
+func (r *collectivesRank) aim(o operation) {
+	r.dst = r.apart
+	if o.inPlace {
+		r.dst = r.inPlace
+	}
 }
 
 func (r *collectivesRank) loop(c collectiveCase, times int) error {

@@ -56,6 +56,7 @@ func TestWrongElementsAreCounted(t *testing.T) {
 	}
 	for _, op := range operations {
 		for _, r := range all {
+			r.aim(op)
 			clear(r.dst.Host())
 			op.fill(r, size)
 		}

@@ -25,9 +25,10 @@ const (
 // Ordered reduce-scatter and all-gather: rank s owns segment s of b, an n-th.
 // All send their part of a segment straight to its owner, who adds them up in
 // rank order and sends the sum back. Both halves run in chunks and overlap: a
-// chunk is added while the next ones arrive and earlier sums travel back.
+// chunk is added while the next ones arrive and earlier sums travel back. Where
+// every rank can read every other's b in place, nothing is sent: see inPlace.
 //
-//	steps  2, and 1 for each further chunk of 128 KiB of a segment
+//	steps  2, and 1 for each further chunk of 128 KiB of a segment; 3 in place
 //	bytes  2 (n-1)/n B
 func (c *Comm) AllReduce(b kernels.Buffer) *Handle {
 	if b.Bytes()%4 != 0 {
@@ -45,6 +46,9 @@ func (c *Comm) runAllReduce(o *op) {
 		return
 	}
 	a := reduction{c: c, r: r, b: o.dst, segment: segmentFloats(o.dst.Floats(), c.Size()), chunk: r.chunkFloats}
+	if a.inPlace() {
+		return
+	}
 	chunks := (a.segment + a.chunk - 1) / a.chunk
 	for t := 0; t < chunks+2*reduceLag && c.err == nil; t++ {
 		if t < chunks {
@@ -82,8 +86,9 @@ func (c *Comm) waitPeers(requests []transport.Request) {
 // reducer is what AllReduce keeps between operations.
 type reducer struct {
 	chunkFloats int
-	scratch     kernels.Buffer // (reduceLag+1, n, chunkFloats): parts of other ranks
-	zeros       kernels.Buffer // chunkFloats
+	scratch     kernels.Buffer   // (reduceLag+1, n, chunkFloats): parts of other ranks
+	addends     []kernels.Buffer // by rank
+	places      []placeWord      // by rank: see inPlace
 	slots       [2*reduceLag + 1]reduceSlot
 }
 
@@ -107,12 +112,8 @@ func (r *reducer) prepare(dev kernels.Device, n int) error {
 	if err != nil {
 		return err
 	}
-	zeros, err := dev.Alloc(4*floats, kernels.Working)
-	if err != nil {
-		dev.Free(scratch)
-		return err
-	}
-	r.chunkFloats, r.scratch, r.zeros = floats, scratch, zeros
+	r.chunkFloats, r.scratch = floats, scratch
+	r.addends, r.places = make([]kernels.Buffer, n), make([]placeWord, n)
 	for i := range r.slots {
 		all := make([]transport.Request, 4*n)
 		r.slots[i] = reduceSlot{all[:n], all[n : 2*n], all[2*n : 3*n], all[3*n:]}
@@ -123,7 +124,6 @@ func (r *reducer) prepare(dev kernels.Device, n int) error {
 func (r *reducer) free(dev kernels.Device) {
 	if r.chunkFloats > 0 {
 		dev.Free(r.scratch)
-		dev.Free(r.zeros)
 	}
 }
 
@@ -157,36 +157,17 @@ func (a *reduction) postParts(i int) {
 
 // addUp adds the parts of chunk i of this rank's segment in rank order, and posts
 // the sum to the others and theirs to b.
-//
-// The parts of ranks below this one are added to rank 0's, in scratch; their sum
-// is then added to this rank's part, in b (x + y and y + x are the same bits), and
-// the higher ranks' to that. The +0.0 that the sum starts from is added last: it
-// matters only where all addends are -0.0, and gives +0.0 in either place.
 func (a *reduction) addUp(i int) {
 	c, n, rank := a.c, a.c.Size(), a.c.Rank()
 	slot, mine := a.r.slot(i), a.of(rank, i)
-	floats := mine.Floats()
-	lower := a.r.part(i, 0, n, floats)
-	for from := range n {
-		if from != rank {
-			c.wait(slot.partIn[from])
-			slot.partIn[from] = nil
+	c.waitPeers(slot.partIn)
+	if c.err == nil && mine.Bytes() > 0 {
+		for from := range n {
+			a.r.addends[from] = a.r.part(i, from, n, mine.Floats())
 		}
-		switch {
-		case c.err != nil || floats == 0:
-		case from == rank && rank > 0:
-			c.stream.Add(mine, lower)
-		case from > rank:
-			c.stream.Add(mine, a.r.part(i, from, n, floats))
-		case from > 0 && from < rank:
-			c.stream.Add(lower, a.r.part(i, from, n, floats))
-		}
-	}
-	if c.err == nil && floats > 0 {
-		c.stream.Add(mine, a.r.zeros.SliceFloats(0, floats))
-		if err := c.stream.Sync(); err != nil {
-			c.fail(err)
-		}
+		a.r.addends[rank] = mine
+		c.stream.Sum(mine, a.r.addends)
+		c.sync()
 	}
 	c.waitPeers(slot.partOut) // sums arrive where parts were sent from
 	if c.err != nil {

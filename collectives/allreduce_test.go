@@ -23,12 +23,40 @@ func rankOrderSum(in [][]float32) []float32 {
 	return out
 }
 
+// sharedBuffer is memory of n bytes that other ranks can read in place.
+func sharedBuffer(tb testing.TB, n int) kernels.Buffer {
+	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b, err := dev.Alloc(n, kernels.Shared)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { dev.Free(b) })
+	return b
+}
+
 func (g *group) checkAllReduce(t *testing.T, what string, in [][]float32) {
+	t.Helper()
+	ranks := len(in)
+	for _, shared := range []int{0, ranks, ranks - 1} { // with one that others cannot see, nothing is done in place
+		g.checkSum(t, fmt.Sprintf("%s, %d ranks share memory", what, shared), in, shared)
+	}
+}
+
+// checkSum has the first ranks hold what they add up where others can read it.
+func (g *group) checkSum(t *testing.T, what string, in [][]float32, shared int) {
 	t.Helper()
 	want := rankOrderSum(in)
 	got := make([][]float32, len(in))
 	for r := range in {
 		got[r] = append([]float32(nil), in[r]...)
+		if r < shared && len(in[r]) > 0 {
+			b := sharedBuffer(t, 4*len(in[r]))
+			got[r] = kernels.HostView[float32](b)
+			copy(got[r], in[r])
+		}
 	}
 	g.ok(t, func(r int, c *collectives.Comm) *collectives.Handle {
 		return c.AllReduce(kernels.HostBuffer(got[r]))

@@ -37,6 +37,8 @@ type Comm struct {
 	ops      int64 // that ran
 	requests []transport.Request
 	reduce   reducer
+	here     [1]byte // what meet sends
+	there    []byte  // by peer: what it brings
 }
 
 // Tags within a channel. Messages between two ranks keep their order under each,
@@ -44,6 +46,7 @@ type Comm struct {
 const (
 	tagData   transport.Tag = iota + 1
 	tagResult               // AllReduce's finished chunks
+	tagWord                 // short words between all ranks
 )
 
 // New makes this rank's communicator on ep. channel tells it from the others on
@@ -61,6 +64,7 @@ func New(e env.Env, ep transport.Endpoint, channel uint16, dev kernels.Device, s
 		stopped:  env.NewEvent(e, name+" stopped"),
 		mon:      e.Monitor(name),
 		requests: make([]transport.Request, 0, 2*ep.Size()),
+		there:    make([]byte, ep.Size()),
 	}
 	e.Go(name, c.work)
 	return c
@@ -156,6 +160,31 @@ func host(b kernels.Buffer) []byte {
 	return p
 }
 
+// tell sends word to all other ranks, and brings theirs to where into says.
+func (c *Comm) tell(word []byte, into func(peer int) []byte) {
+	n, rank := c.Size(), c.Rank()
+	for k := 1; k < n; k++ {
+		from := (rank - k + n) % n
+		c.add(c.recv(from, tagWord, into(from)))
+	}
+	for k := 1; k < n; k++ {
+		c.add(c.send((rank+k)%n, tagWord, word))
+	}
+	c.waitAll()
+}
+
+// meet waits until all ranks are here.
+func (c *Comm) meet() {
+	c.tell(c.here[:1], func(peer int) []byte { return c.there[peer : peer+1] })
+}
+
+// sync waits for the stream.
+func (c *Comm) sync() {
+	if err := c.stream.Sync(); err != nil {
+		c.fail(err)
+	}
+}
+
 // copyOwn copies this rank's own part, unless it is in place already.
 func (c *Comm) copyOwn(dst, src kernels.Buffer) {
 	d, s := host(dst), host(src)
@@ -163,9 +192,7 @@ func (c *Comm) copyOwn(dst, src kernels.Buffer) {
 		return
 	}
 	c.stream.Copy(dst, src)
-	if err := c.stream.Sync(); err != nil {
-		c.fail(err)
-	}
+	c.sync()
 }
 
 // sum adds up counts, one for each rank.

@@ -21,7 +21,9 @@
 //     Work on a device that produces them is finished (Stream.Sync) before.
 //   - AllReduce has one result, bit for bit, on all ranks: float32 additions in
 //     rank order from +0.0, whatever the chunks, the timing and the transport
-//     (DESIGN.md section 8).
+//     (DESIGN.md section 8), and whether it is sent or read in place.
+//   - While an operation runs, other ranks may read its buffers where they lie
+//     (transport.Viewer); only their own rank writes them.
 //   - The first failure ends a communicator: it aborts the endpoint, so that no
 //     rank waits for another that gave up, and every later operation ends with
 //     the same error. Recovery makes new ones on a new world.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,11 +92,14 @@ type peerOperation struct {
 	Name  string
 	Bytes int
 	Times int
+	// Ordinary memory cannot be read by other processes in place.
+	Ordinary bool
 }
 
 // runner is a rank with a communicator and buffers.
 type runner struct {
 	ep       transport.Endpoint
+	dev      kernels.Device
 	comm     *collectives.Comm
 	src, dst kernels.Buffer
 	counts   []int
@@ -106,7 +110,7 @@ func newRunner(ep transport.Endpoint) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runner{ep: ep, comm: collectives.New(env.Real(), ep, 5, dev, dev.Stream(1)), counts: make([]int, ep.Size())}, nil
+	return &runner{ep: ep, dev: dev, comm: collectives.New(env.Real(), ep, 5, dev, dev.Stream(1)), counts: make([]int, ep.Size())}, nil
 }
 
 func (r *runner) close() {
@@ -117,8 +121,12 @@ func (r *runner) close() {
 // run runs an operation some times; begin is called before each.
 func (r *runner) run(o peerOperation, times int, begin func(i int)) error {
 	n := r.ep.Size()
-	if r.src.Bytes() != o.Bytes {
-		r.src, r.dst = newBuffer(o.Bytes), newBuffer(o.Bytes)
+	if r.src.Bytes() != o.Bytes || o.Name == "Sum" {
+		for _, b := range []*kernels.Buffer{&r.src, &r.dst} {
+			if err := r.alloc(b, o); err != nil {
+				return err
+			}
+		}
 	}
 	for i := range r.counts {
 		r.counts[i] = o.Bytes / n
@@ -131,6 +139,11 @@ func (r *runner) run(o peerOperation, times int, begin func(i int)) error {
 		switch o.Name {
 		case "AllReduce":
 			h = r.comm.AllReduce(r.dst)
+		case "Sum":
+			if err := r.sum(); err != nil {
+				return err
+			}
+			continue
 		case "AllToAllV":
 			h = r.comm.AllToAllV(r.dst, r.counts, r.src, r.counts)
 		case "AllGatherV":
@@ -145,6 +158,69 @@ func (r *runner) run(o peerOperation, times int, begin func(i int)) error {
 		}
 	}
 	return nil
+}
+
+func (r *runner) alloc(b *kernels.Buffer, o peerOperation) error {
+	if b.Bytes() > 0 {
+		r.dev.Free(*b)
+	}
+	use := kernels.Shared
+	if o.Ordinary {
+		use = kernels.Working
+	}
+	var err error
+	*b, err = r.dev.Alloc(o.Bytes, use)
+	return err
+}
+
+// sum does an AllReduce and looks at its result.
+func (r *runner) sum() error {
+	floats := kernels.HostView[float32](r.dst)
+	addend := func(rank, i int) float32 { return float32(rank+1) / float32(i%13+3) }
+	for i := range floats {
+		floats[i] = addend(r.ep.Rank(), i)
+	}
+	if err := r.comm.AllReduce(r.dst).Wait(); err != nil {
+		return err
+	}
+	for i, got := range floats {
+		want := float32(0)
+		for rank := range r.ep.Size() {
+			want += addend(rank, i)
+		}
+		if got != want {
+			return fmt.Errorf("rank %d: element %d is %g, not %g", r.ep.Rank(), i, got, want)
+		}
+	}
+	return nil
+}
+
+// TestAllReduceAcrossProcesses: in place, sent, and where one cannot be read.
+func TestAllReduceAcrossProcesses(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		peers, last := startPeers(t, 3, shared, 1)
+		for _, ordinary := range []int{0, 1, 3} {
+			for _, floats := range []int{5000, 5120, 300_000} {
+				o := peerOperation{Name: "Sum", Bytes: 4 * floats, Times: 20}
+				for i, p := range peers {
+					o.Ordinary = i < ordinary
+					if err := p.in.Encode(o); err != nil {
+						t.Fatal(err)
+					}
+				}
+				o.Ordinary = ordinary == 3
+				if err := last.run(o, o.Times, nil); err != nil {
+					t.Fatal(err)
+				}
+				for i, p := range peers {
+					if !p.out.Scan() || !strings.HasSuffix(p.out.Text(), "<nil>") {
+						t.Fatalf("peer %d: %s", i, p.out.Text())
+					}
+				}
+				last.dst, last.src = kernels.Buffer{}, kernels.Buffer{}
+			}
+		}
+	}
 }
 
 // peer is a process started by a test.

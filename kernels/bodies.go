@@ -3,8 +3,8 @@ package kernels
 // bodies are the inner loops of which there is more than one version. All
 // versions give the same bits.
 type bodies struct {
-	// add computes dst[i] += src[i].
-	add func(dst, src []float32)
+	// sum computes dst[i] = ((+0.0 + from[0][off+i]) + from[1][off+i]) + ...
+	sum func(dst []float32, from [][]float32, off int)
 	// gather and sumRows do what rowCopy and rowSum hold.
 	gather  func(c *rowCopy)
 	sumRows func(s *rowSum)
@@ -19,7 +19,7 @@ type bodies struct {
 }
 
 var plainBodies = bodies{
-	add:          addPlain,
+	sum:          sumPlain,
 	gather:       gatherPlain,
 	sumRows:      sumRowsPlain,
 	prefetch:     func([]float32, int, []int32, int) {},

@@ -11,7 +11,7 @@ func bodiesFor(i isa) *bodies {
 }
 
 var avx2Bodies = bodies{
-	add:      addAVX2,
+	sum:      sumAVX2,
 	gather:   gatherAVX2,
 	sumRows:  sumRowsAVX2,
 	prefetch: prefetchRows,
@@ -21,8 +21,13 @@ var avx2Bodies = bodies{
 	interactGrad: interactGradTiles,
 }
 
+// addAVX2 computes dst[i] += src[i].
+//
 //go:noescape
 func addAVX2(dst, src []float32)
+
+//go:noescape
+func sumAVX2(dst []float32, from [][]float32, off int)
 
 //go:noescape
 func gatherAVX2(c *rowCopy)

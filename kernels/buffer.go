@@ -105,7 +105,7 @@ func (m Matrix) RowRange(off, n int) Matrix {
 
 // Grow makes b at least bytes long. What b held is lost when it has to be
 // allocated anew, with a quarter of headroom.
-func Grow(dev Device, b *Buffer, bytes int) error {
+func Grow(dev Device, b *Buffer, bytes int, use Use) error {
 	if b.bytes >= bytes {
 		return nil
 	}
@@ -113,7 +113,7 @@ func Grow(dev Device, b *Buffer, bytes int) error {
 		dev.Free(*b)
 		*b = Buffer{}
 	}
-	fresh, err := dev.Alloc(bytes+bytes/4, Working)
+	fresh, err := dev.Alloc(bytes+bytes/4, use)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,8 @@ func TestBrokenPreconditions(t *testing.T) {
 	for text, f := range map[string]func(){
 		"Copy of 8 bytes to 4":     func() { s.Copy(floats(1), floats(2)) },
 		"CopyColumns: dst is":      func() { s.CopyColumns(m, Mat(floats(12), 4, 3)) },
-		"Add of 2 floats to 1":     func() { s.Add(floats(1), floats(2)) },
+		"Sum of 2 floats to 1":     func() { s.Sum(floats(1), []Buffer{floats(1), floats(2)}) },
+		"Sum of nothing":           func() { s.Sum(floats(1), nil) },
 		"index holds 3, outside":   func() { s.GatherRows(m, m, ints(0, 3, 1)) },
 		"index holds -1, outside":  func() { s.GatherRows(m, m, ints(0, -1, 1)) },
 		"index holds 2 indexes":    func() { s.GatherRows(m, m, ints(0, 1)) },

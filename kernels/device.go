@@ -9,6 +9,9 @@ const (
 	// Sparse memory is touched at random and perhaps never: embedding rows. It
 	// costs nothing until it is written.
 	Sparse
+	// Shared is Working memory that ranks of other processes of the host may read in
+	// place, where the system allows it.
+	Shared
 )
 
 // Device allocates memory and makes streams. It is safe for concurrent use.
@@ -47,8 +50,9 @@ type Stream interface {
 	Zero(dst Buffer)
 	// CopyColumns copies src to dst, (rows, cols) both, of any strides.
 	CopyColumns(dst, src Matrix)
-	// Add computes dst[i] = dst[i] + src[i], float32.
-	Add(dst, src Buffer)
+	// Sum computes dst[i] = ((+0.0 + a[0][i]) + a[1][i]) + ..., float32, for one
+	// addend or more. dst may be one of them.
+	Sum(dst Buffer, addends []Buffer)
 
 	// Linear computes y = act(x wᵀ + b). y is (m, n), x (m, k), w (n, k), b n
 	// floats or empty. Bias is added to the finished chain.

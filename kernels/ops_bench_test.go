@@ -138,10 +138,11 @@ func BenchmarkElementwise(b *testing.B) {
 	c, _ := newCPU(CPUOptions{}, detectISA())
 	m := benchMatrix(b, c, 4, n, n, Working)
 	row := func(i int) Buffer { return m.RowRange(i, 1).Buf }
-	eachThreads(b, "Add", func(b *testing.B, s *stream) {
+	eachThreads(b, "Sum", func(b *testing.B, s *stream) {
 		b.SetBytes(8 * n)
+		addends := []Buffer{row(0), row(1)}
 		for range b.N {
-			s.Add(row(0), row(1))
+			s.Sum(row(0), addends)
 		}
 	})
 	eachThreads(b, "SigmoidBCE", func(b *testing.B, s *stream) {

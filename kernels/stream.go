@@ -1,6 +1,10 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ecrec/ecrec/internal/blockcopy"
+)
 
 // tileBytes is about how much memory a tile of a simple operation touches: long
 // beside claiming a tile (50 ns), short beside an operation worth splitting.
@@ -17,6 +21,7 @@ type stream struct {
 	copying       copyTask
 	columns       columnsTask
 	adding        addTask
+	summed        [][]float32 // scratch of adding
 	gathering     gatherTask
 	scattering    scatterTask
 	summing       sumTask
@@ -101,7 +106,7 @@ func (t *copyTask) tile(_, i int) {
 		clear(t.dst[lo:hi])
 		return
 	}
-	copy(t.dst[lo:hi], t.src[lo:hi])
+	blockcopy.Copy(t.dst[lo:hi], t.src[lo:hi])
 }
 
 func (s *stream) CopyColumns(dst, src Matrix) {
@@ -127,26 +132,48 @@ func (t *columnsTask) tile(_, i int) {
 	}
 }
 
-func (s *stream) Add(dst, src Buffer) {
-	d, x := floatsOf("Add", "dst", dst), floatsOf("Add", "src", src)
-	if len(d) != len(x) {
-		panic(fmt.Sprintf("kernels: Add of %d floats to %d", len(x), len(d)))
+func (s *stream) Sum(dst Buffer, addends []Buffer) {
+	d := floatsOf("Sum", "dst", dst)
+	if len(addends) == 0 {
+		panic("kernels: Sum of nothing")
 	}
-	s.adding = addTask{s.bodies, d, x}
+	from := s.summed[:0]
+	for i := range addends {
+		x := floatsOf("Sum", "addend", addends[i])
+		if len(x) != len(d) {
+			panic(fmt.Sprintf("kernels: Sum of %d floats to %d", len(x), len(d)))
+		}
+		from = append(from, x)
+	}
+	s.adding = addTask{s.bodies, d, from}
 	s.pool.run(tiles(len(d), tileBytes/4), &s.adding)
 	s.adding = addTask{}
+	clear(from)
+	s.summed = from
 }
 
 type addTask struct {
 	*bodies
-	dst, src []float32
+	dst  []float32
+	from [][]float32
 }
 
 func (t *addTask) tile(_, i int) {
 	lo, hi := span(i, tileBytes/4, len(t.dst))
-	t.add(t.dst[lo:hi], t.src[lo:hi])
+	t.sum(t.dst[lo:hi], t.from, lo)
 }
 
+func sumPlain(dst []float32, from [][]float32, off int) {
+	for i := range dst {
+		sum := float32(0)
+		for _, x := range from {
+			sum += x[off+i]
+		}
+		dst[i] = sum
+	}
+}
+
+// addPlain computes dst[i] += src[i].
 func addPlain(dst, src []float32) {
 	for i, x := range src {
 		dst[i] += x

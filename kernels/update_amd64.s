@@ -71,6 +71,83 @@ done:
 	VZEROUPPER
 	RET
 
+// func sumAVX2(dst []float32, from [][]float32, off int)
+// for i { dst[i] = +0.0; for k { dst[i] += from[k][off+i] } }
+TEXT ·sumAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ from_base+24(FP), R8
+	MOVQ from_len+32(FP), R9
+	MOVQ off+48(FP), R10
+	SHLQ $2, R10
+
+loop32:
+	SUBQ   $32, CX
+	JLT    below32
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   R8, R11
+	MOVQ   R9, R12
+
+from32:
+	MOVQ    (R11), SI
+	VADDPS  (SI)(R10*1), Y0, Y0
+	VADDPS  32(SI)(R10*1), Y1, Y1
+	VADDPS  64(SI)(R10*1), Y2, Y2
+	VADDPS  96(SI)(R10*1), Y3, Y3
+	ADDQ    $24, R11
+	DECQ    R12
+	JNZ     from32
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $128, DI
+	ADDQ    $128, R10
+	JMP     loop32
+
+below32:
+	ADDQ $32, CX
+
+loop8:
+	SUBQ   $8, CX
+	JLT    below8
+	VXORPS Y0, Y0, Y0
+	MOVQ   R8, R11
+	MOVQ   R9, R12
+
+from8:
+	MOVQ    (R11), SI
+	VADDPS  (SI)(R10*1), Y0, Y0
+	ADDQ    $24, R11
+	DECQ    R12
+	JNZ     from8
+	VMOVUPS Y0, (DI)
+	ADDQ    $32, DI
+	ADDQ    $32, R10
+	JMP     loop8
+
+below8:
+	ADDQ   $8, CX
+	JZ     done
+	LEFT
+	VXORPS Y0, Y0, Y0
+
+from1:
+	MOVQ       (R8), SI
+	VMASKMOVPS (SI)(R10*1), Y15, Y1
+	VADDPS     Y1, Y0, Y0
+	ADDQ       $24, R8
+	DECQ       R9
+	JNZ        from1
+	VMASKMOVPS Y0, Y15, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
 // SGD: Y0 the gradients, Y1 the weights, Y8 LR.
 #define SGDSTEP \
 	VMULPS Y0, Y8, Y0; \

@@ -33,7 +33,7 @@ func (l *cacheLane) prepare(p *cachePlan) error {
 
 // matrix is rows of a buffer that grows.
 func (l *cacheLane) matrix(b *kernels.Buffer, rows, width int) (kernels.Matrix, error) {
-	if err := l.grow(b, rows*width); err != nil {
+	if err := grow(l.dev, b, rows*width, kernels.Shared); err != nil {
 		return kernels.Matrix{}, err
 	}
 	return kernels.Mat(*b, rows, width), nil

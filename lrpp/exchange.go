@@ -208,7 +208,7 @@ func (x *Exchange) Settle() error {
 // Peek returns the rows of a step that is evaluated, planned in mode Direct, as
 // Begin does. It touches none, and follows Settle.
 func (x *Exchange) Peek(st *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
-	if err := grow(x.dev, &x.peeked, st.Late.rows*x.shard.Width()); err != nil {
+	if err := grow(x.dev, &x.peeked, st.Late.rows*x.shard.Width(), kernels.Working); err != nil {
 		return rows, index, err
 	}
 	rows = kernels.Mat(x.peeked, st.Late.rows, x.shard.Width())
@@ -254,7 +254,7 @@ func (x *Exchange) sum(b *kernels.Buffer, start, pos []int32, lookups kernels.Ma
 	if rows == 0 {
 		return kernels.Matrix{Cols: width, Stride: width}, nil
 	}
-	if err := grow(x.dev, b, rows*width); err != nil {
+	if err := grow(x.dev, b, rows*width, kernels.Shared); err != nil {
 		return kernels.Matrix{}, err
 	}
 	sums := kernels.Mat(*b, rows, width)
@@ -272,11 +272,11 @@ func (x *Exchange) matrix(step int32, st *Step) kernels.Matrix {
 }
 
 func (x *Exchange) growRows(step int32, st *Step) error {
-	return grow(x.dev, &x.rows[step&1], (st.Early.rows+st.Late.rows)*x.shard.Width())
+	return grow(x.dev, &x.rows[step&1], (st.Early.rows+st.Late.rows)*x.shard.Width(), kernels.Working)
 }
 
 func (x *Exchange) upload(index []int32) (kernels.Buffer, error) {
-	if err := grow(x.dev, &x.index, len(index)); err != nil {
+	if err := grow(x.dev, &x.index, len(index), kernels.Working); err != nil {
 		return kernels.Buffer{}, err
 	}
 	return x.critical.upload(x.index, index), nil

@@ -51,7 +51,7 @@ func freeAll(dev kernels.Device, buffers ...*kernels.Buffer) {
 // brings those it wants of others to dst, (f.rows, width).
 func (l *lane) serve(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []int32) error) error {
 	width := l.shard.Width()
-	if err := l.grow(&l.served, len(f.Slots)*width); err != nil {
+	if err := grow(l.dev, &l.served, len(f.Slots)*width, kernels.Shared); err != nil {
 		return err
 	}
 	served := kernels.Mat(l.served, len(f.Slots), width)
@@ -132,10 +132,13 @@ func (l *lane) upload(b kernels.Buffer, list []int32) kernels.Buffer {
 	return b
 }
 
-func (l *lane) grow(b *kernels.Buffer, floats int) error { return grow(l.dev, b, floats) }
+func (l *lane) grow(b *kernels.Buffer, floats int) error {
+	return grow(l.dev, b, floats, kernels.Working)
+}
 
-func grow(dev kernels.Device, b *kernels.Buffer, floats int) error {
-	if err := kernels.Grow(dev, b, 4*floats); err != nil {
+// grow makes b long enough. What is sent to other ranks is best Shared.
+func grow(dev kernels.Device, b *kernels.Buffer, floats int, use kernels.Use) error {
+	if err := kernels.Grow(dev, b, 4*floats, use); err != nil {
 		return fmt.Errorf("lrpp: a buffer of %d numbers for the exchange of rows: %w", floats, err)
 	}
 	return nil

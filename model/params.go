@@ -55,11 +55,12 @@ func (p *Params) add(name string, rows, cols int) Tensor {
 
 // alloc allocates the buffers once the layout stands.
 func (p *Params) alloc(dev kernels.Device) error {
-	for _, b := range []*kernels.Buffer{&p.Weights, &p.Grad} {
-		var err error
-		if *b, err = dev.Alloc(4*p.Len(), kernels.Working); err != nil {
-			return fmt.Errorf("model: %d dense parameters: %w", p.Len(), err)
-		}
+	var err error
+	if p.Weights, err = dev.Alloc(4*p.Len(), kernels.Working); err == nil {
+		p.Grad, err = dev.Alloc(4*p.Len(), kernels.Shared) // it is added up over the ranks
+	}
+	if err != nil {
+		return fmt.Errorf("model: %d dense parameters: %w", p.Len(), err)
 	}
 	return nil
 }

@@ -227,7 +227,7 @@ func (h *Shard) materialize(slots []int32) error {
 }
 
 func (h *Shard) uploadSlots(slots []int32) error {
-	if err := kernels.Grow(h.dev, &h.slots, 4*len(slots)); err != nil {
+	if err := kernels.Grow(h.dev, &h.slots, 4*len(slots), kernels.Working); err != nil {
 		return fmt.Errorf("shard: list of %d rows on rank %d: %w", len(slots), h.o.Owner, err)
 	}
 	h.s.Upload(h.slots.SliceFloats(0, len(slots)), kernels.BytesOf(slots))

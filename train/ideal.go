@@ -88,7 +88,7 @@ func (x *ideal) grow(n int, st *lrpp.Step) error {
 		{&x.rows, n * (x.width + x.state)}, {&x.sums, n * x.width}, {&x.index, len(st.Plan.Index)},
 		{&x.start, n + 1}, {&x.pos, len(st.Plan.Pos)}, {&x.slots, n}, {&x.ones, n + 1},
 	} {
-		if err := kernels.Grow(x.dev, g.b, 4*g.floats); err != nil {
+		if err := kernels.Grow(x.dev, g.b, 4*g.floats, kernels.Working); err != nil {
 			return err
 		}
 	}

@@ -124,7 +124,7 @@ func (r *rank) loadTable(f *safetensors.File, t int) error {
 			row := r.job.place.Global(owner, slot) - base - first
 			mine = append(mine, read[row*int64(rowBytes):(row+1)*int64(rowBytes)]...)
 		}
-		if err := kernels.Grow(r.job.dev, &staged, len(mine)); err != nil {
+		if err := kernels.Grow(r.job.dev, &staged, len(mine), kernels.Working); err != nil {
 			return err
 		}
 		r.s.Upload(staged.Slice(0, len(mine)), mine)

@@ -42,18 +42,22 @@
 // direction where they are on one host. A short message is sent at once if its
 // receiver has promised to hold it (credit, in all MaxHeldBytes for a pair), a
 // longer one is offered and sent when it is wanted; where the receive is posted,
-// its bytes go straight into its memory. On one host, where the system lets a
+// its bytes go straight into its memory. On one host a longer message is
+// copied once, by its receiver, from where it lies: in the sender's arena, which
+// peers map read-only (internal/arena), or anywhere, where the system lets a
 // process read its peer's memory (process_vm_readv; not under Yama's ptrace_scope
-// of 1 and more), a longer message is copied once, by its receiver, from where it
-// lies. Frames carry the generation, a sequence
-// number and a CRC-32C of their header; over a connection also one of the payload,
-// since TCP's own sum is weak, while in memory the hardware has better codes. A
+// of 1 and more). Frames carry the generation, a sequence number and a CRC-32C of
+// their header; over a connection also one of the payload, since TCP's own sum is
+// weak, while in memory the hardware has better codes. A
 // process is lost when its connection ends (so a killed one is noticed at once,
 // through what it had written before) or when it is silent for 5 heartbeats. What
 // rings is a memfd: it has no name, so no kind of death leaves it behind, and each
 // generation makes its own. Peers prove in a handshake that they know the job's
 // secret; frames are not encrypted, and whoever can change packets on the way is
 // trusted.
+//
+// What lies in an arena can also be read without any message: see Viewer. No
+// process can write to another's memory, but for the rings.
 //
 // Wait polls the rings for some microseconds, then sleeps until the peer rings a
 // futex. Both are quickest where each process has cores of its own: give each

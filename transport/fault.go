@@ -54,6 +54,12 @@ func Wrap(e env.Env, ep Endpoint, inj Injector) Endpoint {
 		received: make([]uint64, ep.Size()),
 	}
 	e.Go(name, f.release)
+	if v, ok := ep.(Viewer); ok {
+		return struct {
+			*faulty
+			viewing
+		}{f, v}
+	}
 	return f
 }
 

@@ -11,7 +11,7 @@ import (
 const headerBytes = 64
 
 // protocolVersion changes with the frames or the handshake; both ends must agree.
-const protocolVersion = 2
+const protocolVersion = 3
 
 type frameKind uint8
 

@@ -13,7 +13,14 @@ func Group(ep Endpoint, ranks []int) Endpoint {
 	if me < 0 {
 		panic("transport: a rank is no member of its group")
 	}
-	return &group{Endpoint: ep, ranks: ranks, me: me}
+	g := &group{Endpoint: ep, ranks: ranks, me: me}
+	if v, ok := ep.(Viewer); ok {
+		return struct {
+			*group
+			viewing
+		}{g, groupViews{v, ranks}}
+	}
+	return g
 }
 
 type group struct {
@@ -31,4 +38,15 @@ func (g *group) Send(to int, tag Tag, p []byte) Request {
 
 func (g *group) Recv(from int, tag Tag, p []byte) Request {
 	return g.Endpoint.Recv(g.ranks[from], tag, p)
+}
+
+// groupViews numbers the ranks of a world as a group does. They can read each
+// other's memory where the whole world can.
+type groupViews struct {
+	viewing
+	ranks []int
+}
+
+func (g groupViews) View(rank int, at Place, n int) []byte {
+	return g.viewing.View(g.ranks[rank], at, n)
 }

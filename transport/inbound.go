@@ -166,7 +166,7 @@ func (in *inbound) offer(p *pair) error {
 		return nil
 	}
 	m := heldMessage{tag: h.tag, offer: true, id: h.id, total: int(h.arg)}
-	if h.length == addressBytes && l.ring != nil && l.ring.self.reads.Load() != 0 {
+	if h.length == addressBytes && l.ring != nil && (l.ring.self.reads.Load() != 0 || l.ring.view != nil) {
 		m.from = binary.LittleEndian.Uint64(in.address[:])
 	}
 	if r := take(&p.posted, h.tag); r != nil {

@@ -12,6 +12,8 @@ import (
 const (
 	// eagerBytes is how long a message may be to be sent before it is wanted.
 	eagerBytes = 64 << 10
+	// nearEagerBytes is the same for what the peer can copy from where it lies.
+	nearEagerBytes = 8 << 10
 	// pieceBytes is how much of a longer message travels in one frame, so that
 	// small messages need not wait for all of it.
 	pieceBytes = 128 << 10
@@ -130,7 +132,7 @@ func (l *link) send(local, remote int, tag Tag, b []byte) Request {
 		panic(fmt.Sprintf("transport: more than %d unmatched sends from rank %d to rank %d", MaxPosted, local, remote))
 	}
 	r := l.request(p, tag, b)
-	if cost := max(len(b), heldCost); len(b) <= eagerBytes && p.credit >= cost {
+	if cost := max(len(b), heldCost); len(b) <= l.eagerLimit(b) && p.credit >= cost {
 		p.credit -= cost
 		r.eager = true
 	} else {

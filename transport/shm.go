@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/arena"
 )
 
 const (
@@ -33,6 +35,8 @@ type shm struct {
 	out, in          ring
 	mine, theirs     *bell
 	self, other      directory
+	view             *arena.View // the peer's; nil where there is none
+	viewBase         uint64      // where the peer has it
 	outToken         atomic.Bool
 	inToken          atomic.Bool
 	asleep           atomic.Bool  // serve waits for the bell
@@ -97,6 +101,9 @@ func (s *shm) enter() bool {
 func (s *shm) leave() {
 	if s.refs.Add(-1) == 0 {
 		unmapSegment(s.mem)
+		if s.view != nil {
+			s.view.Close()
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ func Run(t *testing.T, connect Make) {
 		{"ManyTags", 2, testManyTags},
 		{"Concurrent", 4, testConcurrent},
 		{"BackPressure", 2, testBackPressure},
+		{"Views", 3, testViews},
 		{"Close", 3, testClose},
 		{"PeerClosesAfterPost", 3, testPeerClosesAfterPost},
 		{"PeerClosesBeforePost", 3, testPeerClosesBeforePost},

@@ -1,0 +1,6 @@
+package blockcopy
+
+// move copies len(src) bytes.
+//
+//go:noescape
+func move(dst, src []byte)

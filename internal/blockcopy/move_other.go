@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package blockcopy
+
+func move(dst, src []byte) { copy(dst, src) }

@@ -1,0 +1,58 @@
+package transporttest
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/arena"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// testViews: what a Viewer has a Place for, all others read there, as it stands;
+// what lies elsewhere has none.
+func testViews(t *testing.T, w world) {
+	var viewers []transport.Viewer
+	for _, ep := range w.eps {
+		v, ok := ep.(transport.Viewer)
+		if !ok {
+			t.Log("no ranks read each other's memory here")
+			return
+		}
+		viewers = append(viewers, v)
+	}
+	a, err := arena.Own()
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	const n = 10_000
+	at := make([]transport.Place, len(viewers))
+	for r, v := range viewers {
+		p, err := a.Alloc(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Free(p)
+		memory := unsafe.Slice((*byte)(p), n)
+		copy(memory, pattern(r, n))
+		if v.Place(make([]byte, n)) != 0 {
+			t.Error("memory that is not shared has a place")
+		}
+		if at[r] = v.Place(memory); at[r] == 0 {
+			t.Log("other ranks cannot read memory here")
+			return
+		}
+	}
+	for _, v := range viewers {
+		if !v.Enter() {
+			t.Fatal("a rank is gone")
+		}
+		for r := range viewers {
+			w.same("what is seen of a rank's memory", v.View(r, at[r], n), pattern(r, n))
+			if v.View(r, 1<<60, n) != nil {
+				t.Error("memory was seen where a rank has none")
+			}
+		}
+		v.Leave()
+	}
+}
