@@ -20,9 +20,10 @@ type Decoder struct {
 	matrix       [][]byte // (len(Wants), k)
 }
 
-// Decoder finds the decoder for stripes whose shards lost are not to be had, and
-// of which those in wants shall be reconstructed. It reads data columns rather
-// than parities, and lower shards first. More lost than parities is TooManyLost.
+// Decoder finds the decoder for stripes whose shards lost cannot, or shall not, be
+// read, and of which those in wants are to be reconstructed. It reads the lowest
+// shards that are left: data columns before parities. More lost than parities is
+// TooManyLost.
 func (c *Code) Decoder(lost, wants []int) (*Decoder, error) {
 	p := pattern{lost: c.set(lost), wants: c.set(wants)}
 	if d := c.decoders[p]; d != nil {
