@@ -35,6 +35,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 
 	{"collectives", "internal/env internal/trace kernels transport", "collectives add up buffers over a transport"},
 	{"oracle", "internal/placement", "the oracle is pure: window and cache state in, plan out"},
+	{"ec", "", "codes are arithmetic on bytes: who sends, stores and commits them is above"},
 	{"shard", "internal/digest internal/placement kernels", "rows know neither who uses them nor the network"},
 	{"model", "internal/rng kernels", "a model sees buffers, never ranks"},
 	{"lrpp", "collectives internal/env internal/placement internal/trace kernels oracle shard", "the exchange runs the oracle's plan"},
@@ -42,7 +43,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 
 	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model oracle shard transport",
 		"the step loop is the one place that knows all parts"},
-	{"bench", "checkpoint collectives data internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
+	{"bench", "checkpoint collectives data ec internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
 	{"internal/cli", "bench checkpoint data internal/atomicfile internal/config internal/doctor internal/env internal/machine internal/report internal/safetensors launcher train transport",
 		"the command line calls; nobody calls it"},
