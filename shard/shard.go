@@ -97,6 +97,9 @@ func (h *Shard) Close() {
 // Width is the number of weights per row.
 func (h *Shard) Width() int { return h.o.Width }
 
+// Stream is what the shard is worked on by.
+func (h *Shard) Stream() kernels.Stream { return h.s }
+
 // Slots is the number of rows owned.
 func (h *Shard) Slots() int64 { return int64(h.rows.Rows) }
 

@@ -39,6 +39,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"shard", "internal/digest internal/placement kernels", "rows know neither who uses them nor the network"},
 	{"model", "internal/rng kernels", "a model sees buffers, never ranks"},
 	{"lrpp", "collectives internal/env internal/placement internal/trace kernels oracle shard", "the exchange runs the oracle's plan"},
+	{"commit", "collectives ec internal/env kernels shard", "commits protect rows and know no model"},
 	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
 	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model oracle shard transport",
