@@ -46,8 +46,9 @@ type Committer struct {
 	prepared  atomic.Int64
 	Waited    time.Duration // for epochs before: at the seal of one more
 
-	link *link // nil between worlds
-	send outgoing
+	link    *link // nil between worlds
+	send    outgoing
+	rebuild rebuild
 }
 
 // set is what one epoch's deltas brought.
@@ -66,10 +67,10 @@ type outgoing struct {
 	lists        [2]kernels.Buffer // slots and order on the device
 }
 
-// New makes a Committer whose last commit is that of a step.
-func New(o Options, step int64) (*Committer, error) {
-	c := &Committer{o: o, committed: step}
-	c.prepared.Store(step)
+// New makes a Committer. Begin or Lose follows, where a run does not start from rows
+// as they are drawn.
+func New(o Options) (*Committer, error) {
+	c := &Committer{o: o}
 	if o.Owner < 0 {
 		return c, nil
 	}
@@ -92,6 +93,16 @@ func New(o Options, step int64) (*Committer, error) {
 	return c, nil
 }
 
+// Begin makes the rows as they are the commit of a step. drawn says that all are as
+// they were drawn; else the parities are yet to be built.
+func (c *Committer) Begin(step int64, drawn bool) {
+	c.committed = step
+	c.prepared.Store(step)
+	if c.parity != nil && !drawn {
+		c.parity.forget()
+	}
+}
+
 // Close frees the parities and all else.
 func (c *Committer) Close() {
 	if c.parity != nil {
@@ -99,6 +110,9 @@ func (c *Committer) Close() {
 	}
 	for _, s := range append(c.sealed, c.idle...) {
 		c.free(s.rows)
+	}
+	for _, b := range []kernels.Buffer{c.rebuild.replies, c.rebuild.replied, c.rebuild.rows} {
+		c.free(b)
 	}
 	c.free(c.send.rows)
 	c.free(c.send.lists[0])

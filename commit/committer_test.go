@@ -2,8 +2,10 @@ package commit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -49,26 +51,32 @@ func newCluster(t *testing.T, code string, owners, k, r int, every int64, seed u
 	}
 	c := &cluster{layout: layout, place: placement.New([]int64{400, 17, 90}, owners), code: code}
 	for id := range owners {
-		dev, err := kernels.NewCPU(kernels.CPUOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := dev.Stream(1)
-		h, err := shard.New(dev, s, shard.Options{Map: c.place, Owner: id, Seed: 3, Width: testWidth, State: testState})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Keep()
-		m := &member{h: h, r: rand.New(rand.NewPCG(seed, uint64(id))), at: map[int64][]byte{}}
-		if m.c, err = New(Options{Env: env.Real(), Device: dev, Shard: h, Layout: layout, Code: code,
-			Slots: c.place.Slots(0), Owner: id, Every: every}, 0); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { m.c.Close(); h.Close(); s.Close() })
+		m := c.newMember(t, id, every)
+		m.r, m.at = rand.New(rand.NewPCG(seed, uint64(id))), map[int64][]byte{}
 		m.at[0] = m.whole(t)
 		c.members = append(c.members, m)
 	}
 	return c
+}
+
+func (c *cluster) newMember(t *testing.T, id int, every int64) *member {
+	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := dev.Stream(1)
+	h, err := shard.New(dev, s, shard.Options{Map: c.place, Owner: id, Seed: 3, Width: testWidth, State: testState})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Keep()
+	m := &member{h: h}
+	if m.c, err = New(Options{Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
+		Slots: c.place.Slots(0), Owner: id, Every: every}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.c.Close(); h.Close(); s.Close() })
+	return m
 }
 
 // join puts all in a new world, leave out of it.
@@ -264,6 +272,7 @@ func TestParityIsTheEncodingOfACommit(t *testing.T) {
 					c.leave()
 					c.roll(t, r)
 					c.check(t)
+					c.lose(t, r, every)
 				}
 			})
 		}
@@ -285,5 +294,49 @@ func (c *cluster) roll(t *testing.T, r *rand.Rand) {
 		if !bytes.Equal(m.whole(t), m.at[to]) {
 			t.Fatalf("owner %d is not what it was at step %d", i, to)
 		}
+	}
+}
+
+// lose replaces as many members of each group as can be spared by new ones, which then
+// get all back that they had.
+func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
+	t.Helper()
+	lost := make([]bool, len(c.members))
+	for g := range c.layout.Groups() {
+		group := c.layout.Group(g)
+		for _, i := range r.Perm(group.Size)[:r.IntN(group.Parity+1)] {
+			id := group.First + i
+			fresh := c.newMember(t, id, every)
+			fresh.r, fresh.at = c.members[id].r, c.members[id].at
+			fresh.c.Lose(c.done)
+			c.members[id], lost[id] = fresh, true
+		}
+	}
+	c.join()
+	c.each(t, func(m *member) error {
+		if err := m.c.Survey(lost); err != nil {
+			return err
+		}
+		return m.c.RebuildAll()
+	})
+	c.leave()
+	for i, m := range c.members {
+		if !bytes.Equal(m.whole(t), m.at[c.done]) {
+			t.Fatalf("owner %d has not got back what it had at step %d", i, c.done)
+		}
+	}
+	c.check(t)
+}
+
+// TestBeyond: a group that has lost more than it can spare says so.
+func TestBeyond(t *testing.T) {
+	c := newCluster(t, ec.RS, 9, 4, 2, 1, 1)
+	var beyond *Beyond
+	if err := c.members[0].c.Survivable([]bool{true, true, false, false, false, false, true, true, false}); err != nil {
+		t.Errorf("two of each group: %v", err)
+	}
+	err := c.members[0].c.Survivable([]bool{false, false, true, false, false, false, true, true, true})
+	if !errors.As(err, &beyond) || beyond.Group != 1 || !slices.Equal(beyond.Ranks, []int{6, 7, 8}) {
+		t.Errorf("three of a group of two data columns and one: %v", err)
 	}
 }

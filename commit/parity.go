@@ -16,7 +16,8 @@ type Parity struct {
 	dev    kernels.Device
 	buf    kernels.Buffer
 	rows   []byte
-	// folded has a bit for each row that is, or was, not all zeros.
+	// folded has a bit for each row and data column: whether the column's row may
+	// differ from its init.
 	folded []uint64
 	// unbuilt has a bit for each row that is yet to be encoded; what is folded into
 	// it is dropped.
@@ -35,7 +36,7 @@ func newParity(dev kernels.Device, l ec.Layout, code *ec.Code, owner int, slots 
 		}
 		p.rows = p.buf.Host()
 	}
-	p.folded = make([]uint64, (n+63)/64)
+	p.folded = make([]uint64, (n*int64(p.group.Data())+63)/64)
 	return p, nil
 }
 
@@ -67,33 +68,58 @@ func (p *Parity) fold(sender int, slots []int32, rows []byte) {
 		if p.isUnbuilt(at) {
 			continue
 		}
-		p.folded[at>>6] |= 1 << (at & 63)
+		p.mark(at, column)
 		p.code.Fold(p.row(at), rows[i*p.stride:(i+1)*p.stride], column, shard-data)
 	}
 }
 
-// forget makes all rows unbuilt: their holder is new.
+// mark says that a column of a row may not be zeros; marked whether it was said.
+func (p *Parity) mark(at int64, column int) {
+	bit := at*int64(p.group.Data()) + int64(column)
+	p.folded[bit>>6] |= 1 << (bit & 63)
+}
+
+func (p *Parity) marked(at int64, column int) bool {
+	bit := at*int64(p.group.Data()) + int64(column)
+	return p.folded[bit>>6]>>(bit&63)&1 != 0
+}
+
+// zero reports whether a row is all zeros because no column of it was marked.
+func (p *Parity) zero(at int64) bool {
+	for column := range p.group.Data() {
+		if p.marked(at, column) {
+			return false
+		}
+	}
+	return true
+}
+
+// forget makes all rows zeros and unbuilt: their holder is new.
 func (p *Parity) forget() {
 	n := p.Rows()
-	p.unbuilt = make([]uint64, len(p.folded))
+	p.unbuilt = make([]uint64, (n+63)/64)
 	for at := range n {
 		p.unbuilt[at>>6] |= 1 << (at & 63)
+		if !p.zero(at) {
+			clear(p.row(at))
+		}
 	}
 	p.missing = n
 	clear(p.folded)
 }
 
-// build sets an unbuilt row; zero says that it is all zeros.
-func (p *Parity) build(at int64, row []byte, zero bool) {
+// build sets an unbuilt row; nil is all zeros.
+func (p *Parity) build(at int64, row []byte) {
 	if !p.isUnbuilt(at) {
 		return
 	}
 	p.unbuilt[at>>6] &^= 1 << (at & 63)
 	p.missing--
-	if zero {
-		clear(p.row(at))
+	if row == nil {
 		return
 	}
-	p.folded[at>>6] |= 1 << (at & 63)
+	for column := range p.group.Data() {
+		p.mark(at, column)
+	}
 	copy(p.row(at), row)
 }

@@ -42,7 +42,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"commit", "collectives ec internal/env kernels shard", "commits protect rows and know no model"},
 	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
-	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model oracle shard transport",
+	{"train", "checkpoint collectives commit data ec internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model oracle shard transport",
 		"the step loop is the one place that knows all parts"},
 	{"bench", "checkpoint collectives data ec internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
