@@ -298,6 +298,9 @@ func (c *Committer) Settle(step int64) error {
 	return c.decideAll()
 }
 
+// Clear forgets all commits; Begin follows.
+func (c *Committer) Clear() error { return c.Roll(c.committed) }
+
 // Roll goes to a commit that some rank knows: forward, where this one is prepared
 // for it, and back from all that came later. It is for between worlds.
 func (c *Committer) Roll(step int64) error {

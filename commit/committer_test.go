@@ -301,7 +301,7 @@ func (c *cluster) roll(t *testing.T, r *rand.Rand) {
 // get all back that they had.
 func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
 	t.Helper()
-	lost := make([]bool, len(c.members))
+	lost := make([]Loss, len(c.members))
 	for g := range c.layout.Groups() {
 		group := c.layout.Group(g)
 		for _, i := range r.Perm(group.Size)[:r.IntN(group.Parity+1)] {
@@ -309,7 +309,7 @@ func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
 			fresh := c.newMember(t, id, every)
 			fresh.r, fresh.at = c.members[id].r, c.members[id].at
 			fresh.c.Lose(c.done)
-			c.members[id], lost[id] = fresh, true
+			c.members[id], lost[id] = fresh, fresh.c.Left()
 		}
 	}
 	c.join()
@@ -328,14 +328,30 @@ func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
 	c.check(t)
 }
 
+// losses has some of nine ranks lose all.
+func losses(ranks ...int) []Loss {
+	lost := make([]Loss, 9)
+	for _, r := range ranks {
+		lost[r] = Loss{1, 1}
+	}
+	return lost
+}
+
 // TestBeyond: a group that has lost more than it can spare says so.
 func TestBeyond(t *testing.T) {
 	c := newCluster(t, ec.RS, 9, 4, 2, 1, 1)
 	var beyond *Beyond
-	if err := c.members[0].c.Survivable([]bool{true, true, false, false, false, false, true, true, false}); err != nil {
+	all := losses()
+	for i := range all {
+		all[i].Parities = 1
+	}
+	if err := c.members[0].c.Survivable(all); err != nil {
+		t.Errorf("all parities: %v", err)
+	}
+	if err := c.members[0].c.Survivable(losses(0, 1, 6, 7)); err != nil {
 		t.Errorf("two of each group: %v", err)
 	}
-	err := c.members[0].c.Survivable([]bool{false, false, true, false, false, false, true, true, true})
+	err := c.members[0].c.Survivable(losses(2, 6, 7, 8))
 	if !errors.As(err, &beyond) || beyond.Group != 1 || !slices.Equal(beyond.Ranks, []int{6, 7, 8}) {
 		t.Errorf("three of a group of two data columns and one: %v", err)
 	}

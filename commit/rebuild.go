@@ -12,7 +12,7 @@ import (
 // are encoded, from the other members of its group. It goes in rounds that all ranks
 // do together; who has lost nothing answers.
 type rebuild struct {
-	lost    []bool   // by rank: it has lost rows or parities, and not all are back
+	lost    []Loss   // by rank
 	answers []answer // by place of a stripe in a turn: how this rank gets its shard
 	missing []uint64 // a bit for each slot that is yet to be decoded
 	left    int64    // bits of missing
@@ -45,7 +45,21 @@ type ask struct {
 	at     int64 // its slot, or parity row
 }
 
-// Beyond says that more members of a group have lost their rows than it can spare.
+// Loss is what a rank has yet to get back.
+type Loss struct{ Rows, Parities int64 }
+
+// Any reports whether there is something.
+func (l Loss) Any() bool { return l.Rows > 0 || l.Parities > 0 }
+
+// has reports whether a shard of a group is among what is lost.
+func (l Loss) has(shard int, g ec.Group) bool {
+	if shard < g.Data() {
+		return l.Rows > 0
+	}
+	return l.Parities > 0
+}
+
+// Beyond says that more members of a group have lost what they held than it can spare.
 type Beyond struct {
 	Group int
 	Ranks []int
@@ -57,19 +71,26 @@ func (e *Beyond) Error() string {
 }
 
 // Survivable reports, as a Beyond, whether a group has lost more than it can spare.
-func (c *Committer) Survivable(lost []bool) error {
+func (c *Committer) Survivable(lost []Loss) error {
 	for g := range c.o.Layout.Groups() {
-		group, gone := c.o.Layout.Group(g), []int(nil)
-		for owner := group.First; owner < group.First+group.Size; owner++ {
-			if lost[c.o.First+owner] {
-				gone = append(gone, c.o.First+owner)
+		group := c.o.Layout.Group(g)
+		for at := range group.Size {
+			if gone := c.gone(lost, group, int64(at)); len(gone) > group.Parity {
+				return &Beyond{g, gone, group.Parity}
 			}
-		}
-		if len(gone) > group.Parity {
-			return &Beyond{g, gone, group.Parity}
 		}
 	}
 	return nil
+}
+
+// gone is the ranks that have lost their shards of a stripe.
+func (c *Committer) gone(lost []Loss, group ec.Group, stripe int64) (ranks []int) {
+	for owner := group.First; owner < group.First+group.Size; owner++ {
+		if shard, _ := group.Shard(stripe, owner); lost[c.o.First+owner].has(shard, group) {
+			ranks = append(ranks, c.o.First+owner)
+		}
+	}
+	return ranks
 }
 
 // Lose makes a rank that has just been made anew part of a job that goes on, after
@@ -87,18 +108,18 @@ func (c *Committer) Lose(step int64) {
 	c.rebuild.left = n
 }
 
-// Left is how many rows and parities this rank has yet to get back.
-func (c *Committer) Left() int64 {
+// Left is what this rank has yet to get back.
+func (c *Committer) Left() Loss {
 	if c.parity == nil {
-		return 0
+		return Loss{}
 	}
-	return c.rebuild.left + c.parity.missing
+	return Loss{c.rebuild.left, c.parity.missing}
 }
 
 // Survey begins to rebuild in a world where lost says which ranks have something
 // left to get back. Those learn from the others which of it ever differed from its
 // init: the rest is back at once.
-func (c *Committer) Survey(lost []bool) error {
+func (c *Committer) Survey(lost []Loss) error {
 	b := &c.rebuild
 	b.lost = append(b.lost[:0], lost...)
 	b.slot, b.row = 0, 0
@@ -115,12 +136,14 @@ func (c *Committer) Survey(lost []bool) error {
 		words = int(group.Stripes(c.o.Slots)+63) / 64
 		for owner := group.First; owner < group.First+group.Size; owner++ {
 			rank := c.o.First + owner
-			switch {
-			case rank == comm.Rank():
-			case lost[rank] && !lost[comm.Rank()]:
+			if rank == comm.Rank() {
+				continue
+			}
+			if lost[rank].Any() {
 				sends[rank] = 8 * words
 				mine = append(mine, c.matters(owner)...)
-			case !lost[rank] && lost[comm.Rank()]:
+			}
+			if lost[comm.Rank()].Any() {
 				comes[rank] = 8 * words
 			}
 		}
@@ -133,7 +156,7 @@ func (c *Committer) Survey(lost []bool) error {
 	if err := comm.AllToAllV(kernels.HostBuffer(come), comes, kernels.HostBuffer(mine), sends).Wait(); err != nil {
 		return err
 	}
-	if c.parity == nil || !lost[comm.Rank()] {
+	if c.parity == nil || !lost[comm.Rank()].Any() {
 		return nil
 	}
 	any := make([]uint64, words)
@@ -147,7 +170,7 @@ func (c *Committer) Survey(lost []bool) error {
 // matters has a bit for each stripe of the group, as far as this rank can tell: whether
 // the shard that an owner has lost may differ from zeros.
 func (c *Committer) matters(owner int) []uint64 {
-	p, group := c.parity, c.parity.group
+	p, group, b := c.parity, c.parity.group, &c.rebuild
 	stripes := group.Stripes(c.o.Slots)
 	set := make([]uint64, (stripes+63)/64)
 	touched := c.o.Shard.TouchedBits()
@@ -156,6 +179,8 @@ func (c *Committer) matters(owner int) []uint64 {
 		shard, at := group.Shard(s, p.owner)
 		var may bool
 		switch {
+		case b.lost[c.o.First+p.owner].has(shard, group): // the others know
+
 		case shard >= group.Data() && theirs < group.Data():
 			may = p.marked(at, theirs)
 		case shard >= group.Data():
@@ -179,7 +204,7 @@ func (c *Committer) forgo(any []uint64) {
 		}
 		shard, at := group.Shard(s, c.parity.owner)
 		if shard >= group.Data() {
-			c.parity.build(at, nil)
+			c.parity.build(at, nil) // does nothing where it is built
 		} else {
 			b.back(at)
 		}
@@ -205,12 +230,14 @@ func (c *Committer) findAnswers() error {
 	for at := range group.Size {
 		stripe := int64(at)
 		mine, _ := group.Shard(stripe, c.parity.owner)
+		if !b.lost[c.o.First+c.parity.owner].has(mine, group) {
+			b.answers = append(b.answers, answer{})
+			continue
+		}
 		var lost []int
-		for owner := group.First; owner < group.First+group.Size; owner++ {
-			if b.lost[c.o.First+owner] {
-				shard, _ := group.Shard(stripe, owner)
-				lost = append(lost, shard)
-			}
+		for _, rank := range c.gone(b.lost, group, stripe) {
+			shard, _ := group.Shard(stripe, rank-c.o.First)
+			lost = append(lost, shard)
 		}
 		d, err := c.parity.code.Decoder(lost, []int{mine})
 		if err != nil {
@@ -239,7 +266,7 @@ func (c *Committer) choose(first []int32, limit int) {
 		}
 	}
 	urgent := len(b.asked)
-	for ; len(b.asked) < limit && b.slot < c.o.Shard.Slots(); b.slot++ {
+	for ; len(b.asked) < limit && b.left > 0 && b.slot < c.o.Shard.Slots(); b.slot++ {
 		if word := b.missing[b.slot>>6] >> (b.slot & 63); word == 0 {
 			b.slot |= 63
 			continue

@@ -23,7 +23,7 @@ func (c *Committer) Round(first []int32, limit int) error {
 	for r := range b.asks {
 		b.asks[r] = b.asks[r][:0]
 	}
-	if c.Left() > 0 {
+	if c.Left().Any() {
 		c.choose(first, limit)
 		for _, a := range b.asked {
 			for _, reader := range b.answers[a.stripe%int64(c.parity.group.Size)].readers {
@@ -185,7 +185,7 @@ func (c *Committer) RebuildAll() error {
 	comm := c.link.comm
 	all := make([]uint64, comm.Size())
 	for {
-		if err := comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer([]uint64{uint64(c.Left())})).Wait(); err != nil {
+		if err := comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer([]uint64{uint64(c.Left().Rows + c.Left().Parities)})).Wait(); err != nil {
 			return err
 		}
 		if slices.Max(all) == 0 {

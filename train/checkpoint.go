@@ -30,6 +30,9 @@ func (r *rank) checkpoint(step int64, last bool) error {
 	if c.Dir == "" || r.saved == step {
 		return nil
 	}
+	if err := r.chaos(step, "checkpoint"); err != nil {
+		return err
+	}
 	r.lastSave = r.env.Now()
 	s := &checkpoint.Save{Env: r.env, Dir: c.Dir, Step: step, Generation: r.ep.Generation(), Ranks: r.job.roles.rows,
 		Model: r.checkpointModel(), Keep: c.Keep}
@@ -163,8 +166,9 @@ func (r *rank) checkpointModel() checkpoint.Model {
 
 // resume goes on from the newest checkpoint that Options.Resume names, "auto"
 // being checkpoint.dir, and reports whether there was one.
-func (r *rank) resume() (bool, error) {
-	from := r.job.o.Resume
+func (r *rank) resume() (bool, error) { return r.resumeFrom(r.job.o.Resume) }
+
+func (r *rank) resumeFrom(from string) (bool, error) {
 	auto := from == "auto"
 	if auto {
 		from = r.job.cfg.Checkpoint.Dir

@@ -44,13 +44,25 @@ func (r *rank) openCommits() (err error) {
 	return err
 }
 
-// protect makes what the run starts from the first commit.
+// protect makes what the run starts from the first commit. Rows that are not as they
+// were drawn have their parities encoded now.
 func (r *rank) protect() error {
 	if r.commits == nil {
 		return nil
 	}
-	r.commits.Begin(r.done, r.done == 0 && r.job.cfg.Model.InitFrom == "")
-	return r.snap(r.done)
+	drawn := r.done == 0 && r.job.cfg.Model.InitFrom == ""
+	r.commits.Begin(r.done, drawn)
+	if err := r.snap(r.done); err != nil || drawn {
+		return err
+	}
+	lost := make([]commit.Loss, r.job.ranks)
+	for id := range lost {
+		lost[id].Parities = r.lossOfAll(id).Parities
+	}
+	if err := r.commits.Survey(lost); err != nil {
+		return err
+	}
+	return r.commits.RebuildAll()
 }
 
 // protects reports whether the job's rows are coded.
@@ -89,7 +101,10 @@ func (r *rank) seal(step int64) error {
 	if err := r.snap(step); err != nil {
 		return err
 	}
-	return r.commits.Seal(step)
+	if err := r.commits.Seal(step); err != nil {
+		return err
+	}
+	return r.chaos(step, "seal")
 }
 
 // decide commits what all ranks said, in the words of the step before, that they are
@@ -125,6 +140,9 @@ func (r *rank) settle() error {
 	}
 	if r.commits.Committed() == r.done {
 		return nil
+	}
+	if err := r.chaos(r.done, "settle"); err != nil {
+		return err
 	}
 	if err := r.snap(r.done); err != nil {
 		return err

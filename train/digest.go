@@ -11,6 +11,9 @@ import (
 // digest fingerprints the model: all ranks' rows, and the dense part, which must
 // be equal on all.
 func (r *rank) digest() error {
+	if err := r.chaos(r.done, "digest"); err != nil {
+		return err
+	}
 	rows, err := r.shard.Digest()
 	if err != nil {
 		return err

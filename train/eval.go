@@ -18,6 +18,9 @@ func (r *rank) evaluate(step int64) error {
 		return nil
 	}
 	r.evaluated = step
+	if err := r.chaos(step, "evaluate"); err != nil {
+		return err
+	}
 	scores, loss, err := r.scoreAll()
 	if err != nil {
 		return err

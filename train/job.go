@@ -44,6 +44,7 @@ type job struct {
 
 	denseOpt, sparse Schedule
 
+	started bool // Observer has been told
 	result  Result
 	stopped atomic.Bool
 }
@@ -271,7 +272,7 @@ func (j *job) liveOne(held **rank, ep transport.Endpoint, life func(*rank) error
 		ep.Abort(err) // before leave, so that others hear why
 	}
 	r.leave()
-	if errors.As(err, new(*Died)) {
+	if !Follows(err) && errors.As(err, new(*Died)) {
 		*held = nil
 		r.close()
 	}
@@ -299,8 +300,11 @@ func (r *rank) run() error {
 			j.result.Steps, j.result.TrainLoss, j.result.Eval = r.done, r.history.TrainLoss, r.history.Eval
 		}()
 	}
-	if err := r.begin(); err != nil {
+	if err := r.start(); err != nil {
 		return err
+	}
+	if r.phase == phaseFresh {
+		r.phase = phaseBegun
 	}
 	if !j.o.EvalOnly && j.mode(j.cfg.Cache.Mode) == lrpp.Cached {
 		if err := r.openCache(j.steps - r.done); err != nil {
@@ -308,14 +312,13 @@ func (r *rank) run() error {
 		}
 		r.exchange = r.cache
 	}
-	if err := r.protect(); err != nil {
-		return err
-	}
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
 		return err
 	}
-	r.tracks.recorder.Zero()
-	if r.id == 0 {
+	r.phase = phaseTraining
+	if r.id == 0 && !j.started {
+		r.tracks.recorder.Zero()
+		j.started = true
 		if err := j.o.Observer.Started(j.info(r)); err != nil {
 			return err
 		}

@@ -55,6 +55,9 @@ func (j *job) evalDue(step int64) bool {
 
 // next trains the step that comes next in the pipeline.
 func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
+	if err := r.chaos(step, "step"); err != nil {
+		return d, err
+	}
 	if err := r.sealCached(); err != nil {
 		return d, err
 	}
@@ -74,6 +77,9 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	r.watch.spent[StageRead], r.watch.spent[StagePlan], r.watch.spent[StageDelayed] = w.read, w.plan, r.exchange.DelayedTook()
 	r.done = step
 	r.decide(r.ctl.words)
+	if err := r.chaos(step, "decide"); err != nil {
+		return d, err
+	}
 	r.moved.Add(r.exchange.Moved(&w.step))
 	r.report(w.batch, d.loss, r.env.Now()-begin)
 	r.tellIfCrowded()
@@ -90,12 +96,18 @@ func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 	}
 	r.watch.lap(StageFetch)
 
+	if err := r.chaos(b.Step, "fetch"); err != nil {
+		return d, err
+	}
 	logits := r.model.Forward(in)
 	dlogits := kernels.Mat(r.dlogits, b.N, 1)
 	losses := r.losses.SliceFloats(0, b.N)
 	r.s.SigmoidBCE(losses, dlogits.Buf, logits.Buf, labels, 1/float32(b.GlobalN))
 	r.s.Download(kernels.BytesOf(r.hostLoss[:b.N]), losses)
 	if err := r.s.Sync(); err != nil {
+		return d, err
+	}
+	if err := r.chaos(b.Step, "forward"); err != nil {
 		return d, err
 	}
 	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop(), save: r.timeToSave(), prepared: r.prepared()})
@@ -109,8 +121,14 @@ func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 	})
 	r.watch.lap(StageBackward)
 
+	if err := r.chaos(b.Step, "backward"); err != nil {
+		return d, err
+	}
 	words, err := r.ctl.finish(said)
 	if err != nil {
+		return d, err
+	}
+	if err := r.chaos(b.Step, "word"); err != nil {
 		return d, err
 	}
 	d = decide(words, b.GlobalN)
@@ -126,10 +144,16 @@ func (r *rank) apply(w *work, lookups kernels.Matrix) error {
 		return err
 	}
 	r.watch.lap(StagePush)
+	if err := r.chaos(w.batch.Step, "push"); err != nil {
+		return err
+	}
 	if err := r.waitReduces(); err != nil {
 		return err
 	}
 	r.watch.lap(StageReduce)
+	if err := r.chaos(w.batch.Step, "reduce"); err != nil {
+		return err
+	}
 	if r.dense == nil {
 		return nil
 	}

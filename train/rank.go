@@ -39,6 +39,7 @@ type rank struct {
 	model model.Model
 	state kernels.Buffer // optimizer state of the dense parameters
 
+	phase     phase
 	commits   *commit.Committer // nil where nothing is coded
 	snapshots []snapshot        // of commits that may be gone back to, oldest first
 	spare     []snapshot        // memory of older ones

@@ -1,0 +1,197 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ecrec/ecrec/commit"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// phase is how far a rank has come.
+type phase uint64
+
+const (
+	phaseFresh    phase = iota // it holds nothing
+	phaseBegun                 // it holds what the run starts from
+	phaseTraining              // and so do all others
+)
+
+// start brings a rank to where the job stands in a new world: at its beginning, or at
+// the last commit where some rank has trained before.
+func (r *rank) start() error {
+	if r.commits == nil {
+		return r.begin()
+	}
+	left := r.commits.Left()
+	all, err := r.ctl.gather([]uint64{uint64(r.phase), uint64(r.commits.Committed()), uint64(left.Rows), uint64(left.Parities), uint64(r.saved)})
+	if err != nil {
+		return err
+	}
+	stands, trained := standing{}, false
+	for id, w := range all {
+		trained = trained || phase(w[0]) == phaseTraining
+		loss := commit.Loss{Rows: int64(w[2]), Parities: int64(w[3])}
+		if phase(w[0]) == phaseFresh {
+			loss = r.lossOfAll(id)
+		}
+		stands.lost = append(stands.lost, loss)
+		stands.fresh = append(stands.fresh, phase(w[0]) == phaseFresh)
+		stands.committed = max(stands.committed, int64(w[1]))
+		stands.saved = max(stands.saved, int64(w[4]))
+	}
+	if !trained { // nobody has
+		r.shard.Reset()
+		if err := r.begin(); err != nil {
+			return err
+		}
+		return r.protect()
+	}
+	err = r.recover(&stands)
+	if errors.As(err, new(*commit.Beyond)) {
+		return r.fallBack(err)
+	}
+	return err
+}
+
+// lossOfAll is what a rank has lost that is made anew.
+func (r *rank) lossOfAll(id int) commit.Loss {
+	if r.job.roles.owner(id) < 0 {
+		return commit.Loss{}
+	}
+	return commit.Loss{Rows: 1, Parities: 1}
+}
+
+// standing is what the ranks of a new world say of themselves.
+type standing struct {
+	lost      []commit.Loss // by rank, of what it had at the last commit
+	fresh     []bool        // all is lost
+	committed int64
+	saved     int64
+}
+
+// recover goes back to the last commit that any rank knows of; those that know of it
+// bring the others there.
+func (r *rank) recover(s *standing) error {
+	if err := r.commits.Survivable(s.lost); err != nil {
+		return err
+	}
+	redone := max(r.done-s.committed, 0)
+	if err := r.chaos(s.committed, "agree"); err != nil {
+		return err
+	}
+	if r.phase == phaseFresh {
+		r.commits.Lose(s.committed)
+	} else if err := r.commits.Roll(s.committed); err != nil {
+		return err
+	}
+	if err := r.chaos(s.committed, "rollback"); err != nil {
+		return err
+	}
+	if err := r.bringDense(s); err != nil {
+		return err
+	}
+	if err := r.chaos(s.committed, "dense"); err != nil {
+		return err
+	}
+	r.done, r.saved, r.evaluated = s.committed, s.saved, 0
+	for _, e := range r.history.Eval {
+		r.evaluated = max(r.evaluated, e.Step)
+	}
+	if err := r.commits.Survey(s.lost); err != nil {
+		return err
+	}
+	if err := r.chaos(s.committed, "survey"); err != nil {
+		return err
+	}
+	if err := r.commits.RebuildAll(); err != nil {
+		return err
+	}
+	if err := r.chaos(s.committed, "rebuild"); err != nil {
+		return err
+	}
+	if r.id == 0 {
+		r.job.o.Observer.Warned(fmt.Sprintf("recovered to step %d (%d steps redone)", s.committed, redone))
+	}
+	return nil
+}
+
+// bringDense sets the dense part and the history of all ranks to those of the commit,
+// from the first rank that has a snapshot of it.
+func (r *rank) bringDense(s *standing) error {
+	var mine *snapshot
+	for i := range r.snapshots {
+		if r.snapshots[i].step == s.committed {
+			mine = &r.snapshots[i]
+		}
+	}
+	has := uint64(0)
+	var past []byte
+	if mine != nil && !s.fresh[r.id] {
+		has = 1
+		var err error
+		if past, err = json.Marshal(r.history.upTo(s.committed)); err != nil {
+			return err
+		}
+	}
+	all, err := r.ctl.gather([]uint64{has, uint64(len(past))})
+	if err != nil {
+		return err
+	}
+	root := 0
+	for root < len(all) && all[root][0] == 0 {
+		root++
+	}
+	if root == len(all) {
+		return &commit.Beyond{Ranks: []int{0}, Spare: r.job.cfg.EC.R}
+	}
+	p := r.model.Params()
+	if r.id == root {
+		r.s.Copy(p.Weights, mine.weights)
+		r.s.Copy(r.state, mine.state)
+		if err := r.s.Sync(); err != nil {
+			return err
+		}
+	}
+	if past == nil || r.id != root {
+		past = make([]byte, all[root][1])
+	}
+	for _, b := range []kernels.Buffer{p.Weights, r.state, kernels.HostBuffer(past)} {
+		if err := r.ctl.comm.Broadcast(b, root).Wait(); err != nil {
+			return err
+		}
+	}
+	r.history = history{}
+	if err := json.Unmarshal(past, &r.history); err != nil {
+		return fmt.Errorf("train: the run's history, as rank %d has it: %w", root, err)
+	}
+	r.spare = append(r.spare, r.snapshots...)
+	r.snapshots = r.snapshots[:0]
+	return r.snap(s.committed)
+}
+
+// fallBack goes back to the newest checkpoint, since more was lost than can be
+// decoded.
+func (r *rank) fallBack(beyond error) error {
+	none := fmt.Errorf("%w; there is no checkpoint to fall back to: set checkpoint.dir, or a larger ec.r", beyond)
+	if r.job.cfg.Checkpoint.Dir == "" {
+		return none
+	}
+	if err := r.commits.Clear(); err != nil {
+		return err
+	}
+	r.shard.Reset()
+	r.done, r.saved, r.evaluated, r.history = 0, 0, 0, history{}
+	resumed, err := r.resumeFrom("auto")
+	if err != nil {
+		return err
+	}
+	if !resumed {
+		return none
+	}
+	if r.id == 0 {
+		r.job.o.Observer.Warned(fmt.Sprintf("%v: the run goes on from the checkpoint of step %d", beyond, r.done))
+	}
+	return r.protect()
+}

@@ -1,0 +1,135 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// killer has ranks die, each at a step and point, once.
+type killer struct {
+	mu    sync.Mutex
+	spare int // so many may die before all is whole again
+	dead  map[int]bool
+	back  bool // there is a new world since the last one died
+	kills []kill
+	hit   []kill
+}
+
+type kill struct {
+	rank  int
+	step  int64
+	point string
+}
+
+// chaos is an Options.Chaos.
+func (k *killer) chaos(rank int, step int64, point string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if point == "step" && k.back { // all is whole
+		clear(k.dead)
+	}
+	for i, x := range k.kills {
+		if x.rank == rank && x.point == point && step >= x.step && (k.dead[rank] || len(k.dead) < k.spare) {
+			k.dead[rank], k.back = true, false
+			k.kills = slices.Delete(k.kills, i, i+1)
+			k.hit = append(k.hit, x)
+			return &Died{Rank: rank, Step: step}
+		}
+	}
+	return nil
+}
+
+// lasting is a world that goes on after losses, in one process.
+func lasting(ranks int, k *killer) *World {
+	e, generation := env.Real(), uint64(0)
+	var w *World
+	w = &World{Processes: 1, Neighbours: 1,
+		Join: func([]int) ([]transport.Endpoint, error) {
+			generation++
+			k.mu.Lock()
+			k.back = true
+			k.mu.Unlock()
+			return transport.NewMem(e, ranks, generation), nil
+		},
+		Renew: func(err error) *World {
+			if errors.As(err, new(*Died)) || Follows(err) {
+				return w
+			}
+			return nil
+		},
+	}
+	return w
+}
+
+// Whoever dies, wherever it does: the run gives what it gives when nobody does.
+func TestDeathsChangeNoBit(t *testing.T) {
+	r := seeded(t)
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
+	for _, path := range someCases(t, r) {
+		for range rounds {
+			ranks, code := 5, []string{"ec.code=xor", "ec.k=4"}
+			spare := 1
+			switch r.IntN(3) {
+			case 0:
+				ranks, code, spare = 6, []string{"ec.code=rs", "ec.k=4", "ec.r=2"}, 2
+			case 1:
+				ranks, code = 4, []string{"ec.code=xor", "ec.k=1"}
+			}
+			sets := append([]string{fmt.Sprintf("job.ranks=%d", ranks), "train.iterations=24", "train.eval_every=7",
+				fmt.Sprintf("ec.commit_every=%d", 1+r.IntN(6))}, code...)
+			sets = append(sets, anySets(r)...)
+			k := &killer{spare: spare, dead: map[int]bool{}}
+			for range 1 + r.IntN(3) {
+				at := kill{r.IntN(ranks), int64(r.IntN(25)), Points[r.IntN(len(Points))]}
+				k.kills = append(k.kills, at)
+				if spare == 2 && r.IntN(2) == 0 {
+					k.kills = append(k.kills, kill{(at.rank + 1) % ranks, at.step, at.point})
+				}
+			}
+			checkDeaths(t, path, sets, k, ranks)
+		}
+	}
+}
+
+func checkDeaths(t *testing.T, path string, sets []string, k *killer, ranks int) {
+	t.Helper()
+	planned := slices.Clone(k.kills)
+	name := fmt.Sprintf("%s, %s, %+v", filepath.Base(filepath.Dir(path)), strings.Join(sets, " "), planned)
+	want := run(t, Options{}, path, sets...)
+	within(t, 30*time.Second, func() {
+		got := run(t, Options{World: lasting(ranks, k), Chaos: k.chaos}, path, sets...)
+		if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) || got.Steps != want.Steps {
+			t.Errorf("%s (%d died): digest %s, %d steps, %v; want %s, %d steps, %v", name, len(k.hit), got.Digest, got.Steps, got.Eval, want.Digest, want.Steps, want.Eval)
+		}
+	})
+}
+
+// Every rank dies at every point, once each.
+func TestDeathAtEveryPoint(t *testing.T) {
+	r := seeded(t)
+	paths := goldenCases(t)
+	for _, point := range Points {
+		path := paths[r.IntN(len(paths))]
+		sets := append([]string{"job.ranks=5", "ec.code=xor", "train.iterations=13", "ec.commit_every=3", "train.eval_every=5"}, anySets(r)...)
+		k := &killer{spare: 1, dead: map[int]bool{}, kills: []kill{{r.IntN(5), 4, point}}}
+		if slices.Index(Points, point) >= slices.Index(Points, "agree") { // in a recovery, whose rank is found again
+			k.kills = append([]kill{{k.kills[0].rank, 5, "word"}}, kill{k.kills[0].rank, 0, point})
+		}
+		checkDeaths(t, path, sets, k, 5)
+		if len(k.kills) > 0 && point != "checkpoint" {
+			t.Errorf("nobody died at %q", point)
+		}
+	}
+}
