@@ -30,6 +30,7 @@ type member struct {
 	h      *shard.Shard
 	words  *collectives.Comm
 	deltas *collectives.Comm
+	rounds *collectives.Comm
 	r      *rand.Rand
 	// at holds all rows as they were at the ends of epochs that may be gone back to.
 	at map[int64][]byte
@@ -86,7 +87,8 @@ func (c *cluster) join() {
 		dev, _ := kernels.NewCPU(kernels.CPUOptions{})
 		m.words = collectives.New(env.Real(), c.eps[i], 1, dev, dev.Stream(1))
 		m.deltas = collectives.New(env.Real(), c.eps[i], 2, dev, dev.Stream(1))
-		m.c.Join(m.deltas)
+		m.rounds = collectives.New(env.Real(), c.eps[i], 3, dev, dev.Stream(1))
+		m.c.Join(m.deltas, m.rounds, m.h)
 	}
 }
 
@@ -98,6 +100,7 @@ func (c *cluster) leave() {
 		m.c.Leave()
 		m.words.Close()
 		m.deltas.Close()
+		m.rounds.Close()
 	}
 }
 

@@ -4,34 +4,76 @@ import (
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
 )
 
-// link is a Committer's part of a world: its communicator, and the goroutine on
-// which deltas travel, one epoch's at a time.
-type link struct {
-	comm    *collectives.Comm
-	jobs    *env.Queue[func() error]
-	ends    *env.Queue[error]
-	stopped *env.Event
-	running bool
-
+// wire moves rows between all ranks of a world, for one caller at a time.
+type wire struct {
+	comm                 *collectives.Comm
 	mine, come           []int32 // rows for and from each rank
 	words                []int   // 4 bytes for each rank
 	counted              []int
 	sendBytes, recvBytes []int
 }
 
-// Join enters a world, whose communicator is the Committer's own.
-func (c *Committer) Join(comm *collectives.Comm) {
-	n, e := comm.Size(), c.o.Env
-	l := &link{comm: comm, mine: make([]int32, n), come: make([]int32, n), words: make([]int, n), counted: make([]int, n),
-		sendBytes: make([]int, n), recvBytes: make([]int, n),
+func newWire(comm *collectives.Comm) *wire {
+	n := comm.Size()
+	w := &wire{comm: comm, mine: make([]int32, n), come: make([]int32, n), words: make([]int, n), counted: make([]int, n),
+		sendBytes: make([]int, n), recvBytes: make([]int, n)}
+	for r := range w.words {
+		w.words[r] = 4
+	}
+	return w
+}
+
+// counts tells each rank how many rows come, and returns how many come from each.
+func (w *wire) counts(mine []int) ([]int, error) {
+	for r, n := range mine {
+		w.mine[r] = int32(n)
+	}
+	if err := w.comm.AllToAllV(kernels.HostBuffer(w.come), w.words, kernels.HostBuffer(w.mine), w.words).Wait(); err != nil {
+		return nil, err
+	}
+	for r, n := range w.come {
+		w.counted[r] = int(n)
+	}
+	return w.counted, nil
+}
+
+// move exchanges rows of so many bytes.
+func (w *wire) move(dst, src kernels.Buffer, come, mine []int, bytes int) error {
+	for r := range come {
+		w.recvBytes[r], w.sendBytes[r] = come[r]*bytes, mine[r]*bytes
+	}
+	return w.comm.AllToAllV(dst, w.recvBytes, src, w.sendBytes).Wait()
+}
+
+// link is a Committer's part of a world: what deltas travel on, and their goroutine,
+// one epoch's at a time.
+type link struct {
+	*wire
+	lane    lane // of rounds
+	jobs    *env.Queue[func() error]
+	ends    *env.Queue[error]
+	stopped *env.Event
+	running bool
+}
+
+// lane is what rounds go on: the rows, on a stream of their own, and a communicator.
+type lane struct {
+	*wire
+	shard *shard.Shard
+}
+
+// Join enters a world. deltas is the communicator of what travels in the background,
+// rounds that of Round, which works on rows, a view of this rank's shard that is the
+// caller's.
+func (c *Committer) Join(deltas, rounds *collectives.Comm, rows *shard.Shard) {
+	e := c.o.Env
+	l := &link{wire: newWire(deltas), lane: lane{newWire(rounds), rows},
 		jobs:    env.NewQueue[func() error](e, "deltas", 1),
 		ends:    env.NewQueue[error](e, "deltas sent", 1),
 		stopped: env.NewEvent(e, "deltas stopped"),
-	}
-	for r := range l.words {
-		l.words[r] = 4
 	}
 	c.link = l
 	e.Go("deltas", l.work)
@@ -72,26 +114,4 @@ func (l *link) wait() error {
 	l.running = false
 	err, _ := l.ends.Get()
 	return err
-}
-
-// counts tells each rank how many rows come, and returns how many come from each.
-func (l *link) counts(mine []int) ([]int, error) {
-	for r, n := range mine {
-		l.mine[r] = int32(n)
-	}
-	if err := l.comm.AllToAllV(kernels.HostBuffer(l.come), l.words, kernels.HostBuffer(l.mine), l.words).Wait(); err != nil {
-		return nil, err
-	}
-	for r, n := range l.come {
-		l.counted[r] = int(n)
-	}
-	return l.counted, nil
-}
-
-// move exchanges rows of so many bytes.
-func (l *link) move(dst, src kernels.Buffer, come, mine []int, bytes int) error {
-	for r := range come {
-		l.recvBytes[r], l.sendBytes[r] = come[r]*bytes, mine[r]*bytes
-	}
-	return l.comm.AllToAllV(dst, l.recvBytes, src, l.sendBytes).Wait()
 }

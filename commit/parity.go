@@ -2,6 +2,7 @@ package commit
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/kernels"
@@ -22,7 +23,7 @@ type Parity struct {
 	// unbuilt has a bit for each row that is yet to be encoded; what is folded into
 	// it is dropped.
 	unbuilt []uint64
-	missing int64 // bits of unbuilt
+	missing atomic.Int64 // bits of unbuilt
 }
 
 // newParity reserves the parity rows of an owner, for owners of so many slots.
@@ -53,7 +54,7 @@ func (p *Parity) Rows() int64 { return int64(len(p.rows) / p.stride) }
 func (p *Parity) row(at int64) []byte { return p.rows[at*int64(p.stride) : (at+1)*int64(p.stride)] }
 
 func (p *Parity) isUnbuilt(at int64) bool {
-	return p.missing > 0 && p.unbuilt[at>>6]>>(at&63)&1 != 0
+	return p.missing.Load() > 0 && p.unbuilt[at>>6]>>(at&63)&1 != 0
 }
 
 // fold adds the deltas of some rows of a sender, one after the other in rows.
@@ -104,7 +105,7 @@ func (p *Parity) forget() {
 			clear(p.row(at))
 		}
 	}
-	p.missing = n
+	p.missing.Store(n)
 	clear(p.folded)
 }
 
@@ -114,7 +115,7 @@ func (p *Parity) build(at int64, row []byte) {
 		return
 	}
 	p.unbuilt[at>>6] &^= 1 << (at & 63)
-	p.missing--
+	p.missing.Add(-1)
 	if row == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package commit
 import (
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/kernels"
@@ -12,13 +13,13 @@ import (
 // are encoded, from the other members of its group. It goes in rounds that all ranks
 // do together; who has lost nothing answers.
 type rebuild struct {
-	lost    []Loss   // by rank
-	answers []answer // by place of a stripe in a turn: how this rank gets its shard
-	missing []uint64 // a bit for each slot that is yet to be decoded
-	left    int64    // bits of missing
-	slot    int64    // where the search for missing rows goes on
-	row     int64    // and that for unbuilt parities
-	asked   []ask    // of the round under way
+	lost    []Loss       // by rank
+	answers []answer     // by place of a stripe in a turn: how this rank gets its shard
+	missing []uint64     // a bit for each slot that is yet to be decoded
+	left    atomic.Int64 // bits of missing
+	slot    int64        // where the search for missing rows goes on
+	row     int64        // and that for unbuilt parities
+	asked   []ask        // of the round under way
 
 	// Of a round: stripes that this rank asks for, by rank, and that are asked of it.
 	asks, asksOf     [][]int32
@@ -105,7 +106,7 @@ func (c *Committer) Lose(step int64) {
 	for slot := range n {
 		c.rebuild.missing[slot>>6] |= 1 << (slot & 63)
 	}
-	c.rebuild.left = n
+	c.rebuild.left.Store(n)
 }
 
 // Left is what this rank has yet to get back.
@@ -113,7 +114,7 @@ func (c *Committer) Left() Loss {
 	if c.parity == nil {
 		return Loss{}
 	}
-	return Loss{c.rebuild.left, c.parity.missing}
+	return Loss{c.rebuild.left.Load(), c.parity.missing.Load()}
 }
 
 // Survey begins to rebuild in a world where lost says which ranks have something
@@ -212,14 +213,14 @@ func (c *Committer) forgo(any []uint64) {
 }
 
 func (b *rebuild) isMissing(slot int64) bool {
-	return b.left > 0 && b.missing[slot>>6]>>(slot&63)&1 != 0
+	return b.left.Load() > 0 && b.missing[slot>>6]>>(slot&63)&1 != 0
 }
 
 // back says that a row is no longer missing.
 func (b *rebuild) back(slot int64) {
-	if b.left > 0 && slot < int64(64*len(b.missing)) && b.isMissing(slot) {
+	if slot < int64(64*len(b.missing)) && b.isMissing(slot) {
 		b.missing[slot>>6] &^= 1 << (slot & 63)
-		b.left--
+		b.left.Add(-1)
 	}
 }
 
@@ -266,7 +267,7 @@ func (c *Committer) choose(first []int32, limit int) {
 		}
 	}
 	urgent := len(b.asked)
-	for ; len(b.asked) < limit && b.left > 0 && b.slot < c.o.Shard.Slots(); b.slot++ {
+	for ; len(b.asked) < limit && b.left.Load() > 0 && b.slot < c.o.Shard.Slots(); b.slot++ {
 		if word := b.missing[b.slot>>6] >> (b.slot & 63); word == 0 {
 			b.slot |= 63
 			continue
@@ -280,7 +281,7 @@ func (c *Committer) choose(first []int32, limit int) {
 		slot := b.asked[i].at
 		b.missing[slot>>6] |= 1 << (slot & 63)
 	}
-	for ; len(b.asked) < limit && c.parity.missing > 0 && b.row < c.parity.Rows(); b.row++ {
+	for ; len(b.asked) < limit && c.parity.missing.Load() > 0 && b.row < c.parity.Rows(); b.row++ {
 		if c.parity.isUnbuilt(b.row) {
 			stripe, _ := group.ParityStripe(c.parity.owner, b.row)
 			b.asked = append(b.asked, ask{stripe, false, b.row})

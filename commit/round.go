@@ -6,17 +6,18 @@ import (
 	"slices"
 
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
 )
 
 // Round gets some of what is lost back: the rows of first, which this rank's owner is
 // about to read, and up to limit shards in all. All ranks do it at the same step,
-// between the same commits; l is what it travels on, the caller's own for now.
+// between the same commits, and nobody else works on their rows meanwhile.
 //
 // Requests are stripes; a reply is the row of each, XOR its init, as of the last
 // commit. What is missing has not been written since that commit or an earlier
 // one, so the decoded row is the one of now.
 func (c *Committer) Round(first []int32, limit int) error {
-	b, l := &c.rebuild, c.link
+	b, l := &c.rebuild, &c.link.lane
 	n := l.comm.Size()
 	b.asked = b.asked[:0]
 	b.asks, b.asksOf = resize(b.asks, n), resize(b.asksOf, n)
@@ -31,10 +32,10 @@ func (c *Committer) Round(first []int32, limit int) error {
 			}
 		}
 	}
-	if err := b.exchangeAsks(l); err != nil {
+	if err := b.exchangeAsks(l.wire); err != nil {
 		return err
 	}
-	if err := c.reply(); err != nil {
+	if err := c.reply(l.shard); err != nil {
 		return err
 	}
 	stride := c.o.Shard.RowBytes()
@@ -48,11 +49,11 @@ func (c *Committer) Round(first []int32, limit int) error {
 	if err := l.move(b.replied.Slice(0, sum(come)*stride), b.replies.Slice(0, sum(mine)*stride), come, mine, stride); err != nil {
 		return err
 	}
-	return c.install(come)
+	return c.install(l.shard, come)
 }
 
 // exchangeAsks tells readers what is asked of them.
-func (b *rebuild) exchangeAsks(l *link) error {
+func (b *rebuild) exchangeAsks(l *wire) error {
 	counts := make([]int, len(b.asks))
 	b.mine = b.mine[:0]
 	for r, list := range b.asks {
@@ -76,7 +77,7 @@ func (b *rebuild) exchangeAsks(l *link) error {
 }
 
 // reply puts what is asked of this rank into replies.
-func (c *Committer) reply() error {
+func (c *Committer) reply(h *shard.Shard) error {
 	b, stride := &c.rebuild, c.o.Shard.RowBytes()
 	if len(b.come) == 0 {
 		return nil
@@ -85,7 +86,7 @@ func (c *Committer) reply() error {
 		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(b.come), err)
 	}
 	out, group := b.replies.Host(), c.parity.group
-	touched := c.o.Shard.TouchedBits()
+	touched := h.TouchedBits()
 	b.slots, b.places = b.slots[:0], b.places[:0]
 	for i, stripe := range b.come {
 		row := out[i*stride : (i+1)*stride]
@@ -105,7 +106,7 @@ func (c *Committer) reply() error {
 	if err := kernels.Grow(c.o.Device, &b.rows, len(b.slots)*stride, kernels.Working); err != nil {
 		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(b.slots), err)
 	}
-	if err := c.o.Shard.ReadCommitted(kernels.Mat(b.rows, len(b.slots), stride/4), b.slots); err != nil {
+	if err := h.ReadCommitted(kernels.Mat(b.rows, len(b.slots), stride/4), b.slots); err != nil {
 		return err
 	}
 	for i, place := range b.places {
@@ -127,7 +128,7 @@ func (c *Committer) xorInit(row []byte, slot int32) {
 }
 
 // install decodes what was asked for and puts it in its place.
-func (c *Committer) install(come []int) error {
+func (c *Committer) install(h *shard.Shard, come []int) error {
 	b, stride := &c.rebuild, c.o.Shard.RowBytes()
 	if len(b.asked) == 0 {
 		return nil
@@ -159,7 +160,7 @@ func (c *Committer) install(come []int) error {
 		b.back(a.at)
 	}
 	c.sortFound(stride)
-	return c.o.Shard.StoreRaw(b.slots, b.found)
+	return h.StoreRaw(b.slots, b.found)
 }
 
 // sortFound puts the rows that were found in the order of their slots.
@@ -182,14 +183,13 @@ func (c *Committer) sortFound(stride int) {
 
 // RebuildAll gets back all that is lost, on all ranks.
 func (c *Committer) RebuildAll() error {
-	comm := c.link.comm
+	comm := c.link.lane.comm
 	all := make([]uint64, comm.Size())
 	for {
 		if err := comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer([]uint64{uint64(c.Left().Rows + c.Left().Parities)})).Wait(); err != nil {
 			return err
 		}
 		if slices.Max(all) == 0 {
-			clear(c.rebuild.lost)
 			return nil
 		}
 		if err := c.Round(nil, roundRows); err != nil {

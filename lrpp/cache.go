@@ -82,6 +82,11 @@ func (c *Cache) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer
 	if c.next != st {
 		clear(c.at)
 		c.fit(st.cache)
+		if c.x.repairs() {
+			if err := c.x.repairFor(st.cache.early.slots, st.cache.critical.slots); err != nil {
+				return rows, index, err
+			}
+		}
 		if err := c.critical.prepare(st.cache); err != nil {
 			return rows, index, err
 		}
@@ -112,6 +117,7 @@ func (c *Cache) startDelayed(next *Step) {
 	if later.plan == nil && next == nil {
 		return
 	}
+	repair := next != nil && c.x.repairs()
 	c.x.delayed.start(func() error {
 		if later.plan != nil {
 			if err := c.finish(&later); err != nil {
@@ -120,6 +126,11 @@ func (c *Cache) startDelayed(next *Step) {
 		}
 		if next == nil {
 			return nil
+		}
+		if repair {
+			if err := c.x.repairFor(next.cache.early.slots, next.cache.critical.slots); err != nil {
+				return err
+			}
 		}
 		c.x.delayed.track.Begin("rows", next.number)
 		defer c.x.delayed.track.End()

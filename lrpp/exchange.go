@@ -19,6 +19,9 @@ type Exchange struct {
 	delayed  *delayed
 	check    *check
 	between  func(step int64) error
+	repair   func(slots []int32) error
+	repairs  func() bool
+	wanted   []int32 // scratch: slots to repair
 
 	step int32 // the number of Begins
 	// rows are the matrices of this step and of the next, by turns.
@@ -53,6 +56,11 @@ type Options struct {
 	// Between, if set, is called in each End, by the training goroutine, when every
 	// update of the steps before is done and none of this step has begun.
 	Between func(step int64) error
+	// Repair, if set, gets back rows that this owner has lost: those of slots, before
+	// they are read, and some more. All ranks call it at the same steps, while a step
+	// computes, on DelayedShard; Repairs says, alike on all, whether at the next one.
+	Repair  func(slots []int32) error
+	Repairs func() bool
 	// Trace records what is delayed; nil: nothing.
 	Trace *trace.Track
 	// Check has the invariant of the package checked, as PlanOptions.Check.
@@ -61,9 +69,12 @@ type Options struct {
 
 // New makes the exchange of one rank.
 func New(o Options) *Exchange {
-	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newLane(o.Device, o.Critical, o.Shard), between: o.Between}
+	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newLane(o.Device, o.Critical, o.Shard), between: o.Between, repair: o.Repair, repairs: o.Repairs}
 	if x.between == nil {
 		x.between = func(int64) error { return nil }
+	}
+	if x.repairs == nil {
+		x.repairs = func() bool { return false }
 	}
 	if o.Check {
 		x.check = newCheck(o.Shard.Slots())
@@ -79,6 +90,18 @@ func (x *Exchange) Close() {
 	freeAll(x.dev, &x.rows[0], &x.rows[1], &x.peeked, &x.index, &x.sumsNow, &x.sumsLate)
 }
 
+// DelayedShard is the view of the rows that belongs to what is delayed.
+func (x *Exchange) DelayedShard() *shard.Shard { return x.delayed.lane.shard }
+
+// repairFor gets back what a step reads of this owner.
+func (x *Exchange) repairFor(lists ...[]int32) error {
+	x.wanted = x.wanted[:0]
+	for _, l := range lists {
+		x.wanted = append(x.wanted, l...)
+	}
+	return x.repair(x.wanted)
+}
+
 // Begin returns the rows of step st, (rows, width), and the lookups' index into
 // them, both on the device and valid until the next Begin. While the step
 // computes, what the one before left to be sent later is sent, and then the
@@ -87,6 +110,11 @@ func (x *Exchange) Close() {
 func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	x.step++
 	if x.next != st { // nobody fetched ahead for it
+		if x.repairs() {
+			if err := x.repairFor(st.Early.Slots, st.Late.Slots); err != nil {
+				return rows, index, err
+			}
+		}
 		if err := x.early(st); err != nil {
 			return rows, index, err
 		}
@@ -118,7 +146,8 @@ func (x *Exchange) startDelayed(next *Step) {
 	x.later = pending{}
 	update := later.push != nil && !later.push.none
 	fetch := next != nil && !next.Early.none
-	if !update && !fetch {
+	repair := next != nil && x.repairs()
+	if !update && !fetch && !repair {
 		return
 	}
 	var rows kernels.Matrix
@@ -128,6 +157,11 @@ func (x *Exchange) startDelayed(next *Step) {
 	x.delayed.start(func() error {
 		if update {
 			if err := x.delayed.update(&later); err != nil {
+				return err
+			}
+		}
+		if repair {
+			if err := x.repairFor(next.Early.Slots, next.Late.Slots); err != nil {
 				return err
 			}
 		}

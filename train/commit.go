@@ -1,6 +1,8 @@
 package train
 
 import (
+	"time"
+
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/kernels"
@@ -89,6 +91,40 @@ func (r *rank) sealCached() error {
 	return r.seal(r.done)
 }
 
+// lacks reports whether this rank has not all back that it lost.
+func (r *rank) lacks() bool { return r.commits != nil && r.commits.Left().Any() }
+
+// repairs reports whether any rank lacks something.
+func (r *rank) repairs() bool { return r.rebuilding }
+
+// repair gets back rows that are about to be read, and as much more as keeps training
+// at its speed.
+func (r *rank) repair(slots []int32) error {
+	now := r.env.Now()
+	limit := int(float64(now-r.repaired) * rebuildRate / float64(time.Second) / float64(r.job.bytesPerRow()))
+	r.repaired = now
+	if err := r.chaos(r.done+1, "rebuild"); err != nil {
+		return err
+	}
+	return r.commits.Round(slots, min(max(limit, leastRepair), mostRepair))
+}
+
+const (
+	// rebuildRate is how much is rebuilt beside training, in bytes a second.
+	rebuildRate = 32 << 20
+	// leastRepair and mostRepair bound the rows of a step.
+	leastRepair, mostRepair = 64, 1 << 15
+)
+
+// makeWhole gets all back that any rank lacks.
+func (r *rank) makeWhole() error {
+	if !r.rebuilding {
+		return nil
+	}
+	r.rebuilding = false
+	return r.commits.RebuildAll()
+}
+
 // prepared is the commit that this rank is prepared for.
 func (r *rank) prepared() int64 {
 	if r.commits == nil {
@@ -113,10 +149,12 @@ func (r *rank) decide(words []word) {
 	if r.commits == nil {
 		return
 	}
-	least := words[0].prepared
+	least, lost := words[0].prepared, false
 	for _, w := range words {
 		least = min(least, w.prepared)
+		lost = lost || w.lost
 	}
+	r.rebuilding = r.rebuilding && lost
 	r.committed(r.commits.Decide(least))
 }
 

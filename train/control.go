@@ -14,6 +14,7 @@ type word struct {
 	save bool    // by rank 0's clock a checkpoint is due
 	// prepared is the commit that this rank is prepared for.
 	prepared int64
+	lost     bool // this rank has not all back that it lost
 }
 
 // wordFields is how many 64-bit fields a word takes on the wire.
@@ -22,6 +23,7 @@ const wordFields = 3
 const (
 	flagStop = 1 << iota
 	flagSave
+	flagLost
 )
 
 // control exchanges words. One exchange is under way at a time.
@@ -47,6 +49,9 @@ func (c *control) start(w word) *collectives.Handle {
 	if w.save {
 		c.mine[1] |= flagSave
 	}
+	if w.lost {
+		c.mine[1] |= flagLost
+	}
 	c.mine[2] = uint64(w.prepared)
 	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine)).Start()
 }
@@ -57,7 +62,7 @@ func (c *control) finish(h *collectives.Handle) ([]word, error) {
 	}
 	for r := range c.words {
 		flags := c.all[wordFields*r+1]
-		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), flags&flagStop != 0, flags&flagSave != 0, int64(c.all[wordFields*r+2])}
+		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), flags&flagStop != 0, flags&flagSave != 0, int64(c.all[wordFields*r+2]), flags&flagLost != 0}
 	}
 	return c.words, nil
 }

@@ -31,7 +31,7 @@ func (r *rank) enter(ep transport.Endpoint) {
 	r.base = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
 		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
 		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()},
-		Between:  r.between, Check: invariant.Enabled, Trace: r.tracks.delayed})
+		Between:  r.between, Repair: r.repair, Repairs: r.repairs, Check: invariant.Enabled, Trace: r.tracks.delayed})
 	r.exchange = r.base
 	if j.roles.trains(r.id) {
 		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
@@ -39,7 +39,7 @@ func (r *rank) enter(ep transport.Endpoint) {
 	}
 	r.ctl = newControl(r.comm(chanControl))
 	if r.commits != nil {
-		r.commits.Join(r.comm(chanCommit))
+		r.commits.Join(r.comm(chanCommit), r.comm(chanRebuild), r.base.DelayedShard())
 	}
 }
 

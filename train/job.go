@@ -331,6 +331,9 @@ func (r *rank) run() error {
 			return err
 		}
 	}
+	if err := r.makeWhole(); err != nil {
+		return err
+	}
 	if err := r.evaluate(r.done); err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ func (r *rank) train() (err error) {
 			if err := r.exchange.Settle(); err != nil {
 				return err
 			}
+			if err := r.makeWhole(); err != nil {
+				return err
+			}
 		}
 		if evaluate {
 			if err := r.evaluate(step); err != nil {
@@ -110,7 +113,7 @@ func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 	if err := r.chaos(b.Step, "forward"); err != nil {
 		return d, err
 	}
-	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop(), save: r.timeToSave(), prepared: r.prepared()})
+	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop(), save: r.timeToSave(), prepared: r.prepared(), lost: r.lacks()})
 	r.watch.lap(StageForward)
 
 	r.reduces = r.reduces[:0]

@@ -25,6 +25,7 @@ const (
 	chanFeed                       // slices from readers, of training
 	chanEvalFeed                   // and of evaluation
 	chanCommit                     // deltas of rows
+	chanRebuild                    // what lost rows are decoded from
 )
 
 // rank is one rank of a job and all that it holds, from world to world.
@@ -43,7 +44,11 @@ type rank struct {
 	commits   *commit.Committer // nil where nothing is coded
 	snapshots []snapshot        // of commits that may be gone back to, oldest first
 	spare     []snapshot        // memory of older ones
-	history   history
+	// rebuilding says that some rank lacks what it lost, repaired when it last got
+	// some of that back.
+	rebuilding bool
+	repaired   time.Duration
+	history    history
 
 	features  kernels.Buffer // (b, dense features)
 	labels    kernels.Buffer // (b)

@@ -105,11 +105,9 @@ func (r *rank) recover(s *standing) error {
 	if err := r.chaos(s.committed, "survey"); err != nil {
 		return err
 	}
-	if err := r.commits.RebuildAll(); err != nil {
-		return err
-	}
-	if err := r.chaos(s.committed, "rebuild"); err != nil {
-		return err
+	r.rebuilding, r.repaired = false, r.env.Now()
+	for _, l := range s.lost {
+		r.rebuilding = r.rebuilding || l.Any()
 	}
 	if r.id == 0 {
 		r.job.o.Observer.Warned(fmt.Sprintf("recovered to step %d (%d steps redone)", s.committed, redone))
