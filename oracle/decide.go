@@ -66,10 +66,6 @@ func (w *Window) Next(d *Decisions) error {
 	s := w.at(t)
 	d.Step, d.Lookahead = t, int(w.admitted-1-t)
 	d.Slots, d.Start, d.By = s.slots, s.start, s.by
-	d.Holder = resize(d.Holder, len(s.slots))
-	d.FetchEarly, d.FetchCritical = d.FetchEarly[:0], d.FetchCritical[:0]
-	d.SyncNow, d.SyncLater = d.SyncNow[:0], d.SyncLater[:0]
-	d.EvictNow, d.EvictLater = d.EvictNow[:0], d.EvictLater[:0]
 	d.Room = d.Room[:0]
 
 	w.beginRoom()
@@ -82,70 +78,98 @@ func (w *Window) Next(d *Decisions) error {
 	return nil
 }
 
-// decide classifies the rows of step t. A row's segment, the uses during which it
-// stays cached, begins at a use when it is not cached and ends with this one when
-// no later use is seen, or when the next is not by its only holder.
+// fate is what happens to a row around a step: bits.
+type fate uint8
+
+const (
+	fetchEarly fate = 1 << iota
+	fetchCritical
+	syncNow
+	syncLater
+	evictNow
+	evictLater
+)
+
+// decide decides about the rows of step t: classify says what happens to each,
+// list and tally bring it together.
 func (w *Window) decide(d *Decisions, s *step, t int64) {
-	for i := range s.slots {
-		u := w.use(s.first + uint32(i))
-		if u.holder < Shared {
-			w.fetch(d, s, i)
-		}
-		d.Holder[i] = u.holder
-		if u.next == 0 {
-			if u.holder == Shared {
-				d.SyncLater = append(d.SyncLater, int32(i))
-			}
-			w.leaving.add(u.holder, 1)
-			d.EvictLater = append(d.EvictLater, int32(i))
-			w.alive--
-			continue
-		}
-		next := w.use(s.first + uint32(i) + u.next)
-		gap := u.gap()
-		switch soon := gap == 1; {
-		case u.holder == Shared || u.nextGap&alike != 0:
-			next.holder, next.heldSince = u.holder, uint16(t)
-			if w.o.CapacityRows > 0 {
-				w.at(t + int64(u.nextGap)).keep(s.first + uint32(i) + u.next)
-			}
-			if u.holder == Shared && soon {
-				d.SyncNow = append(d.SyncNow, int32(i))
-			} else if u.holder == Shared {
-				d.SyncLater = append(d.SyncLater, int32(i))
-			}
-		case soon:
-			next.holder = justLeft
-			w.leaving.add(u.holder, 1)
-			d.EvictNow = append(d.EvictNow, int32(i))
-		default:
-			w.leaving.add(u.holder, 1)
-			d.EvictLater = append(d.EvictLater, int32(i))
-		}
+	soon := s.end()
+	if t+1 < w.admitted {
+		soon = w.at(t + 1).end()
+	}
+	d.Holder, w.fates = resize(d.Holder, len(s.slots)), resize(w.fates, len(s.slots))
+	w.classify(s, uint16(t), soon, d.Holder, w.fates)
+	d.list(w.fates)
+	w.tally(d.Holder, w.fates)
+	if w.o.CapacityRows > 0 {
+		w.keep(s, t)
 	}
 }
 
-// keep notes that a row stays cached until use n.
-func (s *step) keep(n uint32) {
-	i := n - s.first
-	s.cached[i>>6] |= 1 << (i & 63)
-	s.cachedRows++
+// classify sets the holders and fates of the rows of step t, and leaves states to
+// their next uses; uses before number soon are of step t+1 at the latest. A row's
+// segment, the uses during which it stays cached, begins at a use when it is not
+// cached and ends with it when no later one is seen, or when the next is not by
+// its only holder.
+//
+// Rows do not wait for each other, and what cannot be foretold is not branched on.
+//
+//go:noinline
+func (w *Window) classify(s *step, t uint16, soon uint32, holder []int16, fates []fate) {
+	links, states := w.uses.links, w.uses.states[:len(w.uses.links)]
+	start, by := s.start[:len(fates)+1], s.by
+	holder = holder[:len(fates)]
+	n := s.first
+	for i := range fates {
+		l, now := links[int(n)&(len(links)-1)], uint32(states[int(n)&(len(links)-1)])
+		again, alike, gap := uint32(l&linked), l.alike(), l.gap()
+		soonAgain := uint32((uint64(gap)-1-uint64(soon-n-1))>>63) & again
+		first := start[i]
+		several := uint32(1-(start[i+1]-first)) >> 31
+		cached := now >> 1
+		fetched := 1 - cached
+		all := cached&now | fetched&(several|again-alike) // trainers hold it
+		if fetched&alike != 0 && int16(links[w.uses.at(w.newest.of[s.slots[i]])].since()-t) > 0 {
+			all = 1
+		}
+		stays := again & (all | alike)
+		states[int(n+gap)&(len(links)-1)] = state(stays*(uint32(exclusive)|all) | soonAgain&^stays)
+		holder[i] = int16(by[first]) | -int16(all)
+		fates[i] = fate(fetched<<(now&1) | all<<2<<(1-soonAgain) | (1-stays)<<4<<(1-soonAgain))
+		n++
+	}
 }
 
-// fetch begins a segment of row i of step s, the one that is planned.
-func (w *Window) fetch(d *Decisions, s *step, i int) {
-	u := w.use(s.first + uint32(i))
-	if u.holder == justLeft {
-		d.FetchCritical = append(d.FetchCritical, int32(i))
-	} else {
-		d.FetchEarly = append(d.FetchEarly, int32(i))
+// list lists the rows by fate.
+func (d *Decisions) list(fates []fate) {
+	d.FetchEarly, d.FetchCritical = split(d.FetchEarly, d.FetchCritical, fates, 0)
+	d.SyncNow, d.SyncLater = split(d.SyncNow, d.SyncLater, fates, 2)
+	d.EvictNow, d.EvictLater = split(d.EvictNow, d.EvictLater, fates, 4)
+}
+
+// split lists the rows whose fate has bit shift, and those with the one above. A
+// row is written to the end of both lists, which grow only where it belongs.
+//
+//go:noinline
+func split(a, b []int32, fates []fate, shift uint) (a2, b2 []int32) {
+	a, b = resize(a, len(fates)), resize(b, len(fates))
+	i, j := 0, 0
+	for u, f := range fates {
+		a[i], b[j] = int32(u), int32(u)
+		f >>= shift & 7
+		i += int(f & 1)
+		j += int(f >> 1 & 1)
 	}
-	u.holder = u.solo
-	if u.solo != Shared && u.next != 0 {
-		if u.nextGap&alike == 0 ||
-			int16(w.use(w.rows.newest(s.slots[i])).soloSince-u.step) > 0 {
-			u.holder = Shared
-		}
+	return a[:i], b[:j]
+}
+
+// tally counts the rows that are fetched and those that leave.
+func (w *Window) tally(holder []int16, fates []fate) {
+	fetched, leaving := w.fetched, w.leaving
+	holder = holder[:len(fates)]
+	for i, f := range fates {
+		h := holder[i] + 1
+		fetched[h] += int(f&1 | f>>1&1)
+		leaving[h] += int(f>>4&1 | f>>5&1)
 	}
-	w.fetched.add(u.holder, 1)
 }

@@ -3,7 +3,6 @@ package oracle
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
@@ -21,25 +20,32 @@ func (e *CapacityError) Error() string {
 		e.Step, e.Trainer, e.CapacityRows, e.NeededRows)
 }
 
-// count counts rows in the caches of all trainers.
-type count struct {
-	shared int
-	own    []int // exclusive rows of each trainer
-}
+// count counts rows in the caches by holder + 1: those of all trainers, then those
+// that each has for itself alone.
+type count []int
 
-func (c *count) add(holder int16, n int) {
-	if holder == Shared {
-		c.shared += n
-	} else {
-		c.own[holder] += n
+func (c count) of(trainer int) int { return c[Shared+1] + c[trainer+1] }
+
+// keep notes the rows of step t that stay cached. They may leave to make room from
+// two steps later on, if they are not used by then: rows of the step that is planned
+// and of the one before are in use.
+func (w *Window) keep(s *step, t int64) {
+	for n, ok := w.uses.candidate(s.first, s.end()); ok; n, ok = w.uses.candidate(n+1, s.end()) {
+		w.uses.setCandidate(n, false)
 	}
-}
-
-func (c *count) of(trainer int) int { return c.shared + c.own[trainer] }
-
-func (c *count) reset() {
-	c.shared = 0
-	clear(c.own)
+	kept := &w.kept[t&1]
+	for _, n := range *kept {
+		if int32(n-s.end()) >= 0 {
+			w.uses.setCandidate(n, true)
+		}
+	}
+	*kept = (*kept)[:0]
+	for i, f := range w.fates {
+		if f&(evictNow|evictLater) == 0 {
+			n := s.first + uint32(i)
+			*kept = append(*kept, n+w.uses.links[w.uses.at(n)].gap())
+		}
+	}
 }
 
 // beginRoom starts the accounts of a step: what was held at the step before is in
@@ -47,11 +53,12 @@ func (c *count) reset() {
 func (w *Window) beginRoom() {
 	for q := range w.excess {
 		w.excess[q] = w.held.of(q) - w.o.CapacityRows
-		w.held.own[q] -= w.leaving.own[q]
 	}
-	w.held.shared -= w.leaving.shared
-	w.leaving.reset()
-	w.fetched.reset()
+	for i, n := range w.leaving {
+		w.held[i] -= n
+	}
+	clear(w.leaving)
+	clear(w.fetched)
 }
 
 // makeRoom decides which rows leave so that what step t fetches fits.
@@ -59,12 +66,13 @@ func (w *Window) makeRoom(d *Decisions, t int64) error {
 	over := 0 // trainers with too many rows
 	for q := range w.excess {
 		w.excess[q] += w.fetched.of(q)
-		w.held.own[q] += w.fetched.own[q]
 		if w.excess[q] > 0 {
 			over++
 		}
 	}
-	w.held.shared += w.fetched.shared
+	for i, n := range w.fetched {
+		w.held[i] += n
+	}
 	if w.o.CapacityRows > 0 {
 		for v := w.admitted - 1; v > t && over > 0; v-- {
 			over = w.evictUntil(d, v, over)
@@ -81,26 +89,20 @@ func (w *Window) makeRoom(d *Decisions, t int64) error {
 // evictUntil evicts rows whose next use is at step v, by ascending slot, each
 // where it helps a trainer that has too many, and returns how many trainers are
 // left. Called from the furthest step down, this is Belady's rule; what it passes
-// over once helps nobody later, because excess only falls. Rows that the step
-// before the planned one used are in use.
+// over once helps nobody later, because excess only falls.
 func (w *Window) evictUntil(d *Decisions, v int64, over int) int {
 	s := w.at(v)
-	for k := 0; k < len(s.cached) && s.cachedRows > 0; k++ {
-		for word := s.cached[k]; word != 0; word &= word - 1 {
-			i := k<<6 + bits.TrailingZeros64(word)
-			u := w.use(s.first + uint32(i))
-			if uint16(d.Step)-u.heldSince <= 1 || u.holder != Shared && w.excess[u.holder] <= 0 {
-				continue
-			}
-			d.Room = append(d.Room, Copy{Slot: s.slots[i], Holder: u.holder})
-			over -= w.evict(u.holder)
-			u.holder = notCached
-			s.cached[k] &^= word & -word
-			s.cachedRows--
-			if over == 0 {
-				return 0
-			}
+	for n, ok := w.uses.candidate(s.first, s.end()); ok && over > 0; n, ok = w.uses.candidate(n+1, s.end()) {
+		i := int(n - s.first)
+		state := &w.uses.states[w.uses.at(n)]
+		holder := s.holder(i, *state == shared)
+		if holder != Shared && w.excess[holder] <= 0 {
+			continue
 		}
+		d.Room = append(d.Room, Copy{Slot: s.slots[i], Holder: holder})
+		over -= w.evict(holder)
+		*state = notCached
+		w.uses.setCandidate(n, false)
 	}
 	return over
 }
@@ -108,7 +110,7 @@ func (w *Window) evictUntil(d *Decisions, v int64, over int) int {
 // evict takes a row out of the accounts and returns for how many trainers it was
 // the last one too many.
 func (w *Window) evict(holder int16) (enough int) {
-	w.held.add(holder, -1)
+	w.held[holder+1]--
 	first, last := int(holder), int(holder)
 	if holder == Shared {
 		first, last = 0, len(w.excess)-1
