@@ -1,6 +1,9 @@
 package oracle
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Decisions is what happens around one step with the rows of one owner. Its
 // slices are valid until the next Next of the window; lists are ascending.
@@ -66,6 +69,9 @@ func (w *Window) Next(d *Decisions) error {
 	s := w.at(t)
 	d.Step, d.Lookahead = t, int(w.admitted-1-t)
 	d.Slots, d.Start, d.By = s.slots, s.start, s.by
+	for _, list := range []*[]int32{&d.FetchEarly, &d.FetchCritical, &d.SyncNow, &d.SyncLater, &d.EvictNow, &d.EvictLater} {
+		*list = (*list)[:0]
+	}
 	d.Room = d.Room[:0]
 
 	w.beginRoom()
@@ -78,98 +84,93 @@ func (w *Window) Next(d *Decisions) error {
 	return nil
 }
 
-// fate is what happens to a row around a step: bits.
-type fate uint8
-
-const (
-	fetchEarly fate = 1 << iota
-	fetchCritical
-	syncNow
-	syncLater
-	evictNow
-	evictLater
-)
-
-// decide decides about the rows of step t: classify says what happens to each,
-// list and tally bring it together.
+// decide decides about the rows of step t, 64 at a time.
 func (w *Window) decide(d *Decisions, s *step, t int64) {
-	soon := s.end()
-	if t+1 < w.admitted {
-		soon = w.at(t + 1).end()
-	}
-	d.Holder, w.fates = resize(d.Holder, len(s.slots)), resize(w.fates, len(s.slots))
-	w.classify(s, uint16(t), soon, d.Holder, w.fates)
-	d.list(w.fates)
-	w.tally(d.Holder, w.fates)
+	d.Holder = resize(d.Holder, len(s.slots))
 	if w.o.CapacityRows > 0 {
-		w.keep(s, t)
+		w.nominate(s, t)
+	}
+	for begin := 0; begin < len(s.slots); begin += 64 {
+		w.decide64(d, s, begin, t)
 	}
 }
 
-// classify sets the holders and fates of the rows of step t, and leaves states to
-// their next uses; uses before number soon are of step t+1 at the latest. A row's
-// segment, the uses during which it stays cached, begins at a use when it is not
-// cached and ends with it when no later one is seen, or when the next is not by
-// its only holder.
-//
-// Rows do not wait for each other, and what cannot be foretold is not branched on.
+// decide64 decides about 64 rows of step t. A row's segment, the uses during which
+// it stays cached, begins at a use when it is not cached and ends with it when no
+// later one is seen, or when the next is not by its only holder.
+func (w *Window) decide64(d *Decisions, s *step, begin int, t int64) {
+	n, end := s.first+uint32(begin), min(begin+64, len(s.slots))
+	all := ^uint64(0) >> (64 - (end - begin))
+	again, alike := w.uses.pair(n)
+	alone := wantedByOne(s.solo[begin:end])
+	cached, shared := w.uses.left(s.before[begin:end], n)
+	fetched := all &^ cached
+	shared = shared&cached | fetched&(^alone|again&^alike)
+	for b := fetched & alike; b != 0; b &= b - 1 {
+		i := begin + bits.TrailingZeros64(b)
+		if int16(w.newest.of[s.slots[i]].since()-uint16(t)) > 0 { // another wants it later
+			shared |= b & -b
+		}
+	}
+	stays := again & (shared | alike)
+	leaves := all &^ stays
+	w.uses.setPair(n, stays, shared)
+	holders(d.Holder[begin:end], s.solo[begin:end], shared)
+
+	before, after, at := s.usedBefore[begin/64], s.usedAfter[begin/64], int32(begin)
+	d.FetchEarly = appendBits(d.FetchEarly, at, fetched&^before)
+	d.FetchCritical = appendBits(d.FetchCritical, at, fetched&before)
+	d.SyncNow = appendBits(d.SyncNow, at, shared&after)
+	d.SyncLater = appendBits(d.SyncLater, at, shared&^after)
+	d.EvictNow = appendBits(d.EvictNow, at, leaves&after)
+	d.EvictLater = appendBits(d.EvictLater, at, leaves&^after)
+	w.fetched.add(d.Holder[begin:end], fetched, shared)
+	w.leaving.add(d.Holder[begin:end], leaves, shared)
+	if w.o.CapacityRows > 0 {
+		w.keep(n, stays, t)
+	}
+}
+
+// wantedByOne has a bit for each row that one trainer alone wants.
 //
 //go:noinline
-func (w *Window) classify(s *step, t uint16, soon uint32, holder []int16, fates []fate) {
-	links, states := w.uses.links, w.uses.states[:len(w.uses.links)]
-	start, by := s.start[:len(fates)+1], s.by
-	holder = holder[:len(fates)]
-	n := s.first
-	for i := range fates {
-		l, now := links[int(n)&(len(links)-1)], uint32(states[int(n)&(len(links)-1)])
-		again, alike, gap := uint32(l&linked), l.alike(), l.gap()
-		soonAgain := uint32((uint64(gap)-1-uint64(soon-n-1))>>63) & again
-		first := start[i]
-		several := uint32(1-(start[i+1]-first)) >> 31
-		cached := now >> 1
-		fetched := 1 - cached
-		all := cached&now | fetched&(several|again-alike) // trainers hold it
-		if fetched&alike != 0 && int16(links[w.uses.at(w.newest.of[s.slots[i]])].since()-t) > 0 {
-			all = 1
-		}
-		stays := again & (all | alike)
-		states[int(n+gap)&(len(links)-1)] = state(stays*(uint32(exclusive)|all) | soonAgain&^stays)
-		holder[i] = int16(by[first]) | -int16(all)
-		fates[i] = fate(fetched<<(now&1) | all<<2<<(1-soonAgain) | (1-stays)<<4<<(1-soonAgain))
+func wantedByOne(solo []uint16) (rows uint64) {
+	for i, q := range solo {
+		rows |= uint64(-uint32(q)>>31) << (i & 63)
+	}
+	return rows
+}
+
+// left is what the plans of the uses before have left to uses n, n+1 ...: bits of
+// the rows that stayed cached, and of those that are shared.
+//
+//go:noinline
+func (x *uses) left(before []uint32, n uint32) (stays, shared uint64) {
+	known := x.known
+	var words [2]uint64
+	for i, b := range before {
+		bits := known[int(b>>5)&(len(known)-1)] >> (b & 31) & (1 | upper) & -uint64((b-n)>>31)
+		words[i>>5&1] |= bits << (i & 31)
 		n++
 	}
+	return words[0]&(1<<32-1) | words[1]<<32, words[0]>>32 | words[1]>>32<<32
 }
 
-// list lists the rows by fate.
-func (d *Decisions) list(fates []fate) {
-	d.FetchEarly, d.FetchCritical = split(d.FetchEarly, d.FetchCritical, fates, 0)
-	d.SyncNow, d.SyncLater = split(d.SyncNow, d.SyncLater, fates, 2)
-	d.EvictNow, d.EvictLater = split(d.EvictNow, d.EvictLater, fates, 4)
-}
-
-// split lists the rows whose fate has bit shift, and those with the one above. A
-// row is written to the end of both lists, which grow only where it belongs.
+// holders sets the holders of rows.
 //
 //go:noinline
-func split(a, b []int32, fates []fate, shift uint) (a2, b2 []int32) {
-	a, b = resize(a, len(fates)), resize(b, len(fates))
-	i, j := 0, 0
-	for u, f := range fates {
-		a[i], b[j] = int32(u), int32(u)
-		f >>= shift & 7
-		i += int(f & 1)
-		j += int(f >> 1 & 1)
+func holders(holder []int16, solo []uint16, shared uint64) {
+	solo = solo[:len(holder)]
+	for i := range holder {
+		holder[i] = (int16(solo[i]) - 1) | -int16(shared&1)
+		shared >>= 1
 	}
-	return a[:i], b[:j]
 }
 
-// tally counts the rows that are fetched and those that leave.
-func (w *Window) tally(holder []int16, fates []fate) {
-	fetched, leaving := w.fetched, w.leaving
-	holder = holder[:len(fates)]
-	for i, f := range fates {
-		h := holder[i] + 1
-		fetched[h] += int(f&1 | f>>1&1)
-		leaving[h] += int(f>>4&1 | f>>5&1)
+// appendBits appends the numbers of bits that are set, counted from first on.
+func appendBits(list []int32, first int32, bits64 uint64) []int32 {
+	for ; bits64 != 0; bits64 &= bits64 - 1 {
+		list = append(list, first+int32(bits.TrailingZeros64(bits64)))
 	}
+	return list
 }

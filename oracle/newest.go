@@ -1,74 +1,64 @@
 package oracle
 
-// newest knows the newest use of each slot. Uses are numbered, modulo 1<<32, in
-// the order in which they became known. One that is older than `oldest` is dead:
-// it counts as not there.
+// newest knows the newest use of each slot: 8 bytes for every slot there is. It is
+// no hash table, because a step's slots ascend, so that this is gone through in
+// order, and because what a row costs then does not depend on how many are known.
 //
-// It is an array over all slots, 4 bytes each, not a hash table: a step's slots
-// ascend, so that it is gone through in order, page after page, and no cache miss
-// waits for another. A window of 200 steps knows so many rows that a hash table
-// of them would be no smaller.
+// A use older than `oldest` is dead: it counts as not there.
 type newest struct {
-	of     []uint32 // of each slot; a dead one where there is none
+	of     []newestUse // of each slot; a dead one where there is none
 	oldest uint32
 	hand   int // the slot to be swept next
-	before []uint32
 }
 
-// sweepSteps is in how many steps all slots are swept: before a dead use could be
-// taken for one to come, for steps of up to two million rows.
-const sweepSteps = 1 << 10
+// newestUse is number << 32 | since << 16 | solo: all known uses from step `since`,
+// modulo 1<<16, on are by solo, as in step.
+type newestUse uint64
 
-// reserve makes room for a step's slots, which ascend, and moves the border between
-// dead and alive to oldest.
-func (x *newest) reserve(oldest uint32, slots []int32) {
+func (u newestUse) number() uint32 { return uint32(u >> 32) }
+func (u newestUse) since() uint16  { return uint16(u >> 16) }
+
+// sweepSteps is in how many steps all slots are swept, sweepUses in how many uses:
+// before one that is dead, or a step long ago, could be taken for one to come.
+const (
+	sweepSteps = 1 << 13
+	sweepUses  = 1 << 30
+)
+
+// reserve makes room for a step's slots, which ascend. Uses from oldest on, of steps
+// from next on, are alive from now on.
+func (x *newest) reserve(slots []int32, oldest uint32, next uint16) {
+	passed := oldest - x.oldest
 	x.oldest = oldest
-	x.sweep((len(x.of) + sweepSteps - 1) / sweepSteps)
+	x.sweep(1+len(x.of)/sweepSteps+int(passed)*len(x.of)/sweepUses, next)
 	if len(slots) == 0 || int(slots[len(slots)-1]) < len(x.of) {
 		return
 	}
 	old := len(x.of)
-	last := int(slots[len(slots)-1])
-	x.of = append(x.of, make([]uint32, last+1+last/8-old)...)
-	if oldest != 1 { // else 0 is dead
-		for i := range x.of[old:] {
-			x.of[old+i] = oldest - 1
-		}
+	x.of = append(x.of, make([]newestUse, int(slots[len(slots)-1])+1-old)...)
+	x.of = x.of[:cap(x.of)]
+	if oldest-1 < sweepUses {
+		return // 0 is dead until it is swept
+	}
+	for i := old; i < len(x.of); i++ {
+		x.of[i] = newestUse(oldest-1) << 32
 	}
 }
 
-// sweep marks what is dead in the next few slots as freshly dead.
-func (x *newest) sweep(slots int) {
+// sweep goes through the next few slots: what is dead becomes freshly dead, and a
+// step before next is as good as next.
+func (x *newest) sweep(slots int, next uint16) {
 	if x.hand >= len(x.of) {
 		x.hand = 0
 	}
 	part := x.of[x.hand:min(x.hand+slots, len(x.of))]
 	x.hand += len(part)
-	for i, n := range part {
-		if int32(n-x.oldest) < 0 {
-			part[i] = x.oldest - 1
+	for i, u := range part {
+		switch {
+		case int32(u.number()-x.oldest) < 0:
+			part[i] = newestUse(x.oldest-1) << 32
+		case int16(u.since()-next) < 0:
+			part[i] = u&^(1<<32-1<<16) | newestUse(next)<<16
 		}
-	}
-}
-
-// put makes uses first, first + 1 ... the newest of these slots and returns the use
-// before of each, or the new one's own where none is alive.
-func (x *newest) put(slots []int32, first uint32) (before []uint32) {
-	x.before = resize(x.before, len(slots))
-	putAll(x.of, slots, x.before, first, x.oldest)
-	return x.before
-}
-
-// putAll has no branches: which rows were used before is chance.
-//
-//go:noinline
-func putAll(of []uint32, slots []int32, before []uint32, first, oldest uint32) {
-	before = before[:len(slots)]
-	for i, slot := range slots {
-		n := first + uint32(i)
-		last := of[slot]
-		of[slot] = n
-		dead := uint32(int32(last-oldest) >> 31)
-		before[i] = last ^ (last^n)&dead
 	}
 }

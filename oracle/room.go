@@ -3,6 +3,7 @@ package oracle
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -26,25 +27,35 @@ type count []int
 
 func (c count) of(trainer int) int { return c[Shared+1] + c[trainer+1] }
 
-// keep notes the rows of step t that stay cached. They may leave to make room from
-// two steps later on, if they are not used by then: rows of the step that is planned
-// and of the one before are in use.
-func (w *Window) keep(s *step, t int64) {
-	for n, ok := w.uses.candidate(s.first, s.end()); ok; n, ok = w.uses.candidate(n+1, s.end()) {
-		w.uses.setCandidate(n, false)
+// add counts those of 64 rows that have a bit.
+func (c count) add(holder []int16, rows, shared uint64) {
+	c[Shared+1] += bits.OnesCount64(rows & shared)
+	for own := rows &^ shared; own != 0; own &= own - 1 {
+		c[holder[bits.TrailingZeros64(own)]+1]++
+	}
+}
+
+// nominate makes candidates of the rows that stayed cached after step t-2 and are
+// used after step t: rows of step t and of the one before are in use, and never
+// make room.
+func (w *Window) nominate(s *step, t int64) {
+	for i := range s.usedBefore {
+		*w.uses.candidatesOf(s.first + uint32(64*i)) = 0
 	}
 	kept := &w.kept[t&1]
 	for _, n := range *kept {
 		if int32(n-s.end()) >= 0 {
-			w.uses.setCandidate(n, true)
+			*w.uses.candidatesOf(n) |= 1 << (n & 63)
 		}
 	}
 	*kept = (*kept)[:0]
-	for i, f := range w.fates {
-		if f&(evictNow|evictLater) == 0 {
-			n := s.first + uint32(i)
-			*kept = append(*kept, n+w.uses.links[w.uses.at(n)].gap())
-		}
+}
+
+// keep notes which of 64 uses of step t, from number n on, rows stay cached after.
+func (w *Window) keep(n uint32, stays uint64, t int64) {
+	for ; stays != 0; stays &= stays - 1 {
+		next := *w.uses.nextOf(n + uint32(bits.TrailingZeros64(stays)))
+		w.kept[t&1] = append(w.kept[t&1], next)
 	}
 }
 
@@ -92,17 +103,19 @@ func (w *Window) makeRoom(d *Decisions, t int64) error {
 // over once helps nobody later, because excess only falls.
 func (w *Window) evictUntil(d *Decisions, v int64, over int) int {
 	s := w.at(v)
-	for n, ok := w.uses.candidate(s.first, s.end()); ok && over > 0; n, ok = w.uses.candidate(n+1, s.end()) {
-		i := int(n - s.first)
-		state := &w.uses.states[w.uses.at(n)]
-		holder := s.holder(i, *state == shared)
-		if holder != Shared && w.excess[holder] <= 0 {
-			continue
+	for begin := 0; begin < len(s.slots) && over > 0; begin += 64 {
+		candidates := w.uses.candidatesOf(s.first + uint32(begin))
+		for left := *candidates; left != 0 && over > 0; left &= left - 1 {
+			i := begin + bits.TrailingZeros64(left)
+			holder := w.holder(s, i)
+			if holder != Shared && w.excess[holder] <= 0 {
+				continue
+			}
+			d.Room = append(d.Room, Copy{Slot: s.slots[i], Holder: holder})
+			over -= w.evict(holder)
+			*w.uses.of(s.before[i]) &^= 1 << (s.before[i] & 31)
+			*candidates &^= left & -left
 		}
-		d.Room = append(d.Room, Copy{Slot: s.slots[i], Holder: holder})
-		over -= w.evict(holder)
-		*state = notCached
-		w.uses.setCandidate(n, false)
 	}
 	return over
 }

@@ -10,10 +10,6 @@ import (
 // Shared is the holder of a row of which every trainer has a copy.
 const Shared = -1
 
-// admitBlock is how many rows are linked at a time, so that the cache misses of
-// some overlap.
-const admitBlock = 64
-
 // Limits of a Window.
 const (
 	MaxTrainers  = 1024
@@ -62,7 +58,7 @@ type Window struct {
 	excess                 []int       // of each trainer: rows over the capacity, or under it
 	kept                   [2][]uint32 // next uses of the rows that stay cached after the last two steps planned
 
-	fates     []fate   // of the rows of the step that is planned
+	touched   uint64   // keeps loads from being left out
 	trainerOf []uint16 // of each position in the lists being added
 }
 
@@ -70,19 +66,17 @@ type Window struct {
 type step struct {
 	slots, start []int32
 	by           []uint16
-	first        uint32 // number of the first use
+	solo         []uint16 // of each row: 1 + the trainer that wants it if it is one alone, else 0
+
+	// Of steps that plans see:
+	first                 uint32   // number of the first use
+	oldest                uint32   // the first use that was still to come when the step was admitted
+	before                []uint32 // of each row: its use before from oldest on, else its own
+	usedBefore, usedAfter []uint64 // bits of the rows that the neighbouring steps use too
 }
 
 // end is the number after the last use.
-func (s *step) end() uint32 { return s.first + uint32(len(s.slots)) }
-
-// holder of row i, which is shared or wanted by one trainer alone.
-func (s *step) holder(i int, shared bool) int16 {
-	if shared {
-		return Shared
-	}
-	return int16(s.by[s.start[i]])
-}
+func (s *step) end() uint32 { return s.first + uint32(64*len(s.usedBefore)) }
 
 // NewWindow makes a window that knows no steps.
 func NewWindow(o WindowOptions) *Window {
@@ -90,7 +84,7 @@ func NewWindow(o WindowOptions) *Window {
 		o.Lookahead < 1 || o.Lookahead > MaxLookahead || o.CapacityRows < 0 {
 		panic(fmt.Sprintf("oracle: window with %+v", o))
 	}
-	w := &Window{o: o, lookahead: o.Lookahead, excess: make([]int, o.Trainers), uses: uses{end: 1}}
+	w := &Window{o: o, lookahead: o.Lookahead, excess: make([]int, o.Trainers), uses: uses{end: 64}}
 	if o.Auto {
 		w.lookahead = 1
 	}
@@ -125,6 +119,19 @@ func (w *Window) Add(slots, start, pos []int32, perTrainer []int) {
 	}
 	s.by = resize(s.by, len(pos))
 	lookUp(s.by, w.trainerOf, pos)
+	s.solo = resize(s.solo, len(slots))
+	findSolo(s.solo, s.start, s.by)
+}
+
+// findSolo sets solo as in step.
+//
+//go:noinline
+func findSolo(solo []uint16, start []int32, by []uint16) {
+	start = start[:len(solo)+1]
+	for i := range solo {
+		one := uint32(start[i+1]-start[i]-2) >> 31
+		solo[i] = (by[start[i]] + 1) & -uint16(one)
+	}
 }
 
 //go:noinline
@@ -170,22 +177,6 @@ func (w *Window) growRing(oldest int64) {
 	}
 }
 
-// admit lets the plans see one more step.
-func (w *Window) admit() {
-	t := w.admitted
-	w.admitted++
-	s := w.at(t)
-	s.first = w.uses.end
-	oldest := w.at(w.next).first
-	w.uses.reserve(oldest, len(s.slots))
-	w.newest.reserve(oldest, s.slots)
-	for first := 0; first < len(s.slots); first += admitBlock {
-		last := min(first+admitBlock, len(s.slots))
-		before := w.newest.put(s.slots[first:last], s.first+uint32(first))
-		w.uses.add(s.start[first:last+1], s.by, before, uint16(t), uint16(w.next))
-	}
-}
-
 // Copy is a row that trainers hold.
 type Copy struct {
 	Slot   int32
@@ -205,13 +196,28 @@ func (w *Window) AppendCached(dst []Cached) []Cached {
 	for t := w.next; t < w.admitted; t++ {
 		s := w.at(t)
 		for i, slot := range s.slots {
-			if state := w.uses.states[w.uses.at(s.first+uint32(i))]; state >= exclusive {
-				dst = append(dst, Cached{Copy{slot, s.holder(i, state == shared)}, w.stepOf(w.newest.of[slot])})
+			if w.stayed(s, i) {
+				dst = append(dst, Cached{Copy{slot, w.holder(s, i)}, w.stepOf(w.newest.of[slot].number())})
 			}
 		}
 	}
 	slices.SortFunc(dst[first:], func(a, b Cached) int { return cmp.Compare(a.Slot, b.Slot) })
 	return dst
+}
+
+// stayed tells whether row i of step s, which is to come, is cached by now.
+func (w *Window) stayed(s *step, i int) bool {
+	b := s.before[i]
+	return int32(b-w.at(w.next).first) < 0 && *w.uses.of(b)>>(b&31)&1 != 0
+}
+
+// holder of a row that stayed.
+func (w *Window) holder(s *step, i int) int16 {
+	b := s.before[i]
+	if *w.uses.of(b)>>(b&31)&upper != 0 {
+		return Shared
+	}
+	return int16(s.solo[i]) - 1
 }
 
 // stepOf is the step of a use that plans have seen, from step next on.

@@ -298,29 +298,31 @@ func TestNewestAgainstMap(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	const perStep, window, apart = 8, 40, 1 << 13
-	var x newest
+	w := NewWindow(WindowOptions{Trainers: 1, Lookahead: window})
+	w.uses.reserve(w.uses.end, 1, false)
 	begin := r.Uint32()
 	last := map[int32]int{}
-	for step := range 60_000 {
+	for s := range 60_000 {
 		slots := make([]int32, perStep)
 		for i := range slots {
 			slots[i] = int32(r.IntN(100))
 			if r.IntN(4) == 0 {
-				slots[i] = int32(r.IntN(1 + step))
+				slots[i] = int32(r.IntN(1 + s))
 			}
 		}
 		slices.Sort(slots)
-		oldest := max(0, step-window) * perStep
-		x.reserve(begin+uint32(oldest)*apart, slots)
+		oldest := max(0, s-window) * perStep
+		w.newest.reserve(slots, begin+uint32(oldest)*apart, 0)
 		for i, slot := range slots {
-			n := step*perStep + i
+			n := s*perStep + i
 			use := begin + uint32(n)*apart
 			want := use
 			if before, used := last[slot]; used && before >= oldest {
 				want = begin + uint32(before)*apart
 			}
-			if got := x.put(slots[i:i+1], use)[0]; got != want {
-				t.Fatalf("step %d, slot %d, use %d: the one before is %d, want %d", step, slot, use, got, want)
+			before := make([]uint32, 1)
+			if w.link(slots[i:i+1], []uint16{0}, before, use, 0); before[0] != want {
+				t.Fatalf("step %d, slot %d, use %d: the one before is %d, want %d", s, slot, use, before[0], want)
 			}
 			last[slot] = n
 		}
