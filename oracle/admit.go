@@ -32,18 +32,17 @@ func (w *Window) admit() {
 
 // linkBlock is how many rows are linked at a time: what is known of them is read
 // first, so that cache misses overlap.
-const linkBlock = 64
+const linkBlock = 128
 
 // link makes uses n, n+1 ... of step t the newest of these slots and sets before to
 // the use before of each, or to its own number where none is alive. Each loop is a
 // function, so that its variables stay in registers, and has no branches, because
 // which rows were used before is chance.
 func (w *Window) link(slots []int32, solo []uint16, before []uint32, n uint32, t uint16) {
-	var found [linkBlock]newestUse
-	w.newest.find(slots, &found)
-	w.touched += w.uses.findBefore(&found, n, w.newest.oldest, before)
-	w.newest.put(slots, solo, &found, before, n, t)
-	w.uses.link(solo, &found, before, n)
+	w.newest.find(slots, &w.found)
+	w.touched += w.uses.findBefore(&w.found, n, w.newest.oldest, before)
+	w.newest.put(slots, solo, &w.found, before, n, t)
+	w.uses.link(solo, &w.found, before, n)
 }
 
 //go:noinline
@@ -89,7 +88,9 @@ func (x *newest) put(slots []int32, solo []uint16, found *[linkBlock]newestUse, 
 //go:noinline
 func (x *uses) link(solo []uint16, found *[linkBlock]newestUse, before []uint32, n uint32) {
 	known := x.known
-	*x.of(n), *x.of(n + 32) = 0, 0
+	for i := 0; i < len(before); i += 32 {
+		*x.of(n + uint32(i)) = 0
+	}
 	solo = solo[:len(before)]
 	for i, b := range before {
 		same := alike(uint32(found[i&(linkBlock-1)]), uint32(solo[i]), b, n)

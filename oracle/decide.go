@@ -84,51 +84,72 @@ func (w *Window) Next(d *Decisions) error {
 	return nil
 }
 
-// decide decides about the rows of step t, 64 at a time.
+// decide decides about the rows of step t, 64 at a time. A row's segment, the uses
+// during which it stays cached, begins at a use when it is not cached and ends with
+// it when no later one is seen, or when the next is not by its only holder.
 func (w *Window) decide(d *Decisions, s *step, t int64) {
-	d.Holder = resize(d.Holder, len(s.slots))
+	words := len(s.usedBefore)
+	w.cached, w.shared, w.asked = resize(w.cached, words), resize(w.shared, words), w.asked[:0]
+	for k := range words {
+		n, rows := s.block(k)
+		again, alike := w.uses.pair(n)
+		cached, shared := w.uses.left(s.before[64*k:][:rows], n)
+		fetched := ^uint64(0) >> (64 - rows) &^ cached
+		w.cached[k], w.shared[k] = cached, shared&cached|fetched&(^wantedByOne(s.solo[64*k:][:rows])|again&^alike)
+		w.asked = appendBits(w.asked, int32(64*k), fetched&alike)
+	}
+	w.askLater(s.slots, uint16(t))
 	if w.o.CapacityRows > 0 {
 		w.nominate(s, t)
 	}
-	for begin := 0; begin < len(s.slots); begin += 64 {
-		w.decide64(d, s, begin, t)
+	d.Holder = resize(d.Holder, len(s.slots))
+	for k := range words {
+		w.list(d, s, k)
 	}
 }
 
-// decide64 decides about 64 rows of step t. A row's segment, the uses during which
-// it stays cached, begins at a use when it is not cached and ends with it when no
-// later one is seen, or when the next is not by its only holder.
-func (w *Window) decide64(d *Decisions, s *step, begin int, t int64) {
-	n, end := s.first+uint32(begin), min(begin+64, len(s.slots))
-	all := ^uint64(0) >> (64 - (end - begin))
-	again, alike := w.uses.pair(n)
-	alone := wantedByOne(s.solo[begin:end])
-	cached, shared := w.uses.left(s.before[begin:end], n)
-	fetched := all &^ cached
-	shared = shared&cached | fetched&(^alone|again&^alike)
-	for b := fetched & alike; b != 0; b &= b - 1 {
-		i := begin + bits.TrailingZeros64(b)
-		if int16(w.newest.of[s.slots[i]].since()-uint16(t)) > 0 { // another wants it later
-			shared |= b & -b
-		}
+// block is the number of the first of uses 64k, 64k+1 ... of the step, 64 of them at
+// most, and how many they are.
+func (s *step) block(k int) (n uint32, rows int) {
+	return s.first + uint32(64*k), min(64, len(s.slots)-64*k)
+}
+
+// askLater makes those rows asked about shared that another trainer wants later.
+// They are asked about all at once, so that cache misses overlap.
+//
+//go:noinline
+func (w *Window) askLater(slots []int32, t uint16) {
+	of, shared := w.newest.of, w.shared
+	for _, i := range w.asked {
+		since := of[slots[i]].since()
+		shared[i>>6] |= uint64((t-since)>>15) << (i & 63) // its sign: since > t
 	}
+}
+
+// list lists what happens to 64 rows.
+func (w *Window) list(d *Decisions, s *step, k int) {
+	n, rows := s.block(k)
+	all := ^uint64(0) >> (64 - rows)
+	again, alike := w.uses.pair(n)
+	shared, fetched := w.shared[k], all&^w.cached[k]
 	stays := again & (shared | alike)
 	leaves := all &^ stays
 	w.uses.setPair(n, stays, shared)
-	holders(d.Holder[begin:end], s.solo[begin:end], shared)
-
-	before, after, at := s.usedBefore[begin/64], s.usedAfter[begin/64], int32(begin)
-	d.FetchEarly = appendBits(d.FetchEarly, at, fetched&^before)
-	d.FetchCritical = appendBits(d.FetchCritical, at, fetched&before)
-	d.SyncNow = appendBits(d.SyncNow, at, shared&after)
-	d.SyncLater = appendBits(d.SyncLater, at, shared&^after)
-	d.EvictNow = appendBits(d.EvictNow, at, leaves&after)
-	d.EvictLater = appendBits(d.EvictLater, at, leaves&^after)
-	w.fetched.add(d.Holder[begin:end], fetched, shared)
-	w.leaving.add(d.Holder[begin:end], leaves, shared)
+	holder := d.Holder[64*k:][:rows]
+	holders(holder, s.solo[64*k:], shared)
+	w.fetched.add(holder, fetched, shared)
+	w.leaving.add(holder, leaves, shared)
 	if w.o.CapacityRows > 0 {
-		w.keep(n, stays, t)
+		w.keep(n, stays, d.Step)
 	}
+
+	first, before, after := int32(64*k), s.usedBefore[k], s.usedAfter[k]
+	d.FetchEarly = appendBits(d.FetchEarly, first, fetched&^before)
+	d.FetchCritical = appendBits(d.FetchCritical, first, fetched&before)
+	d.SyncNow = appendBits(d.SyncNow, first, shared&after)
+	d.SyncLater = appendBits(d.SyncLater, first, shared&^after)
+	d.EvictNow = appendBits(d.EvictNow, first, leaves&after)
+	d.EvictLater = appendBits(d.EvictLater, first, leaves&^after)
 }
 
 // wantedByOne has a bit for each row that one trainer alone wants.

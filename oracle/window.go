@@ -58,8 +58,11 @@ type Window struct {
 	excess                 []int       // of each trainer: rows over the capacity, or under it
 	kept                   [2][]uint32 // next uses of the rows that stay cached after the last two steps planned
 
-	touched   uint64   // keeps loads from being left out
-	trainerOf []uint16 // of each position in the lists being added
+	cached, shared []uint64             // of the step that is planned: bits of rows
+	asked          []int32              // rows of that step
+	found          [linkBlock]newestUse // in the block that is linked
+	touched        uint64               // keeps loads from being left out
+	trainerOf      []uint16             // of each position in the lists being added
 }
 
 // step is one step's list.
