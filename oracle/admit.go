@@ -49,7 +49,7 @@ func (w *Window) link(slots []int32, solo []uint16, before []uint32, n uint32, t
 func (x *newest) find(slots []int32, found *[linkBlock]newestUse) {
 	of := x.of
 	for i, slot := range slots {
-		found[i&(linkBlock-1)] = of[slot]
+		found[i&(linkBlock-1)] = newestUse(of[slot])
 	}
 }
 
@@ -78,7 +78,7 @@ func (x *newest) put(slots []int32, solo []uint16, found *[linkBlock]newestUse, 
 		u := uint32(found[i&(linkBlock-1)])
 		run := uint32(t)<<16 | uint32(solo[i])
 		run ^= (run ^ u) & -alike(u, uint32(solo[i]), before[i], n)
-		of[slot] = newestUse(n)<<32 | newestUse(run)
+		of[slot] = uint64(n)<<32 | uint64(run)
 		n++
 	}
 }

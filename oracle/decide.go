@@ -121,7 +121,7 @@ func (s *step) block(k int) (n uint32, rows int) {
 func (w *Window) askLater(slots []int32, t uint16) {
 	of, shared := w.newest.of, w.shared
 	for _, i := range w.asked {
-		since := of[slots[i]].since()
+		since := newestUse(of[slots[i]]).since()
 		shared[i>>6] |= uint64((t-since)>>15) << (i & 63) // its sign: since > t
 	}
 }

@@ -6,9 +6,11 @@ package oracle
 //
 // A use older than `oldest` is dead: it counts as not there.
 type newest struct {
-	of     []newestUse // of each slot; a dead one where there is none
+	of     []uint64 // a newestUse of each slot; a dead one where there is none
 	oldest uint32
 	hand   int // the slot to be swept next
+
+	hugePages func([]uint64) // as in WindowOptions
 }
 
 // newestUse is number << 32 | since << 16 | solo: all known uses from step `since`,
@@ -34,14 +36,15 @@ func (x *newest) reserve(slots []int32, oldest uint32, next uint16) {
 	if len(slots) == 0 || int(slots[len(slots)-1]) < len(x.of) {
 		return
 	}
-	old := len(x.of)
-	x.of = append(x.of, make([]newestUse, int(slots[len(slots)-1])+1-old)...)
-	x.of = x.of[:cap(x.of)]
+	old := x.of
+	x.of = make([]uint64, max(int(slots[len(slots)-1])+1, len(old)+len(old)/4))
+	x.hugePages(x.of)
+	copy(x.of, old)
 	if oldest-1 < sweepUses {
 		return // 0 is dead until it is swept
 	}
-	for i := old; i < len(x.of); i++ {
-		x.of[i] = newestUse(oldest-1) << 32
+	for i := len(old); i < len(x.of); i++ {
+		x.of[i] = uint64(oldest-1) << 32
 	}
 }
 
@@ -53,12 +56,12 @@ func (x *newest) sweep(slots int, next uint16) {
 	}
 	part := x.of[x.hand:min(x.hand+slots, len(x.of))]
 	x.hand += len(part)
-	for i, u := range part {
-		switch {
+	for i := range part {
+		switch u := newestUse(part[i]); {
 		case int32(u.number()-x.oldest) < 0:
-			part[i] = newestUse(x.oldest-1) << 32
+			part[i] = uint64(x.oldest-1) << 32
 		case int16(u.since()-next) < 0:
-			part[i] = u&^(1<<32-1<<16) | newestUse(next)<<16
+			part[i] = uint64(u)&^(1<<32-1<<16) | uint64(next)<<16
 		}
 	}
 }

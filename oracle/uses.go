@@ -24,6 +24,8 @@ type uses struct {
 	// and may leave before to make room.
 	next       []uint32
 	candidates []uint64
+
+	hugePages func([]uint64) // as in WindowOptions
 }
 
 // upper is the second bit of use 0 of a word.
@@ -65,6 +67,7 @@ func (x *uses) reserve(oldest uint32, n int, capacity bool) {
 	old := *x
 	size := max(64, 1<<bits.Len(uint(kept-1)))
 	x.known = make([]uint64, size/32)
+	x.hugePages(x.known)
 	if capacity {
 		x.next, x.candidates = make([]uint32, size), make([]uint64, size/64)
 	}

@@ -30,6 +30,9 @@ type WindowOptions struct {
 	// CapacityRows is how many rows of this owner one trainer's cache holds; 0 is
 	// any number.
 	CapacityRows int
+	// HugePages, if not nil, is told of memory, all zero, that will be read at random.
+	// It may ask for huge pages, and changes no byte.
+	HugePages func(memory []uint64)
 }
 
 // Window plans what the trainers' caches do with the rows of one owner. It is
@@ -87,7 +90,11 @@ func NewWindow(o WindowOptions) *Window {
 		o.Lookahead < 1 || o.Lookahead > MaxLookahead || o.CapacityRows < 0 {
 		panic(fmt.Sprintf("oracle: window with %+v", o))
 	}
-	w := &Window{o: o, lookahead: o.Lookahead, excess: make([]int, o.Trainers), uses: uses{end: 64}}
+	if o.HugePages == nil {
+		o.HugePages = func([]uint64) {}
+	}
+	w := &Window{o: o, lookahead: o.Lookahead, excess: make([]int, o.Trainers), uses: uses{end: 64, hugePages: o.HugePages},
+		newest: newest{hugePages: o.HugePages}}
 	if o.Auto {
 		w.lookahead = 1
 	}
@@ -200,7 +207,7 @@ func (w *Window) AppendCached(dst []Cached) []Cached {
 		s := w.at(t)
 		for i, slot := range s.slots {
 			if w.stayed(s, i) {
-				dst = append(dst, Cached{Copy{slot, w.holder(s, i)}, w.stepOf(w.newest.of[slot].number())})
+				dst = append(dst, Cached{Copy{slot, w.holder(s, i)}, w.stepOf(newestUse(w.newest.of[slot]).number())})
 			}
 		}
 	}
