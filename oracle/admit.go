@@ -30,8 +30,8 @@ func (w *Window) admit() {
 	}
 }
 
-// linkBlock is how many rows are linked at a time: what is known of them is read
-// first, so that cache misses overlap.
+// linkBlock is how many rows are linked at a time, a multiple of 64: what is known
+// of them is read first, so that cache misses overlap.
 const linkBlock = 128
 
 // link makes uses n, n+1 ... of step t the newest of these slots and sets before to
@@ -88,8 +88,8 @@ func (x *newest) put(slots []int32, solo []uint16, found *[linkBlock]newestUse, 
 //go:noinline
 func (x *uses) link(solo []uint16, found *[linkBlock]newestUse, before []uint32, n uint32) {
 	known := x.known
-	for i := 0; i < len(before); i += 32 {
-		*x.of(n + uint32(i)) = 0
+	for i := 0; i < len(before); i += 64 {
+		x.setPair(n+uint32(i), 0, 0)
 	}
 	solo = solo[:len(before)]
 	for i, b := range before {

@@ -2,7 +2,8 @@ package oracle
 
 // newest knows the newest use of each slot: 8 bytes for every slot there is. It is
 // no hash table, because a step's slots ascend, so that this is gone through in
-// order, and because what a row costs then does not depend on how many are known.
+// order, and because what a row costs then does not depend on how many are known:
+// of Criteo Kaggle, 200 steps of 16,384 samples know every sixth.
 //
 // A use older than `oldest` is dead: it counts as not there.
 type newest struct {
@@ -24,7 +25,7 @@ func (u newestUse) since() uint16  { return uint16(u >> 16) }
 // before one that is dead, or a step long ago, could be taken for one to come.
 const (
 	sweepSteps = 1 << 13
-	sweepUses  = 1 << 30
+	sweepUses  = 1 << 29
 )
 
 // reserve makes room for a step's slots, which ascend. Uses from oldest on, of steps

@@ -44,7 +44,7 @@ func (x *uses) candidatesOf(n uint32) *uint64 {
 	return &x.candidates[int(n>>6)&(len(x.candidates)-1)]
 }
 
-// pair is the two words of uses n to n+63 by kind of bit.
+// pair is the words of uses n to n+63, n a multiple of 64, by kind of bit.
 func (x *uses) pair(n uint32) (a, b uint64) {
 	low, high := *x.of(n), *x.of(n + 32)
 	return low&(1<<32-1) | high<<32, low>>32 | high>>32<<32

@@ -61,11 +61,14 @@ type Window struct {
 	excess                 []int       // of each trainer: rows over the capacity, or under it
 	kept                   [2][]uint32 // next uses of the rows that stay cached after the last two steps planned
 
-	cached, shared []uint64             // of the step that is planned: bits of rows
-	asked          []int32              // rows of that step
-	found          [linkBlock]newestUse // in the block that is linked
-	touched        uint64               // keeps loads from being left out
-	trainerOf      []uint16             // of each position in the lists being added
+	// Of the step that is planned: bits of the rows that are cached before and of those
+	// that are shared, and the rows of which later uses decide that.
+	cached, shared []uint64
+	asked          []int32
+
+	found     [linkBlock]newestUse // of the block that is linked
+	touched   uint64               // keeps loads from being left out
+	trainerOf []uint16             // of each position in the lists being added
 }
 
 // step is one step's list.
