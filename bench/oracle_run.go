@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/oracle"
 )
 
@@ -43,7 +44,8 @@ func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
 	for o := range r.owners {
 		r.owners[o].perRank = make([]int, c.ranks)
 		if c.mode == "lrpp" {
-			r.owners[o].window = oracle.NewWindow(oracle.WindowOptions{Trainers: c.ranks, Self: o, Lookahead: c.lookahead})
+			r.owners[o].window = oracle.NewWindow(oracle.WindowOptions{Trainers: c.ranks, Self: o, Lookahead: c.lookahead,
+				HugePages: kernels.HugePages})
 		} else {
 			r.owners[o].known = make([][]int32, c.lookahead+2) // with the step before
 		}

@@ -80,6 +80,18 @@ func Populate(b Buffer) {
 	_ = unix.Madvise(whole, unix.MADV_POPULATE_WRITE)
 }
 
+// HugePages asks for huge pages where memory, of the Go heap, spans whole ones. It
+// changes no byte, and may do nothing.
+func HugePages(memory []uint64) {
+	bytes := uintptr(len(memory)) * 8
+	start := -uintptr(unsafe.Pointer(unsafe.SliceData(memory))) & (hugePage - 1)
+	if bytes < start+hugePage {
+		return
+	}
+	whole := (bytes - start) &^ (hugePage - 1)
+	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(memory)), start)), whole), unix.MADV_HUGEPAGE)
+}
+
 // unmap gives m back to the system.
 func (m mapping) unmap() {
 	if m.arena != nil {

@@ -1,6 +1,9 @@
 package oracle
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Decisions is what happens around one step with the rows of one owner. Its
 // slices are valid until the next Next of the window; lists are ascending.
@@ -66,10 +69,9 @@ func (w *Window) Next(d *Decisions) error {
 	s := w.at(t)
 	d.Step, d.Lookahead = t, int(w.admitted-1-t)
 	d.Slots, d.Start, d.By = s.slots, s.start, s.by
-	d.Holder = resize(d.Holder, len(s.slots))
-	d.FetchEarly, d.FetchCritical = d.FetchEarly[:0], d.FetchCritical[:0]
-	d.SyncNow, d.SyncLater = d.SyncNow[:0], d.SyncLater[:0]
-	d.EvictNow, d.EvictLater = d.EvictNow[:0], d.EvictLater[:0]
+	for _, list := range []*[]int32{&d.FetchEarly, &d.FetchCritical, &d.SyncNow, &d.SyncLater, &d.EvictNow, &d.EvictLater} {
+		*list = (*list)[:0]
+	}
 	d.Room = d.Room[:0]
 
 	w.beginRoom()
@@ -82,70 +84,114 @@ func (w *Window) Next(d *Decisions) error {
 	return nil
 }
 
-// decide classifies the rows of step t. A row's segment, the uses during which it
-// stays cached, begins at a use when it is not cached and ends with this one when
-// no later use is seen, or when the next is not by its only holder.
+// decide decides about the rows of step t, 64 at a time. A row's segment, the uses
+// during which it stays cached, begins at a use when it is not cached and ends with
+// it when no later one is seen, or when the next is not by its only holder.
 func (w *Window) decide(d *Decisions, s *step, t int64) {
-	for i := range s.slots {
-		u := w.use(s.first + uint32(i))
-		if u.holder < Shared {
-			w.fetch(d, s, i)
-		}
-		d.Holder[i] = u.holder
-		if u.next == 0 {
-			if u.holder == Shared {
-				d.SyncLater = append(d.SyncLater, int32(i))
-			}
-			w.leaving.add(u.holder, 1)
-			d.EvictLater = append(d.EvictLater, int32(i))
-			w.alive--
-			continue
-		}
-		next := w.use(s.first + uint32(i) + u.next)
-		gap := u.gap()
-		switch soon := gap == 1; {
-		case u.holder == Shared || u.nextGap&alike != 0:
-			next.holder, next.heldSince = u.holder, uint16(t)
-			if w.o.CapacityRows > 0 {
-				w.at(t + int64(u.nextGap)).keep(s.first + uint32(i) + u.next)
-			}
-			if u.holder == Shared && soon {
-				d.SyncNow = append(d.SyncNow, int32(i))
-			} else if u.holder == Shared {
-				d.SyncLater = append(d.SyncLater, int32(i))
-			}
-		case soon:
-			next.holder = justLeft
-			w.leaving.add(u.holder, 1)
-			d.EvictNow = append(d.EvictNow, int32(i))
-		default:
-			w.leaving.add(u.holder, 1)
-			d.EvictLater = append(d.EvictLater, int32(i))
-		}
+	words := len(s.usedBefore)
+	w.cached, w.shared, w.asked = resize(w.cached, words), resize(w.shared, words), w.asked[:0]
+	for k := range words {
+		n, rows := s.block(k)
+		again, alike := w.uses.pair(n)
+		cached, shared := w.uses.left(s.before[64*k:][:rows], n)
+		fetched := ^uint64(0) >> (64 - rows) &^ cached
+		w.cached[k], w.shared[k] = cached, shared&cached|fetched&(^wantedByOne(s.solo[64*k:][:rows])|again&^alike)
+		w.asked = appendBits(w.asked, int32(64*k), fetched&alike)
+	}
+	w.askLater(s.slots, uint16(t))
+	if w.o.CapacityRows > 0 {
+		w.nominate(s, t)
+	}
+	d.Holder = resize(d.Holder, len(s.slots))
+	for k := range words {
+		w.list(d, s, k)
 	}
 }
 
-// keep notes that a row stays cached until use n.
-func (s *step) keep(n uint32) {
-	i := n - s.first
-	s.cached[i>>6] |= 1 << (i & 63)
-	s.cachedRows++
+// block is the number of the first of uses 64k, 64k+1 ... of the step, 64 of them at
+// most, and how many they are.
+func (s *step) block(k int) (n uint32, rows int) {
+	return s.first + uint32(64*k), min(64, len(s.slots)-64*k)
 }
 
-// fetch begins a segment of row i of step s, the one that is planned.
-func (w *Window) fetch(d *Decisions, s *step, i int) {
-	u := w.use(s.first + uint32(i))
-	if u.holder == justLeft {
-		d.FetchCritical = append(d.FetchCritical, int32(i))
-	} else {
-		d.FetchEarly = append(d.FetchEarly, int32(i))
+// askLater makes those rows asked about shared that another trainer wants later.
+// They are asked about all at once, so that cache misses overlap.
+//
+//go:noinline
+func (w *Window) askLater(slots []int32, t uint16) {
+	of, shared := w.newest.of, w.shared
+	for _, i := range w.asked {
+		since := newestUse(of[slots[i]]).since()
+		shared[i>>6] |= uint64((t-since)>>15) << (i & 63) // its sign: since > t
 	}
-	u.holder = u.solo
-	if u.solo != Shared && u.next != 0 {
-		if u.nextGap&alike == 0 ||
-			int16(w.use(w.rows.newest(s.slots[i])).soloSince-u.step) > 0 {
-			u.holder = Shared
-		}
+}
+
+// list lists what happens to 64 rows.
+func (w *Window) list(d *Decisions, s *step, k int) {
+	n, rows := s.block(k)
+	all := ^uint64(0) >> (64 - rows)
+	again, alike := w.uses.pair(n)
+	shared, fetched := w.shared[k], all&^w.cached[k]
+	stays := again & (shared | alike)
+	leaves := all &^ stays
+	w.uses.setPair(n, stays, shared)
+	holder := d.Holder[64*k:][:rows]
+	holders(holder, s.solo[64*k:], shared)
+	w.fetched.add(holder, fetched, shared)
+	w.leaving.add(holder, leaves, shared)
+	if w.o.CapacityRows > 0 {
+		w.keep(n, stays, d.Step)
 	}
-	w.fetched.add(u.holder, 1)
+
+	first, before, after := int32(64*k), s.usedBefore[k], s.usedAfter[k]
+	d.FetchEarly = appendBits(d.FetchEarly, first, fetched&^before)
+	d.FetchCritical = appendBits(d.FetchCritical, first, fetched&before)
+	d.SyncNow = appendBits(d.SyncNow, first, shared&after)
+	d.SyncLater = appendBits(d.SyncLater, first, shared&^after)
+	d.EvictNow = appendBits(d.EvictNow, first, leaves&after)
+	d.EvictLater = appendBits(d.EvictLater, first, leaves&^after)
+}
+
+// wantedByOne has a bit for each row that one trainer alone wants.
+//
+//go:noinline
+func wantedByOne(solo []uint16) (rows uint64) {
+	for i, q := range solo {
+		rows |= uint64(-uint32(q)>>31) << (i & 63)
+	}
+	return rows
+}
+
+// left is what the plans of the uses before have left to uses n, n+1 ...: bits of
+// the rows that stayed cached, and of those that are shared.
+//
+//go:noinline
+func (x *uses) left(before []uint32, n uint32) (stays, shared uint64) {
+	known := x.known
+	var words [2]uint64
+	for i, b := range before {
+		bits := known[int(b>>5)&(len(known)-1)] >> (b & 31) & (1 | upper) & -uint64((b-n)>>31)
+		words[i>>5&1] |= bits << (i & 31)
+		n++
+	}
+	return words[0]&(1<<32-1) | words[1]<<32, words[0]>>32 | words[1]>>32<<32
+}
+
+// holders sets the holders of rows.
+//
+//go:noinline
+func holders(holder []int16, solo []uint16, shared uint64) {
+	solo = solo[:len(holder)]
+	for i := range holder {
+		holder[i] = (int16(solo[i]) - 1) | -int16(shared&1)
+		shared >>= 1
+	}
+}
+
+// appendBits appends the numbers of bits that are set, counted from first on.
+func appendBits(list []int32, first int32, bits64 uint64) []int32 {
+	for ; bits64 != 0; bits64 &= bits64 - 1 {
+		list = append(list, first+int32(bits.TrailingZeros64(bits64)))
+	}
+	return list
 }

@@ -34,8 +34,8 @@
 //
 // Each row is decided about by itself but for capacity, so the windows of all
 // owners together decide what one central planner would. A use costs O(1) whatever
-// L is: one look into a hash table when it becomes known, where it is linked to the
-// use before, and none when it is planned.
+// L is: when it becomes known, a look into a table of all slots, which names the use
+// before, and two bits of that one; when it is planned, those bits of both.
 //
 // # Method
 //
@@ -43,5 +43,7 @@
 // sort), and deals the lookups out in sample order. An owner merges the lists it
 // gets, each ascending, two by two, with rank order within a slot. Neither the
 // hash nor what earlier calls left behind changes a plan: it is a function of the
-// input. No call allocates once its buffers have grown to the size of a batch.
+// input. A window's time goes into cache misses, which its loops let overlap: they
+// read what many rows need before they work on it, and do not branch on what only
+// chance knows. No call allocates once its buffers have grown to the size of a batch.
 package oracle

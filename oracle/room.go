@@ -21,25 +21,42 @@ func (e *CapacityError) Error() string {
 		e.Step, e.Trainer, e.CapacityRows, e.NeededRows)
 }
 
-// count counts rows in the caches of all trainers.
-type count struct {
-	shared int
-	own    []int // exclusive rows of each trainer
-}
+// count counts rows in the caches by holder + 1: those of all trainers, then those
+// that each has for itself alone.
+type count []int
 
-func (c *count) add(holder int16, n int) {
-	if holder == Shared {
-		c.shared += n
-	} else {
-		c.own[holder] += n
+func (c count) of(trainer int) int { return c[Shared+1] + c[trainer+1] }
+
+// add counts those of 64 rows that have a bit.
+func (c count) add(holder []int16, rows, shared uint64) {
+	c[Shared+1] += bits.OnesCount64(rows & shared)
+	for own := rows &^ shared; own != 0; own &= own - 1 {
+		c[holder[bits.TrailingZeros64(own)]+1]++
 	}
 }
 
-func (c *count) of(trainer int) int { return c.shared + c.own[trainer] }
+// nominate makes candidates of the rows that stayed cached after step t-2 and are
+// used after step t: rows of step t and of the one before are in use, and never
+// make room.
+func (w *Window) nominate(s *step, t int64) {
+	for i := range s.usedBefore {
+		*w.uses.candidatesOf(s.first + uint32(64*i)) = 0
+	}
+	kept := &w.kept[t&1]
+	for _, n := range *kept {
+		if int32(n-s.end()) >= 0 {
+			*w.uses.candidatesOf(n) |= 1 << (n & 63)
+		}
+	}
+	*kept = (*kept)[:0]
+}
 
-func (c *count) reset() {
-	c.shared = 0
-	clear(c.own)
+// keep notes which of 64 uses of step t, from number n on, rows stay cached after.
+func (w *Window) keep(n uint32, stays uint64, t int64) {
+	for ; stays != 0; stays &= stays - 1 {
+		next := *w.uses.nextOf(n + uint32(bits.TrailingZeros64(stays)))
+		w.kept[t&1] = append(w.kept[t&1], next)
+	}
 }
 
 // beginRoom starts the accounts of a step: what was held at the step before is in
@@ -47,11 +64,12 @@ func (c *count) reset() {
 func (w *Window) beginRoom() {
 	for q := range w.excess {
 		w.excess[q] = w.held.of(q) - w.o.CapacityRows
-		w.held.own[q] -= w.leaving.own[q]
 	}
-	w.held.shared -= w.leaving.shared
-	w.leaving.reset()
-	w.fetched.reset()
+	for i, n := range w.leaving {
+		w.held[i] -= n
+	}
+	clear(w.leaving)
+	clear(w.fetched)
 }
 
 // makeRoom decides which rows leave so that what step t fetches fits.
@@ -59,12 +77,13 @@ func (w *Window) makeRoom(d *Decisions, t int64) error {
 	over := 0 // trainers with too many rows
 	for q := range w.excess {
 		w.excess[q] += w.fetched.of(q)
-		w.held.own[q] += w.fetched.own[q]
 		if w.excess[q] > 0 {
 			over++
 		}
 	}
-	w.held.shared += w.fetched.shared
+	for i, n := range w.fetched {
+		w.held[i] += n
+	}
 	if w.o.CapacityRows > 0 {
 		for v := w.admitted - 1; v > t && over > 0; v-- {
 			over = w.evictUntil(d, v, over)
@@ -81,25 +100,21 @@ func (w *Window) makeRoom(d *Decisions, t int64) error {
 // evictUntil evicts rows whose next use is at step v, by ascending slot, each
 // where it helps a trainer that has too many, and returns how many trainers are
 // left. Called from the furthest step down, this is Belady's rule; what it passes
-// over once helps nobody later, because excess only falls. Rows that the step
-// before the planned one used are in use.
+// over once helps nobody later, because excess only falls.
 func (w *Window) evictUntil(d *Decisions, v int64, over int) int {
 	s := w.at(v)
-	for k := 0; k < len(s.cached) && s.cachedRows > 0; k++ {
-		for word := s.cached[k]; word != 0; word &= word - 1 {
-			i := k<<6 + bits.TrailingZeros64(word)
-			u := w.use(s.first + uint32(i))
-			if uint16(d.Step)-u.heldSince <= 1 || u.holder != Shared && w.excess[u.holder] <= 0 {
+	for begin := 0; begin < len(s.slots) && over > 0; begin += 64 {
+		candidates := w.uses.candidatesOf(s.first + uint32(begin))
+		for left := *candidates; left != 0 && over > 0; left &= left - 1 {
+			i := begin + bits.TrailingZeros64(left)
+			holder := w.holder(s, i)
+			if holder != Shared && w.excess[holder] <= 0 {
 				continue
 			}
-			d.Room = append(d.Room, Copy{Slot: s.slots[i], Holder: u.holder})
-			over -= w.evict(u.holder)
-			u.holder = notCached
-			s.cached[k] &^= word & -word
-			s.cachedRows--
-			if over == 0 {
-				return 0
-			}
+			d.Room = append(d.Room, Copy{Slot: s.slots[i], Holder: holder})
+			over -= w.evict(holder)
+			*w.uses.of(s.before[i]) &^= 1 << (s.before[i] & 31)
+			*candidates &^= left & -left
 		}
 	}
 	return over
@@ -108,7 +123,7 @@ func (w *Window) evictUntil(d *Decisions, v int64, over int) int {
 // evict takes a row out of the accounts and returns for how many trainers it was
 // the last one too many.
 func (w *Window) evict(holder int16) (enough int) {
-	w.held.add(holder, -1)
+	w.held[holder+1]--
 	first, last := int(holder), int(holder)
 	if holder == Shared {
 		first, last = 0, len(w.excess)-1

@@ -3,8 +3,8 @@ package oracle
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
+	"sort"
 )
 
 // Shared is the holder of a row of which every trainer has a copy.
@@ -30,6 +30,9 @@ type WindowOptions struct {
 	// CapacityRows is how many rows of this owner one trainer's cache holds; 0 is
 	// any number.
 	CapacityRows int
+	// HugePages, if not nil, is told of memory, all zero, that will be read at random.
+	// It may ask for huge pages, and changes no byte.
+	HugePages func(memory []uint64)
 }
 
 // Window plans what the trainers' caches do with the rows of one owner. It is
@@ -49,60 +52,40 @@ type Window struct {
 	// there are no steps left.
 	admitted, known int64
 
-	rows  rowTable // with a use from step next on
-	alive int      // rows in it
-	uses  []use    // use n is at n & (len-1): those of admitted steps from next on
-	used  uint32   // number of the next use
+	uses   uses
+	newest newest // use of each slot
 
 	// Rows in the caches: held at the step last planned, fetched for the one being
 	// planned, and leaving after the former, then after the latter.
 	held, fetched, leaving count
-	excess                 []int    // of each trainer: rows over the capacity, or under it
-	touched                uint64   // keeps loads from being left out
-	before                 []uint32 // of each row being admitted: the use before, or its own
-	trainerOf              []uint16 // of each position in the lists being added
+	excess                 []int       // of each trainer: rows over the capacity, or under it
+	kept                   [2][]uint32 // next uses of the rows that stay cached after the last two steps planned
+
+	// Of the step that is planned: bits of the rows that are cached before and of those
+	// that are shared, and the rows of which later uses decide that.
+	cached, shared []uint64
+	asked          []int32
+
+	found     [linkBlock]newestUse // of the block that is linked
+	touched   uint64               // keeps loads from being left out
+	trainerOf []uint16             // of each position in the lists being added
 }
 
-// step is one step's list and what is known about its rows.
+// step is one step's list.
 type step struct {
 	slots, start []int32
 	by           []uint16
-	first        uint32 // number of the first use
-	// cached has a bit for each row that stays cached until this, its next use.
-	// Only where there is a capacity.
-	cached     []uint64
-	cachedRows int
+	solo         []uint16 // of each row: 1 + the trainer that wants it if it is one alone, else 0
+
+	// Of steps that plans see:
+	first                 uint32   // number of the first use
+	oldest                uint32   // the first use that was still to come when the step was admitted
+	before                []uint32 // of each row: its use before from oldest on, else its own
+	usedBefore, usedAfter []uint64 // bits of the rows that the neighbouring steps use too
 }
 
-// use is one use of a row. Steps are modulo 1<<16.
-type use struct {
-	next      uint32 // the next use's number, less this one's; 0 when none is known
-	nextGap   uint16 // steps until then, and a bit: see alike
-	step      uint16
-	soloSince uint16 // of the newest use: all known ones from that step on are by solo
-	solo      int16  // the trainer that wants the row if it is one alone, else Shared
-	holder    int16  // while the row stays cached for this use, else one of those below
-	heldSince uint16 // the step after which it stayed
-}
-
-const (
-	notCached = -2
-	justLeft  = -3 // not cached, because it left after the step before
-)
-
-// alike is set in a use's nextGap when one trainer alone wants the row both times.
-const alike = 1 << 15
-
-// gap is how many steps the next use is away.
-func (u *use) gap() int { return int(u.nextGap &^ alike) }
-
-// solo is the trainer that wants row u if it is one alone, else Shared.
-func (s *step) solo(u int) int16 {
-	if first := s.start[u]; s.start[u+1] == first+1 {
-		return int16(s.by[first])
-	}
-	return Shared
-}
+// end is the number after the last use.
+func (s *step) end() uint32 { return s.first + uint32(64*len(s.usedBefore)) }
 
 // NewWindow makes a window that knows no steps.
 func NewWindow(o WindowOptions) *Window {
@@ -110,12 +93,16 @@ func NewWindow(o WindowOptions) *Window {
 		o.Lookahead < 1 || o.Lookahead > MaxLookahead || o.CapacityRows < 0 {
 		panic(fmt.Sprintf("oracle: window with %+v", o))
 	}
-	w := &Window{o: o, lookahead: o.Lookahead, excess: make([]int, o.Trainers)}
+	if o.HugePages == nil {
+		o.HugePages = func([]uint64) {}
+	}
+	w := &Window{o: o, lookahead: o.Lookahead, excess: make([]int, o.Trainers), uses: uses{end: 64, hugePages: o.HugePages},
+		newest: newest{hugePages: o.HugePages}}
 	if o.Auto {
 		w.lookahead = 1
 	}
 	for _, c := range []*count{&w.held, &w.fetched, &w.leaving} {
-		c.own = make([]int, o.Trainers)
+		*c = make(count, o.Trainers+1)
 	}
 	return w
 }
@@ -137,15 +124,43 @@ func (w *Window) Add(slots, start, pos []int32, perTrainer []int) {
 	w.known++
 	s.slots = append(s.slots[:0], slots...)
 	s.start = append(s.start[:0], start...)
-	w.trainerOf = w.trainerOf[:0]
+	w.trainerOf = resize(w.trainerOf, len(pos))
+	end := 0
 	for trainer, n := range perTrainer {
-		for range n {
-			w.trainerOf = append(w.trainerOf, uint16(trainer))
-		}
+		fill(w.trainerOf[end:end+n], uint16(trainer))
+		end += n
 	}
 	s.by = resize(s.by, len(pos))
-	for i, p := range pos {
-		s.by[i] = w.trainerOf[p]
+	lookUp(s.by, w.trainerOf, pos)
+	s.solo = resize(s.solo, len(slots))
+	findSolo(s.solo, s.start, s.by)
+}
+
+// findSolo sets solo as in step.
+//
+//go:noinline
+func findSolo(solo []uint16, start []int32, by []uint16) {
+	start = start[:len(solo)+1]
+	for i := range solo {
+		one := uint32(start[i+1]-start[i]-2) >> 31
+		solo[i] = (by[start[i]] + 1) & -uint16(one)
+	}
+}
+
+//go:noinline
+func fill(list []uint16, value uint16) {
+	for i := range list {
+		list[i] = value
+	}
+}
+
+// lookUp sets to[i] to list[at[i]].
+//
+//go:noinline
+func lookUp(to, list []uint16, at []int32) {
+	to = to[:len(at)]
+	for i, p := range at {
+		to[i] = list[p]
 	}
 }
 
@@ -175,69 +190,6 @@ func (w *Window) growRing(oldest int64) {
 	}
 }
 
-func (w *Window) use(n uint32) *use { return &w.uses[int(n)&(len(w.uses)-1)] }
-
-// growUses makes room for uses up to number end.
-func (w *Window) growUses(end uint32) {
-	oldest := w.rows.oldest
-	if int(end-oldest) <= len(w.uses) {
-		return
-	}
-	old := *w
-	w.uses = make([]use, 1<<bits.Len(uint(end-oldest)))
-	for n := oldest; n != w.used; n++ {
-		*w.use(n) = *old.use(n)
-	}
-}
-
-// admit lets the plans see one more step.
-func (w *Window) admit() {
-	t := w.admitted
-	w.admitted++
-	s := w.at(t)
-	s.first = w.used
-	if w.o.CapacityRows > 0 {
-		s.cached = resize(s.cached, (len(s.slots)+63)/64)
-		clear(s.cached)
-		s.cachedRows = 0
-	}
-	w.rows.reserve(len(s.slots), w.alive, w.at(w.next).first)
-	w.growUses(w.used + uint32(len(s.slots)))
-	w.before = resize(w.before, len(s.slots))
-	w.alive += w.rows.putAll(s.slots, w.used, w.before)
-	for first := 0; first < len(s.slots); first += touchBlock {
-		w.link(s, uint16(t), first, min(first+touchBlock, len(s.slots)))
-	}
-	w.used += uint32(len(s.slots))
-}
-
-// link makes some uses and links each to the one before.
-func (w *Window) link(s *step, t uint16, first, end int) {
-	for _, n := range w.before[first:end] {
-		w.touched += uint64(w.use(n).step) // so that the cache misses overlap
-	}
-	next := uint16(w.next)
-	for i := first; i < end; i++ {
-		n, before := s.first+uint32(i), w.before[i]
-		u := use{step: t, soloSince: t, solo: s.solo(i), holder: notCached}
-		if before != n {
-			last := w.use(before)
-			last.next, last.nextGap = n-before, t-last.step
-			since := last.soloSince
-			if int16(since-next) < 0 {
-				since = next // as good, and never half a cycle away
-			}
-			if u.solo == last.solo {
-				u.soloSince = since
-				if u.solo != Shared {
-					last.nextGap |= alike
-				}
-			}
-		}
-		*w.use(n) = u
-	}
-}
-
 // Copy is a row that trainers hold.
 type Copy struct {
 	Slot   int32
@@ -257,12 +209,34 @@ func (w *Window) AppendCached(dst []Cached) []Cached {
 	for t := w.next; t < w.admitted; t++ {
 		s := w.at(t)
 		for i, slot := range s.slots {
-			if u := w.use(s.first + uint32(i)); u.holder >= Shared {
-				last := w.use(w.rows.newest(slot)).step
-				dst = append(dst, Cached{Copy{slot, u.holder}, w.next + int64(int16(last-uint16(w.next)))})
+			if w.stayed(s, i) {
+				dst = append(dst, Cached{Copy{slot, w.holder(s, i)}, w.stepOf(newestUse(w.newest.of[slot]).number())})
 			}
 		}
 	}
 	slices.SortFunc(dst[first:], func(a, b Cached) int { return cmp.Compare(a.Slot, b.Slot) })
 	return dst
+}
+
+// stayed tells whether row i of step s, which is to come, is cached by now.
+func (w *Window) stayed(s *step, i int) bool {
+	b := s.before[i]
+	return int32(b-w.at(w.next).first) < 0 && *w.uses.of(b)>>(b&31)&1 != 0
+}
+
+// holder of a row that stayed.
+func (w *Window) holder(s *step, i int) int16 {
+	b := s.before[i]
+	if *w.uses.of(b)>>(b&31)&upper != 0 {
+		return Shared
+	}
+	return int16(s.solo[i]) - 1
+}
+
+// stepOf is the step of a use that plans have seen, from step next on.
+func (w *Window) stepOf(n uint32) int64 {
+	steps := sort.Search(int(w.admitted-w.next), func(i int) bool {
+		return int32(w.at(w.next+int64(i)).end()-n) > 0
+	})
+	return w.next + int64(steps)
 }

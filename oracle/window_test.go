@@ -291,49 +291,41 @@ func TestWindowDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The newest use of a slot is found until it is dead, and dead ones do not fill
-// the table. Numbers of uses go round their 32 bits.
-func TestRowTableAgainstMap(t *testing.T) {
+// The newest use of a slot is found until it is dead. Numbers of uses go round
+// their 32 bits.
+func TestNewestAgainstMap(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	const perStep, window, slots = 8, 40, 1 << 20
-	var x rowTable
+	const perStep, window, apart = 8, 40, 1 << 13
+	w := NewWindow(WindowOptions{Trainers: 1, Lookahead: window})
+	w.uses.reserve(w.uses.end, 1, false)
 	begin := r.Uint32()
 	last := map[int32]int{}
-	inWindow := map[int32]int{} // uses from the oldest on
-	var order []int32
-	for step := range 60_000 {
-		oldest := max(0, step-window) * perStep
-		if step > window {
-			for _, slot := range order[oldest-perStep : oldest] {
-				if inWindow[slot]--; inWindow[slot] == 0 {
-					delete(inWindow, slot)
-				}
+	for s := range 60_000 {
+		slots := make([]int32, perStep)
+		for i := range slots {
+			slots[i] = int32(r.IntN(100))
+			if r.IntN(4) == 0 {
+				slots[i] = int32(r.IntN(1 + s))
 			}
 		}
-		x.reserve(perStep, len(inWindow), begin+uint32(oldest)<<12)
-		for n := step * perStep; n < (step+1)*perStep; n++ {
-			slot := int32(r.IntN(100))
-			if r.IntN(4) == 0 {
-				slot = 1<<31 - 2 - int32(r.IntN(slots))
+		slices.Sort(slots)
+		oldest := max(0, s-window) * perStep
+		w.newest.reserve(slots, begin+uint32(oldest)*apart, 0)
+		for i, slot := range slots {
+			n := s*perStep + i
+			use := begin + uint32(n)*apart
+			want := use
+			if before, used := last[slot]; used && before >= oldest {
+				want = begin + uint32(before)*apart
 			}
-			want, used := last[slot]
-			used = used && want >= oldest
-			before, found := x.put(slot, begin+uint32(n)<<12)
-			if found != used || found && before != begin+uint32(want)<<12 {
-				t.Fatalf("step %d, slot %d: use %d, %t; want %d, %t", step, slot, before, found, want, used)
-			}
-			if x.newest(slot) != begin+uint32(n)<<12 {
-				t.Fatalf("step %d, slot %d: newest use %d", step, slot, x.newest(slot))
+			before := make([]uint32, 1)
+			if w.link(slots[i:i+1], []uint16{0}, before, use, 0); before[0] != want {
+				t.Fatalf("step %d, slot %d, use %d: the one before is %d, want %d", s, slot, use, before[0], want)
 			}
 			last[slot] = n
-			inWindow[slot]++
-			order = append(order, slot)
 		}
-	}
-	if len(x.buckets) > 256 {
-		t.Fatalf("%d buckets", len(x.buckets))
 	}
 }
 

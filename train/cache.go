@@ -91,8 +91,9 @@ func (j *job) lookaheadThatFits() int64 {
 	return int64(max(1, min(most, oracle.MaxLookahead)))
 }
 
-// windowRowBytes is about what a planner keeps of a row that a step ahead uses.
-const windowRowBytes = 64
+// windowRowBytes is about what a planner keeps of a row that a step ahead uses,
+// beside 8 bytes of every row.
+const windowRowBytes = 40
 
 // bytesAhead is the most that a step which waits takes in this process: on a
 // trainer the batch and which lookups name which row, on an owner which rows.
