@@ -121,6 +121,7 @@ func (silent) Step(train.StepInfo)               {}
 func (silent) Checkpointed(int64, string, error) {}
 func (silent) PassedOver(string, error)          {}
 func (silent) Warned(string)                     {}
+func (silent) Recovered(train.Recovery)          {}
 func (silent) Evaluated(train.Eval)              {}
 
 func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) error {

@@ -3,7 +3,6 @@ package commit
 import (
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/internal/env"
@@ -44,7 +43,7 @@ type Committer struct {
 	sealed    []*set // oldest first
 	idle      []*set // whose memory can be used again
 	prepared  atomic.Int64
-	Waited    time.Duration // for epochs before: at the seal of one more
+	stats     Stats
 
 	link    *link // nil between worlds
 	send    outgoing
@@ -155,7 +154,8 @@ func (c *Committer) Seal(step int64) error {
 			return err
 		}
 	}
-	c.Waited += c.o.Env.Now() - began
+	c.stats.Waited += c.o.Env.Now() - began
+	c.stats.Epochs++
 	if err := c.copyDeltas(); err != nil {
 		return err
 	}
@@ -208,6 +208,7 @@ func (c *Committer) copyDeltas() error {
 		}
 	}
 	stride := o.Shard.RowBytes()
+	c.stats.SentBytes += int64(n) * int64(stride+4)
 	if err := kernels.Grow(o.Device, &out.rows, n*stride, kernels.Shared); err != nil {
 		return fmt.Errorf("commit: deltas of %d rows: %w", n, err)
 	}

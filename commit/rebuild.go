@@ -20,6 +20,8 @@ type rebuild struct {
 	slot    int64        // where the search for missing rows goes on
 	row     int64        // and that for unbuilt parities
 	asked   []ask        // of the round under way
+	got     int64        // shards that came back
+	read    int64        // bytes, for them
 
 	// Of a round: stripes that this rank asks for, by rank, and that are asked of it.
 	asks, asksOf     [][]int32
@@ -108,6 +110,10 @@ func (c *Committer) Lose(step int64) {
 	}
 	c.rebuild.left.Store(n)
 }
+
+// Rebuilt is how many rows and parities this rank got back since it was made, and the
+// bytes that it read for that.
+func (c *Committer) Rebuilt() (shards, bytes int64) { return c.rebuild.got, c.rebuild.read }
 
 // Left is what this rank has yet to get back.
 func (c *Committer) Left() Loss {

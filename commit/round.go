@@ -140,6 +140,8 @@ func (c *Committer) install(h *shard.Shard, come []int) error {
 	}
 	got := b.replied.Host()
 	b.slots, b.found = b.slots[:0], b.found[:0]
+	b.got += int64(len(b.asked))
+	b.read += int64(sum(come) * stride)
 	dst, src := make([][]byte, 1), [][]byte(nil)
 	row := make([]byte, stride)
 	for _, a := range b.asked {

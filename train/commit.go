@@ -13,11 +13,13 @@ import (
 type history struct {
 	TrainLoss []float64 `json:"train_loss"`
 	Eval      []Eval    `json:"eval"`
+	// Recoveries are those of the run, whatever was gone back to.
+	Recoveries []Recovery `json:"recoveries,omitempty"`
 }
 
 // upTo is the history as it was at the end of a step.
 func (h *history) upTo(step int64) history {
-	past := history{TrainLoss: h.TrainLoss[:min(int64(len(h.TrainLoss)), step)]}
+	past := history{TrainLoss: h.TrainLoss[:min(int64(len(h.TrainLoss)), step)], Recoveries: h.Recoveries}
 	for _, e := range h.Eval {
 		if e.Step <= step {
 			past.Eval = append(past.Eval, e)
@@ -122,7 +124,10 @@ func (r *rank) makeWhole() error {
 		return nil
 	}
 	r.rebuilding = false
-	return r.commits.RebuildAll()
+	if err := r.commits.RebuildAll(); err != nil {
+		return err
+	}
+	return r.healed()
 }
 
 // prepared is the commit that this rank is prepared for.
@@ -145,17 +150,22 @@ func (r *rank) seal(step int64) error {
 
 // decide commits what all ranks said, in the words of the step before, that they are
 // prepared for.
-func (r *rank) decide(words []word) {
+func (r *rank) decide(words []word) error {
 	if r.commits == nil {
-		return
+		return nil
 	}
 	least, lost := words[0].prepared, false
 	for _, w := range words {
 		least = min(least, w.prepared)
 		lost = lost || w.lost
 	}
+	whole := r.rebuilding && !lost
 	r.rebuilding = r.rebuilding && lost
 	r.committed(r.commits.Decide(least))
+	if whole {
+		return r.healed()
+	}
+	return nil
 }
 
 // committed forgets snapshots older than a commit.
@@ -229,3 +239,29 @@ func (r *rank) snap(step int64) error {
 // snaps reports whether a rank takes snapshots: the first r + 1 trainers do, which
 // are on different processes where there are so many.
 func (j *job) snaps(id int) bool { return j.roles.trains(id) && id <= j.cfg.EC.R }
+
+// countCommits adds up what protection has cost all ranks.
+func (r *rank) countCommits() error {
+	if r.commits == nil {
+		return nil
+	}
+	s := r.commits.Stats()
+	dense := 0
+	for _, x := range append(r.snapshots, r.spare...) {
+		dense += x.weights.Bytes() + x.state.Bytes()
+	}
+	all, err := r.ctl.gather([]uint64{uint64(s.SentBytes), uint64(s.ParityBytes), uint64(s.JournalBytes), uint64(s.StagedBytes), uint64(dense), uint64(s.Waited)})
+	if err != nil || r.id != 0 {
+		return err
+	}
+	p := &r.job.result.Protection
+	for _, w := range all {
+		p.SentBytes += int64(w[0])
+		p.ParityBytes += int64(w[1])
+		p.JournalBytes += int64(w[2])
+		p.StagedBytes += int64(w[3])
+		p.SnapshotBytes += int64(w[4])
+		p.Waited = max(p.Waited, time.Duration(w[5]))
+	}
+	return nil
+}

@@ -35,6 +35,7 @@ func (q *quiet) Step(StepInfo)                     {}
 func (q *quiet) Checkpointed(int64, string, error) {}
 func (q *quiet) PassedOver(string, error)          {}
 func (q *quiet) Warned(string)                     {}
+func (q *quiet) Recovered(Recovery)                {}
 func (q *quiet) Evaluated(Eval)                    {}
 
 // run trains a config with settings changed and returns what it gave.

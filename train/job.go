@@ -45,6 +45,7 @@ type job struct {
 	denseOpt, sparse Schedule
 
 	started bool // Observer has been told
+	lostAt  moment
 	result  Result
 	stopped atomic.Bool
 }
@@ -269,6 +270,7 @@ func (j *job) liveOne(held **rank, ep transport.Endpoint, life func(*rank) error
 	}
 	r.enter(ep)
 	if err = life(r); err != nil {
+		j.lostAt.set(j.env.Now())
 		ep.Abort(err) // before leave, so that others hear why
 	}
 	r.leave()
@@ -298,6 +300,7 @@ func (r *rank) run() error {
 	if r.id == 0 {
 		defer func() {
 			j.result.Steps, j.result.TrainLoss, j.result.Eval = r.done, r.history.TrainLoss, r.history.Eval
+			j.result.Recoveries = r.history.Recoveries
 		}()
 	}
 	if err := r.start(); err != nil {
@@ -344,6 +347,9 @@ func (r *rank) run() error {
 		return err
 	}
 	if err := r.countMoved(); err != nil {
+		return err
+	}
+	if err := r.countCommits(); err != nil {
 		return err
 	}
 	if err := r.save(j.o.SaveTo); err != nil {

@@ -48,6 +48,8 @@ type Observer interface {
 	Checkpointed(step int64, path string, err error)
 	// PassedOver comes for each checkpoint that cannot be resumed from.
 	PassedOver(path string, err error)
+	// Recovered comes when all is back that was lost.
+	Recovered(Recovery)
 	// Warned comes where the job does not do as its config says, and why.
 	Warned(what string)
 }
@@ -88,4 +90,15 @@ type Result struct {
 	Stopped   bool       // ended by Stop, before its last step
 	Skipped   int64      // malformed samples left out
 	Moved     lrpp.Moved // between ranks, by all of them, in training
+	// Protection is what commits have cost, on all ranks.
+	Protection Protection
+	// Recoveries are the losses that the run survived.
+	Recoveries []Recovery
+}
+
+// Protection is what commits have cost a job: bytes sent in all, memory at the end, and
+// how long the rank waited that waited longest.
+type Protection struct {
+	SentBytes, ParityBytes, JournalBytes, StagedBytes, SnapshotBytes int64
+	Waited                                                           time.Duration
 }

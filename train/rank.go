@@ -47,6 +47,7 @@ type rank struct {
 	// rebuilding says that some rank lacks what it lost, repaired when it last got
 	// some of that back.
 	rebuilding bool
+	healing    healing
 	repaired   time.Duration
 	history    history
 

@@ -77,7 +77,7 @@ func (r *rank) recover(s *standing) error {
 	if err := r.commits.Survivable(s.lost); err != nil {
 		return err
 	}
-	redone := max(r.done-s.committed, 0)
+	r.heal(s, r.done+1)
 	if err := r.chaos(s.committed, "agree"); err != nil {
 		return err
 	}
@@ -108,9 +108,6 @@ func (r *rank) recover(s *standing) error {
 	r.rebuilding, r.repaired = false, r.env.Now()
 	for _, l := range s.lost {
 		r.rebuilding = r.rebuilding || l.Any()
-	}
-	if r.id == 0 {
-		r.job.o.Observer.Warned(fmt.Sprintf("recovered to step %d (%d steps redone)", s.committed, redone))
 	}
 	return nil
 }

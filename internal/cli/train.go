@@ -245,6 +245,14 @@ func (s *session) PassedOver(path string, err error) {
 	fmt.Fprintf(s.app.out, "passed over %s\n", oneLine(err))
 }
 
+// Recovered implements train.Observer.
+func (s *session) Recovered(x train.Recovery) {
+	s.live.Line("recovered from the loss of ranks %v at step %s: back to step %s, training again after %.0f ms, all rebuilt after %.0f ms",
+		x.Ranks, report.Thousands(x.Step), report.Thousands(x.CommittedStep), x.ResumeMS, x.WholeMS)
+	s.run.Log().Info().Ints("ranks", x.Ranks).Int64("step", x.Step).Int64("committed_step", x.CommittedStep).
+		Float64("resume_ms", x.ResumeMS).Float64("whole_ms", x.WholeMS).Int64("rows_decoded", x.RowsDecoded).Msg("recovered")
+}
+
 // Warned implements train.Observer.
 func (s *session) Warned(what string) {
 	fmt.Fprintf(s.app.out, "warning: %s\n", oneLine(errors.New(what)))
@@ -312,6 +320,15 @@ func (s *session) summary(r *train.Result) report.Summary {
 			DelayedRows: report.Number(float64(m.Delayed.Rows) / n), DelayedBytes: report.Number(float64(m.Delayed.Bytes) / n),
 		}
 	}
+	if p := r.Protection; s.cfg.EC.Code != "none" {
+		sum.EC = &report.EC{OverheadBytes: p.SentBytes, MemoryBytes: p.ParityBytes, JournalBytes: p.JournalBytes,
+			StagedBytes: p.StagedBytes, SnapshotBytes: p.SnapshotBytes, WaitMS: report.Number(milliseconds(p.Waited))}
+	}
+	for _, x := range r.Recoveries {
+		sum.Recoveries = append(sum.Recoveries, report.Recovery{Ranks: x.Ranks, Step: int(x.Step), CommittedStep: int(x.CommittedStep),
+			StepsRedone: int(x.StepsRedone), DetectMS: report.Number(x.DetectMS), ResumeMS: report.Number(x.ResumeMS),
+			RegainMS: report.Number(x.RegainMS), WholeMS: report.Number(x.WholeMS), RowsDecoded: x.RowsDecoded, BytesRead: x.BytesRead})
+	}
 	for _, x := range r.TrainLoss {
 		sum.TrainLoss = append(sum.TrainLoss, report.Number(x))
 	}
@@ -367,6 +384,7 @@ func (silent) Step(train.StepInfo)               {}
 func (silent) Checkpointed(int64, string, error) {}
 func (silent) Evaluated(train.Eval)              {}
 func (silent) Warned(string)                     {}
+func (silent) Recovered(train.Recovery)          {}
 func (s silent) PassedOver(_ string, err error) {
 	fmt.Fprintf(s.out, "passed over %s\n", oneLine(err))
 }

@@ -296,7 +296,7 @@ func TestRoles(t *testing.T) {
 func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
 		"job.device=cuda", "data.format=avazu-csv", "model.kind=dcn", "collectives.transport=mpi",
-		"ec.code=xor", "elastic.spares=1", "store.tier=tiered", "store.dram_bytes=1GiB",
+		"elastic.spares=1", "store.tier=tiered", "store.dram_bytes=1GiB",
 		"checkpoint.kind=incremental", "stream.to=file:x", "metrics.listen=:9090",
 	} {
 		_, err := Load(write(t, base), []string{set})

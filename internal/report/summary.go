@@ -64,8 +64,12 @@ type Recovery struct {
 
 // EC is what erasure coding cost.
 type EC struct {
-	OverheadBytes int64 `json:"overhead_bytes"` // sent for parity
-	MemoryBytes   int64 `json:"memory_bytes"`   // held as parity
+	OverheadBytes int64  `json:"overhead_bytes"` // sent for parity
+	MemoryBytes   int64  `json:"memory_bytes"`   // held as parity
+	JournalBytes  int64  `json:"journal_bytes"`  // held as pre-images
+	StagedBytes   int64  `json:"staged_bytes"`   // held as deltas
+	SnapshotBytes int64  `json:"snapshot_bytes"` // held as copies of the dense part
+	WaitMS        Number `json:"wait_ms"`        // for commits, in the whole run
 }
 
 // Cache is what moved between ranks per step, the mean over the run: on the
