@@ -20,6 +20,14 @@
 // this machine's own copy in order and its own random reads, one word of each
 // cache line of the same rows, because GB/s from another machine prove nothing.
 //
+// # Codes
+//
+// Every shard is 1 MiB of rows side by side, and an operation goes through all of
+// them, one call for each row: rows as long as a shard are what batching can give.
+// GB/s count the k rows of a stripe for encode and decode, the rows that change for
+// delta (their XOR and its r folds), what is copied for memcpy. All are checked once
+// before they are timed.
+//
 // # Collectives
 //
 // A world of processes measures together, one rank each. The figure of an

@@ -226,3 +226,28 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%g allocations per step", n)
 	}
 }
+
+// XorRows gives the bits of a row and of another one, and nothing else changes.
+func TestXorRows(t *testing.T) {
+	for _, level := range levels() {
+		s := newTestStream(t, level, 2)
+		c := &testCase{Rand: rand.New(rand.NewPCG(5, 8))}
+		for _, d := range widths {
+			for _, n := range []int{0, 1, 3*tileBytes/(4*d) + 5} {
+				dst, a, b := c.matrix(n, d, d%3), c.matrix(57, d, d%2), c.matrix(31, d, 1)
+				ia, ib := c.indexes(n, 57), c.indexes(n, 31)
+				s.XorRows(dst, a, ia, b, ib)
+				for i := range n {
+					x := HostView[uint32](a.RowRange(int(HostView[int32](ia)[i]), 1).Buf)
+					y := HostView[uint32](b.RowRange(int(HostView[int32](ib)[i]), 1).Buf)
+					for k, got := range HostView[uint32](dst.RowRange(i, 1).Buf) {
+						if got != x[k]^y[k] {
+							t.Fatalf("%v: row %d, width %d: element %d is %#x, not %#x", level, i, d, k, got, x[k]^y[k])
+						}
+					}
+				}
+			}
+		}
+		c.checkGuards(t)
+	}
+}

@@ -93,6 +93,9 @@ type Stream interface {
 	// ScatterRows is the way back: src row i, (n, d), is copied to dst row index[i],
 	// an int32 for each of the n rows. No index occurs twice.
 	ScatterRows(dst, src Matrix, index Buffer)
+	// XorRows computes dst row i = a row ia[i] XOR b row ib[i], bit by bit, for the
+	// rows of dst; all are of the same width, ia and ib int32s.
+	XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer)
 	// SumRows computes segment sums: dst row s (d floats) = the sum, over p from
 	// start[s] to start[s+1]-1 ascending, of lookup pos[p] of src. src is
 	// (b, t*d); lookup l is the d floats of row l/t at column (l mod t)*d.

@@ -24,6 +24,7 @@ type stream struct {
 	summed        [][]float32 // scratch of adding
 	gathering     gatherTask
 	scattering    scatterTask
+	xoring        xorTask
 	summing       sumTask
 	updatingRows  updateRowsTask
 	updatingDense updateDenseTask

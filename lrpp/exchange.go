@@ -18,6 +18,7 @@ type Exchange struct {
 	critical *lane
 	delayed  *delayed
 	check    *check
+	between  func(step int64) error
 
 	step int32 // the number of Begins
 	// rows are the matrices of this step and of the next, by turns.
@@ -49,6 +50,9 @@ type Options struct {
 	// Critical is for what the training goroutine waits for, on its own stream;
 	// Delayed for what moves while that computes.
 	Critical, Delayed Lane
+	// Between, if set, is called in each End, by the training goroutine, when every
+	// update of the steps before is done and none of this step has begun.
+	Between func(step int64) error
 	// Trace records what is delayed; nil: nothing.
 	Trace *trace.Track
 	// Check has the invariant of the package checked, as PlanOptions.Check.
@@ -57,7 +61,10 @@ type Options struct {
 
 // New makes the exchange of one rank.
 func New(o Options) *Exchange {
-	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newLane(o.Device, o.Critical, o.Shard)}
+	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newLane(o.Device, o.Critical, o.Shard), between: o.Between}
+	if x.between == nil {
+		x.between = func(int64) error { return nil }
+	}
 	if o.Check {
 		x.check = newCheck(o.Shard.Slots())
 	}
@@ -167,6 +174,9 @@ func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) 
 	// Rows of the step before are not this step's: they have been updated once
 	// what was delayed is done, whose buffers are free then.
 	if err := x.delayed.wait(); err != nil {
+		return err
+	}
+	if err := x.between(st.number); err != nil {
 		return err
 	}
 	if err := x.critical.send(now, &st.Now); err != nil {

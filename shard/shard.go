@@ -27,6 +27,7 @@ type Shard struct {
 	rows    kernels.Matrix // (slots, width + state)
 	touched []uint64       // one bit per slot
 	view    bool           // made by On
+	journal *Journal       // nil: nothing is kept
 
 	fresh []int32        // scratch: slots to draw
 	index []int32        // scratch: slots to read
@@ -76,7 +77,7 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 // On is the same rows, worked on by another stream. The two are not used at the
 // same time.
 func (h *Shard) On(s kernels.Stream) *Shard {
-	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, touched: h.touched, view: true,
+	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, touched: h.touched, view: true, journal: h.journal,
 		draw: make([]float32, h.o.Width)}
 }
 
@@ -85,6 +86,9 @@ func (h *Shard) Close() {
 	if !h.view && h.rows.Rows > 0 {
 		h.dev.Free(h.rows.Buf)
 	}
+	if !h.view && h.journal != nil {
+		h.journal.free()
+	}
 	if h.slots.Bytes() > 0 {
 		h.dev.Free(h.slots)
 	}
@@ -92,6 +96,9 @@ func (h *Shard) Close() {
 
 // Width is the number of weights per row.
 func (h *Shard) Width() int { return h.o.Width }
+
+// Stream is what the shard is worked on by.
+func (h *Shard) Stream() kernels.Stream { return h.s }
 
 // Slots is the number of rows owned.
 func (h *Shard) Slots() int64 { return int64(h.rows.Rows) }
@@ -122,6 +129,9 @@ func (h *Shard) ReadWhole(dst kernels.Matrix, slots []int32) error {
 func (h *Shard) StoreWhole(slots []int32, src kernels.Matrix) error {
 	if len(slots) == 0 {
 		return nil
+	}
+	if err := h.keep(slots); err != nil {
+		return err
 	}
 	if err := h.uploadSlots(slots); err != nil {
 		return err
@@ -175,6 +185,9 @@ func (h *Shard) TouchAll() error {
 // before; start and pos are int32 device buffers as in kernels.UpdateRows.
 func (h *Shard) Apply(opt kernels.Optimizer, slots []int32, grads kernels.Matrix, start, pos kernels.Buffer) error {
 	if err := h.materialize(slots); err != nil {
+		return err
+	}
+	if err := h.keep(slots); err != nil {
 		return err
 	}
 	if err := h.uploadSlots(slots); err != nil {

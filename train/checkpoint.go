@@ -22,12 +22,6 @@ func (r *rank) timeToSave() bool {
 	return r.id == 0 && every > 0 && r.env.Now()-r.lastSave >= every
 }
 
-// history is what a checkpoint remembers of the run before it.
-type history struct {
-	TrainLoss []float64 `json:"train_loss"`
-	Eval      []Eval    `json:"eval"`
-}
-
 // checkpoint saves the model after a step, where checkpoint.dir asks for it: all
 // ranks come here at the same step. A save that fails is reported and training
 // goes on, as what was saved before is whole; the last one of a run must succeed.
@@ -102,7 +96,7 @@ func (r *rank) commit(s *checkpoint.Save, all [][]uint64) error {
 		}
 		parts = append(parts, checkpoint.PartOf(w[:words]))
 	}
-	h, err := json.Marshal(history{r.job.result.TrainLoss, r.job.result.Eval})
+	h, err := json.Marshal(r.history)
 	if err != nil {
 		return err
 	}
@@ -273,17 +267,13 @@ func (r *rank) restore(c *checkpoint.Checkpoint) error {
 			return err
 		}
 	}
-	if r.id != 0 {
-		return nil
-	}
 	b, err := c.ReadHistory()
 	if err != nil {
 		return err
 	}
-	var h history
-	if err := json.Unmarshal(b, &h); err != nil {
+	r.history = history{}
+	if err := json.Unmarshal(b, &r.history); err != nil {
 		return fmt.Errorf("%s: the run's history: %w", c.Path, err)
 	}
-	r.job.result.TrainLoss, r.job.result.Eval = h.TrainLoss, h.Eval
 	return nil
 }

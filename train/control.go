@@ -12,10 +12,12 @@ type word struct {
 	loss float64 // sum over the slice
 	stop bool    // this rank was asked to stop
 	save bool    // by rank 0's clock a checkpoint is due
+	// prepared is the commit that this rank is prepared for.
+	prepared int64
 }
 
 // wordFields is how many 64-bit fields a word takes on the wire.
-const wordFields = 2
+const wordFields = 3
 
 const (
 	flagStop = 1 << iota
@@ -45,6 +47,7 @@ func (c *control) start(w word) *collectives.Handle {
 	if w.save {
 		c.mine[1] |= flagSave
 	}
+	c.mine[2] = uint64(w.prepared)
 	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine)).Start()
 }
 
@@ -54,7 +57,7 @@ func (c *control) finish(h *collectives.Handle) ([]word, error) {
 	}
 	for r := range c.words {
 		flags := c.all[wordFields*r+1]
-		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), flags&flagStop != 0, flags&flagSave != 0}
+		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), flags&flagStop != 0, flags&flagSave != 0, int64(c.all[wordFields*r+2])}
 	}
 	return c.words, nil
 }

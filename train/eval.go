@@ -34,9 +34,9 @@ func (r *rank) evaluate(step int64) error {
 	for _, s := range sums {
 		total += math.Float64frombits(s[0])
 	}
+	e := Eval{Step: step, Logloss: total / float64(r.job.eval.Len()), AUC: area}
+	r.history.Eval = append(r.history.Eval, e)
 	if r.id == 0 {
-		e := Eval{Step: step, Logloss: total / float64(r.job.eval.Len()), AUC: area}
-		r.job.result.Eval = append(r.job.result.Eval, e)
 		r.job.o.Observer.Evaluated(e)
 	}
 	return nil

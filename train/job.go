@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
@@ -32,7 +33,8 @@ type job struct {
 	hosted []int // ranks of this process
 	schema data.Schema
 	place  placement.Map
-	width  int // weights of a row
+	layout ec.Layout // of the rows' owners
+	width  int       // weights of a row
 
 	train, eval data.Source // nil where there is none
 	order       data.Order
@@ -87,6 +89,11 @@ func (j *job) open() (err error) {
 	}()
 	j.schema = data.Schema{Dense: c.Data.DenseCount(), Tables: c.Model.TableRows()}
 	j.place = placement.New(j.schema.Tables, j.roles.rows)
+	if j.protects() {
+		if j.layout, err = ec.NewLayout(j.roles.rows, c.EC.K, c.EC.R); err != nil {
+			return config.Errorf("ec.k, ec.r: %v", err)
+		}
+	}
 	j.width = c.Model.EmbeddingDim
 	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
 	// What can be told before the first file is converted, which may take long.
@@ -198,9 +205,34 @@ var kinds = map[string]kernels.OptimizerKind{
 	"rowwise_adagrad": kernels.RowwiseAdagrad, "adam": kernels.Adam,
 }
 
-// eachRank makes every rank of this process, runs life on each and waits for
-// all. It returns the first error that is not a consequence of another.
+// eachRank makes every rank of this process and runs life on each, in one world after
+// another where losses are survived. It returns the first error that is not a
+// consequence of another.
 func (j *job) eachRank(life func(*rank) error) error {
+	held := make([]*rank, j.ranks)
+	defer func() {
+		for _, r := range held {
+			if r != nil {
+				r.close()
+			}
+		}
+	}()
+	for {
+		err := j.live(held, life)
+		if err == nil || j.world.Renew == nil {
+			return err
+		}
+		w := j.world.Renew(err)
+		if w == nil {
+			return err
+		}
+		j.world, j.hosted = w, w.hosted(j.ranks)
+	}
+}
+
+// live runs life on the ranks of this process in one world. Who is not held yet is
+// made anew; who dies is no longer held.
+func (j *job) live(held []*rank, life func(*rank) error) error {
 	eps, err := j.world.Join(j.hosted)
 	if err != nil {
 		return err
@@ -210,16 +242,7 @@ func (j *job) eachRank(life func(*rank) error) error {
 		id := ep.Rank()
 		ended[i] = env.NewEvent(j.env, fmt.Sprintf("rank %d", id))
 		j.env.Go(fmt.Sprintf("rank %d", id), func() {
-			r, err := newRank(j, id, ep)
-			if err == nil {
-				err = life(r)
-			}
-			if err != nil {
-				ep.Abort(err) // before close, so that others hear why
-			}
-			if r != nil {
-				r.close()
-			}
+			err := j.liveOne(&held[id], ep, life)
 			ended[i].Set(err)
 		})
 	}
@@ -233,6 +256,36 @@ func (j *job) eachRank(life func(*rank) error) error {
 	return first
 }
 
+func (j *job) liveOne(held **rank, ep transport.Endpoint, life func(*rank) error) (err error) {
+	r := *held
+	if r == nil {
+		if r, err = newRank(j, ep.Rank()); err != nil {
+			ep.Abort(err)
+			r.close()
+			return err
+		}
+		*held = r
+	}
+	r.enter(ep)
+	if err = life(r); err != nil {
+		ep.Abort(err) // before leave, so that others hear why
+	}
+	r.leave()
+	if errors.As(err, new(*Died)) {
+		*held = nil
+		r.close()
+	}
+	return err
+}
+
+// Died ends a rank that loses all it holds, in a process that lives on.
+type Died struct {
+	Rank int
+	Step int64
+}
+
+func (e *Died) Error() string { return fmt.Sprintf("rank %d died at step %d", e.Rank, e.Step) }
+
 // Follows reports whether a rank's error is the consequence of another rank's.
 func Follows(err error) bool {
 	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*transport.JoinError)) || errors.As(err, new(*lrpp.PeerGaveUp))
@@ -242,7 +295,9 @@ func Follows(err error) bool {
 func (r *rank) run() error {
 	j := r.job
 	if r.id == 0 {
-		defer func() { j.result.Steps = r.done }()
+		defer func() {
+			j.result.Steps, j.result.TrainLoss, j.result.Eval = r.done, r.history.TrainLoss, r.history.Eval
+		}()
 	}
 	if err := r.begin(); err != nil {
 		return err
@@ -252,6 +307,9 @@ func (r *rank) run() error {
 			return err
 		}
 		r.exchange = r.cache
+	}
+	if err := r.protect(); err != nil {
+		return err
 	}
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
 		return err
@@ -271,6 +329,9 @@ func (r *rank) run() error {
 		}
 	}
 	if err := r.evaluate(r.done); err != nil {
+		return err
+	}
+	if err := r.settle(); err != nil {
 		return err
 	}
 	if err := r.digest(); err != nil {

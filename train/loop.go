@@ -55,6 +55,9 @@ func (j *job) evalDue(step int64) bool {
 
 // next trains the step that comes next in the pipeline.
 func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
+	if err := r.sealCached(); err != nil {
+		return d, err
+	}
 	begin := r.env.Now()
 	r.watch.start(step)
 	w, err := p.Advance()
@@ -70,6 +73,7 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	}
 	r.watch.spent[StageRead], r.watch.spent[StagePlan], r.watch.spent[StageDelayed] = w.read, w.plan, r.exchange.DelayedTook()
 	r.done = step
+	r.decide(r.ctl.words)
 	r.moved.Add(r.exchange.Moved(&w.step))
 	r.report(w.batch, d.loss, r.env.Now()-begin)
 	r.tellIfCrowded()
@@ -94,7 +98,7 @@ func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 	if err := r.s.Sync(); err != nil {
 		return d, err
 	}
-	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop(), save: r.timeToSave()})
+	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop(), save: r.timeToSave(), prepared: r.prepared()})
 	r.watch.lap(StageForward)
 
 	r.reduces = r.reduces[:0]
@@ -156,10 +160,10 @@ func sum(losses []float32) float64 {
 
 // report tells the job what a step gave; rank 0 speaks for all.
 func (r *rank) report(b *data.Batch, loss float64, took time.Duration) {
+	r.history.TrainLoss = append(r.history.TrainLoss, loss)
 	if r.id != 0 {
 		return
 	}
-	r.job.result.TrainLoss = append(r.job.result.TrainLoss, loss)
 	r.job.o.Observer.Step(StepInfo{
 		Step: b.Step, Last: r.job.steps, Loss: loss, Samples: b.GlobalN, Took: took, Stages: r.watch.spent,
 	})

@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/shard"
-	"github.com/ecrec/ecrec/transport"
 )
 
 // The communicators of a rank. Operations of one run in order; those of
@@ -26,29 +24,25 @@ const (
 	chanControl                    // control words
 	chanFeed                       // slices from readers, of training
 	chanEvalFeed                   // and of evaluation
+	chanCommit                     // deltas of rows
 )
 
-// rank is one rank of a job and all that it holds.
+// rank is one rank of a job and all that it holds, from world to world.
 type rank struct {
 	job *job
 	id  int
 	env env.Env
+	generation
 
-	ep      transport.Endpoint
-	s       kernels.Stream // computes
-	comms   []*collectives.Comm
-	streams []kernels.Stream  // of comms, and of what moves in the background
-	dense   *collectives.Comm // among the trainers; nil on others
-	ctl     *control
+	s     kernels.Stream // computes
+	shard *shard.Shard
+	model model.Model
+	state kernels.Buffer // optimizer state of the dense parameters
 
-	shard    *shard.Shard
-	exchange exchange       // one of those below
-	base     *lrpp.Exchange // and what they stand on
-	cache    *lrpp.Cache    // nil where cache.mode is not lrpp
-	ahead    int            // the most steps that it looks ahead
-	told     bool           // that not all that was seen ahead fits into it
-	model    model.Model
-	state    kernels.Buffer // optimizer state of the dense parameters
+	commits   *commit.Committer // nil where nothing is coded
+	snapshots []snapshot        // of commits that may be gone back to, oldest first
+	spare     []snapshot        // memory of older ones
+	history   history
 
 	features  kernels.Buffer // (b, dense features)
 	labels    kernels.Buffer // (b)
@@ -56,10 +50,10 @@ type rank struct {
 	dlogits   kernels.Buffer // (b, 1); probabilities in evaluation
 	hostLoss  []float32
 	hostProbs []float32
-	reduces   []*collectives.Handle
 	watch     stopwatch
 	tracks    tracks
 	moved     lrpp.Moved
+	told      bool  // that not all that is seen ahead fits into the cache
 	done      int64 // the last step trained
 	evaluated int64 // the last step after which the model was evaluated
 	saved     int64 // the last step of which there is a checkpoint
@@ -67,8 +61,8 @@ type rank struct {
 }
 
 // newRank allocates a rank; close frees it, also after an error.
-func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
-	r = &rank{job: j, id: id, env: j.env, ep: ep, tracks: j.tracksOf(id)}
+func newRank(j *job, id int) (r *rank, err error) {
+	r = &rank{job: j, id: id, env: j.env, tracks: j.tracksOf(id)}
 	r.watch = stopwatch{e: j.env, track: r.tracks.stages}
 	r.s = j.dev.Stream(j.threadsOf(id))
 	if j.o.WrapStream != nil {
@@ -81,32 +75,10 @@ func newRank(j *job, id int, ep transport.Endpoint) (r *rank, err error) {
 	if r.model, err = model.New(j.dev, r.s, j.modelConfig(id)); err != nil {
 		return r, err
 	}
-	r.base = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
-		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
-		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()}, Check: invariant.Enabled, Trace: r.tracks.delayed})
-	r.exchange = r.base
-	if j.roles.trains(id) {
-		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
-		r.dense.Record(r.tracks.dense)
+	if err := r.openCommits(); err != nil {
+		return r, err
 	}
-	r.ctl = newControl(r.comm(chanControl))
 	return r, r.alloc()
-}
-
-// comm makes a communicator with a stream of its own, closed with the rank.
-func (r *rank) comm(channel uint16) *collectives.Comm { return r.commOn(r.ep, channel) }
-
-func (r *rank) commOn(ep transport.Endpoint, channel uint16) *collectives.Comm {
-	c := collectives.New(r.env, ep, channel, r.job.dev, r.stream())
-	r.comms = append(r.comms, c)
-	return c
-}
-
-// stream makes a stream for moving data, closed with the rank.
-func (r *rank) stream() kernels.Stream {
-	s := r.job.dev.Stream(1)
-	r.streams = append(r.streams, s)
-	return s
 }
 
 func (r *rank) alloc() error {
@@ -139,20 +111,10 @@ func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
 	return in, labels
 }
 
-// close frees a rank. Its endpoint goes first, so that nothing waits.
+// close frees a rank, which has left its world.
 func (r *rank) close() {
-	r.ep.Close()
-	if r.base != nil {
-		r.base.Close()
-	}
-	if r.cache != nil {
-		r.cache.Close()
-	}
-	for _, c := range r.comms {
-		c.Close()
-	}
-	for _, s := range r.streams {
-		s.Close()
+	if r.commits != nil {
+		r.commits.Close()
 	}
 	if r.shard != nil {
 		r.shard.Close()
@@ -160,12 +122,14 @@ func (r *rank) close() {
 	if r.model != nil {
 		r.model.Close()
 	}
-	for _, b := range []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state} {
+	buffers := []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state}
+	for _, s := range append(r.snapshots, r.spare...) {
+		buffers = append(buffers, s.weights, s.state)
+	}
+	for _, b := range buffers {
 		if b.Bytes() > 0 {
 			r.job.dev.Free(b)
 		}
 	}
-	if r.s != nil {
-		r.s.Close()
-	}
+	r.s.Close()
 }

@@ -15,6 +15,9 @@ type World struct {
 	// Join connects this process with the others and returns the endpoints of the
 	// ranks that it hosts, ascending.
 	Join func(hosted []int) ([]transport.Endpoint, error)
+	// Renew returns the world that follows this one, which ended with an error here; nil
+	// where none does. Where it is nil itself, the loss of a rank ends the job.
+	Renew func(error) *World
 }
 
 // alone is the world of one process.

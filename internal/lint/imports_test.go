@@ -35,14 +35,16 @@ var mayImport = []struct{ pkg, allowed, why string }{
 
 	{"collectives", "internal/env internal/trace kernels transport", "collectives add up buffers over a transport"},
 	{"oracle", "internal/placement", "the oracle is pure: window and cache state in, plan out"},
+	{"ec", "", "codes are arithmetic on bytes: who sends, stores and commits them is above"},
 	{"shard", "internal/digest internal/placement kernels", "rows know neither who uses them nor the network"},
 	{"model", "internal/rng kernels", "a model sees buffers, never ranks"},
 	{"lrpp", "collectives internal/env internal/placement internal/trace kernels oracle shard", "the exchange runs the oracle's plan"},
+	{"commit", "collectives ec internal/env kernels shard", "commits protect rows and know no model"},
 	{"checkpoint", "internal/atomicfile internal/digest internal/directio internal/env internal/placement internal/safetensors kernels shard", "checkpoints are files of one model; when to save is the trainer's"},
 
-	{"train", "checkpoint collectives data internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model oracle shard transport",
+	{"train", "checkpoint collectives commit data ec internal/auc internal/config internal/digest internal/env internal/invariant internal/machine internal/placement internal/safetensors internal/trace kernels lrpp model oracle shard transport",
 		"the step loop is the one place that knows all parts"},
-	{"bench", "checkpoint collectives data internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
+	{"bench", "checkpoint collectives data ec internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
 	{"internal/cli", "bench checkpoint data internal/atomicfile internal/config internal/doctor internal/env internal/machine internal/report internal/safetensors launcher train transport",
 		"the command line calls; nobody calls it"},

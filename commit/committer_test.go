@@ -1,0 +1,342 @@
+package commit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/transport"
+)
+
+const (
+	testWidth = 6
+	testState = 1
+)
+
+// member is one rank of a test, which owns rows; its updates are drawn by r.
+type member struct {
+	c      *Committer
+	h      *shard.Shard
+	words  *collectives.Comm
+	deltas *collectives.Comm
+	r      *rand.Rand
+	// at holds all rows as they were at the ends of epochs that may be gone back to.
+	at map[int64][]byte
+}
+
+type cluster struct {
+	layout  ec.Layout
+	place   placement.Map
+	code    string
+	members []*member
+	done    int64 // steps
+	eps     []transport.Endpoint
+}
+
+func newCluster(t *testing.T, code string, owners, k, r int, every int64, seed uint64) *cluster {
+	layout, err := ec.NewLayout(owners, k, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{layout: layout, place: placement.New([]int64{400, 17, 90}, owners), code: code}
+	for id := range owners {
+		m := c.newMember(t, id, every)
+		m.r, m.at = rand.New(rand.NewPCG(seed, uint64(id))), map[int64][]byte{}
+		m.at[0] = m.whole(t)
+		c.members = append(c.members, m)
+	}
+	return c
+}
+
+func (c *cluster) newMember(t *testing.T, id int, every int64) *member {
+	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := dev.Stream(1)
+	h, err := shard.New(dev, s, shard.Options{Map: c.place, Owner: id, Seed: 3, Width: testWidth, State: testState})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Keep()
+	m := &member{h: h}
+	if m.c, err = New(Options{Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
+		Slots: c.place.Slots(0), Owner: id, Every: every}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.c.Close(); h.Close(); s.Close() })
+	return m
+}
+
+// join puts all in a new world, leave out of it.
+func (c *cluster) join() {
+	c.eps = transport.NewMem(env.Real(), len(c.members), 1)
+	for i, m := range c.members {
+		dev, _ := kernels.NewCPU(kernels.CPUOptions{})
+		m.words = collectives.New(env.Real(), c.eps[i], 1, dev, dev.Stream(1))
+		m.deltas = collectives.New(env.Real(), c.eps[i], 2, dev, dev.Stream(1))
+		m.c.Join(m.deltas)
+	}
+}
+
+func (c *cluster) leave() {
+	for _, ep := range c.eps {
+		_ = ep.Close()
+	}
+	for _, m := range c.members {
+		m.c.Leave()
+		m.words.Close()
+		m.deltas.Close()
+	}
+}
+
+// whole is all rows of a member, drawn or not, as bytes with their state.
+func (m *member) whole(t *testing.T) []byte {
+	n, stride := int(m.h.Slots()), m.h.RowBytes()
+	all, draw := make([]byte, n*stride), make([]float32, testWidth)
+	for slot := range n {
+		row := all[slot*stride : (slot+1)*stride]
+		if m.h.TouchedBits()[slot>>6]>>(slot&63)&1 != 0 {
+			if err := m.h.ReadWhole(kernels.Mat(kernels.HostBuffer(row), 1, stride/4), []int32{int32(slot)}); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		init := m.h.Init()
+		init.Row(draw, int64(slot*init.Owners+init.Owner))
+		copy(row, kernels.BytesOf(draw))
+	}
+	return all
+}
+
+// update writes some rows as a step does.
+func (m *member) update() error {
+	var slots []int32
+	for _, x := range m.r.Perm(int(m.h.Slots()))[:m.r.IntN(12)] {
+		slots = append(slots, int32(x))
+	}
+	grads := make([]float32, len(slots)*testWidth+1)
+	start, pos := make([]int32, len(slots)+1), make([]int32, len(slots))
+	for i := range slots {
+		start[i+1], pos[i] = int32(i+1), int32(i)
+	}
+	for i := range grads {
+		grads[i] = m.r.Float32() - 0.5
+	}
+	if len(slots) == 0 {
+		return nil
+	}
+	return m.h.Apply(kernels.Optimizer{Kind: kernels.RowwiseAdagrad, LR: 0.1, Eps: 1e-8}, slots,
+		kernels.Mat(kernels.HostBuffer(grads), len(slots), testWidth), kernels.HostBuffer(start), kernels.HostBuffer(pos))
+}
+
+// step does one step as the loop of training does: the epoch before is sealed once
+// this step's words are on their way.
+func (m *member) step(t *testing.T, step int64) error {
+	n := m.words.Size()
+	mine, all := []uint64{uint64(m.c.Prepared())}, make([]uint64, n)
+	if err := m.words.AllGather(kernels.HostBuffer(all), kernels.HostBuffer(mine)).Wait(); err != nil {
+		return err
+	}
+	least := all[0]
+	for _, w := range all {
+		least = min(least, w)
+	}
+	m.c.Decide(int64(least))
+	if m.c.Due(step - 1) {
+		m.at[step-1] = m.whole(t)
+		if err := m.c.Seal(step - 1); err != nil {
+			return err
+		}
+	}
+	if m.r.IntN(3) == 0 {
+		time.Sleep(time.Duration(m.r.IntN(300)) * time.Microsecond)
+	}
+	return m.update()
+}
+
+// each runs f on all members at once.
+func (c *cluster) each(t *testing.T, f func(m *member) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, m := range c.members {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := f(m); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// check compares every parity row with the encoding of what the data rows were at the
+// last commit.
+func (c *cluster) check(t *testing.T) {
+	t.Helper()
+	stride := 4 * (testWidth + testState)
+	init := make([][]byte, len(c.members))
+	for i, m := range c.members {
+		fresh, err := shard.New(m.c.o.Device, m.h.Stream(), shard.Options{Map: c.place, Owner: i, Seed: 3, Width: testWidth, State: testState})
+		if err != nil {
+			t.Fatal(err)
+		}
+		init[i] = (&member{h: fresh}).whole(t)
+		fresh.Close()
+	}
+	checked := 0
+	for g := range c.layout.Groups() {
+		group := c.layout.Group(g)
+		code, err := ec.NewCode(c.code, group.Data(), group.Parity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for stripe := range group.Stripes(c.place.Slots(0)) {
+			data, want := make([][]byte, group.Data()), make([][]byte, group.Parity)
+			for col := range data {
+				owner, slot := group.Holder(stripe, col)
+				if slot >= c.members[owner].h.Slots() {
+					continue
+				}
+				m := c.members[owner]
+				data[col] = bytes.Clone(m.at[m.c.Committed()][slot*int64(stride):][:stride])
+				for i := range data[col] {
+					data[col][i] ^= init[owner][slot*int64(stride)+int64(i)]
+				}
+			}
+			for j := range want {
+				want[j] = make([]byte, stride)
+			}
+			code.Encode(want, data)
+			for j := range want {
+				holder, at := group.Holder(stripe, group.Data()+j)
+				if got := c.members[holder].c.parity.row(at); !bytes.Equal(got, want[j]) {
+					t.Fatalf("stripe %d of group %d: parity %d at owner %d is not the encoding as of step %d", stripe, g, j, holder, c.members[0].c.Committed())
+				}
+				checked++
+			}
+		}
+	}
+	if checked == 0 {
+		t.Fatal("nothing was checked")
+	}
+}
+
+// TestParityIsTheEncodingOfACommit trains at random, stops the world at any step, goes
+// back to a commit, and goes on.
+func TestParityIsTheEncodingOfACommit(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 99))
+	for _, x := range []struct {
+		code         string
+		owners, k, r int
+	}{{ec.XOR, 2, 1, 1}, {ec.XOR, 5, 4, 1}, {ec.RS, 6, 4, 2}, {ec.RS, 9, 4, 2}, {ec.XOR, 8, 2, 1}, {ec.RS, 4, 1, 3}} {
+		for _, every := range []int64{1, 2, 5} {
+			t.Run(fmt.Sprintf("%s/%d owners/k=%d,r=%d/every=%d", x.code, x.owners, x.k, x.r, every), func(t *testing.T) {
+				c := newCluster(t, x.code, x.owners, x.k, x.r, every, seed)
+				for range 5 {
+					c.join()
+					last := c.done + int64(r.IntN(12))
+					c.each(t, func(m *member) error {
+						for step := c.done + 1; step <= last; step++ {
+							if err := m.step(t, step); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					c.done = last
+					if r.IntN(3) == 0 {
+						c.each(t, func(m *member) error { m.at[last] = m.whole(t); return m.c.Settle(last) })
+						if got := c.members[0].c.Committed(); got != last {
+							t.Fatalf("step %d is committed, not %d", got, last)
+						}
+					}
+					c.each(t, func(m *member) error { return m.words.Barrier().Wait() })
+					c.leave()
+					c.roll(t, r)
+					c.check(t)
+					c.lose(t, r, every)
+				}
+			})
+		}
+	}
+}
+
+// roll goes back to the last commit, as after a loss.
+func (c *cluster) roll(t *testing.T, r *rand.Rand) {
+	t.Helper()
+	to := int64(0)
+	for _, m := range c.members {
+		to = max(to, m.c.Committed())
+	}
+	c.done = to
+	for i, m := range c.members {
+		if err := m.c.Roll(to); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(m.whole(t), m.at[to]) {
+			t.Fatalf("owner %d is not what it was at step %d", i, to)
+		}
+	}
+}
+
+// lose replaces as many members of each group as can be spared by new ones, which then
+// get all back that they had.
+func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
+	t.Helper()
+	lost := make([]bool, len(c.members))
+	for g := range c.layout.Groups() {
+		group := c.layout.Group(g)
+		for _, i := range r.Perm(group.Size)[:r.IntN(group.Parity+1)] {
+			id := group.First + i
+			fresh := c.newMember(t, id, every)
+			fresh.r, fresh.at = c.members[id].r, c.members[id].at
+			fresh.c.Lose(c.done)
+			c.members[id], lost[id] = fresh, true
+		}
+	}
+	c.join()
+	c.each(t, func(m *member) error {
+		if err := m.c.Survey(lost); err != nil {
+			return err
+		}
+		return m.c.RebuildAll()
+	})
+	c.leave()
+	for i, m := range c.members {
+		if !bytes.Equal(m.whole(t), m.at[c.done]) {
+			t.Fatalf("owner %d has not got back what it had at step %d", i, c.done)
+		}
+	}
+	c.check(t)
+}
+
+// TestBeyond: a group that has lost more than it can spare says so.
+func TestBeyond(t *testing.T) {
+	c := newCluster(t, ec.RS, 9, 4, 2, 1, 1)
+	var beyond *Beyond
+	if err := c.members[0].c.Survivable([]bool{true, true, false, false, false, false, true, true, false}); err != nil {
+		t.Errorf("two of each group: %v", err)
+	}
+	err := c.members[0].c.Survivable([]bool{false, false, true, false, false, false, true, true, true})
+	if !errors.As(err, &beyond) || beyond.Group != 1 || !slices.Equal(beyond.Ranks, []int{6, 7, 8}) {
+		t.Errorf("three of a group of two data columns and one: %v", err)
+	}
+}

@@ -1,0 +1,262 @@
+package commit
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// Rebuild is how a rank gets back what it lost: rows that are decoded, parities that
+// are encoded, from the other members of its group. It goes in rounds that all ranks
+// do together; who has lost nothing answers.
+type rebuild struct {
+	lost    []bool   // by rank: it has lost rows or parities, and not all are back
+	answers []answer // by place of a stripe in a turn: how this rank gets its shard
+	missing []uint64 // a bit for each slot that is yet to be decoded
+	left    int64    // bits of missing
+	slot    int64    // where the search for missing rows goes on
+	row     int64    // and that for unbuilt parities
+	asked   []ask    // of the round under way
+
+	// Of a round: stripes that this rank asks for, by rank, and that are asked of it.
+	asks, asksOf     [][]int32
+	mine, come       []int32 // the same, as they travel
+	replies, replied kernels.Buffer
+	slots            []int32 // scratch: rows that are sent, or installed
+	places           []int   // and where in replies
+	rows             kernels.Buffer
+	draw             []float32
+	found            []byte // rows to install
+}
+
+// answer says from whom the shards come that a lost one is decoded from.
+type answer struct {
+	decoder *ec.Decoder
+	shard   int   // that is lost here
+	readers []int // ranks, in the order of decoder.Reads
+}
+
+// ask is one stripe that is asked for.
+type ask struct {
+	stripe int64
+	data   bool  // a row, else a parity
+	at     int64 // its slot, or parity row
+}
+
+// Beyond says that more members of a group have lost their rows than it can spare.
+type Beyond struct {
+	Group int
+	Ranks []int
+	Spare int
+}
+
+func (e *Beyond) Error() string {
+	return fmt.Sprintf("ranks %v of group %d have lost their rows, more than the ec.r = %d that the others make good", e.Ranks, e.Group, e.Spare)
+}
+
+// Survivable reports, as a Beyond, whether a group has lost more than it can spare.
+func (c *Committer) Survivable(lost []bool) error {
+	for g := range c.o.Layout.Groups() {
+		group, gone := c.o.Layout.Group(g), []int(nil)
+		for owner := group.First; owner < group.First+group.Size; owner++ {
+			if lost[c.o.First+owner] {
+				gone = append(gone, c.o.First+owner)
+			}
+		}
+		if len(gone) > group.Parity {
+			return &Beyond{g, gone, group.Parity}
+		}
+	}
+	return nil
+}
+
+// Lose makes a rank that has just been made anew part of a job that goes on, after
+// the commit of a step: all its rows are missing, and its parities unbuilt.
+func (c *Committer) Lose(step int64) {
+	c.Begin(step, false)
+	if c.parity == nil {
+		return
+	}
+	n := c.o.Shard.Slots()
+	c.rebuild.missing = make([]uint64, (n+63)/64)
+	for slot := range n {
+		c.rebuild.missing[slot>>6] |= 1 << (slot & 63)
+	}
+	c.rebuild.left = n
+}
+
+// Left is how many rows and parities this rank has yet to get back.
+func (c *Committer) Left() int64 {
+	if c.parity == nil {
+		return 0
+	}
+	return c.rebuild.left + c.parity.missing
+}
+
+// Survey begins to rebuild in a world where lost says which ranks have something
+// left to get back. Those learn from the others which of it ever differed from its
+// init: the rest is back at once.
+func (c *Committer) Survey(lost []bool) error {
+	b := &c.rebuild
+	b.lost = append(b.lost[:0], lost...)
+	b.slot, b.row = 0, 0
+	if err := c.Survivable(lost); err != nil {
+		return err
+	}
+	comm := c.link.comm
+	n := comm.Size()
+	sends, comes := make([]int, n), make([]int, n)
+	var mine []uint64
+	words := 0
+	if c.parity != nil {
+		group := c.parity.group
+		words = int(group.Stripes(c.o.Slots)+63) / 64
+		for owner := group.First; owner < group.First+group.Size; owner++ {
+			rank := c.o.First + owner
+			switch {
+			case rank == comm.Rank():
+			case lost[rank] && !lost[comm.Rank()]:
+				sends[rank] = 8 * words
+				mine = append(mine, c.matters(owner)...)
+			case !lost[rank] && lost[comm.Rank()]:
+				comes[rank] = 8 * words
+			}
+		}
+	}
+	total := 0
+	for _, k := range comes {
+		total += k / 8
+	}
+	come := make([]uint64, total)
+	if err := comm.AllToAllV(kernels.HostBuffer(come), comes, kernels.HostBuffer(mine), sends).Wait(); err != nil {
+		return err
+	}
+	if c.parity == nil || !lost[comm.Rank()] {
+		return nil
+	}
+	any := make([]uint64, words)
+	for i, w := range come {
+		any[i%words] |= w
+	}
+	c.forgo(any)
+	return c.findAnswers()
+}
+
+// matters has a bit for each stripe of the group, as far as this rank can tell: whether
+// the shard that an owner has lost may differ from zeros.
+func (c *Committer) matters(owner int) []uint64 {
+	p, group := c.parity, c.parity.group
+	stripes := group.Stripes(c.o.Slots)
+	set := make([]uint64, (stripes+63)/64)
+	touched := c.o.Shard.TouchedBits()
+	for s := range stripes {
+		theirs, _ := group.Shard(s, owner)
+		shard, at := group.Shard(s, p.owner)
+		var may bool
+		switch {
+		case shard >= group.Data() && theirs < group.Data():
+			may = p.marked(at, theirs)
+		case shard >= group.Data():
+			may = !p.zero(at)
+		case theirs >= group.Data():
+			may = at < c.o.Shard.Slots() && touched[at>>6]>>(at&63)&1 != 0
+		}
+		if may {
+			set[s>>6] |= 1 << (s & 63)
+		}
+	}
+	return set
+}
+
+// forgo counts as back what has always been zeros.
+func (c *Committer) forgo(any []uint64) {
+	b, group := &c.rebuild, c.parity.group
+	for s := range group.Stripes(c.o.Slots) {
+		if any[s>>6]>>(s&63)&1 != 0 {
+			continue
+		}
+		shard, at := group.Shard(s, c.parity.owner)
+		if shard >= group.Data() {
+			c.parity.build(at, nil)
+		} else {
+			b.back(at)
+		}
+	}
+}
+
+func (b *rebuild) isMissing(slot int64) bool {
+	return b.left > 0 && b.missing[slot>>6]>>(slot&63)&1 != 0
+}
+
+// back says that a row is no longer missing.
+func (b *rebuild) back(slot int64) {
+	if b.left > 0 && slot < int64(64*len(b.missing)) && b.isMissing(slot) {
+		b.missing[slot>>6] &^= 1 << (slot & 63)
+		b.left--
+	}
+}
+
+// findAnswers works out whom to ask, for each place of a stripe in a turn.
+func (c *Committer) findAnswers() error {
+	b, group := &c.rebuild, c.parity.group
+	b.answers = b.answers[:0]
+	for at := range group.Size {
+		stripe := int64(at)
+		mine, _ := group.Shard(stripe, c.parity.owner)
+		var lost []int
+		for owner := group.First; owner < group.First+group.Size; owner++ {
+			if b.lost[c.o.First+owner] {
+				shard, _ := group.Shard(stripe, owner)
+				lost = append(lost, shard)
+			}
+		}
+		d, err := c.parity.code.Decoder(lost, []int{mine})
+		if err != nil {
+			return err
+		}
+		a := answer{decoder: d, shard: mine}
+		for _, shard := range d.Reads {
+			owner, _ := group.Holder(stripe, shard)
+			a.readers = append(a.readers, c.o.First+owner)
+		}
+		b.answers = append(b.answers, a)
+	}
+	return nil
+}
+
+// choose lists what this rank asks for in a round: the rows in first that are missing,
+// then others in order, and parities, up to so many in all.
+func (c *Committer) choose(first []int32, limit int) {
+	b, group := &c.rebuild, c.parity.group
+	b.asked = b.asked[:0]
+	for _, slot := range first {
+		if b.isMissing(int64(slot)) {
+			stripe, _ := group.Stripe(c.parity.owner, int64(slot))
+			b.asked = append(b.asked, ask{stripe, true, int64(slot)})
+			b.missing[slot>>6] &^= 1 << (slot & 63) // not twice
+		}
+	}
+	urgent := len(b.asked)
+	for ; len(b.asked) < limit && b.slot < c.o.Shard.Slots(); b.slot++ {
+		if word := b.missing[b.slot>>6] >> (b.slot & 63); word == 0 {
+			b.slot |= 63
+			continue
+		} else if skip := bits.TrailingZeros64(word); skip > 0 {
+			b.slot += int64(skip)
+		}
+		stripe, _ := group.Stripe(c.parity.owner, b.slot)
+		b.asked = append(b.asked, ask{stripe, true, b.slot})
+	}
+	for i := range urgent {
+		slot := b.asked[i].at
+		b.missing[slot>>6] |= 1 << (slot & 63)
+	}
+	for ; len(b.asked) < limit && c.parity.missing > 0 && b.row < c.parity.Rows(); b.row++ {
+		if c.parity.isUnbuilt(b.row) {
+			stripe, _ := group.ParityStripe(c.parity.owner, b.row)
+			b.asked = append(b.asked, ask{stripe, false, b.row})
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package ec
+
+import "fmt"
+
+// MaxShards bounds k + r: Reed-Solomon over GF(2^8) has no more shards.
+const MaxShards = 256
+
+// Layout divides owners into groups. It is immutable.
+type Layout struct {
+	Owners int
+	// Data and Parity are k and r: the data columns and the parities of a stripe.
+	// A short last group has fewer data columns.
+	Data, Parity int
+}
+
+// NewLayout divides owners into groups of k + r, the last one with what is left.
+// It refuses a last group that would have parity only, and names the nearest
+// numbers of owners that work.
+func NewLayout(owners, k, r int) (Layout, error) {
+	if err := checkShards(k, r); err != nil {
+		return Layout{}, err
+	}
+	l := Layout{Owners: owners, Data: k, Parity: r}
+	left := owners % (k + r)
+	if owners >= 1 && (left == 0 || left > r) {
+		return l, nil
+	}
+	whole := max(owners, 0) / (k + r) * (k + r)
+	nearest := fmt.Sprint(whole + r + 1)
+	if whole > 0 {
+		nearest = fmt.Sprintf("%d and %s", whole, nearest)
+	}
+	return Layout{}, fmt.Errorf("ec: %d owners in groups of k + r = %d + %d leave %d for the last, which needs more than r; nearest that works: %s",
+		owners, k, r, left, nearest)
+}
+
+func checkShards(k, r int) error {
+	if k < 1 || r < 0 || k > MaxShards-r {
+		return fmt.Errorf("ec: k = %d, r = %d: want k >= 1, r >= 0 and k + r <= %d", k, r, MaxShards)
+	}
+	return nil
+}
+
+// Groups is the number of groups.
+func (l Layout) Groups() int {
+	n := l.Data + l.Parity
+	return (l.Owners + n - 1) / n
+}
+
+// Group is group g.
+func (l Layout) Group(g int) Group {
+	if g < 0 || g >= l.Groups() {
+		panic(fmt.Sprintf("ec: group %d of %d", g, l.Groups()))
+	}
+	n := l.Data + l.Parity
+	first := g * n
+	return Group{First: first, Size: min(n, l.Owners-first), Parity: l.Parity}
+}
+
+// GroupOf is the group that an owner is a member of.
+func (l Layout) GroupOf(owner int) Group {
+	if owner < 0 || owner >= l.Owners {
+		panic(fmt.Sprintf("ec: owner %d of %d", owner, l.Owners))
+	}
+	return l.Group(owner / (l.Data + l.Parity))
+}

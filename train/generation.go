@@ -1,0 +1,79 @@
+package train
+
+import (
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/internal/invariant"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// generation is what a rank has in one world, and leaves behind with it. All that
+// must outlive the loss of a peer is the rank's.
+type generation struct {
+	ep      transport.Endpoint
+	comms   []*collectives.Comm
+	streams []kernels.Stream  // of comms, and of what moves in the background
+	dense   *collectives.Comm // among the trainers; nil on others
+	ctl     *control
+
+	exchange exchange       // one of those below
+	base     *lrpp.Exchange // and what they stand on
+	cache    *lrpp.Cache    // nil where cache.mode is not lrpp
+	ahead    int            // the most steps that it looks ahead
+	reduces  []*collectives.Handle
+}
+
+// enter joins a world. leave ends that, also after an error.
+func (r *rank) enter(ep transport.Endpoint) {
+	j := r.job
+	r.generation = generation{ep: ep}
+	r.base = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
+		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
+		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()},
+		Between:  r.between, Check: invariant.Enabled, Trace: r.tracks.delayed})
+	r.exchange = r.base
+	if j.roles.trains(r.id) {
+		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
+		r.dense.Record(r.tracks.dense)
+	}
+	r.ctl = newControl(r.comm(chanControl))
+	if r.commits != nil {
+		r.commits.Join(r.comm(chanCommit))
+	}
+}
+
+// leave frees what is a world's. The endpoint goes first, so that nothing waits.
+func (r *rank) leave() {
+	_ = r.ep.Close()
+	if r.commits != nil {
+		r.commits.Leave()
+	}
+	r.base.Close()
+	if r.cache != nil {
+		r.cache.Close()
+	}
+	for _, c := range r.comms {
+		c.Close()
+	}
+	for _, s := range r.streams {
+		s.Close()
+	}
+	r.generation = generation{}
+}
+
+// comm makes a communicator with a stream of its own, closed with the generation.
+func (r *rank) comm(channel uint16) *collectives.Comm { return r.commOn(r.ep, channel) }
+
+func (r *rank) commOn(ep transport.Endpoint, channel uint16) *collectives.Comm {
+	c := collectives.New(r.env, ep, channel, r.job.dev, r.stream())
+	r.comms = append(r.comms, c)
+	return c
+}
+
+// stream makes a stream for moving data, closed with the generation.
+func (r *rank) stream() kernels.Stream {
+	s := r.job.dev.Stream(1)
+	r.streams = append(r.streams, s)
+	return s
+}
