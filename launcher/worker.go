@@ -25,6 +25,9 @@ type World struct {
 	changed chan struct{}
 }
 
+// ErrChanged is what ends work in a world that has changed.
+var ErrChanged = errors.New("the world has changed")
+
 // ErrEnding is what Next returns when the job ends instead of forming a world.
 var ErrEnding = errors.New("the job ends: another process failed")
 

@@ -30,6 +30,9 @@ type Options struct {
 	// TraceTo is where the timeline of the job goes (Chrome trace); nowhere when
 	// empty.
 	TraceTo string
+	// Chaos, if set, is called where faults may be injected, by name of the point (see
+	// Points): its error is the rank's.
+	Chaos func(rank int, step int64, point string) error
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
 }
