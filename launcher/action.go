@@ -14,8 +14,10 @@ const (
 	doTellAll    verb = "tellAll"    // every process: Message
 	doTellJob    verb = "tellJob"    // process 0: Message
 	doTellWorker verb = "tellWorker" // the worker: Message
-	doStart      verb = "start"      // the worker
+	doStart      verb = "start"      // a worker, and tell it Message
 	doKill       verb = "kill"       // the worker, if it is there
+	doPause      verb = "pause"      // the worker stands still for After
+	doDie        verb = "die"        // this process, at once
 	doTimer      verb = "timer"      // an event after After, in place of one asked for before
 	doSay        verb = "say"        // Text to the person
 	doLeave      verb = "leave"      // end this supervisor with Code
@@ -38,8 +40,10 @@ func (a action) String() string {
 		return fmt.Sprintf("tell %d %s", a.To, a.Message)
 	case doTellAll, doTellJob, doTellWorker:
 		return fmt.Sprintf("%s %s", a.Do, a.Message)
-	case doTimer:
-		return fmt.Sprintf("timer %v", a.After)
+	case doStart:
+		return fmt.Sprintf("start incarnation %d for generation %d", a.Message.Incarnation, a.Message.Generation)
+	case doTimer, doPause:
+		return fmt.Sprintf("%s %v", a.Do, a.After)
 	case doSay:
 		return "say " + a.Text
 	case doLeave:

@@ -106,6 +106,20 @@ func (c *child) kill() {
 	}
 }
 
+// pause has the child stand still for a while.
+func (c *child) pause(d time.Duration) {
+	c.signal(syscall.SIGSTOP)
+	time.AfterFunc(d, func() { c.signal(syscall.SIGCONT) })
+}
+
+func (c *child) signal(number syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		_ = syscall.Kill(c.cmd.Process.Pid, number)
+	}
+}
+
 // killAndWait ends the child and waits until it is gone, or the limit is over.
 func (c *child) killAndWait(limit time.Duration) {
 	c.kill()

@@ -130,8 +130,7 @@ func (c *crew) judge() {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
 		c.code = exitFailed
-		j := newJob(c.place.Processes, c.spec.Ranks, c.limits)
-		fmt.Fprintf(c.spec.Stderr, "ecrec: %s is lost: its supervisor was ended by signal %d%s\n", j.name(0), int(status.Signal()), signalHint(int(status.Signal())))
+		fmt.Fprintf(c.spec.Stderr, "ecrec: %s is lost: its supervisor was ended by signal %d%s\n", nameOf(0, c.place.Processes-c.spec.Spares, c.spec.Ranks), int(status.Signal()), signalHint(int(status.Signal())))
 		return
 	}
 	c.code = state.ExitCode()

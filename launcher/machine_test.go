@@ -14,7 +14,9 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write what the state machines do into testdata")
 
 // TestMachines runs the stories of testdata: lines that begin with > are events,
-// the lines below an event are the actions that must follow, others are prose.
+// the lines below an event are the actions that must follow, others are prose. A
+// number =N at an event's end is the generation or incarnation that it speaks of,
+// where that is not the newest.
 func TestMachines(t *testing.T) {
 	stories, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(stories) == 0 {
@@ -54,14 +56,14 @@ func tell(t *testing.T, story string) string {
 		if !is {
 			continue
 		}
-		lim := limits{meet: time.Minute, end: 5 * time.Second}
+		lim := limits{meet: time.Minute, reform: 10 * time.Second, end: 5 * time.Second}
 		words := strings.Fields(event)
 		switch words[0] {
 		case "job":
-			j = newJob(number(t, words[1]), number(t, words[2]), lim)
+			j, m = newJob(shapeOf(t, words[1:]), lim), nil
 			continue
 		case "member":
-			m = &member{process: number(t, words[1]), limits: lim}
+			m = &member{supervisor: number(t, words[1]), limits: lim}
 			continue
 		}
 		var actions []action
@@ -75,6 +77,30 @@ func tell(t *testing.T, story string) string {
 		}
 	}
 	return out.String()
+}
+
+// shapeOf reads "processes ranks", with "elastic N" for maxRestarts and "spares N".
+func shapeOf(t *testing.T, words []string) shape {
+	s := shape{processes: number(t, words[0]), ranks: number(t, words[1])}
+	for w := words[2:]; len(w) > 0; w = w[2:] {
+		switch w[0] {
+		case "elastic":
+			s.elastic, s.maxRestarts = true, number(t, w[1])
+		case "spares":
+			s.spares = number(t, w[1])
+		default:
+			t.Fatalf("no shape %q", w[0])
+		}
+	}
+	return s
+}
+
+// of is the number =N at the end of an event, or else what is meant without.
+func of(t *testing.T, words []string, newest int) int {
+	if n, is := strings.CutPrefix(words[len(words)-1], "="); is {
+		return number(t, n)
+	}
+	return newest
 }
 
 func number(t *testing.T, s string) int {
@@ -100,19 +126,32 @@ var ends = map[string]outcome{
 }
 
 func jobEvent(t *testing.T, j *job, words []string) []action {
+	generation := uint64(of(t, words, int(j.generation)))
 	switch words[0] {
 	case "start":
 		return j.start()
 	case "join":
 		return j.join(number(t, words[1]), words[2])
 	case "listening":
-		return j.hear(number(t, words[1]), message{Kind: kindListening, Addr: words[2], Generation: 1})
+		return j.hear(number(t, words[1]), message{Kind: kindListening, Addr: words[2], Generation: generation})
 	case "ended":
 		o, ok := ends[words[2]]
 		if !ok {
 			t.Fatalf("no end %q", words[2])
 		}
-		return j.hear(number(t, words[1]), message{Kind: kindEnded, Outcome: &o})
+		incarnation := 0
+		if p := j.processOf(number(t, words[1])); p != nobody {
+			incarnation = j.seats[p].Incarnation
+		}
+		return j.hear(number(t, words[1]), message{Kind: kindEnded, Outcome: &o, Incarnation: of(t, words, incarnation)})
+	case "done":
+		return j.hear(number(t, words[1]), message{Kind: kindDone, Generation: generation})
+	case "committed":
+		return j.hear(number(t, words[1]), message{Kind: kindCommitted, Generation: generation})
+	case "misses": // its worker does not reach another
+		return j.hear(number(t, words[1]), message{Kind: kindLost, Process: number(t, words[2]), Generation: generation})
+	case "fire":
+		return j.hear(number(t, words[1]), message{Kind: kindFire, Fault: &Fault{Number: number(t, words[2]), Do: FaultKill}, Incarnation: 1})
 	case "lost":
 		return j.lose(number(t, words[1]))
 	case "stop":
@@ -133,10 +172,18 @@ func memberEvent(t *testing.T, m *member, words []string) []action {
 	case "met":
 		m.meet()
 		return nil
-	case "form":
-		return m.hear(message{Kind: kindForm, Generation: 1})
+	case "form": // an incarnation, for a generation
+		if len(words) == 1 {
+			words = []string{"form", "1", "1"}
+		}
+		return m.hear(message{Kind: kindForm, Process: 1, Incarnation: number(t, words[1]), Generation: uint64(number(t, words[2]))})
 	case "world":
-		return m.hear(message{Kind: kindWorld, World: &members{Generation: 1}})
+		return m.hear(message{Kind: kindWorld, World: &members{Generation: uint64(of(t, words, int(m.generation)))}})
+	case "leave":
+		return m.hear(message{Kind: kindLeave})
+	case "fired":
+		f := &Fault{Number: 3, Do: FaultKind(words[1]), For: time.Second}
+		return m.hear(message{Kind: kindFired, Fault: f, Granted: words[2] == "granted", Incarnation: of(t, words, m.incarnation)})
 	case "stop":
 		return m.hear(message{Kind: kindStop, Signal: 15})
 	case "kill":
@@ -146,7 +193,13 @@ func memberEvent(t *testing.T, m *member, words []string) []action {
 	case "end":
 		return m.hear(message{Kind: kindEnd, Code: number(t, words[1])})
 	case "listening":
-		return m.hearWorker(message{Kind: kindListening, Addr: words[1]})
+		return m.hearWorker(message{Kind: kindListening, Addr: words[1], Generation: m.generation})
+	case "says": // what is passed on
+		return m.hearWorker(message{Kind: kind(words[1]), Generation: m.generation})
+	case "fire":
+		return m.hearWorker(message{Kind: kindFire, Fault: &Fault{Number: 3, Do: FaultKill}})
+	case "silent":
+		return m.workerSilent()
 	case "report":
 		return m.hearWorker(message{Kind: kindReport, Report: &Report{Code: 1, Error: strings.Join(words[1:], " ")}})
 	case "gone":
@@ -154,7 +207,7 @@ func memberEvent(t *testing.T, m *member, words []string) []action {
 		if !ok {
 			t.Fatalf("no end %q", words[1])
 		}
-		o.Report = nil
+		o.Report, o.Culled = nil, false
 		return m.workerGone(o)
 	case "signal":
 		return m.signal(2)
@@ -184,7 +237,7 @@ func TestMachinesEndOnce(t *testing.T) {
 			x ^= x << 17
 			return int(x % uint64(n))
 		}
-		j, said, over := newJob(3, 5, limits{meet: 1, end: 1}), 0, 0
+		j, said, over := newJob(shape{processes: 3, ranks: 5}, limits{meet: 1, end: 1}), 0, 0
 		joined := map[int]bool{}
 		for range 40 {
 			event := jobEvents[next(len(jobEvents))]
@@ -211,7 +264,7 @@ func TestMachinesEndOnce(t *testing.T) {
 			t.Fatalf("seed %d: %d lines, %d ends, phase %d", seed, said, over, j.phase)
 		}
 
-		m, left, worker, formed := &member{process: 1, limits: limits{end: 1}}, 0, false, false
+		m, left, worker, formed := &member{supervisor: 1, limits: limits{end: 1}}, 0, false, false
 		for range 40 {
 			event := memberEvents[next(len(memberEvents))]
 			if event == "form" {

@@ -7,27 +7,32 @@ type workerPhase int
 
 const (
 	workerNone workerPhase = iota
-	workerStarting
-	workerRunning // it knows the world
+	workerForming
+	workerRunning // it knows the world of the generation
 	workerEnded
 )
 
 // member is the state machine of one supervisor.
 //
-// Invariant: it tells the job of its worker's end once in a generation, and leaves
-// no worker behind: doLeave comes after doKill wherever a worker may live.
+// Invariant: at most one worker lives; the job hears once of the end of each
+// incarnation that it has not given up itself; no worker is left behind: doLeave
+// comes after doKill wherever one may live.
 type member struct {
-	process int
-	limits  limits
+	supervisor int
+	limits     limits
 
-	met        bool // the job hears us
-	generation uint64
-	worker     workerPhase
-	report     *Report
-	aborted    bool // our worker is to end because another failed
-	killed     bool // we killed it
-	signalled  bool // this process got a signal
-	left       bool
+	met         bool // the job hears us
+	process     int  // whose worker it is
+	generation  uint64
+	incarnation int // of the worker that lives, or lived last
+	wanted      int // incarnation to start when the one that lives is gone; 0: none
+	worker      workerPhase
+	report      *Report
+	aborted     bool // our worker is to end because another failed
+	killed      bool // we killed it for that
+	silent      bool // we killed it because nothing was heard of it
+	signalled   bool // this process got a signal
+	left        bool
 }
 
 // meet says that the job hears us now.
@@ -40,23 +45,24 @@ func (s *member) hear(m message) []action {
 	}
 	switch m.Kind {
 	case kindForm:
-		s.generation, s.worker, s.report = m.Generation, workerStarting, nil
-		return []action{{Do: doStart}}
+		return s.form(m)
 	case kindWorld:
-		if s.worker != workerStarting {
-			return nil // it ended; the job hears so
+		if !s.heeded() || m.World.Generation != s.generation {
+			return nil // it ended, or is to end; the job hears so, or knows
 		}
 		s.worker = workerRunning
 		return []action{{Do: doTellWorker, Message: m}}
-	case kindStop:
-		if s.worker == workerRunning {
+	case kindStop, kindLeave:
+		if s.heeded() {
 			return []action{{Do: doTellWorker, Message: m}}
 		}
 	case kindAbort:
 		if s.alive() {
 			s.aborted = true
-			return []action{{Do: doTimer, After: s.limits.end}}
+			return []action{{Do: doTimer, After: s.limits.end}, {Do: doTellWorker, Message: m}}
 		}
+	case kindFired:
+		return s.fired(m)
 	case kindKill:
 		return s.leave(exitSignal+m.Signal, "")
 	case kindEnd:
@@ -65,15 +71,64 @@ func (s *member) hear(m message) []action {
 	return nil
 }
 
+// form sees to it that the worker of an incarnation listens for a generation.
+func (s *member) form(m message) []action {
+	s.generation, s.process = m.Generation, m.Process
+	switch {
+	case m.Incarnation > s.incarnation && s.alive(): // its place is given away: first it must be gone
+		s.wanted = m.Incarnation
+		return []action{{Do: doKill}}
+	case m.Incarnation > s.incarnation:
+		return s.start(m.Incarnation)
+	case s.heeded():
+		s.worker = workerForming
+		return []action{{Do: doTellWorker, Message: message{Kind: kindListen, Process: s.process, Generation: s.generation}}}
+	}
+	return nil // the job hears of its end
+}
+
+func (s *member) start(incarnation int) []action {
+	s.incarnation, s.wanted, s.worker = incarnation, 0, workerForming
+	s.report, s.aborted, s.killed, s.silent = nil, false, false, false
+	return []action{{Do: doStart, Message: message{Process: s.process, Generation: s.generation, Incarnation: incarnation}}}
+}
+
 // hearWorker takes what our worker says.
 func (s *member) hearWorker(m message) []action {
-	switch {
-	case m.Kind == kindListening && s.worker == workerStarting:
-		return []action{{Do: doTellJob, Message: message{Kind: kindListening, Addr: m.Addr, Generation: s.generation}}}
-	case m.Kind == kindReport && s.report == nil:
-		s.report = m.Report
+	if !s.heeded() {
+		return nil
+	}
+	switch m.Kind {
+	case kindReport:
+		if s.report == nil {
+			s.report = m.Report
+		}
+	case kindListening, kindDone, kindLost, kindCommitted:
+		return []action{{Do: doTellJob, Message: m}}
+	case kindFire:
+		return []action{{Do: doTellJob, Message: message{Kind: kindFire, Fault: m.Fault, Incarnation: s.incarnation}}}
 	}
 	return nil
+}
+
+// fired does what a fault is, if it may happen.
+func (s *member) fired(m message) []action {
+	if !s.heeded() || m.Incarnation != s.incarnation || m.Fault == nil {
+		return nil
+	}
+	tell := action{Do: doTellWorker, Message: m}
+	if !m.Granted {
+		return []action{tell}
+	}
+	switch m.Fault.Do {
+	case FaultKill:
+		return []action{{Do: doKill}}
+	case FaultNode:
+		return []action{{Do: doKill}, {Do: doDie}}
+	case FaultStop:
+		return []action{{Do: doPause, After: m.Fault.For}, tell}
+	}
+	return []action{tell}
 }
 
 // workerGone takes our worker's end.
@@ -81,9 +136,24 @@ func (s *member) workerGone(o outcome) []action {
 	if s.left || !s.alive() {
 		return nil
 	}
+	if s.wanted > 0 {
+		return s.start(s.wanted)
+	}
 	s.worker = workerEnded
 	o.Report, o.Culled = s.report, s.killed
-	return []action{{Do: doTimer}, {Do: doTellJob, Message: message{Kind: kindEnded, Outcome: &o}}}
+	if s.silent {
+		o.Why = "did not answer any more and was ended"
+	}
+	return []action{{Do: doTimer}, {Do: doTellJob, Message: message{Kind: kindEnded, Incarnation: s.incarnation, Outcome: &o}}}
+}
+
+// workerSilent says that nothing is heard of our worker.
+func (s *member) workerSilent() []action {
+	if s.left || !s.heeded() {
+		return nil
+	}
+	s.silent = true
+	return []action{{Do: doKill}}
 }
 
 // expire says that the time asked for is over.
@@ -132,10 +202,13 @@ func (s *member) loseJob() []action {
 	if s.left {
 		return nil
 	}
-	return s.leave(exitFailed, fmt.Sprintf("process %d ends: process 0 is lost: its supervisor is gone", s.process))
+	return s.leave(exitFailed, fmt.Sprintf("process %d ends: process 0 is lost: its supervisor is gone", s.supervisor))
 }
 
-func (s *member) alive() bool { return s.worker == workerStarting || s.worker == workerRunning }
+func (s *member) alive() bool { return s.worker == workerForming || s.worker == workerRunning }
+
+// heeded reports whether our worker lives and is not given up.
+func (s *member) heeded() bool { return s.alive() && s.wanted == 0 }
 
 func (s *member) leave(code int, text string) []action {
 	s.left = true

@@ -24,12 +24,21 @@ const (
 	kindWelcome kind = "welcome" // job to supervisor: Secret, where the kernel keeps strangers out
 	kindRefused kind = "refused" // job to supervisor: Text says why
 
-	kindForm      kind = "form"      // job to supervisor: start the worker of Generation
-	kindListen    kind = "listen"    // supervisor to worker: on Host
-	kindListening kind = "listening" // worker to supervisor to job: at Addr
+	kindForm      kind = "form"      // job to supervisor: have a worker of Incarnation of Process listen for Generation
+	kindListen    kind = "listen"    // supervisor to worker, as Process: on Host, for Generation; Heartbeat
+	kindListening kind = "listening" // worker to supervisor to job: at Addr, for Generation
 	kindWorld     kind = "world"     // job to supervisor to worker: World
+	kindDone      kind = "done"      // worker to supervisor to job: the work of Generation is done
+	kindLeave     kind = "leave"     // job to supervisor to worker: all are done
 	kindReport    kind = "report"    // worker to supervisor: how its work ended
-	kindEnded     kind = "ended"     // supervisor to job: Outcome of its worker
+	kindEnded     kind = "ended"     // supervisor to job: Outcome of its worker of Incarnation
+
+	kindBeat      kind = "beat"      // worker to supervisor, supervisor to job: it lives
+	kindLost      kind = "lost"      // worker to supervisor to job: in Generation it does not reach Process
+	kindCommitted kind = "committed" // worker to supervisor to job: in Generation there was a commit
+
+	kindFire  kind = "fire"  // worker to supervisor to job, of Incarnation: may Fault happen?
+	kindFired kind = "fired" // job to supervisor, of Incarnation, and to the worker: Fault may happen if Granted
 
 	kindStop   kind = "stop"   // finish the step and stop, for Signal: to the job, and on to the workers
 	kindKill   kind = "kill"   // end at once, for Signal: the same way
@@ -41,27 +50,33 @@ const (
 // message is what processes of a job tell each other. Which fields a kind has is
 // said where the kinds are.
 type message struct {
-	Kind       kind     `json:"kind"`
-	Nonce      []byte   `json:"nonce,omitempty"`
-	Secret     []byte   `json:"secret,omitempty"`
-	Process    int      `json:"process,omitempty"`
-	Processes  int      `json:"processes,omitempty"`
-	Job        string   `json:"job,omitempty"` // what all processes must have in common
-	Host       string   `json:"host,omitempty"`
-	Addr       string   `json:"addr,omitempty"`
-	Generation uint64   `json:"generation,omitempty"`
-	World      *members `json:"world,omitempty"`
-	Report     *Report  `json:"report,omitempty"`
-	Outcome    *outcome `json:"outcome,omitempty"`
-	Signal     int      `json:"signal,omitempty"`
-	Code       int      `json:"code,omitempty"`
-	Text       string   `json:"text,omitempty"`
+	Kind        kind     `json:"kind"`
+	Nonce       []byte   `json:"nonce,omitempty"`
+	Secret      []byte   `json:"secret,omitempty"`
+	Process     int      `json:"process,omitempty"`
+	Processes   int      `json:"processes,omitempty"`
+	Job         string   `json:"job,omitempty"` // what all processes must have in common
+	Host        string   `json:"host,omitempty"`
+	Addr        string   `json:"addr,omitempty"`
+	Generation  uint64   `json:"generation,omitempty"`
+	Incarnation int      `json:"incarnation,omitempty"`
+	World       *members `json:"world,omitempty"`
+	Report      *Report  `json:"report,omitempty"`
+	Outcome     *outcome `json:"outcome,omitempty"`
+	Fault       *Fault   `json:"fault,omitempty"`
+	Granted     bool     `json:"granted,omitempty"`
+	Signal      int      `json:"signal,omitempty"`
+	Code        int      `json:"code,omitempty"`
+	Text        string   `json:"text,omitempty"`
+	// Heartbeat is how often the worker shows that it lives; 0: it need not.
+	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 }
 
 // members is a world as it travels.
 type members struct {
 	Generation uint64    `json:"generation"`
 	Processes  []Process `json:"processes"`
+	Fired      []int     `json:"fired,omitempty"`  // the numbers of faults that have happened
 	Secret     []byte    `json:"secret,omitempty"` // of the transport, from a supervisor to its worker
 }
 

@@ -102,7 +102,7 @@ func Detect(env func(string) string, np int, rdzv string) (Place, error) {
 		if e.name == "Slurm" && p.Processes == 1 && np > 1 {
 			break // an interactive shell is a step of one task; processes may be started in it
 		}
-		if np != 0 && np != p.Processes {
+		if np != 0 && np != p.Processes && env(envControl) == "" { // our launcher started spares too
 			return Place{}, placeErrorf("--np %d disagrees with the environment: %s=%s (%s) says %d; leave --np out, or unset %s to start processes on this machine only",
 				np, e.size, env(e.size), e.name, p.Processes, e.size)
 		}

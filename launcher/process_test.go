@@ -49,11 +49,20 @@ func program() int {
 	ranks, _ := strconv.Atoi(os.Getenv("TEST_RANKS"))
 	place, err := Detect(os.Getenv, np, os.Getenv("TEST_RDZV"))
 	if err == nil {
-		lim := limits{meet: 20 * time.Second, handshake: 5 * time.Second, end: 2 * time.Second}
+		lim := limits{meet: 20 * time.Second, reform: 10 * time.Second, handshake: 5 * time.Second, end: 2 * time.Second}
 		if d, err := time.ParseDuration(os.Getenv("TEST_MEET")); err == nil {
 			lim.meet = d
 		}
 		spec := Spec{Ranks: ranks, Out: os.Getenv("TEST_OUT"), Args: os.Args[1:], Same: os.Getenv("TEST_SAME"), Stdout: os.Stdout, Stderr: os.Stderr}
+		if text := os.Getenv("TEST_ELASTIC"); text != "" {
+			spec.Elastic, spec.Heartbeat = true, testHeartbeat
+			if _, err := fmt.Sscan(text, &spec.MaxRestarts, &spec.Spares); err != nil {
+				panic(err)
+			}
+			if place.Launch {
+				place.Processes += spec.Spares
+			}
+		}
 		var code int
 		if code, err = run(place, spec, lim); err == nil {
 			return code
@@ -73,6 +82,8 @@ type seen struct {
 	Secret         string // its digest
 	PID, PPID, PGR int
 	Left           []string // variables that should not be there
+	Fresh          bool
+	Told           time.Time // when the worker knew the world
 }
 
 // work is the worker: it connects to all others, writes what it has seen, and
@@ -86,19 +97,14 @@ func work(w *World) int {
 	fmt.Fprintf(log, "worker %d has begun\n", w.Process)
 	log.Close()
 	fmt.Printf("worker %d speaks\n", w.Process)
-	peers := mesh(w)
-	sum := sha256.Sum256(w.Secret)
-	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(), PPID: os.Getppid(), PGR: syscall.Getpgrp()}
-	for _, name := range []string{envProcess, envProcesses, envRdzv, envSecret, envControl, envWorker} {
-		if os.Getenv(name) != "" {
-			s.Left = append(s.Left, name)
-		}
+	if os.Getenv("TEST_ELASTIC") != "" {
+		return workOn(w)
 	}
-	text, _ := json.Marshal(s)
-	path := filepath.Join(out, fmt.Sprintf("worker-%d.json", w.Process))
-	if os.WriteFile(path+"~", text, 0o644) != nil || os.Rename(path+"~", path) != nil {
-		panic("cannot write " + path)
+	peers, err := mesh(w)
+	if err != nil {
+		panic(err)
 	}
+	record(w, time.Now())
 	what, who, _ := strings.Cut(os.Getenv("TEST_DO"), ":")
 	if who == "" || who == strconv.Itoa(w.Process) {
 		switch what {
@@ -141,6 +147,22 @@ func work(w *World) int {
 	return 143
 }
 
+// record writes worker-P.json.
+func record(w *World, told time.Time) {
+	sum := sha256.Sum256(w.Secret)
+	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(), PPID: os.Getppid(), PGR: syscall.Getpgrp(), Fresh: w.Fresh, Told: told}
+	for _, name := range []string{envProcess, envProcesses, envRdzv, envSecret, envControl, envWorker} {
+		if os.Getenv(name) != "" {
+			s.Left = append(s.Left, name)
+		}
+	}
+	text, _ := json.Marshal(s)
+	path := filepath.Join(os.Getenv("TEST_OUT"), fmt.Sprintf("worker-%d.json", w.Process))
+	if os.WriteFile(path+"~", text, 0o644) != nil || os.Rename(path+"~", path) != nil {
+		panic("cannot write " + path)
+	}
+}
+
 // peers are a worker's connections to all others. Of the channels one gets a value
 // when the first of the others says that it stops, or is gone without.
 type peers struct {
@@ -149,7 +171,7 @@ type peers struct {
 }
 
 // mesh connects the workers with each other.
-func mesh(w *World) *peers {
+func mesh(w *World) (*peers, error) {
 	p := &peers{stopped: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	var once sync.Once
 	watch := func(c net.Conn) {
@@ -165,21 +187,28 @@ func mesh(w *World) *peers {
 			})
 		}()
 	}
-	for q := range w.Process {
-		c, err := net.Dial("tcp", w.Processes[q].Addr)
-		if err != nil {
-			panic(err)
+	higher := 0
+	for q, o := range w.Processes {
+		switch {
+		case len(o.Ranks) == 0 || q == w.Process:
+		case q > w.Process:
+			higher++
+		default:
+			c, err := net.Dial("tcp", o.Addr)
+			if err != nil {
+				return p, err
+			}
+			watch(c)
 		}
-		watch(c)
 	}
-	for range len(w.Processes) - 1 - w.Process {
+	for range higher {
 		c, err := w.Listener.Accept()
 		if err != nil {
-			panic(err)
+			return p, err
 		}
 		watch(c)
 	}
-	return p
+	return p, nil
 }
 
 // trial is a job of a test.
@@ -272,6 +301,24 @@ func (x *trial) running(n int) []seen {
 // word means that it must say nothing. Nothing of it may be left.
 func (x *trial) ends(code int, says ...string) {
 	x.t.Helper()
+	text := x.over(code)
+	if code == -1 {
+		return // somebody killed it: what the others said while they went is no matter
+	}
+	if lines := strings.Count(text, "ecrec: "); len(says) == 0 && text != "" || len(says) > 0 && lines != 1 {
+		x.t.Errorf("stderr has %d messages: %q", lines, text)
+	}
+	for _, s := range says {
+		if !strings.Contains(text, s) {
+			x.t.Errorf("stderr %q lacks %q", text, s)
+		}
+	}
+}
+
+// over waits for the program's end, checks its exit code and that nothing of it is
+// left, and returns what it said.
+func (x *trial) over(code int) (said string) {
+	x.t.Helper()
 	select {
 	case err := <-x.finished:
 		var exit *exec.ExitError
@@ -285,16 +332,9 @@ func (x *trial) ends(code int, says ...string) {
 	if got := x.cmd.ProcessState.ExitCode(); got != code {
 		x.t.Errorf("exit code %d, want %d; stderr %q", got, code, text)
 	}
-	if lines := strings.Count(text, "ecrec: "); len(says) == 0 && text != "" || len(says) > 0 && lines != 1 {
-		x.t.Errorf("stderr has %d messages: %q", lines, text)
-	}
-	for _, s := range says {
-		if !strings.Contains(text, s) {
-			x.t.Errorf("stderr %q lacks %q", text, s)
-		}
-	}
 	// A process that is killed takes a moment to go.
 	until(x.t, "the last process to go", func() bool { return len(processes(x.id)) == 0 })
+	return text
 }
 
 func freePort(t *testing.T) string {

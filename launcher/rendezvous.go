@@ -16,13 +16,14 @@ import (
 
 // limits are how long things may take.
 type limits struct {
-	meet      time.Duration // all supervisors to come to the rendezvous
+	meet      time.Duration // all supervisors to come to the rendezvous, and the first workers to listen
+	reform    time.Duration // the workers of a later generation to listen
 	handshake time.Duration // a peer to prove who it is
 	end       time.Duration // workers to end by themselves after a failure
 }
 
 func defaultLimits() limits {
-	return limits{meet: time.Minute, handshake: 5 * time.Second, end: 5 * time.Second}
+	return limits{meet: time.Minute, reform: 10 * time.Second, handshake: 5 * time.Second, end: 5 * time.Second}
 }
 
 const (

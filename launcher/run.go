@@ -25,8 +25,11 @@ const (
 func Run(p Place, spec Spec) (code int, err error) { return run(p, spec, defaultLimits()) }
 
 func run(p Place, spec Spec, lim limits) (int, error) {
-	if spec.Ranks < p.Processes {
-		return exitBad, placeErrorf("%d processes for %d ranks: every process hosts one rank at least; start fewer, or raise job.ranks", p.Processes, spec.Ranks)
+	switch n := p.Processes - spec.Spares; {
+	case n < 1:
+		return exitBad, placeErrorf("%d processes, and elastic.spares = %d of them would wait; start more, or lower elastic.spares", p.Processes, spec.Spares)
+	case spec.Ranks < n:
+		return exitBad, placeErrorf("%d processes for %d ranks: every process hosts one rank at least; start fewer, or raise job.ranks", n, spec.Ranks)
 	}
 	if p.Launch {
 		return launch(p, spec, lim)

@@ -16,6 +16,16 @@ import (
 // Spec is what is to be run.
 type Spec struct {
 	Ranks int
+	// Spares are how many of the place's processes wait for another's loss: those
+	// with the highest numbers.
+	Spares int
+	// Elastic says that the work survives the loss of workers: they are started
+	// again. MaxRestarts bounds the losses in a row without a commit between.
+	Elastic     bool
+	MaxRestarts int
+	// Heartbeat is how often the processes of an elastic job show that they live;
+	// one that is silent for 5 of them is lost.
+	Heartbeat time.Duration
 	// Out is the folder where workers keep process-P.log.
 	Out string
 	// Args are this program's arguments; every process gets the same.
@@ -75,11 +85,15 @@ type supervisor struct {
 
 func newSupervisor(p Place, spec Spec, lim limits) *supervisor {
 	s := &supervisor{place: p, spec: spec, limits: lim, host: hostIdentity(), bind: "127.0.0.1",
-		events: make(chan func(), maxEvents), done: make(chan struct{}), member: &member{process: p.Process, limits: lim}}
+		events: make(chan func(), maxEvents), done: make(chan struct{}), member: &member{supervisor: p.Process, limits: lim}}
 	if p.Process == 0 {
-		s.job, s.links = newJob(p.Processes, spec.Ranks, lim), make([]*wire, p.Processes)
+		s.job, s.links = newJob(spec.shape(p), lim), make([]*wire, p.Processes)
 	}
 	return s
+}
+
+func (s *Spec) shape(p Place) shape {
+	return shape{processes: p.Processes - s.Spares, spares: s.Spares, ranks: s.Ranks, elastic: s.Elastic, maxRestarts: s.MaxRestarts}
 }
 
 // post has the state machines' goroutine run f; not any more once it has left.
@@ -182,15 +196,18 @@ func (s *supervisor) receiveGuests(l net.Listener) {
 	})
 }
 
-// hearGuest hears the supervisor of another process.
+// hearGuest hears another supervisor.
 func (s *supervisor) hearGuest(g guest) {
 	defer s.open.Done()
+	v := s.keepVigil(func() { g.link.conn.Close() })
+	defer v.end()
 	for {
 		m, err := g.link.receive()
 		if err != nil {
 			s.post(func() { s.do(jobTimer, s.job.lose(g.process)) })
 			return
 		}
+		v.hear()
 		s.post(func() { s.do(jobTimer, s.job.hear(g.process, m)) })
 	}
 }
@@ -211,6 +228,9 @@ func (s *supervisor) visit() {
 		s.toJob, s.secret, s.bind = link, secret, ipOf(link.conn.LocalAddr())
 		s.member.meet()
 	})
+	if s.spec.Elastic {
+		go s.beat()
+	}
 	for {
 		m, err := link.receive()
 		if err != nil {
@@ -228,17 +248,21 @@ func (s *supervisor) do(timer int, actions []action) {
 		case doTell:
 			s.tell(a.To, a.Message)
 		case doTellAll:
-			for p := range s.place.Processes {
-				s.tell(p, a.Message)
+			for i := range s.place.Processes {
+				s.tell(i, a.Message)
 			}
 		case doTellJob:
 			s.tellJob(a.Message)
 		case doTellWorker:
 			s.tellWorker(a.Message)
 		case doStart:
-			s.startWorker()
+			s.startWorker(a.Message)
 		case doKill:
 			s.worker.kill()
+		case doPause:
+			s.worker.pause(a.After)
+		case doDie:
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case doTimer:
 			s.setTimer(timer, a.After)
 		case doSay:
@@ -253,13 +277,13 @@ func (s *supervisor) do(timer int, actions []action) {
 
 func (s *supervisor) say(text string) { fmt.Fprintln(s.spec.Stderr, "ecrec: "+text) }
 
-// tell is the job's message to a process's supervisor.
-func (s *supervisor) tell(process int, m message) {
-	if process == 0 {
+// tell is the job's message to a supervisor.
+func (s *supervisor) tell(supervisor int, m message) {
+	if supervisor == 0 {
 		s.do(memberTimer, s.member.hear(m))
 		return
 	}
-	if link := s.links[process]; link != nil && link.send(m) != nil {
+	if link := s.links[supervisor]; link != nil && link.send(m) != nil {
 		link.conn.Close() // hearGuest says that it is lost
 	}
 }
@@ -273,15 +297,6 @@ func (s *supervisor) tellJob(m message) {
 	if s.toJob.send(m) != nil {
 		s.toJob.conn.Close() // visit says that it is lost
 	}
-}
-
-func (s *supervisor) tellWorker(m message) {
-	if m.World != nil {
-		world := *m.World
-		world.Secret = derive(s.secret, fmt.Sprintf("ecrec transport %d", world.Generation))
-		m.World = &world
-	}
-	_ = s.worker.link.send(m) // a worker that is gone ends in workerGone
 }
 
 func (s *supervisor) setTimer(which int, after time.Duration) {

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -12,8 +13,8 @@ type workerChild struct {
 	output *output
 }
 
-// startWorker starts the worker and tells it where to listen.
-func (s *supervisor) startWorker() {
+// startWorker starts a worker and tells it for which generation to listen.
+func (s *supervisor) startWorker(m message) {
 	fail := func(err error) {
 		s.do(memberTimer, s.member.workerGone(outcome{Why: "could not be started: " + oneLine(err.Error())}))
 	}
@@ -23,10 +24,10 @@ func (s *supervisor) startWorker() {
 		return
 	}
 	defer theirs.Close()
-	w := &workerChild{link: &wire{conn: conn, us: 0, them: 1}, output: newOutput(s.spec.log(s.place.Process))}
+	w := &workerChild{link: &wire{conn: conn, us: 0, them: 1}, output: newOutput(s.spec.log(m.Process))}
 	cmd := again(s.spec.Args, []*os.File{theirs}, envWorker+"=3")
 	cmd.Stdout, cmd.Stderr = w.output, w.output
-	if s.place.Process == 0 {
+	if m.Process == 0 {
 		cmd.Stdout = s.spec.Stdout
 	}
 	heard := make(chan struct{}) // the worker's last word is read
@@ -43,16 +44,38 @@ func (s *supervisor) startWorker() {
 	}
 	s.worker = w
 	go s.hearWorker(w, heard)
-	_ = w.link.send(message{Kind: kindListen, Host: s.bind, Process: s.place.Process}) // as in tellWorker
+	s.tellWorker(message{Kind: kindListen, Process: m.Process, Generation: m.Generation})
+}
+
+// tellWorker adds what a worker must know and the job does not.
+func (s *supervisor) tellWorker(m message) {
+	if m.Kind == kindListen {
+		m.Host = s.bind
+		if s.spec.Elastic {
+			m.Heartbeat = s.spec.Heartbeat
+		}
+	}
+	if m.World != nil {
+		world := *m.World
+		world.Secret = derive(s.secret, fmt.Sprintf("ecrec transport %d", world.Generation))
+		m.World = &world
+	}
+	_ = s.worker.link.send(m) // a worker that is gone ends in workerGone
 }
 
 func (s *supervisor) hearWorker(w *workerChild, heard chan struct{}) {
 	defer close(heard)
+	v := s.keepVigil(func() { s.post(func() { s.do(memberTimer, s.member.workerSilent()) }) })
+	defer v.end()
 	for {
 		m, err := w.link.receive()
 		if err != nil {
 			w.link.conn.Close()
 			return
+		}
+		v.hear()
+		if m.Kind == kindBeat {
+			continue
 		}
 		s.post(func() { s.do(memberTimer, s.member.hearWorker(m)) })
 	}

@@ -1,98 +1,108 @@
 package launcher
 
 import (
-	"fmt"
+	"errors"
 	"net"
-	"os"
-	"os/signal"
-	"strconv"
-	"sync/atomic"
-	"syscall"
+	"slices"
 )
 
-// envWorker is the descriptor at which a worker finds its supervisor.
-const envWorker = "ECREC_WORKER"
-
-// World is what a worker knows of its job.
+// World is a generation of the job, as a worker knows it. It does not change; when
+// there is a newer one, Next gives that.
 type World struct {
 	Generation uint64
 	Process    int // this one
 	Processes  []Process
+	// Fresh says that this worker took the place of one that was lost: it has
+	// nothing of what its ranks had.
+	Fresh bool
 	// Secret authenticates the connections of this generation.
 	Secret []byte
-	// Listener stands at Processes[Process].Addr.
+	// Listener stands at Processes[Process].Addr. Next closes it.
 	Listener net.Listener
 
-	link *wire
-	stop atomic.Bool
+	agent   *agent
+	fired   []int
+	changed chan struct{}
 }
+
+// ErrChanged is what ends work in a world that has changed.
+var ErrChanged = errors.New("the world has changed")
+
+// ErrEnding is what Next returns when the job ends instead of forming a world.
+var ErrEnding = errors.New("the job ends: another process failed")
 
 // Worker returns the world of the job of which this process is a worker, once all
 // processes are there; nil if this process is no worker. A worker hears of
 // signals from its supervisor: those to itself are ignored from here on.
 func Worker() (*World, error) {
-	number := os.Getenv(envWorker)
-	if number == "" {
-		return nil, nil
-	}
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGTTOU)
-	fd, err := strconv.Atoi(number)
-	if err != nil {
-		return nil, placeErrorf("%s=%s: this variable is for ecrec's own use; unset it", envWorker, number)
-	}
-	os.Unsetenv(envWorker)
-	keepName()
-	conn, err := inherit(fd)
-	if err != nil {
-		return nil, placeErrorf("%s=%s: there is no supervisor (%v); this variable is for ecrec's own use; unset it", envWorker, number, err)
-	}
-	w := &World{link: &wire{conn: conn, us: 1, them: 0}}
-	if err := w.form(); err != nil {
+	a, err := newAgent()
+	if a == nil || err != nil {
 		return nil, err
 	}
-	go w.listen()
+	w, err := a.next(&World{})
+	if err != nil {
+		return nil, err
+	}
+	w.Fresh = w.Processes[w.Process].Incarnation > 1
 	return w, nil
 }
 
-// form listens where the supervisor says, and waits for the world.
-func (w *World) form() error {
-	m, err := w.link.receive()
-	if err != nil || m.Kind != kindListen {
-		return fmt.Errorf("the supervisor is gone: %q, %v", m.Kind, err)
+// Changed is closed when a newer generation begins to form: nothing that this one
+// does will end well.
+func (w *World) Changed() <-chan struct{} { return w.changed }
+
+// Next waits for the newest generation's world. It is called when nothing uses
+// this one any more.
+func (w *World) Next() (*World, error) {
+	select {
+	case <-w.changed:
+	case <-w.agent.leave:
+		return nil, ErrEnding
 	}
-	if w.Listener, err = net.Listen("tcp", net.JoinHostPort(m.Host, "0")); err != nil {
-		return fmt.Errorf("cannot listen for the other processes: %w", err)
-	}
-	if err := w.link.send(message{Kind: kindListening, Addr: w.Listener.Addr().String()}); err != nil {
-		return fmt.Errorf("the supervisor is gone: %w", err)
-	}
-	world, err := w.link.receive()
-	if err != nil || world.Kind != kindWorld || world.World == nil {
-		return fmt.Errorf("the supervisor is gone: %q, %v", world.Kind, err)
-	}
-	w.Generation, w.Processes, w.Secret, w.Process = world.World.Generation, world.World.Processes, world.World.Secret, m.Process
-	return nil
+	w.Listener.Close()
+	return w.agent.next(w)
 }
 
-// listen hears the supervisor for as long as the worker lives. Without it the
-// worker does not live either.
-func (w *World) listen() {
-	for {
-		m, err := w.link.receive()
-		if err != nil {
-			os.Exit(exitFailed)
-		}
-		if m.Kind == kindStop {
-			w.stop.Store(true)
-		}
+// Lost tells that a process of this world is not reached any more, though the world
+// has not changed. The job forms a new one.
+func (w *World) Lost(process int) {
+	w.agent.send(message{Kind: kindLost, Generation: w.Generation, Process: process})
+}
+
+// Committed tells that there was a commit since the world changed. More than once
+// is allowed and costs nothing.
+func (w *World) Committed() {
+	if w.agent.committed.Swap(w.Generation) != w.Generation {
+		w.agent.send(message{Kind: kindCommitted, Generation: w.Generation})
 	}
 }
+
+// Done tells that this worker's work is done and waits for the others: it is true
+// when all are done, or the job ends; the process may end then. It is false when
+// the world has changed: others need this worker again.
+func (w *World) Done() bool {
+	w.agent.send(message{Kind: kindDone, Generation: w.Generation})
+	select {
+	case <-w.agent.leave:
+		return true
+	case <-w.changed:
+		return false
+	}
+}
+
+// Fired reports whether a fault has happened, as far as was known when the world
+// formed.
+func (w *World) Fired(fault int) bool { return slices.Contains(w.fired, fault) }
+
+// Fire has a fault happen to this process, unless it has happened. It returns if
+// the process survives that.
+func (w *World) Fire(f Fault) { w.agent.fire(f) }
 
 // StopRequested reports whether the job is to stop after this step.
-func (w *World) StopRequested() bool { return w.stop.Load() }
+func (w *World) StopRequested() bool { return w.agent.stop.Load() }
 
 // Report tells how the work ended, before the process does. It is called once.
 func (w *World) Report(r Report) {
 	r.Error = oneLine(r.Error)
-	_ = w.link.send(message{Kind: kindReport, Report: &r}) // without a supervisor nobody is left to tell
+	w.agent.send(message{Kind: kindReport, Report: &r})
 }

@@ -5,11 +5,18 @@ import (
 	"strings"
 )
 
-// Process is one process of a world.
+// Process is one process of a world. Its number is its place in the world's list.
 type Process struct {
-	Ranks []int  `json:"ranks"` // that it hosts, ascending
-	Addr  string `json:"addr"`  // where its worker listens
-	Host  string `json:"host"`  // equal for processes that can share memory
+	// Ranks are those that it hosts, ascending; none where it is gone and others
+	// host them.
+	Ranks []int `json:"ranks"`
+	// Since says of each the generation that brought it to this worker: whoever has
+	// known the rank for longer finds it without its state.
+	Since []uint64 `json:"since"`
+	Addr  string   `json:"addr"` // where its worker listens
+	Host  string   `json:"host"` // equal for processes that can share memory
+	// Incarnation counts its workers, from 1.
+	Incarnation int `json:"incarnation"`
 }
 
 // ranksOf are the ranks of a process: those equal to it modulo the processes.
@@ -21,23 +28,27 @@ func ranksOf(process, processes, ranks int) []int {
 	return mine
 }
 
-// maxRanksNamed bounds a message's list.
-const maxRanksNamed = 8
+// maxNamed bounds a message's list.
+const maxNamed = 8
 
-// name says which process, with its ranks.
-func (j *job) name(process int) string {
-	mine := ranksOf(process, j.processes, j.ranks)
-	if len(mine) == 1 {
-		return fmt.Sprintf("process %d (rank %d)", process, mine[0])
+// nameOf says which process, with the ranks that it began with.
+func nameOf(process, processes, ranks int) string {
+	return fmt.Sprintf("process %d (%s)", process, listOf("rank", "ranks", ranksOf(process, processes, ranks)))
+}
+
+// listOf is "rank 3" or "ranks 3, 4, 7".
+func listOf(one, many string, numbers []int) string {
+	if len(numbers) == 1 {
+		return fmt.Sprintf("%s %d", one, numbers[0])
 	}
 	var list []string
-	for _, r := range mine[:min(len(mine), maxRanksNamed)] {
+	for _, r := range numbers[:min(len(numbers), maxNamed)] {
 		list = append(list, fmt.Sprint(r))
 	}
-	if len(mine) > maxRanksNamed {
-		list = append(list, fmt.Sprintf("... %d in all", len(mine)))
+	if len(numbers) > maxNamed {
+		list = append(list, fmt.Sprintf("... %d in all", len(numbers)))
 	}
-	return fmt.Sprintf("process %d (ranks %s)", process, strings.Join(list, ", "))
+	return many + " " + strings.Join(list, ", ")
 }
 
 // Report is how a worker's work ended, as it sees it.
@@ -62,6 +73,10 @@ type outcome struct {
 
 func (o *outcome) failed() bool { return !o.stopped() && (o.Code != 0 || o.Signal != 0 || o.Why != "") }
 
+// crashed reports whether the worker ended without a word of its own: it was
+// killed, or the runtime ended it. What it did can be done again.
+func (o *outcome) crashed() bool { return o.Signal != 0 || o.failed() && o.Report == nil }
+
 func (o *outcome) stopped() bool { return o.Signal == 0 && o.Report != nil && o.Report.Stopped }
 
 func (o *outcome) follows() bool { return o.Culled || o.Report != nil && o.Report.Follows }
@@ -84,21 +99,24 @@ func (o *outcome) explain(name string) string {
 		}
 		return name + ": " + r.Error
 	}
-	text := name
-	switch {
-	case o.Culled:
-		text += " did not answer any more and was ended"
-	case o.Why != "":
-		text += " " + o.Why
-	case o.Signal != 0:
-		text += fmt.Sprintf(" was ended by signal %d%s", o.Signal, signalHint(o.Signal))
-	default:
-		text += fmt.Sprintf(" ended with exit code %d and gave no reason", o.Code)
-	}
+	text := name + " " + o.fate()
 	if len(o.Tail) > 0 {
 		text += "; the end of " + o.Log + ":\n  | " + strings.Join(o.Tail, "\n  | ")
 	}
 	return text
+}
+
+// fate is what became of a worker that gave no reason.
+func (o *outcome) fate() string {
+	switch {
+	case o.Culled:
+		return "did not answer any more and was ended"
+	case o.Why != "":
+		return o.Why
+	case o.Signal != 0:
+		return fmt.Sprintf("was ended by signal %d%s", o.Signal, signalHint(o.Signal))
+	}
+	return fmt.Sprintf("ended with exit code %d and gave no reason", o.Code)
 }
 
 func signalHint(signal int) string {

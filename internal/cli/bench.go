@@ -11,6 +11,7 @@ import (
 	"github.com/ecrec/ecrec/internal/doctor"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/report"
+	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/transport"
 )
 
@@ -63,7 +64,7 @@ func (c *benchCmd) Run(a *app) error {
 			return errUsage("bench " + c.Name + ": it measures between processes; give --np 2, or more")
 		}
 		if a.stop.world == nil {
-			return a.supervise(place, place.Processes, nil, os.TempDir())
+			return a.supervise(place, nil, launcher.Spec{Ranks: place.Processes, Out: os.TempDir()})
 		}
 		o.World = benchWorld(a)
 	}

@@ -70,6 +70,10 @@ func Main(args []string, out, errw io.Writer) (code int) {
 		args = []string{"--help"}
 	}
 	ctx, err := parser.Parse(args)
+	if listed := (chaosListed{}); errors.As(err, &listed) {
+		fmt.Fprintln(out, listed)
+		return exitDone
+	}
 	if err != nil {
 		fmt.Fprintf(errw, "ecrec: %v; see ecrec --help\n", err)
 		return exitBad
@@ -123,13 +127,12 @@ type configFlags struct {
 	Device string   `placeholder:"auto|cpu|cuda" help:"Override job.device."`
 }
 
-func (f configFlags) load() (*config.Config, error) { return f.loadFor(1) }
+func (f configFlags) load() (*config.Config, error) { return config.Load(f.Config, f.sets()) }
 
-// loadFor loads the config of a run of some processes.
-func (f configFlags) loadFor(processes int) (*config.Config, error) {
-	sets := f.Set
-	if f.Device != "" {
-		sets = append(sets[:len(sets):len(sets)], "job.device="+f.Device)
+// sets are all settings that override the file's.
+func (f configFlags) sets() []string {
+	if f.Device == "" {
+		return f.Set
 	}
-	return config.LoadFor(processes, f.Config, sets)
+	return append(f.Set[:len(f.Set):len(f.Set)], "job.device="+f.Device)
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/launcher"
@@ -55,16 +57,38 @@ func (f placeFlags) place(a *app, processes int) (launcher.Place, error) {
 }
 
 // supervise runs the job in other processes. config is what they must agree on
-// beside the command line; out is the folder of their logs.
-func (a *app) supervise(p launcher.Place, ranks int, config []byte, out string) error {
+// beside the command line.
+func (a *app) supervise(p launcher.Place, config []byte, spec launcher.Spec) error {
 	a.stop.close() // the launcher hears signals
 	same := sha256.Sum256(fmt.Appendf(config, "%q %s", a.args, machine.Version()))
-	code, err := launcher.Run(p, launcher.Spec{Ranks: ranks, Out: out, Args: a.args,
-		Same: hex.EncodeToString(same[:]), Stdout: a.out, Stderr: a.errw})
+	spec.Args, spec.Same, spec.Stdout, spec.Stderr = a.args, hex.EncodeToString(same[:]), a.out, a.errw
+	code, err := launcher.Run(p, spec)
 	if err != nil {
 		return err
 	}
 	return jobEnded(code)
+}
+
+// loadAt loads the config for a job at a place, and says there how many processes run
+// it, spares included.
+func (f configFlags) loadAt(p *launcher.Place, worker bool) (*config.Config, error) {
+	if worker || p.Launch || p.Alone() {
+		cfg, err := config.LoadFor(p.Processes, f.Config, f.sets())
+		if err == nil && p.Launch {
+			p.Processes += cfg.Elastic.Spares
+		}
+		return cfg, err
+	}
+	return config.LoadAmong(p.Processes, f.Config, f.sets())
+}
+
+// elastic reports whether a job survives the loss of processes.
+func elastic(cfg *config.Config) bool { return cfg.EC.Code != "none" }
+
+// spec is what launcher must know of a training job.
+func spec(cfg *config.Config) launcher.Spec {
+	return launcher.Spec{Ranks: cfg.Job.Ranks, Out: cfg.Job.Out, Spares: cfg.Elastic.Spares, Elastic: elastic(cfg),
+		MaxRestarts: cfg.Elastic.MaxRestarts, Heartbeat: time.Duration(cfg.Elastic.Heartbeat)}
 }
 
 // follows reports whether a worker's error is the consequence of another's.
@@ -73,28 +97,109 @@ func follows(err error) bool {
 	if errors.As(err, &failed) {
 		err = failed.error
 	}
-	return train.Follows(err)
+	return train.Follows(err) || errors.Is(err, launcher.ErrChanged) || errors.Is(err, launcher.ErrEnding)
 }
 
-// world is how a worker's ranks reach the others; nil where all are here.
-func (s *session) world(w *launcher.World) *train.World {
+// silentBeats is how many heartbeats a worker waits to hear that the world has
+// changed, once it does not reach a peer: a process that died is heard of at once.
+const silentBeats = 5
+
+// trainWorld is how a worker's ranks reach the others; nil where all are here.
+func (s *session) trainWorld() *train.World {
+	w := s.world
 	if w == nil {
 		return nil
 	}
-	return &train.World{Process: w.Process, Processes: len(w.Processes), Neighbours: neighbours(w),
-		Join: func([]int) ([]transport.Endpoint, error) {
-			defer w.Listener.Close()
-			o := netOptions(s.env, w, time.Duration(s.cfg.Elastic.Heartbeat))
-			o.SharedMemory = s.cfg.Collectives.Transport == "auto"
-			return transport.Join(o)
-		}}
+	t := &train.World{Process: w.Process, Processes: len(w.Processes), Neighbours: neighbours(w), Join: s.join}
+	if elastic(s.cfg) {
+		t.Renew = s.renew
+	}
+	return t
+}
+
+// join connects this worker with the others of its world. All that its ranks do there
+// ends when the world changes.
+func (s *session) join([]int) ([]transport.Endpoint, error) {
+	w := s.world
+	o := netOptions(s.env, w, time.Duration(s.cfg.Elastic.Heartbeat))
+	o.SharedMemory = s.cfg.Collectives.Transport == "auto"
+	type joined struct {
+		eps []transport.Endpoint
+		err error
+	}
+	done := make(chan joined, 1)
+	go func() {
+		eps, err := transport.Join(o)
+		w.Listener.Close()
+		done <- joined{eps, err}
+	}()
+	select {
+	case j := <-done:
+		go func() {
+			<-w.Changed()
+			for _, ep := range j.eps {
+				ep.Abort(launcher.ErrChanged)
+			}
+		}()
+		return j.eps, j.err
+	case <-w.Changed():
+		w.Listener.Close()
+		go func() { // it may wait for a process that is gone
+			for _, ep := range (<-done).eps {
+				ep.Close()
+			}
+		}()
+		return nil, launcher.ErrChanged
+	}
+}
+
+// renew is the world that follows the one that ended with an error here; nil if the
+// error is this process's own.
+func (s *session) renew(err error) *train.World {
+	if !follows(err) {
+		return nil
+	}
+	select {
+	case <-s.world.Changed():
+	case <-time.After(silentBeats * time.Duration(s.cfg.Elastic.Heartbeat)):
+		s.world.Lost(unreached(s.world, err))
+	}
+	next, err := s.world.Next()
+	if err != nil {
+		return nil
+	}
+	s.world = next
+	return s.trainWorld()
+}
+
+// unreached is the process that an error says is lost.
+func unreached(w *launcher.World, err error) int {
+	var peer *transport.PeerLost
+	var join *transport.JoinError
+	switch {
+	case errors.As(err, &peer):
+		return slices.IndexFunc(w.Processes, func(p launcher.Process) bool { return slices.Contains(p.Ranks, peer.Rank) })
+	case errors.As(err, &join):
+		return present(w)[join.Process]
+	}
+	return -1
+}
+
+// present are the processes of a world that host ranks: those that transport knows.
+func present(w *launcher.World) (numbers []int) {
+	for i, p := range w.Processes {
+		if len(p.Ranks) > 0 {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
 }
 
 // neighbours is how many processes of a world share this one's machine.
 func neighbours(w *launcher.World) int {
 	n := 0
-	for _, p := range w.Processes {
-		if p.Host == w.Processes[w.Process].Host {
+	for _, i := range present(w) {
+		if w.Processes[i].Host == w.Processes[w.Process].Host {
 			n++
 		}
 	}
@@ -103,10 +208,12 @@ func neighbours(w *launcher.World) int {
 
 // netOptions are what a worker joins its generation's world with.
 func netOptions(e env.Env, w *launcher.World, heartbeat time.Duration) transport.NetOptions {
-	processes := make([]transport.Process, len(w.Processes))
-	for i, p := range w.Processes {
+	here := present(w)
+	processes := make([]transport.Process, len(here))
+	for i, number := range here {
+		p := w.Processes[number]
 		processes[i] = transport.Process{Ranks: p.Ranks, Addr: p.Addr, Host: p.Host}
 	}
 	return transport.NetOptions{Env: e, Generation: w.Generation, Secret: w.Secret, Processes: processes,
-		Self: w.Process, Listener: w.Listener, Heartbeat: heartbeat, Timeout: joinLimit}
+		Self: slices.Index(here, w.Process), Listener: w.Listener, Heartbeat: heartbeat, Timeout: joinLimit}
 }

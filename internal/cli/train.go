@@ -10,18 +10,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/chaos"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/internal/report"
+	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/train"
 )
 
 type trainCmd struct {
 	configFlags
 	placeFlags
-	Resume string `placeholder:"auto|DIR" help:"Go on from the newest checkpoint in DIR, or (auto) in checkpoint.dir if there is one."`
-	Trace  string `placeholder:"FILE" help:"Write a timeline of the run's newest steps: what overlaps what (Chrome trace; ui.perfetto.dev shows it)."`
+	Resume string      `placeholder:"auto|DIR" help:"Go on from the newest checkpoint in DIR, or (auto) in checkpoint.dir if there is one."`
+	Chaos  []chaosSpec `sep:"none" placeholder:"SPEC" help:"Do a fault to the run, once, to see it recover: kill:RANK@STEP[:POINT], node:RANK@STEP or stop:RANK@STEP:DURATION; repeatable. 'list' names the points."`
+	Trace  string      `placeholder:"FILE" help:"Write a timeline of the run's newest steps: what overlaps what (Chrome trace; ui.perfetto.dev shows it)."`
 }
 
 // Run trains: here, or in the processes that it starts.
@@ -30,47 +33,69 @@ func (c *trainCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := c.loadFor(place.Processes)
+	worker := a.stop.world
+	cfg, err := c.loadAt(&place, worker != nil)
+	if err != nil {
+		return err
+	}
+	faults, err := c.faults(cfg.Job.Ranks)
 	if err != nil {
 		return err
 	}
 	if err := c.checkOutputs(cfg); err != nil {
 		return err
 	}
-	if a.stop.world == nil {
+	if worker == nil {
 		if err := report.CheckFree(cfg.Job.Out); err != nil {
 			return err
 		}
 		if !place.Alone() {
-			return a.supervise(place, cfg.Job.Ranks, cfg.Resolved(), cfg.Job.Out)
+			return a.supervise(place, cfg.Resolved(), spec(cfg))
+		}
+		if len(faults) > 0 {
+			return errUsage("--chaos: faults are for the processes of a job, that others survive; give --np 2 or more")
 		}
 	}
 	if place.Process > 0 {
 		a.out = io.Discard // process 0 speaks for all
 	}
-	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress()}
-	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.world(a.stop.world), Resume: c.Resume}
+	for world := worker; ; {
+		s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress(), world: world}
+		result, err := c.train(s, faults)
+		if err != nil {
+			return err
+		}
+		if s.world == nil || s.world.Done() {
+			return s.tell(result)
+		}
+		if world, err = s.world.Next(); err != nil {
+			return err
+		}
+	}
+}
+
+// train is a worker's part in a job, or the whole of one.
+func (c *trainCmd) train(s *session, faults []chaos.Fault) (*train.Result, error) {
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.trainWorld(), Resume: c.Resume, Chaos: s.chaosIn(faults)}
+	var err error
 	if o.TraceTo, err = c.traceFile(); err != nil {
-		return err
+		return nil, err
 	}
-	if cfg.Job.SaveModel {
-		o.SaveTo = filepath.Join(cfg.Job.Out, report.ModelFile)
+	if s.cfg.Job.SaveModel {
+		o.SaveTo = filepath.Join(s.cfg.Job.Out, report.ModelFile)
 	}
-	result, err := train.Run(s.env, cfg, o)
+	result, err := train.Run(s.env, s.cfg, o)
 	s.prepare.close()
 	if err == nil {
 		err = s.fault
 	}
 	if err := s.finish(result, err); err != nil {
 		if s.run != nil {
-			return failedRun{err}
+			return nil, failedRun{err}
 		}
-		return err
+		return nil, err
 	}
-	if result.Stopped {
-		return fmt.Errorf("%w; all that was done is saved", errStopped)
-	}
-	return nil
+	return result, nil
 }
 
 // checkOutputs checks that what a run writes could be written.
@@ -106,7 +131,9 @@ type session struct {
 	cfg     *config.Config
 	env     env.Env
 	process int
-	run     *report.Run // nil before the job starts
+	world   *launcher.World // of this worker; nil where all is here
+	run     *report.Run     // nil before the job starts
+	sum     report.Summary
 	live    *report.Live
 
 	prepare *bars // until the job starts
@@ -140,7 +167,7 @@ func (s *session) stopNow() bool {
 // That is told of no start but its ranks' first question whether to stop.
 func (s *session) openLog() {
 	err := s.env.Do("begin log", func() (err error) {
-		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
+		s.run, err = s.open()
 		return err
 	})
 	if err != nil {
@@ -151,12 +178,20 @@ func (s *session) openLog() {
 	s.run.Log().Info().Msg("start")
 }
 
+// open begins this process's output, or goes on with that of a worker that was lost.
+func (s *session) open() (*report.Run, error) {
+	if s.world != nil && s.world.Processes[s.process].Incarnation > 1 {
+		return report.Reopen(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
+	}
+	return report.Open(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
+}
+
 // Started implements train.Observer.
 func (s *session) Started(i train.Info) error {
 	s.info = i
 	s.prepare.close()
 	if err := s.env.Do("begin output", func() (err error) {
-		s.run, err = report.Open(s.cfg.Job.Out, s.cfg.Resolved(), 0)
+		s.run, err = s.open()
 		return err
 	}); err != nil {
 		return err
@@ -166,7 +201,7 @@ func (s *session) Started(i train.Info) error {
 	fmt.Fprintf(s.app.out, "%s: %s, %s dense parameters, %s rows of %d bytes, %d ranks, %d threads on %s, %s steps\n",
 		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
 		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
-	if w := s.app.stop.world; w != nil {
+	if w := s.world; w != nil {
 		fmt.Fprintf(s.app.out, "%d processes\n", len(w.Processes))
 	}
 	if s.cfg.Kernels.BLAS == "openblas" {
@@ -265,8 +300,8 @@ func auc(x float64) string {
 	return fmt.Sprintf("%.5f", x)
 }
 
-// finish writes the summary, also of a failed run, and tells how the run went.
-// It returns the run's error, or else that of writing.
+// finish writes the summary, also of a failed run. It returns the run's error, or
+// else that of writing.
 func (s *session) finish(r *train.Result, failed error) error {
 	if s.run == nil {
 		return failed
@@ -275,25 +310,32 @@ func (s *session) finish(r *train.Result, failed error) error {
 		return s.endLog(failed)
 	}
 	s.live.Close()
-	sum := s.summary(r)
+	s.sum = s.summary(r)
 	if failed != nil {
-		sum.Error = oneLine(failed)
-		s.run.Log().Error().Str("error", sum.Error).Msg("failed")
+		s.sum.Error = oneLine(failed)
+		s.run.Log().Error().Str("error", s.sum.Error).Msg("failed")
 	} else {
 		s.run.Log().Info().Int64("steps", r.Steps).Bool("stopped", r.Stopped).Str("digest", r.Digest).Msg("end")
 	}
-	if err := s.env.Do("summary", func() error { return s.run.Finish(sum) }); err != nil && failed == nil {
+	if err := s.env.Do("summary", func() error { return s.run.Finish(s.sum) }); err != nil && failed == nil {
 		failed = fmt.Errorf("%s: cannot write summary.json: %w", s.cfg.Job.Out, err)
 	}
-	if failed != nil {
-		return failed
+	return failed
+}
+
+// tell says how a run went that has not failed.
+func (s *session) tell(r *train.Result) error {
+	if s.process == 0 && s.run != nil {
+		if r.Skipped > 0 {
+			fmt.Fprintf(s.app.out, "skipped %s malformed samples (data.on_error = \"skip\")\n", report.Thousands(r.Skipped))
+		}
+		fmt.Fprintf(s.app.out, "%s steps, %s samples/s, step %.3g ms (median), %.3g ms (99 %%)\n", report.Thousands(r.Steps),
+			report.Thousands(int64(s.sum.SamplesPerS)), float64(s.sum.StepMS.P50), float64(s.sum.StepMS.P99))
+		fmt.Fprintf(s.app.out, "digest %s\nwritten to %s\n", r.Digest, s.cfg.Job.Out)
 	}
-	if r.Skipped > 0 {
-		fmt.Fprintf(s.app.out, "skipped %s malformed samples (data.on_error = \"skip\")\n", report.Thousands(r.Skipped))
+	if r.Stopped {
+		return fmt.Errorf("%w; all that was done is saved", errStopped)
 	}
-	fmt.Fprintf(s.app.out, "%s steps, %s samples/s, step %.3g ms (median), %.3g ms (99 %%)\n", report.Thousands(r.Steps),
-		report.Thousands(int64(sum.SamplesPerS)), float64(sum.StepMS.P50), float64(sum.StepMS.P99))
-	fmt.Fprintf(s.app.out, "digest %s\nwritten to %s\n", r.Digest, s.cfg.Job.Out)
 	return nil
 }
 
@@ -336,57 +378,6 @@ func (s *session) summary(r *train.Result) report.Summary {
 		sum.Eval = append(sum.Eval, report.Eval{Step: int(e.Step), LogLoss: report.Number(e.Logloss), AUC: report.Number(e.AUC)})
 	}
 	return sum
-}
-
-type evalCmd struct {
-	configFlags
-	Model string `required:"" placeholder:"DIR|FILE" help:"A run's output folder, a checkpoint, a folder of checkpoints, or an exported model."`
-}
-
-// Run evaluates.
-func (c *evalCmd) Run(a *app) error {
-	cfg, err := c.load()
-	if err != nil {
-		return err
-	}
-	if len(cfg.Data.Eval) == 0 {
-		return errUsage(c.Config + ": data.eval names no file; list what to evaluate on")
-	}
-	from, err := findModel(c.Model)
-	if err != nil {
-		return err
-	}
-	convert := a.progress()
-	cfg.Model.InitFrom = from.file
-	result, err := train.Run(env.Real(), cfg, train.Options{
-		Stop: a.stop.asked, Observer: silent{a.out}, Progress: convert.show, EvalOnly: true, Resume: from.checkpoint,
-	})
-	convert.close()
-	if errors.Is(err, train.ErrStopped) {
-		return errStopped
-	}
-	if err != nil {
-		return err
-	}
-	if len(result.Eval) == 0 {
-		return errors.New("the evaluation gave no result")
-	}
-	e := result.Eval[len(result.Eval)-1]
-	fmt.Fprintf(a.out, "logloss %.6f\nAUC     %s\n", e.Logloss, auc(e.AUC))
-	return nil
-}
-
-// silent is an observer that tells of checkpoints that cannot be used, only.
-type silent struct{ out io.Writer }
-
-func (silent) Started(train.Info) error          { return nil }
-func (silent) Step(train.StepInfo)               {}
-func (silent) Checkpointed(int64, string, error) {}
-func (silent) Evaluated(train.Eval)              {}
-func (silent) Warned(string)                     {}
-func (silent) Recovered(train.Recovery)          {}
-func (s silent) PassedOver(_ string, err error) {
-	fmt.Fprintf(s.out, "passed over %s\n", oneLine(err))
 }
 
 // versions says what produced a run's numbers.

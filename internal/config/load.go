@@ -70,14 +70,22 @@ func (s *source) errorf(key, format string, args ...any) error {
 // run is one of one process.
 func Load(path string, sets []string) (*Config, error) { return LoadFor(1, path, sets) }
 
-// LoadFor is Load for a run of some processes.
+// LoadFor is Load for a run of some processes, beside those of elastic.spares.
 func LoadFor(processes int, path string, sets []string) (*Config, error) {
+	return load(path, sets, func(int) int { return processes })
+}
+
+// LoadAmong is Load for a run of some processes, of which elastic.spares wait.
+func LoadAmong(processes int, path string, sets []string) (*Config, error) {
+	return load(path, sets, func(spares int) int { return processes - spares })
+}
+
+func load(path string, sets []string, processesFor func(spares int) int) (*Config, error) {
 	doc, err := read(path)
 	if err != nil {
 		return nil, err
 	}
 	c := Default()
-	c.Job.Ranks = processes
 	src := &source{file: path, set: map[string]string{}}
 	if err := decodeStrict(doc, c); err != nil {
 		return nil, decodeError(path, doc, err)
@@ -93,8 +101,15 @@ func LoadFor(processes int, path string, sets []string) (*Config, error) {
 			return nil, invalid(fmt.Sprintf("%s: [%s] is missing: every run needs [data], [model] and [train]", path, table))
 		}
 	}
-	if parts := c.Ranks.Servers + c.Ranks.Trainers; parts > 0 && !src.mentions("job.ranks") {
-		c.Job.Ranks = parts + c.Ranks.Readers
+	processes := processesFor(c.Elastic.Spares)
+	if processes < 1 {
+		return nil, src.errorf("elastic.spares", "%d of %d processes would wait for the loss of another; start more", c.Elastic.Spares, processes+c.Elastic.Spares)
+	}
+	if !src.mentions("job.ranks") {
+		c.Job.Ranks = processes
+		if parts := c.Ranks.Servers + c.Ranks.Trainers; parts > 0 {
+			c.Job.Ranks = parts + c.Ranks.Readers
+		}
 	}
 	if err := c.resolve(path); err != nil {
 		return nil, err

@@ -251,52 +251,10 @@ func TestErrorf(t *testing.T) {
 	}
 }
 
-func TestProcesses(t *testing.T) {
-	path := write(t, strings.Replace(base, "ranks = 2\n", "", 1))
-	c, err := LoadFor(3, path, nil)
-	if err != nil || c.Job.Ranks != 3 {
-		t.Errorf("%v; ranks of 3 processes: %+v", err, c)
-	}
-	c, err = LoadFor(3, path, []string{"job.ranks=5"})
-	if err != nil || c.Job.Ranks != 5 {
-		t.Errorf("%v; ranks of 3 processes, 5 asked for: %+v", err, c)
-	}
-	_, err = LoadFor(3, path, []string{"job.ranks=2"})
-	expect(t, err, "--set job.ranks=2: job.ranks: 2 ranks cannot be spread over 3 processes")
-	_, err = LoadFor(2, path, []string{"collectives.transport=mem"})
-	expect(t, err, `collectives.transport: "mem" connects the ranks of one process`)
-	if _, err = Load(path, []string{"collectives.transport=mem"}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRoles(t *testing.T) {
-	path := write(t, strings.Replace(base, "ranks = 2\n", "", 1))
-	c, err := LoadFor(2, path, []string{"ranks.servers=2", "ranks.trainers=3", "ranks.readers=1"})
-	if err != nil || c.Job.Ranks != 6 || c.Trainers() != 3 {
-		t.Errorf("%v: %+v", err, c)
-	}
-	if c, err = Load(path, []string{"job.ranks=3", "ranks.readers=1"}); err != nil || c.Trainers() != 2 {
-		t.Errorf("%v: %+v", err, c)
-	}
-	for _, bad := range []struct {
-		want string
-		sets []string
-	}{
-		{"2 servers and 0 trainers: set both", []string{"ranks.servers=2"}},
-		{"are not the 4 of job.ranks", []string{"job.ranks=4", "ranks.servers=2", "ranks.trainers=3"}},
-		{"2 of 2 ranks would only read", []string{"job.ranks=2", "ranks.readers=2"}},
-		{"-1 is out of range", []string{"ranks.readers=-1"}},
-	} {
-		_, err := Load(path, bad.sets)
-		expect(t, err, bad.want)
-	}
-}
-
 func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
 		"job.device=cuda", "data.format=avazu-csv", "model.kind=dcn", "collectives.transport=mpi",
-		"elastic.spares=1", "store.tier=tiered", "store.dram_bytes=1GiB",
+		"store.tier=tiered", "store.dram_bytes=1GiB",
 		"checkpoint.kind=incremental", "stream.to=file:x", "metrics.listen=:9090",
 	} {
 		_, err := Load(write(t, base), []string{set})

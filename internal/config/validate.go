@@ -81,6 +81,7 @@ func (c *Config) checkRanges(src *source) error {
 		{"ec.k", c.EC.K, 1, maxRanks},
 		{"ec.r", c.EC.R, 1, maxRanks},
 		{"ec.commit_every", c.EC.CommitEvery, 1, maxSteps},
+		{"elastic.spares", c.Elastic.Spares, 0, maxRanks},
 		{"elastic.max_restarts", c.Elastic.MaxRestarts, 0, maxSteps},
 		{"checkpoint.keep", c.Checkpoint.Keep, 0, maxSteps},
 	} {
@@ -90,6 +91,12 @@ func (c *Config) checkRanges(src *source) error {
 	}
 	if c.Elastic.Heartbeat <= 0 {
 		return src.errorf("elastic.heartbeat", "must be longer than zero, like \"200ms\"")
+	}
+	switch {
+	case c.EC.Code == "none" && c.Elastic.Spares > 0:
+		return src.errorf("elastic.spares", "%d processes would wait for ever: with ec.code = \"none\" the first loss ends the job; set ec.code to \"xor\" or \"rs\"", c.Elastic.Spares)
+	case c.EC.Code == "xor" && c.EC.R != 1:
+		return src.errorf("ec.r", "xor has one parity row in a stripe, not %d; use 1, or ec.code = \"rs\"", c.EC.R)
 	}
 	if !(c.Model.Dropout >= 0 && c.Model.Dropout < 1) {
 		return src.errorf("model.dropout", "%v is out of range; choose 0 to less than 1", c.Model.Dropout)

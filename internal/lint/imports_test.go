@@ -24,6 +24,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/directio", "internal/env", "moves bytes of files and knows none"},
 	{"internal/safetensors", "internal/atomicfile", "a file format knows no model"},
 	{"internal/trace", "internal/atomicfile internal/env", "a timeline is told what happened"},
+	{"internal/chaos", "", "faults are read here and done elsewhere"},
 	{"internal/report", "internal/atomicfile", "outputs are told what to say; they ask nobody"},
 	{"internal/lint", "", "rules look at source text only"},
 
@@ -46,7 +47,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 		"the step loop is the one place that knows all parts"},
 	{"bench", "checkpoint collectives data ec internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
-	{"internal/cli", "bench checkpoint data internal/atomicfile internal/config internal/doctor internal/env internal/machine internal/report internal/safetensors launcher train transport",
+	{"internal/cli", "bench checkpoint data internal/atomicfile internal/chaos internal/config internal/doctor internal/env internal/machine internal/report internal/safetensors launcher train transport",
 		"the command line calls; nobody calls it"},
 	{"cmd/ecrec", "internal/cli", "main only starts the command line"},
 }

@@ -172,6 +172,27 @@ func TestOneRunInAFolder(t *testing.T) {
 	r.Close()
 }
 
+// A process that takes a dead one's place keeps what that wrote.
+func TestReopen(t *testing.T) {
+	dir := t.TempDir()
+	for i, open := range []func(string, []byte, int) (*Run, error){Open, Reopen, Open} {
+		r, err := open(dir, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Log().Info().Msg("begins")
+		if err := errors.Join(r.Metrics(Metrics{Step: i}), r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		want := []int{1, 2, 1}[i]
+		for _, name := range []string{"process-0.log", "metrics.jsonl"} {
+			if got := strings.Count(readAll(t, dir, name), "\n"); got != want {
+				t.Errorf("%s has %d lines after %d runs, want %d", name, got, i+1, want)
+			}
+		}
+	}
+}
+
 func TestUnusableFolder(t *testing.T) {
 	top := t.TempDir()
 	file := filepath.Join(top, "file")

@@ -113,6 +113,17 @@ func logName(process int) string { return fmt.Sprintf("process-%d.log", process)
 // process the number of this process: all but process 0 have a log only. Process 0
 // holds the folder until Finish or Close: no other run can open it.
 func Open(dir string, resolved []byte, process int) (*Run, error) {
+	return open(dir, resolved, process, os.O_TRUNC)
+}
+
+// Reopen is Open for a process that takes the place of one of this run that died: it
+// goes on where that stopped to write.
+func Reopen(dir string, resolved []byte, process int) (*Run, error) {
+	return open(dir, resolved, process, os.O_APPEND)
+}
+
+// open begins files anew (mode os.O_TRUNC), or goes on with them (os.O_APPEND).
+func open(dir string, resolved []byte, process, mode int) (*Run, error) {
 	const setting = "job.out"
 	if err := CheckDir(dir, setting); err != nil {
 		return nil, err
@@ -121,9 +132,9 @@ func Open(dir string, resolved []byte, process int) (*Run, error) {
 		return nil, &outputError{dir, setting, err}
 	}
 	r := &Run{dir: dir}
-	err := r.openLog(process)
+	err := r.openLog(process, mode)
 	if err == nil && process == 0 {
-		err = r.begin(resolved)
+		err = r.begin(resolved, mode)
 	}
 	if err != nil {
 		r.Close()
@@ -137,7 +148,7 @@ func Open(dir string, resolved []byte, process int) (*Run, error) {
 
 // openLog begins the log, for process 0 with the lock. A process's supervisor adds
 // what the process says as it dies.
-func (r *Run) openLog(process int) (err error) {
+func (r *Run) openLog(process, mode int) (err error) {
 	if r.logFile, err = os.OpenFile(r.path(logName(process)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
 		return err
 	}
@@ -147,12 +158,15 @@ func (r *Run) openLog(process int) (err error) {
 		}
 	}
 	r.log = zerolog.New(r.logFile).With().Timestamp().Int("process", process).Logger()
-	return r.logFile.Truncate(0)
+	if mode == os.O_TRUNC {
+		return r.logFile.Truncate(0)
+	}
+	return nil
 }
 
 // begin is process 0's part: it removes what an earlier run wrote, or was writing
 // when it died, and must not pass for this run's.
-func (r *Run) begin(resolved []byte) (err error) {
+func (r *Run) begin(resolved []byte, mode int) (err error) {
 	for _, name := range []string{summaryFile, configFile, ModelFile} {
 		if !r.locked {
 			break // somebody may be writing them
@@ -169,7 +183,7 @@ func (r *Run) begin(resolved []byte) (err error) {
 	if err := atomicfile.WriteFile(r.path(configFile), resolved); err != nil {
 		return err
 	}
-	r.metrics, err = os.Create(r.path("metrics.jsonl"))
+	r.metrics, err = os.OpenFile(r.path("metrics.jsonl"), os.O_CREATE|os.O_WRONLY|mode, 0o644)
 	return err
 }
 

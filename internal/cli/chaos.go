@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/ecrec/ecrec/internal/chaos"
+	"github.com/ecrec/ecrec/launcher"
+)
+
+// points are where faults can happen; the first is that of a spec without one.
+var points = []string{"step"}
+
+// chaosSpec is a --chaos. "list" ends the command line with the names of points.
+type chaosSpec string
+
+// chaosListed is what parsing --chaos list ends with.
+type chaosListed struct{}
+
+func (chaosListed) Error() string { return strings.Join(points, "\n") }
+
+// Decode implements kong's interface for values.
+func (s *chaosSpec) Decode(ctx *kong.DecodeContext) error {
+	if err := ctx.Scan.PopValueInto("spec", (*string)(s)); err != nil {
+		return err
+	}
+	if *s == "list" {
+		return chaosListed{}
+	}
+	return nil
+}
+
+// faults reads what --chaos asks for.
+func (c *trainCmd) faults(ranks int) (all []chaos.Fault, err error) {
+	for _, spec := range c.Chaos {
+		f, err := chaos.Parse(string(spec), ranks, points)
+		if err != nil {
+			return nil, errUsage(err.Error())
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// chaosIn has faults happen to this worker when one of its ranks comes to their
+// points; nil where there are none.
+func (s *session) chaosIn(faults []chaos.Fault) func(rank int, step int64, point string) error {
+	if len(faults) == 0 || s.world == nil {
+		return nil
+	}
+	return func(rank int, step int64, point string) error {
+		for i, f := range faults {
+			if f.Rank == rank && f.Step == step && f.Point == point && !s.world.Fired(i) {
+				s.world.Fire(launcher.Fault{Number: i, Do: launcher.FaultKind(f.Kind), For: f.For})
+			}
+		}
+		return nil
+	}
+}
