@@ -37,7 +37,7 @@ bench: build ## run every benchmark; reports go to build/
 	@mkdir -p build
 	@for name in $$(./ecrec bench list | awk '{print $$1}'); do ./ecrec bench $$name --json build/bench-$$name.json || exit 1; done
 
-quickstart: build ## train a small DLRM on the Adult census data with 2 ranks; prints AUC and digest
+quickstart: build ## train a small DLRM on the Adult census data with 5 ranks; prints AUC and digest
 	./ecrec train examples/quickstart.toml
 
 fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
