@@ -127,7 +127,8 @@ func (r *rank) makeWhole() error {
 	if err := r.commits.RebuildAll(); err != nil {
 		return err
 	}
-	return r.healed()
+	r.whole()
+	return nil
 }
 
 // prepared is the commit that this rank is prepared for.
@@ -159,10 +160,12 @@ func (r *rank) decide(words []word) error {
 		least = min(least, w.prepared)
 		lost = lost || w.lost
 	}
-	whole := r.rebuilding && !lost
-	r.rebuilding = r.rebuilding && lost
+	if r.rebuilding && !lost {
+		r.rebuilding = false
+		r.whole()
+	}
 	r.committed(r.commits.Decide(least))
-	if whole {
+	if !r.rebuilding && r.done >= r.healing.Step {
 		return r.healed()
 	}
 	return nil

@@ -349,6 +349,9 @@ func (r *rank) run() error {
 	if err := r.countMoved(); err != nil {
 		return err
 	}
+	if err := r.healed(); err != nil {
+		return err
+	}
 	if err := r.countCommits(); err != nil {
 		return err
 	}

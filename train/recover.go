@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/kernels"
@@ -25,7 +26,7 @@ func (r *rank) start() error {
 		return r.begin()
 	}
 	left := r.commits.Left()
-	all, err := r.ctl.gather([]uint64{uint64(r.phase), uint64(r.commits.Committed()), uint64(left.Rows), uint64(left.Parities), uint64(r.saved)})
+	all, err := r.ctl.gather([]uint64{uint64(r.phase), uint64(r.commits.Committed()), uint64(left.Rows), uint64(left.Parities), uint64(r.saved), uint64(r.done)})
 	if err != nil {
 		return err
 	}
@@ -40,6 +41,7 @@ func (r *rank) start() error {
 		stands.fresh = append(stands.fresh, phase(w[0]) == phaseFresh)
 		stands.committed = max(stands.committed, int64(w[1]))
 		stands.saved = max(stands.saved, int64(w[4]))
+		stands.hit = max(stands.hit, int64(w[5])+1)
 	}
 	if !trained { // nobody has
 		r.shard.Reset()
@@ -69,6 +71,7 @@ type standing struct {
 	fresh     []bool        // all is lost
 	committed int64
 	saved     int64
+	hit       int64 // the step that the loss hit
 }
 
 // recover goes back to the last commit that any rank knows of; those that know of it
@@ -77,7 +80,6 @@ func (r *rank) recover(s *standing) error {
 	if err := r.commits.Survivable(s.lost); err != nil {
 		return err
 	}
-	r.heal(s, r.done+1)
 	if err := r.chaos(s.committed, "agree"); err != nil {
 		return err
 	}
@@ -92,6 +94,7 @@ func (r *rank) recover(s *standing) error {
 	if err := r.bringDense(s); err != nil {
 		return err
 	}
+	r.heal(s)
 	if err := r.chaos(s.committed, "dense"); err != nil {
 		return err
 	}
@@ -126,7 +129,11 @@ func (r *rank) bringDense(s *standing) error {
 	if mine != nil && !s.fresh[r.id] {
 		has = 1
 		var err error
-		if past, err = json.Marshal(r.history.upTo(s.committed)); err != nil {
+		before := r.history.upTo(s.committed)
+		if r.healing.open { // it has not come to its end
+			before.Recoveries = append(slices.Clone(before.Recoveries), r.healing.Recovery)
+		}
+		if past, err = json.Marshal(before); err != nil {
 			return err
 		}
 	}

@@ -16,10 +16,10 @@ import (
 
 // killer has ranks die, each at a step and point, once.
 type killer struct {
+	quiet
 	mu    sync.Mutex
 	spare int // so many may die before all is whole again
 	dead  map[int]bool
-	back  bool // there is a new world since the last one died
 	kills []kill
 	hit   []kill
 }
@@ -30,16 +30,20 @@ type kill struct {
 	point string
 }
 
+// Recovered is an Observer's: all is whole.
+func (k *killer) Recovered(Recovery) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.dead)
+}
+
 // chaos is an Options.Chaos.
 func (k *killer) chaos(rank int, step int64, point string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if point == "step" && k.back { // all is whole
-		clear(k.dead)
-	}
 	for i, x := range k.kills {
 		if x.rank == rank && x.point == point && step >= x.step && (k.dead[rank] || len(k.dead) < k.spare) {
-			k.dead[rank], k.back = true, false
+			k.dead[rank] = true
 			k.kills = slices.Delete(k.kills, i, i+1)
 			k.hit = append(k.hit, x)
 			return &Died{Rank: rank, Step: step}
@@ -49,15 +53,12 @@ func (k *killer) chaos(rank int, step int64, point string) error {
 }
 
 // lasting is a world that goes on after losses, in one process.
-func lasting(ranks int, k *killer) *World {
+func lasting(ranks int) *World {
 	e, generation := env.Real(), uint64(0)
 	var w *World
 	w = &World{Processes: 1, Neighbours: 1,
 		Join: func([]int) ([]transport.Endpoint, error) {
 			generation++
-			k.mu.Lock()
-			k.back = true
-			k.mu.Unlock()
 			return transport.NewMem(e, ranks, generation), nil
 		},
 		Renew: func(err error) *World {
@@ -109,7 +110,7 @@ func checkDeaths(t *testing.T, path string, sets []string, k *killer, ranks int)
 	name := fmt.Sprintf("%s, %s, %+v", filepath.Base(filepath.Dir(path)), strings.Join(sets, " "), planned)
 	want := run(t, Options{}, path, sets...)
 	within(t, 30*time.Second, func() {
-		got := run(t, Options{World: lasting(ranks, k), Chaos: k.chaos}, path, sets...)
+		got := run(t, Options{World: lasting(ranks), Chaos: k.chaos, Observer: k}, path, sets...)
 		if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) || got.Steps != want.Steps {
 			t.Errorf("%s (%d died): digest %s, %d steps, %v; want %s, %d steps, %v", name, len(k.hit), got.Digest, got.Steps, got.Eval, want.Digest, want.Steps, want.Eval)
 		}

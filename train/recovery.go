@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -29,10 +30,10 @@ type healing struct {
 	survivor bool          // this rank noticed it
 }
 
-// heal begins the record of a recovery. A rank that is new knows least of it.
-func (r *rank) heal(s *standing, step int64) {
+// heal begins the record of a recovery.
+func (r *rank) heal(s *standing) {
 	h := healing{open: true, lost: r.job.lostAt.at(r.env.Now()), survivor: r.phase != phaseFresh}
-	h.Step, h.CommittedStep, h.StepsRedone = step, s.committed, max(step-1-s.committed, 0)
+	h.Step, h.CommittedStep, h.StepsRedone = s.hit, s.committed, s.hit-1-s.committed
 	for id, fresh := range s.fresh {
 		if fresh {
 			h.Ranks = append(h.Ranks, id)
@@ -59,34 +60,42 @@ func (r *rank) stepped(step int64) {
 
 func sinceMS(t, now time.Duration) float64 { return float64(now-t) / float64(time.Millisecond) }
 
-// healed ends the record of a recovery: nothing is lost any more. All ranks come here
-// after the same step, and keep the record of the first that saw it all.
+// whole notes that all is back that was lost.
+func (r *rank) whole() {
+	if h := &r.healing; h.open {
+		h.WholeMS = sinceMS(h.lost, r.env.Now())
+	}
+}
+
+// healed ends the record of a recovery: nothing is lost any more, and the step that the
+// loss hit is trained. All ranks come here after the same step, and keep the times of
+// the first that saw it all.
 func (r *rank) healed() error {
 	h := &r.healing
 	if !h.open {
 		return nil
 	}
 	h.open = false
-	h.WholeMS = sinceMS(h.lost, r.env.Now())
 	rows, bytes := r.commits.Rebuilt()
 	survivor := uint64(0)
 	if h.survivor {
 		survivor = 1
 	}
-	all, err := r.ctl.gather([]uint64{survivor, uint64(h.Step), math.Float64bits(h.DetectMS), math.Float64bits(h.ResumeMS),
-		math.Float64bits(h.RegainMS), math.Float64bits(h.WholeMS), uint64(rows), uint64(bytes), uint64(h.StepsRedone)})
+	all, err := r.ctl.gather([]uint64{survivor, math.Float64bits(h.DetectMS), math.Float64bits(h.ResumeMS),
+		math.Float64bits(h.RegainMS), math.Float64bits(h.WholeMS), uint64(rows), uint64(bytes)})
 	if err != nil {
 		return err
 	}
 	known := false
-	for _, w := range all {
-		h.RowsDecoded += int64(w[6])
-		h.BytesRead += int64(w[7])
+	for id, w := range all {
+		if slices.Contains(h.Ranks, id) {
+			h.RowsDecoded += int64(w[5])
+			h.BytesRead += int64(w[6])
+		}
 		if w[0] != 0 && !known {
 			known = true
-			h.Step, h.StepsRedone = int64(w[1]), int64(w[8])
-			h.DetectMS, h.ResumeMS = math.Float64frombits(w[2]), math.Float64frombits(w[3])
-			h.RegainMS, h.WholeMS = math.Float64frombits(w[4]), math.Float64frombits(w[5])
+			h.DetectMS, h.ResumeMS = math.Float64frombits(w[1]), math.Float64frombits(w[2])
+			h.RegainMS, h.WholeMS = math.Float64frombits(w[3]), math.Float64frombits(w[4])
 		}
 	}
 	r.history.Recoveries = append(r.history.Recoveries, h.Recovery)
