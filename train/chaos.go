@@ -1,7 +1,8 @@
 package train
 
 // Points are where faults can be injected into a step, or into what stands between
-// steps, in the order in which a rank comes to them.
+// steps, in the order in which a rank comes to them. The first is where a fault happens
+// that names none. Those of a recovery count as at the step that the loss hit.
 var Points = []string{
 	"step", "fetch", "forward", "backward", "word", "seal", "push", "reduce", "decide",
 	"evaluate", "checkpoint", "settle", "digest",

@@ -80,7 +80,7 @@ func (r *rank) recover(s *standing) error {
 	if err := r.commits.Survivable(s.lost); err != nil {
 		return err
 	}
-	if err := r.chaos(s.committed, "agree"); err != nil {
+	if err := r.chaos(s.hit, "agree"); err != nil {
 		return err
 	}
 	if r.phase == phaseFresh {
@@ -88,14 +88,14 @@ func (r *rank) recover(s *standing) error {
 	} else if err := r.commits.Roll(s.committed); err != nil {
 		return err
 	}
-	if err := r.chaos(s.committed, "rollback"); err != nil {
+	if err := r.chaos(s.hit, "rollback"); err != nil {
 		return err
 	}
 	if err := r.bringDense(s); err != nil {
 		return err
 	}
 	r.heal(s)
-	if err := r.chaos(s.committed, "dense"); err != nil {
+	if err := r.chaos(s.hit, "dense"); err != nil {
 		return err
 	}
 	r.done, r.saved, r.evaluated = s.committed, s.saved, 0
@@ -105,7 +105,7 @@ func (r *rank) recover(s *standing) error {
 	if err := r.commits.Survey(s.lost); err != nil {
 		return err
 	}
-	if err := r.chaos(s.committed, "survey"); err != nil {
+	if err := r.chaos(s.hit, "survey"); err != nil {
 		return err
 	}
 	r.rebuilding, r.repaired = false, r.env.Now()

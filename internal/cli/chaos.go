@@ -7,10 +7,8 @@ import (
 
 	"github.com/ecrec/ecrec/internal/chaos"
 	"github.com/ecrec/ecrec/launcher"
+	"github.com/ecrec/ecrec/train"
 )
-
-// points are where faults can happen; the first is that of a spec without one.
-var points = []string{"step"}
 
 // chaosSpec is a --chaos. "list" ends the command line with the names of points.
 type chaosSpec string
@@ -18,7 +16,7 @@ type chaosSpec string
 // chaosListed is what parsing --chaos list ends with.
 type chaosListed struct{}
 
-func (chaosListed) Error() string { return strings.Join(points, "\n") }
+func (chaosListed) Error() string { return strings.Join(train.Points, "\n") }
 
 // Decode implements kong's interface for values.
 func (s *chaosSpec) Decode(ctx *kong.DecodeContext) error {
@@ -34,7 +32,7 @@ func (s *chaosSpec) Decode(ctx *kong.DecodeContext) error {
 // faults reads what --chaos asks for.
 func (c *trainCmd) faults(ranks int) (all []chaos.Fault, err error) {
 	for _, spec := range c.Chaos {
-		f, err := chaos.Parse(string(spec), ranks, points)
+		f, err := chaos.Parse(string(spec), ranks, train.Points)
 		if err != nil {
 			return nil, errUsage(err.Error())
 		}
@@ -44,14 +42,15 @@ func (c *trainCmd) faults(ranks int) (all []chaos.Fault, err error) {
 }
 
 // chaosIn has faults happen to this worker when one of its ranks comes to their
-// points; nil where there are none.
+// points, at their steps or, where a point is not met at every step, later; nil where
+// there are none.
 func (s *session) chaosIn(faults []chaos.Fault) func(rank int, step int64, point string) error {
 	if len(faults) == 0 || s.world == nil {
 		return nil
 	}
 	return func(rank int, step int64, point string) error {
 		for i, f := range faults {
-			if f.Rank == rank && f.Step == step && f.Point == point && !s.world.Fired(i) {
+			if f.Rank == rank && step >= f.Step && f.Point == point && !s.world.Fired(i) {
 				s.world.Fire(launcher.Fault{Number: i, Do: launcher.FaultKind(f.Kind), For: f.For})
 			}
 		}
