@@ -47,7 +47,8 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
-soak: ## kill a process that saves checkpoints at 50 random moments
+soak: ## kill ranks 200 times, and a process that saves checkpoints at 50 random moments
+	go test -count=1 -timeout 60m -run TestKilledRanks ./cmd/ecrec -kills 200 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
 
 clean: ## remove what make and the examples wrote

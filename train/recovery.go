@@ -33,7 +33,7 @@ type healing struct {
 // heal begins the record of a recovery.
 func (r *rank) heal(s *standing) {
 	h := healing{open: true, lost: r.job.lostAt.at(r.env.Now()), survivor: r.phase != phaseFresh}
-	h.Step, h.CommittedStep, h.StepsRedone = s.hit, s.committed, s.hit-1-s.committed
+	h.Step, h.CommittedStep, h.StepsRedone = min(s.hit, r.job.steps), s.committed, s.hit-1-s.committed
 	for id, fresh := range s.fresh {
 		if fresh {
 			h.Ranks = append(h.Ranks, id)
@@ -76,6 +76,9 @@ func (r *rank) healed() error {
 		return nil
 	}
 	h.open = false
+	if h.ResumeMS == 0 { // there was no step left to train
+		h.ResumeMS, h.RegainMS = h.WholeMS, h.WholeMS
+	}
 	rows, bytes := r.commits.Rebuilt()
 	survivor := uint64(0)
 	if h.survivor {

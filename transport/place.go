@@ -13,7 +13,8 @@ type Viewer interface {
 }
 
 type viewing interface {
-	// Place says where p lies; 0 unless every other rank can read it.
+	// Place says where p lies; 0 unless every other rank can read it. It may be called
+	// at any time.
 	Place(p []byte) Place
 	// Enter keeps the other ranks' memory readable until Leave. It reports false
 	// where a rank is gone.
@@ -54,8 +55,12 @@ func (ep *memEndpoint) Leave()                             {}
 func (ep *memEndpoint) View(_ int, at Place, n int) []byte { return viewOwn(at, n) }
 
 func (ep *netEndpoint) Place(p []byte) Place {
+	if !ep.Enter() { // what the others say of themselves is in shared memory too
+		return 0
+	}
+	defer ep.Leave()
 	for _, l := range ep.net.links {
-		if l != nil && (l.ring == nil || l.ring.other.views.Load() == 0) {
+		if l != nil && l.ring.other.views.Load() == 0 {
 			return 0
 		}
 	}

@@ -109,6 +109,13 @@ type summary struct {
 	Error     string
 	TrainLoss []json.Number `json:"train_loss"`
 	Eval      json.RawMessage
+	// Recoveries tell of losses.
+	Recoveries []struct {
+		Ranks       []int
+		StepsRedone int     `json:"steps_redone"`
+		ResumeMS    float64 `json:"resume_ms"`
+		WholeMS     float64 `json:"whole_ms"`
+	}
 }
 
 func readSummary(t *testing.T, out string) summary {

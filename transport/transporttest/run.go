@@ -36,6 +36,7 @@ func Run(t *testing.T, connect Make) {
 		{"Concurrent", 4, testConcurrent},
 		{"BackPressure", 2, testBackPressure},
 		{"Views", 3, testViews},
+		{"ViewsOfTheClosed", 3, testViewsOfTheClosed},
 		{"Close", 3, testClose},
 		{"PeerClosesAfterPost", 3, testPeerClosesAfterPost},
 		{"PeerClosesBeforePost", 3, testPeerClosesBeforePost},

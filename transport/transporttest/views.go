@@ -56,3 +56,25 @@ func testViews(t *testing.T, w world) {
 		v.Leave()
 	}
 }
+
+// testViewsOfTheClosed: asking for places while the endpoint is closed does no harm.
+func testViewsOfTheClosed(t *testing.T, w world) {
+	v, ok := w.eps[0].(transport.Viewer)
+	if !ok {
+		return
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		for range 20_000 {
+			v.Place(nil)
+			if v.Enter() {
+				v.Leave()
+			}
+		}
+	}()
+	for _, ep := range w.eps {
+		_ = ep.Close()
+	}
+	<-asked
+}
