@@ -37,7 +37,7 @@
 //
 // # Losses
 //
-// A worker that reports an error of its own ends the job: the others have endGrace
+// A worker that reports an error of its own ends the job: the others have limits.end
 // to end by themselves (the loss of a peer makes them), then they are killed.
 // Supervisor 0 prints one line about the failure that came first and was no
 // consequence of another, and tells the others the exit code. So does any loss, if
