@@ -250,7 +250,7 @@ func (c *cluster) hurt() {
 	case what < 7 && w != nil && w.end == nil:
 		w.frozen = true
 	case what == 7 && w != nil && w.end == nil && w.world != nil:
-		w.out = append(w.out, message{Kind: kindLost, Generation: w.world.Generation, Process: c.draw.IntN(c.job.processes)})
+		w.out = append(w.out, message{Kind: kindLost, Generation: w.world.Generation, Process: c.draw.IntN(c.job.processes+1) - 1})
 	case what == 8 && n.number > 0:
 		n.dead, n.worker = true, nil
 	case what == 9 && n.number > 0 && !n.cut: // its machine is cut off
@@ -260,7 +260,7 @@ func (c *cluster) hurt() {
 }
 
 func TestClusters(t *testing.T) {
-	runs := uint64(3000)
+	runs := uint64(1000)
 	if testing.Short() {
 		runs = 300
 	}

@@ -87,10 +87,13 @@ func (j *job) leastLoaded() int {
 // accuse says that a process's worker does not reach another's, though nobody heard
 // of that one's end. If it is silent, its supervisor will find so and end it; if it
 // was the connection, a new generation has new ones. Accused again without a commit
-// between, it is ended.
+// between, it is ended. process is nobody where the worker cannot tell whom.
 func (j *job) accuse(by, process int) []action {
-	if !j.elastic || j.phase != jobRunning || by == process || process < 0 || process >= len(j.seats) || j.seats[process].gone() {
+	if !j.elastic || j.phase != jobRunning || by == process || process < nobody || process >= len(j.seats) {
 		return nil
+	}
+	if process == nobody || j.seats[process].gone() {
+		return j.reform(fmt.Sprintf("process %d has lost touch with the others", by))
 	}
 	s := &j.seats[process]
 	why := fmt.Sprintf("process %d does not reach %s", by, j.name(process))

@@ -63,8 +63,11 @@ func (w *World) Next() (*World, error) {
 	return w.agent.next(w)
 }
 
-// Lost tells that a process of this world is not reached any more, though the world
-// has not changed. The job forms a new one.
+// Lost tells that a process of this world, -1 if it is not clear which, is not
+// reached any more, though the world has not changed. The job forms a new one, in
+// which the two may find each other again; where they do not, told again without a
+// commit between, the process gets another worker. A process that died, or fell
+// silent, is found by its supervisor: no need to tell.
 func (w *World) Lost(process int) {
 	w.agent.send(message{Kind: kindLost, Generation: w.Generation, Process: process})
 }

@@ -154,15 +154,16 @@ func (s *session) join([]int) ([]transport.Endpoint, error) {
 }
 
 // renew is the world that follows the one that ended with an error here; nil if the
-// error is this process's own.
+// error is this process's own. What comes up while the world changes may follow from
+// that; if not, it comes up again.
 func (s *session) renew(err error) *train.World {
-	if !follows(err) {
-		return nil
-	}
-	select {
-	case <-s.world.Changed():
-	case <-time.After(silentBeats * time.Duration(s.cfg.Elastic.Heartbeat)):
-		s.world.Lost(unreached(s.world, err))
+	if !s.changed(0) {
+		if !follows(err) {
+			return nil
+		}
+		if !s.changed(silentBeats * time.Duration(s.cfg.Elastic.Heartbeat)) {
+			s.world.Lost(unreached(s.world, err))
+		}
 	}
 	next, err := s.world.Next()
 	if err != nil {
@@ -170,6 +171,21 @@ func (s *session) renew(err error) *train.World {
 	}
 	s.world = next
 	return s.trainWorld()
+}
+
+// changed reports whether the world changes within a limit.
+func (s *session) changed(limit time.Duration) bool {
+	select {
+	case <-s.world.Changed():
+		return true
+	default:
+	}
+	select {
+	case <-s.world.Changed():
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // unreached is the process that an error says is lost.
