@@ -10,8 +10,9 @@ import (
 	"github.com/ecrec/ecrec/shard"
 )
 
-// maxSealed bounds the epochs that are sealed and not committed.
-const maxSealed = 2
+// maxSealed bounds the epochs that are sealed and not committed: with the one under
+// way two epochs at most would have to be redone.
+const maxSealed = 1
 
 // Options make a Committer.
 type Options struct {

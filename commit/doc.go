@@ -27,7 +27,8 @@
 //     (Roll).
 //   - A parity equals ec's Encode of the data rows as of the commit, unless it is
 //     unbuilt (its holder is new, and has not encoded it yet).
-//   - At most two epochs are sealed and not committed; the seal of a third waits.
+//   - At most two epochs are uncommitted, one sealed and one under way; the seal of the
+//     latter waits for the commit of the former. So no loss costs more than 2 epochs.
 //
 // # What it never does
 //

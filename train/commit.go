@@ -1,6 +1,7 @@
 package train
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/commit"
@@ -73,9 +74,13 @@ func (r *rank) protect() error {
 func (j *job) protects() bool { return j.cfg.EC.Code != ec.None }
 
 // between is called when every update of the steps before one is done and none of
-// its own has begun: an epoch that ended there is sealed.
+// its own has begun, while its words are known: an epoch that ended there is sealed.
 func (r *rank) between(step int64) error {
-	if r.commits == nil || !r.commits.Due(step-1) {
+	if r.commits == nil {
+		return nil
+	}
+	r.decide()
+	if !r.commits.Due(step - 1) {
 		return nil
 	}
 	return r.seal(step - 1)
@@ -149,22 +154,27 @@ func (r *rank) seal(step int64) error {
 	return r.chaos(step, "seal")
 }
 
-// decide commits what all ranks said, in the words of the step before, that they are
-// prepared for.
-func (r *rank) decide(words []word) error {
+// decide commits what all ranks said, in the words of the step that goes on or has just
+// ended, that they are prepared for.
+func (r *rank) decide() {
+	least := r.ctl.words[0].prepared
+	for _, w := range r.ctl.words {
+		least = min(least, w.prepared)
+	}
+	r.committed(r.commits.Decide(least))
+}
+
+// conclude ends a step: what its words say of commits and losses is done on all ranks.
+func (r *rank) conclude() error {
 	if r.commits == nil {
 		return nil
 	}
-	least, lost := words[0].prepared, false
-	for _, w := range words {
-		least = min(least, w.prepared)
-		lost = lost || w.lost
-	}
+	r.decide()
+	lost := slices.ContainsFunc(r.ctl.words, func(w word) bool { return w.lost })
 	if r.rebuilding && !lost {
 		r.rebuilding = false
 		r.whole()
 	}
-	r.committed(r.commits.Decide(least))
 	if !r.rebuilding && r.done >= r.healing.Step {
 		return r.healed()
 	}

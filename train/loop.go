@@ -80,7 +80,7 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 	r.watch.spent[StageRead], r.watch.spent[StagePlan], r.watch.spent[StageDelayed] = w.read, w.plan, r.exchange.DelayedTook()
 	r.done = step
 	r.stepped(step)
-	if err := r.decide(r.ctl.words); err != nil {
+	if err := r.conclude(); err != nil {
 		return d, err
 	}
 	if err := r.chaos(step, "decide"); err != nil {

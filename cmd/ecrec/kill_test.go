@@ -57,7 +57,7 @@ func drawKills(r *rand.Rand, points []string) killedJob {
 		{"cache.mode=lrpp", "oracle.lookahead=3"}, {"cache.mode=lrpp", "oracle.lookahead=auto"}}
 	// Points of every step, of the end of a run, and of recoveries: there, with one rank
 	// to spare, only the one dies again that died before.
-	end, recovery := slices.Index(points, "evaluate"), slices.Index(points, "agree")
+	end, recovery, rebuild := slices.Index(points, "evaluate"), slices.Index(points, "agree"), slices.Index(points, "rebuild")
 	any := func(from, to int) string { return points[from+r.IntN(to-from)] }
 	step := 1 + r.IntN(killGap)
 	for range 1 + r.IntN(4) {
@@ -68,7 +68,7 @@ func drawKills(r *rand.Rand, points []string) killedJob {
 		case ranks == 6:
 			j.kill(other, step, any(0, end))
 		default:
-			j.kill(rank, step, any(recovery, len(points)))
+			j.kill(rank, step, any(recovery, rebuild)) // nothing may be left to rebuild
 		}
 		step += killGap + r.IntN(killGap)
 	}
