@@ -161,7 +161,12 @@ func (r *rank) decide() {
 	for _, w := range r.ctl.words {
 		least = min(least, w.prepared)
 	}
-	r.committed(r.commits.Decide(least))
+	before := r.commits.Committed()
+	after := r.commits.Decide(least)
+	r.committed(after)
+	if tell := r.job.world.Committed; tell != nil && after > before {
+		tell()
+	}
 }
 
 // conclude ends a step: what its words say of commits and losses is done on all ranks.

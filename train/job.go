@@ -172,7 +172,7 @@ func (j *job) close() {
 
 // threadsOf is a rank's share of the process's compute threads, at least one.
 func (j *job) threadsOf(rank int) int {
-	total, ranks, i := j.threads(), len(j.hosted), rank/j.world.Processes
+	total, ranks, i := j.threads(), len(j.hosted), slices.Index(j.hosted, rank)
 	return max(1, (i+1)*total/ranks-i*total/ranks)
 }
 

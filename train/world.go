@@ -18,6 +18,11 @@ type World struct {
 	// Renew returns the world that follows this one, which ended with an error here; nil
 	// where none does. Where it is nil itself, the loss of a rank ends the job.
 	Renew func(error) *World
+	// Hosted are the ranks of this process, ascending, where they are not those that
+	// rank i mod Processes gives it.
+	Hosted []int
+	// Committed is told, if set, that there was a commit in this world.
+	Committed func()
 }
 
 // alone is the world of one process.
@@ -29,6 +34,9 @@ func alone(e env.Env, ranks int) *World {
 
 // hosted lists this process's ranks, ascending.
 func (w *World) hosted(ranks int) (ids []int) {
+	if w.Hosted != nil {
+		return w.Hosted
+	}
 	for id := w.Process; id < ranks; id += w.Processes {
 		ids = append(ids, id)
 	}

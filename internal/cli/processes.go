@@ -110,9 +110,10 @@ func (s *session) trainWorld() *train.World {
 	if w == nil {
 		return nil
 	}
-	t := &train.World{Process: w.Process, Processes: len(w.Processes), Neighbours: neighbours(w), Join: s.join}
+	t := &train.World{Process: w.Process, Processes: len(w.Processes), Neighbours: neighbours(w), Join: s.join,
+		Hosted: w.Processes[w.Process].Ranks}
 	if elastic(s.cfg) {
-		t.Renew = s.renew
+		t.Renew, t.Committed = s.renew, w.Committed
 	}
 	return t
 }
