@@ -23,8 +23,8 @@ func (j *job) eachRank(life func(*rank) error) error {
 	}()
 	for {
 		err := j.live(held, life)
-		if err == nil || j.world.Renew == nil {
-			return err
+		if over, doneErr := j.over(err); over {
+			return doneErr
 		}
 		w := j.world.Renew(err)
 		if w == nil {
@@ -32,6 +32,18 @@ func (j *job) eachRank(life func(*rank) error) error {
 		}
 		j.world, j.hosted = w, w.hosted(j.ranks)
 	}
+}
+
+// over reports whether this process's part in the job is over, with err or otherwise.
+func (j *job) over(err error) (bool, error) {
+	switch {
+	case err != nil:
+		return j.world.Renew == nil, err
+	case j.world.Done == nil:
+		return true, nil
+	}
+	j.result.Stopped = j.stopped.Load()
+	return j.world.Done(&j.result)
 }
 
 // live runs life on the ranks of this process in one world. Who is not held yet is

@@ -21,6 +21,10 @@ type World struct {
 	// Hosted are the ranks of this process, ascending, where they are not those that
 	// rank i mod Processes gives it.
 	Hosted []int
+	// Done, if set, is told that the ranks of this process are done, while they still
+	// hold all they have. It reports false where others need them again, in the world
+	// that Renew returns.
+	Done func(*Result) (over bool, err error)
 	// Committed is told, if set, that there was a commit in this world.
 	Committed func()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
+	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
@@ -113,7 +114,7 @@ func (s *session) trainWorld() *train.World {
 	t := &train.World{Process: w.Process, Processes: len(w.Processes), Neighbours: neighbours(w), Join: s.join,
 		Hosted: w.Processes[w.Process].Ranks}
 	if elastic(s.cfg) {
-		t.Renew, t.Committed = s.renew, w.Committed
+		t.Renew, t.Done, t.Committed = s.renew, s.done, w.Committed
 	}
 	return t
 }
@@ -152,6 +153,21 @@ func (s *session) join([]int) ([]transport.Endpoint, error) {
 		}()
 		return nil, launcher.ErrChanged
 	}
+}
+
+// done writes what this process writes of the run, and waits for the others.
+func (s *session) done(r *train.Result) (over bool, err error) {
+	if s.ended = s.finish(r, s.fault); s.ended != nil {
+		return true, s.ended
+	}
+	if s.over = s.world.Done(); s.over || s.run == nil {
+		return s.over, nil
+	}
+	s.run, err = report.Reopen(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
+	if err == nil && s.process == 0 {
+		s.live = report.NewLive(s.app.out, "step", s.info.Steps)
+	}
+	return err != nil, err
 }
 
 // renew is the world that follows the one that ended with an error here; nil if the

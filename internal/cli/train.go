@@ -59,19 +59,15 @@ func (c *trainCmd) Run(a *app) error {
 	if place.Process > 0 {
 		a.out = io.Discard // process 0 speaks for all
 	}
-	for world := worker; ; {
-		s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress(), world: world}
-		result, err := c.train(s, faults)
-		if err != nil {
-			return err
-		}
-		if s.world == nil || s.world.Done() {
-			return s.tell(result)
-		}
-		if world, err = s.world.Next(); err != nil {
-			return err
-		}
+	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress(), world: worker}
+	result, err := c.train(s, faults)
+	if err != nil {
+		return err
 	}
+	if s.world != nil && !s.over {
+		s.world.Done()
+	}
+	return s.tell(result)
 }
 
 // train is a worker's part in a job, or the whole of one.
@@ -89,7 +85,12 @@ func (c *trainCmd) train(s *session, faults []chaos.Fault) (*train.Result, error
 	if err == nil {
 		err = s.fault
 	}
-	if err := s.finish(result, err); err != nil {
+	if s.ended != nil || s.over {
+		err = s.ended
+	} else {
+		err = s.finish(result, err)
+	}
+	if err != nil {
 		if s.run != nil {
 			return nil, failedRun{err}
 		}
@@ -147,6 +148,9 @@ type session struct {
 	failed  atomic.Bool // fault is set; asked by all ranks
 
 	stepping atomic.Bool // a rank has begun a step
+
+	ended error // of done: this process's part
+	over  bool  // and the others need it no more
 }
 
 // interval adds up what one line of metrics.jsonl reports.
