@@ -75,7 +75,7 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 }
 
 // config of a benchmark run, through the front door: a TOML file.
-func (s shape) config(o Options, batch int) (*config.Config, error) {
+func (s shape) config(o Options, batch int, sets ...string) (*config.Config, error) {
 	dir, err := os.MkdirTemp("", "ecrec-bench")
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ lr = 0.1
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	return config.Load(path, nil)
+	return config.Load(path, sets)
 }
 
 func join(widths []int) string {
