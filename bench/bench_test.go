@@ -102,3 +102,20 @@ func TestOracleCountsRows(t *testing.T) {
 		}
 	}
 }
+
+// A sum of floats strays from its rows; xor never does.
+func TestSumsDriftAndXORDoesNot(t *testing.T) {
+	d, err := newDrift(3, 4, 5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.update(200)
+	e, err := d.decode()
+	if err != nil || e.xorWrong != 0 || e.wrong == 0 || e.weight == 0 || e.weight > 1e-3 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	d.xors[0][0] ^= 1
+	if e, err := d.decode(); err != nil || e.xorWrong != 3 {
+		t.Errorf("a wrong bit of parity: %+v, %v", e, err)
+	}
+}
