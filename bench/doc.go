@@ -36,6 +36,13 @@
 // are in a long run. A checkpoint every T costs the time that training stops for it,
 // over T (ECRec, fig. 5).
 //
+// # Recovery
+//
+// Ranks of real processes die by SIGKILL, at steps that are told, each in its turn; the
+// digest must be that of a run in which none does. Times count from when a survivor
+// notices the loss to the end of each phase (train.Recovery). Throughput comes from when
+// rank 0's steps ended; redone ones count, since they show the speed.
+//
 // # Collectives
 //
 // A world of processes measures together, one rank each. The figure of an
