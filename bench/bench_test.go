@@ -3,10 +3,14 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ecrec/ecrec/train"
 )
 
 // Every benchmark runs, tiny, and reports figures that are greater than zero
@@ -99,6 +103,67 @@ func TestOracleCountsRows(t *testing.T) {
 		r := newOracleRun(oracleCase{500, 30, ranks, 2, mode}, &oracleData{tables: d.tables, steps: d.steps[:1]})
 		if r.rows != len(rows) {
 			t.Errorf("%d ranks: %d rows, want %d", ranks, r.rows, len(rows))
+		}
+	}
+}
+
+// A sum of floats strays from its rows; xor never does.
+func TestSumsDriftAndXORDoesNot(t *testing.T) {
+	d, err := newDrift(3, 4, 5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.update(200)
+	e, err := d.decode()
+	if err != nil || e.xorWrong != 0 || e.wrong == 0 || e.weight == 0 || e.weight > 1e-3 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	d.xors[0][0] ^= 1
+	if e, err := d.decode(); err != nil || e.xorWrong != 3 {
+		t.Errorf("a wrong bit of parity: %+v, %v", e, err)
+	}
+}
+
+func TestBadSettingsOfLossesAreNamed(t *testing.T) {
+	for _, b := range []struct {
+		run  func(io.Writer, Options) (*Report, error)
+		args []string
+	}{
+		{runOverhead, []string{"k=0", "every=x", "model=x", "steps=3", "checkpoints=x", "dir=/none"}},
+		{runRecovery, []string{"kills=0", "gap=x", "model=x", "csv=/none/x.csv", "png=/none/x.png"}},
+		{runDrift, []string{"k=0", "updates=1,x", "stripes=0", "width=-1"}},
+	} {
+		for _, arg := range b.args {
+			_, err := b.run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+			if _, value, _ := strings.Cut(arg, "="); !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), value) {
+				t.Errorf("%s: %v", arg, err)
+			}
+		}
+	}
+}
+
+// A run's throughput, and where in it a loss was, come from the lines of its steps.
+func TestThroughputAroundALoss(t *testing.T) {
+	r := jobRun{batch: 10}
+	for i, step := range []int64{1, 2, 3, 4, 5, 4, 5, 6, 7, 8} { // 5 was the last; 3 was committed
+		at := int64(100 * i)
+		if i > 4 {
+			at += 1000
+		}
+		r.steps = append(r.steps, stepLine{step, at})
+	}
+	x := train.Recovery{Step: 6, CommittedStep: 3, ResumeMS: 1100, WholeMS: 1350}
+	if before, rebuilding := r.around(&x); r.lossOf(&x) != 5 || before != 100 || rebuilding != 100 {
+		t.Errorf("line %d, %v before, %v while it rebuilds; want 5, 100, 100", r.lossOf(&x), before, rebuilding)
+	}
+	dir := t.TempDir()
+	r.Recoveries = []train.Recovery{x}
+	if err := errors.Join(writeStepsCSV(filepath.Join(dir, "x.csv"), []jobRun{r}), plotThroughput(filepath.Join(dir, "x.png"), "x", r)); err != nil {
+		t.Fatal(err)
+	}
+	for name, begins := range map[string]string{"x.csv": "run,seconds,step,samples_per_s\n1,0.100,2,100.0\n", "x.png": "\x89PNG"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasPrefix(string(got), begins) {
+			t.Errorf("%s: %v, %.60q", name, err, got)
 		}
 	}
 }

@@ -28,6 +28,21 @@
 // delta (their XOR and its r folds), what is copied for memcpy. All are checked once
 // before they are timed.
 //
+// # Overhead of a code
+//
+// Blocks of steps with the code and without it take turns in one run, each of whole
+// epochs; a figure is the median of the ratios of neighbours, of wall-clock time and
+// of the process's CPU time. All rows and parities have been touched before, as they
+// are in a long run. A checkpoint every T costs the time that training stops for it,
+// over T (ECRec, fig. 5).
+//
+// # Recovery
+//
+// Ranks of real processes die by SIGKILL, at steps that are told, each in its turn; the
+// digest must be that of a run in which none does. Times count from when a survivor
+// notices the loss to the end of each phase (train.Recovery). Throughput comes from when
+// rank 0's steps ended; redone ones count, since they show the speed.
+//
 // # Collectives
 //
 // A world of processes measures together, one rank each. The figure of an

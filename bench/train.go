@@ -75,13 +75,22 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 }
 
 // config of a benchmark run, through the front door: a TOML file.
-func (s shape) config(o Options, batch int) (*config.Config, error) {
+func (s shape) config(o Options, batch int, sets ...string) (*config.Config, error) {
 	dir, err := os.MkdirTemp("", "ecrec-bench")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	text := fmt.Sprintf(`[job]
+	path := dir + "/bench.toml"
+	if err := os.WriteFile(path, []byte(s.toml(o, batch, dir)), 0o644); err != nil {
+		return nil, err
+	}
+	return config.Load(path, sets)
+}
+
+// toml is the text of a config that writes to a folder.
+func (s shape) toml(o Options, batch int, dir string) string {
+	return fmt.Sprintf(`[job]
 ranks = %s
 threads = %s
 out = %q
@@ -102,11 +111,6 @@ lr = 0.1
 kind = "sgd"
 lr = 0.1
 `, o.option("ranks", "1"), o.option("threads", "0"), dir, s.dim, s.tables, join(s.bottom), join(s.top), batch)
-	path := dir + "/bench.toml"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return nil, err
-	}
-	return config.Load(path, nil)
 }
 
 func join(widths []int) string {

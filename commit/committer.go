@@ -45,6 +45,7 @@ type Committer struct {
 	idle      []*set // whose memory can be used again
 	prepared  atomic.Int64
 	stats     Stats
+	moved     atomic.Int64 // Stats.Moved
 
 	link    *link // nil between worlds
 	send    outgoing
@@ -155,11 +156,13 @@ func (c *Committer) Seal(step int64) error {
 			return err
 		}
 	}
-	c.stats.Waited += c.o.Env.Now() - began
+	sealing := c.o.Env.Now()
+	c.stats.Waited += sealing - began
 	c.stats.Epochs++
 	if err := c.copyDeltas(); err != nil {
 		return err
 	}
+	c.stats.Sealed += c.o.Env.Now() - sealing
 	s := c.newSet(step)
 	c.sealed = append(c.sealed, s)
 	c.link.start(func() error { return c.exchange(s) })
@@ -225,7 +228,7 @@ func (c *Committer) copyDeltas() error {
 
 // exchange sends the deltas and stages those that come.
 func (c *Committer) exchange(s *set) error {
-	stride := c.o.Shard.RowBytes()
+	began, stride := c.o.Env.Now(), c.o.Shard.RowBytes()
 	come, err := c.link.counts(c.send.perRank)
 	if err != nil {
 		return err
@@ -246,6 +249,7 @@ func (c *Committer) exchange(s *set) error {
 	if err := c.link.move(s.rows.Slice(0, total*stride), c.send.rows.Slice(0, n*stride), come, c.send.perRank, stride); err != nil {
 		return err
 	}
+	c.moved.Add(int64(c.o.Env.Now() - began))
 	c.prepared.Store(s.step)
 	return nil
 }
@@ -268,6 +272,8 @@ func (c *Committer) Decide(prepared int64) int64 {
 
 // fold adds what was staged to the parities.
 func (c *Committer) fold(s *set) {
+	began := c.o.Env.Now()
+	defer func() { c.stats.Folded += c.o.Env.Now() - began }()
 	stride, at := c.o.Shard.RowBytes(), 0
 	rows := s.rows.Host()
 	for rank, n := range s.perRank {

@@ -70,7 +70,7 @@ func (c *cluster) newMember(t *testing.T, id int, every int64) *member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Keep()
+	h.Keep(func() time.Duration { return 0 })
 	m := &member{h: h}
 	if m.c, err = New(Options{Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
 		Slots: c.place.Slots(0), Owner: id, Every: every}); err != nil {

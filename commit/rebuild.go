@@ -21,6 +21,7 @@ type rebuild struct {
 	row     int64        // and that for unbuilt parities
 	asked   []ask        // of the round under way
 	got     int64        // shards that came back
+	urgent  int64        // of them rows that were about to be read
 	read    int64        // bytes, for them
 
 	// Of a round: stripes that this rank asks for, by rank, and that are asked of it.
@@ -111,9 +112,11 @@ func (c *Committer) Lose(step int64) {
 	c.rebuild.left.Store(n)
 }
 
-// Rebuilt is how many rows and parities this rank got back since it was made, and the
-// bytes that it read for that.
-func (c *Committer) Rebuilt() (shards, bytes int64) { return c.rebuild.got, c.rebuild.read }
+// Rebuilt is how many rows and parities this rank got back since it was made, how many
+// of them because they were about to be read, and the bytes that it read for that.
+func (c *Committer) Rebuilt() (shards, onDemand, bytes int64) {
+	return c.rebuild.got, c.rebuild.urgent, c.rebuild.read
+}
 
 // Left is what this rank has yet to get back.
 func (c *Committer) Left() Loss {
@@ -273,6 +276,7 @@ func (c *Committer) choose(first []int32, limit int) {
 		}
 	}
 	urgent := len(b.asked)
+	b.urgent += int64(urgent)
 	for ; len(b.asked) < limit && b.left.Load() > 0 && b.slot < c.o.Shard.Slots(); b.slot++ {
 		if word := b.missing[b.slot>>6] >> (b.slot & 63); word == 0 {
 			b.slot |= 63

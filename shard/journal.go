@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -21,6 +22,9 @@ type Journal struct {
 	idle   []*Epoch
 	fresh  []int32 // scratch
 	bytes  int64   // of all epochs' rows
+	paused bool
+	now    func() time.Duration
+	took   time.Duration
 }
 
 // Epoch is what an epoch wrote first.
@@ -52,9 +56,10 @@ func (e *Epoch) find(slot int32) (place int32, ok bool) {
 	return e.at[slot], true
 }
 
-// Keep has the shard keep a journal from now on. It comes before any On.
-func (h *Shard) Keep() {
-	h.journal = &Journal{dev: h.dev, stride: h.rows.Stride}
+// Keep has the shard keep a journal from now on, timed by a clock. It comes before
+// any On.
+func (h *Shard) Keep(now func() time.Duration) {
+	h.journal = &Journal{dev: h.dev, stride: h.rows.Stride, now: now}
 	h.journal.active = h.journal.epoch(len(h.touched))
 }
 
@@ -83,6 +88,13 @@ func (j *Journal) retire(e *Epoch) {
 // Bytes is what the pre-images take, and have taken where epochs were longer.
 func (j *Journal) Bytes() int64 { return j.bytes }
 
+// Took is how long saving pre-images has taken in all.
+func (j *Journal) Took() time.Duration { return j.took }
+
+// Pause has writes leave no trace, or again one: between commits, and for
+// measurements only, as nothing goes back behind what is written meanwhile.
+func (j *Journal) Pause(paused bool) { j.paused = paused }
+
 // Sealed is how many epochs are sealed and not committed.
 func (j *Journal) Sealed() int { return len(j.sealed) }
 
@@ -106,9 +118,11 @@ func (j *Journal) Commit() {
 // keep saves what slots hold, before they are written.
 func (h *Shard) keep(slots []int32) error {
 	j := h.journal
-	if j == nil {
+	if j == nil || j.paused {
 		return nil
 	}
+	began := j.now()
+	defer func() { j.took += j.now() - began }()
 	e := j.active
 	j.fresh = j.fresh[:0]
 	for _, slot := range slots {

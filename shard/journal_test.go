@@ -23,7 +23,7 @@ func TestJournal(t *testing.T) {
 func checkJournal(t *testing.T, r *rand.Rand) {
 	const state = 1
 	h := shards(t, 2, state)[1]
-	h.Keep()
+	h.Keep(func() time.Duration { return 0 })
 	views := []*Shard{h, h.On(h.s)}
 	rows := func() []byte { return bytes.Clone(h.rows.Buf.Host()) }
 	if err := h.TouchAll(); err != nil { // so that plain copies know all rows

@@ -15,6 +15,9 @@ import (
 // what moves while a step computes is not waited for. One rank alone moves
 // nothing. What an ideal run trains needs no plan.
 func (j *job) mode(name string) lrpp.Mode {
+	if name == UnprotectedMode {
+		name = j.cfg.Cache.Mode
+	}
 	switch {
 	case name == "lrpp":
 		return lrpp.Cached

@@ -44,7 +44,7 @@ func (r *rank) openCommits() (err error) {
 	r.commits, err = commit.New(commit.Options{Env: j.env, Device: j.dev, Shard: r.shard, Layout: j.layout, Code: j.cfg.EC.Code,
 		Slots: j.place.Slots(0), Owner: j.roles.owner(r.id), First: j.roles.first, Every: int64(j.cfg.EC.CommitEvery)})
 	if err == nil && j.roles.owner(r.id) >= 0 {
-		r.shard.Keep()
+		r.shard.Keep(j.env.Now)
 	}
 	return err
 }
@@ -248,31 +248,42 @@ func (r *rank) snap(step int64) error {
 		}
 	}
 	s.step = step
+	began := r.env.Now()
 	r.s.Copy(s.weights, p.Weights)
 	r.s.Copy(s.state, r.state)
 	r.snapshots = append(r.snapshots, s)
-	return r.s.Sync()
+	err := r.s.Sync()
+	r.snapTook += r.env.Now() - began
+	return err
 }
 
 // snaps reports whether a rank takes snapshots: the first r + 1 trainers do, which
 // are on different processes where there are so many.
 func (j *job) snaps(id int) bool { return j.roles.trains(id) && id <= j.cfg.EC.R }
 
-// countCommits adds up what protection has cost all ranks.
+// countCommits tells the job what protection has cost all ranks.
 func (r *rank) countCommits() error {
 	if r.commits == nil {
 		return nil
 	}
+	p, err := r.protection()
+	if err == nil && r.id == 0 {
+		r.job.result.Protection = p
+	}
+	return err
+}
+
+// protection adds up what protection has cost all ranks.
+func (r *rank) protection() (p Protection, err error) {
 	s := r.commits.Stats()
 	dense := 0
 	for _, x := range append(r.snapshots, r.spare...) {
 		dense += x.weights.Bytes() + x.state.Bytes()
 	}
 	all, err := r.ctl.gather([]uint64{uint64(s.SentBytes), uint64(s.ParityBytes), uint64(s.JournalBytes), uint64(s.StagedBytes), uint64(dense), uint64(s.Waited)})
-	if err != nil || r.id != 0 {
-		return err
+	if err != nil {
+		return p, err
 	}
-	p := &r.job.result.Protection
 	for _, w := range all {
 		p.SentBytes += int64(w[0])
 		p.ParityBytes += int64(w[1])
@@ -281,5 +292,5 @@ func (r *rank) countCommits() error {
 		p.SnapshotBytes += int64(w[4])
 		p.Waited = max(p.Waited, time.Duration(w[5]))
 	}
-	return nil
+	return p, nil
 }

@@ -19,11 +19,21 @@ type Sample struct {
 	Stages [Stages]time.Duration
 	// Moved is what came to rank 0 in one step, the mean.
 	Moved lrpp.Moved
+	// Cost is what protection cost rank 0, mean per step, Protection what all ranks held
+	// for it after the block.
+	Cost       Cost
+	Protection Protection
+	// Checkpoint is the time of a checkpoint after the block, where one was asked for.
+	Checkpoint time.Duration
 }
 
 // IdealMode measures steps that have every row at hand and exchange none. It is no
 // cache.mode: what such steps train is no model.
 const IdealMode = "ideal"
+
+// UnprotectedMode measures steps of the config's cache.mode as if ec.code were
+// "none". It is no cache.mode: the parities know nothing of what such steps train.
+const UnprotectedMode = "unprotected"
 
 // MeasureOptions say how much to measure: Repeats samples of each mode, by turns,
 // each of Steps steps after Warmup steps. All rows are touched before, as they are
@@ -31,8 +41,10 @@ const IdealMode = "ideal"
 // the system, which a step does not do again.
 type MeasureOptions struct {
 	Warmup, Steps, Repeats int
-	// Modes are those of cache.mode, and IdealMode; the config's where empty.
+	// Modes are those of cache.mode, IdealMode and UnprotectedMode; the config's where empty.
 	Modes []string
+	// Checkpoints asks for a checkpoint after each block of the first mode.
+	Checkpoints bool
 	// GEMMs asks for the products alone.
 	GEMMs bool
 	// WrapModel, if set, may put a stand-in in the place of a rank's model.
@@ -75,6 +87,12 @@ func (r *rank) measure(m MeasureOptions) ([][]Sample, error) {
 	if err := r.shard.TouchAll(); err != nil {
 		return nil, err
 	}
+	if r.commits != nil {
+		if err := r.protect(); err != nil {
+			return nil, err
+		}
+		r.commits.TouchAll()
+	}
 	for _, mode := range m.Modes {
 		if r.job.mode(mode) == lrpp.Cached {
 			if err := r.openCache(int64(m.Warmup + m.Steps)); err != nil {
@@ -100,6 +118,11 @@ func (r *rank) measure(m MeasureOptions) ([][]Sample, error) {
 			if err != nil {
 				return nil, err
 			}
+			if m.Checkpoints && i == 0 {
+				if s.Checkpoint, err = r.timed(1, func() error { return r.checkpoint(r.done, true) }); err != nil {
+					return nil, err
+				}
+			}
 			samples[i] = append(samples[i], s)
 		}
 	}
@@ -108,6 +131,12 @@ func (r *rank) measure(m MeasureOptions) ([][]Sample, error) {
 
 // block measures one block of steps in a mode.
 func (r *rank) block(m MeasureOptions, mode string) (s Sample, err error) {
+	switch {
+	case mode == UnprotectedMode:
+		defer r.unprotect()()
+	case r.commits != nil:
+		r.commits.Begin(r.done, true) // after blocks that it has not seen
+	}
 	first := r.done + 1
 	o := r.planOptions(mode)
 	p := r.pipeline(span{r.job.train, r.job.order, first, first + int64(m.Warmup+m.Steps) - 1}, [2]uint16{chanPlan, chanFeed}, o)
@@ -121,6 +150,10 @@ func (r *rank) block(m MeasureOptions, mode string) (s Sample, err error) {
 		if r.id == 0 && m.Block != nil {
 			m.Block(begins)
 		}
+	}
+	before := r.cost()
+	if err := r.ctl.comm.Barrier().Wait(); err != nil {
+		return s, err
 	}
 	tell(true)
 	r.moved = lrpp.Moved{}
@@ -136,11 +169,23 @@ func (r *rank) block(m MeasureOptions, mode string) (s Sample, err error) {
 		return s, err
 	}
 	tell(false)
+	s.Cost = r.cost().since(before, m.Steps)
 	n := int64(m.Steps)
 	mean := func(t lrpp.Traffic) lrpp.Traffic { return lrpp.Traffic{Rows: t.Rows / n, Bytes: t.Bytes / n} }
 	s.Moved = lrpp.Moved{Critical: mean(r.moved.Critical), Delayed: mean(r.moved.Delayed)}
-	if err := r.exchange.Settle(); err != nil || !m.GEMMs {
+	if err := r.exchange.Settle(); err != nil {
 		return s, err
+	}
+	if r.commits != nil {
+		if err := r.settle(); err != nil {
+			return s, err
+		}
+		if s.Protection, err = r.protection(); err != nil {
+			return s, err
+		}
+	}
+	if !m.GEMMs {
+		return s, nil
 	}
 	s.GEMM, err = r.gemms(m.Steps)
 	return s, err

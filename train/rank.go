@@ -44,6 +44,7 @@ type rank struct {
 	commits   *commit.Committer // nil where nothing is coded
 	snapshots []snapshot        // of commits that may be gone back to, oldest first
 	spare     []snapshot        // memory of older ones
+	snapTook  time.Duration
 	// rebuilding says that some rank lacks what it lost, repaired when it last got
 	// some of that back.
 	rebuilding bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/kernels"
@@ -25,12 +26,12 @@ func (r *rank) start() error {
 	if r.commits == nil {
 		return r.begin()
 	}
-	left := r.commits.Left()
+	joined, left := r.env.Now(), r.commits.Left()
 	all, err := r.ctl.gather([]uint64{uint64(r.phase), uint64(r.commits.Committed()), uint64(left.Rows), uint64(left.Parities), uint64(r.saved), uint64(r.done)})
 	if err != nil {
 		return err
 	}
-	stands, trained := standing{}, false
+	stands, trained := standing{joined: joined, agreed: r.env.Now()}, false
 	for id, w := range all {
 		trained = trained || phase(w[0]) == phaseTraining
 		loss := commit.Loss{Rows: int64(w[2]), Parities: int64(w[3])}
@@ -72,6 +73,8 @@ type standing struct {
 	committed int64
 	saved     int64
 	hit       int64 // the step that the loss hit
+
+	joined, agreed, rolled time.Duration // when this rank was in the new world, ...
 }
 
 // recover goes back to the last commit that any rank knows of; those that know of it
@@ -88,6 +91,7 @@ func (r *rank) recover(s *standing) error {
 	} else if err := r.commits.Roll(s.committed); err != nil {
 		return err
 	}
+	s.rolled = r.env.Now()
 	if err := r.chaos(s.hit, "rollback"); err != nil {
 		return err
 	}
@@ -105,6 +109,7 @@ func (r *rank) recover(s *standing) error {
 	if err := r.commits.Survey(s.lost); err != nil {
 		return err
 	}
+	r.healing.SurveyMS = sinceMS(r.healing.lost, r.env.Now())
 	if err := r.chaos(s.hit, "survey"); err != nil {
 		return err
 	}

@@ -15,10 +15,16 @@ type Recovery struct {
 	CommittedStep int64   `json:"committed_step"`
 	StepsRedone   int64   `json:"steps_redone"`
 	DetectMS      float64 `json:"detect_ms"`
-	ResumeMS      float64 `json:"resume_ms"` // to the end of the first step after the rollback
-	RegainMS      float64 `json:"regain_ms"` // to the end of the step that it hit
-	WholeMS       float64 `json:"whole_ms"`  // to the last row rebuilt
+	JoinMS        float64 `json:"join_ms"`     // to the world after it
+	AgreeMS       float64 `json:"agree_ms"`    // to what all go back to
+	RollbackMS    float64 `json:"rollback_ms"` // to the rows of the commit
+	DenseMS       float64 `json:"dense_ms"`    // to its dense part
+	SurveyMS      float64 `json:"survey_ms"`   // to what is to be rebuilt
+	ResumeMS      float64 `json:"resume_ms"`   // to the end of the first step after the rollback
+	RegainMS      float64 `json:"regain_ms"`   // to the end of the step that it hit
+	WholeMS       float64 `json:"whole_ms"`    // to the last row rebuilt
 	RowsDecoded   int64   `json:"rows_decoded"`
+	RowsOnDemand  int64   `json:"rows_on_demand"` // of those, because a step was about to read them
 	BytesRead     int64   `json:"bytes_read"`
 }
 
@@ -34,6 +40,8 @@ type healing struct {
 func (r *rank) heal(s *standing) {
 	h := healing{open: true, lost: r.job.lostAt.at(r.env.Now()), survivor: r.phase != phaseFresh}
 	h.Step, h.CommittedStep, h.StepsRedone = min(s.hit, r.job.steps), s.committed, s.hit-1-s.committed
+	h.JoinMS, h.AgreeMS, h.RollbackMS = sinceMS(h.lost, s.joined), sinceMS(h.lost, s.agreed), sinceMS(h.lost, s.rolled)
+	h.DenseMS = sinceMS(h.lost, r.env.Now())
 	for id, fresh := range s.fresh {
 		if fresh {
 			h.Ranks = append(h.Ranks, id)
@@ -79,26 +87,32 @@ func (r *rank) healed() error {
 	if h.ResumeMS == 0 { // there was no step left to train
 		h.ResumeMS, h.RegainMS = h.WholeMS, h.WholeMS
 	}
-	rows, bytes := r.commits.Rebuilt()
+	rows, onDemand, bytes := r.commits.Rebuilt()
 	survivor := uint64(0)
 	if h.survivor {
 		survivor = 1
 	}
-	all, err := r.ctl.gather([]uint64{survivor, math.Float64bits(h.DetectMS), math.Float64bits(h.ResumeMS),
-		math.Float64bits(h.RegainMS), math.Float64bits(h.WholeMS), uint64(rows), uint64(bytes)})
+	times := h.times()
+	mine := []uint64{survivor, uint64(rows), uint64(onDemand), uint64(bytes)}
+	for _, t := range times {
+		mine = append(mine, math.Float64bits(*t))
+	}
+	all, err := r.ctl.gather(mine)
 	if err != nil {
 		return err
 	}
 	known := false
 	for id, w := range all {
 		if slices.Contains(h.Ranks, id) {
-			h.RowsDecoded += int64(w[5])
-			h.BytesRead += int64(w[6])
+			h.RowsDecoded += int64(w[1])
+			h.RowsOnDemand += int64(w[2])
+			h.BytesRead += int64(w[3])
 		}
 		if w[0] != 0 && !known {
 			known = true
-			h.DetectMS, h.ResumeMS = math.Float64frombits(w[1]), math.Float64frombits(w[2])
-			h.RegainMS, h.WholeMS = math.Float64frombits(w[3]), math.Float64frombits(w[4])
+			for i, t := range times {
+				*t = math.Float64frombits(w[4+i])
+			}
 		}
 	}
 	r.history.Recoveries = append(r.history.Recoveries, h.Recovery)
@@ -106,6 +120,11 @@ func (r *rank) healed() error {
 		r.job.o.Observer.Recovered(h.Recovery)
 	}
 	return nil
+}
+
+// times are all that a survivor notes.
+func (x *Recovery) times() []*float64 {
+	return []*float64{&x.DetectMS, &x.JoinMS, &x.AgreeMS, &x.RollbackMS, &x.DenseMS, &x.SurveyMS, &x.ResumeMS, &x.RegainMS, &x.WholeMS}
 }
 
 // moment is the first time that something happened since it was last asked for.

@@ -373,7 +373,9 @@ func (s *session) summary(r *train.Result) report.Summary {
 	for _, x := range r.Recoveries {
 		sum.Recoveries = append(sum.Recoveries, report.Recovery{Ranks: x.Ranks, Step: int(x.Step), CommittedStep: int(x.CommittedStep),
 			StepsRedone: int(x.StepsRedone), DetectMS: report.Number(x.DetectMS), ResumeMS: report.Number(x.ResumeMS),
-			RegainMS: report.Number(x.RegainMS), WholeMS: report.Number(x.WholeMS), RowsDecoded: x.RowsDecoded, BytesRead: x.BytesRead})
+			RegainMS: report.Number(x.RegainMS), WholeMS: report.Number(x.WholeMS), JoinMS: report.Number(x.JoinMS), AgreeMS: report.Number(x.AgreeMS),
+			RollbackMS: report.Number(x.RollbackMS), DenseMS: report.Number(x.DenseMS), SurveyMS: report.Number(x.SurveyMS),
+			RowsDecoded: x.RowsDecoded, RowsOnDemand: x.RowsOnDemand, BytesRead: x.BytesRead})
 	}
 	for _, x := range r.TrainLoss {
 		sum.TrainLoss = append(sum.TrainLoss, report.Number(x))

@@ -45,7 +45,7 @@ func TestRunWritesItsFiles(t *testing.T) {
 	if b := readAll(t, dir, "config.toml"); b != "[job]\n" {
 		t.Errorf("config.toml: %q", b)
 	}
-	if b := readAll(t, dir, "metrics.jsonl"); !strings.HasPrefix(b, `{"step":10,"loss":null,"samples_per_s":0,"step_ms":0,"stage_ms":{"a":1,"b":2}}`+"\n") || strings.Count(b, "\n") != 2 {
+	if b := readAll(t, dir, "metrics.jsonl"); !strings.HasPrefix(b, `{"step":10,"loss":null,"samples_per_s":0,"step_ms":0,"stage_ms":{"a":1,"b":2},"unix_ms":`) || strings.Count(b, "\n") != 2 {
 		t.Errorf("metrics.jsonl: %s", b)
 	}
 	if b := readAll(t, dir, "process-0.log"); !strings.Contains(b, `"message":"hello"`) || !strings.Contains(b, `"process":0`) {

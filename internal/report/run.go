@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -195,8 +196,9 @@ func (r *Run) Dir() string { return r.dir }
 // Log is this process's log.
 func (r *Run) Log() *zerolog.Logger { return &r.log }
 
-// Metrics appends a line to metrics.jsonl.
+// Metrics appends a line to metrics.jsonl, with the time.
 func (r *Run) Metrics(m Metrics) error {
+	m.UnixMS = time.Now().UnixMilli()
 	line, err := json.Marshal(m)
 	if err != nil {
 		return err

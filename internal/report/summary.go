@@ -55,10 +55,16 @@ type Recovery struct {
 	CommittedStep int    `json:"committed_step"`
 	StepsRedone   int    `json:"steps_redone"`
 	DetectMS      Number `json:"detect_ms"`
+	JoinMS        Number `json:"join_ms"`
+	AgreeMS       Number `json:"agree_ms"`
+	RollbackMS    Number `json:"rollback_ms"`
+	DenseMS       Number `json:"dense_ms"`
+	SurveyMS      Number `json:"survey_ms"`
 	ResumeMS      Number `json:"resume_ms"`
 	RegainMS      Number `json:"regain_ms"`
 	WholeMS       Number `json:"whole_ms"`
 	RowsDecoded   int64  `json:"rows_decoded"`
+	RowsOnDemand  int64  `json:"rows_on_demand"`
 	BytesRead     int64  `json:"bytes_read"`
 }
 
@@ -107,4 +113,5 @@ type Metrics struct {
 	SamplesPerS Number            `json:"samples_per_s"`
 	StepMS      Number            `json:"step_ms"`            // mean
 	StageMS     map[string]Number `json:"stage_ms,omitempty"` // mean per stage of a step
+	UnixMS      int64             `json:"unix_ms"`            // when the line was written
 }

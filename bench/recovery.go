@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/train"
+)
+
+var recoveryBench = Bench{
+	Name: "recovery",
+	Doc: "runs of real processes whose ranks are killed by turns: the times of each phase, rows decoded, and throughput around the kills " +
+		"(settings: model=dim16|dim48, code=xor|rs, k=N, r=N, every=N, batch=N, ranks=N, kills=N of a run, first=STEP, gap=STEPS between two, " +
+		"mode=CACHE.MODE, csv=FILE, png=FILE)",
+	Run: runRecovery,
+}
+
+// recoveryRun is one run of the benchmark.
+type recoveryRun struct {
+	out   io.Writer
+	o     Options
+	shape shape
+	overheadCase
+	batch, ranks, kills, first, gap int
+}
+
+// recoveryTime is the time of a phase, counted from the loss.
+type recoveryTime struct {
+	name string
+	of   func(*train.Recovery) float64 // milliseconds
+}
+
+var recoveryTimes = []recoveryTime{
+	{"join_ms", func(r *train.Recovery) float64 { return r.JoinMS }},
+	{"agree_ms", func(r *train.Recovery) float64 { return r.AgreeMS }},
+	{"rollback_ms", func(r *train.Recovery) float64 { return r.RollbackMS }},
+	{"dense_ms", func(r *train.Recovery) float64 { return r.DenseMS }},
+	{"survey_ms", func(r *train.Recovery) float64 { return r.SurveyMS }},
+	{"resume_ms", func(r *train.Recovery) float64 { return r.ResumeMS }},
+	{"regain_ms", func(r *train.Recovery) float64 { return r.RegainMS }},
+	{"whole_ms", func(r *train.Recovery) float64 { return r.WholeMS }},
+}
+
+func runRecovery(out io.Writer, o Options) (*Report, error) {
+	b, err := newRecoveryRun(out, o)
+	if err != nil {
+		return nil, err
+	}
+	var plots []string
+	for _, key := range []string{"csv", "png"} {
+		path := o.option(key, "")
+		if path != "" {
+			if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+				return nil, settingError("%s=%s: there is no such folder", key, path)
+			}
+		}
+		plots = append(plots, path)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	undisturbed, err := b.run(program, nil)
+	if err != nil {
+		return nil, err
+	}
+	var runs []jobRun
+	for range o.repeats() {
+		r, err := b.run(program, b.faults())
+		if err != nil {
+			return nil, err
+		}
+		if r.Digest != undisturbed.Digest || len(r.Recoveries) == 0 {
+			return nil, fmt.Errorf("bench: digest %s after %d recoveries, %s without a loss", r.Digest, len(r.Recoveries), undisturbed.Digest)
+		}
+		runs = append(runs, r)
+	}
+	report := newReport("recovery", "of the processes")
+	report.header(out)
+	b.figures(report, undisturbed, runs)
+	if plots[0] != "" {
+		if err := writeStepsCSV(plots[0], runs); err != nil {
+			return nil, err
+		}
+	}
+	if plots[1] != "" {
+		if err := plotThroughput(plots[1], fmt.Sprintf("%v", b), runs[0]); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+func newRecoveryRun(out io.Writer, o Options) (*recoveryRun, error) {
+	if err := o.checkArgs("model", "code", "k", "r", "every", "batch", "ranks", "kills", "first", "gap", "mode", "csv", "png"); err != nil {
+		return nil, err
+	}
+	b := &recoveryRun{out: out, o: o, batch: 2048, kills: 5, first: 100, gap: 200, overheadCase: overheadCase{ec.XOR, 4, 1, 10}}
+	models := overheadShapes[:2]
+	if o.Tiny {
+		models = []shape{tinyShape}
+		b.batch, b.kills, b.first, b.gap, b.k, b.every = 64, 1, 10, 20, 2, 3
+	}
+	i := slices.IndexFunc(models, func(s shape) bool { return s.name == o.option("model", models[0].name) })
+	if i < 0 {
+		return nil, settingError("no model %q here", o.option("model", ""))
+	}
+	b.shape = models[i]
+	for _, n := range []struct {
+		key  string
+		to   *int
+		most int
+	}{
+		{"k", &b.k, mostColumns}, {"r", &b.r, mostParity}, {"every", &b.every, 1 << 20}, {"batch", &b.batch, maxSamples},
+		{"kills", &b.kills, 1000}, {"first", &b.first, math.MaxInt32}, {"gap", &b.gap, math.MaxInt32},
+	} {
+		var err error
+		if *n.to, err = o.number(n.key, *n.to, 1, n.most); err != nil {
+			return nil, err
+		}
+	}
+	if b.r > 1 {
+		b.code = ec.RS
+	}
+	b.code = o.option("code", b.code)
+	var err error
+	b.ranks, err = o.number("ranks", b.k+b.r, 2, 64)
+	return b, err
+}
+
+func (b *recoveryRun) String() string {
+	return fmt.Sprintf("%s batch %d ranks %d %v", b.shape.name, b.batch, b.ranks, b.overheadCase)
+}
+
+// faults kills each rank in its turn.
+func (b *recoveryRun) faults() (specs []string) {
+	for i := range b.kills {
+		specs = append(specs, fmt.Sprintf("kill:%d@%d", (i+1)%b.ranks, b.first+i*b.gap))
+	}
+	return specs
+}
+
+// steps is how many a run has: every kill is followed by gap of them.
+func (b *recoveryRun) steps() int { return b.first + b.kills*b.gap }
+
+// figures adds all to a report.
+func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
+	name := b.String()
+	var losses []*train.Recovery
+	var normal, while []float64
+	for i := range runs {
+		for k := range runs[i].Recoveries {
+			x := &runs[i].Recoveries[k]
+			losses = append(losses, x)
+			before, after := runs[i].around(x)
+			normal = append(normal, before)
+			if after > 0 {
+				while = append(while, 100*after/before)
+			}
+		}
+	}
+	fmt.Fprintf(b.out, "\n%s: %d losses in %d runs of %d processes; digest as without a loss\n", name, len(losses), len(runs), b.ranks)
+	t := table(b.out)
+	fmt.Fprintln(t, "\tp50\tp95\tleast\tgreatest\t\t")
+	line := func(what, unit string, values []float64) {
+		if len(values) == 0 {
+			return
+		}
+		f := r.add(name+": "+what, unit, values...)
+		high := r.add(name+": "+what+" p95", unit, quantile(values, 0.95))
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%s\t\n", what, f.Median, high.Median, f.Min, f.Max, unit)
+	}
+	of := func(value func(*train.Recovery) float64) (values []float64) {
+		for _, x := range losses {
+			values = append(values, value(x))
+		}
+		return values
+	}
+	for _, p := range recoveryTimes {
+		line(p.name, "ms", of(p.of))
+	}
+	line("steps redone", "", of(func(x *train.Recovery) float64 { return float64(x.StepsRedone) }))
+	line("rows decoded on demand", "", of(func(x *train.Recovery) float64 { return float64(x.RowsOnDemand) }))
+	line("rows decoded and parities encoded in the background", "", of(func(x *train.Recovery) float64 { return float64(x.RowsDecoded - x.RowsOnDemand) }))
+	line("read for them", "MB", of(func(x *train.Recovery) float64 { return float64(x.BytesRead) / 1e6 }))
+	line("throughput before a loss", "samples/s", normal)
+	line("from resume to whole, of that", "%", while)
+	line("throughput of a run without a loss", "samples/s", []float64{undisturbed.throughput(0, len(undisturbed.steps))})
+	t.Flush()
+}
+
+// quantile is the least value that a share p of all does not exceed.
+func quantile(values []float64, p float64) float64 {
+	v := slices.Clone(values)
+	slices.Sort(v)
+	return v[max(0, int(math.Ceil(p*float64(len(v))))-1)]
+}

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/ecrec/ecrec/train"
+)
+
+// jobRun is what a run of processes left.
+type jobRun struct {
+	Digest     string           `json:"digest"`
+	Recoveries []train.Recovery `json:"recoveries"`
+	steps      []stepLine       // in the order of time; redone ones twice
+	batch      int
+}
+
+// stepLine is a line of metrics.jsonl.
+type stepLine struct {
+	Step   int64 `json:"step"`
+	UnixMS int64 `json:"unix_ms"`
+}
+
+// run runs a job of processes with faults to its end.
+func (b *recoveryRun) run(program string, faults []string) (r jobRun, err error) {
+	dir, err := os.MkdirTemp("", "ecrec-bench-*")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "bench.toml")
+	o := b.o
+	o.Args = append(slices.Clone(o.Args), fmt.Sprintf("ranks=%d", b.ranks))
+	if err := os.WriteFile(path, []byte(b.shape.toml(o, b.batch, dir)), 0o644); err != nil {
+		return r, err
+	}
+	args := []string{"train", path, "--np", strconv.Itoa(b.ranks)}
+	for _, set := range []string{"job.save_model=false", "train.log_every=1", fmt.Sprintf("train.iterations=%d", b.steps()), "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
+		"ec.code=" + b.code, fmt.Sprintf("ec.k=%d", b.k), fmt.Sprintf("ec.r=%d", b.r), fmt.Sprintf("ec.commit_every=%d", b.every),
+		"cache.mode=" + o.option("mode", "auto")} {
+		args = append(args, "--set", set)
+	}
+	for _, f := range faults {
+		args = append(args, "--chaos", f)
+	}
+	runtime.LockOSThread() // whose death Pdeathsig speaks of
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command(program, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		return r, fmt.Errorf("bench: a run of %d processes: %v: %s", b.ranks, err, bytes.TrimSpace(said.Bytes()))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, err
+	}
+	r.batch = b.batch
+	return r, r.readSteps(filepath.Join(dir, "metrics.jsonl"))
+}
+
+func (r *jobRun) readSteps(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var s stepLine
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		r.steps = append(r.steps, s)
+	}
+	return lines.Err()
+}
+
+// throughput is samples per second from line i to the one before j, 0 where there is
+// no time between them.
+func (r *jobRun) throughput(i, j int) float64 {
+	if j-i < 2 || r.steps[j-1].UnixMS == r.steps[i].UnixMS {
+		return 0
+	}
+	return 1e3 * float64((j-1-i)*r.batch) / float64(r.steps[j-1].UnixMS-r.steps[i].UnixMS)
+}
+
+// aroundSteps is how many steps before a loss say what is normal.
+const aroundSteps = 50
+
+// around is the throughput before a loss, and from the first step after the rollback
+// until all was whole; 0 where that took no two steps.
+func (r *jobRun) around(x *train.Recovery) (before, rebuilding float64) {
+	hit := r.lossOf(x)
+	before = r.throughput(max(0, hit-aroundSteps), hit)
+	lost := r.steps[max(0, hit-1)].UnixMS
+	whole := hit
+	for whole < len(r.steps) && r.steps[whole].UnixMS <= lost+int64(x.WholeMS) {
+		whole++
+	}
+	return before, r.throughput(hit, whole)
+}
+
+// lossOf is the first line after a loss: with the first step that is trained again, or
+// the one that the loss hit where none is.
+func (r *jobRun) lossOf(x *train.Recovery) int {
+	for i, s := range r.steps {
+		if i > 0 && s.Step <= r.steps[i-1].Step && s.Step == x.CommittedStep+1 {
+			return i
+		}
+	}
+	return max(0, slices.IndexFunc(r.steps, func(s stepLine) bool { return s.Step == x.Step }))
+}
+
+// writeStepsCSV writes when each step of each run ended, in seconds from the end of its
+// first, and the samples per second since the one before.
+func writeStepsCSV(path string, runs []jobRun) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := csv.NewWriter(f)
+	_ = w.Write([]string{"run", "seconds", "step", "samples_per_s"}) // Flush keeps the error
+	for n, r := range runs {
+		for i, s := range r.steps[1:] {
+			_ = w.Write([]string{strconv.Itoa(n + 1), strconv.FormatFloat(float64(s.UnixMS-r.steps[0].UnixMS)/1e3, 'f', 3, 64),
+				strconv.FormatInt(s.Step, 10), strconv.FormatFloat(r.throughput(i, i+2), 'f', 1, 64)})
+		}
+	}
+	w.Flush()
+	if err := w.Error(); err != nil {
+		return err
+	}
+	return f.Close()
+}
