@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/config"
@@ -36,7 +37,7 @@ type cluster struct {
 // seen is what a run has shown.
 type seen struct {
 	recoveries []train.Recovery
-	fellBack   int
+	fellBack   bool
 	joined     int // worlds
 	tail       bool
 }
@@ -258,7 +259,7 @@ func (o observer) Recovered(r train.Recovery) {
 	}
 }
 func (o observer) Warned(what string) {
-	if !o.p.dead {
-		o.p.c.seen.fellBack++
+	if !o.p.dead && strings.Contains(what, "goes on from the checkpoint") {
+		o.p.c.seen.fellBack = true
 	}
 }

@@ -12,33 +12,6 @@ import (
 	"github.com/ecrec/ecrec/train"
 )
 
-// Outcome is how a run went.
-type Outcome struct {
-	Seed      uint64
-	Digest    string
-	Trace     uint64 // hash of the schedule
-	Decisions int64
-	Faults    int // that happened
-	Worlds    int
-	FellBack  int  // to a checkpoint
-	Beyond    bool // it ended, since more was lost than the code makes good
-	Tail      bool // a loss came when some processes had ended already, done
-}
-
-// Failure is a run that went wrong.
-type Failure struct {
-	Seed    uint64
-	Setting string
-	Faults  string
-	Err     error
-}
-
-func (f *Failure) Error() string {
-	return fmt.Sprintf("seed %d: %v\n  setting: %s\n  faults: %s", f.Seed, f.Err, f.Setting, f.Faults)
-}
-
-func (f *Failure) Unwrap() error { return f.Err }
-
 // Run runs a seed: its job without faults, and then with them. The error is a Failure.
 func Run(d *Data, seed uint64) (*Outcome, error) {
 	set := drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)))
@@ -116,13 +89,17 @@ func (c *cluster) judge(o *Outcome, want *train.Result, err error) error {
 	case !slices.Equal(got.Eval, want.Eval):
 		return fmt.Errorf("evaluations %v, want %v", got.Eval, want.Eval)
 	}
-	if o.FellBack > 0 && !c.faults.beyond {
+	if o.FellBack && !c.faults.beyond {
 		return errors.New("it fell back to a checkpoint where the code makes good what was lost")
 	}
 	for _, x := range c.seen.recoveries {
-		if most := 2 * int64(c.cfg.EC.CommitEvery); x.StepsRedone > most {
-			return fmt.Errorf("a recovery redid %d steps, more than 2 commit_every = %d: %+v", x.StepsRedone, most, x)
+		if most := maxUncommitted * int64(c.cfg.EC.CommitEvery); x.StepsRedone > most {
+			return fmt.Errorf("a recovery redid %d steps, more than %d commit_every = %d: %+v", x.StepsRedone, maxUncommitted, most, x)
 		}
 	}
 	return c.auditor.err
 }
+
+// maxUncommitted is how many epochs a loss can take back: two that are sealed, and the
+// one under way.
+const maxUncommitted = 3

@@ -8,31 +8,48 @@ import (
 
 var (
 	first = flag.Uint64("seed", 0, "the first seed of TestRuns; 0: the clock's")
-	count = flag.Int("runs", 30, "how many seeds TestRuns runs")
+	count = flag.Int("runs", 40, "how many seeds TestRuns runs")
 )
 
-func TestRuns(t *testing.T) {
+// newData is what the runs of a test train on.
+func newData(t *testing.T) *Data {
+	t.Helper()
 	d, err := NewData(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := *first
+	return d
+}
+
+// Whatever goes wrong, a run gives what it gives when nothing does.
+func TestRuns(t *testing.T) {
+	d, seed := newData(t), *first
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
+	var sum Sum
 	began := time.Now()
-	faults, decisions := 0, int64(0)
 	for i := range *count {
 		o, err := Run(d, seed+uint64(i))
 		if err != nil {
-			t.Errorf("%v", err)
+			t.Error(err)
 			continue
 		}
-		faults += o.Faults
-		decisions += o.Decisions
-		if testing.Verbose() && *count < 40 {
-			t.Logf("%+v", *o)
+		sum.Add(o)
+	}
+	t.Logf("%d seeds from %d on, %v each: %v", *count, seed, time.Since(began)/time.Duration(*count), &sum)
+}
+
+// A run is a function of its seed.
+func TestRunIsTheSeeds(t *testing.T) {
+	d := newData(t)
+	for seed := range uint64(12) {
+		want, err := Run(d, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Run(d, seed); err != nil || *got != *want {
+			t.Errorf("seed %d: %+v, %v; before %+v", seed, got, err, want)
 		}
 	}
-	t.Logf("%d runs in %v, %d faults, %d decisions", *count, time.Since(began), faults, decisions)
 }
