@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ type faults struct {
 	waiting []fault
 	spare   int // ranks that may be lost before all is whole again; -1: any
 
-	lost map[int]bool // ranks, since all was whole
+	lost map[int]uint64 // ranks that have not all back, and the world that each was lost in
 	hit  []fault
 	// beyond says that more ranks were lost at a time than the code makes good.
 	beyond bool
@@ -125,8 +126,10 @@ func (f *faults) take(now func(fault) bool) (taken []fault) {
 	return taken
 }
 
-// whole is called when all is back that was lost.
-func (f *faults) whole() { clear(f.lost) }
+// whole is called when all is back that was lost in earlier worlds.
+func (f *faults) whole() {
+	maps.DeleteFunc(f.lost, func(_ int, in uint64) bool { return in < f.c.generation })
+}
 
 // inject has a fault happen, unless the job is done or more would be lost than may be.
 func (f *faults) inject(x fault) {
@@ -166,12 +169,10 @@ func (f *faults) fence() time.Duration { return 5 * time.Duration(f.c.cfg.Elasti
 
 // mayLose reports whether a process may be killed, and counts it where it may.
 func (f *faults) mayLose(process int) bool {
-	lost := map[int]bool{}
-	for r := range f.lost {
-		lost[r] = true
-	}
+	lost := map[int]uint64{}
+	maps.Copy(lost, f.lost)
 	for _, r := range f.c.hosts(process) {
-		lost[r] = true
+		lost[r] = f.c.generation
 	}
 	if len(lost) > f.c.cfg.EC.R {
 		if f.spare >= 0 {

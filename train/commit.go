@@ -41,7 +41,7 @@ func (r *rank) openCommits() (err error) {
 		return nil
 	}
 	r.commits, err = commit.New(commit.Options{Env: j.env, Device: j.dev, Shard: r.shard, Layout: j.layout, Code: j.cfg.EC.Code,
-		Slots: j.place.Slots(0), Owner: j.roles.owner(r.id), First: j.roles.first, Every: int64(j.cfg.EC.CommitEvery)})
+		Slots: j.place.Slots(0), Owner: j.roles.owner(r.id), First: j.roles.first, Every: int64(j.cfg.EC.CommitEvery), Chaos: r.chaos})
 	if err == nil && j.roles.owner(r.id) >= 0 {
 		r.shard.Keep()
 	}
@@ -78,6 +78,9 @@ func (r *rank) between(step int64) error {
 	if r.commits == nil || !r.commits.Due(step-1) {
 		return nil
 	}
+	if err := r.chaos(step-1, "between"); err != nil {
+		return err
+	}
 	return r.seal(step - 1)
 }
 
@@ -86,6 +89,9 @@ func (r *rank) between(step int64) error {
 func (r *rank) sealCached() error {
 	if r.commits == nil || r.cache == nil || !r.commits.Due(r.done) {
 		return nil
+	}
+	if err := r.chaos(r.done, "flush"); err != nil {
+		return err
 	}
 	if err := r.exchange.Settle(); err != nil {
 		return err
@@ -124,6 +130,9 @@ func (r *rank) makeWhole() error {
 		return nil
 	}
 	r.rebuilding = false
+	if err := r.chaos(r.done, "remains"); err != nil {
+		return err
+	}
 	if err := r.commits.RebuildAll(); err != nil {
 		return err
 	}
@@ -140,6 +149,9 @@ func (r *rank) prepared() int64 {
 
 func (r *rank) seal(step int64) error {
 	if err := r.snap(step); err != nil {
+		return err
+	}
+	if err := r.chaos(step, "snapshot"); err != nil {
 		return err
 	}
 	if err := r.commits.Seal(step); err != nil {

@@ -318,6 +318,9 @@ func (r *rank) run() error {
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
 		return err
 	}
+	if err := r.chaos(r.done, "ready"); err != nil {
+		return err
+	}
 	r.phase = phaseTraining
 	if r.id == 0 && !j.started {
 		r.tracks.recorder.Zero()
@@ -327,6 +330,9 @@ func (r *rank) run() error {
 		}
 	}
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // nothing is read before
+		return err
+	}
+	if err := r.chaos(r.done, "go"); err != nil {
 		return err
 	}
 	if !j.o.EvalOnly {
@@ -344,6 +350,9 @@ func (r *rank) run() error {
 		return err
 	}
 	if err := r.digest(); err != nil {
+		return err
+	}
+	if err := r.chaos(r.done, "count"); err != nil {
 		return err
 	}
 	if err := r.countMoved(); err != nil {

@@ -24,9 +24,15 @@ func (r *rank) start() error {
 	if r.commits == nil {
 		return r.begin()
 	}
+	if err := r.chaos(r.done, "join"); err != nil {
+		return err
+	}
 	left := r.commits.Left()
 	all, err := r.ctl.gather([]uint64{uint64(r.phase), uint64(r.commits.Committed()), uint64(left.Rows), uint64(left.Parities), uint64(r.saved)})
 	if err != nil {
+		return err
+	}
+	if err := r.chaos(r.done, "stand"); err != nil {
 		return err
 	}
 	stands, trained := standing{}, false
@@ -141,6 +147,9 @@ func (r *rank) bringDense(s *standing) error {
 	if root == len(all) {
 		return &commit.Beyond{Ranks: []int{0}, Spare: r.job.cfg.EC.R}
 	}
+	if err := r.chaos(s.committed, "root"); err != nil {
+		return err
+	}
 	p := r.model.Params()
 	if r.id == root {
 		r.s.Copy(p.Weights, mine.weights)
@@ -176,6 +185,9 @@ func (r *rank) fallBack(beyond error) error {
 	if err := r.commits.Clear(); err != nil {
 		return err
 	}
+	if err := r.chaos(r.done, "fall"); err != nil {
+		return err
+	}
 	r.shard.Reset()
 	r.done, r.saved, r.evaluated, r.history = 0, 0, 0, history{}
 	resumed, err := r.resumeFrom("auto")
@@ -187,6 +199,9 @@ func (r *rank) fallBack(beyond error) error {
 	}
 	if r.id == 0 {
 		r.job.o.Observer.Warned(fmt.Sprintf("%v: the run goes on from the checkpoint of step %d", beyond, r.done))
+	}
+	if err := r.chaos(r.done, "fallen"); err != nil {
+		return err
 	}
 	return r.protect()
 }

@@ -66,6 +66,9 @@ func (r *rank) healed() error {
 	if !h.open {
 		return nil
 	}
+	if err := r.chaos(r.done, "whole"); err != nil {
+		return err
+	}
 	h.open = false
 	h.WholeMS = sinceMS(h.lost, r.env.Now())
 	rows, bytes := r.commits.Rebuilt()
