@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/train"
@@ -64,7 +65,7 @@ const (
 
 func newCluster(s *Scheduler, cfg *config.Config, processes int, seed uint64) *cluster {
 	c := &cluster{s: s, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.node("register"),
-		procs: make([]*process, processes), auditor: newAuditor(cfg)}
+		procs: make([]*process, processes), auditor: &auditor{given: map[int64][]*commit.Audit{}}}
 	c.mon = c.home.Monitor("register")
 	c.faults = &faults{c: c}
 	return c
@@ -101,7 +102,7 @@ func (p *process) main() {
 		return w
 	}
 	result, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: w,
-		Chaos: p.chaos})
+		Chaos: p.chaos, Audit: c.auditor.hook(p)})
 	c.mon.Lock()
 	defer c.mon.Unlock()
 	switch {

@@ -123,6 +123,13 @@ func drawSetting(r *rand.Rand) setting {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	code := codes[r.IntN(len(codes))]
 	s := setting{tables: 1 + r.IntN(maxTables), ranks: code.ranks, steps: 3 + r.Int64N(15), processes: code.ranks}
+	var roles []string
+	if s.ranks <= 5 && r.IntN(4) == 0 { // servers, trainers and readers
+		trainers, readers := 1+r.IntN(3), r.IntN(2)
+		roles = []string{fmt.Sprint("ranks.servers=", s.ranks), fmt.Sprint("ranks.trainers=", trainers), fmt.Sprint("ranks.readers=", readers)}
+		s.ranks += trainers + readers
+		s.processes = s.ranks
+	}
 	var rows []string
 	for range s.tables {
 		rows = append(rows, pick("1", "3", "17", "60", "200", "700"))
@@ -134,6 +141,7 @@ func drawSetting(r *rand.Rand) setting {
 		"optimizer.sparse.kind=" + pick("sgd", "momentum", "adagrad", "rowwise_adagrad", "adam"),
 		"optimizer.dense.kind=" + pick("sgd", "momentum", "adagrad", "adam"),
 		"train.eval_every=" + pick("0", "0", "3", "5", "8")}
+	s.exact = append(s.exact, roles...)
 	s.free = []string{"ec.code=" + code.code, fmt.Sprint("ec.k=", code.k), fmt.Sprint("ec.r=", code.r),
 		"ec.commit_every=" + pick("1", "1", "2", "3", "5", "10"), "cache.mode=" + pick("none", "auto", "planned", "lrpp", "lrpp"),
 		"oracle.lookahead=" + pick("1", "2", "5", "50"), fmt.Sprint("cache.delayed_sync=", r.IntN(4) > 0)}

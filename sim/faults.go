@@ -63,9 +63,8 @@ func (f *faults) String() string {
 
 // drawFaults draws what goes wrong in a run of some steps.
 func drawFaults(r *rand.Rand, processes int, steps int64) (list []fault) {
-	n := 1 + r.IntN(3)
-	for range n {
-		f := fault{what: []string{"kill", "kill", "kill", "freeze", "cut"}[r.IntN(5)], process: r.IntN(processes)}
+	for range 1 + r.IntN(4) {
+		f := fault{what: []string{"kill", "kill", "kill", "kill", "freeze", "cut"}[r.IntN(6)], process: r.IntN(processes)}
 		switch r.IntN(4) {
 		case 0, 1:
 			f.step, f.point = r.Int64N(steps+1), train.Points[r.IntN(len(train.Points))]
@@ -78,7 +77,7 @@ func drawFaults(r *rand.Rand, processes int, steps int64) (list []fault) {
 			f.hold = time.Duration(1 + r.Int64N(int64(3*time.Second)))
 		}
 		list = append(list, f)
-		if r.IntN(3) == 0 { // another one at about the same time
+		if r.IntN(2) == 0 { // another one at about the same time
 			g := f
 			g.process = (f.process + 1 + r.IntN(processes)) % processes
 			g.after += r.Int64N(64)

@@ -9,6 +9,7 @@ type Outcome struct {
 	Trace     uint64 // hash of the schedule
 	Decisions int64
 	Faults    int // that happened
+	Checks    int // of parities and rows, of all owners
 	Worlds    int
 	FellBack  bool // to a checkpoint
 	Beyond    bool // it ended, since more was lost than the code makes good
@@ -17,8 +18,8 @@ type Outcome struct {
 
 // Sum is many outcomes.
 type Sum struct {
-	Runs, Faults, Worlds, FellBack, Beyond, Tails int
-	Decisions                                     int64
+	Runs, Faults, Checks, Worlds, FellBack, Beyond, Tails int
+	Decisions                                             int64
 	// Trace is the sum of the runs' traces: equal where they all are.
 	Trace uint64
 }
@@ -27,6 +28,7 @@ type Sum struct {
 func (s *Sum) Add(o *Outcome) {
 	s.Runs++
 	s.Faults += o.Faults
+	s.Checks += o.Checks
 	s.Worlds += o.Worlds
 	s.Decisions += o.Decisions
 	s.Trace += o.Trace
@@ -41,8 +43,8 @@ func (s *Sum) Add(o *Outcome) {
 }
 
 func (s *Sum) String() string {
-	return fmt.Sprintf("%d faults, %d worlds, %d fell back to a checkpoint, %d lost more than can be made good, %d lost a process that was done; %d decisions, trace %016x",
-		s.Faults, s.Worlds, s.FellBack, s.Beyond, s.Tails, s.Decisions, s.Trace)
+	return fmt.Sprintf("%d faults, %d worlds, %d checks of all parities, %d fell back to a checkpoint, %d lost more than can be made good, %d lost a process that was done; %d decisions, trace %016x",
+		s.Faults, s.Worlds, s.Checks, s.FellBack, s.Beyond, s.Tails, s.Decisions, s.Trace)
 }
 
 // Failure is a run that went wrong.

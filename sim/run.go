@@ -38,7 +38,7 @@ func Run(d *Data, seed uint64) (*Outcome, error) {
 		c.faults.spare = -1
 	}
 	err = c.run()
-	o := &Outcome{Seed: seed, Trace: s.trace, Decisions: s.decisions, Faults: len(c.faults.hit), Worlds: c.seen.joined,
+	o := &Outcome{Seed: seed, Trace: s.trace, Decisions: s.decisions, Faults: len(c.faults.hit), Worlds: c.seen.joined, Checks: c.auditor.checks,
 		FellBack: c.seen.fellBack, Tail: c.seen.tail && c.result == nil}
 	if err = c.judge(o, want, err); err != nil {
 		return o, &Failure{seed, set.String(), c.faults.String(), err}

@@ -157,7 +157,22 @@ func (r *rank) seal(step int64) error {
 	if err := r.commits.Seal(step); err != nil {
 		return err
 	}
+	if err := r.audit(step); err != nil {
+		return err
+	}
 	return r.chaos(step, "seal")
+}
+
+// audit shows what this rank holds to whom it concerns.
+func (r *rank) audit(step int64) error {
+	if r.job.o.Audit == nil {
+		return nil
+	}
+	a, err := r.commits.Audit()
+	if err == nil && a != nil {
+		r.job.o.Audit(step, a)
+	}
+	return err
 }
 
 // decide commits what all ranks said, in the words of the step before, that they are
