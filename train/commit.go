@@ -148,6 +148,9 @@ func (r *rank) prepared() int64 {
 }
 
 func (r *rank) seal(step int64) error {
+	if err := r.shareDense(); err != nil {
+		return err
+	}
 	if err := r.snap(step); err != nil {
 		return err
 	}
@@ -219,6 +222,9 @@ func (r *rank) settle() error {
 	if err := r.chaos(r.done, "settle"); err != nil {
 		return err
 	}
+	if err := r.shareDense(); err != nil {
+		return err
+	}
 	if err := r.snap(r.done); err != nil {
 		return err
 	}
@@ -263,9 +269,24 @@ func (r *rank) snap(step int64) error {
 	return r.s.Sync()
 }
 
-// snaps reports whether a rank takes snapshots: the first r + 1 trainers do, which
-// are on different processes where there are so many.
-func (j *job) snaps(id int) bool { return j.roles.trains(id) && id <= j.cfg.EC.R }
+// snaps reports whether a rank takes snapshots: the first r + 1 do, which are on
+// different processes where there are so many.
+func (j *job) snaps(id int) bool { return id <= j.cfg.EC.R }
+
+// shareDense brings the dense part to ranks that take snapshots and do not train,
+// where trainers are few.
+func (r *rank) shareDense() error {
+	j := r.job
+	if j.roles.trainers > j.cfg.EC.R || j.ranks == j.roles.trainers {
+		return nil
+	}
+	for _, b := range []kernels.Buffer{r.model.Params().Weights, r.state} {
+		if err := r.ctl.comm.Broadcast(b, 0).Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // countCommits adds up what protection has cost all ranks.
 func (r *rank) countCommits() error {

@@ -14,8 +14,9 @@ type phase uint64
 
 const (
 	phaseFresh    phase = iota // it holds nothing
+	phaseFalling               // nor does it, and the job goes back to a checkpoint
 	phaseBegun                 // it holds what the run starts from
-	phaseTraining              // and so do all others
+	phaseTraining              // and so do all others; or a commit, and knows what it has not back
 )
 
 // start brings a rank to where the job stands in a new world: at its beginning, or at
@@ -35,9 +36,9 @@ func (r *rank) start() error {
 	if err := r.chaos(r.done, "stand"); err != nil {
 		return err
 	}
-	stands, trained := standing{}, false
+	stands, trained, falls := standing{}, false, false
 	for id, w := range all {
-		trained = trained || phase(w[0]) == phaseTraining
+		trained, falls = trained || phase(w[0]) == phaseTraining, falls || phase(w[0]) == phaseFalling
 		loss := commit.Loss{Rows: int64(w[2]), Parities: int64(w[3])}
 		if phase(w[0]) == phaseFresh {
 			loss = r.lossOfAll(id)
@@ -46,6 +47,9 @@ func (r *rank) start() error {
 		stands.fresh = append(stands.fresh, phase(w[0]) == phaseFresh)
 		stands.committed = max(stands.committed, int64(w[1]))
 		stands.saved = max(stands.saved, int64(w[4]))
+	}
+	if falls {
+		return r.fallBack(errors.New("more was lost than can be decoded"))
 	}
 	if !trained { // nobody has
 		r.shard.Reset()
@@ -57,6 +61,9 @@ func (r *rank) start() error {
 	err = r.recover(&stands)
 	if errors.As(err, new(*commit.Beyond)) {
 		return r.fallBack(err)
+	}
+	if err == nil {
+		r.phase = phaseTraining
 	}
 	return err
 }
@@ -182,6 +189,7 @@ func (r *rank) fallBack(beyond error) error {
 	if r.job.cfg.Checkpoint.Dir == "" {
 		return none
 	}
+	r.phase = phaseFalling // until all of it is there
 	if err := r.commits.Clear(); err != nil {
 		return err
 	}
@@ -203,5 +211,9 @@ func (r *rank) fallBack(beyond error) error {
 	if err := r.chaos(r.done, "fallen"); err != nil {
 		return err
 	}
-	return r.protect()
+	if err := r.protect(); err != nil {
+		return err
+	}
+	r.phase = phaseTraining
+	return nil
 }
