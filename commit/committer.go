@@ -100,6 +100,8 @@ func New(o Options) (*Committer, error) {
 func (c *Committer) Begin(step int64, drawn bool) {
 	c.committed = step
 	c.prepared.Store(step)
+	clear(c.rebuild.missing)
+	c.rebuild.left.Store(0)
 	if c.parity != nil && !drawn {
 		c.parity.forget()
 	}

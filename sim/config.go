@@ -65,7 +65,7 @@ func (d *Data) write(r *rand.Rand, name string, samples, tables int) error {
 			fmt.Fprintf(&b, ",%d", r.IntN(20))
 		}
 		for range ids {
-			fmt.Fprintf(&b, ",%d", r.IntN(1+r.IntN(1+r.IntN(1000))))
+			fmt.Fprintf(&b, ",%d", r.IntN(1+r.IntN(2000)))
 		}
 		fmt.Fprintln(&b)
 	}
@@ -116,13 +116,14 @@ type setting struct {
 	processes   int
 	delays      string
 	wild        bool // more may be lost than the code makes good
+	saves       bool // checkpoints
 	steps       int64
 }
 
 func drawSetting(r *rand.Rand) setting {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	code := codes[r.IntN(len(codes))]
-	s := setting{tables: 1 + r.IntN(maxTables), ranks: code.ranks, steps: 3 + r.Int64N(15), processes: code.ranks}
+	s := setting{tables: 1 + r.IntN(maxTables), ranks: code.ranks, steps: 3 + r.Int64N(20), processes: code.ranks}
 	var roles []string
 	if s.ranks <= 5 && r.IntN(4) == 0 { // servers, trainers and readers
 		trainers, readers := 1+r.IntN(3), r.IntN(2)
@@ -132,12 +133,15 @@ func drawSetting(r *rand.Rand) setting {
 	}
 	var rows []string
 	for range s.tables {
-		rows = append(rows, pick("1", "3", "17", "60", "200", "700"))
+		rows = append(rows, pick("1", "3", "17", "60", "200", "700", "2000"))
 	}
-	dim := pick("1", "2", "4")
+	dim, batch := pick("1", "2", "4"), s.ranks+r.IntN(12)
+	if r.IntN(3) == 0 { // rows enough for a rebuild of some steps
+		batch = 60
+	}
 	s.exact = []string{fmt.Sprintf("job.ranks=%d", s.ranks), "model.tables=[" + strings.Join(rows, ",") + "]",
 		"job.seed=" + fmt.Sprint(r.IntN(1000)), "model.embedding_dim=" + dim, "model.bottom_mlp=[" + pick("", "3,") + dim + "]",
-		"train.global_batch=" + fmt.Sprint(s.ranks+r.IntN(12)), fmt.Sprint("train.iterations=", s.steps), "data.shuffle=" + pick("none", "block"),
+		"train.global_batch=" + fmt.Sprint(batch), fmt.Sprint("train.iterations=", s.steps), "data.shuffle=" + pick("none", "block"),
 		"optimizer.sparse.kind=" + pick("sgd", "momentum", "adagrad", "rowwise_adagrad", "adam"),
 		"optimizer.dense.kind=" + pick("sgd", "momentum", "adagrad", "adam"),
 		"train.eval_every=" + pick("0", "0", "3", "5", "8")}
@@ -151,14 +155,14 @@ func drawSetting(r *rand.Rand) setting {
 	if r.IntN(3) == 0 {
 		s.delays = pick("delay(3ms, p=0.1)", "delay(200us)", "delay(50ms, p=0.02)")
 	}
-	s.wild = r.IntN(6) == 0
+	s.wild = r.IntN(4) == 0
 	return s
 }
 
 // String is what is to be told of a setting.
 func (s *setting) String() string {
 	text := strings.Join(append(append([]string{}, s.exact...), s.free...), " ")
-	return fmt.Sprintf("%d processes, delays %q, %s", s.processes, s.delays, text)
+	return fmt.Sprintf("%d processes, delays %q, wild %t, checkpoints %t, %s", s.processes, s.delays, s.wild, s.saves, text)
 }
 
 // load makes the config of a run.

@@ -24,7 +24,8 @@ func Run(d *Data, seed uint64) (*Outcome, error) {
 	if set.wild && r.IntN(2) == 0 {
 		dir := filepath.Join(d.dir, fmt.Sprint("checkpoints-", seed))
 		defer os.RemoveAll(dir)
-		sets = append(sets, "checkpoint.dir="+dir, fmt.Sprint("checkpoint.every=", 1+r.IntN(6)), "checkpoint.keep=2")
+		set.saves = true
+		sets = append(sets, "checkpoint.dir="+dir, fmt.Sprint("checkpoint.every=", 1+r.IntN(4)), "checkpoint.keep=2")
 	}
 	cfg, err := set.load(d, sets...)
 	if err != nil {

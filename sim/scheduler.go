@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ func (s *Scheduler) Run(n *node, f func()) error {
 	if s.err != nil {
 		s.end()
 	}
+	if e, ok := s.err.(interface{ tell(string) }); ok {
+		e.tell(s.dump())
+	}
 	return s.err
 }
 
@@ -92,7 +96,7 @@ func (s *Scheduler) turn() {
 		s.begin(nil, "fault", a.do)
 	}
 	if len(s.ready) == 0 && !s.wakeNext() {
-		s.err = &Deadlock{s.dump()}
+		s.err = &Deadlock{}
 		return
 	}
 	i := 0
@@ -106,7 +110,7 @@ func (s *Scheduler) turn() {
 	s.decisions++
 	s.trace = (s.trace ^ uint64(t.id)) * 0x9e3779b97f4a7c15
 	if s.decisions > maxDecisions || s.now > maxTime {
-		s.err = &Endless{s.decisions, s.now, s.dump()}
+		s.err = &Endless{Decisions: s.decisions, Now: s.now}
 		return
 	}
 	if t.node != nil && t.node.frozen {
@@ -187,6 +191,7 @@ func (t *task) park(where string) {
 	}
 	t.where = where
 	if !t.yield(struct{}{}) {
+		t.where = where + callers()
 		panic(unwound{})
 	}
 	t.where = ""
@@ -223,7 +228,6 @@ func (s *Scheduler) end() {
 		s.current = t
 		t.stop()
 	}
-	s.tasks = nil
 }
 
 // At has f run as a task once so many decisions have been made.
@@ -247,7 +251,29 @@ func (t *task) describe() string {
 	return t.node.name + ", " + t.name
 }
 
-// dump lists who waits where, those alike together.
+// maxCallers bounds how many functions are told of a task that waits.
+const maxCallers = 12
+
+// callers names the functions of this module that have called, innermost first; those
+// that everything waits in are left out.
+func callers() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	text, told := "", 0
+	for more := true; more && told < maxCallers; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		name, ours := strings.CutPrefix(f.Function, "github.com/ecrec/ecrec/")
+		if !ours || strings.HasPrefix(name, "sim.") || strings.HasPrefix(name, "internal/env.") || strings.HasPrefix(name, "transport.") {
+			continue
+		}
+		text += fmt.Sprintf(" < %s:%d", name, f.Line)
+		told++
+	}
+	return text
+}
+
+// dump lists who waits where, when all tasks have unwound.
 func (s *Scheduler) dump() string {
 	var lines []string
 	for _, t := range s.tasks {
@@ -264,6 +290,8 @@ func (s *Scheduler) dump() string {
 // Deadlock is a run in which everybody waits.
 type Deadlock struct{ Waits string }
 
+func (e *Deadlock) tell(waits string) { e.Waits = waits }
+
 func (e *Deadlock) Error() string { return "nobody can go on:\n" + e.Waits }
 
 // Endless is a run that passes the limits.
@@ -272,6 +300,8 @@ type Endless struct {
 	Now       time.Duration
 	Waits     string
 }
+
+func (e *Endless) tell(waits string) { e.Waits = waits }
 
 func (e *Endless) Error() string {
 	return fmt.Sprintf("no end after %d decisions and %v:\n%s", e.Decisions, e.Now, e.Waits)

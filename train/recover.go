@@ -25,6 +25,7 @@ func (r *rank) start() error {
 	if r.commits == nil {
 		return r.begin()
 	}
+	r.rebuilding = false // of the world before
 	if err := r.chaos(r.done, "join"); err != nil {
 		return err
 	}
