@@ -4,12 +4,13 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations # go-nvml wraps depreca
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME    ?= 10s
+RUNS        ?= 2000
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
 RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./internal/directio/... ./checkpoint/... ./train/...
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench quickstart fuzz-quick soak clean
+.PHONY: help build test lint sim bench quickstart fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -32,6 +33,9 @@ lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go test -count=1 ./internal/lint
+
+sim: build ## run RUNS (2000) simulated clusters with faults: none may change a bit of a result
+	./ecrec sim --runs $(RUNS)
 
 bench: build ## run every benchmark; reports go to build/
 	@mkdir -p build

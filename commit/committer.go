@@ -30,6 +30,9 @@ type Options struct {
 	Owner, First int
 	// Every is how many steps an epoch has.
 	Every int64
+	// Chaos, if set, is called where faults may be injected: with the step of the
+	// epoch or commit that is worked on. Its error is the caller's.
+	Chaos func(step int64, point string) error
 }
 
 // Committer is one rank's part in commits. But for Prepared its methods belong to the
@@ -99,6 +102,8 @@ func New(o Options) (*Committer, error) {
 func (c *Committer) Begin(step int64, drawn bool) {
 	c.committed = step
 	c.prepared.Store(step)
+	clear(c.rebuild.missing)
+	c.rebuild.left.Store(0)
 	if c.parity != nil && !drawn {
 		c.parity.forget()
 	}
@@ -118,6 +123,14 @@ func (c *Committer) Close() {
 	c.free(c.send.rows)
 	c.free(c.send.lists[0])
 	c.free(c.send.lists[1])
+}
+
+// chaos is where a fault may be injected.
+func (c *Committer) chaos(step int64, point string) error {
+	if c.o.Chaos == nil {
+		return nil
+	}
+	return c.o.Chaos(step, point)
 }
 
 func (c *Committer) free(b kernels.Buffer) {
@@ -151,6 +164,9 @@ func (c *Committer) Seal(step int64) error {
 	if err := c.link.wait(); err != nil {
 		return err
 	}
+	if err := c.chaos(step, "travelled"); err != nil {
+		return err
+	}
 	if len(c.sealed) == maxSealed {
 		if err := c.decideAll(); err != nil {
 			return err
@@ -163,6 +179,9 @@ func (c *Committer) Seal(step int64) error {
 		return err
 	}
 	c.stats.Sealed += c.o.Env.Now() - sealing
+	if err := c.chaos(step, "deltas"); err != nil {
+		return err
+	}
 	s := c.newSet(step)
 	c.sealed = append(c.sealed, s)
 	c.link.start(func() error { return c.exchange(s) })
@@ -229,8 +248,14 @@ func (c *Committer) copyDeltas() error {
 // exchange sends the deltas and stages those that come.
 func (c *Committer) exchange(s *set) error {
 	began, stride := c.o.Env.Now(), c.o.Shard.RowBytes()
+	if err := c.chaos(s.step, "send"); err != nil {
+		return err
+	}
 	come, err := c.link.counts(c.send.perRank)
 	if err != nil {
+		return err
+	}
+	if err := c.chaos(s.step, "counts"); err != nil {
 		return err
 	}
 	s.perRank = append(s.perRank[:0], come...)
@@ -245,13 +270,19 @@ func (c *Committer) exchange(s *set) error {
 	if err := c.link.move(kernels.HostBuffer(s.slots), kernels.HostBuffer(c.send.slots), come, c.send.perRank, 4); err != nil {
 		return err
 	}
+	if err := c.chaos(s.step, "slots"); err != nil {
+		return err
+	}
 	n := len(c.send.slots)
 	if err := c.link.move(s.rows.Slice(0, total*stride), c.send.rows.Slice(0, n*stride), come, c.send.perRank, stride); err != nil {
 		return err
 	}
 	c.moved.Add(int64(c.o.Env.Now() - began))
+	if err := c.chaos(s.step, "staged"); err != nil {
+		return err
+	}
 	c.prepared.Store(s.step)
-	return nil
+	return c.chaos(s.step, "prepared")
 }
 
 // Decide commits the epochs up to a step, for which all ranks are prepared. It
@@ -286,7 +317,13 @@ func (c *Committer) fold(s *set) {
 
 // decideAll commits all that is sealed, as soon as every rank is prepared for it.
 func (c *Committer) decideAll() error {
+	if err := c.chaos(c.newest(), "meet"); err != nil {
+		return err
+	}
 	if err := c.link.comm.Barrier().Wait(); err != nil {
+		return err
+	}
+	if err := c.chaos(c.newest(), "met"); err != nil {
 		return err
 	}
 	c.Decide(c.newest())

@@ -166,6 +166,9 @@ func (c *Committer) Survey(lost []Loss) error {
 	if err := comm.AllToAllV(kernels.HostBuffer(come), comes, kernels.HostBuffer(mine), sends).Wait(); err != nil {
 		return err
 	}
+	if err := c.chaos(c.committed, "surveyed"); err != nil {
+		return err
+	}
 	if c.parity == nil || !lost[comm.Rank()].Any() {
 		return nil
 	}

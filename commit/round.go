@@ -32,7 +32,13 @@ func (c *Committer) Round(first []int32, limit int) error {
 			}
 		}
 	}
+	if err := c.chaos(c.committed, "ask"); err != nil {
+		return err
+	}
 	if err := b.exchangeAsks(l.wire); err != nil {
+		return err
+	}
+	if err := c.chaos(c.committed, "answer"); err != nil {
 		return err
 	}
 	if err := c.reply(l.shard); err != nil {
@@ -49,7 +55,13 @@ func (c *Committer) Round(first []int32, limit int) error {
 	if err := l.move(b.replied.Slice(0, sum(come)*stride), b.replies.Slice(0, sum(mine)*stride), come, mine, stride); err != nil {
 		return err
 	}
-	return c.install(l.shard, come)
+	if err := c.chaos(c.committed, "install"); err != nil {
+		return err
+	}
+	if err := c.install(l.shard, come); err != nil {
+		return err
+	}
+	return c.chaos(c.committed, "installed")
 }
 
 // exchangeAsks tells readers what is asked of them.
@@ -193,6 +205,9 @@ func (c *Committer) RebuildAll() error {
 		}
 		if slices.Max(all) == 0 {
 			return nil
+		}
+		if err := c.chaos(c.committed, "rest"); err != nil {
+			return err
 		}
 		if err := c.Round(nil, roundRows); err != nil {
 			return err

@@ -1,12 +1,20 @@
 package train
 
-// Points are where faults can be injected into a step, or into what stands between
-// steps, in the order in which a rank comes to them. The first is where a fault happens
-// that names none. Those of a recovery count as at the step that the loss hit.
+// Points are where faults can be injected, about in the order in which a rank comes to
+// them: the training goroutine, or what runs beside it. The first is where a fault
+// happens that names none. Those of a recovery count as at the step that the loss hit.
 var Points = []string{
-	"step", "fetch", "forward", "backward", "word", "seal", "push", "reduce", "decide",
-	"evaluate", "checkpoint", "settle", "digest",
-	"agree", "rollback", "dense", "survey", "rebuild",
+	// of a step
+	"step", "plan", "planned", "fetch", "forward", "backward", "word", "push", "reduce", "update", "done", "decide",
+	// of a commit: the seal of an epoch, its deltas on their way, and where all meet
+	"between", "flush", "snapshot", "travelled", "deltas", "seal", "send", "counts", "slots", "staged", "prepared", "meet", "met",
+	// between steps
+	"evaluate", "scored", "checkpoint", "written", "saved", "settle", "digest", "count",
+	// of a new world
+	"join", "stand", "ready", "go",
+	// of a recovery
+	"agree", "rollback", "root", "dense", "surveyed", "survey", "rebuild", "ask", "answer", "install", "installed", "remains", "rest", "whole",
+	"fall", "fallen",
 }
 
 // chaos is where a fault may be injected.

@@ -76,6 +76,9 @@ func (r *rank) saveTo(s *checkpoint.Save) error {
 	if err == nil && r.id == 0 {
 		dense, err = r.saveDenseTo(s)
 	}
+	if fault := r.chaos(s.Step, "written"); fault != nil {
+		return fault
+	}
 	all, err := r.agree(err, append(part.Words(), dense.Words()...))
 	if err != nil {
 		if r.id == 0 {
@@ -85,6 +88,9 @@ func (r *rank) saveTo(s *checkpoint.Save) error {
 	}
 	if r.id == 0 {
 		err = r.commit(s, all)
+	}
+	if fault := r.chaos(s.Step, "saved"); fault != nil {
+		return fault
 	}
 	_, err = r.agree(err, nil)
 	return err

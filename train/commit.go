@@ -42,7 +42,7 @@ func (r *rank) openCommits() (err error) {
 		return nil
 	}
 	r.commits, err = commit.New(commit.Options{Env: j.env, Device: j.dev, Shard: r.shard, Layout: j.layout, Code: j.cfg.EC.Code,
-		Slots: j.place.Slots(0), Owner: j.roles.owner(r.id), First: j.roles.first, Every: int64(j.cfg.EC.CommitEvery)})
+		Slots: j.place.Slots(0), Owner: j.roles.owner(r.id), First: j.roles.first, Every: int64(j.cfg.EC.CommitEvery), Chaos: r.chaos})
 	if err == nil && j.roles.owner(r.id) >= 0 {
 		r.shard.Keep(j.env.Now)
 	}
@@ -83,6 +83,9 @@ func (r *rank) between(step int64) error {
 	if !r.commits.Due(step - 1) {
 		return nil
 	}
+	if err := r.chaos(step-1, "between"); err != nil {
+		return err
+	}
 	return r.seal(step - 1)
 }
 
@@ -91,6 +94,9 @@ func (r *rank) between(step int64) error {
 func (r *rank) sealCached() error {
 	if r.commits == nil || r.cache == nil || !r.commits.Due(r.done) {
 		return nil
+	}
+	if err := r.chaos(r.done, "flush"); err != nil {
+		return err
 	}
 	if err := r.exchange.Settle(); err != nil {
 		return err
@@ -129,6 +135,9 @@ func (r *rank) makeWhole() error {
 		return nil
 	}
 	r.rebuilding = false
+	if err := r.chaos(r.done, "remains"); err != nil {
+		return err
+	}
 	if err := r.commits.RebuildAll(); err != nil {
 		return err
 	}
@@ -145,13 +154,34 @@ func (r *rank) prepared() int64 {
 }
 
 func (r *rank) seal(step int64) error {
+	if err := r.shareDense(); err != nil {
+		return err
+	}
 	if err := r.snap(step); err != nil {
+		return err
+	}
+	if err := r.chaos(step, "snapshot"); err != nil {
 		return err
 	}
 	if err := r.commits.Seal(step); err != nil {
 		return err
 	}
+	if err := r.audit(step); err != nil {
+		return err
+	}
 	return r.chaos(step, "seal")
+}
+
+// audit shows what this rank holds to whom it concerns.
+func (r *rank) audit(step int64) error {
+	if r.job.o.Audit == nil {
+		return nil
+	}
+	a, err := r.commits.Audit()
+	if err == nil && a != nil {
+		r.job.o.Audit(step, a)
+	}
+	return err
 }
 
 // decide commits what all ranks said, in the words of the step that goes on or has just
@@ -210,6 +240,9 @@ func (r *rank) settle() error {
 	if err := r.chaos(r.done, "settle"); err != nil {
 		return err
 	}
+	if err := r.shareDense(); err != nil {
+		return err
+	}
 	if err := r.snap(r.done); err != nil {
 		return err
 	}
@@ -257,9 +290,24 @@ func (r *rank) snap(step int64) error {
 	return err
 }
 
-// snaps reports whether a rank takes snapshots: the first r + 1 trainers do, which
-// are on different processes where there are so many.
-func (j *job) snaps(id int) bool { return j.roles.trains(id) && id <= j.cfg.EC.R }
+// snaps reports whether a rank takes snapshots: the first r + 1 do, which are on
+// different processes where there are so many.
+func (j *job) snaps(id int) bool { return id <= j.cfg.EC.R }
+
+// shareDense brings the dense part to ranks that take snapshots and do not train,
+// where trainers are few.
+func (r *rank) shareDense() error {
+	j := r.job
+	if j.roles.trainers > j.cfg.EC.R || j.ranks == j.roles.trainers {
+		return nil
+	}
+	for _, b := range []kernels.Buffer{r.model.Params().Weights, r.state} {
+		if err := r.ctl.comm.Broadcast(b, 0).Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // countCommits tells the job what protection has cost all ranks.
 func (r *rank) countCommits() error {

@@ -25,6 +25,9 @@ func (r *rank) evaluate(step int64) error {
 	if err != nil {
 		return err
 	}
+	if err := r.chaos(step, "scored"); err != nil {
+		return err
+	}
 	area, err := r.area(scores)
 	if err != nil {
 		return err

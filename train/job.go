@@ -213,6 +213,35 @@ func (r *rank) run() error {
 			j.result.Recoveries = r.history.Recoveries
 		}()
 	}
+	if err := r.ready(); err != nil {
+		return err
+	}
+	if !j.o.EvalOnly {
+		if err := r.train(); err != nil {
+			return err
+		}
+	}
+	for _, do := range []func() error{
+		r.makeWhole,
+		func() error { return r.evaluate(r.done) },
+		r.settle,
+		r.digest,
+		func() error { return r.chaos(r.done, "count") },
+		r.countMoved,
+		r.healed,
+		r.countCommits,
+		func() error { return r.save(j.o.SaveTo) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return r.saveTrace()
+}
+
+// ready brings a rank to where the job stands, and returns when all ranks are there.
+func (r *rank) ready() error {
+	j := r.job
 	if err := r.start(); err != nil {
 		return err
 	}
@@ -228,6 +257,9 @@ func (r *rank) run() error {
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
 		return err
 	}
+	if err := r.chaos(r.done, "ready"); err != nil {
+		return err
+	}
 	r.phase = phaseTraining
 	if r.id == 0 && !j.started {
 		r.tracks.recorder.Zero()
@@ -239,36 +271,10 @@ func (r *rank) run() error {
 	if err := r.ctl.comm.Barrier().Wait(); err != nil { // nothing is read before
 		return err
 	}
-	if !j.o.EvalOnly {
-		if err := r.train(); err != nil {
-			return err
-		}
-	}
-	if err := r.makeWhole(); err != nil {
+	if err := r.chaos(r.done, "go"); err != nil {
 		return err
 	}
-	if err := r.evaluate(r.done); err != nil {
-		return err
-	}
-	if err := r.settle(); err != nil {
-		return err
-	}
-	if err := r.digest(); err != nil {
-		return err
-	}
-	if err := r.countMoved(); err != nil {
-		return err
-	}
-	if err := r.healed(); err != nil {
-		return err
-	}
-	if err := r.countCommits(); err != nil {
-		return err
-	}
-	if err := r.save(j.o.SaveTo); err != nil {
-		return err
-	}
-	return r.saveTrace()
+	return nil
 }
 
 // begin sets the model a run starts from: a checkpoint's, that of init_from, or

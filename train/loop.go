@@ -74,12 +74,18 @@ func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
 		panic(fmt.Sprintf("train: rank %d was given step %d at step %d", r.id, w.batch.Step, step))
 	}
 	r.watch.lap(StageWait)
+	if err := r.chaos(step, "planned"); err != nil {
+		return d, err
+	}
 	if d, err = r.step(w, stepOf(p.next)); err != nil {
 		return d, err
 	}
 	r.watch.spent[StageRead], r.watch.spent[StagePlan], r.watch.spent[StageDelayed] = w.read, w.plan, r.exchange.DelayedTook()
 	r.done = step
 	r.stepped(step)
+	if err := r.chaos(step, "done"); err != nil {
+		return d, err
+	}
 	if err := r.conclude(); err != nil {
 		return d, err
 	}
@@ -167,7 +173,10 @@ func (r *rank) apply(w *work, lookups kernels.Matrix) error {
 	r.s.UpdateDense(r.job.denseOpt.At(w.batch.Step), p.Weights, r.state, p.Grad)
 	err := r.s.Sync()
 	r.watch.lap(StageUpdate)
-	return err
+	if err != nil {
+		return err
+	}
+	return r.chaos(w.batch.Step, "update")
 }
 
 func (r *rank) waitReduces() error {

@@ -3,6 +3,7 @@ package train
 import (
 	"time"
 
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
@@ -33,6 +34,9 @@ type Options struct {
 	// Chaos, if set, is called where faults may be injected, by name of the point (see
 	// Points): its error is the rank's.
 	Chaos func(rank int, step int64, point string) error
+	// Audit, if set, is given what each owner of rows holds when an epoch has been
+	// sealed, which ended with a step.
+	Audit func(step int64, a *commit.Audit)
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
 }

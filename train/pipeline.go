@@ -38,6 +38,7 @@ type pipeline struct {
 	stream  kernels.Stream    // comm's
 	planner *lrpp.Planner
 	explain func(err error, step int64) error
+	chaos   func(step int64, point string) error
 	track   *trace.Track
 	ready   *env.Queue[planned]
 	free    *env.Queue[*work]
@@ -68,6 +69,7 @@ func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeli
 		reader:  r.batches(s, works+1, channels[1]),
 		stream:  j.dev.Stream(1),
 		explain: j.explain,
+		chaos:   r.chaos,
 		track:   r.tracks.planner,
 		ready:   env.NewQueue[planned](e, "planned batches", works+1), // and the end
 		free:    env.NewQueue[*work](e, "free batches", works),
@@ -126,6 +128,9 @@ func (p *pipeline) plan(before *work, filled []*work) error {
 	w := filled[0]
 	p.track.Begin("plan", w.batch.Step)
 	defer p.track.End()
+	if err := p.chaos(w.batch.Step, "plan"); err != nil {
+		return err
+	}
 	var next *work
 	if len(filled) > 1 {
 		next = filled[1]

@@ -16,8 +16,9 @@ type phase uint64
 
 const (
 	phaseFresh    phase = iota // it holds nothing
+	phaseFalling               // nor does it, and the job goes back to a checkpoint
 	phaseBegun                 // it holds what the run starts from
-	phaseTraining              // and so do all others
+	phaseTraining              // and so do all others; or a commit, and knows what it has not back
 )
 
 // start brings a rank to where the job stands in a new world: at its beginning, or at
@@ -26,14 +27,21 @@ func (r *rank) start() error {
 	if r.commits == nil {
 		return r.begin()
 	}
+	r.rebuilding = false // of the world before
+	if err := r.chaos(r.done, "join"); err != nil {
+		return err
+	}
 	joined, left := r.env.Now(), r.commits.Left()
 	all, err := r.ctl.gather([]uint64{uint64(r.phase), uint64(r.commits.Committed()), uint64(left.Rows), uint64(left.Parities), uint64(r.saved), uint64(r.done)})
 	if err != nil {
 		return err
 	}
-	stands, trained := standing{joined: joined, agreed: r.env.Now()}, false
+	if err := r.chaos(r.done, "stand"); err != nil {
+		return err
+	}
+	stands, trained, falls := standing{joined: joined, agreed: r.env.Now()}, false, false
 	for id, w := range all {
-		trained = trained || phase(w[0]) == phaseTraining
+		trained, falls = trained || phase(w[0]) == phaseTraining, falls || phase(w[0]) == phaseFalling
 		loss := commit.Loss{Rows: int64(w[2]), Parities: int64(w[3])}
 		if phase(w[0]) == phaseFresh {
 			loss = r.lossOfAll(id)
@@ -43,6 +51,9 @@ func (r *rank) start() error {
 		stands.committed = max(stands.committed, int64(w[1]))
 		stands.saved = max(stands.saved, int64(w[4]))
 		stands.hit = max(stands.hit, int64(w[5])+1)
+	}
+	if falls {
+		return r.fallBack(errors.New("more was lost than can be decoded"))
 	}
 	if !trained { // nobody has
 		r.shard.Reset()
@@ -54,6 +65,9 @@ func (r *rank) start() error {
 	err = r.recover(&stands)
 	if errors.As(err, new(*commit.Beyond)) {
 		return r.fallBack(err)
+	}
+	if err == nil {
+		r.phase = phaseTraining
 	}
 	return err
 }
@@ -153,6 +167,9 @@ func (r *rank) bringDense(s *standing) error {
 	if root == len(all) {
 		return &commit.Beyond{Ranks: []int{0}, Spare: r.job.cfg.EC.R}
 	}
+	if err := r.chaos(s.committed, "root"); err != nil {
+		return err
+	}
 	p := r.model.Params()
 	if r.id == root {
 		r.s.Copy(p.Weights, mine.weights)
@@ -185,7 +202,11 @@ func (r *rank) fallBack(beyond error) error {
 	if r.job.cfg.Checkpoint.Dir == "" {
 		return none
 	}
+	r.phase = phaseFalling // until all of it is there
 	if err := r.commits.Clear(); err != nil {
+		return err
+	}
+	if err := r.chaos(r.done, "fall"); err != nil {
 		return err
 	}
 	r.shard.Reset()
@@ -200,5 +221,12 @@ func (r *rank) fallBack(beyond error) error {
 	if r.id == 0 {
 		r.job.o.Observer.Warned(fmt.Sprintf("%v: the run goes on from the checkpoint of step %d", beyond, r.done))
 	}
-	return r.protect()
+	if err := r.chaos(r.done, "fallen"); err != nil {
+		return err
+	}
+	if err := r.protect(); err != nil {
+		return err
+	}
+	r.phase = phaseTraining
+	return nil
 }

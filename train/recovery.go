@@ -83,6 +83,9 @@ func (r *rank) healed() error {
 	if !h.open {
 		return nil
 	}
+	if err := r.chaos(r.done, "whole"); err != nil {
+		return err
+	}
 	h.open = false
 	if h.ResumeMS == 0 { // there was no step left to train
 		h.ResumeMS, h.RegainMS = h.WholeMS, h.WholeMS

@@ -32,6 +32,7 @@ type root struct {
 	Inspect inspectCmd `cmd:"" help:"Tell what a checkpoint holds and check all of it."`
 	Data    dataCmd    `cmd:"" help:"Make, convert and measure data."`
 	Bench   benchCmd   `cmd:"" help:"Run a benchmark; 'bench list' names them."`
+	Sim     simCmd     `cmd:"" help:"Run simulated clusters, with faults, and check that none changes a bit of the result."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine offers and what ecrec would choose."`
 }
 
