@@ -43,7 +43,7 @@ func (c *column) begin(m placement.Map, t, samples int) {
 	c.of = resize(c.of, samples)
 	c.owners = uint64(m.Owners)
 	c.slot, c.offset = uint64(m.Base[t])/c.owners, uint64(m.Base[t])%c.owners
-	c.counted = c.rows <= 2*samples // to look at two rows costs less than to sort a lookup
+	c.counted = c.rows <= 4*samples // to look at four rows costs less than to sort a lookup
 	if c.counted {
 		c.cells = resize(c.cells, c.rows)
 		clear(c.cells)
