@@ -251,3 +251,15 @@ func TestXorRows(t *testing.T) {
 		c.checkGuards(t)
 	}
 }
+
+// Prefetch changes nothing, whatever part of memory it is told of.
+func TestPrefetch(t *testing.T) {
+	memory := []uint64{1, 2, 3}
+	for _, at := range [][]int32{nil, {0}, {2, 0, 1, 1}} {
+		Prefetch(memory, at)
+	}
+	Prefetch(nil, nil)
+	if !slices.Equal(memory, []uint64{1, 2, 3}) {
+		t.Fatal(memory)
+	}
+}

@@ -10,10 +10,7 @@ func (w *Window) admit() {
 	w.uses.reserve(w.at(w.next).oldest, len(s.slots), w.o.CapacityRows > 0)
 	w.newest.reserve(s.slots, s.oldest, uint16(w.next))
 	s.before = resize(s.before, len(s.slots))
-	for begin := 0; begin < len(s.slots); begin += linkBlock {
-		end := min(begin+linkBlock, len(s.slots))
-		w.link(s.slots[begin:end], s.solo[begin:end], s.before[begin:end], s.first+uint32(begin), uint16(t))
-	}
+	w.link(s, uint16(t))
 	words := (len(s.slots) + 63) / 64
 	s.usedBefore, s.usedAfter = resize(s.usedBefore, words), resize(s.usedAfter, words)
 	clear(s.usedBefore)
@@ -30,19 +27,44 @@ func (w *Window) admit() {
 	}
 }
 
-// linkBlock is how many rows are linked at a time, a multiple of 64: what is known
-// of them is read first, so that cache misses overlap.
+// linkBlock is how many rows are linked at a time, a multiple of 64.
 const linkBlock = 128
 
-// link makes uses n, n+1 ... of step t the newest of these slots and sets before to
-// the use before of each, or to its own number where none is alive. Each loop is a
-// function, so that its variables stay in registers, and has no branches, because
-// which rows were used before is chance.
-func (w *Window) link(slots []int32, solo []uint16, before []uint32, n uint32, t uint16) {
-	w.newest.find(slots, &w.found)
-	w.touched += w.uses.findBefore(&w.found, n, w.newest.oldest, before)
-	w.newest.put(slots, solo, &w.found, before, n, t)
-	w.uses.link(solo, &w.found, before, n)
+// link makes the uses of step t the newest of their slots and sets before. What is
+// known of slots is prefetched two blocks ahead, what is known of the uses before
+// one block ahead, so that cache misses overlap with each other and with work. Each
+// loop is a function, so that its variables stay in registers, and has no branches,
+// because which rows were used before is chance.
+func (w *Window) link(s *step, t uint16) {
+	rows := len(s.slots)
+	w.o.Prefetch(w.newest.of, s.slots[:min(2*linkBlock, rows)])
+	w.findBlock(s, 0)
+	for begin := 0; begin < rows; begin += linkBlock {
+		end := min(begin+linkBlock, rows)
+		w.o.Prefetch(w.newest.of, s.slots[min(end+linkBlock, rows):min(end+2*linkBlock, rows)])
+		w.findBlock(s, end)
+		found, n := w.foundOf(begin), s.first+uint32(begin)
+		solo, before := s.solo[begin:end], s.before[begin:end]
+		w.newest.put(s.slots[begin:end], solo, found, before, n, t)
+		w.uses.link(solo, found, before, n)
+	}
+}
+
+func (w *Window) foundOf(begin int) *[linkBlock]newestUse { return &w.found[begin/linkBlock%2] }
+
+// findBlock finds what is known of the slots of a block, and sets before.
+func (w *Window) findBlock(s *step, begin int) {
+	end := min(begin+linkBlock, len(s.slots))
+	found, before := w.foundOf(begin), s.before[begin:end]
+	w.newest.find(s.slots[begin:end], found)
+	findBefore(found, s.first+uint32(begin), w.newest.oldest, before)
+	w.prefetchUses(before)
+}
+
+// prefetchUses prefetches what is known of a block of uses.
+func (w *Window) prefetchUses(uses []uint32) {
+	w.uses.places(uses, w.words[:len(uses)])
+	w.o.Prefetch(w.uses.known, w.words[:len(uses)])
 }
 
 //go:noinline
@@ -53,19 +75,17 @@ func (x *newest) find(slots []int32, found *[linkBlock]newestUse) {
 	}
 }
 
-// findBefore sets before and reads what uses.link will change.
+// findBefore sets before to the use before of each of uses n, n+1 ..., or to its own
+// number where none is alive.
 //
 //go:noinline
-func (x *uses) findBefore(found *[linkBlock]newestUse, n, oldest uint32, before []uint32) (touched uint64) {
-	known := x.known
+func findBefore(found *[linkBlock]newestUse, n, oldest uint32, before []uint32) {
 	for i := range before {
 		b := found[i&(linkBlock-1)].number()
 		b ^= (b ^ n) & uint32(int32(b-oldest)>>31)
 		before[i] = b
-		touched += known[int(b>>5)&(len(known)-1)]
 		n++
 	}
-	return touched
 }
 
 // put makes uses the newest.

@@ -90,8 +90,10 @@ func (w *Window) Next(d *Decisions) error {
 func (w *Window) decide(d *Decisions, s *step, t int64) {
 	words := len(s.usedBefore)
 	w.cached, w.shared, w.asked = resize(w.cached, words), resize(w.shared, words), w.asked[:0]
+	w.prefetchUses(s.before[:min(64, len(s.before))])
 	for k := range words {
 		n, rows := s.block(k)
+		w.prefetchUses(s.before[64*k+rows:][:min(64, len(s.before)-64*k-rows)])
 		again, alike := w.uses.pair(n)
 		cached, shared := w.uses.left(s.before[64*k:][:rows], n)
 		fetched := ^uint64(0) >> (64 - rows) &^ cached

@@ -39,11 +39,11 @@
 //
 // # Method
 //
-// A plan numbers its distinct rows by hashing, sorts only those (stable radix
-// sort), and deals the lookups out in sample order. An owner merges the lists it
-// gets, each ascending, two by two, with rank order within a slot. Neither the
-// hash nor what earlier calls left behind changes a plan: it is a function of the
-// input. A window's time goes into cache misses, which its loops let overlap: they
-// read what many rows need before they work on it, and do not branch on what only
-// chance knows. No call allocates once its buffers have grown to the size of a batch.
+// A plan goes table by table, for an owner's slots ascend from table to table:
+// lookups of a table with few rows are counted row by row (counting sort), those of
+// others are sorted by owner and slot (stable radix sort). An owner merges the lists
+// it gets, each ascending, two by two, with rank order within a slot. A window's
+// time would go into cache misses: it prefetches what it will look up some blocks of
+// rows later, and does not branch on what only chance knows. No call allocates once
+// its buffers have grown to the size of a batch.
 package oracle

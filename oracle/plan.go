@@ -3,7 +3,6 @@ package oracle
 import (
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/ecrec/ecrec/internal/placement"
 )
@@ -21,100 +20,67 @@ type Plan struct {
 	// Pos[Start[u]:Start[u+1]].
 	Start, Pos []int32
 
-	numbers numbering
+	columns []column
 	sort    sorter
 }
 
 // Fill plans a slice: ids is (samples, tables), each below its table's rows.
 func (p *Plan) Fill(m placement.Map, ids []uint32) {
-	if rows := m.Slots(0) * int64(m.Owners); rows > maxRows || len(ids) >= math.MaxInt32 {
-		panic(fmt.Sprintf("oracle: %d lookups of %d rows; at most %d of %d can be planned", len(ids), rows, math.MaxInt32-1, maxRows))
+	if m.Slots(0) > math.MaxInt32 || len(ids) > math.MaxInt32 { // owner 0 has the most slots
+		panic(fmt.Sprintf("oracle: %d lookups of %d rows on %d owners; at most %d of each owner's can be planned",
+			len(ids), m.Rows(), m.Owners, math.MaxInt32))
 	}
-	p.Index = resize(p.Index, len(ids))
-	p.numbers.fill(m, ids, p.Index)
-	p.order(m)
-	p.place(m)
-	p.list(m.Tables())
-	p.Pos = p.Pos[:len(ids)]
-}
-
-// order sorts the distinct rows by owner, then slot: words are owner*span + slot
-// above the row's number.
-func (p *Plan) order(m placement.Map) {
-	owners, span := uint64(m.Owners), uint64(m.Slots(0)) // owner 0 has the most slots
-	p.sort.words = resize(p.sort.words, p.numbers.n)
-	inverse := ^uint64(0) / owners
-	for i, g := range p.numbers.found[:p.numbers.n] {
-		slot, _ := bits.Mul64(g, inverse) // g / owners, or one less
-		owner := g - slot*owners
-		if owner >= owners {
-			owner -= owners
-			slot++
+	rows := p.begin(m, len(ids)/m.Tables())
+	p.Slots, p.Start, p.PerOwner = resize(p.Slots, rows+1), resize(p.Start, rows+1), resize(p.PerOwner, m.Owners)
+	p.Index, p.Pos = resize(p.Index, len(ids)), resize(p.Pos, len(ids))
+	p.read(ids)
+	for t := range p.columns {
+		if c := &p.columns[t]; c.counted {
+			c.count()
+		} else {
+			c.gather()
+			c.words = p.sort.run(c.words, sampleBits, c.keyBits)
 		}
-		p.sort.words[i] = (owner*span+slot)<<numberBits | uint64(i)
 	}
-	p.sort.run(numberBits, bits.Len64(span*owners-1))
+	p.list()
+	p.write()
 }
 
-// place lists the sorted rows with their first lookups, and replaces what was
-// seen of each by its position in Slots, above the position in Pos where its next
-// lookup goes. Most rows have one lookup only; the position after the last takes
-// it again then, which saves list from writing all over Pos.
-func (p *Plan) place(m placement.Map) {
-	words, seen := p.sort.words, p.numbers.seen
-	p.Slots = resize(p.Slots, len(words))
-	p.Start = resize(p.Start, len(words)+1)
-	p.Pos = resize(p.Pos, len(p.Index)+1)
-	p.PerOwner = resize(p.PerOwner, m.Owners)
-	span := uint64(m.Slots(0))
-	u, start := 0, uint64(0)
+// begin makes a column of so many samples for each table, and says how many
+// distinct rows there can be.
+func (p *Plan) begin(m placement.Map, samples int) (rows int) {
+	p.columns = resize(p.columns, m.Tables())
+	for t := range p.columns {
+		c := &p.columns[t]
+		c.begin(m, t, samples)
+		rows += min(c.rows, samples)
+	}
+	return rows
+}
+
+// list lists the distinct rows, and the lookups of each: an owner's rows are those
+// of one table after the other.
+func (p *Plan) list() {
+	var at place
+	tables := len(p.columns)
 	for o := range p.PerOwner {
-		first, base := u, uint64(o)*span
-		for end := (base + span) << numberBits; u < len(words) && words[u] < end; u++ {
-			w := words[u]
-			p.Slots[u] = int32(w>>numberBits - base)
-			p.Start[u] = int32(start)
-			n := w & (1<<numberBits - 1)
-			at := seen[n]
-			p.Pos[start] = int32(at >> 32)
-			lookups := uint64(uint32(at))
-			next := start
-			if lookups == 1 {
-				next = uint64(len(p.Index))
+		first := at.row
+		for t := range p.columns {
+			c, begin := &p.columns[t], at
+			if c.counted {
+				at = c.listCounted(o, p.Slots, p.Start, begin)
+			} else {
+				at = c.listSorted(o, p.Slots, p.Start, begin)
+				c.placeSorted(p.Pos[begin.pos:at.pos], t, tables)
 			}
-			seen[n] = uint64(u)<<32 | next
-			start += lookups
 		}
-		p.PerOwner[o] = u - first
+		p.PerOwner[o] = at.row - first
 	}
-	p.Start[u] = int32(start)
-}
-
-// listSamples is how many samples are listed table by table: a table's rows take
-// a small part of Pos, which stays in the cache meanwhile, as does the block of
-// Index that is gone through again for each table.
-const listSamples = 2048
-
-// list replaces the number of each lookup by its row and lists the lookups of rows.
-func (p *Plan) list(tables int) {
-	for first := 0; first < len(p.Index); first += listSamples * tables {
-		last := min(first+listSamples*tables, len(p.Index))
-		for t := range tables {
-			p.listTable(p.Index[:last], first+t, tables)
+	p.Start[at.row] = int32(at.pos)
+	p.Slots, p.Start = p.Slots[:at.row], p.Start[:at.row+1]
+	for t := range p.columns {
+		if c := &p.columns[t]; c.counted {
+			c.placeCounted(p.Pos, t, tables)
 		}
-	}
-}
-
-// listTable lists the lookups of one table, from the given one on.
-//
-//go:noinline
-func (p *Plan) listTable(index []int32, from, tables int) {
-	seen, pos := p.numbers.seen, p.Pos
-	for l := from; l < len(index); l += tables {
-		n := index[l]
-		next := seen[n]
-		seen[n] = next + 1
-		index[l] = int32(next >> 32)
-		pos[uint32(next)] = int32(l)
 	}
 }

@@ -47,7 +47,7 @@ func TestPlanAtBorders(t *testing.T) {
 	last := func(rows int64, l int) uint32 { return uint32(rows - 1) }
 	inOrder := func(rows int64, l int) uint32 { return uint32(int64(l) % rows) }
 	sparse := func(rows int64, l int) uint32 { return uint32(int64(l) << 12 % rows) }
-	many := make([]int64, 3*block/2) // more tables than lookups in a block
+	many := make([]int64, 3*blockSamples/2) // more tables than lookups in a block
 	for t := range many {
 		many[t] = 1 + r.Int64N(40)
 	}
@@ -63,9 +63,10 @@ func TestPlanAtBorders(t *testing.T) {
 		{"one row", []int64{1}, 5000, zero},
 		{"equal ids", []int64{1 << 20, 7}, 3000, last},
 		{"all rows", []int64{1 << 16}, 1 << 16, inOrder},
-		{"a block", []int64{1000}, block, uniform},
-		{"a block and one", []int64{1000}, block + 1, uniform},
-		{"blocks of samples", []int64{9, 1 << 30, 70_000}, 2*listSamples + 1, uniform},
+		{"a block", []int64{1000}, blockSamples, uniform},
+		{"a block and one", []int64{1000}, blockSamples + 1, uniform},
+		{"blocks of samples", []int64{9, 1 << 30, 70_000}, 2*blockSamples + 1, uniform},
+		{"few rows and many", []int64{999, 2000, 2001, 1 << 20}, 1000, uniform},
 		{"multiples", []int64{1 << 30}, 1 << 16, sparse},
 		{"many tables", many, 5, uniform},
 		{"huge tables", huge, 700, uniform},
@@ -92,7 +93,7 @@ func TestPlanAtBorders(t *testing.T) {
 
 // What cannot be planned is refused, not planned wrongly.
 func TestPlanRefusesTooManyRows(t *testing.T) {
-	m := placement.New(slices.Repeat([]int64{1 << 31}, 1<<7), 1<<8)
+	m := placement.New(slices.Repeat([]int64{1 << 31}, 1<<7), 1<<6)
 	defer func() {
 		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "274877906944 rows") {
 			t.Fatalf("%v", r)

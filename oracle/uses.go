@@ -37,6 +37,17 @@ const mostUses = 1 << 30
 // of is the word of uses n to n+31, n a multiple of 32.
 func (x *uses) of(n uint32) *uint64 { return &x.known[int(n>>5)&(len(x.known)-1)] }
 
+// places sets at to where in known uses are.
+//
+//go:noinline
+func (x *uses) places(uses []uint32, at []int32) {
+	at = at[:len(uses)]
+	mask := uint32(len(x.known) - 1)
+	for i, n := range uses {
+		at[i] = int32(n >> 5 & mask)
+	}
+}
+
 func (x *uses) nextOf(n uint32) *uint32 { return &x.next[int(n)&(len(x.next)-1)] }
 
 // candidatesOf is the word of uses n to n+63, n a multiple of 64.

@@ -33,6 +33,9 @@ type WindowOptions struct {
 	// HugePages, if not nil, is told of memory, all zero, that will be read at random.
 	// It may ask for huge pages, and changes no byte.
 	HugePages func(memory []uint64)
+	// Prefetch, if not nil, is told which elements of memory will be used soon. It may
+	// ask for their cache lines, and changes no byte.
+	Prefetch func(memory []uint64, at []int32)
 }
 
 // Window plans what the trainers' caches do with the rows of one owner. It is
@@ -66,9 +69,9 @@ type Window struct {
 	cached, shared []uint64
 	asked          []int32
 
-	found     [linkBlock]newestUse // of the block that is linked
-	touched   uint64               // keeps loads from being left out
-	trainerOf []uint16             // of each position in the lists being added
+	found     [2][linkBlock]newestUse // of the block that is linked and of the next one
+	words     [linkBlock]int32        // of uses.known, to be prefetched
+	trainerOf []uint16                // of each position in the lists being added
 }
 
 // step is one step's list.
@@ -95,6 +98,9 @@ func NewWindow(o WindowOptions) *Window {
 	}
 	if o.HugePages == nil {
 		o.HugePages = func([]uint64) {}
+	}
+	if o.Prefetch == nil {
+		o.Prefetch = func([]uint64, []int32) {}
 	}
 	w := &Window{o: o, lookahead: o.Lookahead, excess: make([]int, o.Trainers), uses: uses{end: 64, hugePages: o.HugePages},
 		newest: newest{hugePages: o.HugePages}}

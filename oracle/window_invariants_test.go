@@ -236,6 +236,11 @@ func (d *Decisions) clone() *Decisions {
 func plans(t *testing.T, r *rand.Rand, i int) (name string, w *Window, all []*Decisions) {
 	t.Helper()
 	o, _ := options(r, i)
+	o.Prefetch = func(memory []uint64, at []int32) {
+		for _, i := range at {
+			_ = memory[i] // all are there
+		}
+	}
 	steps := stream(r, 1+r.IntN(80), 1, o.Trainers)
 	f := windowRun{w: NewWindow(o)}
 	for range steps {

@@ -14,6 +14,9 @@ import (
 func stream(r *rand.Rand, steps, owners, trainers int) []batch {
 	slots := 1 + r.IntN(60)
 	lookups := r.IntN(24)
+	if r.IntN(10) == 0 { // rows of many blocks
+		slots, lookups = slots+10*linkBlock, lookups*linkBlock/4
+	}
 	all := make([]batch, steps)
 	for t := range all {
 		all[t] = batch{}
@@ -320,9 +323,9 @@ func TestNewestAgainstMap(t *testing.T) {
 			if before, used := last[slot]; used && before >= oldest {
 				want = begin + uint32(before)*apart
 			}
-			before := make([]uint32, 1)
-			if w.link(slots[i:i+1], []uint16{0}, before, use, 0); before[0] != want {
-				t.Fatalf("step %d, slot %d, use %d: the one before is %d, want %d", s, slot, use, before[0], want)
+			one := step{slots: slots[i : i+1], solo: []uint16{0}, before: make([]uint32, 1), first: use}
+			if w.link(&one, 0); one.before[0] != want {
+				t.Fatalf("step %d, slot %d, use %d: the one before is %d, want %d", s, slot, use, one.before[0], want)
 			}
 			last[slot] = n
 		}

@@ -1,0 +1,11 @@
+package kernels
+
+// Prefetch asks for the cache lines of memory[at[i]], and does not wait for them.
+func Prefetch(memory []uint64, at []int32) {
+	if len(at) > 0 {
+		prefetch(&memory[0], &at[0], len(at))
+	}
+}
+
+//go:noescape
+func prefetch(memory *uint64, at *int32, n int)
