@@ -55,26 +55,37 @@ func drawKills(r *rand.Rand, points []string) killedJob {
 	}
 	modes := [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, {"cache.mode=planned", "cache.delayed_sync=false"},
 		{"cache.mode=lrpp", "oracle.lookahead=3"}, {"cache.mode=lrpp", "oracle.lookahead=auto"}}
-	// Points of every step, of the end of a run, and of recoveries: there, with one rank
-	// to spare, only the one dies again that died before.
-	end, recovery, rebuild := slices.Index(points, "evaluate"), slices.Index(points, "agree"), slices.Index(points, "rebuild")
-	any := func(from, to int) string { return points[from+r.IntN(to-from)] }
+	// Points that every run comes to: in each step or epoch, at its end, and in
+	// recoveries; there, with one rank to spare, only the one dies again that died before.
+	any := func(list string) string {
+		names := strings.Fields(list)
+		name := names[r.IntN(len(names))]
+		if !slices.Contains(points, name) {
+			panic("no point " + name)
+		}
+		return name
+	}
+	const (
+		always   = "step fetch forward backward word push reduce update done decide snapshot deltas seal send counts slots staged prepared"
+		atTheEnd = "evaluate settle digest count"
+		recovery = "agree rollback dense survey"
+	)
 	step := 1 + r.IntN(killGap)
 	for range 1 + r.IntN(4) {
 		rank, other := r.IntN(ranks), r.IntN(ranks)
-		j.kill(rank, step, any(0, end))
+		j.kill(rank, step, any(always))
 		switch {
 		case r.IntN(3) > 0:
 		case ranks == 6:
-			j.kill(other, step, any(0, end))
+			j.kill(other, step, any(always))
 		default:
-			j.kill(rank, step, any(recovery, rebuild)) // nothing may be left to rebuild
+			j.kill(rank, step, any(recovery))
 		}
 		step += killGap + r.IntN(killGap)
 	}
 	switch r.IntN(4) {
 	case 0:
-		j.kill(r.IntN(ranks), step, any(end, recovery))
+		j.kill(r.IntN(ranks), step, any(atTheEnd))
 	case 1:
 		j.faults = append(j.faults, "--chaos", fmt.Sprintf("node:%d@%d", 1+r.IntN(ranks-1), step))
 		j.kills++
