@@ -183,44 +183,63 @@ func (c *Committer) Survey(lost []Loss) error {
 // matters has a bit for each stripe of the group, as far as this rank can tell: whether
 // the shard that an owner has lost may differ from zeros.
 func (c *Committer) matters(owner int) []uint64 {
-	p, group, b := c.parity, c.parity.group, &c.rebuild
-	stripes := group.Stripes(c.o.Slots)
+	p, group := c.parity, c.parity.group
+	stripes, slots, touched := group.Stripes(c.o.Slots), c.o.Shard.Slots(), c.o.Shard.TouchedBits()
 	set := make([]uint64, (stripes+63)/64)
-	touched := c.o.Shard.TouchedBits()
-	for s := range stripes {
-		theirs, _ := group.Shard(s, owner)
-		shard, at := group.Shard(s, p.owner)
-		var may bool
+	for first := range min(int64(group.Size), stripes) {
+		theirs, _ := group.Shard(first, owner)
+		shard, at := group.Shard(first, p.owner)
+		if c.rebuild.lost[c.o.First+p.owner].has(shard, group) {
+			continue // the others know
+		}
+		var may func(at int64) bool
 		switch {
-		case b.lost[c.o.First+p.owner].has(shard, group): // the others know
-
 		case shard >= group.Data() && theirs < group.Data():
-			may = p.marked(at, theirs)
+			may = func(at int64) bool { return p.marked(at, theirs) }
 		case shard >= group.Data():
-			may = !p.zero(at)
+			may = func(at int64) bool { return !p.zero(at) }
 		case theirs >= group.Data():
-			may = at < c.o.Shard.Slots() && touched[at>>6]>>(at&63)&1 != 0
+			may = func(at int64) bool { return at < slots && touched[at>>6]>>(at&63)&1 != 0 }
+		default:
+			continue // a parity knows better
 		}
-		if may {
-			set[s>>6] |= 1 << (s & 63)
-		}
+		eachTurn(group, shard, first, at, stripes, func(s, at int64) {
+			if may(at) {
+				set[s>>6] |= 1 << (s & 63)
+			}
+		})
 	}
 	return set
+}
+
+// eachTurn visits the stripes that are equal to first modulo the group's size, with the
+// row of an owner's shard of each, which is at in the first.
+func eachTurn(g ec.Group, shard int, first, at, stripes int64, f func(stripe, at int64)) {
+	step := int64(g.Data())
+	if shard >= g.Data() {
+		step = int64(g.Parity)
+	}
+	for s := first; s < stripes; s += int64(g.Size) {
+		f(s, at)
+		at += step
+	}
 }
 
 // forgo counts as back what has always been zeros.
 func (c *Committer) forgo(any []uint64) {
 	b, group := &c.rebuild, c.parity.group
-	for s := range group.Stripes(c.o.Slots) {
-		if any[s>>6]>>(s&63)&1 != 0 {
-			continue
-		}
-		shard, at := group.Shard(s, c.parity.owner)
-		if shard >= group.Data() {
-			c.parity.build(at, nil) // does nothing where it is built
-		} else {
-			b.back(at)
-		}
+	stripes := group.Stripes(c.o.Slots)
+	for first := range min(int64(group.Size), stripes) {
+		shard, at := group.Shard(first, c.parity.owner)
+		eachTurn(group, shard, first, at, stripes, func(s, at int64) {
+			switch {
+			case any[s>>6]>>(s&63)&1 != 0:
+			case shard >= group.Data():
+				c.parity.build(at, nil) // does nothing where it is built
+			default:
+				b.back(at)
+			}
+		})
 	}
 }
 
