@@ -25,6 +25,7 @@ type cluster struct {
 	faults  *faults
 	auditor *auditor
 	delays  string // of messages; see transport.ParseFaults
+	repair  int    // rows that a step rebuilds
 
 	mon        env.Monitor // guards what follows
 	generation uint64
@@ -102,7 +103,7 @@ func (p *process) main() {
 		return w
 	}
 	result, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: w,
-		Chaos: p.chaos, Audit: c.auditor.hook(p)})
+		RepairRows: c.repair, Chaos: p.chaos, Audit: c.auditor.hook(p)})
 	c.mon.Lock()
 	defer c.mon.Unlock()
 	switch {

@@ -33,7 +33,7 @@ func Run(d *Data, seed uint64) (*Outcome, error) {
 	}
 	s := NewScheduler(seed)
 	c := newCluster(s, cfg, set.processes, seed)
-	c.delays = set.delays
+	c.delays, c.repair = set.delays, set.repair
 	c.faults.waiting = drawFaults(r, set.processes, set.steps)
 	if set.wild {
 		c.faults.spare = -1

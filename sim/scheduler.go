@@ -28,6 +28,9 @@ type Scheduler struct {
 	// yields is how often a task that could go on lets others go first: once in so
 	// many times that it takes a monitor.
 	yields int
+	// lazy is how many of 100 tasks get their turn late: where they are drawn, mostly
+	// another is.
+	lazy int
 
 	now       time.Duration
 	tasks     []*task // that have not ended, in the order of their beginning
@@ -61,6 +64,7 @@ type task struct {
 	stop  func()
 	yield func(struct{}) bool
 	ended bool
+	lazy  bool
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -69,6 +73,7 @@ const never = time.Duration(1<<63 - 1)
 func NewScheduler(seed uint64) *Scheduler {
 	s := &Scheduler{draw: rand.New(rand.NewPCG(seed, purposeSchedule))}
 	s.yields = []int{2, 8, 64}[s.draw.IntN(3)]
+	s.lazy = []int{0, 5, 30}[s.draw.IntN(3)]
 	return s
 }
 
@@ -102,6 +107,9 @@ func (s *Scheduler) turn() {
 	i := 0
 	if len(s.ready) > 1 {
 		i = s.draw.IntN(len(s.ready))
+		if s.ready[i].lazy && s.draw.IntN(64) > 0 {
+			i = s.draw.IntN(len(s.ready))
+		}
 	}
 	t := s.ready[i]
 	last := len(s.ready) - 1
@@ -160,7 +168,7 @@ func (s *Scheduler) begin(n *node, name string, f func()) {
 		return
 	}
 	s.begun++
-	t := &task{s: s, node: n, id: s.begun, name: name, due: never}
+	t := &task{s: s, node: n, id: s.begun, name: name, due: never, lazy: s.draw.IntN(100) < s.lazy}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.yield = yield
 		defer t.finish()
