@@ -29,10 +29,11 @@ func NewData(dir string) (*Data, error) {
 	d := &Data{dir}
 	r := rand.New(rand.NewPCG(1, purposeConfig))
 	for tables := 1; tables <= maxTables; tables++ {
-		for name, samples := range map[string]int{"train": trainSamples, "eval": evalSamples} {
-			if err := d.write(r, name, samples, tables); err != nil {
-				return nil, err
-			}
+		if err := d.write(r, "train", trainSamples, tables); err != nil {
+			return nil, err
+		}
+		if err := d.write(r, "eval", evalSamples, tables); err != nil {
+			return nil, err
 		}
 		if err := os.WriteFile(d.config(tables), []byte(d.toml(tables)), 0o666); err != nil {
 			return nil, err

@@ -281,19 +281,6 @@ func (j *job) liveOne(held **rank, ep transport.Endpoint, life func(*rank) error
 	return err
 }
 
-// Died ends a rank that loses all it holds, in a process that lives on.
-type Died struct {
-	Rank int
-	Step int64
-}
-
-func (e *Died) Error() string { return fmt.Sprintf("rank %d died at step %d", e.Rank, e.Step) }
-
-// Follows reports whether a rank's error is the consequence of another rank's.
-func Follows(err error) bool {
-	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*transport.JoinError)) || errors.As(err, new(*lrpp.PeerGaveUp))
-}
-
 // run is the life of a rank of a training job.
 func (r *rank) run() error {
 	j := r.job
@@ -352,9 +339,6 @@ func (r *rank) run() error {
 	if err := r.digest(); err != nil {
 		return err
 	}
-	if err := r.chaos(r.done, "count"); err != nil {
-		return err
-	}
 	if err := r.countMoved(); err != nil {
 		return err
 	}
@@ -394,6 +378,9 @@ func (j *job) info(r *rank) Info {
 
 // countMoved adds up what all ranks moved in training.
 func (r *rank) countMoved() error {
+	if err := r.chaos(r.done, "count"); err != nil {
+		return err
+	}
 	critical, delayed := r.moved.Critical, r.moved.Delayed
 	all, err := r.ctl.gather([]uint64{uint64(critical.Rows), uint64(critical.Bytes), uint64(delayed.Rows), uint64(delayed.Bytes)})
 	if err != nil || r.id != 0 {
