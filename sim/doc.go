@@ -6,7 +6,7 @@
 // # Terms
 //
 // A task is a goroutine of a run. One has the baton at a time, and the next is drawn
-// from the seed where it waits, sleeps, or takes a monitor (Scheduler). Time is virtual:
+// from the seed where it waits, sleeps, or takes a monitor (scheduler). Time is virtual:
 // it passes where no task can run. A node is a process as the scheduler knows it.
 //
 // A cluster is processes and a register, which stands for the consensus on worlds: it
