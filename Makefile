@@ -34,8 +34,9 @@ lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	go run $(STATICCHECK) ./...
 	go test -count=1 ./internal/lint
 
-sim: build ## run RUNS (2000) simulated clusters with faults: none may change a bit of a result
+sim: build ## run RUNS (2000) simulated clusters with faults, none of which may change a bit of a result; then broken ones, which must be noticed
 	./ecrec sim --runs $(RUNS)
+	go test -count=1 -timeout 30m ./sim -run TestMutations -mutations
 
 bench: build ## run every benchmark; reports go to build/
 	@mkdir -p build

@@ -17,7 +17,7 @@ import (
 // cluster is the processes of a job, and the register that says which world they are
 // in: who has died is started again, and the next world begins when all listen.
 type cluster struct {
-	s       *Scheduler
+	s       *scheduler
 	draw    *rand.Rand
 	cfg     *config.Config
 	home    *node // of what outlives processes
@@ -25,6 +25,7 @@ type cluster struct {
 	faults  *faults
 	auditor *auditor
 	delays  string // of messages; see transport.ParseFaults
+	repair  int    // rows that a step rebuilds
 
 	mon        env.Monitor // guards what follows
 	generation uint64
@@ -54,8 +55,10 @@ type process struct {
 	news        bool                 // they have not been taken yet
 }
 
-// What ends a process that waits for a world that will not come.
-var errOver = errors.New("sim: the job is over")
+var (
+	errDead = errors.New("sim: the process is dead") // what it gets that was killed
+	errOver = errors.New("sim: the job is over")     // and who waits for a world that will not come
+)
 
 // Slowest of what is drawn, in virtual time.
 const (
@@ -63,7 +66,7 @@ const (
 	slowestRestart = 300 * time.Millisecond
 )
 
-func newCluster(s *Scheduler, cfg *config.Config, processes int, seed uint64) *cluster {
+func newCluster(s *scheduler, cfg *config.Config, processes int, seed uint64) *cluster {
 	c := &cluster{s: s, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.node("register"),
 		procs: make([]*process, processes), auditor: &auditor{given: map[int64][]*commit.Audit{}}}
 	c.mon = c.home.Monitor("register")
@@ -73,7 +76,7 @@ func newCluster(s *Scheduler, cfg *config.Config, processes int, seed uint64) *c
 
 // run runs the job to its end, and all that it started.
 func (c *cluster) run() error {
-	err := c.s.Run(c.home, func() {
+	err := c.s.run(c.home, func() {
 		for i := range c.procs {
 			c.start(i, 1)
 		}
@@ -102,7 +105,7 @@ func (p *process) main() {
 		return w
 	}
 	result, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: w,
-		Chaos: p.chaos, Audit: c.auditor.hook(p)})
+		RepairRows: c.repair, Chaos: p.chaos, Audit: c.auditor.hook(p)})
 	c.mon.Lock()
 	defer c.mon.Unlock()
 	switch {

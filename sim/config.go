@@ -29,10 +29,11 @@ func NewData(dir string) (*Data, error) {
 	d := &Data{dir}
 	r := rand.New(rand.NewPCG(1, purposeConfig))
 	for tables := 1; tables <= maxTables; tables++ {
-		for name, samples := range map[string]int{"train": trainSamples, "eval": evalSamples} {
-			if err := d.write(r, name, samples, tables); err != nil {
-				return nil, err
-			}
+		if err := d.write(r, "train", trainSamples, tables); err != nil {
+			return nil, err
+		}
+		if err := d.write(r, "eval", evalSamples, tables); err != nil {
+			return nil, err
 		}
 		if err := os.WriteFile(d.config(tables), []byte(d.toml(tables)), 0o666); err != nil {
 			return nil, err
@@ -115,6 +116,7 @@ type setting struct {
 	exact, free []string // config keys and values
 	processes   int
 	delays      string
+	repair      int  // rows that a step rebuilds
 	wild        bool // more may be lost than the code makes good
 	saves       bool // checkpoints
 	steps       int64
@@ -155,6 +157,7 @@ func drawSetting(r *rand.Rand) setting {
 	if r.IntN(3) == 0 {
 		s.delays = pick("delay(3ms, p=0.1)", "delay(200us)", "delay(50ms, p=0.02)")
 	}
+	s.repair = 1 + r.IntN(1+r.IntN(20))
 	s.wild = r.IntN(4) == 0
 	return s
 }
@@ -162,7 +165,7 @@ func drawSetting(r *rand.Rand) setting {
 // String is what is to be told of a setting.
 func (s *setting) String() string {
 	text := strings.Join(append(append([]string{}, s.exact...), s.free...), " ")
-	return fmt.Sprintf("%d processes, delays %q, wild %t, checkpoints %t, %s", s.processes, s.delays, s.wild, s.saves, text)
+	return fmt.Sprintf("%d processes, delays %q, %d rows rebuilt a step, wild %t, checkpoints %t, %s", s.processes, s.delays, s.repair, s.wild, s.saves, text)
 }
 
 // load makes the config of a run.

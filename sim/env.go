@@ -8,17 +8,15 @@ import (
 
 // node is a process as the scheduler knows it: the Env of all that runs in it.
 type node struct {
-	s      *Scheduler
+	s      *scheduler
 	name   string
 	dead   bool    // killed: what still runs of it reaches nobody
 	frozen bool    // stopped, as by SIGSTOP
 	held   []*task // that would run if it were not
 }
 
-// Node makes a process.
-func (s *Scheduler) Node(name string) env.Env { return s.node(name) }
-
-func (s *Scheduler) node(name string) *node { return &node{s: s, name: name} }
+// node makes a process.
+func (s *scheduler) node(name string) *node { return &node{s: s, name: name} }
 
 // slowest is the most virtual time that a disk takes.
 const slowest = 2 * time.Millisecond
@@ -65,7 +63,7 @@ func (n *node) thaw() {
 //
 // Invariant: a task in waiting or blocked is not ready.
 type monitor struct {
-	s       *Scheduler
+	s       *scheduler
 	name    string
 	holder  *task
 	waiting []*task // for Wake

@@ -109,7 +109,7 @@ func (f *faults) formed(generation uint64) {
 // later has faults happen after so many decisions more.
 func (f *faults) later(list []fault) {
 	for _, x := range list {
-		f.c.s.At(f.c.s.decisions+x.after, func() { f.inject(x) })
+		f.c.s.at(f.c.s.decisions+x.after, func() { f.inject(x) })
 	}
 }
 

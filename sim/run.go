@@ -31,9 +31,9 @@ func Run(d *Data, seed uint64) (*Outcome, error) {
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", err}
 	}
-	s := NewScheduler(seed)
+	s := newScheduler(seed)
 	c := newCluster(s, cfg, set.processes, seed)
-	c.delays = set.delays
+	c.delays, c.repair = set.delays, set.repair
 	c.faults.waiting = drawFaults(r, set.processes, set.steps)
 	if set.wild {
 		c.faults.spare = -1
@@ -54,7 +54,7 @@ func reference(d *Data, set *setting) (*train.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := NewScheduler(0)
+	s := newScheduler(0)
 	s.yields = 1 << 30
 	c := newCluster(s, cfg, 1, 0)
 	if err := c.run(); err != nil {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -19,15 +18,18 @@ const (
 	maxTime      = 10 * time.Minute // virtual
 )
 
-// Scheduler runs tasks, which are goroutines that take turns: one at a time has the
+// scheduler runs tasks, which are goroutines that take turns: one at a time has the
 // baton, and who gets it next is drawn from the seed. Time stands while anybody can run.
 //
 // What runs is a function of the seed: nothing else decides an order.
-type Scheduler struct {
+type scheduler struct {
 	draw *rand.Rand
 	// yields is how often a task that could go on lets others go first: once in so
 	// many times that it takes a monitor.
 	yields int
+	// lazy is how many of 100 tasks get their turn late: where they are drawn, mostly
+	// another is.
+	lazy int
 
 	now       time.Duration
 	tasks     []*task // that have not ended, in the order of their beginning
@@ -50,7 +52,7 @@ type alarm struct {
 
 // task is one goroutine.
 type task struct {
-	s     *Scheduler
+	s     *scheduler
 	node  *node
 	id    int
 	name  string
@@ -61,20 +63,22 @@ type task struct {
 	stop  func()
 	yield func(struct{}) bool
 	ended bool
+	lazy  bool
 }
 
 const never = time.Duration(1<<63 - 1)
 
-// NewScheduler makes one for a seed.
-func NewScheduler(seed uint64) *Scheduler {
-	s := &Scheduler{draw: rand.New(rand.NewPCG(seed, purposeSchedule))}
+// newScheduler makes one for a seed.
+func newScheduler(seed uint64) *scheduler {
+	s := &scheduler{draw: rand.New(rand.NewPCG(seed, purposeSchedule))}
 	s.yields = []int{2, 8, 64}[s.draw.IntN(3)]
+	s.lazy = []int{0, 5, 30}[s.draw.IntN(3)]
 	return s
 }
 
-// Run runs f as the first task of a node, until no task is left. It fails where tasks
+// run runs f as the first task of a node, until no task is left. It fails where tasks
 // wait and nobody can go on, where one panics, and where there is no end.
-func (s *Scheduler) Run(n *node, f func()) error {
+func (s *scheduler) run(n *node, f func()) error {
 	s.begin(n, "main", f)
 	for len(s.tasks) > 0 && s.err == nil {
 		s.turn()
@@ -89,7 +93,7 @@ func (s *Scheduler) Run(n *node, f func()) error {
 }
 
 // turn gives the baton to one task, until it gives it back.
-func (s *Scheduler) turn() {
+func (s *scheduler) turn() {
 	for len(s.alarms) > 0 && s.alarms[0].at <= s.decisions {
 		a := s.alarms[0]
 		s.alarms = s.alarms[1:]
@@ -102,6 +106,9 @@ func (s *Scheduler) turn() {
 	i := 0
 	if len(s.ready) > 1 {
 		i = s.draw.IntN(len(s.ready))
+		if s.ready[i].lazy && s.draw.IntN(64) > 0 {
+			i = s.draw.IntN(len(s.ready))
+		}
 	}
 	t := s.ready[i]
 	last := len(s.ready) - 1
@@ -126,7 +133,7 @@ func (s *Scheduler) turn() {
 }
 
 // wakeNext lets time pass until somebody is due, and reports whether anybody is.
-func (s *Scheduler) wakeNext() bool {
+func (s *scheduler) wakeNext() bool {
 	if len(s.asleep) == 0 {
 		return false
 	}
@@ -142,7 +149,7 @@ func (s *Scheduler) wakeNext() bool {
 }
 
 // wake makes a task that waits ready.
-func (s *Scheduler) wake(t *task) {
+func (s *scheduler) wake(t *task) {
 	if t.due != never {
 		s.asleep = remove(s.asleep, t)
 	}
@@ -155,12 +162,12 @@ func remove(list []*task, t *task) []*task {
 	return slices.Delete(list, i, i+1)
 }
 
-func (s *Scheduler) begin(n *node, name string, f func()) {
+func (s *scheduler) begin(n *node, name string, f func()) {
 	if s.ending {
 		return
 	}
 	s.begun++
-	t := &task{s: s, node: n, id: s.begun, name: name, due: never}
+	t := &task{s: s, node: n, id: s.begun, name: name, due: never, lazy: s.draw.IntN(100) < s.lazy}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.yield = yield
 		defer t.finish()
@@ -198,13 +205,13 @@ func (t *task) park(where string) {
 }
 
 // pass lets others go first.
-func (s *Scheduler) pass() {
+func (s *scheduler) pass() {
 	s.ready = append(s.ready, s.current)
 	s.current.park("its turn")
 }
 
 // sleep parks the current task until a time.
-func (s *Scheduler) sleep(until time.Duration, on *monitor, where string) {
+func (s *scheduler) sleep(until time.Duration, on *monitor, where string) {
 	t := s.current
 	t.due = until
 	i, _ := slices.BinarySearchFunc(s.asleep, until, func(x *task, d time.Duration) int {
@@ -222,7 +229,7 @@ func (s *Scheduler) sleep(until time.Duration, on *monitor, where string) {
 }
 
 // end unwinds the tasks that are left, so that no goroutine stays behind.
-func (s *Scheduler) end() {
+func (s *scheduler) end() {
 	s.ending = true
 	for _, t := range s.tasks {
 		s.current = t
@@ -230,8 +237,8 @@ func (s *Scheduler) end() {
 	}
 }
 
-// At has f run as a task once so many decisions have been made.
-func (s *Scheduler) At(decision int64, f func()) {
+// at has f run as a task once so many decisions have been made.
+func (s *scheduler) at(decision int64, f func()) {
 	i, _ := slices.BinarySearchFunc(s.alarms, decision, func(a alarm, at int64) int {
 		if a.at <= at {
 			return -1
@@ -240,9 +247,6 @@ func (s *Scheduler) At(decision int64, f func()) {
 	})
 	s.alarms = slices.Insert(s.alarms, i, alarm{decision, f})
 }
-
-// Trace is a hash of who had its turn when.
-func (s *Scheduler) Trace() uint64 { return s.trace }
 
 func (t *task) describe() string {
 	if t.node == nil {
@@ -274,7 +278,7 @@ func callers() string {
 }
 
 // dump lists who waits where, when all tasks have unwound.
-func (s *Scheduler) dump() string {
+func (s *scheduler) dump() string {
 	var lines []string
 	for _, t := range s.tasks {
 		line := fmt.Sprintf("%s waits for %s", t.describe(), t.where)
@@ -315,6 +319,3 @@ type Panicked struct {
 }
 
 func (e *Panicked) Error() string { return fmt.Sprintf("%s panics: %v\n%s", e.Task, e.Value, e.Stack) }
-
-// errDead is what a process that was killed gets from its disk.
-var errDead = errors.New("sim: the process is dead")

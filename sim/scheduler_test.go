@@ -17,9 +17,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // crowd has tasks that meet in queues and sleep; it returns who came when.
 func crowd(seed uint64) (order []int, trace uint64, err error) {
-	s := NewScheduler(seed)
+	s := newScheduler(seed)
 	e := s.node("a")
-	err = s.Run(e, func() {
+	err = s.run(e, func() {
 		q := env.NewQueue[int](e, "queue", 2)
 		for i := range 20 {
 			e.Go(fmt.Sprint("putter ", i), func() {
@@ -34,7 +34,7 @@ func crowd(seed uint64) (order []int, trace uint64, err error) {
 			order = append(order, x)
 		}
 	})
-	return order, s.Trace(), err
+	return order, s.trace, err
 }
 
 // A seed has one schedule; seeds have different ones.
@@ -59,11 +59,11 @@ func TestScheduleIsTheSeeds(t *testing.T) {
 
 // Time passes where nobody can run, to who is due first.
 func TestVirtualTime(t *testing.T) {
-	s := NewScheduler(1)
+	s := newScheduler(1)
 	e := s.node("a")
 	var woke []time.Duration
 	began := time.Now()
-	err := s.Run(e, func() {
+	err := s.run(e, func() {
 		for _, d := range []time.Duration{3, 1, 2} {
 			e.Go("sleeper", func() {
 				e.Sleep(d * time.Minute)
@@ -89,9 +89,9 @@ func TestVirtualTime(t *testing.T) {
 // A Wake comes before the time that was waited for.
 func TestWakeBeforeTime(t *testing.T) {
 	for seed := range uint64(10) {
-		s := NewScheduler(seed)
+		s := newScheduler(seed)
 		e := s.node("a")
-		if err := s.Run(e, func() {
+		if err := s.run(e, func() {
 			m, woken := e.Monitor("test"), false
 			e.Go("waker", func() {
 				e.Sleep(time.Second)
@@ -116,10 +116,10 @@ func TestWakeBeforeTime(t *testing.T) {
 
 // Two that wait for each other are told of, by name, and unwound.
 func TestDeadlockIsFound(t *testing.T) {
-	s := NewScheduler(1)
+	s := newScheduler(1)
 	e := s.node("process 7")
 	deferred := 0
-	err := s.Run(e, func() {
+	err := s.run(e, func() {
 		defer func() { deferred++ }()
 		a, b := env.NewEvent(e, "event a"), env.NewEvent(e, "event b")
 		e.Go("other", func() {
@@ -141,9 +141,9 @@ func TestDeadlockIsFound(t *testing.T) {
 
 // A panic ends the run with its stack.
 func TestPanicIsTold(t *testing.T) {
-	s := NewScheduler(1)
+	s := newScheduler(1)
 	e := s.node("a")
-	err := s.Run(e, func() {
+	err := s.run(e, func() {
 		e.Go("bad", func() { panic("broken invariant") })
 		_ = env.NewEvent(e, "never").Wait()
 	})
@@ -155,12 +155,12 @@ func TestPanicIsTold(t *testing.T) {
 
 // A frozen process does nothing until it thaws; alarms come at their decision.
 func TestFreezeAndAlarms(t *testing.T) {
-	s := NewScheduler(3)
+	s := newScheduler(3)
 	a, b := s.node("a"), s.node("b")
 	ran := time.Duration(-1)
 	at := int64(0)
-	s.At(5, func() { at = s.decisions })
-	if err := s.Run(b, func() {
+	s.at(5, func() { at = s.decisions })
+	if err := s.run(b, func() {
 		a.freeze()
 		a.Go("late", func() { ran = a.Now() })
 		for range 10 {

@@ -115,11 +115,15 @@ func (r *rank) repairs() bool { return r.rebuilding }
 func (r *rank) repair(slots []int32) error {
 	now := r.env.Now()
 	limit := int(float64(now-r.repaired) * rebuildRate / float64(time.Second) / float64(r.job.bytesPerRow()))
+	limit = min(max(limit, leastRepair), mostRepair)
+	if n := r.job.o.RepairRows; n > 0 {
+		limit = n
+	}
 	r.repaired = now
 	if err := r.chaos(r.done+1, "rebuild"); err != nil {
 		return err
 	}
-	return r.commits.Round(slots, min(max(limit, leastRepair), mostRepair))
+	return r.commits.Round(slots, limit)
 }
 
 const (

@@ -226,7 +226,6 @@ func (r *rank) run() error {
 		func() error { return r.evaluate(r.done) },
 		r.settle,
 		r.digest,
-		func() error { return r.chaos(r.done, "count") },
 		r.countMoved,
 		r.healed,
 		r.countCommits,
@@ -304,6 +303,9 @@ func (j *job) info(r *rank) Info {
 
 // countMoved adds up what all ranks moved in training.
 func (r *rank) countMoved() error {
+	if err := r.chaos(r.done, "count"); err != nil {
+		return err
+	}
 	critical, delayed := r.moved.Critical, r.moved.Delayed
 	all, err := r.ctl.gather([]uint64{uint64(critical.Rows), uint64(critical.Bytes), uint64(delayed.Rows), uint64(delayed.Bytes)})
 	if err != nil || r.id != 0 {

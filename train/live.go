@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/transport"
 )
 
@@ -93,17 +92,4 @@ func (j *job) liveOne(held **rank, ep transport.Endpoint, life func(*rank) error
 		r.close()
 	}
 	return err
-}
-
-// Died ends a rank that loses all it holds, in a process that lives on.
-type Died struct {
-	Rank int
-	Step int64
-}
-
-func (e *Died) Error() string { return fmt.Sprintf("rank %d died at step %d", e.Rank, e.Step) }
-
-// Follows reports whether a rank's error is the consequence of another rank's.
-func Follows(err error) bool {
-	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*transport.JoinError)) || errors.As(err, new(*lrpp.PeerGaveUp))
 }

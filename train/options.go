@@ -34,6 +34,9 @@ type Options struct {
 	// Chaos, if set, is called where faults may be injected, by name of the point (see
 	// Points): its error is the rank's.
 	Chaos func(rank int, step int64, point string) error
+	// RepairRows, if set, is how many shards a step rebuilds, those that the next one reads
+	// included where there are more; else as many as the time allows.
+	RepairRows int
 	// Audit, if set, is given what each owner of rows holds when an epoch has been
 	// sealed, which ended with a step.
 	Audit func(step int64, a *commit.Audit)

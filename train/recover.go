@@ -9,7 +9,22 @@ import (
 
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/transport"
 )
+
+// Died ends a rank that loses all it holds, in a process that lives on.
+type Died struct {
+	Rank int
+	Step int64
+}
+
+func (e *Died) Error() string { return fmt.Sprintf("rank %d died at step %d", e.Rank, e.Step) }
+
+// Follows reports whether a rank's error is the consequence of another rank's.
+func Follows(err error) bool {
+	return errors.As(err, new(*transport.PeerLost)) || errors.As(err, new(*transport.JoinError)) || errors.As(err, new(*lrpp.PeerGaveUp))
+}
 
 // phase is how far a rank has come.
 type phase uint64

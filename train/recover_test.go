@@ -134,6 +134,9 @@ func TestDeathAtEveryPoint(t *testing.T) {
 	r := seeded(t)
 	paths := goldenCases(t)
 	for i, point := range Points {
+		if testing.Short() && r.IntN(6) > 0 {
+			continue
+		}
 		path := paths[r.IntN(len(paths))]
 		sets := append([]string{"job.ranks=5", "ec.code=xor", "train.iterations=13", "ec.commit_every=3", "train.eval_every=5"}, anySets(r)...)
 		k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{r.IntN(5), 4, point}}}
