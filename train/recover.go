@@ -72,6 +72,7 @@ func (r *rank) start() error {
 	}
 	if !trained { // nobody has
 		r.shard.Reset()
+		r.healing = healing{}
 		if err := r.begin(); err != nil {
 			return err
 		}
@@ -225,7 +226,7 @@ func (r *rank) fallBack(beyond error) error {
 		return err
 	}
 	r.shard.Reset()
-	r.done, r.saved, r.evaluated, r.history = 0, 0, 0, history{}
+	r.done, r.saved, r.evaluated, r.history, r.healing = 0, 0, 0, history{}, healing{}
 	resumed, err := r.resumeFrom("auto")
 	if err != nil {
 		return err
