@@ -107,7 +107,7 @@ func (t *copyTask) tile(_, i int) {
 		clear(t.dst[lo:hi])
 		return
 	}
-	blockcopy.Copy(t.dst[lo:hi], t.src[lo:hi])
+	blockcopy.Copy(t.dst[lo:hi], t.src[lo:hi], len(t.dst))
 }
 
 func (s *stream) CopyColumns(dst, src Matrix) {

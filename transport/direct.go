@@ -74,7 +74,7 @@ func (s *shm) probe() {
 	if s.link.world.apart {
 		return
 	}
-	if s.read(nil, 0) {
+	if s.read(nil, 0, 0) {
 		s.self.reads.Store(1)
 	}
 	e := &s.other.arena
@@ -88,12 +88,12 @@ func (s *shm) probe() {
 	}
 }
 
-// read copies len(p) bytes from an address of the peer. Of what its arena does not
+// read copies len(p) bytes of a message of so many from an address of the peer. Of what its arena does not
 // hold it then reads the secret of the segment, which only the peer has there: it
 // reports false if the bytes may be another process's, or did not come.
-func (s *shm) read(p []byte, address uint64) bool {
+func (s *shm) read(p []byte, address uint64, all int) bool {
 	if there := s.view.Bytes(int64(address-s.viewBase), len(p)); len(there) > 0 {
-		blockcopy.Copy(p, there)
+		blockcopy.Copy(p, there, all)
 		return true
 	}
 	var secret [secretBytes]byte
@@ -176,7 +176,7 @@ func (s *shm) readOn() bool {
 	l.mon.Unlock()
 
 	n := min(readBytes, len(r.p)-r.off)
-	ok := s.read(r.p[r.off:r.off+n], r.from+uint64(r.off))
+	ok := s.read(r.p[r.off:r.off+n], r.from+uint64(r.off), len(r.p))
 
 	l.mon.Lock()
 	defer l.mon.Unlock()
