@@ -101,6 +101,6 @@ func (c *cluster) judge(o *Outcome, want *train.Result, err error) error {
 	return c.auditor.err
 }
 
-// maxUncommitted is how many epochs a loss can take back: two that are sealed, and the
+// maxUncommitted is how many epochs a loss can take back: one that is sealed, and the
 // one under way.
-const maxUncommitted = 3
+const maxUncommitted = 2

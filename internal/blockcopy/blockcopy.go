@@ -16,7 +16,8 @@ var fastStrings = cpu.X86.HasERMS
 // instruction, where it is meant for that: it writes whole cache lines without reading
 // them first, which counts where src lies in another core's cache and dst pushes on
 // what this one holds (1 MiB from another process's memory: 73 us in place of 91). What
-// comes from memory does so faster in ordinary loads (8 MiB: 3.2 ms in place of 3.8).
+// comes from memory is copied in ordinary loads (8 MiB each way took 0.93 of Open MPI's
+// time, and 1.09 by the string instruction).
 func Copy(dst, src []byte, all int) {
 	dst = dst[:len(src)]
 	if len(src) < least || all > most || !fastStrings {
