@@ -2,6 +2,7 @@ package commit
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/ec"
@@ -79,6 +80,9 @@ func New(o Options) (*Committer, error) {
 		return c, nil
 	}
 	group := o.Layout.GroupOf(o.Owner)
+	if stripes := group.Stripes(o.Slots); stripes > math.MaxInt32 { // they travel as int32
+		return nil, fmt.Errorf("commit: %d rows a rank make %d stripes, at most %d work: use more ranks, or a larger ec.k", o.Slots, stripes, math.MaxInt32)
+	}
 	code, err := ec.NewCode(o.Code, group.Data(), group.Parity)
 	if err != nil {
 		return nil, err

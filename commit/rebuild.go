@@ -68,9 +68,14 @@ type Beyond struct {
 	Group int
 	Ranks []int
 	Spare int
+	// Dense says that it is the dense part that nobody has any more.
+	Dense bool
 }
 
 func (e *Beyond) Error() string {
+	if e.Dense {
+		return fmt.Sprintf("all ranks are lost that held the dense parameters of the last commit, more than ec.r = %d", e.Spare)
+	}
 	return fmt.Sprintf("ranks %v of group %d have lost their rows, more than the ec.r = %d that the others make good", e.Ranks, e.Group, e.Spare)
 }
 
@@ -80,7 +85,7 @@ func (c *Committer) Survivable(lost []Loss) error {
 		group := c.o.Layout.Group(g)
 		for at := range group.Size {
 			if gone := c.gone(lost, group, int64(at)); len(gone) > group.Parity {
-				return &Beyond{g, gone, group.Parity}
+				return &Beyond{Group: g, Ranks: gone, Spare: group.Parity}
 			}
 		}
 	}

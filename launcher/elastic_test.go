@@ -327,7 +327,7 @@ func TestStopElastic(t *testing.T) {
 // From the kill of a worker to the moment when all know the new world.
 func TestRestartTime(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes time")
+		t.Skip("restarts processes many times; make test does it without -short")
 	}
 	x := begin(t, t.TempDir(), "TEST_NP=5", "TEST_RANKS=5", "TEST_ELASTIC=100 0")
 	var took []time.Duration

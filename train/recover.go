@@ -181,7 +181,7 @@ func (r *rank) bringDense(s *standing) error {
 		root++
 	}
 	if root == len(all) {
-		return &commit.Beyond{Ranks: []int{0}, Spare: r.job.cfg.EC.R}
+		return &commit.Beyond{Dense: true, Spare: r.job.cfg.EC.R}
 	}
 	if err := r.chaos(s.committed, "root"); err != nil {
 		return err
