@@ -7,6 +7,10 @@ FUZZTIME    ?= 10s
 RUNS        ?= 2000
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
 RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./internal/directio/... ./checkpoint/... ./train/...
+# Packages that have other files without cgo.
+CGO_OR_NOT := $(sort $(dir $(shell grep -rl --include='*.go' '^//go:build.*cgo' .)))
+# They, and what computes by them.
+NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
@@ -21,12 +25,15 @@ build: ## build ./ecrec
 test: ## vet and test everything: with cgo (and the race detector where it matters) if a C compiler is there, and without
 ifeq ($(HAVE_CGO),yes)
 	go vet ./...
-	go test ./...
-	go test -race -short $(RACE)
-endif
-	CGO_ENABLED=0 go vet ./...
+	go test -vet=off ./...
+	GORACE=atexit_sleep_ms=0 go test -vet=off -race -short $(RACE)
+	CGO_ENABLED=0 go vet $(CGO_OR_NOT)
 	CGO_ENABLED=0 go build ./...
-	CGO_ENABLED=0 go test -short ./...
+	CGO_ENABLED=0 go test -vet=off -short $(NO_CGO)
+else
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 go test -vet=off ./...
+endif
 
 lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
@@ -52,8 +59,9 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
-soak: ## kill ranks 200 times, and a process that saves checkpoints at 50 random moments
-	go test -count=1 -timeout 60m -run TestKilledRanks ./cmd/ecrec -kills 200 -v
+soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments
+	go test -count=1 -timeout 60m -run '^Test(Killed|StoppedRanks|LostNodes|Unsurvivable)' ./cmd/ecrec -soak -kills 200 -v
+	go test -count=1 -timeout 60m -run '^TestKilled(Ranks|WhileRebuilding)' ./cmd/ecrec -build race -kills 20 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
 
 clean: ## remove what make and the examples wrote

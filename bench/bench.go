@@ -50,7 +50,7 @@ func (o Options) repeats() int {
 
 // All lists the benchmarks by name.
 func All() []Bench {
-	return []Bench{cacheBench, checkpointBench, collectivesBench, driftBench, ecBench, idealBench, kernelsBench, oracleBench, overheadBench, recoveryBench, skewBench, trainBench}
+	return []Bench{cacheBench, checkpointBench, collectivesBench, driftBench, ecBench, idealBench, kernelsBench, loadBench, oracleBench, overheadBench, recoveryBench, skewBench, trainBench}
 }
 
 // Find finds a benchmark by name.

@@ -16,7 +16,7 @@ import (
 var collectivesBench = Bench{
 	Name: "collectives",
 	Doc: "all-reduce and exchanges between processes, with nccl-tests' columns; through shared memory beside Open MPI, where that is installed " +
-		"(--np P; settings: sizes=4K,64K,..., transport=mem|shm|tcp)",
+		"(--np P; settings: sizes=4K,64K,..., operations=all_reduce,..., transport=mem|shm|tcp)",
 	Processes: 2,
 	Run:       runCollectives,
 }
@@ -31,6 +31,7 @@ type collectivesRun struct {
 	out     io.Writer
 	options Options
 	ranks   int
+	chosen  []operation
 	cases   []collectiveCase
 	report  *Report
 }
@@ -39,7 +40,7 @@ type collectivesRun struct {
 type measured struct{ us, mpi, ratio, algbw, busbw, wrong []float64 }
 
 func runCollectives(out io.Writer, o Options) (*Report, error) {
-	if err := o.checkArgs("sizes", "transport"); err != nil {
+	if err := o.checkArgs("sizes", "operations", "transport"); err != nil {
 		return nil, err
 	}
 	b := &collectivesRun{out: out, options: o, ranks: 2}
@@ -49,6 +50,9 @@ func runCollectives(out io.Writer, o Options) (*Report, error) {
 	sizes := "4K,64K,1M,16M"
 	if o.Tiny {
 		sizes = "4K"
+	}
+	if err := b.setOperations(o.option("operations", "all_reduce,all_to_all_v,all_gather_v,broadcast")); err != nil {
+		return nil, err
 	}
 	if err := b.setSizes(o.option("sizes", sizes)); err != nil {
 		return nil, err
@@ -86,7 +90,19 @@ func runCollectives(out io.Writer, o Options) (*Report, error) {
 	return b.report, nil
 }
 
-// setSizes makes a case of every operation and size.
+// setOperations chooses what is measured.
+func (b *collectivesRun) setOperations(list string) error {
+	for _, name := range strings.Split(list, ",") {
+		i := slices.IndexFunc(operations, func(o operation) bool { return o.name == name })
+		if i < 0 {
+			return settingError("operations=%s: no operation %q; there are all_reduce, all_to_all_v, all_gather_v and broadcast", list, name)
+		}
+		b.chosen = append(b.chosen, operations[i])
+	}
+	return nil
+}
+
+// setSizes makes a case of every chosen operation and size.
 func (b *collectivesRun) setSizes(list string) error {
 	var sizes []int
 	for _, word := range strings.Split(list, ",") {
@@ -101,7 +117,7 @@ func (b *collectivesRun) setSizes(list string) error {
 		}
 		sizes = append(sizes, n*unit)
 	}
-	for _, op := range operations {
+	for _, op := range b.chosen {
 		for _, bytes := range sizes {
 			whole := op.elementBytes
 			if op.parts {

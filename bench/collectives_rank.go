@@ -21,7 +21,7 @@ const (
 	collectiveWarmup = 3
 	// roundBytes is how much moves in a round, between leastLoop and mostLoop
 	// operations of it.
-	roundBytes = 32 << 20
+	roundBytes = 128 << 20
 	leastLoop  = 3
 	mostLoop   = 200
 )

@@ -14,7 +14,7 @@ import (
 )
 
 func TestBadSettingsOfCollectivesAreNamed(t *testing.T) {
-	for _, arg := range []string{"sizes=", "sizes=4K,", "sizes=4", "sizes=x", "sizes=4G", "sizes=-1", "sizes=1025M", "transport=x", "transport=shm", "transport=tcp"} {
+	for _, arg := range []string{"sizes=", "sizes=4K,", "sizes=4", "sizes=x", "sizes=4G", "sizes=-1", "sizes=1025M", "operations=", "operations=all_reduce,", "operations=reduce", "transport=x", "transport=shm", "transport=tcp"} {
 		_, err := runCollectives(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
 		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
 			t.Errorf("%s: %v", arg, err)
@@ -24,7 +24,7 @@ func TestBadSettingsOfCollectivesAreNamed(t *testing.T) {
 
 // Parts are equal, and what is reduced is whole floats, whatever size is asked for.
 func TestSizesAreCutToWhatIsMoved(t *testing.T) {
-	b := &collectivesRun{ranks: 3}
+	b := &collectivesRun{ranks: 3, chosen: operations}
 	if err := b.setSizes("4K,1M,50"); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,11 @@
 // Ranks of real processes die by SIGKILL, at steps that are told, each in its turn; the
 // digest must be that of a run in which none does. Times count from when a survivor
 // notices the loss to the end of each phase (train.Recovery). Throughput comes from when
-// rank 0's steps ended; redone ones count, since they show the speed.
+// rank 0's steps ended; redone ones count, since they show the speed. A rank is killed when
+// all has been whole for 50 steps, so that no recovery meets the one before; normal is the
+// speed of 50 steps before a loss and of 50 after all was whole, as a shared machine's
+// changes within seconds. What a rebuild moves through memory is counted from the bytes that
+// it read and made, not measured, and held against what one core copies.
 //
 // # Collectives
 //

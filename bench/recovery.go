@@ -1,12 +1,14 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/train"
@@ -16,7 +18,7 @@ var recoveryBench = Bench{
 	Name: "recovery",
 	Doc: "runs of real processes whose ranks are killed by turns: the times of each phase, rows decoded, and throughput around the kills " +
 		"(settings: model=dim16|dim48, code=xor|rs, k=N, r=N, every=N, batch=N, ranks=N, kills=N of a run, first=STEP, gap=STEPS between two, " +
-		"mode=CACHE.MODE, csv=FILE, png=FILE)",
+		"mode=CACHE.MODE, digest=HEX of the run without a loss, which is then not done, csv=FILE, png=FILE); a rank is killed when all has been whole for 50 steps, or later",
 	Run: runRecovery,
 }
 
@@ -65,9 +67,11 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	undisturbed, err := b.run(program, nil)
-	if err != nil {
-		return nil, err
+	undisturbed := jobRun{Digest: o.option("digest", "")}
+	if undisturbed.Digest == "" {
+		if undisturbed, err = b.run(program, nil); err != nil {
+			return nil, err
+		}
 	}
 	var runs []jobRun
 	for range o.repeats() {
@@ -97,14 +101,14 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 }
 
 func newRecoveryRun(out io.Writer, o Options) (*recoveryRun, error) {
-	if err := o.checkArgs("model", "code", "k", "r", "every", "batch", "ranks", "kills", "first", "gap", "mode", "csv", "png"); err != nil {
+	if err := o.checkArgs("model", "code", "k", "r", "every", "batch", "ranks", "kills", "first", "gap", "mode", "digest", "csv", "png"); err != nil {
 		return nil, err
 	}
 	b := &recoveryRun{out: out, o: o, batch: 2048, kills: 5, first: 100, gap: 200, overheadCase: overheadCase{ec.XOR, 4, 1, 10}}
 	models := overheadShapes[:2]
 	if o.Tiny {
 		models = []shape{tinyShape}
-		b.batch, b.kills, b.first, b.gap, b.k, b.every = 64, 1, 10, 20, 2, 3
+		b.batch, b.kills, b.first, b.gap, b.k, b.every = 64, 1, 60, 20, 2, 3
 	}
 	i := slices.IndexFunc(models, func(s shape) bool { return s.name == o.option("model", models[0].name) })
 	if i < 0 {
@@ -140,31 +144,41 @@ func (b *recoveryRun) String() string {
 // faults kills each rank in its turn.
 func (b *recoveryRun) faults() (specs []string) {
 	for i := range b.kills {
-		specs = append(specs, fmt.Sprintf("kill:%d@%d", (i+1)%b.ranks, b.first+i*b.gap))
+		specs = append(specs, fmt.Sprintf("kill:%d@%d:%s", (i+1)%b.ranks, b.first+i*b.gap, train.Calm))
 	}
 	return specs
 }
 
-// steps is how many a run has: every kill is followed by gap of them.
+// steps is how many a run has: every kill is followed by gap of them, unless it had to
+// wait.
 func (b *recoveryRun) steps() int { return b.first + b.kills*b.gap }
 
 // figures adds all to a report.
 func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
 	name := b.String()
 	var losses []*train.Recovery
-	var normal, while []float64
+	var normal, while, per100MB, lost, share []float64
+	copied := copyRate(b.o.Tiny)
 	for i := range runs {
 		for k := range runs[i].Recoveries {
 			x := &runs[i].Recoveries[k]
 			losses = append(losses, x)
-			before, after := runs[i].around(x)
-			normal = append(normal, before)
-			if after > 0 {
-				while = append(while, 100*after/before)
+			usual, after := runs[i].around(x)
+			mb := float64(x.RowsDecoded) * float64(b.rowBytes()) / 1e6
+			lost = append(lost, mb)
+			if usual > 0 {
+				normal = append(normal, usual)
+			}
+			if usual > 0 && after > 0 {
+				while = append(while, 100*after/usual)
+			}
+			if seconds := (x.WholeMS - x.ResumeMS) / 1e3; seconds > 0 && mb > 0 {
+				per100MB = append(per100MB, 100*seconds/mb)
+				share = append(share, 100*b.movedGB(x)/seconds/copied)
 			}
 		}
 	}
-	fmt.Fprintf(b.out, "\n%s: %d losses in %d runs of %d processes; digest as without a loss\n", name, len(losses), len(runs), b.ranks)
+	fmt.Fprintf(b.out, "\n%s: %d losses (of %d) in %d runs of %d processes; digest as without a loss: %s\n", name, len(losses), b.kills*len(runs), len(runs), b.ranks, undisturbed.Digest)
 	t := table(b.out)
 	fmt.Fprintln(t, "\tp50\tp95\tleast\tgreatest\t\t")
 	line := func(what, unit string, values []float64) {
@@ -188,10 +202,45 @@ func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
 	line("rows decoded on demand", "", of(func(x *train.Recovery) float64 { return float64(x.RowsOnDemand) }))
 	line("rows decoded and parities encoded in the background", "", of(func(x *train.Recovery) float64 { return float64(x.RowsDecoded - x.RowsOnDemand) }))
 	line("read for them", "MB", of(func(x *train.Recovery) float64 { return float64(x.BytesRead) / 1e6 }))
-	line("throughput before a loss", "samples/s", normal)
+	line("rows and parities lost", "MB", lost)
+	line("from resume to whole, for 100 MB", "s", per100MB)
+	line("throughput before a loss and after whole", "samples/s", normal)
 	line("from resume to whole, of that", "%", while)
-	line("throughput of a run without a loss", "samples/s", []float64{undisturbed.throughput(0, len(undisturbed.steps))})
+	line("memory moved meanwhile, of what a core copies", "%", share)
+	r.add(name+": copied by a core, read and written", "GB/s", copied)
+	fmt.Fprintf(t, "copied by a core, read and written\t%.1f\t\t\t\tGB/s\t\n", copied)
+	if len(undisturbed.steps) > 0 {
+		line("throughput of a run without a loss", "samples/s", []float64{undisturbed.throughput(0, len(undisturbed.steps))})
+	}
 	t.Flush()
+}
+
+// rowBytes is a row's, with adagrad's state.
+func (b *recoveryRun) rowBytes() int { return 8 * b.shape.dim }
+
+// movedGB is about what a rebuild reads and writes of memory: each row of another member
+// where it lies, into what is sent, and from there to the one that lacks it; what is
+// decoded of them; and the row in its place, whose line is read before it is written.
+func (b *recoveryRun) movedGB(x *train.Recovery) float64 {
+	read, lost := float64(x.BytesRead), float64(x.RowsDecoded)*float64(b.rowBytes())
+	return (5*read + 4*lost) / 1e9
+}
+
+// copyRate is how much memory a core reads and writes when it copies, in GB/s.
+func copyRate(tiny bool) float64 {
+	size := 256 << 20
+	if tiny {
+		size = 1 << 20
+	}
+	from, to := bytes.Repeat([]byte{1}, size), make([]byte, size)
+	copy(to, from) // takes memory
+	best := time.Duration(math.MaxInt64)
+	for range 5 {
+		began := time.Now()
+		copy(to, from)
+		best = min(best, time.Since(began))
+	}
+	return 2 * float64(size) / float64(max(1, best)) // bytes a ns
 }
 
 // quantile is the least value that a share p of all does not exceed.

@@ -99,20 +99,28 @@ func (r *jobRun) throughput(i, j int) float64 {
 	return 1e3 * float64((j-1-i)*r.batch) / float64(r.steps[j-1].UnixMS-r.steps[i].UnixMS)
 }
 
-// aroundSteps is how many steps before a loss say what is normal.
+// aroundSteps is how many steps before a loss, and after all was whole again, say what
+// is normal: machines that are shared get slower and faster in the meantime.
 const aroundSteps = 50
 
-// around is the throughput before a loss, and from the first step after the rollback
-// until all was whole; 0 where that took no two steps.
-func (r *jobRun) around(x *train.Recovery) (before, rebuilding float64) {
+// around is the normal throughput around a loss, and that from the first step after the
+// rollback until all was whole; 0 where that took no two steps.
+func (r *jobRun) around(x *train.Recovery) (normal, rebuilding float64) {
 	hit := r.lossOf(x)
-	before = r.throughput(max(0, hit-aroundSteps), hit)
 	lost := r.steps[max(0, hit-1)].UnixMS
 	whole := hit
 	for whole < len(r.steps) && r.steps[whole].UnixMS <= lost+int64(x.WholeMS) {
 		whole++
 	}
-	return before, r.throughput(hit, whole)
+	end := min(whole+1, len(r.steps)) // of the steps that follow
+	for end < len(r.steps) && end <= whole+aroundSteps && r.steps[end].Step > r.steps[end-1].Step {
+		end++
+	}
+	normal = r.throughput(max(0, hit-aroundSteps), hit)
+	if after := r.throughput(whole, end); normal > 0 && after > 0 {
+		normal = 2 / (1/normal + 1/after)
+	}
+	return normal, r.throughput(hit, whole)
 }
 
 // lossOf is the first line after a loss: with the first step that is trained again, or

@@ -11,45 +11,54 @@ import (
 // Audit is what one owner holds as of a commit: rows XOR their init, as they are coded.
 // Auditing copies all of them: it is for simulations and tests.
 type Audit struct {
-	Owner    int
-	Step     int64            // of the commit
-	Sealed   int              // epochs that are not committed
-	Rows     map[int64][]byte // of touched slots; others are zeros
-	Missing  map[int64]bool   // slots
-	Parities map[int64][]byte // that are built
-	o        *Options
+	Owner   int
+	Step    int64 // of the commit
+	Sealed  int   // epochs that are not committed
+	Sets    int   // of staged deltas that there is memory for
+	Epochs  int   // of pre-images, likewise
+	Entries int   // the most pre-images of an epoch
+	// Snapshots is how many there are of the dense part: whoever keeps them says so.
+	Snapshots int
+	Rows      map[int64][]byte // of touched slots; others are zeros
+	Missing   map[int64]bool   // slots
+	Left      Loss             // what is to come back, rows of Missing included
+	Parities  map[int64][]byte // that are built
+	o         *Options
 }
 
 // Owners is how many there are whose audits belong together.
 func (a *Audit) Owners() int { return a.o.Layout.Owners }
 
-// Audit may be called right after Seal, when nobody works on rows. Who owns nothing
+// Audit may be called right after Seal or Survey, when nobody works on rows. Who owns nothing
 // has none.
 func (c *Committer) Audit() (*Audit, error) {
-	if c.parity == nil {
+	if !c.owns() {
 		return nil, nil
 	}
-	a := &Audit{o: &c.o, Owner: c.o.Owner, Step: c.committed, Sealed: len(c.sealed), Rows: map[int64][]byte{}, Missing: map[int64]bool{}, Parities: map[int64][]byte{}}
-	touched, stride := c.o.Shard.TouchedBits(), c.o.Shard.RowBytes()
+	a := &Audit{o: &c.o, Owner: c.o.Owner, Step: c.owner.committed, Sealed: len(c.owner.sealed), Sets: c.parity.sets(), Left: c.Left(), Rows: map[int64][]byte{}, Missing: map[int64]bool{}, Parities: map[int64][]byte{}}
+	a.Epochs, a.Entries = c.o.Shard.Journal().Held()
+	touched, stride := bitset(c.o.Shard.TouchedBits()), c.o.Shard.RowBytes()
 	var slots []int32
 	for slot := range c.o.Shard.Slots() {
 		switch {
 		case c.rebuild.isMissing(slot):
 			a.Missing[slot] = true
-		case touched[slot>>6]>>(slot&63)&1 != 0:
+		case touched.has(slot):
 			slots = append(slots, int32(slot))
 		}
 	}
 	rows := make([]byte, len(slots)*stride)
 	if len(slots) > 0 {
-		if err := c.o.Shard.ReadCommitted(kernels.Mat(kernels.HostBuffer(rows), len(slots), stride/4), slots); err != nil {
+		all := kernels.Mat(kernels.HostBuffer(rows), len(slots), stride/4)
+		if err := c.o.Shard.ReadCommitted(all, slots); err != nil {
+			return nil, err
+		}
+		if err := c.o.Shard.XorInit(all, slots); err != nil {
 			return nil, err
 		}
 	}
 	for i, slot := range slots {
-		row := rows[i*stride : (i+1)*stride]
-		c.xorInit(row, slot)
-		a.Rows[int64(slot)] = row
+		a.Rows[int64(slot)] = rows[i*stride : (i+1)*stride]
 	}
 	for at := range c.parity.Rows() {
 		if !c.parity.isUnbuilt(at) {
@@ -57,6 +66,20 @@ func (c *Committer) Audit() (*Audit, error) {
 		}
 	}
 	return a, nil
+}
+
+// bounded checks that what is kept for commits does not grow with time.
+func (a *Audit) bounded() error {
+	for _, x := range []struct {
+		what       string
+		have, most int
+	}{{"sets of staged deltas", a.Sets, maxSealed + 1}, {"epochs of pre-images", a.Epochs, maxSealed + 2},
+		{"pre-images of an epoch", a.Entries, int(a.o.Shard.Slots())}, {"snapshots of the dense part", a.Snapshots, maxSealed + 2}} {
+		if x.have > x.most {
+			return fmt.Errorf("owner %d has %d %s, at most %d should be", a.Owner, x.have, x.what, x.most)
+		}
+	}
+	return nil
 }
 
 // CheckAudits checks that what all owners hold, in their order, is as of one commit, and
@@ -67,6 +90,11 @@ func CheckAudits(audits []*Audit) error {
 	for owner, a := range audits {
 		if a.Step != audits[0].Step || a.Sealed > maxSealed {
 			return fmt.Errorf("owner %d is at the commit of step %d with %d epochs sealed, owner 0 at that of step %d", owner, a.Step, a.Sealed, audits[0].Step)
+		}
+	}
+	for _, a := range audits {
+		if err := a.bounded(); err != nil {
+			return err
 		}
 	}
 	zeros := make([]byte, rowBytes)

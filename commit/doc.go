@@ -12,11 +12,21 @@
 //
 // # How it goes
 //
-// A Committer belongs to a rank. Its training goroutine tells it of boundaries
-// between steps (Boundary); where an epoch ends there, the deltas of the rows that
-// this rank owns are copied, and travel in the background. Prepared goes into the
-// rank's word of each step, and the least of all words comes back (Decide): every
-// rank then folds what it has staged into its parities.
+// The protocol is three machines without I/O: events go in, actions come out
+// (machine.go). The owner of rows ends epochs and keeps what leads back to the last
+// commit; the holder of parities stages deltas and folds them when they are committed;
+// the decision finds, from the words of all ranks, what all are prepared for.
+//
+// A Committer carries out what owner and decision want. Its rank's training goroutine
+// tells it where an epoch ends (Seal), and at each step what the ranks' words say
+// (Decide). What an epoch wrote is a Set, which goes to Sinks: Parity is the first, a
+// holder's machine and the deltas that it sends and stages in the background; tiers,
+// streams and checkpoints can be others. Prepared, the least of all sinks', goes into
+// the rank's word of each step.
+//
+// What a rank has lost comes back in rounds (round.go): stripes that share their
+// erasure pattern go side by side, asked of the same ranks and decoded at once, and rows
+// that never differed from their init do not travel.
 //
 // # Invariants
 //

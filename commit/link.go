@@ -11,31 +11,35 @@ import (
 type wire struct {
 	comm                 *collectives.Comm
 	mine, come           []int32 // rows for and from each rank
-	words                []int   // 4 bytes for each rank
 	counted              []int
 	sendBytes, recvBytes []int
 }
 
 func newWire(comm *collectives.Comm) *wire {
 	n := comm.Size()
-	w := &wire{comm: comm, mine: make([]int32, n), come: make([]int32, n), words: make([]int, n), counted: make([]int, n),
+	return &wire{comm: comm, mine: make([]int32, n), come: make([]int32, n), counted: make([]int, n),
 		sendBytes: make([]int, n), recvBytes: make([]int, n)}
-	for r := range w.words {
-		w.words[r] = 4
-	}
-	return w
 }
 
-// counts tells each rank how many rows come, and returns how many come from each.
-func (w *wire) counts(mine []int) ([]int, error) {
+// counts tells ranks how many rows come, and returns how many come from each: to those
+// where to says 4, from those where from does, which is the bytes of a count.
+func (w *wire) counts(mine, to, from []int) ([]int, error) {
+	w.mine, w.come = w.mine[:0], w.come[:sum(from)/4]
 	for r, n := range mine {
-		w.mine[r] = int32(n)
+		if to[r] > 0 {
+			w.mine = append(w.mine, int32(n))
+		}
 	}
-	if err := w.comm.AllToAllV(kernels.HostBuffer(w.come), w.words, kernels.HostBuffer(w.mine), w.words).Wait(); err != nil {
+	if err := w.comm.AllToAllV(kernels.HostBuffer(w.come), from, kernels.HostBuffer(w.mine), to).Wait(); err != nil {
 		return nil, err
 	}
-	for r, n := range w.come {
-		w.counted[r] = int(n)
+	at := 0
+	for r := range w.counted {
+		w.counted[r] = 0
+		if from[r] > 0 {
+			w.counted[r] = int(w.come[at])
+			at++
+		}
 	}
 	return w.counted, nil
 }
@@ -76,6 +80,7 @@ func (c *Committer) Join(deltas, rounds *collectives.Comm, rows *shard.Shard) {
 		stopped: env.NewEvent(e, "deltas stopped"),
 	}
 	c.link = l
+	c.parity.join(l)
 	e.Go("deltas", l.work)
 }
 

@@ -2,7 +2,6 @@ package commit
 
 import (
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/ec"
@@ -13,40 +12,26 @@ import (
 // are encoded, from the other members of its group. It goes in rounds that all ranks
 // do together; who has lost nothing answers.
 type rebuild struct {
-	lost    []Loss       // by rank
-	answers []answer     // by place of a stripe in a turn: how this rank gets its shard
-	missing []uint64     // a bit for each slot that is yet to be decoded
-	left    atomic.Int64 // bits of missing
-	slot    int64        // where the search for missing rows goes on
-	row     int64        // and that for unbuilt parities
-	asked   []ask        // of the round under way
-	got     int64        // shards that came back
-	urgent  int64        // of them rows that were about to be read
-	read    int64        // bytes, for them
+	lost     []Loss       // by rank
+	patterns []pattern    // how this rank gets its shards back
+	missing  bitset       // slots that are yet to be decoded
+	left     atomic.Int64 // bits of missing
+	slot     int64        // where the search for missing rows goes on
+	row      int64        // and that for unbuilt parities
+	got      int64        // shards that came back
+	urgent   int64        // of them rows that were about to be read
+	read     int64        // bytes, for them
 
-	// Of a round: stripes that this rank asks for, by rank, and that are asked of it.
-	asks, asksOf     [][]int32
-	mine, come       []int32 // the same, as they travel
-	replies, replied kernels.Buffer
-	slots            []int32 // scratch: rows that are sent, or installed
-	places           []int   // and where in replies
-	rows             kernels.Buffer
-	draw             []float32
-	found            []byte // rows to install
+	asksTo, asksFrom []int // 4 for each rank that this one asks, and that asks this one
+	round            round
 }
 
-// answer says from whom the shards come that a lost one is decoded from.
-type answer struct {
-	decoder *ec.Decoder
-	shard   int   // that is lost here
-	readers []int // ranks, in the order of decoder.Reads
-}
-
-// ask is one stripe that is asked for.
-type ask struct {
-	stripe int64
-	data   bool  // a row, else a parity
-	at     int64 // its slot, or parity row
+// pattern is what the stripes that are equal modulo a group's size share: who holds
+// which shard, and who has lost it.
+type pattern struct {
+	shard   int         // this rank's
+	decoder *ec.Decoder // nil where it is not lost
+	readers []int       // ranks, in the order of decoder.Reads
 }
 
 // Loss is what a rank has yet to get back.
@@ -79,8 +64,8 @@ func (e *Beyond) Error() string {
 	return fmt.Sprintf("ranks %v of group %d have lost their rows, more than the ec.r = %d that the others make good", e.Ranks, e.Group, e.Spare)
 }
 
-// Survivable reports, as a Beyond, whether a group has lost more than it can spare.
-func (c *Committer) Survivable(lost []Loss) error {
+// Survivable is the first group that has lost more than it can spare, nil if none has.
+func (c *Committer) Survivable(lost []Loss) *Beyond {
 	for g := range c.o.Layout.Groups() {
 		group := c.o.Layout.Group(g)
 		for at := range group.Size {
@@ -102,18 +87,22 @@ func (c *Committer) gone(lost []Loss, group ec.Group, stripe int64) (ranks []int
 	return ranks
 }
 
+// forget is for when nothing is missing.
+func (b *rebuild) forget() {
+	clear(b.missing)
+	b.left.Store(0)
+}
+
 // Lose makes a rank that has just been made anew part of a job that goes on, after
 // the commit of a step: all its rows are missing, and its parities unbuilt.
 func (c *Committer) Lose(step int64) {
 	c.Begin(step, false)
-	if c.parity == nil {
+	if !c.owns() {
 		return
 	}
 	n := c.o.Shard.Slots()
-	c.rebuild.missing = make([]uint64, (n+63)/64)
-	for slot := range n {
-		c.rebuild.missing[slot>>6] |= 1 << (slot & 63)
-	}
+	c.rebuild.missing = newBitset(n)
+	c.rebuild.missing.fill(n)
 	c.rebuild.left.Store(n)
 }
 
@@ -125,7 +114,7 @@ func (c *Committer) Rebuilt() (shards, onDemand, bytes int64) {
 
 // Left is what this rank has yet to get back.
 func (c *Committer) Left() Loss {
-	if c.parity == nil {
+	if !c.owns() {
 		return Loss{}
 	}
 	return Loss{c.rebuild.left.Load(), c.parity.missing.Load()}
@@ -137,16 +126,17 @@ func (c *Committer) Left() Loss {
 func (c *Committer) Survey(lost []Loss) error {
 	b := &c.rebuild
 	b.lost = append(b.lost[:0], lost...)
-	b.slot, b.row = 0, 0
-	if err := c.Survivable(lost); err != nil {
-		return err
+	b.slot, b.row, b.patterns = 0, 0, b.patterns[:0]
+	if beyond := c.Survivable(lost); beyond != nil {
+		return beyond
 	}
 	comm := c.link.comm
 	n := comm.Size()
 	sends, comes := make([]int, n), make([]int, n)
+	b.asksTo, b.asksFrom = make([]int, n), make([]int, n)
 	var mine []uint64
 	words := 0
-	if c.parity != nil {
+	if c.owns() {
 		group := c.parity.group
 		words = int(group.Stripes(c.o.Slots)+63) / 64
 		for owner := group.First; owner < group.First+group.Size; owner++ {
@@ -155,11 +145,11 @@ func (c *Committer) Survey(lost []Loss) error {
 				continue
 			}
 			if lost[rank].Any() {
-				sends[rank] = 8 * words
+				sends[rank], b.asksFrom[rank] = 8*words, 4
 				mine = append(mine, c.matters(owner)...)
 			}
 			if lost[comm.Rank()].Any() {
-				comes[rank] = 8 * words
+				comes[rank], b.asksTo[rank] = 8*words, 4
 			}
 		}
 	}
@@ -171,26 +161,26 @@ func (c *Committer) Survey(lost []Loss) error {
 	if err := comm.AllToAllV(kernels.HostBuffer(come), comes, kernels.HostBuffer(mine), sends).Wait(); err != nil {
 		return err
 	}
-	if err := c.chaos(c.committed, "surveyed"); err != nil {
+	if err := c.o.chaos(c.owner.committed, "surveyed"); err != nil {
 		return err
 	}
-	if c.parity == nil || !lost[comm.Rank()].Any() {
+	if !c.owns() || !lost[comm.Rank()].Any() {
 		return nil
 	}
-	any := make([]uint64, words)
+	any := make(bitset, words)
 	for i, w := range come {
 		any[i%words] |= w
 	}
 	c.forgo(any)
-	return c.findAnswers()
+	return c.findPatterns()
 }
 
 // matters has a bit for each stripe of the group, as far as this rank can tell: whether
 // the shard that an owner has lost may differ from zeros.
-func (c *Committer) matters(owner int) []uint64 {
+func (c *Committer) matters(owner int) bitset {
 	p, group := c.parity, c.parity.group
-	stripes, slots, touched := group.Stripes(c.o.Slots), c.o.Shard.Slots(), c.o.Shard.TouchedBits()
-	set := make([]uint64, (stripes+63)/64)
+	stripes, slots, touched := group.Stripes(c.o.Slots), c.o.Shard.Slots(), bitset(c.o.Shard.TouchedBits())
+	set := newBitset(stripes)
 	for first := range min(int64(group.Size), stripes) {
 		theirs, _ := group.Shard(first, owner)
 		shard, at := group.Shard(first, p.owner)
@@ -204,13 +194,13 @@ func (c *Committer) matters(owner int) []uint64 {
 		case shard >= group.Data():
 			may = func(at int64) bool { return !p.zero(at) }
 		case theirs >= group.Data():
-			may = func(at int64) bool { return at < slots && touched[at>>6]>>(at&63)&1 != 0 }
+			may = func(at int64) bool { return at < slots && touched.has(at) }
 		default:
 			continue // a parity knows better
 		}
 		eachTurn(group, shard, first, at, stripes, func(s, at int64) {
 			if may(at) {
-				set[s>>6] |= 1 << (s & 63)
+				set.set(s)
 			}
 		})
 	}
@@ -231,14 +221,14 @@ func eachTurn(g ec.Group, shard int, first, at, stripes int64, f func(stripe, at
 }
 
 // forgo counts as back what has always been zeros.
-func (c *Committer) forgo(any []uint64) {
+func (c *Committer) forgo(any bitset) {
 	b, group := &c.rebuild, c.parity.group
 	stripes := group.Stripes(c.o.Slots)
 	for first := range min(int64(group.Size), stripes) {
 		shard, at := group.Shard(first, c.parity.owner)
 		eachTurn(group, shard, first, at, stripes, func(s, at int64) {
 			switch {
-			case any[s>>6]>>(s&63)&1 != 0:
+			case any.has(s):
 			case shard >= group.Data():
 				c.parity.build(at, nil) // does nothing where it is built
 			default:
@@ -249,79 +239,39 @@ func (c *Committer) forgo(any []uint64) {
 }
 
 func (b *rebuild) isMissing(slot int64) bool {
-	return b.left.Load() > 0 && b.missing[slot>>6]>>(slot&63)&1 != 0
+	return b.left.Load() > 0 && b.missing.has(slot)
 }
 
 // back says that a row is no longer missing.
 func (b *rebuild) back(slot int64) {
 	if slot < int64(64*len(b.missing)) && b.isMissing(slot) {
-		b.missing[slot>>6] &^= 1 << (slot & 63)
+		b.missing.unset(slot)
 		b.left.Add(-1)
 	}
 }
 
-// findAnswers works out whom to ask, for each place of a stripe in a turn.
-func (c *Committer) findAnswers() error {
+// findPatterns works out whom to ask for what.
+func (c *Committer) findPatterns() error {
 	b, group := &c.rebuild, c.parity.group
-	b.answers = b.answers[:0]
-	for at := range group.Size {
-		stripe := int64(at)
+	for stripe := range int64(group.Size) {
 		mine, _ := group.Shard(stripe, c.parity.owner)
-		if !b.lost[c.o.First+c.parity.owner].has(mine, group) {
-			b.answers = append(b.answers, answer{})
-			continue
+		p := pattern{shard: mine}
+		if b.lost[c.o.First+c.parity.owner].has(mine, group) {
+			var lost []int
+			for _, rank := range c.gone(b.lost, group, stripe) {
+				shard, _ := group.Shard(stripe, rank-c.o.First)
+				lost = append(lost, shard)
+			}
+			var err error
+			if p.decoder, err = c.parity.code.Decoder(lost, []int{mine}); err != nil {
+				return err
+			}
+			for _, shard := range p.decoder.Reads {
+				owner, _ := group.Holder(stripe, shard)
+				p.readers = append(p.readers, c.o.First+owner)
+			}
 		}
-		var lost []int
-		for _, rank := range c.gone(b.lost, group, stripe) {
-			shard, _ := group.Shard(stripe, rank-c.o.First)
-			lost = append(lost, shard)
-		}
-		d, err := c.parity.code.Decoder(lost, []int{mine})
-		if err != nil {
-			return err
-		}
-		a := answer{decoder: d, shard: mine}
-		for _, shard := range d.Reads {
-			owner, _ := group.Holder(stripe, shard)
-			a.readers = append(a.readers, c.o.First+owner)
-		}
-		b.answers = append(b.answers, a)
+		b.patterns = append(b.patterns, p)
 	}
 	return nil
-}
-
-// choose lists what this rank asks for in a round: the rows in first that are missing,
-// then others in order, and parities, up to so many in all.
-func (c *Committer) choose(first []int32, limit int) {
-	b, group := &c.rebuild, c.parity.group
-	b.asked = b.asked[:0]
-	for _, slot := range first {
-		if b.isMissing(int64(slot)) {
-			stripe, _ := group.Stripe(c.parity.owner, int64(slot))
-			b.asked = append(b.asked, ask{stripe, true, int64(slot)})
-			b.missing[slot>>6] &^= 1 << (slot & 63) // not twice
-		}
-	}
-	urgent := len(b.asked)
-	b.urgent += int64(urgent)
-	for ; len(b.asked) < limit && b.left.Load() > 0 && b.slot < c.o.Shard.Slots(); b.slot++ {
-		if word := b.missing[b.slot>>6] >> (b.slot & 63); word == 0 {
-			b.slot |= 63
-			continue
-		} else if skip := bits.TrailingZeros64(word); skip > 0 {
-			b.slot += int64(skip)
-		}
-		stripe, _ := group.Stripe(c.parity.owner, b.slot)
-		b.asked = append(b.asked, ask{stripe, true, b.slot})
-	}
-	for i := range urgent {
-		slot := b.asked[i].at
-		b.missing[slot>>6] |= 1 << (slot & 63)
-	}
-	for ; len(b.asked) < limit && c.parity.missing.Load() > 0 && b.row < c.parity.Rows(); b.row++ {
-		if c.parity.isUnbuilt(b.row) {
-			stripe, _ := group.ParityStripe(c.parity.owner, b.row)
-			b.asked = append(b.asked, ask{stripe, false, b.row})
-		}
-	}
 }

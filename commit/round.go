@@ -1,198 +1,354 @@
 package commit
 
 import (
-	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
 )
 
+// round is the memory of one Round. Stripes of one pattern, those that are equal
+// modulo the group's size, go side by side: whoever reads for them reads the same shard
+// of each, and one Decoder is theirs.
+type round struct {
+	asked [][]ask // by pattern
+
+	// What this rank asks others, and others ask it, by rank: stripes, pattern by
+	// pattern; of each whether it was more than zeros (a bit); and the rows of those.
+	mine, theirs parts
+	cursors      []cursor       // in what came, by rank
+	found        kernels.Buffer // what was decoded
+	urgent       []int32        // of asked, rows that are about to be read
+	slots        []int32        // scratch: shards that are sent, or installed
+	runs         []run          // of slots
+}
+
+// run is shards of one kind, from one of slots on.
+type run struct {
+	from   int
+	parity bool
+}
+
+// cursor is how far what a rank sent has been read.
+type cursor struct{ bit, row int }
+
+// parts is one side of a round.
+type parts struct {
+	asks    []int // stripes, by rank
+	stripes []int32
+	present []uint32 // a word for each 32 stripes of a rank
+	rows    kernels.Buffer
+	perRank []int // rows, by rank
+	words   []int // of present, by rank
+}
+
+// ask is one shard that is asked for.
+type ask struct {
+	stripe int32
+	at     int32 // its slot or, where the pattern has this rank hold a parity, its parity row
+}
+
+// words is how many of present are a rank's.
+func words(asks int) int { return (asks + 31) / 32 }
+
 // Round gets some of what is lost back: the rows of first, which this rank's owner is
 // about to read, and up to limit shards in all. All ranks do it at the same step,
 // between the same commits, and nobody else works on their rows meanwhile.
 //
-// Requests are stripes; a reply is the row of each, XOR its init, as of the last
-// commit. What is missing has not been written since that commit or an earlier
-// one, so the decoded row is the one of now.
+// A reply is rows XOR their init, as of the last commit. What is missing has not been
+// written since that commit or an earlier one, so the decoded row is the one of now.
 func (c *Committer) Round(first []int32, limit int) error {
-	b, l := &c.rebuild, &c.link.lane
-	n := l.comm.Size()
-	b.asked = b.asked[:0]
-	b.asks, b.asksOf = resize(b.asks, n), resize(b.asksOf, n)
-	for r := range b.asks {
-		b.asks[r] = b.asks[r][:0]
+	x, l, stride := &c.rebuild.round, &c.link.lane, c.o.Shard.RowBytes()
+	c.choose(first, limit)
+	c.listAsks()
+	if err := c.o.chaos(c.owner.committed, "ask"); err != nil {
+		return err
 	}
-	if c.Left().Any() {
-		c.choose(first, limit)
-		for _, a := range b.asked {
-			for _, reader := range b.answers[a.stripe%int64(c.parity.group.Size)].readers {
-				b.asks[reader] = append(b.asks[reader], int32(a.stripe))
-			}
+	if err := c.exchangeAsks(l.wire); err != nil {
+		return err
+	}
+	if err := c.o.chaos(c.owner.committed, "answer"); err != nil {
+		return err
+	}
+	if err := c.answer(l.shard); err != nil {
+		return err
+	}
+	if err := c.exchangePresent(l.wire); err != nil {
+		return err
+	}
+	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Working); err != nil {
+		return fmt.Errorf("commit: %d rows to decode from: %w", sum(x.mine.perRank), err)
+	}
+	if err := l.move(x.mine.rows.Slice(0, sum(x.mine.perRank)*stride), x.theirs.rows.Slice(0, sum(x.theirs.perRank)*stride), x.mine.perRank, x.theirs.perRank, stride); err != nil {
+		return err
+	}
+	if err := c.o.chaos(c.owner.committed, "install"); err != nil {
+		return err
+	}
+	if err := c.install(l.shard); err != nil {
+		return err
+	}
+	return c.o.chaos(c.owner.committed, "installed")
+}
+
+// choose lists what this rank asks for: the rows in first that are missing, then others
+// in order, and parities, up to so many in all.
+func (c *Committer) choose(first []int32, limit int) {
+	b := &c.rebuild
+	x := &b.round
+	x.asked = resize(x.asked, len(b.patterns))
+	for p := range x.asked {
+		x.asked[p] = x.asked[p][:0]
+	}
+	if !c.Left().Any() {
+		return
+	}
+	group, owner := c.parity.group, c.parity.owner
+	n := 0
+	add := func(stripe, at int64) {
+		p := stripe % int64(group.Size)
+		x.asked[p] = append(x.asked[p], ask{int32(stripe), int32(at)})
+		n++
+	}
+	urgent := x.urgent[:0]
+	for _, slot := range first {
+		if b.isMissing(int64(slot)) {
+			stripe, _ := group.Stripe(owner, int64(slot))
+			add(stripe, int64(slot))
+			b.missing.unset(int64(slot)) // not twice
+			urgent = append(urgent, slot)
 		}
 	}
-	if err := c.chaos(c.committed, "ask"); err != nil {
-		return err
+	x.urgent, b.urgent = urgent, b.urgent+int64(len(urgent))
+	for slots := c.o.Shard.Slots(); n < limit && b.left.Load() > 0; b.slot++ {
+		if b.slot = b.missing.next(b.slot, slots); b.slot == slots {
+			break
+		}
+		stripe, _ := group.Stripe(owner, b.slot)
+		add(stripe, b.slot)
 	}
-	if err := b.exchangeAsks(l.wire); err != nil {
-		return err
+	for _, slot := range urgent {
+		b.missing.set(int64(slot))
 	}
-	if err := c.chaos(c.committed, "answer"); err != nil {
-		return err
+	for rows := c.parity.Rows(); n < limit && c.parity.missing.Load() > 0; b.row++ {
+		if b.row = c.parity.unbuilt.next(b.row, rows); b.row == rows {
+			break
+		}
+		stripe, _ := group.ParityStripe(owner, b.row)
+		add(stripe, b.row)
 	}
-	if err := c.reply(l.shard); err != nil {
-		return err
+	b.got += int64(n)
+}
+
+// listAsks puts what is asked into lists by reader, pattern by pattern.
+func (c *Committer) listAsks() {
+	b, m := &c.rebuild, &c.rebuild.round.mine
+	n := c.link.comm.Size()
+	m.asks, m.stripes = resize(m.asks, n), m.stripes[:0]
+	for r := range m.asks {
+		before := len(m.stripes)
+		for p, asked := range b.round.asked {
+			if slices.Contains(b.patterns[p].readers, r) {
+				for _, a := range asked {
+					m.stripes = append(m.stripes, a.stripe)
+				}
+			}
+		}
+		m.asks[r] = len(m.stripes) - before
 	}
-	stride := c.o.Shard.RowBytes()
-	come, mine := make([]int, n), make([]int, n)
-	for r := range n {
-		come[r], mine[r] = len(b.asks[r]), len(b.asksOf[r])
-	}
-	if err := kernels.Grow(c.o.Device, &b.replied, sum(come)*stride, kernels.Working); err != nil {
-		return fmt.Errorf("commit: %d rows to decode from: %w", sum(come), err)
-	}
-	if err := l.move(b.replied.Slice(0, sum(come)*stride), b.replies.Slice(0, sum(mine)*stride), come, mine, stride); err != nil {
-		return err
-	}
-	if err := c.chaos(c.committed, "install"); err != nil {
-		return err
-	}
-	if err := c.install(l.shard, come); err != nil {
-		return err
-	}
-	return c.chaos(c.committed, "installed")
 }
 
 // exchangeAsks tells readers what is asked of them.
-func (b *rebuild) exchangeAsks(l *wire) error {
-	counts := make([]int, len(b.asks))
-	b.mine = b.mine[:0]
-	for r, list := range b.asks {
-		counts[r] = len(list)
-		b.mine = append(b.mine, list...)
-	}
-	come, err := l.counts(counts)
+func (c *Committer) exchangeAsks(w *wire) error {
+	b := &c.rebuild
+	x := &b.round
+	come, err := w.counts(x.mine.asks, b.asksTo, b.asksFrom)
 	if err != nil {
 		return err
 	}
-	b.come = resize(b.come, sum(come))
-	if err := l.move(kernels.HostBuffer(b.come), kernels.HostBuffer(b.mine), come, counts, 4); err != nil {
+	x.theirs.asks = append(x.theirs.asks[:0], come...)
+	x.theirs.stripes = resize(x.theirs.stripes, sum(come))
+	return w.move(kernels.HostBuffer(x.theirs.stripes), kernels.HostBuffer(x.mine.stripes), come, x.mine.asks, 4)
+}
+
+// answer puts the rows that are asked of this rank where they are sent from.
+func (c *Committer) answer(h *shard.Shard) error {
+	x, t, stride := &c.rebuild.round, &c.rebuild.round.theirs, c.o.Shard.RowBytes()
+	t.clearPresent()
+	x.slots, x.runs = x.slots[:0], x.runs[:0]
+	at, word := 0, 0
+	for r, n := range t.asks {
+		before := len(x.slots)
+		if n > 0 {
+			c.find(t.stripes[at:at+n], t.present[word:word+words(n)])
+		}
+		t.perRank[r] = len(x.slots) - before
+		at, word = at+n, word+words(n)
+	}
+	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, kernels.Shared); err != nil {
+		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(x.slots), err)
+	}
+	for i, run := range x.runs {
+		to := len(x.slots)
+		if i+1 < len(x.runs) {
+			to = x.runs[i+1].from
+		}
+		slots := x.slots[run.from:to]
+		dst := kernels.Mat(t.rows.Slice(run.from*stride, len(slots)*stride), len(slots), stride/4)
+		if run.parity {
+			h.Stream().GatherRows(dst, c.parity.matrix(), kernels.HostBuffer(slots))
+			continue
+		}
+		if err := h.ReadCommitted(dst, slots); err != nil {
+			return err
+		}
+		if err := h.XorInit(dst, slots); err != nil {
+			return err
+		}
+	}
+	return h.Stream().Sync()
+}
+
+// find lists this rank's shards of stripes, but those that are zeros; present says which
+// are not.
+func (c *Committer) find(stripes []int32, present []uint32) {
+	x, group, p := &c.rebuild.round, c.parity.group, c.parity
+	slots, touched := c.o.Shard.Slots(), bitset(c.o.Shard.TouchedBits())
+	for i, stripe := range stripes {
+		shard, at := group.Shard(int64(stripe), p.owner)
+		parity := shard >= group.Data()
+		if parity && p.zero(at) || !parity && (at >= slots || !touched.has(at)) {
+			continue
+		}
+		if n := len(x.runs); n == 0 || x.runs[n-1].parity != parity {
+			x.runs = append(x.runs, run{len(x.slots), parity})
+		}
+		x.slots = append(x.slots, int32(at))
+		present[i/32] |= 1 << (i % 32)
+	}
+}
+
+// clearPresent makes room for what is present, none of which is yet.
+func (t *parts) clearPresent() {
+	n := 0
+	for _, asks := range t.asks {
+		n += words(asks)
+	}
+	t.present, t.perRank = resize(t.present, n), resize(t.perRank, len(t.asks))
+	clear(t.present)
+}
+
+// exchangePresent tells askers which of the shards that they asked for come.
+func (c *Committer) exchangePresent(w *wire) error {
+	x := &c.rebuild.round
+	x.mine.clearPresent()
+	mine, theirs := x.mine.wordsPerRank(), x.theirs.wordsPerRank()
+	if err := w.move(kernels.HostBuffer(x.mine.present), kernels.HostBuffer(x.theirs.present), mine, theirs, 4); err != nil {
 		return err
 	}
 	at := 0
-	for r, n := range come {
-		b.asksOf[r] = b.come[at : at+n]
+	for r, n := range mine {
+		rows := 0
+		for _, word := range x.mine.present[at : at+n] {
+			rows += bits.OnesCount32(word)
+		}
+		x.mine.perRank[r] = rows
 		at += n
 	}
 	return nil
 }
 
-// reply puts what is asked of this rank into replies.
-func (c *Committer) reply(h *shard.Shard) error {
+func (t *parts) wordsPerRank() []int {
+	t.words = resize(t.words, len(t.asks))
+	for r, asks := range t.asks {
+		t.words[r] = words(asks)
+	}
+	return t.words
+}
+
+// install decodes what was asked for and puts it in its place.
+func (c *Committer) install(h *shard.Shard) error {
 	b, stride := &c.rebuild, c.o.Shard.RowBytes()
-	if len(b.come) == 0 {
-		return nil
-	}
-	if err := kernels.Grow(c.o.Device, &b.replies, len(b.come)*stride, kernels.Shared); err != nil {
-		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(b.come), err)
-	}
-	out, group := b.replies.Host(), c.parity.group
-	touched := h.TouchedBits()
-	b.slots, b.places = b.slots[:0], b.places[:0]
-	for i, stripe := range b.come {
-		row := out[i*stride : (i+1)*stride]
-		shard, at := group.Shard(int64(stripe), c.parity.owner)
-		switch {
-		case shard >= group.Data():
-			copy(row, c.parity.row(at))
-		case at < c.o.Shard.Slots() && touched[at>>6]>>(at&63)&1 != 0:
-			b.slots, b.places = append(b.slots, int32(at)), append(b.places, i)
-		default:
-			clear(row)
+	x := &b.round
+	x.startReading()
+	b.read += int64(sum(x.mine.perRank) * stride)
+	for p, asked := range x.asked {
+		if len(asked) == 0 {
+			continue
 		}
-	}
-	if len(b.slots) == 0 {
-		return nil
-	}
-	if err := kernels.Grow(c.o.Device, &b.rows, len(b.slots)*stride, kernels.Working); err != nil {
-		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(b.slots), err)
-	}
-	if err := h.ReadCommitted(kernels.Mat(b.rows, len(b.slots), stride/4), b.slots); err != nil {
-		return err
-	}
-	for i, place := range b.places {
-		row := out[place*stride : (place+1)*stride]
-		copy(row, b.rows.Slice(i*stride, stride).Host())
-		c.xorInit(row, b.slots[i])
+		if err := kernels.Grow(c.o.Device, &x.found, len(asked)*stride, kernels.Working); err != nil {
+			return fmt.Errorf("commit: %d rows that were lost: %w", len(asked), err)
+		}
+		found := x.found.Slice(0, len(asked)*stride)
+		c.decode(&b.patterns[p], asked, found.Host())
+		if b.patterns[p].shard >= c.parity.group.Data() {
+			for i, a := range asked {
+				c.parity.build(int64(a.at), found.Host()[i*stride:(i+1)*stride])
+			}
+			continue
+		}
+		x.slots = x.slots[:0]
+		for _, a := range asked {
+			x.slots = append(x.slots, a.at)
+			b.back(int64(a.at))
+		}
+		rows := kernels.Mat(found, len(asked), stride/4)
+		if err := h.XorInit(rows, x.slots); err != nil {
+			return err
+		}
+		if err := h.StoreLost(x.slots, rows); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// xorInit adds the init of a row to its bytes; state starts as zeros.
-func (c *Committer) xorInit(row []byte, slot int32) {
-	b, init := &c.rebuild, c.o.Shard.Init()
-	b.draw = resize(b.draw, c.o.Shard.Width())
-	init.Row(b.draw, int64(slot)*int64(init.Owners)+int64(init.Owner))
-	for i, x := range kernels.BytesOf(b.draw) {
-		row[i] ^= x
+// startReading puts all cursors at the beginning of what came.
+func (x *round) startReading() {
+	x.cursors = resize(x.cursors, len(x.mine.asks))
+	row, word := 0, 0
+	for r := range x.cursors {
+		x.cursors[r] = cursor{bit: 32 * word, row: row}
+		row, word = row+x.mine.perRank[r], word+words(x.mine.asks[r])
 	}
 }
 
-// install decodes what was asked for and puts it in its place.
-func (c *Committer) install(h *shard.Shard, come []int) error {
-	b, stride := &c.rebuild, c.o.Shard.RowBytes()
-	if len(b.asked) == 0 {
-		return nil
-	}
-	next := make([]int, len(come)) // of each reader's rows
-	for r, at := 0, 0; r < len(come); r++ {
-		next[r] = at
-		at += come[r]
-	}
-	got := b.replied.Host()
-	b.slots, b.found = b.slots[:0], b.found[:0]
-	b.got += int64(len(b.asked))
-	b.read += int64(sum(come) * stride)
-	dst, src := make([][]byte, 1), [][]byte(nil)
-	row := make([]byte, stride)
-	for _, a := range b.asked {
-		from := b.answers[a.stripe%int64(c.parity.group.Size)]
-		src = src[:0]
-		for _, reader := range from.readers {
-			src = append(src, got[next[reader]*stride:(next[reader]+1)*stride])
-			next[reader]++
+// decode sets found to the shards that were asked for in one pattern.
+func (c *Committer) decode(p *pattern, asked []ask, found []byte) {
+	x, stride := &c.rebuild.round, c.o.Shard.RowBytes()
+	clear(found)
+	got, parity := x.mine.rows.Host(), p.shard >= c.parity.group.Data()
+	for k, rank := range p.readers {
+		at := &x.cursors[rank]
+		for i := 0; i < len(asked); {
+			n := x.mine.run(at.bit, len(asked)-i) // that lie side by side
+			if n == 0 {
+				at.bit, i = at.bit+1, i+1
+				continue
+			}
+			p.decoder.Add(found[i*stride:(i+n)*stride], got[at.row*stride:(at.row+n)*stride], 0, k)
+			if parity {
+				for _, a := range asked[i : i+n] {
+					c.parity.markRead(int64(a.at), p.decoder.Reads[k])
+				}
+			}
+			at.bit, at.row, i = at.bit+n, at.row+n, i+n
 		}
-		dst[0] = row
-		from.decoder.Decode(dst, src)
-		if !a.data {
-			c.parity.build(a.at, row)
-			continue
-		}
-		c.xorInit(row, int32(a.at))
-		b.slots, b.found = append(b.slots, int32(a.at)), append(b.found, row...)
-		b.back(a.at)
 	}
-	c.sortFound(stride)
-	return h.StoreRaw(b.slots, b.found)
 }
 
-// sortFound puts the rows that were found in the order of their slots.
-func (c *Committer) sortFound(stride int) {
-	b := &c.rebuild
-	if slices.IsSorted(b.slots) {
-		return
+// run is how many shards are present from a bit on, one after the other, at most most.
+func (t *parts) run(bit, most int) (n int) {
+	for n < most {
+		ones := min(bits.TrailingZeros32(^(t.present[bit/32] >> (bit % 32))), 32-bit%32)
+		n, bit = n+ones, bit+ones
+		if ones == 0 || bit%32 != 0 {
+			break
+		}
 	}
-	order := make([]int, len(b.slots))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(b.slots[x], b.slots[y]) })
-	slots, rows := make([]int32, 0, len(order)), make([]byte, 0, len(b.found))
-	for _, i := range order {
-		slots, rows = append(slots, b.slots[i]), append(rows, b.found[i*stride:(i+1)*stride]...)
-	}
-	b.slots, b.found = slots, rows
+	return min(n, most)
 }
 
 // RebuildAll gets back all that is lost, on all ranks.
@@ -206,7 +362,7 @@ func (c *Committer) RebuildAll() error {
 		if slices.Max(all) == 0 {
 			return nil
 		}
-		if err := c.chaos(c.committed, "rest"); err != nil {
+		if err := c.o.chaos(c.owner.committed, "rest"); err != nil {
 			return err
 		}
 		if err := c.Round(nil, roundRows); err != nil {

@@ -75,6 +75,18 @@ func (c *Code) decodingMatrix(reads, wants []int) [][]byte {
 // all of one length; what dst held is overwritten. A nil shard in src is zeros.
 func (d *Decoder) Decode(dst, src [][]byte) { multiply(dst, src, d.matrix) }
 
+// Add brings one shard read into one wanted: dst += coefficient * src, for the numbers of
+// both in Wants and Reads. From zeros, and with each shard that is not zeros once, it
+// gives what Decode gives.
+func (d *Decoder) Add(dst, src []byte, want, read int) {
+	if len(dst) != len(src) {
+		panic(fmt.Sprintf("ec: a shard of %d bytes added to %d", len(src), len(dst)))
+	}
+	if c := d.matrix[want][read]; c != 0 {
+		addProduct(dst, src, c)
+	}
+}
+
 // pattern is what a decoder is made for.
 type pattern struct{ lost, wants shardSet }
 

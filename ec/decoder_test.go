@@ -54,6 +54,14 @@ func checkDecoder(t *testing.T, c *Code, shards [][]byte, lost, wants []int) {
 		}
 		src[i] = shards[shard]
 	}
+	for want := range wants { // one by one, from the last
+		for read := len(src) - 1; read >= 0; read-- {
+			d.Add(dst[want], src[read], want, read)
+		}
+		if !bytes.Equal(dst[want], shards[wants[want]]) {
+			t.Fatalf("lost %d: shard %d added up is wrong", lost, wants[want])
+		}
+	}
 	d.Decode(dst, src)
 	for i, shard := range wants {
 		if !bytes.Equal(dst[i], shards[shard]) {

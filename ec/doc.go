@@ -29,6 +29,7 @@
 //	Group.ParityStripe  (owner, parity row) -> stripe, parity
 //	Group.Holder        (stripe, shard)     -> owner, slot or parity row
 //	Group.Shard         (stripe, owner)     -> shard, slot or parity row
+//	Group.Columns       (owner, holder)     -> the same for all slots of an owner
 //
 // Stripes that are equal modulo n have every shard on the same member. So slots of
 // one owner that are equal modulo its data columns share their column, their
@@ -61,6 +62,7 @@
 //
 //	d, err := code.Decoder(lost, wants)
 //	d.Decode(dst, src)             // src: the shards d.Reads, dst: those of d.Wants
+//	d.Add(dst, src, want, read)    // one of each, where many are zeros
 //
 // All of these take shards of any length, one row or many side by side, and do not
 // allocate. Lengths are bytes and must agree; what does not fit panics.

@@ -58,6 +58,25 @@ func (g Group) Shard(stripe int64, owner int) (shard int, row int64) {
 	return m - g.parityOf(at).below(m), g.dataRow(turn, at, m)
 }
 
+// Column says of an owner's slots that are equal modulo Data, and one holder of their
+// parity: they are data column Column of their stripes, whose parity Parity is in the
+// holder's parity rows Row, Row + r, Row + 2r, ...
+type Column struct {
+	Column, Parity int
+	Row            int64
+}
+
+// Columns is where a holder has the parity of an owner's slots, by slot modulo Data; ok
+// is false where it holds none of it.
+func (g Group) Columns(owner, holder int) (columns []Column, ok []bool) {
+	for slot := range g.Data() {
+		stripe, column := g.Stripe(owner, int64(slot))
+		shard, row := g.Shard(stripe, holder)
+		columns, ok = append(columns, Column{column, shard - g.Data(), row}), append(ok, shard >= g.Data())
+	}
+	return columns, ok
+}
+
 // Stripes is how many stripes cover the first slots of every member.
 func (g Group) Stripes(slots int64) int64 {
 	if slots == 0 {

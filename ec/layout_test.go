@@ -168,6 +168,25 @@ func TestBatchesShareAPattern(t *testing.T) {
 	})
 }
 
+// Columns say of all slots what Stripe and Shard say of each.
+func TestColumns(t *testing.T) {
+	everyGroup(func(g Group) {
+		for owner := g.First; owner < g.First+g.Size; owner++ {
+			for holder := g.First; holder < g.First+g.Size; holder++ {
+				columns, ok := g.Columns(owner, holder)
+				for slot := range int64(3 * g.Data()) {
+					stripe, column := g.Stripe(owner, slot)
+					shard, row := g.Shard(stripe, holder)
+					turn, x := slot/int64(g.Data()), slot%int64(g.Data())
+					if want := (Column{column, shard - g.Data(), row - turn*int64(g.Parity)}); ok[x] != (shard >= g.Data()) || ok[x] && columns[x] != want {
+						t.Fatalf("%+v: slot %d of owner %d at %d: %+v, %v, want %+v", g, slot, owner, holder, columns[x], ok[x], want)
+					}
+				}
+			}
+		}
+	})
+}
+
 // There and back, for numbers of any size.
 func FuzzGroup(f *testing.F) {
 	f.Add(uint8(5), uint8(1), uint8(2), int64(7))

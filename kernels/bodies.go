@@ -13,6 +13,8 @@ type bodies struct {
 	// update applies one optimizer step to the weights w. The state is s, for adam
 	// s and v; rowwise adagrad has one s for all of w.
 	update [Adam + 1]func(w, s, v, g []float32, o *Optimizer)
+	// draw draws the weights of a row, or of so many of its blocks, d.counter's the first.
+	draw func(dst []float32, d *rowDraw)
 	// interact and interactGrad do one sample of the dot interaction.
 	interact     func(out, x []float32, k *interaction)
 	interactGrad func(dx, dout, x []float32, k *interaction)
@@ -24,6 +26,7 @@ var plainBodies = bodies{
 	sumRows:      sumRowsPlain,
 	prefetch:     func([]float32, int, []int32, int) {},
 	update:       [...]func(w, s, v, g []float32, o *Optimizer){sgdPlain, momentumPlain, adagradPlain, rowwisePlain, adamPlain},
+	draw:         drawPlain,
 	interact:     interactPlain,
 	interactGrad: interactGradPlain,
 }

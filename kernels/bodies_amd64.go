@@ -11,12 +11,12 @@ func bodiesFor(i isa) *bodies {
 }
 
 var avx2Bodies = bodies{
-	sum:      sumAVX2,
-	gather:   gatherAVX2,
-	sumRows:  sumRowsAVX2,
-	prefetch: prefetchRows,
-	update:   [...]func(w, s, v, g []float32, o *Optimizer){sgdAVX2, momentumAVX2, adagradAVX2, rowwiseAVX2, adamAVX2},
-
+	sum:          sumAVX2,
+	gather:       gatherAVX2,
+	sumRows:      sumRowsAVX2,
+	prefetch:     prefetchRows,
+	update:       [...]func(w, s, v, g []float32, o *Optimizer){sgdAVX2, momentumAVX2, adagradAVX2, rowwiseAVX2, adamAVX2},
+	draw:         drawAVX2,
 	interact:     interactTiles,
 	interactGrad: interactGradTiles,
 }
@@ -37,6 +37,9 @@ func sumRowsAVX2(s *rowSum)
 
 //go:noescape
 func prefetchRows(rows []float32, stride int, slots []int32, bytes int)
+
+//go:noescape
+func drawAVX2(dst []float32, d *rowDraw)
 
 //go:noescape
 func sgdAVX2(w, s, v, g []float32, o *Optimizer)

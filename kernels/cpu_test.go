@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -95,7 +96,7 @@ func TestBrokenPreconditions(t *testing.T) {
 func TestScatterRows(t *testing.T) {
 	s := newTestStream(t, detectISA(), 3)
 	c := &testCase{Rand: rand.New(rand.NewPCG(5, 7))}
-	for _, d := range widths {
+	for _, d := range some(t, widths) {
 		for _, n := range []int{0, 1, 3*tileBytes/(4*d) + 5} {
 			dst, src, back := c.matrix(n+9, d, d%3), c.matrix(n, d, d%2), c.matrix(n, d, 0)
 			before := slices.Clone(HostView[float32](dst.Buf))
@@ -159,43 +160,76 @@ func TestCopies(t *testing.T) {
 }
 
 func TestInitRows(t *testing.T) {
-	const width, state, owners, owner = 7, 3, 3, 1
-	init := RowInit{Seed: 0xfeedfacecafe, Owners: owners, Owner: owner, Base: []int64{0, 4, 5, 100}, Scale: []float32{0.5, 1, 0.1}, Width: width}
+	const state, owners, owner = 3, 3, 1
+	init := RowInit{Seed: 0xfeedfacecafe, Owners: owners, Owner: owner, Base: []int64{0, 4, 5, 1 << 36}, Scale: []float32{0.5, 1, 0.1}}
 	for row, want := range map[int64]int{0: 0, 3: 0, 4: 1, 5: 2, 99: 2} {
 		if got := init.Table(row); got != want {
 			t.Errorf("row %d is in table %d, want %d", row, got, want)
 		}
 	}
-	wantPanic(t, "row 100 of 100", func() { init.Table(100) })
+	wantPanic(t, "row 68719476736 of 68719476736", func() { init.Table(1 << 36) })
+	for _, level := range levels() {
+		s := newTestStream(t, level, 2)
+		c := &testCase{Rand: rand.New(rand.NewPCG(7, 8))}
+		for _, width := range append([]int{7}, widths...) {
+			init.Width = width
+			checkInitRows(t, s, c, init, state)
+			checkXorInit(t, s, c, init, state)
+		}
+		c.checkGuards(t)
+	}
+}
 
-	s := newTestStream(t, detectISA(), 2)
-	c := &testCase{Rand: rand.New(rand.NewPCG(7, 8))}
-	rows := c.matrix(33, width+state, 1)
+// drawnRow is a row as it is defined.
+func drawnRow(init RowInit, slot int32) []float32 {
+	row := make([]float32, init.Width)
+	global := int64(slot)*int64(init.Owners) + int64(init.Owner)
+	table := init.Table(global)
+	for j := range row {
+		u := rng.Draw(init.Seed, rng.RowInit, uint32(table), uint64(global-init.Base[table]), uint32(j/4))[j%4]
+		row[j] = rng.Symmetric(u) * init.Scale[table]
+	}
+	return row
+}
+
+func checkInitRows(t *testing.T, s Stream, c *testCase, init RowInit, state int) {
+	t.Helper()
+	rows := c.matrix(33, init.Width+state, 1)
 	before := slices.Clone(HostView[float32](rows.Buf))
-	slots := []int32{32, 0, 5}
+	slots := []int32{32, 0, 5, 4}
 	s.InitRows(rows, HostBuffer(slots), init)
 	v := HostView[float32](rows.Buf)
-	for slot := range 33 {
-		row := v[slot*rows.Stride:][:width+state]
-		if !slices.Contains(slots, int32(slot)) {
-			if !slices.Equal(row, before[slot*rows.Stride:][:width+state]) {
-				t.Errorf("slot %d changed", slot)
-			}
-			continue
+	for slot := range int32(33) {
+		row := v[int(slot)*rows.Stride:][:rows.Cols]
+		want := before[int(slot)*rows.Stride:][:rows.Cols]
+		if slices.Contains(slots, slot) {
+			want = append(drawnRow(init, slot), make([]float32, state)...)
 		}
-		global := int64(slot*owners + owner)
-		table := init.Table(global)
-		for j := range width {
-			u := rng.Draw(init.Seed, rng.RowInit, uint32(table), uint64(global-init.Base[table]), uint32(j/4))[j%4]
-			if want := rng.Symmetric(u) * init.Scale[table]; row[j] != want {
-				t.Errorf("slot %d weight %d is %g, want %g", slot, j, row[j], want)
-			}
-		}
-		if !slices.Equal(row[width:], make([]float32, state)) {
-			t.Errorf("slot %d has state %g", slot, row[width:])
+		if !bytes.Equal(BytesOf(row), BytesOf(want)) {
+			t.Errorf("width %d: slot %d is %g, want %g", init.Width, slot, row, want)
 		}
 	}
-	c.checkGuards(t)
+}
+
+// checkXorInit: slots may lie anywhere, and more than once.
+func checkXorInit(t *testing.T, s Stream, c *testCase, init RowInit, state int) {
+	t.Helper()
+	rows := c.matrix(2*initGrain+3, init.Width+state, 1)
+	before := slices.Clone(HostView[float32](rows.Buf))
+	slots := []int32{math.MaxInt32, 1, 1}
+	for len(slots) < rows.Rows {
+		slots = append(slots, int32(c.IntN(1<<31)))
+	}
+	s.XorInit(rows, HostBuffer(slots), init)
+	v := HostView[float32](rows.Buf)
+	for i, slot := range slots {
+		want := slices.Clone(before[i*rows.Stride:][:rows.Cols])
+		drawn := BytesOf(drawnRow(init, slot))
+		subtle.XORBytes(BytesOf(want)[:len(drawn)], BytesOf(want)[:len(drawn)], drawn)
+		if !bytes.Equal(BytesOf(v[i*rows.Stride:][:rows.Cols]), BytesOf(want)) {
+			t.Fatalf("width %d: row %d, of slot %d, is not itself XOR its init", init.Width, i, slot)
+		}
+	}
 }
 
 // TestNoAllocation holds operations to the package doc's word.
@@ -216,6 +250,7 @@ func TestNoAllocation(t *testing.T) {
 		s.SumRows(rows.Columns(0, d), feats, HostBuffer(start), HostBuffer(index[:b]))
 		s.UpdateRows(testOptimizer(RowwiseAdagrad), rows, HostBuffer(start[:b]), Mat(feats.Buf, b, d), HostBuffer(start), HostBuffer(index[:b]))
 		s.InitRows(rows, HostBuffer(start[:b]), init)
+		s.XorInit(rows, HostBuffer(start[:b]), init)
 		s.DotInteraction(out, feats, f, d)
 		s.DotInteractionGrad(feats, out, feats, f, d)
 		s.SigmoidBCE(rows.Buf, rows.Buf, rows.Buf, rows.Buf, 1)
@@ -232,7 +267,7 @@ func TestXorRows(t *testing.T) {
 	for _, level := range levels() {
 		s := newTestStream(t, level, 2)
 		c := &testCase{Rand: rand.New(rand.NewPCG(5, 8))}
-		for _, d := range widths {
+		for _, d := range some(t, widths) {
 			for _, n := range []int{0, 1, 3*tileBytes/(4*d) + 5} {
 				dst, a, b := c.matrix(n, d, d%3), c.matrix(57, d, d%2), c.matrix(31, d, 1)
 				ia, ib := c.indexes(n, 57), c.indexes(n, 31)
@@ -245,6 +280,34 @@ func TestXorRows(t *testing.T) {
 							t.Fatalf("%v: row %d, width %d: element %d is %#x, not %#x", level, i, d, k, got, x[k]^y[k])
 						}
 					}
+				}
+			}
+		}
+		c.checkGuards(t)
+	}
+}
+
+// XorInto changes the rows that are named, and nothing else.
+func TestXorInto(t *testing.T) {
+	for _, level := range levels() {
+		s := newTestStream(t, level, 2)
+		c := &testCase{Rand: rand.New(rand.NewPCG(6, 8))}
+		for _, d := range widths {
+			for _, n := range []int{0, 1, 2*tileBytes/(4*d) + 5} {
+				dst, src := c.matrix(n+9, d, d%3), c.matrix(57, d, d%2)
+				index, from := make([]int32, n), c.indexes(n, 57)
+				for i, row := range c.Perm(n + 9)[:n] {
+					index[i] = int32(row)
+				}
+				want := slices.Clone(HostView[uint32](dst.Buf))
+				for i, row := range index {
+					for k, x := range HostView[uint32](src.RowRange(int(HostView[int32](from)[i]), 1).Buf) {
+						want[int(row)*dst.Stride+k] ^= x
+					}
+				}
+				s.XorInto(dst, HostBuffer(index), src, from)
+				if !slices.Equal(HostView[uint32](dst.Buf), want) {
+					t.Fatalf("%v: %d rows of width %d differ", level, n, d)
 				}
 			}
 		}

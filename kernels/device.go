@@ -96,6 +96,9 @@ type Stream interface {
 	// XorRows computes dst row i = a row ia[i] XOR b row ib[i], bit by bit, for the
 	// rows of dst; all are of the same width, ia and ib int32s.
 	XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer)
+	// XorInto adds rows to others, bit by bit: dst row index[i] becomes itself XOR src row
+	// from[i], for int32s of equal number. No row of dst is named twice.
+	XorInto(dst Matrix, index Buffer, src Matrix, from Buffer)
 	// SumRows computes segment sums: dst row s (d floats) = the sum, over p from
 	// start[s] to start[s+1]-1 ascending, of lookup pos[p] of src. src is
 	// (b, t*d); lookup l is the d floats of row l/t at column (l mod t)*d.
@@ -106,6 +109,9 @@ type Stream interface {
 	// are zeroed and the weights drawn by init for the row whose global number is
 	// slot*stride + offset. rows is (slots, width + state).
 	InitRows(rows Matrix, slots Buffer, init RowInit)
+	// XorInit adds its init to each row, bit by bit: row i of rows, whose first weights
+	// are those that init draws for slot slots[i], becomes itself XOR those. State stays.
+	XorInit(rows Matrix, slots Buffer, init RowInit)
 	// UpdateRows sums the gradients of each row and applies its optimizer once:
 	// for row u of len(slots), the gradient is the sum of grads rows pos[p], p from
 	// start[u] to start[u+1]-1 ascending; it updates rows row slots[u], whose first

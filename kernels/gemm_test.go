@@ -192,7 +192,7 @@ func TestGemmShapes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, s := range shapes {
+	for _, s := range some(t, shapes) {
 		l := newLayer(rng, s[0], s[1], s[2], nil)
 		eachGemm(func(g *gemm) { l.check(t, rng, g) })
 	}
@@ -226,7 +226,7 @@ func TestGemmRandomShapes(t *testing.T) {
 // compares the bodies with the plain one.
 func TestGemmChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, s := range [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}, {520, 29, 1000}} {
+	for _, s := range some(t, [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}, {520, 29, 1000}}) {
 		m, n, k := s[0], s[1], s[2]
 		x, w, dy := newGuarded(rng, m, k).fill(rng, nil), newGuarded(rng, n, k).fill(rng, nil), newGuarded(rng, m, n).fill(rng, nil)
 		var first [3]*guarded

@@ -39,7 +39,9 @@ type worker struct {
 	sum   rowSum
 	grads []float32
 	inter interaction
-	_     [64]byte // apart from the next thread's
+	draw  drawer
+	init  []float32 // one row's
+	_     [64]byte  // apart from the next thread's
 }
 
 // Stream makes a stream that computes with this many threads.

@@ -12,13 +12,16 @@ type verb string
 const (
 	doTell       verb = "tell"       // process To: Message
 	doTellAll    verb = "tellAll"    // every process: Message
-	doTellJob    verb = "tellJob"    // process 0: Message
+	doTellJob    verb = "tellJob"    // the job: Message
 	doTellWorker verb = "tellWorker" // the worker: Message
 	doStart      verb = "start"      // a worker, and tell it Message
 	doKill       verb = "kill"       // the worker, if it is there
 	doPause      verb = "pause"      // the worker stands still for After
 	doDie        verb = "die"        // this process, at once
 	doTimer      verb = "timer"      // an event after After, in place of one asked for before
+	doVote       verb = "vote"       // the voters have changed
+	doExpel      verb = "expel"      // the supervisor To, if it lives yet: its place is given away
+	doExpect     verb = "expect"     // the supervisor To: it is lost if it does not come
 	doSay        verb = "say"        // Text to the person
 	doLeave      verb = "leave"      // end this supervisor with Code
 )
@@ -38,6 +41,8 @@ func (a action) String() string {
 	switch a.Do {
 	case doTell:
 		return fmt.Sprintf("tell %d %s", a.To, a.Message)
+	case doExpel, doExpect:
+		return fmt.Sprintf("%s %d", a.Do, a.To)
 	case doTellAll, doTellJob, doTellWorker:
 		return fmt.Sprintf("%s %s", a.Do, a.Message)
 	case doStart:

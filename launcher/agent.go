@@ -20,6 +20,7 @@ const envWorker = "ECREC_WORKER"
 type agent struct {
 	stop      atomic.Bool
 	committed atomic.Uint64 // the generation in which a commit was told last
+	whole     atomic.Uint64 // and one of all that was lost
 	leave     chan struct{} // closed when the process may end
 	over      sync.Once     // of leave
 
@@ -83,7 +84,11 @@ func (a *agent) listen() {
 		case kindFired:
 			a.answer(m.Fault)
 		case kindAbort:
-			a.fail(ErrEnding)
+			err := ErrEnding
+			if m.Text != "" {
+				err = &Ending{Why: m.Text, Speaker: m.Process}
+			}
+			a.fail(err)
 			a.over.Do(func() { close(a.leave) })
 		case kindLeave:
 			a.over.Do(func() { close(a.leave) })
@@ -123,7 +128,10 @@ func (a *agent) tell(m *members) {
 	if m == nil || w == nil || a.formed || m.Generation != w.Generation {
 		return
 	}
-	w.Processes, w.Secret, w.fired = m.Processes, m.Secret, m.Fired
+	w.Processes, w.Secret, w.Trained, w.fired = m.Processes, m.Secret, m.Trained, m.Fired
+	if m.Lost != 0 {
+		w.LostAt = time.Unix(0, m.Lost)
+	}
 	a.formed = true
 	a.told.Broadcast()
 }
@@ -147,6 +155,16 @@ func (a *agent) fail(err error) {
 	defer a.mu.Unlock()
 	a.err = err
 	a.told.Broadcast()
+}
+
+// whyEnding is why there will be no world any more.
+func (a *agent) whyEnding() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err != nil {
+		return a.err
+	}
+	return ErrEnding
 }
 
 // beat shows the supervisor that this process lives.

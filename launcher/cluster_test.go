@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -16,9 +17,13 @@ type cluster struct {
 	t     *testing.T
 	seed  uint64
 	draw  *rand.Rand
-	job   *job
+	job   *job // the leader's
+	copy  *job // another's, which takes the same events
 	nodes []*node
 	timer bool // the job's is set
+	again bool // the leader is new, and repeats what was told
+	back  int  // supervisors that came while the job ran
+	taken int  // processes that were taken back
 	code  int  // of the job; -1: it goes on
 	told  map[uint64]string
 	trace []string
@@ -43,21 +48,73 @@ type toy struct {
 	world        *members
 	listens      uint64
 	done, frozen bool
+	commits      int      // that it tells of yet in this world
 	end          *outcome // it is gone, and its supervisor does not know yet
 }
 
 func newCluster(t *testing.T, seed uint64, s shape) *cluster {
-	lim := limits{meet: 1, reform: 1, end: 1}
-	c := &cluster{t: t, seed: seed, draw: rand.New(rand.NewPCG(seed, 0)), job: newJob(s, lim), code: -1, told: map[uint64]string{}}
+	lim := limits{meet: 1, reform: 1, end: 1, doubt: 1}
+	c := &cluster{t: t, seed: seed, draw: rand.New(rand.NewPCG(seed, 0)), job: newJob(s, lim), copy: newJob(s, lim), code: -1, told: map[uint64]string{}}
 	for i := range s.supervisors() {
 		c.nodes = append(c.nodes, &node{member: &member{supervisor: i, limits: lim, met: true}, number: i})
 	}
-	c.decide(c.job.start())
+	c.take(event{Kind: eventStart})
 	for i := range c.nodes {
-		c.decide(c.job.join(i, "h"))
+		c.take(event{Kind: eventJoin, Keeper: &keeper{Number: i, Host: "h"}})
 	}
 	return c
 }
+
+// take has all copies of the job take an event, and does what the leader's says.
+func (c *cluster) take(e event) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var leaders, others event
+	if json.Unmarshal(text, &leaders) != nil || json.Unmarshal(text, &others) != nil {
+		c.fail("an event cannot be written and read")
+	}
+	actions := c.job.apply(leaders)
+	if other := c.copy.apply(others); fmt.Sprint(actions) != fmt.Sprint(other) {
+		c.fail("after %s one copy does %v and another %v", text, actions, other)
+	}
+	if c.draw.IntN(20) == 0 {
+		c.copy = newJob(c.job.shape, c.job.limits)
+		if err := c.copy.restore(c.job.snapshot()); err != nil {
+			c.fail("%v", err)
+		}
+	}
+	c.decide(actions)
+}
+
+// elect has another copy lead. What was under way to the old leader is lost; what that had
+// told may be, or comes late.
+func (c *cluster) elect() {
+	c.job, c.copy = c.copy, c.job
+	late := make([][]message, len(c.nodes))
+	for i, n := range c.nodes {
+		if n.up = nil; n.cut {
+			continue // it finds that it is lost wherever it comes
+		}
+		n.down = n.down[:c.draw.IntN(len(n.down)+1)]
+		if c.draw.IntN(2) == 0 {
+			late[i], n.down = n.down, nil
+		}
+	}
+	c.timer = c.job.Timer.After > 0
+	c.again = true
+	c.decide(c.job.resume())
+	c.again = false
+	for i, n := range c.nodes {
+		n.down = append(n.down, late[i]...)
+		if !n.dead && !n.cut {
+			c.act(n, n.lead())
+		}
+	}
+}
+
+func (c *cluster) lose(supervisor int) { c.take(event{Kind: eventLose, From: supervisor}) }
 
 func (c *cluster) fail(format string, args ...any) {
 	c.t.Helper()
@@ -76,20 +133,37 @@ func (c *cluster) decide(actions []action) {
 	for _, a := range actions {
 		c.note("  job: %s", a)
 		switch a.Do {
+		case doSay:
+			if strings.Contains(a.Text, " takes back ") {
+				c.taken++
+			}
 		case doTell:
-			c.nodes[a.To].down = append(c.nodes[a.To].down, a.Message)
+			if a.To == len(c.nodes) {
+				continue // it comes, and is told again
+			}
+			if n := c.nodes[a.To]; !n.cut {
+				n.down = append(n.down, a.Message)
+			}
 		case doTellAll:
 			if a.Message.Kind == kindWorld {
 				c.checkWorld(a.Message.World)
 			}
 			if a.Message.Kind == kindEnd {
-				if c.code >= 0 {
+				if c.code >= 0 && !c.again {
 					c.fail("the job ends twice")
 				}
 				c.code = a.Message.Code
 			}
 			for _, n := range c.nodes {
-				n.down = append(n.down, a.Message)
+				if !n.cut {
+					n.down = append(n.down, a.Message)
+				}
+			}
+		case doExpel:
+			n := c.nodes[a.To]
+			n.cut, n.down = true, nil
+			if !n.dead && !n.lost {
+				n.down = []message{{Kind: kindEnd, Code: exitFailed}}
 			}
 		case doTimer:
 			c.timer = a.After > 0
@@ -107,10 +181,11 @@ func (c *cluster) checkWorld(m *members) {
 	if len(ranks) != c.job.ranks || ranks[0] != 0 || len(slices.Compact(ranks)) != c.job.ranks {
 		c.fail("ranks %v in the world of generation %d", ranks, m.Generation)
 	}
-	if c.told[m.Generation] != "" {
-		c.fail("generation %d is told twice", m.Generation)
+	text := fmt.Sprint(m.Processes)
+	if before := c.told[m.Generation]; before != "" && (!c.again || before != text) {
+		c.fail("generation %d is told twice: %s, %s", m.Generation, before, text)
 	}
-	c.told[m.Generation] = fmt.Sprint(m.Processes)
+	c.told[m.Generation] = text
 }
 
 // act does what a member says.
@@ -168,7 +243,7 @@ func (c *cluster) hear(n *node, w *toy) {
 		if p := m.World.Processes[n.process]; p.Incarnation != n.inc {
 			c.fail("node %d has incarnation %d of process %d, the world says %d", n.number, n.inc, n.process, p.Incarnation)
 		}
-		w.world = m.World
+		w.world, w.commits = m.World, c.draw.IntN(8)
 	case kindLeave:
 		w.dies(outcome{})
 	case kindAbort:
@@ -178,23 +253,23 @@ func (c *cluster) hear(n *node, w *toy) {
 
 // step runs an event that can happen; it reports whether there was one.
 func (c *cluster) step() bool {
-	type event struct {
+	type chance struct {
 		name string
 		do   func()
 	}
-	var can []event
+	var can []chance
 	for i, n := range c.nodes {
 		if n.dead {
 			if !n.cut && len(n.up) == 0 {
-				can = append(can, event{"the job loses", func() { n.cut = true; c.decide(c.job.lose(i)) }})
+				can = append(can, chance{"the job loses", func() { c.lose(i); n.cut = true }})
 			}
 		} else if n.lost {
-			can = append(can, event{"loses the job", func() { c.act(n, n.loseJob()) }})
+			can = append(can, chance{"loses the job", func() { c.act(n, n.loseJob("lost")) }})
 		} else if len(n.down) > 0 {
-			can = append(can, event{"hears " + n.down[0].String(), func() { m := n.down[0]; n.down = n.down[1:]; c.act(n, n.hear(reread(m))) }})
+			can = append(can, chance{"hears " + n.down[0].String(), func() { m := n.down[0]; n.down = n.down[1:]; c.act(n, n.hear(reread(m))) }})
 		}
 		if len(n.up) > 0 && !n.cut {
-			can = append(can, event{"is heard: " + n.up[0].String(), func() { m := n.up[0]; n.up = n.up[1:]; c.decide(c.job.hear(i, reread(m))) }})
+			can = append(can, chance{"is heard: " + n.up[0].String(), func() { m := n.up[0]; n.up = n.up[1:]; c.take(event{Kind: eventHear, From: i, Message: &m}) }})
 		}
 		w := n.worker
 		if w == nil || n.dead {
@@ -202,18 +277,23 @@ func (c *cluster) step() bool {
 		}
 		switch {
 		case len(w.out) > 0:
-			can = append(can, event{"hears of its worker", func() { m := w.out[0]; w.out = w.out[1:]; c.act(n, n.hearWorker(m)) }})
+			can = append(can, chance{"hears of its worker", func() { m := w.out[0]; w.out = w.out[1:]; c.act(n, n.hearWorker(m)) }})
 		case w.end != nil:
-			can = append(can, event{"sees its worker gone", func() { n.worker = nil; c.act(n, n.workerGone(*w.end)) }})
+			can = append(can, chance{"sees its worker gone", func() { n.worker = nil; c.act(n, n.workerGone(*w.end)) }})
 		}
 		switch {
 		case w.end != nil:
 		case w.frozen:
-			can = append(can, event{"finds its worker silent", func() { w.frozen = false; c.act(n, n.workerSilent()) }})
+			can = append(can, chance{"finds its worker silent", func() { w.frozen = false; c.act(n, n.workerSilent()) }})
 		case len(w.in) > 0:
-			can = append(can, event{"has a worker that hears", func() { c.hear(n, w) }})
+			can = append(can, chance{"has a worker that hears", func() { c.hear(n, w) }})
+		case w.world != nil && w.commits > 0:
+			can = append(can, chance{"has a worker that commits", func() {
+				w.commits--
+				w.out = append(w.out, message{Kind: kindCommitted, Generation: w.world.Generation, Whole: c.draw.IntN(2) == 0})
+			}})
 		case w.world != nil && !w.done:
-			can = append(can, event{"has a worker that is done", func() {
+			can = append(can, chance{"has a worker that is done", func() {
 				w.done = true
 				w.out = append(w.out, message{Kind: kindDone, Generation: w.world.Generation})
 			}})
@@ -237,29 +317,8 @@ func reread(m message) (r message) {
 	return r
 }
 
-// hurt does something bad.
-func (c *cluster) hurt() {
-	n := c.nodes[c.draw.IntN(len(c.nodes))]
-	w := n.worker
-	what := c.draw.IntN(10)
-	c.note("> fault %d at node %d", what, n.number)
-	switch {
-	case n.dead:
-	case what < 5 && w != nil:
-		w.dies(outcome{Signal: 9})
-	case what < 7 && w != nil && w.end == nil:
-		w.frozen = true
-	case what == 7 && w != nil && w.end == nil && w.world != nil:
-		w.out = append(w.out, message{Kind: kindLost, Generation: w.world.Generation, Process: c.draw.IntN(c.job.processes+1) - 1})
-	case what == 8 && n.number > 0:
-		n.dead, n.worker = true, nil
-	case what == 9 && n.number > 0 && !n.cut: // its machine is cut off
-		n.cut, n.lost = true, true
-		c.decide(c.job.lose(n.number))
-	}
-}
-
 func TestClusters(t *testing.T) {
+	back, taken := 0, 0
 	runs := uint64(1000)
 	if testing.Short() {
 		runs = 300
@@ -269,7 +328,7 @@ func TestClusters(t *testing.T) {
 		s := shape{processes: 1 + draw.IntN(5), spares: draw.IntN(3), elastic: true, maxRestarts: 1000}
 		s.ranks = s.processes + draw.IntN(4)
 		c := newCluster(t, seed, s)
-		for faults, steps := draw.IntN(12), 0; c.code < 0; steps++ {
+		for faults, steps := draw.IntN(16), 0; c.code < 0; steps++ {
 			if steps > 20000 {
 				c.fail("it does not end")
 			}
@@ -278,7 +337,7 @@ func TestClusters(t *testing.T) {
 				c.hurt()
 				continue
 			}
-			if draw.IntN(500) == 0 && c.timer && c.job.generation > 1 || !c.step() {
+			if draw.IntN(500) == 0 && c.timer && c.job.Generation > 1 || !c.step() {
 				if faults > 0 {
 					faults--
 					c.hurt()
@@ -289,7 +348,7 @@ func TestClusters(t *testing.T) {
 				}
 				c.note("> expire")
 				c.timer = false
-				c.decide(c.job.expire(""))
+				c.take(event{Kind: eventExpire, Timer: c.job.Timer.Number})
 			}
 		}
 		if c.code != 0 {
@@ -302,5 +361,11 @@ func TestClusters(t *testing.T) {
 				c.fail("node %d is left", n.number)
 			}
 		}
+		back += len(c.nodes) - s.supervisors()
+		taken += c.taken
+	}
+	t.Logf("%d supervisors came, %d processes were taken back", back, taken)
+	if back == 0 || taken == 0 {
+		t.Error("that is not enough")
 	}
 }

@@ -8,41 +8,51 @@ import (
 // reform makes the next generation, because of what happened to the processes named:
 // they, and those whose workers have ended, get new workers; the others keep theirs.
 func (j *job) reform(why string, lost ...int) []action {
-	j.restarts++
-	if j.restarts > j.maxRestarts {
-		return j.over(exitFailed, fmt.Sprintf("%s; that is loss %d in a row without a commit between, and elastic.max_restarts = %d", why, j.restarts, j.maxRestarts))
+	j.Restarts++
+	if j.Restarts > j.maxRestarts {
+		j.Why = fmt.Sprintf("%s; that is loss %d in a row without a commit between, and elastic.max_restarts = %d", why, j.Restarts, j.maxRestarts)
+		if j.allEnded() {
+			return j.judge()
+		}
+		return j.abort()
 	}
-	j.generation++
+	j.Generation++
+	if j.Phase == jobRunning { // else the loss before it is not made good yet
+		j.Lost = j.now
+	}
+	if j.Struck != 0 {
+		j.Lost, j.Struck = min(j.Lost, j.Struck), 0
+	}
 	remedy, others := "all connect anew", []action(nil)
-	for p := range j.seats {
-		s := &j.seats[p]
-		if s.gone() || s.ended == nil && !slices.Contains(lost, p) {
+	for p := range j.Seats {
+		s := &j.Seats[p]
+		if s.gone() || s.Ended == nil && !slices.Contains(lost, p) {
 			continue
 		}
 		name, does := j.name(p), j.restart(p)
 		if slices.Contains(lost, p) {
 			remedy = does
 		} else {
-			others = append(others, action{Do: doSay, Text: fmt.Sprintf("%s is needed again; %s (generation %d)", name, does, j.generation)})
+			others = append(others, action{Do: doSay, Text: fmt.Sprintf("%s is needed again; %s (generation %d)", name, does, j.Generation)})
 		}
 	}
-	out := append([]action{{Do: doSay, Text: fmt.Sprintf("%s; %s (generation %d)", why, remedy, j.generation)}}, others...)
+	out := append([]action{{Do: doSay, Text: fmt.Sprintf("%s; %s (generation %d)", why, remedy, j.Generation)}}, others...)
 	return append(out, j.form(j.limits.reform)...)
 }
 
 // restart gives a process a new worker, or its ranks to others. It says what it did.
 func (j *job) restart(process int) (does string) {
-	s := &j.seats[process]
-	s.ended, s.accused = nil, false
-	j.order = slices.DeleteFunc(j.order, func(p int) bool { return p == process })
+	s := &j.Seats[process]
+	s.Ended, s.Accused = nil, false
+	j.Order = slices.DeleteFunc(j.Order, func(p int) bool { return p == process })
 	does = "it is started again"
-	if s.supervisor == nobody {
+	if s.Supervisor == nobody {
 		does = j.replace(process)
 	}
 	if !s.gone() {
 		s.Incarnation++
 		for i := range s.Since {
-			s.Since[i] = j.generation
+			s.Since[i] = j.Generation
 		}
 	}
 	return does
@@ -51,15 +61,15 @@ func (j *job) restart(process int) (does string) {
 // replace finds another supervisor for a process whose own is gone: a spare one, or
 // else the surviving processes adopt its ranks.
 func (j *job) replace(process int) string {
-	s := &j.seats[process]
-	if len(j.spare) > 0 {
-		s.supervisor, j.spare = j.spare[0], j.spare[1:]
+	s := &j.Seats[process]
+	if len(j.Spare) > 0 {
+		j.giveSpare(process)
 		return "a spare takes its place"
 	}
 	var by []int
 	for _, r := range s.Ranks {
 		p := j.leastLoaded()
-		j.seats[p].take(r, j.generation)
+		j.Seats[p].take(r, j.Generation)
 		by = append(by, p)
 	}
 	slices.Sort(by)
@@ -73,42 +83,70 @@ func (j *job) replace(process int) string {
 }
 
 // leastLoaded is the process with the fewest ranks, of those the first, among those
-// that have a supervisor. There is one: where this runs.
+// that have a supervisor. There is one, or lose has ended the job.
 func (j *job) leastLoaded() int {
 	best := nobody
-	for p := range j.seats {
-		if s := &j.seats[p]; s.supervisor != nobody && (best == nobody || len(s.Ranks) < len(j.seats[best].Ranks)) {
+	for p := range j.Seats {
+		if s := &j.Seats[p]; s.Supervisor != nobody && (best == nobody || len(s.Ranks) < len(j.Seats[best].Ranks)) {
 			best = p
 		}
 	}
 	return best
 }
 
-// accuse says that a process's worker does not reach another's, though nobody heard
-// of that one's end. If it is silent, its supervisor will find so and end it; if it
-// was the connection, a new generation has new ones. Accused again without a commit
-// between, it is ended. process is nobody where the worker cannot tell whom.
+// accuse says that a process's worker does not reach another's, process, though nobody heard
+// of that one's end; nobody where it cannot tell whose. Others say so too, or will: whoever
+// leaves a world is not reached by them. Once there was time for that, blameUnreached
+// decides.
 func (j *job) accuse(by, process int) []action {
-	if !j.elastic || j.phase != jobRunning || by == process || process < nobody || process >= len(j.seats) {
+	s := &j.Seats[by]
+	if !j.elastic || j.Phase != jobRunning || by == process || process < nobody || process >= len(j.Seats) || s.Left {
 		return nil
 	}
-	if process == nobody || j.seats[process].gone() {
+	first := !slices.ContainsFunc(j.Seats, func(s seat) bool { return s.Left })
+	s.Left, s.Misses = true, process
+	switch {
+	case !slices.ContainsFunc(j.Seats, func(s seat) bool { return !s.over() && !s.Left }):
+		return j.blameUnreached()
+	case first:
+		return []action{{Do: doTimer, After: j.limits.doubt}}
+	}
+	return nil
+}
+
+// blameUnreached makes a generation in which all connect anew, because of what accuse was
+// told. Who has left for another is excused, and that one accused: the one who has not
+// said why it is not reached. Where each has left for another, some connection is broken,
+// and one at its ends is accused. Who is accused again without a commit between is ended. (One that is silent its supervisor
+// has found so before, and ended.)
+func (j *job) blameUnreached() []action {
+	by := slices.IndexFunc(j.Seats, func(s seat) bool { return s.Left })
+	if by < 0 {
+		return nil
+	}
+	accused, seen := j.Seats[by].Misses, []int{by}
+	for accused != nobody && j.Seats[accused].Left && !slices.Contains(seen, accused) {
+		seen, by, accused = append(seen, accused), accused, j.Seats[accused].Misses
+	}
+	if accused == nobody || j.Seats[accused].gone() {
 		return j.reform(fmt.Sprintf("process %d has lost touch with the others", by))
 	}
-	s := &j.seats[process]
-	why := fmt.Sprintf("process %d does not reach %s", by, j.name(process))
-	if s.accused {
-		return j.reform(why, process)
+	s := &j.Seats[accused]
+	why := fmt.Sprintf("process %d does not reach %s", by, j.name(accused))
+	if s.Accused {
+		return j.reform(why, accused)
 	}
-	s.accused = true
+	s.Accused = true
 	return j.reform(why)
 }
 
-// committed says that there was a commit: what happened before it is forgotten.
-func (j *job) committed() []action {
-	j.restarts = 0
-	for p := range j.seats {
-		j.seats[p].accused = false
+// committed says that there was a commit: what happened before it is forgotten. whole says
+// that nothing was missing any more that was lost.
+func (j *job) committed(whole bool) []action {
+	j.Restarts, j.Trained = 0, true
+	for p := range j.Seats {
+		j.Seats[p].Accused, j.Seats[p].New = false, false
 	}
-	return nil
+	j.Whole = j.Whole || whole
+	return j.takeBack()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func tell(t *testing.T, story string) string {
 		if !is {
 			continue
 		}
-		lim := limits{meet: time.Minute, reform: 10 * time.Second, end: 5 * time.Second}
+		lim := limits{meet: time.Minute, reform: 10 * time.Second, end: 5 * time.Second, doubt: time.Second}
 		words := strings.Fields(event)
 		switch words[0] {
 		case "job":
@@ -79,11 +80,15 @@ func tell(t *testing.T, story string) string {
 	return out.String()
 }
 
-// shapeOf reads "processes ranks", with "elastic N" for maxRestarts and "spares N".
+// shapeOf reads "processes ranks", with "elastic N" for maxRestarts, "spares N", "faults A,B" and "launched".
 func shapeOf(t *testing.T, words []string) shape {
 	s := shape{processes: number(t, words[0]), ranks: number(t, words[1])}
-	for w := words[2:]; len(w) > 0; w = w[2:] {
+	for w := words[2:]; len(w) > 0; w = w[min(2, len(w)):] {
 		switch w[0] {
+		case "launched":
+			s.launched = true
+		case "faults":
+			s.faults = strings.Split(w[1], ",")
 		case "elastic":
 			s.elastic, s.maxRestarts = true, number(t, w[1])
 		case "spares":
@@ -126,12 +131,27 @@ var ends = map[string]outcome{
 }
 
 func jobEvent(t *testing.T, j *job, words []string) []action {
-	generation := uint64(of(t, words, int(j.generation)))
+	generation := uint64(of(t, words, int(j.Generation)))
+	incarnation := func() int {
+		if p := j.processOf(number(t, words[1])); p != nobody {
+			return j.Seats[p].Incarnation
+		}
+		return 0
+	}
 	switch words[0] {
 	case "start":
 		return j.start()
 	case "join":
-		return j.join(number(t, words[1]), words[2])
+		n := number(t, words[1])
+		return j.join(keeper{Number: n, Host: words[2], Door: fmt.Sprintf("d:%d", n), ID: fmt.Sprintf("id%d", n)})
+	case "returns": // started as a process, with an id
+		n := number(t, words[1])
+		return j.join(keeper{Number: n, Place: n, Host: "r", Door: "d:" + words[2], ID: words[2]})
+	case "resume":
+		return j.resume()
+	case "leader": // of the events that follow
+		j.Leader = number(t, words[1])
+		return nil
 	case "listening":
 		return j.hear(number(t, words[1]), message{Kind: kindListening, Addr: words[2], Generation: generation})
 	case "ended":
@@ -139,21 +159,17 @@ func jobEvent(t *testing.T, j *job, words []string) []action {
 		if !ok {
 			t.Fatalf("no end %q", words[2])
 		}
-		incarnation := 0
-		if p := j.processOf(number(t, words[1])); p != nobody {
-			incarnation = j.seats[p].Incarnation
-		}
-		return j.hear(number(t, words[1]), message{Kind: kindEnded, Outcome: &o, Incarnation: of(t, words, incarnation)})
+		return j.hear(number(t, words[1]), message{Kind: kindEnded, Outcome: &o, Incarnation: of(t, words, incarnation())})
 	case "done":
 		return j.hear(number(t, words[1]), message{Kind: kindDone, Generation: generation})
 	case "committed":
-		return j.hear(number(t, words[1]), message{Kind: kindCommitted, Generation: generation})
+		return j.hear(number(t, words[1]), message{Kind: kindCommitted, Generation: generation, Whole: slices.Contains(words, "whole")})
 	case "misses": // its worker does not reach another
 		return j.hear(number(t, words[1]), message{Kind: kindLost, Process: number(t, words[2]), Generation: generation})
 	case "fire":
-		return j.hear(number(t, words[1]), message{Kind: kindFire, Fault: &Fault{Number: number(t, words[2]), Do: FaultKill}, Incarnation: 1})
+		return j.hear(number(t, words[1]), message{Kind: kindFire, Fault: &Fault{Number: number(t, words[2]), Do: FaultKill}, Incarnation: incarnation()})
 	case "lost":
-		return j.lose(number(t, words[1]))
+		return j.lose(number(t, words[1]), isGone)
 	case "stop":
 		return j.hear(number(t, words[1]), message{Kind: kindStop, Signal: 15})
 	case "kill":
@@ -169,9 +185,8 @@ func jobEvent(t *testing.T, j *job, words []string) []action {
 
 func memberEvent(t *testing.T, m *member, words []string) []action {
 	switch words[0] {
-	case "met":
-		m.meet()
-		return nil
+	case "led":
+		return m.lead()
 	case "form": // an incarnation, for a generation
 		if len(words) == 1 {
 			words = []string{"form", "1", "1"}
@@ -216,7 +231,7 @@ func memberEvent(t *testing.T, m *member, words []string) []action {
 	case "insisted":
 		return m.askKill(15)
 	case "lost":
-		return m.loseJob()
+		return m.loseJob("process 0 is lost: its supervisor is gone")
 	case "expire":
 		return m.expire()
 	}
@@ -228,7 +243,7 @@ func memberEvent(t *testing.T, m *member, words []string) []action {
 // supervisor leaves once, without a worker.
 func TestMachinesEndOnce(t *testing.T) {
 	jobEvents := []string{"join %d h", "listening %d a:1", "ended %d done", "ended %d error", "ended %d follows", "ended %d killed", "lost %d", "stop %d", "kill %d", "expire"}
-	memberEvents := []string{"met", "form", "world", "stop", "kill", "abort", "end 0", "listening a:1", "report x", "gone done", "gone killed", "signal", "asked", "insisted", "lost", "expire"}
+	memberEvents := []string{"led", "form", "world", "stop", "kill", "abort", "end 0", "listening a:1", "report x", "gone done", "gone killed", "signal", "asked", "insisted", "lost", "expire"}
 	for seed := range uint64(2000) {
 		x := seed*0x9e3779b97f4a7c15 + 1
 		next := func(n int) int {
@@ -260,8 +275,8 @@ func TestMachinesEndOnce(t *testing.T) {
 				}
 			}
 		}
-		if said > 1 || over > 1 || (over == 1) != (j.phase == jobOver) {
-			t.Fatalf("seed %d: %d lines, %d ends, phase %d", seed, said, over, j.phase)
+		if said > 1 || over > 1 || (over == 1) != (j.Phase == jobOver) {
+			t.Fatalf("seed %d: %d lines, %d ends, phase %d", seed, said, over, j.Phase)
 		}
 
 		m, left, worker, formed := &member{supervisor: 1, limits: limits{end: 1}}, 0, false, false

@@ -1,6 +1,9 @@
 package launcher
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // workerPhase is how far a supervisor's worker has come.
 type workerPhase int
@@ -21,8 +24,9 @@ type member struct {
 	supervisor int
 	limits     limits
 
-	met         bool // the job hears us
-	process     int  // whose worker it is
+	met         bool      // the job hears us
+	said        []message // to the job, which may not have heard: a new leader is told again
+	process     int       // whose worker it is
 	generation  uint64
 	incarnation int // of the worker that lives, or lived last
 	wanted      int // incarnation to start when the one that lives is gone; 0: none
@@ -35,8 +39,21 @@ type member struct {
 	left        bool
 }
 
-// meet says that the job hears us now.
-func (s *member) meet() { s.met = true }
+// lead says that somebody leads the job, and hears us from now on.
+func (s *member) lead() []action {
+	s.met = true
+	var out []action
+	for _, m := range s.said {
+		out = append(out, action{Do: doTellJob, Message: m})
+	}
+	return out
+}
+
+// say tells the job.
+func (s *member) say(m message) action {
+	s.said = append(s.said, m)
+	return action{Do: doTellJob, Message: m}
+}
 
 // hear takes what the job says.
 func (s *member) hear(m message) []action {
@@ -47,8 +64,8 @@ func (s *member) hear(m message) []action {
 	case kindForm:
 		return s.form(m)
 	case kindWorld:
-		if !s.heeded() || m.World.Generation != s.generation {
-			return nil // it ended, or is to end; the job hears so, or knows
+		if !s.heeded() || m.World.Generation != s.generation || s.worker == workerRunning {
+			return nil // it ended, or is to end; the job hears so, or knows; or it is told twice
 		}
 		s.worker = workerRunning
 		return []action{{Do: doTellWorker, Message: m}}
@@ -57,7 +74,7 @@ func (s *member) hear(m message) []action {
 			return []action{{Do: doTellWorker, Message: m}}
 		}
 	case kindAbort:
-		if s.alive() {
+		if s.alive() && !s.aborted {
 			s.aborted = true
 			return []action{{Do: doTimer, After: s.limits.end}, {Do: doTellWorker, Message: m}}
 		}
@@ -73,7 +90,12 @@ func (s *member) hear(m message) []action {
 
 // form sees to it that the worker of an incarnation listens for a generation.
 func (s *member) form(m message) []action {
+	known := m.Generation == s.generation && m.Incarnation == s.incarnation
+	if m.Generation < s.generation || known && s.heeded() {
+		return nil // of a leader that was, or told twice
+	}
 	s.generation, s.process = m.Generation, m.Process
+	s.said = slices.DeleteFunc(s.said, func(m2 message) bool { return m2.settled(m) })
 	switch {
 	case m.Incarnation > s.incarnation && s.alive(): // its place is given away: first it must be gone
 		s.wanted = m.Incarnation
@@ -85,6 +107,17 @@ func (s *member) form(m message) []action {
 		return []action{{Do: doTellWorker, Message: message{Kind: kindListen, Process: s.process, Generation: s.generation}}}
 	}
 	return nil // the job hears of its end
+}
+
+// settled reports whether the job, which forms as told, needs to hear a message no more.
+func (m message) settled(form message) bool {
+	switch m.Kind {
+	case kindListening, kindDone, kindLost, kindCommitted:
+		return m.Generation < form.Generation
+	case kindEnded, kindFire:
+		return m.Incarnation < form.Incarnation
+	}
+	return false
 }
 
 func (s *member) start(incarnation int) []action {
@@ -104,9 +137,9 @@ func (s *member) hearWorker(m message) []action {
 			s.report = m.Report
 		}
 	case kindListening, kindDone, kindLost, kindCommitted:
-		return []action{{Do: doTellJob, Message: m}}
+		return []action{s.say(m)}
 	case kindFire:
-		return []action{{Do: doTellJob, Message: message{Kind: kindFire, Fault: m.Fault, Incarnation: s.incarnation}}}
+		return []action{s.say(message{Kind: kindFire, Fault: m.Fault, Incarnation: s.incarnation})}
 	}
 	return nil
 }
@@ -116,6 +149,11 @@ func (s *member) fired(m message) []action {
 	if !s.heeded() || m.Incarnation != s.incarnation || m.Fault == nil {
 		return nil
 	}
+	asked := slices.IndexFunc(s.said, func(said message) bool { return said.Kind == kindFire && said.Fault.Number == m.Fault.Number })
+	if asked < 0 {
+		return nil // it is answered twice
+	}
+	s.said = slices.Delete(s.said, asked, asked+1)
 	tell := action{Do: doTellWorker, Message: m}
 	if !m.Granted {
 		return []action{tell}
@@ -144,7 +182,7 @@ func (s *member) workerGone(o outcome) []action {
 	if s.silent {
 		o.Why = "did not answer any more and was ended"
 	}
-	return []action{{Do: doTimer}, {Do: doTellJob, Message: message{Kind: kindEnded, Incarnation: s.incarnation, Outcome: &o}}}
+	return []action{{Do: doTimer}, s.say(message{Kind: kindEnded, Incarnation: s.incarnation, Outcome: &o})}
 }
 
 // workerSilent says that nothing is heard of our worker.
@@ -173,7 +211,7 @@ func (s *member) askStop(signal int) []action {
 	case !s.met:
 		return s.leave(exitSignal+signal, "")
 	}
-	return []action{{Do: doTellJob, Message: message{Kind: kindStop, Signal: signal}}}
+	return []action{s.say(message{Kind: kindStop, Signal: signal})}
 }
 
 // askKill ends the job at once.
@@ -184,8 +222,7 @@ func (s *member) askKill(signal int) []action {
 	if !s.met {
 		return s.leave(exitSignal+signal, "")
 	}
-	out := []action{{Do: doTellJob, Message: message{Kind: kindKill, Signal: signal}}}
-	return append(out, s.leave(exitSignal+signal, "")...)
+	return append([]action{s.say(message{Kind: kindKill, Signal: signal})}, s.leave(exitSignal+signal, "")...)
 }
 
 // signal is a signal to this process: the first asks, the second insists.
@@ -197,12 +234,12 @@ func (s *member) signal(number int) []action {
 	return s.askStop(number)
 }
 
-// loseJob says that the connection to process 0 is gone.
-func (s *member) loseJob() []action {
+// loseJob says that nobody leads the job any more.
+func (s *member) loseJob(why string) []action {
 	if s.left {
 		return nil
 	}
-	return s.leave(exitFailed, fmt.Sprintf("process %d ends: process 0 is lost: its supervisor is gone", s.supervisor))
+	return s.leave(exitFailed, fmt.Sprintf("process %d ends: %s", s.supervisor, why))
 }
 
 func (s *member) alive() bool { return s.worker == workerForming || s.worker == workerRunning }

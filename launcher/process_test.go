@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,9 +50,12 @@ func program() int {
 	ranks, _ := strconv.Atoi(os.Getenv("TEST_RANKS"))
 	place, err := Detect(os.Getenv, np, os.Getenv("TEST_RDZV"))
 	if err == nil {
-		lim := limits{meet: 20 * time.Second, reform: 10 * time.Second, handshake: 5 * time.Second, end: 2 * time.Second}
+		lim := limits{meet: 20 * time.Second, reform: 10 * time.Second, handshake: 5 * time.Second, end: 2 * time.Second, revive: time.Hour}
 		if d, err := time.ParseDuration(os.Getenv("TEST_MEET")); err == nil {
 			lim.meet = d
+		}
+		if d, err := time.ParseDuration(os.Getenv("TEST_REVIVE")); err == nil {
+			lim.revive = d
 		}
 		spec := Spec{Ranks: ranks, Out: os.Getenv("TEST_OUT"), Args: os.Args[1:], Same: os.Getenv("TEST_SAME"), Stdout: os.Stdout, Stderr: os.Stderr}
 		if text := os.Getenv("TEST_ELASTIC"); text != "" {
@@ -96,7 +100,9 @@ func work(w *World) int {
 	}
 	fmt.Fprintf(log, "worker %d has begun\n", w.Process)
 	log.Close()
-	fmt.Printf("worker %d speaks\n", w.Process)
+	if slices.Contains(w.Processes[w.Process].Ranks, 0) {
+		fmt.Printf("worker %d speaks\n", w.Process)
+	}
 	if os.Getenv("TEST_ELASTIC") != "" {
 		return workOn(w)
 	}
@@ -217,8 +223,26 @@ type trial struct {
 	id, out  string
 	cmd      *exec.Cmd
 	out1     strings.Builder
-	err1     strings.Builder
+	err1     text
 	finished chan error
+}
+
+// text is what a program says, which may be read while it runs.
+type text struct {
+	mu   sync.Mutex
+	said strings.Builder
+}
+
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.said.Write(p)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.said.String()
 }
 
 const patience = 30 * time.Second

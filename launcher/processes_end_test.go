@@ -88,13 +88,17 @@ func TestSignals(t *testing.T) {
 			t.Parallel()
 			x := begin(t, t.TempDir(), "TEST_NP=2", "TEST_DO="+c.do)
 			all := x.running(2)
-			for i := range c.times {
-				time.Sleep(time.Duration(i) * 50 * time.Millisecond) // two at once would be one
-				if err := syscall.Kill(c.whom(x, all), c.signal); err != nil {
-					t.Fatal(err)
-				}
+			whom := c.whom(x, all)
+			if err := syscall.Kill(whom, c.signal); err != nil {
+				t.Fatal(err)
 			}
 			if c.times > 1 {
+				// Two that come before the first is taken are one to the system: a few more do
+				// what somebody does who sees nothing happen.
+				for again := 0; again < 20 && len(x.finished) == 0; again++ {
+					time.Sleep(50 * time.Millisecond)
+					_ = syscall.Kill(whom, c.signal)
+				}
 				x.ends(c.code)
 				return
 			}
@@ -131,7 +135,7 @@ func TestKills(t *testing.T) {
 		{"worker 0", func(_ *trial, all []seen) int { return all[0].PID }, "loop", 1, []string{"process 0 (ranks 0, 2) was ended by signal 9", "process-0.log:\n  | worker 0 has begun"}},
 		{"worker 1", func(_ *trial, all []seen) int { return all[1].PID }, "loop", 1, []string{"process 1 (ranks 1, 3) was ended by signal 9", "process-1.log:\n  | worker 1 has begun"}},
 		{"worker 1, others deaf", func(_ *trial, all []seen) int { return all[1].PID }, "parent", 1, []string{"process 1 (ranks 1, 3) was ended by signal 9"}},
-		{"supervisor 0", func(_ *trial, all []seen) int { return all[0].PPID }, "loop", 1, []string{"process 0 (ranks 0, 2) is lost: its supervisor was ended by signal 9"}},
+		{"supervisor 0", func(_ *trial, all []seen) int { return all[0].PPID }, "loop", 1, []string{"process 0 (ranks 0, 2) is lost: its supervisor is gone"}},
 		{"supervisor 1", func(_ *trial, all []seen) int { return all[1].PPID }, "loop", 1, []string{"process 1 (ranks 1, 3) is lost: its supervisor is gone"}},
 		{"supervisor 1, others deaf", func(_ *trial, all []seen) int { return all[1].PPID }, "deaf:0", 1, []string{"process 1 (ranks 1, 3) is lost: its supervisor is gone"}},
 		{"the launcher", func(x *trial, _ []seen) int { return x.cmd.Process.Pid }, "loop", -1, nil},

@@ -6,16 +6,13 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"syscall"
 )
 
 // envControl says that our launcher started this supervisor: it holds the other
-// end of the connection at controlFD, and process 0 has the rendezvous's listener
-// at listenerFD.
+// end of the connection at controlFD.
 const (
 	envControl = "ECREC_CONTROL"
 	controlFD  = 3
-	listenerFD = 4
 )
 
 // Run runs a job of several processes from this place: as the launcher that
@@ -31,13 +28,14 @@ func run(p Place, spec Spec, lim limits) (int, error) {
 	case spec.Ranks < n:
 		return exitBad, placeErrorf("%d processes for %d ranks: every process hosts one rank at least; start fewer, or raise job.ranks", n, spec.Ranks)
 	}
+	lim.doubt = doubtBeats * spec.Heartbeat
 	if p.Launch {
 		return launch(p, spec, lim)
 	}
-	s := newSupervisor(p, spec, lim)
 	if os.Getenv(envControl) != "" {
-		return s.runLaunched()
+		return newSupervisor(p, spec, lim, true).runLaunched()
 	}
+	s := newSupervisor(p, spec, lim, false)
 	var listener net.Listener
 	var err error
 	switch {
@@ -57,7 +55,6 @@ func run(p Place, spec Spec, lim limits) (int, error) {
 
 // runLaunched is run for a supervisor that our launcher started.
 func (s *supervisor) runLaunched() (int, error) {
-	s.launched = true
 	keepName()
 	control, err := inherit(controlFD)
 	if err != nil {
@@ -68,17 +65,7 @@ func (s *supervisor) runLaunched() (int, error) {
 		return exitFailed, fmt.Errorf("the launcher is gone: %q, %v", m.Kind, err)
 	}
 	s.secret = m.Secret
-	var listener net.Listener
-	if s.place.Process == 0 {
-		syscall.CloseOnExec(listenerFD)
-		f := os.NewFile(listenerFD, "rendezvous")
-		listener, err = net.FileListener(f)
-		f.Close()
-		if err != nil {
-			return exitFailed, fmt.Errorf("the launcher left no listener: %w", err)
-		}
-	}
-	return s.run(control, listener)
+	return s.run(control, nil)
 }
 
 // chosenSecret is the secret that people give to processes which nothing else

@@ -1,6 +1,8 @@
 package launcher
 
 import (
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -8,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,9 @@ type Spec struct {
 	// again. MaxRestarts bounds the losses in a row without a commit between.
 	Elastic     bool
 	MaxRestarts int
+	// Faults names those that workers may ask for (World.Fire), by number. What has not
+	// happened by the end is told.
+	Faults []string
 	// Heartbeat is how often the processes of an elastic job show that they live;
 	// one that is silent for 5 of them is lost.
 	Heartbeat time.Duration
@@ -41,67 +45,57 @@ func (s *Spec) log(process int) string {
 }
 
 const (
-	maxEvents = 64
 	// leaveLimit is how long a process that ends waits for others to have gone.
 	leaveLimit = 2 * time.Second
 	// parentEvery is how often a supervisor looks whether its launcher lives.
 	parentEvery = 500 * time.Millisecond
 )
 
-// The timers of a supervisor's state machines.
-const (
-	memberTimer = iota
-	jobTimer
-	timers
-)
-
-// supervisor runs the state machines of a place: a goroutine that takes one event
-// after the other and does what they say.
+// supervisor runs a place: its member's state machine on a loop, its worker, the
+// connections to those that may lead the job, and its own part in keeping that (board).
 type supervisor struct {
+	*loop
 	place    Place
+	number   int // that the job knows it by: the place's, unless it came to a job that ran
 	spec     Spec
 	limits   limits
 	launched bool // by our own launcher
 	secret   []byte
-	host     string
 	bind     string // our IP address, as the others know it
 
-	events chan func()
-	done   chan struct{} // closed when no event is taken any more
-	timer  [timers]*time.Timer
-	since  [timers]int // how often a timer was set
-
 	member *member
-	job    *job    // process 0's
-	hall   *hall   // process 0's
-	links  []*wire // process 0's, to the other supervisors
-	toJob  *wire   // the others', to process 0
-	open   sync.WaitGroup
+	timer  *time.Timer // the member's
+	since  int         // how often it was set
+	board  *board      // nil: others keep the job
+	council
 	worker *workerChild
 
 	left bool
 	code int
 }
 
-func newSupervisor(p Place, spec Spec, lim limits) *supervisor {
-	s := &supervisor{place: p, spec: spec, limits: lim, host: hostIdentity(), bind: "127.0.0.1",
-		events: make(chan func(), maxEvents), done: make(chan struct{}), member: &member{supervisor: p.Process, limits: lim}}
-	if p.Process == 0 {
-		s.job, s.links = newJob(spec.shape(p), lim), make([]*wire, p.Processes)
+func newSupervisor(p Place, spec Spec, lim limits, launched bool) *supervisor {
+	s := &supervisor{loop: newLoop(), place: p, number: p.Process, spec: spec, limits: lim, launched: launched, bind: "127.0.0.1",
+		member: &member{supervisor: p.Process, limits: lim}, council: newCouncil()}
+	if spec.Elastic || s.hosts() {
+		s.board = newBoard(s.loop, p, spec.shape(p, launched), lim, &s.spec, newKeeper(p.Process))
+		s.board.own = func(m message) { s.hearVoter(s.number, m) }
+		s.board.say = s.say
+		s.board.came = func(at string) { s.bind = at }
+		s.board.ended = func(m message) { s.do(s.member.hear(m)) }
 	}
 	return s
 }
 
-func (s *Spec) shape(p Place) shape {
-	return shape{processes: p.Processes - s.Spares, spares: s.Spares, ranks: s.Ranks, elastic: s.Elastic, maxRestarts: s.MaxRestarts}
+// hosts reports whether the job begins here.
+func (s *supervisor) hosts() bool { return s.place.Process == 0 && !s.launched }
+
+func newKeeper(number int) keeper {
+	return keeper{Number: number, Place: number, Host: hostIdentity(), ID: hex.EncodeToString(draw(idBytes))}
 }
 
-// post has the state machines' goroutine run f; not any more once it has left.
-func (s *supervisor) post(f func()) {
-	select {
-	case s.events <- f:
-	case <-s.done:
-	}
+func (s *Spec) shape(p Place, launched bool) shape {
+	return shape{processes: p.Processes - s.Spares, spares: s.Spares, ranks: s.Ranks, elastic: s.Elastic, maxRestarts: s.MaxRestarts, faults: s.Faults, launched: launched}
 }
 
 // run supervises a place and returns the job's exit code.
@@ -113,7 +107,7 @@ func (s *supervisor) run(control net.Conn, inherited net.Listener) (int, error) 
 		for {
 			select {
 			case sig := <-signals:
-				s.post(func() { s.do(memberTimer, s.member.signal(int(sig.(syscall.Signal)))) })
+				s.post(func() { s.do(s.member.signal(int(sig.(syscall.Signal)))) })
 			case <-s.done:
 				return
 			}
@@ -125,21 +119,111 @@ func (s *supervisor) run(control net.Conn, inherited net.Listener) (int, error) 
 	if control != nil {
 		go s.obey(&wire{conn: control, us: 1, them: 0})
 	}
-	if s.job != nil {
-		l, err := s.place.open(inherited)
-		if err != nil {
+	if s.hosts() {
+		if err := s.host(inherited); err != nil {
 			close(s.done)
 			return exitFailed, err
 		}
-		s.receiveGuests(l)
 	} else {
 		go s.visit()
 	}
-	for !s.left {
-		(<-s.events)()
+	if s.spec.Elastic {
+		go s.every(s.spec.Heartbeat, s.tick)
 	}
+	s.loop.run(s.board, func() bool { return s.left })
 	s.leave()
 	return s.code, nil
+}
+
+// host opens the rendezvous. Where that is open it may be one of this job, which runs and
+// had lost this process.
+func (s *supervisor) host(inherited net.Listener) error {
+	l, err := s.place.open(inherited)
+	if err == nil {
+		return s.board.openDoor(l, s.secret)
+	}
+	if s.spec.Elastic {
+		if conn, dialErr := net.DialTimeout(s.place.Meet.Network, s.place.Meet.socket(), s.limits.handshake); dialErr == nil {
+			conn.Close()
+			go s.visit()
+			return nil
+		}
+	}
+	return err
+}
+
+// visit goes to the rendezvous and hears the job from then on.
+func (s *supervisor) visit() {
+	self, at := newKeeper(s.place.Process), ""
+	var d *door
+	link, welcome, secret, err := s.place.visit(s.secret, s.limits, func(local net.Addr) (m message, err error) {
+		if at = ipOf(local); s.spec.Elastic && d == nil {
+			if d, err = openDoor(at); err != nil {
+				return m, err
+			}
+			self.Door = d.Addr().String()
+		}
+		return s.joining(&self), nil
+	}, s.done)
+	runs := len(welcome.Voters) > 0
+	if err == nil && runs {
+		link.conn.Close()
+		welcome, err = s.askVoters(welcome, secret, s.joining(&self))
+	}
+	s.post(func() {
+		if s.secret, s.bind = secret, at; err == nil && d != nil {
+			if runs {
+				self.Number = welcome.Process
+				s.number, s.member.supervisor = self.Number, self.Number
+			}
+			s.board.me, s.board.door = self, d
+			err = s.board.keep(secret)
+		}
+		switch {
+		case err != nil:
+			if !s.launched {
+				s.say(err.Error())
+			}
+			s.left, s.code = true, exitFailed
+		case runs:
+			s.voters = welcome.Voters
+			s.reach()
+			s.waitForLeader()
+		default:
+			s.reached(welcome.Process, link)
+		}
+	})
+}
+
+func (s *supervisor) joining(self *keeper) message {
+	return message{Kind: kindJoin, Processes: s.place.Processes, Job: s.spec.Same, Keeper: self}
+}
+
+// askVoters has a job that runs take this supervisor in: whoever leads says its number.
+func (s *supervisor) askVoters(welcome message, secret []byte, join message) (message, error) {
+	for end := time.Now().Add(s.limits.meet); welcome.Process == nobody; {
+		for _, k := range welcome.Voters {
+			_, answer, err := knock(k.Door, secret, join, s.limits)
+			switch {
+			case errors.As(err, new(refusal)):
+				return welcome, fmt.Errorf("the job runs, and refused this process: %w", err)
+			case err == nil && (answer.Process != nobody || len(answer.Voters) > 0):
+				welcome = answer
+			}
+			if welcome.Process != nobody {
+				return welcome, nil
+			}
+		}
+		select {
+		case <-time.After(redialEvery):
+		case <-s.done:
+			return welcome, errCancelled
+		}
+		if time.Now().After(end) {
+			return welcome, fmt.Errorf("the job runs, and for %v nobody was found who leads it", s.limits.meet)
+		}
+	}
+	return welcome, nil
 }
 
 // watchParent stops the job, with all saved, when the launcher that started us is
@@ -152,7 +236,7 @@ func (s *supervisor) watchParent() {
 			return
 		}
 		if os.Getppid() != parent {
-			s.post(func() { s.do(memberTimer, s.member.askStop(int(syscall.SIGTERM))) })
+			s.post(func() { s.do(s.member.askStop(int(syscall.SIGTERM))) })
 			return
 		}
 	}
@@ -167,9 +251,9 @@ func (s *supervisor) obey(control *wire) {
 		}
 		switch m.Kind {
 		case kindStop:
-			s.post(func() { s.do(memberTimer, s.member.askStop(m.Signal)) })
+			s.post(func() { s.do(s.member.askStop(m.Signal)) })
 		case kindKill:
-			s.post(func() { s.do(memberTimer, s.member.askKill(m.Signal)) })
+			s.post(func() { s.do(s.member.askKill(m.Signal)) })
 		}
 		if err != nil {
 			return
@@ -177,80 +261,10 @@ func (s *supervisor) obey(control *wire) {
 	}
 }
 
-// receiveGuests opens the rendezvous.
-func (s *supervisor) receiveGuests(l net.Listener) {
-	s.hall = &hall{listener: l, place: s.place, secret: s.secret, job: s.spec.Same, limits: s.limits}
-	s.member.meet()
-	s.post(func() {
-		s.do(jobTimer, s.job.start())
-		s.do(jobTimer, s.job.join(0, s.host))
-	})
-	go s.hall.admit(func(g guest) {
-		s.post(func() {
-			s.links[g.process] = g.link
-			s.bind = g.at
-			s.open.Add(1)
-			go s.hearGuest(g)
-			s.do(jobTimer, s.job.join(g.process, g.host))
-		})
-	})
-}
-
-// hearGuest hears another supervisor.
-func (s *supervisor) hearGuest(g guest) {
-	defer s.open.Done()
-	v := s.keepVigil(func() { g.link.conn.Close() })
-	defer v.end()
-	for {
-		m, err := g.link.receive()
-		if err != nil {
-			s.post(func() { s.do(jobTimer, s.job.lose(g.process)) })
-			return
-		}
-		v.hear()
-		s.post(func() { s.do(jobTimer, s.job.hear(g.process, m)) })
-	}
-}
-
-// visit goes to the rendezvous and hears the job from then on.
-func (s *supervisor) visit() {
-	link, secret, err := s.place.visit(s.secret, s.spec.Same, s.host, s.limits, s.done)
-	if err != nil {
-		s.post(func() {
-			if !s.launched {
-				s.say(err.Error())
-			}
-			s.left, s.code = true, exitFailed
-		})
-		return
-	}
-	s.post(func() {
-		s.toJob, s.secret, s.bind = link, secret, ipOf(link.conn.LocalAddr())
-		s.member.meet()
-	})
-	if s.spec.Elastic {
-		go s.beat()
-	}
-	for {
-		m, err := link.receive()
-		if err != nil {
-			s.post(func() { s.do(memberTimer, s.member.loseJob()) })
-			return
-		}
-		s.post(func() { s.do(memberTimer, s.member.hear(m)) })
-	}
-}
-
-// do does what a state machine says.
-func (s *supervisor) do(timer int, actions []action) {
+// do does what the member says.
+func (s *supervisor) do(actions []action) {
 	for _, a := range actions {
 		switch a.Do {
-		case doTell:
-			s.tell(a.To, a.Message)
-		case doTellAll:
-			for i := range s.place.Processes {
-				s.tell(i, a.Message)
-			}
 		case doTellJob:
 			s.tellJob(a.Message)
 		case doTellWorker:
@@ -264,9 +278,9 @@ func (s *supervisor) do(timer int, actions []action) {
 		case doDie:
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case doTimer:
-			s.setTimer(timer, a.After)
+			s.setTimer(a.After)
 		case doSay:
-			if s.place.Process == 0 || s.place.Process == 1 && !s.launched { // 1 speaks when 0 is lost
+			if s.speaksForTheRest() {
 				s.say(a.Text)
 			}
 		case doLeave:
@@ -277,45 +291,19 @@ func (s *supervisor) do(timer int, actions []action) {
 
 func (s *supervisor) say(text string) { fmt.Fprintln(s.spec.Stderr, "ecrec: "+text) }
 
-// tell is the job's message to a supervisor.
-func (s *supervisor) tell(supervisor int, m message) {
-	if supervisor == 0 {
-		s.do(memberTimer, s.member.hear(m))
-		return
+func (s *supervisor) setTimer(after time.Duration) {
+	if s.timer != nil {
+		s.timer.Stop()
 	}
-	if link := s.links[supervisor]; link != nil && link.send(m) != nil {
-		link.conn.Close() // hearGuest says that it is lost
-	}
-}
-
-// tellJob is a supervisor's message to the job.
-func (s *supervisor) tellJob(m message) {
-	if s.job != nil {
-		s.do(jobTimer, s.job.hear(0, m))
-		return
-	}
-	if s.toJob.send(m) != nil {
-		s.toJob.conn.Close() // visit says that it is lost
-	}
-}
-
-func (s *supervisor) setTimer(which int, after time.Duration) {
-	if t := s.timer[which]; t != nil {
-		t.Stop()
-	}
-	s.since[which]++
+	s.since++
 	if after == 0 {
 		return
 	}
-	number := s.since[which]
-	s.timer[which] = time.AfterFunc(after, func() {
+	number := s.since
+	s.timer = time.AfterFunc(after, func() {
 		s.post(func() {
-			switch {
-			case s.since[which] != number: // set anew in the meantime
-			case which == memberTimer:
-				s.do(which, s.member.expire())
-			default:
-				s.do(which, s.job.expire(s.hall.lastRefusal()))
+			if s.since == number { // not set anew in the meantime
+				s.do(s.member.expire())
 			}
 		})
 	})
@@ -323,36 +311,19 @@ func (s *supervisor) setTimer(which int, after time.Duration) {
 
 // leave ends everything that this supervisor holds.
 func (s *supervisor) leave() {
-	if s.hall != nil {
-		s.hall.listener.Close()
+	if s.board != nil {
+		s.board.flush()
 	}
 	close(s.done)
 	if s.worker != nil {
 		s.worker.killAndWait(leaveLimit)
 	}
-	for _, t := range s.timer {
-		if t != nil {
-			t.Stop()
-		}
+	if s.timer != nil {
+		s.timer.Stop()
 	}
-	if s.toJob != nil {
-		s.toJob.conn.Close()
-	}
-	// The others close first: a connection that is closed with something unread
-	// loses what was sent on it.
-	gone := make(chan struct{})
-	go func() {
-		s.open.Wait()
-		close(gone)
-	}()
-	select {
-	case <-gone:
-	case <-time.After(leaveLimit):
-	}
-	for _, l := range s.links {
-		if l != nil {
-			l.conn.Close()
-		}
+	s.council.close()
+	if s.board != nil {
+		s.board.close()
 	}
 }
 

@@ -9,14 +9,14 @@ import (
 // workerChild is the worker of a generation.
 type workerChild struct {
 	*child
-	link   *wire
+	link   *link
 	output *output
 }
 
 // startWorker starts a worker and tells it for which generation to listen.
 func (s *supervisor) startWorker(m message) {
 	fail := func(err error) {
-		s.do(memberTimer, s.member.workerGone(outcome{Why: "could not be started: " + oneLine(err.Error())}))
+		s.do(s.member.workerGone(outcome{Why: "could not be started: " + oneLine(err.Error())}))
 	}
 	conn, theirs, err := socketpair()
 	if err != nil {
@@ -24,18 +24,15 @@ func (s *supervisor) startWorker(m message) {
 		return
 	}
 	defer theirs.Close()
-	w := &workerChild{link: &wire{conn: conn, us: 0, them: 1}, output: newOutput(s.spec.log(m.Process))}
+	w := &workerChild{link: &link{wire: &wire{conn: conn, us: 0, them: 1}}, output: newOutput(s.spec.log(m.Process))}
 	cmd := again(s.spec.Args, []*os.File{theirs}, envWorker+"=3")
-	cmd.Stdout, cmd.Stderr = w.output, w.output
-	if m.Process == 0 {
-		cmd.Stdout = s.spec.Stdout
-	}
-	heard := make(chan struct{}) // the worker's last word is read
+	cmd.Stdout, cmd.Stderr = s.spec.Stdout, w.output // whoever hosts rank 0 speaks
+	heard := make(chan struct{})                     // the worker's last word is read
 	w.child, err = start(cmd, func(state *os.ProcessState) {
 		<-heard
 		o := ending(state, w.output)
 		w.output.close()
-		s.post(func() { s.do(memberTimer, s.member.workerGone(o)) })
+		s.post(func() { s.do(s.member.workerGone(o)) })
 	})
 	if err != nil {
 		conn.Close()
@@ -65,20 +62,9 @@ func (s *supervisor) tellWorker(m message) {
 
 func (s *supervisor) hearWorker(w *workerChild, heard chan struct{}) {
 	defer close(heard)
-	v := s.keepVigil(func() { s.post(func() { s.do(memberTimer, s.member.workerSilent()) }) })
+	v := s.keepVigil(w.link, func() { s.post(func() { s.do(s.member.workerSilent()) }) })
 	defer v.end()
-	for {
-		m, err := w.link.receive()
-		if err != nil {
-			w.link.conn.Close()
-			return
-		}
-		v.hear()
-		if m.Kind == kindBeat {
-			continue
-		}
-		s.post(func() { s.do(memberTimer, s.member.hearWorker(m)) })
-	}
+	w.link.listen(func(m message) { s.post(func() { s.do(s.member.hearWorker(m)) }) })
 }
 
 // ending is how a worker ended.

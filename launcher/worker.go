@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"time"
 )
 
 // World is a generation of the job, as a worker knows it. It does not change; when
@@ -15,6 +16,10 @@ type World struct {
 	// Fresh says that this worker took the place of one that was lost: it has
 	// nothing of what its ranks had.
 	Fresh bool
+	// LostAt is when that happened for which there is this world; zero for the first.
+	LostAt time.Time
+	// Trained says that there was a commit in a world before.
+	Trained bool
 	// Secret authenticates the connections of this generation.
 	Secret []byte
 	// Listener stands at Processes[Process].Addr. Next closes it.
@@ -28,8 +33,19 @@ type World struct {
 // ErrChanged is what ends work in a world that has changed.
 var ErrChanged = errors.New("the world has changed")
 
-// ErrEnding is what Next returns when the job ends instead of forming a world.
+// ErrEnding is what Next returns when the job ends instead of forming a world (Ending, where
+// that is not for another worker's error).
 var ErrEnding = errors.New("the job ends: another process failed")
+
+// Ending is an ErrEnding with a reason that is no worker's error. Speaker is the process that
+// tells people.
+type Ending struct {
+	Why     string
+	Speaker int
+}
+
+func (e *Ending) Error() string        { return e.Why }
+func (e *Ending) Is(target error) bool { return target == ErrEnding }
 
 // Worker returns the world of the job of which this process is a worker, once all
 // processes are there; nil if this process is no worker. A worker hears of
@@ -57,26 +73,27 @@ func (w *World) Next() (*World, error) {
 	select {
 	case <-w.changed:
 	case <-w.agent.leave:
-		return nil, ErrEnding
+		return nil, w.agent.whyEnding()
 	}
 	w.Listener.Close()
 	return w.agent.next(w)
 }
 
 // Lost tells that a process of this world, -1 if it is not clear which, is not
-// reached any more, though the world has not changed. The job forms a new one, in
-// which the two may find each other again; where they do not, told again without a
-// commit between, the process gets another worker. A process that died, or fell
-// silent, is found by its supervisor: no need to tell.
+// reached any more, though the world has not changed. The job hears what others say of
+// theirs, and forms a new world, in which they may find each other again; where they do not,
+// without a commit between, the one that could say nothing gets another worker. A process that
+// died, or fell silent, is found by its supervisor: no need to tell.
 func (w *World) Lost(process int) {
 	w.agent.send(message{Kind: kindLost, Generation: w.Generation, Process: process})
 }
 
-// Committed tells that there was a commit since the world changed. More than once
-// is allowed and costs nothing.
-func (w *World) Committed() {
-	if w.agent.committed.Swap(w.Generation) != w.Generation {
-		w.agent.send(message{Kind: kindCommitted, Generation: w.Generation})
+// Committed tells that there was a commit since the world changed; whole: and nothing is
+// missing any more of what was lost. More than once is allowed and costs nothing.
+func (w *World) Committed(whole bool) {
+	news := w.agent.committed.Swap(w.Generation) != w.Generation
+	if whole && w.agent.whole.Swap(w.Generation) != w.Generation || news {
+		w.agent.send(message{Kind: kindCommitted, Generation: w.Generation, Whole: whole})
 	}
 }
 

@@ -81,6 +81,14 @@ func (o *outcome) stopped() bool { return o.Signal == 0 && o.Report != nil && o.
 
 func (o *outcome) follows() bool { return o.Culled || o.Report != nil && o.Report.Follows }
 
+// reason is why a worker failed, without its place.
+func (o *outcome) reason() string {
+	if o.Report != nil && o.Report.Error != "" && o.Signal == 0 {
+		return "failed (" + o.Report.Error + ")"
+	}
+	return o.fate()
+}
+
 // exitCode is the job's, when this worker's failure ends it. An exit code without
 // a report is the runtime's, not ours.
 func (o *outcome) exitCode() int {

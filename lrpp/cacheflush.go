@@ -15,7 +15,8 @@ type flush struct {
 // flushRows is how many rows a trainer writes back at a time.
 const flushRows = 1 << 15
 
-// flushAll writes back all cached rows. Trainers tell the owners which come, for
+// flushAll writes back the cached rows that were updated since they came or were last
+// written back. Trainers tell the owners which come, for
 // plans are ahead of training.
 func (c *Cache) flushAll() error {
 	for at, more := 0, true; more; {
@@ -31,8 +32,8 @@ func (c *Cache) flushAll() error {
 	return nil
 }
 
-// collect lists the next rows that this trainer writes, from a slot on, and
-// returns where it stopped.
+// collect lists the next rows that this trainer owes, from a slot on, and returns
+// where it stopped.
 func (f *flush) collect(c *Cache, at int) int {
 	n := c.x.critical.Comm.Size()
 	if f.sent == nil {
@@ -45,7 +46,7 @@ func (f *flush) collect(c *Cache, at int) int {
 	f.reset(n)
 	first, end := at, at
 	for rows := 0; end < len(c.at) && rows < flushRows; end++ {
-		if k := c.at[end]; k&written != 0 {
+		if k := c.at[end]; k.owed() {
 			f.perOwner[c.first+k.owner()]++
 			rows++
 		}
@@ -58,7 +59,8 @@ func (f *flush) collect(c *Cache, at int) int {
 	}
 	f.cached, f.mine = resize(f.cached, total), resize(f.mine, total)
 	for slot := first; slot < end; slot++ {
-		if k := c.at[slot]; k&written != 0 {
+		if k := c.at[slot]; k.owed() {
+			c.at[slot] &^= changed
 			r := c.first + k.owner()
 			f.cached[next[r]], f.mine[next[r]] = int32(slot), k.slot()
 			next[r]++

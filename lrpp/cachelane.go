@@ -179,6 +179,9 @@ func (l *cacheLane) apply(cached []int32, before []int64, grads kernels.Matrix, 
 		return nil
 	}
 	l.c.check.update(cached, before, step)
+	for _, slot := range cached {
+		l.c.at[slot] |= changed
+	}
 	slots, err := l.list(cached)
 	if err != nil {
 		return err

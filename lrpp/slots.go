@@ -9,15 +9,21 @@ import (
 type rowKey uint64
 
 const (
+	changed rowKey = 1 << 61 // it was updated since it came or was written back
 	present rowKey = 1 << 62 // a slot of the cache holds a row
 	written rowKey = 1 << 63 // this trainer is the one that writes it back
+
+	flags = changed | present | written
 )
 
 func keyOf(owner int, slot int32) rowKey { return present | rowKey(owner)<<32 | rowKey(uint32(slot)) }
 
-func (k rowKey) owner() int  { return int(k &^ (present | written) >> 32) }
+func (k rowKey) owner() int  { return int(k &^ flags >> 32) }
 func (k rowKey) slot() int32 { return int32(uint32(k)) }
-func (k rowKey) row() rowKey { return k &^ written }
+func (k rowKey) row() rowKey { return k &^ (written | changed) }
+
+// owed reports whether this trainer has something of the row to write back.
+func (k rowKey) owed() bool { return k&(written|changed) == written|changed }
 
 // slotTable says where in a trainer's cache rows stand, as of the step that is
 // planned. Rows are found by open addressing with linear probing; a row that

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -34,26 +35,77 @@ type Epoch struct {
 	Slots  []int32
 	before kernels.Buffer
 	stride int
-	wrote  []uint64        // a bit for each slot
-	at     map[int32]int32 // slot -> place in Slots, of the first indexed of them
+	wrote  []uint64 // a bit for each slot
+	index  []int32  // place in Slots + 1 by slot, of the first listed of them: open addressing, 0 is free
 	listed int
+	sorted []uint64 // scratch of Sorted
 }
 
 // Before is the pre-images of the epoch's rows.
 func (e *Epoch) Before() kernels.Matrix { return kernels.Mat(e.before, len(e.Slots), e.stride) }
 
+// Sorted lists the epoch's rows by slot: slots, ascending, and the place of each in Slots.
+// Both are appended to what is given.
+func (e *Epoch) Sorted(slots, places []int32) ([]int32, []int32) {
+	n := len(e.Slots)
+	if cap(e.sorted) < 2*n {
+		e.sorted = make([]uint64, 2*n, 3*n)
+	}
+	keys, other := e.sorted[:n], e.sorted[n:2*n]
+	top := int32(0)
+	for i, slot := range e.Slots {
+		keys[i] = uint64(slot)<<32 | uint64(i)
+		top = max(top, slot)
+	}
+	const digit = 11
+	for shift := 32; shift < 32+bits.Len32(uint32(top)); shift += digit { // radix sort, the lowest digit first
+		var next [1 << digit]int32
+		for _, k := range keys {
+			next[k>>shift&(1<<digit-1)]++
+		}
+		at := int32(0)
+		for d, count := range next {
+			next[d] = at
+			at += count
+		}
+		for _, k := range keys {
+			d := k >> shift & (1<<digit - 1)
+			other[next[d]] = k
+			next[d]++
+		}
+		keys, other = other, keys
+	}
+	for _, k := range keys {
+		slots, places = append(slots, int32(k>>32)), append(places, int32(uint32(k)))
+	}
+	return slots, places
+}
+
 // find is where a slot stands in Slots.
-func (e *Epoch) find(slot int32) (place int32, ok bool) {
+func (e *Epoch) find(slot int32) (place int, ok bool) {
 	if e.wrote[slot>>6]>>(slot&63)&1 == 0 {
 		return 0, false
 	}
-	if e.at == nil {
-		e.at = map[int32]int32{}
+	if 2*len(e.Slots) > len(e.index) {
+		e.index, e.listed = make([]int32, 1<<bits.Len(uint(4*len(e.Slots)))), 0
 	}
 	for ; e.listed < len(e.Slots); e.listed++ {
-		e.at[e.Slots[e.listed]] = int32(e.listed)
+		i := e.hash(e.Slots[e.listed])
+		for e.index[i] != 0 {
+			i = (i + 1) & (len(e.index) - 1)
+		}
+		e.index[i] = int32(e.listed) + 1
 	}
-	return e.at[slot], true
+	i := e.hash(slot)
+	for e.Slots[e.index[i]-1] != slot {
+		i = (i + 1) & (len(e.index) - 1)
+	}
+	return int(e.index[i] - 1), true
+}
+
+// hash is where in index the search for a slot begins (Knuth's multiplicative hash).
+func (e *Epoch) hash(slot int32) int {
+	return int(uint32(slot) * 2654435769 >> (33 - bits.Len(uint(len(e.index)))))
 }
 
 // Keep has the shard keep a journal from now on, timed by a clock. It comes before
@@ -80,8 +132,10 @@ func (j *Journal) retire(e *Epoch) {
 	for _, slot := range e.Slots {
 		e.wrote[slot>>6] = 0
 	}
+	if e.listed > 0 {
+		clear(e.index)
+	}
 	e.Slots, e.listed = e.Slots[:0], 0
-	clear(e.at)
 	j.idle = append(j.idle, e)
 }
 
@@ -94,6 +148,15 @@ func (j *Journal) Took() time.Duration { return j.took }
 // Pause has writes leave no trace, or again one: between commits, and for
 // measurements only, as nothing goes back behind what is written meanwhile.
 func (j *Journal) Pause(paused bool) { j.paused = paused }
+
+// Held is how many epochs there is memory for, and the most rows of one.
+func (j *Journal) Held() (epochs, rows int) {
+	all := append(append(slices.Clone(j.idle), j.sealed...), j.active)
+	for _, e := range all {
+		rows = max(rows, len(e.Slots))
+	}
+	return len(all), rows
+}
 
 // Sealed is how many epochs are sealed and not committed.
 func (j *Journal) Sealed() int { return len(j.sealed) }
@@ -174,11 +237,22 @@ func (j *Journal) extend(s kernels.Stream, e *Epoch, rows int) error {
 	return nil
 }
 
-// Delta sets dst row i to what the row at place order[i] of e was before it XOR what
-// it is now: for a sealed epoch none of whose rows has been written since. order is
-// an int32 for each row of dst, slots the rows' slots, both on the device.
-func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, order, slots kernels.Buffer) {
-	h.s.XorRows(dst, e.Before(), order, h.rows, slots)
+// Delta sets dst row i to what the row of slots[i], at places[i] of e, was before e XOR
+// what it is now: for a sealed epoch none of whose rows has been written since.
+func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, places, slots []int32) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	if err := h.uploadSlots(slots); err != nil {
+		return err
+	}
+	if err := kernels.Grow(h.dev, &h.places, 4*len(places), kernels.Working); err != nil {
+		return fmt.Errorf("shard: list of %d pre-images on rank %d: %w", len(places), h.o.Owner, err)
+	}
+	from := h.places.SliceFloats(0, len(places))
+	h.s.Upload(from, kernels.BytesOf(places))
+	h.s.XorRows(dst, e.Before(), from, h.rows, h.slots.SliceFloats(0, len(slots)))
+	return h.s.Sync()
 }
 
 // Rollback makes every row what it was at the last commit, but for the rows of the
@@ -204,11 +278,28 @@ func (h *Shard) restore(e *Epoch) error {
 	if len(e.Slots) == 0 {
 		return nil
 	}
-	if err := h.uploadSlots(e.Slots); err != nil {
+	return h.put(e.Slots, e.Before())
+}
+
+// put sets rows, weights and state.
+func (h *Shard) put(slots []int32, rows kernels.Matrix) error {
+	if err := h.uploadSlots(slots); err != nil {
 		return err
 	}
-	h.s.ScatterRows(h.rows, e.Before(), h.slots.SliceFloats(0, len(e.Slots)))
+	h.s.ScatterRows(h.rows, rows, h.slots.SliceFloats(0, len(slots)))
 	return h.s.Sync()
+}
+
+// StoreLost sets rows (len(slots), width + state) that were missing: what was in their
+// place was no row, so that no pre-image is kept.
+func (h *Shard) StoreLost(slots []int32, rows kernels.Matrix) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	for _, slot := range slots {
+		h.touch(slot)
+	}
+	return h.put(slots, rows)
 }
 
 // ReadCommitted copies to dst (len(slots), width + state) what rows were at the last
@@ -229,7 +320,7 @@ func (h *Shard) ReadCommitted(dst kernels.Matrix, slots []int32) error {
 				e = j.sealed[k]
 			}
 			if place, ok := e.find(slot); ok {
-				h.s.Copy(dst.RowRange(i, 1).Buf, e.Before().RowRange(int(place), 1).Buf)
+				h.s.Copy(dst.RowRange(i, 1).Buf, e.Before().RowRange(place, 1).Buf)
 				break
 			}
 		}

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,7 +103,18 @@ func checkDelta(t *testing.T, r *rand.Rand, h *Shard, e *Epoch, before []byte) {
 		order[i], slots[i] = int32(x), e.Slots[x]
 	}
 	delta := make([]float32, n*stride)
-	h.Delta(kernels.Mat(kernels.HostBuffer(delta), n, stride), e, kernels.HostBuffer(order), kernels.HostBuffer(slots))
+	if err := h.Delta(kernels.Mat(kernels.HostBuffer(delta), n, stride), e, order, slots); err != nil {
+		t.Fatal(err)
+	}
+	sorted, places := e.Sorted(nil, nil)
+	if !slices.IsSorted(sorted) || len(sorted) != n {
+		t.Fatalf("%d of %d slots, sorted: %v", len(sorted), n, sorted)
+	}
+	for i, place := range places {
+		if e.Slots[place] != sorted[i] {
+			t.Fatalf("slot %d is not at place %d", sorted[i], place)
+		}
+	}
 	got, now := bytes.Clone(before), h.rows.Buf.Host()
 	for i, slot := range slots {
 		for k, d := range kernels.BytesOf(delta)[i*4*stride : (i+1)*4*stride] {

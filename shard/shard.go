@@ -29,10 +29,11 @@ type Shard struct {
 	view    bool           // made by On
 	journal *Journal       // nil: nothing is kept
 
-	fresh []int32        // scratch: slots to draw
-	index []int32        // scratch: slots to read
-	slots kernels.Buffer // scratch: slots on the device
-	draw  []float32      // scratch: one row's init
+	fresh  []int32        // scratch: slots to draw
+	index  []int32        // scratch: slots to read
+	slots  kernels.Buffer // scratch: slots on the device
+	places kernels.Buffer // scratch: places of pre-images on the device
+	draw   []float32      // scratch: one row's init
 }
 
 // MaxSlots is the most rows an owner can have: a slot is an int32.
@@ -89,8 +90,10 @@ func (h *Shard) Close() {
 	if !h.view && h.journal != nil {
 		h.journal.free()
 	}
-	if h.slots.Bytes() > 0 {
-		h.dev.Free(h.slots)
+	for _, b := range []kernels.Buffer{h.slots, h.places} {
+		if b.Bytes() > 0 {
+			h.dev.Free(b)
+		}
 	}
 }
 
@@ -260,6 +263,19 @@ func (h *Shard) Touched() int64 {
 		n += bits.OnesCount64(w)
 	}
 	return int64(n)
+}
+
+// XorInit adds the inits of slots to rows, which hold them one after the other: rows of
+// this shard become what is coded, and back.
+func (h *Shard) XorInit(rows kernels.Matrix, slots []int32) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	if err := h.uploadSlots(slots); err != nil {
+		return err
+	}
+	h.s.XorInit(rows, h.slots.SliceFloats(0, len(slots)), h.init)
+	return h.s.Sync()
 }
 
 // Init is how untouched rows are drawn.

@@ -1,85 +1,88 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"net"
+	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/internal/config"
-	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
 )
 
-// cluster is the processes of a job, and the register that says which world they are
-// in: who has died is started again, and the next world begins when all listen.
+// cluster is the machines of a job, the network between them, and the register that says
+// which processes run where.
 type cluster struct {
-	s       *scheduler
-	draw    *rand.Rand
-	cfg     *config.Config
-	home    *node // of what outlives processes
-	procs   []*process
-	faults  *faults
-	auditor *auditor
-	delays  string // of messages; see transport.ParseFaults
-	repair  int    // rows that a step rebuilds
+	s        *scheduler
+	draw     *rand.Rand
+	cfg      *config.Config
+	home     *node // of what outlives machines
+	machines []*machine
+	register *register
+	net      *network
+	faults   *faults
+	auditor  *auditor
 
-	mon        env.Monitor // guards what follows
-	generation uint64
-	finished   int
-	over       bool // nobody waits for another world any more
-	result     *train.Result
-	err        error
-	seen       seen
+	linked  bool          // processes talk over connections, else through one memory
+	delays  string        // of messages; see transport.ParseFaults
+	repair  int           // rows that a step rebuilds
+	slowest time.Duration // a message to or from the register
+	lossy   float64       // how likely one is lost
+
+	memory  map[uint64][]transport.Endpoint // by generation, where processes share one
+	results map[uint64]*train.Result        // by generation
+	trained map[uint64]*seat                // by generation: the first seat of the world that trains in it
+	// furthest is the last step that was trained, or that of the checkpoint that the
+	// world fellIn went back to, or a world after it.
+	furthest int64
+	fellIn   uint64
+	over     bool // nobody waits for another world any more
+	err      error
+	seen     seen
 }
 
 // seen is what a run has shown.
 type seen struct {
 	recoveries []train.Recovery
 	fellBack   bool
-	joined     int // worlds
-	tail       bool
+	worlds     int
+	adopted    int // processes whose ranks went to others
+	replaced   int // to a spare
+	mostTasks  int
+	history    []string // of worlds
 }
 
-// process is one incarnation of a process.
-type process struct {
-	*node
-	c           *cluster
-	number      int
-	incarnation int
-	listening   bool
-	eps         []transport.Endpoint // in the world of now
-	news        bool                 // they have not been taken yet
-}
-
-var (
-	errDead = errors.New("sim: the process is dead") // what it gets that was killed
-	errOver = errors.New("sim: the job is over")     // and who waits for a world that will not come
-)
-
-// Slowest of what is drawn, in virtual time.
-const (
-	slowestAnswer  = 20 * time.Millisecond // of the register
-	slowestRestart = 300 * time.Millisecond
-)
-
-func newCluster(s *scheduler, cfg *config.Config, processes int, seed uint64) *cluster {
-	c := &cluster{s: s, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.node("register"),
-		procs: make([]*process, processes), auditor: &auditor{given: map[int64][]*commit.Audit{}}}
-	c.mon = c.home.Monitor("register")
-	c.faults = &faults{c: c}
+func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
+	c := &cluster{s: s, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.node("network"),
+		linked: set.linked, delays: set.delays, repair: set.repair, slowest: set.slowest, lossy: set.lossy,
+		memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*seat{}}
+	c.auditor = &auditor{c: c, given: map[sealed][]*commit.Audit{}}
+	c.net = newNetwork(s, c.home, seed)
+	c.faults = &faults{c: c, lost: set.newLosses(cfg.EC.K, cfg.EC.R)}
+	w := &world{generation: 1, seats: make([]seat, set.processes)}
+	for p := range w.seats {
+		w.seats[p] = seat{machine: p, incarnation: 1}
+		for r := p; r < cfg.Job.Ranks; r += set.processes {
+			w.seats[p].ranks = append(w.seats[p].ranks, r)
+		}
+	}
+	for m := range set.spares {
+		w.spares = append(w.spares, set.processes+m)
+	}
+	c.register = &register{c: c, world: w, done: make([]bool, set.processes)}
 	return c
 }
 
 // run runs the job to its end, and all that it started.
 func (c *cluster) run() error {
 	err := c.s.run(c.home, func() {
-		for i := range c.procs {
-			c.start(i, 1)
+		for range len(c.register.world.seats) + len(c.register.world.spares) {
+			c.power()
 		}
+		c.formed(nil)
 	})
 	if err != nil {
 		return err
@@ -87,183 +90,117 @@ func (c *cluster) run() error {
 	return c.err
 }
 
-func (c *cluster) start(number, incarnation int) {
-	p := &process{c: c, number: number, incarnation: incarnation}
-	p.node = c.s.node(fmt.Sprintf("process %d (start %d)", number, incarnation))
-	c.procs[number] = p
-	p.Go("main", p.main)
+// result is what the job gave, nil if nothing.
+func (c *cluster) result() *train.Result {
+	if !c.register.over {
+		return nil
+	}
+	return c.results[c.register.world.generation]
 }
 
-// main is the life of a process.
-func (p *process) main() {
-	c := p.c
-	w := &train.World{Process: p.number, Processes: len(c.procs), Neighbours: len(c.procs), Join: p.join}
-	w.Renew = func(err error) *train.World {
-		if p.dead || !train.Follows(err) {
-			return nil
-		}
-		return w
-	}
-	result, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: w,
-		RepairRows: c.repair, Chaos: p.chaos, Audit: c.auditor.hook(p)})
-	c.mon.Lock()
-	defer c.mon.Unlock()
-	switch {
-	case p.dead || errors.Is(err, errOver):
-	case err != nil:
-		c.end(err)
-	default:
-		c.finished++
-		if p.number == 0 {
-			c.result = result
-			c.end(nil)
-		}
-		c.endTail()
-	}
-}
-
-// end ends the job. The caller holds the register.
+// end ends the job.
 func (c *cluster) end(err error) {
-	if !c.over {
-		c.over, c.err = true, err
-	}
-	c.mon.Wake()
-}
-
-// endTail ends a job that some processes have left, done, when others notice a loss:
-// nobody is there to train with. The caller holds the register.
-func (c *cluster) endTail() {
-	for _, p := range c.procs {
-		if p == nil || p.number == 0 && !p.listening {
-			return
-		}
-	}
-	if c.finished > 0 && !c.over {
-		c.seen.tail = true
-		c.end(nil)
-	}
-}
-
-// join waits for the next world.
-func (p *process) join(hosted []int) ([]transport.Endpoint, error) {
-	c := p.c
-	p.Sleep(time.Duration(c.draw.Int64N(int64(slowestAnswer))))
-	c.mon.Lock()
-	defer c.mon.Unlock()
-	if p.dead {
-		return nil, errDead
-	}
-	p.listening, p.eps = true, nil
-	c.form()
-	c.endTail()
-	for !p.news && !p.dead && !c.over {
-		c.mon.Wait()
-	}
-	switch {
-	case p.news:
-		p.news = false
-		return p.eps, nil
-	case p.dead:
-		return nil, errDead
-	}
-	return nil, errOver
-}
-
-// form begins a world if all listen.
-func (c *cluster) form() {
-	for _, p := range c.procs {
-		if p == nil || !p.listening {
-			return
-		}
-	}
-	c.generation++
-	c.seen.joined++
-	for rank, ep := range transport.NewMem(c.home, c.cfg.Job.Ranks, c.generation) {
-		p := c.procs[rank%len(c.procs)]
-		if c.delays != "" {
-			f, err := transport.ParseFaults(c.draw.Uint64(), c.delays)
-			if err != nil {
-				panic(err)
-			}
-			ep = transport.Wrap(p, ep, f)
-		}
-		p.eps = append(p.eps, ep)
-		p.listening, p.news = false, true
-	}
-	c.auditor.clear()
-	c.mon.Wake()
-	c.faults.formed(c.generation)
-}
-
-// kill ends a process as SIGKILL does: from now on it reaches nobody. What still runs
-// of it finds out at its next message or write.
-func (p *process) kill() {
-	c := p.c
-	if p.dead {
+	if c.over {
 		return
 	}
-	p.dead = true
-	c.procs[p.number] = nil
-	if p.frozen {
-		p.thaw()
-	}
-	p.abort(&train.Died{Rank: p.number})
-	c.mon.Lock()
-	c.mon.Wake()
-	c.mon.Unlock()
-	pause := time.Duration(c.draw.Int64N(int64(slowestRestart)))
-	c.home.Go("restart", func() {
-		c.home.Sleep(pause)
-		c.mon.Lock()
-		defer c.mon.Unlock()
-		if !c.over {
-			c.start(p.number, p.incarnation+1)
+	c.over, c.err = true, err
+	for _, m := range c.machines {
+		wake(m.mon)
+		if p := m.worker; p != nil {
+			p.abort(errOver)
 		}
-	})
-}
-
-// abort breaks all connections of a process.
-func (p *process) abort(cause error) {
-	for _, ep := range p.eps {
-		ep.Abort(cause)
 	}
 }
 
-// hosts lists a process's ranks.
-func (c *cluster) hosts(process int) (ranks []int) {
-	for r := process; r < c.cfg.Job.Ranks; r += len(c.procs) {
-		ranks = append(ranks, r)
+// formed is called when there is a new world.
+func (c *cluster) formed(before *world) {
+	w := c.register.world
+	c.seen.worlds++
+	c.auditor.clear(w.generation - 1)
+	if before != nil {
+		c.faults.changed(before, w)
 	}
-	return ranks
+	c.faults.formed(w.generation)
 }
 
-// chaos is a process's Options.Chaos.
-func (p *process) chaos(rank int, step int64, point string) error {
-	if !p.dead {
-		p.c.faults.reached(p, step, point)
+// connect joins a process to a world, and returns the ends of its ranks.
+func (c *cluster) connect(p *process, w *world) (eps []transport.Endpoint, err error) {
+	if c.linked {
+		eps, err = c.dialAll(p, w)
+	} else {
+		if c.memory[w.generation] == nil {
+			c.memory[w.generation] = transport.NewMem(c.home, c.cfg.Job.Ranks, w.generation)
+		}
+		for _, r := range w.seats[p.number].ranks {
+			eps = append(eps, c.memory[w.generation][r])
+		}
 	}
-	if p.dead {
-		return &train.Died{Rank: rank, Step: step}
+	if c.delays == "" {
+		return eps, err
 	}
-	return nil
+	for i := range eps {
+		f, err := transport.ParseFaults(c.draw.Uint64(), c.delays)
+		if err != nil {
+			panic(err)
+		}
+		eps[i] = transport.Wrap(p, eps[i], f)
+	}
+	return eps, err
 }
 
-// observer hears of one process.
-type observer struct{ p *process }
+// joinLimit is how long processes may take to connect.
+const joinLimit = time.Minute
 
-func (o observer) Started(train.Info) error          { return nil }
-func (o observer) Step(train.StepInfo)               {}
-func (o observer) Evaluated(train.Eval)              {}
-func (o observer) Checkpointed(int64, string, error) {}
-func (o observer) PassedOver(path string, err error) {}
-func (o observer) Recovered(r train.Recovery) {
-	if !o.p.dead {
-		o.p.c.seen.recoveries = append(o.p.c.seen.recoveries, r)
-		o.p.c.faults.whole()
+// dialAll joins a world over connections.
+func (c *cluster) dialAll(p *process, w *world) ([]transport.Endpoint, error) {
+	here := w.present()
+	o := transport.NetOptions{Env: p, Generation: w.generation, Secret: []byte("of the job"), Self: slices.Index(here, p.number),
+		Heartbeat: c.heartbeat(), Timeout: joinLimit, Listener: c.net.listen(p)}
+	machines := map[string]int{}
+	for _, number := range here {
+		s := &w.seats[number]
+		addr := addrOf(s.machine, s.incarnation, number)
+		machines[addr] = s.machine
+		o.Processes = append(o.Processes, transport.Process{Ranks: s.ranks, Addr: addr, Host: fmt.Sprint(s.machine)})
+	}
+	o.Dial = func(addr string, limit time.Duration) (conn net.Conn, err error) {
+		return c.net.dial(p, machines[addr], addr, limit)
+	}
+	defer func() { _ = o.Listener.Close() }()
+	return transport.Join(o)
+}
+
+// watch checks who trains, and where it goes on, whenever a rank comes to a point.
+func (c *cluster) watch(p *process, step int64, point string) {
+	w := p.at
+	if s := &w.seats[p.number]; s.gone() || s.machine != p.on.number || s.incarnation != p.incarnation {
+		c.broken("%s takes part in world %d, where process %d is start %d on machine %d", p.name, w.generation, p.number, s.incarnation, s.machine)
+	}
+	switch point {
+	case "fallen":
+		c.furthest, c.fellIn = step, w.generation
+	case "done":
+		if w.generation >= c.fellIn {
+			c.furthest = max(c.furthest, step)
+		}
+	case "go":
+		back := c.furthest - step
+		if w.trained && w.generation == c.register.world.generation && back > maxUncommitted*int64(c.cfg.EC.CommitEvery) {
+			c.broken("world %d goes on from step %d, %d before the last that was trained", w.generation, step, back)
+		}
+	}
+	if point != "word" { // all ranks of a world have met
+		return
+	}
+	if c.trained[w.generation] == nil {
+		c.trained[w.generation] = &w.seats[0]
+	}
+	if c.trained[w.generation] != &w.seats[0] {
+		c.broken("two worlds of generation %d train", w.generation)
 	}
 }
-func (o observer) Warned(what string) {
-	if !o.p.dead && strings.Contains(what, "goes on from the checkpoint") {
-		o.p.c.seen.fellBack = true
-	}
+
+// broken ends a run in which an invariant does not hold.
+func (c *cluster) broken(format string, args ...any) {
+	c.end(fmt.Errorf("sim: "+format, args...))
 }

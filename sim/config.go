@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/config"
@@ -113,24 +114,32 @@ var codes = []struct {
 type setting struct {
 	tables      int
 	ranks       int
+	owners      int
+	trainers    int      // where servers own the rows, else 0
 	exact, free []string // config keys and values
 	processes   int
-	delays      string
-	repair      int  // rows that a step rebuilds
-	wild        bool // more may be lost than the code makes good
-	saves       bool // checkpoints
+	spares      int    // machines
+	linked      bool   // processes talk over connections, else through one memory
+	delays      string // of messages
+	slowest     time.Duration
+	lossy       float64 // of messages to and from the register
+	repair      int     // rows that a step rebuilds
+	safety      bool    // more may be lost than the code makes good
+	saves       bool    // checkpoints
 	steps       int64
 }
 
-func drawSetting(r *rand.Rand) setting {
+// drawSetting draws what a run is of; mode is safety, liveness, or either.
+func drawSetting(r *rand.Rand, mode string) setting {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	code := codes[r.IntN(len(codes))]
-	s := setting{tables: 1 + r.IntN(maxTables), ranks: code.ranks, steps: 3 + r.Int64N(20), processes: code.ranks}
+	s := setting{tables: 1 + r.IntN(maxTables), ranks: code.ranks, owners: code.ranks, steps: 3 + r.Int64N(20), processes: code.ranks}
 	var roles []string
 	if s.ranks <= 5 && r.IntN(4) == 0 { // servers, trainers and readers
 		trainers, readers := 1+r.IntN(3), r.IntN(2)
 		roles = []string{fmt.Sprint("ranks.servers=", s.ranks), fmt.Sprint("ranks.trainers=", trainers), fmt.Sprint("ranks.readers=", readers)}
 		s.ranks += trainers + readers
+		s.trainers = trainers
 		s.processes = s.ranks
 	}
 	var rows []string
@@ -158,14 +167,31 @@ func drawSetting(r *rand.Rand) setting {
 		s.delays = pick("delay(3ms, p=0.1)", "delay(200us)", "delay(50ms, p=0.02)")
 	}
 	s.repair = 1 + r.IntN(1+r.IntN(20))
-	s.wild = r.IntN(4) == 0
+	s.safety = r.IntN(4) == 0
+	if mode != "" {
+		s.safety = mode == Safety
+	}
+	s.spares, s.linked = r.IntN(1+r.IntN(3)), r.IntN(3) > 0
+	s.slowest = time.Duration(1+r.Int64N(20)) * time.Millisecond
+	s.lossy = []float64{0, 0.02, 0.1}[r.IntN(3)]
+	if s.safety {
+		s.lossy *= 4
+	}
 	return s
 }
 
 // String is what is to be told of a setting.
 func (s *setting) String() string {
 	text := strings.Join(append(append([]string{}, s.exact...), s.free...), " ")
-	return fmt.Sprintf("%d processes, delays %q, %d rows rebuilt a step, wild %t, checkpoints %t, %s", s.processes, s.delays, s.repair, s.wild, s.saves, text)
+	mode, net := Liveness, "one memory"
+	if s.safety {
+		mode = Safety
+	}
+	if s.linked {
+		net = "connections"
+	}
+	return fmt.Sprintf("%s, %d processes, %d spares, %s, delays %q, register within %v and %v lost, %d rows rebuilt a step, checkpoints %t, %s",
+		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.repair, s.saves, text)
 }
 
 // load makes the config of a run.

@@ -13,6 +13,7 @@ type node struct {
 	dead   bool    // killed: what still runs of it reaches nobody
 	frozen bool    // stopped, as by SIGSTOP
 	held   []*task // that would run if it were not
+	thawed time.Duration
 }
 
 // node makes a process.
@@ -26,6 +27,9 @@ func (n *node) Go(name string, f func()) { n.s.begin(n, name, f) }
 
 // Now implements env.Env: time is virtual.
 func (n *node) Now() time.Duration { return n.s.now }
+
+// Deadline implements env.Env.
+func (n *node) Deadline(d time.Duration) time.Time { return epoch.Add(n.s.now + d) }
 
 // Sleep implements env.Env.
 func (n *node) Sleep(d time.Duration) {
@@ -54,9 +58,14 @@ func (n *node) Monitor(name string) env.Monitor { return &monitor{s: n.s, name: 
 func (n *node) freeze() { n.frozen = true }
 
 func (n *node) thaw() {
-	n.frozen = false
+	n.frozen, n.thawed = false, n.s.now
 	n.s.ready = append(n.s.ready, n.held...)
 	n.held = nil
+}
+
+// stood reports whether a process stands still, or did a while ago.
+func (n *node) stood(ago time.Duration) bool {
+	return n.frozen || n.thawed > 0 && n.s.now-n.thawed < ago
 }
 
 // monitor is a mutex with a condition.

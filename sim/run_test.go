@@ -7,8 +7,10 @@ import (
 )
 
 var (
-	first = flag.Uint64("seed", 0, "the first seed of TestRuns; 0: the clock's")
-	count = flag.Int("runs", 40, "how many seeds TestRuns runs")
+	seed  = flag.Uint64("seed", 1, "the first seed of TestRuns")
+	count = flag.Uint64("runs", 60, "how many seeds TestRuns runs")
+	mode  = flag.String("mode", "", "safety, liveness, or what each seed draws")
+	first = flag.Bool("first", false, "TestRuns ends at the first that goes wrong")
 )
 
 // newData is what the runs of a test train on.
@@ -23,32 +25,32 @@ func newData(t *testing.T) *Data {
 
 // Whatever goes wrong, a run gives what it gives when nothing does.
 func TestRuns(t *testing.T) {
-	d, seed := newData(t), *first
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	d := newData(t)
 	var sum Sum
 	began := time.Now()
 	for i := range *count {
-		o, err := Run(d, seed+uint64(i))
+		o, err := Run(d, *seed+i, *mode)
 		if err != nil {
 			t.Error(err)
+			if *first {
+				return
+			}
 			continue
 		}
 		sum.Add(o)
 	}
-	t.Logf("%d seeds from %d on, %v each: %v", *count, seed, time.Since(began)/time.Duration(*count), &sum)
+	t.Logf("%d seeds from %d on, %v each: %v", *count, *seed, time.Since(began)/time.Duration(*count), &sum)
 }
 
 // A run is a function of its seed.
 func TestRunIsTheSeeds(t *testing.T) {
 	d := newData(t)
 	for seed := range uint64(12) {
-		want, err := Run(d, seed)
+		want, err := Run(d, seed, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Run(d, seed); err != nil || *got != *want {
+		if got, err := Run(d, seed, ""); err != nil || *got != *want {
 			t.Errorf("seed %d: %+v, %v; before %+v", seed, got, err, want)
 		}
 	}

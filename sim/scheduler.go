@@ -228,10 +228,11 @@ func (s *scheduler) sleep(until time.Duration, on *monitor, where string) {
 	t.park(where)
 }
 
-// end unwinds the tasks that are left, so that no goroutine stays behind.
+// end unwinds the tasks that are left, so that no goroutine stays behind: the last begun
+// first, for what a task frees at its end those use that it began.
 func (s *scheduler) end() {
 	s.ending = true
-	for _, t := range s.tasks {
+	for _, t := range slices.Backward(s.tasks) {
 		s.current = t
 		t.stop()
 	}

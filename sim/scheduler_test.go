@@ -114,16 +114,17 @@ func TestWakeBeforeTime(t *testing.T) {
 	}
 }
 
-// Two that wait for each other are told of, by name, and unwound.
+// Two that wait for each other are told of, by name, and unwound, the one that was begun
+// by the other first.
 func TestDeadlockIsFound(t *testing.T) {
 	s := newScheduler(1)
 	e := s.node("process 7")
-	deferred := 0
+	var unwound []string
 	err := s.run(e, func() {
-		defer func() { deferred++ }()
+		defer func() { unwound = append(unwound, "main") }()
 		a, b := env.NewEvent(e, "event a"), env.NewEvent(e, "event b")
 		e.Go("other", func() {
-			defer func() { deferred++; b.Set(nil) }()
+			defer func() { unwound = append(unwound, "other"); b.Set(nil) }()
 			_ = a.Wait()
 			b.Set(nil)
 		})
@@ -134,8 +135,8 @@ func TestDeadlockIsFound(t *testing.T) {
 	if !errors.As(err, &d) || !strings.Contains(err.Error(), "process 7, other waits for event a") || !strings.Contains(err.Error(), "process 7, main waits for event b") {
 		t.Errorf("%v", err)
 	}
-	if deferred != 2 {
-		t.Errorf("%d tasks have unwound", deferred)
+	if want := []string{"other", "main"}; !slices.Equal(unwound, want) {
+		t.Errorf("%v have unwound, want %v", unwound, want)
 	}
 }
 

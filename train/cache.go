@@ -27,10 +27,13 @@ func (j *job) mode(name string) lrpp.Mode {
 	return lrpp.Planned
 }
 
+// checks reports whether every read of a row is checked.
+func (j *job) checks() bool { return invariant.Enabled || j.o.Check }
+
 // planOptions are those of training in a cache.mode.
 func (r *rank) planOptions(mode string) lrpp.PlanOptions {
 	j := r.job
-	return lrpp.PlanOptions{Mode: j.mode(mode), DelayedSync: j.cfg.Cache.DelayedSync, Check: invariant.Enabled,
+	return lrpp.PlanOptions{Mode: j.mode(mode), DelayedSync: j.cfg.Cache.DelayedSync, Check: j.checks(),
 		Trainers: j.roles.trainers, Lookahead: r.ahead, Auto: j.cfg.Oracle.Lookahead.Auto, CapacityRows: j.capacityRows()}
 }
 

@@ -17,6 +17,22 @@ var Points = []string{
 	"fall", "fallen",
 }
 
+// Calm is a point at the beginning of a step that is met only where all has been whole
+// for some steps: faults that wait for it are apart. It is not among Points, whose faults come
+// at any moment.
+const Calm = "calm"
+
+// calmSteps is for how many steps all has been whole at Calm.
+const calmSteps = 50
+
+// chaosBegins is where a fault may be injected at the beginning of a step.
+func (r *rank) chaosBegins(step int64) error {
+	if err := r.chaos(step, "step"); err != nil || r.rebuilding || r.healing.open || step <= r.wholeAt+calmSteps {
+		return err
+	}
+	return r.chaos(step, Calm)
+}
+
 // chaos is where a fault may be injected.
 func (r *rank) chaos(step int64, point string) error {
 	if r.job.o.Chaos == nil {

@@ -281,8 +281,7 @@ func (r *rank) restore(c *checkpoint.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	r.history = history{}
-	if err := json.Unmarshal(b, &r.history); err != nil {
+	if err := r.readHistory(b); err != nil {
 		return fmt.Errorf("%s: the run's history: %w", c.Path, err)
 	}
 	return nil

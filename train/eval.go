@@ -52,7 +52,12 @@ func (r *rank) evaluate(step int64) error {
 func (r *rank) scoreAll() (scores []auc.Packed, loss float64, err error) {
 	order := data.Order{Samples: r.job.eval.Len(), Batch: r.job.evalBatch}
 	p := r.pipeline(span{r.job.eval, order, 1, order.StepsPerEpoch()}, [2]uint16{chanEvalPlan, chanEvalFeed}, lrpp.PlanOptions{})
-	defer func() { p.Close(err) }()
+	scores, loss, err = r.scoreOn(p)
+	p.Close(err) // not deferred: who panics waits for nobody
+	return scores, loss, err
+}
+
+func (r *rank) scoreOn(p *pipeline) (scores []auc.Packed, loss float64, err error) {
 	for {
 		w, err := p.Advance()
 		if errors.Is(err, io.EOF) {

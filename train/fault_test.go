@@ -34,8 +34,11 @@ func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 	const ranks = 2
 	mode := anySets(seeded(t))
 	sets := append(mode, "job.out="+t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.iterations=2", "train.eval_every=1")
-	ended := 0
-	for n := int64(0); ended < ranks; n += 1 + n/4 {
+	ended, denser := 0, int64(4)
+	if testing.Short() {
+		denser = 1
+	}
+	for n := int64(0); ended < ranks; n += 1 + n/denser {
 		for bad := range ranks {
 			cfg, err := config.Load(adagrad, sets)
 			if err != nil {

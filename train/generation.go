@@ -2,7 +2,6 @@ package train
 
 import (
 	"github.com/ecrec/ecrec/collectives"
-	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/transport"
@@ -31,7 +30,7 @@ func (r *rank) enter(ep transport.Endpoint) {
 	r.base = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
 		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
 		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()},
-		Between:  r.between, Repair: r.repair, Repairs: r.repairs, Check: invariant.Enabled, Trace: r.tracks.delayed})
+		Between:  r.between, Repair: r.repair, Repairs: r.repairs, Check: j.checks(), Trace: r.tracks.delayed})
 	r.exchange = r.base
 	if j.roles.trains(r.id) {
 		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
@@ -43,13 +42,14 @@ func (r *rank) enter(ep transport.Endpoint) {
 	}
 }
 
-// leave frees what is a world's. The endpoint goes first, so that nothing waits.
+// leave frees what is a world's. The endpoint goes first, so that nothing waits, and
+// what moves rows before what repairs them for it.
 func (r *rank) leave() {
 	_ = r.ep.Close()
+	r.base.Close()
 	if r.commits != nil {
 		r.commits.Leave()
 	}
-	r.base.Close()
 	if r.cache != nil {
 		r.cache.Close()
 	}

@@ -41,8 +41,9 @@ type job struct {
 
 	denseOpt, sparse Schedule
 
-	started bool // Observer has been told
-	lostAt  moment
+	started bool   // Observer has been told
+	noticed moment // when a loss was noticed here
+	lost    moment // when it happened, as far as that is known
 	result  Result
 	stopped atomic.Bool
 }
@@ -209,7 +210,7 @@ func (r *rank) run() error {
 	j := r.job
 	if r.id == 0 {
 		defer func() {
-			j.result.Steps, j.result.TrainLoss, j.result.Eval = r.done, r.history.TrainLoss, r.history.Eval
+			j.result.Steps, j.result.TrainLoss, j.result.Eval = r.done, slices.Clone(r.history.TrainLoss), r.history.Eval
 			j.result.Recoveries = r.history.Recoveries
 		}()
 	}
@@ -243,9 +244,6 @@ func (r *rank) ready() error {
 	j := r.job
 	if err := r.start(); err != nil {
 		return err
-	}
-	if r.phase == phaseFresh {
-		r.phase = phaseBegun
 	}
 	if !j.o.EvalOnly && j.mode(j.cfg.Cache.Mode) == lrpp.Cached {
 		if err := r.openCache(j.steps - r.done); err != nil {

@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/transport"
@@ -20,6 +21,7 @@ func (j *job) eachRank(life func(*rank) error) error {
 			}
 		}
 	}()
+	j.newWorld()
 	for {
 		err := j.live(held, life)
 		if over, doneErr := j.over(err); over {
@@ -30,6 +32,13 @@ func (j *job) eachRank(life func(*rank) error) error {
 			return err
 		}
 		j.world, j.hosted = w, w.hosted(j.ranks)
+		for id, r := range held {
+			if r != nil && !slices.Contains(j.hosted, id) { // another process has it now
+				held[id] = nil
+				r.close()
+			}
+		}
+		j.newWorld()
 	}
 }
 
@@ -83,7 +92,7 @@ func (j *job) liveOne(held **rank, ep transport.Endpoint, life func(*rank) error
 	}
 	r.enter(ep)
 	if err = life(r); err != nil {
-		j.lostAt.set(j.env.Now())
+		j.noticed.set(j.env.Now())
 		ep.Abort(err) // before leave, so that others hear why
 	}
 	r.leave()

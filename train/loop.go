@@ -11,10 +11,16 @@ import (
 )
 
 // train runs the job's steps on this rank.
-func (r *rank) train() (err error) {
+func (r *rank) train() error {
 	j := r.job
 	p := r.pipeline(span{j.train, j.order, r.done + 1, j.steps}, [2]uint16{chanPlan, chanFeed}, r.planOptions(j.cfg.Cache.Mode))
-	defer func() { p.Close(err) }()
+	err := r.trainOn(p)
+	p.Close(err) // not deferred: who panics waits for nobody
+	return err
+}
+
+func (r *rank) trainOn(p *pipeline) error {
+	j := r.job
 	for step := r.done + 1; step <= j.steps; step++ {
 		d, err := r.next(p, step)
 		if err != nil {
@@ -58,7 +64,7 @@ func (j *job) evalDue(step int64) bool {
 
 // next trains the step that comes next in the pipeline.
 func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
-	if err := r.chaos(step, "step"); err != nil {
+	if err := r.chaosBegins(step); err != nil {
 		return d, err
 	}
 	if err := r.sealCached(); err != nil {
@@ -199,7 +205,9 @@ func sum(losses []float32) float64 {
 
 // report tells the job what a step gave; rank 0 speaks for all.
 func (r *rank) report(b *data.Batch, loss float64, took time.Duration) {
-	r.history.TrainLoss = append(r.history.TrainLoss, loss)
+	if r.job.remembers(r.id) {
+		r.history.TrainLoss = append(r.history.TrainLoss, loss)
+	}
 	if r.id != 0 {
 		return
 	}

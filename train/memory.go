@@ -34,7 +34,8 @@ func size(bytes float64) string { return machine.Size(int64(min(bytes, 1<<62))) 
 // requests: 256 ranks took 1.9 KiB for each.
 const pairBytes = 2 << 10
 
-// bytes is what the ranks of this process take when every row has been touched. Sizes
+// bytes is what the ranks of this process take when every row has been touched, with
+// the parities of others' rows but without what commits hold for an epoch. Sizes
 // that a config can ask for pass 2^63, so sums over ranks are float64.
 func (j *job) bytes() (rows, rest float64) {
 	m, f := j.cfg.Model, int64(len(j.schema.Tables)+1)
@@ -56,6 +57,9 @@ func (j *job) bytes() (rows, rest float64) {
 	perSample += 4 * widest // two gradients of activations in each of two chains
 	for _, rank := range j.hosted {
 		rows += float64(shard.Bytes(shard.Options{Map: j.place, Owner: j.roles.owner(rank), Width: j.width, State: j.sparse.Kind.RowState(j.width)}))
+		if owner := j.roles.owner(rank); owner >= 0 && j.protects() {
+			rows += float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))) * float64(j.bytesPerRow())
+		}
 		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params)
 	}
 	return rows, rest + float64(pairBytes*j.ranks*j.ranks)

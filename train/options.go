@@ -40,6 +40,9 @@ type Options struct {
 	// Audit, if set, is given what each owner of rows holds when an epoch has been
 	// sealed, which ended with a step.
 	Audit func(step int64, a *commit.Audit)
+	// Check has every read of a row checked for what it should read (package lrpp), as
+	// debug builds do.
+	Check bool
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
 }

@@ -41,16 +41,20 @@ type rank struct {
 	state kernels.Buffer // optimizer state of the dense parameters
 
 	phase     phase
+	beyond    *commit.Beyond    // why it goes back to a checkpoint
 	commits   *commit.Committer // nil where nothing is coded
 	snapshots []snapshot        // of commits that may be gone back to, oldest first
 	spare     []snapshot        // memory of older ones
 	snapTook  time.Duration
+	said      []int64 // scratch: what ranks are prepared for
 	// rebuilding says that some rank lacks what it lost, repaired when it last got
 	// some of that back.
 	rebuilding bool
 	healing    healing
 	repaired   time.Duration
+	wholeAt    int64 // the step at whose end all was whole again
 	history    history
+	lossMemory kernels.Buffer // of the history's losses
 
 	features  kernels.Buffer // (b, dense features)
 	labels    kernels.Buffer // (b)
@@ -84,6 +88,9 @@ func newRank(j *job, id int) (r *rank, err error) {
 		return r, err
 	}
 	if err := r.openCommits(); err != nil {
+		return r, err
+	}
+	if err := r.openHistory(); err != nil {
 		return r, err
 	}
 	return r, r.alloc()
@@ -130,7 +137,7 @@ func (r *rank) close() {
 	if r.model != nil {
 		r.model.Close()
 	}
-	buffers := []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state}
+	buffers := []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state, r.lossMemory}
 	for _, s := range append(r.snapshots, r.spare...) {
 		buffers = append(buffers, s.weights, s.state)
 	}

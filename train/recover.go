@@ -31,10 +31,15 @@ type phase uint64
 
 const (
 	phaseFresh    phase = iota // it holds nothing
+	phaseJoining               // nor does it, and the job has trained
 	phaseFalling               // nor does it, and the job goes back to a checkpoint
 	phaseBegun                 // it holds what the run starts from
 	phaseTraining              // and so do all others; or a commit, and knows what it has not back
+	phases
 )
+
+// new reports whether the rank is new to a job that may have trained.
+func (p phase) new() bool { return p <= phaseJoining }
 
 // start brings a rank to where the job stands in a new world: at its beginning, or at
 // the last commit where some rank has trained before.
@@ -54,33 +59,41 @@ func (r *rank) start() error {
 	if err := r.chaos(r.done, "stand"); err != nil {
 		return err
 	}
-	stands, trained, falls := standing{joined: joined, agreed: r.env.Now()}, false, false
+	stands, has := standing{joined: joined, agreed: r.env.Now()}, [phases]bool{}
 	for id, w := range all {
-		trained, falls = trained || phase(w[0]) == phaseTraining, falls || phase(w[0]) == phaseFalling
+		p := phase(w[0])
+		has[p] = true
 		loss := commit.Loss{Rows: int64(w[2]), Parities: int64(w[3])}
-		if phase(w[0]) == phaseFresh {
+		if p.new() {
 			loss = r.lossOfAll(id)
 		}
 		stands.lost = append(stands.lost, loss)
-		stands.fresh = append(stands.fresh, phase(w[0]) == phaseFresh)
+		stands.fresh = append(stands.fresh, p.new())
 		stands.committed = max(stands.committed, int64(w[1]))
 		stands.saved = max(stands.saved, int64(w[4]))
 		stands.hit = max(stands.hit, int64(w[5])+1)
 	}
-	if falls {
-		return r.fallBack(errors.New("more was lost than can be decoded"))
-	}
-	if !trained { // nobody has
+	switch {
+	case has[phaseFalling]:
+		return r.fallOn()
+	case has[phaseTraining]:
+	case (has[phaseJoining] || r.job.world.Trained) && !has[phaseBegun]: // those who could bring others to a commit are lost
+		return r.fallBack(r.commits.Survivable(stands.lost))
+	default: // nobody has trained
 		r.shard.Reset()
 		r.healing = healing{}
 		if err := r.begin(); err != nil {
 			return err
 		}
-		return r.protect()
+		if err := r.protect(); err != nil {
+			return err
+		}
+		r.phase = phaseBegun
+		return nil
 	}
 	err = r.recover(&stands)
-	if errors.As(err, new(*commit.Beyond)) {
-		return r.fallBack(err)
+	if beyond := (*commit.Beyond)(nil); errors.As(err, &beyond) {
+		return r.fallBack(beyond)
 	}
 	if err == nil {
 		r.phase = phaseTraining
@@ -110,13 +123,14 @@ type standing struct {
 // recover goes back to the last commit that any rank knows of; those that know of it
 // bring the others there.
 func (r *rank) recover(s *standing) error {
-	if err := r.commits.Survivable(s.lost); err != nil {
-		return err
+	if beyond := r.commits.Survivable(s.lost); beyond != nil {
+		return beyond
 	}
 	if err := r.chaos(s.hit, "agree"); err != nil {
 		return err
 	}
-	if r.phase == phaseFresh {
+	if r.phase.new() {
+		r.phase = phaseJoining
 		r.commits.Lose(s.committed)
 	} else if err := r.commits.Roll(s.committed); err != nil {
 		return err
@@ -139,6 +153,9 @@ func (r *rank) recover(s *standing) error {
 	if err := r.commits.Survey(s.lost); err != nil {
 		return err
 	}
+	if err := r.audit(s.committed); err != nil {
+		return err
+	}
 	r.healing.SurveyMS = sinceMS(r.healing.lost, r.env.Now())
 	if err := r.chaos(s.hit, "survey"); err != nil {
 		return err
@@ -159,11 +176,12 @@ func (r *rank) bringDense(s *standing) error {
 			mine = &r.snapshots[i]
 		}
 	}
-	has := uint64(0)
+	var has, losses uint64
 	var past []byte
 	if mine != nil && !s.fresh[r.id] {
 		has = 1
 		var err error
+		losses = uint64(len(r.history.TrainLoss.at(s.committed)))
 		before := r.history.upTo(s.committed)
 		if r.healing.open { // it has not come to its end
 			before.Recoveries = append(slices.Clone(before.Recoveries), r.healing.Recovery)
@@ -172,7 +190,7 @@ func (r *rank) bringDense(s *standing) error {
 			return err
 		}
 	}
-	all, err := r.ctl.gather([]uint64{has, uint64(len(past))})
+	all, err := r.ctl.gather([]uint64{has, uint64(len(past)), losses})
 	if err != nil {
 		return err
 	}
@@ -202,23 +220,80 @@ func (r *rank) bringDense(s *standing) error {
 			return err
 		}
 	}
+	had := r.history.TrainLoss.at(s.committed)
+	if s.fresh[r.id] {
+		had = had[:0]
+	}
 	r.history = history{}
 	if err := json.Unmarshal(past, &r.history); err != nil {
 		return fmt.Errorf("train: the run's history, as rank %d has it: %w", root, err)
 	}
-	r.spare = append(r.spare, r.snapshots...)
-	r.snapshots = r.snapshots[:0]
+	r.history.TrainLoss = had
+	if err := r.bringLosses(s, root, int(all[root][2])); err != nil {
+		return err
+	}
+	r.forgetSnapshots()
 	return r.snap(s.committed)
+}
+
+// bringLosses gives n losses, from one that has them, to the new ranks that keep them.
+func (r *rank) bringLosses(s *standing, root, n int) error {
+	for id, fresh := range s.fresh {
+		if !fresh || !r.job.remembers(id) {
+			continue
+		}
+		to, from := make([]int, len(s.fresh)), make([]int, len(s.fresh))
+		var mine, come losses
+		switch r.id {
+		case root:
+			mine, to[id] = r.history.TrainLoss[:n], 8*n
+		case id:
+			come, from[root] = append(r.lossRoom(), make(losses, n)...), 8*n
+			r.history.TrainLoss = come
+		}
+		if err := r.ctl.comm.AllToAllV(kernels.HostBuffer(come), from, kernels.HostBuffer(mine), to).Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fallOn goes back to the newest checkpoint, as a world before this one began to, and
+// tells those that are new why.
+func (r *rank) fallOn() error {
+	var mine []byte
+	if r.phase == phaseFalling {
+		var err error
+		if mine, err = json.Marshal(r.beyond); err != nil {
+			return err
+		}
+	}
+	all, err := r.ctl.gather([]uint64{uint64(len(mine))})
+	if err != nil {
+		return err
+	}
+	root := slices.IndexFunc(all, func(w []uint64) bool { return w[0] > 0 })
+	if r.id != root {
+		mine = make([]byte, all[root][0])
+	}
+	if err := r.ctl.comm.Broadcast(kernels.HostBuffer(mine), root).Wait(); err != nil {
+		return err
+	}
+	beyond := new(commit.Beyond)
+	if err := json.Unmarshal(mine, beyond); err != nil {
+		return fmt.Errorf("train: what was lost, as rank %d has it: %w", root, err)
+	}
+	return r.fallBack(beyond)
 }
 
 // fallBack goes back to the newest checkpoint, since more was lost than can be
 // decoded.
-func (r *rank) fallBack(beyond error) error {
+func (r *rank) fallBack(beyond *commit.Beyond) error {
 	none := fmt.Errorf("%w; there is no checkpoint to fall back to: set checkpoint.dir, or a larger ec.r", beyond)
 	if r.job.cfg.Checkpoint.Dir == "" {
 		return none
 	}
-	r.phase = phaseFalling // until all of it is there
+	r.phase, r.beyond = phaseFalling, beyond // until all of it is there
 	if err := r.commits.Clear(); err != nil {
 		return err
 	}

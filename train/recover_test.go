@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type killer struct {
 
 	generation uint64
 	eps        []transport.Endpoint
+	committed  atomic.Bool // the job has heard of a commit
 }
 
 type kill struct {
@@ -71,11 +73,14 @@ func lasting(ranks int, k *killer) *World {
 			return k.eps, nil
 		},
 		Renew: func(err error) *World {
-			if errors.As(err, new(*Died)) || Follows(err) {
-				return w
+			if !errors.As(err, new(*Died)) && !Follows(err) {
+				return nil
 			}
-			return nil
+			next := *w
+			next.Trained = k.committed.Load()
+			return &next
 		},
+		Committed: func(bool) { k.committed.Store(true) },
 	}
 	return w
 }
@@ -134,7 +139,7 @@ func TestDeathAtEveryPoint(t *testing.T) {
 	r := seeded(t)
 	paths := goldenCases(t)
 	for i, point := range Points {
-		if testing.Short() && r.IntN(6) > 0 {
+		if testing.Short() && r.IntN(10) > 0 {
 			continue
 		}
 		path := paths[r.IntN(len(paths))]

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Recovery is how a run went on after it had lost ranks. Times are counted from when
-// the loss was noticed here; what did not come before the next loss is 0.
+// Recovery is how a run went on after it had lost ranks. Times are counted from the
+// loss, or from when it was noticed here if nobody knows when it happened; what did not come before the next loss is 0.
 type Recovery struct {
 	Ranks         []int   `json:"ranks"`
 	Step          int64   `json:"step"` // that it hit
 	CommittedStep int64   `json:"committed_step"`
 	StepsRedone   int64   `json:"steps_redone"`
-	DetectMS      float64 `json:"detect_ms"`
+	DetectMS      float64 `json:"detect_ms"`   // to when a survivor noticed
 	JoinMS        float64 `json:"join_ms"`     // to the world after it
 	AgreeMS       float64 `json:"agree_ms"`    // to what all go back to
 	RollbackMS    float64 `json:"rollback_ms"` // to the rows of the commit
@@ -32,14 +32,17 @@ type Recovery struct {
 type healing struct {
 	Recovery
 	open     bool
-	lost     time.Duration // when the loss was noticed
+	lost     time.Duration // when it happened, or was noticed where that is not known
 	survivor bool          // this rank noticed it
 }
 
 // heal begins the record of a recovery.
 func (r *rank) heal(s *standing) {
-	h := healing{open: true, lost: r.job.lostAt.at(r.env.Now()), survivor: r.phase != phaseFresh}
+	h := healing{open: true, lost: r.job.lost.at(r.env.Now()), survivor: !r.phase.new()}
 	h.Step, h.CommittedStep, h.StepsRedone = min(s.hit, r.job.steps), s.committed, s.hit-1-s.committed
+	if h.survivor {
+		h.DetectMS = sinceMS(h.lost, r.job.noticed.at(h.lost))
+	}
 	h.JoinMS, h.AgreeMS, h.RollbackMS = sinceMS(h.lost, s.joined), sinceMS(h.lost, s.agreed), sinceMS(h.lost, s.rolled)
 	h.DenseMS = sinceMS(h.lost, r.env.Now())
 	for id, fresh := range s.fresh {
@@ -56,7 +59,8 @@ func (r *rank) stepped(step int64) {
 	if !h.open {
 		return
 	}
-	r.job.lostAt.clear()
+	r.job.noticed.clear()
+	r.job.lost.clear()
 	now := sinceMS(h.lost, r.env.Now())
 	if h.ResumeMS == 0 {
 		h.ResumeMS = now
@@ -86,7 +90,7 @@ func (r *rank) healed() error {
 	if err := r.chaos(r.done, "whole"); err != nil {
 		return err
 	}
-	h.open = false
+	h.open, r.wholeAt = false, r.done
 	if h.ResumeMS == 0 { // there was no step left to train
 		h.ResumeMS, h.RegainMS = h.WholeMS, h.WholeMS
 	}
@@ -128,6 +132,18 @@ func (r *rank) healed() error {
 // times are all that a survivor notes.
 func (x *Recovery) times() []*float64 {
 	return []*float64{&x.DetectMS, &x.JoinMS, &x.AgreeMS, &x.RollbackMS, &x.DenseMS, &x.SurveyMS, &x.ResumeMS, &x.RegainMS, &x.WholeMS}
+}
+
+// newWorld notes when the loss happened for which this process is in a new world.
+func (j *job) newWorld() {
+	now := j.env.Now()
+	lost := j.noticed.at(now)
+	if ago := j.world.LostAgo; ago > 0 {
+		lost = min(lost, now-ago)
+	}
+	if lost != now {
+		j.lost.set(lost)
+	}
 }
 
 // moment is the first time that something happened since it was last asked for.

@@ -35,5 +35,5 @@ func (r *rank) saveTrace() error {
 	if err := r.ctl.comm.Barrier().Wait(); err != nil || r.id != 0 {
 		return err
 	}
-	return r.env.Do("merge "+path, func() error { return trace.Merge(path, j.world.Processes) })
+	return r.env.Do("merge "+path, func() error { return trace.Merge(path, j.world.present()) })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
@@ -24,6 +25,9 @@ const (
 // each dials those with lower numbers. It ends when all are connected, or fails
 // at the timeout, or at once where waiting would not help.
 func Join(o NetOptions) ([]Endpoint, error) {
+	if o.Dial == nil {
+		o.Dial = func(addr string, limit time.Duration) (net.Conn, error) { return net.DialTimeout("tcp", addr, limit) }
+	}
 	w, err := newNetWorld(&o)
 	if err != nil {
 		return nil, err
@@ -44,7 +48,7 @@ func Join(o NetOptions) ([]Endpoint, error) {
 		j.start(fmt.Sprintf("dial process %d", peer), func() { j.dial(peer) })
 	}
 	if higher > 0 {
-		_ = listener.SetDeadline(soon(o.Timeout))
+		_ = listener.SetDeadline(o.Env.Deadline(o.Timeout))
 		j.start("accept", j.accept)
 	}
 	err = j.wait()
@@ -77,7 +81,7 @@ type joining struct {
 
 	mon      env.Monitor // guards what follows, and w.links
 	missing  int
-	halfOpen map[net.Conn]bool
+	halfOpen []net.Conn
 	running  int           // goroutines
 	last     map[int]error // of each process that was dialled: why it is not connected yet
 	err      error         // fatal
@@ -129,7 +133,7 @@ func (j *joining) wait() error {
 func (j *joining) finish() {
 	j.mon.Lock()
 	defer j.mon.Unlock()
-	for c := range j.halfOpen {
+	for _, c := range j.halfOpen {
 		_ = c.Close()
 	}
 	for j.running > 0 {
@@ -145,10 +149,7 @@ func (j *joining) open(c net.Conn) bool {
 	if j.over || len(j.halfOpen) >= maxHalfOpen {
 		return false
 	}
-	if j.halfOpen == nil {
-		j.halfOpen = map[net.Conn]bool{}
-	}
-	j.halfOpen[c] = true
+	j.halfOpen = append(j.halfOpen, c)
 	return true
 }
 
@@ -192,7 +193,7 @@ func (j *joining) greet(conn net.Conn) error {
 		if j.o.tune != nil {
 			j.o.tune(conn)
 		}
-		_ = conn.SetDeadline(soon(handshakeLimit))
+		_ = conn.SetDeadline(j.o.Env.Deadline(handshakeLimit))
 		expects := func(p int) bool {
 			j.mon.Lock()
 			defer j.mon.Unlock()
@@ -219,8 +220,13 @@ func (j *joining) canShare(peer int) bool {
 
 func (j *joining) settle(c net.Conn) {
 	j.mon.Lock()
-	delete(j.halfOpen, c)
+	j.decided(c)
 	j.mon.Unlock()
+}
+
+// decided forgets a connection that is a link, or over; the caller holds the monitor.
+func (j *joining) decided(c net.Conn) {
+	j.halfOpen = slices.DeleteFunc(j.halfOpen, func(x net.Conn) bool { return x == c })
 }
 
 // linked makes l a link of the world.
@@ -235,7 +241,7 @@ func (j *joining) linked(l *link) error {
 		return fmt.Errorf("process %d is connected already", l.peer)
 	}
 	j.w.links[l.peer] = l
-	delete(j.halfOpen, l.conn)
+	j.decided(l.conn)
 	j.missing--
 	j.mon.Wake()
 	return nil
@@ -271,7 +277,7 @@ func (j *joining) tryDial(peer int) error {
 	var conn net.Conn
 	limit := min(handshakeLimit, j.until-j.o.Env.Now())
 	err := j.o.Env.Do("dial", func() (err error) {
-		conn, err = net.DialTimeout("tcp", j.o.Processes[peer].Addr, limit)
+		conn, err = j.o.Dial(j.o.Processes[peer].Addr, limit)
 		return err
 	})
 	if err != nil {
@@ -286,7 +292,7 @@ func (j *joining) tryDial(peer int) error {
 		if j.o.tune != nil {
 			j.o.tune(conn)
 		}
-		_ = conn.SetDeadline(soon(limit))
+		_ = conn.SetDeadline(j.o.Env.Deadline(limit))
 		sharing, err := introduce(conn, j.o.Secret, hello{
 			version: protocolVersion, generation: j.w.generation, from: uint32(j.w.self), to: uint32(peer),
 			world: worldDigest(j.w.processes), sharedMemory: j.canShare(peer),

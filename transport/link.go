@@ -2,7 +2,9 @@ package transport
 
 import (
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -305,15 +307,15 @@ func (l *link) endPair(p *pair, err error, own bool) {
 	l.queued.Add(int64(len(l.first) + len(l.bulk) - before))
 	l.reads = stopOf(l.reads, p, err)
 	l.reading.Store(int64(len(l.reads)))
-	for id, r := range l.offered {
-		if r.pair == p {
+	for _, id := range slices.Sorted(maps.Keys(l.offered)) { // in one order, for simulations
+		if r := l.offered[id]; r.pair == p {
 			l.withdraw(r)
 			r.end(err)
 			delete(l.offered, id)
 		}
 	}
-	for id, r := range l.receiving {
-		if r.pair == p {
+	for _, id := range slices.Sorted(maps.Keys(l.receiving)) {
+		if r := l.receiving[id]; r.pair == p {
 			if !r.moving {
 				r.end(err)
 			}

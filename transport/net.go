@@ -28,6 +28,8 @@ type NetOptions struct {
 	// Listener accepts the connections of processes with higher numbers while Join
 	// runs. It stays the caller's; it must have SetDeadline, as TCP listeners do.
 	Listener net.Listener
+	// Dial, if set, connects with a process in place of TCP, within a limit.
+	Dial func(addr string, limit time.Duration) (net.Conn, error)
 	// Heartbeat is how often each process shows that it lives; one that is silent
 	// for 5 of them is lost.
 	Heartbeat time.Duration

@@ -13,8 +13,12 @@ const (
 	// bytes that came: some futex round trips.
 	pollFor = 30 * time.Microsecond
 	// pollShared is the same where ranks share cores; the core is given away
-	// between looks then.
-	pollShared = 200 * time.Microsecond
+	// between looks then. Two ranks that do nothing else for much longer keep a core
+	// between them, while others wait for theirs.
+	pollShared = 600 * time.Microsecond
+	// looksAlone is how often Wait looks, where a rank has a core of its own, before
+	// it lets the system run others there: the system may have thought otherwise.
+	looksAlone = 32
 	// dozeFor is how long bytes may lie in a ring that nobody waits for.
 	dozeFor = 500 * time.Microsecond
 	// maxPolled bounds the rings that Wait looks at; others have serve only.
@@ -69,7 +73,7 @@ func (g *polling) each(entered uint64, f func(*shm)) {
 }
 
 func (g *polling) poll(r *netRequest, entered uint64) {
-	limit, looks := pollFor, 256 // looks between those at the clock
+	limit, looks := pollFor, looksAlone // looks between those at the clock
 	if g.shared {
 		limit, looks = pollShared, 1
 	}

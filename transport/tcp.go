@@ -97,7 +97,7 @@ func (l *link) write() {
 		}
 		if err != nil {
 			// The peer may have said why before it went: give read time to find that.
-			_ = l.conn.SetReadDeadline(soon(l.world.heartbeat))
+			_ = l.conn.SetReadDeadline(l.world.env.Deadline(l.world.heartbeat))
 			return
 		}
 	}
@@ -124,7 +124,7 @@ func (l *link) hangUpWrites() {
 
 // hangUp ends the connection, at the latest after limit.
 func (l *link) hangUp(limit time.Duration) {
-	_ = l.conn.SetDeadline(soon(limit))
+	_ = l.conn.SetDeadline(l.world.env.Deadline(limit))
 	if l.ring != nil {
 		l.hangUpWrites()
 	}
@@ -165,7 +165,7 @@ func (l *link) beat() {
 	}
 	var b [headerBytes]byte
 	h.encode(&b)
-	_ = l.conn.SetWriteDeadline(soon(l.world.heartbeat))
+	_ = l.conn.SetWriteDeadline(l.world.env.Deadline(l.world.heartbeat))
 	_ = l.world.env.Do("heartbeat", func() error {
 		_, err := l.conn.Write(b[:])
 		return err // listen sees what is wrong

@@ -7,123 +7,370 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
 
-var kills = flag.Int("kills", 12, "how many ranks TestKilledRanks kills")
+var (
+	kills     = flag.Int("kills", 4, "how many ranks TestKilledRanks kills")
+	soak      = flag.Bool("soak", false, "do faults in all cases, not in a random few")
+	killBuild = flag.String("build", "", "the build whose ranks are killed, one of those of TestOneDigest")
+	killSeed  = flag.Uint64("seed", 0, "of the tests that kill; 0: another each time")
+)
 
 const (
 	killGap   = 40 // steps between two losses of a run, in which all becomes whole again
 	killSteps = 30 // that the second of a pair, and a run, go on for
+	// killLimit is how long a run may take before it is said to hang.
+	killLimit = 2 * time.Minute
 )
+
+// drawing is a source of random cases, whose seed is told.
+func drawing(t *testing.T) *rand.Rand {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	seed := *killSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (-seed shows it again)", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// few are all cases of a soak, else some of them.
+func few[T any](r *rand.Rand, all []T, n int) (some []T) {
+	if *soak {
+		return all
+	}
+	for _, i := range r.Perm(len(all))[:n] {
+		some = append(some, all[i])
+	}
+	return some
+}
+
+// killedJob is a job whose ranks are lost, each on a process of its own.
+type killedJob struct {
+	kind             string
+	ranks, every     int
+	steps, evalEvery int
+	wide             bool // with rows so wide that a rebuild takes several steps
+	sets             []string
+	faults           []string // for --chaos, each of which must happen
+	fallsBack        bool     // to a checkpoint: no recovery is told
+}
+
+var (
+	killedKinds = []string{"dlrm-sgd", "dlrm-adagrad", "dlrm-adam", "dlrm-momentum", "dlrm-rowwise-adagrad"}
+	killedModes = [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, {"cache.mode=planned", "cache.delayed_sync=false"},
+		{"cache.mode=lrpp", "oracle.lookahead=3"}, {"cache.mode=lrpp", "oracle.lookahead=auto"}}
+)
+
+func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+
+// drawJob draws a job of 5 ranks of which one can be spared at a time, or of 6 of
+// which two can.
+func drawJob(r *rand.Rand, ranks int) *killedJob {
+	return &killedJob{kind: pick(r, killedKinds), ranks: ranks, every: 1 + r.IntN(12), steps: killSteps, evalEvery: 50, sets: pick(r, killedModes)}
+}
+
+// kill has a rank die at a point of a step, the first of train.Points where it is "".
+func (j *killedJob) kill(rank, step int, point string) {
+	spec := fmt.Sprintf("kill:%d@%d", rank, step)
+	if point != "" {
+		spec += ":" + point
+	}
+	j.faults = append(j.faults, spec)
+	j.steps = max(j.steps, step+killSteps)
+}
+
+// killAgain has a rank die at a point of the recovery from a loss at a step, and of no
+// earlier one: the commit that is gone back to, as of which some points are, is at most two
+// epochs older. It reports whether there is such a commit for sure.
+func (j *killedJob) killAgain(rank, lost int, point string) bool {
+	least := lost - 1 - 2*j.every
+	if least >= 1 {
+		j.kill(rank, least, point)
+	}
+	return least >= 1
+}
+
+func (j *killedJob) args(out string) []string {
+	code := []string{"ec.code=xor", "ec.k=4"}
+	if j.ranks == 6 {
+		code = []string{"ec.code=rs", "ec.k=4", "ec.r=2"}
+	}
+	sets := append(j.common(), append(code, fmt.Sprintf("ec.commit_every=%d", j.every))...)
+	args := append(train(golden(j.kind), out, append(sets, j.sets...)...), "--np", fmt.Sprint(j.ranks))
+	for _, f := range j.faults {
+		args = append(args, "--chaos", f)
+	}
+	return args
+}
+
+// common are the settings that change bits.
+func (j *killedJob) common() []string {
+	sets := []string{fmt.Sprintf("job.ranks=%d", j.ranks), fmt.Sprintf("train.iterations=%d", j.steps), fmt.Sprintf("train.eval_every=%d", j.evalEvery)}
+	if j.wide {
+		sets = append(sets, "model.init_from=", "model.embedding_dim=256", "model.bottom_mlp=[16, 256]")
+	}
+	return sets
+}
+
+// String is the command that does it again, in the repository.
+func (j *killedJob) String() string {
+	args := j.args("build/killed")
+	args[1] = filepath.Join("train", "testdata", "golden", j.kind, "config.toml")
+	for i, a := range args {
+		if strings.ContainsAny(a, "[]\" *") {
+			args[i] = "'" + a + "'"
+		}
+	}
+	return "./ecrec " + strings.Join(args, " ")
+}
+
+// killedProgram is the program whose ranks are killed.
+func killedProgram(t *testing.T) string {
+	t.Helper()
+	if *killBuild == "" {
+		return ecrec(t)
+	}
+	buildOnce.Lock()
+	defer buildOnce.Unlock()
+	for _, v := range variants() {
+		if v.name != *killBuild {
+			continue
+		}
+		if v.lacks != "" {
+			t.Skip(v.lacks)
+		}
+		if path := filepath.Join(builds, v.name); exists(path) {
+			return path
+		}
+		return build(t, v.name, ".", v.vars, v.flags...)
+	}
+	t.Fatalf("-build %s: there is no such build", *killBuild)
+	return ""
+}
+
+// unharmed are the results of runs without faults, by what decides them.
+var unharmed struct {
+	sync.Mutex
+	of map[string]summary
+}
+
+// want is what the job gives when no rank is lost: in one process, with no code.
+func (j *killedJob) want(t *testing.T) summary {
+	t.Helper()
+	unharmed.Lock()
+	defer unharmed.Unlock()
+	key := j.kind + " " + strings.Join(j.common(), " ")
+	s, known := unharmed.of[key]
+	if known {
+		return s
+	}
+	out := filepath.Join(t.TempDir(), "unharmed")
+	if r := run(t, ecrec(t), nil, train(golden(j.kind), out, j.common()...)...); r.code != 0 {
+		t.Fatalf("without faults: %s: %s", j, r.stderr)
+	}
+	if unharmed.of == nil {
+		unharmed.of = map[string]summary{}
+	}
+	s = readSummary(t, out)
+	unharmed.of[key] = s
+	return s
+}
+
+// started is a killedJob that runs.
+type started struct {
+	runningJob
+	out, temp string
+	said      *told
+	over      chan ended
+}
+
+// told is what a process says, and when it began to.
+type told struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	first time.Time
+}
+
+func (x *told) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.first.IsZero() {
+		x.first = time.Now()
+	}
+	return x.text.Write(p)
+}
+
+func (x *told) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.text.String()
+}
+
+// begin starts the job. Whatever it leaves is ended with the test.
+func (j *killedJob) begin(t *testing.T) *started {
+	t.Helper()
+	x := &started{out: filepath.Join(t.TempDir(), "out"), temp: t.TempDir(), said: &told{}, over: make(chan ended, 1)}
+	x.mark = "ECREC_TEST_MARK=" + x.out
+	cmd, stdout, _ := start(killedProgram(t), []string{x.mark, "TMPDIR=" + x.temp, "GORACE=atexit_sleep_ms=0"}, j.args(x.out)...)
+	cmd.Stderr = x.said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	x.pid = cmd.Process.Pid
+	t.Cleanup(func() {
+		for _, p := range x.processes() {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	})
+	go func() {
+		_ = cmd.Wait()
+		x.over <- ended{cmd.ProcessState.ExitCode(), stdout.String(), x.said.String()}
+	}()
+	return x
+}
+
+// ends waits for the job and checks that it leaves nothing behind.
+func (x *started) ends(t *testing.T, j *killedJob) (r ended) {
+	t.Helper()
+	select {
+	case r = <-x.over:
+	case <-time.After(killLimit):
+		t.Fatalf("it hangs: %s\n%s\n%s", j, x.said, x.logs())
+	}
+	x.nothingLeft(t)
+	for _, dir := range []string{x.temp, "/dev/shm"} {
+		left, _ := filepath.Glob(filepath.Join(dir, "*"))
+		for _, path := range left {
+			if dir == x.temp || strings.Contains(path, "ecrec") {
+				t.Errorf("%s was left by %s", path, j)
+			}
+		}
+	}
+	return r
+}
+
+// logs are the last lines of all processes.
+func (x *started) logs() string {
+	var all strings.Builder
+	paths, _ := filepath.Glob(filepath.Join(x.out, "process-*.log"))
+	for _, path := range paths {
+		text, _ := os.ReadFile(path)
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		fmt.Fprintf(&all, "%s:\n  %s\n", filepath.Base(path), strings.Join(lines[max(0, len(lines)-5):], "\n  "))
+	}
+	return all.String()
+}
+
+// losses counts what was said of lost processes: a line each.
+func losses(stderr string) int { return strings.Count(stderr, "(generation ") }
+
+// check runs the job: every fault happens, and the result is that without any.
+func (j *killedJob) check(t *testing.T) {
+	t.Helper()
+	x := j.begin(t)
+	r := x.ends(t, j)
+	if got := losses(r.stderr); r.code == 0 && got < len(j.faults) {
+		t.Errorf("%d of %d faults happened: %s\n%s", got, len(j.faults), j, r.stderr)
+	}
+	j.compare(t, x, r)
+}
+
+// compare checks what the job left.
+func (j *killedJob) compare(t *testing.T, x *started, r ended) {
+	t.Helper()
+	if r.code != 0 {
+		t.Fatalf("exit code %d: %s\n%s\n%s", r.code, j, r.stderr, x.logs())
+	}
+	if n := strings.Count(r.stdout, "\ndigest "); n != 1 {
+		t.Errorf("%s: the digest is said %d times", j, n)
+	}
+	got := readSummary(t, x.out)
+	equal(t, j.String(), got, j.want(t))
+	for i, v := range got.Recoveries {
+		if v.StepsRedone > 2*j.every {
+			t.Errorf("%s: %d steps were redone", j, v.StepsRedone)
+		}
+		last := i == len(got.Recoveries)-1 // others may have been broken off by the next loss
+		if len(v.Ranks) == 0 || last && (v.ResumeMS <= 0 || v.WholeMS <= 0) {
+			t.Errorf("%s: a recovery of ranks %v that took %g and %g ms", j, v.Ranks, v.ResumeMS, v.WholeMS)
+		}
+	}
+	if len(got.Recoveries) == 0 && !j.fallsBack && losses(r.stderr) > 0 {
+		t.Errorf("%s: no recovery is told of", j)
+	}
+	t.Logf("%d faults, %d recoveries: %s", losses(r.stderr), len(got.Recoveries), j)
+}
 
 // TestKilledRanks kills ranks of real processes by SIGKILL, at random steps and
 // points: their runs give what a run gives in which none was.
 func TestKilledRanks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	points := strings.Fields(run(t, ecrec(t), nil, "train", golden("dlrm-sgd"), "--chaos", "list").stdout)
+	r := drawing(t)
 	for done := 0; done < *kills && !t.Failed(); {
-		j := drawKills(r, points)
-		done += j.kills
+		j := drawKills(r)
+		done += len(j.faults)
 		j.check(t)
 	}
 }
 
-// killedJob is a job whose ranks are killed.
-type killedJob struct {
-	kind, np string
-	sets     []string
-	faults   []string
-	kills    int
-	every    int
-}
+// Points that every run comes to: in each step or epoch, at its end, and in
+// recoveries; there, with one rank to spare, only the one dies again that died before.
+// Not "plan": what is planned is steps ahead of what is trained.
+var (
+	alwaysMet = strings.Fields("step planned fetch forward backward word push reduce update done decide snapshot travelled deltas seal send counts slots staged prepared")
+	endMet    = strings.Fields("evaluate scored settle meet met digest count")
+	lostMet   = strings.Fields("agree rollback root dense surveyed survey rebuild ask answer install installed whole")
+)
 
-func drawKills(r *rand.Rand, points []string) killedJob {
-	kinds := []string{"dlrm-sgd", "dlrm-adagrad", "dlrm-adam", "dlrm-momentum", "dlrm-rowwise-adagrad"}
-	j := killedJob{kind: kinds[r.IntN(len(kinds))], np: "5", every: 1 + r.IntN(12)}
-	ranks, code := 5, []string{"ec.code=xor", "ec.k=4"}
-	if r.IntN(3) == 0 {
-		ranks, j.np, code = 6, "6", []string{"ec.code=rs", "ec.k=4", "ec.r=2"}
-	}
-	modes := [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, {"cache.mode=planned", "cache.delayed_sync=false"},
-		{"cache.mode=lrpp", "oracle.lookahead=3"}, {"cache.mode=lrpp", "oracle.lookahead=auto"}}
-	// Points that every run comes to: in each step or epoch, at its end, and in
-	// recoveries; there, with one rank to spare, only the one dies again that died before.
-	any := func(list string) string {
-		names := strings.Fields(list)
-		name := names[r.IntN(len(names))]
-		if !slices.Contains(points, name) {
-			panic("no point " + name)
-		}
-		return name
-	}
-	const (
-		always   = "step fetch forward backward word push reduce update done decide snapshot deltas seal send counts slots staged prepared"
-		atTheEnd = "evaluate settle digest count"
-		recovery = "agree rollback dense survey"
-	)
+func drawKills(r *rand.Rand) *killedJob {
+	j := drawJob(r, 5+r.IntN(3)/2)
 	step := 1 + r.IntN(killGap)
 	for range 1 + r.IntN(4) {
-		rank, other := r.IntN(ranks), r.IntN(ranks)
-		j.kill(rank, step, any(always))
+		rank, other := r.IntN(j.ranks), r.IntN(j.ranks)
+		j.kill(rank, step, pick(r, alwaysMet))
 		switch {
 		case r.IntN(3) > 0:
-		case ranks == 6:
-			j.kill(other, step, any(always))
+		case j.ranks == 6:
+			j.kill(other, step, pick(r, alwaysMet))
 		default:
-			j.kill(rank, step, any(recovery))
+			j.killAgain(rank, step, pick(r, lostMet))
 		}
 		step += killGap + r.IntN(killGap)
 	}
 	switch r.IntN(4) {
 	case 0:
-		j.kill(r.IntN(ranks), step, any(atTheEnd))
+		j.kill(r.IntN(j.ranks), step, pick(r, endMet))
 	case 1:
-		j.faults = append(j.faults, "--chaos", fmt.Sprintf("node:%d@%d", 1+r.IntN(ranks-1), step))
-		j.kills++
+		j.faults = append(j.faults, fmt.Sprintf("node:%d@%d", r.IntN(j.ranks), step))
 	}
-	j.sets = append(code, append(modes[r.IntN(len(modes))], "job.ranks="+j.np, fmt.Sprintf("ec.commit_every=%d", j.every),
-		fmt.Sprintf("train.iterations=%d", step+killSteps), "train.eval_every=50")...)
+	j.steps = step + killSteps
 	return j
 }
 
-func (j *killedJob) kill(rank, step int, point string) {
-	j.faults = append(j.faults, "--chaos", fmt.Sprintf("kill:%d@%d:%s", rank, step, point))
-	j.kills++
+// The lists above name points of the program.
+func TestKilledPointsExist(t *testing.T) {
+	points := chaosPoints(t)
+	for _, name := range slices.Concat(alwaysMet, endMet, lostMet) {
+		if !slices.Contains(points, name) {
+			t.Errorf("no point %q", name)
+		}
+	}
 }
 
-func (j *killedJob) check(t *testing.T) {
+// chaosPoints are the points that the program has.
+func chaosPoints(t *testing.T) []string {
 	t.Helper()
-	what := fmt.Sprintf("%s %s %s", j.kind, strings.Join(j.sets, " "), strings.Join(j.faults, " "))
-	whole, out := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "out")
-	if r := run(t, ecrec(t), nil, train(golden(j.kind), whole, j.sets...)...); r.code != 0 {
-		t.Fatalf("%s: %s", what, r.stderr)
+	points := strings.Fields(run(t, ecrec(t), nil, "train", golden("dlrm-sgd"), "--chaos", "list").stdout)
+	if len(points) < 40 {
+		t.Fatalf("%d points", len(points))
 	}
-	x := &runningJob{mark: "ECREC_TEST_MARK=" + out}
-	args := append(append(train(golden(j.kind), out, j.sets...), "--np", j.np), j.faults...)
-	if r := run(t, ecrec(t), []string{x.mark}, args...); r.code != 0 {
-		log, _ := os.ReadFile(filepath.Join(out, "process-0.log"))
-		t.Fatalf("%s: exit code %d\n%s\n%s", what, r.code, r.stderr, log)
-	}
-	x.nothingLeft(t)
-	got := readSummary(t, out)
-	equal(t, what, got, readSummary(t, whole))
-	for i, v := range got.Recoveries {
-		if v.StepsRedone > 2*j.every {
-			t.Errorf("%s: %d steps were redone", what, v.StepsRedone)
-		}
-		last := i == len(got.Recoveries)-1 // others may have been broken off by the next loss
-		if len(v.Ranks) == 0 || last && (v.ResumeMS <= 0 || v.WholeMS <= 0) {
-			t.Errorf("%s: a recovery of ranks %v that took %g and %g ms", what, v.Ranks, v.ResumeMS, v.WholeMS)
-		}
-	}
-	t.Logf("%d faults, %d recoveries: %s %s", j.kills, len(got.Recoveries), j.kind, strconv.Quote(strings.Join(j.faults, " ")))
+	return points
 }

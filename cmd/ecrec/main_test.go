@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -26,11 +27,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes a program with these variables and flags and returns its path.
-func build(t *testing.T, name string, vars []string, flags ...string) string {
+// build makes the program of a package, with these variables and flags, and returns its
+// path.
+func build(t *testing.T, name, pkg string, vars []string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(builds, name)
-	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), ".")...)
+	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), pkg)...)
 	cmd.Env = append(os.Environ(), vars...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
@@ -48,7 +50,7 @@ func ecrec(t *testing.T) string {
 	if path := filepath.Join(builds, "default"); exists(path) {
 		return path
 	}
-	return build(t, "default", nil)
+	return build(t, "default", ".", nil)
 }
 
 func exists(path string) bool {
@@ -127,6 +129,13 @@ func readSummary(t *testing.T, out string) summary {
 	var s summary
 	if err := json.Unmarshal(text, &s); err != nil {
 		t.Fatalf("%s: %v", out, err)
+	}
+	if len(s.Eval) > 0 {
+		var eval bytes.Buffer
+		if err := json.Compact(&eval, s.Eval); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		s.Eval = eval.Bytes()
 	}
 	return s
 }

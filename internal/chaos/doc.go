@@ -6,7 +6,8 @@
 //	stop:RANK@STEP:DURATION   the worker stands still (SIGSTOP, then SIGCONT)
 //
 // A fault happens when RANK comes to POINT of STEP: a name from a list that the
-// trainer has, its first where none is given. It happens once in a job, also when the step
+// trainer has, its first where none is given, or "calm", which waits until all that was
+// lost before has been whole for 50 steps. It happens once in a job, also when the step
 // is done again. Two equal specs are two faults: the second happens when the step is
 // done again.
 //

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -32,7 +33,7 @@ func (s *chaosSpec) Decode(ctx *kong.DecodeContext) error {
 // faults reads what --chaos asks for.
 func (c *trainCmd) faults(ranks int) (all []chaos.Fault, err error) {
 	for _, spec := range c.Chaos {
-		f, err := chaos.Parse(string(spec), ranks, train.Points)
+		f, err := chaos.Parse(string(spec), ranks, append(slices.Clone(train.Points), train.Calm))
 		if err != nil {
 			return nil, errUsage(err.Error())
 		}
@@ -50,8 +51,14 @@ func (s *session) chaosIn(faults []chaos.Fault) func(rank int, step int64, point
 	}
 	return func(rank int, step int64, point string) error {
 		for i, f := range faults {
-			if f.Rank == rank && step >= f.Step && f.Point == point && !s.world.Fired(i) {
+			if f.Point != point || step < f.Step || s.world.Fired(i) {
+				continue
+			}
+			if f.Rank == rank {
 				s.world.Fire(launcher.Fault{Number: i, Do: launcher.FaultKind(f.Kind), For: f.For})
+			}
+			if point == train.Calm { // the next one waits until all is whole after this one
+				break
 			}
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/config"
@@ -58,16 +59,29 @@ func (f placeFlags) place(a *app, processes int) (launcher.Place, error) {
 }
 
 // supervise runs the job in other processes. config is what they must agree on
-// beside the command line.
+// beside the command line, but for where they meet.
 func (a *app) supervise(p launcher.Place, config []byte, spec launcher.Spec) error {
 	a.stop.close() // the launcher hears signals
-	same := sha256.Sum256(fmt.Appendf(config, "%q %s", a.args, machine.Version()))
+	same := sha256.Sum256(fmt.Appendf(config, "%q %s", withoutRdzv(a.args), machine.Version()))
 	spec.Args, spec.Same, spec.Stdout, spec.Stderr = a.args, hex.EncodeToString(same[:]), a.out, a.errw
 	code, err := launcher.Run(p, spec)
 	if err != nil {
 		return err
 	}
 	return jobEnded(code)
+}
+
+// withoutRdzv is a command line without --rdzv.
+func withoutRdzv(args []string) (rest []string) {
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == "--rdzv":
+			i++
+		case !strings.HasPrefix(args[i], "--rdzv="):
+			rest = append(rest, args[i])
+		}
+	}
+	return rest
 }
 
 // loadAt loads the config for a job at a place, and says there how many processes run
@@ -101,18 +115,17 @@ func follows(err error) bool {
 	return train.Follows(err) || errors.Is(err, launcher.ErrChanged) || errors.Is(err, launcher.ErrEnding)
 }
 
-// silentBeats is how many heartbeats a worker waits to hear that the world has
-// changed, once it does not reach a peer: a process that died is heard of at once.
-const silentBeats = 5
-
 // trainWorld is how a worker's ranks reach the others; nil where all are here.
 func (s *session) trainWorld() *train.World {
 	w := s.world
 	if w == nil {
 		return nil
 	}
-	t := &train.World{Process: w.Process, Processes: len(w.Processes), Neighbours: neighbours(w), Join: s.join,
-		Hosted: w.Processes[w.Process].Ranks}
+	t := &train.World{Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Join: s.join,
+		Hosted: w.Processes[w.Process].Ranks, Trained: w.Trained}
+	if !w.LostAt.IsZero() {
+		t.LostAgo = max(0, time.Since(w.LostAt))
+	}
 	if elastic(s.cfg) {
 		t.Renew, t.Done, t.Committed = s.renew, s.done, w.Committed
 	}
@@ -164,7 +177,10 @@ func (s *session) done(r *train.Result) (over bool, err error) {
 		return s.over, nil
 	}
 	s.run, err = report.Reopen(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
-	if err == nil && s.process == 0 {
+	if err == nil && s.speaks() && s.process != 0 {
+		err = s.run.Adopt(s.cfg.Resolved())
+	}
+	if err == nil && s.speaks() {
 		s.live = report.NewLive(s.app.out, "step", s.info.Steps)
 	}
 	return err != nil, err
@@ -178,12 +194,13 @@ func (s *session) renew(err error) *train.World {
 		if !follows(err) {
 			return nil
 		}
-		if !s.changed(silentBeats * time.Duration(s.cfg.Elastic.Heartbeat)) {
+		if !s.changed(time.Duration(s.cfg.Elastic.Heartbeat)) { // of a process that died all hear at once
 			s.world.Lost(unreached(s.world, err))
 		}
 	}
 	next, err := s.world.Next()
 	if err != nil {
+		errors.As(err, &s.ending)
 		return nil
 	}
 	s.world = next

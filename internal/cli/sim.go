@@ -12,6 +12,7 @@ import (
 type simCmd struct {
 	Seed    uint64 `default:"1" help:"The first seed."`
 	Runs    uint64 `default:"100" help:"How many seeds to run, one after the other."`
+	Mode    string `enum:",safety,liveness" default:"" help:"safety: anything may fail, and a run ends with the right result or is refused. liveness: no more fails at a time than is to be borne, and a run must finish. Default: the seed's."`
 	Workers int    `default:"2" help:"How many run at a time."`
 }
 
@@ -45,8 +46,8 @@ func (c *simCmd) Run(a *app) error {
 	for range c.Workers {
 		workers.Go(func() {
 			for seed, ok := s.take(a); ok; seed, ok = s.take(a) {
-				o, err := sim.Run(data, seed)
-				s.add(seed, o, err)
+				o, err := sim.Run(data, seed, c.Mode)
+				s.add(c, seed, o, err)
 			}
 		})
 	}
@@ -55,12 +56,21 @@ func (c *simCmd) Run(a *app) error {
 	if s.err != nil {
 		return s.err
 	}
-	fmt.Fprintf(a.out, "%s runs: %v\n", report.Thousands(int64(s.done)), &s.sum)
+	fmt.Fprintf(a.out, "seeds %d to %d: %v\n", c.Seed, s.next-1, &s.sum)
 	if s.next < s.end {
-		fmt.Fprintf(a.out, "the rest: ecrec sim --seed %d --runs %d\n", s.next, s.end-s.next)
+		fmt.Fprintf(a.out, "the rest: ecrec sim%s --seed %d --runs %d\n", c.mode(), s.next, s.end-s.next)
 		return errStopped
 	}
+	fmt.Fprintf(a.out, "the next: ecrec sim%s --seed %d --runs %d\n", c.mode(), s.next, c.Runs)
 	return nil
+}
+
+// mode is how a command asks for the mode again.
+func (c *simCmd) mode() string {
+	if c.Mode == "" {
+		return ""
+	}
+	return " --mode " + c.Mode
 }
 
 // take is the next seed, unless there is an end.
@@ -74,13 +84,13 @@ func (s *simulation) take(a *app) (seed uint64, ok bool) {
 	return s.next - 1, true
 }
 
-func (s *simulation) add(seed uint64, o *sim.Outcome, err error) {
+func (s *simulation) add(c *simCmd, seed uint64, o *sim.Outcome, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done++
 	if err != nil && s.err == nil {
 		s.live.Line("%v", err)
-		s.err = fmt.Errorf("a simulated run went wrong; once more: ecrec sim --seed %d --runs 1", seed)
+		s.err = fmt.Errorf("a simulated run went wrong; once more: ecrec sim%s --seed %d --runs 1", c.mode(), seed)
 	}
 	if err == nil {
 		s.sum.Add(o)

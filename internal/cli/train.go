@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -46,20 +47,27 @@ func (c *trainCmd) Run(a *app) error {
 		return err
 	}
 	if worker == nil {
-		if err := report.CheckFree(cfg.Job.Out); err != nil {
-			return err
+		if place.Launch || place.Alone() || !elastic(cfg) { // else it may be of the job that runs
+			if err := report.CheckFree(cfg.Job.Out); err != nil {
+				return err
+			}
 		}
 		if !place.Alone() {
-			return a.supervise(place, cfg.Resolved(), spec(cfg))
+			job := spec(cfg)
+			for _, f := range c.Chaos {
+				job.Faults = append(job.Faults, "--chaos "+string(f))
+			}
+			return a.supervise(place, cfg.Resolved(), job)
 		}
 		if len(faults) > 0 {
 			return errUsage("--chaos: faults are for the processes of a job, that others survive; give --np 2 or more")
 		}
 	}
-	if place.Process > 0 {
-		a.out = io.Discard // process 0 speaks for all
+	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, out: a.out, world: worker}
+	if !s.speaks() {
+		a.out = io.Discard
 	}
-	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, prepare: a.progress(), world: worker}
+	s.prepare = a.progress()
 	result, err := c.train(s, faults)
 	if err != nil {
 		return err
@@ -70,8 +78,16 @@ func (c *trainCmd) Run(a *app) error {
 	return s.tell(result)
 }
 
+// heapGrowth is how much the Go heap may grow between collections, in percent. What is large
+// lies outside of it, and little is allocated while training, so collections are rare all
+// the same, and the process does not grow for minutes until the first.
+const heapGrowth = 25
+
 // train is a worker's part in a job, or the whole of one.
 func (c *trainCmd) train(s *session, faults []chaos.Fault) (*train.Result, error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
 	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.trainWorld(), Resume: c.Resume, Chaos: s.chaosIn(faults)}
 	var err error
 	if o.TraceTo, err = c.traceFile(); err != nil {
@@ -82,8 +98,11 @@ func (c *trainCmd) train(s *session, faults []chaos.Fault) (*train.Result, error
 	}
 	result, err := train.Run(s.env, s.cfg, o)
 	s.prepare.close()
-	if err == nil {
+	switch {
+	case err == nil:
 		err = s.fault
+	case s.ending != nil:
+		err = s.ending
 	}
 	if s.ended != nil || s.over {
 		err = s.ended
@@ -129,6 +148,7 @@ type failedRun struct{ error }
 // session follows a training job: it is its Observer.
 type session struct {
 	app     *app
+	out     io.Writer // the person's; app.out only where this process speaks
 	cfg     *config.Config
 	env     env.Env
 	process int
@@ -149,8 +169,9 @@ type session struct {
 
 	stepping atomic.Bool // a rank has begun a step
 
-	ended error // of done: this process's part
-	over  bool  // and the others need it no more
+	ending *launcher.Ending // the job ends, for no worker's error; nil otherwise
+	ended  error            // of done: this process's part
+	over   bool             // and the others need it no more
 }
 
 // interval adds up what one line of metrics.jsonl reports.
@@ -160,44 +181,11 @@ type interval struct {
 	stages         [train.Stages]time.Duration
 }
 
-func (s *session) stopNow() bool {
-	if s.process != 0 && s.stepping.CompareAndSwap(false, true) {
-		s.openLog()
-	}
-	return s.app.stop.asked() || s.failed.Load()
-}
-
-// openLog begins this process's log, the only file of a process without rank 0.
-// That is told of no start but its ranks' first question whether to stop.
-func (s *session) openLog() {
-	err := s.env.Do("begin log", func() (err error) {
-		s.run, err = s.open()
-		return err
-	})
-	if err != nil {
-		s.fault = err
-		s.failed.Store(true)
-		return
-	}
-	s.run.Log().Info().Msg("start")
-}
-
-// open begins this process's output, or goes on with that of a worker that was lost.
-func (s *session) open() (*report.Run, error) {
-	if s.world != nil && s.world.Processes[s.process].Incarnation > 1 {
-		return report.Reopen(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
-	}
-	return report.Open(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
-}
-
 // Started implements train.Observer.
 func (s *session) Started(i train.Info) error {
-	s.info = i
+	s.info, s.app.out = i, s.out
 	s.prepare.close()
-	if err := s.env.Do("begin output", func() (err error) {
-		s.run, err = s.open()
-		return err
-	}); err != nil {
+	if err := s.env.Do("begin output", s.begin); err != nil {
 		return err
 	}
 	s.run.Log().Info().Str("device", i.Device).Int("ranks", i.Ranks).Int("threads", i.Threads).
@@ -206,7 +194,7 @@ func (s *session) Started(i train.Info) error {
 		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
 		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
 	if w := s.world; w != nil {
-		fmt.Fprintf(s.app.out, "%d processes\n", len(w.Processes))
+		fmt.Fprintf(s.app.out, "%d processes\n", len(present(w)))
 	}
 	if s.cfg.Kernels.BLAS == "openblas" {
 		fmt.Fprintln(s.app.out, "kernels.blas = \"openblas\": the digest holds for this kind of CPU and this many threads only")
@@ -307,11 +295,18 @@ func auc(x float64) string {
 // finish writes the summary, also of a failed run. It returns the run's error, or
 // else that of writing.
 func (s *session) finish(r *train.Result, failed error) error {
-	if s.run == nil {
+	speaks, began := s.speaks(), s.run != nil
+	if !began && (!speaks || !s.replaces()) {
 		return failed
 	}
-	if s.process != 0 {
+	if heir := s.ending != nil && s.ending.Speaker == s.process; !speaks && !heir {
 		return s.endLog(failed)
+	}
+	if s.live == nil { // who spoke before is lost
+		if err := s.env.Do("begin output", s.begin); err != nil {
+			return failed
+		}
+		s.live = report.NewLive(s.app.out, "step", s.info.Steps)
 	}
 	s.live.Close()
 	s.sum = s.summary(r)
@@ -329,7 +324,7 @@ func (s *session) finish(r *train.Result, failed error) error {
 
 // tell says how a run went that has not failed.
 func (s *session) tell(r *train.Result) error {
-	if s.process == 0 && s.run != nil {
+	if s.speaks() && s.run != nil {
 		if r.Skipped > 0 {
 			fmt.Fprintf(s.app.out, "skipped %s malformed samples (data.on_error = \"skip\")\n", report.Thousands(r.Skipped))
 		}

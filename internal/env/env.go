@@ -14,6 +14,8 @@ type Env interface {
 	// Now is the time since the Env was made. It must never enter a number
 	// that training produces.
 	Now() time.Duration
+	// Deadline is the time d from now as sockets want it.
+	Deadline(d time.Duration) time.Time
 	// Sleep pauses the calling goroutine. Short pauses are exact to some 10 us
 	// where the system can do that; no core is kept busy meanwhile.
 	Sleep(d time.Duration)
@@ -43,8 +45,11 @@ type realEnv struct {
 	alarms alarms
 }
 
-func (e *realEnv) Go(_ string, f func())             { go f() }
-func (e *realEnv) Now() time.Duration                { return time.Since(e.start) }
+func (e *realEnv) Go(_ string, f func()) { go f() }
+func (e *realEnv) Now() time.Duration    { return time.Since(e.start) }
+func (e *realEnv) Deadline(d time.Duration) time.Time {
+	return time.Now().Add(d)
+}
 func (e *realEnv) Sleep(d time.Duration)             { e.alarms.sleep(d) }
 func (e *realEnv) Do(_ string, f func() error) error { return f() }
 func (e *realEnv) Monitor(string) Monitor {

@@ -50,7 +50,6 @@ var mayBlock = map[string]string{
 	"internal/doctor":                   "above the ranks: time limits of foreign programs",
 	"bench":                             "measures with the clock",
 	"kernels/pool.go":                   "compute threads, below the ranks",
-	"transport/deadline.go":             "sockets take deadlines as times of the system's clock",
 	"internal/arena/arena.go":           "guards the lists of allocations; holds it for no wait",
 	"kernels/cpu.go":                    "guards the table of allocations; holds it for no wait",
 	"internal/openblas/openblas_cgo.go": "OpenBLAS has one thread count for all callers",

@@ -193,6 +193,47 @@ func TestReopen(t *testing.T) {
 	}
 }
 
+// A process that adopts the place of process 0 goes on with the run's files, and holds the
+// folder; also where the one that is lost holds it yet.
+func TestAdopt(t *testing.T) {
+	for _, holds := range []bool{false, true} {
+		dir := t.TempDir()
+		lost, err := Open(dir, []byte("[job]\n"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lost.Metrics(Metrics{Step: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if !holds {
+			lost.Close()
+		}
+		r, err := Open(dir, nil, 2)
+		if err == nil {
+			err = r.Adopt([]byte("[job]\n"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Metrics(Metrics{Step: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckFree(dir); !errors.Is(err, ErrOutput) {
+			t.Errorf("another run is let in: %v", err)
+		}
+		if err := r.Finish(Summary{Steps: 2}); err != nil {
+			t.Fatal(err)
+		}
+		lost.Close()
+		if err := CheckFree(dir); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(readAll(t, dir, "metrics.jsonl"), "\n"); got != 2 || readAll(t, dir, "summary.json") == "" {
+			t.Errorf("metrics.jsonl has %d lines, want 2", got)
+		}
+	}
+}
+
 func TestUnusableFolder(t *testing.T) {
 	top := t.TempDir()
 	file := filepath.Join(top, "file")

@@ -52,6 +52,7 @@ type Run struct {
 	log     zerolog.Logger
 	logFile *os.File
 	metrics *os.File
+	adopted *os.File // process 0's log, for its lock
 }
 
 // CheckDir tells whether files could be written into dir, which setting chose,
@@ -108,6 +109,18 @@ func lock(dir string, log *os.File, how int) (held bool, err error) {
 	}
 }
 
+// inherit takes the lock of a process 0 that is lost. Should that stand still and hold it,
+// the run goes on without: it is the one that the job has.
+func (r *Run) inherit(log *os.File) {
+	const patience, again = time.Second, 10 * time.Millisecond
+	for begin := time.Now(); ; time.Sleep(again) {
+		held, err := lock(r.dir, log, syscall.LOCK_EX)
+		if r.locked = held; err == nil || time.Since(begin) > patience {
+			return
+		}
+	}
+}
+
 func logName(process int) string { return fmt.Sprintf("process-%d.log", process) }
 
 // Open makes the folder and begins its files. resolved is the run's config,
@@ -121,6 +134,19 @@ func Open(dir string, resolved []byte, process int) (*Run, error) {
 // goes on where that stopped to write.
 func Reopen(dir string, resolved []byte, process int) (*Run, error) {
 	return open(dir, resolved, process, os.O_APPEND)
+}
+
+// Adopt has another process go on with the files of process 0, which is lost, but for
+// its log.
+func (r *Run) Adopt(resolved []byte) (err error) {
+	if r.adopted, err = os.OpenFile(r.path(logName(0)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err == nil {
+		r.inherit(r.adopted)
+		err = r.begin(resolved, os.O_APPEND)
+	}
+	if err != nil {
+		return &outputError{r.dir, "job.out", err}
+	}
+	return nil
 }
 
 // open begins files anew (mode os.O_TRUNC), or goes on with them (os.O_APPEND).
@@ -153,7 +179,11 @@ func (r *Run) openLog(process, mode int) (err error) {
 	if r.logFile, err = os.OpenFile(r.path(logName(process)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
 		return err
 	}
-	if process == 0 {
+	switch {
+	case process != 0:
+	case mode == os.O_APPEND:
+		r.inherit(r.logFile)
+	default:
 		if r.locked, err = lock(r.dir, r.logFile, syscall.LOCK_EX); err != nil {
 			return err
 		}
@@ -219,7 +249,7 @@ func (r *Run) Finish(s Summary) error {
 // Close closes the files; after the first call it does nothing.
 func (r *Run) Close() error {
 	var err error
-	for _, f := range []**os.File{&r.metrics, &r.logFile} {
+	for _, f := range []**os.File{&r.metrics, &r.logFile, &r.adopted} {
 		if *f != nil {
 			err = errors.Join(err, (*f).Close())
 			*f = nil

@@ -36,9 +36,13 @@ func Philox(key [2]uint32, ctr [4]uint32) [4]uint32 {
 // Draw returns the 128 random bits number block of item (a, b) of a purpose.
 // a is 32 bits wide (a table, say), b is 48 (a row of it).
 func Draw(seed uint64, p Purpose, a uint32, b uint64, block uint32) [4]uint32 {
-	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
+	return Philox(Counter(seed, p, a, b, block))
+}
+
+// Counter is what Draw gives to Philox; the counter's last word is the block.
+func Counter(seed uint64, p Purpose, a uint32, b uint64, block uint32) (key [2]uint32, ctr [4]uint32) {
 	// b's high 16 bits share a counter word with the purpose.
-	return Philox(key, [4]uint32{uint32(b), a, uint32(b>>32)<<16 | uint32(p)<<8, block})
+	return [2]uint32{uint32(seed), uint32(seed >> 32)}, [4]uint32{uint32(b), a, uint32(b>>32)<<16 | uint32(p)<<8, block}
 }
 
 // Unit maps 24 random bits to [0, 1) exactly.

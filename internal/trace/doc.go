@@ -13,8 +13,8 @@
 // # Several processes
 //
 // Each writes its own part, a whole trace by itself: process 0 to FILE, process P to
-// FILE with .P before the extension. Merge, called by process 0 when all parts are
-// there, makes one FILE of them. Clocks of processes begin when they do: all call
+// FILE with .P before the extension. Merge, called by the process of rank 0 when all
+// parts are there, makes one FILE of them. Clocks of processes begin when they do: all call
 // Zero as they leave a barrier, and times agree as well as they left it together.
 //
 // Times never enter a number that training produces. WriteFile and Merge block on

@@ -173,9 +173,26 @@ func TestOldSpansAreDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// Parts are traces by themselves; merged they are one, and nothing else is left.
+// Parts are traces by themselves; merged they are one, and nothing else is left. What a
+// process of an earlier run left where one is gone is no part.
 func TestPartsMerge(t *testing.T) {
 	const processes = 3
+	t.Run("without process 0", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "trace")
+		for p := range processes {
+			r := New(env.Real())
+			r.Track(p, "rank").Span("s", 1, 0, 1)
+			if err := r.WriteFile(path, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Merge(path, []int{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		if got := checkForm(t, read(t, path)); len(got) != 2 || got[0].Process != 1 || got[1].Process != 2 {
+			t.Errorf("%+v", got)
+		}
+	})
 	dir := t.TempDir()
 	path := filepath.Join(dir, "run.trace.json")
 	for p := range processes {
@@ -195,7 +212,7 @@ func TestPartsMerge(t *testing.T) {
 	if PartPath(path, 2) != filepath.Join(dir, "run.trace.2.json") || PartPath("trace", 1) != "trace.1" {
 		t.Errorf("parts are named %s and %s", PartPath(path, 2), PartPath("trace", 1))
 	}
-	if err := Merge(path, processes); err != nil {
+	if err := Merge(path, []int{0, 1, 2}); err != nil {
 		t.Fatal(err)
 	}
 	got := checkForm(t, read(t, path))
@@ -222,7 +239,7 @@ func TestMergeRefusesWhatIsNoPart(t *testing.T) {
 		if err := os.WriteFile(PartPath(path, 1), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := Merge(path, 2); err == nil || !strings.Contains(err.Error(), PartPath(path, 1)) {
+		if err := Merge(path, []int{0, 1}); err == nil || !strings.Contains(err.Error(), PartPath(path, 1)) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if after, _ := os.ReadFile(path); string(after) != string(before) {
@@ -230,7 +247,7 @@ func TestMergeRefusesWhatIsNoPart(t *testing.T) {
 		}
 	}
 	os.Remove(PartPath(path, 1))
-	if err := Merge(path, 2); !errors.Is(err, fs.ErrNotExist) {
+	if err := Merge(path, []int{0, 1}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a part that is not there: %v", err)
 	}
 	if err := r.WriteFile(filepath.Join(dir, "none", "trace.json"), 0); !errors.Is(err, fs.ErrNotExist) {

@@ -92,14 +92,14 @@ func (r *Recorder) writeEvents(out *events) error {
 	return nil
 }
 
-// Merge makes one file of the parts of a trace, which all processes have written,
+// Merge makes one file of the parts of a trace that these processes have written,
 // and removes those beside it.
-func Merge(path string, processes int) error {
-	if processes == 1 {
+func Merge(path string, processes []int) error {
+	if len(processes) == 1 && processes[0] == 0 {
 		return nil
 	}
 	if err := write(path, func(out *events) error {
-		for p := range processes {
+		for _, p := range processes {
 			if err := out.copy(PartPath(path, p)); err != nil {
 				return err
 			}
@@ -109,8 +109,10 @@ func Merge(path string, processes int) error {
 		return err
 	}
 	var err error
-	for p := 1; p < processes; p++ {
-		err = errors.Join(err, os.Remove(PartPath(path, p)))
+	for _, p := range processes {
+		if p != 0 {
+			err = errors.Join(err, os.Remove(PartPath(path, p)))
+		}
 	}
 	return err
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestKilledAtPoints kills a rank at every point that --chaos knows. A point to which no
+// job here comes fails the test.
+func TestKilledAtPoints(t *testing.T) {
+	r := drawing(t)
+	type death struct {
+		point string
+		other bool // in a recovery, one dies that did not die before
+	}
+	var all []death
+	points := chaosPoints(t)
+	for i, point := range points {
+		// Who joins anew has done no step yet, so at step 1 or later it is another.
+		if point != "join" && point != "stand" {
+			all = append(all, death{point, false})
+		}
+		if i >= slices.Index(points, "join") && !slices.Contains([]string{"fall", "fallen", "rest"}, point) {
+			all = append(all, death{point, true})
+		}
+	}
+	for _, d := range few(r, all, 2) {
+		seed := r.Uint64()
+		t.Run(fmt.Sprintf("%s,other=%v", d.point, d.other), func(t *testing.T) {
+			jobAt(rand.New(rand.NewPCG(seed, 0)), t.TempDir(), d.point, slices.Index(points, d.point) >= slices.Index(points, "join"), d.other).check(t)
+		})
+	}
+}
+
+// jobAt is a job in which a rank dies at a point: of a run without losses; or of a
+// recovery, where that rank has died before, or another has.
+func jobAt(r *rand.Rand, dir, point string, recovery, other bool) *killedJob {
+	ranks := 5
+	if other {
+		ranks = 6
+	}
+	j := drawJob(r, ranks)
+	j.every, j.evalEvery = 3, 5
+	first := r.IntN(ranks)
+	second := first
+	if other {
+		second = (first + 1 + r.IntN(ranks-1)) % ranks
+	}
+	saves := []string{"checkpoint.dir=" + filepath.Join(dir, "checkpoints"), "checkpoint.every=5"}
+	switch point {
+	case "between": // what mode lrpp does otherwise
+		j.sets = pick(r, killedModes[:3])
+	case "flush":
+		j.sets = pick(r, killedModes[3:])
+	case "checkpoint", "written", "saved":
+		j.sets = append(saves, j.sets...)
+	case "remains": // an evaluation finds that not all is back
+		j.evalEvery, j.wide = 1, true
+	case "fall", "fallen", "rest": // two are lost where one could be spared
+		j.sets, j.fallsBack = append(saves, j.sets...), true
+		j.kill(first, 12, "word")
+		j.kill((first+1)%ranks, 1, "join")
+		j.kill((first+2)%ranks, 1, point)
+		return j
+	}
+	if !recovery {
+		j.kill(first, 4, point)
+		return j
+	}
+	j.kill(first, 12, "word")
+	j.kill(second, 1, point)
+	return j
+}

@@ -1,0 +1,113 @@
+package commit
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// cpuSeconds is what this process has computed in all.
+func cpuSeconds(t testing.TB) float64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// BenchmarkRebuild loses one of five owners, whose rows were all written, and gets them
+// back: the CPU time of all of them for a MB of rows and parities.
+func BenchmarkRebuild(b *testing.B) {
+	c := newClusterOf(b, ec.XOR, 5, 4, 1, 10, placement.New([]int64{2_000_000}, 5), 16, 16)
+	for _, m := range c.members {
+		if err := m.h.TouchAll(); err != nil {
+			b.Fatal(err)
+		}
+		m.c.Begin(0, false)
+	}
+	all := make([]Loss, len(c.members))
+	for i, m := range c.members {
+		all[i] = Loss{Parities: m.c.Left().Parities}
+	}
+	c.rebuild(b, all)
+	b.ResetTimer()
+	cpu, bytes := 0.0, int64(0)
+	for range b.N {
+		b.StopTimer()
+		fresh := c.newMember(b, 2, 10)
+		fresh.c.Lose(0)
+		c.members[2] = fresh
+		lost := make([]Loss, len(c.members))
+		lost[2] = fresh.c.Left()
+		b.StartTimer()
+		began := cpuSeconds(b)
+		c.rebuild(b, lost)
+		cpu += cpuSeconds(b) - began
+		shards, _, _ := fresh.c.Rebuilt()
+		bytes += shards * int64(fresh.h.RowBytes())
+	}
+	b.SetBytes(bytes / int64(b.N))
+	b.ReportMetric(1e9*cpu/float64(bytes), "cpu-ms/MB")
+}
+
+// BenchmarkEpoch updates rows in ten steps, by random slots, and commits them: the CPU time
+// of all five owners for a row written, with a code and without.
+func BenchmarkEpoch(b *testing.B) {
+	const steps, writes, width = 10, 1500, 16
+	for _, coded := range []bool{false, true} {
+		b.Run(map[bool]string{false: "none", true: "xor"}[coded], func(b *testing.B) {
+			c := newClusterOf(b, ec.XOR, 5, 4, 1, steps, placement.New([]int64{10_000_000}, 5), width, width)
+			for i, m := range c.members {
+				if err := m.h.TouchAll(); err != nil {
+					b.Fatal(err)
+				}
+				m.c.Begin(0, true)
+				m.c.TouchAll()
+				m.h.Journal().Pause(!coded)
+				m.r = rand.New(rand.NewPCG(1, uint64(i)))
+			}
+			c.join()
+			defer c.leave()
+			epoch := func() {
+				c.each(b, func(m *member) error {
+					for range steps {
+						if err := m.writeSome(writes, width); err != nil {
+							return err
+						}
+					}
+					if coded {
+						return m.c.Settle(m.c.Committed() + steps)
+					}
+					return m.words.Barrier().Wait()
+				})
+			}
+			epoch() // takes memory
+			b.ResetTimer()
+			began := cpuSeconds(b)
+			for range b.N {
+				epoch()
+			}
+			b.ReportMetric(1e9*(cpuSeconds(b)-began)/float64(b.N*steps*writes*len(c.members)), "cpu-ns/row")
+		})
+	}
+}
+
+// writeSome updates so many rows, ascending as in a step.
+func (m *member) writeSome(n, width int) error {
+	slots := make([]int32, 0, n)
+	gap := m.h.Slots() / int64(n)
+	for i := range int64(n) {
+		slots = append(slots, int32(i*gap+m.r.Int64N(gap)))
+	}
+	start, pos := make([]int32, n+1), make([]int32, n)
+	for i := range slots {
+		start[i+1], pos[i] = int32(i+1), int32(i)
+	}
+	grads := kernels.Mat(kernels.HostBuffer(make([]float32, n*width)), n, width)
+	return m.h.Apply(kernels.Optimizer{Kind: kernels.Adagrad, LR: 0.1, Eps: 1e-8}, slots, grads, kernels.HostBuffer(start), kernels.HostBuffer(pos))
+}

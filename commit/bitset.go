@@ -1,0 +1,33 @@
+package commit
+
+import "math/bits"
+
+// bitset has a bit for each of some numbers.
+type bitset []uint64
+
+func newBitset(n int64) bitset { return make(bitset, (n+63)/64) }
+
+func (b bitset) has(i int64) bool { return b[i>>6]>>(i&63)&1 != 0 }
+func (b bitset) set(i int64)      { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) unset(i int64)    { b[i>>6] &^= 1 << (i & 63) }
+
+// fill sets the first n.
+func (b bitset) fill(n int64) {
+	for i := range b[:n>>6] {
+		b[i] = ^uint64(0)
+	}
+	if n&63 != 0 {
+		b[n>>6] = 1<<(n&63) - 1
+	}
+}
+
+// next is the first number from i on that is set, n where none below n is.
+func (b bitset) next(i, n int64) int64 {
+	for i < n {
+		if word := b[i>>6] >> (i & 63); word != 0 {
+			return min(i+int64(bits.TrailingZeros64(word)), n)
+		}
+		i = (i>>6 + 1) << 6
+	}
+	return n
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/ecrec/ecrec/internal/report"
+)
+
+// Which process speaks for all, and where each writes.
+
+// speaks reports whether this process speaks for all: that which hosts rank 0.
+func (s *session) speaks() bool {
+	return s.world == nil || slices.Contains(s.world.Processes[s.process].Ranks, 0)
+}
+
+func (s *session) stopNow() bool {
+	if !s.speaks() && s.stepping.CompareAndSwap(false, true) {
+		s.openLog()
+	}
+	return s.app.stop.asked() || s.failed.Load()
+}
+
+// openLog begins this process's log, the only file of a process without rank 0.
+// That is told of no start but its ranks' first question whether to stop.
+func (s *session) openLog() {
+	err := s.env.Do("begin log", func() (err error) {
+		s.run, err = s.open()
+		return err
+	})
+	if err != nil {
+		s.fault = err
+		s.failed.Store(true)
+		return
+	}
+	s.run.Log().Info().Msg("start")
+}
+
+// begin begins the run's output, which a process that adopts rank 0 goes on with.
+func (s *session) begin() (err error) {
+	if s.run == nil {
+		if s.run, err = s.open(); err != nil {
+			return err
+		}
+	}
+	if s.process == 0 {
+		return nil
+	}
+	return s.run.Adopt(s.cfg.Resolved())
+}
+
+// replaces reports whether this worker takes the place of one that was lost.
+func (s *session) replaces() bool {
+	return s.world != nil && s.world.Processes[s.process].Incarnation > 1
+}
+
+// open begins this process's output, or goes on with that of a worker that was lost.
+func (s *session) open() (*report.Run, error) {
+	if s.replaces() {
+		return report.Reopen(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
+	}
+	return report.Open(s.cfg.Job.Out, s.cfg.Resolved(), s.process)
+}
