@@ -69,3 +69,46 @@ func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 		}
 	}
 }
+
+// tardy is an Env whose delayed lanes are slow to begin a job.
+type tardy struct{ env.Env }
+
+func (e tardy) Monitor(name string) env.Monitor {
+	m := e.Env.Monitor(name)
+	if name != "delayed rows" {
+		return m
+	}
+	return late{m, e}
+}
+
+type late struct {
+	env.Monitor
+	env env.Env
+}
+
+func (m late) Wait() {
+	m.Monitor.Wait()
+	m.env.Sleep(20 * time.Millisecond)
+}
+
+// TestPlansOutliveAFailure fails a step while rows of the one before still wait to
+// be moved: the planner must not plan anew over what they follow.
+func TestPlansOutliveAFailure(t *testing.T) {
+	for step := int64(3); step < 9; step++ {
+		cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=2", "train.iterations=12", "cache.mode=lrpp", "oracle.lookahead=1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Observer: &quiet{}, Stop: func() bool { return false },
+			Chaos: func(rank int, s int64, point string) error {
+				if s == step && point == "fetch" {
+					return errDevice
+				}
+				return nil
+			}}
+		within(t, 20*time.Second, func() { _, err = Run(tardy{env.Real()}, cfg, o) })
+		if !errors.Is(err, errDevice) {
+			t.Fatalf("step %d: %v", step, err)
+		}
+	}
+}

@@ -224,13 +224,15 @@ func (p *pipeline) release(w *work) {
 // Close ends the pipeline. After a success it is called by all ranks after the
 // same step: each planner then plans what was released and ends, so that none
 // waits for one that is gone. What goes wrong in that, with batches that nobody
-// will train, is dropped. After a failure, err ends the endpoint first.
+// will train, is dropped. After a failure, err ends the endpoint first, and nothing
+// is released: rows that are on their way beside the caller follow those plans.
 func (p *pipeline) Close(err error) {
 	if err != nil {
 		p.ep.Abort(err)
-	}
-	for _, w := range []*work{p.prev, p.cur, p.next} {
-		p.release(w)
+	} else {
+		for _, w := range []*work{p.prev, p.cur, p.next} {
+			p.release(w)
+		}
 	}
 	p.free.Close()
 	_ = p.ended.Wait() // carries no error
