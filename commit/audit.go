@@ -61,7 +61,11 @@ func (c *Committer) Audit() (*Audit, error) {
 		a.Rows[int64(slot)] = rows[i*stride : (i+1)*stride]
 	}
 	for at := range c.parity.Rows() {
-		if !c.parity.isUnbuilt(at) {
+		switch {
+		case c.parity.isUnbuilt(at):
+		case c.parity.zero(at):
+			a.Parities[at] = make([]byte, stride)
+		default:
 			a.Parities[at] = bytes.Clone(c.parity.row(at))
 		}
 	}

@@ -18,7 +18,7 @@ type parityRows struct {
 	buf    kernels.Buffer
 	rows   []byte
 	// folded has a bit for each row and data column: whether the column's row may
-	// differ from its init.
+	// differ from its init. A row without any is zeros, whatever stands in its memory.
 	folded bitset
 	// unbuilt has a bit for each row that is yet to be encoded; what is folded into
 	// it is dropped.
@@ -36,7 +36,7 @@ func newParityRows(dev kernels.Device, l ec.Layout, code *ec.Code, owner int, sl
 	n := p.group.ParityRows(owner, slots)
 	if n > 0 {
 		var err error
-		if p.buf, err = dev.Alloc(int(n)*stride, kernels.Sparse); err != nil {
+		if p.buf, err = dev.Alloc(int(n)*stride, kernels.Rows); err != nil {
 			return nil, fmt.Errorf("commit: %d parity rows of %d bytes of owner %d: %w", n, stride, owner, err)
 		}
 		p.rows = p.buf.Host()
@@ -58,10 +58,10 @@ func (p *parityRows) free() {
 // Rows is how many parity rows there are.
 func (p *parityRows) Rows() int64 { return int64(len(p.rows) / p.stride) }
 
-// matrix is all rows.
+// matrix is all rows, of which those that are zero hold anything.
 func (p *parityRows) matrix() kernels.Matrix { return kernels.Mat(p.buf, int(p.Rows()), p.stride/4) }
 
-// row is the bytes of a parity row.
+// row is the memory of a parity row.
 func (p *parityRows) row(at int64) []byte { return p.rows[at*int64(p.stride) : (at+1)*int64(p.stride)] }
 
 func (p *parityRows) isUnbuilt(at int64) bool {
@@ -94,8 +94,12 @@ func (p *parityRows) fold(s kernels.Stream, sender int, slots []int32, rows kern
 	s.XorInto(p.matrix(), kernels.HostBuffer(p.index), kernels.Mat(rows, len(slots), p.stride/4), kernels.HostBuffer(p.from))
 }
 
-// mark says that a column of a row may not be zeros; marked whether it was said.
+// mark says that a column of a row may not be zeros, of which the row is the first to be
+// so if it was zero; marked whether it was said.
 func (p *parityRows) mark(at int64, column int) {
+	if p.zero(at) {
+		clear(p.row(at))
+	}
 	p.folded.set(at*int64(p.group.Data()) + int64(column))
 }
 
@@ -127,11 +131,6 @@ func (p *parityRows) forget() {
 	n := p.Rows()
 	p.unbuilt = newBitset(n)
 	p.unbuilt.fill(n)
-	for at := range n {
-		if !p.zero(at) {
-			clear(p.row(at))
-		}
-	}
 	p.missing.Store(n)
 	clear(p.folded)
 }

@@ -48,7 +48,6 @@ func (c *Committer) TouchAll() {
 	if !c.owns() {
 		return
 	}
-	clear(c.parity.rows)
 	for at := range c.parity.Rows() {
 		c.parity.mark(at, 0)
 	}

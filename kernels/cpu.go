@@ -13,12 +13,19 @@ type CPUOptions struct {
 	// BLAS names what computes matrix products: "exact" (also ""), or "openblas",
 	// which is exact only for one CPU kind and thread count.
 	BLAS string
+	// Poison fills the first 64 MiB of Rows memory with what no row holds, so that
+	// checks notice who reads what was never written.
+	Poison bool
 }
+
+const poisoned = 64 << 20
 
 // cpuDevice is the CPU backend's Device.
 type cpuDevice struct {
 	isa  isa
 	blas *openblas.Library // nil: exact
+
+	poison bool
 
 	mu     sync.Mutex
 	allocs map[unsafe.Pointer]allocation
@@ -35,7 +42,7 @@ func NewCPU(opts CPUOptions) (Device, error) {
 }
 
 func newCPU(opts CPUOptions, level isa) (*cpuDevice, error) {
-	c := &cpuDevice{isa: level, allocs: make(map[unsafe.Pointer]allocation)}
+	c := &cpuDevice{isa: level, poison: opts.Poison, allocs: make(map[unsafe.Pointer]allocation)}
 	switch opts.BLAS {
 	case "", "exact":
 	case "openblas":
@@ -68,10 +75,16 @@ func (c *cpuDevice) Alloc(bytes int, use Use) (Buffer, error) {
 	if err != nil {
 		return Buffer{}, err
 	}
+	b := Buffer{ptr, bytes, true}
+	if c.poison && use == Rows {
+		for i := range b.Host()[:min(bytes, poisoned)] {
+			b.Host()[i] = 0xff // NaNs
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.allocs[ptr] = allocation{bytes, m}
-	return Buffer{ptr, bytes, true}, nil
+	return b, nil
 }
 
 func (c *cpuDevice) Free(b Buffer) {

@@ -9,6 +9,9 @@ const (
 	// Sparse memory is touched at random and perhaps never: embedding rows. It
 	// costs nothing until it is written.
 	Sparse
+	// Rows is Sparse memory whose contents are undefined at first: where the process took
+	// the place of one that was lost, they may be what that left.
+	Rows
 	// Shared is Working memory that ranks of other processes of the host may read in
 	// place, where the system allows it.
 	Shared
@@ -18,7 +21,8 @@ const (
 type Device interface {
 	// Name tells the device and the bodies chosen, "cpu avx2" say.
 	Name() string
-	// Alloc returns bytes of zeroed memory aligned to 64 bytes, off the Go heap.
+	// Alloc returns bytes of memory aligned to 64 bytes, off the Go heap, zeroed but for
+	// Rows.
 	Alloc(bytes int, use Use) (Buffer, error)
 	// Free returns what Alloc gave; b must be the whole allocation.
 	Free(b Buffer)

@@ -252,6 +252,13 @@ func TestIncarnations(t *testing.T) {
 		if (s.PID == all[p].PID) != (p != 1) || s.Secret == all[p].Secret || s.Processes[p].Addr == all[p].Processes[p].Addr {
 			t.Errorf("worker %d of both generations: %+v, %+v", p, all[p], s)
 		}
+		kept := fmt.Sprintf("%d ", all[p].PID)
+		if p == 1 {
+			kept += fmt.Sprintf("%d ", s.PID)
+		}
+		if s.Kept != kept {
+			t.Errorf("worker %d found %q in the file that its supervisor keeps, want %q", p, s.Kept, kept)
+		}
 	}
 	x.make("finish")
 	x.ends(0, "generation 2")

@@ -60,6 +60,9 @@ func program() int {
 		spec := Spec{Ranks: ranks, Out: os.Getenv("TEST_OUT"), Args: os.Args[1:], Same: os.Getenv("TEST_SAME"), Stdout: os.Stdout, Stderr: os.Stderr}
 		if text := os.Getenv("TEST_ELASTIC"); text != "" {
 			spec.Elastic, spec.Heartbeat = true, testHeartbeat
+			if spec.Keep, err = os.CreateTemp(os.Getenv("TEST_OUT"), "kept-"); err != nil {
+				panic(err)
+			}
 			if _, err := fmt.Sscan(text, &spec.MaxRestarts, &spec.Spares); err != nil {
 				panic(err)
 			}
@@ -87,6 +90,7 @@ type seen struct {
 	PID, PPID, PGR int
 	Left           []string // variables that should not be there
 	Fresh          bool
+	Kept           string    // the workers that had the kept file
 	Told           time.Time // when the worker knew the world
 }
 
@@ -104,6 +108,9 @@ func work(w *World) int {
 		fmt.Printf("worker %d speaks\n", w.Process)
 	}
 	if os.Getenv("TEST_ELASTIC") != "" {
+		if _, err := syscall.Write(KeptFile, fmt.Appendf(nil, "%d ", os.Getpid())); err != nil {
+			panic(err)
+		}
 		return workOn(w)
 	}
 	peers, err := mesh(w)
@@ -161,6 +168,11 @@ func record(w *World, told time.Time) {
 		if os.Getenv(name) != "" {
 			s.Left = append(s.Left, name)
 		}
+	}
+	if os.Getenv("TEST_ELASTIC") != "" {
+		kept := make([]byte, 1000)
+		n, _ := syscall.Pread(KeptFile, kept, 0)
+		s.Kept = string(kept[:n])
 	}
 	text, _ := json.Marshal(s)
 	path := filepath.Join(os.Getenv("TEST_OUT"), fmt.Sprintf("worker-%d.json", w.Process))

@@ -32,6 +32,9 @@ type Spec struct {
 	Heartbeat time.Duration
 	// Out is the folder where workers keep process-P.log.
 	Out string
+	// Keep, where it is not nil, is a file that every worker of a supervisor inherits, at
+	// descriptor KeptFile: one after the other, each once the one before is gone.
+	Keep *os.File
 	// Args are this program's arguments; every process gets the same.
 	Args []string
 	// Same must be equal on all processes: a digest of config and program.

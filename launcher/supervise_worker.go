@@ -13,6 +13,9 @@ type workerChild struct {
 	output *output
 }
 
+// KeptFile is the descriptor at which a worker finds Spec.Keep.
+const KeptFile = 4
+
 // startWorker starts a worker and tells it for which generation to listen.
 func (s *supervisor) startWorker(m message) {
 	fail := func(err error) {
@@ -25,7 +28,11 @@ func (s *supervisor) startWorker(m message) {
 	}
 	defer theirs.Close()
 	w := &workerChild{link: &link{wire: &wire{conn: conn, us: 0, them: 1}}, output: newOutput(s.spec.log(m.Process))}
-	cmd := again(s.spec.Args, []*os.File{theirs}, envWorker+"=3")
+	files := []*os.File{theirs}
+	if s.spec.Keep != nil {
+		files = append(files, s.spec.Keep)
+	}
+	cmd := again(s.spec.Args, files, envWorker+"=3")
 	cmd.Stdout, cmd.Stderr = s.spec.Stdout, w.output // whoever hosts rank 0 speaks
 	heard := make(chan struct{})                     // the worker's last word is read
 	w.child, err = start(cmd, func(state *os.ProcessState) {

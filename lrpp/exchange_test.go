@@ -166,7 +166,7 @@ type trained struct {
 // train does a task on all ranks.
 func (j task) train(t *testing.T, seed uint64, delays string, o PlanOptions) (got trained) {
 	t.Helper()
-	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestBrokenPlansAreCaught(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dev, err := kernels.NewCPU(kernels.CPUOptions{})
+			dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +263,7 @@ func TestBrokenPlansAreCaught(t *testing.T) {
 // end: nobody waits, and the world goes on.
 func TestGiveUpEndsAllPlanners(t *testing.T) {
 	const ranks, gives = 3, 1
-	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
 	if err != nil {
 		t.Fatal(err)
 	}

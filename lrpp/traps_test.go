@@ -156,7 +156,7 @@ func TestBrokenCachePlansAreCaught(t *testing.T) {
 				ids = append(ids, [2][]uint32{{a, a + 4}, {b, 3}})
 			}
 			j := scripted(1, ids...)
-			dev, err := kernels.NewCPU(kernels.CPUOptions{})
+			dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -62,7 +62,7 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	var buf kernels.Buffer
 	if slots > 0 {
 		var err error
-		if buf, err = dev.Alloc(int(slots)*stride*4, kernels.Sparse); err != nil {
+		if buf, err = dev.Alloc(int(slots)*stride*4, kernels.Rows); err != nil {
 			return nil, fmt.Errorf("shard: %d rows of %d bytes of owner %d: %w", slots, stride*4, o.Owner, err)
 		}
 	}

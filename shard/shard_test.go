@@ -20,7 +20,7 @@ var tables = []int64{70, 3, 500}
 // shards are those of all owners.
 func shards(t *testing.T, owners, state int) []*Shard {
 	t.Helper()
-	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (d *counting) Free(b kernels.Buffer) {
 // An owner without rows, as there is where ranks outnumber rows, works and frees
 // all it took.
 func TestOwnerWithoutRows(t *testing.T) {
-	cpu, err := kernels.NewCPU(kernels.CPUOptions{})
+	cpu, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
 	if err != nil {
 		t.Fatal(err)
 	}

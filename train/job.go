@@ -9,6 +9,7 @@ import (
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
@@ -79,7 +80,7 @@ func newJob(e env.Env, cfg *config.Config, o Options) *job {
 // open opens the data and resolves what follows from config and data.
 func (j *job) open() (err error) {
 	c := j.cfg
-	if j.dev, err = kernels.NewCPU(kernels.CPUOptions{BLAS: c.Kernels.BLAS}); err != nil {
+	if j.dev, err = kernels.NewCPU(kernels.CPUOptions{BLAS: c.Kernels.BLAS, Poison: invariant.Enabled}); err != nil {
 		return err
 	}
 	defer func() {

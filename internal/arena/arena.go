@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -23,12 +25,13 @@ const (
 	idBytes = 32
 )
 
-// Arena is this process's own.
+// Arena is one of this process.
 type Arena struct {
 	file file
 	mem  []byte
 	name Name
 	view View
+	kept bool // what was allocated before, by another process, may be there
 
 	mu   sync.Mutex
 	free []span          // in order, none empty, no two adjacent
@@ -48,23 +51,68 @@ type Name struct {
 var Own = sync.OnceValues(create)
 
 func create() (*Arena, error) {
-	f, mem, err := createFile()
+	f, err := createFile()
 	if err != nil {
 		return nil, err
 	}
-	a := &Arena{file: f, mem: mem, view: View{mem}, used: map[int64]int64{}}
-	a.free = []span{{firstFree, int64(len(mem))}}
+	mem, err := f.mapAll()
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	f.wantHugePages(mem)
+	a := newArena(f, mem)
 	a.name = Name{PID: processID(), FD: f.number(), Bytes: uint64(len(mem))}
 	_, _ = rand.Read(a.name.ID[:]) // never fails
 	copy(mem, a.name.ID[:])
 	return a, nil
 }
 
+func newArena(f file, mem []byte) *Arena {
+	return &Arena{file: f, mem: mem, view: View{mem}, free: []span{{firstFree, int64(len(mem))}}, used: map[int64]int64{}}
+}
+
+// Keep makes memory that outlives the process that works in it, for whoever starts such
+// processes to hold: each inherits the file, one after the other, never two at a time.
+func Keep() (*os.File, error) {
+	f, err := createFile()
+	if err != nil {
+		return nil, err
+	}
+	return f.handOver(), nil
+}
+
+// kept is the arena that was inherited.
+var kept atomic.Pointer[Arena]
+
+// Inherit has this process work in the memory that Keep made, which it was started with
+// at a file descriptor.
+func Inherit(fd int) error {
+	f, err := adoptFile(fd)
+	if err != nil {
+		return err
+	}
+	mem, err := f.mapAll()
+	if err != nil {
+		return err
+	}
+	a := newArena(f, mem)
+	a.kept = true
+	kept.Store(a)
+	return nil
+}
+
+// Kept is the arena that was inherited, nil if none was. What it allocates holds anything:
+// zeros, or what the process before this one left there. Its pages are physical already
+// where that one, which allocated the same in the same order, had touched them: to be given
+// pages takes a system longer than to fill them.
+func Kept() *Arena { return kept.Load() }
+
 // Name is what Open wants elsewhere.
 func (a *Arena) Name() Name { return a.name }
 
-// Alloc returns zeroed memory, aligned to a page, and to a huge one where it is as
-// long.
+// Alloc returns memory, aligned to a page, and to a huge one where it is as long: zeroed,
+// unless the arena is Kept.
 func (a *Arena) Alloc(bytes int) (unsafe.Pointer, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("arena: cannot allocate %d bytes", bytes)
@@ -84,6 +132,9 @@ func (a *Arena) Alloc(bytes int) (unsafe.Pointer, error) {
 		rest := slices.DeleteFunc([]span{{s.from, from}, {from + n, s.to}}, func(s span) bool { return s.from == s.to })
 		a.free = slices.Replace(a.free, i, i+1, rest...)
 		a.used[from] = n
+		if a.kept {
+			go a.file.mapPresent(a.mem[from : from+n])
+		}
 		return unsafe.Pointer(&a.mem[from]), nil
 	}
 	return nil, fmt.Errorf("arena: no %d bytes in a row are left of %d", bytes, len(a.mem))

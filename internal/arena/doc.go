@@ -6,4 +6,8 @@
 //
 // It is what MPI calls a shared window and NCCL a registered buffer, without a
 // collective call: memory is given and taken back at any time, by the owner alone.
+//
+// A process can have a second arena, which nobody else reads, and which outlives it: whoever
+// started the process keeps it (Keep), for the next one to Inherit. So a worker that takes
+// the place of one that was killed has its memory at once.
 package arena

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,29 +19,99 @@ func processID() uint64 { return uint64(os.Getpid()) }
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // createFile makes an arena's memory. It is not counted as used until it is
-// touched, and goes when the last process that maps it has gone.
-func createFile() (f file, mem []byte, err error) {
+// touched, and goes when the last process that has it is gone.
+func createFile() (f file, err error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		return f, nil, fmt.Errorf("%w: sysinfo: %w", ErrUnavailable, err)
+		return f, fmt.Errorf("%w: sysinfo: %w", ErrUnavailable, err)
 	}
 	size := roundUp(int64(info.Totalram)*int64(info.Unit), 1<<30)
 	fd, err := unix.MemfdCreate("ecrec arena", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return f, nil, fmt.Errorf("%w: memfd_create: %w", ErrUnavailable, err)
+		return f, fmt.Errorf("%w: memfd_create: %w", ErrUnavailable, err)
 	}
+	f = file{fd}
 	if err = unix.Ftruncate(fd, size); err == nil {
-		if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err == nil {
-			mem, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
-		}
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {
-		_ = unix.Close(fd)
-		return f, nil, fmt.Errorf("%w: %d bytes: %w", ErrUnavailable, size, err)
+		f.close()
+		return f, fmt.Errorf("%w: %d bytes: %w", ErrUnavailable, size, err)
 	}
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // where the system has them for shared memory
+	return f, nil
+}
+
+// adoptFile takes over what createFile made in another process.
+func adoptFile(fd int) (f file, err error) {
+	have, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || have != seals {
+		return f, fmt.Errorf("%w: file %d is no arena", ErrUnavailable, fd)
+	}
+	unix.CloseOnExec(fd)
+	return file{fd}, nil
+}
+
+// handOver is the file for others to inherit.
+func (f file) handOver() *os.File { return os.NewFile(uintptr(f.fd), "arena") }
+
+func (f file) close() { _ = unix.Close(f.fd) }
+
+// mapAll maps the whole file.
+func (f file) mapAll() ([]byte, error) {
+	var info unix.Stat_t
+	if err := unix.Fstat(f.fd, &info); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	mem, err := unix.Mmap(f.fd, 0, int(info.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes: %w", ErrUnavailable, info.Size, err)
+	}
 	_ = unix.Madvise(mem, unix.MADV_DONTDUMP)
-	return file{fd}, mem, nil
+	return mem, nil
+}
+
+// wantHugePages asks for huge pages, where the system has them for shared memory.
+func (f file) wantHugePages(mem []byte) { _ = unix.Madvise(mem, unix.MADV_HUGEPAGE) }
+
+const (
+	// presentWindow is how much is looked at at once.
+	presentWindow = 2 << 20
+	// faultAround is what the system maps, as far as it is physical, around a page that is
+	// read (fault_around_bytes, if nobody changed it).
+	faultAround = 64 << 10
+)
+
+// mapPresent maps the pages that are physical already, so that they need not be found
+// one by one as they are written. It makes no other page physical.
+func (f file) mapPresent(mem []byte) {
+	var info unix.Stat_t
+	if err := unix.Fstat(f.fd, &info); err != nil || info.Blocks == 0 {
+		return
+	}
+	present := make([]byte, presentWindow/granule)
+	for ; len(mem) > 0; mem = mem[min(presentWindow, len(mem)):] {
+		window := mem[:min(presentWindow, len(mem))]
+		if err := mincore(window, present); err != nil {
+			return
+		}
+		around := -1
+		for i := range len(window) / granule {
+			page := &window[i*granule]
+			if at := int(uintptr(unsafe.Pointer(page)) / faultAround); present[i]&1 != 0 && at != around {
+				around = at
+				atomic.LoadInt32((*int32)(unsafe.Pointer(page))) // maps those around too
+			}
+		}
+	}
+}
+
+// mincore sets bit 0 of a byte for each page that is physical.
+func mincore(mem, present []byte) error {
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(len(mem)), uintptr(unsafe.Pointer(&present[0])))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // punch gives pages back.

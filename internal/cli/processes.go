@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/arena"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
@@ -64,6 +65,9 @@ func (a *app) supervise(p launcher.Place, config []byte, spec launcher.Spec) err
 	a.stop.close() // the launcher hears signals
 	same := sha256.Sum256(fmt.Appendf(config, "%q %s", withoutRdzv(a.args), machine.Version()))
 	spec.Args, spec.Same, spec.Stdout, spec.Stderr = a.args, hex.EncodeToString(same[:]), a.out, a.errw
+	if spec.Elastic && !p.Launch {
+		spec.Keep, _ = arena.Keep() // without it a worker that is started again is slower
+	}
 	code, err := launcher.Run(p, spec)
 	if err != nil {
 		return err

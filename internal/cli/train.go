@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/arena"
 	"github.com/ecrec/ecrec/internal/chaos"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
@@ -62,6 +63,9 @@ func (c *trainCmd) Run(a *app) error {
 		if len(faults) > 0 {
 			return errUsage("--chaos: faults are for the processes of a job, that others survive; give --np 2 or more")
 		}
+	}
+	if worker != nil && elastic(cfg) {
+		_ = arena.Inherit(launcher.KeptFile) // without it a worker that is started again is slower
 	}
 	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, out: a.out, world: worker}
 	if !s.speaks() {

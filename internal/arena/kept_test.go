@@ -1,0 +1,99 @@
+package arena
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// TestKept: what one owner of a kept arena left, the next one finds, on pages that are
+// there at once, and no others are.
+func TestKept(t *testing.T) {
+	f, err := Keep()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	if err := Inherit(int(os.Stdin.Fd())); err == nil {
+		t.Error("what is no arena was inherited")
+	}
+	if Kept() != nil {
+		t.Fatal("there is an arena that nobody gave")
+	}
+	defer kept.Store(nil)
+	const bytes, page = 64 << 20, 4096
+	touched := func(i int) bool { return i%16 == 3 || i/1000%2 == 0 }
+	var blocks int64
+	for turn := range 2 {
+		if err := Inherit(int(f.Fd())); err != nil {
+			t.Fatal(err)
+		}
+		a := Kept()
+		p, err := a.Alloc(bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem := unsafe.Slice((*byte)(p), bytes)
+		if turn == 1 {
+			a.file.mapPresent(mem) // as Alloc does, beside
+			if now := usedBlocks(t, f); now != blocks {
+				t.Errorf("%d blocks were used, now %d", blocks, now)
+			}
+			missed, mapped := 0, pagesMapped(t, mem)
+			for i := range bytes / page {
+				if touched(i) && !mapped[i] {
+					missed++
+				}
+			}
+			if missed > bytes/page/20 { // the system may have its reasons
+				t.Errorf("%d pages of %d are not mapped", missed, bytes/page)
+			}
+		}
+		for i := range bytes / page {
+			if at := i * page; touched(i) {
+				if turn == 1 && mem[at] != byte(i)|1 {
+					t.Fatalf("page %d holds %d", i, mem[at])
+				}
+				mem[at] = byte(i) | 1
+			}
+		}
+		blocks = usedBlocks(t, f)
+		if turn == 1 {
+			a.Free(p)
+			if now := usedBlocks(t, f); now != 0 {
+				t.Errorf("%d blocks are used when all is free", now)
+			}
+		}
+	}
+}
+
+func usedBlocks(t *testing.T, f *os.File) int64 {
+	t.Helper()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Blocks
+}
+
+// pagesMapped says which pages of memory this process need not fault in.
+func pagesMapped(t *testing.T, mem []byte) []bool {
+	t.Helper()
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	words := make([]byte, len(mem)/4096*8)
+	if _, err := f.ReadAt(words, int64(uintptr(unsafe.Pointer(&mem[0]))/4096*8)); err != nil {
+		t.Skip(fmt.Sprint("the system does not tell: ", err))
+	}
+	mapped := make([]bool, len(mem)/4096)
+	for i := range mapped {
+		mapped[i] = binary.NativeEndian.Uint64(words[8*i:])>>63 != 0
+	}
+	return mapped
+}
