@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -125,6 +126,7 @@ func (s *session) trainWorld() *train.World {
 	if w == nil {
 		return nil
 	}
+	env.LongSlices(neighbours(w) <= runtime.NumCPU())
 	t := &train.World{Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Join: s.join,
 		Hosted: w.Processes[w.Process].Ranks, Trained: w.Trained}
 	if !w.LostAt.IsZero() {

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package env
+
+// LongSlices does nothing here.
+func LongSlices(bool) {}
