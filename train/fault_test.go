@@ -70,6 +70,28 @@ func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 	}
 }
 
+// TestMemoryOfWhoComesLater refuses a job that no memory holds, but not a process that
+// takes the place of one that was lost: what is free then says nothing.
+func TestMemoryOfWhoComesLater(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := newJob(env.Real(), cfg, Options{Observer: &quiet{}})
+	if err := j.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	j.width = 1 << 40
+	if err := j.checkMemory(); err == nil {
+		t.Error("rows of 4 TiB were not refused")
+	}
+	j.world.LostAgo = time.Second
+	if err := j.checkMemory(); err != nil {
+		t.Error(err)
+	}
+}
+
 // tardy is an Env whose delayed lanes are slow to begin a job.
 type tardy struct{ env.Env }
 

@@ -9,13 +9,15 @@ import (
 )
 
 // checkMemory refuses a job whose rows and activations cannot fit, before
-// anything is allocated. Before the data is known it counts the rows alone.
+// anything is allocated. Before the data is known it counts the rows alone. Who takes
+// the place of a process that was lost finds the others' memory taken, and perhaps its
+// own: the job has been checked.
 func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
 		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.roles.rows, slots, shard.MaxSlots)
 	}
 	available, ok := machine.AvailableMemory()
-	if !ok {
+	if !ok || j.world.LostAgo > 0 {
 		return nil
 	}
 	rows, rest := j.bytes()
