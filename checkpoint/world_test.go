@@ -59,7 +59,7 @@ func randomModel(rnd *rand.Rand) Model {
 
 // newWorld makes empty shards for a model on n ranks.
 func newWorld(m Model, n int) *world {
-	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
+	dev, err := kernels.NewCPU(kernels.CPUOptions{})
 	if err != nil {
 		panic(err)
 	}
