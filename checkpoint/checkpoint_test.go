@@ -162,7 +162,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 			} else if err := os.WriteFile(path, b, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			checkNamed(t, dir, name, how, b, good)
+			checkNamed(t, dir, name, how)
 		}
 		if err := os.WriteFile(path, good, 0o644); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 }
 
 // checkNamed finds that a damaged file is named, by Find or while it is read.
-func checkNamed(t *testing.T, dir, name, how string, damaged, good []byte) {
+func checkNamed(t *testing.T, dir, name, how string) {
 	t.Helper()
 	c, problems, err := Find(env.Real(), dir, 0)
 	if err != nil || c == nil {
@@ -179,9 +179,6 @@ func checkNamed(t *testing.T, dir, name, how string, damaged, good []byte) {
 	}
 	var found error
 	if c.Step == 9 {
-		if name == manifestFile && slices.EqualFunc(bytes.Fields(damaged), bytes.Fields(good), bytes.Equal) {
-			return // white space around the content
-		}
 		_, bad := c.Verify()
 		if len(bad) != 1 {
 			t.Fatalf("%s, %s: Verify found %v", name, how, bad)

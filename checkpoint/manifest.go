@@ -60,8 +60,12 @@ func (m *Manifest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "{\n\"format\": %d,\n\"xxh3\": \"%s\",\n\"checkpoint\": %s\n}\n",
-		format, sumText(xxh3.HashSeed(body, format)), body), nil
+	return envelope{format, sumText(xxh3.HashSeed(body, format)), body}.encode(), nil
+}
+
+// encode is the whole file.
+func (e envelope) encode() []byte {
+	return fmt.Appendf(nil, "{\n\"format\": %d,\n\"xxh3\": \"%s\",\n\"checkpoint\": %s\n}\n", e.Format, e.XXH3, e.Checkpoint)
 }
 
 // errNewer is a manifest of a later format, undamaged.
@@ -81,6 +85,9 @@ func parseManifest(b []byte) (*Manifest, error) {
 	}
 	if e.Format > format {
 		return nil, errNewer(e.Format)
+	}
+	if !bytes.Equal(b, e.encode()) { // the sum is not of these bytes, and JSON takes "Format" for "format"
+		return nil, errors.New("not as it was written: damaged around its content")
 	}
 	var m Manifest
 	if err := decode(e.Checkpoint, &m); err != nil {
