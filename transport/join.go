@@ -257,6 +257,9 @@ func (j *joining) dial(peer int) {
 		later := j.o.Env.Now() + redialAfter
 		err = &JoinError{Process: peer, Addr: j.o.Processes[peer].Addr, Cause: err}
 		j.mon.Lock()
+		if told := j.last[peer]; told != nil && timedOut(err) {
+			err = told // what the peer said, or what was wrong, before time ran out
+		}
 		j.last[peer] = err
 		if j.err == nil && (!errors.As(err, new(temporary)) || later >= j.until) {
 			j.err = err
@@ -271,6 +274,12 @@ func (j *joining) dial(peer int) {
 			return
 		}
 	}
+}
+
+// timedOut reports whether an error says no more than that time is over.
+func timedOut(err error) bool {
+	var slow net.Error
+	return errors.As(err, &slow) && slow.Timeout()
 }
 
 func (j *joining) tryDial(peer int) error {

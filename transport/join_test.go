@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,27 @@ func TestJoinRefuses(t *testing.T) {
 				t.Error("no stranger was counted")
 			}
 		})
+	}
+}
+
+// TestJoinSaysWhatItHeard lets time run out after the peer has said why it refuses.
+func TestJoinSaysWhatItHeard(t *testing.T) {
+	errs := joinEach(t, 2, func(self int, o *transport.NetOptions) {
+		if self == 0 {
+			return
+		}
+		o.Generation++
+		answered := false
+		o.Dial = func(addr string, limit time.Duration) (net.Conn, error) {
+			if answered {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+			}
+			answered = true
+			return net.DialTimeout("tcp", addr, limit)
+		}
+	})
+	if errs[1] == nil || !strings.Contains(errs[1].Error(), "it is in generation 42, this process in 43") {
+		t.Errorf("who dials got %v", errs[1])
 	}
 }
 
