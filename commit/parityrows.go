@@ -94,8 +94,8 @@ func (p *parityRows) fold(s kernels.Stream, sender int, slots []int32, rows kern
 	s.XorInto(p.matrix(), kernels.HostBuffer(p.index), kernels.Mat(rows, len(slots), p.stride/4), kernels.HostBuffer(p.from))
 }
 
-// mark says that a column of a row may not be zeros, of which the row is the first to be
-// so if it was zero; marked whether it was said.
+// mark says that a column of a row may not be zeros; marked whether it was said. The first
+// mark of a row makes its memory zeros, where anything may have stood.
 func (p *parityRows) mark(at int64, column int) {
 	if p.zero(at) {
 		clear(p.row(at))

@@ -97,6 +97,13 @@ func HugePages(memory []uint64) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(memory)), start)), whole), unix.MADV_HUGEPAGE)
 }
 
+// Trim gives back Rows memory that a process before this one had, and this one does not.
+func Trim() {
+	if a := arena.Kept(); a != nil {
+		a.Trim()
+	}
+}
+
 // unmap gives m back to the system.
 func (m mapping) unmap() {
 	if m.arena != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/ecrec/ecrec/kernels"
 )
 
 // Recovery is how a run went on after it had lost ranks. Times are counted from the
@@ -91,6 +93,7 @@ func (r *rank) healed() error {
 		return err
 	}
 	h.open, r.wholeAt = false, r.done
+	kernels.Trim()
 	if h.ResumeMS == 0 { // there was no step left to train
 		h.ResumeMS, h.RegainMS = h.WholeMS, h.WholeMS
 	}

@@ -157,6 +157,16 @@ func (a *Arena) Free(p unsafe.Pointer) {
 	a.release(span{from, from + n})
 }
 
+// Trim gives back what lies in no allocation: where the arena is Kept, the process before
+// this one may have had more.
+func (a *Arena) Trim() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.free {
+		_ = a.file.punch(s.from, s.to-s.from) // it stays where the system cannot
+	}
+}
+
 // release puts s among the free spans. The caller holds the mutex.
 func (a *Arena) release(s span) {
 	i, _ := slices.BinarySearchFunc(a.free, s.from, func(f span, from int64) int { return int(f.from>>12) - int(from>>12) })

@@ -61,7 +61,19 @@ func TestKept(t *testing.T) {
 			}
 		}
 		blocks = usedBlocks(t, f)
+		if turn == 0 { // and more, that the next one does not want
+			more, err := a.Alloc(bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clear(unsafe.Slice((*byte)(more), bytes))
+			blocks = usedBlocks(t, f)
+		}
 		if turn == 1 {
+			a.Trim()
+			if now := usedBlocks(t, f); now != blocks-bytes/512 {
+				t.Errorf("%d blocks are used, of %d before, %d of them in no allocation", now, blocks, bytes/512)
+			}
 			a.Free(p)
 			if now := usedBlocks(t, f); now != 0 {
 				t.Errorf("%d blocks are used when all is free", now)

@@ -126,7 +126,7 @@ func (s *session) trainWorld() *train.World {
 	if w == nil {
 		return nil
 	}
-	env.LongSlices(neighbours(w) <= runtime.NumCPU())
+	env.LongSlices(neighbours(w)*max(1, s.cfg.Job.Threads) <= runtime.NumCPU()) // by itself each takes its share of the cores
 	t := &train.World{Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Join: s.join,
 		Hosted: w.Processes[w.Process].Ranks, Trained: w.Trained}
 	if !w.LostAt.IsZero() {
