@@ -62,9 +62,9 @@ func generation(w *World) (stop, done bool) {
 		<-w.Changed()
 		return false, false
 	}
-	record(w, told)
+	record(w, told, false)
 	misbehave(w)
-	for {
+	for committed := false; ; {
 		select {
 		case <-w.Changed():
 			return false, false
@@ -72,6 +72,10 @@ func generation(w *World) (stop, done bool) {
 		}
 		if there("commit") {
 			w.Committed(there("whole"))
+			if !committed {
+				committed = true
+				record(w, told, true)
+			}
 		}
 		if stop = w.StopRequested() && os.Getenv("TEST_DO") != "deaf"; stop || there("finish") {
 			return stop, true
@@ -107,14 +111,25 @@ func (x *trial) make(name string) {
 
 // reaches waits until the workers of some processes have all seen one generation, at
 // least that one.
-func (x *trial) reaches(generation uint64, processes ...int) (all []seen) {
+func (x *trial) reaches(generation uint64, processes ...int) []seen {
+	x.t.Helper()
+	return x.see(generation, func(seen) bool { return true }, processes...)
+}
+
+// commits waits until they have also told of a commit there.
+func (x *trial) commits(generation uint64, processes ...int) []seen {
+	x.t.Helper()
+	return x.see(generation, func(s seen) bool { return s.Committed }, processes...)
+}
+
+func (x *trial) see(generation uint64, enough func(seen) bool, processes ...int) (all []seen) {
 	x.t.Helper()
 	until(x.t, fmt.Sprintf("generation %d", generation), func() bool {
 		all = nil
 		for _, p := range processes {
 			var s seen
 			text, err := os.ReadFile(filepath.Join(x.out, fmt.Sprintf("worker-%d.json", p)))
-			if err != nil || json.Unmarshal(text, &s) != nil || s.Generation < generation {
+			if err != nil || json.Unmarshal(text, &s) != nil || s.Generation < generation || !enough(s) {
 				return false
 			}
 			all = append(all, s)

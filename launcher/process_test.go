@@ -92,6 +92,7 @@ type seen struct {
 	Fresh          bool
 	Kept           string    // the workers that had the kept file
 	Told           time.Time // when the worker knew the world
+	Committed      bool      // and has told of a commit
 }
 
 // work is the worker: it connects to all others, writes what it has seen, and
@@ -117,7 +118,7 @@ func work(w *World) int {
 	if err != nil {
 		panic(err)
 	}
-	record(w, time.Now())
+	record(w, time.Now(), false)
 	what, who, _ := strings.Cut(os.Getenv("TEST_DO"), ":")
 	if who == "" || who == strconv.Itoa(w.Process) {
 		switch what {
@@ -161,9 +162,9 @@ func work(w *World) int {
 }
 
 // record writes worker-P.json.
-func record(w *World, told time.Time) {
+func record(w *World, told time.Time, committed bool) {
 	sum := sha256.Sum256(w.Secret)
-	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(), PPID: os.Getppid(), PGR: syscall.Getpgrp(), Fresh: w.Fresh, Told: told}
+	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(), PPID: os.Getppid(), PGR: syscall.Getpgrp(), Fresh: w.Fresh, Told: told, Committed: committed}
 	for _, name := range []string{envProcess, envProcesses, envRdzv, envSecret, envControl, envWorker} {
 		if os.Getenv(name) != "" {
 			s.Left = append(s.Left, name)
