@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -20,12 +21,25 @@ func cpuSeconds(t testing.TB) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// BenchmarkRebuild loses one of five owners, whose rows were all written, and gets them
-// back: the CPU time of all of them for a MB of rows and parities.
+// BenchmarkRebuild loses one of five owners, all or a third of whose rows were drawn, and
+// gets them back: the CPU time of all of them for a MB of rows and parities.
 func BenchmarkRebuild(b *testing.B) {
-	c := newClusterOf(b, ec.XOR, 5, 4, 1, 10, placement.New([]int64{2_000_000}, 5), 16, 16)
-	for _, m := range c.members {
-		if err := m.h.TouchAll(); err != nil {
+	for _, part := range []int64{1, 3} {
+		b.Run(fmt.Sprint("1 of ", part), func(b *testing.B) { benchmarkRebuild(b, part) })
+	}
+}
+
+func benchmarkRebuild(b *testing.B, part int64) {
+	const width = 16
+	c := newClusterOf(b, ec.XOR, 5, 4, 1, 10, placement.New([]int64{2_000_000}, 5), width, width)
+	for i, m := range c.members {
+		r, slots := rand.New(rand.NewPCG(2, uint64(i))), []int32(nil)
+		for slot := range m.h.Slots() {
+			if r.Int64N(part) == 0 {
+				slots = append(slots, int32(slot))
+			}
+		}
+		if err := m.h.Read(kernels.Mat(kernels.HostBuffer(make([]float32, len(slots)*width)), len(slots), width), slots); err != nil {
 			b.Fatal(err)
 		}
 		m.c.Begin(0, false)

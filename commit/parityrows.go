@@ -25,6 +25,7 @@ type parityRows struct {
 	unbuilt bitset
 	missing atomic.Int64 // bits of unbuilt
 
+	turns       []ec.Turn     // where this owner's shards are, by stripe modulo the group's size
 	columns     [][]ec.Column // where the parities of each member's slots are, by slot modulo data columns
 	holds       [][]bool      // and whether they are here
 	index, from []int32       // scratch of fold
@@ -42,6 +43,7 @@ func newParityRows(dev kernels.Device, l ec.Layout, code *ec.Code, owner int, sl
 		p.rows = p.buf.Host()
 	}
 	p.folded = newBitset(n * int64(p.group.Data()))
+	p.turns = p.group.Turns(owner)
 	for member := p.group.First; member < p.group.First+p.group.Size; member++ {
 		columns, holds := p.group.Columns(member, owner)
 		p.columns, p.holds = append(p.columns, columns), append(p.holds, holds)
@@ -103,15 +105,15 @@ func (p *parityRows) mark(at int64, column int) {
 	p.folded.set(at*int64(p.group.Data()) + int64(column))
 }
 
-// markRead marks what a shard that a row is encoded from may stand for: a parity, for
-// every column.
+// markRead marks what a shard that a row is built from may stand for: a parity, for every
+// column. The row's memory is build's.
 func (p *parityRows) markRead(at int64, shard int) {
+	first, n := at*int64(p.group.Data()), int64(p.group.Data())
 	if shard < p.group.Data() {
-		p.mark(at, shard)
-		return
+		first, n = first+int64(shard), 1
 	}
-	for column := range p.group.Data() {
-		p.mark(at, column)
+	for bit := first; bit < first+n; bit++ {
+		p.folded.set(bit)
 	}
 }
 
@@ -135,12 +137,18 @@ func (p *parityRows) forget() {
 	clear(p.folded)
 }
 
-// build sets an unbuilt row, whose columns are marked; nil is all zeros.
-func (p *parityRows) build(at int64, row []byte) {
-	if !p.isUnbuilt(at) {
-		return
+// build sets unbuilt rows (len(at), stride), whose columns are marked.
+func (p *parityRows) build(s kernels.Stream, at []int32, rows kernels.Matrix) {
+	for _, row := range at {
+		p.built(int64(row))
 	}
-	p.unbuilt.unset(at)
-	p.missing.Add(-1)
-	copy(p.row(at), row)
+	s.ScatterRows(p.matrix(), rows, kernels.HostBuffer(at))
+}
+
+// built says that a row is no longer unbuilt: zeros, where no column is marked.
+func (p *parityRows) built(at int64) {
+	if p.isUnbuilt(at) {
+		p.unbuilt.unset(at)
+		p.missing.Add(-1)
+	}
 }

@@ -183,7 +183,8 @@ func (c *Committer) matters(owner int) bitset {
 	set := newBitset(stripes)
 	for first := range min(int64(group.Size), stripes) {
 		theirs, _ := group.Shard(first, owner)
-		shard, at := group.Shard(first, p.owner)
+		turn := p.turns[first]
+		shard := turn.Shard
 		if c.rebuild.lost[c.o.First+p.owner].has(shard, group) {
 			continue // the others know
 		}
@@ -198,7 +199,7 @@ func (c *Committer) matters(owner int) bitset {
 		default:
 			continue // a parity knows better
 		}
-		eachTurn(group, shard, first, at, stripes, func(s, at int64) {
+		eachTurn(turn, first, int64(group.Size), stripes, func(s, at int64) {
 			if may(at) {
 				set.set(s)
 			}
@@ -207,16 +208,13 @@ func (c *Committer) matters(owner int) bitset {
 	return set
 }
 
-// eachTurn visits the stripes that are equal to first modulo the group's size, with the
-// row of an owner's shard of each, which is at in the first.
-func eachTurn(g ec.Group, shard int, first, at, stripes int64, f func(stripe, at int64)) {
-	step := int64(g.Data())
-	if shard >= g.Data() {
-		step = int64(g.Parity)
-	}
-	for s := first; s < stripes; s += int64(g.Size) {
+// eachTurn visits the stripes that are equal to first modulo a group's size, with the row
+// of an owner's shard of each.
+func eachTurn(t ec.Turn, first, size, stripes int64, f func(stripe, at int64)) {
+	at := t.Row
+	for s := first; s < stripes; s += size {
 		f(s, at)
-		at += step
+		at += t.Step
 	}
 }
 
@@ -225,12 +223,12 @@ func (c *Committer) forgo(any bitset) {
 	b, group := &c.rebuild, c.parity.group
 	stripes := group.Stripes(c.o.Slots)
 	for first := range min(int64(group.Size), stripes) {
-		shard, at := group.Shard(first, c.parity.owner)
-		eachTurn(group, shard, first, at, stripes, func(s, at int64) {
+		turn := c.parity.turns[first]
+		eachTurn(turn, first, int64(group.Size), stripes, func(s, at int64) {
 			switch {
 			case any.has(s):
-			case shard >= group.Data():
-				c.parity.build(at, nil) // does nothing where it is built
+			case turn.Shard >= group.Data():
+				c.parity.built(at)
 			default:
 				b.back(at)
 			}
@@ -254,7 +252,7 @@ func (b *rebuild) back(slot int64) {
 func (c *Committer) findPatterns() error {
 	b, group := &c.rebuild, c.parity.group
 	for stripe := range int64(group.Size) {
-		mine, _ := group.Shard(stripe, c.parity.owner)
+		mine := c.parity.turns[stripe].Shard
 		p := pattern{shard: mine}
 		if b.lost[c.o.First+c.parity.owner].has(mine, group) {
 			var lost []int

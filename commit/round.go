@@ -22,6 +22,7 @@ type round struct {
 	found        kernels.Buffer // what was decoded
 	urgent       []int32        // of asked, rows that are about to be read
 	slots        []int32        // scratch: shards that are sent, or installed
+	from         []int32        // scratch: rows that came, of which slots are decoded
 	runs         []run          // of slots
 }
 
@@ -212,22 +213,31 @@ func (c *Committer) answer(h *shard.Shard) error {
 }
 
 // find lists this rank's shards of stripes, but those that are zeros; present says which
-// are not.
+// are not. About as many are as are not, so that nothing branches on it.
 func (c *Committer) find(stripes []int32, present []uint32) {
-	x, group, p := &c.rebuild.round, c.parity.group, c.parity
-	slots, touched := c.o.Shard.Slots(), bitset(c.o.Shard.TouchedBits())
+	x, p, size := &c.rebuild.round, c.parity, uint32(c.parity.group.Size)
+	slots, touched := c.o.Shard.Slots(), c.o.Shard.TouchedBits()
+	listed := len(x.slots)
+	list := slices.Grow(x.slots, len(stripes))[:listed+len(stripes)]
 	for i, stripe := range stripes {
-		shard, at := group.Shard(int64(stripe), p.owner)
-		parity := shard >= group.Data()
-		if parity && p.zero(at) || !parity && (at >= slots || !touched.has(at)) {
-			continue
-		}
+		n := uint32(stripe) / size
+		turn := &p.turns[uint32(stripe)-n*size]
+		at, parity := turn.Row+int64(n)*turn.Step, turn.Shard >= p.group.Data()
 		if n := len(x.runs); n == 0 || x.runs[n-1].parity != parity {
-			x.runs = append(x.runs, run{len(x.slots), parity})
+			x.runs = append(x.runs, run{listed, parity})
 		}
-		x.slots = append(x.slots, int32(at))
-		present[i/32] |= 1 << (i % 32)
+		var is uint32
+		switch {
+		case parity && !p.zero(at):
+			is = 1
+		case !parity && at < slots:
+			is = uint32(touched[at>>6]>>(at&63)) & 1
+		}
+		present[i/32] |= is << (i % 32)
+		list[listed] = int32(at)
+		listed += int(is)
 	}
+	x.slots = list[:listed]
 }
 
 // clearPresent makes room for what is present, none of which is yet.
@@ -282,19 +292,19 @@ func (c *Committer) install(h *shard.Shard) error {
 			return fmt.Errorf("commit: %d rows that were lost: %w", len(asked), err)
 		}
 		found := x.found.Slice(0, len(asked)*stride)
-		c.decode(&b.patterns[p], asked, found.Host())
-		if b.patterns[p].shard >= c.parity.group.Data() {
-			for i, a := range asked {
-				c.parity.build(int64(a.at), found.Host()[i*stride:(i+1)*stride])
-			}
-			continue
-		}
+		rows := kernels.Mat(found, len(asked), stride/4)
+		c.decode(h.Stream(), &b.patterns[p], asked, rows)
 		x.slots = x.slots[:0]
 		for _, a := range asked {
 			x.slots = append(x.slots, a.at)
-			b.back(int64(a.at))
 		}
-		rows := kernels.Mat(found, len(asked), stride/4)
+		if b.patterns[p].shard >= c.parity.group.Data() {
+			c.parity.build(h.Stream(), x.slots, rows)
+			continue
+		}
+		for _, slot := range x.slots {
+			b.back(int64(slot))
+		}
 		if err := h.XorInit(rows, x.slots); err != nil {
 			return err
 		}
@@ -315,40 +325,44 @@ func (x *round) startReading() {
 	}
 }
 
-// decode sets found to the shards that were asked for in one pattern.
-func (c *Committer) decode(p *pattern, asked []ask, found []byte) {
+// decode sets found (len(asked), stride) to the shards that were asked for in one pattern.
+func (c *Committer) decode(s kernels.Stream, p *pattern, asked []ask, found kernels.Matrix) {
 	x, stride := &c.rebuild.round, c.o.Shard.RowBytes()
-	clear(found)
-	got, parity := x.mine.rows.Host(), p.shard >= c.parity.group.Data()
+	s.Zero(found.Buf)
+	n := sum(x.mine.perRank)
+	came := kernels.Mat(x.mine.rows.Slice(0, n*stride), n, stride/4)
 	for k, rank := range p.readers {
-		at := &x.cursors[rank]
-		for i := 0; i < len(asked); {
-			n := x.mine.run(at.bit, len(asked)-i) // that lie side by side
-			if n == 0 {
-				at.bit, i = at.bit+1, i+1
-				continue
+		x.readPresent(rank, len(asked))
+		if p.shard >= c.parity.group.Data() {
+			for _, i := range x.slots {
+				c.parity.markRead(int64(asked[i].at), p.decoder.Reads[k])
 			}
-			p.decoder.Add(found[i*stride:(i+n)*stride], got[at.row*stride:(at.row+n)*stride], 0, k)
-			if parity {
-				for _, a := range asked[i : i+n] {
-					c.parity.markRead(int64(a.at), p.decoder.Reads[k])
-				}
-			}
-			at.bit, at.row, i = at.bit+n, at.row+n, i+n
+		}
+		if p.decoder.Plain(0, k) {
+			s.XorInto(found, kernels.HostBuffer(x.slots), came, kernels.HostBuffer(x.from))
+			continue
+		}
+		for n, i := range x.slots {
+			p.decoder.Add(found.RowRange(int(i), 1).Buf.Host(), came.RowRange(int(x.from[n]), 1).Buf.Host(), 0, k)
 		}
 	}
 }
 
-// run is how many shards are present from a bit on, one after the other, at most most.
-func (t *parts) run(bit, most int) (n int) {
-	for n < most {
-		ones := min(bits.TrailingZeros32(^(t.present[bit/32] >> (bit % 32))), 32-bit%32)
-		n, bit = n+ones, bit+ones
-		if ones == 0 || bit%32 != 0 {
-			break
+// readPresent lists, of the next so many shards that a rank was asked for, those that are
+// more than zeros, in slots, and in from the rows in which they came.
+func (x *round) readPresent(rank, asked int) {
+	at := &x.cursors[rank]
+	x.slots, x.from = x.slots[:0], x.from[:0]
+	for i := 0; i < asked; {
+		skip := (at.bit + i) % 32
+		n := min(32-skip, asked-i)
+		for word := x.mine.present[(at.bit+i)/32] >> skip & uint32(1<<n-1); word != 0; word &= word - 1 {
+			x.slots, x.from = append(x.slots, int32(i+bits.TrailingZeros32(word))), append(x.from, int32(at.row))
+			at.row++
 		}
+		i += n
 	}
-	return min(n, most)
+	at.bit += asked
 }
 
 // RebuildAll gets back all that is lost, on all ranks.

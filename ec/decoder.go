@@ -75,6 +75,9 @@ func (c *Code) decodingMatrix(reads, wants []int) [][]byte {
 // all of one length; what dst held is overwritten. A nil shard in src is zeros.
 func (d *Decoder) Decode(dst, src [][]byte) { multiply(dst, src, d.matrix) }
 
+// Plain reports whether Add of one shard read to one wanted is plain XOR.
+func (d *Decoder) Plain(want, read int) bool { return d.matrix[want][read] == 1 }
+
 // Add brings one shard read into one wanted: dst += coefficient * src, for the numbers of
 // both in Wants and Reads. From zeros, and with each shard that is not zeros once, it
 // gives what Decode gives.

@@ -77,6 +77,25 @@ func (g Group) Columns(owner, holder int) (columns []Column, ok []bool) {
 	return columns, ok
 }
 
+// Turn says of the stripes that are equal modulo Size where an owner has its shards of
+// them: they are shard Shard, in its slots or parity rows Row, Row + Step, ...
+type Turn struct {
+	Shard     int
+	Row, Step int64
+}
+
+// Turns is an owner's, by stripe modulo Size: what Shard says, for who asks often.
+func (g Group) Turns(owner int) (turns []Turn) {
+	for at := range int64(g.Size) {
+		t := Turn{Step: int64(g.Data())}
+		if t.Shard, t.Row = g.Shard(at, owner); t.Shard >= g.Data() {
+			t.Step = int64(g.Parity)
+		}
+		turns = append(turns, t)
+	}
+	return turns
+}
+
 // Stripes is how many stripes cover the first slots of every member.
 func (g Group) Stripes(slots int64) int64 {
 	if slots == 0 {

@@ -187,6 +187,21 @@ func TestColumns(t *testing.T) {
 	})
 }
 
+func TestTurns(t *testing.T) {
+	everyGroup(func(g Group) {
+		for owner := g.First; owner < g.First+g.Size; owner++ {
+			turns := g.Turns(owner)
+			for stripe := range int64(3 * g.Size) {
+				shard, row := g.Shard(stripe, owner)
+				turn := turns[stripe%int64(g.Size)]
+				if got := turn.Row + stripe/int64(g.Size)*turn.Step; turn.Shard != shard || got != row {
+					t.Fatalf("%+v: stripe %d of owner %d: shard %d in row %d, want %d in %d", g, stripe, owner, turn.Shard, got, shard, row)
+				}
+			}
+		}
+	})
+}
+
 // There and back, for numbers of any size.
 func FuzzGroup(f *testing.F) {
 	f.Add(uint8(5), uint8(1), uint8(2), int64(7))

@@ -10,6 +10,8 @@ type bodies struct {
 	sumRows func(s *rowSum)
 	// prefetch asks for the first bytes of rows that will be updated soon.
 	prefetch func(rows []float32, stride int, slots []int32, bytes int)
+	// xor computes dst[i] = a[i] XOR b[i], bit by bit; dst may be a.
+	xor func(dst, a, b []float32)
 	// update applies one optimizer step to the weights w. The state is s, for adam
 	// s and v; rowwise adagrad has one s for all of w.
 	update [Adam + 1]func(w, s, v, g []float32, o *Optimizer)
@@ -25,6 +27,7 @@ var plainBodies = bodies{
 	gather:       gatherPlain,
 	sumRows:      sumRowsPlain,
 	prefetch:     func([]float32, int, []int32, int) {},
+	xor:          xorPlain,
 	update:       [...]func(w, s, v, g []float32, o *Optimizer){sgdPlain, momentumPlain, adagradPlain, rowwisePlain, adamPlain},
 	draw:         drawPlain,
 	interact:     interactPlain,

@@ -15,6 +15,7 @@ var avx2Bodies = bodies{
 	gather:       gatherAVX2,
 	sumRows:      sumRowsAVX2,
 	prefetch:     prefetchRows,
+	xor:          xorAVX2,
 	update:       [...]func(w, s, v, g []float32, o *Optimizer){sgdAVX2, momentumAVX2, adagradAVX2, rowwiseAVX2, adamAVX2},
 	draw:         drawAVX2,
 	interact:     interactTiles,
@@ -37,6 +38,9 @@ func sumRowsAVX2(s *rowSum)
 
 //go:noescape
 func prefetchRows(rows []float32, stride int, slots []int32, bytes int)
+
+//go:noescape
+func xorAVX2(dst, a, b []float32)
 
 //go:noescape
 func drawAVX2(dst []float32, d *rowDraw)

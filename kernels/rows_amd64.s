@@ -322,3 +322,63 @@ slot:
 
 done:
 	RET
+
+// func xorAVX2(dst, a, b []float32)
+// for i { dst[i] = a[i] XOR b[i] }
+TEXT ·xorAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+
+loop32:
+	SUBQ    $32, CX
+	JLT     below32
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VXORPS  (DX), Y0, Y0
+	VXORPS  32(DX), Y1, Y1
+	VXORPS  64(DX), Y2, Y2
+	VXORPS  96(DX), Y3, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $128, SI
+	ADDQ    $128, DX
+	ADDQ    $128, DI
+	JMP     loop32
+
+below32:
+	ADDQ $32, CX
+
+loop8:
+	SUBQ    $8, CX
+	JLT     below8
+	VMOVUPS (SI), Y0
+	VXORPS  (DX), Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $32, SI
+	ADDQ    $32, DX
+	ADDQ    $32, DI
+	JMP     loop8
+
+below8:
+	ADDQ $8, CX
+	JZ   done
+
+loop1:
+	MOVL (SI), AX
+	XORL (DX), AX
+	MOVL AX, (DI)
+	ADDQ $4, SI
+	ADDQ $4, DX
+	ADDQ $4, DI
+	DECQ CX
+	JNZ  loop1
+
+done:
+	VZEROUPPER
+	RET

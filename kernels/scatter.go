@@ -14,7 +14,7 @@ func (s *stream) ScatterRows(dst, src Matrix, index Buffer) {
 	}
 	s.scattering = scatterTask{
 		dst: elementsOf(op, "dst", dst, dst.Rows, dst.Cols), src: x, index: ids, d: src.Cols,
-		dstStride: dst.Stride, srcStride: src.Stride, limit: dst.Rows, grain: grainFor(4 * src.Cols),
+		dstStride: dst.Stride, srcStride: src.Stride, limit: dst.Rows, grain: grainFor(4 * src.Cols), ahead: aheadFor(src.Cols), bodies: s.bodies,
 	}
 	s.pool.run(tiles(src.Rows, s.scattering.grain), &s.scattering)
 	s.scattering = scatterTask{}
@@ -22,17 +22,22 @@ func (s *stream) ScatterRows(dst, src Matrix, index Buffer) {
 
 // scatterTask copies src row i to dst row index[i].
 type scatterTask struct {
+	*bodies
 	dst, src             []float32
 	index                []int32
 	d                    int
 	dstStride, srcStride int // floats
-	limit, grain         int
+	limit, grain, ahead  int
 }
 
 func (t *scatterTask) tile(_, i int) {
 	lo, hi := span(i, t.grain, len(t.index))
 	checkIndexes("ScatterRows", "index", t.index[lo:hi], t.limit)
-	for k := lo; k < hi; k++ {
-		copy(t.dst[int(t.index[k])*t.dstStride:][:t.d], t.src[k*t.srcStride:])
+	for from := lo; from < hi; from += t.ahead {
+		to := min(from+t.ahead, hi)
+		t.prefetch(t.dst, t.dstStride, t.index[from:to], 4*t.d)
+		for k := from; k < to; k++ {
+			copy(t.dst[int(t.index[k])*t.dstStride:][:t.d], t.src[k*t.srcStride:])
+		}
 	}
 }

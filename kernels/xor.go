@@ -5,6 +5,8 @@ import (
 	"fmt"
 )
 
+func xorPlain(dst, a, b []float32) { subtle.XORBytes(BytesOf(dst), BytesOf(a), BytesOf(b)) }
+
 func (s *stream) XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer) {
 	const op = "XorRows"
 	out := elementsOf(op, "dst", dst, dst.Rows, dst.Cols)
@@ -54,12 +56,12 @@ func (t *xorTask) tile(_, i int) {
 		to := min(from+t.ahead, hi)
 		t.ask(to, min(to+t.ahead, hi)) // for the rows after, while these are computed
 		for k := from; k < to; k++ {
-			a := BytesOf(t.a[int(t.ia[k])*t.aStride:][:t.d])
+			a := t.a[int(t.ia[k])*t.aStride:][:t.d]
 			dst := a
 			if !t.into {
-				dst = BytesOf(t.dst[k*t.dstStride:][:t.d])
+				dst = t.dst[k*t.dstStride:][:t.d]
 			}
-			subtle.XORBytes(dst, a, BytesOf(t.b[int(t.ib[k])*t.bStride:][:t.d]))
+			t.xor(dst, a, t.b[int(t.ib[k])*t.bStride:][:t.d])
 		}
 	}
 }
