@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,8 @@ import (
 
 var collectivesBench = Bench{
 	Name: "collectives",
-	Doc: "all-reduce and exchanges between processes, with nccl-tests' columns; through shared memory beside Open MPI, where that is installed " +
+	Doc: "all-reduce and exchanges between processes, with nccl-tests' columns; through shared memory beside Open MPI, where that is installed; " +
+		"processes that have a core each are bound to it, as Open MPI's are " +
 		"(--np P; settings: sizes=4K,64K,..., operations=all_reduce,..., transport=mem|shm|tcp)",
 	Processes: 2,
 	Run:       runCollectives,
@@ -34,6 +36,7 @@ type collectivesRun struct {
 	chosen  []operation
 	cases   []collectiveCase
 	report  *Report
+	core    *env.Binding // of this process
 }
 
 // measured is what is known of a case, a value for each repeat.
@@ -154,6 +157,13 @@ func (b *collectivesRun) betweenProcesses(name string) error {
 			defer m.close()
 		}
 	}
+	if w.OneHost && w.Size <= runtime.NumCPU() { // as Open MPI's ranks are
+		var err error
+		if b.core, err = env.Bind(w.Rank); err != nil {
+			return err
+		}
+		defer b.core.Undo()
+	}
 	ep, err := w.Join(name == "shm")
 	if err != nil {
 		return err
@@ -223,7 +233,9 @@ func (b *collectivesRun) measure(r *collectivesRank, mpi *openMPI) ([]measured, 
 		if mpi == nil {
 			continue
 		}
-		theirs, err := mpi.measure(b.cases)
+		var theirs []float64
+		var err error
+		b.core.Without(func() { theirs, err = mpi.measure(b.cases) })
 		if err != nil {
 			b.without(err)
 			mpi = nil

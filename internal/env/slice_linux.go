@@ -1,8 +1,6 @@
 package env
 
 import (
-	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,23 +25,7 @@ func LongSlices(on bool) {
 	if on {
 		slice = longSlice
 	}
-	set := map[string]bool{}
-	for more := true; more; { // a thread inherits what the one has that starts it
-		threads, err := os.ReadDir("/proc/self/task")
-		if err != nil {
-			return
-		}
-		more = false
-		for _, t := range threads {
-			if set[t.Name()] {
-				continue
-			}
-			set[t.Name()], more = true, true
-			if id, err := strconv.Atoi(t.Name()); err == nil {
-				setSlice(id, slice)
-			}
-		}
-	}
+	eachThread(func(id int) { setSlice(id, slice) })
 }
 
 // setSlice sets a thread's slice. Whose policy somebody has chosen keeps it.

@@ -1,0 +1,80 @@
+package env
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Binding is that of a process's threads to a core. A nil one binds nothing.
+type Binding struct{ before unix.CPUSet }
+
+// Bind keeps all threads of this process, also those that are yet to be started, on one
+// core: the n-th of those that it may run on.
+func Bind(n int) (*Binding, error) {
+	b := &Binding{}
+	if err := unix.SchedGetaffinity(0, &b.before); err != nil {
+		return nil, fmt.Errorf("which cores this process may run on: %w", err)
+	}
+	var core unix.CPUSet
+	for cpu, left := 0, n; left >= 0 && cpu < 64*len(b.before); cpu++ {
+		if b.before.IsSet(cpu) {
+			if left == 0 {
+				core.Set(cpu)
+			}
+			left--
+		}
+	}
+	if core.Count() == 0 {
+		return nil, fmt.Errorf("there is no core %d for this process: it may run on %d", n, b.before.Count())
+	}
+	eachThread(func(id int) { _ = unix.SchedSetaffinity(id, &core) }) // it has ended
+	return b, nil
+}
+
+// Without calls f on a thread that may run where all could before, and so may what it starts.
+func (b *Binding) Without(f func()) {
+	if b == nil {
+		f()
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var core unix.CPUSet
+	if unix.SchedGetaffinity(0, &core) == nil && unix.SchedSetaffinity(0, &b.before) == nil {
+		defer func() { _ = unix.SchedSetaffinity(0, &core) }()
+	}
+	f()
+}
+
+// Undo ends the binding.
+func (b *Binding) Undo() {
+	if b != nil {
+		eachThread(func(id int) { _ = unix.SchedSetaffinity(id, &b.before) })
+	}
+}
+
+// eachThread calls f with the number of each thread of this process, also of those that are
+// started meanwhile by one that f was not called for yet.
+func eachThread(f func(id int)) {
+	seen := map[string]bool{}
+	for more := true; more; {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return
+		}
+		more = false
+		for _, t := range threads {
+			if seen[t.Name()] {
+				continue
+			}
+			seen[t.Name()], more = true, true
+			if id, err := strconv.Atoi(t.Name()); err == nil {
+				f(id)
+			}
+		}
+	}
+}
