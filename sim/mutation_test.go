@@ -88,7 +88,7 @@ var mutations = []mutation{
 	{"a rollback stops at the epoch that is sealed", "commit/committer.go", []string{"c.o.Shard.Rollback(0)", "c.o.Shard.Rollback(min(1, c.o.Shard.Journal().Sealed()))"}, 5, ""},
 	{"who is prepared does not go forward to the commit", "commit/holder.go", []string{"		do = h.fold(e.step)\n		for", "		for"}, 19, ""},
 	{"what has come is not counted when a world ends", "commit/parity.go", []string{"func (p *Parity) Roll(step int64) {\n	p.Prepared()\n", "func (p *Parity) Roll(step int64) {\n"}, 47, ""},
-	{"what was encoded from is not marked", "commit/round.go", []string{"					c.parity.markRead(int64(a.at), p.decoder.Reads[k])\n", "					_ = a\n"}, 12, ""},
+	{"what was encoded from is not marked", "commit/round.go", []string{"				c.parity.markRead(int64(asked[i].at), p.decoder.Reads[k])\n", "				_ = i\n"}, 12, ""},
 	{"what was folded is not marked", "commit/parityrows.go", []string{"		p.mark(at, column.Column)\n", ""}, 5, ""},
 	{"rows count as back when they are asked for", "commit/round.go", []string{"	x.urgent, b.urgent = urgent,", "	for _, slot := range urgent {\n		b.missing.set(int64(slot))\n		b.back(int64(slot))\n	}\n	urgent = urgent[:0]\n	x.urgent, b.urgent = urgent,"}, 29, ""},
 	{"deltas of a world go on in the next", "train/generation.go", []string{"	if r.commits != nil {\n		r.commits.Leave()\n	}\n", ""}, 1, ""},
