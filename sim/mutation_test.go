@@ -56,7 +56,7 @@ var mutations = []mutation{
 	{"a rank that was made anew has lost nothing", "train/recover.go", []string{"loss = r.lossOfAll(id)", "_ = r.lossOfAll(id)"}, 5, ""},
 	{"a rank that was made anew takes itself for one that has trained", "train/rank.go", []string{"r = &rank{job: j, id: id,", "r = &rank{phase: phaseTraining, job: j, id: id,"}, 1, ""},
 	{"what others have lost counts once for two ranks of a process", "train/recover.go", []string{"		stands.lost = append(stands.lost, loss)\n", "		if id > 0 && phase(w[0]) == phaseFresh && stands.lost[id-1].Rows > 0 {\n			loss.Rows = 0\n		}\n		stands.lost = append(stands.lost, loss)\n"}, 24, ""},
-	{"a repeated frame is one more", "transport/inbound.go", []string{" || h.sequence != in.sequence", ""}, 151, ""},
+	{"a repeated frame is one more", "transport/inbound.go", []string{" || h.sequence != in.sequence", ""}, 5071, ""},
 	{"a garbled payload is believed", "transport/inbound.go", []string{"got != in.h.sum", "got != in.h.sum && n < 0"}, 56, ""},
 	{"a garbled header is believed", "transport/frame.go", []string{"got != want {", "got != want && b[0] == 0 {"}, 173, ""},
 	{"what a world leaves goes on", "train/generation.go", []string{"	r.base.Close()\n", ""}, 1, ""},
