@@ -2,9 +2,7 @@ package env
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +29,7 @@ func Bind(n int) (*Binding, error) {
 	if core.Count() == 0 {
 		return nil, fmt.Errorf("there is no core %d for this process: it may run on %d", n, b.before.Count())
 	}
-	eachThread(func(id int) { _ = unix.SchedSetaffinity(id, &core) }) // it has ended
+	eachThread(func(id int) { _ = unix.SchedSetaffinity(id, &core) }) // whatever fails has ended
 	return b, nil
 }
 
@@ -54,27 +52,5 @@ func (b *Binding) Without(f func()) {
 func (b *Binding) Undo() {
 	if b != nil {
 		eachThread(func(id int) { _ = unix.SchedSetaffinity(id, &b.before) })
-	}
-}
-
-// eachThread calls f with the number of each thread of this process, also of those that are
-// started meanwhile by one that f was not called for yet.
-func eachThread(f func(id int)) {
-	seen := map[string]bool{}
-	for more := true; more; {
-		threads, err := os.ReadDir("/proc/self/task")
-		if err != nil {
-			return
-		}
-		more = false
-		for _, t := range threads {
-			if seen[t.Name()] {
-				continue
-			}
-			seen[t.Name()], more = true, true
-			if id, err := strconv.Atoi(t.Name()); err == nil {
-				f(id)
-			}
-		}
 	}
 }

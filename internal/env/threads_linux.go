@@ -1,0 +1,28 @@
+package env
+
+import (
+	"os"
+	"strconv"
+)
+
+// eachThread calls f with the number of each thread of this process, also of those that are
+// started meanwhile by one that f was not called for yet.
+func eachThread(f func(id int)) {
+	seen := map[string]bool{}
+	for more := true; more; {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return
+		}
+		more = false
+		for _, t := range threads {
+			if seen[t.Name()] {
+				continue
+			}
+			seen[t.Name()], more = true, true
+			if id, err := strconv.Atoi(t.Name()); err == nil {
+				f(id)
+			}
+		}
+	}
+}
