@@ -58,7 +58,7 @@ func jobAt(r *rand.Rand, dir, point string, recovery, other bool) *killedJob {
 	case "checkpoint", "written", "saved":
 		j.sets = append(saves, j.sets...)
 	case "remains": // an evaluation finds that not all is back
-		j.evalEvery, j.wide = 1, true
+		j.evalEvery, j.slow = 1, true
 	case "fall", "fallen", "rest": // two are lost where one could be spared
 		j.sets, j.fallsBack = append(saves, j.sets...), true
 		j.kill(first, 12, "word")

@@ -59,6 +59,7 @@ type killedJob struct {
 	ranks, every     int
 	steps, evalEvery int
 	wide             bool // with rows so wide that a rebuild takes several steps
+	slow             bool // a row is rebuilt in a step
 	sets             []string
 	faults           []string // for --chaos, each of which must happen
 	fallsBack        bool     // to a checkpoint: no recovery is told
@@ -121,6 +122,14 @@ func (j *killedJob) common() []string {
 	return sets
 }
 
+// vars is what the job finds in its environment.
+func (j *killedJob) vars() []string {
+	if j.slow {
+		return []string{"ECREC_REBUILD_ROWS=1"}
+	}
+	return nil
+}
+
 // String is the command that does it again, in the repository.
 func (j *killedJob) String() string {
 	args := j.args("build/killed")
@@ -130,7 +139,7 @@ func (j *killedJob) String() string {
 			args[i] = "'" + a + "'"
 		}
 	}
-	return "./ecrec " + strings.Join(args, " ")
+	return strings.Join(append(j.vars(), "./ecrec "+strings.Join(args, " ")), " ")
 }
 
 // killedProgram is the program whose ranks are killed.
@@ -220,7 +229,7 @@ func (j *killedJob) begin(t *testing.T) *started {
 	t.Helper()
 	x := &started{out: filepath.Join(t.TempDir(), "out"), temp: t.TempDir(), said: &told{}, over: make(chan ended, 1)}
 	x.mark = "ECREC_TEST_MARK=" + x.out
-	cmd, stdout, _ := start(killedProgram(t), []string{x.mark, "TMPDIR=" + x.temp, "GORACE=atexit_sleep_ms=0"}, j.args(x.out)...)
+	cmd, stdout, _ := start(killedProgram(t), append(j.vars(), x.mark, "TMPDIR="+x.temp, "GORACE=atexit_sleep_ms=0"), j.args(x.out)...)
 	cmd.Stderr = x.said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

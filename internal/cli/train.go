@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,10 @@ func (c *trainCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	repairs, err := repairRows(os.Getenv(envRepairRows))
+	if err != nil {
+		return err
+	}
 	if err := c.checkOutputs(cfg); err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (c *trainCmd) Run(a *app) error {
 	if worker != nil && elastic(cfg) {
 		_ = arena.Inherit(launcher.KeptFile) // without it a worker that is started again is slower
 	}
-	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, out: a.out, world: worker}
+	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, out: a.out, world: worker, repairRows: repairs}
 	if !s.speaks() {
 		a.out = io.Discard
 	}
@@ -87,12 +92,27 @@ func (c *trainCmd) Run(a *app) error {
 // the same, and the process does not grow for minutes until the first.
 const heapGrowth = 25
 
+// envRepairRows says how many rows a step rebuilds, or as many more as it is about to read:
+// for who wants to see a rebuild that takes long. It changes no result.
+const envRepairRows = "ECREC_REBUILD_ROWS"
+
+func repairRows(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, errUsage(fmt.Sprintf("environment variable %s is %q; want a number of rows from 1 on, or unset it", envRepairRows, text))
+	}
+	return n, nil
+}
+
 // train is a worker's part in a job, or the whole of one.
 func (c *trainCmd) train(s *session, faults []chaos.Fault) (*train.Result, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
 	}
-	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.trainWorld(), Resume: c.Resume, Chaos: s.chaosIn(faults)}
+	o := train.Options{Stop: s.stopNow, Observer: s, Progress: s.prepare.show, World: s.trainWorld(), Resume: c.Resume, Chaos: s.chaosIn(faults), RepairRows: s.repairRows}
 	var err error
 	if o.TraceTo, err = c.traceFile(); err != nil {
 		return nil, err
@@ -151,15 +171,16 @@ type failedRun struct{ error }
 
 // session follows a training job: it is its Observer.
 type session struct {
-	app     *app
-	out     io.Writer // the person's; app.out only where this process speaks
-	cfg     *config.Config
-	env     env.Env
-	process int
-	world   *launcher.World // of this worker; nil where all is here
-	run     *report.Run     // nil before the job starts
-	sum     report.Summary
-	live    *report.Live
+	app        *app
+	out        io.Writer // the person's; app.out only where this process speaks
+	cfg        *config.Config
+	env        env.Env
+	process    int
+	world      *launcher.World // of this worker; nil where all is here
+	repairRows int             // see envRepairRows
+	run        *report.Run     // nil before the job starts
+	sum        report.Summary
+	live       *report.Live
 
 	prepare *bars // until the job starts
 
