@@ -233,8 +233,8 @@ func TestUnsurvivable(t *testing.T) {
 		two(5), "kill:1@20", "kill:2@1:join")
 	add("three of two", "ranks [0 1 2] of group 0 have lost their rows, more than the ec.r = 2 that the others make good; there is no checkpoint to fall back to",
 		two(6), "kill:1@20", "kill:2@1:join", "kill:0@1:stand")
-	add("all at once", "ranks [0 1 2 3 4] of group 0 have lost their rows, more than the ec.r = 1 that the others make good; there is no checkpoint to fall back to",
-		two(5), "kill:0@40", "kill:1@40", "kill:2@40", "kill:3@40", "kill:4@40")
+	add("all before any is back", "ranks [0 1 2 3 4] of group 0 have lost their rows, more than the ec.r = 1 that the others make good; there is no checkpoint to fall back to",
+		two(5), "kill:0@40", "kill:1@1:join", "kill:2@1:join", "kill:3@1:join", "kill:4@1:join")
 	add("again and again", "is loss 3 in a row without a commit between, and elastic.max_restarts = 2",
 		two(5, "elastic.max_restarts=2", "ec.commit_every=50"), slices.Repeat([]string{pick(r, []string{"kill:0@20", "kill:3@20"})}, 3)...)
 	add("no code", "process 3 (rank 3) was ended by signal 9", two(5, "ec.code=none"), "kill:3@20")
