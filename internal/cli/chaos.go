@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -63,4 +65,19 @@ func (s *session) chaosIn(faults []chaos.Fault) func(rank int, step int64, point
 		}
 		return nil
 	}
+}
+
+// envRepairRows says how many rows a step rebuilds, or as many more as it is about to read:
+// for who wants to see a rebuild that takes long. It changes no result.
+const envRepairRows = "ECREC_REBUILD_ROWS"
+
+func repairRows(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, errUsage(fmt.Sprintf("environment variable %s is %q; want a number of rows from 1 on, or unset it", envRepairRows, text))
+	}
+	return n, nil
 }

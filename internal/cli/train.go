@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -91,21 +90,6 @@ func (c *trainCmd) Run(a *app) error {
 // lies outside of it, and little is allocated while training, so collections are rare all
 // the same, and the process does not grow for minutes until the first.
 const heapGrowth = 25
-
-// envRepairRows says how many rows a step rebuilds, or as many more as it is about to read:
-// for who wants to see a rebuild that takes long. It changes no result.
-const envRepairRows = "ECREC_REBUILD_ROWS"
-
-func repairRows(text string) (int, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, errUsage(fmt.Sprintf("environment variable %s is %q; want a number of rows from 1 on, or unset it", envRepairRows, text))
-	}
-	return n, nil
-}
 
 // train is a worker's part in a job, or the whole of one.
 func (c *trainCmd) train(s *session, faults []chaos.Fault) (*train.Result, error) {
