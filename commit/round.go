@@ -213,7 +213,7 @@ func (c *Committer) answer(h *shard.Shard) error {
 }
 
 // find lists this rank's shards of stripes, but those that are zeros; present says which
-// are not. About as many are as are not, so that nothing branches on it.
+// are not. About as many rows are as are not, so that for those nothing branches on it.
 func (c *Committer) find(stripes []int32, present []uint32) {
 	x, p, size := &c.rebuild.round, c.parity, uint32(c.parity.group.Size)
 	slots, touched := c.o.Shard.Slots(), c.o.Shard.TouchedBits()
