@@ -89,6 +89,7 @@ type reducer struct {
 	scratch     kernels.Buffer   // (reduceLag+1, n, chunkFloats): parts of other ranks
 	addends     []kernels.Buffer // by rank
 	places      []placeWord      // by rank: see inPlace
+	staged      kernels.Buffer   // others' parts of a segment: see stage
 	slots       [2*reduceLag + 1]reduceSlot
 }
 
@@ -121,9 +122,28 @@ func (r *reducer) prepare(dev kernels.Device, n int) error {
 	return nil
 }
 
+// reserve makes room for staged floats.
+func (r *reducer) reserve(dev kernels.Device, floats int) error {
+	if r.staged.Floats() >= floats {
+		return nil
+	}
+	staged, err := dev.Alloc(4*floats, kernels.Working)
+	if err != nil {
+		return err
+	}
+	if r.staged.Bytes() > 0 {
+		dev.Free(r.staged)
+	}
+	r.staged = staged
+	return nil
+}
+
 func (r *reducer) free(dev kernels.Device) {
 	if r.chunkFloats > 0 {
 		dev.Free(r.scratch)
+	}
+	if r.staged.Bytes() > 0 {
+		dev.Free(r.staged)
 	}
 }
 

@@ -40,8 +40,31 @@ func sharedBuffer(tb testing.TB, n int) kernels.Buffer {
 func (g *group) checkAllReduce(t *testing.T, what string, in [][]float32) {
 	t.Helper()
 	ranks := len(in)
-	for _, shared := range []int{0, ranks, ranks - 1} { // with one that others cannot see, nothing is done in place
+	for _, shared := range []int{0, ranks - 1} { // with one that others cannot see, nothing is done in place
 		g.checkSum(t, fmt.Sprintf("%s, %d ranks share memory", what, shared), in, shared)
+	}
+	for _, staged := range []bool{false, true} {
+		undo := collectives.StageAlways(staged)
+		g.checkSum(t, fmt.Sprintf("%s, in place, staged %v", what, staged), in, ranks)
+		undo()
+	}
+}
+
+func TestStagingIsForBuffersThatJustFitACoresCache(t *testing.T) {
+	const mib = 1 << 20
+	for _, test := range []struct {
+		coreCache, cores, ranks, bytes int
+		want                           bool
+	}{
+		{mib, 2, 2, mib, true}, {mib, 2, 2, mib / 2, true}, {mib, 2, 2, mib/2 - 4, false},
+		{mib, 2, 2, mib + mib/4, true}, {mib, 2, 2, 2 * mib, false},
+		{mib, 2, 3, mib, false}, {mib, 4, 3, mib, true},
+		{mib / 2, 2, 2, mib, false}, {mib / 2, 2, 2, mib / 2, true},
+		{-1, 2, 2, mib, true}, // a machine that does not tell
+	} {
+		if got := collectives.StagingPays(test.coreCache, test.cores, test.ranks, test.bytes); got != test.want {
+			t.Errorf("%+v: staged is %v", test, got)
+		}
 	}
 }
 

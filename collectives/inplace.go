@@ -20,7 +20,7 @@ type placeWord [8]byte
 // reports false, on all ranks, if that is not possible.
 //
 // Everyone tells everyone where b is; each rank adds up its own segment straight
-// from all ranks' memory; everyone says so; each copies the others' segments; and
+// from all ranks' memory (see staging); everyone says so; each copies the others' segments; and
 // everyone says that it has. Nobody ever writes to another rank's memory.
 func (a *reduction) inPlace() bool {
 	c, n, rank := a.c, a.c.Size(), a.c.Rank()
@@ -50,6 +50,7 @@ func (a *reduction) inPlace() bool {
 		for from := range n {
 			a.r.addends[from] = a.view(viewer, from, rank)
 		}
+		a.stage(a.r.addends)
 		if c.err == nil {
 			c.stream.Sum(mine, a.r.addends)
 			c.sync()
