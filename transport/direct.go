@@ -88,9 +88,10 @@ func (s *shm) probe() {
 	}
 }
 
-// read copies len(p) bytes of a message of so many from an address of the peer. Of what its arena does not
-// hold it then reads the secret of the segment, which only the peer has there: it
-// reports false if the bytes may be another process's, or did not come.
+// read copies len(p) bytes of a message of so many from an address of the peer. Of
+// what its arena does not hold it then reads the secret of the segment, which only the
+// peer has there: it reports false if the bytes may be another process's, or did not
+// come.
 func (s *shm) read(p []byte, address uint64, all int) bool {
 	if there := s.view.Bytes(int64(address-s.viewBase), len(p)); len(there) > 0 {
 		blockcopy.Copy(p, there, all)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/blockcopy"
 	"github.com/ecrec/ecrec/internal/env"
 )
 
@@ -114,22 +115,22 @@ func newNetWorld(o *NetOptions) (*netWorld, error) {
 	if o.Heartbeat <= 0 || o.Timeout <= 0 {
 		return nil, fmt.Errorf("transport: heartbeat %v and timeout %v must be above 0", o.Heartbeat, o.Timeout)
 	}
-	w.polling.env, w.polling.mon, w.polling.shared = o.Env, o.Env.Monitor("polling"), w.sharesCores()
+	near := w.countNear()
+	blockcopy.Share(near)
+	w.polling.env, w.polling.mon, w.polling.shared = o.Env, o.Env.Monitor("polling"), near > runtime.NumCPU()
 	w.memory = newMemWorld(o.Env, n, o.Generation, o.Processes[o.Self].Ranks)
 	w.open = len(o.Processes[o.Self].Ranks)
 	return w, nil
 }
 
-// sharesCores reports whether this host has more ranks than cores: who polls then
-// may keep the one it waits for from running.
-func (w *netWorld) sharesCores() bool {
-	ranks := 0
+// countNear counts the ranks on this host.
+func (w *netWorld) countNear() (n int) {
 	for _, p := range w.processes {
 		if p.Host == w.processes[w.self].Host {
-			ranks += len(p.Ranks)
+			n += len(p.Ranks)
 		}
 	}
-	return ranks > runtime.NumCPU()
+	return n
 }
 
 // start sets the links and the heartbeats going.

@@ -31,7 +31,7 @@ const (
 type polling struct {
 	env    env.Env
 	rings  []*shm // fixed before the first request
-	shared bool   // ranks share cores
+	shared bool   // ranks share cores: who polls may keep the one it waits for from running
 
 	pollers atomic.Int32
 	polls   atomic.Uint64 // that are over

@@ -10,7 +10,7 @@ func TestCopy(t *testing.T) {
 	for i := range src {
 		src[i] = byte(i*7 + i>>8)
 	}
-	for _, all := range []int{0, mostMoved + 1, leastStreamed} { // each of the ways, once blocks are long
+	for _, all := range []int{0, leastStreamed} { // each of the ways, once blocks are long
 		for _, n := range []int{0, 1, least - 1, least, least + 1, 2*least + 63} {
 			for _, off := range []int{0, 1, 31} {
 				dst := make([]byte, n+off+9)
@@ -26,12 +26,23 @@ func TestCopy(t *testing.T) {
 
 func TestStreamedFrom(t *testing.T) {
 	for cache, want := range map[int]int{
-		32 << 20: 4 << 20, 105 << 20: 105 << 17, // as measured on machines with such caches
-		4 << 20: mostMoved + 1, // what the string instruction copies is never streamed
-		-1:      4 << 20, 0: 4 << 20,
+		32 << 20: 28 << 20, 4 << 20: minStreamed, -1: 28 << 20, 0: 28 << 20,
 	} {
 		if got := streamedFrom(cache); got != want {
 			t.Errorf("a last cache of %d bytes: streamed from %d, not %d", cache, got, want)
+		}
+	}
+}
+
+// TestAroundIsWhatAllRanksReadAndWrite: as measured with a last cache of 32 MiB, where
+// exchanges of 8 MiB by 2 ranks and of 4 MiB by 4 fit it, and twice as much does not.
+func TestAroundIsWhatAllRanksReadAndWrite(t *testing.T) {
+	for _, test := range []struct {
+		n, ranks int
+		streamed bool
+	}{{4 << 20, 2, false}, {8 << 20, 2, true}, {1 << 20, 4, false}, {2 << 20, 4, true}, {1 << 30, 1, false}} {
+		if got := around(test.n, test.ranks) >= streamedFrom(32<<20); got != test.streamed {
+			t.Errorf("%d bytes from each of %d ranks: streamed is %v", test.n, test.ranks, got)
 		}
 	}
 }
