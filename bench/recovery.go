@@ -18,7 +18,7 @@ var recoveryBench = Bench{
 	Name: "recovery",
 	Doc: "runs of real processes whose ranks are killed by turns: the times of each phase, rows decoded, and throughput around the kills " +
 		"(settings: model=dim16|dim48, code=xor|rs, k=N, r=N, every=N, batch=N, ranks=N, kills=N of a run, first=STEP, gap=STEPS between two, " +
-		"mode=CACHE.MODE, digest=HEX of the run without a loss, which is then not done, csv=FILE, png=FILE); a rank is killed when all has been whole for 50 steps, or later",
+		"mode=CACHE.MODE, lose=worker|node: with a node's supervisor too, whose place a spare takes, digest=HEX of the run without a loss, which is then not done, csv=FILE, png=FILE); a rank is killed when all has been whole for 50 steps, or later; a node at its step",
 	Run: runRecovery,
 }
 
@@ -29,6 +29,7 @@ type recoveryRun struct {
 	shape shape
 	overheadCase
 	batch, ranks, kills, first, gap int
+	nodes                           bool // are lost, not only workers
 }
 
 // recoveryTime is the time of a phase, counted from the loss.
@@ -101,7 +102,7 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 }
 
 func newRecoveryRun(out io.Writer, o Options) (*recoveryRun, error) {
-	if err := o.checkArgs("model", "code", "k", "r", "every", "batch", "ranks", "kills", "first", "gap", "mode", "digest", "csv", "png"); err != nil {
+	if err := o.checkArgs("model", "code", "k", "r", "every", "batch", "ranks", "kills", "first", "gap", "mode", "lose", "digest", "csv", "png"); err != nil {
 		return nil, err
 	}
 	b := &recoveryRun{out: out, o: o, batch: 2048, kills: 5, first: 100, gap: 200, overheadCase: overheadCase{ec.XOR, 4, 1, 10}}
@@ -115,6 +116,12 @@ func newRecoveryRun(out io.Writer, o Options) (*recoveryRun, error) {
 		return nil, settingError("no model %q here", o.option("model", ""))
 	}
 	b.shape = models[i]
+	switch lose := o.option("lose", "worker"); lose {
+	case "worker", "node":
+		b.nodes = lose == "node"
+	default:
+		return nil, settingError("lose=%s: want worker or node", lose)
+	}
 	for _, n := range []struct {
 		key  string
 		to   *int
@@ -138,12 +145,20 @@ func newRecoveryRun(out io.Writer, o Options) (*recoveryRun, error) {
 }
 
 func (b *recoveryRun) String() string {
-	return fmt.Sprintf("%s batch %d ranks %d %v", b.shape.name, b.batch, b.ranks, b.overheadCase)
+	s := fmt.Sprintf("%s batch %d ranks %d %v", b.shape.name, b.batch, b.ranks, b.overheadCase)
+	if b.nodes {
+		s += ", nodes lost"
+	}
+	return s
 }
 
 // faults kills each rank in its turn.
 func (b *recoveryRun) faults() (specs []string) {
 	for i := range b.kills {
+		if b.nodes {
+			specs = append(specs, fmt.Sprintf("node:%d@%d", (i+1)%b.ranks, b.first+i*b.gap))
+			continue
+		}
 		specs = append(specs, fmt.Sprintf("kill:%d@%d:%s", (i+1)%b.ranks, b.first+i*b.gap, train.Calm))
 	}
 	return specs

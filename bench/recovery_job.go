@@ -50,6 +50,9 @@ func (b *recoveryRun) run(program string, faults []string) (r jobRun, err error)
 		"cache.mode=" + o.option("mode", "auto")} {
 		args = append(args, "--set", set)
 	}
+	if b.nodes {
+		args = append(args, "--set", fmt.Sprintf("elastic.spares=%d", b.kills))
+	}
 	for _, f := range faults {
 		args = append(args, "--chaos", f)
 	}

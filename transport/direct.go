@@ -125,6 +125,9 @@ func (s *shm) viewed(p []byte) bool {
 // eagerLimit is how long b may be to be copied twice at once, rather than once when
 // it is wanted. The caller holds the monitor.
 func (l *link) eagerLimit(b []byte) int {
+	if l.carrier != nil {
+		return packedBytes
+	}
 	if len(b) > nearEagerBytes && l.ring != nil && l.err == nil && l.ring.viewed(b) {
 		return nearEagerBytes
 	}

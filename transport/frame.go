@@ -11,7 +11,7 @@ import (
 const headerBytes = 64
 
 // protocolVersion changes with the frames or the handshake; both ends must agree.
-const protocolVersion = 3
+const protocolVersion = 4
 
 type frameKind uint8
 
@@ -24,6 +24,8 @@ const (
 	frameCredit                         // arg bytes of eager messages have been received
 	frameAbort                          // rank from is over: rank id of generation arg is lost, the payload says why
 	frameHeartbeat                      // the sender lives
+	frameBulk                           // over MPI: a piece of a wanted message follows by itself: id names the receive, arg is the offset, tag the length
+	frameBye                            // over MPI: nothing follows
 	frameKinds
 )
 

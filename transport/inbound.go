@@ -107,6 +107,9 @@ func (in *inbound) header() error {
 		in.dest = make([]byte, h.length)
 		return nil
 	}
+	if h.kind == frameBye {
+		return in.bye()
+	}
 	p := l.pair(int(h.to), int(h.from))
 	if p == nil || !h.kind.mayHave(h.length) {
 		return protocolError("kind %d from rank %d to rank %d with %d bytes", h.kind, h.from, h.to, h.length)
@@ -123,6 +126,8 @@ func (in *inbound) header() error {
 		return in.answered(p)
 	case frameData:
 		return in.data(p)
+	case frameBulk:
+		return in.bulk(p)
 	default: // frameCredit
 		if p.credit += int(h.arg); h.arg > MaxHeldBytes || p.credit > MaxHeldBytes {
 			return protocolError("credit for %d bytes that were not sent", h.arg)
@@ -212,6 +217,37 @@ func (in *inbound) data(p *pair) error {
 	return nil
 }
 
+// bulk has the bytes that a frame announces received.
+func (in *inbound) bulk(p *pair) error {
+	l, n := in.link, uint64(in.h.tag)
+	if l.carrier == nil || n == 0 || n > bulkBytes {
+		return protocolError("%d bytes by themselves", n)
+	}
+	r := l.receiving[in.h.id] // nil: given up; the bytes come all the same
+	if r != nil && (r.pair != p || in.h.arg != uint64(r.off) || in.h.arg+n > uint64(len(r.p))) {
+		return protocolError("bytes %d to %d of a message of %d, of which %d are there", in.h.arg, in.h.arg+n, len(r.p), r.off)
+	}
+	return l.carrier.receive(l, r, in.h.id, int(n))
+}
+
+// bye: the peer sends no more, and is answered likewise.
+func (in *inbound) bye() error {
+	l := in.link
+	if l.carrier == nil {
+		return protocolError("a good-bye over a connection")
+	}
+	l.mon.Lock()
+	defer l.mon.Unlock()
+	l.heardBye = true
+	for i := range l.pairs {
+		p := &l.pairs[i]
+		l.endPair(p, &PeerLost{Rank: p.remote, Generation: l.world.generation, Cause: errHungUp}, false)
+	}
+	l.sayBye()
+	l.mon.Wake()
+	return nil
+}
+
 // payload ends a frame that is there as a whole.
 func (in *inbound) payload() error {
 	l, n := in.link, int(in.h.length)
@@ -246,10 +282,16 @@ func (in *inbound) received(n int) {
 		r.end(nil)
 		return
 	}
+	r.advance(in.h.id, n)
+}
+
+// advance says that n more bytes of r are there, which the peer sends as id. The caller
+// holds the link's monitor.
+func (r *netRequest) advance(id uint64, n int) {
 	r.off += n
 	switch {
 	case r.off == len(r.p):
-		delete(l.receiving, in.h.id)
+		delete(r.link.receiving, id)
 		r.end(nil)
 	case r.pair.err != nil:
 		r.end(r.pair.err)

@@ -35,14 +35,16 @@ const (
 // (credit), else it is offered: the receiver asks for it when it is wanted, so
 // that its bytes go from the sender's memory to the receiver's.
 type link struct {
-	world *netWorld
-	peer  int // process
-	conn  net.Conn
-	ring  *shm // nil: frames travel on conn
+	world   *netWorld
+	peer    int // process
+	conn    net.Conn
+	ring    *shm     // nil: frames travel on conn, or by the carrier
+	carrier *carrier // of frames by MPI; then there is no conn
 
 	heard   atomic.Int64 // env.Now when the peer was last heard
 	queued  atomic.Int64 // frames not yet taken by next
 	reading atomic.Int64 // len(reads)
+	gone    atomic.Bool  // err is set
 	stopped []*env.Event // the link's goroutines have ended
 
 	mon       env.Monitor // guards what follows, the pairs and the requests
@@ -60,6 +62,11 @@ type link struct {
 	pool      bufferPool
 	inHand    int  // frames that next has given out and are not yet written
 	closing   bool // no requests any more; what is queued goes out
+	saidBye   bool // to the peer, over MPI
+	heardBye  bool // from it: it sends no more
+
+	packets, bulks int  // messages of MPI under way to the peer; the carrier's
+	mourned        bool // the carrier has ended what it had under way; the carrier's
 
 	in inbound
 }
@@ -157,7 +164,10 @@ func (l *link) newID() uint64 {
 // calls push when it no longer does.
 func (l *link) announce() {
 	l.queued.Add(1)
-	if l.ring == nil {
+	switch {
+	case l.carrier != nil:
+		l.carrier.tell()
+	case l.ring == nil:
 		l.mon.Wake()
 	}
 }
@@ -354,13 +364,18 @@ func (l *link) fail(cause error) {
 		}
 		l.control = nil
 		l.queued.Store(0)
+		l.gone.Store(true)
 	}
 	l.mon.Wake()
 	l.mon.Unlock()
-	_ = l.conn.Close()
-	if l.ring != nil {
-		l.ring.wakeSelf()
+	switch {
+	case l.carrier != nil:
+		l.carrier.tell()
+		return
+	case l.ring != nil:
+		defer l.ring.wakeSelf()
 	}
+	_ = l.conn.Close()
 }
 
 // failed is what ended the link, nil while it works.
@@ -381,13 +396,42 @@ func (l *link) close(limit time.Duration) {
 	l.closing = true
 	l.mon.Wake()
 	l.mon.Unlock()
-	l.hangUp(limit)
+	if l.carrier != nil {
+		l.bye(until)
+	} else {
+		l.hangUp(limit)
+	}
 	for _, e := range l.stopped {
 		_ = e.Wait()
 	}
 	l.fail(ErrClosed)
 	if l.ring != nil {
 		l.ring.release()
+	}
+}
+
+// parted reports whether the peer has said that it sends no more.
+func (l *link) parted() bool {
+	l.mon.Lock()
+	defer l.mon.Unlock()
+	return l.heardBye
+}
+
+// bye tells the peer that nothing follows, and waits until it has said so too.
+func (l *link) bye(until time.Duration) {
+	l.mon.Lock()
+	defer l.mon.Unlock()
+	l.sayBye()
+	for l.err == nil && (!l.heardBye || l.queued.Load() > 0 || l.inHand > 0) && l.world.env.Now() < until {
+		l.mon.WaitUntil(min(until, l.world.env.Now()+closePoll))
+	}
+}
+
+// sayBye is the last that goes out; the caller holds the monitor.
+func (l *link) sayBye() {
+	if !l.saidBye {
+		l.saidBye = true
+		l.addControl(header{kind: frameBye}, nil)
 	}
 }
 

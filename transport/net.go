@@ -69,6 +69,7 @@ type netWorld struct {
 	links      []*link // by process; nil for this one
 	apart      bool
 	polling    polling
+	carrier    *carrier // of all links, over MPI; else nil
 	stats      *NetStats
 
 	mon     env.Monitor // guards what follows
@@ -140,9 +141,13 @@ func (w *netWorld) start() []Endpoint {
 			w.polling.rings = append(w.polling.rings, l.ring)
 		}
 	}
-	for _, l := range w.links {
-		if l != nil {
-			l.run()
+	if w.carrier != nil {
+		w.env.Go("MPI carrier", w.carrier.serve)
+	} else {
+		for _, l := range w.links {
+			if l != nil {
+				l.run()
+			}
 		}
 	}
 	w.env.Go("heartbeats", w.beat)
@@ -170,7 +175,7 @@ func (w *netWorld) beat() {
 			if tick%2 == 0 {
 				l.beat()
 			}
-			if silent := now - time.Duration(l.heard.Load()); silent > silentBeats*w.heartbeat {
+			if silent := now - time.Duration(l.heard.Load()); silent > silentBeats*w.heartbeat && !l.parted() {
 				l.fail(fmt.Errorf("nothing was heard of its process for %v", silent.Round(time.Millisecond)))
 			}
 		}
@@ -212,6 +217,9 @@ func (w *netWorld) closed() {
 		if l != nil {
 			l.close(silentBeats * w.heartbeat)
 		}
+	}
+	if w.carrier != nil {
+		w.carrier.stop()
 	}
 }
 

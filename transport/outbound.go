@@ -8,6 +8,7 @@ type frame struct {
 	payload []byte
 	req     *netRequest // nil for control frames
 	last    bool        // req's memory is free once it is written
+	bulk    bool        // the payload travels by itself
 }
 
 // next takes the frame to be written next, if there is one: control frames, then
@@ -20,7 +21,7 @@ func (l *link) next(f *frame) bool {
 		return false
 	}
 	var h header
-	f.payload, f.req, f.last = nil, nil, false
+	f.payload, f.req, f.last, f.bulk = nil, nil, false, false
 	switch {
 	case len(l.control) > 0:
 		c := l.control[0]
@@ -40,7 +41,14 @@ func (l *link) next(f *frame) bool {
 		r := l.bulk[0]
 		l.bulk = append(l.bulk[:0], l.bulk[1:]...)
 		h = header{kind: frameData, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag, id: r.id, arg: uint64(r.off)}
-		f.payload = r.p[r.off:min(r.off+pieceBytes, len(r.p))]
+		piece := pieceBytes
+		if f.bulk = l.carrier != nil; f.bulk {
+			piece = bulkBytes
+		}
+		f.payload = r.p[r.off:min(r.off+piece, len(r.p))]
+		if f.bulk {
+			h.kind, h.tag = frameBulk, Tag(len(f.payload))
+		}
 		f.req, f.last, r.moving = r, r.off+len(f.payload) == len(r.p), true
 	default:
 		l.mon.Unlock()
@@ -48,11 +56,14 @@ func (l *link) next(f *frame) bool {
 	}
 	l.queued.Add(-1)
 	l.inHand++
-	h.length, h.generation, h.sequence = uint32(len(f.payload)), l.world.generation, l.outSeq
+	h.generation, h.sequence = l.world.generation, l.outSeq
+	if !f.bulk {
+		h.length = uint32(len(f.payload))
+	}
 	l.outSeq++
 	l.mon.Unlock()
 
-	if l.ring == nil && len(f.payload) > 0 {
+	if l.ring == nil && h.length > 0 {
 		h.sum = crc32.Checksum(f.payload, castagnoli)
 	}
 	h.encode(&f.head)

@@ -157,7 +157,7 @@ func (l *link) beat() {
 	h := header{kind: frameHeartbeat, generation: l.world.generation}
 	if l.ring == nil {
 		l.mon.Lock()
-		if len(l.control) == 0 && !l.closing {
+		if len(l.control) == 0 && !l.closing && !l.saidBye {
 			l.addControl(h, nil)
 		}
 		l.mon.Unlock()
