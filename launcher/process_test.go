@@ -50,7 +50,7 @@ func program() int {
 	ranks, _ := strconv.Atoi(os.Getenv("TEST_RANKS"))
 	place, err := Detect(os.Getenv, np, os.Getenv("TEST_RDZV"))
 	if err == nil {
-		lim := limits{meet: 20 * time.Second, reform: 10 * time.Second, handshake: 5 * time.Second, end: 2 * time.Second, revive: time.Hour}
+		lim := limits{meet: 20 * time.Second, reform: 10 * time.Second, handshake: 5 * time.Second, end: 2 * time.Second, revive: time.Hour, idle: 50 * time.Millisecond}
 		if d, err := time.ParseDuration(os.Getenv("TEST_MEET")); err == nil {
 			lim.meet = d
 		}
@@ -69,6 +69,7 @@ func program() int {
 			if place.Launch {
 				place.Processes += spec.Spares
 			}
+			spec.Prepare = prepareSlowly
 		}
 		var code int
 		if code, err = run(place, spec, lim); err == nil {
@@ -80,6 +81,20 @@ func program() int {
 		return exitBad
 	}
 	return exitFailed
+}
+
+// prepareSlowly prepares as long as it is to, and leaves a file meanwhile.
+func prepareSlowly(goOn func() bool) {
+	name := filepath.Join(os.Getenv("TEST_OUT"), fmt.Sprintf("preparing-%d", os.Getpid()))
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		panic(err)
+	}
+	for goOn() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := os.Remove(name); err != nil {
+		panic(err)
+	}
 }
 
 // seen is what a worker of the tests writes into worker-P.json.

@@ -21,10 +21,11 @@ type limits struct {
 	end       time.Duration // workers to end by themselves after a failure
 	doubt     time.Duration // workers to say that they have left a world, once one has
 	revive    time.Duration // until our launcher starts a supervisor in place of a lost one
+	idle      time.Duration // until a supervisor without a worker prepares for one: others have one by then
 }
 
 func defaultLimits() limits {
-	return limits{meet: time.Minute, reform: 10 * time.Second, handshake: 5 * time.Second, end: 5 * time.Second, revive: 10 * time.Second}
+	return limits{meet: time.Minute, reform: 10 * time.Second, handshake: 5 * time.Second, end: 5 * time.Second, revive: 10 * time.Second, idle: 5 * time.Second}
 }
 
 const (

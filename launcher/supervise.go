@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -35,6 +36,9 @@ type Spec struct {
 	// Keep, where it is not nil, is a file that every worker of a supervisor inherits, at
 	// descriptor KeptFile: one after the other, each once the one before is gone.
 	Keep *os.File
+	// Prepare, where it is not nil, is called at a supervisor that waits without a worker, as
+	// spares do: there is time to make Keep ready for one. It returns when goOn says no.
+	Prepare func(goOn func() bool)
 	// Args are this program's arguments; every process gets the same.
 	Args []string
 	// Same must be equal on all processes: a digest of config and program.
@@ -72,6 +76,7 @@ type supervisor struct {
 	board  *board      // nil: others keep the job
 	council
 	worker *workerChild
+	worked atomic.Bool // there has been a worker
 
 	left bool
 	code int
@@ -132,6 +137,9 @@ func (s *supervisor) run(control net.Conn, inherited net.Listener) (int, error) 
 	}
 	if s.spec.Elastic {
 		go s.every(s.spec.Heartbeat, s.tick)
+	}
+	if s.spec.Prepare != nil {
+		go s.prepare()
 	}
 	s.loop.run(s.board, func() bool { return s.left })
 	s.leave()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 )
 
 // workerChild is the worker of a generation.
@@ -16,8 +17,26 @@ type workerChild struct {
 // KeptFile is the descriptor at which a worker finds Spec.Keep.
 const KeptFile = 4
 
+// prepare makes ready for a worker until there is one.
+func (s *supervisor) prepare() {
+	select {
+	case <-time.After(s.limits.idle):
+	case <-s.done:
+		return
+	}
+	s.spec.Prepare(func() bool {
+		select {
+		case <-s.done:
+			return false
+		default:
+			return !s.worked.Load()
+		}
+	})
+}
+
 // startWorker starts a worker and tells it for which generation to listen.
 func (s *supervisor) startWorker(m message) {
+	s.worked.Store(true)
 	fail := func(err error) {
 		s.do(s.member.workerGone(outcome{Why: "could not be started: " + oneLine(err.Error())}))
 	}

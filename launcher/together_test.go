@@ -3,7 +3,9 @@ package launcher
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -287,21 +289,47 @@ func TestEndWhileLauncherStandsStill(t *testing.T) {
 	}
 }
 
+// supervisorOf is the process that was started for a place.
+func (x *trial) supervisorOf(place int) int {
+	x.t.Helper()
+	for _, pid := range processes(x.id) {
+		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if strings.Contains(string(env), fmt.Sprintf("\x00%s=%d\x00", envProcess, place)) {
+			return pid
+		}
+	}
+	x.t.Fatalf("nobody was started for place %d", place)
+	return 0
+}
+
+// Who waits without a worker prepares for one, and stops when there is one.
+func TestSparePrepares(t *testing.T) {
+	t.Parallel()
+	x := elastic(t, 3, "100 1", "")
+	all := x.reaches(1, 0, 1, 2)
+	preparing := func() (pids []int) {
+		names, _ := filepath.Glob(filepath.Join(x.out, "preparing-*"))
+		for _, name := range names {
+			pid, _ := strconv.Atoi(strings.TrimPrefix(filepath.Base(name), "preparing-"))
+			pids = append(pids, pid)
+		}
+		return pids
+	}
+	spare := x.supervisorOf(3)
+	until(t, "the spare alone to prepare", func() bool { return slices.Equal(preparing(), []int{spare}) })
+	kill(t, syscall.SIGKILL, all[1].PPID)
+	x.reaches(2, 0, 1, 2)
+	until(t, "preparing to end", func() bool { return len(preparing()) == 0 })
+	x.make("finish")
+	x.over(0)
+}
+
 // Lost spares are said to be lost, and not counted on.
 func TestLostSpare(t *testing.T) {
 	t.Parallel()
 	x := elastic(t, 3, "100 1", "")
 	all := x.reaches(1, 0, 1, 2)
-	spare := 0
-	for _, pid := range processes(x.id) {
-		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if strings.Contains(string(env), "\x00"+envProcess+"=3\x00") {
-			spare = pid
-		}
-	}
-	if spare == 0 {
-		t.Fatal("no spare")
-	}
+	spare := x.supervisorOf(3)
 	kill(t, syscall.SIGKILL, spare)
 	until(t, "that it is said", func() bool { return len(processes(x.id)) == 7 })
 	time.Sleep(50 * time.Millisecond)

@@ -92,6 +92,33 @@ func TestMemoryOfWhoComesLater(t *testing.T) {
 	}
 }
 
+// TestRowBytes: what is told before there is a job is what the job then counts, of the
+// process with the most ranks.
+func TestRowBytes(t *testing.T) {
+	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=5", "ec.code=xor", "ec.k=4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, processes := range []int{1, 2, 5} {
+		most := 0.
+		for p := range processes {
+			j := newJob(env.Real(), cfg, Options{Observer: &quiet{}, World: &World{Process: p, Processes: processes, Neighbours: 1}})
+			if err := j.open(); err != nil {
+				t.Fatal(err)
+			}
+			rows, _ := j.bytes()
+			most = max(most, rows)
+			j.close()
+		}
+		if got := RowBytes(cfg, processes); got != int64(most) || got == 0 {
+			t.Errorf("%d processes: %d bytes, the job counts %v", processes, got, most)
+		}
+	}
+	if got := RowBytes(cfg, 0); got != 0 {
+		t.Errorf("no processes: %d bytes", got)
+	}
+}
+
 // tardy is an Env whose delayed lanes are slow to begin a job.
 type tardy struct{ env.Env }
 

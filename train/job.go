@@ -88,15 +88,9 @@ func (j *job) open() (err error) {
 			j.close()
 		}
 	}()
-	j.schema = data.Schema{Dense: c.Data.DenseCount(), Tables: c.Model.TableRows()}
-	j.place = placement.New(j.schema.Tables, j.roles.rows)
-	if j.protects() {
-		if j.layout, err = ec.NewLayout(j.roles.rows, c.EC.K, c.EC.R); err != nil {
-			return config.Errorf("ec.k, ec.r: %v", err)
-		}
+	if err = j.layOut(); err != nil {
+		return err
 	}
-	j.width = c.Model.EmbeddingDim
-	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
 	// What can be told before the first file is converted, which may take long.
 	if err = j.checkMemory(); err != nil {
 		return err
@@ -122,6 +116,21 @@ func (j *job) open() (err error) {
 		return err
 	}
 	return j.checkMemory()
+}
+
+// layOut resolves what follows from the config alone.
+func (j *job) layOut() (err error) {
+	c := j.cfg
+	j.schema = data.Schema{Dense: c.Data.DenseCount(), Tables: c.Model.TableRows()}
+	j.place = placement.New(j.schema.Tables, j.roles.rows)
+	if j.protects() {
+		if j.layout, err = ec.NewLayout(j.roles.rows, c.EC.K, c.EC.R); err != nil {
+			return config.Errorf("ec.k, ec.r: %v", err)
+		}
+	}
+	j.width = c.Model.EmbeddingDim
+	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
+	return nil
 }
 
 // plan sets how many steps there are and how large slices get.

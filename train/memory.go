@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/shard"
 )
@@ -27,6 +28,21 @@ func (j *job) checkMemory() error {
 			size(need), size(rows), size(rest), machine.Size(available))
 	}
 	return nil
+}
+
+// RowBytes is how much the rows of one of so many processes take, with their optimizer
+// state and the parities of others', once all have been touched; 0 where the config is
+// of no use.
+func RowBytes(cfg *config.Config, processes int) int64 {
+	if processes < 1 {
+		return 0
+	}
+	j := newJob(env.Real(), cfg, Options{World: &World{Processes: processes}})
+	if j.layOut() != nil {
+		return 0
+	}
+	rows, _ := j.bytes()
+	return int64(min(rows, 1<<62))
 }
 
 // size is machine.Size for sizes that no machine has, too.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -80,6 +81,27 @@ func Keep() (*os.File, error) {
 		return nil, err
 	}
 	return f.handOver(), nil
+}
+
+// preparedAtOnce is how much Prepare makes physical at once, and preparedShare the share
+// of a core that it takes.
+const (
+	preparedAtOnce = 4 << 20
+	preparedShare  = 1. / 8
+)
+
+// Prepare makes the memory physical that the first who inherits a file of Keep's will
+// allocate, so many bytes of it, bit by bit as long as goOn says so. What stands in it
+// stays. It may run beside that.
+func Prepare(f *os.File, bytes int64, goOn func() bool) error {
+	for from, to := int64(firstFree), firstFree+bytes; from < to && goOn(); from += preparedAtOnce {
+		began := time.Now()
+		if err := fileOf(f).fill(from, min(preparedAtOnce, to-from)); err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(float64(time.Since(began)) * (1/preparedShare - 1)))
+	}
+	return nil
 }
 
 // kept is the arena that was inherited.

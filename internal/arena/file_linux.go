@@ -54,6 +54,8 @@ func adoptFile(fd int) (f file, err error) {
 // handOver is the file for others to inherit.
 func (f file) handOver() *os.File { return os.NewFile(uintptr(f.fd), "arena") }
 
+func fileOf(f *os.File) file { return file{int(f.Fd())} }
+
 func (f file) close() { _ = unix.Close(f.fd) }
 
 // mapAll maps the whole file.
@@ -112,6 +114,11 @@ func mincore(mem, present []byte) error {
 		return errno
 	}
 	return nil
+}
+
+// fill makes pages physical.
+func (f file) fill(from, n int64) error {
+	return unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, from, n)
 }
 
 // punch gives pages back.

@@ -109,3 +109,47 @@ func pagesMapped(t *testing.T, mem []byte) []bool {
 	}
 	return mapped
 }
+
+// TestPrepare: what is prepared is physical, holds what it held, and is what the first
+// to inherit the file is given; preparing ends when it is told to.
+func TestPrepare(t *testing.T) {
+	f, err := Keep()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	defer kept.Store(nil)
+	if err := Inherit(int(f.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	const bytes = 3*preparedAtOnce + 4096
+	p, err := Kept().Alloc(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := unsafe.Slice((*byte)(p), bytes)
+	mem[5] = 7
+	left := 2
+	if err := Prepare(f, bytes, func() bool { left--; return left >= 0 }); err != nil {
+		t.Fatal(err)
+	}
+	if got := usedBlocks(t, f); got != 2*preparedAtOnce/512 {
+		t.Errorf("%d blocks are used after two turns", got)
+	}
+	if err := Prepare(f, bytes, func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	blocks := usedBlocks(t, f)
+	if blocks != bytes/512 {
+		t.Errorf("%d blocks are used of %d bytes", blocks, bytes)
+	}
+	if mem[5] != 7 {
+		t.Error("preparing changed what was there")
+	}
+	for i := 0; i < bytes; i += 4096 {
+		mem[i] = 1
+	}
+	if now := usedBlocks(t, f); now > blocks+hugePage/512 { // alignment may begin later
+		t.Errorf("%d blocks are used when all has been written, %d before", now, blocks)
+	}
+}

@@ -66,14 +66,33 @@ func (a *app) supervise(p launcher.Place, config []byte, spec launcher.Spec) err
 	a.stop.close() // the launcher hears signals
 	same := sha256.Sum256(fmt.Appendf(config, "%q %s", withoutRdzv(a.args), machine.Version()))
 	spec.Args, spec.Same, spec.Stdout, spec.Stderr = a.args, hex.EncodeToString(same[:]), a.out, a.errw
-	if spec.Elastic && !p.Launch {
-		spec.Keep, _ = arena.Keep() // without it a worker that is started again is slower
-	}
 	code, err := launcher.Run(p, spec)
 	if err != nil {
 		return err
 	}
 	return jobEnded(code)
+}
+
+// keep has a supervisor keep its workers' memory. Without it a worker that is started
+// again is slower.
+func keep(spec *launcher.Spec, cfg *config.Config, p launcher.Place) {
+	file, err := arena.Keep()
+	if err != nil {
+		return
+	}
+	spec.Keep = file
+	rows, others := train.RowBytes(cfg, p.Processes-spec.Spares), int64(0)
+	if p.OneHost { // their rows may all be touched later
+		others = int64(p.Processes)
+	}
+	// To be given new pages is most of what rebuilding costs, and slows down who trains
+	// on the same machine: a spare takes them while it waits.
+	spec.Prepare = func(goOn func() bool) {
+		_ = arena.Prepare(file, rows, func() bool { // what is not prepared comes later, slower
+			available, ok := machine.AvailableMemory()
+			return ok && available > (others+1)*rows && goOn()
+		})
+	}
 }
 
 // withoutRdzv is a command line without --rdzv.

@@ -62,6 +62,9 @@ func (c *trainCmd) Run(a *app) error {
 			for _, f := range c.Chaos {
 				job.Faults = append(job.Faults, "--chaos "+string(f))
 			}
+			if job.Elastic && !place.Launch {
+				keep(&job, cfg, place)
+			}
 			return a.supervise(place, cfg.Resolved(), job)
 		}
 		if len(faults) > 0 {

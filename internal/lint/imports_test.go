@@ -18,6 +18,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/placement", "", "placement is arithmetic"},
 	{"internal/machine", "", "what the machine has is read, not chosen, here"},
 	{"internal/openblas", "", "an edge to a foreign library"},
+	{"internal/mpi", "", "an edge to a foreign library"},
 	{"internal/arena", "", "memory is below everything"},
 	{"internal/blockcopy", "", "bytes are below everything"},
 	{"internal/atomicfile", "", "files are below everything"},
@@ -31,7 +32,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"data", "internal/env internal/f32 internal/rng", "data knows nothing of models or other ranks"},
 	{"kernels", "internal/arena internal/blockcopy internal/f32 internal/openblas internal/rng", "kernels hide memory and know no protocol"},
 	{"launcher", "", "the launcher brings processes together and knows nothing of their work"},
-	{"transport", "internal/arena internal/blockcopy internal/env internal/rng", "transports move bytes and know no meaning"},
+	{"transport", "internal/arena internal/blockcopy internal/env internal/mpi internal/rng", "transports move bytes and know no meaning"},
 	{"internal/config", "data", "the config knows formats and table sets, and nothing that acts on it"},
 
 	{"collectives", "internal/env internal/trace kernels transport", "collectives add up buffers over a transport"},

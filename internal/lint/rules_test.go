@@ -12,6 +12,7 @@ import (
 // cgoFiles are the edges where Go meets C.
 var cgoFiles = map[string]string{
 	"internal/openblas/openblas_cgo.go": "opens OpenBLAS at run time",
+	"internal/mpi/mpi.go":               "calls MPI, in builds that have it",
 }
 
 func TestCgoOnlyAtTheEdges(t *testing.T) {
@@ -50,8 +51,9 @@ var mayBlock = map[string]string{
 	"internal/doctor":                   "above the ranks: time limits of foreign programs",
 	"bench":                             "measures with the clock",
 	"kernels/pool.go":                   "compute threads, below the ranks",
-	"internal/arena/arena.go":           "guards the lists of allocations; holds it for no wait",
+	"internal/arena/arena.go":           "guards the lists of allocations; holds it for no wait; prepares memory beside all ranks",
 	"kernels/cpu.go":                    "guards the table of allocations; holds it for no wait",
+	"internal/mpi/mpi.go":               "keeps the thread that must finalize MPI",
 	"internal/openblas/openblas_cgo.go": "OpenBLAS has one thread count for all callers",
 }
 

@@ -136,9 +136,12 @@ const Built = true
 // main runs f on the thread that initialised MPI, which must also finalize it.
 var main chan func()
 
+// the is what Init returned: while it stands here, no memory goes that MPI may use.
+var the *library
+
 type library struct {
 	rank, size int
-	slots      int // one more than the greatest in use so far
+	held       [][]byte // by slot: what MPI may use
 }
 
 // Init initialises MPI and returns this process's end of a copy of MPI_COMM_WORLD. It
@@ -159,7 +162,8 @@ func Init() (Comm, error) {
 	if level < C.MPI_THREAD_SERIALIZED {
 		return nil, fmt.Errorf("%s allows calls from one thread only; ecrec needs MPI_THREAD_SERIALIZED", Library())
 	}
-	return &library{rank: int(rank), size: int(size)}, nil
+	the = &library{rank: int(rank), size: int(size)}
+	return the, nil
 }
 
 func on(f func()) {
@@ -201,14 +205,19 @@ func (l *library) Recv(slot int, p []byte, from, tag int) error {
 	return l.post("MPI_Irecv", 0, slot, p, from, tag)
 }
 
-// post hands MPI an address: p lies on the heap, where nothing moves, or outside of it,
-// and its owner keeps it until Poll returns the slot.
+// post hands MPI an address: p lies on the heap, where nothing moves, or outside of it.
 func (l *library) post(what string, sends C.int, slot int, p []byte, peer, tag int) error {
-	l.slots = max(l.slots, slot+1)
+	for slot >= len(l.held) {
+		l.held = append(l.held, nil)
+	}
+	if l.held[slot] != nil {
+		return fmt.Errorf("%s: slot %d is in use", what, slot)
+	}
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(p)))
 	if code := C.post(sends, C.int(slot), C.uintptr_t(address), C.int(len(p)), C.int(peer), C.int(tag)); code != C.MPI_SUCCESS {
 		return fmt.Errorf("%s: %w", what, mpiError(code))
 	}
+	l.held[slot] = p
 	return nil
 }
 
@@ -221,13 +230,14 @@ func (l *library) Cancel(slot int) error {
 
 func (l *library) Poll(done []Done) ([]Done, error) {
 	var n C.int
-	if code := C.poll(C.int(l.slots), &n); code != C.MPI_SUCCESS {
+	if code := C.poll(C.int(len(l.held)), &n); code != C.MPI_SUCCESS {
 		return done, fmt.Errorf("MPI_Testsome: %w", mpiError(code))
 	}
 	if n == 0 {
 		return done, nil
 	}
 	for _, e := range unsafe.Slice(C.overs(), n) {
+		l.held[e.slot] = nil
 		d := Done{Slot: int(e.slot), From: int(e.from), Bytes: int(e.bytes), Cancelled: e.cancelled != 0}
 		if e.err != C.MPI_SUCCESS {
 			d.Err = mpiError(e.err)
