@@ -14,13 +14,16 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint sim bench quickstart fuzz-quick soak clean
+.PHONY: help build build-mpi test lint sim bench quickstart fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
 build: ## build ./ecrec
 	go build -o ecrec ./cmd/ecrec
+
+build-mpi: ## build ./ecrec with the transport "mpi", for Open MPI; MPICH=1: for MPICH
+	go build -tags "mpi$(if $(MPICH), mpich)" -o ecrec ./cmd/ecrec
 
 test: ## vet and test everything: with cgo (and the race detector where it matters) if a C compiler is there, and without
 ifeq ($(HAVE_CGO),yes)

@@ -273,7 +273,7 @@ func (l *link) giveBack(p *pair, n int) {
 }
 
 func (l *link) addControl(h header, payload []byte) {
-	if l.err != nil {
+	if l.err != nil || l.saidBye {
 		return
 	}
 	h.length = uint32(len(payload))

@@ -156,8 +156,6 @@ func (l *link) bye(until time.Duration) {
 
 // sayBye is the last that goes out; the caller holds the monitor.
 func (l *link) sayBye() {
-	if !l.saidBye {
-		l.saidBye = true
-		l.addControl(header{kind: frameBye}, nil)
-	}
+	l.addControl(header{kind: frameBye}, nil)
+	l.saidBye = true
 }

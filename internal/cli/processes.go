@@ -142,7 +142,10 @@ func follows(err error) bool {
 // trainWorld is how a worker's ranks reach the others; nil where all are here.
 func (s *session) trainWorld() *train.World {
 	w := s.world
-	if w == nil {
+	switch {
+	case s.comm != nil:
+		return s.mpiWorld()
+	case w == nil:
 		return nil
 	}
 	env.LongSlices(neighbours(w)*max(1, s.cfg.Job.Threads) <= runtime.NumCPU()) // by itself each takes its share of the cores

@@ -1,15 +1,32 @@
 package cli
 
 import (
+	"io"
 	"slices"
 
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/report"
+	"github.com/ecrec/ecrec/launcher"
 )
 
 // Which process speaks for all, and where each writes.
 
+// newSession is a process's part in a job that is to run here.
+func (a *app) newSession(cfg *config.Config, place launcher.Place, part mpiPart, repairRows int) *session {
+	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, out: a.out, world: a.stop.world, mpiPart: part, repairRows: repairRows}
+	if !s.speaks() {
+		a.out = io.Discard
+	}
+	s.prepare = a.progress()
+	return s
+}
+
 // speaks reports whether this process speaks for all: that which hosts rank 0.
 func (s *session) speaks() bool {
+	if s.comm != nil {
+		return s.process == 0
+	}
 	return s.world == nil || slices.Contains(s.world.Processes[s.process].Ranks, 0)
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/ecrec/ecrec/internal/chaos"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/train"
@@ -51,6 +50,12 @@ func (c *trainCmd) Run(a *app) error {
 	if err := c.checkOutputs(cfg); err != nil {
 		return err
 	}
+	if worker == nil && overMPI(cfg, place) {
+		if err := c.checkMPI(cfg, place); err != nil {
+			return err
+		}
+		return c.trainByMPI(a, cfg, place, repairs)
+	}
 	if worker == nil {
 		if place.Launch || place.Alone() || !elastic(cfg) { // else it may be of the job that runs
 			if err := report.CheckFree(cfg.Job.Out); err != nil {
@@ -74,11 +79,7 @@ func (c *trainCmd) Run(a *app) error {
 	if worker != nil && elastic(cfg) {
 		_ = arena.Inherit(launcher.KeptFile) // without it a worker that is started again is slower
 	}
-	s := &session{app: a, cfg: cfg, env: env.Real(), process: place.Process, out: a.out, world: worker, repairRows: repairs}
-	if !s.speaks() {
-		a.out = io.Discard
-	}
-	s.prepare = a.progress()
+	s := a.newSession(cfg, place, mpiPart{}, repairs)
 	result, err := c.train(s, faults)
 	if err != nil {
 		return err
@@ -158,14 +159,15 @@ type failedRun struct{ error }
 
 // session follows a training job: it is its Observer.
 type session struct {
-	app        *app
-	out        io.Writer // the person's; app.out only where this process speaks
-	cfg        *config.Config
-	env        env.Env
-	process    int
-	world      *launcher.World // of this worker; nil where all is here
-	repairRows int             // see envRepairRows
-	run        *report.Run     // nil before the job starts
+	app     *app
+	out     io.Writer // the person's; app.out only where this process speaks
+	cfg     *config.Config
+	env     env.Env
+	process int
+	world   *launcher.World // of this worker; nil where all is here, or over MPI
+	mpiPart
+	repairRows int         // see envRepairRows
+	run        *report.Run // nil before the job starts
 	sum        report.Summary
 	live       *report.Live
 
@@ -361,39 +363,4 @@ func (s *session) endLog(failed error) error {
 		failed = fmt.Errorf("%s: cannot write the log: %w", s.cfg.Job.Out, err)
 	}
 	return failed
-}
-
-func (s *session) summary(r *train.Result) report.Summary {
-	sum := report.Summary{Digest: r.Digest, Steps: int(r.Steps), Ranks: s.cfg.Job.Ranks, SamplesPerS: perSecond(s.samples, s.busy),
-		StepMS: s.steps.StepMS(), Skipped: r.Skipped, Stopped: r.Stopped, Versions: versions(s.info.Device)}
-	if n := float64(r.Steps - r.Began); n > 0 {
-		m := r.Moved
-		sum.Cache = &report.Cache{
-			CriticalRows: report.Number(float64(m.Critical.Rows) / n), CriticalBytes: report.Number(float64(m.Critical.Bytes) / n),
-			DelayedRows: report.Number(float64(m.Delayed.Rows) / n), DelayedBytes: report.Number(float64(m.Delayed.Bytes) / n),
-		}
-	}
-	if p := r.Protection; s.cfg.EC.Code != "none" {
-		sum.EC = &report.EC{OverheadBytes: p.SentBytes, MemoryBytes: p.ParityBytes, JournalBytes: p.JournalBytes,
-			StagedBytes: p.StagedBytes, SnapshotBytes: p.SnapshotBytes, WaitMS: report.Number(milliseconds(p.Waited))}
-	}
-	for _, x := range r.Recoveries {
-		sum.Recoveries = append(sum.Recoveries, report.Recovery{Ranks: x.Ranks, Step: int(x.Step), CommittedStep: int(x.CommittedStep),
-			StepsRedone: int(x.StepsRedone), DetectMS: report.Number(x.DetectMS), ResumeMS: report.Number(x.ResumeMS),
-			RegainMS: report.Number(x.RegainMS), WholeMS: report.Number(x.WholeMS), JoinMS: report.Number(x.JoinMS), AgreeMS: report.Number(x.AgreeMS),
-			RollbackMS: report.Number(x.RollbackMS), DenseMS: report.Number(x.DenseMS), SurveyMS: report.Number(x.SurveyMS),
-			RowsDecoded: x.RowsDecoded, RowsOnDemand: x.RowsOnDemand, BytesRead: x.BytesRead})
-	}
-	for _, x := range r.TrainLoss {
-		sum.TrainLoss = append(sum.TrainLoss, report.Number(x))
-	}
-	for _, e := range r.Eval {
-		sum.Eval = append(sum.Eval, report.Eval{Step: int(e.Step), LogLoss: report.Number(e.Logloss), AUC: report.Number(e.AUC)})
-	}
-	return sum
-}
-
-// versions says what produced a run's numbers.
-func versions(device string) map[string]string {
-	return map[string]string{"ecrec": machine.Version(), "go": machine.GoVersion(), "device": device, "cpu": machine.CPU()}
 }

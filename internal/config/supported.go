@@ -14,7 +14,7 @@ func (c *Config) checkSupported(src *source) error {
 		{c.Job.Device == "cuda", "job.device", c.Job.Device, `use "cpu" or "auto"`},
 		{c.Data.Format == "avazu-csv", "data.format", c.Data.Format, `use "csv" and name the columns in [data.csv]`},
 		{c.Model.Kind != "dlrm", "model.kind", c.Model.Kind, `use "dlrm"`},
-		{in(c.Collectives.Transport, "mpi", "nccl"), "collectives.transport", c.Collectives.Transport, `use "auto" or "tcp"`},
+		{c.Collectives.Transport == "nccl", "collectives.transport", c.Collectives.Transport, `use "auto" or "tcp"`},
 		{c.Store.Tier != "dram", "store.tier", c.Store.Tier, `use "dram"`},
 		{c.Store.Path != "", "store.path", c.Store.Path, "leave it out: rows live in memory"},
 		{c.Store.DRAMBytes != 0, "store.dram_bytes", c.Store.DRAMBytes, "leave it out: rows live in memory"},

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/machine"
+	"github.com/ecrec/ecrec/internal/mpi"
+	"github.com/ecrec/ecrec/launcher"
+	"github.com/ecrec/ecrec/train"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// With collectives.transport = "mpi" the processes that mpirun or srun started are the
+// workers: MPI knows no other. Nobody supervises them, so a lost one ends the job, which
+// goes on from its newest checkpoint when it is started again.
+
+// mpiPart is a process's place among those of MPI.
+type mpiPart struct {
+	comm      mpi.Comm // nil: the job does without MPI
+	processes int
+	near      int // processes of this machine
+}
+
+// overMPI reports whether a job's processes talk by MPI.
+func overMPI(cfg *config.Config, place launcher.Place) bool {
+	return cfg.Collectives.Transport == "mpi" && !place.Alone()
+}
+
+// checkMPI refuses what MPI cannot do.
+func (c *trainCmd) checkMPI(cfg *config.Config, place launcher.Place) error {
+	const what = `collectives.transport = "mpi"`
+	switch {
+	case place.Launch:
+		return errUsage(what + `: MPI starts the processes: mpirun -np N ecrec train CONFIG; for --np take transport "auto"`)
+	case elastic(cfg):
+		return config.Errorf(`ec.code: with %s the loss of a process ends the job, and nothing could be decoded; use ec.code = "none" and checkpoint.every, or transport "auto"`, what)
+	case len(c.Chaos) > 0:
+		return errUsage("--chaos: with " + what + " nobody survives a fault; use transport \"auto\"")
+	}
+	return nil
+}
+
+// trainByMPI is a process's part in a job.
+func (c *trainCmd) trainByMPI(a *app, cfg *config.Config, place launcher.Place, repairRows int) (err error) {
+	comm, err := mpi.Init()
+	if err != nil {
+		return fmt.Errorf(`collectives.transport = "mpi": %w`, err)
+	}
+	defer func() {
+		if err == nil || errors.Is(err, errStopped) {
+			mpi.Finalize()
+			return
+		}
+		if !follows(err) { // else another process says what
+			fmt.Fprintln(a.errw, "ecrec: "+oneLine(err))
+		}
+		mpi.Abort(a.exitCode(err))
+	}()
+	if comm.Size() != place.Processes || comm.Rank() != place.Process {
+		return fmt.Errorf("%s says process %d of %d, MPI %d of %d: this binary was built for %s; start it with that one's mpirun",
+			place.From, place.Process, place.Processes, comm.Rank(), comm.Size(), mpi.Library())
+	}
+	s := a.newSession(cfg, place, mpiPart{comm, comm.Size(), processesHere(os.Getenv, place)}, repairRows)
+	if s.speaks() {
+		fmt.Fprintf(s.out, "%s: the loss of a process ends the job; start it again with --resume auto\n", mpi.Library())
+	}
+	result, err := c.train(s, nil)
+	if err != nil {
+		return err
+	}
+	return s.tell(result)
+}
+
+// mpiWorld is how this process's ranks reach the others.
+func (s *session) mpiWorld() *train.World {
+	ranks := make([][]int, s.processes)
+	for r := range s.cfg.Job.Ranks {
+		ranks[r%s.processes] = append(ranks[r%s.processes], r)
+	}
+	return &train.World{Process: s.process, Processes: s.processes, Neighbours: s.near,
+		Join: func([]int) ([]transport.Endpoint, error) {
+			host, _ := os.Hostname()
+			same := sha256.Sum256(fmt.Appendf(s.cfg.Resolved(), "%q %s", s.app.args, machine.Version()))
+			return transport.JoinMPI(transport.MPIOptions{Env: env.Real(), Comm: s.comm, Ranks: ranks, Host: host,
+				Same: hex.EncodeToString(same[:]), Heartbeat: time.Duration(s.cfg.Elastic.Heartbeat), Timeout: joinLimit})
+		}}
+}
+
+// processesHere is how many of the processes are on this machine.
+func processesHere(env func(string) string, place launcher.Place) int {
+	for _, name := range []string{"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"} {
+		if n, err := strconv.Atoi(env(name)); err == nil && n > 0 {
+			return n
+		}
+	}
+	if place.OneHost {
+		return place.Processes
+	}
+	return 1
+}
