@@ -2,6 +2,7 @@
 
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations # go-nvml wraps deprecated calls
 
+comma       := ,
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME    ?= 10s
 RUNS        ?= 2000
@@ -14,7 +15,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test lint sim bench quickstart fuzz-quick soak clean
+.PHONY: help build build-mpi test test-launchers lint sim bench quickstart fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -23,7 +24,7 @@ build: ## build ./ecrec
 	go build -o ecrec ./cmd/ecrec
 
 build-mpi: ## build ./ecrec with the transport "mpi", for Open MPI; MPICH=1: for MPICH
-	go build -tags "mpi$(if $(MPICH), mpich)" -o ecrec ./cmd/ecrec
+	go build -tags mpi$(if $(MPICH),$(comma)mpich) -o ecrec ./cmd/ecrec
 
 test: ## vet and test everything: with cgo (and the race detector where it matters) if a C compiler is there, and without
 ifeq ($(HAVE_CGO),yes)
@@ -37,6 +38,11 @@ else
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -vet=off ./...
 endif
+
+test-launchers: ## test the transport "mpi" and jobs over it with each MPI that is installed (Open MPI, MPICH), and tell which are not
+	@if pkg-config --exists ompi-c; then go test -count=1 -tags mpi ./transport -run TestRealMPI -v; else echo "skipped: no Open MPI to build with (libopenmpi-dev)"; fi
+	@if pkg-config --exists mpich; then ECREC_TEST_MPIRUN=mpiexec.mpich go test -count=1 -tags mpi,mpich ./transport -run TestRealMPI -v; else echo "skipped: no MPICH to build with (libmpich-dev)"; fi
+	go test -count=1 ./cmd/ecrec -launchers -run MPI -v
 
 lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

@@ -83,20 +83,6 @@ func program() int {
 	return exitFailed
 }
 
-// prepareSlowly prepares as long as it is to, and leaves a file meanwhile.
-func prepareSlowly(goOn func() bool) {
-	name := filepath.Join(os.Getenv("TEST_OUT"), fmt.Sprintf("preparing-%d", os.Getpid()))
-	if err := os.WriteFile(name, nil, 0o644); err != nil {
-		panic(err)
-	}
-	for goOn() {
-		time.Sleep(time.Millisecond)
-	}
-	if err := os.Remove(name); err != nil {
-		panic(err)
-	}
-}
-
 // seen is what a worker of the tests writes into worker-P.json.
 type seen struct {
 	Generation     uint64

@@ -302,6 +302,20 @@ func (x *trial) supervisorOf(place int) int {
 	return 0
 }
 
+// prepareSlowly prepares as long as it is to, and leaves a file meanwhile.
+func prepareSlowly(goOn func() bool) {
+	name := filepath.Join(os.Getenv("TEST_OUT"), fmt.Sprintf("preparing-%d", os.Getpid()))
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		panic(err)
+	}
+	for goOn() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := os.Remove(name); err != nil {
+		panic(err)
+	}
+}
+
 // Who waits without a worker prepares for one, and stops when there is one.
 func TestSparePrepares(t *testing.T) {
 	t.Parallel()

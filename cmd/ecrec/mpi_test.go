@@ -1,53 +1,81 @@
 package main
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// mpiProgram is the program as built for Open MPI, and what starts it.
-func mpiProgram(t *testing.T) string {
+var launchers = flag.Bool("launchers", false, "also run what needs MPI libraries and their launchers")
+
+// mpiLibrary is an MPI that the program can be built for.
+type mpiLibrary struct {
+	name, pkg, tags string
+	launch          []string
+}
+
+var mpiLibraries = []mpiLibrary{
+	{"Open MPI", "ompi-c", "mpi", []string{"mpirun.openmpi", "--oversubscribe"}},
+	{"MPICH", "mpich", "mpi,mpich", []string{"mpiexec.mpich"}},
+}
+
+// eachMPI runs a test with each MPI that there is, and the program built for it.
+func eachMPI(t *testing.T, test func(t *testing.T, m mpiLibrary, program string)) {
+	if !*launchers {
+		t.Skip("builds and starts the program with every MPI: make test-launchers")
+	}
+	for _, m := range mpiLibraries {
+		t.Run(m.name, func(t *testing.T) {
+			if err := exec.Command("pkg-config", "--exists", m.pkg).Run(); err != nil {
+				t.Skipf("no %s to build with (pkg-config %s)", m.name, m.pkg)
+			}
+			if _, err := exec.LookPath(m.launch[0]); err != nil {
+				t.Skip(err)
+			}
+			test(t, m, build(t, m.pkg, ".", []string{"CGO_ENABLED=1"}, "-tags", m.tags))
+		})
+	}
+}
+
+// start prepares so many processes of a program.
+func (m mpiLibrary) start(vars []string, np int, program string, args ...string) (*exec.Cmd, *strings.Builder, *strings.Builder) {
+	all := slices.Concat(m.launch[1:], []string{"-np", fmt.Sprint(np), program}, args)
+	return start(m.launch[0], append([]string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo"}, vars...), all...)
+}
+
+// run runs them to their end.
+func (m mpiLibrary) run(t *testing.T, np int, program string, args ...string) ended {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("building the program once more takes long")
-	}
-	if err := exec.Command("pkg-config", "--exists", "ompi-c").Run(); err != nil {
-		t.Skip("no Open MPI to build with (pkg-config ompi-c)")
-	}
-	if _, err := exec.LookPath("mpirun"); err != nil {
-		t.Skip(err)
-	}
-	return build(t, "mpi", ".", []string{"CGO_ENABLED=1"}, "-tags", "mpi")
+	cmd, out, errs := m.start(nil, np, program, args...)
+	return ended{exitCode(t, cmd.Run()), out.String(), errs.String()}
 }
-
-// mpirun starts so many processes of a program.
-func mpirun(np int, program string, args ...string) []string {
-	return append([]string{"-np", fmt.Sprint(np), "--oversubscribe", program}, args...)
-}
-
-var asRoot = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo"}
 
 // TestOneDigestOverMPI: with MPI between the processes the result is that of one process.
-func TestOneDigestOverMPI(t *testing.T) {
-	program, out := mpiProgram(t), filepath.Join(t.TempDir(), "out")
+func TestOneDigestOverMPI(t *testing.T) { eachMPI(t, testOneDigestOverMPI) }
+
+func testOneDigestOverMPI(t *testing.T, m mpiLibrary, program string) {
+	out := filepath.Join(t.TempDir(), "out")
 	sets := []string{"job.ranks=4", "train.iterations=10"}
 	if r := run(t, program, nil, train(golden("dlrm-adagrad"), out, sets...)...); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
 	want := readSummary(t, out)
 	for _, np := range []int{1, 2, 3, 4} {
-		for _, mode := range []string{"none", "lrpp"} {
+		for _, mode := range []string{"none", "lrpp"}[np%2:] {
 			what := fmt.Sprintf("%d processes, cache.mode %s", np, mode)
-			r := run(t, "mpirun", asRoot, mpirun(np, program, train(golden("dlrm-adagrad"), out, append(sets, "collectives.transport=mpi", "cache.mode="+mode)...)...)...)
+			r := m.run(t, np, program, train(golden("dlrm-adagrad"), out, append(sets, "collectives.transport=mpi", "cache.mode="+mode)...)...)
 			if r.code != 0 || strings.Count(r.stdout, "digest ") != 1 {
 				t.Fatalf("%s: exit code %d, stdout %q, stderr %q", what, r.code, r.stdout, r.stderr)
 			}
-			if np > 1 && !strings.Contains(r.stdout, "Open MPI") {
+			if np > 1 && !strings.Contains(r.stdout, m.name) {
 				t.Errorf("%s: MPI is not named: %q", what, r.stdout)
 			}
 			equal(t, what, readSummary(t, out), want)
@@ -57,8 +85,10 @@ func TestOneDigestOverMPI(t *testing.T) {
 
 // TestLossOverMPI: a process that is killed ends the job, and leaves nothing behind; the
 // job goes on from its newest checkpoint, to the same result.
-func TestLossOverMPI(t *testing.T) {
-	program, dir := mpiProgram(t), t.TempDir()
+func TestLossOverMPI(t *testing.T) { eachMPI(t, testLossOverMPI) }
+
+func testLossOverMPI(t *testing.T, m mpiLibrary, program string) {
+	dir := t.TempDir()
 	whole, out := filepath.Join(dir, "whole"), filepath.Join(dir, "out")
 	sets := []string{"job.ranks=4", "train.iterations=400", "train.log_every=1", "checkpoint.every=20", "checkpoint.dir=" + filepath.Join(dir, "checkpoints")}
 	if r := run(t, program, nil, train(golden("dlrm-adagrad"), whole, sets[:2]...)...); r.code != 0 {
@@ -66,7 +96,7 @@ func TestLossOverMPI(t *testing.T) {
 	}
 	sets = append(sets, "collectives.transport=mpi")
 	mark := "ECREC_TEST_MARK=" + out
-	cmd, stdout, stderr := start("mpirun", append(asRoot, mark), mpirun(4, program, train(golden("dlrm-adagrad"), out, sets...)...)...)
+	cmd, stdout, stderr := m.start([]string{mark}, 4, program, train(golden("dlrm-adagrad"), out, sets...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +104,12 @@ func TestLossOverMPI(t *testing.T) {
 	untilSteps(t, out, 50)
 	victim := 0
 	for _, p := range x.processes() {
-		if p.pid != cmd.Process.Pid {
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid)); exe == program {
 			victim = p.pid
 		}
+	}
+	if victim == 0 {
+		t.Fatal("no process of the program")
 	}
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -89,7 +122,7 @@ func TestLossOverMPI(t *testing.T) {
 		t.Errorf("the job ends %v after the loss", took)
 	}
 	until(t, "all processes to end", func() bool { return len(x.processes()) == 0 })
-	r := run(t, "mpirun", asRoot, mpirun(4, program, append(train(golden("dlrm-adagrad"), out, sets...), "--resume", "auto")...)...)
+	r := m.run(t, 4, program, append(train(golden("dlrm-adagrad"), out, sets...), "--resume", "auto")...)
 	if r.code != 0 {
 		t.Fatalf("resumed: exit code %d, stderr %q", r.code, r.stderr)
 	}
@@ -99,17 +132,19 @@ func TestLossOverMPI(t *testing.T) {
 }
 
 // TestMPIRefuses: what MPI cannot do is said before anything begins.
-func TestMPIRefuses(t *testing.T) {
-	program, out := mpiProgram(t), filepath.Join(t.TempDir(), "out")
+func TestMPIRefuses(t *testing.T) { eachMPI(t, testMPIRefuses) }
+
+func testMPIRefuses(t *testing.T, m mpiLibrary, program string) {
+	out := filepath.Join(t.TempDir(), "out")
 	sets := []string{"job.ranks=4", "train.iterations=10", "collectives.transport=mpi"}
 	if r := run(t, program, nil, append(train(golden("dlrm-adagrad"), out, sets...), "--np", "2")...); r.code != 2 || !strings.Contains(r.stderr, "mpirun -np N") {
 		t.Errorf("--np: %+v", r)
 	}
-	r := run(t, "mpirun", asRoot, mpirun(2, program, train(golden("dlrm-adagrad"), out, append(sets, "ec.code=xor", "ec.k=3")...)...)...)
+	r := m.run(t, 2, program, train(golden("dlrm-adagrad"), out, append(sets, "ec.code=xor", "ec.k=3")...)...)
 	if r.code != 2 || !strings.Contains(r.stderr, "the loss of a process ends the job") {
 		t.Errorf("ec.code: %+v", r)
 	}
-	r = run(t, "mpirun", asRoot, mpirun(2, ecrec(t), train(golden("dlrm-adagrad"), out, sets...)...)...)
+	r = m.run(t, 2, ecrec(t), train(golden("dlrm-adagrad"), out, sets...)...)
 	if r.code == 0 || !strings.Contains(r.stderr, "make build-mpi") {
 		t.Errorf("a program without MPI: %+v", r)
 	}

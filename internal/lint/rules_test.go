@@ -13,6 +13,8 @@ import (
 var cgoFiles = map[string]string{
 	"internal/openblas/openblas_cgo.go": "opens OpenBLAS at run time",
 	"internal/mpi/mpi.go":               "calls MPI, in builds that have it",
+	"internal/mpi/openmpi.go":           "flags for Open MPI",
+	"internal/mpi/mpich.go":             "flags for MPICH",
 }
 
 func TestCgoOnlyAtTheEdges(t *testing.T) {

@@ -3,9 +3,6 @@
 package mpi
 
 /*
-#cgo !mpich pkg-config: ompi-c
-#cgo mpich pkg-config: mpich
-
 #include <mpi.h>
 #include <signal.h>
 #include <stdint.h>
