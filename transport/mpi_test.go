@@ -166,6 +166,9 @@ func TestMPI(t *testing.T) {
 	for name, late := range map[string]float64{"prompt": 0, "late": 0.5} {
 		t.Run(name, func(t *testing.T) {
 			for _, each := range []int{1, 2} {
+				if testing.Short() && (each == 2) != (late > 0) {
+					continue // each once where tests are to be short
+				}
 				transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint {
 					return joinMPI(t, n, each, newFakeMPI((n+each-1)/each, seed, late))
 				})

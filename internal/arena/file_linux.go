@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -95,6 +96,10 @@ func (f file) mapPresent(mem []byte) {
 		window := mem[:min(presentWindow, len(mem))]
 		if err := mincore(window, present); err != nil {
 			return
+		}
+		missing := func(p byte) bool { return p&1 == 0 }
+		if !slices.ContainsFunc(present[:len(window)/granule], missing) && unix.Madvise(window, unix.MADV_POPULATE_WRITE) == nil {
+			continue // all at once, where the system can
 		}
 		around := -1
 		for i := range len(window) / granule {
