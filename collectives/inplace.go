@@ -20,8 +20,8 @@ type placeWord [8]byte
 // reports false, on all ranks, if that is not possible.
 //
 // Everyone tells everyone where b is; each rank adds up its own segment straight
-// from all ranks' memory (see staging); everyone says so; each copies the others' segments; and
-// everyone says that it has. Nobody ever writes to another rank's memory.
+// from all ranks' memory (see staging); everyone says so; each copies the others'
+// segments; and everyone says that it has. Nobody ever writes to another rank's memory.
 func (a *reduction) inPlace() bool {
 	c, n, rank := a.c, a.c.Size(), a.c.Rank()
 	viewer, ok := c.ep.(transport.Viewer)

@@ -196,11 +196,14 @@ func (c *carrier) poll() (err error) {
 	}
 	for _, d := range c.done {
 		c.moved = true
-		if c.under[d.Slot].kind == packetIn {
-			c.arrived[d.Slot] = d
+		if c.under[d.Slot].kind != packetIn {
+			c.ended(d)
 			continue
 		}
-		c.ended(d)
+		if d.Err != nil {
+			return d.Err // whose packet it was nobody knows
+		}
+		c.arrived[d.Slot] = d
 	}
 	for { // a process's packets, in the order in which their receives were posted
 		slot := c.awaited[c.first]
@@ -254,15 +257,14 @@ func (c *carrier) unpack(d mpi.Done) {
 	}
 	l := c.world.links[d.From]
 	l.heard.Store(int64(c.env.Now()))
-	err := d.Err
-	for p := c.under[d.Slot].p[:d.Bytes]; len(p) > 0 && err == nil; {
+	for p := c.under[d.Slot].p[:d.Bytes]; len(p) > 0; {
 		n := copy(l.in.want(), p)
 		p = p[n:]
-		err = l.in.got(n)
-	}
-	if err != nil {
-		l.fail(err)
-		l.in.abandon()
+		if err := l.in.got(n); err != nil {
+			l.fail(err)
+			l.in.abandon()
+			return
+		}
 	}
 }
 

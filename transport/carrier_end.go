@@ -83,9 +83,6 @@ func (c *carrier) abandon(err error) {
 			p.link.written(&p.frame, err)
 		case bulkIn:
 			p.arrived(err)
-		case packetIn, packetOut:
-		default:
-			continue
 		}
 	}
 }

@@ -64,6 +64,11 @@
 // process its share of them (sched_setaffinity), and GOMAXPROCS one more than
 // compute threads where exchanges overlap with computing.
 //
+// JoinMPI connects the processes of an MPI communicator, in builds that have one: the
+// same links, whose frames one goroutine carries by MPI, while wanted messages go from
+// memory to memory by themselves, without a checksum of ours. It proves nobody's
+// identity, and a process that falls silent is lost after 5 heartbeats.
+//
 // Wrap puts faults under any of them, below
 // the contract: it delays, reorders across tags, stalls and loses peers.
 //

@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -286,4 +287,74 @@ func TestMPISilentProcess(t *testing.T) {
 		_ = ep.Close()
 	}
 	_ = theirs.Wait()
+}
+
+// brokenComm is an MPI that fails.
+type brokenComm struct {
+	fakeComm
+	broken chan struct{}
+	poll   error // what Poll returns then; nil: it says so of a packet
+}
+
+func (c brokenComm) Poll(done []mpi.Done) ([]mpi.Done, error) {
+	done, err := c.fakeComm.Poll(done)
+	select {
+	case <-c.broken:
+		if c.poll != nil {
+			return done, c.poll
+		}
+		done = append(done, mpi.Done{Slot: c.packetSlot(), From: -1, Err: errors.New("MPI_ERR_TRUNCATE")})
+	default:
+	}
+	return done, err
+}
+
+// packetSlot is one of those that await a packet of any process.
+func (c brokenComm) packetSlot() int {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	for _, r := range c.net.wanted[c.rank] {
+		if r.from == mpi.AnyProcess {
+			return r.slot
+		}
+	}
+	return 0
+}
+
+// TestBrokenMPI: where MPI fails, all that is outstanding ends and says why.
+func TestBrokenMPI(t *testing.T) {
+	for _, poll := range []error{errors.New("MPI_ERR_TRUNCATE"), nil} {
+		net, broken := newFakeMPI(2, 1, 0), make(chan struct{})
+		var wg sync.WaitGroup
+		var eps [2]transport.Endpoint
+		for i := range eps {
+			wg.Go(func() {
+				var c mpi.Comm = fakeComm{net, i}
+				if i == 0 {
+					c = brokenComm{fakeComm{net, i}, broken, poll}
+				}
+				mine, err := transport.JoinMPI(mpiOptions(c, 2, 1))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				eps[i] = mine[0]
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+		const long = 1 << 20
+		requests := []transport.Request{eps[0].Send(1, 1, make([]byte, long)), eps[0].Recv(1, 1, make([]byte, 8))}
+		close(broken)
+		for i, r := range requests {
+			if err := r.Wait(); err == nil || !strings.Contains(err.Error(), "MPI_ERR_TRUNCATE") {
+				t.Errorf("request %d: %v", i, err)
+			}
+		}
+		for _, ep := range eps {
+			_ = ep.Close()
+		}
+	}
 }

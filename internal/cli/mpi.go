@@ -68,7 +68,14 @@ func (c *trainCmd) trainByMPI(a *app, cfg *config.Config, place launcher.Place, 
 		return fmt.Errorf("%s says process %d of %d, MPI %d of %d: this binary was built for %s; start it with that one's mpirun",
 			place.From, place.Process, place.Processes, comm.Rank(), comm.Size(), mpi.Library())
 	}
-	s := a.newSession(cfg, place, mpiPart{comm, comm.Size(), processesHere(os.Getenv, place)}, repairRows)
+	near := processesHere(os.Getenv)
+	switch {
+	case near == 0 && place.OneHost:
+		near = place.Processes
+	case near == 0:
+		near = 1
+	}
+	s := a.newSession(cfg, place, mpiPart{comm, comm.Size(), near}, repairRows)
 	if s.speaks() {
 		fmt.Fprintf(s.out, "%s: the loss of a process ends the job; start it again with --resume auto\n", mpi.Library())
 	}
@@ -94,15 +101,13 @@ func (s *session) mpiWorld() *train.World {
 		}}
 }
 
-// processesHere is how many of the processes are on this machine.
-func processesHere(env func(string) string, place launcher.Place) int {
-	for _, name := range []string{"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"} {
+// processesHere is how many of the processes are on this machine, as whoever started
+// them tells; 0 where nobody does.
+func processesHere(env func(string) string) int {
+	for _, name := range []string{"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"} {
 		if n, err := strconv.Atoi(env(name)); err == nil && n > 0 {
 			return n
 		}
 	}
-	if place.OneHost {
-		return place.Processes
-	}
-	return 1
+	return 0
 }

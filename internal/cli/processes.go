@@ -81,9 +81,10 @@ func keep(spec *launcher.Spec, cfg *config.Config, p launcher.Place) {
 		return
 	}
 	spec.Keep = file
-	rows, others := train.RowBytes(cfg, p.Processes-spec.Spares), int64(0)
-	if p.OneHost { // their rows may all be touched later
-		others = int64(p.Processes)
+	rows := train.RowBytes(cfg, p.Processes-spec.Spares)
+	others := int64(p.Processes) // whose rows may all be touched later: of this machine, or all where that is not told
+	if n := processesHere(os.Getenv); n > 0 {
+		others = int64(n)
 	}
 	// To be given new pages is most of what rebuilding costs, and slows down who trains
 	// on the same machine: a spare takes them while it waits.

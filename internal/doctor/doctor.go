@@ -100,7 +100,7 @@ func choices() []line {
 		{"job.device", "cpu (this version has no other)"},
 		{"kernels", body},
 		{"job.threads", fmt.Sprint(runtime.GOMAXPROCS(0))},
-		{"collectives.transport", "mem: all ranks in one process (this version has no other)"},
+		{"collectives.transport", "auto: memory within a process and between those of a host, TCP between hosts"},
 	}
 }
 
