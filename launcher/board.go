@@ -182,7 +182,7 @@ func (b *board) join(g guest) {
 }
 
 // findLost finds those that were lost while nobody led. Who has not come yet to this keeper
-// has as long as one that is silent.
+// has longer than one that is silent: its machine may be busy.
 func (b *board) findLost() {
 	lose := func(evenNew bool) {
 		for _, n := range b.supervisors() {
@@ -192,7 +192,7 @@ func (b *board) findLost() {
 		}
 	}
 	lose(false)
-	time.AfterFunc(silentBeats*b.spec.Heartbeat, func() { b.post(func() { lose(true) }) })
+	time.AfterFunc(leaderlessBeats*b.spec.Heartbeat, func() { b.post(func() { lose(true) }) })
 }
 
 // follow ends a term.
@@ -316,8 +316,8 @@ func (b *board) arm() {
 	})
 }
 
-// leaderlessBeats is how long a job may be without a leader, in heartbeats: for as long as
-// others need to find that it is silent, and to agree on another, twice.
+// leaderlessBeats is how long a job may be without a leader, in heartbeats, where too few are
+// left: for as long as others need to find that it is silent, and to agree on another, twice.
 const leaderlessBeats = 3 * silentBeats
 
 // tick shows supervisors that their leader lives, and finds those that do not show it.
@@ -326,7 +326,7 @@ func (b *board) tick() {
 		if b.unled++; b.group.led() {
 			b.unled = 0
 		}
-		if b.unled == leaderlessBeats {
+		if b.unled >= leaderlessBeats && (b.unled >= electionTimes*leaderlessBeats || !b.majority()) {
 			b.adrift()
 		}
 	}
@@ -347,10 +347,17 @@ func (b *board) tick() {
 	}
 }
 
+// majority reports whether enough voters are linked that they could agree with this one.
+func (b *board) majority() bool {
+	var voters []keeper
+	b.view(func(j *job) { voters, _ = j.voters() })
+	return majority(voters, func(n int) bool { return n == b.me.Number || b.links[n] != nil })
+}
+
 // flush has all take effect that was proposed here.
 func (b *board) flush() {
 	if b.group != nil && b.leading {
-		_ = b.group.raft.Barrier(leaveLimit).Error() // else another leads
+		b.group.agreed(leaveLimit)
 	}
 	b.decide()
 }

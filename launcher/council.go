@@ -75,7 +75,8 @@ func (s *supervisor) follow(voter int, term uint64) {
 	s.do(s.member.lead())
 }
 
-// leaderlessLimit is how long there may be no leader.
+// leaderlessLimit is how long there may be no leader, where no majority is reached that could
+// choose one.
 func (s *supervisor) leaderlessLimit() time.Duration { return leaderlessBeats * s.spec.Heartbeat }
 
 // unled has no leader. If none comes, the job is lost.
@@ -91,18 +92,40 @@ func (s *supervisor) unled() {
 	s.waitForLeader()
 }
 
-// waitForLeader ends this supervisor if nobody comes to lead.
+// waitForLeader ends this supervisor if nobody comes to lead. A majority that is there chooses
+// one, though on a loaded machine two may stand at once and neither win: it has longer.
 func (s *supervisor) waitForLeader() {
-	if s.limit != nil {
-		return
+	if s.limit == nil {
+		s.waitOnce(1)
 	}
+}
+
+func (s *supervisor) waitOnce(times int) {
 	s.limit = time.AfterFunc(s.leaderlessLimit(), func() {
 		s.post(func() {
-			if s.leader == nobody {
+			switch {
+			case s.leader != nobody:
+			case times < electionTimes && majority(s.voters, func(n int) bool { return n == s.number || s.links[n] != nil }):
+				s.waitOnce(times + 1)
+			default:
 				s.do(s.member.loseJob(minorityText(s.voters)))
 			}
 		})
 	})
+}
+
+// electionTimes is how many leaderlessLimits a majority has to choose a leader.
+const electionTimes = 4
+
+// majority reports whether enough of the voters are there to agree.
+func majority(voters []keeper, there func(number int) bool) bool {
+	n := 0
+	for _, k := range voters {
+		if there(k.Number) {
+			n++
+		}
+	}
+	return n > len(voters)/2
 }
 
 // minorityText says why a job ends whose voters cannot agree.
@@ -135,7 +158,7 @@ func (s *supervisor) standFor(old int) {
 	rest := slices.DeleteFunc(slices.Clone(s.voters), func(k keeper) bool { return k.Number == old && !s.outvoted(old) })
 	at := slices.IndexFunc(rest, func(k keeper) bool { return k.Number == s.number })
 	if at >= 0 {
-		s.standIn(time.Duration(at)*standGap, time.Duration(2*len(rest))*standGap, s.unleds)
+		s.standIn(time.Duration(at)*standGap, time.Duration(2*len(rest))*standGap, s.unleds, s.term)
 	}
 }
 
@@ -143,13 +166,17 @@ func (s *supervisor) standFor(old int) {
 // could have stood still while the others ended the job.
 func (s *supervisor) outvoted(old int) bool { return old == s.number && !s.launched }
 
-// standIn stands after a while, and then again, until there is a leader.
-func (s *supervisor) standIn(wait, again time.Duration, unleds int) {
+// standIn stands after a while, and then again, until there is a leader. Who has voted since
+// term lets the other, who may have won already, have the turn.
+func (s *supervisor) standIn(wait, again time.Duration, unleds int, term uint64) {
 	time.AfterFunc(wait, func() {
 		s.post(func() {
 			if s.leader == nobody && s.unleds == unleds && !s.left {
-				go s.board.group.stand()
-				s.standIn(again, again, unleds)
+				now := s.board.group.raft.CurrentTerm()
+				if now == term {
+					go s.board.group.stand()
+				}
+				s.standIn(again, again, unleds, now)
 			}
 		})
 	})

@@ -147,4 +147,21 @@ func (g *group) change(servers []raft.Server) func() raft.IndexFuture {
 	return nil
 }
 
-func (g *group) close() { _ = g.raft.Shutdown().Error() }
+// close leaves the others. The library may wait for one that is gone for ever (its pipeline
+// has no room, and nobody reads it), so it has a limit.
+func (g *group) close() { within(leaveLimit, g.raft.Shutdown()) }
+
+// agreed waits until all is known here that was proposed here, for a while.
+func (g *group) agreed(limit time.Duration) { within(limit, g.raft.Barrier(limit)) }
+
+func within(limit time.Duration, f raft.Future) {
+	over := make(chan struct{})
+	go func() {
+		_ = f.Error() // who leaves, or hears of it no more, goes on alike
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(limit):
+	}
+}

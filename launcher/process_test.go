@@ -289,11 +289,28 @@ func beginWith(t *testing.T, out string, files []*os.File, vars ...string) *tria
 	}
 	go func() { x.finished <- x.cmd.Wait() }()
 	t.Cleanup(func() {
+		if t.Failed() {
+			x.show()
+		}
 		for _, pid := range processes(id) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
 	return x
+}
+
+// show is for those who look for a fault: where all processes wait, and what they wrote.
+func (x *trial) show() {
+	for _, pid := range processes(x.id) {
+		syscall.Kill(pid, syscall.SIGQUIT)
+	}
+	time.Sleep(time.Second)
+	x.t.Logf("stderr:\n%s", x.err1.String())
+	logs, _ := filepath.Glob(filepath.Join(x.out, "process-*.log"))
+	for _, path := range logs {
+		text, _ := os.ReadFile(path)
+		x.t.Logf("%s:\n%s", filepath.Base(path), text[:min(len(text), 16<<10)])
+	}
 }
 
 // processes are those that have a job's variable.
