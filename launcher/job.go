@@ -62,6 +62,7 @@ const nobody = -1
 type seat struct {
 	Process
 	Supervisor int // nobody: it is gone
+	Turn       int // in which it is dealt ranks
 	Listens    bool
 	Done       bool     // with the work of this generation
 	Ended      *outcome // of its worker; nil: not yet
@@ -140,13 +141,11 @@ func newJob(s shape, lim limits) *job {
 	j := &job{shape: s, limits: lim, state: state{Generation: 1, Seats: make([]seat, s.processes), Keepers: make([]keeper, s.keepers())}}
 	for p := range j.Seats {
 		j.Seats[p] = seat{Process: Process{Incarnation: 1}, Supervisor: p}
-		for _, r := range ranksOf(p, s.processes, s.ranks) {
-			j.Seats[p].take(r, j.Generation)
-		}
 	}
 	for n := range j.Keepers {
 		j.Keepers[n].Number, j.Keepers[n].Place = n, n
 	}
+	j.spread()
 	for s := j.processes; s < j.supervisors(); s++ {
 		j.Spare = append(j.Spare, s)
 	}
@@ -169,6 +168,7 @@ func (j *job) join(k keeper) []action {
 	if slices.ContainsFunc(j.Keepers, func(k keeper) bool { return k.Host == "" }) {
 		return nil
 	}
+	j.spread()
 	return append(j.elect(), j.form(j.limits.meet)...)
 }
 

@@ -135,7 +135,7 @@ func (j *job) name(process int) string {
 	if s := &j.Seats[process]; !s.gone() {
 		return fmt.Sprintf("process %d (%s)", process, listOf("rank", "ranks", s.Ranks))
 	}
-	return nameOf(process, j.processes, j.ranks)
+	return fmt.Sprintf("process %d (%s)", process, listOf("rank", "ranks", j.ownRanks(process)))
 }
 
 // nameSupervisor is name for who has not come, or is gone, before there are

@@ -56,7 +56,7 @@ func (j *job) takeBack() []action {
 	by := j.giveSpare(p)
 	s.Ended = nil
 	s.Incarnation++
-	for _, r := range ranksOf(p, j.processes, j.ranks) {
+	for _, r := range j.ownRanks(p) {
 		for q := range j.Seats {
 			j.Seats[q].give(r)
 		}
@@ -66,11 +66,12 @@ func (j *job) takeBack() []action {
 	return append([]action{{Do: doSay, Text: text}}, j.form(j.limits.reform)...)
 }
 
-// giveSpare has the first spare take a process. It returns the spare's name.
+// giveSpare has a spare take a process. It returns the spare's name.
 func (j *job) giveSpare(process int) (name string) {
-	s, n := &j.Seats[process], j.Spare[0]
+	s, at := &j.Seats[process], j.roomiest()
+	n := j.Spare[at]
 	name = j.nameSupervisor(n)
-	s.Supervisor, s.New, j.Spare = n, true, j.Spare[1:]
+	s.Supervisor, s.New, j.Spare = n, true, slices.Delete(j.Spare, at, at+1)
 	return name
 }
 

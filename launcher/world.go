@@ -19,10 +19,10 @@ type Process struct {
 	Incarnation int `json:"incarnation"`
 }
 
-// ranksOf are the ranks of a process: those equal to it modulo the processes.
-func ranksOf(process, processes, ranks int) []int {
+// ranksOf are the ranks that fall to a turn: those equal to it modulo the processes.
+func ranksOf(turn, processes, ranks int) []int {
 	var mine []int
-	for r := process; r < ranks; r += processes {
+	for r := turn; r < ranks; r += processes {
 		mine = append(mine, r)
 	}
 	return mine
@@ -30,11 +30,6 @@ func ranksOf(process, processes, ranks int) []int {
 
 // maxNamed bounds a message's list.
 const maxNamed = 8
-
-// nameOf says which process, with the ranks that it began with.
-func nameOf(process, processes, ranks int) string {
-	return fmt.Sprintf("process %d (%s)", process, listOf("rank", "ranks", ranksOf(process, processes, ranks)))
-}
 
 // listOf is "rank 3" or "ranks 3, 4, 7".
 func listOf(one, many string, numbers []int) string {
