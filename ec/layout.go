@@ -1,6 +1,9 @@
 package ec
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // MaxShards bounds k + r: Reed-Solomon over GF(2^8) has no more shards.
 const MaxShards = 256
@@ -63,4 +66,21 @@ func (l Layout) GroupOf(owner int) Group {
 		panic(fmt.Sprintf("ec: owner %d of %d", owner, l.Owners))
 	}
 	return l.Group(owner / (l.Data + l.Parity))
+}
+
+// Crowded are the members of a group that the loss of one machine would take, where those are
+// more than the group can spare: of all groups and machines the most. machine tells on which
+// an owner is.
+func (l Layout) Crowded(machine func(owner int) string) (g Group, members []int) {
+	for i := range l.Groups() {
+		group, on := l.Group(i), map[string][]int{}
+		for owner := group.First; owner < group.First+group.Size; owner++ {
+			m := machine(owner)
+			on[m] = append(on[m], owner)
+			if len(on[m]) > max(len(members), l.Parity) {
+				g, members = group, on[m]
+			}
+		}
+	}
+	return g, slices.Clone(members)
 }

@@ -3,6 +3,7 @@ package ec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -276,4 +277,30 @@ func everyGroup(f func(Group)) {
 			f(l.Group(i))
 		}
 	})
+}
+
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		k, r    int
+		on      string // a letter for each owner's machine
+		first   int
+		members []int
+	}{
+		{4, 1, "aaaaa", 0, []int{0, 1, 2, 3, 4}},
+		{4, 1, "abcde", 0, nil},
+		{4, 1, "abcda", 0, []int{0, 4}},
+		{3, 2, "abcab", 0, nil},
+		{3, 2, "abcaa", 0, []int{0, 3, 4}},
+		{1, 1, "abcdeeff", 4, []int{4, 5}},
+		{1, 1, "abababab", 0, nil},
+	} {
+		l, err := NewLayout(len(c.on), c.k, c.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, members := l.Crowded(func(owner int) string { return c.on[owner : owner+1] })
+		if !slices.Equal(members, c.members) || g.First != c.first {
+			t.Errorf("k = %d, r = %d on %s: %v of the group from %d on, want %v of %d", c.k, c.r, c.on, members, g.First, c.members, c.first)
+		}
+	}
 }

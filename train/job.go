@@ -43,6 +43,7 @@ type job struct {
 	denseOpt, sparse Schedule
 
 	started bool   // Observer has been told
+	crowded string // what it was told of machines with too many ranks
 	noticed moment // when a loss was noticed here
 	lost    moment // when it happened, as far as that is known
 	result  Result

@@ -23,6 +23,7 @@ func (j *job) eachRank(life func(*rank) error) error {
 	}()
 	j.newWorld()
 	for {
+		j.tellCrowded()
 		err := j.live(held, life)
 		if over, doneErr := j.over(err); over {
 			return doneErr

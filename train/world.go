@@ -31,6 +31,8 @@ type World struct {
 	// Hosted are the ranks of this process, ascending, where they are not those that
 	// rank i mod Processes gives it.
 	Hosted []int
+	// Machine, if set, tells ranks on one machine from those on others.
+	Machine func(rank int) string
 	// Done, if set, is told that the ranks of this process are done, while they still
 	// hold all they have. It reports false where others need them again, in the world
 	// that Renew returns.

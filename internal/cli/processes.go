@@ -151,7 +151,7 @@ func (s *session) trainWorld() *train.World {
 	}
 	env.LongSlices(neighbours(w)*max(1, s.cfg.Job.Threads) <= runtime.NumCPU()) // by itself each takes its share of the cores
 	t := &train.World{Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Join: s.join,
-		Hosted: w.Processes[w.Process].Ranks, Trained: w.Trained}
+		Hosted: w.Processes[w.Process].Ranks, Trained: w.Trained, Machine: func(rank int) string { return w.Processes[processOf(w, rank)].Host }}
 	if !w.LostAt.IsZero() {
 		t.LostAgo = max(0, time.Since(w.LostAt))
 	}
@@ -257,11 +257,16 @@ func unreached(w *launcher.World, err error) int {
 	var join *transport.JoinError
 	switch {
 	case errors.As(err, &peer):
-		return slices.IndexFunc(w.Processes, func(p launcher.Process) bool { return slices.Contains(p.Ranks, peer.Rank) })
+		return processOf(w, peer.Rank)
 	case errors.As(err, &join):
 		return present(w)[join.Process]
 	}
 	return -1
+}
+
+// processOf is the process of a world that hosts a rank.
+func processOf(w *launcher.World, rank int) int {
+	return slices.IndexFunc(w.Processes, func(p launcher.Process) bool { return slices.Contains(p.Ranks, rank) })
 }
 
 // present are the processes of a world that host ranks: those that transport knows.
