@@ -365,6 +365,7 @@ func (b *board) flush() {
 // close ends what the board holds, once the others have heard of the end.
 func (b *board) close() {
 	if b.hall != nil && b.hall.listener != nil {
+		b.place.Meet.withdraw(b.hall.listener.Addr())
 		b.hall.listener.Close()
 	}
 	if b.timer != nil {

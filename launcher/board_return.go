@@ -115,14 +115,24 @@ func (b *board) succeed() {
 	if !lost {
 		return
 	}
-	m := b.place.Meet
-	if _, port, err := net.SplitHostPort(m.Address); err == nil && m.Network == "tcp" {
-		m.Address = net.JoinHostPort(ipOf(b.door.Addr()), port)
-	}
-	l, err := net.Listen(m.Network, m.socket())
+	l, err := b.place.reopen(ipOf(b.door.Addr()), b.hall.key)
 	if err != nil {
 		return // another has it
 	}
 	b.hall.listener = l
 	b.admit()
+}
+
+// reopen opens the rendezvous on another machine, at an address of that.
+func (p Place) reopen(ip string, secret []byte) (net.Listener, error) {
+	m := p.Meet
+	switch m.Network {
+	case "file":
+		return p.offer(secret)
+	case "tcp":
+		if _, port, err := net.SplitHostPort(m.Address); err == nil {
+			m.Address = net.JoinHostPort(ip, port)
+		}
+	}
+	return net.Listen(m.Network, m.socket())
 }

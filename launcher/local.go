@@ -37,7 +37,7 @@ func launch(p Place, spec Spec, lim limits) (int, error) {
 	if p.Meet.Address == "" {
 		p.Meet = Meeting{"tcp", "127.0.0.1:0"}
 	}
-	l, err := p.open(nil)
+	l, err := p.open(nil, nil)
 	if err != nil {
 		return exitFailed, err
 	}

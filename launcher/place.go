@@ -46,10 +46,11 @@ func (p Place) Alone() bool { return p.Processes == 1 }
 // Meeting is where supervisors meet.
 type Meeting struct {
 	// Network is "tcp"; "unix": a socket in Linux's abstract name space, where
-	// the kernel vouches for the peer's user; or "pmi": the launcher's key-value
-	// space says where.
+	// the kernel vouches for the peer's user; "pmi": the launcher's key-value
+	// space says where; "file": a file does, which brings the secret too; or
+	// "shared": such a file in the job's folder, named by a key.
 	Network string
-	Address string // host:port, a name, or the number of a file descriptor
+	Address string // host:port, a name, the number of a file descriptor, a path, or a key
 }
 
 // The variables that say where a supervisor that the launcher started stands.
@@ -80,16 +81,14 @@ var environments = []environment{
 }
 
 // Detect tells this process's place from its environment, the value of --np (0:
-// not given) and that of --rdzv (host:port, which overrides what the environment
-// says). Its errors are ErrPlace.
+// not given) and that of --rdzv (host:port or a file, which overrides what the
+// environment says). Its errors are ErrPlace.
 func Detect(env func(string) string, np int, rdzv string) (Place, error) {
 	if np < 0 || np > maxProcesses {
 		return Place{}, placeErrorf("--np %d: give a number of processes between 1 and %d", np, maxProcesses)
 	}
-	if rdzv != "" {
-		if err := checkAddress("--rdzv", rdzv); err != nil {
-			return Place{}, err
-		}
+	if err := checkRdzv(rdzv); err != nil {
+		return Place{}, err
 	}
 	for _, e := range environments {
 		if env(e.size) == "" || e.name == "Slurm" && !inSlurmStep(env) {
@@ -114,7 +113,10 @@ func Detect(env func(string) string, np int, rdzv string) (Place, error) {
 	if rdzv != "" && np == 0 {
 		return Place{}, placeErrorf("--rdzv %s: nothing says which process of how many this is; give --np P to start P here, or start it with mpirun, srun or torchrun", rdzv)
 	}
-	return Place{Processes: max(np, 1), From: "--np", Launch: np > 1, OneHost: true, Meet: tcpMeeting(rdzv)}, nil
+	if isFile(rdzv) {
+		return Place{}, placeErrorf("--rdzv %s: the processes of --np meet on this machine; leave it out", rdzv)
+	}
+	return Place{Processes: max(np, 1), From: "--np", Launch: np > 1, OneHost: true, Meet: meeting(rdzv)}, nil
 }
 
 // place reads the numbers.
@@ -131,11 +133,26 @@ func (e *environment) place(env func(string) string) (Place, error) {
 	return Place{Process: process, Processes: size, From: e.name, Started: e.started}, nil
 }
 
-func tcpMeeting(address string) Meeting {
-	if address == "" {
+// meeting is where --rdzv says, which has been checked.
+func meeting(rdzv string) Meeting {
+	switch {
+	case rdzv == "":
 		return Meeting{}
+	case isFile(rdzv):
+		m, _ := fileMeeting(rdzv) // checkRdzv has had its error
+		return m
 	}
-	return Meeting{"tcp", address}
+	return Meeting{"tcp", rdzv}
+}
+
+func checkRdzv(rdzv string) (err error) {
+	switch {
+	case isFile(rdzv):
+		_, err = fileMeeting(rdzv)
+	case rdzv != "":
+		err = checkAddress("--rdzv", rdzv)
+	}
+	return err
 }
 
 func checkAddress(what, address string) error {
@@ -160,30 +177,33 @@ func meetLaunched(env func(string) string, p *Place, _ string) error {
 	if err := checkAddress(envRdzv, address); err != nil {
 		return err
 	}
-	p.OneHost, p.Meet = isLoopback(address), tcpMeeting(address)
+	p.OneHost, p.Meet = isLoopback(address), meeting(address)
 	return nil
 }
 
 // oneHost says that all processes are here, and lets them meet under a name made
 // of what only this job's processes have in common.
 func (p *Place) oneHost(rdzv, key string) {
-	p.OneHost, p.Meet = true, tcpMeeting(rdzv)
+	p.OneHost, p.Meet = true, meeting(rdzv)
 	if rdzv == "" {
 		p.Meet = Meeting{"unix", fmt.Sprintf("%016x", hash(p.From+" "+key))}
 	}
 }
 
-// otherHosts lets processes meet at a port made of what they have in common, at
-// a host that all know.
-func (p *Place) otherHosts(rdzv, host, key string) error {
-	p.Meet = tcpMeeting(rdzv)
-	if rdzv != "" {
-		return nil
+// otherHosts lets processes meet by what they have in common, a key: where they have been
+// given a secret, at a port made of it, at a host that all know; else by a file in the job's
+// folder, which all see too.
+func (p *Place) otherHosts(env func(string) string, rdzv, host, key string) error {
+	p.Meet = meeting(rdzv)
+	switch {
+	case rdzv != "":
+	case key == "" || env(envSecret) != "" && host == "":
+		return placeErrorf("%s does not say where the processes of this job can meet; give --rdzv HOST:PORT, where HOST runs process 0 and PORT is free there, or --rdzv FILE, which all machines see", p.From)
+	case env(envSecret) != "":
+		p.Meet = meeting(net.JoinHostPort(host, strconv.Itoa(portOf(key))))
+	default:
+		p.Meet = Meeting{"shared", key}
 	}
-	if host == "" || key == "" {
-		return placeErrorf("%s does not say where the processes of this job can meet; give --rdzv HOST:PORT, where HOST runs process 0 and PORT is free there", p.From)
-	}
-	p.Meet = tcpMeeting(net.JoinHostPort(host, strconv.Itoa(portOf(key))))
 	return nil
 }
 
@@ -213,18 +233,18 @@ func meetOpenMPI(env func(string) string, p *Place, rdzv string) error {
 	// says so.
 	_, uri, _ := strings.Cut(env("OMPI_MCA_orte_hnp_uri"), "tcp://")
 	host := uri[:max(0, strings.IndexAny(uri, ",:"))]
-	return p.otherHosts(rdzv, host, key)
+	return p.otherHosts(env, rdzv, host, key)
 }
 
 // meetPMI: MPICH's mpirun and srun --mpi=pmi2 keep a key-value space.
 func meetPMI(env func(string) string, p *Place, rdzv string) error {
-	p.OneHost, p.Meet = allLocal(env, "MPI_LOCALNRANKS", p.Processes) || env("SLURM_STEP_NUM_NODES") == "1", tcpMeeting(rdzv)
+	p.OneHost, p.Meet = allLocal(env, "MPI_LOCALNRANKS", p.Processes) || env("SLURM_STEP_NUM_NODES") == "1", meeting(rdzv)
 	if rdzv != "" {
 		return nil
 	}
 	fd := env("PMI_FD")
 	if n, err := strconv.Atoi(fd); err != nil || n < 0 {
-		return p.otherHosts(rdzv, "", "")
+		return p.otherHosts(env, rdzv, "", "")
 	}
 	p.Meet = Meeting{"pmi", fd}
 	return nil
@@ -250,12 +270,12 @@ func first(env func(string) string, names ...string) string {
 // meetSlurm: process 0 runs on the first host of the step.
 func meetSlurm(env func(string) string, p *Place, rdzv string) error {
 	key := strings.Join([]string{env("SLURM_CLUSTER_NAME"), first(env, "SLURM_JOB_ID", "SLURM_JOBID"),
-		first(env, "SLURM_STEP_ID", "SLURM_STEPID")}, ".")
+		first(env, "SLURM_STEP_ID", "SLURM_STEPID"), env("SLURM_RESTART_COUNT")}, ".")
 	if env("SLURM_STEP_NUM_NODES") == "1" {
 		p.oneHost(rdzv, key)
 		return nil
 	}
-	return p.otherHosts(rdzv, firstHost(env("SLURM_STEP_NODELIST")), key)
+	return p.otherHosts(env, rdzv, firstHost(env("SLURM_STEP_NODELIST")), key)
 }
 
 // firstHost is the first of a Slurm node list such as n[01-03,7]-ib,login.
@@ -297,6 +317,6 @@ func meetTorch(env func(string) string, p *Place, rdzv string) error {
 		p.oneHost(rdzv, address+" "+env("TORCHELASTIC_RUN_ID"))
 		return nil
 	}
-	p.Meet = tcpMeeting(address)
+	p.Meet = meeting(address)
 	return nil
 }

@@ -22,6 +22,7 @@ func TestDetect(t *testing.T) {
 		ompi2 = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=99 OMPI_MCA_orte_hnp_uri=99.0;tcp://10.0.0.5,192.168.1.5:40001 "
 		slurm = "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 SLURM_STEP_ID=0 SLURM_JOB_ID=7 SLURM_STEP_NUM_NODES=4 SLURM_STEP_NODELIST=n[0-3] "
 		batch = "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 SLURM_NTASKS=8 SLURM_STEP_ID=4294967291 SLURM_JOB_ID=7 "
+		known = "ECREC_SECRET=0123456789abcdef "
 		torch = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=a.example MASTER_PORT=29500 "
 	)
 	for _, c := range []struct {
@@ -42,7 +43,9 @@ func TestDetect(t *testing.T) {
 		{name: "Open MPI, --np agrees", env: ompi, np: 4, want: Place{Process: 2, Processes: 4, OneHost: true, Meet: Meeting{"unix", "*"}}, from: "Open MPI"},
 		{name: "Open MPI inside a batch job", env: batch + ompi, want: Place{Process: 2, Processes: 4, OneHost: true, Meet: Meeting{"unix", "*"}}, from: "Open MPI"},
 		{name: "Open MPI before a leaked PMI", env: "PMI_RANK=0 PMI_SIZE=1 " + ompi, want: Place{Process: 2, Processes: 4, OneHost: true, Meet: Meeting{"unix", "*"}}, from: "Open MPI"},
-		{name: "Open MPI on hosts", env: ompi2, want: Place{Process: 2, Processes: 4, Meet: Meeting{"tcp", "10.0.0.5:*"}}, from: "Open MPI"},
+		{name: "Open MPI on hosts", env: ompi2, want: Place{Process: 2, Processes: 4, Meet: Meeting{"shared", "99 99.0;tcp://10.0.0.5,192.168.1.5:40001"}}, from: "Open MPI"},
+		{name: "Open MPI on hosts, a secret", env: known + ompi2, want: Place{Process: 2, Processes: 4, Meet: Meeting{"tcp", "10.0.0.5:*"}}, from: "Open MPI"},
+		{name: "Open MPI on hosts, a file", env: known + ompi2, rdzv: "/shared/here", want: Place{Process: 2, Processes: 4, Meet: Meeting{"file", "/shared/here"}}, from: "Open MPI"},
 		{name: "Open MPI on hosts, --rdzv", env: ompi2, rdzv: "b:5", want: Place{Process: 2, Processes: 4, Meet: Meeting{"tcp", "b:5"}}, from: "Open MPI"},
 		{name: "Open MPI, one process", env: "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", want: Place{Processes: 1}, from: "Open MPI"},
 
@@ -50,7 +53,9 @@ func TestDetect(t *testing.T) {
 		{name: "MPICH on hosts", env: "PMI_RANK=1 PMI_SIZE=2 PMI_FD=9 MPI_LOCALNRANKS=1", want: Place{Process: 1, Processes: 2, Meet: Meeting{"pmi", "9"}}, from: "PMI"},
 		{name: "MPICH, --rdzv", env: "PMI_RANK=1 PMI_SIZE=2 PMI_FD=9", rdzv: "a:1", want: Place{Process: 1, Processes: 2, Meet: Meeting{"tcp", "a:1"}}, from: "PMI"},
 
-		{name: "Slurm", env: slurm, want: Place{Process: 3, Processes: 4, Meet: Meeting{"tcp", "n0:*"}}, from: "Slurm"},
+		{name: "Slurm", env: slurm, want: Place{Process: 3, Processes: 4, Meet: Meeting{"shared", ".7.0."}}, from: "Slurm"},
+		{name: "Slurm, requeued", env: slurm + "SLURM_RESTART_COUNT=2", want: Place{Process: 3, Processes: 4, Meet: Meeting{"shared", ".7.0.2"}}, from: "Slurm"},
+		{name: "Slurm, a secret", env: known + slurm, want: Place{Process: 3, Processes: 4, Meet: Meeting{"tcp", "n0:*"}}, from: "Slurm"},
 		{name: "Slurm on one node", env: strings.Replace(slurm, "NODES=4", "NODES=1", 1), want: Place{Process: 3, Processes: 4, OneHost: true, Meet: Meeting{"unix", "*"}}, from: "Slurm"},
 		{name: "a batch script is no step", env: batch, np: 2, want: Place{Processes: 2, Launch: true, OneHost: true}, from: "--np"},
 		{name: "a shell that srun started", env: "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_ID=0", np: 2, want: Place{Processes: 2, Launch: true, OneHost: true}, from: "--np"},
@@ -58,6 +63,7 @@ func TestDetect(t *testing.T) {
 		{name: "torchrun's", env: torch, want: Place{Process: 1, Processes: 2, Meet: Meeting{"tcp", "a.example:29500"}}, from: "RANK and WORLD_SIZE"},
 		{name: "torchrun's on one host", env: torch + "LOCAL_WORLD_SIZE=2", want: Place{Process: 1, Processes: 2, OneHost: true, Meet: Meeting{"unix", "*"}}, from: "RANK and WORLD_SIZE"},
 		{name: "torchrun's, loopback", env: "RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=1", want: Place{Process: 1, Processes: 2, OneHost: true, Meet: Meeting{"unix", "*"}}, from: "RANK and WORLD_SIZE"},
+		{name: "torchrun's, a file", env: "RANK=1 WORLD_SIZE=2", rdzv: "file:///s/r", want: Place{Process: 1, Processes: 2, Meet: Meeting{"file", "/s/r"}}, from: "RANK and WORLD_SIZE"},
 		{name: "torchrun's, --rdzv", env: "RANK=1 WORLD_SIZE=2", rdzv: "c:2", want: Place{Process: 1, Processes: 2, Meet: Meeting{"tcp", "c:2"}}, from: "RANK and WORLD_SIZE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,6 +83,7 @@ func TestDetect(t *testing.T) {
 }
 
 func TestDetectRefuses(t *testing.T) {
+	const known = "ECREC_SECRET=0123456789abcdef "
 	for _, c := range []struct {
 		name, env string
 		np        int
@@ -93,7 +100,9 @@ func TestDetectRefuses(t *testing.T) {
 		{name: "no number", env: "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=two", says: []string{"OMPI_COMM_WORLD_SIZE=two"}},
 		{name: "no place to meet", env: "RANK=0 WORLD_SIZE=2", says: []string{"MASTER_ADDR", "--rdzv"}},
 		{name: "no port", env: "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=x", says: []string{"MASTER_ADDR", "a:x"}},
-		{name: "no uri", env: "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 PMIX_NAMESPACE=5", says: []string{"Open MPI", "--rdzv HOST:PORT"}},
+		{name: "np and a file", np: 2, rdzv: "./here", says: []string{"--rdzv ./here", "leave it out"}},
+		{name: "no file", env: "RANK=0 WORLD_SIZE=2", rdzv: "a/", says: []string{"--rdzv a/", "HOST:PORT", "file"}},
+		{name: "no uri", env: known + "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 PMIX_NAMESPACE=5", says: []string{"Open MPI", "--rdzv HOST:PORT"}},
 		{name: "no PMI_FD", env: "PMI_RANK=0 PMI_SIZE=2", says: []string{"PMI", "--rdzv HOST:PORT"}},
 		{name: "bad --rdzv", rdzv: "nohost", np: 2, says: []string{"--rdzv nohost", "HOST:PORT"}},
 		{name: "--rdzv alone", rdzv: "a:1", says: []string{"--rdzv a:1", "--np P"}},

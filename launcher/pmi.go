@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"bufio"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -68,16 +67,6 @@ func pmiShare(conn net.Conn, offer string, limit time.Duration) (string, error) 
 	}
 	_, err = ask("finalize", "finalize_ack")
 	return got["value"], err
-}
-
-// parseOffer reads address/secret.
-func parseOffer(offer string) (Meeting, []byte, error) {
-	address, text, _ := strings.Cut(offer, "/")
-	secret, err := hex.DecodeString(text)
-	if err != nil || len(secret) != secretBytes || checkAddress("", address) != nil {
-		return Meeting{}, nil, errors.New("process 0's address is not what ecrec writes there")
-	}
-	return Meeting{"tcp", address}, secret, nil
 }
 
 // ownAddress is an address of this machine that others can reach: its name's, or

@@ -15,11 +15,13 @@ func TestPlacesFromTheEnvironment(t *testing.T) {
 	secret := "ECREC_SECRET=00112233445566778899"
 	port := freePort(t)
 	for name, vars := range map[string][]string{
-		"torchrun's, one host":   {"RANK=%d", "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + freePort(t)},
-		"torchrun's, over tcp":   {"RANK=%d", "WORLD_SIZE=3", "TEST_RDZV=127.0.0.1:" + port, secret},
-		"Open MPI's":             {"OMPI_COMM_WORLD_RANK=%d", "OMPI_COMM_WORLD_SIZE=3", "OMPI_COMM_WORLD_LOCAL_SIZE=3", fmt.Sprintf("PMIX_NAMESPACE=%d", os.Getpid())},
-		"Slurm's":                {"SLURM_PROCID=%d", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1", fmt.Sprintf("SLURM_JOB_ID=%d", os.Getpid())},
-		"Slurm's, on some nodes": {"SLURM_PROCID=%d", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=3", "SLURM_STEP_NODELIST=localhost,b,c", fmt.Sprintf("SLURM_JOB_ID=%d", os.Getpid()), secret},
+		"torchrun's, one host":      {"RANK=%d", "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + freePort(t)},
+		"torchrun's, over tcp":      {"RANK=%d", "WORLD_SIZE=3", "TEST_RDZV=127.0.0.1:" + port, secret},
+		"Open MPI's":                {"OMPI_COMM_WORLD_RANK=%d", "OMPI_COMM_WORLD_SIZE=3", "OMPI_COMM_WORLD_LOCAL_SIZE=3", fmt.Sprintf("PMIX_NAMESPACE=%d", os.Getpid())},
+		"Slurm's":                   {"SLURM_PROCID=%d", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1", fmt.Sprintf("SLURM_JOB_ID=%d", os.Getpid())},
+		"Slurm's, on some nodes":    {"SLURM_PROCID=%d", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=3", "SLURM_STEP_NODELIST=localhost,b,c", fmt.Sprintf("SLURM_JOB_ID=%d", os.Getpid()), secret},
+		"Slurm's, without a secret": {"SLURM_PROCID=%d", "SLURM_STEP_NUM_TASKS=3", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=3", "SLURM_STEP_NODELIST=unknown.invalid,b,c", fmt.Sprintf("SLURM_JOB_ID=%d", os.Getpid())},
+		"Open MPI's, on some hosts": {"OMPI_COMM_WORLD_RANK=%d", "OMPI_COMM_WORLD_SIZE=3", "OMPI_COMM_WORLD_LOCAL_SIZE=1", fmt.Sprintf("PMIX_NAMESPACE=%d-far", os.Getpid())},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

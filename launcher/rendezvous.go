@@ -71,9 +71,12 @@ func newHall(l net.Listener, p Place, self int, secret []byte, job string, lim l
 }
 
 // open listens where the others will come.
-func (p Place) open(inherited net.Listener) (net.Listener, error) {
-	if inherited != nil {
+func (p Place) open(inherited net.Listener, secret []byte) (net.Listener, error) {
+	switch {
+	case inherited != nil:
 		return inherited, nil
+	case p.Meet.Network == "file":
+		return p.offer(secret)
 	}
 	l, err := net.Listen(p.Meet.Network, p.Meet.socket())
 	switch {
@@ -93,6 +96,14 @@ func (m Meeting) socket() string {
 		return fmt.Sprintf("@ecrec-%d-%s", os.Getuid(), m.Address)
 	}
 	return m.Address
+}
+
+// found is a meeting's socket and secret: a file says them.
+func (m Meeting) found(secret []byte) (Meeting, []byte, error) {
+	if m.Network == "file" {
+		return readOffer(m.Address)
+	}
+	return m, secret, nil
 }
 
 // check decides whether a peer that knows the secret may take its place.
@@ -149,26 +160,22 @@ func handshakeKey(m Meeting, secret []byte) []byte {
 // once it is known how this process is reached. It returns the connection, the welcome of
 // who has it, and the job's secret.
 func (p Place) visit(secret []byte, lim limits, join func(local net.Addr) (message, error), cancelled <-chan struct{}) (w *wire, welcome message, got []byte, err error) {
-	end := time.Now().Add(lim.meet)
+	began := time.Now()
 	for {
-		conn, err := net.DialTimeout(p.Meet.Network, p.Meet.socket(), lim.handshake)
-		if err == nil {
-			var m message
-			w, m, err = p.presentAt(conn, secret, lim, join)
-			if err != nil {
-				conn.Close()
-			}
-			if err != nil && !errors.Is(err, errBroken) {
-				return nil, m, nil, fmt.Errorf("rendezvous %s: %w", p.Meet.Address, err)
-			}
-			if err == nil {
-				if p.Meet.Network == "unix" {
-					secret = m.Secret
-				}
-				return w, m, bytes.Clone(secret), nil
-			}
-		}
-		if time.Now().After(end) {
+		w, welcome, got, err = p.visitOnce(secret, lim, join)
+		waited := time.Since(began)
+		var dns *net.DNSError
+		switch {
+		case err == nil:
+			return w, welcome, got, nil
+		case errors.As(err, new(sentAway)):
+			return nil, welcome, nil, fmt.Errorf("rendezvous %s: %w", p.Meet.Address, err)
+		case errors.As(err, &dns) && dns.IsNotFound && waited > lim.handshake:
+			return nil, welcome, nil, fmt.Errorf("rendezvous %s: the name %s is not known on this machine; give --rdzv HOST:PORT with an address of process 0's, or a name that all machines know", p.Meet.Address, dns.Name)
+		case waited > lim.meet && p.Meet.Network == "file":
+			return nil, welcome, nil, fmt.Errorf("rendezvous %s: process 0 was not found by this file for %v (%w); was it started? do all machines see this folder? name another with --rdzv FILE, or give --rdzv HOST:PORT",
+				p.Meet.Address, lim.meet, err)
+		case waited > lim.meet:
 			return nil, welcome, nil, fmt.Errorf("rendezvous %s: process 0 was not found there for %v (%w); was it started? is the address right? give another with --rdzv HOST:PORT",
 				p.Meet.Address, lim.meet, cmp.Or(errors.Unwrap(err), err))
 		}
@@ -182,18 +189,47 @@ func (p Place) visit(secret []byte, lim limits, join func(local net.Addr) (messa
 
 var errCancelled = errors.New("stopped before the job began")
 
+// sentAway is an answer at the rendezvous that will not change.
+type sentAway struct{ error }
+
+func (p Place) visitOnce(secret []byte, lim limits, join func(local net.Addr) (message, error)) (w *wire, welcome message, got []byte, err error) {
+	m, secret, err := p.Meet.found(secret)
+	if err != nil {
+		if errors.Is(err, ErrPlace) {
+			err = sentAway{err}
+		}
+		return nil, welcome, nil, err
+	}
+	conn, err := net.DialTimeout(m.Network, m.socket(), lim.handshake)
+	if err != nil {
+		return nil, welcome, nil, err
+	}
+	if w, welcome, err = p.presentAt(conn, secret, lim, join); err != nil {
+		conn.Close()
+		return nil, welcome, nil, err
+	}
+	if p.Meet.Network == "unix" {
+		secret = welcome.Secret
+	}
+	return w, welcome, bytes.Clone(secret), nil
+}
+
 func (p Place) presentAt(conn net.Conn, secret []byte, lim limits, join func(local net.Addr) (message, error)) (*wire, message, error) {
 	m, err := join(conn.LocalAddr())
 	if err != nil {
-		return nil, m, err
+		return nil, m, sentAway{err}
 	}
 	w, m, err := present(conn, handshakeKey(p.Meet, secret), m, lim)
 	var refused refusal
 	switch {
 	case errors.As(err, &refused):
-		return nil, m, fmt.Errorf("process %d was refused: %s", p.Process, refused)
+		return nil, m, sentAway{fmt.Errorf("process %d was refused: %s", p.Process, refused)}
+	case errors.Is(err, errStranger) && p.Meet.Network == "file":
+		return nil, m, errors.New("the file is old: another program listens there now")
 	case errors.Is(err, errStranger):
-		return nil, m, errors.New("whoever listens there is not this job's process 0; choose another place with --rdzv HOST:PORT")
+		return nil, m, sentAway{errors.New("whoever listens there is not this job's process 0; choose another place with --rdzv HOST:PORT")}
+	case err != nil && !errors.Is(err, errBroken):
+		return nil, m, sentAway{err}
 	}
 	return w, m, err
 }

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -29,6 +28,12 @@ func run(p Place, spec Spec, lim limits) (int, error) {
 		return exitBad, placeErrorf("%d processes for %d ranks: every process hosts one rank at least; start fewer, or raise job.ranks", n, spec.Ranks)
 	}
 	lim.doubt = doubtBeats * spec.Heartbeat
+	if p.Meet.Network == "shared" {
+		if spec.Out == "" {
+			return exitBad, secretMissing()
+		}
+		p.Meet = sharedFile(spec.Out, p.Meet.Address)
+	}
 	if p.Launch {
 		return launch(p, spec, lim)
 	}
@@ -43,7 +48,7 @@ func run(p Place, spec Spec, lim limits) (int, error) {
 		if listener, err = s.arrangePMI(); err != nil {
 			return exitFailed, err
 		}
-	case p.Meet.Network == "unix":
+	case p.Meet.Network == "unix", p.Meet.Network == "file":
 		s.secret = draw(secretBytes) // process 0's is the job's
 	default:
 		if s.secret, err = chosenSecret(); err != nil {
@@ -73,10 +78,14 @@ func (s *supervisor) runLaunched() (int, error) {
 func chosenSecret() ([]byte, error) {
 	v := os.Getenv(envSecret)
 	if len(v) < leastSecret {
-		return nil, placeErrorf("%s: the processes meet over the network and need a common secret of %d characters or more to know each other; set it to the same random text for all (export %s=$(openssl rand -hex 16); with mpirun also -x %s)",
-			envSecret, leastSecret, envSecret, envSecret)
+		return nil, secretMissing()
 	}
 	return []byte(v), nil
+}
+
+func secretMissing() error {
+	return placeErrorf("%s: the processes meet over the network and need a common secret of %d characters or more to know each other; set it to the same random text for all (export %s=$(openssl rand -hex 16); with mpirun also -x %s), or let them meet by a file that all machines see: --rdzv FILE",
+		envSecret, leastSecret, envSecret, envSecret)
 }
 
 // arrangePMI lets process 0 tell the others through the PMI where it listens, and
@@ -105,7 +114,7 @@ func (s *supervisor) arrangePMI() (net.Listener, error) {
 			return nil, fmt.Errorf("cannot listen for the other processes: %w", err)
 		}
 		s.secret = draw(secretBytes)
-		offer = listener.Addr().String() + "/" + hex.EncodeToString(s.secret)
+		offer = offerText(listener.Addr().String(), s.secret)
 	}
 	said, err := pmiShare(conn, offer, s.limits.meet)
 	if err == nil {

@@ -149,13 +149,12 @@ func (s *supervisor) run(control net.Conn, inherited net.Listener) (int, error) 
 // host opens the rendezvous. Where that is open it may be one of this job, which runs and
 // had lost this process.
 func (s *supervisor) host(inherited net.Listener) error {
-	l, err := s.place.open(inherited)
+	l, err := s.place.open(inherited, s.secret)
 	if err == nil {
 		return s.board.openDoor(l, s.secret)
 	}
 	if s.spec.Elastic {
-		if conn, dialErr := net.DialTimeout(s.place.Meet.Network, s.place.Meet.socket(), s.limits.handshake); dialErr == nil {
-			conn.Close()
+		if m, _, meetErr := s.place.Meet.found(s.secret); meetErr == nil && m.answers() {
 			go s.visit()
 			return nil
 		}
