@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/bench"
-	"github.com/ecrec/ecrec/internal/doctor"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/launcher"
@@ -100,12 +99,4 @@ func benchWorld(a *app) *bench.World {
 			}
 			return eps[0], nil
 		}}
-}
-
-type doctorCmd struct{}
-
-// Run prints what the machine offers.
-func (doctorCmd) Run(a *app) error {
-	doctor.Print(a.out)
-	return nil
 }

@@ -4,7 +4,7 @@
 // # Exit codes
 //
 //	0    done
-//	1    the run failed
+//	1    the run failed, or a check of the doctor
 //	2    bad usage, config or data
 //	130  stopped by SIGINT, everything saved
 //	143  stopped by SIGTERM, everything saved

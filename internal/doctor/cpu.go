@@ -1,14 +1,18 @@
 package doctor
 
 import (
+	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
 // features are the CPU's features that kernels look at.
-func features() string {
+func features() Check {
 	var has []string
 	for _, f := range []struct {
 		name string
@@ -22,7 +26,40 @@ func features() string {
 		}
 	}
 	if len(has) == 0 {
-		return "none that kernels use on " + runtime.GOARCH
+		return Check{Status: Warn, Value: "none that kernels use on " + runtime.GOARCH, Detail: "kernels are plain Go here, and many times slower"}
 	}
-	return strings.Join(has, " ")
+	return Check{Status: OK, Value: strings.Join(has, " ")}
+}
+
+// cpus counts the cores that this process may use: allowed by its affinity, and by
+// the quota of its cgroup. online is the kernel's list of cores.
+func cpus(allowed, used int, online string, cgroup machine.Cgroup) Check {
+	value := fmt.Sprint(allowed)
+	if n, ok := countList(online); ok {
+		value += fmt.Sprintf(" of %d", n)
+	}
+	value += fmt.Sprintf(", of which Go uses %d", used)
+	c := Check{Status: OK, Value: value, amount: float64(allowed)}
+	if cgroup.CPUs > 0 && cgroup.CPUs < c.amount {
+		c.amount = cgroup.CPUs
+		c.Value += fmt.Sprintf(", cgroup quota %.3g", cgroup.CPUs)
+	}
+	return c
+}
+
+// countList counts a list of the kernel's, "0-3,8".
+func countList(list string) (n int, ok bool) {
+	for _, item := range strings.Split(list, ",") {
+		first, last, isRange := strings.Cut(item, "-")
+		if !isRange {
+			last = first
+		}
+		from, ferr := strconv.Atoi(first)
+		to, terr := strconv.Atoi(last)
+		if ferr != nil || terr != nil || to < from {
+			return 0, false
+		}
+		n += to - from + 1
+	}
+	return n, true
 }

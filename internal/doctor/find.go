@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,46 +17,59 @@ func libraryDirs() []string {
 		"/usr/local/lib", "/usr/local/cuda/lib64", "/usr/local/nvidia/lib64", "/opt/nccl/lib")
 }
 
-// library is where the library with this file name is.
-func library(name string) string {
+// library is where the library with this file name is, which only its user needs.
+func library(name, user string) Check {
 	for _, dir := range libraryDirs() {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err == nil {
-			return path
+			return Check{Status: OK, Value: path}
 		}
 	}
-	return "not found (" + name + ")"
+	return Check{Status: Absent, Value: "not found", Detail: "no " + name + " where the linker looks; only " + user + " would need it"}
 }
 
-// versionLimit is how long a program may take to tell its version.
-const versionLimit = 3 * time.Second
+// program is one that was found, and what it says of its version.
+type program struct {
+	name, path string
+	version    string // a line; "" where it would not tell
+	err        error  // why
+}
 
-// program is where a program is and the first line it says of its version.
-func program(name string) string {
+// pipeDelay is how long a program that was killed may leave its output open.
+const pipeDelay = 100 * time.Millisecond
+
+// find looks for a program in PATH and asks it for its version.
+func find(ctx context.Context, name string, version func(output string) string) (p program, found bool) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "not found (" + name + " is not in PATH)"
+		return p, false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), versionLimit)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if err != nil || first == "" {
-		return path
+	p = program{name: name, path: path}
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.WaitDelay = pipeDelay
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	switch p.version = version(string(out)); {
+	case errors.As(err, &exit) && firstLine(string(exit.Stderr)) != "":
+		p.err = errors.New(firstLine(string(exit.Stderr)))
+	case err != nil:
+		p.err = err
+	case p.version == "":
+		p.err = errors.New("it says nothing")
 	}
-	return path + ", " + first
+	return p, true
 }
 
-func accelerators() []line {
-	return append(gpus(),
-		line{"CUDA driver", library("libcuda.so.1")},
-		line{"NCCL", library("libnccl.so.2")})
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(first)
 }
 
-func services() []line {
-	return []line{
-		{"MPI", program("mpirun")},
-		{"Slurm", program("srun")},
-		{"Kafka", "none configured (stream.to is not in this version)"},
+// readWord is the first line of a small file, "" when it cannot be read.
+func readWord(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
 	}
+	return firstLine(string(b))
 }

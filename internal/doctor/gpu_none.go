@@ -2,7 +2,7 @@
 
 package doctor
 
-// gpus cannot ask NVML without cgo.
-func gpus() []line {
-	return []line{{"GPUs", "cannot be told (this binary was built without cgo)"}}
+// askNVML cannot, without cgo.
+func askNVML() driver {
+	return driver{problem: "this binary was built without cgo and cannot ask NVML"}
 }

@@ -48,7 +48,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 		"the step loop is the one place that knows all parts"},
 	{"bench", "checkpoint collectives data ec internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"sim", "commit data internal/config internal/env train transport", "the simulation runs the step loop as it is, from above"},
-	{"internal/doctor", "internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
+	{"internal/doctor", "internal/arena internal/config internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
 	{"internal/cli", "bench checkpoint data internal/arena internal/atomicfile internal/chaos internal/config internal/doctor internal/env internal/machine internal/mpi internal/report internal/safetensors launcher sim train transport",
 		"the command line calls; nobody calls it"},
 	{"cmd/ecrec", "internal/cli", "main only starts the command line"},

@@ -1,74 +1,71 @@
 package machine
 
 import (
-	"bufio"
-	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 )
 
+// Memory is what the kernel tells of the machine's memory. Sizes are in bytes.
+type Memory struct {
+	Total     int64 // without what the kernel keeps for itself
+	Available int64 // what may be taken without swapping
+	SwapTotal int64
+	SwapFree  int64
+
+	// HugePages are those set aside for hugetlbfs, each HugePageBytes long.
+	HugePages     int64
+	HugePageBytes int64
+}
+
+// ReadMemory reads /proc/meminfo.
+func ReadMemory() (Memory, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return Memory{}, err
+	}
+	return parseMemory(string(text))
+}
+
+// parseMemory reads lines like "MemTotal:  32619660 kB" and "HugePages_Total:  0".
+func parseMemory(text string) (m Memory, err error) {
+	want := map[string]*int64{"MemTotal": &m.Total, "MemAvailable": &m.Available, "SwapTotal": &m.SwapTotal, "SwapFree": &m.SwapFree,
+		"HugePages_Total": &m.HugePages, "Hugepagesize": &m.HugePageBytes}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		to := want[name]
+		if to == nil {
+			continue
+		}
+		number, isKiB := strings.CutSuffix(strings.TrimSpace(value), " kB")
+		if *to, err = strconv.ParseInt(strings.TrimSpace(number), 10, 64); err != nil {
+			return m, fmt.Errorf("/proc/meminfo: %s: %w", name, err)
+		}
+		if isKiB {
+			*to <<= 10
+		}
+	}
+	if m.Total == 0 {
+		return m, errors.New("/proc/meminfo has no MemTotal")
+	}
+	return m, nil
+}
+
 // AvailableMemory is how many bytes this process may still take without
 // swapping: what the kernel deems available, or less where a cgroup limits it.
 // ok is false where neither can be read.
 func AvailableMemory() (n int64, ok bool) {
-	n, ok = memAvailable()
-	if limit, limited := cgroupLeft("/sys/fs/cgroup"); limited && (!ok || limit < n) {
-		return limit, true
+	m, err := ReadMemory()
+	c := ReadCgroup()
+	switch {
+	case err != nil:
+		return c.MemoryLeft, c.MemoryLimit > 0
+	case c.MemoryLimit > 0:
+		return min(m.Available, c.MemoryLeft), true
 	}
-	return n, ok
-}
-
-func memAvailable() (int64, bool) {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, false
-	}
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		if f := strings.Fields(s.Text()); len(f) >= 2 && f[0] == "MemAvailable:" {
-			kib, err := strconv.ParseInt(f[1], 10, 64)
-			return kib << 10, err == nil
-		}
-	}
-	return 0, false
-}
-
-// cgroupLeft is the memory left under the limit of a version 2 cgroup. Page
-// cache counts as used there but is given back on demand.
-func cgroupLeft(dir string) (int64, bool) {
-	limit, ok := readInt(dir + "/memory.max")
-	if !ok {
-		return 0, false
-	}
-	used, ok := readInt(dir + "/memory.current")
-	if !ok {
-		return 0, false
-	}
-	return max(0, limit-used+inactiveFile(dir)), true
-}
-
-func inactiveFile(dir string) int64 {
-	b, err := os.ReadFile(dir + "/memory.stat")
-	if err != nil {
-		return 0
-	}
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		if v, found := strings.CutPrefix(s.Text(), "inactive_file "); found {
-			n, _ := strconv.ParseInt(v, 10, 64)
-			return n
-		}
-	}
-	return 0
-}
-
-func readInt(name string) (int64, bool) {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	return n, err == nil
+	return m.Available, true
 }
 
 // Size writes a number of bytes for people.
