@@ -17,12 +17,12 @@ const (
 
 // Check is one finding.
 type Check struct {
+	Part   string `json:"part"` // of the report
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	Value  string `json:"value"`  // what was found
 	Detail string `json:"detail"` // what is wrong, where, and what to do
 
-	part   string
 	amount float64 // what Expectations compare: cores, bytes or GPUs
 }
 
@@ -34,8 +34,8 @@ type question struct {
 	ask        func(context.Context) []Check
 }
 
-// answerLimit is how long the machine has for all questions, asked beside each other.
-const answerLimit = 10 * time.Second
+// Limit is how long the machine has for all questions, asked beside each other.
+const Limit = 10 * time.Second
 
 // answers asks all questions and waits for no answer longer than limit. What asks
 // a question that gets none is left behind, until the process ends.
@@ -64,7 +64,7 @@ func answers(questions []question, limit time.Duration) (all []Check) {
 			}
 		}
 		for _, c := range found {
-			c.part = q.part
+			c.Part = q.part
 			if c.Name == "" {
 				c.Name = q.name
 			}

@@ -11,7 +11,9 @@
 //
 // All questions are asked beside each other, and have 10 s together. One that hangs, for
 // NVML or a file system may, is left behind and its check fails with who did not
-// answer. Each check is a pure function of what was read, and what reads is apart.
+// answer. As a thread that the kernel holds keeps its process from ending, the command
+// asks in a process of its own, and waits for its report, not its end. Each check is a pure function of what was read, and
+// what reads is apart.
 //
 // # Health checks of a cluster
 //
@@ -20,7 +22,7 @@
 //
 //	#!/bin/sh
 //	# slurm.conf: HealthCheckProgram=/usr/local/sbin/ecrec-health, HealthCheckInterval=300
-//	why=$(ecrec doctor --json --expect cpus=64,memory=500GiB,gpus=4,shm=8GiB 2>&1 >/dev/null)
+//	why=$(/usr/local/bin/ecrec doctor --json --expect cpus=64,memory=500GiB,gpus=4,shm=8GiB 2>&1 >/dev/null)
 //	[ $? -ne 1 ] || scontrol update NodeName="$(hostname -s)" State=DRAIN Reason="$why"
 //	exit 0
 //

@@ -83,11 +83,11 @@ func TestAQuestionThatHangsIsCutOff(t *testing.T) {
 		t.Errorf("took %v", d)
 	}
 	want := []Check{
-		{Name: "quick", Status: OK, Value: "here", part: "a"},
-		{Name: "stuck", Status: Fail, Value: "no answer", Detail: "the file system of /scratch did not answer within 50ms", part: "a"},
-		{Name: "cancelled", Status: Fail, Value: "no answer", Detail: "the name service did not answer within 50ms", part: "b"},
-		{Name: "several", Status: OK, part: "b"},
-		{Name: "second", Status: Absent, part: "b"},
+		{Name: "quick", Status: OK, Value: "here", Part: "a"},
+		{Name: "stuck", Status: Fail, Value: "no answer", Detail: "the file system of /scratch did not answer within 50ms", Part: "a"},
+		{Name: "cancelled", Status: Fail, Value: "no answer", Detail: "the name service did not answer within 50ms", Part: "b"},
+		{Name: "several", Status: OK, Part: "b"},
+		{Name: "second", Status: Absent, Part: "b"},
 	}
 	if !reflect.DeepEqual(checks, want) {
 		t.Errorf("got %+v\nwant %+v", checks, want)

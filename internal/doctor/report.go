@@ -28,9 +28,9 @@ type Options struct {
 	Expect Expectations
 }
 
-// Examine asks the machine everything, which takes at most some 10 s.
+// Examine asks the machine everything, which takes no longer than Limit.
 func Examine(o Options) *Report {
-	return newReport(answers(o.questions(), answerLimit), o.Expect)
+	return newReport(answers(o.questions(), Limit), o.Expect)
 }
 
 func newReport(checks []Check, expect Expectations) *Report {
@@ -71,8 +71,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	part := ""
 	for _, c := range r.Checks {
-		if c.part != part {
-			part = c.part
+		if c.Part != part {
+			part = c.Part
 			fmt.Fprintf(w, "%s\n", part)
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", c.Name, c.Status, c.Value)
