@@ -57,15 +57,13 @@ func reportOf(cmd *exec.Cmd, limit time.Duration) (*doctor.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("doctor: %w", err)
 	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		go func() { _ = cmd.Wait() }()
-	}()
+	go func() { _ = cmd.Wait() }()
 	r := &doctor.Report{}
 	if err = out.SetReadDeadline(time.Now().Add(limit)); err == nil {
 		err = json.NewDecoder(out).Decode(r)
 	}
 	if err != nil {
+		_ = cmd.Process.Kill()
 		return nil, fmt.Errorf("doctor: the process that asks the machine gave no report, for which it has %v: %w", limit, err)
 	}
 	return r, nil

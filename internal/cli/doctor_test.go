@@ -19,7 +19,9 @@ func TestReportOfAProcess(t *testing.T) {
 			limit = 100 * time.Millisecond
 		}
 		start := time.Now()
-		r, err := reportOf(exec.Command("sh", "-c", script), limit)
+		cmd := exec.Command("sh", "-c", script)
+		r, err := reportOf(cmd, limit)
+		_ = cmd.Process.Kill()
 		if (err == nil) != want || want && r.Host != "n1" {
 			t.Errorf("%s: %+v, %v", script, r, err)
 		}

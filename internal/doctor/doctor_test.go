@@ -97,6 +97,36 @@ func TestAQuestionThatHangsIsCutOff(t *testing.T) {
 	}
 }
 
+// A program that hangs is killed with all that it started.
+func TestAProgramThatHangsIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	script := "#!/bin/sh\nsleep 1000 &\necho $! > " + filepath.Join(dir, "pid") + "\nwait\n"
+	if err := os.WriteFile(filepath.Join(dir, "mpirun"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for readWord(filepath.Join(dir, "pid")) == "" && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if p, found := find(ctx, "mpirun", mpiVersion); !found || p.err == nil {
+		t.Errorf("%+v", p)
+	}
+	stat := "/proc/" + readWord(filepath.Join(dir, "pid")) + "/stat"
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		state := strings.Fields(readWord(stat))
+		if len(state) < 3 || state[2] == "Z" { // gone, or nobody reaps it here
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s still runs", stat)
+		}
+	}
+}
+
 func TestExpectations(t *testing.T) {
 	for text, want := range map[string]Expectations{
 		"cpus=8,memory=64GiB,gpus=4,shm=8GiB": {"cpus": 8, "memory": 64 << 30, "gpus": 4, "shm": 8 << 30},

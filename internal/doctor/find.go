@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -47,6 +48,8 @@ func find(ctx context.Context, name string, version func(output string) string) 
 	p = program{name: name, path: path}
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.WaitDelay = pipeDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it may be a script: what that started ends with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch p.version = version(string(out)); {
