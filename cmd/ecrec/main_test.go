@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
+	stopCluster()
 	os.RemoveAll(builds)
 	os.Exit(code)
 }

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cluster is four Slurm nodes on this machine, for as long as the tests run.
+type cluster struct {
+	dir  string
+	conf string
+	err  error // why there is none
+}
+
+const clusterConf = `ClusterName=tests
+SlurmctldHost=%[1]s(127.0.0.1)
+SlurmctldPort=%[4]d
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=%[3]s
+SlurmdUser=%[3]s
+StateSaveLocation=%[2]s/state
+SlurmdSpoolDir=%[2]s/spool/%%n
+SlurmctldPidFile=%[2]s/ctld.pid
+SlurmdPidFile=%[2]s/%%n.pid
+SlurmctldLogFile=%[2]s/ctld.log
+SlurmdLogFile=%[2]s/%%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SlurmdParameters=config_overrides
+SchedulerParameters=requeue_delay=1,sched_interval=1,bf_interval=1,sched_min_interval=0
+ReturnToService=2
+MailProg=/bin/true
+KillWait=10
+NodeName=n[0-3] NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=[%[5]d-%[6]d] CPUs=16
+PartitionName=p Nodes=ALL Default=YES
+`
+
+var theOneCluster = sync.OnceValue(startCluster)
+
+// theCluster starts Slurm once, and skips the test where that cannot be.
+func theCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := theOneCluster()
+	if c.err != nil {
+		t.Skip(c.err)
+	}
+	return c
+}
+
+// clusterVars lead Slurm's commands to the cluster, once there is one.
+func clusterVars() []string {
+	if conf := os.Getenv("SLURM_CONF"); conf != "" {
+		return []string{"SLURM_CONF=" + conf}
+	}
+	return nil
+}
+
+func startCluster() *cluster {
+	c := &cluster{}
+	for _, program := range []string{"slurmctld", "slurmd", "srun", "sbatch"} {
+		if _, err := exec.LookPath(program); err != nil {
+			c.err = fmt.Errorf("no Slurm (Debian: slurm-wlm, slurm-client): %w", err)
+			return c
+		}
+	}
+	c.dir = filepath.Join(builds, "slurm")
+	c.conf = filepath.Join(c.dir, "slurm.conf")
+	host, _ := os.Hostname()
+	host, _, _ = strings.Cut(host, ".")
+	me, err := user.Current()
+	if err != nil {
+		c.err = err
+		return c
+	}
+	port := freePorts(5)
+	text := fmt.Sprintf(clusterConf, host, c.dir, me.Username, port, port+1, port+4)
+	if c.err = os.MkdirAll(filepath.Join(c.dir, "state"), 0o755); c.err == nil {
+		c.err = os.WriteFile(c.conf, []byte(text), 0o644)
+	}
+	if c.err == nil {
+		c.err = os.Chmod(builds, 0o755) // for users
+	}
+	if c.err != nil {
+		return c
+	}
+	os.Setenv("SLURM_CONF", c.conf)
+	if out, err := exec.Command("slurmctld", "-c").CombinedOutput(); err != nil {
+		c.err = fmt.Errorf("slurmctld: %w: %s", err, out)
+		return c
+	}
+	for n := range 4 {
+		if err := c.startNode(n); err != nil {
+			c.err = err
+			return c
+		}
+	}
+	c.err = c.idle()
+	return c
+}
+
+// freePorts are so many ports in a row that nobody listens at.
+func freePorts(n int) (first int) {
+	for first = 21000 + os.Getpid()%8000; ; first += n {
+		free := true
+		for p := first; p < first+n; p++ {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
+			if err != nil {
+				free = false
+				break
+			}
+			l.Close()
+		}
+		if free {
+			return first
+		}
+	}
+}
+
+func (c *cluster) startNode(n int) error {
+	if err := os.MkdirAll(filepath.Join(c.dir, "spool", fmt.Sprint("n", n)), 0o755); err != nil {
+		return err
+	}
+	if out, err := exec.Command("slurmd", "-N", fmt.Sprint("n", n)).CombinedOutput(); err != nil {
+		return fmt.Errorf("slurmd: %w: %s", err, out)
+	}
+	return nil
+}
+
+// idle waits until all nodes have nothing to do.
+func (c *cluster) idle() error {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		out, err := exec.Command("sinfo", "-h", "-t", "idle", "-o", "%D").Output()
+		if strings.TrimSpace(string(out)) == "4" {
+			return nil
+		}
+		if time.Now().After(end) {
+			log, _ := os.ReadFile(filepath.Join(c.dir, "ctld.log"))
+			return fmt.Errorf("Slurm's nodes are not idle: %q, %v; %s", out, err, log)
+		}
+	}
+}
+
+// loseNode ends all of a node at once, as if it had no power any more, and tells Slurm, which
+// would find out itself after SlurmdTimeout. The node comes back when the test ends.
+func (c *cluster) loseNode(t *testing.T, n int, x *launched) {
+	t.Helper()
+	name := fmt.Sprint("n", n)
+	var lost []int
+	if text, err := os.ReadFile(filepath.Join(c.dir, name+".pid")); err == nil {
+		var pid int
+		if _, err := fmt.Sscan(string(text), &pid); err == nil {
+			lost = append(lost, pid)
+		}
+	}
+	for _, p := range x.processes() {
+		vars, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+		if !strings.Contains(string(vars), "\x00SLURMD_NODENAME="+name+"\x00") {
+			continue
+		}
+		lost = append(lost, p.pid)
+		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.parent)); strings.HasPrefix(string(line), "slurmstepd") {
+			lost = append(lost, p.parent)
+		}
+	}
+	if len(lost) < 3 {
+		t.Fatalf("of node %s only %v is found", name, lost)
+	}
+	t.Cleanup(func() {
+		scontrol(t, "update", "nodename="+name, "state=down", "reason=test")
+		if err := c.startNode(n); err != nil {
+			t.Error(err)
+		}
+		scontrol(t, "update", "nodename="+name, "state=resume")
+		if err := c.idle(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, pid := range lost {
+			syscall.Kill(pid, signal)
+		}
+	}
+	scontrol(t, "update", "nodename="+name, "state=down", "reason=lost")
+}
+
+func scontrol(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("scontrol", args...).CombinedOutput(); err != nil {
+		t.Errorf("scontrol %v: %v: %s", args, err, out)
+	}
+}
+
+// stopCluster ends the daemons, if they were started.
+func stopCluster() {
+	pids, _ := filepath.Glob(filepath.Join(builds, "slurm", "*.pid"))
+	for _, path := range pids {
+		var pid int
+		text, _ := os.ReadFile(path)
+		if _, err := fmt.Sscan(string(text), &pid); err == nil {
+			syscall.Kill(pid, syscall.SIGTERM)
+		}
+	}
+	time.Sleep(100 * time.Millisecond * time.Duration(min(len(pids), 5))) // they remove their files
+}
