@@ -152,8 +152,8 @@ func (c *cluster) idle() error {
 }
 
 // loseNode ends all of a node at once, as if it had no power any more, and tells Slurm, which
-// would find out itself after SlurmdTimeout. The node comes back when the test ends.
-func (c *cluster) loseNode(t *testing.T, n int, x *launched) {
+// would find out itself after SlurmdTimeout. The node comes back by repair.
+func (c *cluster) loseNode(t *testing.T, n int, x *launched) (repair func()) {
 	t.Helper()
 	name := fmt.Sprint("n", n)
 	var lost []int
@@ -176,28 +176,34 @@ func (c *cluster) loseNode(t *testing.T, n int, x *launched) {
 	if len(lost) < 3 {
 		t.Fatalf("of node %s only %v is found", name, lost)
 	}
-	t.Cleanup(func() {
-		scontrol(t, "update", "nodename="+name, "state=down", "reason=test")
-		if err := c.startNode(n); err != nil {
-			t.Error(err)
-		}
-		scontrol(t, "update", "nodename="+name, "state=resume")
-		if err := c.idle(); err != nil {
-			t.Error(err)
-		}
-	})
 	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		for _, pid := range lost {
 			syscall.Kill(pid, signal)
 		}
 	}
 	scontrol(t, "update", "nodename="+name, "state=down", "reason=lost")
+	return func() {
+		if err := c.startNode(n); err != nil { // it registers, and is up
+			t.Error(err)
+		}
+		if err := c.idle(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func scontrol(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("scontrol", args...).CombinedOutput(); err != nil {
 		t.Errorf("scontrol %v: %v: %s", args, err, out)
+	}
+}
+
+// scancelAll ends all jobs.
+func scancelAll(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("bash", "-c", "scancel $(squeue -h -o %A)").CombinedOutput(); err != nil {
+		t.Errorf("scancel: %v: %s", err, out)
 	}
 }
 

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The table of docs/clusters.md, row by row: what a launcher's job survives. What it does not
+// survive ends soon and goes on from a checkpoint; nothing hangs.
+
+// loss is how a job takes one.
+type loss struct {
+	way      way
+	survives bool
+	code     int // of the launcher
+}
+
+// endsWithin is how long a job may take to end that a loss ends.
+const endsWithin = 20 * time.Second
+
+// checked are settings with checkpoints, of which there is one early.
+func (s *site) checked(out string) []string {
+	return []string{"--set", "checkpoint.dir=" + s.out(out+"-checkpoints"), "--set", "checkpoint.every=100", "--set", "checkpoint.keep=2"}
+}
+
+// takes checks that a job, which has met its loss, takes it as the table says.
+func (s *site) takes(t *testing.T, l loss, x *launched, repair func(), out string, args ...string) {
+	t.Helper()
+	began := time.Now()
+	r := x.over(t, l.code)
+	repair()
+	if l.survives {
+		got := readSummary(t, s.out(out))
+		if len(got.Recoveries) == 0 {
+			t.Error("nothing was lost")
+		}
+		equal(t, l.way.name, got, s.want)
+		return
+	}
+	if r.code == 0 || time.Since(began) > endsWithin {
+		t.Errorf("exit code %d after %v", r.code, time.Since(began))
+	}
+	s.resumed(t, l.way, out, args...)
+}
+
+// TestSupervisorKilled: a worker dies, and its supervisor, which is what the launcher knows.
+func TestSupervisorKilled(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		for _, l := range []loss{
+			{openMPI, false, anyCode},
+			{recovery, true, 0},
+			{mpich, false, anyCode},
+			{srun, true, 137}, // of the task that was killed
+			{srunPMI, true, 137},
+			{srunPlain, true, 137},
+		} {
+			for _, rank := range []int{0, 2} {
+				t.Run(fmt.Sprintf("%s, rank %d", l.way.name, rank), func(t *testing.T) {
+					out := fmt.Sprintf("node-%d-%s", rank, l.way.name)
+					args := s.checked(out)
+					x := s.train(t, l.way, 4, out, append(args, "--chaos", fmt.Sprintf("node:%d@300", rank))...)
+					s.takes(t, l, x, func() {}, out, args...)
+				})
+			}
+		}
+	})
+}
+
+// TestSlurmNodeLost: with --no-kill a spare takes a lost node's place, without it Slurm ends the job.
+func TestSlurmNodeLost(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("nodes are lost by root only")
+	}
+	eachUser(t, func(t *testing.T, s *site) {
+		for _, l := range []loss{{srun, true, anyCode}, {srunPMI, true, anyCode}, {srunPlain, false, anyCode}} {
+			t.Run(l.way.name, func(t *testing.T) {
+				l.way.has(t)
+				out := "lost-" + l.way.name
+				// three train and one is spare
+				args := append(s.checked(out), "--set", "elastic.spares=1", "--set", "ec.k=2", "--set", "ec.r=1", "--set", "ranks.readers=1")
+				want := "three-" + l.way.name
+				s.start(t, want, s.command(want, "--set", "ec.k=2", "--set", "ranks.readers=1")).over(t, 0)
+				three := *s
+				three.want = readSummary(t, s.out(want))
+				x := s.train(t, l.way, 4, out, args...)
+				s.untilRuns(t, out)
+				three.takes(t, l, x, theCluster(t).loseNode(t, 1, x), out, args...)
+			})
+		}
+	})
+}
+
+// TestLauncherKilled: mpirun dies, and with it all. Where srun dies Slurm lets its step go on, until
+// scancel or its own end.
+func TestLauncherKilled(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		for _, w := range []way{openMPI, recovery, mpich, srun} {
+			t.Run(w.name, func(t *testing.T) {
+				out := "orphans-" + w.name
+				args := s.checked(out)
+				x := s.train(t, w, 4, out, append(args, "--set", "train.iterations=100000000")...)
+				s.untilRuns(t, out)
+				for _, p := range x.processes() { // srun is two
+					if p.pid == x.pid || p.parent == x.pid && w.slurm {
+						syscall.Kill(p.pid, syscall.SIGKILL)
+					}
+				}
+				if w.slurm {
+					select {
+					case <-x.finished:
+					case <-time.After(patience):
+						t.Fatal("srun lives")
+					}
+					before := readSteps(t, s.out(out))
+					until(t, "more steps", func() bool { return readSteps(t, s.out(out)) > before+20 })
+					x.finished <- nil
+					scancelAll(t)
+				}
+				x.over(t, anyCode)
+			})
+		}
+	})
+}
+
+// readSteps is how many steps a run has told of.
+func readSteps(t *testing.T, out string) int {
+	t.Helper()
+	lines, err := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(lines), "\n")
+}
+
+// TestSignalsToLaunchers: Ctrl-C and SIGTERM reach the run, which saves and ends, or the launcher
+// ends it; nothing is left either way, and the run goes on from what it had saved.
+func TestSignalsToLaunchers(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		for _, w := range []way{openMPI, mpich, srun, srunPMI} {
+			for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+				t.Run(fmt.Sprintf("%s, signal %d", w.name, signal), func(t *testing.T) {
+					out := fmt.Sprintf("signal-%d-%s", signal, w.name)
+					args := s.checked(out)
+					x := s.train(t, w, 4, out, append(args, "--set", "train.iterations=100000000")...)
+					s.untilRuns(t, out)
+					syscall.Kill(x.pid, signal)
+					if w.slurm && signal == syscall.SIGINT { // the first asks what is meant
+						time.Sleep(200 * time.Millisecond)
+						syscall.Kill(x.pid, signal)
+					}
+					if r := x.over(t, anyCode); r.code == 0 {
+						t.Error("exit code 0")
+					}
+					t.Logf("stopped with all saved: %v", readSummary(t, s.out(out)).Stopped)
+				})
+			}
+		}
+	})
+}
+
+// TestTwoJobsOfOneSite: jobs beside each other do not meet.
+func TestTwoJobsOfOneSite(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		for _, w := range []way{openMPI, mpich, srun, srunPMI} {
+			t.Run(w.name, func(t *testing.T) {
+				if w.slurm {
+					w.line = append([]string{w.line[0], "--oversubscribe"}, w.line[1:]...)
+				}
+				a, b := s.train(t, w, 2, "a-"+w.name), s.train(t, w, 2, "b-"+w.name)
+				a.over(t, 0)
+				b.over(t, 0)
+				equal(t, "one job", readSummary(t, s.out("a-"+w.name)), s.want)
+				equal(t, "the other", readSummary(t, s.out("b-"+w.name)), s.want)
+			})
+		}
+	})
+}
+
+// TestBinaryMissing: on one node there is no program. The launcher says so, or ecrec does who
+// did not come.
+func TestBinaryMissing(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		missing := s.out("not-there")
+		for _, c := range []struct {
+			way  way
+			line []string
+			says string
+		}{
+			{openMPI, []string{"mpirun.openmpi", "--oversubscribe", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m"), ":", "-np", "1", missing}, missing},
+			{mpich, []string{"mpiexec.mpich", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m"), ":", "-np", "1", missing}, missing},
+			{srun, append([]string{"srun", "-N4", "-n4", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "bash", "-c",
+				`[ $SLURMD_NODENAME != n2 ] || exec "$0"; exec "$@"`, missing}, s.command("m")...), missing},
+		} {
+			t.Run(c.way.name, func(t *testing.T) {
+				c.way.has(t)
+				r := s.start(t, "missing", c.line).over(t, anyCode)
+				if r.code == 0 || !strings.Contains(r.stderr+r.stdout, c.says) {
+					t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
+				}
+			})
+		}
+	})
+}
