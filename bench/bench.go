@@ -72,7 +72,9 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	When    time.Time `json:"when"`
 	// Against names what the figures are compared with, and its build.
-	Against string   `json:"against,omitempty"`
+	Against string `json:"against,omitempty"`
+	// MPI is the library that the transport "mpi" was measured over.
+	MPI     string   `json:"mpi,omitempty"`
 	Figures []Figure `json:"figures"`
 }
 

@@ -8,6 +8,7 @@ import (
 // operation is a collective that is measured.
 type operation struct {
 	name, element string
+	redop         string // nccl-tests' word for how elements are added up; "none": they are not
 	elementBytes  int
 	parts         bool // the buffer is split into one part for each rank
 	inPlace       bool // the result stands where the input stood
@@ -23,7 +24,7 @@ type operation struct {
 
 var operations = []operation{
 	{
-		name: "all_reduce", element: "float32", elementBytes: 4, inPlace: true,
+		name: "all_reduce", element: "float32", redop: "sum", elementBytes: 4, inPlace: true,
 		traffic: func(n float64) float64 { return 2 * (n - 1) / n },
 		start: func(r *collectivesRank, bytes int) *collectives.Handle {
 			return r.comm.AllReduce(r.dst.Slice(0, bytes))
@@ -47,7 +48,7 @@ var operations = []operation{
 		},
 	},
 	{
-		name: "all_to_all_v", element: "uint8", elementBytes: 1, parts: true,
+		name: "all_to_all_v", element: "uint8", redop: "none", elementBytes: 1, parts: true,
 		traffic: func(n float64) float64 { return (n - 1) / n },
 		start: func(r *collectivesRank, bytes int) *collectives.Handle {
 			return r.comm.AllToAllV(r.dst.Slice(0, bytes), r.counts, r.src.Slice(0, bytes), r.counts)
@@ -65,7 +66,7 @@ var operations = []operation{
 		},
 	},
 	{
-		name: "all_gather_v", element: "uint8", elementBytes: 1, parts: true,
+		name: "all_gather_v", element: "uint8", redop: "none", elementBytes: 1, parts: true,
 		traffic: func(n float64) float64 { return (n - 1) / n },
 		start: func(r *collectivesRank, bytes int) *collectives.Handle {
 			return r.comm.AllGatherV(r.dst.Slice(0, bytes), r.counts, r.src.Slice(0, r.counts[0]))
@@ -79,7 +80,7 @@ var operations = []operation{
 		},
 	},
 	{
-		name: "broadcast", element: "uint8", elementBytes: 1, inPlace: true,
+		name: "broadcast", element: "uint8", redop: "none", elementBytes: 1, inPlace: true,
 		traffic: func(float64) float64 { return 1 },
 		start: func(r *collectivesRank, bytes int) *collectives.Handle {
 			return r.comm.Broadcast(r.dst.Slice(0, bytes), 0)

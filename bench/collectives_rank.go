@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/collectives"
@@ -28,41 +29,63 @@ const (
 
 func (c collectiveCase) iterations() int { return min(max(roundBytes/c.bytes, leastLoop), mostLoop) }
 
+// bandwidths are nccl-tests' algbw and busbw, in GB/s, of an operation that takes so
+// many microseconds.
+func (c collectiveCase) bandwidths(ranks int, us float64) (algbw, busbw float64) {
+	algbw = float64(c.bytes) / us / 1e3
+	return algbw, algbw * c.traffic(float64(ranks))
+}
+
+// collectivesMemory is what a rank sends from and receives into, whatever carries it.
+type collectivesMemory struct {
+	dev     kernels.Device
+	src     kernels.Buffer // all are of the greatest size
+	apart   kernels.Buffer // results that only this rank reads
+	inPlace kernels.Buffer // results that others read too
+}
+
+func newCollectivesMemory(mostBytes int) (m *collectivesMemory, err error) {
+	m = &collectivesMemory{}
+	if m.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
+		return nil, err
+	}
+	for b, use := range map[*kernels.Buffer]kernels.Use{
+		&m.src: kernels.Shared, &m.apart: kernels.Working, &m.inPlace: kernels.Shared,
+	} {
+		if *b, err = m.dev.Alloc(mostBytes, use); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *collectivesMemory) close() {
+	m.dev.Free(m.src)
+	m.dev.Free(m.apart)
+	m.dev.Free(m.inPlace)
+}
+
 // collectivesRank is one rank of a world that is measured.
 type collectivesRank struct {
-	ep       transport.Endpoint
-	dev      kernels.Device
-	stream   kernels.Stream
-	comm     *collectives.Comm
-	src, dst kernels.Buffer // of the greatest size; dst is one of what follows
-	apart    kernels.Buffer // what only this rank reads
-	inPlace  kernels.Buffer // what others read too
-	counts   []int          // bytes of the parts
-	words    kernels.Buffer // this rank's: seconds of each round, wrong elements, whether to stop
-	all      kernels.Buffer // all ranks' words
-	stop     func() bool
+	*collectivesMemory
+	ep     transport.Endpoint
+	stream kernels.Stream
+	comm   *collectives.Comm
+	dst    kernels.Buffer // apart or inPlace
+	counts []int          // bytes of the parts
+	words  kernels.Buffer // this rank's: seconds of each round, wrong elements, whether to stop
+	all    kernels.Buffer // all ranks' words
+	stop   func() bool
 }
 
 const collectiveWords = collectiveRounds + 2
 
-func newCollectivesRank(e env.Env, ep transport.Endpoint, mostBytes int, stop func() bool) (*collectivesRank, error) {
-	r := &collectivesRank{ep: ep, counts: make([]int, ep.Size()), stop: stop}
-	var err error
-	if r.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
-		return nil, err
-	}
-	for b, use := range map[*kernels.Buffer]kernels.Use{
-		&r.src: kernels.Shared, &r.apart: kernels.Working, &r.inPlace: kernels.Shared,
-	} {
-		if *b, err = r.dev.Alloc(mostBytes, use); err != nil {
-			return nil, err
-		}
-	}
+func newCollectivesRank(e env.Env, ep transport.Endpoint, m *collectivesMemory, stop func() bool) *collectivesRank {
+	r := &collectivesRank{collectivesMemory: m, ep: ep, stream: m.dev.Stream(1), counts: make([]int, ep.Size()), stop: stop}
 	r.words = kernels.HostBuffer(make([]float64, collectiveWords))
 	r.all = kernels.HostBuffer(make([]float64, collectiveWords*ep.Size()))
-	r.stream = r.dev.Stream(1)
 	r.comm = collectives.New(e, ep, 1, r.dev, r.stream)
-	return r, nil
+	return r
 }
 
 // close ends the rank. The others may be behind by a barrier.
@@ -70,17 +93,22 @@ func (r *collectivesRank) close() {
 	_ = r.ep.Close()
 	r.comm.Close()
 	r.stream.Close()
-	r.dev.Free(r.src)
-	r.dev.Free(r.apart)
-	r.dev.Free(r.inPlace)
+}
+
+// timing is what a case took, in microseconds for one operation, and how many of its
+// elements, of all ranks, had another value than they must.
+type timing struct {
+	us float64 // the median over the rounds of what the slowest rank took
+	// mean, least and most are OSU's Avg, Min and Max: of what each rank took on
+	// average. p50 is the median over all ranks' rounds.
+	mean, least, most, p50 float64
+	wrong                  int
 }
 
 // measure times a case: all ranks call it, and have the same results. A round is
-// a barrier and a loop of operations one after the other; it took what the slowest
-// rank took. us is the median over the rounds, for one operation. wrong counts the
-// elements, of all ranks, that one more operation before gave another value than
-// it must.
-func (r *collectivesRank) measure(c collectiveCase) (us float64, wrong int, err error) {
+// a barrier and a loop of operations one after the other. What one more operation,
+// before them, gives is checked.
+func (r *collectivesRank) measure(c collectiveCase) (timing, error) {
 	for i := range r.counts {
 		r.counts[i] = c.bytes / len(r.counts)
 	}
@@ -88,22 +116,22 @@ func (r *collectivesRank) measure(c collectiveCase) (us float64, wrong int, err 
 	clear(r.dst.Host())
 	c.fill(r, c.bytes)
 	if err := r.loop(c, 1); err != nil {
-		return 0, 0, err
+		return timing{}, err
 	}
 	bad := c.wrong(r, c.bytes)
 	clear(r.dst.Host()) // zeros stay zeros, however often they are added up
 	if err := r.loop(c, collectiveWarmup); err != nil {
-		return 0, 0, err
+		return timing{}, err
 	}
 	words := kernels.HostView[float64](r.words)
 	clear(words)
 	for i := range collectiveRounds {
 		if err := r.comm.Barrier().Wait(); err != nil {
-			return 0, 0, err
+			return timing{}, err
 		}
 		begin := time.Now()
 		if err := r.loop(c, c.iterations()); err != nil {
-			return 0, 0, err
+			return timing{}, err
 		}
 		words[i] = time.Since(begin).Seconds() / float64(c.iterations())
 	}
@@ -112,7 +140,7 @@ func (r *collectivesRank) measure(c collectiveCase) (us float64, wrong int, err 
 		words[collectiveRounds+1] = 1
 	}
 	if err := r.comm.AllGather(r.all, r.words).Wait(); err != nil {
-		return 0, 0, err
+		return timing{}, err
 	}
 	return r.judge()
 }
@@ -135,18 +163,24 @@ func (r *collectivesRank) loop(c collectiveCase, times int) error {
 }
 
 // judge makes the results of what all ranks have measured.
-func (r *collectivesRank) judge() (us float64, wrong int, err error) {
-	all := kernels.HostView[float64](r.all)
-	slowest := make([]float64, collectiveRounds)
-	for n := range r.ep.Size() {
+func (r *collectivesRank) judge() (t timing, err error) {
+	all, ranks := kernels.HostView[float64](r.all), r.ep.Size()
+	slowest, means := make([]float64, collectiveRounds), make([]float64, ranks)
+	var rounds []float64 // of all ranks
+	for n := range ranks {
 		words := all[n*collectiveWords:][:collectiveWords]
 		for i := range slowest {
 			slowest[i] = max(slowest[i], words[i])
+			means[n] += 1e6 * words[i] / collectiveRounds
+			rounds = append(rounds, 1e6*words[i])
 		}
-		wrong += int(words[collectiveRounds])
+		t.mean += means[n] / float64(ranks)
+		t.wrong += int(words[collectiveRounds])
 		if words[collectiveRounds+1] != 0 {
 			err = ErrStopped
 		}
 	}
-	return 1e6 * figure("", "", slowest).Median, wrong, err
+	t.us, t.p50 = 1e6*figure("", "", slowest).Median, figure("", "", rounds).Median
+	t.least, t.most = slices.Min(means), slices.Max(means)
+	return t, err
 }

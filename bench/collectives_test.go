@@ -14,7 +14,7 @@ import (
 )
 
 func TestBadSettingsOfCollectivesAreNamed(t *testing.T) {
-	for _, arg := range []string{"sizes=", "sizes=4K,", "sizes=4", "sizes=x", "sizes=4G", "sizes=-1", "sizes=1025M", "operations=", "operations=all_reduce,", "operations=reduce", "transport=x", "transport=shm", "transport=tcp"} {
+	for _, arg := range []string{"sizes=", "sizes=4K,", "sizes=4", "sizes=x", "sizes=4G", "sizes=-1", "sizes=1025M", "operations=", "operations=all_reduce,", "operations=reduce", "transport=x", "transport=shm", "transport=tcp", "transport=mpi", "columns=", "columns=x"} {
 		_, err := runCollectives(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
 		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
 			t.Errorf("%s: %v", arg, err)
@@ -44,10 +44,12 @@ func TestWrongElementsAreCounted(t *testing.T) {
 	const ranks, size = 3, 1200
 	var all [ranks]*collectivesRank
 	for i, ep := range transport.NewMem(env.Real(), ranks, 1) {
-		r, err := newCollectivesRank(env.Real(), ep, size, func() bool { return false })
+		m, err := newCollectivesMemory(size)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer m.close()
+		r := newCollectivesRank(env.Real(), ep, m, func() bool { return false })
 		defer r.close()
 		for n := range r.counts {
 			r.counts[n] = size / ranks

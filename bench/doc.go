@@ -60,7 +60,16 @@
 //	all_gather_v    (n-1)/n    bytes: what a rank has in the end
 //	broadcast             1    bytes: the buffer
 //
-// Values are whole numbers whose sums are exact, and compared with ==. Through
-// shared memory they are held against Open MPI: a C program of ours, compiled with
-// mpicc, runs the same loops in turn with them.
+// Those are nccl-tests' columns. OSU's are there too: Avg, Min and Max of what each
+// rank took for an operation on average, and P50, the median of all ranks' loops.
+// #wrong counts the elements that an operation before the loops gave and that are not
+// what they must be: values are whole numbers whose sums are exact, compared with ==.
+//
+// Transports take turns within a run. Through shared memory they are held against
+// Open MPI: a C program of ours, compiled with mpicc, runs the same loops in turn with
+// them. Over the transport mpi it is our collectives that are measured, and shm and tcp
+// beside them, between the same processes: columns mpi and ratio then hold that up
+// against the transport mpi. Whoever started the processes says on which cores they run.
+// They all stay connected, and what carries messages by MPI looks for some every 200 us
+// while others have their turn.
 package bench

@@ -11,10 +11,14 @@ type World struct {
 	Rank, Size int
 	// OneHost says that all processes are on one machine.
 	OneHost bool
-	// Join connects the processes, through shared memory where that is asked for
-	// and they share a machine. All call it, as often and in the same order; what
-	// one call made is closed before the next.
-	Join func(sharedMemory bool) (transport.Endpoint, error)
+	// Transports are those that Join knows, in the order in which they take turns.
+	Transports []string
+	// MPI is the library of the transport "mpi", whose launcher also says on which
+	// cores the processes run; empty: there is none.
+	MPI string
+	// Join connects the processes over one of Transports. All call it, in the same
+	// order and once for each; what it made is closed together with the others.
+	Join func(transport string) (transport.Endpoint, error)
 	// Stop reports whether to end early: one process's yes ends all.
 	Stop func() bool
 }

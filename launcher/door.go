@@ -133,7 +133,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 // ipOfListener is the address at which others reach who listens there.
 func ipOfListener(l net.Listener) (string, error) {
 	if tcp, ok := l.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return ownAddress()
+		return OwnAddress()
 	}
 	return ipOf(l.Addr()), nil
 }

@@ -117,7 +117,7 @@ func (p Place) offer(secret []byte) (net.Listener, error) {
 	host := "127.0.0.1"
 	if !p.OneHost {
 		var err error
-		if host, err = ownAddress(); err != nil {
+		if host, err = OwnAddress(); err != nil {
 			return nil, err
 		}
 	}

@@ -69,9 +69,9 @@ func pmiShare(conn net.Conn, offer string, limit time.Duration) (string, error) 
 	return got["value"], err
 }
 
-// ownAddress is an address of this machine that others can reach: its name's, or
+// OwnAddress is an address of this machine that others can reach: its name's, or
 // the first that is not loopback's.
-func ownAddress() (string, error) {
+func OwnAddress() (string, error) {
 	var all []string
 	if name, err := os.Hostname(); err == nil {
 		all, _ = net.LookupHost(name)
@@ -87,5 +87,5 @@ func ownAddress() (string, error) {
 			return a, nil
 		}
 	}
-	return "", errors.Join(errors.New("this machine has no address that others can reach; give --rdzv HOST:PORT"), err)
+	return "", errors.Join(errors.New("this machine has no address that others can reach; give its name one, or --rdzv HOST:PORT"), err)
 }

@@ -106,7 +106,7 @@ func (s *supervisor) arrangePMI() (net.Listener, error) {
 	if p.Process == 0 {
 		host := "127.0.0.1"
 		if !p.OneHost {
-			if host, err = ownAddress(); err != nil {
+			if host, err = OwnAddress(); err != nil {
 				return nil, err
 			}
 		}

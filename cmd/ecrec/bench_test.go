@@ -74,6 +74,7 @@ func TestBenchRefuses(t *testing.T) {
 		"transport=x":         {"collectives", "transport=x"},
 		"give --np P to":      {"collectives", "--rdzv", "127.0.0.1:29400"},
 		`sizes=1: "1": want `: {"collectives", "sizes=1"},
+		"make build-mpi":      {"collectives", "--transport", "mpi"},
 	} {
 		checkRefused(t, run(t, ecrec(t), nil, append([]string{"bench"}, args...)...), 2, says)
 	}

@@ -149,3 +149,44 @@ func testMPIRefuses(t *testing.T, m mpiLibrary, program string) {
 		t.Errorf("a program without MPI: %+v", r)
 	}
 }
+
+// TestBenchOverMPI: the processes of one run are measured over MPI and, in turn with that,
+// over shm and tcp; nothing is wrong in what they exchange, and process 0 alone speaks.
+func TestBenchOverMPI(t *testing.T) { eachMPI(t, testBenchOverMPI) }
+
+func testBenchOverMPI(t *testing.T, m mpiLibrary, program string) {
+	args := []string{"bench", "collectives", "transport=mpi", "sizes=4096,65536", "operations=all_reduce,all_to_all_v", "--repeats", "1", "--format", "both"}
+	r := m.run(t, 2, program, args...)
+	if r.code != 0 || strings.Count(r.stdout, m.name) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	var got []string
+	transport := ""
+	for line := range strings.Lines(r.stdout) {
+		words := strings.Fields(line)
+		switch {
+		case strings.Contains(line, ", 2 processes"):
+			transport, _, _ = strings.Cut(line, ",")
+		case len(words) >= 9 && strings.HasPrefix(words[0], "all_"): // with nccl-tests' columns
+			got = append(got, strings.Join([]string{transport, words[0], words[1], words[4], "wrong", words[8]}, " "))
+		case len(words) == 6 && words[5] == "1400": // with OSU's
+			got = append(got, transport+" "+words[0])
+		}
+	}
+	var want []string
+	for _, transport := range []string{"mpi", "shm", "tcp"} {
+		for _, row := range []string{"all_reduce 4096 sum wrong 0", "all_reduce 65536 sum wrong 0", "all_to_all_v 4096 none wrong 0", "all_to_all_v 65536 none wrong 0", "4096", "65536", "4096", "65536"} {
+			want = append(want, transport+" "+row)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("rows %q, want %q, of %s", got, want, r.stdout)
+	}
+	if r := m.run(t, 2, program, append(args, "--format", "x")...); r.code != 2 || strings.Count(r.stderr, "ecrec: bench: columns=x: want nccl, osu or both") != 1 {
+		t.Errorf("%+v", r)
+	}
+	if r := m.run(t, 2, ecrec(t), args...); r.code != 2 || strings.Count(r.stderr, "make build-mpi") != 1 || !strings.Contains(r.stderr, "mpirun -np N") {
+		t.Errorf("a program without MPI: %+v", r)
+	}
+	checkRefused(t, run(t, program, nil, args...), 2, "mpirun -np N")
+}

@@ -21,7 +21,10 @@ type benchCmd struct {
 	Repeats int      `default:"5" help:"How often each figure is measured."`
 	Link    string   `placeholder:"BANDWIDTH,LATENCY" help:"Give the ranks links, like 10Gb/s,50us (benchmarks with a setting link)."`
 	Compute string   `placeholder:"DURATION" help:"Wait in place of forward and backward, like 30ms (benchmarks with a setting compute)."`
-	JSON    string   `name:"json" placeholder:"FILE" help:"Write the report as JSON too."`
+	// Transport and Format are the settings transport and columns.
+	Transport string `placeholder:"mem|shm|tcp|mpi" help:"What carries the messages (bench collectives); mpi: under mpirun, in a build for MPI."`
+	Format    string `placeholder:"nccl|osu|both" help:"Whose columns to print (bench collectives)."`
+	JSON      string `name:"json" placeholder:"FILE" help:"Write the report as JSON too."`
 }
 
 // Run measures.
@@ -44,29 +47,41 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 	}
-	if c.Link != "" {
-		c.Args = append(c.Args, "link="+c.Link)
-	}
-	if c.Compute != "" {
-		c.Args = append(c.Args, "compute="+c.Compute)
-	}
-	o := bench.Options{Repeats: c.Repeats, Args: c.Args}
-	if b.Processes == 0 && (c.Np != nil || c.Rdzv != "") {
-		return errUsage("bench " + c.Name + ": it measures this process alone; leave --np and --rdzv out")
-	}
-	if b.Processes > 0 {
-		place, err := c.place(a, b.Processes)
-		if err != nil {
-			return err
+	o := bench.Options{Repeats: c.Repeats, Args: c.settings()}
+	if b.Processes == 0 {
+		if c.Np != nil || c.Rdzv != "" {
+			return errUsage("bench " + c.Name + ": it measures this process alone; leave --np and --rdzv out")
 		}
-		if place.Alone() {
-			return errUsage("bench " + c.Name + ": it measures between processes; give --np 2, or more")
-		}
-		if a.stop.world == nil {
-			return a.supervise(place, nil, launcher.Spec{Ranks: place.Processes, Out: os.TempDir()})
-		}
+		return c.measure(a, b, o)
+	}
+	place, err := c.place(a, b.Processes)
+	switch {
+	case err != nil:
+		return err
+	case place.Alone():
+		return errUsage("bench " + c.Name + ": it measures between processes; give --np 2, or more")
+	case a.stop.world != nil:
 		o.World = benchWorld(a)
+		return c.measure(a, b, o)
+	case o.OverMPI():
+		return c.measureByMPI(a, b, o, place)
 	}
+	return a.supervise(place, nil, launcher.Spec{Ranks: place.Processes, Out: os.TempDir()})
+}
+
+// settings are the benchmark's own, also those that flags stand for. Of two the first holds.
+func (c *benchCmd) settings() []string {
+	args := c.Args[:len(c.Args):len(c.Args)]
+	for _, flag := range []struct{ key, value string }{{"link", c.Link}, {"compute", c.Compute}, {"transport", c.Transport}, {"columns", c.Format}} {
+		if flag.value != "" {
+			args = append(args, flag.key+"="+flag.value)
+		}
+	}
+	return args
+}
+
+// measure runs the benchmark here. Rank 0 has the report.
+func (c *benchCmd) measure(a *app, b bench.Bench, o bench.Options) error {
 	r, err := b.Run(a.out, o)
 	if errors.Is(err, bench.ErrStopped) {
 		return errStopped
@@ -87,16 +102,19 @@ const benchHeartbeat = 2 * time.Second
 // generation of it.
 func benchWorld(a *app) *bench.World {
 	w := a.stop.world
-	o := netOptions(env.Real(), w, benchHeartbeat)
 	return &bench.World{Rank: w.Process, Size: len(w.Processes), OneHost: neighbours(w) == len(w.Processes),
-		Stop: a.stop.asked,
-		Join: func(sharedMemory bool) (transport.Endpoint, error) {
-			o.SharedMemory = sharedMemory
-			eps, err := transport.Join(o)
-			o.Generation++
-			if err != nil {
-				return nil, err
-			}
-			return eps[0], nil
-		}}
+		Transports: []string{"shm", "tcp"}, Stop: a.stop.asked, Join: benchJoin(netOptions(env.Real(), w, benchHeartbeat))}
+}
+
+// benchJoin joins processes of one rank each by o, over shm or tcp.
+func benchJoin(o transport.NetOptions) func(string) (transport.Endpoint, error) {
+	return func(name string) (transport.Endpoint, error) {
+		o.SharedMemory = name == "shm"
+		eps, err := transport.Join(o)
+		o.Generation++
+		if err != nil {
+			return nil, err
+		}
+		return eps[0], nil
+	}
 }

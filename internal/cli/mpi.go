@@ -48,11 +48,12 @@ func (c *trainCmd) checkMPI(cfg *config.Config, place launcher.Place) error {
 	return nil
 }
 
-// trainByMPI is a process's part in a job.
-func (c *trainCmd) trainByMPI(a *app, cfg *config.Config, place launcher.Place, repairRows int) (err error) {
+// byMPI has this process do its part of work among those that MPI connects. what names the
+// setting that asks for it.
+func (a *app) byMPI(what string, place launcher.Place, work func(comm mpi.Comm) error) (err error) {
 	comm, err := mpi.Init()
 	if err != nil {
-		return fmt.Errorf(`collectives.transport = "mpi": %w`, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	defer func() {
 		if err == nil || errors.Is(err, errStopped) {
@@ -68,22 +69,29 @@ func (c *trainCmd) trainByMPI(a *app, cfg *config.Config, place launcher.Place, 
 		return fmt.Errorf("%s says process %d of %d, MPI %d of %d: this binary was built for %s; start it with that one's mpirun",
 			place.From, place.Process, place.Processes, comm.Rank(), comm.Size(), mpi.Library())
 	}
-	near := processesHere(os.Getenv)
-	switch {
-	case near == 0 && place.OneHost:
-		near = place.Processes
-	case near == 0:
-		near = 1
-	}
-	s := a.newSession(cfg, place, mpiPart{comm, comm.Size(), near}, repairRows)
-	if s.speaks() {
-		fmt.Fprintf(s.out, "%s: the loss of a process ends the job; start it again with --resume auto\n", mpi.Library())
-	}
-	result, err := c.train(s, nil)
-	if err != nil {
-		return err
-	}
-	return s.tell(result)
+	return work(comm)
+}
+
+// trainByMPI is a process's part in a job.
+func (c *trainCmd) trainByMPI(a *app, cfg *config.Config, place launcher.Place, repairRows int) error {
+	return a.byMPI(`collectives.transport = "mpi"`, place, func(comm mpi.Comm) error {
+		near := processesHere(os.Getenv)
+		switch {
+		case near == 0 && place.OneHost:
+			near = place.Processes
+		case near == 0:
+			near = 1
+		}
+		s := a.newSession(cfg, place, mpiPart{comm, comm.Size(), near}, repairRows)
+		if s.speaks() {
+			fmt.Fprintf(s.out, "%s: the loss of a process ends the job; start it again with --resume auto\n", mpi.Library())
+		}
+		result, err := c.train(s, nil)
+		if err != nil {
+			return err
+		}
+		return s.tell(result)
+	})
 }
 
 // mpiWorld is how this process's ranks reach the others.
@@ -94,11 +102,17 @@ func (s *session) mpiWorld() *train.World {
 	}
 	return &train.World{Process: s.process, Processes: s.processes, Neighbours: s.near,
 		Join: func([]int) ([]transport.Endpoint, error) {
-			host, _ := os.Hostname()
-			same := sha256.Sum256(fmt.Appendf(s.cfg.Resolved(), "%q %s", s.app.args, machine.Version()))
-			return transport.JoinMPI(transport.MPIOptions{Env: env.Real(), Comm: s.comm, Ranks: ranks, Host: host,
-				Same: hex.EncodeToString(same[:]), Heartbeat: time.Duration(s.cfg.Elastic.Heartbeat), Timeout: joinLimit})
+			return transport.JoinMPI(s.app.mpiOptions(s.comm, ranks, s.cfg.Resolved(), time.Duration(s.cfg.Elastic.Heartbeat)))
 		}}
+}
+
+// mpiOptions are what a process joins the others of MPI with. config is what they must agree
+// on beside the command line.
+func (a *app) mpiOptions(comm mpi.Comm, ranks [][]int, config []byte, heartbeat time.Duration) transport.MPIOptions {
+	host, _ := os.Hostname()
+	same := sha256.Sum256(fmt.Appendf(config, "%q %s", a.args, machine.Version()))
+	return transport.MPIOptions{Env: env.Real(), Comm: comm, Ranks: ranks, Host: host,
+		Same: hex.EncodeToString(same[:]), Heartbeat: heartbeat, Timeout: joinLimit}
 }
 
 // processesHere is how many of the processes are on this machine, as whoever started

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// columns are those in which a table is printed.
+type columns struct{ nccl, osu bool }
+
+func (c *columns) set(name string) error {
+	switch name {
+	case "nccl":
+		c.nccl = true
+	case "osu":
+		c.osu = true
+	case "both":
+		c.nccl, c.osu = true, true
+	default:
+		return settingError("columns=%s: want nccl, osu or both", name)
+	}
+	return nil
+}
+
+// row is what a table says of a case: medians over the repeats.
+type row struct {
+	collectiveCase
+	us, algbw, busbw, wrong float64
+	mean, least, most, p50  float64
+	mpi, ratio              float64 // 0: not measured
+}
+
+// print adds the figures of a transport to the report and prints its tables.
+func (b *collectivesRun) print(l *lane) {
+	rows := make([]row, len(b.cases))
+	for i, c := range b.cases {
+		rows[i] = b.figures(l.name, c, &l.found[i])
+	}
+	fmt.Fprintf(b.out, "\n%s, %s, medians of %d\n", l.name, l.where, b.options.repeats())
+	if b.columns.nccl {
+		printNCCL(b.out, rows)
+	}
+	if b.columns.osu {
+		printOSU(b.out, rows)
+	}
+}
+
+// figures adds what was measured of a case to the report.
+func (b *collectivesRun) figures(transport string, c collectiveCase, m *measured) row {
+	add := func(what, unit string, values []float64) float64 {
+		return b.report.add(fmt.Sprintf("%s %s %d B%s", transport, c.name, c.bytes, what), unit, values...).Median
+	}
+	r := row{collectiveCase: c, us: add("", "us", m.us), algbw: add(" algbw", "GB/s", m.algbw), busbw: add(" busbw", "GB/s", m.busbw)}
+	add(" wrong", "elements", m.wrong)
+	r.wrong = slices.Max(m.wrong)
+	r.mean, r.p50 = add(" mean", "us", m.mean), add(" p50", "us", m.p50)
+	r.least, r.most = add(" least", "us", m.least), add(" most", "us", m.most)
+	switch {
+	case m.mpi == nil:
+	case b.report.MPI != "": // whose times are figures of their own
+		r.mpi, r.ratio = figure("", "", m.mpi).Median, add(" ratio to transport mpi", "", m.ratio)
+	default:
+		r.mpi, r.ratio = add(" mpi", "us", m.mpi), add(" ratio to mpi", "", m.ratio)
+	}
+	return r
+}
+
+// printNCCL prints the columns of nccl-tests, and what is measured beside.
+func printNCCL(out io.Writer, rows []row) {
+	t := table(out)
+	head, units := "\tsize\tcount\ttype\tredop\ttime\talgbw\tbusbw\t#wrong\t", "\tB\telements\t\t\tus\tGB/s\tGB/s\t\t"
+	beside := rows[0].mpi > 0
+	if beside {
+		head, units = head+"mpi\tratio\t", units+"us\t\t"
+	}
+	fmt.Fprintln(t, head)
+	fmt.Fprintln(t, units)
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%.1f\t%.2f\t%.2f\t%.0f\t",
+			r.name, r.bytes, r.bytes/r.elementBytes, r.element, r.redop, r.us, r.algbw, r.busbw, r.wrong)
+		if beside {
+			fmt.Fprintf(t, "%.1f\t%.2f\t", r.mpi, r.ratio)
+		}
+		fmt.Fprintln(t)
+	}
+	t.Flush()
+}
+
+// printOSU prints a table for each operation, in the columns and widths of the OSU
+// micro-benchmarks.
+func printOSU(out io.Writer, rows []row) {
+	for i, r := range rows {
+		if i == 0 || r.name != rows[i-1].name {
+			fmt.Fprintf(out, "\n# %s\n%-10s%18s%18s%18s%18s%12s\n", r.name, "# Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)", "P50 Latency(us)", "Iterations")
+		}
+		fmt.Fprintf(out, "%-10d%18.2f%18.2f%18.2f%18.2f%12d\n", r.bytes, r.mean, r.least, r.most, r.p50, collectiveRounds*r.iterations())
+	}
+}

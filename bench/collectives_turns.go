@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// lane is a transport that takes its turns with others, as a rank measures it.
+type lane struct {
+	name, where string
+	rank        *collectivesRank
+	openMPI     *openMPI // runs beside it; nil: nothing does
+	found       []measured
+}
+
+// measured is what is known of a case, a value for each repeat.
+type measured struct {
+	us, algbw, busbw, wrong []float64
+	mean, least, most, p50  []float64 // us, see timing
+	mpi, ratio              []float64 // us of the same over MPI, and us / mpi; nil: not measured
+}
+
+func (b *collectivesRun) newLane(name, where string, r *collectivesRank) *lane {
+	return &lane{name: name, where: where, rank: r, found: make([]measured, len(b.cases))}
+}
+
+// betweenProcesses measures transports between processes; process 0 prints.
+func (b *collectivesRun) betweenProcesses(names []string) error {
+	w := b.options.World
+	if w.MPI == "" && w.OneHost && w.Size <= runtime.NumCPU() { // as Open MPI's ranks are
+		var err error
+		if b.core, err = env.Bind(w.Rank); err != nil {
+			return err
+		}
+		defer b.core.Undo()
+	}
+	memory, err := newCollectivesMemory(b.mostBytes())
+	if err != nil {
+		return err
+	}
+	defer memory.close()
+	var lanes []*lane
+	for _, name := range names {
+		ep, err := w.Join(name)
+		if err != nil {
+			return err
+		}
+		r := newCollectivesRank(env.Real(), ep, memory, w.Stop)
+		defer r.close()
+		l := b.newLane(name, fmt.Sprintf("%d processes", b.ranks), r)
+		if name == "mpi" {
+			l.where += ", " + w.MPI
+			b.report.MPI = w.MPI
+		}
+		if name == "shm" && w.MPI == "" && w.Rank == 0 {
+			l.openMPI = b.newOpenMPI()
+			if l.openMPI != nil {
+				defer l.openMPI.close()
+			}
+		}
+		lanes = append(lanes, l)
+	}
+	if err := b.measure(lanes); err != nil || w.Rank > 0 {
+		return err
+	}
+	for _, l := range lanes {
+		b.print(l)
+	}
+	return nil
+}
+
+// newOpenMPI is what is measured beside shm; nil if that cannot be.
+func (b *collectivesRun) newOpenMPI() *openMPI {
+	m, err := newOpenMPI(b.ranks)
+	if err == nil && !b.options.World.OneHost {
+		m.close()
+		err = errors.New("the processes are on several hosts")
+	}
+	if err != nil {
+		b.without(err)
+		return nil
+	}
+	return m
+}
+
+// without says that Open MPI is not measured, and why.
+func (b *collectivesRun) without(why error) {
+	fmt.Fprintf(b.out, "\nOpen MPI is not measured beside shm: %v\n", why)
+}
+
+// withinProcess measures ranks that are goroutines of this process.
+func (b *collectivesRun) withinProcess() error {
+	e := env.Real()
+	eps := transport.NewMem(e, b.ranks, 1)
+	stop := func() bool { return false }
+	if w := b.options.World; w != nil {
+		stop = w.Stop
+	}
+	lanes, errs, ended := make([]*lane, b.ranks), make([]error, b.ranks), make(chan struct{})
+	for i, ep := range eps {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			memory, err := newCollectivesMemory(b.mostBytes())
+			if err != nil {
+				errs[i] = errors.Join(err, ep.Close()) // the others lose it
+				return
+			}
+			defer memory.close()
+			r := newCollectivesRank(e, ep, memory, stop)
+			defer r.close()
+			lanes[i] = b.newLane("mem", fmt.Sprintf("%d ranks of one process", b.ranks), r)
+			errs[i] = b.measure(lanes[i : i+1])
+		}()
+	}
+	for range eps {
+		<-ended
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	b.print(lanes[0])
+	return nil
+}
+
+// measure times all cases over each transport in turn. All ranks measure; rank 0 has
+// a use for what was found.
+func (b *collectivesRun) measure(lanes []*lane) error {
+	for range b.options.repeats() {
+		for _, l := range lanes {
+			if err := b.turn(l); err != nil {
+				return err
+			}
+			if first := lanes[0]; first.name == "mpi" && l != first {
+				l.beside(first)
+			}
+		}
+	}
+	for _, l := range lanes {
+		if l.openMPI != nil {
+			b.report.Against = l.openMPI.version
+		}
+		if err := l.rank.comm.Barrier().Wait(); err != nil { // nobody leaves while others need it
+			return err
+		}
+	}
+	return nil
+}
+
+// turn times all cases over a transport, once, and Open MPI's own beside it.
+func (b *collectivesRun) turn(l *lane) error {
+	for i, c := range b.cases {
+		t, err := l.rank.measure(c)
+		if err != nil {
+			return err
+		}
+		l.found[i].add(c, b.ranks, t)
+	}
+	if l.openMPI == nil {
+		return nil
+	}
+	var theirs []float64
+	var err error
+	b.core.Without(func() { theirs, err = l.openMPI.measure(b.cases) })
+	if err != nil {
+		b.without(err)
+		l.openMPI = nil
+	}
+	for i := range l.found {
+		if m := &l.found[i]; l.openMPI == nil {
+			m.mpi, m.ratio = nil, nil
+		} else {
+			m.compare(theirs[i])
+		}
+	}
+	return nil
+}
+
+// beside compares a turn with that of the transport mpi.
+func (l *lane) beside(mpi *lane) {
+	for i := range l.found {
+		theirs := mpi.found[i].us
+		l.found[i].compare(theirs[len(theirs)-1])
+	}
+}
+
+// add notes what a repeat of a case gave.
+func (m *measured) add(c collectiveCase, ranks int, t timing) {
+	algbw, busbw := c.bandwidths(ranks, t.us)
+	m.us, m.algbw, m.busbw, m.wrong = append(m.us, t.us), append(m.algbw, algbw), append(m.busbw, busbw), append(m.wrong, float64(t.wrong))
+	m.mean, m.least, m.most, m.p50 = append(m.mean, t.mean), append(m.least, t.least), append(m.most, t.most), append(m.p50, t.p50)
+}
+
+// compare notes what the same took over MPI in the newest repeat.
+func (m *measured) compare(mpi float64) {
+	m.mpi, m.ratio = append(m.mpi, mpi), append(m.ratio, m.us[len(m.us)-1]/mpi)
+}
