@@ -28,11 +28,14 @@ const (
 	// bulkBytes is how much of a message is announced at once.
 	bulkBytes = 64 << 20
 
-	// mpiPollFor is how long the carrier polls after the last bytes came or went;
-	// then it sleeps between looks, longer and longer.
+	// mpiPollFor is how long the carrier polls after the last bytes came or went. Until
+	// mpiNapFor it naps between looks. Then it rests, from which it is woken by what is to be
+	// sent: what comes waits for a millisecond, as Go's timers take that long in a process
+	// that has nothing else to do.
 	mpiPollFor   = 200 * time.Microsecond
-	mpiFirstNap  = 20 * time.Microsecond
-	mpiLongNap   = 200 * time.Microsecond
+	mpiNapFor    = 5 * time.Millisecond
+	mpiNap       = 20 * time.Microsecond
+	mpiRest      = 200 * time.Microsecond
 	mpiHelloPoll = 200 * time.Microsecond
 )
 
@@ -134,7 +137,7 @@ func (c *carrier) tell() {
 // serve moves bytes until the world is over.
 func (c *carrier) serve() {
 	defer c.over.Set(nil)
-	nap, since := mpiFirstNap, c.env.Now()
+	since := c.env.Now()
 	for {
 		c.moved = false
 		if err := c.poll(); err != nil {
@@ -155,7 +158,7 @@ func (c *carrier) serve() {
 		now := c.env.Now()
 		switch {
 		case c.moved:
-			nap, since = mpiFirstNap, now
+			since = now
 		case c.isEnding():
 			c.end()
 			return
@@ -163,9 +166,10 @@ func (c *carrier) serve() {
 			if c.shared {
 				runtime.Gosched()
 			}
+		case now-since < mpiNapFor:
+			c.env.Sleep(mpiNap)
 		default:
-			c.rest(nap)
-			nap = min(2*nap, mpiLongNap)
+			c.rest()
 		}
 	}
 }
@@ -178,11 +182,11 @@ func (c *carrier) isEnding() bool {
 
 // rest sleeps until something is to be sent, but not for long: nobody wakes it for
 // what comes.
-func (c *carrier) rest(nap time.Duration) {
+func (c *carrier) rest() {
 	c.mon.Lock()
 	if !c.told && !c.ending {
 		c.napping = true
-		c.mon.WaitUntil(c.env.Now() + nap)
+		c.mon.WaitUntil(c.env.Now() + mpiRest)
 		c.napping = false
 	}
 	c.told = false

@@ -69,7 +69,7 @@ func (c *carrier) end() {
 			c.ended(d)
 		}
 		if len(c.done) == 0 {
-			c.env.Sleep(mpiFirstNap)
+			c.env.Sleep(mpiNap)
 		}
 	}
 	c.abandon(errors.New("MPI has not ended it"))
