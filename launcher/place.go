@@ -70,11 +70,13 @@ type environment struct {
 	meet func(env func(string) string, p *Place, rdzv string) error
 }
 
+const fromOpenMPI = "Open MPI"
+
 // environments are asked in this order: mpirun inside a batch job leaks Slurm's
 // variables for the job's script, so Slurm's come after.
 var environments = []environment{
 	{"ecrec's own launcher", envProcess, envProcesses, true, meetLaunched},
-	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true, meetOpenMPI},
+	{fromOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true, meetOpenMPI},
 	{"PMI", "PMI_RANK", "PMI_SIZE", true, meetPMI},
 	{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", true, meetSlurm},
 	{"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", false, meetTorch},

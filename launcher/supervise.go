@@ -335,6 +335,7 @@ func (s *supervisor) leave() {
 	if s.board != nil {
 		s.board.close()
 	}
+	s.endMPIRun()
 }
 
 // hostIdentity is equal for processes that see the same shared memory.

@@ -95,6 +95,61 @@ func TestSlurmNodeLost(t *testing.T) {
 	})
 }
 
+// TestOpenMPINodeLost: a machine is gone, and mpirun's daemon there. By default mpirun ends the job; with
+// recovery the others go on, and then end mpirun, which would wait for ever.
+func TestOpenMPINodeLost(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		host, err := os.Hostname()
+		shell := s.out("shell") // in place of ssh: all machines are this one
+		for _, err := range []error{err, os.WriteFile(shell, []byte("#!/bin/bash\nshift\nexec bash -c \"$*\"\n"), 0o755)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		machines := []string{"--host", host + ":2,n1:1,n2:1", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", shell, "-np"}
+		for _, l := range []loss{
+			{way{"Open MPI", false, append([]string{"mpirun.openmpi"}, machines...)}, false, anyCode},
+			{way{"Open MPI with recovery", false, append([]string{"mpirun.openmpi", "--enable-recovery"}, machines...)}, true, anyCode},
+		} {
+			t.Run(l.way.name, func(t *testing.T) {
+				out := "machine-" + l.way.name
+				args := s.checked(out)
+				x := s.train(t, l.way, 4, out, args...)
+				s.untilRuns(t, out)
+				s.takes(t, l, x, x.loseDaemon(t), out, args...)
+			})
+		}
+	})
+}
+
+// loseDaemon ends one of mpirun's daemons and all that it started, as if its machine had no power.
+func (x *launched) loseDaemon(t *testing.T) (repair func()) {
+	t.Helper()
+	var lost []int
+	all := x.processes()
+	for _, p := range all {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid))
+		if strings.TrimSpace(string(comm)) != "orted" {
+			continue
+		}
+		lost = []int{p.pid}
+		for _, child := range all {
+			if child.parent == p.pid {
+				lost = append(lost, child.pid)
+			}
+		}
+	}
+	if len(lost) < 2 {
+		t.Fatalf("no daemon with a process in %v", all)
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, pid := range lost {
+			syscall.Kill(pid, signal)
+		}
+	}
+	return func() {}
+}
+
 // TestLauncherKilled: mpirun dies, and with it all. Where srun dies Slurm lets its step go on, until
 // scancel or its own end.
 func TestLauncherKilled(t *testing.T) {
@@ -119,7 +174,7 @@ func TestLauncherKilled(t *testing.T) {
 					before := readSteps(t, s.out(out))
 					until(t, "more steps", func() bool { return readSteps(t, s.out(out)) > before+20 })
 					x.finished <- nil
-					scancelAll(t)
+					scancelAll(t, "")
 				}
 				x.over(t, anyCode)
 			})
@@ -137,8 +192,9 @@ func readSteps(t *testing.T, out string) int {
 	return strings.Count(string(lines), "\n")
 }
 
-// TestSignalsToLaunchers: Ctrl-C and SIGTERM reach the run, which saves and ends, or the launcher
-// ends it; nothing is left either way, and the run goes on from what it had saved.
+// TestSignalsToLaunchers: Ctrl-C and SIGTERM at mpirun reach the run, which saves and ends. srun
+// passes neither on, and kills; scancel --signal=TERM reaches the run. Nothing is left in any case,
+// and the run goes on from what is saved.
 func TestSignalsToLaunchers(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich, srun, srunPMI} {
@@ -153,14 +209,52 @@ func TestSignalsToLaunchers(t *testing.T) {
 						time.Sleep(200 * time.Millisecond)
 						syscall.Kill(x.pid, signal)
 					}
-					if r := x.over(t, anyCode); r.code == 0 {
+					if r := x.over(t, anyCode); r.code == 0 && w.name != mpich.name { // which may lose it
 						t.Error("exit code 0")
 					}
-					t.Logf("stopped with all saved: %v", readSummary(t, s.out(out)).Stopped)
+					s.stopped(t, w, out, !w.slurm, args...)
 				})
 			}
 		}
 	})
+}
+
+// TestScancel: with a signal the run saves, without one it has KillWait to do so.
+func TestScancel(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		for _, how := range []string{"--signal=TERM", ""} {
+			t.Run("scancel "+how, func(t *testing.T) {
+				out := "scancel" + how
+				args := s.checked(out)
+				x := s.train(t, srun, 4, out, append(args, "--set", "train.iterations=100000000")...)
+				s.untilRuns(t, out)
+				scancelAll(t, how)
+				x.over(t, anyCode)
+				s.stopped(t, srun, out, true, args...)
+			})
+		}
+	})
+}
+
+// stopped checks that a run which was stopped has saved all, or that it had not time to; and
+// that another goes on from there, some steps further.
+func (s *site) stopped(t *testing.T, w way, out string, saved bool, args ...string) {
+	t.Helper()
+	if !saved {
+		if exists(filepath.Join(s.out(out), "summary.json")) {
+			t.Error("it had time to write a summary")
+		}
+		return
+	}
+	sum := readSummary(t, s.out(out))
+	if !sum.Stopped {
+		t.Errorf("%+v", sum)
+	}
+	end := fmt.Sprintf("train.iterations=%d", sum.Steps+20)
+	s.start(t, out, s.command(out, append(args, "--set", end, "--resume", "auto")...)).over(t, 0)
+	whole := out + "-whole"
+	s.start(t, whole, s.command(whole, "--set", end)).over(t, 0)
+	equal(t, w.name, readSummary(t, s.out(out)), readSummary(t, s.out(whole)))
 }
 
 // TestTwoJobsOfOneSite: jobs beside each other do not meet.
@@ -185,20 +279,22 @@ func TestTwoJobsOfOneSite(t *testing.T) {
 // did not come.
 func TestBinaryMissing(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
+		t.Parallel() // others wait for a minute
 		missing := s.out("not-there")
 		for _, c := range []struct {
 			way  way
 			line []string
 			says string
 		}{
-			{openMPI, []string{"mpirun.openmpi", "--oversubscribe", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m"), ":", "-np", "1", missing}, missing},
-			{mpich, []string{"mpiexec.mpich", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m"), ":", "-np", "1", missing}, missing},
-			{srun, append([]string{"srun", "-N4", "-n4", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "bash", "-c",
-				`[ $SLURMD_NODENAME != n2 ] || exec "$0"; exec "$@"`, missing}, s.command("m")...), missing},
+			{openMPI, []string{"mpirun.openmpi", "--oversubscribe", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m0"), ":", "-np", "1", missing}, missing},
+			{mpich, []string{"mpiexec.mpich", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m1"), ":", "-np", "1", missing}, missing},
+			{srun, append([]string{"srun", "--oversubscribe", "-N4", "-n4", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "bash", "-c",
+				`[ $SLURMD_NODENAME != n2 ] || exec "$0"; exec "$@"`, missing}, s.command("m2")...), missing},
 		} {
 			t.Run(c.way.name, func(t *testing.T) {
+				t.Parallel()
 				c.way.has(t)
-				r := s.start(t, "missing", c.line).over(t, anyCode)
+				r := s.start(t, "missing "+c.way.name, c.line).over(t, anyCode)
 				if r.code == 0 || !strings.Contains(r.stderr+r.stdout, c.says) {
 					t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
 				}

@@ -37,6 +37,7 @@ SlurmdLogFile=%[2]s/%%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 SchedulerParameters=requeue_delay=1,sched_interval=1,bf_interval=1,sched_min_interval=0
 ReturnToService=2
@@ -199,10 +200,10 @@ func scontrol(t *testing.T, args ...string) {
 	}
 }
 
-// scancelAll ends all jobs.
-func scancelAll(t *testing.T) {
+// scancelAll ends all jobs, or sends them a signal.
+func scancelAll(t *testing.T, how string) {
 	t.Helper()
-	if out, err := exec.Command("bash", "-c", "scancel $(squeue -h -o %A)").CombinedOutput(); err != nil {
+	if out, err := exec.Command("bash", "-c", "scancel "+how+" $(squeue -h -o %A)").CombinedOutput(); err != nil {
 		t.Errorf("scancel: %v: %s", err, out)
 	}
 }
