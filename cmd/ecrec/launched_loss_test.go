@@ -95,13 +95,20 @@ func TestSlurmNodeLost(t *testing.T) {
 	})
 }
 
-// TestOpenMPINodeLost: a machine is gone, and mpirun's daemon there. By default mpirun ends the job; with
-// recovery the others go on, and then end mpirun, which would wait for ever.
-func TestOpenMPINodeLost(t *testing.T) {
+// sshScript runs here what is to be run on another machine.
+const sshScript = `#!/bin/bash
+while [[ $1 = -* ]]; do shift; done
+shift
+exec bash -c "$*"
+`
+
+// TestMPINodeLost: a machine is gone, and mpirun's daemon there. By default mpirun ends the job; with
+// Open MPI's recovery the others go on, and then end mpirun, which would wait for ever.
+func TestMPINodeLost(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		host, err := os.Hostname()
 		shell := s.out("shell") // in place of ssh: all machines are this one
-		for _, err := range []error{err, os.WriteFile(shell, []byte("#!/bin/bash\nshift\nexec bash -c \"$*\"\n"), 0o755)} {
+		for _, err := range []error{err, os.WriteFile(shell, []byte(sshScript), 0o755)} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,6 +117,7 @@ func TestOpenMPINodeLost(t *testing.T) {
 		for _, l := range []loss{
 			{way{"Open MPI", false, append([]string{"mpirun.openmpi"}, machines...)}, false, anyCode},
 			{way{"Open MPI with recovery", false, append([]string{"mpirun.openmpi", "--enable-recovery"}, machines...)}, true, anyCode},
+			{way{"MPICH", false, []string{"mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts", host + ":2,n1:1,n2:1", "-np"}}, false, anyCode},
 		} {
 			t.Run(l.way.name, func(t *testing.T) {
 				out := "machine-" + l.way.name
@@ -129,7 +137,7 @@ func (x *launched) loseDaemon(t *testing.T) (repair func()) {
 	all := x.processes()
 	for _, p := range all {
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid))
-		if strings.TrimSpace(string(comm)) != "orted" {
+		if name := strings.TrimSpace(string(comm)); name != "orted" && name != "hydra_pmi_proxy" {
 			continue
 		}
 		lost = []int{p.pid}
