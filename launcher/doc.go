@@ -3,8 +3,8 @@
 //
 // # Terms
 //
-// A process of a job, 0..P-1, hosts ranks: rank i lives on process i mod P, until
-// losses move it. It is a pair: a supervisor, small and without a model, and a
+// A process of a job, 0..P-1, hosts ranks: on one machine rank i lives on process i mod
+// P, on several the machines take turns (job_spread.go), until losses move it. It is a pair: a supervisor, small and without a model, and a
 // worker, its child, which hosts the ranks and does the work. With --np P one more
 // process, the launcher, starts the supervisors; under mpirun, srun and their like,
 // those do. All are one binary:
@@ -141,10 +141,10 @@
 //
 // A leader whose process dies is replaced at once, one that is silent after 5 heartbeats:
 // the first voter that finds so by its link stands for election, the next a little
-// later, and both again until one leads. One that goes on after that hears that it is lost, and ends.
+// later, and both again until one leads; who has voted meanwhile lets the other have its turn. One that goes on after that hears that it is lost, and ends.
 //
 // Any minority of the voters may be lost at once, and any number one after the other. If a
-// majority is, nobody can agree on anything: after 15 heartbeats without a leader each
+// majority is, nobody can agree on anything: after 15 heartbeats without a leader (60 where a majority is linked, and could choose one) each
 // process ends, and one says why. With two supervisors and no launcher of ours only
 // supervisor 0 votes, since of two neither can go on without the other: the loss of
 // supervisor 1 is survived, that of supervisor 0 ends the job. With the launcher the two are

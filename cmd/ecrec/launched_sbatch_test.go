@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// batch is how the script of ecrec slurm is started: sbatch --wait ends with the job's code.
+var batch = way{"sbatch", true, []string{"sbatch", "--wait"}}
+
+// sbatch submits the script that ecrec slurm prints. Its log is name.log.
+func (s *site) sbatch(t *testing.T, name string, flags ...string) *launched {
+	t.Helper()
+	batch.has(t)
+	args := append([]string{"slurm", s.config, "--ecrec", s.program, "--nodes", "4", "--set", "job.out=" + s.out(name),
+		"--sbatch", "--output=" + s.out(name+".log")}, flags...)
+	r := run(t, s.program, nil, args...)
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	script := s.out(name + ".sbatch")
+	if err := os.WriteFile(script, []byte(r.stdout), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if log, _ := os.ReadFile(s.out(name + ".log")); t.Failed() {
+			t.Logf("%s.log:\n%s", name, log)
+		}
+	})
+	return s.start(t, name, append(slices.Clone(batch.line), script))
+}
+
+// faults are settings for ecrec train that only the environment has, as no script is made for chaos.
+func (s *site) faulty(t *testing.T, name string, faults ...string) {
+	t.Helper()
+	program := "#!/bin/bash\n[ \"$1\" = slurm ] && exec " + s.program + " \"$@\"\nexec " + s.program + " \"$@\" " + strings.Join(faults, " ") + "\n"
+	if err := os.WriteFile(s.out(name), []byte(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSbatch: the script of ecrec slurm gives the digest, and survives what it says.
+func TestSbatch(t *testing.T) {
+	var each []string
+	for rank := range 4 {
+		each = append(each, "--chaos", fmt.Sprintf("kill:%d@%d", rank, 100+120*rank))
+	}
+	eachUser(t, func(t *testing.T, s *site) {
+		for name, faults := range map[string][]string{"no-faults": nil, "each-worker": each,
+			"supervisor-0": {"--chaos", "node:0@300"}, "supervisor-2": {"--chaos", "node:2@300"}} {
+			t.Run(name, func(t *testing.T) {
+				s.faulty(t, name+"-ecrec", faults...)
+				s.sbatch(t, name, "--ecrec", s.out(name+"-ecrec")).over(t, 0)
+				got := readSummary(t, s.out(name))
+				if len(got.Recoveries) == 0 && faults != nil {
+					t.Error("nothing was lost")
+				}
+				equal(t, name, got, s.want)
+			})
+		}
+	})
+}
+
+// TestSbatchNodeLost: a spare node takes the place of one, and a job whose first node is lost, where its
+// script runs, is queued again by Slurm.
+func TestSbatchNodeLost(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("nodes are lost by root only")
+	}
+	eachUser(t, func(t *testing.T, s *site) {
+		sets := []string{"--set", "ranks.readers=1", "--set", "ec.k=2"}
+		s.start(t, "three", s.command("three", sets...)).over(t, 0)
+		want := readSummary(t, s.out("three"))
+		for node, again := range map[int]bool{1: false, 0: true} {
+			t.Run(fmt.Sprint("node ", node), func(t *testing.T) {
+				name := fmt.Sprint("lost-", node)
+				x := s.sbatch(t, name, append(append(sets, s.checked(name)...), "--nodes", "3", "--spare-nodes", "1")...)
+				s.untilRuns(t, name)
+				repair := theCluster(t).loseNode(t, node, x)
+				if again {
+					repair()
+				}
+				x.over(t, 0)
+				if !again {
+					repair()
+				}
+				got := readSummary(t, s.out(name))
+				if len(got.Recoveries) == 0 && !again {
+					t.Error("nothing was lost")
+				}
+				equal(t, name, got, want)
+				if log, _ := os.ReadFile(s.out(name + ".log")); again != strings.Contains(string(log), "requeued 1 times") {
+					t.Errorf("requeued: want %v", again)
+				}
+			})
+		}
+	})
+}
+
+// TestSbatchTimeLimit: the job that gets USR1 saves, is queued again, goes on with the next sample,
+// and ends with the result of a run that was never stopped. SIGTERM by scancel saves and ends.
+func TestSbatchTimeLimit(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		name := "limit"
+		x := s.sbatch(t, name, append(s.checked(name), "--set", "checkpoint.every=1000000")...)
+		s.untilRuns(t, name)
+		command(t, "scancel", "--batch", "--signal=USR1", jobOf(t))
+		x.over(t, 0)
+		equal(t, name, readSummary(t, s.out(name)), s.want)
+		log, _ := os.ReadFile(s.out(name + ".log"))
+		if !strings.Contains(string(log), "requeued 1 times") || !strings.Contains(string(log), "resumed") {
+			t.Error("it was not queued again, or did not go on")
+		}
+
+		name = "cancelled"
+		args := s.checked(name)
+		x = s.sbatch(t, name, append(args, "--set", "train.iterations=100000000")...)
+		s.untilRuns(t, name)
+		command(t, "scancel", "--signal=TERM", jobOf(t))
+		x.over(t, 143)
+		s.stopped(t, batch, name, true, args...)
+	})
+}
+
+// TestSbatchBadConfig: what a config asks for in vain ends the job, and nothing is queued again.
+func TestSbatchBadConfig(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		s.faulty(t, "bad-ecrec", "--set", "train.iterations=0")
+		s.sbatch(t, "bad", "--ecrec", s.out("bad-ecrec")).over(t, 2)
+	})
+}
+
+// TestMPIRunInSbatch: mpirun in a batch script, whose variables Slurm has set for the script.
+func TestMPIRunInSbatch(t *testing.T) {
+	eachUser(t, func(t *testing.T, s *site) {
+		for _, w := range []way{openMPI, mpich} {
+			t.Run(w.name, func(t *testing.T) {
+				batch.has(t)
+				w.has(t)
+				name := "inside-" + w.line[0]
+				line := slices.Concat(w.line, []string{"4"}, s.command(name))
+				// The nodes are all this machine: neither is to start its daemons by srun on
+				// the others, which it could not tell apart.
+				vars := "export OMPI_MCA_plm=isolated OMPI_MCA_ras=simulator HYDRA_LAUNCHER=fork HYDRA_RMK=user\n"
+				vars = strings.Replace(vars, " OMPI_MCA_ras=simulator", " OMPI_MCA_ras=^slurm", 1)
+				script := s.out(name + ".sbatch")
+				text := "#!/bin/bash\n#SBATCH --nodes=4 --ntasks=4 --output=" + s.out(name+".log") + "\n" + vars + strings.Join(line, " ") + "\n"
+				if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				s.start(t, name, append(slices.Clone(batch.line), script)).over(t, 0)
+				equal(t, w.name, readSummary(t, s.out(name)), s.want)
+			})
+		}
+	})
+}
+
+// jobOf is the number of the one job that runs.
+func jobOf(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("squeue", "-h", "-t", "R", "-o", "%A").Output()
+	if err != nil || len(strings.Fields(string(out))) != 1 {
+		t.Fatalf("squeue: %q, %v", out, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func command(t *testing.T, line ...string) {
+	t.Helper()
+	if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s", line, err, out)
+	}
+}
