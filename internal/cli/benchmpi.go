@@ -116,7 +116,7 @@ func exchange(ep transport.Endpoint, mine meeting) ([]meeting, error) {
 		return nil, err
 	}
 	if len(text) > meetBytes {
-		return nil, fmt.Errorf("the name of this host is too long to be told: %.80s...", mine.Host)
+		return nil, fmt.Errorf("the name of this host is too long to be told (%.80s)", mine.Host)
 	}
 	all := make([][]byte, ep.Size())
 	all[ep.Rank()] = append(text, make([]byte, meetBytes-len(text))...)

@@ -33,6 +33,7 @@ type root struct {
 	Data    dataCmd    `cmd:"" help:"Make, convert and measure data."`
 	Bench   benchCmd   `cmd:"" help:"Run a benchmark; 'bench list' names them."`
 	Sim     simCmd     `cmd:"" help:"Run simulated clusters, with faults, and check that none changes a bit of the result."`
+	Slurm   slurmCmd   `cmd:"" help:"Print a batch script (sbatch) that trains under Slurm."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine offers and what ecrec would choose."`
 }
 

@@ -31,6 +31,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 
 	{"data", "internal/env internal/f32 internal/rng", "data knows nothing of models or other ranks"},
 	{"kernels", "internal/arena internal/blockcopy internal/f32 internal/openblas internal/rng", "kernels hide memory and know no protocol"},
+	{"slurm", "", "what Slurm is told is text; who loads configs and starts programs is above"},
 	{"launcher", "", "the launcher brings processes together and knows nothing of their work"},
 	{"transport", "internal/arena internal/blockcopy internal/env internal/mpi internal/rng", "transports move bytes and know no meaning"},
 	{"internal/config", "data", "the config knows formats and table sets, and nothing that acts on it"},
@@ -49,7 +50,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"bench", "checkpoint collectives data ec internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"sim", "commit data internal/config internal/env train transport", "the simulation runs the step loop as it is, from above"},
 	{"internal/doctor", "internal/arena internal/config internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
-	{"internal/cli", "bench checkpoint data internal/arena internal/atomicfile internal/chaos internal/config internal/doctor internal/env internal/machine internal/mpi internal/report internal/safetensors launcher sim train transport",
+	{"internal/cli", "bench checkpoint data internal/arena internal/atomicfile internal/chaos internal/config internal/doctor internal/env internal/machine internal/mpi internal/report internal/safetensors launcher sim slurm train transport",
 		"the command line calls; nobody calls it"},
 	{"cmd/ecrec", "internal/cli", "main only starts the command line"},
 }

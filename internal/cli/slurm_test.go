@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the batch scripts of examples/slurm anew")
+
+// TestSlurmExamples makes each script of examples/slurm again, by the command line
+// that it says it was made by.
+func TestSlurmExamples(t *testing.T) {
+	t.Chdir("../..")
+	files, err := filepath.Glob("examples/slurm/*.sbatch")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, command, found := strings.Cut(string(text), "# Made by: ecrec ")
+		if !found {
+			t.Errorf("%s does not say how it was made", file)
+			continue
+		}
+		command, _, _ = strings.Cut(command, "\n")
+		var out, errs bytes.Buffer
+		if code := Main(strings.Fields(command), &out, &errs); code != exitDone || errs.Len() > 0 {
+			t.Errorf("%s: exit code %d: %s", file, code, &errs)
+			continue
+		}
+		if *update {
+			err = os.WriteFile(file, out.Bytes(), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !*update && !bytes.Equal(out.Bytes(), text) {
+			t.Errorf("%s is not what ecrec %s prints now; if that is right: go test ./internal/cli -run SlurmExamples -update", file, command)
+		}
+	}
+}
