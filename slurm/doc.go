@@ -18,8 +18,9 @@
 // A worker that is lost is its supervisor's to replace, and a lost node the job's, by a
 // spare: Slurm sees neither, and the step goes on. A supervisor that SIGKILL ended (out of
 // memory, say) is started again in its task. Where a time limit comes, the run saves, and the
-// job is queued again; where the first node is lost, Slurm does so. Every start goes on from
-// the newest checkpoint.
+// job is queued again. Every start goes on from the newest checkpoint. The loss of the first
+// node takes the script away: the run goes on to its end, when a task ends the job, but is
+// not saved before a time limit, nor queued again.
 //
 // # Invariants
 //

@@ -125,8 +125,9 @@ func runScript(t *testing.T, j *Job, ecrec string, env ...string) (called string
 	dir := t.TempDir()
 	told := `echo "${0##*/}$(printf ' <%s>' "$@")" >>called` + "\n"
 	stub(t, dir, "srun", told+"echo $PPID >script.pid\n"+`while [[ $1 == --* ]]; do shift; done; exec setsid "$@"`)
-	stub(t, dir, "squeue", told+"echo RUNNING\n")
-	stub(t, dir, "scontrol", told)
+	stub(t, dir, "squeue", told+`case $* in *%T*) echo RUNNING;; *) echo "$NODES";; esac`)
+	stub(t, dir, "scontrol", told+`[ $1 != show ] || printf '%s\n' $3`)
+	stub(t, dir, "scancel", told)
 	stub(t, dir, "sleep", "exec /bin/sleep 0.05\n")
 	stub(t, dir, "ecrec", told+ecrec)
 	script := filepath.Join(dir, "job.sbatch")
@@ -135,7 +136,7 @@ func runScript(t *testing.T, j *Job, ecrec string, env ...string) (called string
 	}
 	cmd := exec.Command("bash", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[0-1]"}, env...)...)
+	cmd.Env = append(os.Environ(), append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[0-1]", "SLURMD_NODENAME=n0"}, env...)...)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if cmd.ProcessState == nil {
@@ -162,8 +163,19 @@ func TestExitCodes(t *testing.T) {
 	for _, code := range []int{0, 1, 2, 137, 143} {
 		j := plainJob()
 		called, got := runScript(t, &j, "exit "+strconv.Itoa(code))
-		if got != code || strings.Contains(called, "scontrol") {
+		if got != code || strings.Contains(called, "scontrol <requeue>") {
 			t.Errorf("%d: the script ends with %d, after\n%s", code, got, called)
+		}
+	}
+}
+
+func TestATaskEndsTheJobOfALostScript(t *testing.T) {
+	for nodes, want := range map[string]bool{"": false, "n0 n1": false, "n1 n2": true} {
+		for code := range 2 { // however the run ends
+			called, got := runScript(t, survivor(), "exit "+strconv.Itoa(code), "NODES="+nodes)
+			if got != code || strings.Contains(called, "scancel <7>\n") != want {
+				t.Errorf("code %d, nodes %q, after\n%s", got, nodes, called)
+			}
 		}
 	}
 }
@@ -217,7 +229,7 @@ exit 143
 			if code != 143 || strings.Count(called, "\nTERM\n") != 1 || strings.Count(called, "ecrec <train>") != 1 {
 				t.Errorf("code %d, after\n%s", code, called)
 			}
-			if !strings.HasSuffix(called, c.want) || strings.Contains(called, "scontrol") != (c.want != "") {
+			if !strings.HasSuffix(called, c.want) || strings.Contains(called, "scontrol <requeue>") != (c.want != "") {
 				t.Errorf("want %q at the end of\n%s", c.want, called)
 			}
 		})
@@ -236,7 +248,7 @@ func TestArguments(t *testing.T) {
 		called, code := runScript(t, j, "exit 0", "SLURM_ARRAY_JOB_ID=5", "SLURM_ARRAY_TASK_ID=3", "SLURM_CPUS_PER_TASK=4")
 		want := []string{"", "train", j.Config, "--resume", "auto", "--set", j.Sets[0], "--set", j.Sets[1], "--set", "elastic.spares=1",
 			"--set", "job.seed=45", "--set", "job.out=" + j.Out + "-3", "--set", "checkpoint.dir=" + j.Checkpoints + "-3"}
-		if line := "ecrec" + strings.Join(want, "> <")[1:] + ">\n"; code != 0 || !strings.HasSuffix(called, line) {
+		if line := "ecrec" + strings.Join(want, "> <")[1:] + ">\n"; code != 0 || !strings.Contains(called, line) {
 			t.Fatalf("code %d, after\n%s, want the end\n%s", code, called, line)
 		}
 		if !strings.Contains(called, " <--cpus-per-task=4> ") {
