@@ -29,7 +29,6 @@
 //   - The job's exit code is the run's: 0 only if the run is done, and no code but 143
 //     (stopped, all saved) leads to a requeue.
 //   - The run gets SIGTERM once: the second would end it at once.
-//   - The secret is on no command line.
 //
 // # Sources
 //

@@ -17,7 +17,7 @@ func (s *site) sbatch(t *testing.T, name string, flags ...string) *launched {
 	t.Helper()
 	batch.has(t)
 	args := append([]string{"slurm", s.config, "--ecrec", s.program, "--nodes", "4", "--set", "job.out=" + s.out(name),
-		"--sbatch", "--output=" + s.out(name+".log")}, flags...)
+		"--sbatch=--output=" + s.out(name+".log")}, flags...)
 	r := run(t, s.program, nil, args...)
 	if r.code != 0 {
 		t.Fatalf("%+v", r)
@@ -100,7 +100,10 @@ func TestSbatchTimeLimit(t *testing.T) {
 		name := "limit"
 		x := s.sbatch(t, name, append(s.checked(name), "--set", "checkpoint.every=1000000")...)
 		s.untilRuns(t, name)
-		command(t, "scancel", "--batch", "--signal=USR1", jobOf(t))
+		job := jobOf(t)
+		command(t, "scancel", "--batch", "--signal=USR1", job)
+		until(t, "it to be queued again", func() bool { return queued(t, job) })
+		command(t, "scontrol", "update", "jobid="+job, "starttime=now") // else Slurm waits for two minutes
 		x.over(t, 0)
 		equal(t, name, readSummary(t, s.out(name)), s.want)
 		log, _ := os.ReadFile(s.out(name + ".log"))
@@ -159,6 +162,16 @@ func jobOf(t *testing.T) string {
 		t.Fatalf("squeue: %q, %v", out, err)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// queued reports whether a job waits to start again.
+func queued(t *testing.T, job string) bool {
+	t.Helper()
+	out, err := exec.Command("scontrol", "show", "job", job).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(out), "JobState=PENDING") && strings.Contains(string(out), "Reason=BeginTime")
 }
 
 func command(t *testing.T, line ...string) {
