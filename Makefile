@@ -39,10 +39,10 @@ else
 	CGO_ENABLED=0 go test -vet=off ./...
 endif
 
-test-launchers: ## test the transport "mpi" and jobs over it with each MPI that is installed (Open MPI, MPICH), and tell which are not
+test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a user, and the transport "mpi"; tells which are not installed
 	@if pkg-config --exists ompi-c; then go test -count=1 -tags mpi ./transport -run TestRealMPI -v; else echo "skipped: no Open MPI to build with (libopenmpi-dev)"; fi
 	@if pkg-config --exists mpich; then ECREC_TEST_MPIRUN=mpiexec.mpich go test -count=1 -tags mpi,mpich ./transport -run TestRealMPI -v; else echo "skipped: no MPICH to build with (libmpich-dev)"; fi
-	go test -count=1 ./cmd/ecrec -launchers -run MPI -v
+	go test -count=1 -timeout 20m -parallel 8 ./cmd/ecrec -launchers -run 'MPI|Launched' -v
 
 lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

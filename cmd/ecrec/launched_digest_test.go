@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestOneDigestEverywhere: whatever starts the processes, the result is that of one process.
-func TestOneDigestEverywhere(t *testing.T) {
+// TestLaunchedOneDigest: whatever starts the processes, the result is that of one process.
+func TestLaunchedOneDigest(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{{"--np", false, nil}, openMPI, mpich, srun, srunPMI, srunPlain} {
 			t.Run(w.name, func(t *testing.T) {
@@ -24,9 +24,9 @@ func TestOneDigestEverywhere(t *testing.T) {
 	})
 }
 
-// TestEachWorkerKilled: every rank dies once, and the result and the exit code are those of
+// TestLaunchedWorkersKilled: every rank dies once, and the result and the exit code are those of
 // a run without faults.
-func TestEachWorkerKilled(t *testing.T) {
+func TestLaunchedWorkersKilled(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich, srun, srunPMI, srunPlain} {
 			t.Run(w.name, func(t *testing.T) {

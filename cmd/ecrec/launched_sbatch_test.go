@@ -9,8 +9,16 @@ import (
 	"testing"
 )
 
-// batch is how the script of ecrec slurm is started: sbatch --wait ends with the job's code.
-var batch = way{"sbatch", true, []string{"sbatch", "--wait"}}
+// batch is how a batch script is started. It ends with the job's code, once that has ended for good:
+// sbatch --wait would not wait for a job that is queued again, and looks every ten seconds.
+var batch = way{"sbatch", true, []string{"bash", "-c", `
+id=$(sbatch --parsable "$0") || exit
+while :; do
+	last=$state state=$(scontrol show job $id | grep -oE "JobState=[A-Z]+|ExitCode=[0-9]+")
+	case $state in *PENDING*|*RUNNING*|*COMPLETING*|*REQUEUED*) ;; *) [ "$last" = "$state" ] && break ;; esac
+	sleep .3
+done
+exit ${state##*ExitCode=}`}}
 
 // sbatch submits the script that ecrec slurm prints. Its log is name.log.
 func (s *site) sbatch(t *testing.T, name string, flags ...string) *launched {
@@ -43,8 +51,8 @@ func (s *site) faulty(t *testing.T, name string, faults ...string) {
 	}
 }
 
-// TestSbatch: the script of ecrec slurm gives the digest, and survives what it says.
-func TestSbatch(t *testing.T) {
+// TestLaunchedSbatch: the script of ecrec slurm gives the digest, and survives what it says.
+func TestLaunchedSbatch(t *testing.T) {
 	var each []string
 	for rank := range 4 {
 		each = append(each, "--chaos", fmt.Sprintf("kill:%d@%d", rank, 100+120*rank))
@@ -65,9 +73,9 @@ func TestSbatch(t *testing.T) {
 	})
 }
 
-// TestSbatchNodeLost: a spare node takes the place of one, also of the first, where the script runs;
+// TestLaunchedSbatchNodeLost: a spare node takes the place of one, also of the first, where the script runs;
 // then a task ends the job.
-func TestSbatchNodeLost(t *testing.T) {
+func TestLaunchedSbatchNodeLost(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("nodes are lost by root only")
 	}
@@ -93,9 +101,9 @@ func TestSbatchNodeLost(t *testing.T) {
 	})
 }
 
-// TestSbatchTimeLimit: the job that gets USR1 saves, is queued again, goes on with the next sample,
+// TestLaunchedSbatchTimeLimit: the job that gets USR1 saves, is queued again, goes on with the next sample,
 // and ends with the result of a run that was never stopped. SIGTERM by scancel saves and ends.
-func TestSbatchTimeLimit(t *testing.T) {
+func TestLaunchedSbatchTimeLimit(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		name := "limit"
 		x := s.sbatch(t, name, append(s.checked(name), "--set", "checkpoint.every=1000000")...)
@@ -121,16 +129,16 @@ func TestSbatchTimeLimit(t *testing.T) {
 	})
 }
 
-// TestSbatchBadConfig: what a config asks for in vain ends the job, and nothing is queued again.
-func TestSbatchBadConfig(t *testing.T) {
+// TestLaunchedSbatchBadConfig: what a config asks for in vain ends the job, and nothing is queued again.
+func TestLaunchedSbatchBadConfig(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		s.faulty(t, "bad-ecrec", "--set", "train.iterations=0")
 		s.sbatch(t, "bad", "--ecrec", s.out("bad-ecrec")).over(t, 2)
 	})
 }
 
-// TestMPIRunInSbatch: mpirun in a batch script, whose variables Slurm has set for the script.
-func TestMPIRunInSbatch(t *testing.T) {
+// TestLaunchedInSbatch: mpirun in a batch script, whose variables Slurm has set for the script.
+func TestLaunchedInSbatch(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich} {
 			t.Run(w.name, func(t *testing.T) {
