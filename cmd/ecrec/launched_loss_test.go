@@ -113,7 +113,8 @@ func TestLaunchedMachineLost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		machines := []string{"--host", host + ":2,n1:1,n2:1", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", shell, "-np"}
+		machines := []string{"--host", host + ":2,n1:1,n2:1", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", shell,
+			"--mca", "rtc", "^hwloc", "-np"} // daemons of one machine would share what that writes
 		for _, l := range []loss{
 			{way{"Open MPI", false, append([]string{"mpirun.openmpi"}, machines...)}, false, anyCode},
 			{way{"Open MPI with recovery", false, append([]string{"mpirun.openmpi", "--enable-recovery"}, machines...)}, true, anyCode},
@@ -180,7 +181,7 @@ func TestLaunchedLauncherKilled(t *testing.T) {
 						t.Fatal("srun lives")
 					}
 					before := readSteps(t, s.out(out))
-					until(t, "more steps", func() bool { return readSteps(t, s.out(out)) > before+20 })
+					until(t, "many more steps", func() bool { return readSteps(t, s.out(out)) > before+2000 })
 					x.finished <- nil
 					scancelAll(t, "")
 				}
@@ -304,7 +305,7 @@ func TestLaunchedBinaryMissing(t *testing.T) {
 				c.way.has(t)
 				r := s.start(t, "missing "+c.way.name, c.line).over(t, anyCode)
 				said := r.stderr + r.stdout
-				if r.code == 0 || !strings.Contains(said, c.says) || c.way.name != openMPI.name && !strings.Contains(said, "did not come within") {
+				if r.code == 0 || !strings.Contains(said, c.says) || c.way.name != openMPI.name && !strings.Contains(said, "did not come within") && !strings.Contains(said, "not all processes came") {
 					t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
 				}
 			})

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
@@ -11,6 +12,21 @@ import (
 )
 
 // Which process speaks for all, and where each writes.
+
+// flushLimit is how long a run that has ended waits for those who read what it says.
+const flushLimit = 5 * time.Second
+
+// spool has what a worker says wait for nobody to read it: a launcher that is killed may leave a
+// pipe behind that nobody empties. A terminal is written to as it is. The run is over with
+// what it returns.
+func (a *app) spool() (flush func()) {
+	if report.OnTerminal(a.out) {
+		return func() {}
+	}
+	s := report.NewSpool(a.out)
+	a.out = s
+	return func() { s.Flush(flushLimit) }
+}
 
 // newSession is a process's part in a job that is to run here.
 func (a *app) newSession(cfg *config.Config, place launcher.Place, part mpiPart, repairRows int) *session {

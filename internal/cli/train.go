@@ -76,6 +76,9 @@ func (c *trainCmd) Run(a *app) error {
 			return errUsage("--chaos: faults are for the processes of a job, that others survive; give --np 2 or more")
 		}
 	}
+	if worker != nil {
+		defer a.spool()()
+	}
 	if worker != nil && elastic(cfg) {
 		_ = arena.Inherit(launcher.KeptFile) // without it a worker that is started again is slower
 	}

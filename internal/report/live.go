@@ -25,11 +25,16 @@ type Live struct {
 // plainEvery is the time between plain lines of Advance.
 const plainEvery = 5 * time.Second
 
+// OnTerminal reports whether what is written to w appears on a terminal.
+func OnTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // NewLive shows work of total units (0: not known) on w. unit names them,
 // "step" say.
 func NewLive(w io.Writer, unit string, total int64) *Live {
-	f, ok := w.(*os.File)
-	return newLive(w, unit, total, ok && term.IsTerminal(int(f.Fd())))
+	return newLive(w, unit, total, OnTerminal(w))
 }
 
 func newLive(w io.Writer, unit string, total int64, terminal bool) *Live {
