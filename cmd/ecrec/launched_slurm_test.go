@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -169,7 +170,11 @@ func (c *cluster) loseNode(t *testing.T, n int, x *launched) (repair func()) {
 		if !strings.Contains(string(vars), "\x00SLURMD_NODENAME="+name+"\x00") {
 			continue
 		}
-		lost = append(lost, p.pid)
+		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid)); strings.TrimSpace(string(comm)) == "srun" {
+			lost = slices.Insert(lost, 0, p.pid) // before the script: one that is stopped and loses its session gets SIGHUP
+		} else {
+			lost = append(lost, p.pid)
+		}
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.parent)); strings.HasPrefix(string(line), "slurmstepd") {
 			lost = append(lost, p.parent)
 		}
