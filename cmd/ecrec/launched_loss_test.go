@@ -95,8 +95,9 @@ func TestLaunchedSlurmNodeLost(t *testing.T) {
 	})
 }
 
-// sshScript runs here what is to be run on another machine.
+// sshScript runs here what is to be run on another machine, with temporary files of its own.
 const sshScript = `#!/bin/bash
+export TMPDIR=$(mktemp -d "$HOME/tmp.XXXXXX")
 while [[ $1 = -* ]]; do shift; done
 shift
 exec bash -c "$*"
