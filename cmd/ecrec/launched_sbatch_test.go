@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // batch is how a batch script is started. It ends with the job's code, once that has ended for good:
@@ -111,7 +112,12 @@ func TestLaunchedSbatchTimeLimit(t *testing.T) {
 		job := jobOf(t)
 		command(t, "scancel", "--batch", "--signal=USR1", job)
 		until(t, "it to be queued again", func() bool { return queued(t, job) })
-		command(t, "scontrol", "update", "jobid="+job, "starttime=now") // else Slurm waits for two minutes
+		// Slurm waits for two minutes, so that nothing of the first start is left on the nodes.
+		if err := theCluster(t).idle(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		command(t, "scontrol", "update", "jobid="+job, "starttime=now")
 		x.over(t, 0)
 		equal(t, name, readSummary(t, s.out(name)), s.want)
 		log, _ := os.ReadFile(s.out(name + ".log"))
