@@ -285,8 +285,8 @@ func TestLaunchedTwoJobs(t *testing.T) {
 	})
 }
 
-// TestLaunchedBinaryMissing: on one node there is no program. The launcher says so, or ecrec does who
-// did not come.
+// TestLaunchedBinaryMissing: on one node there is no program. The launcher says so; under srun, which goes
+// on without, ecrec says who did not come. (MPICH may lose what ecrec says as it ends all.)
 func TestLaunchedBinaryMissing(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		t.Parallel() // others wait for a minute
@@ -306,7 +306,7 @@ func TestLaunchedBinaryMissing(t *testing.T) {
 				c.way.has(t)
 				r := s.start(t, "missing "+c.way.name, c.line).over(t, anyCode)
 				said := r.stderr + r.stdout
-				if r.code == 0 || !strings.Contains(said, c.says) || c.way.name != openMPI.name && !strings.Contains(said, "did not come within") && !strings.Contains(said, "not all processes came") {
+				if r.code == 0 || !strings.Contains(said, c.says) || c.way.slurm && !strings.Contains(said, "did not come within") {
 					t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
 				}
 			})
