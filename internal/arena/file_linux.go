@@ -2,6 +2,7 @@ package arena
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -121,9 +122,21 @@ func mincore(mem, present []byte) error {
 	return nil
 }
 
-// fill makes pages physical.
+// fill makes pages physical, zeros where nothing stood. To reserve them (fallocate) would
+// not do: such pages are cleared when they are first touched, and are not present before, so
+// that mapPresent would pass them over.
 func (f file) fill(from, n int64) error {
-	return unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, from, n)
+	mem, err := unix.Mmap(f.fd, from, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return err
+	}
+	if err = unix.Madvise(mem, unix.MADV_POPULATE_WRITE); err == unix.EINVAL { // Linux before 5.14
+		for at := 0; at < len(mem); at += granule {
+			atomic.LoadInt32((*int32)(unsafe.Pointer(&mem[at])))
+		}
+		err = nil
+	}
+	return errors.Join(err, unix.Munmap(mem))
 }
 
 // punch gives pages back.
