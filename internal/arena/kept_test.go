@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"slices"
 	"syscall"
 	"testing"
 	"unsafe"
