@@ -15,7 +15,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-launchers lint sim bench quickstart fuzz-quick soak clean
+.PHONY: help build build-mpi test test-launchers test-cuda-host lint sim bench quickstart fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -43,6 +43,21 @@ test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a u
 	@if pkg-config --exists ompi-c; then go test -count=1 -tags mpi ./transport -run TestRealMPI -v; else echo "skipped: no Open MPI to build with (libopenmpi-dev)"; fi
 	@if pkg-config --exists mpich; then ECREC_TEST_MPIRUN=mpiexec.mpich go test -count=1 -tags mpi,mpich ./transport -run TestRealMPI -v; else echo "skipped: no MPICH to build with (libmpich-dev)"; fi
 	go test -count=1 -timeout 20m -parallel 8 ./cmd/ecrec -launchers -run 'MPI|Launched' -v
+
+# Compilers of CUDA C, as NVIDIA packs them for Python: one of CUDA 12 and one of 13.
+NVRTC := nvidia-cuda-nvrtc-cu12==12.8.93 nvidia-cuda-nvrtc==13.0.88
+
+test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU beside their plain twins, training on a stand-in of a GPU, and all kernels compiled by NVRTC 12 and 13 (from PyPI) for sm_80, sm_90 and sm_100
+	@command -v c++ >/dev/null || echo "skipped: there is no C++ compiler to build the stand-in of a GPU with"
+	go test -count=1 ./kernels ./train -run 'CUDA|GPU'
+	@for wheel in $(NVRTC); do \
+		dir=build/cuda/$$wheel; \
+		if [ ! -d $$dir ]; then \
+			python3 -m pip download -q --disable-pip-version-check --no-deps -d $$dir.tmp $$wheel && python3 -m zipfile -e $$dir.tmp/*.whl $$dir || { rm -rf $$dir $$dir.tmp; echo "skipped: $$wheel cannot be had (python3, pip and a package index are needed)"; continue; }; \
+			rm -rf $$dir.tmp; \
+		fi; \
+		ECREC_CUDA_PATH=$$(dirname $$(find $$PWD/$$dir -name 'libnvrtc.so.1?' | head -1)) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; \
+	done
 
 lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

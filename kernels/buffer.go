@@ -9,9 +9,10 @@ import (
 // a view: copying it copies no data, and it is valid until its Device frees the
 // allocation.
 type Buffer struct {
-	ptr   unsafe.Pointer
-	bytes int
-	host  bool
+	ptr    unsafe.Pointer
+	bytes  int
+	host   bool // the CPU can address it
+	device bool // the GPU of a CUDA backend can
 }
 
 // Bytes is the length of b.
@@ -26,13 +27,16 @@ func (b Buffer) Slice(off, n int) Buffer {
 		panic(fmt.Sprintf("kernels: slice [%d, %d) of a buffer of %d bytes", off, off+n, b.bytes))
 	}
 	if n == 0 {
-		return Buffer{host: b.host}
+		return Buffer{host: b.host, device: b.device}
 	}
-	return Buffer{unsafe.Add(b.ptr, off), n, b.host}
+	return Buffer{unsafe.Add(b.ptr, off), n, b.host, b.device}
 }
 
 // SliceFloats returns the n float32 (or int32) of b that start at number off.
 func (b Buffer) SliceFloats(off, n int) Buffer { return b.Slice(4*off, 4*n) }
+
+// OnDevice reports whether b is memory that a CUDA backend's GPU addresses.
+func (b Buffer) OnDevice() bool { return b.device }
 
 // Host returns b's bytes where the CPU can address them, nil for the memory of
 // another device. It is for transports and stores; model code has no use for it.
@@ -66,7 +70,7 @@ func HostBuffer[T uint8 | int32 | uint32 | float32 | uint64 | float64](s []T) Bu
 	if len(s) == 0 {
 		return Buffer{host: true}
 	}
-	return Buffer{unsafe.Pointer(&s[0]), len(s) * int(unsafe.Sizeof(s[0])), true}
+	return Buffer{ptr: unsafe.Pointer(&s[0]), bytes: len(s) * int(unsafe.Sizeof(s[0])), host: true}
 }
 
 // Matrix is a (Rows, Cols) float32 view of a Buffer, row-major: element (i, j)

@@ -22,17 +22,25 @@ func indexesOf(op, name string, b Buffer, n int) []int32 {
 
 // elementsOf views m's buffer, panicking unless m is (rows, cols) and inside it.
 func elementsOf(op, name string, m Matrix, rows, cols int) []float32 {
+	if !checkMatrix(op, name, m, rows, cols) {
+		return nil
+	}
+	return floatsOf(op, name, m.Buf)
+}
+
+// checkMatrix panics unless m is (rows, cols) and inside its buffer. It reports whether m
+// has any elements.
+func checkMatrix(op, name string, m Matrix, rows, cols int) bool {
 	if m.Rows != rows || m.Cols != cols {
 		panic(fmt.Sprintf("kernels: %s: %s is (%d, %d), want (%d, %d)", op, name, m.Rows, m.Cols, rows, cols))
 	}
 	if rows == 0 || cols == 0 {
-		return nil
+		return false
 	}
-	v := floatsOf(op, name, m.Buf)
-	if need := (rows-1)*m.Stride + cols; m.Stride < cols || need > len(v) {
-		panic(fmt.Sprintf("kernels: %s: %s is (%d, %d) of stride %d in a buffer of %d floats", op, name, rows, cols, m.Stride, len(v)))
+	if need := (rows-1)*m.Stride + cols; m.Stride < cols || need > m.Buf.Floats() {
+		panic(fmt.Sprintf("kernels: %s: %s is (%d, %d) of stride %d in a buffer of %d floats", op, name, rows, cols, m.Stride, m.Buf.Floats()))
 	}
-	return v
+	return true
 }
 
 func checkHost(op, name string, b Buffer) {

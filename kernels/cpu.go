@@ -75,7 +75,7 @@ func (c *cpuDevice) Alloc(bytes int, use Use) (Buffer, error) {
 	if err != nil {
 		return Buffer{}, err
 	}
-	b := Buffer{ptr, bytes, true}
+	b := Buffer{ptr: ptr, bytes: bytes, host: true}
 	if c.poison && use == Rows {
 		for i := range b.Host()[:min(bytes, poisoned)] {
 			b.Host()[i] = 0xff // NaNs

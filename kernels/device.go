@@ -15,6 +15,9 @@ const (
 	// Shared is Working memory that ranks of other processes of the host may read in
 	// place, where the system allows it.
 	Shared
+	// Staging is memory of the host that the device addresses too: what is between a
+	// device and the network. On the CPU it is Working memory.
+	Staging
 )
 
 // Device allocates memory and makes streams. It is safe for concurrent use.

@@ -49,6 +49,9 @@ func newTestStream(t testing.TB, level isa, threads int) *stream {
 type testCase struct {
 	*rand.Rand
 	mem []operandMem
+
+	dev   Device // what operands are allocated of, as Staging; nil: they are Go memory
+	taken []Buffer
 }
 
 // operandMem is an operand and its memory, guards included.
@@ -62,13 +65,34 @@ type operandMem struct {
 func (c *testCase) matrix(rows, cols, gap int) Matrix {
 	stride := cols + gap
 	off := 1 + c.IntN(9) // unaligned
-	all := make([]float32, off+rows*stride+16)
+	all := c.floats(off + rows*stride + 16)
 	return c.place(all, off, rows, cols, stride)
+}
+
+// floats is memory for operands.
+func (c *testCase) floats(n int) []float32 {
+	if c.dev == nil {
+		return make([]float32, n)
+	}
+	b, err := c.dev.Alloc(4*n, Staging)
+	if err != nil {
+		panic(err)
+	}
+	c.taken = append(c.taken, b)
+	return HostView[float32](b)
+}
+
+// free gives the operands' memory back.
+func (c *testCase) free() {
+	for _, b := range c.taken {
+		c.dev.Free(b)
+	}
+	c.taken, c.mem = nil, nil
 }
 
 // aligned makes a matrix that begins with a cache line.
 func (c *testCase) aligned(rows, cols, gap int) Matrix {
-	all := make([]float32, rows*(cols+gap)+48)
+	all := c.floats(rows*(cols+gap) + 48)
 	off := 16 + int(-uintptr(unsafe.Pointer(&all[0]))%64)/4
 	return c.place(all[off-1:off+rows*(cols+gap)+1], 1, rows, cols, cols+gap)
 }
@@ -83,7 +107,9 @@ func (c *testCase) place(all []float32, off, rows, cols, stride int) Matrix {
 			n += copy(row[n:], testFloats[c.IntN(len(testFloats)):])
 		}
 	}
-	m := Matrix{HostBuffer(all[off : off+rows*stride]), rows, cols, stride}
+	b := HostBuffer(all[off : off+rows*stride])
+	b.device = c.dev != nil
+	m := Matrix{b, rows, cols, stride}
 	c.mem = append(c.mem, operandMem{m, all, off})
 	return m
 }

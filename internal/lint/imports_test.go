@@ -18,6 +18,8 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/placement", "", "placement is arithmetic"},
 	{"internal/machine", "", "what the machine has is read, not chosen, here"},
 	{"internal/openblas", "", "an edge to a foreign library"},
+	{"internal/cuda", "", "an edge to foreign libraries: it knows no kernel"},
+	{"internal/cuda/standin", "", "it stands in for foreign libraries, and is given the kernels"},
 	{"internal/mpi", "", "an edge to a foreign library"},
 	{"internal/arena", "", "memory is below everything"},
 	{"internal/blockcopy", "", "bytes are below everything"},
@@ -30,7 +32,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/lint", "", "rules look at source text only"},
 
 	{"data", "internal/env internal/f32 internal/rng", "data knows nothing of models or other ranks"},
-	{"kernels", "internal/arena internal/blockcopy internal/f32 internal/openblas internal/rng", "kernels hide memory and know no protocol"},
+	{"kernels", "internal/arena internal/atomicfile internal/blockcopy internal/cuda internal/f32 internal/openblas internal/rng", "kernels hide memory and know no protocol"},
 	{"slurm", "", "what Slurm is told is text; who loads configs and starts programs is above"},
 	{"launcher", "", "the launcher brings processes together and knows nothing of their work"},
 	{"transport", "internal/arena internal/blockcopy internal/env internal/mpi internal/rng", "transports move bytes and know no meaning"},

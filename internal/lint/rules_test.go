@@ -12,6 +12,8 @@ import (
 // cgoFiles are the edges where Go meets C.
 var cgoFiles = map[string]string{
 	"internal/openblas/openblas_cgo.go": "opens OpenBLAS at run time",
+	"internal/cuda/driver.go":           "calls the driver of a GPU, opened at run time",
+	"internal/cuda/compiler.go":         "calls NVRTC, opened at run time",
 	"internal/mpi/mpi.go":               "calls MPI, in builds that have it",
 	"internal/mpi/openmpi.go":           "flags for Open MPI",
 	"internal/mpi/mpich.go":             "flags for MPICH",
@@ -55,6 +57,7 @@ var mayBlock = map[string]string{
 	"kernels/pool.go":                   "compute threads, below the ranks",
 	"internal/arena/arena.go":           "guards the lists of allocations; holds it for no wait; prepares memory beside all ranks",
 	"kernels/cpu.go":                    "guards the table of allocations; holds it for no wait",
+	"kernels/cuda_device.go":            "guards the table of allocations, and the stream that clears them",
 	"internal/mpi/mpi.go":               "keeps the thread that must finalize MPI",
 	"internal/openblas/openblas_cgo.go": "OpenBLAS has one thread count for all callers",
 }

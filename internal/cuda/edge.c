@@ -1,0 +1,87 @@
+//go:build cgo && linux
+
+#include "edge.h"
+
+#include <dlfcn.h>
+
+#define LOOK_UP(name, args) \
+	if ((*(void **)&to->name = dlsym(h, #name)) == NULL) \
+		return #name;
+
+static void *open_library(const char *path, const char **error) {
+	void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (h == NULL)
+		*error = dlerror();
+	return h;
+}
+
+const char *driver_open(driver *to, const char *path, const char **error) {
+	void *h = open_library(path, error);
+	if (h == NULL)
+		return NULL;
+	DRIVER_FUNCTIONS(LOOK_UP)
+	return NULL;
+}
+
+const char *compiler_open(compiler *to, const char *path, const char **error) {
+	void *h = open_library(path, error);
+	if (h == NULL)
+		return NULL;
+	COMPILER_FUNCTIONS(LOOK_UP)
+	return NULL;
+}
+
+void library_load(const char *path) { dlopen(path, RTLD_NOW | RTLD_GLOBAL); }
+
+// enter makes ctx the thread's context.
+static int enter(driver *d, handle ctx) {
+	handle now = NULL;
+	int status = d->cuCtxGetCurrent(&now);
+	if (status != 0 || now == ctx)
+		return status;
+	return d->cuCtxSetCurrent(ctx);
+}
+
+#define ENTERED(call) \
+	int status = enter(d, ctx); \
+	return status != 0 ? status : (call)
+
+int ctx_mem_info(driver *d, handle ctx, size_t *free, size_t *total) { ENTERED(d->cuMemGetInfo_v2(free, total)); }
+int ctx_alloc(driver *d, handle ctx, device_ptr *p, size_t bytes) { ENTERED(d->cuMemAlloc_v2(p, bytes)); }
+int ctx_free(driver *d, handle ctx, device_ptr p) { ENTERED(d->cuMemFree_v2(p)); }
+// 3: PORTABLE | DEVICEMAP; with unified addresses the device's address is the host's.
+int ctx_host_alloc(driver *d, handle ctx, void **p, size_t bytes) { ENTERED(d->cuMemHostAlloc(p, bytes, 3)); }
+int ctx_host_free(driver *d, handle ctx, void *p) { ENTERED(d->cuMemFreeHost(p)); }
+int ctx_stream(driver *d, handle ctx, handle *stream) { ENTERED(d->cuStreamCreate(stream, 1)); } // NON_BLOCKING
+int ctx_stream_close(driver *d, handle ctx, handle stream) { ENTERED(d->cuStreamDestroy_v2(stream)); }
+int ctx_sync(driver *d, handle ctx, handle stream) { ENTERED(d->cuStreamSynchronize(stream)); }
+
+int ctx_copy(driver *d, handle ctx, handle stream, device_ptr to, device_ptr from, size_t bytes, int wait) {
+	int status = enter(d, ctx);
+	if (status == 0)
+		status = d->cuMemcpyAsync(to, from, bytes, stream);
+	if (status == 0 && wait)
+		status = d->cuStreamSynchronize(stream);
+	return status;
+}
+
+int ctx_clear(driver *d, handle ctx, handle stream, device_ptr p, size_t bytes) {
+	ENTERED(d->cuMemsetD8Async(p, 0, bytes, stream));
+}
+
+int ctx_module(driver *d, handle ctx, handle *module, const void *image) { ENTERED(d->cuModuleLoadData(module, image)); }
+int ctx_module_close(driver *d, handle ctx, handle module) { ENTERED(d->cuModuleUnload(module)); }
+
+int ctx_function(driver *d, handle ctx, handle module, const char *name, int shared, handle *function) {
+	int status = enter(d, ctx);
+	if (status == 0)
+		status = d->cuModuleGetFunction(function, module, name);
+	if (status == 0 && shared > 0)
+		status = d->cuFuncSetAttribute(*function, 8, shared); // MAX_DYNAMIC_SHARED_SIZE_BYTES
+	return status;
+}
+
+int ctx_launch(driver *d, handle ctx, handle stream, handle function, unsigned blocks, unsigned x, unsigned y, unsigned shared, void *params) {
+	void *arguments[] = {params};
+	ENTERED(d->cuLaunchKernel(function, blocks, 1, 1, x, y, 1, shared, stream, arguments, NULL));
+}

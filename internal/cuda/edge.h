@@ -1,0 +1,87 @@
+// The functions of libcuda and libnvrtc that are called, by the names that are looked up.
+#ifndef ECREC_CUDA_EDGE_H
+#define ECREC_CUDA_EDGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef void *handle; // CUcontext, CUmodule, CUfunction, CUstream
+typedef uint64_t device_ptr;
+
+#define DRIVER_FUNCTIONS(F) \
+	F(cuInit, (unsigned int)) \
+	F(cuDriverGetVersion, (int *)) \
+	F(cuDeviceGetCount, (int *)) \
+	F(cuDeviceGet, (int *, int)) \
+	F(cuDeviceGetName, (char *, int, int)) \
+	F(cuDeviceGetAttribute, (int *, int, int)) \
+	F(cuDeviceTotalMem_v2, (size_t *, int)) \
+	F(cuDevicePrimaryCtxRetain, (handle *, int)) \
+	F(cuDevicePrimaryCtxRelease_v2, (int)) \
+	F(cuCtxGetCurrent, (handle *)) \
+	F(cuCtxSetCurrent, (handle)) \
+	F(cuMemGetInfo_v2, (size_t *, size_t *)) \
+	F(cuMemAlloc_v2, (device_ptr *, size_t)) \
+	F(cuMemFree_v2, (device_ptr)) \
+	F(cuMemHostAlloc, (void **, size_t, unsigned int)) \
+	F(cuMemFreeHost, (void *)) \
+	F(cuMemcpyAsync, (device_ptr, device_ptr, size_t, handle)) \
+	F(cuMemsetD8Async, (device_ptr, unsigned char, size_t, handle)) \
+	F(cuStreamCreate, (handle *, unsigned int)) \
+	F(cuStreamDestroy_v2, (handle)) \
+	F(cuStreamSynchronize, (handle)) \
+	F(cuModuleLoadData, (handle *, const void *)) \
+	F(cuModuleUnload, (handle)) \
+	F(cuModuleGetFunction, (handle *, handle, const char *)) \
+	F(cuFuncSetAttribute, (handle, int, int)) \
+	F(cuLaunchKernel, (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **)) \
+	F(cuGetErrorName, (int, const char **)) \
+	F(cuGetErrorString, (int, const char **))
+
+#define COMPILER_FUNCTIONS(F) \
+	F(nvrtcVersion, (int *, int *)) \
+	F(nvrtcGetErrorString, (int)) \
+	F(nvrtcCreateProgram, (handle *, const char *, const char *, int, const char *const *, const char *const *)) \
+	F(nvrtcDestroyProgram, (handle *)) \
+	F(nvrtcCompileProgram, (handle, int, const char *const *)) \
+	F(nvrtcGetProgramLogSize, (handle, size_t *)) \
+	F(nvrtcGetProgramLog, (handle, char *)) \
+	F(nvrtcGetPTXSize, (handle, size_t *)) \
+	F(nvrtcGetPTX, (handle, char *)) \
+	F(nvrtcGetCUBINSize, (handle, size_t *)) \
+	F(nvrtcGetCUBIN, (handle, char *))
+
+#define POINTER(name, args) int(*name) args;
+typedef struct {
+	DRIVER_FUNCTIONS(POINTER)
+} driver;
+typedef struct {
+	COMPILER_FUNCTIONS(POINTER)
+} compiler;
+#undef POINTER
+
+// They open a library and look up all functions. 0, or which is missing; or what dlopen
+// says in error, where the library cannot be opened.
+const char *driver_open(driver *d, const char *path, const char **error);
+const char *compiler_open(compiler *c, const char *path, const char **error);
+
+// library_load has a library be there for those that ask for it by its name.
+void library_load(const char *path);
+
+// Each sets the context first. They return a CUresult.
+int ctx_mem_info(driver *d, handle ctx, size_t *free, size_t *total);
+int ctx_alloc(driver *d, handle ctx, device_ptr *p, size_t bytes);
+int ctx_free(driver *d, handle ctx, device_ptr p);
+int ctx_host_alloc(driver *d, handle ctx, void **p, size_t bytes);
+int ctx_host_free(driver *d, handle ctx, void *p);
+int ctx_stream(driver *d, handle ctx, handle *stream);
+int ctx_stream_close(driver *d, handle ctx, handle stream);
+int ctx_sync(driver *d, handle ctx, handle stream);
+int ctx_copy(driver *d, handle ctx, handle stream, device_ptr to, device_ptr from, size_t bytes, int wait);
+int ctx_clear(driver *d, handle ctx, handle stream, device_ptr p, size_t bytes);
+int ctx_module(driver *d, handle ctx, handle *module, const void *image);
+int ctx_module_close(driver *d, handle ctx, handle module);
+int ctx_function(driver *d, handle ctx, handle module, const char *name, int shared, handle *function);
+int ctx_launch(driver *d, handle ctx, handle stream, handle function, unsigned blocks, unsigned x, unsigned y, unsigned shared, void *params);
+
+#endif

@@ -1,0 +1,75 @@
+//go:build !cgo || !linux
+
+package cuda
+
+import "unsafe"
+
+// None of what follows can be had in this build.
+
+// Driver is an open libcuda; there is none in this build.
+type Driver struct{}
+
+var errBuild = &Missing{driverName, "this ecrec was built without cgo; build with CGO_ENABLED=1 on Linux"}
+
+// Open says that this build cannot open the driver.
+func Open() (*Driver, error) { return nil, errBuild }
+
+// Version is 0.
+func (d *Driver) Version() int { return 0 }
+
+// Count is 0.
+func (d *Driver) Count() (int, error) { return 0, errBuild }
+
+// Context is the use of a GPU; there is none in this build.
+type Context struct {
+	*Driver
+	Name, Arch         string
+	Memory             int64
+	Processors, Shared int
+}
+
+// Context says that this build cannot use a GPU.
+func (d *Driver) Context(int) (*Context, error) { return nil, errBuild }
+
+// Close panics, as do all methods of what Open did not give.
+func (c *Context) Close() { panic(errBuild) }
+
+func (c *Context) Free() (int64, error)                  { panic(errBuild) }
+func (c *Context) Alloc(int) (unsafe.Pointer, error)     { panic(errBuild) }
+func (c *Context) Release(unsafe.Pointer) error          { panic(errBuild) }
+func (c *Context) AllocHost(int) (unsafe.Pointer, error) { panic(errBuild) }
+func (c *Context) ReleaseHost(unsafe.Pointer) error      { panic(errBuild) }
+func (c *Context) Load([]byte) (*Module, error)          { panic(errBuild) }
+func (c *Context) Stream() (*Stream, error)              { panic(errBuild) }
+
+// Module is loaded code.
+type Module struct{}
+
+func (m *Module) Close() error                           { panic(errBuild) }
+func (m *Module) Function(string, int) (Function, error) { panic(errBuild) }
+
+// Function is a kernel.
+type Function struct{}
+
+// Stream runs what it is given in order.
+type Stream struct{}
+
+func (s *Stream) Close() error                                              { panic(errBuild) }
+func (s *Stream) Sync() error                                               { panic(errBuild) }
+func (s *Stream) Copy(to, from unsafe.Pointer, bytes int, wait bool) error  { panic(errBuild) }
+func (s *Stream) Clear(unsafe.Pointer, int) error                           { panic(errBuild) }
+func (s *Stream) Launch(Function, int, int, int, int, unsafe.Pointer) error { panic(errBuild) }
+
+// Compiler is an open NVRTC; there is none in this build.
+type Compiler struct {
+	Path    string
+	Version int
+}
+
+// OpenCompiler says that this build cannot open NVRTC.
+func OpenCompiler(int) (*Compiler, error) { return nil, errBuild }
+
+// Compile panics.
+func (c *Compiler) Compile(source, name, arch string, options ...string) ([]byte, error) {
+	panic(errBuild)
+}

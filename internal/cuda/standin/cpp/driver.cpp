@@ -1,0 +1,257 @@
+// A stand-in for libcuda.so.1: one GPU, whose kernels are compiled in and run on the CPU.
+//
+// Streams put everything off until somebody waits for it, as late as CUDA may: who reads
+// results without waiting, or changes what a copy still has to read, is found out. All else
+// that CUDA would refuse is refused: calls without a context, memory that is nobody's, blocks
+// too large.
+#include "shim.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
+
+std::recursive_mutex everything;
+
+struct Memory {
+	size_t bytes;
+	bool host;
+};
+std::map<uintptr_t, Memory> memories; // by address
+size_t taken;
+
+struct Stream {
+	std::vector<std::function<int()>> work;
+	int failed = OK;
+};
+std::set<Stream *> streams;
+
+int one; // its address is the only context
+thread_local void *context;
+bool retained;
+
+#define HERE \
+	std::lock_guard<std::recursive_mutex> lock(everything); \
+	if (context != &one || !retained) \
+		return INVALID_CONTEXT;
+
+size_t limit() {
+	const char *text = getenv("ECREC_STANDIN_BYTES");
+	return text ? strtoull(text, nullptr, 10) : (size_t)4 << 30;
+}
+
+// find is the allocation that all of [p, p+n) lies in, or NULL.
+const Memory *find(uintptr_t p, size_t n) {
+	auto after = memories.upper_bound(p);
+	if (after == memories.begin())
+		return nullptr;
+	auto it = std::prev(after);
+	return p - it->first < it->second.bytes && p - it->first + n <= it->second.bytes ? &it->second : nullptr;
+}
+
+// crosses reports whether [p, p+n) is partly, not wholly, inside an allocation.
+bool crosses(uintptr_t p, size_t n) {
+	if (find(p, n) != nullptr)
+		return false;
+	auto it = memories.upper_bound(p + n - 1);
+	if (it == memories.begin())
+		return false;
+	--it;
+	return it->first + it->second.bytes > p;
+}
+
+int drain(Stream *s) {
+	for (auto &w : s->work)
+		if (s->failed == OK)
+			s->failed = w();
+	s->work.clear();
+	return s->failed;
+}
+
+void drainAll() {
+	for (Stream *s : streams)
+		drain(s);
+}
+
+int allocate(void **p, size_t n, bool host) {
+	if (n == 0)
+		return INVALID_VALUE;
+	if (!host && taken + n > limit())
+		return OUT_OF_MEMORY;
+	*p = aligned_alloc(256, (n + 255) / 256 * 256);
+	if (*p == nullptr)
+		return OUT_OF_MEMORY;
+	memset(*p, 0xff, n); // NaNs: nothing promises zeros
+	memories[(uintptr_t)*p] = {n, host};
+	if (!host)
+		taken += n;
+	return OK;
+}
+
+int release(uintptr_t p, bool host) {
+	auto it = memories.find(p);
+	if (it == memories.end() || it->second.host != host)
+		return INVALID_VALUE;
+	drainAll();
+	if (!host)
+		taken -= it->second.bytes;
+	memories.erase(it);
+	free((void *)p);
+	return OK;
+}
+
+} // namespace
+
+extern "C" {
+
+int cuInit(unsigned) { return OK; }
+int cuDriverGetVersion(int *v) { return *v = 12080, OK; }
+int cuDeviceGetCount(int *n) { return *n = getenv("ECREC_STANDIN_NO_GPU") ? 0 : 1, OK; }
+int cuDeviceGet(int *dev, int i) { return *dev = 0, i == 0 ? OK : INVALID_VALUE; }
+int cuDeviceGetName(char *to, int n, int) { return snprintf(to, n, "stand-in"), OK; }
+int cuDeviceTotalMem_v2(size_t *n, int) { return *n = limit(), OK; }
+
+int cuDeviceGetAttribute(int *to, int what, int) {
+	switch (what) {
+	case 16: // few multiprocessors: grids are short, and kernels stride
+		return *to = 2, OK;
+	case 41:
+		return *to = 1, OK;
+	case 75:
+		return *to = 9, OK;
+	case 76:
+		return *to = 0, OK;
+	case 97:
+		return *to = 64 << 10, OK;
+	}
+	return INVALID_VALUE;
+}
+
+int cuDevicePrimaryCtxRetain(void **ctx, int) { return *ctx = &one, retained = true, OK; }
+int cuDevicePrimaryCtxRelease_v2(int) { return OK; }
+int cuCtxGetCurrent(void **ctx) { return *ctx = context, OK; }
+int cuCtxSetCurrent(void *ctx) { return context = ctx, OK; }
+
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+	HERE
+	return *total = limit(), *free = limit() - taken, OK;
+}
+int cuMemAlloc_v2(uint64_t *p, size_t n) {
+	HERE
+	return allocate((void **)p, n, false);
+}
+int cuMemFree_v2(uint64_t p) {
+	HERE
+	return release(p, false);
+}
+int cuMemHostAlloc(void **p, size_t n, unsigned) {
+	HERE
+	return allocate(p, n, true);
+}
+int cuMemFreeHost(void *p) {
+	HERE
+	return release((uintptr_t)p, true);
+}
+
+int cuStreamCreate(void **s, unsigned) {
+	HERE
+	Stream *made = new Stream;
+	streams.insert(made);
+	return *s = made, OK;
+}
+int cuStreamDestroy_v2(void *s) {
+	HERE
+	drain((Stream *)s);
+	streams.erase((Stream *)s);
+	delete (Stream *)s;
+	return OK;
+}
+int cuStreamSynchronize(void *s) {
+	HERE
+	return drain((Stream *)s);
+}
+
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t n, void *stream) {
+	HERE
+	if (n == 0)
+		return OK;
+	if (crosses(to, n) || crosses(from, n))
+		return INVALID_VALUE;
+	Stream *s = (Stream *)stream;
+	if (find(to, n) == nullptr) { // pageable: over when the call returns
+		int status = drain(s);
+		if (status == OK)
+			memcpy((void *)to, (void *)from, n);
+		return status;
+	}
+	if (find(from, n) == nullptr) { // pageable: read when the call returns
+		std::shared_ptr<std::string> held(new std::string((char *)from, n));
+		s->work.push_back([=] { return memcpy((void *)to, held->data(), n), OK; });
+		return OK;
+	}
+	s->work.push_back([=] { return memmove((void *)to, (void *)from, n), OK; });
+	return OK;
+}
+
+int cuMemsetD8Async(uint64_t p, unsigned char x, size_t n, void *stream) {
+	HERE
+	if (find(p, n) == nullptr)
+		return INVALID_VALUE;
+	((Stream *)stream)->work.push_back([=] { return memset((void *)p, x, n), OK; });
+	return OK;
+}
+
+int cuModuleLoadData(void **m, const void *image) {
+	HERE
+	if (std::string((const char *)image) != std::string("stand-in ") + sourceHash)
+		return INVALID_IMAGE;
+	return *m = &one, OK;
+}
+int cuModuleUnload(void *) { return OK; }
+
+int cuModuleGetFunction(void **f, void *, const char *name) {
+	HERE
+	for (int i = 0; i < kernelCount; i++)
+		if (strcmp(kernels[i].name, name) == 0)
+			return *f = (void *)&kernels[i], OK;
+	return NOT_FOUND;
+}
+int cuFuncSetAttribute(void *, int, int n) { return n <= 64 << 10 ? OK : INVALID_VALUE; }
+
+int cuLaunchKernel(void *f, unsigned blocks, unsigned by, unsigned bz, unsigned x, unsigned y, unsigned z, unsigned shared, void *stream, void **params, void **) {
+	HERE
+	if (blocks == 0 || by != 1 || bz != 1 || x == 0 || y == 0 || z != 1 || x * y > 1024 || shared > 64 << 10)
+		return INVALID_VALUE;
+	const Kernel *k = (const Kernel *)f;
+	std::shared_ptr<std::string> held(new std::string((const char *)params[0], k->params));
+	((Stream *)stream)->work.push_back([=] {
+		const char *wrong = runBlocks(k->run, held->data(), blocks, x, y);
+		if (wrong)
+			fprintf(stderr, "stand-in: kernel %s: %s\n", k->name, wrong);
+		return wrong ? LAUNCH_FAILED : OK;
+	});
+	return OK;
+}
+
+int cuGetErrorName(int status, const char **text) {
+	switch (status) {
+	case INVALID_VALUE: return *text = "CUDA_ERROR_INVALID_VALUE", OK;
+	case OUT_OF_MEMORY: return *text = "CUDA_ERROR_OUT_OF_MEMORY", OK;
+	case INVALID_IMAGE: return *text = "CUDA_ERROR_INVALID_IMAGE", OK;
+	case INVALID_CONTEXT: return *text = "CUDA_ERROR_INVALID_CONTEXT", OK;
+	case NOT_FOUND: return *text = "CUDA_ERROR_NOT_FOUND", OK;
+	case LAUNCH_FAILED: return *text = "CUDA_ERROR_LAUNCH_FAILED", OK;
+	}
+	return INVALID_VALUE;
+}
+int cuGetErrorString(int status, const char **text) { return cuGetErrorName(status, text); }
+}

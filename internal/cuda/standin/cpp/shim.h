@@ -1,0 +1,63 @@
+// What CUDA C needs of a C++ compiler: the threads of a block are fibers that take turns, a
+// barrier is where all of them must come, and shared memory is memory.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static
+#define DYNAMIC_SHARED(name) static float4 name[(64 << 10) / sizeof(float4)]
+
+struct Dim {
+	unsigned x, y, z;
+};
+extern Dim threadIdx, blockIdx, blockDim, gridDim;
+
+struct alignas(16) float4 {
+	float x, y, z, w;
+};
+struct alignas(16) uint4 {
+	unsigned x, y, z, w;
+};
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+static inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+
+template <typename To, typename From> static inline To bitsAs(From x) {
+	static_assert(sizeof(To) == sizeof(From), "bits of another length");
+	To y;
+	std::memcpy(&y, &x, sizeof y);
+	return y;
+}
+static inline unsigned __float_as_uint(float x) { return bitsAs<unsigned>(x); }
+static inline double __longlong_as_double(long long x) { return bitsAs<double>(x); }
+
+static inline int atomicAdd(int *p, int n) { // fibers take turns
+	int old = *p;
+	*p += n;
+	return old;
+}
+
+// barrier is __syncthreads.
+void barrier();
+#define __syncthreads() barrier()
+
+// runBlocks runs a kernel in a grid of blocks of (x, y) threads; NULL, or what was wrong.
+const char *runBlocks(void (*kernel)(const void *), const void *params, unsigned blocks, unsigned x, unsigned y);
+
+// kernels are what was compiled in.
+struct Kernel {
+	const char *name;
+	void (*run)(const void *);
+	size_t params;
+};
+extern const Kernel kernels[];
+extern const int kernelCount;
+extern const char *const sourceHash;

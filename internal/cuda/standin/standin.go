@@ -1,0 +1,96 @@
+package standin
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+//go:embed cpp
+var sources embed.FS
+
+// ErrNoCompiler says that there is no C++ compiler to build with.
+var ErrNoCompiler = errors.New("no C++ compiler (c++) in PATH")
+
+// kernel finds the kernels of a source, and the struct that each takes.
+var kernel = regexp.MustCompile(`(?m)^KERNEL (\w+)\((\w+) p\)`)
+
+// Build makes the stand-ins of a driver that knows the kernels of a CUDA source, and of a
+// compiler that makes these of it. It returns the folder that they are in, for
+// cuda.PathVariable; one that was built before is used again.
+func Build(source string) (string, error) {
+	compiler, err := exec.LookPath("c++")
+	if err != nil {
+		return "", ErrNoCompiler
+	}
+	h := fnv.New64a()
+	h.Write([]byte(source))
+	hash := fmt.Sprintf("%016x", h.Sum64())
+	files, err := sources.ReadDir("cpp")
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		text, err := sources.ReadFile("cpp/" + f.Name())
+		if err != nil {
+			return "", err
+		}
+		h.Write(text)
+	}
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("ecrec-standin-%d-%016x", os.Getuid(), h.Sum64()))
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil
+	}
+	dir, err := os.MkdirTemp("", "ecrec-standin-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	for _, f := range files {
+		text, _ := sources.ReadFile("cpp/" + f.Name()) // as above
+		if err := os.WriteFile(filepath.Join(dir, f.Name()), text, 0o644); err != nil {
+			return "", err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kernels.cpp"), []byte(unit(source, hash)), 0o644); err != nil {
+		return "", err
+	}
+	flags := []string{"-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"}
+	for _, library := range [][]string{{"libcuda.so.1", "driver.cpp", "fibers.cpp", "kernels.cpp"}, {"libnvrtc.so.12", "nvrtc.cpp"}} {
+		cmd := exec.Command(compiler, append(append(flags[:len(flags):len(flags)], "-o", library[0]), library[1:]...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", cmd, err, out)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Rename(dir, folder); err != nil {
+		if _, there := os.Stat(folder); there != nil { // another process was not faster
+			return "", err
+		}
+	}
+	return folder, nil
+}
+
+// unit is a source as C++, with the list of its kernels.
+func unit(source, hash string) string {
+	var s strings.Builder
+	s.WriteString("#include \"shim.h\"\n" + source + "\n")
+	s.WriteString("template <typename P, void (*F)(P)> static void call(const void *p) { F(*(const P *)p); }\n")
+	s.WriteString("const Kernel kernels[] = {\n")
+	n := 0
+	for _, k := range kernel.FindAllStringSubmatch(source, -1) {
+		fmt.Fprintf(&s, "\t{\"%s\", call<%s, %s>, sizeof(%s)},\n", k[1], k[2], k[1], k[2])
+		n++
+	}
+	fmt.Fprintf(&s, "};\nconst int kernelCount = %d;\nconst char *const sourceHash = \"%s\";\n", n, hash)
+	return s.String()
+}

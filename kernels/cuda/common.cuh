@@ -1,0 +1,56 @@
+// What all kernels share. The sources of this folder are one translation unit: they are
+// compiled together by NVRTC for the card at hand, and by a C++ compiler, against a shim
+// for threads and barriers, for tests on a CPU.
+//
+// Arithmetic is that of package kernels' doc, bit for bit: --fmad=false keeps the compiler
+// from fusing, and chain() is the one place where an FMA is meant. Threads split outputs,
+// never a sum.
+//
+// Each kernel takes one struct, whose twin is in cuda_params.go, and strides over its work,
+// so that any grid is right. Sizes are in floats unless they say otherwise.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define KERNEL extern "C" __global__ void
+
+// Mat is a matrix: element (i, j) is float i*stride + j of p.
+struct Mat {
+	float *p;
+	i64 stride;
+};
+
+// chain is the next link of a chain of fused multiply-adds.
+__device__ __forceinline__ float chain(float a, float b, float sum) { return __fmaf_rn(a, b, sum); }
+
+// Operands that hold indexes, for faults.
+enum { INDEX = 1, SLOTS = 2, POS = 3, START = 4, FIRST = 5, SECOND = 6 };
+
+// outside reports an index that no row has; the stream's next Sync panics. The word is
+// one store: which of several faults is told does not matter.
+__device__ __forceinline__ bool outside(u64 *fault, int op, int operand, int x, i64 limit) {
+	if ((i64)(u32)x < limit)
+		return false;
+	*(volatile u64 *)fault = (u64)op << 40 | (u64)operand << 32 | (u32)x;
+	return true;
+}
+
+// Rows are worked on by groups of threads: blockDim.x of them for a row, whose columns
+// they take by turns, blockDim.y rows in a block.
+__device__ __forceinline__ i64 firstRow() { return (i64)blockIdx.x * blockDim.y + threadIdx.y; }
+__device__ __forceinline__ i64 rowStep() { return (i64)gridDim.x * blockDim.y; }
+
+// One thread for each element.
+__device__ __forceinline__ i64 firstItem() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ i64 itemStep() { return (i64)gridDim.x * blockDim.x; }
+
+__device__ __forceinline__ float4 add4(float4 a, float4 b) {
+	return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+// sharedMemory is as long as the launch says.
+#ifndef DYNAMIC_SHARED
+#define DYNAMIC_SHARED(name) extern __shared__ float4 name[]
+#endif
+DYNAMIC_SHARED(sharedMemory);

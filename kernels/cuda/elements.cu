@@ -1,0 +1,123 @@
+// Element by element: sums over ranks, columns, gates, losses.
+
+struct Sum {
+	float *dst;
+	const float *const *from; // addends of them
+	i64 n;
+	int addends, pad;
+};
+
+// sum_addends: dst[i] = ((+0.0 + from[0][i]) + from[1][i]) + ...; dst may be one of them.
+KERNEL sum_addends(Sum p) {
+	for (i64 i = firstItem(); i < p.n; i += itemStep()) {
+		float sum = 0.0f;
+		for (int k = 0; k < p.addends; k++)
+			sum = sum + p.from[k][i];
+		p.dst[i] = sum;
+	}
+}
+
+struct Columns {
+	Mat dst, src;
+	i64 rows;
+	int cols, pad;
+};
+
+// copy_columns: dst = src, (rows, cols) of any strides.
+KERNEL copy_columns(Columns p) {
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int j = threadIdx.x; j < p.cols; j += blockDim.x)
+			p.dst.p[i * p.dst.stride + j] = p.src.p[i * p.src.stride + j];
+}
+
+// gate_relu: dst(i, j) = +0.0 unless src(i, j) > 0.
+KERNEL gate_relu(Columns p) {
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int j = threadIdx.x; j < p.cols; j += blockDim.x)
+			if (!(p.src.p[i * p.src.stride + j] > 0.0f))
+				p.dst.p[i * p.dst.stride + j] = 0.0f;
+}
+
+// exp64 and log1p64 are internal/f32's, operation by operation.
+
+__device__ __forceinline__ double power2(int k) { return __longlong_as_double((i64)(k + 1023) << 52); }
+
+#define LN2_HI 0x1.62e42feep-1
+#define LN2_LO 0x1.a39ef35793c76p-33
+#define LOG2E 0x1.71547652b82fep+0
+#define SQRT2 0x1.6a09e667f3bcdp+0
+
+__device__ double exp64(double x) {
+	if (x != x)
+		return x;
+	if (x > 709.79)
+		return __longlong_as_double(0x7ff0000000000000ll);
+	if (x < -745.14)
+		return 0.0;
+	double n = x * LOG2E;
+	int k = (int)(n < 0.0 ? n - 0.5 : n + 0.5); // towards 0
+	double r = x - (double)k * LN2_HI - (double)k * LN2_LO;
+	const double terms[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
+		1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2, 1, 1};
+	double s = terms[0];
+	for (int i = 1; i < 14; i++)
+		s = s * r + terms[i];
+	int h = k / 2;
+	return (s * power2(h)) * power2(k - h);
+}
+
+__device__ double twiceAtanh(double s) {
+	const double terms[] = {1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1};
+	double q = s * s, p = terms[0];
+	for (int i = 1; i < 12; i++)
+		p = p * q + terms[i];
+	return 2 * s * p;
+}
+
+// log1p64 takes what the loss gives it: 0 <= x <= 1, or a NaN.
+__device__ double log1p64(double x) {
+	if (x != x)
+		return x;
+	if (x < 0.41)
+		return x == 0.0 ? x : twiceAtanh(x / (2 + x));
+	double m = 1 + x;
+	int k = 0;
+	if (m >= 2) { // x is 1: 2^1 * 1
+		m /= 2;
+		k = 1;
+	}
+	if (m > SQRT2) {
+		m /= 2;
+		k++;
+	}
+	double l = twiceAtanh((m - 1) / (m + 1));
+	return (double)k * LN2_HI + ((double)k * LN2_LO + l);
+}
+
+struct Loss {
+	float *loss, *out;
+	const float *logit, *label;
+	i64 n;
+	float scale;
+	int pad;
+};
+
+// sigmoid_bce: in float64, rounded once, as kernels.Stream.SigmoidBCE.
+KERNEL sigmoid_bce(Loss p) {
+	for (i64 i = firstItem(); i < p.n; i += itemStep()) {
+		double z = (double)p.logit[i], y = (double)p.label[i];
+		double e = exp64(z < 0 || z != z ? z : -z);
+		double q = z < 0 ? e / (1 + e) : 1 / (1 + e);
+		double above = z > 0 || z != z ? z : 0.0;
+		p.loss[i] = (float)(log1p64(e) + above - z * y);
+		p.out[i] = (float)((q - y) * (double)p.scale);
+	}
+}
+
+KERNEL sigmoid(Loss p) {
+	for (i64 i = firstItem(); i < p.n; i += itemStep()) {
+		double z = (double)p.logit[i];
+		double e = exp64(z < 0 ? z : -z);
+		p.out[i] = (float)(z < 0 ? e / (1 + e) : 1 / (1 + e));
+	}
+}

@@ -1,0 +1,143 @@
+// Rows by index: copied, added, drawn, updated. A group of threads takes a row; each of its
+// threads takes columns, four at a time where all operands are aligned so.
+
+struct Gather {
+	Mat dst, src;
+	const int *index;
+	u64 *fault;
+	i64 lookups, limit; // of src's rows
+	int t, d;           // lookups in a row of dst, floats of each
+};
+
+template <typename V> __device__ __forceinline__ void gather(const Gather &p) {
+	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
+	for (i64 l = firstRow(); l < p.lookups; l += rowStep()) {
+		int x = p.index[l];
+		if (outside(p.fault, 1, INDEX, x, p.limit))
+			continue;
+		i64 row = p.t == 1 ? l : l / p.t;
+		const V *from = (const V *)(p.src.p + x * p.src.stride);
+		V *to = (V *)(p.dst.p + row * p.dst.stride + (l - row * p.t) * p.d);
+		for (int j = threadIdx.x; j < n; j += blockDim.x)
+			to[j] = from[j];
+	}
+}
+
+// gather_rows: dst(i, c*d .. c*d+d) = src row index[i*t + c].
+KERNEL gather_rows(Gather p) { gather<float>(p); }
+KERNEL gather_rows_4(Gather p) { gather<float4>(p); }
+
+template <typename V> __device__ __forceinline__ void scatter(const Gather &p) {
+	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
+	for (i64 i = firstRow(); i < p.lookups; i += rowStep()) {
+		int x = p.index[i];
+		if (outside(p.fault, 2, INDEX, x, p.limit))
+			continue;
+		const V *from = (const V *)(p.src.p + i * p.src.stride);
+		V *to = (V *)(p.dst.p + x * p.dst.stride);
+		for (int j = threadIdx.x; j < n; j += blockDim.x)
+			to[j] = from[j];
+	}
+}
+
+// scatter_rows: dst row index[i] = src row i; no index occurs twice.
+KERNEL scatter_rows(Gather p) { scatter<float>(p); }
+KERNEL scatter_rows_4(Gather p) { scatter<float4>(p); }
+
+struct Xor {
+	Mat dst, a, b; // dst.p 0: the rows of a are changed in place
+	const int *ia, *ib;
+	u64 *fault;
+	i64 rows, aLimit, bLimit;
+	int d, op;
+};
+
+__device__ __forceinline__ u32 exclusive(u32 a, u32 b) { return a ^ b; }
+__device__ __forceinline__ uint4 exclusive(uint4 a, uint4 b) { return make_uint4(a.x ^ b.x, a.y ^ b.y, a.z ^ b.z, a.w ^ b.w); }
+
+template <typename V> __device__ __forceinline__ void xorRows(const Xor &p) {
+	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
+	for (i64 i = firstRow(); i < p.rows; i += rowStep()) {
+		int x = p.ia[i], y = p.ib[i];
+		if (outside(p.fault, p.op, FIRST, x, p.aLimit) || outside(p.fault, p.op, SECOND, y, p.bLimit))
+			continue;
+		V *a = (V *)(p.a.p + x * p.a.stride);
+		const V *b = (const V *)(p.b.p + y * p.b.stride);
+		V *to = p.dst.p ? (V *)(p.dst.p + i * p.dst.stride) : a;
+		for (int j = threadIdx.x; j < n; j += blockDim.x)
+			to[j] = exclusive(a[j], b[j]);
+	}
+}
+
+// xor_rows: dst row i, or a row ia[i] itself, = a row ia[i] XOR b row ib[i], bit by bit.
+KERNEL xor_rows(Xor p) { xorRows<u32>(p); }
+KERNEL xor_rows_4(Xor p) { xorRows<uint4>(p); }
+
+// The rows of a table are drawn by Philox4x32-10 from (seed, table, id), see internal/rng.
+
+struct Draw {
+	Mat rows;
+	const int *slots;
+	const i64 *base;    // first global row of each table, and the row count
+	const float *scale; // of each table
+	u64 *fault;
+	u64 seed;
+	i64 n, limit; // of slots
+	i64 owners, owner;
+	int tables, width, cols, each; // each: row i is that of slots[i], and its init is added to it
+};
+
+__device__ __forceinline__ uint4 philox(u32 k0, u32 k1, uint4 c) {
+	for (int i = 0; i < 10; i++) {
+		u32 h0 = __umulhi(0xD2511F53u, c.x), l0 = 0xD2511F53u * c.x;
+		u32 h1 = __umulhi(0xCD9E8D57u, c.z), l1 = 0xCD9E8D57u * c.z;
+		c = make_uint4(h1 ^ c.y ^ k0, l1, h0 ^ c.w ^ k1, l0);
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+	return c;
+}
+
+// symmetric maps 23 random bits to (-1, 1) exactly.
+__device__ __forceinline__ float symmetric(u32 u) { return ((float)(u >> 9) + 0.5f - 4194304.0f) * (1.0f / 4194304); }
+
+enum { ROW_INIT = 1 }; // rng.RowInit
+
+// draw_rows draws the weights of rows anew and clears their state (InitRows), or adds to
+// rows the weights that were drawn for them (XorInit).
+KERNEL draw_rows(Draw p) {
+	for (i64 i = firstRow(); i < p.n; i += rowStep()) {
+		int slot = p.slots[i];
+		if (outside(p.fault, p.each ? 6 : 5, SLOTS, slot, p.limit))
+			continue;
+		i64 global = (i64)slot * p.owners + p.owner;
+		int lo = 0, hi = p.tables; // base[lo] <= global < base[hi]
+		while (lo + 1 < hi) {
+			int mid = (lo + hi) / 2;
+			if (p.base[mid] <= global)
+				lo = mid;
+			else
+				hi = mid;
+		}
+		u64 id = (u64)(global - p.base[lo]);
+		float scale = p.scale[lo];
+		float *row = p.rows.p + (p.each ? i : slot) * p.rows.stride;
+		for (int j = threadIdx.x; 4 * j < p.cols; j += blockDim.x) {
+			float w[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+			if (4 * j < p.width) {
+				uint4 u = philox((u32)p.seed, (u32)(p.seed >> 32), make_uint4((u32)id, (u32)lo, (u32)(id >> 32) << 16 | ROW_INIT << 8, (u32)j));
+				w[0] = symmetric(u.x) * scale;
+				w[1] = symmetric(u.y) * scale;
+				w[2] = symmetric(u.z) * scale;
+				w[3] = symmetric(u.w) * scale;
+			}
+			for (int k = 0; k < 4; k++) {
+				int c = 4 * j + k;
+				if (p.each && c < p.width)
+					((u32 *)row)[c] ^= __float_as_uint(w[k]);
+				else if (!p.each && c < p.cols)
+					row[c] = c < p.width ? w[k] : 0.0f;
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package kernels
+
+import (
+	"crypto/sha256"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ecrec/ecrec/internal/atomicfile"
+	"github.com/ecrec/ecrec/internal/cuda"
+)
+
+//go:embed cuda
+var cudaFiles embed.FS
+
+// cudaUnit is the sources in the order in which they are compiled, as one.
+var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "interaction.cu", "gemm.cu"}
+
+// CUDASource is the text of all CUDA kernels.
+func CUDASource() string {
+	var text strings.Builder
+	for _, name := range cudaUnit {
+		source, err := cudaFiles.ReadFile("cuda/" + name)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		fmt.Fprintf(&text, "#line 1 %q\n%s", name, source)
+	}
+	return text.String()
+}
+
+// CUDAOptions are what the compiler is told: nothing is fused that is not written so, and
+// divisions, roots and subnormal numbers are as IEEE 754 has them.
+func CUDAOptions() []string {
+	return []string{"--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false"}
+}
+
+// cudaKernel numbers the kernels.
+type cudaKernel int
+
+const (
+	kernelUpdateDense cudaKernel = iota
+	kernelSum
+	kernelColumns
+	kernelGate
+	kernelLoss
+	kernelSigmoid
+	kernelGather
+	kernelGather4
+	kernelScatter
+	kernelScatter4
+	kernelXor
+	kernelXor4
+	kernelDraw
+	kernelSegments
+	kernelSegments4
+	kernelSumLong
+	kernelUpdateLong
+	kernelInteraction
+	kernelInteractionGrad
+	kernelLinear     // of tiles 128, 64 and 16, as the two after it
+	kernelGradInput  = kernelLinear + 3
+	kernelGradWeight = kernelGradInput + 3
+	cudaKernels      = kernelGradWeight + 3
+)
+
+// cudaNames are the kernels' names in the sources.
+var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns", "gate_relu", "sigmoid_bce", "sigmoid", "gather_rows", "gather_rows_4",
+	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4", "sum_long", "update_long",
+	"dot_interaction", "dot_interaction_grad", "linear_128", "linear_64", "linear_16", "grad_input_128", "grad_input_64", "grad_input_16",
+	"grad_weight_128", "grad_weight_64", "grad_weight_16"}
+
+// cudaCode is the kernels, loaded.
+type cudaCode struct {
+	module    *cuda.Module
+	functions [cudaKernels]cuda.Function
+}
+
+// loadCUDA loads the kernels for a GPU: from the cache, else compiled now.
+func loadCUDA(c *cuda.Context) (*cudaCode, error) {
+	image, err := cudaImage(c)
+	if err != nil {
+		return nil, err
+	}
+	code := new(cudaCode)
+	if code.module, err = c.Load(image); err != nil {
+		return nil, err
+	}
+	for k, name := range cudaNames {
+		shared := 0
+		if k := cudaKernel(k); k == kernelInteraction || k == kernelInteractionGrad {
+			shared = c.Shared
+		}
+		if code.functions[k], err = code.module.Function(name, shared); err != nil {
+			return nil, err
+		}
+	}
+	return code, nil
+}
+
+// cudaImage is the kernels as code for a GPU's architecture or, where the compiler does not
+// know that yet, as PTX for the newest one that it knows.
+func cudaImage(c *cuda.Context) ([]byte, error) {
+	source, options := CUDASource(), CUDAOptions()
+	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%s", c.Arch, strings.Join(options, " "), c.Version(), source))
+	cached := ""
+	if dir, err := os.UserCacheDir(); err == nil {
+		cached = filepath.Join(dir, "ecrec", fmt.Sprintf("kernels-%s-%x.cubin", c.Arch, key[:8]))
+		if image, err := os.ReadFile(cached); err == nil && len(image) > 0 {
+			return image, nil
+		}
+	}
+	compiler, err := cuda.OpenCompiler(c.Version())
+	if err != nil {
+		return nil, err
+	}
+	var image []byte
+	for _, arch := range []string{c.Arch, "compute_90", "compute_80", "compute_75"} {
+		image, err = compiler.Compile(source, "ecrec.cu", arch, options...)
+		if rejected := (*cuda.Rejected)(nil); !errors.As(err, &rejected) || !strings.Contains(rejected.Log, "gpu-architecture") {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cached != "" && os.MkdirAll(filepath.Dir(cached), 0o755) == nil {
+		_ = atomicfile.WriteFile(cached, image) // without it the next start compiles again
+	}
+	return image, nil
+}

@@ -1,0 +1,57 @@
+package kernels
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/cuda"
+)
+
+// TestCUDACompiles compiles all kernels for the cards that data centres have, by a real NVRTC
+// where there is one.
+func TestCUDACompiles(t *testing.T) {
+	compiler, err := cuda.OpenCompiler(0)
+	if none := (*cuda.Missing)(nil); errors.As(err, &none) {
+		t.Skip("skipped: no NVRTC to compile with (make test-cuda-host fetches one): ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, CUDA %d.%d", compiler.Path, compiler.Version/1000, compiler.Version%1000/10)
+	for _, arch := range []string{"sm_80", "sm_90", "sm_100", "compute_80", "compute_90", "compute_100"} {
+		image, err := compiler.Compile(CUDASource(), "ecrec.cu", arch, CUDAOptions()...)
+		if err != nil {
+			t.Errorf("%s: %v", arch, err)
+			continue
+		}
+		for _, name := range cudaNames {
+			if !bytes.Contains(image, []byte(name)) {
+				t.Errorf("%s: kernel %s is not in what was compiled", arch, name)
+			}
+		}
+		t.Logf("%s: %d bytes", arch, len(image))
+	}
+	_, err = compiler.Compile("KERNEL broken(", "ecrec.cu", "sm_90")
+	if rejected := (*cuda.Rejected)(nil); !errors.As(err, &rejected) || !strings.Contains(rejected.Log, "ecrec.cu(1)") {
+		t.Errorf("a source with an error: %v", err)
+	}
+	// What is not fused here would be without the option: the check can fail.
+	ptx, err := compiler.Compile(CUDASource(), "ecrec.cu", "compute_90", CUDAOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := string(ptx[bytes.Index(ptx, []byte(".entry update_dense")):])
+	if body = body[:strings.Index(body, "\n}")]; strings.Contains(body, "fma.rn.f32") {
+		t.Error("the compiler has fused what the sources keep apart")
+	}
+	fused, err := compiler.Compile(CUDASource(), "ecrec.cu", "compute_90", "--std=c++17")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body = string(fused[bytes.Index(fused, []byte(".entry update_dense")):])
+	if body = body[:strings.Index(body, "\n}")]; !strings.Contains(body, "fma.rn.f32") {
+		t.Error("without --fmad=false nothing is fused either: the check above shows nothing")
+	}
+}

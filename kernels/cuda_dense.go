@@ -1,0 +1,176 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// elementThreads is how many threads a block has whose threads take an element each.
+const elementThreads = 256
+
+func (s *cudaStream) CopyColumns(dst, src Matrix) {
+	const op = "CopyColumns"
+	d := s.matrix(op, "dst", dst, src.Rows, src.Cols)
+	s.columns(kernelColumns, d, s.matrix(op, "src", src, src.Rows, src.Cols), src.Rows, src.Cols)
+}
+
+func (s *cudaStream) GateReLU(dy, y Matrix) {
+	const op = "GateReLU"
+	d := s.matrix(op, "dy", dy, y.Rows, y.Cols)
+	s.columns(kernelGate, d, s.matrix(op, "y", y, y.Rows, y.Cols), y.Rows, y.Cols)
+}
+
+func (s *cudaStream) columns(k cudaKernel, dst, src cudaMat, rows, cols int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	x, y := threadsOf(cols)
+	p := cudaColumns{dst: dst, src: src, rows: int64(rows), cols: int32(cols)}
+	s.run(k, s.blocksOf(rows, y), x, y, 0, unsafe.Pointer(&p))
+}
+
+func (s *cudaStream) Sum(dst Buffer, addends []Buffer) {
+	const op = "Sum"
+	n := dst.Floats()
+	if len(addends) == 0 {
+		panic("kernels: Sum of nothing")
+	}
+	s.pointers = s.pointers[:0]
+	for i := range addends {
+		if addends[i].Floats() != n {
+			panic(fmt.Sprintf("kernels: Sum of %d floats to %d", addends[i].Floats(), n))
+		}
+		s.pointers = append(s.pointers, uint64(s.address(op, "addend", addends[i])))
+	}
+	if n == 0 {
+		return
+	}
+	p := cudaSum{dst: s.address(op, "dst", dst), from: s.stage(BytesOf(s.pointers)), n: int64(n), addends: int32(len(addends))}
+	s.run(kernelSum, s.blocksOf(n, elementThreads), elementThreads, 1, 0, unsafe.Pointer(&p))
+}
+
+func (s *cudaStream) Linear(y, x, w Matrix, b Buffer, act Activation) {
+	const op = "Linear"
+	p := cudaProduct{m: int32(y.Rows), n: int32(y.Cols), k: int32(x.Cols)}
+	p.c, p.a, p.b = s.matrix(op, "y", y, y.Rows, y.Cols), s.matrix(op, "x", x, y.Rows, x.Cols), s.matrix(op, "w", w, y.Cols, x.Cols)
+	if b.bytes > 0 {
+		p.bias = s.vector(op, "b", b, y.Cols)
+	}
+	if act == ReLU {
+		p.relu = 1
+	}
+	s.product(kernelLinear, &p)
+}
+
+func (s *cudaStream) LinearGradInput(dx, dy, w, gate Matrix) {
+	const op = "LinearGradInput"
+	p := cudaProduct{m: int32(dx.Rows), n: int32(dx.Cols), k: int32(dy.Cols)}
+	p.c, p.a, p.b = s.matrix(op, "dx", dx, dx.Rows, dx.Cols), s.matrix(op, "dy", dy, dx.Rows, dy.Cols), s.matrix(op, "w", w, dy.Cols, dx.Cols)
+	if gate.Buf.bytes > 0 {
+		p.gate = s.matrix(op, "gate", gate, dx.Rows, dx.Cols)
+	}
+	s.product(kernelGradInput, &p)
+}
+
+func (s *cudaStream) LinearGradWeight(dw Matrix, db Buffer, dy, x Matrix) {
+	const op = "LinearGradWeight"
+	p := cudaProduct{m: int32(dw.Rows), n: int32(dw.Cols), k: int32(dy.Rows)}
+	p.c, p.a, p.b = s.matrix(op, "dw", dw, dw.Rows, dw.Cols), s.matrix(op, "dy", dy, dy.Rows, dw.Rows), s.matrix(op, "x", x, dy.Rows, dw.Cols)
+	if db.bytes > 0 {
+		p.sums = s.vector(op, "db", db, dw.Rows)
+	}
+	s.product(kernelGradWeight, &p)
+}
+
+// vector is the first n floats of b.
+func (s *cudaStream) vector(op, name string, b Buffer, n int) uintptr {
+	if b.Floats() < n {
+		panic(fmt.Sprintf("kernels: %s: %s holds %d floats, want %d", op, name, b.Floats(), n))
+	}
+	return s.address(op, name, b)
+}
+
+// productTiles are the sides of the tiles that a product can be cut into; see cuda/gemm.cu.
+var productTiles = [...]int{128, 64, 16}
+
+// product runs a product in the largest tiles of which there are enough for the GPU, and
+// that are not mostly beside it. All give the same bits.
+func (s *cudaStream) product(k cudaKernel, p *cudaProduct) {
+	blocks := 0
+	for i, side := range productTiles {
+		across := (int(p.n) + side - 1) / side
+		if p.sums != 0 {
+			across = max(across, 1) // column sums are there without columns
+		}
+		blocks = (int(p.m) + side - 1) / side * across
+		last := i == len(productTiles)-1
+		if last || blocks >= s.d.Processors && int(p.m) > side/2 && int(p.n) > side/2 {
+			threads := 256
+			s.run(k+cudaKernel(i), blocks, threads, 1, 0, unsafe.Pointer(p))
+			return
+		}
+	}
+}
+
+func (s *cudaStream) DotInteraction(out, feats Matrix, f, d int) {
+	const op = "DotInteraction"
+	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1)}
+	p.out, p.feats = s.matrix(op, "out", out, feats.Rows, d+f*(f-1)/2), s.matrix(op, "feats", feats, feats.Rows, f*d)
+	s.interact(op, kernelInteraction, &p, 4*f*int(p.row))
+}
+
+func (s *cudaStream) DotInteractionGrad(dfeats, dout, feats Matrix, f, d int) {
+	const op = "DotInteractionGrad"
+	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1)}
+	p.out, p.feats, p.dfeats = s.matrix(op, "dout", dout, feats.Rows, d+f*(f-1)/2), s.matrix(op, "feats", feats, feats.Rows, f*d), s.matrix(op, "dfeats", dfeats, feats.Rows, f*d)
+	s.interact(op, kernelInteractionGrad, &p, 4*f*(int(p.row)+f))
+}
+
+// interactionThreads is how many threads share a sample.
+const interactionThreads = 128
+
+func (s *cudaStream) interact(op string, k cudaKernel, p *cudaInteraction, shared int) {
+	if p.samples == 0 {
+		return
+	}
+	if shared > s.d.Shared {
+		s.fail(fmt.Errorf("%s of %d vectors of %d floats takes %d bytes of shared memory, and %s has %d: use a smaller model.embedding_dim", op, p.f, p.d, shared, s.d.Context.Name, s.d.Shared))
+		return
+	}
+	s.run(k, s.blocksOf(int(p.samples), 1), interactionThreads, 1, shared, unsafe.Pointer(p))
+}
+
+func (s *cudaStream) SigmoidBCE(loss, dlogit, logit, label Buffer, scale float32) {
+	const op = "SigmoidBCE"
+	n := logit.Floats()
+	if loss.Floats() != n || dlogit.Floats() != n || label.Floats() != n {
+		panic(fmt.Sprintf("kernels: %s of %d logits, %d labels to %d losses, %d gradients", op, n, label.Floats(), loss.Floats(), dlogit.Floats()))
+	}
+	p := cudaLoss{loss: s.address(op, "loss", loss), out: s.address(op, "dlogit", dlogit), logit: s.address(op, "logit", logit),
+		label: s.indexes(op, "label", label, n), n: int64(n), scale: scale}
+	s.run(kernelLoss, s.blocksOf(n, elementThreads), elementThreads, 1, 0, unsafe.Pointer(&p))
+}
+
+func (s *cudaStream) Sigmoid(p, z Buffer) {
+	const op = "Sigmoid"
+	n := z.Floats()
+	if p.Floats() != n {
+		panic(fmt.Sprintf("kernels: Sigmoid of %d logits to %d", n, p.Floats()))
+	}
+	l := cudaLoss{out: s.address(op, "p", p), logit: s.address(op, "z", z), n: int64(n)}
+	s.run(kernelSigmoid, s.blocksOf(n, elementThreads), elementThreads, 1, 0, unsafe.Pointer(&l))
+}
+
+func (s *cudaStream) UpdateDense(opt Optimizer, w, state, g Buffer) {
+	const op = "UpdateDense"
+	n := w.Floats()
+	if g.Floats() != n || state.Floats() != opt.Kind.DenseState(n) {
+		panic(fmt.Sprintf("kernels: %s of %d weights with %d gradients and %d floats of state", op, n, g.Floats(), state.Floats()))
+	}
+	p := cudaUpdateDense{opt: cudaOptimizerOf(opt), n: int64(n), w: s.address(op, "w", w), state: s.address(op, "state", state), g: s.address(op, "g", g)}
+	s.run(kernelUpdateDense, s.blocksOf(n, elementThreads), elementThreads, 1, 0, unsafe.Pointer(&p))
+}
+
+func cudaOptimizerOf(o Optimizer) cudaOptimizer {
+	return cudaOptimizer{int32(o.Kind), o.LR, o.Momentum, o.Eps, o.Beta1, o.Beta2, o.C1, o.C2, o.StepSize, o.BiasSqrt}
+}

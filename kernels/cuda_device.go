@@ -1,0 +1,128 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/ecrec/ecrec/internal/cuda"
+)
+
+// CUDAConfig says how a GPU is used.
+type CUDAConfig struct {
+	// Local is the rank's place among those of its machine: they take its GPUs by turns.
+	Local int
+	// Alone says that no other rank reads Shared memory, which is then the GPU's own.
+	Alone bool
+}
+
+// cudaDevice is the CUDA backend's Device.
+//
+// Working, Sparse and Rows memory is the GPU's. Staging memory is the host's, and so is
+// Shared unless the device is used alone: the GPU reads and writes it over its bus.
+type cudaDevice struct {
+	*cuda.Context
+	code  *cudaCode
+	alone bool
+
+	mu     sync.Mutex
+	allocs map[unsafe.Pointer]Buffer
+	clear  *cuda.Stream // of Alloc, under mu
+}
+
+// NoGPU says that this machine, or this build, cannot use a GPU.
+type NoGPU = cuda.Missing
+
+// NewCUDA returns the CUDA backend, with all kernels compiled, or a *NoGPU.
+func NewCUDA(o CUDAConfig) (Device, error) { return newCUDA(o) }
+
+func newCUDA(o CUDAConfig) (*cudaDevice, error) {
+	driver, err := cuda.Open()
+	if err != nil {
+		return nil, fmt.Errorf("kernels: %w", err)
+	}
+	n, err := driver.Count()
+	if err != nil {
+		return nil, fmt.Errorf("kernels: %w", err)
+	}
+	ctx, err := driver.Context(o.Local % n)
+	if err != nil {
+		return nil, fmt.Errorf("kernels: GPU %d: %w", o.Local%n, err)
+	}
+	d := &cudaDevice{Context: ctx, alone: o.Alone, allocs: make(map[unsafe.Pointer]Buffer)}
+	if d.code, err = loadCUDA(ctx); err != nil {
+		ctx.Close()
+		return nil, fmt.Errorf("kernels: kernels for %s: %w", ctx.Name, err)
+	}
+	if d.clear, err = ctx.Stream(); err != nil {
+		ctx.Close()
+		return nil, fmt.Errorf("kernels: %w", err)
+	}
+	return d, nil
+}
+
+func (d *cudaDevice) Name() string { return "cuda " + d.Arch + " " + d.Context.Name }
+
+func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
+	b := Buffer{bytes: bytes, host: use == Staging || use == Shared && !d.alone, device: true}
+	if bytes < 0 {
+		return Buffer{}, fmt.Errorf("kernels: cannot allocate %d bytes", bytes)
+	}
+	if bytes == 0 {
+		return b, nil
+	}
+	var err error
+	if b.host {
+		b.ptr, err = d.AllocHost(bytes)
+	} else {
+		b.ptr, err = d.Context.Alloc(bytes)
+	}
+	if failed := (*cuda.Failure)(nil); errors.As(err, &failed) && failed.NoMemory() {
+		free, _ := d.Context.Free()
+		return Buffer{}, fmt.Errorf("kernels: %d bytes of %s, of which %d are free: %w; use more ranks on more GPUs, or a smaller model", bytes, d.Context.Name, free, err)
+	}
+	if err != nil {
+		return Buffer{}, fmt.Errorf("kernels: %d bytes: %w", bytes, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.allocs[b.ptr] = b
+	if use == Rows {
+		return b, nil
+	}
+	if err := d.clear.Clear(b.ptr, bytes); err != nil {
+		return b, err
+	}
+	return b, d.clear.Sync()
+}
+
+func (d *cudaDevice) Free(b Buffer) {
+	if b.bytes == 0 {
+		return
+	}
+	d.mu.Lock()
+	a, ok := d.allocs[b.ptr]
+	delete(d.allocs, b.ptr)
+	d.mu.Unlock()
+	if !ok || a.bytes != b.bytes {
+		panic(fmt.Sprintf("kernels: free of %d bytes at %p, which is no whole allocation", b.bytes, b.ptr))
+	}
+	// What fails here has failed before, and was told then.
+	if a.host {
+		_ = d.ReleaseHost(b.ptr)
+	} else {
+		_ = d.Release(b.ptr)
+	}
+}
+
+// Stream makes a stream of the GPU; threads are the CPU's and mean nothing to it.
+func (d *cudaDevice) Stream(int) Stream {
+	s := &cudaStream{d: d}
+	var err error
+	if s.s, err = d.Context.Stream(); err == nil {
+		s.fault, err = d.Alloc(8, Staging)
+	}
+	s.fail(err)
+	return s
+}

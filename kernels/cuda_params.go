@@ -1,0 +1,90 @@
+package kernels
+
+// The parameters of the CUDA kernels, field by field as in the structs of cuda/*.cu.
+
+type cudaMat struct {
+	p      uintptr
+	stride int64
+}
+
+type cudaOptimizer struct {
+	kind                                                              int32
+	lr, momentum, eps, beta1, beta2, c1, c2, stepSize, biasCorrection float32
+}
+
+type cudaUpdateDense struct {
+	opt         cudaOptimizer
+	n           int64
+	w, state, g uintptr
+}
+
+type cudaSum struct {
+	dst, from uintptr
+	n         int64
+	addends   int32
+	_         int32
+}
+
+type cudaColumns struct {
+	dst, src cudaMat
+	rows     int64
+	cols     int32
+	_        int32
+}
+
+type cudaLoss struct {
+	loss, out, logit, label uintptr
+	n                       int64
+	scale                   float32
+	_                       int32
+}
+
+type cudaGather struct {
+	dst, src       cudaMat
+	index, fault   uintptr
+	lookups, limit int64
+	t, d           int32
+}
+
+type cudaXor struct {
+	dst, a, b            cudaMat
+	ia, ib, fault        uintptr
+	rows, aLimit, bLimit int64
+	d, op                int32
+}
+
+type cudaDraw struct {
+	rows                      cudaMat
+	slots, base, scale, fault uintptr
+	seed                      uint64
+	n, limit, owners, owner   int64
+	tables, width, cols, each int32
+}
+
+type cudaSegments struct {
+	dst, src                    cudaMat
+	start, pos, fault, longOnes uintptr
+	n, limit, positions         int64
+	t, d, op, _                 int32
+	opt                         cudaOptimizer
+	update                      int32
+	_                           int32
+	rows                        cudaMat
+	slots                       uintptr
+	slotLimit                   int64
+	sums                        uintptr
+}
+
+type cudaInteraction struct {
+	out, feats, dfeats cudaMat
+	samples            int64
+	f, d, row, _       int32
+}
+
+type cudaProduct struct {
+	c, a, b       cudaMat
+	bias          uintptr
+	gate          cudaMat
+	sums          uintptr
+	m, n, k, relu int32
+}

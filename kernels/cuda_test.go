@@ -1,0 +1,210 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/cuda"
+	"github.com/ecrec/ecrec/internal/cuda/standin"
+)
+
+var standIn = sync.OnceValues(func() (string, error) { return standin.Build(CUDASource()) })
+
+// newTestCUDA is the CUDA backend on the stand-in of a GPU.
+func newTestCUDA(t testing.TB, o CUDAConfig) *cudaDevice {
+	t.Helper()
+	folder, err := standIn()
+	if errors.Is(err, standin.ErrNoCompiler) {
+		t.Skip("skipped: the stand-in of a GPU is not built: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(cuda.PathVariable, folder)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	d, err := newCUDA(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func newTestCUDAStream(t testing.TB, d *cudaDevice) *cudaStream {
+	t.Helper()
+	s := d.Stream(1).(*cudaStream)
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestCUDAAgrees runs the shared table on the CUDA backend: the bits are those of plain Go.
+func TestCUDAAgrees(t *testing.T) {
+	const seed = 7
+	d := newTestCUDA(t, CUDAConfig{})
+	plain, s := newTestStream(t, isaPlain, 1), newTestCUDAStream(t, d)
+	ops := operations()
+	maps.Copy(ops, cudaOperations())
+	names := make([]string, 0, len(ops))
+	for name := range ops {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range some(t, names) {
+		t.Run(name, func(t *testing.T) {
+			want := &testCase{Rand: rand.New(rand.NewPCG(seed, 0))}
+			ops[name](want, plain)
+			got := &testCase{Rand: rand.New(rand.NewPCG(seed, 0)), dev: d}
+			ops[name](got, s)
+			if err := s.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			got.checkGuards(t)
+			if got.hash() != want.hash() {
+				t.Errorf("%s (seed %d): CUDA gives other bits than plain Go; first difference: %s", name, seed, difference(got, want))
+			}
+			got.free()
+		})
+	}
+}
+
+// difference tells where two runs of a case differ first.
+func difference(got, want *testCase) string {
+	for k := range want.mem {
+		for i, w := range want.mem[k].all {
+			if g := got.mem[k].all[i]; math.Float32bits(g) != math.Float32bits(w) && !(g != g && w != w) {
+				return fmt.Sprintf("operand %d, float %d (of %d from %d): %g, not %g", k, i, len(want.mem[k].all), want.mem[k].off, g, w)
+			}
+		}
+	}
+	return "none"
+}
+
+// cudaOperations are those whose bodies on the CPU are tested one by one, and those of the
+// table with operands that can be moved four floats at a time.
+func cudaOperations() map[string]func(c *testCase, s Stream) {
+	ops := map[string]func(c *testCase, s Stream){}
+	few := func(c *testCase, n, limit int) Buffer {
+		list := make([]int32, n)
+		for i, x := range c.Perm(limit)[:n] {
+			list[i] = int32(x)
+		}
+		return HostBuffer(list)
+	}
+	for _, d := range widths {
+		ops[fmt.Sprintf("ScatterRows/d=%d", d)] = func(c *testCase, s Stream) {
+			s.ScatterRows(c.matrix(900, d, d%3), c.matrix(700, d, d%2), few(c, 700, 900))
+			s.ScatterRows(c.aligned(90, d, 0), c.aligned(70, d, 4), few(c, 70, 90))
+			s.ScatterRows(c.matrix(3, d, 0), c.matrix(0, d, 0), HostBuffer([]int32{}))
+		}
+		ops[fmt.Sprintf("XorRows/d=%d", d)] = func(c *testCase, s Stream) {
+			s.XorRows(c.matrix(700, d, d%3), c.matrix(57, d, d%2), c.indexes(700, 57), c.matrix(31, d, 1), c.indexes(700, 31))
+			s.XorRows(c.aligned(70, d, 0), c.aligned(57, d, 4), c.indexes(70, 57), c.aligned(31, d, 8), c.indexes(70, 31))
+			s.XorInto(c.matrix(900, d, d%3), few(c, 700, 900), c.matrix(57, d, 0), c.indexes(700, 57))
+			s.XorInto(c.aligned(90, d, 4), few(c, 70, 90), c.aligned(57, d, 0), c.indexes(70, 57))
+		}
+		ops[fmt.Sprintf("InitRows/d=%d", d)] = func(c *testCase, s Stream) {
+			init := RowInit{Seed: 0xfeedfacecafe, Owners: 3, Owner: 1, Base: []int64{0, 4, 5, 1 << 36}, Scale: []float32{0.5, 1, 0.1}, Width: d}
+			s.InitRows(c.matrix(333, d+3, 1), few(c, 100, 333), init)
+			s.InitRows(c.matrix(33, d, 0), HostBuffer([]int32{0, 1, 32}), init)
+			s.XorInit(c.matrix(100, d+2, 0), c.indexes(100, math.MaxInt32), init)
+			other := RowInit{Seed: 1, Owners: 1, Base: []int64{0, 100}, Scale: []float32{0.25}, Width: d}
+			s.InitRows(c.matrix(100, d+1, 0), few(c, 50, 100), other)
+		}
+		ops[fmt.Sprintf("columns/d=%d", d)] = func(c *testCase, s Stream) {
+			s.CopyColumns(c.matrix(300, d, 3), c.matrix(300, d, d%2))
+			s.GateReLU(c.matrix(300, d, 3), c.matrix(300, d, d%2))
+			s.GateReLU(c.matrix(0, d, 3), c.matrix(0, d, 0))
+		}
+		ops[fmt.Sprintf("aligned/d=%d", d)] = func(c *testCase, s Stream) {
+			s.GatherRows(c.aligned(100, 3*d, 4), c.aligned(57, d, 8), c.indexes(300, 57))
+			start, pos := c.segments(500, 57*3)
+			s.SumRows(c.aligned(500, d, 0), c.aligned(57, 3*d, 4), start, pos)
+			for _, name := range slices.Sorted(maps.Keys(kinds)) {
+				kind := kinds[name]
+				rows := c.aligned(600, d+kind.RowState(d), 0)
+				positive(rows)
+				start, pos := c.segments(500, 77)
+				s.UpdateRows(testOptimizer(kind), rows, few(c, 500, 600), c.aligned(77, d, 0), start, pos)
+			}
+		}
+	}
+	for _, n := range []int{1, 100, 3*ringBytes/4 + 5} {
+		ops[fmt.Sprintf("copies/n=%d", n)] = func(c *testCase, s Stream) { copies(c, s, n) }
+	}
+	for _, shape := range [][3]int{ // m, n, k
+		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {28, 512, 13}, {70, 65, 300}, {129, 128, 99}, {300, 200, 20}, {260, 140, 50}, {16, 33, 1100}, {0, 3, 4}, {3, 4, 0}, {3, 0, 4},
+	} {
+		ops[fmt.Sprintf("products/%v", shape)] = func(c *testCase, s Stream) { products(c, s, shape[0], shape[1], shape[2]) }
+	}
+	return ops
+}
+
+// copies takes n floats there and back, by every way.
+func copies(c *testCase, s Stream, n int) {
+	host := BytesOf(HostView[float32](c.vector(n)))
+	a, b := c.vector(n), c.vector(n)
+	s.Upload(a, host)
+	s.Copy(b, a)
+	s.Zero(a.SliceFloats(n/2, n-n/2))
+	back := c.vector(n)
+	s.Download(back.Host(), b)
+	outside := HostBuffer(make([]float32, n)) // memory that a GPU cannot address
+	s.Copy(outside, b)
+	s.Copy(c.vector(n), outside)
+	s.Zero(outside)
+	s.Copy(c.vector(n), outside)
+}
+
+// products computes the three of a layer.
+func products(c *testCase, s Stream, m, n, k int) {
+	x, w, b, dy, y := c.matrix(m, k, 3), c.matrix(n, k, 0), c.vector(n), c.matrix(m, n, 1), c.matrix(m, n, 0)
+	s.Linear(y, x, w, b, ReLU)
+	s.Linear(c.matrix(m, n, 2), x, w, Buffer{}, Identity)
+	s.LinearGradInput(c.matrix(m, k, 1), dy, w, x)
+	s.LinearGradInput(c.matrix(m, k, 0), dy, w, Matrix{})
+	s.LinearGradWeight(c.matrix(n, k, 0), c.vector(n), dy, x)
+	s.LinearGradWeight(c.matrix(n, k, 5), Buffer{}, dy, x)
+}
+
+// TestCUDAPreconditions: what is wrong with operands is told by a panic, at the call or, of
+// what only the GPU sees, at Sync.
+func TestCUDAPreconditions(t *testing.T) {
+	d := newTestCUDA(t, CUDAConfig{})
+	s := newTestCUDAStream(t, d)
+	c := &testCase{Rand: rand.New(rand.NewPCG(1, 2)), dev: d}
+	ints := func(v ...int32) Buffer { return HostBuffer(v) }
+	m := c.matrix(3, 4, 0)
+	for text, f := range map[string]func(){
+		"index holds 3, outside":     func() { s.GatherRows(m, m, ints(0, 3, 1)) },
+		"index holds -1, outside":    func() { s.GatherRows(m, m, ints(0, -1, 1)) },
+		"ScatterRows: index holds 4": func() { s.ScatterRows(m, m, ints(0, 4, 1)) },
+		"index holds 2 indexes":      func() { s.GatherRows(m, m, ints(0, 1)) },
+		"dst has 4 columns, src 3":   func() { s.ScatterRows(m, m.Columns(0, 3), ints(0, 1, 2)) },
+		"pos holds 3, outside":       func() { s.SumRows(m, m, ints(0, 1, 1, 2), ints(0, 3)) },
+		"before it starts":           func() { s.SumRows(m, m, ints(0, 2, 1, 2), ints(0, 1)) },
+		"slots holds 9, outside":     func() { s.UpdateRows(Optimizer{}, m, ints(9), m, ints(0, 1), ints(0)) },
+		"rows of 4 floats for 4":     func() { s.UpdateRows(Optimizer{Kind: Adam}, m, ints(0), m, ints(0, 1), ints(0)) },
+		"second index holds 5":       func() { s.XorRows(m, m, ints(0, 0, 0), m, ints(0, 5, 0)) },
+		"InitRows: slots holds 7":    func() { s.InitRows(m, ints(7), RowInit{Owners: 1, Base: []int64{0, 9}, Scale: []float32{1}}) },
+		"cannot address":             func() { s.CopyColumns(m, Mat(HostBuffer(make([]float32, 12)), 3, 4)) },
+		"Sum of nothing":             func() { s.Sum(m.Buf, nil) },
+		"no whole allocation":        func() { d.Free(m.Buf.Slice(0, 8)) },
+	} {
+		wantPanic(t, text, func() {
+			f()
+			_ = s.Sync()
+		})
+	}
+	if err := s.Sync(); err != nil {
+		t.Error(err)
+	}
+	c.free()
+}
