@@ -34,7 +34,7 @@ func (c *Comm) AllReduce(b kernels.Buffer) *Handle {
 	if b.Bytes()%4 != 0 {
 		panic("collectives: AllReduce of a buffer that does not hold float32")
 	}
-	return c.operation(op{what: "AllReduce", run: (*Comm).runAllReduce, dst: b})
+	return c.operation(op{what: "AllReduce", run: (*Comm).runAllReduce, dst: b, reads: true})
 }
 
 // runAllReduce works in turns: in turn t, the parts of chunk t are posted, chunk
@@ -109,7 +109,7 @@ func (r *reducer) prepare(dev kernels.Device, n int) error {
 		return nil
 	}
 	floats := max(min(chunkBytes, partsBytes/n)/4/lineFloats, 1) * lineFloats
-	scratch, err := dev.Alloc(4*(reduceLag+1)*n*floats, kernels.Working)
+	scratch, err := dev.Alloc(4*(reduceLag+1)*n*floats, kernels.Staging)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *reducer) reserve(dev kernels.Device, floats int) error {
 	if r.staged.Floats() >= floats {
 		return nil
 	}
-	staged, err := dev.Alloc(4*floats, kernels.Working)
+	staged, err := dev.Alloc(4*floats, kernels.Staging)
 	if err != nil {
 		return err
 	}

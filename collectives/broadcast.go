@@ -17,7 +17,7 @@ func (c *Comm) Broadcast(b kernels.Buffer, root int) *Handle {
 	if root < 0 || root >= c.Size() {
 		panic(fmt.Sprintf("collectives: broadcast from rank %d of %d", root, c.Size()))
 	}
-	return c.operation(op{what: "Broadcast", run: (*Comm).runBroadcast, dst: b, root: root})
+	return c.operation(op{what: "Broadcast", run: (*Comm).runBroadcast, dst: b, root: root, reads: true})
 }
 
 func (c *Comm) runBroadcast(o *op) {

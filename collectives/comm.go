@@ -39,6 +39,7 @@ type Comm struct {
 	reduce   reducer
 	here     [1]byte // what meet sends
 	there    []byte  // by peer: what it brings
+	staged   staged
 }
 
 // Tags within a channel. Messages between two ranks keep their order under each,
@@ -99,6 +100,7 @@ func (c *Comm) work() {
 		c.execute(h)
 	}
 	c.reduce.free(c.dev)
+	c.staged.free(c.dev)
 	c.stopped.Set(nil)
 }
 
@@ -187,8 +189,7 @@ func (c *Comm) sync() {
 
 // copyOwn copies this rank's own part, unless it is in place already.
 func (c *Comm) copyOwn(dst, src kernels.Buffer) {
-	d, s := host(dst), host(src)
-	if len(d) == 0 || &d[0] == &s[0] {
+	if dst.Bytes() == 0 || dst == src {
 		return
 	}
 	c.stream.Copy(dst, src)

@@ -32,6 +32,6 @@
 //     the device at the first AllReduce.
 //
 // The package has no global state, reads no clock and never retries. It reaches
-// buffers through Buffer.Host: those of a device without host memory belong to
-// that device's own collectives.
+// buffers through Buffer.Host; those that are a device's own go by way of staging
+// memory (staged.go).
 package collectives

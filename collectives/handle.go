@@ -32,6 +32,7 @@ type op struct {
 	dst, src           kernels.Buffer
 	dstBytes, srcBytes []int
 	root               int
+	reads              bool // dst too
 }
 
 // Start starts the operation beside the caller, who waits for it later.
@@ -136,7 +137,7 @@ func (c *Comm) execute(h *Handle) {
 	if c.err == nil {
 		c.ops++
 		c.track.Begin(h.op.what, c.ops)
-		h.op.run(c, &h.op)
+		c.run(&h.op)
 		c.track.End()
 	}
 	err := c.err

@@ -29,7 +29,10 @@ func (a *reduction) inPlace() bool {
 		return false
 	}
 	places := a.r.places
-	binary.LittleEndian.PutUint64(places[rank][:], uint64(viewer.Place(host(a.b))))
+	places[rank] = placeWord{}
+	if !a.b.OnDevice() { // a GPU does not see the memory of other processes
+		binary.LittleEndian.PutUint64(places[rank][:], uint64(viewer.Place(host(a.b))))
+	}
 	c.tell(places[rank][:], func(peer int) []byte { return places[peer][:] })
 	for _, p := range places {
 		if c.err == nil && p == (placeWord{}) {

@@ -86,7 +86,7 @@ func (c *cluster) newMember(t testing.TB, id int, every int64) *member {
 	if _, benchmark := t.(*testing.B); benchmark {
 		sinks = nil
 	}
-	if m.c, err = New(Options{Sinks: sinks, Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
+	if m.c, err = New(Options{Sinks: sinks, Env: env.Real(), Device: dev, Host: dev, Shard: h, Layout: c.layout, Code: c.code,
 		Slots: c.place.Slots(0), Owner: id, Every: every}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ type Parity struct {
 	staged      []*staging   // that are not in the parities, oldest first
 	idle        []*staging   // whose memory can be used again
 	out         outgoing
-	link        *link // nil between worlds
+	folds       kernels.Stream // the CPU's
+	link        *link          // nil between worlds
 	stats       *Stats
 	moved       atomic.Int64 // Stats.Moved
 }
@@ -44,8 +45,11 @@ type outgoing struct {
 }
 
 // newParity makes a rank's.
-func newParity(o *Options, stats *Stats) (*Parity, error) {
-	p := &Parity{o: o, stats: stats}
+func newParity(o *Options, stats *Stats, folds kernels.Stream) (*Parity, error) {
+	p := &Parity{o: o, stats: stats, folds: folds}
+	if folds == nil {
+		p.folds = o.Shard.Stream()
+	}
 	if o.Owner < 0 {
 		return p, nil
 	}
@@ -57,7 +61,7 @@ func newParity(o *Options, stats *Stats) (*Parity, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.parityRows, err = newParityRows(o.Device, o.Layout, code, o.Owner, o.Slots, o.Shard.RowBytes()); err != nil {
+	if p.parityRows, err = newParityRows(o.Host, o.Layout, code, o.Owner, o.Slots, o.Shard.RowBytes()); err != nil {
 		return nil, err
 	}
 	for slot := range group.Data() {
@@ -211,7 +215,7 @@ func (p *Parity) exchange(s *staging) error {
 	s.perRank = append(s.perRank[:0], come...)
 	total := sum(come)
 	s.slots = resize(s.slots, total)
-	if err := kernels.Grow(p.o.Device, &s.rows, total*stride, kernels.Working); err != nil {
+	if err := kernels.Grow(p.o.Device, &s.rows, total*stride, kernels.Staging); err != nil {
 		return fmt.Errorf("commit: staged deltas of %d rows: %w", total, err)
 	}
 	if err := p.link.move(kernels.HostBuffer(s.slots), kernels.HostBuffer(p.out.slots), come, p.out.perRank, 4); err != nil {
@@ -238,7 +242,7 @@ func (p *Parity) fold(s *staging) {
 	stride, at := p.o.Shard.RowBytes(), 0
 	for rank, n := range s.perRank {
 		if n > 0 {
-			p.parityRows.fold(p.o.Shard.Stream(), rank-p.o.First, s.slots[at:at+n], s.rows.Slice(at*stride, n*stride))
+			p.parityRows.fold(p.folds, rank-p.o.First, s.slots[at:at+n], s.rows.Slice(at*stride, n*stride))
 			at += n
 		}
 	}

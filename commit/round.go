@@ -79,7 +79,7 @@ func (c *Committer) Round(first []int32, limit int) error {
 	if err := c.exchangePresent(l.wire); err != nil {
 		return err
 	}
-	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Working); err != nil {
+	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Staging); err != nil {
 		return fmt.Errorf("commit: %d rows to decode from: %w", sum(x.mine.perRank), err)
 	}
 	if err := l.move(x.mine.rows.Slice(0, sum(x.mine.perRank)*stride), x.theirs.rows.Slice(0, sum(x.theirs.perRank)*stride), x.mine.perRank, x.theirs.perRank, stride); err != nil {
@@ -199,7 +199,7 @@ func (c *Committer) answer(h *shard.Shard) error {
 		slots := x.slots[run.from:to]
 		dst := kernels.Mat(t.rows.Slice(run.from*stride, len(slots)*stride), len(slots), stride/4)
 		if run.parity {
-			h.Stream().GatherRows(dst, c.parity.matrix(), kernels.HostBuffer(slots))
+			c.onHost(h.Stream()).GatherRows(dst, c.parity.matrix(), kernels.HostBuffer(slots))
 			continue
 		}
 		if err := h.ReadCommitted(dst, slots); err != nil {
@@ -288,18 +288,18 @@ func (c *Committer) install(h *shard.Shard) error {
 		if len(asked) == 0 {
 			continue
 		}
-		if err := kernels.Grow(c.o.Device, &x.found, len(asked)*stride, kernels.Working); err != nil {
+		if err := kernels.Grow(c.o.Device, &x.found, len(asked)*stride, kernels.Staging); err != nil {
 			return fmt.Errorf("commit: %d rows that were lost: %w", len(asked), err)
 		}
 		found := x.found.Slice(0, len(asked)*stride)
 		rows := kernels.Mat(found, len(asked), stride/4)
-		c.decode(h.Stream(), &b.patterns[p], asked, rows)
+		c.decode(c.onHost(h.Stream()), &b.patterns[p], asked, rows)
 		x.slots = x.slots[:0]
 		for _, a := range asked {
 			x.slots = append(x.slots, a.at)
 		}
 		if b.patterns[p].shard >= c.parity.group.Data() {
-			c.parity.build(h.Stream(), x.slots, rows)
+			c.parity.build(c.onHost(h.Stream()), x.slots, rows)
 			continue
 		}
 		for _, slot := range x.slots {

@@ -40,6 +40,10 @@ func newDLRM(dev kernels.Device, s kernels.Stream, c Config) (*dlrm, error) {
 	}
 	m.top.draw(&m.params, c.Seed)
 	m.bottom.draw(&m.params, c.Seed)
+	if err := s.Sync(); err != nil { // others may set the parameters from now on
+		m.Close()
+		return nil, err
+	}
 	return m, nil
 }
 

@@ -68,7 +68,7 @@ func (r *rank) openHistory() (err error) {
 	if !r.job.remembers(r.id) || r.job.o.EvalOnly {
 		return nil
 	}
-	if r.lossMemory, err = r.job.dev.Alloc(8*int(min(r.job.steps, mostLosses)), kernels.Sparse); err != nil {
+	if r.lossMemory, err = r.job.host.Alloc(8*int(min(r.job.steps, mostLosses)), kernels.Sparse); err != nil {
 		return fmt.Errorf("train: memory for the losses of %d steps: %w", r.job.steps, err)
 	}
 	r.history.TrainLoss = r.lossRoom()

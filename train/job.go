@@ -9,7 +9,6 @@ import (
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
@@ -23,7 +22,8 @@ type job struct {
 	cfg    *config.Config
 	o      Options
 	env    env.Env
-	dev    kernels.Device
+	dev    kernels.Device // what computes, and has the rows
+	host   kernels.Device // the CPU; it may be dev
 	ranks  int
 	roles  roles
 	trace  *trace.Recorder // nil: not wanted
@@ -81,7 +81,7 @@ func newJob(e env.Env, cfg *config.Config, o Options) *job {
 // open opens the data and resolves what follows from config and data.
 func (j *job) open() (err error) {
 	c := j.cfg
-	if j.dev, err = kernels.NewCPU(kernels.CPUOptions{BLAS: c.Kernels.BLAS, Poison: invariant.Enabled}); err != nil {
+	if err = j.openDevices(); err != nil {
 		return err
 	}
 	defer func() {

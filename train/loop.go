@@ -134,6 +134,7 @@ func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
 	r.reduces = r.reduces[:0]
 	lookups := r.model.Backward(in, dlogits, func(bucket kernels.Buffer) {
 		if r.dense != nil {
+			_ = r.s.Sync() // what fails stays, and ends the step
 			r.reduces = append(r.reduces, r.dense.AllReduce(bucket).Start())
 		}
 	})

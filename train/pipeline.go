@@ -67,7 +67,7 @@ func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeli
 		env:     e,
 		ep:      r.ep,
 		reader:  r.batches(s, works+1, channels[1]),
-		stream:  j.dev.Stream(1),
+		stream:  j.host.Stream(1),
 		explain: j.explain,
 		chaos:   r.chaos,
 		track:   r.tracks.planner,
@@ -75,7 +75,7 @@ func (r *rank) pipeline(s span, channels [2]uint16, po lrpp.PlanOptions) *pipeli
 		free:    env.NewQueue[*work](e, "free batches", works),
 		ended:   env.NewEvent(e, "pipeline"),
 	}
-	p.comm = collectives.New(e, r.ep, channels[0], j.dev, p.stream)
+	p.comm = collectives.New(e, r.ep, channels[0], j.host, p.stream)
 	po.FirstOwner, po.Before = j.roles.first, s.first-1
 	p.planner = lrpp.NewPlanner(p.comm, j.place, po)
 	for range works {

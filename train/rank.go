@@ -137,7 +137,7 @@ func (r *rank) close() {
 	if r.model != nil {
 		r.model.Close()
 	}
-	buffers := []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state, r.lossMemory}
+	buffers := []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state}
 	for _, s := range append(r.snapshots, r.spare...) {
 		buffers = append(buffers, s.weights, s.state)
 	}
@@ -146,5 +146,6 @@ func (r *rank) close() {
 			r.job.dev.Free(b)
 		}
 	}
+	r.job.host.Free(r.lossMemory)
 	r.s.Close()
 }

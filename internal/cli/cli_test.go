@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ecrec/ecrec/internal/cuda/standin"
+	"github.com/ecrec/ecrec/kernels"
 )
 
 func TestMain(m *testing.M) {
@@ -36,11 +40,27 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	standIn, err := standin.Build(kernels.CUDASource())
+	if err != nil && !errors.Is(err, standin.ErrNoCompiler) {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ADULT", adult)
+			e.Setenv("STANDIN", standIn)
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			return nil
+		},
+		Condition: func(what string) (bool, error) {
+			switch what {
+			case "gpu":
+				_, err := kernels.NewCUDA(kernels.CUDAConfig{})
+				return err == nil, nil
+			case "standin":
+				return standIn != "", nil
+			}
+			return false, fmt.Errorf("unknown condition %q", what)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			// exitcode N prog args... runs a program that must end with code N.

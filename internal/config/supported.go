@@ -11,7 +11,6 @@ func (c *Config) checkSupported(src *source) error {
 		value   any
 		instead string
 	}{
-		{c.Job.Device == "cuda", "job.device", c.Job.Device, `use "cpu" or "auto"`},
 		{c.Data.Format == "avazu-csv", "data.format", c.Data.Format, `use "csv" and name the columns in [data.csv]`},
 		{c.Model.Kind != "dlrm", "model.kind", c.Model.Kind, `use "dlrm"`},
 		{c.Collectives.Transport == "nccl", "collectives.transport", c.Collectives.Transport, `use "auto" or "tcp"`},

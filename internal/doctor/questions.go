@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -23,7 +24,7 @@ func (o Options) questions() []question {
 		{"launchers and services", "kafka", "", one(func() Check {
 			return Check{Status: Absent, Value: "none configured (stream.to is not in this version)"}
 		})},
-		{"ecrec would choose", "job.device", "", one(func() Check { return Check{Status: OK, Value: "cpu (this version has no other)"} })},
+		{"ecrec would choose", "job.device", "", one(device)},
 		{"ecrec would choose", "kernels", "", one(body)},
 		{"ecrec would choose", "job.threads", "", one(func() Check { return Check{Status: OK, Value: fmt.Sprint(runtime.GOMAXPROCS(0))} })},
 		{"ecrec would choose", "collectives.transport", "",
@@ -91,6 +92,18 @@ func openBLAS() Check {
 		return Check{Status: Absent, Value: "not found", Detail: "only kernels.blas = \"openblas\" needs it"}
 	}
 	return Check{Status: OK, Value: lib.Config()}
+}
+
+// device is what job.device = "auto" takes.
+func device() Check {
+	gpu, err := kernels.NewCUDA(kernels.CUDAConfig{})
+	if err == nil {
+		return Check{Status: OK, Value: gpu.Name()}
+	}
+	if none := (*kernels.NoGPU)(nil); errors.As(err, &none) && none.Driver() {
+		return Check{Status: OK, Value: "cpu", Detail: none.Error()}
+	}
+	return Check{Status: Warn, Value: "cpu", Detail: "there is a GPU, but " + err.Error()}
 }
 
 // body is which kernels run.

@@ -1,0 +1,77 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/cuda"
+	"github.com/ecrec/ecrec/internal/cuda/standin"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// standInGPU gives the test a GPU whose kernels run on the CPU.
+func standInGPU(t *testing.T) {
+	t.Helper()
+	folder, err := standin.Build(kernels.CUDASource())
+	if errors.Is(err, standin.ErrNoCompiler) {
+		t.Skip("skipped: the stand-in of a GPU is not built: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(cuda.PathVariable, folder)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+}
+
+// TestOneDigestOnGPUs: a GPU gives the bits of a CPU, for any number of ranks that share it,
+// in any cache mode, coded or not.
+func TestOneDigestOnGPUs(t *testing.T) {
+	standInGPU(t)
+	r := seeded(t)
+	for _, path := range someCases(t, r) {
+		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+			for _, ranks := range []string{"job.ranks=1", "job.ranks=3"} {
+				sets := []string{ranks, "train.iterations=6", "job.device=cpu"}
+				want := run(t, Options{}, path, sets...)
+				for _, more := range [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, lrppSets(r), {"ec.code=xor", "ec.k=2", "ec.commit_every=2"}} {
+					if ranks == "job.ranks=1" && more[0] == "ec.code=xor" {
+						continue // nobody holds parities
+					}
+					got := run(t, Options{}, path, append(append(sets[:2:2], "job.device=cuda"), more...)...)
+					if got.Digest != want.Digest {
+						t.Errorf("%s %v: digest %s, on the CPU %s", ranks, more, got.Digest, want.Digest)
+					}
+					if fmt.Sprint(got.TrainLoss, got.Eval) != fmt.Sprint(want.TrainLoss, want.Eval) {
+						t.Errorf("%s %v: losses %v, evaluation %v; on the CPU %v, %v", ranks, more, got.TrainLoss, got.Eval, want.TrainLoss, want.Eval)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDeathsOnGPUs: what a lost rank had on its GPU is decoded from what others have.
+func TestDeathsOnGPUs(t *testing.T) {
+	standInGPU(t)
+	r := seeded(t)
+	for ranks, code := range map[int][]string{3: {"ec.code=xor", "ec.k=2"}, 4: {"ec.code=rs", "ec.k=2", "ec.r=2"}} {
+		sets := append([]string{fmt.Sprintf("job.ranks=%d", ranks), "train.iterations=20", "ec.commit_every=3", "job.device=cuda"}, code...)
+		k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 7, "backward"}, {2, 13, "push"}, {0, int64(r.IntN(20)), Points[r.IntN(len(Points))]}}}
+		checkDeaths(t, adagrad, sets, k, ranks)
+	}
+}
+
+// TestNoGPU: who asks for a GPU where there is none is told in a line; who does not has the CPU.
+func TestNoGPU(t *testing.T) {
+	if _, err := kernels.NewCUDA(kernels.CUDAConfig{}); err == nil {
+		t.Skip("skipped: there is a GPU")
+	}
+	err := fails(t, adagrad, "job.device=cuda")
+	if text := err.Error(); !strings.Contains(text, "job.device = \"cuda\"") || !strings.Contains(text, "libcuda.so.1") || strings.Contains(text, "\n") {
+		t.Errorf("%v", err)
+	}
+	run(t, Options{}, adagrad, "job.device=auto", "train.iterations=2")
+}
