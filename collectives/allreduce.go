@@ -34,7 +34,7 @@ func (c *Comm) AllReduce(b kernels.Buffer) *Handle {
 	if b.Bytes()%4 != 0 {
 		panic("collectives: AllReduce of a buffer that does not hold float32")
 	}
-	return c.operation(op{what: "AllReduce", run: (*Comm).runAllReduce, dst: b, reads: true})
+	return c.operation(op{what: "AllReduce", run: (*Comm).runAllReduce, dst: b, reads: true, onFabric: (*fabric).allReduce})
 }
 
 // runAllReduce works in turns: in turn t, the parts of chunk t are posted, chunk

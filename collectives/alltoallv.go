@@ -19,7 +19,7 @@ func (c *Comm) AllToAllV(dst kernels.Buffer, dstBytes []int, src kernels.Buffer,
 	if d, s := dstBytes[c.Rank()], srcBytes[c.Rank()]; d != s {
 		panic("collectives: AllToAllV's own parts differ in length")
 	}
-	return c.operation(op{what: "AllToAllV", run: (*Comm).runAllToAllV, dst: dst, dstBytes: dstBytes, src: src, srcBytes: srcBytes})
+	return c.operation(op{what: "AllToAllV", run: (*Comm).runAllToAllV, dst: dst, dstBytes: dstBytes, src: src, srcBytes: srcBytes, onFabric: (*fabric).allToAllV})
 }
 
 func (c *Comm) runAllToAllV(o *op) {

@@ -40,6 +40,7 @@ type Comm struct {
 	here     [1]byte // what meet sends
 	there    []byte  // by peer: what it brings
 	staged   staged
+	fabric   *fabric // nil: there is no NCCL
 }
 
 // Tags within a channel. Messages between two ranks keep their order under each,
@@ -48,6 +49,7 @@ const (
 	tagData   transport.Tag = iota + 1
 	tagResult               // AllReduce's finished chunks
 	tagWord                 // short words between all ranks
+	tagWatch                // what never comes: see fabric
 )
 
 // New makes this rank's communicator on ep. channel tells it from the others on
@@ -98,6 +100,9 @@ func (c *Comm) work() {
 			break
 		}
 		c.execute(h)
+	}
+	if c.fabric != nil {
+		c.fabric.close()
 	}
 	c.reduce.free(c.dev)
 	c.staged.free(c.dev)

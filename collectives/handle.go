@@ -33,6 +33,7 @@ type op struct {
 	dstBytes, srcBytes []int
 	root               int
 	reads              bool // dst too
+	onFabric           func(*fabric, *op) error // nil: never by NCCL
 }
 
 // Start starts the operation beside the caller, who waits for it later.

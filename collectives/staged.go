@@ -17,9 +17,13 @@ func (s *staged) free(dev kernels.Device) {
 // addressable reports whether the CPU can address b.
 func addressable(b kernels.Buffer) bool { return b.Bytes() == 0 || b.Host() != nil }
 
-// run runs an operation: by way of the host, where a buffer is a device's own and there are
+// run runs an operation: from GPU to GPU, where NCCL connects them, and by way of the host, where a buffer is a device's own and there are
 // others to exchange it with.
 func (c *Comm) run(o *op) {
+	if c.fabric.takes(o) {
+		c.fabric.run(o)
+		return
+	}
 	if c.Size() == 1 || addressable(o.dst) && addressable(o.src) {
 		o.run(c, o)
 		return

@@ -31,6 +31,14 @@ type Options struct {
 	Chaos func(step int64, point string) error
 }
 
+// sent is where rows lie that go to other ranks: the host takes part in making them.
+func (o *Options) sent() kernels.Use {
+	if o.Host != o.Device {
+		return kernels.Staging
+	}
+	return kernels.Shared
+}
+
 // chaos is where a fault may be injected.
 func (o *Options) chaos(step int64, point string) error {
 	if o.Chaos == nil {

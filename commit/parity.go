@@ -193,7 +193,7 @@ func (p *Parity) copyDeltas(s *Set) error {
 		}
 	}
 	p.stats.SentBytes += int64(n) * int64(stride+4)
-	if err := kernels.Grow(p.o.Device, &out.rows, n*stride, kernels.Shared); err != nil {
+	if err := kernels.Grow(p.o.Device, &out.rows, n*stride, p.o.sent()); err != nil {
 		return fmt.Errorf("commit: deltas of %d rows: %w", n, err)
 	}
 	return s.Deltas(kernels.Mat(out.rows, n, stride/4), out.at)

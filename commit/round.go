@@ -188,7 +188,7 @@ func (c *Committer) answer(h *shard.Shard) error {
 		t.perRank[r] = len(x.slots) - before
 		at, word = at+n, word+words(n)
 	}
-	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, kernels.Shared); err != nil {
+	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, c.o.sent()); err != nil {
 		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(x.slots), err)
 	}
 	for i, run := range x.runs {

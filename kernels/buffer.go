@@ -35,6 +35,12 @@ func (b Buffer) Slice(off, n int) Buffer {
 // SliceFloats returns the n float32 (or int32) of b that start at number off.
 func (b Buffer) SliceFloats(off, n int) Buffer { return b.Slice(4*off, 4*n) }
 
+// Address is where a GPU that addresses b finds it.
+func (b Buffer) Address() unsafe.Pointer { return b.ptr }
+
+// OnHost reports whether b, which may be empty, is memory that the CPU addresses.
+func (b Buffer) OnHost() bool { return b.host }
+
 // OnDevice reports whether b is memory that a CUDA backend's GPU addresses.
 func (b Buffer) OnDevice() bool { return b.device }
 

@@ -13,18 +13,18 @@ import (
 type CUDAConfig struct {
 	// Local is the rank's place among those of its machine: they take its GPUs by turns.
 	Local int
-	// Alone says that no other rank reads Shared memory, which is then the GPU's own.
-	Alone bool
+	// Own says that Shared memory is the GPU's: nobody but itself and other GPUs reads it.
+	Own bool
 }
 
 // cudaDevice is the CUDA backend's Device.
 //
 // Working, Sparse and Rows memory is the GPU's. Staging memory is the host's, and so is
-// Shared unless the device is used alone: the GPU reads and writes it over its bus.
+// Shared but where it is said to be the GPU's own: the GPU reads and writes it over its bus.
 type cudaDevice struct {
 	*cuda.Context
-	code  *cudaCode
-	alone bool
+	code *cudaCode
+	own  bool
 
 	mu     sync.Mutex
 	allocs map[unsafe.Pointer]Buffer
@@ -50,7 +50,7 @@ func newCUDA(o CUDAConfig) (*cudaDevice, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernels: GPU %d: %w", o.Local%n, err)
 	}
-	d := &cudaDevice{Context: ctx, alone: o.Alone, allocs: make(map[unsafe.Pointer]Buffer)}
+	d := &cudaDevice{Context: ctx, own: o.Own, allocs: make(map[unsafe.Pointer]Buffer)}
 	if d.code, err = loadCUDA(ctx); err != nil {
 		ctx.Close()
 		return nil, fmt.Errorf("kernels: kernels for %s: %w", ctx.Name, err)
@@ -65,7 +65,7 @@ func newCUDA(o CUDAConfig) (*cudaDevice, error) {
 func (d *cudaDevice) Name() string { return "cuda " + d.Arch + " " + d.Context.Name }
 
 func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
-	b := Buffer{bytes: bytes, host: use == Staging || use == Shared && !d.alone, device: true}
+	b := Buffer{bytes: bytes, host: use == Staging || use == Shared && !d.own, device: true}
 	if bytes < 0 {
 		return Buffer{}, fmt.Errorf("kernels: cannot allocate %d bytes", bytes)
 	}

@@ -291,3 +291,21 @@ func (s *cudaStream) Zero(dst Buffer) {
 
 // pointer is an address of the GPU as a pointer.
 func pointer(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
+
+// CUDA is what a stream of the CUDA backend runs on, for who gives the GPU work beside it; not
+// ok for other streams.
+func CUDA(s Stream) (*cuda.Context, *cuda.Stream, bool) {
+	if c, ok := s.(*cudaStream); ok && c.err == nil {
+		return c.d.Context, c.s, true
+	}
+	return nil, nil, false
+}
+
+// GPU is the identity of a CUDA backend's GPU, not ok for other devices.
+func GPU(d Device) (id [16]byte, ok bool) {
+	c, ok := d.(*cudaDevice)
+	if ok {
+		id = c.UUID
+	}
+	return id, ok
+}

@@ -21,20 +21,25 @@ type generation struct {
 	cache    *lrpp.Cache    // nil where cache.mode is not lrpp
 	ahead    int            // the most steps that it looks ahead
 	reduces  []*collectives.Handle
+	gpus     []*collectives.Comm // that move what lies on GPUs, once a step or more
+	direct   bool                // they do by NCCL
 }
 
 // enter joins a world. leave ends that, also after an error.
 func (r *rank) enter(ep transport.Endpoint) {
 	j := r.job
 	r.generation = generation{ep: ep}
+	critical, delayed := r.comm(chanRows), r.comm(chanDelayed)
+	r.gpus = append(r.gpus, critical, delayed)
 	r.base = lrpp.New(lrpp.Options{Env: j.env, Device: j.dev, Shard: r.shard,
-		Critical: lrpp.Lane{Comm: r.comm(chanRows), Stream: r.s},
-		Delayed:  lrpp.Lane{Comm: r.comm(chanDelayed), Stream: r.stream()},
+		Critical: lrpp.Lane{Comm: critical, Stream: r.s},
+		Delayed:  lrpp.Lane{Comm: delayed, Stream: r.stream()},
 		Between:  r.between, Repair: r.repair, Repairs: r.repairs, Check: j.checks(), Trace: r.tracks.delayed})
 	r.exchange = r.base
 	if j.roles.trains(r.id) {
 		r.dense = r.commOn(transport.Group(ep, j.roles.training()), chanDense)
 		r.dense.Record(r.tracks.dense)
+		r.gpus = append(r.gpus, r.dense)
 	}
 	r.ctl = newControl(r.comm(chanControl))
 	if r.commits != nil {

@@ -1,10 +1,12 @@
 package train
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
 
+	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/internal/config"
@@ -22,8 +24,9 @@ type job struct {
 	cfg    *config.Config
 	o      Options
 	env    env.Env
-	dev    kernels.Device // what computes, and has the rows
-	host   kernels.Device // the CPU; it may be dev
+	dev    kernels.Device    // what computes, and has the rows
+	host   kernels.Device    // the CPU; it may be dev
+	nccl   *collectives.NCCL // nil where ranks cannot have GPUs of their own
 	ranks  int
 	roles  roles
 	trace  *trace.Recorder // nil: not wanted
@@ -253,6 +256,9 @@ func (r *rank) run() error {
 // ready brings a rank to where the job stands, and returns when all ranks are there.
 func (r *rank) ready() error {
 	j := r.job
+	if err := r.meetGPUs(); err != nil {
+		return err
+	}
 	if err := r.start(); err != nil {
 		return err
 	}
@@ -304,8 +310,12 @@ func (r *rank) begin() error {
 }
 
 func (j *job) info(r *rank) Info {
+	device := j.dev.Name()
+	if r.direct {
+		device += fmt.Sprintf(" and NCCL %d.%d.%d", j.nccl.Version/10000, j.nccl.Version/100%100, j.nccl.Version%100)
+	}
 	return Info{
-		Device: j.dev.Name(), Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
+		Device: device, Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
 		Rows: j.place.Rows(), Began: j.result.Began, Steps: j.steps, BytesPerRow: j.bytesPerRow(),
 	}
 }

@@ -166,7 +166,7 @@ func (s *session) trainWorld() *train.World {
 func (s *session) join([]int) ([]transport.Endpoint, error) {
 	w := s.world
 	o := netOptions(s.env, w, time.Duration(s.cfg.Elastic.Heartbeat))
-	o.SharedMemory = s.cfg.Collectives.Transport == "auto"
+	o.SharedMemory = s.cfg.Collectives.Transport == "auto" || s.cfg.Collectives.Transport == "nccl"
 	type joined struct {
 		eps []transport.Endpoint
 		err error

@@ -253,7 +253,7 @@ func TestErrorf(t *testing.T) {
 
 func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
-		"data.format=avazu-csv", "model.kind=dcn", "collectives.transport=nccl",
+		"data.format=avazu-csv", "model.kind=dcn",
 		"store.tier=tiered", "store.dram_bytes=1GiB",
 		"checkpoint.kind=incremental", "stream.to=file:x", "metrics.listen=:9090",
 	} {

@@ -13,7 +13,6 @@ func (c *Config) checkSupported(src *source) error {
 	}{
 		{c.Data.Format == "avazu-csv", "data.format", c.Data.Format, `use "csv" and name the columns in [data.csv]`},
 		{c.Model.Kind != "dlrm", "model.kind", c.Model.Kind, `use "dlrm"`},
-		{c.Collectives.Transport == "nccl", "collectives.transport", c.Collectives.Transport, `use "auto" or "tcp"`},
 		{c.Store.Tier != "dram", "store.tier", c.Store.Tier, `use "dram"`},
 		{c.Store.Path != "", "store.path", c.Store.Path, "leave it out: rows live in memory"},
 		{c.Store.DRAMBytes != 0, "store.dram_bytes", c.Store.DRAMBytes, "leave it out: rows live in memory"},

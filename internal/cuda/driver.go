@@ -21,6 +21,7 @@ static int driver_version(driver *d, int *v) { return d->cuDriverGetVersion(v); 
 static int driver_count(driver *d, int *n) { return d->cuDeviceGetCount(n); }
 static int driver_device(driver *d, int *dev, int i) { return d->cuDeviceGet(dev, i); }
 static int driver_name(driver *d, char *to, int n, int dev) { return d->cuDeviceGetName(to, n, dev); }
+static int driver_uuid(driver *d, unsigned char *to, int dev) { return d->cuDeviceGetUuid_v2(to, dev); }
 static int driver_attribute(driver *d, int *to, int what, int dev) { return d->cuDeviceGetAttribute(to, what, dev); }
 static int driver_memory(driver *d, size_t *to, int dev) { return d->cuDeviceTotalMem_v2(to, dev); }
 static int driver_retain(driver *d, handle *ctx, int dev) { return d->cuDevicePrimaryCtxRetain(ctx, dev); }
@@ -105,6 +106,8 @@ type Context struct {
 	device C.int
 	ctx    C.handle
 
+	// UUID tells the GPU from all others, of any machine.
+	UUID [16]byte
 	// Name is the GPU's, Arch its architecture, "sm_90"; Memory its bytes in all.
 	Name, Arch string
 	Memory     int64
@@ -124,6 +127,9 @@ func (d *Driver) Context(i int) (*Context, error) {
 		return nil, err
 	}
 	c.Name = C.GoString(&name[0])
+	if err := d.status("cuDeviceGetUuid", C.driver_uuid(&d.d, (*C.uchar)(&c.UUID[0]), c.device)); err != nil {
+		return nil, err
+	}
 	var major, minor, processors, shared, unified C.int
 	for what, to := range map[C.int]*C.int{attributeMajor: &major, attributeMinor: &minor, attributeProcessors: &processors,
 		attributeShared: &shared, attributeUnified: &unified} {
@@ -239,6 +245,18 @@ func (s *Stream) Close() error {
 func (s *Stream) Sync() error {
 	return s.c.status("cuStreamSynchronize", C.ctx_sync(&s.c.d, s.c.ctx, s.s))
 }
+
+// Done reports whether all is done, without waiting.
+func (s *Stream) Done() (bool, error) {
+	status := C.ctx_query(&s.c.d, s.c.ctx, s.s)
+	if status == notReady {
+		return false, nil
+	}
+	return true, s.c.status("cuStreamQuery", status)
+}
+
+// notReady is CUDA_ERROR_NOT_READY.
+const notReady = 600
 
 // Copy copies bytes between any two of the GPU's memory and the host's. Go memory may be
 // used where wait is set: the copy is then over when Copy returns.

@@ -3,6 +3,7 @@
 #include "edge.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #define LOOK_UP(name, args) \
 	if ((*(void **)&to->name = dlsym(h, #name)) == NULL) \
@@ -31,6 +32,14 @@ const char *compiler_open(compiler *to, const char *path, const char **error) {
 	return NULL;
 }
 
+const char *nccl_open(nccl *to, const char *path, const char **error) {
+	void *h = open_library(path, error);
+	if (h == NULL)
+		return NULL;
+	NCCL_FUNCTIONS(LOOK_UP)
+	return NULL;
+}
+
 void library_load(const char *path) { dlopen(path, RTLD_NOW | RTLD_GLOBAL); }
 
 // enter makes ctx the thread's context.
@@ -54,6 +63,7 @@ int ctx_host_alloc(driver *d, handle ctx, void **p, size_t bytes) { ENTERED(d->c
 int ctx_host_free(driver *d, handle ctx, void *p) { ENTERED(d->cuMemFreeHost(p)); }
 int ctx_stream(driver *d, handle ctx, handle *stream) { ENTERED(d->cuStreamCreate(stream, 1)); } // NON_BLOCKING
 int ctx_stream_close(driver *d, handle ctx, handle stream) { ENTERED(d->cuStreamDestroy_v2(stream)); }
+int ctx_query(driver *d, handle ctx, handle stream) { ENTERED(d->cuStreamQuery(stream)); }
 int ctx_sync(driver *d, handle ctx, handle stream) { ENTERED(d->cuStreamSynchronize(stream)); }
 
 int ctx_copy(driver *d, handle ctx, handle stream, device_ptr to, device_ptr from, size_t bytes, int wait) {
@@ -84,4 +94,60 @@ int ctx_function(driver *d, handle ctx, handle module, const char *name, int sha
 int ctx_launch(driver *d, handle ctx, handle stream, handle function, unsigned blocks, unsigned x, unsigned y, unsigned shared, void *params) {
 	void *arguments[] = {params};
 	ENTERED(d->cuLaunchKernel(function, blocks, 1, 1, x, y, 1, shared, stream, arguments, NULL));
+}
+
+enum { NCCL_IN_PROGRESS = 7, NCCL_BYTES = 0, NCCL_FLOATS = 7, NCCL_SUM = 0 };
+
+#define ENTERED_NCCL() \
+	int status = enter(d, ctx); \
+	if (status != 0) \
+		return -status
+
+int ctx_nccl_init(driver *d, handle ctx, nccl *n, handle *comm, int ranks, const char *id, int rank) {
+	ENTERED_NCCL();
+	unique_id name;
+	memcpy(name.bytes, id, sizeof name.bytes);
+	nccl_config config = {sizeof config, 0xcafebeef, 21400, 0};
+	return n->ncclCommInitRankConfig(comm, ranks, name, rank, &config);
+}
+
+// ctx_nccl_state is NCCL_IN_PROGRESS while the last call goes on, 0 when it is done.
+int ctx_nccl_state(driver *d, handle ctx, nccl *n, handle comm) {
+	ENTERED_NCCL();
+	int state = 0;
+	status = n->ncclCommGetAsyncError(comm, &state);
+	return status != 0 ? status : state;
+}
+
+int ctx_nccl_abort(driver *d, handle ctx, nccl *n, handle comm) {
+	ENTERED_NCCL();
+	return n->ncclCommAbort(comm);
+}
+
+int ctx_nccl_close(driver *d, handle ctx, nccl *n, handle comm) {
+	ENTERED_NCCL();
+	return n->ncclCommDestroy(comm);
+}
+
+// ctx_nccl_exchange sends to[r] to each rank r and receives from[r] of it, at once, to rank
+// self + 1 first.
+int ctx_nccl_exchange(driver *d, handle ctx, nccl *n, handle comm, handle stream, int ranks, int self, const part *to, const part *from) {
+	ENTERED_NCCL();
+	status = n->ncclGroupStart();
+	for (int k = 1; k < ranks && status == 0; k++) {
+		int next = (self + k) % ranks, before = (self - k + ranks) % ranks;
+		if (from[before].bytes > 0)
+			status = n->ncclRecv((void *)from[before].at, from[before].bytes, NCCL_BYTES, before, comm, stream);
+		if (to[next].bytes > 0 && status == 0)
+			status = n->ncclSend((const void *)to[next].at, to[next].bytes, NCCL_BYTES, next, comm, stream);
+		if (status == NCCL_IN_PROGRESS)
+			status = 0;
+	}
+	int ended = n->ncclGroupEnd();
+	return status != 0 ? status : ended;
+}
+
+int ctx_nccl_sum(driver *d, handle ctx, nccl *n, handle comm, handle stream, uint64_t at, uint64_t floats) {
+	ENTERED_NCCL();
+	return n->ncclAllReduce((const void *)at, (void *)at, floats, NCCL_FLOATS, NCCL_SUM, comm, stream);
 }

@@ -14,6 +14,7 @@ typedef uint64_t device_ptr;
 	F(cuDeviceGetCount, (int *)) \
 	F(cuDeviceGet, (int *, int)) \
 	F(cuDeviceGetName, (char *, int, int)) \
+	F(cuDeviceGetUuid_v2, (unsigned char *, int)) \
 	F(cuDeviceGetAttribute, (int *, int, int)) \
 	F(cuDeviceTotalMem_v2, (size_t *, int)) \
 	F(cuDevicePrimaryCtxRetain, (handle *, int)) \
@@ -30,6 +31,7 @@ typedef uint64_t device_ptr;
 	F(cuStreamCreate, (handle *, unsigned int)) \
 	F(cuStreamDestroy_v2, (handle)) \
 	F(cuStreamSynchronize, (handle)) \
+	F(cuStreamQuery, (handle)) \
 	F(cuModuleLoadData, (handle *, const void *)) \
 	F(cuModuleUnload, (handle)) \
 	F(cuModuleGetFunction, (handle *, handle, const char *)) \
@@ -51,6 +53,30 @@ typedef uint64_t device_ptr;
 	F(nvrtcGetCUBINSize, (handle, size_t *)) \
 	F(nvrtcGetCUBIN, (handle, char *))
 
+typedef struct { char bytes[128]; } unique_id; // which NCCL takes by value
+
+// As far as NCCL 2.14 knows it; later ones take their defaults for the rest.
+typedef struct {
+	size_t size;
+	unsigned magic, version;
+	int blocking;
+} nccl_config;
+
+#define NCCL_FUNCTIONS(F) \
+	F(ncclGetVersion, (int *)) \
+	F(ncclGetUniqueId, (unique_id *)) \
+	F(ncclCommInitRankConfig, (handle *, int, unique_id, int, nccl_config *)) \
+	F(ncclCommGetAsyncError, (handle, int *)) \
+	F(ncclCommAbort, (handle)) \
+	F(ncclCommFinalize, (handle)) \
+	F(ncclCommDestroy, (handle)) \
+	F(ncclGroupStart, (void)) \
+	F(ncclGroupEnd, (void)) \
+	F(ncclSend, (const void *, size_t, int, int, handle, handle)) \
+	F(ncclRecv, (void *, size_t, int, int, handle, handle)) \
+	F(ncclAllReduce, (const void *, void *, size_t, int, int, handle, handle)) \
+	F(ncclGetErrorString, (int))
+
 #define POINTER(name, args) int(*name) args;
 typedef struct {
 	DRIVER_FUNCTIONS(POINTER)
@@ -58,12 +84,16 @@ typedef struct {
 typedef struct {
 	COMPILER_FUNCTIONS(POINTER)
 } compiler;
+typedef struct {
+	NCCL_FUNCTIONS(POINTER)
+} nccl;
 #undef POINTER
 
 // They open a library and look up all functions. 0, or which is missing; or what dlopen
 // says in error, where the library cannot be opened.
 const char *driver_open(driver *d, const char *path, const char **error);
 const char *compiler_open(compiler *c, const char *path, const char **error);
+const char *nccl_open(nccl *n, const char *path, const char **error);
 
 // library_load has a library be there for those that ask for it by its name.
 void library_load(const char *path);
@@ -76,6 +106,7 @@ int ctx_host_alloc(driver *d, handle ctx, void **p, size_t bytes);
 int ctx_host_free(driver *d, handle ctx, void *p);
 int ctx_stream(driver *d, handle ctx, handle *stream);
 int ctx_stream_close(driver *d, handle ctx, handle stream);
+int ctx_query(driver *d, handle ctx, handle stream);
 int ctx_sync(driver *d, handle ctx, handle stream);
 int ctx_copy(driver *d, handle ctx, handle stream, device_ptr to, device_ptr from, size_t bytes, int wait);
 int ctx_clear(driver *d, handle ctx, handle stream, device_ptr p, size_t bytes);
@@ -83,5 +114,16 @@ int ctx_module(driver *d, handle ctx, handle *module, const void *image);
 int ctx_module_close(driver *d, handle ctx, handle module);
 int ctx_function(driver *d, handle ctx, handle module, const char *name, int shared, handle *function);
 int ctx_launch(driver *d, handle ctx, handle stream, handle function, unsigned blocks, unsigned x, unsigned y, unsigned shared, void *params);
+
+// They return an ncclResult_t, or minus a CUresult. part is where a rank's part lies.
+typedef struct {
+	uint64_t at, bytes;
+} part;
+int ctx_nccl_init(driver *d, handle ctx, nccl *n, handle *comm, int ranks, const char *id, int rank);
+int ctx_nccl_state(driver *d, handle ctx, nccl *n, handle comm);
+int ctx_nccl_abort(driver *d, handle ctx, nccl *n, handle comm);
+int ctx_nccl_close(driver *d, handle ctx, nccl *n, handle comm);
+int ctx_nccl_exchange(driver *d, handle ctx, nccl *n, handle comm, handle stream, int ranks, int self, const part *to, const part *from);
+int ctx_nccl_sum(driver *d, handle ctx, nccl *n, handle comm, handle stream, uint64_t at, uint64_t floats);
 
 #endif

@@ -14,6 +14,7 @@ const (
 	driverName = "libcuda.so.1"
 	// compilerNames are those of the compiler, the newest first.
 	compilerNames = "libnvrtc.so.13 libnvrtc.so.12"
+	ncclName      = "libnccl.so.2"
 )
 
 // folders are where libraries may be that the system's loader does not find: CUDA's own

@@ -23,6 +23,7 @@ func (d *Driver) Count() (int, error) { return 0, errBuild }
 // Context is the use of a GPU; there is none in this build.
 type Context struct {
 	*Driver
+	UUID               [16]byte
 	Name, Arch         string
 	Memory             int64
 	Processors, Shared int
@@ -73,3 +74,32 @@ func OpenCompiler(int) (*Compiler, error) { return nil, errBuild }
 func (c *Compiler) Compile(source, name, arch string, options ...string) ([]byte, error) {
 	panic(errBuild)
 }
+
+// NCCL is an open NCCL; there is none in this build.
+type NCCL struct{ Version int }
+
+// OpenNCCL says that this build cannot open NCCL.
+func OpenNCCL() (*NCCL, error) { return nil, errBuild }
+
+// ID names a communicator.
+type ID [128]byte
+
+// NewID panics, as do all methods of what OpenNCCL did not give.
+func (n *NCCL) NewID() (ID, error) { panic(errBuild) }
+
+// Comm is a rank's communicator.
+type Comm struct{}
+
+// Part is where a rank's part of a buffer lies.
+type Part struct {
+	At    unsafe.Pointer
+	Bytes int
+}
+
+func (c *Context) Comm(*NCCL, ID, int, int) (*Comm, error) { panic(errBuild) }
+func (m *Comm) State() (bool, error)                       { panic(errBuild) }
+func (m *Comm) Exchange(*Stream, []Part, []Part) error     { panic(errBuild) }
+func (m *Comm) Sum(*Stream, unsafe.Pointer, int) error     { panic(errBuild) }
+func (m *Comm) Abort() error                               { panic(errBuild) }
+func (m *Comm) Close() error                               { panic(errBuild) }
+func (s *Stream) Done() (bool, error)                      { panic(errBuild) }

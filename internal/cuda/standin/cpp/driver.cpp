@@ -1,26 +1,31 @@
-// A stand-in for libcuda.so.1: one GPU, whose kernels are compiled in and run on the CPU.
+// A stand-in for libcuda.so.1: GPUs (ECREC_STANDIN_GPUS of them, or one) whose kernels are
+// compiled in and run on the CPU.
 //
-// Streams put everything off until somebody waits for it, as late as CUDA may: who reads
+// Streams put everything off until somebody waits or asks for it, as late as CUDA may: who reads
 // results without waiting, or changes what a copy still has to read, is found out. All else
 // that CUDA would refuse is refused: calls without a context, memory that is nobody's, blocks
 // too large.
 #include "shim.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, LAUNCH_FAILED = 719 };
 
-std::recursive_mutex everything;
+std::mutex tables; // guards memories, streams and taken
+std::mutex fibers; // kernels run one at a time
 
 struct Memory {
 	size_t bytes;
@@ -29,20 +34,36 @@ struct Memory {
 std::map<uintptr_t, Memory> memories; // by address
 size_t taken;
 
+struct Device {
+	bool retained;
+} devices[16]; // their addresses are the contexts
+
+thread_local Device *context;
+
 struct Stream {
-	std::vector<std::function<int()>> work;
+	Device *device = context;
+	std::mutex queue, running; // running: whoever drains
+	std::deque<std::function<int()>> work;
 	int failed = OK;
+	std::atomic<bool> beside{false}; // a thread drains it
+
+	void add(std::function<int()> f) {
+		std::lock_guard<std::mutex> lock(queue);
+		work.push_back(std::move(f));
+	}
 };
 std::set<Stream *> streams;
 
-int one; // its address is the only context
-thread_local void *context;
-bool retained;
-
 #define HERE \
-	std::lock_guard<std::recursive_mutex> lock(everything); \
-	if (context != &one || !retained) \
+	if (context < devices || context >= devices + 16 || !context->retained) \
 		return INVALID_CONTEXT;
+
+int gpus() {
+	if (getenv("ECREC_STANDIN_NO_GPU"))
+		return 0;
+	const char *text = getenv("ECREC_STANDIN_GPUS");
+	return text ? atoi(text) : 1;
+}
 
 size_t limit() {
 	const char *text = getenv("ECREC_STANDIN_BYTES");
@@ -70,19 +91,36 @@ bool crosses(uintptr_t p, size_t n) {
 }
 
 int drain(Stream *s) {
-	for (auto &w : s->work)
+	std::lock_guard<std::mutex> lock(s->running);
+	for (;;) {
+		std::function<int()> next;
+		{
+			std::lock_guard<std::mutex> lock(s->queue);
+			if (s->work.empty())
+				return s->failed;
+			next = std::move(s->work.front());
+			s->work.pop_front();
+		}
 		if (s->failed == OK)
-			s->failed = w();
-	s->work.clear();
-	return s->failed;
+			s->failed = next();
+	}
 }
 
-void drainAll() {
-	for (Stream *s : streams)
+// drainDevice does what is under way on a GPU, before its memory is given back.
+void drainDevice() {
+	std::vector<Stream *> all;
+	{
+		std::lock_guard<std::mutex> lock(tables);
+		for (Stream *s : streams)
+			if (s->device == context)
+				all.push_back(s);
+	}
+	for (Stream *s : all)
 		drain(s);
 }
 
 int allocate(void **p, size_t n, bool host) {
+	std::lock_guard<std::mutex> lock(tables);
 	if (n == 0)
 		return INVALID_VALUE;
 	if (!host && taken + n > limit())
@@ -98,10 +136,11 @@ int allocate(void **p, size_t n, bool host) {
 }
 
 int release(uintptr_t p, bool host) {
+	drainDevice();
+	std::lock_guard<std::mutex> lock(tables);
 	auto it = memories.find(p);
 	if (it == memories.end() || it->second.host != host)
 		return INVALID_VALUE;
-	drainAll();
 	if (!host)
 		taken -= it->second.bytes;
 	memories.erase(it);
@@ -115,9 +154,10 @@ extern "C" {
 
 int cuInit(unsigned) { return OK; }
 int cuDriverGetVersion(int *v) { return *v = 12080, OK; }
-int cuDeviceGetCount(int *n) { return *n = getenv("ECREC_STANDIN_NO_GPU") ? 0 : 1, OK; }
-int cuDeviceGet(int *dev, int i) { return *dev = 0, i == 0 ? OK : INVALID_VALUE; }
+int cuDeviceGetCount(int *n) { return *n = gpus(), OK; }
+int cuDeviceGet(int *dev, int i) { return *dev = i, i >= 0 && i < gpus() ? OK : INVALID_VALUE; }
 int cuDeviceGetName(char *to, int n, int) { return snprintf(to, n, "stand-in"), OK; }
+int cuDeviceGetUuid_v2(unsigned char *to, int dev) { return memset(to, 0, 16), to[0] = (unsigned char)(dev + 1), OK; }
 int cuDeviceTotalMem_v2(size_t *n, int) { return *n = limit(), OK; }
 
 int cuDeviceGetAttribute(int *to, int what, int) {
@@ -136,13 +176,14 @@ int cuDeviceGetAttribute(int *to, int what, int) {
 	return INVALID_VALUE;
 }
 
-int cuDevicePrimaryCtxRetain(void **ctx, int) { return *ctx = &one, retained = true, OK; }
+int cuDevicePrimaryCtxRetain(void **ctx, int dev) { return *ctx = &devices[dev], devices[dev].retained = true, OK; }
 int cuDevicePrimaryCtxRelease_v2(int) { return OK; }
 int cuCtxGetCurrent(void **ctx) { return *ctx = context, OK; }
-int cuCtxSetCurrent(void *ctx) { return context = ctx, OK; }
+int cuCtxSetCurrent(void *ctx) { return context = (Device *)ctx, OK; }
 
 int cuMemGetInfo_v2(size_t *free, size_t *total) {
 	HERE
+	std::lock_guard<std::mutex> lock(tables);
 	return *total = limit(), *free = limit() - taken, OK;
 }
 int cuMemAlloc_v2(uint64_t *p, size_t n) {
@@ -165,12 +206,16 @@ int cuMemFreeHost(void *p) {
 int cuStreamCreate(void **s, unsigned) {
 	HERE
 	Stream *made = new Stream;
+	std::lock_guard<std::mutex> lock(tables);
 	streams.insert(made);
 	return *s = made, OK;
 }
 int cuStreamDestroy_v2(void *s) {
 	HERE
 	drain((Stream *)s);
+	while (((Stream *)s)->beside)
+		std::this_thread::yield();
+	std::lock_guard<std::mutex> lock(tables);
 	streams.erase((Stream *)s);
 	delete (Stream *)s;
 	return OK;
@@ -180,33 +225,66 @@ int cuStreamSynchronize(void *s) {
 	return drain((Stream *)s);
 }
 
+// cuStreamQuery lets the stream go on beside the caller.
+int cuStreamQuery(void *stream) {
+	HERE
+	Stream *s = (Stream *)stream;
+	if (s->beside)
+		return NOT_READY;
+	{
+		std::lock_guard<std::mutex> lock(s->queue);
+		if (s->work.empty())
+			return s->failed;
+	}
+	s->beside = true;
+	std::thread([s] {
+		drain(s);
+		s->beside = false;
+	}).detach();
+	return NOT_READY;
+}
+
+int cuLaunchHostFunc(void *s, void (*f)(void *), void *data) {
+	HERE
+	((Stream *)s)->add([=] { return f(data), OK; });
+	return OK;
+}
+
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t n, void *stream) {
 	HERE
 	if (n == 0)
 		return OK;
-	if (crosses(to, n) || crosses(from, n))
-		return INVALID_VALUE;
+	bool ours[2];
+	{
+		std::lock_guard<std::mutex> lock(tables);
+		if (crosses(to, n) || crosses(from, n))
+			return INVALID_VALUE;
+		ours[0] = find(to, n) != nullptr, ours[1] = find(from, n) != nullptr;
+	}
 	Stream *s = (Stream *)stream;
-	if (find(to, n) == nullptr) { // pageable: over when the call returns
+	if (!ours[0]) { // pageable: over when the call returns
 		int status = drain(s);
 		if (status == OK)
 			memcpy((void *)to, (void *)from, n);
 		return status;
 	}
-	if (find(from, n) == nullptr) { // pageable: read when the call returns
+	if (!ours[1]) { // pageable: read when the call returns
 		std::shared_ptr<std::string> held(new std::string((char *)from, n));
-		s->work.push_back([=] { return memcpy((void *)to, held->data(), n), OK; });
+		s->add([=] { return memcpy((void *)to, held->data(), n), OK; });
 		return OK;
 	}
-	s->work.push_back([=] { return memmove((void *)to, (void *)from, n), OK; });
+	s->add([=] { return memmove((void *)to, (void *)from, n), OK; });
 	return OK;
 }
 
 int cuMemsetD8Async(uint64_t p, unsigned char x, size_t n, void *stream) {
 	HERE
-	if (find(p, n) == nullptr)
-		return INVALID_VALUE;
-	((Stream *)stream)->work.push_back([=] { return memset((void *)p, x, n), OK; });
+	{
+		std::lock_guard<std::mutex> lock(tables);
+		if (find(p, n) == nullptr)
+			return INVALID_VALUE;
+	}
+	((Stream *)stream)->add([=] { return memset((void *)p, x, n), OK; });
 	return OK;
 }
 
@@ -214,7 +292,7 @@ int cuModuleLoadData(void **m, const void *image) {
 	HERE
 	if (std::string((const char *)image) != std::string("stand-in ") + sourceHash)
 		return INVALID_IMAGE;
-	return *m = &one, OK;
+	return *m = context, OK;
 }
 int cuModuleUnload(void *) { return OK; }
 
@@ -233,7 +311,8 @@ int cuLaunchKernel(void *f, unsigned blocks, unsigned by, unsigned bz, unsigned 
 		return INVALID_VALUE;
 	const Kernel *k = (const Kernel *)f;
 	std::shared_ptr<std::string> held(new std::string((const char *)params[0], k->params));
-	((Stream *)stream)->work.push_back([=] {
+	((Stream *)stream)->add([=] {
+		std::lock_guard<std::mutex> lock(fibers);
 		const char *wrong = runBlocks(k->run, held->data(), blocks, x, y);
 		if (wrong)
 			fprintf(stderr, "stand-in: kernel %s: %s\n", k->name, wrong);
@@ -248,6 +327,7 @@ int cuGetErrorName(int status, const char **text) {
 	case OUT_OF_MEMORY: return *text = "CUDA_ERROR_OUT_OF_MEMORY", OK;
 	case INVALID_IMAGE: return *text = "CUDA_ERROR_INVALID_IMAGE", OK;
 	case INVALID_CONTEXT: return *text = "CUDA_ERROR_INVALID_CONTEXT", OK;
+	case NOT_READY: return *text = "CUDA_ERROR_NOT_READY", OK;
 	case NOT_FOUND: return *text = "CUDA_ERROR_NOT_FOUND", OK;
 	case LAUNCH_FAILED: return *text = "CUDA_ERROR_LAUNCH_FAILED", OK;
 	}
