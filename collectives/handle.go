@@ -32,7 +32,7 @@ type op struct {
 	dst, src           kernels.Buffer
 	dstBytes, srcBytes []int
 	root               int
-	reads              bool // dst too
+	reads              bool                     // dst too
 	onFabric           func(*fabric, *op) error // nil: never by NCCL
 }
 
