@@ -46,18 +46,18 @@ test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a u
 
 # Compilers of CUDA C, as NVIDIA packs them for Python: one of CUDA 12 and one of 13.
 NVRTC := nvidia-cuda-nvrtc-cu12==12.8.93 nvidia-cuda-nvrtc==13.0.88
+# The headers, and NCCL.
+NVIDIA := nvidia-cuda-runtime-cu12==12.8.90 nvidia-nccl-cu12==2.27.3
+# fetch unpacks a wheel in build/cuda, unless it is there; a wheel that cannot be had is told, and what needs it skips.
+fetch = dir=build/cuda/$(1); [ -d $$dir ] || { python3 -m pip download -q --disable-pip-version-check --no-deps -d $$dir.tmp $(1) \
+	&& python3 -m zipfile -e $$dir.tmp/*.whl $$dir || { rm -rf $$dir; echo "skipped: $(1) cannot be had (python3, pip and a package index are needed)"; }; rm -rf $$dir.tmp; }
 
 test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU beside their plain twins, training on a stand-in of a GPU, and all kernels compiled by NVRTC 12 and 13 (from PyPI) for sm_80, sm_90 and sm_100
 	@command -v c++ >/dev/null || echo "skipped: there is no C++ compiler to build the stand-in of a GPU with"
-	go test -count=1 ./kernels ./train -run 'CUDA|GPU'
-	@for wheel in $(NVRTC); do \
-		dir=build/cuda/$$wheel; \
-		if [ ! -d $$dir ]; then \
-			python3 -m pip download -q --disable-pip-version-check --no-deps -d $$dir.tmp $$wheel && python3 -m zipfile -e $$dir.tmp/*.whl $$dir || { rm -rf $$dir $$dir.tmp; echo "skipped: $$wheel cannot be had (python3, pip and a package index are needed)"; continue; }; \
-			rm -rf $$dir.tmp; \
-		fi; \
-		ECREC_CUDA_PATH=$$(dirname $$(find $$PWD/$$dir -name 'libnvrtc.so.1?' | head -1)) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; \
-	done
+	go test -count=1 -timeout 5m ./kernels ./collectives ./train -run 'CUDA|GPU|NCCL'
+	@$(foreach wheel,$(NVRTC) $(NVIDIA),$(call fetch,$(wheel));)
+	@for lib in build/cuda/*/nvidia/*/lib/libnvrtc.so.1?; do [ ! -e $$lib ] || ECREC_CUDA_PATH=$$PWD/$$(dirname $$lib) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; done
+	ECREC_CUDA_HEADERS=$$(echo $$PWD/build/cuda/*cu12==*/nvidia/*/include | tr ' ' :) ECREC_CUDA_PATH=$$(echo $$PWD/build/cuda/*/nvidia/nccl/lib) go test -count=1 ./internal/cuda -v
 
 lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

@@ -3,7 +3,6 @@ package collectives_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -19,29 +18,45 @@ import (
 )
 
 // standInGPUs gives the test GPUs and an NCCL that work on the CPU.
-func standInGPUs(t *testing.T, n int) (devices []kernels.Device, lib *cuda.NCCL) {
+func standInGPUs(t *testing.T, n int) (devices []kernels.Device, nccl *cuda.NCCL) {
 	t.Helper()
-	folder, err := standin.Build(kernels.CUDASource())
-	if errors.Is(err, standin.ErrNoCompiler) {
-		t.Skip("skipped: the stand-in of a GPU is not built: ", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(cuda.PathVariable, folder)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv("ECREC_STANDIN_GPUS", fmt.Sprint(n))
+	standin.Use(t, kernels.CUDASource(), n)
 	for i := range n {
 		d, err := kernels.NewCUDA(kernels.CUDAConfig{Local: i, Own: true})
 		if err != nil {
 			t.Fatal(err)
 		}
+		if i > 0 && sameGPU(d, devices[0]) {
+			t.Skip("skipped: there are not ", n, " GPUs")
+		}
 		devices = append(devices, d)
 	}
-	if lib, err = cuda.OpenNCCL(); err != nil {
+	lib, err := cuda.OpenNCCL()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return devices, lib
+}
+
+func sameGPU(a, b kernels.Device) bool {
+	x, _ := kernels.GPU(a)
+	y, _ := kernels.GPU(b)
+	return x == y
+}
+
+// TestNCCLAlone: a rank alone has a communicator, which is aborted and made again.
+func TestNCCLAlone(t *testing.T) {
+	devices, lib := standInGPUs(t, 1)
+	r := rand.New(rand.NewPCG(7, 8))
+	for generation := range uint64(3) {
+		w, errs := meet(t, generation+1, devices, collectives.NCCLOptions{Library: lib, Native: generation == 1})
+		if errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+		w.checkAllReduce(r, 5000, true)
+		w.checkAllToAllV(r)
+		w.close()
+	}
 }
 
 // gpuWorld is a world whose ranks have a GPU each.

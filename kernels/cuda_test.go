@@ -1,33 +1,20 @@
 package kernels
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
-	"github.com/ecrec/ecrec/internal/cuda"
 	"github.com/ecrec/ecrec/internal/cuda/standin"
 )
 
-var standIn = sync.OnceValues(func() (string, error) { return standin.Build(CUDASource()) })
-
-// newTestCUDA is the CUDA backend on the stand-in of a GPU.
+// newTestCUDA is the CUDA backend on the stand-in of a GPU, or on a real one.
 func newTestCUDA(t testing.TB, o CUDAConfig) *cudaDevice {
 	t.Helper()
-	folder, err := standIn()
-	if errors.Is(err, standin.ErrNoCompiler) {
-		t.Skip("skipped: the stand-in of a GPU is not built: ", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(cuda.PathVariable, folder)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	standin.Use(t, CUDASource(), 1)
 	d, err := newCUDA(o)
 	if err != nil {
 		t.Fatal(err)

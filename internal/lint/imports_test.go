@@ -19,7 +19,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/machine", "", "what the machine has is read, not chosen, here"},
 	{"internal/openblas", "", "an edge to a foreign library"},
 	{"internal/cuda", "", "an edge to foreign libraries: it knows no kernel"},
-	{"internal/cuda/standin", "", "it stands in for foreign libraries, and is given the kernels"},
+	{"internal/cuda/standin", "internal/cuda", "it stands in for foreign libraries, and is given the kernels"},
 	{"internal/mpi", "", "an edge to a foreign library"},
 	{"internal/arena", "", "memory is below everything"},
 	{"internal/blockcopy", "", "bytes are below everything"},
@@ -38,7 +38,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"transport", "internal/arena internal/blockcopy internal/env internal/mpi internal/rng", "transports move bytes and know no meaning"},
 	{"internal/config", "data", "the config knows formats and table sets, and nothing that acts on it"},
 
-	{"collectives", "internal/env internal/trace kernels transport", "collectives add up buffers over a transport"},
+	{"collectives", "internal/cuda internal/env internal/trace kernels transport", "collectives add up buffers over a transport, or NCCL"},
 	{"oracle", "internal/placement", "the oracle is pure: window and cache state in, plan out"},
 	{"ec", "", "codes are arithmetic on bytes: who sends, stores and commits them is above"},
 	{"shard", "internal/digest internal/placement kernels", "rows know neither who uses them nor the network"},

@@ -14,6 +14,7 @@ var cgoFiles = map[string]string{
 	"internal/openblas/openblas_cgo.go": "opens OpenBLAS at run time",
 	"internal/cuda/driver.go":           "calls the driver of a GPU, opened at run time",
 	"internal/cuda/compiler.go":         "calls NVRTC, opened at run time",
+	"internal/cuda/nccl.go":             "calls NCCL, opened at run time",
 	"internal/mpi/mpi.go":               "calls MPI, in builds that have it",
 	"internal/mpi/openmpi.go":           "flags for Open MPI",
 	"internal/mpi/mpich.go":             "flags for MPICH",

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/cuda"
 )
 
 //go:embed cpp
@@ -17,6 +20,36 @@ var sources embed.FS
 
 // ErrNoCompiler says that there is no C++ compiler to build with.
 var ErrNoCompiler = errors.New("no C++ compiler (c++) in PATH")
+
+// RealVariable, set, has tests use the machine's GPU instead.
+const RealVariable = "ECREC_TEST_GPU"
+
+// Use gives a test GPUs, so many of them, and an NCCL that work on the CPU, for a CUDA source;
+// or this machine's, which may be fewer. It skips where neither can be had.
+func Use(t testing.TB, source string, gpus int) {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", cache(t))
+	if os.Getenv(RealVariable) != "" {
+		return
+	}
+	folder, err := Build(source)
+	if errors.Is(err, ErrNoCompiler) {
+		t.Skip("skipped: the stand-in of a GPU is not built: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(cuda.PathVariable, folder)
+	t.Setenv("ECREC_STANDIN_GPUS", fmt.Sprint(gpus))
+}
+
+// cache is where compiled kernels are kept: of a real GPU, for all tests.
+func cache(t testing.TB) string {
+	if os.Getenv(RealVariable) != "" {
+		return filepath.Join(os.TempDir(), "ecrec-gpu-cache")
+	}
+	return t.TempDir()
+}
 
 // kernel finds the kernels of a source, and the struct that each takes.
 var kernel = regexp.MustCompile(`(?m)^KERNEL (\w+)\((\w+) p\)`)

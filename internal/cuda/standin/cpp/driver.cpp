@@ -40,7 +40,7 @@ struct Device {
 
 thread_local Device *context;
 
-struct Stream {
+struct Stream : std::enable_shared_from_this<Stream> {
 	Device *device = context;
 	std::mutex queue, running; // running: whoever drains
 	std::deque<std::function<int()>> work;
@@ -52,7 +52,7 @@ struct Stream {
 		work.push_back(std::move(f));
 	}
 };
-std::set<Stream *> streams;
+std::set<std::shared_ptr<Stream>> streams; // who drains one keeps it
 
 #define HERE \
 	if (context < devices || context >= devices + 16 || !context->retained) \
@@ -108,15 +108,15 @@ int drain(Stream *s) {
 
 // drainDevice does what is under way on a GPU, before its memory is given back.
 void drainDevice() {
-	std::vector<Stream *> all;
+	std::vector<std::shared_ptr<Stream>> all;
 	{
 		std::lock_guard<std::mutex> lock(tables);
-		for (Stream *s : streams)
+		for (auto &s : streams)
 			if (s->device == context)
 				all.push_back(s);
 	}
-	for (Stream *s : all)
-		drain(s);
+	for (auto &s : all)
+		drain(s.get());
 }
 
 int allocate(void **p, size_t n, bool host) {
@@ -205,19 +205,16 @@ int cuMemFreeHost(void *p) {
 
 int cuStreamCreate(void **s, unsigned) {
 	HERE
-	Stream *made = new Stream;
+	auto made = std::make_shared<Stream>();
 	std::lock_guard<std::mutex> lock(tables);
 	streams.insert(made);
-	return *s = made, OK;
+	return *s = made.get(), OK;
 }
 int cuStreamDestroy_v2(void *s) {
 	HERE
 	drain((Stream *)s);
-	while (((Stream *)s)->beside)
-		std::this_thread::yield();
 	std::lock_guard<std::mutex> lock(tables);
-	streams.erase((Stream *)s);
-	delete (Stream *)s;
+	streams.erase(((Stream *)s)->shared_from_this());
 	return OK;
 }
 int cuStreamSynchronize(void *s) {
@@ -237,9 +234,9 @@ int cuStreamQuery(void *stream) {
 			return s->failed;
 	}
 	s->beside = true;
-	std::thread([s] {
-		drain(s);
-		s->beside = false;
+	std::thread([kept = s->shared_from_this()] {
+		drain(kept.get());
+		kept->beside = false;
 	}).detach();
 	return NOT_READY;
 }
