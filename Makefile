@@ -15,7 +15,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-launchers test-cuda-host lint sim bench quickstart fuzz-quick soak clean
+.PHONY: help build build-mpi test test-launchers test-cuda-host gpu-build gpu-check lint sim bench quickstart fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -58,6 +58,15 @@ test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU besid
 	@$(foreach wheel,$(NVRTC) $(NVIDIA),$(call fetch,$(wheel));)
 	@for lib in build/cuda/*/nvidia/*/lib/libnvrtc.so.1?; do [ ! -e $$lib ] || ECREC_CUDA_PATH=$$PWD/$$(dirname $$lib) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; done
 	ECREC_CUDA_HEADERS=$$(echo $$PWD/build/cuda/*cu12==*/nvidia/*/include | tr ' ' :) ECREC_CUDA_PATH=$$(echo $$PWD/build/cuda/*/nvidia/nccl/lib) go test -count=1 ./internal/cuda -v
+
+gpu-build: ## build what gpu-check needs, for a machine without Go: build/gpu
+	@mkdir -p build/gpu
+	go build -o build/gpu/ecrec ./cmd/ecrec
+	for pkg in kernels collectives train; do go test -c -vet=off -o build/gpu/$$pkg.test ./$$pkg || exit 1; done
+
+gpu-check: ## all checks that need a GPU, by what gpu-build made (8 minutes; skips where there is none)
+	@[ -x build/gpu/ecrec ] || $(MAKE) gpu-build
+	@bench/gpu/check.sh
 
 lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

@@ -15,8 +15,9 @@ import (
 
 var kernelsBench = Bench{
 	Name: "kernels",
-	Doc: "what each operation of a step reaches: matrix products beside OpenBLAS, rows beside this machine's copies and random reads " +
-		"(settings: part=products|rows|step, threads=N,N, m=samples, shapes=KxN,KxN, table=bytes)",
+	Doc: "what each operation of a step reaches: matrix products beside OpenBLAS, rows beside this machine's copies and random reads; " +
+		"with device=cuda what a GPU's kernels reach, beside its copies " +
+		"(settings: device=cpu|cuda, part=products|rows|step, threads=N,N, m=samples, shapes=KxN,KxN, table=bytes)",
 	Run: runKernels,
 }
 
@@ -48,6 +49,13 @@ func runKernels(out io.Writer, o Options) (*Report, error) {
 	if err := b.settings(); err != nil {
 		return nil, err
 	}
+	switch device := o.option("device", "cpu"); device {
+	case "cpu":
+	case "cuda":
+		return b.runGPU()
+	default:
+		return nil, settingError("device=%s: want cpu or cuda", device)
+	}
 	var err error
 	if b.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
 		return nil, err
@@ -70,7 +78,7 @@ func runKernels(out io.Writer, o Options) (*Report, error) {
 }
 
 func (b *kernelBench) settings() error {
-	if err := b.o.checkArgs("part", "threads", "m", "shapes", "table"); err != nil {
+	if err := b.o.checkArgs("device", "part", "threads", "m", "shapes", "table"); err != nil {
 		return err
 	}
 	if part := b.o.option("part", "rows"); !slices.Contains([]string{"products", "rows", "step"}, part) {

@@ -21,8 +21,9 @@ type benchCmd struct {
 	Repeats int      `default:"5" help:"How often each figure is measured."`
 	Link    string   `placeholder:"BANDWIDTH,LATENCY" help:"Give the ranks links, like 10Gb/s,50us (benchmarks with a setting link)."`
 	Compute string   `placeholder:"DURATION" help:"Wait in place of forward and backward, like 30ms (benchmarks with a setting compute)."`
-	// Transport and Format are the settings transport and columns.
+	// Transport, Device and Format are the settings transport, device and columns.
 	Transport string `placeholder:"mem|shm|tcp|mpi" help:"What carries the messages (bench collectives); mpi: under mpirun, in a build for MPI."`
+	Device    string `placeholder:"cpu|cuda" help:"What computes (bench kernels, bench train)."`
 	Format    string `placeholder:"nccl|osu|both" help:"Whose columns to print (bench collectives)."`
 	JSON      string `name:"json" placeholder:"FILE" help:"Write the report as JSON too."`
 }
@@ -72,7 +73,7 @@ func (c *benchCmd) Run(a *app) error {
 // settings are the benchmark's own, also those that flags stand for. Of two the first holds.
 func (c *benchCmd) settings() []string {
 	args := c.Args[:len(c.Args):len(c.Args)]
-	for _, flag := range []struct{ key, value string }{{"link", c.Link}, {"compute", c.Compute}, {"transport", c.Transport}, {"columns", c.Format}} {
+	for _, flag := range []struct{ key, value string }{{"link", c.Link}, {"compute", c.Compute}, {"device", c.Device}, {"transport", c.Transport}, {"columns", c.Format}} {
 		if flag.value != "" {
 			args = append(args, flag.key+"="+flag.value)
 		}

@@ -1,0 +1,213 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// gpuBench measures the CUDA backend: what moves rows beside the card's own copies, products
+// in FLOP/s.
+type gpuBench struct {
+	*kernelBench
+	s       kernels.Stream
+	taken   []kernels.Buffer
+	copying float64 // GB/s, read and written
+}
+
+// The rows are those of the MLPerf DLRM, 26 lookups of 128 weights a sample.
+const (
+	gpuLookups = 26
+	gpuSamples = 16384
+	timeGPU    = 200 * time.Millisecond
+)
+
+// runGPU measures on a GPU. Each call is followed by one Sync, of some microseconds.
+func (b *kernelBench) runGPU() (*Report, error) {
+	dev, err := kernels.NewCUDA(kernels.CUDAConfig{Own: true})
+	if err != nil {
+		return nil, settingError("device=cuda: %v", err)
+	}
+	if b.o.option("m", "") == "" && !b.o.Tiny {
+		b.m = gpuSamples
+	}
+	b.dev, b.report = dev, newReport("kernels", dev.Name())
+	b.report.header(b.out)
+	g := &gpuBench{kernelBench: b, s: dev.Stream(1)}
+	defer g.close()
+	part := b.o.option("part", "")
+	for _, p := range []struct {
+		name string
+		run  func() error
+	}{{"rows", g.rows}, {"products", g.products}} {
+		if part == "" || part == p.name {
+			if err := p.run(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b.report, nil
+}
+
+func (g *gpuBench) close() {
+	for _, b := range g.taken {
+		g.dev.Free(b)
+	}
+	g.s.Close()
+}
+
+// floats is memory of the GPU that holds small positive numbers.
+func (g *gpuBench) floats(n int) (kernels.Buffer, error) {
+	b, err := g.dev.Alloc(4*n, kernels.Working)
+	if err != nil {
+		return b, err
+	}
+	g.taken = append(g.taken, b)
+	pattern := make([]float32, min(n, 1<<20))
+	for i := range pattern {
+		pattern[i] = float32(i%97+1) * 0.01
+	}
+	for at := 0; at < n; at += len(pattern) {
+		part := pattern[:min(len(pattern), n-at)]
+		g.s.Upload(b.SliceFloats(at, len(part)), kernels.BytesOf(part))
+	}
+	return b, g.s.Sync()
+}
+
+func (g *gpuBench) indexes(list []int32) (kernels.Buffer, error) {
+	b, err := g.dev.Alloc(4*len(list), kernels.Working)
+	if err != nil {
+		return b, err
+	}
+	g.taken = append(g.taken, b)
+	g.s.Upload(b, kernels.BytesOf(list))
+	return b, g.s.Sync()
+}
+
+// measure times a call that moves bytes, and gives its rate beside that of copies.
+func (g *gpuBench) measure(name string, bytes int, call func()) error {
+	var failed error
+	took := g.o.inTurn(10*time.Millisecond, timeGPU, func() {
+		call()
+		if err := g.s.Sync(); err != nil {
+			failed = err
+		}
+	})
+	if failed != nil {
+		return fmt.Errorf("bench: %s: %w", name, failed)
+	}
+	rate := g.report.add(name, "GB/s", per(float64(bytes)/1e9, took[0])...)
+	if g.copying == 0 {
+		g.copying = rate.Median
+	}
+	share := 100 * rate.Median / g.copying
+	g.report.add(name+", of a copy", "%", share)
+	fmt.Fprintf(g.out, "%-48s %s GB/s, %.1f %% of a copy\n", name, spread(rate), share)
+	return nil
+}
+
+// rows measures what a step does to rows: half of the lookups are of rows that others look up too.
+func (g *gpuBench) rows() error {
+	const d = wideRow
+	n, count := g.m*gpuLookups, g.table/(4*3*d)
+	table, err := g.floats(count * 3 * d)
+	if err != nil {
+		return err
+	}
+	grads, err := g.floats(n * d)
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	rows := min(count, n/2)
+	slots := make([]int32, 0, rows) // distinct, as an owner has them: ascending
+	for _, x := range r.Perm(count)[:rows] {
+		slots = append(slots, int32(x))
+	}
+	slices.Sort(slots)
+	index, start, pos := make([]int32, n), make([]int32, rows+1), make([]int32, n)
+	for i := range index {
+		index[i] = slots[r.IntN(rows)]
+	}
+	for i, x := range r.Perm(n) {
+		pos[i] = int32(x)
+	}
+	for i := range start {
+		start[i] = int32(i * n / rows)
+	}
+	var lists [4]kernels.Buffer
+	for i, list := range [][]int32{slots, index, start, pos} {
+		if lists[i], err = g.indexes(list); err != nil {
+			return err
+		}
+	}
+	half := table.Bytes() / 8 * 4
+	if err := g.measure("copy", 2*half, func() { g.s.Copy(table.Slice(0, half), table.Slice(half, half)) }); err != nil {
+		return err
+	}
+	row := 4 * d
+	if err := g.measure("gather", 2*n*row, func() {
+		g.s.GatherRows(kernels.Mat(grads, g.m, gpuLookups*d), kernels.Mat(table, count, d), lists[1])
+	}); err != nil {
+		return err
+	}
+	if err := g.measure("segment sums", n*row+rows*row, func() {
+		g.s.SumRows(kernels.Mat(table, rows, d), kernels.Mat(grads, g.m, gpuLookups*d), lists[2], lists[3])
+	}); err != nil {
+		return err
+	}
+	for _, opt := range []struct {
+		name string
+		kind kernels.OptimizerKind
+	}{{"sgd", kernels.SGD}, {"rowwise adagrad", kernels.RowwiseAdagrad}, {"adagrad", kernels.Adagrad}, {"adam", kernels.Adam}} {
+		o := kernels.Optimizer{Kind: opt.kind, LR: 1e-3, Eps: 1e-8, Beta1: 0.9, Beta2: 0.999, C1: 0.1, C2: 0.001, StepSize: 1e-3, BiasSqrt: 1}
+		width := d + opt.kind.RowState(d)
+		if err := g.measure("segment sums and "+opt.name, n*row+2*rows*4*width, func() {
+			g.s.UpdateRows(o, kernels.Mat(table, count, width), lists[0], kernels.Mat(grads, n, d), lists[2], lists[3])
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// products measures the three of each layer, exact ones.
+func (g *gpuBench) products() error {
+	for _, l := range g.shapes {
+		x, err := g.floats(g.m * l.k)
+		if err != nil {
+			return err
+		}
+		w, err := g.floats(l.n * l.k)
+		if err != nil {
+			return err
+		}
+		y, err := g.floats(g.m * l.n)
+		if err != nil {
+			return err
+		}
+		X, W, Y := kernels.Mat(x, g.m, l.k), kernels.Mat(w, l.n, l.k), kernels.Mat(y, g.m, l.n)
+		var failed error
+		sync := func() {
+			if err := g.s.Sync(); err != nil {
+				failed = err
+			}
+		}
+		took := g.o.inTurn(10*time.Millisecond, timeGPU,
+			func() { g.s.Linear(Y, X, W, kernels.Buffer{}, kernels.Identity); sync() },
+			func() { g.s.LinearGradInput(X, Y, W, kernels.Matrix{}); sync() },
+			func() { g.s.LinearGradWeight(W, kernels.Buffer{}, Y, X); sync() })
+		if failed != nil {
+			return failed
+		}
+		flop := 2 * float64(g.m) * float64(l.k) * float64(l.n)
+		for i, name := range []string{"forward", "input gradient", "weight gradient"} {
+			f := g.report.add(fmt.Sprintf("%dx%d, %s", l.k, l.n, name), "TFLOP/s", per(flop/1e12, took[i])...)
+			fmt.Fprintf(g.out, "m %d, %dx%d, %-16s %.2f (%.2f-%.2f) TFLOP/s\n", g.m, l.k, l.n, name, f.Median, f.Min, f.Max)
+		}
+	}
+	return nil
+}

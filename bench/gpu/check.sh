@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# All checks that need a GPU, within 8 minutes: run from the repository's root. It needs what
+# `make gpu-build` made (in build/gpu), the NVIDIA driver and NVRTC; neither Go nor a network.
+# NCCL, compute-sanitizer and PyTorch are used where they are found. What it prints and
+# reports goes to the folder OUT (default build/gpu/results).
+set -uo pipefail
+bin=build/gpu
+out=${OUT:-$bin/results}
+mkdir -p "$out"
+
+if [ ! -x "$bin/ecrec" ]; then
+	echo "gpu-check: $bin/ecrec is not there; run make gpu-build first" >&2
+	exit 1
+fi
+found=$("$bin/ecrec" doctor | sed -n 's/^  job.device *//p')
+case "$found" in
+*cuda*) echo "gpu-check: $found" | tee "$out/device.txt" ;;
+*)
+	echo "gpu-check: skipped: no GPU that ecrec can use ($found); nothing of it is shown"
+	exit 0
+	;;
+esac
+nvidia-smi >"$out/nvidia-smi.txt" 2>&1
+
+failed=()
+# check NAME COMMAND...: runs a check, keeps what it prints, and goes on after a failure.
+check() {
+	local name=$1 began=$SECONDS
+	shift
+	if "$@" >"$out/$name.txt" 2>&1; then
+		echo "gpu-check: $name: passed in $((SECONDS - began)) s"
+	else
+		echo "gpu-check: $name: FAILED (code $?) in $((SECONDS - began)) s; the end of $out/$name.txt:"
+		tail -n 15 "$out/$name.txt"
+		failed+=("$name")
+	fi
+}
+# tests PACKAGE PATTERN: the package's tests on the GPU, in its own folder, where its data is.
+tests() { (cd "$1" && ECREC_TEST_GPU=1 "$OLDPWD/$bin/$1.test" -test.run "$2" -test.v -test.timeout 3m); }
+digest() { sed -n 's/^ *"digest": "\(.*\)".*/\1/p' "$1/summary.json"; }
+
+# digests: one digest for repeats, cache modes and lost ranks, on the GPU and on the CPU.
+digests() {
+	local dir want got
+	dir=$(mktemp -d)
+	run() { "$bin/ecrec" train examples/quickstart.toml --np 5 --set job.out="$dir/run" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }; }
+	run --device cpu || return 1
+	want=$(digest "$dir/run")
+	echo "cpu: $want"
+	while read -r -a more; do
+		run --device cuda "${more[@]}" || return 1
+		got=$(digest "$dir/run")
+		echo "cuda ${more[*]}: $got"
+		[ "$got" = "$want" ] || return 1
+	done <<-'END'
+		--set cache.mode=planned
+		--set cache.mode=planned
+		--set cache.mode=planned
+		--set cache.mode=none
+		--set cache.mode=lrpp
+		--chaos kill:0@60
+		--chaos kill:2@120
+		--chaos kill:4@30 --chaos kill:1@150
+	END
+}
+
+check kernels tests kernels 'CUDA(Agrees|Preconditions)'
+check golden tests train '^TestGolden$'
+check digests-of-ranks tests train 'OnGPUs'
+check nccl tests collectives 'NCCL'
+check digests digests
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
+if [ -n "$sanitizer" ]; then
+	check memory env ECREC_TEST_GPU=1 "$sanitizer" --error-exitcode 9 "$bin/kernels.test" -test.run 'CUDA(Agrees|Preconditions)' -test.short -test.timeout 3m
+else
+	echo "gpu-check: memory: skipped: no compute-sanitizer on this machine"
+fi
+check bench-kernels "$bin/ecrec" bench kernels device=cuda --json "$out/kernels.json"
+check bench-train "$bin/ecrec" bench train device=cuda model=mlperf batch=65536 steps=20 --repeats 3 --json "$out/train.json"
+if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+	check bench-torch python3 bench/peers/dlrm_torch.py --batch 65536 --steps 20
+else
+	echo "gpu-check: bench-torch: skipped: no PyTorch that sees the GPU"
+fi
+check bench-overhead "$bin/ecrec" bench overhead model=dim48 every=10 checkpoints=no steps=20 batch=16384 --repeats 3 --json "$out/overhead.json"
+
+if [ ${#failed[@]} -gt 0 ]; then
+	echo "gpu-check: FAILED: ${failed[*]}"
+	exit 1
+fi
+echo "gpu-check: all passed in $SECONDS s; results are in $out"
