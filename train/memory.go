@@ -18,7 +18,7 @@ func (j *job) checkMemory() error {
 		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.roles.rows, slots, shard.MaxSlots)
 	}
 	available, ok := machine.AvailableMemory()
-	if !ok || j.world.LostAgo > 0 {
+	if !ok || j.world.LostAgo > 0 || j.dev != j.host { // a GPU says itself what does not fit
 		return nil
 	}
 	rows, rest := j.bytes()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,3 +152,28 @@ global_batch = 8
 iterations = 100000000
 log_every = 1
 `
+
+// TestNoNVIDIAIsLinked: one binary runs on machines with GPUs and on those without.
+func TestNoNVIDIAIsLinked(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(self)
+	if err != nil {
+		t.Skip("skipped: no ELF binary: ", err)
+	}
+	defer f.Close()
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(libraries)
+	for _, l := range libraries {
+		for _, foreign := range []string{"cuda", "nv", "nccl", "cublas", "mpi"} {
+			if strings.Contains(l, foreign) {
+				t.Errorf("the program needs %s to start", l)
+			}
+		}
+	}
+}

@@ -86,6 +86,9 @@ func keep(spec *launcher.Spec, cfg *config.Config, p launcher.Place) {
 	if n := processesHere(os.Getenv); n > 0 {
 		others = int64(n)
 	}
+	if cfg.Job.Device == "cuda" {
+		return // rows are not the host's
+	}
 	// To be given new pages is most of what rebuilding costs, and slows down who trains
 	// on the same machine: a spare takes them while it waits.
 	spec.Prepare = func(goOn func() bool) {
