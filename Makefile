@@ -46,8 +46,8 @@ test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a u
 
 # Compilers of CUDA C, as NVIDIA packs them for Python: one of CUDA 12 and one of 13.
 NVRTC := nvidia-cuda-nvrtc-cu12==12.8.93 nvidia-cuda-nvrtc==13.0.88
-# The headers, and NCCL.
-NVIDIA := nvidia-cuda-runtime-cu12==12.8.90 nvidia-nccl-cu12==2.27.3
+# The headers, NCCL and cuBLAS.
+NVIDIA := nvidia-cuda-runtime-cu12==12.8.90 nvidia-nccl-cu12==2.27.3 nvidia-cublas-cu12==12.8.4.1
 # fetch unpacks a wheel in build/cuda, unless it is there; a wheel that cannot be had is told, and what needs it skips.
 fetch = dir=build/cuda/$(1); [ -d $$dir ] || { python3 -m pip download -q --disable-pip-version-check --no-deps -d $$dir.tmp $(1) \
 	&& python3 -m zipfile -e $$dir.tmp/*.whl $$dir || { rm -rf $$dir; echo "skipped: $(1) cannot be had (python3, pip and a package index are needed)"; }; rm -rf $$dir.tmp; }
@@ -57,7 +57,7 @@ test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU besid
 	go test -count=1 -timeout 5m ./kernels ./collectives ./train -run 'CUDA|GPU|NCCL'
 	@$(foreach wheel,$(NVRTC) $(NVIDIA),$(call fetch,$(wheel));)
 	@for lib in build/cuda/*/nvidia/*/lib/libnvrtc.so.1?; do [ ! -e $$lib ] || ECREC_CUDA_PATH=$$PWD/$$(dirname $$lib) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; done
-	ECREC_CUDA_HEADERS=$$(echo $$PWD/build/cuda/*cu12==*/nvidia/*/include | tr ' ' :) ECREC_CUDA_PATH=$$(echo $$PWD/build/cuda/*/nvidia/nccl/lib) go test -count=1 ./internal/cuda -v
+	ECREC_CUDA_HEADERS=$$(echo $$PWD/build/cuda/*cu12==*/nvidia/*/include | tr ' ' :) ECREC_CUDA_PATH=$$(echo $$PWD/build/cuda/*/nvidia/nccl/lib $$PWD/build/cuda/*/nvidia/cublas/lib | tr ' ' :) go test -count=1 ./internal/cuda -v
 
 gpu-build: ## build what gpu-check needs, for a machine without Go: build/gpu
 	@mkdir -p build/gpu

@@ -96,6 +96,10 @@ var productTiles = [...]int{128, 64, 16}
 // product runs a product in the largest tiles of which there are enough for the GPU, and
 // that are not mostly beside it. All give the same bits.
 func (s *cudaStream) product(k cudaKernel, p *cudaProduct) {
+	if s.products != nil && p.m > 0 && p.n > 0 && p.k > 0 {
+		s.multiply(k, p)
+		return
+	}
 	blocks := 0
 	for i, side := range productTiles {
 		across := (int(p.n) + side - 1) / side

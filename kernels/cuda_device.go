@@ -15,6 +15,10 @@ type CUDAConfig struct {
 	Local int
 	// Own says that Shared memory is the GPU's: nobody but itself and other GPUs reads it.
 	Own bool
+	// BLAS names what computes matrix products: "exact" (also ""), with the CPU's bits, or
+	// cuBLAS: "cublas" in float32, "cublas-tf32", "cublas-bf16", whose repeats have the same
+	// bits on one kind of GPU.
+	BLAS string
 }
 
 // cudaDevice is the CUDA backend's Device.
@@ -25,6 +29,10 @@ type cudaDevice struct {
 	*cuda.Context
 	code *cudaCode
 	own  bool
+
+	blas    string
+	cublas  *cuda.CUBLAS // nil: exact
+	compute cuda.Compute
 
 	mu     sync.Mutex
 	allocs map[unsafe.Pointer]Buffer
@@ -51,6 +59,10 @@ func newCUDA(o CUDAConfig) (*cudaDevice, error) {
 		return nil, fmt.Errorf("kernels: GPU %d: %w", o.Local%n, err)
 	}
 	d := &cudaDevice{Context: ctx, own: o.Own, allocs: make(map[unsafe.Pointer]Buffer)}
+	if err := d.openBLAS(o.BLAS); err != nil {
+		ctx.Close()
+		return nil, err
+	}
 	if d.code, err = loadCUDA(ctx); err != nil {
 		ctx.Close()
 		return nil, fmt.Errorf("kernels: kernels for %s: %w", ctx.Name, err)
@@ -62,7 +74,13 @@ func newCUDA(o CUDAConfig) (*cudaDevice, error) {
 	return d, nil
 }
 
-func (d *cudaDevice) Name() string { return "cuda " + d.Arch + " " + d.Context.Name }
+func (d *cudaDevice) Name() string {
+	name := "cuda " + d.Arch + " " + d.Context.Name
+	if d.blas != "" {
+		name += " " + d.blas
+	}
+	return name
+}
 
 func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
 	b := Buffer{bytes: bytes, host: use == Staging || use == Shared && !d.own, device: true}
@@ -122,6 +140,9 @@ func (d *cudaDevice) Stream(int) Stream {
 	var err error
 	if s.s, err = d.Context.Stream(); err == nil {
 		s.fault, err = d.Alloc(8, Staging)
+	}
+	if err == nil && d.cublas != nil {
+		s.products, err = d.Products(d.cublas, s.s, d.compute)
 	}
 	s.fail(err)
 	return s

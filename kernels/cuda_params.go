@@ -25,6 +25,20 @@ type cudaSum struct {
 	_         int32
 }
 
+type cudaFollow struct {
+	y          cudaMat
+	bias       uintptr
+	rows       int64
+	cols, relu int32
+}
+
+type cudaColumnSums struct {
+	y          cudaMat
+	sums       uintptr
+	rows, each int64
+	cols, _    int32
+}
+
 type cudaColumns struct {
 	dst, src cudaMat
 	rows     int64

@@ -27,6 +27,8 @@ type cudaStream struct {
 	long, sums Buffer   // of segment sums: the long ones, and their sums
 	pointers   []uint64 // scratch of Sum
 	base       cudaBase
+	products   *cuda.Products // nil: they are exact
+	partial    Buffer         // column sums of chunks
 }
 
 // cudaBase is the tables of a RowInit on the GPU.
@@ -47,7 +49,10 @@ func (s *cudaStream) Close() {
 		return
 	}
 	_ = s.s.Sync() // who closes has seen to errors
-	for _, b := range []Buffer{s.fault, s.long, s.sums, s.base.buf, s.base.scale} {
+	if s.products != nil {
+		_ = s.products.Close()
+	}
+	for _, b := range []Buffer{s.fault, s.long, s.sums, s.partial, s.base.buf, s.base.scale} {
 		s.d.Free(b)
 	}
 	for i := range s.rings {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/cuda/standin"
@@ -194,4 +195,41 @@ func TestCUDAPreconditions(t *testing.T) {
 		t.Error(err)
 	}
 	c.free()
+}
+
+// TestCUBLAS: products by cuBLAS are the transposes they should be, and what follows them is
+// done. The stand-in's are chains of FMAs, so that even their bits agree; column sums are
+// added up in chunks.
+func TestCUBLAS(t *testing.T) {
+	for _, mode := range []string{"cublas", "cublas-tf32", "cublas-bf16"} {
+		d := newTestCUDA(t, CUDAConfig{BLAS: mode})
+		exact, s := newTestStream(t, detectISA(), 2), newTestCUDAStream(t, d)
+		if !strings.HasSuffix(d.Name(), " "+mode) {
+			t.Errorf("%s is called %s", mode, d.Name())
+		}
+		near := map[string]float64{"cublas": 1e-4, "cublas-tf32": 0.02, "cublas-bf16": 0.1}[mode]
+		for _, shape := range [][3]int{{1, 1, 1}, {100, 1, 128}, {37, 48, 64}, {700, 65, 30}, {3, 4, 0}, {0, 3, 4}} {
+			run := func(dev Device, s Stream) *testCase {
+				c := &testCase{Rand: rand.New(rand.NewPCG(9, 9)), dev: dev, ordinary: true}
+				products(c, s, shape[0], shape[1], shape[2])
+				if err := s.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				c.checkGuards(t)
+				return c
+			}
+			want, got := run(nil, exact), run(d, s)
+			for k := range want.mem {
+				for i, w := range want.mem[k].all {
+					if g := got.mem[k].all[i]; !(math.Abs(float64(g-w)) <= near*math.Max(4*math.Sqrt(float64(shape[0]+shape[2])), math.Abs(float64(w)))) {
+						t.Fatalf("%s, %v: operand %d, float %d: %g, not %g", mode, shape, k, i, g, w)
+					}
+				}
+			}
+			got.free()
+		}
+	}
+	if _, err := newCUDA(CUDAConfig{BLAS: "mkl"}); err == nil || !strings.Contains(err.Error(), `"mkl"`) {
+		t.Errorf("unknown BLAS: error %v", err)
+	}
 }

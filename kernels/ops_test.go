@@ -50,6 +50,8 @@ type testCase struct {
 	*rand.Rand
 	mem []operandMem
 
+	ordinary bool // no huge or tiny numbers
+
 	dev   Device // what operands are allocated of, as Staging; nil: they are Go memory
 	taken []Buffer
 }
@@ -105,6 +107,9 @@ func (c *testCase) place(all []float32, off, rows, cols, stride int) Matrix {
 	for i := range rows {
 		for n, row := 0, all[off+i*stride:][:cols]; n < cols; {
 			n += copy(row[n:], testFloats[c.IntN(len(testFloats)):])
+		}
+		for j, row := 0, all[off+i*stride:][:cols]; c.ordinary && j < cols; j++ {
+			row[j] = float32(math.Mod(float64(row[j]), 2))
 		}
 	}
 	b := HostBuffer(all[off : off+rows*stride])

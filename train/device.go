@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/internal/config"
@@ -16,23 +17,34 @@ import (
 // histories, and what is on its way to other ranks.
 func (j *job) openDevices() (err error) {
 	c := j.cfg
-	if j.host, err = kernels.NewCPU(kernels.CPUOptions{BLAS: c.Kernels.BLAS, Poison: invariant.Enabled}); err != nil {
+	onCPU, onGPU := c.Kernels.BLAS, "exact"
+	if strings.HasPrefix(onCPU, "cublas") {
+		onCPU, onGPU = onGPU, onCPU
+	}
+	if j.host, err = kernels.NewCPU(kernels.CPUOptions{BLAS: onCPU, Poison: invariant.Enabled}); err != nil {
 		return err
 	}
 	j.dev = j.host
-	if c.Job.Device == "cpu" {
+	switch {
+	case c.Job.Device == "cpu" && onGPU != "exact":
+		return config.Errorf("kernels.blas = %q is for GPUs, and job.device is \"cpu\"; use \"exact\" or \"openblas\"", onGPU)
+	case c.Job.Device == "cuda" && onCPU == "openblas":
+		return config.Errorf("kernels.blas = \"openblas\" is for CPUs, and job.device is \"cuda\"; use \"exact\" or \"cublas\"")
+	case c.Job.Device == "cpu" || onCPU == "openblas":
 		return nil
 	}
 	if err := j.openNCCL(); err != nil {
 		return err
 	}
-	gpu, err := kernels.NewCUDA(kernels.CUDAConfig{Local: j.localRank(), Own: j.ranks == 1 || j.nccl != nil})
+	gpu, err := kernels.NewCUDA(kernels.CUDAConfig{Local: j.localRank(), Own: j.ranks == 1 || j.nccl != nil, BLAS: onGPU})
 	if err == nil {
 		j.dev = gpu
 		return nil
 	}
 	none := (*kernels.NoGPU)(nil)
 	switch {
+	case onGPU != "exact":
+		return config.Errorf("kernels.blas = %q: %v; use \"exact\"", onGPU, err)
 	case c.Job.Device == "cuda":
 		return config.Errorf("job.device = \"cuda\": %v; use \"cpu\" or \"auto\", or see what `ecrec doctor` says of CUDA", err)
 	case errors.As(err, &none) && none.Driver():

@@ -32,7 +32,7 @@ func (c *Config) checkNames(src *source) error {
 		{"data.shuffle", c.Data.Shuffle, []string{"none", "block"}},
 		{"data.on_error", c.Data.OnError, []string{"fail", "skip"}},
 		{"model.kind", c.Model.Kind, []string{"dlrm", "wdl", "dcn", "deepfm"}},
-		{"kernels.blas", c.Kernels.BLAS, []string{"exact", "openblas"}},
+		{"kernels.blas", c.Kernels.BLAS, []string{"exact", "openblas", "cublas", "cublas-tf32", "cublas-bf16"}},
 		{"optimizer.dense.kind", c.Optimizer.Dense.Kind, []string{"sgd", "momentum", "adagrad", "adam"}},
 		{"optimizer.sparse.kind", c.Optimizer.Sparse.Kind, []string{"sgd", "momentum", "adagrad", "rowwise_adagrad", "adam"}},
 		{"collectives.transport", c.Collectives.Transport, []string{"auto", "mem", "tcp", "mpi", "nccl"}},

@@ -40,6 +40,14 @@ const char *nccl_open(nccl *to, const char *path, const char **error) {
 	return NULL;
 }
 
+const char *cublas_open(cublas *to, const char *path, const char **error) {
+	void *h = open_library(path, error);
+	if (h == NULL)
+		return NULL;
+	CUBLAS_FUNCTIONS(LOOK_UP)
+	return NULL;
+}
+
 void library_load(const char *path) { dlopen(path, RTLD_NOW | RTLD_GLOBAL); }
 
 // enter makes ctx the thread's context.
@@ -98,13 +106,13 @@ int ctx_launch(driver *d, handle ctx, handle stream, handle function, unsigned b
 
 enum { NCCL_IN_PROGRESS = 7, NCCL_BYTES = 0, NCCL_FLOATS = 7, NCCL_SUM = 0 };
 
-#define ENTERED_NCCL() \
+#define ENTERED_LIBRARY() \
 	int status = enter(d, ctx); \
 	if (status != 0) \
 		return -status
 
 int ctx_nccl_init(driver *d, handle ctx, nccl *n, handle *comm, int ranks, const char *id, int rank) {
-	ENTERED_NCCL();
+	ENTERED_LIBRARY();
 	unique_id name;
 	memcpy(name.bytes, id, sizeof name.bytes);
 	nccl_config config = {sizeof config, 0xcafebeef, 21400, 0};
@@ -113,26 +121,26 @@ int ctx_nccl_init(driver *d, handle ctx, nccl *n, handle *comm, int ranks, const
 
 // ctx_nccl_state is NCCL_IN_PROGRESS while the last call goes on, 0 when it is done.
 int ctx_nccl_state(driver *d, handle ctx, nccl *n, handle comm) {
-	ENTERED_NCCL();
+	ENTERED_LIBRARY();
 	int state = 0;
 	status = n->ncclCommGetAsyncError(comm, &state);
 	return status != 0 ? status : state;
 }
 
 int ctx_nccl_abort(driver *d, handle ctx, nccl *n, handle comm) {
-	ENTERED_NCCL();
+	ENTERED_LIBRARY();
 	return n->ncclCommAbort(comm);
 }
 
 int ctx_nccl_close(driver *d, handle ctx, nccl *n, handle comm) {
-	ENTERED_NCCL();
+	ENTERED_LIBRARY();
 	return n->ncclCommDestroy(comm);
 }
 
 // ctx_nccl_exchange sends to[r] to each rank r and receives from[r] of it, at once, to rank
 // self + 1 first.
 int ctx_nccl_exchange(driver *d, handle ctx, nccl *n, handle comm, handle stream, int ranks, int self, const part *to, const part *from) {
-	ENTERED_NCCL();
+	ENTERED_LIBRARY();
 	status = n->ncclGroupStart();
 	for (int k = 1; k < ranks && status == 0; k++) {
 		int next = (self + k) % ranks, before = (self - k + ranks) % ranks;
@@ -148,6 +156,25 @@ int ctx_nccl_exchange(driver *d, handle ctx, nccl *n, handle comm, handle stream
 }
 
 int ctx_nccl_sum(driver *d, handle ctx, nccl *n, handle comm, handle stream, uint64_t at, uint64_t floats) {
-	ENTERED_NCCL();
+	ENTERED_LIBRARY();
 	return n->ncclAllReduce((const void *)at, (void *)at, floats, NCCL_FLOATS, NCCL_SUM, comm, stream);
+}
+
+int ctx_cublas_create(driver *d, handle ctx, cublas *b, handle *made, handle stream, device_ptr workspace, size_t bytes) {
+	ENTERED_LIBRARY();
+	if ((status = b->cublasCreate_v2(made)) != 0 || (status = b->cublasSetStream_v2(*made, stream)) != 0)
+		return status;
+	return b->cublasSetWorkspace_v2(*made, (void *)workspace, bytes);
+}
+
+int ctx_cublas_close(driver *d, handle ctx, cublas *b, handle made) {
+	ENTERED_LIBRARY();
+	return b->cublasDestroy_v2(made);
+}
+
+// 0: CUDA_R_32F; -1: CUBLAS_GEMM_DEFAULT.
+int ctx_cublas_gemm(driver *d, handle ctx, cublas *b, handle made, int ta, int tb, int m, int n, int k, device_ptr x, int ldx, device_ptr y, int ldy, device_ptr to, int ldto, int compute) {
+	ENTERED_LIBRARY();
+	const float one = 1.0f, zero = 0.0f;
+	return b->cublasGemmEx(made, ta, tb, m, n, k, &one, (const void *)x, 0, ldx, (const void *)y, 0, ldy, &zero, (void *)to, 0, ldto, compute, -1);
 }

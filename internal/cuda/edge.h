@@ -77,6 +77,14 @@ typedef struct {
 	F(ncclAllReduce, (const void *, void *, size_t, int, int, handle, handle)) \
 	F(ncclGetErrorString, (int))
 
+#define CUBLAS_FUNCTIONS(F) \
+	F(cublasCreate_v2, (handle *)) \
+	F(cublasDestroy_v2, (handle)) \
+	F(cublasSetStream_v2, (handle, handle)) \
+	F(cublasSetWorkspace_v2, (handle, void *, size_t)) \
+	F(cublasGemmEx, (handle, int, int, int, int, int, const void *, const void *, int, int, const void *, int, int, const void *, void *, int, int, int, int)) \
+	F(cublasGetStatusString, (int))
+
 #define POINTER(name, args) int(*name) args;
 typedef struct {
 	DRIVER_FUNCTIONS(POINTER)
@@ -87,6 +95,9 @@ typedef struct {
 typedef struct {
 	NCCL_FUNCTIONS(POINTER)
 } nccl;
+typedef struct {
+	CUBLAS_FUNCTIONS(POINTER)
+} cublas;
 #undef POINTER
 
 // They open a library and look up all functions. 0, or which is missing; or what dlopen
@@ -94,6 +105,7 @@ typedef struct {
 const char *driver_open(driver *d, const char *path, const char **error);
 const char *compiler_open(compiler *c, const char *path, const char **error);
 const char *nccl_open(nccl *n, const char *path, const char **error);
+const char *cublas_open(cublas *b, const char *path, const char **error);
 
 // library_load has a library be there for those that ask for it by its name.
 void library_load(const char *path);
@@ -125,5 +137,10 @@ int ctx_nccl_abort(driver *d, handle ctx, nccl *n, handle comm);
 int ctx_nccl_close(driver *d, handle ctx, nccl *n, handle comm);
 int ctx_nccl_exchange(driver *d, handle ctx, nccl *n, handle comm, handle stream, int ranks, int self, const part *to, const part *from);
 int ctx_nccl_sum(driver *d, handle ctx, nccl *n, handle comm, handle stream, uint64_t at, uint64_t floats);
+
+// They return a cublasStatus_t, or minus a CUresult.
+int ctx_cublas_create(driver *d, handle ctx, cublas *b, handle *made, handle stream, device_ptr workspace, size_t bytes);
+int ctx_cublas_close(driver *d, handle ctx, cublas *b, handle made);
+int ctx_cublas_gemm(driver *d, handle ctx, cublas *b, handle made, int ta, int tb, int m, int n, int k, device_ptr x, int ldx, device_ptr y, int ldy, device_ptr to, int ldto, int compute);
 
 #endif

@@ -15,6 +15,7 @@ const (
 	// compilerNames are those of the compiler, the newest first.
 	compilerNames = "libnvrtc.so.13 libnvrtc.so.12"
 	ncclName      = "libnccl.so.2"
+	cublasNames   = "libcublas.so.13 libcublas.so.12"
 )
 
 // folders are where libraries may be that the system's loader does not find: CUDA's own

@@ -34,6 +34,19 @@ DRIVER_FUNCTIONS(CHECK)
 COMPILER_FUNCTIONS(CHECK)
 NCCL_FUNCTIONS(CHECK)
 
+#if __has_include(<cublas_v2.h>)
+#include <cublas_v2.h>
+// One of them is overloaded in C++.
+static cublasStatus_t gemm(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const void *alpha, const void *a, cudaDataType at, int lda,
+	const void *b, cudaDataType bt, int ldb, const void *beta, void *c, cudaDataType ct, int ldc, cublasComputeType_t compute, cublasGemmAlgo_t algo) {
+	return cublasGemmEx(h, ta, tb, m, n, k, alpha, a, at, lda, b, bt, ldb, beta, c, ct, ldc, compute, algo);
+}
+#define cublasGemmEx gemm
+CUBLAS_FUNCTIONS(CHECK)
+static_assert(CUDA_R_32F == 0 && CUBLAS_GEMM_DEFAULT == -1 && CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1);
+static_assert(CUBLAS_COMPUTE_32F_PEDANTIC == 69 && CUBLAS_COMPUTE_32F_FAST_TF32 == 77 && CUBLAS_COMPUTE_32F_FAST_16BF == 75);
+#endif
+
 static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16);
 static_assert(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING == 41);
 static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75);
@@ -60,10 +73,12 @@ func TestHeaders(t *testing.T) {
 	if len(folders) == 0 || err != nil {
 		t.Skip("skipped: no C++ compiler, or no headers of NVIDIA's in " + headersVariable + " (make test-cuda-host fetches them)")
 	}
-	// All that nccl.h wants of the run-time library, whose header wants the compiler's.
+	// All that the libraries' headers want of the run-time's, which want the compiler's.
 	stub := t.TempDir()
-	for name, text := range map[string]string{"cuda_runtime.h": "#include <cuda.h>\ntypedef CUstream cudaStream_t;\n", "cuda_fp16.h": "", "cuda_bf16.h": ""} {
-		if err := os.WriteFile(filepath.Join(stub, name), []byte(text), 0o644); err != nil {
+	for name, text := range map[string]string{"cuda_runtime.h": "#include <cuda.h>\ntypedef CUstream cudaStream_t;\n", "driver_types.h": "#include <cuda_runtime.h>\n",
+		"cuda_fp16.h": "struct __half { short x; };\n", "cuda_bf16.h": "struct __nv_bfloat16 { short x; };\n",
+		"cuComplex.h": "struct cuComplex { float x, y; };\nstruct cuDoubleComplex { double x, y; };\n"} {
+		if err := os.WriteFile(filepath.Join(stub, name), []byte("#pragma once\n"+text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,5 +113,12 @@ func TestNCCLIsThere(t *testing.T) {
 	t.Logf("a name: %v, error %v", id != ID{}, err)
 	if err == nil && id == (ID{}) {
 		t.Error("the name of a communicator is empty")
+	}
+}
+
+// TestCUBLASIsThere opens a real cuBLAS.
+func TestCUBLASIsThere(t *testing.T) {
+	if _, err := OpenCUBLAS(); err != nil {
+		t.Skip("skipped: no cuBLAS: ", err)
 	}
 }

@@ -103,3 +103,32 @@ func (m *Comm) Sum(*Stream, unsafe.Pointer, int) error     { panic(errBuild) }
 func (m *Comm) Abort() error                               { panic(errBuild) }
 func (m *Comm) Close() error                               { panic(errBuild) }
 func (s *Stream) Done() (bool, error)                      { panic(errBuild) }
+
+// CUBLAS is an open cuBLAS; there is none in this build.
+type CUBLAS struct{}
+
+// OpenCUBLAS says that this build cannot open cuBLAS.
+func OpenCUBLAS() (*CUBLAS, error) { return nil, errBuild }
+
+// Compute is how cuBLAS multiplies.
+type Compute int
+
+const (
+	Float32  Compute = 69
+	TF32     Compute = 77
+	BFloat16 Compute = 75
+)
+
+// Products multiplies matrices.
+type Products struct{}
+
+// Operand is a matrix.
+type Operand struct {
+	At         uintptr
+	Stride     int
+	Transposed bool
+}
+
+func (c *Context) Products(*CUBLAS, *Stream, Compute) (*Products, error) { panic(errBuild) }
+func (p *Products) Close() error                                         { panic(errBuild) }
+func (p *Products) Multiply(m, n, k int, to, x, y Operand) error         { panic(errBuild) }

@@ -15,6 +15,7 @@ var cgoFiles = map[string]string{
 	"internal/cuda/driver.go":           "calls the driver of a GPU, opened at run time",
 	"internal/cuda/compiler.go":         "calls NVRTC, opened at run time",
 	"internal/cuda/nccl.go":             "calls NCCL, opened at run time",
+	"internal/cuda/cublas.go":           "calls cuBLAS, opened at run time",
 	"internal/mpi/mpi.go":               "calls MPI, in builds that have it",
 	"internal/mpi/openmpi.go":           "flags for Open MPI",
 	"internal/mpi/mpich.go":             "flags for MPICH",

@@ -121,3 +121,43 @@ KERNEL sigmoid(Loss p) {
 		p.out[i] = (float)(z < 0 ? e / (1 + e) : 1 / (1 + e));
 	}
 }
+
+// What follows a product of cuBLAS: these are beside the exact ones of gemm.cu.
+
+struct Follow {
+	Mat y;
+	const float *bias; // of the columns, or 0
+	i64 rows;
+	int cols, relu;
+};
+
+// add_bias: y = act(y + bias).
+KERNEL add_bias(Follow p) {
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int j = threadIdx.x; j < p.cols; j += blockDim.x) {
+			float *y = p.y.p + i * p.y.stride + j;
+			float v = p.bias ? *y + p.bias[j] : *y;
+			*y = p.relu && v < 0.0f ? 0.0f : v;
+		}
+}
+
+struct ColumnSums {
+	Mat y;
+	float *sums; // (chunks of y's rows, cols)
+	i64 rows, each;
+	int cols, pad;
+};
+
+// column_sums: row c of sums = the sums of rows c*each and on, each of them, in order. A block
+// takes a chunk; applied to its own result, of one chunk, it gives the sums of all.
+KERNEL column_sums(ColumnSums p) {
+	for (i64 c = blockIdx.x; c * p.each < p.rows; c += gridDim.x) {
+		i64 end = (c + 1) * p.each < p.rows ? (c + 1) * p.each : p.rows;
+		for (int j = threadIdx.x; j < p.cols; j += blockDim.x) {
+			float sum = 0.0f;
+			for (i64 i = c * p.each; i < end; i++)
+				sum = sum + p.y.p[i * p.y.stride + j];
+			p.sums[c * p.cols + j] = sum;
+		}
+	}
+}
