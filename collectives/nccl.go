@@ -97,7 +97,16 @@ func (f *fabric) hear(word transport.Request) {
 
 // pollEvery is how long the rank rests between two looks at what goes on; a GPU's exchange of
 // a step takes hundreds of microseconds.
-const pollEvery = 20 * time.Microsecond
+// Before it rests it looks so many times, a microsecond each.
+const (
+	pollEvery = 20 * time.Microsecond
+	polls     = 50
+)
+
+// abortAfter is how long after a loss a communicator is aborted: its GPU's others have heard
+// of the loss by then, and are not in a call to CUDA. To abort frees memory, which waits for all
+// of the GPU.
+const abortAfter = 2 * time.Millisecond
 
 // begun waits until NCCL has begun what it was told last.
 func (f *fabric) begun() error { return f.poll(f.comm.State) }
@@ -105,18 +114,23 @@ func (f *fabric) begun() error { return f.poll(f.comm.State) }
 // done waits until the GPU has done it.
 func (f *fabric) done() error { return f.poll(f.stream.Done) }
 
+// poll asks for the loss first: where another communicator of this GPU is being aborted, a call
+// to CUDA may wait until this one is, too.
 func (f *fabric) poll(over func() (bool, error)) error {
-	for {
+	for n := 0; ; n++ {
+		if err := f.lost.Load(); err != nil {
+			f.c.env.Sleep(abortAfter)
+			return *err
+		}
 		if is, err := over(); is || err != nil {
 			return err
 		}
 		if _, err := f.comm.State(); err != nil { // what goes wrong on the way
 			return err
 		}
-		if err := f.lost.Load(); err != nil {
-			return *err
+		if n >= polls {
+			f.c.env.Sleep(pollEvery)
 		}
-		f.c.env.Sleep(pollEvery)
 	}
 }
 
@@ -158,7 +172,9 @@ func (f *fabric) run(o *op) {
 	if err != nil {
 		f.abort()
 		f.c.fail(err)
+		return
 	}
+	f.c.sync() // it is idle; what was staged is free
 }
 
 // allToAllV: own parts are copied, the others go at once.
@@ -194,6 +210,9 @@ func (f *fabric) allReduce(o *op) error {
 	}
 	f.addends[rank] = mine
 	if err := f.exchange(); err != nil {
+		return err
+	}
+	if err := f.done(); err != nil { // additions that wait in a queue for a peer may hold up others
 		return err
 	}
 	if mine.Bytes() > 0 {

@@ -107,8 +107,11 @@ func (s *cudaStream) product(k cudaKernel, p *cudaProduct) {
 			across = max(across, 1) // column sums are there without columns
 		}
 		blocks = (int(p.m) + side - 1) / side * across
-		last := i == len(productTiles)-1
-		if last || blocks >= s.d.Processors && int(p.m) > side/2 && int(p.n) > side/2 {
+		last, enough := i == len(productTiles)-1, s.d.Processors
+		if i > 0 {
+			enough /= 3 // of the smallest each computes much less
+		}
+		if last || blocks >= enough && int(p.m) > side/2 && int(p.n) > side/2 {
 			threads := 256
 			s.run(k+cudaKernel(i), blocks, threads, 1, 0, unsafe.Pointer(p))
 			return

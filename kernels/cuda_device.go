@@ -15,6 +15,9 @@ type CUDAConfig struct {
 	Local int
 	// Own says that Shared memory is the GPU's: nobody but itself and other GPUs reads it.
 	Own bool
+	// Keep has memory that is freed kept until Reclaim: to give it back waits for all that
+	// the GPU does, exchanges with others included, which may wait for this one.
+	Keep bool
 	// BLAS names what computes matrix products: "exact" (also ""), with the CPU's bits, or
 	// cuBLAS: "cublas" in float32, "cublas-tf32", "cublas-bf16", whose repeats have the same
 	// bits on one kind of GPU.
@@ -34,8 +37,10 @@ type cudaDevice struct {
 	cublas  *cuda.CUBLAS // nil: exact
 	compute cuda.Compute
 
+	keep   bool
 	mu     sync.Mutex
 	allocs map[unsafe.Pointer]Buffer
+	kept   []Buffer     // freed, and not given back
 	clear  *cuda.Stream // of Alloc, under mu
 }
 
@@ -58,7 +63,7 @@ func newCUDA(o CUDAConfig) (*cudaDevice, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernels: GPU %d: %w", o.Local%n, err)
 	}
-	d := &cudaDevice{Context: ctx, own: o.Own, allocs: make(map[unsafe.Pointer]Buffer)}
+	d := &cudaDevice{Context: ctx, own: o.Own, keep: o.Keep, allocs: make(map[unsafe.Pointer]Buffer)}
 	if err := d.openBLAS(o.BLAS); err != nil {
 		ctx.Close()
 		return nil, err
@@ -126,11 +131,36 @@ func (d *cudaDevice) Free(b Buffer) {
 	if !ok || a.bytes != b.bytes {
 		panic(fmt.Sprintf("kernels: free of %d bytes at %p, which is no whole allocation", b.bytes, b.ptr))
 	}
+	if d.keep {
+		d.mu.Lock()
+		d.kept = append(d.kept, a)
+		d.mu.Unlock()
+		return
+	}
+	d.release(a)
+}
+
+func (d *cudaDevice) release(b Buffer) {
 	// What fails here has failed before, and was told then.
-	if a.host {
+	if b.host {
 		_ = d.ReleaseHost(b.ptr)
 	} else {
 		_ = d.Release(b.ptr)
+	}
+}
+
+// Reclaim gives back what was freed on a device that keeps it, when nothing is under way.
+func Reclaim(d Device) {
+	c, ok := d.(*cudaDevice)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	kept := c.kept
+	c.kept = nil
+	c.mu.Unlock()
+	for _, b := range kept {
+		c.release(b)
 	}
 }
 

@@ -146,7 +146,7 @@ func (s *cudaStream) UpdateRows(opt Optimizer, rows Matrix, slots Buffer, grads 
 
 // As in cuda/sums.cu.
 const (
-	longSegment = 256
+	longSegment = 64
 	longColumns = 32
 	longThreads = 8 // for a column
 )

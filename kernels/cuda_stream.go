@@ -117,8 +117,18 @@ func (r *ring) free(d *cudaDevice) {
 // stage copies a list to the GPU, where it stays until the next Sync. One that does not fit
 // goes to a longer ring: what an operation has staged before it stays too.
 func (s *cudaStream) stage(list []byte) uintptr {
-	if s.err != nil || len(list) == 0 {
+	at, to, ok := s.hold(list)
+	if !ok {
 		return 0
+	}
+	s.copy(to.ptr, at.ptr, len(list), false)
+	return uintptr(to.ptr)
+}
+
+// hold copies a list to the ring; to is the place of its mirror.
+func (s *cudaStream) hold(list []byte) (at, to Buffer, ok bool) {
+	if s.err != nil || len(list) == 0 {
+		return at, to, false
 	}
 	if n := len(s.rings); n == 0 || s.used+len(list) > s.rings[n-1].host.bytes {
 		bytes := max(ringBytes, 2*len(list))
@@ -127,15 +137,14 @@ func (s *cudaStream) stage(list []byte) uintptr {
 		}
 		s.addRing(bytes)
 		if s.err != nil {
-			return 0
+			return at, to, false
 		}
 	}
 	r := &s.rings[len(s.rings)-1]
-	at, to := r.host.Slice(s.used, len(list)), r.mirror.Slice(s.used, len(list))
+	at, to = r.host.Slice(s.used, len(list)), r.mirror.Slice(s.used, len(list))
 	s.used += (len(list) + 255) &^ 255
 	copy(at.Host(), list)
-	s.copy(to.ptr, at.ptr, len(list), false)
-	return uintptr(to.ptr)
+	return at, to, true
 }
 
 // copy copies bytes, where one of the ends is Go memory until it is done.
@@ -253,8 +262,8 @@ func (s *cudaStream) Upload(dst Buffer, src []byte) {
 		s.copy(dst.ptr, unsafe.Pointer(&src[0]), len(src), true)
 		return
 	}
-	if from := s.stage(src); s.err == nil {
-		s.copy(dst.ptr, pointer(from), len(src), false)
+	if at, _, ok := s.hold(src); ok {
+		s.copy(dst.ptr, at.ptr, len(src), false)
 	}
 }
 
@@ -293,9 +302,6 @@ func (s *cudaStream) Zero(dst Buffer) {
 		clear(dst.Host())
 	}
 }
-
-// pointer is an address of the GPU as a pointer.
-func pointer(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
 
 // CUDA is what a stream of the CUDA backend runs on, for who gives the GPU work beside it; not
 // ok for other streams.

@@ -36,7 +36,7 @@ func (j *job) openDevices() (err error) {
 	if err := j.openNCCL(); err != nil {
 		return err
 	}
-	gpu, err := kernels.NewCUDA(kernels.CUDAConfig{Local: j.localRank(), Own: j.ranks == 1 || j.nccl != nil, BLAS: onGPU})
+	gpu, err := kernels.NewCUDA(kernels.CUDAConfig{Local: j.localRank(), Own: j.ranks == 1 || j.nccl != nil, Keep: j.nccl != nil, BLAS: onGPU})
 	if err == nil {
 		j.dev = gpu
 		return nil

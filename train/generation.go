@@ -64,6 +64,7 @@ func (r *rank) leave() {
 	for _, s := range r.streams {
 		s.Close()
 	}
+	kernels.Reclaim(r.job.dev)
 	_ = r.s.Sync() // what the step that was left had begun is over before rows and parameters go back; what fails stays
 	r.generation = generation{}
 }

@@ -35,9 +35,14 @@ static const char *driver_error(driver *d, int status, int name) {
 import "C"
 
 import (
+	"os"
+	"runtime"
 	"strings"
 	"unsafe"
 )
+
+// queuesVariable is how many hardware queues the driver uses; 8, if nobody says otherwise.
+const queuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 // Driver is an open libcuda. It is safe for concurrent use.
 type Driver struct{ d C.driver }
@@ -45,6 +50,11 @@ type Driver struct{ d C.driver }
 // Open opens the driver; a *Missing if there is none, or no GPU that it drives.
 func Open() (*Driver, error) {
 	d := new(Driver)
+	// Each stream a queue of its own: where two share one, an exchange that waits for a peer
+	// holds up what the peer waits for.
+	if os.Getenv(queuesVariable) == "" {
+		_ = os.Setenv(queuesVariable, "32")
+	}
 	var reasons []string
 	for _, path := range candidates([]string{driverName}, nil) {
 		name := C.CString(path)
@@ -265,7 +275,10 @@ func (s *Stream) Copy(to, from unsafe.Pointer, bytes int, wait bool) error {
 	if wait {
 		w = 1
 	}
-	return s.c.status("cuMemcpyAsync", C.ctx_copy(&s.c.d, s.c.ctx, s.s, address(to), address(from), C.size_t(bytes), w))
+	err := s.c.status("cuMemcpyAsync", C.ctx_copy(&s.c.d, s.c.ctx, s.s, address(to), address(from), C.size_t(bytes), w))
+	runtime.KeepAlive(to) // as numbers they keep nothing
+	runtime.KeepAlive(from)
+	return err
 }
 
 // Clear sets bytes of the GPU's memory, or of AllocHost's, to zero.

@@ -142,10 +142,14 @@ int ctx_nccl_close(driver *d, handle ctx, nccl *n, handle comm) {
 int ctx_nccl_exchange(driver *d, handle ctx, nccl *n, handle comm, handle stream, int ranks, int self, const part *to, const part *from) {
 	ENTERED_LIBRARY();
 	status = n->ncclGroupStart();
+	if (status == NCCL_IN_PROGRESS)
+		status = 0;
 	for (int k = 1; k < ranks && status == 0; k++) {
 		int next = (self + k) % ranks, before = (self - k + ranks) % ranks;
 		if (from[before].bytes > 0)
 			status = n->ncclRecv((void *)from[before].at, from[before].bytes, NCCL_BYTES, before, comm, stream);
+		if (status == NCCL_IN_PROGRESS)
+			status = 0;
 		if (to[next].bytes > 0 && status == 0)
 			status = n->ncclSend((const void *)to[next].at, to[next].bytes, NCCL_BYTES, next, comm, stream);
 		if (status == NCCL_IN_PROGRESS)

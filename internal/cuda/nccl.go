@@ -26,8 +26,9 @@ type NCCL struct {
 	Version int
 }
 
-// leastNCCL is the first NCCL that has communicators that do not block.
-const leastNCCL = 21400
+// leastNCCL is the first whose communicators, where they do not block, keep nothing in the
+// thread that called them: until 2.26 a group's jobs did, and goroutines change threads.
+const leastNCCL = 22703
 
 // OpenNCCL opens NCCL; a *Missing if there is none.
 func OpenNCCL() (*NCCL, error) {
@@ -49,7 +50,7 @@ func OpenNCCL() (*NCCL, error) {
 		var v C.int
 		C.nccl_version(&n.n, &v)
 		if n.Version = int(v); n.Version < leastNCCL {
-			reasons = append(reasons, path+" is older than NCCL 2.14")
+			reasons = append(reasons, path+" is older than NCCL 2.27.3, which is the first that ecrec can use")
 			continue
 		}
 		return n, nil

@@ -81,7 +81,7 @@ template <Lie A, Lie B, int TILE, int EACH, int DEPTH> __device__ __forceinline_
 #pragma unroll
 					for (int j = 0; j < EACH; j++)
 						c[i][j] = chain(x[i], y[j], c[i][j]);
-				if (p.sums && tj == 0)
+				if (p.sums && tj == 0 && col == 0)
 #pragma unroll
 					for (int i = 0; i < EACH; i++)
 						column[i] = column[i] + x[i];
@@ -118,12 +118,12 @@ template <Lie A, Lie B, int TILE, int EACH, int DEPTH> __device__ __forceinline_
 	}
 }
 
-KERNEL linear_128(Product p) { product<ALONG, ALONG, 128, 8, 8>(p); }
+KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 8, 8>(p); }
 KERNEL linear_64(Product p) { product<ALONG, ALONG, 64, 4, 16>(p); }
 KERNEL linear_16(Product p) { product<ALONG, ALONG, 16, 1, 16>(p); }
-KERNEL grad_input_128(Product p) { product<ALONG, ACROSS, 128, 8, 8>(p); }
+KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 8, 8>(p); }
 KERNEL grad_input_64(Product p) { product<ALONG, ACROSS, 64, 4, 16>(p); }
 KERNEL grad_input_16(Product p) { product<ALONG, ACROSS, 16, 1, 16>(p); }
-KERNEL grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 8, 8>(p); }
+KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 8, 8>(p); }
 KERNEL grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 4, 16>(p); }
 KERNEL grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 1, 16>(p); }

@@ -84,20 +84,19 @@ KERNEL dot_interaction_grad(Interaction p) {
 		__syncthreads();
 		float *to = p.dfeats.p + sample * p.dfeats.stride;
 		for (int q = threadIdx.x; q < p.f * groups; q += blockDim.x) {
-			int i = q / groups, c = 4 * (q - i * groups);
-			int n = p.d - c < 4 ? p.d - c : 4;
+			int i = q / groups, c = q - i * groups; // columns c, c + groups, ...: neighbours are other threads'
 			float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 			for (int j = 0; j < p.f; j++) {
 				float w = s[i * p.f + j];
 #pragma unroll
 				for (int k = 0; k < 4; k++)
-					if (k < n)
-						sum[k] = chain(w, x[j * p.row + c + k], sum[k]);
+					if (c + k * groups < p.d)
+						sum[k] = chain(w, x[j * p.row + c + k * groups], sum[k]);
 			}
 #pragma unroll
 			for (int k = 0; k < 4; k++)
-				if (k < n)
-					to[i * p.d + c + k] = i == 0 ? sum[k] + dout[c + k] : sum[k];
+				if (c + k * groups < p.d)
+					to[i * p.d + c + k * groups] = i == 0 ? sum[k] + dout[c + k * groups] : sum[k];
 		}
 		__syncthreads();
 	}

@@ -25,7 +25,7 @@ struct Segments {
 	float *sums; // (segments that are long, d)
 };
 
-enum { AHEAD = 4, LONG = 256, LONG_COLUMNS = 32, LONG_LOOKUPS = 64 };
+enum { AHEAD = 4, LONG = 64, LONG_COLUMNS = 32, LONG_LOOKUPS = 64 };
 
 __device__ __forceinline__ float zeroOf(float) { return 0.0f; }
 __device__ __forceinline__ float4 zeroOf(float4) { return make_float4(0.0f, 0.0f, 0.0f, 0.0f); }
@@ -93,8 +93,31 @@ __device__ float meanSquare(const float *g, int d) {
 __device__ __forceinline__ float apply(const Segments &p, int slot, const float *g) {
 	float *w = p.rows.p + slot * p.rows.stride, *s = w + p.d, *v = s + p.d;
 	if (p.opt.kind != ROWWISE_ADAGRAD) {
-		for (int j = threadIdx.x; j < p.d; j += blockDim.x)
-			step(p.opt, w + j, s + j, v + j, g[j]);
+		const bool one = p.opt.kind != SGD, two = p.opt.kind == ADAM; // floats of state
+		for (int j = threadIdx.x; j < p.d; j += AT_ONCE * blockDim.x) {
+			float a[AT_ONCE], b[AT_ONCE], c[AT_ONCE];
+#pragma unroll
+			for (int k = 0; k < AT_ONCE; k++) {
+				int i = j + k * (int)blockDim.x;
+				if (i < p.d) {
+					a[k] = w[i];
+					b[k] = one ? s[i] : 0.0f;
+					c[k] = two ? v[i] : 0.0f;
+				}
+			}
+#pragma unroll
+			for (int k = 0; k < AT_ONCE; k++) {
+				int i = j + k * (int)blockDim.x;
+				if (i >= p.d)
+					break;
+				step(p.opt, &a[k], &b[k], &c[k], g[i]);
+				w[i] = a[k];
+				if (one)
+					s[i] = b[k];
+				if (two)
+					v[i] = c[k];
+			}
+		}
 		return 0.0f;
 	}
 	float q = *s + meanSquare(g, p.d), below = __fsqrt_rn(q) + p.opt.eps;

@@ -52,7 +52,7 @@ func cache(t testing.TB) string {
 }
 
 // kernel finds the kernels of a source, and the struct that each takes.
-var kernel = regexp.MustCompile(`(?m)^KERNEL (\w+)\((\w+) p\)`)
+var kernel = regexp.MustCompile(`(?m)^KERNEL (?:__launch_bounds__\([^)]*\) )?(\w+)\((\w+) p\)`)
 
 // Build makes the stand-ins of a driver that knows the kernels of a CUDA source, and of a
 // compiler that makes these of it. It returns the folder that they are in, for

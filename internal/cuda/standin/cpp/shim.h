@@ -10,6 +10,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static
+#define __launch_bounds__(...)
 #define DYNAMIC_SHARED(name) static float4 name[(64 << 10) / sizeof(float4)]
 
 struct Dim {
