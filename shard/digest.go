@@ -9,7 +9,7 @@ import (
 )
 
 // digestRows is how many rows are copied to the host at a time.
-const digestRows = 1024
+const digestRows = 4096
 
 // Digest sums the hashes of the rows whose bytes, weights and state, differ from
 // their init. It does not depend on where rows live nor on which were touched.
@@ -18,19 +18,14 @@ func (h *Shard) Digest() (digest.Sum, error) {
 	stride := h.RowBytes()
 	chunk := make([]byte, digestRows*stride)
 	for at := 0; ; {
-		first, n := h.nextRun(at, digestRows)
-		if n == 0 {
-			return d.Sum, nil
-		}
-		rows := chunk[:n*stride]
-		h.s.Download(rows, h.rows.RowRange(first, n).Buf)
-		if err := h.s.Sync(); err != nil {
+		slots, next, err := h.take(chunk, at)
+		if err != nil || len(slots) == 0 {
 			return d.Sum, err
 		}
-		for i := range n {
-			d.Add(h.o.Map.Global(h.o.Owner, int64(first+i)), rows[i*stride:(i+1)*stride])
+		for i, slot := range slots {
+			d.Add(h.o.Map.Global(h.o.Owner, int64(slot)), chunk[i*stride:(i+1)*stride])
 		}
-		at = first + n
+		at = next
 	}
 }
 
@@ -63,15 +58,31 @@ func (d *Digester) Add(g int64, row []byte) {
 // Export copies the weights of the n rows from slot on to dst (n*width floats on
 // the host), touched or not.
 func (h *Shard) Export(dst []float32, slot int64, n int) error {
-	width := h.o.Width
-	src := h.rows.RowRange(int(slot), n)
+	width, stride := h.o.Width, h.RowBytes()
+	src, direct := h.rows.RowRange(int(slot), n), h.rows.Buf.OnHost()
+	var touched []int32 // that a GPU gathers, and where they go
+	var to [][]byte
 	for i := range n {
-		row := dst[i*width : (i+1)*width]
-		if h.isTouched(int32(slot) + int32(i)) {
+		row, at := dst[i*width:(i+1)*width], int32(slot)+int32(i)
+		switch {
+		case !h.isTouched(at):
+			h.init.Row(row, h.o.Map.Global(h.o.Owner, int64(at)))
+		case direct:
 			h.s.Download(kernels.BytesOf(row), src.RowRange(i, 1).Columns(0, width).Buf)
-		} else {
-			h.init.Row(row, h.o.Map.Global(h.o.Owner, slot+int64(i)))
+		default:
+			touched, to = append(touched, at), append(to, kernels.BytesOf(row))
 		}
+	}
+	rows := make([]byte, min(len(touched), digestRows)*stride)
+	for len(touched) > 0 {
+		most := min(len(touched), digestRows)
+		if err := h.download(rows[:most*stride], touched[:most]); err != nil {
+			return err
+		}
+		for i, row := range to[:most] {
+			copy(row, rows[i*stride:])
+		}
+		touched, to = touched[most:], to[most:]
 	}
 	return h.s.Sync()
 }

@@ -19,18 +19,54 @@ func (h *Shard) TouchedBits() []uint64 { return h.touched }
 // the given one on, to dst: as many whole rows as fit. It returns their number
 // and the slot to go on from; no row means that there is none left.
 func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err error) {
-	stride := h.RowBytes()
-	at, room := int(from), len(dst)/stride
-	for rows < room {
-		first, n := h.nextRun(at, room-rows)
+	slots, at, err := h.take(dst, int(from))
+	return len(slots), int64(at), err
+}
+
+// take is ReadTouched, and lists the slots. Runs of rows are copied from memory of the host;
+// a GPU gathers all of them first, as each copy from it costs microseconds.
+func (h *Shard) take(dst []byte, from int) (slots []int32, next int, err error) {
+	stride, direct := h.RowBytes(), h.rows.Buf.OnHost()
+	room := len(dst) / stride
+	h.index = h.index[:0]
+	for len(h.index) < room {
+		first, n := h.nextRun(from, room-len(h.index))
 		if n == 0 {
-			at = h.rows.Rows
+			from = h.rows.Rows
 			break
 		}
-		h.s.Download(dst[rows*stride:(rows+n)*stride], h.rows.RowRange(first, n).Buf)
-		rows, at = rows+n, first+n
+		if at := len(h.index) * stride; direct {
+			h.s.Download(dst[at:at+n*stride], h.rows.RowRange(first, n).Buf)
+		}
+		for slot := first; slot < first+n; slot++ {
+			h.index = append(h.index, int32(slot))
+		}
+		from = first + n
 	}
-	return rows, int64(at), h.s.Sync()
+	if !direct {
+		return h.index, from, h.download(dst[:len(h.index)*stride], h.index)
+	}
+	return h.index, from, h.s.Sync()
+}
+
+// download copies rows, weights and state, to the host, one after the other.
+func (h *Shard) download(dst []byte, slots []int32) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	if err := kernels.Grow(h.dev, &h.staged, len(dst), kernels.Staging); err != nil {
+		return fmt.Errorf("shard: %d rows on their way from rank %d: %w", len(slots), h.o.Owner, err)
+	}
+	staged := h.staged.Slice(0, len(dst))
+	if err := h.uploadSlots(slots); err != nil {
+		return err
+	}
+	h.s.GatherRows(kernels.Mat(staged, len(slots), h.rows.Cols), h.rows, h.slots.SliceFloats(0, len(slots)))
+	if err := h.s.Sync(); err != nil {
+		return err
+	}
+	copy(dst, staged.Host())
+	return nil
 }
 
 // StoreRaw sets the bytes, weights and state, of the rows in slots, which ascend;

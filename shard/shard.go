@@ -33,6 +33,7 @@ type Shard struct {
 	index  []int32        // scratch: slots to read
 	slots  kernels.Buffer // scratch: slots on the device
 	places kernels.Buffer // scratch: places of pre-images on the device
+	staged kernels.Buffer // scratch: rows on their way to the host
 	draw   []float32      // scratch: one row's init
 }
 
@@ -90,7 +91,7 @@ func (h *Shard) Close() {
 	if !h.view && h.journal != nil {
 		h.journal.free()
 	}
-	for _, b := range []kernels.Buffer{h.slots, h.places} {
+	for _, b := range []kernels.Buffer{h.slots, h.places, h.staged} {
 		if b.Bytes() > 0 {
 			h.dev.Free(b)
 		}
