@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/ecrec/ecrec/internal/cuda"
 	"github.com/ecrec/ecrec/internal/cuda/standin"
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 				_, err := kernels.NewCUDA(kernels.CUDAConfig{})
 				return err == nil, nil
 			case "standin":
-				return standIn != "", nil
+				return standIn != "" && cuda.Built, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", what)
 		},

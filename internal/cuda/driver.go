@@ -41,6 +41,9 @@ import (
 	"unsafe"
 )
 
+// Built says that this build can open NVIDIA's libraries.
+const Built = true
+
 // queuesVariable is how many hardware queues the driver uses; 8, if nobody says otherwise.
 const queuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS"
 

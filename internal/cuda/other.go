@@ -4,6 +4,9 @@ package cuda
 
 import "unsafe"
 
+// Built says that this build can open NVIDIA's libraries.
+const Built = false
+
 // None of what follows can be had in this build.
 
 // Driver is an open libcuda; there is none in this build.

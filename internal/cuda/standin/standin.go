@@ -28,6 +28,9 @@ const RealVariable = "ECREC_TEST_GPU"
 // or this machine's, which may be fewer. It skips where neither can be had.
 func Use(t testing.TB, source string, gpus int) {
 	t.Helper()
+	if !cuda.Built {
+		t.Skip("skipped: this build has no cgo to open libraries with")
+	}
 	t.Setenv("XDG_CACHE_HOME", cache(t))
 	if os.Getenv(RealVariable) != "" {
 		return
