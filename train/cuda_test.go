@@ -16,7 +16,7 @@ func TestOneDigestOnGPUs(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
 	r := seeded(t)
 	paths := goldenCases(t)
-	for _, path := range []string{adagrad, paths[r.IntN(len(paths))]} {
+	for _, path := range paths[r.IntN(len(paths)):][:1] {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			for _, ranks := range []string{"job.ranks=1", "job.ranks=3"} {
 				sets := []string{ranks, "train.iterations=6", "job.device=cpu"}
