@@ -183,14 +183,17 @@ func (r *rank) decide() error {
 	for _, w := range r.ctl.words {
 		r.said = append(r.said, w.prepared)
 	}
-	before := r.commits.Committed()
-	after, err := r.commits.Decide(r.said)
+	committed, err := r.commits.Decide(r.said)
 	if err != nil {
 		return err
 	}
-	r.committed(after)
-	if tell := r.job.world.Committed; tell != nil && after > before {
-		tell(!r.healing.open)
+	r.committed(committed)
+	// It may have been decided before, in a seal that had to wait for it.
+	if committed > r.announced {
+		r.announced = committed
+		if tell := r.job.world.Committed; tell != nil {
+			tell(!r.healing.open)
+		}
 	}
 	return nil
 }

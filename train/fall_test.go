@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,6 +139,24 @@ func TestAllLostAtOnce(t *testing.T) {
 	}
 	k, o = all()
 	goesBack(t, o, k, 3, allOfThree, 1, threeRanks...)
+}
+
+// The world is told of commits that a seal had to wait for, too: deltas that travel longer than a
+// step, every time.
+func TestSlowCommitsAreTold(t *testing.T) {
+	var told atomic.Int64
+	w := alone(env.Real(), 3)
+	w.Committed = func(bool) { told.Add(1) }
+	slow := func(rank int, _ int64, point string) error {
+		if rank == 0 && point == "send" {
+			time.Sleep(30 * time.Millisecond)
+		}
+		return nil
+	}
+	run(t, Options{World: w, Chaos: slow}, adagrad, threeRanks...)
+	if n := told.Load(); n < 3*8 {
+		t.Errorf("3 ranks that commit after each of 12 steps told of %d commits", n)
+	}
 }
 
 // A rank is lost before some know that all have begun, and another while it is replaced:

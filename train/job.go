@@ -262,6 +262,9 @@ func (r *rank) ready() error {
 	if err := r.start(); err != nil {
 		return err
 	}
+	if r.commits != nil {
+		r.announced = r.commits.Committed()
+	}
 	if !j.o.EvalOnly && j.mode(j.cfg.Cache.Mode) == lrpp.Cached {
 		if err := r.openCache(j.steps - r.done); err != nil {
 			return err

@@ -41,6 +41,7 @@ type rank struct {
 	state kernels.Buffer // optimizer state of the dense parameters
 
 	phase     phase
+	announced int64             // the last commit that the world was told of, or began from
 	beyond    *commit.Beyond    // why it goes back to a checkpoint
 	commits   *commit.Committer // nil where nothing is coded
 	snapshots []snapshot        // of commits that may be gone back to, oldest first
