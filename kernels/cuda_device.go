@@ -47,6 +47,14 @@ type cudaDevice struct {
 // NoGPU says that this machine, or this build, cannot use a GPU.
 type NoGPU = cuda.Missing
 
+// FindGPU returns nil where there is a driver and a GPU, else a *NoGPU.
+func FindGPU() error {
+	if _, err := cuda.Open(); err != nil {
+		return fmt.Errorf("kernels: %w", err)
+	}
+	return nil
+}
+
 // NewCUDA returns the CUDA backend, with all kernels compiled, or a *NoGPU.
 func NewCUDA(o CUDAConfig) (Device, error) { return newCUDA(o) }
 

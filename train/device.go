@@ -33,10 +33,13 @@ func (j *job) openDevices() (err error) {
 	case c.Job.Device == "cpu" || onCPU == "openblas":
 		return nil
 	}
-	if err := j.openNCCL(); err != nil {
-		return err
+	var gpu kernels.Device
+	if err = kernels.FindGPU(); err == nil { // before NCCL, which is large, is looked for
+		if err := j.openNCCL(); err != nil {
+			return err
+		}
+		gpu, err = kernels.NewCUDA(kernels.CUDAConfig{Local: j.localRank(), Own: j.ranks == 1 || j.nccl != nil, Keep: j.nccl != nil, BLAS: onGPU})
 	}
-	gpu, err := kernels.NewCUDA(kernels.CUDAConfig{Local: j.localRank(), Own: j.ranks == 1 || j.nccl != nil, Keep: j.nccl != nil, BLAS: onGPU})
 	if err == nil {
 		j.dev = gpu
 		return nil
