@@ -114,3 +114,29 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A run whose output nobody reads any more, as that of `ecrec train ... | head -1`, goes on:
+// no process of it dies.
+func TestUnheard(t *testing.T) {
+	program, want := ecrec(t), ""
+	for _, processes := range []string{"1", "2"} {
+		out := filepath.Join(t.TempDir(), "out")
+		args := append(train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=20", "train.log_every=1", "ec.code=xor", "ec.k=1"), "--np", processes)
+		reads, writes, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads.Close()
+		cmd, _, _ := start(program, nil, args...)
+		cmd.Stdout, cmd.Stderr = writes, writes
+		if code := exitCode(t, cmd.Run()); code != 0 {
+			t.Errorf("%s processes: exit code %d", processes, code)
+		}
+		writes.Close()
+		got := readSummary(t, out)
+		if got.Steps != 20 || len(got.Recoveries) > 0 || got.Digest == "" || want != "" && got.Digest != want {
+			t.Errorf("%s processes: %d steps, %d recoveries, digest %q; want 20, none and %q", processes, got.Steps, len(got.Recoveries), got.Digest, want)
+		}
+		want = got.Digest
+	}
+}

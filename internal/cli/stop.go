@@ -67,3 +67,8 @@ func (s *stopper) close() {
 	signal.Stop(s.signals)
 	close(s.done)
 }
+
+// goOnUnheard has a run go on where nobody reads any more what it says: the end of a pipe
+// that its output goes to would else be the end of each of its processes, time and again.
+// What it has to tell is in its files.
+func goOnUnheard() { signal.Ignore(syscall.SIGPIPE) }

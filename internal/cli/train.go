@@ -30,6 +30,7 @@ type trainCmd struct {
 
 // Run trains: here, or in the processes that it starts.
 func (c *trainCmd) Run(a *app) error {
+	goOnUnheard()
 	place, err := c.place(a, 1)
 	if err != nil {
 		return err
