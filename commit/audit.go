@@ -47,29 +47,47 @@ func (c *Committer) Audit() (*Audit, error) {
 			slots = append(slots, int32(slot))
 		}
 	}
-	rows := make([]byte, len(slots)*stride)
-	if len(slots) > 0 {
-		all := kernels.Mat(kernels.HostBuffer(rows), len(slots), stride/4)
-		if err := c.o.Shard.ReadCommitted(all, slots); err != nil {
-			return nil, err
+	err := c.shown(slots, a.Rows, func(rows kernels.Matrix) error {
+		if err := c.o.Shard.ReadCommitted(rows, slots); err != nil {
+			return err
 		}
-		if err := c.o.Shard.XorInit(all, slots); err != nil {
-			return nil, err
-		}
+		return c.o.Shard.XorInit(rows, slots)
+	})
+	if err != nil {
+		return nil, err
 	}
-	for i, slot := range slots {
-		a.Rows[int64(slot)] = rows[i*stride : (i+1)*stride]
-	}
+	var built []int32
 	for at := range c.parity.Rows() {
 		switch {
 		case c.parity.isUnbuilt(at):
 		case c.parity.zero(at):
 			a.Parities[at] = make([]byte, stride)
 		default:
-			a.Parities[at] = bytes.Clone(c.parity.row(at))
+			built = append(built, int32(at))
 		}
 	}
-	return a, nil
+	return a, c.shown(built, a.Parities, func(rows kernels.Matrix) error {
+		c.parity.stream.GatherRows(rows, c.parity.rows, kernels.HostBuffer(built))
+		return c.parity.stream.Sync()
+	})
+}
+
+// shown adds the bytes of rows that read reads, one for each of slots, to a map by slot.
+func (c *Committer) shown(slots []int32, to map[int64][]byte, read func(rows kernels.Matrix) error) error {
+	stride := c.o.Shard.RowBytes()
+	memory, err := c.o.Device.Alloc(len(slots)*stride, kernels.Staging)
+	if err != nil || len(slots) == 0 {
+		return err
+	}
+	defer c.o.Device.Free(memory)
+	if err := read(kernels.Mat(memory, len(slots), stride/4)); err != nil {
+		return err
+	}
+	all := bytes.Clone(memory.Host())
+	for i, slot := range slots {
+		to[int64(slot)] = all[i*stride : (i+1)*stride]
+	}
+	return nil
 }
 
 // bounded checks that what is kept for commits does not grow with time.

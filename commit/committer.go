@@ -10,8 +10,8 @@ import (
 // Options make a Committer.
 type Options struct {
 	Env env.Env
-	// Device is where rows lie, Host the CPU, where their parities do. They may be the same.
-	Device, Host kernels.Device
+	// Device is where rows lie, and others' parities.
+	Device kernels.Device
 	// Shard is this rank's rows; it keeps a journal.
 	Shard *shard.Shard
 	// Layout says which owners code together, Code how (ec.XOR or ec.RS).
@@ -29,14 +29,6 @@ type Options struct {
 	// Chaos, if set, is called where faults may be injected: with the step of the
 	// epoch or commit that is worked on. Its error is the caller's.
 	Chaos func(step int64, point string) error
-}
-
-// sent is where rows lie that go to other ranks: the host takes part in making them.
-func (o *Options) sent() kernels.Use {
-	if o.Host != o.Device {
-		return kernels.Staging
-	}
-	return kernels.Shared
 }
 
 // chaos is where a fault may be injected.
@@ -60,21 +52,14 @@ type Committer struct {
 	stats    Stats
 	link     *link // nil between worlds
 	rebuild  rebuild
-
-	// What works on parities beside the training goroutine's stream, and beside that of
-	// rounds, where those are not the CPU's; nil where they are.
-	folds, rounds kernels.Stream
 }
 
 // New makes a Committer. Begin or Lose follows, where a run does not start from rows
 // as they are drawn.
 func New(o Options) (*Committer, error) {
 	c := &Committer{o: o}
-	if o.Host != o.Device {
-		c.folds, c.rounds = o.Host.Stream(1), o.Host.Stream(1)
-	}
 	var err error
-	if c.parity, err = newParity(&c.o, &c.stats, c.folds); err != nil {
+	if c.parity, err = newParity(&c.o, &c.stats); err != nil {
 		return nil, err
 	}
 	c.sinks = append([]Sink{c.parity}, o.Sinks...)
@@ -102,19 +87,6 @@ func (c *Committer) Close() {
 	}
 	x := &c.rebuild.round
 	free(c.o.Device, x.mine.rows, x.theirs.rows, x.found)
-	for _, s := range []kernels.Stream{c.folds, c.rounds} {
-		if s != nil {
-			s.Close()
-		}
-	}
-}
-
-// onHost is the stream that works on parities for who works on rows by another.
-func (c *Committer) onHost(rows kernels.Stream) kernels.Stream {
-	if c.rounds != nil {
-		return c.rounds
-	}
-	return rows
 }
 
 func free(dev kernels.Device, buffers ...kernels.Buffer) {

@@ -86,7 +86,7 @@ func (c *cluster) newMember(t testing.TB, id int, every int64) *member {
 	if _, benchmark := t.(*testing.B); benchmark {
 		sinks = nil
 	}
-	if m.c, err = New(Options{Sinks: sinks, Env: env.Real(), Device: dev, Host: dev, Shard: h, Layout: c.layout, Code: c.code,
+	if m.c, err = New(Options{Sinks: sinks, Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
 		Slots: c.place.Slots(0), Owner: id, Every: every}); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func (c *cluster) check(t *testing.T) {
 				holder, at := group.Holder(stripe, group.Data()+j)
 				p, got := c.members[holder].c.parity, make([]byte, stride)
 				if !p.zero(at) {
-					got = p.row(at)
+					got = p.rows.RowRange(int(at), 1).Buf.Host()
 				}
 				if !bytes.Equal(got, want[j]) {
 					t.Fatalf("stripe %d of group %d: parity %d at owner %d is not the encoding as of step %d", stripe, g, j, holder, c.members[0].c.Committed())

@@ -23,8 +23,7 @@ type Parity struct {
 	staged      []*staging   // that are not in the parities, oldest first
 	idle        []*staging   // whose memory can be used again
 	out         outgoing
-	folds       kernels.Stream // the CPU's
-	link        *link          // nil between worlds
+	link        *link // nil between worlds
 	stats       *Stats
 	moved       atomic.Int64 // Stats.Moved
 }
@@ -45,11 +44,8 @@ type outgoing struct {
 }
 
 // newParity makes a rank's.
-func newParity(o *Options, stats *Stats, folds kernels.Stream) (*Parity, error) {
-	p := &Parity{o: o, stats: stats, folds: folds}
-	if folds == nil {
-		p.folds = o.Shard.Stream()
-	}
+func newParity(o *Options, stats *Stats) (*Parity, error) {
+	p := &Parity{o: o, stats: stats}
 	if o.Owner < 0 {
 		return p, nil
 	}
@@ -61,7 +57,7 @@ func newParity(o *Options, stats *Stats, folds kernels.Stream) (*Parity, error) 
 	if err != nil {
 		return nil, err
 	}
-	if p.parityRows, err = newParityRows(o.Host, o.Layout, code, o.Owner, o.Slots, o.Shard.RowBytes()); err != nil {
+	if p.parityRows, err = newParityRows(o, code); err != nil {
 		return nil, err
 	}
 	for slot := range group.Data() {
@@ -193,7 +189,7 @@ func (p *Parity) copyDeltas(s *Set) error {
 		}
 	}
 	p.stats.SentBytes += int64(n) * int64(stride+4)
-	if err := kernels.Grow(p.o.Device, &out.rows, n*stride, p.o.sent()); err != nil {
+	if err := kernels.Grow(p.o.Device, &out.rows, n*stride, kernels.Shared); err != nil {
 		return fmt.Errorf("commit: deltas of %d rows: %w", n, err)
 	}
 	return s.Deltas(kernels.Mat(out.rows, n, stride/4), out.at)
@@ -215,7 +211,7 @@ func (p *Parity) exchange(s *staging) error {
 	s.perRank = append(s.perRank[:0], come...)
 	total := sum(come)
 	s.slots = resize(s.slots, total)
-	if err := kernels.Grow(p.o.Device, &s.rows, total*stride, kernels.Staging); err != nil {
+	if err := kernels.Grow(p.o.Device, &s.rows, total*stride, kernels.Incoming); err != nil {
 		return fmt.Errorf("commit: staged deltas of %d rows: %w", total, err)
 	}
 	if err := p.link.move(kernels.HostBuffer(s.slots), kernels.HostBuffer(p.out.slots), come, p.out.perRank, 4); err != nil {
@@ -242,10 +238,11 @@ func (p *Parity) fold(s *staging) {
 	stride, at := p.o.Shard.RowBytes(), 0
 	for rank, n := range s.perRank {
 		if n > 0 {
-			p.parityRows.fold(p.folds, rank-p.o.First, s.slots[at:at+n], s.rows.Slice(at*stride, n*stride))
+			p.parityRows.fold(rank-p.o.First, s.slots[at:at+n], s.rows.Slice(at*stride, n*stride))
 			at += n
 		}
 	}
+	_ = p.stream.Sync() // what fails here stays failed, and whoever works on rows says so
 	p.stats.Folded += p.o.Env.Now() - began
 }
 

@@ -13,12 +13,12 @@ type parityRows struct {
 	group  ec.Group
 	code   *ec.Code
 	owner  int
-	stride int // bytes of a row
 	dev    kernels.Device
-	buf    kernels.Buffer
-	rows   []byte
+	stream kernels.Stream // the training goroutine's
+	rows   kernels.Matrix
 	// folded has a bit for each row and data column: whether the column's row may
-	// differ from its init. A row without any is zeros, whatever stands in its memory.
+	// differ from its init. A row without any is zeros: where the CPU
+	// addresses rows, whatever stands in its memory; else its memory is.
 	folded bitset
 	// unbuilt has a bit for each row that is yet to be encoded; what is folded into
 	// it is dropped.
@@ -29,19 +29,23 @@ type parityRows struct {
 	columns     [][]ec.Column // where the parities of each member's slots are, by slot modulo data columns
 	holds       [][]bool      // and whether they are here
 	index, from []int32       // scratch of fold
+	factors     []byte
 }
 
-// newParityRows reserves the parity rows of an owner, for owners of so many slots.
-func newParityRows(dev kernels.Device, l ec.Layout, code *ec.Code, owner int, slots int64, stride int) (*parityRows, error) {
-	p := &parityRows{group: l.GroupOf(owner), code: code, owner: owner, stride: stride, dev: dev}
-	n := p.group.ParityRows(owner, slots)
+// newParityRows reserves the parity rows of an owner.
+func newParityRows(o *Options, code *ec.Code) (*parityRows, error) {
+	owner, stride := o.Owner, o.Shard.RowBytes()
+	p := &parityRows{group: o.Layout.GroupOf(owner), code: code, owner: owner, dev: o.Device, stream: o.Shard.Stream()}
+	n := p.group.ParityRows(owner, o.Slots)
+	var buf kernels.Buffer
 	if n > 0 {
 		var err error
-		if p.buf, err = dev.Alloc(int(n)*stride, kernels.Rows); err != nil {
+		if buf, err = p.dev.Alloc(int(n)*stride, kernels.Rows); err != nil {
 			return nil, fmt.Errorf("commit: %d parity rows of %d bytes of owner %d: %w", n, stride, owner, err)
 		}
-		p.rows = p.buf.Host()
 	}
+	p.rows = kernels.Mat(buf, int(n), stride/4)
+	p.clear()
 	p.folded = newBitset(n * int64(p.group.Data()))
 	p.turns = p.group.Turns(owner)
 	for member := p.group.First; member < p.group.First+p.group.Size; member++ {
@@ -52,29 +56,33 @@ func newParityRows(dev kernels.Device, l ec.Layout, code *ec.Code, owner int, sl
 }
 
 func (p *parityRows) free() {
-	if p.buf.Bytes() > 0 {
-		p.dev.Free(p.buf)
+	if p.rows.Rows > 0 {
+		p.dev.Free(p.rows.Buf)
+	}
+}
+
+// clear makes all rows zeros that the CPU does not address: it clears others one by one,
+// when they are no longer zeros, since most may never be.
+func (p *parityRows) clear() {
+	if !p.rows.Buf.OnHost() {
+		p.stream.Zero(p.rows.Buf)
+		_ = p.stream.Sync() // before others work on them; what fails stays failed
 	}
 }
 
 // Rows is how many parity rows there are.
-func (p *parityRows) Rows() int64 { return int64(len(p.rows) / p.stride) }
-
-// matrix is all rows, of which those that are zero hold anything.
-func (p *parityRows) matrix() kernels.Matrix { return kernels.Mat(p.buf, int(p.Rows()), p.stride/4) }
-
-// row is the memory of a parity row.
-func (p *parityRows) row(at int64) []byte { return p.rows[at*int64(p.stride) : (at+1)*int64(p.stride)] }
+func (p *parityRows) Rows() int64 { return int64(p.rows.Rows) }
 
 func (p *parityRows) isUnbuilt(at int64) bool {
 	return p.missing.Load() > 0 && p.unbuilt.has(at)
 }
 
 // fold adds the deltas of some rows of a sender, one after the other in rows.
-func (p *parityRows) fold(s kernels.Stream, sender int, slots []int32, rows kernels.Buffer) {
+func (p *parityRows) fold(sender int, slots []int32, rows kernels.Buffer) {
 	data, r := uint32(p.group.Data()), int64(p.group.Parity)
 	columns, holds := p.columns[sender-p.group.First], p.holds[sender-p.group.First]
-	p.index, p.from = p.index[:0], p.from[:0]
+	p.index, p.from, p.factors = p.index[:0], p.from[:0], p.factors[:0]
+	plain := true
 	for i, slot := range slots {
 		turn := uint32(slot) / data
 		x := uint32(slot) - turn*data
@@ -87,20 +95,22 @@ func (p *parityRows) fold(s kernels.Stream, sender int, slots []int32, rows kern
 			continue
 		}
 		p.mark(at, column.Column)
-		if p.code.Plain(column.Column, column.Parity) {
-			p.index, p.from = append(p.index, int32(at)), append(p.from, int32(i))
-			continue
-		}
-		p.code.Fold(p.row(at), rows.Slice(i*p.stride, p.stride).Host(), column.Column, column.Parity)
+		factor := p.code.Factor(column.Column, column.Parity)
+		plain = plain && factor == 1
+		p.index, p.from, p.factors = append(p.index, int32(at)), append(p.from, int32(i)), append(p.factors, factor)
 	}
-	s.XorInto(p.matrix(), kernels.HostBuffer(p.index), kernels.Mat(rows, len(slots), p.stride/4), kernels.HostBuffer(p.from))
+	factors := p.factors
+	if plain {
+		factors = nil
+	}
+	p.stream.FoldRows(p.rows, kernels.HostBuffer(p.index), kernels.Mat(rows, len(slots), p.rows.Cols), kernels.HostBuffer(p.from), factors)
 }
 
 // mark says that a column of a row may not be zeros; marked whether it was said. The first
 // mark of a row makes its memory zeros, where anything may have stood.
 func (p *parityRows) mark(at int64, column int) {
 	if p.zero(at) {
-		clear(p.row(at))
+		clear(p.rows.RowRange(int(at), 1).Buf.Host()) // see clear
 	}
 	p.folded.set(at*int64(p.group.Data()) + int64(column))
 }
@@ -131,6 +141,7 @@ func (p *parityRows) zero(at int64) bool {
 // forget makes all rows zeros and unbuilt: their holder is new.
 func (p *parityRows) forget() {
 	n := p.Rows()
+	p.clear()
 	p.unbuilt = newBitset(n)
 	p.unbuilt.fill(n)
 	p.missing.Store(n)
@@ -142,7 +153,7 @@ func (p *parityRows) build(s kernels.Stream, at []int32, rows kernels.Matrix) {
 	for _, row := range at {
 		p.built(int64(row))
 	}
-	s.ScatterRows(p.matrix(), rows, kernels.HostBuffer(at))
+	s.ScatterRows(p.rows, rows, kernels.HostBuffer(at))
 }
 
 // built says that a row is no longer unbuilt: zeros, where no column is marked.

@@ -23,6 +23,7 @@ type round struct {
 	urgent       []int32        // of asked, rows that are about to be read
 	slots        []int32        // scratch: shards that are sent, or installed
 	from         []int32        // scratch: rows that came, of which slots are decoded
+	factors      []byte         // scratch: of those
 	runs         []run          // of slots
 }
 
@@ -79,7 +80,7 @@ func (c *Committer) Round(first []int32, limit int) error {
 	if err := c.exchangePresent(l.wire); err != nil {
 		return err
 	}
-	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Staging); err != nil {
+	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Incoming); err != nil {
 		return fmt.Errorf("commit: %d rows to decode from: %w", sum(x.mine.perRank), err)
 	}
 	if err := l.move(x.mine.rows.Slice(0, sum(x.mine.perRank)*stride), x.theirs.rows.Slice(0, sum(x.theirs.perRank)*stride), x.mine.perRank, x.theirs.perRank, stride); err != nil {
@@ -188,7 +189,7 @@ func (c *Committer) answer(h *shard.Shard) error {
 		t.perRank[r] = len(x.slots) - before
 		at, word = at+n, word+words(n)
 	}
-	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, c.o.sent()); err != nil {
+	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, kernels.Shared); err != nil {
 		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(x.slots), err)
 	}
 	for i, run := range x.runs {
@@ -199,7 +200,7 @@ func (c *Committer) answer(h *shard.Shard) error {
 		slots := x.slots[run.from:to]
 		dst := kernels.Mat(t.rows.Slice(run.from*stride, len(slots)*stride), len(slots), stride/4)
 		if run.parity {
-			c.onHost(h.Stream()).GatherRows(dst, c.parity.matrix(), kernels.HostBuffer(slots))
+			h.Stream().GatherRows(dst, c.parity.rows, kernels.HostBuffer(slots))
 			continue
 		}
 		if err := h.ReadCommitted(dst, slots); err != nil {
@@ -288,18 +289,18 @@ func (c *Committer) install(h *shard.Shard) error {
 		if len(asked) == 0 {
 			continue
 		}
-		if err := kernels.Grow(c.o.Device, &x.found, len(asked)*stride, kernels.Staging); err != nil {
+		if err := kernels.Grow(c.o.Device, &x.found, len(asked)*stride, kernels.Working); err != nil {
 			return fmt.Errorf("commit: %d rows that were lost: %w", len(asked), err)
 		}
 		found := x.found.Slice(0, len(asked)*stride)
 		rows := kernels.Mat(found, len(asked), stride/4)
-		c.decode(c.onHost(h.Stream()), &b.patterns[p], asked, rows)
+		c.decode(h.Stream(), &b.patterns[p], asked, rows)
 		x.slots = x.slots[:0]
 		for _, a := range asked {
 			x.slots = append(x.slots, a.at)
 		}
 		if b.patterns[p].shard >= c.parity.group.Data() {
-			c.parity.build(c.onHost(h.Stream()), x.slots, rows)
+			c.parity.build(h.Stream(), x.slots, rows)
 			continue
 		}
 		for _, slot := range x.slots {
@@ -312,7 +313,7 @@ func (c *Committer) install(h *shard.Shard) error {
 			return err
 		}
 	}
-	return nil
+	return h.Stream().Sync()
 }
 
 // startReading puts all cursors at the beginning of what came.
@@ -338,13 +339,13 @@ func (c *Committer) decode(s kernels.Stream, p *pattern, asked []ask, found kern
 				c.parity.markRead(int64(asked[i].at), p.decoder.Reads[k])
 			}
 		}
-		if p.decoder.Plain(0, k) {
-			s.XorInto(found, kernels.HostBuffer(x.slots), came, kernels.HostBuffer(x.from))
-			continue
+		x.factors = x.factors[:0]
+		if factor := p.decoder.Factor(0, k); factor != 1 {
+			for range x.slots {
+				x.factors = append(x.factors, factor)
+			}
 		}
-		for n, i := range x.slots {
-			p.decoder.Add(found.RowRange(int(i), 1).Buf.Host(), came.RowRange(int(x.from[n]), 1).Buf.Host(), 0, k)
-		}
+		s.FoldRows(found, kernels.HostBuffer(x.slots), came, kernels.HostBuffer(x.from), x.factors)
 	}
 }
 

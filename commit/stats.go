@@ -36,7 +36,7 @@ func (c *Committer) ParityBytes() (n int64) {
 	}
 	for at := range c.parity.Rows() {
 		if !c.parity.zero(at) {
-			n += int64(c.parity.stride)
+			n += int64(c.o.Shard.RowBytes())
 		}
 	}
 	return n

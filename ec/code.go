@@ -76,8 +76,9 @@ func (c *Code) Fold(parity, delta []byte, column, j int) {
 	addProduct(parity, delta, c.coefficients[j][column])
 }
 
-// Plain reports whether Fold of a data column into parity j is plain XOR.
-func (c *Code) Plain(column, j int) bool { return c.coefficients[j][column] == 1 }
+// Factor is what Fold multiplies a data column by for parity j: its coefficient. Where all
+// that are used are 1, folding is plain XOR.
+func (c *Code) Factor(column, j int) byte { return c.coefficients[j][column] }
 
 // Encode computes the r parities of k data columns, all of one length; what the
 // parities held is overwritten. A nil column is zeros.

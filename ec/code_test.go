@@ -297,14 +297,14 @@ func TestCodingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Parity 0 is plain XOR, and Plain knows which others are.
+// Parity 0 is plain XOR, and Factor tells which others are.
 func TestPlain(t *testing.T) {
 	everyCode(t, func(t *testing.T, name string, c *Code) {
 		for j := range c.Parity() {
 			for column := range c.Data() {
 				parity, delta := []byte{0, 0, 0}, []byte{1, 2, 255}
 				c.Fold(parity, delta, column, j)
-				if got := c.Plain(column, j); got != bytes.Equal(parity, delta) || j == 0 && !got {
+				if got := c.Factor(column, j) == 1; got != bytes.Equal(parity, delta) || j == 0 && !got {
 					t.Errorf("%s: column %d in parity %d: %v", name, column, j, got)
 				}
 			}

@@ -75,20 +75,9 @@ func (c *Code) decodingMatrix(reads, wants []int) [][]byte {
 // all of one length; what dst held is overwritten. A nil shard in src is zeros.
 func (d *Decoder) Decode(dst, src [][]byte) { multiply(dst, src, d.matrix) }
 
-// Plain reports whether Add of one shard read to one wanted is plain XOR.
-func (d *Decoder) Plain(want, read int) bool { return d.matrix[want][read] == 1 }
-
-// Add brings one shard read into one wanted: dst += coefficient * src, for the numbers of
-// both in Wants and Reads. From zeros, and with each shard that is not zeros once, it
-// gives what Decode gives.
-func (d *Decoder) Add(dst, src []byte, want, read int) {
-	if len(dst) != len(src) {
-		panic(fmt.Sprintf("ec: a shard of %d bytes added to %d", len(src), len(dst)))
-	}
-	if c := d.matrix[want][read]; c != 0 {
-		addProduct(dst, src, c)
-	}
-}
+// Factor is what one shard read is multiplied by in one wanted, for the numbers of both in
+// Reads and Wants: a wanted shard is the sum of the products of those read.
+func (d *Decoder) Factor(want, read int) byte { return d.matrix[want][read] }
 
 // pattern is what a decoder is made for.
 type pattern struct{ lost, wants shardSet }

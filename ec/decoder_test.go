@@ -56,7 +56,7 @@ func checkDecoder(t *testing.T, c *Code, shards [][]byte, lost, wants []int) {
 	}
 	for want := range wants { // one by one, from the last
 		for read := len(src) - 1; read >= 0; read-- {
-			d.Add(dst[want], src[read], want, read)
+			addProduct(dst[want], src[read], d.Factor(want, read))
 		}
 		if !bytes.Equal(dst[want], shards[wants[want]]) {
 			t.Fatalf("lost %d: shard %d added up is wrong", lost, wants[want])

@@ -62,7 +62,7 @@
 //
 //	d, err := code.Decoder(lost, wants)
 //	d.Decode(dst, src)             // src: the shards d.Reads, dst: those of d.Wants
-//	d.Add(dst, src, want, read)    // one of each, where many are zeros
+//	d.Factor(want, read)           // one coefficient, where many shards are zeros
 //
 // All of these take shards of any length, one row or many side by side, and do not
 // allocate. Lengths are bytes and must agree; what does not fit panics.

@@ -61,6 +61,13 @@ func checkIndexes(op, name string, index []int32, limit int) {
 	}
 }
 
+// checkFactors panics unless there are none or one for each index.
+func checkFactors(op string, factors []byte, index Buffer) {
+	if n := index.Floats(); len(factors) != 0 && len(factors) != n {
+		panic(fmt.Sprintf("kernels: %s: %d factors for %d rows", op, len(factors), n))
+	}
+}
+
 // checkStarts panics unless start ascends from 0.
 func checkStarts(op string, start []int32) {
 	for i := 1; i < len(start); i++ {

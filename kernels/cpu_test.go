@@ -287,8 +287,23 @@ func TestXorRows(t *testing.T) {
 	}
 }
 
-// XorInto changes the rows that are named, and nothing else.
-func TestXorInto(t *testing.T) {
+// multiplied is the product of two bytes in GF(2^8), by the definition.
+func multiplied(a, b byte) (product byte) {
+	for ; b != 0; b >>= 1 {
+		if b&1 != 0 {
+			product ^= a
+		}
+		if a >= 0x80 {
+			a = a<<1 ^ 0x1d // 0x11d
+		} else {
+			a <<= 1
+		}
+	}
+	return product
+}
+
+// FoldRows changes the rows that are named, and nothing else.
+func TestFoldRows(t *testing.T) {
 	for _, level := range levels() {
 		s := newTestStream(t, level, 2)
 		c := &testCase{Rand: rand.New(rand.NewPCG(6, 8))}
@@ -299,15 +314,20 @@ func TestXorInto(t *testing.T) {
 				for i, row := range c.Perm(n + 9)[:n] {
 					index[i] = int32(row)
 				}
-				want := slices.Clone(HostView[uint32](dst.Buf))
-				for i, row := range index {
-					for k, x := range HostView[uint32](src.RowRange(int(HostView[int32](from)[i]), 1).Buf) {
-						want[int(row)*dst.Stride+k] ^= x
+				for _, factors := range [][]byte{nil, c.bytes(n)} {
+					want := slices.Clone(dst.Buf.Host())
+					for i, row := range index {
+						for k, x := range src.RowRange(int(HostView[int32](from)[i]), 1).Buf.Host() {
+							if factors != nil {
+								x = multiplied(x, factors[i])
+							}
+							want[4*int(row)*dst.Stride+k] ^= x
+						}
 					}
-				}
-				s.XorInto(dst, HostBuffer(index), src, from)
-				if !slices.Equal(HostView[uint32](dst.Buf), want) {
-					t.Fatalf("%v: %d rows of width %d differ", level, n, d)
+					s.FoldRows(dst, HostBuffer(index), src, from, factors)
+					if !slices.Equal(dst.Buf.Host(), want) {
+						t.Fatalf("%v: %d rows of width %d, %d factors, differ", level, n, d, len(factors))
+					}
 				}
 			}
 		}

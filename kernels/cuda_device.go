@@ -13,7 +13,8 @@ import (
 type CUDAConfig struct {
 	// Local is the rank's place among those of its machine: they take its GPUs by turns.
 	Local int
-	// Own says that Shared memory is the GPU's: nobody but itself and other GPUs reads it.
+	// Own says that Shared and Incoming memory is the GPU's: nobody but itself and other GPUs
+	// reads and writes it.
 	Own bool
 	// Keep has memory that is freed kept until Reclaim: to give it back waits for all that
 	// the GPU does, exchanges with others included, which may wait for this one.
@@ -26,8 +27,9 @@ type CUDAConfig struct {
 
 // cudaDevice is the CUDA backend's Device.
 //
-// Working, Sparse and Rows memory is the GPU's. Staging memory is the host's, and so is
-// Shared but where it is said to be the GPU's own: the GPU reads and writes it over its bus.
+// Working, Sparse and Rows memory is the GPU's. Staging memory is the host's, and so are
+// Shared and Incoming but where they are said to be the GPU's own: the GPU reads and writes
+// it over its bus.
 type cudaDevice struct {
 	*cuda.Context
 	code *cudaCode
@@ -96,7 +98,7 @@ func (d *cudaDevice) Name() string {
 }
 
 func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
-	b := Buffer{bytes: bytes, host: use == Staging || use == Shared && !d.own, device: true}
+	b := Buffer{bytes: bytes, host: use == Staging || (use == Shared || use == Incoming) && !d.own, device: true}
 	if bytes < 0 {
 		return Buffer{}, fmt.Errorf("kernels: cannot allocate %d bytes", bytes)
 	}

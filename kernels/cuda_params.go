@@ -62,7 +62,8 @@ type cudaGather struct {
 
 type cudaXor struct {
 	dst, a, b            cudaMat
-	ia, ib, fault        uintptr
+	ia, ib               uintptr
+	factors, fault       uintptr
 	rows, aLimit, bLimit int64
 	d, op                int32
 }

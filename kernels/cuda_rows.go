@@ -55,8 +55,14 @@ func (s *cudaStream) XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer) {
 	s.xor("XorRows", cudaXor{dst: out, rows: int64(dst.Rows), op: opXorRows}, dst.Cols, a, ia, b, ib)
 }
 
-func (s *cudaStream) XorInto(dst Matrix, index Buffer, src Matrix, from Buffer) {
-	s.xor("XorInto", cudaXor{rows: int64(index.Floats()), op: opXorInto}, dst.Cols, dst, index, src, from)
+func (s *cudaStream) FoldRows(dst Matrix, index Buffer, src Matrix, from Buffer, factors []byte) {
+	const op = "FoldRows"
+	checkFactors(op, factors, index)
+	p := cudaXor{rows: int64(index.Floats()), op: opFoldRows}
+	if len(factors) > 0 {
+		p.factors = s.stage(factors)
+	}
+	s.xor(op, p, dst.Cols, dst, index, src, from)
 }
 
 func (s *cudaStream) xor(op string, p cudaXor, d int, a Matrix, ia Buffer, b Matrix, ib Buffer) {

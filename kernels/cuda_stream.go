@@ -75,14 +75,14 @@ func (s *cudaStream) Sync() error {
 }
 
 var (
-	cudaOps      = []string{"", "GatherRows", "ScatterRows", "XorRows", "XorInto", "InitRows", "XorInit", "SumRows", "UpdateRows"}
+	cudaOps      = []string{"", "GatherRows", "ScatterRows", "XorRows", "FoldRows", "InitRows", "XorInit", "SumRows", "UpdateRows"}
 	cudaOperands = []string{"", "index", "slots", "pos", "start", "first index", "second index"}
 )
 
 // Numbers of operations in faults: the places of their names in cudaOps.
 const (
 	opXorRows    = 3
-	opXorInto    = 4
+	opFoldRows   = 4
 	opSumRows    = 7
 	opUpdateRows = 8
 )

@@ -95,8 +95,10 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 		ops[fmt.Sprintf("XorRows/d=%d", d)] = func(c *testCase, s Stream) {
 			s.XorRows(c.matrix(700, d, d%3), c.matrix(57, d, d%2), c.indexes(700, 57), c.matrix(31, d, 1), c.indexes(700, 31))
 			s.XorRows(c.aligned(70, d, 0), c.aligned(57, d, 4), c.indexes(70, 57), c.aligned(31, d, 8), c.indexes(70, 31))
-			s.XorInto(c.matrix(900, d, d%3), few(c, 700, 900), c.matrix(57, d, 0), c.indexes(700, 57))
-			s.XorInto(c.aligned(90, d, 4), few(c, 70, 90), c.aligned(57, d, 0), c.indexes(70, 57))
+			s.FoldRows(c.matrix(900, d, d%3), few(c, 700, 900), c.matrix(57, d, 0), c.indexes(700, 57), nil)
+			s.FoldRows(c.aligned(90, d, 4), few(c, 70, 90), c.aligned(57, d, 0), c.indexes(70, 57), nil)
+			s.FoldRows(c.matrix(900, d, d%3), few(c, 700, 900), c.matrix(57, d, 0), c.indexes(700, 57), c.bytes(700))
+			s.FoldRows(c.aligned(90, d, 4), few(c, 70, 90), c.aligned(57, d, 0), c.indexes(70, 57), c.bytes(70))
 		}
 		ops[fmt.Sprintf("InitRows/d=%d", d)] = func(c *testCase, s Stream) {
 			init := RowInit{Seed: 0xfeedfacecafe, Owners: 3, Owner: 1, Base: []int64{0, 4, 5, 1 << 36}, Scale: []float32{0.5, 1, 0.1}, Width: d}

@@ -15,6 +15,9 @@ const (
 	// Shared is Working memory that ranks of other processes of the host may read in
 	// place, where the system allows it.
 	Shared
+	// Incoming is Working memory that other ranks' Shared memory is copied to, to be read
+	// once.
+	Incoming
 	// Staging is memory of the host that the device addresses too: what is between a
 	// device and the network. On the CPU it is Working memory.
 	Staging
@@ -103,9 +106,10 @@ type Stream interface {
 	// XorRows computes dst row i = a row ia[i] XOR b row ib[i], bit by bit, for the
 	// rows of dst; all are of the same width, ia and ib int32s.
 	XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer)
-	// XorInto adds rows to others, bit by bit: dst row index[i] becomes itself XOR src row
-	// from[i], for int32s of equal number. No row of dst is named twice.
-	XorInto(dst Matrix, index Buffer, src Matrix, from Buffer)
+	// FoldRows adds products of rows to others, byte by byte in GF(2^8) with the polynomial
+	// 0x11D: dst row index[i] becomes itself XOR factors[i] * src row from[i]. Of all three
+	// there are equally many; no factors at all are ones. No row of dst is named twice.
+	FoldRows(dst Matrix, index Buffer, src Matrix, from Buffer, factors []byte)
 	// SumRows computes segment sums: dst row s (d floats) = the sum, over p from
 	// start[s] to start[s+1]-1 ascending, of lookup pos[p] of src. src is
 	// (b, t*d); lookup l is the d floats of row l/t at column (l mod t)*d.

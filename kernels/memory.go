@@ -39,7 +39,7 @@ func mapMemory(bytes int, use Use) (unsafe.Pointer, mapping, error) {
 			return ptr, mapping{base: ptr, arena: a}, nil
 		}
 	}
-	huge := (use == Working || use == Staging) && bytes >= hugePage
+	huge := (use == Working || use == Incoming || use == Staging) && bytes >= hugePage
 	size, align := uintptr(bytes), uintptr(unix.Getpagesize())
 	if huge {
 		size, align = size+hugePage, hugePage // room to align in

@@ -160,6 +160,15 @@ func (c *testCase) indexes(n, limit int) Buffer {
 	return HostBuffer(v)
 }
 
+// bytes draws n bytes, of which many are 0 and 1.
+func (c *testCase) bytes(n int) []byte {
+	v := make([]byte, n)
+	for i := range v {
+		v[i] = byte(c.IntN(1 << c.IntN(9)))
+	}
+	return v
+}
+
 // segments draws the starts of n segments, some empty, one long, and positions.
 func (c *testCase) segments(n, limit int) (start, pos Buffer) {
 	v := make([]int32, n+1)

@@ -3,7 +3,12 @@ package kernels
 import (
 	"crypto/subtle"
 	"fmt"
+
+	"github.com/klauspost/reedsolomon"
 )
+
+// field is GF(2^8) with the polynomial 0x11D.
+var field reedsolomon.LowLevel
 
 func xorPlain(dst, a, b []float32) { subtle.XORBytes(BytesOf(dst), BytesOf(a), BytesOf(b)) }
 
@@ -16,8 +21,10 @@ func (s *stream) XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer) {
 	s.xorRows(op, xorTask{rows: dst.Rows, dst: out, dstStride: dst.Stride}, dst.Cols, a, ia, b, ib)
 }
 
-func (s *stream) XorInto(dst Matrix, index Buffer, src Matrix, from Buffer) {
-	s.xorRows("XorInto", xorTask{rows: index.Floats(), into: true}, dst.Cols, dst, index, src, from)
+func (s *stream) FoldRows(dst Matrix, index Buffer, src Matrix, from Buffer, factors []byte) {
+	const op = "FoldRows"
+	checkFactors(op, factors, index)
+	s.xorRows(op, xorTask{rows: index.Floats(), into: true, factors: factors}, dst.Cols, dst, index, src, from)
 }
 
 func (s *stream) xorRows(op string, t xorTask, d int, a Matrix, ia Buffer, b Matrix, ib Buffer) {
@@ -35,7 +42,8 @@ func (s *stream) xorRows(op string, t xorTask, d int, a Matrix, ia Buffer, b Mat
 	s.xoring = xorTask{}
 }
 
-// xorTask sets dst row i, or a row ia[i] itself, to a row ia[i] XOR b row ib[i].
+// xorTask sets dst row i, or a row ia[i] itself, to a row ia[i] XOR b row ib[i], or its
+// product with a factor.
 type xorTask struct {
 	*bodies
 	op                          string
@@ -43,7 +51,8 @@ type xorTask struct {
 	d, grain, ahead, rows       int
 	dst, a, b                   []float32
 	ia, ib                      []int32
-	dstStride, aStride, bStride int // floats
+	factors                     []byte // of b's rows, into only; none: all are 1
+	dstStride, aStride, bStride int    // floats
 	aLimit, bLimit              int
 }
 
@@ -61,7 +70,12 @@ func (t *xorTask) tile(_, i int) {
 			if !t.into {
 				dst = t.dst[k*t.dstStride:][:t.d]
 			}
-			t.xor(dst, a, t.b[int(t.ib[k])*t.bStride:][:t.d])
+			b := t.b[int(t.ib[k])*t.bStride:][:t.d]
+			if len(t.factors) > 0 && t.factors[k] != 1 {
+				field.GalMulSliceXor(t.factors[k], BytesOf(b), BytesOf(dst))
+				continue
+			}
+			t.xor(dst, a, b)
 		}
 	}
 }

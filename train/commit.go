@@ -21,7 +21,7 @@ func (r *rank) openCommits() (err error) {
 	if !j.protects() {
 		return nil
 	}
-	r.commits, err = commit.New(commit.Options{Env: j.env, Device: j.dev, Host: j.host, Shard: r.shard, Layout: j.layout, Code: j.cfg.EC.Code,
+	r.commits, err = commit.New(commit.Options{Env: j.env, Device: j.dev, Shard: r.shard, Layout: j.layout, Code: j.cfg.EC.Code,
 		Slots: j.place.Slots(0), Owner: j.roles.owner(r.id), First: j.roles.first, Every: int64(j.cfg.EC.CommitEvery), Chaos: r.chaos})
 	if err == nil && j.roles.owner(r.id) >= 0 {
 		r.shard.Keep(j.env.Now)

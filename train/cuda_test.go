@@ -3,9 +3,12 @@ package train
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/internal/cuda/standin"
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -21,15 +24,21 @@ func TestOneDigestOnGPUs(t *testing.T) {
 			for _, ranks := range []string{"job.ranks=1", "job.ranks=3"} {
 				sets := []string{ranks, "train.iterations=6", "job.device=cpu"}
 				want := run(t, Options{}, path, sets...)
-				ways := [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, lrppSets(r), {"ec.code=xor", "ec.k=2", "ec.commit_every=2"}}
+				ways := [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, lrppSets(r), {"ec.code=xor", "ec.k=2", "ec.commit_every=2"},
+					{"ec.code=rs", "ec.k=1", "ec.r=2", "ec.commit_every=2"}}
 				if testing.Short() {
 					ways = ways[r.IntN(len(ways)):][:1]
 				}
 				for _, more := range ways {
-					if ranks == "job.ranks=1" && more[0] == "ec.code=xor" {
+					coded := strings.HasPrefix(more[0], "ec.")
+					if ranks == "job.ranks=1" && coded {
 						continue // nobody holds parities
 					}
-					got := run(t, Options{}, path, append(append(sets[:2:2], "job.device=cuda"), more...)...)
+					audits := &audits{t: t}
+					got := run(t, Options{Audit: audits.add}, path, append(append(sets[:2:2], "job.device=cuda"), more...)...)
+					if coded && audits.checked < 2 {
+						t.Errorf("%s %v: parities were checked at %d steps", ranks, more, audits.checked)
+					}
 					if got.Digest != want.Digest {
 						t.Errorf("%s %v: digest %s, on the CPU %s", ranks, more, got.Digest, want.Digest)
 					}
@@ -40,6 +49,32 @@ func TestOneDigestOnGPUs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// audits checks parities against rows, at each step that all owners show theirs at.
+type audits struct {
+	t       *testing.T
+	mu      sync.Mutex
+	shown   map[int64][]*commit.Audit
+	checked int
+}
+
+func (a *audits) add(step int64, x *commit.Audit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shown == nil {
+		a.shown = map[int64][]*commit.Audit{}
+	}
+	all := append(a.shown[step], x)
+	a.shown[step] = all
+	if len(all) < x.Owners() {
+		return
+	}
+	slices.SortFunc(all, func(x, y *commit.Audit) int { return x.Owner - y.Owner })
+	if err := commit.CheckAudits(all); err != nil {
+		a.t.Errorf("step %d: %v", step, err)
+	}
+	a.checked++
 }
 
 // TestDeathsOnGPUs: what a lost rank had on its GPU is decoded from what others have.

@@ -63,6 +63,7 @@ KERNEL scatter_rows_4(Gather p) { scatter<float4>(p); }
 struct Xor {
 	Mat dst, a, b; // dst.p 0: the rows of a are changed in place
 	const int *ia, *ib;
+	const unsigned char *factors; // of b's rows, or 0: all are 1
 	u64 *fault;
 	i64 rows, aLimit, bLimit;
 	int d, op;
@@ -70,6 +71,22 @@ struct Xor {
 
 __device__ __forceinline__ u32 exclusive(u32 a, u32 b) { return a ^ b; }
 __device__ __forceinline__ uint4 exclusive(uint4 a, uint4 b) { return make_uint4(a.x ^ b.x, a.y ^ b.y, a.z ^ b.z, a.w ^ b.w); }
+
+// timesX multiplies the four bytes of a word by x in GF(2^8) with the polynomial 0x11D.
+__device__ __forceinline__ u32 timesX(u32 a) { return (a & 0x7f7f7f7fu) << 1 ^ (a >> 7 & 0x01010101u) * 0x1du; }
+
+// times is the bytes of a times a factor: the sum of a * x^i over the bits i that it has.
+__device__ __forceinline__ u32 times(u32 a, int factor) {
+	u32 sum = 0;
+#pragma unroll
+	for (int i = 0; i < 8; i++, a = timesX(a))
+		if (factor >> i & 1)
+			sum ^= a;
+	return sum;
+}
+__device__ __forceinline__ uint4 times(uint4 a, int factor) {
+	return make_uint4(times(a.x, factor), times(a.y, factor), times(a.z, factor), times(a.w, factor));
+}
 
 template <typename V> __device__ __forceinline__ void xorRows(const Xor &p) {
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
@@ -80,12 +97,18 @@ template <typename V> __device__ __forceinline__ void xorRows(const Xor &p) {
 		V *a = (V *)(p.a.p + x * p.a.stride);
 		const V *b = (const V *)(p.b.p + y * p.b.stride);
 		V *to = p.dst.p ? (V *)(p.dst.p + i * p.dst.stride) : a;
-		for (int j = threadIdx.x; j < n; j += blockDim.x)
-			to[j] = exclusive(a[j], b[j]);
+		const int factor = p.factors ? p.factors[i] : 1;
+		if (factor == 1)
+			for (int j = threadIdx.x; j < n; j += blockDim.x)
+				to[j] = exclusive(a[j], b[j]);
+		else
+			for (int j = threadIdx.x; j < n; j += blockDim.x)
+				to[j] = exclusive(a[j], times(b[j], factor));
 	}
 }
 
-// xor_rows: dst row i, or a row ia[i] itself, = a row ia[i] XOR b row ib[i], bit by bit.
+// xor_rows: dst row i, or a row ia[i] itself, = a row ia[i] XOR b row ib[i], or its product
+// with a factor.
 KERNEL xor_rows(Xor p) { xorRows<u32>(p); }
 KERNEL xor_rows_4(Xor p) { xorRows<uint4>(p); }
 
