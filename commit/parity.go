@@ -242,7 +242,7 @@ func (p *Parity) fold(s *staging) {
 			at += n
 		}
 	}
-	_ = p.stream.Sync() // what fails here stays failed, and whoever works on rows says so
+	_ = p.o.Shard.Stream().Sync() // what fails here stays failed, and whoever works on rows says so
 	p.stats.Folded += p.o.Env.Now() - began
 }
 
