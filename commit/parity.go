@@ -189,7 +189,7 @@ func (p *Parity) copyDeltas(s *Set) error {
 		}
 	}
 	p.stats.SentBytes += int64(n) * int64(stride+4)
-	if err := kernels.Grow(p.o.Device, &out.rows, n*stride, kernels.Shared); err != nil {
+	if err := kernels.Grow(p.o.Device, &out.rows, n*stride, kernels.Sent); err != nil {
 		return fmt.Errorf("commit: deltas of %d rows: %w", n, err)
 	}
 	return s.Deltas(kernels.Mat(out.rows, n, stride/4), out.at)
@@ -211,7 +211,7 @@ func (p *Parity) exchange(s *staging) error {
 	s.perRank = append(s.perRank[:0], come...)
 	total := sum(come)
 	s.slots = resize(s.slots, total)
-	if err := kernels.Grow(p.o.Device, &s.rows, total*stride, kernels.Incoming); err != nil {
+	if err := kernels.Grow(p.o.Device, &s.rows, total*stride, kernels.Staging); err != nil {
 		return fmt.Errorf("commit: staged deltas of %d rows: %w", total, err)
 	}
 	if err := p.link.move(kernels.HostBuffer(s.slots), kernels.HostBuffer(p.out.slots), come, p.out.perRank, 4); err != nil {

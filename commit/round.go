@@ -80,7 +80,7 @@ func (c *Committer) Round(first []int32, limit int) error {
 	if err := c.exchangePresent(l.wire); err != nil {
 		return err
 	}
-	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Incoming); err != nil {
+	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Staging); err != nil {
 		return fmt.Errorf("commit: %d rows to decode from: %w", sum(x.mine.perRank), err)
 	}
 	if err := l.move(x.mine.rows.Slice(0, sum(x.mine.perRank)*stride), x.theirs.rows.Slice(0, sum(x.theirs.perRank)*stride), x.mine.perRank, x.theirs.perRank, stride); err != nil {
@@ -189,7 +189,7 @@ func (c *Committer) answer(h *shard.Shard) error {
 		t.perRank[r] = len(x.slots) - before
 		at, word = at+n, word+words(n)
 	}
-	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, kernels.Shared); err != nil {
+	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, kernels.Sent); err != nil {
 		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(x.slots), err)
 	}
 	for i, run := range x.runs {

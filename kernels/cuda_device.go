@@ -13,8 +13,7 @@ import (
 type CUDAConfig struct {
 	// Local is the rank's place among those of its machine: they take its GPUs by turns.
 	Local int
-	// Own says that Shared and Incoming memory is the GPU's: nobody but itself and other GPUs
-	// reads and writes it.
+	// Own says that Shared memory is the GPU's: nobody but itself and other GPUs reads it.
 	Own bool
 	// Keep has memory that is freed kept until Reclaim: to give it back waits for all that
 	// the GPU does, exchanges with others included, which may wait for this one.
@@ -27,13 +26,13 @@ type CUDAConfig struct {
 
 // cudaDevice is the CUDA backend's Device.
 //
-// Working, Sparse and Rows memory is the GPU's. Staging memory is the host's, and so are
-// Shared and Incoming but where they are said to be the GPU's own: the GPU reads and writes
-// it over its bus.
+// Working, Sparse and Rows memory is the GPU's. Staging and Sent memory is the host's, and so
+// is Shared but where it is said to be the GPU's own: the GPU reads and writes it over its bus.
 type cudaDevice struct {
 	*cuda.Context
 	code *cudaCode
 	own  bool
+	far  bool // Rows memory is the host's
 
 	blas    string
 	cublas  *cuda.CUBLAS // nil: exact
@@ -94,11 +93,14 @@ func (d *cudaDevice) Name() string {
 	if d.blas != "" {
 		name += " " + d.blas
 	}
+	if d.far {
+		name += " with rows in the host's memory"
+	}
 	return name
 }
 
 func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
-	b := Buffer{bytes: bytes, host: use == Staging || (use == Shared || use == Incoming) && !d.own, device: true}
+	b := Buffer{bytes: bytes, host: d.onHost(use), device: true}
 	if bytes < 0 {
 		return Buffer{}, fmt.Errorf("kernels: cannot allocate %d bytes", bytes)
 	}
@@ -106,17 +108,19 @@ func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
 		return b, nil
 	}
 	var err error
+	where := d.Context.Name
 	if b.host {
+		where = "pinned memory of the host"
 		b.ptr, err = d.AllocHost(bytes)
 	} else {
 		b.ptr, err = d.Context.Alloc(bytes)
 	}
-	if failed := (*cuda.Failure)(nil); errors.As(err, &failed) && failed.NoMemory() {
+	if failed := (*cuda.Failure)(nil); !b.host && errors.As(err, &failed) && failed.NoMemory() {
 		free, _ := d.Context.Free()
-		return Buffer{}, fmt.Errorf("kernels: %d bytes of %s, of which %d are free: %w; use more ranks on more GPUs, or a smaller model", bytes, d.Context.Name, free, err)
+		return Buffer{}, fmt.Errorf("kernels: %d bytes of %s, of which %d are free: %w; use more ranks on more GPUs, or a smaller model", bytes, where, free, err)
 	}
 	if err != nil {
-		return Buffer{}, fmt.Errorf("kernels: %d bytes: %w", bytes, err)
+		return Buffer{}, fmt.Errorf("kernels: %d bytes of %s: %w", bytes, where, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,6 +132,49 @@ func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
 		return b, err
 	}
 	return b, d.clear.Sync()
+}
+
+// onHost reports whether memory for a use is the host's.
+func (d *cudaDevice) onHost(use Use) bool {
+	switch use {
+	case Staging, Sent:
+		return true
+	case Shared:
+		return !d.own
+	case Rows:
+		return d.far
+	}
+	return false
+}
+
+// GPURoom is how many bytes of its GPU are a process's share, of so many on this machine that
+// take GPUs by turns, and how many are free now: both without what is left to the driver.
+// Not ok for other devices than GPUs.
+func GPURoom(d Device, processes int) (share, free int64, ok bool) {
+	c, ok := d.(*cudaDevice)
+	if !ok {
+		return 0, 0, false
+	}
+	n, err := c.Count()
+	if err != nil {
+		return 0, 0, false
+	}
+	if free, err = c.Context.Free(); err != nil {
+		return 0, 0, false
+	}
+	driver := c.Memory / driverShare
+	return c.Memory/int64((processes+n-1)/n) - driver, free - driver, true
+}
+
+// driverShare is the part of a GPU's memory that the driver and NCCL may have.
+const driverShare = 32
+
+// KeepRowsOnHost has a CUDA backend take Rows memory from the host from now on, pinned: rows
+// for which the GPU has no room. It reads and writes them over its bus.
+func KeepRowsOnHost(d Device) {
+	if c, ok := d.(*cudaDevice); ok {
+		c.far = true
+	}
 }
 
 func (d *cudaDevice) Free(b Buffer) {

@@ -258,6 +258,12 @@ func (s *cudaStream) Upload(dst Buffer, src []byte) {
 	if len(src) == 0 || s.err != nil {
 		return
 	}
+	if dst.host {
+		if s.Sync() == nil {
+			copy(dst.Host(), src)
+		}
+		return
+	}
 	if len(src) > ringBytes {
 		s.copy(dst.ptr, unsafe.Pointer(&src[0]), len(src), true)
 		return
@@ -271,7 +277,13 @@ func (s *cudaStream) Download(dst []byte, src Buffer) {
 	if len(dst) != src.bytes {
 		panic(fmt.Sprintf("kernels: Download of %d bytes to %d", src.bytes, len(dst)))
 	}
-	if len(dst) > 0 && s.err == nil {
+	switch {
+	case len(dst) == 0 || s.err != nil:
+	case src.host:
+		if s.Sync() == nil {
+			copy(dst, src.Host())
+		}
+	default:
 		s.copy(unsafe.Pointer(&dst[0]), src.ptr, len(dst), true)
 	}
 }

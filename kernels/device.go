@@ -15,9 +15,9 @@ const (
 	// Shared is Working memory that ranks of other processes of the host may read in
 	// place, where the system allows it.
 	Shared
-	// Incoming is Working memory that other ranks' Shared memory is copied to, to be read
-	// once.
-	Incoming
+	// Sent is Shared memory that goes by way of the host, also where GPUs have ways of their
+	// own.
+	Sent
 	// Staging is memory of the host that the device addresses too: what is between a
 	// device and the network. On the CPU it is Working memory.
 	Staging

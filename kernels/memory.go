@@ -28,7 +28,7 @@ type mapping struct {
 // ones, which also make resident what no step may ever use; a gather of those rows
 // took 3.2 ms and 2.7 ms.
 func mapMemory(bytes int, use Use) (unsafe.Pointer, mapping, error) {
-	if use == Shared {
+	if use == Shared || use == Sent {
 		if ptr, m, err := shareMemory(bytes); err == nil {
 			return ptr, m, nil
 		}
@@ -39,7 +39,7 @@ func mapMemory(bytes int, use Use) (unsafe.Pointer, mapping, error) {
 			return ptr, mapping{base: ptr, arena: a}, nil
 		}
 	}
-	huge := (use == Working || use == Incoming || use == Staging) && bytes >= hugePage
+	huge := (use == Working || use == Staging) && bytes >= hugePage
 	size, align := uintptr(bytes), uintptr(unix.Getpagesize())
 	if huge {
 		size, align = size+hugePage, hugePage // room to align in

@@ -17,7 +17,8 @@ import (
 // sealed. No slot stands twice in an epoch.
 type Journal struct {
 	dev    kernels.Device
-	stride int // floats of a row
+	use    kernels.Use // of pre-images, which lie where rows do
+	stride int         // floats of a row
 	active *Epoch
 	sealed []*Epoch // oldest first
 	idle   []*Epoch
@@ -112,6 +113,9 @@ func (e *Epoch) hash(slot int32) int {
 // any On.
 func (h *Shard) Keep(now func() time.Duration) {
 	h.journal = &Journal{dev: h.dev, stride: h.rows.Stride, now: now}
+	if h.journal.use = kernels.Working; h.rows.Buf.OnHost() {
+		h.journal.use = kernels.Staging
+	}
 	h.journal.active = h.journal.epoch(len(h.touched))
 }
 
@@ -218,7 +222,7 @@ func (j *Journal) extend(s kernels.Stream, e *Epoch, rows int) error {
 	if e.before.Bytes() >= bytes {
 		return nil
 	}
-	b, err := j.dev.Alloc(bytes+bytes/2, kernels.Working)
+	b, err := j.dev.Alloc(bytes+bytes/2, j.use)
 	if err != nil {
 		return fmt.Errorf("shard: pre-images of %d rows: %w", rows, err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // mode is what a cache.mode means for this job. "auto" is what was measured best:
 // what moves while a step computes is not waited for. One rank alone moves
-// nothing. What an ideal run trains needs no plan.
+// nothing, unless its rows are not where it computes. What an ideal run trains needs no plan.
 func (j *job) mode(name string) lrpp.Mode {
 	if name == UnprotectedMode {
 		name = j.cfg.Cache.Mode
@@ -21,7 +21,7 @@ func (j *job) mode(name string) lrpp.Mode {
 	switch {
 	case name == "lrpp":
 		return lrpp.Cached
-	case name == "none" || name == IdealMode || j.ranks == 1:
+	case name == "none" || name == IdealMode || j.ranks == 1 && !j.far:
 		return lrpp.Direct
 	}
 	return lrpp.Planned
@@ -34,45 +34,60 @@ func (j *job) checks() bool { return invariant.Enabled || j.o.Check }
 func (r *rank) planOptions(mode string) lrpp.PlanOptions {
 	j := r.job
 	return lrpp.PlanOptions{Mode: j.mode(mode), DelayedSync: j.cfg.Cache.DelayedSync, Check: j.checks(),
-		Trainers: j.roles.trainers, Lookahead: r.ahead, Auto: j.cfg.Oracle.Lookahead.Auto, CapacityRows: j.capacityRows()}
+		Trainers: j.roles.trainers, Lookahead: r.ahead, Auto: j.cfg.Oracle.Lookahead.Auto, CapacityRows: r.perOwner}
 }
 
 // bytesPerRow is a row with its optimizer state.
 func (j *job) bytesPerRow() int { return 4 * (j.width + j.sparse.Kind.RowState(j.width)) }
 
-// capacityRows is how many rows of one owner a cache holds; 0: all that there are.
-func (j *job) capacityRows() int {
-	rows := int64(j.cfg.Cache.MaxBytes) / int64(j.bytesPerRow()) / int64(j.roles.rows)
-	if rows >= j.place.Slots(0) {
+// capacityRows is how many rows of one owner a cache of so many bytes holds, all of them at
+// most.
+func (j *job) capacityRows(bytes int64) int64 {
+	rows := bytes / int64(j.bytesPerRow()) / int64(j.roles.rows)
+	return min(max(1, rows), j.place.Slots(0))
+}
+
+// cacheBytes is what the caches of this process's trainers take of so many bytes each.
+func (j *job) cacheBytes(each int64) (bytes float64) {
+	if j.mode(j.cfg.Cache.Mode) != lrpp.Cached {
 		return 0
 	}
-	return int(max(1, rows))
+	for _, id := range j.hosted {
+		if j.roles.trains(id) {
+			bytes += float64(j.capacityRows(each)) * float64(j.roles.rows) * float64(j.bytesPerRow())
+		}
+	}
+	return bytes
 }
 
 // autoLookahead is the most steps that lookahead "auto" looks ahead.
 const autoLookahead = 200
 
 // openCache makes the cache of cache.mode lrpp for a training of some steps. All
-// ranks look ahead as far as the one does whose memory is shortest.
+// ranks look ahead as far as the one does whose memory is shortest, and have caches as
+// large as that whose GPU has the least room.
 func (r *rank) openCache(steps int64) error {
 	j := r.job
 	asked := autoLookahead
 	if l := j.cfg.Oracle.Lookahead; !l.Auto {
 		asked = l.Batches
 	}
-	fits, err := r.ctl.gather([]uint64{uint64(j.lookaheadThatFits())})
+	fits, err := r.ctl.gather([]uint64{uint64(j.lookaheadThatFits()), uint64(j.capacityRows(min(int64(j.cfg.Cache.MaxBytes), j.cacheRoom)))})
 	if err != nil {
 		return err
 	}
-	r.ahead = asked
+	r.ahead, r.perOwner = asked, math.MaxInt
 	for _, f := range fits {
-		r.ahead = min(r.ahead, int(f[0]))
+		r.ahead, r.perOwner = min(r.ahead, int(f[0])), min(r.perOwner, int(f[1]))
+	}
+	if int64(r.perOwner) == j.place.Slots(0) {
+		r.perOwner = 0 // all of them
 	}
 	if r.id == 0 && int64(r.ahead) < min(int64(asked), steps) && !j.cfg.Oracle.Lookahead.Auto {
 		j.o.Observer.Warned(fmt.Sprintf("oracle.lookahead: %d steps ahead do not fit into a quarter of the memory available; looking %d ahead", asked, r.ahead))
 	}
 	r.cache, err = lrpp.NewCache(r.base, lrpp.CacheOptions{Trainers: j.roles.trainers, FirstOwner: j.roles.first,
-		Rows: lrpp.CacheRows(j.place.Slots, j.place.Owners, j.capacityRows())})
+		Rows: lrpp.CacheRows(j.place.Slots, j.place.Owners, r.perOwner)})
 	return err
 }
 
@@ -82,8 +97,11 @@ func (r *rank) tellIfCrowded() {
 		return
 	}
 	r.told = true
-	r.job.o.Observer.Warned(fmt.Sprintf("cache.max_bytes: %v is too little for the rows of %d steps ahead; those used last leave early; raise it, or lower oracle.lookahead",
-		r.job.cfg.Cache.MaxBytes, r.ahead))
+	limit, raise := fmt.Sprintf("cache.max_bytes: %v", r.job.cfg.Cache.MaxBytes), "raise it, or "
+	if room := r.job.cacheRoom; room < int64(r.job.cfg.Cache.MaxBytes) {
+		limit, raise = "cache: the room that the GPU has, "+machine.Size(room)+",", ""
+	}
+	r.job.o.Observer.Warned(fmt.Sprintf("%s is too little for the rows of %d steps ahead; those used last leave early; %slower oracle.lookahead", limit, r.ahead, raise))
 }
 
 // lookaheadThatFits is how many steps may wait for their turn so that they take a

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/ecrec/ecrec/commit"
+	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/cuda/standin"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 )
 
@@ -48,6 +50,49 @@ func TestOneDigestOnGPUs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRowsBesideGPUs: rows for which the GPU has no room lie in the host's memory; the bits are
+// the same, in any cache mode, coded or not, and what does not fit at all is told.
+func TestRowsBesideGPUs(t *testing.T) {
+	standin.Use(t, kernels.CUDASource(), 1)
+	r := seeded(t)
+	sets := []string{"train.iterations=6", "model.init_from=",
+		"model.tables=[500000, 500000, 1000, 3, 300, 24, 125, 63, 3, 900, 56, 800, 31, 27, 149, 500, 10, 56, 21, 4, 700, 18, 15, 286, 105, 142]"}
+	want := map[string]string{}
+	for _, ranks := range []string{"job.ranks=1", "job.ranks=3"} {
+		want[ranks] = run(t, Options{}, adagrad, append(sets, "job.device=cpu", ranks)...).Digest
+	}
+	const little = 64 << 20 // and rows of 128 MB
+	t.Setenv("ECREC_STANDIN_BYTES", fmt.Sprint(little))
+	for _, more := range [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, lrppSets(r), {}, {"ec.code=xor", "ec.k=2", "ec.commit_every=2"},
+		{"ec.code=rs", "ec.k=1", "ec.r=2", "ec.commit_every=2", "cache.mode=lrpp"}} {
+		ranks := "job.ranks=3"
+		if len(more) == 0 {
+			ranks = "job.ranks=1"
+		}
+		if testing.Short() && r.IntN(2) > 0 {
+			continue
+		}
+		audits, told := &audits{t: t}, &warned{}
+		got := run(t, Options{Audit: audits.add, Observer: told}, adagrad, append(append(sets[:len(sets):len(sets)], "job.device=cuda", ranks), more...)...)
+		if got.Digest != want[ranks] {
+			t.Errorf("%s %v: digest %s, on the CPU %s", ranks, more, got.Digest, want[ranks])
+		}
+		if len(told.said) == 0 || !strings.Contains(told.said[0], "lie in the host's memory") {
+			t.Errorf("%v: told %q", more, told.said)
+		}
+	}
+	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 4, "backward"}, {0, int64(r.IntN(6)), Points[r.IntN(len(Points))]}}}
+	checkDeaths(t, adagrad, append(sets, "job.ranks=3", "job.device=cuda", "ec.code=xor", "ec.k=2", "ec.commit_every=2"), k, 3)
+
+	cfg, err := config.Load(adagrad, append(sets, "job.ranks=3", "job.out="+t.TempDir(), "job.device=cuda", "model.embedding_dim=128", "model.bottom_mlp=[32, 128]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false }}); err == nil || !strings.Contains(err.Error(), "memory: activations and buffers take") {
+		t.Errorf("activations that do not fit: %v", err)
 	}
 }
 

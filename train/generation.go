@@ -20,6 +20,7 @@ type generation struct {
 	base     *lrpp.Exchange // and what they stand on
 	cache    *lrpp.Cache    // nil where cache.mode is not lrpp
 	ahead    int            // the most steps that it looks ahead
+	perOwner int            // the most rows of an owner that it holds; 0: all
 	reduces  []*collectives.Handle
 	gpus     []*collectives.Comm // that move what lies on GPUs, once a step or more
 	direct   bool                // they do by NCCL

@@ -21,21 +21,23 @@ import (
 // job is what the ranks of one process share. It does not change after setup,
 // but for result, which is rank 0's.
 type job struct {
-	cfg    *config.Config
-	o      Options
-	env    env.Env
-	dev    kernels.Device    // what computes, and has the rows
-	host   kernels.Device    // the CPU; it may be dev
-	nccl   *collectives.NCCL // nil where ranks cannot have GPUs of their own
-	ranks  int
-	roles  roles
-	trace  *trace.Recorder // nil: not wanted
-	world  *World
-	hosted []int // ranks of this process
-	schema data.Schema
-	place  placement.Map
-	layout ec.Layout // of the rows' owners
-	width  int       // weights of a row
+	cfg       *config.Config
+	o         Options
+	env       env.Env
+	dev       kernels.Device    // what computes, and has the rows
+	host      kernels.Device    // the CPU; it may be dev
+	far       bool              // rows lie in the host's memory, and dev is a GPU
+	nccl      *collectives.NCCL // nil where ranks cannot have GPUs of their own
+	ranks     int
+	roles     roles
+	trace     *trace.Recorder // nil: not wanted
+	world     *World
+	hosted    []int // ranks of this process
+	schema    data.Schema
+	place     placement.Map
+	layout    ec.Layout // of the rows' owners
+	width     int       // weights of a row
+	cacheRoom int64     // bytes that a trainer's cache can have
 
 	train, eval data.Source // nil where there is none
 	order       data.Order
@@ -70,7 +72,7 @@ func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
 }
 
 func newJob(e env.Env, cfg *config.Config, o Options) *job {
-	j := &job{cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks, roles: rolesOf(cfg), world: o.World}
+	j := &job{cacheRoom: math.MaxInt64, cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks, roles: rolesOf(cfg), world: o.World}
 	if j.world == nil {
 		j.world = alone(e, j.ranks)
 	}

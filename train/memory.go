@@ -1,11 +1,13 @@
 package train
 
 import (
+	"fmt"
 	"runtime"
 
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
+	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
 )
 
@@ -17,17 +19,60 @@ func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
 		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.roles.rows, slots, shard.MaxSlots)
 	}
+	rows, rest := j.bytes()
+	rest, err := j.placeRows(rows, rest)
+	if err != nil {
+		return err
+	}
 	available, ok := machine.AvailableMemory()
-	if !ok || j.world.LostAgo > 0 || j.dev != j.host { // a GPU says itself what does not fit
+	if !ok || j.world.LostAgo > 0 || j.dev != j.host && !j.far {
 		return nil
 	}
-	rows, rest := j.bytes()
 	rows, rest = rows*float64(j.world.Neighbours), rest*float64(j.world.Neighbours)
 	if need := rows + rest; need > float64(available) {
 		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
 			size(need), size(rows), size(rest), machine.Size(available))
 	}
 	return nil
+}
+
+// placeRows has rows lie in the host's memory where the GPU has no room for them beside the
+// rest, which has to fit. It returns what of the rest the host has.
+func (j *job) placeRows(rows, rest float64) (onHost float64, err error) {
+	room, free, ok := kernels.GPURoom(j.dev, j.world.Neighbours)
+	if !ok {
+		return rest, nil
+	}
+	if j.world.LostAgo == 0 {
+		room = min(room, free) // later it may not be free yet
+	}
+	if rest > float64(room) {
+		return 0, config.Errorf("memory: activations and buffers take %s, and this process has %s of %s; use a smaller train.global_batch, or more GPUs and job.ranks",
+			size(rest), machine.Size(max(room, 0)), j.dev.Name())
+	}
+	fits := rows + rest + j.journalBytes(rows) + j.cacheBytes(int64(j.cfg.Cache.MaxBytes))
+	if !j.far && fits <= float64(room) {
+		return 0, nil
+	}
+	j.cacheRoom = (room - int64(rest)) / int64(len(j.hosted))
+	if j.far {
+		return 0, nil
+	}
+	j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s this process has %s, of which other buffers take %s; with more GPUs they would fit",
+		size(rows), j.dev.Name(), machine.Size(room), size(rest)))
+	j.far = true
+	kernels.KeepRowsOnHost(j.dev)
+	return 0, nil
+}
+
+// journalBytes is about the most that pre-images take: of the rows that epochs write.
+func (j *job) journalBytes(rows float64) float64 {
+	if !j.protects() {
+		return 0
+	}
+	const epochs = 3 // see commit: active, sealed, and one that is retired
+	lookups := float64(j.cfg.Train.GlobalBatch) * float64(len(j.schema.Tables)) / float64(j.roles.rows)
+	return min(epochs*float64(j.cfg.EC.CommitEvery)*lookups*float64(j.bytesPerRow()), epochs*rows)
 }
 
 // RowBytes is how much the rows of one of so many processes take, with their optimizer
