@@ -319,8 +319,9 @@ func (j *job) info(r *rank) Info {
 	if r.direct {
 		device += fmt.Sprintf(" and NCCL %d.%d.%d", j.nccl.Version/10000, j.nccl.Version/100%100, j.nccl.Version%100)
 	}
+	gpu, _ := kernels.GPU(j.dev)
 	return Info{
-		Device: device, Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
+		Device: device, GPU: gpu, Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
 		Rows: j.place.Rows(), Began: j.result.Began, Steps: j.steps, BytesPerRow: j.bytesPerRow(),
 	}
 }

@@ -67,6 +67,7 @@ type Observer interface {
 // Info describes a job about to start.
 type Info struct {
 	Device         string
+	GPU            [16]byte // its UUID; zeros: there is none
 	Ranks, Threads int
 	DenseParams    int
 	Rows           int64

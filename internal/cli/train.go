@@ -15,6 +15,7 @@ import (
 	"github.com/ecrec/ecrec/internal/chaos"
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/nvml"
 	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/train"
@@ -174,6 +175,7 @@ type session struct {
 	run        *report.Run // nil before the job starts
 	sum        report.Summary
 	live       *report.Live
+	gpu        *nvml.Watch // nil where none is used, or nobody tells of it
 
 	prepare *bars // until the job starts
 
@@ -200,11 +202,16 @@ type interval struct {
 }
 
 // Started implements train.Observer.
-func (s *session) Started(i train.Info) error {
+func (s *session) Started(i train.Info) (err error) {
 	s.info, s.app.out = i, s.out
 	s.prepare.close()
 	if err := s.env.Do("begin output", s.begin); err != nil {
 		return err
+	}
+	if i.GPU != [16]byte{} {
+		if s.gpu, err = nvml.Start(i.GPU); err != nil {
+			s.run.Log().Warn().Err(err).Msg("metrics without the GPU's")
+		}
 	}
 	s.run.Log().Info().Str("device", i.Device).Int("ranks", i.Ranks).Int("threads", i.Threads).
 		Int64("rows", i.Rows).Int("dense_params", i.DenseParams).Int64("steps", i.Steps).Msg("start")
@@ -237,6 +244,9 @@ func (s *session) Step(i train.StepInfo) {
 		return
 	}
 	m := s.since.metrics(i)
+	if gpu, ok := s.gpu.Latest(); ok {
+		m.GPU = &report.GPU{MemoryBytes: gpu.Used, Utilization: report.Number(gpu.Busy)}
+	}
 	s.live.Step(m)
 	if !due {
 		return
@@ -327,6 +337,7 @@ func (s *session) finish(r *train.Result, failed error) error {
 		s.live = report.NewLive(s.app.out, "step", s.info.Steps)
 	}
 	s.live.Close()
+	s.gpu.Close()
 	s.sum = s.summary(r)
 	if failed != nil {
 		s.sum.Error = oneLine(failed)

@@ -45,6 +45,17 @@ func folders() (all []string) {
 	return all
 }
 
+// Folders are where libraries are looked for beside where the system's loader does.
+func Folders() []string { return append(filepath.SplitList(os.Getenv(PathVariable)), folders()...) }
+
+// Named is where a library is in the folders that the user has named, "" if it is in none.
+func Named(library string) string {
+	for _, path := range within(filepath.SplitList(os.Getenv(PathVariable)), []string{library}) {
+		return path
+	}
+	return ""
+}
+
 // candidates are the paths to open a library under one of some names by, best first: in the
 // folders that the user has named, by the bare names, which ask the system's loader, and in
 // some more folders.

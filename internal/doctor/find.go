@@ -9,11 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ecrec/ecrec/internal/cuda"
 )
 
-// libraryDirs are where the dynamic linker looks on the systems that we know.
+// libraryDirs are where ecrec looks for NVIDIA's libraries, and the dynamic linker on the
+// systems that we know.
 func libraryDirs() []string {
-	dirs := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
+	dirs := append(cuda.Folders(), filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
 	return append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64",
 		"/usr/local/lib", "/usr/local/cuda/lib64", "/usr/local/nvidia/lib64", "/opt/nccl/lib")
 }
@@ -26,7 +29,7 @@ func library(name, user string) Check {
 			return Check{Status: OK, Value: path}
 		}
 	}
-	return Check{Status: Absent, Value: "not found", Detail: "no " + name + " where the linker looks; only " + user + " would need it"}
+	return Check{Status: Absent, Value: "not found", Detail: "no " + name + " where the linker looks, or in " + cuda.PathVariable + "; only " + user + " would need it"}
 }
 
 // program is one that was found, and what it says of its version.

@@ -3,22 +3,21 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	opened "github.com/ecrec/ecrec/internal/nvml"
 )
 
-// askNVML asks NVML. After a failed Init nothing of NVML may be called: its symbols
-// are not there, and the process would end.
+// askNVML asks NVML.
 func askNVML() (d driver) {
-	switch status := nvml.Init(); status {
-	case nvml.SUCCESS:
-		defer nvml.Shutdown()
-	case nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED:
-		return driver{problem: "no NVIDIA driver"}
-	default:
-		return driver{problem: fmt.Sprintf("NVML: Init: error %d; does nvidia-smi work?", int(status)), broken: true}
+	closeIt, err := opened.Open()
+	if err != nil {
+		return driver{problem: err.Error(), broken: !errors.As(err, new(*opened.None))}
 	}
+	defer closeIt()
 	d.version, _ = nvml.SystemGetDriverVersion()
 	n, status := nvml.DeviceGetCount()
 	if status != nvml.SUCCESS {
@@ -48,7 +47,7 @@ func askGPU(i int) (g gpu) {
 	if n, status := dev.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC); status == nvml.SUCCESS {
 		g.uncorrected = n
 	}
-	if known("nvmlDeviceGetRemappedRows") {
+	if opened.Known("nvmlDeviceGetRemappedRows") {
 		if _, _, pending, failed, status := dev.GetRemappedRows(); status == nvml.SUCCESS {
 			g.remapPending, g.remapFailed = pending, failed
 		}
@@ -59,6 +58,3 @@ func askGPU(i int) (g gpu) {
 	}
 	return g
 }
-
-// known is whether the driver's NVML has a function; to call another ends the process.
-func known(function string) bool { return nvml.Extensions().LookupSymbol(function) == nil }

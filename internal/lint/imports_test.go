@@ -28,6 +28,7 @@ var mayImport = []struct{ pkg, allowed, why string }{
 	{"internal/safetensors", "internal/atomicfile", "a file format knows no model"},
 	{"internal/trace", "internal/atomicfile internal/env", "a timeline is told what happened"},
 	{"internal/chaos", "", "faults are read here and done elsewhere"},
+	{"internal/nvml", "internal/cuda", "how GPUs do is asked here, and used elsewhere"},
 	{"internal/report", "internal/atomicfile", "outputs are told what to say; they ask nobody"},
 	{"internal/lint", "", "rules look at source text only"},
 
@@ -51,8 +52,8 @@ var mayImport = []struct{ pkg, allowed, why string }{
 		"the step loop is the one place that knows all parts"},
 	{"bench", "checkpoint collectives data ec internal/config internal/env internal/machine internal/openblas internal/placement kernels model oracle shard train transport", "benchmarks drive the parts from above"},
 	{"sim", "commit data internal/config internal/env train transport", "the simulation runs the step loop as it is, from above"},
-	{"internal/doctor", "internal/arena internal/config internal/machine internal/openblas kernels", "the doctor looks and changes nothing"},
-	{"internal/cli", "bench checkpoint data internal/arena internal/atomicfile internal/chaos internal/config internal/doctor internal/env internal/machine internal/mpi internal/report internal/safetensors launcher sim slurm train transport",
+	{"internal/doctor", "internal/arena internal/config internal/cuda internal/machine internal/nvml internal/openblas kernels", "the doctor looks and changes nothing"},
+	{"internal/cli", "bench checkpoint data internal/arena internal/atomicfile internal/chaos internal/config internal/doctor internal/env internal/machine internal/mpi internal/nvml internal/report internal/safetensors launcher sim slurm train transport",
 		"the command line calls; nobody calls it"},
 	{"cmd/ecrec", "internal/cli", "main only starts the command line"},
 }

@@ -54,6 +54,7 @@ var mayBlock = map[string]string{
 	"internal/cli":                      "above the ranks: signals",
 	"launcher":                          "beside the ranks: processes, sockets, signals; what it decides is in state machines without them",
 	"internal/report":                   "above the ranks: the terminal's clock",
+	"internal/nvml/nvml.go":             "beside the ranks: looks at a GPU now and then",
 	"internal/doctor":                   "above the ranks: time limits of foreign programs",
 	"bench":                             "measures with the clock",
 	"kernels/pool.go":                   "compute threads, below the ranks",

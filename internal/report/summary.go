@@ -114,4 +114,11 @@ type Metrics struct {
 	StepMS      Number            `json:"step_ms"`            // mean
 	StageMS     map[string]Number `json:"stage_ms,omitempty"` // mean per stage of a step
 	UnixMS      int64             `json:"unix_ms"`            // when the line was written
+	GPU         *GPU              `json:"gpu,omitempty"`      // process 0's, where it uses one
+}
+
+// GPU is how a GPU does, as NVML tells: with all processes that use it.
+type GPU struct {
+	MemoryBytes int64  `json:"memory_bytes"` // in use
+	Utilization Number `json:"utilization"`  // the part of time in which kernels ran; null: not known
 }

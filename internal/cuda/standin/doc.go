@@ -1,5 +1,5 @@
-// Package standin builds stand-ins for NVIDIA's libcuda and libnvrtc that run kernels on the
-// CPU, so that all of the CUDA backend but the GPU itself is tested where there is none: the
+// Package standin builds stand-ins for NVIDIA's libcuda, NVRTC, cuBLAS, NCCL and NVML that run
+// kernels on the CPU, so that all of the CUDA backend but the GPU itself is tested where there is none: the
 // kernels' arithmetic, how they are launched, and what waits for what. It is for tests.
 //
 // Kernels are compiled as C++ against cpp/shim.h. Threads of a block are fibers that take

@@ -98,7 +98,8 @@ func Build(source string) (string, error) {
 		return "", err
 	}
 	flags := []string{"-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"}
-	for _, library := range [][]string{{"libcuda.so.1", "driver.cpp", "fibers.cpp", "kernels.cpp"}, {"libnvrtc.so.12", "nvrtc.cpp"}, {"libnccl.so.2", "nccl.cpp", "-ldl"}, {"libcublas.so.12", "cublas.cpp", "-ldl"}} {
+	for _, library := range [][]string{{"libcuda.so.1", "driver.cpp", "fibers.cpp", "kernels.cpp"}, {"libnvrtc.so.12", "nvrtc.cpp"}, {"libnccl.so.2", "nccl.cpp", "-ldl"}, {"libcublas.so.12", "cublas.cpp", "-ldl"},
+		{"libnvidia-ml.so.1", "nvml.cpp", "-ldl"}} {
 		cmd := exec.Command(compiler, append(append(flags[:len(flags):len(flags)], "-o", library[0]), library[1:]...)...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {

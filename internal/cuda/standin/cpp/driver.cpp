@@ -186,6 +186,11 @@ int cuMemGetInfo_v2(size_t *free, size_t *total) {
 	std::lock_guard<std::mutex> lock(tables);
 	return *total = limit(), *free = limit() - taken, OK;
 }
+// standinTaken is for NVML's stand-in.
+size_t standinTaken(size_t *most) {
+	std::lock_guard<std::mutex> lock(tables);
+	return *most = limit(), taken;
+}
 int cuMemAlloc_v2(uint64_t *p, size_t n) {
 	HERE
 	return allocate((void **)p, n, false);
