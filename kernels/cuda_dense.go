@@ -90,8 +90,12 @@ func (s *cudaStream) vector(op, name string, b Buffer, n int) uintptr {
 	return s.address(op, name, b)
 }
 
-// productTiles are the sides of the tiles that a product can be cut into; see cuda/gemm.cu.
-var productTiles = [...]int{128, 64, 16}
+// productTiles are the tiles that a product can be cut into, by their sides, and the threads
+// of their blocks; see cuda/gemm.cu.
+var productTiles = [...]struct{ side, threads int }{{128, 256}, {64, 64}, {16, 256}}
+
+// mostStride is how far apart rows may be whose places in a tile are counted in 32 bits.
+const mostStride = 1 << 23
 
 // product runs a product in the largest tiles of which there are enough for the GPU, and
 // that are not mostly beside it. All give the same bits.
@@ -100,8 +104,17 @@ func (s *cudaStream) product(k cudaKernel, p *cudaProduct) {
 		s.multiply(k, p)
 		return
 	}
+	for _, x := range []cudaMat{p.a, p.b} {
+		if x.stride > mostStride {
+			s.fail(fmt.Errorf("%s of rows that are %d floats apart: at most %d work", cudaNames[k], x.stride, mostStride))
+		}
+	}
+	if by4(0, p.c, p.gate) {
+		p.wide = 1
+	}
 	blocks := 0
-	for i, side := range productTiles {
+	for i, tile := range productTiles {
+		side := tile.side
 		across := (int(p.n) + side - 1) / side
 		if p.sums != 0 {
 			across = max(across, 1) // column sums are there without columns
@@ -112,8 +125,7 @@ func (s *cudaStream) product(k cudaKernel, p *cudaProduct) {
 			enough /= 3 // of the smallest each computes much less
 		}
 		if last || blocks >= enough && int(p.m) > side/2 && int(p.n) > side/2 {
-			threads := 256
-			s.run(k+cudaKernel(i), blocks, threads, 1, 0, unsafe.Pointer(p))
+			s.run(k+cudaKernel(i), blocks, tile.threads, 1, 0, unsafe.Pointer(p))
 			return
 		}
 	}

@@ -102,4 +102,5 @@ type cudaProduct struct {
 	gate          cudaMat
 	sums          uintptr
 	m, n, k, relu int32
+	wide, _       int32
 }

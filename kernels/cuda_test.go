@@ -146,11 +146,30 @@ func copies(c *testCase, s Stream, n int) {
 	s.Zero(a.SliceFloats(n/2, n-n/2))
 	back := c.vector(n)
 	s.Download(back.Host(), b)
+	inside := c.inside(n) // memory that a CPU cannot address
+	s.Upload(inside, host)
+	s.Copy(c.vector(n), inside)
+	s.Zero(inside.SliceFloats(n/2, n-n/2))
+	s.Download(back.Host(), inside)
+	s.Copy(c.vector(n), back)
 	outside := HostBuffer(make([]float32, n)) // memory that a GPU cannot address
 	s.Copy(outside, b)
 	s.Copy(c.vector(n), outside)
 	s.Zero(outside)
 	s.Copy(c.vector(n), outside)
+}
+
+// inside is n floats of the device's own memory.
+func (c *testCase) inside(n int) Buffer {
+	if c.dev == nil {
+		return HostBuffer(make([]float32, n))
+	}
+	b, err := c.dev.Alloc(4*n, Working)
+	if err != nil {
+		panic(err)
+	}
+	c.taken = append(c.taken, b)
+	return b
 }
 
 // products computes the three of a layer.
@@ -162,6 +181,13 @@ func products(c *testCase, s Stream, m, n, k int) {
 	s.LinearGradInput(c.matrix(m, k, 0), dy, w, Matrix{})
 	s.LinearGradWeight(c.matrix(n, k, 0), c.vector(n), dy, x)
 	s.LinearGradWeight(c.matrix(n, k, 5), Buffer{}, dy, x)
+	// Results that are moved four floats at a time, and that begin so only.
+	even := func(cols int) int { return (4 - cols%4) % 4 }
+	s.Linear(c.aligned(m, n, even(n)), x, w, b, ReLU)
+	s.LinearGradInput(c.aligned(m, k, even(k)), dy, w, c.aligned(m, k, even(k)))
+	s.LinearGradInput(c.aligned(m, k, even(k)), dy, w, x)
+	s.LinearGradWeight(c.aligned(n, k, even(k)), c.vector(n), dy, x)
+	s.LinearGradWeight(c.aligned(n, k, even(k)+1), Buffer{}, dy, x)
 }
 
 // TestCUDAPreconditions: what is wrong with operands is told by a panic, at the call or, of

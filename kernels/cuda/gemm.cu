@@ -8,9 +8,12 @@
 //
 // One body for all three, C(i, j) = sum over p of A(i, p) B(p, j), where each operand lies
 // along p or across it. A block of THREADS computes a tile of TILE x TILE, each thread EACH x
-// EACH of it, from slices of DEPTH of p in shared memory, of which the next is on its way in
-// registers while one is computed with. Small tiles are for products with few elements, whose
-// chains are long: there are more blocks of them.
+// EACH of it, from slices of DEPTH of p in shared memory. There are two slices: the next one
+// comes by way of registers while one is computed with. A thread's outputs lie in squares of
+// PART x PART, so that it reads four operands at once and neighbours read other banks. What
+// lies beside an operand is not read: its last row, or column, is read again, for outputs
+// that nobody stores. Small tiles are for products with few elements, whose chains are long:
+// there are more blocks of them.
 
 struct Product {
 	Mat c, a, b;
@@ -18,112 +21,192 @@ struct Product {
 	Mat gate;          // grad_input: of C's shape, or 0
 	float *sums;       // grad_weight: of A's rows, or 0
 	int m, n, k;       // C is (m, n), chains are k long
-	int relu;
+	int relu, wide;    // wide: rows of C and of the gate can be moved four floats at a time
+	int pad;
 };
 
 // Which way an operand lies: along p, its k floats of a row follow each other; across, those
 // of its rows do.
 enum Lie { ALONG, ACROSS };
 
-template <Lie LIE> __device__ __forceinline__ float element(const Mat &x, i64 i, i64 p) {
-	return LIE == ALONG ? x.p[i * x.stride + p] : x.p[p * x.stride + i];
+// Slices are how one thread brings its part of an operand's slices: threads that follow each
+// other load floats that do.
+template <Lie LIE, int TILE, int DEPTH, int THREADS> struct Slices {
+	enum { LOADS = TILE * DEPTH / THREADS };
+	const float *from;
+	int stride, k, offset[LIE == ALONG ? LOADS : 1];
+	float next[LOADS];
+
+	// place is where number l of this thread's floats lies in a slice: its row, and its p.
+	static __device__ __forceinline__ int row(int t, int l) { return LIE == ALONG ? t / DEPTH + l * (THREADS / DEPTH) : t % TILE; }
+	static __device__ __forceinline__ int depth(int t, int l) { return LIE == ALONG ? t % DEPTH : t / TILE + l * (THREADS / TILE); }
+
+	// begin is for the rows of a tile, of which some may be beside the operand's.
+	__device__ __forceinline__ void begin(const Mat &x, int first, int rows, int length) {
+		stride = (int)x.stride;
+		k = length;
+		if (LIE == ALONG) {
+			from = x.p + (i64)first * stride;
+#pragma unroll
+			for (int l = 0; l < LOADS; l++) {
+				int r = row(threadIdx.x, l), last = rows - 1 - first;
+				offset[LIE == ALONG ? l : 0] = (r < last ? r : last) * stride;
+			}
+		} else {
+			int r = first + row(threadIdx.x, 0);
+			from = x.p + (r < rows ? r : rows - 1);
+		}
+	}
+
+	__device__ __forceinline__ void load(int at) {
+#pragma unroll
+		for (int l = 0; l < LOADS; l++) {
+			int q = at + depth(threadIdx.x, l);
+			q = q < k ? q : k - 1;
+			next[l] = LIE == ALONG ? from[offset[LIE == ALONG ? l : 0] + q] : from[(i64)q * stride];
+		}
+	}
+
+	template <int ROW> __device__ __forceinline__ void store(float (*to)[ROW]) const {
+#pragma unroll
+		for (int l = 0; l < LOADS; l++)
+			to[depth(threadIdx.x, l)][row(threadIdx.x, l)] = next[l];
+	}
+};
+
+// operands reads a thread's EACH operands of one p.
+template <int TILE, int EACH, int PART> __device__ __forceinline__ void operands(float *x, const float *from) {
+#pragma unroll
+	for (int u = 0; u < EACH / PART; u++) {
+		if (PART == 4) {
+			float4 v = *(const float4 *)(from + u * (TILE * PART / EACH));
+			x[4 * u] = v.x;
+			x[4 * u + 1] = v.y;
+			x[4 * u + 2] = v.z;
+			x[4 * u + 3] = v.w;
+		} else
+			x[u] = from[u];
+	}
 }
 
-template <Lie A, Lie B, int TILE, int EACH, int DEPTH> __device__ __forceinline__ void product(const Product &p) {
-	const int SIDE = TILE / EACH, THREADS = SIDE * SIDE, LOADS = TILE * DEPTH / THREADS, ROW = TILE + 4;
-	__shared__ float a[DEPTH][ROW], b[DEPTH][ROW];
+// finished is what a chain's sum becomes.
+__device__ __forceinline__ float finished(const Product &p, float v, float bias) {
+	if (p.bias)
+		v = v + bias;
+	return p.relu && v < 0.0f ? 0.0f : v;
+}
+
+template <Lie A, Lie B, int TILE, int EACH, int DEPTH, bool SUMS> __device__ __forceinline__ void product(const Product &p) {
+	const int SIDE = TILE / EACH, THREADS = SIDE * SIDE, ROW = TILE + 4, PART = EACH < 4 ? 1 : 4, PARTS = EACH / PART;
+	__shared__ float4 memory[2][2][DEPTH][ROW / 4]; // slices, of A and B
 	const int t = threadIdx.x, ti = t / SIDE, tj = t % SIDE;
 	// Column sums are there without columns, too.
-	const i64 across = p.n > 0 ? (p.n + TILE - 1) / TILE : 1, tiles = across * ((p.m + TILE - 1) / TILE);
+	const int across = p.n > 0 ? (p.n + TILE - 1) / TILE : 1;
+	const i64 tiles = (i64)across * ((p.m + TILE - 1) / TILE);
 	for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-		const i64 row = tile / across * TILE, col = tile % across * TILE;
-		float c[EACH][EACH], nextA[LOADS], nextB[LOADS], column[EACH];
+		const int row = (int)(tile / across) * TILE, col = (int)(tile % across) * TILE;
+		const bool sums = SUMS && p.sums && col == 0 && t < TILE;
+		float c[EACH][EACH], column = 0.0f;
 #pragma unroll
-		for (int i = 0; i < EACH; i++) {
-			column[i] = 0.0f;
+		for (int i = 0; i < EACH; i++)
 #pragma unroll
 			for (int j = 0; j < EACH; j++)
 				c[i][j] = 0.0f;
-		}
-		// Threads that follow each other load floats that do.
+		Slices<A, TILE, DEPTH, THREADS> a;
+		Slices<B, TILE, DEPTH, THREADS> b;
+		a.begin(p.a, row, p.m, p.k);
+		b.begin(p.b, col, p.n, p.k);
+		auto slice = [&](int number, int operand) { return (float(*)[ROW])memory[number][operand]; };
 		auto load = [&](int from) {
-#pragma unroll
-			for (int l = 0; l < LOADS; l++) {
-				int e = t + l * THREADS;
-				int ia = A == ALONG ? e / DEPTH : e % TILE, pa = A == ALONG ? e % DEPTH : e / TILE;
-				int ib = B == ALONG ? e / DEPTH : e % TILE, pb = B == ALONG ? e % DEPTH : e / TILE;
-				nextA[l] = row + ia < p.m && from + pa < p.k ? element<A>(p.a, row + ia, from + pa) : 0.0f;
-				nextB[l] = col + ib < p.n && from + pb < p.k ? element<B>(p.b, col + ib, from + pb) : 0.0f;
-			}
+			a.load(from);
+			if (!SUMS || p.n > 0)
+				b.load(from);
 		};
-		load(0);
-		for (int from = 0; from < p.k; from += DEPTH) {
-			__syncthreads(); // the slice before is computed with
-#pragma unroll
-			for (int l = 0; l < LOADS; l++) {
-				int e = t + l * THREADS;
-				a[A == ALONG ? e % DEPTH : e / TILE][A == ALONG ? e / DEPTH : e % TILE] = nextA[l];
-				b[B == ALONG ? e % DEPTH : e / TILE][B == ALONG ? e / DEPTH : e % TILE] = nextB[l];
-			}
-			__syncthreads();
-			load(from + DEPTH);
-			int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
+		auto store = [&](int number) {
+			a.store(slice(number, 0));
+			b.store(slice(number, 1));
+		};
+		if (p.k > 0) {
+			load(0);
+			store(0);
+		}
+		__syncthreads();
+		for (int from = 0, at = 0; from < p.k; from += DEPTH, at ^= 1) {
+			const bool more = from + DEPTH < p.k;
+			if (more)
+				load(from + DEPTH);
+			const float *x0 = &slice(at, 0)[0][PART * ti], *y0 = &slice(at, 1)[0][PART * tj];
 			auto link = [&](int q) {
 				float x[EACH], y[EACH];
-#pragma unroll
-				for (int i = 0; i < EACH; i++)
-					x[i] = a[q][ti * EACH + i];
-#pragma unroll
-				for (int j = 0; j < EACH; j++)
-					y[j] = b[q][tj + j * SIDE];
+				operands<TILE, EACH, PART>(x, x0 + q * ROW);
+				operands<TILE, EACH, PART>(y, y0 + q * ROW);
 #pragma unroll
 				for (int i = 0; i < EACH; i++)
 #pragma unroll
 					for (int j = 0; j < EACH; j++)
 						c[i][j] = chain(x[i], y[j], c[i][j]);
-				if (p.sums && tj == 0 && col == 0)
-#pragma unroll
-					for (int i = 0; i < EACH; i++)
-						column[i] = column[i] + x[i];
 			};
+			const int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
 			if (depth == DEPTH) {
 #pragma unroll
 				for (int q = 0; q < DEPTH; q++)
 					link(q);
-			} else
+			} else {
+#pragma unroll 1
 				for (int q = 0; q < depth; q++)
 					link(q);
+			}
+			if (sums)
+				for (int q = 0; q < depth; q++)
+					column = column + slice(at, 0)[q][t];
+			if (more)
+				store(at ^ 1);
+			__syncthreads();
 		}
-		__syncthreads();
-		for (int i = 0; i < EACH; i++) {
-			i64 r = row + ti * EACH + i;
-			if (r >= p.m)
-				break;
-			if (p.sums && tj == 0 && col == 0)
-				p.sums[r] = column[i];
-			for (int j = 0; j < EACH; j++) {
-				i64 s = col + tj + j * SIDE;
-				if (s >= p.n)
+		if (sums && row + t < p.m)
+			p.sums[row + t] = column;
+#pragma unroll
+		for (int w = 0; w < PARTS; w++) {
+			const int s = col + w * (TILE / PARTS) + PART * tj;
+			float bias[PART];
+#pragma unroll
+			for (int j = 0; j < PART; j++)
+				bias[j] = p.bias && s + j < p.n ? p.bias[s + j] : 0.0f;
+#pragma unroll
+			for (int i = 0; i < EACH; i++) {
+				const int r = row + i / PART * (TILE / PARTS) + PART * ti + i % PART;
+				if (r >= p.m)
 					break;
-				float v = c[i][j];
-				if (p.bias)
-					v = v + p.bias[s];
-				if (p.relu && v < 0.0f)
-					v = 0.0f;
-				if (p.gate.p && !(p.gate.p[r * p.gate.stride + s] > 0.0f))
-					v = 0.0f;
-				p.c.p[r * p.c.stride + s] = v;
+				float *to = p.c.p + r * p.c.stride + s;
+				const float *gate = p.gate.p + r * p.gate.stride + s;
+				if (PART == 4 && p.wide && s + 4 <= p.n) {
+					const float *v = c[i] + PART * w;
+					float4 out = make_float4(finished(p, v[0], bias[0]), finished(p, v[1 % PART], bias[1 % PART]), finished(p, v[2 % PART], bias[2 % PART]), finished(p, v[3 % PART], bias[3 % PART]));
+					if (p.gate.p) {
+						float4 g = *(const float4 *)gate;
+						out = make_float4(g.x > 0.0f ? out.x : 0.0f, g.y > 0.0f ? out.y : 0.0f, g.z > 0.0f ? out.z : 0.0f, g.w > 0.0f ? out.w : 0.0f);
+					}
+					*(float4 *)to = out;
+					continue;
+				}
+#pragma unroll
+				for (int j = 0; j < PART; j++) {
+					if (s + j >= p.n)
+						break;
+					float v = finished(p, c[i][PART * w + j], bias[j]);
+					to[j] = p.gate.p && !(gate[j] > 0.0f) ? 0.0f : v;
+				}
 			}
 		}
 	}
 }
 
-KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 8, 8>(p); }
-KERNEL linear_64(Product p) { product<ALONG, ALONG, 64, 4, 16>(p); }
-KERNEL linear_16(Product p) { product<ALONG, ALONG, 16, 1, 16>(p); }
-KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 8, 8>(p); }
-KERNEL grad_input_64(Product p) { product<ALONG, ACROSS, 64, 4, 16>(p); }
-KERNEL grad_input_16(Product p) { product<ALONG, ACROSS, 16, 1, 16>(p); }
-KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 8, 8>(p); }
-KERNEL grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 4, 16>(p); }
-KERNEL grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 1, 16>(p); }
+KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 8, 8, false>(p); }
+KERNEL __launch_bounds__(64, 6) linear_64(Product p) { product<ALONG, ALONG, 64, 8, 8, false>(p); }
+KERNEL linear_16(Product p) { product<ALONG, ALONG, 16, 1, 16, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 8, 8, false>(p); }
+KERNEL __launch_bounds__(64, 6) grad_input_64(Product p) { product<ALONG, ACROSS, 64, 8, 8, false>(p); }
+KERNEL grad_input_16(Product p) { product<ALONG, ACROSS, 16, 1, 16, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 8, 8, true>(p); }
+KERNEL __launch_bounds__(64, 6) grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 8, 8, true>(p); }
+KERNEL grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 1, 16, true>(p); }
