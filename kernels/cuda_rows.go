@@ -184,11 +184,12 @@ func (s *cudaStream) segments(op string, p *cudaSegments, src Matrix, d int, sta
 	x, y := threadsOf(lanes)
 	shared := 0
 	if p.update != 0 {
-		for y > 1 && 4*y*((d+3)&^3) > sumShared {
+		each := 4 * ((d+3)&^3 + 8) // a gradient and its squares' lanes
+		for y > 1 && y*each > sumShared {
 			y /= 2
 		}
-		if shared = 4 * y * ((d + 3) &^ 3); shared > plainShared {
-			s.fail(fmt.Errorf("%s of rows of %d weights: %d fit", op, d, plainShared/4))
+		if shared = y * each; shared > plainShared {
+			s.fail(fmt.Errorf("%s of rows of %d weights: %d fit", op, d, plainShared/4-8))
 			return
 		}
 	}

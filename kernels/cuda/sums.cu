@@ -25,7 +25,7 @@ struct Segments {
 	float *sums; // (segments that are long, d)
 };
 
-enum { AHEAD = 4, LONG = 64, LONG_COLUMNS = 32, LONG_LOOKUPS = 64 };
+enum { AHEAD = 4, LONG = 64, LONG_COLUMNS = 32, LONG_THREADS = 8, LONG_LOOKUPS = 64, LONG_EACH = LONG_LOOKUPS / LONG_THREADS };
 
 __device__ __forceinline__ float zeroOf(float) { return 0.0f; }
 __device__ __forceinline__ float4 zeroOf(float4) { return make_float4(0.0f, 0.0f, 0.0f, 0.0f); }
@@ -69,28 +69,27 @@ template <typename V> __device__ __forceinline__ V sumColumn(const Segments &p, 
 	return sum;
 }
 
-// meanSquare is the mean of g*g in the 8 lanes of package kernels' doc.
-__device__ float meanSquare(const float *g, int d) {
-	float l[8];
-#pragma unroll
-	for (int k = 0; k < 8; k++)
-		l[k] = 0.0f;
-	int i = 0;
-	for (; i + 8 <= d; i += 8)
-#pragma unroll
-		for (int k = 0; k < 8; k++)
-			l[k] = l[k] + g[i + k] * g[i + k];
-#pragma unroll
-	for (int k = 0; k < 8; k++)
-		if (i + k < d)
-			l[k] = l[k] + g[i + k] * g[i + k];
+// The mean of g*g is a sum in the 8 lanes of package kernels' doc. squares has the threads of a
+// group add up a lane or more each, meanSquare puts the lanes together.
+enum { LANES = 8 };
+
+__device__ __forceinline__ void squares(float *lanes, const float *g, int d) {
+	for (int l = threadIdx.x; l < LANES; l += blockDim.x) {
+		float sum = 0.0f;
+		for (int i = l; i < d; i += LANES)
+			sum = sum + g[i] * g[i];
+		lanes[l] = sum;
+	}
+}
+
+__device__ __forceinline__ float meanSquare(const float *l, int d) {
 	return (((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))) / (float)d;
 }
 
 // apply updates a thread's columns of the row of a slot by the gradient g, d floats that all
-// threads of the group see. It returns what the state of a row-wise rule becomes, which is for
+// threads of the group see, as they do its squares where the rule is row-wise. It returns what the state of a row-wise rule becomes, which is for
 // storeState when all have read it.
-__device__ __forceinline__ float apply(const Segments &p, int slot, const float *g) {
+__device__ __forceinline__ float apply(const Segments &p, int slot, const float *g, const float *lanes) {
 	float *w = p.rows.p + slot * p.rows.stride, *s = w + p.d, *v = s + p.d;
 	if (p.opt.kind != ROWWISE_ADAGRAD) {
 		const bool one = p.opt.kind != SGD, two = p.opt.kind == ADAM; // floats of state
@@ -120,7 +119,7 @@ __device__ __forceinline__ float apply(const Segments &p, int slot, const float 
 		}
 		return 0.0f;
 	}
-	float q = *s + meanSquare(g, p.d), below = __fsqrt_rn(q) + p.opt.eps;
+	float q = *s + meanSquare(lanes, p.d), below = __fsqrt_rn(q) + p.opt.eps;
 	for (int j = threadIdx.x; j < p.d; j += blockDim.x)
 		w[j] = w[j] - (p.opt.lr * g[j]) / below;
 	return q;
@@ -133,8 +132,8 @@ __device__ __forceinline__ void storeState(const Segments &p, int slot, float q)
 
 template <typename V> __device__ __forceinline__ void segments(const Segments &p) {
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
-	// Where rows are updated, a gradient for each group.
-	float *mine = (float *)sharedMemory + threadIdx.y * ((p.d + 3) / 4 * 4);
+	// Where rows are updated, a gradient and its squares for each group.
+	float *mine = (float *)sharedMemory + threadIdx.y * ((p.d + 3) / 4 * 4 + LANES), *squared = mine + (p.d + 3) / 4 * 4;
 	// All groups of a block go round together, for the barriers.
 	for (i64 first = (i64)blockIdx.x * blockDim.y; first < p.n; first += rowStep()) {
 		i64 s = first + threadIdx.y;
@@ -160,7 +159,12 @@ template <typename V> __device__ __forceinline__ void segments(const Segments &p
 		if (!p.update)
 			continue;
 		__syncthreads();
-		float q = here ? apply(p, slot, mine) : 0.0f;
+		if (p.opt.kind == ROWWISE_ADAGRAD) {
+			if (here)
+				squares(squared, mine, p.d);
+			__syncthreads();
+		}
+		float q = here ? apply(p, slot, mine, squared) : 0.0f;
 		__syncthreads(); // mine is free again
 		if (here)
 			storeState(p, slot, q);
@@ -172,8 +176,8 @@ template <typename V> __device__ __forceinline__ void segments(const Segments &p
 KERNEL sum_segments(Segments p) { segments<float>(p); }
 KERNEL sum_segments_4(Segments p) { segments<float4>(p); }
 
-// sum_long sums the listed segments: blockDim is (LONG_COLUMNS, any), and blocks take 32
-// columns of a segment each. Sums go to dst, or to row i of sums for update_long.
+// sum_long sums the listed segments: blockDim is (LONG_COLUMNS, LONG_THREADS), and blocks take
+// 32 columns of a segment each. Sums go to dst, or to row i of sums for update_long.
 KERNEL sum_long(Segments p) {
 	__shared__ float tile[LONG_LOOKUPS][LONG_COLUMNS];
 	const int parts = (p.d + LONG_COLUMNS - 1) / LONG_COLUMNS;
@@ -182,15 +186,23 @@ KERNEL sum_long(Segments p) {
 		i64 i = w / parts;
 		int s = p.longOnes[1 + i], column = (int)(w - i * parts) * LONG_COLUMNS + threadIdx.x;
 		bool mine = column < p.d;
-		int hi = p.start[s + 1];
-		float sum = 0.0f;
-		for (int lo = p.start[s]; lo < hi; lo += LONG_LOOKUPS) {
-			int n = hi - lo < LONG_LOOKUPS ? hi - lo : LONG_LOOKUPS;
-			for (int k = threadIdx.y; k < n; k += blockDim.y) {
-				int l = p.pos[lo + k];
-				tile[k][threadIdx.x] = !mine || outside(p.fault, p.op, POS, l, p.limit) ? 0.0f : lookup(p, l)[column];
+		int lo = p.start[s], hi = p.start[s + 1];
+		float sum = 0.0f, next[LONG_EACH];
+		auto load = [&](int from) {
+#pragma unroll
+			for (int k = 0; k < LONG_EACH; k++) {
+				int at = from + k * LONG_THREADS + threadIdx.y, l = mine && at < hi ? p.pos[at] : 0;
+				next[k] = !mine || at >= hi || outside(p.fault, p.op, POS, l, p.limit) ? 0.0f : lookup(p, l)[column];
 			}
+		};
+		load(lo);
+		for (; lo < hi; lo += LONG_LOOKUPS) {
+#pragma unroll
+			for (int k = 0; k < LONG_EACH; k++)
+				tile[k * LONG_THREADS + threadIdx.y][threadIdx.x] = next[k];
 			__syncthreads();
+			load(lo + LONG_LOOKUPS); // while these are added up
+			int n = hi - lo < LONG_LOOKUPS ? hi - lo : LONG_LOOKUPS;
 			if (threadIdx.y == 0)
 				for (int k = 0; k < n; k++)
 					sum = sum + tile[k][threadIdx.x];
@@ -203,9 +215,14 @@ KERNEL sum_long(Segments p) {
 
 // update_long updates the rows whose sums sum_long left; a block takes a row.
 KERNEL update_long(Segments p) {
+	__shared__ float lanes[LANES];
 	for (i64 i = blockIdx.x; i < *p.longOnes; i += gridDim.x) {
 		int slot = p.slots[p.longOnes[1 + i]];
-		float q = apply(p, slot, p.sums + i * p.d);
+		if (p.opt.kind == ROWWISE_ADAGRAD) {
+			squares(lanes, p.sums + i * p.d, p.d);
+			__syncthreads();
+		}
+		float q = apply(p, slot, p.sums + i * p.d, lanes);
 		__syncthreads();
 		storeState(p, slot, q);
 	}
