@@ -1,10 +1,23 @@
 package kernels
 
+import "math/bits"
+
 // The parameters of the CUDA kernels, field by field as in the structs of cuda/*.cu.
 
 type cudaMat struct {
 	p      uintptr
 	stride int64
+}
+
+// cudaDivisor divides by t, for numbers below 2^31.
+type cudaDivisor struct{ magic, shift uint32 }
+
+func divisorOf(t int) (d cudaDivisor) {
+	if t > 1 {
+		s := bits.Len32(uint32(t - 1))
+		d = cudaDivisor{uint32((1<<(31+s) + uint64(t) - 1) / uint64(t)), uint32(s - 1)}
+	}
+	return d
 }
 
 type cudaOptimizer struct {
@@ -58,6 +71,7 @@ type cudaGather struct {
 	index, fault   uintptr
 	lookups, limit int64
 	t, d           int32
+	by             cudaDivisor
 }
 
 type cudaXor struct {
@@ -81,6 +95,7 @@ type cudaSegments struct {
 	start, pos, fault, longOnes uintptr
 	n, limit, positions         int64
 	t, d, op, _                 int32
+	by                          cudaDivisor
 	opt                         cudaOptimizer
 	update                      int32
 	_                           int32

@@ -19,7 +19,7 @@ func (s *cudaStream) GatherRows(dst, src Matrix, index Buffer) {
 	}
 	n := dst.Rows * t
 	s.move(kernelGather, kernelGather4, &cudaGather{dst: out, src: s.matrix(op, "src", src, src.Rows, d), index: s.indexes(op, "index", index, n),
-		lookups: int64(n), limit: int64(src.Rows), t: int32(t), d: int32(d)})
+		lookups: int64(n), limit: int64(src.Rows), t: int32(t), d: int32(d), by: divisorOf(t)})
 }
 
 func (s *cudaStream) ScatterRows(dst, src Matrix, index Buffer) {
@@ -43,9 +43,19 @@ func (s *cudaStream) move(one, four cudaKernel, p *cudaGather) {
 	if by4(n, p.dst, p.src) {
 		k, n = four, n/4
 	}
+	if p.lookups > math.MaxInt32 {
+		s.fail(fmt.Errorf("%s of %d rows: at most %d work", cudaNames[k], p.lookups, math.MaxInt32))
+	}
 	x, y := threadsOf(n)
-	s.run(k, s.blocksOf(int(p.lookups), y), x, y, 0, unsafe.Pointer(p))
+	each := y
+	if int(p.lookups) >= rowsAtOnce*y*s.mostBlocks() {
+		each *= rowsAtOnce // there is enough to do for all
+	}
+	s.run(k, s.blocksOf(int(p.lookups), each), x, y, 0, unsafe.Pointer(p))
 }
+
+// rowsAtOnce is how many rows a group of threads moves at a time; AT_ONCE in cuda/rows.cu.
+const rowsAtOnce = 4
 
 func (s *cudaStream) XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer) {
 	out := s.matrix("XorRows", "dst", dst, dst.Rows, dst.Cols)
@@ -165,7 +175,7 @@ func (s *cudaStream) segments(op string, p *cudaSegments, src Matrix, d int, sta
 	p.src = s.matrix(op, "src", src, src.Rows, src.Cols)
 	p.start, p.pos = s.indexes(op, "start", start, n+1), s.indexes(op, "pos", pos, pos.Floats())
 	p.t, p.d, p.n, p.positions, p.fault = int32(max(src.Cols/d, 1)), int32(d), int64(n), int64(pos.Floats()), uintptr(s.fault.ptr)
-	p.limit = int64(src.Rows) * int64(p.t)
+	p.limit, p.by = int64(src.Rows)*int64(p.t), divisorOf(int(p.t))
 	most := pos.Floats() / longSegment // segments that can be long
 	s.grow(&s.long, 4*(most+1))
 	if p.update != 0 {

@@ -200,8 +200,10 @@ func (s *cudaStream) run(k cudaKernel, blocks, x, y, shared int, params unsafe.P
 // blocksOf is how many blocks work on n items, so many to a block: enough to fill the GPU
 // a few times.
 func (s *cudaStream) blocksOf(n, each int) int {
-	return min((n+each-1)/each, 16*s.d.Processors)
+	return min((n+each-1)/each, s.mostBlocks())
 }
+
+func (s *cudaStream) mostBlocks() int { return 16 * s.d.Processors }
 
 // address is where the GPU finds a buffer's bytes.
 func (s *cudaStream) address(op, name string, b Buffer) uintptr {

@@ -137,6 +137,26 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 	return ops
 }
 
+// A cudaDivisor divides all numbers below 2^31 as the hardware does.
+func TestDivisor(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, by := range []int{2, 3, 5, 7, 26, 27, 32, 33, 641, 65536, 6700417, 1<<30 - 1, 1 << 30, 1<<30 + 1, math.MaxInt32} {
+		d := divisorOf(by)
+		check := func(x int) {
+			if got := int(uint64(x)*uint64(d.magic)>>32) >> d.shift; x >= 0 && x <= math.MaxInt32 && got != x/by {
+				t.Fatalf("%d/%d = %d, not %d", x, by, x/by, got)
+			}
+		}
+		for range 1000 {
+			check(r.IntN(math.MaxInt32))
+			k := r.IntN(math.MaxInt32/by + 1)
+			check(k*by - 1)
+			check(k * by)
+		}
+		check(math.MaxInt32)
+	}
+}
+
 // copies takes n floats there and back, by every way.
 func copies(c *testCase, s Stream, n int) {
 	host := BytesOf(HostView[float32](c.vector(n)))

@@ -36,8 +36,16 @@ __device__ __forceinline__ bool outside(u64 *fault, int op, int operand, int x, 
 	return true;
 }
 
+// Divisor divides numbers below 2^31 by a multiplication: by more than 1 (Granlund and
+// Montgomery, "Division by Invariant Integers using Multiplication", 1994).
+struct Divisor {
+	u32 magic, shift;
+};
+
+__device__ __forceinline__ u32 quotient(u32 x, const Divisor &d) { return __umulhi(x, d.magic) >> d.shift; }
+
 // Rows are worked on by groups of threads: blockDim.x of them for a row, whose columns
-// they take by turns, blockDim.y rows in a block.
+// they take by turns, blockDim.y rows in a block. A group is a warp, or a part of one.
 __device__ __forceinline__ i64 firstRow() { return (i64)blockIdx.x * blockDim.y + threadIdx.y; }
 __device__ __forceinline__ i64 rowStep() { return (i64)gridDim.x * blockDim.y; }
 

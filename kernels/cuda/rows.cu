@@ -1,21 +1,30 @@
 // Rows by index: copied, added, drawn, updated. A group of threads takes a row; each of its
 // threads takes columns, four at a time where all operands are aligned so.
 
-// moveRow copies n columns by a group, with AT_ONCE loads before the stores, which might be
-// to where they read from as far as the compiler knows.
+// moveRows copies n columns of some rows by a group, with all loads before the stores, which
+// might be to where they read from as far as the compiler knows. A row that is not there is 0.
 enum { AT_ONCE = 4 };
 
-template <typename V> __device__ __forceinline__ void moveRow(V *to, const V *from, int n) {
-	for (int j = threadIdx.x; j < n; j += AT_ONCE * blockDim.x) {
+template <typename V> __device__ __forceinline__ void moveRows(V *const *to, const V *const *from, int n) {
+	for (int j = threadIdx.x; j < n; j += blockDim.x) {
 		V v[AT_ONCE];
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
-			if (j + k * (int)blockDim.x < n)
-				v[k] = from[j + k * blockDim.x];
+			if (from[k])
+				v[k] = from[k][j];
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
-			if (j + k * (int)blockDim.x < n)
-				to[j + k * blockDim.x] = v[k];
+			if (from[k])
+				to[k][j] = v[k];
+	}
+}
+
+// indexes reads those of AT_ONCE rows from one of n on, -1 of what is beside them.
+__device__ __forceinline__ void indexes(int *x, const int *index, i64 first, i64 n) {
+#pragma unroll
+	for (int k = 0; k < AT_ONCE; k++) {
+		i64 l = first + k * rowStep();
+		x[k] = l < n ? index[l] : -1;
 	}
 }
 
@@ -25,18 +34,25 @@ struct Gather {
 	u64 *fault;
 	i64 lookups, limit; // of src's rows
 	int t, d;           // lookups in a row of dst, floats of each
+	Divisor by;         // t
 };
 
 template <typename V> __device__ __forceinline__ void gather(const Gather &p) {
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
-	for (i64 l = firstRow(); l < p.lookups; l += rowStep()) {
-		int x = p.index[l];
-		if (outside(p.fault, 1, INDEX, x, p.limit))
-			continue;
-		i64 row = p.t == 1 ? l : l / p.t;
-		const V *from = (const V *)(p.src.p + x * p.src.stride);
-		V *to = (V *)(p.dst.p + row * p.dst.stride + (l - row * p.t) * p.d);
-		moveRow(to, from, n);
+	for (i64 first = firstRow(); first < p.lookups; first += AT_ONCE * rowStep()) {
+		int x[AT_ONCE];
+		indexes(x, p.index, first, p.lookups);
+		const V *from[AT_ONCE];
+		V *to[AT_ONCE];
+#pragma unroll
+		for (int k = 0; k < AT_ONCE; k++) {
+			i64 l = first + k * rowStep();
+			i64 row = p.t == 1 ? l : quotient((u32)l, p.by);
+			bool here = l < p.lookups && !outside(p.fault, 1, INDEX, x[k], p.limit);
+			from[k] = here ? (const V *)(p.src.p + x[k] * p.src.stride) : 0;
+			to[k] = (V *)(p.dst.p + row * p.dst.stride + (l - row * p.t) * p.d);
+		}
+		moveRows(to, from, n);
 	}
 }
 
@@ -46,13 +62,19 @@ KERNEL gather_rows_4(Gather p) { gather<float4>(p); }
 
 template <typename V> __device__ __forceinline__ void scatter(const Gather &p) {
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
-	for (i64 i = firstRow(); i < p.lookups; i += rowStep()) {
-		int x = p.index[i];
-		if (outside(p.fault, 2, INDEX, x, p.limit))
-			continue;
-		const V *from = (const V *)(p.src.p + i * p.src.stride);
-		V *to = (V *)(p.dst.p + x * p.dst.stride);
-		moveRow(to, from, n);
+	for (i64 first = firstRow(); first < p.lookups; first += AT_ONCE * rowStep()) {
+		int x[AT_ONCE];
+		indexes(x, p.index, first, p.lookups);
+		const V *from[AT_ONCE];
+		V *to[AT_ONCE];
+#pragma unroll
+		for (int k = 0; k < AT_ONCE; k++) {
+			i64 l = first + k * rowStep();
+			bool here = l < p.lookups && !outside(p.fault, 2, INDEX, x[k], p.limit);
+			from[k] = here ? (const V *)(p.src.p + l * p.src.stride) : 0;
+			to[k] = (V *)(p.dst.p + x[k] * p.dst.stride);
+		}
+		moveRows(to, from, n);
 	}
 }
 

@@ -16,6 +16,7 @@ struct Segments {
 	i64 n, limit;  // segments, lookups of src
 	i64 positions; // in pos
 	int t, d, op, pad;
+	Divisor by; // t
 	// Where rows are updated by the sums, which then go to no dst:
 	Optimizer opt;
 	int update;
@@ -35,7 +36,7 @@ __device__ __forceinline__ float4 plus(float4 a, float4 b) { return add4(a, b); 
 __device__ __forceinline__ const float *lookup(const Segments &p, int l) {
 	if (p.t == 1)
 		return p.src.p + l * p.src.stride;
-	i64 row = l / p.t;
+	i64 row = quotient((u32)l, p.by);
 	return p.src.p + row * p.src.stride + (i64)(l - row * p.t) * p.d;
 }
 
@@ -54,13 +55,14 @@ template <typename V> __device__ __forceinline__ V sumColumn(const Segments &p, 
 	V sum = zeroOf(V());
 	for (; lo < hi; lo += AHEAD) {
 		V next[AHEAD];
+		int l[AHEAD];
 #pragma unroll
-		for (int k = 0; k < AHEAD; k++) {
-			if (lo + k >= hi)
-				break;
-			int l = p.pos[lo + k];
-			next[k] = outside(p.fault, p.op, POS, l, p.limit) ? zeroOf(V()) : ((const V *)lookup(p, l))[j];
-		}
+		for (int k = 0; k < AHEAD; k++)
+			l[k] = lo + k < hi ? p.pos[lo + k] : 0;
+#pragma unroll
+		for (int k = 0; k < AHEAD; k++)
+			if (lo + k < hi)
+				next[k] = outside(p.fault, p.op, POS, l[k], p.limit) ? zeroOf(V()) : ((const V *)lookup(p, l[k]))[j];
 #pragma unroll
 		for (int k = 0; k < AHEAD; k++)
 			if (lo + k < hi)
@@ -134,7 +136,7 @@ template <typename V> __device__ __forceinline__ void segments(const Segments &p
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
 	// Where rows are updated, a gradient and its squares for each group.
 	float *mine = (float *)sharedMemory + threadIdx.y * ((p.d + 3) / 4 * 4 + LANES), *squared = mine + (p.d + 3) / 4 * 4;
-	// All groups of a block go round together, for the barriers.
+	// All groups of a warp go round together, for the barriers.
 	for (i64 first = (i64)blockIdx.x * blockDim.y; first < p.n; first += rowStep()) {
 		i64 s = first + threadIdx.y;
 		int lo = 0, hi = 0, slot = 0;
@@ -158,14 +160,14 @@ template <typename V> __device__ __forceinline__ void segments(const Segments &p
 			}
 		if (!p.update)
 			continue;
-		__syncthreads();
+		__syncwarp();
 		if (p.opt.kind == ROWWISE_ADAGRAD) {
 			if (here)
 				squares(squared, mine, p.d);
-			__syncthreads();
+			__syncwarp();
 		}
 		float q = here ? apply(p, slot, mine, squared) : 0.0f;
-		__syncthreads(); // mine is free again
+		__syncwarp(); // mine is free again
 		if (here)
 			storeState(p, slot, q);
 	}

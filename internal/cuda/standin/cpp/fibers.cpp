@@ -14,7 +14,7 @@ namespace {
 const unsigned mostThreads = 1024;
 const size_t stackBytes = 64 << 10;
 
-enum State { READY, WAITING, DONE };
+enum State { READY, IN_WARP, IN_BLOCK, DONE }; // or where it waits for the others
 
 #if defined(__x86_64__)
 typedef void *Context;
@@ -90,9 +90,41 @@ void resume(unsigned t) {
 } // namespace
 
 void barrier() {
-	fibers[current].state = WAITING;
+	fibers[current].state = IN_BLOCK;
 	leave();
 }
+
+void warpBarrier() {
+	fibers[current].state = IN_WARP;
+	leave();
+}
+
+namespace {
+
+const unsigned warpThreads = 32;
+
+// runWarp runs the threads of a warp, last first if it is said so, until all are done or at a
+// barrier of the block, in which case it returns how many; -1 where some of them have left out a
+// barrier of the warp.
+int runWarp(unsigned first, unsigned threads, bool backwards) {
+	for (;;) {
+		unsigned in[DONE + 1] = {};
+		for (unsigned i = 0; i < threads; i++) {
+			Fiber *f = &fibers[first + (backwards ? threads - 1 - i : i)];
+			if (f->state == READY)
+				resume((unsigned)(f - fibers));
+			in[f->state]++;
+		}
+		if (in[IN_WARP] == 0)
+			return (int)in[IN_BLOCK];
+		if (in[IN_WARP] < threads)
+			return -1;
+		for (unsigned i = 0; i < threads; i++)
+			fibers[first + i].state = READY;
+	}
+}
+
+} // namespace
 
 const char *runBlocks(void (*kernel)(const void *), const void *params, unsigned blocks, unsigned x, unsigned y) {
 	const unsigned threads = x * y;
@@ -106,20 +138,22 @@ const char *runBlocks(void (*kernel)(const void *), const void *params, unsigned
 		blockIdx = {b, 0, 0};
 		for (unsigned t = 0; t < threads; t++)
 			make(&fibers[t]);
-		for (unsigned round = 0, left = threads; left > 0; round++) {
+		for (bool backwards = false;; backwards = !backwards) { // no order of threads is promised
+			const unsigned warps = (threads + warpThreads - 1) / warpThreads;
 			unsigned waiting = 0;
-			for (unsigned i = 0; i < threads; i++) {
-				unsigned t = round % 2 ? threads - 1 - i : i; // no order of threads is promised
-				if (fibers[t].state == DONE)
-					continue;
-				resume(t);
-				if (fibers[t].state == DONE)
-					left--;
-				else
-					waiting++;
+			for (unsigned i = 0; i < warps; i++) {
+				unsigned first = (backwards ? warps - 1 - i : i) * warpThreads;
+				int n = runWarp(first, threads - first < warpThreads ? threads - first : warpThreads, backwards);
+				if (n < 0)
+					return "some threads of a warp wait at a barrier that others have left out";
+				waiting += (unsigned)n;
 			}
-			if (waiting > 0 && left < threads)
+			if (waiting == 0)
+				break;
+			if (waiting < threads)
 				return "some threads of a block wait at a barrier that others have left out";
+			for (unsigned t = 0; t < threads; t++)
+				fibers[t].state = READY;
 		}
 	}
 	return nullptr;

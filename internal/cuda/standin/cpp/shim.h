@@ -46,9 +46,11 @@ static inline int atomicAdd(int *p, int n) { // fibers take turns
 	return old;
 }
 
-// barrier is __syncthreads.
+// barrier is __syncthreads, warpBarrier __syncwarp.
 void barrier();
+void warpBarrier();
 #define __syncthreads() barrier()
+#define __syncwarp() warpBarrier()
 
 // runBlocks runs a kernel in a grid of blocks of (x, y) threads; NULL, or what was wrong.
 const char *runBlocks(void (*kernel)(const void *), const void *params, unsigned blocks, unsigned x, unsigned y);
