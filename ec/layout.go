@@ -33,13 +33,13 @@ func NewLayout(owners, k, r int) (Layout, error) {
 	if whole > 0 {
 		nearest = fmt.Sprintf("%d and %s", whole, nearest)
 	}
-	return Layout{}, fmt.Errorf("ec: %d owners in groups of k + r = %d + %d leave %d for the last, which needs more than r; nearest that works: %s",
-		owners, k, r, left, nearest)
+	return Layout{}, fmt.Errorf("ec.k = %d, ec.r = %d: %d ranks with rows in groups of %d leave %d for the last group, which needs %d or more; the nearest number that works: %s",
+		k, r, owners, k+r, left, r+1, nearest)
 }
 
 func checkShards(k, r int) error {
 	if k < 1 || r < 0 || k > MaxShards-r {
-		return fmt.Errorf("ec: k = %d, r = %d: want k >= 1, r >= 0 and k + r <= %d", k, r, MaxShards)
+		return fmt.Errorf("ec.k = %d, ec.r = %d: want k >= 1, r >= 0 and k + r <= %d", k, r, MaxShards)
 	}
 	return nil
 }

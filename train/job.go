@@ -131,7 +131,7 @@ func (j *job) layOut() (err error) {
 	j.place = placement.New(j.schema.Tables, j.roles.rows)
 	if j.protects() {
 		if j.layout, err = ec.NewLayout(j.roles.rows, c.EC.K, c.EC.R); err != nil {
-			return config.Errorf("ec.k, ec.r: %v", err)
+			return config.Errorf("%v", err)
 		}
 	}
 	j.width = c.Model.EmbeddingDim

@@ -90,6 +90,11 @@ func RowBytes(cfg *config.Config, processes int) int64 {
 	return int64(min(rows, 1<<62))
 }
 
+// Check tells what of a config no machines could train: how its ranks are grouped.
+func Check(cfg *config.Config) error {
+	return newJob(env.Real(), cfg, Options{World: &World{Processes: 1}}).layOut()
+}
+
 // size is machine.Size for sizes that no machine has, too.
 func size(bytes float64) string { return machine.Size(int64(min(bytes, 1<<62))) }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/slurm"
+	"github.com/ecrec/ecrec/train"
 )
 
 type slurmCmd struct {
@@ -56,6 +57,9 @@ func (c *slurmCmd) Run(a *app) error {
 	}
 	cfg, err := c.loadFor(&job)
 	if err != nil {
+		return err
+	}
+	if err := train.Check(cfg); err != nil {
 		return err
 	}
 	if cfg.Collectives.Transport == "mpi" {
