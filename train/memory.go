@@ -58,8 +58,8 @@ func (j *job) placeRows(rows, rest float64) (onHost float64, err error) {
 	if j.far {
 		return 0, nil
 	}
-	j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s this process has %s, of which other buffers take %s; with more GPUs they would fit",
-		size(rows), j.dev.Name(), machine.Size(room), size(rest)))
+	j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s this process, one of %d on its machine, has %s, of which other buffers take %s; with more GPUs they would fit",
+		size(rows), j.dev.Name(), j.world.Neighbours, machine.Size(room), size(rest)))
 	j.far = true
 	kernels.KeepRowsOnHost(j.dev)
 	return 0, nil
