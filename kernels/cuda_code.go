@@ -63,17 +63,17 @@ const (
 	kernelInteractionGrad
 	kernelAddBias
 	kernelColumnSums
-	kernelLinear     // of tiles 128, 64 and 16, as the two after it
-	kernelGradInput  = kernelLinear + 3
-	kernelGradWeight = kernelGradInput + 3
-	cudaKernels      = kernelGradWeight + 3
+	kernelLinear     // of each of productTiles, as the two after it
+	kernelGradInput  = kernelLinear + cudaKernel(len(productTiles))
+	kernelGradWeight = kernelGradInput + cudaKernel(len(productTiles))
+	cudaKernels      = kernelGradWeight + cudaKernel(len(productTiles))
 )
 
 // cudaNames are the kernels' names in the sources.
 var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns", "gate_relu", "sigmoid_bce", "sigmoid", "gather_rows", "gather_rows_4",
 	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4", "sum_long", "update_long",
-	"dot_interaction", "dot_interaction_grad", "add_bias", "column_sums", "linear_128", "linear_64", "linear_16", "grad_input_128", "grad_input_64", "grad_input_16",
-	"grad_weight_128", "grad_weight_64", "grad_weight_16"}
+	"dot_interaction", "dot_interaction_grad", "add_bias", "column_sums", "linear_128", "linear_64", "linear_32", "linear_16",
+	"grad_input_128", "grad_input_64", "grad_input_32", "grad_input_16", "grad_weight_128", "grad_weight_64", "grad_weight_32", "grad_weight_16"}
 
 // cudaCode is the kernels, loaded.
 type cudaCode struct {

@@ -90,15 +90,35 @@ func (s *cudaStream) vector(op, name string, b Buffer, n int) uintptr {
 	return s.address(op, name, b)
 }
 
-// productTiles are the tiles that a product can be cut into, by their sides, and the threads
-// of their blocks; see cuda/gemm.cu.
-var productTiles = [...]struct{ side, threads int }{{128, 256}, {64, 64}, {16, 256}}
+// tileOf is one way to cut a product: into tiles of side x side, a block of so many threads for
+// each. For every link of its chains a thread does so many FMAs, and reads its operands by
+// loads that each take the multiprocessor so many cycles for a warp; rest is what else it does,
+// of the slices that come.
+type tileOf struct{ side, threads, fmas, loads, cycles, rest int }
+
+// productTiles are those of cuda/gemm.cu.
+var productTiles = [...]tileOf{
+	{side: 128, threads: 256, fmas: 64, loads: 4, cycles: 4, rest: 10},
+	{side: 64, threads: 64, fmas: 64, loads: 4, cycles: 4, rest: 14},
+	{side: 32, threads: 64, fmas: 16, loads: 2, cycles: 4, rest: 8},
+	{side: 16, threads: 256, fmas: 1, loads: 2, cycles: 1, rest: 4},
+}
+
+// took is about how many cycles a GPU takes for a link of the chains of (m, n) elements: what
+// the busiest of its multiprocessors, which start four warps' instructions a cycle, has to do.
+func (t tileOf) took(m, n, processors int) int {
+	blocks := t.blocks(m, n)
+	each := (blocks + processors - 1) / processors
+	warps, work := t.threads/32, t.fmas+t.loads+t.rest
+	return max(each*warps*work/4, each*warps*t.loads*t.cycles, (warps+3)/4*work)
+}
+
+func (t tileOf) blocks(m, n int) int { return (m + t.side - 1) / t.side * ((n + t.side - 1) / t.side) }
 
 // mostStride is how far apart rows may be whose places in a tile are counted in 32 bits.
 const mostStride = 1 << 23
 
-// product runs a product in the largest tiles of which there are enough for the GPU, and
-// that are not mostly beside it. All give the same bits.
+// product runs a product in the tiles that should take the least time. All give the same bits.
 func (s *cudaStream) product(k cudaKernel, p *cudaProduct) {
 	if s.products != nil && p.m > 0 && p.n > 0 && p.k > 0 {
 		s.multiply(k, p)
@@ -112,23 +132,25 @@ func (s *cudaStream) product(k cudaKernel, p *cudaProduct) {
 	if by4(0, p.c, p.gate) {
 		p.wide = 1
 	}
-	blocks := 0
-	for i, tile := range productTiles {
-		side := tile.side
-		across := (int(p.n) + side - 1) / side
-		if p.sums != 0 {
-			across = max(across, 1) // column sums are there without columns
-		}
-		blocks = (int(p.m) + side - 1) / side * across
-		last, enough := i == len(productTiles)-1, s.d.Processors
-		if i > 0 {
-			enough /= 3 // of the smallest each computes much less
-		}
-		if last || blocks >= enough && int(p.m) > side/2 && int(p.n) > side/2 {
-			s.run(k+cudaKernel(i), blocks, tile.threads, 1, 0, unsafe.Pointer(p))
-			return
+	m, n := int(p.m), int(p.n)
+	if p.sums != 0 {
+		n = max(n, 1) // column sums are there without columns
+	}
+	best := s.tile - 1
+	if s.tile == 0 {
+		best = bestTile(m, n, s.d.Processors)
+	}
+	s.run(k+cudaKernel(best), productTiles[best].blocks(m, n), productTiles[best].threads, 1, 0, unsafe.Pointer(p))
+}
+
+// bestTile is the place in productTiles of what should take the least time.
+func bestTile(m, n, processors int) (best int) {
+	for i, t := range productTiles {
+		if t.took(m, n, processors) < productTiles[best].took(m, n, processors) {
+			best = i
 		}
 	}
+	return best
 }
 
 func (s *cudaStream) DotInteraction(out, feats Matrix, f, d int) {

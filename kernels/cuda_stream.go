@@ -29,6 +29,7 @@ type cudaStream struct {
 	base       cudaBase
 	products   *cuda.Products // nil: they are exact
 	partial    Buffer         // column sums of chunks
+	tile       int            // of products, a number of productTiles from 1 on; 0: the best (tests set it)
 }
 
 // cudaBase is the tables of a RowInit on the GPU.

@@ -132,7 +132,15 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 	for _, shape := range [][3]int{ // m, n, k
 		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {28, 512, 13}, {70, 65, 300}, {129, 128, 99}, {300, 200, 20}, {260, 140, 50}, {16, 33, 1100}, {0, 3, 4}, {3, 4, 0}, {3, 0, 4},
 	} {
-		ops[fmt.Sprintf("products/%v", shape)] = func(c *testCase, s Stream) { products(c, s, shape[0], shape[1], shape[2]) }
+		for tile := range len(productTiles) + 1 {
+			ops[fmt.Sprintf("products/%v,tile=%d", shape, tile)] = func(c *testCase, s Stream) {
+				if gpu, ok := s.(*cudaStream); ok {
+					gpu.tile = tile
+					defer func() { gpu.tile = 0 }()
+				}
+				products(c, s, shape[0], shape[1], shape[2])
+			}
+		}
 	}
 	return ops
 }

@@ -148,7 +148,7 @@ template <Lie A, Lie B, int TILE, int EACH, int DEPTH, bool SUMS> __device__ __f
 			};
 			const int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
 			if (depth == DEPTH) {
-#pragma unroll
+#pragma unroll 8
 				for (int q = 0; q < DEPTH; q++)
 					link(q);
 			} else {
@@ -201,12 +201,17 @@ template <Lie A, Lie B, int TILE, int EACH, int DEPTH, bool SUMS> __device__ __f
 	}
 }
 
+// The tiles, their threads and slices are those of kernels.productTiles. Small ones have deep
+// slices, so that a slice takes longer to compute with than the next one takes to come.
 KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 8, 8, false>(p); }
 KERNEL __launch_bounds__(64, 6) linear_64(Product p) { product<ALONG, ALONG, 64, 8, 8, false>(p); }
-KERNEL linear_16(Product p) { product<ALONG, ALONG, 16, 1, 16, false>(p); }
+KERNEL __launch_bounds__(64, 6) linear_32(Product p) { product<ALONG, ALONG, 32, 4, 32, false>(p); }
+KERNEL __launch_bounds__(256) linear_16(Product p) { product<ALONG, ALONG, 16, 1, 64, false>(p); }
 KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 8, 8, false>(p); }
 KERNEL __launch_bounds__(64, 6) grad_input_64(Product p) { product<ALONG, ACROSS, 64, 8, 8, false>(p); }
-KERNEL grad_input_16(Product p) { product<ALONG, ACROSS, 16, 1, 16, false>(p); }
+KERNEL __launch_bounds__(64, 6) grad_input_32(Product p) { product<ALONG, ACROSS, 32, 4, 32, false>(p); }
+KERNEL __launch_bounds__(256) grad_input_16(Product p) { product<ALONG, ACROSS, 16, 1, 64, false>(p); }
 KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 8, 8, true>(p); }
 KERNEL __launch_bounds__(64, 6) grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 8, 8, true>(p); }
-KERNEL grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 1, 16, true>(p); }
+KERNEL __launch_bounds__(64, 6) grad_weight_32(Product p) { product<ACROSS, ACROSS, 32, 4, 32, true>(p); }
+KERNEL __launch_bounds__(256) grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 1, 64, true>(p); }
