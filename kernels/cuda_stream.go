@@ -107,6 +107,10 @@ func (s *cudaStream) checkFault() {
 // ringBytes is the least length of a ring.
 const ringBytes = 1 << 20
 
+// mostHeld is how long a list is at most that goes by way of a ring: to copy it there takes the
+// CPU some milliseconds, in which the GPU goes on. Longer ones are waited for.
+const mostHeld = 32 << 20
+
 // ring is memory for lists on their way: written on the host, copied to its mirror.
 type ring struct{ host, mirror Buffer }
 
@@ -267,7 +271,7 @@ func (s *cudaStream) Upload(dst Buffer, src []byte) {
 		}
 		return
 	}
-	if len(src) > ringBytes {
+	if len(src) > mostHeld {
 		s.copy(dst.ptr, unsafe.Pointer(&src[0]), len(src), true)
 		return
 	}

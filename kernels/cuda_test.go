@@ -129,6 +129,15 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 	for _, n := range []int{1, 100, 3*ringBytes/4 + 5} {
 		ops[fmt.Sprintf("copies/n=%d", n)] = func(c *testCase, s Stream) { copies(c, s, n) }
 	}
+	ops["a long upload"] = func(c *testCase, s Stream) {
+		list := make([]float32, mostHeld/4+5)
+		for i := range list {
+			list[i] = float32(i % 1000)
+		}
+		inside := c.inside(len(list))
+		s.Upload(inside, BytesOf(list))
+		s.Copy(c.vector(100), inside.SliceFloats(len(list)-100, 100))
+	}
 	for _, shape := range [][3]int{ // m, n, k
 		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {28, 512, 13}, {70, 65, 300}, {129, 128, 99}, {300, 200, 20}, {260, 140, 50}, {16, 33, 1100}, {0, 3, 4}, {3, 4, 0}, {3, 0, 4},
 	} {

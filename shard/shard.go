@@ -180,8 +180,11 @@ func (h *Shard) TouchAll() error {
 		if err := h.materialize(slots); err != nil {
 			return err
 		}
+		if err := h.s.Sync(); err != nil { // or lists pile up on their way
+			return err
+		}
 	}
-	return h.s.Sync()
+	return nil
 }
 
 // Apply updates each of slots once: the gradient of row slots[u] is the sum of
