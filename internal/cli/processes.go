@@ -27,7 +27,7 @@ const joinLimit = time.Minute
 // placeFlags say which processes run a job.
 type placeFlags struct {
 	Np   *int   `name:"np" placeholder:"P" help:"Start P processes on this machine (train: 1, bench collectives: 2). Under mpirun, srun or torchrun these say how many there are."`
-	Rdzv string `name:"rdzv" placeholder:"HOST:PORT" help:"Where the processes of a job meet, in place of what the environment says."`
+	Rdzv string `name:"rdzv" placeholder:"HOST:PORT|FILE" help:"Where the processes of a job meet, in place of what the environment says: HOST:PORT, or a FILE that all of them see."`
 }
 
 // jobEnded is the exit code of a job that other processes ran. What there was to

@@ -219,7 +219,14 @@ func (s *session) Started(i train.Info) (err error) {
 		s.cfg.Job.Name, s.cfg.Model.Kind, report.Thousands(int64(i.DenseParams)), report.Thousands(i.Rows), i.BytesPerRow,
 		i.Ranks, i.Threads, i.Device, report.Thousands(i.Steps))
 	if w := s.world; w != nil {
-		fmt.Fprintf(s.app.out, "%d processes\n", len(present(w)))
+		here := fmt.Sprintf("%d processes", len(present(w)))
+		if spares := s.cfg.Elastic.Spares; spares > 0 {
+			here += fmt.Sprintf(", %d more to take the place of a lost machine's", spares)
+		}
+		fmt.Fprintln(s.app.out, here)
+	}
+	if i.Began > 0 {
+		fmt.Fprintf(s.app.out, "goes on after step %s, from a checkpoint\n", report.Thousands(i.Began))
 	}
 	if s.cfg.Kernels.BLAS == "openblas" {
 		fmt.Fprintln(s.app.out, "kernels.blas = \"openblas\": the digest holds for this kind of CPU and this many threads only")
