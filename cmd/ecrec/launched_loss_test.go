@@ -161,38 +161,46 @@ func (x *launched) loseDaemon(t *testing.T) (repair func()) {
 }
 
 // TestLaunchedLauncherKilled: mpirun dies, and with it all. Where srun dies Slurm lets its step go on, until
-// scancel or its own end.
+// scancel or its own end; but srun is two processes, and the second ends the step when only the first dies.
 func TestLaunchedLauncherKilled(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, recovery, mpich, srun} {
 			t.Run(w.name, func(t *testing.T) {
-				out := "orphans-" + w.name
-				args := s.checked(out)
-				x := s.train(t, w, 4, out, append(args, "--set", "train.iterations=100000000")...)
-				s.untilRuns(t, out)
-				for _, p := range x.processes() { // srun is two
-					if p.pid == x.pid || p.parent == x.pid && w.slurm {
-						syscall.Kill(p.pid, syscall.SIGKILL)
-					}
-				}
-				if w.slurm {
-					select {
-					case <-x.finished:
-					case <-time.After(patience):
-						t.Fatal("srun lives")
-					}
-					before := readSteps(t, s.out(out))
-					for seen := before; seen <= before+2000; { // however slow the machine is
-						last := seen
-						until(t, "another step", func() bool { seen = readSteps(t, s.out(out)); return seen > last })
-					}
-					x.finished <- nil
-					scancelAll(t, "")
-				}
-				x.over(t, anyCode)
+				s.trainWithout(t, w, "orphans-"+w.name, false).over(t, anyCode)
 			})
 		}
+		t.Run("both of srun", func(t *testing.T) {
+			x := s.trainWithout(t, srun, "orphans", true)
+			select {
+			case <-x.finished:
+			case <-time.After(patience):
+				t.Fatal("srun lives")
+			}
+			before := readSteps(t, s.out("orphans"))
+			for seen := before; seen <= before+2000; { // however slow the machine is
+				last := seen
+				until(t, "another step", func() bool { seen = readSteps(t, s.out("orphans")); return seen > last })
+			}
+			x.finished <- nil
+			scancelAll(t, "")
+			x.over(t, anyCode)
+		})
 	})
+}
+
+// trainWithout starts a run of many steps and kills its launcher, after the processes that this
+// started itself where children are lost too.
+func (s *site) trainWithout(t *testing.T, w way, out string, children bool) *launched {
+	t.Helper()
+	x := s.train(t, w, 4, out, append(s.checked(out), "--set", "train.iterations=100000000")...)
+	s.untilRuns(t, out)
+	for _, p := range x.processes() {
+		if children && p.parent == x.pid {
+			syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+	syscall.Kill(x.pid, syscall.SIGKILL)
+	return x
 }
 
 // readSteps is how many steps a run has told of.

@@ -213,8 +213,20 @@ func scancelAll(t *testing.T, how string) {
 	}
 }
 
-// stopCluster ends the daemons, if they were started.
+// stopCluster ends the daemons, if they were started, and those of steps whose srun was killed:
+// they go on trying to tell it.
 func stopCluster() {
+	logs, _ := filepath.Glob(filepath.Join(builds, "slurm", "n*.log"))
+	open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	defer func() {
+		for _, fd := range open {
+			var pid int
+			if path, err := os.Readlink(fd); err == nil && slices.Contains(logs, path) {
+				fmt.Sscanf(fd, "/proc/%d/", &pid)
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}()
 	pids, _ := filepath.Glob(filepath.Join(builds, "slurm", "*.pid"))
 	for _, path := range pids {
 		var pid int

@@ -63,6 +63,7 @@ func (a *app) byMPI(what string, place launcher.Place, work func(comm mpi.Comm) 
 		if !follows(err) { // else another process says what
 			fmt.Fprintln(a.errw, "ecrec: "+oneLine(err))
 		}
+		untilRead(os.Stdout, os.Stderr)
 		mpi.Abort(a.exitCode(err))
 	}()
 	if comm.Size() != place.Processes || comm.Rank() != place.Process {

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"io"
+	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
@@ -26,6 +29,26 @@ func (a *app) spool() (flush func()) {
 	s := report.NewSpool(a.out)
 	a.out = s
 	return func() { s.Flush(flushLimit) }
+}
+
+// untilRead waits, for flushLimit at most, until those who read the pipes have read all of them:
+// a launcher that is told to end the job may leave unread what is on its way.
+func untilRead(files ...*os.File) {
+	for end := time.Now().Add(flushLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		left := 0
+		for _, f := range files {
+			about, err := f.Stat()
+			if err != nil || about.Mode()&os.ModeNamedPipe == 0 {
+				continue
+			}
+			if n, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ); err == nil {
+				left += n
+			}
+		}
+		if left == 0 {
+			return
+		}
+	}
 }
 
 // newSession is a process's part in a job that is to run here.

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestUntilRead: who has said something into a pipe waits until it is read, and for no file.
+func TestUntilRead(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	untilRead(file, w)
+	for _, f := range []*os.File{file, w} {
+		if _, err := io.WriteString(f, "why"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var reads atomic.Bool
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		reads.Store(true)
+		_, _ = r.Read(make([]byte, 10))
+	}()
+	untilRead(file, w)
+	if !reads.Load() {
+		t.Error("it did not wait")
+	}
+}
