@@ -285,15 +285,18 @@ func (c *Committer) install(h *shard.Shard) error {
 	x := &b.round
 	x.startReading()
 	b.read += int64(sum(x.mine.perRank) * stride)
+	most := 0
+	for _, asked := range x.asked {
+		most = max(most, len(asked))
+	}
+	if err := kernels.Grow(c.o.Device, &x.found, most*stride, kernels.Working); err != nil {
+		return fmt.Errorf("commit: %d rows that were lost: %w", most, err)
+	}
 	for p, asked := range x.asked {
 		if len(asked) == 0 {
 			continue
 		}
-		if err := kernels.Grow(c.o.Device, &x.found, len(asked)*stride, kernels.Working); err != nil {
-			return fmt.Errorf("commit: %d rows that were lost: %w", len(asked), err)
-		}
-		found := x.found.Slice(0, len(asked)*stride)
-		rows := kernels.Mat(found, len(asked), stride/4)
+		rows := kernels.Mat(x.found.Slice(0, len(asked)*stride), len(asked), stride/4)
 		c.decode(h.Stream(), &b.patterns[p], asked, rows)
 		x.slots = x.slots[:0]
 		for _, a := range asked {

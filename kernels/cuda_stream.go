@@ -107,11 +107,13 @@ func (s *cudaStream) checkFault() {
 // ringBytes is the least length of a ring.
 const ringBytes = 1 << 20
 
-// mostHeld is how long a list is at most that goes by way of a ring: to copy it there takes the
-// CPU some milliseconds, in which the GPU goes on. Longer ones are waited for.
+// mostHeld is how long a list is at most that is uploaded by way of a ring, and all of them until
+// the next Sync: to copy it there takes the CPU some milliseconds, in which the GPU goes on. Longer
+// ones are waited for.
 const mostHeld = 32 << 20
 
-// ring is memory for lists on their way: written on the host, copied to its mirror.
+// ring is memory for lists on their way: written on the host, and copied to its mirror where
+// an operation reads them there.
 type ring struct{ host, mirror Buffer }
 
 func (r *ring) free(d *cudaDevice) {
@@ -122,54 +124,59 @@ func (r *ring) free(d *cudaDevice) {
 // stage copies a list to the GPU, where it stays until the next Sync. One that does not fit
 // goes to a longer ring: what an operation has staged before it stays too.
 func (s *cudaStream) stage(list []byte) uintptr {
-	at, to, ok := s.hold(list)
-	if !ok {
+	from, at := s.hold(list)
+	if from.bytes == 0 {
 		return 0
 	}
-	s.copy(to.ptr, at.ptr, len(list), false)
+	r := &s.rings[len(s.rings)-1]
+	if r.mirror.bytes == 0 {
+		var err error
+		if r.mirror, err = s.d.Alloc(r.host.bytes, Working); err != nil {
+			s.fail(err)
+			return 0
+		}
+	}
+	to := r.mirror.Slice(at, len(list))
+	s.copy(to.ptr, from.ptr, len(list), false)
 	return uintptr(to.ptr)
 }
 
-// hold copies a list to the ring; to is the place of its mirror.
-func (s *cudaStream) hold(list []byte) (at, to Buffer, ok bool) {
+// hold copies a list to the last ring, at which place of it; to nothing where that fails.
+func (s *cudaStream) hold(list []byte) (in Buffer, at int) {
 	if s.err != nil || len(list) == 0 {
-		return at, to, false
+		return in, 0
 	}
 	if n := len(s.rings); n == 0 || s.used+len(list) > s.rings[n-1].host.bytes {
 		bytes := max(ringBytes, 2*len(list))
 		if n > 0 {
-			bytes = max(bytes, 2*s.rings[n-1].host.bytes)
+			bytes = max(bytes, min(2*s.rings[n-1].host.bytes, 2*mostHeld))
 		}
-		s.addRing(bytes)
-		if s.err != nil {
-			return at, to, false
+		host, err := s.d.Alloc(bytes, Staging)
+		if err != nil {
+			s.fail(err)
+			return in, 0
 		}
+		s.rings, s.used = append(s.rings, ring{host: host}), 0
 	}
-	r := &s.rings[len(s.rings)-1]
-	at, to = r.host.Slice(s.used, len(list)), r.mirror.Slice(s.used, len(list))
+	in, at = s.rings[len(s.rings)-1].host.Slice(s.used, len(list)), s.used
 	s.used += (len(list) + 255) &^ 255
-	copy(at.Host(), list)
-	return at, to, true
+	copy(in.Host(), list)
+	return in, at
+}
+
+// held is how much waits in the rings.
+func (s *cudaStream) held() int {
+	bytes := s.used
+	for i := range len(s.rings) - 1 {
+		bytes += s.rings[i].host.bytes
+	}
+	return bytes
 }
 
 // copy copies bytes, where one of the ends is Go memory until it is done.
 func (s *cudaStream) copy(to, from unsafe.Pointer, bytes int, wait bool) {
 	s.busy = !wait
 	s.fail(s.s.Copy(to, from, bytes, wait))
-}
-
-func (s *cudaStream) addRing(bytes int) {
-	var r ring
-	var err error
-	if r.host, err = s.d.Alloc(bytes, Staging); err == nil {
-		r.mirror, err = s.d.Alloc(bytes, Working)
-	}
-	if err != nil {
-		s.d.Free(r.host)
-		s.fail(err)
-		return
-	}
-	s.rings, s.used = append(s.rings, r), 0
 }
 
 // reuse makes the rings empty, when all is done; the longest stays.
@@ -275,8 +282,11 @@ func (s *cudaStream) Upload(dst Buffer, src []byte) {
 		s.copy(dst.ptr, unsafe.Pointer(&src[0]), len(src), true)
 		return
 	}
-	if at, _, ok := s.hold(src); ok {
-		s.copy(dst.ptr, at.ptr, len(src), false)
+	if s.held()+len(src) > mostHeld && s.Sync() != nil {
+		return
+	}
+	if from, _ := s.hold(src); from.bytes > 0 {
+		s.copy(dst.ptr, from.ptr, len(src), false)
 	}
 }
 

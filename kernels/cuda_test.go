@@ -138,6 +138,18 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 		s.Upload(inside, BytesOf(list))
 		s.Copy(c.vector(100), inside.SliceFloats(len(list)-100, 100))
 	}
+	ops["uploads without a Sync"] = func(c *testCase, s Stream) {
+		list := make([]float32, mostHeld/16)
+		for i := range 5 { // more than rings hold
+			for at := range list {
+				list[at] = float32(at%1000 + i)
+			}
+			inside := c.inside(len(list))
+			s.Upload(inside, BytesOf(list))
+			s.Copy(c.vector(100), inside.SliceFloats(100*i, 100))
+			s.GatherRows(c.matrix(100, 3, 0), c.matrix(50, 3, 0), c.indexes(100, 50)) // stages a list between
+		}
+	}
 	for _, shape := range [][3]int{ // m, n, k
 		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {28, 512, 13}, {70, 65, 300}, {129, 128, 99}, {300, 200, 20}, {260, 140, 50}, {16, 33, 1100}, {0, 3, 4}, {3, 4, 0}, {3, 0, 4},
 	} {

@@ -47,17 +47,27 @@ func (j *job) capacityRows(bytes int64) int64 {
 	return min(max(1, rows), j.place.Slots(0))
 }
 
-// cacheBytes is what the caches of this process's trainers take of so many bytes each.
-func (j *job) cacheBytes(each int64) (bytes float64) {
-	if j.mode(j.cfg.Cache.Mode) != lrpp.Cached {
+// leastCacheBytes is about what the caches of this process's trainers need to be of use: the rows
+// of some steps. It is 0 before the data is known.
+func (j *job) leastCacheBytes() (bytes float64) {
+	if j.o.EvalOnly || j.mode(j.cfg.Cache.Mode) != lrpp.Cached {
 		return 0
 	}
+	const steps = 4
 	for _, id := range j.hosted {
 		if j.roles.trains(id) {
-			bytes += float64(j.capacityRows(each)) * float64(j.roles.rows) * float64(j.bytesPerRow())
+			bytes += min(float64(j.cfg.Cache.MaxBytes), steps*j.distinct(int64(j.maxSliceOf(id)))*float64(j.bytesPerRow()))
 		}
 	}
 	return bytes
+}
+
+// distinct is how many rows so many samples use at most.
+func (j *job) distinct(samples int64) (rows float64) {
+	for _, n := range j.schema.Tables {
+		rows += float64(min(n, samples))
+	}
+	return rows
 }
 
 // autoLookahead is the most steps that lookahead "auto" looks ahead.
@@ -122,20 +132,14 @@ const windowRowBytes = 40
 // bytesAhead is the most that a step which waits takes in this process: on a
 // trainer the batch and which lookups name which row, on an owner which rows.
 func (j *job) bytesAhead() (bytes float64) {
-	distinct := func(samples int64) (rows float64) {
-		for _, n := range j.schema.Tables {
-			rows += float64(min(n, samples))
-		}
-		return rows
-	}
 	batch := int64(j.order.Batch)
 	slice := (batch + int64(j.roles.trainers) - 1) / int64(j.roles.trainers)
 	for _, id := range j.hosted {
 		if j.roles.trains(id) {
-			bytes += float64(slice*int64(12*len(j.schema.Tables)+4*(j.schema.Dense+1))) + 8*distinct(slice)
+			bytes += float64(slice*int64(12*len(j.schema.Tables)+4*(j.schema.Dense+1))) + 8*j.distinct(slice)
 		}
 		if j.roles.owner(id) >= 0 {
-			bytes += (windowRowBytes*distinct(batch) + 2*float64(j.roles.trainers)*distinct(slice)) / float64(j.roles.rows)
+			bytes += (windowRowBytes*j.distinct(batch) + 2*float64(j.roles.trainers)*j.distinct(slice)) / float64(j.roles.rows)
 		}
 	}
 	return max(1, 2*bytes) // the collector lets as much garbage grow beside it
@@ -148,6 +152,9 @@ func (j *job) explain(err error, step int64) error {
 		return err
 	}
 	need := int64(full.NeededRows) * int64(j.roles.rows) * int64(j.bytesPerRow())
-	return fmt.Errorf("step %d: the rows in use at once do not fit into the cache of rank %d; set cache.max_bytes to %d (%s) or more, or lower train.global_batch",
-		step, full.Trainer, need, machine.Size(need))
+	raise := fmt.Sprintf("set cache.max_bytes to %d (%s) or more, or", need, machine.Size(need))
+	if j.cacheRoom < need {
+		raise = fmt.Sprintf("they take %s, and %s has room for %s; use more GPUs and job.ranks, cache.mode = \"planned\", or", machine.Size(need), j.dev.Name(), machine.Size(j.cacheRoom))
+	}
+	return fmt.Errorf("step %d: the rows in use at once do not fit into the cache of rank %d; %s lower train.global_batch", step, full.Trainer, raise)
 }

@@ -39,6 +39,9 @@ func (j *job) eachRank(life func(*rank) error) error {
 				r.close()
 			}
 		}
+		if err := j.placeAdopted(held); err != nil {
+			return err
+		}
 		j.newWorld()
 	}
 }

@@ -3,6 +3,8 @@ package train
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
@@ -20,7 +22,7 @@ func (j *job) checkMemory() error {
 		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.roles.rows, slots, shard.MaxSlots)
 	}
 	rows, rest := j.bytes()
-	rest, err := j.placeRows(rows, rest)
+	rest, err := j.placeRows(rows, rest, j.gpuRoom)
 	if err != nil {
 		return err
 	}
@@ -37,42 +39,75 @@ func (j *job) checkMemory() error {
 }
 
 // placeRows has rows lie in the host's memory where the GPU has no room for them beside the
-// rest, which has to fit. It returns what of the rest the host has.
-func (j *job) placeRows(rows, rest float64) (onHost float64, err error) {
-	room, free, ok := kernels.GPURoom(j.dev, j.world.Neighbours)
-	if !ok {
+// rest, which has to fit. roomFor is what this process has of a GPU that shall hold so much, not ok
+// where it has none. It returns what of the rest the host has.
+func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int64, ok bool)) (onHost float64, err error) {
+	beside := rest + j.leastCacheBytes()
+	near := rows + j.journalBytes(rows)
+	room, ok := roomFor(near + beside)
+	switch {
+	case !ok:
 		return rest, nil
-	}
-	if j.world.LostAgo == 0 {
-		room = min(room, free) // later it may not be free yet
-	}
-	if rest > float64(room) {
+	case rest > float64(room) && j.world.LostAgo == 0:
 		return 0, config.Errorf("memory: activations and buffers take %s, and this process has %s of %s; use a smaller train.global_batch, or more GPUs and job.ranks",
 			size(rest), machine.Size(max(room, 0)), j.dev.Name())
+	case !j.far && near+beside > float64(room):
+		j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s this process, one of %d on its machine, has %s, of which other buffers take %s; with more GPUs they would fit",
+			size(rows), j.dev.Name(), j.world.Neighbours, machine.Size(room), size(beside)))
+		j.far = true
+		kernels.KeepRowsOnHost(j.dev)
 	}
-	fits := rows + rest + j.journalBytes(rows) + j.cacheBytes(int64(j.cfg.Cache.MaxBytes))
-	if !j.far && fits <= float64(room) {
-		return 0, nil
+	left := float64(room) - rest
+	if !j.far {
+		left -= near
 	}
-	j.cacheRoom = (room - int64(rest)) / int64(len(j.hosted))
-	if j.far {
-		return 0, nil
-	}
-	j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s this process, one of %d on its machine, has %s, of which other buffers take %s; with more GPUs they would fit",
-		size(rows), j.dev.Name(), j.world.Neighbours, machine.Size(room), size(rest)))
-	j.far = true
-	kernels.KeepRowsOnHost(j.dev)
+	const share = 0.8 // the rest is for what grows with batches
+	j.cacheRoom = int64(max(0, share*left)) / int64(len(j.hosted))
 	return 0, nil
 }
 
-// journalBytes is about the most that pre-images take: of the rows that epochs write.
+// placeAdopted does it again where this process has taken ranks beside those held.
+func (j *job) placeAdopted(held []*rank) error {
+	if !slices.ContainsFunc(j.hosted, func(id int) bool { return held[id] == nil }) {
+		return nil
+	}
+	rows, rest := j.bytes()
+	_, err := j.placeRows(rows, rest, func(float64) (room int64, ok bool) {
+		room, _, ok = kernels.GPURoom(j.dev, j.world.Neighbours) // some of it is taken, by this process
+		return room, ok
+	})
+	return err
+}
+
+// gpuRoom is what a process that has nothing yet has of its GPU. Who takes the place of one that
+// was lost lets the driver some time to free what that one had, if so much is needed.
+func (j *job) gpuRoom(need float64) (room int64, ok bool) {
+	const patience, look = 3 * time.Second, 50 * time.Millisecond
+	for waited := time.Duration(0); ; waited += look {
+		share, free, ok := kernels.GPURoom(j.dev, j.world.Neighbours)
+		room = min(share, free) // others may have more than theirs
+		if !ok || j.world.LostAgo == 0 || waited >= patience || float64(room) >= need {
+			return room, ok
+		}
+		j.env.Sleep(look)
+	}
+}
+
+// journalBytes is about the most that pre-images take: of the rows that epochs write, and the
+// room with which their memory grows.
 func (j *job) journalBytes(rows float64) float64 {
 	if !j.protects() {
 		return 0
 	}
-	const epochs = 3 // see commit: active, sealed, and one that is retired
-	lookups := float64(j.cfg.Train.GlobalBatch) * float64(len(j.schema.Tables)) / float64(j.roles.rows)
-	return min(epochs*float64(j.cfg.EC.CommitEvery)*lookups*float64(j.bytesPerRow()), epochs*rows)
+	const epochs, grows = 3, 1.5 // see commit: active, sealed, and one that is retired
+	owners := 0
+	for _, id := range j.hosted {
+		if j.roles.owner(id) >= 0 {
+			owners++
+		}
+	}
+	lookups := float64(j.cfg.Train.GlobalBatch) * float64(len(j.schema.Tables)) / float64(j.roles.rows) * float64(owners)
+	return grows * epochs * min(float64(j.cfg.EC.CommitEvery)*lookups*float64(j.bytesPerRow()), rows)
 }
 
 // RowBytes is how much the rows of one of so many processes take, with their optimizer

@@ -214,6 +214,7 @@ func (s *session) done(r *train.Result) (over bool, err error) {
 	}
 	if err == nil && s.speaks() {
 		s.live = report.NewLive(s.app.out, "step", s.info.Steps)
+		s.watch()
 	}
 	return err != nil, err
 }

@@ -201,18 +201,25 @@ type interval struct {
 	stages         [train.Stages]time.Duration
 }
 
+// watch has metrics tell of the GPU, if one is used.
+func (s *session) watch() {
+	if s.info.GPU == [16]byte{} {
+		return
+	}
+	var err error
+	if s.gpu, err = nvml.Start(s.info.GPU); err != nil {
+		s.run.Log().Warn().Err(err).Msg("metrics without the GPU's")
+	}
+}
+
 // Started implements train.Observer.
-func (s *session) Started(i train.Info) (err error) {
+func (s *session) Started(i train.Info) error {
 	s.info, s.app.out = i, s.out
 	s.prepare.close()
 	if err := s.env.Do("begin output", s.begin); err != nil {
 		return err
 	}
-	if i.GPU != [16]byte{} {
-		if s.gpu, err = nvml.Start(i.GPU); err != nil {
-			s.run.Log().Warn().Err(err).Msg("metrics without the GPU's")
-		}
-	}
+	s.watch()
 	s.run.Log().Info().Str("device", i.Device).Int("ranks", i.Ranks).Int("threads", i.Threads).
 		Int64("rows", i.Rows).Int("dense_params", i.DenseParams).Int64("steps", i.Steps).Msg("start")
 	fmt.Fprintf(s.app.out, "%s: %s, %s dense parameters, %s rows of %d bytes, %d ranks, %d threads on %s, %s steps\n",
@@ -345,6 +352,7 @@ func (s *session) finish(r *train.Result, failed error) error {
 	}
 	s.live.Close()
 	s.gpu.Close()
+	s.gpu = nil
 	s.sum = s.summary(r)
 	if failed != nil {
 		s.sum.Error = oneLine(failed)

@@ -45,7 +45,7 @@ const every = time.Second
 type Watch struct {
 	latest atomic.Pointer[Sample]
 	stop   chan struct{}
-	ended  sync.WaitGroup
+	ended  chan struct{}
 	close  func()
 }
 
@@ -61,11 +61,10 @@ func Start(uuid [16]byte) (*Watch, error) {
 		closeIt()
 		return nil, fmt.Errorf("NVML: %s: %s", name, status.Error())
 	}
-	w := &Watch{stop: make(chan struct{}), close: closeIt}
+	w := &Watch{stop: make(chan struct{}), ended: make(chan struct{}), close: closeIt}
 	w.look(dev)
-	w.ended.Add(1)
 	go func() {
-		defer w.ended.Done()
+		defer close(w.ended)
 		for tick := time.NewTicker(every); ; {
 			select {
 			case <-w.stop:
@@ -99,12 +98,15 @@ func (w *Watch) Latest() (s Sample, ok bool) {
 	return *w.latest.Load(), true
 }
 
-// Close ends the watch.
+// Close ends the watch. Where the driver does not answer it leaves the library open.
 func (w *Watch) Close() {
 	if w == nil {
 		return
 	}
 	close(w.stop)
-	w.ended.Wait()
-	w.close()
+	select {
+	case <-w.ended:
+		w.close()
+	case <-time.After(every):
+	}
 }

@@ -190,11 +190,17 @@ KERNEL sum_long(Segments p) {
 		bool mine = column < p.d;
 		int lo = p.start[s], hi = p.start[s + 1];
 		float sum = 0.0f, next[LONG_EACH];
+		int l[LONG_EACH];
 		auto load = [&](int from) {
 #pragma unroll
+			for (int k = 0; k < LONG_EACH; k++) { // all of these at once, then all of those they name
+				int at = from + k * LONG_THREADS + threadIdx.y;
+				l[k] = mine && at < hi ? p.pos[at] : 0;
+			}
+#pragma unroll
 			for (int k = 0; k < LONG_EACH; k++) {
-				int at = from + k * LONG_THREADS + threadIdx.y, l = mine && at < hi ? p.pos[at] : 0;
-				next[k] = !mine || at >= hi || outside(p.fault, p.op, POS, l, p.limit) ? 0.0f : lookup(p, l)[column];
+				int at = from + k * LONG_THREADS + threadIdx.y;
+				next[k] = !mine || at >= hi || outside(p.fault, p.op, POS, l[k], p.limit) ? 0.0f : lookup(p, l[k])[column];
 			}
 		};
 		load(lo);
