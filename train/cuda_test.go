@@ -84,6 +84,12 @@ func TestRowsBesideGPUs(t *testing.T) {
 			t.Errorf("%v: told %q", more, told.said)
 		}
 	}
+	t.Setenv("ECREC_STANDIN_BYTES", fmt.Sprint(3*little)) // and caches that would take 128 MB for each of three ranks
+	told := &warned{}
+	if got := run(t, Options{Observer: told}, adagrad, append(sets[:len(sets):len(sets)], "job.device=cuda", "job.ranks=3", "cache.mode=lrpp")...); got.Digest != want["job.ranks=3"] || len(told.said) > 0 {
+		t.Errorf("a cache in what is left: digest %s, on the CPU %s; told %q", got.Digest, want["job.ranks=3"], told.said)
+	}
+	t.Setenv("ECREC_STANDIN_BYTES", fmt.Sprint(little))
 	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 4, "backward"}, {0, int64(r.IntN(6)), Points[r.IntN(len(Points))]}}}
 	checkDeaths(t, adagrad, append(sets, "job.ranks=3", "job.device=cuda", "ec.code=xor", "ec.k=2", "ec.commit_every=2"), k, 3)
 
