@@ -207,6 +207,15 @@ type badSetting struct{ text string }
 func (e *badSetting) Error() string        { return e.text }
 func (e *badSetting) Is(target error) bool { return target == ErrSetting }
 
+// device is what a benchmark that has such a setting computes on: cpu or cuda.
+func (o Options) device() (string, error) {
+	device := o.option("device", "cpu")
+	if device != "cpu" && device != "cuda" {
+		return "", settingError("device=%s: want cpu or cuda", device)
+	}
+	return device, nil
+}
+
 // checkArgs refuses arguments with other keys than these.
 func (o Options) checkArgs(keys ...string) error {
 	for _, a := range o.Args {

@@ -174,8 +174,34 @@ func (g *gpuBench) rows() error {
 	return nil
 }
 
-// products measures the three of each layer, exact ones.
+// productsOf is what computes matrix products, and on which stream.
+type productsOf struct {
+	blas string
+	s    kernels.Stream
+}
+
+// withCUBLAS is our own products and, where it is found, those of cuBLAS in float32 and TF32.
+func (g *gpuBench) withCUBLAS() []productsOf {
+	all := []productsOf{{"exact", g.s}}
+	for _, blas := range []string{"cublas", "cublas-tf32"} {
+		dev, err := kernels.NewCUDA(kernels.CUDAConfig{Own: true, BLAS: blas}) // of the same GPU: they have its memory in common
+		if err != nil {
+			fmt.Fprintf(g.out, "%s is not measured beside: %v\n", blas, err)
+			break
+		}
+		all = append(all, productsOf{blas, dev.Stream(1)})
+	}
+	return all
+}
+
+// products measures the three of each layer, exact ones and cuBLAS's by turns.
 func (g *gpuBench) products() error {
+	all := g.withCUBLAS()
+	defer func() {
+		for _, p := range all[1:] {
+			p.s.Close()
+		}
+	}()
 	for _, l := range g.shapes {
 		x, err := g.floats(g.m * l.k)
 		if err != nil {
@@ -189,25 +215,43 @@ func (g *gpuBench) products() error {
 		if err != nil {
 			return err
 		}
-		X, W, Y := kernels.Mat(x, g.m, l.k), kernels.Mat(w, l.n, l.k), kernels.Mat(y, g.m, l.n)
-		var failed error
-		sync := func() {
-			if err := g.s.Sync(); err != nil {
-				failed = err
-			}
+		if err := g.layer(l, all, kernels.Mat(x, g.m, l.k), kernels.Mat(w, l.n, l.k), kernels.Mat(y, g.m, l.n)); err != nil {
+			return err
 		}
-		took := g.o.inTurn(10*time.Millisecond, timeGPU,
-			func() { g.s.Linear(Y, X, W, kernels.Buffer{}, kernels.Identity); sync() },
-			func() { g.s.LinearGradInput(X, Y, W, kernels.Matrix{}); sync() },
-			func() { g.s.LinearGradWeight(W, kernels.Buffer{}, Y, X); sync() })
-		if failed != nil {
-			return failed
+	}
+	return nil
+}
+
+// layer measures Y = X Wᵀ and its gradients.
+func (g *gpuBench) layer(l layer, all []productsOf, X, W, Y kernels.Matrix) error {
+	var failed error
+	var calls []func()
+	for _, p := range all {
+		for _, launch := range []func(){
+			func() { p.s.Linear(Y, X, W, kernels.Buffer{}, kernels.Identity) },
+			func() { p.s.LinearGradInput(X, Y, W, kernels.Matrix{}) },
+			func() { p.s.LinearGradWeight(W, kernels.Buffer{}, Y, X) },
+		} {
+			calls = append(calls, func() {
+				launch()
+				if err := p.s.Sync(); err != nil {
+					failed = err
+				}
+			})
 		}
-		flop := 2 * float64(g.m) * float64(l.k) * float64(l.n)
-		for i, name := range []string{"forward", "input gradient", "weight gradient"} {
-			f := g.report.add(fmt.Sprintf("%dx%d, %s", l.k, l.n, name), "TFLOP/s", per(flop/1e12, took[i])...)
-			fmt.Fprintf(g.out, "m %d, %dx%d, %-16s %.2f (%.2f-%.2f) TFLOP/s\n", g.m, l.k, l.n, name, f.Median, f.Min, f.Max)
+	}
+	took := g.o.inTurn(10*time.Millisecond, timeGPU, calls...)
+	if failed != nil {
+		return failed
+	}
+	flop := 2 * float64(g.m) * float64(l.k) * float64(l.n)
+	for i, what := range []string{"forward", "input gradient", "weight gradient"} {
+		fmt.Fprintf(g.out, "m %d, %dx%d, %-16s", g.m, l.k, l.n, what)
+		for j, p := range all {
+			f := g.report.add(fmt.Sprintf("%dx%d, %s, %s", l.k, l.n, what, p.blas), "TFLOP/s", per(flop/1e12, took[3*j+i])...)
+			fmt.Fprintf(g.out, " %s %.2f (%.2f-%.2f)", p.blas, f.Median, f.Min, f.Max)
 		}
+		fmt.Fprintln(g.out, " TFLOP/s")
 	}
 	return nil
 }

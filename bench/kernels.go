@@ -49,14 +49,13 @@ func runKernels(out io.Writer, o Options) (*Report, error) {
 	if err := b.settings(); err != nil {
 		return nil, err
 	}
-	switch device := o.option("device", "cpu"); device {
-	case "cpu":
-	case "cuda":
-		return b.runGPU()
-	default:
-		return nil, settingError("device=%s: want cpu or cuda", device)
+	device, err := o.device()
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	if device == "cuda" {
+		return b.runGPU()
+	}
 	if b.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
 		return nil, err
 	}

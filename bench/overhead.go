@@ -20,7 +20,7 @@ import (
 var overheadBench = Bench{
 	Name: "overhead",
 	Doc: "what protecting rows by an erasure code costs training, paired with steps of the same run without one, and full checkpoints every T " +
-		"(settings: model=dim16|dim48|dim16-bare|dim48-bare, code=xor|rs, k=N,N, r=N,N, every=N,N, batch=N, ranks=N, threads=N, steps=N, mode=CACHE.MODE, " +
+		"(settings: device=cpu|cuda, model=dim16|dim48|dim16-bare|dim48-bare|mlperf, blas=KIND as kernels.blas, code=xor|rs, k=N,N, r=N,N, every=N,N, batch=N, ranks=N, threads=N, steps=N, mode=CACHE.MODE, " +
 		"checkpoints=yes|no, dir=FOLDER of theirs)",
 	Run: runOverhead,
 }
@@ -47,10 +47,16 @@ func (c overheadCase) String() string {
 var checkpointEvery = []time.Duration{time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
 func runOverhead(out io.Writer, o Options) (*Report, error) {
-	if err := o.checkArgs("model", "code", "k", "r", "every", "batch", "ranks", "threads", "steps", "mode", "checkpoints", "dir"); err != nil {
+	if err := o.checkArgs("device", "model", "blas", "code", "k", "r", "every", "batch", "ranks", "threads", "steps", "mode", "checkpoints", "dir"); err != nil {
+		return nil, err
+	}
+	if _, err := o.device(); err != nil {
 		return nil, err
 	}
 	batch, models := 2048, overheadShapes
+	if o.option("model", "") == mlperf.name {
+		models = []shape{mlperf}
+	}
 	if o.Tiny {
 		batch, models = 64, []shape{tinyShape}
 	}

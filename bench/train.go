@@ -19,7 +19,7 @@ import (
 var trainBench = Bench{
 	Name: "train",
 	Doc: "training steps of the Criteo Kaggle DLRMs on synthetic data, beside the bare matrix products of the same step " +
-		"(settings: device=cpu|cuda, model=dim48|dim16|mlperf, batch=N, ranks=N, threads=N, steps=N)",
+		"(settings: device=cpu|cuda, model=dim48|dim16|mlperf, blas=KIND as kernels.blas, batch=N, ranks=N, threads=N, steps=N)",
 	Run: runTrain,
 }
 
@@ -42,7 +42,7 @@ var mlperf = shape{"mlperf", 128, []int{512, 256, 128}, []int{1024, 1024, 512, 2
 var tinyShape = shape{"tiny", 4, []int{8, 4}, []int{8, 1}, "[" + strings.TrimSuffix(strings.Repeat("50, ", 26), ", ") + "]"}
 
 func runTrain(out io.Writer, o Options) (*Report, error) {
-	if err := o.checkArgs("device", "model", "batch", "ranks", "threads", "steps"); err != nil {
+	if err := o.checkArgs("device", "model", "blas", "batch", "ranks", "threads", "steps"); err != nil {
 		return nil, err
 	}
 	for _, key := range []string{"ranks", "threads"} { // numbers before they are put into a config
@@ -50,8 +50,8 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	if device := o.option("device", "cpu"); device != "cpu" && device != "cuda" {
-		return nil, settingError("device=%s: want cpu or cuda", device)
+	if _, err := o.device(); err != nil {
+		return nil, err
 	}
 	batches := []int{2048, 16384}
 	models := shapes
@@ -104,6 +104,8 @@ ranks = %s
 threads = %s
 device = %q
 out = %q
+[kernels]
+blas = %q
 [data]
 format = "synthetic"
 [model]
@@ -120,7 +122,7 @@ lr = 0.1
 [optimizer.sparse]
 kind = "sgd"
 lr = 0.1
-`, o.option("ranks", "1"), o.option("threads", "0"), o.option("device", "cpu"), dir, s.dim, s.tables, join(s.bottom), join(s.top), batch)
+`, o.option("ranks", "1"), o.option("threads", "0"), o.option("device", "cpu"), dir, o.option("blas", "exact"), s.dim, s.tables, join(s.bottom), join(s.top), batch)
 }
 
 func join(widths []int) string {

@@ -77,12 +77,15 @@ else
 fi
 check bench-kernels "$bin/ecrec" bench kernels device=cuda --json "$out/kernels.json"
 check bench-train "$bin/ecrec" bench train device=cuda model=mlperf batch=65536 steps=20 --repeats 3 --json "$out/train.json"
+check bench-train-cublas "$bin/ecrec" bench train device=cuda model=mlperf batch=65536 steps=20 blas=cublas --repeats 3 --json "$out/train-cublas.json"
 if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
 	check bench-torch python3 bench/peers/dlrm_torch.py --batch 65536 --steps 20
 else
 	echo "gpu-check: bench-torch: skipped: no PyTorch that sees the GPU"
 fi
-check bench-overhead "$bin/ecrec" bench overhead model=dim48 every=10 checkpoints=no steps=20 batch=16384 --repeats 3 --json "$out/overhead.json"
+check bench-overhead "$bin/ecrec" bench overhead device=cuda model=dim48 every=10 checkpoints=no steps=20 batch=16384 --repeats 3 --json "$out/overhead.json"
+
+bench/gpu/bars.sh "$out" | tee "$out/bars.txt" || failed+=(bars)
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "gpu-check: FAILED: ${failed[*]}"
