@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
 # Compares what check.sh measured, in the folder named, with what is asked of an H100 or H200. Ends
-# with 1 where a bar is missed; what was not measured is said, and not claimed.
+# with 1 where a bar is missed, or a report lacks its figure; what was not measured is said, and not
+# claimed.
 set -uo pipefail
 out=$1
 missed=0
 
-# median FILE FIGURE: the median of a figure of a report; nothing where it is not there.
+# median FILE FIGURE: the median of a figure of a report; nothing where there is no report.
 median() {
 	[ -f "$out/$1" ] && awk -F'"' -v figure="$2" '
 		$2 == "name" { is = $4 == figure }
-		is && $2 == "median" { gsub(/[^-+.0-9e]/, "", $3); print $3; exit }' "$out/$1"
+		is && $2 == "median" { gsub(/[^-+.0-9e]/, "", $3); print $3; found = 1; exit }
+		END { if (!found) print "none" }' "$out/$1"
 }
 # bar WHAT VALUE least|most BOUND UNIT: the verdict.
 bar() {
 	local verdict="not measured"
-	if [ -n "$2" ]; then
+	if [ "$2" = none ]; then
+		verdict=MISSED
+	elif [ -n "$2" ]; then
 		verdict=$(awk -v x="$2" -v side="$3" -v bound="$4" 'BEGIN { print (side == "least" ? x >= bound : x <= bound) ? "holds" : "MISSED" }')
 	fi
 	echo "bar: $1: ${2:--} $5, at $3 $4: $verdict"
@@ -30,9 +34,11 @@ ours=$({
 } | sort -g | tail -n 1)
 bar "MLPerf DLRM" "$ours" least 2000000 "samples/s"
 theirs=$([ -f "$out/bench-torch.txt" ] && sed -n 's/.*: \([0-9,]*\) samples\/s.*/\1/p' "$out/bench-torch.txt" | tr -d , | sort -g |
-	awk '{ x[NR] = $1 } END { if (NR) print x[int((NR + 1) / 2)] }')
+	awk '{ x[NR] = $1 } END { print NR ? x[int((NR + 1) / 2)] : "none" }')
 ratio=
-if [ -n "$ours" ] && [ -n "$theirs" ]; then
+if [ "$ours" = none ] || [ "$theirs" = none ]; then
+	ratio=none
+elif [ -n "$ours" ] && [ -n "$theirs" ]; then
 	ratio=$(awk -v a="$ours" -v b="$theirs" 'BEGIN { printf "%.2f", a / b }')
 fi
 bar "beside PyTorch" "$ratio" least 2 "times"

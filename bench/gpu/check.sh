@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # All checks that need a GPU, within 8 minutes: run from the repository's root. It needs what
-# `make gpu-build` made (in build/gpu), the NVIDIA driver and NVRTC; neither Go nor a network.
+# `make gpu-build` made (in build/gpu), the NVIDIA driver, NVRTC and cuBLAS; neither Go nor a network.
 # NCCL, compute-sanitizer and PyTorch are used where they are found. What it prints and
 # reports goes to the folder OUT (default build/gpu/results).
 set -uo pipefail
 bin=build/gpu
 out=${OUT:-$bin/results}
 mkdir -p "$out"
+rm -f "$out"/*.txt "$out"/*.json # of the run before
 
 if [ ! -x "$bin/ecrec" ]; then
 	echo "gpu-check: $bin/ecrec is not there; run make gpu-build first" >&2

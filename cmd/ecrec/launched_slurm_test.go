@@ -217,6 +217,9 @@ func scancelAll(t *testing.T, how string) {
 // they go on trying to tell it.
 func stopCluster() {
 	logs, _ := filepath.Glob(filepath.Join(builds, "slurm", "n*.log"))
+	if logs == nil {
+		return
+	}
 	open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	defer func() {
 		for _, fd := range open {

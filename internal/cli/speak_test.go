@@ -22,12 +22,15 @@ func TestUntilRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	untilRead(file, w)
 	for _, f := range []*os.File{file, w} {
 		if _, err := io.WriteString(f, "why"); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil { // there is something to read
+		t.Fatal(err)
+	}
+	began := time.Now()
 	var reads atomic.Bool
 	go func() {
 		time.Sleep(20 * time.Millisecond)
@@ -37,5 +40,8 @@ func TestUntilRead(t *testing.T) {
 	untilRead(file, w)
 	if !reads.Load() {
 		t.Error("it did not wait")
+	}
+	if took := time.Since(began); took >= flushLimit {
+		t.Errorf("it waited for the file too, %v", took)
 	}
 }
