@@ -148,6 +148,9 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 			s.Upload(inside, BytesOf(list))
 			s.Copy(c.vector(100), inside.SliceFloats(100*i, 100))
 			s.GatherRows(c.matrix(100, 3, 0), c.matrix(50, 3, 0), c.indexes(100, 50)) // stages a list between
+			if gpu, ok := s.(*cudaStream); ok && gpu.held() > mostHeld+ringBytes {
+				panic(fmt.Sprintf("%d bytes wait in rings", gpu.held()))
+			}
 		}
 	}
 	for _, shape := range [][3]int{ // m, n, k

@@ -39,9 +39,7 @@ func (j *job) eachRank(life func(*rank) error) error {
 				r.close()
 			}
 		}
-		if err := j.placeAdopted(held); err != nil {
-			return err
-		}
+		j.placeAdopted(held)
 		j.newWorld()
 	}
 }

@@ -22,9 +22,12 @@ func (j *job) checkMemory() error {
 		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.roles.rows, slots, shard.MaxSlots)
 	}
 	rows, rest := j.bytes()
-	rest, err := j.placeRows(rows, rest, j.gpuRoom)
-	if err != nil {
-		return err
+	if room, ok := j.placeRows(rows, rest, j.gpuRoom); ok {
+		if j.refused(rest, room) {
+			return config.Errorf("memory: activations and buffers take %s, and this process has %s of %s; use a smaller train.global_batch, or more GPUs and job.ranks",
+				size(rest), machine.Size(max(room, 0)), j.dev.Name())
+		}
+		rest = 0
 	}
 	available, ok := machine.AvailableMemory()
 	if !ok || j.world.LostAgo > 0 || j.dev != j.host && !j.far {
@@ -39,19 +42,15 @@ func (j *job) checkMemory() error {
 }
 
 // placeRows has rows lie in the host's memory where the GPU has no room for them beside the
-// rest, which has to fit. roomFor is what this process has of a GPU that shall hold so much, not ok
-// where it has none. It returns what of the rest the host has.
-func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int64, ok bool)) (onHost float64, err error) {
+// rest. roomFor is what this process has of a GPU that shall hold so much, not ok where it has
+// none; it is returned.
+func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int64, ok bool)) (room int64, ok bool) {
 	beside := rest + j.leastCacheBytes()
 	near := rows + j.journalBytes(rows)
-	room, ok := roomFor(near + beside)
-	switch {
-	case !ok:
-		return rest, nil
-	case rest > float64(room) && j.world.LostAgo == 0:
-		return 0, config.Errorf("memory: activations and buffers take %s, and this process has %s of %s; use a smaller train.global_batch, or more GPUs and job.ranks",
-			size(rest), machine.Size(max(room, 0)), j.dev.Name())
-	case !j.far && near+beside > float64(room):
+	if room, ok = roomFor(near + beside); !ok || j.refused(rest, room) {
+		return room, ok
+	}
+	if !j.far && near+beside > float64(room) {
 		j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s this process, one of %d on its machine, has %s, of which other buffers take %s; with more GPUs they would fit",
 			size(rows), j.dev.Name(), j.world.Neighbours, machine.Size(room), size(beside)))
 		j.far = true
@@ -62,21 +61,25 @@ func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int
 		left -= near
 	}
 	const share = 0.8 // the rest is for what grows with batches
-	j.cacheRoom = int64(max(0, share*left)) / int64(len(j.hosted))
-	return 0, nil
+	j.cacheRoom = int64(max(0, share*left)) / int64(max(1, len(j.hosted))) // a spare has no ranks yet
+	return room, true
+}
+
+// refused reports whether a GPU has too little room for a job that begins.
+func (j *job) refused(rest float64, room int64) bool {
+	return rest > float64(room) && j.world.LostAgo == 0
 }
 
 // placeAdopted does it again where this process has taken ranks beside those held.
-func (j *job) placeAdopted(held []*rank) error {
+func (j *job) placeAdopted(held []*rank) {
 	if !slices.ContainsFunc(j.hosted, func(id int) bool { return held[id] == nil }) {
-		return nil
+		return
 	}
 	rows, rest := j.bytes()
-	_, err := j.placeRows(rows, rest, func(float64) (room int64, ok bool) {
+	j.placeRows(rows, rest, func(float64) (room int64, ok bool) {
 		room, _, ok = kernels.GPURoom(j.dev, j.world.Neighbours) // some of it is taken, by this process
 		return room, ok
 	})
-	return err
 }
 
 // gpuRoom is what a process that has nothing yet has of its GPU. Who takes the place of one that
