@@ -60,7 +60,7 @@ func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int
 	if !j.far {
 		left -= near
 	}
-	const share = 0.8 // the rest is for what grows with batches
+	const share = 0.8                                                      // the rest is for what grows with batches
 	j.cacheRoom = int64(max(0, share*left)) / int64(max(1, len(j.hosted))) // a spare has no ranks yet
 	return room, true
 }
