@@ -1,21 +1,20 @@
-# The one list of what can be done here; `make` shows it.
-
-export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations # go-nvml wraps deprecated calls
+# The one list of all commands of this repository; `make` shows it.
 
 comma       := ,
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 FUZZTIME    ?= 10s
 RUNS        ?= 2000
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
-RACE := ./internal/env/... ./internal/report/... ./internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./kernels/... ./lrpp/... ./shard/... ./internal/directio/... ./checkpoint/... ./train/...
+RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/... ./cmd/internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./predict/... ./kernels/... ./lrpp/... ./shard/... ./internal/directio/... ./checkpoint/... ./train/...
 # Packages that have other files without cgo.
 CGO_OR_NOT := $(sort $(dir $(shell grep -rl --include='*.go' '^//go:build.*cgo' .)))
-# They, and what computes by them.
+# Those packages, and packages that compute with them.
 NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-launchers test-cuda-host gpu-build gpu-check lint sim bench quickstart fuzz-quick soak clean
+.PHONY: help build build-mpi test test-fresh test-python test-metrics test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench quickstart man release test-release docs docs-serve fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -26,7 +25,7 @@ build: ## build ./ecrec
 build-mpi: ## build ./ecrec with the transport "mpi", for Open MPI; MPICH=1: for MPICH
 	go build -tags mpi$(if $(MPICH),$(comma)mpich) -o ecrec ./cmd/ecrec
 
-test: ## vet and test everything: with cgo (and the race detector where it matters) if a C compiler is there, and without
+test: ## vet and test everything: without cgo, and if there is a C compiler also with cgo and the race detector
 ifeq ($(HAVE_CGO),yes)
 	go vet ./...
 	go test -vet=off ./...
@@ -39,42 +38,57 @@ else
 	CGO_ENABLED=0 go test -vet=off ./...
 endif
 
-test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a user, and the transport "mpi"; tells which are not installed
+test-fresh: ## run the commands of README's "Two commands" in a minimal Debian root, without and with gcc (12 minutes; needs root and mmdebstrap)
+	@tools/test-fresh.sh
+
+test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a user, and the transport "mpi"; names those that are not installed
 	@if pkg-config --exists ompi-c; then go test -count=1 -tags mpi ./transport -run TestRealMPI -v; else echo "skipped: no Open MPI to build with (libopenmpi-dev)"; fi
 	@if pkg-config --exists mpich; then ECREC_TEST_MPIRUN=mpiexec.mpich go test -count=1 -tags mpi,mpich ./transport -run TestRealMPI -v; else echo "skipped: no MPICH to build with (libmpich-dev)"; fi
 	go test -count=1 -timeout 20m -parallel 8 ./cmd/ecrec -launchers -run 'MPI|Launched' -v
+
+test-python: ## compare ecrec's scores with those of score.py, PyTorch and ONNX Runtime (Python packages of 6 GB in build/python)
+	@tools/test-python.sh
+
+test-metrics: ## test metrics, alert rules and the Grafana board with the real Prometheus (Debian's package prometheus)
+	go test -count=1 -timeout 5m ./cmd/ecrec -prometheus -run TestPrometheus -v
 
 # Compilers of CUDA C, as NVIDIA packs them for Python: one of CUDA 12 and one of 13.
 NVRTC := nvidia-cuda-nvrtc-cu12==12.8.93 nvidia-cuda-nvrtc==13.0.88
 # The headers, NCCL and cuBLAS.
 NVIDIA := nvidia-cuda-runtime-cu12==12.8.90 nvidia-nccl-cu12==2.27.3 nvidia-cublas-cu12==12.8.4.1
-# fetch unpacks a wheel in build/cuda, unless it is there; a wheel that cannot be had is told, and what needs it skips.
+# fetch unpacks a wheel in build/cuda, unless it is there. If it cannot be downloaded, fetch prints that, and tests that need it skip.
 fetch = dir=build/cuda/$(1); [ -d $$dir ] || { python3 -m pip download -q --disable-pip-version-check --no-deps -d $$dir.tmp $(1) \
-	&& python3 -m zipfile -e $$dir.tmp/*.whl $$dir || { rm -rf $$dir; echo "skipped: $(1) cannot be had (python3, pip and a package index are needed)"; }; rm -rf $$dir.tmp; }
+	&& python3 -m zipfile -e $$dir.tmp/*.whl $$dir || { rm -rf $$dir; echo "skipped: $(1) cannot be downloaded (python3, pip and a package index are needed)"; }; rm -rf $$dir.tmp; }
 
-test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU beside their plain twins, training on a stand-in of a GPU, and all kernels compiled by NVRTC 12 and 13 (from PyPI) for sm_80, sm_90 and sm_100
+test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU against plain Go, training on a stand-in of a GPU, and all kernels compiled by NVRTC 12 and 13 (from PyPI) for sm_80, sm_90 and sm_100
 	@command -v c++ >/dev/null || echo "skipped: there is no C++ compiler to build the stand-in of a GPU with"
 	go test -count=1 -timeout 5m ./kernels ./collectives ./train -run 'CUDA|GPU|NCCL'
 	@$(foreach wheel,$(NVRTC) $(NVIDIA),$(call fetch,$(wheel));)
 	@for lib in build/cuda/*/nvidia/*/lib/libnvrtc.so.1?; do [ ! -e $$lib ] || ECREC_CUDA_PATH=$$PWD/$$(dirname $$lib) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; done
 	ECREC_CUDA_HEADERS=$$(echo $$PWD/build/cuda/*cu12==*/nvidia/*/include | tr ' ' :) ECREC_CUDA_PATH=$$(echo $$PWD/build/cuda/*/nvidia/nccl/lib $$PWD/build/cuda/*/nvidia/cublas/lib | tr ' ' :) go test -count=1 ./internal/cuda -v
 
-gpu-build: ## build what gpu-check needs, for a machine without Go: build/gpu
+gpu-build: ## build the binaries of gpu-check, for a machine without Go: build/gpu
 	@mkdir -p build/gpu
 	go build -o build/gpu/ecrec ./cmd/ecrec
 	for pkg in kernels collectives train; do go test -c -vet=off -o build/gpu/$$pkg.test ./$$pkg || exit 1; done
 
-gpu-check: ## all checks that need a GPU, by what gpu-build made (8 minutes; skips where there is none)
+gpu-check: ## all checks that need a GPU, with the binaries of gpu-build (8 minutes; skips without a GPU)
 	@[ -x build/gpu/ecrec ] || $(MAKE) gpu-build
 	@bench/gpu/check.sh
 
-lint: ## gofmt, vet, staticcheck, and the rules of internal/lint
+lint: ## gofmt, vet, staticcheck, the rules of internal/lint, Kubernetes' schemas, and builds for the other platforms
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go test -count=1 ./internal/lint
+	go test -C tools ./...
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build ./...
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build ./...
 
-sim: build ## run RUNS (2000) simulated clusters with faults, none of which may change a bit of a result; then broken ones, which must be noticed
+test-arm64: ## test that arm64 computes the same bits, by qemu-user; skips without it
+	tools/test-arm64.sh
+
+sim: build ## run RUNS (2000) simulated clusters with faults, none of which may change a bit of a result; then broken ones, which must fail
 	./ecrec sim --runs $(RUNS)
 	go test -count=1 -timeout 30m ./sim -run TestMutations -mutations
 
@@ -83,7 +97,31 @@ bench: build ## run every benchmark; reports go to build/
 	@for name in $$(./ecrec bench list | awk '{print $$1}'); do ./ecrec bench $$name --json build/bench-$$name.json || exit 1; done
 
 quickstart: build ## train a small DLRM on the Adult census data with 5 ranks; prints AUC and digest
-	./ecrec train examples/quickstart.toml
+	./ecrec train examples/quickstart.toml --overwrite
+
+man: build ## write the man page: build/man/ecrec.1
+	@mkdir -p build/man
+	./ecrec man >build/man/ecrec.1
+
+# mkdocs and its theme, in an environment of their own.
+MKDOCS := NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs
+build/docs: tools/docs/requirements.txt
+	python3 -m venv build/docs
+	build/docs/bin/pip install -q --disable-pip-version-check -r tools/docs/requirements.txt
+	@touch build/docs
+
+docs: build/docs ## build the documentation as a site: build/site; a broken link is an error (needs python3 and PyPI)
+	go test ./config -run Reference -update
+	$(MKDOCS) build --strict
+
+docs-serve: build/docs ## show the documentation on http://localhost:8000, rebuilt when a page changes
+	$(MKDOCS) serve
+
+release: ## make the files of a release of the last commit: build/release (binaries, deb, rpm, source archive, SBOM, sums)
+	NFPM=$(NFPM) tools/release.sh
+
+test-release: release ## make a release; check that its source builds offline to the same bytes, and its deb works in a minimal Debian root
+	tools/test-release.sh
 
 fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 	@for pkg in $$(go list ./...); do \
@@ -97,5 +135,5 @@ soak: ## lose ranks in every way and at every point, 200 of them at random momen
 	go test -count=1 -timeout 60m -run '^TestKilled(Ranks|WhileRebuilding)' ./cmd/ecrec -build race -kills 20 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
 
-clean: ## remove what make and the examples wrote
+clean: ## remove the outputs of make and the examples
 	rm -rf ecrec build runs

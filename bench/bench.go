@@ -8,8 +8,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,23 +17,39 @@ import (
 
 // Bench is one benchmark.
 type Bench struct {
-	Name, Doc string
-	// Processes is how many measure together where nothing else is said; 0: it is
-	// one process's alone.
+	Name     string
+	Doc      string // one sentence without a full stop, for lists
+	Detail   string // further sentences, for help; may be empty
+	Settings []Setting
+	// Processes is the default number of processes that measure together; 0: the benchmark
+	// runs in one process.
 	Processes int
-	// Run measures. With tiny it does the least that exercises everything.
-	Run func(out io.Writer, o Options) (*Report, error)
+
+	// measure measures. With Options.Tiny it does the least that exercises everything.
+	measure func(out io.Writer, o Options) (*Report, error)
 }
 
-// Options are common to all benchmarks.
+// Options are the settings that all benchmarks share.
 type Options struct {
 	Tiny    bool
 	Repeats int // 5 when 0
-	// Args are the benchmark's own settings, key=value.
+	// Args are settings of the benchmark, KEY=VALUE. The first of several with one key counts.
 	Args []string
-	// World is for benchmarks with Processes; nil: this process is alone. Rank 0
-	// has the report.
+	// World is the group of processes, for benchmarks with Processes; nil: this process is
+	// alone. Only rank 0 returns a report.
 	World *World
+	// Program is the path of the ecrec executable that benchmarks of jobs start;
+	// empty: the executable of this process.
+	Program string
+
+	settings []Setting // of the benchmark that runs
+}
+
+func (o Options) programPath() (string, error) {
+	if o.Program != "" {
+		return o.Program, nil
+	}
+	return os.Executable()
 }
 
 func (o Options) repeats() int {
@@ -48,37 +62,20 @@ func (o Options) repeats() int {
 	return 5
 }
 
-// All lists the benchmarks by name.
-func All() []Bench {
-	return []Bench{cacheBench, checkpointBench, collectivesBench, driftBench, ecBench, idealBench, kernelsBench, loadBench, oracleBench, overheadBench, recoveryBench, skewBench, trainBench}
-}
-
-// Find finds a benchmark by name.
-func Find(name string) (Bench, error) {
-	var names []string
-	for _, b := range All() {
-		if b.Name == name {
-			return b, nil
-		}
-		names = append(names, b.Name)
-	}
-	return Bench{}, settingError("no benchmark %q; there are: %s", name, strings.Join(names, ", "))
-}
-
-// Report is what a benchmark measured.
+// Report is the result of a benchmark.
 type Report struct {
 	Bench   string    `json:"bench"`
 	Command []string  `json:"command"`
 	Machine Machine   `json:"machine"`
 	When    time.Time `json:"when"`
-	// Against names what the figures are compared with, and its build.
+	// Against names the library that the figures are compared with, and its build.
 	Against string `json:"against,omitempty"`
-	// MPI is the library that the transport "mpi" was measured over.
+	// MPI is the library of the transport "mpi".
 	MPI     string   `json:"mpi,omitempty"`
 	Figures []Figure `json:"figures"`
 }
 
-// Machine says where a report was made.
+// Machine describes the machine of a report.
 type Machine struct {
 	CPU     string `json:"cpu"`
 	Cores   int    `json:"cores"`
@@ -104,8 +101,8 @@ func newReport(name, kernels string) *Report {
 	}}
 }
 
-// add records the repeats of one quantity.
-func (r *Report) add(name, unit string, values ...float64) Figure {
+// addFigure adds a quantity with its repeats.
+func (r *Report) addFigure(name, unit string, values ...float64) Figure {
 	f := figure(name, unit, values)
 	r.Figures = append(r.Figures, f)
 	return f
@@ -127,54 +124,14 @@ func (r *Report) WriteJSON(path string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
-// header prints where and when.
-func (r *Report) header(out io.Writer) {
+// writeHeader writes the machine of a report.
+func (r *Report) writeHeader(out io.Writer) {
 	fmt.Fprintf(out, "%s, %s, %d cores, kernels %s, %s\n", r.Bench, r.Machine.CPU, r.Machine.Cores, r.Machine.Kernels, r.Machine.Go)
 }
 
 // table aligns columns of a report; call Flush at the end.
 func table(out io.Writer) *tabwriter.Writer {
 	return tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-}
-
-// option finds key=value among the arguments.
-func (o Options) option(key, fallback string) string {
-	for _, a := range o.Args {
-		if v, ok := strings.CutPrefix(a, key+"="); ok {
-			return v
-		}
-	}
-	return fallback
-}
-
-// number is a setting that counts something.
-func (o Options) number(key string, fallback, low, high int) (int, error) {
-	v := o.option(key, "")
-	if v == "" {
-		return fallback, nil
-	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < low || n > high {
-		return 0, settingError("%s=%s: want a number from %d to %d", key, v, low, high)
-	}
-	return n, nil
-}
-
-// numbers is a setting that lists such numbers.
-func (o Options) numbers(key string, fallback []int, low, high int) ([]int, error) {
-	v := o.option(key, "")
-	if v == "" {
-		return fallback, nil
-	}
-	var list []int
-	for _, s := range strings.Split(v, ",") {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < low || n > high {
-			return nil, settingError("%s=%s: want numbers from %d to %d, with commas between", key, v, low, high)
-		}
-		list = append(list, n)
-	}
-	return list, nil
 }
 
 // together runs f for each of n goroutines and waits for all.
@@ -195,7 +152,7 @@ func together(n int, f func(i int)) {
 	}
 }
 
-// ErrSetting is what errors about a benchmark's settings are.
+// ErrSetting is wrapped by errors about a benchmark's settings.
 var ErrSetting = errors.New("bad setting")
 
 func settingError(format string, args ...any) error {
@@ -206,23 +163,3 @@ type badSetting struct{ text string }
 
 func (e *badSetting) Error() string        { return e.text }
 func (e *badSetting) Is(target error) bool { return target == ErrSetting }
-
-// device is what a benchmark that has such a setting computes on: cpu or cuda.
-func (o Options) device() (string, error) {
-	device := o.option("device", "cpu")
-	if device != "cpu" && device != "cuda" {
-		return "", settingError("device=%s: want cpu or cuda", device)
-	}
-	return device, nil
-}
-
-// checkArgs refuses arguments with other keys than these.
-func (o Options) checkArgs(keys ...string) error {
-	for _, a := range o.Args {
-		key, _, ok := strings.Cut(a, "=")
-		if !ok || !slices.Contains(keys, key) {
-			return settingError("%q is not a setting of this benchmark; there are: %s (as key=value)", a, strings.Join(keys, ", "))
-		}
-	}
-	return nil
-}

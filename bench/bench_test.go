@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,7 @@ func TestEveryBenchmarkRunsTiny(t *testing.T) {
 	for _, b := range All() {
 		t.Run(b.Name, func(t *testing.T) {
 			var out bytes.Buffer
-			r, err := b.Run(&out, Options{Tiny: true})
+			r, err := b.Run(&out, Options{Tiny: true, Program: program})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,13 +49,14 @@ func TestUnknownSettingsAreRefused(t *testing.T) {
 }
 
 func TestBadSettingsOfKernelsAreNamed(t *testing.T) {
-	for _, arg := range []string{"part=x", "threads=0", "threads=1,x", "threads=100000", "m=0", "m=x", "shapes=5", "shapes=0x5", "shapes=5x6x7", "table=3"} {
-		_, err := runKernels(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+	for _, arg := range []string{"part=x", "threads=0", "threads=1,x", "threads=100000", "m=0", "m=x", "shapes=5",
+		"shapes=0x5", "shapes=5x6x7", "table=3"} {
+		_, err := kernelsBench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
 		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
-	r, err := runKernels(&bytes.Buffer{}, Options{Tiny: true, Args: []string{"part=products", "threads=1", "m=3", "shapes=5x6,7x2"}})
+	r, err := kernelsBench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{"part=products", "threads=1", "m=3", "shapes=5x6,7x2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,20 +75,22 @@ func TestBadSettingsOfKernelsAreNamed(t *testing.T) {
 
 func TestCasesOfOracle(t *testing.T) {
 	for _, arg := range []string{"batch=0", "batch=x", "features=0", "ranks=1,0", "ranks=1000", "lookahead=0", "threads=100000", "mode=none"} {
-		_, err := runOracle(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+		_, err := oracleBench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
 		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
-	cases, threads, err := oracleCases(Options{Args: []string{"batch=7,8", "features=3", "ranks=2,1,4", "lookahead=9,2", "threads=1"}})
-	want := []oracleCase{{7, 3, 2, 9, "planned"}, {8, 3, 2, 9, "planned"}, {7, 3, 1, 9, "planned"}, {7, 3, 4, 9, "planned"}, {7, 3, 2, 2, "planned"}}
+	o, err := oracleBench.options(Options{Args: []string{"batch=7,8", "features=3", "ranks=2,1,4", "lookahead=9,2", "threads=1"}})
+	cases, threads := oracleCases(o)
+	want := []oracleCase{{7, 3, 2, 9, "planned"}, {8, 3, 2, 9, "planned"}, {7, 3, 1, 9, "planned"}, {7, 3, 4, 9, "planned"},
+		{7, 3, 2, 2, "planned"}}
 	if err != nil || !slices.Equal(cases, want) || !slices.Equal(threads, []int{1}) {
 		t.Errorf("cases %v, threads %v, %v; want %v", cases, threads, err, want)
 	}
 }
 
-// The oracle of the benchmark plans what the batches need: as many distinct rows
-// for any number of ranks, whoever owns them.
+// The oracle of the benchmark plans the rows of the batches: the number of distinct rows is the
+// same for any number of ranks.
 func TestOracleCountsRows(t *testing.T) {
 	d, err := makeOracleData(500, 30, 2)
 	if err != nil {
@@ -113,28 +115,28 @@ func TestSumsDriftAndXORDoesNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.update(200)
-	e, err := d.decode()
+	d.updateRows(200)
+	e, err := d.decodeRows()
 	if err != nil || e.xorWrong != 0 || e.wrong == 0 || e.weight == 0 || e.weight > 1e-3 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	d.xors[0][0] ^= 1
-	if e, err := d.decode(); err != nil || e.xorWrong != 3 {
+	if e, err := d.decodeRows(); err != nil || e.xorWrong != 3 {
 		t.Errorf("a wrong bit of parity: %+v, %v", e, err)
 	}
 }
 
 func TestBadSettingsOfLossesAreNamed(t *testing.T) {
 	for _, b := range []struct {
-		run  func(io.Writer, Options) (*Report, error)
-		args []string
+		bench Bench
+		args  []string
 	}{
-		{runOverhead, []string{"k=0", "every=x", "model=x", "steps=3", "checkpoints=x", "dir=/none"}},
-		{runRecovery, []string{"kills=0", "gap=x", "model=x", "csv=/none/x.csv", "png=/none/x.png"}},
-		{runDrift, []string{"k=0", "updates=1,x", "stripes=0", "width=-1"}},
+		{overheadBench, []string{"k=0", "every=x", "model=x", "steps=3", "checkpoints=x", "dir=/none"}},
+		{recoveryBench, []string{"kills=0", "gap=x", "model=x", "csv=/none/x.csv", "png=/none/x.png"}},
+		{driftBench, []string{"k=0", "updates=1,x", "stripes=0", "width=-1"}},
 	} {
 		for _, arg := range b.args {
-			_, err := b.run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+			_, err := b.bench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
 			if _, value, _ := strings.Cut(arg, "="); !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), value) {
 				t.Errorf("%s: %v", arg, err)
 			}
@@ -142,7 +144,7 @@ func TestBadSettingsOfLossesAreNamed(t *testing.T) {
 	}
 }
 
-// A run's throughput, and where in it a loss was, come from the lines of its steps.
+// A run's throughput, and the place of a loss, are computed from the lines of its steps.
 func TestThroughputAroundALoss(t *testing.T) {
 	r := jobRun{batch: 10}
 	for i, step := range []int64{1, 2, 3, 4, 5, 4, 5, 6, 7, 8} { // 5 was the last; 3 was committed
@@ -153,12 +155,13 @@ func TestThroughputAroundALoss(t *testing.T) {
 		r.steps = append(r.steps, stepLine{step, at})
 	}
 	x := train.Recovery{Step: 6, CommittedStep: 3, ResumeMS: 1100, WholeMS: 1350}
-	if before, rebuilding := r.around(&x); r.lossOf(&x) != 5 || before != 100 || rebuilding != 100 {
+	if before, rebuilding := r.throughputAround(&x); r.lossOf(&x) != 5 || before != 100 || rebuilding != 100 {
 		t.Errorf("line %d, %v before, %v while it rebuilds; want 5, 100, 100", r.lossOf(&x), before, rebuilding)
 	}
 	dir := t.TempDir()
 	r.Recoveries = []train.Recovery{x}
-	if err := errors.Join(writeStepsCSV(filepath.Join(dir, "x.csv"), []jobRun{r}), plotThroughput(filepath.Join(dir, "x.png"), "x", r)); err != nil {
+	if err := errors.Join(writeStepsCSV(filepath.Join(dir, "x.csv"), []jobRun{r}),
+		plotThroughput(filepath.Join(dir, "x.png"), "x", r)); err != nil {
 		t.Fatal(err)
 	}
 	for name, begins := range map[string]string{"x.csv": "run,seconds,step,samples_per_s\n1,0.100,2,100.0\n", "x.png": "\x89PNG"} {

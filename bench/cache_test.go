@@ -26,10 +26,11 @@ func TestCacheModesByHand(t *testing.T) {
 	} {
 		x := &c.modes[m]
 		now := x.links[critical]
-		if x.rows[critical] != want.rows || x.sum(now) != want.messages || x.busiestRank(now) != want.rank || x.busiestLink(now) != want.link {
-			t.Errorf("%v: %v rows, %v messages, %v of a rank, %v of a link; want %+v", cacheMode(m), x.rows[critical], x.sum(now), x.busiestRank(now), x.busiestLink(now), want)
+		if x.rows[critical] != want.rows || x.sumOf(now) != want.messages || x.busiestRank(now) != want.rank || x.busiestLink(now) != want.link {
+			t.Errorf("%v: %v rows, %v messages, %v of a rank, %v of a link; want %+v", cacheMode(m), x.rows[critical],
+				x.sumOf(now), x.busiestRank(now), x.busiestLink(now), want)
 		}
-		if x.rows[later] != 0 || x.sum(x.links[later]) != 0 || x.stateful != [paths]float64{} {
+		if x.rows[later] != 0 || x.sumOf(x.links[later]) != 0 || x.stateful != [paths]float64{} {
 			t.Errorf("%v: %v off the critical path", cacheMode(m), x)
 		}
 	}
@@ -38,7 +39,7 @@ func TestCacheModesByHand(t *testing.T) {
 	}
 }
 
-// Rows that are used once: what fetches and write-backs carry.
+// Rows that are used once: the traffic of fetches and write-backs.
 func TestCacheModesOfRowsUsedOnce(t *testing.T) {
 	draw := func(step int64, trainer int, ids []uint32) ([]uint32, error) {
 		row := uint32(2 * step) // of owner 0
@@ -48,13 +49,14 @@ func TestCacheModesOfRowsUsedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Trainer 0 wants a row of owner 1 and trainer 1 one of owner 0.
+	// Trainer 0 uses a row of owner 1 and trainer 1 one of owner 0.
 	for m, want := range [cacheModes]struct {
 		now, later, state float64
 	}{noCache: {4, 0, 0}, replicated: {4, 2, 2}, partitioned: {0, 4, 4}, lrppReduced: {0, 4, 4}, lrppOwners: {0, 4, 4}, planned: {0, 4, 0}} {
 		x := &c.modes[m]
-		if x.sum(x.links[critical]) != want.now || x.sum(x.links[later]) != want.later || x.stateful != [paths]float64{later: want.state} {
-			t.Errorf("%v: %v critical, %v later, state with %v; want %+v", cacheMode(m), x.sum(x.links[critical]), x.sum(x.links[later]), x.stateful, want)
+		if x.sumOf(x.links[critical]) != want.now || x.sumOf(x.links[later]) != want.later || x.stateful != [paths]float64{later: want.state} {
+			t.Errorf("%v: %v critical, %v later, state with %v; want %+v", cacheMode(m), x.sumOf(x.links[critical]),
+				x.sumOf(x.links[later]), x.stateful, want)
 		}
 	}
 	if c.optimum != 2 { // the values come, and stay
@@ -62,7 +64,7 @@ func TestCacheModesOfRowsUsedOnce(t *testing.T) {
 	}
 }
 
-// The optimum is what trying all places finds.
+// The optimum equals the result of trying all places.
 func TestOptimumAgainstAllPlaces(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -82,7 +84,7 @@ func TestOptimumAgainstAllPlaces(t *testing.T) {
 				readers = []uint16{uint16(r.IntN(ranks))}
 			}
 			uses = append(uses, readers)
-			b.use(7, readers)
+			b.addUse(7, readers)
 		}
 		if want := leastMessages(b.self, ranks, uses); b.messages() != float64(want) {
 			t.Fatalf("%d ranks, row of %d, readers %v: %v messages, want %d", ranks, b.self, uses, b.messages(), want)

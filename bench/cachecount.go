@@ -8,9 +8,9 @@ import (
 
 // cacheMode is a way to bring rows to the trainers and their gradients back.
 //
-// Every rank trains, and owns a share of the rows; what stays on a rank is no
-// message. A message carries one row or one gradient. It is critical if it must
-// travel between the computing of two steps.
+// Every rank trains, and owns a share of the rows. A transfer within a rank is not a message. A
+// message carries one row or one gradient. It is critical if it must be sent between the
+// computations of two steps.
 //
 //   - none: each trainer fetches each of its distinct rows from the owner and
 //     pushes one gradient back, all on the critical path.
@@ -19,28 +19,25 @@ import (
 //     rows of a batch are all-reduced after the step, all critical: H rows in a ring
 //     of N ranks are 2H(N-1)/N row-sizes from each rank to the next. The owner, which
 //     has a copy, writes back.
-//   - partitioned (the paper's other baseline): every cached row has one home, one
-//     of the trainers that first want it. The others fetch it from there at each use
-//     and push a gradient back, all critical. The home fetches ahead and writes back
-//     later.
-//   - lrpp, all-reduced: what oracle.Window decides, with shared rows all-reduced
-//     as in replicated; critical are those used again at the next step.
-//   - lrpp, through owners: the same decisions, but trainers that have a gradient of
-//     a shared row push it to the owner, which sends the new value to all others; not
-//     of rows that leave, which nobody has a copy of after the step.
-//   - planned: the messages of none, but a value is critical only if the row was
-//     used at the step before, by anyone, and a gradient only if the row is used at
-//     the next step.
+//   - partitioned (the paper's other baseline): every cached row has one home, one of the trainers
+//     that use it first. The others fetch it from the home at each use and push a gradient back,
+//     all critical. The home fetches ahead and writes back later.
+//   - lrpp, all-reduced: the decisions of oracle.Window, with shared rows all-reduced as in
+//     replicated. The rows used again at the next step are critical.
+//   - lrpp, through owners: the same decisions, but trainers that have a gradient of a shared row
+//     push it to the owner, which sends the new value to all others. Rows that are evicted after
+//     the step are not sent.
+//   - planned: the messages of none, but a value is critical only if any trainer used the row at
+//     the step before, and a gradient only if the row is used at the next step.
 //
-// Where the owner applies every update, planned is the offline optimum, whatever
-// the window and the capacity: each use changes the row, so that a trainer that
-// reads it must be sent the value after the use before, and its gradient must come.
-// Where updates may be applied anywhere, the bound is in optimum.
+// If the owner applies every update, planned is the offline optimum for any window and capacity:
+// each use changes the row, so a trainer that reads it must receive the value after the use
+// before, and must send its gradient. If updates may be applied anywhere, the bound is optimum.
 //
-// In replicated and partitioned rows stay cached while a use is known in the
-// window, in lrpp for their segments; no cache has a limit. Optimizer state moves
-// with the rows where trainers update them: with all fetches and write-backs, but
-// for shared rows of lrpp through owners, which the owner updates.
+// In replicated and partitioned, rows stay cached while the window has a use of them; in lrpp, for
+// their segments. No cache has a limit. If trainers update rows, optimizer state moves with all
+// fetches and write-backs. The exception is the shared rows of lrpp through owners, which the
+// owner updates.
 type cacheMode int
 
 const (
@@ -70,7 +67,7 @@ func path(isCritical bool) int {
 	return later
 }
 
-// modeCount is what one mode moves.
+// modeCount counts the traffic of one mode.
 type modeCount struct {
 	ranks    int
 	rows     [paths]float64   // distinct rows with a message, not counting fetches into a cache and write-backs
@@ -86,7 +83,7 @@ func newModeCount(ranks int) modeCount {
 	return c
 }
 
-func (c *modeCount) send(from, to, path int) {
+func (c *modeCount) countSend(from, to, path int) {
 	if from != to {
 		c.links[path][from*c.ranks+to]++
 	}
@@ -95,12 +92,12 @@ func (c *modeCount) send(from, to, path int) {
 // sendState sends a row with its optimizer state.
 func (c *modeCount) sendState(from, to, path int) {
 	if from != to {
-		c.send(from, to, path)
+		c.countSend(from, to, path)
 		c.stateful[path]++
 	}
 }
 
-// allReduce is a ring all-reduce of so many rows.
+// allReduce counts a ring all-reduce of rows.
 func (c *modeCount) allReduce(rows, path int) {
 	n := c.ranks
 	if n == 1 {
@@ -111,8 +108,8 @@ func (c *modeCount) allReduce(rows, path int) {
 	}
 }
 
-// add adds a share of another count.
-func (c *modeCount) add(x *modeCount, share float64) {
+// addShare adds a share of another count.
+func (c *modeCount) addShare(x *modeCount, share float64) {
 	for p := range paths {
 		c.rows[p] += share * x.rows[p]
 		c.stateful[p] += share * x.stateful[p]
@@ -122,8 +119,8 @@ func (c *modeCount) add(x *modeCount, share float64) {
 	}
 }
 
-// all is the messages of both paths.
-func (c *modeCount) all() []float64 {
+// allMessages returns the messages of both paths.
+func (c *modeCount) allMessages() []float64 {
 	all := slices.Clone(c.links[later])
 	for i, n := range c.links[critical] {
 		all[i] += n
@@ -131,14 +128,14 @@ func (c *modeCount) all() []float64 {
 	return all
 }
 
-func (c *modeCount) sum(links []float64) (sum float64) {
+func (c *modeCount) sumOf(links []float64) (sum float64) {
 	for _, n := range links {
 		sum += n
 	}
 	return sum
 }
 
-// busiestRank is the messages into and out of the rank that has most.
+// busiestRank returns the messages into and out of the rank with the most.
 func (c *modeCount) busiestRank(links []float64) (most float64) {
 	for r := range c.ranks {
 		both := 0.0
@@ -161,8 +158,8 @@ type cacheCounts struct {
 	peakTrainer, peakAll float64
 }
 
-// countCache counts steps of a stream. The caches fill during as many steps as the
-// lookahead first, and every step counted is planned with all of it.
+// countCache counts steps of a stream. First the caches fill during as many steps as the lookahead.
+// Every counted step is planned with the full lookahead.
 func countCache(s *cacheStream, c cacheSettings) (*cacheCounts, error) {
 	begin, end := int64(c.lookahead), int64(c.lookahead+c.steps)
 	owners := make([]*cacheOwner, s.ranks)
@@ -171,10 +168,10 @@ func countCache(s *cacheStream, c cacheSettings) (*cacheCounts, error) {
 	}
 	failed := make([]error, s.ranks)
 	for t := range end + int64(c.lookahead) + 1 {
-		if err := s.step(t); err != nil {
+		if err := s.planStep(t); err != nil {
 			return nil, err
 		}
-		together(s.ranks, func(o int) { failed[o] = owners[o].feed(&s.owners[o]) })
+		together(s.ranks, func(o int) { failed[o] = owners[o].addStep(&s.owners[o]) })
 		if i := slices.IndexFunc(failed, func(err error) bool { return err != nil }); i >= 0 {
 			return nil, failed[i]
 		}
@@ -184,7 +181,7 @@ func countCache(s *cacheStream, c cacheSettings) (*cacheCounts, error) {
 	for m := range sum.modes {
 		sum.modes[m] = newModeCount(s.ranks)
 		for _, o := range owners {
-			sum.modes[m].add(&o.modes[m], share)
+			sum.modes[m].addShare(&o.modes[m], share)
 		}
 	}
 	for i := range c.steps {
@@ -202,7 +199,7 @@ func countCache(s *cacheStream, c cacheSettings) (*cacheCounts, error) {
 	return sum, nil
 }
 
-// wants is one step's list of an owner.
+// wants holds the rows that the trainers need from an owner at one step.
 type wants struct {
 	slots, start []int32
 	by           []uint16
@@ -214,14 +211,14 @@ func (w *wants) copy(d *oracle.Decisions) {
 	w.by = append(w.by[:0], d.By...)
 }
 
-// cacheOwner counts what all modes move of one owner's rows.
+// cacheOwner counts the traffic of one owner's rows in all modes.
 type cacheOwner struct {
 	self, ranks int
 	begin, end  int64 // steps counted
 	window      *oracle.Window
 	single      *oracle.Window // as if all trainers were one: Algorithm 1 without classes
 	d, one      oracle.Decisions
-	upTo        []int32          // 0, 1, 2 ...: who wants what of single
+	upTo        []int32          // 0, 1, 2 ...: the lists of single, whose one trainer uses each row once
 	home        map[int32]uint16 // of mode partitioned
 	best        *optimum
 	last, now   wants // of the last two steps decided about
@@ -242,7 +239,7 @@ func newCacheOwner(self, ranks, lookahead int, begin, end int64) *cacheOwner {
 	return o
 }
 
-// reset forgets what was counted while the caches filled.
+// reset clears the counts of the steps that filled the caches.
 func (o *cacheOwner) reset() {
 	for m := range o.modes {
 		o.modes[m] = newModeCount(o.ranks)
@@ -251,8 +248,8 @@ func (o *cacheOwner) reset() {
 	o.best.reset()
 }
 
-// feed tells of one more step and counts those that can be planned.
-func (o *cacheOwner) feed(w *wantedRows) error {
+// addStep adds one more step, and counts the steps that can be planned.
+func (o *cacheOwner) addStep(w *wantedRows) error {
 	n := len(w.merged.Slots)
 	for len(o.upTo) <= n {
 		o.upTo = append(o.upTo, int32(len(o.upTo)))
@@ -266,14 +263,14 @@ func (o *cacheOwner) feed(w *wantedRows) error {
 		if err := o.single.Next(&o.one); err != nil {
 			return err
 		}
-		o.count()
+		o.countStep()
 	}
 	return nil
 }
 
-// count counts the step just decided about, but for what depends on the step
-// after it, which it counts of the step before.
-func (o *cacheOwner) count() {
+// countStep counts the newest planned step. Modes that depend on the step after it are counted for the
+// step before.
+func (o *cacheOwner) countStep() {
 	t := o.d.Step
 	if t > o.end {
 		return
@@ -295,9 +292,9 @@ func (o *cacheOwner) count() {
 	o.countPartitioned()
 	o.countLRPP()
 	for i, slot := range o.d.Slots {
-		o.best.use(slot, o.readers(i))
+		o.best.addUse(slot, o.readers(i))
 	}
 }
 
-// readers are the trainers that want row i.
+// readers returns the trainers that use row i.
 func (o *cacheOwner) readers(i int) []uint16 { return o.d.By[o.d.Start[i]:o.d.Start[i+1]] }

@@ -6,18 +6,17 @@ import (
 	"github.com/ecrec/ecrec/oracle"
 )
 
-// countDirect counts modes none and planned at step `now`, between `last` and the
-// step just decided about.
+// countDirect counts modes none and planned at step now, between last and the newest planned step.
 func (o *cacheOwner) countDirect() {
 	s := &o.now
 	o.before, o.after = among(o.before, s.slots, o.last.slots), among(o.after, s.slots, o.d.Slots)
 	for i := range s.slots {
 		by := s.by[s.start[i]:s.start[i+1]]
 		for _, q := range by {
-			o.modes[noCache].send(o.self, int(q), critical)
-			o.modes[noCache].send(int(q), o.self, critical)
-			o.modes[planned].send(o.self, int(q), path(o.before[i]))
-			o.modes[planned].send(int(q), o.self, path(o.after[i]))
+			o.modes[noCache].countSend(o.self, int(q), critical)
+			o.modes[noCache].countSend(int(q), o.self, critical)
+			o.modes[planned].countSend(o.self, int(q), path(o.before[i]))
+			o.modes[planned].countSend(int(q), o.self, path(o.after[i]))
 		}
 		if len(by) > 1 || int(by[0]) != o.self {
 			o.modes[noCache].rows[critical]++
@@ -26,7 +25,7 @@ func (o *cacheOwner) countDirect() {
 	}
 }
 
-// among tells for each slot whether it is also in the other list; both ascend.
+// among reports for each slot whether it is also in the other list. Both lists ascend.
 func among(dst []bool, slots, other []int32) []bool {
 	dst = dst[:0]
 	for _, slot := range slots {
@@ -60,8 +59,8 @@ func (o *cacheOwner) countPartitioned() {
 	for i, slot := range o.one.Slots {
 		home, by := o.home[slot], o.readers(i)
 		for _, q := range by {
-			c.send(int(home), int(q), critical)
-			c.send(int(q), int(home), critical)
+			c.countSend(int(home), int(q), critical)
+			c.countSend(int(q), int(home), critical)
 		}
 		if len(by) > 1 || by[0] != home {
 			c.rows[critical]++
@@ -85,7 +84,7 @@ func (o *cacheOwner) countLRPP() {
 			}
 			for q := range o.ranks {
 				reduced.sendState(o.self, q, p)
-				owners.send(o.self, q, p)
+				owners.countSend(o.self, q, p)
 			}
 		}
 	}
@@ -95,13 +94,13 @@ func (o *cacheOwner) countLRPP() {
 		owners.rows[p] += float64(len(list))
 		for _, i := range list {
 			for _, q := range o.readers(int(i)) {
-				owners.send(int(q), o.self, p)
+				owners.countSend(int(q), o.self, p)
 			}
 			if _, leaves := slices.BinarySearch(d.EvictLater, i); leaves {
 				continue
 			}
 			for q := range o.ranks {
-				owners.send(o.self, q, p)
+				owners.countSend(o.self, q, p)
 			}
 		}
 	}
@@ -115,22 +114,22 @@ func (o *cacheOwner) countLRPP() {
 	}
 }
 
-// optimum is the fewest row messages that any scheme can do with that applies each
-// update in one place, with the whole future known and caches without limit.
+// optimum computes the least number of row messages of any scheme that applies each update in one
+// place, given all future uses and caches without limit.
 //
-// A row's value is at one place after each use, v; every reader but v must be sent
-// it before the next use, every reader but the next place h must send h its
-// gradient, and h, if it is neither a reader nor v, needs the value as well: for
-// readers R that is |R \ {v}| + |R \ {h}| + [h not in R or v]. The least sum over
-// all sequences of places is found use by use. A row begins at its owner, unless
-// it was used before counting began: then anywhere; it may end anywhere.
+// After each use a row's value is at one place v. Before the next use every reader except v must
+// receive the value. Every reader except the next place h must send h its gradient. If h is
+// neither a reader nor v, it needs the value as well. For readers R that is
+// |R \ {v}| + |R \ {h}| + [h not in R or v]. The least sum over all sequences of places is found
+// use by use. A row begins at its owner, or anywhere if it was used before counting began. It may
+// end anywhere.
 type optimum struct {
 	self, ranks int
 	index       map[int32]int32
 	cost        []int32 // (rows, ranks): least messages so far with the row at each rank
 }
 
-// unreached is the cost of what cannot be.
+// unreached is the cost of an impossible place.
 const unreached = 1 << 30
 
 func newOptimum(self, ranks int) *optimum {
@@ -139,7 +138,7 @@ func newOptimum(self, ranks int) *optimum {
 
 func (b *optimum) reset() { clear(b.cost) }
 
-func (b *optimum) use(slot int32, readers []uint16) {
+func (b *optimum) addUse(slot int32, readers []uint16) {
 	row, ok := b.index[slot]
 	if !ok {
 		row = int32(len(b.index))
@@ -153,7 +152,7 @@ func (b *optimum) use(slot int32, readers []uint16) {
 		}
 	}
 	cost := b.cost[int(row)*b.ranks : (int(row)+1)*b.ranks]
-	// The least cost of coming here, with the readers' values sent.
+	// The least cost up to this use, with the values sent to the readers.
 	for q := range cost {
 		cost[q] += int32(len(readers))
 	}
@@ -162,7 +161,7 @@ func (b *optimum) use(slot int32, readers []uint16) {
 	}
 	least := slices.Min(cost)
 	for h := range cost {
-		// To a rank that reads nothing the value must come too, if it is not there.
+		// A rank that is not a reader must also receive the value, unless it has it.
 		cost[h] = min(cost[h], least+1) + int32(len(readers))
 	}
 	for _, q := range readers {
@@ -170,7 +169,7 @@ func (b *optimum) use(slot int32, readers []uint16) {
 	}
 }
 
-// messages is the least sum for all rows.
+// messages returns the least sum for all rows.
 func (b *optimum) messages() (sum float64) {
 	for row := range len(b.index) {
 		sum += float64(slices.Min(b.cost[row*b.ranks : (row+1)*b.ranks]))

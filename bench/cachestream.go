@@ -10,8 +10,8 @@ import (
 	"github.com/ecrec/ecrec/oracle"
 )
 
-// cacheStream is what the trainers of a job want of the owners, step by step.
-// Every rank is both.
+// cacheStream yields the rows that the trainers of a job need from the owners, step by step. Every
+// rank is both.
 type cacheStream struct {
 	ranks  int
 	place  placement.Map
@@ -21,9 +21,9 @@ type cacheStream struct {
 	owners []wantedRows
 }
 
-// wantedRows is what all trainers want of one owner at a step.
+// wantedRows holds the rows that all trainers need from one owner at a step.
 type wantedRows struct {
-	lists   []int32 // one trainer's behind the other's
+	lists   []int32 // of each trainer in turn
 	perRank []int
 	merged  oracle.Merged
 }
@@ -37,22 +37,22 @@ func newCacheStream(tables []int64, ranks int, draw func(int64, int, []uint32) (
 	return s
 }
 
-// step plans step t, from 0, and leaves what is wanted of each owner in owners.
-func (s *cacheStream) step(t int64) error {
+// planStep plans step t, counted from 0, and stores the rows needed from each owner in owners.
+func (s *cacheStream) planStep(t int64) error {
 	failed := make([]error, s.ranks)
 	together(s.ranks, func(r int) {
 		if s.ids[r], failed[r] = s.draw(t, r, s.ids[r]); failed[r] == nil {
-			s.plans[r].Fill(s.place, s.ids[r])
+			s.plans[r].Fill(s.place, oracle.Lookups{IDs: s.ids[r]})
 		}
 	})
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	together(s.ranks, func(o int) { s.owners[o].fill(s.plans, o) })
+	together(s.ranks, func(o int) { s.owners[o].fillFrom(s.plans, o) })
 	return nil
 }
 
-func (w *wantedRows) fill(plans []oracle.Plan, owner int) {
+func (w *wantedRows) fillFrom(plans []oracle.Plan, owner int) {
 	w.lists = w.lists[:0]
 	for r := range plans {
 		first := 0
@@ -84,15 +84,15 @@ func criteoIDs(tables []int64, ranks, batch int) (func(int64, int, []uint32) ([]
 	}, nil
 }
 
-// powerLaw draws ranks of rows, from 0 for the most popular, whose popularity is
-// 1/rank^a with a = 1 - 1/k below one and a = 1 + 1/k above. k is a power of two,
-// so that the inverse distribution function needs products and square roots only.
+// powerLaw draws ranks of rows, from 0 for the most popular. Their popularity is 1/rank^a, where a is
+// 1 - 1/k, or with above 1 + 1/k. k is a power of two, so that the inverse distribution function
+// needs only products and square roots.
 type powerLaw struct {
 	k     int
 	above bool
 }
 
-// exponent is a.
+// exponent returns a.
 func (p powerLaw) exponent() float64 {
 	if p.above {
 		return 1 + 1/float64(p.k)

@@ -21,12 +21,19 @@ import (
 
 var checkpointBench = Bench{
 	Name: "checkpoint",
-	Doc: "saving and loading rows with their optimizer state, beside what the same disk writes and reads with O_DIRECT " +
-		"(settings: dir=FOLDER, mib=N, ranks=N, width=N)",
-	Run: runCheckpoint,
+	Doc:  "speed of saving and loading checkpoints, beside the raw speed of the disk",
+	Detail: "Saves and loads rows with their optimizer state, in turn with plain O_DIRECT writes and reads of the same " +
+		"number of bytes.",
+	Settings: []Setting{
+		dirSetting,
+		number("mib", "1024", 1, 1<<20, "size of all rows with their state, in MiB").orTiny("4"),
+		number("ranks", "2", 1, 64, "ranks that save and load at once"),
+		number("width", "16", 1, 4096, "weights of a row"),
+	},
+	measure: runCheckpoint,
 }
 
-// diskBench is what one run of the checkpoint benchmark works with.
+// diskBench is one run of the benchmark.
 type diskBench struct {
 	dir   string
 	ranks int
@@ -39,56 +46,39 @@ type diskBench struct {
 }
 
 func runCheckpoint(out io.Writer, o Options) (_ *Report, err error) {
-	if err := o.checkArgs("dir", "mib", "ranks", "width"); err != nil {
+	b := &diskBench{ranks: o.number("ranks")}
+	if b.dir, err = o.tempDir(); err != nil {
 		return nil, err
-	}
-	mib, err := o.number("mib", 1024, 1, 1<<20)
-	if err != nil {
-		return nil, err
-	}
-	if o.Tiny {
-		mib = 4
-	}
-	b := &diskBench{}
-	if b.ranks, err = o.number("ranks", 2, 1, 64); err != nil {
-		return nil, err
-	}
-	width, err := o.number("width", 16, 1, 4096)
-	if err != nil {
-		return nil, err
-	}
-	if b.dir, err = os.MkdirTemp(o.option("dir", ""), "ecrec-bench-*"); err != nil {
-		return nil, settingError("dir=%s: %v", o.option("dir", ""), err)
 	}
 	defer os.RemoveAll(b.dir)
-	rows := int64(mib) << 20 / int64(4*(width+1))
+	width := o.number("width")
+	rows := int64(o.number("mib")) << 20 / int64(4*(width+1))
 	b.bytes = rows * int64(4*(width+1))
 	b.model = checkpoint.Model{Kind: "dlrm", Tables: []checkpoint.Table{{Name: "emb_l.0.weight", Rows: rows}}, Width: width, RowState: 1}
 	if b.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
 		return nil, err
 	}
-	if b.full, err = b.shards(); err != nil {
+	if b.full, err = b.newShards(); err != nil {
 		return nil, err
 	}
-	defer b.free(b.full)
+	defer b.freeShards(b.full)
 	for _, h := range b.full {
 		if err := h.TouchAll(); err != nil {
 			return nil, err
 		}
 	}
-	return b.measure(out, o)
+	return b.measureDisk(out, o)
 }
 
-// measure does everything in turn, so that a ratio holds when the disk's speed
-// drifts.
-func (b *diskBench) measure(out io.Writer, o Options) (*Report, error) {
+// measureDisk runs all stages in turn, so that ratios hold if the disk's speed drifts.
+func (b *diskBench) measureDisk(out io.Writer, o Options) (*Report, error) {
 	r := newReport("checkpoint", b.dev.Name())
-	r.header(out)
+	r.writeHeader(out)
 	fmt.Fprintf(out, "%d ranks, %.3f GB of rows in %s\n", b.ranks, float64(b.bytes)/1e9, b.dir)
 	stages := []struct {
 		name string
 		run  func() (time.Duration, error)
-	}{{"disk write", b.diskWrite}, {"save", b.save}, {"disk read", b.diskRead}, {"load", b.load}}
+	}{{"disk write", b.diskWrite}, {"save", b.saveCheckpoint}, {"disk read", b.diskRead}, {"load", b.loadCheckpoint}}
 	rates := make([][]float64, len(stages))
 	for range o.repeats() {
 		for i, s := range stages {
@@ -102,21 +92,21 @@ func (b *diskBench) measure(out io.Writer, o Options) (*Report, error) {
 	t := table(out)
 	fmt.Fprintln(t, "\tGB/s\tleast\tgreatest\tof the disk's\t")
 	for i, s := range stages {
-		f := r.add(s.name, "GB/s", rates[i]...)
+		f := r.addFigure(s.name, "GB/s", rates[i]...)
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t", s.name, f.Median, f.Min, f.Max)
 		if i%2 == 1 {
 			ratios := make([]float64, len(rates[i]))
 			for k := range ratios {
 				ratios[k] = rates[i][k] / rates[i-1][k]
 			}
-			fmt.Fprintf(t, "%.2f\t", r.add(s.name+" / "+stages[i-1].name, "", ratios...).Median)
+			fmt.Fprintf(t, "%.2f\t", r.addFigure(s.name+" / "+stages[i-1].name, "", ratios...).Median)
 		}
 		fmt.Fprintln(t)
 	}
 	return r, t.Flush()
 }
 
-func (b *diskBench) shards() ([]*shard.Shard, error) {
+func (b *diskBench) newShards() ([]*shard.Shard, error) {
 	var all []*shard.Shard
 	place := placement.New([]int64{b.model.Tables[0].Rows}, b.ranks)
 	for rank := range b.ranks {
@@ -132,14 +122,14 @@ func (b *diskBench) shards() ([]*shard.Shard, error) {
 	return all, nil
 }
 
-func (b *diskBench) free(shards []*shard.Shard) {
+func (b *diskBench) freeShards(shards []*shard.Shard) {
 	for _, h := range shards {
 		h.Close()
 	}
 }
 
-// each runs f for every rank at once and returns how long all took.
-func (b *diskBench) each(f func(rank int) error) (time.Duration, error) {
+// forEachRank runs f for every rank at once and returns how long all took.
+func (b *diskBench) forEachRank(f func(rank int) error) (time.Duration, error) {
 	errs := make([]error, b.ranks)
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -150,8 +140,8 @@ func (b *diskBench) each(f func(rank int) error) (time.Duration, error) {
 	return time.Since(begin), errors.Join(errs...)
 }
 
-// save writes a checkpoint; the one before goes.
-func (b *diskBench) save() (time.Duration, error) {
+// saveCheckpoint writes a checkpoint, which replaces the one before.
+func (b *diskBench) saveCheckpoint() (time.Duration, error) {
 	b.step++
 	s := checkpoint.Save{Env: env.Real(), Dir: filepath.Join(b.dir, "checkpoints"), Step: b.step, Ranks: b.ranks, Model: b.model, Keep: 1}
 	begin := time.Now()
@@ -159,7 +149,7 @@ func (b *diskBench) save() (time.Duration, error) {
 		return 0, err
 	}
 	parts := make([]checkpoint.Part, b.ranks+1)
-	if _, err := b.each(func(rank int) (err error) {
+	if _, err := b.forEachRank(func(rank int) (err error) {
 		parts[rank], err = s.WriteRows(rank, b.full[rank])
 		return err
 	}); err != nil {
@@ -173,35 +163,35 @@ func (b *diskBench) save() (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// load reads the checkpoint into memory that was never touched.
-func (b *diskBench) load() (time.Duration, error) {
-	fresh, err := b.shards()
+// loadCheckpoint reads the checkpoint into untouched memory.
+func (b *diskBench) loadCheckpoint() (time.Duration, error) {
+	fresh, err := b.newShards()
 	if err != nil {
 		return 0, err
 	}
-	defer b.free(fresh)
+	defer b.freeShards(fresh)
 	begin := time.Now()
 	c, problems, err := checkpoint.Find(env.Real(), filepath.Join(b.dir, "checkpoints"), 0)
 	if err != nil || c == nil {
 		return 0, fmt.Errorf("bench: no checkpoint to load: %v, %w", problems, err)
 	}
-	if _, err := b.each(func(rank int) error { return c.ReadRows(rank, b.ranks, fresh[rank]) }); err != nil {
+	if _, err := b.forEachRank(func(rank int) error { return c.ReadRows(rank, b.ranks, fresh[rank]) }); err != nil {
 		return 0, err
 	}
 	return time.Since(begin), nil
 }
 
-// diskBlock is how much the plain disk figures move at a time.
+// diskBlock is the size of one plain read or write.
 const diskBlock = 1 << 20
 
-// diskWrite writes as many bytes as a checkpoint has, a file for each rank, from
-// the same block of memory, and waits until they are on the disk.
+// diskWrite writes as many bytes as a checkpoint has, in one file per rank and from the same block of
+// memory, and waits until they are on the disk.
 func (b *diskBench) diskWrite() (time.Duration, error) {
 	begin := time.Now()
 	for rank := range b.ranks {
-		_ = os.Remove(b.plain(rank)) // of the repeat before: as a save removes the one before
+		_ = os.Remove(b.plainPath(rank)) // of the repeat before, as a save removes the checkpoint before
 	}
-	_, err := b.each(func(rank int) error {
+	_, err := b.forEachRank(func(rank int) error {
 		return b.plainFile(rank, os.O_CREATE|os.O_WRONLY, func(f *os.File, block []byte, at int64) error {
 			_, err := f.WriteAt(block, at)
 			return err
@@ -211,7 +201,7 @@ func (b *diskBench) diskWrite() (time.Duration, error) {
 }
 
 func (b *diskBench) diskRead() (time.Duration, error) {
-	return b.each(func(rank int) error {
+	return b.forEachRank(func(rank int) error {
 		return b.plainFile(rank, os.O_RDONLY, func(f *os.File, block []byte, at int64) error {
 			_, err := f.ReadAt(block, at)
 			return err
@@ -219,15 +209,15 @@ func (b *diskBench) diskRead() (time.Duration, error) {
 	})
 }
 
-func (b *diskBench) plain(rank int) string {
+func (b *diskBench) plainPath(rank int) string {
 	return filepath.Join(b.dir, fmt.Sprintf("plain-%d", rank))
 }
 
 // plainFile moves a rank's share of the bytes block by block.
 func (b *diskBench) plainFile(rank, flag int, move func(f *os.File, block []byte, at int64) error) error {
-	f, err := os.OpenFile(b.plain(rank), flag|unix.O_DIRECT, 0o644)
+	f, err := os.OpenFile(b.plainPath(rank), flag|directFlag, 0o644)
 	if errors.Is(err, unix.EINVAL) { // a file system that has only buffered files
-		f, err = os.OpenFile(b.plain(rank), flag, 0o644)
+		f, err = os.OpenFile(b.plainPath(rank), flag, 0o644)
 	}
 	if err != nil {
 		return err

@@ -12,12 +12,19 @@ import (
 
 var collectivesBench = Bench{
 	Name: "collectives",
-	Doc: "all-reduce and exchanges between processes, with the columns of nccl-tests or OSU's; through shared memory beside Open MPI, where that is installed; " +
-		"processes that have a core each are bound to it, as Open MPI's are; " +
-		"transport=mpi, in a build for MPI and under mpirun: over MPI, and in turn with that shm and tcp between the same processes " +
-		"(--np P; settings: sizes=4K,64K,..., operations=all_reduce,..., transport=mem|shm|tcp|mpi, columns=nccl|osu|both)",
+	Doc:  "time and bandwidth of collectives between processes (--np P)",
+	Detail: "Shared memory is measured in turn with Open MPI, if that is installed. Processes that have a core each are " +
+		"bound to it, as Open MPI's are. transport=mpi needs mpirun and a build with MPI; it measures our collectives over MPI, " +
+		"in turn with shm and tcp between the same processes.",
+	Settings: []Setting{
+		text("sizes", "4K,64K,1M,16M", "bytes up to 1024M, separated by commas", "sizes of the buffers").orTiny("4K"),
+		text("operations", "all_reduce,all_to_all_v,all_gather_v,broadcast", "some of the default", "operations to measure"),
+		choice("transport", "", []string{"mem", "shm", "tcp", "tcp-sealed", "mpi"},
+			"transport to measure. Default: mem, and between processes shm and tcp"),
+		choice("columns", "nccl", []string{"nccl", "osu", "both"}, "column layout: of nccl-tests or of the OSU micro-benchmarks"),
+	},
 	Processes: 2,
-	Run:       runCollectives,
+	measure:   runCollectives,
 }
 
 const (
@@ -38,27 +45,18 @@ type collectivesRun struct {
 }
 
 func runCollectives(out io.Writer, o Options) (*Report, error) {
-	if err := o.checkArgs("sizes", "operations", "transport", "columns"); err != nil {
-		return nil, err
-	}
 	b := &collectivesRun{out: out, options: o, ranks: 2}
 	if o.World != nil {
 		b.ranks = o.World.Size
 	}
-	sizes := "4K,64K,1M,16M"
-	if o.Tiny {
-		sizes = "4K"
-	}
-	if err := b.setOperations(o.option("operations", "all_reduce,all_to_all_v,all_gather_v,broadcast")); err != nil {
+	if err := b.setOperations(o.text("operations")); err != nil {
 		return nil, err
 	}
-	if err := b.setSizes(o.option("sizes", sizes)); err != nil {
+	if err := b.setSizes(o.text("sizes")); err != nil {
 		return nil, err
 	}
-	if err := b.columns.set(o.option("columns", "nccl")); err != nil {
-		return nil, err
-	}
-	between, within, err := o.transports()
+	b.columns = columnsOf(o.text("columns"))
+	between, within, err := o.chosenTransports()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +66,7 @@ func runCollectives(out io.Writer, o Options) (*Report, error) {
 	}
 	b.report = newReport("collectives", dev.Name())
 	if o.World == nil || o.World.Rank == 0 {
-		b.report.header(out)
+		b.report.writeHeader(out)
 	}
 	if len(between) > 0 {
 		if err := b.betweenProcesses(between); err != nil {
@@ -83,41 +81,42 @@ func runCollectives(out io.Writer, o Options) (*Report, error) {
 	return b.report, nil
 }
 
-// OverMPI reports whether the settings ask for processes that MPI connects.
-func (o Options) OverMPI() bool { return o.option("transport", "") == "mpi" }
+// OverMPI reports whether the settings require processes connected by MPI.
+func (o Options) OverMPI() bool {
+	name, _ := o.argument("transport")
+	return name == "mpi"
+}
 
-// transports are those that are measured between processes, and whether that within
-// one is.
-func (o Options) transports() (between []string, within bool, err error) {
-	v := o.option("transport", "")
+// chosenTransports returns the transports to measure between processes, and whether to measure within one
+// process.
+func (o Options) chosenTransports() (between []string, within bool, err error) {
+	v := o.text("transport")
 	switch {
-	case v != "" && !slices.Contains([]string{"mem", "shm", "tcp", "mpi"}, v):
-		return nil, false, settingError("transport=%s: want mem, shm, tcp or mpi", v)
 	case v == "mem" || v == "" && o.World == nil:
 		return nil, true, nil
 	case o.World == nil:
-		return nil, false, settingError("transport=%s joins processes, and this one is alone; there is transport=mem", v)
+		return nil, false, settingError("transport=%s needs several processes; give --np 2 or more, or use transport=mem", v)
 	case v == "mpi" && o.World.MPI == "":
-		return nil, false, settingError("transport=mpi: these processes were not joined by MPI")
+		return nil, false, settingError("transport=mpi: these processes are not connected by MPI; start them by mpirun")
 	case v == "" || v == "mpi":
 		return o.World.Transports, v == "", nil
 	}
 	return []string{v}, false, nil
 }
 
-// setOperations chooses what is measured.
+// setOperations chooses the operations to measure.
 func (b *collectivesRun) setOperations(list string) error {
 	for _, name := range strings.Split(list, ",") {
 		i := slices.IndexFunc(operations, func(o operation) bool { return o.name == name })
 		if i < 0 {
-			return settingError("operations=%s: no operation %q; there are all_reduce, all_to_all_v, all_gather_v and broadcast", list, name)
+			return settingError("operations=%s: unknown operation %q; want all_reduce, all_to_all_v, all_gather_v or broadcast", list, name)
 		}
 		b.chosen = append(b.chosen, operations[i])
 	}
 	return nil
 }
 
-// setSizes makes a case of every chosen operation and size.
+// setSizes creates a case for every chosen operation and size.
 func (b *collectivesRun) setSizes(list string) error {
 	var sizes []int
 	for _, word := range strings.Split(list, ",") {
@@ -127,7 +126,7 @@ func (b *collectivesRun) setSizes(list string) error {
 		}
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n > mostCollectiveBytes/unit || n*unit < leastCollectiveBytes*b.ranks {
-			return settingError("sizes=%s: %q: want bytes from %d, which is %d for each rank, to 1024M, as in 4K,64K,1M",
+			return settingError("sizes=%s: %q: want bytes from %d (%d per rank) to 1024M, such as 4K,64K,1M",
 				list, word, leastCollectiveBytes*b.ranks, leastCollectiveBytes)
 		}
 		sizes = append(sizes, n*unit)

@@ -6,24 +6,13 @@ import (
 	"slices"
 )
 
-// columns are those in which a table is printed.
+// columns are the column layouts of the printed tables.
 type columns struct{ nccl, osu bool }
 
-func (c *columns) set(name string) error {
-	switch name {
-	case "nccl":
-		c.nccl = true
-	case "osu":
-		c.osu = true
-	case "both":
-		c.nccl, c.osu = true, true
-	default:
-		return settingError("columns=%s: want nccl, osu or both", name)
-	}
-	return nil
-}
+// columnsOf parses the setting columns.
+func columnsOf(name string) columns { return columns{nccl: name != "osu", osu: name != "nccl"} }
 
-// row is what a table says of a case: medians over the repeats.
+// row is a row of a table: the medians of a case over the repeats.
 type row struct {
 	collectiveCase
 	us, algbw, busbw, wrong float64
@@ -31,11 +20,11 @@ type row struct {
 	mpi, ratio              float64 // 0: not measured
 }
 
-// print adds the figures of a transport to the report and prints its tables.
-func (b *collectivesRun) print(l *lane) {
+// printTables adds the figures of a transport to the report and prints its tables.
+func (b *collectivesRun) printTables(l *lane) {
 	rows := make([]row, len(b.cases))
 	for i, c := range b.cases {
-		rows[i] = b.figures(l.name, c, &l.found[i])
+		rows[i] = b.addFigures(l.name, c, &l.found[i])
 	}
 	fmt.Fprintf(b.out, "\n%s, %s, medians of %d\n", l.name, l.where, b.options.repeats())
 	if b.columns.nccl {
@@ -46,10 +35,10 @@ func (b *collectivesRun) print(l *lane) {
 	}
 }
 
-// figures adds what was measured of a case to the report.
-func (b *collectivesRun) figures(transport string, c collectiveCase, m *measured) row {
+// addFigures adds the measurements of a case to the report.
+func (b *collectivesRun) addFigures(transport string, c collectiveCase, m *measured) row {
 	add := func(what, unit string, values []float64) float64 {
-		return b.report.add(fmt.Sprintf("%s %s %d B%s", transport, c.name, c.bytes, what), unit, values...).Median
+		return b.report.addFigure(fmt.Sprintf("%s %s %d B%s", transport, c.name, c.bytes, what), unit, values...).Median
 	}
 	r := row{collectiveCase: c, us: add("", "us", m.us), algbw: add(" algbw", "GB/s", m.algbw), busbw: add(" busbw", "GB/s", m.busbw)}
 	add(" wrong", "elements", m.wrong)
@@ -66,7 +55,7 @@ func (b *collectivesRun) figures(transport string, c collectiveCase, m *measured
 	return r
 }
 
-// printNCCL prints the columns of nccl-tests, and what is measured beside.
+// printNCCL prints the columns of nccl-tests, and those of MPI if it was measured.
 func printNCCL(out io.Writer, rows []row) {
 	t := table(out)
 	head, units := "\tsize\tcount\ttype\tredop\ttime\talgbw\tbusbw\t#wrong\t", "\tB\telements\t\t\tus\tGB/s\tGB/s\t\t"
@@ -92,7 +81,8 @@ func printNCCL(out io.Writer, rows []row) {
 func printOSU(out io.Writer, rows []row) {
 	for i, r := range rows {
 		if i == 0 || r.name != rows[i-1].name {
-			fmt.Fprintf(out, "\n# %s\n%-10s%18s%18s%18s%18s%12s\n", r.name, "# Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)", "P50 Latency(us)", "Iterations")
+			fmt.Fprintf(out, "\n# %s\n%-10s%18s%18s%18s%18s%12s\n", r.name, "# Size", "Avg Latency(us)", "Min Latency(us)",
+				"Max Latency(us)", "P50 Latency(us)", "Iterations")
 		}
 		fmt.Fprintf(out, "%-10d%18.2f%18.2f%18.2f%18.2f%12d\n", r.bytes, r.mean, r.least, r.most, r.p50, collectiveRounds*r.iterations())
 	}

@@ -12,24 +12,23 @@ import (
 
 // The tables, to the letter: scripts that read nccl-tests' or OSU's read them too.
 func TestColumnsOfCollectives(t *testing.T) {
-	for _, c := range []struct{ columns, mpi, want string }{{"nccl", "", ncclTable}, {"nccl", "an MPI", ncclBesideMPI}, {"osu", "", osuTable}, {"both", "", ncclTable + osuTable}} {
+	for _, c := range []struct{ columns, mpi, want string }{{"nccl", "", ncclTable}, {"nccl", "an MPI", ncclBesideMPI},
+		{"osu", "", osuTable}, {"both", "", ncclTable + osuTable}} {
 		var out bytes.Buffer
 		b := &collectivesRun{out: &out, options: Options{Repeats: 3}, ranks: 4, report: &Report{MPI: c.mpi}}
 		b.cases = []collectiveCase{{operations[0], 4096}, {operations[0], 1 << 20}, {operations[1], 4096}}
-		if err := b.columns.set(c.columns); err != nil {
-			t.Fatal(err)
-		}
+		b.columns = columnsOf(c.columns)
 		l := b.newLane("tcp", "4 processes", nil)
 		for i, us := range []float64{20, 1000, 10} {
 			for repeat := range 3 {
 				us := us + float64(repeat-1) // the median of the repeats is that of the second
-				l.found[i].add(b.cases[i], b.ranks, timing{us: us, mean: us - 2, least: us - 3, most: us - 1, p50: us - 1.5, wrong: repeat * i})
+				l.found[i].addRepeat(b.cases[i], b.ranks, timing{us: us, mean: us - 2, least: us - 3, most: us - 1, p50: us - 1.5, wrong: repeat * i})
 				if c.mpi != "" {
-					l.found[i].compare(us / 2)
+					l.found[i].addMPI(us / 2)
 				}
 			}
 		}
-		b.print(l)
+		b.printTables(l)
 		if want := "\ntcp, 4 processes, medians of 3\n" + c.want; out.String() != want {
 			t.Errorf("columns=%s: %s\nwant %s", c.columns, &out, want)
 		}
@@ -72,7 +71,7 @@ func TestBandwidthsOfCollectives(t *testing.T) {
 	}
 }
 
-// What a case took is made of all ranks' rounds.
+// The time of a case is computed from the rounds of all ranks.
 func TestTimingOfRanks(t *testing.T) {
 	r := &collectivesRank{all: kernels.HostBuffer(make([]float64, 2*collectiveWords)), ep: transport.NewMem(env.Real(), 2, 1)[0]}
 	all := kernels.HostView[float64](r.all)
@@ -81,9 +80,10 @@ func TestTimingOfRanks(t *testing.T) {
 		all[collectiveWords+i] = 1e-6 * float64(9-i) // 9 to 3
 	}
 	all[collectiveRounds], all[collectiveWords+collectiveRounds] = 3, 4
-	got, err := r.judge()
+	got, err := r.summarize()
 	want := timing{us: 7, mean: 5, least: 4, most: 6, p50: 5, wrong: 7}
-	for _, x := range [][2]float64{{got.us, want.us}, {got.mean, want.mean}, {got.least, want.least}, {got.most, want.most}, {got.p50, want.p50}} {
+	for _, x := range [][2]float64{{got.us, want.us}, {got.mean, want.mean}, {got.least, want.least}, {got.most, want.most},
+		{got.p50, want.p50}} {
 		if err != nil || math.Abs(x[0]-x[1]) > 1e-9 || got.wrong != want.wrong {
 			t.Fatalf("%+v, %v; want %+v", got, err, want)
 		}

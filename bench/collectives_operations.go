@@ -8,16 +8,16 @@ import (
 // operation is a collective that is measured.
 type operation struct {
 	name, element string
-	redop         string // nccl-tests' word for how elements are added up; "none": they are not
+	redop         string // nccl-tests' word for the reduction; "none": there is none
 	elementBytes  int
 	parts         bool // the buffer is split into one part for each rank
-	inPlace       bool // the result stands where the input stood
-	// traffic is what a rank must send and receive at least, in whatever way it is
-	// done, as a share of the buffer: nccl-tests' factor of busbw.
+	inPlace       bool // the result replaces the input
+	// traffic is the share of the buffer that a rank must send or receive in any algorithm:
+	// nccl-tests' factor of busbw.
 	traffic func(ranks float64) float64
 	start   func(r *collectivesRank, bytes int) *collectives.Handle
-	// fill prepares a check on a dst of zeros, and wrong counts the elements of it
-	// that are not what the operation must then have made of them.
+	// fill prepares a check with dst all zero. wrong counts the wrong elements of dst after
+	// the operation.
 	fill  func(r *collectivesRank, bytes int)
 	wrong func(r *collectivesRank, bytes int) int
 }
@@ -94,11 +94,10 @@ var operations = []operation{
 	},
 }
 
-// addend is what rank puts into element i of an all-reduce: small whole numbers,
-// whose sums are exact.
+// addend returns element i of rank's addend of an all-reduce: small integers, whose sums are exact.
 func addend(rank, i int) float32 { return float32((7*rank + 3*i) % 61) }
 
-// letter is byte i of what rank from sends to rank to.
+// letter returns byte i of the message from rank from to rank to.
 func letter(from, to, i int) byte { return byte(31*from + 13*to + 7*i + i>>8) }
 
 func write(b []byte, from, to int) {
@@ -107,7 +106,7 @@ func write(b []byte, from, to int) {
 	}
 }
 
-// differ counts the bytes of b that are not what rank from sent to rank to.
+// differ counts the bytes of b that differ from the message from rank from to rank to.
 func differ(b []byte, from, to int) (n int) {
 	for i, x := range b {
 		if x != letter(from, to, i) {

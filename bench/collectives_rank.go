@@ -10,8 +10,8 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// collectiveCase is an operation on buffers of a size: of the longer one, where
-// there are two.
+// collectiveCase is an operation on buffers of a size. If there are two, it is that of the longer
+// one.
 type collectiveCase struct {
 	operation
 	bytes int
@@ -29,14 +29,14 @@ const (
 
 func (c collectiveCase) iterations() int { return min(max(roundBytes/c.bytes, leastLoop), mostLoop) }
 
-// bandwidths are nccl-tests' algbw and busbw, in GB/s, of an operation that takes so
-// many microseconds.
+// bandwidths returns nccl-tests' algbw and busbw, in GB/s, of an operation that takes us
+// microseconds.
 func (c collectiveCase) bandwidths(ranks int, us float64) (algbw, busbw float64) {
 	algbw = float64(c.bytes) / us / 1e3
 	return algbw, algbw * c.traffic(float64(ranks))
 }
 
-// collectivesMemory is what a rank sends from and receives into, whatever carries it.
+// collectivesMemory holds the buffers of a rank, which all transports share.
 type collectivesMemory struct {
 	dev     kernels.Device
 	src     kernels.Buffer // all are of the greatest size
@@ -59,7 +59,7 @@ func newCollectivesMemory(mostBytes int) (m *collectivesMemory, err error) {
 	return m, nil
 }
 
-func (m *collectivesMemory) close() {
+func (m *collectivesMemory) freeBuffers() {
 	m.dev.Free(m.src)
 	m.dev.Free(m.apart)
 	m.dev.Free(m.inPlace)
@@ -88,39 +88,39 @@ func newCollectivesRank(e env.Env, ep transport.Endpoint, m *collectivesMemory, 
 	return r
 }
 
-// close ends the rank. The others may be behind by a barrier.
-func (r *collectivesRank) close() {
+// leaveJob ends the rank. The others may be behind by a barrier.
+func (r *collectivesRank) leaveJob() {
 	_ = r.ep.Close()
 	r.comm.Close()
 	r.stream.Close()
 }
 
-// timing is what a case took, in microseconds for one operation, and how many of its
-// elements, of all ranks, had another value than they must.
+// timing is the time of a case, in microseconds for one operation, and the number of wrong elements
+// on all ranks.
 type timing struct {
-	us float64 // the median over the rounds of what the slowest rank took
-	// mean, least and most are OSU's Avg, Min and Max: of what each rank took on
-	// average. p50 is the median over all ranks' rounds.
+	us float64 // the median over the rounds of the slowest rank's time
+	// mean, least and most are OSU's Avg, Min and Max of the ranks' average times. p50 is the
+	// median over all rounds of all ranks.
 	mean, least, most, p50 float64
 	wrong                  int
 }
 
-// measure times a case: all ranks call it, and have the same results. A round is
-// a barrier and a loop of operations one after the other. What one more operation,
-// before them, gives is checked.
-func (r *collectivesRank) measure(c collectiveCase) (timing, error) {
+// timeCase times a case. All ranks call it and get the same results. A round is a barrier and a loop
+// of operations, one after the other. The result of one more operation, before the rounds, is
+// checked.
+func (r *collectivesRank) timeCase(c collectiveCase) (timing, error) {
 	for i := range r.counts {
 		r.counts[i] = c.bytes / len(r.counts)
 	}
-	r.aim(c.operation)
+	r.chooseBuffer(c.operation)
 	clear(r.dst.Host())
 	c.fill(r, c.bytes)
-	if err := r.loop(c, 1); err != nil {
+	if err := r.runLoop(c, 1); err != nil {
 		return timing{}, err
 	}
 	bad := c.wrong(r, c.bytes)
 	clear(r.dst.Host()) // zeros stay zeros, however often they are added up
-	if err := r.loop(c, collectiveWarmup); err != nil {
+	if err := r.runLoop(c, collectiveWarmup); err != nil {
 		return timing{}, err
 	}
 	words := kernels.HostView[float64](r.words)
@@ -130,7 +130,7 @@ func (r *collectivesRank) measure(c collectiveCase) (timing, error) {
 			return timing{}, err
 		}
 		begin := time.Now()
-		if err := r.loop(c, c.iterations()); err != nil {
+		if err := r.runLoop(c, c.iterations()); err != nil {
 			return timing{}, err
 		}
 		words[i] = time.Since(begin).Seconds() / float64(c.iterations())
@@ -142,18 +142,18 @@ func (r *collectivesRank) measure(c collectiveCase) (timing, error) {
 	if err := r.comm.AllGather(r.all, r.words).Wait(); err != nil {
 		return timing{}, err
 	}
-	return r.judge()
+	return r.summarize()
 }
 
-// aim chooses the buffer for the results of an operation.
-func (r *collectivesRank) aim(o operation) {
+// chooseBuffer sets dst to the buffer for the results of an operation.
+func (r *collectivesRank) chooseBuffer(o operation) {
 	r.dst = r.apart
 	if o.inPlace {
 		r.dst = r.inPlace
 	}
 }
 
-func (r *collectivesRank) loop(c collectiveCase, times int) error {
+func (r *collectivesRank) runLoop(c collectiveCase, times int) error {
 	for range times {
 		if err := c.start(r, c.bytes).Wait(); err != nil {
 			return err
@@ -162,8 +162,8 @@ func (r *collectivesRank) loop(c collectiveCase, times int) error {
 	return nil
 }
 
-// judge makes the results of what all ranks have measured.
-func (r *collectivesRank) judge() (t timing, err error) {
+// summarize computes the results from the measurements of all ranks.
+func (r *collectivesRank) summarize() (t timing, err error) {
 	all, ranks := kernels.HostView[float64](r.all), r.ep.Size()
 	slowest, means := make([]float64, collectiveRounds), make([]float64, ranks)
 	var rounds []float64 // of all ranks

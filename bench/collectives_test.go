@@ -14,8 +14,10 @@ import (
 )
 
 func TestBadSettingsOfCollectivesAreNamed(t *testing.T) {
-	for _, arg := range []string{"sizes=", "sizes=4K,", "sizes=4", "sizes=x", "sizes=4G", "sizes=-1", "sizes=1025M", "operations=", "operations=all_reduce,", "operations=reduce", "transport=x", "transport=shm", "transport=tcp", "transport=mpi", "columns=", "columns=x"} {
-		_, err := runCollectives(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+	for _, arg := range []string{"sizes=", "sizes=4K,", "sizes=4", "sizes=x", "sizes=4G", "sizes=-1", "sizes=1025M",
+		"operations=", "operations=all_reduce,", "operations=reduce", "transport=x", "transport=shm", "transport=tcp",
+		"transport=mpi", "columns=", "columns=x"} {
+		_, err := collectivesBench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
 		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
 			t.Errorf("%s: %v", arg, err)
 		}
@@ -48,9 +50,9 @@ func TestWrongElementsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer m.close()
+		defer m.freeBuffers()
 		r := newCollectivesRank(env.Real(), ep, m, func() bool { return false })
-		defer r.close()
+		defer r.leaveJob()
 		for n := range r.counts {
 			r.counts[n] = size / ranks
 		}
@@ -58,7 +60,7 @@ func TestWrongElementsAreCounted(t *testing.T) {
 	}
 	for _, op := range operations {
 		for _, r := range all {
-			r.aim(op)
+			r.chooseBuffer(op)
 			clear(r.dst.Host())
 			op.fill(r, size)
 		}
@@ -83,7 +85,7 @@ func TestWrongElementsAreCounted(t *testing.T) {
 }
 
 func TestStopEndsTheBenchmarkOnAllRanks(t *testing.T) {
-	_, err := runCollectives(&bytes.Buffer{}, Options{Tiny: true, Args: []string{"transport=mem"},
+	_, err := collectivesBench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{"transport=mem"},
 		World: &World{Size: 2, Stop: func() bool { return true }}})
 	if !errors.Is(err, ErrStopped) || errors.As(err, new(*transport.PeerLost)) {
 		t.Error(err)
@@ -117,16 +119,16 @@ func TestWhyOpenMPIIsNotMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.close()
+	defer m.removeFolder()
 	cases := []collectiveCase{{operations[0], 64}, {operations[1], 64}}
 	for _, said := range []string{"", "1.5", "1.5 x", "1.5 0", "1 2 3"} {
 		tool("mpirun", "echo "+said)
-		if us, err := m.measure(cases); err == nil {
+		if us, err := m.timeCases(cases); err == nil {
 			t.Errorf("%q was taken for %v", said, us)
 		}
 	}
 	tool("mpirun", "echo 1.5 2")
-	if us, err := m.measure(cases); err != nil || !slices.Equal(us, []float64{1.5, 2}) || m.version != "Open MPI 4.1.4" {
+	if us, err := m.timeCases(cases); err != nil || !slices.Equal(us, []float64{1.5, 2}) || m.version != "Open MPI 4.1.4" {
 		t.Errorf("%v, %v, %q", us, err, m.version)
 	}
 }

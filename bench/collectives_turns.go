@@ -17,7 +17,7 @@ type lane struct {
 	found       []measured
 }
 
-// measured is what is known of a case, a value for each repeat.
+// measured holds the measurements of a case, a value for each repeat.
 type measured struct {
 	us, algbw, busbw, wrong []float64
 	mean, least, most, p50  []float64 // us, see timing
@@ -42,7 +42,7 @@ func (b *collectivesRun) betweenProcesses(names []string) error {
 	if err != nil {
 		return err
 	}
-	defer memory.close()
+	defer memory.freeBuffers()
 	var lanes []*lane
 	for _, name := range names {
 		ep, err := w.Join(name)
@@ -50,7 +50,7 @@ func (b *collectivesRun) betweenProcesses(names []string) error {
 			return err
 		}
 		r := newCollectivesRank(env.Real(), ep, memory, w.Stop)
-		defer r.close()
+		defer r.leaveJob()
 		l := b.newLane(name, fmt.Sprintf("%d processes", b.ranks), r)
 		if name == "mpi" {
 			l.where += ", " + w.MPI
@@ -59,36 +59,36 @@ func (b *collectivesRun) betweenProcesses(names []string) error {
 		if name == "shm" && w.MPI == "" && w.Rank == 0 {
 			l.openMPI = b.newOpenMPI()
 			if l.openMPI != nil {
-				defer l.openMPI.close()
+				defer l.openMPI.removeFolder()
 			}
 		}
 		lanes = append(lanes, l)
 	}
-	if err := b.measure(lanes); err != nil || w.Rank > 0 {
+	if err := b.timeTurns(lanes); err != nil || w.Rank > 0 {
 		return err
 	}
 	for _, l := range lanes {
-		b.print(l)
+		b.printTables(l)
 	}
 	return nil
 }
 
-// newOpenMPI is what is measured beside shm; nil if that cannot be.
+// newOpenMPI returns the Open MPI to measure in turn with shm, nil if there is none.
 func (b *collectivesRun) newOpenMPI() *openMPI {
 	m, err := newOpenMPI(b.ranks)
 	if err == nil && !b.options.World.OneHost {
-		m.close()
+		m.removeFolder()
 		err = errors.New("the processes are on several hosts")
 	}
 	if err != nil {
-		b.without(err)
+		b.printWithout(err)
 		return nil
 	}
 	return m
 }
 
-// without says that Open MPI is not measured, and why.
-func (b *collectivesRun) without(why error) {
+// printWithout prints why Open MPI is not measured.
+func (b *collectivesRun) printWithout(why error) {
 	fmt.Fprintf(b.out, "\nOpen MPI is not measured beside shm: %v\n", why)
 }
 
@@ -109,11 +109,11 @@ func (b *collectivesRun) withinProcess() error {
 				errs[i] = errors.Join(err, ep.Close()) // the others lose it
 				return
 			}
-			defer memory.close()
+			defer memory.freeBuffers()
 			r := newCollectivesRank(e, ep, memory, stop)
-			defer r.close()
+			defer r.leaveJob()
 			lanes[i] = b.newLane("mem", fmt.Sprintf("%d ranks of one process", b.ranks), r)
-			errs[i] = b.measure(lanes[i : i+1])
+			errs[i] = b.timeTurns(lanes[i : i+1])
 		}()
 	}
 	for range eps {
@@ -122,20 +122,19 @@ func (b *collectivesRun) withinProcess() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	b.print(lanes[0])
+	b.printTables(lanes[0])
 	return nil
 }
 
-// measure times all cases over each transport in turn. All ranks measure; rank 0 has
-// a use for what was found.
-func (b *collectivesRun) measure(lanes []*lane) error {
+// timeTurns times all cases over each transport in turn. All ranks measure; rank 0 uses the results.
+func (b *collectivesRun) timeTurns(lanes []*lane) error {
 	for range b.options.repeats() {
 		for _, l := range lanes {
-			if err := b.turn(l); err != nil {
+			if err := b.measureOnce(l); err != nil {
 				return err
 			}
 			if first := lanes[0]; first.name == "mpi" && l != first {
-				l.beside(first)
+				l.compareWith(first)
 			}
 		}
 	}
@@ -143,58 +142,58 @@ func (b *collectivesRun) measure(lanes []*lane) error {
 		if l.openMPI != nil {
 			b.report.Against = l.openMPI.version
 		}
-		if err := l.rank.comm.Barrier().Wait(); err != nil { // nobody leaves while others need it
+		if err := l.rank.comm.Barrier().Wait(); err != nil { // no rank closes while others need it
 			return err
 		}
 	}
 	return nil
 }
 
-// turn times all cases over a transport, once, and Open MPI's own beside it.
-func (b *collectivesRun) turn(l *lane) error {
+// measureOnce times all cases over a transport once, and then those of Open MPI.
+func (b *collectivesRun) measureOnce(l *lane) error {
 	for i, c := range b.cases {
-		t, err := l.rank.measure(c)
+		t, err := l.rank.timeCase(c)
 		if err != nil {
 			return err
 		}
-		l.found[i].add(c, b.ranks, t)
+		l.found[i].addRepeat(c, b.ranks, t)
 	}
 	if l.openMPI == nil {
 		return nil
 	}
 	var theirs []float64
 	var err error
-	b.core.Without(func() { theirs, err = l.openMPI.measure(b.cases) })
+	b.core.Without(func() { theirs, err = l.openMPI.timeCases(b.cases) })
 	if err != nil {
-		b.without(err)
+		b.printWithout(err)
 		l.openMPI = nil
 	}
 	for i := range l.found {
 		if m := &l.found[i]; l.openMPI == nil {
 			m.mpi, m.ratio = nil, nil
 		} else {
-			m.compare(theirs[i])
+			m.addMPI(theirs[i])
 		}
 	}
 	return nil
 }
 
-// beside compares a turn with that of the transport mpi.
-func (l *lane) beside(mpi *lane) {
+// compareWith compares a turn with that of the transport mpi.
+func (l *lane) compareWith(mpi *lane) {
 	for i := range l.found {
 		theirs := mpi.found[i].us
-		l.found[i].compare(theirs[len(theirs)-1])
+		l.found[i].addMPI(theirs[len(theirs)-1])
 	}
 }
 
-// add notes what a repeat of a case gave.
-func (m *measured) add(c collectiveCase, ranks int, t timing) {
+// addRepeat adds the measurement of a repeat.
+func (m *measured) addRepeat(c collectiveCase, ranks int, t timing) {
 	algbw, busbw := c.bandwidths(ranks, t.us)
 	m.us, m.algbw, m.busbw, m.wrong = append(m.us, t.us), append(m.algbw, algbw), append(m.busbw, busbw), append(m.wrong, float64(t.wrong))
 	m.mean, m.least, m.most, m.p50 = append(m.mean, t.mean), append(m.least, t.least), append(m.most, t.most), append(m.p50, t.p50)
 }
 
-// compare notes what the same took over MPI in the newest repeat.
-func (m *measured) compare(mpi float64) {
+// addMPI adds the time of the same case over MPI in the newest repeat.
+func (m *measured) addMPI(mpi float64) {
 	m.mpi, m.ratio = append(m.mpi, mpi), append(m.ratio, m.us[len(m.us)-1]/mpi)
 }

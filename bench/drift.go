@@ -14,41 +14,29 @@ import (
 
 var driftBench = Bench{
 	Name: "drift",
-	Doc: "how far a parity that is a sum of floats (ECRec, section 3) strays from its rows over many updates, beside xor, which does not " +
-		"(settings: k=N, width=N, stripes=N, updates=N,N of each row)",
-	Run: runDrift,
+	Doc:  "rounding error of parities that are sums of floats, beside exact XOR parities",
+	Detail: "Updates the rows of stripes as Adagrad would, keeps a sum parity (ECRec, section 3) and an XOR parity, and decodes " +
+		"every row from the others. Nothing is timed.",
+	Settings: []Setting{
+		number("k", "4", 1, mostColumns, "rows in a stripe"),
+		number("width", "16", 1, 4096, "weights of a row"),
+		number("stripes", "64", 1, 1<<20, "number of stripes").orTiny("2"),
+		numbers("updates", "100,1000,10000,100000", 1, 1<<30, "updates of each row before it is decoded").orTiny("10,100"),
+	},
+	measure: runDrift,
 }
 
-// Adagrad as recommendation models use it; gradients of one sample in a large batch.
+// Adagrad with the usual settings of recommendation models, and gradients of one sample in a large
+// batch.
 const (
 	driftLR       = 0.02
 	driftEps      = 1e-10
 	driftGradient = 0.01 // standard deviation
-	driftInit     = 0.05 // weights begin below, in size
+	driftInit     = 0.05 // bound of the initial weights
 )
 
 func runDrift(out io.Writer, o Options) (*Report, error) {
-	if err := o.checkArgs("k", "width", "stripes", "updates"); err != nil {
-		return nil, err
-	}
-	stripes, updates := 64, []int{100, 1000, 10_000, 100_000}
-	if o.Tiny {
-		stripes, updates = 2, []int{10, 100}
-	}
-	k, err := o.number("k", 4, 1, mostColumns)
-	if err != nil {
-		return nil, err
-	}
-	width, err := o.number("width", 16, 1, 4096)
-	if err != nil {
-		return nil, err
-	}
-	if stripes, err = o.number("stripes", stripes, 1, 1<<20); err != nil {
-		return nil, err
-	}
-	if updates, err = o.numbers("updates", updates, 1, 1<<30); err != nil {
-		return nil, err
-	}
+	k, width, stripes, updates := o.number("k"), o.number("width"), o.number("stripes"), o.numbers("updates")
 	slices.Sort(updates)
 	found := make([][]driftErrors, len(updates))
 	for seed := range o.repeats() {
@@ -57,8 +45,8 @@ func runDrift(out io.Writer, o Options) (*Report, error) {
 			return nil, err
 		}
 		for i, n := range updates {
-			d.update(n)
-			e, err := d.decode()
+			d.updateRows(n)
+			e, err := d.decodeRows()
 			if err != nil {
 				return nil, err
 			}
@@ -66,21 +54,21 @@ func runDrift(out io.Writer, o Options) (*Report, error) {
 		}
 	}
 	r := newReport("drift", "none")
-	r.header(out)
+	r.writeHeader(out)
 	r.driftFigures(out, fmt.Sprintf("k %d width %d stripes %d", k, width, stripes), updates, found)
 	return r, nil
 }
 
-// driftErrors compare decoded rows with the true ones.
+// driftErrors are the differences between decoded rows and the true ones.
 type driftErrors struct {
 	weight, state float64 // the largest error of the sum parity
 	typical       float64 // the root of the mean square of true weights
-	wrong         float64 // floats that the sum parity does not give back bit for bit, in %
-	xorWrong      float64 // rows that xor does not give back bit for bit
+	wrong         float64 // floats that the sum parity does not restore bit for bit, in %
+	xorWrong      float64 // rows that xor does not restore bit for bit
 }
 
-// drift is stripes of k rows, (width) weights and then as much state of Adagrad, with
-// two parities of each.
+// drift holds stripes of k rows with two parities each. A row is width weights and as many floats
+// of Adagrad's state.
 type drift struct {
 	k, width int
 	code     *ec.Code
@@ -117,9 +105,9 @@ func newDrift(k, width, stripes int, seed uint64) (*drift, error) {
 	return d, nil
 }
 
-// update updates random rows of each stripe until each row has had n updates, in the
-// mean. The sum parity takes new - old of a row, xor new XOR old.
-func (d *drift) update(n int) {
+// updateRows updates random rows of each stripe until each row has had n updates on average. The sum
+// parity adds new - old of a row, xor adds new XOR old.
+func (d *drift) updateRows(n int) {
 	for ; d.done < n; d.done++ {
 		for s, columns := range d.rows {
 			for range d.k {
@@ -142,8 +130,8 @@ func (d *drift) update(n int) {
 	}
 }
 
-// decode decodes every row from the others of its stripe.
-func (d *drift) decode() (e driftErrors, err error) {
+// decodeRows decodes every row from the others of its stripe.
+func (d *drift) decodeRows() (e driftErrors, err error) {
 	wrong, floats, squares := 0, 0, 0.0
 	got := make([]byte, len(d.delta))
 	for c := range d.k {
@@ -190,7 +178,7 @@ func (d *drift) decode() (e driftErrors, err error) {
 }
 
 func (r *Report) driftFigures(out io.Writer, name string, updates []int, found [][]driftErrors) {
-	fmt.Fprintf(out, "\n%s: rows decoded after so many updates of each, medians of %d\n", name, len(found[0]))
+	fmt.Fprintf(out, "\n%s: rows decoded after a number of updates each, medians of %d\n", name, len(found[0]))
 	columns := []struct {
 		name, unit string
 		of         func(driftErrors) float64
@@ -214,7 +202,7 @@ func (r *Report) driftFigures(out io.Writer, name string, updates []int, found [
 			for _, e := range found[i] {
 				values = append(values, c.of(e))
 			}
-			fmt.Fprintf(t, "%.3g\t", r.add(fmt.Sprintf("%s, %d updates, %s", name, n, c.name), c.unit, values...).Median)
+			fmt.Fprintf(t, "%.3g\t", r.addFigure(fmt.Sprintf("%s, %d updates, %s", name, n, c.name), c.unit, values...).Median)
 		}
 		fmt.Fprintln(t)
 	}

@@ -14,9 +14,13 @@ import (
 
 var ecBench = Bench{
 	Name: "ec",
-	Doc: "GB/s of encoding stripes, of folding changes of rows into parity and of decoding lost rows, for every code, beside memcpy " +
-		"(settings: k=N,N, r=N,N, sizes=bytes of a row,N)",
-	Run: runEC,
+	Doc:  "speed of encoding, updating parities and decoding, beside memcpy",
+	Settings: []Setting{
+		numbers("k", "2,4,8", 1, mostColumns, "data rows in a stripe").orTiny("2,3"),
+		numbers("r", "1,2,3", 1, mostParity, "parity rows in a stripe; 1: both codes, more: rs").orTiny("1,3"),
+		numbers("sizes", "64,128,256,512,1024,1048576", 1, ecShard, "bytes of a row").orTiny("68,4096"),
+	},
+	measure: runEC,
 }
 
 const (
@@ -29,36 +33,20 @@ const (
 )
 
 func runEC(out io.Writer, o Options) (*Report, error) {
-	if err := o.checkArgs("k", "r", "sizes"); err != nil {
-		return nil, err
-	}
-	shard, ks, rs, sizes := ecShard, []int{2, 4, 8}, []int{1, 2, 3}, []int{64, 128, 256, 512, 1024, ecShard}
+	shard, ks, rs, sizes := ecShard, o.numbers("k"), o.numbers("r"), o.numbers("sizes")
 	if o.Tiny {
-		shard, ks, rs, sizes = ecTinyShard, []int{2, 3}, []int{1, 3}, []int{68, ecTinyShard}
-	}
-	var err error
-	for _, s := range []struct {
-		key  string
-		list *[]int
-		most int
-	}{{"k", &ks, mostColumns}, {"r", &rs, mostParity}, {"sizes", &sizes, shard}} {
-		if *s.list, err = o.numbers(s.key, *s.list, 1, s.most); err != nil {
-			return nil, err
-		}
+		shard = ecTinyShard
 	}
 	report := newReport("ec", "none")
-	report.header(out)
-	fmt.Fprintf(out, "\none thread, one call per row, shards of %s; GB/s of the rows changed (delta) or of the k rows of a stripe; decode gives\n"+
-		"min(k, r) lost rows back; median (least-greatest), and %% of memcpy\n\n", machine.Size(int64(shard)))
+	report.writeHeader(out)
+	fmt.Fprintf(out, "\none thread, one call per row, shards of %s; GB/s of the rows changed (delta) or of the k rows of a stripe; decode restores\n"+
+		"min(k, r) lost rows; median (least-greatest), and %% of memcpy\n\n", machine.Size(int64(shard)))
 	t := table(out)
 	defer t.Flush()
 	fmt.Fprint(t, "code\tk\tr\trow bytes\tmemcpy\tencode\t%\tdelta\t%\tdecode\t%\t\n")
 	for _, k := range ks {
 		for _, r := range rs {
-			for _, code := range []string{ec.XOR, ec.RS} {
-				if code == ec.XOR && r != 1 {
-					continue
-				}
+			for _, code := range ec.Names(r) {
 				for _, size := range sizes {
 					if err := o.measureEC(t, report, ecCase{code, k, r, size}, shard); err != nil {
 						return nil, err
@@ -70,7 +58,7 @@ func runEC(out io.Writer, o Options) (*Report, error) {
 	return report, nil
 }
 
-// ecCase is one set-up: a code of k columns and r parities, bytes of a row.
+// ecCase is one case: a code of k data rows and r parities, and the bytes of a row.
 type ecCase struct {
 	code       string
 	k, r, size int
@@ -80,25 +68,26 @@ func (c ecCase) String() string {
 	return fmt.Sprintf("%s, k %d, r %d, rows of %d bytes", c.code, c.k, c.r, c.size)
 }
 
-// measureEC times the operations of a case, and checks what they give.
+// measureEC times the operations of a case, and checks their results.
 func (o Options) measureEC(t io.Writer, report *Report, c ecCase, shard int) error {
 	run, err := newECRun(c, shard)
 	if err != nil {
 		return err
 	}
-	if err := run.check(); err != nil { // touches all memory, too
+	if err := run.checkResults(); err != nil { // touches all memory, too
 		return err
 	}
-	took := o.inTurn(0, ecTime, run.copy, run.encode, run.fold, run.decode)
+	took := o.inTurn(0, ecTime, run.copyRows, run.encodeRows, run.foldRows, run.decode)
 	rate := make([][]float64, len(took))
 	for i, seconds := range took {
 		rate[i] = per(float64(c.k*len(run.old[0]))/1e9, seconds)
 	}
-	fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t", c.code, c.k, c.r, c.size, spread(report.add(fmt.Sprintf("memcpy, %v", c), "GB/s", rate[0]...)))
+	fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t", c.code, c.k, c.r, c.size,
+		spread(report.addFigure(fmt.Sprintf("memcpy, %v", c), "GB/s", rate[0]...)))
 	for i, operation := range []string{"encode", "delta", "decode"} {
 		name := fmt.Sprintf("%s, %v", operation, c)
-		f := report.add(name, "GB/s", rate[i+1]...)
-		fmt.Fprintf(t, "%s\t%.0f\t", spread(f), report.add(name+", of memcpy", "%", percent(rate[i+1], rate[0])...).Median)
+		f := report.addFigure(name, "GB/s", rate[i+1]...)
+		fmt.Fprintf(t, "%s\t%.0f\t", spread(f), report.addFigure(name+", of memcpy", "%", percent(rate[i+1], rate[0])...).Median)
 	}
 	fmt.Fprintln(t)
 	return nil
@@ -146,29 +135,29 @@ func newECRun(c ecCase, shard int) (*ecRun, error) {
 	return run, nil
 }
 
-// check encodes, updates every row and decodes lost ones, once.
-func (r *ecRun) check() error {
-	r.copy()
-	r.encode()
+// checkResults encodes, updates every row and decodes lost ones, once.
+func (r *ecRun) checkResults() error {
+	r.copyRows()
+	r.encodeRows()
 	r.decode()
-	for i, shard := range r.decoder.Wants {
+	for i, shard := range r.decoder.Writes {
 		if !bytes.Equal(r.decoded[i], r.old[shard]) {
 			return fmt.Errorf("bench: %v: column %d is decoded wrongly", r.ecCase, shard)
 		}
 	}
-	r.fold()
+	r.foldRows()
 	folded := r.parity[r.r-1]
 	r.parity[r.r-1] = make([]byte, len(folded))
 	r.old, r.new = r.new, r.old
-	r.encode()
+	r.encodeRows()
 	if !bytes.Equal(folded, r.parity[r.r-1]) {
 		return errors.New("bench: " + r.String() + ": deltas do not keep parity")
 	}
 	return nil
 }
 
-// rows are those of shards at an offset, in memory that the next call reuses.
-func (r *ecRun) rows(memory, shards [][]byte, at int) [][]byte {
+// rowsAt returns the rows of shards at an offset, in memory that the next call reuses.
+func (r *ecRun) rowsAt(memory, shards [][]byte, at int) [][]byte {
 	memory = memory[:0]
 	for _, s := range shards {
 		memory = append(memory, s[at:at+r.size])
@@ -176,17 +165,17 @@ func (r *ecRun) rows(memory, shards [][]byte, at int) [][]byte {
 	return memory
 }
 
-// offsets calls f with where each row of a shard begins.
-func (r *ecRun) offsets(f func(at int)) {
+// forEachRow calls f with the offset of each row of a shard.
+func (r *ecRun) forEachRow(f func(at int)) {
 	for at := 0; at < len(r.old[0]); at += r.size {
 		f(at)
 	}
 }
 
-// copy is the machine's own rate, row by row; long rows in parts, because from 1 MiB
-// on Go's copy writes past the caches.
-func (r *ecRun) copy() {
-	r.offsets(func(at int) {
+// copyRows copies row by row, for the machine's own rate. It copies long rows in parts, because Go's
+// copy bypasses the caches from 1 MiB on.
+func (r *ecRun) copyRows() {
+	r.forEachRow(func(at int) {
 		for i, row := range r.old {
 			for begin, end := at, at+r.size; begin < end; begin += ecCopy {
 				part := min(begin+ecCopy, end)
@@ -196,16 +185,16 @@ func (r *ecRun) copy() {
 	})
 }
 
-func (r *ecRun) encode() {
-	r.offsets(func(at int) {
-		r.read, r.written = r.rows(r.read, r.old, at), r.rows(r.written, r.parity, at)
+func (r *ecRun) encodeRows() {
+	r.forEachRow(func(at int) {
+		r.read, r.written = r.rowsAt(r.read, r.old, at), r.rowsAt(r.written, r.parity, at)
 		r.coder.Encode(r.written, r.read)
 	})
 }
 
-// fold changes every row, one after the other.
-func (r *ecRun) fold() {
-	r.offsets(func(at int) {
+// foldRows changes every row, one after the other.
+func (r *ecRun) foldRows() {
+	r.forEachRow(func(at int) {
 		for column := range r.old {
 			ec.Delta(r.delta, r.old[column][at:at+r.size], r.new[column][at:at+r.size])
 			for j, parity := range r.parity {
@@ -216,7 +205,7 @@ func (r *ecRun) fold() {
 }
 
 func (r *ecRun) decode() {
-	r.offsets(func(at int) {
+	r.forEachRow(func(at int) {
 		r.read = r.read[:0]
 		for _, shard := range r.decoder.Reads {
 			if shard < r.k {
@@ -225,7 +214,7 @@ func (r *ecRun) decode() {
 				r.read = append(r.read, r.parity[shard-r.k][at:at+r.size])
 			}
 		}
-		r.written = r.rows(r.written, r.decoded, at)
+		r.written = r.rowsAt(r.written, r.decoded, at)
 		r.decoder.Decode(r.written, r.read)
 	})
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// gpuBench measures the CUDA backend: what moves rows beside the card's own copies, products
-// in FLOP/s.
+// gpuBench measures the CUDA backend: row operations in comparison with the card's own copies, and
+// products in FLOP/s.
 type gpuBench struct {
 	*kernelBench
 	s       kernels.Stream
@@ -31,18 +32,18 @@ func (b *kernelBench) runGPU() (*Report, error) {
 	if err != nil {
 		return nil, settingError("device=cuda: %v", err)
 	}
-	if b.o.option("m", "") == "" && !b.o.Tiny {
+	if !b.o.isSet("m") && !b.o.Tiny {
 		b.m = gpuSamples
 	}
 	b.dev, b.report = dev, newReport("kernels", dev.Name())
-	b.report.header(b.out)
+	b.report.writeHeader(b.out)
 	g := &gpuBench{kernelBench: b, s: dev.Stream(1)}
-	defer g.close()
-	part := b.o.option("part", "")
+	defer g.freeGPU()
+	part := b.o.text("part")
 	for _, p := range []struct {
 		name string
 		run  func() error
-	}{{"rows", g.rows}, {"products", g.products}} {
+	}{{"rows", g.measureRows}, {"products", g.measureProducts}} {
 		if part == "" || part == p.name {
 			if err := p.run(); err != nil {
 				return nil, err
@@ -52,15 +53,15 @@ func (b *kernelBench) runGPU() (*Report, error) {
 	return b.report, nil
 }
 
-func (g *gpuBench) close() {
+func (g *gpuBench) freeGPU() {
 	for _, b := range g.taken {
 		g.dev.Free(b)
 	}
 	g.s.Close()
 }
 
-// floats is memory of the GPU that holds small positive numbers.
-func (g *gpuBench) floats(n int) (kernels.Buffer, error) {
+// allocFloats is memory of the GPU that holds small positive numbers.
+func (g *gpuBench) allocFloats(n int) (kernels.Buffer, error) {
 	b, err := g.dev.Alloc(4*n, kernels.Working)
 	if err != nil {
 		return b, err
@@ -77,7 +78,7 @@ func (g *gpuBench) floats(n int) (kernels.Buffer, error) {
 	return b, g.s.Sync()
 }
 
-func (g *gpuBench) indexes(list []int32) (kernels.Buffer, error) {
+func (g *gpuBench) uploadIndexes(list []int32) (kernels.Buffer, error) {
 	b, err := g.dev.Alloc(4*len(list), kernels.Working)
 	if err != nil {
 		return b, err
@@ -87,8 +88,8 @@ func (g *gpuBench) indexes(list []int32) (kernels.Buffer, error) {
 	return b, g.s.Sync()
 }
 
-// measure times a call that moves bytes, and gives its rate beside that of copies.
-func (g *gpuBench) measure(name string, bytes int, call func()) error {
+// timeCalls times a call that moves bytes, and compares its rate with that of copies.
+func (g *gpuBench) timeCalls(name string, bytes int, call func()) error {
 	var failed error
 	took := g.o.inTurn(10*time.Millisecond, timeGPU, func() {
 		call()
@@ -99,25 +100,25 @@ func (g *gpuBench) measure(name string, bytes int, call func()) error {
 	if failed != nil {
 		return fmt.Errorf("bench: %s: %w", name, failed)
 	}
-	rate := g.report.add(name, "GB/s", per(float64(bytes)/1e9, took[0])...)
+	rate := g.report.addFigure(name, "GB/s", per(float64(bytes)/1e9, took[0])...)
 	if g.copying == 0 {
 		g.copying = rate.Median
 	}
 	share := 100 * rate.Median / g.copying
-	g.report.add(name+", of a copy", "%", share)
+	g.report.addFigure(name+", of a copy", "%", share)
 	fmt.Fprintf(g.out, "%-48s %s GB/s, %.1f %% of a copy\n", name, spread(rate), share)
 	return nil
 }
 
-// rows measures what a step does to rows: half of the lookups are of rows that others look up too.
-func (g *gpuBench) rows() error {
+// measureRows measures the row operations of a step. Each row is looked up twice on average.
+func (g *gpuBench) measureRows() error {
 	const d = wideRow
 	n, count := g.m*gpuLookups, g.table/(4*3*d)
-	table, err := g.floats(count * 3 * d)
+	table, err := g.allocFloats(count * 3 * d)
 	if err != nil {
 		return err
 	}
-	grads, err := g.floats(n * d)
+	grads, err := g.allocFloats(n * d)
 	if err != nil {
 		return err
 	}
@@ -140,33 +141,31 @@ func (g *gpuBench) rows() error {
 	}
 	var lists [4]kernels.Buffer
 	for i, list := range [][]int32{slots, index, start, pos} {
-		if lists[i], err = g.indexes(list); err != nil {
+		if lists[i], err = g.uploadIndexes(list); err != nil {
 			return err
 		}
 	}
 	half := table.Bytes() / 8 * 4
-	if err := g.measure("copy", 2*half, func() { g.s.Copy(table.Slice(0, half), table.Slice(half, half)) }); err != nil {
+	if err := g.timeCalls("copy", 2*half, func() { g.s.Copy(table.Slice(0, half), table.Slice(half, half)) }); err != nil {
 		return err
 	}
 	row := 4 * d
-	if err := g.measure("gather", 2*n*row, func() {
+	if err := g.timeCalls("gather", 2*n*row, func() {
 		g.s.GatherRows(kernels.Mat(grads, g.m, gpuLookups*d), kernels.Mat(table, count, d), lists[1])
 	}); err != nil {
 		return err
 	}
-	if err := g.measure("segment sums", n*row+rows*row, func() {
+	if err := g.timeCalls("segment sums", n*row+rows*row, func() {
 		g.s.SumRows(kernels.Mat(table, rows, d), kernels.Mat(grads, g.m, gpuLookups*d), lists[2], lists[3])
 	}); err != nil {
 		return err
 	}
-	for _, opt := range []struct {
-		name string
-		kind kernels.OptimizerKind
-	}{{"sgd", kernels.SGD}, {"rowwise adagrad", kernels.RowwiseAdagrad}, {"adagrad", kernels.Adagrad}, {"adam", kernels.Adam}} {
-		o := kernels.Optimizer{Kind: opt.kind, LR: 1e-3, Eps: 1e-8, Beta1: 0.9, Beta2: 0.999, C1: 0.1, C2: 0.001, StepSize: 1e-3, BiasSqrt: 1}
-		width := d + opt.kind.RowState(d)
-		if err := g.measure("segment sums and "+opt.name, n*row+2*rows*4*width, func() {
-			g.s.UpdateRows(o, kernels.Mat(table, count, width), lists[0], kernels.Mat(grads, n, d), lists[2], lists[3])
+	for i, rule := range kernels.Rules {
+		kind := kernels.OptimizerKind(i)
+		o := kernels.Optimizer{Kind: kind, LR: 1e-3, Eps: 1e-8, Beta1: 0.9, Beta2: 0.999, C1: 0.1, C2: 0.001, StepSize: 1e-3, BiasSqrt: 1}
+		width := d + kind.RowState(d)
+		if err := g.timeCalls("segment sums and "+strings.ReplaceAll(rule.Name, "_", " "), n*row+2*rows*4*width, func() {
+			g.s.UpdateRows(kernels.WholeRow(o), kernels.Mat(table, count, width), lists[0], kernels.Mat(grads, n, d), lists[2], lists[3])
 		}); err != nil {
 			return err
 		}
@@ -174,19 +173,19 @@ func (g *gpuBench) rows() error {
 	return nil
 }
 
-// productsOf is what computes matrix products, and on which stream.
+// productsOf is a library for matrix products, with its stream.
 type productsOf struct {
 	blas string
 	s    kernels.Stream
 }
 
-// withCUBLAS is our own products and, where it is found, those of cuBLAS in float32 and TF32.
+// withCUBLAS returns our own products and, if it is installed, those of cuBLAS in float32 and TF32.
 func (g *gpuBench) withCUBLAS() []productsOf {
 	all := []productsOf{{"exact", g.s}}
 	for _, blas := range []string{"cublas", "cublas-tf32"} {
-		dev, err := kernels.NewCUDA(kernels.CUDAConfig{Own: true, BLAS: blas}) // of the same GPU: they have its memory in common
+		dev, err := kernels.NewCUDA(kernels.CUDAConfig{Own: true, BLAS: blas}) // on the same GPU, whose memory they share
 		if err != nil {
-			fmt.Fprintf(g.out, "%s is not measured beside: %v\n", blas, err)
+			fmt.Fprintf(g.out, "%s is not measured: %v\n", blas, err)
 			break
 		}
 		all = append(all, productsOf{blas, dev.Stream(1)})
@@ -194,8 +193,8 @@ func (g *gpuBench) withCUBLAS() []productsOf {
 	return all
 }
 
-// products measures the three of each layer, exact ones and cuBLAS's by turns.
-func (g *gpuBench) products() error {
+// measureProducts measures the three products of each layer, exact ones and those of cuBLAS in turn.
+func (g *gpuBench) measureProducts() error {
 	all := g.withCUBLAS()
 	defer func() {
 		for _, p := range all[1:] {
@@ -203,27 +202,27 @@ func (g *gpuBench) products() error {
 		}
 	}()
 	for _, l := range g.shapes {
-		x, err := g.floats(g.m * l.k)
+		x, err := g.allocFloats(g.m * l.k)
 		if err != nil {
 			return err
 		}
-		w, err := g.floats(l.n * l.k)
+		w, err := g.allocFloats(l.n * l.k)
 		if err != nil {
 			return err
 		}
-		y, err := g.floats(g.m * l.n)
+		y, err := g.allocFloats(g.m * l.n)
 		if err != nil {
 			return err
 		}
-		if err := g.layer(l, all, kernels.Mat(x, g.m, l.k), kernels.Mat(w, l.n, l.k), kernels.Mat(y, g.m, l.n)); err != nil {
+		if err := g.measureLayer(l, all, kernels.Mat(x, g.m, l.k), kernels.Mat(w, l.n, l.k), kernels.Mat(y, g.m, l.n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// layer measures Y = X Wᵀ and its gradients.
-func (g *gpuBench) layer(l layer, all []productsOf, X, W, Y kernels.Matrix) error {
+// measureLayer measures Y = X Wᵀ and its gradients.
+func (g *gpuBench) measureLayer(l layer, all []productsOf, X, W, Y kernels.Matrix) error {
 	var failed error
 	var calls []func()
 	for _, p := range all {
@@ -248,7 +247,7 @@ func (g *gpuBench) layer(l layer, all []productsOf, X, W, Y kernels.Matrix) erro
 	for i, what := range []string{"forward", "input gradient", "weight gradient"} {
 		fmt.Fprintf(g.out, "m %d, %dx%d, %-16s", g.m, l.k, l.n, what)
 		for j, p := range all {
-			f := g.report.add(fmt.Sprintf("%dx%d, %s, %s", l.k, l.n, what, p.blas), "TFLOP/s", per(flop/1e12, took[3*j+i])...)
+			f := g.report.addFigure(fmt.Sprintf("%dx%d, %s, %s", l.k, l.n, what, p.blas), "TFLOP/s", per(flop/1e12, took[3*j+i])...)
 			fmt.Fprintf(g.out, " %s %.2f (%.2f-%.2f)", p.blas, f.Median, f.Min, f.Max)
 		}
 		fmt.Fprintln(g.out, " TFLOP/s")

@@ -18,8 +18,10 @@ import (
 
 // barred are figures that gpu/bars.sh asks for, as a tiny run names them, and those of cuBLAS beside.
 var barred = map[string][]string{
-	"kernels": {"gather, of a copy", "segment sums, of a copy", "segment sums and sgd, of a copy", "segment sums and rowwise adagrad, of a copy",
-		"segment sums and adagrad, of a copy", "segment sums and adam, of a copy", "13x8, forward, exact", "13x8, forward, cublas", "13x8, forward, cublas-tf32"},
+	"kernels": {"gather, of a copy", "segment sums, of a copy", "segment sums and sgd, of a copy",
+		"segment sums and rowwise adagrad, of a copy",
+		"segment sums and adagrad, of a copy", "segment sums and adam, of a copy", "13x8, forward, exact",
+		"13x8, forward, cublas", "13x8, forward, cublas-tf32"},
 	"train":    {"tiny batch 64 training"},
 	"overhead": {"tiny batch 64 ranks 5 xor k 2 r 1 every 2: overhead"},
 }
@@ -30,13 +32,13 @@ func TestGPUBenchmarksRunTiny(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
 	for name, run := range map[string]func(*bytes.Buffer) (*Report, error){
 		"kernels": func(out *bytes.Buffer) (*Report, error) {
-			return runKernels(out, Options{Tiny: true, Args: []string{"device=cuda"}})
+			return kernelsBench.Run(out, Options{Tiny: true, Args: []string{"device=cuda"}})
 		},
 		"train": func(out *bytes.Buffer) (*Report, error) {
-			return runTrain(out, Options{Tiny: true, Args: []string{"device=cuda"}})
+			return trainBench.Run(out, Options{Tiny: true, Args: []string{"device=cuda"}})
 		},
 		"overhead": func(out *bytes.Buffer) (*Report, error) {
-			return runOverhead(out, Options{Tiny: true, Args: []string{"device=cuda", "code=xor", "r=1"}})
+			return overheadBench.Run(out, Options{Tiny: true, Args: []string{"device=cuda", "code=xor", "r=1"}})
 		},
 	} {
 		var out bytes.Buffer
@@ -60,15 +62,18 @@ func TestNoGPUIsSaid(t *testing.T) {
 		t.Skip("skipped: there is a GPU")
 	}
 	for _, device := range []string{"device=cuda", "device=tpu"} {
-		if _, err := runKernels(io.Discard, Options{Tiny: true, Args: []string{device}}); !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), device) {
+		if _, err := kernelsBench.Run(io.Discard, Options{Tiny: true, Args: []string{device}}); !errors.Is(err, ErrSetting) ||
+			!strings.Contains(err.Error(), device) {
 			t.Errorf("%s: %v", device, err)
 		}
 	}
-	for _, run := range []func(io.Writer, Options) (*Report, error){runTrain, runOverhead} {
-		if _, err := run(io.Discard, Options{Tiny: true, Args: []string{"device=tpu"}}); !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), "device=tpu") {
+	for _, b := range []Bench{trainBench, overheadBench} {
+		if _, err := b.Run(io.Discard, Options{Tiny: true, Args: []string{"device=tpu"}}); !errors.Is(err, ErrSetting) ||
+			!strings.Contains(err.Error(), "device=tpu") {
 			t.Errorf("device=tpu: %v", err)
 		}
-		if _, err := run(io.Discard, Options{Tiny: true, Args: []string{"device=cuda"}}); err == nil || !strings.Contains(err.Error(), `job.device = "cuda"`) {
+		if _, err := b.Run(io.Discard, Options{Tiny: true, Args: []string{"device=cuda"}}); err == nil ||
+			!strings.Contains(err.Error(), `job.device = "cuda"`) {
 			t.Errorf("device=cuda: %v", err)
 		}
 	}

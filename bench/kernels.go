@@ -15,10 +15,18 @@ import (
 
 var kernelsBench = Bench{
 	Name: "kernels",
-	Doc: "what each operation of a step reaches: matrix products beside OpenBLAS, rows beside this machine's copies and random reads; " +
-		"with device=cuda what a GPU's kernels reach, beside its copies " +
-		"(settings: device=cpu|cuda, part=products|rows|step, threads=N,N, m=samples, shapes=KxN,KxN, table=bytes)",
-	Run: runKernels,
+	Doc:  "speed of each operation of a step, beside OpenBLAS and the memory's own speed",
+	Detail: "Matrix products are compared with OpenBLAS, row operations with copies and random reads of this machine. " +
+		"With device=cuda a GPU's kernels are compared with its copies and with cuBLAS.",
+	Settings: []Setting{
+		deviceSetting,
+		choice("part", "", []string{"products", "rows", "step"}, "part to measure. Default: all; step is for the CPU alone"),
+		numbers("threads", "", 1, runtime.GOMAXPROCS(0), "numbers of threads. Default: 1 and all cores"),
+		number("m", "", 1, maxSamples, "samples in a batch. Default: 2048; with device=cuda 16384").orTiny("8"),
+		text("shapes", "512x256,1024x1024,479x1024,13x512", "KxN, separated by commas", "layers of K inputs and N outputs").orTiny("13x8"),
+		number("table", "2147483648", leastTable, 1<<40, "bytes of the table of rows").orTiny("1048576"),
+	},
+	measure: runKernels,
 }
 
 // kernelBench is one run of the benchmark.
@@ -33,39 +41,32 @@ type kernelBench struct {
 	table   int // bytes
 }
 
-// The defaults: the layers of the Criteo DLRMs, and a table that no cache holds.
+// The default shapes are the layers of the Criteo DLRMs. No cache holds the default table.
 const (
 	defaultSamples = 2048
-	defaultTable   = 2 << 30
-	tinyTable      = 1 << 20
 	leastTable     = 64 << 10
 	maxSamples     = 1 << 20
 )
 
-var defaultShapes = []layer{{512, 256}, {1024, 1024}, {479, 1024}, {13, 512}}
-
 func runKernels(out io.Writer, o Options) (*Report, error) {
 	b := &kernelBench{out: out, o: o}
-	if err := b.settings(); err != nil {
+	if err := b.readSettings(); err != nil {
 		return nil, err
 	}
-	device, err := o.device()
-	if err != nil {
-		return nil, err
-	}
-	if device == "cuda" {
+	if o.text("device") == "cuda" {
 		return b.runGPU()
 	}
+	var err error
 	if b.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
 		return nil, err
 	}
 	b.report = newReport("kernels", b.dev.Name())
-	b.report.header(out)
-	part := o.option("part", "")
+	b.report.writeHeader(out)
+	part := o.text("part")
 	for _, p := range []struct {
 		name string
 		run  func() error
-	}{{"products", b.products}, {"rows", b.rows}, {"step", b.step}} {
+	}{{"products", b.measureProducts}, {"rows", b.measureRows}, {"step", b.measureStep}} {
 		if part != "" && part != p.name {
 			continue
 		}
@@ -76,50 +77,42 @@ func runKernels(out io.Writer, o Options) (*Report, error) {
 	return b.report, nil
 }
 
-func (b *kernelBench) settings() error {
-	if err := b.o.checkArgs("device", "part", "threads", "m", "shapes", "table"); err != nil {
-		return err
+func (b *kernelBench) readSettings() error {
+	if b.m = b.o.number("m"); b.m == 0 {
+		b.m = defaultSamples
 	}
-	if part := b.o.option("part", "rows"); !slices.Contains([]string{"products", "rows", "step"}, part) {
-		return settingError("part=%s: want products, rows or step", part)
-	}
-	b.m, b.shapes, b.table = defaultSamples, defaultShapes, defaultTable
-	if b.o.Tiny {
-		b.m, b.shapes, b.table = 8, []layer{{13, 8}}, tinyTable
-	}
-	var err error
-	if b.m, err = b.o.number("m", b.m, 1, maxSamples); err != nil {
-		return err
-	}
-	if b.table, err = b.o.number("table", b.table, leastTable, 1<<40); err != nil {
-		return err
-	}
-	if v := b.o.option("shapes", ""); v != "" {
-		b.shapes = nil
-		for _, s := range strings.Split(v, ",") {
-			var l layer
-			if n, err := fmt.Sscanf(s+"\n", "%dx%d\n", &l.k, &l.n); n != 2 || err != nil || l.k < 1 || l.n < 1 {
-				return settingError("shapes=%s: %q is no KxN, like 512x256", v, s)
-			}
-			b.shapes = append(b.shapes, l)
+	b.table = b.o.number("table")
+	v := b.o.text("shapes")
+	for _, s := range strings.Split(v, ",") {
+		var l layer
+		if n, err := fmt.Sscanf(s+"\n", "%dx%d\n", &l.k, &l.n); n != 2 || err != nil || l.k < 1 || l.n < 1 {
+			return settingError("shapes=%s: %q: want KxN, such as 512x256", v, s)
 		}
+		b.shapes = append(b.shapes, l)
 	}
-	all := runtime.GOMAXPROCS(0)
-	b.threads, err = b.o.numbers("threads", slices.Compact([]int{1, all}), 1, all)
-	return err
+	b.threads = b.o.threadCounts()
+	return nil
 }
 
-// checkMemory refuses what would not fit, before anything is allocated.
+// threadCounts returns the setting threads of benchmarks that try several numbers.
+func (o Options) threadCounts() []int {
+	if o.isSet("threads") {
+		return o.numbers("threads")
+	}
+	return slices.Compact([]int{1, runtime.GOMAXPROCS(0)})
+}
+
+// checkMemory returns an error for settings that need more memory than is free.
 func checkMemory(bytes int, setting string) error {
 	if free, ok := machine.AvailableMemory(); ok && int64(bytes) > free {
-		return settingError("%s would take %s and %s are free; make it smaller", setting, machine.Size(int64(bytes)), machine.Size(free))
+		return settingError("%s: needs %s, and only %s are free; use a smaller value", setting, machine.Size(int64(bytes)), machine.Size(free))
 	}
 	return nil
 }
 
-// inTurn measures what one call of each function takes, in seconds: in every
+// inTurn measures the time of one call of each function, in seconds: in every
 // round each runs untimed for settle, then timed for least, at least once each.
-// settle is for libraries whose idle threads go on spinning for a while.
+// settle is for libraries whose idle threads keep spinning for a while.
 func (o Options) inTurn(settle, least time.Duration, calls ...func()) [][]float64 {
 	if o.Tiny {
 		settle, least = 0, 0
@@ -143,7 +136,7 @@ func repeat(call func(), least time.Duration) (n int, spent time.Duration) {
 	return n, max(spent, 1)
 }
 
-// per turns seconds into units per second, with so many units in a call.
+// per converts seconds per call to units per second.
 func per(units float64, seconds []float64) []float64 {
 	out := make([]float64, len(seconds))
 	for i, s := range seconds {
@@ -166,13 +159,13 @@ func spread(f Figure) string {
 	return fmt.Sprintf("%.1f (%.1f-%.1f)", f.Median, f.Min, f.Max)
 }
 
-// alloc is memory of the device, all of it touched, holding small positive numbers.
-func (b *kernelBench) alloc(floats int, use kernels.Use) (kernels.Buffer, error) {
+// allocBuffer allocates memory of the device and fills it with small positive numbers.
+func (b *kernelBench) allocBuffer(floats int, use kernels.Use) (kernels.Buffer, error) {
 	buf, err := b.dev.Alloc(4*floats, use)
 	if err != nil {
 		return buf, err
 	}
-	const period = 97 // no power of two: rows differ
+	const period = 97 // not a power of two, so that rows differ
 	v := kernels.HostView[float32](buf)
 	for i := range v[:min(period, floats)] {
 		v[i] = float32(i+1) * 0.01

@@ -10,58 +10,40 @@ import (
 )
 
 var loadBench = Bench{
-	Name: "load",
-	Doc: "how evenly the updates of rows and of parities fall on the ranks, counted on the synthetic Criteo Kaggle stream " +
-		"(settings: ranks=N, batch=N, k=N, r=N, commit_every=N, commits=N)",
-	Run: runLoad,
+	Name:   "load",
+	Doc:    "balance of row and parity updates over the ranks",
+	Detail: "Counts updates exactly on the synthetic Criteo Kaggle stream. Nothing is timed.",
+	Settings: []Setting{
+		number("ranks", "10", 1, mostRanks, "number of ranks").orTiny("5"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
+		number("k", "4", 1, ec.MaxShards-1, "data rows in a stripe"),
+		number("r", "1", 1, ec.MaxShards-1, "parity rows in a stripe"),
+		number("commit_every", "10", 1, 10_000, "steps between commits").orTiny("2"),
+		number("commits", "5", 1, 10_000, "commits to count").orTiny("2"),
+	},
+	measure: runLoad,
 }
 
 // loadSettings are the settings of a count.
 type loadSettings struct{ ranks, batch, k, r, every, commits int }
 
-func (o Options) loadSettings() (s loadSettings, err error) {
-	if err := o.checkArgs("ranks", "batch", "k", "r", "commit_every", "commits"); err != nil {
-		return s, err
-	}
-	fallback := loadSettings{ranks: 10, batch: 2048, k: 4, r: 1, every: 10, commits: 5}
-	if o.Tiny {
-		fallback = loadSettings{ranks: 5, batch: 64, k: 4, r: 1, every: 2, commits: 2}
-	}
-	for _, x := range []struct {
-		key        string
-		to         *int
-		from, most int
-	}{
-		{"ranks", &s.ranks, fallback.ranks, mostRanks},
-		{"batch", &s.batch, fallback.batch, maxSamples},
-		{"k", &s.k, fallback.k, ec.MaxShards - 1},
-		{"r", &s.r, fallback.r, ec.MaxShards - 1},
-		{"commit_every", &s.every, fallback.every, 10_000},
-		{"commits", &s.commits, fallback.commits, 10_000},
-	} {
-		if *x.to, err = o.number(x.key, x.from, 1, x.most); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
+func (o Options) loadSettings() loadSettings {
+	return loadSettings{ranks: o.number("ranks"), batch: o.number("batch"), k: o.number("k"), r: o.number("r"),
+		every: o.number("commit_every"), commits: o.number("commits")}
 }
 
-// spreadRows is a way to give rows to ranks.
+// spreadRows is a way to assign rows to ranks.
 type spreadRows struct {
 	name  string
 	owner func(row int64) (owner int, slot int64)
 }
 
-// rowLoads is what each rank does in all: updates of its rows, the deltas that it
-// folds into parities if every update sends one (as published), and if a commit
-// sends one for each row that changed.
+// rowLoads counts the work of each rank: updates of its rows; deltas that it folds into parities if
+// every update sends one, as published; and those if a commit sends one for each changed row.
 type rowLoads struct{ rows, perUpdate, perCommit []float64 }
 
 func runLoad(out io.Writer, o Options) (*Report, error) {
-	s, err := o.loadSettings()
-	if err != nil {
-		return nil, err
-	}
+	s := o.loadSettings()
 	layout, err := ec.NewLayout(s.ranks, s.k, s.r)
 	if err != nil {
 		return nil, settingError("%v", err)
@@ -86,14 +68,15 @@ func runLoad(out io.Writer, o Options) (*Report, error) {
 		}
 	}
 	report := newReport("load", "none")
-	report.header(out)
-	fmt.Fprintf(out, "\nsynthetic Criteo Kaggle, %d ranks, batch %d, k = %d, r = %d, %d commits of %d steps\n\n", s.ranks, s.batch, s.k, s.r, s.commits, s.every)
-	report.loads(out, ways, loads, float64(s.commits*s.every))
+	report.writeHeader(out)
+	fmt.Fprintf(out, "\nsynthetic Criteo Kaggle, %d ranks, batch %d, k = %d, r = %d, %d commits of %d steps\n\n", s.ranks,
+		s.batch, s.k, s.r, s.commits, s.every)
+	report.addLoads(out, ways, loads, float64(s.commits*s.every))
 	return report, nil
 }
 
-// waysToSpread are what the ranks get here, every so many rows one, and ranges as
-// parameter servers give them, where neighbours are popular together.
+// waysToSpread returns the assignment of ecrec, rows in turn, and that of parameter servers, ranges
+// of rows. Neighbouring rows have similar popularity.
 func waysToSpread(place placement.Map, ranks int) []spreadRows {
 	here := func(row int64) (int, int64) { return int(row % int64(ranks)), row / int64(ranks) }
 	each := (place.Rows() + int64(ranks) - 1) / int64(ranks)
@@ -103,11 +86,11 @@ func waysToSpread(place placement.Map, ranks int) []spreadRows {
 	}
 }
 
-// countEpoch adds what the steps of an epoch ask of the ranks.
+// countEpoch adds the work of the steps of an epoch.
 func countEpoch(stream *cacheStream, layout ec.Layout, ways []spreadRows, loads []rowLoads, first int64, steps int) error {
 	changed := map[int64]struct{}{}
 	for t := range steps {
-		if err := stream.step(first + int64(t)); err != nil {
+		if err := stream.planStep(first + int64(t)); err != nil {
 			return err
 		}
 		for owner := range stream.owners {
@@ -122,7 +105,7 @@ func countEpoch(stream *cacheStream, layout ec.Layout, ways []spreadRows, loads 
 			}
 		}
 	}
-	for row := range changed { // whole numbers: their sum has no order
+	for row := range changed { // the sum of integers does not depend on the order
 		for i, w := range ways {
 			at, slot := w.owner(row)
 			toParities(layout, at, slot, loads[i].perCommit)
@@ -141,7 +124,7 @@ func toParities(layout ec.Layout, owner int, slot int64, folds []float64) {
 	}
 }
 
-func (r *Report) loads(out io.Writer, ways []spreadRows, loads []rowLoads, steps float64) {
+func (r *Report) addLoads(out io.Writer, ways []spreadRows, loads []rowLoads, steps float64) {
 	t := table(out)
 	defer t.Flush()
 	fmt.Fprint(t, "rows to ranks\tload\tper rank and step\tgreatest to least\tgreatest to mean\t\n")
@@ -161,8 +144,9 @@ func (r *Report) loads(out io.Writer, ways []spreadRows, loads []rowLoads, steps
 			}
 			mean, most := sum/float64(len(x.load)), slices.Max(x.load)
 			name := w.name + ": " + x.name
-			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f\t%.2f\t\n", w.name, x.name, r.add(name, "1/step", mean/steps).Median,
-				r.add(name+", greatest to least", "", most/slices.Min(x.load)).Median, r.add(name+", greatest to mean", "", most/mean).Median)
+			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f\t%.2f\t\n", w.name, x.name, r.addFigure(name, "1/step", mean/steps).Median,
+				r.addFigure(name+", greatest to least", "", most/slices.Min(x.load)).Median,
+				r.addFigure(name+", greatest to mean", "", most/mean).Median)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func TestLoadCountsEveryDelta(t *testing.T) {
 	o := Options{Tiny: true, Args: []string{"ranks=6", "r=2"}}
-	r, err := runLoad(io.Discard, o)
+	r, err := loadBench.Run(io.Discard, o)
 	if err != nil {
 		t.Fatal(err)
 	}

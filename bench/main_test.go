@@ -1,22 +1,25 @@
-package bench_test
+package bench
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
-
-	"github.com/ecrec/ecrec/internal/cli"
 )
 
-// asProgram, set in the environment, makes this binary the program: benchmarks start
-// runs of it.
-const asProgram = "ECREC_BENCH_TEST_PROGRAM"
+// program is the path of ecrec as built for these tests: benchmarks start jobs of it.
+var program string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
-	}
-	if err := os.Setenv(asProgram, "yes"); err != nil {
+	dir, err := os.MkdirTemp("", "ecrec-bench")
+	if err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	program = filepath.Join(dir, "ecrec")
+	if out, err := exec.Command("go", "build", "-o", program, "../cmd/ecrec").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }

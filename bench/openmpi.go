@@ -16,7 +16,7 @@ import (
 //go:embed openmpi/collectives.c
 var openMPISource []byte
 
-// openMPILimit is how long one run beside ours may take.
+// openMPILimit is the time limit of one run of Open MPI.
 const openMPILimit = 10 * time.Minute
 
 // openMPI is our C program that times Open MPI's collectives.
@@ -26,18 +26,18 @@ type openMPI struct {
 	ranks   int
 }
 
-// newOpenMPI builds the program. Its error says why there is nothing to measure.
+// newOpenMPI builds the program. It returns an error if there is no Open MPI to measure.
 func newOpenMPI(ranks int) (_ *openMPI, err error) {
 	for _, tool := range []string{"mpirun", "mpicc"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return nil, fmt.Errorf("there is no %s in PATH", tool)
 		}
 	}
-	said, err := runMPI("mpirun", "--version")
+	text, err := runMPI("mpirun", "--version")
 	if err != nil {
 		return nil, err
 	}
-	first, _, _ := strings.Cut(said, "\n")
+	first, _, _ := strings.Cut(text, "\n")
 	_, version, ok := strings.Cut(first, "(Open MPI) ")
 	if !ok {
 		return nil, errors.New("mpirun is not Open MPI's")
@@ -51,7 +51,7 @@ func newOpenMPI(ranks int) (_ *openMPI, err error) {
 		_, err = runMPI("mpicc", "-O2", "-o", m.program(), source)
 	}
 	if err != nil {
-		m.close()
+		m.removeFolder()
 		return nil, err
 	}
 	return m, nil
@@ -59,20 +59,21 @@ func newOpenMPI(ranks int) (_ *openMPI, err error) {
 
 func (m *openMPI) program() string { return filepath.Join(m.dir, "collectives") }
 
-func (m *openMPI) close() { os.RemoveAll(m.dir) }
+func (m *openMPI) removeFolder() { os.RemoveAll(m.dir) }
 
-// measure is the microseconds of each case.
-func (m *openMPI) measure(cases []collectiveCase) ([]float64, error) {
-	args := []string{"-np", strconv.Itoa(m.ranks), "--oversubscribe", m.program(), strconv.Itoa(collectiveRounds), strconv.Itoa(collectiveWarmup)}
+// timeCases returns the microseconds of each case.
+func (m *openMPI) timeCases(cases []collectiveCase) ([]float64, error) {
+	args := []string{"-np", strconv.Itoa(m.ranks), "--oversubscribe", m.program(), strconv.Itoa(collectiveRounds),
+		strconv.Itoa(collectiveWarmup)}
 	for _, c := range cases {
 		args = append(args, c.name, strconv.Itoa(c.bytes), strconv.Itoa(c.iterations()))
 	}
-	said, err := runMPI("mpirun", args...)
+	text, err := runMPI("mpirun", args...)
 	if err != nil {
 		return nil, err
 	}
 	var us []float64
-	for _, word := range strings.Fields(said) {
+	for _, word := range strings.Fields(text) {
 		x, err := strconv.ParseFloat(word, 64)
 		if err != nil || x <= 0 {
 			return nil, fmt.Errorf("mpirun printed %q where microseconds were due", word)
@@ -85,7 +86,7 @@ func (m *openMPI) measure(cases []collectiveCase) ([]float64, error) {
 	return us, nil
 }
 
-// runMPI is what a command prints; its error is one line.
+// runMPI returns the output of a command. Its error is one line.
 func runMPI(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openMPILimit)
 	defer cancel()
@@ -93,7 +94,7 @@ func runMPI(name string, args ...string) (string, error) {
 	cmd.Env = openMPIVariables(os.Environ(), os.Geteuid() == 0)
 	var errs strings.Builder
 	cmd.Stderr = &errs
-	said, err := cmd.Output()
+	out, err := cmd.Output()
 	if err != nil {
 		for line := range strings.Lines(errs.String()) {
 			if line = strings.Trim(line, "- \n"); line != "" {
@@ -102,12 +103,12 @@ func runMPI(name string, args ...string) (string, error) {
 		}
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return string(said), nil
+	return string(out), nil
 }
 
-// openMPIVariables is the environment of a run of its own on this host: nothing
-// of an mpirun that started us, loopback only, and leave to run as root where we
-// do.
+// openMPIVariables returns the environment of a separate run on this host: without the variables of
+// an mpirun that started this process, with loopback only, and with permission to run as root if
+// this process does.
 func openMPIVariables(environ []string, root bool) []string {
 	vars := []string{"OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo"}
 	if root {

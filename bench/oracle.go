@@ -13,10 +13,18 @@ import (
 
 var oracleBench = Bench{
 	Name: "oracle",
-	Doc: "samples/s that the oracle plans on synthetic Criteo Kaggle data: the ranks' plans, the owners' merges and their decisions " +
-		"(settings: mode=planned|lrpp, batch=N,N, features=N,N, ranks=N,N, lookahead=N,N, threads=N,N; of the first four lists the first " +
-		"numbers are the base, and each other one is tried with the rest of the base)",
-	Run: runOracle,
+	Doc:  "speed of planning: samples/s that the oracle plans",
+	Detail: "Plans synthetic Criteo Kaggle data: plans of the ranks, then merges and decisions of the owners. The first numbers of " +
+		"batch, features, ranks and lookahead are the base case. Each further number is tried in the base case in place of the first.",
+	Settings: []Setting{
+		choice("mode", "planned", []string{"planned", "lrpp"}, "cache mode to plan for"),
+		numbers("batch", "16384,2048,65536", 1, maxSamples, "samples of a step, over all ranks").orTiny("64,37"),
+		numbers("features", "26,13,52", 1, mostFeatures, "tables").orTiny("5,3"),
+		numbers("ranks", "2,1,4,8", 1, mostRanks, "ranks that train and own rows").orTiny("2,3"),
+		numbers("lookahead", "50,10,200", 1, mostLookahead, "number of future steps in the window").orTiny("3,1"),
+		numbers("threads", "", 1, runtime.GOMAXPROCS(0), "numbers of threads. Default: 1 and all cores"),
+	},
+	measure: runOracle,
 }
 
 // oracleCase is one set-up: samples in a global batch, tables, ranks that train
@@ -35,21 +43,18 @@ const (
 	mostRanks     = 1 << 8
 	oracleSeed    = 42
 	oracleTime    = 400 * time.Millisecond
-	warmupSteps   = 2 // beyond what fills the window
+	warmupSteps   = 2 // in addition to those that fill the window
 	mostLookahead = oracle.MaxLookahead
 )
 
 func runOracle(out io.Writer, o Options) (*Report, error) {
-	cases, threads, err := oracleCases(o)
-	if err != nil {
-		return nil, err
-	}
+	cases, threads := oracleCases(o)
 	runs, err := oracleRuns(cases)
 	if err != nil {
 		return nil, err
 	}
 	report := newReport("oracle", "none")
-	report.header(out)
+	report.writeHeader(out)
 	took := make([][][]oracleParts, len(runs)) // of each case, of each number of threads, in turn
 	for i := range runs {
 		took[i] = make([][]oracleParts, len(threads))
@@ -57,7 +62,7 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 	for range o.repeats() {
 		for i, r := range runs {
 			for j, n := range threads {
-				took[i][j] = append(took[i][j], r.measure(n, o.Tiny))
+				took[i][j] = append(took[i][j], r.timeParts(n, o.Tiny))
 			}
 		}
 	}
@@ -66,7 +71,7 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 	defer t.Flush()
 	fmt.Fprint(t, "batch\tfeatures\tranks\tlookahead\trows\tthreads\tM samples/s\tper core\tplans\tmerges\tdecisions\t\n")
 	for i, r := range runs {
-		rows := report.add("distinct rows, "+r.String(), "rows", float64(r.rows))
+		rows := report.addFigure("distinct rows, "+r.String(), "rows", float64(r.rows))
 		for j, n := range threads {
 			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.0f\t%d\t", r.batch, r.features, r.ranks, r.lookahead, rows.Median, n)
 			oracleFigures(t, report, fmt.Sprintf("%v, threads %d", r, n), min(n, r.ranks), took[i][j])
@@ -75,33 +80,10 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 	return report, nil
 }
 
-// oracleCases are the cases to measure, the base first, each on so many threads.
-func oracleCases(o Options) (cases []oracleCase, threads []int, err error) {
-	if err := o.checkArgs("mode", "batch", "features", "ranks", "lookahead", "threads"); err != nil {
-		return nil, nil, err
-	}
-	all := runtime.GOMAXPROCS(0)
-	fallback := [][]int{{16384, 2048, 65536}, {26, 13, 52}, {2, 1, 4, 8}, {50, 10, 200}}
-	if o.Tiny {
-		fallback = [][]int{{64, 37}, {5, 3}, {2, 3}, {3, 1}}
-	}
-	var lists [4][]int
-	for i, s := range []struct {
-		key  string
-		most int
-	}{{"batch", maxSamples}, {"features", mostFeatures}, {"ranks", mostRanks}, {"lookahead", mostLookahead}} {
-		if lists[i], err = o.numbers(s.key, fallback[i], 1, s.most); err != nil {
-			return nil, nil, err
-		}
-	}
-	if threads, err = o.numbers("threads", slices.Compact([]int{1, all}), 1, all); err != nil {
-		return nil, nil, err
-	}
-	mode := o.option("mode", "planned")
-	if mode != "planned" && mode != "lrpp" {
-		return nil, nil, settingError("mode=%s: there are planned and lrpp", mode)
-	}
-	base := oracleCase{lists[0][0], lists[1][0], lists[2][0], lists[3][0], mode}
+// oracleCases returns the cases to measure, the base case first, and the numbers of threads.
+func oracleCases(o Options) (cases []oracleCase, threads []int) {
+	lists := [4][]int{o.numbers("batch"), o.numbers("features"), o.numbers("ranks"), o.numbers("lookahead")}
+	base := oracleCase{lists[0][0], lists[1][0], lists[2][0], lists[3][0], o.text("mode")}
 	cases = append(cases, base)
 	for i, list := range lists {
 		for _, n := range list[1:] {
@@ -110,10 +92,10 @@ func oracleCases(o Options) (cases []oracleCase, threads []int, err error) {
 			cases = append(cases, c)
 		}
 	}
-	return cases, threads, nil
+	return cases, o.threadCounts()
 }
 
-// oracleFigures reports what was measured of one case that kept so many cores busy.
+// oracleFigures reports the measurements of one case that kept cores cores busy.
 func oracleFigures(t io.Writer, report *Report, name string, cores int, took []oracleParts) {
 	var all, core []float64
 	parts := make([][]float64, len(oracleParts{}))
@@ -126,23 +108,23 @@ func oracleFigures(t io.Writer, report *Report, name string, cores int, took []o
 		all = append(all, 1/sum)
 		core = append(core, 1/sum/float64(cores))
 	}
-	f := report.add("oracle, "+name, "samples/s", all...)
-	c := report.add("oracle per core, "+name, "samples/s", core...)
+	f := report.addFigure("oracle, "+name, "samples/s", all...)
+	c := report.addFigure("oracle per core, "+name, "samples/s", core...)
 	fmt.Fprintf(t, "%.2f (%.2f-%.2f)\t%.2f\t", f.Median/1e6, f.Min/1e6, f.Max/1e6, c.Median/1e6)
 	for i, part := range []string{"plans", "merges", "decisions"} {
-		fmt.Fprintf(t, "%.0f\t", report.add(part+", "+name, "ns/sample", parts[i]...).Median)
+		fmt.Fprintf(t, "%.0f\t", report.addFigure(part+", "+name, "ns/sample", parts[i]...).Median)
 	}
 	fmt.Fprintln(t)
 }
 
-// oracleData is the ids of some global batches, made before anything is timed.
+// oracleData holds the ids of some global batches, drawn before anything is timed.
 type oracleData struct {
 	tables []int64
 	steps  [][]uint32
 }
 
-// oracleRuns sets up the cases; those with the same batches share them. A batch
-// comes back only when no window knows it any more.
+// oracleRuns sets up the cases; cases with the same batches share them. There are enough batches
+// that one is used again only after it has left every window.
 func oracleRuns(cases []oracleCase) (runs []*oracleRun, err error) {
 	type shape struct{ batch, features int }
 	steps := map[shape]int{}
@@ -170,8 +152,7 @@ func oracleRuns(cases []oracleCase) (runs []*oracleRun, err error) {
 	return runs, nil
 }
 
-// makeOracleData draws batches with so many features: the tables of Kaggle, again
-// and again where there are more.
+// makeOracleData draws batches with features tables: those of Kaggle, repeated if there are more.
 func makeOracleData(batch, features, steps int) (*oracleData, error) {
 	kaggle, err := data.Tables("criteo-kaggle")
 	if err != nil {

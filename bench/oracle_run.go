@@ -24,7 +24,7 @@ type oracleRun struct {
 	rows   int // distinct ones of the last batch
 }
 
-// oracleOwner is what an owner knows.
+// oracleOwner is the state of an owner.
 type oracleOwner struct {
 	wanted  []int32
 	perRank []int
@@ -32,7 +32,7 @@ type oracleOwner struct {
 	// In mode lrpp.
 	window    *oracle.Window
 	decisions oracle.Decisions
-	// In mode planned: what is known of the steps to come, the oldest first at known[oldest].
+	// In mode planned: the rows of the future steps; the oldest step is known[oldest].
 	known  [][]int32
 	oldest int
 	marks  []uint8
@@ -56,10 +56,10 @@ func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
 	return r
 }
 
-// measure takes steps on so many threads for a while.
-func (r *oracleRun) measure(threads int, tiny bool) oracleParts {
+// timeParts plans steps with a number of threads for a while.
+func (r *oracleRun) timeParts(threads int, tiny bool) oracleParts {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
-	r.step() // untimed: what this case keeps is in no cache
+	r.step() // untimed: the data of this case are not in a CPU cache yet
 	var spent [3]time.Duration
 	steps := 0
 	for begin := time.Now(); steps == 0 || !tiny && time.Since(begin) < oracleTime; steps++ {
@@ -83,10 +83,10 @@ func (r *oracleRun) step() (spent [3]time.Duration) {
 	for i, part := range []func(rank int){
 		func(rank int) {
 			first, last := rank*r.batch/r.ranks, (rank+1)*r.batch/r.ranks
-			r.plans[rank].Fill(r.place, ids[first*r.features:last*r.features])
+			r.plans[rank].Fill(r.place, oracle.Lookups{IDs: ids[first*r.features : last*r.features]})
 		},
-		r.merge,
-		func(owner int) { r.owners[owner].decide() },
+		r.mergeLists,
+		func(owner int) { r.owners[owner].decideOldest() },
 	} {
 		begin := time.Now()
 		together(r.ranks, part)
@@ -99,8 +99,8 @@ func (r *oracleRun) step() (spent [3]time.Duration) {
 	return spent
 }
 
-// merge brings together what the ranks want of an owner.
-func (r *oracleRun) merge(owner int) {
+// mergeLists merges the rows that the ranks need from an owner.
+func (r *oracleRun) mergeLists(owner int) {
 	o := &r.owners[owner]
 	o.wanted = o.wanted[:0]
 	for rank := range r.plans {
@@ -115,10 +115,10 @@ func (r *oracleRun) merge(owner int) {
 	o.merged.Merge(o.wanted, o.perRank)
 }
 
-// decide tells the window of the step and takes the decisions about the oldest.
-func (o *oracleOwner) decide() {
+// decideOldest adds the step to the window and computes the decisions about the oldest step.
+func (o *oracleOwner) decideOldest() {
 	if o.window == nil {
-		o.split()
+		o.markCommon()
 		return
 	}
 	o.window.Add(o.merged.Slots, o.merged.Start, o.merged.Pos, o.perRank)
@@ -129,9 +129,9 @@ func (o *oracleOwner) decide() {
 	}
 }
 
-// split takes the step's list and tells which rows of the step behind the oldest
-// its neighbours use.
-func (o *oracleOwner) split() {
+// markCommon adds the step's list, and marks the rows of the second oldest step that the steps before
+// and after it use.
+func (o *oracleOwner) markCommon() {
 	n := len(o.known)
 	o.known[o.oldest] = append(o.known[o.oldest][:0], o.merged.Slots...)
 	o.oldest = (o.oldest + 1) % n

@@ -3,15 +3,15 @@ package bench
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ecrec/ecrec/bench/measure"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/ec"
-	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/train"
@@ -19,18 +19,26 @@ import (
 
 var overheadBench = Bench{
 	Name: "overhead",
-	Doc: "what protecting rows by an erasure code costs training, paired with steps of the same run without one, and full checkpoints every T " +
-		"(settings: device=cpu|cuda, model=dim16|dim48|dim16-bare|dim48-bare|mlperf, blas=KIND as kernels.blas, code=xor|rs, k=N,N, r=N,N, every=N,N, batch=N, ranks=N, threads=N, steps=N, mode=CACHE.MODE, " +
-		"checkpoints=yes|no, dir=FOLDER of theirs)",
-	Run: runOverhead,
-}
-
-// overheadShapes are the Kaggle DLRMs and, as the worst case, what is left of them
-// without MLPs: one layer to the interaction and one from it.
-var overheadShapes = []shape{
-	shapes[1], shapes[0],
-	{"dim16-bare", 16, []int{16}, []int{1}, `"criteo-kaggle"`},
-	{"dim48-bare", 48, []int{48}, []int{1}, `"criteo-kaggle"`},
+	Doc:  "cost of erasure coding in a training step, and of checkpoints for comparison",
+	Detail: "Blocks of steps with and without the code take turns in one run. A block is a whole number of epochs. " +
+		"Every combination of k, r and every is measured.",
+	Settings: []Setting{
+		deviceSetting,
+		choice("model", "", []string{"dim16", "dim48", "dim16-bare", "dim48-bare", "mlperf"}, "model to train. Default: all except mlperf"),
+		blasSetting,
+		choice("code", "", ec.Names(1), "erasure code. Default: xor for r = 1, else rs"),
+		numbers("k", "4", 1, mostColumns, "data rows in a stripe").orTiny("2"),
+		numbers("r", "1", 1, mostParity, "parity rows in a stripe").orTiny("1,2"),
+		numbers("every", "1,10,50", 1, 1<<20, "steps between commits").orTiny("2"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
+		number("ranks", "", 1, 1024, "number of ranks. Default: 5 if the code allows, else k + r"),
+		threadsSetting,
+		number("steps", "", 1, maxSteps, "steps in a block, a multiple of every. Default: at least 20"),
+		modeSetting,
+		choice("checkpoints", "yes", []string{"yes", "no"}, "also measure full checkpoints"),
+		dirSetting,
+	},
+	measure: runOverhead,
 }
 
 // overheadCase is a code to measure, with the steps between its commits.
@@ -47,74 +55,37 @@ func (c overheadCase) String() string {
 var checkpointEvery = []time.Duration{time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
 func runOverhead(out io.Writer, o Options) (*Report, error) {
-	if err := o.checkArgs("device", "model", "blas", "code", "k", "r", "every", "batch", "ranks", "threads", "steps", "mode", "checkpoints", "dir"); err != nil {
-		return nil, err
-	}
-	if _, err := o.device(); err != nil {
-		return nil, err
-	}
-	batch, models := 2048, overheadShapes
-	if o.option("model", "") == mlperf.name {
-		models = []shape{mlperf}
-	}
-	if o.Tiny {
-		batch, models = 64, []shape{tinyShape}
-	}
-	batch, err := o.number("batch", batch, 1, maxSamples)
-	if err != nil {
-		return nil, err
-	}
-	cases, err := overheadCases(o)
-	if err != nil {
-		return nil, err
-	}
-	save := o.option("checkpoints", "yes")
-	if save != "yes" && save != "no" {
-		return nil, settingError("checkpoints=%s: want yes or no", save)
-	}
-	b := &overheadRun{out: out, o: o, batch: batch}
-	for _, b.shape = range models {
-		if o.option("model", b.shape.name) != b.shape.name {
-			continue
-		}
-		for i, c := range cases {
-			if err := b.measure(c, save == "yes" && i == 0); err != nil {
+	b := &overheadRun{out: out, o: o, batch: o.number("batch")}
+	for _, b.shape = range o.models("dim16", "dim48", "dim16-bare", "dim48-bare") {
+		for i, c := range overheadCases(o) {
+			if err := b.measure(c, o.text("checkpoints") == "yes" && i == 0); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if b.report == nil {
-		return nil, settingError("no model %q", o.option("model", ""))
-	}
 	return b.report, nil
 }
 
-func overheadCases(o Options) (cases []overheadCase, err error) {
-	ks, rs, everies := []int{4}, []int{1}, []int{1, 10, 50}
-	if o.Tiny {
-		ks, rs, everies = []int{2}, []int{1, 2}, []int{2}
-	}
-	for _, s := range []struct {
-		key  string
-		list *[]int
-		most int
-	}{{"k", &ks, mostColumns}, {"r", &rs, mostParity}, {"every", &everies, 1 << 20}} {
-		if *s.list, err = o.numbers(s.key, *s.list, 1, s.most); err != nil {
-			return nil, err
-		}
-	}
-	for _, k := range ks {
-		for _, r := range rs {
-			code := ec.XOR
-			if r > 1 {
-				code = ec.RS
-			}
-			for _, every := range everies {
-				cases = append(cases, overheadCase{o.option("code", code), k, r, every})
+func overheadCases(o Options) (cases []overheadCase) {
+	for _, k := range o.numbers("k") {
+		for _, r := range o.numbers("r") {
+			for _, every := range o.numbers("every") {
+				cases = append(cases, overheadCase{o.codeFor(r), k, r, every})
 			}
 		}
 	}
-	return cases, nil
+	return cases
+}
+
+// codeFor returns the setting code, or the code that suits r parity rows in a stripe.
+func (o Options) codeFor(r int) string {
+	switch {
+	case o.isSet("code"):
+		return o.text("code")
+	case r > 1:
+		return ec.RS
+	}
+	return ec.XOR
 }
 
 // overheadRun is one run of the benchmark.
@@ -126,42 +97,42 @@ type overheadRun struct {
 	report *Report
 }
 
-// ranks is 5 where a code can divide so many, else a whole group of it.
-func (b *overheadRun) ranks(c overheadCase) (int, error) {
-	n := 5
-	if _, err := ec.NewLayout(n, c.k, c.r); err != nil {
-		n = c.k + c.r
+// rankCount returns the setting ranks: by default 5 if the code can divide them, else one group.
+func (b *overheadRun) rankCount(c overheadCase) int {
+	if b.o.isSet("ranks") {
+		return b.o.number("ranks")
 	}
-	return b.o.number("ranks", n, 1, 1024)
+	const usual = 5
+	if _, err := ec.NewLayout(usual, c.k, c.r); err != nil {
+		return c.k + c.r
+	}
+	return usual
 }
 
-// measure measures a case: blocks of whole epochs, without and with the code by turns,
-// so that each ratio is of neighbours.
+// measure measures a case. Blocks without and with the code take turns, so that each ratio is of
+// neighbouring blocks.
 func (b *overheadRun) measure(c overheadCase, save bool) error {
-	ranks, err := b.ranks(c)
-	if err != nil {
-		return err
-	}
+	ranks := b.rankCount(c)
 	steps := (max(20, c.every) + c.every - 1) / c.every * c.every
 	if b.o.Tiny {
 		steps = 2 * c.every
 	}
-	if steps, err = b.o.number("steps", steps, 1, math.MaxInt32); err != nil {
-		return err
+	if b.o.isSet("steps") {
+		steps = b.o.number("steps")
 	}
 	if steps%c.every != 0 {
-		return settingError("steps=%d is not a multiple of every=%d: a block has whole epochs", steps, c.every)
+		return settingError("steps=%d: want a multiple of every=%d", steps, c.every)
 	}
-	cfg, dir, err := b.config(c, ranks)
+	cfg, dir, err := b.loadConfig(c, ranks)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	var cpu [2][]float64
 	began, block := time.Duration(0), 0
-	samples, info, err := train.Measure(env.Real(), cfg, train.MeasureOptions{
+	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, c.every), Steps: steps, Repeats: 1 + b.o.repeats(), Checkpoints: save,
-		Modes: []string{train.UnprotectedMode, cfg.Cache.Mode},
+		Modes: []string{measure.Unprotected, cfg.Cache.Mode},
 		Block: func(begins bool) {
 			if begins {
 				began = cpuTime()
@@ -177,38 +148,40 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 	}
 	if b.report == nil {
 		b.report = newReport("overhead", info.Device)
-		b.report.header(b.out)
+		b.report.writeHeader(b.out)
 	}
 	for i := range samples { // memory of pre-images and deltas was taken in the first pair
 		samples[i], cpu[i] = samples[i][1:], cpu[i][1:]
 	}
 	f := overheadFigures{b.report, fmt.Sprintf("%s batch %d ranks %d %v", b.shape.name, b.batch, ranks, c)}
 	fmt.Fprintf(b.out, "\n%s: %d threads, blocks of %d steps, cache.mode %s\n", f.name, info.Threads, steps, cfg.Cache.Mode)
-	over := f.times(b.out, samples[0], samples[1], cpu)
-	f.shares(b.out, samples[1])
-	f.memory(b.out, samples[1], float64(info.Rows)*float64(info.BytesPerRow))
+	over := f.compareTimes(b.out, samples[0], samples[1], cpu)
+	f.reportShares(b.out, samples[1])
+	f.reportMemory(b.out, samples[1], float64(info.Rows)*float64(info.BytesPerRow))
 	if save {
-		f.checkpoints(b.out, samples[0], over)
+		f.compareCheckpoints(b.out, samples[0], over)
 	}
 	return nil
 }
 
-// config of a case, and the folder of its checkpoints.
-func (b *overheadRun) config(c overheadCase, ranks int) (*config.Config, string, error) {
-	dir, err := os.MkdirTemp(b.o.option("dir", ""), "ecrec-bench-*")
+// loadConfig of a case, and the folder of its checkpoints.
+func (b *overheadRun) loadConfig(c overheadCase, ranks int) (*config.Config, string, error) {
+	dir, err := b.o.tempDir()
 	if err != nil {
-		return nil, "", settingError("dir=%s: %v", b.o.option("dir", ""), err)
+		return nil, "", err
 	}
-	cfg, err := b.shape.config(b.o, b.batch, fmt.Sprintf("job.ranks=%d", ranks), "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
+	o := b.o
+	j := job{batch: b.batch, ranks: ranks, threads: o.number("threads"), device: o.text("device"), blas: o.text("blas")}
+	cfg, err := b.shape.config(j, "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
 		"ec.code="+c.code, fmt.Sprintf("ec.k=%d", c.k), fmt.Sprintf("ec.r=%d", c.r), fmt.Sprintf("ec.commit_every=%d", c.every),
-		"cache.mode="+b.o.option("mode", "auto"), "checkpoint.dir="+dir)
+		"cache.mode="+o.text("mode"), "checkpoint.dir="+dir)
 	if err != nil {
 		os.RemoveAll(dir)
 	}
 	return cfg, dir, err
 }
 
-// cpuTime is what this process has computed in all.
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -223,13 +196,12 @@ type overheadFigures struct {
 	name   string
 }
 
-func (f overheadFigures) add(what, unit string, values []float64) Figure {
-	return f.report.add(f.name+": "+what, unit, values...)
+func (f overheadFigures) addFigure(what, unit string, values []float64) Figure {
+	return f.report.addFigure(f.name+": "+what, unit, values...)
 }
 
-// times compares blocks pair by pair. It returns by how much of a step protection makes
-// it longer.
-func (f overheadFigures) times(out io.Writer, without, with []train.Sample, cpu [2][]float64) (over float64) {
+// compareTimes compares blocks pair by pair. It returns the cost of protection as a share of a step.
+func (f overheadFigures) compareTimes(out io.Writer, without, with []measure.Sample, cpu [2][]float64) (over float64) {
 	var ms [2][]float64
 	var wall, computed []float64
 	for i := range with {
@@ -240,10 +212,11 @@ func (f overheadFigures) times(out io.Writer, without, with []train.Sample, cpu 
 	t := table(out)
 	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\t")
 	for i, line := range []Figure{
-		f.add("step without", "ms", ms[0]), f.add("step", "ms", ms[1]),
-		f.add("overhead", "%", wall), f.add("overhead in CPU time", "%", computed),
+		f.addFigure("step without", "ms", ms[0]), f.addFigure("step", "ms", ms[1]),
+		f.addFigure("overhead", "%", wall), f.addFigure("overhead in CPU time", "%", computed),
 	} {
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%s\t\n", []string{"step without the code", "step", "overhead", "of CPU time"}[i], line.Median, line.Min, line.Max, line.Unit)
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%s\t\n", []string{"step without the code", "step", "overhead", "of CPU time"}[i],
+			line.Median, line.Min, line.Max, line.Unit)
 		if i == 2 {
 			over = line.Median / 100
 		}
@@ -252,9 +225,9 @@ func (f overheadFigures) times(out io.Writer, without, with []train.Sample, cpu 
 	return over
 }
 
-// shares says where the time goes on rank 0, by its clock: the wait for a core that
-// others have is in it.
-func (f overheadFigures) shares(out io.Writer, with []train.Sample) {
+// reportShares reports the parts of protection's time on rank 0, in wall-clock time: waits for a core
+// used by other threads are included.
+func (f overheadFigures) reportShares(out io.Writer, with []measure.Sample) {
 	parts := []struct {
 		name string
 		of   func(train.Cost) time.Duration
@@ -274,7 +247,7 @@ func (f overheadFigures) shares(out io.Writer, with []train.Sample) {
 			ms = append(ms, 1e3*p.of(s.Cost).Seconds())
 			share = append(share, 100*p.of(s.Cost).Seconds()/s.Step.Seconds())
 		}
-		m, sh := f.add(p.name, "ms", ms), f.add(p.name+", of step", "%", share)
+		m, sh := f.addFigure(p.name, "ms", ms), f.addFigure(p.name+", of step", "%", share)
 		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.2f %%\t\n", p.name, m.Median, m.Min, m.Max, sh.Median)
 	}
 	t.Flush()
@@ -282,41 +255,42 @@ func (f overheadFigures) shares(out io.Writer, with []train.Sample) {
 	for _, s := range with {
 		sent = append(sent, float64(s.Cost.SentBytes))
 	}
-	fmt.Fprintf(out, "deltas sent by rank 0: %.0f bytes per step\n", f.add("deltas sent by rank 0", "B/step", sent).Median)
+	fmt.Fprintf(out, "deltas sent by rank 0: %.0f bytes per step\n", f.addFigure("deltas sent by rank 0", "B/step", sent).Median)
 }
 
-// memory is that of all ranks, beside that of the rows with their state.
-func (f overheadFigures) memory(out io.Writer, with []train.Sample, rows float64) {
+// reportMemory reports the memory of all ranks for protection, relative to that of the rows with their
+// state.
+func (f overheadFigures) reportMemory(out io.Writer, with []measure.Sample, rows float64) {
 	last := with[len(with)-1].Protection
 	t := table(out)
 	fmt.Fprintln(t, "all ranks\tmemory\tof rows\t")
-	fmt.Fprintf(t, "rows and state\t%s\t\t\n", machine.Size(int64(f.add("rows and state", "B", []float64{rows}).Median)))
+	fmt.Fprintf(t, "rows and state\t%s\t\t\n", machine.Size(int64(f.addFigure("rows and state", "B", []float64{rows}).Median)))
 	for _, m := range []struct {
 		name  string
 		bytes int64
-	}{{"parities", last.ParityBytes}, {"pre-images", last.JournalBytes}, {"deltas, sent and staged", last.StagedBytes}, {"dense snapshots", last.SnapshotBytes}} {
-		f.add(m.name, "B", []float64{float64(m.bytes)})
+	}{{"parities", last.ParityBytes}, {"pre-images", last.JournalBytes}, {"deltas, sent and staged", last.StagedBytes},
+		{"dense snapshots", last.SnapshotBytes}} {
+		f.addFigure(m.name, "B", []float64{float64(m.bytes)})
 		fmt.Fprintf(t, "%s\t%s\t%.2f %%\t\n", m.name, machine.Size(m.bytes), 100*float64(m.bytes)/rows)
 	}
 	t.Flush()
 }
 
-// checkpoints compares with stopping for a full checkpoint after every time T of
-// training: the save's share of it.
-func (f overheadFigures) checkpoints(out io.Writer, saved []train.Sample, over float64) {
+// compareCheckpoints reports the cost of full checkpoints instead, one after every time T of training.
+func (f overheadFigures) compareCheckpoints(out io.Writer, saved []measure.Sample, over float64) {
 	var seconds []float64
 	for _, s := range saved {
 		seconds = append(seconds, s.Checkpoint.Seconds())
 	}
-	save := f.add("full checkpoint", "s", seconds)
+	save := f.addFigure("full checkpoint", "s", seconds)
 	fmt.Fprintf(out, "full checkpoint: %.2f s (%.2f-%.2f); overhead of one every", save.Median, save.Min, save.Max)
 	for _, every := range checkpointEvery {
-		share := f.add(fmt.Sprintf("overhead of a checkpoint every %v", every), "%", scale(seconds, 100/every.Seconds()))
+		share := f.addFigure(fmt.Sprintf("overhead of a checkpoint every %v", every), "%", scale(seconds, 100/every.Seconds()))
 		fmt.Fprintf(out, " %v: %.2f %%;", every, share.Median)
 	}
 	fmt.Fprintln(out)
 	if over > 0 {
-		even := f.add("checkpoints cost the same every", "s", scale(seconds, 1/over))
+		even := f.addFigure("checkpoints cost the same every", "s", scale(seconds, 1/over))
 		fmt.Fprintf(out, "the code costs as much as a checkpoint every %.0f s\n", even.Median)
 	}
 }

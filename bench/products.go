@@ -11,11 +11,11 @@ import (
 // layer is a linear layer of k inputs and n outputs.
 type layer struct{ k, n int }
 
-// ringBytes is how much memory operands rotate through, so that a product finds
-// them no nearer than a training step would: beyond a core's own caches.
+// ringBytes is the memory through which operands rotate. As in a training step, a product then does
+// not find them in the caches of a core.
 const ringBytes = 64 << 20
 
-// operands are those of the three products of a layer, and what they give.
+// operands holds the inputs and outputs of the three products of a layer.
 type operands struct{ x, w, dy, y, dx, dw kernels.Matrix }
 
 // A library's idle threads spin for some 30 ms after a product.
@@ -24,8 +24,8 @@ const (
 	timeProduct   = 60 * time.Millisecond
 )
 
-// products measures the matrix products of the layers, beside OpenBLAS.
-func (b *kernelBench) products() error {
+// measureProducts measures the matrix products of the layers, in turn with OpenBLAS.
+func (b *kernelBench) measureProducts() error {
 	library, config := blas()
 	b.report.Against = "OpenBLAS: " + config
 	fmt.Fprintf(b.out, "\nmatrix products, %d samples, GFLOP/s: median (least-greatest); %s\n", b.m, b.report.Against)
@@ -33,7 +33,7 @@ func (b *kernelBench) products() error {
 	defer t.Flush()
 	fmt.Fprint(t, "K x N\tproduct\tthreads\texact\tOpenBLAS\texact/OpenBLAS %\t\n")
 	for _, l := range b.shapes {
-		sets, free, err := b.operands(l)
+		sets, free, err := b.newOperands(l)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (b *kernelBench) products() error {
 				theirs = library.Stream(threads)
 			}
 			for _, p := range []string{"y", "dx", "dw"} {
-				b.product(t, l, p, threads, sets, ours, theirs)
+				b.measureProduct(t, l, p, threads, sets, ours, theirs)
 			}
 			ours.Close()
 			if theirs != nil {
@@ -57,7 +57,7 @@ func (b *kernelBench) products() error {
 	return nil
 }
 
-func (b *kernelBench) operands(l layer) (sets []operands, free func(), err error) {
+func (b *kernelBench) newOperands(l layer) (sets []operands, free func(), err error) {
 	m, k, n := b.m, l.k, l.n
 	floats := 2*m*k + 2*m*n + 2*n*k
 	count := max(1, ringBytes/(4*floats))
@@ -67,7 +67,7 @@ func (b *kernelBench) operands(l layer) (sets []operands, free func(), err error
 	if err := checkMemory(4*floats*count, "m, shapes"); err != nil {
 		return nil, nil, err
 	}
-	all, err := b.alloc(floats*count, kernels.Working)
+	all, err := b.allocBuffer(floats*count, kernels.Working)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,8 +82,8 @@ func (b *kernelBench) operands(l layer) (sets []operands, free func(), err error
 	return sets, func() { b.dev.Free(all) }, nil
 }
 
-// product measures one product: y = x wT, dx = dy w or dw = dyT x.
-func (b *kernelBench) product(out io.Writer, l layer, which string, threads int, sets []operands, ours, theirs kernels.Stream) {
+// measureProduct measures one product: y = x wT, dx = dy w or dw = dyT x.
+func (b *kernelBench) measureProduct(out io.Writer, l layer, which string, threads int, sets []operands, ours, theirs kernels.Stream) {
 	on := func(s kernels.Stream) func() {
 		i := 0
 		return func() {
@@ -107,12 +107,12 @@ func (b *kernelBench) product(out io.Writer, l layer, which string, threads int,
 	gflop := 2 * float64(b.m) * float64(l.k) * float64(l.n) / 1e9
 	name := fmt.Sprintf("product %s %dx%d threads %d", which, l.k, l.n, threads)
 	exact := per(gflop, took[0])
-	fmt.Fprintf(out, "%d x %d\t%s\t%d\t%s\t", l.k, l.n, which, threads, spread(b.report.add(name+" exact", "GFLOP/s", exact...)))
+	fmt.Fprintf(out, "%d x %d\t%s\t%d\t%s\t", l.k, l.n, which, threads, spread(b.report.addFigure(name+" exact", "GFLOP/s", exact...)))
 	if theirs == nil {
 		fmt.Fprint(out, "not found\t\t\n")
 		return
 	}
 	other := per(gflop, took[1])
-	fmt.Fprintf(out, "%s\t%s\t\n", spread(b.report.add(name+" OpenBLAS", "GFLOP/s", other...)),
-		spread(b.report.add(name+" exact/OpenBLAS", "%", percent(exact, other)...)))
+	fmt.Fprintf(out, "%s\t%s\t\n", spread(b.report.addFigure(name+" OpenBLAS", "GFLOP/s", other...)),
+		spread(b.report.addFigure(name+" exact/OpenBLAS", "%", percent(exact, other)...)))
 }

@@ -11,15 +11,33 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/train"
 )
 
 var recoveryBench = Bench{
 	Name: "recovery",
-	Doc: "runs of real processes whose ranks are killed by turns: the times of each phase, rows decoded, and throughput around the kills " +
-		"(settings: model=dim16|dim48, code=xor|rs, k=N, r=N, every=N, batch=N, ranks=N, kills=N of a run, first=STEP, gap=STEPS between two, " +
-		"mode=CACHE.MODE, lose=worker|node: with a node's supervisor too, whose place a spare takes, digest=HEX of the run without a loss, which is then not done, csv=FILE, png=FILE); a rank is killed when all has been whole for 50 steps, or later; a node at its step",
-	Run: runRecovery,
+	Doc:  "recovery times and throughput of jobs whose processes are killed",
+	Detail: "Starts jobs of real processes and kills their ranks in turn. A worker is killed once the job has been fully redundant " +
+		"for 50 steps, at its step or later; a node at its step. The digest must be that of a run without a loss.",
+	Settings: []Setting{
+		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),
+		choice("code", "", ec.Names(1), "erasure code. Default: xor for r = 1, else rs"),
+		number("k", "4", 1, mostColumns, "data rows in a stripe").orTiny("2"),
+		number("r", "1", 1, mostParity, "parity rows in a stripe"),
+		number("every", "10", 1, 1<<20, "steps between commits").orTiny("3"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
+		number("ranks", "", 2, 64, "number of ranks, one per process. Default: k + r"),
+		number("kills", "5", 1, 1000, "losses in a run").orTiny("1"),
+		number("first", "100", 1, maxSteps, "step of the first loss").orTiny("60"),
+		number("gap", "200", 1, maxSteps, "steps between two losses").orTiny("20"),
+		modeSetting,
+		choice("lose", "worker", []string{"worker", "node"}, "what is lost; node: also the supervisor, which a spare replaces"),
+		text("digest", "", "a digest in hex", "digest of a run without a loss. Default: measured in such a run"),
+		text("csv", "", "a file", "also write the time of each step. Default: no file"),
+		text("png", "", "a file", "also draw the throughput of the first run. Default: no file"),
+	},
+	measure: runRecovery,
 }
 
 // recoveryRun is one run of the benchmark.
@@ -50,33 +68,30 @@ var recoveryTimes = []recoveryTime{
 }
 
 func runRecovery(out io.Writer, o Options) (*Report, error) {
-	b, err := newRecoveryRun(out, o)
-	if err != nil {
-		return nil, err
-	}
+	b := newRecoveryRun(out, o)
 	var plots []string
 	for _, key := range []string{"csv", "png"} {
-		path := o.option(key, "")
+		path := o.text(key)
 		if path != "" {
 			if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-				return nil, settingError("%s=%s: there is no such folder", key, path)
+				return nil, settingError("%s=%s: its folder does not exist", key, path)
 			}
 		}
 		plots = append(plots, path)
 	}
-	program, err := os.Executable()
+	program, err := o.programPath()
 	if err != nil {
 		return nil, err
 	}
-	undisturbed := jobRun{Digest: o.option("digest", "")}
+	undisturbed := jobRun{Digest: o.text("digest")}
 	if undisturbed.Digest == "" {
-		if undisturbed, err = b.run(program, nil); err != nil {
+		if undisturbed, err = b.runJob(program, nil); err != nil {
 			return nil, err
 		}
 	}
 	var runs []jobRun
 	for range o.repeats() {
-		r, err := b.run(program, b.faults())
+		r, err := b.runJob(program, b.faultSpecs())
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +101,8 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 		runs = append(runs, r)
 	}
 	report := newReport("recovery", "of the processes")
-	report.header(out)
-	b.figures(report, undisturbed, runs)
+	report.writeHeader(out)
+	b.addFigures(report, undisturbed, runs)
 	if plots[0] != "" {
 		if err := writeStepsCSV(plots[0], runs); err != nil {
 			return nil, err
@@ -101,47 +116,15 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 	return report, nil
 }
 
-func newRecoveryRun(out io.Writer, o Options) (*recoveryRun, error) {
-	if err := o.checkArgs("model", "code", "k", "r", "every", "batch", "ranks", "kills", "first", "gap", "mode", "lose", "digest", "csv", "png"); err != nil {
-		return nil, err
+func newRecoveryRun(out io.Writer, o Options) *recoveryRun {
+	r := o.number("r")
+	b := &recoveryRun{out: out, o: o, shape: o.models("dim16")[0], nodes: o.text("lose") == "node",
+		overheadCase: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")}, batch: o.number("batch"), ranks: o.number("ranks"),
+		kills: o.number("kills"), first: o.number("first"), gap: o.number("gap")}
+	if b.ranks == 0 {
+		b.ranks = b.k + b.r
 	}
-	b := &recoveryRun{out: out, o: o, batch: 2048, kills: 5, first: 100, gap: 200, overheadCase: overheadCase{ec.XOR, 4, 1, 10}}
-	models := overheadShapes[:2]
-	if o.Tiny {
-		models = []shape{tinyShape}
-		b.batch, b.kills, b.first, b.gap, b.k, b.every = 64, 1, 60, 20, 2, 3
-	}
-	i := slices.IndexFunc(models, func(s shape) bool { return s.name == o.option("model", models[0].name) })
-	if i < 0 {
-		return nil, settingError("no model %q here", o.option("model", ""))
-	}
-	b.shape = models[i]
-	switch lose := o.option("lose", "worker"); lose {
-	case "worker", "node":
-		b.nodes = lose == "node"
-	default:
-		return nil, settingError("lose=%s: want worker or node", lose)
-	}
-	for _, n := range []struct {
-		key  string
-		to   *int
-		most int
-	}{
-		{"k", &b.k, mostColumns}, {"r", &b.r, mostParity}, {"every", &b.every, 1 << 20}, {"batch", &b.batch, maxSamples},
-		{"kills", &b.kills, 1000}, {"first", &b.first, math.MaxInt32}, {"gap", &b.gap, math.MaxInt32},
-	} {
-		var err error
-		if *n.to, err = o.number(n.key, *n.to, 1, n.most); err != nil {
-			return nil, err
-		}
-	}
-	if b.r > 1 {
-		b.code = ec.RS
-	}
-	b.code = o.option("code", b.code)
-	var err error
-	b.ranks, err = o.number("ranks", b.k+b.r, 2, 64)
-	return b, err
+	return b
 }
 
 func (b *recoveryRun) String() string {
@@ -152,24 +135,23 @@ func (b *recoveryRun) String() string {
 	return s
 }
 
-// faults kills each rank in its turn.
-func (b *recoveryRun) faults() (specs []string) {
+// faultSpecs returns the specs that kill each rank in turn.
+func (b *recoveryRun) faultSpecs() (specs []string) {
 	for i := range b.kills {
 		if b.nodes {
 			specs = append(specs, fmt.Sprintf("node:%d@%d", (i+1)%b.ranks, b.first+i*b.gap))
 			continue
 		}
-		specs = append(specs, fmt.Sprintf("kill:%d@%d:%s", (i+1)%b.ranks, b.first+i*b.gap, train.Calm))
+		specs = append(specs, fmt.Sprintf("kill:%d@%d:%s", (i+1)%b.ranks, b.first+i*b.gap, probe.Steady))
 	}
 	return specs
 }
 
-// steps is how many a run has: every kill is followed by gap of them, unless it had to
-// wait.
-func (b *recoveryRun) steps() int { return b.first + b.kills*b.gap }
+// stepCount returns the number of steps of a run: gap steps follow every kill, fewer if it had to wait.
+func (b *recoveryRun) stepCount() int { return b.first + b.kills*b.gap }
 
-// figures adds all to a report.
-func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
+// addFigures adds the figures to a report.
+func (b *recoveryRun) addFigures(r *Report, undisturbed jobRun, runs []jobRun) {
 	name := b.String()
 	var losses []*train.Recovery
 	var normal, while, per100MB, lost, share []float64
@@ -178,7 +160,7 @@ func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
 		for k := range runs[i].Recoveries {
 			x := &runs[i].Recoveries[k]
 			losses = append(losses, x)
-			usual, after := runs[i].around(x)
+			usual, after := runs[i].throughputAround(x)
 			mb := float64(x.RowsDecoded) * float64(b.rowBytes()) / 1e6
 			lost = append(lost, mb)
 			if usual > 0 {
@@ -193,15 +175,16 @@ func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
 			}
 		}
 	}
-	fmt.Fprintf(b.out, "\n%s: %d losses (of %d) in %d runs of %d processes; digest as without a loss: %s\n", name, len(losses), b.kills*len(runs), len(runs), b.ranks, undisturbed.Digest)
+	fmt.Fprintf(b.out, "\n%s: %d losses (of %d) in %d runs of %d processes; digest as without a loss: %s\n", name,
+		len(losses), b.kills*len(runs), len(runs), b.ranks, undisturbed.Digest)
 	t := table(b.out)
 	fmt.Fprintln(t, "\tp50\tp95\tleast\tgreatest\t\t")
 	line := func(what, unit string, values []float64) {
 		if len(values) == 0 {
 			return
 		}
-		f := r.add(name+": "+what, unit, values...)
-		high := r.add(name+": "+what+" p95", unit, quantile(values, 0.95))
+		f := r.addFigure(name+": "+what, unit, values...)
+		high := r.addFigure(name+": "+what+" p95", unit, quantile(values, 0.95))
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%s\t\n", what, f.Median, high.Median, f.Min, f.Max, unit)
 	}
 	of := func(value func(*train.Recovery) float64) (values []float64) {
@@ -215,14 +198,15 @@ func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
 	}
 	line("steps redone", "", of(func(x *train.Recovery) float64 { return float64(x.StepsRedone) }))
 	line("rows decoded on demand", "", of(func(x *train.Recovery) float64 { return float64(x.RowsOnDemand) }))
-	line("rows decoded and parities encoded in the background", "", of(func(x *train.Recovery) float64 { return float64(x.RowsDecoded - x.RowsOnDemand) }))
+	line("rows decoded and parities encoded in the background", "",
+		of(func(x *train.Recovery) float64 { return float64(x.RowsDecoded - x.RowsOnDemand) }))
 	line("read for them", "MB", of(func(x *train.Recovery) float64 { return float64(x.BytesRead) / 1e6 }))
 	line("rows and parities lost", "MB", lost)
-	line("from resume to whole, for 100 MB", "s", per100MB)
-	line("throughput before a loss and after whole", "samples/s", normal)
-	line("from resume to whole, of that", "%", while)
-	line("memory moved meanwhile, of what a core copies", "%", share)
-	r.add(name+": copied by a core, read and written", "GB/s", copied)
+	line("from resume to rebuilt, for 100 MB", "s", per100MB)
+	line("throughput before a loss and after the rebuild", "samples/s", normal)
+	line("from resume to rebuilt, of that", "%", while)
+	line("memory traffic meanwhile, of a core's copy rate", "%", share)
+	r.addFigure(name+": copied by a core, read and written", "GB/s", copied)
 	fmt.Fprintf(t, "copied by a core, read and written\t%.1f\t\t\t\tGB/s\t\n", copied)
 	if len(undisturbed.steps) > 0 {
 		line("throughput of a run without a loss", "samples/s", []float64{undisturbed.throughput(0, len(undisturbed.steps))})
@@ -230,25 +214,25 @@ func (b *recoveryRun) figures(r *Report, undisturbed jobRun, runs []jobRun) {
 	t.Flush()
 }
 
-// rowBytes is a row's, with adagrad's state.
+// rowBytes returns the size of a row with adagrad's state.
 func (b *recoveryRun) rowBytes() int { return 8 * b.shape.dim }
 
-// movedGB is about what a rebuild reads and writes of memory: each row of another member
-// where it lies, into what is sent, and from there to the one that lacks it; what is
-// decoded of them; and the row in its place, whose line is read before it is written.
+// movedGB estimates the memory traffic of a rebuild: each row of another member is read, copied to
+// a send buffer, and received; the lost row is decoded from them; and the decoded row is written,
+// whose cache line is read first.
 func (b *recoveryRun) movedGB(x *train.Recovery) float64 {
 	read, lost := float64(x.BytesRead), float64(x.RowsDecoded)*float64(b.rowBytes())
 	return (5*read + 4*lost) / 1e9
 }
 
-// copyRate is how much memory a core reads and writes when it copies, in GB/s.
+// copyRate returns the memory traffic of a core that copies, read and written, in GB/s.
 func copyRate(tiny bool) float64 {
 	size := 256 << 20
 	if tiny {
 		size = 1 << 20
 	}
 	from, to := bytes.Repeat([]byte{1}, size), make([]byte, size)
-	copy(to, from) // takes memory
+	copy(to, from) // touches the memory
 	best := time.Duration(math.MaxInt64)
 	for range 5 {
 		began := time.Now()
@@ -258,7 +242,7 @@ func copyRate(tiny bool) float64 {
 	return 2 * float64(size) / float64(max(1, best)) // bytes a ns
 }
 
-// quantile is the least value that a share p of all does not exceed.
+// quantile returns the least value that a share p of all does not exceed.
 func quantile(values []float64, p float64) float64 {
 	v := slices.Clone(values)
 	slices.Sort(v)

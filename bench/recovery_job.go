@@ -12,16 +12,15 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"syscall"
 
 	"github.com/ecrec/ecrec/train"
 )
 
-// jobRun is what a run of processes left.
+// jobRun is the output of a run of processes.
 type jobRun struct {
 	Digest     string           `json:"digest"`
 	Recoveries []train.Recovery `json:"recoveries"`
-	steps      []stepLine       // in the order of time; redone ones twice
+	steps      []stepLine       // in the order of time; replayed ones twice
 	batch      int
 }
 
@@ -31,23 +30,22 @@ type stepLine struct {
 	UnixMS int64 `json:"unix_ms"`
 }
 
-// run runs a job of processes with faults to its end.
-func (b *recoveryRun) run(program string, faults []string) (r jobRun, err error) {
+// runJob runs a job of processes with faults to its end.
+func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err error) {
 	dir, err := os.MkdirTemp("", "ecrec-bench-*")
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "bench.toml")
-	o := b.o
-	o.Args = append(slices.Clone(o.Args), fmt.Sprintf("ranks=%d", b.ranks))
-	if err := os.WriteFile(path, []byte(b.shape.toml(o, b.batch, dir)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(b.shape.toml(job{batch: b.batch, ranks: b.ranks}, dir)), 0o644); err != nil {
 		return r, err
 	}
 	args := []string{"train", path, "--np", strconv.Itoa(b.ranks)}
-	for _, set := range []string{"job.save_model=false", "train.log_every=1", fmt.Sprintf("train.iterations=%d", b.steps()), "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
+	for _, set := range []string{"job.save_model=false", "train.log_every=1",
+		fmt.Sprintf("train.iterations=%d", b.stepCount()), "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
 		"ec.code=" + b.code, fmt.Sprintf("ec.k=%d", b.k), fmt.Sprintf("ec.r=%d", b.r), fmt.Sprintf("ec.commit_every=%d", b.every),
-		"cache.mode=" + o.option("mode", "auto")} {
+		"cache.mode=" + b.o.text("mode")} {
 		args = append(args, "--set", set)
 	}
 	if b.nodes {
@@ -56,14 +54,14 @@ func (b *recoveryRun) run(program string, faults []string) (r jobRun, err error)
 	for _, f := range faults {
 		args = append(args, "--chaos", f)
 	}
-	runtime.LockOSThread() // whose death Pdeathsig speaks of
+	runtime.LockOSThread() // endWithParent ends the child with this thread
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(program, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	cmd.SysProcAttr = endWithParent()
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
 	if err := cmd.Run(); err != nil {
-		return r, fmt.Errorf("bench: a run of %d processes: %v: %s", b.ranks, err, bytes.TrimSpace(said.Bytes()))
+		return r, fmt.Errorf("bench: a run of %d processes: %v: %s", b.ranks, err, bytes.TrimSpace(errs.Bytes()))
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
 	if err != nil {
@@ -84,6 +82,9 @@ func (r *jobRun) readSteps(path string) error {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
+		if bytes.Contains(lines.Bytes(), []byte(`,"event":{`)) {
+			continue
+		}
 		var s stepLine
 		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -93,8 +94,8 @@ func (r *jobRun) readSteps(path string) error {
 	return lines.Err()
 }
 
-// throughput is samples per second from line i to the one before j, 0 where there is
-// no time between them.
+// throughput returns the samples per second from line i to the one before j, 0 if no time is
+// between them.
 func (r *jobRun) throughput(i, j int) float64 {
 	if j-i < 2 || r.steps[j-1].UnixMS == r.steps[i].UnixMS {
 		return 0
@@ -102,13 +103,13 @@ func (r *jobRun) throughput(i, j int) float64 {
 	return 1e3 * float64((j-1-i)*r.batch) / float64(r.steps[j-1].UnixMS-r.steps[i].UnixMS)
 }
 
-// aroundSteps is how many steps before a loss, and after all was whole again, say what
-// is normal: machines that are shared get slower and faster in the meantime.
+// aroundSteps is the number of steps before a loss, and after the rebuild, whose speed is normal.
+// The speed of a shared machine changes.
 const aroundSteps = 50
 
-// around is the normal throughput around a loss, and that from the first step after the
-// rollback until all was whole; 0 where that took no two steps.
-func (r *jobRun) around(x *train.Recovery) (normal, rebuilding float64) {
+// throughputAround returns the normal throughput around a loss, and that from the first step after the
+// rollback to the end of the rebuild, 0 if that has fewer than two steps.
+func (r *jobRun) throughputAround(x *train.Recovery) (normal, rebuilding float64) {
 	hit := r.lossOf(x)
 	lost := r.steps[max(0, hit-1)].UnixMS
 	whole := hit
@@ -126,8 +127,8 @@ func (r *jobRun) around(x *train.Recovery) (normal, rebuilding float64) {
 	return normal, r.throughput(hit, whole)
 }
 
-// lossOf is the first line after a loss: with the first step that is trained again, or
-// the one that the loss hit where none is.
+// lossOf returns the first line after a loss: that of the first replayed step, or of the step of
+// the loss if none is replayed.
 func (r *jobRun) lossOf(x *train.Recovery) int {
 	for i, s := range r.steps {
 		if i > 0 && s.Step <= r.steps[i-1].Step && s.Step == x.CommittedStep+1 {
@@ -137,8 +138,8 @@ func (r *jobRun) lossOf(x *train.Recovery) int {
 	return max(0, slices.IndexFunc(r.steps, func(s stepLine) bool { return s.Step == x.Step }))
 }
 
-// writeStepsCSV writes when each step of each run ended, in seconds from the end of its
-// first, and the samples per second since the one before.
+// writeStepsCSV writes the end of each step of each run, in seconds since the end of its first
+// step, and the samples per second since the step before.
 func writeStepsCSV(path string, runs []jobRun) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// plotThroughput draws the samples per second of each step over the time of a run,
-// redone steps included, with a line at each loss and one where all was whole again.
+// plotThroughput draws the samples per second of each step over the time of a run, replayed steps
+// included, with a line at each loss and at the end of each rebuild.
 func plotThroughput(path, title string, r jobRun) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, "seconds", "samples per second"
@@ -36,7 +36,7 @@ func plotThroughput(path, title string, r jobRun) error {
 			name    string
 			seconds float64
 			color   color.RGBA
-		}{{"loss", lost, color.RGBA{R: 200, A: 255}}, {"whole", lost + x.WholeMS/1e3, color.RGBA{G: 150, A: 255}}} {
+		}{{"loss", lost, color.RGBA{R: 200, A: 255}}, {"rebuilt", lost + x.WholeMS/1e3, color.RGBA{G: 150, A: 255}}} {
 			line, err := plotter.NewLine(plotter.XYs{{X: at.seconds}, {X: at.seconds, Y: top}})
 			if err != nil {
 				return err

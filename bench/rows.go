@@ -23,9 +23,9 @@ const (
 	timeRows = 100 * time.Millisecond
 )
 
-// rows measures what reads and writes rows all over a table. The ranks' rows lie
-// in small pages (kernels.Sparse); huge pages are for comparison.
-func (b *kernelBench) rows() error {
+// measureRows measures operations on rows at random places of a table. The ranks' rows are in small pages
+// (kernels.Sparse); huge pages are for comparison.
+func (b *kernelBench) measureRows() error {
 	if err := checkMemory(b.table+b.table/8, "table"); err != nil {
 		return err
 	}
@@ -40,13 +40,13 @@ func (b *kernelBench) rows() error {
 	return nil
 }
 
-// rowBench is one table and what its operations need.
+// rowBench is one table with the operands of its operations.
 type rowBench struct {
 	*kernelBench
 	pages   string
 	table   kernels.Buffer
 	dst     kernels.Buffer // lookups wide rows
-	order   []int32        // every row once, shuffled: no row comes back before all have come
+	order   []int32        // every row once, shuffled: no row is used again before all have been used
 	next    int
 	lookups int
 	updates int
@@ -57,11 +57,11 @@ func (b *kernelBench) rowsIn(use kernels.Use, pages string) error {
 	count := b.table / (4 * rowWidest)
 	r.lookups, r.updates = min(r.lookups, count), min(r.updates, count)
 	var err error
-	if r.table, err = b.alloc(b.table/4, use); err != nil {
+	if r.table, err = b.allocBuffer(b.table/4, use); err != nil {
 		return err
 	}
 	defer b.dev.Free(r.table)
-	if r.dst, err = b.alloc(r.lookups*wideRow, kernels.Working); err != nil {
+	if r.dst, err = b.allocBuffer(r.lookups*wideRow, kernels.Working); err != nil {
 		return err
 	}
 	defer b.dev.Free(r.dst)
@@ -71,12 +71,12 @@ func (b *kernelBench) rowsIn(use kernels.Use, pages string) error {
 		j := random.IntN(i + 1)
 		r.order[i], r.order[j] = r.order[j], int32(i)
 	}
-	r.reads()
-	return r.writes()
+	r.measureReads()
+	return r.measureWrites()
 }
 
-// some is the next n rows.
-func (r *rowBench) some(n int) []int32 {
+// nextRows returns the next n rows.
+func (r *rowBench) nextRows(n int) []int32 {
 	if r.next+n > len(r.order) {
 		r.next = 0
 	}
@@ -84,7 +84,7 @@ func (r *rowBench) some(n int) []int32 {
 	return r.order[r.next-n : r.next]
 }
 
-// starts is 0, size, 2*size ... for n segments.
+// starts returns 0, size, 2*size ... for n segments.
 func starts(n, size int) []int32 {
 	v := make([]int32, n+1)
 	for i := range v {
@@ -93,8 +93,8 @@ func starts(n, size int) []int32 {
 	return v
 }
 
-// reads measures gathers beside the machine's own rates.
-func (r *rowBench) reads() {
+// measureReads measures gathers, in turn with copies and random reads.
+func (r *rowBench) measureReads() {
 	bytes := float64(r.lookups) * wideRow * 4
 	rows := kernels.Mat(r.table, r.table.Floats()/wideRow, wideRow)
 	gathered := kernels.Mat(r.dst, r.lookups, wideRow)
@@ -116,10 +116,10 @@ func (r *rowBench) reads() {
 				s.Copy(r.dst, r.table.Slice(copied, r.dst.Bytes()))
 				copied += r.dst.Bytes()
 			},
-			func() { touchRows(kernels.HostView[uint64](r.table), r.some(r.lookups), threads) },
-			func() { s.GatherRows(gathered, rows, kernels.HostBuffer(r.some(r.lookups))) },
+			func() { touchRows(kernels.HostView[uint64](r.table), r.nextRows(r.lookups), threads) },
+			func() { s.GatherRows(gathered, rows, kernels.HostBuffer(r.nextRows(r.lookups))) },
 			func() {
-				s.SumRows(sums, rows, segments, kernels.HostBuffer(r.some(sums.Rows*sumOf)))
+				s.SumRows(sums, rows, segments, kernels.HostBuffer(r.nextRows(sums.Rows*sumOf)))
 			},
 		)
 		s.Close()
@@ -135,18 +135,18 @@ func (r *rowBench) readFigures(t io.Writer, threads int, bytes float64, took [][
 	}
 	for i, name := range []string{"copy in order", "read rows at random", "GatherRows", fmt.Sprintf("SumRows by %d", sumOf)} {
 		full := fmt.Sprintf("%s, %s, threads %d", name, r.pages, threads)
-		fmt.Fprintf(t, "%s\t%d\t%s\t", name, threads, spread(r.report.add(full, "GB/s", rate[i]...)))
+		fmt.Fprintf(t, "%s\t%d\t%s\t", name, threads, spread(r.report.addFigure(full, "GB/s", rate[i]...)))
 		if i < 2 {
 			fmt.Fprint(t, "\t\t\n")
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t\n", spread(r.report.add(full+", of the random reads", "%", percent(rate[i], rate[1])...)),
-			spread(r.report.add(full+", of the copy", "%", percent(rate[i], rate[0])...)))
+		fmt.Fprintf(t, "%s\t%s\t\n", spread(r.report.addFigure(full+", of the random reads", "%", percent(rate[i], rate[1])...)),
+			spread(r.report.addFigure(full+", of the copy", "%", percent(rate[i], rate[0])...)))
 	}
 }
 
-// touchRows loads one word of every cache line of rows and does nothing else:
-// what the machine gives to a program that asks for many rows at once.
+// touchRows only loads one word of every cache line of rows: the machine's limit for a program that
+// reads many rows at once.
 func touchRows(words []uint64, rows []int32, threads int) {
 	parts := make([]uint64, threads) // sums, so that no read can be left out
 	together(threads, func(p int) {
@@ -163,10 +163,10 @@ func touchPart(words []uint64, rows []int32) (sum uint64) {
 	return sum
 }
 
-// writes measures what changes rows, each with one gradient.
-func (r *rowBench) writes() error {
+// measureWrites measures updates of rows, each with one gradient.
+func (r *rowBench) measureWrites() error {
 	fmt.Fprintf(r.out, "\nchanging rows of %d weights of that table, ns/row: median (least-greatest)\n", modelRow)
-	grads, err := r.alloc(r.updates*modelRow, kernels.Working)
+	grads, err := r.allocBuffer(r.updates*modelRow, kernels.Working)
 	if err != nil {
 		return err
 	}
@@ -180,19 +180,20 @@ func (r *rowBench) writes() error {
 		s := r.dev.Stream(threads)
 		line := func(name string, call func()) {
 			took := r.o.inTurn(0, timeRows, call)
-			f := r.report.add(fmt.Sprintf("%s, %s, threads %d", name, r.pages, threads), "ns/row", scale(took[0], 1e9/float64(r.updates))...)
+			f := r.report.addFigure(fmt.Sprintf("%s, %s, threads %d", name, r.pages, threads), "ns/row", scale(took[0], 1e9/float64(r.updates))...)
 			fmt.Fprintf(t, "%s\t%d\t%s\t\n", name, threads, spread(f))
 		}
-		for _, k := range optimizers {
-			width := modelRow + k.kind.RowState(modelRow)
+		for i, rule := range kernels.Rules {
+			kind := kernels.OptimizerKind(i)
+			width := modelRow + kind.RowState(modelRow)
 			rows := kernels.Mat(r.table, r.table.Floats()/width, width)
-			line("UpdateRows "+k.name, func() {
-				s.UpdateRows(optimizer(k.kind), rows, kernels.HostBuffer(r.some(r.updates)), kernels.Mat(grads, r.updates, modelRow), start, pos)
+			line("UpdateRows "+rule.Name, func() {
+				s.UpdateRows(kernels.WholeRow(optimizer(kind)), rows, kernels.HostBuffer(r.nextRows(r.updates)), kernels.Mat(grads, r.updates, modelRow), start, pos)
 			})
 		}
 		rows := kernels.Mat(r.table, r.table.Floats()/modelRow, modelRow)
 		init := kernels.RowInit{Seed: 1, Owners: 1, Base: []int64{0, int64(rows.Rows)}, Scale: []float32{0.01}, Width: modelRow}
-		line("InitRows", func() { s.InitRows(rows, kernels.HostBuffer(r.some(r.updates)), init) })
+		line("InitRows", func() { s.InitRows(rows, kernels.HostBuffer(r.nextRows(r.updates)), init) })
 		s.Close()
 	}
 	return nil

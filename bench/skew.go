@@ -7,27 +7,26 @@ import (
 
 var skewBench = Bench{
 	Name: "skew",
-	Doc: "rows and bytes that cache modes move as the skew of the ids varies, in the shape of Criteo Kaggle " +
-		"(settings: trainers=N, batch=N, lookahead=N, steps=N, as for cache)",
-	Run: runSkew,
+	Doc:  "rows and bytes that each cache mode moves, for flat to steep popularity of ids",
+	Detail: "Counts as bench cache does, in tables of Criteo Kaggle's sizes, with ids of popularity 1/rank^a. " +
+		"Nothing is timed.",
+	Settings: cacheSettingsOf("50", "10"),
+	measure:  runSkew,
 }
 
-// skews are the laws tried, from flat to steep.
+// skews are the laws to count, from flat to steep.
 var skews = []powerLaw{{k: 2}, {k: 4}, {k: 8}, {k: 8, above: true}, {k: 4, above: true}, {k: 2, above: true}, {k: 1, above: true}}
 
 func runSkew(out io.Writer, o Options) (*Report, error) {
-	c, err := o.cacheSettings(50, 10)
-	if err != nil {
-		return nil, err
-	}
+	c := o.cacheSettings()
 	tables, err := cacheTables(o.Tiny)
 	if err != nil {
 		return nil, err
 	}
 	report := newReport("skew", "none")
-	report.header(out)
+	report.writeHeader(out)
 	fmt.Fprintf(out, "\nids of popularity 1/rank^a in tables like Criteo Kaggle's, %d trainers, batch %d, lookahead %d, %d steps; MB per step with %s\n\n",
-		c.trainers, c.batch, c.lookahead, c.steps, cacheOptimizers[0].name)
+		c.trainers, c.batch, c.lookahead, c.steps, cacheOptimizers[0])
 	t := table(out)
 	defer t.Flush()
 	fmt.Fprint(t, "a\tdistinct rows\tlrpp shared\tcritical\tnone MB\tlrpp reduced MB\tlrpp owners MB\tplanned MB\tcritical\tplanned of lrpp owners %\t\n")
@@ -45,10 +44,10 @@ func (r *Report) skewFigures(t io.Writer, law powerLaw, c *cacheCounts) {
 	name := fmt.Sprintf("a = %.3f: ", law.exponent())
 	lrpp := &c.modes[lrppOwners]
 	fmt.Fprintf(t, "%.3f\t%.0f\t%.0f\t%.0f\t", law.exponent(),
-		r.add(name+"distinct rows per batch", "rows", c.distinct).Median,
-		r.add(name+"lrpp: distinct rows synchronised", "rows/step", lrpp.rows[later]+lrpp.rows[critical]).Median,
-		r.add(name+"lrpp: distinct rows synchronised, critical", "rows/step", lrpp.rows[critical]).Median)
-	kind := cacheOptimizers[0].kind
+		r.addFigure(name+"distinct rows per batch", "rows", c.distinct).Median,
+		r.addFigure(name+"lrpp: distinct rows synchronised", "rows/step", lrpp.rows[later]+lrpp.rows[critical]).Median,
+		r.addFigure(name+"lrpp: distinct rows synchronised, critical", "rows/step", lrpp.rows[critical]).Median)
+	kind := cacheOptimizers[0]
 	bytes := func(m cacheMode, paths ...int) float64 {
 		sum := 0.0
 		for _, p := range paths {
@@ -57,8 +56,8 @@ func (r *Report) skewFigures(t io.Writer, law powerLaw, c *cacheCounts) {
 		return sum
 	}
 	for _, m := range []cacheMode{noCache, lrppReduced, lrppOwners, planned} {
-		fmt.Fprintf(t, "%.2f\t", r.add(fmt.Sprintf("%s%v: bytes", name, m), "bytes/step", bytes(m, later, critical)).Median/1e6)
+		fmt.Fprintf(t, "%.2f\t", r.addFigure(fmt.Sprintf("%s%v: bytes", name, m), "bytes/step", bytes(m, later, critical)).Median/1e6)
 	}
-	fmt.Fprintf(t, "%.2f\t%.1f\t\n", r.add(name+"planned: bytes, critical", "bytes/step", bytes(planned, critical)).Median/1e6,
-		r.add(name+"planned of the bytes of lrpp, through owners", "%", 100*c.ofBytes(planned, lrppOwners, kind)).Median)
+	fmt.Fprintf(t, "%.2f\t%.1f\t\n", r.addFigure(name+"planned: bytes, critical", "bytes/step", bytes(planned, critical)).Median/1e6,
+		r.addFigure(name+"planned of the bytes of lrpp, through owners", "%", 100*c.ofBytes(planned, lrppOwners, kind)).Median)
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/ecrec/ecrec/model"
 )
 
-// standIn takes the place of a model whose forward and backward pass take a given
-// time on another device: it waits instead of computing, a third forward and two
-// thirds backward, and hands out the dense gradient in buckets as that goes on.
+// standIn replaces a model whose forward and backward pass take a given time on another device. It
+// waits instead of computing, a third of the time forward and two thirds backward, and passes on
+// the dense gradient in buckets during the wait.
 type standIn struct {
 	model.Model
 	env     env.Env
 	takes   time.Duration
 	logits  []float32
 	lookups []float32 // gradients, all zero
-	tables  int
+	floats  int       // gradients of the lookups of a sample
 }
 
 // bucketFloats is the least size of a bucket, as in package model.
 const bucketFloats = 1 << 18
 
-func newStandIn(e env.Env, m model.Model, tables int, takes time.Duration) *standIn {
-	return &standIn{Model: m, env: e, takes: takes, tables: tables}
+func newStandIn(e env.Env, m model.Model, floats int, takes time.Duration) *standIn {
+	return &standIn{Model: m, env: e, takes: takes, floats: floats}
 }
 
 // Forward waits; its logits are zero.
@@ -32,7 +32,7 @@ func (m *standIn) Forward(in model.Batch) kernels.Matrix {
 	b := in.Dense.Rows
 	if len(m.logits) < b {
 		m.logits = make([]float32, b)
-		m.lookups = make([]float32, b*m.tables*m.RowWidth())
+		m.lookups = make([]float32, b*m.floats)
 	}
 	if b > 0 {
 		m.env.Sleep(m.takes / 3)
@@ -40,7 +40,7 @@ func (m *standIn) Forward(in model.Batch) kernels.Matrix {
 	return kernels.Mat(kernels.HostBuffer(m.logits), b, 1)
 }
 
-// Backward waits; its gradients are what the buffers hold.
+// Backward waits; its gradients are the unchanged buffers.
 func (m *standIn) Backward(in model.Batch, _ kernels.Matrix, ready func(kernels.Buffer)) kernels.Matrix {
 	b, n := in.Dense.Rows, m.Params().Len()
 	buckets := max(1, n/bucketFloats)
@@ -51,5 +51,5 @@ func (m *standIn) Backward(in model.Batch, _ kernels.Matrix, ready func(kernels.
 		from, to := i*n/buckets, (i+1)*n/buckets
 		ready(m.Params().Grad.SliceFloats(from, to-from))
 	}
-	return kernels.Mat(kernels.HostBuffer(m.lookups), b, m.tables*m.RowWidth())
+	return kernels.Mat(kernels.HostBuffer(m.lookups), b, m.floats)
 }

@@ -15,29 +15,22 @@ const (
 	lossSamples  = 16384
 )
 
-var optimizers = []struct {
-	name string
-	kind kernels.OptimizerKind
-}{
-	{"sgd", kernels.SGD}, {"momentum", kernels.Momentum}, {"adagrad", kernels.Adagrad},
-	{"rowwise_adagrad", kernels.RowwiseAdagrad}, {"adam", kernels.Adam},
-}
-
-// optimizer takes steps so small that weights keep their size.
+// optimizer has a learning rate so small that weights keep their magnitude.
 func optimizer(kind kernels.OptimizerKind) kernels.Optimizer {
 	return kernels.Optimizer{Kind: kind, LR: 1e-9, Momentum: 0.9, Eps: 1e-8, Beta1: 0.9, Beta2: 0.999, C1: 0.1, C2: 0.001,
 		StepSize: 1e-9, BiasSqrt: 1}
 }
 
-// step measures the other operations of a step.
-func (b *kernelBench) step() error {
+// measureStep measures the other operations of a step.
+func (b *kernelBench) measureStep() error {
 	fmt.Fprintf(b.out, "\nother operations of a step of %d samples: median (least-greatest)\n", b.m)
 	t := table(b.out)
 	defer t.Flush()
 	fmt.Fprint(t, "\tthreads\t\t\t\n")
 	for _, threads := range b.threads {
 		s := b.dev.Stream(threads)
-		for _, f := range []func(*tabwriter.Writer, kernels.Stream, int) error{b.interactions, b.sums, b.dense, b.loss} {
+		for _, f := range []func(*tabwriter.Writer, kernels.Stream, int) error{b.measureInteractions, b.measureSums,
+			b.measureDense, b.measureLoss} {
 			if err := f(t, s, threads); err != nil {
 				s.Close()
 				return err
@@ -48,18 +41,18 @@ func (b *kernelBench) step() error {
 	return nil
 }
 
-func (b *kernelBench) line(t *tabwriter.Writer, name string, threads int, unit string, values []float64) {
-	f := b.report.add(fmt.Sprintf("%s, threads %d", name, threads), unit, values...)
+func (b *kernelBench) writeLine(t *tabwriter.Writer, name string, threads int, unit string, values []float64) {
+	f := b.report.addFigure(fmt.Sprintf("%s, threads %d", name, threads), unit, values...)
 	fmt.Fprintf(t, "%s\t%d\t%s\t%s\t\n", name, threads, spread(f), unit)
 }
 
-// ring is n matrices, or fewer that take ringBytes; take gives them in turn.
-func (b *kernelBench) ring(rows, cols int) (take func() kernels.Matrix, free func(), err error) {
+// newRing allocates matrices that fill ringBytes, at least two. take returns them in turn.
+func (b *kernelBench) newRing(rows, cols int) (take func() kernels.Matrix, free func(), err error) {
 	n := max(2, ringBytes/(4*rows*cols))
 	if b.o.Tiny {
 		n = 2
 	}
-	buf, err := b.alloc(n*rows*cols, kernels.Working)
+	buf, err := b.allocBuffer(n*rows*cols, kernels.Working)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,18 +63,18 @@ func (b *kernelBench) ring(rows, cols int) (take func() kernels.Matrix, free fun
 	}, func() { b.dev.Free(buf) }, nil
 }
 
-func (b *kernelBench) interactions(t *tabwriter.Writer, s kernels.Stream, threads int) error {
+func (b *kernelBench) measureInteractions(t *tabwriter.Writer, s kernels.Stream, threads int) error {
 	for _, d := range []int{16, 48, 128} {
-		feats, freeFeats, err := b.ring(b.m, vectors*d)
+		feats, freeFeats, err := b.newRing(b.m, vectors*d)
 		if err != nil {
 			return err
 		}
-		dots, freeDots, err := b.ring(b.m, d+vectors*(vectors-1)/2)
+		dots, freeDots, err := b.newRing(b.m, d+vectors*(vectors-1)/2)
 		if err != nil {
 			freeFeats()
 			return err
 		}
-		grads, freeGrads, err := b.ring(b.m, vectors*d)
+		grads, freeGrads, err := b.newRing(b.m, vectors*d)
 		if err != nil {
 			freeFeats()
 			freeDots()
@@ -91,7 +84,7 @@ func (b *kernelBench) interactions(t *tabwriter.Writer, s kernels.Stream, thread
 			func() { s.DotInteraction(dots(), feats(), vectors, d) },
 			func() { s.DotInteractionGrad(grads(), dots(), feats(), vectors, d) })
 		for i, name := range []string{"DotInteraction", "DotInteractionGrad"} {
-			b.line(t, fmt.Sprintf("%s of %d vectors of %d", name, vectors, d), threads, "ns/sample", scale(took[i], 1e9/float64(b.m)))
+			b.writeLine(t, fmt.Sprintf("%s of %d vectors of %d", name, vectors, d), threads, "ns/sample", scale(took[i], 1e9/float64(b.m)))
 		}
 		freeFeats()
 		freeDots()
@@ -100,17 +93,16 @@ func (b *kernelBench) interactions(t *tabwriter.Writer, s kernels.Stream, thread
 	return nil
 }
 
-// sums measures the sums of a batch's row gradients where a row is looked up
-// four times.
-func (b *kernelBench) sums(t *tabwriter.Writer, s kernels.Stream, threads int) error {
+// measureSums measures the sums of a batch's row gradients, with four lookups per row.
+func (b *kernelBench) measureSums(t *tabwriter.Writer, s kernels.Stream, threads int) error {
 	const times = 4
 	n := b.m * tablesOfStep
-	grads, free, err := b.ring(b.m, tablesOfStep*modelRow)
+	grads, free, err := b.newRing(b.m, tablesOfStep*modelRow)
 	if err != nil {
 		return err
 	}
 	defer free()
-	out, err := b.alloc(n/times*modelRow, kernels.Working)
+	out, err := b.allocBuffer(n/times*modelRow, kernels.Working)
 	if err != nil {
 		return err
 	}
@@ -123,39 +115,37 @@ func (b *kernelBench) sums(t *tabwriter.Writer, s kernels.Stream, threads int) e
 	took := b.o.inTurn(0, timeRows, func() {
 		s.SumRows(kernels.Mat(out, rows, modelRow), grads(), kernels.HostBuffer(start), kernels.HostBuffer(pos))
 	})
-	b.line(t, fmt.Sprintf("SumRows of %d, by %d", modelRow, times), threads, "ns/lookup", scale(took[0], 1e9/float64(len(pos))))
+	b.writeLine(t, fmt.Sprintf("SumRows of %d, by %d", modelRow, times), threads, "ns/lookup", scale(took[0], 1e9/float64(len(pos))))
 	return nil
 }
 
-// dense counts the bytes of weights and state twice, read and written.
-func (b *kernelBench) dense(t *tabwriter.Writer, s kernels.Stream, threads int) error {
+// measureDense counts the bytes of weights and state twice, read and written.
+func (b *kernelBench) measureDense(t *tabwriter.Writer, s kernels.Stream, threads int) error {
 	n := denseWeights
 	if b.o.Tiny {
 		n = 100
 	}
-	for _, k := range optimizers {
-		if k.kind == kernels.RowwiseAdagrad {
-			continue // has no dense form
-		}
-		state := k.kind.DenseState(n)
-		buf, err := b.alloc(2*n+state, kernels.Working)
+	for _, name := range kernels.RuleNames(true) {
+		kind, _ := kernels.FindRule(name)
+		state := kind.DenseState(n)
+		buf, err := b.allocBuffer(2*n+state, kernels.Working)
 		if err != nil {
 			return err
 		}
 		w, g, st := buf.SliceFloats(0, n), buf.SliceFloats(n, n), buf.SliceFloats(2*n, state)
-		took := b.o.inTurn(0, timeRows, func() { s.UpdateDense(optimizer(k.kind), w, st, g) })
-		b.line(t, "UpdateDense "+k.name, threads, "GB/s", per(4e-9*float64(3*n+2*state), took[0]))
+		took := b.o.inTurn(0, timeRows, func() { s.UpdateDense(optimizer(kind), w, st, g) })
+		b.writeLine(t, "UpdateDense "+name, threads, "GB/s", per(4e-9*float64(3*n+2*state), took[0]))
 		b.dev.Free(buf)
 	}
 	return nil
 }
 
-func (b *kernelBench) loss(t *tabwriter.Writer, s kernels.Stream, threads int) error {
+func (b *kernelBench) measureLoss(t *tabwriter.Writer, s kernels.Stream, threads int) error {
 	n := lossSamples
 	if b.o.Tiny {
 		n = 100
 	}
-	buf, err := b.alloc(4*n, kernels.Working)
+	buf, err := b.allocBuffer(4*n, kernels.Working)
 	if err != nil {
 		return err
 	}
@@ -168,6 +158,6 @@ func (b *kernelBench) loss(t *tabwriter.Writer, s kernels.Stream, threads int) e
 		logits[i] -= 0.5 // of both signs
 	}
 	took := b.o.inTurn(0, timeRows, func() { s.SigmoidBCE(part(0), part(1), part(2), part(3), 1) })
-	b.line(t, "SigmoidBCE", threads, "ns/sample", scale(took[0], 1e9/float64(n)))
+	b.writeLine(t, "SigmoidBCE", threads, "ns/sample", scale(took[0], 1e9/float64(n)))
 	return nil
 }

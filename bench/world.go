@@ -6,22 +6,22 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// World is the processes that measure together, one rank each.
+// World is a group of processes that measure together, one rank each.
 type World struct {
 	Rank, Size int
-	// OneHost says that all processes are on one machine.
+	// OneHost is set if all processes are on one machine.
 	OneHost bool
-	// Transports are those that Join knows, in the order in which they take turns.
+	// Transports lists the transports of Join, in the order of their turns.
 	Transports []string
-	// MPI is the library of the transport "mpi", whose launcher also says on which
-	// cores the processes run; empty: there is none.
+	// MPI is the library of the transport "mpi", whose launcher also binds the processes to
+	// cores; empty: there is none.
 	MPI string
-	// Join connects the processes over one of Transports. All call it, in the same
-	// order and once for each; what it made is closed together with the others.
+	// Join connects the processes over one of Transports. All processes call it once per
+	// transport, in the same order. All connections are closed together.
 	Join func(transport string) (transport.Endpoint, error)
-	// Stop reports whether to end early: one process's yes ends all.
+	// Stop reports whether to end early. If it returns true on one process, all end.
 	Stop func() bool
 }
 
-// ErrStopped is what a measurement ends with that was asked to stop.
+// ErrStopped is the error of a measurement that was stopped.
 var ErrStopped = errors.New("bench: stopped")

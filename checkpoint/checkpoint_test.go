@@ -15,7 +15,7 @@ import (
 	"github.com/ecrec/ecrec/internal/safetensors"
 )
 
-// saved makes a world of n ranks, random in all else, and saves it.
+// saved creates a random world of n ranks and saves it.
 func saved(t *testing.T, w *world, s Save) *Checkpoint {
 	t.Helper()
 	if err := w.save(s); err != nil {
@@ -28,8 +28,8 @@ func saved(t *testing.T, w *world, s Save) *Checkpoint {
 	return c
 }
 
-// A model saved on N ranks is the same on M: every byte, and no other row is
-// touched.
+// A model that was saved on N ranks is the same on M ranks: every byte is equal, and no
+// other row is touched.
 func TestSaveOnNLoadOnM(t *testing.T) {
 	rnd := random(t)
 	for range 12 {
@@ -67,7 +67,7 @@ func TestSaveOnNLoadOnM(t *testing.T) {
 	}
 }
 
-// Files of several blocks, with rows that lie across their borders.
+// Files of several blocks, with rows across their borders.
 func TestLargeFiles(t *testing.T) {
 	rnd := random(t)
 	m := Model{Kind: "dlrm", Tables: []Table{{"a", 30011}}, Width: 33, RowState: 4, Tensors: []Tensor{{"b", []int64{1 << 19}}}, DenseState: 1}
@@ -84,8 +84,8 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
-// An export holds every row, touched or not, and any reader of safetensors reads
-// the files of a checkpoint.
+// An export holds every row, touched or not. Any reader of safetensors can read the files
+// of a checkpoint.
 func TestWriteTensors(t *testing.T) {
 	rnd := random(t)
 	m := randomModel(rnd)
@@ -98,7 +98,7 @@ func TestWriteTensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := bytes.Clone(w.weights)
-	place := m.place(3)
+	place := m.placeRows(3)
 	for g := range place.Rows() {
 		row := make([]float32, m.Width)
 		if err := w.shards[g%3].Export(row, g/3, 1); err != nil {
@@ -129,8 +129,8 @@ func TestWriteTensors(t *testing.T) {
 	}
 }
 
-// Whatever is done to a file of the newest checkpoint, it is noticed and named,
-// and the one before is found.
+// Any damage to a file of the newest checkpoint is found and named, and the checkpoint
+// before is loaded.
 func TestDamageIsFoundAndNamed(t *testing.T) {
 	rnd := random(t)
 	m := randomModel(rnd)
@@ -150,7 +150,8 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		damage := map[string][]byte{"cut": good[:len(good)-1-rnd.IntN(min(len(good)-1, 3))], "longer": append(bytes.Clone(good), 'x'), "missing": nil}
+		damage := map[string][]byte{"cut": good[:len(good)-1-rnd.IntN(min(len(good)-1, 3))],
+			"longer": append(bytes.Clone(good), 'x'), "missing": nil}
 		for range 8 {
 			flipped := bytes.Clone(good)
 			flipped[rnd.IntN(len(flipped))] ^= 1 << rnd.IntN(8)
@@ -170,7 +171,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-// checkNamed finds that a damaged file is named, by Find or while it is read.
+// checkNamed checks that a damaged file is named, by Find or while it is read.
 func checkNamed(t *testing.T, dir, name, how string) {
 	t.Helper()
 	c, problems, err := Find(env.Real(), dir, 0)
@@ -223,8 +224,8 @@ func TestKeepReplaceAndLeftovers(t *testing.T) {
 		saved(t, w, Save{Dir: dir, Step: step, Keep: 2})
 	}
 	want(3, 4)
-	// Another run died while it saved, this one goes back to step 3 and saves 4 anew.
-	if err := os.MkdirAll(filepath.Join(dir, stepName(4)+tmpMark+"77", "x"), 0o755); err != nil {
+	// Another run died while it saved. This one resumes from step 3 and saves step 4 again.
+	if err := os.MkdirAll(filepath.Join(dir, stepName(4)+tmpMark+"unknown-77", "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	w.fill(rnd, 0.5)
@@ -286,8 +287,7 @@ func TestOtherModelsAndVersionsAreRefused(t *testing.T) {
 	}
 }
 
-// A full disk and a folder that cannot be written are clear errors, and what was
-// there stays.
+// A full disk and a folder that cannot be written are clear errors. Existing files stay.
 func TestFoldersThatCannotBeWritten(t *testing.T) {
 	rnd := random(t)
 	w := newWorld(Model{Kind: "dlrm", Tables: []Table{{"a", 20000}}, Width: 16, Tensors: []Tensor{{"b", []int64{3}}}}, 2)

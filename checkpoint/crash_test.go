@@ -14,20 +14,20 @@ import (
 
 var crashes = flag.Int("crashes", 10, "how often TestCrashWhileSaving kills a process")
 
-// crashEnv names the folder that the test binary saves to, when it plays the
-// process that is killed.
+// crashEnv names the folder to save to, when the test binary is the process that is killed.
 const crashEnv = "ECREC_TEST_CHECKPOINT_DIR"
 
-// crashWorld is the model at a step: everyone can make it.
+// crashWorld is the model at a step, a function of the step.
 func crashWorld(w *world, step int64) {
 	w.fill(rand.New(rand.NewPCG(uint64(step), 5)), 1)
 }
 
 func crashModel() Model {
-	return Model{Kind: "dlrm", Seed: 3, Tables: []Table{{"a", 30000}}, Width: 8, RowState: 1, DenseState: 1, Tensors: []Tensor{{"b", []int64{900}}}}
+	return Model{Kind: "dlrm", Seed: 3, Tables: []Table{{"a", 30000}}, Width: 8, RowState: 1, DenseState: 1,
+		Tensors: []Tensor{{"b", []int64{900}}}}
 }
 
-// saveUntilKilled goes on from the newest checkpoint and saves step after step.
+// saveUntilKilled continues from the newest checkpoint and saves step after step.
 func saveUntilKilled() {
 	dir := os.Getenv(crashEnv)
 	c, _, err := Find(env.Real(), dir, 0)
@@ -48,8 +48,8 @@ func saveUntilKilled() {
 	}
 }
 
-// A process is killed at random moments of saving, again and again. Each time the
-// newest checkpoint is whole, and holds the model of its step.
+// A process is killed at random moments of saving, many times. Each time the newest
+// checkpoint is complete, and holds the model of its step.
 func TestCrashWhileSaving(t *testing.T) {
 	rnd := random(t)
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func TestCrashWhileSaving(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// It says when it begins to save, however slow it is; what follows is random.
+		// The process prints a line when it begins to save. The kill follows after a random time.
 		for range 1 + rnd.IntN(3) {
 			_, _ = fmt.Fscanln(out, new(int64))
 		}

@@ -1,54 +1,69 @@
-// Package checkpoint saves a whole model to a folder and loads it again, on any
-// number of ranks.
+// Package checkpoint saves a model to a folder and loads it again, on any number of ranks.
 //
 // # Terms
 //
-// A checkpoint is a folder step-%012d. In it
+// A checkpoint is a folder step-%012d with these files:
 //
 //	rows-%05d.safetensors   one for each rank that wrote it: touched, U64 (words),
-//	                        bit s%64 of word s/64 set where its slot s is touched,
+//	                        bit s%64 of word s/64 set if slot s is touched,
 //	                        and rows, F32 (rows, width + state), the touched rows
 //	                        with their optimizer state in the order of their slots.
 //	                        Slot s of rank o of N is global row s*N + o.
-//	dense.safetensors       the dense tensors by name, and, where the optimizer has
+//	dense.safetensors       the dense tensors by name, and, if the optimizer has
 //	                        state, state.K.NAME, its K-th value per weight
-//	history.bin             what the run wants to remember; its own format
-//	manifest.json           step, ranks, model, and bytes and XXH3 of each file;
+//	history.bin             the run's history, in a format of the trainer
+//	manifest.json           step, ranks, run, model, and bytes and XXH3 of each file;
 //	                        with a sum of its own
 //
-// Untouched rows are not there: they are drawn from the model's seed. Samples are
-// a function of the step, so the step is the position in the data.
+// Untouched rows are not saved: the model's seed draws them. Samples are a function of the
+// step, so the step is the position in the data.
+//
+// The folder's name ends in the lineage if a checkpoint of another lineage has the plain
+// name.
+//
+// # Manifest
+//
+// Format 2 names the run of the checkpoint: name, lineage, forks, recipe (package
+// lineage). It holds the definition of the run, and no path, host or time. Format 1 named
+// no run, and is still read.
+//
+// A later version may add fields without a new format. A reader ignores unknown fields. It
+// refuses a checkpoint whose needs name an unknown feature. So there is room for columns of
+// the data, parents of an increment, and digests.
 //
 // # Saving
 //
-// One rank calls Begin, which makes the folder step-X.tmp-GENERATION and removes
-// those of dead runs. After that every rank writes its file, at once with the
-// others, and makes it durable. Their Parts are plain data, so they can come from
-// other processes to the rank that calls Commit: it writes the manifest and makes
-// the checkpoint visible by one rename; only then older ones go. A checkpoint
-// that has its name is therefore whole, and a crash at any point leaves the one
-// before it. Rows are copied a block at a time while the block before is on its
-// way to the disk: memory is a few MiB for each rank.
+// A run holds the Lock of the folder, so that no other run saves there. One rank calls
+// Begin, which creates the folder step-X.tmp-LINEAGE-GENERATION and removes the folders of
+// dead runs. Then all ranks write their files at the same time, and make them durable. The
+// resulting Parts are plain data, which other processes can send to the rank that calls
+// Commit. Commit writes the manifest, makes the checkpoint visible by one rename, and then
+// removes older ones of its lineage. So a checkpoint with its final name is complete, and a
+// crash at any point leaves the one before it.
+//
+// Rows are copied a block at a time while the previous block is written: a rank needs a few
+// MiB.
 //
 // # Loading
 //
-// Find looks for the newest checkpoint whose manifest and files fit together. Sums
-// of rows are checked while they are read, so a bad sum comes when some rows are
-// already stored: discard them (shard.Reset) and go on with the one before. With
-// the number of ranks that wrote it a rank reads its own file only. Else it reads
-// the files that hold any of its rows (of N files and M ranks, every
-// gcd(N, M)-th), each whole, because its rows lie evenly spread in them.
+// Find searches the newest checkpoint whose manifest and files fit together. Sums of rows
+// are checked while they are read, so an error may be found after some rows are stored.
+// The caller discards them (shard.Reset) and loads the checkpoint before.
+//
+// If the number of ranks is that of the checkpoint, a rank reads its own file only. If not,
+// it reads the files that hold any of its rows: of N files and M ranks, every gcd(N, M)-th.
+// It reads these files completely, because its rows are spread evenly over them.
 //
 // # Invariants
 //
-//   - Nothing under a checkpoint's name is ever written to.
-//   - What Find or Open returned is of a known format. Check says whether it is
-//     of this model.
+//   - A file under a checkpoint's final name is never written again.
+//   - Find and Open return checkpoints of a supported format only. Check reports whether
+//     the model is that of the run.
 //   - Every byte that is loaded has been compared with a sum before the load
 //     succeeds.
 //
 // # Never
 //
-// The package talks to no other rank and knows no clock: when to save, and that
-// all ranks do, is the trainer's. It never reads what history.bin means.
+// The package communicates with no other rank and has no clock: the trainer decides when
+// all ranks save. It does not interpret history.bin.
 package checkpoint

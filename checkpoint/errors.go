@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// ErrUnusable is what errors about a checkpoint that is there but cannot be
-// loaded are: Corrupt, Newer, Mismatch and NotFound.
+// ErrUnusable matches the errors of a checkpoint that cannot be loaded (Corrupt, Newer,
+// Mismatch, NotFound), and Busy.
 var ErrUnusable = errors.New("checkpoint cannot be used")
 
-// Corrupt says that a checkpoint is torn or damaged.
+// Corrupt is the error of a torn or damaged checkpoint.
 type Corrupt struct {
 	Path string // the checkpoint's folder
 	File string // in it
@@ -23,18 +23,23 @@ func (e *Corrupt) Error() string {
 func (e *Corrupt) Is(target error) bool { return target == ErrUnusable }
 func (e *Corrupt) Unwrap() error        { return e.Err }
 
-// Newer says that a later version of ecrec wrote a checkpoint.
+// Newer is the error of a checkpoint that a later version of ecrec wrote.
 type Newer struct {
 	Path   string
 	Format int
+	Needs  string // an unsupported feature; empty: the format is unsupported
 }
 
 func (e *Newer) Error() string {
-	return fmt.Sprintf("%s: its format is version %d, this ecrec reads up to %d; use the ecrec that wrote it, or a newer one", e.Path, e.Format, format)
+	if e.Needs != "" {
+		return fmt.Sprintf("%s: it needs %q, which this ecrec does not support; use the ecrec that wrote it, or a newer one", e.Path, e.Needs)
+	}
+	return fmt.Sprintf("%s: its format is version %d, this ecrec reads up to %d; use the ecrec that wrote it, or a newer one", e.Path,
+		e.Format, format)
 }
 func (e *Newer) Is(target error) bool { return target == ErrUnusable }
 
-// Mismatch says that a checkpoint is of another model than the run's.
+// Mismatch is the error of a checkpoint whose model is not the run's.
 type Mismatch struct {
 	Path        string
 	Differences string
@@ -45,7 +50,15 @@ func (e *Mismatch) Error() string {
 }
 func (e *Mismatch) Is(target error) bool { return target == ErrUnusable }
 
-// NotFound says that no checkpoint is at a path.
+// Busy is the error if another run saves to a folder.
+type Busy struct{ Dir string }
+
+func (e *Busy) Error() string {
+	return fmt.Sprintf("%s: another run is saving checkpoints to this folder; wait for its end or choose another checkpoint.dir", e.Dir)
+}
+func (e *Busy) Is(target error) bool { return target == ErrUnusable }
+
+// NotFound is the error of a path without a checkpoint.
 type NotFound struct{ Path string }
 
 func (e *NotFound) Error() string {

@@ -12,37 +12,47 @@ import (
 )
 
 // Specs are the tensors of the model, without optimizer state: the dense ones,
-// then the tables.
+// then, part by part, those of the tables.
 func (c *Checkpoint) Specs() []safetensors.Spec {
-	specs := c.Model.denseSpecs()[:len(c.Model.Tensors)]
-	for _, t := range c.Model.Tables {
-		specs = append(specs, safetensors.Spec{Name: t.Name, Shape: []int64{t.Rows, int64(c.Model.Width)}})
+	specs := c.Model.weightSpecs()
+	for _, p := range c.Model.rowParts() {
+		for t, table := range c.Model.Tables {
+			specs = append(specs, safetensors.Spec{Name: p.Tensors[t], Shape: []int64{table.Rows, int64(p.Width)}})
+		}
 	}
 	return specs
 }
 
-// WriteTensors writes the data of Specs, untouched rows drawn from the seed. What
-// it wrote is good only if it returns no error: sums are known at the end.
+// WriteTensors writes the data of Specs. It draws untouched rows from the seed. The output
+// is valid only if it returns no error, since sums are compared at the end.
 func (c *Checkpoint) WriteTensors(to io.Writer) error {
 	n := c.Model.denseBytes()
-	weights, state := make([]byte, n), make([]byte, n*int64(c.Model.DenseState))
+	weights, state := make([]byte, n), make([]byte, c.Model.stateBytes())
 	if err := c.ReadDense(c.Model, weights, state); err != nil {
 		return err
 	}
 	if _, err := to.Write(weights); err != nil {
 		return err
 	}
-	return c.writeTables(to)
+	first := 0
+	for _, p := range c.Model.rowParts() {
+		if err := c.writeTables(to, first, p.Width); err != nil {
+			return err
+		}
+		first += p.Width
+	}
+	return nil
 }
 
 // writeRows is how many rows of a table are written at a time.
 const writeRows = 1 << 14
 
-// writeTables writes the weights of all rows in the order of their global
-// numbers, which is that of tables and ids. All row files are read at once.
-func (c *Checkpoint) writeTables(to io.Writer) error {
-	m := merge{c: c, init: shard.InitOf(c.Model.rows(0, c.Ranks)), place: c.Model.place(c.Ranks)}
-	defer m.close()
+// writeTables writes a part of the weights of all rows, n weights from first on, in
+// the order of the rows' global numbers, which is that of tables and ids. All row
+// files are read at once.
+func (c *Checkpoint) writeTables(to io.Writer, first, n int) error {
+	m := merge{c: c, init: shard.InitOf(c.Model.shardOptions(0, c.Ranks)), place: c.Model.placeRows(c.Ranks)}
+	defer m.closeFiles()
 	for rank := range c.Ranks {
 		r, err := c.openRows(rank)
 		if err != nil {
@@ -50,21 +60,21 @@ func (c *Checkpoint) writeTables(to io.Writer) error {
 		}
 		m.files = append(m.files, cursor{rowStream: r})
 	}
-	width := c.Model.Width
-	chunk := make([]float32, writeRows*width)
-	for first := int64(0); first < m.place.Rows(); first += writeRows {
-		rows := chunk[:min(writeRows, m.place.Rows()-first)*int64(width)]
-		for i := range len(rows) / width {
-			if err := m.row(rows[i*width:(i+1)*width], first+int64(i)); err != nil {
+	row, chunk := make([]float32, c.Model.Width), make([]float32, writeRows*n)
+	for begin := int64(0); begin < m.place.Rows(); begin += writeRows {
+		rows := chunk[:min(writeRows, m.place.Rows()-begin)*int64(n)]
+		for i := range len(rows) / n {
+			if err := m.copyRow(row, begin+int64(i)); err != nil {
 				return err
 			}
+			copy(rows[i*n:(i+1)*n], row[first:])
 		}
 		if _, err := to.Write(kernels.BytesOf(rows)); err != nil {
 			return err
 		}
 	}
 	for i := range m.files {
-		if slots, _, err := m.files[i].next(); !errors.Is(err, io.EOF) {
+		if slots, _, err := m.files[i].nextRows(); !errors.Is(err, io.EOF) {
 			if err == nil {
 				panic(fmt.Sprintf("checkpoint: %s: %d rows left over", c.Path, len(slots)))
 			}
@@ -74,7 +84,7 @@ func (c *Checkpoint) writeTables(to io.Writer) error {
 	return nil
 }
 
-// merge finds rows in the order of their global numbers.
+// merge reads the rows of all files in the order of their global numbers.
 type merge struct {
 	c     *Checkpoint
 	init  kernels.RowInit
@@ -82,16 +92,15 @@ type merge struct {
 	files []cursor
 }
 
-// cursor is a row file and what is left of its last block of rows.
+// cursor is a row file with the remaining rows of its last block.
 type cursor struct {
 	*rowStream
 	ahead []int32 // slots
 	rows  []byte  // their rows
 }
 
-// row copies the weights of the global row g to dst; g ascends by one from call to
-// call.
-func (m *merge) row(dst []float32, g int64) error {
+// copyRow copies the weights of the global row g to dst. Each call must pass the next g.
+func (m *merge) copyRow(dst []float32, g int64) error {
 	f := &m.files[g%int64(m.c.Ranks)]
 	slot := int32(g / int64(m.c.Ranks))
 	if !f.isTouched(slot) {
@@ -100,7 +109,7 @@ func (m *merge) row(dst []float32, g int64) error {
 	}
 	if len(f.ahead) == 0 {
 		var err error
-		if f.ahead, f.rows, err = f.next(); err != nil {
+		if f.ahead, f.rows, err = f.nextRows(); err != nil {
 			return err
 		}
 	}
@@ -109,8 +118,8 @@ func (m *merge) row(dst []float32, g int64) error {
 	return nil
 }
 
-func (m *merge) close() {
+func (m *merge) closeFiles() {
 	for _, f := range m.files {
-		f.close()
+		f.closeReader()
 	}
 }

@@ -1,10 +1,12 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,70 +14,116 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/lineage"
 )
 
 const (
 	stepPrefix = "step-"
 	stepDigits = 12
-	// tmpMark follows a checkpoint's name in the names of folders that are not one:
-	// being written, or on their way out.
+	// tmpMark follows a checkpoint's name in the names of folders that are being written or
+	// removed. A lineage follows, and the reason.
 	tmpMark = ".tmp-"
-	// removed is what follows tmpMark while a checkpoint is being removed.
+	// removed is the reason while a checkpoint is being removed.
 	removed = "removed"
 )
 
 func stepName(step int64) string { return fmt.Sprintf("%s%0*d", stepPrefix, stepDigits, step) }
 
+// nameOf is the name of a checkpoint if one of another lineage has the plain name.
+func nameOf(step int64, id lineage.ID) string { return stepName(step) + "-" + id.Short() }
+
+var nameForm = regexp.MustCompile(`^(step-(\d+))(-[0-9a-f]{8}|-unknown)?$`)
+
 // stepOf is the step of a checkpoint's folder name.
 func stepOf(name string) (step int64, ok bool) {
-	digits, ok := strings.CutPrefix(name, stepPrefix)
-	if !ok {
+	parts := nameForm.FindStringSubmatch(name)
+	if parts == nil {
 		return 0, false
 	}
-	step, err := strconv.ParseInt(digits, 10, 64)
-	return step, err == nil && stepName(step) == name
+	step, err := strconv.ParseInt(parts[2], 10, 64)
+	return step, err == nil && stepName(step) == parts[1]
 }
 
-// list gives the steps of a folder's checkpoints, ascending; none if there is no
-// such folder.
-func list(dir string) ([]int64, error) {
+// entry is a checkpoint's folder.
+type entry struct {
+	name string
+	step int64
+}
+
+// list returns a folder's checkpoints, ascending, and none if there is no such folder.
+func list(dir string) ([]entry, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	var steps []int64
+	var all []entry
 	for _, e := range entries {
 		if step, ok := stepOf(e.Name()); ok && e.IsDir() {
-			steps = append(steps, step)
+			all = append(all, entry{e.Name(), step})
 		}
 	}
-	slices.Sort(steps)
-	return steps, nil
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.step, b.step) })
+	return all, nil
 }
 
-// At reports whether a path looks like a checkpoint, or a folder of some; whether
-// one can be used is for Open and Find to say.
+// Newest is the name of a folder's newest checkpoint, empty if there is none or no such
+// folder.
+func Newest(dir string) string {
+	all, err := list(dir)
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1].name
+}
+
+// Oldest is the step of the oldest checkpoint of a lineage in a folder, and whether there is one.
+func Oldest(e env.Env, dir string, id lineage.ID) (step int64, ok bool, err error) {
+	err = e.Do("find the oldest checkpoint", func() error {
+		all, err := list(dir)
+		for _, at := range all {
+			if ofLineage(filepath.Join(dir, at.name), id) {
+				step, ok = at.step, true
+				break
+			}
+		}
+		return err
+	})
+	return step, ok, err
+}
+
+// At reports whether a path looks like a checkpoint, or a folder of some. Open and Find
+// find out whether they can be used.
 func At(path string) bool {
+	all, err := list(path)
+	return isOne(path) || err == nil && len(all) > 0
+}
+
+// isOne reports whether a path looks like one checkpoint.
+func isOne(path string) bool {
 	if _, ok := stepOf(filepath.Base(path)); ok {
 		info, err := os.Stat(path)
 		return err == nil && info.IsDir()
 	}
-	if _, err := os.Stat(filepath.Join(path, manifestFile)); err == nil {
-		return true
-	}
-	steps, err := list(path)
-	return err == nil && len(steps) > 0
+	_, err := os.Stat(filepath.Join(path, manifestFile))
+	return err == nil
 }
 
-// removeLeftovers removes folders that are no checkpoints any more or yet.
-func removeLeftovers(dir string) error {
+// tmpName is the name of a folder that is not yet a checkpoint, or no longer.
+func tmpName(name string, id lineage.ID, why string) string {
+	return name + tmpMark + id.Short() + "-" + why
+}
+
+// removeLeftovers removes the temporary folders of a lineage, or of all lineages if no
+// other run can save to dir.
+func removeLeftovers(dir string, id lineage.ID, all bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		name, _, tmp := strings.Cut(e.Name(), tmpMark)
-		if _, ok := stepOf(name); !tmp || !ok {
+		name, rest, tmp := strings.Cut(e.Name(), tmpMark)
+		if _, ok := stepOf(name); !tmp || !ok || !all && !strings.HasPrefix(rest, id.Short()+"-") {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
@@ -85,18 +133,22 @@ func removeLeftovers(dir string) error {
 	return nil
 }
 
-// retain removes all but the keep newest checkpoints up to step. Later ones are
-// not this run's to judge.
-func retain(dir string, step int64, keep int) error {
-	steps, err := list(dir)
-	if err != nil || keep < 1 {
+// retain removes all but the keep newest checkpoints of a lineage up to step. It keeps later
+// ones, and those of other lineages.
+func retain(dir string, id lineage.ID, step int64, keep int) error {
+	if keep < 1 {
+		return nil
+	}
+	all, err := list(dir)
+	if err != nil {
 		return err
 	}
-	steps = slices.DeleteFunc(steps, func(s int64) bool { return s > step })
-	for _, old := range steps[:max(0, len(steps)-keep)] {
-		// First the name: a checkpoint that stands is whole, also after a crash here.
-		from := filepath.Join(dir, stepName(old))
-		to := from + tmpMark + removed
+	all = slices.DeleteFunc(all, func(e entry) bool {
+		return e.step > step || !ofLineage(filepath.Join(dir, e.name), id)
+	})
+	for _, old := range all[:max(0, len(all)-keep)] {
+		// The name goes first: a checkpoint with its name must be complete, also after a crash here.
+		from, to := filepath.Join(dir, old.name), filepath.Join(dir, tmpName(old.name, id, removed))
 		if err := os.Rename(from, to); err != nil {
 			return err
 		}
@@ -110,21 +162,37 @@ func retain(dir string, step int64, keep int) error {
 	return nil
 }
 
-// rename gives the folder tmp its final name. A checkpoint of that name, which a
-// run that went back to an earlier one wrote before, is replaced.
-func rename(tmp, final string) error {
+// ofLineage reports whether a checkpoint can be read and is of a lineage.
+func ofLineage(path string, id lineage.ID) bool {
+	m, err := readManifest(path)
+	return err == nil && lineageOf(m.Run) == id
+}
+
+// replaceable reports whether a checkpoint of a lineage may be published at a path: the path
+// is free, or holds a checkpoint of this lineage, or a damaged one.
+func replaceable(path string, id lineage.ID) bool {
+	m, err := readManifest(path)
+	if err != nil {
+		return !errors.As(err, new(*Newer))
+	}
+	return lineageOf(m.Run) == id
+}
+
+// rename gives the folder tmp its final name. It replaces a checkpoint of that name, which
+// the run wrote before it was restored from an earlier one. If the file system cannot
+// exchange two names, the old one is missing for a moment.
+func rename(tmp, final, away string) error {
 	err := os.Rename(tmp, final)
 	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	err = unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, final, unix.RENAME_EXCHANGE)
+	err = exchange(tmp, final)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// No exchange on this file system. The one before may be away for a moment; what
-		// takes its place is already whole on the disk.
-		if err = os.Rename(final, final+tmpMark+removed); err == nil {
+		// Its replacement is already complete on the disk.
+		if err = os.Rename(final, away); err == nil {
 			err = os.Rename(tmp, final)
 		}
-		tmp = final + tmpMark + removed
+		tmp = away
 	}
 	if err != nil {
 		return err

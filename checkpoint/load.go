@@ -14,38 +14,37 @@ import (
 	"github.com/ecrec/ecrec/internal/safetensors"
 )
 
-// Checkpoint is a checkpoint on the disk whose manifest is in order and whose
-// files have the sizes that it gives. It holds no open file.
+// Checkpoint is a checkpoint on the disk with a valid manifest, and with files of the sizes
+// in it. It holds no open file.
 type Checkpoint struct {
 	Path string
 	Manifest
 	env env.Env
 }
 
-// Problem is a checkpoint that was passed over.
+// Problem is a checkpoint that was skipped.
 type Problem struct {
 	Path string
 	Err  error
 }
 
-// Find opens the newest checkpoint of a folder that is not torn, of a step below
-// before (0: any step). The ones that are torn come back as problems, newest
-// first. There may be no checkpoint: then the result is nil. A Newer one is an
-// error: to go on from the one before it would be to lose what it holds.
+// Find opens the newest usable checkpoint of a folder, of a step below before (0: any step).
+// It returns the ones that it skipped as problems, newest first. Without a checkpoint the
+// result is nil. A Newer one is an error: the work since the one before it would be lost.
 func Find(e env.Env, dir string, before int64) (*Checkpoint, []Problem, error) {
-	var steps []int64
+	var all []entry
 	if err := e.Do("list checkpoints", func() (err error) {
-		steps, err = list(dir)
+		all, err = list(dir)
 		return err
 	}); err != nil {
 		return nil, nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	var problems []Problem
-	for _, step := range slices.Backward(steps) {
-		if before > 0 && step >= before {
+	for _, at := range slices.Backward(all) {
+		if before > 0 && at.step >= before {
 			continue
 		}
-		path := filepath.Join(dir, stepName(step))
+		path := filepath.Join(dir, at.name)
 		c, err := Open(e, path)
 		if err == nil {
 			return c, problems, nil
@@ -56,6 +55,36 @@ func Find(e env.Env, dir string, before int64) (*Checkpoint, []Problem, error) {
 		problems = append(problems, Problem{path, err})
 	}
 	return nil, problems, nil
+}
+
+// Found is a checkpoint as its manifest describes it. Its files have not been read.
+type Found struct {
+	Path      string
+	*Manifest       // nil if Err is set
+	Err       error // the manifest cannot be used
+}
+
+// List reads the manifest of the checkpoint at a path, or those of the checkpoints of a
+// folder, newest first.
+func List(e env.Env, path string) (found []Found, err error) {
+	err = e.Do("list checkpoints", func() error {
+		if isOne(path) {
+			m, err := readManifest(path)
+			found = []Found{{path, m, err}}
+			return nil
+		}
+		all, err := list(path)
+		for _, at := range slices.Backward(all) {
+			f := Found{Path: filepath.Join(path, at.name)}
+			f.Manifest, f.Err = readManifest(f.Path)
+			found = append(found, f)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return found, nil
 }
 
 // Open opens the checkpoint in a folder. It reads the manifest and compares the
@@ -72,34 +101,10 @@ func Open(e env.Env, path string) (c *Checkpoint, err error) {
 	return c, nil
 }
 
-// maxManifest bounds what is read of a file that should be a manifest.
-const maxManifest = 256 << 20
-
 func open(path string) (*Checkpoint, error) {
-	name := filepath.Join(path, manifestFile)
-	info, err := os.Stat(name)
-	if errors.Is(err, os.ErrNotExist) {
-		if _, ok := stepOf(filepath.Base(path)); ok {
-			if _, err := os.Stat(path); err == nil {
-				return nil, &Corrupt{path, manifestFile, errors.New("it is missing")}
-			}
-		}
-		return nil, &NotFound{path}
-	}
-	if err == nil && info.Size() > maxManifest {
-		return nil, &Corrupt{path, manifestFile, fmt.Errorf("%d bytes are too many", info.Size())}
-	}
-	b, err := os.ReadFile(name)
+	m, err := readManifest(path)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	}
-	m, err := parseManifest(b)
-	var newer errNewer
-	if errors.As(err, &newer) {
-		return nil, &Newer{path, int(newer)}
-	}
-	if err != nil {
-		return nil, &Corrupt{path, manifestFile, err}
+		return nil, err
 	}
 	for _, f := range m.Files {
 		info, err := os.Stat(filepath.Join(path, f.Name))
@@ -109,38 +114,41 @@ func open(path string) (*Checkpoint, error) {
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
+		if !info.Mode().IsRegular() {
+			return nil, &Corrupt{path, f.Name, errNotRegular}
+		}
 		if info.Size() != f.Bytes {
-			return nil, &Corrupt{path, f.Name, fmt.Errorf("it has %d bytes, the manifest says %d", info.Size(), f.Bytes)}
+			return nil, &Corrupt{path, f.Name, fmt.Errorf("it has %d bytes, not the %d of the manifest", info.Size(), f.Bytes)}
 		}
 	}
 	return &Checkpoint{Path: path, Manifest: *m}, nil
 }
 
-// Check compares the checkpoint's model with a run's; the error is a Mismatch.
+// Check compares the checkpoint's model with a run's. The error is a Mismatch.
 func (c *Checkpoint) Check(run Model) error {
-	if d := c.Model.differences(&run); d != "" {
+	if d := c.Model.listDifferences(&run); d != "" {
 		return &Mismatch{c.Path, d}
 	}
 	return nil
 }
 
-// RowSink takes a rank's rows; shard.Shard is one.
+// RowSink stores a rank's rows. A shard.Shard is one.
 type RowSink interface {
-	// StoreRaw sets the bytes of the rows in slots, which ascend; rows holds them one
-	// after the other. Both are lost when it returns.
+	// StoreRaw sets the bytes of the rows in slots, which ascend. Rows holds them one
+	// after the other. The caller reuses both slices.
 	StoreRaw(slots []int32, rows []byte) error
-	// Populate may take the memory of n rows from a slot on; most of them will be
-	// stored. It is called beside StoreRaw.
+	// Populate may allocate the memory of n rows from a slot on, most of which will be
+	// stored. It runs at the same time as StoreRaw.
 	Populate(slot int64, n int)
 }
 
-// ReadRows gives the touched rows of an owner, of owners in all, to a sink on the
-// calling goroutine. After an error some are stored that may be wrong.
+// ReadRows stores the touched rows of one of owners owners in a sink, on the calling
+// goroutine. After an error the sink may hold wrong rows.
 func (c *Checkpoint) ReadRows(owner, owners int, sink RowSink) error {
 	shared := gcd(c.Ranks, owners)
 	for rank := range c.Ranks {
 		if rank%shared != owner%shared {
-			continue // has none of these rows
+			continue // the file has none of these rows
 		}
 		if err := c.readRows(rank, owner, owners, sink); err != nil {
 			return err
@@ -156,21 +164,26 @@ func gcd(a, b int) int {
 	return a
 }
 
-// readRows gives an owner's rows in one file to a sink.
+// readRows stores an owner's rows of one file in a sink.
 func (c *Checkpoint) readRows(rank, owner, owners int, sink RowSink) error {
 	r, err := c.openRows(rank)
 	if err != nil {
 		return err
 	}
-	defer r.close()
+	return c.storeRows(r, owner, owners, sink)
+}
+
+// storeRows stores an owner's rows of a file in a sink, and closes the file.
+func (c *Checkpoint) storeRows(r *rowStream, owner, owners int, sink RowSink) error {
+	defer r.closeReader()
 	if owners == c.Ranks {
-		defer c.populate(r, sink)()
+		defer c.populateAhead(r, sink)()
 	}
 	rowBytes := c.Model.rowBytes()
 	var mine []int32
 	var packed []byte
 	for {
-		slots, rows, err := r.next()
+		slots, rows, err := r.nextRows()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -180,7 +193,7 @@ func (c *Checkpoint) readRows(rank, owner, owners int, sink RowSink) error {
 		if owners != c.Ranks {
 			mine, packed = mine[:0], packed[:0]
 			for i, slot := range slots {
-				g := int64(slot)*int64(c.Ranks) + int64(rank)
+				g := int64(slot)*int64(c.Ranks) + int64(r.rank)
 				if int(g%int64(owners)) == owner {
 					mine = append(mine, int32(g/int64(owners)))
 					packed = append(packed, rows[i*rowBytes:(i+1)*rowBytes]...)
@@ -194,16 +207,16 @@ func (c *Checkpoint) readRows(rank, owner, owners int, sink RowSink) error {
 	}
 }
 
-// populateBytes is how much memory is taken at a time.
+// populateBytes is how much memory is allocated at a time.
 const populateBytes = 4 << 20
 
-// populate takes the memory of the rows of a file ahead of storing them: fresh
-// memory comes as slowly as the disk reads, so both have to be under way at once.
-// Where few rows are touched, their pages come one by one. The function that it
-// returns ends that.
-func (c *Checkpoint) populate(r *rowStream, sink RowSink) (end func()) {
+// populateAhead allocates the memory of a file's rows before they are stored. The system
+// provides fresh memory as slowly as the disk reads, so both must run at the same time.
+// Regions with few touched rows are left to be allocated page by page. The returned function
+// stops it.
+func (c *Checkpoint) populateAhead(r *rowStream, sink RowSink) (end func()) {
 	stop, stopped := env.NewEvent(c.env, "stop populating"), env.NewEvent(c.env, "populated")
-	slots := int(c.Model.place(c.Ranks).Slots(r.rank))
+	slots := int(c.Model.placeRows(c.Ranks).Slots(r.rank))
 	words := max(1, populateBytes/64/c.Model.rowBytes())
 	c.env.Go("populate", func() {
 		defer stopped.Set(nil)
@@ -225,9 +238,8 @@ func (c *Checkpoint) populate(r *rowStream, sink RowSink) (end func()) {
 	}
 }
 
-// ReadDense reads the dense weights and their optimizer state to where they lie
-// in memory, in the order of run's tensors, which Check has found to be those of
-// the checkpoint.
+// ReadDense reads the dense weights and their optimizer state, in the order of run's
+// tensors. Check must have found them equal to those of the checkpoint.
 func (c *Checkpoint) ReadDense(run Model, weights, state []byte) error {
 	f := c.Files[c.Ranks]
 	begin, data, err := safetensors.Header(c.Model.denseSpecs())
@@ -258,7 +270,7 @@ func (c *Checkpoint) ReadDense(run Model, weights, state []byte) error {
 		return dst[n:]
 	}
 	for i, s := range run.denseSpecs() {
-		if i < len(run.Tensors) {
+		if i < len(run.weights()) {
 			weights = put(weights, s)
 		} else {
 			state = put(state, s)
@@ -269,15 +281,15 @@ func (c *Checkpoint) ReadDense(run Model, weights, state []byte) error {
 
 var errHeader = errors.New("its header is not that of this model")
 
-// ReadHistory returns what the run wanted to remember.
+// ReadHistory returns the run's history.
 func (c *Checkpoint) ReadHistory() ([]byte, error) {
 	return c.readFile(c.Files[c.Ranks+1])
 }
 
-// readFile reads a whole file and checks its sum.
+// readFile reads a file and checks its sum.
 func (c *Checkpoint) readFile(f File) ([]byte, error) {
 	var all []byte
-	if err := c.stream(f, func(b []byte) error {
+	if err := c.readBlocks(f, func(b []byte) error {
 		all = append(all, b...)
 		return nil
 	}); err != nil {
@@ -286,9 +298,8 @@ func (c *Checkpoint) readFile(f File) ([]byte, error) {
 	return all, nil
 }
 
-// stream gives the bytes of a file to use, block by block, and then checks the
-// sum.
-func (c *Checkpoint) stream(f File, use func([]byte) error) error {
+// readBlocks calls use with the bytes of a file, block by block, and then checks the sum.
+func (c *Checkpoint) readBlocks(f File, use func([]byte) error) error {
 	r, err := directio.Open(c.env, filepath.Join(c.Path, f.Name), 0)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -309,12 +320,12 @@ func (c *Checkpoint) stream(f File, use func([]byte) error) error {
 }
 
 // checkSum compares a file that was read to its end with the manifest.
-func (c *Checkpoint) checkSum(f File, r *directio.Reader) error {
+func (c *Checkpoint) checkSum(f File, r blocks) error {
 	if r.Size() != f.Bytes {
-		return &Corrupt{c.Path, f.Name, fmt.Errorf("it has %d bytes, the manifest says %d", r.Size(), f.Bytes)}
+		return &Corrupt{c.Path, f.Name, fmt.Errorf("it has %d bytes, not the %d of the manifest", r.Size(), f.Bytes)}
 	}
 	if sum := sumText(r.Sum()); sum != f.XXH3 {
-		return &Corrupt{c.Path, f.Name, fmt.Errorf("its sum is %s, the manifest says %s", sum, f.XXH3)}
+		return &Corrupt{c.Path, f.Name, fmt.Errorf("its sum is %s, not the %s of the manifest", sum, f.XXH3)}
 	}
 	return nil
 }

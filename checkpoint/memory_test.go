@@ -26,7 +26,7 @@ func resident(t *testing.T, key string) (bytes int64) {
 	return 0
 }
 
-// peakGrowth is by how much f makes resident memory exceed what it was before.
+// peakGrowth is the growth of the peak of resident memory during f.
 func peakGrowth(t *testing.T, f func()) int64 {
 	t.Helper()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
@@ -37,7 +37,7 @@ func peakGrowth(t *testing.T, f func()) int64 {
 	return resident(t, "VmHWM") - before
 }
 
-// Saving takes no memory in proportion to the rows.
+// The memory for saving does not grow with the number of rows.
 func TestSavingTakesLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("saves 400 MB")

@@ -12,45 +12,58 @@ import (
 	"github.com/ecrec/ecrec/internal/safetensors"
 )
 
-// rowStream reads a row file from its begin to its end.
+// rowStream reads a row file from its beginning to its end.
 type rowStream struct {
 	c        *Checkpoint
 	rank     int // that wrote it
 	f        File
-	r        *directio.Reader
+	r        blocks
 	rowBytes int
 
 	touched []uint64
 	word    int // of touched, being read
 	left    uint64
-	keep    []byte // of the block before: what is left of it
-	rows    int64  // given out
+	keep    []byte // the rest of the block before
+	rows    int64  // returned so far
 	slots   []int32
 }
 
-// openRows opens a rank's row file and reads which of its slots are touched.
+// blocks are the bytes of a file in pieces, as directio.Reader returns them.
+type blocks interface {
+	Next(keep []byte) ([]byte, error)
+	Size() int64
+	Sum() uint64
+	Close() error
+}
+
+// openRows opens a rank's row file and reads the bits of its touched slots.
 func (c *Checkpoint) openRows(rank int) (*rowStream, error) {
 	f := c.Files[rank]
 	r, err := directio.Open(c.env, filepath.Join(c.Path, f.Name), max(c.Model.rowBytes(), 8))
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	s := &rowStream{c: c, rank: rank, f: f, r: r, rowBytes: c.Model.rowBytes()}
-	if err := s.begin(); err != nil {
-		s.close()
+	return c.streamRows(rank, r)
+}
+
+// streamRows reads a rank's row file from r. The stream closes r.
+func (c *Checkpoint) streamRows(rank int, r blocks) (*rowStream, error) {
+	s := &rowStream{c: c, rank: rank, f: c.Files[rank], r: r, rowBytes: c.Model.rowBytes()}
+	if err := s.readTouched(); err != nil {
+		s.closeReader()
 		return nil, err
 	}
 	return s, nil
 }
 
-// begin reads up to the first row.
-func (s *rowStream) begin() error {
-	slots := s.c.Model.place(s.c.Ranks).Slots(s.rank)
+// readTouched reads everything before the first row.
+func (s *rowStream) readTouched() error {
+	slots := s.c.Model.placeRows(s.c.Ranks).Slots(s.rank)
 	want, _, err := safetensors.Header(rowSpecs(slots, s.f.Rows, &s.c.Model))
 	if err != nil {
 		return err
 	}
-	b, err := s.read(nil)
+	b, err := s.readBlock(nil)
 	if err != nil {
 		return err
 	}
@@ -69,7 +82,7 @@ func (s *rowStream) begin() error {
 		if len(s.touched) == words {
 			break
 		}
-		if b, err = s.read(b); err != nil {
+		if b, err = s.readBlock(b); err != nil {
 			return err
 		}
 	}
@@ -89,8 +102,8 @@ func (s *rowStream) begin() error {
 
 func (s *rowStream) corrupt(err error) error { return &Corrupt{s.c.Path, s.f.Name, err} }
 
-// read is the next block behind what is kept of the one before.
-func (s *rowStream) read(keep []byte) ([]byte, error) {
+// readBlock returns the bytes kept from the block before, and the next block behind them.
+func (s *rowStream) readBlock(keep []byte) ([]byte, error) {
 	b, err := s.r.Next(keep)
 	if errors.Is(err, io.EOF) {
 		return nil, s.corrupt(io.ErrUnexpectedEOF)
@@ -101,17 +114,17 @@ func (s *rowStream) read(keep []byte) ([]byte, error) {
 	return b, nil
 }
 
-// next gives the next rows and their slots, which are good until the call after;
-// io.EOF when there are none, and the sum of the file is right.
-func (s *rowStream) next() (slots []int32, rows []byte, err error) {
+// nextRows returns the next rows and their slots, which are valid until the next call. It
+// returns io.EOF after the last row, if the sum of the file is right.
+func (s *rowStream) nextRows() (slots []int32, rows []byte, err error) {
 	if s.rows == s.f.Rows {
-		if err := s.end(); err != nil {
+		if err := s.checkEnd(); err != nil {
 			return nil, nil, err
 		}
 		return nil, nil, io.EOF
 	}
 	for len(s.keep) < s.rowBytes {
-		if s.keep, err = s.read(s.keep); err != nil {
+		if s.keep, err = s.readBlock(s.keep); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -130,20 +143,20 @@ func (s *rowStream) next() (slots []int32, rows []byte, err error) {
 	return s.slots, rows, nil
 }
 
-// end checks that nothing follows the last row, and the sum.
-func (s *rowStream) end() error {
+// checkEnd checks that nothing follows the last row, and the sum.
+func (s *rowStream) checkEnd() error {
 	if len(s.keep) > 0 {
-		return s.corrupt(errors.New("it goes on after its last row"))
+		return s.corrupt(errors.New("there is more after its last row"))
 	}
 	if _, err := s.r.Next(nil); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = errors.New("it goes on after its last row")
+			err = errors.New("there is more after its last row")
 		}
 		return s.corrupt(err)
 	}
 	return s.c.checkSum(s.f, s.r)
 }
 
-func (s *rowStream) close() { _ = s.r.Close() } // nothing was written
+func (s *rowStream) closeReader() { _ = s.r.Close() } // nothing was written
 
 func (s *rowStream) isTouched(slot int32) bool { return s.touched[slot>>6]>>(slot&63)&1 != 0 }

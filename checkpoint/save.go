@@ -17,10 +17,11 @@ import (
 	"github.com/ecrec/ecrec/internal/directio"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/safetensors"
+	"github.com/ecrec/ecrec/lineage"
 )
 
-// Save is a checkpoint being written. Every rank has its own, with the same
-// fields but Env; making one does nothing yet.
+// Save is a checkpoint that is being written. Every rank has its own, with equal fields
+// except Env. To create one has no effect.
 type Save struct {
 	Env        env.Env
 	Dir        string // checkpoint.dir
@@ -28,19 +29,23 @@ type Save struct {
 	Generation uint64 // of the world that saves
 	Ranks      int
 	Model      Model
-	Keep       int // how many checkpoints stay, this one included; 0: all
+	Run        *lineage.Run // that it belongs to; nil: it names none
+	Keep       int          // how many checkpoints of its lineage to keep, with this one; 0: all
+	Alone      bool         // no other run saves to Dir: a Lock is held
+
+	path string // once it is published
 }
 
-// RowSource is what a rank's rows are read from; shard.Shard is one.
+// RowSource provides a rank's rows. A shard.Shard is one.
 type RowSource interface {
-	// TouchedBits has bit s%64 of word s/64 set where slot s is touched.
+	// TouchedBits has bit s%64 of word s/64 set if slot s is touched.
 	TouchedBits() []uint64
-	// ReadTouched copies the bytes of the touched rows from a slot on to dst, as many
-	// as fit, and returns their number and the slot to go on from.
+	// ReadTouched copies the bytes of touched rows to dst, from a slot on, as many as fit.
+	// It returns their number and the slot to continue from.
 	ReadTouched(dst []byte, from int64) (rows int, next int64, err error)
 }
 
-// Part is what Commit needs to know about a file that a rank wrote.
+// Part describes a file that a rank wrote, for Commit.
 type Part struct {
 	Rank  int // DenseRank for the dense file
 	Rows  int64
@@ -51,7 +56,7 @@ type Part struct {
 // DenseRank is the Rank of the dense file's Part.
 const DenseRank = -1
 
-// Words is p as plain numbers, to travel between ranks.
+// Words is p as plain numbers, which ranks can send.
 func (p Part) Words() []uint64 {
 	return []uint64{uint64(int64(p.Rank)), uint64(p.Rows), uint64(p.Bytes), p.Sum}
 }
@@ -61,32 +66,42 @@ func PartOf(words []uint64) Part {
 	return Part{Rank: int(int64(words[0])), Rows: int64(words[1]), Bytes: int64(words[2]), Sum: words[3]}
 }
 
-// Path is where the checkpoint will be.
-func (s *Save) Path() string { return filepath.Join(s.Dir, stepName(s.Step)) }
+// Path is the path of the checkpoint once Commit has succeeded. Its name is step-N. If a
+// checkpoint of another lineage has that name, the lineage follows.
+func (s *Save) Path() string {
+	if s.path != "" {
+		return s.path
+	}
+	return filepath.Join(s.Dir, stepName(s.Step))
+}
 
-func (s *Save) tmp() string { return fmt.Sprintf("%s%s%d", s.Path(), tmpMark, s.Generation) }
+func (s *Save) lineageID() lineage.ID { return lineageOf(s.Run) }
 
-// Begin makes the folder to write to. One rank calls it, and the others write
-// only after that. Folders that dead runs left are removed.
+func (s *Save) tmpPath() string {
+	return filepath.Join(s.Dir, tmpName(stepName(s.Step), s.lineageID(), fmt.Sprint(s.Generation)))
+}
+
+// Begin creates the folder to write to, and removes folders that dead runs left. One rank
+// calls it, before any rank writes.
 func (s *Save) Begin() error {
 	return s.Env.Do("begin checkpoint", func() error {
 		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 			return saveError(s.Dir, err)
 		}
-		if err := removeLeftovers(s.Dir); err != nil {
+		if err := removeLeftovers(s.Dir, s.lineageID(), s.Alone); err != nil {
 			return saveError(s.Dir, err)
 		}
-		return saveError(s.Dir, os.Mkdir(s.tmp(), 0o755))
+		return saveError(s.Dir, os.Mkdir(s.tmpPath(), 0o755))
 	})
 }
 
-// saveError says what to do about an error in writing.
+// saveError adds advice to an error in writing.
 func saveError(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return fmt.Errorf("checkpoint: %w; free some space or lower checkpoint.keep (what was saved before is whole)", err)
+		return fmt.Errorf("checkpoint: %w; free some space or lower checkpoint.keep (earlier checkpoints are complete)", err)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, unix.EROFS), errors.Is(err, unix.ENOTDIR):
 		return fmt.Errorf("checkpoint: %s cannot be written: %w; choose another checkpoint.dir", path, err)
 	case errors.Is(err, os.ErrNotExist):
@@ -95,11 +110,11 @@ func saveError(path string, err error) error {
 	return fmt.Errorf("checkpoint: %w", err)
 }
 
-// WriteRows writes the touched rows of a rank, durably. All ranks may do so at
-// once. The source is read on the calling goroutine only.
+// WriteRows writes the touched rows of a rank, durably. All ranks may write at the same
+// time. The source is read on the calling goroutine only.
 func (s *Save) WriteRows(rank int, src RowSource) (Part, error) {
 	p, err := s.writeRows(rank, src)
-	return p, saveError(s.tmp(), err)
+	return p, saveError(s.tmpPath(), err)
 }
 
 func (s *Save) writeRows(rank int, src RowSource) (Part, error) {
@@ -108,14 +123,14 @@ func (s *Save) writeRows(rank int, src RowSource) (Part, error) {
 	for _, word := range touched {
 		p.Rows += int64(bits.OnesCount64(word))
 	}
-	specs := rowSpecs(s.Model.place(s.Ranks).Slots(rank), p.Rows, &s.Model)
+	specs := rowSpecs(s.Model.placeRows(s.Ranks).Slots(rank), p.Rows, &s.Model)
 	begin, _, err := safetensors.Header(specs)
 	if err != nil {
 		return p, err
 	}
 	p.Bytes = sizeOf(specs)
 	rowBytes := s.Model.rowBytes()
-	w, err := directio.Create(s.Env, filepath.Join(s.tmp(), rowsFile(rank)), p.Bytes, max(rowBytes, 8))
+	w, err := directio.Create(s.Env, filepath.Join(s.tmpPath(), rowsFile(rank)), p.Bytes, max(rowBytes, 8))
 	if err != nil {
 		return p, err
 	}
@@ -158,12 +173,12 @@ func writeWords(w *directio.Writer, words []uint64) error {
 	return nil
 }
 
-// WriteDense writes the dense weights and their optimizer state, durably: the
-// bytes of both as they lie in memory, in the order of Model.Tensors, state value
-// by value. One rank does so; all have the same.
+// WriteDense writes the dense weights and their optimizer state, durably: the bytes of both
+// as in memory, in the order of Model.Tensors and Model.Statistics, state value by value. One rank calls it,
+// since all ranks have equal dense parts.
 func (s *Save) WriteDense(weights, state []byte) (Part, error) {
 	p, err := s.writeDense(weights, state)
-	return p, saveError(s.tmp(), err)
+	return p, saveError(s.tmpPath(), err)
 }
 
 func (s *Save) writeDense(weights, state []byte) (Part, error) {
@@ -176,7 +191,7 @@ func (s *Save) writeDense(weights, state []byte) (Part, error) {
 		panic(fmt.Sprintf("checkpoint: %d bytes of dense weights and %d of state, the model has %d and %d", len(weights), len(state), n, data-n))
 	}
 	p.Bytes = int64(len(begin)) + data
-	w, err := directio.Create(s.Env, filepath.Join(s.tmp(), denseFile), p.Bytes, 0)
+	w, err := directio.Create(s.Env, filepath.Join(s.tmpPath(), denseFile), p.Bytes, 0)
 	if err != nil {
 		return p, err
 	}
@@ -190,12 +205,20 @@ func (s *Save) writeDense(weights, state []byte) (Part, error) {
 	return p, err
 }
 
-// Commit makes the checkpoint visible and removes those that Keep does not cover.
-// One rank calls it with the parts of all ranks and of the dense file. digest may
-// be empty. After an error the checkpoint is not there, or stands whole and only
-// an older one could not be removed.
+// Commit makes the checkpoint visible and removes older ones beyond Keep. One rank calls it
+// with the parts of all ranks and of the dense file. Digest may be empty. After an error
+// the checkpoint is missing, or it is complete and only an older one could not be removed.
 func (s *Save) Commit(parts []Part, digest string, history []byte) error {
-	m := Manifest{Step: s.Step, Ranks: s.Ranks, Digest: digest, Model: s.Model}
+	m := Manifest{Step: s.Step, Ranks: s.Ranks, Digest: digest, Run: s.Run, Model: s.Model}
+	if len(s.Model.Parts) > 0 {
+		m.Needs = append(m.Needs, needsRowParts)
+	}
+	if len(s.Model.Statistics) > 0 {
+		m.Needs = append(m.Needs, needsStatistics)
+	}
+	if slices.ContainsFunc(s.Model.Parts, func(p RowPart) bool { return p.Optimizer != "" || p.Init != "" }) {
+		m.Needs = append(m.Needs, needsPartRules)
+	}
 	parts = slices.Clone(parts)
 	slices.SortFunc(parts, func(a, b Part) int {
 		return cmp.Compare(uint(a.Rank), uint(b.Rank)) // DenseRank last
@@ -212,20 +235,20 @@ func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 		panic(fmt.Sprintf("checkpoint: parts do not make a checkpoint: %v", err))
 	}
 	return s.Env.Do("commit checkpoint", func() error {
-		if err := s.publish(&m, history); err != nil {
-			return saveError(s.tmp(), err)
+		if err := s.publishAs(&m, history); err != nil {
+			return saveError(s.tmpPath(), err)
 		}
-		return saveError(s.Dir, retain(s.Dir, s.Step, s.Keep))
+		return saveError(s.Dir, retain(s.Dir, s.lineageID(), s.Step, s.Keep))
 	})
 }
 
-// publish writes what is missing and renames.
-func (s *Save) publish(m *Manifest, history []byte) error {
+// publishAs writes history and manifest, and renames the folder.
+func (s *Save) publishAs(m *Manifest, history []byte) error {
 	b, err := m.encode()
 	if err != nil {
 		return err
 	}
-	tmp := s.tmp()
+	tmp := s.tmpPath()
 	if err := atomicfile.WriteFile(filepath.Join(tmp, historyFile), history); err != nil {
 		return err
 	}
@@ -235,14 +258,20 @@ func (s *Save) publish(m *Manifest, history []byte) error {
 	if err := atomicfile.SyncDir(tmp); err != nil {
 		return err
 	}
-	if err := rename(tmp, s.Path()); err != nil {
+	name := stepName(s.Step)
+	if !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
+		name = nameOf(s.Step, s.lineageID())
+	}
+	path := filepath.Join(s.Dir, name)
+	if err := rename(tmp, path, filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))); err != nil {
 		return err
 	}
+	s.path = path
 	return atomicfile.SyncDir(s.Dir)
 }
 
-// Abort removes what was written, when a rank failed. One rank calls it once no
-// other writes any more.
+// Abort removes all written files after a rank failed. One rank calls it, when no other rank
+// writes any more.
 func (s *Save) Abort() error {
-	return s.Env.Do("abort checkpoint", func() error { return os.RemoveAll(s.tmp()) })
+	return s.Env.Do("abort checkpoint", func() error { return os.RemoveAll(s.tmpPath()) })
 }

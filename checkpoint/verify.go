@@ -8,9 +8,9 @@ import (
 	"github.com/ecrec/ecrec/shard"
 )
 
-// Verify reads every file, checks every sum and takes the digest of the model, as
-// the trainer would. It lists each file that is not as the manifest says; then the
-// digest means nothing.
+// Verify reads every file, checks every sum and computes the digest of the model, as the
+// trainer does. It returns an error for each file that differs from the manifest. With an
+// error the digest is meaningless.
 func (c *Checkpoint) Verify() (digest.Sum, []error) {
 	var total digest.Sum
 	var bad []error
@@ -33,15 +33,15 @@ func (c *Checkpoint) Verify() (digest.Sum, []error) {
 }
 
 func (c *Checkpoint) rowsDigest(rank int) (digest.Sum, error) {
-	d := shard.NewDigester(c.Model.rows(rank, c.Ranks))
+	d := shard.NewDigester(c.Model.shardOptions(rank, c.Ranks))
 	r, err := c.openRows(rank)
 	if err != nil {
 		return d.Sum, err
 	}
-	defer r.close()
+	defer r.closeReader()
 	rowBytes := c.Model.rowBytes()
 	for {
-		slots, rows, err := r.next()
+		slots, rows, err := r.nextRows()
 		if errors.Is(err, io.EOF) {
 			return d.Sum, nil
 		}
@@ -56,12 +56,12 @@ func (c *Checkpoint) rowsDigest(rank int) (digest.Sum, error) {
 
 func (c *Checkpoint) denseDigest() (digest.Sum, error) {
 	n := c.Model.denseBytes()
-	weights, state := make([]byte, n), make([]byte, n*int64(c.Model.DenseState))
+	weights, state := make([]byte, n), make([]byte, c.Model.stateBytes())
 	if err := c.ReadDense(c.Model, weights, state); err != nil {
 		return digest.Sum{}, err
 	}
 	total := digest.Of("dense state", nil, state)
-	for _, s := range c.Model.denseSpecs()[:len(c.Model.Tensors)] {
+	for _, s := range c.Model.weightSpecs() {
 		n, _ := s.Bytes() // checked with the manifest
 		total.Add(digest.Of("dense", []byte(s.Name), weights[:n]))
 		weights = weights[n:]

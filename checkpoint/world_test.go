@@ -46,7 +46,7 @@ type world struct {
 	weights, state []byte
 }
 
-// randomModel is one of random tables, optimizer and dense tensors.
+// randomModel has random tables, optimizers and dense tensors.
 func randomModel(rnd *rand.Rand) Model {
 	m := Model{Kind: "dlrm", Seed: rnd.Uint64(), Width: 1 + rnd.IntN(20), RowState: rnd.IntN(3), Sparse: "adam", Dense: "adam",
 		DenseState: rnd.IntN(3)}
@@ -57,7 +57,7 @@ func randomModel(rnd *rand.Rand) Model {
 	return m
 }
 
-// newWorld makes empty shards for a model on n ranks.
+// newWorld creates empty shards for a model on n ranks.
 func newWorld(m Model, n int) *world {
 	dev, err := kernels.NewCPU(kernels.CPUOptions{})
 	if err != nil {
@@ -114,7 +114,7 @@ func scribble(rnd *rand.Rand, b []byte) {
 	}
 }
 
-// digest is the model's, as the trainer takes it.
+// digest is the model's, as the trainer computes it.
 func (w *world) digest() digest.Sum {
 	total := digest.Of("dense state", nil, w.state)
 	at := 0
@@ -133,7 +133,7 @@ func (w *world) digest() digest.Sum {
 	return total
 }
 
-// each runs f for every rank at once.
+// each runs f for all ranks at the same time.
 func (w *world) each(f func(rank int) error) error {
 	errs := make([]error, len(w.shards))
 	var wg sync.WaitGroup
@@ -149,7 +149,7 @@ func (w *world) each(f func(rank int) error) error {
 	return nil
 }
 
-// save writes a checkpoint, all ranks at once, each with a Save of its own.
+// save writes a checkpoint with all ranks at the same time, each with a Save of its own.
 func (w *world) save(s Save) error {
 	s.Env, s.Ranks, s.Model = env.Real(), len(w.shards), w.model
 	if err := s.Begin(); err != nil {

@@ -40,7 +40,7 @@ func sharedBuffer(tb testing.TB, n int) kernels.Buffer {
 func (g *group) checkAllReduce(t *testing.T, what string, in [][]float32) {
 	t.Helper()
 	ranks := len(in)
-	for _, shared := range []int{0, ranks - 1} { // with one that others cannot see, nothing is done in place
+	for _, shared := range []int{0, ranks - 1} { // one rank whose buffer is not shared prevents reading in place
 		g.checkSum(t, fmt.Sprintf("%s, %d ranks share memory", what, shared), in, shared)
 	}
 	for _, staged := range []bool{false, true} {
@@ -50,7 +50,7 @@ func (g *group) checkAllReduce(t *testing.T, what string, in [][]float32) {
 	}
 }
 
-func TestStagingIsForBuffersThatJustFitACoresCache(t *testing.T) {
+func TestStagingPaysOff(t *testing.T) {
 	const mib = 1 << 20
 	for _, test := range []struct {
 		coreCache, cores, ranks, bytes int
@@ -60,7 +60,7 @@ func TestStagingIsForBuffersThatJustFitACoresCache(t *testing.T) {
 		{mib, 2, 2, mib + mib/4, true}, {mib, 2, 2, 2 * mib, false},
 		{mib, 2, 3, mib, false}, {mib, 4, 3, mib, true},
 		{mib / 2, 2, 2, mib, false}, {mib / 2, 2, 2, mib / 2, true},
-		{-1, 2, 2, mib, true}, // a machine that does not tell
+		{-1, 2, 2, mib, true}, // the CPU does not report its cache
 	} {
 		if got := collectives.StagingPays(test.coreCache, test.cores, test.ranks, test.bytes); got != test.want {
 			t.Errorf("%+v: staged is %v", test, got)
@@ -68,7 +68,7 @@ func TestStagingIsForBuffersThatJustFitACoresCache(t *testing.T) {
 	}
 }
 
-// checkSum has the first ranks hold what they add up where others can read it.
+// checkSum stores the inputs of the first ranks in shared memory.
 func (g *group) checkSum(t *testing.T, what string, in [][]float32, shared int) {
 	t.Helper()
 	want := rankOrderSum(in)
@@ -94,7 +94,7 @@ func (g *group) checkSum(t *testing.T, what string, in [][]float32, shared int) 
 	}
 }
 
-// lengths, in floats: around lines, segments and chunks of 16 Ki floats.
+// lengths in floats, around lines, segments and chunks of 16 Ki floats.
 var lengths = []int{0, 1, 2, 3, 5, 15, 16, 17, 31, 33, 64, 100, 1000, 16383, 16384, 16385, 32768, 65537, 200_003}
 
 func TestAllReduceIsTheSumInRankOrder(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAllReduceIsTheSumInRankOrder(t *testing.T) {
 		t.Run(fmt.Sprintf("%d ranks", n), func(t *testing.T) {
 			g := newGroup(t, mem(n))
 			r := rand.New(rand.NewPCG(1, uint64(n)))
-			scale := []float32{1e-6, 1e-3, 1, 1e3, 1e6} // so that another order shows in the bits
+			scale := []float32{1e-6, 1e-3, 1, 1e3, 1e6} // so that another order changes the bits
 			for _, length := range lengths {
 				if n > 3 && length > 65_537 {
 					continue
@@ -129,8 +129,8 @@ func fill(ranks, length int, value func(rank, i int) float32) [][]float32 {
 	return in
 }
 
-// TestAllReduceSpecialValues: signed zeros of every combination, infinities,
-// denormals and overflow have the bits of the serial sum; a NaN is a NaN.
+// TestAllReduceSpecialValues: signed zeros of every combination, infinities, denormals
+// and overflow have the bits of the serial sum. A NaN is a NaN.
 func TestAllReduceSpecialValues(t *testing.T) {
 	negZero := float32(math.Copysign(0, -1))
 	inf := float32(math.Inf(1))

@@ -2,45 +2,36 @@ package collectives
 
 import "github.com/ecrec/ecrec/kernels"
 
-// AllToAllV sends a part of src to each rank and receives a part of dst from
-// each: part r, dstBytes[r] and srcBytes[r] bytes long, is rank r's, and the
-// parts lie one after the other in rank order. A rank's part for itself is
-// copied, unless it is the same memory in dst and src. dst and src do not
-// overlap otherwise.
+// AllToAllV sends a part of src to each rank and receives a part of dst from each. Parts
+// are stored in rank order: part r, of dstBytes[r] and srcBytes[r] bytes, is rank r's. A
+// rank's part for itself is copied, unless it is the same memory in dst and src.
+// Otherwise dst and src must not overlap.
 //
-// Direct: all messages are posted at once, to rank + 1 first, so that no rank is
-// everybody's first. An empty part is not sent.
+// Direct: all messages are posted at once, the first to rank + 1, so that ranks do not
+// all send to the same rank first. An empty part is not sent.
 //
 //	steps  1
-//	bytes  what the counts say, less the own part: (n-1)/n B where they are equal
+//	bytes  the sum of the counts without the own part: (n-1)/n B if they are equal
 func (c *Comm) AllToAllV(dst kernels.Buffer, dstBytes []int, src kernels.Buffer, srcBytes []int) *Handle {
-	wantBytes("AllToAllV's dst", dst, c.sum("AllToAllV's dst", dstBytes))
-	wantBytes("AllToAllV's src", src, c.sum("AllToAllV's src", srcBytes))
+	wantBytes("AllToAllV's dst", dst, c.sumCounts("AllToAllV's dst", dstBytes))
+	wantBytes("AllToAllV's src", src, c.sumCounts("AllToAllV's src", srcBytes))
 	if d, s := dstBytes[c.Rank()], srcBytes[c.Rank()]; d != s {
-		panic("collectives: AllToAllV's own parts differ in length")
+		panic("collectives: the own parts of AllToAllV's dst and src differ in length")
 	}
-	return c.operation(op{what: "AllToAllV", run: (*Comm).runAllToAllV, dst: dst, dstBytes: dstBytes, src: src, srcBytes: srcBytes, onFabric: (*fabric).allToAllV})
+	return c.newHandle(op{what: "AllToAllV", run: (*Comm).runAllToAllV, dst: dst, dstBytes: dstBytes, src: src,
+		srcBytes: srcBytes, onNCCL: (*ncclComm).allToAllV})
 }
 
 func (c *Comm) runAllToAllV(o *op) {
 	n, rank := c.Size(), c.Rank()
 	for k := 1; k < n; k++ {
 		from := (rank - k + n) % n
-		c.add(c.recv(from, tagData, host(part(o.dst, o.dstBytes, from))))
+		c.addRequest(c.recvMessage(from, tagData, host(part(o.dst, o.dstBytes, from))))
 	}
 	for k := 1; k < n; k++ {
 		to := (rank + k) % n
-		c.add(c.send(to, tagData, host(part(o.src, o.srcBytes, to))))
+		c.addRequest(c.sendMessage(to, tagData, host(part(o.src, o.srcBytes, to))))
 	}
 	c.copyOwn(part(o.dst, o.dstBytes, rank), part(o.src, o.srcBytes, rank))
 	c.waitAll()
-}
-
-// part is the bytes of b that are rank's, where counts gives all parts' lengths.
-func part(b kernels.Buffer, counts []int, rank int) kernels.Buffer {
-	off := 0
-	for _, n := range counts[:rank] {
-		off += n
-	}
-	return b.Slice(off, counts[rank])
 }

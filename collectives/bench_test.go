@@ -8,8 +8,9 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// bench times one operation on all ranks. algbw is bytes/time, busbw what every
-// rank must send and receive in any algorithm, as in nccl-tests: algbw * factor.
+// bench times one operation on all ranks. As in nccl-tests, algbw is bytes/time. busbw is
+// algbw * factor, the data that every rank must send and receive in any algorithm per
+// time.
 func bench(b *testing.B, ranks, bytes int, factor float64, start func(rank int, c *collectives.Comm) *collectives.Handle) {
 	g := newGroup(b, mem(ranks))
 	g.ok(b, start)
@@ -65,7 +66,7 @@ func BenchmarkAllToAllV(b *testing.B) {
 	}
 }
 
-func BenchmarkAllGatherControlWord(b *testing.B) {
+func BenchmarkAllGatherStepStatus(b *testing.B) {
 	for _, ranks := range []int{2, 4} {
 		b.Run(fmt.Sprintf("ranks=%d", ranks), func(b *testing.B) {
 			src, dst := make([]kernels.Buffer, ranks), make([]kernels.Buffer, ranks)

@@ -6,18 +6,18 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// Broadcast gives all ranks root's bytes of b.
+// Broadcast copies root's bytes of b to all ranks.
 //
-// A chain from root over root + 1, root + 2, ..., in chunks: a rank passes on one
-// chunk while it receives the next.
+// A chain from root over root + 1, root + 2, ..., in chunks: a rank forwards one chunk
+// while it receives the next.
 //
-//	steps  n - 1, and 1 for each further chunk of 64 KiB
-//	bytes  B sent by all but the last of the chain, B received by all but root
+//	steps  n - 1, and 1 for each further chunk of 128 KiB
+//	bytes  B sent by all but the last rank of the chain, B received by all but root
 func (c *Comm) Broadcast(b kernels.Buffer, root int) *Handle {
 	if root < 0 || root >= c.Size() {
 		panic(fmt.Sprintf("collectives: broadcast from rank %d of %d", root, c.Size()))
 	}
-	return c.operation(op{what: "Broadcast", run: (*Comm).runBroadcast, dst: b, root: root, reads: true})
+	return c.newHandle(op{what: "Broadcast", run: (*Comm).runBroadcast, dst: b, root: root, reads: true})
 }
 
 func (c *Comm) runBroadcast(o *op) {
@@ -29,16 +29,16 @@ func (c *Comm) runBroadcast(o *op) {
 		return host(o.dst.Slice(off, min(chunkBytes, o.dst.Bytes()-off)))
 	}
 	chunks := (o.dst.Bytes() + chunkBytes - 1) / chunkBytes
-	// In turn i, chunk i comes in while chunk i-1 goes out; root sends chunk i.
+	// In turn i, chunk i is received while chunk i-1 is sent. Root sends chunk i.
 	for i := 0; i <= chunks && c.err == nil; i++ {
 		if place > 0 {
-			c.add(c.recv(before, tagData, chunk(i)))
+			c.addRequest(c.recvMessage(before, tagData, chunk(i)))
 		}
 		if place < n-1 {
 			if place == 0 {
-				c.add(c.send(after, tagData, chunk(i)))
+				c.addRequest(c.sendMessage(after, tagData, chunk(i)))
 			} else if i > 0 {
-				c.add(c.send(after, tagData, chunk(i-1)))
+				c.addRequest(c.sendMessage(after, tagData, chunk(i-1)))
 			}
 		}
 		c.waitAll()

@@ -10,7 +10,7 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// bytesBuffer views p, whose capacity is a multiple of 8, as a Buffer.
+// bytesBuffer views words as a Buffer of n bytes.
 func bytesBuffer(words []uint64, n int) kernels.Buffer {
 	return kernels.HostBuffer(words).Slice(0, n)
 }
@@ -33,12 +33,12 @@ func total(counts []int) int {
 	return sum
 }
 
-// cut is part r of b.
+// cut returns part r of b.
 func cut(b kernels.Buffer, counts []int, r int) []byte {
 	return b.Slice(total(counts[:r]), counts[r]).Host()
 }
 
-// randomLength is often 0, else up to limit.
+// randomLength is often 0, otherwise at most limit.
 func randomLength(r *rand.Rand, limit int) int {
 	if r.IntN(4) == 0 {
 		return 0
@@ -97,7 +97,7 @@ func (g *group) checkAllGatherV(t *testing.T, r *rand.Rand, limit int, inPlace b
 	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle { return c.AllGatherV(dst[i], counts, src[i]) })
 	for i := range n {
 		if !bytes.Equal(dst[i].Host(), want) {
-			t.Fatalf("rank %d has other bytes, counts %v", i, counts)
+			t.Fatalf("rank %d received other bytes, counts %v", i, counts)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (g *group) checkAllGather(t *testing.T, r *rand.Rand, size int) {
 	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle { return c.AllGather(dst[i], src[i]) })
 	for i := range n {
 		if !bytes.Equal(dst[i].Host(), want) {
-			t.Fatalf("rank %d has other bytes", i)
+			t.Fatalf("rank %d received other bytes", i)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (g *group) checkBroadcast(t *testing.T, r *rand.Rand, size, root int) {
 	g.ok(t, func(i int, c *collectives.Comm) *collectives.Handle { return c.Broadcast(b[i], root) })
 	for i := range b {
 		if !bytes.Equal(b[i].Host(), want) {
-			t.Fatalf("rank %d has other bytes than root %d", i, root)
+			t.Fatalf("rank %d received other bytes than root %d sent", i, root)
 		}
 	}
 }
@@ -146,13 +146,13 @@ func TestExchanges(t *testing.T) {
 				g.checkAllGather(t, r, randomLength(r, limit))
 				g.checkBroadcast(t, r, randomLength(r, limit), r.IntN(n))
 			}
-			g.checkBroadcast(t, r, 3<<16+5, n-1) // four chunks
+			g.checkBroadcast(t, r, 3<<16+5, n-1) // two chunks
 		})
 	}
 }
 
-// TestAllToAllVOwnPartInPlace: rank 0 sends a word, rank 1 receives it, and the
-// own parts are the same memory in dst and src.
+// TestAllToAllVOwnPartInPlace: rank 0 sends a word, rank 1 receives it, and the own parts
+// are the same memory in dst and src.
 func TestAllToAllVOwnPartInPlace(t *testing.T) {
 	g := newGroup(t, mem(2))
 	words := [2][]uint64{{1, 2}, {3, 4}}
@@ -189,7 +189,7 @@ func TestBarrierWaitsForAll(t *testing.T) {
 				}
 			}
 			if len(done) > 0 {
-				t.Fatalf("rank %d left the barrier before rank %d came", <-done, late)
+				t.Fatalf("rank %d left the barrier before rank %d entered it", <-done, late)
 			}
 			if err := g.comms[late].Barrier().Wait(); err != nil {
 				t.Fatal(err)
@@ -220,7 +220,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		allocs := testing.AllocsPerRun(20, func() {
 			first, second := start(0).Start(), start(1) // the second runs on this goroutine
 			if second.Wait() != nil || first.Wait() != nil {
-				t.Error("an operation fails")
+				t.Error("an operation failed")
 			}
 		})
 		if allocs >= 1 {
@@ -239,7 +239,7 @@ func mustPanic(t *testing.T, what string, f func()) {
 	f()
 }
 
-func TestCallersBugsPanic(t *testing.T) {
+func TestMisusePanics(t *testing.T) {
 	g := newGroup(t, mem(1))
 	c := g.comms[0]
 	b := newBuffer(16)

@@ -2,7 +2,7 @@ package collectives
 
 import "math"
 
-// StageAlways has every AllReduce that is done in place stage, or none, until undo. No
+// StageAlways makes every AllReduce in place stage its addends, or none, until undo. No
 // operation may run meanwhile.
 func StageAlways(always bool) (undo func()) {
 	was := stagingHere
@@ -13,8 +13,8 @@ func StageAlways(always bool) (undo func()) {
 	return func() { stagingHere = was }
 }
 
-// StagingPays is whether a buffer of so many bytes is staged by so many ranks on a
-// machine with these cores, whose own caches are of coreCache bytes.
+// StagingPays reports whether a buffer of the given bytes is staged with the given ranks
+// and cores, whose private caches have coreCache bytes.
 func StagingPays(coreCache, cores, ranks, bytes int) bool {
-	return stagingFor(coreCache, cores).pays(ranks, bytes)
+	return stagingFor(coreCache, cores).paysOff(ranks, bytes)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// faulty connects a mem world under rules.
+// faulty returns in-memory endpoints with injected faults.
 func faulty(t *testing.T, n int, seed uint64, spec string) []transport.Endpoint {
 	t.Helper()
 	faults, err := transport.ParseFaults(seed, spec)
@@ -27,8 +27,8 @@ func faulty(t *testing.T, n int, seed uint64, spec string) []transport.Endpoint 
 	return eps
 }
 
-// TestOperationsUnderDelays runs random operations of random sizes one after the
-// other, several at a time, and checks each result.
+// TestOperationsUnderDelays runs random operations of random sizes one after the other
+// and several at a time. It checks each result.
 func TestOperationsUnderDelays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -57,7 +57,7 @@ func TestOperationsUnderDelays(t *testing.T) {
 	}
 }
 
-// TestManyOperationsAtOnce keeps the queue full, on two channels of one world.
+// TestManyOperationsAtOnce keeps the queue full, on two channels of one set of endpoints.
 func TestManyOperationsAtOnce(t *testing.T) {
 	const n, operations, floats = 3, 200, 500
 	eps := mem(n)
@@ -99,10 +99,10 @@ func TestManyOperationsAtOnce(t *testing.T) {
 	}
 }
 
-// TestLostRank lets rank 1 of 4 die, or be lost to rank 0, at each of its
-// messages in turn. On every rank every operation then ends well or with a
-// failure that names rank 1 and stays; nobody hangs, and where one operation
-// failed all later ones do.
+// TestLostRank lets rank 1 of 4 die, or be lost to rank 0, at each of its messages in
+// turn. On every rank every operation then succeeds or fails with an error that names
+// rank 1. No rank hangs. After one operation failed, all later ones fail with the same
+// error.
 func TestLostRank(t *testing.T) {
 	const n, length = 4, 6 * 16384 // one and a half chunks for each rank
 	operations := []struct {
@@ -172,8 +172,8 @@ func checkLoss(t *testing.T, rank int, handles []*collectives.Handle) {
 	}
 }
 
-// TestUnequalLengthsFailEverywhere: where ranks disagree the receivers get an
-// error that says so, and no rank gets past the next operation.
+// TestUnequalLengthsFailEverywhere: if ranks disagree about a length, the receivers get
+// an error with both lengths, and the next operation fails on all ranks.
 func TestUnequalLengthsFailEverywhere(t *testing.T) {
 	g := newGroup(t, mem(3))
 	errs := g.all(func(r int, c *collectives.Comm) *collectives.Handle {
@@ -181,14 +181,14 @@ func TestUnequalLengthsFailEverywhere(t *testing.T) {
 	})
 	var wrong *transport.LengthError
 	if !errors.As(errs[0], &wrong) && !errors.As(errs[1], &wrong) {
-		t.Fatalf("no receiver names the lengths: %v", errs)
+		t.Fatalf("no receiver reports the lengths: %v", errs)
 	}
 	if wrong.From != 2 || wrong.Sent != 6 || wrong.Wants != 4+wrong.To {
 		t.Errorf("got %v", wrong)
 	}
 	for r, err := range g.all(func(_ int, c *collectives.Comm) *collectives.Handle { return c.Barrier() }) {
 		if err == nil {
-			t.Errorf("rank %d goes on", r)
+			t.Errorf("rank %d: an operation succeeded after the failure", r)
 		}
 	}
 }

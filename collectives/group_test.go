@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// countingDevice is the CPU, and counts what is not freed.
+// countingDevice is the CPU device. It counts allocations that are not freed.
 type countingDevice struct {
 	kernels.Device
 	live atomic.Int64
@@ -45,7 +45,7 @@ func newDevice(tb testing.TB) kernels.Device {
 	return dev
 }
 
-// group is a world with one communicator for each rank.
+// group is a set of connected endpoints with one communicator for each rank.
 type group struct {
 	eps   []transport.Endpoint
 	comms []*collectives.Comm
@@ -63,7 +63,7 @@ func newGroup(tb testing.TB, eps []transport.Endpoint) *group {
 	return g
 }
 
-// newComms makes a communicator on each endpoint.
+// newComms returns a communicator for each endpoint.
 func newComms(tb testing.TB, eps []transport.Endpoint, channel uint16, dev kernels.Device) []*collectives.Comm {
 	var comms []*collectives.Comm
 	for _, ep := range eps {
@@ -80,7 +80,7 @@ func newComms(tb testing.TB, eps []transport.Endpoint, channel uint16, dev kerne
 
 func mem(n int) []transport.Endpoint { return transport.NewMem(env.Real(), n, 3) }
 
-// all starts an operation on every rank and waits for all; it returns the errors.
+// all starts an operation on every rank, waits for all, and returns the errors.
 func (g *group) all(start func(rank int, c *collectives.Comm) *collectives.Handle) []error {
 	handles := make([]*collectives.Handle, len(g.comms))
 	for r, c := range g.comms {

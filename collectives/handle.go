@@ -5,13 +5,13 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// Handle is an operation, and where the result of it is waited for.
+// Handle is an operation whose result can be waited for.
 type Handle struct {
 	comm *Comm
 	op   op
 	next *Handle // in the free list
 
-	mon   env.Monitor // guards what follows
+	mon   env.Monitor // guards state and err
 	state handleState
 	err   error
 }
@@ -19,62 +19,63 @@ type Handle struct {
 type handleState int
 
 const (
-	handleMade handleState = iota // not started
+	handleNew handleState = iota // not started
 	handleRunning
 	handleEnded
-	handleOver // waited for; in the free list
+	handleFree // waited for; in the free list
 )
 
 // op is an operation and its arguments.
 type op struct {
-	what               string // in traces
+	what               string // name in traces
 	run                func(*Comm, *op)
 	dst, src           kernels.Buffer
 	dstBytes, srcBytes []int
 	root               int
-	reads              bool                     // dst too
-	onFabric           func(*fabric, *op) error // nil: never by NCCL
+	reads              bool                       // it also reads dst
+	onNCCL             func(*ncclComm, *op) error // nil: never run by NCCL
 }
 
-// Start starts the operation beside the caller, who waits for it later.
+// Start starts the operation, which runs concurrently with the caller. The caller must
+// Wait for it later.
 func (h *Handle) Start() *Handle {
 	h.mon.Lock()
-	if h.state != handleMade {
+	if h.state != handleNew {
 		h.mon.Unlock()
-		panic("collectives: Start of an operation that was started")
+		panic("collectives: Start called twice on a handle")
 	}
 	h.state = handleRunning
 	h.mon.Unlock()
-	h.comm.enqueue(h)
+	h.comm.enqueueHandle(h)
 	return h
 }
 
-// Wait returns when the operation is over, with what ended the communicator if
-// it failed. It is called once: the Handle is then reused. An operation that was
-// not started is run now, by the caller itself unless others are under way: that
-// saves two changes of goroutines.
+// Wait returns when the operation is over. Its error is the one that ended the
+// communicator. Wait must be called once, because the Handle is then reused. An operation
+// that was not started is run now. The caller runs it itself unless other operations are
+// in progress, which saves two switches of goroutines.
 func (h *Handle) Wait() error {
 	c := h.comm
 	h.mon.Lock()
-	if h.state == handleMade {
+	if h.state == handleNew {
 		h.state = handleRunning
 		h.mon.Unlock()
-		if c.claim() {
-			c.execute(h)
+		if c.claimTurn() {
+			c.executeHandle(h)
 		} else {
-			c.enqueue(h)
+			c.enqueueHandle(h)
 		}
 		h.mon.Lock()
 	}
 	for h.state == handleRunning {
 		h.mon.Wait()
 	}
-	if h.state == handleOver {
+	if h.state == handleFree {
 		h.mon.Unlock()
 		panic("collectives: Wait called twice on a handle")
 	}
 	err := h.err
-	h.state = handleOver
+	h.state = handleFree
 	h.mon.Unlock()
 
 	c.mon.Lock()
@@ -83,7 +84,7 @@ func (h *Handle) Wait() error {
 	return err
 }
 
-func (h *Handle) end(err error) {
+func (h *Handle) setResult(err error) {
 	h.mon.Lock()
 	h.op = op{}
 	h.state, h.err = handleEnded, err
@@ -91,8 +92,8 @@ func (h *Handle) end(err error) {
 	h.mon.Unlock()
 }
 
-// operation makes a handle.
-func (c *Comm) operation(o op) *Handle {
+// newHandle returns a handle of the operation o.
+func (c *Comm) newHandle(o op) *Handle {
 	c.mon.Lock()
 	h := c.free
 	if h != nil {
@@ -102,28 +103,27 @@ func (c *Comm) operation(o op) *Handle {
 	if h == nil {
 		h = &Handle{comm: c, mon: c.env.Monitor("collectives handle")}
 	}
-	h.op, h.next, h.state, h.err = o, nil, handleMade, nil
+	h.op, h.next, h.state, h.err = o, nil, handleNew, nil
 	return h
 }
 
-// claim lets the caller run an operation itself. It reports false where others are
-// to run before.
-func (c *Comm) claim() bool {
+// claimTurn reserves the communicator for an operation that the caller runs itself. It
+// reports false if other operations are in progress.
+func (c *Comm) claimTurn() bool {
 	c.mon.Lock()
 	defer c.mon.Unlock()
-	if c.begun > 0 || c.closed {
+	if c.inProgress > 0 || c.closed {
 		return false
 	}
-	c.begun, c.claimed = 1, true
+	c.inProgress, c.claimed = 1, true
 	return true
 }
 
-// enqueue has the communicator's goroutine run an operation after those that were
-// begun before.
-func (c *Comm) enqueue(h *Handle) {
+// enqueueHandle queues an operation for the communicator's goroutine.
+func (c *Comm) enqueueHandle(h *Handle) {
 	c.mon.Lock()
 	claimed := c.claimed
-	c.begun++
+	c.inProgress++
 	c.mon.Unlock()
 	if claimed {
 		panic("collectives: an operation was started while another goroutine runs one in Wait")
@@ -133,18 +133,18 @@ func (c *Comm) enqueue(h *Handle) {
 	}
 }
 
-// execute runs an operation that was begun; there is one at a time.
-func (c *Comm) execute(h *Handle) {
+// executeHandle runs an operation. Only one runs at a time.
+func (c *Comm) executeHandle(h *Handle) {
 	if c.err == nil {
 		c.ops++
 		c.track.Begin(h.op.what, c.ops)
-		c.run(&h.op)
+		c.runOp(&h.op)
 		c.track.End()
 	}
 	err := c.err
 	c.mon.Lock()
-	c.begun--
+	c.inProgress--
 	c.claimed = false
 	c.mon.Unlock()
-	h.end(err)
+	h.setResult(err)
 }

@@ -9,19 +9,17 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// inPlaceBytes is the shortest AllReduce that is worth three rounds of short
-// messages in place of two that carry it.
+// inPlaceBytes is the length of the shortest AllReduce that is worth three rounds of
+// short messages instead of two rounds of data.
 const inPlaceBytes = 16 << 10
 
-// placeWord is a transport.Place in a message.
-type placeWord [8]byte
-
-// inPlace does the reduction by reading the other ranks' memory where it lies. It
-// reports false, on all ranks, if that is not possible.
+// inPlace does the reduction by reading the other ranks' memory in place. It reports
+// false, on all ranks, if that is not possible.
 //
-// Everyone tells everyone where b is; each rank adds up its own segment straight
-// from all ranks' memory (see staging); everyone says so; each copies the others'
-// segments; and everyone says that it has. Nobody ever writes to another rank's memory.
+// Each rank sends the place of b to all others. It adds its own segment directly from all
+// ranks' memory (see staging). After a barrier it copies the other segments from their
+// owners, and a second barrier ends the operation. No rank writes to another rank's
+// memory.
 func (a *reduction) inPlace() bool {
 	c, n, rank := a.c, a.c.Size(), a.c.Rank()
 	viewer, ok := c.ep.(transport.Viewer)
@@ -29,13 +27,13 @@ func (a *reduction) inPlace() bool {
 		return false
 	}
 	places := a.r.places
-	places[rank] = placeWord{}
-	if !a.b.OnDevice() { // a GPU does not see the memory of other processes
+	places[rank] = placeMessage{}
+	if !a.b.OnDevice() { // a GPU cannot access the memory of other processes
 		binary.LittleEndian.PutUint64(places[rank][:], uint64(viewer.Place(host(a.b))))
 	}
-	c.tell(places[rank][:], func(peer int) []byte { return places[peer][:] })
+	c.exchangeShort(places[rank][:], func(peer int) []byte { return places[peer][:] })
 	for _, p := range places {
-		if c.err == nil && p == (placeWord{}) {
+		if c.err == nil && p == (placeMessage{}) {
 			return false
 		}
 	}
@@ -43,7 +41,7 @@ func (a *reduction) inPlace() bool {
 		return true
 	}
 	if !viewer.Enter() {
-		c.fail(errors.New("collectives: the memory of a rank is gone"))
+		c.failWith(errors.New("collectives: the shared memory of a rank has been closed"))
 		return true
 	}
 	defer viewer.Leave()
@@ -51,34 +49,34 @@ func (a *reduction) inPlace() bool {
 	mine := a.segmentOf(rank)
 	if mine.Bytes() > 0 {
 		for from := range n {
-			a.r.addends[from] = a.view(viewer, from, rank)
+			a.r.addends[from] = a.viewSegment(viewer, from, rank)
 		}
-		a.stage(a.r.addends)
+		a.stageAddends(a.r.addends)
 		if c.err == nil {
 			c.stream.Sum(mine, a.r.addends)
-			c.sync()
+			c.syncStream()
 		}
 	}
-	c.meet()
+	c.meetPeers()
 	for k := 1; k < n && c.err == nil; k++ {
 		from := (rank + k) % n
-		if theirs := a.view(viewer, from, from); c.err == nil && theirs.Bytes() > 0 {
+		if theirs := a.viewSegment(viewer, from, from); c.err == nil && theirs.Bytes() > 0 {
 			c.stream.Copy(a.segmentOf(from), theirs)
 		}
 	}
-	c.sync()
-	c.meet()
+	c.syncStream()
+	c.meetPeers()
 	return true
 }
 
-// segmentOf is rank's segment of this rank's b.
+// segmentOf returns rank's segment of this rank's b.
 func (a *reduction) segmentOf(rank int) kernels.Buffer {
 	off := min(rank*a.segment, a.b.Floats())
 	return a.b.SliceFloats(off, min(a.segment, a.b.Floats()-off))
 }
 
-// view is a segment of rank from's b.
-func (a *reduction) view(v transport.Viewer, from, segment int) kernels.Buffer {
+// viewSegment returns a segment of rank from's b.
+func (a *reduction) viewSegment(v transport.Viewer, from, segment int) kernels.Buffer {
 	mine := a.segmentOf(segment)
 	if from == a.c.Rank() || mine.Bytes() == 0 {
 		return mine
@@ -86,7 +84,7 @@ func (a *reduction) view(v transport.Viewer, from, segment int) kernels.Buffer {
 	at := transport.Place(binary.LittleEndian.Uint64(a.r.places[from][:]) + uint64(4*segment*a.segment))
 	theirs := v.View(from, at, mine.Bytes())
 	if theirs == nil {
-		a.c.fail(fmt.Errorf("collectives: rank %d has no %d bytes at %#x", from, mine.Bytes(), at))
+		a.c.failWith(fmt.Errorf("collectives: rank %d shares no %d bytes at %#x", from, mine.Bytes(), at))
 	}
 	return kernels.HostBuffer(theirs)
 }

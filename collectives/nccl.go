@@ -11,19 +11,21 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// fabric is a communicator of NCCL's beside a Comm: AllToAllV and AllReduce of what lies on
-// GPUs go from GPU to GPU. All else, and buffers of the host, go over the endpoint.
+// ncclComm is an NCCL communicator beside a Comm. AllToAllV and AllReduce of device
+// buffers go from GPU to GPU. All other operations, and buffers of the host, go over the
+// endpoint.
 //
-// NCCL's operations wait for all ranks, and hear nothing of one that is lost: the endpoint
-// does. A receive from each peer that never comes tells of the end of its connection; the
-// operation under way is then aborted, and with it the communicator. A new world makes new ones.
-type fabric struct {
-	c        *Comm
+// NCCL's operations wait for all ranks and do not notice a lost one, but the endpoint
+// does. A receive from each peer that never completes normally reports the end of its
+// connection. The operation in progress is then aborted, and with it the communicator.
+// Recovery makes a new one.
+type ncclComm struct {
+	c        *messenger
 	comm     *cuda.Comm
 	stream   *cuda.Stream
 	native   bool
 	lost     atomic.Pointer[error]
-	words    []byte // by peer, that never come
+	tokens   []byte // by peer: memory of receives that never complete
 	to, from []cuda.Part
 	scratch  kernels.Buffer // other ranks' parts of a segment
 	addends  []kernels.Buffer
@@ -32,23 +34,23 @@ type fabric struct {
 // NCCL is the library.
 type NCCL = cuda.NCCL
 
-// OpenNCCL opens it.
+// OpenNCCL opens the library.
 func OpenNCCL() (*NCCL, error) { return cuda.OpenNCCL() }
 
-// NCCLOptions say how NCCL is used.
+// NCCLOptions configure the use of NCCL.
 type NCCLOptions struct {
 	Library *NCCL
-	// Native has NCCL add up, in an order of its own that may change from call to call,
-	// instead of in the order of ranks.
+	// Native makes NCCL do the additions, in an order of its own that may change from
+	// call to call, instead of in rank order.
 	Native bool
 }
 
-// UseNCCL makes the communicator of NCCL's. All ranks call it, each with a stream of a GPU of
-// its own, before operations that are to go by it.
+// UseNCCL makes the NCCL communicator. All ranks must call it before the operations that
+// are to use it, each with a stream of its own GPU.
 func (c *Comm) UseNCCL(o NCCLOptions) error {
 	ctx, stream, ok := kernels.CUDA(c.stream)
 	if !ok {
-		return errors.New("collectives: NCCL needs a stream of a GPU")
+		return errors.New("collectives: NCCL needs a GPU stream")
 	}
 	var id cuda.ID
 	if c.Rank() == 0 {
@@ -61,62 +63,63 @@ func (c *Comm) UseNCCL(o NCCLOptions) error {
 		return err
 	}
 	n := c.Size()
-	f := &fabric{c: c, stream: stream, native: o.Native, words: make([]byte, n), to: make([]cuda.Part, n), from: make([]cuda.Part, n), addends: make([]kernels.Buffer, n)}
-	f.watch()
+	f := &ncclComm{c: &c.messenger, stream: stream, native: o.Native, tokens: make([]byte, n), to: make([]cuda.Part, n),
+		from: make([]cuda.Part, n), addends: make([]kernels.Buffer, n)}
+	f.watchPeers()
 	var err error
 	if f.comm, err = ctx.Comm(o.Library, id, c.Rank(), n); err == nil {
-		err = f.begun()
+		err = f.waitBegun()
 	}
 	if err != nil {
-		f.abort()
-		c.fail(fmt.Errorf("collectives: NCCL of rank %d: %w", c.Rank(), err))
+		f.abortComm()
+		c.failWith(fmt.Errorf("collectives: rank %d: start NCCL: %w", c.Rank(), err))
 		return c.err
 	}
-	c.fabric = f
+	c.nccl = f
 	return nil
 }
 
-// watch has the loss of a peer, and the end of this endpoint, be heard of.
-func (f *fabric) watch() {
-	for peer := range f.words {
+// watchPeers starts to watch for the loss of a peer and for the end of this endpoint.
+func (f *ncclComm) watchPeers() {
+	for peer := range f.tokens {
 		if peer == f.c.Rank() {
 			continue
 		}
-		word := f.c.recv(peer, tagWatch, f.words[peer:peer+1])
-		f.c.env.Go(fmt.Sprintf("watch of rank %d", peer), func() { f.hear(word) })
+		word := f.c.recvMessage(peer, tagWatch, f.tokens[peer:peer+1])
+		f.c.env.Go(fmt.Sprintf("watch rank %d", peer), func() { f.awaitLoss(word) })
 	}
 }
 
-func (f *fabric) hear(word transport.Request) {
+func (f *ncclComm) awaitLoss(word transport.Request) {
 	err := word.Wait()
 	if err == nil {
-		err = errors.New("collectives: a peer has closed its communicator")
+		err = errors.New("collectives: a peer closed its communicator")
 	}
 	f.lost.CompareAndSwap(nil, &err)
 }
 
-// pollEvery is how long the rank rests between two looks at what goes on; a GPU's exchange of
-// a step takes hundreds of microseconds.
-// Before it rests it looks so many times, a microsecond each.
+// pollEvery is the time between two polls of an operation in progress; a GPU's exchange
+// of a step takes hundreds of microseconds. The first polls are not separated by a sleep.
+// Each takes about a microsecond.
 const (
 	pollEvery = 20 * time.Microsecond
 	polls     = 50
 )
 
-// abortAfter is how long after a loss a communicator is aborted: its GPU's others have heard
-// of the loss by then, and are not in a call to CUDA. To abort frees memory, which waits for all
-// of the GPU.
+// abortAfter is the delay between a loss and the abort of the communicator. By then the
+// other communicators of the GPU have noticed the loss and are not in a call to CUDA. The
+// delay matters because an abort frees memory, which waits for all work of the GPU.
 const abortAfter = 2 * time.Millisecond
 
-// begun waits until NCCL has begun what it was told last.
-func (f *fabric) begun() error { return f.poll(f.comm.State) }
+// waitBegun waits until NCCL has started the last operation.
+func (f *ncclComm) waitBegun() error { return f.pollUntil(f.comm.State) }
 
-// done waits until the GPU has done it.
-func (f *fabric) done() error { return f.poll(f.stream.Done) }
+// waitDone waits until the GPU has finished it.
+func (f *ncclComm) waitDone() error { return f.pollUntil(f.stream.Done) }
 
-// poll asks for the loss first: where another communicator of this GPU is being aborted, a call
-// to CUDA may wait until this one is, too.
-func (f *fabric) poll(over func() (bool, error)) error {
+// pollUntil checks for a loss first. While another communicator of this GPU is being
+// aborted, a call to CUDA may block until this one is aborted too.
+func (f *ncclComm) pollUntil(over func() (bool, error)) error {
 	for n := 0; ; n++ {
 		if err := f.lost.Load(); err != nil {
 			f.c.env.Sleep(abortAfter)
@@ -125,7 +128,7 @@ func (f *fabric) poll(over func() (bool, error)) error {
 		if is, err := over(); is || err != nil {
 			return err
 		}
-		if _, err := f.comm.State(); err != nil { // what goes wrong on the way
+		if _, err := f.comm.State(); err != nil { // an asynchronous error
 			return err
 		}
 		if n >= polls {
@@ -134,69 +137,69 @@ func (f *fabric) poll(over func() (bool, error)) error {
 	}
 }
 
-func (f *fabric) abort() {
+func (f *ncclComm) abortComm() {
 	if f.comm != nil {
-		_ = f.comm.Abort() // it ends for another reason, which is told
+		_ = f.comm.Abort() // the cause of the abort is reported instead
 		f.comm = nil
 	}
 }
 
-// close ends the communicator. Others may be gone: it does not wait for them.
-func (f *fabric) close() {
-	for peer := range f.words {
+// shutDown ends the communicator. It does not wait for other ranks, which may be lost.
+func (f *ncclComm) shutDown() {
+	for peer := range f.tokens {
 		if peer != f.c.Rank() {
-			f.c.send(peer, tagWatch, f.words[f.c.Rank():f.c.Rank()+1]) // its watch ends
+			f.c.sendMessage(peer, tagWatch, f.tokens[f.c.Rank():f.c.Rank()+1]) // ends the peer's watch
 		}
 	}
-	f.abort()
+	f.abortComm()
 	if f.scratch.Bytes() > 0 {
 		f.c.dev.Free(f.scratch)
 	}
 }
 
-// takes reports whether an operation goes by the fabric. It is alike on all ranks: buffers of
-// the host say so also where they are empty.
-func (f *fabric) takes(o *op) bool {
-	return f != nil && o.onFabric != nil && !o.dst.OnHost() && !o.src.OnHost()
+// canRun reports whether an operation is run by NCCL. The result is the same on all
+// ranks, because a buffer of the host reports OnHost even if it is empty.
+func (f *ncclComm) canRun(o *op) bool {
+	return f != nil && o.onNCCL != nil && !o.dst.OnHost() && !o.src.OnHost()
 }
 
-// run runs an operation.
-func (f *fabric) run(o *op) {
-	if f.comm == nil { // a communicator that was aborted has failed
+// runOp runs an operation.
+func (f *ncclComm) runOp(o *op) {
+	if f.comm == nil { // an aborted communicator has failed already
 		return
 	}
-	err := o.onFabric(f, o)
+	err := o.onNCCL(f, o)
 	if err == nil {
-		err = f.done()
+		err = f.waitDone()
 	}
 	if err != nil {
-		f.abort()
-		f.c.fail(err)
+		f.abortComm()
+		f.c.failWith(err)
 		return
 	}
-	f.c.sync() // it is idle; what was staged is free
+	f.c.syncStream() // the stream is idle afterwards, and staging memory is free
 }
 
-// allToAllV: own parts are copied, the others go at once.
-func (f *fabric) allToAllV(o *op) error {
+// allToAllV copies the own part and exchanges the others at once.
+func (f *ncclComm) allToAllV(o *op) error {
 	rank := f.c.Rank()
 	for r := range f.to {
-		f.to[r], f.from[r] = where(part(o.src, o.srcBytes, r)), where(part(o.dst, o.dstBytes, r))
+		f.to[r], f.from[r] = partOf(part(o.src, o.srcBytes, r)), partOf(part(o.dst, o.dstBytes, r))
 	}
 	if own, mine := part(o.dst, o.dstBytes, rank), part(o.src, o.srcBytes, rank); own != mine {
 		f.c.stream.Copy(own, mine)
 	}
-	return f.exchange()
+	return f.exchangeParts()
 }
 
-// allReduce is the ordered one: each rank gets all parts of its segment, adds them up in rank
-// order, and sends the sum back.
-func (f *fabric) allReduce(o *op) error {
+// allReduce is the ordered reduction: each rank receives all parts of its segment, adds
+// them in rank order, and sends the sum back.
+func (f *ncclComm) allReduce(o *op) error {
 	if f.native {
 		if err := f.comm.Sum(f.stream, o.dst.Address(), o.dst.Floats()); err != nil {
 			return err
 		}
-		return f.begun()
+		return f.waitBegun()
 	}
 	rank, n := f.c.Rank(), f.c.Size()
 	a := reduction{c: f.c, b: o.dst, segment: segmentFloats(o.dst.Floats(), n)}
@@ -206,29 +209,29 @@ func (f *fabric) allReduce(o *op) error {
 	}
 	for r := range f.to {
 		f.addends[r] = f.scratch.Slice(r*mine.Bytes(), mine.Bytes())
-		f.to[r], f.from[r] = where(a.segmentOf(r)), where(f.addends[r])
+		f.to[r], f.from[r] = partOf(a.segmentOf(r)), partOf(f.addends[r])
 	}
 	f.addends[rank] = mine
-	if err := f.exchange(); err != nil {
+	if err := f.exchangeParts(); err != nil {
 		return err
 	}
-	if err := f.done(); err != nil { // additions that wait in a queue for a peer may hold up others
+	if err := f.waitDone(); err != nil { // additions queued behind a peer's messages could block other streams
 		return err
 	}
 	if mine.Bytes() > 0 {
 		f.c.stream.Sum(mine, f.addends)
 	}
 	for r := range f.to {
-		f.to[r], f.from[r] = where(mine), where(a.segmentOf(r))
+		f.to[r], f.from[r] = partOf(mine), partOf(a.segmentOf(r))
 	}
-	return f.exchange()
+	return f.exchangeParts()
 }
 
-func (f *fabric) exchange() error {
+func (f *ncclComm) exchangeParts() error {
 	if err := f.comm.Exchange(f.stream, f.to, f.from); err != nil {
 		return err
 	}
-	return f.begun()
+	return f.waitBegun()
 }
 
-func where(b kernels.Buffer) cuda.Part { return cuda.Part{At: b.Address(), Bytes: b.Bytes()} }
+func partOf(b kernels.Buffer) cuda.Part { return cuda.Part{At: b.Address(), Bytes: b.Bytes()} }

@@ -17,7 +17,7 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// standInGPUs gives the test GPUs and an NCCL that work on the CPU.
+// standInGPUs returns simulated GPUs and an NCCL that works on the CPU.
 func standInGPUs(t *testing.T, n int) (devices []kernels.Device, nccl *cuda.NCCL) {
 	t.Helper()
 	standin.Use(t, kernels.CUDASource(), n)
@@ -27,7 +27,7 @@ func standInGPUs(t *testing.T, n int) (devices []kernels.Device, nccl *cuda.NCCL
 			t.Fatal(err)
 		}
 		if i > 0 && sameGPU(d, devices[0]) {
-			t.Skip("skipped: there are not ", n, " GPUs")
+			t.Skip("skipped: needs ", n, " GPUs")
 		}
 		devices = append(devices, d)
 	}
@@ -44,7 +44,7 @@ func sameGPU(a, b kernels.Device) bool {
 	return x == y
 }
 
-// TestNCCLAlone: a rank alone has a communicator, which is aborted and made again.
+// TestNCCLAlone: a single rank has a communicator, which is aborted and made again.
 func TestNCCLAlone(t *testing.T) {
 	devices, lib := standInGPUs(t, 1)
 	r := rand.New(rand.NewPCG(7, 8))
@@ -59,7 +59,7 @@ func TestNCCLAlone(t *testing.T) {
 	}
 }
 
-// gpuWorld is a world whose ranks have a GPU each.
+// gpuWorld is a set of ranks with a GPU each.
 type gpuWorld struct {
 	t       *testing.T
 	eps     []transport.Endpoint
@@ -69,7 +69,7 @@ type gpuWorld struct {
 	buffers [][]kernels.Buffer
 }
 
-// meet makes a world; errs are what came of UseNCCL.
+// meet connects the ranks. errs are the results of UseNCCL.
 func meet(t *testing.T, generation uint64, devices []kernels.Device, o collectives.NCCLOptions) (w *gpuWorld, errs []error) {
 	n := len(devices)
 	w = &gpuWorld{t: t, eps: transport.NewMem(env.Real(), n, generation), devices: devices, buffers: make([][]kernels.Buffer, n)}
@@ -80,7 +80,7 @@ func meet(t *testing.T, generation uint64, devices []kernels.Device, o collectiv
 	return w, w.all(func(r int) error { return w.comms[r].UseNCCL(o) })
 }
 
-// all does something on all ranks at once.
+// all calls f for all ranks concurrently.
 func (w *gpuWorld) all(f func(rank int) error) []error {
 	w.t.Helper()
 	errs, done := make([]error, len(w.devices)), make(chan int)
@@ -121,7 +121,7 @@ func (w *gpuWorld) close() {
 	}
 }
 
-// put puts bytes on a rank's GPU.
+// put copies bytes to a rank's GPU.
 func (w *gpuWorld) put(rank int, p []byte) kernels.Buffer {
 	w.t.Helper()
 	if len(p) == 0 {
@@ -161,7 +161,7 @@ func (w *gpuWorld) checkAllToAllV(r *rand.Rand) {
 	for from := range n {
 		for to := range n {
 			if send[from][to] = 4 * randomLength(r, 5000); from == 1 && r.IntN(2) == 0 {
-				send[from][to] = 0 // a rank that sends nothing at all
+				send[from][to] = 0 // a rank that sends nothing
 			}
 		}
 		sent = append(sent, randomBuffer(r, total(send[from])))
@@ -185,7 +185,8 @@ func (w *gpuWorld) checkAllToAllV(r *rand.Rand) {
 	}
 }
 
-// checkAllReduce compares with the sum in rank order, bit for bit or nearly.
+// checkAllReduce compares with the sum in rank order, either bit for bit or
+// approximately.
 func (w *gpuWorld) checkAllReduce(r *rand.Rand, floats int, exact bool) {
 	w.t.Helper()
 	want := make([]float32, floats)
@@ -209,7 +210,8 @@ func (w *gpuWorld) checkAllReduce(r *rand.Rand, floats int, exact bool) {
 	}
 }
 
-// TestNCCL: what goes from GPU to GPU arrives, and sums are those of the CPU, bit for bit.
+// TestNCCL: data sent from GPU to GPU arrives, and sums equal those of the CPU bit for
+// bit.
 func TestNCCL(t *testing.T) {
 	devices, lib := standInGPUs(t, 4)
 	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
@@ -242,8 +244,8 @@ func TestNCCL(t *testing.T) {
 	}
 }
 
-// TestNCCLLoss: a rank that is lost while others wait for it ends what they wait for; the next
-// world has communicators of its own.
+// TestNCCLLoss: the loss of a rank ends the operation in which others wait for it. After
+// recovery there are new communicators.
 func TestNCCLLoss(t *testing.T) {
 	devices, lib := standInGPUs(t, 3)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -268,13 +270,13 @@ func TestNCCLLoss(t *testing.T) {
 			}
 		}
 		if err := w.comms[0].AllReduce(b[0]).Wait(); err == nil {
-			t.Error("a communicator goes on after it was aborted")
+			t.Error("an operation succeeded after the communicator was aborted")
 		}
 		w.close()
 	}
 }
 
-// TestNCCLLossBefore: who is lost while communicators are made is noticed too.
+// TestNCCLLossBefore: the loss of a rank while communicators are made is also noticed.
 func TestNCCLLossBefore(t *testing.T) {
 	devices, lib := standInGPUs(t, 3)
 	eps := transport.NewMem(env.Real(), 3, 1)
@@ -284,7 +286,7 @@ func TestNCCLLossBefore(t *testing.T) {
 		w.comms = append(w.comms, collectives.New(env.Real(), eps[r], 5, d, w.streams[r]))
 	}
 	errs := w.all(func(i int) error {
-		if i == 2 { // it has heard the name, and dies
+		if i == 2 { // it has received the ID, and dies
 			var id cuda.ID
 			_ = w.comms[2].Broadcast(kernels.HostBuffer(id[:]), 0).Wait()
 			return eps[2].Close()
@@ -299,7 +301,7 @@ func TestNCCLLossBefore(t *testing.T) {
 	w.close()
 }
 
-// TestNCCLFails: an error of NCCL's own ends the operation on all ranks, and is told.
+// TestNCCLFails: an error of NCCL ends the operation on all ranks and is reported.
 func TestNCCLFails(t *testing.T) {
 	devices, lib := standInGPUs(t, 3)
 	t.Setenv("ECREC_STANDIN_NCCL_FAIL", "1:2")

@@ -20,9 +20,9 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// Tests with real processes start this test binary again as peers, each with a
-// rank. A peer says where it listens, is told where all do, and then runs the
-// operations that it reads from its standard input.
+// Tests with real processes start this test binary again as peers, one for each other
+// rank. A peer prints the address on which it listens and reads the addresses of all. It
+// then runs the operations that it reads from its standard input.
 
 const peerVariable = "ECREC_TEST_PEER"
 
@@ -36,7 +36,7 @@ func init() {
 	}
 }
 
-// peerWorld is what a peer is told.
+// peerWorld is the configuration sent to a peer.
 type peerWorld struct {
 	Self         int
 	Processes    []transport.Process
@@ -118,7 +118,7 @@ func (r *runner) close() {
 	r.comm.Close()
 }
 
-// run runs an operation some times; begin is called before each.
+// run runs an operation a number of times, and calls begin before each.
 func (r *runner) run(o peerOperation, times int, begin func(i int)) error {
 	n := r.ep.Size()
 	if r.src.Bytes() != o.Bytes || o.Name == "Sum" {
@@ -173,7 +173,7 @@ func (r *runner) alloc(b *kernels.Buffer, o peerOperation) error {
 	return err
 }
 
-// sum does an AllReduce and looks at its result.
+// sum runs an AllReduce and checks its result.
 func (r *runner) sum() error {
 	floats := kernels.HostView[float32](r.dst)
 	addend := func(rank, i int) float32 { return float32(rank+1) / float32(i%13+3) }
@@ -189,13 +189,14 @@ func (r *runner) sum() error {
 			want += addend(rank, i)
 		}
 		if got != want {
-			return fmt.Errorf("rank %d: element %d is %g, not %g", r.ep.Rank(), i, got, want)
+			return fmt.Errorf("rank %d: element %d is %g, want %g", r.ep.Rank(), i, got, want)
 		}
 	}
 	return nil
 }
 
-// TestAllReduceAcrossProcesses: in place, sent, and where one cannot be read.
+// TestAllReduceAcrossProcesses: in place, sent, and with one buffer that cannot be read
+// in place.
 func TestAllReduceAcrossProcesses(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		peers, last := startPeers(t, 3, shared, 1)
@@ -231,8 +232,7 @@ type peer struct {
 	end io.Closer
 }
 
-// startPeers makes a world of n processes of which this is the last: the others
-// are peers.
+// startPeers starts n-1 peers and connects to them as the last rank.
 func startPeers(tb testing.TB, n int, shared bool, procs int) ([]*peer, *runner) {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -245,7 +245,7 @@ func startPeers(tb testing.TB, n int, shared bool, procs int) ([]*peer, *runner)
 	for i := range n - 1 {
 		p := startPeer(tb, procs)
 		if !p.out.Scan() {
-			tb.Fatalf("peer %d does not say where it listens", i)
+			tb.Fatalf("peer %d does not print its address", i)
 		}
 		peers = append(peers, p)
 		w.Processes = append(w.Processes, transport.Process{Ranks: []int{i}, Addr: p.out.Text(), Host: "here"})
@@ -295,16 +295,18 @@ func startPeer(tb testing.TB, procs int) *peer {
 	return p
 }
 
-// BenchmarkProcesses times operations between real processes, in all of which
-// GOMAXPROCS is what -cpu says.
+// BenchmarkProcesses times operations among real processes. GOMAXPROCS of all of them is
+// the value of -cpu.
 func BenchmarkProcesses(b *testing.B) {
 	for _, n := range []int{2, 4} {
 		for _, shared := range []bool{true, false} {
 			b.Run(fmt.Sprintf("processes=%d/shared=%v", n, shared), func(b *testing.B) {
 				peers, r := startPeers(b, n, shared, runtime.GOMAXPROCS(0))
 				for _, o := range []peerOperation{
-					{Name: "AllToAllV", Bytes: 64}, {Name: "AllToAllV", Bytes: 64 << 10}, {Name: "AllToAllV", Bytes: 1 << 20}, {Name: "AllToAllV", Bytes: 16 << 20},
-					{Name: "AllReduce", Bytes: 4 << 10}, {Name: "AllReduce", Bytes: 64 << 10}, {Name: "AllReduce", Bytes: 1 << 20}, {Name: "AllReduce", Bytes: 16 << 20},
+					{Name: "AllToAllV", Bytes: 64}, {Name: "AllToAllV", Bytes: 64 << 10}, {Name: "AllToAllV", Bytes: 1 << 20},
+					{Name: "AllToAllV", Bytes: 16 << 20},
+					{Name: "AllReduce", Bytes: 4 << 10}, {Name: "AllReduce", Bytes: 64 << 10}, {Name: "AllReduce", Bytes: 1 << 20},
+					{Name: "AllReduce", Bytes: 16 << 20},
 				} {
 					b.Run(fmt.Sprintf("%s/bytes=%d", o.Name, o.Bytes), func(b *testing.B) {
 						const warmup = 3

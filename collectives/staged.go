@@ -2,11 +2,11 @@ package collectives
 
 import "github.com/ecrec/ecrec/kernels"
 
-// staged is memory of the host for buffers that the CPU cannot address: what is sent lies in
-// one, what comes in the other.
+// staged is host memory for buffers that the CPU cannot address: one for the data sent,
+// one for the data received.
 type staged struct{ dst, src kernels.Buffer }
 
-func (s *staged) free(dev kernels.Device) {
+func (s *staged) freeBuffers(dev kernels.Device) {
 	for _, b := range []kernels.Buffer{s.dst, s.src} {
 		if b.Bytes() > 0 {
 			dev.Free(b)
@@ -17,11 +17,11 @@ func (s *staged) free(dev kernels.Device) {
 // addressable reports whether the CPU can address b.
 func addressable(b kernels.Buffer) bool { return b.Bytes() == 0 || b.Host() != nil }
 
-// run runs an operation: from GPU to GPU, where NCCL connects them, and by way of the host, where a buffer is a device's own and there are
-// others to exchange it with.
-func (c *Comm) run(o *op) {
-	if c.fabric.takes(o) {
-		c.fabric.run(o)
+// runOp runs an operation: from GPU to GPU if NCCL can run it, otherwise through host
+// memory if a buffer is not addressable and there are other ranks.
+func (c *Comm) runOp(o *op) {
+	if c.nccl.canRun(o) {
+		c.nccl.runOp(o)
 		return
 	}
 	if c.Size() == 1 || addressable(o.dst) && addressable(o.src) {
@@ -29,40 +29,41 @@ func (c *Comm) run(o *op) {
 		return
 	}
 	via := *o
-	c.stage(&c.staged.src, &via.src)
-	c.stage(&c.staged.dst, &via.dst)
+	c.stageBuffer(&c.staged.src, &via.src)
+	c.stageBuffer(&c.staged.dst, &via.dst)
 	if c.err != nil {
 		return
 	}
-	c.bring(via.src, o.src)
+	c.copyStaged(via.src, o.src)
 	if o.reads {
-		c.bring(via.dst, o.dst)
+		c.copyStaged(via.dst, o.dst)
 	}
-	c.sync()
+	c.syncStream()
 	if c.err != nil {
 		return
 	}
 	o.run(c, &via)
 	if c.err == nil {
-		c.bring(o.dst, via.dst)
-		c.sync()
+		c.copyStaged(o.dst, via.dst)
+		c.syncStream()
 	}
 }
 
-// stage makes b a buffer of the host, of the same length, if it is a device's own.
-func (c *Comm) stage(memory, b *kernels.Buffer) {
+// stageBuffer replaces b by host memory of the same length if the CPU cannot address b.
+func (c *Comm) stageBuffer(memory, b *kernels.Buffer) {
 	if addressable(*b) {
 		return
 	}
 	if err := kernels.Grow(c.dev, memory, b.Bytes(), kernels.Staging); err != nil {
-		c.fail(err)
+		c.failWith(err)
 		return
 	}
 	*b = memory.Slice(0, b.Bytes())
 }
 
-// bring copies a buffer to its staged twin, or back. One that is its own twin stays.
-func (c *Comm) bring(dst, src kernels.Buffer) {
+// copyStaged copies a buffer to its staging memory, or back. It does nothing if the
+// buffer was not staged.
+func (c *Comm) copyStaged(dst, src kernels.Buffer) {
 	if dst != src {
 		c.stream.Copy(dst, src)
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// usualCoreCache is the cache of a core of a machine that does not tell.
+// usualCoreCache is the assumed L2 cache of a core if the CPU does not report it.
 const usualCoreCache = 1 << 20
 
-// staging says when the additions of an in-place AllReduce copy the others' addends to
-// scratch first.
+// staging decides when the additions of an in-place AllReduce first copy the other ranks'
+// addends to scratch memory.
 //
-// A line that another core's own cache holds, changed, comes from there at a third of
-// the rate at which the cache that all cores share gives it (on Zen 4 10 and 30 GB/s).
-// A buffer that just fits a core's cache stays there, changed, from one operation to
-// the next. Scratch of half its size pushes it out: who reads next finds it in the
-// shared cache, and saves more than the scratch costs. Much smaller buffers stay all
-// the same, greater ones do not fit without it, and where ranks share a core their
-// buffers push each other out.
+// A cache line that another core's private cache holds modified is read at a third of the
+// rate of the shared cache (10 against 30 GB/s on Zen 4). A buffer that just fits a
+// core's cache stays there, modified, from one operation to the next. Scratch memory of
+// half its size evicts it to the shared cache. The next reader then finds it there, which
+// saves more than the copy costs. Much smaller buffers stay in any case, and larger ones
+// do not fit even without scratch memory. If ranks share a core, their buffers evict each
+// other.
 type staging struct {
 	least, most int // bytes of the buffer
 	cores       int
@@ -35,19 +35,20 @@ func stagingFor(coreCache, cores int) staging {
 	return staging{least: coreCache / 2, most: coreCache + coreCache/4, cores: cores}
 }
 
-func (s staging) pays(ranks, bytes int) bool {
+func (s staging) paysOff(ranks, bytes int) bool {
 	return ranks <= s.cores && s.least <= bytes && bytes <= s.most
 }
 
-// stage copies the others' addends to scratch, where that pays, and has them there.
-func (a *reduction) stage(addends []kernels.Buffer) {
+// stageAddends copies the other ranks' addends to scratch memory if that pays off, and
+// replaces them in addends.
+func (a *reduction) stageAddends(addends []kernels.Buffer) {
 	c := a.c
-	if c.err != nil || !stagingHere.pays(c.Size(), a.b.Bytes()) {
+	if c.err != nil || !stagingHere.paysOff(c.Size(), a.b.Bytes()) {
 		return
 	}
 	floats := addends[c.Rank()].Floats()
-	if err := a.r.reserve(c.dev, (len(addends)-1)*floats); err != nil {
-		c.fail(err)
+	if err := a.r.reserveStaged(c.dev, (len(addends)-1)*floats); err != nil {
+		c.failWith(err)
 		return
 	}
 	at := 0

@@ -8,78 +8,80 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// Audit is what one owner holds as of a commit: rows XOR their init, as they are coded.
-// Auditing copies all of them: it is for simulations and tests.
+// Audit is a copy of the rows and parities of one owner as of a commit, for simulations and
+// tests. Rows are XOR their init, as they are coded.
 type Audit struct {
 	Owner   int
 	Step    int64 // of the commit
 	Sealed  int   // epochs that are not committed
-	Sets    int   // of staged deltas that there is memory for
-	Epochs  int   // of pre-images, likewise
+	Sets    int   // sets of staged deltas that have memory
+	Epochs  int   // epochs of pre-images that have memory
 	Entries int   // the most pre-images of an epoch
-	// Snapshots is how many there are of the dense part: whoever keeps them says so.
+	// Snapshots is how many of the dense part have memory. The caller of Audit sets it.
 	Snapshots int
-	Rows      map[int64][]byte // of touched slots; others are zeros
+	Rows      map[int64][]byte // of touched slots; all others are zeros
 	Missing   map[int64]bool   // slots
-	Left      Loss             // what is to come back, rows of Missing included
+	Left      Loss             // not rebuilt yet, with the rows of Missing
 	Parities  map[int64][]byte // that are built
-	o         *Options
+	o         *ParityOptions
 }
 
-// Owners is how many there are whose audits belong together.
+// Owners is how many owners have audits that belong together.
 func (a *Audit) Owners() int { return a.o.Layout.Owners }
 
-// Audit may be called right after Seal or Survey, when nobody works on rows. Who owns nothing
-// has none.
-func (c *Committer) Audit() (*Audit, error) {
-	if !c.owns() {
+// Audit may be called right after Seal or Survey, when no goroutine uses the rows. It is nil on
+// ranks that own nothing.
+func (p *Parity) Audit() (*Audit, error) {
+	if !p.ownsRows() {
 		return nil, nil
 	}
-	a := &Audit{o: &c.o, Owner: c.o.Owner, Step: c.owner.committed, Sealed: len(c.owner.sealed), Sets: c.parity.sets(), Left: c.Left(), Rows: map[int64][]byte{}, Missing: map[int64]bool{}, Parities: map[int64][]byte{}}
-	a.Epochs, a.Entries = c.o.Shard.Journal().Held()
-	touched, stride := bitset(c.o.Shard.TouchedBits()), c.o.Shard.RowBytes()
+	h := p.o.Shard
+	a := &Audit{o: &p.o, Owner: p.o.Owner, Step: p.committed, Sealed: len(p.machine.epochs), Sets: len(p.staged) + len(p.idle), Left: p.Left(),
+		Rows: map[int64][]byte{}, Missing: map[int64]bool{}, Parities: map[int64][]byte{}}
+	a.Epochs, a.Entries = h.Journal().Held()
+	touched, stride := bitset(h.TouchedBits()), h.RowBytes()
 	var slots []int32
-	for slot := range c.o.Shard.Slots() {
+	for slot := range h.Slots() {
 		switch {
-		case c.rebuild.isMissing(slot):
+		case p.rebuild.isMissing(slot):
 			a.Missing[slot] = true
 		case touched.has(slot):
 			slots = append(slots, int32(slot))
 		}
 	}
-	err := c.shown(slots, a.Rows, func(rows kernels.Matrix) error {
-		if err := c.o.Shard.ReadCommitted(rows, slots); err != nil {
+	err := p.copyRows(slots, a.Rows, func(rows kernels.Matrix) error {
+		if err := h.ReadCommitted(rows, slots); err != nil {
 			return err
 		}
-		return c.o.Shard.XorInit(rows, slots)
+		return h.XorInit(rows, slots)
 	})
 	if err != nil {
 		return nil, err
 	}
 	var built []int32
-	for at := range c.parity.Rows() {
+	for at := range p.Rows() {
 		switch {
-		case c.parity.isUnbuilt(at):
-		case c.parity.zero(at):
+		case p.isUnbuilt(at):
+		case p.isZero(at):
 			a.Parities[at] = make([]byte, stride)
 		default:
 			built = append(built, int32(at))
 		}
 	}
-	return a, c.shown(built, a.Parities, func(rows kernels.Matrix) error {
-		c.parity.stream.GatherRows(rows, c.parity.rows, kernels.HostBuffer(built))
-		return c.parity.stream.Sync()
+	return a, p.copyRows(built, a.Parities, func(rows kernels.Matrix) error {
+		p.stream.GatherRows(rows, p.rows, kernels.HostBuffer(built))
+		return p.stream.Sync()
 	})
 }
 
-// shown adds the bytes of rows that read reads, one for each of slots, to a map by slot.
-func (c *Committer) shown(slots []int32, to map[int64][]byte, read func(rows kernels.Matrix) error) error {
-	stride := c.o.Shard.RowBytes()
-	memory, err := c.o.Device.Alloc(len(slots)*stride, kernels.Staging)
+// copyRows adds the bytes of rows to a map by slot. read reads a row for each of slots.
+func (p *Parity) copyRows(slots []int32, to map[int64][]byte, read func(rows kernels.Matrix) error) error {
+	stride := p.o.Shard.RowBytes()
+	memory, err := p.o.Device.Alloc(len(slots)*stride, kernels.Staging)
 	if err != nil || len(slots) == 0 {
 		return err
 	}
-	defer c.o.Device.Free(memory)
+	defer p.o.Device.Free(memory)
 	if err := read(kernels.Mat(memory, len(slots), stride/4)); err != nil {
 		return err
 	}
@@ -90,32 +92,33 @@ func (c *Committer) shown(slots []int32, to map[int64][]byte, read func(rows ker
 	return nil
 }
 
-// bounded checks that what is kept for commits does not grow with time.
-func (a *Audit) bounded() error {
+// checkBounds checks that the memory of commits does not grow with time.
+func (a *Audit) checkBounds() error {
 	for _, x := range []struct {
 		what       string
 		have, most int
 	}{{"sets of staged deltas", a.Sets, maxSealed + 1}, {"epochs of pre-images", a.Epochs, maxSealed + 2},
 		{"pre-images of an epoch", a.Entries, int(a.o.Shard.Slots())}, {"snapshots of the dense part", a.Snapshots, maxSealed + 2}} {
 		if x.have > x.most {
-			return fmt.Errorf("owner %d has %d %s, at most %d should be", a.Owner, x.have, x.what, x.most)
+			return fmt.Errorf("owner %d has %d %s, at most %d are needed", a.Owner, x.have, x.what, x.most)
 		}
 	}
 	return nil
 }
 
-// CheckAudits checks that what all owners hold, in their order, is as of one commit, and
+// CheckAudits checks that the audits of all owners, in their order, are as of one commit, and
 // that every parity is the encoding of its stripe.
 func CheckAudits(audits []*Audit) error {
 	o := audits[0].o
 	l, rowBytes := o.Layout, o.Shard.RowBytes()
 	for owner, a := range audits {
 		if a.Step != audits[0].Step || a.Sealed > maxSealed {
-			return fmt.Errorf("owner %d is at the commit of step %d with %d epochs sealed, owner 0 at that of step %d", owner, a.Step, a.Sealed, audits[0].Step)
+			return fmt.Errorf("owner %d is at the commit of step %d with %d epochs sealed, owner 0 at that of step %d", owner,
+				a.Step, a.Sealed, audits[0].Step)
 		}
 	}
 	for _, a := range audits {
-		if err := a.bounded(); err != nil {
+		if err := a.checkBounds(); err != nil {
 			return err
 		}
 	}
@@ -146,7 +149,8 @@ func CheckAudits(audits []*Audit) error {
 			for j := range want {
 				owner, at := group.Holder(stripe, group.Data()+j)
 				if have, built := audits[owner].Parities[at]; built && !lost && !bytes.Equal(have, want[j]) {
-					return fmt.Errorf("at the commit of step %d parity %d of stripe %d of group %d, at owner %d, is not the encoding of its rows", audits[0].Step, j, stripe, g, owner)
+					return fmt.Errorf("at the commit of step %d parity %d of stripe %d of group %d, at owner %d, is not the encoding of its rows",
+						audits[0].Step, j, stripe, g, owner)
 				}
 			}
 		}

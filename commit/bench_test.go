@@ -12,7 +12,7 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// cpuSeconds is what this process has computed in all.
+// cpuSeconds is the CPU time of this process.
 func cpuSeconds(t testing.TB) float64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -21,8 +21,8 @@ func cpuSeconds(t testing.TB) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// BenchmarkRebuild loses one of five owners, all or a third of whose rows were drawn, and
-// gets them back: the CPU time of all of them for a MB of rows and parities.
+// BenchmarkRebuild rebuilds one of five owners, all or a third of whose rows were drawn. It
+// reports the CPU time of all owners per MB of rows and parities.
 func BenchmarkRebuild(b *testing.B) {
 	for _, part := range []int64{1, 3} {
 		b.Run(fmt.Sprint("1 of ", part), func(b *testing.B) { benchmarkRebuild(b, part) })
@@ -46,7 +46,7 @@ func benchmarkRebuild(b *testing.B, part int64) {
 	}
 	all := make([]Loss, len(c.members))
 	for i, m := range c.members {
-		all[i] = Loss{Parities: m.c.Left().Parities}
+		all[i] = Loss{Parities: m.p.Left().Parities}
 	}
 	c.rebuild(b, all)
 	b.ResetTimer()
@@ -54,23 +54,24 @@ func benchmarkRebuild(b *testing.B, part int64) {
 	for range b.N {
 		b.StopTimer()
 		fresh := c.newMember(b, 2, 10)
-		fresh.c.Lose(0)
+		fresh.c.Begin(0, false)
+		fresh.p.Lose()
 		c.members[2] = fresh
 		lost := make([]Loss, len(c.members))
-		lost[2] = fresh.c.Left()
+		lost[2] = fresh.p.Left()
 		b.StartTimer()
 		began := cpuSeconds(b)
 		c.rebuild(b, lost)
 		cpu += cpuSeconds(b) - began
-		shards, _, _ := fresh.c.Rebuilt()
+		shards, _, _ := fresh.p.Rebuilt()
 		bytes += shards * int64(fresh.h.RowBytes())
 	}
 	b.SetBytes(bytes / int64(b.N))
 	b.ReportMetric(1e9*cpu/float64(bytes), "cpu-ms/MB")
 }
 
-// BenchmarkEpoch updates rows in ten steps, by random slots, and commits them: the CPU time
-// of all five owners for a row written, with a code and without.
+// BenchmarkEpoch updates random rows in ten steps and commits them, with a code and without. It
+// reports the CPU time of all five owners per row written.
 func BenchmarkEpoch(b *testing.B) {
 	const steps, writes, width = 10, 1500, 16
 	for _, coded := range []bool{false, true} {
@@ -81,7 +82,7 @@ func BenchmarkEpoch(b *testing.B) {
 					b.Fatal(err)
 				}
 				m.c.Begin(0, true)
-				m.c.TouchAll()
+				m.p.TouchAll()
 				m.h.Journal().Pause(!coded)
 				m.r = rand.New(rand.NewPCG(1, uint64(i)))
 			}
@@ -97,7 +98,7 @@ func BenchmarkEpoch(b *testing.B) {
 					if coded {
 						return m.c.Settle(m.c.Committed() + steps)
 					}
-					return m.words.Barrier().Wait()
+					return m.status.Barrier().Wait()
 				})
 			}
 			epoch() // takes memory
@@ -111,7 +112,7 @@ func BenchmarkEpoch(b *testing.B) {
 	}
 }
 
-// writeSome updates so many rows, ascending as in a step.
+// writeSome updates n random rows, ascending as in a step.
 func (m *member) writeSome(n, width int) error {
 	slots := make([]int32, 0, n)
 	gap := m.h.Slots() / int64(n)
@@ -123,5 +124,6 @@ func (m *member) writeSome(n, width int) error {
 		start[i+1], pos[i] = int32(i+1), int32(i)
 	}
 	grads := kernels.Mat(kernels.HostBuffer(make([]float32, n*width)), n, width)
-	return m.h.Apply(kernels.Optimizer{Kind: kernels.Adagrad, LR: 0.1, Eps: 1e-8}, slots, grads, kernels.HostBuffer(start), kernels.HostBuffer(pos))
+	return m.h.Apply(kernels.WholeRow(kernels.Optimizer{Kind: kernels.Adagrad, LR: 0.1, Eps: 1e-8}), slots, grads, kernels.HostBuffer(start),
+		kernels.HostBuffer(pos))
 }

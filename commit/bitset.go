@@ -2,7 +2,7 @@ package commit
 
 import "math/bits"
 
-// bitset has a bit for each of some numbers.
+// bitset is a set of numbers below a limit, with a bit for each.
 type bitset []uint64
 
 func newBitset(n int64) bitset { return make(bitset, (n+63)/64) }
@@ -11,7 +11,7 @@ func (b bitset) has(i int64) bool { return b[i>>6]>>(i&63)&1 != 0 }
 func (b bitset) set(i int64)      { b[i>>6] |= 1 << (i & 63) }
 func (b bitset) unset(i int64)    { b[i>>6] &^= 1 << (i & 63) }
 
-// fill sets the first n.
+// fill adds the numbers below n.
 func (b bitset) fill(n int64) {
 	for i := range b[:n>>6] {
 		b[i] = ^uint64(0)
@@ -21,7 +21,7 @@ func (b bitset) fill(n int64) {
 	}
 }
 
-// next is the first number from i on that is set, n where none below n is.
+// next returns the first member that is i or larger, n if there is none below n.
 func (b bitset) next(i, n int64) int64 {
 	for i < n {
 		if word := b[i>>6] >> (i & 63); word != 0 {

@@ -1,8 +1,12 @@
 package commit
 
 import (
-	"github.com/ecrec/ecrec/ec"
+	"slices"
+	"time"
+
+	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
 )
@@ -10,127 +14,113 @@ import (
 // Options make a Committer.
 type Options struct {
 	Env env.Env
-	// Device is where rows lie, and others' parities.
-	Device kernels.Device
-	// Shard is this rank's rows; it keeps a journal.
+	// Shard is this rank's rows, of which there may be none. New opens its journal.
 	Shard *shard.Shard
-	// Layout says which owners code together, Code how (ec.XOR or ec.RS).
-	Layout ec.Layout
-	Code   string
-	// Slots is the most rows that an owner has.
-	Slots int64
-	// Owner is this rank's number among the owners, -1 if it owns nothing; owner 0 is
-	// rank First.
-	Owner, First int
 	// Every is how many steps an epoch has.
 	Every int64
-	// Sinks are where sealed sets go beside Parity.
+	// Sinks take the sealed sets. The Committer closes them.
 	Sinks []Sink
-	// Chaos, if set, is called where faults may be injected: with the step of the
-	// epoch or commit that is worked on. Its error is the caller's.
-	Chaos func(step int64, point string) error
+	// Reach, if set, is called at each point that package probe lists for commits, with the
+	// step of the epoch or commit. Its error is the caller's.
+	Reach Reach
 }
 
-// chaos is where a fault may be injected.
-func (o *Options) chaos(step int64, point string) error {
-	if o.Chaos == nil {
+// Reach is called where a rank reaches a point, with the step of the epoch or commit that it
+// works on. It may be nil. Its error is the caller's.
+type Reach func(step int64, at probe.Point) error
+
+// reachPoint calls f, unless it is nil.
+func (f Reach) reachPoint(step int64, at probe.Point) error {
+	if f == nil {
 		return nil
 	}
-	return o.Chaos(step, point)
+	return f(step, at)
 }
 
-// Committer is one rank's part in commits. Its methods belong to the training goroutine,
-// but for Round, and all ranks call the same ones at the same steps. It outlives worlds:
-// Join and Leave say in which one it is.
+// Committer is one rank's part in commits. Its methods are called by the training
+// goroutine, and all ranks call the same ones at the same steps. It outlives worlds, which
+// Join enters and Leave ends.
 type Committer struct {
 	o        Options
 	owner    owner
 	decision decision
-	parity   *Parity
-	sinks    []Sink // the parity first
 	set      Set
+	deltas   Deltas // of set
 	stats    Stats
-	link     *link // nil between worlds
-	rebuild  rebuild
+	comm     *collectives.Comm // nil between worlds
 }
 
-// New makes a Committer. Begin or Lose follows, where a run does not start from rows
-// as they are drawn.
-func New(o Options) (*Committer, error) {
-	c := &Committer{o: o}
-	var err error
-	if c.parity, err = newParity(&c.o, &c.stats); err != nil {
-		return nil, err
+// New makes a Committer, and opens the shard's journal: with pre-images if a sink needs
+// them. Commit 0 is the initial random rows; a run that starts from other rows calls Begin.
+func New(o Options) *Committer {
+	keep := shard.KeepHashes
+	if slices.ContainsFunc(o.Sinks, Sink.NeedsPreImages) {
+		keep = shard.KeepRows
 	}
-	c.sinks = append([]Sink{c.parity}, o.Sinks...)
-	return c, nil
+	o.Shard.OpenJournal(keep, o.Env.Now)
+	c := &Committer{o: o}
+	c.deltas.set = &c.set
+	return c
 }
 
-// owns reports whether this rank owns rows.
-func (c *Committer) owns() bool { return c.o.Owner >= 0 }
+// Join enters a world. The Committer uses comm for barriers, after the sinks' work in the background
+// has ended. Sinks may share comm for that work; nothing else uses it.
+func (c *Committer) Join(comm *collectives.Comm) { c.comm = comm }
 
-// Begin makes the rows as they are the commit of a step. drawn says that all are as
-// they were drawn; else the parities are yet to be built.
+// Leave ends the part in a world.
+func (c *Committer) Leave() { c.comm = nil }
+
+// Begin declares the present rows to be the commit of a step. drawn is true if every row equals
+// its init.
 func (c *Committer) Begin(step int64, drawn bool) {
 	_ = c.carryOut(c.owner.step(event{kind: began, step: step}))
 	c.decision.step(event{kind: began, step: step})
-	for _, s := range c.sinks {
+	for _, s := range c.o.Sinks {
 		s.Begin(step, drawn)
 	}
-	c.rebuild.forget()
 }
 
-// Close frees the parities and all else.
+// Close closes the sinks.
 func (c *Committer) Close() {
-	for _, s := range c.sinks {
+	for _, s := range c.o.Sinks {
 		s.Close()
-	}
-	x := &c.rebuild.round
-	free(c.o.Device, x.mine.rows, x.theirs.rows, x.found)
-}
-
-func free(dev kernels.Device, buffers ...kernels.Buffer) {
-	for _, b := range buffers {
-		if b.Bytes() > 0 {
-			dev.Free(b)
-		}
 	}
 }
 
 // Committed is the step of the last commit.
 func (c *Committer) Committed() int64 { return c.owner.committed }
 
-// Prepared is the step of the newest epoch that this rank is prepared for.
+// Prepared is the step of the newest epoch that every sink of this rank is prepared for.
 func (c *Committer) Prepared() int64 {
-	least := c.sinks[0].Prepared()
-	for _, s := range c.sinks[1:] {
+	least := c.o.Sinks[0].Prepared()
+	for _, s := range c.o.Sinks[1:] {
 		least = min(least, s.Prepared())
 	}
 	return least
 }
 
 // Due reports whether an epoch ends with a step.
-func (c *Committer) Due(step int64) bool { return step%c.o.Every == 0 && step > c.owner.newest() }
+func (c *Committer) Due(step int64) bool { return step%c.o.Every == 0 && step > c.owner.newestSealed() }
 
-// Seal ends the epoch up to a step, which is the one that was trained last: every
-// update of it is done, and none of a later one. dense is a snapshot of the dense part,
-// where this rank takes one. What the sinks do then goes on in the background.
+// Seal ends an epoch; step is its last. All updates of step are done, and none of a later step has
+// begun. dense is a snapshot of the dense part, on ranks that keep one. Sinks may then work in the
+// background.
 func (c *Committer) Seal(step int64, dense ...kernels.Buffer) error {
 	began := c.o.Env.Now()
-	if err := c.wait(); err != nil {
+	if err := c.waitForSinks(); err != nil {
 		return err
 	}
-	if err := c.o.chaos(step, "travelled"); err != nil {
+	if err := c.o.Reach.reachPoint(step, probe.Delivered); err != nil {
 		return err
 	}
-	c.set.Dense = dense
+	c.set.dense = dense
 	c.stats.Waited += c.o.Env.Now() - began
 	return c.carryOut(c.owner.step(event{kind: boundary, step: step}))
 }
 
-// wait waits for what sinks do in the background.
-func (c *Committer) wait() error {
-	for _, s := range c.sinks {
+// waitForSinks waits for the sinks' work in the background.
+func (c *Committer) waitForSinks() error {
+	for _, s := range c.o.Sinks {
 		if err := s.Wait(); err != nil {
 			return err
 		}
@@ -138,47 +128,45 @@ func (c *Committer) wait() error {
 	return nil
 }
 
-// carryOut does what the owner's machine wants done.
+// carryOut carries out the actions of the owner's state machine. It and commitEpochs call each other:
+// the seal of an epoch first commits the one before it, and that commit may lead to further
+// actions. The machine allows one epoch that is sealed and not committed, which bounds the depth.
 func (c *Committer) carryOut(actions []action) error {
 	for _, a := range actions {
 		switch a.kind {
 		case meet:
 			began := c.o.Env.Now()
-			if err := c.meet(a.step); err != nil {
+			if err := c.meetRanks(a.step); err != nil {
 				return err
 			}
 			c.stats.Waited += c.o.Env.Now() - began
-			if err := c.decided(a.step); err != nil {
+			if err := c.commitEpochs(a.step); err != nil {
 				return err
 			}
 		case seal:
-			if err := c.seal(a.step); err != nil {
+			if err := c.sealSet(a.step); err != nil {
 				return err
 			}
 		case forget:
-			if c.owns() {
-				c.o.Shard.Journal().Commit()
-			}
+			c.o.Shard.Journal().Commit()
 		case undo:
-			if c.owns() {
-				if err := c.o.Shard.Rollback(0); err != nil {
-					return err
-				}
+			if err := c.o.Shard.Rollback(0); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// seal gives the sinks what was written.
-func (c *Committer) seal(step int64) error {
+// sealSet seals the rows of the epoch and gives the set to the sinks.
+func (c *Committer) sealSet(step int64) error {
 	began := c.o.Env.Now()
-	var rows *shard.Shard
-	if c.owns() {
-		rows = c.o.Shard
-	}
-	c.set.seal(step, rows)
-	for _, s := range c.sinks {
+	c.set.sealRows(step, c.o.Shard)
+	for _, s := range c.o.Sinks {
+		c.set.Deltas = nil
+		if s.NeedsPreImages() {
+			c.set.Deltas = &c.deltas
+		}
 		if err := s.Seal(&c.set); err != nil {
 			return err
 		}
@@ -188,13 +176,13 @@ func (c *Committer) seal(step int64) error {
 	return nil
 }
 
-// Decide hears how far each rank is prepared, as the words of a step say, and commits
-// what all are prepared for. It returns the step of the last commit.
+// Decide commits the epochs that all ranks are prepared for. It takes the prepared step of each
+// rank, from the status of a step, and returns the step of the last commit.
 func (c *Committer) Decide(prepared []int64) (int64, error) {
-	c.decision.listen(len(prepared))
+	c.decision.expectRanks(len(prepared))
 	for rank, step := range prepared {
-		for _, a := range c.decision.step(event{kind: word, step: step, rank: rank}) {
-			if err := c.decided(a.step); err != nil {
+		for _, a := range c.decision.step(event{kind: status, step: step, rank: rank}) {
+			if err := c.commitEpochs(a.step); err != nil {
 				return c.owner.committed, err
 			}
 		}
@@ -202,53 +190,71 @@ func (c *Committer) Decide(prepared []int64) (int64, error) {
 	return c.owner.committed, nil
 }
 
-// decided commits the epochs up to a step, for which all ranks are prepared.
-func (c *Committer) decided(step int64) error {
+// commitEpochs commits the epochs up to a step, for which all ranks are prepared. It calls carryOut.
+func (c *Committer) commitEpochs(step int64) error {
 	c.decision.step(event{kind: decided, step: step})
-	for _, s := range c.sinks {
+	for _, s := range c.o.Sinks {
 		s.Commit(step)
 	}
 	return c.carryOut(c.owner.step(event{kind: decided, step: step}))
 }
 
-// meet returns as soon as every rank is prepared for all that is sealed.
-func (c *Committer) meet(step int64) error {
-	if err := c.o.chaos(step, "meet"); err != nil {
+// meetRanks returns when every rank is prepared for all sealed epochs.
+func (c *Committer) meetRanks(step int64) error {
+	if err := c.o.Reach.reachPoint(step, probe.Barrier); err != nil {
 		return err
 	}
-	if err := c.link.comm.Barrier().Wait(); err != nil {
+	if err := c.comm.Barrier().Wait(); err != nil {
 		return err
 	}
-	return c.o.chaos(step, "met")
+	return c.o.Reach.reachPoint(step, probe.Settled)
 }
 
-// Settle has all that was done up to a step committed. dense is as in Seal.
+// Settle commits all steps up to step, which is the last that was trained. dense is as in Seal.
 func (c *Committer) Settle(step int64, dense ...kernels.Buffer) error {
-	if step > c.owner.newest() {
+	if step > c.owner.newestSealed() {
 		if err := c.Seal(step, dense...); err != nil {
 			return err
 		}
 	}
-	if err := c.wait(); err != nil {
+	if err := c.waitForSinks(); err != nil {
 		return err
 	}
-	if err := c.meet(c.owner.newest()); err != nil {
+	if err := c.meetRanks(c.owner.newestSealed()); err != nil {
 		return err
 	}
-	return c.decided(c.owner.newest())
+	return c.commitEpochs(c.owner.newestSealed())
 }
 
-// Clear forgets all commits; Begin follows.
+// Clear drops all epochs that are not committed. Begin follows.
 func (c *Committer) Clear() error { return c.Roll(c.owner.committed) }
 
-// Roll goes to a commit that some rank knows: forward, where this one is prepared
-// for it, and back from all that came later. It is for between worlds.
+// Roll rolls to the newest commit that any rank has: forward, if this rank is prepared for it and
+// has not committed it yet, and back from all later writes. It is called between worlds, and
+// needs pre-images.
 func (c *Committer) Roll(step int64) error {
-	for _, s := range c.sinks {
+	for _, s := range c.o.Sinks {
 		s.Roll(step)
 	}
 	c.decision.step(event{kind: rolled, step: step})
 	return c.carryOut(c.owner.step(event{kind: rolled, step: step}))
+}
+
+// Stats are the costs of commits for one rank, since its Committer was made.
+type Stats struct {
+	Epochs       int64
+	JournalBytes int64         // memory of pre-images or hashes
+	PreImages    time.Duration // recording them
+	Waited       time.Duration // at a seal, for the epochs before
+	Sealed       time.Duration // taking sets to sinks, without Waited
+}
+
+// Stats returns the costs so far.
+func (c *Committer) Stats() Stats {
+	s := c.stats
+	s.PreImages = c.o.Shard.Journal().Took()
+	s.JournalBytes = c.o.Shard.Journal().Bytes()
+	return s
 }
 
 func resize[T any](s []T, n int) []T {

@@ -23,16 +23,17 @@ const (
 	testState = 1
 )
 
-// member is one rank of a test, which owns rows; its updates are drawn by r.
+// member is one rank of a test. It owns rows, and r draws its updates.
 type member struct {
 	c      *Committer
+	p      *Parity
 	h      *shard.Shard
-	words  *collectives.Comm
+	status *collectives.Comm
 	deltas *collectives.Comm
 	rounds *collectives.Comm
 	r      *rand.Rand
 	mirror *mirror
-	// at holds all rows as they were at the ends of epochs that may be gone back to.
+	// at holds all rows at the ends of epochs that may be rolled back to.
 	at map[int64][]byte
 }
 
@@ -51,13 +52,13 @@ func newCluster(t *testing.T, code string, owners, k, r int, every int64, seed u
 	c := newClusterOf(t, code, owners, k, r, every, placement.New([]int64{400, 17, 90}, owners), testWidth, testState)
 	for id, m := range c.members {
 		m.r, m.at = rand.New(rand.NewPCG(seed, uint64(id))), map[int64][]byte{}
-		m.at[0] = m.whole(t)
+		m.at[0] = m.allRows(t)
 		m.mirror.rows = bytes.Clone(m.at[0])
 	}
 	return c
 }
 
-// newClusterOf is for rows of so many weights and floats of state.
+// newClusterOf makes a cluster whose rows have width weights and state floats of state.
 func newClusterOf(t testing.TB, code string, owners, k, r int, every int64, place placement.Map, width, state int) *cluster {
 	layout, err := ec.NewLayout(owners, k, r)
 	if err != nil {
@@ -80,29 +81,30 @@ func (c *cluster) newMember(t testing.TB, id int, every int64) *member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Keep(func() time.Duration { return 0 })
 	m := &member{h: h, mirror: &mirror{t: t, stride: h.RowBytes(), prepared: []int64{0}}}
-	sinks := []Sink{m.mirror}
-	if _, benchmark := t.(*testing.B); benchmark {
-		sinks = nil
-	}
-	if m.c, err = New(Options{Sinks: sinks, Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
-		Slots: c.place.Slots(0), Owner: id, Every: every}); err != nil {
+	if m.p, err = NewParity(ParityOptions{Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
+		Slots: c.place.Slots(0), Owner: id}); err != nil {
 		t.Fatal(err)
 	}
+	sinks := []Sink{m.p, m.mirror}
+	if _, benchmark := t.(*testing.B); benchmark {
+		sinks = sinks[:1]
+	}
+	m.c = New(Options{Env: env.Real(), Shard: h, Every: every, Sinks: sinks})
 	t.Cleanup(func() { m.c.Close(); h.Close(); s.Close() })
 	return m
 }
 
-// join puts all in a new world, leave out of it.
+// join puts all members in a new world; leave ends it.
 func (c *cluster) join() {
 	c.eps = transport.NewMem(env.Real(), len(c.members), 1)
 	for i, m := range c.members {
 		dev, _ := kernels.NewCPU(kernels.CPUOptions{Poison: true})
-		m.words = collectives.New(env.Real(), c.eps[i], 1, dev, dev.Stream(1))
+		m.status = collectives.New(env.Real(), c.eps[i], 1, dev, dev.Stream(1))
 		m.deltas = collectives.New(env.Real(), c.eps[i], 2, dev, dev.Stream(1))
 		m.rounds = collectives.New(env.Real(), c.eps[i], 3, dev, dev.Stream(1))
-		m.c.Join(m.deltas, m.rounds, m.h)
+		m.c.Join(m.deltas)
+		m.p.Join(m.deltas, m.rounds, m.h)
 	}
 }
 
@@ -111,21 +113,22 @@ func (c *cluster) leave() {
 		_ = ep.Close()
 	}
 	for _, m := range c.members {
+		m.p.Leave()
 		m.c.Leave()
-		m.words.Close()
+		m.status.Close()
 		m.deltas.Close()
 		m.rounds.Close()
 	}
 }
 
-// whole is all rows of a member, drawn or not, as bytes with their state.
-func (m *member) whole(t *testing.T) []byte {
+// allRows is the bytes of all rows of a member, drawn or not, weights and state.
+func (m *member) allRows(t *testing.T) []byte {
 	n, stride := int(m.h.Slots()), m.h.RowBytes()
 	all, draw := make([]byte, n*stride), make([]float32, testWidth)
 	for slot := range n {
 		row := all[slot*stride : (slot+1)*stride]
 		if m.h.TouchedBits()[slot>>6]>>(slot&63)&1 != 0 {
-			if err := m.h.ReadWhole(kernels.Mat(kernels.HostBuffer(row), 1, stride/4), []int32{int32(slot)}); err != nil {
+			if err := m.h.ReadRows(kernels.Mat(kernels.HostBuffer(row), 1, stride/4), []int32{int32(slot)}); err != nil {
 				t.Error(err)
 			}
 			continue
@@ -154,16 +157,16 @@ func (m *member) update() error {
 	if len(slots) == 0 {
 		return nil
 	}
-	return m.h.Apply(kernels.Optimizer{Kind: kernels.RowwiseAdagrad, LR: 0.1, Eps: 1e-8}, slots,
+	return m.h.Apply(kernels.WholeRow(kernels.Optimizer{Kind: kernels.RowwiseAdagrad, LR: 0.1, Eps: 1e-8}), slots,
 		kernels.Mat(kernels.HostBuffer(grads), len(slots), testWidth), kernels.HostBuffer(start), kernels.HostBuffer(pos))
 }
 
-// step does one step as the loop of training does: the epoch before is sealed once
-// this step's words are on their way.
-func (m *member) step(t *testing.T, step int64) error {
-	n := m.words.Size()
+// train does one step as the training loop does: the status of all ranks is exchanged before
+// the epoch that has ended is sealed.
+func (m *member) train(t *testing.T, step int64) error {
+	n := m.status.Size()
 	mine, all := []uint64{uint64(m.c.Prepared())}, make([]uint64, n)
-	if err := m.words.AllGather(kernels.HostBuffer(all), kernels.HostBuffer(mine)).Wait(); err != nil {
+	if err := m.status.AllGather(kernels.HostBuffer(all), kernels.HostBuffer(mine)).Wait(); err != nil {
 		return err
 	}
 	prepared := make([]int64, n)
@@ -174,7 +177,7 @@ func (m *member) step(t *testing.T, step int64) error {
 		return err
 	}
 	if m.c.Due(step - 1) {
-		m.at[step-1] = m.whole(t)
+		m.at[step-1] = m.allRows(t)
 		if err := m.c.Seal(step - 1); err != nil {
 			return err
 		}
@@ -204,18 +207,18 @@ func (c *cluster) each(t testing.TB, f func(m *member) error) {
 	}
 }
 
-// check compares every parity row with the encoding of what the data rows were at the
-// last commit.
-func (c *cluster) check(t *testing.T) {
+// checkParities compares every parity row with the encoding of the data rows as of the last
+// commit.
+func (c *cluster) checkParities(t *testing.T) {
 	t.Helper()
 	stride := 4 * (testWidth + testState)
 	init := make([][]byte, len(c.members))
 	for i, m := range c.members {
-		fresh, err := shard.New(m.c.o.Device, m.h.Stream(), shard.Options{Map: c.place, Owner: i, Seed: 3, Width: testWidth, State: testState})
+		fresh, err := shard.New(m.p.o.Device, m.h.Stream(), shard.Options{Map: c.place, Owner: i, Seed: 3, Width: testWidth, State: testState})
 		if err != nil {
 			t.Fatal(err)
 		}
-		init[i] = (&member{h: fresh}).whole(t)
+		init[i] = (&member{h: fresh}).allRows(t)
 		fresh.Close()
 	}
 	checked := 0
@@ -244,12 +247,13 @@ func (c *cluster) check(t *testing.T) {
 			code.Encode(want, data)
 			for j := range want {
 				holder, at := group.Holder(stripe, group.Data()+j)
-				p, got := c.members[holder].c.parity, make([]byte, stride)
-				if !p.zero(at) {
+				p, got := c.members[holder].p, make([]byte, stride)
+				if !p.isZero(at) {
 					got = p.rows.RowRange(int(at), 1).Buf.Host()
 				}
 				if !bytes.Equal(got, want[j]) {
-					t.Fatalf("stripe %d of group %d: parity %d at owner %d is not the encoding as of step %d", stripe, g, j, holder, c.members[0].c.Committed())
+					t.Fatalf("stripe %d of group %d: parity %d at owner %d is not the encoding as of step %d", stripe, g, j, holder,
+						c.members[0].c.Committed())
 				}
 				checked++
 			}
@@ -260,8 +264,8 @@ func (c *cluster) check(t *testing.T) {
 	}
 }
 
-// TestParityIsTheEncodingOfACommit trains at random, stops the world at any step, goes
-// back to a commit, and goes on.
+// TestParityIsTheEncodingOfACommit trains at random, ends the world at any step, rolls back to
+// a commit, and continues.
 func TestParityIsTheEncodingOfACommit(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -278,7 +282,7 @@ func TestParityIsTheEncodingOfACommit(t *testing.T) {
 					last := c.done + int64(r.IntN(12))
 					c.each(t, func(m *member) error {
 						for step := c.done + 1; step <= last; step++ {
-							if err := m.step(t, step); err != nil {
+							if err := m.train(t, step); err != nil {
 								return err
 							}
 						}
@@ -286,15 +290,15 @@ func TestParityIsTheEncodingOfACommit(t *testing.T) {
 					})
 					c.done = last
 					if r.IntN(3) == 0 {
-						c.each(t, func(m *member) error { m.at[last] = m.whole(t); return m.c.Settle(last) })
+						c.each(t, func(m *member) error { m.at[last] = m.allRows(t); return m.c.Settle(last) })
 						if got := c.members[0].c.Committed(); got != last {
 							t.Fatalf("step %d is committed, not %d", got, last)
 						}
 					}
-					c.each(t, func(m *member) error { return m.words.Barrier().Wait() })
+					c.each(t, func(m *member) error { return m.status.Barrier().Wait() })
 					c.leave()
 					c.roll(t, r)
-					c.check(t)
+					c.checkParities(t)
 					c.lose(t, r, every)
 				}
 			})
@@ -302,7 +306,7 @@ func TestParityIsTheEncodingOfACommit(t *testing.T) {
 	}
 }
 
-// roll goes back to the last commit, as after a loss.
+// roll rolls back to the last commit, as after a loss.
 func (c *cluster) roll(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	to := int64(0)
@@ -314,17 +318,17 @@ func (c *cluster) roll(t *testing.T, r *rand.Rand) {
 		if err := m.c.Roll(to); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(m.whole(t), m.at[to]) {
-			t.Fatalf("owner %d is not what it was at step %d", i, to)
+		if !bytes.Equal(m.allRows(t), m.at[to]) {
+			t.Fatalf("the rows of owner %d are not those of step %d", i, to)
 		}
 		if !bytes.Equal(m.mirror.rows, m.at[to]) {
-			t.Fatalf("what owner %d gave its sink does not lead to step %d", i, to)
+			t.Fatalf("the sets of owner %d do not lead its sink to step %d", i, to)
 		}
 	}
 }
 
-// lose replaces as many members of each group as can be spared by new ones, which then
-// get all back that they had.
+// lose replaces members of each group by new ones, as many as the code tolerates. The new ones
+// must rebuild all rows.
 func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
 	t.Helper()
 	lost := make([]Loss, len(c.members))
@@ -335,32 +339,33 @@ func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
 			fresh := c.newMember(t, id, every)
 			fresh.r, fresh.at = c.members[id].r, c.members[id].at
 			fresh.mirror.rows = bytes.Clone(fresh.at[c.done])
-			fresh.c.Lose(c.done)
-			c.members[id], lost[id] = fresh, fresh.c.Left()
+			fresh.c.Begin(c.done, false)
+			fresh.p.Lose()
+			c.members[id], lost[id] = fresh, fresh.p.Left()
 		}
 	}
 	c.rebuild(t, lost)
 	for i, m := range c.members {
-		if !bytes.Equal(m.whole(t), m.at[c.done]) {
-			t.Fatalf("owner %d has not got back what it had at step %d", i, c.done)
+		if !bytes.Equal(m.allRows(t), m.at[c.done]) {
+			t.Fatalf("owner %d has not rebuilt its rows of step %d", i, c.done)
 		}
 	}
-	c.check(t)
+	c.checkParities(t)
 }
 
-// rebuild gets back what is lost, in a world of its own.
+// rebuild rebuilds all lost rows, in a world of its own.
 func (c *cluster) rebuild(t testing.TB, lost []Loss) {
 	c.join()
 	c.each(t, func(m *member) error {
-		if err := m.c.Survey(lost); err != nil {
+		if err := m.p.Survey(lost); err != nil {
 			return err
 		}
-		return m.c.RebuildAll()
+		return m.p.RebuildAll()
 	})
 	c.leave()
 }
 
-// losses has some of nine ranks lose all.
+// losses are those of nine ranks, of which some lost all.
 func losses(ranks ...int) []Loss {
 	lost := make([]Loss, 9)
 	for _, r := range ranks {
@@ -369,20 +374,20 @@ func losses(ranks ...int) []Loss {
 	return lost
 }
 
-// TestBeyond: a group that has lost more than it can spare says so.
-func TestBeyond(t *testing.T) {
+// TestUnrecoverable checks which losses exceed the code.
+func TestUnrecoverable(t *testing.T) {
 	c := newCluster(t, ec.RS, 9, 4, 2, 1, 1)
 	all := losses()
 	for i := range all {
 		all[i].Parities = 1
 	}
-	if err := c.members[0].c.Survivable(all); err != nil {
+	if err := c.members[0].p.CheckLoss(all); err != nil {
 		t.Errorf("all parities: %v", err)
 	}
-	if err := c.members[0].c.Survivable(losses(0, 1, 6, 7)); err != nil {
+	if err := c.members[0].p.CheckLoss(losses(0, 1, 6, 7)); err != nil {
 		t.Errorf("two of each group: %v", err)
 	}
-	if x := c.members[0].c.Survivable(losses(2, 6, 7, 8)); x == nil || x.Group != 1 || !slices.Equal(x.Ranks, []int{6, 7, 8}) {
+	if x := c.members[0].p.CheckLoss(losses(2, 6, 7, 8)); x == nil || x.Group != 1 || !slices.Equal(x.Ranks, []int{6, 7, 8}) {
 		t.Errorf("three of a group of two data columns and one: %v", x)
 	}
 }

@@ -1,37 +1,37 @@
 package commit
 
-// decision is the machine that finds what is committed: up to which step all ranks are
-// prepared, as the words of a step say. All ranks see the same words, so all decide alike.
+// decision is the machine that decides commits: the step up to which all ranks are prepared,
+// by their status of a step. All ranks have the same status, so all decide the same.
 type decision struct {
-	heard     []int64 // by rank, -1: not yet
-	left      int     // to hear
+	reported  []int64 // by rank, the step that it is prepared for; -1: not reported yet
+	missing   int     // ranks that have not reported yet
 	committed int64
 }
 
 func (d *decision) step(e event) []action {
 	switch e.kind {
 	case began, rolled:
-		*d = decision{heard: d.heard[:0], committed: e.step}
-	case word:
-		if d.left == 0 {
+		*d = decision{reported: d.reported[:0], committed: e.step}
+	case status:
+		if d.missing == 0 {
 			panic(unexpected(d, e))
 		}
-		if d.heard[e.rank] < 0 {
-			d.left--
+		if d.reported[e.rank] < 0 {
+			d.missing--
 		}
-		d.heard[e.rank] = e.step
-		if d.left > 0 {
+		d.reported[e.rank] = e.step
+		if d.missing > 0 {
 			return nil
 		}
-		least := d.heard[0]
-		for _, prepared := range d.heard {
+		least := d.reported[0]
+		for _, prepared := range d.reported {
 			least = min(least, prepared)
 		}
 		if least > d.committed {
 			d.committed = least
 			return []action{{decide, least}}
 		}
-	case decided: // without words
+	case decided: // without a status
 		d.committed = max(d.committed, e.step)
 	default:
 		panic(unexpected(d, e))
@@ -39,10 +39,10 @@ func (d *decision) step(e event) []action {
 	return nil
 }
 
-// listen begins to hear the words of a step, of so many ranks.
-func (d *decision) listen(ranks int) {
-	d.heard, d.left = resize(d.heard, ranks), ranks
-	for r := range d.heard {
-		d.heard[r] = -1
+// expectRanks expects the status of each rank for one step.
+func (d *decision) expectRanks(ranks int) {
+	d.reported, d.missing = resize(d.reported, ranks), ranks
+	for r := range d.reported {
+		d.reported[r] = -1
 	}
 }

@@ -1,47 +1,55 @@
-// Package commit makes the rows of a job safe, an epoch at a time: what owners
-// wrote is sealed, sent as deltas to the holders of its parity, and committed when
-// every rank has staged what was sent to it (DESIGN.md section 5; ECRec, VLDB'23:
-// difference propagation and its two-phase commit).
+// Package commit makes the updates of a job safe, an epoch at a time: the rows that an epoch
+// wrote are sealed, given to sinks, and committed when the sinks of every rank are prepared.
+// Parity is the sink that survives losses of ranks: it sends the deltas of rows to the
+// holders of their parities (ECRec, VLDB'23: difference propagation and its two-phase
+// commit).
 //
 // # Terms
 //
-// A commit is named by the step that it stands at the end of; commit 0 is what a
-// run starts from. An epoch is the steps from one commit to the next. It is sealed
-// when all its updates are done, prepared on a rank that has staged every delta for
-// the parities it holds, committed when all ranks have said that they are prepared.
+// A commit is named by the step after which it is taken. Commit 0 is the model that a run
+// starts from. An epoch is the steps from one commit to the next. It is sealed when all its
+// updates are done and its rows are listed in a sealed set (Set). A rank is prepared for an
+// epoch when each of its sinks (Sink) has made the rank's set safe. The epoch is committed
+// when all ranks have reported that they are prepared.
 //
-// # How it goes
+// A pre-image is the bytes of a row, weights and optimizer state, before its first write in
+// an epoch. A delta is the pre-image of a row XOR the row at the end of the epoch.
 //
-// The protocol is three machines without I/O: events go in, actions come out
-// (machine.go). The owner of rows ends epochs and keeps what leads back to the last
-// commit; the holder of parities stages deltas and folds them when they are committed;
-// the decision finds, from the words of all ranks, what all are prepared for.
+// After a loss, the surviving ranks roll back to the last commit. A new rank rebuilds its rows
+// and parities from those of the survivors; until it has, it is degraded.
 //
-// A Committer carries out what owner and decision want. Its rank's training goroutine
-// tells it where an epoch ends (Seal), and at each step what the ranks' words say
-// (Decide). What an epoch wrote is a Set, which goes to Sinks: Parity is the first, a
-// holder's machine and the deltas that it sends and stages in the background; tiers,
-// streams and checkpoints can be others. Prepared, the least of all sinks', goes into
-// the rank's word of each step.
+// # The protocol
 //
-// What a rank has lost comes back in rounds (round.go): stripes that share their
-// erasure pattern go side by side, asked of the same ranks and decoded at once, and rows
-// that never differed from their init do not travel.
+// It is three state machines without I/O: an event is an input, actions are the output
+// (machine.go). The owner of rows ends epochs and keeps the pre-images that lead back to the
+// last commit. The holder of parities stages deltas, and folds them when they are committed.
+// The decision finds the step that all ranks are prepared for.
+//
+// A Committer carries out the actions of owner and decision. The training goroutine calls it
+// at the end of each epoch (Seal) and with the status of all ranks in each step (Decide). The
+// Committer's Prepared, the least of all its sinks, is part of this rank's status.
+//
+// A rank keeps pre-images only if one of its sinks needs them. If none does, as with
+// ec.code = "none", it keeps a hash of each row that it writes, and cannot roll back.
+//
+// Parity rebuilds lost rows in rounds (round.go). Stripes with the same erasure pattern are
+// requested from the same ranks and decoded together. Rows that never differed from their
+// init are not sent.
 //
 // # Invariants
 //
-//   - All ranks seal, decide and commit at the same steps. So no rank is ever asked
-//     about a commit other than its own, and nothing is locked.
-//   - Who decides a commit knows that all ranks are prepared for it: whoever has not
-//     yet decided can, without hearing from anybody. That is how survivors agree
-//     (Roll).
-//   - A parity equals ec's Encode of the data rows as of the commit, unless it is
-//     unbuilt (its holder is new, and has not encoded it yet).
-//   - At most two epochs are uncommitted, one sealed and one under way; the seal of the
-//     latter waits for the commit of the former. So no loss costs more than 2 epochs.
+//   - All ranks seal, decide and commit at the same steps. So every request is about a commit that
+//     its receiver holds, and no locks are needed.
+//   - When one rank decides a commit, all ranks are prepared for it. A rank that has not
+//     decided it yet can still do so without a message from any other. So survivors can agree
+//     on a commit (Roll).
+//   - A parity equals ec's Encode of the data rows as of the commit, unless it is unbuilt: its
+//     holder is new and has not encoded it yet.
+//   - At most two epochs are not committed, one sealed and one active. The seal of the active
+//     epoch waits for the commit of the sealed one. So a loss costs at most two epochs.
 //
-// # What it never does
+// # Never
 //
-// It reads no clock but to say how long it waited, knows no model and no
-// processes, and does not decide who is lost.
+// The package reads the clock only to measure how long it waited. It has no notion of models
+// and processes, and does not decide which ranks are lost.
 package commit

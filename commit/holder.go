@@ -1,12 +1,12 @@
 package commit
 
-// holder is the machine of who holds parities: it stages the deltas of epochs, and adds
-// them to its parities when all ranks have theirs.
+// holder is the machine of a rank that holds parities: it stages the deltas of an epoch, and
+// folds them into its parities when all ranks have staged theirs.
 //
-// Invariant: what is staged comes before what is under way.
+// Invariant: staged epochs are older than those under way.
 type holder struct {
-	prepared int64   // all up to this step is staged, or in the parities
-	epochs   []int64 // the last steps of those that are not in the parities, oldest first
+	prepared int64   // every epoch up to this step is staged, or folded
+	epochs   []int64 // the last steps of the epochs that are not folded, oldest first
 }
 
 func (h *holder) step(e event) (do []action) {
@@ -22,12 +22,12 @@ func (h *holder) step(e event) (do []action) {
 		}
 		h.prepared = e.step
 	case decided:
-		return h.fold(e.step)
+		return h.foldUpTo(e.step)
 	case rolled:
 		if e.step > h.prepared {
 			panic(unexpected(h, e))
 		}
-		do = h.fold(e.step)
+		do = h.foldUpTo(e.step)
 		for _, step := range h.epochs {
 			do = append(do, action{drop, step})
 		}
@@ -38,8 +38,8 @@ func (h *holder) step(e event) (do []action) {
 	return do
 }
 
-// fold goes forward to a step.
-func (h *holder) fold(step int64) (do []action) {
+// foldUpTo folds the prepared epochs up to a step.
+func (h *holder) foldUpTo(step int64) (do []action) {
 	for len(h.epochs) > 0 && h.epochs[0] <= min(step, h.prepared) {
 		do = append(do, action{fold, h.epochs[0]})
 		h.epochs = append(h.epochs[:0], h.epochs[1:]...)

@@ -2,30 +2,31 @@ package commit
 
 import "fmt"
 
-// The protocol is three machines: an owner of rows, a holder of their parities, and the
-// decision, which all ranks make alike. They are pure: an event goes in, actions come
-// out, and nothing is waited for, sent or stored. Committer and Parity carry actions out.
+// The protocol is three state machines: an owner of rows, a holder of their parities, and
+// the decision, which is the same on all ranks. They are pure: an event is an input, actions
+// are the output, and they neither wait nor send nor store. Committer and Parity carry the
+// actions out.
 
-// event is something that happened.
+// event is an input of a machine.
 type event struct {
 	kind eventKind
 	step int64
-	rank int // of word
+	rank int // of status
 }
 
 type eventKind int
 
 const (
-	began    eventKind = iota // what is there is the commit of a step
+	began    eventKind = iota // the present state is the commit of a step
 	boundary                  // owner: an epoch ends with a step
 	sealed                    // holder: senders have sealed the epoch up to a step
-	staged                    // holder: all deltas of the epoch up to a step are here
-	word                      // decision: a rank says up to which step it is prepared
+	staged                    // holder: all deltas of the epoch up to a step are received
+	status                    // decision: a rank is prepared up to a step
 	decided                   // all ranks are prepared up to a step
-	rolled                    // the world has ended; some rank knows the commit of a step as the newest
+	rolled                    // the world has ended; the newest commit of any rank is that of a step
 )
 
-// action is something to do about it.
+// action is an output of a machine.
 type action struct {
 	kind actionKind
 	step int64
@@ -34,29 +35,29 @@ type action struct {
 type actionKind int
 
 const (
-	meet   actionKind = iota // owner: have all ranks prepared up to a step, and decide that
+	meet   actionKind = iota // owner: wait until all ranks are prepared up to a step, and decide that
 	seal                     // owner: seal the epoch up to a step
 	forget                   // owner: drop the pre-images of the epoch up to a step
-	undo                     // owner: put rows back to what they were at a step, the last commit
-	stage                    // holder: take in the deltas of the epoch up to a step
+	undo                     // owner: roll rows back to a step, the last commit
+	stage                    // holder: receive the deltas of the epoch up to a step
 	fold                     // holder: add the deltas of the epoch up to a step to the parities
-	drop                     // holder: forget the deltas of the epoch up to a step
+	drop                     // holder: drop the deltas of the epoch up to a step
 	decide                   // decision: all ranks are prepared up to a step
 )
 
 var (
-	eventNames  = [...]string{"began", "boundary", "sealed", "staged", "word", "decided", "rolled"}
+	eventNames  = [...]string{"began", "boundary", "sealed", "staged", "status", "decided", "rolled"}
 	actionNames = [...]string{"meet", "seal", "forget", "undo", "stage", "fold", "drop", "decide"}
 )
 
 func (e event) String() string {
-	if e.kind == word {
-		return fmt.Sprintf("word of %d %d", e.rank, e.step)
+	if e.kind == status {
+		return fmt.Sprintf("status of %d %d", e.rank, e.step)
 	}
 	return fmt.Sprintf("%s %d", eventNames[e.kind], e.step)
 }
 
 func (a action) String() string { return fmt.Sprintf("%s %d", actionNames[a.kind], a.step) }
 
-// unexpected is for events that no caller that keeps the protocol brings about.
+// unexpected is the message of a panic: a caller broke the protocol.
 func unexpected(machine any, e event) string { return fmt.Sprintf("commit: %v at %+v", e, machine) }

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// machine is what the three are to tests.
+// machine is one of the three state machines.
 type machine interface{ step(event) []action }
 
-// Each story is events, and after each what is to be done about it.
+// TestMachines runs stories: each line is an event, then the actions that must follow.
 func TestMachines(t *testing.T) {
-	listening := func(ranks int) machine {
+	expecting := func(ranks int) machine {
 		d := &decision{}
-		d.listen(ranks)
+		d.expectRanks(ranks)
 		return d
 	}
 	for _, s := range []struct {
@@ -34,12 +34,12 @@ func TestMachines(t *testing.T) {
 			decided 10: forget 10, seal 20
 			decided 10:
 			decided 20: forget 20`},
-		{"a loss takes back what is not committed", &owner{}, `
+		{"a loss undoes what is not committed", &owner{}, `
 			boundary 10: seal 10
 			boundary 20: meet 10
 			rolled 0: undo 0
 			boundary 5: seal 5`},
-		{"who has not heard of a commit goes forward to it", &owner{}, `
+		{"a rank that has not decided a commit rolls forward to it", &owner{}, `
 			boundary 10: seal 10
 			rolled 10: forget 10, undo 10
 			boundary 20: seal 20`},
@@ -49,47 +49,47 @@ func TestMachines(t *testing.T) {
 			boundary 8: seal 8
 			rolled 7: undo 7`},
 
-		{"deltas wait for the decision", &holder{}, `
+		{"deltas are folded when the commit is decided", &holder{}, `
 			sealed 10: stage 10
 			staged 10:
 			decided 10: fold 10
 			decided 10:
 			sealed 20: stage 20`},
-		{"what is not staged cannot be folded", &holder{}, `
+		{"deltas that are not staged are not folded", &holder{}, `
 			sealed 10: stage 10
 			decided 10:
 			rolled 0: drop 10`},
-		{"what was staged is forgotten after a loss", &holder{}, `
+		{"staged deltas are dropped after a loss", &holder{}, `
 			sealed 10: stage 10
 			staged 10:
 			sealed 20: stage 20
 			rolled 0: drop 10, drop 20
 			sealed 10: stage 10`},
-		{"or folded, where some rank knows that it is committed", &holder{}, `
+		{"staged deltas are folded after a loss if a rank has committed them", &holder{}, `
 			sealed 10: stage 10
 			staged 10:
 			sealed 20: stage 20
 			rolled 10: fold 10, drop 20`},
 
-		{"the least word decides", listening(3), `
-			word of 2 20:
-			word of 0 10:
-			word of 1 30: decide 10`},
-		{"a rank that is heard twice is one", listening(2), `
-			word of 0 10:
-			word of 0 20:
-			word of 1 20: decide 20`},
-		{"what is decided is not decided again", listening(1), `
+		{"the least status decides", expecting(3), `
+			status of 2 20:
+			status of 0 10:
+			status of 1 30: decide 10`},
+		{"two statuses of one rank count once", expecting(2), `
+			status of 0 10:
+			status of 0 20:
+			status of 1 20: decide 20`},
+		{"a commit is decided once", expecting(1), `
 			decided 10:
-			word of 0 10:`},
-		{"after a loss words count from the commit gone back to", listening(1), `
-			word of 0 20: decide 20
+			status of 0 10:`},
+		{"after a loss statuses count from the commit rolled back to", expecting(1), `
+			status of 0 20: decide 20
 			rolled 20:`},
 	} {
 		t.Run(strings.ReplaceAll(s.name, " ", "_"), func(t *testing.T) {
 			for line := range strings.Lines(strings.TrimSpace(s.story)) {
 				what, want, _ := strings.Cut(strings.TrimSpace(line), ":")
-				if got := told(s.of.step(parseEvent(t, what))); got != strings.TrimSpace(want) {
+				if got := actionText(s.of.step(parseEvent(t, what))); got != strings.TrimSpace(want) {
 					t.Fatalf("%s: %q, want %q", what, got, strings.TrimSpace(want))
 				}
 			}
@@ -97,7 +97,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-func told(do []action) string {
+func actionText(do []action) string {
 	var all []string
 	for _, a := range do {
 		all = append(all, a.String())
@@ -107,21 +107,21 @@ func told(do []action) string {
 
 func parseEvent(t *testing.T, s string) (e event) {
 	t.Helper()
-	words := strings.Fields(s)
-	e.kind = eventKind(slices.Index(eventNames[:], words[0]))
-	if e.kind == word {
-		words = words[1:]
-		if _, err := fmt.Sscan(words[1], &e.rank); err != nil {
+	fields := strings.Fields(s)
+	e.kind = eventKind(slices.Index(eventNames[:], fields[0]))
+	if e.kind == status {
+		fields = fields[1:]
+		if _, err := fmt.Sscan(fields[1], &e.rank); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := fmt.Sscan(words[len(words)-1], &e.step); err != nil || e.String() != s {
+	if _, err := fmt.Sscan(fields[len(fields)-1], &e.step); err != nil || e.String() != s {
 		t.Fatalf("%q is no event: %v", s, err)
 	}
 	return e
 }
 
-// Callers that break the protocol are told so.
+// TestMachinesRefuse sends events that break the protocol, on which machines panic.
 func TestMachinesRefuse(t *testing.T) {
 	for _, x := range []struct {
 		of   machine
@@ -134,14 +134,14 @@ func TestMachinesRefuse(t *testing.T) {
 		{&owner{}, event{kind: staged}},
 		{&holder{}, event{kind: staged, step: 10}},
 		{&holder{prepared: 10, epochs: []int64{10}}, event{kind: rolled, step: 20}},
-		{&holder{}, event{kind: word}},
-		{&decision{}, event{kind: word}},
+		{&holder{}, event{kind: status}},
+		{&decision{}, event{kind: status}},
 		{&decision{}, event{kind: sealed}},
 	} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%T takes %v at %+v", x.of, x.then, x.of)
+					t.Errorf("%T accepts %v at %+v", x.of, x.then, x.of)
 				}
 			}()
 			x.of.step(x.then)
@@ -149,18 +149,17 @@ func TestMachinesRefuse(t *testing.T) {
 	}
 }
 
-// node is one rank of a model cluster: its machines, and what carrying their actions out
-// has made of it.
+// node is one rank of a model cluster: its machines, and the effects of their actions.
 type node struct {
 	owner
 	holder
 	decision
-	travels []int64 // epochs whose deltas are under way to here
-	folded  []int64
-	undone  int
+	arriving []int64 // epochs whose deltas are on their way to this node
+	folded   []int64
+	undone   int
 }
 
-// carryOut does what the node's machines want done, but for meeting.
+// carryOut does the actions of the node's machines, except meet: waits reports that.
 func (n *node) carryOut(t *testing.T, do []action) (waits bool) {
 	for _, a := range do {
 		switch a.kind {
@@ -169,16 +168,16 @@ func (n *node) carryOut(t *testing.T, do []action) (waits bool) {
 		case seal:
 			n.carryOut(t, n.holder.step(event{kind: sealed, step: a.step}))
 		case stage:
-			n.travels = append(n.travels, a.step)
+			n.arriving = append(n.arriving, a.step)
 		case fold:
-			if slices.Contains(n.travels, a.step) {
-				t.Fatalf("epoch %d is folded before it has come", a.step)
+			if slices.Contains(n.arriving, a.step) {
+				t.Fatalf("epoch %d is folded before it has arrived", a.step)
 			}
 			n.folded = append(n.folded, a.step)
 		case drop:
-			n.travels = slices.DeleteFunc(n.travels, func(step int64) bool { return step == a.step })
+			n.arriving = slices.DeleteFunc(n.arriving, func(step int64) bool { return step == a.step })
 		case decide:
-			n.decided(t, a.step)
+			n.commit(t, a.step)
 		case undo:
 			n.undone++
 		}
@@ -186,51 +185,51 @@ func (n *node) carryOut(t *testing.T, do []action) (waits bool) {
 	return waits
 }
 
-func (n *node) decided(t *testing.T, step int64) {
+func (n *node) commit(t *testing.T, step int64) {
 	n.decision.step(event{kind: decided, step: step})
 	n.carryOut(t, n.holder.step(event{kind: decided, step: step}))
 	n.carryOut(t, n.owner.step(event{kind: decided, step: step}))
 }
 
-// arrive brings the oldest deltas under way.
-func (n *node) arrive(t *testing.T) {
-	if len(n.travels) > 0 {
-		step := n.travels[0]
-		n.travels = n.travels[1:]
+// receive receives the oldest deltas on their way.
+func (n *node) receive(t *testing.T) {
+	if len(n.arriving) > 0 {
+		step := n.arriving[0]
+		n.arriving = n.arriving[1:]
 		n.carryOut(t, n.holder.step(event{kind: staged, step: step}))
 	}
 }
 
-// TestMachinesTogether runs clusters of machines in random orders, with losses at any
-// moment: whatever happens, all nodes end at one commit, whose epochs are in every
-// holder's parities, each once, and no other is.
+// TestMachinesTogether runs clusters of machines in random orders, with losses at any moment.
+// All nodes must end at one commit. Each holder must have folded the epochs up to it, each
+// once, and no other epoch.
 func TestMachinesTogether(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	losses, forward := 0, 0
 	for range 300 {
-		l, f := machinesTogether(t, r)
+		l, f := runMachines(t, r)
 		losses, forward = losses+l, forward+f
 	}
 	if losses == 0 || forward == 0 {
-		t.Errorf("%d losses, after %d of which some went forward: nothing was tested", losses, forward)
+		t.Errorf("%d losses, after %d of which some nodes rolled forward: nothing was tested", losses, forward)
 	}
 }
 
-func machinesTogether(t *testing.T, r *rand.Rand) (losses, forward int) {
+func runMachines(t *testing.T, r *rand.Rand) (losses, forward int) {
 	nodes := make([]*node, 1+r.IntN(5))
 	for i := range nodes {
 		nodes[i] = &node{}
 	}
 	every := int64(1 + r.IntN(4))
 	for step := int64(1); step < 60; step++ {
-		words := make([]int64, len(nodes))
+		statuses := make([]int64, len(nodes))
 		for i, n := range nodes {
 			for range r.IntN(3) {
-				n.arrive(t)
+				n.receive(t)
 			}
-			words[i] = n.prepared
+			statuses[i] = n.prepared
 		}
 		lost := r.IntN(12) == 0
 		var waits []*node
@@ -239,27 +238,27 @@ func machinesTogether(t *testing.T, r *rand.Rand) (losses, forward int) {
 				break
 			}
 			n := nodes[i]
-			n.listen(len(nodes))
+			n.expectRanks(len(nodes))
 			for _, rank := range r.Perm(len(nodes)) {
-				n.carryOut(t, n.decision.step(event{kind: word, step: words[rank], rank: rank}))
+				n.carryOut(t, n.decision.step(event{kind: status, step: statuses[rank], rank: rank}))
 			}
-			if end := step - 1; end > n.newest() && end%every == 0 && n.carryOut(t, n.owner.step(event{kind: boundary, step: end})) {
+			if end := step - 1; end > n.newestSealed() && end%every == 0 && n.carryOut(t, n.owner.step(event{kind: boundary, step: end})) {
 				waits = append(waits, n)
 			}
 		}
-		if !lost && len(waits) > 0 { // all meet, once all has come
+		if !lost && len(waits) > 0 { // all meet once all deltas have arrived
 			for _, n := range nodes {
-				for len(n.travels) > 0 {
-					n.arrive(t)
+				for len(n.arriving) > 0 {
+					n.receive(t)
 				}
 			}
 			for _, n := range nodes {
-				n.decided(t, n.newest())
+				n.commit(t, n.newestSealed())
 			}
 		}
 		if lost {
 			losses++
-			step = rolledTogether(t, nodes, &forward)
+			step = rollTogether(t, nodes, &forward)
 		}
 		for i, n := range nodes {
 			if len(n.sealed) > maxSealed {
@@ -267,12 +266,12 @@ func machinesTogether(t *testing.T, r *rand.Rand) (losses, forward int) {
 			}
 		}
 	}
-	rolledTogether(t, nodes, &forward)
+	rollTogether(t, nodes, &forward)
 	return losses, forward
 }
 
-// rolledTogether ends a world, and checks what all have after it.
-func rolledTogether(t *testing.T, nodes []*node, forward *int) int64 {
+// rollTogether ends a world, and checks the state of all nodes after it.
+func rollTogether(t *testing.T, nodes []*node, forward *int) int64 {
 	to := int64(0)
 	for _, n := range nodes {
 		to = max(to, n.owner.committed)
@@ -284,10 +283,11 @@ func rolledTogether(t *testing.T, nodes []*node, forward *int) int64 {
 		n.decision.step(event{kind: rolled, step: to})
 		n.carryOut(t, n.holder.step(event{kind: rolled, step: to}))
 		n.carryOut(t, n.owner.step(event{kind: rolled, step: to}))
-		if n.owner.committed != to || n.decision.committed != to || n.prepared != to || len(n.sealed)+len(n.epochs)+len(n.travels) > 0 {
+		if n.owner.committed != to || n.decision.committed != to || n.prepared != to || len(n.sealed)+len(n.epochs)+len(n.arriving) > 0 {
 			t.Fatalf("node %d, rolled to step %d: %+v", i, to, n)
 		}
-		if !slices.Equal(n.folded, nodes[0].folded) || !slices.IsSorted(n.folded) || len(slices.Compact(slices.Clone(n.folded))) != len(n.folded) {
+		if !slices.Equal(n.folded, nodes[0].folded) || !slices.IsSorted(n.folded) ||
+			len(slices.Compact(slices.Clone(n.folded))) != len(n.folded) {
 			t.Fatalf("node %d has folded %v, node 0 %v", i, n.folded, nodes[0].folded)
 		}
 		if last := append([]int64{0}, n.folded...); last[len(last)-1] != to {

@@ -1,22 +1,22 @@
 package commit
 
-// owner is the machine of who owns rows: it ends epochs, and keeps what leads back to
-// the last commit.
+// owner is the machine of a rank that owns rows: it ends epochs, and keeps the pre-images
+// that lead back to the last commit.
 //
-// Invariant: committed < sealed[0] < sealed[1] ... < waiting, where there are such, and at
-// most maxSealed are sealed.
+// Invariant: committed < sealed[0] < sealed[1] ... < waiting, as far as they exist, and at
+// most maxSealed epochs are sealed.
 type owner struct {
 	committed int64
 	sealed    []int64 // the last steps of epochs that are not committed, oldest first
-	waiting   int64   // that of the epoch to seal as soon as there is room; 0: none
+	waiting   int64   // the last step of the epoch to seal as soon as there is room; 0: none
 }
 
-// maxSealed bounds the epochs that are sealed and not committed: with the one under
-// way two epochs at most would have to be redone.
+// maxSealed is the most epochs that are sealed and not committed. With the active epoch, a
+// loss costs at most two.
 const maxSealed = 1
 
-// newest is the step up to which all is sealed.
-func (o *owner) newest() int64 {
+// newestSealed is the step up to which all is sealed.
+func (o *owner) newestSealed() int64 {
 	if n := len(o.sealed); n > 0 {
 		return o.sealed[n-1]
 	}
@@ -28,21 +28,21 @@ func (o *owner) step(e event) (do []action) {
 	case began:
 		*o = owner{committed: e.step}
 	case boundary:
-		if e.step <= o.newest() || o.waiting != 0 {
+		if e.step <= o.newestSealed() || o.waiting != 0 {
 			panic(unexpected(o, e))
 		}
 		o.waiting = e.step
 		if len(o.sealed) == maxSealed {
-			return []action{{meet, o.newest()}}
+			return []action{{meet, o.newestSealed()}}
 		}
-		return o.seal(nil)
+		return o.sealWaiting(nil)
 	case decided:
-		return o.seal(o.commit(e.step))
+		return o.sealWaiting(o.commitUpTo(e.step))
 	case rolled:
 		if e.step < o.committed {
 			panic(unexpected(o, e))
 		}
-		do = append(o.commit(e.step), action{undo, e.step})
+		do = append(o.commitUpTo(e.step), action{undo, e.step})
 		if o.committed != e.step {
 			panic(unexpected(o, e))
 		}
@@ -53,8 +53,8 @@ func (o *owner) step(e event) (do []action) {
 	return do
 }
 
-// commit goes forward to a step.
-func (o *owner) commit(step int64) (do []action) {
+// commitUpTo commits the sealed epochs up to a step.
+func (o *owner) commitUpTo(step int64) (do []action) {
 	for len(o.sealed) > 0 && o.sealed[0] <= step {
 		o.committed = o.sealed[0]
 		o.sealed = append(o.sealed[:0], o.sealed[1:]...)
@@ -63,8 +63,8 @@ func (o *owner) commit(step int64) (do []action) {
 	return do
 }
 
-// seal seals what waits for that, if there is room.
-func (o *owner) seal(do []action) []action {
+// sealWaiting appends the seal of the waiting epoch to do, if there is one and room for it.
+func (o *owner) sealWaiting(do []action) []action {
 	if o.waiting != 0 && len(o.sealed) < maxSealed {
 		do = append(do, action{seal, o.waiting})
 		o.sealed, o.waiting = append(o.sealed, o.waiting), 0

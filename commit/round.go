@@ -5,192 +5,193 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
 )
 
-// round is the memory of one Round. Stripes of one pattern, those that are equal
-// modulo the group's size, go side by side: whoever reads for them reads the same shard
-// of each, and one Decoder is theirs.
+// round is the memory of one Round. Stripes of one pattern are handled together: each rank
+// sends the same shard of all of them, and one Decoder decodes them.
 type round struct {
-	asked [][]ask // by pattern
+	asked [][]request // by pattern
 
-	// What this rank asks others, and others ask it, by rank: stripes, pattern by
-	// pattern; of each whether it was more than zeros (a bit); and the rows of those.
-	mine, theirs parts
-	cursors      []cursor       // in what came, by rank
-	found        kernels.Buffer // what was decoded
-	urgent       []int32        // of asked, rows that are about to be read
+	mine, theirs requests       // that this rank sends, and that others send to it
+	cursors      []cursor       // in the replies, by rank
+	found        kernels.Buffer // decoded shards
+	urgent       []int32        // requested slots that are about to be read
 	slots        []int32        // scratch: shards that are sent, or installed
-	from         []int32        // scratch: rows that came, of which slots are decoded
-	factors      []byte         // scratch: of those
+	from         []int32        // scratch: received rows that slots are decoded from
+	factors      []byte         // scratch: of these rows
 	runs         []run          // of slots
 }
 
-// run is shards of one kind, from one of slots on.
+// run is a part of slots whose shards are of one kind. It begins at from.
 type run struct {
 	from   int
 	parity bool
 }
 
-// cursor is how far what a rank sent has been read.
+// cursor is how far the reply of a rank has been read.
 type cursor struct{ bit, row int }
 
-// parts is one side of a round.
-type parts struct {
-	asks    []int // stripes, by rank
-	stripes []int32
-	present []uint32 // a word for each 32 stripes of a rank
-	rows    kernels.Buffer
-	perRank []int // rows, by rank
-	words   []int // of present, by rank
+// requests are the requests and replies of one direction of a round. Lists are by rank, and for
+// each rank by pattern.
+type requests struct {
+	counts  []int   // of stripes, by rank
+	stripes []int32 // whose shards are requested
+	// present has a bit for each stripe: whether its shard differs from zeros. The bits of
+	// each rank begin a new word.
+	present []uint32
+	rows    kernels.Buffer // the shards that do
+	perRank []int          // of these, by rank
+	words   []int          // of present, by rank
 }
 
-// ask is one shard that is asked for.
-type ask struct {
+// request is a request for one shard.
+type request struct {
 	stripe int32
-	at     int32 // its slot or, where the pattern has this rank hold a parity, its parity row
+	at     int32 // its slot or, if this rank holds a parity of the stripe, its parity row
 }
 
-// words is how many of present are a rank's.
-func words(asks int) int { return (asks + 31) / 32 }
+// presentWords is how many words the bits of present take for some stripes.
+func presentWords(stripes int) int { return (stripes + 31) / 32 }
 
-// Round gets some of what is lost back: the rows of first, which this rank's owner is
-// about to read, and up to limit shards in all. All ranks do it at the same step,
-// between the same commits, and nobody else works on their rows meanwhile.
+// Round rebuilds the rows of first, which this rank's owner is about to read, and as many more
+// shards as limit allows. All ranks call it at the same step, between the same commits, and
+// meanwhile no other goroutine uses their rows.
 //
-// A reply is rows XOR their init, as of the last commit. What is missing has not been
-// written since that commit or an earlier one, so the decoded row is the one of now.
-func (c *Committer) Round(first []int32, limit int) error {
-	x, l, stride := &c.rebuild.round, &c.link.lane, c.o.Shard.RowBytes()
-	c.choose(first, limit)
-	c.listAsks()
-	if err := c.o.chaos(c.owner.committed, "ask"); err != nil {
+// A reply holds rows XOR their init, as of the last commit. A missing row has not been
+// written since then, so that the decoded row is the present one.
+func (p *Parity) Round(first []int32, limit int) error {
+	x, stride := &p.rebuild.round, p.o.Shard.RowBytes()
+	p.chooseShards(first, limit)
+	p.listRequests()
+	if err := p.o.Reach.reachPoint(p.committed, probe.Ask); err != nil {
 		return err
 	}
-	if err := c.exchangeAsks(l.wire); err != nil {
+	if err := p.exchangeRequests(); err != nil {
 		return err
 	}
-	if err := c.o.chaos(c.owner.committed, "answer"); err != nil {
+	if err := p.o.Reach.reachPoint(p.committed, probe.Answer); err != nil {
 		return err
 	}
-	if err := c.answer(l.shard); err != nil {
+	if err := p.gatherReplies(p.rounds.shard); err != nil {
 		return err
 	}
-	if err := c.exchangePresent(l.wire); err != nil {
+	if err := p.exchangePresent(); err != nil {
 		return err
 	}
-	if err := kernels.Grow(c.o.Device, &x.mine.rows, sum(x.mine.perRank)*stride, kernels.Staging); err != nil {
-		return fmt.Errorf("commit: %d rows to decode from: %w", sum(x.mine.perRank), err)
+	received, sent := sum(x.mine.perRank)*stride, sum(x.theirs.perRank)*stride
+	if err := kernels.Grow(p.o.Device, &x.mine.rows, received, kernels.Staging); err != nil {
+		return fmt.Errorf("commit: %d rows to decode from: %w", received/stride, err)
 	}
-	if err := l.move(x.mine.rows.Slice(0, sum(x.mine.perRank)*stride), x.theirs.rows.Slice(0, sum(x.theirs.perRank)*stride), x.mine.perRank, x.theirs.perRank, stride); err != nil {
+	if err := p.rounds.exchangeRows(x.mine.rows.Slice(0, received), x.theirs.rows.Slice(0, sent), x.mine.perRank,
+		x.theirs.perRank, stride); err != nil {
 		return err
 	}
-	if err := c.o.chaos(c.owner.committed, "install"); err != nil {
+	if err := p.o.Reach.reachPoint(p.committed, probe.Install); err != nil {
 		return err
 	}
-	if err := c.install(l.shard); err != nil {
+	if err := p.installShards(p.rounds.shard); err != nil {
 		return err
 	}
-	return c.o.chaos(c.owner.committed, "installed")
+	return p.o.Reach.reachPoint(p.committed, probe.Installed)
 }
 
-// choose lists what this rank asks for: the rows in first that are missing, then others
-// in order, and parities, up to so many in all.
-func (c *Committer) choose(first []int32, limit int) {
-	b := &c.rebuild
+// chooseShards chooses the shards that this rank requests: the rows of first that are missing,
+// then other rows in order, then parities. limit bounds their number, except that of first.
+func (p *Parity) chooseShards(first []int32, limit int) {
+	b := &p.rebuild
 	x := &b.round
 	x.asked = resize(x.asked, len(b.patterns))
-	for p := range x.asked {
-		x.asked[p] = x.asked[p][:0]
+	for i := range x.asked {
+		x.asked[i] = x.asked[i][:0]
 	}
-	if !c.Left().Any() {
+	if !p.Left().Any() {
 		return
 	}
-	group, owner := c.parity.group, c.parity.owner
 	n := 0
 	add := func(stripe, at int64) {
-		p := stripe % int64(group.Size)
-		x.asked[p] = append(x.asked[p], ask{int32(stripe), int32(at)})
+		i := stripe % int64(p.group.Size)
+		x.asked[i] = append(x.asked[i], request{int32(stripe), int32(at)})
 		n++
 	}
 	urgent := x.urgent[:0]
 	for _, slot := range first {
 		if b.isMissing(int64(slot)) {
-			stripe, _ := group.Stripe(owner, int64(slot))
+			stripe, _ := p.group.Stripe(p.owner, int64(slot))
 			add(stripe, int64(slot))
-			b.missing.unset(int64(slot)) // not twice
+			b.missing.unset(int64(slot)) // so that it is requested once
 			urgent = append(urgent, slot)
 		}
 	}
-	x.urgent, b.urgent = urgent, b.urgent+int64(len(urgent))
-	for slots := c.o.Shard.Slots(); n < limit && b.left.Load() > 0; b.slot++ {
+	x.urgent, b.onDemand = urgent, b.onDemand+int64(len(urgent))
+	for slots := p.o.Shard.Slots(); n < limit && b.left.Load() > 0; b.slot++ {
 		if b.slot = b.missing.next(b.slot, slots); b.slot == slots {
 			break
 		}
-		stripe, _ := group.Stripe(owner, b.slot)
+		stripe, _ := p.group.Stripe(p.owner, b.slot)
 		add(stripe, b.slot)
 	}
 	for _, slot := range urgent {
 		b.missing.set(int64(slot))
 	}
-	for rows := c.parity.Rows(); n < limit && c.parity.missing.Load() > 0; b.row++ {
-		if b.row = c.parity.unbuilt.next(b.row, rows); b.row == rows {
+	for rows := p.Rows(); n < limit && p.missing.Load() > 0; b.row++ {
+		if b.row = p.unbuilt.next(b.row, rows); b.row == rows {
 			break
 		}
-		stripe, _ := group.ParityStripe(owner, b.row)
+		stripe, _ := p.group.ParityStripe(p.owner, b.row)
 		add(stripe, b.row)
 	}
-	b.got += int64(n)
+	b.rebuilt += int64(n)
 }
 
-// listAsks puts what is asked into lists by reader, pattern by pattern.
-func (c *Committer) listAsks() {
-	b, m := &c.rebuild, &c.rebuild.round.mine
-	n := c.link.comm.Size()
-	m.asks, m.stripes = resize(m.asks, n), m.stripes[:0]
-	for r := range m.asks {
+// listRequests lists the chosen shards for each rank that sends a shard to decode them from.
+func (p *Parity) listRequests() {
+	b, m := &p.rebuild, &p.rebuild.round.mine
+	m.counts, m.stripes = resize(m.counts, p.rounds.comm.Size()), m.stripes[:0]
+	for rank := range m.counts {
 		before := len(m.stripes)
-		for p, asked := range b.round.asked {
-			if slices.Contains(b.patterns[p].readers, r) {
+		for i, asked := range b.round.asked {
+			if slices.Contains(b.patterns[i].readers, rank) {
 				for _, a := range asked {
 					m.stripes = append(m.stripes, a.stripe)
 				}
 			}
 		}
-		m.asks[r] = len(m.stripes) - before
+		m.counts[rank] = len(m.stripes) - before
 	}
 }
 
-// exchangeAsks tells readers what is asked of them.
-func (c *Committer) exchangeAsks(w *wire) error {
-	b := &c.rebuild
+// exchangeRequests sends the requests of this rank and receives those of others.
+func (p *Parity) exchangeRequests() error {
+	b := &p.rebuild
 	x := &b.round
-	come, err := w.counts(x.mine.asks, b.asksTo, b.asksFrom)
+	received, err := p.rounds.exchangeCounts(x.mine.counts, b.asksTo, b.asksFrom)
 	if err != nil {
 		return err
 	}
-	x.theirs.asks = append(x.theirs.asks[:0], come...)
-	x.theirs.stripes = resize(x.theirs.stripes, sum(come))
-	return w.move(kernels.HostBuffer(x.theirs.stripes), kernels.HostBuffer(x.mine.stripes), come, x.mine.asks, 4)
+	x.theirs.counts = append(x.theirs.counts[:0], received...)
+	x.theirs.stripes = resize(x.theirs.stripes, sum(received))
+	return p.rounds.exchangeRows(kernels.HostBuffer(x.theirs.stripes), kernels.HostBuffer(x.mine.stripes), received, x.mine.counts, 4)
 }
 
-// answer puts the rows that are asked of this rank where they are sent from.
-func (c *Committer) answer(h *shard.Shard) error {
-	x, t, stride := &c.rebuild.round, &c.rebuild.round.theirs, c.o.Shard.RowBytes()
+// gatherReplies copies the shards that others request to the memory that they are sent from.
+func (p *Parity) gatherReplies(h *shard.Shard) error {
+	x, t, stride := &p.rebuild.round, &p.rebuild.round.theirs, p.o.Shard.RowBytes()
 	t.clearPresent()
 	x.slots, x.runs = x.slots[:0], x.runs[:0]
 	at, word := 0, 0
-	for r, n := range t.asks {
+	for rank, n := range t.counts {
 		before := len(x.slots)
 		if n > 0 {
-			c.find(t.stripes[at:at+n], t.present[word:word+words(n)])
+			p.findShards(t.stripes[at:at+n], t.present[word:word+presentWords(n)])
 		}
-		t.perRank[r] = len(x.slots) - before
-		at, word = at+n, word+words(n)
+		t.perRank[rank] = len(x.slots) - before
+		at, word = at+n, word+presentWords(n)
 	}
-	if err := kernels.Grow(c.o.Device, &t.rows, len(x.slots)*stride, kernels.Sent); err != nil {
-		return fmt.Errorf("commit: %d rows for others to decode from: %w", len(x.slots), err)
+	if err := kernels.Grow(p.o.Device, &t.rows, len(x.slots)*stride, kernels.Sent); err != nil {
+		return fmt.Errorf("commit: %d rows for other ranks to decode from: %w", len(x.slots), err)
 	}
 	for i, run := range x.runs {
 		to := len(x.slots)
@@ -200,7 +201,7 @@ func (c *Committer) answer(h *shard.Shard) error {
 		slots := x.slots[run.from:to]
 		dst := kernels.Mat(t.rows.Slice(run.from*stride, len(slots)*stride), len(slots), stride/4)
 		if run.parity {
-			h.Stream().GatherRows(dst, c.parity.rows, kernels.HostBuffer(slots))
+			h.Stream().GatherRows(dst, p.rows, kernels.HostBuffer(slots))
 			continue
 		}
 		if err := h.ReadCommitted(dst, slots); err != nil {
@@ -213,23 +214,22 @@ func (c *Committer) answer(h *shard.Shard) error {
 	return h.Stream().Sync()
 }
 
-// find lists this rank's shards of stripes, but those that are zeros; present says which
-// are not. About as many rows are as are not, so that for those nothing branches on it.
-func (c *Committer) find(stripes []int32, present []uint32) {
-	x, p, size := &c.rebuild.round, c.parity, uint32(c.parity.group.Size)
-	slots, touched := c.o.Shard.Slots(), c.o.Shard.TouchedBits()
+// findShards lists this rank's shards of stripes, except zeros, and sets their bits of present. About half of the shards are zeros, so the loop has no branch for that.
+func (p *Parity) findShards(stripes []int32, present []uint32) {
+	x, size := &p.rebuild.round, uint32(p.group.Size)
+	slots, touched := p.o.Shard.Slots(), p.o.Shard.TouchedBits()
 	listed := len(x.slots)
 	list := slices.Grow(x.slots, len(stripes))[:listed+len(stripes)]
 	for i, stripe := range stripes {
 		n := uint32(stripe) / size
-		turn := &p.turns[uint32(stripe)-n*size]
-		at, parity := turn.Row+int64(n)*turn.Step, turn.Shard >= p.group.Data()
+		own := &p.series[uint32(stripe)-n*size]
+		at, parity := own.Row+int64(n)*own.Step, own.Shard >= p.group.Data()
 		if n := len(x.runs); n == 0 || x.runs[n-1].parity != parity {
 			x.runs = append(x.runs, run{listed, parity})
 		}
 		var is uint32
 		switch {
-		case parity && !p.zero(at):
+		case parity && !p.isZero(at):
 			is = 1
 		case !parity && at < slots:
 			is = uint32(touched[at>>6]>>(at&63)) & 1
@@ -241,73 +241,74 @@ func (c *Committer) find(stripes []int32, present []uint32) {
 	x.slots = list[:listed]
 }
 
-// clearPresent makes room for what is present, none of which is yet.
-func (t *parts) clearPresent() {
+// clearPresent makes room for the bits of present, all of them 0.
+func (t *requests) clearPresent() {
 	n := 0
-	for _, asks := range t.asks {
-		n += words(asks)
+	for _, count := range t.counts {
+		n += presentWords(count)
 	}
-	t.present, t.perRank = resize(t.present, n), resize(t.perRank, len(t.asks))
+	t.present, t.perRank = resize(t.present, n), resize(t.perRank, len(t.counts))
 	clear(t.present)
 }
 
-// exchangePresent tells askers which of the shards that they asked for come.
-func (c *Committer) exchangePresent(w *wire) error {
-	x := &c.rebuild.round
+// exchangePresent exchanges the bits of present, and counts the rows that each rank will
+// send.
+func (p *Parity) exchangePresent() error {
+	x := &p.rebuild.round
 	x.mine.clearPresent()
 	mine, theirs := x.mine.wordsPerRank(), x.theirs.wordsPerRank()
-	if err := w.move(kernels.HostBuffer(x.mine.present), kernels.HostBuffer(x.theirs.present), mine, theirs, 4); err != nil {
+	if err := p.rounds.exchangeRows(kernels.HostBuffer(x.mine.present), kernels.HostBuffer(x.theirs.present), mine, theirs, 4); err != nil {
 		return err
 	}
 	at := 0
-	for r, n := range mine {
+	for rank, n := range mine {
 		rows := 0
 		for _, word := range x.mine.present[at : at+n] {
 			rows += bits.OnesCount32(word)
 		}
-		x.mine.perRank[r] = rows
+		x.mine.perRank[rank] = rows
 		at += n
 	}
 	return nil
 }
 
-func (t *parts) wordsPerRank() []int {
-	t.words = resize(t.words, len(t.asks))
-	for r, asks := range t.asks {
-		t.words[r] = words(asks)
+func (t *requests) wordsPerRank() []int {
+	t.words = resize(t.words, len(t.counts))
+	for rank, n := range t.counts {
+		t.words[rank] = presentWords(n)
 	}
 	return t.words
 }
 
-// install decodes what was asked for and puts it in its place.
-func (c *Committer) install(h *shard.Shard) error {
-	b, stride := &c.rebuild, c.o.Shard.RowBytes()
+// installShards decodes the requested shards and stores them.
+func (p *Parity) installShards(h *shard.Shard) error {
+	b, stride := &p.rebuild, p.o.Shard.RowBytes()
 	x := &b.round
-	x.startReading()
+	x.resetCursors()
 	b.read += int64(sum(x.mine.perRank) * stride)
 	most := 0
 	for _, asked := range x.asked {
 		most = max(most, len(asked))
 	}
-	if err := kernels.Grow(c.o.Device, &x.found, most*stride, kernels.Working); err != nil {
-		return fmt.Errorf("commit: %d rows that were lost: %w", most, err)
+	if err := kernels.Grow(p.o.Device, &x.found, most*stride, kernels.Working); err != nil {
+		return fmt.Errorf("commit: %d rows to rebuild: %w", most, err)
 	}
-	for p, asked := range x.asked {
+	for i, asked := range x.asked {
 		if len(asked) == 0 {
 			continue
 		}
 		rows := kernels.Mat(x.found.Slice(0, len(asked)*stride), len(asked), stride/4)
-		c.decode(h.Stream(), &b.patterns[p], asked, rows)
+		p.decodeShards(h.Stream(), &b.patterns[i], asked, rows)
 		x.slots = x.slots[:0]
 		for _, a := range asked {
 			x.slots = append(x.slots, a.at)
 		}
-		if b.patterns[p].shard >= c.parity.group.Data() {
-			c.parity.build(h.Stream(), x.slots, rows)
+		if b.patterns[i].shard >= p.group.Data() {
+			p.buildRows(h.Stream(), x.slots, rows)
 			continue
 		}
 		for _, slot := range x.slots {
-			b.back(int64(slot))
+			b.setPresent(int64(slot))
 		}
 		if err := h.XorInit(rows, x.slots); err != nil {
 			return err
@@ -319,82 +320,76 @@ func (c *Committer) install(h *shard.Shard) error {
 	return h.Stream().Sync()
 }
 
-// startReading puts all cursors at the beginning of what came.
-func (x *round) startReading() {
-	x.cursors = resize(x.cursors, len(x.mine.asks))
+// resetCursors puts all cursors at the beginnings of the replies.
+func (x *round) resetCursors() {
+	x.cursors = resize(x.cursors, len(x.mine.counts))
 	row, word := 0, 0
-	for r := range x.cursors {
-		x.cursors[r] = cursor{bit: 32 * word, row: row}
-		row, word = row+x.mine.perRank[r], word+words(x.mine.asks[r])
+	for rank := range x.cursors {
+		x.cursors[rank] = cursor{bit: 32 * word, row: row}
+		row, word = row+x.mine.perRank[rank], word+presentWords(x.mine.counts[rank])
 	}
 }
 
-// decode sets found (len(asked), stride) to the shards that were asked for in one pattern.
-func (c *Committer) decode(s kernels.Stream, p *pattern, asked []ask, found kernels.Matrix) {
-	x, stride := &c.rebuild.round, c.o.Shard.RowBytes()
+// decodeShards sets found (len(asked), stride) to the requested shards of one pattern.
+func (p *Parity) decodeShards(s kernels.Stream, of *pattern, asked []request, found kernels.Matrix) {
+	x, stride := &p.rebuild.round, p.o.Shard.RowBytes()
 	s.Zero(found.Buf)
 	n := sum(x.mine.perRank)
-	came := kernels.Mat(x.mine.rows.Slice(0, n*stride), n, stride/4)
-	for k, rank := range p.readers {
+	received := kernels.Mat(x.mine.rows.Slice(0, n*stride), n, stride/4)
+	for k, rank := range of.readers {
 		x.readPresent(rank, len(asked))
-		if p.shard >= c.parity.group.Data() {
+		if of.shard >= p.group.Data() {
 			for _, i := range x.slots {
-				c.parity.markRead(int64(asked[i].at), p.decoder.Reads[k])
+				p.markRead(int64(asked[i].at), of.decoder.Reads[k])
 			}
 		}
 		x.factors = x.factors[:0]
-		if factor := p.decoder.Factor(0, k); factor != 1 {
+		if factor := of.decoder.Factor(0, k); factor != 1 {
 			for range x.slots {
 				x.factors = append(x.factors, factor)
 			}
 		}
-		s.FoldRows(found, kernels.HostBuffer(x.slots), came, kernels.HostBuffer(x.from), x.factors)
+		s.FoldRows(found, kernels.HostBuffer(x.slots), received, kernels.HostBuffer(x.from), x.factors)
 	}
 }
 
-// readPresent lists, of the next so many shards that a rank was asked for, those that are
-// more than zeros, in slots, and in from the rows in which they came.
-func (x *round) readPresent(rank, asked int) {
+// readPresent reads the next n bits in the reply of a rank. For each shard that differs from
+// zeros it lists its number among the n in slots, and the row that holds it in from.
+func (x *round) readPresent(rank, n int) {
 	at := &x.cursors[rank]
 	x.slots, x.from = x.slots[:0], x.from[:0]
-	for i := 0; i < asked; {
+	for i := 0; i < n; {
 		skip := (at.bit + i) % 32
-		n := min(32-skip, asked-i)
-		for word := x.mine.present[(at.bit+i)/32] >> skip & uint32(1<<n-1); word != 0; word &= word - 1 {
+		most := min(32-skip, n-i)
+		for word := x.mine.present[(at.bit+i)/32] >> skip & uint32(1<<most-1); word != 0; word &= word - 1 {
 			x.slots, x.from = append(x.slots, int32(i+bits.TrailingZeros32(word))), append(x.from, int32(at.row))
 			at.row++
 		}
-		i += n
+		i += most
 	}
-	at.bit += asked
+	at.bit += n
 }
 
-// RebuildAll gets back all that is lost, on all ranks.
-func (c *Committer) RebuildAll() error {
-	comm := c.link.lane.comm
+// RebuildAll rebuilds everything that any rank has lost. All ranks call it together.
+func (p *Parity) RebuildAll() error {
+	comm := p.rounds.comm
 	all := make([]uint64, comm.Size())
 	for {
-		if err := comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer([]uint64{uint64(c.Left().Rows + c.Left().Parities)})).Wait(); err != nil {
+		if err := comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer([]uint64{uint64(p.Left().Rows +
+			p.Left().Parities)})).Wait(); err != nil {
 			return err
 		}
 		if slices.Max(all) == 0 {
 			return nil
 		}
-		if err := c.o.chaos(c.owner.committed, "rest"); err != nil {
+		if err := p.o.Reach.reachPoint(p.committed, probe.Round); err != nil {
 			return err
 		}
-		if err := c.Round(nil, roundRows); err != nil {
+		if err := p.Round(nil, roundRows); err != nil {
 			return err
 		}
 	}
 }
 
-// roundRows is how many shards a rank asks for in a round where nobody trains.
+// roundRows is how many shards a rank requests in each round of RebuildAll.
 const roundRows = 1 << 13
-
-func sum(list []int) (total int) {
-	for _, n := range list {
-		total += n
-	}
-	return total
-}

@@ -9,8 +9,8 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// mirror is a Sink that keeps a copy of all rows, as of the last commit. It says that it
-// is prepared a word later than it is.
+// mirror is a Sink that keeps a copy of all rows, as of the last commit. It reports that it is
+// prepared one call of Prepared later than it is.
 type mirror struct {
 	t        testing.TB
 	stride   int
@@ -25,6 +25,7 @@ type mirrored struct {
 	deltas []byte
 }
 
+func (k *mirror) NeedsPreImages() bool         { return true }
 func (k *mirror) Begin(step int64, drawn bool) { k.sets, k.prepared = nil, []int64{step} }
 func (k *mirror) Close()                       {}
 
@@ -42,29 +43,37 @@ func (k *mirror) Prepared() int64 {
 }
 
 func (k *mirror) Seal(s *Set) error {
-	n := len(s.Slots)
-	deltas, now := make([]byte, n*k.stride), make([]byte, n*k.stride)
-	at := make([]int32, n)
-	for i := range at {
-		at[i] = int32(i)
-	}
 	if !slices.IsSorted(s.Slots) {
 		k.t.Errorf("slots %d do not ascend", s.Slots)
 	}
+	n := len(s.Slots)
+	deltas, at := make([]byte, n*k.stride), make([]int32, n)
+	for i := range at {
+		at[i] = int32(i)
+	}
 	if n > 0 {
-		if err := s.Deltas(kernels.Mat(kernels.HostBuffer(deltas), n, k.stride/4), at); err != nil {
+		if err := s.Deltas.Read(kernels.Mat(kernels.HostBuffer(deltas), n, k.stride/4), at); err != nil {
 			return err
 		}
-		if err := s.Rows(kernels.Mat(kernels.HostBuffer(now), n, k.stride/4)); err != nil {
-			return err
-		}
+	}
+	now, err := s.Rows(nil, s.Slots)
+	if err != nil {
+		return err
+	}
+	changed, err := s.Changed(nil)
+	if err != nil {
+		return err
 	}
 	before := mirror{stride: k.stride, rows: bytes.Clone(k.rows), sets: slices.Clone(k.sets)}
 	before.Commit(s.Step)
 	for i, slot := range s.Slots {
 		was := before.rows[int(slot)*k.stride:][:k.stride]
+		is := now[i*k.stride:][:k.stride]
+		if slices.Contains(changed, slot) == bytes.Equal(was, is) {
+			k.t.Errorf("at step %d the changed slots are %d, and slot %d is among them or not wrongly", s.Step, changed, slot)
+		}
 		subtle.XORBytes(was, was, deltas[i*k.stride:][:k.stride])
-		if !bytes.Equal(was, now[i*k.stride:][:k.stride]) {
+		if !bytes.Equal(was, is) {
 			k.t.Errorf("the delta of slot %d does not lead to the row at step %d", slot, s.Step)
 		}
 	}

@@ -5,13 +5,18 @@ package data
 type Batch struct {
 	Step    int64     // the global step that trains it, from 1; 0 outside a Reader
 	N       int       // samples here
-	GlobalN int       // samples in the whole global batch; 0 outside a Reader
+	GlobalN int       // samples of the global batch, over all ranks; 0 outside a Reader
 	Labels  []float32 // [N], 0 or 1
 	Dense   []float32 // [N, Schema.Dense], row-major, log(1 + max(x, 0))
-	IDs     []uint32  // [N, len(Schema.Tables)], row-major, each below its table's rows
+	IDs     []uint32  // of each lookup, below its table's rows: by sample, feature, position in the bag
+	Offsets []int32   // [N*Schema.Features() + 1]: the lookups of cell c begin at Offsets[c]; nil: each cell has one id
+	Weights []float32 // of each lookup; nil: all are 1
 
 	read readState
 	idx  []int64 // sample indexes, kept by the Reader
+
+	mapped, split []int64  // memory of a part
+	hashes        []uint64 // of categories; see rawCodec
 }
 
 // resize makes room for n samples, keeping the memory when it suffices.
@@ -19,7 +24,19 @@ func (b *Batch) resize(n int, s *Schema) {
 	b.N = n
 	b.Labels = grown(b.Labels, n)
 	b.Dense = grown(b.Dense, n*s.Dense)
-	b.IDs = grown(b.IDs, n*len(s.Tables))
+	b.Offsets, b.Weights = nil, nil
+	b.IDs = grown(b.IDs, n*s.Features())
+}
+
+// beginBags makes room for n samples whose features are bags. The caller appends ids, and the end of
+// each cell to Offsets.
+func (b *Batch) beginBags(n int, s *Schema) {
+	b.N = n
+	b.Labels = grown(b.Labels, n)
+	b.Dense = grown(b.Dense, n*s.Dense)
+	b.IDs = b.IDs[:0]
+	b.Offsets = append(b.Offsets[:0], 0)
+	b.Weights = b.Weights[:0]
 }
 
 func grown[T any](s []T, n int) []T {

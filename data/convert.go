@@ -10,12 +10,12 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Converted is what Convert has made.
+// Converted is the result of Convert.
 type Converted struct {
 	File    string
 	Samples int64
 	Skipped int64   // malformed lines left out
-	Bad     []error // the first of those that this call met
+	Bad     []error // the first malformed lines that this call read
 	Made    bool    // false: it was there already
 }
 
@@ -23,15 +23,14 @@ type Converted struct {
 const maxReported = 10
 
 // openText converts text sources, unless that has been done, and opens the result.
-func openText(o *Options) (Source, error) {
-	if o.Format == FormatCriteoTSV {
-		if _, err := criteoSchema(o.Tables); err != nil {
-			return nil, err
-		}
-	} else if len(o.Tables) != len(o.CSV.Categorical) {
-		return nil, usageErr("data.csv.categorical names %d columns, but model.tables names %d tables", len(o.CSV.Categorical), len(o.Tables))
+func openText(f *Format, o *Options) (Source, error) {
+	dense, categorical := f.Columns(o.CSV)
+	schema := o.schema(dense)
+	if n := schema.Features(); n != categorical {
+		return nil, f.tablesError(categorical, n)
 	}
-	if err := (Schema{Dense: len(o.CSV.Dense), Tables: o.Tables}).check(); err != nil {
+	schema.Tables = o.countedTables()
+	if err := schema.checkLimits(); err != nil {
 		return nil, err
 	}
 	c, err := Convert(*o, "")
@@ -41,15 +40,16 @@ func openText(o *Options) (Source, error) {
 	return openRecords(o, []string{c.File})
 }
 
-// Convert makes the record file of text sources (csv, criteo-tsv), or finds it
-// made: the same sources, unchanged, are converted once. to is its name; "" is a
+// Convert makes the record file of text sources. If there is one of
+// the same, unchanged sources, it returns that. to is the name of the file; "" is a
 // name in Options.RecordDir that depends on the sources' names and the columns.
 //
-// Memory is bounded; a conversion that was ended goes on where it stopped, and one
-// that met bad input leaves nothing; the file has its name only when it is complete. Two processes that want the same
-// file take turns. Options.Tables is not used: one conversion serves any tables.
+// Memory is bounded. A conversion that was interrupted resumes where it stopped. One
+// that fails on bad input leaves no file. The file gets its name when it is complete.
+// Two processes that convert to the same file take turns. Options.Tables is not used:
+// one conversion serves any tables.
 func Convert(o Options, to string) (*Converted, error) {
-	if err := o.checkFiles(); err != nil {
+	if err := o.listFiles(); err != nil {
 		return nil, err
 	}
 	job, err := newConversion(&o)
@@ -72,14 +72,14 @@ func Convert(o Options, to string) (*Converted, error) {
 	if err != nil {
 		return nil, &Error{File: to, What: "cannot make the folder of the record file", Err: err}
 	}
-	c, err := job.existing()
+	c, err := job.findExisting()
 	if c == nil && err == nil {
-		c, err = job.run()
+		c, err = job.makeFile()
 	}
 	if errors.Is(err, ErrInput) {
 		_ = o.Env.Do("rmdir", func() error {
 			for _, d := range made {
-				os.Remove(d) // where it is empty
+				os.Remove(d) // fails if it is not empty
 			}
 			return nil
 		})
@@ -100,41 +100,37 @@ func missing(dir string) (all []string) {
 
 // conversion is one run of Convert.
 type conversion struct {
-	o      *Options
-	to     string
-	csv    *csvFormat // nil for criteo-tsv
-	parser parser
-	head   recordHeader
-	name   uint64  // hash of what names the file: sources and columns
-	sizes  []int64 // of the sources
+	o     *Options
+	to    string
+	text  textFormat
+	head  recordHeader
+	name  uint64  // hash of the sources' names and the settings
+	sizes []int64 // of the sources
+	texts *textSet
 }
 
 func newConversion(o *Options) (*conversion, error) {
-	j := &conversion{o: o}
-	var what strings.Builder
-	fmt.Fprintf(&what, "%q", o.Format)
-	kind, dense, tables := recordCriteo, criteoDense, criteoTables
-	switch o.Format {
-	case FormatCriteoTSV:
-		j.parser = tsvParser{}
-	case FormatCSV:
-		f, err := newCSV(o.CSV)
-		if err != nil {
-			return nil, err
-		}
-		j.csv, j.parser = f, f
-		kind, dense, tables = recordCSV, len(f.dense), len(f.cats)
-		fmt.Fprintf(&what, "%q %q %q %q", f.label, f.dense, f.cats, f.delimiter)
-	default:
-		return nil, usageErr("format %q is not converted: only %s and %s are text", o.Format, FormatCSV, FormatCriteoTSV)
+	f, err := o.findFormat()
+	if err != nil {
+		return nil, err
 	}
+	if f.text == nil {
+		return nil, usageErr("format %q is not converted: only %s are text", o.Format, strings.Join(textNames(), " and "))
+	}
+	j := &conversion{o: o}
+	if j.text, err = f.text(o); err != nil {
+		return nil, err
+	}
+	kind, dense, tables := j.text.recordLayout()
+	var what strings.Builder
+	fmt.Fprintf(&what, "%q%s", o.Format, j.text.settingsText())
 	if dense > maxDense || tables > maxTables {
 		return nil, usageErr("%d dense and %d categorical columns; at most %d and %d are possible", dense, tables, maxDense, maxTables)
 	}
 	for _, name := range o.Files {
 		path, err := filepath.Abs(name)
 		if err != nil {
-			return nil, &Error{File: name, What: "cannot tell the file's whole name", Err: err}
+			return nil, &Error{File: name, What: "cannot find the file's absolute name", Err: err}
 		}
 		fmt.Fprintf(&what, " %q", path)
 	}
@@ -143,6 +139,10 @@ func newConversion(o *Options) (*conversion, error) {
 	for _, name := range o.Files {
 		f, size, err := openFile(o.Env, name)
 		if err != nil {
+			return nil, err
+		}
+		if err := j.checkKind(f); err != nil {
+			f.Close()
 			return nil, err
 		}
 		st, err := f.Stat()
@@ -154,7 +154,22 @@ func newConversion(o *Options) (*conversion, error) {
 		fmt.Fprintf(&what, " %d %d", size, st.ModTime().UnixNano())
 	}
 	j.head = newRecordHeader(kind, dense, tables, xxh3.HashString128(what.String()).Bytes())
+	if t, ok := j.text.(bagged); ok {
+		j.head.setBags(t.bagLayout())
+	}
 	return j, nil
+}
+
+// checkKind refuses a file that is not of the format, by its first bytes.
+func (j *conversion) checkKind(f *os.File) error {
+	head, err := readHead(j.o.Env, f)
+	if err != nil {
+		return err
+	}
+	if c, ok := j.text.(chunked); ok {
+		return c.checkHead(f.Name(), head)
+	}
+	return checkText(j.o.Format, f.Name(), head)
 }
 
 func (j *conversion) defaultName() string {
@@ -162,8 +177,8 @@ func (j *conversion) defaultName() string {
 	return fmt.Sprintf("%s-%016x.rec", strings.TrimSuffix(base, filepath.Ext(base)), j.name)
 }
 
-// existing returns the file when it is there and of these sources.
-func (j *conversion) existing() (*Converted, error) {
+// findExisting returns the file when it is there and of these sources.
+func (j *conversion) findExisting() (*Converted, error) {
 	f, size, h, err := readRecordHeader(j.o.Env, j.to)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -176,7 +191,8 @@ func (j *conversion) existing() (*Converted, error) {
 		return nil, nil // stale, or made while malformed lines were accepted
 	}
 	if size != h.fileBytes() {
-		return nil, fileErr(j.to, "the record file has %d bytes, its %d samples take %d; delete it and it will be made anew", size, h.samples, h.fileBytes())
+		return nil, fileErr(j.to, "the record file has %d bytes, its %d samples take %d; delete it to convert the sources again", size,
+			h.samples, h.fileBytes())
 	}
 	return &Converted{File: j.to, Samples: int64(h.samples), Skipped: int64(h.skipped)}, nil
 }

@@ -78,7 +78,7 @@ func TestTSV(t *testing.T) {
 	}
 }
 
-// One conversion serves any tables; changed sources are converted anew.
+// One conversion serves any tables; changed sources are converted again.
 func TestConvertOnce(t *testing.T) {
 	records := randomRecords(rand.New(rand.NewPCG(1, 1)), 100)
 	name := writeFile(t, "a.tsv", tsvOf(records))
@@ -115,7 +115,7 @@ func TestConvertOnce(t *testing.T) {
 }
 
 // A conversion that is stopped anywhere ends, when it is started again, with the
-// file of one that was not, and does not begin anew.
+// file of one that was not, and does not start over.
 func TestConvertResumes(t *testing.T) {
 	rnd := random(t)
 	records := randomRecords(rnd, 40_000)
@@ -210,7 +210,7 @@ func TestConvertTogether(t *testing.T) {
 	}
 }
 
-// Bad input leaves nothing behind, but for what was there.
+// Bad input leaves no new file behind.
 func TestConvertOfBadInputLeavesNothing(t *testing.T) {
 	csv := CSV{Label: "label", Dense: []string{"a"}, Categorical: []string{"c"}}
 	for _, text := range []string{"label,a,c\n0,1,x\n2,2,y\n", "label,a,c\n3,1,x\n", "label,b,c\n0,1,x\n"} {
@@ -231,7 +231,7 @@ func TestConvertOfBadInputLeavesNothing(t *testing.T) {
 	}
 }
 
-// Whoever waits for another's conversion can be stopped.
+// A process that waits for the conversion of another can be stopped.
 func TestConvertStopsWaiting(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "a.rec")
 	other, err := os.Create(to + ".part")
@@ -277,7 +277,8 @@ func TestTSVBadLines(t *testing.T) {
 		{" ", "1 fields, not 40"},
 	} {
 		text := good + "\n\n" + good + "\r\n" + c.line + "\n" + good + "\n"
-		o := Options{Env: env.Real(), Format: FormatCriteoTSV, Tables: testTables, RecordDir: t.TempDir(), Files: []string{writeFile(t, "bad.tsv", []byte(text))}}
+		o := Options{Env: env.Real(), Format: FormatCriteoTSV, Tables: testTables, RecordDir: t.TempDir(),
+			Files: []string{writeFile(t, "bad.tsv", []byte(text))}}
 		openFails(t, o, "bad.tsv:4: "+c.want)
 		o.SkipBad = true
 		s := mustOpen(t, o)
@@ -326,7 +327,7 @@ func BenchmarkParseTSV(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
 		c.records = c.records[:0]
-		tsvParser{}.parse(&c, "x")
+		tsvParser{}.parseChunk(&c, "x")
 	}
 	if len(c.records) != 5000*criteoBytes || len(c.bad) > 0 {
 		b.Fatal("not parsed", len(c.records), c.bad)
@@ -359,7 +360,7 @@ func plainTSV(line string) ([]int32, bool) {
 	return rec, len(fields) == criteoFields && fields[0] != "" && (rec[0] == 0 || rec[0] == 1)
 }
 
-// FuzzTSV: any text gives what a plain parser reads, and names the other lines.
+// FuzzTSV compares any text with a plain parser: the same samples, and errors for the other lines.
 func FuzzTSV(f *testing.F) {
 	f.Add(tsvOf(randomRecords(rand.New(rand.NewPCG(1, 1)), 3)))
 	f.Add([]byte("1\t\t\n\r\n\t"))
@@ -376,7 +377,7 @@ func FuzzTSV(f *testing.F) {
 			}
 		}
 		c := chunk{text: text, at: place{line: 1}}
-		tsvParser{}.parse(&c, "x")
+		tsvParser{}.parseChunk(&c, "x")
 		if !bytes.Equal(c.records, recordBytesOf(want)) {
 			t.Fatalf("records % x, want %d", c.records, want)
 		}

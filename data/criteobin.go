@@ -1,12 +1,18 @@
 package data
 
-import (
-	"encoding/binary"
-	"fmt"
-	"os"
+import "encoding/binary"
 
-	"github.com/ecrec/ecrec/internal/env"
-)
+// criteoBinFormat is the registry's entry.
+var criteoBinFormat = Format{
+	Name:    FormatCriteoBin,
+	Doc:     "the reference DLRM's binary records: label, 13 integers, 26 ids, each a little-endian int32",
+	Endings: []string{".bin"},
+	Columns: criteoColumns,
+	Open:    openCriteoBin,
+}
+
+// criteoColumns are the columns of every Criteo format.
+func criteoColumns(CSV) (dense, categorical int) { return criteoDense, criteoTables }
 
 // criteoCodec decodes the reference DLRM's binary record: 40 little-endian int32:
 // label, 13 integers, 26 ids. An id is taken as unsigned, modulo its table's rows.
@@ -38,36 +44,39 @@ func (c *criteoCodec) decode(b *Batch, at int, records []byte) int {
 }
 
 // criteoSchema checks that the tables fit the Criteo layout.
-func criteoSchema(tables []int64) (Schema, error) {
-	s := Schema{Dense: criteoDense, Tables: tables}
-	if len(tables) != criteoTables {
-		return s, usageErr("the Criteo formats have %d categorical features, but model.tables names %d tables",
-			criteoTables, len(tables))
+func criteoSchema(s Schema) (Schema, error) {
+	if n := s.Features(); n != criteoTables {
+		return s, usageErr("the Criteo formats have %d categorical features, but model.tables names %d tables", criteoTables, n)
 	}
-	return s, s.check()
+	return s, s.checkLimits()
 }
 
 func openCriteoBin(o *Options) (Source, error) {
-	schema, err := criteoSchema(o.Tables)
+	schema, err := criteoSchema(o.schema(criteoDense))
 	if err != nil {
 		return nil, err
 	}
-	s := &fixed{env: o.Env, schema: schema, codec: &criteoCodec{mod: moduli(schema.Tables)}}
+	s := &fixed{env: o.Env, schema: schema, codec: &criteoCodec{mod: moduli(schema.FeatureRows())}}
 	for _, name := range o.Files {
 		f, size, err := openFile(o.Env, name)
 		if err != nil {
 			s.Close()
 			return nil, err
 		}
-		seg := segment{file: f, name: name, what: "read " + name, first: s.samples, n: size / criteoBytes,
+		if err := checkBinary(o.Env, FormatCriteoBin, f); err != nil {
+			f.Close()
+			s.Close()
+			return nil, err
+		}
+		src := sourceFile{file: f, name: name, what: "read " + name, first: s.samples, n: size / criteoBytes,
 			layout: layout{recordBytes: criteoBytes, blockRecords: scanRecords}}
-		s.segments = append(s.segments, seg)
+		s.files = append(s.files, src)
 		if size%criteoBytes != 0 {
 			s.Close()
-			return nil, fileErr(name, "%d bytes are not a whole number of records of %d bytes; the file is cut short or is not criteo-bin: "+
+			return nil, fileErr(name, "%d bytes are not a multiple of %d, the bytes of a record; the file is cut short or is not criteo-bin: "+
 				"copy it again, or check data.format", size, criteoBytes)
 		}
-		s.samples += seg.n
+		s.samples += src.n
 	}
 	find := s.checkFirst
 	if o.SkipBad {
@@ -84,63 +93,27 @@ func openCriteoBin(o *Options) (Source, error) {
 	return s, nil
 }
 
-// openFile opens a non-empty regular file and returns its size.
-func openFile(e env.Env, name string) (f *os.File, size int64, err error) {
-	err = e.Do("open "+name, func() error {
-		if f, err = os.Open(name); err != nil {
-			return err
-		}
-		st, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		size = st.Size()
-		if !st.Mode().IsRegular() {
-			return fmt.Errorf("it is not a regular file")
-		}
-		if size == 0 {
-			return fmt.Errorf("the file is empty")
-		}
-		return nil
-	})
-	if err == nil {
-		return f, size, nil
-	}
-	if f != nil {
-		f.Close()
-	}
-	return nil, 0, openErr(name, err)
-}
-
-// openErr says why a named file cannot be used, once, as the user's to mend.
-func openErr(name string, err error) *Error {
-	if pe, ok := err.(*os.PathError); ok {
-		return &Error{File: name, What: "cannot " + pe.Op + " the data file", Err: pe.Err}
-	}
-	return &Error{File: name, What: "cannot use the data file", Err: err}
-}
-
-// maxBad is the largest number of malformed records that criteo-bin steps over.
+// maxBad is the largest number of malformed records that criteo-bin skips.
 const maxBad = 1 << 20
 
 // scanRecords is how many records are read at a time.
 const scanRecords = 4096
 
-// checkedRecords is how many records of each file are looked at before any is
-// used, 64 MiB of them: a file of another format, and anything wrong with a small
-// one, is found before a run starts, and a large one costs no time.
+// checkedRecords is how many records of each file are checked when it is opened: 64 MiB.
+// So a file of another format, and any mistake in a small file, is found before a run
+// starts. A large file costs no time.
 const checkedRecords = 64 << 20 / criteoBytes
 
 // checkFirst refuses files with a malformed label among their first records.
 func (s *fixed) checkFirst(*Options) error {
-	return s.eachBad(&Options{}, checkedRecords, s.badLabel) // too soon over to show
+	return s.eachBad(&Options{}, checkedRecords, s.badLabel) // too short to show
 }
 
-// findBad reads all labels once and notes the records to step over.
+// findBad reads all labels once and lists the records to skip.
 func (s *fixed) findBad(o *Options) error {
-	err := s.eachBad(o, s.samples, func(seg *segment, p int64) error {
+	err := s.eachBad(o, s.samples, func(src *sourceFile, p int64) error {
 		if len(s.bad) == maxBad {
-			return fileErr(seg.name, "more than %d records have a label that is neither 0 nor 1; check data.format", maxBad)
+			return fileErr(src.name, "more than %d records have a label that is neither 0 nor 1; check data.format", maxBad)
 		}
 		s.bad = append(s.bad, p)
 		return nil
@@ -151,14 +124,14 @@ func (s *fixed) findBad(o *Options) error {
 
 // eachBad visits the records with a malformed label among the first limit ones of
 // each file.
-func (s *fixed) eachBad(o *Options, limit int64, visit func(seg *segment, p int64) error) error {
+func (s *fixed) eachBad(o *Options, limit int64, visit func(src *sourceFile, p int64) error) error {
 	buf := make([]byte, scanRecords*criteoBytes)
-	for i := range s.segments {
-		seg := &s.segments[i]
-		n := min(seg.n, limit)
+	for i := range s.files {
+		src := &s.files[i]
+		n := min(src.n, limit)
 		for at := int64(0); at < n; at += scanRecords {
 			part := buf[:min(scanRecords, n-at)*criteoBytes]
-			err := s.env.Do(seg.what, func() error { return seg.readAt(part, seg.layout.offset(at)) })
+			err := s.env.Do(src.what, func() error { return src.readAt(part, src.layout.recordOffset(at)) })
 			if err != nil {
 				return err
 			}
@@ -166,11 +139,11 @@ func (s *fixed) eachBad(o *Options, limit int64, visit func(seg *segment, p int6
 				if binary.LittleEndian.Uint32(part[k:]) <= 1 {
 					continue
 				}
-				if err := visit(seg, seg.first+at+int64(k/criteoBytes)); err != nil {
+				if err := visit(src, src.first+at+int64(k/criteoBytes)); err != nil {
 					return err
 				}
 			}
-			if err := o.progress("scan", (seg.first+at)*criteoBytes, s.samples*criteoBytes); err != nil {
+			if err := o.reportProgress("scan", (src.first+at)*criteoBytes, s.samples*criteoBytes); err != nil {
 				return err
 			}
 		}

@@ -162,7 +162,7 @@ func TestCriteoBin(t *testing.T) {
 		})
 	}
 	for _, i := range []int64{-1, 20_000} {
-		checkError(t, s.Read(&b, []int64{0, i}), "of 20000")
+		checkError(t, s.Read(&b, []int64{0, i}), "there are 20000")
 	}
 }
 
@@ -209,11 +209,12 @@ func TestCriteoBinBadLabels(t *testing.T) {
 	// Beyond the records that Open looks at, and when a file changes in use, Read
 	// finds them.
 	sound := o
-	sound.Files = []string{writeFile(t, "a.bin", make([]byte, 4096*criteoBytes)), writeFile(t, "b.bin", make([]byte, len(raw)-4096*criteoBytes))}
+	sound.Files = []string{writeFile(t, "a.bin", make([]byte, 4096*criteoBytes)),
+		writeFile(t, "b.bin", make([]byte, len(raw)-4096*criteoBytes))}
 	s := mustOpen(t, sound)
 	writeFile(t, sound.Files[1], raw[4096*criteoBytes:])
 	checkError(t, s.Read(new(Batch), []int64{4999, 5000, 5001}), "b.bin", "record 905:", "label")
-	large := &fixed{env: env.Real(), segments: s.(*fixed).segments, samples: 9000}
+	large := &fixed{env: env.Real(), files: s.(*fixed).files, samples: 9000}
 	if err := large.eachBad(&o, 904, large.badLabel); err != nil {
 		t.Errorf("904 records of each file: %v", err)
 	}
@@ -256,7 +257,7 @@ func FuzzCriteoBin(f *testing.F) {
 	})
 }
 
-// checkAnyFile reads all samples of what may not be a data file at all.
+// checkAnyFile reads all samples of a file that may hold anything.
 func checkAnyFile(t *testing.T, o Options) {
 	s, err := Open(o)
 	if err != nil {

@@ -2,16 +2,79 @@ package data
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
-
-	"github.com/zeebo/xxh3"
 )
+
+// csvTextFormat is the registry's entry.
+var csvTextFormat = Format{
+	Name:    FormatCSV,
+	Doc:     "text with a header, fields separated by commas or another byte; columns are named in [data.csv]",
+	Endings: []string{".csv", ".tsv", ".txt"},
+	Keys:    []string{"csv.label", "csv.dense", "csv.categorical", "csv.delimiter", "csv.na", "transform", "csv.separator", "csv.bags", "csv.weighted"},
+	Columns: func(c CSV) (dense, categorical int) { return len(c.Dense), len(c.Categorical) },
+	Check:   checkCSV,
+	text: func(o *Options) (textFormat, error) {
+		f, err := newCSV(o.CSV)
+		if err != nil {
+			return nil, err
+		}
+		f.texts = o.fitsTables()
+		return f, nil
+	},
+}
+
+// checkCSV checks that the columns are named, each once.
+func checkCSV(o *Options) error {
+	v := o.CSV
+	switch {
+	case v.Label == "":
+		return keyError("csv.label", "names no column; name the column that holds 0 or 1")
+	case len(v.Categorical) == 0:
+		return keyError("csv.categorical", "names no column; each embedding table needs one")
+	}
+	used := map[string]string{v.Label: "data.csv.label"}
+	for _, list := range []struct {
+		key     string
+		columns []string
+	}{{"csv.dense", v.Dense}, {"csv.categorical", v.Categorical}} {
+		for i, column := range list.columns {
+			if column == "" {
+				return keyError(list.key, "column %d has an empty name", i)
+			}
+			if other, ok := used[column]; ok {
+				return keyError(list.key, "column %q is already named in %s; name it once", column, other)
+			}
+			used[column] = "data." + list.key
+		}
+	}
+	if err := checkBags(&v); err != nil {
+		return err
+	}
+	return v.checkTransforms()
+}
+
+// checkTransforms checks that each transform is of a column that can have it.
+func (c *CSV) checkTransforms() error {
+	for _, name := range slices.Sorted(maps.Keys(c.Transform)) {
+		t := c.Transform[name]
+		number, category := slices.Contains(c.Dense, name), slices.Contains(c.Categorical, name)
+		switch {
+		case !number && !category:
+			return keyError("transform", "column %q is in neither data.csv.dense nor data.csv.categorical; name it there, or remove its transform", name)
+		case number && !slices.Contains(NumberTransforms(), t):
+			return keyError("transform", "%q is no transform of %q, a column of numbers; use one of %s, or move the column to data.csv.categorical",
+				t, name, strings.Join(NumberTransforms(), ", "))
+		case category && !slices.Contains(CategoryTransforms(), t):
+			return keyError("transform", "%q is no transform of %q, a column of categories; use one of %s, or remove it",
+				t, name, strings.Join(CategoryTransforms(), ", "))
+		}
+	}
+	return nil
+}
 
 // csvFormat reads comma-separated text with a header, as RFC 4180 describes it:
 // a field may be quoted, and a quote in it is doubled. Its records are
@@ -21,27 +84,26 @@ type csvFormat struct {
 	dense     []string
 	cats      []string
 	delimiter byte
+	na        []string
+	transform map[string]string
+	texts     bool // the texts of the categories are kept
+
+	bags      []bool // of cats; nil: none are bags
+	separator byte
+	weighted  bool
 }
 
 // columns is where the columns of one file go: for each the offset in the record
 // and the kind.
 type columns struct {
 	names []string
-	kind  []columnKind
+	form  []*fieldForm // nil: the column is not read
 	at    []int
 }
 
-type columnKind uint8
-
-const (
-	columnIgnored columnKind = iota
-	columnLabel
-	columnDense
-	columnCategorical
-)
-
 func newCSV(c CSV) (*csvFormat, error) {
-	f := &csvFormat{label: c.Label, dense: c.Dense, cats: c.Categorical, delimiter: c.Delimiter}
+	f := &csvFormat{label: c.Label, dense: c.Dense, cats: c.Categorical, delimiter: c.Delimiter, na: c.NA, transform: c.Transform,
+		bags: c.bagMask(), separator: c.Separator, weighted: c.Weighted}
 	if f.delimiter == 0 {
 		f.delimiter = ','
 	}
@@ -61,7 +123,59 @@ func newCSV(c CSV) (*csvFormat, error) {
 	return f, nil
 }
 
-func (f *csvFormat) recordBytes() int { return 4 + 4*len(f.dense) + 8*len(f.cats) }
+func (f *csvFormat) recordLayout() (kind recordKind, dense, categorical int) {
+	return recordCSV, len(f.dense), len(f.cats)
+}
+
+func (f *csvFormat) settingsText() string {
+	text := fmt.Sprintf("%q %q %q %q missing numbers are NaN", f.label, f.dense, f.cats, f.delimiter)
+	if len(f.na) > 0 {
+		text += fmt.Sprintf(" na %q", f.na)
+	}
+	for _, name := range f.cats {
+		if t := f.transform[name]; t != "" {
+			text += fmt.Sprintf(" %q is %s", name, t)
+		}
+	}
+	if f.texts {
+		text += " with texts"
+	}
+	if f.bags != nil {
+		text += fmt.Sprintf(" bags %q %v %v", f.separator, f.bags, f.weighted)
+	}
+	return text
+}
+
+func (f *csvFormat) parseHeader(file string, text []byte) (size int, lines int64, cols *columns, err error) {
+	if size, lines, err = f.headerEnd(file, text); err == nil {
+		cols, err = f.readHeader(file, text[:size])
+	}
+	return size, lines, cols, err
+}
+
+// cutLines parses quotes if there are any, since a quoted field may hold line ends.
+func (f *csvFormat) cutLines(b []byte) int {
+	if bytes.IndexByte(b, '"') >= 0 {
+		return f.completeRecords(b)
+	}
+	return bytes.LastIndexByte(b, '\n') + 1
+}
+
+// countTexts is the number of columns whose texts are kept.
+func (f *csvFormat) countTexts() int {
+	if !f.texts {
+		return 0
+	}
+	return len(f.cats)
+}
+
+func (f *csvFormat) recordBytes() int {
+	size := 4 + 4*len(f.dense) + 8*len(f.cats)
+	if f.bags != nil {
+		size += 4 // where the sample's ids begin in the heap
+	}
+	return size
+}
 
 // headerEnd finds the size of the header and the lines it takes.
 func (f *csvFormat) headerEnd(file string, text []byte) (size int, lines int64, err error) {
@@ -85,10 +199,10 @@ func (f *csvFormat) readHeader(file string, line []byte) (*columns, error) {
 		}
 		c.names = append(c.names, string(name))
 	}
-	c.kind = make([]columnKind, len(c.names))
+	c.form = make([]*fieldForm, len(c.names))
 	c.at = make([]int, len(c.names))
 	var missing []string
-	want := func(name string, kind columnKind, at int) error {
+	want := func(name string, form *fieldForm, at int) error {
 		i := slices.Index(c.names, name)
 		if i < 0 {
 			missing = append(missing, strconv.Quote(name))
@@ -97,18 +211,22 @@ func (f *csvFormat) readHeader(file string, line []byte) (*columns, error) {
 		if slices.Contains(c.names[i+1:], name) {
 			return &Error{File: file, Line: 1, What: fmt.Sprintf("two columns are called %q", name)}
 		}
-		c.kind[i], c.at[i] = kind, at
+		c.form[i], c.at[i] = form, at
 		return nil
 	}
-	err := want(f.label, columnLabel, 0)
+	err := want(f.label, f.formOf(columnLabel, 0), 0)
 	for j, name := range f.dense {
 		if err == nil {
-			err = want(name, columnDense, 4+4*j)
+			err = want(name, f.formOf(columnDense, j), 4+4*j)
 		}
 	}
 	for j, name := range f.cats {
 		if err == nil {
-			err = want(name, columnCategorical, 4+4*len(f.dense)+8*j)
+			kind := columnCategorical
+			if f.bags != nil && f.bags[j] {
+				kind = columnBag
+			}
+			err = want(name, f.formOf(kind, j), 4+4*len(f.dense)+8*j)
 		}
 	}
 	if err != nil {
@@ -121,15 +239,15 @@ func (f *csvFormat) readHeader(file string, line []byte) (*columns, error) {
 	return c, nil
 }
 
-// wholeRecords is how many bytes of text are whole records.
-func (f *csvFormat) wholeRecords(text []byte) int {
+// completeRecords is how many bytes of text are complete records.
+func (f *csvFormat) completeRecords(text []byte) int {
 	cut := 0
 	for cut < len(text) {
 		n := f.recordEnd(text[cut:])
 		if text[cut+n-1] != '\n' {
 			break
 		}
-		if cut+n == len(text) && f.open(text[cut:]) {
+		if cut+n == len(text) && f.endsInQuotes(text[cut:]) {
 			break
 		}
 		cut += n
@@ -147,8 +265,8 @@ func (f *csvFormat) recordEnd(text []byte) int {
 	return s.at
 }
 
-// open reports whether text ends within a quoted field.
-func (f *csvFormat) open(text []byte) bool {
+// endsInQuotes reports whether text ends within a quoted field.
+func (f *csvFormat) endsInQuotes(text []byte) bool {
 	s := fieldScanner{text: text, delimiter: f.delimiter}
 	for s.more() {
 		if _, what := s.next(); what == noClosingQuote {
@@ -158,112 +276,30 @@ func (f *csvFormat) open(text []byte) bool {
 	return false
 }
 
-const noClosingQuote = "the quote is not closed"
-
-// fieldScanner walks the fields of the first record of text.
-type fieldScanner struct {
-	text      []byte
-	at        int
-	delimiter byte
-	done      bool
-	multiline bool   // a field was quoted, so the record may span lines
-	unquoted  []byte // memory for fields with doubled quotes
-}
-
-// more reports whether the record has another field.
-func (s *fieldScanner) more() bool { return !s.done }
-
-// next returns the next field and what is wrong with it. At the record's end the
-// scanner stands behind the line's end.
-func (s *fieldScanner) next() (field []byte, what string) {
-	text, p := s.text, s.at
-	if p < len(text) && text[p] == '"' {
-		s.multiline = true
-		field, p, what = s.quoted(p + 1)
-	} else {
-		start := p
-		for p < len(text) && text[p] != s.delimiter && text[p] != '\n' {
-			p++
-		}
-		field = text[start:p]
-	}
-	switch {
-	case p == len(text):
-		s.done = true
-	case text[p] == '\n':
-		s.done = true
-		if n := len(field); n > 0 && field[n-1] == '\r' && text[p-1] == '\r' {
-			field = field[:n-1]
-		}
-		p++
-	default:
-		p++
-	}
-	s.at = p
-	return field, what
-}
-
-// quoted reads a quoted field from behind its opening quote on, up to the
-// delimiter or line end.
-func (s *fieldScanner) quoted(p int) (field []byte, end int, what string) {
-	text, start := s.text, p
-	doubled := false
-	for {
-		for p < len(text) && text[p] != '"' {
-			p++
-		}
-		if p == len(text) {
-			return text[start:], p, noClosingQuote
-		}
-		if p+1 < len(text) && text[p+1] == '"' {
-			doubled = true
-			p += 2
-			continue
-		}
-		break
-	}
-	field = text[start:p]
-	if doubled {
-		s.unquoted = s.unquoted[:0]
-		for i := 0; i < len(field); i++ {
-			s.unquoted = append(s.unquoted, field[i])
-			if field[i] == '"' {
-				i++
-			}
-		}
-		field = s.unquoted
-	}
-	p++
-	if p+1 < len(text) && text[p] == '\r' && text[p+1] == '\n' {
-		return field, p + 1, ""
-	}
-	for p < len(text) && text[p] != s.delimiter && text[p] != '\n' {
-		what = "text follows the closing quote"
-		p++
-	}
-	return field, p, what
-}
-
-func (f *csvFormat) parse(c *chunk, file string) {
+func (f *csvFormat) parseChunk(c *chunk, file string) {
 	size := f.recordBytes()
 	s := fieldScanner{delimiter: f.delimiter}
 	text, line := c.text, c.at.line
 	for len(text) > 0 {
 		if n := lineEnd(text[:min(2, len(text))]); len(trimEOL(text[:n])) == 0 && text[n-1] == '\n' {
-			text = text[n:] // an empty line says nothing
+			text = text[n:] // an empty line is no sample
 			line++
 			continue
 		}
 		at := len(c.records)
 		c.records = slices.Grow(c.records, size)[:at+size]
 		s.text, s.at, s.done, s.multiline = text, 0, false, false
-		if bad := f.parseRecord(&s, c.columns, c.records[at:]); bad.what != "" {
-			c.records = c.records[:at]
+		heapAt := len(c.heap)
+		if f.bags != nil {
+			f.putHeapStart(c, at)
+		}
+		if bad := f.parseRecord(&s, c, c.records[at:], heapAt); bad.what != "" {
+			c.records, c.heap = c.records[:at], c.heap[:heapAt]
 			column := ""
 			if bad.field > 0 && bad.field <= len(c.columns.names) {
 				column = c.columns.names[bad.field-1]
 			}
-			c.bad = append(c.bad, bad.error(file, line, column))
+			c.bad = append(c.bad, bad.inputError(file, line, column))
 		}
 		line++
 		if s.multiline {
@@ -273,81 +309,37 @@ func (f *csvFormat) parse(c *chunk, file string) {
 	}
 }
 
-// parseRecord reads one record into rec and leaves the scanner behind it.
-func (f *csvFormat) parseRecord(s *fieldScanner, c *columns, rec []byte) (first fault) {
-	fields := 0
+// parseRecord reads one record into rec, its bags into the heap of ch from byte heapAt on, and
+// leaves the scanner behind it.
+func (f *csvFormat) parseRecord(s *fieldScanner, ch *chunk, rec []byte, heapAt int) (first fault) {
+	c, fields := ch.columns, 0
 	for ; s.more(); fields++ {
 		text, what := s.next()
-		if fields >= len(c.kind) {
+		if fields >= len(c.form) {
 			continue
 		}
-		if what == "" {
-			what = storeField(c.kind[fields], text, rec[c.at[fields]:])
+		switch form := c.form[fields]; {
+		case what != "" || form == nil:
+		case form.kind == columnBag:
+			what = f.storeBag(ch, form, text, rec[c.at[fields]:], heapAt)
+		default:
+			what = form.storeField(text, rec[c.at[fields]:], ch.texts)
 		}
 		if what != "" && first.what == "" {
 			first = fault{field: fields + 1, text: slices.Clone(text), what: what}
 		}
 	}
-	if fields != len(c.kind) && first.what != noClosingQuote {
-		return fault{what: fmt.Sprintf("%d fields, but the header has %d", fields, len(c.kind))}
+	if fields != len(c.form) && first.what != noClosingQuote {
+		return fault{what: fmt.Sprintf("%d fields, but the header has %d", fields, len(c.form))}
 	}
 	return first
 }
 
-// storeField writes a field's value to the record and says what is wrong with it.
-func storeField(kind columnKind, text, rec []byte) string {
-	switch kind {
-	case columnCategorical:
-		binary.LittleEndian.PutUint64(rec, xxh3.Hash(text))
-	case columnDense:
-		x, ok := parseDecimal(text)
-		if !ok {
-			return "not a decimal number"
-		}
-		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
-	case columnLabel:
-		x, ok := parseDecimal(text)
-		if !ok || (x != 0 && x != 1) || len(text) == 0 {
-			return "the label must be 0 or 1"
-		}
-		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
+// formOf is the form of a column: of category i if it is one.
+func (f *csvFormat) formOf(kind columnKind, i int) *fieldForm {
+	form := &fieldForm{kind: kind, na: f.na, texts: i}
+	if kind == columnCategorical || kind == columnBag {
+		form.derive = derivations[f.transform[f.cats[i]]]
 	}
-	return ""
-}
-
-// parseDecimal is the float32 next to the float64 next to a decimal number, with
-// spaces around it allowed; an empty field is 0.
-func parseDecimal(b []byte) (float32, bool) {
-	for len(b) > 0 && b[0] == ' ' {
-		b = b[1:]
-	}
-	for len(b) > 0 && b[len(b)-1] == ' ' {
-		b = b[:len(b)-1]
-	}
-	// Integers of up to 15 digits are most of what there is, and exact.
-	x, i := int64(0), 0
-	if len(b) > 0 && b[0] == '-' {
-		i = 1
-	}
-	digits := i
-	for i < len(b) && i-digits < 15 && b[i]-'0' <= 9 {
-		x = x*10 + int64(b[i]-'0')
-		i++
-	}
-	if i == len(b) && (i > digits || len(b) == 0) {
-		if digits == 1 {
-			x = -x
-		}
-		return float32(x), true
-	}
-	for _, ch := range b {
-		if (ch < '0' || ch > '9') && ch != '.' && ch != '-' && ch != '+' && ch != 'e' && ch != 'E' {
-			return 0, false
-		}
-	}
-	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
-	if err != nil || math.Abs(f) > math.MaxFloat32 {
-		return 0, false
-	}
-	return float32(f), true
+	return form
 }

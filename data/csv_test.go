@@ -23,7 +23,7 @@ func csvOptions(t testing.TB, files ...string) Options {
 	return Options{Env: env.Real(), Format: FormatCSV, CSV: testCSV, Tables: []int64{7, 1000, maxRows}, RecordDir: t.TempDir(), Files: files}
 }
 
-// Fields of any text come out as encoding/csv reads them.
+// Fields are equal to the ones that encoding/csv reads.
 func TestCSV(t *testing.T) {
 	rnd := random(t)
 	texts := []string{"", " ", "plain", "Zürich", "a,b", "semi;colon", `say "hi"`, `"`, "two\nlines", "cr\r", "tab\t", "0"}
@@ -102,7 +102,8 @@ func TestCSVBadInput(t *testing.T) {
 	openFails(t, one(head+good+"1,2,3,\"n,p,x\n"+strings.Repeat(good, 400_000)), "one.csv:3:", "is a quote not closed")
 	openFails(t, one(head), "no well-formed sample")
 	openFails(t, one("y,a"), "one.csv", "no samples follow the header")
-	openFails(t, one(strings.Replace(head, "place", "plaice", 1)+good), "one.csv:1:", `no column is called "place"; there are y, a, b, name, plaice, x y`)
+	openFails(t, one(strings.Replace(head, "place", "plaice", 1)+good), "one.csv:1:",
+		`no column is called "place"; there are y, a, b, name, plaice, x y`)
 	openFails(t, one(strings.Replace(head, "name", "a", 1)+good), "one.csv:1:", `two columns are called "a"`)
 	o := one(head + good)
 	o.CSV.Dense = []string{"a", "name"}
@@ -147,11 +148,11 @@ func FuzzCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		parse := func(c *chunk) {
 			c.columns = columns
-			format.parse(c, "x")
+			format.parseChunk(c, "x")
 		}
 		whole := chunk{text: text, at: place{line: 1}}
 		parse(&whole)
-		cut := format.wholeRecords(text)
+		cut := format.completeRecords(text)
 		parts := chunk{text: text[:cut], at: place{line: 1}}
 		parse(&parts)
 		parts.text, parts.at.line = text[cut:], int64(1+bytes.Count(text[:cut], []byte{'\n'}))
@@ -195,14 +196,15 @@ func BenchmarkParseCSV(b *testing.B) {
 	}
 	var text []byte
 	for range 10_000 {
-		text = fmt.Appendf(text, "%d,%d,%.3f,name%d,place %d,\"x,%d\"\n", rnd.IntN(2), rnd.IntN(1000), rnd.Float64(), rnd.IntN(1000), rnd.IntN(1e6), rnd.IntN(10))
+		text = fmt.Appendf(text, "%d,%d,%.3f,name%d,place %d,\"x,%d\"\n", rnd.IntN(2), rnd.IntN(1000), rnd.Float64(),
+			rnd.IntN(1000), rnd.IntN(1e6), rnd.IntN(10))
 	}
 	c := chunk{text: text, columns: columns}
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for range b.N {
 		c.records = c.records[:0]
-		f.parse(&c, "x")
+		f.parseChunk(&c, "x")
 	}
 	if len(c.records) != 10_000*f.recordBytes() {
 		b.Fatal("not parsed", len(c.records), c.bad)
@@ -226,7 +228,7 @@ func TestDefaultNamesDiffer(t *testing.T) {
 	}
 }
 
-// A conversion of csv that was stopped goes on behind its header and quotes.
+// A conversion of csv that was stopped resumes behind the header, between quoted fields.
 func TestCSVResumes(t *testing.T) {
 	var text bytes.Buffer
 	text.WriteString("y,a,b,name,place,x y\n")

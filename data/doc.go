@@ -1,12 +1,12 @@
-// Package data turns what users have into batches: it opens data sets, orders
-// their samples and prepares each rank's slices in the background.
+// Package data makes batches of the data of users: it opens data sets, orders their
+// samples and prepares each rank's slices in the background.
 //
 // # Terms
 //
 // A sample is a label (0 or 1), dense features (numbers) and one id per table
-// (categorical features). A Source is random access to samples by index. An
-// Order says which samples a step trains. A Reader is a Source read in an Order,
-// ahead of its use, for one rank.
+// (categorical features). A Source is random access to samples by index. An Order
+// assigns samples to steps. A Reader reads a Source in an Order, ahead of its use, for
+// one rank. A Format is an entry of Formats, the registry of data formats.
 //
 // # Values
 //
@@ -26,11 +26,11 @@
 //
 // # Errors
 //
-// Whatever the input or the settings cause is an *Error, which errors.Is calls
-// ErrInput, and names the file and line where there is one.
+// An error of the input or the settings is an *Error or a *KeyError. Both are ErrInput
+// to errors.Is. An *Error names the file and the line, if there are any.
 //
 // # Never
 //
-// The package knows nothing of models, rows' values or other ranks, keeps no
-// list of samples in memory, and writes nowhere but where its caller says.
+// The package is independent of models, of the values of rows and of other ranks. It
+// keeps no list of samples in memory, and writes only to folders that its caller names.
 package data

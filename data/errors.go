@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ErrInput is what errors.Is finds in every error that the user's data or
-// settings cause, as opposed to a fault of the machine or of ecrec.
+// ErrInput matches, by errors.Is, every error that the user's data or settings cause.
+// Errors of the machine and of ecrec do not match.
 var ErrInput = errors.New("bad input")
 
-// Error says what is wrong with the input, where, and what to do about it.
+// Error is a mistake in the input: its place and its remedy.
 type Error struct {
 	File string // "" when no file is at fault
 	Line int64  // from 1; 0 when no line is at fault

@@ -14,8 +14,8 @@ type layout struct {
 	trailerBytes int64 // after each block
 }
 
-// offset is that of record i from the file's start.
-func (l *layout) offset(i int64) int64 {
+// recordOffset is that of record i from the file's start.
+func (l *layout) recordOffset(i int64) int64 {
 	return l.headerBytes + i*l.recordBytes + i/l.blockRecords*l.trailerBytes
 }
 
@@ -26,7 +26,7 @@ func (l *layout) blockBytes(n int64) int64 { return n*l.recordBytes + l.trailerB
 func (l *layout) checkBlock(file string, block int64, b []byte) error {
 	body := b[:len(b)-8]
 	if binary.LittleEndian.Uint64(b[len(body):]) != xxh3.Hash(body) {
-		return fileErr(file, "block %d (from sample %d) is damaged; delete the file and it will be made anew",
+		return fileErr(file, "block %d (from sample %d) is damaged; delete the file to convert the sources again",
 			block, block*l.blockRecords)
 	}
 	return nil

@@ -3,8 +3,6 @@ package data
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
@@ -21,15 +19,23 @@ type place struct {
 	line   int64 // from 1
 }
 
-// chunk is whole lines of one file, in memory that is used again.
+// chunk is complete lines of one file, in memory that is reused.
 type chunk struct {
 	at      place
 	text    []byte
-	columns *columns // csv: what the file's header says
+	columns *columns // csv: the columns in the file's header
 	buf     []byte
+	// fileBytes is how many bytes of the file were read for this chunk and those before it.
+	fileBytes int64
+	// Parquet: the rows, and the parts of each column.
+	rows  int
+	parts [][]parquetPart
+
+	texts *textSet // of the parser; nil: texts are not kept
 
 	// Filled by the parser.
 	records []byte
+	heap    []byte   // the ids of bags
 	bad     []*Error // malformed lines, in order
 	end     bool     // no chunk follows
 	err     error    // reading failed here
@@ -37,53 +43,67 @@ type chunk struct {
 
 // lineReader cuts the source files into chunks.
 type lineReader struct {
-	env   env.Env
-	files []string
-	csv   *csvFormat // nil for criteo-tsv
-	next  place
-	file  *os.File
-	cols  *columns
-	rest  []byte // read beyond the last chunk
-	left  int64  // bytes of the file not read
+	env    env.Env
+	name   string // of the format
+	files  []string
+	format textFormat
+	next   place
+	text   textReader // nil: no file is open
+	cols   *columns
+	rest   []byte // read beyond the last chunk
+	skip   int64  // bytes of text up to next.offset
 }
 
-func (r *lineReader) close() {
-	if r.file != nil {
-		r.file.Close()
-		r.file = nil
+// skipBytes is how much text is skipped before the progress is shown again.
+const skipBytes = 64 << 20
+
+func (r *lineReader) closeFile() {
+	if r.text != nil {
+		r.text.closeFile()
+		r.text = nil
 	}
 }
 
-// fill reads the next chunk into c. It reports false after the last one.
-func (r *lineReader) fill(c *chunk) (bool, error) {
+// fillChunk reads the next chunk into c. It reports false after the last one. A chunk may be
+// empty while text is skipped.
+func (r *lineReader) fillChunk(c *chunk) (bool, error) {
 	for {
-		if r.file == nil {
+		if r.text == nil {
 			if r.next.file == len(r.files) {
 				return false, nil
 			}
-			if err := r.open(); err != nil {
+			if err := r.openNext(); err != nil {
 				return false, err
 			}
 		}
-		c.buf = grown(c.buf, int(min(chunkBytes+maxLineBytes, int64(len(r.rest))+r.left)))
+		if r.skip > 0 {
+			if err := r.skipSome(); err != nil {
+				return false, err
+			}
+			if r.skip > 0 { // show the progress
+				c.at, c.text, c.columns, c.fileBytes = r.next, nil, r.cols, r.text.fileBytes()
+				return true, nil
+			}
+		}
+		c.buf = grown(c.buf, int(min(chunkBytes+maxLineBytes, int64(len(r.rest))+min(r.text.textLeft(), chunkBytes+maxLineBytes))))
 		n := copy(c.buf, r.rest)
-		for n < chunkBytes && r.left > 0 {
-			k, err := r.read(c.buf[n:])
+		for n < chunkBytes && r.text.textLeft() > 0 {
+			k, err := r.text.readText(c.buf[n:])
 			if err != nil {
 				return false, err
 			}
 			n += k
 		}
 		if n == 0 {
-			r.close()
+			r.closeFile()
 			r.next = place{file: r.next.file + 1, line: 1}
 			continue
 		}
-		cut, err := r.cut(c.buf[:n])
+		cut, err := r.cutChunk(c.buf[:n])
 		if err != nil {
 			return false, err
 		}
-		c.at, c.text, c.columns = r.next, c.buf[:cut], r.cols
+		c.at, c.text, c.columns, c.fileBytes = r.next, c.buf[:cut], r.cols, r.text.fileBytes()
 		r.rest = append(r.rest[:0], c.buf[cut:n]...)
 		r.next.offset += int64(cut)
 		r.next.line += int64(bytes.Count(c.text, []byte{'\n'}))
@@ -91,73 +111,68 @@ func (r *lineReader) fill(c *chunk) (bool, error) {
 	}
 }
 
-// open opens the file at r.next and, for csv, reads its header.
-func (r *lineReader) open() error {
+// openNext opens the file at r.next and reads its beginning, with the header if files have
+// one. Offsets count the text, which of a compressed file has to be unpacked up to r.next.
+func (r *lineReader) openNext() error {
 	name := r.files[r.next.file]
-	f, size, err := openFile(r.env, name)
+	text, err := openTextFile(r.env, name)
 	if err != nil {
 		return err
 	}
-	r.file, r.rest, r.left = f, r.rest[:0], size
-	if r.csv == nil {
-		return r.seek(size)
-	}
-	head := make([]byte, min(maxLineBytes, size))
-	for n := 0; n < len(head); {
-		k, err := r.read(head[n:])
+	r.text = text
+	head := grown(r.rest, int(min(maxLineBytes, text.textLeft())))
+	n := 0
+	for n < len(head) && text.textLeft() > 0 {
+		k, err := text.readText(head[n:])
 		if err != nil {
 			return err
 		}
 		n += k
 	}
-	end, lines, err := r.csv.headerEnd(name, head)
-	if err != nil {
+	head = head[:n]
+	if err := checkUnpacked(name, r.name, head); err != nil {
 		return err
 	}
-	if r.cols, err = r.csv.readHeader(name, head[:end]); err != nil {
-		return err
+	if format, ok := r.format.(headed); ok {
+		end, lines, cols, err := format.parseHeader(name, head)
+		if err != nil {
+			return err
+		}
+		r.cols = cols
+		if r.next.offset < int64(end) {
+			r.next.offset, r.next.line = int64(end), 1+lines
+		}
 	}
-	if r.next.offset < int64(end) {
-		r.next.offset, r.next.line = int64(end), 1+lines
-	}
-	return r.seek(size)
+	known := min(int64(n), r.next.offset)
+	r.rest, r.skip = append(head[:0], head[known:]...), r.next.offset-known
+	return nil
 }
 
-// seek goes to r.next in a file of a size.
-func (r *lineReader) seek(size int64) error {
-	r.left = max(size-r.next.offset, 0)
-	_, err := r.file.Seek(r.next.offset, io.SeekStart)
-	return err
+// skipSome skips a part of the text before r.next.
+func (r *lineReader) skipSome() error {
+	for most := min(r.skip, skipBytes); most > 0; {
+		n, err := r.text.skipText(most)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fileErr(r.files[r.next.file], "its text ends %d bytes before the place where an earlier conversion stopped; "+
+				"delete the .part file of the conversion", r.skip)
+		}
+		most -= n
+		r.skip -= n
+	}
+	return nil
 }
 
-// read reads some of what is left of the file, as long as it was when opened.
-func (r *lineReader) read(b []byte) (n int, err error) {
-	b = b[:min(int64(len(b)), r.left)]
-	err = r.env.Do("read "+r.file.Name(), func() error {
-		n, err = r.file.Read(b)
-		return err
-	})
-	r.left -= int64(n)
-	if err == io.EOF {
-		return n, fileErr(r.file.Name(), "it became shorter while it was read: %d bytes are gone", r.left)
-	}
-	if err != nil {
-		return n, fmt.Errorf("read text: %w", err)
-	}
-	return n, nil
-}
-
-// cut returns how many bytes of b are whole lines.
-func (r *lineReader) cut(b []byte) (int, error) {
-	if r.left == 0 {
+// cutChunk returns how many bytes of b are complete lines.
+func (r *lineReader) cutChunk(b []byte) (int, error) {
+	if r.text.textLeft() == 0 {
 		return len(b), nil
 	}
-	cut := bytes.LastIndexByte(b, '\n') + 1
-	if r.csv != nil && bytes.IndexByte(b, '"') >= 0 {
-		cut = r.csv.wholeRecords(b)
-	}
+	cut := r.format.cutLines(b)
 	if cut == 0 {
-		return 0, &Error{File: r.file.Name(), Line: r.next.line,
+		return 0, &Error{File: r.files[r.next.file], Line: r.next.line,
 			What: fmt.Sprintf("a line of more than %d bytes; is a quote not closed, or is this not text?", maxLineBytes)}
 	}
 	return cut, nil

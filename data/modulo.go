@@ -5,7 +5,7 @@ import "math/bits"
 // modulo divides by a number fixed in advance with two multiplications (Lemire,
 // Kaser and Kurz, "Faster remainder by direct computation", 2019).
 type modulo struct {
-	c uint64 // ceil(2^64 / d); 0 stands for 2^64, when d is 1
+	c uint64 // ceil(2^64 / d); 0 means 2^64, if d is 1
 	d uint64
 }
 

@@ -108,7 +108,7 @@ func TestPermutationOfSmallDomains(t *testing.T) {
 		p := newPermutation(n, uint64(n))
 		seen := make([]bool, n)
 		for x := range n {
-			y := p.at(uint64(x))
+			y := p.mapIndex(uint64(x))
 			if y >= uint64(n) || seen[y] {
 				t.Fatalf("n = %d: %d -> %d is outside or comes twice", n, x, y)
 			}

@@ -29,8 +29,8 @@ func newPermutation(n int64, key uint64) permutation {
 	return p
 }
 
-// at is the image of x < n.
-func (p *permutation) at(x uint64) uint64 {
+// mapIndex is the image of x < n.
+func (p *permutation) mapIndex(x uint64) uint64 {
 	for {
 		l, r := uint32(x>>p.half), uint32(x)&p.mask
 		for _, k := range p.key {

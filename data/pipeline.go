@@ -6,18 +6,18 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/filelock"
 )
 
 // lockPoll is how often a process looks whether another one, which makes the
 // same record file, has finished.
 const lockPoll = 200 * time.Millisecond
 
-// run makes the record file in NAME.part, behind what is there of it already.
-func (j *conversion) run() (*Converted, error) {
+// makeFile makes the record file in NAME.part. It keeps the blocks that the file has already.
+func (j *conversion) makeFile() (*Converted, error) {
 	e := j.o.Env
 	part := j.to + ".part"
 	var f *os.File
@@ -29,36 +29,42 @@ func (j *conversion) run() (*Converted, error) {
 		return nil, &Error{File: part, What: "cannot create the record file", Err: err}
 	}
 	defer f.Close()
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for waited := false; ; waited = true {
+		err := filelock.Try(f, filelock.Exclusive)
+		if err == nil && waited {
+			err = j.o.reportProgress("", 0, 0)
+			if err != nil {
+				return nil, err
+			}
+		}
 		if err == nil {
 			break
 		}
-		if err != syscall.EWOULDBLOCK && err != syscall.EINTR {
+		if err != filelock.ErrHeld {
 			return nil, fmt.Errorf("lock %s: %w", part, err)
 		}
-		if err := j.o.progress("wait for another conversion", 0, 0); err != nil {
+		if err := j.o.reportProgress("waiting for another process to convert the data", 0, 0); err != nil {
 			return nil, err
 		}
 		e.Sleep(lockPoll)
 	}
-	// Whoever held the lock may have finished the file and taken the name away.
+	// The process that held the lock may have finished the file and renamed it.
 	if st, err := os.Stat(part); err != nil || !sameFile(f, st) {
 		f.Close()
-		c, err := j.existing()
+		c, err := j.findExisting()
 		if c != nil || err != nil {
 			return c, err
 		}
-		return j.run()
+		return j.makeFile()
 	}
 	w := &recordWriter{env: e, file: f, head: j.head}
-	if err := e.Do("resume "+part, w.resume); err != nil {
-		return nil, fmt.Errorf("go on with %s: %w", part, err)
+	if err := e.Do("resume "+part, j.beginning(w)); err != nil {
+		return nil, fmt.Errorf("resume %s: %w", part, err)
 	}
 	c := &Converted{File: j.to, Made: true}
-	if err := j.convert(w, c); err != nil {
+	if err := j.convertChunks(w, c); err != nil {
 		if errors.Is(err, ErrInput) {
-			// Mended sources are others: there is nothing to go on with.
+			// The sources must change, so that nothing of the file can be reused.
 			_ = e.Do("remove "+part, func() error { return os.Remove(part) })
 		}
 		return nil, err
@@ -68,13 +74,30 @@ func (j *conversion) run() (*Converted, error) {
 		_ = e.Do("remove "+part, func() error { return os.Remove(part) })
 		return nil, fileErr(j.o.Files[0], "there is no well-formed sample in it (%d malformed lines)", c.Skipped)
 	}
-	if err := w.finish(); err != nil {
+	if err := w.finishFile(); err != nil {
 		return nil, fmt.Errorf("finish %s: %w", part, err)
 	}
-	if err := e.Do("rename "+part, func() error { return os.Rename(part, j.to) }); err != nil {
-		return nil, fmt.Errorf("name the record file: %w", err)
+	return c, j.nameFile(part)
+}
+
+// beginning returns the first work on the record file. A conversion whose texts are kept starts over: those of
+// the blocks in the file are lost.
+func (j *conversion) beginning(w *recordWriter) func() error {
+	if j.countKept() > 0 {
+		return w.beginFile
 	}
-	return c, nil
+	return w.resumeFile
+}
+
+// nameFile writes the texts of a complete record file, and gives that its name.
+func (j *conversion) nameFile(part string) error {
+	if err := j.writeTexts(); err != nil {
+		return err
+	}
+	if err := j.o.Env.Do("rename "+part, func() error { return os.Rename(part, j.to) }); err != nil {
+		return fmt.Errorf("name the record file: %w", err)
+	}
+	return nil
 }
 
 func sameFile(f *os.File, st os.FileInfo) bool {
@@ -82,10 +105,10 @@ func sameFile(f *os.File, st os.FileInfo) bool {
 	return err == nil && os.SameFile(mine, st)
 }
 
-// convert runs the pipeline: one goroutine cuts the text into chunks, several
+// convertChunks runs the pipeline: one goroutine cuts the text into chunks, several
 // parse them, this one writes the records in the order of the sources. At most
 // two chunks per parser are in memory.
-func (j *conversion) convert(w *recordWriter, c *Converted) (err error) {
+func (j *conversion) convertChunks(w *recordWriter, c *Converted) (err error) {
 	e := j.o.Env
 	threads := j.o.Threads
 	if threads <= 0 {
@@ -94,6 +117,7 @@ func (j *conversion) convert(w *recordWriter, c *Converted) (err error) {
 	free := env.NewQueue[*chunk](e, "convert free", 2*threads)
 	todo := make([]*env.Queue[*chunk], threads)
 	done := make([]*env.Queue[*chunk], threads)
+	sets := j.newTextSets(threads)
 	ended := make([]*env.Event, threads+1)
 	for i := range ended {
 		ended[i] = env.NewEvent(e, "convert ended")
@@ -105,7 +129,7 @@ func (j *conversion) convert(w *recordWriter, c *Converted) (err error) {
 		free.Put(new(chunk))
 		e.Go("convert parser", func() {
 			defer ended[i].Set(nil)
-			j.parseAll(todo[i], done[i])
+			j.parseAll(todo[i], done[i], sets[i])
 		})
 	}
 	e.Go("convert reader", func() {
@@ -121,6 +145,11 @@ func (j *conversion) convert(w *recordWriter, c *Converted) (err error) {
 		for _, v := range ended {
 			v.Wait()
 		}
+		for _, set := range sets {
+			if set != nil {
+				j.texts.merge(set)
+			}
+		}
 	}()
 	for i := 0; ; i++ {
 		ch, ok := done[i%threads].Get()
@@ -130,39 +159,63 @@ func (j *conversion) convert(w *recordWriter, c *Converted) (err error) {
 		if ch.err != nil || ch.end {
 			return ch.err
 		}
-		if err := j.accept(w, c, ch); err != nil {
+		if err := j.acceptChunk(w, c, ch); err != nil {
 			return err
 		}
 		free.Put(ch)
 	}
 }
 
-// readAll deals chunks to the parsers in turn; the last one says end or err.
+// readAll deals chunks to the parsers in turn. The last chunk has end or err set.
 func (j *conversion) readAll(from place, free *env.Queue[*chunk], todo []*env.Queue[*chunk]) {
-	r := &lineReader{env: j.o.Env, files: j.o.Files, csv: j.csv, next: from}
-	defer r.close()
+	var r chunkReader = &lineReader{env: j.o.Env, name: j.o.Format, files: j.o.Files, format: j.text, next: from}
+	if f, ok := j.text.(chunked); ok {
+		r = f.newReader(j.o, from, len(todo))
+	}
+	defer r.closeFile()
 	for i := 0; ; i++ {
 		ch, ok := free.Get()
 		if !ok {
 			return
 		}
-		more, err := r.fill(ch)
+		more, err := r.fillChunk(ch)
 		ch.end, ch.err = !more, err
-		if !todo[i%len(todo)].Put(ch) || ch.end || ch.err != nil {
+		if !todo[i%len(todo)].Put(ch) || !more || err != nil { // ch is the parser's now
 			return
 		}
 	}
 }
 
-func (j *conversion) parseAll(todo, done *env.Queue[*chunk]) {
+// countKept is the number of columns whose texts are kept.
+func (j *conversion) countKept() int {
+	if f, ok := j.text.(interface{ countTexts() int }); ok {
+		return f.countTexts()
+	}
+	return 0
+}
+
+// newTextSets returns the sets of texts of the parsers, nil if texts are not kept.
+func (j *conversion) newTextSets(parsers int) []*textSet {
+	sets := make([]*textSet, parsers)
+	if n := j.countKept(); n > 0 {
+		j.texts = newTextSet(n)
+		for i := range sets {
+			sets[i] = newTextSet(n)
+		}
+	}
+	return sets
+}
+
+func (j *conversion) parseAll(todo, done *env.Queue[*chunk], texts *textSet) {
 	for {
 		ch, ok := todo.Get()
 		if !ok {
 			return
 		}
-		ch.records, ch.bad = ch.records[:0], ch.bad[:0]
+		ch.records, ch.heap, ch.bad = ch.records[:0], ch.heap[:0], ch.bad[:0]
 		if !ch.end && ch.err == nil {
-			j.parser.parse(ch, j.o.Files[ch.at.file])
+			ch.texts = texts
+			j.text.parseChunk(ch, j.o.Files[ch.at.file])
 		}
 		if !done.Put(ch) {
 			return
@@ -170,15 +223,16 @@ func (j *conversion) parseAll(todo, done *env.Queue[*chunk]) {
 	}
 }
 
-// accept takes one chunk's records and judges its malformed lines.
-func (j *conversion) accept(w *recordWriter, c *Converted, ch *chunk) error {
+// acceptChunk writes the records of one chunk. A malformed line is an error, unless
+// malformed lines are skipped.
+func (j *conversion) acceptChunk(w *recordWriter, c *Converted, ch *chunk) error {
 	if len(ch.bad) > 0 && !j.o.SkipBad {
 		return ch.bad[0]
 	}
 	for _, e := range ch.bad[:min(len(ch.bad), maxReported-len(c.Bad))] {
 		c.Bad = append(c.Bad, e)
 	}
-	if err := w.add(ch); err != nil {
+	if err := w.addChunk(ch); err != nil {
 		return fmt.Errorf("write %s: %w", w.file.Name(), err)
 	}
 	var before, total int64
@@ -188,7 +242,7 @@ func (j *conversion) accept(w *recordWriter, c *Converted, ch *chunk) error {
 		}
 		total += size
 	}
-	return j.o.progress("convert", min(before+ch.at.offset+int64(len(ch.text)), total), total)
+	return j.o.reportProgress("convert", min(before+ch.fileBytes, total), total)
 }
 
 // recordWriter appends blocks to a record file that is being made.
@@ -196,30 +250,32 @@ type recordWriter struct {
 	env   env.Env
 	file  *os.File
 	head  recordHeader // samples and skipped grow
-	next  blockTrailer // where the sources go on
+	next  blockTrailer // the next position in the sources
 	block []byte
-	drop  int64 // well-formed lines to come that are in the file already
+	drop  int64 // well-formed lines after next.at that are in the file already
+
+	bags bagWriter
 }
 
-// resume finds the last whole block of the same conversion, or starts anew.
-func (w *recordWriter) resume() error {
+// resumeFile finds the last complete block of the same conversion, or starts over.
+func (w *recordWriter) resumeFile() error {
 	w.next.at.line = 1
-	want := w.head.encode()
+	w.bags.beginFile(&w.head.bags)
+	want := w.head.encodeHeader()
 	got := make([]byte, recordHeaderBytes)
 	if n, err := w.file.ReadAt(got, 0); err != nil && err != io.EOF {
 		return err
 	} else if string(got[:n]) != string(want) {
-		if err := w.file.Truncate(0); err != nil {
-			return err
-		}
-		_, err := w.file.WriteAt(want, 0)
-		return err
+		return w.beginFile()
+	}
+	if w.head.bags.mask != nil {
+		return w.resumeBags()
 	}
 	st, err := w.file.Stat()
 	if err != nil {
 		return err
 	}
-	l := w.head.layout()
+	l := w.head.blockLayout()
 	size := l.blockBytes(l.blockRecords)
 	block := make([]byte, size)
 	blocks := (st.Size() - recordHeaderBytes) / size
@@ -238,22 +294,34 @@ func (w *recordWriter) resume() error {
 	return w.file.Truncate(recordHeaderBytes + blocks*size)
 }
 
-// add appends a chunk's records, and writes the blocks that become full.
-func (w *recordWriter) add(ch *chunk) error {
+// beginFile starts over.
+func (w *recordWriter) beginFile() error {
+	w.next.at.line = 1
+	if err := w.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := w.file.WriteAt(w.head.encodeHeader(), 0)
+	return err
+}
+
+// addChunk appends a chunk's records, and writes the blocks that become full.
+func (w *recordWriter) addChunk(ch *chunk) error {
 	size := int(w.head.recordBytes)
 	good := min(w.drop, int64(len(ch.records)/size))
 	w.drop -= good
 	records := ch.records[int(good)*size:]
+	w.bags.beginChunk(ch.heap, records, size)
 	for len(records) > 0 {
 		room := int(w.head.blockRecords)*size - len(w.block)
 		n := min(room, len(records))
 		w.block = append(w.block, records[:n]...)
+		w.bags.addRecords(w.block[len(w.block)-n:], records[n:], size)
 		records = records[n:]
 		good += int64(n / size)
 		w.head.samples += uint64(n / size)
 		if n == room {
 			w.next = blockTrailer{at: ch.at, good: good, skipped: int64(w.head.skipped)}
-			if err := w.flush(); err != nil {
+			if err := w.flushBlock(); err != nil {
 				return err
 			}
 		}
@@ -262,11 +330,14 @@ func (w *recordWriter) add(ch *chunk) error {
 	return nil
 }
 
-func (w *recordWriter) flush() error {
-	l := w.head.layout()
+func (w *recordWriter) flushBlock() error {
+	if w.head.bags.mask != nil {
+		return w.flushBags()
+	}
+	l := w.head.blockLayout()
 	n := int64(len(w.block)) / l.recordBytes
-	off := l.offset(int64(w.head.samples) - n)
-	w.block = w.next.append(w.block)
+	off := l.recordOffset(int64(w.head.samples) - n)
+	w.block = w.next.appendTo(w.block)
 	err := w.env.Do("write "+w.file.Name(), func() error {
 		_, err := w.file.WriteAt(w.block, off)
 		return err
@@ -275,10 +346,15 @@ func (w *recordWriter) flush() error {
 	return err
 }
 
-// finish writes the last block and the header, and makes them last.
-func (w *recordWriter) finish() error {
+// finishFile writes the last block and the header, and syncs the file.
+func (w *recordWriter) finishFile() error {
 	if len(w.block) > 0 {
-		if err := w.flush(); err != nil {
+		if err := w.flushBlock(); err != nil {
+			return err
+		}
+	}
+	if w.head.bags.mask != nil {
+		if err := w.writeIndex(); err != nil {
 			return err
 		}
 	}
@@ -286,9 +362,20 @@ func (w *recordWriter) finish() error {
 		if err := w.file.Sync(); err != nil { // before the header calls it complete
 			return err
 		}
-		if _, err := w.file.WriteAt(w.head.encode(), 0); err != nil {
+		if _, err := w.file.WriteAt(w.head.encodeHeader(), 0); err != nil {
 			return err
 		}
 		return w.file.Sync()
+	})
+}
+
+// writeTexts writes the texts of a record file that is about to be complete.
+func (j *conversion) writeTexts() error {
+	if j.texts == nil {
+		return nil
+	}
+	return writeWhole(j.o.Env, j.to+textsEnding, func(w io.Writer) error {
+		_, err := w.Write(j.texts.encode(j.head.source))
+		return err
 	})
 }

@@ -29,8 +29,8 @@ type prepared struct {
 }
 
 // NewReader starts reading slice rank of ranks of the steps first to last. depth
-// batches exist in all, at least 2: those prepared and those that the caller
-// holds.
+// batches exist in all, at least 2: the prepared ones and the ones that the
+// caller holds.
 func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int64, depth int) *Reader {
 	if depth < 2 || rank < 0 || rank >= ranks || first < 1 || o.Batch < 1 || o.Samples < 1 {
 		panic(fmt.Sprintf("data: NewReader(%+v, rank %d of %d, from step %d, depth %d)", o, rank, ranks, first, depth))
@@ -44,11 +44,11 @@ func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int6
 	for range depth {
 		r.free.Put(new(Batch))
 	}
-	e.Go(fmt.Sprintf("data reader %d", rank), r.run)
+	e.Go(fmt.Sprintf("data reader %d", rank), r.prepareAll)
 	return r
 }
 
-func (r *Reader) run() {
+func (r *Reader) prepareAll() {
 	defer r.done.Set(nil)
 	for step := r.first; step <= r.last; step++ {
 		b, ok := r.free.Get()

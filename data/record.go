@@ -8,23 +8,64 @@ import (
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/regular"
 	"github.com/zeebo/xxh3"
 )
 
-// A record file holds what was parsed from text, for any tables: raw numbers and
-// whole hashes. All of it is little-endian.
+// recordFormat is the registry's entry.
+var recordFormat = Format{
+	Name:    FormatRecord,
+	Doc:     "a record file, as ecrec data convert writes it; of csv's columns if [data.csv] names them, else of Criteo's",
+	Endings: []string{".rec"},
+	Keys:    []string{"csv.dense", "csv.categorical"},
+	Columns: recordColumns,
+	Open:    openRecordFiles,
+}
+
+// recordColumns counts the columns of [data.csv], or Criteo's if it names no categories.
+func recordColumns(c CSV) (dense, categorical int) {
+	if len(c.Categorical) > 0 {
+		return len(c.Dense), len(c.Categorical)
+	}
+	return criteoDense, Any
+}
+
+// openRecordFiles opens record files. The model is laid out for the dense features of the settings,
+// so files with another number are refused.
+func openRecordFiles(o *Options) (Source, error) {
+	s, err := openRecords(o, o.Files)
+	if err != nil {
+		return nil, err
+	}
+	has := s.Schema().Dense
+	dense, categorical := recordColumns(o.CSV)
+	if has == dense {
+		return s, nil
+	}
+	s.Close()
+	if categorical == Any {
+		return nil, fileErr(o.Files[0], "its samples have %d dense features, not Criteo's %d; repeat the [data.csv] that it was converted with",
+			has, dense)
+	}
+	return nil, fileErr(o.Files[0], "its samples have %d dense features, but data.csv.dense names %d; repeat the [data.csv] that it was converted with", has, dense)
+}
+
+// A record file holds parsed text, for any tables: raw numbers and 64-bit hashes. All of
+// it is little-endian.
 //
 //	header   recordHeaderBytes, see recordHeader
 //	block    blockRecords records (the last block may have fewer)
 //	         trailer: see blockTrailer, ending with a checksum of the block
 //	...
 //
-// While it is being made it is called NAME.part and its header says 0 samples;
-// the trailers say where in the sources each block ended, so that a conversion
-// goes on behind the last whole block. It gets its name when it is complete.
+// Until it is complete it is called NAME.part, and its header counts 0 samples. The
+// trailer of each block holds the position in the sources where the block ended, so
+// that a conversion resumes behind the last complete block.
+//
+// Version 2 is for samples with bags: see bagheader.go.
 const (
-	recordMagic       = "ECRECREC"
 	recordVersion     = 1
+	bagsVersion       = 2
 	recordHeaderBytes = 4096
 	trailerBytes      = 48
 	maxBlockBytes     = 1 << 20
@@ -49,6 +90,7 @@ type recordHeader struct {
 	samples      uint64 // 0: not complete
 	skipped      uint64 // malformed lines left out
 	source       [16]byte
+	bags         bagHeader // of version 2
 }
 
 func newRecordHeader(kind recordKind, dense, tables int, source [16]byte) recordHeader {
@@ -61,14 +103,28 @@ func newRecordHeader(kind recordKind, dense, tables int, source [16]byte) record
 	return h
 }
 
-func (h *recordHeader) wantRecordBytes() uint32 {
-	if h.kind == recordCriteo {
-		return criteoBytes
+// setBags makes h the header of a file of version 2, if there is a mask.
+func (h *recordHeader) setBags(mask []bool, weighted bool) {
+	if mask == nil {
+		return
 	}
-	return 4 + 4*h.dense + 8*h.tables
+	h.bags = bagHeader{mask: mask, weighted: weighted}
+	h.recordBytes = h.wantRecordBytes()
+	h.blockRecords = min(h.blockRecords, bagBlockRecords)
 }
 
-func (h *recordHeader) layout() layout {
+func (h *recordHeader) wantRecordBytes() uint32 {
+	size := 4 + 4*h.dense + 8*h.tables
+	switch {
+	case h.kind == recordCriteo:
+		return criteoBytes
+	case h.bags.mask != nil:
+		return size + 4
+	}
+	return size
+}
+
+func (h *recordHeader) blockLayout() layout {
 	return layout{headerBytes: recordHeaderBytes, recordBytes: int64(h.recordBytes),
 		blockRecords: int64(h.blockRecords), trailerBytes: trailerBytes}
 }
@@ -76,13 +132,20 @@ func (h *recordHeader) layout() layout {
 // fileBytes is the size of the complete file.
 func (h *recordHeader) fileBytes() int64 {
 	blocks := (h.samples + uint64(h.blockRecords) - 1) / uint64(h.blockRecords)
+	if h.bags.mask != nil {
+		return int64(h.bags.indexAt) + 8*int64(blocks+1)
+	}
 	return recordHeaderBytes + int64(h.samples)*int64(h.recordBytes) + int64(blocks)*trailerBytes
 }
 
-func (h *recordHeader) encode() []byte {
+func (h *recordHeader) encodeHeader() []byte {
 	le := binary.LittleEndian
 	b := append(make([]byte, 0, recordHeaderBytes), recordMagic...)
-	b = le.AppendUint32(b, recordVersion)
+	version := uint32(recordVersion)
+	if h.bags.mask != nil {
+		version = bagsVersion
+	}
+	b = le.AppendUint32(b, version)
 	b = le.AppendUint32(b, uint32(h.kind))
 	b = le.AppendUint32(b, h.dense)
 	b = le.AppendUint32(b, h.tables)
@@ -92,6 +155,7 @@ func (h *recordHeader) encode() []byte {
 	b = le.AppendUint64(b, h.skipped)
 	b = append(b, h.source[:]...)
 	b = b[:recordHeaderBytes]
+	h.bags.putFields(b)
 	le.PutUint64(b[recordHeaderBytes-8:], xxh3.Hash(b[:recordHeaderBytes-8]))
 	return b
 }
@@ -102,28 +166,33 @@ func decodeRecordHeader(name string, b []byte) (h recordHeader, err error) {
 		return h, fileErr(name, "not a record file")
 	}
 	if len(b) < recordHeaderBytes {
-		return h, fileErr(name, "the record file is cut short within its header; delete it and it will be made anew")
+		return h, fileErr(name, "the record file is cut short within its header; delete it to convert the sources again")
 	}
-	if v := le.Uint32(b[8:]); v != recordVersion {
-		return h, fileErr(name, "the record file has version %d, this ecrec reads version %d; delete it and it will be made anew", v, recordVersion)
+	version := le.Uint32(b[8:])
+	if version != recordVersion && version != bagsVersion {
+		return h, fileErr(name, "the record file has version %d, this ecrec reads versions up to %d; delete it to convert the sources again",
+			version, bagsVersion)
 	}
 	if le.Uint64(b[recordHeaderBytes-8:]) != xxh3.Hash(b[:recordHeaderBytes-8]) {
-		return h, fileErr(name, "the record file's header is damaged; delete it and it will be made anew")
+		return h, fileErr(name, "the record file's header is damaged; delete it to convert the sources again")
 	}
 	h.kind = recordKind(le.Uint32(b[12:]))
 	h.dense, h.tables = le.Uint32(b[16:]), le.Uint32(b[20:])
 	h.recordBytes, h.blockRecords = le.Uint32(b[24:]), le.Uint32(b[28:])
 	h.samples, h.skipped = le.Uint64(b[32:]), le.Uint64(b[40:])
 	copy(h.source[:], b[48:64])
-	if h.kind > recordCSV || h.dense > maxDense || h.tables > maxTables || h.recordBytes != h.wantRecordBytes() ||
+	if version == bagsVersion && h.tables <= maxTables {
+		h.bags.readFields(b, int(h.tables))
+	}
+	if h.kind > recordCSV || h.bags.mask != nil && h.kind != recordCSV || h.dense > maxDense || h.tables > maxTables || h.recordBytes != h.wantRecordBytes() ||
 		h.blockRecords < 1 || h.blockRecords > maxBlockRecords || h.samples > math.MaxInt64/(2*uint64(h.recordBytes)+2*trailerBytes) ||
 		h.kind == recordCriteo && (h.dense != criteoDense || h.tables != criteoTables) {
-		return h, fileErr(name, "the record file's header makes no sense; delete it and it will be made anew")
+		return h, fileErr(name, "the record file's header is inconsistent; delete it to convert the sources again")
 	}
 	return h, nil
 }
 
-// blockTrailer says where in the sources a block ended: behind the good-th
+// blockTrailer is the position in the sources where a block ended: behind the good-th
 // well-formed line from the place on.
 type blockTrailer struct {
 	at      place
@@ -131,7 +200,7 @@ type blockTrailer struct {
 	skipped int64 // malformed lines before at
 }
 
-func (t *blockTrailer) append(block []byte) []byte {
+func (t *blockTrailer) appendTo(block []byte) []byte {
 	le := binary.LittleEndian
 	block = le.AppendUint64(block, uint64(t.at.file))
 	block = le.AppendUint64(block, uint64(t.at.offset))
@@ -151,13 +220,25 @@ func decodeTrailer(block []byte) (t blockTrailer) {
 
 // csvCodec decodes csvFormat's records.
 type csvCodec struct {
-	dense int
-	mod   []modulo
+	dense []numberMap
+	ids   []idMap
+}
+
+// newCSVCodec returns the codec of a recipe.
+func newCSVCodec(r *Recipe) *csvCodec {
+	c := new(csvCodec)
+	for i := range r.Dense {
+		c.dense = append(c.dense, newNumberMap(&r.Dense[i]))
+	}
+	for i := range r.Categorical {
+		c.ids = append(c.ids, newIDMap(&r.Categorical[i]))
+	}
+	return c
 }
 
 func (c *csvCodec) decode(b *Batch, at int, records []byte) int {
 	le := binary.LittleEndian
-	size := 4 + 4*c.dense + 8*len(c.mod)
+	size := 4 + 4*len(c.dense) + 8*len(c.ids)
 	for i := 0; len(records) > 0; i++ {
 		rec := records[:size]
 		records = records[size:]
@@ -167,20 +248,62 @@ func (c *csvCodec) decode(b *Batch, at int, records []byte) int {
 		}
 		b.Labels[at+i] = label
 		rec = rec[4:]
-		for j := range c.dense {
-			b.Dense[(at+i)*c.dense+j] = logFloat(math.Float32frombits(le.Uint32(rec[4*j:])))
+		dense := b.Dense[(at+i)*len(c.dense):][:len(c.dense)]
+		for j := range dense {
+			dense[j] = c.dense[j].mapNumber(math.Float32frombits(le.Uint32(rec[4*j:])))
 		}
-		rec = rec[4*c.dense:]
-		for j, m := range c.mod {
-			b.IDs[(at+i)*len(c.mod)+j] = m.of64(le.Uint64(rec[8*j:]))
+		rec = rec[4*len(c.dense):]
+		ids := b.IDs[(at+i)*len(c.ids):][:len(c.ids)]
+		for j := range ids {
+			ids[j] = c.ids[j].mapHash(le.Uint64(rec[8*j:]))
 		}
 	}
 	return -1
 }
 
+// rawCodec decodes csvFormat's records as they are: numbers into Batch.Dense, NaN if they are missing, and
+// the hashes of categories into Batch.hashes.
+type rawCodec struct{ dense, categories int }
+
+func (c *rawCodec) decode(b *Batch, at int, records []byte) int {
+	le := binary.LittleEndian
+	size := 4 + 4*c.dense + 8*c.categories
+	b.hashes = grown(b.hashes, len(b.IDs))
+	for i := at; len(records) > 0; i++ {
+		rec := records[:size]
+		records = records[size:]
+		b.Labels[i] = math.Float32frombits(le.Uint32(rec))
+		rec = rec[4:]
+		for j := range c.dense {
+			b.Dense[i*c.dense+j] = math.Float32frombits(le.Uint32(rec[4*j:]))
+		}
+		rec = rec[4*c.dense:]
+		for j := range c.categories {
+			b.hashes[i*c.categories+j] = le.Uint64(rec[8*j:])
+		}
+	}
+	return -1
+}
+
+// IsRecordFile reports whether a file begins as a record file.
+func IsRecordFile(name string) bool {
+	f, err := regular.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, len(recordMagic))
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == recordMagic
+}
+
 // readRecordHeader opens a record file and reads its header.
 func readRecordHeader(e env.Env, name string) (f *os.File, size int64, h recordHeader, err error) {
 	if f, size, err = openFile(e, name); err != nil {
+		return nil, 0, h, err
+	}
+	if err := checkBinary(e, FormatRecord, f); err != nil {
+		f.Close()
 		return nil, 0, h, err
 	}
 	b := make([]byte, recordHeaderBytes)
@@ -204,7 +327,13 @@ func readRecordHeader(e env.Env, name string) (f *os.File, size int64, h recordH
 
 // openRecords opens complete record files as one Source.
 func openRecords(o *Options, names []string) (Source, error) {
-	s := &fixed{env: o.Env, schema: Schema{Tables: o.Tables}}
+	if f, _, h, err := readRecordHeader(o.Env, names[0]); err == nil {
+		f.Close()
+		if h.bags.mask != nil {
+			return openBags(o, names)
+		}
+	}
+	s := &fixed{env: o.Env, schema: o.schema(0)}
 	ok := false
 	defer func() {
 		if !ok {
@@ -217,30 +346,49 @@ func openRecords(o *Options, names []string) (Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		seg := segment{file: f, name: name, what: "read " + name, first: s.samples, n: int64(h.samples), layout: h.layout()}
-		s.segments = append(s.segments, seg)
-		s.samples += seg.n
+		src := sourceFile{file: f, name: name, what: "read " + name, first: s.samples, n: int64(h.samples), layout: h.blockLayout()}
+		s.files = append(s.files, src)
+		s.samples += src.n
 		s.skipped += int64(h.skipped)
 		switch {
 		case h.samples == 0:
-			return nil, fileErr(name, "the record file is not complete; convert its sources again, which goes on where it stopped")
+			return nil, fileErr(name, "the record file is not complete; convert its sources again; the conversion resumes where it stopped")
 		case size != h.fileBytes():
-			return nil, fileErr(name, "the record file has %d bytes, its %d samples take %d; delete it and it will be made anew", size, h.samples, h.fileBytes())
-		case int(h.tables) != len(o.Tables):
-			return nil, fileErr(name, "its samples have %d categorical features, but model.tables names %d tables", h.tables, len(o.Tables))
+			return nil, fileErr(name, "the record file has %d bytes, its %d samples take %d; delete it to convert the sources again", size,
+				h.samples, h.fileBytes())
+		case h.bags.mask != nil:
+			return nil, fileErr(name, "its samples are not of the same kind as those of %s", names[0])
+		case int(h.tables) != s.schema.Features():
+			return nil, fileErr(name, "its samples have %d categorical features, but model.tables names %d tables", h.tables, s.schema.Features())
 		case i > 0 && (h.kind != kind || int(h.dense) != s.schema.Dense):
 			return nil, fileErr(name, "its samples are not of the same kind as those of %s", names[0])
 		}
-		s.segments[i].checked = make([]atomic.Uint32, h.samples/uint64(h.blockRecords)/32+1)
+		s.files[i].checked = make([]atomic.Uint32, h.samples/uint64(h.blockRecords)/32+1)
 		kind, s.schema.Dense = h.kind, int(h.dense)
 	}
-	if err := s.schema.check(); err != nil {
-		return nil, err
+	if o.raw {
+		if kind != recordCSV {
+			return nil, fileErr(names[0], "its samples have ids and no texts, so that tables cannot be counted; list the rows in model.tables")
+		}
+		s.codec = &rawCodec{dense: s.schema.Dense, categories: s.schema.Features()}
+		ok = true
+		return s, nil
 	}
 	if kind == recordCriteo {
-		s.codec = &criteoCodec{mod: moduli(o.Tables)}
+		if err := s.schema.checkLimits(); err != nil {
+			return nil, err
+		}
+		s.codec = &criteoCodec{mod: moduli(s.schema.FeatureRows())}
 	} else {
-		s.codec = &csvCodec{dense: s.schema.Dense, mod: moduli(o.Tables)}
+		r, err := o.recipeOf(s.schema.Dense)
+		if err != nil {
+			return nil, err
+		}
+		s.schema.Tables = r.Schema().Tables
+		s.codec = newCSVCodec(r)
+	}
+	if err := s.schema.checkLimits(); err != nil {
+		return nil, err
 	}
 	ok = true
 	return s, nil

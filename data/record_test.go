@@ -67,6 +67,22 @@ func TestRecordFile(t *testing.T) {
 	openFails(t, o, "26 categorical", "3 tables")
 }
 
+// The number of dense features must be that of the settings.
+func TestRecordFileDense(t *testing.T) {
+	o, _, _ := recordFile(t)
+	o.CSV = CSV{Dense: []string{"a", "b"}, Categorical: make([]string, len(testTables))}
+	openFails(t, o, "x.rec: its samples have 13 dense features, but data.csv.dense names 2; repeat the [data.csv]")
+	csv := csvOptions(t, writeFile(t, "a.csv", []byte("y,a,b,name,place,x y\n1,2,3,n,p,x\n")))
+	c, err := Convert(csv, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Options{Env: env.Real(), Format: FormatRecord, Files: []string{c.File}, Tables: csv.Tables}
+	openFails(t, r, ": its samples have 2 dense features, not Criteo's 13; repeat the [data.csv]")
+	r.CSV = csv.CSV
+	mustOpen(t, r)
+}
+
 func TestRecordFileDamaged(t *testing.T) {
 	o, good, _ := recordFile(t)
 	rewrite := func(change func(b []byte) []byte) {
@@ -91,16 +107,17 @@ func TestRecordFileDamaged(t *testing.T) {
 		{"header is damaged", func(b []byte) []byte { b[33]++; return b }},
 		{"bytes, its 5000 samples take", func(b []byte) []byte { return b[:len(b)-1] }},
 		{"bytes, its 5000 samples take", func(b []byte) []byte { return append(b, 0) }},
-		{"version 2, this ecrec reads version 1", sealed(func(h []byte) { le.PutUint32(h[8:], 2) })},
+		{"version 3, this ecrec reads versions up to 2", sealed(func(h []byte) { le.PutUint32(h[8:], 3) })},
+		{"is inconsistent", sealed(func(h []byte) { le.PutUint32(h[8:], 2) })}, // a file without bags
 		{"not complete", sealed(func(h []byte) { le.PutUint64(h[32:], 0) })},
-		{"makes no sense", sealed(func(h []byte) { le.PutUint32(h[24:], 161) })},
-		{"makes no sense", sealed(func(h []byte) { le.PutUint64(h[32:], 1<<62) })},
+		{"is inconsistent", sealed(func(h []byte) { le.PutUint32(h[24:], 161) })},
+		{"is inconsistent", sealed(func(h []byte) { le.PutUint64(h[32:], 1<<62) })},
 		{"samples take", sealed(func(h []byte) { le.PutUint64(h[32:], 1<<50) })},
 	} {
 		rewrite(c.change)
 		openFails(t, o, "x.rec", c.want)
 	}
-	// A damaged block is found by whoever reads it, and by nobody else.
+	// A damaged block is found when it is read, and only then.
 	rewrite(func(b []byte) []byte { b[recordHeaderBytes+4096*160+trailerBytes+77]++; return b })
 	s := mustOpen(t, o)
 	var b Batch
@@ -110,14 +127,15 @@ func TestRecordFileDamaged(t *testing.T) {
 		}
 		checkError(t, s.Read(&b, []int64{4999}), "x.rec", "block 1 (from sample 4096) is damaged")
 	}
-	// What is there under the name wanted is not overwritten unless it is ours.
+	// A file under the name of the record file is not overwritten, unless it is a record file.
 	writeFile(t, o.Files[0], []byte("precious"))
 	_, err := Convert(Options{Env: env.Real(), Format: FormatCriteoTSV, Files: o.Files}, o.Files[0])
 	checkError(t, err, "not a record file")
 }
 
 func FuzzRecordFile(f *testing.F) {
-	csv, err := Convert(csvOptions(f, writeFile(f, "a.csv", []byte("y,a,b,name,place,x y\n1,2,3,n,p,x\n0,,,,,\n"))), "")
+	o := csvOptions(f, writeFile(f, "a.csv", []byte("y,a,b,name,place,x y\n1,2,3,n,p,x\n0,,,,,\n")))
+	csv, err := Convert(o, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -138,8 +156,7 @@ func FuzzRecordFile(f *testing.F) {
 			}
 		}
 		name := writeFile(t, "x.rec", append(bytes.Clone(head), body...))
-		for _, tables := range [][]int64{testTables, {7, 1000, maxRows}} {
-			checkAnyFile(t, Options{Env: env.Real(), Format: FormatRecord, Files: []string{name}, Tables: tables})
-		}
+		checkAnyFile(t, Options{Env: env.Real(), Format: FormatRecord, Files: []string{name}, Tables: testTables})
+		checkAnyFile(t, Options{Env: env.Real(), Format: FormatRecord, Files: []string{name}, Tables: []int64{7, 1000, maxRows}, CSV: o.CSV})
 	})
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -17,7 +18,7 @@ const (
 // maxRows is the limit on the rows of one table: ids are 32 bits wide.
 const maxRows = 1<<32 - 1
 
-// Limits on a schema, far above any known model; they keep a record's size sane.
+// Limits on a schema, far above any published model. They bound the size of a record.
 const (
 	maxDense  = 1 << 14
 	maxTables = 1 << 14
@@ -26,11 +27,51 @@ const (
 // Schema is the shape of a sample.
 type Schema struct {
 	Dense  int     // dense features
-	Tables []int64 // rows per table, one table per categorical feature
+	Tables []int64 // rows per table
+	// TableOf is the table of each categorical feature. Nil: feature f looks up table f.
+	TableOf []int
+	// IDs is the number of ids of a sample, a mean if it varies. 0: each feature has one.
+	IDs float64
 }
 
-// known holds the table sets that have a name.
-var known = map[string][]int64{
+// Features is the number of categorical features.
+func (s *Schema) Features() int {
+	if s.TableOf != nil {
+		return len(s.TableOf)
+	}
+	return len(s.Tables)
+}
+
+// TableOfFeature is the table of a feature.
+func (s *Schema) TableOfFeature(f int) int {
+	if s.TableOf == nil {
+		return f
+	}
+	return s.TableOf[f]
+}
+
+// FeatureRows is the number of rows of the table of each feature.
+func (s *Schema) FeatureRows() []int64 {
+	if s.TableOf == nil {
+		return s.Tables
+	}
+	rows := make([]int64, len(s.TableOf))
+	for f, t := range s.TableOf {
+		rows[f] = s.Tables[t]
+	}
+	return rows
+}
+
+// IDsPerSample is the number of ids of a sample, a mean if it varies.
+func (s *Schema) IDsPerSample() float64 {
+	if s.IDs > 0 {
+		return s.IDs
+	}
+	return float64(s.Features())
+}
+
+// tableSets holds the table sets that have a name.
+var tableSets = map[string][]int64{
 	// Criteo Kaggle Display Advertising Challenge, 33,762,577 rows.
 	"criteo-kaggle": {1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992,
 		5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572},
@@ -39,26 +80,43 @@ var known = map[string][]int64{
 		2208, 11938, 155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36},
 }
 
-// Tables returns the rows per table of a table set known by name.
+// Tables returns the rows per table of the table set of a name.
 func Tables(name string) ([]int64, error) {
-	t, ok := known[name]
+	t, ok := tableSets[name]
 	if !ok {
-		names := make([]string, 0, len(known))
-		for k := range known {
+		names := make([]string, 0, len(tableSets))
+		for k := range tableSets {
 			names = append(names, k)
 		}
 		sort.Strings(names)
-		return nil, usageErr("no table set is called %q; known are %s", name, strings.Join(names, ", "))
+		return nil, usageErr("no table set is called %q; there are %s", name, strings.Join(names, ", "))
 	}
 	return slices.Clone(t), nil
 }
 
-func (s Schema) check() error {
+// hotSets holds the named numbers of ids of each feature.
+var hotSets = map[string][]int{
+	// MLPerf's multi-hot Criteo Terabyte for DLRM-DCNv2, 214 ids a sample.
+	"mlperf": {3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1},
+	// 8 features of 100 ids.
+	"hundred": {100, 100, 100, 100, 100, 100, 100, 100},
+}
+
+// HotSet returns the numbers of ids of a name.
+func HotSet(name string) ([]int, error) {
+	h, ok := hotSets[name]
+	if !ok {
+		return nil, usageErr("no numbers of ids are called %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(hotSets)), ", "))
+	}
+	return slices.Clone(h), nil
+}
+
+func (s Schema) checkLimits() error {
 	if s.Dense < 0 || s.Dense > maxDense {
 		return usageErr("%d dense features; from 0 to %d are possible", s.Dense, maxDense)
 	}
-	if len(s.Tables) > maxTables {
-		return usageErr("%d tables; at most %d are possible", len(s.Tables), maxTables)
+	if n := max(len(s.Tables), len(s.TableOf)); n > maxTables {
+		return usageErr("%d tables or features; at most %d are possible", n, maxTables)
 	}
 	for t, rows := range s.Tables {
 		if rows < 1 || rows > maxRows {

@@ -8,10 +8,10 @@ import "math/bits"
 // 1/(r + shift)^2. In a table of at least longTailRows rows, every second
 // lookup is drawn from a long tail instead, the power law 1/r^(3/4) over all
 // rows. Both have inverse distribution functions that need no more than a
-// division, so ids are drawn exactly, without tables, on every machine alike. A
+// division, so ids are drawn exactly, without tables, with the same result on every machine. A
 // bijection then scatters the ranks over the table.
 //
-// The shape is calibrated to what has been reported of Criteo's data (BagPipe,
+// The shape is calibrated to published figures of Criteo's data (BagPipe,
 // SOSP'23). Measured with Stats, on 1,600 batches of Kaggle and 12 of Terabyte,
 // shared by 8 trainers, with rows cached for 200 batches (TestSkew checks the
 // first, second and last):
@@ -63,8 +63,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// rank draws a rank from 64 random bits.
-func (k *skew) rank(w uint64) uint32 {
+// drawRank draws a rank from 64 random bits.
+func (k *skew) drawRank(w uint64) uint32 {
 	u := float64(int64(w>>11)) * (1.0 / (1 << 53)) // in [0, 1)
 	var x float64
 	if w&k.long != 0 {
@@ -76,8 +76,8 @@ func (k *skew) rank(w uint64) uint32 {
 	return uint32(min(uint64(int64(x)), k.rows-1))
 }
 
-// scatter is the row of a rank.
-func (k *skew) scatter(rank uint32) uint32 {
+// scatterRank is the row of a rank.
+func (k *skew) scatterRank(rank uint32) uint32 {
 	x := uint64(rank)*k.mul + k.add
 	q, _ := bits.Mul64(x, k.inverse) // x / rows, or one less
 	r := x - q*k.rows

@@ -5,23 +5,25 @@ import (
 	"sort"
 )
 
-// StatsOptions say what Stats looks at.
+// StatsOptions bound the work of Stats.
 type StatsOptions struct {
-	Samples  int64 // the first so many, in file order; 0 is all
+	Samples  int64 // how many samples to read, from the first on; 0: all
 	Batch    int   // samples in a batch
 	Trainers int   // that share a batch
 	Window   int   // batches for which a row stays cached after its last use
 	Progress func(Progress) error
 }
 
-// Statistics are the figures of a data set that decide what a cache of its rows
-// is worth.
+// Statistics are the figures of a data set that decide the benefit of a cache of its
+// rows.
 type Statistics struct {
 	Samples   int64        `json:"samples"`
 	Skipped   int64        `json:"skipped"`
 	LabelRate float64      `json:"label_rate"`
 	Tables    []TableStats `json:"tables"`
 	All       TableStats   `json:"all"` // all tables taken as one
+	// Columns are the figures of columns that have names, by DescribeColumns.
+	Columns []ColumnStats `json:"columns,omitempty"`
 
 	Batches         int64   `json:"batches"`
 	UniquePerBatch  float64 `json:"unique_rows_per_batch"`
@@ -44,7 +46,8 @@ func Stats(src Source, o StatsOptions) (*Statistics, error) {
 		o.Samples = src.Len()
 	}
 	if o.Batch < 1 || o.Trainers < 1 || o.Window < 0 || o.Trainers > 1<<15 {
-		return nil, usageErr("statistics of batches of %d samples for %d trainers, %d batches ahead: none of these can be", o.Batch, o.Trainers, o.Window)
+		return nil, usageErr("statistics of batches of %d samples for %d trainers, %d batches ahead: none of these can be",
+			o.Batch, o.Trainers, o.Window)
 	}
 	if len(schema.Tables) == 0 {
 		return nil, usageErr("the data has no tables to measure")
@@ -68,8 +71,14 @@ func Stats(src Source, o StatsOptions) (*Statistics, error) {
 			for _, y := range b.Labels {
 				ones += float64(y)
 			}
-			for i, id := range b.IDs {
-				c.look(uint64(base[i%len(schema.Tables)])+uint64(id), step, uint16(trainer))
+			for cell, n := 0, 0; n < len(b.IDs); cell++ {
+				end := n + 1
+				if b.Offsets != nil {
+					end = int(b.Offsets[cell+1])
+				}
+				for first := base[schema.TableOfFeature(cell%schema.Features())]; n < end; n++ {
+					c.lookUp(uint64(first)+uint64(b.IDs[n]), step, uint16(trainer))
+				}
 			}
 		}
 		if o.Progress != nil {
@@ -80,7 +89,7 @@ func Stats(src Source, o StatsOptions) (*Statistics, error) {
 		}
 	}
 	st.LabelRate = ones / float64(o.Samples)
-	c.summarize(st, schema.Tables, base)
+	c.sumUses(st, schema.Tables, base)
 	return st, nil
 }
 
@@ -93,7 +102,7 @@ type counter struct {
 	unique, batchAlone, alone int64 // sums over batches of unique rows
 }
 
-// rowUse is what is known of one row. A stay in the cache begins with a use and
+// rowUse counts the uses of one row. A stay in the cache begins with a use and
 // ends when the row is not used for a window of batches.
 type rowUse struct {
 	key     uint64 // row + 1; 0 is an empty place
@@ -106,11 +115,11 @@ type rowUse struct {
 	both    bool   // another trainer used it in step last
 }
 
-func (c *counter) look(row uint64, step int64, trainer uint16) {
+func (c *counter) lookUp(row uint64, step int64, trainer uint16) {
 	if 4*(c.used+1) > 3*len(c.rows) {
-		c.grow()
+		c.growTable()
 	}
-	e := c.find(row + 1)
+	e := c.findRow(row + 1)
 	if e.key == 0 {
 		e.key = row + 1
 		c.used++
@@ -140,7 +149,7 @@ func (c *counter) endStay(e *rowUse) {
 	}
 }
 
-func (c *counter) find(key uint64) *rowUse {
+func (c *counter) findRow(key uint64) *rowUse {
 	mask := uint64(len(c.rows) - 1)
 	for i := mix(key); ; i++ {
 		if e := &c.rows[i&mask]; e.key == key || e.key == 0 {
@@ -149,17 +158,17 @@ func (c *counter) find(key uint64) *rowUse {
 	}
 }
 
-func (c *counter) grow() {
+func (c *counter) growTable() {
 	old := c.rows
 	c.rows = make([]rowUse, max(1<<12, 2*len(old)))
 	for _, e := range old {
 		if e.key != 0 {
-			*c.find(e.key) = e
+			*c.findRow(e.key) = e
 		}
 	}
 }
 
-func (c *counter) summarize(st *Statistics, tables, base []int64) {
+func (c *counter) sumUses(st *Statistics, tables, base []int64) {
 	counts := make([][]uint32, len(tables))
 	var all []uint32
 	for i := range c.rows {

@@ -87,7 +87,7 @@ type plainFigures struct {
 	counts                          map[row]int
 }
 
-// plainStats counts what Stats counts, with maps.
+// plainStats is Stats with maps.
 func plainStats(t *testing.T, s Source, batch, trainers, window int) plainFigures {
 	o := Order{Samples: s.Len(), Batch: batch}
 	uses := map[row][]map[int]bool{} // per step, the trainers
@@ -144,7 +144,7 @@ func plainStats(t *testing.T, s Source, batch, trainers, window int) plainFigure
 	return w
 }
 
-// What Synth writes is what the synthetic format reads.
+// Synth writes the samples of the synthetic format.
 func TestSynth(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.bin")
 	o := SynthOptions{Env: env.Real(), To: name, Tables: kaggle(t), Seed: 4, First: 1000, Samples: 5000}

@@ -8,7 +8,7 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// SynthOptions say what Synth writes.
+// SynthOptions describe the file that Synth writes.
 type SynthOptions struct {
 	Env      env.Env
 	To       string // the file; replaced when it is there
@@ -22,12 +22,12 @@ type SynthOptions struct {
 // Synth writes samples [First, First + Samples) of the synthetic data of a seed
 // as a criteo-bin file. Read back, they are the same samples bit for bit.
 func Synth(o SynthOptions) error {
-	schema, err := criteoSchema(o.Tables)
+	schema, err := criteoSchema(Schema{Dense: criteoDense, Tables: o.Tables})
 	if err != nil {
 		return err
 	}
 	if o.Samples < 1 || o.First < 0 || o.First+o.Samples < o.First {
-		return usageErr("%d samples from sample %d on are asked for; both must be positive", o.Samples, o.First)
+		return usageErr("%d samples from sample %d on cannot be written; both must be positive", o.Samples, o.First)
 	}
 	s, err := newSynthetic(schema, o.Seed)
 	if err != nil {
@@ -38,7 +38,7 @@ func Synth(o SynthOptions) error {
 		buf := bufio.NewWriterSize(w, 1<<20)
 		for i := range o.Samples {
 			if i%scanRecords == 0 {
-				if err := progress.progress("synth", i, o.Samples); err != nil {
+				if err := progress.reportProgress("synth", i, o.Samples); err != nil {
 					return err
 				}
 			}
@@ -54,9 +54,9 @@ func Synth(o SynthOptions) error {
 func (s *synthetic) record(i int64) []byte {
 	var dense [criteoDense]int32
 	var ids [criteoTables]uint32
-	score, w := s.draw(uint64(i), &dense, ids[:])
+	score, w := s.drawSample(uint64(i), &dense, ids[:])
 	rec := make([]byte, 0, criteoBytes)
-	rec = binary.LittleEndian.AppendUint32(rec, s.teacher.label(score, w))
+	rec = binary.LittleEndian.AppendUint32(rec, s.teacher.drawLabel(score, w))
 	for _, x := range dense {
 		rec = binary.LittleEndian.AppendUint32(rec, uint32(x))
 	}

@@ -6,12 +6,29 @@ import (
 	"github.com/ecrec/ecrec/internal/rng"
 )
 
+// syntheticFormat is the registry's entry.
+var syntheticFormat = Format{
+	Name:    FormatSynthetic,
+	Doc:     "Criteo-like samples that are made on the fly from job.seed, for any tables; no files",
+	Endless: true,
+	Keys:    []string{"hots"},
+	Columns: func(CSV) (dense, categorical int) { return criteoDense, Any },
+	Open: func(o *Options) (Source, error) {
+		s, err := newSyntheticBags(o.schema(criteoDense), o.Seed, o.Hots)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	},
+}
+
 // synthetic is a Source of Criteo-like samples, made on the fly. Sample i is a
 // pure function of (seed, tables, i): 26 ids with the skew of real tables
 // (skew.go), 13 skewed integers, and a label that a hidden teacher draws
 // (teacher.go). Every index is valid; the samples are independent.
 type synthetic struct {
 	schema  Schema
+	hots    []int // ids of each feature; nil: one
 	key     uint64
 	skews   []skew
 	dense   [criteoDense]denseSkew
@@ -21,29 +38,40 @@ type synthetic struct {
 // The items of the stream rng.Synthetic.
 const (
 	itemKey     = iota // the key of the samples
-	itemScatter        // one per table: where its hot rows are
+	itemScatter        // one per table: the places of its hot rows
 	itemTeacher        // one per table: its weights
 )
 
 // denseSkew shapes one dense feature: a share of zeros (missing values), and
-// otherwise a heavy tail with a median and a bound.
+// beside it a heavy tail with a median and a bound.
 type denseSkew struct {
 	zeros  uint32  // of 256
 	median float64 // of the others
-	floor  float64 // median / bound: what keeps the tail finite
+	floor  float64 // median / bound: it keeps the tail finite
 	shift  int32   // subtracted: some values are negative
 }
 
 func newSynthetic(schema Schema, seed uint64) (*synthetic, error) {
-	if err := schema.check(); err != nil {
+	return newSyntheticBags(schema, seed, nil)
+}
+
+// newSyntheticBags is newSynthetic for features with several ids each.
+func newSyntheticBags(schema Schema, seed uint64, hots []int) (*synthetic, error) {
+	if err := schema.checkLimits(); err != nil {
 		return nil, err
 	}
 	if len(schema.Tables) == 0 {
 		return nil, usageErr("synthetic data needs a table at least; set model.tables")
 	}
-	s := &synthetic{schema: schema, key: drawKey(seed, itemKey, 0)}
-	for t, rows := range schema.Tables {
-		s.skews = append(s.skews, newSkew(rows, drawKey(seed, itemScatter, uint64(t))))
+	if hots != nil && len(hots) != schema.Features() {
+		return nil, usageErr("data.hots has %d numbers of ids for %d features", len(hots), schema.Features())
+	}
+	s := &synthetic{schema: schema, hots: hots, key: drawKey(seed, itemKey, 0)}
+	for _, n := range hots {
+		s.schema.IDs += float64(n)
+	}
+	for f, rows := range schema.FeatureRows() {
+		s.skews = append(s.skews, newSkew(rows, drawKey(seed, itemScatter, uint64(schema.TableOfFeature(f)))))
 	}
 	// Medians and bounds in the manner of Criteo's 13 counts.
 	medians := [criteoDense]float64{1, 6, 8, 4, 2500, 40, 4, 7, 30, 1, 2, 1, 4}
@@ -61,32 +89,52 @@ func drawKey(seed uint64, item uint32, n uint64) uint64 {
 	return uint64(d[1])<<32 | uint64(d[0])
 }
 
-// draw is the one place that makes a sample: raw integers, ids below their
-// tables' rows, and the teacher's raw score. It returns the bits left for the
-// label. The stream of a sample is SplitMix64 from a state of its own.
-func (s *synthetic) draw(i uint64, dense *[criteoDense]int32, ids []uint32) (score int32, last uint64) {
+// drawSample is the one place that makes a sample: raw integers, ids below their
+// tables' rows, by feature and position, and the teacher's raw score, of which a bag has
+// the mean of its ids' weights. It returns the bits left for the label. The stream of a
+// sample is SplitMix64 from a state of its own. That of a bag begins at the bits of its
+// first id.
+func (s *synthetic) drawSample(i uint64, dense *[criteoDense]int32, ids []uint32) (score int32, last uint64) {
 	state := mix(s.key + mix(i+golden))
 	weights := s.teacher.weights
 	for t := range s.skews {
 		state += golden
 		k := &s.skews[t]
-		rank := k.rank(mix(state))
+		if s.hots != nil {
+			bag := ids[:s.hots[t]]
+			score += s.drawBag(t, mix(state), bag)
+			ids = ids[len(bag):]
+			continue
+		}
+		rank := k.drawRank(mix(state))
 		score += weights[t][min(rank, hotRanks)]
-		ids[t] = k.scatter(rank)
+		ids[t] = k.scatterRank(rank)
 	}
 	for j := 0; j < criteoDense; j += 2 {
 		state += golden
 		w := mix(state)
-		dense[j] = s.dense[j].value(uint32(w))
+		dense[j] = s.dense[j].drawValue(uint32(w))
 		if j+1 < criteoDense {
-			dense[j+1] = s.dense[j+1].value(uint32(w >> 32))
+			dense[j+1] = s.dense[j+1].drawValue(uint32(w >> 32))
 		}
 	}
 	return score + s.teacher.scoreDense(dense), mix(state + golden)
 }
 
-// value maps 32 random bits to a feature's value.
-func (d *denseSkew) value(w uint32) int32 {
+// drawBag draws the ids of a bag of feature f. It returns the mean of their weights.
+func (s *synthetic) drawBag(f int, state uint64, ids []uint32) int32 {
+	k, weights, sum := &s.skews[f], &s.teacher.weights[f], int64(0)
+	for p := range ids {
+		rank := k.drawRank(state)
+		sum += int64(weights[min(rank, hotRanks)])
+		ids[p] = k.scatterRank(rank)
+		state = mix(state + golden)
+	}
+	return int32(sum / int64(len(ids)))
+}
+
+// drawValue maps 32 random bits to a feature's value.
+func (d *denseSkew) drawValue(w uint32) int32 {
 	if w&255 < d.zeros {
 		return 0
 	}
@@ -103,18 +151,34 @@ func (s *synthetic) Close() error   { return nil }
 
 func (s *synthetic) Read(b *Batch, idx []int64) error {
 	b.resize(len(idx), &s.schema)
-	tables := len(s.schema.Tables)
+	perSample := int(s.schema.IDsPerSample())
+	if s.hots != nil {
+		s.cutBags(b, len(idx))
+	}
 	var raw [criteoDense]int32
 	for n, i := range idx {
 		if i < 0 {
-			return usageErr("sample %d asked for", i)
+			return usageErr("sample %d is out of range", i)
 		}
-		score, w := s.draw(uint64(i), &raw, b.IDs[n*tables:(n+1)*tables])
-		b.Labels[n] = float32(s.teacher.label(score, w))
+		score, w := s.drawSample(uint64(i), &raw, b.IDs[n*perSample:(n+1)*perSample])
+		b.Labels[n] = float32(s.teacher.drawLabel(score, w))
 		d := (*[criteoDense]float32)(b.Dense[n*criteoDense:])
 		for j, x := range &raw {
 			d[j] = logInt(x)
 		}
 	}
 	return nil
+}
+
+// cutBags makes room for the bags of n samples, and sets their offsets.
+func (s *synthetic) cutBags(b *Batch, n int) {
+	b.beginBags(n, &s.schema)
+	at := int32(0)
+	for range n {
+		for _, hot := range s.hots {
+			at += int32(hot)
+			b.Offsets = append(b.Offsets, at)
+		}
+	}
+	b.IDs, b.Weights = grown(b.IDs, int(at)), nil
 }

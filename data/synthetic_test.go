@@ -76,14 +76,14 @@ func TestScatterIsABijection(t *testing.T) {
 		k := newSkew(rows, rnd.Uint64())
 		seen := make([]bool, rows)
 		for r := range rows {
-			id := k.scatter(uint32(r))
+			id := k.scatterRank(uint32(r))
 			if int64(id) >= rows || seen[id] {
 				t.Fatalf("%d rows: rank %d goes to %d, outside or twice", rows, r, id)
 			}
 			seen[id] = true
 		}
 		for _, w := range []uint64{0, math.MaxUint64, rnd.Uint64()} {
-			if r := k.rank(w); int64(r) >= rows {
+			if r := k.drawRank(w); int64(r) >= rows {
 				t.Fatalf("%d rows: rank %d", rows, r)
 			}
 		}
@@ -91,13 +91,13 @@ func TestScatterIsABijection(t *testing.T) {
 	k := newSkew(maxRows, 5)
 	for range 100_000 {
 		w, r := rnd.Uint64(), rnd.Uint32N(maxRows)
-		if k.rank(w) >= maxRows || uint64(k.scatter(r)) != (uint64(r)*(k.mul%maxRows)%maxRows+k.add)%maxRows {
-			t.Fatalf("rank %d, row %d of %d", k.rank(w), k.scatter(r), int64(maxRows))
+		if k.drawRank(w) >= maxRows || uint64(k.scatterRank(r)) != (uint64(r)*(k.mul%maxRows)%maxRows+k.add)%maxRows {
+			t.Fatalf("rank %d, row %d of %d", k.drawRank(w), k.scatterRank(r), int64(maxRows))
 		}
 	}
 }
 
-// The label depends on the features as the teacher says, at the base rate and
+// The label depends on the features by the rule of the teacher, at the base rate and
 // the difficulty promised, for any tables.
 func TestTeacher(t *testing.T) {
 	for _, tables := range [][]int64{kaggle(t), {3}, {1000, 1}, {5, 60_000, 70}} {
@@ -112,8 +112,8 @@ func TestTeacher(t *testing.T) {
 		ids := make([]uint32, len(tables))
 		ones := 0.0
 		for i := range points {
-			score, w := s.draw(uint64(i), &raw, ids)
-			points[i] = point{s.teacher.odds(score), float64(s.teacher.label(score, w))}
+			score, w := s.drawSample(uint64(i), &raw, ids)
+			points[i] = point{s.teacher.logOdds(score), float64(s.teacher.drawLabel(score, w))}
 			ones += points[i].label
 		}
 		sort.Slice(points, func(i, j int) bool { return points[i].odds < points[j].odds })

@@ -9,11 +9,11 @@ import (
 
 // teacher is the hidden model that labels synthetic samples: logistic regression
 // over the popular rows of every table and the magnitudes of the dense features.
-// Rows beyond the hotRanks most popular ones have no say, so a model that has
-// seen a few batches can know nearly all there is to know.
+// Rows beyond the hotRanks most popular ones have no weight, so that a model can
+// learn nearly the complete teacher from a few batches.
 //
-// Raw scores are integers. They are scaled and shifted, by what a fixed sample
-// of them shows, to log-odds of the spread and the base rate wanted.
+// Raw scores are integers. They are scaled and shifted to log-odds of a given spread
+// and base rate, by the statistics of a fixed sample of them.
 type teacher struct {
 	weights [][hotRanks + 1]int32 // per table and rank; the last, for all others, is 0
 	dense   [criteoDense]int32    // per bit of a feature's size
@@ -51,7 +51,7 @@ func newTeacher(s *synthetic, key uint64) *teacher {
 		t.threshold[i] = uint64(f32.Sigmoid64(z) * (1 << 53))
 	}
 	s.teacher = t
-	t.calibrate(s)
+	t.calibrateOdds(s)
 	return t
 }
 
@@ -60,14 +60,14 @@ func bell(w uint64) int32 {
 	return int32(w&0xFFFF) + int32(w>>16&0xFFFF) + int32(w>>32&0xFFFF) + int32(w>>48) - 2*0xFFFF
 }
 
-// calibrate sets scale and bias from samples beyond those that Read can reach.
-func (t *teacher) calibrate(s *synthetic) {
+// calibrateOdds sets scale and bias from samples that Read cannot reach.
+func (t *teacher) calibrateOdds(s *synthetic) {
 	var raw [criteoDense]int32
-	ids := make([]uint32, len(s.skews))
+	ids := make([]uint32, int(s.schema.IDsPerSample()))
 	scores := make([]float64, calibration)
 	sum, squares := 0.0, 0.0
 	for i := range scores {
-		score, _ := s.draw(uint64(1)<<63+uint64(i), &raw, ids)
+		score, _ := s.drawSample(uint64(1)<<63+uint64(i), &raw, ids)
 		x := float64(score) / (1 << 16)
 		scores[i] = x
 		sum += x
@@ -79,7 +79,7 @@ func (t *teacher) calibrate(s *synthetic) {
 	if variance > 0 {
 		t.scale = oddsSpread / math.Sqrt(variance)
 	}
-	lo, hi := -64.0, 64.0 // the bias lies between, relative to the mean
+	lo, hi := -64.0, 64.0 // the bias is between them, relative to the mean
 	for range 40 {
 		t.bias = (lo + hi) / 2
 		rate := 0.0
@@ -105,12 +105,12 @@ func (t *teacher) scoreDense(x *[criteoDense]int32) int32 {
 	return sum
 }
 
-// odds is the log-odds of a raw score.
-func (t *teacher) odds(score int32) float64 { return float64(t.scale*float64(score)) + t.bias }
+// logOdds is the log-odds of a raw score.
+func (t *teacher) logOdds(score int32) float64 { return float64(t.scale*float64(score)) + t.bias }
 
-// label draws the label of a score from 64 random bits.
-func (t *teacher) label(score int32, w uint64) uint32 {
-	step := int((t.odds(score) + oddsLimit) * (oddsSteps / (2 * oddsLimit)))
+// drawLabel draws the label of a score from 64 random bits.
+func (t *teacher) drawLabel(score int32, w uint64) uint32 {
+	step := int((t.logOdds(score) + oddsLimit) * (oddsSteps / (2 * oddsLimit)))
 	if w>>11 < t.threshold[min(max(step, 0), oddsSteps-1)] {
 		return 1
 	}

@@ -1,23 +1,33 @@
 package data
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
 )
 
-// parser turns the lines of a chunk into records.
-type parser interface {
-	// parse appends the records of c's well-formed lines to c.records and says in
-	// c.bad what is wrong with the others.
-	parse(c *chunk, file string)
+// criteoTSVFormat is the registry's entry.
+var criteoTSVFormat = Format{
+	Name:    FormatCriteoTSV,
+	Doc:     "Criteo's text: label, 13 integers, 26 hexadecimal ids, separated by tabs",
+	Endings: []string{".tsv", ".txt"},
+	Columns: criteoColumns,
+	text:    func(*Options) (textFormat, error) { return tsvParser{}, nil },
 }
 
 // tsvParser reads Criteo's text: label, 13 integers, 26 hexadecimal ids,
 // separated by tabs; an empty field is 0. Its records are criteo-bin's.
 type tsvParser struct{}
 
-func (tsvParser) parse(c *chunk, file string) {
+func (tsvParser) recordLayout() (kind recordKind, dense, categorical int) {
+	return recordCriteo, criteoDense, criteoTables
+}
+
+func (tsvParser) settingsText() string  { return "" }
+func (tsvParser) cutLines(b []byte) int { return bytes.LastIndexByte(b, '\n') + 1 }
+
+func (tsvParser) parseChunk(c *chunk, file string) {
 	text, line := c.text, c.at.line
 	for ; len(text) > 0; line++ {
 		at := len(c.records)
@@ -30,23 +40,23 @@ func (tsvParser) parse(c *chunk, file string) {
 		case fault.what == "":
 			c.records = c.records[:at+criteoBytes]
 		case fault.field == 0 && len(trimEOL(text[:used])) == 0:
-			c.records = c.records[:at] // an empty line says nothing
+			c.records = c.records[:at] // an empty line is no sample
 		default:
 			c.records = c.records[:at]
-			c.bad = append(c.bad, fault.error(file, line, ""))
+			c.bad = append(c.bad, fault.inputError(file, line, ""))
 		}
 		text = text[used:]
 	}
 }
 
-// fault is what is wrong with a line.
+// fault is a mistake in a line.
 type fault struct {
-	field int // from 1; 0 is the line as a whole
+	field int // from 1; 0: the line itself
 	text  []byte
 	what  string // "" is nothing
 }
 
-func (f *fault) error(file string, line int64, column string) *Error {
+func (f *fault) inputError(file string, line int64, column string) *Error {
 	what := f.what
 	if f.field > 0 {
 		shown := f.text
@@ -166,7 +176,7 @@ func parseTSVLine(text []byte, rec *[criteoBytes]byte) (int, fault) {
 	return p, fault{}
 }
 
-// tsvFault finds out what is wrong with a line, away from the fast path: first
+// tsvFault finds the mistake in a line, away from the fast path: first
 // its number of fields, then the field at start.
 func tsvFault(text []byte, start, field int, what string) (int, fault) {
 	size := lineEnd(text)

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// member is what one owner has: rows, and parity rows for its group.
+// member is the rows of one owner, and its parity rows.
 type member struct {
 	rows, parity [][]byte
 }
 
-// cluster is owners whose rows are protected as training would do it: every row
-// starts as zeros (XOR init), every update is one delta to each parity holder.
+// cluster is owners whose rows are protected as in training: every row starts as zeros (XOR its
+// init), and every update is one delta to each parity holder.
 type cluster struct {
 	layout Layout
 	codes  []*Code // of each group
@@ -39,7 +39,7 @@ func newCluster(t *testing.T, name string, l Layout, rows int64, size int) *clus
 	return c
 }
 
-// update gives a row another value and tells its parity holders.
+// update sets a row and sends its delta to the parity holders.
 func (c *cluster) update(r *rand.Rand, owner, slot int) {
 	g, delta := c.layout.GroupOf(owner), make([]byte, c.size)
 	next := make([]byte, c.size)
@@ -55,7 +55,7 @@ func (c *cluster) update(r *rand.Rand, owner, slot int) {
 
 func (c *cluster) group(owner int) int { return owner / (c.layout.Data + c.layout.Parity) }
 
-// shard is a stripe's shard; nil where its holder has no such slot.
+// shard is a shard of a stripe, nil if its holder has no such slot.
 func (c *cluster) shard(g Group, stripe int64, shard int) []byte {
 	owner, row := g.Holder(stripe, shard)
 	if shard >= g.Data() {
@@ -67,8 +67,7 @@ func (c *cluster) shard(g Group, stripe int64, shard int) []byte {
 	return nil
 }
 
-// recovered is what a lost owner's row, or parity row, is decoded to when all of
-// lost are.
+// recovered decodes a row or parity row of a lost owner, if all owners in lost are.
 func (c *cluster) recovered(t *testing.T, g Group, stripe int64, owner int, lost []int) []byte {
 	t.Helper()
 	var erased []int
@@ -91,7 +90,7 @@ func (c *cluster) recovered(t *testing.T, g Group, stripe int64, owner int, lost
 	return dst[0]
 }
 
-// check decodes everything that lost owners of one group held.
+// check decodes all rows and parity rows of lost owners of one group.
 func (c *cluster) check(t *testing.T, lost []int) {
 	t.Helper()
 	for _, owner := range lost {
@@ -111,9 +110,9 @@ func (c *cluster) check(t *testing.T, lost []int) {
 	}
 }
 
-// Layout and codes together: after random updates, all that any r owners of a
-// group held is decoded from the others, short last groups and owners with one
-// slot less included.
+// TestLostOwnersAreRecovered: after random updates, the rows and parity rows of any r owners of a
+// group are decoded from the others. Some last groups are short, and some owners have one slot
+// less.
 func TestLostOwnersAreRecovered(t *testing.T) {
 	for _, c := range []struct {
 		name         string

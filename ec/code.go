@@ -3,48 +3,43 @@ package ec
 import (
 	"crypto/subtle"
 	"fmt"
+	"strings"
 
 	"github.com/klauspost/reedsolomon"
 )
 
-// The names of the codes.
-const (
-	None = "none"
-	XOR  = "xor"
-	RS   = "rs"
-)
-
-// Code is a linear code for stripes of k data columns and r parities. Fold and
-// Encode may be called at the same time; Decoder may not.
+// Code is a linear code for stripes of k data columns and r parities. Fold and Encode are safe
+// for concurrent use; Decoder is not.
 type Code struct {
 	k int
-	// coefficients is (r, k): those of each parity.
+	// coefficients is (r, k): a row for each parity.
 	coefficients [][]byte
 	library      reedsolomon.Encoder // nil without parity
 	decoders     map[pattern]*Decoder
 }
 
-// NewCode makes a code: None with r = 0, XOR with r = 1, RS with r >= 1. A short
-// group has a code of its own, with fewer columns.
+// NewCode makes a code of a family (Codes). A short group has a code of its own, with
+// fewer columns.
 func NewCode(name string, k, r int) (*Code, error) {
 	if err := checkShards(k, r); err != nil {
 		return nil, err
 	}
+	family, ok := Find(name)
 	switch {
-	case name != None && name != XOR && name != RS:
-		return nil, fmt.Errorf("ec: no code %q; there are %s, %s and %s", name, None, XOR, RS)
-	case name == None && r != 0, name == XOR && r != 1, name == RS && r < 1:
-		return nil, fmt.Errorf("ec: code %s with r = %d: %s has r = 0, %s r = 1, %s r >= 1", name, r, None, XOR, RS)
+	case !ok:
+		return nil, fmt.Errorf("ec: no code %q; there are %s", name, strings.Join(AllNames(), ", "))
+	case !family.Allows(r):
+		return nil, fmt.Errorf("ec: code %s with r = %d: %s has r = %s", name, r, name, family.Parities())
 	}
 	c := &Code{k: k, decoders: map[pattern]*Decoder{}}
 	if r == 0 {
 		return c, nil
 	}
 	var err error
-	if c.library, err = reedsolomon.New(k, r, reedsolomon.WithJerasureMatrix()); err != nil {
+	if c.library, err = reedsolomon.New(k, r, family.matrix); err != nil {
 		return nil, fmt.Errorf("ec: code %s with k = %d, r = %d: %w", name, k, r, err)
 	}
-	// The matrix of a linear map is what it makes of the identity.
+	// The matrix of a linear map is its image of the identity.
 	shards := append(identity(k), zeros(r, k)...)
 	if err := c.library.Encode(shards); err != nil {
 		panic(fmt.Sprintf("ec: k = %d, r = %d: %v", k, r, err))
@@ -67,8 +62,8 @@ func Delta(dst, old, new []byte) {
 	subtle.XORBytes(dst, old, new)
 }
 
-// Fold brings parity j up to date with a change of a data column: parity +=
-// coefficient(j, column) * delta, byte by byte.
+// Fold updates parity j for a change of a data column: parity += coefficient(j, column) *
+// delta, byte by byte.
 func (c *Code) Fold(parity, delta []byte, column, j int) {
 	if len(parity) != len(delta) {
 		panic(fmt.Sprintf("ec: a delta of %d bytes folded into %d", len(delta), len(parity)))
@@ -76,10 +71,8 @@ func (c *Code) Fold(parity, delta []byte, column, j int) {
 	addProduct(parity, delta, c.coefficients[j][column])
 }
 
-// Factor is what Fold multiplies a data column by for parity j: its coefficient. Where all
-// that are used are 1, folding is plain XOR.
+// Factor is the coefficient of a data column in parity j. If it is 1, Fold is plain XOR.
 func (c *Code) Factor(column, j int) byte { return c.coefficients[j][column] }
 
-// Encode computes the r parities of k data columns, all of one length; what the
-// parities held is overwritten. A nil column is zeros.
+// Encode sets the r parities of k data columns, all of one length. A nil column is zeros.
 func (c *Code) Encode(parity, data [][]byte) { multiply(parity, data, c.coefficients) }

@@ -40,10 +40,10 @@ func mustPanic(t *testing.T, name string, call func()) {
 func everyCode(t *testing.T, f func(t *testing.T, name string, c *Code)) {
 	for k := 1; k <= 8; k++ {
 		for r := range 4 {
-			for _, name := range []string{None, XOR, RS} {
+			for _, name := range Names(r) {
 				c, err := NewCode(name, k, r)
 				if err != nil {
-					continue
+					t.Fatal(err)
 				}
 				t.Run(fmt.Sprintf("%s k=%d r=%d", name, k, r), func(t *testing.T) { f(t, name, c) })
 			}
@@ -81,7 +81,7 @@ func encodePlain(c *Code, data [][]byte, size int) [][]byte {
 	return parity
 }
 
-// lengths of shards: rows, and some that no vector width divides.
+// lengths of shards: those of rows, and some that are no multiple of a vector's width.
 var lengths = []int{1, 7, 31, 32, 33, 64, 68, 127, 196, 512, block - 1, block, 2*block + 5}
 
 func TestEncodeAgainstTheDefinition(t *testing.T) {
@@ -90,19 +90,20 @@ func TestEncodeAgainstTheDefinition(t *testing.T) {
 		for _, size := range lengths {
 			data, parity := zeros(c.Data(), size), zeros(c.Parity(), size)
 			fill(r, data...)
-			fill(r, parity...) // what was there does not count
+			fill(r, parity...) // Encode overwrites it
 			if r.IntN(2) == 0 {
 				data[r.IntN(len(data))] = nil
 			}
 			c.Encode(parity, data)
 			if !slices.EqualFunc(parity, encodePlain(c, data, size), bytes.Equal) {
-				t.Fatalf("%d bytes: parity is not what the definition gives", size)
+				t.Fatalf("%d bytes: parity is not that of the definition", size)
 			}
 		}
 	})
 }
 
-// Parity 0 is plain XOR for every code, and with one column all are copies.
+// TestCoefficients: parity 0 is plain XOR for every code, and with one column all parities are
+// copies.
 func TestCoefficients(t *testing.T) {
 	for k := 1; k <= 64; k++ {
 		for r := 1; r <= 4; r++ {
@@ -122,8 +123,8 @@ func TestCoefficients(t *testing.T) {
 	}
 }
 
-// Deltas of random updates keep parity equal to a full encoding, in whatever order
-// they are folded.
+// TestDeltasKeepParity: deltas of random updates keep parity equal to a full encoding, in any
+// order of folding.
 func TestDeltasKeepParity(t *testing.T) {
 	everyCode(t, func(t *testing.T, name string, c *Code) {
 		r := random(t)
@@ -156,8 +157,8 @@ func TestDeltasKeepParity(t *testing.T) {
 	})
 }
 
-// The library's EncodeIdx with a delta in place of a data shard, which it documents
-// for whole shards only ("delivered exactly once"), gives what Fold gives.
+// TestFoldIsTheLibrarysEncodeIdx: the library's EncodeIdx of a delta equals Fold, though the
+// library documents it for full data shards only ("delivered exactly once").
 func TestFoldIsTheLibrarysEncodeIdx(t *testing.T) {
 	r := random(t)
 	for k := 1; k <= 8; k++ {
@@ -173,7 +174,7 @@ func TestFoldIsTheLibrarysEncodeIdx(t *testing.T) {
 			const size = 196
 			ours, theirs, delta := zeros(parities, size), zeros(parities, size), make([]byte, size)
 			for range 100 {
-				column := r.IntN(k) // some come many times
+				column := r.IntN(k) // some several times
 				fill(r, delta)
 				if err := library.EncodeIdx(delta, column, theirs); err != nil {
 					t.Fatal(err)
@@ -189,7 +190,7 @@ func TestFoldIsTheLibrarysEncodeIdx(t *testing.T) {
 	}
 }
 
-// Rows that do not change fold to nothing, and rows of zeros need no memory.
+// TestZerosChangeNothing: an unchanged row changes no parity, and a nil column is zeros.
 func TestZerosChangeNothing(t *testing.T) {
 	everyCode(t, func(t *testing.T, name string, c *Code) {
 		r := random(t)
@@ -212,7 +213,7 @@ func TestZerosChangeNothing(t *testing.T) {
 		fill(r, parities...)
 		c.Encode(parities, make([][]byte, c.Data()))
 		if !slices.EqualFunc(parities, zeros(c.Parity(), 64), bytes.Equal) {
-			t.Fatal("the parity of columns that are not there is not zeros")
+			t.Fatal("the parity of nil columns is not zeros")
 		}
 	})
 }
@@ -225,9 +226,9 @@ func TestCodesAreRefused(t *testing.T) {
 	}{
 		{"raid", 4, 1, `no code "raid"`},
 		{None, 4, 1, "none has r = 0"},
-		{XOR, 4, 2, "xor r = 1"},
-		{XOR, 4, 0, "xor r = 1"},
-		{RS, 4, 0, "rs r >= 1"},
+		{XOR, 4, 2, "xor has r = 1"},
+		{XOR, 4, 0, "xor has r = 1"},
+		{RS, 4, 0, "rs has r = 1 or more"},
 		{RS, 0, 1, "want k >= 1"},
 		{RS, 250, 7, "k + r <= 256"},
 	} {
@@ -267,21 +268,21 @@ func TestWhatDoesNotFitPanics(t *testing.T) {
 	}
 }
 
-// In the steady state nothing allocates: not a row at a time, not a batch.
+// TestCodingDoesNotAllocate: neither a row nor a batch allocates in the steady state.
 func TestCodingDoesNotAllocate(t *testing.T) {
 	for _, size := range []int{64, 196, 1024, 64 << 10} {
 		c, err := NewCode(RS, 4, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shards, delta, lost, wants := zeros(6, size), make([]byte, size), []int{1, 5}, []int{1}
+		shards, delta, lost, writes := zeros(6, size), make([]byte, size), []int{1, 5}, []int{1}
 		src, dst := make([][]byte, 4), zeros(1, size)
 		round := func() {
 			Delta(delta, shards[0], shards[1])
 			c.Fold(shards[4], delta, 0, 0)
 			c.Fold(shards[5], delta, 0, 1)
 			c.Encode(shards[4:], shards[:4])
-			d, err := c.Decoder(lost, wants)
+			d, err := c.Decoder(lost, writes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +298,7 @@ func TestCodingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Parity 0 is plain XOR, and Factor tells which others are.
+// TestPlain: Factor is 1 for parity 0, and for the coefficients of other parities that are 1.
 func TestPlain(t *testing.T) {
 	everyCode(t, func(t *testing.T, name string, c *Code) {
 		for j := range c.Parity() {

@@ -2,7 +2,7 @@ package ec
 
 import "fmt"
 
-// TooManyLost says that a stripe has lost more shards than its code has parities.
+// TooManyLost is the error of a stripe that has lost more shards than its code has parities.
 type TooManyLost struct {
 	Lost         []int // shards, ascending
 	Data, Parity int
@@ -12,80 +12,80 @@ func (e *TooManyLost) Error() string {
 	return fmt.Sprintf("ec: shards %d are lost of %d data columns and %d parities: at most %d may be", e.Lost, e.Data, e.Parity, e.Parity)
 }
 
-// Decoder reconstructs shards that are lost in one pattern. It is immutable.
+// Decoder reconstructs the lost shards of one erasure pattern. It is immutable.
 type Decoder struct {
-	// Reads are the k shards that it needs, Wants those that it reconstructs, both
+	// Reads are the k shards that it reads, Writes the shards that it reconstructs, both
 	// ascending.
-	Reads, Wants []int
-	matrix       [][]byte // (len(Wants), k)
+	Reads, Writes []int
+	matrix        [][]byte // (len(Writes), k)
 }
 
-// Decoder finds the decoder for stripes whose shards lost cannot, or shall not, be
-// read, and of which those in wants are to be reconstructed. It reads the lowest
-// shards that are left: data columns before parities. More lost than parities is
-// TooManyLost.
-func (c *Code) Decoder(lost, wants []int) (*Decoder, error) {
-	p := pattern{lost: c.set(lost), wants: c.set(wants)}
+// Decoder returns a decoder that reconstructs the shards writes, which are some of lost. It
+// does not read a lost shard. Of the others it reads the lowest: data columns before
+// parities. The error is a TooManyLost if more shards are lost than there are parities.
+func (c *Code) Decoder(lost, writes []int) (*Decoder, error) {
+	p := pattern{lost: c.setOf(lost), writes: c.setOf(writes)}
 	if d := c.decoders[p]; d != nil {
 		return d, nil
 	}
-	missing := p.lost.list()
+	missing := p.lost.shards()
 	if len(missing) > c.Parity() {
 		return nil, &TooManyLost{missing, c.k, c.Parity()}
 	}
-	d := &Decoder{Wants: p.wants.list()}
+	d := &Decoder{Writes: p.writes.shards()}
 	for shard := 0; len(d.Reads) < c.k; shard++ {
 		if !p.lost.has(shard) {
 			d.Reads = append(d.Reads, shard)
 		}
 	}
-	for _, shard := range d.Wants {
+	for _, shard := range d.Writes {
 		if !p.lost.has(shard) {
-			panic(fmt.Sprintf("ec: shard %d is wanted, and not lost", shard))
+			panic(fmt.Sprintf("ec: shard %d cannot be reconstructed: it is not lost", shard))
 		}
 	}
-	if len(d.Wants) > 0 {
-		d.matrix = c.decodingMatrix(d.Reads, d.Wants)
+	if len(d.Writes) > 0 {
+		d.matrix = c.decodingMatrix(d.Reads, d.Writes)
 	}
 	c.decoders[p] = d
 	return d, nil
 }
 
-// decodingMatrix is (len(wants), k): what the library makes of the identity in
-// place of the shards read.
-func (c *Code) decodingMatrix(reads, wants []int) [][]byte {
+// decodingMatrix is (len(writes), k): the shards that the library reconstructs if the shards
+// that are read are the identity.
+func (c *Code) decodingMatrix(reads, writes []int) [][]byte {
 	shards, required := make([][]byte, c.k+c.Parity()), make([]bool, c.k+c.Parity())
 	for i, row := range identity(c.k) {
 		shards[reads[i]] = row
 	}
-	for _, shard := range wants {
+	for _, shard := range writes {
 		required[shard] = true
 	}
 	if err := c.library.ReconstructSome(shards, required); err != nil {
-		panic(fmt.Sprintf("ec: shards %d from %d: %v", wants, reads, err))
+		panic(fmt.Sprintf("ec: shards %d from %d: %v", writes, reads, err))
 	}
-	matrix := make([][]byte, len(wants))
-	for i, shard := range wants {
+	matrix := make([][]byte, len(writes))
+	for i, shard := range writes {
 		matrix[i] = shards[shard]
 	}
 	return matrix
 }
 
-// Decode reconstructs the shards d.Wants, in that order, from the shards d.Reads,
-// all of one length; what dst held is overwritten. A nil shard in src is zeros.
+// Decode sets dst to the shards d.Writes, in that order. src is the shards d.Reads; a nil shard
+// is zeros. All have one length. Package commit decodes on the device of the rows, by Factor;
+// Decode is for tests and benchmarks.
 func (d *Decoder) Decode(dst, src [][]byte) { multiply(dst, src, d.matrix) }
 
-// Factor is what one shard read is multiplied by in one wanted, for the numbers of both in
-// Reads and Wants: a wanted shard is the sum of the products of those read.
-func (d *Decoder) Factor(want, read int) byte { return d.matrix[want][read] }
+// Factor is the coefficient of the shard Reads[read] in the shard Writes[write], which is the
+// sum of the products of all shards that are read.
+func (d *Decoder) Factor(write, read int) byte { return d.matrix[write][read] }
 
-// pattern is what a decoder is made for.
-type pattern struct{ lost, wants shardSet }
+// pattern is the key of a decoder.
+type pattern struct{ lost, writes shardSet }
 
-// shardSet is a set of shards, a bit each.
+// shardSet is a set of shards, with a bit for each.
 type shardSet [MaxShards / 64]uint64
 
-func (c *Code) set(shards []int) (s shardSet) {
+func (c *Code) setOf(shards []int) (s shardSet) {
 	for _, shard := range shards {
 		if shard < 0 || shard >= c.k+c.Parity() {
 			panic(fmt.Sprintf("ec: shard %d of %d", shard, c.k+c.Parity()))
@@ -97,12 +97,12 @@ func (c *Code) set(shards []int) (s shardSet) {
 
 func (s *shardSet) has(shard int) bool { return s[shard/64]>>(shard%64)&1 != 0 }
 
-// list is the shards, ascending.
-func (s *shardSet) list() (shards []int) {
+// shards lists the set, ascending.
+func (s *shardSet) shards() (all []int) {
 	for shard := range MaxShards {
 		if s.has(shard) {
-			shards = append(shards, shard)
+			all = append(all, shard)
 		}
 	}
-	return shards
+	return all
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every pattern of up to r lost shards is reconstructed, every wanted part of it
-// too, and more is refused.
+// TestEveryErasure reconstructs every pattern of up to r lost shards, and every part of it. More
+// lost shards are an error.
 func TestEveryErasure(t *testing.T) {
 	everyCode(t, func(t *testing.T, name string, c *Code) {
 		r := random(t)
@@ -27,9 +27,9 @@ func TestEveryErasure(t *testing.T) {
 				}
 				continue
 			}
-			for wants := lost; ; wants = (wants - 1) & lost {
-				checkDecoder(t, c, shards, pattern, members(wants))
-				if wants == 0 {
+			for writes := lost; ; writes = (writes - 1) & lost {
+				checkDecoder(t, c, shards, pattern, members(writes))
+				if writes == 0 {
 					break
 				}
 			}
@@ -37,38 +37,38 @@ func TestEveryErasure(t *testing.T) {
 	})
 }
 
-// checkDecoder checks a decoder against shards that belong together.
-func checkDecoder(t *testing.T, c *Code, shards [][]byte, lost, wants []int) {
+// checkDecoder checks a decoder against the shards of a stripe.
+func checkDecoder(t *testing.T, c *Code, shards [][]byte, lost, writes []int) {
 	t.Helper()
-	d, err := c.Decoder(lost, wants)
+	d, err := c.Decoder(lost, writes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(d.Wants, wants) || len(d.Reads) != c.Data() {
-		t.Fatalf("lost %d: the decoder reads %d and writes %d, want %d", lost, d.Reads, d.Wants, wants)
+	if !slices.Equal(d.Writes, writes) || len(d.Reads) != c.Data() {
+		t.Fatalf("lost %d: the decoder reads %d and writes %d, want %d", lost, d.Reads, d.Writes, writes)
 	}
-	src, dst := make([][]byte, len(d.Reads)), zeros(len(wants), len(shards[0]))
+	src, dst := make([][]byte, len(d.Reads)), zeros(len(writes), len(shards[0]))
 	for i, shard := range d.Reads {
 		if slices.Contains(lost, shard) {
 			t.Fatalf("the decoder reads shard %d, which is lost", shard)
 		}
 		src[i] = shards[shard]
 	}
-	for want := range wants { // one by one, from the last
+	for write := range writes { // one by one, from the last
 		for read := len(src) - 1; read >= 0; read-- {
-			addProduct(dst[want], src[read], d.Factor(want, read))
+			addProduct(dst[write], src[read], d.Factor(write, read))
 		}
-		if !bytes.Equal(dst[want], shards[wants[want]]) {
-			t.Fatalf("lost %d: shard %d added up is wrong", lost, wants[want])
+		if !bytes.Equal(dst[write], shards[writes[write]]) {
+			t.Fatalf("lost %d: shard %d added up is wrong", lost, writes[write])
 		}
 	}
 	d.Decode(dst, src)
-	for i, shard := range wants {
+	for i, shard := range writes {
 		if !bytes.Equal(dst[i], shards[shard]) {
 			t.Fatalf("lost %d: shard %d is reconstructed wrongly from %d", lost, shard, d.Reads)
 		}
 	}
-	if again, err := c.Decoder(slices.Repeat(lost, 2), wants); err != nil || again != d {
+	if again, err := c.Decoder(slices.Repeat(lost, 2), writes); err != nil || again != d {
 		t.Fatalf("lost %d: the matrix was inverted twice (%v)", lost, err)
 	}
 }
@@ -81,7 +81,7 @@ func members(set int) (list []int) {
 	return list
 }
 
-// Wide codes: random erasures of as many shards as may be lost.
+// TestErasuresOfWideCodes reconstructs random erasures of r shards of wide codes.
 func TestErasuresOfWideCodes(t *testing.T) {
 	r := random(t)
 	for _, size := range [][2]int{{32, 4}, {100, 20}, {1, 255}, {252, 4}, {128, 128}, {255, 1}} {
@@ -101,7 +101,7 @@ func TestErasuresOfWideCodes(t *testing.T) {
 	}
 }
 
-// Any size, any updates, any loss.
+// FuzzReconstruct decodes any loss after any updates, for shards of any size.
 func FuzzReconstruct(f *testing.F) {
 	f.Add(uint8(4), uint8(2), uint16(0b100001), uint16(64), uint64(1))
 	f.Add(uint8(1), uint8(1), uint16(0b1), uint16(1), uint64(2))

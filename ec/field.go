@@ -10,10 +10,9 @@ import (
 // field is GF(2^8) with the polynomial 0x11D, on slices.
 var field reedsolomon.LowLevel
 
-// block is how many bytes of each shard are worked on at a time, so that sums stay
-// in the first-level cache. (The library's own product reads each column once for
-// all sums, which is up to twice as fast on long shards; it allocates, and is
-// slower on rows.)
+// block is how many bytes of each shard are processed at a time, so that sums stay in the
+// first-level cache. The library's own product reads each column once for all sums. That is up
+// to twice as fast on long shards, but it allocates, and is slower on rows.
 const block = 4 << 10
 
 // addProduct is dst += c * src.
@@ -34,8 +33,8 @@ func setProduct(dst, src []byte, c byte) {
 	}
 }
 
-// multiply is dst = matrix * src: matrix is (len(dst), len(src)), shards are of one
-// length. A nil src is zeros; dst may not overlap src.
+// multiply is dst = matrix * src. matrix is (len(dst), len(src)), and all shards have one length.
+// A nil src is zeros. dst must not overlap src.
 func multiply(dst, src [][]byte, matrix [][]byte) {
 	if len(dst) != len(matrix) {
 		panic(fmt.Sprintf("ec: %d shards to write, want %d", len(dst), len(matrix)))
@@ -60,13 +59,13 @@ func multiply(dst, src [][]byte, matrix [][]byte) {
 	for begin := 0; begin < size; begin += block {
 		end := min(begin+block, size)
 		for i, d := range dst {
-			sum(d[begin:end], src, begin, matrix[i])
+			addUp(d[begin:end], src, begin, matrix[i])
 		}
 	}
 }
 
-// sum is dst = the sum over i of coefficients[i] * src[i], from a byte of src on.
-func sum(dst []byte, src [][]byte, begin int, coefficients []byte) {
+// addUp is dst = the sum over i of coefficients[i] * src[i][begin:begin+len(dst)].
+func addUp(dst []byte, src [][]byte, begin int, coefficients []byte) {
 	set := false
 	for i, s := range src {
 		switch c := coefficients[i]; {

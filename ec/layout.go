@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// MaxShards bounds k + r: Reed-Solomon over GF(2^8) has no more shards.
+// MaxShards is the most that k + r may be: Reed-Solomon over GF(2^8) has no more shards.
 const MaxShards = 256
 
 // Layout divides owners into groups. It is immutable.
@@ -16,9 +16,9 @@ type Layout struct {
 	Data, Parity int
 }
 
-// NewLayout divides owners into groups of k + r, the last one with what is left.
-// It refuses a last group that would have parity only, and names the nearest
-// numbers of owners that work.
+// NewLayout divides owners into groups of k + r; the last group may be shorter. The last group
+// needs a data column: if it would have only parities, the error names the nearest numbers of
+// owners that work.
 func NewLayout(owners, k, r int) (Layout, error) {
 	if err := checkShards(k, r); err != nil {
 		return Layout{}, err
@@ -28,10 +28,10 @@ func NewLayout(owners, k, r int) (Layout, error) {
 	if owners >= 1 && (left == 0 || left > r) {
 		return l, nil
 	}
-	whole := max(owners, 0) / (k + r) * (k + r)
-	nearest := fmt.Sprint(whole + r + 1)
-	if whole > 0 {
-		nearest = fmt.Sprintf("%d and %s", whole, nearest)
+	full := max(owners, 0) / (k + r) * (k + r) // owners of full groups
+	nearest := fmt.Sprint(full + r + 1)
+	if full > 0 {
+		nearest = fmt.Sprintf("%d and %s", full, nearest)
 	}
 	return Layout{}, fmt.Errorf("ec.k = %d, ec.r = %d: %d ranks with rows in groups of %d leave %d for the last group, which needs %d or more; the nearest number that works: %s",
 		k, r, owners, k+r, left, r+1, nearest)
@@ -50,7 +50,7 @@ func (l Layout) Groups() int {
 	return (l.Owners + n - 1) / n
 }
 
-// Group is group g.
+// Group returns group g.
 func (l Layout) Group(g int) Group {
 	if g < 0 || g >= l.Groups() {
 		panic(fmt.Sprintf("ec: group %d of %d", g, l.Groups()))
@@ -60,7 +60,7 @@ func (l Layout) Group(g int) Group {
 	return Group{First: first, Size: min(n, l.Owners-first), Parity: l.Parity}
 }
 
-// GroupOf is the group that an owner is a member of.
+// GroupOf returns the group of an owner.
 func (l Layout) GroupOf(owner int) Group {
 	if owner < 0 || owner >= l.Owners {
 		panic(fmt.Sprintf("ec: owner %d of %d", owner, l.Owners))
@@ -68,9 +68,9 @@ func (l Layout) GroupOf(owner int) Group {
 	return l.Group(owner / (l.Data + l.Parity))
 }
 
-// Crowded are the members of a group that the loss of one machine would take, where those are
-// more than the group can spare: of all groups and machines the most. machine tells on which
-// an owner is.
+// Crowded returns members of one group that are on one machine and are more than the group may
+// lose: of all groups and machines the most. members is empty if there are none. machine
+// returns the name of an owner's machine.
 func (l Layout) Crowded(machine func(owner int) string) (g Group, members []int) {
 	for i := range l.Groups() {
 		group, on := l.Group(i), map[string][]int{}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// works says by counting whether every group has a data column.
+// works reports, by counting, whether every group has a data column.
 func works(owners, k, r int) bool {
 	for owners > k+r {
 		owners -= k + r
@@ -16,8 +16,8 @@ func works(owners, k, r int) bool {
 	return owners > r
 }
 
-// Exactly the numbers of owners that work are taken, and a refusal names the
-// nearest of them on either side.
+// TestLayoutRefuses: NewLayout accepts exactly the numbers of owners that work. An error names
+// the nearest one on either side.
 func TestLayoutRefuses(t *testing.T) {
 	for k := 1; k <= 5; k++ {
 		for r := 0; r <= 4; r++ {
@@ -53,7 +53,7 @@ func TestLayoutRefuses(t *testing.T) {
 	}
 }
 
-// Groups divide the owners in order.
+// TestGroupsDivideTheOwners: groups divide the owners in order.
 func TestGroupsDivideTheOwners(t *testing.T) {
 	everyLayout(func(l Layout) {
 		owner := 0
@@ -78,8 +78,8 @@ func TestGroupsDivideTheOwners(t *testing.T) {
 	})
 }
 
-// The arithmetic equals what dealing the rows out by definition gives: the data
-// slots and parity rows of a member are counted upwards, stripe by stripe.
+// TestGroupAgainstDealing compares the arithmetic with the definition: the data slots and parity
+// rows of a member are numbered stripe by stripe.
 func TestGroupAgainstDealing(t *testing.T) {
 	everyGroup(func(g Group) {
 		slots, parities := make([]int64, g.Size), make([]int64, g.Size)
@@ -113,7 +113,7 @@ func TestGroupAgainstDealing(t *testing.T) {
 	})
 }
 
-// checkPlace checks both ways between a shard and where it is.
+// checkPlace checks both ways between a shard and its place.
 func checkPlace(t *testing.T, g Group, stripe int64, shard, owner int, row int64) {
 	t.Helper()
 	if o, i := g.Holder(stripe, shard); o != owner || i != row {
@@ -124,8 +124,8 @@ func checkPlace(t *testing.T, g Group, stripe int64, shard, owner int, row int64
 	}
 }
 
-// The stripes are as few as cover all slots, and an owner's parity rows are those
-// of these stripes, without gaps.
+// TestStripesCoverTheSlots: there are no more stripes than cover all slots, and an owner's parity
+// rows are those of these stripes, without gaps.
 func TestStripesCoverTheSlots(t *testing.T) {
 	everyGroup(func(g Group) {
 		for slots := range int64(3*g.Data() + 2) {
@@ -154,7 +154,8 @@ func TestStripesCoverTheSlots(t *testing.T) {
 	})
 }
 
-// Slots that are equal modulo the data columns share column and parity holders.
+// TestBatchesShareAPattern: slots that are equal modulo the data columns share their column and
+// their parity holders.
 func TestBatchesShareAPattern(t *testing.T) {
 	everyGroup(func(g Group) {
 		for owner := g.First; owner < g.First+g.Size; owner++ {
@@ -162,14 +163,15 @@ func TestBatchesShareAPattern(t *testing.T) {
 				stripe, column := g.Stripe(owner, slot)
 				later, same := g.Stripe(owner, slot+7*int64(g.Data()))
 				if column != same || later != stripe+7*int64(g.Size) {
-					t.Fatalf("%+v: slot %d of owner %d is column %d of stripe %d, and 7 turns later %d of %d", g, slot, owner, column, stripe, same, later)
+					t.Fatalf("%+v: slot %d of owner %d is column %d of stripe %d, and 7 rotations later %d of %d", g, slot, owner,
+						column, stripe, same, later)
 				}
 			}
 		}
 	})
 }
 
-// Columns say of all slots what Stripe and Shard say of each.
+// TestColumns compares Columns with Stripe and Shard for each slot.
 func TestColumns(t *testing.T) {
 	everyGroup(func(g Group) {
 		for owner := g.First; owner < g.First+g.Size; owner++ {
@@ -179,7 +181,8 @@ func TestColumns(t *testing.T) {
 					stripe, column := g.Stripe(owner, slot)
 					shard, row := g.Shard(stripe, holder)
 					turn, x := slot/int64(g.Data()), slot%int64(g.Data())
-					if want := (Column{column, shard - g.Data(), row - turn*int64(g.Parity)}); ok[x] != (shard >= g.Data()) || ok[x] && columns[x] != want {
+					if want := (Column{column, shard - g.Data(), row - turn*int64(g.Parity)}); ok[x] != (shard >= g.Data()) || ok[x] &&
+						columns[x] != want {
 						t.Fatalf("%+v: slot %d of owner %d at %d: %+v, %v, want %+v", g, slot, owner, holder, columns[x], ok[x], want)
 					}
 				}
@@ -188,10 +191,11 @@ func TestColumns(t *testing.T) {
 	})
 }
 
-func TestTurns(t *testing.T) {
+// TestSeries compares Series with Shard for each stripe.
+func TestSeries(t *testing.T) {
 	everyGroup(func(g Group) {
 		for owner := g.First; owner < g.First+g.Size; owner++ {
-			turns := g.Turns(owner)
+			turns := g.Series(owner)
 			for stripe := range int64(3 * g.Size) {
 				shard, row := g.Shard(stripe, owner)
 				turn := turns[stripe%int64(g.Size)]
@@ -203,7 +207,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// There and back, for numbers of any size.
+// FuzzGroup computes the place of a shard and the shard of that place, for numbers of any size.
 func FuzzGroup(f *testing.F) {
 	f.Add(uint8(5), uint8(1), uint8(2), int64(7))
 	f.Add(uint8(255), uint8(3), uint8(200), int64(math.MaxInt32)*3)
@@ -257,7 +261,7 @@ func TestPlacingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// everyLayout calls f with the small layouts.
+// everyLayout calls f with all small layouts.
 func everyLayout(f func(Layout)) {
 	for k := 1; k <= 5; k++ {
 		for r := range 4 {
@@ -270,7 +274,7 @@ func everyLayout(f func(Layout)) {
 	}
 }
 
-// everyGroup calls f with the groups of the small layouts.
+// everyGroup calls f with the groups of all small layouts.
 func everyGroup(f func(Group)) {
 	everyLayout(func(l Layout) {
 		for i := range l.Groups() {
@@ -282,7 +286,7 @@ func everyGroup(f func(Group)) {
 func TestCrowded(t *testing.T) {
 	for _, c := range []struct {
 		k, r    int
-		on      string // a letter for each owner's machine
+		on      string // the machine of each owner, a letter
 		first   int
 		members []int
 	}{

@@ -15,10 +15,10 @@ type Buffer struct {
 	device bool // the GPU of a CUDA backend can
 }
 
-// Bytes is the length of b.
+// Bytes returns the length of b in bytes.
 func (b Buffer) Bytes() int { return b.bytes }
 
-// Floats is how many float32 (or int32) b holds.
+// Floats returns the length of b in float32 (or int32).
 func (b Buffer) Floats() int { return b.bytes / 4 }
 
 // Slice returns the n bytes of b that start at byte off.
@@ -35,7 +35,7 @@ func (b Buffer) Slice(off, n int) Buffer {
 // SliceFloats returns the n float32 (or int32) of b that start at number off.
 func (b Buffer) SliceFloats(off, n int) Buffer { return b.Slice(4*off, 4*n) }
 
-// Address is where a GPU that addresses b finds it.
+// Address returns the address of b, as the GPU uses it if OnDevice reports true.
 func (b Buffer) Address() unsafe.Pointer { return b.ptr }
 
 // OnHost reports whether b, which may be empty, is memory that the CPU addresses.
@@ -45,7 +45,7 @@ func (b Buffer) OnHost() bool { return b.host }
 func (b Buffer) OnDevice() bool { return b.device }
 
 // Host returns b's bytes where the CPU can address them, nil for the memory of
-// another device. It is for transports and stores; model code has no use for it.
+// another device. It is for transports and stores, not for model code.
 func (b Buffer) Host() []byte {
 	if !b.host || b.bytes == 0 {
 		return nil
@@ -62,7 +62,7 @@ func HostView[T int32 | uint32 | float32 | uint64 | float64](b Buffer) []T {
 	return unsafe.Slice((*T)(b.ptr), b.bytes/int(unsafe.Sizeof(t)))
 }
 
-// BytesOf is the memory of s as bytes, without a copy.
+// BytesOf returns the memory of s as bytes, without a copy.
 func BytesOf[T int32 | uint32 | float32 | uint64 | float64](s []T) []byte {
 	if len(s) == 0 {
 		return nil
@@ -111,22 +111,4 @@ func (m Matrix) RowRange(off, n int) Matrix {
 		return Matrix{Rows: n, Cols: m.Cols, Stride: m.Stride}
 	}
 	return Matrix{m.Buf.SliceFloats(off*m.Stride, (n-1)*m.Stride+m.Cols), n, m.Cols, m.Stride}
-}
-
-// Grow makes b at least bytes long. What b held is lost when it has to be
-// allocated anew, with a quarter of headroom.
-func Grow(dev Device, b *Buffer, bytes int, use Use) error {
-	if b.bytes >= bytes {
-		return nil
-	}
-	if b.bytes > 0 {
-		dev.Free(*b)
-		*b = Buffer{}
-	}
-	fresh, err := dev.Alloc(bytes+bytes/4, use)
-	if err != nil {
-		return err
-	}
-	*b = fresh
-	return nil
 }

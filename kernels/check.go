@@ -2,15 +2,16 @@ package kernels
 
 import "fmt"
 
-// Broken preconditions are bugs of ours, not of the user: these panic.
+// A broken precondition is a bug of this module, not an error of the user: these
+// checks panic.
 
-// floatsOf views b as float32, panicking if it is not the host's.
+// floatsOf views b as float32. It panics if b is not host memory.
 func floatsOf(op, name string, b Buffer) []float32 {
 	checkHost(op, name, b)
 	return HostView[float32](b)
 }
 
-// indexesOf views b as int32, panicking unless it holds n of them on the host.
+// indexesOf views b as int32. It panics unless b is n int32 in host memory.
 func indexesOf(op, name string, b Buffer, n int) []int32 {
 	checkHost(op, name, b)
 	v := HostView[int32](b)
@@ -20,7 +21,8 @@ func indexesOf(op, name string, b Buffer, n int) []int32 {
 	return v
 }
 
-// elementsOf views m's buffer, panicking unless m is (rows, cols) and inside it.
+// elementsOf views m's buffer as float32. It panics unless m is (rows, cols) and
+// inside the buffer.
 func elementsOf(op, name string, m Matrix, rows, cols int) []float32 {
 	if !checkMatrix(op, name, m, rows, cols) {
 		return nil
@@ -49,8 +51,8 @@ func checkHost(op, name string, b Buffer) {
 	}
 }
 
-// checkIndexes panics unless all of index lie in [0, limit). It costs a third of
-// a nanosecond each, where the row that each names costs tens.
+// checkIndexes panics unless all of index are in [0, limit). The check costs a third
+// of a nanosecond per index; the row that an index names costs tens.
 func checkIndexes(op, name string, index []int32, limit int) {
 	var top uint32
 	for _, x := range index {
@@ -61,7 +63,7 @@ func checkIndexes(op, name string, index []int32, limit int) {
 	}
 }
 
-// checkFactors panics unless there are none or one for each index.
+// checkFactors panics unless there are no factors or one for each index.
 func checkFactors(op string, factors []byte, index Buffer) {
 	if n := index.Floats(); len(factors) != 0 && len(factors) != n {
 		panic(fmt.Sprintf("kernels: %s: %d factors for %d rows", op, len(factors), n))

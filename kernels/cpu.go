@@ -10,11 +10,11 @@ import (
 
 // CPUOptions choose between CPU backends.
 type CPUOptions struct {
-	// BLAS names what computes matrix products: "exact" (also ""), or "openblas",
-	// which is exact only for one CPU kind and thread count.
+	// BLAS names the library for matrix products: "exact" (also ""), or "openblas".
+	// OpenBLAS is exact only for one CPU model and number of threads.
 	BLAS string
-	// Poison fills the first 64 MiB of Rows memory with what no row holds, so that
-	// checks notice who reads what was never written.
+	// Poison fills the first 64 MiB of each Rows allocation with NaNs, which no row
+	// holds, so that tests detect reads of rows that were never written.
 	Poison bool
 }
 
@@ -36,7 +36,7 @@ type allocation struct {
 	mapping
 }
 
-// NewCPU returns the CPU backend, with the fastest bodies this CPU runs.
+// NewCPU returns the CPU backend, with the fastest inner loops that this CPU runs.
 func NewCPU(opts CPUOptions) (Device, error) {
 	return newCPU(opts, detectISA())
 }
@@ -96,7 +96,7 @@ func (c *cpuDevice) Free(b Buffer) {
 	delete(c.allocs, b.ptr)
 	c.mu.Unlock()
 	if !ok || a.bytes != b.bytes {
-		panic(fmt.Sprintf("kernels: free of %d bytes at %p, which is no whole allocation", b.bytes, b.ptr))
+		panic(fmt.Sprintf("kernels: free of %d bytes at %p, which is not an allocation", b.bytes, b.ptr))
 	}
 	a.unmap()
 }

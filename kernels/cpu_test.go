@@ -46,7 +46,7 @@ func TestAlloc(t *testing.T) {
 		}
 	}
 	b, _ := d.Alloc(100, Working)
-	wantPanic(t, "no whole allocation", func() { d.Free(b.Slice(0, 50)) })
+	wantPanic(t, "not an allocation", func() { d.Free(b.Slice(0, 50)) })
 	if _, err := NewCPU(CPUOptions{BLAS: "mkl"}); err == nil || !strings.Contains(err.Error(), `"mkl"`) {
 		t.Errorf("unknown BLAS: error %v", err)
 	}
@@ -80,8 +80,8 @@ func TestBrokenPreconditions(t *testing.T) {
 		"dst has 4 columns, src 3": func() { s.ScatterRows(m, m.Columns(0, 3), ints(0, 1, 2)) },
 		"pos holds 3, outside":     func() { s.SumRows(m, m, ints(0, 1, 1, 2), ints(0, 3)) },
 		"before it starts":         func() { s.SumRows(m, m, ints(0, 2, 1, 2), ints(0, 1)) },
-		"slots holds 9, outside":   func() { s.UpdateRows(Optimizer{}, m, ints(9), m, ints(0, 1), ints(0)) },
-		"rows of 4 floats for 4":   func() { s.UpdateRows(Optimizer{Kind: Adam}, m, ints(0), m, ints(0, 1), ints(0)) },
+		"slots holds 9, outside":   func() { s.UpdateRows(WholeRow(Optimizer{}), m, ints(9), m, ints(0, 1), ints(0)) },
+		"rows of 4 floats for 4":   func() { s.UpdateRows(WholeRow(Optimizer{Kind: Adam}), m, ints(0), m, ints(0, 1), ints(0)) },
 		"UpdateDense of 3 weights": func() { s.UpdateDense(Optimizer{}, floats(3), floats(0), floats(4)) },
 		"out is (3, 4), want":      func() { s.DotInteraction(m, m, 2, 2) },
 		"SigmoidBCE of 2 logits":   func() { s.SigmoidBCE(floats(2), floats(2), floats(2), floats(1), 1) },
@@ -92,12 +92,12 @@ func TestBrokenPreconditions(t *testing.T) {
 	}
 }
 
-// What ScatterRows spreads, GatherRows collects, and nothing else changes.
+// ScatterRows is the inverse of GatherRows, and changes no other row.
 func TestScatterRows(t *testing.T) {
 	s := newTestStream(t, detectISA(), 3)
 	c := &testCase{Rand: rand.New(rand.NewPCG(5, 7))}
 	for _, d := range some(t, widths) {
-		for _, n := range []int{0, 1, 3*tileBytes/(4*d) + 5} {
+		for _, n := range []int{0, 1, 3*partBytes/(4*d) + 5} {
 			dst, src, back := c.matrix(n+9, d, d%3), c.matrix(n, d, d%2), c.matrix(n, d, 0)
 			before := slices.Clone(HostView[float32](dst.Buf))
 			index := make([]int32, n)
@@ -125,7 +125,7 @@ func TestScatterRows(t *testing.T) {
 func TestCopies(t *testing.T) {
 	s := newTestStream(t, detectISA(), 3)
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, n := range []int{0, 1, 100, 3*tileBytes + 17} {
+	for _, n := range []int{0, 1, 100, 3*partBytes + 17} {
 		host := make([]byte, n)
 		for i := range host {
 			host[i] = byte(r.Uint32())
@@ -180,7 +180,7 @@ func TestInitRows(t *testing.T) {
 	}
 }
 
-// drawnRow is a row as it is defined.
+// drawnRow computes the initial weights of a row by their definition.
 func drawnRow(init RowInit, slot int32) []float32 {
 	row := make([]float32, init.Width)
 	global := int64(slot)*int64(init.Owners) + int64(init.Owner)
@@ -211,7 +211,7 @@ func checkInitRows(t *testing.T, s Stream, c *testCase, init RowInit, state int)
 	}
 }
 
-// checkXorInit: slots may lie anywhere, and more than once.
+// checkXorInit tests XorInit with slots in any order and repeated.
 func checkXorInit(t *testing.T, s Stream, c *testCase, init RowInit, state int) {
 	t.Helper()
 	rows := c.matrix(2*initGrain+3, init.Width+state, 1)
@@ -232,7 +232,7 @@ func checkXorInit(t *testing.T, s Stream, c *testCase, init RowInit, state int) 
 	}
 }
 
-// TestNoAllocation holds operations to the package doc's word.
+// TestNoAllocation checks that operations do not allocate in their steady state.
 func TestNoAllocation(t *testing.T) {
 	s := newTestStream(t, detectISA(), 2)
 	const b, f, d = 100, 9, 16
@@ -248,7 +248,7 @@ func TestNoAllocation(t *testing.T) {
 		s.Zero(feats.Buf)
 		s.GatherRows(feats, rows.Columns(0, d), HostBuffer(index))
 		s.SumRows(rows.Columns(0, d), feats, HostBuffer(start), HostBuffer(index[:b]))
-		s.UpdateRows(testOptimizer(RowwiseAdagrad), rows, HostBuffer(start[:b]), Mat(feats.Buf, b, d), HostBuffer(start), HostBuffer(index[:b]))
+		s.UpdateRows(WholeRow(testOptimizer(RowwiseAdagrad)), rows, HostBuffer(start[:b]), Mat(feats.Buf, b, d), HostBuffer(start), HostBuffer(index[:b]))
 		s.InitRows(rows, HostBuffer(start[:b]), init)
 		s.XorInit(rows, HostBuffer(start[:b]), init)
 		s.DotInteraction(out, feats, f, d)
@@ -262,13 +262,13 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// XorRows gives the bits of a row and of another one, and nothing else changes.
+// XorRows computes the XOR of two rows, and changes no other row.
 func TestXorRows(t *testing.T) {
 	for _, level := range levels() {
 		s := newTestStream(t, level, 2)
 		c := &testCase{Rand: rand.New(rand.NewPCG(5, 8))}
 		for _, d := range some(t, widths) {
-			for _, n := range []int{0, 1, 3*tileBytes/(4*d) + 5} {
+			for _, n := range []int{0, 1, 3*partBytes/(4*d) + 5} {
 				dst, a, b := c.matrix(n, d, d%3), c.matrix(57, d, d%2), c.matrix(31, d, 1)
 				ia, ib := c.indexes(n, 57), c.indexes(n, 31)
 				s.XorRows(dst, a, ia, b, ib)
@@ -287,7 +287,7 @@ func TestXorRows(t *testing.T) {
 	}
 }
 
-// multiplied is the product of two bytes in GF(2^8), by the definition.
+// multiplied returns the product of two bytes in GF(2^8), by the definition.
 func multiplied(a, b byte) (product byte) {
 	for ; b != 0; b >>= 1 {
 		if b&1 != 0 {
@@ -302,13 +302,13 @@ func multiplied(a, b byte) (product byte) {
 	return product
 }
 
-// FoldRows changes the rows that are named, and nothing else.
+// FoldRows changes only the rows that index names.
 func TestFoldRows(t *testing.T) {
 	for _, level := range levels() {
 		s := newTestStream(t, level, 2)
 		c := &testCase{Rand: rand.New(rand.NewPCG(6, 8))}
 		for _, d := range widths {
-			for _, n := range []int{0, 1, 2*tileBytes/(4*d) + 5} {
+			for _, n := range []int{0, 1, 2*partBytes/(4*d) + 5} {
 				dst, src := c.matrix(n+9, d, d%3), c.matrix(57, d, d%2)
 				index, from := make([]int32, n), c.indexes(n, 57)
 				for i, row := range c.Perm(n + 9)[:n] {
@@ -335,7 +335,7 @@ func TestFoldRows(t *testing.T) {
 	}
 }
 
-// Prefetch changes nothing, whatever part of memory it is told of.
+// Prefetch changes no memory, for any part of it.
 func TestPrefetch(t *testing.T) {
 	memory := []uint64{1, 2, 3}
 	for _, at := range [][]int32{nil, {0}, {2, 0, 1, 1}} {

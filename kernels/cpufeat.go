@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// isa names the bodies that the CPU backend runs. A greater isa includes the
-// smaller ones. All give the same bits.
+// isa is the instruction set that the inner loops of the CPU backend use. A greater
+// isa includes the smaller ones. All give the same bits.
 type isa int
 
 const (
@@ -22,7 +22,8 @@ func (i isa) String() string {
 }
 
 // detectISA returns the best isa that the CPU and the operating system offer,
-// capped by ECREC_CPU. A wrong ECREC_CPU panics: it is set by hand, to compare.
+// capped by ECREC_CPU. It panics if ECREC_CPU is unknown: people set it by hand, to
+// compare instruction sets.
 func detectISA() isa {
 	best := isaPlain
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {

@@ -16,10 +16,10 @@ import (
 //go:embed cuda
 var cudaFiles embed.FS
 
-// cudaUnit is the sources in the order in which they are compiled, as one.
-var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "interaction.cu", "gemm.cu"}
+// cudaUnit lists the sources in the order in which they are compiled, as one unit.
+var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "bags.cu", "interaction.cu", "norm.cu", "gemm.cu"}
 
-// CUDASource is the text of all CUDA kernels.
+// CUDASource returns the text of all CUDA kernels.
 func CUDASource() string {
 	var text strings.Builder
 	for _, name := range cudaUnit {
@@ -32,8 +32,8 @@ func CUDASource() string {
 	return text.String()
 }
 
-// CUDAOptions are what the compiler is told: nothing is fused that is not written so, and
-// divisions, roots and subnormal numbers are as IEEE 754 has them.
+// CUDAOptions returns the compiler's options: only explicit FMAs are fused, and
+// divisions, roots and subnormal numbers follow IEEE 754.
 func CUDAOptions() []string {
 	return []string{"--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false"}
 }
@@ -46,6 +46,7 @@ const (
 	kernelSum
 	kernelColumns
 	kernelGate
+	kernelMulAdd
 	kernelLoss
 	kernelSigmoid
 	kernelGather
@@ -59,29 +60,49 @@ const (
 	kernelSegments4
 	kernelSumLong
 	kernelUpdateLong
+	kernelPool
+	kernelPool4
+	kernelDivide
 	kernelInteraction
 	kernelInteractionGrad
 	kernelAddBias
 	kernelColumnSums
-	kernelLinear     // of each of productTiles, as the two after it
+	kernelColumnChains
+	kernelBatchNorm
+	kernelBatchNormSums
+	kernelBatchNormGrad
+	kernelAverage
+	kernelInverseRoot
+	kernelScale
+	kernelDropout
+	kernelFM
+	kernelFMGrad
+	kernelScaleVectors
+	kernelScaleVectorsGrad
+	kernelLinear     // one for each of productTiles, as for the next two
 	kernelGradInput  = kernelLinear + cudaKernel(len(productTiles))
 	kernelGradWeight = kernelGradInput + cudaKernel(len(productTiles))
 	cudaKernels      = kernelGradWeight + cudaKernel(len(productTiles))
 )
 
 // cudaNames are the kernels' names in the sources.
-var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns", "gate_relu", "sigmoid_bce", "sigmoid", "gather_rows", "gather_rows_4",
+var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns", "gate_relu", "mul_add", "sigmoid_bce", "sigmoid",
+	"gather_rows", "gather_rows_4",
 	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4", "sum_long", "update_long",
-	"dot_interaction", "dot_interaction_grad", "add_bias", "column_sums", "linear_128", "linear_64", "linear_32", "linear_16",
-	"grad_input_128", "grad_input_64", "grad_input_32", "grad_input_16", "grad_weight_128", "grad_weight_64", "grad_weight_32", "grad_weight_16"}
+	"pool_rows", "pool_rows_4", "divide_cells",
+	"dot_interaction", "dot_interaction_grad", "add_bias", "column_sums",
+	"column_chains", "batch_norm", "batch_norm_sums", "batch_norm_grad", "average", "inverse_root", "scale", "dropout", "fm", "fm_grad",
+	"scale_vectors", "scale_vectors_grad", "linear_128", "linear_64", "linear_32", "linear_16",
+	"grad_input_128", "grad_input_64", "grad_input_32", "grad_input_16", "grad_weight_128", "grad_weight_64",
+	"grad_weight_32", "grad_weight_16"}
 
-// cudaCode is the kernels, loaded.
+// cudaCode holds the loaded kernels.
 type cudaCode struct {
 	module    *cuda.Module
 	functions [cudaKernels]cuda.Function
 }
 
-// loadCUDA loads the kernels for a GPU: from the cache, else compiled now.
+// loadCUDA loads the kernels for a GPU, from the cache if it has them, else compiled.
 func loadCUDA(c *cuda.Context) (*cudaCode, error) {
 	image, err := cudaImage(c)
 	if err != nil {
@@ -103,8 +124,8 @@ func loadCUDA(c *cuda.Context) (*cudaCode, error) {
 	return code, nil
 }
 
-// cudaImage is the kernels as code for a GPU's architecture or, where the compiler does not
-// know that yet, as PTX for the newest one that it knows.
+// cudaImage returns the kernels as code for a GPU's architecture. If the compiler does not
+// support that architecture yet, it returns PTX for the newest one that it supports.
 func cudaImage(c *cuda.Context) ([]byte, error) {
 	source, options := CUDASource(), CUDAOptions()
 	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%s", c.Arch, strings.Join(options, " "), c.Version(), source))

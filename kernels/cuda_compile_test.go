@@ -9,8 +9,8 @@ import (
 	"github.com/ecrec/ecrec/internal/cuda"
 )
 
-// TestCUDACompiles compiles all kernels for the cards that data centres have, by a real NVRTC
-// where there is one.
+// TestCUDACompiles compiles all kernels for the cards of data centres with a real NVRTC. It
+// skips if there is none.
 func TestCUDACompiles(t *testing.T) {
 	compiler, err := cuda.OpenCompiler(0)
 	if none := (*cuda.Missing)(nil); errors.As(err, &none) {
@@ -37,7 +37,7 @@ func TestCUDACompiles(t *testing.T) {
 	if rejected := (*cuda.Rejected)(nil); !errors.As(err, &rejected) || !strings.Contains(rejected.Log, "ecrec.cu(1)") {
 		t.Errorf("a source with an error: %v", err)
 	}
-	// What is not fused here would be without the option: the check can fail.
+	// Without the option the compiler fuses: the check can fail.
 	ptx, err := compiler.Compile(CUDASource(), "ecrec.cu", "compute_90", CUDAOptions()...)
 	if err != nil {
 		t.Fatal(err)

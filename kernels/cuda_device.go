@@ -9,30 +9,31 @@ import (
 	"github.com/ecrec/ecrec/internal/cuda"
 )
 
-// CUDAConfig says how a GPU is used.
+// CUDAConfig configures the CUDA backend.
 type CUDAConfig struct {
-	// Local is the rank's place among those of its machine: they take its GPUs by turns.
+	// Local is the rank's number among the ranks of its machine, which are assigned to its GPUs
+	// round-robin.
 	Local int
-	// Own says that Shared memory is the GPU's: nobody but itself and other GPUs reads it.
+	// Own puts Shared memory on the GPU: only this and other GPUs read it.
 	Own bool
-	// Keep has memory that is freed kept until Reclaim: to give it back waits for all that
-	// the GPU does, exchanges with others included, which may wait for this one.
+	// Keep defers the freeing of memory until Reclaim. Freeing waits for all work of the GPU,
+	// including exchanges with other ranks, which may in turn wait for this one.
 	Keep bool
-	// BLAS names what computes matrix products: "exact" (also ""), with the CPU's bits, or
-	// cuBLAS: "cublas" in float32, "cublas-tf32", "cublas-bf16", whose repeats have the same
-	// bits on one kind of GPU.
+	// BLAS names the library for matrix products. "exact" (also "") gives the CPU's bits.
+	// "cublas" (float32), "cublas-tf32" and "cublas-bf16" repeat their bits on one kind of GPU
+	// only.
 	BLAS string
 }
 
 // cudaDevice is the CUDA backend's Device.
 //
-// Working, Sparse and Rows memory is the GPU's. Staging and Sent memory is the host's, and so
-// is Shared but where it is said to be the GPU's own: the GPU reads and writes it over its bus.
+// Working, Sparse and Rows memory is on the GPU. Staging and Sent memory is on the host, where
+// the GPU reads and writes it over its bus. So is Shared memory, unless CUDAConfig.Own is set.
 type cudaDevice struct {
 	*cuda.Context
 	code *cudaCode
 	own  bool
-	far  bool // Rows memory is the host's
+	far  bool // Rows memory is on the host
 
 	blas    string
 	cublas  *cuda.CUBLAS // nil: exact
@@ -41,14 +42,14 @@ type cudaDevice struct {
 	keep   bool
 	mu     sync.Mutex
 	allocs map[unsafe.Pointer]Buffer
-	kept   []Buffer     // freed, and not given back
-	clear  *cuda.Stream // of Alloc, under mu
+	kept   []Buffer     // freed by the caller, not yet by the device
+	clear  *cuda.Stream // zeroes new memory; guarded by mu
 }
 
-// NoGPU says that this machine, or this build, cannot use a GPU.
+// NoGPU is the error that this machine, or this build, cannot use a GPU.
 type NoGPU = cuda.Missing
 
-// FindGPU returns nil where there is a driver and a GPU, else a *NoGPU.
+// FindGPU returns nil if there is a driver and a GPU, else a *NoGPU.
 func FindGPU() error {
 	if _, err := cuda.Open(); err != nil {
 		return fmt.Errorf("kernels: %w", err)
@@ -117,7 +118,8 @@ func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
 	}
 	if failed := (*cuda.Failure)(nil); !b.host && errors.As(err, &failed) && failed.NoMemory() {
 		free, _ := d.Context.Free()
-		return Buffer{}, fmt.Errorf("kernels: %d bytes of %s, of which %d are free: %w; use more ranks on more GPUs, or a smaller model", bytes, where, free, err)
+		return Buffer{}, fmt.Errorf("kernels: %d bytes of %s, of which %d are free: %w; use more ranks on more GPUs, or a smaller model",
+			bytes, where, free, err)
 	}
 	if err != nil {
 		return Buffer{}, fmt.Errorf("kernels: %d bytes of %s: %w", bytes, where, err)
@@ -134,7 +136,7 @@ func (d *cudaDevice) Alloc(bytes int, use Use) (Buffer, error) {
 	return b, d.clear.Sync()
 }
 
-// onHost reports whether memory for a use is the host's.
+// onHost reports whether memory for a use is on the host.
 func (d *cudaDevice) onHost(use Use) bool {
 	switch use {
 	case Staging, Sent:
@@ -147,9 +149,9 @@ func (d *cudaDevice) onHost(use Use) bool {
 	return false
 }
 
-// GPURoom is how many bytes of its GPU are a process's share, of so many on this machine that
-// take GPUs by turns, and how many are free now: both without what is left to the driver.
-// Not ok for other devices than GPUs.
+// GPURoom returns the bytes of its GPU that are one process's share, and the bytes that are free
+// now. Both exclude the driver's share. processes is the number of processes on this machine,
+// which are assigned to GPUs round-robin. ok is false for devices other than GPUs.
 func GPURoom(d Device, processes int) (share, free int64, ok bool) {
 	c, ok := d.(*cudaDevice)
 	if !ok {
@@ -166,11 +168,11 @@ func GPURoom(d Device, processes int) (share, free int64, ok bool) {
 	return c.Memory/int64((processes+n-1)/n) - driver, free - driver, true
 }
 
-// driverShare is the part of a GPU's memory that the driver and NCCL may have.
+// driverShare reserves 1/driverShare of a GPU's memory for the driver and NCCL.
 const driverShare = 32
 
-// KeepRowsOnHost has a CUDA backend take Rows memory from the host from now on, pinned: rows
-// for which the GPU has no room. It reads and writes them over its bus.
+// KeepRowsOnHost makes a CUDA backend allocate Rows memory on the host from now on, pinned. It
+// is for rows that do not fit the GPU, which reads and writes them over its bus.
 func KeepRowsOnHost(d Device) {
 	if c, ok := d.(*cudaDevice); ok {
 		c.far = true
@@ -186,7 +188,7 @@ func (d *cudaDevice) Free(b Buffer) {
 	delete(d.allocs, b.ptr)
 	d.mu.Unlock()
 	if !ok || a.bytes != b.bytes {
-		panic(fmt.Sprintf("kernels: free of %d bytes at %p, which is no whole allocation", b.bytes, b.ptr))
+		panic(fmt.Sprintf("kernels: free of %d bytes at %p, which is not an allocation", b.bytes, b.ptr))
 	}
 	if d.keep {
 		d.mu.Lock()
@@ -194,11 +196,11 @@ func (d *cudaDevice) Free(b Buffer) {
 		d.mu.Unlock()
 		return
 	}
-	d.release(a)
+	d.freeMemory(a)
 }
 
-func (d *cudaDevice) release(b Buffer) {
-	// What fails here has failed before, and was told then.
+func (d *cudaDevice) freeMemory(b Buffer) {
+	// An error here is sticky: an earlier call has returned it already.
 	if b.host {
 		_ = d.ReleaseHost(b.ptr)
 	} else {
@@ -206,7 +208,8 @@ func (d *cudaDevice) release(b Buffer) {
 	}
 }
 
-// Reclaim gives back what was freed on a device that keeps it, when nothing is under way.
+// Reclaim frees the memory whose freeing CUDAConfig.Keep has deferred. Call it when no
+// operation is in progress.
 func Reclaim(d Device) {
 	c, ok := d.(*cudaDevice)
 	if !ok {
@@ -217,13 +220,14 @@ func Reclaim(d Device) {
 	c.kept = nil
 	c.mu.Unlock()
 	for _, b := range kept {
-		c.release(b)
+		c.freeMemory(b)
 	}
 }
 
-// Stream makes a stream of the GPU; threads are the CPU's and mean nothing to it.
+// Stream makes a stream of the GPU. It ignores the number of threads, which is for the CPU.
 func (d *cudaDevice) Stream(int) Stream {
 	s := &cudaStream{d: d}
+	s.cudaNorms.s = s
 	var err error
 	if s.s, err = d.Context.Stream(); err == nil {
 		s.fault, err = d.Alloc(8, Staging)
@@ -231,6 +235,6 @@ func (d *cudaDevice) Stream(int) Stream {
 	if err == nil && d.cublas != nil {
 		s.products, err = d.Products(d.cublas, s.s, d.compute)
 	}
-	s.fail(err)
+	s.setError(err)
 	return s
 }

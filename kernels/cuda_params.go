@@ -23,12 +23,19 @@ func divisorOf(t int) (d cudaDivisor) {
 type cudaOptimizer struct {
 	kind                                                              int32
 	lr, momentum, eps, beta1, beta2, c1, c2, stepSize, biasCorrection float32
+	beta, l1, l2, scale, decay, keep                                  float32
+}
+
+type cudaRowPart struct {
+	opt                 cudaOptimizer
+	first, width, state int32
 }
 
 type cudaUpdateDense struct {
 	opt         cudaOptimizer
 	n           int64
 	w, state, g uintptr
+	fault       uintptr
 }
 
 type cudaSum struct {
@@ -59,11 +66,16 @@ type cudaColumns struct {
 	_        int32
 }
 
+type cudaMulAdd struct {
+	dst, a, b, c cudaMat
+	rows         int64
+	cols, bCols  int32
+}
+
 type cudaLoss struct {
-	loss, out, logit, label uintptr
-	n                       int64
-	scale                   float32
-	_                       int32
+	loss, out, logit, label, weight uintptr
+	n                               int64
+	scale, positive                 float32
 }
 
 type cudaGather struct {
@@ -88,6 +100,9 @@ type cudaDraw struct {
 	seed                      uint64
 	n, limit, owners, owner   int64
 	tables, width, cols, each int32
+	parts                     int32
+	widths                    [MaxRowParts]int32
+	_                         int32
 }
 
 type cudaSegments struct {
@@ -96,13 +111,21 @@ type cudaSegments struct {
 	n, limit, positions         int64
 	t, d, op, _                 int32
 	by                          cudaDivisor
-	opt                         cudaOptimizer
+	parts                       [MaxRowParts]cudaRowPart
 	update                      int32
 	_                           int32
 	rows                        cudaMat
 	slots                       uintptr
 	slotLimit                   int64
-	sums                        uintptr
+	sums, factors               uintptr
+}
+
+type cudaBags struct {
+	dst, src                             cudaMat
+	index, offsets, mean, weights, fault uintptr
+	cells, lookups, limit                int64
+	features, d                          int32
+	by                                   cudaDivisor
 }
 
 type cudaInteraction struct {

@@ -13,12 +13,13 @@ func (s *cudaStream) GatherRows(dst, src Matrix, index Buffer) {
 		panic(fmt.Sprintf("kernels: %s: dst has %d columns, no multiple of src's %d", op, dst.Cols, d))
 	}
 	t := dst.Cols / d
-	out := s.matrix(op, "dst", dst, dst.Rows, dst.Cols)
+	out := s.matrixOf(op, "dst", dst, dst.Rows, dst.Cols)
 	if out.p == 0 {
 		return
 	}
 	n := dst.Rows * t
-	s.move(kernelGather, kernelGather4, &cudaGather{dst: out, src: s.matrix(op, "src", src, src.Rows, d), index: s.indexes(op, "index", index, n),
+	s.moveRows(kernelGather, kernelGather4, &cudaGather{
+		dst: out, src: s.matrixOf(op, "src", src, src.Rows, d), index: s.indexAddress(op, "index", index, n),
 		lookups: int64(n), limit: int64(src.Rows), t: int32(t), d: int32(d), by: divisorOf(t)})
 }
 
@@ -27,42 +28,43 @@ func (s *cudaStream) ScatterRows(dst, src Matrix, index Buffer) {
 	if dst.Cols != src.Cols {
 		panic(fmt.Sprintf("kernels: %s: dst has %d columns, src %d", op, dst.Cols, src.Cols))
 	}
-	from := s.matrix(op, "src", src, src.Rows, src.Cols)
-	ids := s.indexes(op, "index", index, src.Rows)
+	from := s.matrixOf(op, "src", src, src.Rows, src.Cols)
+	ids := s.indexAddress(op, "index", index, src.Rows)
 	if from.p == 0 {
 		return
 	}
-	s.move(kernelScatter, kernelScatter4, &cudaGather{dst: s.matrix(op, "dst", dst, dst.Rows, dst.Cols), src: from, index: ids,
+	s.moveRows(kernelScatter, kernelScatter4, &cudaGather{dst: s.matrixOf(op, "dst", dst, dst.Rows, dst.Cols), src: from, index: ids,
 		lookups: int64(src.Rows), limit: int64(dst.Rows), t: 1, d: int32(src.Cols)})
 }
 
-// move copies rows by index, four floats at a time where that is possible.
-func (s *cudaStream) move(one, four cudaKernel, p *cudaGather) {
+// moveRows copies rows by index, four floats at a time if they are aligned.
+func (s *cudaStream) moveRows(one, four cudaKernel, p *cudaGather) {
 	p.fault = uintptr(s.fault.ptr)
 	k, n := one, int(p.d)
 	if by4(n, p.dst, p.src) {
 		k, n = four, n/4
 	}
 	if p.lookups > math.MaxInt32 {
-		s.fail(fmt.Errorf("%s of %d rows: at most %d work", cudaNames[k], p.lookups, math.MaxInt32))
+		s.setError(fmt.Errorf("%s of %d rows: the limit is %d", cudaNames[k], p.lookups, math.MaxInt32))
 	}
 	x, y := threadsOf(n)
 	each := y
 	if int(p.lookups) >= rowsAtOnce*y*s.mostBlocks() {
-		each *= rowsAtOnce // there is enough to do for all
+		each *= rowsAtOnce // there is enough work for every group
 	}
-	s.run(k, s.blocksOf(int(p.lookups), each), x, y, 0, unsafe.Pointer(p))
+	s.launchKernel(k, s.blocksOf(int(p.lookups), each), x, y, 0, unsafe.Pointer(p))
 }
 
-// rowsAtOnce is how many rows a group of threads moves at a time; AT_ONCE in cuda/rows.cu.
+// rowsAtOnce is the number of rows that a group of threads moves at a time: AT_ONCE in
+// cuda/rows.cu.
 const rowsAtOnce = 4
 
 func (s *cudaStream) XorRows(dst, a Matrix, ia Buffer, b Matrix, ib Buffer) {
-	out := s.matrix("XorRows", "dst", dst, dst.Rows, dst.Cols)
+	out := s.matrixOf("XorRows", "dst", dst, dst.Rows, dst.Cols)
 	if out.p == 0 {
 		return
 	}
-	s.xor("XorRows", cudaXor{dst: out, rows: int64(dst.Rows), op: opXorRows}, dst.Cols, a, ia, b, ib)
+	s.runXor("XorRows", cudaXor{dst: out, rows: int64(dst.Rows), op: opXorRows}, dst.Cols, a, ia, b, ib)
 }
 
 func (s *cudaStream) FoldRows(dst Matrix, index Buffer, src Matrix, from Buffer, factors []byte) {
@@ -70,67 +72,70 @@ func (s *cudaStream) FoldRows(dst Matrix, index Buffer, src Matrix, from Buffer,
 	checkFactors(op, factors, index)
 	p := cudaXor{rows: int64(index.Floats()), op: opFoldRows}
 	if len(factors) > 0 {
-		p.factors = s.stage(factors)
+		p.factors = s.stageList(factors)
 	}
-	s.xor(op, p, dst.Cols, dst, index, src, from)
+	s.runXor(op, p, dst.Cols, dst, index, src, from)
 }
 
-func (s *cudaStream) xor(op string, p cudaXor, d int, a Matrix, ia Buffer, b Matrix, ib Buffer) {
+func (s *cudaStream) runXor(op string, p cudaXor, d int, a Matrix, ia Buffer, b Matrix, ib Buffer) {
 	if d != a.Cols || d != b.Cols {
 		panic(fmt.Sprintf("kernels: %s of rows of %d, %d and %d columns", op, d, a.Cols, b.Cols))
 	}
 	if p.rows == 0 || d == 0 {
 		return
 	}
-	p.a, p.ia, p.aLimit = s.matrix(op, "first", a, a.Rows, d), s.indexes(op, "first index", ia, int(p.rows)), int64(a.Rows)
-	p.b, p.ib, p.bLimit = s.matrix(op, "second", b, b.Rows, d), s.indexes(op, "second index", ib, int(p.rows)), int64(b.Rows)
+	p.a, p.ia, p.aLimit = s.matrixOf(op, "first", a, a.Rows, d), s.indexAddress(op, "first index", ia, int(p.rows)), int64(a.Rows)
+	p.b, p.ib, p.bLimit = s.matrixOf(op, "second", b, b.Rows, d), s.indexAddress(op, "second index", ib, int(p.rows)), int64(b.Rows)
 	p.fault, p.d = uintptr(s.fault.ptr), int32(d)
 	k, n := kernelXor, d
 	if by4(d, p.dst, p.a, p.b) {
 		k, n = kernelXor4, d/4
 	}
 	x, y := threadsOf(n)
-	s.run(k, s.blocksOf(int(p.rows), y), x, y, 0, unsafe.Pointer(&p))
+	s.launchKernel(k, s.blocksOf(int(p.rows), y), x, y, 0, unsafe.Pointer(&p))
 }
 
 func (s *cudaStream) InitRows(rows Matrix, slots Buffer, init RowInit) {
-	s.draw("InitRows", rows, slots, init, rows.Rows, 0)
+	s.drawRows("InitRows", rows, slots, init, rows.Rows, 0)
 }
 
 func (s *cudaStream) XorInit(rows Matrix, slots Buffer, init RowInit) {
-	s.draw("XorInit", rows, slots, init, math.MaxInt32+1, 1)
+	s.drawRows("XorInit", rows, slots, init, math.MaxInt32+1, 1)
 }
 
-func (s *cudaStream) draw(op string, rows Matrix, slots Buffer, init RowInit, limit int, each int32) {
+func (s *cudaStream) drawRows(op string, rows Matrix, slots Buffer, init RowInit, limit int, each int32) {
 	n := slots.Floats()
 	if n == 0 {
 		return
 	}
-	if init.Width > rows.Cols || len(init.Base) != len(init.Scale)+1 {
-		panic(fmt.Sprintf("kernels: %s: %d weights in rows of %d floats, %d tables with %d scales", op, init.Width, rows.Cols, len(init.Base)-1, len(init.Scale)))
-	}
+	init.check(op, rows.Cols)
 	if each != 0 && n != rows.Rows {
 		panic(fmt.Sprintf("kernels: %s: %d slots for %d rows", op, n, rows.Rows))
 	}
-	p := cudaDraw{rows: s.matrix(op, "rows", rows, rows.Rows, rows.Cols), slots: s.indexes(op, "slots", slots, n), fault: uintptr(s.fault.ptr),
-		seed: init.Seed, n: int64(n), limit: int64(limit), owners: int64(init.Owners), owner: int64(init.Owner),
-		tables: int32(len(init.Scale)), width: int32(init.Width), cols: int32(rows.Cols), each: each}
-	s.tables(&init)
+	p := cudaDraw{rows: s.matrixOf(op, "rows", rows, rows.Rows, rows.Cols), slots: s.indexAddress(op, "slots", slots, n),
+		fault: uintptr(s.fault.ptr),
+		seed:  init.Seed, n: int64(n), limit: int64(limit), owners: int64(init.Owners), owner: int64(init.Owner),
+		tables: int32(len(init.Base) - 1), width: int32(init.Width), cols: int32(rows.Cols), each: each, parts: int32(init.countParts())}
+	for part := range init.countParts() {
+		p.widths[part] = int32(init.widthOf(part))
+	}
+	s.uploadTables(&init)
 	p.base, p.scale = uintptr(s.base.buf.ptr), uintptr(s.base.scale.ptr)
 	x, y := threadsOf((rows.Cols + 3) / 4)
-	s.run(kernelDraw, s.blocksOf(n, y), x, y, 0, unsafe.Pointer(&p))
+	s.launchKernel(kernelDraw, s.blocksOf(n, y), x, y, 0, unsafe.Pointer(&p))
 }
 
-// tables puts the tables of a RowInit on the GPU, where they stay until another's are used.
-func (s *cudaStream) tables(init *RowInit) {
+// uploadTables copies the tables of a RowInit to the GPU, unless the last RowInit's are the
+// same.
+func (s *cudaStream) uploadTables(init *RowInit) {
 	t := &s.base
-	if s.err != nil || t.of == &init.Base[0] && t.tables == len(init.Scale) {
+	if s.err != nil || t.of == &init.Base[0] && t.scales == &init.Scale[0] {
 		return
 	}
-	t.of, t.tables = &init.Base[0], len(init.Scale)
+	t.of, t.scales = &init.Base[0], &init.Scale[0]
 	base := unsafe.Slice((*uint64)(unsafe.Pointer(&init.Base[0])), len(init.Base))
-	s.grow(&t.buf, 8*len(base))
-	s.grow(&t.scale, 4*len(init.Scale))
+	s.growBuffer(&t.buf, 8*len(base))
+	s.growBuffer(&t.scale, 4*len(init.Scale))
 	if s.err == nil {
 		s.Upload(t.buf.Slice(0, 8*len(base)), BytesOf(base))
 		s.Upload(t.scale.SliceFloats(0, len(init.Scale)), BytesOf(init.Scale))
@@ -142,22 +147,23 @@ func (s *cudaStream) SumRows(dst, src Matrix, start, pos Buffer) {
 	if dst.Rows == 0 || dst.Cols == 0 {
 		return
 	}
-	p := cudaSegments{dst: s.matrix(op, "dst", dst, dst.Rows, dst.Cols), op: opSumRows}
-	s.segments(op, &p, src, dst.Cols, start, pos, dst.Rows)
+	p := cudaSegments{dst: s.matrixOf(op, "dst", dst, dst.Rows, dst.Cols), op: opSumRows}
+	s.sumSegments(op, &p, src, dst.Cols, start, pos, dst.Rows)
 }
 
-func (s *cudaStream) UpdateRows(opt Optimizer, rows Matrix, slots Buffer, grads Matrix, start, pos Buffer) {
+func (s *cudaStream) UpdateRows(rule RowRule, rows Matrix, slots Buffer, grads Matrix, start, pos Buffer) {
 	const op = "UpdateRows"
 	n, d := slots.Floats(), grads.Cols
 	if n == 0 {
 		return
 	}
-	if d == 0 || rows.Cols != d+opt.Kind.RowState(d) {
-		panic(fmt.Sprintf("kernels: %s: rows of %d floats for %d weights with %d of state", op, rows.Cols, d, opt.Kind.RowState(d)))
+	spans := rule.layOut(op, d, rows.Cols)
+	p := cudaSegments{op: opUpdateRows, update: int32(rule.count), rows: s.matrixOf(op, "rows", rows, rows.Rows, rows.Cols),
+		slots: s.indexAddress(op, "slots", slots, n), slotLimit: int64(rows.Rows)}
+	for k, x := range spans[:rule.count] {
+		p.parts[k] = cudaRowPart{opt: cudaOptimizerOf(rule.parts[k].Optimizer), first: int32(x.first), width: int32(x.width), state: int32(x.state)}
 	}
-	p := cudaSegments{op: opUpdateRows, opt: cudaOptimizerOf(opt), update: 1, rows: s.matrix(op, "rows", rows, rows.Rows, rows.Cols),
-		slots: s.indexes(op, "slots", slots, n), slotLimit: int64(rows.Rows)}
-	s.segments(op, &p, grads, d, start, pos, n)
+	s.sumSegments(op, &p, grads, d, start, pos, n)
 }
 
 // As in cuda/sums.cu.
@@ -167,19 +173,20 @@ const (
 	longThreads = 8 // for a column
 )
 
-// segments sums n segments of src over d floats, and does what p says with the sums.
-func (s *cudaStream) segments(op string, p *cudaSegments, src Matrix, d int, start, pos Buffer, n int) {
+// sumSegments sums n segments of src over d floats, and stores the sums or updates rows by
+// them, as p demands.
+func (s *cudaStream) sumSegments(op string, p *cudaSegments, src Matrix, d int, start, pos Buffer, n int) {
 	if src.Cols%d != 0 {
 		panic(fmt.Sprintf("kernels: %s: src has %d columns, no multiple of %d", op, src.Cols, d))
 	}
-	p.src = s.matrix(op, "src", src, src.Rows, src.Cols)
-	p.start, p.pos = s.indexes(op, "start", start, n+1), s.indexes(op, "pos", pos, pos.Floats())
+	p.src = s.matrixOf(op, "src", src, src.Rows, src.Cols)
+	p.start, p.pos = s.indexAddress(op, "start", start, n+1), s.indexAddress(op, "pos", pos, pos.Floats())
 	p.t, p.d, p.n, p.positions, p.fault = int32(max(src.Cols/d, 1)), int32(d), int64(n), int64(pos.Floats()), uintptr(s.fault.ptr)
 	p.limit, p.by = int64(src.Rows)*int64(p.t), divisorOf(int(p.t))
 	most := pos.Floats() / longSegment // segments that can be long
-	s.grow(&s.long, 4*(most+1))
+	s.growBuffer(&s.long, 4*(most+1))
 	if p.update != 0 {
-		s.grow(&s.sums, 4*d*most)
+		s.growBuffer(&s.sums, 4*d*most)
 		p.sums = uintptr(s.sums.ptr)
 	}
 	p.longOnes = uintptr(s.long.ptr)
@@ -199,22 +206,22 @@ func (s *cudaStream) segments(op string, p *cudaSegments, src Matrix, d int, sta
 			y /= 2
 		}
 		if shared = y * each; shared > plainShared {
-			s.fail(fmt.Errorf("%s of rows of %d weights: %d fit", op, d, plainShared/4-8))
+			s.setError(fmt.Errorf("%s of rows of %d weights: %d fit", op, d, plainShared/4-8))
 			return
 		}
 	}
-	s.run(k, s.blocksOf(n, y), x, y, shared, unsafe.Pointer(p))
+	s.launchKernel(k, s.blocksOf(n, y), x, y, shared, unsafe.Pointer(p))
 	if most == 0 {
 		return
 	}
-	s.run(kernelSumLong, s.blocksOf(most*((d+longColumns-1)/longColumns), 1), longColumns, longThreads, 0, unsafe.Pointer(p))
+	s.launchKernel(kernelSumLong, s.blocksOf(most*((d+longColumns-1)/longColumns), 1), longColumns, longThreads, 0, unsafe.Pointer(p))
 	if p.update != 0 {
-		s.run(kernelUpdateLong, s.blocksOf(most, 1), 128, 1, 0, unsafe.Pointer(p))
+		s.launchKernel(kernelUpdateLong, s.blocksOf(most, 1), 128, 1, 0, unsafe.Pointer(p))
 	}
 }
 
-// sumShared is how much shared memory the gradients of a block's groups may take.
-// A kernel that asks for no more can have plainShared.
+// sumShared is the shared memory in bytes that the gradients of a block's groups may take.
+// plainShared is the shared memory of a kernel that does not opt in to more.
 const (
 	sumShared   = 32 << 10
 	plainShared = 48 << 10

@@ -8,38 +8,40 @@ import (
 )
 
 // cudaStream is the CUDA backend's Stream. Operations are launched when they are called and
-// done after Sync. The first that fails ends the stream: those after it do nothing, and
-// Sync tells.
+// done after Sync. The first one that fails ends the stream: later ones do nothing, and
+// Sync returns its error.
 //
-// Lists of indexes may lie in Go memory: they are copied to a ring of pinned memory, from
+// Lists of indexes may be in Go memory. They are copied to a ring of pinned memory, from
 // which the GPU copies them, so that the caller may reuse them when the call returns.
 type cudaStream struct {
+	cudaNorms
+
 	d    *cudaDevice
 	s    *cuda.Stream
 	err  error
-	busy bool // something may be under way
+	busy bool // an operation may be in progress
 
 	fault Buffer // a word that kernels write: see cuda/common.cuh
 
-	rings []ring // lists are put into the last
-	used  int    // bytes of it
+	rings []ring // lists are copied to the last
+	used  int    // bytes of the last
 
-	long, sums Buffer   // of segment sums: the long ones, and their sums
+	long, sums Buffer   // the list of long segments, and their sums
 	pointers   []uint64 // scratch of Sum
 	base       cudaBase
-	products   *cuda.Products // nil: they are exact
+	products   *cuda.Products // nil: products are exact
 	partial    Buffer         // column sums of chunks
-	tile       int            // of products, a number of productTiles from 1 on; 0: the best (tests set it)
+	tile       int            // 1 + the index in productTiles that products use; 0: the best (tests set it)
 }
 
-// cudaBase is the tables of a RowInit on the GPU.
+// cudaBase holds the tables of a RowInit on the GPU.
 type cudaBase struct {
 	of         *int64
-	tables     int
+	scales     *float32
 	buf, scale Buffer
 }
 
-func (s *cudaStream) fail(err error) {
+func (s *cudaStream) setError(err error) {
 	if s.err == nil && err != nil {
 		s.err = fmt.Errorf("kernels: %w", err)
 	}
@@ -49,7 +51,7 @@ func (s *cudaStream) Close() {
 	if s.s == nil {
 		return
 	}
-	_ = s.s.Sync() // who closes has seen to errors
+	_ = s.s.Sync() // the caller has checked for errors by Sync
 	if s.products != nil {
 		_ = s.products.Close()
 	}
@@ -57,7 +59,7 @@ func (s *cudaStream) Close() {
 		s.d.Free(b)
 	}
 	for i := range s.rings {
-		s.rings[i].free(s.d)
+		s.rings[i].freeRing(s.d)
 	}
 	_ = s.s.Close()
 	s.s = nil
@@ -65,31 +67,33 @@ func (s *cudaStream) Close() {
 
 func (s *cudaStream) Sync() error {
 	if s.err == nil && s.busy {
-		s.fail(s.s.Sync())
+		s.setError(s.s.Sync())
 	}
 	s.busy = false
 	if s.err == nil {
-		s.reuse()
+		s.resetRings()
 		s.checkFault()
 	}
 	return s.err
 }
 
 var (
-	cudaOps      = []string{"", "GatherRows", "ScatterRows", "XorRows", "FoldRows", "InitRows", "XorInit", "SumRows", "UpdateRows"}
-	cudaOperands = []string{"", "index", "slots", "pos", "start", "first index", "second index"}
+	cudaOps = []string{"", "GatherRows", "ScatterRows", "XorRows", "FoldRows", "InitRows", "XorInit", "SumRows",
+		"UpdateRows", "UpdateDense", "PoolRows", "SumWeighted", "DivideCells"}
+	cudaOperands = []string{"", "index", "slots", "pos", "start", "first index", "second index", "rule"}
 )
 
 // Numbers of operations in faults: the places of their names in cudaOps.
 const (
-	opXorRows    = 3
-	opFoldRows   = 4
-	opSumRows    = 7
-	opUpdateRows = 8
+	opXorRows     = 3
+	opFoldRows    = 4
+	opSumRows     = 7
+	opUpdateRows  = 8
+	opSumWeighted = 11
 )
 
-// checkFault panics where a kernel met an index that no row has: a broken precondition, as
-// the CPU's operations find when they are called.
+// checkFault panics if a kernel met an index outside the rows: a broken precondition, which
+// the CPU's operations check when they are called.
 func (s *cudaStream) checkFault() {
 	word := HostView[uint64](s.fault)
 	x := word[0]
@@ -101,30 +105,34 @@ func (s *cudaStream) checkFault() {
 	if operand == "start" {
 		panic(fmt.Sprintf("kernels: %s: a segment ends at %d before it starts, or outside pos", op, value))
 	}
+	if operand == "rule" {
+		panic(fmt.Sprintf("kernels: %s: the CUDA kernels do not have update rule %d; add it to cuda/optimizer.cuh", op, value))
+	}
 	panic(fmt.Sprintf("kernels: %s: %s holds %d, outside the rows there are", op, operand, value))
 }
 
 // ringBytes is the least length of a ring.
 const ringBytes = 1 << 20
 
-// mostHeld is how long a list is at most that is uploaded by way of a ring, and all of them until
-// the next Sync: to copy it there takes the CPU some milliseconds, in which the GPU goes on. Longer
-// ones are waited for.
-const mostHeld = 32 << 20
+// mostHeldBytes limits the bytes uploaded through rings until the next Sync. Copying them to a
+// ring takes the CPU some milliseconds, during which the GPU computes. Uploads beyond the limit
+// wait for the GPU.
+const mostHeldBytes = 32 << 20
 
-// ring is memory for lists on their way: written on the host, and copied to its mirror where
-// an operation reads them there.
+// ring is memory for lists that are uploaded: the CPU writes them to host, and the GPU copies
+// them to mirror if an operation reads them there.
 type ring struct{ host, mirror Buffer }
 
-func (r *ring) free(d *cudaDevice) {
+func (r *ring) freeRing(d *cudaDevice) {
 	d.Free(r.host)
 	d.Free(r.mirror)
 }
 
-// stage copies a list to the GPU, where it stays until the next Sync. One that does not fit
-// goes to a longer ring: what an operation has staged before it stays too.
-func (s *cudaStream) stage(list []byte) uintptr {
-	from, at := s.hold(list)
+// stageList copies a list to the GPU, where it is valid until the next Sync, and returns its
+// address. A list that does not fit goes to a new, longer ring, so that lists staged before
+// remain valid.
+func (s *cudaStream) stageList(list []byte) uintptr {
+	from, at := s.copyToRing(list)
 	if from.bytes == 0 {
 		return 0
 	}
@@ -132,28 +140,29 @@ func (s *cudaStream) stage(list []byte) uintptr {
 	if r.mirror.bytes == 0 {
 		var err error
 		if r.mirror, err = s.d.Alloc(r.host.bytes, Working); err != nil {
-			s.fail(err)
+			s.setError(err)
 			return 0
 		}
 	}
 	to := r.mirror.Slice(at, len(list))
-	s.copy(to.ptr, from.ptr, len(list), false)
+	s.copyBytes(to.ptr, from.ptr, len(list), false)
 	return uintptr(to.ptr)
 }
 
-// hold copies a list to the last ring, at which place of it; to nothing where that fails.
-func (s *cudaStream) hold(list []byte) (in Buffer, at int) {
+// copyToRing copies a list to the last ring and returns the copy and its offset in the ring.
+// The copy is empty if that fails.
+func (s *cudaStream) copyToRing(list []byte) (in Buffer, at int) {
 	if s.err != nil || len(list) == 0 {
 		return in, 0
 	}
 	if n := len(s.rings); n == 0 || s.used+len(list) > s.rings[n-1].host.bytes {
 		bytes := max(ringBytes, 2*len(list))
 		if n > 0 {
-			bytes = max(bytes, min(2*s.rings[n-1].host.bytes, 2*mostHeld))
+			bytes = max(bytes, min(2*s.rings[n-1].host.bytes, 2*mostHeldBytes))
 		}
 		host, err := s.d.Alloc(bytes, Staging)
 		if err != nil {
-			s.fail(err)
+			s.setError(err)
 			return in, 0
 		}
 		s.rings, s.used = append(s.rings, ring{host: host}), 0
@@ -164,8 +173,8 @@ func (s *cudaStream) hold(list []byte) (in Buffer, at int) {
 	return in, at
 }
 
-// held is how much waits in the rings.
-func (s *cudaStream) held() int {
+// heldBytes returns the bytes used in all rings.
+func (s *cudaStream) heldBytes() int {
 	bytes := s.used
 	for i := range len(s.rings) - 1 {
 		bytes += s.rings[i].host.bytes
@@ -173,52 +182,53 @@ func (s *cudaStream) held() int {
 	return bytes
 }
 
-// copy copies bytes, where one of the ends is Go memory until it is done.
-func (s *cudaStream) copy(to, from unsafe.Pointer, bytes int, wait bool) {
+// copyBytes copies bytes. With wait it returns when they are copied: to and from may then be Go
+// memory.
+func (s *cudaStream) copyBytes(to, from unsafe.Pointer, bytes int, wait bool) {
 	s.busy = !wait
-	s.fail(s.s.Copy(to, from, bytes, wait))
+	s.setError(s.s.Copy(to, from, bytes, wait))
 }
 
-// reuse makes the rings empty, when all is done; the longest stays.
-func (s *cudaStream) reuse() {
+// resetRings empties the rings after a Sync and frees all but the longest.
+func (s *cudaStream) resetRings() {
 	s.used = 0
 	for n := len(s.rings); n > 1; n = len(s.rings) {
-		s.rings[0].free(s.d)
+		s.rings[0].freeRing(s.d)
 		s.rings = append(s.rings[:0], s.rings[1:]...)
 	}
 }
 
-// grow makes one of the stream's own buffers longer; what it held is lost.
-func (s *cudaStream) grow(b *Buffer, bytes int) {
+// growBuffer makes one of the stream's own buffers longer. Its contents are lost.
+func (s *cudaStream) growBuffer(b *Buffer, bytes int) {
 	if b.bytes >= bytes || s.err != nil {
 		return
 	}
-	if s.fail(s.s.Sync()); s.err == nil { // nothing uses it any more
-		s.fail(Grow(s.d, b, bytes, Working))
+	if s.setError(s.s.Sync()); s.err == nil { // no operation uses it any more
+		s.setError(Grow(s.d, b, bytes, Working))
 	}
 }
 
-// run launches a kernel over blocks, which may be 0.
-func (s *cudaStream) run(k cudaKernel, blocks, x, y, shared int, params unsafe.Pointer) {
+// launchKernel launches a kernel with a number of blocks, which may be 0.
+func (s *cudaStream) launchKernel(k cudaKernel, blocks, x, y, shared int, params unsafe.Pointer) {
 	if s.err != nil || blocks == 0 {
 		return
 	}
 	s.busy = true
 	if err := s.s.Launch(s.d.code.functions[k], blocks, x, y, shared, params); err != nil {
-		s.fail(fmt.Errorf("%s: %w", cudaNames[k], err))
+		s.setError(fmt.Errorf("%s: %w", cudaNames[k], err))
 	}
 }
 
-// blocksOf is how many blocks work on n items, so many to a block: enough to fill the GPU
-// a few times.
+// blocksOf returns the number of blocks for n items at each items to a block, limited to
+// mostBlocks: enough to fill the GPU a few times.
 func (s *cudaStream) blocksOf(n, each int) int {
 	return min((n+each-1)/each, s.mostBlocks())
 }
 
 func (s *cudaStream) mostBlocks() int { return 16 * s.d.Processors }
 
-// address is where the GPU finds a buffer's bytes.
-func (s *cudaStream) address(op, name string, b Buffer) uintptr {
+// addressOf returns the address of a buffer on the GPU.
+func (s *cudaStream) addressOf(op, name string, b Buffer) uintptr {
 	if b.bytes == 0 {
 		return 0
 	}
@@ -228,26 +238,27 @@ func (s *cudaStream) address(op, name string, b Buffer) uintptr {
 	return uintptr(b.ptr)
 }
 
-// indexes is a list of n int32, from wherever it lies.
-func (s *cudaStream) indexes(op, name string, b Buffer, n int) uintptr {
+// indexAddress returns the address on the GPU of a list of n int32. It stages the list if the
+// GPU cannot address it.
+func (s *cudaStream) indexAddress(op, name string, b Buffer, n int) uintptr {
 	if b.Floats() != n {
 		panic(fmt.Sprintf("kernels: %s: %s holds %d indexes, want %d", op, name, b.Floats(), n))
 	}
 	if b.device || n == 0 {
 		return uintptr(b.ptr)
 	}
-	return s.stage(b.Host())
+	return s.stageList(b.Host())
 }
 
-// matrix is a matrix of (rows, cols).
-func (s *cudaStream) matrix(op, name string, m Matrix, rows, cols int) cudaMat {
+// matrixOf returns m for a kernel. It panics unless m is (rows, cols).
+func (s *cudaStream) matrixOf(op, name string, m Matrix, rows, cols int) cudaMat {
 	if !checkMatrix(op, name, m, rows, cols) {
 		return cudaMat{}
 	}
-	return cudaMat{s.address(op, name, m.Buf), int64(m.Stride)}
+	return cudaMat{s.addressOf(op, name, m.Buf), int64(m.Stride)}
 }
 
-// threadsOf lays a block of 256 threads over rows of n items: x threads for a row.
+// threadsOf shapes a block of 256 threads for rows of n items: x threads for each of y rows.
 func threadsOf(n int) (x, y int) {
 	x = 1
 	for x < n && x < 32 {
@@ -256,7 +267,8 @@ func threadsOf(n int) (x, y int) {
 	return x, 256 / x
 }
 
-// by4 reports whether rows of d floats of all these can be moved four at a time.
+// by4 reports whether rows of d floats of all these matrices can be moved four floats at a
+// time.
 func by4(d int, all ...cudaMat) bool {
 	bits := uintptr(4 * d)
 	for _, m := range all {
@@ -278,15 +290,15 @@ func (s *cudaStream) Upload(dst Buffer, src []byte) {
 		}
 		return
 	}
-	if len(src) > mostHeld {
-		s.copy(dst.ptr, unsafe.Pointer(&src[0]), len(src), true)
+	if len(src) > mostHeldBytes {
+		s.copyBytes(dst.ptr, unsafe.Pointer(&src[0]), len(src), true)
 		return
 	}
-	if s.held()+len(src) > mostHeld && s.Sync() != nil {
+	if s.heldBytes()+len(src) > mostHeldBytes && s.Sync() != nil {
 		return
 	}
-	if from, _ := s.hold(src); from.bytes > 0 {
-		s.copy(dst.ptr, from.ptr, len(src), false)
+	if from, _ := s.copyToRing(src); from.bytes > 0 {
+		s.copyBytes(dst.ptr, from.ptr, len(src), false)
 	}
 }
 
@@ -301,7 +313,7 @@ func (s *cudaStream) Download(dst []byte, src Buffer) {
 			copy(dst, src.Host())
 		}
 	default:
-		s.copy(unsafe.Pointer(&dst[0]), src.ptr, len(dst), true)
+		s.copyBytes(unsafe.Pointer(&dst[0]), src.ptr, len(dst), true)
 	}
 }
 
@@ -316,7 +328,7 @@ func (s *cudaStream) Copy(dst, src Buffer) {
 			copy(dst.Host(), src.Host())
 		}
 	default:
-		s.copy(dst.ptr, src.ptr, dst.bytes, !dst.device || !src.device)
+		s.copyBytes(dst.ptr, src.ptr, dst.bytes, !dst.device || !src.device)
 	}
 }
 
@@ -326,14 +338,14 @@ func (s *cudaStream) Zero(dst Buffer) {
 	}
 	if dst.device {
 		s.busy = true
-		s.fail(s.s.Clear(dst.ptr, dst.bytes))
+		s.setError(s.s.Clear(dst.ptr, dst.bytes))
 	} else if s.Sync() == nil {
 		clear(dst.Host())
 	}
 }
 
-// CUDA is what a stream of the CUDA backend runs on, for who gives the GPU work beside it; not
-// ok for other streams.
+// CUDA returns the context and the stream of a CUDA backend's Stream, for callers that give the
+// GPU other work. ok is false for other streams.
 func CUDA(s Stream) (*cuda.Context, *cuda.Stream, bool) {
 	if c, ok := s.(*cudaStream); ok && c.err == nil {
 		return c.d.Context, c.s, true
@@ -341,7 +353,7 @@ func CUDA(s Stream) (*cuda.Context, *cuda.Stream, bool) {
 	return nil, nil, false
 }
 
-// GPU is the identity of a CUDA backend's GPU, not ok for other devices.
+// GPU returns the UUID of a CUDA backend's GPU. ok is false for other devices.
 func GPU(d Device) (id [16]byte, ok bool) {
 	c, ok := d.(*cudaDevice)
 	if ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/ecrec/ecrec/internal/cuda/standin"
 )
 
-// newTestCUDA is the CUDA backend on the stand-in of a GPU, or on a real one.
+// newTestCUDA returns the CUDA backend on a real GPU, or on the stand-in for one.
 func newTestCUDA(t testing.TB, o CUDAConfig) *cudaDevice {
 	t.Helper()
 	standin.Use(t, CUDASource(), 1)
@@ -33,13 +33,18 @@ func newTestCUDAStream(t testing.TB, d *cudaDevice) *cudaStream {
 	return s
 }
 
-// TestCUDAAgrees runs the shared table on the CUDA backend: the bits are those of plain Go.
+// TestCUDAAgrees runs the shared table on the CUDA backend and compares its bits with plain
+// Go's.
 func TestCUDAAgrees(t *testing.T) {
 	const seed = 7
 	d := newTestCUDA(t, CUDAConfig{})
 	plain, s := newTestStream(t, isaPlain, 1), newTestCUDAStream(t, d)
 	ops := operations()
+	maps.Copy(ops, bagOperations())
 	maps.Copy(ops, cudaOperations())
+	maps.Copy(ops, normOperations())
+	maps.Copy(ops, partOperations())
+	maps.Copy(ops, mulAddOperations())
 	names := make([]string, 0, len(ops))
 	for name := range ops {
 		names = append(names, name)
@@ -63,7 +68,7 @@ func TestCUDAAgrees(t *testing.T) {
 	}
 }
 
-// difference tells where two runs of a case differ first.
+// difference returns the first place where two runs of a case differ.
 func difference(got, want *testCase) string {
 	for k := range want.mem {
 		for i, w := range want.mem[k].all {
@@ -75,8 +80,8 @@ func difference(got, want *testCase) string {
 	return "none"
 }
 
-// cudaOperations are those whose bodies on the CPU are tested one by one, and those of the
-// table with operands that can be moved four floats at a time.
+// cudaOperations are the operations whose CPU loops have tests of their own, and those of the
+// shared table with operands that can be moved four floats at a time.
 func cudaOperations() map[string]func(c *testCase, s Stream) {
 	ops := map[string]func(c *testCase, s Stream){}
 	few := func(c *testCase, n, limit int) Buffer {
@@ -122,7 +127,7 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 				rows := c.aligned(600, d+kind.RowState(d), 0)
 				positive(rows)
 				start, pos := c.segments(500, 77)
-				s.UpdateRows(testOptimizer(kind), rows, few(c, 500, 600), c.aligned(77, d, 0), start, pos)
+				s.UpdateRows(WholeRow(testOptimizer(kind)), rows, few(c, 500, 600), c.aligned(77, d, 0), start, pos)
 			}
 		}
 	}
@@ -130,7 +135,7 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 		ops[fmt.Sprintf("copies/n=%d", n)] = func(c *testCase, s Stream) { copies(c, s, n) }
 	}
 	ops["a long upload"] = func(c *testCase, s Stream) {
-		list := make([]float32, mostHeld/4+5)
+		list := make([]float32, mostHeldBytes/4+5)
 		for i := range list {
 			list[i] = float32(i % 1000)
 		}
@@ -139,8 +144,8 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 		s.Copy(c.vector(100), inside.SliceFloats(len(list)-100, 100))
 	}
 	ops["uploads without a Sync"] = func(c *testCase, s Stream) {
-		list := make([]float32, mostHeld/16)
-		for i := range 5 { // more than rings hold
+		list := make([]float32, mostHeldBytes/16)
+		for i := range 5 { // more bytes than a ring has
 			for at := range list {
 				list[at] = float32(at%1000 + i)
 			}
@@ -148,13 +153,14 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 			s.Upload(inside, BytesOf(list))
 			s.Copy(c.vector(100), inside.SliceFloats(100*i, 100))
 			s.GatherRows(c.matrix(100, 3, 0), c.matrix(50, 3, 0), c.indexes(100, 50)) // stages a list between
-			if gpu, ok := s.(*cudaStream); ok && gpu.held() > mostHeld+ringBytes {
-				panic(fmt.Sprintf("%d bytes wait in rings", gpu.held()))
+			if gpu, ok := s.(*cudaStream); ok && gpu.heldBytes() > mostHeldBytes+ringBytes {
+				panic(fmt.Sprintf("%d bytes wait in rings", gpu.heldBytes()))
 			}
 		}
 	}
 	for _, shape := range [][3]int{ // m, n, k
-		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {28, 512, 13}, {70, 65, 300}, {129, 128, 99}, {300, 200, 20}, {260, 140, 50}, {16, 33, 1100}, {0, 3, 4}, {3, 4, 0}, {3, 0, 4},
+		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {28, 512, 13}, {70, 65, 300}, {129, 128, 99}, {300, 200, 20},
+		{260, 140, 50}, {16, 33, 1100}, {0, 3, 4}, {3, 4, 0}, {3, 0, 4},
 	} {
 		for tile := range len(productTiles) + 1 {
 			ops[fmt.Sprintf("products/%v,tile=%d", shape, tile)] = func(c *testCase, s Stream) {
@@ -189,7 +195,7 @@ func TestDivisor(t *testing.T) {
 	}
 }
 
-// copies takes n floats there and back, by every way.
+// copies copies n floats to the device and back, in every way.
 func copies(c *testCase, s Stream, n int) {
 	host := BytesOf(HostView[float32](c.vector(n)))
 	a, b := c.vector(n), c.vector(n)
@@ -211,7 +217,7 @@ func copies(c *testCase, s Stream, n int) {
 	s.Copy(c.vector(n), outside)
 }
 
-// inside is n floats of the device's own memory.
+// inside returns n floats of the device's own memory.
 func (c *testCase) inside(n int) Buffer {
 	if c.dev == nil {
 		return HostBuffer(make([]float32, n))
@@ -224,7 +230,7 @@ func (c *testCase) inside(n int) Buffer {
 	return b
 }
 
-// products computes the three of a layer.
+// products computes the three products of a layer.
 func products(c *testCase, s Stream, m, n, k int) {
 	x, w, b, dy, y := c.matrix(m, k, 3), c.matrix(n, k, 0), c.vector(n), c.matrix(m, n, 1), c.matrix(m, n, 0)
 	s.Linear(y, x, w, b, ReLU)
@@ -233,7 +239,7 @@ func products(c *testCase, s Stream, m, n, k int) {
 	s.LinearGradInput(c.matrix(m, k, 0), dy, w, Matrix{})
 	s.LinearGradWeight(c.matrix(n, k, 0), c.vector(n), dy, x)
 	s.LinearGradWeight(c.matrix(n, k, 5), Buffer{}, dy, x)
-	// Results that are moved four floats at a time, and that begin so only.
+	// Results that can be moved four floats at a time, and results whose rows cannot.
 	even := func(cols int) int { return (4 - cols%4) % 4 }
 	s.Linear(c.aligned(m, n, even(n)), x, w, b, ReLU)
 	s.LinearGradInput(c.aligned(m, k, even(k)), dy, w, c.aligned(m, k, even(k)))
@@ -242,8 +248,8 @@ func products(c *testCase, s Stream, m, n, k int) {
 	s.LinearGradWeight(c.aligned(n, k, even(k)+1), Buffer{}, dy, x)
 }
 
-// TestCUDAPreconditions: what is wrong with operands is told by a panic, at the call or, of
-// what only the GPU sees, at Sync.
+// TestCUDAPreconditions checks that wrong operands panic: at the call, or at Sync if only the
+// GPU can detect them.
 func TestCUDAPreconditions(t *testing.T) {
 	d := newTestCUDA(t, CUDAConfig{})
 	s := newTestCUDAStream(t, d)
@@ -258,13 +264,13 @@ func TestCUDAPreconditions(t *testing.T) {
 		"dst has 4 columns, src 3":   func() { s.ScatterRows(m, m.Columns(0, 3), ints(0, 1, 2)) },
 		"pos holds 3, outside":       func() { s.SumRows(m, m, ints(0, 1, 1, 2), ints(0, 3)) },
 		"before it starts":           func() { s.SumRows(m, m, ints(0, 2, 1, 2), ints(0, 1)) },
-		"slots holds 9, outside":     func() { s.UpdateRows(Optimizer{}, m, ints(9), m, ints(0, 1), ints(0)) },
-		"rows of 4 floats for 4":     func() { s.UpdateRows(Optimizer{Kind: Adam}, m, ints(0), m, ints(0, 1), ints(0)) },
+		"slots holds 9, outside":     func() { s.UpdateRows(WholeRow(Optimizer{}), m, ints(9), m, ints(0, 1), ints(0)) },
+		"rows of 4 floats for 4":     func() { s.UpdateRows(WholeRow(Optimizer{Kind: Adam}), m, ints(0), m, ints(0, 1), ints(0)) },
 		"second index holds 5":       func() { s.XorRows(m, m, ints(0, 0, 0), m, ints(0, 5, 0)) },
 		"InitRows: slots holds 7":    func() { s.InitRows(m, ints(7), RowInit{Owners: 1, Base: []int64{0, 9}, Scale: []float32{1}}) },
 		"cannot address":             func() { s.CopyColumns(m, Mat(HostBuffer(make([]float32, 12)), 3, 4)) },
 		"Sum of nothing":             func() { s.Sum(m.Buf, nil) },
-		"no whole allocation":        func() { d.Free(m.Buf.Slice(0, 8)) },
+		"not an allocation":          func() { d.Free(m.Buf.Slice(0, 8)) },
 	} {
 		wantPanic(t, text, func() {
 			f()
@@ -277,9 +283,40 @@ func TestCUDAPreconditions(t *testing.T) {
 	c.free()
 }
 
-// TestCUBLAS: products by cuBLAS are the transposes they should be, and what follows them is
-// done. The stand-in's are chains of FMAs, so that even their bits agree; column sums are
-// added up in chunks.
+// TestCUDARefusesRules checks that a rule without a body in cuda/optimizer.cuh panics at the
+// next Sync, and changes nothing.
+func TestCUDARefusesRules(t *testing.T) {
+	d := newTestCUDA(t, CUDAConfig{})
+	defer func(rules []Rule) { Rules = rules }(Rules)
+	Rules = append(slices.Clone(Rules), Rule{Name: "other", StatePerWeight: 1, Update: momentumPlain})
+	kind, _ := FindRule("other")
+	opt, s, c := testOptimizer(kind), newTestCUDAStream(t, d), &testCase{Rand: rand.New(rand.NewPCG(1, 2)), dev: d}
+	w, state, rows, grads := c.vector(4), c.vector(4), c.matrix(300, 8, 0), c.matrix(77, 4, 0)
+	before := c.hash()
+	missing := fmt.Sprint(": the CUDA kernels do not have update rule ", int(kind))
+	for what, update := range map[string]func(){
+		"UpdateDense" + missing: func() { s.UpdateDense(opt, w, state, w) },
+		"UpdateRows" + missing: func() {
+			s.UpdateRows(WholeRow(opt), rows, HostBuffer([]int32{1, 7}), grads, HostBuffer([]int32{0, 1, 3}), HostBuffer([]int32{5, 6, 7}))
+		},
+		"UpdateRows: the CUDA kernels do not": func() { // a row of so many lookups that a block takes it
+			s.UpdateRows(WholeRow(opt), rows, HostBuffer([]int32{3}), grads, HostBuffer([]int32{0, 1000}), HostBuffer(make([]int32, 1000)))
+		},
+	} {
+		wantPanic(t, what, func() {
+			update()
+			_ = s.Sync()
+		})
+		if err := s.Sync(); err != nil || c.hash() != before {
+			t.Errorf("%s: %v, or an operand changed", what, err)
+		}
+	}
+	c.free()
+}
+
+// TestCUBLAS checks products by cuBLAS: their transposes, bias, activation, gate and sums. The
+// stand-in computes chains of FMAs, so that even the bits agree, except of column sums, which
+// are added up in chunks.
 func TestCUBLAS(t *testing.T) {
 	for _, mode := range []string{"cublas", "cublas-tf32", "cublas-bf16"} {
 		d := newTestCUDA(t, CUDAConfig{BLAS: mode})

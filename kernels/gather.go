@@ -6,36 +6,36 @@ import (
 	"math/bits"
 )
 
-// rowCopy copies rows src row index[i*t + c] to dst row i, columns c*d to c*d+d,
-// for i < rows and c < t. index goes on after them, so that what is read next
-// can be asked for early.
+// rowCopy copies src row index[i*t + c] to dst row i, columns c*d to c*d+d, for
+// i < rows and c < t. index is longer than rows*t if more rows follow: they are
+// prefetched.
 type rowCopy struct {
 	dst, src             []float32
 	index                []int32
 	rows, t, d           int
 	dstStride, srcStride int // floats
-	ahead                int // the lookup to ask for while one is copied
-	stream               int // 1: write past the caches, see streams
+	ahead                int // the distance of the lookup that is prefetched
+	bypass               int // 1: write past the caches, see bypassCaches
 }
 
-// aheadFor is how many rows of d floats to ask for before they are used: enough
-// bytes to keep every line fill buffer of a core busy.
+// aheadFor returns the number of rows of d floats to prefetch: enough bytes to keep
+// every line fill buffer of a core busy.
 func aheadFor(d int) int { return max(aheadBytes/(4*d), 4) }
 
 const aheadBytes = 4096
 
-// streams is 1 where dst is better written past the caches: it is too large to be
-// found there, and its rows of d floats are whole cache lines. Half of the traffic
-// of an ordinary write is the read of what it overwrites.
-func streams(dst Matrix, d int) int {
+// bypassCaches returns 1 if dst is better written past the caches: it is too large
+// to stay in them, and its rows of d floats fill cache lines exactly. An ordinary
+// write first reads the line that it overwrites, which doubles the traffic.
+func bypassCaches(dst Matrix, d int) int {
 	lines := (uintptr(dst.Buf.ptr)|uintptr(4*d)|uintptr(4*dst.Stride))%64 == 0
-	if lines && 4*dst.Rows*dst.Cols >= streamBytes {
+	if lines && 4*dst.Rows*dst.Cols >= bypassBytes {
 		return 1
 	}
 	return 0
 }
 
-const streamBytes = 8 << 20
+const bypassBytes = 8 << 20
 
 func gatherPlain(c *rowCopy) {
 	for i := range c.rows {
@@ -60,11 +60,11 @@ func (s *stream) GatherRows(dst, src Matrix, index Buffer) {
 	ids := indexesOf(op, "index", index, dst.Rows*t)
 	s.gathering = gatherTask{
 		stream:  s,
-		rowCopy: rowCopy{out, x, ids, dst.Rows, t, d, dst.Stride, src.Stride, aheadFor(d), streams(dst, d)},
+		rowCopy: rowCopy{out, x, ids, dst.Rows, t, d, dst.Stride, src.Stride, aheadFor(d), bypassCaches(dst, d)},
 		limit:   src.Rows,
 		grain:   grainFor(4 * dst.Cols),
 	}
-	s.pool.run(tiles(dst.Rows, s.gathering.grain), &s.gathering)
+	s.pool.runTask(partsOf(dst.Rows, s.gathering.grain), &s.gathering)
 	s.gathering = gatherTask{}
 }
 
@@ -74,8 +74,8 @@ type gatherTask struct {
 	limit, grain int
 }
 
-func (t *gatherTask) tile(worker, i int) {
-	lo, hi := span(i, t.grain, t.rows)
+func (t *gatherTask) runPart(worker, i int) {
+	lo, hi := partSpan(i, t.grain, t.rows)
 	checkIndexes("GatherRows", "index", t.index[lo*t.t:hi*t.t], t.limit)
 	c := &t.stream.workers[worker].copy
 	*c = t.rowCopy
@@ -85,21 +85,24 @@ func (t *gatherTask) tile(worker, i int) {
 }
 
 // rowSum computes segment sums: dst row s = the sum, p from start[s] to
-// start[s+1]-1 ascending, of lookup pos[p] of src, from +0.0, for s < n. Lookup l
-// is the d floats of src row l/t at column (l mod t)*d.
+// start[s+1]-1 ascending, of lookup pos[p] of src, from zero, for s < n. An empty
+// sum is +0.0. Lookup l is the d floats of src row l/t at column (l mod t)*d. If
+// there are factors, each lookup is multiplied by factors[p] and rounded first.
 type rowSum struct {
 	dst, src        []float32
 	start, pos      []int32
+	factors         []float32
+	zero            float32 // +0.0 or -0.0
 	n, d, dstStride int
 	step, gap       int // lookup l begins at float l*step + l/t*gap of src
-	ahead           int // the lookup to ask for while one is added
+	ahead           int // the distance of the lookup that is prefetched
 
 	// l/t is the high word of l*magic, for t > 1 and 0 <= l < 2^31 (Granlund and
 	// Montgomery, "Division by invariant integers using multiplication", 1994).
 	magic uint64
 }
 
-// setLookups sets what finds a lookup among t of them in each row of src.
+// setLookups sets step, gap and magic for t lookups in each row of src.
 func (s *rowSum) setLookups(t, srcStride int) {
 	if t == 1 {
 		s.step, s.gap, s.magic = srcStride, 0, 0
@@ -109,14 +112,33 @@ func (s *rowSum) setLookups(t, srcStride int) {
 }
 
 func sumRowsPlain(s *rowSum) {
+	if len(s.factors) > 0 {
+		sumWeightedPlain(s)
+		return
+	}
 	for i := range s.n {
 		dst := s.dst[i*s.dstStride:][:s.d]
-		clear(dst)
+		s.beginSum(dst, i)
 		for _, l := range s.pos[s.start[i]:s.start[i+1]] {
-			row, _ := bits.Mul64(uint64(l), s.magic)
-			addPlain(dst, s.src[int(l)*s.step+int(row)*s.gap:][:s.d])
+			addPlain(dst, s.lookup(l))
 		}
 	}
+}
+
+// beginSum sets dst to the beginning of the sum of segment i.
+func (s *rowSum) beginSum(dst []float32, i int) {
+	clear(dst)
+	if s.start[i] < s.start[i+1] {
+		for j := range dst {
+			dst[j] = s.zero
+		}
+	}
+}
+
+// lookup is the floats of lookup l.
+func (s *rowSum) lookup(l int32) []float32 {
+	row, _ := bits.Mul64(uint64(l), s.magic)
+	return s.src[int(l)*s.step+int(row)*s.gap:][:s.d]
 }
 
 func (s *stream) SumRows(dst, src Matrix, start, pos Buffer) {
@@ -124,22 +146,24 @@ func (s *stream) SumRows(dst, src Matrix, start, pos Buffer) {
 	if dst.Rows == 0 || dst.Cols == 0 {
 		return
 	}
-	t := &s.summing
+	t := &s.sums.rows
 	*t = sumTask{stream: s}
-	t.set(op, src, dst.Cols, start, pos, dst.Rows)
+	t.setSources(op, src, dst.Cols, start, pos, dst.Rows)
 	t.dst, t.dstStride = elementsOf(op, "dst", dst, dst.Rows, dst.Cols), dst.Stride
-	s.pool.run(t.tiles(), t)
+	s.pool.runTask(t.partCount(), t)
 	*t = sumTask{}
 }
 
 type sumTask struct {
 	stream *stream
 	rowSum
+	op    string
 	limit int
 }
 
-// set takes the sources of n segments of sums over d floats.
-func (t *sumTask) set(op string, src Matrix, d int, start, pos Buffer, n int) {
+// setSources sets the operands of n segment sums over d floats.
+func (t *sumTask) setSources(op string, src Matrix, d int, start, pos Buffer, n int) {
+	t.op = op
 	if src.Cols%d != 0 {
 		panic(fmt.Sprintf("kernels: %s: src has %d columns, no multiple of %d", op, src.Cols, d))
 	}
@@ -152,19 +176,21 @@ func (t *sumTask) set(op string, src Matrix, d int, start, pos Buffer, n int) {
 	t.limit = src.Rows * lookups
 }
 
-// sumGrain is how many lookups and segments a tile holds.
+// sumGrain is the number of lookups and segments in a part.
 const sumGrain = 1024
 
-func (t *sumTask) tiles() int { return tiles(t.n+int(t.start[t.n]), sumGrain) }
+func (t *sumTask) partCount() int { return partsOf(t.n+int(t.start[t.n]), sumGrain) }
 
-// segments is the segments [lo, hi) of tile i: tiles hold about the same number
-// of segments and lookups together, for segments differ ten thousandfold.
-func (t *sumTask) segments(i int) (lo, hi int) {
+// segmentsOf returns the segments [lo, hi) of part i. Parts hold about equal numbers
+// of segments and lookups together, because the lengths of segments differ by a
+// factor of ten thousand.
+func (t *sumTask) segmentsOf(i int) (lo, hi int) {
 	lo, hi = t.segmentAt(i*sumGrain), t.segmentAt((i+1)*sumGrain)
 	return lo, hi
 }
 
-// segmentAt is the first segment that at least so many segments and lookups precede.
+// segmentAt returns the first segment that at least work segments and lookups
+// precede.
 func (t *sumTask) segmentAt(work int) int {
 	lo, hi := 0, t.n
 	for lo < hi {
@@ -177,21 +203,21 @@ func (t *sumTask) segmentAt(work int) int {
 	return lo
 }
 
-func (t *sumTask) tile(worker, i int) {
-	lo, hi := t.segments(i)
+func (t *sumTask) runPart(worker, i int) {
+	lo, hi := t.segmentsOf(i)
 	s := &t.stream.workers[worker].sum
 	*s = t.rowSum
 	s.dst = s.dst[lo*s.dstStride:]
-	t.sumSegments(s, "SumRows", lo, hi)
+	t.sumSegments(s, lo, hi)
 	*s = rowSum{}
 }
 
 // sumSegments sums segments [lo, hi) to the first rows of s.dst.
-func (t *sumTask) sumSegments(s *rowSum, op string, lo, hi int) {
+func (t *sumTask) sumSegments(s *rowSum, lo, hi int) {
 	if lo == hi {
 		return
 	}
 	s.start, s.n = t.start[lo:], hi-lo
-	checkIndexes(op, "pos", t.pos[t.start[lo]:t.start[hi]], t.limit)
+	checkIndexes(t.op, "pos", t.pos[t.start[lo]:t.start[hi]], t.limit)
 	t.stream.sumRows(s)
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // gemm computes the matrix products of one stream. It belongs to one goroutine
-// at a time, like the stream. Scratch grows to what the largest product needs
-// and is kept.
+// at a time, like the stream. Scratch grows to the size that the largest product
+// needs, and is reused.
 type gemm struct {
 	isa     isa
 	shape   tileShape
@@ -17,11 +17,11 @@ type gemm struct {
 	packedA [][]float32
 	packedB []float32
 	edges   []edge
-	p       product // the one in progress: kept here so that it needs no allocation
+	p       product // the product in progress: a field, so that it needs no allocation
 }
 
-// newGemm makes the products of a stream whose threads are those of pool. blas
-// is nil for exact products.
+// newGemm returns the gemm of a stream that computes on the threads of p. blas is
+// nil for exact products.
 func newGemm(i isa, p *pool, blas *openblas.Library) *gemm {
 	g := &gemm{isa: i, shape: shapeOf(i), pool: p, blas: blas}
 	g.packedA = make([][]float32, p.threads)
@@ -43,8 +43,8 @@ func (g *gemm) growB(floats int) {
 func byRow(m Matrix) operand    { return operand{m.Buf.ptr, uintptr(4 * m.Stride), 4, false} }
 func byColumn(m Matrix) operand { return operand{m.Buf.ptr, 4, uintptr(4 * m.Stride), true} }
 
-// linear computes y (m, n) = act(x (m, k) wᵀ + b), w (n, k), b n floats or empty.
-func (g *gemm) linear(y, x, w Matrix, b Buffer, act Activation) {
+// linearOutput computes y (m, n) = act(x (m, k) wᵀ + b), w (n, k), b n floats or empty.
+func (g *gemm) linearOutput(y, x, w Matrix, b Buffer, act Activation) {
 	if x.Rows != y.Rows || w.Rows != y.Cols || w.Cols != x.Cols || (b.bytes > 0 && b.Floats() < y.Cols) {
 		panic(fmt.Sprintf("kernels: Linear of y (%d, %d), x (%d, %d), w (%d, %d), %d biases",
 			y.Rows, y.Cols, x.Rows, x.Cols, w.Rows, w.Cols, b.Floats()))
@@ -56,11 +56,11 @@ func (g *gemm) linear(y, x, w Matrix, b Buffer, act Activation) {
 	if act == ReLU {
 		p.relu = 1
 	}
-	g.do(p)
+	g.runProduct(p)
 }
 
-// gradInput computes dx (m, k) = dy (m, n) w (n, k), +0.0 where gate is given and
-// is not > 0.
+// gradInput computes dx (m, k) = dy (m, n) w (n, k). If gate is not empty, dx is +0.0
+// at elements whose gate is not > 0.
 func (g *gemm) gradInput(dx, dy, w, gate Matrix) {
 	gated := gate.Buf.bytes > 0
 	if dx.Rows != dy.Rows || w.Rows != dy.Cols || w.Cols != dx.Cols || (gated && (gate.Rows != dx.Rows || gate.Cols != dx.Cols)) {
@@ -71,7 +71,7 @@ func (g *gemm) gradInput(dx, dy, w, gate Matrix) {
 	if gated {
 		p.gate = byRow(gate)
 	}
-	g.do(p)
+	g.runProduct(p)
 }
 
 // gradWeight computes dw (n, k) = dyᵀ x, dy (m, n), x (m, k), and, where db is not
@@ -86,11 +86,11 @@ func (g *gemm) gradWeight(dw Matrix, db Buffer, dy, x Matrix) {
 	if db.bytes > 0 {
 		p.sum = db.ptr
 	}
-	g.do(p)
+	g.runProduct(p)
 }
 
-// do runs p.
-func (g *gemm) do(p product) {
+// runProduct runs p.
+func (g *gemm) runProduct(p product) {
 	g.p = p
 	switch {
 	case p.m == 0 || p.n == 0:
@@ -100,7 +100,7 @@ func (g *gemm) do(p product) {
 	case g.blas != nil && p.k > 0:
 		g.p.runBLAS()
 	default:
-		g.p.run()
+		g.p.runPanels()
 	}
 	g.p = product{}
 }

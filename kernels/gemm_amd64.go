@@ -54,8 +54,8 @@ func runTiles(i isa, t *tileRun, width int) {
 	}
 }
 
-// copyRows copies rows of floats float32; up to the next multiple of 8 floats
-// dst gets zeros.
+// copyRows copies rows of floats float32. Each row of dst is padded with zeros to the
+// next multiple of 8 floats.
 func copyRows(i isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats int) {
 	if i == isaPlain {
 		copyRowsPlain(dst, src, dstBytes, srcBytes, rows, floats, (floats+7)&^7)

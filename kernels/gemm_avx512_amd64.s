@@ -4,7 +4,7 @@
 // AVX-512 micro-kernels: 14 or 4 rows of C, 2 or 1 vectors of 16 columns.
 // Z0, Z1 one row of B; Z2 an element of A; Z3 scratch; Z4.. the tile of C.
 // AX, BX rows 0 and 8 of A; R8, R9, R10, R11 rs times 1, 3, 5, 7.
-// K3, K4 the columns that C has. Where there are 4 rows ROWS jumps to end after them.
+// K3, K4 the columns that C has. For tiles of 4 rows ROWS jumps to end after them.
 
 #define ROW2(mem, c0, c1) \
 	VBROADCASTSS mem, Z2; \

@@ -9,8 +9,8 @@ func runTiles(_ isa, t *tileRun, _ int) {
 	tilePlain(t)
 }
 
-// copyRows copies rows of floats float32; up to the next multiple of 8 floats
-// dst gets zeros.
+// copyRows copies rows of floats float32. Each row of dst is padded with zeros to the
+// next multiple of 8 floats.
 func copyRows(_ isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats int) {
 	copyRowsPlain(dst, src, dstBytes, srcBytes, rows, floats, (floats+7)&^7)
 }

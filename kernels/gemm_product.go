@@ -2,28 +2,28 @@ package kernels
 
 import "unsafe"
 
-// operand is a matrix of a product with any steps, in bytes. An element (row,
-// col) is at ptr + row*rs + col*cs; one of rs and cs is 4.
+// operand is a matrix of a product. Element (row, col) is at ptr + row*rs + col*cs.
+// The steps rs and cs are in bytes, and one of them is 4.
 type operand struct {
 	ptr        unsafe.Pointer
 	rs, cs     uintptr
-	transposed bool // it is stored by columns
+	transposed bool // stored by columns
 }
 
-func (o operand) at(row, col int) unsafe.Pointer {
+func (o operand) elementAt(row, col int) unsafe.Pointer {
 	return unsafe.Add(o.ptr, uintptr(row)*o.rs+uintptr(col)*o.cs)
 }
 
-// product is C (m, n) = A (m, k) B (k, n) and what follows it, cut into tiles.
+// product is C (m, n) = A (m, k) B (k, n) with its bias, activation, gate and sums,
+// computed in tiles.
 //
 // It is a blocked product as in Goto and van de Geijn, "Anatomy of
 // high-performance matrix multiplication" (2008). B is cut into chunks that fit
 // the packing buffer. A chunk is packed once by all threads into panels of nr
 // columns; then each thread takes a block of C, packs the rows of A it needs,
-// kc columns at a time, and runs a micro-kernel on every panel. A thread that
-// finds no block left packs parts of the next chunk: none waits for a chunk's
-// last block. Where C has few rows a panel of B is used once and is read where it
-// lies.
+// kc columns at a time, and runs a micro-kernel on every panel. When no block is
+// left, a thread packs parts of the next chunk, so that no thread waits for a chunk's
+// last block. If C has few rows, a panel of B is used once only, and is read in place.
 //
 // Invariant: blocks of C are disjoint, and one block's kc steps run in order, so
 // each element is one chain over k ascending.
@@ -34,12 +34,12 @@ type product struct {
 	bias    unsafe.Pointer
 	gate    operand // ptr nil: none
 	relu    int
-	load    int            // 1: chains go on from C
+	load    int            // 1: chains continue from C
 	sum     unsafe.Pointer // not nil: gets the sums over k of each row of A (a.rs is 4)
 
 	j0, j1           int   // the columns of the chunk
 	now, next        chunk // in use, being packed
-	directA, directB bool  // read where they lie
+	directA, directB bool  // read in place, not packed
 	mTiles, panels   int   // in a chunk
 	mBlocks, nBlocks int
 }
@@ -47,21 +47,21 @@ type product struct {
 // chunk is rows [k0, k1) of B, packed from float at of the buffer on.
 type chunk struct{ k0, k1, at int }
 
-// maxPacked is the floats of B that are packed for each thread, up to 4: 1 MiB,
-// near enough to a core's own cache.
+// maxPacked is the number of floats of B that are packed for each thread, for up to
+// 4 threads: 1 MiB, which is about a core's own cache.
 const maxPacked = 1 << 18
 
-// maxColumns of B are in a chunk.
+// maxColumns is the number of columns of B in a chunk.
 const maxColumns = 1024
 
-func (p *product) run() {
+func (p *product) runPanels() {
 	s := p.g.shape
 	p.mTiles = (p.m + s.mr - 1) / s.mr
 	p.directB = p.b.cs == 4 && p.mTiles <= 2
 	for p.j0 = 0; p.j0 < p.n; p.j0 = p.j1 {
 		p.j1 = min(p.j0+maxColumns, p.n)
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
-		p.split()
+		p.chooseBlocks()
 		p.directA = p.a.cs == 4 && (p.panels <= 2 || p.k <= 64)
 		p.runChunks()
 	}
@@ -70,31 +70,31 @@ func (p *product) run() {
 // runChunks runs the chunks of columns [j0, j1).
 func (p *product) runChunks() {
 	s, threads, cols := p.g.shape, p.g.pool.threads, p.panels*p.g.shape.nr
-	buffers := min(threads, 2) // one thread packs the next chunk when the last one is done with
+	buffers := min(threads, 2) // a single thread packs a chunk after it has used the one before
 	rows := maxPacked * min(threads, 4) / buffers / cols
 	rows = min(max(rows-rows%s.kc, s.kc), p.k)
 	if !p.directB {
 		p.g.growB(min(rows*buffers, p.k) * cols)
 	}
 	p.next = chunk{k1: rows}
-	p.g.pool.run(p.parts(), (*packPhase)(p))
+	p.g.pool.runTask(p.packParts(), (*packPhase)(p))
 	for {
 		p.now = p.next
 		p.next = chunk{k0: p.now.k1, k1: min(p.now.k1+rows, p.k)}
 		if buffers > 1 && p.now.at == 0 {
 			p.next.at = rows * cols
 		}
-		p.g.pool.run(p.mBlocks*p.nBlocks+p.parts(), (*tilePhase)(p))
+		p.g.pool.runTask(p.mBlocks*p.nBlocks+p.packParts(), (*tilePhase)(p))
 		if p.now.k1 == p.k {
 			return
 		}
 	}
 }
 
-// split chooses the blocks of C: near the size the caches want. Several threads
-// get blocks down to a third of that, sixteen for each, so that a core that others
-// disturb holds the rest up for a short time only.
-func (p *product) split() {
+// chooseBlocks sets the number of blocks of C. One thread gets blocks that fit its
+// caches. Several threads get sixteen blocks each, down to a third of that size, so
+// that a core disturbed by other processes delays the rest only briefly.
+func (p *product) chooseBlocks() {
 	threads, mc := p.g.pool.threads, p.g.shape.mc
 	p.mBlocks = (p.mTiles + mc - 1) / mc
 	if threads > 1 {
@@ -108,11 +108,11 @@ func (p *product) split() {
 	}
 }
 
-// share is where part i of n equal parts of all begins.
+// share returns the beginning of part i of n equal parts of all.
 func share(i, n, all int) int { return i * all / n }
 
-// panel returns the columns of panel i of the chunk and the width of its tiles.
-func (p *product) panel(i int) (from, to, width int) {
+// panelColumns returns the columns of panel i of the chunk and the width of its tiles.
+func (p *product) panelColumns(i int) (from, to, width int) {
 	s := p.g.shape
 	from = p.j0 + i*s.nr
 	to = min(from+s.nr, p.j1)
@@ -122,18 +122,18 @@ func (p *product) panel(i int) (from, to, width int) {
 	return from, to, s.nr
 }
 
-// packed is where panel i of a packed chunk begins.
-func (p *product) packed(c chunk, i int) unsafe.Pointer {
+// packedPanel returns the beginning of panel i of a packed chunk.
+func (p *product) packedPanel(c chunk, i int) unsafe.Pointer {
 	return unsafe.Pointer(&p.g.packedB[c.at+i*(c.k1-c.k0)*p.g.shape.nr])
 }
 
-// slab is how many rows are copied together: few enough that the CPU follows
-// each row with its prefetch, so that rows are read once and from end to end.
+// slab is the number of rows that are copied together: few enough for the CPU's
+// prefetcher to follow each row, so that rows are read once and from end to end.
 const slab = 32
 
-// parts is how many pieces of work it is to pack the next chunk: slabs of a B that
-// is row-major, panels of one that is column-major.
-func (p *product) parts() int {
+// packParts returns the number of parts in which the next chunk is packed: slabs if B
+// is row-major, panels if it is column-major.
+func (p *product) packParts() int {
 	rows := p.next.k1 - p.next.k0
 	switch {
 	case rows == 0 || p.directB:
@@ -145,32 +145,32 @@ func (p *product) parts() int {
 	}
 }
 
-// packPhase packs parts of the next chunk. Row k of a panel is width floats.
+// packPhase packs parts of the next chunk. A row of a packed panel has width floats.
 type packPhase product
 
-func (q *packPhase) tile(_, i int) {
+func (q *packPhase) runPart(_, i int) {
 	p, c := (*product)(q), q.next
 	if p.b.cs != 4 {
-		from, to, width := p.panel(i)
-		transpose(p.g.isa, p.packed(c, i), p.b.at(c.k0, from), uintptr(4*width), p.b.cs, to-from, c.k1-c.k0)
+		from, to, width := p.panelColumns(i)
+		transpose(p.g.isa, p.packedPanel(c, i), p.b.elementAt(c.k0, from), uintptr(4*width), p.b.cs, to-from, c.k1-c.k0)
 		return
 	}
 	k := i * slab
 	rows := min(slab, c.k1-c.k0-k)
 	for j := range p.panels {
-		from, to, width := p.panel(j)
+		from, to, width := p.panelColumns(j)
 		step := uintptr(4 * width)
-		copyRows(p.g.isa, unsafe.Add(p.packed(c, j), uintptr(k)*step), p.b.at(c.k0+k, from), step, p.b.rs, rows, to-from)
+		copyRows(p.g.isa, unsafe.Add(p.packedPanel(c, j), uintptr(k)*step), p.b.elementAt(c.k0+k, from), step, p.b.rs, rows, to-from)
 	}
 }
 
 // tilePhase computes blocks of C, then packs the next chunk.
 type tilePhase product
 
-func (q *tilePhase) tile(worker, i int) {
+func (q *tilePhase) runPart(worker, i int) {
 	p := (*product)(q)
 	if blocks := p.mBlocks * p.nBlocks; i >= blocks {
-		(*packPhase)(q).tile(worker, i-blocks)
+		(*packPhase)(q).runPart(worker, i-blocks)
 		return
 	}
 	s := p.g.shape
@@ -179,10 +179,10 @@ func (q *tilePhase) tile(worker, i int) {
 	i1 := min(share(mb+1, p.mBlocks, p.mTiles)*s.mr, p.m)
 	for k0 := p.now.k0; ; k0 += s.kc {
 		k1 := min(k0+s.kc, p.now.k1)
-		p.sums(i0, i1, nb, k0, k1)
+		p.addSums(i0, i1, nb, k0, k1)
 		r := p.readyA(worker, i0, i1, k0, k1)
 		for j := share(nb, p.nBlocks, p.panels); j < share(nb+1, p.nBlocks, p.panels); j++ {
-			p.column(&r, worker, j, k0, k1)
+			p.computePanel(&r, worker, j, k0, k1)
 		}
 		if k1 == p.now.k1 {
 			return
@@ -192,21 +192,22 @@ func (q *tilePhase) tile(worker, i int) {
 
 // runSums computes the sums alone.
 func (p *product) runSums() {
-	p.g.pool.run((p.m+sumColumns-1)/sumColumns, (*sumPhase)(p))
+	p.g.pool.runTask((p.m+sumColumns-1)/sumColumns, (*sumPhase)(p))
 }
 
-// sumColumns is how many sums are one piece of work.
+// sumColumns is the number of sums in one part.
 const sumColumns = 64
 
 type sumPhase product
 
-func (q *sumPhase) tile(_, i int) {
+func (q *sumPhase) runPart(_, i int) {
 	p := (*product)(q)
-	p.sums(i*sumColumns, min((i+1)*sumColumns, p.m), 0, 0, p.k)
+	p.addSums(i*sumColumns, min((i+1)*sumColumns, p.m), 0, 0, p.k)
 }
 
-// sums adds rows [k0, k1) of what A transposes to the block's part of the sums.
-func (p *product) sums(i0, i1, nb, k0, k1 int) {
+// addSums adds columns [k0, k1) of A to the sums of rows [i0, i1), in order. nb is
+// the block's column: only the first one adds, so that each sum is computed once.
+func (p *product) addSums(i0, i1, nb, k0, k1 int) {
 	if p.sum == nil || nb > 0 || p.j0 > 0 {
 		return
 	}
@@ -215,12 +216,12 @@ func (p *product) sums(i0, i1, nb, k0, k1 int) {
 		clear(unsafe.Slice((*float32)(dst), i1-i0))
 	}
 	if k0 < k1 {
-		addRows(p.g.isa, dst, p.a.at(i0, k0), p.a.cs, k1-k0, i1-i0)
+		addRows(p.g.isa, dst, p.a.elementAt(i0, k0), p.a.cs, k1-k0, i1-i0)
 	}
 }
 
-// band is rows [from, to) of A ready for a micro-kernel: whole tiles, or fewer
-// rows than a tile has.
+// band is rows [from, to) of A, ready for a micro-kernel: complete tiles, or fewer
+// rows than one tile has.
 type band struct {
 	operand          // from row from, column k0
 	step     uintptr // from tile to tile
@@ -228,9 +229,9 @@ type band struct {
 	from, to int
 }
 
-// readyA makes rows [i0, i1) and columns [k0, k1) of A ready: tiles of mr rows,
-// of tail rows, and one with rows to spare. That one is always copied; the others
-// where they are used often enough.
+// readyA prepares rows [i0, i1) and columns [k0, k1) of A as three bands: tiles of mr
+// rows, tiles of tail rows, and an incomplete tile. The incomplete tile is always
+// copied; the others are copied if they are used often enough.
 func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 	s := p.g.shape
 	mid := i0 + (i1-i0)/s.mr*s.mr
@@ -253,7 +254,7 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 		case b.from == b.to: // no pointer past the end of A
 			continue
 		case b.from < packFrom:
-			b.operand, strip = operand{ptr: p.a.at(b.from, k0), rs: p.a.rs, cs: p.a.cs}, uintptr(s.mr)*p.a.rs
+			b.operand, strip = operand{ptr: p.a.elementAt(b.from, k0), rs: p.a.rs, cs: p.a.cs}, uintptr(s.mr)*p.a.rs
 		default:
 			b.operand, strip = p.packedRows(worker, k1-k0)
 			at := b.from - packFrom
@@ -267,8 +268,9 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 	return r
 }
 
-// packedRows tells how k columns of A are packed for worker: rows one by one,
-// columns in strips of mr rows, strip apart.
+// packedRows returns the layout in which k columns of A are packed for worker: row by
+// row if A is row-major, else column by column in strips of mr rows, strip bytes
+// apart.
 func (p *product) packedRows(worker, k int) (o operand, strip uintptr) {
 	s, ptr := p.g.shape, unsafe.Pointer(&p.g.packedA[worker][0])
 	if p.a.cs == 4 {
@@ -284,21 +286,22 @@ func (p *product) packA(worker, i0, i1, k0, k1 int) {
 	s := p.g.shape
 	o, strip := p.packedRows(worker, k1-k0)
 	if p.a.cs == 4 {
-		copyRows(p.g.isa, o.ptr, p.a.at(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
+		copyRows(p.g.isa, o.ptr, p.a.elementAt(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
 		return
 	}
 	for k := k0; k < k1; k += slab {
 		for i := i0; i < i1; i += s.mr {
-			// A strip is wider than a tile: what it has too much is not used.
+			// A strip is wider than a tile; its last columns are not used.
 			dst := unsafe.Add(o.ptr, uintptr((i-i0)/s.mr)*strip+uintptr(k-k0)*o.cs)
-			copyRows(p.g.isa, dst, p.a.at(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
+			copyRows(p.g.isa, dst, p.a.elementAt(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
 		}
 	}
 }
 
-// column computes the rows of the panel j of C, columns [k0, k1) of the chain.
-func (p *product) column(rows *[3]band, worker, j, k0, k1 int) {
-	from, to, width := p.panel(j)
+// computePanel computes links [k0, k1) of the chains of panel j of C, for the rows of
+// three bands.
+func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
+	from, to, width := p.panelColumns(j)
 	e := &p.g.edges[worker]
 	t := tileRun{cols: to - from, ldc: p.c.rs, k: k1 - k0, load: p.load}
 	if k0 > 0 {
@@ -307,16 +310,16 @@ func (p *product) column(rows *[3]band, worker, j, k0, k1 int) {
 	switch {
 	case k0 == k1:
 	case !p.directB:
-		t.b, t.bs = unsafe.Add(p.packed(p.now, j), 4*width*(k0-p.now.k0)), uintptr(4*width)
+		t.b, t.bs = unsafe.Add(p.packedPanel(p.now, j), 4*width*(k0-p.now.k0)), uintptr(4*width)
 		t.next = 4 * p.g.shape.nr * (p.now.k1 - p.now.k0)
 	case t.cols == width:
-		t.b, t.bs = p.b.at(k0, from), p.b.rs
-		t.next = 16 * int(p.b.rs) // rows lie far apart: fetch one that comes soon
+		t.b, t.bs = p.b.elementAt(k0, from), p.b.rs
+		t.next = 16 * int(p.b.rs) // rows are far apart: prefetch one that is used soon
 	default:
 		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
-		copyRows(p.g.isa, t.b, p.b.at(k0, from), t.bs, p.b.rs, t.k, t.cols)
+		copyRows(p.g.isa, t.b, p.b.elementAt(k0, from), t.bs, p.b.rs, t.k, t.cols)
 	}
-	last := k1 == p.k // what follows the chain is due
+	last := k1 == p.k // bias, activation and gate follow
 	if last {
 		t.relu, t.ldg = p.relu, p.gate.rs
 		if p.bias != nil {
@@ -329,26 +332,26 @@ func (p *product) column(rows *[3]band, worker, j, k0, k1 int) {
 			continue
 		}
 		q.a, q.rs, q.ks, q.ta, q.rows = r.ptr, r.rs, r.cs, r.step, r.rows
-		q.c, q.tiles = p.c.at(r.from, from), (r.to-r.from)/r.rows
+		q.c, q.tiles = p.c.elementAt(r.from, from), (r.to-r.from)/r.rows
 		if last && p.gate.ptr != nil {
-			q.gate = p.gate.at(r.from, from)
+			q.gate = p.gate.elementAt(r.from, from)
 		}
 		if q.tiles > 0 {
 			runTiles(p.g.isa, &q, width)
 		} else {
-			e.run(p.g.isa, &q, r.to-r.from, width)
+			e.runTile(p.g.isa, &q, r.to-r.from, width)
 		}
 	}
 }
 
-// edge is a whole tile aside, for one that has rows to spare in C.
+// edge is scratch for a complete tile, used where C has only some of its rows.
 type edge struct {
 	c, gate [maxTile]float32
 	b       [maxPanel]float32
 }
 
-// run runs t, one tile with only so many rows in C.
-func (e *edge) run(i isa, t *tileRun, rows, width int) {
+// runTile runs t, one tile of which C has only the first rows.
+func (e *edge) runTile(i isa, t *tileRun, rows, width int) {
 	step := uintptr(4 * width)
 	c, ldc := t.c, t.ldc
 	t.tiles, t.c, t.ldc = 1, unsafe.Pointer(&e.c), step

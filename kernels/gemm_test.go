@@ -13,7 +13,7 @@ import (
 	"github.com/ecrec/ecrec/internal/openblas"
 )
 
-// isas are the bodies that this machine can run.
+// isas are the instruction sets that this machine has.
 func isas() []isa {
 	var all []isa
 	for i := isaPlain; i <= detectISA(); i++ {
@@ -22,10 +22,10 @@ func isas() []isa {
 	return all
 }
 
-// guard stands around every matrix of a test and must survive.
+// guard surrounds every matrix of a test and must not change.
 const guard = float32(-12345.678)
 
-// guarded is a matrix in the middle of guards: before, after and between rows.
+// guarded is a matrix with guards before, after and between its rows.
 type guarded struct {
 	Matrix
 	all []float32
@@ -48,7 +48,7 @@ func newGuarded(rng *rand.Rand, rows, cols int) *guarded {
 
 func (m *guarded) at(i, j int) *float32 { return &m.all[20+i*m.Stride+j] }
 
-// fill draws values, one in a hundred from special where it is given.
+// fill draws values; one in a hundred is from special, if that is not empty.
 func (m *guarded) fill(rng *rand.Rand, special []float32) *guarded {
 	for i := range m.Rows {
 		for j := range m.Cols {
@@ -82,7 +82,7 @@ func (m *guarded) check(t *testing.T, what string, want func(i, j int) float32) 
 	}
 }
 
-// layer holds the operands of the three products of one layer, and the results
+// layer holds the operands of the three products of one layer, and their results
 // by definition.
 type layer struct {
 	m, n, k                  int
@@ -143,10 +143,10 @@ func (l *layer) check(t *testing.T, rng *rand.Rand, g *gemm) {
 	what := fmt.Sprintf("(m, n, k) = (%d, %d, %d), %v, %d threads: ", l.m, l.n, l.k, g.isa, g.pool.threads)
 	of := func(c [][]float32) func(i, j int) float32 { return func(i, j int) float32 { return c[i][j] } }
 	y := newGuarded(rng, l.m, l.n)
-	g.linear(y.Matrix, l.x.Matrix, l.w.Matrix, l.b.Buf, ReLU)
+	g.linearOutput(y.Matrix, l.x.Matrix, l.w.Matrix, l.b.Buf, ReLU)
 	y.check(t, what+"y = relu(x wᵀ + b)", of(l.y))
 	y = newGuarded(rng, l.m, l.n)
-	g.linear(y.Matrix, l.x.Matrix, l.w.Matrix, Buffer{}, Identity)
+	g.linearOutput(y.Matrix, l.x.Matrix, l.w.Matrix, Buffer{}, Identity)
 	y.check(t, what+"y = x wᵀ", of(l.yLin))
 	dx := newGuarded(rng, l.m, l.k)
 	g.gradInput(dx.Matrix, l.dy.Matrix, l.w.Matrix, Matrix{})
@@ -164,13 +164,13 @@ func (l *layer) check(t *testing.T, rng *rand.Rand, g *gemm) {
 	dw.check(t, what+"dw without db", of(l.dw))
 }
 
-// eachGemm calls f with every body and several numbers of threads.
+// eachGemm calls f with every instruction set and several numbers of threads.
 func eachGemm(f func(g *gemm)) {
 	for _, i := range isas() {
 		for _, threads := range []int{1, 2, 4} {
 			p := newPool(threads)
 			f(newGemm(i, p, nil))
-			p.close()
+			p.stopWorkers()
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestGemmRandomShapes(t *testing.T) {
 	for _, i := range isas() {
 		for threads := 1; threads <= 4; threads++ {
 			p := newPool(threads)
-			defer p.close()
+			defer p.stopWorkers()
 			gs = append(gs, newGemm(i, p, nil))
 		}
 	}
@@ -222,8 +222,8 @@ func TestGemmRandomShapes(t *testing.T) {
 	}
 }
 
-// TestGemmChunks has products larger than the packing buffer and its blocks, and
-// compares the bodies with the plain one.
+// TestGemmChunks computes products larger than the packing buffer and its blocks, and
+// compares every instruction set with plain Go.
 func TestGemmChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, s := range some(t, [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}, {520, 29, 1000}}) {
@@ -238,10 +238,10 @@ func TestGemmChunks(t *testing.T) {
 				p := newPool(threads)
 				g := newGemm(i, p, nil)
 				got := [3]*guarded{newGuarded(rng, m, n), newGuarded(rng, m, k), newGuarded(rng, n, k)}
-				g.linear(got[0].Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
+				g.linearOutput(got[0].Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
 				g.gradInput(got[1].Matrix, dy.Matrix, w.Matrix, Matrix{})
 				g.gradWeight(got[2].Matrix, Buffer{}, dy.Matrix, x.Matrix)
-				p.close()
+				p.stopWorkers()
 				if first[0] == nil {
 					first = got
 				}
@@ -257,12 +257,12 @@ func TestGemmChunks(t *testing.T) {
 func TestGemmAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	p := newPool(2)
-	defer p.close()
+	defer p.stopWorkers()
 	g := newGemm(detectISA(), p, nil)
 	x, w, y := newGuarded(rng, 100, 64).fill(rng, nil), newGuarded(rng, 48, 64).fill(rng, nil), newGuarded(rng, 100, 48)
 	db := newGuarded(rng, 1, 48)
 	got := testing.AllocsPerRun(20, func() {
-		g.linear(y.Matrix, x.Matrix, w.Matrix, Buffer{}, ReLU)
+		g.linearOutput(y.Matrix, x.Matrix, w.Matrix, Buffer{}, ReLU)
 		g.gradInput(x.Matrix, y.Matrix, w.Matrix, x.Matrix)
 		g.gradWeight(w.Matrix, db.Buf, y.Matrix, x.Matrix)
 	})
@@ -273,7 +273,8 @@ func TestGemmAllocatesNothing(t *testing.T) {
 
 func TestTileRunOffsets(t *testing.T) {
 	var r tileRun
-	if unsafe.Offsetof(r.gate) != 32 || unsafe.Offsetof(r.bs) != 64 || unsafe.Offsetof(r.k) != 88 || unsafe.Offsetof(r.relu) != 112 || unsafe.Offsetof(r.mask) != 128 || unsafe.Offsetof(r.next) != 192 || unsafe.Offsetof(r.rows) != 200 {
+	if unsafe.Offsetof(r.gate) != 32 || unsafe.Offsetof(r.bs) != 64 || unsafe.Offsetof(r.k) != 88 || unsafe.Offsetof(r.relu) != 112 ||
+		unsafe.Offsetof(r.mask) != 128 || unsafe.Offsetof(r.next) != 192 || unsafe.Offsetof(r.rows) != 200 {
 		t.Fatal("gemm_amd64.h does not match tileRun")
 	}
 }
@@ -288,7 +289,7 @@ func TestGemmOpenBLAS(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, threads := range []int{1, 2} {
 		p := newPool(threads)
-		defer p.close()
+		defer p.stopWorkers()
 		g := newGemm(detectISA(), p, lib)
 		for _, s := range [][3]int{{1, 1, 1}, {70, 1, 30}, {70, 30, 1}, {1, 20, 30}, {90, 70, 80}, {3, 4, 0}} {
 			l := newLayer(rng, s[0], s[1], s[2], nil)
@@ -303,7 +304,7 @@ func TestGemmOpenBLAS(t *testing.T) {
 				}
 			}
 			y := newGuarded(rng, l.m, l.n)
-			g.linear(y.Matrix, l.x.Matrix, l.w.Matrix, l.b.Buf, ReLU)
+			g.linearOutput(y.Matrix, l.x.Matrix, l.w.Matrix, l.b.Buf, ReLU)
 			near("y", y, l.y)
 			dx := newGuarded(rng, l.m, l.k)
 			g.gradInput(dx.Matrix, l.dy.Matrix, l.w.Matrix, l.gate.Matrix)
@@ -316,7 +317,7 @@ func TestGemmOpenBLAS(t *testing.T) {
 	}
 }
 
-// TestGemmOpenBLASAtOnce has streams with their own threads share the library.
+// TestGemmOpenBLASAtOnce runs streams with their own threads that share the library.
 func TestGemmOpenBLASAtOnce(t *testing.T) {
 	lib, err := openblas.Open()
 	if err != nil {
@@ -327,14 +328,14 @@ func TestGemmOpenBLASAtOnce(t *testing.T) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(7, uint64(id)))
 			p := newPool(1 + id/2)
-			defer p.close()
+			defer p.stopWorkers()
 			g := newGemm(detectISA(), p, lib)
 			exact := newGemm(detectISA(), p, nil)
 			for range 20 {
 				x, w := newGuarded(rng, 64, 50).fill(rng, nil), newGuarded(rng, 40, 50).fill(rng, nil)
 				got, want := newGuarded(rng, 64, 40), newGuarded(rng, 64, 40)
-				g.linear(got.Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
-				exact.linear(want.Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
+				g.linearOutput(got.Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
+				exact.linearOutput(want.Matrix, x.Matrix, w.Matrix, Buffer{}, Identity)
 				for i := range 64 {
 					for j := range 40 {
 						if math.Abs(float64(*got.at(i, j)-*want.at(i, j))) > 1e-4 {

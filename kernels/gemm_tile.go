@@ -7,7 +7,7 @@ import (
 )
 
 // tileRun is one call of a micro-kernel: tiles of C below one another, each
-// (rows, width), from one panel of B. Offsets are known to gemm_amd64.h. Steps
+// (rows, width), from one panel of B. gemm_amd64.h holds the fields' offsets. Steps
 // are in bytes.
 type tileRun struct {
 	a, b, c    unsafe.Pointer
@@ -18,21 +18,21 @@ type tileRun struct {
 	ldc, ldg   uintptr        // C and gate from row to row
 	k          int            // length of the chain in this call
 	tiles      int
-	load       int       // 1: the chain goes on from C; 0: it starts at +0.0
+	load       int       // 1: the chain continues from C; 0: it starts at +0.0
 	relu       int       // 1: ReLU
 	cols       int       // columns that C, bias and gate have: width or fewer
 	mask       [16]int32 // for AVX2 where cols < width: -1 for each column
-	next       int       // from a row of B to the same row of the next panel, which is fetched meanwhile
+	next       int       // from a row of B to the same row of the next panel, which is prefetched
 	rows       int       // of a tile: mr or tail
 }
 
-// tileShape is what the driver must know of an isa's micro-kernels.
+// tileShape is the geometry of an isa's micro-kernels.
 type tileShape struct {
-	mr, tail int // rows of a tile: most of a block, and what is left below them
-	nr, half int // columns of a tile: full panels, and a last one that is narrow
+	mr, tail int // rows of a tile: of most tiles of a block, and of the tiles below them
+	nr, half int // columns of a tile: in full panels, and in a narrow last one
 	strip    int // floats per k of A packed from columns: mr, rounded up to vectors
-	kc       int // chain per call at most: a panel of B stays in the L1 cache
-	mc       int // tiles below one another at most: their A stays in the L2 cache
+	kc       int // greatest chain length of a call: a panel of B stays in the L1 cache
+	mc       int // most tiles below one another: their rows of A stay in the L2 cache
 }
 
 func shapeOf(i isa) tileShape {
@@ -46,13 +46,13 @@ func shapeOf(i isa) tileShape {
 	}
 }
 
-// maxTile is the floats of the largest tile.
+// maxTile is the number of floats of the largest tile.
 const maxTile = 14 * 32
 
-// maxPanel is the floats of the largest panel of B in one call.
+// maxPanel is the number of floats of the largest panel of B in one call.
 const maxPanel = 256 * 32
 
-// tilePlain is the twin of the micro-kernels.
+// tilePlain is the plain Go reference of the micro-kernels.
 func tilePlain(t *tileRun) {
 	for ; t.tiles > 0; t.tiles-- {
 		for r := range t.rows {
@@ -102,7 +102,7 @@ func rowPlain(t *tileRun, r int) {
 	}
 }
 
-// chain4 goes on with the chains of 4 columns of C: one row of A, 4 columns of B.
+// chain4 continues the chains of 4 columns of C: one row of A, 4 columns of B.
 func chain4(c *[4]float32, a, b unsafe.Pointer, t *tileRun) {
 	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
 	for k := range uintptr(t.k) {

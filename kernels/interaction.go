@@ -6,12 +6,12 @@ import (
 	"github.com/ecrec/ecrec/internal/f32"
 )
 
-// interaction is one thread's part in the dot interaction of f vectors of d
-// floats.
+// interaction is one thread's parameters and scratch for the dot interaction of f
+// vectors of d floats.
 type interaction struct {
 	isa  isa
 	f, d int
-	// Scratch of the tiled bodies.
+	// Scratch of the tiled loops.
 	x, t, c []float32
 }
 
@@ -78,7 +78,7 @@ func checkInteraction(op string, f, d int) {
 	}
 }
 
-// interactionGrain is how many samples a tile holds.
+// interactionGrain is the number of samples in a part.
 const interactionGrain = 32
 
 func (s *stream) runInteraction(t interactionTask, f, d int) {
@@ -91,22 +91,22 @@ func (s *stream) runInteraction(t interactionTask, f, d int) {
 		k.isa, k.f, k.d = s.gemm.isa, f, d
 	}
 	s.interacting = t
-	s.pool.run(tiles(t.rows, interactionGrain), &s.interacting)
+	s.pool.runTask(partsOf(t.rows, interactionGrain), &s.interacting)
 	s.interacting = interactionTask{}
 }
 
-// interactionTask computes out from x or, where there is a dx, dx from out and x.
+// interactionTask computes out from x or, if dx is not nil, dx from out and x.
 type interactionTask struct {
 	stream                             *stream
 	dx, out, x                         []float32
 	dxStride, outStride, xStride, rows int
 }
 
-func (t *interactionTask) tile(worker, i int) {
+func (t *interactionTask) runPart(worker, i int) {
 	k := &t.stream.workers[worker].inter
 	nx := k.f * k.d
 	no := k.d + k.f*(k.f-1)/2
-	for r, hi := span(i, interactionGrain, t.rows); r < hi; r++ {
+	for r, hi := partSpan(i, interactionGrain, t.rows); r < hi; r++ {
 		out, x := t.out[r*t.outStride:][:no], t.x[r*t.xStride:][:nx]
 		if t.dx != nil {
 			t.stream.interactGrad(t.dx[r*t.dxStride:][:nx], out, x, k)

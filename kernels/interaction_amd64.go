@@ -8,15 +8,15 @@ func packDots(out, c unsafe.Pointer, f, ld int)
 //go:noescape
 func unpackDots(s, dots unsafe.Pointer, f, ld int)
 
-// The tiled bodies of the dot interaction are products of small matrices, one
-// sample at a time in the L1 cache, by the micro-kernels of the GEMM: X Xᵀ, of
-// which tiles above the diagonal are left out, and S X. A last tile with rows to
-// spare is moved up to overlap the one before: it computes the same numbers twice.
+// The tiled loops of the dot interaction multiply small matrices with the
+// micro-kernels of the GEMM, one sample at a time in the L1 cache: X Xᵀ without the
+// tiles above its diagonal, and S X. An incomplete last tile is moved up to overlap
+// the one before, so that some numbers are computed twice.
 //
-// Where a sample has fewer vectors than a tile has rows, or (in S X) d is no
-// multiple of a tile's columns, a padded copy takes its place.
+// A sample is copied to padded scratch if it has fewer vectors than a tile has rows,
+// or (in S X) if d is not a multiple of a tile's columns.
 
-// grow makes s at least n floats long. What is new is zero.
+// grow returns s if it has at least n floats, else n new floats, which are zero.
 func grow(s []float32, n int) []float32 {
 	if len(s) < n {
 		return make([]float32, n)
@@ -29,9 +29,9 @@ func at(s []float32, i int) unsafe.Pointer { return unsafe.Pointer(&s[i]) }
 // roundUp returns n rounded up to a multiple of to.
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// padded returns x, (k.f, k.d), as a matrix of at least rows rows and of stride
-// floats from row to row: itself where it can.
-func (k *interaction) padded(x []float32, rows, stride int) []float32 {
+// padFeatures returns x, (k.f, k.d), as a matrix of at least rows rows with stride
+// floats from row to row. It returns x itself if that has this shape.
+func (k *interaction) padFeatures(x []float32, rows, stride int) []float32 {
 	if rows == k.f && stride == k.d {
 		return x
 	}
@@ -56,7 +56,7 @@ func interactTiles(out, x []float32, k *interaction) {
 	shape := shapeOf(k.isa)
 	f, d := k.f, k.d
 	rows := max(f, shape.mr, 8)
-	x = k.padded(x, rows, d)
+	x = k.padFeatures(x, rows, d)
 	ld := roundUp(rows, shape.nr)
 	k.t, k.c = grow(k.t, d*ld), grow(k.c, rows*ld)
 	k.transposeTo8(k.t, x, ld, d, rows, d)
@@ -83,8 +83,8 @@ func interactGradTiles(dx, dout, x []float32, k *interaction) {
 	shape := shapeOf(k.isa)
 	f, d := k.f, k.d
 	rows, stride := max(f, shape.mr), roundUp(d, shape.half)
-	x = k.padded(x, f, stride)
-	s, ld := k.symmetric(dout[d:], rows)
+	x = k.padFeatures(x, f, stride)
+	s, ld := k.symmetricDots(dout[d:], rows)
 	c, direct := dx, rows == f && stride == d
 	if !direct {
 		k.c = grow(k.c, rows*stride)
@@ -109,9 +109,9 @@ func interactGradTiles(dx, dout, x []float32, k *interaction) {
 	}
 }
 
-// symmetric returns the (rows, ld) matrix of the dots of f vectors: symmetric,
+// symmetricDots returns the (rows, ld) matrix of the dots of f vectors: symmetric,
 // with a zero diagonal.
-func (k *interaction) symmetric(dots []float32, rows int) (s []float32, ld int) {
+func (k *interaction) symmetricDots(dots []float32, rows int) (s []float32, ld int) {
 	f := k.f
 	ld = roundUp(f, 8)
 	k.t = grow(k.t, max(rows, ld)*ld)

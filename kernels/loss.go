@@ -7,18 +7,29 @@ import (
 	"github.com/ecrec/ecrec/internal/f32"
 )
 
-// lossGrain is how many samples a tile holds, some 50 us of work.
+// lossGrain is the number of samples in a part: about 50 us of work.
 const lossGrain = 1024
 
 func (s *stream) SigmoidBCE(loss, dlogit, logit, label Buffer, scale float32) {
-	const op = "SigmoidBCE"
-	t := lossTask{
+	s.crossEntropy("SigmoidBCE", loss, dlogit, logit, label, Buffer{}, 1, scale)
+}
+
+func (s *stream) WeightedSigmoidBCE(loss, dlogit, logit, label, weight Buffer, positive, scale float32) {
+	s.crossEntropy("WeightedSigmoidBCE", loss, dlogit, logit, label, weight, positive, scale)
+}
+
+func (s *stream) crossEntropy(op string, loss, dlogit, logit, label, weight Buffer, positive, scale float32) {
+	t := lossTask{positive: float64(positive),
 		loss: floatsOf(op, "loss", loss), out: floatsOf(op, "dlogit", dlogit),
 		logit: floatsOf(op, "logit", logit), label: floatsOf(op, "label", label), scale: scale,
 	}
 	n := len(t.logit)
-	if len(t.loss) != n || len(t.out) != n || len(t.label) != n {
-		panic(fmt.Sprintf("kernels: %s of %d logits, %d labels to %d losses, %d gradients", op, n, len(t.label), len(t.loss), len(t.out)))
+	if weight.Bytes() > 0 {
+		t.weight = floatsOf(op, "weight", weight)
+	}
+	if len(t.loss) != n || len(t.out) != n || len(t.label) != n || t.weight != nil && len(t.weight) != n {
+		panic(fmt.Sprintf("kernels: %s of %d logits, %d labels to %d losses, %d gradients, with %d weights", op, n, len(t.label),
+			len(t.loss), len(t.out), len(t.weight)))
 	}
 	s.runLoss(t)
 }
@@ -33,19 +44,33 @@ func (s *stream) Sigmoid(p, z Buffer) {
 
 func (s *stream) runLoss(t lossTask) {
 	s.losing = t
-	s.pool.run(tiles(len(t.logit), lossGrain), &s.losing)
+	s.pool.runTask(partsOf(len(t.logit), lossGrain), &s.losing)
 	s.losing = lossTask{}
 }
 
-// lossTask computes losses and their gradients, or probabilities where there are
-// no labels. It works in float64 and rounds once.
+// lossTask computes losses and their gradients, or probabilities if label is nil. It
+// works in float64 and rounds once.
 type lossTask struct {
 	loss, out, logit, label []float32
+	weight                  []float32 // nil: all are 1
+	positive                float64
 	scale                   float32
 }
 
-func (t *lossTask) tile(_, i int) {
-	lo, hi := span(i, lossGrain, len(t.logit))
+// factorOf is the factor of a sample with label y.
+func (t *lossTask) factorOf(i int, y float64) float64 {
+	factor := 1.0
+	if y > 0 {
+		factor = t.positive
+	}
+	if t.weight != nil {
+		factor *= float64(t.weight[i])
+	}
+	return factor
+}
+
+func (t *lossTask) runPart(_, i int) {
+	lo, hi := partSpan(i, lossGrain, len(t.logit))
 	for ; lo < hi; lo++ {
 		z := float64(t.logit[lo])
 		if t.label == nil {
@@ -58,7 +83,8 @@ func (t *lossTask) tile(_, i int) {
 		if z < 0 {
 			p = e / (1 + e)
 		}
-		t.loss[lo] = float32(f32.Log1p64(e) + max(z, 0) - float64(z*y))
-		t.out[lo] = float32(float64(p-y) * float64(t.scale))
+		factor := t.factorOf(lo, y)
+		t.loss[lo] = float32((f32.Log1p64(e) + max(z, 0) - float64(z*y)) * factor)
+		t.out[lo] = float32(float64((p-y)*factor) * float64(t.scale))
 	}
 }

@@ -80,7 +80,7 @@ func BenchmarkRows(b *testing.B) {
 			eachThreads(b, "sgd", func(b *testing.B, s *stream) {
 				b.SetBytes(8 * lookups * int64(d))
 				for range b.N {
-					s.UpdateRows(Optimizer{Kind: SGD, LR: 1e-9}, table, index, out, HostBuffer(ones), HostBuffer(ones[:lookups]))
+					s.UpdateRows(WholeRow(Optimizer{Kind: SGD, LR: 1e-9}), table, index, out, HostBuffer(ones), HostBuffer(ones[:lookups]))
 				}
 			})
 		})

@@ -4,7 +4,7 @@
 // for r < rows:
 //	for v < vecs { dst[r][8v:8v+8] = src[r][8v:8v+8] }
 //	if tail != nil { dst[r][8 vecs + l] = tail[l] < 0 ? src[r][8 vecs + l] : 0, l < 8 }
-// Rows lie far apart, where the CPU's own prefetch does not reach.
+// Rows are too far apart for the CPU's own prefetcher.
 TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), DI
 	MOVQ  src+8(FP), SI

@@ -1,9 +1,9 @@
 package kernels
 
-// PeakLoop runs rounds of independent fused multiply-adds in registers, the
-// widest this machine's kernels use, and returns how many floating-point
-// operations (two per multiply-add) that were. Timed by the caller, it gives the
-// most that a core can do, which products are measured against.
+// PeakLoop runs rounds of independent fused multiply-adds in registers, with the
+// widest vectors that this machine's kernels use. It returns the number of
+// floating-point operations, two per multiply-add. The caller times it: the result is
+// a core's peak rate, against which products are measured.
 func PeakLoop(rounds int) (flops float64) {
 	switch detectISA() {
 	case isaAVX512:
@@ -16,7 +16,7 @@ func PeakLoop(rounds int) (flops float64) {
 	return float64(fmaLoopPlain(rounds))
 }
 
-// fmaLoopPlain does as many multiplications and additions, unfused, in Go.
+// fmaLoopPlain runs unfused multiplications and additions in Go.
 func fmaLoopPlain(rounds int) (flops int) {
 	a, b, c, d := float32(1), float32(2), float32(3), float32(4)
 	for range rounds {

@@ -6,33 +6,33 @@ import (
 	"sync/atomic"
 )
 
-// task is work in tiles that may run in any order, at the same time, each by
-// one worker. Tiles split outputs, so order cannot change a bit.
+// task is work in parts, which may run in any order and at the same time, each on
+// one worker. Parts split outputs, so their order cannot change a bit.
 type task interface {
-	// tile does tile i. worker is in [0, threads): no two tiles run with the same
+	// runPart runs part i. worker is in [0, threads). No two parts run with the same
 	// worker at once, so it can index scratch.
-	tile(worker, i int)
+	runPart(worker, i int)
 }
 
-// pool runs tasks on a fixed number of threads, the caller's being worker 0. Its
-// other workers are goroutines that live until close. Tiles are claimed one by
-// one, so a core that other processes disturb does less.
+// pool runs tasks on a fixed number of threads. Worker 0 is the caller; the other
+// workers are goroutines that run until stopWorkers. Parts are claimed one by one, so a
+// core that other processes disturb does less.
 //
-// Invariant: task and tiles are written only while no tile is claimed: left is
-// stored after them, and run returns when every tile is done. A claim (left.Add
-// that gives >= 0) therefore always reads the current ones, however late the
+// Invariant: task and parts are written only while no part is claimed: left is
+// stored after them, and runTask returns when every part is done. A claim (left.Add
+// that returns >= 0) therefore always reads the current ones, however late the
 // worker is.
 type pool struct {
 	threads int
-	spins   int // how often an idle thread looks before it parks
+	spins   int // how often an idle thread checks for work before it parks
 
 	task  task
-	tiles int64
-	left  atomic.Int64 // tiles not claimed; below 0 between runs
-	done  atomic.Int64 // tiles finished
+	parts int64
+	left  atomic.Int64 // parts not claimed; below 0 between tasks
+	done  atomic.Int64 // parts finished
 
 	waiting  atomic.Bool   // the caller is parked
-	finished chan struct{} // wakes it, at times for nothing
+	finished chan struct{} // wakes the caller, at times spuriously
 	sleepers atomic.Int32  // workers parked or about to be, not yet sent a token
 	wake     chan struct{} // a token for each of them
 
@@ -44,8 +44,8 @@ type pool struct {
 // them can have a core of its own.
 var poolThreads atomic.Int32
 
-// spinsBeforePark makes 15 to 55 us: more than the serial code between two
-// operations, about what it costs to park and wake a thread.
+// spinsBeforePark takes 15 to 55 us: longer than the serial code between two
+// operations, and about the cost of parking and waking a thread.
 const spinsBeforePark = 1000
 
 // newPool makes a pool of at least one thread.
@@ -61,36 +61,36 @@ func newPool(threads int) *pool {
 	}
 	p.ended.Add(threads - 1)
 	for w := 1; w < threads; w++ {
-		go p.work(w)
+		go p.runWorker(w)
 	}
 	return p
 }
 
-// close ends the workers and waits for them. No run may follow.
-func (p *pool) close() {
+// stopWorkers ends the workers and waits for them. No task may follow.
+func (p *pool) stopWorkers() {
 	p.closed.Store(true)
 	for i := 1; i < p.threads; i++ {
-		p.token()
+		p.wakeWorker()
 	}
 	p.ended.Wait()
 	poolThreads.Add(int32(-p.threads))
 }
 
-// run does tiles [0, n) of t and returns when all are done.
-func (p *pool) run(n int, t task) {
+// runTask runs parts [0, n) of t and returns when all are done.
+func (p *pool) runTask(n int, t task) {
 	if p.threads == 1 || n <= 1 {
 		for i := range n {
-			t.tile(0, i)
+			t.runPart(0, i)
 		}
 		return
 	}
-	p.task, p.tiles = t, int64(n)
+	p.task, p.parts = t, int64(n)
 	p.done.Store(0)
 	p.left.Store(int64(n))
 	for i := min(n, p.threads) - 1; i > 0 && p.takeSleeper(); i-- {
-		p.token()
+		p.wakeWorker()
 	}
-	p.help(0)
+	p.claimParts(0)
 	for i := 0; p.done.Load() != int64(n); i++ {
 		if i < p.spins {
 			pause()
@@ -105,15 +105,15 @@ func (p *pool) run(n int, t task) {
 	p.task = nil
 }
 
-// help does tiles until none is left to claim.
-func (p *pool) help(worker int) {
+// claimParts claims and runs parts until none is left.
+func (p *pool) claimParts(worker int) {
 	for p.left.Load() > 0 {
 		l := p.left.Add(-1)
 		if l < 0 {
 			return
 		}
-		n := p.tiles // read before done.Add: after it, run may return
-		p.task.tile(worker, int(n-1-l))
+		n := p.parts // read before done.Add: after it, runTask may return
+		p.task.runPart(worker, int(n-1-l))
 		if p.done.Add(1) == n && p.waiting.Load() {
 			select {
 			case p.finished <- struct{}{}:
@@ -123,12 +123,12 @@ func (p *pool) help(worker int) {
 	}
 }
 
-// work is the life of a worker.
-func (p *pool) work(worker int) {
+// runWorker is the loop of a worker.
+func (p *pool) runWorker(worker int) {
 	defer p.ended.Done()
 	for idle := 0; !p.closed.Load(); idle++ {
 		if p.left.Load() > 0 {
-			p.help(worker)
+			p.claimParts(worker)
 			idle = -1
 			continue
 		}
@@ -137,9 +137,9 @@ func (p *pool) work(worker int) {
 			continue
 		}
 		p.sleepers.Add(1)
-		// A run that began before the Add saw no sleeper: look once more.
+		// A task that began before the Add saw no sleeper: check once more.
 		if p.left.Load() > 0 || p.closed.Load() {
-			p.takeSleeper() // if it fails a token is on its way: a wake for nothing
+			p.takeSleeper() // if it fails, a token is on its way: a spurious wake
 		} else {
 			<-p.wake
 		}
@@ -147,7 +147,7 @@ func (p *pool) work(worker int) {
 	}
 }
 
-// takeSleeper takes one off the count of sleepers, false if there is none.
+// takeSleeper removes one from the count of sleepers. It returns false if there is none.
 func (p *pool) takeSleeper() bool {
 	for {
 		s := p.sleepers.Load()
@@ -160,9 +160,9 @@ func (p *pool) takeSleeper() bool {
 	}
 }
 
-// token wakes one worker. Where the channel is full every worker finds a token
-// when it parks, so none need be added.
-func (p *pool) token() {
+// wakeWorker wakes one worker. If the channel is full, every worker finds a token when
+// it parks, and no more are needed.
+func (p *pool) wakeWorker() {
 	select {
 	case p.wake <- struct{}{}:
 	default:

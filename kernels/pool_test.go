@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// countTask counts how often each tile ran and whether a worker was in two
-// tiles at once.
+// countTask counts how often each part ran, and records whether a worker was in two
+// parts at once.
 type countTask struct {
 	ran   []atomic.Int32
 	busy  [8]atomic.Int32
 	clash atomic.Bool
 }
 
-func (c *countTask) tile(worker, i int) {
+func (c *countTask) runPart(worker, i int) {
 	if c.busy[worker].Add(1) != 1 {
 		c.clash.Store(true)
 	}
@@ -23,14 +23,14 @@ func (c *countTask) tile(worker, i int) {
 	c.busy[worker].Add(-1)
 }
 
-func TestPoolRunsEachTileOnce(t *testing.T) {
+func TestPoolRunsEachPartOnce(t *testing.T) {
 	for threads := 1; threads <= 4; threads++ {
 		p := newPool(threads)
 		c := &countTask{ran: make([]atomic.Int32, 100)}
 		want := make([]int32, len(c.ran))
 		for run := range 2000 {
 			n := run % (len(c.ran) + 1)
-			p.run(n, c)
+			p.runTask(n, c)
 			for i := range n {
 				want[i]++
 			}
@@ -39,13 +39,13 @@ func TestPoolRunsEachTileOnce(t *testing.T) {
 			}
 			for i := range want {
 				if got := c.ran[i].Load(); got != want[i] {
-					t.Fatalf("threads %d, run %d: tile %d ran %d times, want %d", threads, run, i, got, want[i])
+					t.Fatalf("threads %d, run %d: part %d ran %d times, want %d", threads, run, i, got, want[i])
 				}
 			}
 		}
-		p.close()
+		p.stopWorkers()
 		if c.clash.Load() {
-			t.Fatalf("threads %d: one worker ran two tiles at once", threads)
+			t.Fatalf("threads %d: one worker ran two parts at once", threads)
 		}
 	}
 }
@@ -55,8 +55,8 @@ func TestPoolLeavesNothingBehind(t *testing.T) {
 	threads := poolThreads.Load()
 	for range 20 {
 		p := newPool(4)
-		p.run(3, &countTask{ran: make([]atomic.Int32, 3)})
-		p.close()
+		p.runTask(3, &countTask{ran: make([]atomic.Int32, 3)})
+		p.stopWorkers()
 	}
 	// Ended goroutines leave the count a moment after their last statement.
 	for i := 0; runtime.NumGoroutine() > before && i < 1000; i++ {
@@ -72,18 +72,18 @@ func TestPoolLeavesNothingBehind(t *testing.T) {
 
 func TestPoolAllocatesNothing(t *testing.T) {
 	p := newPool(2)
-	defer p.close()
+	defer p.stopWorkers()
 	c := &countTask{ran: make([]atomic.Int32, 16)}
-	if got := testing.AllocsPerRun(100, func() { p.run(16, c) }); got != 0 {
+	if got := testing.AllocsPerRun(100, func() { p.runTask(16, c) }); got != 0 {
 		t.Fatalf("run allocates %v times", got)
 	}
 }
 
 func BenchmarkPoolRun(b *testing.B) {
 	p := newPool(2)
-	defer p.close()
+	defer p.stopWorkers()
 	c := &countTask{ran: make([]atomic.Int32, 2)}
 	for b.Loop() {
-		p.run(2, c)
+		p.runTask(2, c)
 	}
 }

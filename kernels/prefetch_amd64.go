@@ -1,6 +1,6 @@
 package kernels
 
-// Prefetch asks for the cache lines of memory[at[i]], and does not wait for them.
+// Prefetch prefetches the cache lines of memory[at[i]], without waiting for them.
 func Prefetch(memory []uint64, at []int32) {
 	if len(at) > 0 {
 		prefetch(&memory[0], &at[0], len(at))

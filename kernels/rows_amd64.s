@@ -1,11 +1,11 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// Rows lie anywhere in memory, so what takes the time is waiting for them. Each
-// lookup first asks for the row that a later one needs: index and positions tell
-// which. A row is asked for line by line, the line of its last byte included.
+// Rows are scattered over memory, so most of the time is waiting for them. Each lookup
+// first prefetches the row of a later lookup, which index or positions name. A row is
+// prefetched line by line, including the line of its last byte.
 
-// ASK asks for the R9 bytes at R13; it uses R14.
+// ASK prefetches the R9 bytes at R13. It uses R14.
 #define ASK(again) \
 	LEAQ       -1(R13)(R9*1), R14; \
 again: \
@@ -17,7 +17,7 @@ again: \
 
 // func gatherAVX2(c *rowCopy)
 // for i < rows { for j < t { dst[i][j*d : j*d+d] = src[index[i*t+j]][:d] } }
-// To stream, each of them is whole cache lines.
+// If c.bypass is set, each of these rows fills cache lines exactly.
 TEXT ·gatherAVX2(SB), NOSPLIT, $0-8
 	MOVQ c+0(FP), DI
 	MOVQ rowCopy_src(DI), SI
@@ -52,7 +52,7 @@ lookup:
 	IMULQ   R8, AX
 	ADDQ    SI, AX
 	MOVQ    R9, R13
-	CMPQ    rowCopy_stream(DI), $0
+	CMPQ    rowCopy_bypass(DI), $0
 	JNE     stream64
 
 copy128:
@@ -146,7 +146,7 @@ stream64:
 
 // func sumRowsAVX2(s *rowSum)
 // for i < n {
-//	dst[i] = +0.0
+//	dst[i] = zero, or +0.0 if there are no positions
 //	for p := start[i]; p < start[i+1]; p++ { dst[i] += lookup pos[p] of src }
 // }
 TEXT ·sumRowsAVX2(SB), NOSPLIT, $8-8
@@ -196,7 +196,7 @@ zeroes:
 	JMP    next
 
 begin:
-	// The first lookup is added to +0.0, others to what dst holds.
+	// The first lookup is added to zero, others to the sum in dst.
 	XORQ R11, R11
 
 lookup:
@@ -217,8 +217,8 @@ lookup:
 	TESTQ   R11, R11
 	JNZ     add32
 
-	INCQ   R11
-	VXORPS X15, X15, X15
+	INCQ         R11
+	VBROADCASTSS rowSum_zero(DI), Y15
 
 first8:
 	SUBQ    $32, DX
@@ -300,8 +300,141 @@ done:
 	VZEROUPPER
 	RET
 
+// func sumWeightedAVX2(s *rowSum)
+// for i < n {
+//	dst[i] = zero, or +0.0 if there are no positions
+//	for p := start[i]; p < start[i+1]; p++ { dst[i] += factors[p] * lookup pos[p] of src }
+// }
+// The product is rounded before it is added.
+TEXT ·sumWeightedAVX2(SB), NOSPLIT, $16-8
+	MOVQ    s+0(FP), DI
+	MOVQ    rowSum_src(DI), SI
+	MOVQ    rowSum_start(DI), R8
+	MOVQ    rowSum_d(DI), R9
+	SHLQ    $2, R9
+	MOVQ    rowSum_dst(DI), R10
+	MOVQ    rowSum_pos(DI), R11
+	MOVQ    (rowSum_pos+8)(DI), R13
+	LEAQ    -4(R11)(R13*4), R13
+	MOVQ    R13, last-8(SP)
+	MOVLQSX (R8), BX
+	MOVQ    rowSum_factors(DI), R13
+	LEAQ    (R13)(BX*4), R13
+	MOVQ    R13, factor-16(SP)
+	LEAQ    (R11)(BX*4), BX
+
+segment:
+	SUBQ    $1, rowSum_n(DI)
+	JLT     done
+	MOVLQSX 4(R8), CX
+	SUBL    (R8), CX
+	ADDQ    $4, R8
+
+	// The sum begins at zero, at +0.0 without lookups.
+	VXORPS       X15, X15, X15
+	TESTQ        CX, CX
+	JZ           begin
+	VBROADCASTSS rowSum_zero(DI), Y15
+
+begin:
+	MOVQ R9, DX
+	MOVQ R10, AX
+
+zero8:
+	SUBQ    $32, DX
+	JLT     zero1
+	VMOVUPS Y15, (AX)
+	ADDQ    $32, AX
+	JMP     zero8
+
+zero1:
+	ADDQ $32, DX
+	JZ   zeroed
+
+zeroes:
+	VMOVSS X15, (AX)
+	ADDQ   $4, AX
+	SUBQ   $4, DX
+	JNZ    zeroes
+
+zeroed:
+	TESTQ CX, CX
+	JZ    next
+
+lookup:
+	MOVQ    rowSum_ahead(DI), R13
+	LEAQ    (BX)(R13*4), R13
+	MOVQ    last-8(SP), R14
+	CMPQ    R13, R14
+	CMOVQHI R14, R13
+	MOVLQSX (R13), R13
+	LOOKUP(R13)
+	ASK(ask)
+
+	MOVLQSX      (BX), R12
+	ADDQ         $4, BX
+	LOOKUP(R12)
+	MOVQ         factor-16(SP), R13
+	VBROADCASTSS (R13), Y14
+	ADDQ         $4, R13
+	MOVQ         R13, factor-16(SP)
+	MOVQ         R9, DX
+	MOVQ         R10, AX
+
+add16:
+	SUBQ    $64, DX
+	JLT     add16end
+	VMULPS  (R12), Y14, Y0
+	VMULPS  32(R12), Y14, Y1
+	VADDPS  (AX), Y0, Y0
+	VADDPS  32(AX), Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $64, R12
+	ADDQ    $64, AX
+	JMP     add16
+
+add16end:
+	ADDQ $64, DX
+
+add8:
+	SUBQ    $32, DX
+	JLT     add1
+	VMULPS  (R12), Y14, Y0
+	VADDPS  (AX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $32, R12
+	ADDQ    $32, AX
+	JMP     add8
+
+add1:
+	ADDQ $32, DX
+	JZ   added
+
+adds:
+	VMULSS (R12), X14, X0
+	VADDSS (AX), X0, X0
+	VMOVSS X0, (AX)
+	ADDQ   $4, R12
+	ADDQ   $4, AX
+	SUBQ   $4, DX
+	JNZ    adds
+
+added:
+	DECQ CX
+	JNZ  lookup
+
+next:
+	MOVQ rowSum_dstStride(DI), DX
+	LEAQ (R10)(DX*4), R10
+	JMP  segment
+
+done:
+	VZEROUPPER
+	RET
+
 // func prefetchRows(rows []float32, stride int, slots []int32, bytes int)
-// for each slot: ask for the first bytes of rows[slot*stride:].
+// for each slot: prefetch the first bytes of rows[slot*stride:].
 TEXT ·prefetchRows(SB), NOSPLIT, $0-64
 	MOVQ rows_base+0(FP), SI
 	MOVQ stride+24(FP), R8

@@ -14,15 +14,16 @@ func (s *stream) ScatterRows(dst, src Matrix, index Buffer) {
 	}
 	s.scattering = scatterTask{
 		dst: elementsOf(op, "dst", dst, dst.Rows, dst.Cols), src: x, index: ids, d: src.Cols,
-		dstStride: dst.Stride, srcStride: src.Stride, limit: dst.Rows, grain: grainFor(4 * src.Cols), ahead: aheadFor(src.Cols), bodies: s.bodies,
+		dstStride: dst.Stride, srcStride: src.Stride, limit: dst.Rows,
+		grain: grainFor(4 * src.Cols), ahead: aheadFor(src.Cols), innerLoops: s.innerLoops,
 	}
-	s.pool.run(tiles(src.Rows, s.scattering.grain), &s.scattering)
+	s.pool.runTask(partsOf(src.Rows, s.scattering.grain), &s.scattering)
 	s.scattering = scatterTask{}
 }
 
 // scatterTask copies src row i to dst row index[i].
 type scatterTask struct {
-	*bodies
+	*innerLoops
 	dst, src             []float32
 	index                []int32
 	d                    int
@@ -30,8 +31,8 @@ type scatterTask struct {
 	limit, grain, ahead  int
 }
 
-func (t *scatterTask) tile(_, i int) {
-	lo, hi := span(i, t.grain, len(t.index))
+func (t *scatterTask) runPart(_, i int) {
+	lo, hi := partSpan(i, t.grain, len(t.index))
 	checkIndexes("ScatterRows", "index", t.index[lo:hi], t.limit)
 	for from := lo; from < hi; from += t.ahead {
 		to := min(from+t.ahead, hi)

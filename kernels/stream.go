@@ -6,31 +6,45 @@ import (
 	"github.com/ecrec/ecrec/internal/blockcopy"
 )
 
-// tileBytes is about how much memory a tile of a simple operation touches: long
-// beside claiming a tile (50 ns), short beside an operation worth splitting.
-const tileBytes = 128 << 10
+// partBytes is the memory that a part of a simple operation touches, about. It takes
+// much longer than claiming a part (50 ns), and much less than an operation worth
+// splitting.
+const partBytes = 128 << 10
 
-// stream is the CPU backend's Stream. Each operation fills in its task, so that
-// the pool can run it without an allocation, and is done when it returns.
+// stream is the CPU backend's Stream. Each operation fills in the field of its task,
+// so that the pool can run it without an allocation, and is done when it returns.
 type stream struct {
-	*bodies
+	*innerLoops
 	pool    *pool
 	gemm    *gemm
 	workers []worker
 
-	copying       copyTask
-	columns       columnsTask
-	adding        addTask
+	copying copyTask
+	columns columnsTask
+	elementTasks
 	summed        [][]float32 // scratch of adding
 	gathering     gatherTask
 	scattering    scatterTask
 	xoring        xorTask
-	summing       sumTask
+	sums          sumTasks
 	updatingRows  updateRowsTask
 	updatingDense updateDenseTask
 	interacting   interactionTask
 	losing        lossTask
 	drawing       initRowsTask
+
+	norming        normTask
+	normed         []float32 // scratch of norming
+	scaling        scaleTask
+	dropping       dropTask
+	factoring      factorTask
+	scalingVectors numbersTask
+}
+
+// elementTasks are the tasks of operations on each element.
+type elementTasks struct {
+	adding      addTask
+	multiplying mulAddTask
 }
 
 // worker is the scratch of one thread.
@@ -41,32 +55,36 @@ type worker struct {
 	inter interaction
 	draw  drawer
 	init  []float32 // one row's
-	_     [64]byte  // apart from the next thread's
+
+	dropped rowDraw
+	_       [64]byte // keeps the next thread's scratch in other cache lines
 }
 
-// Stream makes a stream that computes with this many threads.
+// Stream makes a stream that computes with this number of threads.
 func (c *cpuDevice) Stream(threads int) Stream {
 	p := newPool(threads)
-	return &stream{bodies: bodiesFor(c.isa), pool: p, gemm: newGemm(c.isa, p, c.blas), workers: make([]worker, p.threads)}
+	return &stream{innerLoops: loopsFor(c.isa), pool: p, gemm: newGemm(c.isa, p, c.blas), workers: make([]worker, p.threads)}
 }
 
-func (s *stream) Close()      { s.pool.close() }
+func (s *stream) Close()      { s.pool.stopWorkers() }
 func (s *stream) Sync() error { return nil }
 
-func (s *stream) Linear(y, x, w Matrix, b Buffer, act Activation) { s.gemm.linear(y, x, w, b, act) }
-func (s *stream) LinearGradInput(dx, dy, w, gate Matrix)          { s.gemm.gradInput(dx, dy, w, gate) }
+func (s *stream) Linear(y, x, w Matrix, b Buffer, act Activation) {
+	s.gemm.linearOutput(y, x, w, b, act)
+}
+func (s *stream) LinearGradInput(dx, dy, w, gate Matrix) { s.gemm.gradInput(dx, dy, w, gate) }
 func (s *stream) LinearGradWeight(dw Matrix, db Buffer, dy, x Matrix) {
 	s.gemm.gradWeight(dw, db, dy, x)
 }
 
-// tiles is how many tiles of grain items n items make.
-func tiles(n, grain int) int { return (n + grain - 1) / grain }
+// partsOf returns the number of parts of grain items in n items.
+func partsOf(n, grain int) int { return (n + grain - 1) / grain }
 
-// span is the items [lo, hi) of tile i.
-func span(i, grain, n int) (lo, hi int) { return i * grain, min((i+1)*grain, n) }
+// partSpan returns the items [lo, hi) of part i.
+func partSpan(i, grain, n int) (lo, hi int) { return i * grain, min((i+1)*grain, n) }
 
-// grainFor is how many items of this many bytes make a tile.
-func grainFor(itemBytes int) int { return max(tileBytes/max(itemBytes, 1), 1) }
+// grainFor returns the number of items of itemBytes in a part.
+func grainFor(itemBytes int) int { return max(partBytes/max(itemBytes, 1), 1) }
 
 func (s *stream) Upload(dst Buffer, src []byte) {
 	checkHost("Upload", "dst", dst)
@@ -87,7 +105,7 @@ func (s *stream) Copy(dst, src Buffer) {
 func (s *stream) Zero(dst Buffer) {
 	checkHost("Zero", "dst", dst)
 	s.copying = copyTask{dst: dst.Host()}
-	s.pool.run(tiles(dst.bytes, tileBytes), &s.copying)
+	s.pool.runTask(partsOf(dst.bytes, partBytes), &s.copying)
 	s.copying = copyTask{}
 }
 
@@ -96,15 +114,15 @@ func (s *stream) copyBytes(op string, dst, src []byte) {
 		panic(fmt.Sprintf("kernels: %s of %d bytes to %d", op, len(src), len(dst)))
 	}
 	s.copying = copyTask{dst, src}
-	s.pool.run(tiles(len(dst), tileBytes), &s.copying)
+	s.pool.runTask(partsOf(len(dst), partBytes), &s.copying)
 	s.copying = copyTask{}
 }
 
-// copyTask copies src to dst, or clears dst where there is no src.
+// copyTask copies src to dst, or clears dst if src is nil.
 type copyTask struct{ dst, src []byte }
 
-func (t *copyTask) tile(_, i int) {
-	lo, hi := span(i, tileBytes, len(t.dst))
+func (t *copyTask) runPart(_, i int) {
+	lo, hi := partSpan(i, partBytes, len(t.dst))
 	if t.src == nil {
 		clear(t.dst[lo:hi])
 		return
@@ -119,7 +137,7 @@ func (s *stream) CopyColumns(dst, src Matrix) {
 		return
 	}
 	s.columns = columnsTask{d, x, dst.Stride, src.Stride, src.Rows, src.Cols, grainFor(4 * src.Cols)}
-	s.pool.run(tiles(src.Rows, s.columns.grain), &s.columns)
+	s.pool.runTask(partsOf(src.Rows, s.columns.grain), &s.columns)
 	s.columns = columnsTask{}
 }
 
@@ -129,8 +147,8 @@ type columnsTask struct {
 	rows, cols, grain    int
 }
 
-func (t *columnsTask) tile(_, i int) {
-	for r, hi := span(i, t.grain, t.rows); r < hi; r++ {
+func (t *columnsTask) runPart(_, i int) {
+	for r, hi := partSpan(i, t.grain, t.rows); r < hi; r++ {
 		copy(t.dst[r*t.dstStride:][:t.cols], t.src[r*t.srcStride:])
 	}
 }
@@ -148,21 +166,21 @@ func (s *stream) Sum(dst Buffer, addends []Buffer) {
 		}
 		from = append(from, x)
 	}
-	s.adding = addTask{s.bodies, d, from}
-	s.pool.run(tiles(len(d), tileBytes/4), &s.adding)
+	s.adding = addTask{s.innerLoops, d, from}
+	s.pool.runTask(partsOf(len(d), partBytes/4), &s.adding)
 	s.adding = addTask{}
 	clear(from)
 	s.summed = from
 }
 
 type addTask struct {
-	*bodies
+	*innerLoops
 	dst  []float32
 	from [][]float32
 }
 
-func (t *addTask) tile(_, i int) {
-	lo, hi := span(i, tileBytes/4, len(t.dst))
+func (t *addTask) runPart(_, i int) {
+	lo, hi := partSpan(i, partBytes/4, len(t.dst))
 	t.sum(t.dst[lo:hi], t.from, lo)
 }
 

@@ -1,8 +1,8 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// Element by element, 8 at a time; what is left over goes through masked loads
-// and stores. No multiplication is fused with an addition.
+// Element by element, 8 at a time; the last elements use masked loads and stores. No
+// multiplication is fused with an addition.
 
 // LEFT loads the mask of the CX floats that are left to Y15; it uses AX.
 #define LEFT \
@@ -142,6 +142,66 @@ from1:
 	ADDQ       $24, R8
 	DECQ       R9
 	JNZ        from1
+	VMASKMOVPS Y0, Y15, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func decayAVX2(g, w []float32, by float32)
+// for i { g[i] += by*w[i] }
+TEXT ·decayAVX2(SB), NOSPLIT, $0-52
+	MOVQ         g_base+0(FP), DI
+	MOVQ         w_base+24(FP), SI
+	MOVQ         w_len+32(FP), CX
+	VBROADCASTSS by+48(FP), Y8
+
+loop8:
+	SUBQ    $8, CX
+	JLT     below8
+	VMULPS  (SI), Y8, Y1
+	VMOVUPS (DI), Y0
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $32, DI
+	ADDQ    $32, SI
+	JMP     loop8
+
+below8:
+	ADDQ       $8, CX
+	JZ         done
+	LEFT
+	VMASKMOVPS (DI), Y15, Y0
+	VMASKMOVPS (SI), Y15, Y1
+	VMULPS     Y1, Y8, Y1
+	VADDPS     Y1, Y0, Y0
+	VMASKMOVPS Y0, Y15, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func shrinkAVX2(w []float32, by float32)
+// for i { w[i] = by*w[i] }
+TEXT ·shrinkAVX2(SB), NOSPLIT, $0-28
+	MOVQ         w_base+0(FP), DI
+	MOVQ         w_len+8(FP), CX
+	VBROADCASTSS by+24(FP), Y8
+
+loop8:
+	SUBQ    $8, CX
+	JLT     below8
+	VMULPS  (DI), Y8, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $32, DI
+	JMP     loop8
+
+below8:
+	ADDQ       $8, CX
+	JZ         done
+	LEFT
+	VMASKMOVPS (DI), Y15, Y0
+	VMULPS     Y0, Y8, Y0
 	VMASKMOVPS Y0, Y15, (DI)
 
 done:

@@ -34,36 +34,36 @@ func (s *stream) xorRows(op string, t xorTask, d int, a Matrix, ia Buffer, b Mat
 	if t.rows == 0 {
 		return
 	}
-	t.op, t.bodies, t.d, t.grain, t.ahead = op, s.bodies, d, grainFor(4*d), aheadFor(d)
+	t.op, t.innerLoops, t.d, t.grain, t.ahead = op, s.innerLoops, d, grainFor(4*d), aheadFor(d)
 	t.a, t.ia, t.aStride, t.aLimit = elementsOf(op, "first", a, a.Rows, a.Cols), indexesOf(op, "first index", ia, t.rows), a.Stride, a.Rows
 	t.b, t.ib, t.bStride, t.bLimit = elementsOf(op, "second", b, b.Rows, b.Cols), indexesOf(op, "second index", ib, t.rows), b.Stride, b.Rows
 	s.xoring = t
-	s.pool.run(tiles(t.rows, t.grain), &s.xoring)
+	s.pool.runTask(partsOf(t.rows, t.grain), &s.xoring)
 	s.xoring = xorTask{}
 }
 
-// xorTask sets dst row i, or a row ia[i] itself, to a row ia[i] XOR b row ib[i], or its
-// product with a factor.
+// xorTask sets dst row i, or a row ia[i] in place, to a row ia[i] XOR b row ib[i]. If
+// there are factors, b row ib[i] is multiplied by factors[i] first.
 type xorTask struct {
-	*bodies
+	*innerLoops
 	op                          string
 	into                        bool
 	d, grain, ahead, rows       int
 	dst, a, b                   []float32
 	ia, ib                      []int32
-	factors                     []byte // of b's rows, into only; none: all are 1
+	factors                     []byte // of b's rows, only if into is set; none: all are 1
 	dstStride, aStride, bStride int    // floats
 	aLimit, bLimit              int
 }
 
-func (t *xorTask) tile(_, i int) {
-	lo, hi := span(i, t.grain, t.rows)
+func (t *xorTask) runPart(_, i int) {
+	lo, hi := partSpan(i, t.grain, t.rows)
 	checkIndexes(t.op, "first index", t.ia[lo:hi], t.aLimit)
 	checkIndexes(t.op, "second index", t.ib[lo:hi], t.bLimit)
-	t.ask(lo, min(lo+t.ahead, hi))
+	t.prefetchRows(lo, min(lo+t.ahead, hi))
 	for from := lo; from < hi; from += t.ahead {
 		to := min(from+t.ahead, hi)
-		t.ask(to, min(to+t.ahead, hi)) // for the rows after, while these are computed
+		t.prefetchRows(to, min(to+t.ahead, hi)) // the next rows, while these are computed
 		for k := from; k < to; k++ {
 			a := t.a[int(t.ia[k])*t.aStride:][:t.d]
 			dst := a
@@ -80,8 +80,8 @@ func (t *xorTask) tile(_, i int) {
 	}
 }
 
-// ask asks for rows that will be needed soon.
-func (t *xorTask) ask(from, to int) {
+// prefetchRows prefetches the operands of rows [from, to).
+func (t *xorTask) prefetchRows(from, to int) {
 	t.prefetch(t.a, t.aStride, t.ia[from:to], 4*t.d)
 	t.prefetch(t.b, t.bStride, t.ib[from:to], 4*t.d)
 }

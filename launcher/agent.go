@@ -10,30 +10,31 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/ecrec/ecrec/launcher/control"
+	"github.com/ecrec/ecrec/launcher/place"
+	"github.com/ecrec/ecrec/launcher/wire"
 )
 
-// envWorker is the descriptor at which a worker finds its supervisor.
-const envWorker = "ECREC_WORKER"
-
-// agent is a worker's end of the connection to its supervisor, for as long as the
-// worker lives. It listens for a new generation at once, whatever the worker does.
+// agent is a worker's end of the connection to its supervisor. It replies to the supervisor
+// at once, even while the worker computes, so that a new generation can form.
 type agent struct {
 	stop      atomic.Bool
-	committed atomic.Uint64 // the generation in which a commit was told last
-	whole     atomic.Uint64 // and one of all that was lost
+	committed atomic.Uint64 // the generation of the last reported commit
+	redundant atomic.Uint64 // and of the last one that was fully redundant
 	leave     chan struct{} // closed when the process may end
-	over      sync.Once     // of leave
+	leaveOnce sync.Once
 
 	sending sync.Mutex
-	link    *wire
+	conn    *wire.Conn
 
-	mu      sync.Mutex // guards what follows
-	told    sync.Cond
-	newest  *World                // the last that was told, or is forming
-	formed  bool                  // newest was told
-	taken   bool                  // and given to the worker
-	err     error                 // there will be no world any more
-	answers map[int]chan struct{} // by fault: closed once it may not happen, or has
+	mu      sync.Mutex // guards the fields below
+	changed sync.Cond
+	newest  *World                // the newest world, which may still be forming
+	formed  bool                  // newest has formed
+	taken   bool                  // and was returned to the worker
+	err     error                 // there will be no further world
+	answers map[int]chan struct{} // by fault: closed once it was denied, or survived
 	beating bool
 }
 
@@ -46,58 +47,57 @@ func newAgent() (*agent, error) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGTTOU)
 	fd, err := strconv.Atoi(number)
 	if err != nil {
-		return nil, placeErrorf("%s=%s: this variable is for ecrec's own use; unset it", envWorker, number)
+		return nil, place.Errorf("%s=%s: this variable is for ecrec's own use; unset it", envWorker, number)
 	}
 	os.Unsetenv(envWorker)
-	keepName()
-	conn, err := inherit(fd)
+	setProcessName()
+	conn, err := wire.Inherit(fd)
 	if err != nil {
-		return nil, placeErrorf("%s=%s: there is no supervisor (%v); this variable is for ecrec's own use; unset it", envWorker, number, err)
+		return nil, place.Errorf("%s=%s: there is no supervisor (%v); this variable is for ecrec's own use; unset it", envWorker, number, err)
 	}
-	a := &agent{link: &wire{conn: conn, us: 1, them: 0}, leave: make(chan struct{}), answers: map[int]chan struct{}{}}
-	a.told.L = &a.mu
-	go a.listen()
+	a := &agent{conn: wire.NewConn(conn), leave: make(chan struct{}), answers: map[int]chan struct{}{}}
+	a.changed.L = &a.mu
+	go a.receiveAll()
 	return a, nil
 }
 
-func (a *agent) send(m message) {
+func (a *agent) send(m control.Message) {
 	a.sending.Lock()
 	defer a.sending.Unlock()
-	_ = a.link.send(m) // without a supervisor nobody is left to tell
+	_ = a.conn.Send(m) // receiveAll ends the worker if the supervisor is gone
 }
 
-// listen hears the supervisor for as long as the worker lives. Without it the
-// worker does not live either.
-func (a *agent) listen() {
+// receiveAll handles the supervisor's messages. A worker without a supervisor ends.
+func (a *agent) receiveAll() {
 	for {
-		m, err := a.link.receive()
+		m, err := a.conn.Receive()
 		if err != nil {
-			os.Exit(exitFailed)
+			os.Exit(control.ExitFailed)
 		}
 		switch m.Kind {
-		case kindListen:
-			a.form(m)
-		case kindWorld:
-			a.tell(m.World)
-		case kindStop:
+		case control.KindListen:
+			a.formWorld(m)
+		case control.KindWorld:
+			a.completeWorld(m.Membership)
+		case control.KindStop:
 			a.stop.Store(true)
-		case kindFired:
-			a.answer(m.Fault)
-		case kindAbort:
+		case control.KindFired:
+			a.answerFault(m.Fault)
+		case control.KindAbort:
 			err := ErrEnding
 			if m.Text != "" {
-				err = &Ending{Why: m.Text, Speaker: m.Process}
+				err = &Ending{Why: m.Text, PrintedBy: m.Process}
 			}
-			a.fail(err)
-			a.over.Do(func() { close(a.leave) })
-		case kindLeave:
-			a.over.Do(func() { close(a.leave) })
+			a.endWorlds(err)
+			a.leaveOnce.Do(func() { close(a.leave) })
+		case control.KindLeave:
+			a.leaveOnce.Do(func() { close(a.leave) })
 		}
 	}
 }
 
-// form ends the world that there is and listens for a new one.
-func (a *agent) form(m message) {
+// formWorld ends the present world and listens for a new one.
+func (a *agent) formWorld(m control.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.newest; old != nil {
@@ -109,39 +109,41 @@ func (a *agent) form(m message) {
 	l, err := net.Listen("tcp", net.JoinHostPort(m.Host, "0"))
 	if err != nil {
 		a.err = fmt.Errorf("cannot listen for the other processes: %w", err)
-		a.told.Broadcast()
+		a.changed.Broadcast()
 		return
 	}
 	a.newest = &World{Generation: m.Generation, Process: m.Process, Listener: l, agent: a, changed: make(chan struct{})}
 	a.formed, a.taken = false, false
-	a.send(message{Kind: kindListening, Addr: l.Addr().String(), Generation: m.Generation})
+	a.send(control.Message{Kind: control.KindListening, Addr: l.Addr().String(), Generation: m.Generation, PID: os.Getpid()})
 	if m.Heartbeat > 0 && !a.beating {
 		a.beating = true
-		go a.beat(m.Heartbeat)
+		go a.sendHeartbeats(m.Heartbeat)
 	}
 }
 
-func (a *agent) tell(m *members) {
+// completeWorld handles the membership of the world that forms.
+func (a *agent) completeWorld(m *control.Membership) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.newest
 	if m == nil || w == nil || a.formed || m.Generation != w.Generation {
 		return
 	}
-	w.Processes, w.Secret, w.Trained, w.fired = m.Processes, m.Secret, m.Trained, m.Fired
-	if m.Lost != 0 {
-		w.LostAt = time.Unix(0, m.Lost)
+	w.Processes, w.Secret, w.Trained, w.Doubts, w.fired = m.Processes, m.Secret, m.Trained, m.Doubts, m.Fired
+	w.ID, w.Spares, w.Incidents = m.JobID, m.Spares, m.Incidents
+	if m.LostAt != 0 {
+		w.LostAt = time.Unix(0, m.LostAt)
 	}
 	a.formed = true
-	a.told.Broadcast()
+	a.changed.Broadcast()
 }
 
-// next waits for a world newer than w, the one that was taken before.
-func (a *agent) next(w *World) (*World, error) {
+// nextWorld waits for a world newer than w, the last one that it returned.
+func (a *agent) nextWorld(w *World) (*World, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.err == nil && (a.newest == nil || !a.formed || a.newest.Generation <= w.Generation) {
-		a.told.Wait()
+		a.changed.Wait()
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -150,15 +152,16 @@ func (a *agent) next(w *World) (*World, error) {
 	return a.newest, nil
 }
 
-func (a *agent) fail(err error) {
+// endWorlds ends every wait for a world with an error.
+func (a *agent) endWorlds(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.err = err
-	a.told.Broadcast()
+	a.changed.Broadcast()
 }
 
-// whyEnding is why there will be no world any more.
-func (a *agent) whyEnding() error {
+// endingReason is why there will be no further world.
+func (a *agent) endingReason() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.err != nil {
@@ -167,26 +170,24 @@ func (a *agent) whyEnding() error {
 	return ErrEnding
 }
 
-// beat shows the supervisor that this process lives.
-func (a *agent) beat(every time.Duration) {
+func (a *agent) sendHeartbeats(interval time.Duration) {
 	for {
-		a.send(message{Kind: kindBeat})
-		time.Sleep(every)
+		a.send(control.Message{Kind: control.KindHeartbeat})
+		time.Sleep(interval)
 	}
 }
 
-// fire asks for a fault and waits until it has happened, or it is known that it did
-// before.
-func (a *agent) fire(f Fault) {
+// fireFault requests a fault, and waits until it was denied or survived.
+func (a *agent) fireFault(f control.Fault) {
 	answered := make(chan struct{})
 	a.mu.Lock()
 	a.answers[f.Number] = answered
 	a.mu.Unlock()
-	a.send(message{Kind: kindFire, Fault: &f})
+	a.send(control.Message{Kind: control.KindFire, Fault: &f})
 	<-answered
 }
 
-func (a *agent) answer(f *Fault) {
+func (a *agent) answerFault(f *control.Fault) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f == nil || a.answers[f.Number] == nil {

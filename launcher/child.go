@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -12,12 +11,15 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/ecrec/ecrec/launcher/place"
 )
 
-// pipeDelay is how long the output of a child that ended is read on, should a
-// process that it started hold it open.
+// pipeDelay is how long the output of a child that has ended is read, if a process that it
+// started holds it open.
 const pipeDelay = time.Second
+
+// envWorker is the descriptor at which a worker finds its supervisor.
+const envWorker = "ECREC_WORKER"
 
 // child is a process that does not outlive this one.
 type child struct {
@@ -28,14 +30,14 @@ type child struct {
 	reaped bool
 }
 
-// again is a command that runs this program once more, with extra files from
-// descriptor 3 on, and the variables given in place of those of a place.
-func again(args []string, files []*os.File, vars ...string) *exec.Cmd {
+// selfCommand runs this program again, with extra files from descriptor 3 on. The variables
+// replace those of a place.
+func selfCommand(args []string, files []*os.File, vars ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = os.Args[0]
 	cmd.ExtraFiles = files
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); !privateVariable(name) {
+		if name, _, _ := strings.Cut(v, "="); !isPlaceVariable(name) {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
@@ -43,40 +45,31 @@ func again(args []string, files []*os.File, vars ...string) *exec.Cmd {
 	return cmd
 }
 
-func privateVariable(name string) bool {
+func isPlaceVariable(name string) bool {
 	switch name {
-	case envProcess, envProcesses, envRdzv, envSecret, envControl, envWorker:
+	case place.EnvProcess, place.EnvProcesses, place.EnvRdzv, place.EnvSecret, place.EnvControl, envWorker:
 		return true
 	}
 	return false
 }
 
-// keepName shows this process under the program's name, where starting it as
-// /proc/self/exe left "exe".
-func keepName() {
-	_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0) // for people's eyes only
+// setProcessName shows this process under the program's name: /proc/self/exe shows "exe".
+func setProcessName() {
+	_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0) // only a name for people
 }
 
-// childSlack is how late a child's timers may be, in nanoseconds. The Go runtime has
-// a thread that looks after the others every 20 us while they often wait; where ranks
-// share cores, the looks of all of them took an eighth of the machine. The system
-// puts them off so long now. Exact pauses do not use such timers (env.Sleep).
-const childSlack = uintptr(2 * time.Millisecond)
-
-// start starts the command in a process group of its own, to be killed when this
-// process ends, however it ends. ended hears of its end.
-func start(cmd *exec.Cmd, ended func(*os.ProcessState)) (*child, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// startChild starts the command in a process group of its own. The system kills it when this
+// process ends, however that happens. It calls ended when the child has ended.
+func startChild(cmd *exec.Cmd, ended func(*os.ProcessState)) (*child, error) {
+	cmd.SysProcAttr = childAttributes()
 	cmd.WaitDelay = pipeDelay
 	c := &child{cmd: cmd, gone: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// The signal comes when the thread ends that started the child.
+		// The system kills the child when the thread ends that started it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, childSlack, 0, 0, 0) // without it: the same, slower
-		err := cmd.Start()
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
+		err := withSlack(cmd.Start)
 		started <- err
 		if err != nil {
 			return
@@ -88,25 +81,20 @@ func start(cmd *exec.Cmd, ended func(*os.ProcessState)) (*child, error) {
 	return c, <-started
 }
 
-// reap waits for the child. What it started goes with it.
+// reap waits for the child, and kills the processes that it started.
 func (c *child) reap() {
 	pid := c.cmd.Process.Pid
-	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	waitExited(pid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = syscall.Kill(-pid, syscall.SIGKILL) // the number is the child's until Wait
-	_ = c.cmd.Wait()                        // the state says how it ended
+	_ = c.cmd.Wait()                        // ProcessState has the result
 	c.reaped = true
 }
 
-// kill ends the child and what it started, at once.
+// kill ends the child and the processes that it started, at once.
 func (c *child) kill() {
-	// reap holds the lock only when the child is gone.
+	// reap holds the lock only after the child's end.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
@@ -114,13 +102,13 @@ func (c *child) kill() {
 	}
 }
 
-// pause has the child stand still for a while.
+// pause suspends the child for a while.
 func (c *child) pause(d time.Duration) {
-	c.signal(syscall.SIGSTOP)
-	time.AfterFunc(d, func() { c.signal(syscall.SIGCONT) })
+	c.sendSignal(syscall.SIGSTOP)
+	time.AfterFunc(d, func() { c.sendSignal(syscall.SIGCONT) })
 }
 
-func (c *child) signal(number syscall.Signal) {
+func (c *child) sendSignal(number syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
@@ -128,7 +116,7 @@ func (c *child) signal(number syscall.Signal) {
 	}
 }
 
-// killAndWait ends the child and waits until it is gone, or the limit is over.
+// killAndWait kills the child and waits for its end, for limit at most.
 func (c *child) killAndWait(limit time.Duration) {
 	c.kill()
 	select {
@@ -137,9 +125,9 @@ func (c *child) killAndWait(limit time.Duration) {
 	}
 }
 
-// socketpair is a connection to a child: our end, and the file to give it.
-func socketpair() (net.Conn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// childConn is a connection to a child: this process's end, and the file for the child.
+func childConn() (net.Conn, *os.File, error) {
+	fds, err := socketPair()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,12 +139,4 @@ func socketpair() (net.Conn, *os.File, error) {
 		return nil, nil, err
 	}
 	return conn, theirs, nil
-}
-
-// inherit is the connection that a parent left at a descriptor.
-func inherit(fd int) (net.Conn, error) {
-	syscall.CloseOnExec(fd)
-	f := os.NewFile(uintptr(fd), "parent")
-	defer f.Close()
-	return net.FileConn(f)
 }

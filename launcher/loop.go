@@ -1,16 +1,19 @@
 package launcher
 
+import "time"
+
 const maxEvents = 64
 
-// loop is a goroutine that takes one event after the other. What it does needs no lock.
+// loop runs one event after the other on one goroutine. State that only its events use needs
+// no lock.
 type loop struct {
 	events chan func()
-	done   chan struct{} // closed when no event is taken any more
+	done   chan struct{} // closed when the loop runs no more events
 }
 
 func newLoop() *loop { return &loop{events: make(chan func(), maxEvents), done: make(chan struct{})} }
 
-// post has the loop run f; not any more once it is over.
+// post has the loop run f, unless the loop has ended.
 func (l *loop) post(f func()) {
 	select {
 	case l.events <- f:
@@ -18,19 +21,28 @@ func (l *loop) post(f func()) {
 	}
 }
 
-// run takes events, and what a board decides (nil: there is none), until something is
-// over.
-func (l *loop) run(b *board, over func() bool) {
-	var wake chan struct{}
-	if b != nil {
-		wake = b.wake
-	}
-	for !over() {
+// runUntil runs events until isOver, and calls decide for each value of wake.
+func (l *loop) runUntil(isOver func() bool, wake <-chan struct{}, decide func()) {
+	for !isOver() {
 		select {
 		case f := <-l.events:
 			f()
 		case <-wake:
-			b.decide()
+			decide()
+		}
+	}
+}
+
+// postEvery posts f once per interval until the loop has ended.
+func (l *loop) postEvery(interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			l.post(f)
+		case <-l.done:
+			return
 		}
 	}
 }

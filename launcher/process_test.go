@@ -17,10 +17,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ecrec/ecrec/launcher/control"
+	"github.com/ecrec/ecrec/launcher/place"
 )
 
-// The tests of processes_*_test.go run the test binary as a program: launcher, supervisors
-// and a small worker, which meets the others and then does what it is told.
+// The tests of processes_*_test.go run the test binary as a program: local launcher, supervisors
+// and a small worker. The worker connects to the others, and then does the work of TEST_DO.
 
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_JOB") != "" {
@@ -41,23 +44,34 @@ func program() int {
 	w, err := Worker()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return exitBad
+		return control.ExitBad
 	}
 	if w != nil {
 		return work(w)
 	}
+	if os.Getenv(place.EnvControl) != "" && there("broken") { // a machine on which no supervisor starts
+		return 7
+	}
 	np, _ := strconv.Atoi(os.Getenv("TEST_NP"))
 	ranks, _ := strconv.Atoi(os.Getenv("TEST_RANKS"))
-	place, err := Detect(os.Getenv, np, os.Getenv("TEST_RDZV"))
+	at, err := place.Detect(os.Getenv, np, os.Getenv("TEST_RDZV"))
 	if err == nil {
-		lim := limits{meet: 20 * time.Second, reform: 10 * time.Second, handshake: 5 * time.Second, end: 2 * time.Second, revive: time.Hour, idle: 50 * time.Millisecond}
+		lim := limits{Limits: control.Limits{Meet: 20 * time.Second, Reform: 10 * time.Second, End: 2 * time.Second},
+			handshake: 5 * time.Second, notice: time.Hour, revive: time.Hour, idle: 50 * time.Millisecond}
 		if d, err := time.ParseDuration(os.Getenv("TEST_MEET")); err == nil {
-			lim.meet = d
+			lim.Meet = d
+		}
+		if d, err := time.ParseDuration(os.Getenv("TEST_HANDSHAKE")); err == nil {
+			lim.handshake = d
+		}
+		if d, err := time.ParseDuration(os.Getenv("TEST_NOTICE")); err == nil {
+			lim.notice = d
 		}
 		if d, err := time.ParseDuration(os.Getenv("TEST_REVIVE")); err == nil {
 			lim.revive = d
 		}
-		spec := Spec{Ranks: ranks, Out: os.Getenv("TEST_OUT"), Args: os.Args[1:], Same: os.Getenv("TEST_SAME"), Stdout: os.Stdout, Stderr: os.Stderr}
+		spec := Spec{Ranks: ranks, Out: os.Getenv("TEST_OUT"), Args: os.Args[1:], Same: os.Getenv("TEST_SAME"),
+			Stdout: os.Stdout, Stderr: os.Stderr}
 		if text := os.Getenv("TEST_ELASTIC"); text != "" {
 			spec.Elastic, spec.Heartbeat = true, testHeartbeat
 			if spec.Keep, err = os.CreateTemp(os.Getenv("TEST_OUT"), "kept-"); err != nil {
@@ -66,38 +80,38 @@ func program() int {
 			if _, err := fmt.Sscan(text, &spec.MaxRestarts, &spec.Spares); err != nil {
 				panic(err)
 			}
-			if place.Launch {
-				place.Processes += spec.Spares
+			if at.Launch {
+				at.Processes += spec.Spares
 			}
 			spec.Prepare = prepareSlowly
 		}
 		var code int
-		if code, err = run(place, spec, lim); err == nil {
+		if code, err = runJob(at, spec, lim); err == nil {
 			return code
 		}
 	}
 	fmt.Fprintln(os.Stderr, "ecrec:", err)
-	if errors.Is(err, ErrPlace) {
-		return exitBad
+	if errors.Is(err, place.ErrPlace) {
+		return control.ExitBad
 	}
-	return exitFailed
+	return control.ExitFailed
 }
 
-// seen is what a worker of the tests writes into worker-P.json.
+// seen is the content of a worker's file worker-P.json.
 type seen struct {
 	Generation     uint64
-	Processes      []Process
+	Processes      []control.Process
 	Secret         string // its digest
 	PID, PPID, PGR int
-	Left           []string // variables that should not be there
+	Left           []string // variables that should be unset
 	Fresh          bool
-	Kept           string    // the workers that had the kept file
-	Told           time.Time // when the worker knew the world
-	Committed      bool      // and has told of a commit
+	Kept           string    // the workers that inherited the kept file
+	Told           time.Time // when the worker received the world
+	Committed      bool      // it has reported a commit
 }
 
-// work is the worker: it connects to all others, writes what it has seen, and
-// does what TEST_DO says.
+// work is the worker: it connects to all others, writes worker-P.json, and does the work of
+// TEST_DO.
 func work(w *World) int {
 	out := os.Getenv("TEST_OUT")
 	log, err := os.Create(filepath.Join(out, fmt.Sprintf("process-%d.log", w.Process)))
@@ -107,7 +121,7 @@ func work(w *World) int {
 	fmt.Fprintf(log, "worker %d has begun\n", w.Process)
 	log.Close()
 	if slices.Contains(w.Processes[w.Process].Ranks, 0) {
-		fmt.Printf("worker %d speaks\n", w.Process)
+		fmt.Printf("worker %d prints\n", w.Process)
 	}
 	if os.Getenv("TEST_ELASTIC") != "" {
 		if _, err := syscall.Write(KeptFile, fmt.Appendf(nil, "%d ", os.Getpid())); err != nil {
@@ -126,16 +140,16 @@ func work(w *World) int {
 		case "done":
 			return 0
 		case "error":
-			w.Report(Report{Code: 1, Error: "the disk is full\nand that is that"})
+			w.Report(control.Report{Code: 1, Error: "the disk is full\nand that is that"})
 			return 1
 		case "bad":
-			w.Report(Report{Code: 2, Error: "data.csv:3: no number"})
+			w.Report(control.Report{Code: 2, Error: "data.csv:3: no number"})
 			return 2
 		case "panic":
 			panic("a bug")
 		case "exit":
 			return 3
-		case "parent": // of a process that it leaves behind
+		case "parent": // it starts a process and leaves it behind
 			if err := exec.Command("sleep", "1000").Start(); err != nil {
 				panic(err)
 			}
@@ -147,7 +161,7 @@ func work(w *World) int {
 	for stop := false; !stop; {
 		select {
 		case <-peers.lost:
-			w.Report(Report{Code: 1, Error: "a peer is lost", Follows: true})
+			w.Report(control.Report{Code: 1, Error: "a peer is lost", IsConsequence: true})
 			return 1
 		case <-peers.stopped:
 			stop = true
@@ -158,15 +172,16 @@ func work(w *World) int {
 	for _, c := range peers.conns { // all stop at the same step
 		_, _ = c.Write([]byte{1})
 	}
-	w.Report(Report{Code: 143, Error: "stopped by a signal", Stopped: true})
+	w.Report(control.Report{Code: 143, Error: "stopped by a signal", Stopped: true})
 	return 143
 }
 
 // record writes worker-P.json.
 func record(w *World, told time.Time, committed bool) {
 	sum := sha256.Sum256(w.Secret)
-	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(), PPID: os.Getppid(), PGR: syscall.Getpgrp(), Fresh: w.Fresh, Told: told, Committed: committed}
-	for _, name := range []string{envProcess, envProcesses, envRdzv, envSecret, envControl, envWorker} {
+	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(),
+		PPID: os.Getppid(), PGR: syscall.Getpgrp(), Fresh: w.Fresh, Told: told, Committed: committed}
+	for _, name := range []string{place.EnvProcess, place.EnvProcesses, place.EnvRdzv, place.EnvSecret, place.EnvControl, envWorker} {
 		if os.Getenv(name) != "" {
 			s.Left = append(s.Left, name)
 		}
@@ -183,8 +198,8 @@ func record(w *World, told time.Time, committed bool) {
 	}
 }
 
-// peers are a worker's connections to all others. Of the channels one gets a value
-// when the first of the others says that it stops, or is gone without.
+// peers are a worker's connections to all others. When the first of them reports that it
+// stops, or disconnects without a report, one of the channels gets a value.
 type peers struct {
 	conns         []net.Conn
 	stopped, lost chan struct{}

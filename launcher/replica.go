@@ -3,62 +3,73 @@ package launcher
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/ecrec/ecrec/launcher/control"
 )
 
-// replica is a keeper's copy of the job, and what followed from the events that it has
-// taken. It is the consensus library's state machine; where the host decides alone it
-// takes events itself.
+// replica is a member's copy of the job, and the decisions that followed from its events. It
+// is the state machine of the consensus library. In a job without voters the host applies
+// events itself.
 type replica struct {
-	self  int
-	group *group        // nil: the host decides alone
-	wake  chan struct{} // has a value when something was decided
+	self      int
+	consensus *consensus    // nil: the host decides alone
+	wake      chan struct{} // has a value if there are decisions
 
-	mu      sync.Mutex // guards what follows
-	job     *job
+	mu      sync.Mutex // guards the fields below
+	job     *control.Job
 	decided []decision
 }
 
-// decision is what follows from an event, and who tells people of it.
+// decision is the actions that follow from an event, and the member that prints their
+// messages.
 type decision struct {
-	actions []action
-	speaker int
+	actions []control.Action
+	printer int
 }
 
-func newReplica(self int, s shape, lim limits) *replica {
-	return &replica{self: self, wake: make(chan struct{}, 1), job: newJob(s, lim)}
+// endsJob reports whether the event ended the job.
+func (d decision) endsJob() bool {
+	return slices.ContainsFunc(d.actions, func(a control.Action) bool {
+		return a.Do == control.DoBroadcast && a.Message.Kind == control.KindEnd
+	})
 }
 
-// propose has the job take an event. It may be lost together with the leader: who told of
-// it tells again.
-func (r *replica) propose(e event) {
+func newReplica(self int, s control.Shape, lim limits) *replica {
+	return &replica{self: self, wake: make(chan struct{}, 1), job: control.NewJob(s, lim.Limits)}
+}
+
+// propose has the job take an event. The event may be lost together with the leader; its
+// sender repeats it to the next.
+func (r *replica) propose(e control.Event) {
 	e.By, e.At = r.self, time.Now().UnixNano()
-	if r.group == nil {
-		r.apply(e)
+	if r.consensus == nil {
+		r.applyEvent(e)
 		return
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // every field can be written
+		panic(err) // every field can be encoded
 	}
-	r.group.propose(text)
+	r.consensus.propose(text)
 }
 
-func (r *replica) apply(e event) {
+func (r *replica) applyEvent(e control.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.decided = append(r.decided, decision{r.job.apply(e), r.job.speaker()})
+	r.decided = append(r.decided, decision{r.job.Step(e), r.job.Printer()})
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take is what was decided since it was asked last.
-func (r *replica) take() []decision {
+// takeDecisions returns the decisions since its last call.
+func (r *replica) takeDecisions() []decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.decided
@@ -66,20 +77,20 @@ func (r *replica) take() []decision {
 	return d
 }
 
-// view shows the job as it stands.
-func (r *replica) view(look func(j *job)) {
+// withJob calls read with the job. read must not change it.
+func (r *replica) withJob(read func(j *control.Job)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	look(r.job)
+	read(r.job)
 }
 
 // Apply implements raft.FSM, as do the methods that follow.
 func (r *replica) Apply(l *raft.Log) any {
-	var e event
+	var e control.Event
 	if err := json.Unmarshal(l.Data, &e); err != nil {
-		panic(err) // propose has written it
+		panic(err) // propose has encoded it
 	}
-	r.apply(e)
+	r.applyEvent(e)
 	return nil
 }
 
@@ -87,10 +98,10 @@ func (r *replica) Apply(l *raft.Log) any {
 func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return snapshot(r.job.snapshot()), nil
+	return snapshot(r.job.Snapshot()), nil
 }
 
-// Restore takes the state of another's snapshot.
+// Restore replaces the job's state by that of another member's snapshot.
 func (r *replica) Restore(from io.ReadCloser) error {
 	defer from.Close()
 	text, err := io.ReadAll(from)
@@ -99,11 +110,13 @@ func (r *replica) Restore(from io.ReadCloser) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.job.restore(text)
+	return r.job.Restore(text)
 }
 
+// snapshot implements raft.FSMSnapshot.
 type snapshot []byte
 
+// Persist writes the snapshot.
 func (s snapshot) Persist(to raft.SnapshotSink) error {
 	if _, err := to.Write(s); err != nil {
 		_ = to.Cancel() // the first error counts
@@ -112,4 +125,5 @@ func (s snapshot) Persist(to raft.SnapshotSink) error {
 	return to.Close()
 }
 
+// Release does nothing: the snapshot holds no resource.
 func (s snapshot) Release() {}

@@ -10,18 +10,22 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ecrec/ecrec/internal/machine"
+	"github.com/ecrec/ecrec/launcher/control"
+	"github.com/ecrec/ecrec/launcher/place"
 )
 
-// The tests of elastic jobs whose supervisors something else than our launcher started:
-// each is a program of its own, and any of them may lead.
+// The tests of elastic jobs without the local launcher: each supervisor is a program of its
+// own, and any of them may lead.
 
 // together is such a job.
 type together struct {
-	*trial // of one that stays
+	*trial // a process that stays
 	all    []*trial
 }
 
-// startTogether starts so many processes, of which one will stay.
+// startTogether starts a job of several processes. The process stays will not be lost.
 func startTogether(t *testing.T, processes, stays int, limits, do string) *together {
 	t.Helper()
 	x, out, port := &together{}, t.TempDir(), freePort(t)
@@ -40,7 +44,8 @@ func startTogether(t *testing.T, processes, stays int, limits, do string) *toget
 	return x
 }
 
-// finish has the job end and checks that those left end well, and returns what all said.
+// finish ends the job, checks the exit codes of the remaining processes, and returns what all
+// have printed.
 func (x *together) finish(code int, left ...int) string {
 	x.t.Helper()
 	x.make("finish")
@@ -62,7 +67,7 @@ func (x *together) allEnd(code int, left ...int) string {
 			}
 		}
 		said += y.err1.String()
-		until(x.t, "the last process to go", func() bool { return len(processes(y.id)) == 0 })
+		until(x.t, "the last process to end", func() bool { return len(processes(y.id)) == 0 })
 	}
 	return said
 }
@@ -107,6 +112,9 @@ func TestNodesLost(t *testing.T) {
 				if len(pids) != len(lose) {
 					t.Fatalf("%v of %v", lose, living)
 				}
+				if g > 0 {
+					elected() // others vote in place of the lost
+				}
 				kill(t, syscall.SIGKILL, pids...)
 				for _, l := range lose {
 					gone[l] = !spares
@@ -123,8 +131,8 @@ func TestNodesLost(t *testing.T) {
 			said := x.finish(0, c.left...)
 			for _, lose := range c.lose {
 				for _, p := range lose {
-					if n := strings.Count(said, fmt.Sprintf("ecrec: process %d (", p)); n != 1 {
-						t.Errorf("the loss of process %d is said %d times: %q", p, n, said)
+					if n := strings.Count(said, fmt.Sprintf("ecrec: node %s: process %d (", machine.NodeName(), p)); n != 1 {
+						t.Errorf("the loss of process %d is printed %d times: %q", p, n, said)
 					}
 				}
 			}
@@ -132,7 +140,7 @@ func TestNodesLost(t *testing.T) {
 	}
 }
 
-// living are the processes that have a worker.
+// living are the processes with a worker.
 func living(np int, spares bool, gone map[int]bool) (all []int) {
 	if spares {
 		np--
@@ -161,8 +169,8 @@ func TestLeaderLostWhileForming(t *testing.T) {
 	}
 }
 
-// A leader that stands still is replaced; when it goes on it finds that its place is given
-// away, and ends.
+// A suspended leader is replaced. When it resumes, it learns that its place is given away, and
+// ends.
 func TestLeaderStandsStill(t *testing.T) {
 	t.Parallel()
 	x := startTogether(t, 3, 1, "100 0", "")
@@ -171,28 +179,28 @@ func TestLeaderStandsStill(t *testing.T) {
 	kill(t, syscall.SIGSTOP, all[0].PPID)
 	x.reaches(2, 1, 2)
 	if syscall.Kill(all[0].PID, 0) != nil {
-		t.Error("its worker is gone before it goes on: nobody can end that but its supervisor")
+		t.Error("its worker has ended before the suspended supervisor, its parent, could end it")
 	}
 	kill(t, syscall.SIGCONT, all[0].PPID)
-	until(t, "it to end", func() bool { return len(x.all[0].finished) > 0 })
+	until(t, "the old leader to end", func() bool { return len(x.all[0].finished) > 0 })
 	x.finish(0, 1, 2)
-	if code := x.all[0].cmd.ProcessState.ExitCode(); code != exitFailed {
-		t.Errorf("it ends with exit code %d", code)
+	if code := x.all[0].cmd.ProcessState.ExitCode(); code != control.ExitFailed {
+		t.Errorf("the old leader ends with exit code %d", code)
 	}
 }
 
-// elected leaves time for those who are to vote to have a vote: they get it one after the
-// other, beside the first generation, and before that a loss is another case.
+// elected waits until all voters vote. They are added one after the other while the first
+// generation works; a loss before that is another case.
 func elected() { time.Sleep(2 * silentBeats * testHeartbeat) }
 
-// killAtOnce leaves no time to agree on the loss of the first without the last.
+// killAtOnce kills all before the others can agree on the loss of the first.
 func killAtOnce(t *testing.T, pids ...int) {
 	t.Helper()
 	kill(t, syscall.SIGSTOP, pids...)
 	kill(t, syscall.SIGKILL, pids...)
 }
 
-// Signals reach all from whomever they reach first.
+// A signal to any process stops all of them.
 func TestSignalsToOne(t *testing.T) {
 	for _, c := range []struct{ whom, times int }{{0, 1}, {2, 1}, {0, 2}, {2, 2}} {
 		t.Run(fmt.Sprintf("%d to process %d", c.times, c.whom), func(t *testing.T) {
@@ -205,7 +213,7 @@ func TestSignalsToOne(t *testing.T) {
 			all := x.reaches(1, 0, 1, 2, 3)
 			for range c.times {
 				kill(t, syscall.SIGTERM, all[c.whom].PPID)
-				time.Sleep(50 * time.Millisecond) // two at once would be one
+				time.Sleep(50 * time.Millisecond) // the system merges two signals at once
 			}
 			said := x.allEnd(143, 0, 1, 2, 3)
 			if want := map[int]string{1: "ecrec: stopped by a signal\n", 2: ""}[c.times]; said != want {
@@ -215,7 +223,7 @@ func TestSignalsToOne(t *testing.T) {
 	}
 }
 
-// Where no majority is left nothing can be agreed on: all end soon, and one says why.
+// Without a majority of the voters all processes end soon, and one prints why.
 func TestMajorityLost(t *testing.T) {
 	for _, c := range []struct {
 		np   int
@@ -224,9 +232,9 @@ func TestMajorityLost(t *testing.T) {
 		says string
 	}{
 		{2, []int{0}, []int{1}, "process 1 ends: process 0 is lost"},
-		{3, []int{1, 2}, []int{0}, "process 0 ends: too few are left of the supervisors that keep the job's state (0, 1, 2)"},
+		{3, []int{1, 2}, []int{0}, "process 0 ends: too few are left of the supervisors that vote on the job's state (0, 1, 2)"},
 		{3, []int{0, 2}, []int{1}, "process 1 ends: too few are left"},
-		{5, []int{0, 1, 2}, []int{3, 4}, "process 3 ends: too few are left of the supervisors that keep the job's state (0, 1, 2, 3, 4)"},
+		{5, []int{0, 1, 2}, []int{3, 4}, "process 3 ends: too few are left of the supervisors that vote on the job's state (0, 1, 2, 3, 4)"},
 		{5, []int{1, 2, 3}, []int{0, 4}, "process 0 ends: too few are left"},
 	} {
 		t.Run(fmt.Sprint(c.lose, " of ", c.np), func(t *testing.T) {
@@ -248,17 +256,17 @@ func TestMajorityLost(t *testing.T) {
 	}
 }
 
-// The loss of too many ends a job of our launcher too, with one line of it.
+// The loss of a majority ends a job of the local launcher too, with one line.
 func TestMajorityLostHere(t *testing.T) {
 	t.Parallel()
 	x := begin(t, t.TempDir(), "TEST_NP=5", "TEST_RANKS=5", "TEST_ELASTIC=100 0", "TEST_DO=")
 	all := x.reaches(1, 0, 1, 2, 3, 4)
 	elected()
 	killAtOnce(t, all[0].PPID, all[1].PPID, all[2].PPID)
-	x.ends(1, "ecrec: too few are left of the supervisors that keep the job's state (0, 1, 2, 3)")
+	x.ends(1, "ecrec: too few are left of the supervisors that vote on the job's state (0, 1, 2, 3)")
 }
 
-// The launcher may stand still: others lead.
+// If the local launcher is suspended, others lead.
 func TestLauncherStandsStill(t *testing.T) {
 	t.Parallel()
 	x := elastic(t, 3, "100 0", "")
@@ -272,8 +280,7 @@ func TestLauncherStandsStill(t *testing.T) {
 	x.ends(0, "process 1 (rank 1) was ended by signal 9")
 }
 
-// The launcher does not hear of an end that others agree on while it stands still, or of it
-// later: its exit code is the job's.
+// The local launcher is suspended while the others end the job. It exits with the job's code.
 func TestEndWhileLauncherStandsStill(t *testing.T) {
 	t.Parallel()
 	x := elastic(t, 3, "100 0", "")
@@ -281,7 +288,7 @@ func TestEndWhileLauncherStandsStill(t *testing.T) {
 	kill(t, syscall.SIGSTOP, x.cmd.Process.Pid)
 	time.Sleep(2 * silentBeats * testHeartbeat)
 	x.make("finish")
-	until(t, "the workers to go", func() bool { return len(processes(x.id)) <= 1+3 }) // supervisors may be zombies
+	until(t, "the workers to end", func() bool { return len(processes(x.id)) <= 1+3 }) // supervisors may be zombies
 	time.Sleep(500 * time.Millisecond)
 	kill(t, syscall.SIGCONT, x.cmd.Process.Pid)
 	if text := x.over(0); strings.Contains(text, "exit code") {
@@ -289,20 +296,20 @@ func TestEndWhileLauncherStandsStill(t *testing.T) {
 	}
 }
 
-// supervisorOf is the process that was started for a place.
-func (x *trial) supervisorOf(place int) int {
+// supervisorOf is the process id of the supervisor started for a process.
+func (x *trial) supervisorOf(process int) int {
 	x.t.Helper()
 	for _, pid := range processes(x.id) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if strings.Contains(string(env), fmt.Sprintf("\x00%s=%d\x00", envProcess, place)) {
+		if strings.Contains(string(env), fmt.Sprintf("\x00%s=%d\x00", place.EnvProcess, process)) {
 			return pid
 		}
 	}
-	x.t.Fatalf("nobody was started for place %d", place)
+	x.t.Fatalf("no supervisor was started for process %d", process)
 	return 0
 }
 
-// prepareSlowly prepares as long as it is to, and leaves a file meanwhile.
+// prepareSlowly prepares until it must stop. A file exists meanwhile.
 func prepareSlowly(goOn func() bool) {
 	name := filepath.Join(os.Getenv("TEST_OUT"), fmt.Sprintf("preparing-%d", os.Getpid()))
 	if err := os.WriteFile(name, nil, 0o644); err != nil {
@@ -316,7 +323,7 @@ func prepareSlowly(goOn func() bool) {
 	}
 }
 
-// Who waits without a worker prepares for one, and stops when there is one.
+// A supervisor without a worker prepares for one, and stops when there is one.
 func TestSparePrepares(t *testing.T) {
 	t.Parallel()
 	x := elastic(t, 3, "100 1", "")
@@ -338,20 +345,20 @@ func TestSparePrepares(t *testing.T) {
 	x.over(0)
 }
 
-// Lost spares are said to be lost, and not counted on.
+// The loss of a spare is printed, and the spare is not used.
 func TestLostSpare(t *testing.T) {
 	t.Parallel()
 	x := elastic(t, 3, "100 1", "")
 	all := x.reaches(1, 0, 1, 2)
 	spare := x.supervisorOf(3)
 	kill(t, syscall.SIGKILL, spare)
-	until(t, "that it is said", func() bool { return len(processes(x.id)) == 7 })
+	until(t, "the spare to end", func() bool { return len(processes(x.id)) == 7 })
 	time.Sleep(50 * time.Millisecond)
 	kill(t, syscall.SIGKILL, all[1].PPID)
 	x.reaches(2, 0, 2)
 	x.make("finish")
 	said := x.over(0)
-	for _, s := range []string{"process 3 (a spare) is lost: its supervisor is gone; spares left: 0\n", "process 2 takes its ranks"} {
+	for _, s := range []string{"process 3 (a spare) is lost: its supervisor is gone; no spare left\n", "process 2 takes over its ranks"} {
 		if strings.Count(said, s) != 1 {
 			t.Errorf("stderr %q, want once %q", said, s)
 		}

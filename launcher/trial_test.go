@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Programs that tests start, watch and end.
+// The programs that tests start, watch and end.
 
-// trial is a job of a test.
+// trial is a program of a test.
 type trial struct {
 	t        *testing.T
 	id, out  string
@@ -28,7 +28,7 @@ type trial struct {
 	finished chan error
 }
 
-// text is what a program says, which may be read while it runs.
+// text collects a program's output. It may be read while the program runs.
 type text struct {
 	mu   sync.Mutex
 	said strings.Builder
@@ -48,7 +48,7 @@ func (x *text) String() string {
 
 const patience = 30 * time.Second
 
-// begin starts a program with variables; several may belong to one job.
+// begin starts a program with variables. Several programs may belong to one job.
 func begin(t *testing.T, out string, vars ...string) *trial {
 	t.Helper()
 	return beginWith(t, out, nil, vars...)
@@ -69,7 +69,8 @@ func beginWith(t *testing.T, out string, files []*os.File, vars ...string) *tria
 			x.cmd.Env = append(x.cmd.Env, v)
 		}
 	}
-	x.cmd.Env = append(x.cmd.Env, append([]string{"TEST_JOB=" + id, "TEST_RANKS=4", "TEST_OUT=" + out, "TEST_DO=loop", "GORACE=atexit_sleep_ms=0"}, vars...)...)
+	x.cmd.Env = append(x.cmd.Env, append([]string{"TEST_JOB=" + id, "TEST_RANKS=4", "TEST_OUT=" + out, "TEST_DO=loop",
+		"GORACE=atexit_sleep_ms=0"}, vars...)...)
 	x.cmd.Stdout, x.cmd.Stderr, x.cmd.ExtraFiles = &x.out1, &x.err1, files
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -86,7 +87,7 @@ func beginWith(t *testing.T, out string, files []*os.File, vars ...string) *tria
 	return x
 }
 
-// show is for those who look for a fault: where all processes wait, and what they wrote.
+// show logs the stacks and the output of all processes, after a failure.
 func (x *trial) show() {
 	for _, pid := range processes(x.id) {
 		syscall.Kill(pid, syscall.SIGQUIT)
@@ -100,7 +101,7 @@ func (x *trial) show() {
 	}
 }
 
-// processes are those that have a job's variable.
+// processes are the ids of all processes with a job's variable.
 func processes(id string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range all {
@@ -123,7 +124,7 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// running waits until n workers have met, and returns what they have seen.
+// running waits until n workers have connected, and returns what they saw.
 func (x *trial) running(n int) []seen {
 	x.t.Helper()
 	all := make([]seen, n)
@@ -139,13 +140,13 @@ func (x *trial) running(n int) []seen {
 	return all
 }
 
-// ends waits for the program's end and checks its exit code and what it says; no
-// word means that it must say nothing. Nothing of it may be left.
+// ends waits for the program's end, and checks its exit code and its standard error. Without
+// says the program must print nothing. None of its processes may be left.
 func (x *trial) ends(code int, says ...string) {
 	x.t.Helper()
 	text := x.over(code)
 	if code == -1 {
-		return // somebody killed it: what the others said while they went is no matter
+		return // it was killed: the messages of the others do not matter
 	}
 	if lines := strings.Count(text, "ecrec: "); len(says) == 0 && text != "" || len(says) > 0 && lines != 1 {
 		x.t.Errorf("stderr has %d messages: %q", lines, text)
@@ -157,8 +158,8 @@ func (x *trial) ends(code int, says ...string) {
 	}
 }
 
-// over waits for the program's end, checks its exit code and that nothing of it is
-// left, and returns what it said.
+// over waits for the program's end, checks its exit code and that none of its processes is left,
+// and returns its standard error.
 func (x *trial) over(code int) (said string) {
 	x.t.Helper()
 	select {
@@ -174,8 +175,8 @@ func (x *trial) over(code int) (said string) {
 	if got := x.cmd.ProcessState.ExitCode(); got != code {
 		x.t.Errorf("exit code %d, want %d; stderr %q", got, code, text)
 	}
-	// A process that is killed takes a moment to go.
-	until(x.t, "the last process to go", func() bool { return len(processes(x.id)) == 0 })
+	// A killed process needs a moment to end.
+	until(x.t, "the last process to end", func() bool { return len(processes(x.id)) == 0 })
 	return text
 }
 

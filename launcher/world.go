@@ -1,144 +1,137 @@
 package launcher
 
 import (
-	"fmt"
-	"strings"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/printable"
+	"github.com/ecrec/ecrec/launcher/control"
 )
 
-// Process is one process of a world. Its number is its place in the world's list.
-type Process struct {
-	// Ranks are those that it hosts, ascending; none where it is gone and others
-	// host them.
-	Ranks []int `json:"ranks"`
-	// Since says of each the generation that brought it to this worker: whoever has
-	// known the rank for longer finds it without its state.
-	Since []uint64 `json:"since"`
-	Addr  string   `json:"addr"` // where its worker listens
-	Host  string   `json:"host"` // equal for processes that can share memory
-	// Incarnation counts its workers, from 1.
-	Incarnation int `json:"incarnation"`
+// World is a generation of the job, as a worker sees it. It does not change; Next returns a
+// newer one.
+type World struct {
+	ID         string // the job's, equal in all its worlds
+	Generation uint64
+	Process    int // this one
+	Processes  []control.Process
+	// Fresh is true if this worker replaces a lost one: it has none of its ranks' state.
+	Fresh bool
+	// LostAt is when the loss happened that caused this world; zero for the first world.
+	LostAt time.Time
+	// Trained is true if there was a commit in an earlier world.
+	Trained bool
+	// Doubts is the number of worlds in a row before this one, without a commit, that ended
+	// because a process could not reach another. All processes may be slow, so time limits
+	// should grow with it.
+	Doubts int
+	// Spares is the number of supervisors that waited for another's loss when the world
+	// formed.
+	Spares int
+	// Incidents are the newest incidents of the job, in the order of their numbers.
+	Incidents []control.Incident
+	// Secret authenticates the connections of this generation.
+	Secret []byte
+	// Listener listens at Processes[Process].Addr. Next closes it.
+	Listener net.Listener
+
+	agent   *agent
+	fired   []int
+	changed chan struct{}
 }
 
-// ranksOf are the ranks that fall to a turn: those equal to it modulo the processes.
-func ranksOf(turn, processes, ranks int) []int {
-	var mine []int
-	for r := turn; r < ranks; r += processes {
-		mine = append(mine, r)
-	}
-	return mine
+// ErrChanged ends work in a world that has changed.
+var ErrChanged = errors.New("the world has changed")
+
+// ErrEnding is the error of Next when the job ends instead of forming a world. It is an
+// Ending if the reason is not another worker's error.
+var ErrEnding = errors.New("the job ends: another process failed")
+
+// Ending is an ErrEnding with a reason that is no worker's error. PrintedBy is the process that
+// prints it.
+type Ending struct {
+	Why       string
+	PrintedBy int
 }
 
-// maxNamed bounds a message's list.
-const maxNamed = 8
+func (e *Ending) Error() string        { return e.Why }
+func (e *Ending) Is(target error) bool { return target == ErrEnding }
 
-// listOf is "rank 3" or "ranks 3, 4, 7".
-func listOf(one, many string, numbers []int) string {
-	if len(numbers) == 1 {
-		return fmt.Sprintf("%s %d", one, numbers[0])
+// Worker returns the world of the job of which this process is a worker, once all processes
+// have started; nil if this process is no worker. From here on a worker ignores signals: its
+// supervisor passes them on.
+func Worker() (*World, error) {
+	a, err := newAgent()
+	if a == nil || err != nil {
+		return nil, err
 	}
-	var list []string
-	for _, r := range numbers[:min(len(numbers), maxNamed)] {
-		list = append(list, fmt.Sprint(r))
+	w, err := a.nextWorld(&World{})
+	if err != nil {
+		return nil, err
 	}
-	if len(numbers) > maxNamed {
-		list = append(list, fmt.Sprintf("... %d in all", len(numbers)))
-	}
-	return many + " " + strings.Join(list, ", ")
+	w.Fresh = w.Processes[w.Process].Incarnation > 1
+	return w, nil
 }
 
-// Report is how a worker's work ended, as it sees it.
-type Report struct {
-	Code    int    `json:"code"`  // exit code
-	Error   string `json:"error"` // one line; empty when all went well
-	Stopped bool   `json:"stopped,omitempty"`
-	// Follows says that the error is the consequence of another process's.
-	Follows bool `json:"follows,omitempty"`
-}
+// Changed is closed when a newer generation begins to form: no work in this one will succeed.
+func (w *World) Changed() <-chan struct{} { return w.changed }
 
-// outcome is how a worker ended, as its supervisor sees it.
-type outcome struct {
-	Report *Report  `json:"report,omitempty"`
-	Code   int      `json:"code,omitempty"`
-	Signal int      `json:"signal,omitempty"` // that ended it
-	Why    string   `json:"why,omitempty"`    // what else is known: it could not be started, it panicked
-	Culled bool     `json:"culled,omitempty"` // its supervisor ended it, as it did not end by itself after another's failure
-	Log    string   `json:"log,omitempty"`
-	Tail   []string `json:"tail,omitempty"` // the last lines of the log
-}
-
-func (o *outcome) failed() bool { return !o.stopped() && (o.Code != 0 || o.Signal != 0 || o.Why != "") }
-
-// crashed reports whether the worker ended without a word of its own: it was
-// killed, or the runtime ended it. What it did can be done again.
-func (o *outcome) crashed() bool { return o.Signal != 0 || o.failed() && o.Report == nil }
-
-func (o *outcome) stopped() bool { return o.Signal == 0 && o.Report != nil && o.Report.Stopped }
-
-func (o *outcome) follows() bool { return o.Culled || o.Report != nil && o.Report.Follows }
-
-// reason is why a worker failed, without its place.
-func (o *outcome) reason() string {
-	if o.Report != nil && o.Report.Error != "" && o.Signal == 0 {
-		return "failed (" + o.Report.Error + ")"
+// Next waits for the world of the newest generation. The caller no longer uses this one.
+func (w *World) Next() (*World, error) {
+	select {
+	case <-w.changed:
+	case <-w.agent.leave:
+		return nil, w.agent.endingReason()
 	}
-	return o.fate()
+	w.Listener.Close()
+	return w.agent.nextWorld(w)
 }
 
-// exitCode is the job's, when this worker's failure ends it. An exit code without
-// a report is the runtime's, not ours.
-func (o *outcome) exitCode() int {
-	if o.Signal == 0 && o.Report != nil && o.Report.Code != 0 {
-		return o.Report.Code
-	}
-	return 1
+// Lost reports that a process of this world is unreachable though the world has not changed;
+// control.None: it is not clear which process. The job collects such reports and forms a new
+// world with new connections. A process that is unreachable again, without a commit between,
+// and has reported nothing itself, gets a new worker. A worker that died or fell silent is
+// detected by its supervisor and needs no report.
+func (w *World) Lost(process int) {
+	w.agent.send(control.Message{Kind: control.KindUnreachable, Generation: w.Generation, Process: process})
 }
 
-// explain says why the worker of a process failed. Bad input is everybody's; all
-// else has a place.
-func (o *outcome) explain(name string) string {
-	if r := o.Report; r != nil && r.Error != "" && o.Signal == 0 && !o.Culled {
-		if r.Code == exitBad {
-			return r.Error
-		}
-		return name + ": " + r.Error
+// Committed reports a commit in this world. fullyRedundant means that everything lost has been
+// rebuilt. Repeated calls cost nothing.
+func (w *World) Committed(fullyRedundant bool) {
+	first := w.agent.committed.Swap(w.Generation) != w.Generation
+	if fullyRedundant && w.agent.redundant.Swap(w.Generation) != w.Generation || first {
+		w.agent.send(control.Message{Kind: control.KindCommitted, Generation: w.Generation, FullyRedundant: fullyRedundant})
 	}
-	text := name + " " + o.fate()
-	if len(o.Tail) > 0 {
-		text += "; the end of " + o.Log + ":\n  | " + strings.Join(o.Tail, "\n  | ")
-	}
-	return text
 }
 
-// fate is what became of a worker that gave no reason.
-func (o *outcome) fate() string {
-	switch {
-	case o.Culled:
-		return "did not answer any more and was ended"
-	case o.Why != "":
-		return o.Why
-	case o.Signal != 0:
-		return fmt.Sprintf("was ended by signal %d%s", o.Signal, signalHint(o.Signal))
+// Done reports that this worker's work is done, and waits for the others. It returns true when
+// all are done or the job ends: the process may end then. It returns false when the world has
+// changed: this worker is needed again.
+func (w *World) Done() bool {
+	w.agent.send(control.Message{Kind: control.KindDone, Generation: w.Generation})
+	select {
+	case <-w.agent.leave:
+		return true
+	case <-w.changed:
+		return false
 	}
-	return fmt.Sprintf("ended with exit code %d and gave no reason", o.Code)
 }
 
-func signalHint(signal int) string {
-	switch signal {
-	case 9:
-		return " (SIGKILL: by hand, or by the system, short of memory)"
-	case 7:
-		return " (SIGBUS: a file or shared memory was cut short, or the disk is full)"
-	case 11:
-		return " (SIGSEGV)"
-	case 6:
-		return " (SIGABRT)"
-	}
-	return ""
-}
+// Fired reports whether a fault had fired when the world formed.
+func (w *World) Fired(fault int) bool { return slices.Contains(w.fired, fault) }
 
-// The exit codes of a job; 128 and a signal's number when that stopped it.
-const (
-	exitFailed = 1
-	exitBad    = 2
-	exitSignal = 128
-)
+// Fire injects a fault into this process, unless it has fired before. It returns if the
+// process survives.
+func (w *World) Fire(f control.Fault) { w.agent.fireFault(f) }
+
+// StopRequested reports whether the job should stop after this step.
+func (w *World) StopRequested() bool { return w.agent.stop.Load() }
+
+// Report reports how the work ended. It is called once, before the process ends.
+func (w *World) Report(r control.Report) {
+	r.Error = printable.JoinLines(r.Error)
+	w.agent.send(control.Message{Kind: control.KindReport, Report: &r})
+}

@@ -1,58 +1,56 @@
 package lrpp
 
 import (
-	"time"
-
 	"fmt"
-
 	"github.com/ecrec/ecrec/kernels"
+	"time"
 )
 
-// Cache brings rows to trainers in mode Cached and keeps them there. It shares the
-// lanes of an Exchange; like that, it belongs to the training goroutine, and all
-// ranks call the same methods in the same order.
+// Cache brings rows to trainers in mode Cached and keeps them there. It uses the channels
+// of an Exchange. As with Exchange, its methods must be called by the training goroutine,
+// in the same order on all ranks.
 type Cache struct {
 	x        *Exchange
-	trainers int // ranks, the first ones
-	first    int // rank of the owner 0
-	stride   int // floats of a row with its state
-	check    *copies
+	trainers int // ranks 0 to trainers-1 train
+	first    int // rank of owner 0
+	stride   int // floats of a row with its optimizer state
+	check    *copyCheck
 
 	rows kernels.Matrix // (slots, weights and state)
-	// at says which rows the cache holds, by slot, as of the step that is trained.
-	// Invariant: rows that are not in use belong to the delayed lane while a step
-	// computes; slots of the two are disjoint.
+	// at is the row that each cache slot holds, as of the step being trained. Invariant:
+	// while a step computes, the delayed work uses only rows that the step does not use,
+	// so that the slots of the two are disjoint.
 	at                []rowKey
-	critical, delayed cacheLane
+	critical, delayed cacheChannel
 	sumsOwn           kernels.Buffer
 
-	next     *Step // that Begin was told of; its early rows come
-	arriving *Step // its critical rows come
-	later    unfinished
+	next     *Step // the next step given to Begin; its early rows are being fetched
+	arriving *Step // the step whose critical rows are being fetched
+	later    pendingStep
 	flush    flush
 	crowded  bool
 }
 
-// unfinished is what a step left to be done while the next one computes.
-type unfinished struct {
+// pendingStep is the delayed work of a step, done while the next step computes.
+type pendingStep struct {
 	plan *cachePlan // nil: nothing
 	sums kernels.Matrix
-	opt  kernels.Optimizer
+	rule kernels.RowRule
 }
 
-// CacheOptions make a Cache.
+// CacheOptions configure a Cache.
 type CacheOptions struct {
-	// Trainers and FirstOwner are those of PlanOptions; Rows is what CacheRows gives.
+	// Trainers and FirstOwner are those of PlanOptions. Rows is the result of CacheRows.
 	Trainers, FirstOwner, Rows int
 }
 
-// NewCache makes the cache of one rank, on the lanes of x. Memory is taken as rows
-// come.
+// NewCache returns the cache of one rank, on the channels of x. Its memory is sparse:
+// pages are allocated when rows are stored.
 func NewCache(x *Exchange, o CacheOptions) (*Cache, error) {
 	c := &Cache{x: x, trainers: o.Trainers, first: o.FirstOwner, stride: x.shard.RowBytes() / 4}
-	c.critical, c.delayed = cacheLane{lane: x.critical, c: c}, cacheLane{lane: x.delayed.lane, c: c}
+	c.critical, c.delayed = cacheChannel{channel: x.critical, cache: c}, cacheChannel{channel: x.delayed.channel, cache: c}
 	if x.check != nil {
-		c.check = newCopies()
+		c.check = newCopyCheck()
 	}
 	if x.critical.Comm.Rank() >= o.Trainers {
 		c.rows = kernels.Matrix{Cols: c.stride, Stride: c.stride}
@@ -60,215 +58,214 @@ func NewCache(x *Exchange, o CacheOptions) (*Cache, error) {
 	}
 	b, err := x.dev.Alloc(4*c.stride*o.Rows, kernels.Sparse)
 	if err != nil {
-		return nil, fmt.Errorf("lrpp: a cache of %d rows of %d bytes: %w; lower cache.max_bytes", o.Rows, 4*c.stride, err)
+		return nil, fmt.Errorf("lrpp: allocate a cache of %d rows of %d bytes: %w; lower cache.max_bytes", o.Rows, 4*c.stride, err)
 	}
 	c.rows = kernels.Mat(b, o.Rows, c.stride)
 	return c, nil
 }
 
-// Close frees the cache. The exchange is closed before.
+// Close frees the cache. The exchange must be closed first.
 func (c *Cache) Close() {
-	c.critical.free()
-	c.delayed.free()
+	c.critical.freeBuffers()
+	c.delayed.freeBuffers()
 	freeAll(c.x.dev, &c.rows.Buf, &c.sumsOwn)
 }
 
-// Begin returns the rows of step st, the weights in the cache, and the lookups'
-// index into them, both valid until End. While the step computes, what the one
-// before left for later is done; then the early rows of next come, which is nil
-// after the last step. A step that does not follow the one before finds the cache
-// empty: Settle has come before.
+// Begin returns the rows of step st, which are the weights in the cache, and the lookups'
+// index into them. Both are valid until End. While the step computes, the delayed work of
+// the previous step is done. Then the early rows of next are fetched; next is nil after
+// the last step. If st does not follow the previous step, the cache starts empty, and
+// Settle must have been called before.
 func (c *Cache) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	if c.next != st {
 		clear(c.at)
-		c.fit(st.cache)
-		if c.x.repairs() {
-			if err := c.x.repairFor(st.cache.early.slots, st.cache.critical.slots); err != nil {
+		c.growSlots(st.cache)
+		if c.x.isRebuilding() {
+			if err := c.x.rebuildFor(st.cache.early.slots, st.cache.critical.slots); err != nil {
 				return rows, index, err
 			}
 		}
-		if err := c.critical.prepare(st.cache); err != nil {
+		if err := c.critical.prepareStep(st.cache); err != nil {
 			return rows, index, err
 		}
 		if err := c.fetchCritical(st); err != nil {
 			return rows, index, err
 		}
 	}
-	if err := c.land(); err != nil {
+	if err := c.insertCritical(); err != nil {
 		return rows, index, err
 	}
 	c.next = next
 	if next != nil {
-		c.fit(next.cache)
-		c.crowded = c.crowded || len(next.cache.room.dropped) > 0
+		c.growSlots(next.cache)
+		c.crowded = c.crowded || len(next.cache.evictForRoom.dropped) > 0
 	}
-	c.check.read(c.at, st.cache)
-	if index, err = c.x.upload(st.cache.index); err != nil {
+	c.check.checkReads(c.at, st.cache)
+	if index, err = c.x.uploadIndex(st.cache.index); err != nil {
 		return rows, index, err
 	}
 	c.startDelayed(next)
 	return c.rows.Columns(0, c.x.shard.Width()), index, nil
 }
 
-// startDelayed has what moves meanwhile begin.
+// startDelayed starts the delayed work.
 func (c *Cache) startDelayed(next *Step) {
 	later, d := c.later, &c.delayed
-	c.later = unfinished{}
+	c.later = pendingStep{}
 	if later.plan == nil && next == nil {
 		return
 	}
-	repair := next != nil && c.x.repairs()
-	c.x.delayed.start(func() error {
+	rebuild := next != nil && c.x.isRebuilding()
+	c.x.delayed.startJob(func() error {
 		if later.plan != nil {
-			if err := c.finish(&later); err != nil {
+			if err := c.finishDelayed(&later); err != nil {
 				return err
 			}
 		}
 		if next == nil {
 			return nil
 		}
-		if repair {
-			if err := c.x.repairFor(next.cache.early.slots, next.cache.critical.slots); err != nil {
+		if rebuild {
+			if err := c.x.rebuildFor(next.cache.early.slots, next.cache.critical.slots); err != nil {
 				return err
 			}
 		}
 		c.x.delayed.track.Begin("rows", next.number)
 		defer c.x.delayed.track.End()
-		return d.prepare(next.cache)
+		return d.prepareStep(next.cache)
 	})
 }
 
-// finish does what a step left.
-func (c *Cache) finish(u *unfinished) error {
+// finishDelayed does the delayed work of a step.
+func (c *Cache) finishDelayed(u *pendingStep) error {
 	c.x.delayed.track.Begin("gradients", u.plan.step)
 	defer c.x.delayed.track.End()
 	d := &c.delayed
-	if err := d.push(&u.plan.later, u.sums); err != nil {
+	if err := d.sendGradients(&u.plan.later, u.sums); err != nil {
 		return err
 	}
-	if err := d.update(&u.plan.later, u.opt, u.plan.step); err != nil {
+	if err := d.updateShared(&u.plan.later, u.rule, u.plan.step); err != nil {
 		return err
 	}
-	return d.leave(&u.plan.leave)
+	return d.evictRows(&u.plan.evictLater)
 }
 
-// End takes the gradients of the lookups, (samples, tables*width), of the step
-// that began. Before it returns, rows that the next step uses have been updated,
-// and those that it finds elsewhere are on their way.
-func (c *Cache) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) error {
+// End takes the gradients of the cells, (samples, features*width), of the current step.
+// Before it returns, the rows that the next step uses are updated, and the fetch of its
+// missing ones has started.
+func (c *Cache) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) error {
 	p := st.cache
-	now, err := c.x.sum(&c.x.sumsNow, p.now.start, p.now.pos, lookups)
+	now, err := c.x.sumGradients(&c.x.sumsNow, segments{p.now.start, p.now.pos, p.now.factors}, cells)
 	if err != nil {
 		return err
 	}
-	if err := c.x.delayed.wait(); err != nil {
+	if err := c.x.delayed.waitJob(); err != nil {
 		return err
 	}
-	if err := c.critical.push(&p.now, now); err != nil {
+	if err := c.critical.sendGradients(&p.now, now); err != nil {
 		return err
 	}
-	c.critical.begin()
-	if err := c.updateOwn(p, opt, lookups); err != nil { // while that travels
+	c.critical.startExchange()
+	if err := c.updateOwn(p, rule, cells); err != nil { // while that is being sent
 		return err
 	}
-	later, err := c.x.sum(&c.x.sumsLate, p.later.start, p.later.pos, lookups)
+	later, err := c.x.sumGradients(&c.x.sumsLate, segments{p.later.start, p.later.pos, p.later.factors}, cells)
 	if err != nil {
 		return err
 	}
-	if err := c.critical.update(&p.now, opt, p.step); err != nil {
+	if err := c.critical.updateShared(&p.now, rule, p.step); err != nil {
 		return err
 	}
-	if err := c.critical.leave(&p.leaveNow); err != nil {
+	if err := c.critical.evictRows(&p.evictNow); err != nil {
 		return err
 	}
-	c.later = unfinished{plan: p, sums: later, opt: opt}
+	c.later = pendingStep{plan: p, sums: later, rule: rule}
 	if c.next != nil {
 		return c.fetchCritical(c.next)
 	}
 	return nil
 }
 
-// updateOwn updates the rows that this trainer alone has.
-func (c *Cache) updateOwn(p *cachePlan, opt kernels.Optimizer, lookups kernels.Matrix) error {
-	sums, err := c.x.sum(&c.sumsOwn, p.own.start, p.own.pos, lookups)
+// updateOwn updates the exclusive rows of this trainer.
+func (c *Cache) updateOwn(p *cachePlan, rule kernels.RowRule, cells kernels.Matrix) error {
+	sums, err := c.x.sumGradients(&c.sumsOwn, segments{p.own.start, p.own.pos, p.own.factors}, cells)
 	if err != nil {
 		return err
 	}
-	return c.critical.apply(p.own.cached, p.own.before, sums, opt, p.step)
+	return c.critical.updateRows(p.own.cached, p.own.before, sums, rule, p.step)
 }
 
-// fetchCritical starts to bring the critical rows of a step.
+// fetchCritical starts to fetch the critical rows of a step.
 func (c *Cache) fetchCritical(st *Step) error {
 	c.arriving = st
-	if err := c.critical.fetch(&st.cache.critical); err != nil {
+	if err := c.critical.sendRows(&st.cache.critical); err != nil {
 		return err
 	}
-	c.critical.begin()
+	c.critical.startExchange()
 	return nil
 }
 
-// land has the critical rows that come put into the cache.
-func (c *Cache) land() error {
+// insertCritical waits for the critical rows being fetched and puts them into the cache.
+func (c *Cache) insertCritical() error {
 	st := c.arriving
 	if st == nil {
 		return nil
 	}
 	c.arriving = nil
-	return c.critical.land(&st.cache.critical)
+	return c.critical.insertRows(&st.cache.critical)
 }
 
-// fit makes room to say what the slots hold that a plan knows of.
-func (c *Cache) fit(p *cachePlan) {
+// growSlots makes room in the slot lists for the slots of a plan.
+func (c *Cache) growSlots(p *cachePlan) {
 	if n := p.slots - len(c.at); n > 0 {
 		c.at = append(c.at, make([]rowKey, n)...)
 	}
-	c.check.fit(p.slots)
+	c.check.growSlots(p.slots)
 }
 
-// Crowded reports whether rows have left this trainer's cache before their last
-// known use, to make room.
+// Crowded reports whether this trainer's cache had to evict rows before their last known
+// use, to make room.
 func (c *Cache) Crowded() bool { return c.crowded }
 
-// DelayedTook is as Exchange's.
+// DelayedTook is as in Exchange.
 func (c *Cache) DelayedTook() time.Duration { return c.x.delayed.took }
 
-// Settle has every owner's row at its value after the last step. Rows stay
-// cached.
+// Settle brings every owner's rows to their values after the last step. Rows stay cached.
 func (c *Cache) Settle() error {
-	if err := c.land(); err != nil {
+	if err := c.insertCritical(); err != nil {
 		return err
 	}
 	c.startDelayed(nil)
-	if err := c.x.delayed.wait(); err != nil {
+	if err := c.x.delayed.waitJob(); err != nil {
 		return err
 	}
 	return c.flushAll()
 }
 
-// Peek is that of the exchange. It follows Settle.
+// Peek is that of the exchange. It must follow Settle.
 func (c *Cache) Peek(st *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	return c.x.Peek(st)
 }
 
-// Moved is what a step brings to this rank: whole rows from owners and, as they
-// leave, from writers; gradients of shared rows, and their sums.
+// Moved returns the traffic that a step brings to this rank: full rows from owners and
+// evicted rows from their writers, gradients of shared rows, and their sums.
 func (c *Cache) Moved(st *Step) Moved {
 	var m Moved
-	p, me, whole, weights := st.cache, c.x.critical.Comm.Rank(), 4*c.stride, 4*c.x.shard.Width()
+	p, me, fullRow, weights := st.cache, c.x.critical.Comm.Rank(), 4*c.stride, 4*c.x.shard.Width()
 	for _, part := range []struct {
-		t      *Traffic
-		sums   *reduction
-		leaves []*departure
-		comes  *transfer
+		t       *Traffic
+		sums    *reduction
+		evicted []*eviction
+		fetched *transfer
 	}{
-		{&m.Critical, &p.now, []*departure{&p.leaveNow}, &p.critical},
-		{&m.Delayed, &p.later, []*departure{&p.leave, &p.room}, &p.early},
+		{&m.Critical, &p.now, []*eviction{&p.evictNow}, &p.critical},
+		{&m.Delayed, &p.later, []*eviction{&p.evictLater, &p.evictForRoom}, &p.early},
 	} {
-		part.t.add(part.sums.perRank, me, weights)
-		part.t.add(part.sums.ofOwner, me, weights)
-		part.t.add(part.comes.perOwner, me, whole)
-		for _, d := range part.leaves {
-			part.t.add(d.perRank, me, whole)
+		part.t.addRows(part.sums.perRank, me, weights)
+		part.t.addRows(part.sums.ofOwner, me, weights)
+		part.t.addRows(part.fetched.perOwner, me, fullRow)
+		for _, d := range part.evicted {
+			part.t.addRows(d.perRank, me, fullRow)
 		}
 	}
 	return m

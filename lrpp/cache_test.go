@@ -11,7 +11,7 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// randomCache is options of mode Cached.
+// randomCache returns options of mode Cached.
 func randomCache(r *rand.Rand) PlanOptions {
 	o := PlanOptions{Mode: Cached, Check: true, DelayedSync: r.IntN(3) > 0, Lookahead: []int{1, 2, 7, 50}[r.IntN(4)]}
 	if r.IntN(5) == 0 {
@@ -20,7 +20,7 @@ func randomCache(r *rand.Rand) PlanOptions {
 	return o
 }
 
-// fitted gives a cache as much room as its task needs at least, or somewhat more.
+// fitted gives a cache the least capacity that its task needs, or somewhat more.
 func (j task) fitted(t *testing.T, r *rand.Rand, o PlanOptions) PlanOptions {
 	t.Helper()
 	o.CapacityRows = 1
@@ -29,23 +29,23 @@ func (j task) fitted(t *testing.T, r *rand.Rand, o PlanOptions) PlanOptions {
 		if full == nil {
 			more := o
 			more.CapacityRows += r.IntN(3) * r.IntN(10)
-			// With lookahead "auto" more room lets the oracle look further, see more
-			// readers and share more rows, which may take more than there is.
+			// With lookahead "auto", more capacity allows a longer lookahead. The oracle
+			// then sees more readers and shares more rows, which may exceed the capacity.
 			if o.Auto && j.train(t, 0, "", more).full != nil {
 				return o
 			}
 			return more
 		}
 		if full.NeededRows <= o.CapacityRows {
-			t.Fatalf("with room for %d rows of each owner: %v", o.CapacityRows, full)
+			t.Fatalf("with a capacity of %d rows of each owner: %v", o.CapacityRows, full)
 		}
 		o.CapacityRows = full.NeededRows
 	}
 }
 
-// What trainers read of their caches is, bit for bit, what serial training gives,
-// with any lookahead, on any roles and with caches just large enough: no copy is
-// stale, no gradient lost, of rows used once neither, and none counted twice.
+// The rows that trainers read from their caches equal serial training bit for bit, with any
+// lookahead and any roles, and with caches of the least capacity. No copy is stale, and
+// no gradient is lost or counted twice, including gradients of rows used once.
 func TestCachedRowsEqualSerialTraining(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -67,9 +67,9 @@ func TestCachedRowsEqualSerialTraining(t *testing.T) {
 	}
 }
 
-// After Settle owners hold what they hold in mode Direct, whatever the optimizer:
-// state travels with rows, survives eviction and fetches, and the end of the data
-// leaves nothing in the caches.
+// After Settle owners hold the same rows as in mode Direct, for every optimizer. State is
+// sent with rows and survives eviction and fetch. At the end of the data no row is left
+// in a cache.
 func TestSettledOwnersEqualDirect(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

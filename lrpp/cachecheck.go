@@ -2,21 +2,21 @@ package lrpp
 
 import "fmt"
 
-// copies asserts the invariant of the package in mode Cached at a trainer: a copy
-// is read for a step when it has every update of the steps before, and what moves
-// while a step computes touches no row of that. A nil copies checks nothing.
-type copies struct {
-	version []int64      // by slot of the cache: the last step whose update is done
-	inUse   []int64      // the last step that read it
-	step    int64        // that computes
-	broken  func(string) // hears of what breaks it; panics but in tests
+// copyCheck asserts the invariant of the package in mode Cached at a trainer. A copy is
+// read for a step when it has every update of the previous steps, and delayed work
+// touches no row that the computing step uses. A nil copyCheck checks nothing.
+type copyCheck struct {
+	version  []int64      // by cache slot: the last step whose update is done
+	inUse    []int64      // the last step that read it
+	step     int64        // the step that computes
+	violated func(string) // called with each violation; panics except in tests
 }
 
-func newCopies() *copies {
-	return &copies{broken: func(what string) { panic("lrpp: " + what) }}
+func newCopyCheck() *copyCheck {
+	return &copyCheck{violated: func(what string) { panic("lrpp: " + what) }}
 }
 
-func (c *copies) fit(slots int) {
+func (c *copyCheck) growSlots(slots int) {
 	if c == nil {
 		return
 	}
@@ -25,8 +25,8 @@ func (c *copies) fit(slots int) {
 	}
 }
 
-// read checks the rows of a step that begins.
-func (c *copies) read(at []rowKey, p *cachePlan) {
+// checkReads checks the rows of a step that begins.
+func (c *copyCheck) checkReads(at []rowKey, p *cachePlan) {
 	if c == nil {
 		return
 	}
@@ -35,84 +35,85 @@ func (c *copies) read(at []rowKey, p *cachePlan) {
 		c.inUse[slot] = p.step
 		k := p.used.rows[i]
 		if at[slot].row() != k {
-			c.broken(fmt.Sprintf("step %d reads slot %d of owner %d at slot %d of the cache, where another row is", p.step, k.slot(), k.owner(), slot))
+			c.violated(fmt.Sprintf("step %d reads slot %d of owner %d at slot %d of the cache, which holds another row", p.step,
+				k.slot(), k.owner(), slot))
 		}
 		if before := p.used.before[i]; before != 0 && c.version[slot] != before {
-			c.broken(fmt.Sprintf("stale copy: step %d reads slot %d of owner %d as of step %d, its last update before is of step %d",
+			c.violated(fmt.Sprintf("stale copy: step %d reads slot %d of owner %d as of step %d, but step %d was the last to update it",
 				p.step, k.slot(), k.owner(), c.version[slot], before))
 		}
 	}
 }
 
-// update notes that copies are updated for a step.
-func (c *copies) update(cached []int32, before []int64, step int64) {
+// recordUpdates checks and records the updates of copies by a step.
+func (c *copyCheck) recordUpdates(cached []int32, before []int64, step int64) {
 	if c == nil {
 		return
 	}
 	for i, slot := range cached {
-		c.free(slot, step, "updated")
+		c.checkIdle(slot, step, "updated")
 		if b := before[i]; b != 0 && c.version[slot] != b {
-			c.broken(fmt.Sprintf("slot %d of the cache is updated for step %d after step %d, not after step %d", slot, step, c.version[slot], b))
+			c.violated(fmt.Sprintf("slot %d of the cache is updated for step %d after step %d, not after step %d", slot, step, c.version[slot], b))
 		}
 		c.version[slot] = step
 	}
 }
 
-// land notes that rows come to slots.
-func (c *copies) land(at []rowKey, t *transfer) {
+// recordInserts checks and records the rows inserted into slots.
+func (c *copyCheck) recordInserts(at []rowKey, t *transfer) {
 	if c == nil {
 		return
 	}
 	for i, slot := range t.cached {
 		if at[slot] != 0 {
-			c.broken(fmt.Sprintf("slot %d of the cache is overwritten before its row has left", slot))
+			c.violated(fmt.Sprintf("slot %d of the cache is overwritten before its row was evicted", slot))
 		}
 		c.version[slot] = t.version[i]
 	}
 }
 
-// leave checks rows that leave while step computes, or after it.
-func (c *copies) leave(at []rowKey, d *departure) {
+// checkEvictions checks rows that are evicted while step computes, or after it.
+func (c *copyCheck) checkEvictions(at []rowKey, d *eviction) {
 	if c == nil {
 		return
 	}
 	for _, slot := range d.dropped {
 		if at[slot] == 0 {
-			c.broken(fmt.Sprintf("slot %d of the cache, which holds no row, is dropped", slot))
+			c.violated(fmt.Sprintf("slot %d of the cache, which holds no row, is dropped", slot))
 		}
 	}
 	for i, slot := range d.cached {
 		v := d.version[i]
-		c.free(slot, v, "written back")
+		c.checkIdle(slot, v, "written back")
 		if v != 0 && c.version[slot] != v {
-			c.broken(fmt.Sprintf("slot %d of the cache is written back as of step %d, its last update is of step %d", slot, c.version[slot], v))
+			c.violated(fmt.Sprintf("slot %d of the cache is written back as of step %d, but step %d was the last to update it",
+				slot, c.version[slot], v))
 		}
 	}
 }
 
-// free checks that a row which is worked on for a step is not in use by a later
-// one.
-func (c *copies) free(slot int32, step int64, what string) {
+// checkIdle checks that a row which is changed for one step is not in use by a later one.
+func (c *copyCheck) checkIdle(slot int32, step int64, what string) {
 	if used := c.inUse[slot]; used == c.step && step != c.step {
-		c.broken(fmt.Sprintf("slot %d of the cache is %s for step %d while step %d computes on it", slot, what, step, used))
+		c.violated(fmt.Sprintf("slot %d of the cache is %s for step %d while step %d uses it", slot, what, step, used))
 	}
 }
 
-// fetched checks rows that leave the owner for caches.
-func (c *check) fetched(t *transfer) {
+// checkFetches checks rows that an owner sends to caches.
+func (c *ownerCheck) checkFetches(t *transfer) {
 	if c == nil {
 		return
 	}
 	for i, slot := range t.slots {
 		if v := t.versionOf[i]; v != 0 && c.applied[slot] != v {
-			c.broken(fmt.Sprintf("stale fetch: slot %d is fetched as of step %d, its last update before is of step %d", slot, c.applied[slot], v))
+			c.violated(fmt.Sprintf("stale fetch: slot %d is fetched as of step %d, but step %d was the last to update it", slot, c.applied[slot], v))
 		}
 	}
 }
 
-// stored notes rows that come back. A flush, which has no versions, changes
+// recordStores records rows that are written back. A flush has no versions and changes
 // nothing that a fetch may see.
-func (c *check) stored(t *transfer) {
+func (c *ownerCheck) recordStores(t *transfer) {
 	if c == nil {
 		return
 	}

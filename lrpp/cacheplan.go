@@ -1,24 +1,25 @@
 package lrpp
 
-// cachePlan is what happens around one step with the rows that trainers cache,
-// seen from one rank as trainer and as owner. Lists are in owner order at the
-// trainer and in trainer order at the owner, as in Step.
+// cachePlan lists what happens to cached rows around one step, from the view of one rank
+// as trainer and as owner. Lists are in owner order at the trainer and in trainer order
+// at the owner, as in Step.
 type cachePlan struct {
 	step int64
-	// index is where in the cache the row of each lookup stands.
+	// index is the cache slot of the row of each lookup.
 	index []int32
-	// own are the rows that this trainer alone has and uses.
+	// own lists the exclusive rows of this trainer that the step uses.
 	own struct {
-		start, pos []int32 // lookups of each
+		start, pos []int32 // cells of the lookups of each
+		factors    []float32
 		cached     []int32
 		before     []int64
 	}
-	now, later            reduction
-	early, critical       transfer
-	room, leaveNow, leave departure
-	slots                 int // of the cache that are in use by now
-	used                  usedRows
-	trainers, first, rank int // as in PlanOptions; this rank
+	now, later                         reduction
+	early, critical                    transfer
+	evictForRoom, evictNow, evictLater eviction
+	slots                              int // number of cache slots in use so far
+	used                               usedRows
+	trainers, first, rank              int // trainers and first as in PlanOptions; rank is this rank
 }
 
 // usedRows are the rows that a trainer's slice reads, in the order of its Plan.
@@ -28,49 +29,52 @@ type usedRows struct {
 	before []int64
 }
 
-// transfer is whole rows, weights and state, that go from owners to trainers or
+// transfer lists full rows, weights and optimizer state, sent from owners to trainers or
 // back.
 type transfer struct {
-	cached   []int32 // trainer: where they stand in the cache
+	cached   []int32 // trainer: their cache slots
 	rows     []rowKey
-	perOwner []int   // trainer: how many of each owner
-	slots    []int32 // owner: which
-	perRank  []int   // owner: how many of each trainer
+	perOwner []int   // trainer: number of rows of each owner
+	slots    []int32 // owner: their slots in the shard
+	perRank  []int   // owner: number of rows of each trainer
 
-	// The step that updated each last, as of when it travels: of cached and of slots.
-	// 0: not known.
+	// The last step that updated each row by the time it is sent: of cached and of slots.
+	// Zero means unknown.
 	version, versionOf []int64
 }
 
-// departure is rows that leave the cache: each trainer drops its copies, and one
-// of them sends the row back.
-type departure struct {
+// eviction lists rows that leave the cache. Each trainer drops its copies, and one of
+// them writes the row back.
+type eviction struct {
 	transfer
 	dropped []int32
 }
 
-// reduction is the gradients of shared rows: trainers send theirs to the owners,
-// who sum them in rank order and tell all trainers, who update their copies.
+// reduction lists the gradients of shared rows. Trainers send theirs to the owners. The
+// owners sum them in rank order and send the sums to all trainers, which update their
+// copies.
 type reduction struct {
-	// Trainer: the lookups of each row that it wants, as in oracle.Plan; how many go
-	// to each owner; where all copies stand in the cache, how many of each owner.
+	// Trainer: the cells of the lookups of each shared row that it uses and their weights,
+	// as in oracle.Plan, and the number of gradients for each owner. The cache slots of all
+	// copies, and the number of copies of each owner's rows.
 	start, pos []int32
+	factors    []float32
 	perOwner   []int
 	cached     []int32
 	ofOwner    []int
 	before     []int64 // of cached
-	// Owner: how many gradients come from each rank, where those of each row stand
-	// among them in rank order, and how many sums go to each rank.
+	// Owner: the number of gradients from each rank, the positions of each row's
+	// gradients among them in rank order, and the number of sums for each rank.
 	perRank          []int
 	received         int
 	sumStart, sumPos []int32
 	toRank           []int
 	sums             int
 
-	rowOf []int32 // scratch: of each gradient that comes
+	rowOf []int32 // scratch: the row of each received gradient
 }
 
-func (t *transfer) reset(ranks int) {
+func (t *transfer) resetLists(ranks int) {
 	t.perOwner, t.perRank = resize(t.perOwner, ranks), resize(t.perRank, ranks)
 	clear(t.perOwner)
 	clear(t.perRank)
@@ -78,7 +82,7 @@ func (t *transfer) reset(ranks int) {
 	t.version, t.versionOf = t.version[:0], t.versionOf[:0]
 }
 
-func (r *reduction) reset(ranks int) {
+func (r *reduction) resetLists(ranks int) {
 	r.perOwner, r.ofOwner = resize(r.perOwner, ranks), resize(r.ofOwner, ranks)
 	r.perRank, r.toRank = resize(r.perRank, ranks), resize(r.toRank, ranks)
 	clear(r.perOwner)
@@ -86,24 +90,26 @@ func (r *reduction) reset(ranks int) {
 	clear(r.perRank)
 	clear(r.toRank)
 	r.start, r.pos, r.cached, r.before, r.rowOf = append(r.start[:0], 0), r.pos[:0], r.cached[:0], r.before[:0], r.rowOf[:0]
+	r.factors = r.factors[:0]
 	r.received, r.sums = 0, 0
 }
 
-func (c *cachePlan) reset(ranks int) {
-	for _, t := range []*transfer{&c.early, &c.critical, &c.room.transfer, &c.leaveNow.transfer, &c.leave.transfer} {
-		t.reset(ranks)
+func (c *cachePlan) resetLists(ranks int) {
+	for _, t := range []*transfer{&c.early, &c.critical, &c.evictForRoom.transfer, &c.evictNow.transfer, &c.evictLater.transfer} {
+		t.resetLists(ranks)
 	}
-	for _, d := range []*departure{&c.room, &c.leaveNow, &c.leave} {
+	for _, d := range []*eviction{&c.evictForRoom, &c.evictNow, &c.evictLater} {
 		d.dropped = d.dropped[:0]
 	}
-	c.now.reset(ranks)
-	c.later.reset(ranks)
+	c.now.resetLists(ranks)
+	c.later.resetLists(ranks)
 	c.own.start, c.own.pos, c.own.cached, c.own.before = append(c.own.start[:0], 0), c.own.pos[:0], c.own.cached[:0], c.own.before[:0]
+	c.own.factors = c.own.factors[:0]
 	c.used.cached, c.used.rows, c.used.before = c.used.cached[:0], c.used.rows[:0], c.used.before[:0]
 }
 
-// writer is the trainer that writes the shared rows of the owner on a rank back, as
-// oracle.Window.Writer says it.
+// writer returns the trainer that writes back the shared rows of the owner on a rank. It
+// agrees with oracle.Window.Writer.
 func writer(rank, trainers int) int {
 	if rank < trainers {
 		return rank
@@ -111,65 +117,65 @@ func writer(rank, trainers int) int {
 	return 0
 }
 
-// served lists what this rank does as owner, from the words that it told.
-func (c *cachePlan) served(words []uint64, perRank []int) {
+// listOwnerSide derives this rank's lists as owner from the row operations that it sent.
+func (c *cachePlan) listOwnerSide(words []uint64, perRank []int) {
 	for q, n := range perRank[:c.trainers] {
-		c.serveTrainer(q, words[:n])
+		c.addTrainerOps(q, words[:n])
 		words = words[n:]
 	}
-	c.now.order()
-	c.later.order()
+	c.now.orderGradients()
+	c.later.orderGradients()
 	for q := range c.trainers {
 		c.now.toRank[q], c.later.toRank[q] = c.now.sums, c.later.sums
 	}
 }
 
-// serveTrainer takes the words of one trainer. Those of shared rows are the same
-// for all but who wants them.
-func (c *cachePlan) serveTrainer(q int, words []uint64) {
+// addTrainerOps adds the row operations of one trainer. For shared rows they are the same
+// for all trainers, except for opUsed.
+func (c *cachePlan) addTrainerOps(q int, words []uint64) {
 	writesShared := q == writer(c.rank, c.trainers)
 	c.now.sums, c.later.sums = 0, 0
 	for _, x := range words {
-		w := word(x)
-		before := w.before(c.step)
+		w := rowOp(x)
+		before := w.lastUse(c.step)
 		switch {
-		case w.has(fetchedEarly):
-			c.early.send(q, w.slot(), before)
-		case w.has(fetchedCritical):
-			c.critical.send(q, w.slot(), before)
+		case w.has(opFetchEarly):
+			c.early.addSend(q, w.slot(), before)
+		case w.has(opFetchCritical):
+			c.critical.addSend(q, w.slot(), before)
 		}
-		if !w.has(ofAll) || writesShared {
+		if !w.has(opShared) || writesShared {
 			switch {
-			case w.has(makesRoom):
-				c.room.send(q, w.slot(), before)
-			case w.has(leavesNow):
-				c.leaveNow.send(q, w.slot(), c.step)
-			case w.has(leavesLater):
-				c.leave.send(q, w.slot(), c.step)
+			case w.has(opEvictForRoom):
+				c.evictForRoom.addSend(q, w.slot(), before)
+			case w.has(opEvictNow):
+				c.evictNow.addSend(q, w.slot(), c.step)
+			case w.has(opEvictLater):
+				c.evictLater.addSend(q, w.slot(), c.step)
 			}
 		}
-		if w.has(ofAll) && !w.has(makesRoom) {
-			c.reductionOf(w).receive(q, w.has(wanted))
+		if w.has(opShared) && !w.has(opEvictForRoom) {
+			c.reductionOf(w).addGradient(q, w.has(opUsed))
 		}
 	}
 }
 
-func (c *cachePlan) reductionOf(w word) *reduction {
-	if w.has(syncedLater) {
+func (c *cachePlan) reductionOf(w rowOp) *reduction {
+	if w.has(opSyncLater) {
 		return &c.later
 	}
 	return &c.now
 }
 
-func (t *transfer) send(q int, slot int32, version int64) {
+func (t *transfer) addSend(q int, slot int32, version int64) {
 	t.slots = append(t.slots, slot)
 	t.perRank[q]++
 	t.versionOf = append(t.versionOf, version)
 }
 
-// receive notes the next row of trainer q.
-func (r *reduction) receive(q int, comes bool) {
-	if comes {
+// addGradient adds the next shared row of trainer q, with a gradient if sent is true.
+func (r *reduction) addGradient(q int, sent bool) {
+	if sent {
 		r.rowOf = append(r.rowOf, int32(r.sums))
 		r.perRank[q]++
 		r.received++
@@ -177,8 +183,8 @@ func (r *reduction) receive(q int, comes bool) {
 	r.sums++
 }
 
-// order lists the gradients of each row, in rank order.
-func (r *reduction) order() {
+// orderGradients lists the gradients of each row in rank order.
+func (r *reduction) orderGradients() {
 	r.sumStart = resize(r.sumStart, r.sums+1)
 	clear(r.sumStart)
 	r.sumPos = resize(r.sumPos, r.received)
@@ -192,6 +198,6 @@ func (r *reduction) order() {
 		r.sumPos[r.sumStart[row]] = int32(i)
 		r.sumStart[row]++
 	}
-	copy(r.sumStart[1:], r.sumStart) // each has gone on to the start of the next
+	copy(r.sumStart[1:], r.sumStart) // each entry has advanced to the start of the next row
 	r.sumStart[0] = 0
 }

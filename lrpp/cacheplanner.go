@@ -5,33 +5,33 @@ import (
 	"github.com/ecrec/ecrec/oracle"
 )
 
-// cachePlanner plans in mode Cached: an owner's window decides about its rows, and
-// tells each trainer what concerns it.
+// cachePlanner plans in mode Cached. An owner's window decides about its rows, and the
+// owner sends row operations to each trainer.
 type cachePlanner struct {
 	*Planner
-	window    *oracle.Window // nil where this rank owns nothing
+	window    *oracle.Window // nil if this rank owns no rows
 	decisions oracle.Decisions
-	teller    teller
+	opWriter  opWriter
 	slots     cacheSlots
 
-	// demand is where steps are filled: what a window has copied is not kept. Of the
-	// step itself only its slice's plan stays until it is planned, as lookahead times
-	// that is what looking ahead takes.
-	demand     Step
-	heard      []uint64 // words of owners, by rank
-	heardOf    []int
-	sent, came []uint64     // numbers of words
-	spare      []*cachePlan // of steps that have been trained
-	planned    int64        // the last step that was
+	// demand is the Step that is filled. The window copies the request lists, so that one
+	// demand serves all steps. Until a step is planned, only the plan of its own slice is
+	// kept: looking ahead needs lookahead times that memory.
+	demand         Step
+	ops            []uint64 // row operations from the owners, by rank
+	opsPerRank     []int
+	sent, received []uint64     // numbers of operations
+	spare          []*cachePlan // of steps that have been trained
+	planned        int64        // the last planned step
 }
 
 func newCachePlanner(p *Planner) *cachePlanner {
 	c := &cachePlanner{Planner: p, planned: p.o.Before}
 	n, me := p.comm.Size(), p.comm.Rank()
-	c.teller.perRank = make([]int, n)
-	c.heardOf, c.sent, c.came = make([]int, n), make([]uint64, n), make([]uint64, n)
+	c.opWriter.perRank = make([]int, n)
+	c.opsPerRank, c.sent, c.received = make([]int, n), make([]uint64, n), make([]uint64, n)
 	if p.o.Check {
-		c.teller.lastUsed = make([]int64, p.slots)
+		c.opWriter.lastUsed = make([]int64, p.slots)
 	}
 	if owner := me - p.o.FirstOwner; owner >= 0 && owner < p.place.Owners {
 		self := -1
@@ -47,8 +47,8 @@ func newCachePlanner(p *Planner) *cachePlanner {
 	return c
 }
 
-// CacheRows is how many rows a trainer's cache holds that has room for so many of
-// each owner, 0 for any number; slots tells how many an owner has.
+// CacheRows returns the number of rows in a trainer's cache that holds capacityRows rows
+// of each owner; zero means no limit. slots returns the number of rows of an owner.
 func CacheRows(slots func(owner int) int64, owners, capacityRows int) int {
 	total := int64(0)
 	for o := range owners {
@@ -61,14 +61,14 @@ func CacheRows(slots func(owner int) int64, owners, capacityRows int) int {
 	return int(total)
 }
 
-// fill is Fill.
-func (c *cachePlanner) fill(st *Step, ids []uint32) error {
+// fillStep is Planner.Fill in mode Cached.
+func (c *cachePlanner) fillStep(st *Step, l oracle.Lookups) error {
 	if st.cache != nil {
 		c.spare = append(c.spare, st.cache)
 		st.cache = nil
 	}
 	d := &c.demand
-	if err := c.collect(d, ids); err != nil {
+	if err := c.collectRequests(d, l); err != nil {
 		return err
 	}
 	if c.window != nil {
@@ -79,37 +79,38 @@ func (c *cachePlanner) fill(st *Step, ids []uint32) error {
 	swap(&st.Plan.Index, &d.Plan.Index)
 	swap(&st.Plan.Start, &d.Plan.Start)
 	swap(&st.Plan.Pos, &d.Plan.Pos)
+	swap(&st.Plan.Factors, &d.Plan.Factors)
 	return nil
 }
 
 func swap[T any](a, b *T) { *a, *b = *b, *a }
 
-func (c *cachePlanner) end() {
+func (c *cachePlanner) endWindow() {
 	if c.window != nil {
 		c.window.End()
 	}
 }
 
-// plan is Plan.
-func (c *cachePlanner) plan(st *Step) error {
+// planStep is Planner.Plan in mode Cached.
+func (c *cachePlanner) planStep(st *Step) error {
 	c.planned++
 	st.number = c.planned
 	n := c.comm.Size()
-	plan := c.fresh()
-	plan.reset(n)
+	plan := c.takeSpare()
+	plan.resetLists(n)
 	plan.step, plan.trainers, plan.first, plan.rank = st.number, c.o.Trainers, c.o.FirstOwner, c.comm.Rank()
 	st.cache = plan
-	if err := c.tell(st.number); err != nil {
+	if err := c.exchangeOps(st.number); err != nil {
 		return err
 	}
-	plan.served(c.teller.words, c.teller.perRank)
+	plan.listOwnerSide(c.opWriter.ops, c.opWriter.perRank)
 	if plan.rank < plan.trainers {
-		plan.wants(&c.slots, c.heard, c.heardOf, &st.Plan)
+		plan.listTrainerSide(&c.slots, c.ops, c.opsPerRank, &st.Plan)
 	}
 	return nil
 }
 
-func (c *cachePlanner) fresh() *cachePlan {
+func (c *cachePlanner) takeSpare() *cachePlan {
 	n := len(c.spare)
 	if n == 0 {
 		return new(cachePlan)
@@ -119,43 +120,44 @@ func (c *cachePlanner) fresh() *cachePlan {
 	return p
 }
 
-// tell decides about the rows of this owner, and exchanges decisions with all
-// ranks. An owner that cannot decide says so, and nobody trains the step.
-func (c *cachePlanner) tell(step int64) error {
-	t := &c.teller
+// exchangeOps decides about the rows of this owner and exchanges row operations with all
+// ranks. If an owner cannot decide, it reports that to all ranks and no rank trains the
+// step.
+func (c *cachePlanner) exchangeOps(step int64) error {
+	t := &c.opWriter
 	var full error
-	t.words = t.words[:0]
+	t.ops = t.ops[:0]
 	if c.window != nil {
 		if full = c.window.Next(&c.decisions); full == nil {
-			t.tell(&c.decisions, step, c.o.Trainers, c.o.DelayedSync)
+			t.writeOps(&c.decisions, step, c.o.Trainers, c.o.DelayedSync)
 		}
 	}
-	d := &c.demand // has room for counts
+	d := &c.demand // has memory for counts
 	for r, n := range t.perRank {
 		c.sent[r] = uint64(n)
 		if full != nil {
-			c.sent[r] = wontPlan
+			c.sent[r] = noPlan
 		}
 		d.sendBytes[r], d.recvBytes[r] = 8, 8
 	}
-	if err := c.comm.AllToAllV(kernels.HostBuffer(c.came), d.recvBytes, kernels.HostBuffer(c.sent), d.sendBytes).Wait(); err != nil {
+	if err := c.comm.AllToAllV(kernels.HostBuffer(c.received), d.recvBytes, kernels.HostBuffer(c.sent), d.sendBytes).Wait(); err != nil {
 		return err
 	}
 	if full != nil {
 		return full
 	}
 	total := 0
-	for r, n := range c.came {
-		if n == wontPlan {
+	for r, n := range c.received {
+		if n == noPlan {
 			return &PeerGaveUp{Rank: r}
 		}
-		c.heardOf[r] = int(n)
+		c.opsPerRank[r] = int(n)
 		d.sendBytes[r], d.recvBytes[r] = 8*t.perRank[r], 8*int(n)
 		total += int(n)
 	}
-	c.heard = resize(c.heard, total)
-	return c.comm.AllToAllV(kernels.HostBuffer(c.heard), d.recvBytes, kernels.HostBuffer(t.words), d.sendBytes).Wait()
+	c.ops = resize(c.ops, total)
+	return c.comm.AllToAllV(kernels.HostBuffer(c.ops), d.recvBytes, kernels.HostBuffer(t.ops), d.sendBytes).Wait()
 }
 
-// wontPlan stands for the number of words of an owner that cannot decide.
-const wontPlan = ^uint64(0)
+// noPlan is sent instead of the number of operations by an owner that cannot decide.
+const noPlan = ^uint64(0)

@@ -7,45 +7,45 @@ import (
 	"github.com/ecrec/ecrec/internal/trace"
 )
 
-// delayed moves rows while the training goroutine computes. One job is under way
-// at a time, and nobody else touches the shard meanwhile.
+// delayed sends and receives rows while the training goroutine computes. At most one job
+// runs at a time, and no other goroutine uses the shard meanwhile.
 type delayed struct {
 	env     env.Env
-	lane    *lane
-	check   *check
+	channel *channel
+	check   *ownerCheck
 	track   *trace.Track
 	jobs    *env.Queue[func() error]
 	ends    *env.Queue[ended]
 	stopped *env.Event
 	running bool
-	took    time.Duration // by the job that was waited for last
+	took    time.Duration // duration of the last job waited for
 }
 
-// ended is how a job went.
+// ended is the result of a job.
 type ended struct {
 	err  error
 	took time.Duration
 }
 
-func newDelayed(e env.Env, l *lane, c *check, t *trace.Track) *delayed {
-	d := &delayed{env: e, lane: l, check: c, track: t,
+func newDelayed(e env.Env, ch *channel, c *ownerCheck, t *trace.Track) *delayed {
+	d := &delayed{env: e, channel: ch, check: c, track: t,
 		jobs:    env.NewQueue[func() error](e, "delayed rows", 1),
 		ends:    env.NewQueue[ended](e, "delayed rows done", 1),
 		stopped: env.NewEvent(e, "delayed rows stopped"),
 	}
-	e.Go("delayed rows", d.work)
+	e.Go("delayed rows", d.runJobs)
 	return d
 }
 
-// start begins a job; wait waits for it, and does nothing where there is none.
-// Whether there is one follows from the plan's mode and step, the same on all
-// ranks.
-func (d *delayed) start(job func() error) {
+// startJob starts a job. waitJob waits for it and returns at once if there is none. The
+// mode of the plan and the step determine whether there is a job, so that all ranks
+// agree.
+func (d *delayed) startJob(job func() error) {
 	d.running = true
 	d.jobs.Put(job)
 }
 
-func (d *delayed) wait() error {
+func (d *delayed) waitJob() error {
 	if !d.running {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (d *delayed) wait() error {
 	return end.err
 }
 
-func (d *delayed) work() {
+func (d *delayed) runJobs() {
 	defer d.stopped.Set(nil)
 	for {
 		job, ok := d.jobs.Get()
@@ -68,9 +68,9 @@ func (d *delayed) work() {
 	}
 }
 
-func (d *delayed) close() {
+func (d *delayed) stopWorker() {
 	d.jobs.Close()
 	_ = d.stopped.Wait()
-	d.lane.close()
-	d.lane.shard.Close()
+	d.channel.waitAndFree()
+	d.channel.shard.Close()
 }

@@ -9,127 +9,135 @@ import (
 	"github.com/ecrec/ecrec/shard"
 )
 
-// Exchange brings the rows of each step to this rank, and gradients to their
-// owners, as the steps' plans say. Its methods belong to the training goroutine,
-// and all ranks call the same ones in the same order.
+// Exchange brings the rows of each step to this rank and gradients to their owners,
+// following the plans of the steps. Its methods must be called by the training goroutine,
+// in the same order on all ranks.
 type Exchange struct {
-	dev      kernels.Device
-	shard    *shard.Shard
-	critical *lane
-	delayed  *delayed
-	check    *check
-	between  func(step int64) error
-	repair   func(slots []int32) error
-	repairs  func() bool
-	wanted   []int32 // scratch: slots to repair
+	dev          kernels.Device
+	shard        *shard.Shard
+	critical     *channel
+	delayed      *delayed
+	check        *ownerCheck
+	between      func(step int64) error
+	clip         func(sums kernels.Matrix) (scale float32, err error)
+	rebuild      func(slots []int32) error
+	isRebuilding func() bool
+	toRebuild    []int32 // scratch: slots to rebuild
 
-	step int32 // the number of Begins
-	// rows are the matrices of this step and of the next, by turns.
+	step int32 // number of calls of Begin
+	// rows are the matrices of this step and of the next, alternating.
 	rows     [2]kernels.Buffer
 	peeked   kernels.Buffer // rows of an evaluation
 	index    kernels.Buffer
+	factors  kernels.Buffer // weights of lookups
 	sumsNow  kernels.Buffer
 	sumsLate kernels.Buffer
+	received kernels.Buffer // the summed gradients of this owner's rows, for clip
 
-	next    *Step // that Begin was told of; its early rows come
-	fetched *Step // whose late rows come, or are here
-	later   pending
+	next   *Step // the next step given to Begin; its early rows are being fetched
+	lateOf *Step // the step whose late rows are being fetched or are here
+	later  pending
 }
 
-// pending is gradients that are yet to be sent.
+// pending is gradients that have not been sent.
 type pending struct {
 	push *Push // nil: there are none
 	sums kernels.Matrix
-	opt  kernels.Optimizer
+	rule kernels.RowRule
 	step int64
 }
 
-// Options make an Exchange.
+// Options configure an Exchange.
 type Options struct {
 	Env    env.Env
 	Device kernels.Device
-	// Shard is this rank's rows, on Critical's stream.
+	// Shard holds this rank's rows, on Critical's stream.
 	Shard *shard.Shard
-	// Critical is for what the training goroutine waits for, on its own stream;
-	// Delayed for what moves while that computes.
-	Critical, Delayed Lane
-	// Between, if set, is called in each End, by the training goroutine, when every
-	// update of the steps before is done and none of this step has begun.
+	// Critical carries the messages that the training goroutine waits for, on its own
+	// stream. Delayed carries those sent while a step computes.
+	Critical, Delayed Channel
+	// Between, if set, is called by the training goroutine in each End, when every update
+	// of the previous steps is done and none of this step has begun.
 	Between func(step int64) error
-	// Repair, if set, gets back rows that this owner has lost: those of slots, before
-	// they are read, and some more. All ranks call it at the same steps, while a step
-	// computes, on DelayedShard; Repairs says, alike on all, whether at the next one.
-	Repair  func(slots []int32) error
-	Repairs func() bool
-	// Trace records what is delayed; nil: nothing.
+	// Clip, if set, is called by the training goroutine in each End, with the summed gradients
+	// of this owner's rows, (rows, width), before any row is updated. Rows are updated by their
+	// gradients times scale. It needs PlanOptions.DelayedSync off, and no cache.
+	Clip func(sums kernels.Matrix) (scale float32, err error)
+	// Rebuild, if set, rebuilds lost rows of this owner: those of slots, before they are
+	// read, and possibly more. It is called while a step computes and uses DelayedShard.
+	// All ranks call it at the same steps. Rebuilding reports whether it will be called at
+	// the next step, with the same result on all ranks.
+	Rebuild    func(slots []int32) error
+	Rebuilding func() bool
+	// Trace records the delayed work. Nil records nothing.
 	Trace *trace.Track
-	// Check has the invariant of the package checked, as PlanOptions.Check.
+	// Check asserts the invariant of the package, as PlanOptions.Check does.
 	Check bool
 }
 
-// New makes the exchange of one rank.
+// New returns the exchange of one rank.
 func New(o Options) *Exchange {
-	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newLane(o.Device, o.Critical, o.Shard), between: o.Between, repair: o.Repair, repairs: o.Repairs}
+	x := &Exchange{dev: o.Device, shard: o.Shard, critical: newChannel(o.Device, o.Critical, o.Shard), between: o.Between, clip: o.Clip,
+		rebuild: o.Rebuild, isRebuilding: o.Rebuilding}
 	if x.between == nil {
 		x.between = func(int64) error { return nil }
 	}
-	if x.repairs == nil {
-		x.repairs = func() bool { return false }
+	if x.isRebuilding == nil {
+		x.isRebuilding = func() bool { return false }
 	}
 	if o.Check {
-		x.check = newCheck(o.Shard.Slots())
+		x.check = newOwnerCheck(o.Shard.Slots())
 	}
-	x.delayed = newDelayed(o.Env, newLane(o.Device, o.Delayed, o.Shard.On(o.Delayed.Stream)), x.check, o.Trace)
+	x.delayed = newDelayed(o.Env, newChannel(o.Device, o.Delayed, o.Shard.On(o.Delayed.Stream)), x.check, o.Trace)
 	return x
 }
 
-// Close frees the exchange. Where a step failed, the endpoint is aborted first.
+// Close frees the exchange. If a step failed, the caller must abort the endpoint first.
 func (x *Exchange) Close() {
-	x.delayed.close()
-	x.critical.close()
-	freeAll(x.dev, &x.rows[0], &x.rows[1], &x.peeked, &x.index, &x.sumsNow, &x.sumsLate)
+	x.delayed.stopWorker()
+	x.critical.waitAndFree()
+	freeAll(x.dev, &x.rows[0], &x.rows[1], &x.peeked, &x.index, &x.factors, &x.sumsNow, &x.sumsLate, &x.received)
 }
 
-// DelayedShard is the view of the rows that belongs to what is delayed.
-func (x *Exchange) DelayedShard() *shard.Shard { return x.delayed.lane.shard }
+// DelayedShard is the view of the shard that the delayed work uses.
+func (x *Exchange) DelayedShard() *shard.Shard { return x.delayed.channel.shard }
 
-// repairFor gets back what a step reads of this owner.
-func (x *Exchange) repairFor(lists ...[]int32) error {
-	x.wanted = x.wanted[:0]
+// rebuildFor rebuilds the rows of this owner that a step reads.
+func (x *Exchange) rebuildFor(lists ...[]int32) error {
+	x.toRebuild = x.toRebuild[:0]
 	for _, l := range lists {
-		x.wanted = append(x.wanted, l...)
+		x.toRebuild = append(x.toRebuild, l...)
 	}
-	return x.repair(x.wanted)
+	return x.rebuild(x.toRebuild)
 }
 
-// Begin returns the rows of step st, (rows, width), and the lookups' index into
-// them, both on the device and valid until the next Begin. While the step
-// computes, what the one before left to be sent later is sent, and then the
-// early rows of next, which is nil after the last step. The step before st
-// stays in use until End.
+// Begin returns the rows of step st, (rows, width), and the lookups' index into them.
+// Both are on the device and valid until the next Begin. While the step computes, the
+// delayed gradients of the previous step are sent, and then the early rows of next, which
+// is nil after the last step. The Step before st stays in use until End.
 func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	x.step++
-	if x.next != st { // nobody fetched ahead for it
-		if x.repairs() {
-			if err := x.repairFor(st.Early.Slots, st.Late.Slots); err != nil {
+	if x.next != st { // its early rows were not fetched ahead
+		if x.isRebuilding() {
+			if err := x.rebuildFor(st.Early.Slots, st.Late.Slots); err != nil {
 				return rows, index, err
 			}
 		}
-		if err := x.early(st); err != nil {
+		if err := x.fetchEarly(st); err != nil {
 			return rows, index, err
 		}
 	}
 	if err := x.fetchLate(st, x.step); err != nil {
 		return rows, index, err
 	}
-	if err := x.critical.wait(); err != nil {
+	if err := x.critical.waitExchange(); err != nil {
 		return rows, index, err
 	}
-	rows = x.matrix(x.step, st)
-	if index, err = x.upload(st.Index); err != nil {
+	rows = x.rowsOf(x.step, st)
+	if index, err = x.uploadIndex(st.Index); err != nil {
 		return rows, index, err
 	}
-	x.next, x.fetched = next, nil
+	x.next, x.lateOf = next, nil
 	if next != nil {
 		if err := x.growRows(x.step+1, next); err != nil {
 			return rows, index, err
@@ -139,162 +147,201 @@ func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buf
 	return rows, index, nil
 }
 
-// startDelayed begins what moves meanwhile, if anything does on any rank: what this
-// one moves may be nothing while others wait for its part.
+// startDelayed starts the delayed work if any rank has some. This rank's part may be
+// empty while other ranks wait for its messages.
 func (x *Exchange) startDelayed(next *Step) {
 	later := x.later
 	x.later = pending{}
 	update := later.push != nil && !later.push.none
 	fetch := next != nil && !next.Early.none
-	repair := next != nil && x.repairs()
-	if !update && !fetch && !repair {
+	rebuild := next != nil && x.isRebuilding()
+	if !update && !fetch && !rebuild {
 		return
 	}
 	var rows kernels.Matrix
 	if fetch {
-		rows = x.matrix(x.step+1, next).RowRange(0, next.Early.rows)
+		rows = x.rowsOf(x.step+1, next).RowRange(0, next.Early.rows)
 	}
-	x.delayed.start(func() error {
+	x.delayed.startJob(func() error {
 		if update {
-			if err := x.delayed.update(&later); err != nil {
+			if err := x.delayed.updateLater(&later); err != nil {
 				return err
 			}
 		}
-		if repair {
-			if err := x.repairFor(next.Early.Slots, next.Late.Slots); err != nil {
+		if rebuild {
+			if err := x.rebuildFor(next.Early.Slots, next.Late.Slots); err != nil {
 				return err
 			}
 		}
 		if fetch {
-			return x.delayed.fetch(rows, next)
+			return x.delayed.fetchEarly(rows, next)
 		}
 		return nil
 	})
 }
 
-// fetch brings the early rows of a step.
-func (d *delayed) fetch(rows kernels.Matrix, st *Step) error {
+// fetchEarly fetches the early rows of a step.
+func (d *delayed) fetchEarly(rows kernels.Matrix, st *Step) error {
 	d.track.Begin("rows", st.number)
 	defer d.track.End()
-	d.check.read(&st.Early)
-	if err := d.lane.serve(rows, &st.Early, d.lane.shard.Read); err != nil {
+	d.check.checkReads(&st.Early)
+	if err := d.channel.sendRows(rows, &st.Early, d.channel.shard.Read); err != nil {
 		return err
 	}
-	return d.lane.wait()
+	return d.channel.waitExchange()
 }
 
-// update sends gradients and applies those that come.
-func (d *delayed) update(p *pending) error {
+// updateLater sends delayed gradients and applies those that arrive.
+func (d *delayed) updateLater(p *pending) error {
 	d.track.Begin("gradients", p.step)
 	defer d.track.End()
-	if err := d.lane.send(p.sums, p.push); err != nil {
+	if err := d.channel.sendGradients(p.sums, p.push); err != nil {
 		return err
 	}
-	if err := d.lane.wait(); err != nil {
+	if err := d.channel.waitExchange(); err != nil {
 		return err
 	}
-	d.check.apply(p.push, p.step)
-	return d.lane.apply(p.push, p.opt)
+	d.check.recordUpdates(p.push, p.step)
+	return d.channel.applyGradients(p.push, p.rule)
 }
 
-// End takes the gradients of the lookups, (samples, tables*width), of the step
-// that began: rows that the next step reads are updated before it returns, and on
-// their way to it.
-func (x *Exchange) End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) error {
-	now, err := x.sum(&x.sumsNow, st.Now.Start, st.Now.Pos, lookups)
+// End takes the gradients of the cells, (samples, features*width), of the current step.
+// Before it returns, the rows that the next step reads are updated and their transfer has
+// started.
+func (x *Exchange) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) error {
+	now, err := x.sumGradients(&x.sumsNow, segments{st.Now.Start, st.Now.Pos, st.Now.Factors}, cells)
 	if err != nil {
 		return err
 	}
-	// Rows of the step before are not this step's: they have been updated once
-	// what was delayed is done, whose buffers are free then.
-	if err := x.delayed.wait(); err != nil {
+	// No row of the pending gradients is used by this step. Once the delayed work is done
+	// they are updated and its buffers are free.
+	if err := x.delayed.waitJob(); err != nil {
 		return err
 	}
 	if err := x.between(st.number); err != nil {
 		return err
 	}
-	if err := x.critical.send(now, &st.Now); err != nil {
+	if err := x.critical.sendGradients(now, &st.Now); err != nil {
 		return err
 	}
-	x.critical.begin()
-	later, err := x.sum(&x.sumsLate, st.Later.Start, st.Later.Pos, lookups) // while that travels
+	x.critical.startExchange()
+	later, err := x.sumGradients(&x.sumsLate, segments{st.Later.Start, st.Later.Pos, st.Later.Factors}, cells) // while that is being sent
 	if err != nil {
 		return err
 	}
-	if err := x.critical.wait(); err != nil {
+	if err := x.critical.waitExchange(); err != nil {
 		return err
 	}
-	x.check.apply(&st.Now, st.number)
-	if err := x.critical.apply(&st.Now, opt); err != nil {
+	if x.clip != nil {
+		scale, err := x.clipGradients(st)
+		if err != nil {
+			return err
+		}
+		rule = rule.Scaled(scale)
+	}
+	x.check.recordUpdates(&st.Now, st.number)
+	if err := x.critical.applyGradients(&st.Now, rule); err != nil {
 		return err
 	}
-	x.later = pending{push: &st.Later, sums: later, opt: opt, step: st.number}
+	if !rule.MovesAllRows() { // else there are none: see PlanOptions.AllRows
+		x.later = pending{push: &st.Later, sums: later, rule: rule, step: st.number}
+	}
 	if x.next != nil {
 		return x.fetchLate(x.next, x.step+1)
 	}
 	return nil
 }
 
-// DelayedTook is how long the moving took that went on while the step which ended
-// last computed.
+// clipGradients sums the gradients that have arrived for each row of this owner, and returns the
+// scale of all gradients.
+func (x *Exchange) clipGradients(st *Step) (scale float32, err error) {
+	p, width := &st.Now, x.shard.Width()
+	if len(st.Later.Pos) > 0 || st.Later.received > 0 {
+		panic("lrpp: gradients that are clipped together cannot be sent later")
+	}
+	if len(p.Slots) == 0 {
+		return x.clip(kernels.Matrix{Cols: width, Stride: width})
+	}
+	if err := grow(x.dev, &x.received, len(p.Slots)*width, kernels.Working); err != nil {
+		return 0, err
+	}
+	sums := kernels.Mat(x.received, len(p.Slots), width)
+	start, pos, err := x.critical.uploadSegments(p.SlotStart, p.SlotPos)
+	if err != nil {
+		return 0, err
+	}
+	x.critical.Stream.SumRows(sums, kernels.Mat(x.critical.grads, p.received, width), start, pos)
+	if err := x.critical.Stream.Sync(); err != nil {
+		return 0, err
+	}
+	return x.clip(sums)
+}
+
+// DelayedTook returns the duration of the delayed work during the step that ended last.
 func (x *Exchange) DelayedTook() time.Duration { return x.delayed.took }
 
-// Settle has every update of the steps so far done, before rows are read for
-// another purpose.
+// Settle completes every update of the steps so far, so that rows can be read for another
+// purpose.
 func (x *Exchange) Settle() error {
-	if err := x.critical.wait(); err != nil { // late rows of the next step
+	if err := x.critical.waitExchange(); err != nil { // late rows of the next step
 		return err
 	}
 	x.startDelayed(nil)
-	return x.delayed.wait()
+	return x.delayed.waitJob()
 }
 
-// Peek returns the rows of a step that is evaluated, planned in mode Direct, as
-// Begin does. It touches none, and follows Settle.
+// Peek returns the rows of an evaluation step, planned in mode Direct, as Begin does. It
+// does not mark them as read, and must follow Settle.
 func (x *Exchange) Peek(st *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	if err := grow(x.dev, &x.peeked, st.Late.rows*x.shard.Width(), kernels.Working); err != nil {
 		return rows, index, err
 	}
 	rows = kernels.Mat(x.peeked, st.Late.rows, x.shard.Width())
-	if err := x.critical.serve(rows, &st.Late, x.shard.Peek); err != nil {
+	if err := x.critical.sendRows(rows, &st.Late, x.shard.Peek); err != nil {
 		return rows, index, err
 	}
-	if err := x.critical.wait(); err != nil {
+	if err := x.critical.waitExchange(); err != nil {
 		return rows, index, err
 	}
-	index, err = x.upload(st.Index)
+	index, err = x.uploadIndex(st.Index)
 	return rows, index, err
 }
 
-// early brings the early rows of a step that nobody knew to come.
-func (x *Exchange) early(st *Step) error {
+// fetchEarly fetches the early rows of a step for which that was not done ahead.
+func (x *Exchange) fetchEarly(st *Step) error {
 	if err := x.growRows(x.step, st); err != nil {
 		return err
 	}
-	x.check.read(&st.Early)
-	if err := x.critical.serve(x.matrix(x.step, st).RowRange(0, st.Early.rows), &st.Early, x.shard.Read); err != nil {
+	x.check.checkReads(&st.Early)
+	if err := x.critical.sendRows(x.rowsOf(x.step, st).RowRange(0, st.Early.rows), &st.Early, x.shard.Read); err != nil {
 		return err
 	}
-	return x.critical.wait()
+	return x.critical.waitExchange()
 }
 
-// fetchLate starts to bring the late rows of a step, unless that was done.
+// fetchLate starts to fetch the late rows of a step, unless that was done.
 func (x *Exchange) fetchLate(st *Step, step int32) error {
-	if x.fetched == st {
+	if x.lateOf == st {
 		return nil
 	}
-	x.fetched = st
-	x.check.read(&st.Late)
-	if err := x.critical.serve(x.matrix(step, st).RowRange(st.Early.rows, st.Late.rows), &st.Late, x.shard.Read); err != nil {
+	x.lateOf = st
+	x.check.checkReads(&st.Late)
+	if err := x.critical.sendRows(x.rowsOf(step, st).RowRange(st.Early.rows, st.Late.rows), &st.Late, x.shard.Read); err != nil {
 		return err
 	}
-	x.critical.begin()
+	x.critical.startExchange()
 	return nil
 }
 
-// sum adds up the gradients of the lookups of each row, listed as in oracle.Plan.
-func (x *Exchange) sum(b *kernels.Buffer, start, pos []int32, lookups kernels.Matrix) (kernels.Matrix, error) {
-	width, rows := x.shard.Width(), max(len(start)-1, 0)
+// segments are the cells of the lookups of each row and their weights, as in oracle.Plan.
+type segments struct {
+	start, pos []int32
+	factors    []float32
+}
+
+// sumGradients sums the gradients of the cells of each row.
+func (x *Exchange) sumGradients(b *kernels.Buffer, of segments, cells kernels.Matrix) (kernels.Matrix, error) {
+	width, rows := x.shard.Width(), max(len(of.start)-1, 0)
 	if rows == 0 {
 		return kernels.Matrix{Cols: width, Stride: width}, nil
 	}
@@ -302,16 +349,25 @@ func (x *Exchange) sum(b *kernels.Buffer, start, pos []int32, lookups kernels.Ma
 		return kernels.Matrix{}, err
 	}
 	sums := kernels.Mat(*b, rows, width)
-	s, p, err := x.critical.segments(start, pos)
+	s, p, err := x.critical.uploadSegments(of.start, of.pos)
 	if err != nil {
 		return sums, err
 	}
-	x.critical.Stream.SumRows(sums, lookups, s, p)
+	if len(of.factors) == 0 {
+		x.critical.Stream.SumRows(sums, cells, s, p)
+		return sums, x.critical.Stream.Sync()
+	}
+	if err := grow(x.dev, &x.factors, len(of.factors), kernels.Working); err != nil {
+		return sums, err
+	}
+	factors := x.factors.SliceFloats(0, len(of.factors))
+	x.critical.Stream.Upload(factors, kernels.BytesOf(of.factors))
+	x.critical.Stream.SumWeighted(sums, cells, s, p, factors)
 	return sums, x.critical.Stream.Sync()
 }
 
-// matrix is where the rows of a step stand, early ones first.
-func (x *Exchange) matrix(step int32, st *Step) kernels.Matrix {
+// rowsOf returns the matrix of a step's rows, early rows first.
+func (x *Exchange) rowsOf(step int32, st *Step) kernels.Matrix {
 	return kernels.Mat(x.rows[step&1], st.Early.rows+st.Late.rows, x.shard.Width())
 }
 
@@ -319,21 +375,21 @@ func (x *Exchange) growRows(step int32, st *Step) error {
 	return grow(x.dev, &x.rows[step&1], (st.Early.rows+st.Late.rows)*x.shard.Width(), kernels.Working)
 }
 
-func (x *Exchange) upload(index []int32) (kernels.Buffer, error) {
+func (x *Exchange) uploadIndex(index []int32) (kernels.Buffer, error) {
 	if err := grow(x.dev, &x.index, len(index), kernels.Working); err != nil {
 		return kernels.Buffer{}, err
 	}
-	return x.critical.upload(x.index, index), nil
+	return x.critical.uploadList(x.index, index), nil
 }
 
-// Moved is what a training step brings to this rank: rows from other owners,
-// gradients from other requesters.
+// Moved returns the traffic that a training step brings to this rank: rows from other
+// owners and gradients from other requesters.
 func (x *Exchange) Moved(st *Step) Moved {
 	var m Moved
 	me, rowBytes := x.critical.Comm.Rank(), 4*x.shard.Width()
-	m.Critical.add(st.Late.PerOwner, me, rowBytes)
-	m.Critical.add(st.Now.PerRank, me, rowBytes)
-	m.Delayed.add(st.Early.PerOwner, me, rowBytes)
-	m.Delayed.add(st.Later.PerRank, me, rowBytes)
+	m.Critical.addRows(st.Late.PerOwner, me, rowBytes)
+	m.Critical.addRows(st.Now.PerRank, me, rowBytes)
+	m.Delayed.addRows(st.Early.PerOwner, me, rowBytes)
+	m.Delayed.addRows(st.Later.PerRank, me, rowBytes)
 	return m
 }

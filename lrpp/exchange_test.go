@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// task is random work for some ranks: ids of each rank's slice at each step, and
-// the gradient of each lookup.
+// task is random work for some ranks: the ids of each rank's slice at each step, and the
+// gradient of each lookup.
 type task struct {
 	ranks, width int
-	trainers     int // ranks, the first ones
-	first        int // rank of the owner 0
+	trainers     int // ranks 0 to trainers-1 train
+	first        int // rank of owner 0
 	place        placement.Map
 	opt          kernels.Optimizer
 	ids          [][][]uint32  // [step][rank][sample*table]
@@ -40,7 +40,7 @@ func randomTask(r *rand.Rand) task {
 	}
 	j := task{trainers: 1 + r.IntN(5), width: 1 + r.IntN(9), opt: kernels.Optimizer{Kind: kernels.SGD, LR: lr}}
 	j.ranks = j.trainers
-	if r.IntN(3) == 0 { // servers of their own
+	if r.IntN(3) == 0 { // dedicated servers
 		j.first, j.ranks = j.trainers, j.trainers+1+r.IntN(2)
 	}
 	j.place = placement.New(tables, j.ranks-j.first)
@@ -68,8 +68,8 @@ func randomTask(r *rand.Rand) task {
 
 const lr = 0.25
 
-// reference trains the rows one after the other, in the order that the package
-// doc promises: samples in order on a rank, then ranks in order, one update.
+// reference trains the rows serially, in the order that the package doc promises: samples
+// in order on a rank, then ranks in order, one update.
 func (j task) reference(init kernels.RowInit) (seen [][][]float32) {
 	rows := map[int64][]float32{}
 	row := func(g int64) []float32 {
@@ -118,15 +118,15 @@ func (j task) reference(init kernels.RowInit) (seen [][][]float32) {
 	return seen
 }
 
-// What ranks read at each step is, bit for bit, what serial training gives: no
-// read is stale, no gradient lost or counted twice.
+// The rows that ranks read at each step equal serial training bit for bit. No read is stale,
+// and no gradient is lost or counted twice.
 func TestRowsReadEqualSerialTraining(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for round := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, round))
 		j := randomTask(r)
-		delays := "" // every third round the messages dawdle
+		delays := "" // every third round, messages are delayed
 		if round%3 == 0 {
 			delays = "delay(200us, p=0.2)"
 		}
@@ -154,7 +154,7 @@ func (j task) check(t *testing.T, what string, seed uint64, delays string, o Pla
 	}
 }
 
-// trained is what came of a task.
+// trained is the result of a task.
 type trained struct {
 	init    kernels.RowInit
 	seen    [][][]float32  // [rank][step][lookup*width]
@@ -163,7 +163,7 @@ type trained struct {
 	moves   moves // in mode Cached
 }
 
-// train does a task on all ranks.
+// train runs a task on all ranks.
 func (j task) train(t *testing.T, seed uint64, delays string, o PlanOptions) (got trained) {
 	t.Helper()
 	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
@@ -188,8 +188,8 @@ func (j task) train(t *testing.T, seed uint64, delays string, o PlanOptions) (go
 		go func() {
 			defer wait.Done()
 			r := newTestRank(t, e, dev, ep, j, o)
-			defer r.close()
-			seen, err := r.run(t, j)
+			defer r.closeAll()
+			seen, err := r.trainSteps(t, j)
 			mu.Lock()
 			defer mu.Unlock()
 			if full := (*oracle.CapacityError)(nil); errors.As(err, &full) {
@@ -212,8 +212,8 @@ func (j task) train(t *testing.T, seed uint64, delays string, o PlanOptions) (go
 	return got
 }
 
-// A planner that takes a row for one that the step before does not use, or the next
-// one does not, breaks the invariant, and the check says so.
+// A planner that misses that a neighbouring step uses a row breaks the invariant, and the
+// check reports it.
 func TestBrokenPlansAreCaught(t *testing.T) {
 	o := PlanOptions{Mode: Planned, DelayedSync: true, Check: true}
 	for name, spoil := range map[string]func([]Step, int) (*Step, *Step){
@@ -243,24 +243,24 @@ func TestBrokenPlansAreCaught(t *testing.T) {
 				go func() {
 					defer wait.Done()
 					r := newTestRank(t, e, dev, ep, j, o)
-					defer r.close()
+					defer r.closeAll()
 					r.spoil = spoil
-					r.base.check.broken = func(string) { broken.Add(1) }
-					if _, err := r.run(t, j); err != nil {
+					r.base.check.violated = func(string) { broken.Add(1) }
+					if _, err := r.trainSteps(t, j); err != nil {
 						t.Error(err)
 					}
 				}()
 			}
 			wait.Wait()
 			if broken.Load() == 0 {
-				t.Error("nothing was noticed")
+				t.Error("no violation was reported")
 			}
 		})
 	}
 }
 
-// Where a rank gives up, every other rank's Fill of that step says so, and all may
-// end: nobody waits, and the world goes on.
+// If a rank gives up, every other rank's Fill of that step returns PeerGaveUp. All ranks
+// can end, none waits, and the endpoints stay usable.
 func TestGiveUpEndsAllPlanners(t *testing.T) {
 	const ranks, gives = 3, 1
 	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
@@ -275,9 +275,9 @@ func TestGiveUpEndsAllPlanners(t *testing.T) {
 		go func() {
 			defer wait.Done()
 			r := newTestRank(t, e, dev, ep, j, PlanOptions{})
-			defer r.close()
+			defer r.closeAll()
 			var st Step
-			if err := r.planner.Fill(&st, []uint32{1, 2}); err != nil {
+			if err := r.planner.Fill(&st, oracle.Lookups{IDs: []uint32{1, 2}}); err != nil {
 				t.Error(err)
 			}
 			var gone *PeerGaveUp
@@ -285,11 +285,11 @@ func TestGiveUpEndsAllPlanners(t *testing.T) {
 				if err := r.planner.GiveUp(&st); err != nil {
 					t.Error(err)
 				}
-			} else if err := r.planner.Fill(&st, []uint32{1, 4}); !errors.As(err, &gone) || gone.Rank != gives {
+			} else if err := r.planner.Fill(&st, oracle.Lookups{IDs: []uint32{1, 4}}); !errors.As(err, &gone) || gone.Rank != gives {
 				t.Errorf("rank %d: %v", rank, err)
 			}
 			if err := r.comms[1].Barrier().Wait(); err != nil {
-				t.Errorf("rank %d: the world has ended: %v", rank, err)
+				t.Errorf("rank %d: the endpoint has failed: %v", rank, err)
 			}
 		}()
 	}

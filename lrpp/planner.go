@@ -10,58 +10,64 @@ import (
 	"github.com/ecrec/ecrec/oracle"
 )
 
-// Mode is how rows reach the ranks that use them. All give the same bits.
+// Mode is the way in which rows reach the ranks that use them. All modes give the same
+// bits.
 type Mode int
 
 const (
-	// Direct fetches before a step and pushes after it, all on the critical path.
+	// Direct fetches rows before a step and sends gradients after it. Both are on the
+	// critical path.
 	Direct Mode = iota
-	// Planned lets owners send each row to exactly those that read it next, as soon
-	// as it has its value; what the next step does not need moves while that
-	// computes.
+	// In mode Planned owners send each row to exactly the ranks that read it next, as
+	// soon as its value is final. Rows and gradients that the next step does not need are
+	// sent while that step computes.
 	Planned
-	// Cached is BagPipe's: trainers keep rows, with optimizer state, for as long as
-	// they are known to be used. The one trainer that uses a row updates it; those
-	// that several use are copied to all, who apply the reduced gradients.
+	// Cached is BagPipe's mode. Trainers keep rows with optimizer state for as long as
+	// future uses are known. A row used by one trainer is updated by it. Rows used by
+	// several trainers are copied to all, which apply the reduced gradients.
 	Cached
 )
 
-// Planner fills Steps. It has a communicator to itself, so that it may run ahead
-// of training on a goroutine of its own.
+// Planner fills and plans Steps. It has a communicator of its own, so that it can run
+// ahead of training on its own goroutine.
 type Planner struct {
 	comm  *collectives.Comm
 	place placement.Map
 	slots int64 // owned by this rank
 	o     PlanOptions
 	steps int64
-	last  []int64       // of each slot: the step that used it last, 0 if none did; nil where that is not checked
+	last  []int64       // of each slot: the last step that used it, 0 if none did; nil if that is not checked
 	cache *cachePlanner // in mode Cached
 
 	merged oracle.Merged
 }
 
-// PlanOptions say how a planner splits steps.
+// PlanOptions configure a Planner.
 type PlanOptions struct {
 	Mode Mode
-	// FirstOwner is the rank of the owner 0; the others follow.
+	// FirstOwner is the rank of owner 0. The ranks after it are the other owners.
 	FirstOwner int
-	// DelayedSync lets gradients that the next step does not need move later.
+	// DelayedSync allows gradients that the next step does not need to be sent later.
 	DelayedSync bool
+	// AllRows: every step updates all rows (kernels.RowRule.ForAllRows). No row is final before
+	// a step, and no gradient is sent later. It does not go with Cached.
+	AllRows bool
 	// Before is the number of the step before the first.
 	Before int64
-	// Check has the invariant of the package checked, at a cost.
+	// Check asserts the invariant of the package, at a cost.
 	Check bool
 
-	// What follows is for mode Cached. Trainers is how many ranks train, the first
-	// ones. Lookahead is how many steps behind the one that is planned are known;
-	// Auto makes it the most, as in oracle.WindowOptions. CapacityRows is how many
-	// rows of one owner a trainer's cache holds; 0 is any number.
+	// The following are for mode Cached. Trainers is the number of ranks that train:
+	// ranks 0 to Trainers-1. Lookahead is the number of steps known after the planned
+	// one. Auto adapts it, with Lookahead as the maximum, as in oracle.WindowOptions.
+	// CapacityRows is the number of rows of one owner that a trainer's cache holds; zero
+	// means no limit.
 	Trainers, Lookahead int
 	Auto                bool
 	CapacityRows        int
 }
 
-// NewPlanner makes the planner of one rank.
+// NewPlanner returns the planner of one rank.
 func NewPlanner(comm *collectives.Comm, place placement.Map, o PlanOptions) *Planner {
 	p := &Planner{comm: comm, place: place, o: o, steps: o.Before}
 	if owner := comm.Rank() - o.FirstOwner; owner >= 0 && owner < place.Owners {
@@ -76,8 +82,8 @@ func NewPlanner(comm *collectives.Comm, place placement.Map, o PlanOptions) *Pla
 	return p
 }
 
-// Ahead is how many steps are filled before the one that is planned, where there
-// are so many.
+// Ahead returns how many steps must be filled after the one to be planned, unless the
+// data ends before.
 func (p *Planner) Ahead() int {
 	switch p.o.Mode {
 	case Direct:
@@ -88,24 +94,27 @@ func (p *Planner) Ahead() int {
 	return p.o.Lookahead
 }
 
-// PeerGaveUp ends a Fill or a Plan when another rank has no slice to plan, see
-// GiveUp, or no room for what a step needs.
+// PeerGaveUp is the error of Fill or Plan when another rank cannot continue. That rank
+// has no slice to plan, see GiveUp, or its caches are too small for the step.
 type PeerGaveUp struct{ Rank int }
 
 func (e *PeerGaveUp) Error() string {
-	return fmt.Sprintf("rank %d gave up planning: it cannot read its slice, or its rows do not fit into the caches", e.Rank)
+	return fmt.Sprintf("rank %d stopped planning: it cannot read its slice, or its rows do not fit into the caches", e.Rank)
 }
 
-// gaveUp stands for the count of a rank that plans no more.
+// gaveUp is sent instead of a count by a rank that stops planning.
 const gaveUp = -1
 
-// Fill collects what the step needs whose slice has these ids, (samples, tables),
-// together with all other ranks.
-func (p *Planner) Fill(st *Step, ids []uint32) error {
+// Lookups are those of a slice.
+type Lookups = oracle.Lookups
+
+// Fill collects the rows that a step uses. The lookups are those of this rank's slice. All
+// ranks call it together.
+func (p *Planner) Fill(st *Step, l Lookups) error {
 	if p.cache != nil {
-		return p.cache.fill(st, ids)
+		return p.cache.fillStep(st, l)
 	}
-	if err := p.collect(st, ids); err != nil {
+	if err := p.collectRequests(st, l); err != nil {
 		return err
 	}
 	p.trackUse(st)
@@ -115,10 +124,10 @@ func (p *Planner) Fill(st *Step, ids []uint32) error {
 	return nil
 }
 
-// collect fills st but for what neighbouring steps decide.
-func (p *Planner) collect(st *Step, ids []uint32) error {
-	p.fit(st)
-	st.Plan.Fill(p.place, ids)
+// collectRequests fills those parts of st that do not depend on neighbouring steps.
+func (p *Planner) collectRequests(st *Step, l oracle.Lookups) error {
+	p.allocLists(st)
+	st.Plan.Fill(p.place, l)
 	for o, k := range st.Plan.PerOwner {
 		st.PerOwner[p.o.FirstOwner+o] = k
 	}
@@ -131,17 +140,17 @@ func (p *Planner) collect(st *Step, ids []uint32) error {
 	if err := p.exchangeSlots(st); err != nil {
 		return err
 	}
-	p.merged.Merge(st.Wanted, st.PerRank)
+	p.merged.Merge(st.Requested, st.PerRank)
 	m := &p.merged
 	if n := len(m.Slots); n > 0 && int64(m.Slots[n-1]) >= p.slots {
-		panic(fmt.Sprintf("lrpp: slot %d wanted of rank %d, which has %d", m.Slots[n-1], p.comm.Rank(), p.slots))
+		panic(fmt.Sprintf("lrpp: slot %d requested from rank %d, which has %d slots", m.Slots[n-1], p.comm.Rank(), p.slots))
 	}
 	st.Owned = append(st.Owned[:0], m.Slots...)
 	st.OwnedStart, st.OwnedPos = append(st.OwnedStart[:0], m.Start...), append(st.OwnedPos[:0], m.Pos...)
 	return nil
 }
 
-// trackUse notes which step used each row of st before.
+// trackUse records which step last used each row of st.
 func (p *Planner) trackUse(st *Step) {
 	p.steps++
 	st.number = p.steps
@@ -154,34 +163,42 @@ func (p *Planner) trackUse(st *Step) {
 	}
 }
 
-// End says that no more steps will be filled.
+// End declares that no more steps will be filled.
 func (p *Planner) End() {
 	if p.cache != nil {
-		p.cache.end()
+		p.cache.endWindow()
 	}
 }
 
-// Plan plans the oldest step that is filled and not planned, given those before
-// and after it, nil where there is none, together with all other ranks. As many
-// steps as Ahead says are filled after it, or all that there are, see End. In
-// mode Cached an owner's error may be an *oracle.CapacityError.
+// Plan plans the oldest step that is filled and not planned. prev and next are its
+// neighbours, nil if there is none. All ranks call it together. Ahead steps must be
+// filled after st, or all remaining ones if End was called. In mode Cached an owner's
+// error may be an *oracle.CapacityError.
 func (p *Planner) Plan(prev, st, next *Step) error {
 	switch p.o.Mode {
 	case Planned:
-		return p.split(prev, st, next)
+		return p.splitStep(prev, st, next)
 	case Cached:
-		return p.cache.plan(st)
+		return p.cache.planStep(st)
 	}
 	return nil
 }
 
-// split has owners tell requesters which rows the neighbours use.
-func (p *Planner) split(prev, st, next *Step) error {
-	st.classify(prev, next)
+// In splitStep, owners send requesters the classes of their rows, and both split their
+// lists by class.
+func (p *Planner) splitStep(prev, st, next *Step) error {
+	st.classifyRows(prev, next)
 	if !p.o.DelayedSync {
-		for _, list := range [][]class{st.class.owned, st.class.wanted} {
+		for _, list := range [][]class{st.class.owned, st.class.requested} {
 			for i := range list {
 				list[i] |= usedAfter
+			}
+		}
+	}
+	if p.o.AllRows {
+		for _, list := range [][]class{st.class.owned, st.class.requested} {
+			for i := range list {
+				list[i] |= usedBefore | usedAfter
 			}
 		}
 	}
@@ -189,18 +206,18 @@ func (p *Planner) split(prev, st, next *Step) error {
 	copy(st.sendBytes, st.PerRank)
 	copy(st.recvBytes, st.PerOwner)
 	if err := p.comm.AllToAllV(kernels.HostBuffer(st.class.mine), st.recvBytes,
-		kernels.HostBuffer(st.class.wanted), st.sendBytes).Wait(); err != nil {
+		kernels.HostBuffer(st.class.requested), st.sendBytes).Wait(); err != nil {
 		return err
 	}
-	st.split()
+	st.splitLists()
 	return nil
 }
 
-// GiveUp takes the place of the Fill of a rank whose slice cannot be read. It is
-// this rank's last call; every other rank's Fill of that step ends with
-// PeerGaveUp, so that no planner waits for one that has ended. The world goes on.
+// GiveUp replaces the Fill of a rank whose slice cannot be read. It must be this rank's
+// last call. Every other rank's Fill of that step returns PeerGaveUp, so that no planner
+// waits for one that has ended. The communicator stays usable.
 func (p *Planner) GiveUp(st *Step) error {
-	p.fit(st)
+	p.allocLists(st)
 	for r := range st.counts {
 		st.counts[r] = gaveUp
 	}
@@ -210,25 +227,25 @@ func (p *Planner) GiveUp(st *Step) error {
 	return nil
 }
 
-// fit makes the lists that have an entry per rank.
-func (p *Planner) fit(st *Step) {
+// allocLists allocates the lists that have one entry per rank.
+func (p *Planner) allocLists(st *Step) {
 	if n := p.comm.Size(); len(st.PerRank) != n {
 		st.PerRank, st.PerOwner = make([]int, n), make([]int, n)
-		st.counts, st.wants = make([]int32, n), make([]int32, n)
+		st.counts, st.requests = make([]int32, n), make([]int32, n)
 		st.sendBytes, st.recvBytes = make([]int, n), make([]int, n)
 	}
 }
 
-// exchangeCounts tells each owner how many rows this rank wants of it.
+// exchangeCounts sends each owner the number of its rows that this rank uses.
 func (p *Planner) exchangeCounts(st *Step) error {
 	for r := range st.sendBytes {
 		st.sendBytes[r], st.recvBytes[r] = 4, 4
 	}
-	if err := p.comm.AllToAllV(kernels.HostBuffer(st.wants), st.recvBytes,
+	if err := p.comm.AllToAllV(kernels.HostBuffer(st.requests), st.recvBytes,
 		kernels.HostBuffer(st.counts), st.sendBytes).Wait(); err != nil {
 		return err
 	}
-	for r, k := range st.wants {
+	for r, k := range st.requests {
 		if k == gaveUp {
 			return &PeerGaveUp{Rank: r}
 		}
@@ -237,17 +254,17 @@ func (p *Planner) exchangeCounts(st *Step) error {
 	return nil
 }
 
-// exchangeSlots tells each owner which rows this rank wants of it.
+// exchangeSlots sends each owner the slots of its rows that this rank uses.
 func (p *Planner) exchangeSlots(st *Step) error {
 	total := 0
 	for r, k := range st.PerRank {
 		st.sendBytes[r], st.recvBytes[r] = 4*st.PerOwner[r], 4*k
 		total += k
 	}
-	if cap(st.Wanted) < total {
-		st.Wanted = make([]int32, total, total+total/4)
+	if cap(st.Requested) < total {
+		st.Requested = make([]int32, total, total+total/4)
 	}
-	st.Wanted = st.Wanted[:total]
-	return p.comm.AllToAllV(kernels.HostBuffer(st.Wanted), st.recvBytes,
+	st.Requested = st.Requested[:total]
+	return p.comm.AllToAllV(kernels.HostBuffer(st.Requested), st.recvBytes,
 		kernels.HostBuffer(st.Plan.Slots), st.sendBytes).Wait()
 }

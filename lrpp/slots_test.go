@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A table of slots is a map, of which no slot is given twice.
+// A slotTable agrees with a map, and assigns no slot twice.
 func TestSlotTable(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -23,20 +23,20 @@ func TestSlotTable(t *testing.T) {
 				if _, ok := where[k]; ok {
 					continue
 				}
-				slot := table.take(k)
+				slot := table.assignSlot(k)
 				if taken[slot] || int(slot) >= limit {
-					t.Fatalf("slot %d of %d is given while it is taken: %t", slot, limit, taken[slot])
+					t.Fatalf("slot %d of %d is assigned while it is in use: %t", slot, limit, taken[slot])
 				}
 				where[k], taken[slot], keys = slot, true, append(keys, k)
 				continue
 			}
 			i := r.IntN(len(keys))
 			k := keys[i]
-			if got := table.find(k); got != where[k] {
-				t.Fatalf("row %x is found at slot %d, stands at %d", k, got, where[k])
+			if got := table.slotOf(k); got != where[k] {
+				t.Fatalf("row %x is found at slot %d, want %d", k, got, where[k])
 			}
 			if r.IntN(2) == 0 {
-				table.release(where[k])
+				table.releaseSlot(where[k])
 				delete(taken, where[k])
 				delete(where, k)
 				keys[i] = keys[len(keys)-1]

@@ -4,106 +4,107 @@ import (
 	"github.com/ecrec/ecrec/oracle"
 )
 
-// Step says which rows move around one step, seen from one rank as requester and
-// as owner. It is reused: the next Planner.Fill of it overwrites it.
+// Step lists the rows sent around one step, from the view of one rank as requester and as
+// owner. The next Planner.Fill of the same Step overwrites it.
 type Step struct {
-	// Plan is what this rank's slice needs; PerOwner says how many of its rows the
-	// owner on each rank has.
+	// Plan lists the rows of this rank's slice. PerOwner is the number of its rows at the
+	// owner on each rank.
 	Plan     oracle.Plan
 	PerOwner []int
-	// Wanted lists the slots that ranks want of this owner, rank 0's first; PerRank
-	// says how many each wants.
-	Wanted  []int32
-	PerRank []int
-	// Owned lists the distinct ones of Wanted, ascending, and OwnedStart and
-	// OwnedPos where each occurs in Wanted, in rank order.
+	// Requested lists the slots that ranks request from this owner, those of rank 0
+	// first. PerRank is the number of slots of each rank.
+	Requested []int32
+	PerRank   []int
+	// Owned lists the distinct slots of Requested, ascending. OwnedStart and OwnedPos
+	// list the positions of each in Requested, in rank order.
 	Owned                []int32
 	OwnedStart, OwnedPos []int32
 
-	// Index says for each lookup which row it reads of the step's matrix: the
-	// rows that Early brings, then those of Late.
+	// Index is the row of the step's matrix that each lookup reads. The matrix has the
+	// rows of Early, then those of Late.
 	Index []int32
-	// Early may come while the step before computes, for that does not update
-	// these rows; Late comes after it.
+	// Early rows may be sent while the previous step computes, because that step does not
+	// update them. Late rows are sent after it.
 	Early, Late Fetch
-	// Now goes out before the next step, which reads these rows; Later goes out
-	// while that computes.
+	// Now is sent before the next step, which reads these rows. Later is sent while the
+	// next step computes.
 	Now, Later Push
 
-	counts, wants []int32
-	sendBytes     []int
-	recvBytes     []int
-	none          []int
-	class         classes
-	number        int64
-	before        []int64 // of Owned: the step that used it before, 0 if none did; nil where that is not checked
+	counts, requests []int32
+	sendBytes        []int
+	recvBytes        []int
+	none             []int
+	class            classes
+	number           int64
+	before           []int64 // of Owned: the previous step that used it, 0 if none did; nil if that is not checked
 
-	// cache is the plan in mode Cached, where only Plan and this are set.
+	// cache is the plan in mode Cached, in which only Plan and cache are set.
 	cache *cachePlan
 }
 
-// Fetch is rows that go from owners to requesters in one all-to-all.
+// Fetch lists the rows sent from owners to requesters in one all-to-all.
 type Fetch struct {
-	PerOwner []int   // requester: how many come from each owner
-	Slots    []int32 // owner: which go out, rank 0's first
-	PerRank  []int   // owner: how many to each rank
+	PerOwner []int   // requester: number of rows from each owner
+	Slots    []int32 // owner: slots to send, those for rank 0 first
+	PerRank  []int   // owner: number of rows for each rank
 	rows     int     // requester: the sum of PerOwner
-	none     bool    // nothing moves, on no rank
+	none     bool    // no rank sends anything
 
 	before []int64 // of Slots, as in Step
 }
 
-// Push is gradients that go from requesters to owners in one all-to-all.
+// Push lists the gradients sent from requesters to owners in one all-to-all.
 type Push struct {
-	// Requester: the lookups of each row, as in oracle.Plan; how many rows go to
-	// each owner.
+	// Requester: the cells of the lookups of each row and their weights, as in oracle.Plan,
+	// and the number of rows for each owner.
 	Start, Pos []int32
+	Factors    []float32
 	PerOwner   []int
-	// Owner: the distinct slots, ascending; where the gradients of each stand among
-	// those received, in rank order; how many come from each rank.
+	// Owner: the distinct slots, ascending. The positions of each slot's gradients among
+	// those received, in rank order. The number of gradients from each rank.
 	Slots              []int32
 	SlotStart, SlotPos []int32
 	PerRank            []int
 	received           int  // the sum of PerRank
-	none               bool // nothing moves, on no rank
+	none               bool // no rank sends anything
 
 	before []int64 // of Slots, as in Step
 }
 
-// class is what a row's neighbour steps make of it.
+// class is the set of neighbouring steps that use a row.
 type class = uint8
 
 const (
-	usedBefore class = 1 << iota // by the step before, which updates it
+	usedBefore class = 1 << iota // by the previous step, which updates it
 	usedAfter                    // by the next step, which reads it
 )
 
-// classes is the scratch of splitting a step's lists.
+// classes is scratch memory for splitting a step's lists.
 type classes struct {
-	owned  []class // of Owned
-	wanted []class // of Wanted
-	mine   []class // of Plan.Slots
-	at     []int32 // new places
+	owned     []class // of Owned
+	requested []class // of Requested
+	mine      []class // of Plan.Slots
+	at        []int32 // new positions
 }
 
-// allCritical makes a step whose rows all come late and whose gradients all go
-// now: cache mode "none".
+// allCritical makes all rows of the step late and sends all gradients now, as in cache
+// mode "none".
 func (st *Step) allCritical() {
 	st.Index = st.Plan.Index
-	st.Late = Fetch{PerOwner: st.PerOwner, Slots: st.Wanted, PerRank: st.PerRank, rows: len(st.Plan.Slots), before: st.beforeWanted()}
-	st.Now = Push{Start: st.Plan.Start, Pos: st.Plan.Pos, PerOwner: st.PerOwner,
-		Slots: st.Owned, SlotStart: st.OwnedStart, SlotPos: st.OwnedPos, PerRank: st.PerRank, received: len(st.Wanted), before: st.before}
+	st.Late = Fetch{PerOwner: st.PerOwner, Slots: st.Requested, PerRank: st.PerRank, rows: len(st.Plan.Slots), before: st.beforeRequested()}
+	st.Now = Push{Start: st.Plan.Start, Pos: st.Plan.Pos, Factors: st.Plan.Factors, PerOwner: st.PerOwner,
+		Slots: st.Owned, SlotStart: st.OwnedStart, SlotPos: st.OwnedPos, PerRank: st.PerRank, received: len(st.Requested), before: st.before}
 	st.none = resize(st.none, len(st.PerRank)) // stays all zero
 	st.Early = Fetch{PerOwner: st.none, PerRank: st.none, none: true}
 	st.Later = Push{PerOwner: st.none, PerRank: st.none, none: true}
 }
 
-// beforeWanted spreads before over Wanted.
-func (st *Step) beforeWanted() []int64 {
+// beforeRequested returns before for each entry of Requested.
+func (st *Step) beforeRequested() []int64 {
 	if st.before == nil {
 		return nil
 	}
-	out := make([]int64, len(st.Wanted))
+	out := make([]int64, len(st.Requested))
 	for o := range st.Owned {
 		for _, p := range st.OwnedPos[st.OwnedStart[o]:st.OwnedStart[o+1]] {
 			out[p] = st.before[o]
@@ -112,9 +113,9 @@ func (st *Step) beforeWanted() []int64 {
 	return out
 }
 
-// classify fills the classes of Owned and Wanted from the lists of the steps
-// around; nil where there is none.
-func (st *Step) classify(prev, next *Step) {
+// classifyRows computes the classes of Owned and Requested from the lists of the
+// neighbouring steps, which are nil if there is none.
+func (st *Step) classifyRows(prev, next *Step) {
 	c := &st.class
 	c.owned = resize(c.owned, len(st.Owned))
 	clear(c.owned)
@@ -124,16 +125,16 @@ func (st *Step) classify(prev, next *Step) {
 	if next != nil {
 		oracle.MarkCommon(c.owned, st.Owned, next.Owned, usedAfter)
 	}
-	c.wanted = resize(c.wanted, len(st.Wanted))
+	c.requested = resize(c.requested, len(st.Requested))
 	for o, k := range c.owned {
 		for _, p := range st.OwnedPos[st.OwnedStart[o]:st.OwnedStart[o+1]] {
-			c.wanted[p] = k
+			c.requested[p] = k
 		}
 	}
 }
 
-// split makes Early, Late, Now and Later of the classes.
-func (st *Step) split() {
+// splitLists derives Early, Late, Now and Later from the classes.
+func (st *Step) splitLists() {
 	st.splitFetch()
 	st.splitPush(&st.Now, usedAfter)
 	st.splitPush(&st.Later, 0)
@@ -145,7 +146,7 @@ func (st *Step) splitFetch() {
 	early, late := int32(0), int32(0)
 	for _, k := range c.mine {
 		if k&usedBefore == 0 {
-			late++ // late rows begin after all early ones
+			late++ // late rows follow all early ones
 		}
 	}
 	for u, k := range c.mine {
@@ -161,18 +162,18 @@ func (st *Step) splitFetch() {
 	for l, u := range p.Index {
 		st.Index[l] = c.at[u]
 	}
-	st.Early.split(st, 0)
-	st.Late.split(st, usedBefore)
+	st.Early.splitRows(st, 0)
+	st.Late.splitRows(st, usedBefore)
 }
 
-// split takes the rows whose usedBefore bit is the one given.
-func (f *Fetch) split(st *Step, bit class) {
+// splitRows selects the rows whose usedBefore bit equals bit.
+func (f *Fetch) splitRows(st *Step, bit class) {
 	c := &st.class
 	f.PerOwner = resize(f.PerOwner, len(st.PerOwner))
 	f.rows = 0
 	u := 0
 	for o, n := range st.PerOwner {
-		f.PerOwner[o] = count(c.mine[u:u+n], usedBefore, bit)
+		f.PerOwner[o] = countClass(c.mine[u:u+n], usedBefore, bit)
 		f.rows += f.PerOwner[o]
 		u += n
 	}
@@ -181,8 +182,8 @@ func (f *Fetch) split(st *Step, bit class) {
 	i := 0
 	for r, n := range st.PerRank {
 		first := len(f.Slots)
-		for _, slot := range st.Wanted[i : i+n] {
-			if c.wanted[i]&usedBefore == bit {
+		for _, slot := range st.Requested[i : i+n] {
+			if c.requested[i]&usedBefore == bit {
 				f.Slots = append(f.Slots, slot)
 			}
 			i++
@@ -191,15 +192,15 @@ func (f *Fetch) split(st *Step, bit class) {
 	}
 	f.before = nil
 	if st.before != nil {
-		for i, b := range st.beforeWanted() {
-			if c.wanted[i]&usedBefore == bit {
+		for i, b := range st.beforeRequested() {
+			if c.requested[i]&usedBefore == bit {
 				f.before = append(f.before, b)
 			}
 		}
 	}
 }
 
-func count(classes []class, mask, bit class) int {
+func countClass(classes []class, mask, bit class) int {
 	n := 0
 	for _, k := range classes {
 		if k&mask == bit {
@@ -209,17 +210,20 @@ func count(classes []class, mask, bit class) int {
 	return n
 }
 
-// splitPush takes the rows whose usedAfter bit is the one given.
+// splitPush selects the rows whose usedAfter bit equals bit.
 func (st *Step) splitPush(p *Push, bit class) {
 	c, plan := &st.class, &st.Plan
 	p.PerOwner = resize(p.PerOwner, len(st.PerOwner))
-	p.Start, p.Pos = append(p.Start[:0], 0), p.Pos[:0]
+	p.Start, p.Pos, p.Factors = append(p.Start[:0], 0), p.Pos[:0], p.Factors[:0]
 	u := 0
 	for o, n := range st.PerOwner {
 		first := len(p.Start)
 		for ; n > 0; n-- {
 			if c.mine[u]&usedAfter == bit {
 				p.Pos = append(p.Pos, plan.Pos[plan.Start[u]:plan.Start[u+1]]...)
+				if len(plan.Factors) > 0 {
+					p.Factors = append(p.Factors, plan.Factors[plan.Start[u]:plan.Start[u+1]]...)
+				}
 				p.Start = append(p.Start, int32(len(p.Pos)))
 			}
 			u++
@@ -232,13 +236,13 @@ func (st *Step) splitPush(p *Push, bit class) {
 func (st *Step) splitOwned(p *Push, bit class) {
 	c := &st.class
 	p.PerRank = resize(p.PerRank, len(st.PerRank))
-	c.at = resize(c.at, len(st.Wanted))
+	c.at = resize(c.at, len(st.Requested))
 	i, received := 0, int32(0)
 	for r, n := range st.PerRank {
 		first := received
 		for ; n > 0; n-- {
 			c.at[i] = received
-			if c.wanted[i]&usedAfter == bit {
+			if c.requested[i]&usedAfter == bit {
 				received++
 			}
 			i++
@@ -261,12 +265,4 @@ func (st *Step) splitOwned(p *Push, bit class) {
 			p.before = append(p.before, st.before[o])
 		}
 	}
-}
-
-// resize returns s with length n, contents undefined.
-func resize[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n, n+n/4)
-	}
-	return s[:n]
 }

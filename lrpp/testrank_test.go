@@ -8,6 +8,7 @@ import (
 	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/oracle"
 	"github.com/ecrec/ecrec/shard"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -21,9 +22,9 @@ type testRank struct {
 	shard    *shard.Shard
 	planner  *Planner
 	base     *Exchange
-	cache    *Cache // nil but in mode Cached
+	cache    *Cache // nil except in mode Cached
 	exchange exchange
-	// spoil and spoilCache break plans; nil: they are right.
+	// spoil and spoilCache break plans. Nil leaves them correct.
 	spoil      func(steps []Step, i int) (prev, next *Step)
 	spoilCache func(*cachePlan)
 	dev        kernels.Device
@@ -33,7 +34,7 @@ type testRank struct {
 
 type exchange interface {
 	Begin(st, next *Step) (kernels.Matrix, kernels.Buffer, error)
-	End(st *Step, opt kernels.Optimizer, lookups kernels.Matrix) error
+	End(st *Step, rule kernels.RowRule, lookups kernels.Matrix) error
 	Settle() error
 	Moved(st *Step) Moved
 }
@@ -48,14 +49,15 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 	}
 	var err error
 	owner := max(ep.Rank()-j.first, -1)
-	if r.shard, err = shard.New(dev, r.s, shard.Options{Map: j.place, Owner: owner, Seed: 3, Width: j.width, State: j.opt.Kind.RowState(j.width)}); err != nil {
+	if r.shard, err = shard.New(dev, r.s, shard.Options{Map: j.place, Owner: owner, Seed: 3, Width: j.width,
+		State: j.opt.Kind.RowState(j.width)}); err != nil {
 		t.Error(err)
 	}
 	r.planner = NewPlanner(comm(1), j.place, o)
 	background := dev.Stream(1)
 	r.streams = append(r.streams, background)
-	r.base = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Lane{comm(2), r.s},
-		Delayed: Lane{comm(3), background}, Check: o.Check})
+	r.base = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Channel{comm(2), r.s},
+		Delayed: Channel{comm(3), background}, Check: o.Check})
 	r.exchange = r.base
 	if o.Mode == Cached {
 		if r.cache, err = NewCache(r.base, CacheOptions{Trainers: j.trainers, FirstOwner: j.first,
@@ -67,7 +69,7 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 	return r
 }
 
-func (r *testRank) close() {
+func (r *testRank) closeAll() {
 	r.base.Close()
 	if r.cache != nil {
 		r.cache.Close()
@@ -83,10 +85,10 @@ func (r *testRank) close() {
 	r.s.Close()
 }
 
-// run returns the weights of each lookup at each step.
-func (r *testRank) run(t *testing.T, j task) (seen [][]float32, err error) {
+// trainSteps returns the weights of each lookup at each step.
+func (r *testRank) trainSteps(t *testing.T, j task) (seen [][]float32, err error) {
 	tables, me := j.place.Tables(), r.ep.Rank()
-	steps, err := r.plan(j)
+	steps, err := r.planSteps(j)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func (r *testRank) run(t *testing.T, j task) (seen [][]float32, err error) {
 		}
 		seen = append(seen, read)
 		grads := kernels.Mat(kernels.HostBuffer(j.grads[i][me]), len(ids)/tables, tables*j.width)
-		if err := r.exchange.End(st, j.opt, grads); err != nil {
+		if err := r.exchange.End(st, kernels.WholeRow(j.opt), grads); err != nil {
 			return seen, err
 		}
 		if m := r.exchange.Moved(st); j.ranks == 1 && m != (Moved{}) {
@@ -129,8 +131,8 @@ func (r *testRank) run(t *testing.T, j task) (seen [][]float32, err error) {
 	return seen, nil
 }
 
-// plan plans all steps.
-func (r *testRank) plan(j task) ([]Step, error) {
+// planSteps plans all steps.
+func (r *testRank) planSteps(j task) ([]Step, error) {
 	steps := make([]Step, len(j.ids))
 	r.steps = steps
 	at := func(i int) *Step {
@@ -141,7 +143,7 @@ func (r *testRank) plan(j task) ([]Step, error) {
 	}
 	for i, planned := 0, 0; planned < len(steps); i++ {
 		if i < len(steps) {
-			if err := r.planner.Fill(&steps[i], j.ids[i][r.ep.Rank()]); err != nil {
+			if err := r.planner.Fill(&steps[i], oracle.Lookups{IDs: j.ids[i][r.ep.Rank()]}); err != nil {
 				return nil, err
 			}
 		} else {

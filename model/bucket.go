@@ -15,14 +15,14 @@ type bucketer struct {
 	sent, final int // floats handed out, floats computed
 }
 
-func (k *bucketer) done(l *layer) {
+func (k *bucketer) addLayer(l *layer) {
 	k.final = l.b.Offset + l.b.Len()
 	if k.final-k.sent >= bucketFloats {
-		k.flush()
+		k.handOut()
 	}
 }
 
-func (k *bucketer) flush() {
+func (k *bucketer) handOut() {
 	if k.final > k.sent {
 		k.ready(k.params.Grad.SliceFloats(k.sent, k.final-k.sent))
 		k.sent = k.final

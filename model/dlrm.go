@@ -1,19 +1,13 @@
 package model
 
-import (
-	"fmt"
-
-	"github.com/ecrec/ecrec/kernels"
-)
+import "github.com/ecrec/ecrec/kernels"
 
 // dlrm is the DLRM: the bottom MLP maps dense features to a vector like an
 // embedding row; the pairwise dots of that vector and the t rows of a sample
-// follow it into the top MLP, whose one output is the logit.
+// follow it into the top MLP, whose one output is the logit. sideBySide has
+// its other forms.
 type dlrm struct {
-	c           Config
-	dev         kernels.Device
-	s           kernels.Stream
-	params      Params
+	network
 	bottom, top *mlp
 	// feats is (b, f*d): the bottom output, then the rows of each table; dfeats its
 	// gradient.
@@ -23,90 +17,93 @@ type dlrm struct {
 	logits kernels.Matrix // (b, 1)
 }
 
-func newDLRM(dev kernels.Device, s kernels.Stream, c Config) (*dlrm, error) {
-	if n := len(c.BottomMLP); n == 0 || c.BottomMLP[n-1] != c.EmbeddingDim {
-		return nil, fmt.Errorf("model.bottom_mlp %v: the last width must be model.embedding_dim, %d", c.BottomMLP, c.EmbeddingDim)
+// dlrmKind is the registry's entry.
+var dlrmKind = Kind{
+	Name:  "dlrm",
+	Doc:   "DLRM: interactions of the bottom MLP's output and the embedding rows, then the top MLP",
+	Keys:  []string{"bottom_mlp", "top_mlp", "interaction", "batch_norm", "dropout"},
+	Check: checkDLRM,
+	Shape: shapeOfDLRM,
+	Draw:  drawDLRM,
+	New:   newDLRM,
+}
+
+func checkDLRM(c Config) error {
+	if err := checkForm("interaction", c.Interaction, Interactions); err != nil {
+		return err
 	}
-	if n := len(c.TopMLP); n == 0 || c.TopMLP[n-1] != 1 {
-		return nil, fmt.Errorf("model.top_mlp %v: the last width must be 1", c.TopMLP)
+	if last(c.BottomMLP) != c.EmbeddingDim && !c.isSideBySide() {
+		return keyError("bottom_mlp", "ends in %d, but dlrm multiplies it with embeddings of %d (model.embedding_dim); make them equal",
+			last(c.BottomMLP), c.EmbeddingDim)
 	}
-	m := &dlrm{c: c, dev: dev, s: s}
-	f := m.features()
-	m.top = newMLP(s, &m.params, "top_l", c.EmbeddingDim+f*(f-1)/2, c.TopMLP, kernels.Identity)
-	m.bottom = newMLP(s, &m.params, "bot_l", c.Dense, c.BottomMLP, kernels.ReLU)
-	if err := m.alloc(); err != nil {
-		m.Close()
-		return nil, err
+	return checkTop(c)
+}
+
+// isSideBySide reports whether the DLRM has no dots.
+func (c Config) isSideBySide() bool {
+	return c.Interaction == InteractionCat || c.Interaction == InteractionSum
+}
+
+// layoutDLRM lays out the tensors. It allocates nothing.
+func layoutDLRM(c Config) *dlrm {
+	m := &dlrm{network: network{c: c}}
+	d, f := c.EmbeddingDim, m.countVectors()
+	m.top = m.addMLP("top_l", d+f*(f-1)/2, c.TopMLP, kernels.Identity)
+	m.bottom = m.addMLP("bot_l", c.Dense, c.BottomMLP, kernels.ReLU)
+	m.addMatrix(&m.feats, f*d)
+	m.addMatrix(&m.dfeats, f*d)
+	m.addMatrix(&m.z, d+f*(f-1)/2)
+	m.addMatrix(&m.logits, 1)
+	return m
+}
+
+func shapeOfDLRM(c Config) Shape {
+	if c.isSideBySide() {
+		return shapeOfSideBySide(c)
 	}
-	m.top.draw(&m.params, c.Seed)
-	m.bottom.draw(&m.params, c.Seed)
-	if err := s.Sync(); err != nil { // others may set the parameters from now on
-		m.Close()
+	m := layoutDLRM(c)
+	return m.shapeOf(m.bottom.flopsPerSample(false) + m.top.flopsPerSample(true))
+}
+
+func newDLRM(dev kernels.Device, s kernels.Stream, c Config) (Model, error) {
+	if c.isSideBySide() {
+		return newSideBySide(dev, s, c)
+	}
+	m := layoutDLRM(c)
+	if err := m.startModel(dev, s); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// features is the number of vectors that interact: the bottom output and a row
+// countVectors is the number of vectors that interact: the bottom output and a row
 // of each table.
-func (m *dlrm) features() int { return m.c.Tables + 1 }
-
-func (m *dlrm) alloc() error {
-	if err := m.params.alloc(m.dev); err != nil {
-		return err
-	}
-	b, d, f := m.c.MaxSamples, m.c.EmbeddingDim, m.features()
-	for _, mlp := range []*mlp{m.bottom, m.top} {
-		if err := mlp.bind(m.dev, &m.params, b); err != nil {
-			return err
-		}
-	}
-	for _, a := range []struct {
-		m    *kernels.Matrix
-		cols int
-	}{{&m.feats, f * d}, {&m.dfeats, f * d}, {&m.z, d + f*(f-1)/2}, {&m.logits, 1}} {
-		buf, err := m.dev.Alloc(4*b*a.cols, kernels.Working)
-		if err != nil {
-			return fmt.Errorf("model: activations of %d samples: %w", b, err)
-		}
-		*a.m = kernels.Mat(buf, b, a.cols)
-	}
-	return nil
-}
-
-func (m *dlrm) Params() *Params { return &m.params }
-func (m *dlrm) RowWidth() int   { return m.c.EmbeddingDim }
+func (m *dlrm) countVectors() int { return m.c.Tables + 1 }
 
 func (m *dlrm) Forward(in Batch) kernels.Matrix {
-	b, d, f := in.Dense.Rows, m.c.EmbeddingDim, m.features()
+	b, d, f := in.Dense.Rows, m.c.EmbeddingDim, m.countVectors()
 	feats, z, logits := m.feats.RowRange(0, b), m.z.RowRange(0, b), m.logits.RowRange(0, b)
-	m.bottom.forward(in.Dense, feats.Columns(0, d))
-	m.s.GatherRows(feats.Columns(d, (f-1)*d), in.Rows, in.Index)
+	m.bottom.forward(in, in.Dense, feats.Columns(0, d))
+	in.GatherRows(m.s, feats.Columns(d, (f-1)*d))
 	m.s.DotInteraction(z, feats, f, d)
-	m.top.forward(z, logits)
+	m.top.forward(in, z, logits)
 	return logits
 }
 
 func (m *dlrm) Backward(in Batch, dlogits kernels.Matrix, ready func(kernels.Buffer)) kernels.Matrix {
-	b, d, f := in.Dense.Rows, m.c.EmbeddingDim, m.features()
+	b, d, f := in.Dense.Rows, m.c.EmbeddingDim, m.countVectors()
 	feats, dfeats := m.feats.RowRange(0, b), m.dfeats.RowRange(0, b)
 	bk := bucketer{params: &m.params, ready: ready}
-	dz := m.top.backward(dlogits, true, bk.done)
+	dz := m.top.backward(in, dlogits, true, bk.addLayer)
 	m.s.DotInteractionGrad(dfeats, dz, feats, f, d)
 	dbottom := dfeats.Columns(0, d)
 	m.s.GateReLU(dbottom, feats.Columns(0, d))
-	m.bottom.backward(dbottom, false, bk.done)
-	bk.flush()
+	m.bottom.backward(in, dbottom, false, bk.addLayer)
+	bk.handOut()
 	return dfeats.Columns(d, (f-1)*d)
 }
 
 func (m *dlrm) GEMMs(b int) {
-	m.bottom.gemms(b, false)
-	m.top.gemms(b, true)
-}
-
-func (m *dlrm) Close() {
-	m.bottom.free(m.dev)
-	m.top.free(m.dev)
-	freeAll(m.dev, m.feats.Buf, m.dfeats.Buf, m.z.Buf, m.logits.Buf, m.params.Weights, m.params.Grad)
+	m.bottom.runGEMMs(b, false)
+	m.top.runGEMMs(b, true)
 }

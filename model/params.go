@@ -9,12 +9,29 @@ import (
 )
 
 // Params are the dense parameters of a model, in one flat buffer, and their
-// gradients in another of the same layout. Tensors lie in the order in which the
-// backward pass finishes them, so that a bucket is a contiguous range.
+// gradients in another of the same layout. Tensors are ordered as the backward pass
+// finishes them, so that a bucket is a contiguous range.
+//
+// Statistics are tensors that training changes without a gradient, such as the running mean of a
+// batch norm. They follow the dense parameters in Weights, and are part of the state that is saved
+// and compared, but they are no parameters: Grad and the optimizer have nothing for them.
 type Params struct {
 	Tensors       []Tensor
+	Statistics    []Tensor
 	Weights, Grad kernels.Buffer
+
+	averages []average
 }
+
+// average is a pending update of a statistic, from sums over the global batch.
+type average struct {
+	statistic int // in Params.Statistics
+	sums      kernels.Buffer
+	by        int // what the sums are divided by; 0: there is no update
+}
+
+// averageRate is the weight of a step in running averages: PyTorch's momentum.
+const averageRate = 0.1
 
 // Tensor is one named dense parameter, (Rows, Cols) or, with Cols 0, (Rows).
 type Tensor struct {
@@ -46,17 +63,72 @@ func (p *Params) Len() int {
 	return last.Offset + last.Len()
 }
 
-// add appends a tensor to the layout.
-func (p *Params) add(name string, rows, cols int) Tensor {
+// Floats is the number of floats of Weights.
+func (p *Params) Floats() int {
+	n := p.Len()
+	for _, t := range p.Statistics {
+		n += t.Len()
+	}
+	return n
+}
+
+// Saved lists the tensors of Weights, in order.
+func (p *Params) Saved() []Tensor {
+	return append(p.Tensors[:len(p.Tensors):len(p.Tensors)], p.Statistics...)
+}
+
+// Trained is the part of Weights that holds the dense parameters.
+func (p *Params) Trained() kernels.Buffer { return p.Weights.SliceFloats(0, p.Len()) }
+
+// UpdateStatistics updates the running averages with those of the last slice that was trained. It
+// follows the updates of the dense parameters, which a step that fails does not reach.
+func (p *Params) UpdateStatistics(s kernels.Stream) {
+	for i := range p.averages {
+		if a := &p.averages[i]; a.by > 0 {
+			s.Average(p.Statistics[a.statistic].Of(p.Weights), a.sums, float32(a.by), averageRate)
+			a.by = 0
+		}
+	}
+}
+
+// addStatistic appends a statistic of n floats, and returns its index. placeStatistics sets its
+// offset.
+func (p *Params) addStatistic(name string, n int) int {
+	p.Statistics = append(p.Statistics, Tensor{Name: name, Rows: n})
+	p.averages = append(p.averages, average{statistic: len(p.Statistics) - 1})
+	return len(p.Statistics) - 1
+}
+
+// placeStatistics sets the offsets of the statistics, after the last addTensor.
+func (p *Params) placeStatistics() {
+	at := p.Len()
+	for i := range p.Statistics {
+		p.Statistics[i].Offset = at
+		at += p.Statistics[i].Len()
+	}
+}
+
+// setTensor sets all values of a tensor.
+func (p *Params) setTensor(s kernels.Stream, t Tensor, value float32) {
+	values := make([]float32, t.Len())
+	for i := range values {
+		values[i] = value
+	}
+	s.Upload(t.Of(p.Weights), kernels.BytesOf(values))
+}
+
+// addTensor appends a tensor to the layout.
+func (p *Params) addTensor(name string, rows, cols int) Tensor {
 	t := Tensor{Name: name, Rows: rows, Cols: cols, Offset: p.Len()}
 	p.Tensors = append(p.Tensors, t)
 	return t
 }
 
-// alloc allocates the buffers once the layout stands.
-func (p *Params) alloc(dev kernels.Device) error {
+// allocFlat allocates the buffers, after the last addTensor.
+func (p *Params) allocFlat(dev kernels.Device) error {
 	var err error
-	if p.Weights, err = dev.Alloc(4*p.Len(), kernels.Working); err == nil {
+	p.placeStatistics()
+	if p.Weights, err = dev.Alloc(4*p.Floats(), kernels.Working); err == nil {
 		p.Grad, err = dev.Alloc(4*p.Len(), kernels.Shared) // it is added up over the ranks
 	}
 	if err != nil {
@@ -65,9 +137,9 @@ func (p *Params) alloc(dev kernels.Device) error {
 	return nil
 }
 
-// draw sets the tensor number i to values uniform with standard deviation std,
+// drawTensor sets the tensor number i to values uniform with standard deviation std,
 // centred on 0: a pure function of (seed, i).
-func (p *Params) draw(s kernels.Stream, i int, seed uint64, std float64) {
+func (p *Params) drawTensor(s kernels.Stream, i int, seed uint64, std float64) {
 	t := p.Tensors[i]
 	values := make([]float32, t.Len())
 	scale := float32(std * math.Sqrt(3))

@@ -2,21 +2,21 @@ package oracle
 
 import "fmt"
 
-// Merged is ascending lists of slots, one of each rank, brought together. Its
-// slices belong to it and are overwritten by the next Merge.
+// Merged is the union of ascending lists of slots, one list of each rank. Its slices
+// belong to it and are overwritten by the next Merge.
 type Merged struct {
 	// Slots holds the distinct slots, ascending.
 	Slots []int32
-	// Start has len(Slots)+1 entries: the positions of Slots[u] in the lists are
+	// Start has len(Slots)+1 entries. The positions of Slots[u] in the lists are
 	// Pos[Start[u]:Start[u+1]], in rank order.
 	Start, Pos []int32
 
 	words, spare []uint64 // slot << 32 | position
-	parts        []int    // words in each of the lists
+	parts        []int    // number of words in each list
 }
 
-// Merge brings together lists, one after the other, of so many slots each. Each
-// list ascends and names no slot twice.
+// Merge merges the lists of all ranks, which are concatenated in lists. counts[r] is the
+// length of rank r's list. Each list ascends and names no slot twice.
 func (g *Merged) Merge(lists []int32, counts []int) {
 	g.words, g.spare = resize(g.words, len(lists)), resize(g.spare, len(lists))
 	pos := 0
@@ -24,7 +24,7 @@ func (g *Merged) Merge(lists []int32, counts []int) {
 		last := int32(-1)
 		for i, slot := range lists[pos : pos+n] {
 			if slot <= last {
-				panic(fmt.Sprintf("oracle: slot %d follows slot %d in the list of rank %d; lists ascend", slot, last, r))
+				panic(fmt.Sprintf("oracle: slot %d follows slot %d in the list of rank %d; lists must ascend", slot, last, r))
 			}
 			last = slot
 			g.words[pos+i] = uint64(slot)<<32 | uint64(pos+i)
@@ -32,13 +32,13 @@ func (g *Merged) Merge(lists []int32, counts []int) {
 		pos += n
 	}
 	if pos != len(lists) {
-		panic(fmt.Sprintf("oracle: lists of %d slots in all, counted %d", len(lists), pos))
+		panic(fmt.Sprintf("oracle: lists of %d slots in all, but the counts add up to %d", len(lists), pos))
 	}
 	g.parts = append(g.parts[:0], counts...)
 	for len(g.parts) > 1 {
 		g.mergePairs()
 	}
-	g.collect()
+	g.collectSlots()
 }
 
 // mergePairs merges each list with its neighbour.
@@ -59,7 +59,7 @@ func (g *Merged) mergePairs() {
 // merge merges the ascending a and b, without common words, into out.
 func merge(out, a, b []uint64) {
 	for len(a) > 0 && len(b) > 0 {
-		// No list can run out in so many steps from both ends.
+		// Neither list can run out within n steps from both ends.
 		n := min(len(a), len(b)) / 2
 		if n == 0 {
 			if a[0] < b[0] {
@@ -76,10 +76,10 @@ func merge(out, a, b []uint64) {
 	copy(out[copy(out, a):], b)
 }
 
-// mergeEnds moves the n least words to the front of out and the n greatest to its
-// end, and says what remains of a and b. Each step waits for the one before; the
-// two ends do not wait for each other. Nothing is mispredicted, as which list is
-// next is added, not branched on.
+// mergeEnds moves the n least words to the front of out and the n greatest to its end. It
+// returns the ranges of a and b that remain. Each step depends on the previous one, but
+// the two ends are independent of each other. There is no branch to mispredict: the
+// comparison is added to an index.
 //
 //go:noinline
 func mergeEnds(out, a, b []uint64, n int) (fromA, fromB [2]int) {
@@ -99,7 +99,7 @@ func mergeEnds(out, a, b []uint64, n int) (fromA, fromB [2]int) {
 	return [2]int{i, p + 1}, [2]int{j, q + 1}
 }
 
-// less is 1 when x < y, else 0.
+// less is 1 if x < y, else 0.
 func less(x, y uint64) int {
 	n := 0
 	if x < y {
@@ -108,8 +108,8 @@ func less(x, y uint64) int {
 	return n
 }
 
-// collect lists the distinct slots of the one list that is left.
-func (g *Merged) collect() {
+// collectSlots lists the distinct slots of the merged list.
+func (g *Merged) collectSlots() {
 	words := g.words
 	g.Slots = resize(g.Slots, len(words))
 	g.Start = resize(g.Start, len(words)+1)
@@ -119,8 +119,8 @@ func (g *Merged) collect() {
 	g.Slots, g.Start = g.Slots[:n], g.Start[:n+1]
 }
 
-// listSlots sets the distinct slots of ascending words, where each one's words
-// end, and all positions.
+// listSlots lists the distinct slots of ascending words, the end of each slot's words,
+// and all positions. It returns the number of distinct slots.
 //
 //go:noinline
 func listSlots(words []uint64, slots, end, pos []int32) int {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Merged lists equal what maps would say.
+// Merged lists equal a merge with maps.
 func TestMergeAgainstMaps(t *testing.T) {
 	r := random(t)
 	var merged Merged
@@ -44,7 +44,7 @@ func TestMergeAgainstMaps(t *testing.T) {
 	}
 }
 
-// A list that does not ascend would be merged wrongly: it is refused.
+// A list that does not ascend cannot be merged and is refused.
 func TestMergeRefuses(t *testing.T) {
 	for _, c := range []struct {
 		lists  []int32
@@ -54,7 +54,7 @@ func TestMergeRefuses(t *testing.T) {
 		{[]int32{1, 2, 2}, []int{1, 2}, "slot 2 follows slot 2 in the list of rank 1"},
 		{[]int32{5, 4}, []int{2}, "slot 4 follows slot 5 in the list of rank 0"},
 		{[]int32{-1}, []int{1}, "slot -1"},
-		{[]int32{1, 2, 3}, []int{1, 1}, "3 slots in all, counted 2"},
+		{[]int32{1, 2, 3}, []int{1, 1}, "3 slots in all, but the counts add up to 2"},
 	} {
 		func() {
 			defer func() {
@@ -67,12 +67,12 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// wanted is what ranks want of owner 0 for one batch, list after list.
+// wanted returns the rows of owner 0 that each rank uses in one batch, list after list.
 func wanted(t testing.TB, batch, ranks int) (lists []int32, counts []int) {
 	m, slices := criteo(t, batch/ranks, ranks, ranks)
 	var p Plan
 	for _, ids := range slices {
-		p.Fill(m, ids)
+		p.Fill(m, Lookups{IDs: ids})
 		lists = append(lists, p.Slots[:p.PerOwner[0]]...)
 		counts = append(counts, p.PerOwner[0])
 	}

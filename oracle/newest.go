@@ -1,39 +1,40 @@
 package oracle
 
-// newest knows the newest use of each slot: 8 bytes for every slot there is. It is
-// no hash table, because a step's slots ascend, so that this is gone through in
-// order, and because what a row costs then does not depend on how many are known:
-// of Criteo Kaggle, 200 steps of 16,384 samples know every sixth.
+// newest holds the newest use of each slot, 8 bytes for every slot of the owner. It is an
+// array and not a hash table for two reasons. The slots of a step ascend, so the array is
+// read in order. The cost of a row does not depend on how many rows are known: 200 steps
+// of 16,384 samples of Criteo Kaggle use every sixth row.
 //
-// A use older than `oldest` is dead: it counts as not there.
+// A use older than `oldest` is dead, which means that it counts as absent.
 type newest struct {
-	of     []uint64 // a newestUse of each slot; a dead one where there is none
+	of     []uint64 // a newestUse of each slot; a dead one if the slot has none
 	oldest uint32
 	hand   int // the slot to be swept next
 
 	hugePages func([]uint64) // as in WindowOptions
 }
 
-// newestUse is number << 32 | since << 16 | solo: all known uses from step `since`,
-// modulo 1<<16, on are by solo, as in step.
+// newestUse is number << 32 | since << 16 | solo. All known uses from step `since` on,
+// modulo 1<<16, are made by solo, which is defined in step.
 type newestUse uint64
 
 func (u newestUse) number() uint32 { return uint32(u >> 32) }
 func (u newestUse) since() uint16  { return uint16(u >> 16) }
 
-// sweepSteps is in how many steps all slots are swept, sweepUses in how many uses:
-// before one that is dead, or a step long ago, could be taken for one to come.
+// All slots are swept within sweepSteps steps and within sweepUses uses. Without the
+// sweep, numbers wrap around, and a dead use or an old step could be mistaken for a
+// future one.
 const (
 	sweepSteps = 1 << 13
 	sweepUses  = 1 << 29
 )
 
-// reserve makes room for a step's slots, which ascend. Uses from oldest on, of steps
-// from next on, are alive from now on.
-func (x *newest) reserve(slots []int32, oldest uint32, next uint16) {
+// reserveSlots makes room for the slots of a step, which ascend. From now on the uses
+// from oldest on, of the steps from next on, are alive.
+func (x *newest) reserveSlots(slots []int32, oldest uint32, next uint16) {
 	passed := oldest - x.oldest
 	x.oldest = oldest
-	x.sweep(1+len(x.of)/sweepSteps+int(passed)*len(x.of)/sweepUses, next)
+	x.sweepSlots(1+len(x.of)/sweepSteps+int(passed)*len(x.of)/sweepUses, next)
 	if len(slots) == 0 || int(slots[len(slots)-1]) < len(x.of) {
 		return
 	}
@@ -49,9 +50,9 @@ func (x *newest) reserve(slots []int32, oldest uint32, next uint16) {
 	}
 }
 
-// sweep goes through the next few slots: what is dead becomes freshly dead, and a
-// step before next is as good as next.
-func (x *newest) sweep(slots int, next uint16) {
+// sweepSlots visits the next few slots. It renews the number of a dead use, and replaces
+// a step before next by next, which is equivalent.
+func (x *newest) sweepSlots(slots int, next uint16) {
 	if x.hand >= len(x.of) {
 		x.hand = 0
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/ecrec/ecrec/internal/placement"
 )
 
-// random is a source that a failure can be repeated with.
+// random returns a source of randomness whose seed is in the log.
 func random(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// A plan equals what maps would say, for random tables, owners and slices.
+// A plan equals one made with maps, for random tables, owners and slices.
 func TestPlanAgainstMaps(t *testing.T) {
 	r := random(t)
 	var p Plan // reused, as in training
@@ -34,13 +34,13 @@ func TestPlanAgainstMaps(t *testing.T) {
 		for l := range ids {
 			ids[l] = uint32(r.Int64N(min(tables[l%len(tables)], 1+r.Int64N(1<<10))))
 		}
-		p.Fill(m, ids)
+		p.Fill(m, Lookups{IDs: ids})
 		check(t, &p, m, ids)
 	}
 }
 
-// The same at the borders: of tables, of blocks, of what has been allocated.
-func TestPlanAtBorders(t *testing.T) {
+// The same at the limits of tables, of blocks and of allocated memory.
+func TestPlanAtLimits(t *testing.T) {
 	r := random(t)
 	uniform := func(rows int64, l int) uint32 { return uint32(r.Int64N(rows)) }
 	zero := func(int64, int) uint32 { return 0 }
@@ -84,14 +84,14 @@ func TestPlanAtBorders(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.name, owners), func(t *testing.T) {
 				m := placement.New(c.tables, owners)
-				p.Fill(m, ids)
+				p.Fill(m, Lookups{IDs: ids})
 				check(t, &p, m, ids)
 			})
 		}
 	}
 }
 
-// What cannot be planned is refused, not planned wrongly.
+// A slice that is too large is refused, not planned wrongly.
 func TestPlanRefusesTooManyRows(t *testing.T) {
 	m := placement.New(slices.Repeat([]int64{1 << 31}, 1<<7), 1<<6)
 	defer func() {
@@ -99,7 +99,7 @@ func TestPlanRefusesTooManyRows(t *testing.T) {
 			t.Fatalf("%v", r)
 		}
 	}()
-	new(Plan).Fill(m, make([]uint32, m.Tables()))
+	new(Plan).Fill(m, Lookups{IDs: make([]uint32, m.Tables())})
 }
 
 func check(t *testing.T, p *Plan, m placement.Map, ids []uint32) {
@@ -148,8 +148,8 @@ func TestPlanDoesNotAllocate(t *testing.T) {
 		ids[l] = uint32(r.Int64N(m.TableRows(l % 3)))
 	}
 	var p Plan
-	p.Fill(m, ids)
-	if n := testing.AllocsPerRun(10, func() { p.Fill(m, ids) }); n != 0 {
+	p.Fill(m, Lookups{IDs: ids})
+	if n := testing.AllocsPerRun(10, func() { p.Fill(m, Lookups{IDs: ids}) }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
 }
@@ -161,7 +161,7 @@ func BenchmarkPlan(b *testing.B) {
 			var p Plan
 			i := 0
 			for b.Loop() {
-				p.Fill(m, slices[i%len(slices)])
+				p.Fill(m, Lookups{IDs: slices[i%len(slices)]})
 				i++
 			}
 			b.ReportMetric(float64(b.N)*float64(samples)/b.Elapsed().Seconds(), "samples/s")
@@ -169,7 +169,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// criteo is synthetic Criteo Kaggle slices, n of so many samples.
+// criteo returns n slices of synthetic Criteo Kaggle data, with the given number of
+// samples.
 func criteo(t testing.TB, samples, owners, n int) (placement.Map, [][]uint32) {
 	tables, err := data.Tables("criteo-kaggle")
 	if err != nil {

@@ -1,6 +1,6 @@
 package oracle
 
-// resize returns s with length n, contents undefined.
+// resize returns s with length n. Its contents are undefined.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4)

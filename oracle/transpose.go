@@ -1,23 +1,22 @@
 package oracle
 
-// Columns are read and written in blocks of samples, which stay in the nearest
-// cache meanwhile.
+// Ids and indexes are transposed in blocks of samples that fit the innermost cache.
 const blockSamples = 64
 
-// read sets the columns to ids, (samples, tables).
-func (p *Plan) read(ids []uint32) {
-	tables := len(p.columns)
+// readIDs distributes ids, (samples, tables), to the tables.
+func (p *Plan) readIDs(ids []uint32) {
+	tables := len(p.tables)
 	for first := 0; len(ids) > 0; first += blockSamples {
 		n := min(blockSamples*tables, len(ids))
-		for t := range p.columns {
-			readColumn(p.columns[t].of[first:][:n/tables], ids[t:n], tables)
+		for t := range p.tables {
+			readTable(p.tables[t].of[first:][:n/tables], ids[t:n], tables)
 		}
 		ids = ids[n:]
 	}
 }
 
 //go:noinline
-func readColumn(of, ids []uint32, tables int) {
+func readTable(of, ids []uint32, tables int) {
 	l := 0
 	for i := range of {
 		of[i] = ids[l]
@@ -25,21 +24,21 @@ func readColumn(of, ids []uint32, tables int) {
 	}
 }
 
-// write sets Index to the columns.
-func (p *Plan) write() {
-	tables := len(p.columns)
+// writeIndex gathers Index, (samples, tables), from the tables.
+func (p *Plan) writeIndex() {
+	tables := len(p.tables)
 	index := p.Index
 	for first := 0; len(index) > 0; first += blockSamples {
 		n := min(blockSamples*tables, len(index))
-		for t := range p.columns {
-			writeColumn(index[t:n], p.columns[t].of[first:][:n/tables], tables)
+		for t := range p.tables {
+			writeTable(index[t:n], p.tables[t].of[first:][:n/tables], tables)
 		}
 		index = index[n:]
 	}
 }
 
 //go:noinline
-func writeColumn(index []int32, of []uint32, tables int) {
+func writeTable(index []int32, of []uint32, tables int) {
 	l := 0
 	for _, u := range of {
 		index[l] = int32(u)

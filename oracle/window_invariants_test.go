@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// caches runs the decisions of one owner on counters: the value of a row is how
-// many updates it has had. It does what Decisions says, when it says it, and
-// finds whatever would make a training step read, lose or repeat something.
+// caches applies the decisions of one owner to counters: the value of a row is the number
+// of its updates. It carries out each decision at its time. It reports an error if a
+// training step would miss, lose or repeat an update.
 type caches struct {
 	o       WindowOptions
 	writer  func(int) int
-	updates map[int32]int   // the truth: steps that used the row
+	updates map[int32]int   // the truth: number of steps that used the row
 	owner   map[int32]int   // values at the owner
 	copies  []map[int32]int // values at each trainer
-	last    *Decisions      // the step before
-	later   []func()        // what the step before that left for later
+	last    *Decisions      // the previous step
+	later   []func()        // delayed work of the previous step
 }
 
 func newCaches(o WindowOptions, writer func(int) int) *caches {
@@ -38,7 +38,7 @@ func (c *caches) holders(holder int16) (all []int) {
 	return all
 }
 
-// fetch brings the owner's value to the holders.
+// fetch copies the owner's value to the holders.
 func (c *caches) fetch(slot int32, holder int16) error {
 	for _, q := range c.holders(holder) {
 		if _, ok := c.copies[q][slot]; ok {
@@ -49,7 +49,7 @@ func (c *caches) fetch(slot int32, holder int16) error {
 	return nil
 }
 
-// drop takes the row from its holders and returns the writer's value.
+// drop removes the row from its holders and returns the writer's value.
 func (c *caches) drop(slot int32, holder int16) (value int, err error) {
 	for _, q := range c.holders(holder) {
 		v, ok := c.copies[q][slot]
@@ -64,7 +64,8 @@ func (c *caches) drop(slot int32, holder int16) (value int, err error) {
 	return value, nil
 }
 
-// step does everything from the computing of the step before to the reads of d's.
+// step applies the decisions from the previous step's computation to the reads of this
+// one.
 func (c *caches) step(d *Decisions) error {
 	if err := c.whileLastComputes(d); err != nil {
 		return fmt.Errorf("before step %d: %w", d.Step, err)
@@ -89,10 +90,10 @@ func (c *caches) whileLastComputes(d *Decisions) error {
 		f()
 	}
 	c.later = nil
-	for _, r := range d.Room {
+	for _, r := range d.EvictForRoom {
 		used := slices.Contains(d.Slots, r.Slot) || c.last != nil && slices.Contains(c.last.Slots, r.Slot)
 		if used {
-			return fmt.Errorf("row %d, which is in use, makes room", r.Slot)
+			return fmt.Errorf("row %d is evicted to make room although it is in use", r.Slot)
 		}
 		value, err := c.drop(r.Slot, r.Holder)
 		if err != nil {
@@ -116,12 +117,12 @@ func (c *caches) whileLastComputes(d *Decisions) error {
 		most = max(most, held)
 	}
 	if most != d.Held || c.o.CapacityRows > 0 && most > c.o.CapacityRows {
-		return fmt.Errorf("%d rows are held, planned were %d of %d", most, d.Held, c.o.CapacityRows)
+		return fmt.Errorf("%d rows are held, want %d of %d", most, d.Held, c.o.CapacityRows)
 	}
 	return nil
 }
 
-// finishLast updates the rows of the step before.
+// finishLast updates the rows of the previous step.
 func (c *caches) finishLast() error {
 	d := c.last
 	if d == nil {
@@ -154,7 +155,7 @@ func (c *caches) finishLast() error {
 		switch leaves := slices.Contains(d.EvictLater, int32(i)); {
 		case holder != Shared || now[int32(i)]:
 			update()
-		case leaves: // the sum goes with it, below
+		case leaves: // the sum is written back with the row, below
 		default:
 			c.later = append(c.later, update)
 		}
@@ -179,8 +180,8 @@ func (c *caches) finishLast() error {
 	return nil
 }
 
-// read checks the staleness invariant: what step t reads has had all updates of
-// the steps before.
+// read checks the staleness invariant: step t reads rows with all updates of earlier
+// steps.
 func (c *caches) read(d *Decisions) error {
 	if !slices.IsSorted(d.Slots) {
 		return fmt.Errorf("slots are not ascending")
@@ -201,7 +202,7 @@ func (c *caches) read(d *Decisions) error {
 	return nil
 }
 
-// end finishes the last step and finds everything at the owner.
+// end finishes the last step and checks that the owner has every update.
 func (c *caches) end() error {
 	if err := c.finishLast(); err != nil {
 		return err
@@ -228,17 +229,17 @@ func (d *Decisions) clone() *Decisions {
 	c.FetchEarly, c.FetchCritical = slices.Clone(d.FetchEarly), slices.Clone(d.FetchCritical)
 	c.SyncNow, c.SyncLater = slices.Clone(d.SyncNow), slices.Clone(d.SyncLater)
 	c.EvictNow, c.EvictLater = slices.Clone(d.EvictNow), slices.Clone(d.EvictLater)
-	c.Room = slices.Clone(d.Room)
+	c.EvictForRoom = slices.Clone(d.EvictForRoom)
 	return &c
 }
 
-// plans are all decisions of a random run with one owner.
+// plans returns all decisions of a random run with one owner.
 func plans(t *testing.T, r *rand.Rand, i int) (name string, w *Window, all []*Decisions) {
 	t.Helper()
 	o, _ := options(r, i)
 	o.Prefetch = func(memory []uint64, at []int32) {
 		for _, i := range at {
-			_ = memory[i] // all are there
+			_ = memory[i] // panics if an index is out of range
 		}
 	}
 	steps := stream(r, 1+r.IntN(80), 1, o.Trainers)
@@ -246,7 +247,7 @@ func plans(t *testing.T, r *rand.Rand, i int) (name string, w *Window, all []*De
 	for range steps {
 		var d Decisions
 		if f.next(steps, 0, &d) != nil {
-			return "", nil, nil // the cache is too small: TestWindowsDecideAsOneCentralPlanner
+			return "", nil, nil // the cache is too small: covered by TestWindowsEqualOneCentralPlanner
 		}
 		all = append(all, d.clone())
 	}
@@ -277,7 +278,7 @@ func TestDecisionsKeepRowsExact(t *testing.T) {
 	}
 }
 
-// take removes a random item of a list.
+// take removes a random item of a list and returns it.
 func take[T any](r *rand.Rand, list *[]T) (item T, ok bool) {
 	if len(*list) == 0 {
 		return item, false
@@ -288,7 +289,7 @@ func take[T any](r *rand.Rand, list *[]T) (item T, ok bool) {
 	return item, true
 }
 
-// forget drops an item of a list, move brings it to another.
+// forget drops an item of a list. move moves one to another list.
 func forget[T any](list func(*Decisions) *[]T) func(*rand.Rand, *Decisions) bool {
 	return func(r *rand.Rand, d *Decisions) bool { _, ok := take(r, list(d)); return ok }
 }
@@ -303,23 +304,23 @@ func move(from, to func(*Decisions) *[]int32) func(*rand.Rand, *Decisions) bool 
 	}
 }
 
-// breaks are wrong planners: each spoils one decision.
+// breaks are faults of a planner: each changes one decision.
 func breaks() map[string]func(*rand.Rand, *Decisions) bool {
 	early := func(d *Decisions) *[]int32 { return &d.FetchEarly }
 	critical := func(d *Decisions) *[]int32 { return &d.FetchCritical }
 	now, later := func(d *Decisions) *[]int32 { return &d.SyncNow }, func(d *Decisions) *[]int32 { return &d.SyncLater }
 	evictNow, evictLater := func(d *Decisions) *[]int32 { return &d.EvictNow }, func(d *Decisions) *[]int32 { return &d.EvictLater }
 	return map[string]func(*rand.Rand, *Decisions) bool{
-		"an early fetch is forgotten":                   forget(early),
-		"a critical fetch is forgotten":                 forget(critical),
-		"a critical fetch races the update":             move(critical, early),
-		"a sum for the next step is forgotten":          forget(now),
-		"a sum for the next step is delayed":            move(now, later),
-		"a delayed sum is forgotten":                    forget(later),
-		"a row that leaves is forgotten":                forget(evictLater),
-		"a row that comes back at once is forgotten":    forget(evictNow),
-		"a row that comes back at once is written late": move(evictNow, evictLater),
-		"nobody makes room":                             forget(func(d *Decisions) *[]Copy { return &d.Room }),
+		"an early fetch is omitted":                              forget(early),
+		"a critical fetch is omitted":                            forget(critical),
+		"a critical fetch races the update":                      move(critical, early),
+		"a sum for the next step is omitted":                     forget(now),
+		"a sum for the next step is delayed":                     move(now, later),
+		"a delayed sum is omitted":                               forget(later),
+		"an eviction is omitted":                                 forget(evictLater),
+		"the eviction of a row fetched again at once is omitted": forget(evictNow),
+		"a row fetched again at once is written back late":       move(evictNow, evictLater),
+		"no row is evicted to make room":                         forget(func(d *Decisions) *[]Copy { return &d.EvictForRoom }),
 		"a row is evicted that is used again": func(r *rand.Rand, d *Decisions) bool {
 			for i := range d.Slots {
 				if u := int32(i); !slices.Contains(d.EvictNow, u) && !slices.Contains(d.EvictLater, u) {
@@ -329,15 +330,15 @@ func breaks() map[string]func(*rand.Rand, *Decisions) bool {
 			}
 			return false
 		},
-		"a row in use makes room": func(r *rand.Rand, d *Decisions) bool {
+		"a row in use is evicted to make room": func(r *rand.Rand, d *Decisions) bool {
 			if len(d.Slots) == 0 || d.Held == 0 {
 				return false
 			}
 			i := r.IntN(len(d.Slots))
-			d.Room = append(d.Room, Copy{d.Slots[i], d.Holder[i]})
+			d.EvictForRoom = append(d.EvictForRoom, Copy{d.Slots[i], d.Holder[i]})
 			return true
 		},
-		"a shared row is taken for exclusive": func(r *rand.Rand, d *Decisions) bool {
+		"a shared row is treated as exclusive": func(r *rand.Rand, d *Decisions) bool {
 			for i, h := range d.Holder {
 				if h == Shared {
 					d.Holder[i] = int16(d.By[d.Start[i]])
@@ -346,7 +347,7 @@ func breaks() map[string]func(*rand.Rand, *Decisions) bool {
 			}
 			return false
 		},
-		"an exclusive row is taken for shared": func(r *rand.Rand, d *Decisions) bool {
+		"an exclusive row is treated as shared": func(r *rand.Rand, d *Decisions) bool {
 			for i, h := range d.Holder {
 				if h != Shared {
 					d.Holder[i] = Shared
@@ -358,7 +359,7 @@ func breaks() map[string]func(*rand.Rand, *Decisions) bool {
 	}
 }
 
-// Whatever a planner does wrong, the counters notice.
+// The counters notice every fault of a planner.
 func TestBrokenPlannersAreCaught(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for name, spoil := range breaks() {
@@ -374,14 +375,14 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 				if spoil(r, d) {
 					spoiled++
 					if runPlans(w, all) == nil {
-						t.Errorf("seed %d, %s: step %d: %s, and nobody noticed", seed, run, d.Step, name)
+						t.Errorf("seed %d, %s: step %d: %s, not noticed", seed, run, d.Step, name)
 					}
 					break
 				}
 			}
 		}
 		if spoiled < 20 {
-			t.Errorf("seed %d: %s: tried %d times only", seed, name, spoiled)
+			t.Errorf("seed %d: %s: tried only %d times", seed, name, spoiled)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// central is BagPipe's Algorithm 1 as the paper has it, one planner for all
-// owners, with the rules of Window about classes and capacity written down
-// plainly: maps, scans of the whole window, nothing kept that can be recomputed.
+// central is BagPipe's Algorithm 1 as in the paper: one planner for all owners. It has
+// Window's rules about classes and capacity in their plainest form: maps, and scans of
+// all known steps. Nothing is stored that can be recomputed.
 type central struct {
 	o      WindowOptions
 	owners int
@@ -15,7 +15,7 @@ type central struct {
 	by     []*centralOwner
 }
 
-// batch is one step: the trainers that want a row, ascending.
+// batch is one step: of each row the trainers that use it, ascending.
 type batch map[globalRow][]int
 
 type globalRow struct {
@@ -23,14 +23,13 @@ type globalRow struct {
 	slot  int32
 }
 
-// centralOwner is what is apart for each owner: its share of the caches, and how
-// far it looks ahead.
+// centralOwner is the state of one owner: its share of the caches, and its lookahead.
 type centralOwner struct {
 	lookahead int
 	seen      int // steps before this one are seen
 	cache     map[int32]int
-	ttl       map[int32]int // Algorithm 1: last seen use of any row
-	before    map[int32]int // the cache while the step before was trained
+	ttl       map[int32]int // Algorithm 1: last use of any row so far
+	before    map[int32]int // the cache while the previous step was trained
 }
 
 func newCentral(o WindowOptions, owners int, steps []batch) *central {
@@ -45,7 +44,7 @@ func newCentral(o WindowOptions, owners int, steps []batch) *central {
 	return c
 }
 
-// plain is a Decisions with slots in place of positions.
+// plain is a Decisions with slots instead of positions.
 type plain struct {
 	Step, Lookahead, Held                                               int
 	Holder                                                              map[int32]int
@@ -55,7 +54,7 @@ type plain struct {
 	Cached                                                              []Cached // after the step
 }
 
-// uses lists the steps from t on, as far as is seen, that use a row.
+// uses lists the known steps from t on that use a row.
 func (c *central) uses(owner int, slot int32, t int) (steps []int) {
 	for s := t; s < c.by[owner].seen; s++ {
 		if _, ok := c.steps[s][globalRow{owner, slot}]; ok {
@@ -73,7 +72,7 @@ func (c *central) used(owner int, slot int32, t int) bool {
 	return ok
 }
 
-// occupied is how many rows of a cache a trainer has.
+// occupied returns how many rows of a cache a trainer holds.
 func occupied(cache map[int32]int, trainer int) (n int) {
 	for _, holder := range cache {
 		if holder == Shared || holder == trainer {
@@ -83,8 +82,7 @@ func occupied(cache map[int32]int, trainer int) (n int) {
 	return n
 }
 
-// plan decides about step t for one owner; needed is not 0 when a cache is too
-// small.
+// plan decides about step t for one owner. needed is not 0 if a cache is too small.
 func (c *central) plan(t, owner int) (p plain, needed int) {
 	w := c.by[owner]
 	for w.seen < len(c.steps) && w.seen <= t+w.lookahead {
@@ -148,8 +146,7 @@ func (c *central) plan(t, owner int) (p plain, needed int) {
 	return p, 0
 }
 
-// room takes rows out of the caches until what is fetched fits, the one that is
-// used furthest in the future first.
+// room evicts rows until the fetched ones fit, the row with the furthest next use first.
 func (c *central) room(t, owner int, fetched map[int32]int) (room []Copy, needed int) {
 	w := c.by[owner]
 	for c.o.CapacityRows > 0 {
@@ -186,7 +183,7 @@ func (c *central) room(t, owner int, fetched map[int32]int) (room []Copy, needed
 	return room, 0
 }
 
-// after decides what happens to the rows of step t once it is trained.
+// after decides what happens to the rows of step t after it is trained.
 func (c *central) after(p *plain, t, owner int, slots []int32) {
 	w := c.by[owner]
 	for _, slot := range slots {
@@ -203,7 +200,7 @@ func (c *central) after(p *plain, t, owner int, slots []int32) {
 		if w.ttl[slot] != t { // Algorithm 1: it stays while its time to live is not over ...
 			next := c.steps[c.uses(owner, slot, t+1)[0]][globalRow{owner, slot}]
 			if holder == Shared || len(next) == 1 && next[0] == holder {
-				continue // ... and nobody else wants what one trainer has for itself
+				continue // ... and no other trainer uses an exclusive row
 			}
 		}
 		delete(w.cache, slot)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stream is random steps of a few skewed rows.
+// stream returns random steps of a few skewed rows.
 func stream(r *rand.Rand, steps, owners, trainers int) []batch {
 	slots := 1 + r.IntN(60)
 	lookups := r.IntN(24)
@@ -33,7 +33,7 @@ func stream(r *rand.Rand, steps, owners, trainers int) []batch {
 	return all
 }
 
-// lists is a step of one owner in the form that Add takes.
+// lists returns one owner's part of a step in the form that Add takes.
 func (b batch) lists(owner, trainers int) (slots, start, pos []int32, perTrainer []int) {
 	var lists []int32
 	for trainer := range trainers {
@@ -54,7 +54,7 @@ func (b batch) lists(owner, trainers int) (slots, start, pos []int32, perTrainer
 // toPlain names rows by slot, as the reference does.
 func toPlain(d *Decisions, cached []Cached) plain {
 	p := plain{Step: int(d.Step), Lookahead: d.Lookahead, Held: d.Held, Holder: map[int32]int{}, By: map[int32][]int{},
-		Room: slices.Clone(d.Room), Cached: cached}
+		Room: slices.Clone(d.EvictForRoom), Cached: cached}
 	for u, slot := range d.Slots {
 		p.Holder[slot] = int(d.Holder[u])
 		for _, q := range d.By[d.Start[u]:d.Start[u+1]] {
@@ -76,7 +76,7 @@ func toPlain(d *Decisions, cached []Cached) plain {
 	return p
 }
 
-// windowRun feeds steps to one window and passes on what it decides.
+// windowRun feeds steps to one window and returns its decisions.
 type windowRun struct {
 	w     *Window
 	added int
@@ -104,7 +104,7 @@ func options(r *rand.Rand, i int) (o WindowOptions, owners int) {
 }
 
 // The windows of all owners together decide what Algorithm 1 decides centrally.
-func TestWindowsDecideAsOneCentralPlanner(t *testing.T) {
+func TestWindowsEqualOneCentralPlanner(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -134,17 +134,17 @@ func TestWindowsDecideAsOneCentralPlanner(t *testing.T) {
 				if got := toPlain(&d, f.w.AppendCached(nil)); !reflect.DeepEqual(got, want) {
 					t.Fatalf("%s: owner %d:\n got %+v\nwant %+v", name, owner, got, want)
 				}
-				roomMade += len(d.Room)
+				roomMade += len(d.EvictForRoom)
 			}
 		}
 	}
 	if roomMade == 0 || tooSmall == 0 {
-		t.Errorf("seed %d: never tried: %d rows made room, %d caches too small", seed, roomMade, tooSmall)
+		t.Errorf("seed %d: not covered: %d rows evicted to make room, %d caches too small", seed, roomMade, tooSmall)
 	}
 }
 
-// An automatic lookahead grows while the cache has room, and not beyond its
-// limit; when rows must leave to make room, it falls.
+// An automatic lookahead grows up to its limit while the cache has room. It shrinks when
+// rows are evicted to make room.
 func TestAutoLookahead(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	steps := append(zipfLike(r, 50, 60, 3), zipfLike(r, 10, 100, 3)...) // a surge
@@ -176,9 +176,9 @@ func TestAutoLookahead(t *testing.T) {
 	}
 }
 
-// Steps are told apart by 16 bits, so a row that stays in view for longer than
-// they go round is as much one trainer's own as ever.
-func TestRowInViewForever(t *testing.T) {
+// Steps are distinguished by 16 bits. A row that stays in view for more than 1<<16 steps
+// must still count as exclusive.
+func TestRowInEveryWindow(t *testing.T) {
 	o := WindowOptions{Trainers: 2, Self: -1, Lookahead: 4, CapacityRows: 4}
 	steps := make([]batch, 70_000)
 	for s := range steps {
@@ -186,7 +186,7 @@ func TestRowInViewForever(t *testing.T) {
 		if s%4 == 0 {
 			steps[s][globalRow{0, 7}] = []int{0}
 		}
-		if s%9_000 == 8_998 { // fill the cache: row 7 leaves and comes back
+		if s%9_000 == 8_998 { // fill the cache: row 7 is evicted and fetched again
 			for slot := range int32(4) {
 				steps[s][globalRow{0, 100 + slot}] = []int{0}
 			}
@@ -205,20 +205,20 @@ func TestRowInViewForever(t *testing.T) {
 		if got := toPlain(&d, f.w.AppendCached(nil)); !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d:\n got %+v\nwant %+v", s, got, want)
 		}
-		left += len(d.Room)
+		left += len(d.EvictForRoom)
 	}
 	if left < 5 {
-		t.Fatalf("the row left %d times", left)
+		t.Fatalf("the row was evicted %d times", left)
 	}
 }
 
-func TestReadyKnowsTheLookahead(t *testing.T) {
+func TestReadyRespectsLookahead(t *testing.T) {
 	w := NewWindow(WindowOptions{Trainers: 1, Lookahead: 2})
 	add := func() { w.Add([]int32{7}, []int32{0, 1}, []int32{0}, []int{1}) }
 	for range 2 {
 		add()
 		if w.Ready() {
-			t.Fatal("ready too early")
+			t.Fatal("window is ready too early")
 		}
 	}
 	add()
@@ -237,8 +237,8 @@ func TestReadyKnowsTheLookahead(t *testing.T) {
 	}
 }
 
-// zipfLike makes steps of rows with a skew like Criteo's, for one owner; each
-// trainer makes so many lookups. What it returns adds a step.
+// zipfLike returns steps of rows with a skew like Criteo's, for one owner. Each trainer
+// makes the given number of lookups. Each function returned adds a step.
 func zipfLike(r *rand.Rand, steps, lookups, trainers int) []func(*Window) {
 	const span = 1 << 23
 	all := make([]func(*Window), steps)
@@ -279,7 +279,7 @@ func TestWindowDoesNotAllocate(t *testing.T) {
 					if err := w.Next(&d); err != nil {
 						t.Fatal(err)
 					}
-					made += len(d.Room)
+					made += len(d.EvictForRoom)
 				}
 			}
 		}
@@ -289,20 +289,20 @@ func TestWindowDoesNotAllocate(t *testing.T) {
 			t.Errorf("capacity %d: %v allocations", capacity, n)
 		}
 		if (made > 0) != (capacity > 0) {
-			t.Errorf("capacity %d: %d rows made room", capacity, made)
+			t.Errorf("capacity %d: %d rows evicted to make room", capacity, made)
 		}
 	}
 }
 
-// The newest use of a slot is found until it is dead. Numbers of uses go round
-// their 32 bits.
+// The newest use of a slot is found until it is dead, also when the 32-bit numbers of
+// uses wrap around.
 func TestNewestAgainstMap(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	const perStep, window, apart = 8, 40, 1 << 13
 	w := NewWindow(WindowOptions{Trainers: 1, Lookahead: window})
-	w.uses.reserve(w.uses.end, 1, false)
+	w.uses.reserveUses(w.uses.end, 1, false)
 	begin := r.Uint32()
 	last := map[int32]int{}
 	for s := range 60_000 {
@@ -315,7 +315,7 @@ func TestNewestAgainstMap(t *testing.T) {
 		}
 		slices.Sort(slots)
 		oldest := max(0, s-window) * perStep
-		w.newest.reserve(slots, begin+uint32(oldest)*apart, 0)
+		w.newest.reserveSlots(slots, begin+uint32(oldest)*apart, 0)
 		for i, slot := range slots {
 			n := s*perStep + i
 			use := begin + uint32(n)*apart
@@ -324,7 +324,7 @@ func TestNewestAgainstMap(t *testing.T) {
 				want = begin + uint32(before)*apart
 			}
 			one := step{slots: slots[i : i+1], solo: []uint16{0}, before: make([]uint32, 1), first: use}
-			if w.link(&one, 0); one.before[0] != want {
+			if w.linkUses(&one, 0); one.before[0] != want {
 				t.Fatalf("step %d, slot %d, use %d: the one before is %d, want %d", s, slot, use, one.before[0], want)
 			}
 			last[slot] = n
@@ -333,7 +333,7 @@ func TestNewestAgainstMap(t *testing.T) {
 }
 
 func BenchmarkWindow(b *testing.B) {
-	const trainers, lookups = 8, 18_000 // about 65,000 distinct rows in all, as 16,384 samples of Criteo Kaggle have
+	const trainers, lookups = 8, 18_000 // about 65,000 distinct rows in all, as in 16,384 samples of Criteo Kaggle
 	steps := zipfLike(rand.New(rand.NewPCG(1, 2)), 250, lookups, trainers)
 	for _, c := range []struct{ lookahead, capacity int }{{10, 0}, {50, 0}, {200, 0}, {200, 400_000}} {
 		b.Run(fmt.Sprintf("lookahead=%d,capacity=%d", c.lookahead, c.capacity), func(b *testing.B) {

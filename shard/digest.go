@@ -11,14 +11,14 @@ import (
 // digestRows is how many rows are copied to the host at a time.
 const digestRows = 4096
 
-// Digest sums the hashes of the rows whose bytes, weights and state, differ from
-// their init. It does not depend on where rows live nor on which were touched.
+// Digest is the sum of the hashes of all rows whose bytes, weights and state, differ from
+// their init. It does not depend on the owners of rows, nor on which rows were touched.
 func (h *Shard) Digest() (digest.Sum, error) {
 	d := NewDigester(h.o)
 	stride := h.RowBytes()
 	chunk := make([]byte, digestRows*stride)
 	for at := 0; ; {
-		slots, next, err := h.take(chunk, at)
+		slots, next, err := h.readTouched(chunk, at)
 		if err != nil || len(slots) == 0 {
 			return d.Sum, err
 		}
@@ -29,7 +29,7 @@ func (h *Shard) Digest() (digest.Sum, error) {
 	}
 }
 
-// Digester sums the digest of rows that are given one by one.
+// Digester computes the digest of rows that are given one by one.
 type Digester struct {
 	Sum  digest.Sum
 	init kernels.RowInit
@@ -37,31 +37,34 @@ type Digester struct {
 	row  []byte // the init of a row; state starts as zeros
 }
 
-// NewDigester makes one for the rows that a shard of these options would hold,
-// of any owner.
+// NewDigester makes a Digester for rows of any owner, with the seed, tables and widths of o.
 func NewDigester(o Options) *Digester {
 	return &Digester{init: InitOf(o), draw: make([]float32, o.Width), row: make([]byte, 4*(o.Width+o.State))}
 }
 
-// Add counts the bytes of the global row g in, unless they are its init.
-func (d *Digester) Add(g int64, row []byte) {
+// Add adds the term of the global row g.
+func (d *Digester) Add(g int64, row []byte) { d.Sum.Add(d.Term(g, row)) }
+
+// Term is the global row g's term of the digest: a hash of its bytes, zero if they are its
+// init.
+func (d *Digester) Term(g int64, row []byte) digest.Sum {
 	d.init.Row(d.draw, g)
 	copy(d.row, kernels.BytesOf(d.draw))
 	if bytes.Equal(row, d.row) {
-		return
+		return digest.Sum{}
 	}
 	var key [8]byte
 	binary.LittleEndian.PutUint64(key[:], uint64(g))
-	d.Sum.Add(digest.Of("row", key[:], row))
+	return digest.Of("row", key[:], row)
 }
 
-// Export copies the weights of the n rows from slot on to dst (n*width floats on
-// the host), touched or not.
+// Export copies the weights of n rows, starting at slot, to dst (n*width floats on the
+// host). Rows may be untouched.
 func (h *Shard) Export(dst []float32, slot int64, n int) error {
 	width, stride := h.o.Width, h.RowBytes()
 	src, direct := h.rows.RowRange(int(slot), n), h.rows.Buf.OnHost()
-	var touched []int32 // that a GPU gathers, and where they go
-	var to [][]byte
+	var touched []int32 // slots that a GPU gathers
+	var to [][]byte     // the destinations of their rows
 	for i := range n {
 		row, at := dst[i*width:(i+1)*width], int32(slot)+int32(i)
 		switch {
@@ -76,7 +79,7 @@ func (h *Shard) Export(dst []float32, slot int64, n int) error {
 	rows := make([]byte, min(len(touched), digestRows)*stride)
 	for len(touched) > 0 {
 		most := min(len(touched), digestRows)
-		if err := h.download(rows[:most*stride], touched[:most]); err != nil {
+		if err := h.ReadBytes(rows[:most*stride], touched[:most]); err != nil {
 			return err
 		}
 		for i, row := range to[:most] {

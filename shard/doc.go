@@ -1,23 +1,25 @@
-// Package shard holds the rows a rank owns: weights and optimizer state, side by
-// side, so that the bytes of a row are one span (what is coded, sent and saved).
+// Package shard holds the rows that a rank owns. Weights and optimizer state of a row follow each
+// other, so that its bytes are one span, which is coded, sent and saved. A journal records the
+// rows that each epoch writes (journal.go).
 //
 // # Terms
 //
-// A row has width weights followed by the optimizer's state floats. A slot is a
-// row's place here (package placement). A row is touched once it has been
-// written; an untouched one equals its init, a pure function of (seed, table,
-// id), and takes no memory.
+// A row has width weights, then state floats of optimizer state. A slot is the place of a row at
+// its owner (internal/placement). A row is touched once it has been read for training or
+// written. An untouched row equals its init, a pure function of (seed, table, id), and takes no
+// memory.
+//
+// A pre-image is the bytes of a row before its first write in an epoch.
 //
 // # Invariants
 //
-//   - One goroutine at a time works on the rows, through a Shard of its own stream
-//     (On): the rank's, or while that computes, the one that moves rows then.
-//   - A touched row's bytes are in memory; an untouched one's memory was never
+//   - One goroutine at a time uses the rows, through a Shard with a stream of its own (On):
+//     that of the rank or, while the rank computes, the one that moves rows meanwhile.
+//   - The bytes of a touched row are in memory. The memory of an untouched row was never
 //     written.
-//   - A row is updated at most once per step, on the sum of its gradients, which
-//     arrive in rank order.
+//   - A row is updated at most once per step, with the sum of its gradients in rank order.
 //
 // # Never
 //
-// A Shard does no I/O and never talks to another rank.
+// A Shard does no I/O and sends nothing to other ranks.
 package shard

@@ -11,21 +11,21 @@ import (
 // RowBytes is the length of a row, weights and state.
 func (h *Shard) RowBytes() int { return 4 * h.rows.Stride }
 
-// TouchedBits has bit s%64 of word s/64 set where slot s is touched. It is the
-// shard's own: read it before anything else is done with the shard.
+// TouchedBits has bit s%64 of word s/64 set if slot s is touched. It is the shard's own memory,
+// valid until the next call.
 func (h *Shard) TouchedBits() []uint64 { return h.touched }
 
-// ReadTouched copies the bytes of touched rows, in the order of their slots from
-// the given one on, to dst: as many whole rows as fit. It returns their number
-// and the slot to go on from; no row means that there is none left.
+// ReadTouched copies the bytes of touched rows to dst, in the order of their slots and starting
+// at from: as many rows as fit. It returns their number and the slot to continue at. No row means
+// that none is left.
 func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err error) {
-	slots, at, err := h.take(dst, int(from))
+	slots, at, err := h.readTouched(dst, int(from))
 	return len(slots), int64(at), err
 }
 
-// take is ReadTouched, and lists the slots. Runs of rows are copied from memory of the host;
-// a GPU gathers all of them first, as each copy from it costs microseconds.
-func (h *Shard) take(dst []byte, from int) (slots []int32, next int, err error) {
+// readTouched is ReadTouched and lists the slots. From the host's memory it copies runs of rows;
+// a GPU gathers all rows first, since each copy from it costs microseconds.
+func (h *Shard) readTouched(dst []byte, from int) (slots []int32, next int, err error) {
 	stride, direct := h.RowBytes(), h.rows.Buf.OnHost()
 	room := len(dst) / stride
 	h.index = h.index[:0]
@@ -44,18 +44,19 @@ func (h *Shard) take(dst []byte, from int) (slots []int32, next int, err error) 
 		from = first + n
 	}
 	if !direct {
-		return h.index, from, h.download(dst[:len(h.index)*stride], h.index)
+		return h.index, from, h.ReadBytes(dst[:len(h.index)*stride], h.index)
 	}
 	return h.index, from, h.s.Sync()
 }
 
-// download copies rows, weights and state, to the host, one after the other.
-func (h *Shard) download(dst []byte, slots []int32) error {
+// ReadBytes copies the bytes of rows, weights and state, to dst, one after the other. All have
+// been touched.
+func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 	if len(slots) == 0 {
 		return nil
 	}
 	if err := kernels.Grow(h.dev, &h.staged, len(dst), kernels.Staging); err != nil {
-		return fmt.Errorf("shard: %d rows on their way from rank %d: %w", len(slots), h.o.Owner, err)
+		return fmt.Errorf("shard: copy of %d rows of rank %d: %w", len(slots), h.o.Owner, err)
 	}
 	staged := h.staged.Slice(0, len(dst))
 	if err := h.uploadSlots(slots); err != nil {
@@ -69,8 +70,8 @@ func (h *Shard) download(dst []byte, slots []int32) error {
 	return nil
 }
 
-// StoreRaw sets the bytes, weights and state, of the rows in slots, which ascend;
-// rows holds them one after the other.
+// StoreRaw sets the bytes, weights and state, of the rows in slots, which ascend. rows holds them
+// one after the other.
 func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 	stride := h.RowBytes()
 	if len(rows) != len(slots)*stride {
@@ -88,14 +89,14 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 		i += n
 	}
 	for _, slot := range slots {
-		h.touch(slot)
+		h.touchSlot(slot)
 	}
 	return h.s.Sync()
 }
 
-// Populate takes the memory of n rows from a slot on, of which most will be
-// stored: all at once costs a third of what a fault for every page does. Unlike
-// all else, another goroutine may call it while rows are stored.
+// Populate takes the memory of n rows from a slot on, most of which will be stored. That costs a
+// third of the page faults one by one. Unlike all other methods, it may be called while another
+// goroutine stores rows.
 func (h *Shard) Populate(slot int64, n int) {
 	kernels.Populate(h.rows.RowRange(int(slot), n).Buf)
 }
@@ -103,8 +104,8 @@ func (h *Shard) Populate(slot int64, n int) {
 // Reset makes every row untouched, as after New.
 func (h *Shard) Reset() { clear(h.touched) }
 
-// nextRun finds the first touched slot from at on, and how many follow each other
-// there, at most limit; none where n is 0.
+// nextRun finds the first touched slot from at on, and how many touched slots follow each other
+// there, at most limit. If there is none, n is 0.
 func (h *Shard) nextRun(at, limit int) (first, n int) {
 	for at < h.rows.Rows {
 		word := h.touched[at>>6] >> (at & 63)
@@ -114,7 +115,7 @@ func (h *Shard) nextRun(at, limit int) (first, n int) {
 		}
 		first = at + bits.TrailingZeros64(word)
 		for at = first; n < limit && at < h.rows.Rows; {
-			// The ones of a word at once: long runs are the rule late in training.
+			// All ones of a word at once, since long runs are common late in training.
 			left := 64 - at&63
 			ones := min(bits.TrailingZeros64(^(h.touched[at>>6] >> (at & 63))), left)
 			n, at = n+ones, at+ones
@@ -127,12 +128,22 @@ func (h *Shard) nextRun(at, limit int) (first, n int) {
 	return 0, 0
 }
 
-// InitOf is how the untouched rows of an owner are drawn.
+// InitOf is the init of an owner's rows.
 func InitOf(o Options) kernels.RowInit {
-	scale := make([]float32, o.Map.Tables())
-	for t := range scale {
-		scale[t] = float32(math.Sqrt(1 / float64(o.Map.TableRows(t))))
+	init := kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner, Base: o.Map.Base, Width: o.Width}
+	parts := o.Parts
+	if len(parts) == 0 {
+		parts = []Part{{Width: o.Width}}
 	}
-	return kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner,
-		Base: o.Map.Base, Scale: scale, Width: o.Width}
+	for _, p := range parts {
+		init.Parts = append(init.Parts, p.Width)
+		for t := range o.Map.Tables() {
+			scale := float32(math.Sqrt(1 / float64(o.Map.TableRows(t))))
+			if p.Zero {
+				scale = 0
+			}
+			init.Scale = append(init.Scale, scale)
+		}
+	}
+	return init
 }

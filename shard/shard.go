@@ -9,16 +9,26 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// Options say what a Shard holds.
+// Options describe the rows of a Shard.
 type Options struct {
 	Map   placement.Map
-	Owner int // -1: owns nothing
+	Owner int // -1: it owns nothing
 	Seed  uint64
 	// Width is the number of weights per row, State the floats of optimizer state.
 	Width, State int
+	// Parts are the parts of the weights, in order. Nil: one part.
+	Parts []Part
 }
 
-// Shard is the rows of one owner, worked on by one stream.
+// Part is a range of the weights of a row, with initial weights of its own.
+type Part struct {
+	Width int
+	// Zero: the weights start at 0. Otherwise weight j of a row of a table with n rows is
+	// uniform in (-sqrt(1/n), sqrt(1/n)), as in the reference DLRM.
+	Zero bool
+}
+
+// Shard is the rows of one owner, used by one stream.
 type Shard struct {
 	o       Options
 	dev     kernels.Device
@@ -27,35 +37,36 @@ type Shard struct {
 	rows    kernels.Matrix // (slots, width + state)
 	touched []uint64       // one bit per slot
 	view    bool           // made by On
-	journal *Journal       // nil: nothing is kept
+	journal *Journal       // nil: writes are not recorded
 
 	fresh  []int32        // scratch: slots to draw
 	index  []int32        // scratch: slots to read
 	slots  kernels.Buffer // scratch: slots on the device
 	places kernels.Buffer // scratch: places of pre-images on the device
-	staged kernels.Buffer // scratch: rows on their way to the host
+	staged kernels.Buffer // scratch: rows that are copied to the host
+	zeros  kernels.Buffer // gradients and segments of applyZeros
 	draw   []float32      // scratch: one row's init
 }
 
 // MaxSlots is the most rows an owner can have: a slot is an int32.
 const MaxSlots = math.MaxInt32
 
-func (o Options) slots() int64 {
+func (o Options) countSlots() int64 {
 	if o.Owner < 0 {
 		return 0
 	}
 	return o.Map.Slots(o.Owner)
 }
 
-// Bytes is what a shard of these options takes when every row is touched.
+// Bytes is the memory of a shard with these options once every row is touched.
 func Bytes(o Options) int64 {
-	slots := o.slots()
+	slots := o.countSlots()
 	return slots*int64(o.Width+o.State)*4 + slots/8
 }
 
 // New reserves the rows of an owner; memory is taken as rows are touched.
 func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
-	slots := o.slots()
+	slots := o.countSlots()
 	if slots > MaxSlots {
 		return nil, fmt.Errorf("shard: rank %d would own %d rows, at most %d fit: use more ranks", o.Owner, slots, MaxSlots)
 	}
@@ -76,50 +87,53 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	}, nil
 }
 
-// On is the same rows, worked on by another stream. The two are not used at the
-// same time.
+// On returns a Shard of the same rows with another stream. The two must not be used at the same
+// time.
 func (h *Shard) On(s kernels.Stream) *Shard {
 	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, touched: h.touched, view: true, journal: h.journal,
 		draw: make([]float32, h.o.Width)}
 }
 
-// Close frees the rows, but those of another Shard.
+// Close frees the rows, unless the Shard was made by On.
 func (h *Shard) Close() {
 	if !h.view && h.rows.Rows > 0 {
 		h.dev.Free(h.rows.Buf)
 	}
 	if !h.view && h.journal != nil {
-		h.journal.free()
+		h.journal.freeEpochs()
 	}
-	for _, b := range []kernels.Buffer{h.slots, h.places, h.staged} {
+	for _, b := range []kernels.Buffer{h.slots, h.places, h.staged, h.zeros} {
 		if b.Bytes() > 0 {
 			h.dev.Free(b)
 		}
 	}
 }
 
+// Options returns the options that the shard was made with.
+func (h *Shard) Options() Options { return h.o }
+
 // Width is the number of weights per row.
 func (h *Shard) Width() int { return h.o.Width }
 
-// Stream is what the shard is worked on by.
+// Stream is the stream that uses the rows.
 func (h *Shard) Stream() kernels.Stream { return h.s }
 
 // Slots is the number of rows owned.
 func (h *Shard) Slots() int64 { return int64(h.rows.Rows) }
 
-// Read copies the weights of slots to dst (len(slots), width) for training:
-// untouched rows are drawn and become touched, as an update will follow.
+// Read copies the weights of slots to dst (len(slots), width) for training. Untouched rows are
+// drawn and become touched, since an update will follow.
 func (h *Shard) Read(dst kernels.Matrix, slots []int32) error {
-	if err := h.materialize(slots); err != nil {
+	if err := h.drawUntouched(slots); err != nil {
 		return err
 	}
-	return h.gather(dst, slots)
+	return h.gatherWeights(dst, slots)
 }
 
-// ReadWhole copies slots with their state to dst (len(slots), width + state) as
-// Read does.
-func (h *Shard) ReadWhole(dst kernels.Matrix, slots []int32) error {
-	if err := h.materialize(slots); err != nil || len(slots) == 0 {
+// ReadRows copies slots, weights and state, to dst (len(slots), width + state). Like Read, it
+// touches them.
+func (h *Shard) ReadRows(dst kernels.Matrix, slots []int32) error {
+	if err := h.drawUntouched(slots); err != nil || len(slots) == 0 {
 		return err
 	}
 	if err := h.uploadSlots(slots); err != nil {
@@ -129,12 +143,13 @@ func (h *Shard) ReadWhole(dst kernels.Matrix, slots []int32) error {
 	return nil
 }
 
-// StoreWhole sets slots, none of them twice, to src (len(slots), width + state).
-func (h *Shard) StoreWhole(slots []int32, src kernels.Matrix) error {
+// StoreRows sets slots, weights and state, to src (len(slots), width + state). No slot may be
+// listed twice.
+func (h *Shard) StoreRows(slots []int32, src kernels.Matrix) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	if err := h.keep(slots); err != nil {
+	if err := h.recordFirstWrites(slots); err != nil {
 		return err
 	}
 	if err := h.uploadSlots(slots); err != nil {
@@ -142,21 +157,21 @@ func (h *Shard) StoreWhole(slots []int32, src kernels.Matrix) error {
 	}
 	h.s.ScatterRows(h.rows, src, h.slots.SliceFloats(0, len(slots)))
 	for _, slot := range slots {
-		h.touch(slot)
+		h.touchSlot(slot)
 	}
 	return nil
 }
 
-// Peek copies the weights of slots to dst (len(slots), width) and touches none:
-// untouched rows are drawn into dst only.
+// Peek copies the weights of slots to dst (len(slots), width) and touches none. Untouched rows
+// are drawn into dst only.
 func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
 	h.index = append(h.index[:0], slots...)
 	for i, slot := range slots {
 		if !h.isTouched(slot) {
-			h.index[i] = 0 // reads nothing new; overwritten below
+			h.index[i] = 0 // any row; overwritten below
 		}
 	}
-	if err := h.gather(dst, h.index); err != nil {
+	if err := h.gatherWeights(dst, h.index); err != nil {
 		return err
 	}
 	for i, slot := range slots {
@@ -168,7 +183,7 @@ func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
 	return nil
 }
 
-// TouchAll draws every row that is untouched, as a long run has done in the end.
+// TouchAll draws every untouched row. Late in a long run all rows are touched.
 func (h *Shard) TouchAll() error {
 	const batch = 1 << 16
 	slots := make([]int32, 0, batch)
@@ -177,30 +192,90 @@ func (h *Shard) TouchAll() error {
 		for slot := first; slot < min(first+batch, h.rows.Rows); slot++ {
 			slots = append(slots, int32(slot))
 		}
-		if err := h.materialize(slots); err != nil {
+		if err := h.drawUntouched(slots); err != nil {
 			return err
 		}
-		if err := h.s.Sync(); err != nil { // or lists pile up on their way
+		if err := h.s.Sync(); err != nil { // else lists of slots pile up
 			return err
 		}
 	}
 	return nil
 }
 
-// Apply updates each of slots once: the gradient of row slots[u] is the sum of
-// the rows pos[start[u]:start[u+1]] of grads, in that order. All slots were read
-// before; start and pos are int32 device buffers as in kernels.UpdateRows.
-func (h *Shard) Apply(opt kernels.Optimizer, slots []int32, grads kernels.Matrix, start, pos kernels.Buffer) error {
-	if err := h.materialize(slots); err != nil {
+// Apply updates each of slots once. The gradient of row slots[u] is the sum of the rows
+// pos[start[u]:start[u+1]] of grads, in that order. All slots were read before. start and pos are
+// int32 device buffers as in kernels.UpdateRows. A rule for all rows also updates the other rows;
+// slots must then ascend.
+func (h *Shard) Apply(rule kernels.RowRule, slots []int32, grads kernels.Matrix, start, pos kernels.Buffer) error {
+	if err := h.drawUntouched(slots); err != nil {
 		return err
 	}
-	if err := h.keep(slots); err != nil {
+	if err := h.recordFirstWrites(slots); err != nil {
 		return err
 	}
 	if err := h.uploadSlots(slots); err != nil {
 		return err
 	}
-	h.s.UpdateRows(opt, h.rows, h.slots.SliceFloats(0, len(slots)), grads, start, pos)
+	if len(slots) > 0 {
+		h.s.UpdateRows(rule, h.rows, h.slots.SliceFloats(0, len(slots)), grads, start, pos)
+	}
+	if rule.MovesAllRows() {
+		return h.applyZeros(rule, slots)
+	}
+	return nil
+}
+
+// zeroRows is how many rows applyZeros updates at a time.
+const zeroRows = 1 << 16
+
+// applyZeros updates all rows except those of slots, which ascend, by a gradient of 0. Rows that
+// no step has used stay as they are, because their state is 0, unless their weights decay.
+func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
+	if h.journal != nil {
+		panic("shard: a rule for all rows with a journal of writes")
+	}
+	if rule.MovesFreshRows() {
+		if err := h.TouchAll(); err != nil {
+			return err
+		}
+	}
+	if n := 4 * max(zeroRows+1, h.o.Width); h.zeros.Bytes() < n {
+		if err := kernels.Grow(h.dev, &h.zeros, n, kernels.Working); err != nil {
+			return fmt.Errorf("shard: gradients of 0 of rank %d: %w", h.o.Owner, err)
+		}
+		h.s.Zero(h.zeros)
+	}
+	rest := make([]int32, 0, min(zeroRows, h.rows.Rows))
+	for from := 0; from < h.rows.Rows; {
+		rest = rest[:0]
+		for len(rest) < zeroRows {
+			first, n := h.nextRun(from, zeroRows-len(rest))
+			if n == 0 {
+				from = h.rows.Rows
+				break
+			}
+			from = first + n
+			for slot := int32(first); slot < int32(from); slot++ {
+				for len(slots) > 0 && slots[0] < slot {
+					slots = slots[1:]
+				}
+				if len(slots) == 0 || slots[0] != slot {
+					rest = append(rest, slot)
+				}
+			}
+		}
+		if len(rest) == 0 {
+			continue
+		}
+		if err := h.uploadSlots(rest); err != nil {
+			return err
+		}
+		h.s.UpdateRows(rule, h.rows, h.slots.SliceFloats(0, len(rest)), kernels.Mat(h.zeros, 1, h.o.Width),
+			h.zeros.SliceFloats(0, len(rest)+1), h.zeros.SliceFloats(0, 0))
+		if err := h.s.Sync(); err != nil { // else lists of slots pile up
+			return err
+		}
+	}
 	return nil
 }
 
@@ -211,12 +286,12 @@ func (h *Shard) Store(slot int64, src kernels.Matrix) {
 	h.s.Zero(dst.Buf)
 	h.s.CopyColumns(dst.Columns(0, h.o.Width), src)
 	for i := range src.Rows {
-		h.touch(int32(slot) + int32(i))
+		h.touchSlot(int32(slot) + int32(i))
 	}
 }
 
-// gather copies rows by slot, touched or not.
-func (h *Shard) gather(dst kernels.Matrix, slots []int32) error {
+// gatherWeights copies the weights of rows, touched or not.
+func (h *Shard) gatherWeights(dst kernels.Matrix, slots []int32) error {
 	if len(slots) == 0 {
 		return nil
 	}
@@ -227,13 +302,13 @@ func (h *Shard) gather(dst kernels.Matrix, slots []int32) error {
 	return nil
 }
 
-// materialize draws the untouched ones of slots into memory.
-func (h *Shard) materialize(slots []int32) error {
+// drawUntouched draws the untouched ones of slots into memory.
+func (h *Shard) drawUntouched(slots []int32) error {
 	h.fresh = h.fresh[:0]
 	for _, slot := range slots {
 		if !h.isTouched(slot) {
 			h.fresh = append(h.fresh, slot)
-			h.touch(slot)
+			h.touchSlot(slot)
 		}
 	}
 	if len(h.fresh) == 0 {
@@ -258,9 +333,9 @@ func (h *Shard) isTouched(slot int32) bool {
 	return h.touched[slot>>6]>>(slot&63)&1 != 0
 }
 
-func (h *Shard) touch(slot int32) { h.touched[slot>>6] |= 1 << (slot & 63) }
+func (h *Shard) touchSlot(slot int32) { h.touched[slot>>6] |= 1 << (slot & 63) }
 
-// Touched is how many rows have been written.
+// Touched is how many rows are touched.
 func (h *Shard) Touched() int64 {
 	n := 0
 	for _, w := range h.touched {
@@ -269,8 +344,8 @@ func (h *Shard) Touched() int64 {
 	return int64(n)
 }
 
-// XorInit adds the inits of slots to rows, which hold them one after the other: rows of
-// this shard become what is coded, and back.
+// XorInit XORs rows, which hold slots one after the other, with their inits. Rows become the
+// form in which they are coded, and coded rows become rows again.
 func (h *Shard) XorInit(rows kernels.Matrix, slots []int32) error {
 	if len(slots) == 0 {
 		return nil
@@ -282,5 +357,5 @@ func (h *Shard) XorInit(rows kernels.Matrix, slots []int32) error {
 	return h.s.Sync()
 }
 
-// Init is how untouched rows are drawn.
+// Init is the init of the shard's rows.
 func (h *Shard) Init() kernels.RowInit { return h.init }

@@ -17,7 +17,7 @@ const (
 
 var tables = []int64{70, 3, 500}
 
-// shards are those of all owners.
+// shards makes the shards of all owners.
 func shards(t *testing.T, owners, state int) []*Shard {
 	t.Helper()
 	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
@@ -54,8 +54,8 @@ func matrix(rows int) ([]float32, kernels.Matrix) {
 	return v, kernels.Mat(kernels.HostBuffer(v), rows, width)
 }
 
-// Untouched rows read as their init, which depends on the row alone, and reading
-// changes no digest; only Read touches.
+// TestInitIsAFunctionOfTheRow: an untouched row is read as its init, which depends on the row
+// alone. Reading changes no digest, and only Read touches.
 func TestInitIsAFunctionOfTheRow(t *testing.T) {
 	rows := map[int64][]float32{}
 	for _, owners := range []int{1, 2, 5} {
@@ -105,7 +105,7 @@ func TestInitIsAFunctionOfTheRow(t *testing.T) {
 	}
 }
 
-// The digest follows the rows' bytes, weights and state, wherever they live.
+// The digest depends on the bytes of rows, weights and state, and not on their owners.
 func TestDigestDoesNotDependOnPlacement(t *testing.T) {
 	adagrad := kernels.Optimizer{Kind: kernels.RowwiseAdagrad, LR: 0.5, Eps: 1e-10}
 	var want digest.Sum
@@ -118,7 +118,7 @@ func TestDigestDoesNotDependOnPlacement(t *testing.T) {
 				grad[k] = float32(g) + float32(k)
 			}
 			start, pos := []int32{0, 1}, []int32{0}
-			if err := h.Apply(adagrad, slot, m, kernels.HostBuffer(start), kernels.HostBuffer(pos)); err != nil {
+			if err := h.Apply(kernels.WholeRow(adagrad), slot, m, kernels.HostBuffer(start), kernels.HostBuffer(pos)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -154,13 +154,13 @@ func TestStoreReplacesWeightsAndState(t *testing.T) {
 	}
 }
 
-// Rows travel with their state, and the digest follows them.
+// Rows move with their state, and the digest stays the same.
 func TestWholeRowsComeBack(t *testing.T) {
 	all, other := shards(t, 1, 2)[0], shards(t, 1, 2)[0]
 	slots := []int32{500, 3, 64, 0}
 	values := make([]float32, len(slots)*(width+2))
 	m := kernels.Mat(kernels.HostBuffer(values), len(slots), width+2)
-	if err := all.ReadWhole(m, slots); err != nil {
+	if err := all.ReadRows(m, slots); err != nil {
 		t.Fatal(err)
 	}
 	if d := total(t, []*Shard{all}); d != (digest.Sum{}) || all.Touched() != int64(len(slots)) {
@@ -170,12 +170,12 @@ func TestWholeRowsComeBack(t *testing.T) {
 		values[i] += float32(i)
 	}
 	for _, h := range []*Shard{all, other} {
-		if err := h.StoreWhole(slots, m); err != nil {
+		if err := h.StoreRows(slots, m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got := make([]float32, len(values))
-	if err := all.ReadWhole(kernels.Mat(kernels.HostBuffer(got), len(slots), width+2), slots); err != nil {
+	if err := all.ReadRows(kernels.Mat(kernels.HostBuffer(got), len(slots), width+2), slots); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, values) || total(t, []*Shard{all}) != total(t, []*Shard{other}) {
@@ -183,7 +183,7 @@ func TestWholeRowsComeBack(t *testing.T) {
 	}
 }
 
-// counting counts what is not freed.
+// counting counts allocations that are not freed.
 type counting struct {
 	kernels.Device
 	live int
@@ -203,8 +203,8 @@ func (d *counting) Free(b kernels.Buffer) {
 	d.Device.Free(b)
 }
 
-// An owner without rows, as there is where ranks outnumber rows, works and frees
-// all it took.
+// An owner may have no rows, if there are fewer rows than ranks. It works and frees all its
+// memory.
 func TestOwnerWithoutRows(t *testing.T) {
 	cpu, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
 	if err != nil {

@@ -8,64 +8,66 @@ import (
 	"github.com/ecrec/ecrec/commit"
 )
 
-// auditor checks what all owners hold whenever an epoch is sealed, and where they begin to
-// rebuild: that is as of one commit, every parity is the encoding of its rows, and nothing has grown too large.
+// auditor checks the state of all owners whenever an epoch is sealed, and when they begin
+// to rebuild. They must be at one commit, every parity must be the encoding of its rows,
+// and nothing may have grown too large.
 type auditor struct {
-	c      *cluster
-	given  map[sealed][]*commit.Audit
-	checks int
-	err    error // the first
+	c        *cluster
+	received map[sealed][]*commit.Audit
+	checks   int
+	err      error // the first failure
 }
 
-// sealed is an epoch of a world.
+// sealed identifies an epoch of a world.
 type sealed struct {
 	generation uint64
 	step       int64
 }
 
-// hook is a process's Options.Audit.
-func (a *auditor) hook(p *process) func(int64, *commit.Audit) {
+// auditHook returns the Options.Audit of a process.
+func (a *auditor) auditHook(p *process) func(int64, *commit.Audit) {
 	return func(step int64, x *commit.Audit) {
-		if p.dead || p.fenced() {
+		if p.dead || p.isFenced() {
 			return
 		}
-		a.bounds()
+		a.checkTasks()
 		if !x.Left.Any() {
 			a.c.faults.lost.hasRows(a.c.faults.lost.first+x.Owner, p.at.generation)
 		}
 		at := sealed{p.at.generation, step}
-		all := append(a.given[at], x)
-		a.given[at] = all
+		all := append(a.received[at], x)
+		a.received[at] = all
 		if len(all) < x.Owners() {
 			return
 		}
-		delete(a.given, at)
+		delete(a.received, at)
 		slices.SortFunc(all, func(x, y *commit.Audit) int { return x.Owner - y.Owner })
 		a.checks++
-		a.fail(commit.CheckAudits(all))
+		a.failWith(commit.CheckAudits(all))
 	}
 }
 
-// maxTasks bounds the goroutines of a rank, by how many ranks there are: those of its own
-// and of its links. Worlds that have ended leave none behind.
+// maxTasks limits the goroutines of a run with this many ranks: those of the ranks and of
+// their links. Worlds that have ended must leave none behind.
 func maxTasks(ranks int) int { return ranks * (25 + 6*ranks) }
 
-// bounds checks that what a run holds does not grow with time.
-func (a *auditor) bounds() {
+// checkTasks checks that the number of goroutines does not grow with time.
+func (a *auditor) checkTasks() {
 	c := a.c
 	c.seen.mostTasks = max(c.seen.mostTasks, len(c.s.tasks))
 	if most := maxTasks(c.cfg.Job.Ranks); len(c.s.tasks) > most {
-		a.fail(fmt.Errorf("there are %d goroutines of %d ranks, at most %d should be: worlds that ended left some", len(c.s.tasks), c.cfg.Job.Ranks, most))
+		a.failWith(fmt.Errorf("%d goroutines of %d ranks exceed the limit of %d: worlds that ended left some behind",
+			len(c.s.tasks), c.cfg.Job.Ranks, most))
 	}
 }
 
-func (a *auditor) fail(err error) {
+func (a *auditor) failWith(err error) {
 	if a.err == nil {
 		a.err = err
 	}
 }
 
-// clear forgets what was given in worlds before one, which nobody comes back to.
-func (a *auditor) clear(generation uint64) {
-	maps.DeleteFunc(a.given, func(at sealed, _ []*commit.Audit) bool { return at.generation < generation })
+// dropBefore drops the audits of worlds before generation, which cannot become complete.
+func (a *auditor) dropBefore(generation uint64) {
+	maps.DeleteFunc(a.received, func(at sealed, _ []*commit.Audit) bool { return at.generation < generation })
 }

@@ -8,81 +8,87 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/commit"
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
 )
 
-// cluster is the machines of a job, the network between them, and the register that says
-// which processes run where.
+// cluster is the hosts of a job, the network between them, and the register that assigns
+// processes to hosts.
 type cluster struct {
 	s        *scheduler
 	draw     *rand.Rand
 	cfg      *config.Config
-	home     *node // of what outlives machines
-	machines []*machine
+	home     *osProcess // of the network and the register, which outlive hosts
+	hosts    []*host
 	register *register
 	net      *network
 	faults   *faults
 	auditor  *auditor
 
-	linked  bool          // processes talk over connections, else through one memory
-	delays  string        // of messages; see transport.ParseFaults
-	repair  int           // rows that a step rebuilds
-	slowest time.Duration // a message to or from the register
-	lossy   float64       // how likely one is lost
+	linked      bool // processes communicate over connections, otherwise through one memory
+	secure      transport.Secure
+	delays      string        // of messages; see transport.ParseFaults
+	rebuildRows int           // rows that each step rebuilds
+	slowest     time.Duration // maximum delay of a message to or from the register
+	lossy       float64       // probability that one is lost
 
-	memory  map[uint64][]transport.Endpoint // by generation, where processes share one
+	saveTo  string                          // the model
+	memory  map[uint64][]transport.Endpoint // by generation, if processes share one memory
 	results map[uint64]*train.Result        // by generation
-	trained map[uint64]*seat                // by generation: the first seat of the world that trains in it
-	// furthest is the last step that was trained, or that of the checkpoint that the
-	// world fellIn went back to, or a world after it.
-	furthest int64
-	fellIn   uint64
-	over     bool // nobody waits for another world any more
-	err      error
-	seen     seen
+	trained map[uint64]*slot                // by generation: the slots of the world that trains in it
+	// furthest is the last trained step. If the world restoredIn, or a later one, has
+	// restored a checkpoint, it counts from that checkpoint's step.
+	furthest   int64
+	restoredIn uint64
+	over       bool // no task waits for another world any more
+	err        error
+	seen       seen
 }
 
-// seen is what a run has shown.
+// seen records what happened in a run.
 type seen struct {
 	recoveries []train.Recovery
-	fellBack   bool
+	restored   bool
 	worlds     int
-	adopted    int // processes whose ranks went to others
-	replaced   int // to a spare
+	reassigned int // processes whose ranks were reassigned
+	replaced   int // processes replaced by a spare
 	mostTasks  int
-	history    []string // of worlds
+	history    []string // faults and worlds
 }
 
 func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
-	c := &cluster{s: s, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.node("network"),
-		linked: set.linked, delays: set.delays, repair: set.repair, slowest: set.slowest, lossy: set.lossy,
-		memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*seat{}}
-	c.auditor = &auditor{c: c, given: map[sealed][]*commit.Audit{}}
+	c := &cluster{s: s, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.newProcess("network"),
+		linked: set.linked, delays: set.delays, rebuildRows: set.rebuildRows, slowest: set.slowest, lossy: set.lossy,
+		memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
+	c.auditor = &auditor{c: c, received: map[sealed][]*commit.Audit{}}
+	if seed%2 == 1 { // not drawn, so that the other draws of every seed stay the same
+		c.secure = transport.SecureAuto
+	}
 	c.net = newNetwork(s, c.home, seed)
-	c.faults = &faults{c: c, lost: set.newLosses(cfg.EC.K, cfg.EC.R)}
-	w := &world{generation: 1, seats: make([]seat, set.processes)}
-	for p := range w.seats {
-		w.seats[p] = seat{machine: p, incarnation: 1}
+	c.faults = &faults{c: c, lost: newLosses(set.trainers, set.owners, cfg.EC.K, cfg.EC.R)}
+	w := &world{generation: 1, slots: make([]slot, set.processes)}
+	for p := range w.slots {
+		w.slots[p] = slot{host: p, incarnation: 1}
 		for r := p; r < cfg.Job.Ranks; r += set.processes {
-			w.seats[p].ranks = append(w.seats[p].ranks, r)
+			w.slots[p].ranks = append(w.slots[p].ranks, r)
 		}
 	}
-	for m := range set.spares {
-		w.spares = append(w.spares, set.processes+m)
+	for h := range set.spares {
+		w.spares = append(w.spares, set.processes+h)
 	}
 	c.register = &register{c: c, world: w, done: make([]bool, set.processes)}
 	return c
 }
 
-// run runs the job to its end, and all that it started.
-func (c *cluster) run() error {
-	err := c.s.run(c.home, func() {
-		for range len(c.register.world.seats) + len(c.register.world.spares) {
-			c.power()
+// runJob runs the job and all its tasks to the end.
+func (c *cluster) runJob() error {
+	err := c.s.runAll(c.home, func() {
+		for range len(c.register.world.slots) + len(c.register.world.spares) {
+			c.startHost()
 		}
-		c.formed(nil)
+		c.worldFormed(nil)
 	})
 	if err != nil {
 		return err
@@ -90,48 +96,48 @@ func (c *cluster) run() error {
 	return c.err
 }
 
-// result is what the job gave, nil if nothing.
-func (c *cluster) result() *train.Result {
+// jobResult returns the result of the job, nil if there is none.
+func (c *cluster) jobResult() *train.Result {
 	if !c.register.over {
 		return nil
 	}
 	return c.results[c.register.world.generation]
 }
 
-// end ends the job.
-func (c *cluster) end(err error) {
+// endJob ends the job.
+func (c *cluster) endJob(err error) {
 	if c.over {
 		return
 	}
 	c.over, c.err = true, err
-	for _, m := range c.machines {
-		wake(m.mon)
-		if p := m.worker; p != nil {
-			p.abort(errOver)
+	for _, h := range c.hosts {
+		wake(h.mon)
+		if p := h.worker; p != nil {
+			p.abortEndpoints(errOver)
 		}
 	}
 }
 
-// formed is called when there is a new world.
-func (c *cluster) formed(before *world) {
+// worldFormed is called when there is a new world.
+func (c *cluster) worldFormed(before *world) {
 	w := c.register.world
 	c.seen.worlds++
-	c.auditor.clear(w.generation - 1)
+	c.auditor.dropBefore(w.generation - 1)
 	if before != nil {
-		c.faults.changed(before, w)
+		c.faults.worldChanged(before, w)
 	}
-	c.faults.formed(w.generation)
+	c.faults.worldFormed(w.generation)
 }
 
-// connect joins a process to a world, and returns the ends of its ranks.
-func (c *cluster) connect(p *process, w *world) (eps []transport.Endpoint, err error) {
+// joinWorld joins a process to a world and returns the endpoints of its ranks.
+func (c *cluster) joinWorld(p *process, w *world) (eps []transport.Endpoint, err error) {
 	if c.linked {
 		eps, err = c.dialAll(p, w)
 	} else {
 		if c.memory[w.generation] == nil {
 			c.memory[w.generation] = transport.NewMem(c.home, c.cfg.Job.Ranks, w.generation)
 		}
-		for _, r := range w.seats[p.number].ranks {
+		for _, r := range w.slots[p.number].ranks {
 			eps = append(eps, c.memory[w.generation][r])
 		}
 	}
@@ -153,54 +159,59 @@ const joinLimit = time.Minute
 
 // dialAll joins a world over connections.
 func (c *cluster) dialAll(p *process, w *world) ([]transport.Endpoint, error) {
-	here := w.present()
+	here := w.hosting()
 	o := transport.NetOptions{Env: p, Generation: w.generation, Secret: []byte("of the job"), Self: slices.Index(here, p.number),
-		Heartbeat: c.heartbeat(), Timeout: joinLimit, Listener: c.net.listen(p)}
-	machines := map[string]int{}
+		Secure: c.secure, Heartbeat: c.heartbeatTime(), Timeout: joinLimit, Listener: c.net.newListener(&p.netProcess)}
+	hosts := map[string]int{}
 	for _, number := range here {
-		s := &w.seats[number]
-		addr := addrOf(s.machine, s.incarnation, number)
-		machines[addr] = s.machine
-		o.Processes = append(o.Processes, transport.Process{Ranks: s.ranks, Addr: addr, Host: fmt.Sprint(s.machine)})
+		s := &w.slots[number]
+		addr := addrOf(s.host, s.incarnation, number)
+		hosts[addr] = s.host
+		o.Processes = append(o.Processes, transport.Process{Ranks: s.ranks, Addr: addr, Host: fmt.Sprint(s.host)})
 	}
 	o.Dial = func(addr string, limit time.Duration) (conn net.Conn, err error) {
-		return c.net.dial(p, machines[addr], addr, limit)
+		return c.net.dialHost(&p.netProcess, hosts[addr], addr, limit)
 	}
 	defer func() { _ = o.Listener.Close() }()
 	return transport.Join(o)
 }
 
-// watch checks who trains, and where it goes on, whenever a rank comes to a point.
-func (c *cluster) watch(p *process, step int64, point string) {
+// maxUncommitted is the number of epochs that a loss can undo: one that is sealed, and
+// the current one.
+const maxUncommitted = 2
+
+// checkPoint checks, whenever a rank reaches a point, that its process may take part in
+// its world and that training resumes at an allowed step.
+func (c *cluster) checkPoint(p *process, step int64, point probe.Point) {
 	w := p.at
-	if s := &w.seats[p.number]; s.gone() || s.machine != p.on.number || s.incarnation != p.incarnation {
-		c.broken("%s takes part in world %d, where process %d is start %d on machine %d", p.name, w.generation, p.number, s.incarnation, s.machine)
+	if s := &w.slots[p.number]; s.isReassigned() || s.host != p.host.number || s.incarnation != p.incarnation {
+		c.failRun("%s takes part in world %d, in which process %d is start %d on host %d", p.name, w.generation, p.number, s.incarnation, s.host)
 	}
 	switch point {
-	case "fallen":
-		c.furthest, c.fellIn = step, w.generation
-	case "done":
-		if w.generation >= c.fellIn {
+	case probe.Restored:
+		c.furthest, c.restoredIn = step, w.generation
+	case probe.Done:
+		if w.generation >= c.restoredIn {
 			c.furthest = max(c.furthest, step)
 		}
-	case "go":
+	case probe.Start:
 		back := c.furthest - step
 		if w.trained && w.generation == c.register.world.generation && back > maxUncommitted*int64(c.cfg.EC.CommitEvery) {
-			c.broken("world %d goes on from step %d, %d before the last that was trained", w.generation, step, back)
+			c.failRun("world %d resumes at step %d, %d steps before the last trained one", w.generation, step, back)
 		}
 	}
-	if point != "word" { // all ranks of a world have met
+	if point != probe.Status { // all ranks of a world have met
 		return
 	}
 	if c.trained[w.generation] == nil {
-		c.trained[w.generation] = &w.seats[0]
+		c.trained[w.generation] = &w.slots[0]
 	}
-	if c.trained[w.generation] != &w.seats[0] {
-		c.broken("two worlds of generation %d train", w.generation)
+	if c.trained[w.generation] != &w.slots[0] {
+		c.failRun("two worlds of generation %d train", w.generation)
 	}
 }
 
-// broken ends a run in which an invariant does not hold.
-func (c *cluster) broken(format string, args ...any) {
-	c.end(fmt.Errorf("sim: "+format, args...))
+// failRun ends a run in which an invariant does not hold.
+func (c *cluster) failRun(format string, args ...any) {
+	c.endJob(fmt.Errorf("sim: "+format, args...))
 }

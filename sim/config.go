@@ -6,15 +6,18 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
-	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/model"
 )
 
-// The data that all runs train on: 3 integers and up to maxTables ids, skewed.
+// The training data of all runs: 3 integers and up to maxTables ids, skewed.
 const (
 	denseColumns = 3
 	maxTables    = 4
@@ -22,32 +25,51 @@ const (
 	evalSamples  = 60
 )
 
-// Data is small files that runs train on, in a folder.
-type Data struct{ dir string }
+// Data is a directory with the small files on which runs train.
+type Data struct {
+	dir  string
+	sets []string // config keys and values of every run, such as "model.kind=dlrm"
 
-// NewData writes them.
-func NewData(dir string) (*Data, error) {
-	d := &Data{dir}
+	// LeastTables is the least number of tables that a run draws, from 1 to 4. NewData sets
+	// it to 1.
+	LeastTables int
+
+	// CacheModes are the values of cache.mode that a run draws. Nil: all.
+	CacheModes []string
+}
+
+// cacheModes lists the values of cache.mode to draw from.
+func (d *Data) cacheModes() []string {
+	if d.CacheModes != nil {
+		return d.CacheModes
+	}
+	return []string{"none", "auto", "planned", "lrpp", "lrpp"}
+}
+
+// NewData writes the files. All runs use the config values sets, which no run may draw
+// differently. Keys that the model kind of sets does not read are left out.
+func NewData(dir string, sets ...string) (*Data, error) {
+	d := &Data{dir: dir, sets: sets, LeastTables: 1}
 	r := rand.New(rand.NewPCG(1, purposeConfig))
 	for tables := 1; tables <= maxTables; tables++ {
-		if err := d.write(r, "train", trainSamples, tables); err != nil {
+		if err := d.writeSamples(r, "train", trainSamples, tables); err != nil {
 			return nil, err
 		}
-		if err := d.write(r, "eval", evalSamples, tables); err != nil {
+		if err := d.writeSamples(r, "eval", evalSamples, tables); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(d.config(tables), []byte(d.toml(tables)), 0o666); err != nil {
+		if err := os.WriteFile(d.configPath(tables), []byte(d.configText(tables)), 0o666); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
 }
 
-func (d *Data) file(name string, tables int) string {
+func (d *Data) filePath(name string, tables int) string {
 	return filepath.Join(d.dir, fmt.Sprintf("%s-%d", name, tables))
 }
 
-func (d *Data) config(tables int) string { return d.file("config", tables) + ".toml" }
+func (d *Data) configPath(tables int) string { return d.filePath("config", tables) + ".toml" }
 
 func columns(prefix string, n int) (names []string) {
 	for i := range n {
@@ -56,8 +78,8 @@ func columns(prefix string, n int) (names []string) {
 	return names
 }
 
-// write makes the record file of some samples.
-func (d *Data) write(r *rand.Rand, name string, samples, tables int) error {
+// writeSamples writes a record file.
+func (d *Data) writeSamples(r *rand.Rand, name string, samples, tables int) error {
 	dense, ids := columns("d", denseColumns), columns("c", tables)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "label,%s,%s\n", strings.Join(dense, ","), strings.Join(ids, ","))
@@ -71,17 +93,21 @@ func (d *Data) write(r *rand.Rand, name string, samples, tables int) error {
 		}
 		fmt.Fprintln(&b)
 	}
-	text := d.file(name, tables) + ".csv"
+	text := d.filePath(name, tables) + ".csv"
 	if err := os.WriteFile(text, b.Bytes(), 0o666); err != nil {
 		return err
 	}
 	_, err := data.Convert(data.Options{Env: env.Real(), Format: data.FormatCSV, Files: []string{text}, Threads: 1,
-		CSV: data.CSV{Label: "label", Dense: dense, Categorical: ids}}, d.file(name, tables)+".rec")
+		CSV: data.CSV{Label: "label", Dense: dense, Categorical: ids}}, d.filePath(name, tables)+".rec")
 	return err
 }
 
-func (d *Data) toml(tables int) string {
+func (d *Data) configText(tables int) string {
 	quoted := func(names []string) string { return `["` + strings.Join(names, `", "`) + `"]` }
+	top := "top_mlp = [1]\n"
+	if d.isRefused("model.top_mlp=[1]") {
+		top = ""
+	}
 	return fmt.Sprintf(`[job]
 threads = 1
 save_model = false
@@ -94,13 +120,12 @@ label = "label"
 dense = %s
 categorical = %s
 [model]
-top_mlp = [1]
-[train]
+%s[train]
 iterations = 1
-`, d.file("train", tables)+".rec", d.file("eval", tables)+".rec", quoted(columns("d", denseColumns)), quoted(columns("c", tables)))
+`, d.filePath("train", tables)+".rec", d.filePath("eval", tables)+".rec", quoted(columns("d", denseColumns)), quoted(columns("c", tables)), top)
 }
 
-// codes are what runs are protected with: ranks, k, r.
+// codes are the erasure codes of runs: ranks, k, r.
 var codes = []struct {
 	code        string
 	ranks, k, r int
@@ -109,31 +134,41 @@ var codes = []struct {
 	{"rs", 3, 2, 1}, {"rs", 3, 1, 2}, {"rs", 4, 2, 2}, {"rs", 5, 3, 2}, {"rs", 6, 4, 2}, {"rs", 7, 5, 2}, {"rs", 7, 2, 2},
 }
 
-// setting is a drawn config: of the model and how it is trained, which the result
-// depends on; and of all that must not change it.
+// The modes of runs. In safety anything may fail, and the job must end with the right
+// result or with an error about unrecoverable losses. In liveness there are
+// never more concurrent failures than the code tolerates, and the faults end, so that the
+// job must finish.
+const (
+	Safety   = "safety"
+	Liveness = "liveness"
+)
+
+// setting is a drawn configuration. One part, the model and its training, determines the
+// result. The other part must not change it.
 type setting struct {
 	tables      int
 	ranks       int
 	owners      int
-	trainers    int      // where servers own the rows, else 0
+	trainers    int      // if dedicated servers own the rows, otherwise 0
 	exact, free []string // config keys and values
 	processes   int
-	spares      int    // machines
-	linked      bool   // processes talk over connections, else through one memory
+	spares      int    // hosts
+	linked      bool   // processes communicate over connections, otherwise through one memory
 	delays      string // of messages
 	slowest     time.Duration
 	lossy       float64 // of messages to and from the register
-	repair      int     // rows that a step rebuilds
-	safety      bool    // more may be lost than the code makes good
+	rebuildRows int     // rows that each step rebuilds
+	safety      bool    // more may be lost than the code tolerates
 	saves       bool    // checkpoints
 	steps       int64
 }
 
-// drawSetting draws what a run is of; mode is safety, liveness, or either.
-func drawSetting(r *rand.Rand, mode string) setting {
+// drawSetting draws the setting of a run. mode is safety, liveness, or empty for either.
+func (d *Data) drawSetting(r *rand.Rand, mode string) setting {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	code := codes[r.IntN(len(codes))]
-	s := setting{tables: 1 + r.IntN(maxTables), ranks: code.ranks, owners: code.ranks, steps: 3 + r.Int64N(20), processes: code.ranks}
+	s := setting{tables: d.LeastTables + r.IntN(maxTables-d.LeastTables+1), ranks: code.ranks, owners: code.ranks,
+		steps: 3 + r.Int64N(20), processes: code.ranks}
 	var roles []string
 	if s.ranks <= 5 && r.IntN(4) == 0 { // servers, trainers and readers
 		trainers, readers := 1+r.IntN(3), r.IntN(2)
@@ -147,18 +182,18 @@ func drawSetting(r *rand.Rand, mode string) setting {
 		rows = append(rows, pick("1", "3", "17", "60", "200", "700", "2000"))
 	}
 	dim, batch := pick("1", "2", "4"), s.ranks+r.IntN(12)
-	if r.IntN(3) == 0 { // rows enough for a rebuild of some steps
+	if r.IntN(3) == 0 { // enough rows for a rebuild of several steps
 		batch = 60
 	}
 	s.exact = []string{fmt.Sprintf("job.ranks=%d", s.ranks), "model.tables=[" + strings.Join(rows, ",") + "]",
 		"job.seed=" + fmt.Sprint(r.IntN(1000)), "model.embedding_dim=" + dim, "model.bottom_mlp=[" + pick("", "3,") + dim + "]",
 		"train.global_batch=" + fmt.Sprint(batch), fmt.Sprint("train.iterations=", s.steps), "data.shuffle=" + pick("none", "block"),
-		"optimizer.sparse.kind=" + pick("sgd", "momentum", "adagrad", "rowwise_adagrad", "adam"),
-		"optimizer.dense.kind=" + pick("sgd", "momentum", "adagrad", "adam"),
+		"optimizer.sparse.kind=" + pick(kernels.RuleNames(false)...),
+		"optimizer.dense.kind=" + pick(kernels.RuleNames(true)...),
 		"train.eval_every=" + pick("0", "0", "3", "5", "8")}
 	s.exact = append(s.exact, roles...)
 	s.free = []string{"ec.code=" + code.code, fmt.Sprint("ec.k=", code.k), fmt.Sprint("ec.r=", code.r),
-		"ec.commit_every=" + pick("1", "1", "2", "3", "5", "10"), "cache.mode=" + pick("none", "auto", "planned", "lrpp", "lrpp"),
+		"ec.commit_every=" + pick("1", "1", "2", "3", "5", "10"), "cache.mode=" + pick(d.cacheModes()...),
 		"oracle.lookahead=" + pick("1", "2", "5", "50"), fmt.Sprint("cache.delayed_sync=", r.IntN(4) > 0)}
 	if code.r > 1 && r.IntN(3) == 0 { // two ranks in a process
 		s.processes = (s.ranks + 1) / 2
@@ -166,7 +201,7 @@ func drawSetting(r *rand.Rand, mode string) setting {
 	if r.IntN(3) == 0 {
 		s.delays = pick("delay(3ms, p=0.1)", "delay(200us)", "delay(50ms, p=0.02)")
 	}
-	s.repair = 1 + r.IntN(1+r.IntN(20))
+	s.rebuildRows = 1 + r.IntN(1+r.IntN(20))
 	s.safety = r.IntN(4) == 0
 	if mode != "" {
 		s.safety = mode == Safety
@@ -174,27 +209,50 @@ func drawSetting(r *rand.Rand, mode string) setting {
 	s.spares, s.linked = r.IntN(1+r.IntN(3)), r.IntN(3) > 0
 	s.slowest = time.Duration(1+r.Int64N(20)) * time.Millisecond
 	s.lossy = []float64{0, 0.02, 0.1}[r.IntN(3)]
+	s.exact = append(s.exact, drawVerdicts(r, slices.Contains(s.exact, "train.eval_every=0"))...)
 	if s.safety {
 		s.lossy *= 4
 	}
 	return s
 }
 
-// String is what is to be told of a setting.
+// drawVerdicts draws what a run decides on its evaluations. It is drawn last.
+func drawVerdicts(r *rand.Rand, last bool) []string {
+	sets := []string{"train.best_by=" + []string{"logloss", "auc"}[r.IntN(2)]}
+	if !last && r.IntN(3) == 0 {
+		sets = append(sets, fmt.Sprint("train.plateau_patience=", 1+r.IntN(2)), fmt.Sprint("train.patience=", r.IntN(4)))
+	}
+	return sets
+}
+
+// String describes the setting in a failure report.
 func (s *setting) String() string {
 	text := strings.Join(append(append([]string{}, s.exact...), s.free...), " ")
-	mode, net := Liveness, "one memory"
+	mode, net := Liveness, "shared memory"
 	if s.safety {
 		mode = Safety
 	}
 	if s.linked {
 		net = "connections"
 	}
-	return fmt.Sprintf("%s, %d processes, %d spares, %s, delays %q, register within %v and %v lost, %d rows rebuilt a step, checkpoints %t, %s",
-		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.repair, s.saves, text)
+	return fmt.Sprintf("mode %s, %d processes, %d spares, %s, message delays %q, register delay up to %v, register loss %v, %d rows rebuilt per step, checkpoints %t, %s",
+		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.rebuildRows, s.saves, text)
 }
 
-// load makes the config of a run.
-func (s *setting) load(d *Data, sets ...string) (*config.Config, error) {
-	return config.Load(d.config(s.tables), append(append([]string{"job.out=" + d.dir}, s.exact...), sets...))
+// loadConfig returns the config of a run.
+func (s *setting) loadConfig(d *Data, sets ...string) (*config.Config, error) {
+	exact := slices.DeleteFunc(slices.Clone(s.exact), d.isRefused)
+	return config.Load(d.configPath(s.tables), slices.Concat([]string{"job.out=" + d.dir}, d.sets, exact, sets))
+}
+
+// isRefused reports whether a set has a key that only other model kinds than that of all runs
+// read.
+func (d *Data) isRefused(set string) bool {
+	key, _, _ := strings.Cut(strings.TrimPrefix(set, "model."), "=")
+	for _, k := range model.Kinds {
+		if slices.Contains(d.sets, "model.kind="+k.Name) {
+			return !k.Reads(key) && slices.ContainsFunc(model.Kinds, func(other model.Kind) bool { return other.Reads(key) })
+		}
+	}
+	return false
 }

@@ -1,55 +1,63 @@
-// Package sim runs whole clusters in one process, in virtual time, with faults, and
-// checks that none of them changes a bit of what a job gives (DESIGN.md sections 6 and
-// 8). What runs is production code, train.Run in every process of the cluster, on an Env
-// of its own, and in most runs transport.Join and its framing over simulated connections.
+// Package sim simulates clusters in one process, in virtual time, with injected faults.
+// It checks that no fault changes a bit of a job's result. The simulated code is
+// production code: every process of the cluster runs train.Run with an Env of its own. In
+// most runs it also uses transport.Join and its framing over simulated connections. Every
+// result is bit for bit reproducible: sums have a fixed order, and nothing that touches
+// numbers depends on time, randomness, or the order of maps or goroutines. A faulty run
+// must therefore give exactly the result of a run without faults.
 //
 // # Terms
 //
-// A task is a goroutine of a run. One has the baton at a time, and the next is drawn
-// from the seed where it waits, sleeps, or takes a monitor (scheduler). Time is virtual:
-// it passes where no task can run. A node is what dies and freezes as one.
+// A task is a goroutine of a run. One task runs at a time. The next is drawn from the
+// seed whenever a task waits, sleeps, or locks a monitor (scheduler). Time is virtual: it
+// advances when no task can run. An osProcess is a process of the operating system, which is
+// killed or frozen as one.
 //
-// A machine has a supervisor and a worker, its process, unless it is a spare. The
-// register stands for the consensus on worlds: one linearizable value, whose requests and
-// answers are late, get lost and come twice. Each supervisor asks it every heartbeat,
-// and proposes the next world where its worker has died or does not reach another, or
-// where the register has not heard a machine for a lease: a spare takes the process, or
-// the others adopt its ranks. A supervisor that was not answered for nearly as long
-// kills its worker (fencing). A machine that comes back is a new one.
+// A host has a supervisor and, unless it is a spare, a worker: its process. A slot is a
+// process of a world; a worker that fills it is an incarnation. The register replaces the
+// consensus on worlds: it is one linearizable value, whose requests and answers may be
+// delayed, lost or duplicated. Each supervisor sends it a request every heartbeat. A
+// supervisor proposes the next world in three cases: its worker has died, its worker
+// cannot reach another, or the register has had no request of a host for a lease. In the
+// last case a spare takes over the process, or its ranks are reassigned to the others. A
+// supervisor without an answer for nearly as long kills its worker (fencing). A host that
+// restarts counts as a new one.
 //
-// A network carries the bytes of connections. Where processes share one memory instead
-// (drawn), they talk through transport.NewMem, so that what is done in place is run too.
+// A network transfers the bytes of connections. If processes share one memory instead
+// (drawn), they communicate through transport.NewMem, so that operations in place are
+// simulated too.
 //
-// A run is a seed: the job, its code and cache mode, the schedule, the faults. A fault is
-// one of kinds, at a point of train.Points or some decisions after a step or a world has
-// begun; many come in pairs, at one moment, or while a goroutine that lingers at a point
-// holds the moment open: in a recovery, beside a rebuild. Messages dawdle where the run's
-// delays say so.
+// A run is determined by its seed: the job, its code and cache mode, the schedule, and
+// the faults. A fault has one of several kinds. It is injected at a point of package
+// probe, or a number of decisions after a step or a world has begun. Many faults occur in
+// pairs, at one moment. Others occur while a goroutine is held at a point: during a
+// recovery, or beside a rebuild. Some settings also delay messages.
 //
-// In mode liveness no group loses more at a time than it can spare, and the job must
-// finish with the right result. In mode safety anything may fail, and the job may also
-// end with commit.Beyond, or fall back to a checkpoint, where more was lost.
+// In mode liveness no group loses more at a time than its code tolerates, and the job
+// must finish with the right result. In mode safety anything may fail. The job may then
+// also end with commit.Unrecoverable, or restore a checkpoint, if more was lost.
 //
 // # What is checked
 //
-//   - Digest, losses, evaluations and steps are those of the job without faults, in one
+//   - Digest, losses, evaluations and steps equal those of the job without faults, in one
 //     process, without cache and code.
-//   - Whenever an epoch is sealed, and where a rebuild begins: all owners are at one commit, with one epoch sealed at
-//     most, every parity is the encoding of its rows, and what is kept for commits, and
-//     goroutines, are no more than there should be.
-//   - Every read of a row is of what the steps before have written (package lrpp).
-//   - No two worlds of one generation train, and whoever takes part in a world is the
-//     incarnation, on the machine, that the world says.
-//   - A loss takes back two epochs at most, one that is sealed and the one under way, also
-//     where no record of it is left, unless the world fell back to a checkpoint.
-//   - Whose place another takes for its silence has ended its worker, unless it stands still.
-//   - Nobody waits for ever, the job ends when all have done their work in one world, and
-//     nothing runs on when it is over.
+//   - Whenever an epoch is sealed, and when a rebuild begins, all owners are at one
+//     commit, with at most one sealed epoch. Every parity is the encoding of its rows.
+//     Memory kept for commits and the number of goroutines are within their limits.
+//   - Every read of a row returns what the previous steps have written (package lrpp).
+//   - No two worlds of one generation train. A process that takes part in a world is the
+//     incarnation, on the host, that the world names.
+//   - A loss undoes at most two epochs: one that is sealed and the current one. This also
+//     holds if no record of it is left, unless the world restored a checkpoint.
+//   - If a host is replaced because of its silence, it has ended its worker, unless it is
+//     frozen.
+//   - No task waits forever, the job ends when all processes have done their work in one
+//     world, and no task remains after its end.
 //
 // The tests break protocol steps one by one, and each must be noticed (TestMutations).
 //
 // # What is not simulated
 //
-// Consensus itself and the state machines of package launcher, which have tests with
-// clusters of their own; rings of shared memory; threads inside kernels.
+// The consensus algorithm and the state machines of package launcher, which have tests
+// with clusters of their own; rings of shared memory; threads inside kernels.
 package sim

@@ -1,49 +1,57 @@
 package sim
 
 import (
+	"errors"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// node is a process as the scheduler knows it: the Env of all that runs in it.
-type node struct {
+// errDead is returned to a process that was killed.
+var errDead = errors.New("sim: the process is dead")
+
+// epoch is virtual time 0 from the view of sockets.
+var epoch = time.Unix(1_000_000_000, 0)
+
+// osProcess is a process from the view of the scheduler: the Env of everything that runs in
+// it.
+type osProcess struct {
 	s      *scheduler
 	name   string
-	dead   bool    // killed: what still runs of it reaches nobody
+	dead   bool    // killed: tasks that still run in it have no effect outside
 	frozen bool    // stopped, as by SIGSTOP
-	held   []*task // that would run if it were not
+	held   []*task // tasks that would be ready if it were not frozen
 	thawed time.Duration
 }
 
-// node makes a process.
-func (s *scheduler) node(name string) *node { return &node{s: s, name: name} }
+// newProcess returns a process.
+func (s *scheduler) newProcess(name string) *osProcess { return &osProcess{s: s, name: name} }
 
-// slowest is the most virtual time that a disk takes.
+// slowest is the maximum virtual time of a disk operation.
 const slowest = 2 * time.Millisecond
 
 // Go implements env.Env.
-func (n *node) Go(name string, f func()) { n.s.begin(n, name, f) }
+func (n *osProcess) Go(name string, f func()) { n.s.startTask(n, name, f) }
 
 // Now implements env.Env: time is virtual.
-func (n *node) Now() time.Duration { return n.s.now }
+func (n *osProcess) Now() time.Duration { return n.s.now }
 
 // Deadline implements env.Env.
-func (n *node) Deadline(d time.Duration) time.Time { return epoch.Add(n.s.now + d) }
+func (n *osProcess) Deadline(d time.Duration) time.Time { return epoch.Add(n.s.now + d) }
 
 // Sleep implements env.Env.
-func (n *node) Sleep(d time.Duration) {
+func (n *osProcess) Sleep(d time.Duration) {
 	if d <= 0 {
-		n.s.pass()
+		n.s.yieldTurn()
 		return
 	}
-	n.s.sleep(n.s.now+d, nil, "time to pass")
+	n.s.sleepUntil(n.s.now+d, nil, "time to pass")
 }
 
-// Do implements env.Env. The disk of a dead process does nothing.
-func (n *node) Do(what string, f func() error) error {
+// Do implements env.Env. On a dead process f is not run.
+func (n *osProcess) Do(what string, f func() error) error {
 	if !n.s.ending && n.s.draw.IntN(2) == 0 {
-		n.s.sleep(n.s.now+time.Duration(n.s.draw.Int64N(int64(slowest))), nil, what)
+		n.s.sleepUntil(n.s.now+time.Duration(n.s.draw.Int64N(int64(slowest))), nil, what)
 	}
 	if n.dead {
 		return errDead
@@ -52,23 +60,23 @@ func (n *node) Do(what string, f func() error) error {
 }
 
 // Monitor implements env.Env.
-func (n *node) Monitor(name string) env.Monitor { return &monitor{s: n.s, name: name} }
+func (n *osProcess) Monitor(name string) env.Monitor { return &monitor{s: n.s, name: name} }
 
-// freeze and thaw stop a process and let it go on.
-func (n *node) freeze() { n.frozen = true }
+// freeze stops a process. thaw resumes it.
+func (n *osProcess) freeze() { n.frozen = true }
 
-func (n *node) thaw() {
+func (n *osProcess) thaw() {
 	n.frozen, n.thawed = false, n.s.now
 	n.s.ready = append(n.s.ready, n.held...)
 	n.held = nil
 }
 
-// stood reports whether a process stands still, or did a while ago.
-func (n *node) stood(ago time.Duration) bool {
+// wasFrozen reports whether a process is frozen, or was within the given time.
+func (n *osProcess) wasFrozen(ago time.Duration) bool {
 	return n.frozen || n.thawed > 0 && n.s.now-n.thawed < ago
 }
 
-// monitor is a mutex with a condition.
+// monitor is a mutex with a condition variable.
 //
 // Invariant: a task in waiting or blocked is not ready.
 type monitor struct {
@@ -79,26 +87,26 @@ type monitor struct {
 	blocked []*task // for Unlock
 }
 
-// Lock implements env.Monitor. Now and then others go first.
+// Lock implements env.Monitor. Occasionally it lets other tasks run first.
 func (m *monitor) Lock() {
 	s := m.s
 	if s.ending {
 		return
 	}
 	if len(s.ready) > 0 && s.draw.IntN(s.yields) == 0 {
-		s.pass()
+		s.yieldTurn()
 	}
-	m.take()
+	m.acquireLock()
 }
 
-func (m *monitor) take() {
+func (m *monitor) acquireLock() {
 	t := m.s.current
 	for m.holder != nil {
 		if m.holder == t {
-			panic("sim: " + m.name + " is locked twice by " + t.describe())
+			panic("sim: " + m.name + " locked twice by " + t.describe())
 		}
 		m.blocked = append(m.blocked, t)
-		t.park("the lock of " + m.name + ", which " + m.holder.describe() + " holds")
+		t.parkTask("the lock of " + m.name + ", which " + m.holder.describe() + " holds")
 	}
 	m.holder = t
 }
@@ -108,13 +116,13 @@ func (m *monitor) Unlock() {
 	if m.s.ending {
 		return
 	}
-	m.held("Unlock")
+	m.checkHeld("Unlock")
 	m.holder = nil
 	m.s.ready = append(m.s.ready, m.blocked...)
 	m.blocked = m.blocked[:0]
 }
 
-func (m *monitor) held(what string) {
+func (m *monitor) checkHeld(what string) {
 	if m.holder != m.s.current {
 		panic("sim: " + what + " of " + m.name + ", which " + m.s.current.describe() + " does not hold")
 	}
@@ -129,8 +137,8 @@ func (m *monitor) Wait() {
 	m.Unlock()
 	t.on = m
 	m.waiting = append(m.waiting, t)
-	t.park(m.name)
-	m.take()
+	t.parkTask(m.name)
+	m.acquireLock()
 }
 
 // WaitUntil implements env.Monitor.
@@ -142,8 +150,8 @@ func (m *monitor) WaitUntil(until time.Duration) {
 		return
 	}
 	m.Unlock()
-	m.s.sleep(until, m, m.name)
-	m.take()
+	m.s.sleepUntil(until, m, m.name)
+	m.acquireLock()
 }
 
 // Wake implements env.Monitor.
@@ -151,9 +159,9 @@ func (m *monitor) Wake() {
 	if m.s.ending {
 		return
 	}
-	m.held("Wake")
+	m.checkHeld("Wake")
 	for _, t := range m.waiting {
-		m.s.wake(t)
+		m.s.wakeTask(t)
 	}
 	m.waiting = m.waiting[:0]
 }

@@ -7,80 +7,81 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// inject has a fault happen, unless the job is done or more would be lost than may be.
-func (f *faults) inject(x fault) {
+// injectFault injects a fault, unless the job is done or the fault could lose more than
+// is allowed.
+func (f *faults) injectFault(x fault) {
 	c := f.c
-	m := c.machines[x.machine]
-	if m.dead || c.over {
+	h := c.hosts[x.host]
+	if h.dead || c.over {
 		return
 	}
-	p := m.worker
+	p := h.worker
 	works := p != nil && !p.dead
-	switch x.what {
-	case "kill":
-		if works && f.mayLose(m) {
-			f.happens(x, func() { p.kill() })
+	switch x.kind {
+	case killWorker:
+		if works && f.mayLose(h) {
+			f.applyFault(x, func() { p.killProcess() })
 		}
-	case "freeze":
-		if works && f.mayStand(&x, m) {
-			f.stand(x, p.node)
+	case freezeWorker:
+		if works && f.mayFreeze(&x, h) {
+			f.freezeProcesses(x, p.osProcess)
 		}
-	case "stall":
-		if f.mayStand(&x, m) {
-			stood := []*node{m.node}
+	case freezeHost:
+		if f.mayFreeze(&x, h) {
+			stood := []*osProcess{h.osProcess}
 			if works {
-				stood = append(stood, p.node)
+				stood = append(stood, p.osProcess)
 			}
-			f.stand(x, stood...)
+			f.freezeProcesses(x, stood...)
 		}
-	case "node":
-		if (f.any || len(c.living()) > 2) && f.mayLose(m) {
-			f.happens(x, m.lose, func() {
+	case powerLoss:
+		if (f.unlimited || len(c.poweredHosts()) > 2) && f.mayLose(h) {
+			f.applyFault(x, h.losePower, func() {
 				if !c.over {
-					c.power()
+					c.startHost()
 				}
 			})
 		}
-	case "deaf":
-		if f.mayStand(&x, m) {
-			f.partition(x, &partition{machines: []int{x.machine}, out: true, in: true, register: true})
+	case registerPartition:
+		if f.mayFreeze(&x, h) {
+			f.applyPartition(x, &partition{hosts: []int{x.host}, out: true, in: true, register: true})
 		}
-	case "partition":
-		if f.mayPart(&x) {
-			f.partition(x, &partition{machines: x.with, out: x.way != 2, in: x.way != 1})
+	case networkPartition:
+		if f.mayPartition(&x) {
+			f.applyPartition(x, &partition{hosts: x.with, out: x.way != 2, in: x.way != 1})
 		}
-	case "slow":
-		if !f.any {
-			x.hold = min(x.hold, 2*c.heartbeat())
+	case slowNetwork:
+		if !f.unlimited {
+			x.hold = min(x.hold, 2*c.heartbeatTime())
 		}
-		f.happens(x, func() { c.net.slow[x.machine] = x.hold / 2 }, func() { delete(c.net.slow, x.machine) })
-	case "cut":
+		f.applyFault(x, func() { c.net.slow[x.host] = x.hold / 2 }, func() { delete(c.net.slow, x.host) })
+	case resetConnections:
 		if works && p.at != nil && f.mayBreak() {
-			f.happens(x, func() {
+			f.applyFault(x, func() {
 				for _, y := range slices.Clone(p.conns) {
-					y.reset()
+					y.resetConn()
 				}
 				if !c.linked {
-					p.abort(&transport.PeerLost{Rank: (x.machine + 1) % c.cfg.Job.Ranks, Generation: p.at.generation, Cause: transport.ErrInjected})
+					p.abortEndpoints(&transport.PeerLost{Rank: (x.host + 1) % c.cfg.Job.Ranks, Generation: p.at.generation, Cause: transport.ErrInjected})
 				}
 			})
 		}
-	case "linger": // whoever comes here is the one
-		f.happens(x, func() {
-			f.later([]fault{*x.then})
+	case holdGoroutine: // the goroutine that reaches the point is held
+		f.applyFault(x, func() {
+			f.schedule([]fault{*x.then})
 			p.Sleep(x.hold)
 		})
 	default: // a packet
 		if works && len(p.conns) > 0 && f.mayBreak() {
-			f.happens(x, func() { p.conns[c.draw.IntN(len(p.conns))].out.harm = x.what })
+			f.applyFault(x, func() { p.conns[c.draw.IntN(len(p.conns))].out.harm = x.kind })
 		}
 	}
 }
 
-// happens notes and does a fault, and what ends it.
-func (f *faults) happens(x fault, do func(), undo ...func()) {
-	f.hit = append(f.hit, x)
-	f.count[slices.IndexFunc(kinds[:], func(k kindOf) bool { return k.name == x.what })]++
+// applyFault records a fault, applies it, and later ends it.
+func (f *faults) applyFault(x fault, do func(), undo ...func()) {
+	f.injected = append(f.injected, x)
+	f.count[slices.IndexFunc(kinds[:], func(k kindOf) bool { return k.name == x.kind })]++
 	f.c.seen.history = append(f.c.seen.history, fmt.Sprintf("%v: %v", f.c.s.now, x))
 	do()
 	for _, undo := range undo {
@@ -91,110 +92,111 @@ func (f *faults) happens(x fault, do func(), undo ...func()) {
 	}
 }
 
-// stand has nodes stand still.
-func (f *faults) stand(x fault, nodes ...*node) {
-	f.happens(x, func() {
-		for _, n := range nodes {
-			n.freeze()
+// freezeProcesses freezes processes for the duration of the fault.
+func (f *faults) freezeProcesses(x fault, processes ...*osProcess) {
+	f.applyFault(x, func() {
+		for _, p := range processes {
+			p.freeze()
 		}
 	}, func() {
-		for _, n := range nodes {
-			if n.frozen {
-				n.thaw()
+		for _, p := range processes {
+			if p.frozen {
+				p.thaw()
 			}
 		}
 	})
 }
 
-func (f *faults) partition(x fault, p *partition) {
-	f.happens(x, func() { f.c.net.sever(p) }, func() { f.c.net.heal(p) })
+func (f *faults) applyPartition(x fault, p *partition) {
+	f.applyFault(x, func() { f.c.net.startPartition(p) }, func() { f.c.net.endPartition(p) })
 }
 
-// living are the machines that have power.
-func (c *cluster) living() (list []*machine) {
-	for _, m := range c.machines {
-		if !m.dead {
-			list = append(list, m)
+// poweredHosts returns the hosts that have power.
+func (c *cluster) poweredHosts() (list []*host) {
+	for _, h := range c.hosts {
+		if !h.dead {
+			list = append(list, h)
 		}
 	}
 	return list
 }
 
-// mayLose reports whether what machines' processes hold may be lost, and counts that
-// where it may.
-func (f *faults) mayLose(machines ...*machine) bool {
+// mayLose reports whether the state of the hosts' processes may be lost. If so, it
+// records the loss.
+func (f *faults) mayLose(hosts ...*host) bool {
 	w := f.c.register.world
 	var ranks []int
-	for _, m := range machines {
-		if p := w.of(m.number); p >= 0 {
-			ranks = append(ranks, w.seats[p].ranks...)
+	for _, h := range hosts {
+		if p := w.processOn(h.number); p >= 0 {
+			ranks = append(ranks, w.slots[p].ranks...)
 		}
 	}
-	lost := f.lost.and(w.generation, ranks...)
-	if !lost.survivable() && !f.any {
+	lost := f.lost.with(w.generation, ranks...)
+	if !lost.isSurvivable() && !f.unlimited {
 		return false
 	}
-	f.lose(lost)
+	f.recordLoss(lost)
 	return true
 }
 
-func (f *faults) lose(lost losses) {
+func (f *faults) recordLoss(lost losses) {
 	f.lost = lost
-	f.beyond = f.beyond || !lost.survivable()
+	f.unrecoverable = f.unrecoverable || !lost.isSurvivable()
 }
 
-// mayStand is mayLose for what may be too silent for its place to be kept; where it may
-// not be lost it stands still for a shorter time, and not soon again.
-func (f *faults) mayStand(x *fault, machines ...*machine) bool {
-	if f.any || x.hold > 2*f.c.heartbeat() && f.mayLose(machines...) {
+// mayFreeze is mayLose for faults that can make a host silent for so long that it is
+// replaced. If it may not be lost, the fault is shortened, and the next one may not
+// follow soon.
+func (f *faults) mayFreeze(x *fault, hosts ...*host) bool {
+	if f.unlimited || x.hold > 2*f.c.heartbeatTime() && f.mayLose(hosts...) {
 		return true
 	}
-	if f.c.s.now < f.stood {
+	if f.c.s.now < f.frozenUntil {
 		return false
 	}
-	x.hold = min(x.hold, 2*f.c.heartbeat())
-	f.stood = f.c.s.now + x.hold + f.c.lease()
+	x.hold = min(x.hold, 2*f.c.heartbeatTime())
+	f.frozenUntil = f.c.s.now + x.hold + f.c.leaseTime()
 	return true
 }
 
-// mayPart reports whether machines may be parted, and for how long.
-func (f *faults) mayPart(x *fault) bool {
-	var without []*machine // the register
-	for _, m := range f.c.living() {
-		if slices.Contains(x.with, m.number) != slices.Contains(x.with, atRegister) {
-			without = append(without, m)
+// mayPartition reports whether hosts may be partitioned, and limits the duration.
+func (f *faults) mayPartition(x *fault) bool {
+	var without []*host // without the register
+	for _, h := range f.c.poweredHosts() {
+		if slices.Contains(x.with, h.number) != slices.Contains(x.with, atRegister) {
+			without = append(without, h)
 		}
 	}
-	if !f.mayStand(x, without...) {
+	if !f.mayFreeze(x, without...) {
 		return false
 	}
-	return x.hold <= 2*f.c.heartbeat() || f.mayBreak()
+	return x.hold <= 2*f.c.heartbeatTime() || f.mayBreak()
 }
 
-// mayBreak reports whether a connection may break. Who is not reached twice without a
-// commit between is given up.
+// mayBreak reports whether a connection may break. A process that is reported unreachable
+// twice without a commit in between is replaced.
 func (f *faults) mayBreak() bool {
-	if f.broke > 0 && !f.any {
+	if f.brokenIn > 0 && !f.unlimited {
 		return false
 	}
-	f.broke = f.c.register.world.generation
+	f.brokenIn = f.c.register.world.generation
 	return true
 }
 
-// committed is called when there was a commit in a world.
-func (f *faults) committed(w *world) {
-	if w.generation > f.broke {
-		f.broke = 0
+// commitMade is called when there was a commit in a world.
+func (f *faults) commitMade(w *world) {
+	if w.generation > f.brokenIn {
+		f.brokenIn = 0
 	}
 }
 
-// changed counts what one world has lost of the one before.
-func (f *faults) changed(before, after *world) {
+// worldChanged records the losses between a world and the next one.
+func (f *faults) worldChanged(before, after *world) {
 	hosts := func(w *world) map[int][2]int {
 		at := map[int][2]int{}
-		for p := range w.seats {
-			for _, r := range w.seats[p].ranks {
-				at[r] = [2]int{w.seats[p].machine, w.seats[p].incarnation}
+		for p := range w.slots {
+			for _, r := range w.slots[p].ranks {
+				at[r] = [2]int{w.slots[p].host, w.slots[p].incarnation}
 			}
 		}
 		return at
@@ -206,13 +208,13 @@ func (f *faults) changed(before, after *world) {
 			moved = append(moved, r)
 		}
 	}
-	for p := range after.seats {
+	for p := range after.slots {
 		switch {
-		case after.seats[p].gone() && !before.seats[p].gone():
-			f.c.seen.adopted++
-		case after.seats[p].machine != before.seats[p].machine:
+		case after.slots[p].isReassigned() && !before.slots[p].isReassigned():
+			f.c.seen.reassigned++
+		case after.slots[p].host != before.slots[p].host:
 			f.c.seen.replaced++
 		}
 	}
-	f.lose(f.lost.and(before.generation, moved...))
+	f.recordLoss(f.lost.with(before.generation, moved...))
 }

@@ -2,23 +2,24 @@ package sim
 
 import "maps"
 
-// losses is what ranks have lost and have not back: of each the world that it was lost in.
+// losses records the state that ranks have lost and not recovered: for each rank the
+// world in which it was lost.
 type losses struct {
-	first       int            // the rank that is owner 0
+	first       int            // the rank of owner 0
 	owners      int            // of rows
-	group       int            // owners that code together, the last of them perhaps fewer
-	spare       int            // of a group
-	snapshots   int            // ranks that keep the dense part of a commit, the first ones
+	group       int            // number of owners in a coding group; the last group may have fewer
+	spare       int            // number of losses that a group tolerates
+	snapshots   int            // ranks 0 to snapshots-1 keep the dense part of a commit
 	rows, dense map[int]uint64 // by rank
 }
 
-// newLosses is none.
-func (set *setting) newLosses(k, r int) losses {
-	return losses{set.trainers, set.owners, k + r, r, r + 1, map[int]uint64{}, map[int]uint64{}}
+// newLosses returns a record without losses.
+func newLosses(first, owners, k, r int) losses {
+	return losses{first, owners, k + r, r, r + 1, map[int]uint64{}, map[int]uint64{}}
 }
 
-// and is what is lost where some ranks lose all they hold in a world.
-func (l losses) and(generation uint64, ranks ...int) losses {
+// with returns the losses after some ranks have lost all their state in a world.
+func (l losses) with(generation uint64, ranks ...int) losses {
 	l.rows, l.dense = maps.Clone(l.rows), maps.Clone(l.dense)
 	for _, rank := range ranks {
 		if owner := rank - l.first; owner >= 0 && owner < l.owners {
@@ -31,9 +32,9 @@ func (l losses) and(generation uint64, ranks ...int) losses {
 	return l
 }
 
-// survivable reports whether each group has lost no more than it can spare, and some rank
-// has the dense part.
-func (l *losses) survivable() bool {
+// isSurvivable reports whether each group has lost no more than it tolerates, and some
+// rank has the dense part.
+func (l *losses) isSurvivable() bool {
 	gone := map[int]int{}
 	for rank := range l.rows {
 		g := (rank - l.first) / l.group
@@ -44,10 +45,10 @@ func (l *losses) survivable() bool {
 	return len(l.dense) < l.snapshots
 }
 
-// hasRows is called when a rank has all back that it should hold, in a world.
+// hasRows is called when a rank has recovered all its rows in a world.
 func (l *losses) hasRows(rank int, generation uint64) { found(l.rows, rank, generation) }
 
-// hasDense is called when a rank has the dense part of the commit that all are at.
+// hasDense is called when a rank has the dense part of the current commit.
 func (l *losses) hasDense(rank int, generation uint64) { found(l.dense, rank, generation) }
 
 func found(lost map[int]uint64, rank int, generation uint64) {
@@ -56,8 +57,9 @@ func found(lost map[int]uint64, rank int, generation uint64) {
 	}
 }
 
-// whole is called when all ranks have all back that was lost in worlds before one.
-func (l *losses) whole(generation uint64) {
+// rebuilt is called when all ranks have recovered everything that was lost in worlds
+// before generation.
+func (l *losses) rebuilt(generation uint64) {
 	before := func(_ int, in uint64) bool { return in < generation }
 	maps.DeleteFunc(l.rows, before)
 	maps.DeleteFunc(l.dense, before)

@@ -14,60 +14,57 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// maxInFlight is how many bytes a connection holds in one direction: who writes more
-// waits.
+// maxInFlight limits the bytes of a connection in one direction. A writer blocks beyond
+// it.
 const maxInFlight = 256 << 10
 
-// epoch is virtual time 0 as sockets see it.
-var epoch = time.Unix(1_000_000_000, 0)
-
-// network is the connections between machines: what package transport's framing runs
-// on, in place of TCP. Bytes come in order and once, but for what harm does to packets.
+// network is the connections between hosts, which package transport uses in place of TCP.
+// Bytes arrive once and in order, except for packets with a fault.
 type network struct {
-	s     *scheduler
-	draw  *rand.Rand
-	home  *node
-	mon   env.Monitor // of who dials
-	pipes []*pipe     // that somebody may read yet
-	doors map[string]*door
-	down  map[int]bool // machines without power
+	s         *scheduler
+	draw      *rand.Rand
+	home      *osProcess
+	mon       env.Monitor // for dialling processes
+	pipes     []*pipe     // that may still be read
+	listeners map[string]*listener
+	down      map[int]bool // hosts without power
 
 	severed []*partition
-	slow    map[int]time.Duration // by machine: how much longer its bytes take
+	slow    map[int]time.Duration // by host: additional delay of its bytes
 }
 
-func newNetwork(s *scheduler, home *node, seed uint64) *network {
+func newNetwork(s *scheduler, home *osProcess, seed uint64) *network {
 	return &network{s: s, home: home, draw: rand.New(rand.NewPCG(seed, purposeNetwork)), mon: home.Monitor("dial"),
-		doors: map[string]*door{}, down: map[int]bool{}, slow: map[int]time.Duration{}}
+		listeners: map[string]*listener{}, down: map[int]bool{}, slow: map[int]time.Duration{}}
 }
 
-// atRegister stands for the register among machines.
+// atRegister is the number of the register among the hosts.
 const atRegister = -1
 
-// partition keeps bytes between some machines and all others from coming.
+// partition blocks the bytes between some hosts and all others.
 type partition struct {
-	machines []int // atRegister may be one
-	out, in  bool  // which way
-	register bool  // they do not reach the register; all else they do
+	hosts    []int // may include atRegister
+	out, in  bool  // blocked directions
+	register bool  // only messages to and from the register are blocked
 }
 
-func (p *partition) severs(from, to int) bool {
+func (p *partition) isSevered(from, to int) bool {
 	if p.register && from != atRegister && to != atRegister {
 		return false
 	}
-	a, b := slices.Contains(p.machines, from), slices.Contains(p.machines, to)
+	a, b := slices.Contains(p.hosts, from), slices.Contains(p.hosts, to)
 	return a && !b && p.out || b && !a && p.in
 }
 
-// severs reports whether nothing comes from one machine to another now.
-func (n *network) severs(from, to int) bool {
-	return slices.ContainsFunc(n.severed, func(p *partition) bool { return p.severs(from, to) })
+// isSevered reports whether messages from one host to another are blocked now.
+func (n *network) isSevered(from, to int) bool {
+	return slices.ContainsFunc(n.severed, func(p *partition) bool { return p.isSevered(from, to) })
 }
 
-// sever begins a partition, heal ends it: what was on its way then comes.
-func (n *network) sever(p *partition) { n.severed = append(n.severed, p) }
+// startPartition begins a partition. endPartition ends it, and blocked messages arrive.
+func (n *network) startPartition(p *partition) { n.severed = append(n.severed, p) }
 
-func (n *network) heal(p *partition) {
+func (n *network) endPartition(p *partition) {
 	n.severed = slices.DeleteFunc(n.severed, func(x *partition) bool { return x == p })
 	for _, p := range slices.Clone(n.pipes) {
 		wake(p.mon)
@@ -81,7 +78,7 @@ func wake(m env.Monitor) {
 	m.Unlock()
 }
 
-// packet is what one Write gave, or its end of a connection.
+// packet is the data of one Write, or the end of a connection.
 type packet struct {
 	b   []byte
 	due time.Duration
@@ -91,26 +88,27 @@ type packet struct {
 // pipe is one direction of a connection.
 type pipe struct {
 	n        *network
-	from, to int // machines
+	from, to int // hosts
 
-	mon       env.Monitor // guards what follows
+	mon       env.Monitor // guards the fields below
 	flight    []packet
 	bytes     int
-	broken    bool   // nothing comes any more
+	broken    bool   // the connection was reset
 	left      bool   // the reader has closed it
-	ended     bool   // the writer has
-	harm      string // what happens to the next packet
+	ended     bool   // the writer has closed it
+	harm      string // fault of the next packet
 	readUntil time.Duration
 	sendUntil time.Duration
 }
 
-func (n *network) pipe(from, to int) *pipe {
-	p := &pipe{n: n, from: from, to: to, mon: n.home.Monitor(fmt.Sprintf("bytes from machine %d to machine %d", from, to)), readUntil: never, sendUntil: never}
+func (n *network) newPipe(from, to int) *pipe {
+	p := &pipe{n: n, from: from, to: to, mon: n.home.Monitor(fmt.Sprintf("connection from host %d to host %d", from, to)),
+		readUntil: never, sendUntil: never}
 	n.pipes = append(n.pipes, p)
 	return p
 }
 
-func (p *pipe) read(b []byte) (int, error) {
+func (p *pipe) readBytes(b []byte) (int, error) {
 	p.mon.Lock()
 	defer p.mon.Unlock()
 	for {
@@ -122,8 +120,8 @@ func (p *pipe) read(b []byte) (int, error) {
 			return 0, syscall.ECONNRESET
 		case len(p.flight) > 0 && p.flight[0].due > now:
 			until = min(until, p.flight[0].due)
-		case len(p.flight) > 0 && !p.n.severs(p.from, p.to):
-			return p.take(b)
+		case len(p.flight) > 0 && !p.n.isSevered(p.from, p.to):
+			return p.takeBytes(b)
 		}
 		if p.readUntil <= now {
 			return 0, os.ErrDeadlineExceeded
@@ -140,8 +138,8 @@ func waitUntil(m env.Monitor, until time.Duration) {
 	}
 }
 
-// take reads of the first packet.
-func (p *pipe) take(b []byte) (int, error) {
+// takeBytes reads from the first packet.
+func (p *pipe) takeBytes(b []byte) (int, error) {
 	first := &p.flight[0]
 	if first.end {
 		return 0, io.EOF
@@ -155,17 +153,17 @@ func (p *pipe) take(b []byte) (int, error) {
 	return k, nil
 }
 
-func (p *pipe) write(b []byte) (int, error) {
+func (p *pipe) writeBytes(b []byte) (int, error) {
 	p.mon.Lock()
 	defer p.mon.Unlock()
 	for {
 		switch {
 		case p.ended:
 			return 0, net.ErrClosed
-		case p.broken, p.left && !p.n.severs(p.to, p.from):
+		case p.broken, p.left && !p.n.isSevered(p.to, p.from):
 			return 0, syscall.EPIPE
 		case p.bytes < maxInFlight:
-			p.add(packet{b: slices.Clone(b)})
+			p.addPacket(packet{b: slices.Clone(b)})
 			p.mon.Wake()
 			return len(b), nil
 		case p.sendUntil <= p.n.s.now:
@@ -175,8 +173,8 @@ func (p *pipe) write(b []byte) (int, error) {
 	}
 }
 
-// add has a packet go, and harm happen to it.
-func (p *pipe) add(x packet) {
+// addPacket sends a packet, with a fault if one is set.
+func (p *pipe) addPacket(x packet) {
 	if len(x.b) == 0 && !x.end {
 		return
 	}
@@ -190,11 +188,11 @@ func (p *pipe) add(x packet) {
 	}
 	switch {
 	case x.end || harm == "":
-	case harm == "lost":
+	case harm == dropPacket:
 		return
-	case harm == "garbled":
+	case harm == corruptPacket:
 		x.b[p.n.draw.IntN(len(x.b))] ^= 1 << p.n.draw.IntN(8)
-	case harm == "repeated": // with the one before it, if that is on its way yet: a frame's header
+	case harm == duplicatePacket: // with the one before it, if that has not arrived: a frame's header
 		p.flight = append(p.flight, x)
 		again := slices.Clone(p.flight[max(0, len(p.flight)-2):])
 		p.flight = append(p.flight, again...)
@@ -208,18 +206,18 @@ func (p *pipe) add(x packet) {
 	p.bytes += len(x.b)
 }
 
-// end says that nothing more is written; leave that nothing more is read.
-func (p *pipe) end() {
+// endWrites closes the writer's side, endReads the reader's side.
+func (p *pipe) endWrites() {
 	p.mon.Lock()
 	defer p.mon.Unlock()
 	if !p.ended {
 		p.ended = true
-		p.add(packet{end: true})
+		p.addPacket(packet{end: true})
 		p.mon.Wake()
 	}
 }
 
-func (p *pipe) leave() {
+func (p *pipe) endReads() {
 	p.mon.Lock()
 	p.left = true
 	p.flight, p.bytes = nil, 0
@@ -228,59 +226,67 @@ func (p *pipe) leave() {
 	p.n.pipes = slices.DeleteFunc(p.n.pipes, func(x *pipe) bool { return x == p })
 }
 
-func (p *pipe) fail() {
+func (p *pipe) breakPipe() {
 	p.mon.Lock()
 	p.broken = true
 	p.mon.Wake()
 	p.mon.Unlock()
 }
 
+// netProcess is a process from the view of the network.
+type netProcess struct {
+	*osProcess
+	hostNumber int
+	addr       string // on which it listens
+	conns      []*conn
+}
+
 // conn is one end of a connection.
 type conn struct {
 	in, out *pipe
-	of      *process
+	of      *netProcess
 }
 
-func (c *conn) Read(b []byte) (int, error)  { return c.in.read(b) }
-func (c *conn) Write(b []byte) (int, error) { return c.out.write(b) }
+func (c *conn) Read(b []byte) (int, error)  { return c.in.readBytes(b) }
+func (c *conn) Write(b []byte) (int, error) { return c.out.writeBytes(b) }
 func (c *conn) LocalAddr() net.Addr         { return address("") }
 func (c *conn) RemoteAddr() net.Addr        { return address("") }
 
 func (c *conn) CloseWrite() error {
-	c.out.end()
+	c.out.endWrites()
 	return nil
 }
 
 func (c *conn) Close() error {
-	c.out.end()
-	c.in.leave()
+	c.out.endWrites()
+	c.in.endReads()
 	c.of.conns = slices.DeleteFunc(c.of.conns, func(x *conn) bool { return x == c })
 	return nil
 }
 
-// vanish ends a connection as a machine without power does: nobody hears of it.
-func (c *conn) vanish() {
+// dropSilently ends a connection as a power loss does: the peer is not notified.
+func (c *conn) dropSilently() {
 	c.out.mon.Lock()
 	c.out.ended = true
 	c.out.mon.Wake()
 	c.out.mon.Unlock()
-	c.in.leave()
+	c.in.endReads()
 }
 
-// reset breaks a connection, at both ends.
-func (c *conn) reset() {
-	c.in.fail()
-	c.out.fail()
+// resetConn breaks a connection, at both ends.
+func (c *conn) resetConn() {
+	c.in.breakPipe()
+	c.out.breakPipe()
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.in.set(&c.in.readUntil, t) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.set(&c.out.sendUntil, t) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.in.setDeadline(&c.in.readUntil, t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.setDeadline(&c.out.sendUntil, t) }
 
-func (p *pipe) set(until *time.Duration, t time.Time) error {
+func (p *pipe) setDeadline(until *time.Duration, t time.Time) error {
 	p.mon.Lock()
 	*until = virtual(t)
 	p.mon.Wake()
@@ -288,7 +294,7 @@ func (p *pipe) set(until *time.Duration, t time.Time) error {
 	return nil
 }
 
-// virtual is a deadline of a socket in virtual time.
+// virtual converts a deadline of a socket to virtual time.
 func virtual(t time.Time) time.Duration {
 	if t.IsZero() {
 		return never
@@ -301,64 +307,64 @@ type address string
 func (a address) Network() string { return "sim" }
 func (a address) String() string  { return string(a) }
 
-// door is where a process listens.
-type door struct {
-	n     *network
-	of    *process
-	addr  string
-	mon   env.Monitor // guards what follows
-	came  []*conn
-	shut  bool
-	until time.Duration
+// listener is the listening socket of a process.
+type listener struct {
+	n       *network
+	of      *netProcess
+	addr    string
+	mon     env.Monitor // guards the fields below
+	pending []*conn
+	closed  bool
+	until   time.Duration
 }
 
-// maxCame bounds the connections that wait to be accepted.
-const maxCame = 64
+// maxPending limits the connections that wait to be accepted.
+const maxPending = 64
 
-func (n *network) listen(p *process) *door {
-	d := &door{n: n, of: p, addr: p.addr(), mon: p.Monitor("listener"), until: never}
-	n.doors[d.addr] = d
+func (n *network) newListener(p *netProcess) *listener {
+	d := &listener{n: n, of: p, addr: p.addr, mon: p.Monitor("listener"), until: never}
+	n.listeners[d.addr] = d
 	wake(n.mon)
 	return d
 }
 
-func (d *door) Accept() (net.Conn, error) {
+func (d *listener) Accept() (net.Conn, error) {
 	d.mon.Lock()
 	defer d.mon.Unlock()
 	for {
 		switch {
-		case d.shut:
+		case d.closed:
 			return nil, net.ErrClosed
 		case d.until <= d.n.s.now:
 			return nil, os.ErrDeadlineExceeded
-		case len(d.came) > 0:
-			c := d.came[0]
-			d.came = d.came[1:]
+		case len(d.pending) > 0:
+			c := d.pending[0]
+			d.pending = d.pending[1:]
 			return c, nil
 		}
 		waitUntil(d.mon, d.until)
 	}
 }
 
-func (d *door) Close() error {
+func (d *listener) Close() error {
 	d.mon.Lock()
-	d.shut = true
-	came := d.came
-	d.came = nil
+	d.closed = true
+	pending := d.pending
+	d.pending = nil
 	d.mon.Wake()
 	d.mon.Unlock()
-	for _, c := range came {
+	for _, c := range pending {
 		_ = c.Close()
 	}
-	if d.n.doors[d.addr] == d {
-		delete(d.n.doors, d.addr)
+	if d.n.listeners[d.addr] == d {
+		delete(d.n.listeners, d.addr)
 	}
 	return nil
 }
 
-func (d *door) Addr() net.Addr { return address(d.addr) }
+func (d *listener) Addr() net.Addr { return address(d.addr) }
 
-func (d *door) SetDeadline(t time.Time) error {
+func (d *listener) SetDeadline(t time.Time) error {
 	d.mon.Lock()
 	d.until = virtual(t)
 	d.mon.Wake()
@@ -366,20 +372,20 @@ func (d *door) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// dial connects a process with who listens on a machine.
-func (n *network) dial(p *process, machine int, addr string, limit time.Duration) (net.Conn, error) {
+// dialHost connects a process with the listener at an address on a host.
+func (n *network) dialHost(p *netProcess, host int, addr string, limit time.Duration) (net.Conn, error) {
 	until := n.s.now + limit
 	n.mon.Lock()
 	defer n.mon.Unlock()
 	for n.s.now < until && !p.dead {
-		if d := n.doors[addr]; !n.down[machine] && !n.severs(p.on.number, machine) && !n.severs(machine, p.on.number) {
-			if d == nil || len(d.came) == maxCame {
+		if d := n.listeners[addr]; !n.down[host] && !n.isSevered(p.hostNumber, host) && !n.isSevered(host, p.hostNumber) {
+			if d == nil || len(d.pending) == maxPending {
 				return nil, syscall.ECONNREFUSED
 			}
-			there, back := n.pipe(p.on.number, machine), n.pipe(machine, p.on.number)
+			there, back := n.newPipe(p.hostNumber, host), n.newPipe(host, p.hostNumber)
 			mine, theirs := &conn{in: back, out: there, of: p}, &conn{in: there, out: back, of: d.of}
 			p.conns, d.of.conns = append(p.conns, mine), append(d.of.conns, theirs)
-			d.came = append(d.came, theirs)
+			d.pending = append(d.pending, theirs)
 			wake(d.mon)
 			return mine, nil
 		}

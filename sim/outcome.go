@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// Outcome is how a run went.
+// Outcome is the result of a run.
 type Outcome struct {
-	Seed      uint64
-	Digest    string
-	Trace     uint64          // hash of the schedule
-	Faults    [len(kinds)]int // that happened, by kind
-	Decisions int64
-	Checks    int  // of parities and rows, of all owners
-	Worlds    int  // generations
-	Adopted   int  // processes whose ranks others have adopted
-	Replaced  int  // processes that went to a spare
-	FellBack  bool // to a checkpoint
-	Beyond    bool // it ended, since more was lost than the code makes good
+	Seed          uint64
+	Digest        string
+	Trace         uint64          // hash of the schedule
+	Faults        [len(kinds)]int // that were injected, by kind
+	Decisions     int64
+	Checks        int  // of parities and rows, of all owners
+	Worlds        int  // generations
+	Reassigned    int  // processes whose ranks were reassigned
+	Replaced      int  // processes that were replaced by a spare
+	Restored      bool // a checkpoint
+	Unrecoverable bool // it ended because more was lost than the code tolerates
 }
 
-// Sum is many outcomes.
+// Sum is the sum of many outcomes.
 type Sum struct {
-	Faults                            [len(kinds)]int
-	Runs, FellBack, Beyond            int
-	Checks, Worlds, Adopted, Replaced int
-	Decisions                         int64
-	// Trace is the sum of the runs' traces: equal where they all are.
+	Faults                               [len(kinds)]int
+	Runs, Restored, Unrecoverable        int
+	Checks, Worlds, Reassigned, Replaced int
+	Decisions                            int64
+	// Trace is the sum of the runs' traces. It is equal if all runs are equal.
 	Trace uint64
 }
 
-// Add adds one.
+// Add adds an outcome.
 func (s *Sum) Add(o *Outcome) {
 	s.Runs++
 	for k, n := range o.Faults {
@@ -38,15 +38,15 @@ func (s *Sum) Add(o *Outcome) {
 	}
 	s.Checks += o.Checks
 	s.Worlds += o.Worlds
-	s.Adopted += o.Adopted
+	s.Reassigned += o.Reassigned
 	s.Replaced += o.Replaced
 	s.Decisions += o.Decisions
 	s.Trace += o.Trace
-	if o.FellBack {
-		s.FellBack++
+	if o.Restored {
+		s.Restored++
 	}
-	if o.Beyond {
-		s.Beyond++
+	if o.Unrecoverable {
+		s.Unrecoverable++
 	}
 }
 
@@ -55,21 +55,22 @@ func (s *Sum) String() string {
 	for k, n := range s.Faults {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
-	return fmt.Sprintf("%s; %d worlds, %d processes adopted, %d replaced by spares; %d checks of all parities; %d runs fell back to a checkpoint, %d lost more than can be made good; %d decisions, trace %016x",
-		strings.Join(faults, ", "), s.Worlds, s.Adopted, s.Replaced, s.Checks, s.FellBack, s.Beyond, s.Decisions, s.Trace)
+	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d runs restored a checkpoint, %d were unrecoverable; %d decisions, trace %016x",
+		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Restored, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
-// Failure is a run that went wrong.
+// Failure is a failed run.
 type Failure struct {
 	Seed    uint64
 	Setting string
 	Faults  string
-	History []string // faults and worlds, as they came
+	History []string // faults and worlds, in order of time
 	Err     error
 }
 
 func (f *Failure) Error() string {
-	return fmt.Sprintf("seed %d: %v\n  setting: %s\n  faults: %s\n  %s", f.Seed, f.Err, f.Setting, f.Faults, strings.Join(f.History, "\n  "))
+	return fmt.Sprintf("seed %d: %v\n  setting: %s\n  faults:\n    %s\n  history:\n    %s", f.Seed, f.Err, f.Setting,
+		f.Faults, strings.Join(f.History, "\n    "))
 }
 
 func (f *Failure) Unwrap() error { return f.Err }

@@ -7,123 +7,125 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/heartbeat"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
 )
 
 // process is one incarnation of a process: a worker.
 type process struct {
-	*node
+	netProcess
 	c                   *cluster
-	on                  *machine
+	host                *host
 	number, incarnation int
 
-	told   *world // the newest that it was told; the machine's monitor guards it
-	at     *world // that it is in
-	eps    []transport.Endpoint
-	conns  []*conn
-	beaten time.Duration // when it last showed that it lives
+	latest   *world // the newest world passed to it; guarded by the host's monitor
+	at       *world // its current world
+	eps      []transport.Endpoint
+	lastBeat time.Duration // time of its last heartbeat
 }
 
 var (
-	errDead    = errors.New("sim: the process is dead") // what it gets that was killed
-	errOver    = errors.New("sim: the job is over")     // and who waits for a world that will not come
+	errOver    = errors.New("sim: the job is over") // returned to a process that waits for a world when there will be none
 	errChanged = errors.New("sim: the world has changed")
 )
 
-// start starts a process on a machine that has power.
-func (m *machine) start(number int, w *world) {
-	if m.dead {
+// startProcess starts a process on a host that has power.
+func (h *host) startProcess(number int, w *world) {
+	if h.dead {
 		return
 	}
-	p := &process{c: m.c, on: m, number: number, incarnation: w.seats[number].incarnation, told: w}
-	p.node = m.c.s.node(fmt.Sprintf("process %d (start %d, on machine %d)", number, p.incarnation, m.number))
-	m.worker = p
-	pause := time.Duration(m.c.draw.Int64N(int64(slowestRestart)))
+	p := &process{c: h.c, host: h, number: number, incarnation: w.slots[number].incarnation, latest: w}
+	p.netProcess = netProcess{osProcess: h.c.s.newProcess(fmt.Sprintf("process %d (start %d, on host %d)", number, p.incarnation, h.number)),
+		hostNumber: h.number, addr: addrOf(h.number, p.incarnation, number)}
+	h.worker = p
+	pause := time.Duration(h.c.draw.Int64N(int64(slowestRestart)))
 	p.Go("main", func() {
 		p.Sleep(pause)
-		p.main()
+		p.trainMain()
 	})
 }
 
-// main is the life of a process.
-func (p *process) main() {
+// trainMain is the main function of a process.
+func (p *process) trainMain() {
 	if p.dead {
 		return
 	}
 	c := p.c
-	p.Go("beat", p.beat)
-	_, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: p.world(),
-		RepairRows: c.repair, Chaos: p.chaos, Audit: c.auditor.hook(p), Check: true})
+	p.Go("beat", p.heartbeatLoop)
+	_, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: p.trainWorld(),
+		RebuildRows: c.rebuildRows, SaveTo: c.saveTo, Inject: p.reachPoint, Audit: c.auditor.auditHook(p), Check: true})
 	switch {
 	case p.dead || errors.Is(err, errOver) || errors.Is(err, errDead):
-	case p.fenced(): // nobody listens to it
-		p.kill()
+	case p.isFenced(): // its result has no effect
+		p.killProcess()
 	case err != nil:
-		c.end(err)
+		c.endJob(err)
 	}
 }
 
-// beat shows the supervisor that the process lives.
-func (p *process) beat() {
+// heartbeatLoop sends heartbeats to the supervisor.
+func (p *process) heartbeatLoop() {
 	for !p.dead && !p.c.over {
-		p.beaten = p.Now()
-		p.Sleep(p.c.heartbeat())
+		p.lastBeat = p.Now()
+		p.Sleep(p.c.heartbeatTime())
 	}
 }
 
-// fenced reports whether the process's place in the job is another's.
-func (p *process) fenced() bool {
-	s := &p.c.register.world.seats[p.number]
-	return s.gone() || s.machine != p.on.number || s.incarnation != p.incarnation
+// isFenced reports whether another incarnation has the process's slot.
+func (p *process) isFenced() bool {
+	s := &p.c.register.world.slots[p.number]
+	return s.isReassigned() || s.host != p.host.number || s.incarnation != p.incarnation
 }
 
-// tell tells a process that there is a new world: what it does in the old one ends.
-func (p *process) tell(w *world) {
-	p.on.mon.Lock()
-	p.told = w
-	p.on.mon.Wake()
-	p.on.mon.Unlock()
-	p.abort(errChanged)
+// setWorld passes a new world to a process, which ends its work in the old one.
+func (p *process) setWorld(w *world) {
+	p.host.mon.Lock()
+	p.latest = w
+	p.host.mon.Wake()
+	p.host.mon.Unlock()
+	p.abortEndpoints(errChanged)
 }
 
-// world is that which the process was told last, as package train knows it.
-func (p *process) world() *train.World {
-	w := p.told
+// trainWorld returns the newest world in the form of package train.
+func (p *process) trainWorld() *train.World {
+	w := p.latest
 	p.at = w
-	return &train.World{Process: p.number, Processes: len(w.seats), Neighbours: len(w.seats), Hosted: w.seats[p.number].ranks, Trained: w.trained,
-		Join:      func([]int) ([]transport.Endpoint, error) { return p.join(w) },
-		Renew:     p.renew,
-		Done:      func(r *train.Result) (bool, error) { return p.done(w, r) },
-		Committed: func(bool) { p.on.tell(func() { p.on.committed = w.generation }); p.c.faults.committed(w) },
+	return &train.World{Process: p.number, Processes: len(w.slots), Neighbours: len(w.slots), Hosted: w.slots[p.number].ranks,
+		Later: w.generation > 1, Trained: w.trained,
+		Join:      func([]int) ([]transport.Endpoint, error) { return p.joinPeers(w) },
+		Renew:     p.renewWorld,
+		Done:      func(r *train.Result) (bool, error) { return p.workDone(w, r) },
+		Committed: func(bool) { p.host.notify(func() { p.host.committed = w.generation }); p.c.faults.commitMade(w) },
 	}
 }
 
-// over reports whether the process has nothing to wait for.
-func (p *process) over() bool { return p.dead || p.c.over }
+// isOver reports whether the process has nothing left to wait for.
+func (p *process) isOver() bool { return p.dead || p.c.over }
 
-func (p *process) overErr() error {
+func (p *process) overError() error {
 	if p.dead {
 		return errDead
 	}
 	return errOver
 }
 
-// joined is a world that a process has joined, or tried to.
+// joined is the state of an attempt to join a world.
 type joined struct {
 	eps             []transport.Endpoint
 	err             error
 	abandoned, done bool
 }
 
-// join connects the process with the others of a world.
-func (p *process) join(w *world) ([]transport.Endpoint, error) {
-	if p.over() {
-		return nil, p.overErr()
+// joinPeers connects the process with the others of a world.
+func (p *process) joinPeers(w *world) ([]transport.Endpoint, error) {
+	if p.isOver() {
+		return nil, p.overError()
 	}
-	j, mon := &joined{}, p.on.mon
+	j, mon := &joined{}, p.host.mon
 	p.Go("join", func() {
-		eps, err := p.c.connect(p, w)
+		eps, err := p.c.joinWorld(p, w)
 		mon.Lock()
 		j.eps, j.err, j.done = eps, err, true
 		abandoned := j.abandoned
@@ -137,11 +139,11 @@ func (p *process) join(w *world) ([]transport.Endpoint, error) {
 	})
 	mon.Lock()
 	defer mon.Unlock()
-	for !j.done && p.told == w && !p.over() {
+	for !j.done && p.latest == w && !p.isOver() {
 		mon.Wait()
 	}
 	switch {
-	case !j.done || p.over() || p.told != w:
+	case !j.done || p.isOver() || p.latest != w:
 		j.abandoned = true
 		if j.done {
 			p.Go("leave", func() {
@@ -150,8 +152,8 @@ func (p *process) join(w *world) ([]transport.Endpoint, error) {
 				}
 			})
 		}
-		if p.over() {
-			return nil, p.overErr()
+		if p.isOver() {
+			return nil, p.overError()
 		}
 		return nil, errChanged
 	case j.err != nil:
@@ -161,77 +163,50 @@ func (p *process) join(w *world) ([]transport.Endpoint, error) {
 	return j.eps, nil
 }
 
-// renew is the world after the one that ended with an error here.
-func (p *process) renew(err error) *train.World {
-	m, mon := p.on, p.on.mon
+// renewWorld returns the world after the one that ended with err for this process.
+func (p *process) renewWorld(err error) *train.World {
+	h, mon := p.host, p.host.mon
 	mon.Lock()
-	if p.told == p.at && !p.over() {
-		if !train.Follows(err) {
+	if p.latest == p.at && !p.isOver() {
+		if !train.IsConsequence(err) {
 			mon.Unlock()
 			return nil
 		}
-		for until := p.Now() + silentBeats*p.c.heartbeat(); p.told == p.at && !p.over() && p.Now() < until; {
+		for until := p.Now() + heartbeat.Missed*p.c.heartbeatTime(); p.latest == p.at && !p.isOver() && p.Now() < until; {
 			mon.WaitUntil(until)
 		}
-		if p.told == p.at && !p.over() {
-			m.unreached, m.inWorld, m.event = p.at.unreached(err), p.at.generation, true
+		if p.latest == p.at && !p.isOver() {
+			h.unreached, h.inWorld, h.event = p.at.unreachedBy(err), p.at.generation, true
 			mon.Wake()
 		}
-		for p.told == p.at && !p.over() {
+		for p.latest == p.at && !p.isOver() {
 			mon.Wait()
 		}
 	}
 	mon.Unlock()
 	p.eps = nil
-	if p.over() {
+	if p.isOver() {
 		return nil
 	}
-	return p.world()
+	return p.trainWorld()
 }
 
-// unreached is the process that an error says is lost.
-func (w *world) unreached(err error) int {
-	var peer *transport.PeerLost
-	var join *transport.JoinError
-	at := -1
-	switch {
-	case errors.As(err, &peer):
-		at = slices.IndexFunc(w.seats, func(s seat) bool { return slices.Contains(s.ranks, peer.Rank) })
-	case errors.As(err, &join):
-		at = w.present()[join.Process]
-	}
-	if at < 0 {
-		return anybody
-	}
-	return at
-}
-
-// present are the processes that host ranks: those that transport knows.
-func (w *world) present() (list []int) {
-	for p := range w.seats {
-		if !w.seats[p].gone() {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// done says that the process has done its work, and waits for the others.
-func (p *process) done(w *world, r *train.Result) (bool, error) {
-	m := p.on
+// workDone reports that the process has done its work, and waits for the others.
+func (p *process) workDone(w *world, r *train.Result) (bool, error) {
+	h := p.host
 	p.Sleep(time.Duration(p.c.draw.Int64N(int64(slowestEnd))))
 	if p.dead {
 		return true, errDead
 	}
-	if slices.Contains(w.seats[p.number].ranks, 0) {
+	if slices.Contains(w.slots[p.number].ranks, 0) {
 		result := *r
 		p.c.results[w.generation] = &result
 	}
-	m.tell(func() { m.done = w.generation })
-	m.mon.Lock()
-	defer m.mon.Unlock()
-	for p.told == w && !p.over() {
-		m.mon.Wait()
+	h.notify(func() { h.done = w.generation })
+	h.mon.Lock()
+	defer h.mon.Unlock()
+	for p.latest == w && !p.isOver() {
+		h.mon.Wait()
 	}
 	if p.dead {
 		return true, errDead
@@ -239,12 +214,12 @@ func (p *process) done(w *world, r *train.Result) (bool, error) {
 	return p.c.over, nil
 }
 
-// kill ends a process as SIGKILL does: from now on it reaches nobody. What still runs
-// of it finds out at its next message or write.
-func (p *process) kill() { p.end(false) }
+// killProcess ends a process as SIGKILL does: from now on it has no effect outside. Its
+// tasks notice that at their next message or write.
+func (p *process) killProcess() { p.endProcess(false) }
 
-// end ends a process, silently where the power is gone.
-func (p *process) end(silent bool) {
+// endProcess ends a process. If its host has lost power, no peer is notified.
+func (p *process) endProcess(silent bool) {
 	if p.dead {
 		return
 	}
@@ -254,43 +229,40 @@ func (p *process) end(silent bool) {
 	}
 	for _, c := range slices.Clone(p.conns) {
 		if silent {
-			c.vanish()
+			c.dropSilently()
 		} else {
 			_ = c.Close()
 		}
 	}
-	if d := p.c.net.doors[p.addr()]; d != nil && d.of == p {
+	if d := p.c.net.listeners[p.addr]; d != nil && d.of == &p.netProcess {
 		_ = d.Close()
 	}
-	p.abort(&train.Died{Rank: p.number})
-	p.on.tell(func() {})
+	p.abortEndpoints(&train.Died{Rank: p.number})
+	p.host.notify(func() {})
 }
 
-// abort breaks what a process has in its world.
-func (p *process) abort(cause error) {
+// abortEndpoints aborts the endpoints of a process in its world.
+func (p *process) abortEndpoints(cause error) {
 	for _, ep := range p.eps {
 		ep.Abort(cause)
 	}
 }
 
-// addr is where a process listens.
-func (p *process) addr() string { return addrOf(p.on.number, p.incarnation, p.number) }
-
-func addrOf(machine, incarnation, process int) string {
-	return fmt.Sprintf("machine %d, start %d of process %d", machine, incarnation, process)
+func addrOf(host, incarnation, process int) string {
+	return fmt.Sprintf("host %d, start %d of process %d", host, incarnation, process)
 }
 
-// chaos is a process's Options.Chaos.
-func (p *process) chaos(rank int, step int64, point string) error {
+// reachPoint is a process's Options.Inject.
+func (p *process) reachPoint(rank int, step int64, point probe.Point) error {
 	if s := p.c.s; s.draw.IntN(s.yields) == 0 {
-		s.pass()
+		s.yieldTurn()
 	}
 	if !p.dead {
-		p.c.watch(p, step, point)
-		if point == "survey" {
+		p.c.checkPoint(p, step, point)
+		if point == probe.Survey {
 			p.c.faults.lost.hasDense(rank, p.at.generation)
 		}
-		p.c.faults.reached(p, step, point)
+		p.c.faults.pointReached(p, step, point)
 	}
 	if p.dead {
 		return &train.Died{Rank: rank, Step: step}
@@ -298,22 +270,23 @@ func (p *process) chaos(rank int, step int64, point string) error {
 	return nil
 }
 
-// observer hears of one process.
+// observer observes one process.
 type observer struct{ p *process }
 
-func (o observer) Started(train.Info) error          { return nil }
-func (o observer) Step(train.StepInfo)               {}
-func (o observer) Evaluated(train.Eval)              {}
-func (o observer) Checkpointed(int64, string, error) {}
-func (o observer) PassedOver(path string, err error) {}
+func (o observer) Started(train.Info) error                 { return nil }
+func (o observer) Step(train.StepInfo)                      {}
+func (o observer) Evaluated(train.Eval)                     {}
+func (o observer) Committed(int64)                          {}
+func (o observer) Checkpointed(int64, string, error)        {}
+func (o observer) SkippedCheckpoint(path string, err error) {}
 func (o observer) Recovered(r train.Recovery) {
 	if !o.p.dead {
 		o.p.c.seen.recoveries = append(o.p.c.seen.recoveries, r)
-		o.p.c.faults.lost.whole(o.p.at.generation)
+		o.p.c.faults.lost.rebuilt(o.p.at.generation)
 	}
 }
 func (o observer) Warned(what string) {
-	if !o.p.dead && strings.Contains(what, "goes on from the checkpoint") {
-		o.p.c.seen.fellBack = true
+	if !o.p.dead && strings.Contains(what, ": resuming after step ") {
+		o.p.c.seen.restored = true
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,19 +13,18 @@ import (
 	"github.com/ecrec/ecrec/train"
 )
 
-// The modes of runs. In safety anything may fail, at any rate: the result is right, or
-// refused. In liveness no more fails at a time than the job must bear, and the faults
-// end: it must finish.
-const (
-	Safety   = "safety"
-	Liveness = "liveness"
-)
-
-// Run runs a seed, in one of the modes or, where it is empty, in the seed's: its job
-// without faults, and then with them. The error is a Failure.
+// Run runs a seed: its job without faults, and then with them. mode is one of the modes,
+// or empty for the one that the seed draws. The error is a *Failure.
 func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
-	set := drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), mode)
-	want, err := reference(d, &set)
+	set := d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), mode)
+	models := [2]string{d.filePath(fmt.Sprint("model-want-", seed), 0), d.filePath(fmt.Sprint("model-got-", seed), 0)}
+	for _, dir := range models {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+	}
+	want, err := reference(d, &set, filepath.Join(models[0], modelName))
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
@@ -36,48 +36,69 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 		set.saves = true
 		sets = append(sets, "checkpoint.dir="+dir, fmt.Sprint("checkpoint.every=", 1+r.IntN(8)), "checkpoint.keep=2")
 	}
-	cfg, err := set.load(d, sets...)
+	cfg, err := set.loadConfig(d, sets...)
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
 	s := newScheduler(seed)
 	c := newCluster(s, cfg, &set, seed)
-	c.faults.waiting, c.faults.any = drawFaults(r, &set), set.safety
-	err = c.run()
+	c.saveTo = filepath.Join(models[1], modelName)
+	c.faults.waiting, c.faults.unlimited = drawFaults(r, &set), set.safety
+	err = c.runJob()
 	o := &Outcome{Seed: seed, Trace: s.trace, Decisions: s.decisions, Faults: c.faults.count, Worlds: c.seen.worlds, Checks: c.auditor.checks,
-		Adopted: c.seen.adopted, Replaced: c.seen.replaced, FellBack: c.seen.fellBack}
-	if err = c.judge(o, want, err); err != nil {
+		Reassigned: c.seen.reassigned, Replaced: c.seen.replaced, Restored: c.seen.restored}
+	if err = c.checkOutcome(o, want, err); err == nil && !o.Unrecoverable {
+		err = sameFile(filepath.Join(models[0], modelName), c.saveTo)
+	}
+	if err != nil {
 		return o, &Failure{seed, set.String(), c.faults.String(), c.seen.history, err}
 	}
 	return o, nil
 }
 
-// reference is the run without faults, of one process, with nothing that could change
-// the result and should not.
-func reference(d *Data, set *setting) (want *train.Result, err error) {
-	cfg, err := set.load(d, "cache.mode=none")
+// modelName is the name of the model that a job saves, in a folder of its own.
+const modelName = "model.safetensors"
+
+// sameFile returns an error unless two files have the same bytes.
+func sameFile(want, got string) error {
+	a, err := os.ReadFile(want)
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(got)
+	if err == nil && !bytes.Equal(a, b) {
+		err = fmt.Errorf("%s is not the model of the run without faults", got)
+	}
+	return err
+}
+
+// reference runs the job without faults, in one process, without anything that must not
+// change the result.
+func reference(d *Data, set *setting, saveTo string) (want *train.Result, err error) {
+	cfg, err := set.loadConfig(d, "cache.mode=none")
 	if err != nil {
 		return nil, err
 	}
 	s := newScheduler(0)
 	s.yields = 1 << 30
-	n := s.node("reference")
-	ended := s.run(n, func() {
-		want, err = train.Run(n, cfg, train.Options{Stop: func() bool { return false }, Observer: observer{&process{node: &node{dead: true}}}})
+	n := s.newProcess("reference")
+	ended := s.runAll(n, func() {
+		want, err = train.Run(n, cfg, train.Options{SaveTo: saveTo, Stop: func() bool { return false },
+			Observer: observer{&process{netProcess: netProcess{osProcess: &osProcess{dead: true}}}}})
 	})
 	return want, errors.Join(ended, err)
 }
 
-// judge compares a run with the one without faults.
-func (c *cluster) judge(o *Outcome, want *train.Result, err error) error {
-	if beyond := errors.As(err, new(*commit.Beyond)); beyond && c.faults.beyond && c.faults.any {
-		o.Beyond = true
+// checkOutcome compares a run with the one without faults.
+func (c *cluster) checkOutcome(o *Outcome, want *train.Result, err error) error {
+	if beyond := errors.As(err, new(*commit.Unrecoverable)); beyond && c.faults.unrecoverable && c.faults.unlimited {
+		o.Unrecoverable = true
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	got := c.result()
+	got := c.jobResult()
 	if got == nil {
 		return errors.New("the job ended without a result")
 	}
@@ -89,20 +110,18 @@ func (c *cluster) judge(o *Outcome, want *train.Result, err error) error {
 		return fmt.Errorf("%d steps, want %d", got.Steps, want.Steps)
 	case !slices.Equal(got.TrainLoss, want.TrainLoss):
 		return fmt.Errorf("losses %v, want %v", got.TrainLoss, want.TrainLoss)
+	case got.ModelDigest != want.ModelDigest:
+		return fmt.Errorf("the model kept is %s of %+v, want %s of %+v", got.ModelDigest, got.ModelEval, want.ModelDigest, want.ModelEval)
 	case !slices.Equal(got.Eval, want.Eval):
 		return fmt.Errorf("evaluations %v, want %v", got.Eval, want.Eval)
 	}
-	if o.FellBack && !c.faults.beyond {
-		return errors.New("it fell back to a checkpoint where the code makes good what was lost")
+	if o.Restored && !c.faults.unrecoverable {
+		return errors.New("it restored a checkpoint although the code tolerates the losses")
 	}
 	for _, x := range c.seen.recoveries {
 		if most := maxUncommitted * int64(c.cfg.EC.CommitEvery); x.StepsRedone > most {
-			return fmt.Errorf("a recovery redid %d steps, more than %d commit_every = %d: %+v", x.StepsRedone, maxUncommitted, most, x)
+			return fmt.Errorf("a recovery repeated %d steps, more than %d commit_every = %d: %+v", x.StepsRedone, maxUncommitted, most, x)
 		}
 	}
 	return c.auditor.err
 }
-
-// maxUncommitted is how many epochs a loss can take back: one that is sealed, and the
-// one under way.
-const maxUncommitted = 2

@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 1, "the first seed of TestRuns")
-	count = flag.Uint64("runs", 60, "how many seeds TestRuns runs")
-	mode  = flag.String("mode", "", "safety, liveness, or what each seed draws")
-	first = flag.Bool("first", false, "TestRuns ends at the first that goes wrong")
+	seed  = flag.Uint64("seed", 1, "first seed of TestRuns")
+	count = flag.Uint64("runs", 60, "number of seeds of TestRuns")
+	mode  = flag.String("mode", "", "safety or liveness; empty: drawn from each seed")
+	first = flag.Bool("first", false, "end TestRuns at the first failure")
 )
 
-// newData is what the runs of a test train on.
+// newData returns the training data of a test's runs.
 func newData(t *testing.T) *Data {
 	t.Helper()
 	d, err := NewData(t.TempDir())
@@ -23,7 +23,7 @@ func newData(t *testing.T) *Data {
 	return d
 }
 
-// Whatever goes wrong, a run gives what it gives when nothing does.
+// A run with faults has the same result as one without.
 func TestRuns(t *testing.T) {
 	d := newData(t)
 	var sum Sum
@@ -43,7 +43,7 @@ func TestRuns(t *testing.T) {
 }
 
 // A run is a function of its seed.
-func TestRunIsTheSeeds(t *testing.T) {
+func TestRunDependsOnlyOnSeed(t *testing.T) {
 	d := newData(t)
 	for seed := range uint64(12) {
 		want, err := Run(d, seed, "")

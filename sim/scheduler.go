@@ -11,40 +11,39 @@ import (
 	"time"
 )
 
-// Limits of a run, for what never ends. A run of the sizes that are drawn takes some
-// 100,000 decisions.
+// Limits of a run, for runs that do not end. A normal run takes about 100,000 decisions.
 const (
 	maxDecisions = 20_000_000
 	maxTime      = 10 * time.Minute // virtual
 )
 
-// scheduler runs tasks, which are goroutines that take turns: one at a time has the
-// baton, and who gets it next is drawn from the seed. Time stands while anybody can run.
+// scheduler runs tasks: goroutines of which one runs at a time. The next one is drawn
+// from the seed. Time does not advance while any task can run.
 //
-// What runs is a function of the seed: nothing else decides an order.
+// A run is a function of the seed: nothing else determines an order.
 type scheduler struct {
 	draw *rand.Rand
-	// yields is how often a task that could go on lets others go first: once in so
-	// many times that it takes a monitor.
+	// yields is how often a task lets others run first although it could continue: once
+	// in this many locks of a monitor.
 	yields int
-	// lazy is how many of 100 tasks get their turn late: where they are drawn, mostly
-	// another is.
+	// lazy is the percentage of tasks that are delayed: when such a task is drawn,
+	// another is usually drawn instead.
 	lazy int
 
 	now       time.Duration
-	tasks     []*task // that have not ended, in the order of their beginning
+	tasks     []*task // that have not ended, in the order of their start
 	ready     []*task
-	asleep    []*task // by time due
+	asleep    []*task // by due time
 	current   *task
 	begun     int
 	decisions int64
 	trace     uint64 // hash of all decisions
 	alarms    []alarm
-	ending    bool // tasks unwind
+	ending    bool // the tasks are being unwound
 	err       error
 }
 
-// alarm is what happens at a decision, whatever is going on then.
+// alarm is a function called at a decision.
 type alarm struct {
 	at int64
 	do func()
@@ -53,12 +52,12 @@ type alarm struct {
 // task is one goroutine.
 type task struct {
 	s     *scheduler
-	node  *node
+	proc  *osProcess
 	id    int
 	name  string
-	where string        // what it waits for
-	on    *monitor      // that it waits to be woken on
-	due   time.Duration // when it goes on at the latest; never
+	where string        // the event it waits for, for reports
+	on    *monitor      // the monitor whose Wake it waits for
+	due   time.Duration // when it is ready at the latest; or never
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
@@ -68,7 +67,7 @@ type task struct {
 
 const never = time.Duration(1<<63 - 1)
 
-// newScheduler makes one for a seed.
+// newScheduler returns the scheduler of a seed.
 func newScheduler(seed uint64) *scheduler {
 	s := &scheduler{draw: rand.New(rand.NewPCG(seed, purposeSchedule))}
 	s.yields = []int{2, 8, 64}[s.draw.IntN(3)]
@@ -76,28 +75,28 @@ func newScheduler(seed uint64) *scheduler {
 	return s
 }
 
-// run runs f as the first task of a node, until no task is left. It fails where tasks
-// wait and nobody can go on, where one panics, and where there is no end.
-func (s *scheduler) run(n *node, f func()) error {
-	s.begin(n, "main", f)
+// runAll runs f as the first task of a process, until no task is left. It fails if all tasks
+// wait, if one panics, or if a limit is exceeded.
+func (s *scheduler) runAll(n *osProcess, f func()) error {
+	s.startTask(n, "main", f)
 	for len(s.tasks) > 0 && s.err == nil {
-		s.turn()
+		s.runNext()
 	}
 	if s.err != nil {
-		s.end()
+		s.unwindTasks()
 	}
-	if e, ok := s.err.(interface{ tell(string) }); ok {
-		e.tell(s.dump())
+	if e, ok := s.err.(interface{ setWaits(string) }); ok {
+		e.setWaits(s.dumpTasks())
 	}
 	return s.err
 }
 
-// turn gives the baton to one task, until it gives it back.
-func (s *scheduler) turn() {
+// runNext runs one task until it waits.
+func (s *scheduler) runNext() {
 	for len(s.alarms) > 0 && s.alarms[0].at <= s.decisions {
 		a := s.alarms[0]
 		s.alarms = s.alarms[1:]
-		s.begin(nil, "fault", a.do)
+		s.startTask(nil, "fault", a.do)
 	}
 	if len(s.ready) == 0 && !s.wakeNext() {
 		s.err = &Deadlock{}
@@ -120,8 +119,8 @@ func (s *scheduler) turn() {
 		s.err = &Endless{Decisions: s.decisions, Now: s.now}
 		return
 	}
-	if t.node != nil && t.node.frozen {
-		t.node.held = append(t.node.held, t)
+	if t.proc != nil && t.proc.frozen {
+		t.proc.held = append(t.proc.held, t)
 		return
 	}
 	s.current = t
@@ -132,7 +131,7 @@ func (s *scheduler) turn() {
 	}
 }
 
-// wakeNext lets time pass until somebody is due, and reports whether anybody is.
+// wakeNext advances the time until a task is due, and reports whether there is one.
 func (s *scheduler) wakeNext() bool {
 	if len(s.asleep) == 0 {
 		return false
@@ -143,13 +142,13 @@ func (s *scheduler) wakeNext() bool {
 		if t.on != nil {
 			t.on.waiting = remove(t.on.waiting, t)
 		}
-		s.wake(t)
+		s.wakeTask(t)
 	}
 	return true
 }
 
-// wake makes a task that waits ready.
-func (s *scheduler) wake(t *task) {
+// wakeTask makes a waiting task ready.
+func (s *scheduler) wakeTask(t *task) {
 	if t.due != never {
 		s.asleep = remove(s.asleep, t)
 	}
@@ -162,26 +161,26 @@ func remove(list []*task, t *task) []*task {
 	return slices.Delete(list, i, i+1)
 }
 
-func (s *scheduler) begin(n *node, name string, f func()) {
+func (s *scheduler) startTask(n *osProcess, name string, f func()) {
 	if s.ending {
 		return
 	}
 	s.begun++
-	t := &task{s: s, node: n, id: s.begun, name: name, due: never, lazy: s.draw.IntN(100) < s.lazy}
+	t := &task{s: s, proc: n, id: s.begun, name: name, due: never, lazy: s.draw.IntN(100) < s.lazy}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.yield = yield
-		defer t.finish()
+		defer t.finishTask()
 		f()
 	})
 	s.tasks = append(s.tasks, t)
 	s.ready = append(s.ready, t)
 }
 
-// unwound ends a task of a run that has failed.
+// unwound is the panic that ends a task of a failed run.
 type unwound struct{}
 
-// finish ends a task; a panic ends the run.
-func (t *task) finish() {
+// finishTask ends a task. A panic ends the run.
+func (t *task) finishTask() {
 	t.ended = true
 	p := recover()
 	if _, stopped := p.(unwound); p == nil || stopped || t.s.ending {
@@ -190,9 +189,9 @@ func (t *task) finish() {
 	t.s.err = &Panicked{Task: t.describe(), Value: p, Stack: string(debug.Stack())}
 }
 
-// park gives the baton back. What the task waits for has been noted; nothing is where
-// it is ready.
-func (t *task) park(where string) {
+// parkTask suspends the task until the scheduler runs it again. The caller has recorded
+// what the task waits for, or has made it ready.
+func (t *task) parkTask(where string) {
 	if t.s.ending {
 		panic(unwound{})
 	}
@@ -204,14 +203,14 @@ func (t *task) park(where string) {
 	t.where = ""
 }
 
-// pass lets others go first.
-func (s *scheduler) pass() {
+// yieldTurn lets other tasks run first.
+func (s *scheduler) yieldTurn() {
 	s.ready = append(s.ready, s.current)
-	s.current.park("its turn")
+	s.current.parkTask("its turn")
 }
 
-// sleep parks the current task until a time.
-func (s *scheduler) sleep(until time.Duration, on *monitor, where string) {
+// sleepUntil suspends the current task until a time.
+func (s *scheduler) sleepUntil(until time.Duration, on *monitor, where string) {
 	t := s.current
 	t.due = until
 	i, _ := slices.BinarySearchFunc(s.asleep, until, func(x *task, d time.Duration) int {
@@ -225,12 +224,13 @@ func (s *scheduler) sleep(until time.Duration, on *monitor, where string) {
 		t.on = on
 		on.waiting = append(on.waiting, t)
 	}
-	t.park(where)
+	t.parkTask(where)
 }
 
-// end unwinds the tasks that are left, so that no goroutine stays behind: the last begun
-// first, for what a task frees at its end those use that it began.
-func (s *scheduler) end() {
+// unwindTasks ends the remaining tasks, so that no goroutine is left behind. It begins
+// with the last one started, because a task may use memory that the task that started it
+// frees at its end.
+func (s *scheduler) unwindTasks() {
 	s.ending = true
 	for _, t := range slices.Backward(s.tasks) {
 		s.current = t
@@ -238,8 +238,8 @@ func (s *scheduler) end() {
 	}
 }
 
-// at has f run as a task once so many decisions have been made.
-func (s *scheduler) at(decision int64, f func()) {
+// addAlarm runs f as a task at a decision.
+func (s *scheduler) addAlarm(decision int64, f func()) {
 	i, _ := slices.BinarySearchFunc(s.alarms, decision, func(a alarm, at int64) int {
 		if a.at <= at {
 			return -1
@@ -250,22 +250,22 @@ func (s *scheduler) at(decision int64, f func()) {
 }
 
 func (t *task) describe() string {
-	if t.node == nil {
+	if t.proc == nil {
 		return t.name
 	}
-	return t.node.name + ", " + t.name
+	return t.proc.name + ", " + t.name
 }
 
-// maxCallers bounds how many functions are told of a task that waits.
+// maxCallers limits the functions reported of a waiting task.
 const maxCallers = 12
 
-// callers names the functions of this module that have called, innermost first; those
-// that everything waits in are left out.
+// callers lists the functions of this module on the stack, innermost first, without those
+// in which every task waits.
 func callers() string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	text, told := "", 0
-	for more := true; more && told < maxCallers; {
+	text, reported := "", 0
+	for more := true; more && reported < maxCallers; {
 		var f runtime.Frame
 		f, more = frames.Next()
 		name, ours := strings.CutPrefix(f.Function, "github.com/ecrec/ecrec/")
@@ -273,18 +273,18 @@ func callers() string {
 			continue
 		}
 		text += fmt.Sprintf(" < %s:%d", name, f.Line)
-		told++
+		reported++
 	}
 	return text
 }
 
-// dump lists who waits where, when all tasks have unwound.
-func (s *scheduler) dump() string {
+// dumpTasks lists what each task waits for, when all tasks have been unwound.
+func (s *scheduler) dumpTasks() string {
 	var lines []string
 	for _, t := range s.tasks {
 		line := fmt.Sprintf("%s waits for %s", t.describe(), t.where)
 		if t.where == "" {
-			line = t.describe() + " has not begun"
+			line = t.describe() + " has not started"
 		}
 		lines = append(lines, line)
 	}
@@ -292,24 +292,24 @@ func (s *scheduler) dump() string {
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// Deadlock is a run in which everybody waits.
+// Deadlock is a run in which all tasks wait.
 type Deadlock struct{ Waits string }
 
-func (e *Deadlock) tell(waits string) { e.Waits = waits }
+func (e *Deadlock) setWaits(waits string) { e.Waits = waits }
 
-func (e *Deadlock) Error() string { return "nobody can go on:\n" + e.Waits }
+func (e *Deadlock) Error() string { return "deadlock: all tasks wait:\n" + e.Waits }
 
-// Endless is a run that passes the limits.
+// Endless is a run that exceeds a limit.
 type Endless struct {
 	Decisions int64
 	Now       time.Duration
 	Waits     string
 }
 
-func (e *Endless) tell(waits string) { e.Waits = waits }
+func (e *Endless) setWaits(waits string) { e.Waits = waits }
 
 func (e *Endless) Error() string {
-	return fmt.Sprintf("no end after %d decisions and %v:\n%s", e.Decisions, e.Now, e.Waits)
+	return fmt.Sprintf("the run did not end within %d decisions and %v:\n%s", e.Decisions, e.Now, e.Waits)
 }
 
 // Panicked is a run in which a task panicked.
@@ -319,4 +319,6 @@ type Panicked struct {
 	Stack string
 }
 
-func (e *Panicked) Error() string { return fmt.Sprintf("%s panics: %v\n%s", e.Task, e.Value, e.Stack) }
+func (e *Panicked) Error() string {
+	return fmt.Sprintf("%s panicked: %v\n%s", e.Task, e.Value, e.Stack)
+}

@@ -15,11 +15,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// crowd has tasks that meet in queues and sleep; it returns who came when.
+// crowd runs tasks that meet in queues and sleep. It returns the order in which they ran.
 func crowd(seed uint64) (order []int, trace uint64, err error) {
 	s := newScheduler(seed)
-	e := s.node("a")
-	err = s.run(e, func() {
+	e := s.newProcess("a")
+	err = s.runAll(e, func() {
 		q := env.NewQueue[int](e, "queue", 2)
 		for i := range 20 {
 			e.Go(fmt.Sprint("putter ", i), func() {
@@ -37,8 +37,8 @@ func crowd(seed uint64) (order []int, trace uint64, err error) {
 	return order, s.trace, err
 }
 
-// A seed has one schedule; seeds have different ones.
-func TestScheduleIsTheSeeds(t *testing.T) {
+// A seed has one schedule, and seeds have different ones.
+func TestScheduleDependsOnSeed(t *testing.T) {
 	schedules := map[uint64]bool{}
 	for seed := range uint64(20) {
 		want, trace, err := crowd(seed)
@@ -57,13 +57,13 @@ func TestScheduleIsTheSeeds(t *testing.T) {
 	}
 }
 
-// Time passes where nobody can run, to who is due first.
+// Time advances when no task can run, to the earliest due time.
 func TestVirtualTime(t *testing.T) {
 	s := newScheduler(1)
-	e := s.node("a")
+	e := s.newProcess("a")
 	var woke []time.Duration
 	began := time.Now()
-	err := s.run(e, func() {
+	err := s.runAll(e, func() {
 		for _, d := range []time.Duration{3, 1, 2} {
 			e.Go("sleeper", func() {
 				e.Sleep(d * time.Minute)
@@ -74,7 +74,7 @@ func TestVirtualTime(t *testing.T) {
 		m.Lock()
 		m.WaitUntil(90 * time.Second)
 		woke = append(woke, e.Now())
-		m.WaitUntil(time.Second) // past
+		m.WaitUntil(time.Second) // in the past
 		m.Unlock()
 	})
 	want := []time.Duration{60 * time.Second, 90 * time.Second, 120 * time.Second, 180 * time.Second}
@@ -86,12 +86,12 @@ func TestVirtualTime(t *testing.T) {
 	}
 }
 
-// A Wake comes before the time that was waited for.
+// A Wake ends a WaitUntil before its time.
 func TestWakeBeforeTime(t *testing.T) {
 	for seed := range uint64(10) {
 		s := newScheduler(seed)
-		e := s.node("a")
-		if err := s.run(e, func() {
+		e := s.newProcess("a")
+		if err := s.runAll(e, func() {
 			m, woken := e.Monitor("test"), false
 			e.Go("waker", func() {
 				e.Sleep(time.Second)
@@ -114,13 +114,13 @@ func TestWakeBeforeTime(t *testing.T) {
 	}
 }
 
-// Two that wait for each other are told of, by name, and unwound, the one that was begun
-// by the other first.
+// Two tasks that wait for each other are reported by name and unwound, first the one that
+// the other started.
 func TestDeadlockIsFound(t *testing.T) {
 	s := newScheduler(1)
-	e := s.node("process 7")
+	e := s.newProcess("process 7")
 	var unwound []string
-	err := s.run(e, func() {
+	err := s.runAll(e, func() {
 		defer func() { unwound = append(unwound, "main") }()
 		a, b := env.NewEvent(e, "event a"), env.NewEvent(e, "event b")
 		e.Go("other", func() {
@@ -132,7 +132,8 @@ func TestDeadlockIsFound(t *testing.T) {
 		a.Set(nil)
 	})
 	var d *Deadlock
-	if !errors.As(err, &d) || !strings.Contains(err.Error(), "process 7, other waits for event a") || !strings.Contains(err.Error(), "process 7, main waits for event b") {
+	if !errors.As(err, &d) || !strings.Contains(err.Error(), "process 7, other waits for event a") ||
+		!strings.Contains(err.Error(), "process 7, main waits for event b") {
 		t.Errorf("%v", err)
 	}
 	if want := []string{"other", "main"}; !slices.Equal(unwound, want) {
@@ -141,27 +142,28 @@ func TestDeadlockIsFound(t *testing.T) {
 }
 
 // A panic ends the run with its stack.
-func TestPanicIsTold(t *testing.T) {
+func TestPanicIsReported(t *testing.T) {
 	s := newScheduler(1)
-	e := s.node("a")
-	err := s.run(e, func() {
+	e := s.newProcess("a")
+	err := s.runAll(e, func() {
 		e.Go("bad", func() { panic("broken invariant") })
 		_ = env.NewEvent(e, "never").Wait()
 	})
 	var p *Panicked
-	if !errors.As(err, &p) || !strings.Contains(err.Error(), "a, bad panics: broken invariant") || !strings.Contains(p.Stack, "TestPanicIsTold") {
+	if !errors.As(err, &p) || !strings.Contains(err.Error(), "a, bad panicked: broken invariant") ||
+		!strings.Contains(p.Stack, "TestPanicIsReported") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A frozen process does nothing until it thaws; alarms come at their decision.
+// A frozen process does nothing until it thaws. Alarms run at their decision.
 func TestFreezeAndAlarms(t *testing.T) {
 	s := newScheduler(3)
-	a, b := s.node("a"), s.node("b")
+	a, b := s.newProcess("a"), s.newProcess("b")
 	ran := time.Duration(-1)
 	at := int64(0)
-	s.at(5, func() { at = s.decisions })
-	if err := s.run(b, func() {
+	s.addAlarm(5, func() { at = s.decisions })
+	if err := s.runAll(b, func() {
 		a.freeze()
 		a.Go("late", func() { ran = a.Now() })
 		for range 10 {

@@ -1,6 +1,7 @@
 package sim
 
-// What the draws of a run are for: each has a stream of its own of the run's seed.
+// Purposes of the draws of a run. Each has a stream of random numbers of its own, derived
+// from the run's seed.
 const (
 	purposeSchedule uint64 = iota + 1
 	purposeConfig

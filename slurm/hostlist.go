@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// maxHosts bounds what a hostlist stands for: Slurm's own limit.
+	// maxHosts is the maximum number of hosts in a hostlist, Slurm's own limit.
 	maxHosts = 65536
-	// maxDigits bounds a number in a host's name, which fits in an int64.
+	// maxDigits is the maximum length of a number in a host's name, so that it fits in an int64.
 	maxDigits = 18
 )
 
 // Expand lists the hosts of a hostlist, in order, as scontrol show hostnames does:
 // n[01-03,7]-ib,login[1-2]x[3-4] is n01-ib, n02-ib, n03-ib, n7-ib, login1x3, login1x4,
 // login2x3, login2x4. The width of a range is that of its first number. The empty list has no
-// hosts. An error says where the list is malformed, or that it has more than 65,536 hosts.
+// hosts. It returns an error for a malformed list, or one of more than 65,536 hosts.
 func Expand(list string) (hosts []string, err error) {
 	if list == "" {
 		return nil, nil
@@ -33,7 +33,7 @@ func Expand(list string) (hosts []string, err error) {
 	return hosts, nil
 }
 
-// cutElement cuts a list at its first comma outside of brackets.
+// cutElement splits a list at its first comma outside of brackets.
 func cutElement(list string) (element, rest string, more bool) {
 	inside := false
 	for i := range len(list) {
@@ -51,7 +51,7 @@ func cutElement(list string) (element, rest string, more bool) {
 	return list, "", false
 }
 
-// expandElement lists the hosts of one element, room at most.
+// expandElement lists the hosts of one element, at most room.
 func expandElement(element string, room int) ([]string, error) {
 	if element == "" {
 		return nil, fmt.Errorf("a name between two commas is missing")
@@ -94,7 +94,7 @@ func expandElement(element string, room int) ([]string, error) {
 
 var errTooMany = fmt.Errorf("more than %d hosts", maxHosts)
 
-// expandNumbers lists what stands between brackets: 01-03,7.
+// expandNumbers lists the numbers between brackets: 01-03,7.
 func expandNumbers(numbers string, room int) (parts []string, err error) {
 	for _, span := range strings.Split(numbers, ",") {
 		low, high, isRange := strings.Cut(span, "-")
@@ -116,7 +116,7 @@ func expandNumbers(numbers string, room int) (parts []string, err error) {
 	return parts, nil
 }
 
-// number reads decimal digits.
+// number parses decimal digits.
 func number(s string) (n int64, ok bool) {
 	if s == "" || len(s) > maxDigits || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -127,10 +127,9 @@ func number(s string) (n int64, ok bool) {
 
 func padded(n int64, width int) string { return fmt.Sprintf("%0*d", width, n) }
 
-// Compress writes hosts as a hostlist, in their order, as scontrol show hostlist does:
-// neighbours whose names differ in their last number only share brackets. (Slurm
-// itself, which reads text behind brackets nowhere, does so only where that number
-// ends the name.)
+// Compress returns hosts as a hostlist, in their order, as scontrol show hostlist does: neighbours
+// whose names differ only in their last number share brackets. (Slurm itself does so only if the
+// number ends the name, since it accepts no text after brackets.)
 func Compress(hosts []string) string {
 	var list strings.Builder
 	for i := 0; i < len(hosts); {
@@ -154,7 +153,7 @@ func Compress(hosts []string) string {
 	return list.String()
 }
 
-// lastNumber cuts a name at its last number, "" if it has none.
+// lastNumber splits a name at its last number, which is empty if there is none.
 func lastNumber(name string) (before, digits, after string) {
 	end := strings.LastIndexAny(name, "0123456789") + 1
 	start := end
@@ -164,7 +163,7 @@ func lastNumber(name string) (before, digits, after string) {
 	return name[:start], name[start:end], name[end:]
 }
 
-// ranges writes numbers as they stand between brackets.
+// ranges returns numbers in the form between brackets.
 func ranges(numbers []string) string {
 	var spans []string
 	for i := 0; i < len(numbers); {

@@ -14,7 +14,7 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replays a random test; 0: another each time")
 
-// random is a source whose seed is printed.
+// random returns a source of random numbers, and logs its seed.
 func random(t *testing.T) *rand.Rand {
 	t.Helper()
 	s := *seed
@@ -100,7 +100,7 @@ func TestCompress(t *testing.T) {
 	}
 }
 
-// randomHosts is a list with runs, gaps, several widths and suffixes, and repeats.
+// randomHosts returns a list with ranges, gaps, several widths and suffixes, and repeats.
 func randomHosts(r *rand.Rand) (hosts []string) {
 	for range r.IntN(8) {
 		prefix := []string{"n", "login", "r1n", "rack-2-", "", "x9y"}[r.IntN(6)]
@@ -132,7 +132,7 @@ func TestExpandUndoesCompress(t *testing.T) {
 	}
 }
 
-// TestSlurmAgrees compares with Slurm, where scontrol is there.
+// TestSlurmAgrees compares with Slurm, if scontrol is installed.
 func TestSlurmAgrees(t *testing.T) {
 	scontrol, err := exec.LookPath("scontrol")
 	if err != nil {

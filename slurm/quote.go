@@ -2,7 +2,7 @@ package slurm
 
 import "strings"
 
-// plain are the characters, beside letters and digits, that mean nothing to bash and to
+// plain lists the characters, in addition to letters and digits, that have no meaning for bash and
 // sbatch anywhere in a word.
 const plain = "_-+=:,./@%"
 
@@ -12,7 +12,7 @@ func isPlain(s string) bool {
 	}) < 0
 }
 
-// Quote writes a word so that bash reads it as it is.
+// Quote quotes a word so that bash reads it unchanged.
 func Quote(word string) string {
 	if isPlain(word) {
 		return word
@@ -20,7 +20,7 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Line writes words as a command of bash.
+// Line returns words as a command of bash.
 func Line(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -29,7 +29,7 @@ func Line(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// option writes an option so that sbatch, which has rules of its own, reads it as it is.
+// option quotes an option by the rules of sbatch, which differ from those of bash.
 func option(name, value string) string {
 	if !isPlain(value) {
 		value = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`

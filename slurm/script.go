@@ -13,9 +13,9 @@ var scriptText string
 
 var script = template.Must(template.New("script").Funcs(template.FuncMap{"quote": Quote}).Parse(scriptText))
 
-// Script writes the batch script.
+// Script returns the batch script.
 func (j *Job) Script() (string, error) {
-	if err := j.check(); err != nil {
+	if err := j.validate(); err != nil {
 		return "", err
 	}
 	var out strings.Builder
@@ -25,7 +25,7 @@ func (j *Job) Script() (string, error) {
 	return out.String(), nil
 }
 
-// Header are the options for sbatch.
+// Header returns the options for sbatch.
 func (j *Job) Header() (lines []string) {
 	add := func(name, value string) {
 		if value != "" && value != "0" {
@@ -51,7 +51,7 @@ func (j *Job) Header() (lines []string) {
 	add("constraint", j.Constraint)
 	flag("exclusive", j.Exclusive)
 	add("array", j.Array)
-	add("output", j.log(".out"))
+	add("output", j.logName(".out"))
 	flag("open-mode=append", true)
 	add("signal", "B:USR1@"+strconv.Itoa(j.SignalBefore))
 	flag("requeue", true)
@@ -59,8 +59,8 @@ func (j *Job) Header() (lines []string) {
 	return append(lines, j.Options...)
 }
 
-// log is a log's name, as Slurm completes it: name and number of the job.
-func (j *Job) log(end string) string {
+// logName returns the name of a log, with Slurm's patterns for the name and the number of the job.
+func (j *Job) logName(end string) string {
 	id := "%j"
 	if j.Array != "" {
 		id = "%A_%a"
@@ -68,19 +68,19 @@ func (j *Job) log(end string) string {
 	return filepath.Join(strings.ReplaceAll(j.Logs, "%", "%%"), "%x-"+id+end)
 }
 
-// Mark is a file that is there once the run is done, as bash reads its name.
+// Mark returns the name of the file that exists once the run has finished, quoted for bash.
 func (j *Job) Mark() string { return Quote(filepath.Join(j.Logs, ".ecrec-done-")) + `"$SLURM_JOB_ID"` }
 
-// Step are srun's options.
+// Step returns the options of srun.
 func (j *Job) Step() string {
 	step := "--mpi=none --export=ALL --distribution=block --no-kill --kill-on-bad-exit=0 --wait=0"
 	if j.TaskLogs {
-		step += " --open-mode=append " + Quote("--output="+j.log("-%t.out"))
+		step += " --open-mode=append " + Quote("--output="+j.logName("-%t.out"))
 	}
 	return step
 }
 
-// Train is the command of a task, a line each, as bash reads it.
+// Train returns the lines of a task's command, quoted for bash.
 func (j *Job) Train() []string {
 	lines := []string{Line([]string{j.Ecrec, "train", j.Config, "--resume", "auto"})}
 	for _, s := range j.Sets {

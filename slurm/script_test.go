@@ -25,7 +25,7 @@ func write(t *testing.T, j *Job) string {
 	return text
 }
 
-// randomText is text of characters that shells care for.
+// randomText returns a text of characters that shells interpret.
 func randomText(r *rand.Rand) string {
 	const odd = " '\"\\$`!*?[]{}()<>|&;#~=%^-\tabcäö"
 	runes := []rune(odd)
@@ -60,8 +60,8 @@ func TestBashReadsWhatWasQuoted(t *testing.T) {
 	}
 }
 
-// sbatchReads reads a line of options as sbatch does: quotes of both kinds, and a
-// backslash before any character, in quotes too.
+// sbatchReads parses a line of options as sbatch does: with both kinds of quotes, and a backslash
+// before any character, in quotes too.
 func sbatchReads(line string) (words []string) {
 	var word strings.Builder
 	var quote byte
@@ -105,7 +105,7 @@ func TestSbatchReadsWhatWasQuoted(t *testing.T) {
 	}
 }
 
-// stub stands for a program of Slurm's.
+// stub is a stand-in for a program of Slurm.
 func stub(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+text), 0o755); err != nil {
@@ -113,8 +113,8 @@ func stub(t *testing.T, dir, name, text string) {
 	}
 }
 
-// runScript runs a script on this machine, where srun runs its command here, as one task.
-// Each program tells in the file called how it was called.
+// runScript runs a script on this machine, with a stand-in for srun that runs its command here, as
+// one task. Each stand-in writes its arguments to the file called.
 func runScript(t *testing.T, j *Job, ecrec string, env ...string) (called string, code int) {
 	t.Helper()
 	for _, need := range []string{"bash", "setsid"} {
@@ -124,11 +124,15 @@ func runScript(t *testing.T, j *Job, ecrec string, env ...string) (called string
 	}
 	dir := t.TempDir()
 	told := `echo "${0##*/}$(printf ' <%s>' "$@")" >>called` + "\n"
-	stub(t, dir, "srun", told+"echo $PPID >script.pid\n"+`while [[ $1 == --* ]]; do shift; done; exec setsid "$@"`)
+	stub(t, dir, "srun", told+"echo $PPID >script.pid\n"+`while [[ $1 == --* ]]; do shift; done
+export SLURM_PROCID=0
+[ "${AFTER-}" ] || exec setsid "$@"
+setsid "$@"
+eval "$AFTER"`)
 	stub(t, dir, "squeue", told+`case $* in *%T*) echo RUNNING;; *) echo "$NODES";; esac`)
 	stub(t, dir, "scontrol", told+`[ $1 != show ] || printf '%s\n' $3`)
 	stub(t, dir, "scancel", told)
-	stub(t, dir, "sleep", "exec /bin/sleep 0.05\n")
+	stub(t, dir, "sleep", "[ $1 != 15 ] || exec /bin/sleep 2\nexec /bin/sleep 0.05\n")
 	stub(t, dir, "ecrec", told+ecrec)
 	script := filepath.Join(dir, "job.sbatch")
 	if err := os.WriteFile(script, []byte(write(t, j)), 0o644); err != nil {
@@ -152,7 +156,7 @@ func runScript(t *testing.T, j *Job, ecrec string, env ...string) (called string
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// survivor is a job whose tasks run in a loop.
+// survivor returns a job whose tasks restart in a loop.
 func survivor() *Job {
 	j := plainJob()
 	j.Nodes, j.SpareNodes, j.Elastic = 2, 1, true
@@ -180,7 +184,7 @@ func TestATaskEndsTheJobOfALostScript(t *testing.T) {
 	}
 }
 
-// countdown ends with the codes that are its arguments, one after the other.
+// countdown is a program that exits with the codes in its arguments, one after the other.
 const countdown = `n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) >n; codes=(%); exit ${codes[n]}`
 
 func TestKilledSupervisorsComeBack(t *testing.T) {
@@ -193,14 +197,29 @@ func TestKilledSupervisorsComeBack(t *testing.T) {
 }
 
 func TestNobodyComesBackToARunThatIsDone(t *testing.T) {
-	called, got := runScript(t, survivor(), `: >"$mark"; exit 137`)
+	called, got := runScript(t, survivor(), `echo 0 >"$mark"; exit 137`)
 	if n := strings.Count(called, "ecrec <train>"); got != 0 || n != 1 {
 		t.Errorf("%d starts, code %d", n, got)
 	}
 }
 
+// srun exits with the code of a lost task, even if the run has finished or is saved. It may also
+// wait for the daemon of a lost node.
+func TestTheScriptEndsWithTheCodeOfTheRun(t *testing.T) {
+	for _, after := range []string{"exit 137", "exec /bin/sleep 60"} {
+		for _, code := range []int{0, 143} {
+			if _, got := runScript(t, survivor(), "exit "+strconv.Itoa(code), "AFTER="+after); got != code {
+				t.Errorf("the run ends with %d, srun does %q, the script ends with %d", code, after, got)
+			}
+		}
+	}
+	if _, got := runScript(t, survivor(), "exit 1", "AFTER=exit 1"); got != 1 {
+		t.Errorf("a run that failed: the script ends with %d", got)
+	}
+}
+
 func TestTimeLimitSavesAndRequeues(t *testing.T) {
-	// Signals come twice to the script; SIGTERM is to come once.
+	// The script receives each signal twice. The run must receive SIGTERM once.
 	const saves = `trap 'echo TERM >>called; saved=yes' TERM
 kill -% $(cat script.pid)
 for _ in $(seq 200); do /bin/sleep 0.02; [ ! "${saved-}" ] || break; done
@@ -236,13 +255,13 @@ exit 143
 	}
 }
 
-// TestArguments has bash read what a script passes to ecrec, through srun and a loop.
+// TestArguments checks the arguments that bash passes to ecrec, through srun and a loop.
 func TestArguments(t *testing.T) {
 	r := random(t)
 	for range 5 {
 		j := survivor()
 		j.Config, j.Out, j.Checkpoints, j.Array = randomText(r), randomText(r), randomText(r), "0-9"
-		j.Name, j.Time, j.Made = randomText(r), randomText(r), randomText(r)
+		j.Name, j.Mem, j.Made = randomText(r), randomText(r), randomText(r)
 		j.Sets = []string{"data.train=" + randomText(r), "job.name=" + randomText(r)}
 		j.TaskLogs = true
 		called, code := runScript(t, j, "exit 0", "SLURM_ARRAY_JOB_ID=5", "SLURM_ARRAY_TASK_ID=3", "SLURM_CPUS_PER_TASK=4")
@@ -259,21 +278,21 @@ func TestArguments(t *testing.T) {
 
 func TestRefusesJobs(t *testing.T) {
 	for want, spoil := range map[string]func(*Job){
-		"--nodes 0":                        func(j *Job) { j.Nodes = 0 },
-		"--spare-nodes -1":                 func(j *Job) { j.SpareNodes = -1 },
-		"--tasks-per-node 0":               func(j *Job) { j.TasksPerNode = 0 },
-		"a run has 4096 processes at":      func(j *Job) { j.Nodes, j.TasksPerNode = 100, 100 },
-		"--cpus-per-task -1":               func(j *Job) { j.CPUsPerTask = -1 },
-		"--gpus-per-node -1":               func(j *Job) { j.GPUsPerNode = -1 },
-		"add --set ec.code=xor":            func(j *Job) { j.SpareNodes = 1 },
-		"--signal-before 0":                func(j *Job) { j.SignalBefore = 0 },
-		"--signal-before 65536":            func(j *Job) { j.SignalBefore = 65536 },
-		"--max-requeues -1":                func(j *Job) { j.MaxRequeues = -1 },
-		`--array "0-7;x"`:                  func(j *Job) { j.Array = "0-7;x" },
-		`--sbatch "reservation"`:           func(j *Job) { j.Options = []string{"reservation"} },
-		"no place for a line end":          func(j *Job) { j.Partition = "a\nb" },
-		`"--comment=a\rb": a batch script`: func(j *Job) { j.Options = []string{"--comment=a\rb"} },
-		`"a=\nb": a batch script`:          func(j *Job) { j.Sets = []string{"a=\nb"} },
+		"--nodes 0":                                   func(j *Job) { j.Nodes = 0 },
+		"--spare-nodes -1":                            func(j *Job) { j.SpareNodes = -1 },
+		"--tasks-per-node 0":                          func(j *Job) { j.TasksPerNode = 0 },
+		"a run has at most 4096 processes":            func(j *Job) { j.Nodes, j.TasksPerNode = 100, 100 },
+		"--cpus-per-task -1":                          func(j *Job) { j.CPUsPerTask = -1 },
+		"--gpus-per-node -1":                          func(j *Job) { j.GPUsPerNode = -1 },
+		"add --set ec.code=xor":                       func(j *Job) { j.SpareNodes = 1 },
+		"--signal-before 0":                           func(j *Job) { j.SignalBefore = 0 },
+		"--signal-before 65536":                       func(j *Job) { j.SignalBefore = 65536 },
+		"--max-requeues -1":                           func(j *Job) { j.MaxRequeues = -1 },
+		`--array "0-7;x"`:                             func(j *Job) { j.Array = "0-7;x" },
+		`--sbatch "reservation"`:                      func(j *Job) { j.Options = []string{"reservation"} },
+		"must not contain a line end":                 func(j *Job) { j.Partition = "a\nb" },
+		`"--comment=a\rb": a value in a batch script`: func(j *Job) { j.Options = []string{"--comment=a\rb"} },
+		`"a=\nb": a value in a batch script`:          func(j *Job) { j.Sets = []string{"a=\nb"} },
 	} {
 		j := plainJob()
 		spoil(&j)
@@ -283,8 +302,8 @@ func TestRefusesJobs(t *testing.T) {
 	}
 	for _, array := range []string{"3", "0-7", "0-7%2", "1,3,5-9:2%4"} {
 		j := plainJob()
-		if j.Array = array; j.check() != nil {
-			t.Errorf("--array %s: %v", array, j.check())
+		if j.Array = array; j.validate() != nil {
+			t.Errorf("--array %s: %v", array, j.validate())
 		}
 	}
 }
@@ -301,5 +320,16 @@ func TestHeader(t *testing.T) {
 	text := write(t, j)
 	if n := strings.Count(text, "\n#SBATCH "); n != len(j.Header()) || strings.Contains(text[:strings.LastIndex(text, "#SBATCH")], "\nset ") {
 		t.Errorf("sbatch reads %d options only before the first command:\n%s", n, text)
+	}
+}
+
+func TestTimeLimits(t *testing.T) {
+	for limit, good := range map[string]bool{"": true, "90": true, "90:30": true, "24:00:00": true, "2-12": true, "2-12:30": true, "2-12:30:00": true,
+		"UNLIMITED": true, "infinite": true, "abc": false, "1h": false, "-5": false, "1:2:3:4": false, "1-": false, "24:00:00 ": false} {
+		j := plainJob()
+		j.Time = limit
+		if _, err := j.Script(); (err == nil) != good {
+			t.Errorf("--time %q: %v", limit, err)
+		}
 	}
 }

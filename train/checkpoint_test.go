@@ -10,12 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/checkpoint"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// A run that is stopped after any step, with a checkpoint, and resumed, by as
-// many processes as one likes, ends as one that was never stopped.
+// A run that is stopped after any step, with a checkpoint, and resumed on any number of
+// processes ends like a run that was never stopped.
 func TestStopAndResume(t *testing.T) {
 	r := seeded(t)
 	for _, path := range someCases(t, r) {
@@ -45,7 +46,7 @@ func TestStopAndResume(t *testing.T) {
 	}
 }
 
-// watcher remembers what is told of checkpoints.
+// watcher records the reports of checkpoints.
 type watcher struct {
 	quiet
 	steps  []int64
@@ -58,12 +59,12 @@ func (w *watcher) Checkpointed(step int64, _ string, err error) {
 	}
 	w.steps = append(w.steps, step)
 }
-func (w *watcher) PassedOver(path string, err error) {
+func (w *watcher) SkippedCheckpoint(path string, err error) {
 	w.passed = append(w.passed, path+": "+err.Error())
 }
 
-// Checkpoints come every so many steps and at the end; keep stay; a damaged one
-// is named and the one before it is used.
+// Checkpoints are saved every N steps and at the end, and the newest ones are kept. A damaged
+// one is named, and the one before is used.
 func TestEveryKeepAndDamage(t *testing.T) {
 	for rank := range 2 { // whose rows are damaged
 		t.Run(fmt.Sprintf("rank %d", rank), func(t *testing.T) { everyKeepAndDamage(t, rank) })
@@ -78,11 +79,11 @@ func everyKeepAndDamage(t *testing.T, rank int) {
 	if !slices.Equal(w.steps, []int64{3, 6, 9, 10}) {
 		t.Errorf("checkpoints after steps %v", w.steps)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 2 {
-		t.Fatalf("%d checkpoints stay, want 2 (%v)", len(entries), err)
+	stay, err := filepath.Glob(dir + "/step-*")
+	if err != nil || len(stay) != 2 {
+		t.Fatalf("%d checkpoints stay, want 2 (%v)", len(stay), err)
 	}
-	newest := filepath.Join(dir, entries[1].Name())
+	newest := stay[1]
 	files, _ := filepath.Glob(newest + "/rows-*")
 	b, _ := os.ReadFile(files[rank])
 	b[len(b)-1] ^= 1
@@ -94,28 +95,29 @@ func everyKeepAndDamage(t *testing.T, rank int) {
 	if got.Began != 9 || got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) {
 		t.Errorf("resumed from %d, digest %s, want %s", got.Began, got.Digest, want.Digest)
 	}
-	if len(w.passed) != 1 || !strings.Contains(w.passed[0], newest) || !strings.Contains(w.passed[0], filepath.Base(files[rank])+": torn or damaged: its sum is ") {
+	if len(w.passed) != 1 || !strings.Contains(w.passed[0], newest) ||
+		!strings.Contains(w.passed[0], filepath.Base(files[rank])+": torn or damaged: its sum is ") {
 		t.Errorf("passed over %v, want %s for its sum", w.passed, files[rank])
 	}
 }
 
-// The reason travels as far as it fits, in whole characters.
+// The cause of an error is cut to its room, between characters.
 func TestReasons(t *testing.T) {
 	for _, c := range []struct{ says, want string }{
 		{"checkpoint: disk full", "checkpoint: rank 3: disk full"},
 		{"", "checkpoint: rank 3: "},
-		{strings.Repeat("x", reasonBytes), "checkpoint: rank 3: " + strings.Repeat("x", reasonBytes)},
-		{strings.Repeat("x", reasonBytes+1), "checkpoint: rank 3: " + strings.Repeat("x", reasonBytes-3) + "..."},
-		{strings.Repeat("äöü", reasonBytes), "checkpoint: rank 3: " + strings.Repeat("äöü", reasonBytes)[:reasonBytes-4] + "..."},
+		{strings.Repeat("x", causeBytes), "checkpoint: rank 3: " + strings.Repeat("x", causeBytes)},
+		{strings.Repeat("x", causeBytes+1), "checkpoint: rank 3: " + strings.Repeat("x", causeBytes-3) + "..."},
+		{strings.Repeat("äöü", causeBytes), "checkpoint: rank 3: " + strings.Repeat("äöü", causeBytes)[:causeBytes-4] + "..."},
 	} {
-		if got := reasonOf(3, reasonWords(errors.New(c.says))).Error(); got != c.want {
+		if got := unpackCause(3, packCause(errors.New(c.says))).Error(); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.says, got, c.want)
 		}
 	}
 }
 
 func TestResumeWhatIsNotThere(t *testing.T) {
-	// auto starts anew where there is none
+	// auto starts from the beginning if there is none
 	if got := run(t, Options{Resume: "auto"}, adagrad, "train.iterations=2", "checkpoint.dir="+t.TempDir()); got.Began != 0 || got.Steps != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -127,7 +129,7 @@ func TestResumeWhatIsNotThere(t *testing.T) {
 		_, err = Run(env.Real(), cfg, Options{Resume: from, Observer: &quiet{}, Stop: func() bool { return false }})
 		return err
 	}
-	if err := resume(t.TempDir()); !errors.Is(err, config.ErrInvalid) {
+	if err := resume(t.TempDir()); !errors.As(err, new(*checkpoint.NotFound)) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	dir := t.TempDir()
@@ -140,15 +142,23 @@ func TestResumeWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written costs no step: it is told each time, and ends
-// the run only when the last save fails too.
+// spoiler puts a file in the place of checkpoint.dir once training has begun.
+type spoiler struct {
+	watcher
+	dir string
+}
+
+func (s *spoiler) Started(Info) error {
+	return errors.Join(os.RemoveAll(s.dir), os.WriteFile(s.dir, nil, 0o644))
+}
+
+// A folder that can no longer be written costs no step: each save reports it, and the run
+// ends only when the last save fails too. A new run is refused at its start.
 func TestFailingSaves(t *testing.T) {
-	w := &watcher{}
-	dir := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(dir, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(adagrad, []string{"job.ranks=2", "job.out=" + t.TempDir(), "train.iterations=6", "checkpoint.every=2", "checkpoint.dir=" + dir})
+	dir := filepath.Join(t.TempDir(), "checkpoints")
+	w := &spoiler{dir: dir}
+	cfg, err := config.Load(adagrad, []string{"job.ranks=2", "job.out=" + t.TempDir(), "train.iterations=6",
+		"checkpoint.every=2", "checkpoint.dir=" + dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +167,10 @@ func TestFailingSaves(t *testing.T) {
 		t.Errorf("the last save: %v", err)
 	}
 	if !slices.Equal(w.steps, []int64{-2, -4}) || got.Steps != 6 {
-		t.Errorf("told of %v; %d steps", w.steps, got.Steps)
+		t.Errorf("reported %v; %d steps", w.steps, got.Steps)
+	}
+	got, err = Run(env.Real(), cfg, Options{Observer: w, Stop: func() bool { return false }})
+	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), dir) || got.Steps != 0 {
+		t.Errorf("a folder that is a file: %v after %d steps", err, got.Steps)
 	}
 }

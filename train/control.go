@@ -7,67 +7,71 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// word is what each rank tells all others once per step.
-type word struct {
+// status is a rank's report to all others, once in every step.
+type status struct {
 	loss float64 // sum over the slice
 	stop bool    // this rank was asked to stop
 	save bool    // by rank 0's clock a checkpoint is due
-	// prepared is the commit that this rank is prepared for.
+	// prepared is the step of the newest epoch that this rank is prepared to commit.
 	prepared int64
-	lost     bool // this rank has not all back that it lost
+	degraded bool // this rank has lost something and not rebuilt all of it
 }
 
-// wordFields is how many 64-bit fields a word takes on the wire.
-const wordFields = 3
+// statusFields is how many 64-bit fields a status has on the wire.
+const statusFields = 3
 
 const (
 	flagStop = 1 << iota
 	flagSave
-	flagLost
+	flagDegraded
 )
 
-// control exchanges words. One exchange is under way at a time.
+// control exchanges the status of a step, and other short lists of numbers, between all
+// ranks. One exchange is in progress at a time.
 type control struct {
-	comm  *collectives.Comm
-	mine  []uint64
-	all   []uint64
-	words []word
+	comm *collectives.Comm
+	mine []uint64
+	all  []uint64
+	last []status // of all ranks, as exchanged last
 }
 
 func newControl(comm *collectives.Comm) *control {
 	n := comm.Size()
-	return &control{comm: comm, mine: make([]uint64, wordFields), all: make([]uint64, n*wordFields), words: make([]word, n)}
+	return &control{comm: comm, mine: make([]uint64, statusFields), all: make([]uint64, n*statusFields), last: make([]status, n)}
 }
 
-// start sends this rank's word; finish returns those of all ranks, in rank order.
-func (c *control) start(w word) *collectives.Handle {
-	c.mine[0] = math.Float64bits(w.loss)
+// sendStatus starts to send this rank's status to all ranks. receiveStatus ends it.
+func (c *control) sendStatus(s status) *collectives.Handle {
+	c.mine[0] = math.Float64bits(s.loss)
 	c.mine[1] = 0
-	if w.stop {
+	if s.stop {
 		c.mine[1] |= flagStop
 	}
-	if w.save {
+	if s.save {
 		c.mine[1] |= flagSave
 	}
-	if w.lost {
-		c.mine[1] |= flagLost
+	if s.degraded {
+		c.mine[1] |= flagDegraded
 	}
-	c.mine[2] = uint64(w.prepared)
+	c.mine[2] = uint64(s.prepared)
 	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine)).Start()
 }
 
-func (c *control) finish(h *collectives.Handle) ([]word, error) {
+// receiveStatus returns the status of all ranks, in rank order.
+func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 	if err := h.Wait(); err != nil {
 		return nil, err
 	}
-	for r := range c.words {
-		flags := c.all[wordFields*r+1]
-		c.words[r] = word{math.Float64frombits(c.all[wordFields*r]), flags&flagStop != 0, flags&flagSave != 0, int64(c.all[wordFields*r+2]), flags&flagLost != 0}
+	for rank := range c.last {
+		x := c.all[statusFields*rank:]
+		c.last[rank] = status{loss: math.Float64frombits(x[0]), stop: x[1]&flagStop != 0, save: x[1]&flagSave != 0,
+			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0}
 	}
-	return c.words, nil
+	return c.last, nil
 }
 
-// gather exchanges a short list of words of 64 bits per rank, in rank order.
+// gather exchanges a list of numbers, of one length on all ranks. It returns the lists in
+// rank order.
 func (c *control) gather(mine []uint64) ([][]uint64, error) {
 	n := c.comm.Size()
 	all := make([]uint64, n*len(mine))
@@ -81,18 +85,19 @@ func (c *control) gather(mine []uint64) ([][]uint64, error) {
 	return lists, nil
 }
 
-// decision is what all ranks do after a step: it follows from all words.
+// decision says whether all ranks stop or save after a step. It follows from the status of
+// all ranks, so it is equal on all.
 type decision struct {
 	loss       float64 // mean over the global batch
 	stop, save bool
 }
 
-// decide combines the words. Sums run in rank order.
-func decide(words []word, samples int) (d decision) {
-	for _, w := range words {
-		d.loss += w.loss
-		d.stop = d.stop || w.stop
-		d.save = d.save || w.save
+// decide combines the status of all ranks. Sums run in rank order.
+func decide(all []status, samples int) (d decision) {
+	for _, s := range all {
+		d.loss += s.loss
+		d.stop = d.stop || s.stop
+		d.save = d.save || s.save
 	}
 	d.loss /= float64(samples)
 	return d

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// tellCrowded warns, where there is more than one machine, that the loss of one would be
-// more than a group of ranks can spare. Machines are known anew in each world.
-func (j *job) tellCrowded() {
+// warnIfCrowded warns if the loss of one of several machines would be more than a group of
+// ranks can spare. Each world may have other machines.
+func (j *job) warnIfCrowded() {
 	machine := j.world.Machine
-	if machine == nil || !j.protects() || j.hosted[0] != 0 {
+	if machine == nil || !j.coded() || j.hosted[0] != 0 {
 		return
 	}
 	machines := map[string]bool{}

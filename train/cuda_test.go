@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/ecrec/ecrec/commit"
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/cuda/standin"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// TestOneDigestOnGPUs: a GPU gives the bits of a CPU, for any number of ranks that share it,
+// TestOneDigestOnGPUs checks that a GPU computes the bits of a CPU, for any number of ranks that share it,
 // in any cache mode, coded or not.
 func TestOneDigestOnGPUs(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
@@ -53,8 +54,8 @@ func TestOneDigestOnGPUs(t *testing.T) {
 	}
 }
 
-// TestRowsBesideGPUs: rows for which the GPU has no room lie in the host's memory; the bits are
-// the same, in any cache mode, coded or not, and what does not fit at all is told.
+// TestRowsBesideGPUs checks that rows for which the GPU has no room are in the host's memory,
+// with the same bits in any cache mode, coded or not. A job that does not fit is refused.
 func TestRowsBesideGPUs(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
 	r := seeded(t)
@@ -66,7 +67,8 @@ func TestRowsBesideGPUs(t *testing.T) {
 	}
 	const little = 64 << 20 // and rows of 128 MB
 	t.Setenv("ECREC_STANDIN_BYTES", fmt.Sprint(little))
-	for _, more := range [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, lrppSets(r), {}, {"ec.code=xor", "ec.k=2", "ec.commit_every=2"},
+	for _, more := range [][]string{{"cache.mode=none"}, {"cache.mode=planned"}, lrppSets(r), {},
+		{"ec.code=xor", "ec.k=2", "ec.commit_every=2"},
 		{"ec.code=rs", "ec.k=1", "ec.r=2", "ec.commit_every=2", "cache.mode=lrpp"}} {
 		ranks := "job.ranks=3"
 		if len(more) == 0 {
@@ -76,7 +78,8 @@ func TestRowsBesideGPUs(t *testing.T) {
 			continue
 		}
 		audits, told := &audits{t: t}, &warned{}
-		got := run(t, Options{Audit: audits.add, Observer: told}, adagrad, append(append(sets[:len(sets):len(sets)], "job.device=cuda", ranks), more...)...)
+		got := run(t, Options{Audit: audits.add, Observer: told}, adagrad,
+			append(append(sets[:len(sets):len(sets)], "job.device=cuda", ranks), more...)...)
 		if got.Digest != want[ranks] {
 			t.Errorf("%s %v: digest %s, on the CPU %s", ranks, more, got.Digest, want[ranks])
 		}
@@ -86,18 +89,22 @@ func TestRowsBesideGPUs(t *testing.T) {
 	}
 	t.Setenv("ECREC_STANDIN_BYTES", fmt.Sprint(3*little)) // and caches that would take 128 MB for each of three ranks
 	told := &warned{}
-	if got := run(t, Options{Observer: told}, adagrad, append(sets[:len(sets):len(sets)], "job.device=cuda", "job.ranks=3", "cache.mode=lrpp")...); got.Digest != want["job.ranks=3"] || len(told.said) > 0 {
+	if got := run(t, Options{Observer: told}, adagrad, append(sets[:len(sets):len(sets)], "job.device=cuda", "job.ranks=3",
+		"cache.mode=lrpp")...); got.Digest != want["job.ranks=3"] || len(told.said) > 0 {
 		t.Errorf("a cache in what is left: digest %s, on the CPU %s; told %q", got.Digest, want["job.ranks=3"], told.said)
 	}
 	t.Setenv("ECREC_STANDIN_BYTES", fmt.Sprint(little))
-	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 4, "backward"}, {0, int64(r.IntN(6)), Points[r.IntN(len(Points))]}}}
+	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 4, probe.Backward},
+		{0, int64(r.IntN(6)), probe.All()[r.IntN(len(probe.All()))]}}}
 	checkDeaths(t, adagrad, append(sets, "job.ranks=3", "job.device=cuda", "ec.code=xor", "ec.k=2", "ec.commit_every=2"), k, 3)
 
-	cfg, err := config.Load(adagrad, append(sets, "job.ranks=3", "job.out="+t.TempDir(), "job.device=cuda", "model.embedding_dim=128", "model.bottom_mlp=[32, 128]"))
+	cfg, err := config.Load(adagrad, append(sets, "job.ranks=3", "job.out="+t.TempDir(), "job.device=cuda",
+		"model.embedding_dim=128", "model.bottom_mlp=[32, 128]"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false }}); err == nil || !strings.Contains(err.Error(), "memory: activations and buffers take") {
+	if _, err := Run(env.Real(), cfg, Options{Observer: &quiet{}, Stop: func() bool { return false }}); err == nil ||
+		!strings.Contains(err.Error(), "memory: activations and buffers take") {
 		t.Errorf("activations that do not fit: %v", err)
 	}
 }
@@ -128,24 +135,27 @@ func (a *audits) add(step int64, x *commit.Audit) {
 	a.checked++
 }
 
-// TestDeathsOnGPUs: what a lost rank had on its GPU is decoded from what others have.
+// TestDeathsOnGPUs checks that rows on the GPU of a lost rank are decoded from other ranks.
 func TestDeathsOnGPUs(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
 	r := seeded(t)
 	for ranks, code := range map[int][]string{3: {"ec.code=xor", "ec.k=2"}, 4: {"ec.code=rs", "ec.k=2", "ec.r=2"}} {
 		sets := append([]string{fmt.Sprintf("job.ranks=%d", ranks), "train.iterations=20", "ec.commit_every=3", "job.device=cuda"}, code...)
-		k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 7, "backward"}, {2, 13, "push"}, {0, int64(r.IntN(20)), Points[r.IntN(len(Points))]}}}
+		k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 7, probe.Backward}, {2, 13, probe.Push},
+			{0, int64(r.IntN(20)), probe.All()[r.IntN(len(probe.All()))]}}}
 		checkDeaths(t, adagrad, sets, k, ranks)
 	}
 }
 
-// TestNoGPU: who asks for a GPU where there is none is told in a line; who does not has the CPU.
+// TestNoGPU checks that a job that requires a GPU fails with a line if there is none. Other jobs
+// use the CPU.
 func TestNoGPU(t *testing.T) {
 	if _, err := kernels.NewCUDA(kernels.CUDAConfig{}); err == nil {
 		t.Skip("skipped: there is a GPU")
 	}
 	err := fails(t, adagrad, "job.device=cuda")
-	if text := err.Error(); !strings.Contains(text, "job.device = \"cuda\"") || !strings.Contains(text, "no NVIDIA driver") || strings.Contains(text, "\n") {
+	if text := err.Error(); !strings.Contains(text, "job.device = \"cuda\"") ||
+		!strings.Contains(text, "no NVIDIA driver") || strings.Contains(text, "\n") {
 		t.Errorf("%v", err)
 	}
 	run(t, Options{}, adagrad, "job.device=auto", "train.iterations=2")

@@ -1,20 +1,19 @@
 package train
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/ecrec/ecrec/collectives"
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// openDevices opens the CPU and, where job.device asks for one or may choose, a GPU: that
-// computes, and has the rows, their pre-images and all activations; the host has parities,
-// histories, and what is on its way to other ranks.
+// openDevices opens the CPU and, if job.device names or allows one, a GPU. The GPU computes,
+// and holds the rows, their pre-images and all activations. The host holds parities,
+// histories and staged messages.
 func (j *job) openDevices() (err error) {
 	c := j.cfg
 	onCPU, onGPU := c.Kernels.BLAS, "exact"
@@ -25,16 +24,11 @@ func (j *job) openDevices() (err error) {
 		return err
 	}
 	j.dev = j.host
-	switch {
-	case c.Job.Device == "cpu" && onGPU != "exact":
-		return config.Errorf("kernels.blas = %q is for GPUs, and job.device is \"cpu\"; use \"exact\" or \"openblas\"", onGPU)
-	case c.Job.Device == "cuda" && onCPU == "openblas":
-		return config.Errorf("kernels.blas = \"openblas\" is for CPUs, and job.device is \"cuda\"; use \"exact\" or \"cublas\"")
-	case c.Job.Device == "cpu" || onCPU == "openblas":
+	if c.Job.Device == "cpu" || onCPU == "openblas" {
 		return nil
 	}
 	var gpu kernels.Device
-	if err = kernels.FindGPU(); err == nil { // before NCCL, which is large, is looked for
+	if err = kernels.FindGPU(); err == nil { // before NCCL is opened, which is large
 		if err := j.openNCCL(); err != nil {
 			return err
 		}
@@ -49,23 +43,23 @@ func (j *job) openDevices() (err error) {
 	case onGPU != "exact":
 		return config.Errorf("kernels.blas = %q: %v; use \"exact\"", onGPU, err)
 	case c.Job.Device == "cuda":
-		return config.Errorf("job.device = \"cuda\": %v; use \"cpu\" or \"auto\", or see what `ecrec doctor` says of CUDA", err)
+		return config.Errorf("job.device = \"cuda\": %v; use \"cpu\" or \"auto\", or see the CUDA lines of `ecrec doctor`", err)
 	case errors.As(err, &none) && none.Driver():
 		return nil
-	default: // there is a GPU, which somebody will want to know is not used
+	default: // there is a GPU, and it cannot be used
 		j.o.Observer.Warned(fmt.Sprintf("job.device = \"auto\" uses the CPU: %v", err))
 		return nil
 	}
 }
 
-// openNCCL opens NCCL where ranks can have GPUs of their own: one for each process. Whether
-// they have is asked when they meet.
+// openNCCL opens NCCL if ranks can have GPUs of their own: with one rank per process.
+// connectGPUs finds out whether they have. NCCL does not encrypt.
 func (j *job) openNCCL() (err error) {
 	wanted := j.cfg.Collectives.Transport == "nccl"
 	if wanted && j.ranks > 1 && len(j.hosted) > 1 {
 		return config.Errorf("collectives.transport = \"nccl\" needs a process for each of the %d ranks: start as many, or use \"auto\"", j.ranks)
 	}
-	if j.ranks == 1 || len(j.hosted) != 1 || !wanted && j.cfg.Collectives.Transport != "auto" {
+	if j.ranks == 1 || len(j.hosted) != 1 || !wanted && j.cfg.Collectives.Transport != "auto" || j.cfg.Job.Secure == "on" {
 		return nil
 	}
 	if j.nccl, err = collectives.OpenNCCL(); err != nil && wanted {
@@ -74,45 +68,22 @@ func (j *job) openNCCL() (err error) {
 	return nil
 }
 
-// meetGPUs has rows and gradients go from GPU to GPU in this world, if all ranks can and each
-// has one of its own.
-func (r *rank) meetGPUs() error {
-	j := r.job
-	if j.ranks == 1 {
-		return nil
+// warnIfUnsealed warns that NCCL sends data between hosts in clear, unless the config asks
+// for that.
+func (j *job) warnIfUnsealed() {
+	machine := j.world.Machine
+	if machine == nil || j.cfg.Job.Secure == "off" {
+		return
 	}
-	said := []uint64{0, 0}
-	if id, ok := kernels.GPU(j.dev); ok && j.nccl != nil {
-		said[0], said[1] = binary.LittleEndian.Uint64(id[:8]), binary.LittleEndian.Uint64(id[8:])
-	}
-	all, err := r.ctl.gather(said)
-	if err != nil {
-		return err
-	}
-	has := map[[2]uint64]int{}
-	for id, w := range all {
-		gpu := [2]uint64{w[0], w[1]}
-		other, taken := has[gpu]
-		switch {
-		case gpu == [2]uint64{} && j.cfg.Collectives.Transport == "nccl":
-			return config.Errorf("collectives.transport = \"nccl\": rank %d has no GPU to itself; use \"auto\"", id)
-		case taken && j.cfg.Collectives.Transport == "nccl":
-			return config.Errorf("collectives.transport = \"nccl\": ranks %d and %d share a GPU; use \"auto\", or a machine with more", other, id)
-		case gpu == [2]uint64{} || taken:
-			return nil
-		}
-		has[gpu] = id
-	}
-	for _, c := range r.gpus {
-		if err := c.UseNCCL(collectives.NCCLOptions{Library: j.nccl, Native: !j.cfg.Collectives.Deterministic}); err != nil {
-			return err
+	for rank := range j.ranks {
+		if machine(rank) != machine(0) {
+			j.warnOnce(warnUnsealed, "job.secure: rows and gradients move between hosts by NCCL, which encrypts nothing; job.secure = \"on\" moves them by way of the hosts' memory")
+			return
 		}
 	}
-	r.direct = true
-	return nil
 }
 
-// localRank is the place of this process's first rank among the ranks of its machine.
+// localRank is the index of this process's first rank among the ranks of its machine.
 func (j *job) localRank() (local int) {
 	if j.world.Machine == nil || len(j.hosted) == 0 {
 		return 0

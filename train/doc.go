@@ -1,29 +1,46 @@
-// Package train is the step loop: the only place that knows all the others.
+// Package train trains the ranks of a job: it is the step loop, which uses all other parts.
 //
 // # Terms
 //
-// A job is a run of one config. A rank is a logical place in it: it trains a
-// slice of every batch and owns rows, unless [ranks] gives it one part only. Then
-// trainers come first, servers (which own rows) next, readers (which send slices to
-// trainers) last; all of them run the same steps, with empty slices or no rows.
-// Ranks of one process share its cores.
+// A job is a run of one config. A rank is a logical part of it: it trains a slice of every
+// batch and owns rows. With [ranks], a rank has one of these parts only: trainers have the
+// first ids, then servers, which own rows, then readers, which send slices to trainers. All
+// ranks run the same steps, with empty slices or no rows. Ranks of one process share its
+// cores.
+//
+// A world is the set of processes that run the job at a time. A loss ends a world, and
+// another one follows. A rank outlives worlds (type rank); its connections do not (type
+// connections).
 //
 // # Path of a step on a rank
 //
-//	reader ─ batch ─ planner ─ work queue ─┐            (background, ahead of time)
+//	source ─ batch ─ planner ─ work queue ─┐            (train/feed, ahead of time)
 //	                                       ▼
 //	fetch rows ─ forward ─ loss ─ backward ─ push row gradients ─ reduce ─ update
-//	                         └ control word ┘     (dense all-reduce under backward)
+//	                         └ step status ┘     (dense all-reduce under backward)
 //
-// # The control word
+// trainSteps in loop.go is this path. Each arrow ends at a point of internal/probe, which
+// takes the time, records it and injects faults.
 //
-// Every step all ranks exchange one word each: the loss sum of the slice, and
-// whether the rank wants to stop. Decisions (stop, a loss that is not a number)
-// follow from the words of all ranks, so all ranks take them at the same step.
+// # The step status
+//
+// In every step all ranks exchange a status: the sum of the slice's losses, whether the rank
+// was asked to stop, and the state of its commits. Decisions follow from the status of all
+// ranks, so all ranks take them at the same step.
+//
+// # Parts of a rank
+//
+//	part          the dense parameters and the rows that it owns
+//	connections   endpoint, communicators, exchange of rows and cache of one world
+//	protection    commits, roll-back and rebuild
+//	checkpointer  saves and loads checkpoints
+//	evaluator     scores the evaluation samples
+//
+// topology and workload are pure: they follow from config and data.
 //
 // # Failure
 //
-// A rank that fails closes its end of the world; every other rank's outstanding
-// call then ends with transport.PeerLost, and the job with the first error that
-// is not a consequence of another.
+// A rank that fails closes its endpoint. Calls of other ranks then end with
+// transport.PeerLost. The job ends with the first error that is not a consequence of
+// another, or continues in the next world.
 package train

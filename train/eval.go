@@ -2,62 +2,70 @@ package train
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 
-	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/auc"
+	"github.com/ecrec/ecrec/internal/f32"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
-	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/train/feed"
 )
 
-// evaluate scores every evaluation sample with the model as it is and reports
-// logloss and exact AUC over all ranks, once per step. It touches no row.
-func (r *rank) evaluate(step int64) error {
-	if r.job.eval == nil || r.evaluated == step && step > 0 {
-		return nil
+// ErrStopped ends a job of EvalOnly that was asked to stop. It has no result.
+var ErrStopped = errors.New("evaluation: stopped")
+
+var errNaNPrediction = errors.New("evaluation: a prediction is not a number; the model has diverged: lower the learning rates")
+
+// evaluator scores the evaluation samples with the model as it is. It changes no row.
+type evaluator struct {
+	part     *part
+	buffers  *buffers
+	probe    *probe.Probe
+	features int         // dense features of a sample
+	samples  int64       // of all ranks
+	stop     func() bool // is asked before each batch; nil: it never stops
+}
+
+// evaluation is the result of a pass over all samples.
+type evaluation struct {
+	Eval
+	rate float64 // the share of positive labels
+}
+
+// evaluateAll scores this rank's slices of all batches, and computes logloss and AUC with all
+// ranks. It starts the pipeline of batches and closes it.
+func (v *evaluator) evaluateAll(step int64, start func() *feed.Pipeline, x Exchange, c *control) (e evaluation, err error) {
+	if err := v.probe.Reach(step, probe.Evaluate); err != nil {
+		return e, err
 	}
-	r.evaluated = step
-	if err := r.chaos(step, "evaluate"); err != nil {
-		return err
-	}
-	scores, loss, err := r.scoreAll()
+	p := start()
+	scores, loss, err := v.scoreAll(p, x)
+	p.Close(err) // not deferred: a panic must not wait for the pipeline
 	if err != nil {
-		return err
+		return e, err
 	}
-	if err := r.chaos(step, "scored"); err != nil {
-		return err
+	if err := v.probe.Reach(step, probe.Scored); err != nil {
+		return e, err
 	}
-	area, err := r.area(scores)
+	area, rate, err := gatherAUC(c, scores)
 	if err != nil {
-		return err
+		return e, err
 	}
-	sums, err := r.ctl.gather([]uint64{math.Float64bits(loss)})
+	sums, err := c.gather([]uint64{math.Float64bits(loss)})
 	if err != nil {
-		return err
+		return e, err
 	}
 	total := 0.0
 	for _, s := range sums {
 		total += math.Float64frombits(s[0])
 	}
-	e := Eval{Step: step, Logloss: total / float64(r.job.eval.Len()), AUC: area}
-	r.history.Eval = append(r.history.Eval, e)
-	if r.id == 0 {
-		r.job.o.Observer.Evaluated(e)
-	}
-	return nil
+	return evaluation{Eval{Step: step, Logloss: total / float64(v.samples), AUC: area}, rate}, nil
 }
 
-// scoreAll scores this rank's slices of all evaluation batches.
-func (r *rank) scoreAll() (scores []auc.Packed, loss float64, err error) {
-	order := data.Order{Samples: r.job.eval.Len(), Batch: r.job.evalBatch}
-	p := r.pipeline(span{r.job.eval, order, 1, order.StepsPerEpoch()}, [2]uint16{chanEvalPlan, chanEvalFeed}, lrpp.PlanOptions{})
-	scores, loss, err = r.scoreOn(p)
-	p.Close(err) // not deferred: who panics waits for nobody
-	return scores, loss, err
-}
-
-func (r *rank) scoreOn(p *pipeline) (scores []auc.Packed, loss float64, err error) {
+// scoreAll returns the scores of this rank's samples and the sum of their losses.
+func (v *evaluator) scoreAll(p *feed.Pipeline, x Exchange) (scores []auc.Packed, loss float64, err error) {
 	for {
 		w, err := p.Advance()
 		if errors.Is(err, io.EOF) {
@@ -66,37 +74,37 @@ func (r *rank) scoreOn(p *pipeline) (scores []auc.Packed, loss float64, err erro
 		if err != nil {
 			return nil, 0, err
 		}
-		if scores, err = r.score(w, scores, &loss); err != nil {
+		if scores, err = v.scoreBatch(w, x, scores, &loss); err != nil {
 			return nil, 0, err
 		}
 	}
 }
 
-// ErrStopped ends a job of EvalOnly that was asked to stop: it has no result.
-var ErrStopped = errors.New("evaluation: stopped")
-
-// score adds the predictions of one batch and the sum of its losses.
-func (r *rank) score(w *work, scores []auc.Packed, loss *float64) ([]auc.Packed, error) {
-	if r.job.o.EvalOnly && r.job.o.Stop() {
+// scoreBatch appends the scores of one batch, and adds their losses.
+func (v *evaluator) scoreBatch(w *feed.Work, x Exchange, scores []auc.Packed, loss *float64) ([]auc.Packed, error) {
+	if v.stop != nil && v.stop() {
 		return nil, ErrStopped
 	}
-	b := w.batch
-	in, labels := r.upload(b)
-	var err error
-	if in.Rows, in.Index, err = r.exchange.Peek(&w.step); err != nil {
+	b, s := w.Batch, v.part.s
+	in, labels, err := v.buffers.uploadBatch(s, b, v.features)
+	if err != nil {
 		return nil, err
 	}
-	logits := r.model.Forward(in)
-	losses, probs := r.losses.SliceFloats(0, b.N), r.dlogits.SliceFloats(0, b.N)
-	r.s.SigmoidBCE(losses, probs, logits.Buf, labels, 1)
-	r.s.Sigmoid(probs, logits.Buf)
-	r.s.Download(kernels.BytesOf(r.hostLoss[:b.N]), losses)
-	r.s.Download(kernels.BytesOf(r.hostProbs[:b.N]), probs)
-	if err := r.s.Sync(); err != nil {
+	if in.Rows, in.Index, err = x.Peek(&w.Plan); err != nil {
 		return nil, err
 	}
-	*loss += sum(r.hostLoss[:b.N])
-	for i, p := range r.hostProbs[:b.N] {
+	logits := v.part.model.Forward(in)
+	losses, probs := v.buffers.losses.SliceFloats(0, b.N), v.buffers.dlogits.SliceFloats(0, b.N)
+	hostProbs := v.buffers.hostProbs[:b.N]
+	s.SigmoidBCE(losses, probs, logits.Buf, labels, 1)
+	s.Sigmoid(probs, logits.Buf)
+	s.Download(kernels.BytesOf(v.buffers.hostLosses[:b.N]), losses)
+	s.Download(kernels.BytesOf(hostProbs), probs)
+	if err := s.Sync(); err != nil {
+		return nil, err
+	}
+	*loss += v.buffers.sumLosses(b.N)
+	for i, p := range hostProbs {
 		if p != p {
 			return nil, errNaNPrediction
 		}
@@ -105,66 +113,20 @@ func (r *rank) score(w *work, scores []auc.Packed, loss *float64) ([]auc.Packed,
 	return scores, nil
 }
 
-var errNaNPrediction = errors.New("evaluation: a prediction is not a number; the model has diverged: lower the learning rates")
-
-// area is the exact AUC of all ranks' predictions; NaN when it is undefined.
-func (r *rank) area(scores []auc.Packed) (float64, error) {
-	h := make([]uint64, auc.Buckets)
-	auc.Histogram(h, scores)
-	all, err := r.ctl.gather(h)
-	if err != nil {
-		return 0, err
+// labelRateWarning is a warning if a model predicts worse than the share of positive
+// labels alone would, at the last step or if its logloss rises; otherwise it is empty.
+// Every run begins with such a model.
+func labelRateWarning(evals []Eval, rate float64, last int64) string {
+	if rate == 0 || rate == 1 {
+		return ""
 	}
-	clear(h)
-	for _, part := range all {
-		for i, n := range part {
-			h[i] += n
-		}
+	constant := -(rate*f32.Log64(rate) + (1-rate)*f32.Log64(1-rate))
+	n := len(evals)
+	e := evals[n-1]
+	rises := n > 1 && e.Logloss > evals[n-2].Logloss
+	if !(e.Logloss > constant) || !rises && e.Step != last {
+		return ""
 	}
-	mine, err := r.scatter(scores, auc.Splitters(h, r.job.ranks))
-	if err != nil {
-		return 0, err
-	}
-	part := auc.Sum(mine)
-	lists, err := r.ctl.gather([]uint64{part.Wins, part.Positives, part.Negatives})
-	if err != nil {
-		return 0, err
-	}
-	ranges := make([]auc.Partial, len(lists))
-	for i, l := range lists {
-		ranges[i] = auc.Partial{Wins: l[0], Positives: l[1], Negatives: l[2]}
-	}
-	if area, ok := auc.Combine(ranges); ok {
-		return area, nil
-	}
-	return math.NaN(), nil
-}
-
-// scatter sends each prediction to the rank of its range and returns this rank's.
-func (r *rank) scatter(scores []auc.Packed, cut []int) ([]auc.Packed, error) {
-	n := r.job.ranks
-	parts := make([][]auc.Packed, n)
-	for _, w := range scores {
-		to := auc.Range(cut, w)
-		parts[to] = append(parts[to], w)
-	}
-	counts := make([]uint64, n)
-	send := make([]auc.Packed, 0, len(scores))
-	for to, p := range parts {
-		counts[to] = uint64(len(p))
-		send = append(send, p...)
-	}
-	table, err := r.ctl.gather(counts)
-	if err != nil {
-		return nil, err
-	}
-	sendBytes, recvBytes := make([]int, n), make([]int, n)
-	total := 0
-	for i := range n {
-		sendBytes[i] = 4 * int(counts[i])
-		recvBytes[i] = 4 * int(table[i][r.id])
-		total += int(table[i][r.id])
-	}
-	mine := make([]auc.Packed, total)
-	return mine, r.ctl.comm.AllToAllV(kernels.HostBuffer(mine), recvBytes, kernels.HostBuffer(send), sendBytes).Wait()
+	return fmt.Sprintf("evaluation after step %d: logloss %.5g is worse than %.5g, that of always predicting the label rate (%.4g); lower optimizer.dense.lr or optimizer.sparse.lr",
+		e.Step, e.Logloss, constant, rate)
 }

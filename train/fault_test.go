@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -29,7 +30,7 @@ func (s failingAt) Sync() error {
 
 // TestAFailureAnywhereEndsAllRanks lets one rank fail at many moments of a short
 // job in turn: while it loads, trains, evaluates, sums up and saves. Every time
-// the job ends, with that failure and not with what followed from it.
+// the job ends, with that failure and not with a consequence of it.
 func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 	const ranks = 2
 	mode := anySets(seeded(t))
@@ -70,8 +71,8 @@ func TestAFailureAnywhereEndsAllRanks(t *testing.T) {
 	}
 }
 
-// TestMemoryOfWhoComesLater refuses a job that no memory holds, but not a process that
-// takes the place of one that was lost: what is free then says nothing.
+// TestMemoryOfWhoComesLater refuses a job that does not fit into memory, but not the substitute
+// of a lost process: free memory is no measure then.
 func TestMemoryOfWhoComesLater(t *testing.T) {
 	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir()})
 	if err != nil {
@@ -92,8 +93,8 @@ func TestMemoryOfWhoComesLater(t *testing.T) {
 	}
 }
 
-// TestRowBytes: what is told before there is a job is what the job then counts, of the
-// process with the most ranks.
+// TestRowBytes checks that RowBytes is the need that a job counts, on the process with the most
+// ranks.
 func TestRowBytes(t *testing.T) {
 	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=5", "ec.code=xor", "ec.k=4"})
 	if err != nil {
@@ -106,7 +107,7 @@ func TestRowBytes(t *testing.T) {
 			if err := j.open(); err != nil {
 				t.Fatal(err)
 			}
-			rows, _ := j.bytes()
+			rows, _ := j.bytesNeeded()
 			most = max(most, rows)
 			j.close()
 		}
@@ -141,16 +142,17 @@ func (m late) Wait() {
 }
 
 // TestPlansOutliveAFailure fails a step while rows of the one before still wait to
-// be moved: the planner must not plan anew over what they follow.
+// be sent: the planner must not reuse their plans.
 func TestPlansOutliveAFailure(t *testing.T) {
 	for step := int64(3); step < 9; step++ {
-		cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=2", "train.iterations=12", "cache.mode=lrpp", "oracle.lookahead=1"})
+		cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=2", "train.iterations=12",
+			"cache.mode=lrpp", "oracle.lookahead=1"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := Options{Observer: &quiet{}, Stop: func() bool { return false },
-			Chaos: func(rank int, s int64, point string) error {
-				if s == step && point == "fetch" {
+			Inject: func(rank int, s int64, point probe.Point) error {
+				if s == step && point == probe.Fetch {
 					return errDevice
 				}
 				return nil

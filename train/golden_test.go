@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/safetensors"
 )
 
-// expected is what PyTorch gave; see testdata/golden/README.md.
+// expected is PyTorch's result; see testdata/golden/README.md.
 type expected struct {
 	TrainLoss   []float64 `json:"train_loss"`
 	EvalLogloss float64   `json:"eval_logloss"`
@@ -27,18 +27,19 @@ const (
 	evalTolerance   = 1e-3
 )
 
-// quiet observes a job and remembers how it was described.
+// quiet observes a job and keeps its Info.
 type quiet struct{ info Info }
 
 func (q *quiet) Started(i Info) error              { q.info = i; return nil }
 func (q *quiet) Step(StepInfo)                     {}
 func (q *quiet) Checkpointed(int64, string, error) {}
-func (q *quiet) PassedOver(string, error)          {}
+func (q *quiet) SkippedCheckpoint(string, error)   {}
 func (q *quiet) Warned(string)                     {}
 func (q *quiet) Recovered(Recovery)                {}
 func (q *quiet) Evaluated(Eval)                    {}
+func (q *quiet) Committed(int64)                   {}
 
-// run trains a config with settings changed and returns what it gave.
+// run trains a config with changed settings and returns the result.
 func run(t testing.TB, o Options, path string, sets ...string) *Result {
 	t.Helper()
 	cfg, err := config.Load(path, append([]string{"job.out=" + t.TempDir()}, sets...))

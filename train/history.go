@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
-
-	"github.com/ecrec/ecrec/kernels"
 )
 
-// history is what a run has given up to a step; checkpoints and commits hold it.
+// history holds a run's results up to a step. It is part of checkpoints and commits.
 type history struct {
 	TrainLoss losses `json:"train_loss"`
 	Eval      []Eval `json:"eval"`
-	// Recoveries are those of the run, whatever was gone back to.
+	// Kept are the models that were the best when they were evaluated, by step.
+	Kept []Kept `json:"kept,omitempty"`
+	// Recoveries are all recoveries of the run, also those after the step.
 	Recoveries []Recovery `json:"recoveries,omitempty"`
 }
 
-// upTo is the history as it was at the end of a step, but for the losses.
+// upTo is the history at the end of a step, without losses.
 func (h *history) upTo(step int64) history {
 	past := history{Recoveries: h.Recoveries}
 	for _, e := range h.Eval {
@@ -25,13 +25,27 @@ func (h *history) upTo(step int64) history {
 			past.Eval = append(past.Eval, e)
 		}
 	}
+	for _, k := range h.Kept {
+		if k.Step <= step {
+			past.Kept = append(past.Kept, k)
+		}
+	}
 	return past
+}
+
+// addEval appends an evaluation. It replaces an earlier one of the same step: a run that resumes at
+// its end evaluates again.
+func (h *history) addEval(e Eval) {
+	if n := len(h.Eval); n > 0 && h.Eval[n-1].Step == e.Step {
+		h.Eval = h.Eval[:n-1]
+	}
+	h.Eval = append(h.Eval, e)
 }
 
 // losses are the mean losses of steps 1, 2, ...
 type losses []float64
 
-// at are the losses of the steps up to one.
+// at returns the losses up to a step.
 func (l losses) at(step int64) losses { return l[:min(int64(len(l)), step)] }
 
 // bytes is the memory of l.
@@ -40,7 +54,7 @@ func (l losses) bytes() []byte {
 }
 
 // MarshalJSON implements json.Marshaler: a run of weeks has millions of losses, so
-// they are 8 bytes each, little-endian, and these in base64.
+// a loss is 8 bytes, little-endian, and all of them are in base64.
 func (l losses) MarshalJSON() ([]byte, error) { return json.Marshal(l.bytes()) }
 
 // UnmarshalJSON implements json.Unmarshaler. It appends to l[:0], and so keeps its
@@ -58,47 +72,11 @@ func (l *losses) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// mostLosses is for how many steps there is memory from the start. Later ones are kept
-// too, but in a list that is copied as it grows.
+// mostLosses is how many losses the memory of openHistory holds at most. A longer list is
+// copied to the Go heap as it grows.
 const mostLosses = 1 << 30
 
-// openHistory takes memory for the losses of all steps, where the rank keeps them. It is
-// off the Go heap and becomes physical as they come.
-func (r *rank) openHistory() (err error) {
-	if !r.job.remembers(r.id) || r.job.o.EvalOnly {
-		return nil
-	}
-	if r.lossMemory, err = r.job.host.Alloc(8*int(min(r.job.steps, mostLosses)), kernels.Sparse); err != nil {
-		return fmt.Errorf("train: memory for the losses of %d steps: %w", r.job.steps, err)
-	}
-	r.history.TrainLoss = r.lossRoom()
-	return nil
-}
-
-// lossRoom is the memory of the losses, with none in it.
-func (r *rank) lossRoom() losses {
-	room := r.lossMemory.Host()
-	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/8)[:0]
-}
-
-// readHistory sets the history to one of a checkpoint.
-func (r *rank) readHistory(text []byte) error {
-	past := history{TrainLoss: r.lossRoom()}
-	if err := json.Unmarshal(text, &past); err != nil {
-		return err
-	}
-	if !r.job.remembers(r.id) {
-		past.TrainLoss = nil
-	}
-	r.history = past
-	return nil
-}
-
-// remembers reports whether a rank keeps every step's loss: the one that tells them, and
-// those that have a snapshot should it be lost.
-func (j *job) remembers(id int) bool { return id == 0 || j.protects() && j.snaps(id) }
-
-// evalText is an Eval in JSON, which knows no NaN: an AUC that is undefined is null.
+// evalText is an Eval in JSON, which has no NaN: an undefined AUC is null.
 type evalText struct {
 	Step    int64
 	Logloss float64

@@ -9,7 +9,8 @@ import (
 
 // An evaluation whose AUC is undefined must not end a checkpoint or a recovery.
 func TestHistoryWithAnUndefinedAUC(t *testing.T) {
-	want := history{TrainLoss: losses{0.1, 0.30000000000000004, math.Inf(1), math.Copysign(0, -1)}, Eval: []Eval{{3, 0.7, math.NaN()}, {6, 0.6, 0.5}, {9, 0.5, 0}}}
+	want := history{TrainLoss: losses{0.1, 0.30000000000000004, math.Inf(1), math.Copysign(0, -1)},
+		Eval: []Eval{{3, 0.7, math.NaN()}, {6, 0.6, 0.5}, {9, 0.5, 0}}}
 	text, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
@@ -18,7 +19,8 @@ func TestHistoryWithAnUndefinedAUC(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Eval) != 3 || !math.IsNaN(got.Eval[0].AUC) || got.Eval[0].Logloss != 0.7 || got.Eval[1] != want.Eval[1] || got.Eval[2] != want.Eval[2] {
+	if len(got.Eval) != 3 || !math.IsNaN(got.Eval[0].AUC) || got.Eval[0].Logloss != 0.7 || got.Eval[1] != want.Eval[1] ||
+		got.Eval[2] != want.Eval[2] {
 		t.Errorf("%s became %+v", text, got)
 	}
 	if !slices.Equal(got.TrainLoss.bytes(), want.TrainLoss.bytes()) {
@@ -26,7 +28,7 @@ func TestHistoryWithAnUndefinedAUC(t *testing.T) {
 	}
 }
 
-// A run whose losses are read back goes on in the same memory.
+// A run whose losses are restored continues in the same memory.
 func TestLossesKeepTheirMemory(t *testing.T) {
 	text, err := json.Marshal(losses{1, 2, 3})
 	if err != nil {

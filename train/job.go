@@ -1,89 +1,74 @@
 package train
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/ec"
-	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/kernels"
-	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/model"
+	"github.com/ecrec/ecrec/train/resume"
 )
 
-// job is what the ranks of one process share. It does not change after setup,
-// but for result, which is rank 0's.
+// job is shared by the ranks of one process. It changes between worlds only, except result,
+// which belongs to rank 0.
 type job struct {
-	cfg       *config.Config
-	o         Options
-	env       env.Env
-	dev       kernels.Device    // what computes, and has the rows
+	topology
+	workload
+	o     Options
+	env   env.Env
+	trace *trace.Recorder // nil: there is no timeline
+
+	dev       kernels.Device    // computes, and holds the rows
 	host      kernels.Device    // the CPU; it may be dev
-	far       bool              // rows lie in the host's memory, and dev is a GPU
-	nccl      *collectives.NCCL // nil where ranks cannot have GPUs of their own
-	ranks     int
-	roles     roles
-	trace     *trace.Recorder // nil: not wanted
-	world     *World
-	hosted    []int // ranks of this process
-	schema    data.Schema
-	place     placement.Map
-	layout    ec.Layout // of the rows' owners
-	width     int       // weights of a row
-	cacheRoom int64     // bytes that a trainer's cache can have
+	far       bool              // dev is a GPU, and the rows are in the host's memory
+	nccl      *collectives.NCCL // nil: ranks cannot have GPUs of their own
+	cacheRoom int64             // bytes that a trainer's cache can have
 
-	train, eval data.Source // nil where there is none
-	order       data.Order
-	steps       int64
-	evalBatch   int
-	maxSlice    int // samples of the largest slice
+	world  *World
+	hosted []int // ranks of this process
 
-	denseOpt, sparse Schedule
+	train, eval data.Source    // nil: there is none
+	run         lineage.Run    // the run if it does not resume
+	inputs      lineage.Inputs // identities of its files
+	origin      *resume.Origin // of Options.Resume, on rank 0
 
-	started bool   // Observer has been told
-	crowded string // what it was told of machines with too many ranks
-	noticed moment // when a loss was noticed here
-	lost    moment // when it happened, as far as that is known
+	started bool           // Observer.Started was called
+	warned  [warnings]bool // by warnOnce
+	crowded string         // the last warning of warnIfCrowded
+	noticed moment         // when a loss was noticed here
+	lost    moment         // when it happened, if its time is known
 	result  Result
 	stopped atomic.Bool
 }
 
-// Run trains the config's job with all ranks in this process. The result is
-// never nil.
-func Run(e env.Env, cfg *config.Config, o Options) (*Result, error) {
-	j := newJob(e, cfg, o)
-	if err := j.open(); err != nil {
-		return &j.result, err
-	}
-	defer j.close()
-	err := j.eachRank((*rank).run)
-	j.result.Stopped = j.stopped.Load()
-	if err != nil {
-		j.result.Digest = ""
-	}
-	return &j.result, err
-}
-
 func newJob(e env.Env, cfg *config.Config, o Options) *job {
-	j := &job{cacheRoom: math.MaxInt64, cfg: cfg, o: o, env: e, ranks: cfg.Job.Ranks, roles: rolesOf(cfg), world: o.World}
+	j := &job{o: o, env: e, world: o.World, cacheRoom: math.MaxInt64}
+	j.topology = topology{cfg: cfg, ranks: cfg.Job.Ranks, roles: rolesOf(cfg)}
 	if j.world == nil {
 		j.world = alone(e, j.ranks)
 	}
-	j.hosted = j.world.hosted(j.ranks)
+	j.hosted = j.world.hostedRanks(j.ranks)
 	if o.TraceTo != "" {
 		j.trace = trace.New(e)
 	}
 	return j
 }
 
-// open opens the data and resolves what follows from config and data.
+// resolveTopology sets the topology.
+func (j *job) resolveTopology() (err error) {
+	j.topology, err = newTopology(j.cfg, j.coded())
+	return err
+}
+
+// open opens devices and data, and resolves topology, workload and run.
 func (j *job) open() (err error) {
 	c := j.cfg
 	if err = j.openDevices(); err != nil {
@@ -94,14 +79,17 @@ func (j *job) open() (err error) {
 			j.close()
 		}
 	}()
-	if err = j.layOut(); err != nil {
+	if err = j.fitData(); err != nil {
 		return err
 	}
-	// What can be told before the first file is converted, which may take long.
+	if err = j.resolveTopology(); err != nil {
+		return err
+	}
+	// Conversion of a file may take long, so errors that do not depend on it come first.
 	if err = j.checkMemory(); err != nil {
 		return err
 	}
-	files := slices.Clone(c.Data.Eval)
+	files := slices.Clone(c.EvalFiles())
 	if !j.o.EvalOnly {
 		files = append(files, c.Data.Train...)
 	}
@@ -109,73 +97,59 @@ func (j *job) open() (err error) {
 		return err
 	}
 	if !j.o.EvalOnly {
-		if j.train, err = j.source(c.Data.Train); err != nil {
+		if j.train, err = j.openSource(false); err != nil {
 			return err
 		}
 	}
 	if len(c.Data.Eval) > 0 {
-		if j.eval, err = j.source(c.Data.Eval); err != nil {
+		if j.eval, err = j.openSource(true); err != nil {
 			return err
 		}
 	}
-	if err = j.plan(); err != nil {
+	if j.rows.movesAll() && len(j.o.Sinks) > 0 && !j.o.EvalOnly {
+		return config.Errorf("optimizer.sparse.dense: changes every row at each step, and a sink would receive them all; leave it out, or the sink")
+	}
+	if j.workload, err = newWorkload(&j.topology, j.train, j.eval); err != nil {
+		return err
+	}
+	if err = j.identifyRun(); err != nil {
 		return err
 	}
 	return j.checkMemory()
 }
 
-// layOut resolves what follows from the config alone.
-func (j *job) layOut() (err error) {
-	c := j.cfg
-	j.schema = data.Schema{Dense: c.Data.DenseCount(), Tables: c.Model.TableRows()}
-	j.place = placement.New(j.schema.Tables, j.roles.rows)
-	if j.protects() {
-		if j.layout, err = ec.NewLayout(j.roles.rows, c.EC.K, c.EC.R); err != nil {
-			return config.Errorf("%v", err)
-		}
-	}
-	j.width = c.Model.EmbeddingDim
-	j.denseOpt, j.sparse = scheduleOf(c.Optimizer.Dense), scheduleOf(c.Optimizer.Sparse)
-	return nil
+// openSource opens the training data, or with eval the evaluation data.
+func (j *job) openSource(eval bool) (data.Source, error) {
+	return data.Open(j.dataOptions(eval))
 }
 
-// plan sets how many steps there are and how large slices get.
-func (j *job) plan() error {
-	c := j.cfg
-	largest := 0
-	if j.train != nil {
-		j.order = data.Order{Samples: j.train.Len(), Batch: c.Train.GlobalBatch,
-			Shuffle: c.Data.Shuffle == "block", Seed: c.Job.Seed}
-		j.steps = int64(c.Train.Iterations)
-		if j.steps == 0 {
-			if j.train.Len() == math.MaxInt64 {
-				return config.Errorf("train.epochs: synthetic data has no end; set train.iterations instead")
+func (j *job) dataOptions(eval bool) data.Options {
+	o := j.cfg.DataOptions(eval)
+	o.Env, o.Progress, o.Recipe = j.env, j.o.Progress, j.o.Recipe
+	return o
+}
+
+// fitData sets Options.Recipe. If the config leaves tables or transforms to be counted, that
+// converts and counts the training data, unless the recipe is there.
+func (j *job) fitData() (err error) {
+	if j.o.Recipe == nil {
+		if j.cfg.Model.Tables.IsCounted() { // that may take long
+			if err = data.CheckFiles(j.env, j.cfg.EvalFiles()); err != nil {
+				return err
 			}
-			j.steps = int64(c.Train.Epochs) * j.order.StepsPerEpoch()
 		}
-		largest = int(min(int64(c.Train.GlobalBatch), j.train.Len()))
+		if j.o.Recipe, err = data.Fit(j.dataOptions(false)); err != nil {
+			return err
+		}
 	}
-	if j.eval != nil {
-		j.evalBatch = int(min(int64(max(c.Train.GlobalBatch, leastEvalBatch)), j.eval.Len()))
-		largest = max(largest, j.evalBatch)
+	if j.cfg.Model.Tables.IsCounted() {
+		if want, has := len(j.cfg.Model.TableRows()), len(j.o.Recipe.Categorical); want != has {
+			return config.Errorf("the recipe of the model has %d tables, and the config has %d; use the config that it was trained with", has, want)
+		}
+		j.cfg = j.cfg.Resolve(j.o.Recipe)
+		j.topology.cfg = j.cfg
 	}
-	j.maxSlice = (largest + j.roles.trainers - 1) / j.roles.trainers
 	return nil
-}
-
-// leastEvalBatch keeps evaluation efficient where training batches are small.
-const leastEvalBatch = 4096
-
-func (j *job) source(files []string) (data.Source, error) {
-	d := j.cfg.Data
-	if d.Format == data.FormatSynthetic {
-		files = nil
-	}
-	return data.Open(data.Options{
-		Env: j.env, Format: d.Format, Files: files, Tables: j.schema.Tables, Seed: j.cfg.Job.Seed,
-		CSV:     data.CSV{Label: d.CSV.Label, Dense: d.CSV.Dense, Categorical: d.CSV.Categorical, Delimiter: d.CSV.Delimiter[0]},
-		SkipBad: d.OnError == "skip", RecordDir: j.cfg.Job.Out, Progress: j.o.Progress,
-	})
 }
 
 func (j *job) close() {
@@ -189,156 +163,121 @@ func (j *job) close() {
 
 // threadsOf is a rank's share of the process's compute threads, at least one.
 func (j *job) threadsOf(rank int) int {
-	total, ranks, i := j.threads(), len(j.hosted), slices.Index(j.hosted, rank)
+	total, ranks, i := j.threadCount(), len(j.hosted), slices.Index(j.hosted, rank)
 	return max(1, (i+1)*total/ranks-i*total/ranks)
 }
 
 func (j *job) modelConfig(rank int) model.Config {
-	m := j.cfg.Model
-	return model.Config{
-		Kind: m.Kind, Dense: j.schema.Dense, Tables: len(j.schema.Tables), EmbeddingDim: m.EmbeddingDim,
-		BottomMLP: m.BottomMLP, TopMLP: m.TopMLP, Seed: j.cfg.Job.Seed, MaxSamples: j.maxSliceOf(rank),
-	}
+	c := j.cfg.ModelConfig()
+	c.MaxSamples = j.maxSliceOf(rank)
+	return c
 }
 
-// maxSliceOf is how many samples a rank trains at a time, at most.
+// maxSliceOf is the largest slice of a rank, in samples.
 func (j *job) maxSliceOf(rank int) int {
-	if !j.roles.trains(rank) {
+	if !j.roles.isTrainer(rank) {
 		return 0
 	}
 	return j.maxSlice
 }
 
-func scheduleOf(o config.Optimizer) Schedule {
-	return Schedule{
-		Kind: kinds[o.Kind], LR: o.LR, Momentum: o.Momentum, Eps: o.Eps, Beta1: o.Betas[0], Beta2: o.Betas[1],
-		Warmup: int64(o.WarmupSteps), DecayStart: int64(o.DecayStart), DecaySteps: int64(o.DecaySteps),
+// identifyRun sets the run, which follows from the config and the data that is open.
+func (j *job) identifyRun() (err error) {
+	c := j.cfg.Data
+	if j.o.EvalOnly {
+		return nil
 	}
-}
-
-var kinds = map[string]kernels.OptimizerKind{
-	"sgd": kernels.SGD, "momentum": kernels.Momentum, "adagrad": kernels.Adagrad,
-	"rowwise_adagrad": kernels.RowwiseAdagrad, "adam": kernels.Adam,
-}
-
-// run is the life of a rank of a training job.
-func (r *rank) run() error {
-	j := r.job
-	if r.id == 0 {
-		defer func() {
-			j.result.Steps, j.result.TrainLoss, j.result.Eval = r.done, slices.Clone(r.history.TrainLoss), r.history.Eval
-			j.result.Recoveries = r.history.Recoveries
-		}()
-	}
-	if err := r.ready(); err != nil {
-		return err
-	}
-	if !j.o.EvalOnly {
-		if err := r.train(); err != nil {
+	in := &j.inputs
+	for _, d := range []struct {
+		files []string
+		from  data.Source
+		id    *data.Identity
+	}{{c.Train, j.train, &in.Train}, {j.cfg.EvalFiles(), j.eval, &in.Eval}} {
+		if d.from == nil {
+			continue
+		}
+		if *d.id, err = data.Identify(j.env, d.files); err != nil {
 			return err
 		}
-	}
-	for _, do := range []func() error{
-		r.makeWhole,
-		func() error { return r.evaluate(r.done) },
-		r.settle,
-		r.digest,
-		r.countMoved,
-		r.healed,
-		r.countCommits,
-		func() error { return r.save(j.o.SaveTo) },
-	} {
-		if err := do(); err != nil {
-			return err
+		if n := d.from.Len(); n < math.MaxInt64 {
+			d.id.Samples = n
+		}
+		if split, ok := j.cfg.EvalSplit(); ok {
+			d.id.Split = split.String()
 		}
 	}
-	return r.saveTrace()
-}
-
-// ready brings a rank to where the job stands, and returns when all ranks are there.
-func (r *rank) ready() error {
-	j := r.job
-	if err := r.meetGPUs(); err != nil {
-		return err
+	if from := j.cfg.Model.InitFrom; from != "" {
+		in.InitFrom, _ = data.Identify(j.env, []string{from}) // a run that resumes no longer needs the file
 	}
-	if err := r.start(); err != nil {
-		return err
-	}
-	if r.commits != nil {
-		r.announced = r.commits.Committed()
-	}
-	if !j.o.EvalOnly && j.mode(j.cfg.Cache.Mode) == lrpp.Cached {
-		if err := r.openCache(j.steps - r.done); err != nil {
-			return err
-		}
-		r.exchange = r.cache
-	}
-	if err := r.ctl.comm.Barrier().Wait(); err != nil { // all ranks are ready
-		return err
-	}
-	if err := r.chaos(r.done, "ready"); err != nil {
-		return err
-	}
-	r.phase = phaseTraining
-	if r.id == 0 && !j.started {
-		r.tracks.recorder.Zero()
-		j.started = true
-		if err := j.o.Observer.Started(j.info(r)); err != nil {
-			return err
-		}
-	}
-	if err := r.ctl.comm.Barrier().Wait(); err != nil { // nothing is read before
-		return err
-	}
-	if err := r.chaos(r.done, "go"); err != nil {
-		return err
-	}
+	j.run = lineage.New(j.cfg.Job.Name, lineage.Of(j.cfg, *in))
 	return nil
 }
 
-// begin sets the model a run starts from: a checkpoint's, that of init_from, or
-// freshly drawn.
-func (r *rank) begin() error {
-	r.lastSave = r.env.Now()
-	if r.job.o.Resume != "" {
-		if resumed, err := r.resume(); err != nil || resumed {
-			if r.id == 0 {
-				r.job.result.Began = r.done
-			}
-			return err
+// idsPerSample is the number of ids of a sample: the larger mean of the data that is open.
+func (j *job) idsPerSample() (ids float64) {
+	for _, s := range []data.Source{j.train, j.eval} {
+		if s != nil {
+			of := s.Schema()
+			ids = max(ids, of.IDsPerSample())
 		}
 	}
-	if from := r.job.cfg.Model.InitFrom; from != "" {
-		return r.load(from)
-	}
-	return nil
+	return max(ids, float64(j.schema.Features()))
 }
 
-func (j *job) info(r *rank) Info {
-	device := j.dev.Name()
-	if r.direct {
-		device += fmt.Sprintf(" and NCCL %d.%d.%d", j.nccl.Version/10000, j.nccl.Version/100%100, j.nccl.Version%100)
+// distinctRows is about how many different rows some samples use at most.
+func (j *job) distinctRows(samples int64) (rows float64) {
+	perFeature := j.idsPerSample() / float64(j.schema.Features())
+	of := make([]float64, len(j.schema.Tables))
+	for f := range j.schema.Features() {
+		of[j.schema.TableOfFeature(f)] += perFeature * float64(samples)
 	}
-	gpu, _ := kernels.GPU(j.dev)
-	return Info{
-		Device: device, GPU: gpu, Ranks: j.ranks, Threads: j.threads(), DenseParams: r.model.Params().Len(),
-		Rows: j.place.Rows(), Began: j.result.Began, Steps: j.steps, BytesPerRow: j.bytesPerRow(),
+	for t, n := range j.schema.Tables {
+		rows += min(float64(n), of[t])
 	}
+	return rows
 }
 
-// countMoved adds up what all ranks moved in training.
-func (r *rank) countMoved() error {
-	if err := r.chaos(r.done, "count"); err != nil {
-		return err
+// coded reports whether the job's rows are coded. A job that only evaluates loses nothing.
+func (j *job) coded() bool { return j.cfg.EC.Code != ec.None && !j.o.EvalOnly }
+
+// commits reports whether the job commits epochs: rows are coded, or there are other sinks.
+func (j *job) commits() bool { return j.coded() || len(j.o.Sinks) > 0 && !j.o.EvalOnly }
+
+// keepsSnapshots reports whether a rank keeps snapshots: the first ones do, one more than may
+// be lost at once. They run on different processes if there are as many.
+func (j *job) keepsSnapshots(id int) bool { return id <= j.tolerated() }
+
+// tolerated is how many ranks may be lost at once.
+func (j *job) tolerated() int {
+	if !j.coded() {
+		return 0
 	}
-	critical, delayed := r.moved.Critical, r.moved.Delayed
-	all, err := r.ctl.gather([]uint64{uint64(critical.Rows), uint64(critical.Bytes), uint64(delayed.Rows), uint64(delayed.Bytes)})
-	if err != nil || r.id != 0 {
-		return err
+	return j.cfg.EC.R
+}
+
+// keepsLosses reports whether a rank keeps every step's loss: rank 0, which reports them,
+// and the ranks with snapshots, one of which replaces it.
+func (j *job) keepsLosses(id int) bool { return id == 0 || j.coded() && j.keepsSnapshots(id) }
+
+// searchAsked describes the search of Options.Resume.
+func (j *job) searchAsked() *resume.Search {
+	s := &resume.Search{Env: j.env, Asked: j.o.Resume, From: j.o.Resume, Auto: j.o.Resume == "auto", Run: j.run, Last: j.steps,
+		Length: j.lengthKey(), Allow: j.o.Allow, AnyRun: j.o.EvalOnly, Skipped: j.o.Observer.SkippedCheckpoint}
+	if s.Auto {
+		s.From = j.cfg.Checkpoint.Dir
 	}
-	for _, m := range all {
-		r.job.result.Moved.Add(lrpp.Moved{Critical: lrpp.Traffic{Rows: int64(m[0]), Bytes: int64(m[1])},
-			Delayed: lrpp.Traffic{Rows: int64(m[2]), Bytes: int64(m[3])}})
-	}
-	return nil
+	return s
+}
+
+// isEvalDue reports whether train.eval_every requires an evaluation after a step. The end of
+// a run has one of its own, unless the last checkpoint must hold it: a longer run that resumes from
+// there has evaluated at that step too.
+func (j *job) isEvalDue(step int64) bool {
+	return j.isEvalStep(step) && (step < j.steps || j.cfg.Checkpoint.Dir != "")
+}
+
+// isEvalStep reports whether a step is a multiple of train.eval_every.
+func (j *job) isEvalStep(step int64) bool {
+	every := int64(j.cfg.Train.EvalEvery)
+	return every > 0 && step%every == 0
 }

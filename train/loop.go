@@ -6,46 +6,57 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/train/feed"
 )
 
-// train runs the job's steps on this rank.
-func (r *rank) train() error {
+// trainJob runs the job's steps on this rank.
+func (r *rank) trainJob() error {
 	j := r.job
-	p := r.pipeline(span{j.train, j.order, r.done + 1, j.steps}, [2]uint16{chanPlan, chanFeed}, r.planOptions(j.cfg.Cache.Mode))
-	err := r.trainOn(p)
-	p.Close(err) // not deferred: who panics waits for nobody
+	if _, isOver := j.judgeEvals(r.history.Eval); isOver {
+		return nil
+	}
+	p := r.startFeed(feed.Span{Source: j.train, Order: j.order, First: r.done + 1, Last: j.steps}, chanPlan, chanFeed,
+		r.planOptions(j.modeOf(j.cfg.Cache.Mode)))
+	err := r.trainSteps(p)
+	p.Close(err) // not deferred: a panic must not wait for the pipeline
 	return err
 }
 
-func (r *rank) trainOn(p *pipeline) error {
+// trainSteps trains the steps of a pipeline, with evaluations and checkpoints between them.
+func (r *rank) trainSteps(p *feed.Pipeline) error {
 	j := r.job
 	for step := r.done + 1; step <= j.steps; step++ {
-		d, err := r.next(p, step)
+		d, err := r.trainNext(p, step)
 		if err != nil {
 			return err
 		}
 		stop := d.stop && step < j.steps
-		evaluate := j.evalDue(step)
-		save := d.save || r.saveDue(step) || stop || step == j.steps
+		evaluate := j.isEvalDue(step)
+		save := d.save || r.checkpoints.isDue(step) || stop || step == j.steps
 		if evaluate || save {
-			if err := r.exchange.Settle(); err != nil {
+			if err := r.conns.exchange.Settle(); err != nil {
 				return err
 			}
-			if err := r.makeWhole(); err != nil {
+			if err := r.protection.finishRebuild(); err != nil {
 				return err
 			}
 		}
 		if evaluate {
-			if err := r.evaluate(step); err != nil {
+			if err := r.evaluate(step, false); err != nil {
 				return err
 			}
 		}
-		if save {
-			if err := r.checkpoint(step, stop || step == j.steps); err != nil {
+		_, over := j.judgeEvals(r.history.Eval)
+		if save || over {
+			if err := r.saveCheckpoint(step, stop || step == j.steps || over); err != nil {
 				return err
 			}
+		}
+		if over {
+			return nil
 		}
 		if stop {
 			j.stopped.Store(true)
@@ -55,166 +66,207 @@ func (r *rank) trainOn(p *pipeline) error {
 	return nil
 }
 
-// evalDue reports whether there is an evaluation after a step that is not the
-// last.
-func (j *job) evalDue(step int64) bool {
-	every := int64(j.cfg.Train.EvalEvery)
-	return every > 0 && step%every == 0 && step < j.steps
-}
+// steadySteps is how many steps must pass after a rebuild before probe.Steady is reached. Faults
+// that are meant for a steady job wait for that point.
+const steadySteps = 50
 
-// next trains the step that comes next in the pipeline.
-func (r *rank) next(p *pipeline, step int64) (d decision, err error) {
-	if err := r.chaosBegins(step); err != nil {
+// trainNext trains the next step of the pipeline.
+func (r *rank) trainNext(p *feed.Pipeline, step int64) (d decision, err error) {
+	if err := r.probe.Reach(step, probe.Step); err != nil {
 		return d, err
 	}
-	if err := r.sealCached(); err != nil {
+	if r.protection.fullyRedundantFor(steadySteps, step) {
+		if err := r.probe.Reach(step, probe.Steady); err != nil {
+			return d, err
+		}
+	}
+	if err := r.protection.sealCached(); err != nil {
 		return d, err
 	}
-	begin := r.env.Now()
-	r.watch.start(step)
+	began := r.env.Now()
+	r.probe.BeginStep()
 	w, err := p.Advance()
 	if err != nil {
 		return d, err
 	}
-	if w.batch.Step != step {
-		panic(fmt.Sprintf("train: rank %d was given step %d at step %d", r.id, w.batch.Step, step))
+	if w.Batch.Step != step {
+		panic(fmt.Sprintf("train: rank %d was given step %d at step %d", r.id, w.Batch.Step, step))
 	}
-	r.watch.lap(StageWait)
-	if err := r.chaos(step, "planned"); err != nil {
+	if err := r.probe.Reach(step, probe.Planned); err != nil {
 		return d, err
 	}
-	if d, err = r.step(w, stepOf(p.next)); err != nil {
+	if d, err = r.trainBatch(w, p.Next()); err != nil {
 		return d, err
 	}
-	r.watch.spent[StageRead], r.watch.spent[StagePlan], r.watch.spent[StageDelayed] = w.read, w.plan, r.exchange.DelayedTook()
+	r.probe.Book(probe.StageRead, w.ReadTook)
+	r.probe.Book(probe.StagePlan, w.PlanTook)
+	r.probe.Book(probe.StageDelayed, r.conns.exchange.DelayedTook())
 	r.done = step
-	r.stepped(step)
-	if err := r.chaos(step, "done"); err != nil {
+	if err := r.probe.Reach(step, probe.Done); err != nil {
 		return d, err
 	}
-	if err := r.conclude(); err != nil {
+	if err := r.protection.finishStep(step); err != nil {
 		return d, err
 	}
-	if err := r.chaos(step, "decide"); err != nil {
+	if err := r.probe.Reach(step, probe.Decide); err != nil {
 		return d, err
 	}
-	r.moved.Add(r.exchange.Moved(&w.step))
-	r.report(w.batch, d.loss, r.env.Now()-begin)
-	r.tellIfCrowded()
+	r.meter.moved.Add(r.conns.exchange.Moved(&w.Plan))
+	r.updateMeter()
+	r.reportStep(w.Batch, d.loss, r.env.Now()-began)
+	r.warnOfSmallCache()
 	return d, nil
 }
 
-// step trains one batch, before that of next, and returns what the words of all
-// ranks decide.
-func (r *rank) step(w *work, next *lrpp.Step) (d decision, err error) {
-	b := w.batch
-	in, labels := r.upload(b)
-	if in.Rows, in.Index, err = r.exchange.Begin(&w.step, next); err != nil {
+// trainBatch trains one batch; next is the plan of the one after it. d holds whether to stop and
+// whether to save, and the mean loss. It follows from the status of all ranks, and is the same on all.
+func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error) {
+	b := w.Batch
+	in, labels, err := r.buffers.uploadBatch(r.s, b, r.job.schema.Dense)
+	if err != nil {
 		return d, err
 	}
-	r.watch.lap(StageFetch)
-
-	if err := r.chaos(b.Step, "fetch"); err != nil {
+	r.describeBatch(&in, b)
+	if in.Rows, in.Index, err = r.conns.exchange.Begin(&w.Plan, next); err != nil {
+		return d, err
+	}
+	if err := r.probe.Reach(b.Step, probe.Fetch); err != nil {
 		return d, err
 	}
 	logits := r.model.Forward(in)
-	dlogits := kernels.Mat(r.dlogits, b.N, 1)
-	losses := r.losses.SliceFloats(0, b.N)
-	r.s.SigmoidBCE(losses, dlogits.Buf, logits.Buf, labels, 1/float32(b.GlobalN))
-	r.s.Download(kernels.BytesOf(r.hostLoss[:b.N]), losses)
+	if err := r.conns.passError(); err != nil {
+		return d, err
+	}
+	dlogits := kernels.Mat(r.buffers.dlogits, b.N, 1)
+	losses := r.buffers.losses.SliceFloats(0, b.N)
+	r.s.WeightedSigmoidBCE(losses, dlogits.Buf, logits.Buf, labels, kernels.Buffer{}, float32(r.job.cfg.Train.PositiveWeight), 1/float32(b.GlobalN))
+	r.s.Download(kernels.BytesOf(r.buffers.hostLosses[:b.N]), losses)
 	if err := r.s.Sync(); err != nil {
 		return d, err
 	}
-	if err := r.chaos(b.Step, "forward"); err != nil {
+	if err := r.probe.Reach(b.Step, probe.Forward); err != nil {
 		return d, err
 	}
-	said := r.ctl.start(word{loss: sum(r.hostLoss[:b.N]), stop: r.job.o.Stop(), save: r.timeToSave(), prepared: r.prepared(), lost: r.lacks()})
-	r.watch.lap(StageForward)
+	prepared, degraded := r.protection.status()
+	sent := r.conns.ctl.sendStatus(status{loss: r.buffers.sumLosses(b.N), stop: r.job.o.Stop(),
+		save: r.checkpoints.isTimeDue(), prepared: prepared, degraded: degraded})
 
-	r.reduces = r.reduces[:0]
-	lookups := r.model.Backward(in, dlogits, func(bucket kernels.Buffer) {
-		if r.dense != nil {
-			_ = r.s.Sync() // what fails stays, and ends the step
-			r.reduces = append(r.reduces, r.dense.AllReduce(bucket).Start())
-		}
-	})
-	r.watch.lap(StageBackward)
-
-	if err := r.chaos(b.Step, "backward"); err != nil {
+	cells := r.model.Backward(in, dlogits, r.conns.startReduce(r.s))
+	if err := r.conns.passError(); err != nil {
 		return d, err
 	}
-	words, err := r.ctl.finish(said)
+	in.DivideGrad(r.s, cells)
+	if err := r.probe.Reach(b.Step, probe.Backward); err != nil {
+		return d, err
+	}
+	all, err := r.conns.ctl.receiveStatus(sent)
 	if err != nil {
 		return d, err
 	}
-	if err := r.chaos(b.Step, "word"); err != nil {
+	if err := r.probe.Reach(b.Step, probe.Status); err != nil {
 		return d, err
 	}
-	d = decide(words, b.GlobalN)
+	d = decide(all, b.GlobalN)
 	if math.IsNaN(d.loss) || math.IsInf(d.loss, 0) {
-		return d, r.diverged(b.Step, d.loss)
+		return d, r.explainDivergence(b.Step, d.loss)
 	}
-	return d, r.apply(w, lookups)
+	return d, r.applyGradients(w, cells)
 }
 
-// apply takes the gradients of a step to rows and dense parameters.
-func (r *rank) apply(w *work, lookups kernels.Matrix) error {
-	if err := r.exchange.End(&w.step, r.job.sparse.At(w.batch.Step), lookups); err != nil {
+// applyGradients updates rows and dense parameters with the gradients of a step.
+func (r *rank) applyGradients(w *feed.Work, cells kernels.Matrix) error {
+	step := w.Batch.Step
+	factor, _ := r.job.judgeEvals(r.history.Eval)
+	if err := r.conns.exchange.End(&w.Plan, r.job.rows.ruleAt(step, factor), cells); err != nil {
 		return err
 	}
-	r.watch.lap(StagePush)
-	if err := r.chaos(w.batch.Step, "push"); err != nil {
+	if err := r.probe.Reach(step, probe.Push); err != nil {
 		return err
 	}
-	if err := r.waitReduces(); err != nil {
+	if err := r.conns.waitReduces(); err != nil {
 		return err
 	}
-	r.watch.lap(StageReduce)
-	if err := r.chaos(w.batch.Step, "reduce"); err != nil {
+	if err := r.probe.Reach(step, probe.Reduce); err != nil {
 		return err
 	}
-	if r.dense == nil {
-		return nil
+	if r.conns.dense == nil {
+		return nil // this rank does not train
 	}
-	p := r.model.Params()
-	r.s.UpdateDense(r.job.denseOpt.At(w.batch.Step), p.Weights, r.state, p.Grad)
-	err := r.s.Sync()
-	r.watch.lap(StageUpdate)
-	if err != nil {
+	p, opt := r.model.Params(), r.job.denseOpt.Scaled(factor).At(step)
+	var err error
+	if opt.Scale, err = r.conns.clip.denseScale(); err != nil {
 		return err
 	}
-	return r.chaos(w.batch.Step, "update")
+	r.s.UpdateDense(opt, p.Trained(), r.state, p.Grad)
+	p.UpdateStatistics(r.s)
+	if err := r.s.Sync(); err != nil {
+		return err
+	}
+	return r.probe.Reach(step, probe.Update)
 }
 
-func (r *rank) waitReduces() error {
-	for _, h := range r.reduces {
-		if err := h.Wait(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sum adds per-sample losses in sample order.
-func sum(losses []float32) float64 {
-	total := 0.0
-	for _, l := range losses {
-		total += float64(l)
-	}
-	return total
-}
-
-// report tells the job what a step gave; rank 0 speaks for all.
-func (r *rank) report(b *data.Batch, loss float64, took time.Duration) {
-	if r.job.remembers(r.id) {
+// reportStep appends a step to the history, and reports it on rank 0.
+func (r *rank) reportStep(b *data.Batch, loss float64, took time.Duration) {
+	if r.job.keepsLosses(r.id) {
 		r.history.TrainLoss = append(r.history.TrainLoss, loss)
 	}
 	if r.id != 0 {
 		return
 	}
 	r.job.o.Observer.Step(StepInfo{
-		Step: b.Step, Last: r.job.steps, Loss: loss, Samples: b.GlobalN, Took: took, Stages: r.watch.spent,
+		Step: b.Step, Last: r.job.steps, Loss: loss, Losses: r.history.TrainLoss, Samples: b.GlobalN, Took: took,
+		Stages: r.probe.Spent(), Redundancy: r.redundancy(),
 	})
+}
+
+// evaluate evaluates the model after a step, if there are samples for it and it has not
+// been evaluated after this step. It keeps the model if that is the best so far. last is true for
+// the evaluation at the end of the job, after the last checkpoint.
+func (r *rank) evaluate(step int64, last bool) error {
+	j := r.job
+	if j.eval == nil || r.evaluated == step && step > 0 {
+		return nil
+	}
+	r.evaluated = step
+	v := evaluator{part: &r.part, buffers: &r.buffers, probe: r.probe, features: j.schema.Dense, samples: j.eval.Len()}
+	if j.o.EvalOnly {
+		v.stop = j.o.Stop
+	}
+	order := data.Order{Samples: j.eval.Len(), Batch: j.evalBatch}
+	e, err := v.evaluateAll(step, func() *feed.Pipeline {
+		return r.startFeed(feed.Span{Source: j.eval, Order: order, First: 1, Last: order.StepsPerEpoch()}, chanEvalPlan,
+			chanEvalFeed, lrpp.PlanOptions{})
+	}, r.conns.exchange, r.conns.ctl)
+	if err != nil {
+		return err
+	}
+	r.history.addEval(e.Eval)
+	if err := (keeper{r}).keepBest(e.Eval, last); err != nil {
+		return err
+	}
+	if r.id != 0 {
+		return nil
+	}
+	j.o.Observer.Evaluated(e.Eval)
+	if warning := labelRateWarning(r.history.Eval, e.rate, j.steps); warning != "" && !j.o.EvalOnly {
+		j.warnOnce(warnLabelRate, warning)
+	}
+	return nil
+}
+
+// saveCheckpoint saves the model after a step, if checkpoint.dir is set. last is true for the
+// last save of the job, whose failure ends the job with an error. An earlier one may fail.
+func (r *rank) saveCheckpoint(step int64, last bool) error {
+	if r.job.cfg.Checkpoint.Dir == "" || r.saved == step {
+		return nil
+	}
+	saved, err := r.checkpoints.saveStep(saveRequest{step: step, generation: r.conns.ep.Generation(), run: &r.lineage,
+		history: &r.history, last: last}, r.conns.ctl)
+	if !saved {
+		return err
+	}
+	r.saved = step
+	return keeper{r}.pruneKept(step)
 }
 
 // Diverged ends a job whose loss is no longer a number.
@@ -222,7 +274,7 @@ type Diverged struct {
 	Step    int64
 	Loss    float64
 	Largest float64 // the largest magnitude among the dense gradients; NaN if any is
-	Tensor  string  // where
+	Tensor  string  // the tensor of Largest
 }
 
 func (e *Diverged) Error() string {
@@ -230,30 +282,15 @@ func (e *Diverged) Error() string {
 		e.Step, e.Loss, e.Largest, e.Tensor)
 }
 
-// diverged looks for the largest dense gradient. All ranks come here at the same
-// step, and the reduced gradients are equal on all.
-func (r *rank) diverged(step int64, loss float64) error {
-	if err := r.waitReduces(); err != nil {
+// explainDivergence returns the error of a loss that is not a number. All ranks call it at the same
+// step, with the same reduced gradients.
+func (r *rank) explainDivergence(step int64, loss float64) error {
+	if err := r.conns.waitReduces(); err != nil {
 		return err
 	}
-	p := r.model.Params()
-	grad := make([]float32, p.Len())
-	r.s.Download(kernels.BytesOf(grad), p.Grad)
-	if err := r.s.Sync(); err != nil {
+	largest, tensor, err := r.largestGradient()
+	if err != nil {
 		return err
 	}
-	e := &Diverged{Step: step, Loss: loss}
-	for _, t := range p.Tensors {
-		for _, g := range grad[t.Offset : t.Offset+t.Len()] {
-			a := math.Abs(float64(g))
-			if math.IsNaN(a) {
-				e.Largest, e.Tensor = a, t.Name
-				return e
-			}
-			if a > e.Largest || e.Tensor == "" {
-				e.Largest, e.Tensor = a, t.Name
-			}
-		}
-	}
-	return e
+	return &Diverged{Step: step, Loss: loss, Largest: largest, Tensor: tensor}
 }

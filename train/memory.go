@@ -6,24 +6,28 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
 )
 
-// checkMemory refuses a job whose rows and activations cannot fit, before
-// anything is allocated. Before the data is known it counts the rows alone. Who takes
-// the place of a process that was lost finds the others' memory taken, and perhaps its
-// own: the job has been checked.
+// checkMemory refuses a job whose rows and activations cannot fit, before anything is
+// allocated. Before the data is open it counts the rows alone. It does not refuse the
+// substitute of a lost process, which finds the memory of the others in use, and perhaps that
+// of the lost one.
 func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
-		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks", j.roles.rows, slots, shard.MaxSlots)
+		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks",
+			j.roles.rows, slots, shard.MaxSlots)
 	}
-	rows, rest := j.bytes()
+	rows, rest := j.bytesNeeded()
+	if err := j.checkAddressSpace(rows + rest); err != nil {
+		return err
+	}
 	if room, ok := j.placeRows(rows, rest, j.gpuRoom); ok {
-		if j.refused(rest, room) {
+		if j.lacksRoom(rest, room) {
 			return config.Errorf("memory: activations and buffers take %s, and this process has %s of %s; use a smaller train.global_batch, or more GPUs and job.ranks",
 				size(rest), machine.Size(max(room, 0)), j.dev.Name())
 		}
@@ -33,21 +37,74 @@ func (j *job) checkMemory() error {
 	if !ok || j.world.LostAgo > 0 || j.dev != j.host && !j.far {
 		return nil
 	}
+	return j.fitsMemory(rows, rest, float64(available))
+}
+
+// fitsMemory compares the need of all processes of this machine with its available memory.
+// Rows and rest are the need of one process.
+func (j *job) fitsMemory(rows, rest, available float64) error {
+	journals := j.journalBytes(rows) * float64(j.world.Neighbours)
 	rows, rest = rows*float64(j.world.Neighbours), rest*float64(j.world.Neighbours)
-	if need := rows + rest; need > float64(available) {
-		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s), this machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
-			size(need), size(rows), size(rest), machine.Size(available))
+	processes := j.processBytes()
+	need := rows + rest + processes
+	if need > available {
+		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s, processes %s), this machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
+			size(need), size(rows), size(rest), size(processes), size(available))
+	}
+	if need+journals > available && slices.Contains(j.hosted, 0) {
+		j.warnOnce(warnMemory, fmt.Sprintf("memory: the job needs %s, and commits hold up to %s more, depending on how many rows %d steps change; this machine has %s available, and where that runs out the system kills processes; a smaller ec.commit_every takes less",
+			size(need), size(journals), j.cfg.EC.CommitEvery, size(available)))
 	}
 	return nil
 }
 
-// placeRows has rows lie in the host's memory where the GPU has no room for them beside the
-// rest. roomFor is what this process has of a GPU that shall hold so much, not ok where it has
-// none; it is returned.
+// Memory of the workers of a machine beside rows and activations, after the check. Measured in
+// jobs of few rows on two cores, as the growth of a memory cgroup from the check to its peak:
+// 5 MB with 3 processes, 25 with 6 and 42 with 9. Before the check a supervisor or launcher
+// uses 4 MB, and a worker 7.
+const (
+	workerBytes = 1 << 20   // stacks, heap and their kernel memory
+	linkBytes   = 512 << 10 // two rings of shared memory between two processes
+)
+
+// processBytes is how much memory this machine's workers still allocate for themselves. It is
+// below the measured values, so that no job is refused that would fit.
+func (j *job) processBytes() float64 {
+	n := j.world.Neighbours
+	if j.world.Processes == 1 {
+		return 0
+	}
+	bytes := n * workerBytes
+	if t := j.cfg.Collectives.Transport; t == "auto" || t == "nccl" {
+		bytes += n * (n - 1) / 2 * linkBytes
+	}
+	return float64(bytes)
+}
+
+// leastGrowth is the least growth of a process's address space after the check. A run of a
+// few rows used 9 MiB of 29, and failed with 4.
+const leastGrowth = 8 << 20
+
+// checkAddressSpace refuses a job that must map more than the process may (ulimit -v). The
+// runtime would end the process with a trace. If the limit is above the machine's memory, the
+// arena of the rows may be mapped already, and checkMemory finds a job that is too large.
+func (j *job) checkAddressSpace(need float64) error {
+	left, limit, limited := machine.AddressSpaceLeft()
+	memory, err := machine.ReadMemory()
+	if !limited || err != nil || limit > memory.Total || j.world.LostAgo > 0 || need+leastGrowth <= float64(left) {
+		return nil
+	}
+	return config.Errorf("address space: this process must map %s for rows, activations and buffers, and may map %s of the %s that ulimit -v allows; raise the limit (ulimit -v unlimited), or use smaller model.tables, a smaller train.global_batch, or more processes",
+		size(need+leastGrowth), machine.Size(left), machine.Size(limit))
+}
+
+// placeRows puts rows into the host's memory if the GPU has no room for them beside the
+// rest. RoomFor returns this process's share of a GPU that must hold need bytes, and false
+// without a GPU; placeRows returns its results.
 func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int64, ok bool)) (room int64, ok bool) {
 	beside := rest + j.leastCacheBytes()
 	near := rows + j.journalBytes(rows)
-	if room, ok = roomFor(near + beside); !ok || j.refused(rest, room) {
+	if room, ok = roomFor(near + beside); !ok || j.lacksRoom(rest, room) {
 		return room, ok
 	}
 	if !j.far && near+beside > float64(room) {
@@ -60,35 +117,23 @@ func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int
 	if !j.far {
 		left -= near
 	}
-	const share = 0.8                                                      // the rest is for what grows with batches
+	const share = 0.8                                                      // the rest is for buffers that grow with batches
 	j.cacheRoom = int64(max(0, share*left)) / int64(max(1, len(j.hosted))) // a spare has no ranks yet
 	return room, true
 }
 
-// refused reports whether a GPU has too little room for a job that begins.
-func (j *job) refused(rest float64, room int64) bool {
+// lacksRoom reports whether a GPU has too little room for a job that starts.
+func (j *job) lacksRoom(rest float64, room int64) bool {
 	return rest > float64(room) && j.world.LostAgo == 0
 }
 
-// placeAdopted does it again where this process has taken ranks beside those held.
-func (j *job) placeAdopted(held []*rank) {
-	if !slices.ContainsFunc(j.hosted, func(id int) bool { return held[id] == nil }) {
-		return
-	}
-	rows, rest := j.bytes()
-	j.placeRows(rows, rest, func(float64) (room int64, ok bool) {
-		room, _, ok = kernels.GPURoom(j.dev, j.world.Neighbours) // some of it is taken, by this process
-		return room, ok
-	})
-}
-
-// gpuRoom is what a process that has nothing yet has of its GPU. Who takes the place of one that
-// was lost lets the driver some time to free what that one had, if so much is needed.
+// gpuRoom is the room on the GPU of a process that has allocated nothing. The substitute of a
+// lost process waits for the driver to free the memory of that one, if it needs it.
 func (j *job) gpuRoom(need float64) (room int64, ok bool) {
 	const patience, look = 3 * time.Second, 50 * time.Millisecond
 	for waited := time.Duration(0); ; waited += look {
 		share, free, ok := kernels.GPURoom(j.dev, j.world.Neighbours)
-		room = min(share, free) // others may have more than theirs
+		room = min(share, free) // others may use more than their share
 		if !ok || j.world.LostAgo == 0 || waited >= patience || float64(room) >= need {
 			return room, ok
 		}
@@ -96,84 +141,70 @@ func (j *job) gpuRoom(need float64) (room int64, ok bool) {
 	}
 }
 
-// journalBytes is about the most that pre-images take: of the rows that epochs write, and the
-// room with which their memory grows.
+// journalBytes is about the most memory of pre-images: those of the rows that epochs write,
+// and the spare room with which their memory grows.
 func (j *job) journalBytes(rows float64) float64 {
-	if !j.protects() {
+	if !j.commits() {
 		return 0
 	}
-	const epochs, grows = 3, 1.5 // see commit: active, sealed, and one that is retired
+	const epochs, grows = 3, 1.5 // package commit: the active epoch, the sealed one, and a retired one
 	owners := 0
 	for _, id := range j.hosted {
-		if j.roles.owner(id) >= 0 {
+		if j.roles.ownerOf(id) >= 0 {
 			owners++
 		}
 	}
-	lookups := float64(j.cfg.Train.GlobalBatch) * float64(len(j.schema.Tables)) / float64(j.roles.rows) * float64(owners)
+	lookups := float64(j.cfg.Train.GlobalBatch) * j.idsPerSample() / float64(j.roles.rows) * float64(owners)
 	return grows * epochs * min(float64(j.cfg.EC.CommitEvery)*lookups*float64(j.bytesPerRow()), rows)
 }
 
-// RowBytes is how much the rows of one of so many processes take, with their optimizer
-// state and the parities of others', once all have been touched; 0 where the config is
-// of no use.
+// RowBytes is the memory of the rows of one of a number of processes when all rows have been
+// touched, with optimizer state and the parities of other ranks' rows. It is 0 if the config
+// is invalid.
 func RowBytes(cfg *config.Config, processes int) int64 {
 	if processes < 1 {
 		return 0
 	}
 	j := newJob(env.Real(), cfg, Options{World: &World{Processes: processes}})
-	if j.layOut() != nil {
+	if j.resolveTopology() != nil {
 		return 0
 	}
-	rows, _ := j.bytes()
+	rows, _ := j.bytesNeeded()
 	return int64(min(rows, 1<<62))
 }
 
-// Check tells what of a config no machines could train: how its ranks are grouped.
+// Check returns an error if the ranks of a config cannot be grouped for its code.
 func Check(cfg *config.Config) error {
-	return newJob(env.Real(), cfg, Options{World: &World{Processes: 1}}).layOut()
+	return newJob(env.Real(), cfg, Options{World: &World{Processes: 1}}).resolveTopology()
 }
 
-// size is machine.Size for sizes that no machine has, too.
+// size is machine.Size, also for sizes above 2^63.
 func size(bytes float64) string { return machine.Size(int64(min(bytes, 1<<62))) }
 
-// pairBytes is about what a pair of ranks of one process takes in lanes and
-// requests: 256 ranks took 1.9 KiB for each.
+// pairBytes is about the memory of channels and requests between two ranks of a process. With
+// 256 ranks it was 1.9 KiB.
 const pairBytes = 2 << 10
 
-// bytes is what the ranks of this process take when every row has been touched, with
-// the parities of others' rows but without what commits hold for an epoch. Sizes
-// that a config can ask for pass 2^63, so sums over ranks are float64.
-func (j *job) bytes() (rows, rest float64) {
-	m, f := j.cfg.Model, int64(len(j.schema.Tables)+1)
-	d := int64(j.width)
-	perSample := 3*f*d + f*(f-1)/2 + int64(j.schema.Dense) + 4 // features, gradient, rows; dots; input
-	widest := d + f*(f-1)/2
-	params, in := int64(0), int64(j.schema.Dense)
-	for i, mlp := range [][]int{m.BottomMLP, m.TopMLP} {
-		if i == 1 {
-			in = d + f*(f-1)/2
-		}
-		for _, out := range mlp {
-			perSample += int64(out)
-			params += (in + 1) * int64(out)
-			widest = max(widest, int64(out))
-			in = int64(out)
-		}
-	}
-	perSample += 4 * widest // two gradients of activations in each of two chains
+// bytesNeeded is the memory of this process's ranks when every row has been touched, with the
+// parities of other ranks' rows, and without that of epochs. Sizes of a config can exceed
+// 2^63, so sums over ranks are float64.
+func (j *job) bytesNeeded() (rows, rest float64) {
+	const perSampleInput = 3 // label, loss, gradient of the logit
+	perSample := int64(j.shape.Activations+j.schema.Dense+perSampleInput) + int64(j.idsPerSample()*float64(j.width))
+	params, saved := int64(j.shape.DenseParams()), int64(j.shape.SavedFloats()) // saved: in the model and in a snapshot
 	for _, rank := range j.hosted {
-		rows += float64(shard.Bytes(shard.Options{Map: j.place, Owner: j.roles.owner(rank), Width: j.width, State: j.sparse.Kind.RowState(j.width)}))
-		if owner := j.roles.owner(rank); owner >= 0 && j.protects() {
+		rows += float64(shard.Bytes(j.shardOptions(j.roles.ownerOf(rank))))
+		if owner := j.roles.ownerOf(rank); owner >= 0 && j.coded() {
 			rows += float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))) * float64(j.bytesPerRow())
 		}
-		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(3+int64(j.denseOpt.Kind.DenseState(1)))*params)
+		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(1+int64(j.denseOpt.Kind.DenseState(1)))*params + 4*2*saved + 4*int64(j.shape.Constants))
 	}
 	return rows, rest + float64(pairBytes*j.ranks*j.ranks)
 }
 
-// threads is the number of compute threads of the process: what the config says,
-// or its share of the machine's.
-func (j *job) threads() int {
+// threadCount is the number of compute threads of the process: job.threads, or its share of
+// the machine's.
+func (j *job) threadCount() int {
 	if n := j.cfg.Job.Threads; n > 0 {
 		return n
 	}

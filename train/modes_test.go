@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/oracle"
 	"github.com/ecrec/ecrec/transport"
 )
 
-// seeded is a source of random cases whose seed is told.
+// seeded is a source of random cases that prints its seed.
 func seeded(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -51,8 +51,8 @@ func anySets(r *rand.Rand) []string {
 	return lrppSets(r)
 }
 
-// How rows travel changes no bit: any cache mode and lookahead gives what mode
-// "none" does, for every optimizer, with evaluations in between.
+// The cache mode changes no bit: any mode and lookahead has the result of mode "none", for
+// every optimizer, with evaluations in between.
 func TestCacheModesAgree(t *testing.T) {
 	r := seeded(t)
 	for _, path := range someCases(t, r) {
@@ -69,8 +69,8 @@ func TestCacheModesAgree(t *testing.T) {
 	}
 }
 
-// A cache too small for what a step uses at once ends the job with the room that
-// it takes; with just that room the run gives what any other gives.
+// A cache that is too small for the rows of a step ends the job, with the room that it needs.
+// With exactly that room the run has the same result.
 func TestCacheJustLargeEnough(t *testing.T) {
 	r := seeded(t)
 	paths := goldenCases(t)
@@ -103,7 +103,7 @@ func TestCacheJustLargeEnough(t *testing.T) {
 	}
 }
 
-// Messages that dawdle change no bit in any cache mode.
+// Slow messages change no bit in any cache mode.
 func TestCacheModesWithDelays(t *testing.T) {
 	r := seeded(t)
 	paths := goldenCases(t)
@@ -134,7 +134,7 @@ func TestCacheModesWithDelays(t *testing.T) {
 }
 
 // Which ranks hold rows and which read data changes no bit: only the number of
-// trainers does. A run goes on from a checkpoint of others.
+// trainers does. A run resumes from a checkpoint of other servers and readers.
 func TestRolesAgree(t *testing.T) {
 	r := seeded(t)
 	parts := []roles{{rows: 1}, {rows: 2, readers: 1}, {rows: 3, readers: 2}, {readers: 1}, {readers: 2}}
@@ -157,7 +157,8 @@ func TestRolesAgree(t *testing.T) {
 			sets = append(append(sets, fmt.Sprintf("job.ranks=%d", p.rows+p.readers+trainers)), mode...)
 			run(t, Options{Resume: "auto"}, path, append(sets, "train.iterations=4")...)
 			got := run(t, Options{Resume: "auto"}, path, sets...)
-			if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || got.Eval[len(got.Eval)-1] != want.Eval[len(want.Eval)-1] {
+			if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) ||
+				got.Eval[len(got.Eval)-1] != want.Eval[len(want.Eval)-1] {
 				t.Errorf("%s, %d trainers, %v: digest %s, eval %v; want %s, %v", path, trainers, sets, got.Digest, got.Eval, want.Digest, want.Eval)
 			}
 			if err := os.RemoveAll(dir); err != nil {
@@ -167,8 +168,8 @@ func TestRolesAgree(t *testing.T) {
 	}
 }
 
-// A run in cache mode lrpp that is told to stop writes back what it has cached, and
-// goes on to the same end; so does one of several processes.
+// A run in cache mode lrpp that is stopped writes its cached rows back, and resumes to the same
+// end, on one process or several.
 func TestStoppedWithRowsCached(t *testing.T) {
 	r := seeded(t)
 	common := []string{"train.iterations=9", "cache.mode=lrpp"}
@@ -186,8 +187,8 @@ func TestStoppedWithRowsCached(t *testing.T) {
 	}
 }
 
-// A lookahead that memory has no room for is reduced on all ranks, and one warning
-// says so; where there are fewer steps than fit, nothing is said.
+// A lookahead that does not fit into memory is reduced on all ranks, with one warning. With
+// fewer steps than fit there is no warning.
 func TestLookaheadThatDoesNotFit(t *testing.T) {
 	for steps, warnings := range map[int64]int{3: 0, 1 << 40: 1} {
 		w := &warned{}
@@ -202,7 +203,7 @@ func TestLookaheadThatDoesNotFit(t *testing.T) {
 		ahead := make([]int, 3)
 		if err := j.eachRank(func(r *rank) error {
 			err := r.openCache(steps)
-			ahead[r.id] = r.ahead
+			ahead[r.id] = r.conns.ahead
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -217,10 +218,15 @@ func TestLookaheadThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// warned remembers warnings.
+// warned records warnings.
 type warned struct {
 	quiet
 	said []string
 }
 
-func (w *warned) Warned(what string) { w.said = append(w.said, what) }
+// Warned ignores evaluations worse than the label rate, which are normal after a few steps.
+func (w *warned) Warned(what string) {
+	if !strings.HasPrefix(what, "evaluation ") {
+		w.said = append(w.said, what)
+	}
+}

@@ -1,152 +1,173 @@
 package train
 
 import (
+	"encoding/json"
 	"fmt"
-	"time"
+	"unsafe"
 
-	"github.com/ecrec/ecrec/commit"
-	"github.com/ecrec/ecrec/data"
-	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/lrpp"
-	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/train/feed"
 )
 
-// The communicators of a rank. Operations of one run in order; those of
-// different ones overlap.
+// The channels of a rank, each a communicator of its own. Operations on one channel run in
+// order; those on different channels overlap.
 const (
 	chanPlan     uint16 = iota + 1 // request lists of training
 	chanEvalPlan                   // request lists of evaluation
 	chanRows                       // rows and row gradients that a step waits for
-	chanDelayed                    // those that move while one computes
+	chanDelayed                    // rows and row gradients that move while a step computes
 	chanDense                      // dense gradients
-	chanControl                    // control words
+	chanControl                    // step status
 	chanFeed                       // slices from readers, of training
-	chanEvalFeed                   // and of evaluation
+	chanEvalFeed                   // slices from readers, of evaluation
 	chanCommit                     // deltas of rows
-	chanRebuild                    // what lost rows are decoded from
+	chanRebuild                    // stripes that lost rows are decoded from
+	chanSums                       // sums within the forward and the backward pass
 )
 
-// rank is one rank of a job and all that it holds, from world to world.
+// rank is one rank of a job, with its state from world to world.
 type rank struct {
 	job *job
 	id  int
-	env env.Env
-	generation
+	part
+	conns connections // of the world that it is in
 
-	s     kernels.Stream // computes
-	shard *shard.Shard
-	model model.Model
-	state kernels.Buffer // optimizer state of the dense parameters
+	protection  *protection // nil: the job commits nothing
+	checkpoints checkpointer
+	lineage     lineage.Run // the run that it trains; zero until it has begun
+	history     history
+	buffers     buffers
 
-	phase     phase
-	announced int64             // the last commit that the world was told of, or began from
-	beyond    *commit.Beyond    // why it goes back to a checkpoint
-	commits   *commit.Committer // nil where nothing is coded
-	snapshots []snapshot        // of commits that may be gone back to, oldest first
-	spare     []snapshot        // memory of older ones
-	snapTook  time.Duration
-	said      []int64 // scratch: what ranks are prepared for
-	// rebuilding says that some rank lacks what it lost, repaired when it last got
-	// some of that back.
-	rebuilding bool
-	healing    healing
-	repaired   time.Duration
-	wholeAt    int64 // the step at whose end all was whole again
-	history    history
-	lossMemory kernels.Buffer // of the history's losses
-
-	features  kernels.Buffer // (b, dense features)
-	labels    kernels.Buffer // (b)
-	losses    kernels.Buffer // (b)
-	dlogits   kernels.Buffer // (b, 1); probabilities in evaluation
-	hostLoss  []float32
-	hostProbs []float32
-	watch     stopwatch
+	probe     *probe.Probe
 	tracks    tracks
-	moved     lrpp.Moved
-	told      bool  // that not all that is seen ahead fits into the cache
+	meter     meterShare
 	done      int64 // the last step trained
 	evaluated int64 // the last step after which the model was evaluated
-	saved     int64 // the last step of which there is a checkpoint
-	lastSave  time.Duration
+	saved     int64 // the step of the last checkpoint
 }
 
-// newRank allocates a rank; close frees it, also after an error.
+// newRank allocates a rank. Close frees it, also after an error.
 func newRank(j *job, id int) (r *rank, err error) {
-	r = &rank{job: j, id: id, env: j.env, tracks: j.tracksOf(id)}
-	r.watch = stopwatch{e: j.env, track: r.tracks.stages}
-	r.s = j.dev.Stream(j.threadsOf(id))
+	r = &rank{job: j, id: id, tracks: newTracks(j.trace, j.world.Process, id), meter: meterShare{meter: j.o.Meter}}
+	r.part = part{env: j.env, dev: j.dev, s: j.dev.Stream(j.threadsOf(id))}
+	var inject probe.Inject
+	if j.o.Inject != nil {
+		inject = func(step int64, at probe.Point) error { return j.o.Inject(id, step, at) }
+	}
+	r.probe = probe.New(j.env, r.tracks.stages, inject)
+	r.checkpoints = checkpointer{id: id, part: &r.part, topology: &j.topology, probe: r.probe, reported: j.o.Observer.Checkpointed}
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
 	}
-	if r.shard, err = shard.New(j.dev, r.s, shard.Options{Map: j.place, Owner: j.roles.owner(id), Seed: j.cfg.Job.Seed,
-		Width: j.width, State: j.sparse.Kind.RowState(j.width)}); err != nil {
+	if err := r.part.open(&j.topology, id, j.modelConfig(id)); err != nil {
 		return r, err
 	}
-	if r.model, err = model.New(j.dev, r.s, j.modelConfig(id)); err != nil {
-		return r, err
-	}
-	if err := r.openCommits(); err != nil {
+	if err := r.openProtection(); err != nil {
 		return r, err
 	}
 	if err := r.openHistory(); err != nil {
 		return r, err
 	}
-	return r, r.alloc()
+	r.updateMeter()
+	return r, r.buffers.allocSamples(j.dev, j.maxSliceOf(id), j.schema.Dense, j.cfg.Model.Means())
 }
 
-func (r *rank) alloc() error {
-	b := r.job.maxSliceOf(r.id)
-	r.hostLoss, r.hostProbs = make([]float32, b), make([]float32, b)
-	for _, a := range []struct {
-		b      *kernels.Buffer
-		floats int
-	}{
-		{&r.features, b * r.job.schema.Dense}, {&r.labels, b}, {&r.losses, b}, {&r.dlogits, b},
-		{&r.state, r.job.denseOpt.Kind.DenseState(r.model.Params().Len())},
-	} {
-		if a.floats == 0 {
-			continue
+// close frees a rank that has left its world.
+func (r *rank) close() {
+	r.meter.hideFigures()
+	r.protection.close()
+	r.part.free()
+	r.buffers.free()
+	r.job.host.Free(r.buffers.history)
+	r.checkpoints.releaseLock()
+	r.s.Close()
+}
+
+// startFeed starts the pipeline of a span. It uses one channel for plans and one for slices
+// from readers.
+func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions) *feed.Pipeline {
+	j := r.job
+	po.FirstOwner, po.Before = j.roles.first, s.First-1
+	return feed.Start(feed.Options{
+		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf, Steps: s.Last - s.First + 1, Plan: po,
+		Open:    func(ahead int) feed.Batches { return r.openBatches(s, slices, ahead) },
+		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner,
+	})
+}
+
+// openBatches opens the source of this rank's slices: it reads them itself, or a reader
+// sends them on a channel. A rank that trains nothing has empty slices.
+func (r *rank) openBatches(s feed.Span, channel uint16, ahead int) feed.Batches {
+	ro := r.job.roles
+	switch {
+	case ro.isTrainer(r.id) && ro.readers > 0:
+		return feed.Receive(s, r.conns.ep, channel, ro.readerFor(r.id), r.job.schema)
+	case ro.isTrainer(r.id):
+		return feed.Read(r.env, s, r.id, ro.trainers, ahead)
+	case ro.readerOf(r.id) >= 0:
+		var served []int
+		for t := ro.readerOf(r.id); t < ro.trainers; t += ro.readers {
+			served = append(served, t)
 		}
-		var err error
-		if *a.b, err = r.job.dev.Alloc(4*a.floats, kernels.Working); err != nil {
-			return fmt.Errorf("train: buffers of rank %d: %w", r.id, err)
-		}
+		return feed.Serve(r.env, s, r.conns.ep, channel, served, ro.trainers, ahead)
 	}
+	return feed.Empty(s)
+}
+
+// openHistory allocates memory for the losses of all steps, if the rank keeps them. It is
+// off the Go heap, and becomes physical as it is written.
+func (r *rank) openHistory() (err error) {
+	if !r.job.keepsLosses(r.id) || r.job.o.EvalOnly {
+		return nil
+	}
+	if r.buffers.history, err = r.job.host.Alloc(8*int(min(r.job.steps, mostLosses)), kernels.Sparse); err != nil {
+		return fmt.Errorf("train: memory for the losses of %d steps: %w", r.job.steps, err)
+	}
+	r.history.TrainLoss = r.lossRoom()
 	return nil
 }
 
-// upload puts a batch on the device.
-func (r *rank) upload(b *data.Batch) (in model.Batch, labels kernels.Buffer) {
-	in.Dense = kernels.Mat(r.features, b.N, r.job.schema.Dense)
-	labels = r.labels.SliceFloats(0, b.N)
-	r.s.Upload(in.Dense.Buf, kernels.BytesOf(b.Dense))
-	r.s.Upload(labels, kernels.BytesOf(b.Labels))
-	return in, labels
+// lossRoom is an empty list in the memory of the losses.
+func (r *rank) lossRoom() losses {
+	room := r.buffers.history.Host()
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/8)[:0]
 }
 
-// close frees a rank, which has left its world.
-func (r *rank) close() {
-	if r.commits != nil {
-		r.commits.Close()
+// readHistory sets the history to that of a checkpoint.
+func (r *rank) readHistory(text []byte) error {
+	past := history{TrainLoss: r.lossRoom()}
+	if err := json.Unmarshal(text, &past); err != nil {
+		return err
 	}
-	if r.shard != nil {
-		r.shard.Close()
+	if !r.job.keepsLosses(r.id) {
+		past.TrainLoss = nil
 	}
-	if r.model != nil {
-		r.model.Close()
+	r.history = past
+	return nil
+}
+
+// updateMeter shows what this rank moves, holds and has lost.
+func (r *rank) updateMeter() {
+	j, f := r.job, figures{ranks: 1}
+	f.setClass(ClassCritical, r.meter.moved.Critical.Rows, r.meter.moved.Critical.Bytes)
+	f.setClass(ClassDelayed, r.meter.moved.Delayed.Rows, r.meter.moved.Delayed.Bytes)
+	owner := j.roles.ownerOf(r.id)
+	if owner >= 0 {
+		f.rowBytes = shard.Bytes(j.shardOptions(owner))
 	}
-	buffers := []kernels.Buffer{r.features, r.labels, r.losses, r.dlogits, r.state}
-	for _, s := range append(r.snapshots, r.spare...) {
-		buffers = append(buffers, s.weights, s.state)
-	}
-	for _, b := range buffers {
-		if b.Bytes() > 0 {
-			r.job.dev.Free(b)
+	if p := r.protection; p != nil && p.parity != nil {
+		s := p.parity.Stats()
+		rebuilt, _, read := p.parity.Rebuilt()
+		f.setClass(ClassParity, s.SentRows, s.SentBytes)
+		f.setClass(ClassRebuild, rebuilt, read)
+		if owner >= 0 {
+			f.parityBytes = j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0)) * int64(j.bytesPerRow())
 		}
+		f.missing = p.parity.Left()
 	}
-	r.job.host.Free(r.lossMemory)
-	r.s.Close()
+	r.meter.showFigures(f)
 }

@@ -1,10 +1,10 @@
 package train
 
-import "github.com/ecrec/ecrec/internal/config"
+import "github.com/ecrec/ecrec/config"
 
-// roles says which ranks do what: trainers come first, then servers, which own
-// rows, then readers. Where the config gives no parts, every rank but the readers
-// trains and owns.
+// roles are the parts of the ranks: trainers have the first ids, then servers, which own
+// rows, then readers. Without [ranks] in the config, every rank except the readers trains
+// and owns rows.
 type roles struct {
 	trainers    int
 	first, rows int // ranks first to first+rows-1 own rows
@@ -19,25 +19,25 @@ func rolesOf(c *config.Config) roles {
 	return roles{trainers: n, rows: n, readers: c.Ranks.Readers}
 }
 
-// trains reports whether a rank has samples; rank i is trainer i then.
-func (r roles) trains(id int) bool { return id < r.trainers }
+// isTrainer reports whether a rank trains. Trainer i is rank i.
+func (r roles) isTrainer(id int) bool { return id < r.trainers }
 
-// owner is which owner of rows a rank is, -1 where it is none.
-func (r roles) owner(id int) int {
+// ownerOf is the index of a rank among the owners of rows, -1 if it owns none.
+func (r roles) ownerOf(id int) int {
 	if id < r.first || id >= r.first+r.rows {
 		return -1
 	}
 	return id - r.first
 }
 
-// reader is which reader a rank is, -1 where it is none.
-func (r roles) reader(id int) int { return max(id-r.first-r.rows, -1) }
+// readerOf is the index of a rank among the readers, -1 if it is none.
+func (r roles) readerOf(id int) int { return max(id-r.first-r.rows, -1) }
 
-// feeds is the rank that reads for a trainer.
-func (r roles) feeds(trainer int) int { return r.first + r.rows + trainer%r.readers }
+// readerFor is the rank that reads for a trainer.
+func (r roles) readerFor(trainer int) int { return r.first + r.rows + trainer%r.readers }
 
-// training lists the ranks that train.
-func (r roles) training() []int {
+// trainerIDs lists the ranks that train.
+func (r roles) trainerIDs() []int {
 	ids := make([]int, r.trainers)
 	for i := range ids {
 		ids[i] = i

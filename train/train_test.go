@@ -13,12 +13,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
-	"github.com/ecrec/ecrec/internal/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/train/feed"
 	"github.com/ecrec/ecrec/transport"
 )
 
@@ -61,14 +62,15 @@ func TestOneDigest(t *testing.T) {
 }
 
 // A job that is stopped ends after the same step on all ranks, with the model of
-// a job of so many steps.
+// a job with that number of steps.
 func TestStop(t *testing.T) {
 	const last = 5
 	var asked atomic.Int64
 	stop := func() bool { return asked.Add(1) > 3*(last-1) } // 3 ranks ask once per step
 	got := run(t, Options{Stop: stop}, adagrad, "job.ranks=3")
 	if !got.Stopped || got.Steps != last || len(got.TrainLoss) != last || len(got.Eval) != 1 {
-		t.Fatalf("stopped %v after %d steps with %d losses and %d evaluations; want %d", got.Stopped, got.Steps, len(got.TrainLoss), len(got.Eval), last)
+		t.Fatalf("stopped %v after %d steps with %d losses and %d evaluations; want %d", got.Stopped, got.Steps,
+			len(got.TrainLoss), len(got.Eval), last)
 	}
 	want := run(t, Options{}, adagrad, "job.ranks=3", fmt.Sprintf("train.iterations=%d", last))
 	if got.Digest != want.Digest {
@@ -115,8 +117,8 @@ func copyCase(t *testing.T) string {
 	return dir
 }
 
-// spoils breaks the label of a record when the job has started: what is found
-// before then never starts.
+// spoils breaks the label of a record when the job has started: a job with an error that is
+// found earlier does not start.
 type spoils struct {
 	quiet
 	name   string
@@ -159,7 +161,7 @@ func TestSpoiltWeights(t *testing.T) {
 	}
 }
 
-// Bad data met by one rank ends all of them with that rank's error.
+// Bad data on one rank ends all ranks with that rank's error.
 func TestBadRecordEndsAllRanks(t *testing.T) {
 	r := seeded(t)
 	for name, record := range map[string]int{"train.bin": 1700, "eval.bin": 1900} {
@@ -264,8 +266,8 @@ func TestMemoryOfManyRanks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &job{cfg: cfg, ranks: ranks, width: 1, place: placement.New([]int64{1}, ranks)}
-		rows, rest := j.bytes()
+		j := &job{topology: topology{cfg: cfg, ranks: ranks, width: 1, place: placement.New([]int64{1}, ranks)}}
+		rows, rest := j.bytesNeeded()
 		return rows + rest
 	}
 	if many := need(4096); many < 30<<30 {
@@ -306,7 +308,7 @@ func within(t *testing.T, d time.Duration, f func()) {
 func TestStopBeforeABadRecord(t *testing.T) {
 	const last, batch, ranks = 5, 128, 3
 	r := seeded(t)
-	for ahead := 1; ahead <= workAhead; ahead++ {
+	for ahead := 1; ahead <= feed.WorkAhead; ahead++ {
 		for bad := range ranks {
 			dir := copyCase(t)
 			spoil := &spoils{name: filepath.Join(dir, "train.bin"), record: (last+ahead-1)*batch + bad*batch/ranks} // the rank's first sample
@@ -336,7 +338,7 @@ func TestStopOfAnEvaluation(t *testing.T) {
 	}
 }
 
-// A stop asked for at the last step stops nothing.
+// A stop at the last step has no effect.
 func TestStopAtTheLastStep(t *testing.T) {
 	var asked atomic.Int64
 	stop := func() bool { return asked.Add(1) > 2*2 }
@@ -353,8 +355,8 @@ var errDevice = errors.New("the device is lost")
 
 func (failing) Sync() error { return errDevice }
 
-// Started comes after every rank has read and allocated what it needs: where one
-// fails in that, nothing has been written yet.
+// Started is called when every rank has read and allocated everything. If a rank fails before,
+// nothing has been written.
 func TestStartedComesAfterAllRanksAreReady(t *testing.T) {
 	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3"})
 	if err != nil {
@@ -376,7 +378,7 @@ func TestStartedComesAfterAllRanksAreReady(t *testing.T) {
 	}
 }
 
-// A job that cannot save its model fails, on all ranks, and gives no digest.
+// A job that cannot save its model fails, on all ranks. Its digest holds.
 func TestModelCannotBeSaved(t *testing.T) {
 	cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), "job.ranks=3", "train.iterations=2"})
 	if err != nil {
@@ -388,7 +390,8 @@ func TestModelCannotBeSaved(t *testing.T) {
 		if !errors.Is(err, os.ErrNotExist) || errors.As(err, new(*transport.PeerLost)) {
 			t.Errorf("got %v", err)
 		}
-		if got.Digest != "" || got.Steps != 2 || len(got.TrainLoss) != 2 {
+		if want := run(t, Options{}, adagrad, "job.ranks=3", "train.iterations=2").Digest; got.Digest != want ||
+			got.Steps != 2 || len(got.TrainLoss) != 2 {
 			t.Errorf("after %d steps: digest %q, losses %v", got.Steps, got.Digest, got.TrainLoss)
 		}
 	})

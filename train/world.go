@@ -7,39 +7,40 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// World spreads a job's ranks over processes: rank i runs on process i mod
-// Processes (DESIGN.md section 3). The result depends on the ranks alone.
+// World spreads a job's ranks over processes: rank i runs on process i mod Processes, unless
+// Hosted is set. The result depends on the ranks alone.
 type World struct {
 	Process, Processes int
-	// Present are the processes that host ranks; all when nil.
+	// Present lists the processes that host ranks. Nil: all do.
 	Present []int
-	// Neighbours is how many of the processes share this one's machine, itself
-	// included: they share its cores and its memory.
+	// Neighbours is the number of processes on this machine, with this one. They share its
+	// cores and its memory.
 	Neighbours int
 	// Join connects this process with the others and returns the endpoints of the
 	// ranks that it hosts, ascending.
 	Join func(hosted []int) ([]transport.Endpoint, error)
-	// LostAgo is how long ago that happened for which there is this world; 0 where
-	// that is not known, or nothing did.
+	// LostAgo is the time since the loss that ended the world before. Zero: there was none, or
+	// its time is unknown.
 	LostAgo time.Duration
-	// Trained says, alike to all, that there was a commit in a world before: if nobody is
-	// left who knows it, that is lost.
+	// Later is set if there was a world before. Its processes may still hold locks.
+	Later bool
+	// Trained is set, on all processes, if there was a commit in a world before. If no rank
+	// holds that commit any more, it is lost.
 	Trained bool
-	// Renew returns the world that follows this one, which ended with an error here; nil
-	// where none does. Where it is nil itself, the loss of a rank ends the job.
+	// Renew returns the world after this one, which ended with an error in this process. It
+	// returns nil if there is none. Without Renew, the loss of a rank ends the job.
 	Renew func(error) *World
-	// Hosted are the ranks of this process, ascending, where they are not those that
-	// rank i mod Processes gives it.
+	// Hosted lists the ranks of this process, ascending. Nil: rank i runs on process i mod
+	// Processes.
 	Hosted []int
-	// Machine, if set, tells ranks on one machine from those on others.
+	// Machine, if set, returns an id of a rank's machine.
 	Machine func(rank int) string
-	// Done, if set, is told that the ranks of this process are done, while they still
-	// hold all they have. It reports false where others need them again, in the world
-	// that Renew returns.
+	// Done, if set, is called when the ranks of this process are done. They still hold all
+	// memory: if it returns false, other ranks need them in the world that Renew returns.
 	Done func(*Result) (over bool, err error)
-	// Committed is told, if set, that there was a commit in this world; whole: and nothing is
-	// missing any more of what was lost.
-	Committed func(whole bool)
+	// Committed, if set, is called after each commit in this world. FullyRedundant reports
+	// that everything that was lost is rebuilt.
+	Committed func(fullyRedundant bool)
 }
 
 // alone is the world of one process.
@@ -49,8 +50,8 @@ func alone(e env.Env, ranks int) *World {
 	}}
 }
 
-// present lists the processes that host ranks.
-func (w *World) present() []int {
+// presentProcesses lists the processes that host ranks.
+func (w *World) presentProcesses() []int {
 	if w.Present != nil {
 		return w.Present
 	}
@@ -61,8 +62,8 @@ func (w *World) present() []int {
 	return all
 }
 
-// hosted lists this process's ranks, ascending.
-func (w *World) hosted(ranks int) (ids []int) {
+// hostedRanks lists this process's ranks, ascending.
+func (w *World) hostedRanks(ranks int) (ids []int) {
 	if w.Hosted != nil {
 		return w.Hosted
 	}

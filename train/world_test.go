@@ -6,13 +6,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/transport"
 )
 
-// spread trains a config as if on some processes, each with its share of the
-// ranks, and returns what each gave.
+// spread trains a config as if on some processes, each with its share of the ranks. It returns
+// their results.
 func spread(t *testing.T, processes, ranks int, o Options, path string, sets ...string) []*Result {
 	t.Helper()
 	e := env.Real()
@@ -49,7 +49,7 @@ func spread(t *testing.T, processes, ranks int, o Options, path string, sets ...
 	return results
 }
 
-// How ranks are spread over processes changes no bit.
+// The spread of ranks over processes changes no bit.
 func TestRanksSpreadOverProcesses(t *testing.T) {
 	few := "train.iterations=5"
 	want := run(t, Options{}, adagrad, "job.ranks=4", few)

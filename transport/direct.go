@@ -10,49 +10,48 @@ import (
 	"github.com/ecrec/ecrec/internal/blockcopy"
 )
 
-// Direct reading: where a process can read its peer's memory, an offer says where
-// the message lies, and its receiver copies it from there, once, with no other
-// frame than the one that says that it is done. What lies in the peer's arena is
-// mapped here; the rest of its memory is read with the system's help. Who offered
-// a message and gives it up first says so in the segment; a receiver looks there
-// after it has read, and if it cannot be sure of the bytes it asks for them as of
-// any other offer.
+// Direct reading: if a process can read its peer's memory, an offer carries the address
+// of the message. The receiver copies the message from there, once, and sends only the
+// frame that confirms it. The peer's arena is mapped in this process. The rest of the
+// peer's memory is read by a system call. A sender that gives up an offered message first
+// sets a flag in the segment. The receiver checks the flag after it has read. If it
+// cannot be sure of the bytes, it asks for them as for any other offer.
 
 const (
-	// readBytes is how much is read at once, between looks at the rings.
+	// readBytes is the length of one read between polls of the rings.
 	readBytes = 256 << 10
-	// addressBytes is what the payload of such an offer holds.
+	// addressBytes is the length of the payload of such an offer.
 	addressBytes = 8
 )
 
-// directory is what a side says of itself in the segment.
-type directory struct {
-	pid, secret *atomic.Uint64 // its process; where it has mapped the segment's secret
+// sideRecord is the part of the segment in which one side publishes facts about itself.
+type sideRecord struct {
+	pid, secret *atomic.Uint64 // its process; the address of the segment's secret there
 	reads       *atomic.Uint32 // it can read the other side's memory
 	withdrawn   *atomic.Uint32 // it gave up a message that it had offered with an address
 	arena       arenaEntry
 	views       *atomic.Uint32 // it has mapped the other side's arena
 }
 
-// arenaEntry says where a side's arena is found, and where that side has it mapped.
-// Its length is 0 where there is none.
+// arenaEntry locates a side's arena, and where that side has mapped it. Its length is 0
+// if there is none.
 type arenaEntry struct {
 	fd, bytes, base *atomic.Uint64
 	id              []byte
 }
 
-const directoryLine = 12 // of the first side
+const sideRecordLine = 12 // of the first side
 
-func directoryOf(mem []byte, side int) directory {
-	word := func(n int) unsafe.Pointer { return unsafe.Pointer(&mem[(directoryLine+2*side)*64+8*n]) }
-	return directory{pid: (*atomic.Uint64)(word(0)), secret: (*atomic.Uint64)(word(1)),
+func sideRecordAt(mem []byte, side int) sideRecord {
+	word := func(n int) unsafe.Pointer { return unsafe.Pointer(&mem[(sideRecordLine+2*side)*64+8*n]) }
+	return sideRecord{pid: (*atomic.Uint64)(word(0)), secret: (*atomic.Uint64)(word(1)),
 		reads: (*atomic.Uint32)(word(2)), views: (*atomic.Uint32)(word(3)), withdrawn: (*atomic.Uint32)(word(8)),
 		arena: arenaEntry{fd: (*atomic.Uint64)(word(4)), bytes: (*atomic.Uint64)(word(5)), base: (*atomic.Uint64)(word(6)),
 			id: unsafe.Slice((*byte)(word(9)), len(arena.Name{}.ID))}}
 }
 
-// introduce says where this side's memory is to be found.
-func (d *directory) introduce(mem []byte) {
+// publishSelf writes this side's record.
+func (d *sideRecord) publishSelf(mem []byte) {
 	d.pid.Store(uint64(processID()))
 	d.secret.Store(uint64(addressOf(mem[secretOffset:])))
 	a, err := arena.Own()
@@ -68,13 +67,13 @@ func (d *directory) introduce(mem []byte) {
 
 func addressOf(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
 
-// probe finds out whether this side can read the other's memory, which has
-// introduced itself.
-func (s *shm) probe() {
-	if s.link.world.apart {
+// probePeer determines whether this side can read the memory of the other, which has
+// published its record.
+func (s *shm) probePeer() {
+	if s.link.world.noDirectReads {
 		return
 	}
-	if s.read(nil, 0, 0) {
+	if s.readPeer(nil, 0, 0) {
 		s.self.reads.Store(1)
 	}
 	e := &s.other.arena
@@ -88,11 +87,11 @@ func (s *shm) probe() {
 	}
 }
 
-// read copies len(p) bytes of a message of so many from an address of the peer. Of
-// what its arena does not hold it then reads the secret of the segment, which only the
-// peer has there: it reports false if the bytes may be another process's, or did not
-// come.
-func (s *shm) read(p []byte, address uint64, all int) bool {
+// readPeer copies len(p) bytes from an address of the peer; all is the length of the
+// message. Bytes outside the peer's arena are read by a system call, which also reads the
+// secret of the segment, because only the peer has it at that address. readPeer reports
+// false if the bytes may be another process's, or could not be read.
+func (s *shm) readPeer(p []byte, address uint64, all int) bool {
 	if there := s.view.Bytes(int64(address-s.viewBase), len(p)); len(there) > 0 {
 		blockcopy.Copy(p, there, all)
 		return true
@@ -102,15 +101,15 @@ func (s *shm) read(p []byte, address uint64, all int) bool {
 	return ok && secret == [secretBytes]byte(s.mem[secretOffset:])
 }
 
-// readable reports whether the peer can be told where a message lies. The caller
-// holds the link's monitor, which keeps the segment mapped while the link works.
-func (l *link) readable(p []byte) bool {
+// canReadDirect reports whether the peer can read a message directly. The caller holds
+// the link's monitor, which keeps the segment mapped while the link works.
+func (l *link) canReadDirect(p []byte) bool {
 	return l.err == nil && l.ring != nil && l.ring.self.withdrawn.Load() == 0 &&
-		(l.ring.other.reads.Load() != 0 || l.ring.viewed(p))
+		(l.ring.other.reads.Load() != 0 || l.ring.isViewed(p))
 }
 
-// viewed reports whether p lies where the peer has it mapped.
-func (s *shm) viewed(p []byte) bool {
+// isViewed reports whether p is in memory that the peer has mapped.
+func (s *shm) isViewed(p []byte) bool {
 	if s.other.views.Load() == 0 {
 		return false
 	}
@@ -122,31 +121,31 @@ func (s *shm) viewed(p []byte) bool {
 	return ok
 }
 
-// eagerLimit is how long b may be to be copied twice at once, rather than once when
-// it is wanted. The caller holds the monitor.
+// eagerLimit returns the length up to which b is sent eagerly, which copies it twice,
+// instead of being offered and copied once. The caller holds the monitor.
 func (l *link) eagerLimit(b []byte) int {
-	if l.carrier != nil {
+	if l.engine != nil {
 		return packedBytes
 	}
-	if len(b) > nearEagerBytes && l.ring != nil && l.err == nil && l.ring.viewed(b) {
+	if len(b) > nearEagerBytes && l.ring != nil && l.err == nil && l.ring.isViewed(b) {
 		return nearEagerBytes
 	}
 	return eagerBytes
 }
 
-// withdraw is called before the memory of a direct offer is given back. The caller
-// holds the monitor.
-func (l *link) withdraw(r *netRequest) {
-	if r.direct && l.ring.enter() {
+// withdrawOffer must be called before the memory of a direct offer is released. The
+// caller holds the monitor.
+func (l *link) withdrawOffer(r *netRequest) {
+	if r.direct && l.ring.acquireMapping() {
 		l.ring.self.withdrawn.Store(1)
-		l.ring.leave()
+		l.ring.releaseMapping()
 	}
 }
 
-// offerOf is the header and payload that offer r. The caller holds the monitor.
+// offerOf returns the header and payload that offer r. The caller holds the monitor.
 func (l *link) offerOf(r *netRequest) (h header, payload []byte) {
 	h = header{kind: frameOffer, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag, id: r.id, arg: uint64(len(r.p))}
-	if len(r.p) > 0 && l.readable(r.p) {
+	if len(r.p) > 0 && l.canReadDirect(r.p) {
 		r.direct = true
 		binary.LittleEndian.PutUint64(r.address[:], uint64(addressOf(r.p)))
 		payload = r.address[:]
@@ -154,7 +153,7 @@ func (l *link) offerOf(r *netRequest) (h header, payload []byte) {
 	return h, payload
 }
 
-// readLater has r, whose message lies at an address of the peer, read. The caller
+// readLater queues r, whose message is at an address of the peer, to be read. The caller
 // holds the monitor.
 func (l *link) readLater(r *netRequest, id, address uint64) {
 	r.id, r.from = id, address
@@ -162,8 +161,8 @@ func (l *link) readLater(r *netRequest, id, address uint64) {
 	l.reading.Store(int64(len(l.reads)))
 }
 
-// readOn reads a piece of a message. It reports whether there was one.
-func (s *shm) readOn() bool {
+// readNextPiece reads a piece of a message. It reports whether there was one.
+func (s *shm) readNextPiece() bool {
 	l := s.link
 	if l.reading.Load() == 0 {
 		return false
@@ -180,17 +179,17 @@ func (s *shm) readOn() bool {
 	l.mon.Unlock()
 
 	n := min(readBytes, len(r.p)-r.off)
-	ok := s.read(r.p[r.off:r.off+n], r.from+uint64(r.off), len(r.p))
+	ok := s.readPeer(r.p[r.off:r.off+n], r.from+uint64(r.off), len(r.p))
 
 	l.mon.Lock()
 	defer l.mon.Unlock()
 	r.moving = false
 	r.off += n
-	// An addition orders the look behind the reading, on every processor.
+	// An atomic addition keeps the check after the reads, on every processor.
 	ok = ok && (r.off < len(r.p) || s.other.withdrawn.Add(0) == 0)
 	switch {
 	case r.pair.err != nil:
-		r.end(r.pair.err)
+		r.endWith(r.pair.err)
 	case !ok:
 		r.off = 0
 		l.askFor(r, r.id)
@@ -198,7 +197,7 @@ func (s *shm) readOn() bool {
 		l.readLater(r, r.id, r.from)
 	default:
 		l.addControl(header{kind: frameDone, from: uint32(r.pair.local), to: uint32(r.pair.remote), id: r.id}, nil)
-		r.end(nil)
+		r.endWith(nil)
 	}
 	return true
 }

@@ -2,8 +2,8 @@ package transport
 
 import "net"
 
-// Tune lets f see each connection before Join uses it.
+// Tune sets a function that is called with each connection before Join uses it.
 func (o *NetOptions) Tune(f func(net.Conn)) { o.tune = f }
 
-// KeepApart makes Join do as where no process may read another's memory.
-func (o *NetOptions) KeepApart() { o.apart = true }
+// KeepApart makes Join behave as if no process could read another's memory.
+func (o *NetOptions) KeepApart() { o.noDirectReads = true }

@@ -10,29 +10,29 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// ErrInjected is the cause of a PeerLost that an Injector made.
+// ErrInjected is the cause of a PeerLost that an Injector caused.
 var ErrInjected = errors.New("injected fault")
 
-// Injector decides what happens to each message. Faults is one, made of rules.
-// It is called from several goroutines, one at a time for each endpoint.
+// Injector decides on the fault of each message. Faults is one made of rules. It is
+// called from several goroutines, one at a time for each endpoint.
 type Injector interface {
 	Inject(Message) Fault
 }
 
-// Message is one end of a message, as it is posted.
+// Message describes one end of a message when it is posted.
 type Message struct {
-	Rank, Peer int // who posts it, and the other end
+	Rank, Peer int // the poster, and the other end
 	Sending    bool
-	Number     uint64 // of Rank's messages with Peer in this direction, from 0
+	Number     uint64 // number of Rank's messages with Peer in this direction, from 0
 }
 
 // Fault is what happens to a message. The zero Fault is none.
 type Fault struct {
-	// Delay is how long the message is held back, with those after it under the
-	// same tag; others may overtake it.
+	// Delay is how long the message is delayed. Later messages under the same tag are
+	// delayed too, and those under other tags may overtake it.
 	Delay time.Duration
-	// Stall holds it back until the endpoint is closed or aborted, as if the
-	// process had been stopped.
+	// Stall delays it until the endpoint is closed or aborted, as if the process had been
+	// stopped.
 	Stall bool
 	// Lose aborts the endpoint with PeerLost of the other end.
 	Lose bool
@@ -40,8 +40,9 @@ type Fault struct {
 	Die bool
 }
 
-// Wrap puts inj's faults under ep, which the result replaces. The contract holds:
-// what is held back keeps its order per tag, and whoever is lost stays lost.
+// Wrap injects the faults of inj below the returned endpoint, which replaces ep. The
+// contract still holds: delayed messages keep their order per tag, and a lost peer stays
+// lost.
 func Wrap(e env.Env, ep Endpoint, inj Injector) Endpoint {
 	name := fmt.Sprintf("faults of rank %d", ep.Rank())
 	f := &faulty{
@@ -53,7 +54,7 @@ func Wrap(e env.Env, ep Endpoint, inj Injector) Endpoint {
 		sent:     make([]uint64, ep.Size()),
 		received: make([]uint64, ep.Size()),
 	}
-	e.Go(name, f.release)
+	e.Go(name, f.releaseLoop)
 	if v, ok := ep.(Viewer); ok {
 		return struct {
 			*faulty
@@ -69,15 +70,15 @@ type faulty struct {
 	inj     Injector
 	stopped *env.Event
 
-	mon            env.Monitor // guards what follows, and posting to Endpoint
+	mon            env.Monitor // guards the fields below, and posting to Endpoint
 	sent, received []uint64    // by peer
-	held           []*held     // by time due, then as posted; MaxPosted bounds it
+	held           []*held     // by due time, then in the order of posting; MaxPosted limits it
 	over           bool
 }
 
 const never = time.Duration(math.MaxInt64)
 
-// held is a message that was held back, and its Request.
+// held is a delayed message, and its Request.
 type held struct {
 	f       *faulty
 	due     time.Duration
@@ -98,29 +99,29 @@ func (h *held) Wait() error {
 }
 
 func (f *faulty) Send(to int, tag Tag, p []byte) Request {
-	return f.post(&held{f: f, sending: true, peer: to, tag: tag, p: p}, f.sent)
+	return f.postMessage(&held{f: f, sending: true, peer: to, tag: tag, p: p}, f.sent)
 }
 
 func (f *faulty) Recv(from int, tag Tag, p []byte) Request {
-	return f.post(&held{f: f, sending: false, peer: from, tag: tag, p: p}, f.received)
+	return f.postMessage(&held{f: f, sending: false, peer: from, tag: tag, p: p}, f.received)
 }
 
-func (f *faulty) post(h *held, count []uint64) Request {
+func (f *faulty) postMessage(h *held, count []uint64) Request {
 	checkPeer(f, h.peer)
 	f.mon.Lock()
 	defer f.mon.Unlock()
 	if f.over {
-		return f.forward(h)
+		return f.forwardMessage(h)
 	}
 	fault := f.inj.Inject(Message{Rank: f.Rank(), Peer: h.peer, Sending: h.sending, Number: count[h.peer]})
 	count[h.peer]++
 	switch {
 	case fault.Die:
-		f.abort(ErrClosed)
-		return f.forward(h)
+		f.abortLocked(ErrClosed)
+		return f.forwardMessage(h)
 	case fault.Lose:
-		f.abort(&PeerLost{Rank: h.peer, Generation: f.Generation(), Cause: ErrInjected})
-		return f.forward(h)
+		f.abortLocked(&PeerLost{Rank: h.peer, Generation: f.Generation(), Cause: ErrInjected})
+		return f.forwardMessage(h)
 	case fault.Stall:
 		h.due = never
 	case fault.Delay > 0:
@@ -132,7 +133,7 @@ func (f *faulty) post(h *held, count []uint64) Request {
 		}
 	}
 	if h.due == 0 {
-		return f.forward(h)
+		return f.forwardMessage(h)
 	}
 	i, _ := slices.BinarySearchFunc(f.held, h.due, func(x *held, due time.Duration) int {
 		if x.due <= due {
@@ -145,25 +146,25 @@ func (f *faulty) post(h *held, count []uint64) Request {
 	return h
 }
 
-// forward posts h below. The caller holds the monitor, so that messages of one
-// tag keep their order.
-func (f *faulty) forward(h *held) Request {
+// forwardMessage posts h to the wrapped endpoint. The caller holds the monitor, so that
+// messages of one tag keep their order.
+func (f *faulty) forwardMessage(h *held) Request {
 	if h.sending {
 		return f.Endpoint.Send(h.peer, h.tag, h.p)
 	}
 	return f.Endpoint.Recv(h.peer, h.tag, h.p)
 }
 
-// release posts what was held back when it is due, and all of it when the
-// endpoint is over, which ends it.
-func (f *faulty) release() {
+// releaseLoop posts each delayed message when it is due. When the endpoint is over, it
+// posts all of them and ends.
+func (f *faulty) releaseLoop() {
 	f.mon.Lock()
 	for {
 		switch {
 		case len(f.held) > 0 && (f.over || f.held[0].due <= f.env.Now()):
 			h := f.held[0]
 			f.held = slices.Delete(f.held, 0, 1)
-			h.inner = f.forward(h)
+			h.inner = f.forwardMessage(h)
 			f.mon.Wake()
 		case f.over:
 			f.mon.Unlock()
@@ -177,8 +178,8 @@ func (f *faulty) release() {
 	}
 }
 
-// abort is Abort for a caller that holds the monitor.
-func (f *faulty) abort(cause error) {
+// abortLocked is Abort for a caller that holds the monitor.
+func (f *faulty) abortLocked(cause error) {
 	f.Endpoint.Abort(cause)
 	f.over = true
 	f.mon.Wake()
@@ -186,7 +187,7 @@ func (f *faulty) abort(cause error) {
 
 func (f *faulty) Abort(cause error) {
 	f.mon.Lock()
-	f.abort(cause)
+	f.abortLocked(cause)
 	f.mon.Unlock()
 }
 

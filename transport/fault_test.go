@@ -12,7 +12,7 @@ import (
 	"github.com/ecrec/ecrec/transport/transporttest"
 )
 
-// faulty connects a mem world under rules.
+// faulty returns in-memory endpoints with injected faults.
 func faulty(t *testing.T, n int, seed uint64, spec string) []transport.Endpoint {
 	t.Helper()
 	faults, err := transport.ParseFaults(seed, spec)
@@ -42,7 +42,7 @@ func TestWrapWithDelays(t *testing.T) {
 func TestDelayedMessageIsOvertakenByOtherTags(t *testing.T) {
 	eps := faulty(t, 2, 1, "delay(1h, rank=0, send, after=1); stall(rank=1, recv, after=2)")
 	defer closeAll(t, eps)
-	for range 3 { // the first is spared, the later ones may each wait up to an hour
+	for range 3 { // the first is not delayed, the later ones may each wait up to an hour
 		eps[0].Send(1, 7, []byte("slow"))
 	}
 	got := make([]byte, 4)
@@ -94,7 +94,8 @@ func TestLoseAndDie(t *testing.T) {
 		spec        string
 		rank0, peer string // the errors of the two ends
 	}{
-		{"lose(rank=0, peer=1, send, after=1)", "rank 1 of generation 42 is lost: injected fault", "rank 1 of generation 42 is lost: injected fault"},
+		{"lose(rank=0, peer=1, send, after=1)", "rank 1 of generation 42 is lost: injected fault",
+			"rank 1 of generation 42 is lost: injected fault"},
 		{"die(rank=0, send, after=1)", "transport: endpoint closed", "rank 0 of generation 42 is lost: transport: endpoint closed"},
 	} {
 		eps := faulty(t, 2, 1, c.spec)
@@ -139,7 +140,7 @@ func TestFaultsAreAFunctionOfTheSeed(t *testing.T) {
 		t.Fatal("faults do not depend on the seed alone")
 	}
 	if hit < 900 || hit > 1100 {
-		t.Fatalf("%d of 10,000 messages are hit, p = 0.1", hit)
+		t.Fatalf("%d of 10,000 messages are delayed, p = 0.1", hit)
 	}
 }
 
@@ -165,17 +166,17 @@ func TestParseFaults(t *testing.T) {
 		}
 	}
 	for spec, says := range map[string]string{
-		"explode()":          `no action "explode"`,
+		"explode()":          `unknown action "explode"`,
 		"delay":              "want action(condition, ...)",
-		"delay()":            "needs a duration",
-		"delay(-1ms)":        "needs a duration",
-		"delay(25h)":         "needs a duration",
-		"stall(1ms)":         "needs a duration",
-		"lose(pear=1)":       "no condition",
+		"delay()":            "takes a duration",
+		"delay(-1ms)":        "takes a duration",
+		"delay(25h)":         "takes a duration",
+		"stall(1ms)":         "takes a duration",
+		"lose(pear=1)":       "unknown condition",
 		"lose(peer=-1)":      "invalid syntax",
 		"lose(p=1.5)":        "probability",
 		"lose(p=NaN)":        "probability",
-		"delay(1ms) lose(x)": "no condition",
+		"delay(1ms) lose(x)": "unknown condition",
 	} {
 		if _, err := transport.ParseFaults(1, spec); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, want an error that says %q", spec, err, says)

@@ -9,36 +9,35 @@ import (
 	"github.com/ecrec/ecrec/internal/rng"
 )
 
-// Faults is an Injector made of rules: a pure function of the seed and the
-// message, so that a run's faults are data and can be had again.
+// Faults is an Injector made of rules. It is a pure function of the seed and the message,
+// so that the faults of a run can be repeated.
 type Faults struct {
 	seed  uint64
 	rules []rule
 }
 
-// rule is an action (see Fault) and the messages it is for: all conditions must
-// hold.
+// rule is an action (see Fault) and its conditions, which must all hold.
 type rule struct {
 	action      string
-	delay       time.Duration // the most that a delay takes, drawn evenly from zero up
+	delay       time.Duration // the maximum of a delay, which is drawn uniformly from zero up
 	rank, peer  int           // anyRank: all
-	direction   string        // send, recv or, empty, both
-	after       uint64        // spares the first messages with each peer and direction
+	direction   string        // send, recv or, if empty, both
+	after       uint64        // skips the first messages with each peer and direction
 	probability float64       // of the messages that remain
 }
 
 const (
 	anyRank = -1
-	// maxDelay keeps sums of times from overflowing.
+	// maxDelay keeps sums of durations from overflowing.
 	maxDelay = 24 * time.Hour
 )
 
-// Inject adds up what the rules do to m.
+// Inject combines the faults of all rules that apply to m.
 func (f *Faults) Inject(m Message) Fault {
 	var out Fault
 	for i := range f.rules {
 		r := &f.rules[i]
-		u := f.draw(i, m)
+		u := f.drawNumbers(i, m)
 		if !r.matches(m) || float64(rng.Unit(u[0])) >= r.probability {
 			continue
 		}
@@ -56,7 +55,7 @@ func (f *Faults) Inject(m Message) Fault {
 	return out
 }
 
-func (f *Faults) draw(rule int, m Message) [4]uint32 {
+func (f *Faults) drawNumbers(rule int, m Message) [4]uint32 {
 	stream := uint32(rule) << 1
 	if m.Sending {
 		stream |= 1
@@ -74,7 +73,7 @@ func (r *rule) matches(m Message) bool {
 		(r.direction == "" || r.direction == direction) && m.Number >= r.after
 }
 
-// ParseFaults reads rules, separated by semicolons:
+// ParseFaults parses rules, separated by semicolons:
 //
 //	delay(1ms)                            each message, by up to 1 ms
 //	delay(1ms, p=0.1, send)               one send in ten
@@ -105,7 +104,7 @@ func parseRule(text string) (rule, error) {
 	switch r.action = strings.TrimSpace(name); r.action {
 	case "delay", "stall", "lose", "die":
 	default:
-		return r, fmt.Errorf("no action %q; there are delay, stall, lose and die", r.action)
+		return r, fmt.Errorf("unknown action %q; the actions are delay, stall, lose and die", r.action)
 	}
 	for arg := range strings.SplitSeq(strings.TrimSuffix(rest, ")"), ",") {
 		if arg = strings.TrimSpace(arg); arg == "" {
@@ -116,7 +115,7 @@ func parseRule(text string) (rule, error) {
 		}
 	}
 	if (r.action == "delay") != (r.delay > 0) || r.delay > maxDelay {
-		return r, fmt.Errorf("a delay, and only that, needs a duration above 0 and up to %v", maxDelay)
+		return r, fmt.Errorf("a delay, and no other action, takes a duration above 0 and up to %v", maxDelay)
 	}
 	return r, nil
 }
@@ -136,11 +135,11 @@ func (r *rule) parseArgument(arg string) error {
 	case "p":
 		r.probability, err = strconv.ParseFloat(value, 64)
 		if err == nil && !(r.probability > 0 && r.probability <= 1) {
-			err = fmt.Errorf("a probability lies in (0, 1]")
+			err = fmt.Errorf("a probability must be above 0 and at most 1")
 		}
 	default:
 		if r.delay, err = time.ParseDuration(arg); err != nil {
-			err = fmt.Errorf("no condition; there are send, recv, rank=R, peer=R, after=N and p=P")
+			err = fmt.Errorf("unknown condition; the conditions are send, recv, rank=R, peer=R, after=N and p=P")
 		}
 	}
 	return err

@@ -10,26 +10,27 @@ import (
 // headerBytes is a cache line.
 const headerBytes = 64
 
-// protocolVersion changes with the frames or the handshake; both ends must agree.
-const protocolVersion = 4
+// protocolVersion must change with the frames or the handshake. Both ends must have the
+// same.
+const protocolVersion = 5
 
 type frameKind uint8
 
 const (
-	frameEager     frameKind = iota + 1 // a whole message
-	frameOffer                          // a message that waits to be wanted: id names it, arg is its length, the payload may say where it can be read
+	frameEager     frameKind = iota + 1 // a complete message
+	frameOffer                          // a message not yet sent: id names it, arg is its length, the payload may be its address
 	frameWant                           // answer to an offer: id is the offer's, arg names the receive
-	frameDone                           // answer to an offer of which no bytes are to come, as they were read or nobody takes them: id is the offer's
-	frameData                           // a piece of a wanted message: id names the receive, arg is the offset
+	frameDone                           // answer to an offer whose bytes are not to be sent, because they were read or are refused: id is the offer's
+	frameData                           // a piece of a message asked for: id names the receive, arg is the offset
 	frameCredit                         // arg bytes of eager messages have been received
-	frameAbort                          // rank from is over: rank id of generation arg is lost, the payload says why
-	frameHeartbeat                      // the sender lives
-	frameBulk                           // over MPI: a piece of a wanted message follows by itself: id names the receive, arg is the offset, tag the length
+	frameAbort                          // rank from has aborted: rank id of generation arg is lost, the payload is the cause
+	frameHeartbeat                      // the sender is alive
+	frameBulk                           // over MPI: a piece of a message asked for follows without a frame: id names the receive, arg is the offset, tag the length
 	frameBye                            // over MPI: nothing follows
 	frameKinds
 )
 
-// mayHave reports whether the payload of a message's frame may be so long.
+// mayHave reports whether a message's frame may have a payload of this length.
 func (k frameKind) mayHave(bytes uint32) bool {
 	switch k {
 	case frameEager, frameData:
@@ -40,17 +41,17 @@ func (k frameKind) mayHave(bytes uint32) bool {
 	return bytes == 0
 }
 
-// header opens every frame. On the wire it is headerBytes long, little-endian,
-// and ends with its own checksum.
+// header begins every frame. It is encoded in headerBytes bytes, little-endian, and ends
+// with its own checksum.
 type header struct {
 	kind       frameKind
 	from, to   uint32 // ranks
 	length     uint32 // of the payload that follows, in bytes
 	generation uint64
-	sequence   uint64 // of frames on a link and direction, from 0: shows replay and loss
+	sequence   uint64 // of frames on a link and direction, from 0: detects replay and loss
 	tag        Tag
 	id, arg    uint64
-	sum        uint32 // CRC-32C of the payload; 0 where bytes go through memory
+	sum        uint32 // CRC-32C of the payload; 0 in shared memory or on a sealed connection
 }
 
 var (
@@ -58,7 +59,7 @@ var (
 	magic      = [3]byte{'e', 'c', 'r'}
 )
 
-func (h *header) encode(b *[headerBytes]byte) {
+func (h *header) encodeHeader(b *[headerBytes]byte) {
 	le := binary.LittleEndian
 	copy(b[0:3], magic[:])
 	b[3] = byte(h.kind)
@@ -74,10 +75,10 @@ func (h *header) encode(b *[headerBytes]byte) {
 	le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
 }
 
-func (h *header) decode(b *[headerBytes]byte) error {
+func (h *header) decodeHeader(b *[headerBytes]byte) error {
 	le := binary.LittleEndian
 	if got, want := crc32.Checksum(b[:60], castagnoli), le.Uint32(b[60:]); got != want {
-		return protocolError("a frame's header has checksum %#x, not %#x", got, want)
+		return protocolError("a frame's header has checksum %#x, want %#x", got, want)
 	}
 	if [3]byte(b[0:3]) != magic || b[3] == 0 || b[3] >= byte(frameKinds) {
 		return protocolError("a frame begins with %x", b[:4])
@@ -95,12 +96,12 @@ func (h *header) decode(b *[headerBytes]byte) error {
 		sum:        le.Uint32(b[56:]),
 	}
 	if h.length > maxPayload {
-		return protocolError("a frame of %d bytes, over %d", h.length, maxPayload)
+		return protocolError("a frame of %d bytes; the limit is %d", h.length, maxPayload)
 	}
 	return nil
 }
 
-// encodeLoss makes the frame by which rank's peers learn what they see of its end.
+// encodeLoss encodes the frame that reports the end of a rank to its peers.
 func encodeLoss(rank int, seen error) (header, []byte) {
 	lost := &PeerLost{Rank: rank, Cause: seen}
 	errors.As(seen, &lost)
@@ -117,8 +118,7 @@ func decodeLoss(h *header, text []byte) error {
 	return lost
 }
 
-// protocolError is the cause of a PeerLost whose connection carried what no peer
-// sends.
+// protocolError is the cause of a PeerLost if the peer violated the protocol.
 func protocolError(format string, args ...any) error {
 	return fmt.Errorf("broken frame: "+format, args...)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// receiver is a link whose bytes come from a test: rank 0 receives from rank 1.
+// receiver is a link whose input is supplied by a test: rank 0 receives from rank 1.
 func receiver(tb testing.TB) (*link, []*netRequest) {
 	tb.Helper()
 	w, err := newNetWorld(&NetOptions{
@@ -26,28 +26,28 @@ func receiver(tb testing.TB) (*link, []*netRequest) {
 	l := newLink(w, 1, near)
 	var posted []*netRequest
 	for tag, n := range []int{10, 0, 100_000} {
-		posted = append(posted, l.recv(0, 1, Tag(tag), make([]byte, n)).(*netRequest))
+		posted = append(posted, l.postRecv(0, 1, Tag(tag), make([]byte, n)).(*netRequest))
 	}
 	return l, posted
 }
 
-// feed gives a link bytes, some at a time.
+// feed passes bytes to a link, some at a time.
 func feed(l *link, b []byte) error {
 	for len(b) > 0 {
-		want := l.in.want()
+		want := l.in.nextBuffer()
 		if len(want) == 0 {
-			panic("a link wants no bytes")
+			panic("a link has no buffer for bytes")
 		}
 		n := copy(want, b)
 		b = b[n:]
-		if err := l.in.got(n); err != nil {
+		if err := l.in.bytesArrived(n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wire makes the bytes of frames, in sequence.
+// wire encodes frames, in sequence.
 func wire(frames ...controlFrame) []byte {
 	var out []byte
 	for i, f := range frames {
@@ -57,13 +57,13 @@ func wire(frames ...controlFrame) []byte {
 		f.sequence += uint64(i)
 		f.length, f.sum = uint32(len(f.payload)), crc32.Checksum(f.payload, castagnoli)
 		var b [headerBytes]byte
-		f.encode(&b)
+		f.encodeHeader(&b)
 		out = append(append(out, b[:]...), f.payload...)
 	}
 	return out
 }
 
-// repair makes a header's checksum right.
+// repair corrects a header's checksum.
 func repair(b []byte) {
 	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
 }
@@ -72,9 +72,10 @@ func eagerFrame(tag Tag, n int) controlFrame {
 	return controlFrame{header{kind: frameEager, from: 1, to: 0, tag: tag}, make([]byte, n)}
 }
 
-func TestFramesReachTheirReceives(t *testing.T) {
+func TestFramesMatchTheirReceives(t *testing.T) {
 	l, posted := receiver(t)
-	if err := feed(l, wire(eagerFrame(1, 0), eagerFrame(0, 10), controlFrame{header{kind: frameOffer, from: 1, tag: 2, id: 5, arg: 100_000}, nil})); err != nil {
+	if err := feed(l, wire(eagerFrame(1, 0), eagerFrame(0, 10),
+		controlFrame{header{kind: frameOffer, from: 1, tag: 2, id: 5, arg: 100_000}, nil})); err != nil {
 		t.Fatal(err)
 	}
 	if !posted[0].over.Load() || !posted[1].over.Load() || posted[2].over.Load() {
@@ -93,20 +94,20 @@ func TestBrokenFramesEndTheLink(t *testing.T) {
 		return b
 	}
 	for name, b := range map[string][]byte{
-		"header":             corrupt(20),
-		"payload":            corrupt(headerBytes + 3),
-		"magic":              corrupt(0),
-		"replay":             append(append([]byte(nil), good...), good...),
-		"gap":                wire(controlFrame{header{kind: frameHeartbeat, sequence: 1}, nil}),
-		"newer generation":   wire(controlFrame{header{kind: frameHeartbeat, generation: 8}, nil}),
-		"another rank":       wire(controlFrame{header{kind: frameEager, from: 5, to: 0}, nil}),
-		"a rank here":        wire(controlFrame{header{kind: frameEager, from: 0, to: 1}, nil}),
-		"too much credit":    wire(controlFrame{header{kind: frameCredit, from: 1, arg: 1 << 63}, nil}),
-		"credit not sent":    wire(controlFrame{header{kind: frameCredit, from: 1, arg: 1}, nil}),
-		"offer too long":     wire(controlFrame{header{kind: frameOffer, from: 1, arg: 1 << 60}, nil}),
-		"offer with payload": wire(controlFrame{header{kind: frameOffer, from: 1}, make([]byte, 5)}),
-		"eager too long":     wire(eagerFrame(0, eagerBytes+1)),
-		"stranger's abort":   wire(controlFrame{header{kind: frameAbort, from: 3}, nil}),
+		"header":                          corrupt(20),
+		"payload":                         corrupt(headerBytes + 3),
+		"magic":                           corrupt(0),
+		"replay":                          append(append([]byte(nil), good...), good...),
+		"gap":                             wire(controlFrame{header{kind: frameHeartbeat, sequence: 1}, nil}),
+		"newer generation":                wire(controlFrame{header{kind: frameHeartbeat, generation: 8}, nil}),
+		"another rank":                    wire(controlFrame{header{kind: frameEager, from: 5, to: 0}, nil}),
+		"a local rank":                    wire(controlFrame{header{kind: frameEager, from: 0, to: 1}, nil}),
+		"too much credit":                 wire(controlFrame{header{kind: frameCredit, from: 1, arg: 1 << 63}, nil}),
+		"credit not sent":                 wire(controlFrame{header{kind: frameCredit, from: 1, arg: 1}, nil}),
+		"offer too long":                  wire(controlFrame{header{kind: frameOffer, from: 1, arg: 1 << 60}, nil}),
+		"offer with payload":              wire(controlFrame{header{kind: frameOffer, from: 1}, make([]byte, 5)}),
+		"eager too long":                  wire(eagerFrame(0, eagerBytes+1)),
+		"abort of another process's rank": wire(controlFrame{header{kind: frameAbort, from: 3}, nil}),
 	} {
 		l, posted := receiver(t)
 		err := feed(l, b)
@@ -124,8 +125,8 @@ func TestBrokenFramesEndTheLink(t *testing.T) {
 }
 
 func end(l *link, err error) {
-	l.fail(err)
-	l.in.abandon()
+	l.failWith(err)
+	l.in.abandonReceive()
 }
 
 func TestOlderGenerationsAreDropped(t *testing.T) {
@@ -140,7 +141,7 @@ func TestOlderGenerationsAreDropped(t *testing.T) {
 	}
 }
 
-// TestHeldBytesAreBounded sends more than was promised to be held.
+// TestHeldBytesAreBounded sends more than the receiver has promised to hold.
 func TestHeldBytesAreBounded(t *testing.T) {
 	l, _ := receiver(t)
 	var err error
@@ -154,8 +155,8 @@ func TestHeldBytesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzFrames feeds a link what a broken or hostile peer may send. It neither
-// crashes nor hangs, and every receive ends once the link has failed.
+// FuzzFrames feeds a link the bytes of a broken or hostile peer. The link neither crashes
+// nor hangs, and every receive ends once the link has failed.
 func FuzzFrames(f *testing.F) {
 	offer := controlFrame{header{kind: frameOffer, from: 1, tag: 2, id: 5, arg: 100_000}, nil}
 	data := controlFrame{header{kind: frameData, from: 1, tag: 2, id: 1}, make([]byte, 1000)}
@@ -167,12 +168,12 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(append([]byte(nil), good...), good...), uint64(3))
 	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
 		l, posted := receiver(t)
-		if seed > 0 { // flip fields and repair the header's checksum, to get past it
+		if seed > 0 { // change fields and repair the header's checksum, to pass it
 			r := rand.New(rand.NewPCG(seed, 0))
 			b = append([]byte(nil), b...)
 			for at := 0; at+headerBytes <= len(b); {
 				var h header
-				if h.decode((*[headerBytes]byte)(b[at:])) != nil {
+				if h.decodeHeader((*[headerBytes]byte)(b[at:])) != nil {
 					break
 				}
 				b[at+r.IntN(60)] ^= byte(1 << r.IntN(8))

@@ -2,16 +2,16 @@ package transport
 
 import "slices"
 
-// Group is the endpoint of a rank among some ranks of ep's world, numbered in the
-// order given; this rank is one of them. It shares ep's tags. Abort and Close are
-// ep's.
+// Group returns the endpoint of ep's rank in a group of ranks of ep's world, numbered in
+// the order given. This rank must be one of them. The group shares ep's tags. Abort and
+// Close are ep's.
 func Group(ep Endpoint, ranks []int) Endpoint {
 	if len(ranks) == ep.Size() {
 		return ep
 	}
 	me := slices.Index(ranks, ep.Rank())
 	if me < 0 {
-		panic("transport: a rank is no member of its group")
+		panic("transport: the rank is not a member of its group")
 	}
 	g := &group{Endpoint: ep, ranks: ranks, me: me}
 	if v, ok := ep.(Viewer); ok {
@@ -40,8 +40,8 @@ func (g *group) Recv(from int, tag Tag, p []byte) Request {
 	return g.Endpoint.Recv(g.ranks[from], tag, p)
 }
 
-// groupViews numbers the ranks of a world as a group does. They can read each
-// other's memory where the whole world can.
+// groupViews numbers the ranks of a world as a group does. They can read each other's
+// memory if all ranks of the world can.
 type groupViews struct {
 	viewing
 	ranks []int

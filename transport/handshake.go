@@ -2,29 +2,37 @@ package transport
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+
+	"github.com/ecrec/ecrec/internal/seal"
 )
 
-// The handshake, D the process that dials and A the one that accepts:
+// The handshake; D is the dialling process, A the accepting one:
 //
-//	D: hello   version, generation, from, to, the world's digest, a nonce
-//	A: answer  status, version, generation, a nonce, HMAC("accept", hello, answer)
+//	D: hello   version, generation, from, to, the world's digest, D's suite, a nonce
+//	A: answer  status, version, generation, the suite, a nonce, HMAC("accept", hello, answer)
 //	D: proof   HMAC("dial", hello, answer)
-//	A: a byte that says that the proof is right, and whether to share memory
+//	A: a byte that confirms the proof and decides whether to share memory
 //
-// The key is the job's secret. Both nonces are fresh, so nothing can be replayed,
-// and the two labels keep one end's proof from serving as the other's. Both sides
-// compare in constant time. A bad hello is answered with a status in clear, so
-// that a misconfigured peer can say what is wrong.
+// The key is the secret of the generation. Both nonces are fresh, so that nothing can be
+// replayed. The two labels keep one end's proof from serving as the other's. Both sides
+// compare in constant time. A bad hello is answered with a status in clear, so that a
+// misconfigured peer can report the reason.
+//
+// If the connection is to be sealed, D sends its fastest suite, and A answers with the
+// one that both use. Otherwise both send none. Each end decides by itself whether to seal
+// (Secure) and accepts no other answer. A changed suite invalidates the HMACs. An
+// attacker on the network can therefore prevent a connection, but cannot force it to be
+// in clear. The nonces are the public halves of X25519 keys, and everything after the
+// proof is sealed.
 
 const (
-	nonceBytes  = 32
+	nonceBytes  = seal.NonceBytes
 	helloBytes  = 8 + 4 + 8 + 4 + 4 + sha256.Size + 1 + nonceBytes
 	answerBytes = 1 + 4 + 8 + nonceBytes
 	macBytes    = sha256.Size
@@ -40,11 +48,17 @@ const (
 	statusUnexpected
 	statusProved
 	statusSharing
+	statusSecure
 )
 
-// JoinError says why a process could not be reached, or be believed.
+// suiteShift is the position of a suite in a byte that it shares: with shared memory in a
+// hello, with the status in an answer. Both keep their lengths of version 4, so that a
+// peer of that version is refused because of its version.
+const suiteShift = 4
+
+// JoinError reports why a process could not be reached or authenticated.
 type JoinError struct {
-	Process int // of NetOptions.Processes
+	Process int // index in NetOptions.Processes
 	Addr    string
 	Cause   error
 }
@@ -55,10 +69,13 @@ func (e *JoinError) Error() string {
 
 func (e *JoinError) Unwrap() error { return e.Cause }
 
-// ErrSecret is the cause of a JoinError where the peer does not know the secret.
-var ErrSecret = errors.New("it does not know the job's secret: another job uses this address, or the processes were given different secrets")
+// ErrSecret is the cause of a JoinError if the peer does not know the secret.
+var ErrSecret = errors.New("it has another secret than this job: another job uses this address, or the processes were given different secrets")
 
-// temporary is a failure that may pass: dial again.
+// errSecure means that the peer and this process disagree about sealing the connection.
+var errSecure = errors.New("it has another job.secure, or another list of hosts")
+
+// temporary is a failure that may pass: the caller dials again.
 type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
@@ -69,9 +86,10 @@ type hello struct {
 	from, to     uint32
 	world        [sha256.Size]byte
 	sharedMemory bool
+	suite        seal.Suite // the dialler's fastest; 0: the connection is not sealed
 }
 
-func (h *hello) encode() []byte {
+func (h *hello) encodeHello() []byte {
 	b := append([]byte(nil), helloMagic[:]...)
 	b = binary.LittleEndian.AppendUint32(b, h.version)
 	b = binary.LittleEndian.AppendUint64(b, h.generation)
@@ -82,19 +100,19 @@ func (h *hello) encode() []byte {
 	if h.sharedMemory {
 		shared = 1
 	}
-	return append(b, shared)
+	return append(b, shared|byte(h.suite)<<suiteShift)
 }
 
 func decodeHello(b []byte) (h hello, ok bool) {
 	le := binary.LittleEndian
 	h = hello{
 		version: le.Uint32(b[8:]), generation: le.Uint64(b[12:]), from: le.Uint32(b[20:]), to: le.Uint32(b[24:]),
-		world: [sha256.Size]byte(b[28:60]), sharedMemory: b[60] == 1,
+		world: [sha256.Size]byte(b[28:60]), sharedMemory: b[60]&1 == 1, suite: seal.Suite(b[60] >> suiteShift),
 	}
 	return h, [8]byte(b[:8]) == helloMagic
 }
 
-// worldDigest stands for what the processes must agree on.
+// worldDigest is a digest of the configuration on which the processes must agree.
 func worldDigest(processes []Process) [sha256.Size]byte {
 	h := sha256.New()
 	for _, p := range processes {
@@ -112,96 +130,153 @@ func proof(secret []byte, label string, parts ...[]byte) []byte {
 	return m.Sum(nil)
 }
 
-func withNonce(b []byte) []byte {
-	nonce := make([]byte, nonceBytes)
-	_, _ = rand.Read(nonce) // never fails
-	return append(b, nonce...)
+// handshakeResult is a connection whose ends have authenticated each other.
+type handshakeResult struct {
+	hello
+	conn    net.Conn // sealed if that was agreed
+	sharing bool     // shared memory
 }
 
-// introduce is D's side. It reports whether to share memory.
-func introduce(conn net.Conn, secret []byte, mine hello) (sharing bool, err error) {
-	first := withNonce(mine.encode())
+// dialHandshake is D's side.
+func dialHandshake(conn net.Conn, secret []byte, mine hello) (m handshakeResult, err error) {
+	key := seal.NewEphemeral()
+	first := append(mine.encodeHello(), key.Nonce()...)
 	answer := make([]byte, answerBytes+macBytes)
 	if _, err := conn.Write(first); err != nil {
-		return false, temporary{err}
+		return m, temporary{err}
 	}
 	if _, err := io.ReadFull(conn, answer); err != nil {
-		return false, temporary{fmt.Errorf("it hung up on a greeting: %w", err)}
+		return m, temporary{fmt.Errorf("it closed the connection during the handshake: %w", err)}
 	}
 	answer, mac := answer[:answerBytes], answer[answerBytes:]
-	version, generation := binary.LittleEndian.Uint32(answer[1:]), binary.LittleEndian.Uint64(answer[5:])
-	switch answer[0] {
-	case statusVersion:
-		return false, fmt.Errorf("it speaks protocol version %d, this process %d: run the same build everywhere", version, mine.version)
-	case statusGeneration:
-		err := fmt.Errorf("it is in generation %d, this process in %d", generation, mine.generation)
-		if generation < mine.generation {
-			return false, temporary{err} // it may follow
-		}
-		return false, err
-	case statusWorld:
-		return false, errors.New("it was given another list of processes")
-	case statusUnexpected:
-		return false, temporary{errors.New("it does not expect this process")}
+	if err := mine.refusalError(answer); err != nil {
+		return m, err
 	}
 	if !hmac.Equal(mac, proof(secret, "accept", first, answer)) {
-		return false, ErrSecret
+		return m, ErrSecret
+	}
+	suite := seal.Suite(answer[0] >> suiteShift)
+	if suite.Valid() != mine.suite.Valid() {
+		return m, errSecure
 	}
 	if _, err := conn.Write(proof(secret, "dial", first, answer)); err != nil {
-		return false, temporary{err}
+		return m, temporary{err}
+	}
+	m = handshakeResult{hello: mine, conn: conn}
+	if suite.Valid() {
+		if m.conn, err = sealConn(conn, key, suite, secret, true, first, answer); err != nil {
+			return m, err
+		}
 	}
 	var status [1]byte
-	if _, err := io.ReadFull(conn, status[:]); err != nil {
-		return false, temporary{fmt.Errorf("it hung up on this process's proof: %w", err)}
+	if _, err := io.ReadFull(m.conn, status[:]); err != nil {
+		return m, temporary{fmt.Errorf("it closed the connection after this process's proof: %w", err)}
 	}
-	return status[0] == statusSharing, nil
+	m.sharing = status[0] == statusSharing
+	return m, nil
 }
 
-// examine is A's side. It returns who dials; sharedMemory then says whether to
-// share memory.
-func (w *netWorld) examine(conn net.Conn, secret []byte, expects func(process int) bool, canShare func(process int) bool) (hello, error) {
+// refusalError returns the error in an answer, or nil. The answer is not authenticated.
+func (h *hello) refusalError(answer []byte) error {
+	version, generation := binary.LittleEndian.Uint32(answer[1:]), binary.LittleEndian.Uint64(answer[5:])
+	switch answer[0] & (1<<suiteShift - 1) {
+	case statusVersion:
+		return fmt.Errorf("it has protocol version %d, this process %d: run the same build everywhere", version, h.version)
+	case statusGeneration:
+		err := fmt.Errorf("it is in generation %d, this process in %d", generation, h.generation)
+		if generation < h.generation {
+			return temporary{err} // it may catch up
+		}
+		return err
+	case statusWorld:
+		return errors.New("it has another list of processes")
+	case statusUnexpected:
+		return temporary{errors.New("it does not expect this process")}
+	case statusSecure:
+		return errSecure
+	}
+	return nil
+}
+
+// sealConn makes an end's sealed connection. The handshake has authenticated everything
+// from which the keys are derived.
+func sealConn(conn net.Conn, key seal.Ephemeral, suite seal.Suite, secret []byte, dialled bool, first, answer []byte) (net.Conn, error) {
+	theirs := answer
+	if !dialled {
+		theirs = first
+	}
+	pair, err := key.Agree(suite, secret, theirs[len(theirs)-nonceBytes:], dialled, "ecrec transport", first, answer)
+	if err != nil {
+		return nil, err
+	}
+	return seal.NewConn(conn, pair), nil
+}
+
+// acceptHandshake is A's side. It determines which process dials.
+func (w *netWorld) acceptHandshake(conn net.Conn, secret []byte, expects func(process int) bool,
+	canShare func(process int) bool) (m handshakeResult, err error) {
 	first := make([]byte, helloBytes)
 	if _, err := io.ReadFull(conn, first); err != nil {
-		return hello{}, err
+		return m, err
 	}
 	theirs, ok := decodeHello(first)
 	if !ok {
-		return theirs, errors.New("no greeting of ecrec")
+		return m, errors.New("not a handshake of ecrec")
 	}
-	status := byte(statusOK)
-	switch {
-	case theirs.version != protocolVersion:
-		status = statusVersion
-	case theirs.generation != w.generation:
-		status = statusGeneration
-		if theirs.generation < w.generation {
-			w.stats.StaleFrames.Add(1)
-		}
-	case theirs.world != worldDigest(w.processes) || int(theirs.to) != w.self || int(theirs.from) <= w.self || int(theirs.from) >= len(w.processes):
-		status = statusWorld
-	case !expects(int(theirs.from)):
-		status = statusUnexpected
-	}
-	answer := binary.LittleEndian.AppendUint32([]byte{status}, protocolVersion)
-	answer = withNonce(binary.LittleEndian.AppendUint64(answer, w.generation))
+	status, suite := w.checkHello(&theirs, expects)
+	key := seal.NewEphemeral()
+	answer := binary.LittleEndian.AppendUint32([]byte{status | byte(suite)<<suiteShift}, protocolVersion)
+	answer = append(binary.LittleEndian.AppendUint64(answer, w.generation), key.Nonce()...)
 	if _, err := conn.Write(append(answer, proof(secret, "accept", first, answer)...)); err != nil {
-		return theirs, err
+		return m, err
 	}
 	if status != statusOK {
-		return theirs, fmt.Errorf("process %d of generation %d was refused with status %d", theirs.from, theirs.generation, status)
+		return m, fmt.Errorf("process %d of generation %d was refused with status %d", theirs.from, theirs.generation, status)
 	}
 	mac := make([]byte, macBytes)
 	if _, err := io.ReadFull(conn, mac); err != nil {
-		return theirs, err
+		return m, err
 	}
 	if !hmac.Equal(mac, proof(secret, "dial", first, answer)) {
-		return theirs, ErrSecret
+		return m, ErrSecret
+	}
+	m = handshakeResult{hello: theirs, conn: conn, sharing: theirs.sharedMemory && canShare(int(theirs.from))}
+	if suite.Valid() {
+		if m.conn, err = sealConn(conn, key, suite, secret, false, first, answer); err != nil {
+			return m, err
+		}
 	}
 	last := byte(statusProved)
-	theirs.sharedMemory = theirs.sharedMemory && canShare(int(theirs.from))
-	if theirs.sharedMemory {
+	if m.sharing {
 		last = statusSharing
 	}
-	_, err := conn.Write([]byte{last})
-	return theirs, err
+	_, err = m.conn.Write([]byte{last})
+	return m, err
+}
+
+// checkHello returns the status with which to answer a hello, and the suite that both can
+// use.
+func (w *netWorld) checkHello(theirs *hello, expects func(process int) bool) (status byte, suite seal.Suite) {
+	switch {
+	case theirs.version != protocolVersion:
+		return statusVersion, 0
+	case theirs.generation != w.generation:
+		if theirs.generation < w.generation {
+			w.stats.StaleFrames.Add(1)
+		}
+		return statusGeneration, 0
+	case theirs.world != worldDigest(w.processes) || int(theirs.to) != w.self || int(theirs.from) <= w.self ||
+		int(theirs.from) >= len(w.processes):
+		return statusWorld, 0
+	case !expects(int(theirs.from)):
+		return statusUnexpected, 0
+	case !w.mustSeal(int(theirs.from)):
+		if theirs.suite != 0 {
+			return statusSecure, 0
+		}
+		return statusOK, 0
+	case !theirs.suite.Valid():
+		return statusSecure, 0
+	}
+	return statusOK, seal.Common(theirs.suite, seal.Fastest())
 }

@@ -6,66 +6,65 @@ import (
 	"slices"
 )
 
-// inbound takes the bytes of a link's frames as they come. One goroutine at a
-// time feeds it: it asks want for the memory that the next bytes belong in, puts
-// some there, and calls got. So bytes go straight into the memory of a receive
-// that was posted.
+// inbound parses the bytes of a link's frames. One goroutine at a time feeds it. It asks
+// nextBuffer for the memory in which the next bytes belong, stores some there, and calls
+// bytesArrived. Bytes are therefore stored directly in the memory of a posted receive.
 type inbound struct {
 	link     *link
 	sequence uint64
-	started  bool // the header is complete, and its payload is on the way
+	started  bool // the header is complete, and the payload is being received
 	filled   int  // bytes of the header, or of the payload
 	head     [headerBytes]byte
 	h        header
 	dest     []byte // of the payload; nil: it is dropped
 	req      *netRequest
 	pair     *pair              // of an eager message that is to be held
-	scratch  []byte             // for what is dropped
+	scratch  []byte             // for dropped bytes
 	address  [addressBytes]byte // of an offer
 	broken   bool
 }
 
-// dropBytes is how much of a dropped payload is read at once.
+// dropBytes is the length of one read of a dropped payload.
 const dropBytes = 4096
 
-func (in *inbound) want() []byte {
+func (in *inbound) nextBuffer() []byte {
 	switch {
 	case in.broken:
-		return in.drop(dropBytes)
+		return in.discardBuffer(dropBytes)
 	case !in.started:
 		return in.head[in.filled:]
 	case in.dest != nil:
 		return in.dest[in.filled:]
 	default:
-		return in.drop(int(in.h.length) - in.filled)
+		return in.discardBuffer(int(in.h.length) - in.filled)
 	}
 }
 
-func (in *inbound) drop(n int) []byte {
+func (in *inbound) discardBuffer(n int) []byte {
 	if in.scratch == nil {
 		in.scratch = make([]byte, dropBytes)
 	}
 	return in.scratch[:min(dropBytes, n)]
 }
 
-// got says that the next n bytes of want are there. After an error all bytes are
-// dropped.
-func (in *inbound) got(n int) error {
+// bytesArrived reports that the next n bytes of nextBuffer are there. After an error all
+// bytes are dropped.
+func (in *inbound) bytesArrived(n int) error {
 	if in.broken {
 		return nil
 	}
-	err := in.advance(n)
+	err := in.advanceFrame(n)
 	in.broken = err != nil
 	return err
 }
 
-func (in *inbound) advance(n int) error {
+func (in *inbound) advanceFrame(n int) error {
 	in.filled += n
 	if !in.started {
 		if in.filled < headerBytes {
 			return nil
 		}
-		if err := in.header(); err != nil {
+		if err := in.handleHeader(); err != nil {
 			return err
 		}
 		in.started, in.filled = true, 0
@@ -73,18 +72,18 @@ func (in *inbound) advance(n int) error {
 	if in.filled < int(in.h.length) {
 		return nil
 	}
-	if err := in.payload(); err != nil {
-		return err // abandon ends what was begun
+	if err := in.finishPayload(); err != nil {
+		return err // abandonReceive ends the receive
 	}
 	in.started, in.filled = false, 0
 	in.dest, in.req, in.pair = nil, nil, nil
 	return nil
 }
 
-// header looks at a header and decides where its payload goes.
-func (in *inbound) header() error {
+// handleHeader checks a header and decides where its payload is stored.
+func (in *inbound) handleHeader() error {
 	h, l := &in.h, in.link
-	if err := h.decode(&in.head); err != nil {
+	if err := h.decodeHeader(&in.head); err != nil {
 		return err
 	}
 	if h.generation < l.world.generation {
@@ -93,7 +92,7 @@ func (in *inbound) header() error {
 		return nil
 	}
 	if h.generation > l.world.generation || h.sequence != in.sequence {
-		return protocolError("frame %d of generation %d where frame %d of generation %d is due",
+		return protocolError("frame %d of generation %d, want frame %d of generation %d",
 			h.sequence, h.generation, in.sequence, l.world.generation)
 	}
 	in.sequence++
@@ -108,9 +107,9 @@ func (in *inbound) header() error {
 		return nil
 	}
 	if h.kind == frameBye {
-		return in.bye()
+		return in.handleBye()
 	}
-	p := l.pair(int(h.to), int(h.from))
+	p := l.pairOf(int(h.to), int(h.from))
 	if p == nil || !h.kind.mayHave(h.length) {
 		return protocolError("kind %d from rank %d to rank %d with %d bytes", h.kind, h.from, h.to, h.length)
 	}
@@ -118,16 +117,16 @@ func (in *inbound) header() error {
 	defer l.mon.Unlock()
 	switch h.kind {
 	case frameEager:
-		return in.eager(p)
+		return in.beginEager(p)
 	case frameOffer:
 		in.pair, in.dest = p, in.address[:h.length]
 		return nil
 	case frameWant, frameDone:
-		return in.answered(p)
+		return in.handleAnswer(p)
 	case frameData:
-		return in.data(p)
+		return in.beginData(p)
 	case frameBulk:
-		return in.bulk(p)
+		return in.beginBulk(p)
 	default: // frameCredit
 		if p.credit += int(h.arg); h.arg > MaxHeldBytes || p.credit > MaxHeldBytes {
 			return protocolError("credit for %d bytes that were not sent", h.arg)
@@ -136,17 +135,17 @@ func (in *inbound) header() error {
 	}
 }
 
-func (in *inbound) eager(p *pair) error {
+func (in *inbound) beginEager(p *pair) error {
 	n := int(in.h.length)
 	if n > eagerBytes {
-		return protocolError("%d bytes that nobody asked for", n)
+		return protocolError("unrequested message of %d bytes", n)
 	}
 	if p.err != nil {
 		return nil
 	}
-	if r := take(&p.posted, in.h.tag); r != nil {
+	if r := removeByTag(&p.posted, in.h.tag); r != nil {
 		if len(r.p) != n {
-			r.end(r.lengthError(n))
+			r.endWith(r.lengthError(n))
 			in.link.giveBack(p, n)
 			return nil
 		}
@@ -155,13 +154,13 @@ func (in *inbound) eager(p *pair) error {
 	}
 	p.heldBytes += max(n, heldCost)
 	if p.heldBytes > MaxHeldBytes {
-		return protocolError("more than %d bytes that nobody has received", MaxHeldBytes)
+		return protocolError("more than %d bytes without a receive", MaxHeldBytes)
 	}
 	in.pair, in.dest = p, in.link.pool.get(n)
 	return nil
 }
 
-func (in *inbound) offer(p *pair) error {
+func (in *inbound) handleOffer(p *pair) error {
 	h, l := &in.h, in.link
 	const longest = 1 << 48
 	if h.arg > longest {
@@ -174,19 +173,20 @@ func (in *inbound) offer(p *pair) error {
 	if h.length == addressBytes && l.ring != nil && (l.ring.self.reads.Load() != 0 || l.ring.view != nil) {
 		m.from = binary.LittleEndian.Uint64(in.address[:])
 	}
-	if r := take(&p.posted, h.tag); r != nil {
-		l.answer(r, &m)
+	if r := removeByTag(&p.posted, h.tag); r != nil {
+		l.answerOffer(r, &m)
 		return nil
 	}
 	p.held = append(p.held, m)
 	if len(p.held) > 2*MaxPosted {
-		return protocolError("more than %d messages that nobody has received", 2*MaxPosted)
+		return protocolError("more than %d messages without a receive", 2*MaxPosted)
 	}
 	return nil
 }
 
-// answered is what became of an offer. One that is not known was given up here.
-func (in *inbound) answered(p *pair) error {
+// handleAnswer handles the answer to an offer. An unknown offer was given up by this
+// side.
+func (in *inbound) handleAnswer(p *pair) error {
 	l := in.link
 	r := l.offered[in.h.id]
 	if r == nil || r.pair != p {
@@ -195,111 +195,112 @@ func (in *inbound) answered(p *pair) error {
 	delete(l.offered, in.h.id)
 	if in.h.kind == frameDone {
 		p.sending--
-		r.end(nil)
+		r.endWith(nil)
 		return nil
 	}
 	r.id = in.h.arg
 	l.bulk = append(l.bulk, r)
-	l.announce()
+	l.announceFrame()
 	return nil
 }
 
-func (in *inbound) data(p *pair) error {
+func (in *inbound) beginData(p *pair) error {
 	r := in.link.receiving[in.h.id]
 	if r == nil {
 		return nil // given up
 	}
 	end := in.h.arg + uint64(in.h.length)
 	if r.pair != p || in.h.arg != uint64(r.off) || end > uint64(len(r.p)) {
-		return protocolError("bytes %d to %d of a message of %d, of which %d are there", in.h.arg, end, len(r.p), r.off)
+		return protocolError("bytes %d to %d of a message of %d bytes, of which %d have arrived", in.h.arg, end, len(r.p), r.off)
 	}
 	in.req, in.dest, r.moving = r, r.p[r.off:end], true
 	return nil
 }
 
-// bulk has the bytes that a frame announces received.
-func (in *inbound) bulk(p *pair) error {
+// beginBulk posts the MPI receive of the bytes that a frame announces.
+func (in *inbound) beginBulk(p *pair) error {
 	l, n := in.link, uint64(in.h.tag)
-	if l.carrier == nil || n == 0 || n > bulkBytes {
-		return protocolError("%d bytes by themselves", n)
+	if l.engine == nil || n == 0 || n > bulkBytes {
+		return protocolError("%d bytes without a frame", n)
 	}
-	r := l.receiving[in.h.id] // nil: given up; the bytes come all the same
+	r := l.receiving[in.h.id] // nil: given up; the bytes are still sent
 	if r != nil && (r.pair != p || in.h.arg != uint64(r.off) || in.h.arg+n > uint64(len(r.p))) {
-		return protocolError("bytes %d to %d of a message of %d, of which %d are there", in.h.arg, in.h.arg+n, len(r.p), r.off)
+		return protocolError("bytes %d to %d of a message of %d bytes, of which %d have arrived", in.h.arg, in.h.arg+n, len(r.p), r.off)
 	}
-	return l.carrier.receive(l, r, in.h.id, int(n))
+	return l.engine.receiveBulk(l, r, in.h.id, int(n))
 }
 
-// bye: the peer sends no more, and is answered likewise.
-func (in *inbound) bye() error {
+// handleBye handles the end of the peer's frames, and answers with its own.
+func (in *inbound) handleBye() error {
 	l := in.link
-	if l.carrier == nil {
-		return protocolError("a good-bye over a connection")
+	if l.engine == nil {
+		return protocolError("a bye over a connection")
 	}
 	l.mon.Lock()
 	defer l.mon.Unlock()
-	l.heardBye = true
+	l.receivedBye = true
 	for i := range l.pairs {
 		p := &l.pairs[i]
 		l.endPair(p, &PeerLost{Rank: p.remote, Generation: l.world.generation, Cause: errHungUp}, false)
 	}
-	l.sayBye()
+	l.sendBye()
 	l.mon.Wake()
 	return nil
 }
 
-// payload ends a frame that is there as a whole.
-func (in *inbound) payload() error {
+// finishPayload handles a complete frame.
+func (in *inbound) finishPayload() error {
 	l, n := in.link, int(in.h.length)
-	if l.ring == nil && in.dest != nil {
+	if in.dest != nil && l.hasChecksums() {
 		if got := crc32.Checksum(in.dest, castagnoli); got != in.h.sum {
-			return protocolError("%d bytes from rank %d have checksum %#x, not %#x", n, in.h.from, got, in.h.sum)
+			return protocolError("%d bytes from rank %d have checksum %#x, want %#x", n, in.h.from, got, in.h.sum)
 		}
 	}
 	switch {
 	case in.req != nil:
 		l.mon.Lock()
-		in.received(n)
+		in.finishReceive(n)
 		l.mon.Unlock()
 	case in.h.kind == frameOffer && in.pair != nil:
 		l.mon.Lock()
 		defer l.mon.Unlock()
-		return in.offer(in.pair)
+		return in.handleOffer(in.pair)
 	case in.pair != nil:
-		in.hold()
+		in.holdMessage()
 	case in.h.kind == frameAbort && in.dest != nil:
-		return in.abort()
+		return in.handleAbort()
 	}
 	return nil
 }
 
-// received ends in.req, or one piece of it. The caller holds the monitor.
-func (in *inbound) received(n int) {
+// finishReceive ends in.req, or one piece of it. The caller holds the monitor.
+func (in *inbound) finishReceive(n int) {
 	l, r := in.link, in.req
 	r.moving = false
 	if in.h.kind == frameEager {
 		l.giveBack(r.pair, n)
-		r.end(nil)
+		r.endWith(nil)
 		return
 	}
-	r.advance(in.h.id, n)
+	r.advanceBytes(in.h.id, n)
 }
 
-// advance says that n more bytes of r are there, which the peer sends as id. The caller
-// holds the link's monitor.
-func (r *netRequest) advance(id uint64, n int) {
+// advanceBytes records that n more bytes of r have arrived, which the peer sends under
+// id. The caller holds the link's monitor.
+func (r *netRequest) advanceBytes(id uint64, n int) {
 	r.off += n
 	switch {
 	case r.off == len(r.p):
 		delete(r.link.receiving, id)
-		r.end(nil)
+		r.endWith(nil)
 	case r.pair.err != nil:
-		r.end(r.pair.err)
+		r.endWith(r.pair.err)
 	}
 }
 
-// hold keeps an eager message until it is wanted; it may be by now.
-func (in *inbound) hold() {
+// holdMessage holds an eager message until a receive is posted, which may have happened
+// by now.
+func (in *inbound) holdMessage() {
 	l, p := in.link, in.pair
 	l.mon.Lock()
 	m := heldMessage{tag: in.h.tag, p: in.dest}
@@ -308,18 +309,18 @@ func (in *inbound) hold() {
 		l.mon.Unlock()
 		return
 	}
-	if r := take(&p.posted, m.tag); r != nil {
-		l.accept(r, m) // releases the monitor
+	if r := removeByTag(&p.posted, m.tag); r != nil {
+		l.acceptHeld(r, m) // unlocks the monitor
 		return
 	}
 	p.held = append(p.held, m)
 	l.mon.Unlock()
 }
 
-func (in *inbound) abort() error {
+func (in *inbound) handleAbort() error {
 	l, rank := in.link, int(in.h.from)
 	if !slices.Contains(l.world.processes[l.peer].Ranks, rank) {
-		return protocolError("rank %d of another process gives up", rank)
+		return protocolError("an abort of rank %d, which another process hosts", rank)
 	}
 	err := decodeLoss(&in.h, in.dest)
 	l.mon.Lock()
@@ -332,20 +333,20 @@ func (in *inbound) abort() error {
 	return nil
 }
 
-// abandon ends the receive whose bytes no longer come. The link has failed.
-func (in *inbound) abandon() {
+// abandonReceive ends the receive whose bytes will not arrive. The link has failed.
+func (in *inbound) abandonReceive() {
 	l := in.link
 	l.mon.Lock()
 	defer l.mon.Unlock()
 	if r := in.req; r != nil {
 		r.moving = false
-		r.end(r.pair.err)
+		r.endWith(r.pair.err)
 	}
 	in.req = nil
 }
 
-// bufferPool keeps the memory of held messages. It is bounded: the rest goes back
-// to the collector.
+// bufferPool keeps the memory of held messages for reuse. Its size is limited: the
+// garbage collector frees the rest.
 type bufferPool struct {
 	classes [poolClasses][][]byte // of poolSmallest << class bytes
 	bytes   int
@@ -365,7 +366,7 @@ func poolClass(n int) int {
 	return class
 }
 
-// get is memory for n bytes, never nil.
+// get returns memory for n bytes, never nil.
 func (b *bufferPool) get(n int) []byte {
 	class := poolClass(n)
 	list := b.classes[class]

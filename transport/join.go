@@ -9,21 +9,22 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/seal"
 )
 
 const (
-	// handshakeLimit is how long a connection may take to prove that it is a peer.
+	// handshakeLimit is how long a connection may take to authenticate itself.
 	handshakeLimit = 5 * time.Second
-	// maxHalfOpen bounds the connections that have not yet proved it.
+	// maxHalfOpen limits the connections that have not yet done so.
 	maxHalfOpen = 64
-	// redialAfter is how long to wait for a peer that does not listen yet.
+	// redialAfter is the delay before dialling a peer again that does not listen yet.
 	redialAfter = 20 * time.Millisecond
 )
 
-// Join connects this process with all others and returns the endpoints of the
-// ranks it hosts, in the order of Processes[Self].Ranks. All processes call it;
-// each dials those with lower numbers. It ends when all are connected, or fails
-// at the timeout, or at once where waiting would not help.
+// Join connects this process with all others and returns the endpoints of the ranks that
+// it hosts, in the order of Processes[Self].Ranks. All processes must call it. Each dials
+// those with lower numbers. It returns when all are connected. It fails at the timeout,
+// or at once if waiting would not help.
 func Join(o NetOptions) ([]Endpoint, error) {
 	if o.Dial == nil {
 		o.Dial = func(addr string, limit time.Duration) (net.Conn, error) { return net.DialTimeout("tcp", addr, limit) }
@@ -35,7 +36,7 @@ func Join(o NetOptions) ([]Endpoint, error) {
 	listener, ok := o.Listener.(interface{ SetDeadline(time.Time) error })
 	higher := len(o.Processes) - 1 - o.Self
 	if higher > 0 && !ok {
-		return nil, errors.New("transport: Join needs a listener with SetDeadline, as those of TCP are")
+		return nil, errors.New("transport: Join needs a listener with SetDeadline, such as a TCP listener")
 	}
 	j := &joining{
 		last: map[int]error{},
@@ -45,51 +46,51 @@ func Join(o NetOptions) ([]Endpoint, error) {
 		missing: len(o.Processes) - 1,
 	}
 	for peer := range o.Self {
-		j.start(fmt.Sprintf("dial process %d", peer), func() { j.dial(peer) })
+		j.startTask(fmt.Sprintf("dial process %d", peer), func() { j.dialPeer(peer) })
 	}
 	if higher > 0 {
 		_ = listener.SetDeadline(o.Env.Deadline(o.Timeout))
-		j.start("accept", j.accept)
+		j.startTask("accept", j.acceptLoop)
 	}
-	err = j.wait()
+	err = j.waitForLinks()
 	if higher > 0 {
-		_ = listener.SetDeadline(time.Unix(1, 0)) // ends accept
+		_ = listener.SetDeadline(time.Unix(1, 0)) // ends acceptLoop
 	}
-	j.finish()
+	j.endTasks()
 	if higher > 0 {
 		_ = listener.SetDeadline(time.Time{})
 	}
 	if err != nil {
 		for _, l := range w.links {
 			if l != nil {
-				l.fail(err)
+				l.failWith(err)
 				if l.ring != nil {
-					l.ring.release()
+					l.ring.releaseOwn()
 				}
 			}
 		}
 		return nil, err
 	}
-	return w.start(), nil
+	return w.startLinks(), nil
 }
 
-// joining is a Join under way.
+// joining is a Join in progress.
 type joining struct {
 	o     *NetOptions
 	w     *netWorld
 	until time.Duration // of Env.Now
 
-	mon      env.Monitor // guards what follows, and w.links
+	mon      env.Monitor // guards the fields below, and w.links
 	missing  int
 	halfOpen []net.Conn
 	running  int           // goroutines
-	last     map[int]error // of each process that was dialled: why it is not connected yet
+	last     map[int]error // of each dialled process: the last error
 	err      error         // fatal
-	refused  error         // the last connection that was not believed
+	refused  error         // why the last incoming connection was refused
 	over     bool
 }
 
-func (j *joining) start(name string, f func()) {
+func (j *joining) startTask(name string, f func()) {
 	j.mon.Lock()
 	j.running++
 	j.mon.Unlock()
@@ -102,8 +103,8 @@ func (j *joining) start(name string, f func()) {
 	})
 }
 
-// wait returns when all are there, or when that fails.
-func (j *joining) wait() error {
+// waitForLinks returns when all processes are connected, or with the reason why not.
+func (j *joining) waitForLinks() error {
 	j.mon.Lock()
 	defer j.mon.Unlock()
 	for j.missing > 0 && j.err == nil && j.o.Env.Now() < j.until {
@@ -121,7 +122,7 @@ func (j *joining) wait() error {
 			}
 			cause := fmt.Errorf("it did not connect within %v", j.o.Timeout)
 			if j.refused != nil {
-				cause = fmt.Errorf("%w; the last connection that was refused: %w", cause, j.refused)
+				cause = fmt.Errorf("%w; the last refused connection: %w", cause, j.refused)
 			}
 			return &JoinError{Process: i, Addr: j.o.Processes[i].Addr, Cause: cause}
 		}
@@ -129,8 +130,8 @@ func (j *joining) wait() error {
 	return j.err
 }
 
-// finish ends what still goes on, and waits for it.
-func (j *joining) finish() {
+// endTasks ends the goroutines of the Join, and waits for them.
+func (j *joining) endTasks() {
 	j.mon.Lock()
 	defer j.mon.Unlock()
 	for _, c := range j.halfOpen {
@@ -141,9 +142,9 @@ func (j *joining) finish() {
 	}
 }
 
-// open remembers a connection that is not yet a link; it reports false where there
-// are too many, or Join is over.
-func (j *joining) open(c net.Conn) bool {
+// addHalfOpen records a connection that is not yet a link. It reports false if there are
+// too many, or if Join is over.
+func (j *joining) addHalfOpen(c net.Conn) bool {
 	j.mon.Lock()
 	defer j.mon.Unlock()
 	if j.over || len(j.halfOpen) >= maxHalfOpen {
@@ -153,7 +154,7 @@ func (j *joining) open(c net.Conn) bool {
 	return true
 }
 
-func (j *joining) accept() {
+func (j *joining) acceptLoop() {
 	for {
 		var conn net.Conn
 		err := j.o.Env.Do("accept a connection", func() (err error) {
@@ -163,20 +164,20 @@ func (j *joining) accept() {
 		if err != nil {
 			j.mon.Lock()
 			if timeout := net.Error(nil); j.err == nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
-				j.err = fmt.Errorf("transport: accepting on %s: %w", j.o.Listener.Addr(), err)
+				j.err = fmt.Errorf("transport: accept on %s: %w", j.o.Listener.Addr(), err)
 			}
 			j.mon.Wake()
 			j.mon.Unlock()
 			return
 		}
-		if !j.open(conn) {
-			j.w.stats.Strangers.Add(1)
+		if !j.addHalfOpen(conn) {
+			j.w.stats.Unauthenticated.Add(1)
 			_ = conn.Close()
 			continue
 		}
-		j.start("greet a connection", func() {
-			if err := j.greet(conn); err != nil {
-				j.w.stats.Strangers.Add(1)
+		j.startTask("authenticate a connection", func() {
+			if err := j.acceptPeer(conn); err != nil {
+				j.w.stats.Unauthenticated.Add(1)
 				_ = conn.Close()
 				j.mon.Lock()
 				j.refused = err
@@ -186,9 +187,9 @@ func (j *joining) accept() {
 	}
 }
 
-// greet makes a link of a connection that was accepted.
-func (j *joining) greet(conn net.Conn) error {
-	defer j.settle(conn)
+// acceptPeer makes a link of an incoming connection.
+func (j *joining) acceptPeer(conn net.Conn) error {
+	defer j.forgetConn(conn)
 	return j.o.Env.Do("handshake", func() error {
 		if j.o.tune != nil {
 			j.o.tune(conn)
@@ -199,17 +200,17 @@ func (j *joining) greet(conn net.Conn) error {
 			defer j.mon.Unlock()
 			return j.w.links[p] == nil
 		}
-		theirs, err := j.w.examine(conn, j.o.Secret, expects, j.canShare)
+		m, err := j.w.acceptHandshake(conn, j.o.Secret, expects, j.canShare)
 		if err != nil {
 			return err
 		}
-		l := newLink(j.w, int(theirs.from), conn)
-		if theirs.sharedMemory {
-			if err := l.openRing(conn); err != nil {
+		l := newLink(j.w, int(m.from), m.conn)
+		if m.sharing {
+			if err := l.openRing(m.conn); err != nil {
 				return err
 			}
 		}
-		return j.linked(l)
+		return j.addLink(l, conn)
 	})
 }
 
@@ -218,37 +219,40 @@ func (j *joining) canShare(peer int) bool {
 	return j.o.SharedMemory && p[peer].Host == p[j.o.Self].Host
 }
 
-func (j *joining) settle(c net.Conn) {
+func (j *joining) forgetConn(c net.Conn) {
 	j.mon.Lock()
-	j.decided(c)
+	j.removeHalfOpen(c)
 	j.mon.Unlock()
 }
 
-// decided forgets a connection that is a link, or over; the caller holds the monitor.
-func (j *joining) decided(c net.Conn) {
+// removeHalfOpen removes a connection that has become a link or has failed. The caller
+// holds the monitor.
+func (j *joining) removeHalfOpen(c net.Conn) {
 	j.halfOpen = slices.DeleteFunc(j.halfOpen, func(x net.Conn) bool { return x == c })
 }
 
-// linked makes l a link of the world.
-func (j *joining) linked(l *link) error {
+// addLink makes l the link with its peer. conn is its connection as recorded by
+// addHalfOpen, below the sealing.
+func (j *joining) addLink(l *link, conn net.Conn) error {
 	_ = l.conn.SetDeadline(time.Time{})
 	j.mon.Lock()
 	defer j.mon.Unlock()
 	if j.over || j.w.links[l.peer] != nil {
 		if l.ring != nil {
-			l.ring.release()
+			l.ring.releaseOwn()
 		}
-		return fmt.Errorf("process %d is connected already", l.peer)
+		return fmt.Errorf("process %d is already connected", l.peer)
 	}
 	j.w.links[l.peer] = l
-	j.decided(l.conn)
+	j.removeHalfOpen(conn)
 	j.missing--
 	j.mon.Wake()
 	return nil
 }
 
-// dial connects with a process that accepts, and tries again while it may start.
-func (j *joining) dial(peer int) {
+// dialPeer connects with a process that accepts. It retries as long as the process may be
+// starting.
+func (j *joining) dialPeer(peer int) {
 	for {
 		err := j.tryDial(peer)
 		if err == nil {
@@ -257,8 +261,8 @@ func (j *joining) dial(peer int) {
 		later := j.o.Env.Now() + redialAfter
 		err = &JoinError{Process: peer, Addr: j.o.Processes[peer].Addr, Cause: err}
 		j.mon.Lock()
-		if told := j.last[peer]; told != nil && timedOut(err) {
-			err = told // what the peer said, or what was wrong, before time ran out
+		if previous := j.last[peer]; previous != nil && timedOut(err) {
+			err = previous // the last reply or failure before the timeout
 		}
 		j.last[peer] = err
 		if j.err == nil && (!errors.As(err, new(temporary)) || later >= j.until) {
@@ -276,7 +280,7 @@ func (j *joining) dial(peer int) {
 	}
 }
 
-// timedOut reports whether an error says no more than that time is over.
+// timedOut reports whether an error is only a timeout.
 func timedOut(err error) bool {
 	var slow net.Error
 	return errors.As(err, &slow) && slow.Timeout()
@@ -292,30 +296,34 @@ func (j *joining) tryDial(peer int) error {
 	if err != nil {
 		return temporary{err}
 	}
-	if !j.open(conn) {
+	if !j.addHalfOpen(conn) {
 		_ = conn.Close()
 		return temporary{errors.New("too many connections at once")}
 	}
-	defer j.settle(conn)
+	defer j.forgetConn(conn)
 	err = j.o.Env.Do("handshake", func() error {
 		if j.o.tune != nil {
 			j.o.tune(conn)
 		}
 		_ = conn.SetDeadline(j.o.Env.Deadline(limit))
-		sharing, err := introduce(conn, j.o.Secret, hello{
+		mine := hello{
 			version: protocolVersion, generation: j.w.generation, from: uint32(j.w.self), to: uint32(peer),
 			world: worldDigest(j.w.processes), sharedMemory: j.canShare(peer),
-		})
+		}
+		if j.w.mustSeal(peer) {
+			mine.suite = seal.Fastest()
+		}
+		m, err := dialHandshake(conn, j.o.Secret, mine)
 		if err != nil {
 			return err
 		}
-		l := newLink(j.w, peer, conn)
-		if sharing {
-			if err := l.createRing(conn); err != nil {
+		l := newLink(j.w, peer, m.conn)
+		if m.sharing {
+			if err := l.createRing(m.conn); err != nil {
 				return temporary{err}
 			}
 		}
-		return j.linked(l)
+		return j.addLink(l, conn)
 	})
 	if err != nil {
 		_ = conn.Close()
@@ -323,8 +331,8 @@ func (j *joining) tryDial(peer int) error {
 	return err
 }
 
-// createRing makes the shared memory of a link and tells the peer where it is. If
-// either side cannot have it, frames travel on the connection.
+// createRing makes the shared memory of a link and sends the peer its name. If either
+// side cannot map it, frames are sent over the connection.
 func (l *link) createRing(conn net.Conn) error {
 	mem, name, file, err := createSegment(l.world.generation)
 	var s *shm
@@ -332,7 +340,7 @@ func (l *link) createRing(conn net.Conn) error {
 		defer func() { _ = file.Close() }()
 		s = newShm(l, mem, true)
 	}
-	if _, err := conn.Write(name.encode()); err != nil {
+	if _, err := conn.Write(name.encodeName()); err != nil {
 		return err
 	}
 	var opened [1]byte
@@ -344,7 +352,7 @@ func (l *link) createRing(conn net.Conn) error {
 	}
 	switch {
 	case mem != nil && opened[0] == 1:
-		s.probe()
+		s.probePeer()
 		l.ring = s
 	case mem != nil:
 		unmapSegment(mem)
@@ -361,11 +369,11 @@ func (l *link) openRing(conn net.Conn) error {
 	opened := byte(0)
 	if mem, err := openSegment(decodeSegmentName(b)); err == nil {
 		l.ring, opened = newShm(l, mem, false), 1
-		l.ring.probe()
+		l.ring.probePeer()
 	}
 	_, err := conn.Write([]byte{opened})
 	if err != nil && l.ring != nil {
-		l.ring.release()
+		l.ring.releaseOwn()
 	}
 	return err
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// joinEach joins the processes of a world of one rank each, and returns what each
-// got.
+// joinEach connects processes of one rank each, and returns the error of each.
 func joinEach(t *testing.T, n int, change func(self int, o *transport.NetOptions)) []error {
 	t.Helper()
 	processes, listeners := deal(t, n, 1)
@@ -40,9 +39,9 @@ func TestJoinRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(o *transport.NetOptions)
-		want   string // of the changed process, which dials
+		want   string // error of the changed process, which dials
 	}{
-		{"secret", func(o *transport.NetOptions) { o.Secret = []byte("guess") }, "does not know the job's secret"},
+		{"secret", func(o *transport.NetOptions) { o.Secret = []byte("guess") }, "has another secret than this job"},
 		{"older generation", func(o *transport.NetOptions) { o.Generation = 41 }, "it is in generation 42, this process in 41"},
 		{"newer generation", func(o *transport.NetOptions) { o.Generation = 43 }, "it is in generation 42, this process in 43"},
 		{"another world", func(o *transport.NetOptions) {
@@ -62,20 +61,21 @@ func TestJoinRefuses(t *testing.T) {
 			})
 			var join *transport.JoinError
 			if !errors.As(errs[1], &join) || join.Process != 0 || !strings.Contains(errs[1].Error(), c.want) {
-				t.Errorf("who dials got %v, want a JoinError of process 0: %s", errs[1], c.want)
+				t.Errorf("the dialling process got %v, want a JoinError of process 0: %s", errs[1], c.want)
 			}
 			if !errors.As(errs[0], &join) || join.Process != 1 {
-				t.Errorf("who accepts got %v, want a JoinError of process 1", errs[0])
+				t.Errorf("the accepting process got %v, want a JoinError of process 1", errs[0])
 			}
-			if stats.Strangers.Load() == 0 {
-				t.Error("no stranger was counted")
+			if stats.Unauthenticated.Load() == 0 {
+				t.Error("no unauthenticated connection was counted")
 			}
 		})
 	}
 }
 
-// TestJoinSaysWhatItHeard lets time run out after the peer has said why it refuses.
-func TestJoinSaysWhatItHeard(t *testing.T) {
+// TestJoinReportsTheLastReply lets the time run out after the peer has replied with a
+// refusal.
+func TestJoinReportsTheLastReply(t *testing.T) {
 	errs := joinEach(t, 2, func(self int, o *transport.NetOptions) {
 		if self == 0 {
 			return
@@ -91,11 +91,11 @@ func TestJoinSaysWhatItHeard(t *testing.T) {
 		}
 	})
 	if errs[1] == nil || !strings.Contains(errs[1].Error(), "it is in generation 42, this process in 43") {
-		t.Errorf("who dials got %v", errs[1])
+		t.Errorf("the dialling process got %v", errs[1])
 	}
 }
 
-func TestJoinSaysWhoIsMissing(t *testing.T) {
+func TestJoinNamesTheMissing(t *testing.T) {
 	processes, listeners := deal(t, 2, 1)
 	o := options(processes, 0, listeners[0])
 	o.Timeout = 50 * time.Millisecond
@@ -112,8 +112,8 @@ func TestJoinSaysWhoIsMissing(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNotDelayJoin lets strangers that say nothing, or nonsense, in
-// front of the peer.
+// TestStrangersDoNotDelayJoin opens foreign connections that send nothing, or garbage,
+// before the peer connects.
 func TestStrangersDoNotDelayJoin(t *testing.T) {
 	processes, listeners := deal(t, 2, 1)
 	var stats transport.NetStats
@@ -145,8 +145,8 @@ func TestStrangersDoNotDelayJoin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := stats.Strangers.Load(); n < 50 {
-		t.Errorf("%d strangers were counted", n)
+	if n := stats.Unauthenticated.Load(); n < 50 {
+		t.Errorf("%d unauthenticated connections were counted", n)
 	}
 	closeAll(t, eps[0])
 	closeAll(t, eps[1])
@@ -168,7 +168,7 @@ func TestJoinRefusesWrongWorlds(t *testing.T) {
 	}
 }
 
-// TestGenerationsFollowEachOther joins world after world on the same listeners, and
+// TestGenerationsFollowEachOther joins one world after another on the same listeners, and
 // uses each.
 func TestGenerationsFollowEachOther(t *testing.T) {
 	processes, listeners := deal(t, 3, 1)

@@ -9,61 +9,62 @@ import (
 )
 
 const (
-	// eagerBytes is how long a message may be to be sent before it is wanted.
+	// eagerBytes is the length up to which a message is sent before it is asked for.
 	eagerBytes = 64 << 10
-	// nearEagerBytes is the same for what the peer can copy from where it lies.
+	// nearEagerBytes is the same for messages that the peer can copy directly from this
+	// process.
 	nearEagerBytes = 8 << 10
-	// pieceBytes is how much of a longer message travels in one frame, so that
-	// small messages need not wait for all of it.
+	// pieceBytes is the part of a longer message in one frame, so that short messages
+	// need not wait for all of it.
 	pieceBytes = 128 << 10
 	maxPayload = pieceBytes
-	// heldCost is the least that an eager message counts for in MaxHeldBytes, so
-	// that their number is bounded too, by MaxPosted.
+	// heldCost is the least that an eager message counts for in MaxHeldBytes. It limits
+	// their number to MaxPosted.
 	heldCost = MaxHeldBytes / MaxPosted
-	// creditBytes is how much credit is given back at once.
+	// creditBytes is the amount of credit returned in one frame.
 	creditBytes = MaxHeldBytes / 8
 )
 
-// link joins this process with another one. Frames travel on the connection or,
-// where the two share memory, through a ring beside it; the connection then
-// carries heartbeats and shows when the peer is gone.
+// link connects this process with another one. Frames are sent over the connection or, if
+// the two share memory, through a ring beside it. The connection then carries heartbeats
+// and shows when the peer is lost.
 //
-// A short message is sent at once if the receiver has promised to hold it
-// (credit), else it is offered: the receiver asks for it when it is wanted, so
-// that its bytes go from the sender's memory to the receiver's.
+// A short message is sent at once if the receiver has promised to hold it (credit).
+// Otherwise it is offered, and the receiver asks for it when it is wanted. Its bytes are
+// then transferred directly from the sender's memory to the receiver's.
 type link struct {
-	world   *netWorld
-	peer    int // process
-	conn    net.Conn
-	ring    *shm     // nil: frames travel on conn, or by the carrier
-	carrier *carrier // of frames by MPI; then there is no conn
+	world  *netWorld
+	peer   int // process
+	conn   net.Conn
+	ring   *shm       // nil: frames are sent over conn or by the engine
+	engine *mpiEngine // sends frames by MPI; then there is no conn
 
-	heard   atomic.Int64 // env.Now when the peer was last heard
-	queued  atomic.Int64 // frames not yet taken by next
-	reading atomic.Int64 // len(reads)
-	gone    atomic.Bool  // err is set
-	stopped []*env.Event // the link's goroutines have ended
+	lastReceived atomic.Int64 // env.Now of the last message, or neverReceived
+	queued       atomic.Int64 // number of frames not yet taken by nextFrame
+	reading      atomic.Int64 // len(reads)
+	gone         atomic.Bool  // err is set
+	stopped      []*env.Event // the link's goroutines have ended
 
-	mon       env.Monitor // guards what follows, the pairs and the requests
-	err       error       // the link is over
-	free      *netRequest
-	pairs     []pair // [local place * remote ranks + remote place]
-	nextID    uint64
-	outSeq    uint64
-	control   []controlFrame         // go out first
-	first     []*netRequest          // eager messages and offers, in order
-	bulk      []*netRequest          // wanted messages, in turns
-	offered   map[uint64]*netRequest // sends by id: offered, not yet wanted
-	receiving map[uint64]*netRequest // receives by id, whose bytes are on the way
-	reads     []*netRequest          // receives whose bytes are read from the peer, in turns
-	pool      bufferPool
-	inHand    int  // frames that next has given out and are not yet written
-	closing   bool // no requests any more; what is queued goes out
-	saidBye   bool // to the peer, over MPI
-	heardBye  bool // from it: it sends no more
+	mon         env.Monitor // guards the fields below, the pairs and the requests
+	err         error       // not nil: the link is over
+	free        *netRequest
+	pairs       []pair // [local index * remote ranks + remote index]
+	nextID      uint64
+	outSeq      uint64
+	control     []controlFrame         // sent first
+	first       []*netRequest          // eager messages and offers, in order
+	bulk        []*netRequest          // messages asked for, sent round-robin
+	offered     map[uint64]*netRequest // sends by id: offered, not yet asked for
+	receiving   map[uint64]*netRequest // receives by id, whose bytes are being sent
+	reads       []*netRequest          // receives whose bytes are read from the peer, round-robin
+	pool        bufferPool
+	inHand      int  // frames returned by nextFrame and not yet written
+	closing     bool // no more requests; queued frames are still sent
+	sentBye     bool // to the peer, over MPI
+	receivedBye bool // from the peer: it sends no more
 
-	packets, bulks int  // messages of MPI under way to the peer; the carrier's
-	mourned        bool // the carrier has ended what it had under way; the carrier's
+	packets, bulks int  // MPI messages in progress to the peer; owned by the engine
+	cancelled      bool // the engine has cancelled the transfers; owned by the engine
 
 	in inbound
 }
@@ -75,20 +76,20 @@ type pair struct {
 	posted        []*netRequest
 	held          []heldMessage
 	heldBytes     int // of held, as credit counts them
-	owed          int // credit not yet given back
+	owed          int // credit not yet returned
 	sending       int // sends whose end depends on the peer
 	err           error
-	own           bool // err is the local rank's own doing
+	own           bool // err was caused by the local rank
 }
 
-// heldMessage has arrived, or was offered, and is not yet wanted.
+// heldMessage has arrived, or was offered, and no receive has been posted for it.
 type heldMessage struct {
 	tag   Tag
 	p     []byte // of an eager message
 	offer bool
 	id    uint64 // of an offer
 	total int    // length
-	from  uint64 // where the peer has it; 0: it cannot be read there
+	from  uint64 // address in the peer; 0: it cannot be read there
 }
 
 type controlFrame struct {
@@ -113,22 +114,22 @@ func newLink(w *netWorld, peer int, conn net.Conn) *link {
 		}
 	}
 	l.in.link = l
-	l.heard.Store(int64(w.env.Now()))
+	l.lastReceived.Store(neverReceived)
 	return l
 }
 
-// pair is nil where the ranks are not the link's.
-func (l *link) pair(local, remote int) *pair {
+// pairOf returns nil if the ranks are not those of the link.
+func (l *link) pairOf(local, remote int) *pair {
 	w := l.world
-	if local >= len(w.place) || remote >= len(w.place) || w.process[local] != w.self || w.process[remote] != l.peer {
+	if local >= len(w.localIndex) || remote >= len(w.localIndex) || w.process[local] != w.self || w.process[remote] != l.peer {
 		return nil
 	}
-	return &l.pairs[w.place[local]*len(w.processes[l.peer].Ranks)+w.place[remote]]
+	return &l.pairs[w.localIndex[local]*len(w.processes[l.peer].Ranks)+w.localIndex[remote]]
 }
 
-func (l *link) send(local, remote int, tag Tag, b []byte) Request {
+func (l *link) postSend(local, remote int, tag Tag, b []byte) Request {
 	l.mon.Lock()
-	p := l.pair(local, remote)
+	p := l.pairOf(local, remote)
 	if err := p.err; err != nil {
 		l.mon.Unlock()
 		return ended{err}
@@ -137,7 +138,7 @@ func (l *link) send(local, remote int, tag Tag, b []byte) Request {
 		l.mon.Unlock()
 		panic(fmt.Sprintf("transport: more than %d unmatched sends from rank %d to rank %d", MaxPosted, local, remote))
 	}
-	r := l.request(p, tag, b)
+	r := l.newRequest(p, tag, b)
 	if cost := max(len(b), heldCost); len(b) <= l.eagerLimit(b) && p.credit >= cost {
 		p.credit -= cost
 		r.eager = true
@@ -146,9 +147,9 @@ func (l *link) send(local, remote int, tag Tag, b []byte) Request {
 	}
 	p.sending++
 	l.first = append(l.first, r)
-	l.announce()
+	l.announceFrame()
 	l.mon.Unlock()
-	l.push()
+	l.flushRing()
 	return r
 }
 
@@ -157,28 +158,29 @@ func (l *link) newID() uint64 {
 	return l.nextID
 }
 
-// announce says that there is a frame to write; the caller holds the monitor and
-// calls push when it no longer does.
-func (l *link) announce() {
+// announceFrame records that there is a frame to send. The caller holds the monitor, and
+// must call flushRing when it no longer does.
+func (l *link) announceFrame() {
 	l.queued.Add(1)
 	switch {
-	case l.carrier != nil:
-		l.carrier.tell()
+	case l.engine != nil:
+		l.engine.notifySend()
 	case l.ring == nil:
 		l.mon.Wake()
 	}
 }
 
-// push writes what fits into the ring; a connection has a goroutine for that.
-func (l *link) push() {
+// flushRing writes queued frames to the ring as far as there is room. A connection has a
+// goroutine for that.
+func (l *link) flushRing() {
 	if l.ring != nil {
-		l.ring.pump()
+		l.ring.moveAll()
 	}
 }
 
-func (l *link) recv(local, remote int, tag Tag, b []byte) Request {
+func (l *link) postRecv(local, remote int, tag Tag, b []byte) Request {
 	l.mon.Lock()
-	p := l.pair(local, remote)
+	p := l.pairOf(local, remote)
 	if p.err != nil && p.own {
 		defer l.mon.Unlock()
 		return ended{p.err}
@@ -187,8 +189,8 @@ func (l *link) recv(local, remote int, tag Tag, b []byte) Request {
 		if p.held[i].tag == tag {
 			m := p.held[i]
 			p.held = append(p.held[:i], p.held[i+1:]...)
-			r := l.request(p, tag, b)
-			l.accept(r, m) // releases the monitor
+			r := l.newRequest(p, tag, b)
+			l.acceptHeld(r, m) // unlocks the monitor
 			return r
 		}
 	}
@@ -200,19 +202,19 @@ func (l *link) recv(local, remote int, tag Tag, b []byte) Request {
 		l.mon.Unlock()
 		panic(fmt.Sprintf("transport: more than %d unmatched receives at rank %d from rank %d", MaxPosted, local, remote))
 	}
-	r := l.request(p, tag, b)
+	r := l.newRequest(p, tag, b)
 	p.posted = append(p.posted, r)
 	l.mon.Unlock()
 	return r
 }
 
-// accept gives r a message that was held for it. It is called with the monitor
-// held, and releases it.
-func (l *link) accept(r *netRequest, m heldMessage) {
+// acceptHeld gives r a held message. The caller holds the monitor, and acceptHeld unlocks
+// it.
+func (l *link) acceptHeld(r *netRequest, m heldMessage) {
 	if m.offer {
-		l.answer(r, &m)
+		l.answerOffer(r, &m)
 		l.mon.Unlock()
-		l.push()
+		l.flushRing()
 		return
 	}
 	var err error
@@ -228,27 +230,27 @@ func (l *link) accept(r *netRequest, m heldMessage) {
 	r.pair.heldBytes -= max(len(m.p), heldCost)
 	l.giveBack(r.pair, len(m.p))
 	l.pool.put(m.p)
-	r.end(err)
+	r.endWith(err)
 	l.mon.Unlock()
-	l.push()
+	l.flushRing()
 }
 
 func (r *netRequest) lengthError(sent int) error {
 	return &LengthError{From: r.pair.remote, To: r.pair.local, Tag: r.tag, Sent: sent, Wants: len(r.p)}
 }
 
-// answer asks for an offered message, or refuses it. The caller holds the monitor.
-func (l *link) answer(r *netRequest, m *heldMessage) {
+// answerOffer asks for an offered message, or refuses it. The caller holds the monitor.
+func (l *link) answerOffer(r *netRequest, m *heldMessage) {
 	done := header{kind: frameDone, from: uint32(r.pair.local), to: uint32(r.pair.remote), id: m.id}
 	switch {
 	case r.pair.err != nil:
-		r.end(r.pair.err)
+		r.endWith(r.pair.err)
 	case m.total != len(r.p):
 		l.addControl(done, nil)
-		r.end(r.lengthError(m.total))
+		r.endWith(r.lengthError(m.total))
 	case m.total == 0:
 		l.addControl(done, nil)
-		r.end(nil)
+		r.endWith(nil)
 	case m.from != 0:
 		l.readLater(r, m.id, m.from)
 	default:
@@ -256,7 +258,7 @@ func (l *link) answer(r *netRequest, m *heldMessage) {
 	}
 }
 
-// askFor has the peer send what it offered. The caller holds the monitor.
+// askFor asks the peer to send an offered message. The caller holds the monitor.
 func (l *link) askFor(r *netRequest, offer uint64) {
 	r.id = l.newID()
 	l.receiving[r.id] = r
@@ -273,10 +275,10 @@ func (l *link) giveBack(p *pair, n int) {
 }
 
 func (l *link) addControl(h header, payload []byte) {
-	if l.err != nil || l.saidBye {
+	if l.err != nil || l.sentBye {
 		return
 	}
 	h.length = uint32(len(payload))
 	l.control = append(l.control, controlFrame{h, payload})
-	l.announce()
+	l.announceFrame()
 }

@@ -8,24 +8,25 @@ import (
 
 // How links and pairs end.
 
-// abort ends what a local rank has on this link with cause, and tells the peer.
-func (l *link) abort(rank int, cause, seen error) {
+// abortRank ends a local rank's requests on this link with cause, and reports that to the
+// peer.
+func (l *link) abortRank(rank int, cause, seen error) {
 	l.mon.Lock()
-	told := false
+	reported := false
 	for i := range l.pairs {
 		p := &l.pairs[i]
 		if p.local != rank {
 			continue
 		}
-		told = told || p.own
+		reported = reported || p.own
 		l.endPair(p, cause, true)
 	}
-	if !told {
+	if !reported {
 		h, payload := encodeLoss(rank, seen)
 		l.addControl(h, payload)
 	}
 	l.mon.Unlock()
-	l.push()
+	l.flushRing()
 }
 
 // endPair ends the requests of a pair. The caller holds the monitor.
@@ -34,24 +35,24 @@ func (l *link) endPair(p *pair, err error, own bool) {
 		p.err, p.own = err, own
 	}
 	err = p.err
-	p.posted = stopOf(p.posted, p, err)
+	p.posted = endRequestsOf(p.posted, p, err)
 	before := len(l.first) + len(l.bulk)
-	l.first = stopOf(l.first, p, err)
-	l.bulk = stopOf(l.bulk, p, err)
+	l.first = endRequestsOf(l.first, p, err)
+	l.bulk = endRequestsOf(l.bulk, p, err)
 	l.queued.Add(int64(len(l.first) + len(l.bulk) - before))
-	l.reads = stopOf(l.reads, p, err)
+	l.reads = endRequestsOf(l.reads, p, err)
 	l.reading.Store(int64(len(l.reads)))
-	for _, id := range slices.Sorted(maps.Keys(l.offered)) { // in one order, for simulations
+	for _, id := range slices.Sorted(maps.Keys(l.offered)) { // in a fixed order, for simulations
 		if r := l.offered[id]; r.pair == p {
-			l.withdraw(r)
-			r.end(err)
+			l.withdrawOffer(r)
+			r.endWith(err)
 			delete(l.offered, id)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.receiving)) {
 		if r := l.receiving[id]; r.pair == p {
 			if !r.moving {
-				r.end(err)
+				r.endWith(err)
 			}
 			delete(l.receiving, id)
 		}
@@ -59,9 +60,9 @@ func (l *link) endPair(p *pair, err error, own bool) {
 	l.dropHeld(p)
 }
 
-// dropHeld forgets the messages that can no longer be received: all where the
-// local rank is over, else those that come after one whose bytes were still to
-// come, for the order of messages has no gaps.
+// dropHeld drops the messages that can no longer be received. If the local rank is over,
+// these are all. Otherwise they are those after an offer whose bytes are missing, because
+// the order of messages must have no gaps.
 func (l *link) dropHeld(p *pair) {
 	kept := p.held[:0]
 	gap := p.own
@@ -77,8 +78,8 @@ func (l *link) dropHeld(p *pair) {
 	p.held = kept
 }
 
-// fail ends the link: all ranks of the peer are lost to all ranks here.
-func (l *link) fail(cause error) {
+// failWith ends the link: all ranks of the peer are lost to all ranks of this process.
+func (l *link) failWith(cause error) {
 	l.mon.Lock()
 	if l.err == nil {
 		l.err = cause
@@ -93,8 +94,8 @@ func (l *link) fail(cause error) {
 	l.mon.Wake()
 	l.mon.Unlock()
 	switch {
-	case l.carrier != nil:
-		l.carrier.tell()
+	case l.engine != nil:
+		l.engine.notifySend()
 		return
 	case l.ring != nil:
 		defer l.ring.wakeSelf()
@@ -102,16 +103,16 @@ func (l *link) fail(cause error) {
 	_ = l.conn.Close()
 }
 
-// failed is what ended the link, nil while it works.
-func (l *link) failed() error {
+// failure returns the error that ended the link, nil while it works.
+func (l *link) failure() error {
 	l.mon.Lock()
 	defer l.mon.Unlock()
 	return l.err
 }
 
-// close lets what is queued go out, then ends the link and its goroutines. It
-// takes at most limit where the peer does not read.
-func (l *link) close(limit time.Duration) {
+// closeLink sends the queued frames, then ends the link and its goroutines. It takes at
+// most limit if the peer does not read.
+func (l *link) closeLink(limit time.Duration) {
 	until := l.world.env.Now() + limit
 	l.mon.Lock()
 	for l.err == nil && (l.queued.Load() > 0 || l.inHand > 0) && l.world.env.Now() < until {
@@ -120,42 +121,44 @@ func (l *link) close(limit time.Duration) {
 	l.closing = true
 	l.mon.Wake()
 	l.mon.Unlock()
-	if l.carrier != nil {
-		l.bye(until)
+	if l.engine != nil {
+		l.exchangeByes(until)
 	} else {
 		l.hangUp(limit)
 	}
 	for _, e := range l.stopped {
 		_ = e.Wait()
 	}
-	l.fail(ErrClosed)
+	l.failWith(ErrClosed)
 	if l.ring != nil {
-		l.ring.release()
+		l.ring.releaseOwn()
 	}
 }
 
-// closePoll is how often close looks whether a ring has taken what is queued.
+// closePoll is the interval at which closeLink checks whether a ring has taken the queued
+// frames.
 const closePoll = time.Millisecond
 
-// parted reports whether the peer has said that it sends no more.
-func (l *link) parted() bool {
+// hasLeft reports whether the peer has announced that it sends no more.
+func (l *link) hasLeft() bool {
 	l.mon.Lock()
 	defer l.mon.Unlock()
-	return l.heardBye
+	return l.receivedBye
 }
 
-// bye tells the peer that nothing follows, and waits until it has said so too.
-func (l *link) bye(until time.Duration) {
+// exchangeByes announces to the peer that nothing follows, and waits until the peer has
+// announced the same.
+func (l *link) exchangeByes(until time.Duration) {
 	l.mon.Lock()
 	defer l.mon.Unlock()
-	l.sayBye()
-	for l.err == nil && (!l.heardBye || l.queued.Load() > 0 || l.inHand > 0) && l.world.env.Now() < until {
+	l.sendBye()
+	for l.err == nil && (!l.receivedBye || l.queued.Load() > 0 || l.inHand > 0) && l.world.env.Now() < until {
 		l.mon.WaitUntil(min(until, l.world.env.Now()+closePoll))
 	}
 }
 
-// sayBye is the last that goes out; the caller holds the monitor.
-func (l *link) sayBye() {
+// sendBye queues the last frame. The caller holds the monitor.
+func (l *link) sendBye() {
 	l.addControl(header{kind: frameBye}, nil)
-	l.saidBye = true
+	l.sentBye = true
 }

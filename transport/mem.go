@@ -6,17 +6,18 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// smallBytes is how long a message may be to be copied where it is posted.
+// smallBytes is the length up to which a message is copied when it is posted.
 const smallBytes = 4096
 
-// NewMem makes a world of n ranks in one process. Messages are copied once, from
-// the sender's memory to the receiver's, so nothing is ever held: a small one by
-// whichever side posts second, a larger one by whichever waits first. So both
-// sides share the work, and a receiver that waits has the bytes in its own cache.
-// Posting and waiting allocate nothing once the requests of a pair have been made.
+// NewMem returns the endpoints of a world of n ranks in one process. Messages are copied
+// once, from the sender's memory to the receiver's, so that no message is ever held. The
+// side that posts second copies a short message. The side that waits first copies a
+// longer one. Both sides thus share the work, and a receiver that waits has the bytes in
+// its own cache. Posting and waiting allocate nothing once the requests of a pair have
+// been made.
 func NewMem(e env.Env, n int, generation uint64) []Endpoint {
 	if n < 1 {
-		panic(fmt.Sprintf("transport: a world of %d ranks", n))
+		panic(fmt.Sprintf("transport: NewMem of %d ranks", n))
 	}
 	ranks, eps := make([]int, n), make([]Endpoint, n)
 	for r := range n {
@@ -29,15 +30,15 @@ func NewMem(e env.Env, n int, generation uint64) []Endpoint {
 	return eps
 }
 
-// newMemWorld has lanes between those ranks of a world of n that are here.
+// newMemWorld returns a world of n ranks with pipes among the local ranks.
 func newMemWorld(e env.Env, n int, generation uint64, here []int) *memWorld {
-	w := &memWorld{n: n, generation: generation, here: here, lanes: make([]memLane, n*n)}
+	w := &memWorld{n: n, generation: generation, here: here, pipes: make([]memPipe, n*n)}
 	for _, from := range here {
 		for _, to := range here {
 			if from != to {
-				l := w.lane(from, to)
+				l := w.pipeOf(from, to)
 				l.env, l.from, l.to = e, from, to
-				l.mon = e.Monitor(fmt.Sprintf("mem lane %d to %d", from, to))
+				l.mon = e.Monitor(fmt.Sprintf("mem pipe %d to %d", from, to))
 			}
 		}
 	}
@@ -48,10 +49,10 @@ type memWorld struct {
 	n          int
 	generation uint64
 	here       []int
-	lanes      []memLane // [from*n + to]
+	pipes      []memPipe // [from*n + to]
 }
 
-func (w *memWorld) lane(from, to int) *memLane { return &w.lanes[from*w.n+to] }
+func (w *memWorld) pipeOf(from, to int) *memPipe { return &w.pipes[from*w.n+to] }
 
 type memEndpoint struct {
 	world *memWorld
@@ -64,20 +65,20 @@ func (ep *memEndpoint) Generation() uint64 { return ep.world.generation }
 
 func (ep *memEndpoint) Send(to int, tag Tag, p []byte) Request {
 	checkPeer(ep, to)
-	return ep.world.lane(ep.rank, to).post(sending, tag, p)
+	return ep.world.pipeOf(ep.rank, to).postRequest(sending, tag, p)
 }
 
 func (ep *memEndpoint) Recv(from int, tag Tag, p []byte) Request {
 	checkPeer(ep, from)
-	return ep.world.lane(from, ep.rank).post(receiving, tag, p)
+	return ep.world.pipeOf(from, ep.rank).postRequest(receiving, tag, p)
 }
 
 func (ep *memEndpoint) Abort(cause error) {
 	seen := lossSeenByPeers(ep.rank, ep.world.generation, cause)
 	for _, peer := range ep.world.here {
 		if peer != ep.rank {
-			ep.world.lane(ep.rank, peer).end(sending, cause, seen)
-			ep.world.lane(peer, ep.rank).end(receiving, cause, seen)
+			ep.world.pipeOf(ep.rank, peer).endSide(sending, cause, seen)
+			ep.world.pipeOf(peer, ep.rank).endSide(receiving, cause, seen)
 		}
 	}
 }
@@ -87,7 +88,7 @@ func (ep *memEndpoint) Close() error {
 	return nil
 }
 
-// side is an end of a lane.
+// side is an end of a pipe.
 type side int
 
 const (
@@ -95,8 +96,8 @@ const (
 	receiving
 )
 
-// memLane carries the messages from one rank to another.
-type memLane struct {
+// memPipe carries the messages from one rank to another.
+type memPipe struct {
 	env      env.Env
 	from, to int
 
@@ -105,19 +106,19 @@ type memLane struct {
 	free *memRequest // requests that are over
 }
 
-// memEnd holds what one side has posted and the other has not matched. The list
-// is scanned for a tag: it is short, and its order is the same in every run.
+// memEnd holds the requests of one side that the other has not matched. The list is
+// scanned for a tag: it is short, and its order is the same in every run.
 //
-// Invariant: no send and receive of one tag are unmatched at the same time, and
-// nothing is unmatched once err is set.
+// Invariant: no send and receive of one tag are unmatched at the same time, and nothing
+// is unmatched once err is set.
 type memEnd struct {
 	first, last *memRequest
 	posted      int
-	err         error // what this side's requests end with
-	own         bool  // err is this side's own doing, not the peer's
+	err         error // the result of this side's requests
+	own         bool  // err was caused by this side, not by the peer
 }
 
-func (d *memEnd) push(r *memRequest) {
+func (d *memEnd) appendRequest(r *memRequest) {
 	if d.last == nil {
 		d.first = r
 	} else {
@@ -127,8 +128,8 @@ func (d *memEnd) push(r *memRequest) {
 	d.posted++
 }
 
-// take removes the oldest request under tag, nil if there is none.
-func (d *memEnd) take(tag Tag) *memRequest {
+// removeByTag removes and returns the oldest request under tag, nil if there is none.
+func (d *memEnd) removeByTag(tag Tag) *memRequest {
 	var before *memRequest
 	for r := d.first; r != nil; before, r = r, r.next {
 		if r.tag != tag {
@@ -149,22 +150,22 @@ func (d *memEnd) take(tag Tag) *memRequest {
 	return nil
 }
 
-func (l *memLane) post(s side, tag Tag, p []byte) Request {
+func (l *memPipe) postRequest(s side, tag Tag, p []byte) Request {
 	l.mon.Lock()
 	mine, other := &l.ends[s], &l.ends[1-s]
 	if err := mine.err; err != nil {
 		l.mon.Unlock()
 		return ended{err}
 	}
-	r := l.request(s, tag, p)
-	match := other.take(tag)
+	r := l.newRequest(s, tag, p)
+	match := other.removeByTag(tag)
 	if match == nil {
 		if mine.posted == MaxPosted {
 			l.mon.Unlock()
-			panic(fmt.Sprintf("transport: more than %d unmatched requests from rank %d to rank %d on one side",
+			panic(fmt.Sprintf("transport: more than %d unmatched requests on one side from rank %d to rank %d",
 				MaxPosted, l.from, l.to))
 		}
-		mine.push(r)
+		mine.appendRequest(r)
 		l.mon.Unlock()
 		return r
 	}
@@ -172,35 +173,35 @@ func (l *memLane) post(s side, tag Tag, p []byte) Request {
 	l.mon.Unlock()
 
 	if len(p) <= smallBytes {
-		r.move()
+		r.copyMessage()
 		return r
 	}
 	r.state = requestMatched
-	match.mon.Lock() // from here on match's waiter may move the bytes and end r
+	match.mon.Lock() // from here on match's waiter may copy the bytes and end r
 	match.state = requestMatched
 	match.mon.Wake()
 	match.mon.Unlock()
 	return r
 }
 
-// end ends what side s has posted with mine, and what the other has with theirs.
-func (l *memLane) end(s side, mine, theirs error) {
+// endSide ends the requests of side s with mine, and those of the other side with theirs.
+func (l *memPipe) endSide(s side, mine, theirs error) {
 	l.mon.Lock()
-	ended := [2]*memRequest{l.ends[s].stop(mine, true), l.ends[1-s].stop(theirs, false)}
+	ended := [2]*memRequest{l.ends[s].refuseWith(mine, true), l.ends[1-s].refuseWith(theirs, false)}
 	errs := [2]error{l.ends[s].err, l.ends[1-s].err}
 	l.mon.Unlock()
 	for i, r := range ended {
 		for r != nil {
-			next := r.next // r is its waiter's once it has ended
+			next := r.next // once it has ended, r belongs to its waiter
 			r.next = nil
-			r.end(errs[i])
+			r.endWith(errs[i])
 			r = next
 		}
 	}
 }
 
-// stop refuses requests from now on and returns those that were unmatched.
-func (d *memEnd) stop(err error, own bool) *memRequest {
+// refuseWith refuses later requests with err, and returns the unmatched ones.
+func (d *memEnd) refuseWith(err error, own bool) *memRequest {
 	if d.err == nil || own && !d.own {
 		d.err, d.own = err, own
 	}
@@ -209,11 +210,12 @@ func (d *memEnd) stop(err error, own bool) *memRequest {
 	return first
 }
 
-// request takes a request from the free list; the caller holds the monitor.
-func (l *memLane) request(s side, tag Tag, p []byte) *memRequest {
+// newRequest takes a request from the free list or makes one. The caller holds the
+// monitor.
+func (l *memPipe) newRequest(s side, tag Tag, p []byte) *memRequest {
 	r := l.free
 	if r == nil {
-		r = &memRequest{lane: l, mon: l.env.Monitor("mem request")}
+		r = &memRequest{pipe: l, mon: l.env.Monitor("mem request")}
 	} else {
 		l.free = r.next
 	}
@@ -233,29 +235,29 @@ const (
 )
 
 type memRequest struct {
-	lane    *memLane
+	pipe    *memPipe
 	next    *memRequest // in a memEnd or the free list
 	peer    *memRequest // the other side's, once matched
-	claimed bool        // someone moves the bytes; guarded by the lane's monitor
+	claimed bool        // a goroutine copies the bytes; guarded by the pipe's monitor
 	side    side
 	tag     Tag
 	p       []byte
 
-	mon   env.Monitor // guards what follows
+	mon   env.Monitor // guards state and err
 	state requestState
 	err   error
 }
 
-func (r *memRequest) end(err error) {
+func (r *memRequest) endWith(err error) {
 	r.mon.Lock()
 	r.state, r.err = requestEnded, err
 	r.mon.Wake()
 	r.mon.Unlock()
 }
 
-// move copies a matched message and ends both requests. It holds no lock while
-// the bytes move.
-func (r *memRequest) move() {
+// copyMessage copies a matched message and ends both requests. It holds no lock during
+// the copy.
+func (r *memRequest) copyMessage() {
 	from, to := r, r.peer
 	if r.side == receiving {
 		from, to = r.peer, r
@@ -264,16 +266,16 @@ func (r *memRequest) move() {
 	if len(from.p) == len(to.p) {
 		copy(to.p, from.p)
 	} else {
-		err = &LengthError{From: r.lane.from, To: r.lane.to, Tag: r.tag, Sent: len(from.p), Wants: len(to.p)}
+		err = &LengthError{From: r.pipe.from, To: r.pipe.to, Tag: r.tag, Sent: len(from.p), Wants: len(to.p)}
 	}
-	from.end(nil)
-	to.end(err)
+	from.endWith(nil)
+	to.endWith(err)
 }
 
-// claim reports whether the caller is the one who moves r's bytes.
-func (r *memRequest) claim() bool {
-	r.lane.mon.Lock()
-	defer r.lane.mon.Unlock()
+// claimCopy reports whether the caller is the one that copies r's bytes.
+func (r *memRequest) claimCopy() bool {
+	r.pipe.mon.Lock()
+	defer r.pipe.mon.Unlock()
 	if r.claimed {
 		return false
 	}
@@ -282,11 +284,11 @@ func (r *memRequest) claim() bool {
 }
 
 func (r *memRequest) Wait() error {
-	if r.await(requestPosted) == requestMatched {
-		if r.claim() {
-			r.move()
+	if r.waitWhile(requestPosted) == requestMatched {
+		if r.claimCopy() {
+			r.copyMessage()
 		}
-		r.await(requestMatched)
+		r.waitWhile(requestMatched)
 	}
 	r.mon.Lock()
 	if r.state == requestOver {
@@ -297,15 +299,15 @@ func (r *memRequest) Wait() error {
 	r.state, r.peer, r.p, r.err = requestOver, nil, nil, nil
 	r.mon.Unlock()
 
-	l := r.lane
+	l := r.pipe
 	l.mon.Lock()
 	r.next, l.free = l.free, r
 	l.mon.Unlock()
 	return err
 }
 
-// await waits until r has left a state, and returns the next one.
-func (r *memRequest) await(s requestState) requestState {
+// waitWhile waits until r has left state s, and returns the next state.
+func (r *memRequest) waitWhile(s requestState) requestState {
 	r.mon.Lock()
 	defer r.mon.Unlock()
 	for r.state == s {

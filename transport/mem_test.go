@@ -43,7 +43,7 @@ func mustPanic(t *testing.T, what string, f func()) {
 	f()
 }
 
-func TestMemCatchesCallersBugs(t *testing.T) {
+func TestMemMisusePanics(t *testing.T) {
 	eps := mem(t, 2)
 	mustPanic(t, "sending to oneself", func() { eps[0].Send(0, 1, nil) })
 	mustPanic(t, "receiving from rank 2 of 2", func() { eps[0].Recv(2, 1, nil) })

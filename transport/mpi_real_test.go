@@ -19,12 +19,13 @@ import (
 	"github.com/ecrec/ecrec/transport/transporttest"
 )
 
-// The conformance suite over a real MPI: mpirun starts this test binary again, and each
-// of its processes does to its endpoint what it is asked to over a connection.
+// The conformance suite over a real MPI. mpirun starts this test binary again. Each
+// process connects to the test and runs on its endpoint the operations that the test
+// requests.
 
 const (
-	mpiDriver    = "ECREC_TEST_MPI"    // where the test listens
-	mpiLaunch    = "ECREC_TEST_MPIRUN" // what starts processes, with its flags; "mpirun" if it is not set
+	mpiDriver    = "ECREC_TEST_MPI"    // the address of the test
+	mpiLaunch    = "ECREC_TEST_MPIRUN" // the launcher, with its flags; "mpirun" if it is not set
 	mpiProcesses = 4
 )
 
@@ -39,11 +40,11 @@ func init() {
 	}
 }
 
-// mpiCall asks a process for something, mpiAnswer says what came of it.
+// mpiCall requests an operation of a process, and mpiAnswer holds its result.
 type mpiCall struct {
 	ID    int
 	What  string // join, send, recv, abort, close
-	Peer  int    // of join: how many ranks
+	Peer  int    // of join: the number of ranks
 	Tag   uint64
 	Bytes int
 	P     []byte
@@ -56,7 +57,7 @@ type mpiAnswer struct {
 	Err mpiError
 }
 
-// mpiError is an error that travels.
+// mpiError is an encoded error.
 type mpiError struct {
 	Text   string // "": none
 	Closed bool
@@ -83,7 +84,7 @@ func packError(err error) (m mpiError) {
 	return m
 }
 
-// causes keeps errors apart that the suite compares by identity.
+// causes holds the errors that the suite compares by identity.
 var causes sync.Map
 
 func (m mpiError) unpack() error {
@@ -111,7 +112,7 @@ type partComm struct {
 
 func (c partComm) Size() int { return c.size }
 
-// serveMPI is a process that mpirun started.
+// serveMPI is the main function of a process that mpirun started.
 func serveMPI(at string) error {
 	comm, err := mpi.Init()
 	if err != nil {
@@ -168,7 +169,7 @@ func serveMPI(at string) error {
 	}
 }
 
-// remoteProcess is a process that mpirun started, as the test sees it.
+// remoteProcess is the test's side of a process that mpirun started.
 type remoteProcess struct {
 	mu      sync.Mutex
 	out     *gob.Encoder
@@ -189,7 +190,7 @@ func (p *remoteProcess) call(c mpiCall) chan mpiAnswer {
 	return done
 }
 
-func (p *remoteProcess) hear(in *gob.Decoder) {
+func (p *remoteProcess) receiveAnswers(in *gob.Decoder) {
 	for {
 		var a mpiAnswer
 		err := in.Decode(&a)
@@ -207,7 +208,7 @@ func (p *remoteProcess) hear(in *gob.Decoder) {
 	}
 }
 
-// remoteEndpoint is an endpoint there.
+// remoteEndpoint is an endpoint in such a process.
 type remoteEndpoint struct {
 	*remoteProcess
 	rank, size int
@@ -286,7 +287,7 @@ func TestRealMPI(t *testing.T) {
 			t.Fatal(err)
 		}
 		processes[a.ID] = p
-		go p.hear(in)
+		go p.receiveAnswers(in)
 	}
 	transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint {
 		eps, joined := make([]transport.Endpoint, n), make([]chan mpiAnswer, n)

@@ -14,13 +14,12 @@ import (
 	"github.com/ecrec/ecrec/transport/transporttest"
 )
 
-// fakeMPI is an MPI between processes that are all here: short messages are sent at
-// once, longer ones when they are received; what has ended is told in any order, and
-// late.
+// fakeMPI is an MPI among processes of this test. Short messages are sent at once, longer
+// ones when they are received. Completions are reported late and in any order.
 type fakeMPI struct {
 	mu     sync.Mutex
 	rand   *rand.Rand
-	late   float64         // share of what has ended that Poll does not tell yet
+	late   float64         // share of the completions that Poll does not report yet
 	sent   [][]fakeMessage // by receiver, in order
 	wanted [][]fakeReceive
 	done   [][]mpi.Done
@@ -107,8 +106,8 @@ func (c fakeComm) Poll(done []mpi.Done) ([]mpi.Done, error) {
 	return done, nil
 }
 
-// match gives a process the messages that it wants: the oldest first, to the receive
-// that was posted first.
+// match delivers messages to a process: the oldest first, to the receive that was posted
+// first.
 func (f *fakeMPI) match(to int) {
 	for i := 0; i < len(f.sent[to]); i++ {
 		m := f.sent[to][i]
@@ -138,7 +137,7 @@ func mpiOptions(comm mpi.Comm, n, each int) transport.MPIOptions {
 		Heartbeat: 200 * time.Millisecond, Timeout: 10 * time.Second}
 }
 
-// joinMPI connects a world over a fake MPI.
+// joinMPI connects ranks over a fake MPI.
 func joinMPI(tb testing.TB, n, each int, net *fakeMPI) []transport.Endpoint {
 	tb.Helper()
 	eps := make([]transport.Endpoint, n)
@@ -168,7 +167,7 @@ func TestMPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, each := range []int{1, 2} {
 				if testing.Short() && (each == 2) != (late > 0) {
-					continue // each once where tests are to be short
+					continue // each once in short mode
 				}
 				transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint {
 					return joinMPI(t, n, each, newFakeMPI((n+each-1)/each, seed, late))
@@ -199,7 +198,7 @@ func TestMPIProcessesMustAgree(t *testing.T) {
 	}
 }
 
-// TestMPIWithoutAllProcesses: one that does not come is waited for no longer than the
+// TestMPIWithoutAllProcesses: JoinMPI waits for a missing process no longer than the
 // timeout.
 func TestMPIWithoutAllProcesses(t *testing.T) {
 	o := mpiOptions(fakeComm{newFakeMPI(2, 1, 0), 0}, 2, 1)
@@ -209,8 +208,8 @@ func TestMPIWithoutAllProcesses(t *testing.T) {
 	}
 }
 
-// muteComm is an MPI whose process falls silent, as one does that is gone where MPI
-// does not notice.
+// muteComm is an MPI whose process becomes silent, as a lost process does if MPI does not
+// notice the loss.
 type muteComm struct {
 	fakeComm
 	mute chan struct{}
@@ -246,8 +245,8 @@ func (c muteComm) Poll(done []mpi.Done) ([]mpi.Done, error) {
 	return c.fakeComm.Poll(done)
 }
 
-// TestMPISilentProcess: what is outstanding with a process that is silent ends after 5
-// heartbeats, also what MPI never ends.
+// TestMPISilentProcess: requests on a silent process end after 5 heartbeats, including
+// those that MPI never ends.
 func TestMPISilentProcess(t *testing.T) {
 	net, mute := newFakeMPI(2, 1, 0), make(chan struct{})
 	var wg sync.WaitGroup
@@ -273,7 +272,8 @@ func TestMPISilentProcess(t *testing.T) {
 	const long = 1 << 20
 	theirs := eps[1].Recv(0, 2, make([]byte, long))
 	close(mute)
-	requests := []transport.Request{eps[0].Send(1, 1, make([]byte, long)), eps[0].Send(1, 2, make([]byte, long)), eps[0].Recv(1, 1, make([]byte, 8))}
+	requests := []transport.Request{eps[0].Send(1, 1, make([]byte, long)), eps[0].Send(1, 2, make([]byte, long)),
+		eps[0].Recv(1, 1, make([]byte, 8))}
 	begin := time.Now()
 	for i, r := range requests {
 		if err := r.Wait(); err == nil || !strings.Contains(err.Error(), "rank 1 of generation") {
@@ -293,7 +293,7 @@ func TestMPISilentProcess(t *testing.T) {
 type brokenComm struct {
 	fakeComm
 	broken chan struct{}
-	poll   error // what Poll returns then; nil: it says so of a packet
+	poll   error // the error of Poll; nil: Poll reports an error of a packet
 }
 
 func (c brokenComm) Poll(done []mpi.Done) ([]mpi.Done, error) {
@@ -309,7 +309,7 @@ func (c brokenComm) Poll(done []mpi.Done) ([]mpi.Done, error) {
 	return done, err
 }
 
-// packetSlot is one of those that await a packet of any process.
+// packetSlot returns a slot of a packet receive.
 func (c brokenComm) packetSlot() int {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -321,7 +321,7 @@ func (c brokenComm) packetSlot() int {
 	return 0
 }
 
-// TestBrokenMPI: where MPI fails, all that is outstanding ends and says why.
+// TestBrokenMPI: if MPI fails, all outstanding requests end with its error.
 func TestBrokenMPI(t *testing.T) {
 	for _, poll := range []error{errors.New("MPI_ERR_TRUNCATE"), nil} {
 		net, broken := newFakeMPI(2, 1, 0), make(chan struct{})

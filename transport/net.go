@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"runtime"
@@ -9,87 +10,108 @@ import (
 
 	"github.com/ecrec/ecrec/internal/blockcopy"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/heartbeat"
+	"github.com/ecrec/ecrec/internal/seal"
 )
 
 // Process is one process of a world.
 type Process struct {
 	Ranks []int
-	Addr  string // host:port it listens on
+	Addr  string // host:port on which it listens
 	Host  string // processes with equal strings can share memory
 }
 
-// NetOptions is what Join needs.
+// NetOptions configure Join.
 type NetOptions struct {
 	Env        env.Env
 	Generation uint64
-	// Secret is the job's: who does not know it is not believed.
+	// Secret is the job's. A process that does not know it is refused.
 	Secret    []byte
 	Processes []Process // together they host the ranks 0..n-1
-	Self      int       // which of them this is
-	// Listener accepts the connections of processes with higher numbers while Join
-	// runs. It stays the caller's; it must have SetDeadline, as TCP listeners do.
+	Self      int       // index of this process
+	// Listener accepts the connections of processes with higher numbers while Join runs.
+	// The caller keeps it. It must have SetDeadline, as TCP listeners do.
 	Listener net.Listener
-	// Dial, if set, connects with a process in place of TCP, within a limit.
+	// Dial, if set, connects with a process instead of TCP, within a limit.
 	Dial func(addr string, limit time.Duration) (net.Conn, error)
-	// Heartbeat is how often each process shows that it lives; one that is silent
-	// for 5 of them is lost.
+	// Heartbeat is the interval of heartbeats.
 	Heartbeat time.Duration
-	// Timeout bounds Join.
+	// Silence is how long a process may be silent before it is lost. Zero means
+	// heartbeat.Missed heartbeats. It may be silent for longer if this process's own
+	// heartbeats are late.
+	Silence time.Duration
+	// Timeout limits Join.
 	Timeout time.Duration
-	// SharedMemory lets processes of one host talk through memory.
+	// SharedMemory lets processes of one host communicate through memory.
 	SharedMemory bool
-	// Stats, if set, counts what was dropped.
+	// Secure selects the connections to seal. It must be the same in all processes.
+	Secure Secure
+	// Stats, if set, counts dropped frames and connections.
 	Stats *NetStats
 
-	tune  func(net.Conn) // for tests: sees each connection before it is used
-	apart bool           // for tests: memory of other processes is not read
+	tune          func(net.Conn) // for tests: called with each connection before it is used
+	noDirectReads bool           // for tests: memory of other processes is not read
 }
 
-// NetStats counts what a world dropped.
+// Secure selects the connections to seal: to encrypt and authenticate, frame by frame,
+// with keys of their own.
+type Secure uint8
+
+const (
+	SecureOff  Secure = iota // none
+	SecureAuto               // those between hosts
+	SecureOn                 // all; the kernel protects rings of shared memory
+)
+
+// ErrForged is the cause of a PeerLost if data received over a sealed connection is not
+// what the peer sent.
+var ErrForged = seal.ErrForged
+
+// NetStats counts the frames and connections that a world dropped.
 type NetStats struct {
-	// StaleFrames are frames and connections of older generations.
+	// StaleFrames counts frames and connections of older generations.
 	StaleFrames atomic.Uint64
-	// Strangers are connections that did not prove that they are of this job.
-	Strangers atomic.Uint64
+	// Unauthenticated counts connections that did not prove that they belong to this job.
+	Unauthenticated atomic.Uint64
 }
-
-// silentBeats is after how many heartbeats a silent process is lost. Looking
-// twice in each, it is noticed before the fifth.
-const silentBeats = 4
 
 type netWorld struct {
-	env        env.Env
-	generation uint64
-	heartbeat  time.Duration
-	processes  []Process
-	self       int
-	process    []int // by rank
-	place      []int // by rank: its place in its process's Ranks
-	memory     *memWorld
-	links      []*link // by process; nil for this one
-	apart      bool
-	polling    polling
-	carrier    *carrier // of all links, over MPI; else nil
-	stats      *NetStats
+	env           env.Env
+	generation    uint64
+	heartbeat     time.Duration
+	watchdog      watchdog // of the goroutine of heartbeats
+	processes     []Process
+	self          int
+	process       []int // by rank
+	localIndex    []int // by rank: its index in its process's Ranks
+	memory        *memWorld
+	links         []*link // by process; nil for this one
+	noDirectReads bool
+	secure        Secure
+	polling       polling
+	engine        *mpiEngine // of all links, over MPI; otherwise nil
+	stats         *NetStats
 
-	mon     env.Monitor // guards what follows
-	open    int         // endpoints that are not closed
-	over    bool
-	beating *env.Event // the heartbeats have ended
+	mon             env.Monitor // guards the fields below
+	open            int         // number of endpoints that are not closed
+	over            bool
+	heartbeatsEnded *env.Event // heartbeatLoop has ended
 }
 
 func newNetWorld(o *NetOptions) (*netWorld, error) {
 	w := &netWorld{
-		env:        o.Env,
-		generation: o.Generation,
-		heartbeat:  o.Heartbeat,
-		processes:  o.Processes,
-		self:       o.Self,
-		links:      make([]*link, len(o.Processes)),
-		stats:      o.Stats,
-		apart:      o.apart,
-		mon:        o.Env.Monitor("world"),
-		beating:    env.NewEvent(o.Env, "heartbeats"),
+		env:             o.Env,
+		generation:      o.Generation,
+		heartbeat:       o.Heartbeat,
+		watchdog:        watchdog{heartbeat: o.Heartbeat, silence: cmp.Or(o.Silence, heartbeat.Limit(o.Heartbeat, true)), join: o.Timeout},
+		processes:       o.Processes,
+		self:            o.Self,
+		secure:          o.Secure,
+		links:           make([]*link, len(o.Processes)),
+		stats:           o.Stats,
+		noDirectReads:   o.noDirectReads,
+		mon:             o.Env.Monitor("world"),
+		heartbeatsEnded: env.NewEvent(o.Env, "heartbeats"),
 	}
 	if w.stats == nil {
 		w.stats = &NetStats{}
@@ -98,20 +120,21 @@ func newNetWorld(o *NetOptions) (*netWorld, error) {
 	for _, p := range o.Processes {
 		n += len(p.Ranks)
 	}
-	w.process, w.place = make([]int, n), make([]int, n)
+	w.process, w.localIndex = make([]int, n), make([]int, n)
 	for r := range n {
 		w.process[r] = -1
 	}
 	for i, p := range o.Processes {
 		for j, r := range p.Ranks {
 			if r < 0 || r >= n || w.process[r] >= 0 {
-				return nil, fmt.Errorf("transport: process %d hosts rank %d: the processes together host each of the ranks 0 to %d once", i, r, n-1)
+				return nil, fmt.Errorf("transport: process %d hosts rank %d: the processes together must host each of the ranks 0 to %d once", i, r,
+					n-1)
 			}
-			w.process[r], w.place[r] = i, j
+			w.process[r], w.localIndex[r] = i, j
 		}
 	}
 	if o.Self < 0 || o.Self >= len(o.Processes) || len(o.Processes[o.Self].Ranks) == 0 {
-		return nil, fmt.Errorf("transport: process %d of %d joins, and hosts no rank", o.Self, len(o.Processes))
+		return nil, fmt.Errorf("transport: process %d of %d hosts no rank", o.Self, len(o.Processes))
 	}
 	if o.Heartbeat <= 0 || o.Timeout <= 0 {
 		return nil, fmt.Errorf("transport: heartbeat %v and timeout %v must be above 0", o.Heartbeat, o.Timeout)
@@ -134,23 +157,35 @@ func (w *netWorld) countNear() (n int) {
 	return n
 }
 
-// start sets the links and the heartbeats going.
-func (w *netWorld) start() []Endpoint {
+// mustSeal reports whether the connection with a process is sealed.
+func (w *netWorld) mustSeal(process int) bool {
+	return w.secure == SecureOn || w.secure == SecureAuto && w.processes[process].Host != w.processes[w.self].Host
+}
+
+// startLinks starts the links and the heartbeats.
+func (w *netWorld) startLinks() []Endpoint {
 	for _, l := range w.links {
 		if l != nil && l.ring != nil {
 			w.polling.rings = append(w.polling.rings, l.ring)
 		}
 	}
-	if w.carrier != nil {
-		w.env.Go("MPI carrier", w.carrier.serve)
+	if w.engine != nil {
+		w.env.Go("MPI engine", w.engine.serveLinks)
 	} else {
 		for _, l := range w.links {
 			if l != nil {
-				l.run()
+				l.startLoops()
 			}
 		}
 	}
-	w.env.Go("heartbeats", w.beat)
+	// A process counts as joined from its first heartbeat on. It is sent before any rank
+	// can use its endpoint, because data in a ring is not a sign of life.
+	for _, l := range w.links {
+		if l != nil {
+			l.sendHeartbeat()
+		}
+	}
+	w.env.Go("heartbeats", w.heartbeatLoop)
 	eps := make([]Endpoint, w.open)
 	for i, r := range w.processes[w.self].Ranks {
 		eps[i] = &netEndpoint{memEndpoint: memEndpoint{world: w.memory, rank: r}, net: w}
@@ -158,32 +193,34 @@ func (w *netWorld) start() []Endpoint {
 	return eps
 }
 
-// beat shows the peers that this process lives, and looks whether they do.
-func (w *netWorld) beat() {
-	defer w.beating.Set(nil)
-	for tick, last := 0, w.env.Now(); w.pause(); tick++ {
+// heartbeatLoop sends heartbeats to the peers and checks theirs.
+func (w *netWorld) heartbeatLoop() {
+	defer w.heartbeatsEnded.Set(nil)
+	w.watchdog.began, w.watchdog.last = w.env.Now(), w.env.Now()
+	for tick := 0; w.waitTick(); tick++ {
 		now := w.env.Now()
-		stood := now-last > w.heartbeat // this process itself stood still
-		last = now
+		stood := w.watchdog.recordTick(now)
 		for _, l := range w.links {
-			if l == nil || l.failed() != nil {
+			if l == nil || l.failure() != nil {
 				continue
 			}
-			if stood {
-				l.heard.Store(int64(now))
+			received := time.Duration(l.lastReceived.Load())
+			if stood && received != neverReceived {
+				received = now
+				l.lastReceived.Store(int64(now))
 			}
 			if tick%2 == 0 {
-				l.beat()
+				l.sendHeartbeat()
 			}
-			if silent := now - time.Duration(l.heard.Load()); silent > silentBeats*w.heartbeat && !l.parted() {
-				l.fail(fmt.Errorf("nothing was heard of its process for %v", silent.Round(time.Millisecond)))
+			if err := w.watchdog.checkSilence(received, now); err != nil && !l.hasLeft() {
+				l.failWith(err)
 			}
 		}
 	}
 }
 
-// pause waits for half a heartbeat; it reports false when the world is over.
-func (w *netWorld) pause() bool {
+// waitTick waits for half a heartbeat. It reports false when the world is over.
+func (w *netWorld) waitTick() bool {
 	until := w.env.Now() + w.heartbeat/2
 	w.mon.Lock()
 	defer w.mon.Unlock()
@@ -193,8 +230,8 @@ func (w *netWorld) pause() bool {
 	return !w.over
 }
 
-// closed counts the endpoints that are closed; the last one ends the world.
-func (w *netWorld) closed() {
+// endpointClosed counts down the open endpoints. The last one ends the world.
+func (w *netWorld) endpointClosed() {
 	w.mon.Lock()
 	w.open--
 	if w.open > 0 {
@@ -204,8 +241,8 @@ func (w *netWorld) closed() {
 	w.over = true
 	w.mon.Wake()
 	w.mon.Unlock()
-	_ = w.beating.Wait()
-	for _, l := range w.links { // side by side, since a stalled peer takes its time
+	_ = w.heartbeatsEnded.Wait()
+	for _, l := range w.links { // all at once, because a stalled peer takes time
 		if l != nil {
 			l.mon.Lock()
 			l.closing = true
@@ -215,16 +252,16 @@ func (w *netWorld) closed() {
 	}
 	for _, l := range w.links {
 		if l != nil {
-			l.close(silentBeats * w.heartbeat)
+			l.closeLink(heartbeat.Missed * w.heartbeat)
 		}
 	}
-	if w.carrier != nil {
-		w.carrier.stop()
+	if w.engine != nil {
+		w.engine.stopEngine()
 	}
 }
 
-// netEndpoint reaches the ranks of its own process as memEndpoint does, and the
-// others over links.
+// netEndpoint reaches the ranks of its own process as memEndpoint does, and the others
+// over links.
 type netEndpoint struct {
 	memEndpoint
 	net  *netWorld
@@ -234,7 +271,7 @@ type netEndpoint struct {
 func (ep *netEndpoint) Send(to int, tag Tag, p []byte) Request {
 	checkPeer(ep, to)
 	if l := ep.net.links[ep.net.process[to]]; l != nil {
-		return l.send(ep.rank, to, tag, p)
+		return l.postSend(ep.rank, to, tag, p)
 	}
 	return ep.memEndpoint.Send(to, tag, p)
 }
@@ -242,7 +279,7 @@ func (ep *netEndpoint) Send(to int, tag Tag, p []byte) Request {
 func (ep *netEndpoint) Recv(from int, tag Tag, p []byte) Request {
 	checkPeer(ep, from)
 	if l := ep.net.links[ep.net.process[from]]; l != nil {
-		return l.recv(ep.rank, from, tag, p)
+		return l.postRecv(ep.rank, from, tag, p)
 	}
 	return ep.memEndpoint.Recv(from, tag, p)
 }
@@ -252,7 +289,7 @@ func (ep *netEndpoint) Abort(cause error) {
 	ep.memEndpoint.Abort(cause)
 	for _, l := range ep.net.links {
 		if l != nil {
-			l.abort(ep.rank, cause, seen)
+			l.abortRank(ep.rank, cause, seen)
 		}
 	}
 }
@@ -260,7 +297,7 @@ func (ep *netEndpoint) Abort(cause error) {
 func (ep *netEndpoint) Close() error {
 	ep.Abort(ErrClosed)
 	if ep.once.CompareAndSwap(false, true) {
-		ep.net.closed()
+		ep.net.endpointClosed()
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ecrec/ecrec/transport/transporttest"
 )
 
-// deal puts n ranks on processes of each ranks, all on this machine.
+// deal assigns n ranks to processes of each ranks, all on this host.
 func deal(tb testing.TB, n, each int) ([]transport.Process, []net.Listener) {
 	tb.Helper()
 	var processes []transport.Process
@@ -41,8 +41,7 @@ func options(processes []transport.Process, self int, l net.Listener) transport.
 	}
 }
 
-// joinAll connects a world whose processes are all in this one; eps are in rank
-// order.
+// joinAll connects a world whose processes are all in this one. eps are in rank order.
 func joinAll(tb testing.TB, n, each int, change func(*transport.NetOptions)) []transport.Endpoint {
 	tb.Helper()
 	processes, listeners := deal(tb, n, each)
@@ -71,6 +70,13 @@ func joinAll(tb testing.TB, n, each int, change func(*transport.NetOptions)) []t
 	return eps
 }
 
+func sealed(o *transport.NetOptions) { o.Secure = transport.SecureOn }
+
+func sealedShare(o *transport.NetOptions) {
+	share(o)
+	sealed(o)
+}
+
 func share(o *transport.NetOptions) { o.SharedMemory = true }
 
 func shareApart(o *transport.NetOptions) {
@@ -90,10 +96,10 @@ func TestNet(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			change func(*transport.NetOptions)
-		}{{"tcp", nil}, {"shm", share}, {"shm apart", shareApart}, {"tiny", tinyBuffers}} {
+		}{{"tcp", nil}, {"sealed", sealed}, {"shm", share}, {"shm apart", shareApart}, {"tiny", tinyBuffers}, {"shm sealed", sealedShare}} {
 			t.Run(fmt.Sprintf("%s/ranks=%d", c.name, each), func(t *testing.T) {
 				if testing.Short() && (each == 2) != strings.HasPrefix(c.name, "shm") {
-					t.Skip("long: each kind runs once where tests are to be short")
+					t.Skip("long: in short mode each kind runs once")
 				}
 				transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint { return joinAll(t, n, each, c.change) })
 			})
@@ -125,7 +131,7 @@ func TestNetWithDelays(t *testing.T) {
 }
 
 func BenchmarkNetRoundTrip(b *testing.B) {
-	for name, change := range map[string]func(*transport.NetOptions){"tcp": nil, "shm": share} {
+	for name, change := range map[string]func(*transport.NetOptions){"tcp": nil, "sealed": sealed, "shm": share} {
 		b.Run(name, func(b *testing.B) {
 			eps := joinAll(b, 2, 1, change)
 			over := make(chan struct{})
@@ -140,6 +146,32 @@ func BenchmarkNetRoundTrip(b *testing.B) {
 				r := eps[0].Recv(1, 1, p)
 				_ = eps[0].Send(1, 1, p).Wait()
 				_ = r.Wait()
+			}
+			_ = eps[0].Close()
+			_ = eps[1].Close()
+			<-over
+		})
+	}
+}
+
+// BenchmarkNetStream sends long messages one way.
+func BenchmarkNetStream(b *testing.B) {
+	for name, change := range map[string]func(*transport.NetOptions){"tcp": nil, "sealed": sealed} {
+		b.Run(name, func(b *testing.B) {
+			const size = 4 << 20
+			eps := joinAll(b, 2, 1, change)
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				p := make([]byte, size)
+				for eps[1].Recv(0, 1, p).Wait() == nil {
+				}
+			}()
+			p := make([]byte, size)
+			b.SetBytes(size)
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = eps[0].Send(1, 1, p).Wait()
 			}
 			_ = eps[0].Close()
 			_ = eps[1].Close()

@@ -7,33 +7,33 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// netRequest is a send or a receive over a link. Its link's monitor guards it,
-// but for what Wait looks at.
+// netRequest is a send or a receive over a link. Its link's monitor guards it, except for
+// the fields that Wait reads.
 type netRequest struct {
 	link *link
 	pair *pair
 	next *netRequest // in the free list
 	tag  Tag
 	p    []byte
-	id   uint64 // of an offer, or of a receive that wants one
-	off  int    // bytes that are through
-	from uint64 // of a receive: where the peer has the message
+	id   uint64 // of an offer, or of a receive that asks for one
+	off  int    // bytes transferred
+	from uint64 // of a receive: the message's address in the peer
 	// direct sends are offered with their address, which is the offer's payload.
 	direct  bool
 	address [addressBytes]byte
-	// eager sends go out whole; others are offered first.
+	// eager sends are sent in one frame; others are offered first.
 	eager bool
-	// moving means that someone reads or writes p outside the monitor: nobody but
-	// the mover ends the request then.
+	// moving means that p is in use outside the monitor. Only the goroutine that uses it
+	// may then end the request.
 	moving bool
 
-	over atomic.Bool // ended, for those who poll
-	mon  env.Monitor // guards what follows
+	over atomic.Bool // ended, for goroutines that poll
+	mon  env.Monitor // guards done and err
 	done requestState
 	err  error
 }
 
-func (r *netRequest) end(err error) {
+func (r *netRequest) endWith(err error) {
 	r.mon.Lock()
 	r.done, r.err = requestEnded, err
 	r.over.Store(true)
@@ -43,9 +43,9 @@ func (r *netRequest) end(err error) {
 
 func (r *netRequest) Wait() error {
 	l := r.link
-	sleeps := l.ring != nil && !r.over.Load() && !l.world.polling.help(r)
+	sleeps := l.ring != nil && !r.over.Load() && !l.world.polling.pollUntilDone(r)
 	if sleeps {
-		l.world.polling.await()
+		l.world.polling.beginSleep()
 	}
 	r.mon.Lock()
 	for r.done == requestPosted {
@@ -59,7 +59,7 @@ func (r *netRequest) Wait() error {
 	r.done = requestOver
 	r.mon.Unlock()
 	if sleeps {
-		l.world.polling.awaited()
+		l.world.polling.endSleep()
 	}
 
 	l.mon.Lock()
@@ -69,8 +69,9 @@ func (r *netRequest) Wait() error {
 	return err
 }
 
-// request takes a request from the free list; the caller holds the monitor.
-func (l *link) request(p *pair, tag Tag, b []byte) *netRequest {
+// newRequest takes a request from the free list or makes one. The caller holds the
+// monitor.
+func (l *link) newRequest(p *pair, tag Tag, b []byte) *netRequest {
 	r := l.free
 	if r == nil {
 		r = &netRequest{link: l, mon: l.world.env.Monitor("net request")}
@@ -86,8 +87,8 @@ func (l *link) request(p *pair, tag Tag, b []byte) *netRequest {
 	return r
 }
 
-// take removes the oldest request under tag, nil if there is none.
-func take(list *[]*netRequest, tag Tag) *netRequest {
+// removeByTag removes and returns the oldest request under tag, nil if there is none.
+func removeByTag(list *[]*netRequest, tag Tag) *netRequest {
 	for i, r := range *list {
 		if r.tag == tag {
 			*list = slices.Delete(*list, i, i+1)
@@ -97,14 +98,14 @@ func take(list *[]*netRequest, tag Tag) *netRequest {
 	return nil
 }
 
-// stopOf ends the requests of a pair in list, none of which moves, and returns
+// endRequestsOf ends the requests of a pair in list, none of which is moving, and returns
 // the others.
-func stopOf(list []*netRequest, p *pair, err error) []*netRequest {
+func endRequestsOf(list []*netRequest, p *pair, err error) []*netRequest {
 	return slices.DeleteFunc(list, func(r *netRequest) bool {
 		if r.pair != p {
 			return false
 		}
-		r.end(err)
+		r.endWith(err)
 		return true
 	})
 }

@@ -2,19 +2,19 @@ package transport
 
 import "hash/crc32"
 
-// frame is one to be written: the header, then the payload.
+// frame is a frame to be written: the header, then the payload.
 type frame struct {
 	head    [headerBytes]byte
 	payload []byte
 	req     *netRequest // nil for control frames
-	last    bool        // req's memory is free once it is written
-	bulk    bool        // the payload travels by itself
+	last    bool        // req's memory is free once the frame is written
+	bulk    bool        // the payload is sent without the frame
 }
 
-// next takes the frame to be written next, if there is one: control frames, then
-// short messages and offers, then the pieces of long messages in turns. There is
-// one writer at a time, which calls written for each.
-func (l *link) next(f *frame) bool {
+// nextFrame takes the next frame to be written, if there is one: control frames, then
+// short messages and offers, then the pieces of long messages, round-robin. There is one
+// writer at a time, which must call frameWritten for each.
+func (l *link) nextFrame(f *frame) bool {
 	l.mon.Lock()
 	if l.err != nil {
 		l.mon.Unlock()
@@ -42,7 +42,7 @@ func (l *link) next(f *frame) bool {
 		l.bulk = append(l.bulk[:0], l.bulk[1:]...)
 		h = header{kind: frameData, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag, id: r.id, arg: uint64(r.off)}
 		piece := pieceBytes
-		if f.bulk = l.carrier != nil; f.bulk {
+		if f.bulk = l.engine != nil; f.bulk {
 			piece = bulkBytes
 		}
 		f.payload = r.p[r.off:min(r.off+piece, len(r.p))]
@@ -63,15 +63,19 @@ func (l *link) next(f *frame) bool {
 	l.outSeq++
 	l.mon.Unlock()
 
-	if l.ring == nil && h.length > 0 {
+	if h.length > 0 && l.hasChecksums() {
 		h.sum = crc32.Checksum(f.payload, castagnoli)
 	}
-	h.encode(&f.head)
+	h.encodeHeader(&f.head)
 	return true
 }
 
-// written ends what f was for; err says that it could not be written.
-func (l *link) written(f *frame, err error) {
+// hasChecksums reports whether frames carry the checksum of their payload.
+func (l *link) hasChecksums() bool { return l.ring == nil && l.sealedConn() == nil }
+
+// frameWritten ends the use of f's memory. err, if not nil, means that f could not be
+// written.
+func (l *link) frameWritten(f *frame, err error) {
 	l.mon.Lock()
 	defer l.mon.Unlock()
 	l.inHand--
@@ -83,11 +87,11 @@ func (l *link) written(f *frame, err error) {
 	switch {
 	case err == nil && f.last:
 		r.pair.sending--
-		r.end(nil)
+		r.endWith(nil)
 	case r.pair.err != nil:
-		r.end(r.pair.err)
+		r.endWith(r.pair.err)
 	case err != nil:
-		r.end(&PeerLost{Rank: r.pair.remote, Generation: l.world.generation, Cause: err})
+		r.endWith(&PeerLost{Rank: r.pair.remote, Generation: l.world.generation, Cause: err})
 	default:
 		r.off += len(f.payload)
 		l.bulk = append(l.bulk, r)

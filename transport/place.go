@@ -2,32 +2,32 @@ package transport
 
 import "github.com/ecrec/ecrec/internal/arena"
 
-// Place says where memory lies, to ranks that can read it there. 0 is nowhere.
+// Place is the location of memory for ranks that can read it in place. 0 means none.
 type Place uint64
 
-// Viewer is an Endpoint of a world whose ranks may read each other's memory in
-// place: those of one host, where it lies in their arenas.
+// Viewer is an Endpoint of a world whose ranks can read each other's memory in place.
+// They are on one host and the memory is in their arenas.
 type Viewer interface {
 	Endpoint
 	viewing
 }
 
 type viewing interface {
-	// Place says where p lies; 0 unless every other rank can read it. It may be called
-	// at any time.
+	// Place returns the location of p, or 0 unless every other rank can read it. It may
+	// be called at any time.
 	Place(p []byte) Place
-	// Enter keeps the other ranks' memory readable until Leave. It reports false
-	// where a rank is gone.
+	// Enter keeps the other ranks' memory readable until Leave. It reports false if a
+	// rank is lost.
 	Enter() bool
 	Leave()
-	// View is n bytes of a rank's memory at a Place that it named, for as long as
-	// the caller has entered. Nothing keeps the rank from changing or freeing them
-	// meanwhile: what they then hold means nothing, but reading them does no harm.
-	// It is nil where the rank has no such bytes.
+	// View returns n bytes of a rank's memory at a Place that the rank reported. They are
+	// valid between Enter and Leave. The rank may change or free them meanwhile: their
+	// content is then undefined, but reading them is harmless. View returns nil if the
+	// rank has no such bytes.
 	View(rank int, at Place, n int) []byte
 }
 
-// placeOf is where p lies in this process's arena.
+// placeOf returns the location of p in this process's arena.
 func placeOf(p []byte) Place {
 	a, err := arena.Own()
 	if err != nil || len(p) == 0 {
@@ -40,7 +40,7 @@ func placeOf(p []byte) Place {
 	return Place(offset)
 }
 
-// viewOwn is memory of a rank of this process.
+// viewOwn returns memory of a rank of this process.
 func viewOwn(at Place, n int) []byte {
 	a, err := arena.Own()
 	if err != nil {
@@ -55,7 +55,7 @@ func (ep *memEndpoint) Leave()                             {}
 func (ep *memEndpoint) View(_ int, at Place, n int) []byte { return viewOwn(at, n) }
 
 func (ep *netEndpoint) Place(p []byte) Place {
-	if !ep.Enter() { // what the others say of themselves is in shared memory too
+	if !ep.Enter() { // the other processes' records are in shared memory too
 		return 0
 	}
 	defer ep.Leave()
@@ -69,21 +69,21 @@ func (ep *netEndpoint) Place(p []byte) Place {
 
 func (ep *netEndpoint) Enter() bool {
 	for i, l := range ep.net.links {
-		if l == nil || l.ring != nil && l.ring.enter() {
+		if l == nil || l.ring != nil && l.ring.acquireMapping() {
 			continue
 		}
-		leave(ep.net.links[:i])
+		leaveLinks(ep.net.links[:i])
 		return false
 	}
 	return true
 }
 
-func (ep *netEndpoint) Leave() { leave(ep.net.links) }
+func (ep *netEndpoint) Leave() { leaveLinks(ep.net.links) }
 
-func leave(links []*link) {
+func leaveLinks(links []*link) {
 	for _, l := range links {
 		if l != nil {
-			l.ring.leave()
+			l.ring.releaseMapping()
 		}
 	}
 }

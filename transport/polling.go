@@ -9,62 +9,62 @@ import (
 )
 
 const (
-	// pollFor is how long Wait polls the rings before it sleeps, after the last
-	// bytes that came: some futex round trips.
+	// pollFor is how long Wait polls the rings after the last bytes arrived, before it
+	// sleeps. It is a few futex round trips.
 	pollFor = 30 * time.Microsecond
-	// pollShared is the same where ranks share cores; the core is given away
-	// between looks then. Two ranks that do nothing else for much longer keep a core
-	// between them, while others wait for theirs.
+	// pollShared is the same if ranks share cores. The core is then yielded between
+	// polls. If two ranks poll for much longer than this, they keep a core from the
+	// others.
 	pollShared = 600 * time.Microsecond
-	// looksAlone is how often Wait looks, where a rank has a core of its own, before
-	// it lets the system run others there: the system may have thought otherwise.
-	looksAlone = 32
-	// dozeFor is how long bytes may lie in a ring that nobody waits for.
-	dozeFor = 500 * time.Microsecond
-	// maxPolled bounds the rings that Wait looks at; others have serve only.
+	// pollsPerYield is the number of polls between yields if a rank has a core of its
+	// own, in case the kernel has scheduled others there.
+	pollsPerYield = 32
+	// napFor is how long bytes may stay in a ring for which no goroutine waits.
+	napFor = 500 * time.Microsecond
+	// maxPolled limits the rings that Wait polls; the others have only serveRings.
 	maxPolled = 64
 )
 
-// polling is how the goroutines of a process wait for its rings: Wait polls all of
-// them for a short time, in which no bell is armed, then it sleeps, and the rings'
-// serve goroutines take over.
+// polling lets the goroutines of a process wait for its rings. Wait polls all rings for a
+// short time, during which no doorbell is armed. Then it sleeps, and the serveRings
+// goroutines of the rings take over.
 type polling struct {
 	env    env.Env
 	rings  []*shm // fixed before the first request
-	shared bool   // ranks share cores: who polls may keep the one it waits for from running
+	shared bool   // ranks share cores: a polling rank may keep the rank that it waits for from running
 
 	pollers atomic.Int32
-	polls   atomic.Uint64 // that are over
+	polls   atomic.Uint64 // number of polls that are over
 
-	mon      env.Monitor // guards what follows
+	mon      env.Monitor // guards sleepers
 	sleepers int         // in netRequest.Wait
 }
 
-// help moves bytes until r has ended, for a short time. It reports whether r has
-// ended; else await must follow.
-func (g *polling) help(r *netRequest) bool {
+// pollUntilDone moves bytes for a short time, until r has ended. It reports whether r has
+// ended. If not, the caller must call beginSleep.
+func (g *polling) pollUntilDone(r *netRequest) bool {
 	entered := uint64(0)
 	for i, s := range g.rings {
-		if i < maxPolled && s.enter() {
+		if i < maxPolled && s.acquireMapping() {
 			entered |= 1 << i
 		}
 	}
 	if g.pollers.Add(1) == 1 {
-		g.each(entered, (*shm).disarm)
+		g.forEachRing(entered, (*shm).disarmDoorbell)
 	}
-	g.poll(r, entered)
-	g.each(entered, func(s *shm) { s.pumpOut() }) // answers to what came last
+	g.pollRings(r, entered)
+	g.forEachRing(entered, func(s *shm) { s.pumpOut() }) // answers to the last frames received
 	g.polls.Add(1)
 	last := g.pollers.Add(-1) == 0
 	over := r.over.Load()
-	if last && over { // a serve that sleeps trusts its bell, which is disarmed
-		g.each(entered, (*shm).rouse)
+	if last && over { // a serveRings that sleeps relies on its doorbell, which is disarmed
+		g.forEachRing(entered, (*shm).wakeServer)
 	}
-	g.each(entered, (*shm).leave)
+	g.forEachRing(entered, (*shm).releaseMapping)
 	return over
 }
 
-func (g *polling) each(entered uint64, f func(*shm)) {
+func (g *polling) forEachRing(entered uint64, f func(*shm)) {
 	for i, s := range g.rings {
 		if entered&(1<<i) != 0 {
 			f(s)
@@ -72,8 +72,8 @@ func (g *polling) each(entered uint64, f func(*shm)) {
 	}
 }
 
-func (g *polling) poll(r *netRequest, entered uint64) {
-	limit, looks := pollFor, looksAlone // looks between those at the clock
+func (g *polling) pollRings(r *netRequest, entered uint64) {
+	limit, looks := pollFor, pollsPerYield // polls between reads of the clock
 	if g.shared {
 		limit, looks = pollShared, 1
 	}
@@ -81,7 +81,7 @@ func (g *polling) poll(r *netRequest, entered uint64) {
 	for i := 1; !r.over.Load(); i++ {
 		moved := false
 		for k, s := range g.rings {
-			if entered&(1<<k) != 0 && s.move() {
+			if entered&(1<<k) != 0 && s.moveSome() {
 				moved = true
 			}
 		}
@@ -100,31 +100,32 @@ func (g *polling) poll(r *netRequest, entered uint64) {
 	}
 }
 
-// await says that a goroutine sleeps from now on until its request ends, which
-// takes serve; awaited that it no longer does.
-func (g *polling) await() {
+// beginSleep records that a goroutine sleeps until its request ends, for which serveRings
+// must be awake. endSleep records that it no longer does.
+func (g *polling) beginSleep() {
 	g.mon.Lock()
 	g.sleepers++
 	g.mon.Wake()
 	g.mon.Unlock()
 	for _, s := range g.rings {
-		if s.asleep.Load() && s.enter() {
+		if s.asleep.Load() && s.acquireMapping() {
 			s.mine.armed.Store(1)
-			s.leave()
-			s.pump()
+			s.releaseMapping()
+			s.moveAll()
 		}
 	}
 }
 
-func (g *polling) awaited() {
+func (g *polling) endSleep() {
 	g.mon.Lock()
 	g.sleepers--
 	g.mon.Unlock()
 }
 
-// doze waits a little, while goroutines poll now and then and none sleeps: the bell
-// stays disarmed, since nobody waits for it. It reports false where that is over.
-func (g *polling) doze(pollsSeen *uint64) bool {
+// napWhilePolled waits briefly while goroutines poll from time to time and none sleeps.
+// The doorbell stays disarmed, because no goroutine waits for it. It reports false if
+// that no longer holds.
+func (g *polling) napWhilePolled(pollsSeen *uint64) bool {
 	g.mon.Lock()
 	defer g.mon.Unlock()
 	polls := g.polls.Load()
@@ -132,12 +133,12 @@ func (g *polling) doze(pollsSeen *uint64) bool {
 		return false
 	}
 	*pollsSeen = polls
-	g.mon.WaitUntil(g.env.Now() + dozeFor)
+	g.mon.WaitUntil(g.env.Now() + napFor)
 	return true
 }
 
-// wake ends dozes.
-func (g *polling) wake() {
+// endNaps wakes goroutines in napWhilePolled.
+func (g *polling) endNaps() {
 	g.mon.Lock()
 	g.mon.Wake()
 	g.mon.Unlock()

@@ -10,57 +10,58 @@ import (
 )
 
 const (
-	// ringBytes is what a ring holds: little enough to stay in a core's cache.
+	// ringBytes is the size of a ring: small enough to stay in a core's cache.
 	ringBytes = 256 << 10
-	// publishBytes is how much is copied before the other side may begin with it.
+	// publishBytes is the number of bytes copied before the other side may start to read
+	// them.
 	publishBytes = 16 << 10
 
 	ringsOffset  = 4096
 	segmentBytes = ringsOffset + 2*ringBytes
 )
 
-// shm is a link's shared memory: a ring in each direction, and for each side a
-// bell. It belongs to one pair of processes in one generation, and has no name
-// that could outlive them.
+// shm is the shared memory of a link: a ring in each direction, and a doorbell for each
+// side. It belongs to one pair of processes in one generation. It has no name, so that it
+// cannot outlive them.
 //
-// Whoever has the token of a direction copies; everyone tries: senders, Wait, and
-// serve, which sleeps on the bell when nobody polls. A side is armed when it wants
-// the bell; who publishes bytes, or makes room for a starved writer, disarms and
-// rings. Every wait looks again after arming, every token holder after giving the
-// token back, so that no ring is missed.
+// Each direction has a token, and its holder copies. Senders, Wait and serveRings all try
+// to take it; serveRings sleeps on the doorbell when no goroutine polls. A side arms its
+// doorbell when it wants to be woken. The other side disarms and rings it when it
+// publishes bytes, or makes room for a starved writer. Every waiter checks again after
+// arming, and every token holder after returning the token, so that no ring is missed.
 type shm struct {
 	link *link
 	mem  []byte
 
 	out, in          ring
-	mine, theirs     *bell
-	self, other      directory
-	view             *arena.View // the peer's; nil where there is none
-	viewBase         uint64      // where the peer has it
+	mine, theirs     *doorbell
+	self, other      sideRecord
+	view             *arena.View // the peer's arena; nil if there is none
+	viewBase         uint64      // address of the arena in the peer
 	outToken         atomic.Bool
 	inToken          atomic.Bool
-	asleep           atomic.Bool  // serve waits for the bell
+	asleep           atomic.Bool  // serveRings waits for the doorbell
 	refs             atomic.Int32 // of mem; it is unmapped at 0
-	current          frame        // guarded by outToken, as what follows
-	have             atomic.Bool  // current is not all written; set under outToken
+	current          frame        // guarded by outToken, as are the fields below
+	have             atomic.Bool  // current is not completely written; set under outToken
 	done             int          // bytes of current that are in the ring
 	published, taken uint64
-	freed            uint64 // out.tail when last seen: reading it costs a cache miss
+	freed            uint64 // out.tail when last read: reading it costs a cache miss
 }
 
 // ring is a byte queue; one side writes, the other reads.
 type ring struct {
-	head, tail *atomic.Uint64 // bytes written and read, ever
+	head, tail *atomic.Uint64 // total bytes written and read
 	starved    *atomic.Uint32 // the writer waits for room
 	data       []byte
 }
 
-type bell struct {
+type doorbell struct {
 	rings *atomic.Uint32 // futex
 	armed *atomic.Uint32
 }
 
-// newShm lays the rings out in mem; creator is the side that made it.
+// newShm lays out the rings in mem. creator is true on the side that made it.
 func newShm(l *link, mem []byte, creator bool) *shm {
 	word := func(line int) unsafe.Pointer { return unsafe.Pointer(&mem[line*64]) }
 	at := func(direction int) ring {
@@ -71,22 +72,23 @@ func newShm(l *link, mem []byte, creator bool) *shm {
 			data: mem[off : off+ringBytes],
 		}
 	}
-	bellOf := func(side int) *bell {
-		return &bell{rings: (*atomic.Uint32)(word(8 + 2*side)), armed: (*atomic.Uint32)(word(9 + 2*side))}
+	bellOf := func(side int) *doorbell {
+		return &doorbell{rings: (*atomic.Uint32)(word(8 + 2*side)), armed: (*atomic.Uint32)(word(9 + 2*side))}
 	}
 	me := 1
 	if creator {
 		me = 0
 	}
 	s := &shm{link: l, mem: mem, out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me),
-		self: directoryOf(mem, me), other: directoryOf(mem, 1-me)}
-	s.self.introduce(mem)
+		self: sideRecordAt(mem, me), other: sideRecordAt(mem, 1-me)}
+	s.self.publishSelf(mem)
 	s.refs.Store(1)
 	return s
 }
 
-// enter keeps mem mapped until leave; it reports false when it is gone.
-func (s *shm) enter() bool {
+// acquireMapping keeps mem mapped until releaseMapping. It reports false if mem is
+// unmapped.
+func (s *shm) acquireMapping() bool {
 	for {
 		n := s.refs.Load()
 		if n == 0 {
@@ -98,7 +100,7 @@ func (s *shm) enter() bool {
 	}
 }
 
-func (s *shm) leave() {
+func (s *shm) releaseMapping() {
 	if s.refs.Add(-1) == 0 {
 		unmapSegment(s.mem)
 		if s.view != nil {
@@ -107,29 +109,28 @@ func (s *shm) leave() {
 	}
 }
 
-// release gives up the link's own hold on mem.
-func (s *shm) release() { s.leave() }
+// releaseOwn releases the link's own reference to mem.
+func (s *shm) releaseOwn() { s.releaseMapping() }
 
-// pump moves what can be moved now, in both directions.
-func (s *shm) pump() {
-	if s.enter() {
+// moveAll moves all bytes that can be moved now, in both directions.
+func (s *shm) moveAll() {
+	if s.acquireMapping() {
 		s.pumpIn()
-		for s.readOn() {
+		for s.readNextPiece() {
 		}
 		s.pumpOut()
-		s.leave()
+		s.releaseMapping()
 	}
 }
 
-// move moves what can be moved now, at most one piece that is read among it. It
-// reports whether there was something to read, or bytes came or, where none came,
-// went.
-func (s *shm) move() bool {
-	return s.pumpIn() || s.readOn() || s.pumpOut()
+// moveSome does the first of these that moves any bytes: it receives, it reads one piece of
+// a direct message, or it sends. It reports whether any bytes were moved.
+func (s *shm) moveSome() bool {
+	return s.pumpIn() || s.readNextPiece() || s.pumpOut()
 }
 
-// ring wakes the other side if it wants that.
-func (s *shm) ring() {
+// ringDoorbell wakes the other side if its doorbell is armed.
+func (s *shm) ringDoorbell() {
 	if s.theirs.armed.Load() != 0 && s.theirs.armed.CompareAndSwap(1, 0) {
 		s.theirs.rings.Add(1)
 		futexWake(s.theirs.rings)
@@ -137,59 +138,59 @@ func (s *shm) ring() {
 }
 
 func (s *shm) wakeSelf() {
-	if s.enter() {
+	if s.acquireMapping() {
 		s.mine.rings.Add(1)
 		futexWake(s.mine.rings)
-		s.leave()
+		s.releaseMapping()
 	}
-	s.link.world.polling.wake()
+	s.link.world.polling.endNaps()
 }
 
-// disarm writes only where it must: the other side reads that line.
-func (s *shm) disarm() {
+// disarmDoorbell writes only if necessary, because the other side reads that cache line.
+func (s *shm) disarmDoorbell() {
 	if s.mine.armed.Load() != 0 {
 		s.mine.armed.Store(0)
 	}
 }
 
-// rouse makes serve look around if it sleeps. The caller has entered.
-func (s *shm) rouse() {
+// wakeServer wakes serveRings if it sleeps. The caller has acquired the mapping.
+func (s *shm) wakeServer() {
 	if s.asleep.Load() {
 		s.mine.rings.Add(1)
 		futexWake(s.mine.rings)
 	}
 }
 
-// pumpOut writes frames while there are some, and room. It reports whether any
-// bytes moved.
+// pumpOut writes frames while there are some, and room. It reports whether any bytes were
+// moved.
 func (s *shm) pumpOut() bool {
 	moved := false
 	for (s.have.Load() || s.link.queued.Load() > 0) && s.outToken.CompareAndSwap(false, true) {
-		moved = s.fill() || moved
+		moved = s.writeFrames() || moved
 		s.outToken.Store(false)
 		if s.out.starved.Load() != 0 {
-			break // the ring is full, and who makes room rings
+			break // the ring is full, and the reader rings when it makes room
 		}
 	}
 	return moved
 }
 
-// fill copies frames into the ring until one of them ends.
-func (s *shm) fill() bool {
+// writeFrames copies frames into the ring until it is full or there are no more.
+func (s *shm) writeFrames() bool {
 	moved := false
 	for {
 		if !s.have.Load() {
-			if !s.link.next(&s.current) {
+			if !s.link.nextFrame(&s.current) {
 				return moved
 			}
 			s.have.Store(true)
 			s.done = 0
 		}
-		n := s.write()
+		n := s.writePiece()
 		moved = moved || n > 0
 		if s.done == headerBytes+len(s.current.payload) {
 			s.have.Store(false)
-			s.link.written(&s.current, nil)
+			s.link.frameWritten(&s.current, nil)
 			continue
 		}
 		if n == 0 {
@@ -202,8 +203,8 @@ func (s *shm) fill() bool {
 	}
 }
 
-// write copies up to publishBytes of the current frame and publishes them.
-func (s *shm) write() int {
+// writePiece copies up to publishBytes of the current frame and publishes them.
+func (s *shm) writePiece() int {
 	left := headerBytes + len(s.current.payload) - s.done
 	room := ringBytes - int(s.published-s.freed)
 	if room < min(left, publishBytes) {
@@ -223,19 +224,19 @@ func (s *shm) write() int {
 	}
 	if n > 0 {
 		s.out.head.Store(s.published)
-		s.ring()
+		s.ringDoorbell()
 	}
 	return n
 }
 
-// pumpIn takes what has arrived. It reports whether any bytes moved.
+// pumpIn reads the bytes that have arrived. It reports whether any bytes were moved.
 func (s *shm) pumpIn() bool {
 	moved := false
 	for s.in.head.Load() != s.in.tail.Load() && s.inToken.CompareAndSwap(false, true) {
-		err := s.take()
+		err := s.readFrames()
 		s.inToken.Store(false)
 		if err != nil {
-			s.link.fail(err)
+			s.link.failWith(err)
 			return true
 		}
 		moved = true
@@ -243,8 +244,8 @@ func (s *shm) pumpIn() bool {
 	return moved
 }
 
-// take hands bytes of the ring to the link until there are none.
-func (s *shm) take() error {
+// readFrames passes the bytes of the ring to the link until there are none.
+func (s *shm) readFrames() error {
 	in := &s.link.in
 	for {
 		there := s.in.head.Load() - s.taken
@@ -255,24 +256,24 @@ func (s *shm) take() error {
 			return protocolError("a ring of %d bytes holds %d", ringBytes, there)
 		}
 		at := int(s.taken % ringBytes)
-		n := copy(in.want(), s.in.data[at:min(at+min(int(there), publishBytes), ringBytes)])
+		n := copy(in.nextBuffer(), s.in.data[at:min(at+min(int(there), publishBytes), ringBytes)])
 		s.taken += uint64(n)
 		s.in.tail.Store(s.taken)
 		if s.in.starved.Load() != 0 && s.in.starved.CompareAndSwap(1, 0) {
-			s.ring()
+			s.ringDoorbell()
 		}
-		if err := in.got(n); err != nil {
+		if err := in.bytesArrived(n); err != nil {
 			return err
 		}
 	}
 }
 
-// serve moves bytes when nobody polls, until the link is over.
-func (s *shm) serve() {
-	if !s.enter() {
+// serveRings moves bytes when no goroutine polls, until the link is over.
+func (s *shm) serveRings() {
+	if !s.acquireMapping() {
 		return
 	}
-	defer s.leave()
+	defer s.releaseMapping()
 	var seen uint32
 	var pollsSeen uint64
 	sleep := func() error {
@@ -281,48 +282,48 @@ func (s *shm) serve() {
 	}
 	for {
 		seen = s.mine.rings.Load()
-		if s.link.failed() != nil {
+		if s.link.failure() != nil {
 			return
 		}
-		if s.move() {
-			runtime.Gosched() // let those run whose requests have ended
+		if s.moveSome() {
+			runtime.Gosched() // let the goroutines run whose requests have ended
 			continue
 		}
-		if s.link.world.polling.doze(&pollsSeen) {
+		if s.link.world.polling.napWhilePolled(&pollsSeen) {
 			continue
 		}
 		s.asleep.Store(true)
 		s.mine.armed.Store(1)
-		if !s.move() {
+		if !s.moveSome() {
 			_ = s.link.world.env.Do("wait for a ring", sleep)
 		}
 		s.asleep.Store(false)
 	}
 }
 
-// drain takes what the peer wrote before it went.
-func (s *shm) drain() {
-	for s.in.head.Load() != s.in.tail.Load() && s.link.failed() == nil {
+// drainInbound reads the bytes that the peer wrote before it ended.
+func (s *shm) drainInbound() {
+	for s.in.head.Load() != s.in.tail.Load() && s.link.failure() == nil {
 		if !s.pumpIn() {
 			s.link.world.env.Sleep(drainPoll)
 		}
 	}
 }
 
-// drainPoll is how long drain leaves the token to another goroutine.
+// drainPoll is how long drainInbound waits for another goroutine to return the token.
 const drainPoll = 50 * time.Microsecond
 
-// stop ends the requests whose bytes stood in the middle of a ring, and leaves it
-// to nobody. The link has failed.
-func (s *shm) stop() {
+// stopRings ends the requests whose bytes were partly transferred, and keeps the tokens.
+// The link has failed.
+func (s *shm) stopRings() {
 	for _, token := range []*atomic.Bool{&s.inToken, &s.outToken} {
 		for !token.CompareAndSwap(false, true) {
 			s.link.world.env.Sleep(drainPoll)
 		}
 	}
-	s.link.in.abandon()
+	s.link.in.abandonReceive()
 	if s.have.Load() {
 		s.have.Store(false)
-		s.link.written(&s.current, s.link.failed())
+		s.link.frameWritten(&s.current, s.link.failure())
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segmentName tells a process of the same machine how to find a segment. The
-// secret is in the segment too, and shows that it is the one that was meant.
+// segmentName identifies a segment for a process on the same host. The secret is also in
+// the segment, and proves that it is the right one.
 type segmentName struct {
 	pid, fd uint64
 	secret  [secretBytes]byte
@@ -23,7 +23,7 @@ const secretBytes = 32
 
 const segmentNameBytes = 48
 
-func (n *segmentName) encode() []byte {
+func (n *segmentName) encodeName() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, n.pid)
 	b = binary.LittleEndian.AppendUint64(b, n.fd)
 	return append(b, n.secret[:]...)
@@ -33,13 +33,13 @@ func decodeSegmentName(b []byte) segmentName {
 	return segmentName{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), [32]byte(b[16:48])}
 }
 
-// secretOffset is where a segment's secret lies.
+// secretOffset is the position of the secret in a segment.
 const secretOffset = 2048
 
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// createSegment makes anonymous shared memory, which no death of a process leaves
-// behind. The file is closed by the caller when the peer has opened it.
+// createSegment makes anonymous shared memory, which never outlives its processes. The
+// caller must close the file when the peer has opened it.
 func createSegment(generation uint64) (mem []byte, name segmentName, file *os.File, err error) {
 	fd, err := unix.MemfdCreate(fmt.Sprintf("ecrec generation %d", generation), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -75,7 +75,7 @@ func openSegment(name segmentName) ([]byte, error) {
 	}
 	info, err := file.Stat()
 	if err != nil || seals != segmentSeals || info.Size() != segmentBytes {
-		return nil, fmt.Errorf("file %d of process %d is no segment", name.fd, name.pid)
+		return nil, fmt.Errorf("file %d of process %d is not a segment", name.fd, name.pid)
 	}
 	mem, err := mapSegment(fd)
 	if err == nil && !bytes.Equal(mem[secretOffset:secretOffset+secretBytes], name.secret[:]) {
@@ -96,7 +96,7 @@ const (
 	futexWakeOp = 1
 )
 
-// futexWait sleeps while word is seen, or returns early.
+// futexWait sleeps while word has the value seen. It may return early.
 func futexWait(word *atomic.Uint32, seen uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWaitOp, uintptr(seen), 0, 0, 0)
 }
@@ -105,8 +105,8 @@ func futexWake(word *atomic.Uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakeOp, 1, 0, 0, 0)
 }
 
-// readMemory copies from two places in a process's memory. It reports whether all
-// bytes came.
+// readMemory copies from two places in a process's memory. It reports whether all bytes
+// were read.
 func readMemory(pid int, p []byte, at uintptr, p2 []byte, at2 uintptr) bool {
 	local := [2]unix.Iovec{{Base: unsafe.SliceData(p)}, {Base: unsafe.SliceData(p2)}}
 	local[0].SetLen(len(p))
@@ -118,5 +118,5 @@ func readMemory(pid int, p []byte, at uintptr, p2 []byte, at2 uintptr) bool {
 
 func processID() int { return os.Getpid() }
 
-// osYield lets another thread have this core, if one wants it: the peer may be it.
+// osYield lets another thread run on this core: the peer may be waiting for it.
 func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

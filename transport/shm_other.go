@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// Elsewhere than on Linux frames travel on the connection: no segment is ever made.
+// On systems other than Linux no segment is ever made, and frames are sent over the
+// connection.
 
 type segmentName struct{}
 
 const segmentNameBytes = 48
 
-func (*segmentName) encode() []byte { return make([]byte, segmentNameBytes) }
+func (*segmentName) encodeName() []byte { return make([]byte, segmentNameBytes) }
 
 func decodeSegmentName([]byte) segmentName { return segmentName{} }
 

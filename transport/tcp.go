@@ -9,17 +9,19 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/seal"
 )
 
 const (
-	// batchFrames is how many frames go out in one call.
+	// batchFrames is the number of frames written in one call.
 	batchFrames = 16
-	// readAhead is what one read may bring beyond what is asked for.
+	// readAhead is the buffer of a connection: one read may return more than was asked
+	// for.
 	readAhead = 64 << 10
 )
 
-// run starts the goroutines that carry the link's frames.
-func (l *link) run() {
+// startLoops starts the goroutines that send and receive the link's frames.
+func (l *link) startLoops() {
 	start := func(what string, f func()) {
 		name := fmt.Sprintf("%s process %d", what, l.peer)
 		over := env.NewEvent(l.world.env, name)
@@ -30,37 +32,47 @@ func (l *link) run() {
 		})
 	}
 	if l.ring != nil {
-		start("listen to", l.listen)
-		start("serve ring of", l.ring.serve)
+		start("receive heartbeats of", l.receiveHeartbeats)
+		start("serve ring of", l.ring.serveRings)
 		return
 	}
-	start("read from", l.read)
-	start("write to", l.write)
+	start("read from", l.readLoop)
+	start("write to", l.writeLoop)
 }
 
-// read takes frames from the connection until it ends.
-func (l *link) read() {
-	r := bufio.NewReaderSize(l.conn, readAhead)
+// sealedConn returns the link's connection, nil if it is not sealed.
+func (l *link) sealedConn() *seal.Conn {
+	c, _ := l.conn.(*seal.Conn)
+	return c
+}
+
+// readLoop receives frames from the connection until it ends.
+func (l *link) readLoop() {
+	r := io.Reader(l.conn) // a sealed one has a buffer of its own
+	if l.sealedConn() == nil {
+		r = bufio.NewReaderSize(l.conn, readAhead)
+	}
 	var n int
 	step := func() error {
 		var err error
-		n, err = r.Read(l.in.want())
+		n, err = r.Read(l.in.nextBuffer())
 		return err
 	}
 	var err error
 	for err == nil {
+		n = 0 // Do need not have called step
 		if err = l.world.env.Do("read from a process", step); n > 0 {
-			l.heard.Store(int64(l.world.env.Now()))
-			if broken := l.in.got(n); broken != nil {
+			l.lastReceived.Store(int64(l.world.env.Now()))
+			if broken := l.in.bytesArrived(n); broken != nil {
 				err = broken
 			}
 		}
 	}
-	l.fail(connectionLost(err))
-	l.in.abandon()
+	l.failWith(connectionLost(err))
+	l.in.abandonReceive()
 }
 
-// errHungUp is the cause of a loss that the peer's end of its connection shows.
+// errHungUp is the cause of a loss if the peer closed its connection.
 var errHungUp = errors.New("its connection was closed")
 
 func connectionLost(err error) error {
@@ -70,11 +82,12 @@ func connectionLost(err error) error {
 	return err
 }
 
-// write sends frames over the connection, as many at a time as there are.
-func (l *link) write() {
+// writeLoop sends frames over the connection, as many as possible at a time.
+func (l *link) writeLoop() {
 	var frames [batchFrames]frame
 	var parts [2 * batchFrames][]byte
 	n := 0
+	to := l.sealedConn()
 	step := func() error {
 		bufs := net.Buffers(parts[:0])
 		for i := range frames[:n] {
@@ -83,20 +96,24 @@ func (l *link) write() {
 				bufs = append(bufs, p)
 			}
 		}
+		if to != nil {
+			return to.WriteParts(bufs...)
+		}
 		_, err := bufs.WriteTo(l.conn)
 		return err
 	}
 	for l.awaitFrames() {
 		n = 0
-		for n < batchFrames && l.next(&frames[n]) {
+		for n < batchFrames && l.nextFrame(&frames[n]) {
 			n++
 		}
 		err := l.world.env.Do("write to a process", step)
 		for i := range frames[:n] {
-			l.written(&frames[i], err)
+			l.frameWritten(&frames[i], err)
 		}
 		if err != nil {
-			// The peer may have said why before it went: give read time to find that.
+			// The peer may have sent the reason before it ended: give readLoop time to
+			// receive it.
 			_ = l.conn.SetReadDeadline(l.world.env.Deadline(l.world.heartbeat))
 			return
 		}
@@ -104,7 +121,7 @@ func (l *link) write() {
 	l.hangUpWrites()
 }
 
-// awaitFrames waits for something to write; it reports false when the link is over.
+// awaitFrames waits for frames to write. It reports false when the link is over.
 func (l *link) awaitFrames() bool {
 	l.mon.Lock()
 	defer l.mon.Unlock()
@@ -114,8 +131,9 @@ func (l *link) awaitFrames() bool {
 	return l.err == nil && l.queued.Load() > 0
 }
 
-// hangUpWrites tells the peer that nothing follows. What it still sends is read, so
-// that closing the connection does not destroy what it has not yet read.
+// hangUpWrites announces to the peer that nothing follows. Frames that the peer still
+// sends are read, so that closing the connection does not destroy data that the peer has
+// not yet read.
 func (l *link) hangUpWrites() {
 	if c, ok := l.conn.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
@@ -130,8 +148,8 @@ func (l *link) hangUp(limit time.Duration) {
 	}
 }
 
-// listen takes heartbeats from the connection beside a ring, until it ends.
-func (l *link) listen() {
+// receiveHeartbeats receives heartbeats from the connection beside a ring, until it ends.
+func (l *link) receiveHeartbeats() {
 	var b [headerBytes]byte
 	var h header
 	step := func() error {
@@ -140,34 +158,34 @@ func (l *link) listen() {
 	}
 	var err error
 	for err == nil {
-		if err = l.world.env.Do("listen to a process", step); err == nil {
-			l.heard.Store(int64(l.world.env.Now()))
-			if err = h.decode(&b); err == nil && h.kind != frameHeartbeat {
-				err = protocolError("kind %d beside a ring", h.kind)
+		if err = l.world.env.Do("receive heartbeats of a process", step); err == nil {
+			l.lastReceived.Store(int64(l.world.env.Now()))
+			if err = h.decodeHeader(&b); err == nil && h.kind != frameHeartbeat {
+				err = protocolError("frame of kind %d beside a ring", h.kind)
 			}
 		}
 	}
-	l.ring.drain()
-	l.fail(connectionLost(err))
-	l.ring.stop()
+	l.ring.drainInbound()
+	l.failWith(connectionLost(err))
+	l.ring.stopRings()
 }
 
-// beat says that this process lives.
-func (l *link) beat() {
+// sendHeartbeat sends the peer a sign of life.
+func (l *link) sendHeartbeat() {
 	h := header{kind: frameHeartbeat, generation: l.world.generation}
 	if l.ring == nil {
 		l.mon.Lock()
-		if len(l.control) == 0 && !l.closing && !l.saidBye {
+		if len(l.control) == 0 && !l.closing && !l.sentBye {
 			l.addControl(h, nil)
 		}
 		l.mon.Unlock()
 		return
 	}
 	var b [headerBytes]byte
-	h.encode(&b)
+	h.encodeHeader(&b)
 	_ = l.conn.SetWriteDeadline(l.world.env.Deadline(l.world.heartbeat))
 	_ = l.world.env.Do("heartbeat", func() error {
 		_, err := l.conn.Write(b[:])
-		return err // listen sees what is wrong
+		return err // receiveHeartbeats notices the failure
 	})
 }

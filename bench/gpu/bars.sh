@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Compares what check.sh measured, in the folder named, with what is asked of an H100 or H200. Ends
-# with 1 where a bar is missed, or a report lacks its figure; what was not measured is said, and not
-# claimed.
+# Compares the measurements of check.sh, in the given folder, with the bars for an H100 or H200. Exits
+# with 1 if a bar is missed or a report lacks its figure. Missing measurements are named, and are not
+# failures.
 set -uo pipefail
 out=$1
 missed=0
 
-# median FILE FIGURE: the median of a figure of a report; nothing where there is no report.
+# median FILE FIGURE: the median of a figure of a report; empty without a report.
 median() {
 	[ -f "$out/$1" ] && awk -F'"' -v figure="$2" '
 		$2 == "name" { is = $4 == figure }
 		is && $2 == "median" { gsub(/[^-+.0-9e]/, "", $3); print $3; found = 1; exit }
 		END { if (!found) print "none" }' "$out/$1"
 }
-# bar WHAT VALUE least|most BOUND UNIT: the verdict.
+# bar NAME VALUE least|most BOUND UNIT: prints the verdict.
 bar() {
 	local verdict="not measured"
 	if [ "$2" = none ]; then

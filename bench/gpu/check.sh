@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# All checks that need a GPU, within 8 minutes: run from the repository's root. It needs what
-# `make gpu-build` made (in build/gpu), the NVIDIA driver, NVRTC and cuBLAS; neither Go nor a network.
-# NCCL, compute-sanitizer and PyTorch are used where they are found. What it prints and
-# reports goes to the folder OUT (default build/gpu/results).
+# All checks that need a GPU, within 8 minutes: run from the repository's root. It needs the
+# binaries of `make gpu-build` (in build/gpu), the NVIDIA driver, NVRTC and cuBLAS; neither Go nor a
+# network. NCCL, compute-sanitizer and PyTorch are used if they are installed. Output and reports
+# are written to the folder OUT (default build/gpu/results).
 set -uo pipefail
 bin=build/gpu
 out=${OUT:-$bin/results}
@@ -17,14 +17,14 @@ found=$("$bin/ecrec" doctor | sed -n 's/^  job.device *//p')
 case "$found" in
 *cuda*) echo "gpu-check: $found" | tee "$out/device.txt" ;;
 *)
-	echo "gpu-check: skipped: no GPU that ecrec can use ($found); nothing of it is shown"
+	echo "gpu-check: skipped: no GPU that ecrec can use ($found)"
 	exit 0
 	;;
 esac
 nvidia-smi >"$out/nvidia-smi.txt" 2>&1
 
 failed=()
-# check NAME COMMAND...: runs a check, keeps what it prints, and goes on after a failure.
+# check NAME COMMAND...: runs a check, keeps its output, and continues after a failure.
 check() {
 	local name=$1 began=$SECONDS
 	shift
@@ -44,7 +44,7 @@ digest() { sed -n 's/^ *"digest": "\(.*\)".*/\1/p' "$1/summary.json"; }
 digests() {
 	local dir want got
 	dir=$(mktemp -d)
-	run() { "$bin/ecrec" train examples/quickstart.toml --np 5 --set job.out="$dir/run" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }; }
+	run() { "$bin/ecrec" train examples/quickstart.toml --np 5 --overwrite --set job.out="$dir/run" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }; }
 	run --device cpu || return 1
 	want=$(digest "$dir/run")
 	echo "cpu: $want"

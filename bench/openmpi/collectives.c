@@ -1,11 +1,11 @@
-// Times MPI's collectives as collectives_rank.go times ours:
+// Times MPI's collectives like collectives_rank.go times those of ecrec:
 //
 //	collectives ROUNDS WARMUP (OPERATION BYTES ITERATIONS)...
 //
 // prints for each operation, in order, the microseconds of one: the median over
-// rounds of what the slowest rank took for a loop of ITERATIONS, divided by them.
-// BYTES is the length of the longer buffer; what is not reduced or broadcast is
-// split into equal parts, one for each rank.
+// rounds of the slowest rank's time for a loop of ITERATIONS, divided by ITERATIONS.
+// BYTES is the length of the longer buffer. Operations other than reductions and
+// broadcasts split it into equal parts, one for each rank.
 
 #include <mpi.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static int ranks, rank;
 static char *src, *dst;
 static int *counts, *offsets;
 
-// Aligned and backed by huge pages where the system has them, as ours are.
+// Aligned, and backed by huge pages if the system has them, like ecrec's buffers.
 static char *allocate(size_t bytes) {
     const size_t huge = 2 << 20;
     void *p = NULL;

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Every figure of bench collectives comes from real processes; nothing is wrong
-// in what they exchange, and process 0 alone speaks.
+// The figures of bench collectives are measured between real processes. They exchange no wrong
+// element, and only process 0 prints.
 func TestBenchCollectives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
 	r := run(t, ecrec(t), nil, "bench", "collectives", "--np", "2", "sizes=4096", "--repeats", "1", "--json", path)
@@ -62,14 +62,14 @@ func TestBenchCollectives(t *testing.T) {
 	if times != 12 || wrong != 12 || ratios != wantRatios {
 		t.Errorf("%d times, %d counts of wrong elements, %d ratios: %s", times, wrong, ratios, text)
 	}
-	if said := strings.Contains(r.stdout, "Open MPI is not measured beside shm: "); said != (wantRatios == 0) {
+	if noted := strings.Contains(r.stdout, "Open MPI is not measured beside shm: "); noted != (wantRatios == 0) {
 		t.Errorf("%d ratios: %s", ratios, r.stdout)
 	}
 }
 
 func TestBenchRefuses(t *testing.T) {
 	for says, args := range map[string][]string{
-		"this process alone":  {"kernels", "--np", "2"},
+		"runs in one process": {"kernels", "--np", "2"},
 		"between processes":   {"collectives", "--np", "1"},
 		"transport=x":         {"collectives", "transport=x"},
 		"give --np P to":      {"collectives", "--rdzv", "127.0.0.1:29400"},
@@ -80,14 +80,15 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// Processes that mpirun starts find each other without --np.
+// Processes started by mpirun connect without --np.
 func TestBenchCollectivesUnderMpirun(t *testing.T) {
-	if said, _ := exec.Command("mpirun", "--version").Output(); !bytes.Contains(said, []byte("Open MPI")) {
+	if version, _ := exec.Command("mpirun", "--version").Output(); !bytes.Contains(version, []byte("Open MPI")) {
 		t.Skip("needs Open MPI's mpirun")
 	}
 	vars := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 		"OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo"}
-	r := run(t, "mpirun", vars, "-np", "3", "--oversubscribe", ecrec(t), "bench", "collectives", "--repeats", "1", "sizes=4096", "transport=tcp")
+	r := run(t, "mpirun", vars, "-np", "3", "--oversubscribe", ecrec(t), "bench", "collectives", "--repeats", "1",
+		"sizes=4096", "transport=tcp")
 	if r.code != 0 || strings.Count(r.stdout, "tcp, 3 processes") != 1 {
 		t.Errorf("%+v", r)
 	}

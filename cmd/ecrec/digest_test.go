@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// variant is one way of building the program that must not change a bit.
+// variant is a build of the program. Builds must not change a bit.
 type variant struct {
 	name  string
 	pkg   string
@@ -28,7 +28,7 @@ func variants() []variant {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		race = "the race detector needs cgo, and there is no gcc"
 	}
-	// Nothing else here is built for v3: to compile the whole program for it takes long.
+	// Only the program is built for v3: building everything for it takes long.
 	return []variant{
 		{name: "v1", pkg: ".", vars: []string{"GOAMD64=v1"}},
 		{name: "v3", pkg: "./testdata/trainer", vars: []string{"GOAMD64=v3"}, lacks: v3}, // its compiler fuses a*b+c where it may
@@ -37,9 +37,8 @@ func variants() []variant {
 	}
 }
 
-// ways are the ways of running a program that must not change a bit. Those where
-// the compiler's own arithmetic runs are for every build, the others for the
-// default one.
+// ways lists the ways of running a program. They must not change a bit. The ways with the
+// compiler's own arithmetic apply to every build, the others to the default build.
 var ways = []struct {
 	name  string
 	every bool
@@ -58,8 +57,8 @@ var ways = []struct {
 	{name: "plain Go, no FMA in Go's library", every: true, vars: []string{"GODEBUG=cpu.fma=off", "ECREC_CPU=plain"}},
 }
 
-// TestOneDigest trains the same jobs with every build in every way: digest,
-// losses, evaluation and saved model are the same, bit for bit.
+// TestOneDigest trains the same jobs with every build in every way. Digest, losses, evaluation and
+// saved model must be the same, bit for bit.
 func TestOneDigest(t *testing.T) {
 	few := "train.iterations=5"
 	jobs := []struct {
@@ -68,6 +67,7 @@ func TestOneDigest(t *testing.T) {
 	}{
 		{"binary", golden("dlrm-adam"), []string{few, "job.ranks=2"}},
 		{"binary shuffled", golden("dlrm-rowwise-adagrad"), []string{few, "job.ranks=2", "data.shuffle=block"}},
+		{"deepfm", golden("deepfm-sgd"), []string{few, "job.ranks=2", "model.init_from=", "model.dropout=0.3", "model.dense_embedding=true"}},
 		{"csv", filepath.Join("..", "..", "examples", "quickstart.toml"), []string{few, "train.epochs=0", "data.eval=[]"}},
 	}
 	type one struct {

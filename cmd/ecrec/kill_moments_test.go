@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Each rank dies at 20 random steps, of 5 and of 6, there also two at once.
+// Each rank dies at 20 random steps, in jobs of 5 ranks and of 6; of 6 also two at once.
 func TestKilledEachRank(t *testing.T) {
 	r := drawing(t)
 	if !*soak {
@@ -38,7 +38,7 @@ func TestKilledEachRank(t *testing.T) {
 	}
 }
 
-// Every cache mode with every optimizer, of the rows and of the dense part.
+// Every cache mode with every optimizer of the rows and of the dense part.
 func TestKilledModes(t *testing.T) {
 	r := drawing(t)
 	if !*soak {
@@ -60,7 +60,7 @@ func TestKilledModes(t *testing.T) {
 	}
 }
 
-// With two to spare, one dies while another's rows are decoded.
+// With two parities, a rank dies while another's rows are decoded.
 func TestKilledWhileRebuilding(t *testing.T) {
 	r := drawing(t)
 	var all []*killedJob
@@ -85,8 +85,8 @@ func TestKilledWhileRebuilding(t *testing.T) {
 	}
 }
 
-// A worker that stands still for 3 s is replaced before it goes on; one that does for a
-// moment is not.
+// A worker that is frozen for 3 s is replaced before it continues. One that is frozen for a moment
+// is not.
 func TestStoppedRanks(t *testing.T) {
 	r := drawing(t)
 	t.Parallel()
@@ -105,19 +105,18 @@ func TestStoppedRanks(t *testing.T) {
 	})
 }
 
-// A supervisor dies with its worker: a spare takes its place, or another process its
-// ranks.
+// A supervisor dies with its worker: a spare replaces it, or other processes take over its ranks.
 func TestLostNodes(t *testing.T) {
 	r := drawing(t)
 	for _, spares := range []int{0, 1} {
-		// Process 0's is always among them: another speaks for the run then.
+		// Process 0 is always among them: another process reports for the run then.
 		for _, rank := range append([]int{0}, few(r, []int{1, 2, 3, 4}, 1)...) {
 			for _, ranks := range few(r, []int{5, 6}, 1) {
 				j := drawJob(r, ranks)
 				j.sets = append([]string{fmt.Sprint("elastic.spares=", spares)}, j.sets...)
 				j.faults = []string{fmt.Sprintf("node:%d@%d", rank, 1+r.IntN(killGap))}
-				// What is left survives more, though not, with one to spare, the loss of process
-				// 0, or 1, to which the ranks went.
+				// The other processes survive another loss. With one spare they do not survive
+				// that of the process that took the ranks: 0, or 1 if 0 was lost.
 				j.kill(1+max(rank, 1)%4, 2*killGap+r.IntN(killGap), pick(r, alwaysMet))
 				t.Run(fmt.Sprintf("%d_of_%d,spares=%d", rank, ranks, spares), j.check)
 			}
@@ -125,8 +124,8 @@ func TestLostNodes(t *testing.T) {
 	}
 }
 
-// The workers are killed, one a second after all was whole again, for a whole run.
-func TestKilledWhenWhole(t *testing.T) {
+// Workers are killed one after the other, each a second after the last rebuild, until the run ends.
+func TestKilledWhenRebuilt(t *testing.T) {
 	r := drawing(t)
 	if !*soak {
 		t.Skip("takes a second per kill: make soak does it")
@@ -164,7 +163,7 @@ func TestKilledWhenWhole(t *testing.T) {
 	}
 }
 
-// recovered waits until so many losses have been recovered from, or the job is over.
+// recovered waits for a number of recoveries, or for the end of the job.
 func (x *started) recovered(n int) bool {
 	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(10 * time.Millisecond) {
 		log, _ := os.ReadFile(filepath.Join(x.out, "process-0.log"))
@@ -181,7 +180,7 @@ func (x *started) recovered(n int) bool {
 	return false
 }
 
-// workers are the pids of the workers, by process: their supervisors know which.
+// workers returns the pids of the workers by process number, from their supervisors.
 func (x *started) workers() map[int]int {
 	all := map[int]int{}
 	for _, p := range x.processes() {
@@ -193,7 +192,7 @@ func (x *started) workers() map[int]int {
 	return all
 }
 
-// variable is one of a process's environment; empty if it is not set.
+// variable returns a variable of a process's environment, empty if it is not set.
 func variable(pid int, name string) string {
 	vars, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for _, v := range strings.Split(string(vars), "\x00") {
@@ -204,14 +203,13 @@ func variable(pid int, name string) string {
 	return ""
 }
 
-// endLimit is how soon a job ends that cannot go on, and endSlack what a machine that
-// does much else may take beside.
+// endLimit is how soon a job that cannot continue must end. endSlack is added for a busy machine.
 const (
 	endLimit = 5 * time.Second
 	endSlack = 10 * time.Second
 )
 
-// What cannot be survived ends every process soon, with one line that says why.
+// A loss that cannot be survived soon ends every process, with one line that gives the reason.
 func TestUnsurvivable(t *testing.T) {
 	r := drawing(t)
 	t.Parallel()
@@ -229,11 +227,11 @@ func TestUnsurvivable(t *testing.T) {
 		j.faults, j.steps = faults, 1000
 		all = append(all, end{name, says, j})
 	}
-	add("two of xor", "ranks [1 2] of group 0 have lost their rows, more than the ec.r = 1 that the others make good; there is no checkpoint to fall back to",
+	add("two of xor", "ranks [1 2] of group 0 lost their rows, more than the ec.r = 1 that the code can rebuild; there is no checkpoint to restore",
 		two(5), "kill:1@20", "kill:2@1:join")
-	add("three of two", "ranks [0 1 2] of group 0 have lost their rows, more than the ec.r = 2 that the others make good; there is no checkpoint to fall back to",
-		two(6), "kill:1@20", "kill:2@1:join", "kill:0@1:stand")
-	add("all before any is back", "ranks [0 1 2 3 4] of group 0 have lost their rows, more than the ec.r = 1 that the others make good; there is no checkpoint to fall back to",
+	add("three of two", "ranks [0 1 2] of group 0 lost their rows, more than the ec.r = 2 that the code can rebuild; there is no checkpoint to restore",
+		two(6), "kill:1@20", "kill:2@1:join", "kill:0@1:states")
+	add("all before any is back", "ranks [0 1 2 3 4] of group 0 lost their rows, more than the ec.r = 1 that the code can rebuild; there is no checkpoint to restore",
 		two(5), "kill:0@40", "kill:1@1:join", "kill:2@1:join", "kill:3@1:join", "kill:4@1:join")
 	add("again and again", "is loss 3 in a row without a commit between, and elastic.max_restarts = 2",
 		two(5, "elastic.max_restarts=2", "ec.commit_every=50"), slices.Repeat([]string{pick(r, []string{"kill:0@20", "kill:3@20"})}, 3)...)
@@ -242,7 +240,7 @@ func TestUnsurvivable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := c.job.begin(t)
 			got := x.ends(t, c.job)
-			took := time.Since(x.said.first)
+			took := time.Since(x.output.first)
 			var why []string
 			for _, line := range strings.Split(strings.TrimSpace(got.stderr), "\n") {
 				if losses(line) == 0 && !strings.HasPrefix(line, "  | ") { // nor of a log

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestKilledAtPoints kills a rank at every point that --chaos knows. A point to which no
-// job here comes fails the test.
+// TestKilledAtPoints kills a rank at every point of --chaos. A point that no job here reaches fails
+// the test.
 func TestKilledAtPoints(t *testing.T) {
 	r := drawing(t)
 	type death struct {
@@ -19,24 +19,26 @@ func TestKilledAtPoints(t *testing.T) {
 	var all []death
 	points := chaosPoints(t)
 	for i, point := range points {
-		// Who joins anew has done no step yet, so at step 1 or later it is another.
-		if point != "join" && point != "stand" {
+		// A rank that joins has not trained a step yet, so at step 1 or later the point is of
+		// another rank.
+		if point != "join" && point != "states" {
 			all = append(all, death{point, false})
 		}
-		if i >= slices.Index(points, "join") && !slices.Contains([]string{"fall", "fallen", "rest"}, point) {
+		if i >= slices.Index(points, "join") && !slices.Contains([]string{"restore", "restored", "round"}, point) {
 			all = append(all, death{point, true})
 		}
 	}
 	for _, d := range few(r, all, 2) {
 		seed := r.Uint64()
 		t.Run(fmt.Sprintf("%s,other=%v", d.point, d.other), func(t *testing.T) {
-			jobAt(rand.New(rand.NewPCG(seed, 0)), t.TempDir(), d.point, slices.Index(points, d.point) >= slices.Index(points, "join"), d.other).check(t)
+			jobAt(rand.New(rand.NewPCG(seed, 0)), t.TempDir(), d.point,
+				slices.Index(points, d.point) >= slices.Index(points, "join"), d.other).check(t)
 		})
 	}
 }
 
-// jobAt is a job in which a rank dies at a point: of a run without losses; or of a
-// recovery, where that rank has died before, or another has.
+// jobAt returns a job in which a rank dies at a point: in a run without losses, or in a recovery
+// after the loss of that rank or of another.
 func jobAt(r *rand.Rand, dir, point string, recovery, other bool) *killedJob {
 	ranks := 5
 	if other {
@@ -51,17 +53,19 @@ func jobAt(r *rand.Rand, dir, point string, recovery, other bool) *killedJob {
 	}
 	saves := []string{"checkpoint.dir=" + filepath.Join(dir, "checkpoints"), "checkpoint.every=5"}
 	switch point {
-	case "between": // what mode lrpp does otherwise
+	case "commit": // mode lrpp has "flush" in its place
 		j.sets = pick(r, killedModes[:3])
 	case "flush":
 		j.sets = pick(r, killedModes[3:])
 	case "checkpoint", "written", "saved":
 		j.sets = append(saves, j.sets...)
-	case "remains": // an evaluation finds that not all is back
+	case "steady": // some steps after everything lost is rebuilt
+		j.steps = 12 + 4*killSteps
+	case "finish": // an evaluation finds that not all is back
 		j.evalEvery, j.slow = 1, true
-	case "fall", "fallen", "rest": // two are lost where one could be spared
+	case "restore", "restored", "round": // two are lost where one could be spared
 		j.sets, j.fallsBack = append(saves, j.sets...), true
-		j.kill(first, 12, "word")
+		j.kill(first, 12, "status")
 		j.kill((first+1)%ranks, 1, "join")
 		j.kill((first+2)%ranks, 1, point)
 		return j
@@ -70,7 +74,7 @@ func jobAt(r *rand.Rand, dir, point string, recovery, other bool) *killedJob {
 		j.kill(first, 4, point)
 		return j
 	}
-	j.kill(first, 12, "word")
+	j.kill(first, 12, "status")
 	j.kill(second, 1, point)
 	return j
 }

@@ -22,13 +22,13 @@ var (
 )
 
 const (
-	killGap   = 40 // steps between two losses of a run, in which all becomes whole again
-	killSteps = 30 // that the second of a pair, and a run, go on for
-	// killLimit is how long a run may take before it is said to hang.
+	killGap   = 40 // steps between two losses of a run, in which all is rebuilt
+	killSteps = 30 // that a run trains after its last loss
+	// killLimit is how long a run may take before the test fails.
 	killLimit = 2 * time.Minute
 )
 
-// drawing is a source of random cases, whose seed is told.
+// drawing returns a source of random cases, and logs its seed.
 func drawing(t *testing.T) *rand.Rand {
 	t.Helper()
 	if testing.Short() {
@@ -42,7 +42,7 @@ func drawing(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// few are all cases of a soak, else some of them.
+// few returns all cases in a soak, else some of them.
 func few[T any](r *rand.Rand, all []T, n int) (some []T) {
 	if *soak {
 		return all
@@ -53,7 +53,7 @@ func few[T any](r *rand.Rand, all []T, n int) (some []T) {
 	return some
 }
 
-// killedJob is a job whose ranks are lost, each on a process of its own.
+// killedJob is a job that loses ranks, each on a process of its own.
 type killedJob struct {
 	kind             string
 	ranks, every     int
@@ -62,7 +62,7 @@ type killedJob struct {
 	slow             bool // a row is rebuilt in a step
 	sets             []string
 	faults           []string // for --chaos, each of which must happen
-	fallsBack        bool     // to a checkpoint: no recovery is told
+	fallsBack        bool     // to a checkpoint: no recovery is reported
 }
 
 var (
@@ -73,13 +73,14 @@ var (
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
 
-// drawJob draws a job of 5 ranks of which one can be spared at a time, or of 6 of
-// which two can.
+// drawJob draws a job of 5 ranks that tolerates one loss at a time, or of 6 ranks that tolerates
+// two.
 func drawJob(r *rand.Rand, ranks int) *killedJob {
-	return &killedJob{kind: pick(r, killedKinds), ranks: ranks, every: 1 + r.IntN(12), steps: killSteps, evalEvery: 50, sets: pick(r, killedModes)}
+	return &killedJob{kind: pick(r, killedKinds), ranks: ranks, every: 1 + r.IntN(12), steps: killSteps, evalEvery: 50,
+		sets: pick(r, killedModes)}
 }
 
-// kill has a rank die at a point of a step, the first of train.Points where it is "".
+// kill makes a rank die at a point of a step. An empty point is the first one that --chaos lists.
 func (j *killedJob) kill(rank, step int, point string) {
 	spec := fmt.Sprintf("kill:%d@%d", rank, step)
 	if point != "" {
@@ -89,9 +90,9 @@ func (j *killedJob) kill(rank, step int, point string) {
 	j.steps = max(j.steps, step+killSteps)
 }
 
-// killAgain has a rank die at a point of the recovery from a loss at a step, and of no
-// earlier one: the commit that is gone back to, as of which some points are, is at most two
-// epochs older. It reports whether there is such a commit for sure.
+// killAgain makes a rank die at a point of the recovery from a loss at a step, and of no earlier
+// recovery. Some points have the step of the commit that the recovery goes back to, which is at
+// most two epochs older. It reports whether there is such a commit for certain.
 func (j *killedJob) killAgain(rank, lost int, point string) bool {
 	least := lost - 1 - 2*j.every
 	if least >= 1 {
@@ -113,16 +114,17 @@ func (j *killedJob) args(out string) []string {
 	return args
 }
 
-// common are the settings that change bits.
+// common lists the settings that change bits.
 func (j *killedJob) common() []string {
-	sets := []string{fmt.Sprintf("job.ranks=%d", j.ranks), fmt.Sprintf("train.iterations=%d", j.steps), fmt.Sprintf("train.eval_every=%d", j.evalEvery)}
+	sets := []string{fmt.Sprintf("job.ranks=%d", j.ranks), fmt.Sprintf("train.iterations=%d", j.steps),
+		fmt.Sprintf("train.eval_every=%d", j.evalEvery)}
 	if j.wide {
 		sets = append(sets, "model.init_from=", "model.embedding_dim=256", "model.bottom_mlp=[16, 256]")
 	}
 	return sets
 }
 
-// vars is what the job finds in its environment.
+// vars lists the variables in the job's environment.
 func (j *killedJob) vars() []string {
 	if j.slow {
 		return []string{"ECREC_REBUILD_ROWS=1"}
@@ -130,7 +132,7 @@ func (j *killedJob) vars() []string {
 	return nil
 }
 
-// String is the command that does it again, in the repository.
+// String returns the command that repeats the job, run in the repository.
 func (j *killedJob) String() string {
 	args := j.args("build/killed")
 	args[1] = filepath.Join("train", "testdata", "golden", j.kind, "config.toml")
@@ -166,13 +168,13 @@ func killedProgram(t *testing.T) string {
 	return ""
 }
 
-// unharmed are the results of runs without faults, by what decides them.
+// unharmed holds the results of runs without faults, by the settings that decide them.
 var unharmed struct {
 	sync.Mutex
 	of map[string]summary
 }
 
-// want is what the job gives when no rank is lost: in one process, with no code.
+// want returns the result of the job without a loss: in one process, without a code.
 func (j *killedJob) want(t *testing.T) summary {
 	t.Helper()
 	unharmed.Lock()
@@ -194,22 +196,22 @@ func (j *killedJob) want(t *testing.T) summary {
 	return s
 }
 
-// started is a killedJob that runs.
+// started is a running killedJob.
 type started struct {
 	runningJob
 	out, temp string
-	said      *told
+	output    *timedOutput
 	over      chan ended
 }
 
-// told is what a process says, and when it began to.
-type told struct {
+// timedOutput is the output of a process, and when it began.
+type timedOutput struct {
 	mu    sync.Mutex
 	text  strings.Builder
 	first time.Time
 }
 
-func (x *told) Write(p []byte) (int, error) {
+func (x *timedOutput) Write(p []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.first.IsZero() {
@@ -218,19 +220,19 @@ func (x *told) Write(p []byte) (int, error) {
 	return x.text.Write(p)
 }
 
-func (x *told) String() string {
+func (x *timedOutput) String() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.text.String()
 }
 
-// begin starts the job. Whatever it leaves is ended with the test.
+// begin starts the job. Its processes end with the test.
 func (j *killedJob) begin(t *testing.T) *started {
 	t.Helper()
-	x := &started{out: filepath.Join(t.TempDir(), "out"), temp: t.TempDir(), said: &told{}, over: make(chan ended, 1)}
+	x := &started{out: filepath.Join(t.TempDir(), "out"), temp: t.TempDir(), output: &timedOutput{}, over: make(chan ended, 1)}
 	x.mark = "ECREC_TEST_MARK=" + x.out
 	cmd, stdout, _ := start(killedProgram(t), append(j.vars(), x.mark, "TMPDIR="+x.temp, "GORACE=atexit_sleep_ms=0"), j.args(x.out)...)
-	cmd.Stderr = x.said
+	cmd.Stderr = x.output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +244,7 @@ func (j *killedJob) begin(t *testing.T) *started {
 	})
 	go func() {
 		_ = cmd.Wait()
-		x.over <- ended{cmd.ProcessState.ExitCode(), stdout.String(), x.said.String()}
+		x.over <- ended{cmd.ProcessState.ExitCode(), stdout.String(), x.output.String()}
 	}()
 	return x
 }
@@ -253,7 +255,7 @@ func (x *started) ends(t *testing.T, j *killedJob) (r ended) {
 	select {
 	case r = <-x.over:
 	case <-time.After(killLimit):
-		t.Fatalf("it hangs: %s\n%s\n%s", j, x.said, x.logs())
+		t.Fatalf("it hangs: %s\n%s\n%s", j, x.output, x.logs())
 	}
 	x.nothingLeft(t)
 	for _, dir := range []string{x.temp, "/dev/shm"} {
@@ -267,7 +269,7 @@ func (x *started) ends(t *testing.T, j *killedJob) (r ended) {
 	return r
 }
 
-// logs are the last lines of all processes.
+// logs returns the last lines of all processes.
 func (x *started) logs() string {
 	var all strings.Builder
 	paths, _ := filepath.Glob(filepath.Join(x.out, "process-*.log"))
@@ -279,10 +281,13 @@ func (x *started) logs() string {
 	return all.String()
 }
 
-// losses counts what was said of lost processes: a line each.
-func losses(stderr string) int { return strings.Count(stderr, "(generation ") }
+// losses counts the lines about lost processes. A line about workers that only reconnect is not
+// one.
+func losses(stderr string) int {
+	return strings.Count(stderr, "(generation ") - strings.Count(stderr, "all processes reconnect (generation ")
+}
 
-// check runs the job: every fault happens, and the result is that without any.
+// check runs the job. Every fault must fire, and the result must be that of a run without faults.
 func (j *killedJob) check(t *testing.T) {
 	t.Helper()
 	x := j.begin(t)
@@ -293,14 +298,14 @@ func (j *killedJob) check(t *testing.T) {
 	j.compare(t, x, r)
 }
 
-// compare checks what the job left.
+// compare checks the output of the job.
 func (j *killedJob) compare(t *testing.T, x *started, r ended) {
 	t.Helper()
 	if r.code != 0 {
 		t.Fatalf("exit code %d: %s\n%s\n%s", r.code, j, r.stderr, x.logs())
 	}
 	if n := strings.Count(r.stdout, "\ndigest "); n != 1 {
-		t.Errorf("%s: the digest is said %d times", j, n)
+		t.Errorf("%s: the digest is printed %d times", j, n)
 	}
 	got := readSummary(t, x.out)
 	equal(t, j.String(), got, j.want(t))
@@ -314,13 +319,13 @@ func (j *killedJob) compare(t *testing.T, x *started, r ended) {
 		}
 	}
 	if len(got.Recoveries) == 0 && !j.fallsBack && losses(r.stderr) > 0 {
-		t.Errorf("%s: no recovery is told of", j)
+		t.Errorf("%s: no recovery is reported", j)
 	}
 	t.Logf("%d faults, %d recoveries: %s", losses(r.stderr), len(got.Recoveries), j)
 }
 
-// TestKilledRanks kills ranks of real processes by SIGKILL, at random steps and
-// points: their runs give what a run gives in which none was.
+// TestKilledRanks kills ranks of real processes by SIGKILL at random steps and points. The results
+// must be those of a run without a loss.
 func TestKilledRanks(t *testing.T) {
 	r := drawing(t)
 	for done := 0; done < *kills && !t.Failed(); {
@@ -330,13 +335,13 @@ func TestKilledRanks(t *testing.T) {
 	}
 }
 
-// Points that every run comes to: in each step or epoch, at its end, and in
-// recoveries; there, with one rank to spare, only the one dies again that died before.
-// Not "plan": what is planned is steps ahead of what is trained.
+// Points that every run reaches: in each step or epoch, at its end, and in recoveries. In
+// recoveries with one parity only the rank that died before dies again. "plan" is not among them:
+// planning is steps ahead of training.
 var (
-	alwaysMet = strings.Fields("step planned fetch forward backward word push reduce update done decide snapshot travelled deltas seal send counts slots staged prepared")
-	endMet    = strings.Fields("evaluate scored settle meet met digest count")
-	lostMet   = strings.Fields("agree rollback root dense surveyed survey rebuild ask answer install installed whole")
+	alwaysMet = strings.Fields("step planned fetch forward backward status push reduce update done decide snapshot delivered deltas seal send counts slots staged prepared")
+	endMet    = strings.Fields("evaluate scored settle barrier settled digest count")
+	lostMet   = strings.Fields("agree rollback root dense surveyed survey rebuild ask answer install installed rebuilt")
 )
 
 func drawKills(r *rand.Rand) *killedJob {
@@ -364,7 +369,7 @@ func drawKills(r *rand.Rand) *killedJob {
 	return j
 }
 
-// The lists above name points of the program.
+// The points above exist in the program.
 func TestKilledPointsExist(t *testing.T) {
 	points := chaosPoints(t)
 	for _, name := range slices.Concat(alwaysMet, endMet, lostMet) {
@@ -374,10 +379,14 @@ func TestKilledPointsExist(t *testing.T) {
 	}
 }
 
-// chaosPoints are the points that the program has.
+// chaosPoints returns the points of the program.
 func chaosPoints(t *testing.T) []string {
 	t.Helper()
-	points := strings.Fields(run(t, ecrec(t), nil, "train", golden("dlrm-sgd"), "--chaos", "list").stdout)
+	var points []string
+	for line := range strings.Lines(run(t, ecrec(t), nil, "train", golden("dlrm-sgd"), "--chaos", "list").stdout) {
+		point, _, _ := strings.Cut(line, " ")
+		points = append(points, point)
+	}
 	if len(points) < 40 {
 		t.Fatalf("%d points", len(points))
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLaunchedOneDigest: whatever starts the processes, the result is that of one process.
+// The result is that of one process for every launcher.
 func TestLaunchedOneDigest(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{{"--np", false, nil}, openMPI, mpich, srun, srunPMI, srunPlain} {
@@ -24,8 +24,7 @@ func TestLaunchedOneDigest(t *testing.T) {
 	})
 }
 
-// TestLaunchedWorkersKilled: every rank dies once, and the result and the exit code are those of
-// a run without faults.
+// Every rank dies once. The result and the exit code are those of a run without faults.
 func TestLaunchedWorkersKilled(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich, srun, srunPMI, srunPlain} {

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// The table of docs/clusters.md, row by row: what a launcher's job survives. What it does not
-// survive ends soon and goes on from a checkpoint; nothing hangs.
+// The table of docs/clusters.md, row by row: the losses that a job survives under each launcher. A
+// job that does not survive a loss ends soon and resumes from a checkpoint; nothing hangs.
 
-// loss is how a job takes one.
+// loss is the expected outcome of a loss.
 type loss struct {
 	way      way
 	survives bool
 	code     int // of the launcher
 }
 
-// endsWithin is how long a job may take to end that a loss ends.
+// endsWithin is how soon a job must end that does not survive a loss.
 const endsWithin = 20 * time.Second
 
-// checked are settings with checkpoints, of which there is one early.
+// checked lists settings with checkpoints, the first of them early.
 func (s *site) checked(out string) []string {
 	return []string{"--set", "checkpoint.dir=" + s.out(out+"-checkpoints"), "--set", "checkpoint.every=100", "--set", "checkpoint.keep=2"}
 }
 
-// takes checks that a job, which has met its loss, takes it as the table says.
+// takes checks the outcome of a loss against the table.
 func (s *site) takes(t *testing.T, l loss, x *launched, repair func(), out string, args ...string) {
 	t.Helper()
 	began := time.Now()
@@ -48,7 +48,7 @@ func (s *site) takes(t *testing.T, l loss, x *launched, repair func(), out strin
 	s.resumed(t, l.way, out, args...)
 }
 
-// TestLaunchedSupervisorKilled: a worker dies, and its supervisor, which is what the launcher knows.
+// A worker dies with its supervisor, the process that the launcher started.
 func TestLaunchedSupervisorKilled(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, l := range []loss{
@@ -71,7 +71,7 @@ func TestLaunchedSupervisorKilled(t *testing.T) {
 	})
 }
 
-// TestLaunchedSlurmNodeLost: with --no-kill a spare takes a lost node's place, without it Slurm ends the job.
+// With --no-kill a spare replaces a lost node, without it Slurm ends the job.
 func TestLaunchedSlurmNodeLost(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("nodes are lost by root only")
@@ -95,7 +95,8 @@ func TestLaunchedSlurmNodeLost(t *testing.T) {
 	})
 }
 
-// sshScript runs here what is to be run on another machine, with temporary files of its own.
+// sshScript is a stand-in for ssh that runs commands on this machine, with temporary files of its
+// own.
 const sshScript = `#!/bin/bash
 export TMPDIR=$(mktemp -d "$HOME/tmp.XXXXXX")
 while [[ $1 = -* ]]; do shift; done
@@ -103,8 +104,8 @@ shift
 exec bash -c "$*"
 `
 
-// TestLaunchedMachineLost: a machine is gone, and mpirun's daemon there. By default mpirun ends the job; with
-// Open MPI's recovery the others go on, and then end mpirun, which would wait for ever.
+// A machine is lost, with mpirun's daemon on it. By default mpirun ends the job. With Open MPI's
+// recovery the other processes continue, and then end mpirun, which would wait forever.
 func TestLaunchedMachineLost(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		host, err := os.Hostname()
@@ -115,11 +116,12 @@ func TestLaunchedMachineLost(t *testing.T) {
 			}
 		}
 		machines := []string{"--host", host + ":2,n1:1,n2:1", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", shell,
-			"--mca", "rtc", "^hwloc", "-np"} // daemons of one machine would share what that writes
+			"--mca", "rtc", "^hwloc", "-np"} // daemons of one machine would share its files
 		for _, l := range []loss{
 			{way{"Open MPI", false, append([]string{"mpirun.openmpi"}, machines...)}, false, anyCode},
 			{way{"Open MPI with recovery", false, append([]string{"mpirun.openmpi", "--enable-recovery"}, machines...)}, true, anyCode},
-			{way{"MPICH", false, []string{"mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts", host + ":2,n1:1,n2:1", "-np"}}, false, anyCode},
+			{way{"MPICH", false, []string{"mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts",
+				host + ":2,n1:1,n2:1", "-np"}}, false, anyCode},
 		} {
 			t.Run(l.way.name, func(t *testing.T) {
 				out := "machine-" + l.way.name
@@ -132,7 +134,7 @@ func TestLaunchedMachineLost(t *testing.T) {
 	})
 }
 
-// loseDaemon ends one of mpirun's daemons and all that it started, as if its machine had no power.
+// loseDaemon ends one of mpirun's daemons and all its children, as a power failure would.
 func (x *launched) loseDaemon(t *testing.T) (repair func()) {
 	t.Helper()
 	var lost []int
@@ -160,8 +162,8 @@ func (x *launched) loseDaemon(t *testing.T) (repair func()) {
 	return func() {}
 }
 
-// TestLaunchedLauncherKilled: mpirun dies, and with it all. Where srun dies Slurm lets its step go on, until
-// scancel or its own end; but srun is two processes, and the second ends the step when only the first dies.
+// If mpirun dies, all processes end. If srun dies, Slurm lets its step continue until scancel or
+// its own end. But srun is two processes, and the second one ends the step if only the first dies.
 func TestLaunchedLauncherKilled(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, recovery, mpich, srun} {
@@ -188,8 +190,8 @@ func TestLaunchedLauncherKilled(t *testing.T) {
 	})
 }
 
-// trainWithout starts a run of many steps and kills its launcher, after the processes that this
-// started itself where children are lost too.
+// trainWithout starts a run of many steps and kills its launcher, with children also after the
+// processes that it started.
 func (s *site) trainWithout(t *testing.T, w way, out string, children bool) *launched {
 	t.Helper()
 	x := s.train(t, w, 4, out, append(s.checked(out), "--set", "train.iterations=100000000")...)
@@ -203,19 +205,19 @@ func (s *site) trainWithout(t *testing.T, w way, out string, children bool) *lau
 	return x
 }
 
-// readSteps is how many steps a run has told of.
+// readSteps returns the number of steps that a run has printed.
 func readSteps(t *testing.T, out string) int {
 	t.Helper()
 	lines, err := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(string(lines), "\n")
+	return strings.Count(string(lines), `"loss":`)
 }
 
-// TestLaunchedSignals: Ctrl-C and SIGTERM at mpirun reach the run, which saves and ends. srun
-// passes neither on, and kills; scancel --signal=TERM reaches the run. Nothing is left in any case,
-// and the run goes on from what is saved.
+// Ctrl-C and SIGTERM at mpirun reach the run, which saves and ends. srun forwards neither, and
+// kills the run; scancel --signal=TERM reaches it. No process is left in any case, and the run
+// resumes from its last save.
 func TestLaunchedSignals(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich, srun, srunPMI} {
@@ -226,7 +228,7 @@ func TestLaunchedSignals(t *testing.T) {
 					x := s.train(t, w, 4, out, append(args, "--set", "train.iterations=100000000")...)
 					s.untilRuns(t, out)
 					syscall.Kill(x.pid, signal)
-					if w.slurm && signal == syscall.SIGINT { // the first asks what is meant
+					if w.slurm && signal == syscall.SIGINT { // the first only prints a question
 						time.Sleep(200 * time.Millisecond)
 						syscall.Kill(x.pid, signal)
 					}
@@ -240,7 +242,7 @@ func TestLaunchedSignals(t *testing.T) {
 	})
 }
 
-// TestLaunchedScancel: with a signal the run saves, without one it has KillWait to do so.
+// After scancel with a signal the run saves. Without one it has KillWait to save.
 func TestLaunchedScancel(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, how := range []string{"--signal=TERM", ""} {
@@ -257,8 +259,8 @@ func TestLaunchedScancel(t *testing.T) {
 	})
 }
 
-// stopped checks that a run which was stopped has saved all, or that it had not time to; and
-// that another goes on from there, some steps further.
+// stopped checks that a stopped run has saved its progress, or had no time to, and that another run
+// resumes from there for some more steps.
 func (s *site) stopped(t *testing.T, w way, out string, saved bool, args ...string) {
 	t.Helper()
 	if !saved {
@@ -278,7 +280,7 @@ func (s *site) stopped(t *testing.T, w way, out string, saved bool, args ...stri
 	equal(t, w.name, readSummary(t, s.out(out)), readSummary(t, s.out(whole)))
 }
 
-// TestLaunchedTwoJobs: jobs beside each other do not meet.
+// Two jobs at the same time do not connect to each other.
 func TestLaunchedTwoJobs(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich, srun, srunPMI} {
@@ -296,8 +298,8 @@ func TestLaunchedTwoJobs(t *testing.T) {
 	})
 }
 
-// TestLaunchedBinaryMissing: on one node there is no program. The launcher says so; under srun, which goes
-// on without, ecrec says who did not come. (MPICH may lose what ecrec says as it ends all.)
+// The program is missing on one node. The launcher reports it. srun continues without the node, and
+// ecrec reports the missing process. (MPICH may lose ecrec's output when it ends the job.)
 func TestLaunchedBinaryMissing(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		t.Parallel() // others wait for a minute
@@ -307,8 +309,10 @@ func TestLaunchedBinaryMissing(t *testing.T) {
 			line []string
 			says string
 		}{
-			{openMPI, []string{"mpirun.openmpi", "--oversubscribe", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m0"), ":", "-np", "1", missing}, missing},
-			{mpich, []string{"mpiexec.mpich", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m1"), ":", "-np", "1", missing}, missing},
+			{openMPI, []string{"mpirun.openmpi", "--oversubscribe", "-np", "3", s.program, "train", s.config, "--set",
+				"job.out=" + s.out("m0"), ":", "-np", "1", missing}, missing},
+			{mpich, []string{"mpiexec.mpich", "-np", "3", s.program, "train", s.config, "--set", "job.out=" + s.out("m1"), ":",
+				"-np", "1", missing}, missing},
 			{srun, append([]string{"srun", "--oversubscribe", "-N4", "-n4", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "bash", "-c",
 				`[ $SLURMD_NODENAME != n2 ] || exec "$0"; exec "$@"`, missing}, s.command("m2")...), missing},
 		} {
@@ -316,8 +320,8 @@ func TestLaunchedBinaryMissing(t *testing.T) {
 				t.Parallel()
 				c.way.has(t)
 				r := s.start(t, "missing "+c.way.name, c.line).over(t, anyCode)
-				said := r.stderr + r.stdout
-				if r.code == 0 || !strings.Contains(said, c.says) || c.way.slurm && !strings.Contains(said, "did not come within") {
+				output := r.stderr + r.stdout
+				if r.code == 0 || !strings.Contains(output, c.says) || c.way.slurm && !strings.Contains(output, "did not join within") {
 					t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
 				}
 			})

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// batch is how a batch script is started. It ends with the job's code, once that has ended for good:
-// sbatch --wait would not wait for a job that is queued again, and looks every ten seconds.
+// batch submits a batch script, waits for its end after the last requeue, and returns the job's code.
+// sbatch --wait does not wait for a requeued job, and polls only every ten seconds.
 var batch = way{"sbatch", true, []string{"bash", "-c", `
 id=$(sbatch --parsable "$0") || exit
 while :; do
@@ -43,16 +43,18 @@ func (s *site) sbatch(t *testing.T, name string, flags ...string) *launched {
 	return s.start(t, name, append(slices.Clone(batch.line), script))
 }
 
-// faults are settings for ecrec train that only the environment has, as no script is made for chaos.
+// faulty replaces the program by a script that adds faults to ecrec train: ecrec slurm has no flag
+// for them.
 func (s *site) faulty(t *testing.T, name string, faults ...string) {
 	t.Helper()
-	program := "#!/bin/bash\n[ \"$1\" = slurm ] && exec " + s.program + " \"$@\"\nexec " + s.program + " \"$@\" " + strings.Join(faults, " ") + "\n"
+	program := "#!/bin/bash\n[ \"$1\" = slurm ] && exec " + s.program + " \"$@\"\nexec " + s.program + " \"$@\" " +
+		strings.Join(faults, " ") + "\n"
 	if err := os.WriteFile(s.out(name), []byte(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestLaunchedSbatch: the script of ecrec slurm gives the digest, and survives what it says.
+// The script of ecrec slurm gives the digest, and survives the losses that it promises to survive.
 func TestLaunchedSbatch(t *testing.T) {
 	var each []string
 	for rank := range 4 {
@@ -74,8 +76,8 @@ func TestLaunchedSbatch(t *testing.T) {
 	})
 }
 
-// TestLaunchedSbatchNodeLost: a spare node takes the place of one, also of the first, where the script runs;
-// then a task ends the job.
+// A spare node replaces a lost one, even the first, where the script runs. A task then ends the
+// job.
 func TestLaunchedSbatchNodeLost(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("nodes are lost by root only")
@@ -99,11 +101,30 @@ func TestLaunchedSbatchNodeLost(t *testing.T) {
 				equal(t, name, got, want)
 			})
 		}
+		t.Run("and SIGTERM", func(t *testing.T) {
+			name := "lost-and-stopped"
+			args := append(sets, s.checked(name)...)
+			x := s.sbatch(t, name, append(args, "--nodes", "3", "--spare-nodes", "1", "--set", "train.iterations=100000000")...)
+			s.untilRuns(t, name)
+			repair := theCluster(t).loseNode(t, 1, x)
+			defer repair()
+			until(t, "the loss to be made good", func() bool {
+				log, _ := os.ReadFile(s.out(name + ".log"))
+				return strings.Contains(string(log), "recovered")
+			})
+			began := time.Now()
+			command(t, "scancel", "--batch", "--signal=TERM", jobOf(t))
+			x.over(t, 143)
+			t.Logf("the job ended %v after SIGTERM", time.Since(began).Round(time.Second))
+			if got := readSummary(t, s.out(name)); !got.Stopped {
+				t.Errorf("%+v", got)
+			}
+		})
 	})
 }
 
-// TestLaunchedSbatchTimeLimit: the job that gets USR1 saves, is queued again, goes on with the next sample,
-// and ends with the result of a run that was never stopped. SIGTERM by scancel saves and ends.
+// A job that receives USR1 saves, is requeued, resumes with the next sample, and ends with the
+// result of an uninterrupted run. SIGTERM by scancel saves and ends.
 func TestLaunchedSbatchTimeLimit(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		name := "limit"
@@ -112,7 +133,7 @@ func TestLaunchedSbatchTimeLimit(t *testing.T) {
 		job := jobOf(t)
 		command(t, "scancel", "--batch", "--signal=USR1", job)
 		until(t, "it to be queued again", func() bool { return queued(t, job) })
-		// Slurm waits for two minutes, so that nothing of the first start is left on the nodes.
+		// Slurm waits for two minutes, until nothing of the first start is left on the nodes.
 		if err := theCluster(t).idle(); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +142,8 @@ func TestLaunchedSbatchTimeLimit(t *testing.T) {
 		x.over(t, 0)
 		equal(t, name, readSummary(t, s.out(name)), s.want)
 		log, _ := os.ReadFile(s.out(name + ".log"))
-		if saved := "saved; goes on from there"; !strings.Contains(string(log), "requeued 1 times") || !strings.Contains(string(log), saved) {
+		if saved := "requeued and will resume from this checkpoint"; !strings.Contains(string(log), "requeued 1 times") ||
+			!strings.Contains(string(log), saved) {
 			t.Error("it was not queued again, or had not saved")
 		}
 
@@ -135,7 +157,7 @@ func TestLaunchedSbatchTimeLimit(t *testing.T) {
 	})
 }
 
-// TestLaunchedSbatchBadConfig: what a config asks for in vain ends the job, and nothing is queued again.
+// An error in the config ends the job, and nothing is requeued.
 func TestLaunchedSbatchBadConfig(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		s.faulty(t, "bad-ecrec", "--set", "train.iterations=0")
@@ -143,7 +165,7 @@ func TestLaunchedSbatchBadConfig(t *testing.T) {
 	})
 }
 
-// TestLaunchedInSbatch: mpirun in a batch script, whose variables Slurm has set for the script.
+// mpirun in a batch script, with the variables that Slurm sets for the script.
 func TestLaunchedInSbatch(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich} {
@@ -152,8 +174,8 @@ func TestLaunchedInSbatch(t *testing.T) {
 				w.has(t)
 				name := "inside-" + w.line[0]
 				line := slices.Concat(w.line, []string{"4"}, s.command(name))
-				// The nodes are all this machine: neither is to start its daemons by srun on
-				// the others, which it could not tell apart.
+				// All nodes are this machine. The launchers must not start daemons on them by
+				// srun, since they could not distinguish the nodes.
 				vars := "export OMPI_MCA_plm=isolated OMPI_MCA_ras=simulator HYDRA_LAUNCHER=fork HYDRA_RMK=user\n"
 				vars = strings.Replace(vars, " OMPI_MCA_ras=simulator", " OMPI_MCA_ras=^slurm", 1)
 				script := s.out(name + ".sbatch")
@@ -168,7 +190,7 @@ func TestLaunchedInSbatch(t *testing.T) {
 	})
 }
 
-// jobOf is the number of the one job that runs.
+// jobOf returns the number of the one running job.
 func jobOf(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("squeue", "-h", "-t", "R", "-o", "%A").Output()
@@ -178,7 +200,7 @@ func jobOf(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// queued reports whether a job waits to start again.
+// queued reports whether a job is requeued and waiting.
 func queued(t *testing.T, job string) bool {
 	t.Helper()
 	out, err := exec.Command("scontrol", "show", "job", job).Output()

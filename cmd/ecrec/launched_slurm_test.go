@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// cluster is four Slurm nodes on this machine, for as long as the tests run.
+// cluster is four Slurm nodes on this machine, for the duration of the tests.
 type cluster struct {
 	dir  string
 	conf string
@@ -50,7 +50,7 @@ PartitionName=p Nodes=ALL Default=YES
 
 var theOneCluster = sync.OnceValue(startCluster)
 
-// theCluster starts Slurm once, and skips the test where that cannot be.
+// theCluster starts Slurm once, and skips the test if that is impossible.
 func theCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := theOneCluster()
@@ -60,7 +60,7 @@ func theCluster(t *testing.T) *cluster {
 	return c
 }
 
-// clusterVars lead Slurm's commands to the cluster, once there is one.
+// clusterVars lists the variables that point Slurm's commands to the cluster, once it runs.
 func clusterVars() []string {
 	if conf := os.Getenv("SLURM_CONF"); conf != "" {
 		return []string{"SLURM_CONF=" + conf}
@@ -111,7 +111,7 @@ func startCluster() *cluster {
 	return c
 }
 
-// freePorts are so many ports in a row that nobody listens at.
+// freePorts returns the first of n consecutive free ports.
 func freePorts(n int) (first int) {
 	for first = 21000 + os.Getpid()%8000; ; first += n {
 		free := true
@@ -139,7 +139,7 @@ func (c *cluster) startNode(n int) error {
 	return nil
 }
 
-// idle waits until all nodes have nothing to do.
+// idle waits until all nodes are idle.
 func (c *cluster) idle() error {
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		out, err := exec.Command("sinfo", "-h", "-t", "idle", "-o", "%D").Output()
@@ -153,8 +153,8 @@ func (c *cluster) idle() error {
 	}
 }
 
-// loseNode ends all of a node at once, as if it had no power any more, and tells Slurm, which
-// would find out itself after SlurmdTimeout. The node comes back by repair.
+// loseNode kills all processes of a node at once, as a power failure would, and marks it as down in
+// Slurm, which would notice only after SlurmdTimeout. repair restores the node.
 func (c *cluster) loseNode(t *testing.T, n int, x *launched) (repair func()) {
 	t.Helper()
 	name := fmt.Sprint("n", n)
@@ -213,8 +213,8 @@ func scancelAll(t *testing.T, how string) {
 	}
 }
 
-// stopCluster ends the daemons, if they were started, and those of steps whose srun was killed:
-// they go on trying to tell it.
+// stopCluster ends the daemons that were started, and those of steps whose srun was killed: they
+// keep trying to report to it.
 func stopCluster() {
 	logs, _ := filepath.Glob(filepath.Join(builds, "slurm", "n*.log"))
 	if logs == nil {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// The tests of launched_*_test.go start jobs with what clusters have, as root and as a user:
-// make test-launchers.
+// The tests of launched_*_test.go start jobs under the launchers of clusters, as root and as
+// another user: make test-launchers.
 
-// way is how a job is started.
+// way is a way to start a job.
 type way struct {
 	name  string
 	slurm bool
-	line  []string // what comes before the number of processes; its first word is a program
+	line  []string // the words before the number of processes; the first word is a program
 }
 
 var (
@@ -33,8 +33,8 @@ var (
 	srunPlain = way{"srun without flags", true, []string{"srun", "-N4", "-n"}}
 )
 
-// site is a folder of a user who starts jobs: with the program, a run config, and what
-// the run leaves without faults.
+// site is the folder of a user who starts jobs, with the program, a run config, and the result of a
+// run without faults.
 type site struct {
 	dir, program, config string
 	uid                  int // -1: the tests' own
@@ -43,7 +43,7 @@ type site struct {
 
 const nobody = 65534
 
-// siteConfig is a run of synthetic data, so that a user needs to read nothing but this file.
+// siteConfig is a run of synthetic data, so that a user needs to read no other file.
 const siteConfig = `
 [data]
 format = "synthetic"
@@ -70,7 +70,7 @@ ranks = 4
 save_model = false
 `
 
-// eachUser runs a test as the tests' own user and, where that is root, as nobody too.
+// eachUser runs a test as the tests' own user and, if that is root, also as the unprivileged user "nobody".
 func eachUser(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	if !*launchers {
@@ -94,7 +94,8 @@ func newSite(t *testing.T, uid int) *site {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	s := &site{dir: dir, program: filepath.Join(dir, "ecrec"), config: filepath.Join(dir, "run.toml"), uid: uid}
 	program, err := os.ReadFile(ecrec(t))
-	for _, err := range []error{err, os.Chmod(dir, 0o755), os.WriteFile(s.program, program, 0o755), os.WriteFile(s.config, []byte(siteConfig), 0o644)} {
+	for _, err := range []error{err, os.Chmod(dir, 0o755), os.WriteFile(s.program, program, 0o755),
+		os.WriteFile(s.config, []byte(siteConfig), 0o644)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func newSite(t *testing.T, uid int) *site {
 
 func (s *site) out(name string) string { return filepath.Join(s.dir, name) }
 
-// has skips a test of a way that this machine does not have.
+// has skips the test if this machine lacks the launcher.
 func (w way) has(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath(w.line[0]); err != nil {
@@ -123,7 +124,8 @@ func (w way) has(t *testing.T) {
 	}
 }
 
-// train starts a job of so many processes; out is its output folder and its mark.
+// train starts a job of a number of processes. out is its output folder, which also identifies its
+// processes.
 func (s *site) train(t *testing.T, w way, np int, out string, args ...string) *launched {
 	t.Helper()
 	w.has(t)
@@ -134,27 +136,27 @@ func (s *site) command(out string, args ...string) []string {
 	return append([]string{s.program, "train", s.config, "--set", "job.out=" + s.out(out)}, args...)
 }
 
-// launched is a job that runs.
+// launched is a running job.
 type launched struct {
 	runningJob
 	cmd       *exec.Cmd
-	out, errs *said
+	out, errs *sharedOutput
 	finished  chan error
 }
 
-// said is what a program writes, which may be read meanwhile.
-type said struct {
+// sharedOutput is the output of a program. It can be read while the program writes.
+type sharedOutput struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *sharedOutput) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
-func (s *said) String() string {
+func (s *sharedOutput) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
@@ -163,7 +165,7 @@ func (s *said) String() string {
 // start starts a command as the site's user.
 func (s *site) start(t *testing.T, name string, line []string) *launched {
 	t.Helper()
-	x := &launched{out: &said{}, errs: &said{}, finished: make(chan error, 1)}
+	x := &launched{out: &sharedOutput{}, errs: &sharedOutput{}, finished: make(chan error, 1)}
 	x.mark = fmt.Sprintf("ECREC_TEST_MARK=%s-%d", s.out(name), time.Now().UnixNano())
 	x.cmd = exec.Command(line[0], line[1:]...)
 	x.cmd.Dir, x.cmd.Stdout, x.cmd.Stderr = s.dir, x.out, x.errs
@@ -191,13 +193,13 @@ func (s *site) start(t *testing.T, name string, line []string) *launched {
 	return x
 }
 
-// anyCode is of a job whose exit code is its launcher's matter.
+// anyCode accepts every exit code: the launcher decides it.
 const anyCode = -1
 
-// launchedLimit is how long a job may take before it is said to hang.
+// launchedLimit is how long a job may take before the test fails.
 const launchedLimit = 2 * time.Minute
 
-// over waits for a job's end, and checks its exit code and that no process is left.
+// over waits for the end of a job, and checks its exit code and that no process is left.
 func (x *launched) over(t *testing.T, code int) ended {
 	t.Helper()
 	var r ended
@@ -217,13 +219,14 @@ func (x *launched) over(t *testing.T, code int) ended {
 	return r
 }
 
-// untilRuns waits until a run has done some steps.
+// untilRuns waits until a run has trained some steps.
 func (s *site) untilRuns(t *testing.T, out string) {
 	t.Helper()
 	untilSteps(t, s.out(out), 20)
 }
 
-// resumed checks that a run goes on from its checkpoint to the result without faults.
+// resumed checks that a run resumes from its checkpoint and ends with the result of a run without
+// faults.
 func (s *site) resumed(t *testing.T, w way, out string, args ...string) {
 	t.Helper()
 	s.train(t, w, 4, out, append(args, "--resume", "auto")...).over(t, 0)

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"github.com/ecrec/ecrec/internal/cli"
+	"github.com/ecrec/ecrec/cmd/internal/cli"
 )
 
 func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }

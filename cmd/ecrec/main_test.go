@@ -1,5 +1,5 @@
-// The tests of this package run the program as people do: as a process, by its
-// exit code, messages and files. What it computes is tested below it.
+// The tests of this package run the program as a user does: as a process, judged by its exit code,
+// messages and files. Lower packages test its results.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// builds is where the tests' programs lie, for as long as the tests run.
+// builds is the folder of the tests' programs, for the duration of the tests.
 var builds string
 
 func TestMain(m *testing.M) {
@@ -28,8 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the program of a package, with these variables and flags, and returns its
-// path.
+// build builds the program of a package, with these variables and flags, and returns its path.
 func build(t *testing.T, name, pkg string, vars []string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(builds, name)
@@ -43,7 +42,7 @@ func build(t *testing.T, name, pkg string, vars []string, flags ...string) strin
 
 var buildOnce sync.Mutex
 
-// ecrec is the program as built by default.
+// ecrec returns the program of the default build.
 func ecrec(t *testing.T) string {
 	t.Helper()
 	buildOnce.Lock()
@@ -59,13 +58,13 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ended is how a process ended.
+// ended is the result of a process.
 type ended struct {
 	code           int
 	stdout, stderr string
 }
 
-// start prepares a program with variables beside those of the tests.
+// start prepares a program, with variables in addition to those of the tests.
 func start(program string, vars []string, args ...string) (*exec.Cmd, *strings.Builder, *strings.Builder) {
 	var out, errs strings.Builder
 	cmd := exec.Command(program, args...)
@@ -93,7 +92,7 @@ func exitCode(t *testing.T, err error) int {
 	return exit.ExitCode()
 }
 
-// train is the command line of a run with settings.
+// train returns the command line of a run with settings.
 func train(config, out string, sets ...string) []string {
 	args := []string{"train", config, "--set", "job.out=" + out}
 	for _, s := range sets {
@@ -102,8 +101,8 @@ func train(config, out string, sets ...string) []string {
 	return args
 }
 
-// summary is what tests read of summary.json. What must be equal bit for bit is
-// kept as the text that stands there.
+// summary is the part of summary.json that tests read. Values that must be equal bit for bit are
+// kept as text.
 type summary struct {
 	Digest    string
 	Steps     int
@@ -112,7 +111,7 @@ type summary struct {
 	Error     string
 	TrainLoss []json.Number `json:"train_loss"`
 	Eval      json.RawMessage
-	// Recoveries tell of losses.
+	// Recoveries lists the losses.
 	Recoveries []struct {
 		Ranks       []int
 		StepsRedone int     `json:"steps_redone"`

@@ -26,7 +26,7 @@ var mpiLibraries = []mpiLibrary{
 	{"MPICH", "mpich", "mpi,mpich", []string{"mpiexec.mpich"}},
 }
 
-// eachMPI runs a test with each MPI that there is, and the program built for it.
+// eachMPI runs a test with each installed MPI, and the program built for it.
 func eachMPI(t *testing.T, test func(t *testing.T, m mpiLibrary, program string)) {
 	if !*launchers {
 		t.Skip("builds and starts the program with every MPI: make test-launchers")
@@ -44,7 +44,7 @@ func eachMPI(t *testing.T, test func(t *testing.T, m mpiLibrary, program string)
 	}
 }
 
-// start prepares so many processes of a program.
+// start prepares a number of processes of a program.
 func (m mpiLibrary) start(vars []string, np int, program string, args ...string) (*exec.Cmd, *strings.Builder, *strings.Builder) {
 	all := slices.Concat(m.launch[1:], []string{"-np", fmt.Sprint(np), program}, args)
 	return start(m.launch[0], append([]string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
@@ -58,7 +58,7 @@ func (m mpiLibrary) run(t *testing.T, np int, program string, args ...string) en
 	return ended{exitCode(t, cmd.Run()), out.String(), errs.String()}
 }
 
-// TestOneDigestOverMPI: with MPI between the processes the result is that of one process.
+// With MPI between the processes the result is that of one process.
 func TestOneDigestOverMPI(t *testing.T) { eachMPI(t, testOneDigestOverMPI) }
 
 func testOneDigestOverMPI(t *testing.T, m mpiLibrary, program string) {
@@ -71,7 +71,8 @@ func testOneDigestOverMPI(t *testing.T, m mpiLibrary, program string) {
 	for _, np := range []int{1, 2, 3, 4} {
 		for _, mode := range []string{"none", "lrpp"}[np%2:] {
 			what := fmt.Sprintf("%d processes, cache.mode %s", np, mode)
-			r := m.run(t, np, program, train(golden("dlrm-adagrad"), out, append(sets, "collectives.transport=mpi", "cache.mode="+mode)...)...)
+			r := m.run(t, np, program, append(train(golden("dlrm-adagrad"), out,
+				append(sets, "collectives.transport=mpi", "cache.mode="+mode)...), "--overwrite")...)
 			if r.code != 0 || strings.Count(r.stdout, "digest ") != 1 {
 				t.Fatalf("%s: exit code %d, stdout %q, stderr %q", what, r.code, r.stdout, r.stderr)
 			}
@@ -83,14 +84,15 @@ func testOneDigestOverMPI(t *testing.T, m mpiLibrary, program string) {
 	}
 }
 
-// TestLossOverMPI: a process that is killed ends the job, and leaves nothing behind; the
-// job goes on from its newest checkpoint, to the same result.
+// The loss of a process ends the job and leaves nothing behind. The job resumes from its newest
+// checkpoint, with the same result.
 func TestLossOverMPI(t *testing.T) { eachMPI(t, testLossOverMPI) }
 
 func testLossOverMPI(t *testing.T, m mpiLibrary, program string) {
 	dir := t.TempDir()
 	whole, out := filepath.Join(dir, "whole"), filepath.Join(dir, "out")
-	sets := []string{"job.ranks=4", "train.iterations=400", "train.log_every=1", "checkpoint.every=20", "checkpoint.dir=" + filepath.Join(dir, "checkpoints")}
+	sets := []string{"job.ranks=4", "train.iterations=400", "train.log_every=1", "checkpoint.every=20",
+		"checkpoint.dir=" + filepath.Join(dir, "checkpoints")}
 	if r := run(t, program, nil, train(golden("dlrm-adagrad"), whole, sets[:2]...)...); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
@@ -131,13 +133,14 @@ func testLossOverMPI(t *testing.T, m mpiLibrary, program string) {
 	}
 }
 
-// TestMPIRefuses: what MPI cannot do is said before anything begins.
+// Settings that do not work over MPI are refused before anything begins.
 func TestMPIRefuses(t *testing.T) { eachMPI(t, testMPIRefuses) }
 
 func testMPIRefuses(t *testing.T, m mpiLibrary, program string) {
 	out := filepath.Join(t.TempDir(), "out")
 	sets := []string{"job.ranks=4", "train.iterations=10", "collectives.transport=mpi"}
-	if r := run(t, program, nil, append(train(golden("dlrm-adagrad"), out, sets...), "--np", "2")...); r.code != 2 || !strings.Contains(r.stderr, "mpirun -np N") {
+	if r := run(t, program, nil, append(train(golden("dlrm-adagrad"), out, sets...), "--np", "2")...); r.code != 2 ||
+		!strings.Contains(r.stderr, "mpirun -np N") {
 		t.Errorf("--np: %+v", r)
 	}
 	r := m.run(t, 2, program, train(golden("dlrm-adagrad"), out, append(sets, "ec.code=xor", "ec.k=3")...)...)
@@ -150,12 +153,13 @@ func testMPIRefuses(t *testing.T, m mpiLibrary, program string) {
 	}
 }
 
-// TestBenchOverMPI: the processes of one run are measured over MPI and, in turn with that,
-// over shm and tcp; nothing is wrong in what they exchange, and process 0 alone speaks.
+// The processes of one run are measured over MPI, in turn with shm and tcp. They exchange no wrong
+// element, and only process 0 prints.
 func TestBenchOverMPI(t *testing.T) { eachMPI(t, testBenchOverMPI) }
 
 func testBenchOverMPI(t *testing.T, m mpiLibrary, program string) {
-	args := []string{"bench", "collectives", "transport=mpi", "sizes=4096,65536", "operations=all_reduce,all_to_all_v", "--repeats", "1", "--format", "both"}
+	args := []string{"bench", "collectives", "transport=mpi", "sizes=4096,65536", "operations=all_reduce,all_to_all_v",
+		"--repeats", "1", "--format", "both"}
 	r := m.run(t, 2, program, args...)
 	if r.code != 0 || strings.Count(r.stdout, m.name) != 1 {
 		t.Fatalf("%+v", r)
@@ -175,17 +179,20 @@ func testBenchOverMPI(t *testing.T, m mpiLibrary, program string) {
 	}
 	var want []string
 	for _, transport := range []string{"mpi", "shm", "tcp"} {
-		for _, row := range []string{"all_reduce 4096 sum wrong 0", "all_reduce 65536 sum wrong 0", "all_to_all_v 4096 none wrong 0", "all_to_all_v 65536 none wrong 0", "4096", "65536", "4096", "65536"} {
+		for _, row := range []string{"all_reduce 4096 sum wrong 0", "all_reduce 65536 sum wrong 0",
+			"all_to_all_v 4096 none wrong 0", "all_to_all_v 65536 none wrong 0", "4096", "65536", "4096", "65536"} {
 			want = append(want, transport+" "+row)
 		}
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("rows %q, want %q, of %s", got, want, r.stdout)
 	}
-	if r := m.run(t, 2, program, append(args, "--format", "x")...); r.code != 2 || strings.Count(r.stderr, "ecrec: bench: columns=x: want nccl, osu or both") != 1 {
+	if r := m.run(t, 2, program, append(args, "--format", "x")...); r.code != 2 ||
+		strings.Count(r.stderr, "ecrec: bench: columns=x: want nccl, osu or both") != 1 {
 		t.Errorf("%+v", r)
 	}
-	if r := m.run(t, 2, ecrec(t), args...); r.code != 2 || strings.Count(r.stderr, "make build-mpi") != 1 || !strings.Contains(r.stderr, "mpirun -np N") {
+	if r := m.run(t, 2, ecrec(t), args...); r.code != 2 || strings.Count(r.stderr, "make build-mpi") != 1 ||
+		!strings.Contains(r.stderr, "mpirun -np N") {
 		t.Errorf("a program without MPI: %+v", r)
 	}
 	checkRefused(t, run(t, program, nil, args...), 2, "mpirun -np N")

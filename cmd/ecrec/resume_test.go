@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// resumed goes on with a job, on some processes and for some steps more than it
-// had done, and checks that it ends as a run that was never interrupted.
+// resumed resumes a job, on a number of processes and for some more steps, and checks that the
+// result is that of an uninterrupted run.
 func (x *runningJob) resumed(t *testing.T, out, home string, np int, done int64) {
 	t.Helper()
 	steps := fmt.Sprintf("train.iterations=%d", done+30)
-	args := append(train(golden("dlrm-adagrad"), out, "checkpoint.dir="+home, "job.ranks=4", steps), "--resume", "auto", "--np", strconv.Itoa(np))
+	args := append(train(golden("dlrm-adagrad"), out, "checkpoint.dir="+home, "job.ranks=4", steps), "--resume", "auto",
+		"--np", strconv.Itoa(np))
 	if r := run(t, ecrec(t), []string{x.mark}, args...); r.code != 0 || r.stderr != "" {
 		t.Fatalf("resumed after %d steps: %+v", done, r)
 	}
@@ -34,8 +35,7 @@ func (x *runningJob) resumed(t *testing.T, out, home string, np int, done int64)
 	}
 }
 
-// namesNothing checks that the job has nothing in /dev/shm, where its end could
-// leave it.
+// namesNothing checks that the job has nothing in /dev/shm, which its end could leave behind.
 func (x *runningJob) namesNothing(t *testing.T) {
 	t.Helper()
 	looked := 0
@@ -60,7 +60,7 @@ func (x *runningJob) namesNothing(t *testing.T) {
 	}
 }
 
-// A job that SIGTERM stops at any step goes on with another number of processes.
+// A job that SIGTERM stops at any step resumes with another number of processes.
 func TestStoppedJobGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
@@ -76,14 +76,13 @@ func TestStoppedJobGoesOn(t *testing.T) {
 		if err := syscall.Kill(x.pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		checkRefused(t, x.wait(), 143, "all that was done is saved")
+		checkRefused(t, x.wait(), 143, "progress is saved; continue with --resume auto")
 		x.nothingLeft(t)
 		x.resumed(t, out, home, np[1], int64(readSummary(t, out).Steps))
 	}
 }
 
-// A job of which every process is killed at once goes on from its newest checkpoint,
-// and cleans up after itself.
+// A job whose processes are all killed at once resumes from its newest checkpoint, and cleans up.
 func TestKilledJobGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
@@ -108,12 +107,32 @@ func TestKilledJobGoesOn(t *testing.T) {
 		return len(all) == 0
 	})
 	x.wait()
-	// As if killed while it wrote its model.
-	write(t, filepath.Join(out, ".model.safetensors.tmp-123"), "half")
+	// As if it was killed while it wrote its model.
+	write(t, filepath.Join(out, "..model.safetensors.new.tmp-123"), "half")
 	x.resumed(t, out, home, 1, newest())
 }
 
-// A second run cannot write where one does: it says so, and does no harm.
+// A second run cannot save to a folder of checkpoints in use, even if its output folder is another
+// one.
+func TestTwoRunsInOneCheckpointDir(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "checkpoints")
+	_, x := endless(t, 2, "checkpoint.dir="+home)
+	for _, np := range []int{1, 2} {
+		other := filepath.Join(t.TempDir(), "other")
+		got := run(t, ecrec(t), nil, append(train(golden("dlrm-adagrad"), other, "checkpoint.dir="+home, "train.iterations=1"),
+			"--np", strconv.Itoa(np))...)
+		checkRefused(t, got, 2, home+": another run is saving checkpoints to this folder")
+		if _, err := os.Stat(other); err == nil {
+			t.Error("the second run has written its output folder")
+		}
+	}
+	if err := syscall.Kill(x.pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	checkRefused(t, x.wait(), 143, "progress is saved")
+}
+
+// A second run cannot write to an output folder in use. It reports that and does no harm.
 func TestTwoRunsInOneFolder(t *testing.T) {
 	for _, np := range []int{1, 2} {
 		out, x := endless(t, np)
@@ -122,11 +141,11 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 			checkRefused(t, got, 2, out+": another run is writing to this folder")
 		}
 		lines, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
-		untilSteps(t, out, strings.Count(string(lines), "\n")+3)
+		untilSteps(t, out, strings.Count(string(lines), `"loss":`)+3)
 		if err := syscall.Kill(x.pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		checkRefused(t, x.wait(), 143, "all that was done is saved")
+		checkRefused(t, x.wait(), 143, "the model is saved; without checkpoint.dir the run cannot be resumed")
 		if s := readSummary(t, out); !s.Stopped {
 			t.Errorf("%+v", s)
 		}

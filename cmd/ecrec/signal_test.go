@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what takes milliseconds on an idle machine.
+// patience is how long a test waits for an event that takes milliseconds on an idle machine.
 const patience = 30 * time.Second
 
-// until waits for something to become true.
+// until waits for a condition.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for begin := time.Now(); !is(); time.Sleep(2 * time.Millisecond) {
@@ -23,20 +23,20 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A signal in the middle of a run finishes the step: what is left is a whole run
-// of so many steps.
+// After a signal a run finishes its step. The output is that of a complete run of fewer steps.
 func TestSignalsLeaveAWholeRun(t *testing.T) {
 	program := ecrec(t)
 	for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		out := filepath.Join(t.TempDir(), "out")
-		cmd, _, errs := start(program, nil, train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=100000000", "train.log_every=1")...)
+		cmd, _, errs := start(program, nil, train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=100000000",
+			"train.log_every=1")...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		defer cmd.Process.Kill()
 		until(t, "the first steps", func() bool {
 			lines, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
-			return strings.Count(string(lines), "\n") > 3
+			return strings.Count(string(lines), `"loss":`) > 3
 		})
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
@@ -53,12 +53,13 @@ func TestSignalsLeaveAWholeRun(t *testing.T) {
 		}
 
 		whole := filepath.Join(t.TempDir(), "whole")
-		if r := run(t, program, nil, train(golden("dlrm-adagrad"), whole, "job.ranks=2", fmt.Sprintf("train.iterations=%d", got.Steps))...); r.code != 0 {
+		if r := run(t, program, nil, train(golden("dlrm-adagrad"), whole, "job.ranks=2",
+			fmt.Sprintf("train.iterations=%d", got.Steps))...); r.code != 0 {
 			t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 		}
 		want := readSummary(t, whole)
 		if want.Stopped {
-			t.Error("a whole run says that it was stopped")
+			t.Error("a run that was not stopped reports that it was")
 		}
 		equal(t, fmt.Sprintf("%v after %d steps", signal, got.Steps), got, want)
 	}
@@ -115,13 +116,13 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A run whose output nobody reads any more, as that of `ecrec train ... | head -1`, goes on:
-// no process of it dies.
+// A run survives a closed stdout, as in `ecrec train ... | head -1`: none of its processes dies.
 func TestUnheard(t *testing.T) {
 	program, want := ecrec(t), ""
 	for _, processes := range []string{"1", "2"} {
 		out := filepath.Join(t.TempDir(), "out")
-		args := append(train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=20", "train.log_every=1", "ec.code=xor", "ec.k=1"), "--np", processes)
+		args := append(train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=20", "train.log_every=1",
+			"ec.code=xor", "ec.k=1"), "--np", processes)
 		reads, writes, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +136,8 @@ func TestUnheard(t *testing.T) {
 		writes.Close()
 		got := readSummary(t, out)
 		if got.Steps != 20 || len(got.Recoveries) > 0 || got.Digest == "" || want != "" && got.Digest != want {
-			t.Errorf("%s processes: %d steps, %d recoveries, digest %q; want 20, none and %q", processes, got.Steps, len(got.Recoveries), got.Digest, want)
+			t.Errorf("%s processes: %d steps, %d recoveries, digest %q; want 20, none and %q", processes, got.Steps,
+				len(got.Recoveries), got.Digest, want)
 		}
 		want = got.Digest
 	}

@@ -12,43 +12,43 @@ import (
 	"unsafe"
 )
 
-// ErrUnavailable says that this system has no such memory.
+// ErrUnavailable is the error on systems without such memory.
 var ErrUnavailable = errors.New("arena: this system cannot share memory between processes")
 
 const (
-	// granule is what lengths and places are multiples of, a page at least.
+	// granule divides all lengths and offsets. It is at least a page.
 	granule = 4096
-	// firstFree is where allocations begin; the identity lies before.
+	// firstFree is the offset of the first allocation; the ID is before it.
 	firstFree = 2 << 20
-	// hugePage is what long allocations are aligned to.
+	// hugePage is the alignment of long allocations.
 	hugePage = 2 << 20
 
 	idBytes = 32
 )
 
-// Arena is one of this process.
+// Arena is an arena that this process owns.
 type Arena struct {
 	file file
 	mem  []byte
 	name Name
 	view View
-	kept bool // what was allocated before, by another process, may be there
+	kept bool // the memory may hold contents of another process, which used it before
 
 	mu   sync.Mutex
-	free []span          // in order, none empty, no two adjacent
+	free []span          // in order; none is empty, no two are adjacent
 	used map[int64]int64 // length by offset
 }
 
 type span struct{ from, to int64 }
 
-// Name tells another process of this host how to find an arena.
+// Name identifies an arena to the other processes of this host.
 type Name struct {
 	PID, FD, Bytes uint64
-	// ID lies in the arena too: it shows that the file is the one that was meant.
+	// ID is also stored in the arena. It proves that the file is the named one.
 	ID [idBytes]byte
 }
 
-// Own returns the process's arena, or why it has none.
+// Own returns the process's arena. The error is ErrUnavailable if it has none.
 var Own = sync.OnceValues(create)
 
 func create() (*Arena, error) {
@@ -58,12 +58,12 @@ func create() (*Arena, error) {
 	}
 	mem, err := f.mapAll()
 	if err != nil {
-		f.close()
+		f.closeFile()
 		return nil, err
 	}
-	f.wantHugePages(mem)
+	f.adviseHugePages(mem)
 	a := newArena(f, mem)
-	a.name = Name{PID: processID(), FD: f.number(), Bytes: uint64(len(mem))}
+	a.name = Name{PID: processID(), FD: f.descriptor(), Bytes: uint64(len(mem))}
 	_, _ = rand.Read(a.name.ID[:]) // never fails
 	copy(mem, a.name.ID[:])
 	return a, nil
@@ -73,8 +73,8 @@ func newArena(f file, mem []byte) *Arena {
 	return &Arena{file: f, mem: mem, view: View{mem}, free: []span{{firstFree, int64(len(mem))}}, used: map[int64]int64{}}
 }
 
-// Keep makes memory that outlives the process that works in it, for whoever starts such
-// processes to hold: each inherits the file, one after the other, never two at a time.
+// Keep makes memory that outlives the process that uses it. The parent of such processes
+// holds the file, and each of them inherits it: one after the other, never two at a time.
 func Keep() (*os.File, error) {
 	f, err := createFile()
 	if err != nil {
@@ -83,20 +83,20 @@ func Keep() (*os.File, error) {
 	return f.handOver(), nil
 }
 
-// preparedAtOnce is how much Prepare makes physical at once, and preparedShare the share
-// of a core that it takes.
+// preparedAtOnce is the number of bytes that Prepare makes physical at once.
+// preparedShare is the share of a core that it uses.
 const (
 	preparedAtOnce = 4 << 20
 	preparedShare  = 1. / 8
 )
 
-// Prepare makes the memory physical that the first who inherits a file of Keep's will
-// allocate, so many bytes of it, bit by bit as long as goOn says so. What stands in it
-// stays. It may run beside that.
+// Prepare makes bytes of memory physical, which the first process to inherit a file of Keep
+// will allocate. It works in small pieces while goOn returns true, and keeps the
+// memory's contents. It may run at the same time as that process.
 func Prepare(f *os.File, bytes int64, goOn func() bool) error {
 	for from, to := int64(firstFree), firstFree+bytes; from < to && goOn(); from += preparedAtOnce {
 		began := time.Now()
-		if err := fileOf(f).fill(from, min(preparedAtOnce, to-from)); err != nil {
+		if err := fileOf(f).populate(from, min(preparedAtOnce, to-from)); err != nil {
 			return err
 		}
 		time.Sleep(time.Duration(float64(time.Since(began)) * (1/preparedShare - 1)))
@@ -104,11 +104,11 @@ func Prepare(f *os.File, bytes int64, goOn func() bool) error {
 	return nil
 }
 
-// kept is the arena that was inherited.
+// kept is the inherited arena.
 var kept atomic.Pointer[Arena]
 
-// Inherit has this process work in the memory that Keep made, which it was started with
-// at a file descriptor.
+// Inherit makes this process use memory of Keep, from a file descriptor that it was
+// started with.
 func Inherit(fd int) error {
 	f, err := adoptFile(fd)
 	if err != nil {
@@ -124,17 +124,17 @@ func Inherit(fd int) error {
 	return nil
 }
 
-// Kept is the arena that was inherited, nil if none was. What it allocates holds anything:
-// zeros, or what the process before this one left there. Its pages are physical already
-// where that one, which allocated the same in the same order, had touched them: to be given
-// pages takes a system longer than to fill them.
+// Kept returns the inherited arena, nil if there is none. Its allocations hold zeros, or the
+// contents that the process before this one left. Pages are already physical if that process
+// had touched them, provided it allocated the same lengths in the same order. This saves
+// time: the system takes longer to provide a page than a process takes to fill it.
 func Kept() *Arena { return kept.Load() }
 
-// Name is what Open wants elsewhere.
+// Name returns the name by which another process opens the arena.
 func (a *Arena) Name() Name { return a.name }
 
-// Alloc returns memory, aligned to a page, and to a huge one where it is as long: zeroed,
-// unless the arena is Kept.
+// Alloc returns memory aligned to a page, or to a huge page if it is at least that long. It
+// is zeroed, unless the arena is Kept.
 func (a *Arena) Alloc(bytes int) (unsafe.Pointer, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("arena: cannot allocate %d bytes", bytes)
@@ -159,38 +159,38 @@ func (a *Arena) Alloc(bytes int) (unsafe.Pointer, error) {
 		}
 		return unsafe.Pointer(&a.mem[from]), nil
 	}
-	return nil, fmt.Errorf("arena: no %d bytes in a row are left of %d", bytes, len(a.mem))
+	return nil, fmt.Errorf("arena: no %d contiguous bytes are free of %d", bytes, len(a.mem))
 }
 
-// Free gives back what Alloc returned; its pages go back to the system, for all
-// who map them. Who reads it still reads zeros.
+// Free frees memory of Alloc and returns its pages to the system. Processes that still
+// map the arena read zeros there.
 func (a *Arena) Free(p unsafe.Pointer) {
 	from := int64(uintptr(p) - uintptr(unsafe.Pointer(&a.mem[0])))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, ok := a.used[from]
 	if !ok {
-		panic(fmt.Sprintf("arena: free of %p, which is no allocation", p))
+		panic(fmt.Sprintf("arena: free of %p, which is not an allocation", p))
 	}
 	delete(a.used, from)
-	if err := a.file.punch(from, n); err != nil {
+	if err := a.file.punchHole(from, n); err != nil {
 		clear(a.mem[from : from+n])
 	}
-	a.release(span{from, from + n})
+	a.addFree(span{from, from + n})
 }
 
-// Trim gives back what lies in no allocation: where the arena is Kept, the process before
-// this one may have had more.
+// Trim returns the pages outside all allocations to the system. In a Kept arena, the process
+// before this one may have allocated more.
 func (a *Arena) Trim() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, s := range a.free {
-		_ = a.file.punch(s.from, s.to-s.from) // it stays where the system cannot
+		_ = a.file.punchHole(s.from, s.to-s.from) // a system that cannot do this keeps the pages
 	}
 }
 
-// release puts s among the free spans. The caller holds the mutex.
-func (a *Arena) release(s span) {
+// addFree inserts s into the free spans. The caller holds the mutex.
+func (a *Arena) addFree(s span) {
 	i, _ := slices.BinarySearchFunc(a.free, s.from, func(f span, from int64) int { return int(f.from>>12) - int(from>>12) })
 	lo, hi := i, i
 	if i > 0 && a.free[i-1].to == s.from {
@@ -202,21 +202,21 @@ func (a *Arena) release(s span) {
 	a.free = slices.Replace(a.free, lo, hi, s)
 }
 
-// Offset says where p lies in the arena, if it does, as a whole.
+// Offset returns the offset of p in the arena. ok is false unless all of p is in it.
 func (a *Arena) Offset(p []byte) (offset int64, ok bool) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(&a.mem[0]))
 	return int64(at), at < uintptr(len(a.mem)) && len(p) <= len(a.mem)-int(at)
 }
 
-// View is the arena as others see it.
+// View returns a view of the arena, like those of other processes.
 func (a *Arena) View() *View { return &a.view }
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// View is an arena to be read, this process's or another's.
+// View is a read-only view of an arena of this or another process.
 type View struct{ mem []byte }
 
-// Bytes are n bytes of the arena; nil where it has no such bytes.
+// Bytes returns n bytes of the arena at an offset, nil if they are not in it.
 func (v *View) Bytes(offset int64, n int) []byte {
 	if v == nil || offset < 0 || n < 0 || offset > int64(len(v.mem)-n) {
 		return nil

@@ -19,8 +19,8 @@ func own(t *testing.T) *Arena {
 	return a
 }
 
-// TestAllocations: random allocations and frees; each piece is zeroed, aligned and
-// its own, has an offset, and in the end all is free as it was.
+// TestAllocations makes random allocations and frees. Each piece must be zeroed, aligned,
+// disjoint from the others, and have an offset. At the end all must be free as before.
 func TestAllocations(t *testing.T) {
 	a := own(t)
 	seed := uint64(time.Now().UnixNano())
@@ -76,14 +76,14 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-func TestWhatLiesElsewhere(t *testing.T) {
+func TestMemoryOutsideTheArena(t *testing.T) {
 	a := own(t)
 	if _, ok := a.Offset(make([]byte, 10)); ok {
 		t.Error("Go's memory has an offset")
 	}
 	end := a.mem[len(a.mem)-4:]
 	if _, ok := a.Offset(unsafe.Slice(&end[0], 5)); ok {
-		t.Error("what ends behind the arena has an offset")
+		t.Error("memory that ends beyond the arena has an offset")
 	}
 	for _, at := range []struct {
 		offset int64
@@ -98,14 +98,14 @@ func TestWhatLiesElsewhere(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("what is no allocation was freed")
+			t.Error("memory that is not an allocation was freed")
 		}
 	}()
 	a.Free(unsafe.Pointer(&a.mem[firstFree+1]))
 }
 
-// TestOpen: who opens an arena sees what is written and what is freed, and cannot
-// open a file that is no arena, or another one than was meant.
+// TestOpen checks that a process that opens an arena reads writes and frees of its owner,
+// and that files other than the named arena are refused.
 func TestOpen(t *testing.T) {
 	a := own(t)
 	p, err := a.Alloc(5000)
@@ -125,7 +125,7 @@ func TestOpen(t *testing.T) {
 	none := name
 	none.FD = uint64(os.Stdin.Fd())
 	if _, err := Open(none); err == nil {
-		t.Error("what is no arena was opened")
+		t.Error("a file that is not an arena was opened")
 	}
 	v, err := Open(name)
 	if err != nil {
@@ -137,6 +137,6 @@ func TestOpen(t *testing.T) {
 	}
 	a.Free(p)
 	if got := v.Bytes(offset+4990, 10); !bytes.Equal(got, make([]byte, 10)) {
-		t.Errorf("what was freed holds %q", got)
+		t.Errorf("freed memory holds %q", got)
 	}
 }

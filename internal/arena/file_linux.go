@@ -10,18 +10,20 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
 type file struct{ fd int }
 
-func (f file) number() uint64 { return uint64(f.fd) }
+func (f file) descriptor() uint64 { return uint64(f.fd) }
 
 func processID() uint64 { return uint64(os.Getpid()) }
 
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// createFile makes an arena's memory. It is not counted as used until it is
-// touched, and goes when the last process that has it is gone.
+// createFile makes an arena's memory. Pages count as used only when they are touched.
+// The memory is freed when the last process that has the file ends.
 func createFile() (f file, err error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -37,34 +39,37 @@ func createFile() (f file, err error) {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {
-		f.close()
+		f.closeFile()
 		return f, fmt.Errorf("%w: %d bytes: %w", ErrUnavailable, size, err)
 	}
 	return f, nil
 }
 
-// adoptFile takes over what createFile made in another process.
+// adoptFile takes over a file that another process made by createFile.
 func adoptFile(fd int) (f file, err error) {
 	have, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || have != seals {
-		return f, fmt.Errorf("%w: file %d is no arena", ErrUnavailable, fd)
+		return f, fmt.Errorf("%w: file %d is not an arena", ErrUnavailable, fd)
 	}
 	unix.CloseOnExec(fd)
 	return file{fd}, nil
 }
 
-// handOver is the file for others to inherit.
+// handOver returns the file for other processes to inherit.
 func (f file) handOver() *os.File { return os.NewFile(uintptr(f.fd), "arena") }
 
 func fileOf(f *os.File) file { return file{int(f.Fd())} }
 
-func (f file) close() { _ = unix.Close(f.fd) }
+func (f file) closeFile() { _ = unix.Close(f.fd) }
 
-// mapAll maps the whole file.
+// mapAll maps all of the file.
 func (f file) mapAll() ([]byte, error) {
 	var info unix.Stat_t
 	if err := unix.Fstat(f.fd, &info); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err := checkAddressSpace(info.Size); err != nil {
+		return nil, err
 	}
 	mem, err := unix.Mmap(f.fd, 0, int(info.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
@@ -74,19 +79,32 @@ func (f file) mapAll() ([]byte, error) {
 	return mem, nil
 }
 
-// wantHugePages asks for huge pages, where the system has them for shared memory.
-func (f file) wantHugePages(mem []byte) { _ = unix.Madvise(mem, unix.MADV_HUGEPAGE) }
+// adviseHugePages requests huge pages, if the system has them for shared memory.
+func (f file) adviseHugePages(mem []byte) { _ = unix.Madvise(mem, unix.MADV_HUGEPAGE) }
+
+// spaceLeft is the address space that an arena leaves to the rest of the process if there is
+// a limit: Go's runtime ends a process that gets no more address space.
+const spaceLeft = 2 << 30
+
+// checkAddressSpace returns an error if the limit of the address space is too low to map
+// bytes.
+func checkAddressSpace(bytes int64) error {
+	if left, limit, ok := machine.AddressSpaceLeft(); ok && left-bytes < spaceLeft {
+		return fmt.Errorf("%w: %s of address space, of which ulimit -v allows %s", ErrUnavailable, machine.Size(bytes), machine.Size(limit))
+	}
+	return nil
+}
 
 const (
-	// presentWindow is how much is looked at at once.
+	// presentWindow is the number of bytes examined at once.
 	presentWindow = 2 << 20
-	// faultAround is what the system maps, as far as it is physical, around a page that is
-	// read (fault_around_bytes, if nobody changed it).
+	// faultAround is the number of bytes that the system maps around a page that is read, as
+	// far as they are physical (fault_around_bytes, unless it was changed).
 	faultAround = 64 << 10
 )
 
-// mapPresent maps the pages that are physical already, so that they need not be found
-// one by one as they are written. It makes no other page physical.
+// mapPresent maps the pages that are already physical, so that writing them does not fault
+// page by page. It makes no other page physical.
 func (f file) mapPresent(mem []byte) {
 	var info unix.Stat_t
 	if err := unix.Fstat(f.fd, &info); err != nil || info.Blocks == 0 {
@@ -100,14 +118,14 @@ func (f file) mapPresent(mem []byte) {
 		}
 		missing := func(p byte) bool { return p&1 == 0 }
 		if !slices.ContainsFunc(present[:len(window)/granule], missing) && unix.Madvise(window, unix.MADV_POPULATE_WRITE) == nil {
-			continue // all at once, where the system can
+			continue // all at once, if the system can
 		}
 		around := -1
 		for i := range len(window) / granule {
 			page := &window[i*granule]
 			if at := int(uintptr(unsafe.Pointer(page)) / faultAround); present[i]&1 != 0 && at != around {
 				around = at
-				atomic.LoadInt32((*int32)(unsafe.Pointer(page))) // maps those around too
+				atomic.LoadInt32((*int32)(unsafe.Pointer(page))) // maps the pages around it too
 			}
 		}
 	}
@@ -122,10 +140,10 @@ func mincore(mem, present []byte) error {
 	return nil
 }
 
-// fill makes pages physical, zeros where nothing stood. To reserve them (fallocate) would
-// not do: such pages are cleared when they are first touched, and are not present before, so
-// that mapPresent would pass them over.
-func (f file) fill(from, n int64) error {
+// populate makes pages physical; new ones are zero. Reserving them (fallocate) is not
+// enough: reserved pages are cleared at their first touch and are not present before it, so
+// mapPresent would skip them.
+func (f file) populate(from, n int64) error {
 	mem, err := unix.Mmap(f.fd, from, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
 		return err
@@ -139,12 +157,12 @@ func (f file) fill(from, n int64) error {
 	return errors.Join(err, unix.Munmap(mem))
 }
 
-// punch gives pages back.
-func (f file) punch(from, n int64) error {
+// punchHole returns pages to the system.
+func (f file) punchHole(from, n int64) error {
 	return unix.Fallocate(f.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, n)
 }
 
-// Open maps another process's arena. Close it.
+// Open maps another process's arena. The caller must Close it.
 func Open(name Name) (*View, error) {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", name.PID, name.FD), os.O_RDONLY, 0)
 	if err != nil {
@@ -157,7 +175,10 @@ func Open(name Name) (*View, error) {
 	}
 	info, err := f.Stat()
 	if err != nil || have != seals || uint64(info.Size()) != name.Bytes {
-		return nil, fmt.Errorf("arena: file %d of process %d is no arena", name.FD, name.PID)
+		return nil, fmt.Errorf("arena: file %d of process %d is not an arena", name.FD, name.PID)
+	}
+	if err := checkAddressSpace(int64(name.Bytes)); err != nil {
+		return nil, err
 	}
 	mem, err := unix.Mmap(int(f.Fd()), 0, int(name.Bytes), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {

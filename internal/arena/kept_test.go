@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// TestKept: what one owner of a kept arena left, the next one finds, on pages that are
-// there at once, and no others are.
+// TestKept checks that the next owner of a kept arena finds the contents that the last one
+// left, on pages that are mapped at once, and that no other pages are.
 func TestKept(t *testing.T) {
 	f, err := Keep()
 	if err != nil {
@@ -18,10 +18,10 @@ func TestKept(t *testing.T) {
 	}
 	defer f.Close()
 	if err := Inherit(int(os.Stdin.Fd())); err == nil {
-		t.Error("what is no arena was inherited")
+		t.Error("a file that is not an arena was inherited")
 	}
 	if Kept() != nil {
-		t.Fatal("there is an arena that nobody gave")
+		t.Fatal("there is an arena that was not inherited")
 	}
 	defer kept.Store(nil)
 	const bytes, page = 64 << 20, 4096
@@ -38,7 +38,7 @@ func TestKept(t *testing.T) {
 		}
 		mem := unsafe.Slice((*byte)(p), bytes)
 		if turn == 1 {
-			a.file.mapPresent(mem) // as Alloc does, beside
+			a.file.mapPresent(mem) // as Alloc does, concurrently
 			if now := usedBlocks(t, f); now != blocks {
 				t.Errorf("%d blocks were used, now %d", blocks, now)
 			}
@@ -61,7 +61,7 @@ func TestKept(t *testing.T) {
 			}
 		}
 		blocks = usedBlocks(t, f)
-		if turn == 0 { // and more, that the next one does not want
+		if turn == 0 { // and more, which the next one does not allocate
 			more, err := a.Alloc(bytes)
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +91,7 @@ func usedBlocks(t *testing.T, f *os.File) int64 {
 	return info.Sys().(*syscall.Stat_t).Blocks
 }
 
-// pagesMapped says which pages of memory this process need not fault in.
+// pagesMapped returns which pages of memory this process has mapped.
 func pagesMapped(t *testing.T, mem []byte) []bool {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -110,8 +110,8 @@ func pagesMapped(t *testing.T, mem []byte) []bool {
 	return mapped
 }
 
-// TestPrepare: what is prepared is physical, holds what it held, and is what the first
-// to inherit the file is given; preparing ends when it is told to.
+// TestPrepare checks that prepared memory is physical, keeps its contents, and is allocated
+// by the first process to inherit the file; and that preparing ends when goOn returns false.
 func TestPrepare(t *testing.T) {
 	f, err := Keep()
 	if err != nil {
@@ -150,10 +150,10 @@ func TestPrepare(t *testing.T) {
 	if err := mincore(mem, present); err != nil {
 		t.Fatal(err)
 	}
-	offset, _ := Kept().Offset(mem) // alignment may have it begin later, and end beyond what is prepared
+	offset, _ := Kept().Offset(mem) // alignment may move its beginning, and its end beyond the prepared memory
 	for i, p := range present[:(bytes-(offset-firstFree))/granule] {
 		if p&1 == 0 {
-			t.Fatalf("page %d of %d is reserved, but not cleared: who inherits it would have to, page by page", i, len(present))
+			t.Fatalf("page %d of %d is reserved, but not cleared: a process that inherits it would clear it page by page", i, len(present))
 		}
 	}
 	for i := 0; i < bytes; i += 4096 {

@@ -14,10 +14,10 @@ type File struct {
 	done bool
 }
 
-// temporary is how the names of path's temporary files begin; digits follow.
+// temporary returns the prefix of the names of path's temporary files. Digits follow it.
 func temporary(path string) string { return "." + filepath.Base(path) + ".tmp-" }
 
-// Create starts writing the file that will stand at path.
+// Create starts writing the file at path.
 func Create(path string) (*File, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), temporary(path)+"*")
 	if err != nil {
@@ -26,8 +26,8 @@ func Create(path string) (*File, error) {
 	return &File{File: f, path: path}, nil
 }
 
-// Commit puts the file in place, whole and on the disk. After an error the
-// temporary file is gone and path is as it was.
+// Commit flushes the file to the disk and renames it to its path. After an error the
+// temporary file is removed and path is unchanged.
 func (f *File) Commit() error {
 	if f.done {
 		return fmt.Errorf("%s: committed or aborted before", f.path)
@@ -61,8 +61,8 @@ func (f *File) Abort() {
 	os.Remove(f.Name())
 }
 
-// RemoveLeftovers removes the temporary files of path that processes left which
-// died while they wrote it. The caller knows that nobody is writing it now.
+// RemoveLeftovers removes the temporary files of path that processes left when they died
+// while writing. No process may be writing path during the call.
 func RemoveLeftovers(path string) error {
 	dir := filepath.Dir(path)
 	entries, err := os.ReadDir(dir)
@@ -81,7 +81,7 @@ func RemoveLeftovers(path string) error {
 	return nil
 }
 
-// WriteFile puts data at path.
+// WriteFile writes data to path.
 func WriteFile(path string, data []byte) error {
 	f, err := Create(path)
 	if err != nil {

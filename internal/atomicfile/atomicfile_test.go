@@ -26,7 +26,7 @@ func onlyFile(t *testing.T, dir, name string) {
 	}
 }
 
-func TestOldContentStandsUntilCommit(t *testing.T) {
+func TestOldContentRemainsUntilCommit(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	if err := WriteFile(path, []byte("old")); err != nil {
@@ -72,7 +72,7 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 }
 
-// What a process leaves that dies while it writes goes, and nothing else.
+// RemoveLeftovers removes the files of a process that died while writing, and no others.
 func TestRemoveLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.b")
@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 	if err := WriteFile(filepath.Join(dir, "no", "a"), nil); !os.IsNotExist(err) {
 		t.Errorf("a missing folder gave %v", err)
 	}
-	// The name is taken by a folder: the rename fails and the temporary goes.
+	// The name is taken by a folder: the rename fails and the temporary file is removed.
 	if err := os.MkdirAll(filepath.Join(dir, "d", "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}

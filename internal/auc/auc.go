@@ -57,7 +57,7 @@ func Splitters(h []uint64, n int) (cut []int) {
 	return cut
 }
 
-// Range is the rank that takes a prediction.
+// Range returns the rank that takes a prediction.
 func Range(cut []int, w Packed) int {
 	b := bucket(w)
 	r, found := slices.BinarySearch(cut, b)
@@ -71,7 +71,7 @@ func Range(cut []int, w Packed) int {
 	return r
 }
 
-// Partial is what one range of scores contributes.
+// Partial is the contribution of one range of scores.
 type Partial struct {
 	// Wins counts, twice, the (positive, negative) pairs within the range in which
 	// the positive scores higher, and once the ties.

@@ -1,6 +1,6 @@
 // Package auc computes the exact area under the ROC curve of predictions that
-// are spread over ranks, in integers, so that it depends on nothing but the set
-// of (score, label) pairs. Ties count half (the Mann-Whitney statistic).
+// are spread over ranks, in integers, so that it depends only on the set of
+// (score, label) pairs. Ties count half (the Mann-Whitney statistic).
 //
 // Method: a prediction packs into one word whose order is that of the score.
 // Ranks agree on ranges of scores that hold about equally many predictions

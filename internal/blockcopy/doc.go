@@ -1,2 +1,3 @@
-// Package blockcopy copies long blocks of memory, the faster of the CPU's ways.
+// Package blockcopy copies long blocks of memory with the CPU's fastest instructions for
+// their size.
 package blockcopy

@@ -4,7 +4,7 @@ import "unsafe"
 
 const lineBytes = 64
 
-// stream copies src to dst, as long, past the caches.
+// stream copies src to dst, which has the same length, past the caches.
 func stream(dst, src []byte) {
 	head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst))) % lineBytes)
 	copy(dst[:head], src)
@@ -18,7 +18,8 @@ func stream(dst, src []byte) {
 //go:noescape
 func move(dst, src []byte)
 
-// streamLines copies the whole lines of src to dst, which begins with one.
+// streamLines copies src, whose length is a multiple of a cache line, to dst, which begins
+// at one.
 //
 //go:noescape
 func streamLines(dst, src []byte)

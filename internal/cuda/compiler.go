@@ -31,18 +31,18 @@ import (
 // Compiler is an open NVRTC.
 type Compiler struct {
 	c C.compiler
-	// Path is where it was found, Version its CUDA's: 12080 for 12.8.
+	// Path is the library's file, Version its CUDA version: 12080 for 12.8.
 	Path    string
 	Version int
 }
 
-// OpenCompiler opens the newest NVRTC that the driver understands (a Version of Driver, or
-// 0 for any); a *Missing if there is none.
+// OpenCompiler opens the newest NVRTC whose code a driver of a version accepts (Version of
+// Driver, or 0 for any). The error is a *Missing if there is none.
 func OpenCompiler(driver int) (*Compiler, error) {
 	c := new(Compiler)
 	var reasons []string
 	for _, path := range candidates(strings.Fields(compilerNames), folders()) {
-		// NVRTC asks the system's loader for its built-in functions, which does not look beside it.
+		// NVRTC loads its built-in functions by name; the system's loader does not search its folder.
 		for _, b := range besides(path, "libnvrtc-builtins.so.*") {
 			name := C.CString(b)
 			C.library_load(name)
@@ -72,15 +72,15 @@ func OpenCompiler(driver int) (*Compiler, error) {
 	return nil, &Missing{"libnvrtc.so", strings.Join(reasons, "; ")}
 }
 
-// Compile compiles CUDA C for an architecture: "sm_90" gives code for it, "compute_90" PTX.
-// A *Rejected tells what the compiler does not like.
+// Compile compiles CUDA C for an architecture: "sm_90" gives its code, "compute_90" PTX. The
+// error is a *Rejected with the compiler's messages if the source is wrong.
 func (c *Compiler) Compile(source, name, arch string, options ...string) ([]byte, error) {
 	text, title := C.CString(source), C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	defer C.free(unsafe.Pointer(title))
 	var program C.handle
 	if status := C.nvrtc_create(&c.c, &program, text, title); status != 0 {
-		return nil, c.failed("nvrtcCreateProgram", status)
+		return nil, c.statusError("nvrtcCreateProgram", status)
 	}
 	defer C.nvrtc_destroy(&c.c, program)
 	options = append(options[:len(options):len(options)], "--gpu-architecture="+arch)
@@ -91,7 +91,7 @@ func (c *Compiler) Compile(source, name, arch string, options ...string) ([]byte
 		defer C.free(unsafe.Pointer(list[i]))
 	}
 	if status := C.nvrtc_compile(&c.c, program, C.int(len(options)), &list[0]); status != 0 {
-		return nil, &Rejected{arch, fmt.Sprintf("%v\n%s", c.failed("nvrtcCompileProgram", status), c.log(program))}
+		return nil, &Rejected{arch, fmt.Sprintf("%v\n%s", c.statusError("nvrtcCompileProgram", status), c.readLog(program))}
 	}
 	ptx := C.int(0)
 	if strings.HasPrefix(arch, "compute_") {
@@ -99,24 +99,24 @@ func (c *Compiler) Compile(source, name, arch string, options ...string) ([]byte
 	}
 	var n C.size_t
 	if status := C.nvrtc_size(&c.c, program, ptx, &n); status != 0 {
-		return nil, c.failed("the size of what was compiled", status)
+		return nil, c.statusError("nvrtcGetPTXSize or nvrtcGetCUBINSize", status)
 	}
 	image := make([]byte, n)
 	if n == 0 {
-		return nil, &Rejected{arch, "no code came of it"}
+		return nil, &Rejected{arch, "the compiler returned no code"}
 	}
 	status := C.nvrtc_image(&c.c, program, ptx, (*C.char)(unsafe.Pointer(&image[0])))
-	return image, c.failed("what was compiled", status)
+	return image, c.statusError("nvrtcGetPTX or nvrtcGetCUBIN", status)
 }
 
-func (c *Compiler) failed(call string, status C.int) error {
+func (c *Compiler) statusError(call string, status C.int) error {
 	if status == 0 {
 		return nil
 	}
 	return fmt.Errorf("NVRTC: %s: %s", call, C.GoString(C.nvrtc_error(&c.c, status)))
 }
 
-func (c *Compiler) log(program C.handle) string {
+func (c *Compiler) readLog(program C.handle) string {
 	var n C.size_t
 	if C.nvrtc_log_size(&c.c, program, &n) != 0 || n < 2 {
 		return ""

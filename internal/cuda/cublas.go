@@ -23,12 +23,12 @@ import (
 // CUBLAS is an open cuBLAS. It is safe for concurrent use.
 type CUBLAS struct{ b C.cublas }
 
-// OpenCUBLAS opens the newest cuBLAS that there is; a *Missing if there is none.
+// OpenCUBLAS opens the newest installed cuBLAS. The error is a *Missing if there is none.
 func OpenCUBLAS() (*CUBLAS, error) {
 	b := new(CUBLAS)
 	var reasons []string
 	for _, path := range candidates(strings.Fields(cublasNames), folders()) {
-		// cuBLAS asks the loader for its other half, which does not look beside it.
+		// cuBLAS loads its second library by name; the system's loader does not search its folder.
 		for _, half := range besides(path, "libcublasLt.so.*") {
 			name := C.CString(half)
 			C.library_load(name)
@@ -50,18 +50,18 @@ func OpenCUBLAS() (*CUBLAS, error) {
 	return nil, &Missing{"libcublas.so", strings.Join(reasons, "; ")}
 }
 
-// Compute is how cuBLAS multiplies.
+// Compute is the arithmetic of cuBLAS's products.
 type Compute int
 
-// The numbers are cublasComputeType_t's.
+// The values of cublasComputeType_t.
 const (
-	Float32  Compute = 69 // pedantic: float32 all the way
+	Float32  Compute = 69 // pedantic: float32 in every operation
 	TF32     Compute = 77 // operands rounded to 10 bits of mantissa
-	BFloat16 Compute = 75 // to 7
+	BFloat16 Compute = 75 // operands rounded to 7 bits
 )
 
-// Products multiplies matrices on a stream, in a workspace of its own: repeats on one kind of
-// GPU give the same bits.
+// Products multiplies matrices on a stream. It has its own workspace, so that repeats on one
+// kind of GPU give the same bits.
 type Products struct {
 	lib       *CUBLAS
 	c         *Context
@@ -70,31 +70,32 @@ type Products struct {
 	compute   Compute
 }
 
-// workspaceBytes is what NVIDIA recommends for Hopper.
+// workspaceBytes is NVIDIA's recommendation for Hopper.
 const workspaceBytes = 32 << 20
 
-// Products makes what multiplies on a stream.
+// Products makes a Products for a stream.
 func (c *Context) Products(lib *CUBLAS, s *Stream, compute Compute) (*Products, error) {
 	p := &Products{lib: lib, c: c, compute: compute}
 	var err error
 	if p.workspace, err = c.Alloc(workspaceBytes); err != nil {
 		return nil, err
 	}
-	if err := lib.failed("cublasCreate", C.ctx_cublas_create(&c.d, c.ctx, &lib.b, &p.h, s.s, address(p.workspace), workspaceBytes)); err != nil {
+	if err := lib.statusError("cublasCreate", C.ctx_cublas_create(&c.d, c.ctx, &lib.b, &p.h, s.s, address(p.workspace),
+		workspaceBytes)); err != nil {
 		_ = c.Release(p.workspace)
 		return nil, err
 	}
 	return p, nil
 }
 
-// Close frees it when the stream has done all.
+// Close waits for the stream and frees p.
 func (p *Products) Close() error {
-	err := p.lib.failed("cublasDestroy", C.ctx_cublas_close(&p.c.d, p.c.ctx, &p.lib.b, p.h))
+	err := p.lib.statusError("cublasDestroy", C.ctx_cublas_close(&p.c.d, p.c.ctx, &p.lib.b, p.h))
 	_ = p.c.Release(p.workspace)
 	return err
 }
 
-// Operand is a matrix as it is stored by columns, to be transposed or not.
+// Operand is a matrix stored by columns, which a product may transpose.
 type Operand struct {
 	At         uintptr
 	Stride     int
@@ -109,11 +110,11 @@ func (p *Products) Multiply(m, n, k int, to, x, y Operand) error {
 		}
 		return 0
 	}
-	return p.lib.failed("cublasGemmEx", C.ctx_cublas_gemm(&p.c.d, p.c.ctx, &p.lib.b, p.h, op(x), op(y), C.int(m), C.int(n), C.int(k),
+	return p.lib.statusError("cublasGemmEx", C.ctx_cublas_gemm(&p.c.d, p.c.ctx, &p.lib.b, p.h, op(x), op(y), C.int(m), C.int(n), C.int(k),
 		C.device_ptr(x.At), C.int(x.Stride), C.device_ptr(y.At), C.int(y.Stride), C.device_ptr(to.At), C.int(to.Stride), C.int(p.compute)))
 }
 
-func (b *CUBLAS) failed(call string, status C.int) error {
+func (b *CUBLAS) statusError(call string, status C.int) error {
 	switch {
 	case status == 0:
 		return nil

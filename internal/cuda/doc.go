@@ -1,21 +1,21 @@
-// Package cuda opens NVIDIA's driver and its run-time compiler where a machine has them,
-// and calls the few functions of them that kernels needs. It is an edge: it knows
-// contexts, memory, streams and launches, and no kernel.
+// Package cuda opens NVIDIA's driver and libraries if a machine has them, and calls the few
+// functions that packages kernels and collectives need. It is an edge to C: it has contexts,
+// memory, streams and launches, and no kernels.
 //
-// Nothing is linked: libcuda.so.1 and libnvrtc.so.12 or .13 are opened when asked for, so
-// that one binary runs with and without them. ECREC_CUDA_PATH names folders (colons
-// between) that are looked in first; the compiler is also looked for in CUDA's usual
+// Nothing is linked: libcuda.so.1 and libnvrtc.so.12 or .13 are opened on demand, so that
+// one binary runs with and without them. ECREC_CUDA_PATH names folders, separated by colons,
+// that are searched first. Libraries other than the driver are also searched in CUDA's usual
 // folders and in those of NVIDIA's Python wheels.
 //
 // # Threads
 //
-// Every crossing sets the context of the thread that it runs on, which costs some
-// nanoseconds where it is set already: goroutines may move from thread to thread, and
-// nothing is handed to a thread of its own, which would cost 15 us a call (FACTS.md).
-// A Stream belongs to one goroutine at a time, a Context to any number.
+// Goroutines move from thread to thread, so every call into C first sets the context of its
+// thread. This costs some nanoseconds if it is already set. Handing calls to a thread of
+// their own would cost 15 us each. A Stream belongs to one goroutine at a time, a Context to
+// any number.
 //
 // # Names
 //
-// Functions whose meaning has changed are asked for under their versioned names
-// (cuMemAlloc_v2): those are alike in CUDA 12 and 13.
+// Functions whose meaning has changed are looked up by their versioned names
+// (cuMemAlloc_v2), which mean the same in CUDA 12 and 13.
 package cuda

@@ -119,7 +119,7 @@ int ctx_nccl_init(driver *d, handle ctx, nccl *n, handle *comm, int ranks, const
 	return n->ncclCommInitRankConfig(comm, ranks, name, rank, &config);
 }
 
-// ctx_nccl_state is NCCL_IN_PROGRESS while the last call goes on, 0 when it is done.
+// ctx_nccl_state returns NCCL_IN_PROGRESS while the last call is in progress, 0 when it is done.
 int ctx_nccl_state(driver *d, handle ctx, nccl *n, handle comm) {
 	ENTERED_LIBRARY();
 	int state = 0;
@@ -137,8 +137,8 @@ int ctx_nccl_close(driver *d, handle ctx, nccl *n, handle comm) {
 	return n->ncclCommDestroy(comm);
 }
 
-// ctx_nccl_exchange sends to[r] to each rank r and receives from[r] of it, at once, to rank
-// self + 1 first.
+// ctx_nccl_exchange sends to[r] to each rank r and receives from[r] from it, in one group that
+// starts with rank self + 1.
 int ctx_nccl_exchange(driver *d, handle ctx, nccl *n, handle comm, handle stream, int ranks, int self, const part *to, const part *from) {
 	ENTERED_LIBRARY();
 	status = n->ncclGroupStart();

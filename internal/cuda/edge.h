@@ -1,4 +1,4 @@
-// The functions of libcuda and libnvrtc that are called, by the names that are looked up.
+// The functions of NVIDIA's libraries that are called, by the names that are looked up.
 #ifndef ECREC_CUDA_EDGE_H
 #define ECREC_CUDA_EDGE_H
 
@@ -55,7 +55,7 @@ typedef uint64_t device_ptr;
 
 typedef struct { char bytes[128]; } unique_id; // which NCCL takes by value
 
-// As far as NCCL 2.14 knows it; later ones take their defaults for the rest.
+// The fields of NCCL 2.14. Later versions use defaults for their other fields.
 typedef struct {
 	size_t size;
 	unsigned magic, version;
@@ -100,14 +100,14 @@ typedef struct {
 } cublas;
 #undef POINTER
 
-// They open a library and look up all functions. 0, or which is missing; or what dlopen
-// says in error, where the library cannot be opened.
+// They open a library and look up all functions. They return 0, or the name of the missing
+// function. If the library cannot be opened, error holds the message of dlopen.
 const char *driver_open(driver *d, const char *path, const char **error);
 const char *compiler_open(compiler *c, const char *path, const char **error);
 const char *nccl_open(nccl *n, const char *path, const char **error);
 const char *cublas_open(cublas *b, const char *path, const char **error);
 
-// library_load has a library be there for those that ask for it by its name.
+// library_load loads a library, so that other libraries find it by its name.
 void library_load(const char *path);
 
 // Each sets the context first. They return a CUresult.
@@ -127,7 +127,7 @@ int ctx_module_close(driver *d, handle ctx, handle module);
 int ctx_function(driver *d, handle ctx, handle module, const char *name, int shared, handle *function);
 int ctx_launch(driver *d, handle ctx, handle stream, handle function, unsigned blocks, unsigned x, unsigned y, unsigned shared, void *params);
 
-// They return an ncclResult_t, or minus a CUresult. part is where a rank's part lies.
+// They return an ncclResult_t, or minus a CUresult. part is the place of a rank's part.
 typedef struct {
 	uint64_t at, bytes;
 } part;

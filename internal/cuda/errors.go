@@ -2,8 +2,8 @@ package cuda
 
 import "fmt"
 
-// Missing says that a library is not there, or lacks a function: CUDA cannot be used here,
-// and nothing was begun.
+// Missing is the error that a library, or a function of it, is missing: CUDA cannot be used
+// here, and nothing was started.
 type Missing struct {
 	Library string
 	Reason  string
@@ -19,7 +19,7 @@ func (e *Missing) Error() string {
 	return e.Library + ": " + e.Reason
 }
 
-// Failure is what a function of the driver answered.
+// Failure is an error that a function of the driver returned.
 type Failure struct {
 	Call   string
 	Name   string // "CUDA_ERROR_OUT_OF_MEMORY"
@@ -28,10 +28,10 @@ type Failure struct {
 
 func (e *Failure) Error() string { return fmt.Sprintf("CUDA: %s: %s (%s)", e.Call, e.Name, e.Reason) }
 
-// NoMemory reports whether it was for want of memory.
+// NoMemory reports whether the GPU was out of memory.
 func (e *Failure) NoMemory() bool { return e.Name == "CUDA_ERROR_OUT_OF_MEMORY" }
 
-// Rejected is source text that does not compile.
+// Rejected is the error for source text that does not compile.
 type Rejected struct {
 	Arch string
 	Log  string
@@ -39,5 +39,5 @@ type Rejected struct {
 
 func (e *Rejected) Error() string { return fmt.Sprintf("NVRTC for %s: %s", e.Arch, e.Log) }
 
-// archOf is the name of an architecture.
+// archOf returns the name of an architecture.
 func archOf(major, minor int) string { return fmt.Sprintf("sm_%d%d", major, minor) }

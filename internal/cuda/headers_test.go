@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// headersVariable names the folders, colons between, of NVIDIA's headers.
+// headersVariable is the environment variable with the folders of NVIDIA's headers, separated
+// by colons.
 const headersVariable = "ECREC_CUDA_HEADERS"
 
-// checks compares edge.h with NVIDIA's headers: every function is there, takes as many
-// arguments of the same kinds, and every number is what it is called.
+// checks compares edge.h with NVIDIA's headers: every function exists with the same number and
+// kinds of arguments, and every number has the value of its name.
 const checks = `
 #include <cstddef>
 #include <type_traits>
@@ -73,10 +74,11 @@ func TestHeaders(t *testing.T) {
 	if len(folders) == 0 || err != nil {
 		t.Skip("skipped: no C++ compiler, or no headers of NVIDIA's in " + headersVariable + " (make test-cuda-host fetches them)")
 	}
-	// All that the libraries' headers want of the run-time's, which want the compiler's.
+	// The libraries' headers need this of the run-time's headers, which need the compiler.
 	stub := t.TempDir()
-	for name, text := range map[string]string{"cuda_runtime.h": "#include <cuda.h>\ntypedef CUstream cudaStream_t;\n", "driver_types.h": "#include <cuda_runtime.h>\n",
-		"cuda_fp16.h": "struct __half { short x; };\n", "cuda_bf16.h": "struct __nv_bfloat16 { short x; };\n",
+	for name, text := range map[string]string{"cuda_runtime.h": "#include <cuda.h>\ntypedef CUstream cudaStream_t;\n",
+		"driver_types.h": "#include <cuda_runtime.h>\n",
+		"cuda_fp16.h":    "struct __half { short x; };\n", "cuda_bf16.h": "struct __nv_bfloat16 { short x; };\n",
 		"cuComplex.h": "struct cuComplex { float x, y; };\nstruct cuDoubleComplex { double x, y; };\n"} {
 		if err := os.WriteFile(filepath.Join(stub, name), []byte("#pragma once\n"+text), 0o644); err != nil {
 			t.Fatal(err)
@@ -95,7 +97,8 @@ func TestHeaders(t *testing.T) {
 	if out, err := compile(checks); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, wrong := range []string{"CHECK(cuMemFree_v2, (device_ptr, int))", "CHECK(cuMemFree_v2, (int))", "CHECK(cuNoSuchThing, (int))", "static_assert(ncclSum == 1);"} {
+	for _, wrong := range []string{"CHECK(cuMemFree_v2, (device_ptr, int))", "CHECK(cuMemFree_v2, (int))",
+		"CHECK(cuNoSuchThing, (int))", "static_assert(ncclSum == 1);"} {
 		if _, err := compile(checks + wrong); err == nil {
 			t.Errorf("%s passes: the check shows nothing", wrong)
 		}

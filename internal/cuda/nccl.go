@@ -26,11 +26,11 @@ type NCCL struct {
 	Version int
 }
 
-// leastNCCL is the first whose communicators, where they do not block, keep nothing in the
-// thread that called them: until 2.26 a group's jobs did, and goroutines change threads.
+// leastNCCL is the first version whose non-blocking communicators keep no state in the calling
+// thread. Until 2.26 a group's jobs were thread-local, and goroutines change threads.
 const leastNCCL = 22703
 
-// OpenNCCL opens NCCL; a *Missing if there is none.
+// OpenNCCL opens NCCL. The error is a *Missing if there is none.
 func OpenNCCL() (*NCCL, error) {
 	n := new(NCCL)
 	var reasons []string
@@ -58,17 +58,17 @@ func OpenNCCL() (*NCCL, error) {
 	return nil, &Missing{ncclName, strings.Join(reasons, "; ")}
 }
 
-// ID names a communicator that is yet to be made.
+// ID identifies a communicator before it is made.
 type ID [128]byte
 
-// NewID makes a name, for one rank to tell the others.
+// NewID makes an ID, which one rank sends to the others.
 func (n *NCCL) NewID() (id ID, err error) {
 	status := C.nccl_unique(&n.n, (*C.char)(unsafe.Pointer(&id[0])))
-	return id, n.failed("ncclGetUniqueId", status)
+	return id, n.statusError("ncclGetUniqueId", status)
 }
 
-// failed is the error of a call, nil where it succeeded or goes on.
-func (n *NCCL) failed(call string, status C.int) error {
+// statusError returns the error of a call, nil if it succeeded or is in progress.
+func (n *NCCL) statusError(call string, status C.int) error {
 	if status == 0 || status == inProgress {
 		return nil
 	}
@@ -81,8 +81,9 @@ func (n *NCCL) failed(call string, status C.int) error {
 // inProgress is ncclInProgress.
 const inProgress = 7
 
-// Comm is a rank's communicator. It does not block: after each call, and when it is made,
-// State says false while that goes on. One goroutine at a time uses it, but for Abort.
+// Comm is a rank's communicator. It does not block: after each call, and after it is made,
+// State returns false while the operation is in progress. One goroutine at a time uses it,
+// except for Abort.
 type Comm struct {
 	lib         *NCCL
 	c           *Context
@@ -91,47 +92,47 @@ type Comm struct {
 	to, from    []C.part
 }
 
-// Part is where a rank's part of a buffer lies on the GPU.
+// Part is the address and length of a rank's part of a buffer on the GPU.
 type Part struct {
 	At    unsafe.Pointer
 	Bytes int
 }
 
-// Comm begins to make the communicator of a rank; all of the ranks do, each on a GPU of its own.
+// Comm starts to make the communicator of a rank. All ranks call it, each on its own GPU.
 func (c *Context) Comm(lib *NCCL, id ID, rank, ranks int) (*Comm, error) {
 	m := &Comm{lib: lib, c: c, rank: rank, ranks: ranks, to: make([]C.part, ranks), from: make([]C.part, ranks)}
 	status := C.ctx_nccl_init(&c.d, c.ctx, &lib.n, &m.comm, C.int(ranks), (*C.char)(unsafe.Pointer(&id[0])), C.int(rank))
-	return m, lib.failed("ncclCommInitRankConfig", status)
+	return m, lib.statusError("ncclCommInitRankConfig", status)
 }
 
-// State reports whether what was called last is done: begun on the GPU, that is.
+// State reports whether the last call is done, that is, started on the GPU.
 func (m *Comm) State() (done bool, err error) {
 	status := C.ctx_nccl_state(&m.c.d, m.c.ctx, &m.lib.n, m.comm)
-	return status != inProgress, m.lib.failed("NCCL", status)
+	return status != inProgress, m.lib.statusError("NCCL", status)
 }
 
-// Exchange sends part r of to to each other rank r and receives part r of from.
+// Exchange sends part r of to to each other rank r, and receives part r of from from it.
 func (m *Comm) Exchange(s *Stream, to, from []Part) error {
 	for r := range m.ranks {
 		m.to[r] = C.part{C.uint64_t(uintptr(to[r].At)), C.uint64_t(to[r].Bytes)}
 		m.from[r] = C.part{C.uint64_t(uintptr(from[r].At)), C.uint64_t(from[r].Bytes)}
 	}
 	status := C.ctx_nccl_exchange(&m.c.d, m.c.ctx, &m.lib.n, m.comm, s.s, C.int(m.ranks), C.int(m.rank), &m.to[0], &m.from[0])
-	return m.lib.failed("ncclSend and ncclRecv", status)
+	return m.lib.statusError("ncclSend and ncclRecv", status)
 }
 
 // Sum replaces floats by their sums over all ranks, in an order of NCCL's own.
 func (m *Comm) Sum(s *Stream, at unsafe.Pointer, floats int) error {
 	status := C.ctx_nccl_sum(&m.c.d, m.c.ctx, &m.lib.n, m.comm, s.s, C.uint64_t(uintptr(at)), C.uint64_t(floats))
-	return m.lib.failed("ncclAllReduce", status)
+	return m.lib.statusError("ncclAllReduce", status)
 }
 
-// Abort ends the communicator and what it does on the GPU, whatever other ranks do.
+// Abort ends the communicator and its operations on the GPU, without waiting for other ranks.
 func (m *Comm) Abort() error {
-	return m.lib.failed("ncclCommAbort", C.ctx_nccl_abort(&m.c.d, m.c.ctx, &m.lib.n, m.comm))
+	return m.lib.statusError("ncclCommAbort", C.ctx_nccl_abort(&m.c.d, m.c.ctx, &m.lib.n, m.comm))
 }
 
-// Close ends the communicator, of which nothing is under way.
+// Close ends the communicator. No operation of it may be in progress.
 func (m *Comm) Close() error {
-	return m.lib.failed("ncclCommDestroy", C.ctx_nccl_close(&m.c.d, m.c.ctx, &m.lib.n, m.comm))
+	return m.lib.statusError("ncclCommDestroy", C.ctx_nccl_close(&m.c.d, m.c.ctx, &m.lib.n, m.comm))
 }

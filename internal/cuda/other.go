@@ -4,23 +4,23 @@ package cuda
 
 import "unsafe"
 
-// Built says that this build can open NVIDIA's libraries.
+// Built reports whether this build can open NVIDIA's libraries.
 const Built = false
 
-// None of what follows can be had in this build.
+// The types of this file have no values in this build: the functions that make them fail.
 
 // Driver is an open libcuda; there is none in this build.
 type Driver struct{}
 
 var errBuild = &Missing{driverName, "this ecrec was built without cgo; build with CGO_ENABLED=1 on Linux"}
 
-// Open says that this build cannot open the driver.
+// Open returns the error that this build cannot open the driver.
 func Open() (*Driver, error) { return nil, errBuild }
 
-// Version is 0.
+// Version returns 0.
 func (d *Driver) Version() int { return 0 }
 
-// Count is 0.
+// Count returns 0.
 func (d *Driver) Count() (int, error) { return 0, errBuild }
 
 // Context is the use of a GPU; there is none in this build.
@@ -32,10 +32,10 @@ type Context struct {
 	Processors, Shared int
 }
 
-// Context says that this build cannot use a GPU.
+// Context returns the error that this build cannot use a GPU.
 func (d *Driver) Context(int) (*Context, error) { return nil, errBuild }
 
-// Close panics, as do all methods of what Open did not give.
+// Close panics, like all methods of types whose values cannot exist here.
 func (c *Context) Close() { panic(errBuild) }
 
 func (c *Context) Free() (int64, error)                  { panic(errBuild) }
@@ -55,7 +55,7 @@ func (m *Module) Function(string, int) (Function, error) { panic(errBuild) }
 // Function is a kernel.
 type Function struct{}
 
-// Stream runs what it is given in order.
+// Stream runs operations of the GPU in order.
 type Stream struct{}
 
 func (s *Stream) Close() error                                              { panic(errBuild) }
@@ -70,7 +70,7 @@ type Compiler struct {
 	Version int
 }
 
-// OpenCompiler says that this build cannot open NVRTC.
+// OpenCompiler returns the error that this build cannot open NVRTC.
 func OpenCompiler(int) (*Compiler, error) { return nil, errBuild }
 
 // Compile panics.
@@ -81,19 +81,19 @@ func (c *Compiler) Compile(source, name, arch string, options ...string) ([]byte
 // NCCL is an open NCCL; there is none in this build.
 type NCCL struct{ Version int }
 
-// OpenNCCL says that this build cannot open NCCL.
+// OpenNCCL returns the error that this build cannot open NCCL.
 func OpenNCCL() (*NCCL, error) { return nil, errBuild }
 
-// ID names a communicator.
+// ID identifies a communicator.
 type ID [128]byte
 
-// NewID panics, as do all methods of what OpenNCCL did not give.
+// NewID panics, like all methods of an NCCL.
 func (n *NCCL) NewID() (ID, error) { panic(errBuild) }
 
 // Comm is a rank's communicator.
 type Comm struct{}
 
-// Part is where a rank's part of a buffer lies.
+// Part is the address and length of a rank's part of a buffer.
 type Part struct {
 	At    unsafe.Pointer
 	Bytes int
@@ -110,10 +110,10 @@ func (s *Stream) Done() (bool, error)                      { panic(errBuild) }
 // CUBLAS is an open cuBLAS; there is none in this build.
 type CUBLAS struct{}
 
-// OpenCUBLAS says that this build cannot open cuBLAS.
+// OpenCUBLAS returns the error that this build cannot open cuBLAS.
 func OpenCUBLAS() (*CUBLAS, error) { return nil, errBuild }
 
-// Compute is how cuBLAS multiplies.
+// Compute is the arithmetic of cuBLAS's products.
 type Compute int
 
 const (

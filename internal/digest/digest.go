@@ -18,7 +18,7 @@ func (s *Sum) Add(o Sum) {
 	s.Hi, _ = bits.Add64(s.Hi, o.Hi, carry)
 }
 
-// String is the digest as 32 hexadecimal digits.
+// String returns the digest as 32 hexadecimal digits.
 func (s Sum) String() string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], s.Hi)
@@ -26,7 +26,8 @@ func (s Sum) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Of hashes one part: what it is (a row, a dense tensor), which one, its bytes.
+// Of hashes one part of a model. kind is its sort (a row, a dense tensor), key identifies it,
+// value is its bytes.
 func Of(kind string, key, value []byte) Sum {
 	u := xxh3.Hash128Seed(value, xxh3.HashSeed(key, xxh3.HashString(kind)))
 	return Sum{u.Hi, u.Lo}

@@ -20,10 +20,11 @@ func TestSumCommutesAndCarries(t *testing.T) {
 	}
 }
 
-// Kind, key and value all matter, and where one ends and the next begins.
+// The hash depends on kind, key and value, and on the borders between them.
 func TestPartsAreKeyed(t *testing.T) {
 	seen := map[Sum]string{}
-	for _, p := range [][3]string{{"row", "1", "ab"}, {"row", "1", "ac"}, {"row", "2", "ab"}, {"dense", "1", "ab"}, {"row", "1a", "b"}, {"row1", "", "ab"}} {
+	for _, p := range [][3]string{{"row", "1", "ab"}, {"row", "1", "ac"}, {"row", "2", "ab"}, {"dense", "1", "ab"},
+		{"row", "1a", "b"}, {"row1", "", "ab"}} {
 		s := Of(p[0], []byte(p[1]), []byte(p[2]))
 		if other, ok := seen[s]; ok {
 			t.Errorf("%v and %s have one digest", p, other)

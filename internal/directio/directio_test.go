@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What is written comes back, whatever the sizes of file and pieces, on a disk
-// and in memory (where direct I/O may be refused).
+// TestWriteThenRead writes and reads back files and pieces of many sizes, on a disk and in
+// memory, which may refuse direct I/O.
 func TestWriteThenRead(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -45,7 +45,7 @@ func TestWriteThenRead(t *testing.T) {
 	}
 }
 
-// memoryDir is a folder in memory, where there is one.
+// memoryDir returns a folder in memory, if there is one.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "directio-test-*")
 	if err != nil {
@@ -125,7 +125,7 @@ func TestAWriterThatFailsLeavesNoFile(t *testing.T) {
 			t.Errorf("folder holds %v", entries)
 		}
 	}
-	// More than any disk holds is refused before a byte is written.
+	// A file larger than any disk is refused before a byte is written.
 	if _, err := Create(env.Real(), filepath.Join(dir, "f"), 1<<43, 0); err == nil {
 		t.Error("8 TiB were reserved")
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// Reader reads a file from its begin to its end, ahead of its user.
+// Reader reads a file from beginning to end, ahead of its user.
 type Reader struct {
 	env  env.Env
 	path string
 	f    *os.File
 	size int64
-	head int // in front of each block, for what is kept
+	head int // bytes before each block, for the part that Next keeps
 
-	got  int64 // bytes given out
+	got  int64 // bytes returned
 	last block
 	hash *xxh3.Hasher
 
@@ -50,12 +50,12 @@ func Open(e env.Env, path string, slack int) (*Reader, error) {
 	for range Blocks {
 		r.free.Put(block{buf: aligned(r.head + BlockBytes)})
 	}
-	e.Go("reader "+path, r.work)
+	e.Go("reader "+path, r.readBlocks)
 	return r, nil
 }
 
-// work reads blocks until the end of the file, an error or Close.
-func (r *Reader) work() {
+// readBlocks reads blocks until the end of the file, an error or Close.
+func (r *Reader) readBlocks() {
 	defer r.stopped.Set(nil)
 	for at := int64(0); at < r.size; {
 		b, ok := r.free.Get()
@@ -64,7 +64,7 @@ func (r *Reader) work() {
 		}
 		b.err = r.env.Do("read "+r.path, func() error {
 			return direct(r.f, func() (err error) {
-				b.n, err = r.read(b.buf[r.head:], at)
+				b.n, err = r.readBlock(b.buf[r.head:], at)
 				return err
 			})
 		})
@@ -75,11 +75,11 @@ func (r *Reader) work() {
 	}
 }
 
-// read fills b from offset at on, up to the end of the file.
-func (r *Reader) read(b []byte, at int64) (n int, err error) {
+// readBlock fills b from offset at on, up to the end of the file.
+func (r *Reader) readBlock(b []byte, at int64) (n int, err error) {
 	want := int(min(int64(len(b)), r.size-at))
 	for n < want {
-		// Not ReadAt, which would go on from the end, where nothing is aligned.
+		// Not ReadAt, which would continue after a short read at an unaligned offset.
 		m, err := unix.Pread(int(r.f.Fd()), b[n:], at+int64(n))
 		switch {
 		case errors.Is(err, unix.EINTR):
@@ -94,12 +94,11 @@ func (r *Reader) read(b []byte, at int64) (n int, err error) {
 	return want, nil
 }
 
-// Size is the length of the file.
+// Size returns the length of the file.
 func (r *Reader) Size() int64 { return r.size }
 
-// Next returns keep, which is the end of what it returned before, followed by
-// the next block of the file; io.EOF when there is none. What it returned before
-// is lost.
+// Next returns keep followed by the next block of the file, or io.EOF after the last one.
+// keep is the end of the slice that Next returned before. That slice becomes invalid.
 func (r *Reader) Next(keep []byte) ([]byte, error) {
 	if r.got == r.size {
 		return nil, io.EOF
@@ -119,10 +118,10 @@ func (r *Reader) Next(keep []byte) ([]byte, error) {
 	return b.buf[from : r.head+b.n], nil
 }
 
-// Sum is the sum of the file's bytes once Next has reached its end.
+// Sum returns the sum of the file's bytes once Next has reached its end.
 func (r *Reader) Sum() uint64 { return r.hash.Sum64() }
 
-// Close ends reading, wherever it is.
+// Close ends reading, at any time.
 func (r *Reader) Close() error {
 	r.free.Close()
 	r.full.Close()

@@ -6,12 +6,11 @@ import (
 	"os"
 
 	"github.com/zeebo/xxh3"
-	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// Writer writes a file of known size from its begin to its end.
+// Writer writes a file of known size from beginning to end.
 type Writer struct {
 	env   env.Env
 	path  string
@@ -21,7 +20,7 @@ type Writer struct {
 
 	buf    []byte // being filled
 	filled int
-	at     int64 // where buf goes
+	at     int64 // offset of buf in the file
 	hash   *xxh3.Hasher
 	err    error
 	closed bool
@@ -30,8 +29,9 @@ type Writer struct {
 	stopped    *env.Event
 }
 
-// block is a buffer on its way. Towards the disk it says what to write where;
-// back it carries the error of the write.
+// block is a buffer that travels between the Writer and its goroutine. On the way to the
+// goroutine it holds the bytes to write and their offset; on the way back, the error of
+// the write.
 type block struct {
 	buf []byte
 	n   int
@@ -39,19 +39,15 @@ type block struct {
 	err error
 }
 
-// Create starts the file at path, which must not be there yet. Room will always
-// offer slack bytes or more.
+// Create starts the file at path, which must not exist. Room always returns at least
+// slack bytes.
 func Create(e env.Env, path string, size int64, slack int) (*Writer, error) {
 	w := &Writer{env: e, path: path, size: size, slack: slack, hash: xxh3.New()}
 	if err := e.Do("create "+path, func() (err error) {
 		if w.f, err = openDirect(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil || size == 0 {
 			return err
 		}
-		err = unix.Fallocate(int(w.f.Fd()), 0, 0, size)
-		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
-			err = nil // then a full disk shows while writing
-		}
-		if err != nil {
+		if err = reserve(w.f, size); err != nil {
 			w.f.Close()
 			os.Remove(path)
 			err = fmt.Errorf("%s: cannot reserve %d bytes: %w", path, size, err)
@@ -71,12 +67,12 @@ func Create(e env.Env, path string, size int64, slack int) (*Writer, error) {
 		}
 		w.free.Put(block{buf: b})
 	}
-	e.Go("writer "+path, w.work)
+	e.Go("writer "+path, w.writeBlocks)
 	return w, nil
 }
 
-// work writes blocks until the queue is closed.
-func (w *Writer) work() {
+// writeBlocks writes blocks until the queue is closed.
+func (w *Writer) writeBlocks() {
 	for {
 		b, ok := w.full.Get()
 		if !ok {
@@ -93,26 +89,26 @@ func (w *Writer) work() {
 	}
 }
 
-// Room is where the next bytes go, slack or more; Advance takes them.
+// Room returns the buffer for the next bytes, at least slack long. Advance appends them.
 func (w *Writer) Room() []byte { return w.buf[w.filled:] }
 
-// Advance says that the first n bytes of Room hold the next bytes of the file.
+// Advance appends the first n bytes of Room to the file.
 func (w *Writer) Advance(n int) error {
 	w.filled += n
 	if w.at+int64(w.filled) > w.size {
-		return fmt.Errorf("%s: more than its %d bytes were given", w.path, w.size)
+		return fmt.Errorf("%s: more than its %d bytes were written", w.path, w.size)
 	}
 	for w.filled >= BlockBytes && w.err == nil {
-		next := w.take()
+		next := w.takeBuffer()
 		rest := copy(next, w.buf[BlockBytes:w.filled])
-		w.submit(BlockBytes, BlockBytes)
+		w.submitBlock(BlockBytes, BlockBytes)
 		w.buf, w.filled = next, rest
 	}
 	return w.err
 }
 
-// take gets a buffer that is written.
-func (w *Writer) take() []byte {
+// takeBuffer waits for a buffer that has been written.
+func (w *Writer) takeBuffer() []byte {
 	b, _ := w.free.Get()
 	if w.err == nil {
 		w.err = b.err
@@ -120,9 +116,9 @@ func (w *Writer) take() []byte {
 	return b.buf
 }
 
-// submit hashes the first n bytes of the buffer and sends the first length of
+// submitBlock hashes the first n bytes of the buffer and sends the first length of
 // them, which may be more, to the disk.
-func (w *Writer) submit(n, length int) {
+func (w *Writer) submitBlock(n, length int) {
 	_, _ = w.hash.Write(w.buf[:n]) // never fails
 	w.full.Put(block{buf: w.buf, n: length, at: w.at})
 	w.at += int64(n)
@@ -141,21 +137,21 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// Close brings what is left to the disk and returns the sum of the file's bytes.
-// After an error the file is gone.
+// Close writes the rest to the disk and returns the sum of the file's bytes. After an
+// error the file is removed.
 func (w *Writer) Close() (sum uint64, err error) {
 	if w.err == nil && w.at+int64(w.filled) != w.size {
-		w.err = fmt.Errorf("%s: %d of its %d bytes were given", w.path, w.at+int64(w.filled), w.size)
+		w.err = fmt.Errorf("%s: only %d of its %d bytes were written", w.path, w.at+int64(w.filled), w.size)
 	}
 	returning := Blocks - 1
 	if w.err == nil && w.filled > 0 {
 		n := roundUp(w.filled)
 		clear(w.buf[w.filled:n])
-		w.submit(w.filled, n)
+		w.submitBlock(w.filled, n)
 		returning++
 	}
 	for range returning {
-		w.take()
+		w.takeBuffer()
 	}
 	w.full.Close()
 	_ = w.stopped.Wait()
@@ -179,7 +175,7 @@ func (w *Writer) Close() (sum uint64, err error) {
 	return w.hash.Sum64(), err
 }
 
-// Abort drops the file; after Close it does nothing, so that it can be deferred.
+// Abort removes the file. After Close it does nothing, so that it can be deferred.
 func (w *Writer) Abort() {
 	if w.closed {
 		return

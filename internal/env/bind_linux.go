@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Binding is that of a process's threads to a core. A nil one binds nothing.
+// Binding binds a process's threads to a core. A nil Binding does nothing.
 type Binding struct{ before unix.CPUSet }
 
-// Bind keeps all threads of this process, also those that are yet to be started, on one
-// core: the n-th of those that it may run on.
+// Bind keeps all present and future threads of this process on one core: the n-th of the
+// cores that it may run on.
 func Bind(n int) (*Binding, error) {
 	b := &Binding{}
 	if err := unix.SchedGetaffinity(0, &b.before); err != nil {
@@ -29,11 +29,12 @@ func Bind(n int) (*Binding, error) {
 	if core.Count() == 0 {
 		return nil, fmt.Errorf("there is no core %d for this process: it may run on %d", n, b.before.Count())
 	}
-	eachThread(func(id int) { _ = unix.SchedSetaffinity(id, &core) }) // whatever fails has ended
+	eachThread(func(id int) { _ = unix.SchedSetaffinity(id, &core) }) // fails only for threads that have ended
 	return b, nil
 }
 
-// Without calls f on a thread that may run where all could before, and so may what it starts.
+// Without calls f on a thread that is not bound. Processes that f starts are not bound
+// either.
 func (b *Binding) Without(f func()) {
 	if b == nil {
 		f()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the cores of the process's threads, each set once.
+// allowed returns the different sets of cores of the process's threads.
 func allowed(t *testing.T) (sets []unix.CPUSet) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -29,8 +29,8 @@ func allowed(t *testing.T) (sets []unix.CPUSet) {
 	return sets
 }
 
-// TestBind asks the system where all threads may run, also one that is new, and a process
-// that is started without.
+// TestBind reads from the system which cores all threads may use, including a new thread and
+// a process that is started by Without.
 func TestBind(t *testing.T) {
 	before := allowed(t)
 	if len(before) != 1 {

@@ -11,16 +11,16 @@ type Env interface {
 	Go(name string, f func())
 	// Monitor makes a mutex with one condition. The name appears in dumps.
 	Monitor(name string) Monitor
-	// Now is the time since the Env was made. It must never enter a number
-	// that training produces.
+	// Now returns the time since the Env was made. No number that training
+	// produces may depend on it.
 	Now() time.Duration
-	// Deadline is the time d from now as sockets want it.
+	// Deadline returns the time d from now, for deadlines of sockets.
 	Deadline(d time.Duration) time.Time
-	// Sleep pauses the calling goroutine. Short pauses are exact to some 10 us
-	// where the system can do that; no core is kept busy meanwhile.
+	// Sleep pauses the calling goroutine without occupying a core. Short pauses
+	// are exact to about 10 us, if the system supports that.
 	Sleep(d time.Duration)
-	// Do runs f, which may block on a disk or another slow device. What names
-	// the work for dumps and fault injection.
+	// Do runs f, which may block on a disk or another slow device. Its first
+	// argument names the work for dumps and fault injection.
 	Do(what string, f func() error) error
 }
 
@@ -28,16 +28,16 @@ type Env interface {
 type Monitor interface {
 	Lock()
 	Unlock()
-	// Wait releases the monitor, sleeps until Wake, and takes it again.
+	// Wait releases the monitor, sleeps until Wake, and locks it again.
 	// Wake-ups may be spurious: call it in a loop over the condition.
 	Wait()
-	// WaitUntil is Wait that also returns at time t of Env.Now.
+	// WaitUntil is like Wait, but also returns at time t of Env.Now.
 	WaitUntil(t time.Duration)
 	// Wake wakes every goroutine in Wait. The caller holds the monitor.
 	Wake()
 }
 
-// Real is the Env of production: goroutines, sync and the monotonic clock.
+// Real returns the Env of production: goroutines, sync and the monotonic clock.
 func Real() Env { return &realEnv{start: time.Now()} }
 
 type realEnv struct {

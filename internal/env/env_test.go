@@ -46,7 +46,8 @@ func TestGoDoNowSleep(t *testing.T) {
 	}
 }
 
-// Many sleep at once, none too short, and again, on the alarms of those before.
+// TestSleepers lets many goroutines sleep at once, twice: none may wake early, and the second
+// round uses the alarms of the first.
 func TestSleepers(t *testing.T) {
 	e := env.Real()
 	for range 3 {
@@ -112,7 +113,7 @@ func TestWaitUntil(t *testing.T) {
 	within(t, "WaitUntil", func() {
 		m.Lock()
 		defer m.Unlock()
-		m.WaitUntil(e.Now() - time.Second) // past: at once
+		m.WaitUntil(e.Now() - time.Second) // in the past: returns at once
 		m.WaitUntil(e.Now())
 		due := e.Now() + 10*time.Millisecond
 		for e.Now() < due {
@@ -120,7 +121,7 @@ func TestWaitUntil(t *testing.T) {
 		}
 	})
 
-	// Wake comes before the time: the waiter leaves early.
+	// Wake is called before the time: the waiter returns early.
 	started, woken := e.Now(), false
 	e.Go("waker", func() {
 		m.Lock()

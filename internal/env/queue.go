@@ -54,14 +54,14 @@ func (q *Queue[T]) Get() (T, bool) {
 	return x, true
 }
 
-// Len is the number of items waiting.
+// Len returns the number of items in the queue.
 func (q *Queue[T]) Len() int {
 	q.mon.Lock()
 	defer q.mon.Unlock()
 	return q.count
 }
 
-// Close ends the queue: Put reports false from now on, Get drains what is left.
+// Close ends the queue: Put reports false from now on, Get drains the rest.
 func (q *Queue[T]) Close() {
 	q.mon.Lock()
 	defer q.mon.Unlock()
@@ -79,7 +79,7 @@ type Event struct {
 // NewEvent makes an event that has not happened.
 func NewEvent(e Env, name string) *Event { return &Event{mon: e.Monitor(name)} }
 
-// Set makes the event happen; the first call counts.
+// Set makes the event happen. Only the first call has an effect.
 func (v *Event) Set(err error) {
 	v.mon.Lock()
 	defer v.mon.Unlock()

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// exactBelow is how short a pause must be for the runtime's timers, which
-	// are up to a millisecond late, to be too coarse.
+	// exactBelow is the length of pauses below which the runtime's timers, which
+	// are up to a millisecond late, are too coarse.
 	exactBelow = 5 * time.Millisecond
-	// maxAlarms bounds the alarms that are kept for the next sleep.
+	// maxAlarms bounds the idle alarms that are kept for later sleeps.
 	maxAlarms = 16
 )
 
-// alarms are timers of the kernel. One that fires wakes its sleeper as bytes of a
-// connection would.
+// alarms are timers of the kernel. A timer that fires wakes its sleeper through the
+// runtime's poller, like bytes of a connection.
 type alarms struct {
 	mu   sync.Mutex
 	idle []*alarm
@@ -25,21 +25,21 @@ type alarms struct {
 
 type alarm struct {
 	fd   int
-	file *os.File // whose reads are the runtime's poller's
+	file *os.File // reads of it wait in the runtime's poller
 }
 
 func (a *alarms) sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	if d >= exactBelow || !a.exact(d) {
+	if d >= exactBelow || !a.sleepExactly(d) {
 		time.Sleep(d)
 	}
 }
 
-// exact sleeps, and reports false where there is no alarm to be had.
-func (a *alarms) exact(d time.Duration) bool {
-	x := a.take()
+// sleepExactly sleeps for d. It reports false, without sleeping, if there is no alarm.
+func (a *alarms) sleepExactly(d time.Duration) bool {
+	x := a.takeAlarm()
 	if x == nil {
 		return false
 	}
@@ -53,11 +53,11 @@ func (a *alarms) exact(d time.Duration) bool {
 		x.file.Close()
 		return false
 	}
-	a.put(x)
+	a.putAlarm(x)
 	return true
 }
 
-func (a *alarms) take() *alarm {
+func (a *alarms) takeAlarm() *alarm {
 	a.mu.Lock()
 	if n := len(a.idle); n > 0 {
 		x := a.idle[n-1]
@@ -73,7 +73,7 @@ func (a *alarms) take() *alarm {
 	return &alarm{fd, os.NewFile(uintptr(fd), "alarm")}
 }
 
-func (a *alarms) put(x *alarm) {
+func (a *alarms) putAlarm(x *alarm) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.idle) == maxAlarms {

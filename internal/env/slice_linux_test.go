@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slices are those of the process's threads.
+// slices returns the slices of the process's threads.
 func slices(t *testing.T) (all []uint64) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -24,7 +24,7 @@ func slices(t *testing.T) (all []uint64) {
 	return all
 }
 
-// TestLongSlices asks the system what it will do, also for a thread that is new.
+// TestLongSlices reads the slices from the system, including that of a new thread.
 func TestLongSlices(t *testing.T) {
 	usual := slices(t)[0]
 	if usual == 0 {

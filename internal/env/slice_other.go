@@ -5,7 +5,7 @@ package env
 // LongSlices does nothing here.
 func LongSlices(bool) {}
 
-// Binding is nil here, where threads are not bound to cores.
+// Binding is always nil: this system does not bind threads to cores.
 type Binding struct{}
 
 // Bind binds nothing here.

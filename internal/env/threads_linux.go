@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// eachThread calls f with the number of each thread of this process, also of those that are
-// started meanwhile by one that f was not called for yet.
+// eachThread calls f with the number of each thread of this process. This includes threads
+// that are started during the call by threads for which f was not called yet.
 func eachThread(f func(id int)) {
 	seen := map[string]bool{}
 	for more := true; more; {

@@ -2,12 +2,12 @@ package f32
 
 import "math"
 
-// The functions of this file replace those of package math where a number that
-// training or evaluation prints depends on them: math's change bits with the CPU
-// and the build. Here each product is converted before it is added to or returned
-// (inlined, it may meet an addition), so that no compiler may fuse the two, and
-// nothing but IEEE 754 +, -, * and / is used.
-// Relative errors are below 1e-15, for subnormal results an ulp.
+// The functions of this file replace those of package math in all numbers that
+// training or evaluation prints: math's change bits with the CPU and the build.
+// Only the +, -, * and / of IEEE 754 are used here. Each product is converted before
+// it is added or returned (after inlining, an addition may follow), so that no
+// compiler may fuse the two. Relative errors are below 1e-15; for subnormal results
+// they are up to an ulp.
 
 // ln2 = ln2Hi + ln2Lo, with enough trailing zeros in ln2Hi for k*ln2Hi to be
 // exact for every exponent k.
@@ -17,7 +17,7 @@ const (
 	log2e = 1 / math.Ln2
 )
 
-// expTerms holds 1/n! for n = 13 down to 0: for |r| <= ln2/2 what is left out is
+// expTerms holds 1/n! for n = 13 down to 0: for |r| <= ln2/2 the omitted terms are
 // below 5e-18.
 var expTerms = [...]float64{
 	1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
@@ -51,11 +51,11 @@ func Exp64(x float64) float64 {
 	return float64(float64(s*pow2(h)) * pow2(k-h))
 }
 
-// pow2 is 2^k for -1022 <= k <= 1023.
+// pow2 returns 2^k for -1022 <= k <= 1023.
 func pow2(k int) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
 
-// atanhTerms holds 1/(2n+1) for n = 11 down to 0: for |s| <= 3 - sqrt(8), what
-// atanh(s) leaves out is below 2e-20 of it.
+// atanhTerms holds 1/(2n+1) for n = 11 down to 0: for |s| <= 3 - sqrt(8), the omitted
+// terms are below 2e-20 of atanh(s).
 var atanhTerms = [...]float64{
 	1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1,
 }

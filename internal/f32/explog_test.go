@@ -68,7 +68,7 @@ func TestGolden(t *testing.T) {
 	h := fnv.New64a()
 	put := func(x float64) {
 		if x != x {
-			x = 0 // a NaN's bits are nobody's promise
+			x = 0 // the bits of a NaN are not defined
 		}
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], math.Float64bits(x))

@@ -5,9 +5,9 @@ import "math"
 // FMA returns a*b + c rounded once to float32, as the hardware's FMA does.
 //
 // The product of two float32 is exact in float64, so only the sum is rounded
-// there. Rounding that to float32 errs only where it lies half way between two
-// float32: all others are on the same side of every half way point as the exact
-// sum. Half way means these low bits, for results that are not subnormal.
+// there. Rounding that to float32 errs only if it is half way between two float32:
+// all other sums are on the same side of every half way point as the exact sum. Half
+// way means these low bits, unless the result is subnormal.
 func FMA(a, b, c float32) float32 {
 	s := float64(a)*float64(b) + float64(c)
 	if u := math.Float64bits(s); u&(1<<29-1) != 1<<28 && u<<1 >= (1023-126)<<53 {

@@ -1,3 +1,3 @@
-// Package invariant says whether this build checks what costs too much to check
-// always: in builds with the race detector, and with the tag "debug".
+// Package invariant enables checks that are too slow for every build: they run in builds
+// with the race detector or the tag "debug".
 package invariant

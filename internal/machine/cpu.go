@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// CPU is the processor's name as the kernel gives it.
+// CPU returns the processor's name, as the kernel reports it.
 func CPU() string {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

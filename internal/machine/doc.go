@@ -1,2 +1,2 @@
-// Package machine says what this machine has to offer.
+// Package machine reads the resources of this machine.
 package machine

@@ -32,18 +32,23 @@ func TestCgroup(t *testing.T) {
 		want       Cgroup
 	}{
 		{"nothing to read", "", nil, Cgroup{}},
-		{"a container's root", "0::/\n", map[string]string{"memory.max": "1000", "memory.current": "400", "memory.stat": "anon 1\ninactive_file 100\n", "cpu.max": "150000 100000", "pids.max": "max"},
+		{"a container's root", "0::/\n", map[string]string{"memory.max": "1000", "memory.current": "400",
+			"memory.stat": "anon 1\ninactive_file 100\n", "cpu.max": "150000 100000", "pids.max": "max"},
 			Cgroup{MemoryLimit: 1000, MemoryLeft: 700, CPUs: 1.5}},
 		{"a job's step: the tightest is above", "0::/system.slice/job_1/step_0\n", map[string]string{
 			"system.slice/job_1/memory.max": "800", "system.slice/job_1/memory.current": "500", "system.slice/job_1/pids.max": "90",
-			"system.slice/job_1/step_0/memory.max": "max", "system.slice/job_1/step_0/memory.current": "500", "system.slice/job_1/step_0/cpu.max": "max 100000"},
+			"system.slice/job_1/step_0/memory.max": "max", "system.slice/job_1/step_0/memory.current": "500",
+			"system.slice/job_1/step_0/cpu.max": "max 100000"},
 			Cgroup{MemoryLimit: 800, MemoryLeft: 300, Tasks: 90}},
 		{"version 1", "4:memory:/slurm/job_1\n1:cpu,cpuacct:/slurm\n9:name=systemd:/\n", map[string]string{
 			"memory/memory.limit_in_bytes": none, "memory/memory.usage_in_bytes": "5",
-			"memory/slurm/job_1/memory.limit_in_bytes": "600", "memory/slurm/job_1/memory.usage_in_bytes": "700", "memory/slurm/job_1/memory.stat": "inactive_file 9\ntotal_inactive_file 50\n",
-			"cpu/slurm/cpu.cfs_quota_us": "400000", "cpu/slurm/cpu.cfs_period_us": "100000", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+			"memory/slurm/job_1/memory.limit_in_bytes": "600", "memory/slurm/job_1/memory.usage_in_bytes": "700",
+			"memory/slurm/job_1/memory.stat": "inactive_file 9\ntotal_inactive_file 50\n",
+			"cpu/slurm/cpu.cfs_quota_us":     "400000", "cpu/slurm/cpu.cfs_period_us": "100000", "cpu/cpu.cfs_quota_us": "-1",
+			"cpu/cpu.cfs_period_us": "100000"},
 			Cgroup{MemoryLimit: 600, MemoryLeft: 0, CPUs: 4}},
-		{"a path of the host", "0::/../../host/x\n", map[string]string{"memory.max": "10", "memory.current": "1"}, Cgroup{MemoryLimit: 10, MemoryLeft: 9}},
+		{"a path of the host", "0::/../../host/x\n", map[string]string{"memory.max": "10", "memory.current": "1"},
+			Cgroup{MemoryLimit: 10, MemoryLeft: 9}},
 	} {
 		files := fstest.MapFS{}
 		for name, text := range e.files {

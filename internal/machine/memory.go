@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Memory is what the kernel tells of the machine's memory. Sizes are in bytes.
+// Memory is the machine's memory, as the kernel reports it. Sizes are in bytes.
 type Memory struct {
-	Total     int64 // without what the kernel keeps for itself
-	Available int64 // what may be taken without swapping
+	Total     int64 // without the kernel's own memory
+	Available int64 // can be used without swapping
 	SwapTotal int64
 	SwapFree  int64
 
-	// HugePages are those set aside for hugetlbfs, each HugePageBytes long.
+	// HugePages is the number of pages reserved for hugetlbfs, each HugePageBytes long.
 	HugePages     int64
 	HugePageBytes int64
 }
@@ -53,9 +53,9 @@ func parseMemory(text string) (m Memory, err error) {
 	return m, nil
 }
 
-// AvailableMemory is how many bytes this process may still take without
-// swapping: what the kernel deems available, or less where a cgroup limits it.
-// ok is false where neither can be read.
+// AvailableMemory returns the bytes that this process may still use without swapping:
+// the kernel's estimate, or less if a cgroup limits it. ok is false if neither can be
+// read.
 func AvailableMemory() (n int64, ok bool) {
 	m, err := ReadMemory()
 	c := ReadCgroup()
@@ -68,7 +68,7 @@ func AvailableMemory() (n int64, ok bool) {
 	return m.Available, true
 }
 
-// Size writes a number of bytes for people.
+// Size formats a number of bytes for people.
 func Size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	x, u := float64(n), 0

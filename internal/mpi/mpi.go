@@ -14,14 +14,15 @@ typedef struct {
 } ended;
 
 static MPI_Comm comm;
-static int      slots; // room in what follows
+static int      slots; // the length of the following arrays
 static MPI_Request *requests;
 static MPI_Status  *statuses;
 static int         *indices;
 static ended       *over;
 
-// The runtime's handlers, which MPI_Init may replace by some that run on small stacks.
-static const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGILL, SIGTRAP, SIGSYS, SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGURG, SIGPROF, SIGCHLD};
+// The runtime's signal handlers. MPI_Init may replace them by handlers that run on small stacks.
+static const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGILL, SIGTRAP, SIGSYS, SIGINT, SIGTERM, SIGHUP, SIGPIPE,
+	SIGURG, SIGPROF, SIGCHLD};
 enum { keptSignals = sizeof kept / sizeof *kept };
 
 static int initialise(int *rank, int *size, int *level) {
@@ -80,7 +81,7 @@ static int grow(int slot) {
 	return 1;
 }
 
-static int post(int sends, int slot, uintptr_t p, int bytes, int peer, int tag) {
+static int startOperation(int sends, int slot, uintptr_t p, int bytes, int peer, int tag) {
 	if (!grow(slot)) {
 		return MPI_ERR_NO_MEM;
 	}
@@ -92,7 +93,7 @@ static int post(int sends, int slot, uintptr_t p, int bytes, int peer, int tag) 
 
 static int cancel(int slot) { return requests[slot] == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_Cancel(&requests[slot]); }
 
-// poll fills over with what of the first n slots has ended.
+// poll fills over with the operations of the first n slots that have ended.
 static int poll(int n, int *count) {
 	*count = 0;
 	n = n < slots ? n : slots;
@@ -127,18 +128,18 @@ import (
 	"unsafe"
 )
 
-// Built says whether this binary can use MPI.
+// Built reports whether this binary can use MPI.
 const Built = true
 
 // main runs f on the thread that initialised MPI, which must also finalize it.
 var main chan func()
 
-// the is what Init returned: while it stands here, no memory goes that MPI may use.
+// the is the library that Init returned. The reference keeps memory alive that MPI may use.
 var the *library
 
 type library struct {
 	rank, size int
-	held       [][]byte // by slot: what MPI may use
+	held       [][]byte // by slot: memory that MPI may use
 }
 
 // Init initialises MPI and returns this process's end of a copy of MPI_COMM_WORLD. It
@@ -172,7 +173,7 @@ func on(f func()) {
 	<-done
 }
 
-// Library is the MPI library's name and version.
+// Library returns the MPI library's name and version.
 func Library() string {
 	text := make([]byte, C.MPI_MAX_LIBRARY_VERSION_STRING)
 	var n C.int
@@ -184,26 +185,27 @@ func Library() string {
 	return strings.Join(strings.Fields(strings.TrimRight(name, "\x00")), " ")
 }
 
-// Finalize ends MPI; no message is under way.
+// Finalize ends MPI. No message may be in progress.
 func Finalize() { on(func() { C.finalize() }) }
 
-// Abort ends all processes of MPI_COMM_WORLD; this one exits with code, if it can be
-// helped.
+// Abort ends all processes of MPI_COMM_WORLD. This process exits with code, if the library
+// permits.
 func Abort(code int) { C.abortAll(C.int(code)) }
 
 func (l *library) Rank() int { return l.rank }
 func (l *library) Size() int { return l.size }
 
 func (l *library) Send(slot int, p []byte, to, tag int) error {
-	return l.post("MPI_Isend", 1, slot, p, to, tag)
+	return l.startOperation("MPI_Isend", 1, slot, p, to, tag)
 }
 
 func (l *library) Recv(slot int, p []byte, from, tag int) error {
-	return l.post("MPI_Irecv", 0, slot, p, from, tag)
+	return l.startOperation("MPI_Irecv", 0, slot, p, from, tag)
 }
 
-// post hands MPI an address: p lies on the heap, where nothing moves, or outside of it.
-func (l *library) post(what string, sends C.int, slot int, p []byte, peer, tag int) error {
+// startOperation starts a send or a receive of p. p is outside Go's heap, or on it, where memory does
+// not move.
+func (l *library) startOperation(what string, sends C.int, slot int, p []byte, peer, tag int) error {
 	for slot >= len(l.held) {
 		l.held = append(l.held, nil)
 	}
@@ -211,7 +213,7 @@ func (l *library) post(what string, sends C.int, slot int, p []byte, peer, tag i
 		return fmt.Errorf("%s: slot %d is in use", what, slot)
 	}
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(p)))
-	if code := C.post(sends, C.int(slot), C.uintptr_t(address), C.int(len(p)), C.int(peer), C.int(tag)); code != C.MPI_SUCCESS {
+	if code := C.startOperation(sends, C.int(slot), C.uintptr_t(address), C.int(len(p)), C.int(peer), C.int(tag)); code != C.MPI_SUCCESS {
 		return fmt.Errorf("%s: %w", what, mpiError(code))
 	}
 	l.held[slot] = p

@@ -4,15 +4,15 @@ package mpi
 
 import "errors"
 
-// Built says whether this binary can use MPI.
+// Built reports whether this binary can use MPI.
 const Built = false
 
-// Init initialises MPI; in this binary it fails.
+// Init returns the error that this binary was built without MPI.
 func Init() (Comm, error) {
 	return nil, errors.New("this binary was built without MPI; build one with make build-mpi")
 }
 
-// Library is the MPI library's name and version.
+// Library returns the MPI library's name and version.
 func Library() string { return "" }
 
 // Finalize ends MPI.

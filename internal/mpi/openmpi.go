@@ -2,8 +2,8 @@
 
 package mpi
 
-// The flags for Open MPI. They stand in a file of their own, since the cache of builds tells
-// packages apart by their files, not by what pkg-config says.
+// The flags for Open MPI. They are in a file of their own because the build cache
+// distinguishes packages by their files, not by the output of pkg-config.
 
 // #cgo pkg-config: ompi-c
 import "C"

@@ -1,4 +1,4 @@
-// Package nvml asks NVIDIA's management library, by go-nvml, how a GPU is doing. It is an edge,
-// and the only place that starts the library: after an Init that failed nothing of go-nvml may
-// be called, as its symbols are not there, and the process would end.
+// Package nvml reads the state of a GPU from NVIDIA's management library, through go-nvml. It
+// is an edge to C, and the only place that starts the library. After a failed Init no other
+// function of go-nvml may be called: its symbols are missing, and the process would end.
 package nvml

@@ -2,18 +2,18 @@
 
 package nvml
 
-const without = "this binary was built without cgo and cannot ask NVML"
+const without = "this binary was built without cgo and cannot use NVML"
 
-// Open says that it cannot.
+// Open returns the error that this build cannot use NVML.
 func Open() (close func(), err error) { return nil, &None{without} }
 
-// Watch watches nothing.
+// Watch is never made in this build.
 type Watch struct{}
 
-// Start says that it cannot.
+// Start returns the error that this build cannot use NVML.
 func Start([16]byte) (*Watch, error) { return nil, &None{without} }
 
-// Latest has nothing.
+// Latest returns no sample.
 func (*Watch) Latest() (s Sample, ok bool) { return s, false }
 
 // Close does nothing.

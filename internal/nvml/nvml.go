@@ -16,10 +16,10 @@ import (
 
 var named sync.Once
 
-// Open starts the library. Close ends its use. A *None says that there is no driver, other
-// errors that it does not work.
+// Open starts the library; close ends its use. The error is a *None if there is no driver.
+// Other errors mean that the driver does not work.
 func Open() (close func(), err error) {
-	named.Do(func() { // as the others of NVIDIA's, it is looked for where the user says
+	named.Do(func() { // like NVIDIA's other libraries, it is searched in the user's folders first
 		if path := cuda.Named("libnvidia-ml.so.1"); path != "" {
 			_ = nvml.SetLibraryOptions(nvml.WithLibraryPath(path)) // it is not loaded yet
 		}
@@ -34,14 +34,14 @@ func Open() (close func(), err error) {
 	}
 }
 
-// Known is whether the driver's library, which is open, has a function; to call another ends
-// the process.
-func Known(function string) bool { return nvml.Extensions().LookupSymbol(function) == nil }
+// HasFunction reports whether the driver's library, which must be open, has a function. Calling
+// a missing function ends the process.
+func HasFunction(function string) bool { return nvml.Extensions().LookupSymbol(function) == nil }
 
-// every is how often a Watch looks: as often as drivers measure, about.
+// every is the time between samples: about the time between measurements of the driver.
 const every = time.Second
 
-// Watch looks at a GPU now and then.
+// Watch samples the state of a GPU regularly.
 type Watch struct {
 	latest atomic.Pointer[Sample]
 	stop   chan struct{}
@@ -62,7 +62,7 @@ func Start(uuid [16]byte) (*Watch, error) {
 		return nil, fmt.Errorf("NVML: %s: %s", name, status.Error())
 	}
 	w := &Watch{stop: make(chan struct{}), ended: make(chan struct{}), close: closeIt}
-	w.look(dev)
+	w.takeSample(dev)
 	go func() {
 		defer close(w.ended)
 		for tick := time.NewTicker(every); ; {
@@ -71,26 +71,26 @@ func Start(uuid [16]byte) (*Watch, error) {
 				tick.Stop()
 				return
 			case <-tick.C:
-				w.look(dev)
+				w.takeSample(dev)
 			}
 		}
 	}()
 	return w, nil
 }
 
-func (w *Watch) look(dev nvml.Device) {
+func (w *Watch) takeSample(dev nvml.Device) {
 	memory, status := dev.GetMemoryInfo()
 	if status != nvml.SUCCESS {
 		return
 	}
 	s := &Sample{Used: int64(memory.Used), Busy: math.NaN()}
-	if busy, status := dev.GetUtilizationRates(); status == nvml.SUCCESS { // not of a part of a GPU
+	if busy, status := dev.GetUtilizationRates(); status == nvml.SUCCESS { // not available for a part of a GPU
 		s.Busy = float64(busy.Gpu) / 100
 	}
 	w.latest.Store(s)
 }
 
-// Latest is what was seen last, not ok where nothing was.
+// Latest returns the last sample. ok is false if there is none.
 func (w *Watch) Latest() (s Sample, ok bool) {
 	if w == nil || w.latest.Load() == nil {
 		return s, false
@@ -98,7 +98,7 @@ func (w *Watch) Latest() (s Sample, ok bool) {
 	return *w.latest.Load(), true
 }
 
-// Close ends the watch. Where the driver does not answer it leaves the library open.
+// Close ends the watch. If the driver does not respond, it leaves the library open.
 func (w *Watch) Close() {
 	if w == nil {
 		return

@@ -1,12 +1,12 @@
 package nvml
 
-// Sample is what a GPU does at a time, for all processes that use it.
+// Sample is the load of a GPU at one time, by all processes that use it.
 type Sample struct {
 	Used int64   // bytes of memory
-	Busy float64 // the part of the last second, about, in which kernels ran; NaN: not known
+	Busy float64 // the share of about the last second in which kernels ran; NaN: unknown
 }
 
-// None says why there is nobody to ask.
+// None is the error that there is no library, with the reason.
 type None struct{ Reason string }
 
 func (e *None) Error() string { return e.Reason }

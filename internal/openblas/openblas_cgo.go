@@ -19,7 +19,7 @@ typedef struct {
 	text_fn config;
 } library;
 
-// library_open returns NULL, or what was missing.
+// library_open returns NULL, or the name of the missing library or function.
 static const char *library_open(library *l) {
 	void *h = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
 	if (h == NULL) h = dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
@@ -53,8 +53,8 @@ import (
 // Library is an open OpenBLAS. It is safe for concurrent use.
 type Library struct {
 	lib C.library
-	// OpenBLAS has one number of threads: calls on one thread share it, others
-	// have the library to themselves.
+	// OpenBLAS has one number of threads for all callers. Calls with one thread
+	// run at the same time; a call with more threads runs alone.
 	mu sync.RWMutex
 }
 
@@ -68,12 +68,13 @@ func Open() (*Library, error) {
 	return l, nil
 }
 
-// Config tells the version and the CPU kind that OpenBLAS chose.
+// Config returns OpenBLAS's version and the CPU model that it has chosen.
 func (l *Library) Config() string { return C.GoString(C.library_config(&l.lib)) }
 
 // SGEMM computes C (m, n) = A (m, k) B (k, n) in float32. Row r of a stored
 // matrix begins at float r*ld.
-func (l *Library) SGEMM(threads int, opA, opB Op, m, n, k int, a unsafe.Pointer, lda int, b unsafe.Pointer, ldb int, c unsafe.Pointer, ldc int) {
+func (l *Library) SGEMM(threads int, opA, opB Op, m, n, k int, a unsafe.Pointer, lda int, b unsafe.Pointer, ldb int,
+	c unsafe.Pointer, ldc int) {
 	if threads > 1 {
 		l.mu.Lock()
 		defer l.mu.Unlock()

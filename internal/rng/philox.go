@@ -33,13 +33,14 @@ func Philox(key [2]uint32, ctr [4]uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
-// Draw returns the 128 random bits number block of item (a, b) of a purpose.
-// a is 32 bits wide (a table, say), b is 48 (a row of it).
+// Draw returns block number block, of 128 random bits each, of item (a, b) of a
+// purpose. a has 32 bits (for example a table), b has 48 (a row of it).
 func Draw(seed uint64, p Purpose, a uint32, b uint64, block uint32) [4]uint32 {
 	return Philox(Counter(seed, p, a, b, block))
 }
 
-// Counter is what Draw gives to Philox; the counter's last word is the block.
+// Counter returns the key and the counter that Draw passes to Philox. The counter's
+// last word is the block.
 func Counter(seed uint64, p Purpose, a uint32, b uint64, block uint32) (key [2]uint32, ctr [4]uint32) {
 	// b's high 16 bits share a counter word with the purpose.
 	return [2]uint32{uint32(seed), uint32(seed >> 32)}, [4]uint32{uint32(b), a, uint32(b>>32)<<16 | uint32(p)<<8, block}

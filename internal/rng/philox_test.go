@@ -20,7 +20,7 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
-// Every argument of Draw matters, in all its bits that are promised.
+// Draw depends on every documented bit of its arguments.
 func TestDrawUsesItsArguments(t *testing.T) {
 	base := Draw(1, RowInit, 2, 3, 4)
 	for what, other := range map[string][4]uint32{

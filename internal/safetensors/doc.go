@@ -11,12 +11,12 @@
 //
 // # Invariants
 //
-//   - Open accepts a file only if its header is whole and every tensor lies
-//     exactly where shape, dtype and file size say. Nothing is read by a wrong
-//     offset later.
+//   - Open accepts a file only if its header is complete and the place of every
+//     tensor agrees with its shape, its dtype and the file's size. Later reads
+//     therefore never use a wrong offset.
 //   - Neither side holds a tensor in memory: a Tensor is read through
 //     io.ReaderAt, a Writer streams.
-//   - A file that Commit did not finish is not there at all.
+//   - Without a successful Commit the file does not exist.
 //
 // Offsets, sizes and lengths are bytes; shapes are elements. All calls block on
 // the disk: rank code makes them inside Env.Do.

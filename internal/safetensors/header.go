@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"sort"
 	"strconv"
@@ -20,6 +21,12 @@ const (
 	metadataKey    = "__metadata__"
 )
 
+// The member of the metadata that Create adds to mark its files.
+const (
+	producerKey = "producer"
+	producer    = "ecrec"
+)
+
 // DType is the type of a tensor's elements, F32 when empty.
 type DType string
 
@@ -29,8 +36,8 @@ const (
 	U64 DType = "U64"
 )
 
-// bytes is the size of an element, 0 for a type that is not known.
-func (d DType) bytes() int64 {
+// elementBytes returns the size of an element in bytes, 0 for an unknown type.
+func (d DType) elementBytes() int64 {
 	switch d {
 	case "", F32:
 		return 4
@@ -47,14 +54,14 @@ type Spec struct {
 	Type  DType
 }
 
-// Bytes is the length of the tensor's data, or an error if the shape is none.
+// Bytes returns the length of the tensor's data. The error is for an invalid shape.
 func (s Spec) Bytes() (int64, error) {
 	if len(s.Shape) > maxDims {
 		return 0, fmt.Errorf("tensor %q has %d dimensions, over the limit of %d", s.Name, len(s.Shape), maxDims)
 	}
-	n := s.Type.bytes()
+	n := s.Type.elementBytes()
 	if n == 0 {
-		return 0, fmt.Errorf("tensor %q is %q; only F32 and U64 are known, so convert it first", s.Name, s.Type)
+		return 0, fmt.Errorf("tensor %q is %q; only F32 and U64 are supported: convert it first", s.Name, s.Type)
 	}
 	for _, d := range s.Shape {
 		if d < 0 {
@@ -68,54 +75,52 @@ func (s Spec) Bytes() (int64, error) {
 	return n, nil
 }
 
-// extent is a tensor of a header and where its data lies.
+// extent is a tensor of a header and the range of its data.
 type extent struct {
 	Spec
 	begin, end int64
 }
 
-// parseHeader reads the JSON of a header whose data takes dataBytes, and returns
-// the tensors in the order of their data.
-func parseHeader(header []byte, dataBytes int64) ([]extent, error) {
+// parseHeader reads the JSON of a header whose data takes dataBytes, and returns the tensors
+// in the order of their data, and the metadata.
+func parseHeader(header []byte, dataBytes int64) (all []extent, metadata map[string]string, err error) {
 	dec := json.NewDecoder(bytes.NewReader(header))
 	if err := expectDelim(dec, '{'); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []extent
 	seen := map[string]bool{}
 	for dec.More() {
 		token, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("header is not JSON: %v", err)
+			return nil, nil, fmt.Errorf("header is not JSON: %v", err)
 		}
 		name := token.(string) // a key: the decoder accepts nothing else here
 		if seen[name] {
-			return nil, fmt.Errorf("header names %q twice", name)
+			return nil, nil, fmt.Errorf("header names %q twice", name)
 		}
 		seen[name] = true
 		if len(seen) > maxTensors {
-			return nil, fmt.Errorf("header names more than %d tensors", maxTensors)
+			return nil, nil, fmt.Errorf("header names more than %d tensors", maxTensors)
 		}
 		if name == metadataKey {
-			var metadata map[string]string
 			if err := dec.Decode(&metadata); err != nil {
-				return nil, fmt.Errorf("header's %s is not an object of strings: %v", metadataKey, err)
+				return nil, nil, fmt.Errorf("header's %s is not an object of strings: %v", metadataKey, err)
 			}
 			continue
 		}
 		e, err := parseTensor(dec, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		all = append(all, e)
 	}
 	if err := expectDelim(dec, '}'); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("header goes on after its JSON object")
+		return nil, nil, errors.New("header continues after its JSON object")
 	}
-	return all, checkCover(all, dataBytes)
+	return all, metadata, checkCover(all, dataBytes)
 }
 
 func expectDelim(dec *json.Decoder, want json.Delim) error {
@@ -139,7 +144,7 @@ func parseTensor(dec *json.Decoder, name string) (extent, error) {
 		return extent{}, fmt.Errorf("tensor %q: header entry is not valid: %v", name, err)
 	}
 	e := extent{Spec: Spec{name, raw.Shape, raw.DType}}
-	if raw.DType.bytes() == 0 || raw.DType == "" {
+	if raw.DType.elementBytes() == 0 || raw.DType == "" {
 		return e, fmt.Errorf("tensor %q is %q; only F32 and U64 are read, so convert it first", name, raw.DType)
 	}
 	if raw.Shape == nil {
@@ -181,20 +186,31 @@ func checkCover(all []extent, dataBytes int64) error {
 	return nil
 }
 
-// Header is how a file of tensors that follow each other in this order begins:
-// length and JSON, padded so that the data is aligned to 8 bytes. It is the same
-// bytes for the same specs. It also returns the length of the data that follows.
+// Header returns the beginning of a file with tensors in this order: length and JSON,
+// padded so that the data is aligned to 8 bytes. Equal specs give equal bytes. It also
+// returns the length of the data that follows.
 func Header(specs []Spec) (begin []byte, dataBytes int64, err error) {
-	header, dataBytes, err := formatHeader(specs)
+	return beginning(specs, nil)
+}
+
+// beginning is Header with metadata beside the format.
+func beginning(specs []Spec, metadata map[string]string) (begin []byte, dataBytes int64, err error) {
+	header, dataBytes, err := formatHeader(specs, metadata)
 	if err != nil {
 		return nil, 0, err
 	}
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), dataBytes, nil
 }
 
-// formatHeader is the JSON of Header.
-func formatHeader(specs []Spec) (header []byte, dataBytes int64, err error) {
-	out := []byte(`{"` + metadataKey + `":{"format":"pt"}`)
+// formatHeader returns the JSON of Header.
+func formatHeader(specs []Spec, metadata map[string]string) (header []byte, dataBytes int64, err error) {
+	members := map[string]string{"format": "pt"} // for readers that make PyTorch tensors
+	maps.Copy(members, metadata)
+	text, err := json.Marshal(members) // sorted by key
+	if err != nil {
+		return nil, 0, fmt.Errorf("metadata: %v", err)
+	}
+	out := append([]byte(`{"`+metadataKey+`":`), text...)
 	seen := map[string]bool{metadataKey: true}
 	for _, s := range specs {
 		n, err := s.Bytes()

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/ecrec/ecrec/internal/regular"
 )
 
-// ErrFormat is what every error about a file's content is.
+// ErrFormat is wrapped by every error about a file's content.
 var ErrFormat = errors.New("safetensors: invalid file")
 
 type formatError struct{ path, problem string }
@@ -16,8 +18,8 @@ type formatError struct{ path, problem string }
 func (e *formatError) Error() string        { return e.path + ": not a usable safetensors file: " + e.problem }
 func (e *formatError) Is(target error) bool { return target == ErrFormat }
 
-// Tensor is one tensor of an open file. Its data is read through the ReaderAt,
-// from 0 to Size; it is good until the File is closed.
+// Tensor is one tensor of an open file. Its data is read through the ReaderAt, from 0
+// to Size. It is valid until the File is closed.
 type Tensor struct {
 	Spec
 	*io.SectionReader
@@ -25,6 +27,9 @@ type Tensor struct {
 
 // File is an open file of tensors.
 type File struct {
+	// Metadata are the texts beside the tensors, by key; nil if there are none.
+	Metadata map[string]string
+
 	f       *os.File
 	tensors []Tensor
 	byName  map[string]int
@@ -32,7 +37,10 @@ type File struct {
 
 // Open opens a file and checks its header against its size.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
+	if not := (*regular.Error)(nil); errors.As(err, &not) {
+		return nil, &formatError{path, "it is " + not.Kind}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +76,11 @@ func newFile(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("cannot read the header: %v", err)
 	}
 	start := int64(len(prefix)) + int64(n)
-	all, err := parseHeader(header, size-start)
+	all, metadata, err := parseHeader(header, size-start)
 	if err != nil {
 		return nil, err
 	}
-	file := &File{byName: make(map[string]int, len(all))}
+	file := &File{Metadata: metadata, byName: make(map[string]int, len(all))}
 	for i, e := range all {
 		file.tensors = append(file.tensors, Tensor{e.Spec, io.NewSectionReader(r, start+e.begin, e.end-e.begin)})
 		file.byName[e.Name] = i
@@ -91,6 +99,9 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	}
 	return f.tensors[i], true
 }
+
+// IsOwn reports whether ecrec wrote the file.
+func (f *File) IsOwn() bool { return f.Metadata[producerKey] == producer }
 
 // Close closes the file.
 func (f *File) Close() error { return f.f.Close() }

@@ -29,7 +29,7 @@ func data(n int) []byte {
 func TestWriteThenRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.safetensors")
-	w, err := Create(path, specs)
+	w, err := Create(path, specs, map[string]string{"ecrec.note": "quote \" and ü\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +51,9 @@ func TestWriteThenRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	if !f.IsOwn() || f.Metadata["ecrec.note"] != "quote \" and ü\n" || f.Metadata["format"] != "pt" {
+		t.Errorf("the metadata is %q", f.Metadata)
+	}
 	if len(f.Tensors()) != len(specs) {
 		t.Fatalf("%d tensors, want %d", len(f.Tensors()), len(specs))
 	}
@@ -80,7 +83,7 @@ func TestWriteThenRead(t *testing.T) {
 func TestWriterCountsBytes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m")
-	w, err := Create(path, specs)
+	w, err := Create(path, specs, map[string]string{"ecrec.note": "quote \" and ü\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +104,13 @@ func TestWriterCountsBytes(t *testing.T) {
 		{{Name: "a", Shape: []int64{1 << 40, 1 << 40}}}, {{"a", []int64{1 << 59}, F32}, {"b", []int64{1 << 58}, U64}},
 		{{"a", nil, "F16"}},
 	} {
-		if _, err := Create(path, bad); err == nil {
+		if _, err := Create(path, bad, nil); err == nil {
 			t.Errorf("specs %v gave no error", bad)
 		}
 	}
 }
 
-// image is a file with this header and n bytes of data.
+// image returns a file with this header and n bytes of data.
 func image(header string, n int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), data(n)...)
@@ -128,7 +131,7 @@ func TestBadFiles(t *testing.T) {
 		{"not JSON", image("hello", 0), "not JSON"},
 		{"not an object", image("[]", 0), "not a JSON object"},
 		{"cut JSON", image(`{"a":{`+entry+`[0,8]}`, 8), "not JSON"},
-		{"after the object", image("{} {}", 0), "goes on"},
+		{"after the object", image("{} {}", 0), "continues after"},
 		{"name twice", image(`{"a":{`+entry+`[0,8]},"a":{`+entry+`[8,16]}}`, 16), `names "a" twice`},
 		{"half precision", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, 4), `"F16"; only F32 and U64`},
 		{"no shape", image(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4), "no shape"},
@@ -171,7 +174,7 @@ func TestOrderOfHeaderIsFree(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: an error, or tensors that tile the data.
+// FuzzOpen: any bytes give an error, or tensors that cover the data exactly.
 func FuzzOpen(f *testing.F) {
 	f.Add(image(`{"a":{`+entry+`[0,8]}}`, 8))
 	f.Add(image(`{"__metadata__":{"k":"v"},"b":{`+entry+`[8,16]},"a":{`+entry+`[0,8]}}`, 16))

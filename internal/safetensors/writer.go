@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bufio"
 	"fmt"
+	"maps"
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
 )
@@ -12,16 +13,18 @@ type Writer struct {
 	path string
 	file *atomicfile.File
 	buf  *bufio.Writer
-	left int64 // bytes of data still to come
+	left int64 // bytes of data not yet written
 }
 
 // bufferBytes is large enough that writes of single rows cost no system call
 // each.
 const bufferBytes = 1 << 20
 
-// Create starts the file that will stand at path, holding tensors of specs.
-func Create(path string, specs []Spec) (*Writer, error) {
-	begin, dataBytes, err := Header(specs)
+// Create starts the file at path with tensors of specs. It adds "format" and "producer" to the metadata.
+func Create(path string, specs []Spec, metadata map[string]string) (*Writer, error) {
+	members := map[string]string{producerKey: producer}
+	maps.Copy(members, metadata)
+	begin, dataBytes, err := beginning(specs, members)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -48,7 +51,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Commit puts the file in place once all data is written.
+// Commit completes the file and renames it to its path. All data must have been written.
 func (w *Writer) Commit() error {
 	if w.left != 0 {
 		w.file.Abort()
@@ -61,5 +64,5 @@ func (w *Writer) Commit() error {
 	return w.file.Commit()
 }
 
-// Abort drops the file; after Commit it does nothing.
+// Abort removes the file. After Commit it does nothing.
 func (w *Writer) Abort() { w.file.Abort() }

@@ -1,22 +1,23 @@
-// Package trace records what the goroutines of a rank do when, and writes it as a
-// Chrome trace (JSON), which https://ui.perfetto.dev shows.
+// Package trace records the activities of a rank's goroutines over time, and writes them as
+// a Chrome trace (JSON), which https://ui.perfetto.dev shows.
 //
 // A Recorder has tracks, each the line of one goroutine in the timeline of one
 // process; a track has spans: a name, a step, a begin and an end. Spans of a track
-// are nested or apart. A track keeps the newest maxSpans; its metadata say how many
-// were dropped ("dropped" beside its name).
+// are nested or disjoint. A track keeps the newest maxSpans. Its metadata hold the number of
+// older ones ("dropped" beside its name).
 //
-// A nil *Recorder gives nil Tracks, and a nil *Track records nothing at no cost, so
-// callers need not ask whether a trace is wanted. A Track is safe for concurrent
-// use, but Begin and End pair as its callers order them.
+// A nil *Recorder returns nil Tracks, and a nil *Track records nothing at no cost, so
+// callers need no check. A Track is safe for concurrent use, but its callers must order
+// Begin and End.
 //
 // # Several processes
 //
-// Each writes its own part, a whole trace by itself: process 0 to FILE, process P to
-// FILE with .P before the extension. Merge, called by the process of rank 0 when all
-// parts are there, makes one FILE of them. Clocks of processes begin when they do: all call
-// Zero as they leave a barrier, and times agree as well as they left it together.
+// Each process writes its own part, which is a complete trace: process 0 to FILE, process P
+// to FILE with .P before the extension. When all parts exist, the process of rank 0 calls
+// Merge, which joins them in FILE. The clock of a process begins with the process. All
+// processes call Zero when they leave a barrier, so their times differ by as much as they
+// left it apart.
 //
-// Times never enter a number that training produces. WriteFile and Merge block on
-// the disk: rank code calls them inside Env.Do.
+// No number that training produces depends on times. WriteFile and Merge block on the disk:
+// rank code calls them inside Env.Do.
 package trace

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// maxSpans bounds what a track keeps.
+	// maxSpans is the most spans that a track keeps.
 	maxSpans = 1 << 16
-	// maxDepth bounds the spans of a track that have begun and not ended.
+	// maxDepth is the most open spans of a track.
 	maxDepth = 64
 )
 
-// Recorder is the trace of one process. Nil records nothing.
+// Recorder is the trace of one process. A nil Recorder records nothing.
 type Recorder struct {
 	env env.Env
 
-	mon    env.Monitor // guards what follows
+	mon    env.Monitor // guards the fields below
 	zero   time.Duration
 	tracks []*Track
 }
 
-// New makes a Recorder whose times count from now on.
+// New returns a Recorder. Its times count from now.
 func New(e env.Env) *Recorder { return &Recorder{env: e, mon: e.Monitor("trace"), zero: e.Now()} }
 
-// Zero makes times count from now on, those recorded before too.
+// Zero lets all times count from now, also of earlier spans.
 func (r *Recorder) Zero() {
 	if r == nil {
 		return
@@ -49,14 +49,14 @@ func (r *Recorder) Track(process int, name string) *Track {
 	return t
 }
 
-// Track is a line of a timeline. Nil records nothing.
+// Track is a line of a timeline. A nil Track records nothing.
 type Track struct {
 	env     env.Env
 	process int
 	name    string
 
-	mon     env.Monitor // guards what follows
-	spans   []span      // in the order in which they ended; a ring once it is full
+	mon     env.Monitor // guards the fields below
+	spans   []span      // in the order of their ends; a ring when it is full
 	oldest  int         // in a full ring
 	dropped int64
 	open    []span // begun, outermost first
@@ -68,7 +68,7 @@ type span struct {
 	begin, end time.Duration // of Env.Now
 }
 
-// Begin begins a span within those that have begun.
+// Begin opens a span within the open ones.
 func (t *Track) Begin(name string, step int64) {
 	if t == nil {
 		return
@@ -81,7 +81,7 @@ func (t *Track) Begin(name string, step int64) {
 	t.open = append(t.open, span{name: name, step: step, begin: t.env.Now()})
 }
 
-// End ends the span begun last.
+// End ends the span that was opened last.
 func (t *Track) End() {
 	if t == nil {
 		return
@@ -95,20 +95,20 @@ func (t *Track) End() {
 	s := t.open[n-1]
 	t.open = t.open[:n-1]
 	s.end = t.env.Now()
-	t.keep(s)
+	t.addSpan(s)
 }
 
-// Span records a span that is over, in times of Env.Now.
+// Span records a complete span, in times of Env.Now.
 func (t *Track) Span(name string, step int64, begin, end time.Duration) {
 	if t == nil {
 		return
 	}
 	t.mon.Lock()
 	defer t.mon.Unlock()
-	t.keep(span{name, step, begin, end})
+	t.addSpan(span{name, step, begin, end})
 }
 
-func (t *Track) keep(s span) {
+func (t *Track) addSpan(s span) {
 	if len(t.spans) < maxSpans {
 		t.spans = append(t.spans, s)
 		return
@@ -118,9 +118,8 @@ func (t *Track) keep(s span) {
 	t.dropped++
 }
 
-// snapshot is what a track holds, outer spans before inner ones; those that have
-// not ended end now.
-func (t *Track) snapshot() (spans []span, dropped int64) {
+// copySpans returns the spans of a track, outer ones before inner ones. Open spans end now.
+func (t *Track) copySpans() (spans []span, dropped int64) {
 	t.mon.Lock()
 	defer t.mon.Unlock()
 	spans = slices.Clone(t.spans)

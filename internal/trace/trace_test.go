@@ -15,7 +15,7 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// parsed is an event as a reader of the format sees it.
+// parsed is an event as a reader of the format parses it.
 type parsed struct {
 	Name    string   `json:"name"`
 	Phase   string   `json:"ph"`
@@ -47,8 +47,8 @@ func read(t *testing.T, path string) (all []parsed) {
 	return file.TraceEvents
 }
 
-// checkForm checks that every span lies on a named track of a named process, and
-// that spans of a track come in order, nested or apart.
+// checkForm checks that every span is on a named track of a named process, and
+// that spans of a track are in order, nested or disjoint.
 func checkForm(t *testing.T, all []parsed) (spans []parsed) {
 	t.Helper()
 	processes, tracks, open := map[int]bool{}, map[[2]int]bool{}, map[[2]int][]parsed{}
@@ -173,8 +173,8 @@ func TestOldSpansAreDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// Parts are traces by themselves; merged they are one, and nothing else is left. What a
-// process of an earlier run left where one is gone is no part.
+// Each part is a trace. Merge joins them and leaves no other file. A part of a process of an
+// earlier run is not merged.
 func TestPartsMerge(t *testing.T) {
 	const processes = 3
 	t.Run("without process 0", func(t *testing.T) {

@@ -26,7 +26,7 @@ type event struct {
 	Args      any    `json:"args"`
 }
 
-// micros is a time as the format wants it: in microseconds, here to the nanosecond.
+// micros is a time in the unit of the format: microseconds, with three decimals.
 type micros time.Duration
 
 func (m micros) MarshalJSON() ([]byte, error) {
@@ -47,7 +47,7 @@ type (
 	}
 )
 
-// PartPath is where a process writes its part of the trace at path.
+// PartPath is the path of a process's part of the trace at path.
 func PartPath(path string, process int) string {
 	if process == 0 {
 		return path
@@ -56,7 +56,7 @@ func PartPath(path string, process int) string {
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), process, ext)
 }
 
-// WriteFile writes a process's part of the trace at path, whole or not at all.
+// WriteFile writes a process's part of the trace at path, atomically.
 func (r *Recorder) WriteFile(path string, process int) error {
 	if r == nil {
 		return nil
@@ -73,17 +73,18 @@ func (r *Recorder) writeEvents(out *events) error {
 		id := i + 1
 		if !named[t.process] {
 			named[t.process] = true
-			if err := out.add(event{Name: "process_name", Phase: "M", Process: t.process,
+			if err := out.addEvent(event{Name: "process_name", Phase: "M", Process: t.process,
 				Args: nameArgs{Name: fmt.Sprintf("process %d", t.process)}}); err != nil {
 				return err
 			}
 		}
-		spans, dropped := t.snapshot()
-		if err := out.add(event{Name: "thread_name", Phase: "M", Process: t.process, Track: id, Args: nameArgs{t.name, dropped}}); err != nil {
+		spans, dropped := t.copySpans()
+		if err := out.addEvent(event{Name: "thread_name", Phase: "M", Process: t.process, Track: id,
+			Args: nameArgs{t.name, dropped}}); err != nil {
 			return err
 		}
 		for _, s := range spans {
-			if err := out.add(event{Name: s.name, Phase: "X", Process: t.process, Track: id,
+			if err := out.addEvent(event{Name: s.name, Phase: "X", Process: t.process, Track: id,
 				Timestamp: micros(s.begin - zero), Duration: micros(s.end - s.begin), Args: stepArgs{s.step}}); err != nil {
 				return err
 			}
@@ -92,15 +93,15 @@ func (r *Recorder) writeEvents(out *events) error {
 	return nil
 }
 
-// Merge makes one file of the parts of a trace that these processes have written,
-// and removes those beside it.
+// Merge joins the parts that these processes have written to one file at path, and removes
+// them.
 func Merge(path string, processes []int) error {
 	if len(processes) == 1 && processes[0] == 0 {
 		return nil
 	}
 	if err := write(path, func(out *events) error {
 		for _, p := range processes {
-			if err := out.copy(PartPath(path, p)); err != nil {
+			if err := out.addFile(PartPath(path, p)); err != nil {
 				return err
 			}
 		}
@@ -117,7 +118,7 @@ func Merge(path string, processes []int) error {
 	return err
 }
 
-// events is a file being written, an event a line.
+// events is a file that is being written, with one event per line.
 type events struct {
 	w     *bufio.Writer
 	began bool
@@ -147,7 +148,7 @@ func write(path string, fill func(*events) error) error {
 	return nil
 }
 
-func (out *events) add(x any) error {
+func (out *events) addEvent(x any) error {
 	line, err := json.Marshal(x)
 	if err != nil {
 		return err
@@ -163,8 +164,8 @@ func (out *events) add(x any) error {
 	return err
 }
 
-// copy adds the events of a file.
-func (out *events) copy(path string) error {
+// addFile adds the events of a file.
+func (out *events) addFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -191,7 +192,7 @@ func (out *events) copy(path string) error {
 		if err := in.Decode(&x); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if err := out.add(x); err != nil {
+		if err := out.addEvent(x); err != nil {
 			return err
 		}
 	}

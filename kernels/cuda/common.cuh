@@ -1,13 +1,13 @@
-// What all kernels share. The sources of this folder are one translation unit: they are
-// compiled together by NVRTC for the card at hand, and by a C++ compiler, against a shim
-// for threads and barriers, for tests on a CPU.
+// Declarations that all kernels share. The sources of this folder are one translation unit.
+// NVRTC compiles them for the card of the machine. For tests on a CPU, a C++ compiler
+// compiles them with a shim for threads and barriers.
 //
 // Arithmetic is that of package kernels' doc, bit for bit: --fmad=false keeps the compiler
 // from fusing, and chain() is the one place where an FMA is meant. Threads split outputs,
 // never a sum.
 //
-// Each kernel takes one struct, whose twin is in cuda_params.go, and strides over its work,
-// so that any grid is right. Sizes are in floats unless they say otherwise.
+// Each kernel takes one struct, which cuda_params.go mirrors field by field, and strides
+// over its work, so that any grid is correct. Sizes are in floats unless noted.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -25,10 +25,10 @@ struct Mat {
 __device__ __forceinline__ float chain(float a, float b, float sum) { return __fmaf_rn(a, b, sum); }
 
 // Operands that hold indexes, for faults.
-enum { INDEX = 1, SLOTS = 2, POS = 3, START = 4, FIRST = 5, SECOND = 6 };
+enum { INDEX = 1, SLOTS = 2, POS = 3, START = 4, FIRST = 5, SECOND = 6, RULE = 7 };
 
-// outside reports an index that no row has; the stream's next Sync panics. The word is
-// one store: which of several faults is told does not matter.
+// outside reports whether index x is outside [0, limit). If so it stores a fault, and the
+// stream's next Sync panics. A fault is a single store; of several faults, any may remain.
 __device__ __forceinline__ bool outside(u64 *fault, int op, int operand, int x, i64 limit) {
 	if ((i64)(u32)x < limit)
 		return false;
@@ -36,16 +36,16 @@ __device__ __forceinline__ bool outside(u64 *fault, int op, int operand, int x, 
 	return true;
 }
 
-// Divisor divides numbers below 2^31 by a multiplication: by more than 1 (Granlund and
-// Montgomery, "Division by Invariant Integers using Multiplication", 1994).
+// Divisor divides numbers below 2^31 by a number greater than 1, with a multiplication
+// (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994).
 struct Divisor {
 	u32 magic, shift;
 };
 
 __device__ __forceinline__ u32 quotient(u32 x, const Divisor &d) { return __umulhi(x, d.magic) >> d.shift; }
 
-// Rows are worked on by groups of threads: blockDim.x of them for a row, whose columns
-// they take by turns, blockDim.y rows in a block. A group is a warp, or a part of one.
+// A group of blockDim.x threads works on a row: its threads take the columns round-robin. A
+// block has blockDim.y groups. A group is a warp or a part of one.
 __device__ __forceinline__ i64 firstRow() { return (i64)blockIdx.x * blockDim.y + threadIdx.y; }
 __device__ __forceinline__ i64 rowStep() { return (i64)gridDim.x * blockDim.y; }
 
@@ -57,7 +57,7 @@ __device__ __forceinline__ float4 add4(float4 a, float4 b) {
 	return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-// sharedMemory is as long as the launch says.
+// The launch sets the length of sharedMemory.
 #ifndef DYNAMIC_SHARED
 #define DYNAMIC_SHARED(name) extern __shared__ float4 name[]
 #endif

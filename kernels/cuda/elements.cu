@@ -38,7 +38,22 @@ KERNEL gate_relu(Columns p) {
 				p.dst.p[i * p.dst.stride + j] = 0.0f;
 }
 
-// exp64 and log1p64 are internal/f32's, operation by operation.
+struct MulAdd {
+	Mat dst, a, b, c; // c: or 0; of stride 0 if it is one row
+	i64 rows;
+	int cols, bCols;
+};
+
+// mul_add: dst = a * b + c; b may have one column.
+KERNEL mul_add(MulAdd p) {
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int j = threadIdx.x; j < p.cols; j += blockDim.x) {
+			float y = p.a.p[i * p.a.stride + j] * p.b.p[i * p.b.stride + (p.bCols == 1 ? 0 : j)];
+			p.dst.p[i * p.dst.stride + j] = p.c.p ? y + p.c.p[i * p.c.stride + j] : y;
+		}
+}
+
+// exp64 and log1p64 are those of internal/f32, operation by operation.
 
 __device__ __forceinline__ double power2(int k) { return __longlong_as_double((i64)(k + 1023) << 52); }
 
@@ -74,7 +89,7 @@ __device__ double twiceAtanh(double s) {
 	return 2 * s * p;
 }
 
-// log1p64 takes what the loss gives it: 0 <= x <= 1, or a NaN.
+// log1p64 computes log(1 + x) for the loss: 0 <= x <= 1, or a NaN.
 __device__ double log1p64(double x) {
 	if (x != x)
 		return x;
@@ -96,21 +111,23 @@ __device__ double log1p64(double x) {
 
 struct Loss {
 	float *loss, *out;
-	const float *logit, *label;
+	const float *logit, *label, *weight; // weight 0: all are 1
 	i64 n;
-	float scale;
-	int pad;
+	float scale, positive;
 };
 
-// sigmoid_bce: in float64, rounded once, as kernels.Stream.SigmoidBCE.
+// sigmoid_bce: in float64, rounded once, as kernels.Stream.WeightedSigmoidBCE.
 KERNEL sigmoid_bce(Loss p) {
 	for (i64 i = firstItem(); i < p.n; i += itemStep()) {
 		double z = (double)p.logit[i], y = (double)p.label[i];
 		double e = exp64(z < 0 || z != z ? z : -z);
 		double q = z < 0 ? e / (1 + e) : 1 / (1 + e);
 		double above = z > 0 || z != z ? z : 0.0;
-		p.loss[i] = (float)(log1p64(e) + above - z * y);
-		p.out[i] = (float)((q - y) * (double)p.scale);
+		double factor = y > 0 ? (double)p.positive : 1.0;
+		if (p.weight)
+			factor = factor * (double)p.weight[i];
+		p.loss[i] = (float)((log1p64(e) + above - z * y) * factor);
+		p.out[i] = (float)(((q - y) * factor) * (double)p.scale);
 	}
 }
 
@@ -122,7 +139,8 @@ KERNEL sigmoid(Loss p) {
 	}
 }
 
-// What follows a product of cuBLAS: these are beside the exact ones of gemm.cu.
+// Bias, activation and column sums after a product by cuBLAS. The exact products of gemm.cu
+// include them.
 
 struct Follow {
 	Mat y;
@@ -148,8 +166,9 @@ struct ColumnSums {
 	int cols, pad;
 };
 
-// column_sums: row c of sums = the sums of rows c*each and on, each of them, in order. A block
-// takes a chunk; applied to its own result, of one chunk, it gives the sums of all.
+// column_sums: row c of sums = the column sums of the each rows of y from c*each on, in order.
+// A block takes a chunk of rows. A second launch over the result, as one chunk, adds up the
+// chunks.
 KERNEL column_sums(ColumnSums p) {
 	for (i64 c = blockIdx.x; c * p.each < p.rows; c += gridDim.x) {
 		i64 end = (c + 1) * p.each < p.rows ? (c + 1) * p.each : p.rows;

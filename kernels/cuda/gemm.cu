@@ -6,14 +6,14 @@
 //   grad_input    dx(m, k) = dy(m, n) w(n, k), gated   chains over n
 //   grad_weight   dw(n, k) = dyᵀ x, db = column sums   chains over m
 //
-// One body for all three, C(i, j) = sum over p of A(i, p) B(p, j), where each operand lies
-// along p or across it. A block of THREADS computes a tile of TILE x TILE, each thread EACH x
-// EACH of it, from slices of DEPTH of p in shared memory. There are two slices: the next one
-// comes by way of registers while one is computed with. A thread's outputs lie in squares of
-// PART x PART, so that it reads four operands at once and neighbours read other banks. What
-// lies beside an operand is not read: its last row, or column, is read again, for outputs
-// that nobody stores. Small tiles are for products with few elements, whose chains are long:
-// there are more blocks of them.
+// One template computes all three: C(i, j) = sum over p of A(i, p) B(p, j). Each operand is
+// stored along p or across it. A block of THREADS computes a tile of TILE x TILE, each thread
+// EACH x EACH of it, from slices of DEPTH of p in shared memory. There are two slices: the next
+// one is loaded through registers during the computation with the current one. A thread's
+// outputs form squares of PART x PART, so that it reads four operands at once and neighbours
+// read other banks. Nothing is read outside an operand: its last row, or column, is read again
+// instead, for outputs that are not stored. Small tiles are for products with few elements and
+// long chains: they give more blocks.
 
 struct Product {
 	Mat c, a, b;
@@ -25,23 +25,23 @@ struct Product {
 	int pad;
 };
 
-// Which way an operand lies: along p, its k floats of a row follow each other; across, those
-// of its rows do.
+// The layout of an operand: along p, the k floats of one row are consecutive in memory; across,
+// the floats of its rows at one p are.
 enum Lie { ALONG, ACROSS };
 
-// Slices are how one thread brings its part of an operand's slices: threads that follow each
-// other load floats that do.
+// Slices loads one thread's part of an operand's slices: consecutive threads load consecutive
+// floats.
 template <Lie LIE, int TILE, int DEPTH, int THREADS> struct Slices {
 	enum { LOADS = TILE * DEPTH / THREADS };
 	const float *from;
 	int stride, k, offset[LIE == ALONG ? LOADS : 1];
 	float next[LOADS];
 
-	// place is where number l of this thread's floats lies in a slice: its row, and its p.
+	// place returns the place in a slice of number l of this thread's floats: its row and its p.
 	static __device__ __forceinline__ int row(int t, int l) { return LIE == ALONG ? t / DEPTH + l * (THREADS / DEPTH) : t % TILE; }
 	static __device__ __forceinline__ int depth(int t, int l) { return LIE == ALONG ? t % DEPTH : t / TILE + l * (THREADS / TILE); }
 
-	// begin is for the rows of a tile, of which some may be beside the operand's.
+	// begin starts a tile, whose last rows may be outside the operand.
 	__device__ __forceinline__ void begin(const Mat &x, int first, int rows, int length) {
 		stride = (int)x.stride;
 		k = length;
@@ -89,7 +89,7 @@ template <int TILE, int EACH, int PART> __device__ __forceinline__ void operands
 	}
 }
 
-// finished is what a chain's sum becomes.
+// finished returns the element of C for a chain's sum: with bias, activation and gate.
 __device__ __forceinline__ float finished(const Product &p, float v, float bias) {
 	if (p.bias)
 		v = v + bias;
@@ -100,7 +100,7 @@ template <Lie A, Lie B, int TILE, int EACH, int DEPTH, bool SUMS> __device__ __f
 	const int SIDE = TILE / EACH, THREADS = SIDE * SIDE, ROW = TILE + 4, PART = EACH < 4 ? 1 : 4, PARTS = EACH / PART;
 	__shared__ float4 memory[2][2][DEPTH][ROW / 4]; // slices, of A and B
 	const int t = threadIdx.x, ti = t / SIDE, tj = t % SIDE;
-	// Column sums are there without columns, too.
+	// There are column sums even if C has no columns.
 	const int across = p.n > 0 ? (p.n + TILE - 1) / TILE : 1;
 	const i64 tiles = (i64)across * ((p.m + TILE - 1) / TILE);
 	for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -202,7 +202,7 @@ template <Lie A, Lie B, int TILE, int EACH, int DEPTH, bool SUMS> __device__ __f
 }
 
 // The tiles, their threads and slices are those of kernels.productTiles. Small ones have deep
-// slices, so that a slice takes longer to compute with than the next one takes to come.
+// slices, so that the computation with a slice takes longer than loading the next one.
 KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 8, 8, false>(p); }
 KERNEL __launch_bounds__(64, 6) linear_64(Product p) { product<ALONG, ALONG, 64, 8, 8, false>(p); }
 KERNEL __launch_bounds__(64, 6) linear_32(Product p) { product<ALONG, ALONG, 32, 4, 32, false>(p); }

@@ -1,5 +1,5 @@
-// DLRM's pairwise dots. A block takes a sample at a time; its f vectors of d floats lie in
-// shared memory, each in a row of its own bank offset.
+// DLRM's pairwise dots. A block takes a sample at a time. Its f vectors of d floats are in
+// shared memory, each row at another bank offset.
 
 struct Interaction {
 	Mat out, feats, dfeats; // forward: out of feats; backward: dfeats of out (its gradient) and feats
@@ -42,7 +42,7 @@ KERNEL dot_interaction(Interaction p) {
 			pairOf(q, i, j);
 			i = 2 * (i - 1);
 			j = 2 * j;
-			// A vector that is not there reads the one before it, and its dots go nowhere.
+			// A missing vector is replaced by the one before it, and its dots are not stored.
 			const float *a = x + i * p.row, *b = x + (i + 1 < p.f ? i + 1 : i) * p.row;
 			const float *c = x + j * p.row, *e = x + (j + 1 < p.f ? j + 1 : j) * p.row;
 			float ac = 0.0f, ae = 0.0f, bc = 0.0f, be = 0.0f;

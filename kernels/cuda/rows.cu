@@ -1,8 +1,8 @@
-// Rows by index: copied, added, drawn, updated. A group of threads takes a row; each of its
-// threads takes columns, four at a time where all operands are aligned so.
+// Rows by index: copied, added, drawn, updated. A group of threads takes a row. Each of its
+// threads takes columns, four at a time if all operands are aligned for that.
 
-// moveRows copies n columns of some rows by a group, with all loads before the stores, which
-// might be to where they read from as far as the compiler knows. A row that is not there is 0.
+// moveRows copies n columns of AT_ONCE rows by a group. All loads precede the stores, because
+// the compiler must assume that they overlap and would not reorder them. A missing row is 0.
 enum { AT_ONCE = 4 };
 
 template <typename V> __device__ __forceinline__ void moveRows(V *const *to, const V *const *from, int n) {
@@ -19,7 +19,7 @@ template <typename V> __device__ __forceinline__ void moveRows(V *const *to, con
 	}
 }
 
-// indexes reads those of AT_ONCE rows from one of n on, -1 of what is beside them.
+// indexes reads the indexes of AT_ONCE rows from row first on; those beyond n are -1.
 __device__ __forceinline__ void indexes(int *x, const int *index, i64 first, i64 n) {
 #pragma unroll
 	for (int k = 0; k < AT_ONCE; k++) {
@@ -140,12 +140,13 @@ struct Draw {
 	Mat rows;
 	const int *slots;
 	const i64 *base;    // first global row of each table, and the row count
-	const float *scale; // of each table
+	const float *scale; // of each table, for part 0, then for part 1 ...
 	u64 *fault;
 	u64 seed;
 	i64 n, limit; // of slots
 	i64 owners, owner;
-	int tables, width, cols, each; // each: row i is that of slots[i], and its init is added to it
+	int tables, width, cols, each; // each: row i is the row of slots[i], and its initial weights are added to it
+	int parts, widths[ROW_PARTS], pad;
 };
 
 __device__ __forceinline__ uint4 philox(u32 k0, u32 k1, uint4 c) {
@@ -162,10 +163,10 @@ __device__ __forceinline__ uint4 philox(u32 k0, u32 k1, uint4 c) {
 // symmetric maps 23 random bits to (-1, 1) exactly.
 __device__ __forceinline__ float symmetric(u32 u) { return ((float)(u >> 9) + 0.5f - 4194304.0f) * (1.0f / 4194304); }
 
-enum { ROW_INIT = 1 }; // rng.RowInit
+enum { ROW_INIT = 1, PART_SHIFT = 24 }; // rng.RowInit, partShift
 
-// draw_rows draws the weights of rows anew and clears their state (InitRows), or adds to
-// rows the weights that were drawn for them (XorInit).
+// draw_rows sets rows to their initial weights and clears their state (InitRows), or adds
+// their initial weights to rows (XorInit).
 KERNEL draw_rows(Draw p) {
 	for (i64 i = firstRow(); i < p.n; i += rowStep()) {
 		int slot = p.slots[i];
@@ -181,24 +182,30 @@ KERNEL draw_rows(Draw p) {
 				hi = mid;
 		}
 		u64 id = (u64)(global - p.base[lo]);
-		float scale = p.scale[lo];
 		float *row = p.rows.p + (p.each ? i : slot) * p.rows.stride;
-		for (int j = threadIdx.x; 4 * j < p.cols; j += blockDim.x) {
-			float w[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-			if (4 * j < p.width) {
-				uint4 u = philox((u32)p.seed, (u32)(p.seed >> 32), make_uint4((u32)id, (u32)lo, (u32)(id >> 32) << 16 | ROW_INIT << 8, (u32)j));
-				w[0] = symmetric(u.x) * scale;
-				w[1] = symmetric(u.y) * scale;
-				w[2] = symmetric(u.z) * scale;
-				w[3] = symmetric(u.w) * scale;
-			}
-			for (int k = 0; k < 4; k++) {
-				int c = 4 * j + k;
-				if (p.each && c < p.width)
-					((u32 *)row)[c] ^= __float_as_uint(w[k]);
-				else if (!p.each && c < p.cols)
-					row[c] = c < p.width ? w[k] : 0.0f;
+		for (int part = 0, first = 0; part < p.parts; first += p.widths[part++]) {
+			float scale = p.scale[part * p.tables + lo];
+			for (int j = threadIdx.x; 4 * j < p.widths[part]; j += blockDim.x) {
+				float w[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+				if (scale != 0.0f) {
+					uint4 u = philox((u32)p.seed, (u32)(p.seed >> 32),
+						make_uint4((u32)id, (u32)lo, (u32)(id >> 32) << 16 | ROW_INIT << 8, (u32)part << PART_SHIFT | (u32)j));
+					w[0] = symmetric(u.x) * scale;
+					w[1] = symmetric(u.y) * scale;
+					w[2] = symmetric(u.z) * scale;
+					w[3] = symmetric(u.w) * scale;
+				}
+				for (int k = 0; k < 4 && 4 * j + k < p.widths[part]; k++) {
+					float *to = row + first + 4 * j + k;
+					if (p.each)
+						*(u32 *)to ^= __float_as_uint(w[k]);
+					else
+						*to = w[k];
+				}
 			}
 		}
+		if (!p.each)
+			for (int j = p.width + threadIdx.x; j < p.cols; j += blockDim.x)
+				row[j] = 0.0f;
 	}
 }

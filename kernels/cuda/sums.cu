@@ -3,10 +3,10 @@
 // (l mod t)*d.
 //
 // Most segments have a lookup or two, a few have tens of thousands (a table of three rows in a
-// batch of 64K). A group of threads sums a short one, each thread a chain for its columns, with
-// loads AHEAD of the additions. Long ones are listed, in any order, and taken by whole blocks,
-// 32 columns each, whose threads load many lookups at once into shared memory, where one
-// thread for each column adds them up in order. The order of additions is the same in both.
+// batch of 64K). A group of threads sums a short segment: each thread has a chain for each of
+// its columns, with loads AHEAD of the additions. Long segments are listed in any order. A
+// block takes 32 columns of one: its threads load many lookups at once into shared memory, and
+// one thread for each column adds them up. Both ways add in the same order.
 
 struct Segments {
 	Mat dst, src;
@@ -17,13 +17,14 @@ struct Segments {
 	i64 positions; // in pos
 	int t, d, op, pad;
 	Divisor by; // t
-	// Where rows are updated by the sums, which then go to no dst:
-	Optimizer opt;
-	int update;
+	// If rows are updated by the sums, which are then not stored in dst:
+	RowPart parts[ROW_PARTS];
+	int update, pad2; // number of parts; 0: the sums are stored
 	Mat rows;
 	const int *slots;
 	i64 slotLimit;
 	float *sums; // (segments that are long, d)
+	const float *factors; // of each position, or 0: all are 1
 };
 
 enum { AHEAD = 4, LONG = 64, LONG_COLUMNS = 32, LONG_THREADS = 8, LONG_LOOKUPS = 64, LONG_EACH = LONG_LOOKUPS / LONG_THREADS };
@@ -33,6 +34,9 @@ __device__ __forceinline__ float4 zeroOf(float4) { return make_float4(0.0f, 0.0f
 __device__ __forceinline__ float plus(float a, float b) { return a + b; }
 __device__ __forceinline__ float4 plus(float4 a, float4 b) { return add4(a, b); }
 
+__device__ __forceinline__ float scaled(float f, float a) { return f * a; }
+__device__ __forceinline__ float4 scaled(float f, float4 a) { return make_float4(f * a.x, f * a.y, f * a.z, f * a.w); }
+
 __device__ __forceinline__ const float *lookup(const Segments &p, int l) {
 	if (p.t == 1)
 		return p.src.p + l * p.src.stride;
@@ -40,7 +44,8 @@ __device__ __forceinline__ const float *lookup(const Segments &p, int l) {
 	return p.src.p + row * p.src.stride + (i64)(l - row * p.t) * p.d;
 }
 
-// bounds gives a segment's first and last position; false where they are none, which is told.
+// bounds sets the range of a segment's positions. If it is invalid, bounds stores a fault and
+// returns false.
 __device__ __forceinline__ bool bounds(const Segments &p, i64 s, int &lo, int &hi) {
 	lo = p.start[s];
 	hi = p.start[s + 1];
@@ -66,13 +71,13 @@ template <typename V> __device__ __forceinline__ V sumColumn(const Segments &p, 
 #pragma unroll
 		for (int k = 0; k < AHEAD; k++)
 			if (lo + k < hi)
-				sum = plus(sum, next[k]);
+				sum = plus(sum, p.factors ? scaled(p.factors[lo + k], next[k]) : next[k]);
 	}
 	return sum;
 }
 
-// The mean of g*g is a sum in the 8 lanes of package kernels' doc. squares has the threads of a
-// group add up a lane or more each, meanSquare puts the lanes together.
+// The mean of g*g is a sum in the 8 lanes of package kernels' doc. In squares, each thread of a
+// group adds up one lane or more; meanSquare adds up the lanes.
 enum { LANES = 8 };
 
 __device__ __forceinline__ void squares(float *lanes, const float *g, int d) {
@@ -88,19 +93,19 @@ __device__ __forceinline__ float meanSquare(const float *l, int d) {
 	return (((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))) / (float)d;
 }
 
-// apply updates a thread's columns of the row of a slot by the gradient g, d floats that all
-// threads of the group see, as they do its squares where the rule is row-wise. It returns what the state of a row-wise rule becomes, which is for
-// storeState when all have read it.
-__device__ __forceinline__ float apply(const Segments &p, int slot, const float *g, const float *lanes) {
-	float *w = p.rows.p + slot * p.rows.stride, *s = w + p.d, *v = s + p.d;
+// apply updates a thread's columns of a part of a row by the part's gradient g, which all
+// threads of the group share; lanes are its squares, used by a row-wise rule. It returns the new
+// state of a row-wise rule. storeState stores that when all threads have read the old one.
+__device__ __forceinline__ float apply(const RowPart &p, float *row, const float *g, const float *lanes) {
+	float *w = row + p.first, *s = row + p.state, *v = s + p.width;
 	if (p.opt.kind != ROWWISE_ADAGRAD) {
-		const bool one = p.opt.kind != SGD, two = p.opt.kind == ADAM; // floats of state
-		for (int j = threadIdx.x; j < p.d; j += AT_ONCE * blockDim.x) {
+		const bool one = p.opt.kind != SGD, two = p.opt.kind >= ADAM; // floats of state
+		for (int j = threadIdx.x; j < p.width; j += AT_ONCE * blockDim.x) {
 			float a[AT_ONCE], b[AT_ONCE], c[AT_ONCE];
 #pragma unroll
 			for (int k = 0; k < AT_ONCE; k++) {
 				int i = j + k * (int)blockDim.x;
-				if (i < p.d) {
+				if (i < p.width) {
 					a[k] = w[i];
 					b[k] = one ? s[i] : 0.0f;
 					c[k] = two ? v[i] : 0.0f;
@@ -109,7 +114,7 @@ __device__ __forceinline__ float apply(const Segments &p, int slot, const float 
 #pragma unroll
 			for (int k = 0; k < AT_ONCE; k++) {
 				int i = j + k * (int)blockDim.x;
-				if (i >= p.d)
+				if (i >= p.width)
 					break;
 				step(p.opt, &a[k], &b[k], &c[k], g[i]);
 				w[i] = a[k];
@@ -121,22 +126,39 @@ __device__ __forceinline__ float apply(const Segments &p, int slot, const float 
 		}
 		return 0.0f;
 	}
-	float q = *s + meanSquare(lanes, p.d), below = __fsqrt_rn(q) + p.opt.eps;
-	for (int j = threadIdx.x; j < p.d; j += blockDim.x)
+	float q = *s + meanSquare(lanes, p.width), below = __fsqrt_rn(q) + p.opt.eps;
+	for (int j = threadIdx.x; j < p.width; j += blockDim.x)
 		w[j] = w[j] - (p.opt.lr * g[j]) / below;
 	return q;
 }
 
-__device__ __forceinline__ void storeState(const Segments &p, int slot, float q) {
+// change applies scale and weight decay to the gradient of a part, which all threads of the group
+// share.
+__device__ __forceinline__ void change(const RowPart &p, const float *row, float *g) {
+	for (int j = threadIdx.x; j < p.width; j += blockDim.x)
+		g[j] = changed(p.opt, g[j], row[p.first + j]);
+}
+
+__device__ __forceinline__ void storeState(const RowPart &p, float *row, float q) {
 	if (p.opt.kind == ROWWISE_ADAGRAD && threadIdx.x == 0)
-		p.rows.p[slot * p.rows.stride + p.d] = q;
+		row[p.state] = q;
+}
+
+// unknownRule reports whether the rule of a part has no body here.
+__device__ __forceinline__ bool unknownRule(const Segments &p) {
+	for (int k = 0; k < p.update; k++)
+		if (unknown(p.parts[k].opt, p.fault, p.op))
+			return true;
+	return false;
 }
 
 template <typename V> __device__ __forceinline__ void segments(const Segments &p) {
+	if (unknownRule(p))
+		return;
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
-	// Where rows are updated, a gradient and its squares for each group.
+	// If rows are updated: a gradient and its squares for each group.
 	float *mine = (float *)sharedMemory + threadIdx.y * ((p.d + 3) / 4 * 4 + LANES), *squared = mine + (p.d + 3) / 4 * 4;
-	// All groups of a warp go round together, for the barriers.
+	// All groups of a warp iterate together, because of the barriers.
 	for (i64 first = (i64)blockIdx.x * blockDim.y; first < p.n; first += rowStep()) {
 		i64 s = first + threadIdx.y;
 		int lo = 0, hi = 0, slot = 0;
@@ -161,20 +183,29 @@ template <typename V> __device__ __forceinline__ void segments(const Segments &p
 		if (!p.update)
 			continue;
 		__syncwarp();
-		if (p.opt.kind == ROWWISE_ADAGRAD) {
+		float *row = p.rows.p + slot * p.rows.stride;
+		for (int k = 0; k < p.update; k++) {
+			const RowPart &part = p.parts[k];
+			if (changesGradient(part.opt)) {
+				if (here)
+					change(part, row, mine + part.first);
+				__syncwarp();
+			}
+			if (part.opt.kind == ROWWISE_ADAGRAD) {
+				if (here)
+					squares(squared, mine + part.first, part.width);
+				__syncwarp();
+			}
+			float q = here ? apply(part, row, mine + part.first, squared) : 0.0f;
+			__syncwarp(); // mine and squared are free again
 			if (here)
-				squares(squared, mine, p.d);
-			__syncwarp();
+				storeState(part, row, q);
 		}
-		float q = here ? apply(p, slot, mine, squared) : 0.0f;
-		__syncwarp(); // mine is free again
-		if (here)
-			storeState(p, slot, q);
 	}
 }
 
 // sum_segments: dst row s = the sum of its lookups, or the update of row slots[s] by it; long
-// segments are listed for what follows.
+// segments are listed for sum_long.
 KERNEL sum_segments(Segments p) { segments<float>(p); }
 KERNEL sum_segments_4(Segments p) { segments<float4>(p); }
 
@@ -193,7 +224,7 @@ KERNEL sum_long(Segments p) {
 		int l[LONG_EACH];
 		auto load = [&](int from) {
 #pragma unroll
-			for (int k = 0; k < LONG_EACH; k++) { // all of these at once, then all of those they name
+			for (int k = 0; k < LONG_EACH; k++) { // all positions at once, then all their lookups
 				int at = from + k * LONG_THREADS + threadIdx.y;
 				l[k] = mine && at < hi ? p.pos[at] : 0;
 			}
@@ -201,6 +232,8 @@ KERNEL sum_long(Segments p) {
 			for (int k = 0; k < LONG_EACH; k++) {
 				int at = from + k * LONG_THREADS + threadIdx.y;
 				next[k] = !mine || at >= hi || outside(p.fault, p.op, POS, l[k], p.limit) ? 0.0f : lookup(p, l[k])[column];
+				if (p.factors && mine && at < hi)
+					next[k] = p.factors[at] * next[k];
 			}
 		};
 		load(lo);
@@ -224,14 +257,24 @@ KERNEL sum_long(Segments p) {
 // update_long updates the rows whose sums sum_long left; a block takes a row.
 KERNEL update_long(Segments p) {
 	__shared__ float lanes[LANES];
+	if (unknownRule(p))
+		return;
 	for (i64 i = blockIdx.x; i < *p.longOnes; i += gridDim.x) {
-		int slot = p.slots[p.longOnes[1 + i]];
-		if (p.opt.kind == ROWWISE_ADAGRAD) {
-			squares(lanes, p.sums + i * p.d, p.d);
+		float *row = p.rows.p + p.slots[p.longOnes[1 + i]] * p.rows.stride;
+		float *g = p.sums + i * p.d;
+		for (int k = 0; k < p.update; k++) {
+			const RowPart &part = p.parts[k];
+			if (changesGradient(part.opt)) {
+				change(part, row, g + part.first);
+				__syncthreads();
+			}
+			if (part.opt.kind == ROWWISE_ADAGRAD) {
+				squares(lanes, g + part.first, part.width);
+				__syncthreads();
+			}
+			float q = apply(part, row, g + part.first, lanes);
 			__syncthreads();
+			storeState(part, row, q);
 		}
-		float q = apply(p, slot, p.sums + i * p.d, lanes);
-		__syncthreads();
-		storeState(p, slot, q);
 	}
 }

@@ -1,4 +1,4 @@
-// Package transporttest is the conformance suite of package transport: every
-// implementation runs it, by itself and under Wrap's faults. Each test is one
-// sentence of the contract in transport's package doc.
+// Package transporttest is the conformance suite of package transport. Every
+// implementation runs it, by itself and with the faults of transport.Wrap. Each test
+// checks one sentence of the contract in the package doc of transport.
 package transporttest

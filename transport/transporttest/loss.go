@@ -11,21 +11,21 @@ import (
 
 func testClose(t *testing.T, w world) {
 	ep := w.eps[0]
-	// Larger than a transport may hold, so that the send cannot be done.
+	// larger than a transport may hold, so that the send cannot be done
 	big := make([]byte, transport.MaxHeldBytes+1)
 	s, r := ep.Send(1, 1, big), ep.Recv(2, 1, make([]byte, 8))
 	if err := ep.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.closed("send posted before Close", s)
-	w.closed("receive posted before Close", r)
-	w.closed("send posted after Close", ep.Send(1, 1, big))
-	w.closed("receive posted after Close", ep.Recv(2, 1, make([]byte, 8)))
-	w.exchange(1, 2) // the others go on
+	w.mustBeClosed("send posted before Close", s)
+	w.mustBeClosed("receive posted before Close", r)
+	w.mustBeClosed("send posted after Close", ep.Send(1, 1, big))
+	w.mustBeClosed("receive posted after Close", ep.Recv(2, 1, make([]byte, 8)))
+	w.exchangeMessages(1, 2) // the others continue
 }
 
-// exchange sends one message each way between two ranks.
-func (w world) exchange(a, b int) {
+// exchangeMessages sends one message each way between two ranks.
+func (w world) exchangeMessages(a, b int) {
 	w.t.Helper()
 	const tag = 77
 	want := [2][]byte{pattern(a, 500), pattern(b, 600)}
@@ -33,9 +33,9 @@ func (w world) exchange(a, b int) {
 	s := [2]transport.Request{w.eps[a].Send(b, tag, want[0]), w.eps[b].Send(a, tag, want[1])}
 	r := [2]transport.Request{w.eps[b].Recv(a, tag, got[0]), w.eps[a].Recv(b, tag, got[1])}
 	for i := range 2 {
-		w.ok("send", s[i])
-		w.ok("receive", r[i])
-		w.same("message", got[i], want[i])
+		w.mustSucceed("send", s[i])
+		w.mustSucceed("receive", r[i])
+		w.mustEqual("message", got[i], want[i])
 	}
 }
 
@@ -47,29 +47,29 @@ func testPeerClosesAfterPost(t *testing.T, w world) {
 	if err := w.eps[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.lost("send", s, 1)
-	w.lost("receive", r, 1)
-	w.exchange(0, 2)
-	w.ok("send", w.eps[2].Send(0, 78, pattern(3, 500)))
-	w.ok("receive from a third rank, posted before the loss", other)
-	w.same("message", got, pattern(3, 500))
+	w.mustBeLost("send", s, 1)
+	w.mustBeLost("receive", r, 1)
+	w.exchangeMessages(0, 2)
+	w.mustSucceed("send", w.eps[2].Send(0, 78, pattern(3, 500)))
+	w.mustSucceed("receive from a third rank, posted before the loss", other)
+	w.mustEqual("message", got, pattern(3, 500))
 }
 
 func testPeerClosesBeforePost(t *testing.T, w world) {
-	w.exchange(0, 1)
+	w.exchangeMessages(0, 1)
 	r := w.eps[0].Recv(1, 1, make([]byte, 8))
 	if err := w.eps[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.lost("receive", r, 1) // so rank 0 knows, whatever lies between
-	w.lost("later receive", w.eps[0].Recv(1, 1, make([]byte, 8)), 1)
-	w.lost("later send", w.eps[0].Send(1, 1, make([]byte, transport.MaxHeldBytes+1)), 1)
-	w.exchange(0, 2)
+	w.mustBeLost("receive", r, 1) // now rank 0 has noticed the loss, with any transport
+	w.mustBeLost("later receive", w.eps[0].Recv(1, 1, make([]byte, 8)), 1)
+	w.mustBeLost("later send", w.eps[0].Send(1, 1, make([]byte, transport.MaxHeldBytes+1)), 1)
+	w.exchangeMessages(0, 2)
 }
 
-// testPeerClosesWhileBytesMove closes at random moments of a stream of large
-// messages: each arrives whole, in order, or its request and all later ones end
-// with PeerLost, and nothing touches the memory after that.
+// testPeerClosesWhileBytesMove closes an endpoint at random moments of a stream of large
+// messages. Each message arrives complete and in order, or its request and all later ones
+// end with PeerLost. Their memory is not written after that.
 func testPeerClosesWhileBytesMove(t *testing.T, w world) {
 	const size, messages = 4 << 20, 12
 	var sends, recvs [messages]transport.Request
@@ -88,18 +88,18 @@ func testPeerClosesWhileBytesMove(t *testing.T, w world) {
 	}
 	gone := false
 	for i := range messages {
-		if err := w.wait("send", sends[i]); err != nil && !errors.Is(err, transport.ErrClosed) {
+		if err := w.mustEnd("send", sends[i]); err != nil && !errors.Is(err, transport.ErrClosed) {
 			t.Fatalf("send %d: got %v, want success or ErrClosed", i, err)
 		}
-		err := w.wait("receive", recvs[i])
+		err := w.mustEnd("receive", recvs[i])
 		switch {
 		case err == nil && gone:
 			t.Fatalf("message %d arrived after one was lost", i)
 		case err == nil:
-			w.same("message", got[i], pattern(i, size))
+			w.mustEqual("message", got[i], pattern(i, size))
 		default:
 			gone = true
-			w.lost("receive", failed{err}, 0)
+			w.mustBeLost("receive", failed{err}, 0)
 			clear(got[i])
 			lost = append(lost, got[i])
 		}
@@ -118,8 +118,8 @@ type failed struct{ err error }
 
 func (f failed) Wait() error { return f.err }
 
-// testAbortNamesTheLost: rank 2 has nothing outstanding with rank 1, which is
-// lost, and hears of it through rank 0.
+// testAbortNamesTheLost: rank 2 has nothing outstanding with rank 1, which is lost, and
+// learns of the loss through rank 0.
 func testAbortNamesTheLost(t *testing.T, w world) {
 	onLost := w.eps[0].Recv(1, 1, make([]byte, 8))
 	onThird := w.eps[0].Recv(2, 1, make([]byte, 8))
@@ -127,25 +127,25 @@ func testAbortNamesTheLost(t *testing.T, w world) {
 	if err := w.eps[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	err := w.wait("receive from the lost rank", onLost)
-	w.lost("receive from the lost rank", failed{err}, 1)
+	err := w.mustEnd("receive from the lost rank", onLost)
+	w.mustBeLost("receive from the lost rank", failed{err}, 1)
 	w.eps[0].Abort(err)
-	w.lost("receive from a third rank", onThird, 1)
-	w.lost("later send", w.eps[0].Send(2, 1, make([]byte, 8)), 1)
-	w.lost("the third rank's receive", thirds, 1)
-	w.lost("the third rank's later send", w.eps[2].Send(0, 1, make([]byte, transport.MaxHeldBytes+1)), 1)
+	w.mustBeLost("receive from a third rank", onThird, 1)
+	w.mustBeLost("later send", w.eps[0].Send(2, 1, make([]byte, 8)), 1)
+	w.mustBeLost("the third rank's receive", thirds, 1)
+	w.mustBeLost("the third rank's later send", w.eps[2].Send(0, 1, make([]byte, transport.MaxHeldBytes+1)), 1)
 }
 
 func testAbortNamesItself(t *testing.T, w world) {
 	cause := errors.New("world changed")
 	own, peers := w.eps[0].Recv(1, 1, make([]byte, 8)), w.eps[1].Recv(0, 1, make([]byte, 8))
 	w.eps[0].Abort(cause)
-	if err := w.wait("receive", own); !errors.Is(err, cause) {
+	if err := w.mustEnd("receive", own); !errors.Is(err, cause) {
 		t.Fatalf("got %v, want the cause of the abort", err)
 	}
-	w.lost("the peer's receive", peers, 0)
+	w.mustBeLost("the peer's receive", peers, 0)
 	w.eps[0].Abort(errors.New("a later cause"))
-	if err := w.wait("send", w.eps[0].Send(1, 1, nil)); !errors.Is(err, cause) {
+	if err := w.mustEnd("send", w.eps[0].Send(1, 1, nil)); !errors.Is(err, cause) {
 		t.Fatalf("got %v, want the first cause", err)
 	}
 }
@@ -156,6 +156,6 @@ func testCloseTwice(t *testing.T, w world) {
 			t.Fatal(err)
 		}
 	}
-	w.lost("receive", w.eps[1].Recv(0, 1, make([]byte, 8)), 0)
-	w.closed("own receive", w.eps[0].Recv(1, 1, make([]byte, 8)))
+	w.mustBeLost("receive", w.eps[1].Recv(0, 1, make([]byte, 8)), 0)
+	w.mustBeClosed("own receive", w.eps[0].Recv(1, 1, make([]byte, 8)))
 }

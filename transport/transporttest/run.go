@@ -13,9 +13,6 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// hangLimit is how long a Wait may take before the suite calls it a hang.
-const hangLimit = 20 * time.Second
-
 // Make connects a world of n ranks.
 type Make func(t *testing.T, n int) []transport.Endpoint
 
@@ -59,79 +56,10 @@ func Run(t *testing.T, connect Make) {
 	}
 }
 
-// world is the ranks under test, each driven from the test's goroutines.
-type world struct {
-	t   *testing.T
-	eps []transport.Endpoint
-}
-
-// wait is r.Wait that fails the test instead of hanging.
-func (w world) wait(what string, r transport.Request) error {
-	w.t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- r.Wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(hangLimit):
-		w.t.Fatalf("%s: Wait hangs", what)
-		return nil
-	}
-}
-
-func (w world) ok(what string, r transport.Request) {
-	w.t.Helper()
-	if err := w.wait(what, r); err != nil {
-		w.t.Fatalf("%s: %v", what, err)
-	}
-}
-
-func (w world) lost(what string, r transport.Request, rank int) {
-	w.t.Helper()
-	err := w.wait(what, r)
-	var lost *transport.PeerLost
-	if !errors.As(err, &lost) {
-		w.t.Fatalf("%s: got %v, want PeerLost of rank %d", what, err, rank)
-	}
-	if lost.Rank != rank || lost.Generation != w.eps[0].Generation() || lost.Cause == nil {
-		w.t.Fatalf("%s: got %+v, want rank %d of generation %d with its cause", what, lost, rank, w.eps[0].Generation())
-	}
-}
-
-func (w world) closed(what string, r transport.Request) {
-	w.t.Helper()
-	if err := w.wait(what, r); !errors.Is(err, transport.ErrClosed) {
-		w.t.Fatalf("%s: got %v, want ErrClosed", what, err)
-	}
-}
-
-// pattern is n bytes that depend on seed and position: long ones repeat a block, whose
-// length divides no buffer's, with the block's number before each. (Byte by byte, the
-// race detector takes a minute over them.)
-func pattern(seed, n int) []byte {
-	const block = 65521 // prime
-	p := make([]byte, n)
-	for i := range min(n, block) {
-		p[i] = byte(seed*31 + i + i>>8*7)
-	}
-	for at := block; at < n; at += block {
-		p[at] = byte(at / block)
-		copy(p[at+1:], p[1:block])
-	}
-	return p
-}
-
-func (w world) same(what string, got, want []byte) {
-	w.t.Helper()
-	if !bytes.Equal(got, want) {
-		w.t.Fatalf("%s: %d bytes differ from what was sent", what, len(want))
-	}
-}
-
 func testIdentity(t *testing.T, w world) {
 	for i, ep := range w.eps {
 		if ep.Rank() != i || ep.Size() != len(w.eps) || ep.Generation() != w.eps[0].Generation() {
-			t.Fatalf("endpoint %d says rank %d of %d, generation %d", i, ep.Rank(), ep.Size(), ep.Generation())
+			t.Fatalf("endpoint %d reports rank %d of %d, generation %d", i, ep.Rank(), ep.Size(), ep.Generation())
 		}
 	}
 }
@@ -142,7 +70,7 @@ func testOrder(t *testing.T, w world) {
 	var got [messages][]byte
 	for i := range messages {
 		sends[i] = w.eps[0].Send(1, 7, pattern(i, 8+i%3))
-		if i >= 100 { // the receiver lags
+		if i >= 100 { // the receiver lags behind
 			got[i-100] = make([]byte, 8+(i-100)%3)
 			recvs[i-100] = w.eps[1].Recv(0, 7, got[i-100])
 		}
@@ -152,9 +80,9 @@ func testOrder(t *testing.T, w world) {
 		recvs[i] = w.eps[1].Recv(0, 7, got[i])
 	}
 	for i := range messages {
-		w.ok("send", sends[i])
-		w.ok("receive", recvs[i])
-		w.same("message", got[i], pattern(i, 8+i%3))
+		w.mustSucceed("send", sends[i])
+		w.mustSucceed("receive", recvs[i])
+		w.mustEqual("message", got[i], pattern(i, 8+i%3))
 	}
 }
 
@@ -162,18 +90,18 @@ func testSendBeforeReceive(t *testing.T, w world) {
 	s := w.eps[1].Send(0, 1, pattern(1, 1000))
 	time.Sleep(5 * time.Millisecond)
 	got := make([]byte, 1000)
-	w.ok("receive", w.eps[0].Recv(1, 1, got))
-	w.ok("send", s)
-	w.same("message", got, pattern(1, 1000))
+	w.mustSucceed("receive", w.eps[0].Recv(1, 1, got))
+	w.mustSucceed("send", s)
+	w.mustEqual("message", got, pattern(1, 1000))
 }
 
 func testReceiveBeforeSend(t *testing.T, w world) {
 	got := make([]byte, 1000)
 	r := w.eps[0].Recv(1, 1, got)
 	time.Sleep(5 * time.Millisecond)
-	w.ok("send", w.eps[1].Send(0, 1, pattern(1, 1000)))
-	w.ok("receive", r)
-	w.same("message", got, pattern(1, 1000))
+	w.mustSucceed("send", w.eps[1].Send(0, 1, pattern(1, 1000)))
+	w.mustSucceed("receive", r)
+	w.mustEqual("message", got, pattern(1, 1000))
 }
 
 func testLengths(t *testing.T, w world) {
@@ -184,24 +112,24 @@ func testLengths(t *testing.T, w world) {
 	for _, n := range []int{0, 1, 2, 63, 64, 65, 4095, 4096, 65536, 65537, 1 << 20, longest} {
 		want, got := pattern(n, n), make([]byte, n)
 		s, r := w.eps[0].Send(1, 2, want), w.eps[1].Recv(0, 2, got)
-		w.ok("send", s)
-		w.ok("receive", r)
-		w.same("message", got, want)
+		w.mustSucceed("send", s)
+		w.mustSucceed("receive", r)
+		w.mustEqual("message", got, want)
 	}
 }
 
 func testWrongLength(t *testing.T, w world) {
 	for _, c := range []struct{ sent, wants int }{{8, 16}, {16, 8}, {0, 1}, {1, 0}} {
 		s := w.eps[0].Send(1, 3, make([]byte, c.sent))
-		err := w.wait("receive", w.eps[1].Recv(0, 3, make([]byte, c.wants)))
+		err := w.mustEnd("receive", w.eps[1].Recv(0, 3, make([]byte, c.wants)))
 		var wrong *transport.LengthError
 		if !errors.As(err, &wrong) {
-			t.Fatalf("%d bytes met a receive of %d: got %v, want a LengthError", c.sent, c.wants, err)
+			t.Fatalf("%d bytes for a receive of %d: got %v, want a LengthError", c.sent, c.wants, err)
 		}
 		if want := (transport.LengthError{From: 0, To: 1, Tag: 3, Sent: c.sent, Wants: c.wants}); *wrong != want {
 			t.Fatalf("got %+v, want %+v", *wrong, want)
 		}
-		_ = w.wait("send", s) // with any result, but it ends
+		_ = w.mustEnd("send", s) // with any result, but it must end
 	}
 }
 
@@ -215,7 +143,7 @@ func testManyTags(t *testing.T, w world) {
 		got        []byte
 	}
 	m := make([]message, tags*each)
-	var order []int // each tag, each times
+	var order []int // each tag several times
 	for i := range tags * each {
 		order = append(order, i%tags)
 	}
@@ -237,14 +165,14 @@ func testManyTags(t *testing.T, w world) {
 		x.recv = w.eps[1].Recv(0, name(tag), x.got)
 	})
 	for i := range m {
-		w.ok("send", m[i].send)
-		w.ok("receive", m[i].recv)
-		w.same("message", m[i].got, pattern(i, 40))
+		w.mustSucceed("send", m[i].send)
+		w.mustSucceed("receive", m[i].recv)
+		w.mustEqual("message", m[i].got, pattern(i, 40))
 	}
 }
 
-// testConcurrent exchanges messages between all pairs at once, with a goroutine
-// for each (from, to, tag) and direction.
+// testConcurrent exchanges messages between all pairs at once, with a goroutine for each
+// (from, to, tag) and direction.
 func testConcurrent(t *testing.T, w world) {
 	const tags, messages, window = 3, 60, 4
 	n := len(w.eps)
@@ -316,8 +244,8 @@ func testBackPressure(t *testing.T, w world) {
 	mu.Unlock()
 	got := make([]byte, size)
 	for i := range messages {
-		w.ok("receive", w.eps[1].Recv(0, 9, got))
-		w.same("message", got, pattern(i, size))
+		w.mustSucceed("receive", w.eps[1].Recv(0, 9, got))
+		w.mustEqual("message", got, pattern(i, size))
 	}
 	wg.Wait()
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// testViews: what a Viewer has a Place for, all others read there, as it stands;
-// what lies elsewhere has none.
+// testViews: all ranks can read, in place, the memory for which a Viewer has a Place.
+// Other memory has no Place.
 func testViews(t *testing.T, w world) {
 	var viewers []transport.Viewer
 	for _, ep := range w.eps {
 		v, ok := ep.(transport.Viewer)
 		if !ok {
-			t.Log("no ranks read each other's memory here")
+			t.Log("this endpoint has no Viewer")
 			return
 		}
 		viewers = append(viewers, v)
@@ -39,18 +39,18 @@ func testViews(t *testing.T, w world) {
 			t.Error("memory that is not shared has a place")
 		}
 		if at[r] = v.Place(memory); at[r] == 0 {
-			t.Log("other ranks cannot read memory here")
+			t.Log("the other ranks cannot read this memory")
 			return
 		}
 	}
 	for _, v := range viewers {
 		if !v.Enter() {
-			t.Fatal("a rank is gone")
+			t.Fatal("Enter reports that a rank is lost")
 		}
 		for r := range viewers {
-			w.same("what is seen of a rank's memory", v.View(r, at[r], n), pattern(r, n))
+			w.mustEqual("view of a rank's memory", v.View(r, at[r], n), pattern(r, n))
 			if v.View(r, 1<<60, n) != nil {
-				t.Error("memory was seen where a rank has none")
+				t.Error("View returned memory that the rank does not have")
 			}
 		}
 		v.Leave()

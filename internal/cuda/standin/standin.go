@@ -18,14 +18,14 @@ import (
 //go:embed cpp
 var sources embed.FS
 
-// ErrNoCompiler says that there is no C++ compiler to build with.
+// ErrNoCompiler is the error that there is no C++ compiler.
 var ErrNoCompiler = errors.New("no C++ compiler (c++) in PATH")
 
-// RealVariable, set, has tests use the machine's GPU instead.
+// RealVariable is the environment variable that makes tests use the machine's GPU instead.
 const RealVariable = "ECREC_TEST_GPU"
 
-// Use gives a test GPUs, so many of them, and an NCCL that work on the CPU, for a CUDA source;
-// or this machine's, which may be fewer. It skips where neither can be had.
+// Use gives a test a number of GPUs and an NCCL that run on the CPU, for a CUDA source; or this
+// machine's GPUs, which may be fewer. It skips the test if there are neither.
 func Use(t testing.TB, source string, gpus int) {
 	t.Helper()
 	if !cuda.Built {
@@ -46,7 +46,7 @@ func Use(t testing.TB, source string, gpus int) {
 	t.Setenv("ECREC_STANDIN_GPUS", fmt.Sprint(gpus))
 }
 
-// cache is where compiled kernels are kept: of a real GPU, for all tests.
+// cache is the folder of compiled kernels of a real GPU, shared by all tests.
 func cache(t testing.TB) string {
 	if os.Getenv(RealVariable) != "" {
 		return filepath.Join(os.TempDir(), "ecrec-gpu-cache")
@@ -54,12 +54,12 @@ func cache(t testing.TB) string {
 	return t.TempDir()
 }
 
-// kernel finds the kernels of a source, and the struct that each takes.
+// kernel matches the kernels of a source, and the struct that each takes.
 var kernel = regexp.MustCompile(`(?m)^KERNEL (?:__launch_bounds__\([^)]*\) )?(\w+)\((\w+) p\)`)
 
-// Build makes the stand-ins of a driver that knows the kernels of a CUDA source, and of a
-// compiler that makes these of it. It returns the folder that they are in, for
-// cuda.PathVariable; one that was built before is used again.
+// Build builds the stand-ins of a driver with the kernels of a CUDA source, and of a compiler
+// that accepts this source. It returns their folder, for cuda.PathVariable. A folder that was
+// built before is used again.
 func Build(source string) (string, error) {
 	compiler, err := exec.LookPath("c++")
 	if err != nil {
@@ -97,8 +97,10 @@ func Build(source string) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "kernels.cpp"), []byte(unit(source, hash)), 0o644); err != nil {
 		return "", err
 	}
-	flags := []string{"-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"}
-	for _, library := range [][]string{{"libcuda.so.1", "driver.cpp", "fibers.cpp", "kernels.cpp"}, {"libnvrtc.so.12", "nvrtc.cpp"}, {"libnccl.so.2", "nccl.cpp", "-ldl"}, {"libcublas.so.12", "cublas.cpp", "-ldl"},
+	flags := []string{"-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-Wall",
+		"-Wno-unknown-pragmas", "-Wno-unused-function"}
+	for _, library := range [][]string{{"libcuda.so.1", "driver.cpp", "fibers.cpp", "kernels.cpp"},
+		{"libnvrtc.so.12", "nvrtc.cpp"}, {"libnccl.so.2", "nccl.cpp", "-ldl"}, {"libcublas.so.12", "cublas.cpp", "-ldl"},
 		{"libnvidia-ml.so.1", "nvml.cpp", "-ldl"}} {
 		cmd := exec.Command(compiler, append(append(flags[:len(flags):len(flags)], "-o", library[0]), library[1:]...)...)
 		cmd.Dir = dir
@@ -110,14 +112,14 @@ func Build(source string) (string, error) {
 		return "", err
 	}
 	if err := os.Rename(dir, folder); err != nil {
-		if _, there := os.Stat(folder); there != nil { // another process was not faster
+		if _, there := os.Stat(folder); there != nil { // no other process was faster
 			return "", err
 		}
 	}
 	return folder, nil
 }
 
-// unit is a source as C++, with the list of its kernels.
+// unit returns a source as C++, with the list of its kernels.
 func unit(source, hash string) string {
 	var s strings.Builder
 	s.WriteString("#include \"shim.h\"\n" + source + "\n")

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ecrec/ecrec/internal/config"
+	"github.com/ecrec/ecrec/cmd/internal/report"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/report"
 	"github.com/ecrec/ecrec/train"
 )
 
@@ -61,3 +61,5 @@ type silent struct{ train.Observer }
 func (silent) Started(train.Info) error { return nil }
 func (silent) Step(train.StepInfo)      {}
 func (silent) Evaluated(train.Eval)     {}
+func (silent) Warned(string)            {}
+func (silent) Committed(int64)          {}

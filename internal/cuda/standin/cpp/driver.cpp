@@ -1,10 +1,9 @@
 // A stand-in for libcuda.so.1: GPUs (ECREC_STANDIN_GPUS of them, or one) whose kernels are
 // compiled in and run on the CPU.
 //
-// Streams put everything off until somebody waits or asks for it, as late as CUDA may: who reads
-// results without waiting, or changes what a copy still has to read, is found out. All else
-// that CUDA would refuse is refused: calls without a context, memory that is nobody's, blocks
-// too large.
+// Streams defer all work until a caller waits or queries, as late as CUDA may. This reveals code
+// that reads results without waiting, or that changes memory with pending reads. Other calls that
+// CUDA refuses are refused too: without a context, with unallocated memory, with too large blocks.
 #include "shim.h"
 
 #include <atomic>
@@ -42,17 +41,17 @@ thread_local Device *context;
 
 struct Stream : std::enable_shared_from_this<Stream> {
 	Device *device = context;
-	std::mutex queue, running; // running: whoever drains
+	std::mutex queue, running; // running: held by the thread that drains
 	std::deque<std::function<int()>> work;
 	int failed = OK;
-	std::atomic<bool> beside{false}; // a thread drains it
+	std::atomic<bool> beside{false}; // a thread of its own drains it
 
 	void add(std::function<int()> f) {
 		std::lock_guard<std::mutex> lock(queue);
 		work.push_back(std::move(f));
 	}
 };
-std::set<std::shared_ptr<Stream>> streams; // who drains one keeps it
+std::set<std::shared_ptr<Stream>> streams; // a thread that drains one holds a reference
 
 #define HERE \
 	if (context < devices || context >= devices + 16 || !context->retained) \
@@ -70,7 +69,7 @@ size_t limit() {
 	return text ? strtoull(text, nullptr, 10) : (size_t)4 << 30;
 }
 
-// find is the allocation that all of [p, p+n) lies in, or NULL.
+// find returns the allocation that contains all of [p, p+n), or NULL.
 const Memory *find(uintptr_t p, size_t n) {
 	auto after = memories.upper_bound(p);
 	if (after == memories.begin())
@@ -79,7 +78,7 @@ const Memory *find(uintptr_t p, size_t n) {
 	return p - it->first < it->second.bytes && p - it->first + n <= it->second.bytes ? &it->second : nullptr;
 }
 
-// crosses reports whether [p, p+n) is partly, not wholly, inside an allocation.
+// crosses reports whether [p, p+n) is only partly inside an allocation.
 bool crosses(uintptr_t p, size_t n) {
 	if (find(p, n) != nullptr)
 		return false;
@@ -106,7 +105,7 @@ int drain(Stream *s) {
 	}
 }
 
-// drainDevice does what is under way on a GPU, before its memory is given back.
+// drainDevice completes all pending work of a GPU, before its memory is freed.
 void drainDevice() {
 	std::vector<std::shared_ptr<Stream>> all;
 	{
@@ -128,7 +127,7 @@ int allocate(void **p, size_t n, bool host) {
 	*p = aligned_alloc(256, (n + 255) / 256 * 256);
 	if (*p == nullptr)
 		return OUT_OF_MEMORY;
-	memset(*p, 0xff, n); // NaNs: nothing promises zeros
+	memset(*p, 0xff, n); // NaNs: CUDA does not zero memory
 	memories[(uintptr_t)*p] = {n, host};
 	if (!host)
 		taken += n;
@@ -186,7 +185,7 @@ int cuMemGetInfo_v2(size_t *free, size_t *total) {
 	std::lock_guard<std::mutex> lock(tables);
 	return *total = limit(), *free = limit() - taken, OK;
 }
-// standinTaken is for NVML's stand-in.
+// standinTaken is called by NVML's stand-in.
 size_t standinTaken(size_t *most) {
 	std::lock_guard<std::mutex> lock(tables);
 	return *most = limit(), taken;
@@ -227,7 +226,7 @@ int cuStreamSynchronize(void *s) {
 	return drain((Stream *)s);
 }
 
-// cuStreamQuery lets the stream go on beside the caller.
+// cuStreamQuery lets a thread continue the stream while the caller runs.
 int cuStreamQuery(void *stream) {
 	HERE
 	Stream *s = (Stream *)stream;
@@ -264,7 +263,7 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t n, void *stream) {
 		ours[0] = find(to, n) != nullptr, ours[1] = find(from, n) != nullptr;
 	}
 	Stream *s = (Stream *)stream;
-	if (!ours[0]) { // pageable: over when the call returns
+	if (!ours[0]) { // pageable: done when the call returns
 		int status = drain(s);
 		if (status == OK)
 			memcpy((void *)to, (void *)from, n);

@@ -14,12 +14,12 @@ namespace {
 const unsigned mostThreads = 1024;
 const size_t stackBytes = 64 << 10;
 
-enum State { READY, IN_WARP, IN_BLOCK, DONE }; // or where it waits for the others
+enum State { READY, IN_WARP, IN_BLOCK, DONE }; // IN_WARP, IN_BLOCK: at a barrier
 
 #if defined(__x86_64__)
 typedef void *Context;
-// switchTo saves what a call preserves on the stack, leaves its address in *from, and goes on
-// where to was left.
+// switchTo saves the registers that a call preserves on the stack, stores the stack's address in
+// *from, and continues the fiber that left its address in to.
 extern "C" void switchTo(void **from, void *to);
 asm(".text\n"
 	"switchTo:\n"
@@ -55,7 +55,7 @@ void start() {
 	body(arguments);
 	fibers[current].state = DONE;
 	leave();
-	abort(); // nobody goes on with what is done
+	abort(); // a finished fiber is never continued
 }
 
 void make(Fiber *f) {
@@ -103,9 +103,9 @@ namespace {
 
 const unsigned warpThreads = 32;
 
-// runWarp runs the threads of a warp, last first if it is said so, until all are done or at a
-// barrier of the block, in which case it returns how many; -1 where some of them have left out a
-// barrier of the warp.
+// runWarp runs the threads of a warp, in reverse order if backwards is set, until all are done or
+// at a barrier of the block. It returns the number at a barrier, or -1 if only some of them reached
+// a barrier of the warp.
 int runWarp(unsigned first, unsigned threads, bool backwards) {
 	for (;;) {
 		unsigned in[DONE + 1] = {};
@@ -138,7 +138,7 @@ const char *runBlocks(void (*kernel)(const void *), const void *params, unsigned
 		blockIdx = {b, 0, 0};
 		for (unsigned t = 0; t < threads; t++)
 			make(&fibers[t]);
-		for (bool backwards = false;; backwards = !backwards) { // no order of threads is promised
+		for (bool backwards = false;; backwards = !backwards) { // CUDA defines no order of threads
 			const unsigned warps = (threads + warpThreads - 1) / warpThreads;
 			unsigned waiting = 0;
 			for (unsigned i = 0; i < warps; i++) {

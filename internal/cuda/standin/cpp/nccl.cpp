@@ -1,6 +1,6 @@
-// A stand-in for libnccl.so.2, over sockets between the ranks' processes. As NCCL's, its
-// operations run in the order of a stream, wait for all ranks, and hear nothing of one that is
-// gone: they wait until the communicator is aborted.
+// A stand-in for libnccl.so.2, over sockets between the ranks' processes. Like NCCL's, its
+// operations run in the order of a stream and wait for all ranks. They do not detect the death of
+// a rank: they wait until the communicator is aborted.
 //
 // ECREC_STANDIN_NCCL_FAIL=RANK:OPERATION gives a rank's communicator an error at an operation.
 #include <algorithm>
@@ -63,7 +63,7 @@ socklen_t addressOf(sockaddr_un *a, const std::string &name) { // abstract: no f
 	return offsetof(sockaddr_un, sun_path) + 1 + n;
 }
 
-// whole moves all of n bytes, unless the communicator is aborted.
+// whole sends or receives all of n bytes, unless the communicator is aborted.
 bool whole(Comm *c, int fd, void *p, size_t n, bool out) {
 	char *at = (char *)p;
 	while (n > 0) {
@@ -75,7 +75,7 @@ bool whole(Comm *c, int fd, void *p, size_t n, bool out) {
 			n -= k;
 			continue;
 		}
-		usleep(100); // not ready, or nobody there: as long as it takes
+		usleep(100); // not ready, or no peer yet: try again
 	}
 	return true;
 }
@@ -119,7 +119,7 @@ struct Op {
 	void *stream;
 };
 
-// side is how far one direction with a peer is: eight bytes that say how many follow, then those.
+// side is the progress of one direction with a peer: eight bytes with the length, then the data.
 struct Side {
 	Op *op;
 	uint64_t head, done;
@@ -158,7 +158,7 @@ void transfer(std::vector<Op> &ops) {
 	}
 }
 
-// allReduce adds up in an order that is nobody's: that of ranks from the last.
+// allReduce adds in an order that no other code uses: from the last rank to the first.
 void allReduce(Op &o) {
 	Comm *c = o.comm.get();
 	std::vector<std::string> parts(c->ranks, std::string(o.bytes, 0));
@@ -208,14 +208,14 @@ int flush() {
 	group.clear();
 	if (launch() == nullptr || launch()(first.stream, runGroup, ops) != 0)
 		return SYSTEM_ERROR;
-	first.comm->late = true; // says once that it is still beginning
+	first.comm->late = true; // reports once that it is still in progress
 	return IN_PROGRESS;
 }
 
 int add(Op o) {
 	for (Op &x : group)
 		if (x.comm != o.comm || x.stream != o.stream || (x.peer == o.peer && x.out == o.out))
-			return INVALID_USAGE; // more than is needed here
+			return INVALID_USAGE; // not needed here
 	if (o.comm->aborted || o.comm->state == IN_PROGRESS)
 		return INVALID_USAGE;
 	group.push_back(o);

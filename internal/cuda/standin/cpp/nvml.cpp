@@ -1,4 +1,4 @@
-// A stand-in for libnvidia-ml.so.1: what NVML tells of the stand-ins' GPUs.
+// A stand-in for libnvidia-ml.so.1, which reports the stand-ins' GPUs.
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -9,7 +9,7 @@ namespace {
 
 enum { OK = 0, NOT_FOUND = 6, UNKNOWN = 999 };
 
-// find finds a function of the driver beside this library.
+// find finds a function of the driver in the folder of this library.
 void *find(const char *name) {
 	Dl_info here;
 	dladdr((void *)find, &here);
@@ -20,7 +20,7 @@ void *find(const char *name) {
 
 typedef size_t (*taken_fn)(size_t *limit);
 
-// taken is how the driver tells what its memory holds.
+// taken is the driver's function that returns the allocated bytes.
 taken_fn taken() { return (taken_fn)find("standinTaken"); }
 
 int gpus() {

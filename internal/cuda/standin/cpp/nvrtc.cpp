@@ -1,5 +1,5 @@
-// A stand-in for libnvrtc.so.12: its code is the hash of the source, by which the stand-in of
-// the driver knows what was compiled into it.
+// A stand-in for libnvrtc.so.12. Its code is the hash of the source, by which the stand-in of the
+// driver recognises the kernels compiled into it.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

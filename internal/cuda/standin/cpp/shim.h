@@ -1,5 +1,5 @@
-// What CUDA C needs of a C++ compiler: the threads of a block are fibers that take turns, a
-// barrier is where all of them must come, and shared memory is memory.
+// CUDA C for a C++ compiler: the threads of a block are fibers that take turns, all of them must
+// reach a barrier, and shared memory is ordinary memory.
 #pragma once
 
 #include <cmath>
@@ -52,10 +52,10 @@ void warpBarrier();
 #define __syncthreads() barrier()
 #define __syncwarp() warpBarrier()
 
-// runBlocks runs a kernel in a grid of blocks of (x, y) threads; NULL, or what was wrong.
+// runBlocks runs a kernel in a grid of blocks of (x, y) threads. It returns NULL or an error.
 const char *runBlocks(void (*kernel)(const void *), const void *params, unsigned blocks, unsigned x, unsigned y);
 
-// kernels are what was compiled in.
+// kernels are the kernels compiled in.
 struct Kernel {
 	const char *name;
 	void (*run)(const void *);

@@ -1,0 +1,33 @@
+package bench
+
+// All lists the benchmarks by name.
+func All() []Bench {
+	return []Bench{
+		cacheBench,
+		checkpointBench,
+		collectivesBench,
+		driftBench,
+		ecBench,
+		idealBench,
+		kernelsBench,
+		loadBench,
+		oracleBench,
+		overheadBench,
+		recoveryBench,
+		sealedBench,
+		skewBench,
+		trainBench,
+	}
+}
+
+// Find finds a benchmark by name.
+func Find(name string) (Bench, error) {
+	var names []string
+	for _, b := range All() {
+		if b.Name == name {
+			return b, nil
+		}
+		names = append(names, b.Name)
+	}
+	return Bench{}, settingError("unknown benchmark %q; want %s", name, oneOf(names))
+}

@@ -1,0 +1,122 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/ecrec/ecrec/internal/event"
+)
+
+const (
+	maxQueued      = 64
+	maxOutputBytes = 4 << 10
+	closeLimit     = 2 * time.Minute
+	// drainLimit is how long the children of a killed command may hold its output open.
+	drainLimit = time.Second
+)
+
+// Events lists the events for which the command is run.
+var Events = []event.Name{event.Loss, event.Recovered, event.Checkpoint, event.CheckpointFailed, event.End, event.Failed}
+
+// Hooks runs a command for events. A nil *Hooks runs none.
+type Hooks struct {
+	argv  []string
+	dir   string
+	limit time.Duration
+	log   zerolog.Logger
+	queue chan event.Event
+	done  chan struct{}
+	stop  context.CancelFunc
+}
+
+// New returns Hooks that run argv in dir, nil if argv is empty.
+func New(argv []string, dir string, log zerolog.Logger) *Hooks {
+	if len(argv) == 0 {
+		return nil
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h := &Hooks{argv: argv, dir: dir, limit: time.Minute, log: log,
+		queue: make(chan event.Event, maxQueued), done: make(chan struct{}), stop: stop}
+	go func() {
+		defer close(h.done)
+		for e := range h.queue {
+			h.runCommand(ctx, e)
+		}
+	}()
+	return h
+}
+
+// Add queues the command for an event, if the event is among Events. It does not wait.
+func (h *Hooks) Add(e event.Event) {
+	if h == nil || !wanted(e.Event) {
+		return
+	}
+	select {
+	case h.queue <- e:
+	default:
+		h.log.Warn().Str("event", string(e.Event)).Msg("on_event skipped: too many events are queued")
+	}
+}
+
+func wanted(n event.Name) bool {
+	for _, w := range Events {
+		if w == n {
+			return true
+		}
+	}
+	return false
+}
+
+// Close waits until the command has run for all queued events, and kills a command that exceeds the
+// limit. Add must not be called after it.
+func (h *Hooks) Close() {
+	if h == nil {
+		return
+	}
+	close(h.queue)
+	timer := time.AfterFunc(closeLimit, h.stop)
+	<-h.done
+	timer.Stop()
+	h.stop()
+}
+
+func (h *Hooks) runCommand(ctx context.Context, e event.Event) {
+	line, err := event.Line(e)
+	if err == nil {
+		err = ctx.Err()
+	}
+	out := &output{}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, h.limit)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, h.argv[0], h.argv[1:]...)
+		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = h.dir, bytes.NewReader(line), out, out
+		cmd.Env = append(os.Environ(), "ECREC_EVENT="+string(e.Event))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal do not reach it
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = drainLimit
+		if err = cmd.Run(); ctx.Err() != nil {
+			err = ctx.Err()
+		}
+	}
+	entry := h.log.Info()
+	if err != nil {
+		entry = h.log.Warn().Err(err)
+	}
+	entry.Str("event", string(e.Event)).Str("output", strings.TrimSpace(out.text.String())).Msg("on_event")
+}
+
+// output keeps the beginning of a command's output.
+type output struct{ text bytes.Buffer }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.text.Write(p[:min(len(p), maxOutputBytes-o.text.Len())])
+	return len(p), nil
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ecrec/ecrec/model"
+)
+
+// refusal is a documented key, or a value of one, that a run cannot have.
+type refusal struct {
+	key   string
+	asked bool   // the config has it
+	why   string // the mistake, and its remedy
+	whole bool   // no value but the default is possible: Resolved leaves the key out
+}
+
+// absentKeys lists the keys and values that are documented but not in this build. A change
+// that adds a part deletes its lines here.
+func (c *Config) absentKeys() []refusal {
+	refuse := func(key string, asked bool, value any, instead string, whole bool) refusal {
+		return refusal{key, asked, fmt.Sprintf("%q is not in this version; %s", fmt.Sprint(value), instead), whole}
+	}
+	s := c.Store
+	return []refusal{
+		{"optimizer.dense.dense", c.Optimizer.Dense.Dense, "is for rows: dense parameters are updated at each step anyway; leave it out", true},
+		refuse("store.tier", s.Tier == "file", s.Tier, `use "dram"`, true),
+		refuse("store.path", s.Path != "", s.Path, "leave it out: rows live in memory", true),
+		refuse("store.dram_bytes", s.DRAMBytes != 0, s.DRAMBytes, "leave it out: rows live in memory", true),
+		refuse("checkpoint.kind", c.Checkpoint.Kind == "incremental", c.Checkpoint.Kind, `use "full"`, false),
+		refuse("stream.to", c.Stream.To != "", c.Stream.To, "leave it out", true),
+	}
+}
+
+// unreadKeys lists the keys of [model] that other kinds of model read and model.kind
+// does not.
+func (c *Config) unreadKeys() (list []refusal) {
+	if _, ok := model.Find(c.Model.Kind); !ok {
+		return nil // checkNames refuses it
+	}
+	defaults := map[string]string{}
+	for _, kv := range Default().KeyValues() {
+		defaults[kv.Key] = kv.Value
+	}
+	for _, kv := range c.KeyValues() {
+		key, ours := strings.CutPrefix(kv.Key, "model.")
+		var readers []string
+		for _, k := range model.Kinds {
+			if ours && k.Reads(key) {
+				readers = append(readers, k.Name)
+			}
+		}
+		if len(readers) > 0 && !in(c.Model.Kind, readers...) {
+			why := fmt.Sprintf("model.kind = %q does not read it, only %s does; leave it out", c.Model.Kind, strings.Join(readers, ", "))
+			list = append(list, refusal{kv.Key, kv.Value != defaults[kv.Key], why, true})
+		}
+	}
+	return list
+}
+
+// refusals lists everything that this config cannot have.
+func (c *Config) refusals() []refusal {
+	return slices.Concat(c.absentKeys(), c.unreadKeys(), c.linearKeys())
+}
+
+// checkSupported refuses the keys and values of refusals that the config has.
+func (c *Config) checkSupported(src *source) error {
+	for _, r := range c.refusals() {
+		if r.asked {
+			return src.errorf(r.key, "%s", r.why)
+		}
+	}
+	return nil
+}
+
+func in(s string, list ...string) bool {
+	for _, e := range list {
+		if s == e {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,189 @@
+package data
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ColumnStats are figures of a column that has a name.
+type ColumnStats struct {
+	Name    string  `json:"name"`
+	Missing float64 `json:"missing"` // share of the samples
+
+	// Of a column of numbers.
+	Number   bool    `json:"number,omitempty"`
+	Negative float64 `json:"negative,omitempty"` // share of the samples
+	Constant bool    `json:"constant,omitempty"` // there is one value, missing ones apart, or none; of categories too
+
+	// Of a column of categories.
+	Rows      int64   `json:"rows,omitempty"`
+	Distinct  int64   `json:"distinct,omitempty"`  // categories, missing ones apart
+	Colliding float64 `json:"colliding,omitempty"` // share of them that share a row with another
+	Unknown   float64 `json:"unknown,omitempty"`   // share of the samples whose category is not in the vocabulary
+}
+
+// DescribeColumns measures the columns of up to most samples from the first on; 0: all. It
+// returns nil for data whose columns have no names. Options.Recipe must be complete.
+func DescribeColumns(o Options, most int64) ([]ColumnStats, error) {
+	r, err := NewRecipe(o)
+	if err != nil || !r.HasNames() || !r.Complete() {
+		return nil, err
+	}
+	files := o.Files
+	if f, _ := FindFormat(o.Format); f.text != nil {
+		c, err := Convert(o, "")
+		if err != nil {
+			return nil, err
+		}
+		files = []string{c.File}
+	}
+	o.raw = true
+	src, err := openRecords(&o, files)
+	if err == nil && !o.Split.isAll() {
+		src, err = o.Split.cut(src)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	if most > 0 && most < src.Len() {
+		src = &head{src, most}
+	}
+	c := newCensus(r)
+	if len(c.numbers) != src.Schema().Dense {
+		return nil, nil // the recipe is not that of these files
+	}
+	if err := eachBatch(src, &o, "stats", c.countBatch); err != nil {
+		return nil, err
+	}
+	return c.summarize(float64(src.Len())), nil
+}
+
+// head is the first samples of a source.
+type head struct {
+	Source
+	n int64
+}
+
+func (h *head) Len() int64 { return h.n }
+
+// census counts the values of columns.
+type census struct {
+	recipe     *Recipe
+	numbers    []numberCount
+	categories []map[uint64]int64
+}
+
+type numberCount struct {
+	missing, negative int64
+	low, high         float32
+}
+
+func newCensus(r *Recipe) *census {
+	c := &census{recipe: r, numbers: make([]numberCount, len(r.Dense)), categories: make([]map[uint64]int64, len(r.Categorical))}
+	for i := range c.numbers {
+		c.numbers[i].low, c.numbers[i].high = float32(math.Inf(1)), float32(math.Inf(-1))
+	}
+	for i := range c.categories {
+		c.categories[i] = map[uint64]int64{}
+	}
+	return c
+}
+
+func (c *census) countBatch(b *Batch) {
+	for i, x := range b.Dense {
+		n := &c.numbers[i%len(c.numbers)]
+		if x != x {
+			n.missing++
+			continue
+		}
+		if x < 0 {
+			n.negative++
+		}
+		n.low, n.high = min(n.low, x), max(n.high, x)
+	}
+	for i, h := range b.hashes[:len(b.IDs)] {
+		c.categories[i%len(c.categories)][h]++
+	}
+}
+
+func (c *census) summarize(samples float64) (all []ColumnStats) {
+	for i, n := range c.numbers {
+		all = append(all, ColumnStats{Name: c.recipe.Dense[i].Column, Number: true, Missing: float64(n.missing) / samples,
+			Negative: float64(n.negative) / samples, Constant: !(n.low < n.high)})
+	}
+	for i, counts := range c.categories {
+		all = append(all, c.summarizeCategory(&c.recipe.Categorical[i], counts, samples))
+	}
+	return all
+}
+
+func (c *census) summarizeCategory(column *Category, counts map[uint64]int64, samples float64) ColumnStats {
+	st := ColumnStats{Name: column.Column, Rows: column.Rows, Missing: float64(counts[missingHash]) / samples}
+	ids := newIDMap(column)
+	users := map[uint32]int64{} // distinct categories of each row
+	unknown := int64(0)
+	for h, n := range counts {
+		if h == missingHash && column.Reserved > 0 {
+			continue
+		}
+		if h != missingHash {
+			st.Distinct++
+		}
+		row := ids.mapHash(h)
+		if column.IDs == IDsVocabulary && row == rowUnknown {
+			unknown += n
+			continue
+		}
+		users[row]++
+	}
+	shared, all := int64(0), int64(0)
+	for _, n := range users {
+		if all += n; n > 1 {
+			shared += n
+		}
+	}
+	st.Colliding = float64(shared) / max(float64(all), 1)
+	st.Unknown = float64(unknown) / samples
+	st.Constant = len(counts) < 2
+	return st
+}
+
+// The shares from which Warnings names a column.
+const (
+	warnNegative  = 0.01
+	warnColliding = 0.05
+)
+
+// maxNamed is how many columns one warning names.
+const maxNamed = 5
+
+// Warnings describes the columns whose settings lose information, one line for each cause: the columns, the figures and
+// the remedy. samples is the number of samples that stats are of.
+func (r *Recipe) Warnings(stats []ColumnStats, samples int64) (lines []string) {
+	var constant, negative, colliding []string
+	for i, c := range stats {
+		switch name := strconv.Quote(c.Name); {
+		case c.Constant:
+			constant = append(constant, name)
+		case c.Number && r.Dense[i].Transform == TransformLog1p && c.Negative >= warnNegative:
+			negative = append(negative, fmt.Sprintf("%s (%.1f %%)", name, 100*c.Negative))
+		case !c.Number && c.Colliding >= warnColliding:
+			colliding = append(colliding, fmt.Sprintf("%s (%.1f %% of %d)", name, 100*c.Colliding, c.Distinct))
+		}
+	}
+	add := func(columns []string, what string) {
+		if more := len(columns) - maxNamed; more > 0 {
+			columns = append(columns[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
+		}
+		if len(columns) > 0 {
+			lines = append(lines, fmt.Sprintf("in the first %d samples, %s: %s", samples, what, strings.Join(columns, ", ")))
+		}
+	}
+	add(constant, "columns have one value; leave them out of [data.csv] if they never vary")
+	add(negative, "numbers are negative, and log1p makes them 0; give them the transform \"standard\" in [data.transform]")
+	add(colliding, "categories share a row of their table with others; set model.tables = \"auto\", or more rows")
+	return lines
+}

@@ -1,0 +1,154 @@
+package data
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// NewRecipe returns the recipe of the options: the one that Open uses if it is Complete.
+func NewRecipe(o Options) (*Recipe, error) {
+	if o.Recipe != nil {
+		return o.Recipe, nil
+	}
+	return newRecipe(&o)
+}
+
+// newRecipe returns the recipe of settings, with the rows of Options.Tables.
+func newRecipe(o *Options) (*Recipe, error) {
+	f, err := o.findFormat()
+	if err != nil {
+		return nil, err
+	}
+	r := &Recipe{Version: recipeVersion, Format: f.Name, Dense: []DenseColumn{}, Categorical: []Category{}}
+	if f.Reads("csv.categorical") && len(o.CSV.Categorical) > 0 {
+		r.addColumns(&o.CSV)
+	} else {
+		dense, categorical := f.Columns(o.CSV)
+		if categorical == Any {
+			categorical = len(o.featureRows())
+		}
+		r.addCounted(dense, categorical)
+	}
+	if n := len(o.featureRows()); n != len(r.Categorical) {
+		return nil, f.tablesError(len(r.Categorical), n)
+	}
+	r.setRows(o)
+	return r, nil
+}
+
+// addColumns adds columns that have names.
+func (r *Recipe) addColumns(c *CSV) {
+	delimiter := c.Delimiter
+	if delimiter == 0 {
+		delimiter = ','
+	}
+	r.Delimiter, r.Label = string(rune(delimiter)), c.Label
+	r.NA = c.NA
+	for _, name := range c.Dense {
+		r.Dense = append(r.Dense, DenseColumn{Column: name, Transform: cmp.Or(c.Transform[name], TransformLog1p)})
+	}
+	mask := c.bagMask()
+	for f, name := range c.Categorical {
+		category := Category{Column: name, Transform: c.Transform[name], IDs: IDsHash}
+		if mask != nil && mask[f] {
+			category.Separator, category.Weighted = string(rune(c.Separator)), c.Weighted
+		}
+		r.Categorical = append(r.Categorical, category)
+	}
+}
+
+// recipeOf returns the recipe for record files of csv's kind with a number of dense features. The columns of the
+// settings may be missing.
+func (o *Options) recipeOf(dense int) (*Recipe, error) {
+	r, features := o.Recipe, len(o.featureRows())
+	switch {
+	case r != nil && (r.Source != "" || len(r.Dense) == dense): // else the error is about the settings
+	case len(o.CSV.Categorical) == features && len(o.CSV.Dense) == dense:
+		r = &Recipe{Version: recipeVersion, Format: o.Format}
+		r.addColumns(&o.CSV)
+		r.setRows(o)
+	default:
+		r = &Recipe{Version: recipeVersion, Format: o.Format}
+		r.addCounted(dense, features)
+		r.setRows(o)
+		for i := range r.Categorical {
+			r.Categorical[i].IDs = IDsHash
+		}
+	}
+	if len(r.Dense) != dense || len(r.Categorical) != features {
+		return nil, usageErr("the recipe has %d dense and %d categorical columns, the samples have %d and %d", len(r.Dense), len(r.Categorical),
+			dense, features)
+	}
+	if !r.Complete() {
+		return nil, usageErr("the tables or transforms of the data are not counted yet; call Fit")
+	}
+	return r, nil
+}
+
+// An Encoder makes samples of the fields of rows, by a recipe. It computes the bits that Open's
+// Source has for the same rows. It belongs to one goroutine.
+type Encoder struct {
+	recipe *Recipe
+	schema Schema
+	codec  codec
+	forms  []*fieldForm // of each column
+	at     []int        // its place in the record
+	record []byte
+}
+
+// NewEncoder returns an encoder for rows of text.
+func (r *Recipe) NewEncoder() (*Encoder, error) {
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(r.Categorical, func(c Category) bool { return c.Separator != "" }); i >= 0 {
+		return nil, usageErr("column %q has several ids in a field; rows with such columns cannot be encoded one by one", r.Categorical[i].Column)
+	}
+	e := &Encoder{recipe: r, schema: r.Schema()}
+	switch r.Format {
+	case FormatCSV, FormatAvazuCSV, FormatParquet, FormatRecord:
+		e.codec = newCSVCodec(r)
+		at := 4
+		for range r.Dense {
+			e.forms, e.at = append(e.forms, &fieldForm{kind: columnDense, na: r.NA}), append(e.at, at)
+			at += 4
+		}
+		for i := range r.Categorical {
+			form := &fieldForm{kind: columnCategorical, na: r.NA, derive: derivations[r.Categorical[i].Transform]}
+			e.forms, e.at = append(e.forms, form), append(e.at, at)
+			at += 8
+		}
+		e.record = make([]byte, at)
+		return e, nil
+	}
+	return nil, usageErr("rows of data.format = %q have no columns with names; an encoder needs csv", r.Format)
+}
+
+// Columns lists the columns in the order of the fields of EncodeSample: the numbers, then the categories.
+func (e *Encoder) Columns() (names []string) {
+	for _, d := range e.recipe.Dense {
+		names = append(names, d.Column)
+	}
+	for _, c := range e.recipe.Categorical {
+		names = append(names, c.Column)
+	}
+	return names
+}
+
+// Resize makes room in b for n samples, whose contents are undefined.
+func (e *Encoder) Resize(b *Batch, n int) { b.resize(n, &e.schema) }
+
+// EncodeSample fills sample i of b with the fields of a row, in the order of Columns; a field
+// that is not there is empty. The label becomes 0. It returns the index of the first malformed
+// field and the mistake in it, or -1.
+func (e *Encoder) EncodeSample(b *Batch, i int, fields [][]byte) (bad int, what string) {
+	for j, form := range e.forms {
+		if what := form.storeField(fields[j], e.record[e.at[j]:], nil); what != "" {
+			return j, what
+		}
+	}
+	binary.LittleEndian.PutUint32(e.record, 0)
+	e.codec.decode(b, i, e.record)
+	return -1, ""
+}

@@ -1,0 +1,48 @@
+package data
+
+import (
+	"strings"
+	"testing"
+)
+
+// A file of another kind is named, with a remedy. Compressed and binary files were "no samples
+// follow the header, or its first line is longer".
+func TestTextThatIsNone(t *testing.T) {
+	tar := make([]byte, 1024)
+	copy(tar, "train.csv")
+	copy(tar[257:], "ustar\x0000")
+	for head, want := range map[string]string{
+		"PK\x03\x04":                             "it is zip, ",
+		"BZh91AY&SY":                             "it is bzip2, and csv is text; decompress it with bunzip2 first",
+		"\xfd7zXZ\x00":                           "it is xz, ",
+		"PAR1\x15\x04":                           "it is Parquet, and csv is text; ",
+		"ARROW1\x00\x00":                         "it is Arrow",
+		"\x93NUMPY\x01":                          "it is npy",
+		"%PDF-1.7":                               "it is PDF, ",
+		"\xff\xfel\x00,":                         "it is UTF-16, ",
+		recordMagic + "rest":                     `it is a record file, and csv is text; set data.format = "record"`,
+		string(tar):                              "it is a tar archive, ",
+		gzipOf(t, tar):                           "it holds a tar archive, ",
+		"\x20\x00\x00\x00\x00\x00\x00\x00{\"a\"": "it is safetensors, ",
+	} {
+		openFails(t, fileOptions(t, writeFile(t, "train.csv", []byte(head))), "train.csv", want)
+	}
+}
+
+// criteo-bin and record files are not text, and are not compressed.
+func TestBinaryThatIsNone(t *testing.T) {
+	line := strings.Repeat("\t", criteoFields-1)
+	for head, want := range map[string]string{
+		gzipOf(t, []byte("label,a,c\n")): "not FORMAT: it is gzip; ",
+		"PAR1\x15\x04":                   "not FORMAT: it is Parquet; ",
+		"label,a,c\n1,2,3\n":             `not FORMAT: it is text; set data.format = "csv", and name its columns in [data.csv]`,
+		"0" + line + "\n":                `not FORMAT: it is text; set data.format = "criteo-tsv"`,
+	} {
+		for format, name := range map[string]string{FormatCriteoBin: FormatCriteoBin, FormatRecord: "a record file"} {
+			o := Options{Format: format, Tables: testTables, Files: []string{writeFile(t, "train.bin", []byte(head))}}
+			openFails(t, o, "train.bin", strings.ReplaceAll(want, "FORMAT", name))
+		}
+	}
+	openFails(t, Options{Format: FormatCriteoBin, Tables: testTables, Files: []string{writeFile(t, "a.bin", []byte(recordMagic))}},
+		`set data.format = "record"`)
+}

@@ -1,0 +1,393 @@
+package data
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// Inferred describes the columns of a delimited file, by its beginning.
+type Inferred struct {
+	Delimiter byte
+	Label     string
+	NA        []string // texts of numbers' columns that mean missing
+	Columns   []InferredColumn
+	Rows      int64 // of the file, an estimate unless Whole
+	Whole     bool  // all rows were read
+}
+
+// InferredColumn is a column of an Inferred.
+type InferredColumn struct {
+	Name      string
+	Use       Use
+	Transform string // "": the default
+	Why       string // the reason, in a few words
+}
+
+// Use is the use of a column.
+type Use int
+
+// The uses of a column.
+const (
+	UseNone Use = iota
+	UseLabel
+	UseNumber
+	UseCategory
+)
+
+// Bounds on the rows that Infer reads.
+const (
+	inferBytes = 64 << 20
+	inferRows  = 200_000
+)
+
+// likelyLabels are names of labels, the likeliest first.
+var likelyLabels = []string{"label", "target", "click", "clicked", "is_click", "y", "income", "conversion", "converted", "is_converted",
+	"purchase", "purchased", "bought", "churn", "churned", "class", "outcome", "survived", "default"}
+
+// likelyMissing are texts that usually mean a missing value.
+var likelyMissing = []string{"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", `\N`}
+
+// Infer reads the beginning of a CSV or TSV file with a header and decides on the use of each column. label is the name
+// of the label's column; "": a column of 0 and 1 with a likely name.
+func Infer(e env.Env, name, label string) (*Inferred, error) {
+	text, total, err := readBeginning(e, name)
+	if err != nil {
+		return nil, err
+	}
+	in := &Inferred{Whole: int64(len(text)) >= total}
+	if in.Delimiter, err = inferDelimiter(name, text); err != nil {
+		return nil, err
+	}
+	f := &csvFormat{delimiter: in.Delimiter}
+	size := f.recordEnd(text)
+	names, err := headerNames(name, text[:size], in.Delimiter)
+	if err != nil {
+		return nil, err
+	}
+	columns := make([]columnSample, len(names))
+	for i := range columns {
+		columns[i] = columnSample{name: names[i], texts: map[uint64]int{}, low: math.Inf(1), high: math.Inf(-1)}
+	}
+	header, rows, at := size, int64(0), size
+	s := fieldScanner{text: text, delimiter: in.Delimiter}
+	for at < len(text) && rows < inferRows {
+		n := f.recordEnd(text[at:])
+		if !in.Whole && at+n == len(text) {
+			break // cut short
+		}
+		if line := trimEOL(text[at : at+n]); len(line) > 0 {
+			s.at, s.done = at, false
+			for i := 0; s.more(); i++ {
+				if field, what := s.next(); what == "" && i < len(columns) {
+					columns[i].addField(field)
+				}
+			}
+			rows++
+		}
+		at += n
+	}
+	if rows == 0 {
+		return nil, fileErr(name, "no samples follow the header")
+	}
+	in.Whole = in.Whole && at >= len(text)
+	if in.Rows = rows; !in.Whole {
+		in.Rows = int64(float64(total-int64(header)) / float64(at-header) * float64(rows))
+	}
+	return in, in.decide(name, label, columns, rows)
+}
+
+// readBeginning reads up to inferBytes of a file's text. total is the size of all of it, an estimate if it is packed.
+func readBeginning(e env.Env, name string) (text []byte, total int64, err error) {
+	r, err := openTextFile(e, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer r.closeFile()
+	size, err := fileSize(e, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	buf := make([]byte, chunkBytes)
+	for len(text) < inferBytes && r.textLeft() > 0 {
+		n, err := r.readText(buf)
+		if err != nil {
+			return nil, 0, err
+		}
+		text = append(text, buf[:n]...)
+	}
+	total = int64(len(text))
+	if r.textLeft() > 0 {
+		total = max(total+1, int64(float64(size)/float64(max(r.fileBytes(), 1))*float64(len(text))))
+	}
+	return text, total, checkUnpacked(name, FormatCSV, text[:min(len(text), maxLineBytes)])
+}
+
+func fileSize(e env.Env, name string) (int64, error) {
+	f, size, err := openFile(e, name)
+	if err != nil {
+		return 0, err
+	}
+	return size, f.Close()
+}
+
+// inferDelimiter chooses the byte that cuts the first lines into most fields, equally many in each.
+func inferDelimiter(name string, text []byte) (best byte, err error) {
+	const lines = 20
+	most := 1
+	for _, d := range []byte{',', '\t', ';', '|'} {
+		fields, at := 0, 0
+		f := &csvFormat{delimiter: d}
+		for i := 0; i < lines && at < len(text); i++ {
+			size := f.recordEnd(text[at:])
+			n := 0
+			for s := (fieldScanner{text: text[at : at+size], delimiter: d}); s.more(); n++ {
+				s.next()
+			}
+			whole := at+size < len(text) || i == 0
+			if at += size; i == 0 {
+				fields = n
+			} else if n != fields && whole {
+				fields = 0
+				break
+			}
+		}
+		if fields > most {
+			best, most = d, fields
+		}
+	}
+	if best == 0 {
+		return 0, fileErr(name, "its lines have no equal numbers of fields separated by a comma, tab, semicolon or bar; name a CSV or TSV file with a header")
+	}
+	return best, nil
+}
+
+// headerNames reads the names of the columns. Fields that look like values are refused.
+func headerNames(name string, line []byte, delimiter byte) (names []string, err error) {
+	line = bytes.TrimPrefix(trimEOL(line), []byte("\uFEFF"))
+	for s := (fieldScanner{text: line, delimiter: delimiter}); s.more(); {
+		field, _ := s.next()
+		text := string(field)
+		if _, number := parseDecimal(field); number || slices.Contains(names, text) {
+			return nil, &Error{File: name, Line: 1, What: fmt.Sprintf("the first line holds %q, so it seems to be a row of values or has a name twice; "+
+				"write the names of the columns into the first line", text)}
+		}
+		names = append(names, text)
+	}
+	return names, nil
+}
+
+// columnSample describes the values of a column in some rows.
+type columnSample struct {
+	name           string
+	rows, empty    int64
+	texts          map[uint64]int // distinct texts
+	na             []string       // of likelyMissing, that are there
+	naRows         int64
+	numbers, whole int64 // rows
+	binary         int64 // 0 or 1
+	low, high      float64
+	sum, squares   float64
+	ascending      int64
+	last           float64
+	times, clocks  int64 // ISO times; those with a time of day
+}
+
+func (c *columnSample) addField(field []byte) {
+	c.rows++
+	if len(bytes.TrimSpace(field)) == 0 {
+		c.empty++
+		return
+	}
+	if text := string(field); slices.Contains(likelyMissing, text) {
+		c.naRows++
+		if !slices.Contains(c.na, text) {
+			c.na = append(c.na, text)
+		}
+		return
+	}
+	c.texts[xxh3.Hash(field)]++
+	if x, ok := parseDecimal(field); ok {
+		c.addNumber(float64(x))
+		return
+	}
+	if t, ok := parseTime(string(field)); ok {
+		c.times++
+		if len(bytes.TrimSpace(field)) > len("2006-01-02") && (t.Hour() != 0 || t.Minute() != 0) {
+			c.clocks++
+		}
+	}
+}
+
+func (c *columnSample) addNumber(x float64) {
+	c.numbers++
+	if x == math.Trunc(x) {
+		c.whole++
+	}
+	if x == 0 || x == 1 {
+		c.binary++
+	}
+	if x > c.last || c.numbers == 1 {
+		c.ascending++
+	}
+	c.last = x
+	c.low, c.high = min(c.low, x), max(c.high, x)
+	c.sum += x
+	c.squares += float64(x * x)
+}
+
+func (c *columnSample) present() int64 { return c.rows - c.empty - c.naRows }
+
+// isLabel reports whether the column could be the label.
+func (c *columnSample) isLabel(rows int64) bool {
+	return c.rows == rows && c.present() == rows && c.binary == rows && len(c.texts) >= 2
+}
+
+// decide sets the label and the use of each column.
+func (in *Inferred) decide(file, label string, columns []columnSample, rows int64) error {
+	var could []string
+	for i := range columns {
+		if columns[i].isLabel(rows) {
+			could = append(could, columns[i].name)
+		}
+	}
+	if label == "" {
+		for _, likely := range likelyLabels {
+			if i := slices.IndexFunc(could, func(name string) bool { return strings.EqualFold(name, likely) }); i >= 0 && label == "" {
+				label = could[i]
+			}
+		}
+	}
+	i := slices.IndexFunc(columns, func(c columnSample) bool { return c.name == label })
+	switch {
+	case label == "" && len(could) > 0:
+		return fileErr(file, "no column of 0 and 1 has the name of a label; give --label NAME: columns of 0 and 1 are %s", strings.Join(could, ", "))
+	case label == "":
+		return fileErr(file, "no column holds 0 and 1 in every row, as a label does; write the label as 0 or 1")
+	case i < 0:
+		return usageErr("--label %s: %s has no such column; there are %s", label, filepath.Base(file), joinNames(columns))
+	case !slices.Contains(could, label):
+		return usageErr("--label %s: the column does not hold 0 or 1 in every row, and both; write the label as 0 or 1", label)
+	}
+	in.Label = label
+	na := map[string]bool{}
+	for i := range columns {
+		d := columns[i].decide(rows)
+		if columns[i].name == label {
+			d = InferredColumn{Name: label, Use: UseLabel}
+		}
+		if d.Use == UseNumber || d.Use == UseCategory {
+			for _, text := range columns[i].na {
+				na[text] = true
+			}
+		}
+		in.Columns = append(in.Columns, d)
+	}
+	for _, text := range likelyMissing {
+		if na[text] {
+			in.NA = append(in.NA, text)
+		}
+	}
+	return in.balance(columns)
+}
+
+// balance gives a model that needs a column of categories one, of the numbers.
+func (in *Inferred) balance(columns []columnSample) error {
+	count := func(use Use) (n int) {
+		for _, c := range in.Columns {
+			if c.Use == use {
+				n++
+			}
+		}
+		return n
+	}
+	if count(UseCategory) == 0 && count(UseNumber) > 1 {
+		best := -1
+		for i, c := range in.Columns {
+			if c.Use == UseNumber && (best < 0 || len(columns[i].texts) < len(columns[best].texts)) {
+				best = i
+			}
+		}
+		c := &in.Columns[best]
+		c.Use, c.Transform, c.Why = UseCategory, TransformLog2Bucket, "numbers in buckets: a model needs a column of categories"
+	}
+	if count(UseNumber) == 0 || count(UseCategory) == 0 {
+		return usageErr("the file has %d columns of numbers and %d of categories, and a model needs one of each at least",
+			count(UseNumber), count(UseCategory))
+	}
+	return nil
+}
+
+func joinNames(columns []columnSample) string {
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].name
+	}
+	return strings.Join(names, ", ")
+}
+
+// decide decides on the use of one column.
+func (c *columnSample) decide(rows int64) InferredColumn {
+	d := InferredColumn{Name: c.name}
+	distinct, present := int64(len(c.texts)), c.present()
+	unique := distinct == present && present >= 20
+	const fewest = 2
+	switch {
+	case present == 0:
+		d.Why = "always missing"
+	case distinct < fewest && present == c.rows:
+		d.Why = "never varies"
+	case c.numbers == present:
+		c.decideNumber(&d, unique)
+	case c.times == present:
+		d.Use, d.Transform, d.Why = UseCategory, TransformWeekday, "a date"
+		if c.clocks > 0 {
+			d.Transform, d.Why = TransformHour, "a time"
+		}
+	case unique:
+		d.Why = "different in every row, as an id"
+	default:
+		d.Use, d.Why = UseCategory, fmt.Sprintf("%d distinct texts", distinct)
+		if d.Why += " seen"; present < c.rows {
+			d.Why += fmt.Sprintf(", %.1f %% missing", 100*float64(c.rows-present)/float64(rows))
+		}
+	}
+	return d
+}
+
+// decideNumber decides on a column of numbers: an id, or a number and its transform.
+func (c *columnSample) decideNumber(d *InferredColumn, unique bool) {
+	whole := c.whole == c.numbers
+	switch {
+	case whole && unique && (namesID(c.name) || c.ascending == c.numbers):
+		d.Why = "different in every row, as an id"
+		return
+	case whole && namesID(c.name):
+		d.Use, d.Why = UseCategory, fmt.Sprintf("an id by its name, %d distinct seen", len(c.texts))
+		return
+	}
+	n := float64(c.numbers)
+	mean := c.sum / n
+	deviation := math.Sqrt(max(c.squares/n-float64(mean*mean), 0))
+	d.Use, d.Transform = UseNumber, TransformStandard
+	d.Why = fmt.Sprintf("from %.6g to %.6g", c.low, c.high)
+	if c.low >= 0 && deviation > mean {
+		d.Transform = TransformLog1p
+		d.Why += ", most of them small"
+	}
+}
+
+// namesID reports whether a name is that of an id.
+func namesID(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("_- .", r) })
+	last := cmp.Or(strings.Join(words[max(len(words)-1, 0):], ""), "")
+	return slices.Contains([]string{"id", "uuid", "guid", "code", "zip", "zipcode", "postcode", "index", "row", "key"}, last) || strings.HasSuffix(name, "Id") || strings.HasSuffix(name, "ID")
+}

@@ -1,0 +1,192 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// parquetPart is values of a column for some rows in a row.
+type parquetPart struct {
+	rows  int
+	null  []bool         // of each row; nil: there is no null
+	index []int32        // positions in the values, of the rows that are not null; nil: they follow each other
+	first int            // without index: the position of the first value
+	in    *parquetValues // of a page or a dictionary
+}
+
+// parquetParts is the rows of a chunk, of the columns of one worker.
+type parquetParts struct {
+	parts [][]parquetPart // of each column
+	err   error
+}
+
+// parquetWorker reads some of the columns of a file.
+type parquetWorker struct {
+	file    *parquetFile
+	columns []int // indexes of parquetFile.leaves
+	parts   *env.Queue[parquetParts]
+	ended   *env.Event
+}
+
+// readColumns puts the chunks from a row on into w.parts, until the end of the file.
+func (w *parquetWorker) readColumns(row, most int64) {
+	cursors := make([]*parquetCursor, len(w.columns))
+	defer func() {
+		for _, c := range cursors {
+			c.closePages()
+		}
+	}()
+	group := -1
+	for row < w.file.rows {
+		rows := w.file.nextRange(row, most)
+		var got parquetParts
+		for i, column := range w.columns {
+			if got.err == nil && rows.group != group {
+				cursors[i].closePages()
+				cursors[i], got.err = w.openColumn(column, rows)
+			}
+			if got.err == nil {
+				var parts []parquetPart
+				parts, got.err = cursors[i].takeRows(rows.end - rows.begin)
+				got.parts = append(got.parts, parts)
+			}
+		}
+		if !w.parts.Put(got) || got.err != nil {
+			return
+		}
+		group = rows.group
+		row += rows.end - rows.begin
+	}
+}
+
+// openColumn opens the pages of a column in a row group, from rows.begin on.
+func (w *parquetWorker) openColumn(column int, rows rowRange) (c *parquetCursor, err error) {
+	leaf := w.file.leaves[column]
+	c = &parquetCursor{file: w.file, leaf: leaf, kind: newParquetType(leaf.Type())}
+	if err := w.file.guard(func() error {
+		c.pages = w.file.groups[rows.group].ColumnChunks()[leaf.Index()].Pages()
+		return nil
+	}); err != nil {
+		return c, err
+	}
+	_, err = c.takeRows(rows.begin)
+	return c, err
+}
+
+// parquetCursor walks over the values of a column in a row group.
+type parquetCursor struct {
+	file  *parquetFile
+	leaf  *parquet.Column
+	kind  parquetType
+	pages parquet.Pages
+
+	dictionary parquet.Dictionary
+	words      *parquetValues // of dictionary
+
+	// The current page. Its memory belongs to the parts that refer to it.
+	rows   int
+	row    int // the next one
+	levels []byte
+	in     *parquetValues
+	index  []int32 // into words; nil: the page has no dictionary
+	value  int     // the next one
+}
+
+func (c *parquetCursor) closePages() {
+	if c != nil && c.pages != nil {
+		c.pages.Close()
+		c.pages = nil
+	}
+}
+
+// takeRows returns the values of the next n rows.
+func (c *parquetCursor) takeRows(n int64) (parts []parquetPart, err error) {
+	for n > 0 {
+		if c.row == c.rows {
+			if err := c.file.guard(c.readPage); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		k := int(min(n, int64(c.rows-c.row)))
+		part, err := c.cutPart(k)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+		n -= int64(k)
+	}
+	return parts, nil
+}
+
+// cutPart takes the next rows of the page.
+func (c *parquetCursor) cutPart(rows int) (parquetPart, error) {
+	part := parquetPart{rows: rows, in: c.in, first: c.value}
+	present := rows
+	if len(c.levels) > 0 {
+		whole := byte(c.leaf.MaxDefinitionLevel())
+		for i, level := range c.levels[c.row : c.row+rows] {
+			if level == whole {
+				continue
+			}
+			if part.null == nil {
+				part.null = make([]bool, rows)
+			}
+			part.null[i] = true
+			present--
+		}
+	}
+	if c.value+present > c.countValues() {
+		return part, c.file.damaged(fmt.Errorf("column %q has too few values", c.leaf.Name()))
+	}
+	if c.index != nil {
+		part.in, part.index = c.words, c.index[c.value:c.value+present]
+		for _, i := range part.index {
+			if uint(i) >= uint(c.words.n) {
+				return part, c.file.damaged(fmt.Errorf("column %q refers to entry %d of a dictionary of %d", c.leaf.Name(), i, c.words.n))
+			}
+		}
+	}
+	c.row += rows
+	c.value += present
+	return part, nil
+}
+
+func (c *parquetCursor) countValues() int {
+	if c.index != nil {
+		return len(c.index)
+	}
+	return c.in.n
+}
+
+// readPage reads the next page.
+func (c *parquetCursor) readPage() error {
+	page, err := c.pages.ReadPage()
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("column %q has fewer rows than its row group", c.leaf.Name())
+	}
+	if err != nil {
+		return err
+	}
+	c.rows, c.row, c.value = int(page.NumRows()), 0, 0
+	c.levels, c.index = page.DefinitionLevels(), nil
+	data := page.Data()
+	if d := page.Dictionary(); d != nil {
+		if d != c.dictionary {
+			words := d.Page()
+			c.dictionary, c.words = d, c.kind.newValues(words.Data(), int(words.NumValues()))
+		}
+		c.index = data.Int32()
+		if c.index == nil {
+			c.index = []int32{}
+		}
+		return nil
+	}
+	c.in = c.kind.newValues(data, int(page.NumValues()-page.NumNulls()))
+	return nil
+}

@@ -1,0 +1,396 @@
+package data
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// parquetType is the way from the values of a column to their text.
+type parquetType struct {
+	as    parquetAs
+	scale int           // of decimals
+	unit  time.Duration // of times
+}
+
+type parquetAs uint8
+
+const (
+	asUnknown parquetAs = iota
+	asBool
+	asInt
+	asUint
+	asFloat
+	asBytes
+	asDecimal
+	asDate
+	asTime
+	asTimestamp
+	asUUID
+)
+
+// newParquetType finds the way of a type.
+func newParquetType(t parquet.Type) parquetType {
+	if l := t.LogicalType(); l != nil {
+		switch v := l.Value.(type) {
+		case *format.DecimalType:
+			return parquetType{as: asDecimal, scale: int(v.Scale)}
+		case *format.DateType:
+			return parquetType{as: asDate}
+		case *format.TimeType:
+			return parquetType{as: asTime, unit: v.Unit.Value.Duration()}
+		case *format.TimestampType:
+			return parquetType{as: asTimestamp, unit: v.Unit.Value.Duration()}
+		case *format.IntType:
+			if !v.IsSigned {
+				return parquetType{as: asUint}
+			}
+		case *format.UUIDType:
+			return parquetType{as: asUUID}
+		case *format.Float16Type:
+			return parquetType{}
+		}
+	}
+	switch t.Kind() {
+	case parquet.Boolean:
+		return parquetType{as: asBool}
+	case parquet.Int32, parquet.Int64:
+		return parquetType{as: asInt}
+	case parquet.Float, parquet.Double:
+		return parquetType{as: asFloat}
+	case parquet.ByteArray, parquet.FixedLenByteArray:
+		return parquetType{as: asBytes}
+	}
+	return parquetType{}
+}
+
+// parquetValues is values of a column, without nulls.
+type parquetValues struct {
+	parquetType
+	kind parquet.Kind
+	n    int
+
+	bits    []byte // booleans
+	i32     []int32
+	i64     []int64
+	f32     []float32
+	f64     []float64
+	bytes   []byte
+	offsets []uint32 // of byte arrays in bytes
+	size    int      // of byte arrays of a fixed length
+}
+
+// newValues returns n values.
+func (t parquetType) newValues(data encoding.Values, n int) *parquetValues {
+	v := &parquetValues{parquetType: t, kind: parquet.Kind(data.Kind())}
+	switch data.Kind() {
+	case encoding.Boolean:
+		v.kind, v.bits = parquet.Boolean, data.Boolean()
+		v.n = 8 * len(v.bits)
+	case encoding.Int32:
+		v.kind, v.i32 = parquet.Int32, data.Int32()
+		v.n = len(v.i32)
+	case encoding.Int64:
+		v.kind, v.i64 = parquet.Int64, data.Int64()
+		v.n = len(v.i64)
+	case encoding.Float:
+		v.kind, v.f32 = parquet.Float, data.Float()
+		v.n = len(v.f32)
+	case encoding.Double:
+		v.kind, v.f64 = parquet.Double, data.Double()
+		v.n = len(v.f64)
+	case encoding.ByteArray:
+		v.kind = parquet.ByteArray
+		v.bytes, v.offsets = data.ByteArray()
+		v.n = max(len(v.offsets)-1, 0)
+	case encoding.FixedLenByteArray:
+		v.kind = parquet.FixedLenByteArray
+		v.bytes, v.size = data.FixedLenByteArray()
+		if v.size > 0 {
+			v.n = len(v.bytes) / v.size
+		}
+	}
+	v.n = min(v.n, n)
+	return v
+}
+
+// float is value i as a dense feature, if it is a finite number that needs no text.
+func (v *parquetValues) float(i int) (x float32, ok bool) {
+	switch {
+	case v.as == asInt && v.kind == parquet.Int32:
+		return float32(v.i32[i]), true
+	case v.as == asInt && v.kind == parquet.Int64:
+		return float32(float64(v.i64[i])), true // two roundings, as of a text
+	case v.as == asFloat && v.kind == parquet.Float:
+		x = v.f32[i]
+	case v.as == asFloat && v.kind == parquet.Double && math.Abs(v.f64[i]) <= math.MaxFloat32:
+		x = float32(v.f64[i])
+	default:
+		return 0, false
+	}
+	return x, x-x == 0
+}
+
+// blob is value i of byte arrays.
+func (v *parquetValues) blob(i int) []byte {
+	if v.kind == parquet.FixedLenByteArray {
+		return v.bytes[i*v.size : (i+1)*v.size]
+	}
+	return v.bytes[v.offsets[i]:v.offsets[i+1]]
+}
+
+// integer is value i of integers of any width.
+func (v *parquetValues) integer(i int) int64 {
+	if v.kind == parquet.Int32 {
+		return int64(v.i32[i])
+	}
+	return v.i64[i]
+}
+
+// textOf returns the canonical text of value i, in scratch if that is of use: of numbers as
+// Python writes them, of booleans 1 and 0 for numbers and else true and false, of dates
+// and times as in 2014-10-21 13:00:05.25.
+func (v *parquetValues) textOf(i int, number bool, scratch []byte) []byte {
+	dst := scratch[:0]
+	switch v.as {
+	case asBool:
+		return appendBool(dst, v.bits[i/8]>>(i%8)&1 == 1, number)
+	case asUint:
+		if v.kind == parquet.Int32 {
+			return strconv.AppendUint(dst, uint64(uint32(v.i32[i])), 10)
+		}
+		return strconv.AppendUint(dst, uint64(v.i64[i]), 10)
+	case asInt:
+		return strconv.AppendInt(dst, v.integer(i), 10)
+	case asFloat:
+		if v.kind == parquet.Float {
+			return appendFloat(dst, float64(v.f32[i]), 32)
+		}
+		return appendFloat(dst, v.f64[i], 64)
+	case asDecimal:
+		return v.appendDecimal(dst, i)
+	case asDate:
+		return time.Unix(v.integer(i)*86400, 0).UTC().AppendFormat(dst, "2006-01-02")
+	case asTime:
+		return timeOf(v.integer(i), v.unit).AppendFormat(dst, "15:04:05.999999999")
+	case asTimestamp:
+		return timeOf(v.integer(i), v.unit).AppendFormat(dst, "2006-01-02 15:04:05.999999999")
+	case asUUID:
+		return appendUUID(dst, v.blob(i))
+	}
+	return v.blob(i)
+}
+
+func appendBool(dst []byte, x, number bool) []byte {
+	switch {
+	case number && x:
+		return append(dst, '1')
+	case number:
+		return append(dst, '0')
+	}
+	return strconv.AppendBool(dst, x)
+}
+
+// appendFloat appends the shortest text that reads as x, with a point or an exponent.
+func appendFloat(dst []byte, x float64, bits int) []byte {
+	switch a := math.Abs(x); {
+	case math.IsNaN(x):
+		return append(dst, "nan"...)
+	case math.IsInf(x, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(x, -1):
+		return append(dst, "-inf"...)
+	case a != 0 && (a < 1e-4 || a >= 1e16):
+		return strconv.AppendFloat(dst, x, 'e', -1, bits)
+	}
+	begin := len(dst)
+	dst = strconv.AppendFloat(dst, x, 'f', -1, bits)
+	if !strings.Contains(string(dst[begin:]), ".") {
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// timeOf is the time of a count of units since 1970.
+func timeOf(n int64, unit time.Duration) time.Time {
+	each := int64(time.Second / unit)
+	second, rest := n/each, n%each
+	if rest < 0 {
+		second, rest = second-1, rest+each
+	}
+	return time.Unix(second, rest*int64(unit)).UTC()
+}
+
+// appendDecimal appends a decimal number with all digits of its scale.
+func (v *parquetValues) appendDecimal(dst []byte, i int) []byte {
+	var x big.Int
+	if v.kind == parquet.Int32 || v.kind == parquet.Int64 {
+		x.SetInt64(v.integer(i))
+	} else if b := v.blob(i); len(b) > 0 { // big-endian, two's complement
+		x.SetBytes(b)
+		if b[0] >= 0x80 {
+			x.Sub(&x, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+		}
+	}
+	digits := new(big.Int).Abs(&x).String()
+	if len(digits) <= v.scale {
+		digits = strings.Repeat("0", v.scale+1-len(digits)) + digits
+	}
+	if x.Sign() < 0 {
+		dst = append(dst, '-')
+	}
+	point := len(digits) - max(v.scale, 0)
+	dst = append(dst, digits[:point]...)
+	if point < len(digits) {
+		dst = append(append(dst, '.'), digits[point:]...)
+	}
+	return dst
+}
+
+// appendUUID appends 16 bytes as 01234567-89ab-cdef-0123-456789abcdef.
+func appendUUID(dst, b []byte) []byte {
+	const digits = "0123456789abcdef"
+	for i, c := range b {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			dst = append(dst, '-')
+		}
+		dst = append(dst, digits[c>>4], digits[c&15])
+	}
+	return dst
+}
+
+// parquetRecords makes the records of a chunk, a column at a time.
+type parquetRecords struct {
+	c       *chunk
+	size    int
+	form    *fieldForm // of the column that is stored
+	column  int
+	bad     map[int]fault // by row of the chunk
+	scratch [64]byte
+	memo    []uint64 // the bits of the entries of a dictionary
+	known   []bool   // memo has the entry
+}
+
+// parseChunk makes the records of a chunk's rows.
+func (f *parquetFormat) parseChunk(c *chunk, file string) {
+	p := parquetRecords{c: c, size: f.recordBytes()}
+	c.records = grown(c.records, c.rows*p.size)
+	c.err = guardParquet(file, func() error {
+		f.storeParts(&p)
+		return nil
+	})
+	if c.err == nil {
+		f.dropBad(&p, file)
+	}
+}
+
+// storeParts stores the columns of a chunk one after the other.
+func (f *parquetFormat) storeParts(p *parquetRecords) {
+	at := 0
+	for j := range p.c.parts {
+		p.column = j
+		width := 8
+		switch {
+		case j == 0:
+			p.form, width = f.formOf(columnLabel, 0), 4
+		case j <= len(f.dense):
+			p.form, width = f.formOf(columnDense, j-1), 4
+		default:
+			p.form = f.formOf(columnCategorical, j-1-len(f.dense))
+		}
+		row := 0
+		for _, part := range p.c.parts[j] {
+			p.storePart(&part, row, at)
+			row += part.rows
+		}
+		at += width
+	}
+}
+
+// storePart stores the values of one column for some rows.
+func (p *parquetRecords) storePart(part *parquetPart, row, at int) {
+	number := p.form.kind != columnCategorical
+	direct := p.form.kind == columnDense && len(p.form.na) == 0
+	// Entries of a small dictionary are looked up once for each part.
+	memo := part.index != nil && part.in.n <= 2*part.rows
+	if memo {
+		p.memo, p.known = grown(p.memo, part.in.n), grown(p.known, part.in.n)
+		clear(p.known)
+	}
+	value := 0
+	for i := range part.rows {
+		rec := p.c.records[(row+i)*p.size+at:]
+		if part.null != nil && part.null[i] {
+			p.storeText(nil, rec, row+i)
+			continue
+		}
+		at := part.first + value
+		if part.index != nil {
+			at = int(part.index[value])
+		}
+		value++
+		switch {
+		case memo && p.known[at] && number:
+			binary.LittleEndian.PutUint32(rec, uint32(p.memo[at]))
+			continue
+		case memo && p.known[at]:
+			binary.LittleEndian.PutUint64(rec, p.memo[at])
+			continue
+		case direct:
+			if x, ok := part.in.float(at); ok {
+				binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
+				continue
+			}
+		}
+		ok := p.storeText(part.in.textOf(at, number, p.scratch[:]), rec, row+i)
+		if memo && ok {
+			p.known[at] = true
+			if number {
+				p.memo[at] = uint64(binary.LittleEndian.Uint32(rec))
+			} else {
+				p.memo[at] = binary.LittleEndian.Uint64(rec)
+			}
+		}
+	}
+}
+
+// storeText stores a field of a row, as that of a CSV file.
+func (p *parquetRecords) storeText(text, rec []byte, row int) bool {
+	what := p.form.storeField(text, rec, p.c.texts)
+	if what == "" {
+		return true
+	}
+	if _, ok := p.bad[row]; !ok {
+		if p.bad == nil {
+			p.bad = map[int]fault{}
+		}
+		p.bad[row] = fault{field: p.column + 1, text: append([]byte(nil), text...), what: what}
+	}
+	return false
+}
+
+// dropBad removes the records of malformed rows, and lists those.
+func (f *parquetFormat) dropBad(p *parquetRecords, file string) {
+	if len(p.bad) == 0 {
+		return
+	}
+	names, good := f.columnNames(), p.c.records[:0]
+	for row := range p.c.rows {
+		bad, ok := p.bad[row]
+		if !ok {
+			good = append(good, p.c.records[row*p.size:(row+1)*p.size]...)
+			continue
+		}
+		what := "row " + strconv.FormatInt(p.c.at.line+int64(row), 10) + ", column " + strconv.Quote(names[bad.field-1]) + ", " +
+			strconv.Quote(string(bad.text[:min(len(bad.text), 40)])) + ": " + bad.what
+		p.c.bad = append(p.c.bad, &Error{File: file, What: what})
+	}
+	p.c.records = good
+}

@@ -1,0 +1,224 @@
+package data
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/regular"
+)
+
+// recipeVersion is the version of the JSON of recipes.
+const recipeVersion = 1
+
+// Recipe describes how a row of fields becomes a sample: all that is needed to compute the inputs of a model
+// from raw data. It is saved with the run and the model.
+type Recipe struct {
+	Version     int           `json:"version"`
+	Format      string        `json:"format"`              // data.format
+	Delimiter   string        `json:"delimiter,omitempty"` // csv: one byte
+	NA          []string      `json:"na,omitempty"`        // texts that mean missing, beside the empty text
+	Label       string        `json:"label,omitempty"`     // column; empty: it has no name
+	Dense       []DenseColumn `json:"dense"`
+	Categorical []Category    `json:"categorical"`
+	// Source identifies the data and the settings that the recipe was fitted to; empty if
+	// nothing is fitted.
+	Source string `json:"source,omitempty"`
+}
+
+// DenseColumn is a column of numbers.
+type DenseColumn struct {
+	Column    string `json:"column,omitempty"`
+	Transform string `json:"transform"` // see Transforms
+	// Of TransformStandard: the mean and the standard deviation of the training data's numbers.
+	Mean      float64 `json:"mean,omitempty"`
+	Deviation float64 `json:"deviation,omitempty"` // 0: the column does not vary, and each value becomes 0
+}
+
+// Category is a column of categories.
+type Category struct {
+	Column    string `json:"column,omitempty"`
+	Transform string `json:"transform,omitempty"` // of the text, before it is hashed; empty: none
+	// Separator separates the ids of a field; empty: a field is one id. If Weighted, an id may have
+	// a weight after a colon.
+	Separator string `json:"separator,omitempty"`
+	Weighted  bool   `json:"weighted,omitempty"`
+	Rows      int64  `json:"rows"` // of its table; 0: not fitted yet
+	// Shared is 1 + the number of the table, if any table has several categories, else 0.
+	Shared int `json:"shared,omitempty"`
+	// IDs is the way from a text to a row.
+	IDs string `json:"ids"`
+	// Reserved is the number of rows before those of values: of these row 0 is for a missing
+	// value, and row 1 for a value that is not in the vocabulary. 0: a missing value is the category "".
+	Reserved int64 `json:"reserved,omitempty"`
+	// Vocabulary holds the texts in the order of their rows, from row Reserved on. Texts that are
+	// no UTF-8 are in VocabularyBytes, with all others of the column, in base64.
+	Vocabulary      []string `json:"vocabulary,omitempty"`
+	VocabularyBytes [][]byte `json:"vocabulary_bytes,omitempty"`
+}
+
+// The values of Category.IDs.
+const (
+	// IDsHash: the 64-bit XXH3 of the text (seed 0) modulo the rows after the reserved ones.
+	IDsHash = "xxh3-64 of the text, modulo rows"
+	// IDsNumber: the unsigned 32-bit number modulo rows.
+	IDsNumber = "unsigned 32-bit number, modulo rows"
+	// IDsVocabulary: the position in the vocabulary.
+	IDsVocabulary = "vocabulary"
+)
+
+// Transforms of columns of numbers. A missing number becomes 0.
+const (
+	TransformLog1p    = "log1p"    // log(1 + max(x, 0))
+	TransformNone     = "none"     // x
+	TransformStandard = "standard" // (x - mean) / deviation
+)
+
+// addCounted adds columns that have a place only, as those of the Criteo formats.
+func (r *Recipe) addCounted(dense, categorical int) {
+	for range dense {
+		r.Dense = append(r.Dense, DenseColumn{Transform: TransformLog1p})
+	}
+	for range categorical {
+		r.Categorical = append(r.Categorical, Category{IDs: IDsNumber})
+	}
+}
+
+// Schema is the shape of the samples.
+func (r *Recipe) Schema() Schema {
+	s := Schema{Dense: len(r.Dense), Tables: make([]int64, len(r.Categorical))}
+	for f, c := range r.Categorical {
+		if c.Shared > 0 {
+			s.TableOf = append(s.TableOf, c.Shared-1)
+			s.Tables[c.Shared-1] = c.Rows
+		} else {
+			s.Tables[f] = c.Rows
+		}
+	}
+	if s.TableOf != nil {
+		s.Tables = s.Tables[:slices.Max(s.TableOf)+1]
+	}
+	return s
+}
+
+// validate finds what no Open can make, in a recipe that was read from a file.
+func (r *Recipe) validate() error {
+	if r.Version != recipeVersion {
+		return usageErr("the recipe has version %d, this ecrec reads version %d", r.Version, recipeVersion)
+	}
+	for _, d := range r.Dense {
+		if !slices.Contains([]string{TransformLog1p, TransformNone, TransformStandard}, d.Transform) {
+			return usageErr("the recipe's transform %q of column %q is unknown", d.Transform, d.Column)
+		}
+	}
+	for _, c := range r.Categorical {
+		if c.Shared < 0 || c.Shared > len(r.Categorical) || (c.Shared > 0) != (r.Categorical[0].Shared > 0) {
+			return usageErr("the recipe of column %q has no table", c.Column)
+		}
+		if !slices.Contains([]string{IDsHash, IDsNumber, IDsVocabulary}, c.IDs) || c.Reserved < 0 || c.Reserved > max(c.Rows, 1) ||
+			c.IDs == IDsHash && c.Reserved == c.Rows || c.IDs == IDsVocabulary && (c.Reserved != reservedTwo || c.Rows != c.Reserved+int64(len(c.words()))) {
+			return usageErr("the recipe of column %q makes no row", c.Column)
+		}
+		if c.Transform != "" && derivations[c.Transform] == nil {
+			return usageErr("the recipe's transform %q of column %q is unknown", c.Transform, c.Column)
+		}
+	}
+	return r.Schema().checkLimits()
+}
+
+// ParseRecipe reads the JSON of a recipe.
+func ParseRecipe(text []byte) (*Recipe, error) {
+	r := new(Recipe)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, usageErr("not a recipe: %v", err)
+	}
+	return r, r.validate()
+}
+
+// ReadRecipe reads a recipe from a file.
+func ReadRecipe(e env.Env, name string) (r *Recipe, err error) {
+	var text []byte
+	err = e.Do("read "+name, func() error {
+		f, err := regular.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		text, err = io.ReadAll(f)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r, err = ParseRecipe(text); err != nil {
+		return nil, fileErr(name, "%v", err)
+	}
+	return r, nil
+}
+
+// Encode returns the recipe as JSON.
+func (r *Recipe) Encode() []byte {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		panic(fmt.Sprintf("data: a recipe must encode: %v", err))
+	}
+	return append(text, '\n')
+}
+
+// HasNames reports whether the columns have names.
+func (r *Recipe) HasNames() bool { return len(r.Categorical) > 0 && r.Categorical[0].Column != "" }
+
+func (r *Recipe) setRows(o *Options) {
+	for f, rows := range o.featureRows() {
+		r.Categorical[f].Rows = rows
+		if o.TableOf != nil {
+			r.Categorical[f].Shared = o.TableOf[f] + 1
+		}
+	}
+}
+
+// Complete reports whether nothing of the recipe has to be counted from data.
+func (r *Recipe) Complete() bool {
+	for _, d := range r.Dense {
+		if d.Transform == TransformStandard && r.Source == "" {
+			return false
+		}
+	}
+	for _, c := range r.Categorical {
+		if c.Rows == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// words returns the texts of the vocabulary.
+func (c *Category) words() []string {
+	if c.VocabularyBytes == nil {
+		return c.Vocabulary
+	}
+	words := make([]string, len(c.VocabularyBytes))
+	for i, text := range c.VocabularyBytes {
+		words[i] = string(text)
+	}
+	return words
+}
+
+// setWords sets the vocabulary.
+func (c *Category) setWords(words []word) {
+	c.Vocabulary = make([]string, len(words))
+	valid := true
+	for i, w := range words {
+		c.Vocabulary[i] = w.text
+		valid = valid && utf8.ValidString(w.text)
+	}
+	if !valid {
+		for _, text := range c.Vocabulary {
+			c.VocabularyBytes = append(c.VocabularyBytes, []byte(text))
+		}
+		c.Vocabulary = nil
+	}
+}

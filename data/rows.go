@@ -1,0 +1,390 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// Rows of text for predictions. Unlike the samples of a Source they are read once, in the order of
+// the files, without a record file; their labels may be missing, and columns that the model does
+// not read can be kept.
+
+// Stdin is the name of the standard input among RowOptions.Files.
+const Stdin = "-"
+
+// RowOptions describe rows of text.
+type RowOptions struct {
+	Env    env.Env
+	Files  []string // read as if they were one file
+	Format string   // csv or criteo-tsv
+	Recipe *Recipe
+	Keep   []string // columns that a RowBatch keeps as they are
+}
+
+// Rows reads text in chunks, in the order of the files. It belongs to one goroutine; others may
+// parse the chunks.
+type Rows struct {
+	o      RowOptions
+	lines  lineReader
+	format textFormat
+	csv    *csvFormat // nil: criteo-tsv
+}
+
+// RowChunk is some complete rows of one file, in memory that is reused.
+type RowChunk struct {
+	chunk chunk
+	file  string
+}
+
+// HasRows reports whether a format is read by OpenRows. The others are read by Open.
+func HasRows(format string) bool { return format == FormatCSV || format == FormatCriteoTSV }
+
+// OpenRows prepares reading. It opens no file yet.
+func OpenRows(o RowOptions) (*Rows, error) {
+	r := &Rows{o: o}
+	switch {
+	case o.Format == FormatCSV:
+		c := CSV{Label: o.Recipe.Label, Delimiter: ','}
+		if o.Recipe.Delimiter != "" {
+			c.Delimiter = o.Recipe.Delimiter[0]
+		}
+		r.csv = &csvFormat{label: c.Label, delimiter: c.Delimiter}
+		r.format = rowHeader{r.csv, &r.o}
+	case o.Format == FormatCriteoTSV && len(o.Keep) > 0:
+		return nil, usageErr("--keep: columns of %s have no names; use csv", o.Format)
+	case o.Format == FormatCriteoTSV:
+		r.format = tsvParser{}
+	default:
+		return nil, usageErr("data.format = %q is not read row by row", o.Format)
+	}
+	r.lines = lineReader{env: o.Env, name: o.Format, files: o.Files, format: r.format, next: place{line: 1}}
+	return r, nil
+}
+
+// Next reads the next rows into c. It reports false after the last ones.
+func (r *Rows) Next(c *RowChunk) (bool, error) {
+	ok, err := r.lines.fillChunk(&c.chunk)
+	if ok {
+		c.file = r.o.Files[c.chunk.at.file]
+		if c.file == Stdin {
+			c.file = "stdin"
+		}
+	}
+	return ok, err
+}
+
+// Close closes the file that is open.
+func (r *Rows) Close() { r.lines.closeFile() }
+
+// RowBatch is some rows as samples. It is valid until its chunk is reused.
+type RowBatch struct {
+	Batch
+	// HasLabel holds, for each row, whether it has a label. The label of another row is 0.
+	HasLabel []bool
+	// Kept is (N, len(Keep)), row-major.
+	Kept [][]byte
+}
+
+// RowParser makes samples of chunks. It belongs to one goroutine.
+type RowParser struct {
+	rows    *Rows
+	encoder *Encoder
+	codec   criteoCodec
+	names   []string // of the encoder's fields
+	of      *columns // for which the roles are
+	roles   []role   // by column of the file
+	fields  [][]byte
+	line    []byte
+	record  [criteoBytes]byte
+
+	chunk *RowChunk
+	text  []byte // the rest of it
+	at    int64  // its line
+}
+
+// role is the use of a column of a file.
+type role struct {
+	field int // of the encoder, -1: none
+	keep  int // of RowBatch.Kept, -1: none
+	label bool
+}
+
+// NewParser returns a parser of the rows.
+func (r *Rows) NewParser() (p *RowParser, err error) {
+	p = &RowParser{rows: r}
+	if r.csv == nil {
+		schema := r.o.Recipe.Schema()
+		p.codec.mod = moduli(schema.FeatureRows())
+		return p, nil
+	}
+	if p.encoder, err = r.o.Recipe.NewEncoder(); err != nil {
+		return nil, err
+	}
+	p.names = p.encoder.Columns()
+	p.fields = make([][]byte, len(p.names))
+	return p, nil
+}
+
+// Begin begins with a chunk.
+func (p *RowParser) Begin(c *RowChunk) { p.chunk, p.text, p.at = c, c.chunk.text, c.chunk.at.line }
+
+// Parse fills b with the next rows of the chunk, at most most. It reports whether there were any.
+// Malformed rows are left out, and their errors appended to bad.
+func (p *RowParser) Parse(b *RowBatch, most int, bad []*Error) (bool, []*Error) {
+	schema := p.rows.o.Recipe.Schema()
+	keep := len(p.rows.o.Keep)
+	b.resize(most, &schema)
+	b.HasLabel, b.Kept = grown(b.HasLabel, most), grown(b.Kept, most*keep)
+	n := 0
+	for n < most && len(p.text) > 0 {
+		var fault *Error
+		var isRow bool
+		if p.rows.csv == nil {
+			isRow, fault = p.parseTSV(b, n)
+		} else {
+			isRow, fault = p.parseCSV(b, n)
+		}
+		switch {
+		case fault != nil:
+			bad = append(bad, fault)
+		case isRow:
+			n++
+		}
+	}
+	b.N = n
+	b.Labels, b.HasLabel, b.Kept = b.Labels[:n], b.HasLabel[:n], b.Kept[:n*keep]
+	b.Dense, b.IDs = b.Dense[:n*schema.Dense], b.IDs[:n*schema.Features()]
+	return n > 0 || len(p.text) > 0, bad
+}
+
+// parseTSV reads the next line as row i. A line without the label has a field less.
+func (p *RowParser) parseTSV(b *RowBatch, i int) (isRow bool, bad *Error) {
+	size := bytes.IndexByte(p.text, '\n') + 1
+	if size == 0 {
+		size = len(p.text)
+	}
+	text := p.text[:size]
+	defer func() { p.text, p.at = p.text[size:], p.at+1 }()
+	if len(trimEOL(text)) == 0 {
+		return false, nil
+	}
+	labelled := bytes.Count(text, []byte{'\t'}) != criteoFields-2
+	if !labelled {
+		p.line = append(append(p.line[:0], "0\t"...), text...)
+		text = p.line
+	}
+	if _, fault := parseTSVLine(text, &p.record); fault.what != "" {
+		if fault.field > 0 && !labelled {
+			fault.field--
+		}
+		return false, fault.inputError(p.chunk.file, p.at, "")
+	}
+	p.codec.decode(&b.Batch, i, p.record[:])
+	b.HasLabel[i] = labelled
+	return true, nil
+}
+
+// parseCSV reads the next record as row i.
+func (p *RowParser) parseCSV(b *RowBatch, i int) (isRow bool, bad *Error) {
+	if n := lineEnd(p.text[:min(2, len(p.text))]); len(trimEOL(p.text[:n])) == 0 && p.text[n-1] == '\n' {
+		p.text, p.at = p.text[n:], p.at+1
+		return false, nil
+	}
+	c := p.chunk.chunk.columns
+	if p.of != c {
+		p.setRoles(c)
+	}
+	s := fieldScanner{text: p.text, delimiter: p.rows.csv.delimiter}
+	fault := p.scanFields(&s, c, b, i)
+	line := p.at
+	p.at++
+	if s.multiline {
+		p.at += int64(bytes.Count(p.text[:s.at-1], []byte{'\n'}))
+	}
+	p.text = p.text[s.at:]
+	if fault.what == "" {
+		var label float32
+		if b.HasLabel[i] {
+			label = b.Labels[i]
+		}
+		if j, what := p.encoder.EncodeSample(&b.Batch, i, p.fields); what != "" {
+			fault = fault.of(slices.IndexFunc(p.roles, func(r role) bool { return r.field == j }), p.fields[j], what)
+		}
+		b.Labels[i] = label
+	}
+	if fault.what == "" {
+		return true, nil
+	}
+	column := ""
+	if fault.field > 0 && fault.field <= len(c.names) {
+		column = c.names[fault.field-1]
+	}
+	return false, fault.inputError(p.chunk.file, line, column)
+}
+
+// of returns the fault of the column with an index.
+func (fault) of(column int, text []byte, what string) fault {
+	return fault{field: column + 1, text: slices.Clone(text), what: what}
+}
+
+// scanFields reads the fields of one record: those of the encoder, those to keep, the label.
+func (p *RowParser) scanFields(s *fieldScanner, c *columns, b *RowBatch, i int) (first fault) {
+	b.HasLabel[i] = false
+	kept := b.Kept[i*len(p.rows.o.Keep):]
+	fields := 0
+	for ; s.more(); fields++ {
+		text, what := s.next()
+		if fields >= len(p.roles) {
+			continue
+		}
+		r := &p.roles[fields]
+		if len(text) > 0 && len(s.unquoted) > 0 && &text[0] == &s.unquoted[0] {
+			text = slices.Clone(text) // the scanner reuses its memory
+		}
+		if r.label && len(text) > 0 && what == "" {
+			x, ok := parseDecimal(text)
+			if !ok || x != 0 && x != 1 {
+				what = "the label must be 0 or 1, or empty"
+			}
+			b.Labels[i], b.HasLabel[i] = x, true
+		}
+		if r.field >= 0 {
+			p.fields[r.field] = text
+		}
+		if r.keep >= 0 {
+			kept[r.keep] = text
+		}
+		if what != "" && first.what == "" && (r.label || r.field >= 0 || r.keep >= 0) {
+			first = first.of(fields, text, what)
+		}
+	}
+	if fields != len(c.names) && first.what != noClosingQuote {
+		return fault{what: fmt.Sprintf("%d fields, but the header has %d", fields, len(c.names))}
+	}
+	return first
+}
+
+// setRoles finds the uses of a file's columns, which its header has been checked for.
+func (p *RowParser) setRoles(c *columns) {
+	p.of, p.roles = c, p.roles[:0]
+	for _, name := range c.names {
+		p.roles = append(p.roles, role{field: slices.Index(p.names, name), keep: slices.Index(p.rows.o.Keep, name),
+			label: name == p.rows.csv.label})
+	}
+}
+
+// rowHeader is csv for rows: the header may lack the label.
+type rowHeader struct {
+	*csvFormat
+	o *RowOptions
+}
+
+func (f rowHeader) parseHeader(file string, text []byte) (size int, lines int64, cols *columns, err error) {
+	if file == Stdin {
+		file = "stdin"
+	}
+	if size, lines, err = f.headerEnd(file, text); err != nil {
+		return 0, 0, nil, err
+	}
+	line := bytes.TrimPrefix(trimEOL(text[:size]), []byte("\uFEFF"))
+	cols = new(columns)
+	s := fieldScanner{text: line, delimiter: f.delimiter}
+	for s.more() {
+		name, what := s.next()
+		if what != "" {
+			return 0, 0, nil, &Error{File: file, Line: 1, What: fmt.Sprintf("column %d of the header: %s", len(cols.names)+1, what)}
+		}
+		cols.names = append(cols.names, string(name))
+	}
+	var want, missing []string
+	for _, d := range f.o.Recipe.Dense {
+		want = append(want, d.Column)
+	}
+	for _, c := range f.o.Recipe.Categorical {
+		want = append(want, c.Column)
+	}
+	for _, name := range append(append(want, f.label), f.o.Keep...) {
+		at := slices.Index(cols.names, name)
+		switch {
+		case at >= 0 && slices.Contains(cols.names[at+1:], name):
+			return 0, 0, nil, &Error{File: file, Line: 1, What: fmt.Sprintf("two columns are called %q", name)}
+		case at < 0 && (name != f.label || slices.Contains(f.o.Keep, name)) && !slices.Contains(missing, strconv.Quote(name)):
+			missing = append(missing, strconv.Quote(name))
+		}
+	}
+	if len(missing) > 0 {
+		return 0, 0, nil, &Error{File: file, Line: 1, What: fmt.Sprintf("no column is called %s; there are %s",
+			strings.Join(missing, ", "), strings.Join(cols.names, ", "))}
+	}
+	return size, lines, cols, nil
+}
+
+// stdinText is the text of the standard input.
+type stdinText struct {
+	env  env.Env
+	in   *bufio.Reader
+	read int64
+	end  bool
+}
+
+// openStdin opens the standard input, and waits for its first byte.
+func openStdin(e env.Env) (textReader, error) {
+	r := &stdinText{env: e, in: bufio.NewReaderSize(os.Stdin, chunkBytes)}
+	if err := r.lookAhead(); err != nil {
+		return nil, err
+	}
+	if r.end {
+		return nil, fileErr("stdin", "it is empty")
+	}
+	head, _ := r.in.Peek(min(r.in.Buffered(), headBytes))
+	if kind := sniff(head); kind != nil {
+		return nil, fileErr("stdin", "it is %s, and rows are read as text; unpack it before the pipe, or name the file", kind.is)
+	}
+	return r, nil
+}
+
+// lookAhead waits for the next byte or the end.
+func (r *stdinText) lookAhead() error {
+	err := r.env.Do("read stdin", func() error {
+		_, err := r.in.Peek(1)
+		return err
+	})
+	if r.end = errors.Is(err, io.EOF); err != nil && !r.end {
+		return fmt.Errorf("read stdin: %w", err)
+	}
+	return nil
+}
+
+func (r *stdinText) readText(b []byte) (n int, err error) {
+	err = r.env.Do("read stdin", func() error {
+		n, err = r.in.Read(b)
+		return err
+	})
+	r.read += int64(n)
+	if err != nil {
+		return n, fmt.Errorf("read stdin: %w", err)
+	}
+	return n, r.lookAhead()
+}
+
+func (r *stdinText) skipText(int64) (int64, error) { panic("data: the standard input is not skipped") }
+
+func (r *stdinText) textLeft() int64 {
+	if r.end {
+		return 0
+	}
+	return math.MaxInt64
+}
+
+func (r *stdinText) fileBytes() int64 { return r.read }
+func (r *stdinText) closeFile()       {}

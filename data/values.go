@@ -1,0 +1,100 @@
+package data
+
+import (
+	"math/bits"
+
+	"github.com/zeebo/xxh3"
+)
+
+// missingBits is the record's form of a missing number: the quiet NaN with no payload.
+const missingBits = 0x7FC00000
+
+// missingHash is the record's form of a missing category: the hash of the empty text.
+const missingHash = 0x2D06800538D394C2
+
+// numberMap is the way from a number of a record to a dense feature.
+type numberMap struct {
+	transform       byte // the first letter of its name
+	mean, deviation float64
+}
+
+func newNumberMap(d *DenseColumn) numberMap {
+	return numberMap{transform: d.Transform[0], mean: d.Mean, deviation: d.Deviation}
+}
+
+// mapNumber maps a number, or the NaN of a missing one, which becomes 0.
+func (m *numberMap) mapNumber(x float32) float32 {
+	switch {
+	case m.transform == 'l':
+		return logFloat(x)
+	case x != x:
+		return 0
+	case m.transform == 's':
+		if m.deviation == 0 {
+			return 0
+		}
+		return float32((float64(x) - m.mean) / m.deviation)
+	}
+	return x
+}
+
+// idMap is the way from the hash of a text to a row.
+type idMap struct {
+	reserved uint32
+	mod      modulo  // of the rows after the reserved ones
+	words    []entry // the vocabulary, in open addressing; its size is a power of two. nil: rows by the hash
+}
+
+// entry is a word of a vocabulary.
+type entry struct {
+	hash uint64
+	row  uint32 // 0: the place is free
+}
+
+// The rows before those of values, in tables that Fit counts.
+const (
+	rowMissing  = 0
+	rowUnknown  = 1 // not in the vocabulary
+	reservedTwo = 2
+)
+
+func newIDMap(c *Category) idMap {
+	m := idMap{reserved: uint32(c.Reserved)}
+	if c.IDs != IDsVocabulary {
+		m.mod = newModulo(c.Rows - c.Reserved)
+		return m
+	}
+	words := c.words()
+	m.words = make([]entry, 1<<bits.Len(uint(2*len(words))))
+	for i, text := range words {
+		h := xxh3.HashString(text)
+		if e := m.find(h); e.row == 0 {
+			*e = entry{h, m.reserved + uint32(i)}
+		}
+	}
+	return m
+}
+
+// find returns the place of a hash: of its entry, or a free one.
+func (m *idMap) find(h uint64) *entry {
+	mask := uint64(len(m.words) - 1)
+	for i := h; ; i++ {
+		if e := &m.words[i&mask]; e.row == 0 || e.hash == h {
+			return e
+		}
+	}
+}
+
+// mapHash is the row of the text with a hash.
+func (m *idMap) mapHash(h uint64) uint32 {
+	switch {
+	case m.reserved > 0 && h == missingHash:
+		return rowMissing
+	case m.words == nil:
+		return m.reserved + m.mod.of64(h)
+	}
+	if e := m.find(h); e.row != 0 {
+		return e.row
+	}
+	return rowUnknown
+}

@@ -1,0 +1,174 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/auc"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/model"
+)
+
+// laneRows is how many rows a lane scores at a time: their activations stay in the cache of a core.
+const laneRows = 512
+
+// lane scores rows on one goroutine.
+type lane struct {
+	m      *Model
+	s      kernels.Stream
+	model  model.Model
+	parser *data.RowParser // nil: samples of a Source
+	batch  data.RowBatch
+	idx    []int64 // scratch
+
+	labels, losses, probs kernels.Buffer // laneRows floats each
+	index                 kernels.Buffer // laneRows int32 per feature
+}
+
+func newLane(m *Model, parser *data.RowParser) (l *lane, err error) {
+	l = &lane{m: m, parser: parser, s: m.dev.Stream(1), idx: make([]int64, laneRows)}
+	c := m.cfg.ModelConfig()
+	c.MaxSamples = laneRows
+	if l.model, err = model.New(m.dev, l.s, c); err != nil {
+		l.s.Close()
+		return nil, err
+	}
+	p := l.model.Params()
+	for _, t := range p.Saved() {
+		l.s.Upload(t.Of(p.Weights), kernels.BytesOf(m.dense[t.Name]))
+	}
+	for _, b := range []*kernels.Buffer{&l.labels, &l.losses, &l.probs} {
+		*b = kernels.HostBuffer(make([]float32, laneRows))
+	}
+	l.index = kernels.HostBuffer(make([]int32, laneRows*len(m.first)))
+	return l, l.s.Sync()
+}
+
+func (l *lane) close() {
+	l.model.Close()
+	l.s.Close()
+}
+
+var errNaN = errors.New("a prediction is not a number: the model has diverged, or a field of the row is not finite")
+
+var errBags = errors.New("rows with several ids in a field cannot be scored one by one yet; use ecrec eval")
+
+// scoreBatch scores the rows of the batch. The scores are in probs, the losses of rows with a label in
+// losses.
+func (l *lane) scoreBatch() error {
+	b, n := &l.batch.Batch, l.batch.N
+	if b.Offsets != nil {
+		return errBags
+	}
+	features := len(l.m.first)
+	index := kernels.HostView[int32](l.index)
+	for i := range n {
+		for f, first := range l.m.first {
+			index[i*features+f] = int32(first + int64(b.IDs[i*features+f]))
+		}
+	}
+	in := model.Batch{Dense: kernels.Mat(kernels.HostBuffer(b.Dense), n, len(b.Dense)/n), Rows: l.m.rows,
+		Index: l.index.Slice(0, 4*n*features)}
+	logits := l.model.Forward(in)
+	losses, probs := l.losses.SliceFloats(0, n), l.probs.SliceFloats(0, n)
+	l.s.Upload(l.labels.SliceFloats(0, n), kernels.BytesOf(b.Labels))
+	l.s.SigmoidBCE(losses, probs, logits.Buf, l.labels.SliceFloats(0, n), 1)
+	l.s.Sigmoid(probs, logits.Buf)
+	if err := l.s.Sync(); err != nil {
+		return err
+	}
+	for i, p := range kernels.HostView[float32](probs) {
+		if p != p {
+			return fmt.Errorf("row %d of a batch: %w", i+1, errNaN)
+		}
+	}
+	return nil
+}
+
+// scoreText scores a chunk of text.
+func (l *lane) scoreText(w *work) {
+	l.parser.Begin(&w.text)
+	for {
+		more, bad := l.parser.Parse(&l.batch, laneRows, w.bad)
+		if w.bad = bad; !more {
+			return
+		}
+		if l.batch.N == 0 {
+			continue
+		}
+		if w.err = l.scoreBatch(); w.err != nil {
+			return
+		}
+		l.appendScores(w)
+	}
+}
+
+// scoreRange scores a range of the samples of a source.
+func (l *lane) scoreRange(w *work, src data.Source) {
+	for first := w.first; first < w.last; first += laneRows {
+		n := int(min(laneRows, w.last-first))
+		for i := range n {
+			l.idx[i] = first + int64(i)
+		}
+		if w.err = src.Read(&l.batch.Batch, l.idx[:n]); w.err != nil {
+			return
+		}
+		l.batch.HasLabel = l.batch.HasLabel[:0]
+		for range n {
+			l.batch.HasLabel = append(l.batch.HasLabel, true)
+		}
+		if w.err = l.scoreBatch(); w.err != nil {
+			return
+		}
+		l.appendScores(w)
+	}
+}
+
+// appendScores appends the lines of the batch, and the figures of rows with a label.
+func (l *lane) appendScores(w *work) {
+	b := &l.batch
+	probs, losses := kernels.HostView[float32](l.probs), kernels.HostView[float32](l.losses)
+	keep := len(b.Kept) / b.N
+	for i := range b.N {
+		for _, field := range b.Kept[i*keep : (i+1)*keep] {
+			w.out = append(appendField(w.out, field), ',')
+		}
+		w.out = append(strconv.AppendFloat(w.out, float64(probs[i]), 'g', -1, 32), '\n')
+		if b.HasLabel[i] {
+			w.packed = append(w.packed, auc.Pack(probs[i], b.Labels[i] > 0))
+			w.loss += float64(losses[i])
+		}
+	}
+	w.rows += int64(b.N)
+}
+
+// appendField appends a field as RFC 4180 quotes it.
+func appendField(out, field []byte) []byte {
+	quote := false
+	for _, c := range field {
+		quote = quote || c == ',' || c == '"' || c == '\n' || c == '\r'
+	}
+	if !quote {
+		return append(out, field...)
+	}
+	out = append(out, '"')
+	for _, c := range field {
+		if c == '"' {
+			out = append(out, '"')
+		}
+		out = append(out, c)
+	}
+	return append(out, '"')
+}
+
+// header is the first line of the scores.
+func header(keep []string) []byte {
+	var line []byte
+	for _, name := range keep {
+		line = append(appendField(line, []byte(strings.TrimSpace(name))), ',')
+	}
+	return append(line, "score\n"...)
+}

@@ -1,0 +1,35 @@
+package train
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/cuda/standin"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// TestKindsOnGPUs checks that a GPU computes the bits of a CPU for the kinds and forms of models that
+// no golden run has.
+func TestKindsOnGPUs(t *testing.T) {
+	standin.Use(t, kernels.CUDASource(), 1)
+	const wdl, dcn = "testdata/golden/wdl-adagrad/config.toml", "testdata/golden/dcn-adam/config.toml"
+	for _, c := range []struct {
+		path string
+		sets []string
+	}{
+		{wdl, nil},
+		{wdl, []string{"model.linear=true", "model.bottom_mlp=[]", "model.top_mlp=[9, 1]"}},
+		{dcn, nil},
+		{dcn, []string{"model.cross=vector", "model.structure=parallel"}},
+		{dcn, []string{"model.cross=full"}},
+		{adagrad, []string{"model.interaction=cat"}},
+		{adagrad, []string{"model.interaction=sum"}},
+	} {
+		sets := append([]string{"train.iterations=3", "job.ranks=2", "model.init_from=", "data.eval=[]"}, c.sets...)
+		want := run(t, Options{}, c.path, append(sets, "job.device=cpu")...)
+		got := run(t, Options{}, c.path, append(sets, "job.device=cuda")...)
+		if got.Digest != want.Digest || fmt.Sprint(got.TrainLoss) != fmt.Sprint(want.TrainLoss) {
+			t.Errorf("%s %v: digest %s, losses %v; on the CPU %s, %v", c.path, c.sets, got.Digest, got.TrainLoss, want.Digest, want.TrainLoss)
+		}
+	}
+}

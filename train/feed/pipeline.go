@@ -1,0 +1,269 @@
+package feed
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/ecrec/ecrec/collectives"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/internal/probe"
+	"github.com/ecrec/ecrec/internal/trace"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/transport"
+)
+
+// workHeld are the batches of the last step, of this one and of the next.
+const workHeld = 3
+
+// WorkAhead is how many batches a Pipeline prepares beside the trained ones and the lookahead
+// of the planner.
+const WorkAhead = 3
+
+// Work is one planned batch.
+type Work struct {
+	Batch *data.Batch
+	Plan  lrpp.Step
+	// ReadTook and PlanTook are how long the planner needed for it.
+	ReadTook, PlanTook time.Duration
+}
+
+// planOf is the plan of w, nil if there is no w.
+func planOf(w *Work) *lrpp.Step {
+	if w == nil {
+		return nil
+	}
+	return &w.Plan
+}
+
+// Options make a Pipeline.
+type Options struct {
+	Env      env.Env
+	Endpoint transport.Endpoint
+	// Channel is the planner's. One Pipeline at a time may use it.
+	Channel uint16
+	// Host is the CPU, whose memory plans are in.
+	Host  kernels.Device
+	Place placement.Map
+	// TableOf is the table of each feature, as in data.Schema.
+	TableOf []int
+	// Steps is how many steps there are.
+	Steps int64
+	// Open opens the source of slices, which may read a number of steps ahead.
+	Open func(ahead int) Batches
+	// Plan configures the planner.
+	Plan lrpp.PlanOptions
+	// Explain, if set, may replace the error of a step that cannot be planned.
+	Explain func(err error, step int64) error
+	// Probe reaches probe.Plan before each plan.
+	Probe *probe.Probe
+	// Track records the planner's work; it may be nil.
+	Track *trace.Track
+}
+
+// Pipeline reads and plans batches in the background, in step order. Advance and Close
+// belong to the training goroutine.
+type Pipeline struct {
+	o       Options
+	batches Batches
+	comm    *collectives.Comm // the planner's
+	stream  kernels.Stream    // comm's
+	planner *lrpp.Planner
+	ready   *env.Queue[planned]
+	free    *env.Queue[*Work]
+	ended   *env.Event
+
+	begun           bool
+	prev, cur, next *Work
+	err             error // after next: io.EOF, or the reason why no more steps can be trained
+}
+
+type planned struct {
+	w   *Work
+	err error
+}
+
+// Start starts to read and plan.
+func Start(o Options) *Pipeline {
+	o.Plan.Lookahead = max(1, min(o.Plan.Lookahead, int(o.Steps)-1))
+	works := workHeld + WorkAhead + 1
+	if o.Plan.Mode == lrpp.Cached {
+		works += o.Plan.Lookahead
+	}
+	p := &Pipeline{
+		o:       o,
+		batches: o.Open(works + 1),
+		stream:  o.Host.Stream(1),
+		ready:   env.NewQueue[planned](o.Env, "planned batches", works+1), // and the end
+		free:    env.NewQueue[*Work](o.Env, "free batches", works),
+		ended:   env.NewEvent(o.Env, "pipeline"),
+	}
+	p.comm = collectives.New(o.Env, o.Endpoint, o.Channel, o.Host, p.stream)
+	p.planner = lrpp.NewPlanner(p.comm, o.Place, o.Plan)
+	for range works {
+		p.free.Put(new(Work))
+	}
+	o.Env.Go("planner", p.planAll)
+	return p
+}
+
+// planAll is the planner: it fills and plans one step after another.
+func (p *Pipeline) planAll() {
+	defer p.ended.Set(nil)
+	defer p.ready.Close()
+	var before *Work   // the last that was planned
+	var filled []*Work // read, but not planned
+	for {
+		w, err := p.fillNext()
+		if errors.Is(err, errReleased) {
+			return
+		}
+		// All ranks fail to fill the same step. The steps before it are trained.
+		if w != nil {
+			filled = append(filled, w)
+		} else {
+			p.planner.End()
+		}
+		for len(filled) > p.planner.Ahead() || w == nil && len(filled) > 0 {
+			if planErr := p.planFirst(before, filled); planErr != nil {
+				if err == nil {
+					err = planErr
+				}
+				p.ready.Put(planned{err: err})
+				return
+			}
+			before = filled[0]
+			p.ready.Put(planned{w: before})
+			filled = append(filled[:0], filled[1:]...)
+		}
+		if err != nil {
+			p.ready.Put(planned{err: err})
+		}
+		if w == nil {
+			return
+		}
+	}
+}
+
+// planFirst plans the first of the filled steps.
+func (p *Pipeline) planFirst(before *Work, filled []*Work) error {
+	w, step := filled[0], filled[0].Batch.Step
+	p.o.Track.Begin("plan", step)
+	defer p.o.Track.End()
+	if err := p.o.Probe.Reach(step, probe.Plan); err != nil {
+		return err
+	}
+	var next *Work
+	if len(filled) > 1 {
+		next = filled[1]
+	}
+	began := p.o.Env.Now()
+	err := p.planner.Plan(planOf(before), &w.Plan, planOf(next))
+	w.PlanTook += p.o.Env.Now() - began
+	if err != nil && p.o.Explain != nil {
+		err = p.o.Explain(err, step)
+	}
+	return err
+}
+
+// errReleased ends the planner of a pipeline that is closed.
+var errReleased = errors.New("feed: the pipeline is closed")
+
+// fillNext reads the next step and gives its ids to the planner. It returns nil after the
+// last step.
+func (p *Pipeline) fillNext() (*Work, error) {
+	w, ok := p.free.Get()
+	if !ok {
+		return nil, errReleased
+	}
+	if w.Batch != nil {
+		p.batches.Release(w.Batch)
+	}
+	var err error
+	began := p.o.Env.Now()
+	w.Batch, err = p.batches.Next()
+	w.ReadTook = p.o.Env.Now() - began
+	switch {
+	case err == nil:
+		p.o.Track.Begin("fill", w.Batch.Step)
+		defer func() {
+			p.o.Track.End()
+			w.PlanTook = p.o.Env.Now() - began - w.ReadTook
+		}()
+		if err := p.planner.Fill(&w.Plan, p.lookupsOf(w.Batch)); err != nil {
+			return nil, err
+		}
+		return w, nil
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	default:
+		_ = p.planner.GiveUp(&w.Plan) // err is the cause
+		return nil, err
+	}
+}
+
+// lookupsOf lists the lookups of a slice.
+func (p *Pipeline) lookupsOf(b *data.Batch) lrpp.Lookups {
+	return lrpp.Lookups{IDs: b.IDs, Offsets: b.Offsets, Weights: b.Weights, TableOf: p.o.TableOf}
+}
+
+// Advance moves to the next step and returns its work, and io.EOF after the last. Work is
+// valid until the second Advance after its own.
+func (p *Pipeline) Advance() (*Work, error) {
+	if !p.begun {
+		p.begun = true
+		p.receiveNext()
+	}
+	p.release(p.prev)
+	p.prev, p.cur, p.next = p.cur, p.next, nil
+	if p.cur == nil {
+		return nil, p.err
+	}
+	p.receiveNext()
+	return p.cur, nil
+}
+
+// Next is the plan of the step after the current one, nil if there is none.
+func (p *Pipeline) Next() *lrpp.Step { return planOf(p.next) }
+
+// receiveNext waits for the next planned work, if there is any.
+func (p *Pipeline) receiveNext() {
+	if p.err != nil {
+		return
+	}
+	x, ok := p.ready.Get()
+	if !ok {
+		x.err = io.EOF
+	}
+	p.next, p.err = x.w, x.err
+}
+
+func (p *Pipeline) release(w *Work) {
+	if w != nil {
+		p.free.Put(w)
+	}
+}
+
+// Close ends the pipeline. Err is the failure after which it is closed, if any.
+//
+// After a success all ranks call Close after the same step. Each planner then plans
+// the released work, and ends: none waits for one that has ended. Errors of these plans are
+// dropped, since their batches are not trained. After a failure the endpoint is aborted
+// first, and nothing is released: rows in flight still use these plans.
+func (p *Pipeline) Close(err error) {
+	if err != nil {
+		p.o.Endpoint.Abort(err)
+	} else {
+		for _, w := range []*Work{p.prev, p.cur, p.next} {
+			p.release(w)
+		}
+	}
+	p.free.Close()
+	_ = p.ended.Wait() // it carries no error
+	p.batches.Close()
+	p.comm.Close()
+	p.stream.Close()
+}

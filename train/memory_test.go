@@ -1,0 +1,49 @@
+package train
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// The memory of a machine's processes is counted, and that of commits is warned of once.
+func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
+	cfg, err := config.LoadFor(3, adagrad, []string{"job.out=" + t.TempDir(), "ec.code=xor", "ec.k=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &warned{}
+	j := newJob(env.Real(), cfg, Options{Observer: w, World: &World{Processes: 3, Neighbours: 3}})
+	if err := j.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	const rows, rest = 100 << 20, 10 << 20
+	const need = 3*(rows+rest+workerBytes) + 3*linkBytes
+	commits := 3 * j.journalBytes(rows)
+	if commits == 0 {
+		t.Fatal("commits take nothing")
+	}
+	err = j.fitsMemory(rows, rest, need-1)
+	if err == nil || !strings.Contains(err.Error(),
+		"the job needs 334 MiB (rows and optimizer state 300 MiB, activations and buffers 30 MiB, processes 4.5 MiB), this machine has 334 MiB available") {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		available float64
+		warnings  int
+	}{{need + commits, 0}, {need + commits - 1, 1}, {need, 1}} {
+		if err := j.fitsMemory(rows, rest, c.available); err != nil || len(w.said) != c.warnings {
+			t.Errorf("%.0f bytes available: %v, %q", c.available, err, w.said)
+		}
+	}
+	if len(w.said) == 1 && !strings.Contains(w.said[0], "the job needs 334 MiB, and commits hold up to ") {
+		t.Error(w.said)
+	}
+	cfg.Collectives.Transport = "tcp" // without rings
+	if got := j.processBytes(); got != 3*workerBytes {
+		t.Errorf("processes take %v over TCP", got)
+	}
+}

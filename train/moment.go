@@ -1,0 +1,23 @@
+package train
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// moment is the first time that something happened since it was cleared. It is safe for
+// concurrent use.
+type moment struct{ ns atomic.Int64 }
+
+func (m *moment) set(now time.Duration) { m.ns.CompareAndSwap(0, int64(now)) }
+
+// at returns that time, now if it did not happen.
+func (m *moment) at(now time.Duration) time.Duration {
+	if ns := m.ns.Load(); ns != 0 {
+		return time.Duration(ns)
+	}
+	return now
+}
+
+// clear forgets the time, once a new world is joined.
+func (m *moment) clear() { m.ns.Store(0) }

@@ -1,0 +1,32 @@
+package train
+
+import "fmt"
+
+// warning is a warning that a job reports once.
+type warning int
+
+const (
+	warnLabelRate warning = iota // an evaluation is worse than the label rate
+	warnMemory                   // commits may not fit into memory
+	warnUnsealed                 // NCCL does not encrypt
+	warnCache                    // the cache is too small for oracle.lookahead
+	warnDense                    // the model does not read the dense features
+	warnings
+)
+
+// warnIfSkipped warns that a model leaves out the dense features that the config names.
+func (j *job) warnIfSkipped() {
+	if n := len(j.cfg.Data.CSV.Dense); j.shape.SkipsDense && n > 0 {
+		j.warnOnce(warnDense, fmt.Sprintf("data.csv.dense: model.kind = %q does not read these %d columns; set model.dense_embedding = true to give each a vector",
+			j.cfg.Model.Kind, n))
+	}
+}
+
+// warnOnce reports a warning, unless it was reported before. Rank 0 calls it, or the job
+// while no rank runs.
+func (j *job) warnOnce(w warning, text string) {
+	if !j.warned[w] {
+		j.warned[w] = true
+		j.o.Observer.Warned(text)
+	}
+}
