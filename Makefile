@@ -38,7 +38,7 @@ else
 	CGO_ENABLED=0 go test -vet=off ./...
 endif
 
-test-fresh: ## run the commands of README's "Two commands" in a minimal Debian root, without and with gcc (12 minutes; needs root and mmdebstrap)
+test-fresh: ## run the commands of README's "Two commands" in a minimal Debian root, without and with gcc (16 minutes; needs root and mmdebstrap)
 	@tools/test-fresh.sh
 
 test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a user, and the transport "mpi"; names those that are not installed
@@ -46,7 +46,7 @@ test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a u
 	@if pkg-config --exists mpich; then ECREC_TEST_MPIRUN=mpiexec.mpich go test -count=1 -tags mpi,mpich ./transport -run TestRealMPI -v; else echo "skipped: no MPICH to build with (libmpich-dev)"; fi
 	go test -count=1 -timeout 20m -parallel 8 ./cmd/ecrec -launchers -run 'MPI|Launched' -v
 
-test-python: ## compare ecrec's scores with those of score.py, PyTorch and ONNX Runtime (Python packages of 6 GB in build/python)
+test-python: ## compare ecrec's scores with those of score.py, PyTorch (Debian's, or 6 GB from PyPI) and ONNX Runtime, installed in build/python
 	@tools/test-python.sh
 
 test-metrics: ## test metrics, alert rules and the Grafana board with the real Prometheus (Debian's package prometheus)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks model files and exports with the Python packages that users read them with, in an environment of its own,
-# build/python. PyTorch for Linux on amd64 comes with CUDA: 6 GB in all. With PYTHON=required a missing package is an
-# error; else the check is skipped.
+# build/python. PyTorch for Linux on amd64 comes with CUDA from PyPI: 6 GB in all. Where Debian's package python3-torch
+# (60 MB) is installed, the environment takes that one; TORCH=pypi takes PyPI's in any case. With PYTHON=required a
+# missing package is an error; else the check is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,12 +15,21 @@ skip() {
 	exit 0
 }
 
-if ! cmp -s tools/python/requirements.txt build/python/requirements.txt; then
+list=tools/python/requirements.txt
+python=python3
+sees=()
+if [ "${TORCH:-}" != pypi ] && /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+	list=tools/python/requirements-debian.txt
+	python=/usr/bin/python3
+	sees=(--system-site-packages)
+fi
+if ! cmp -s "$list" build/python/requirements.txt; then
 	rm -rf build/python
 	mkdir -p build
-	python3 -m venv build/python || skip "python3 cannot make an environment (Debian: python3-venv)"
-	build/python/bin/pip install -q --disable-pip-version-check --retries 10 --timeout 60 -r tools/python/requirements.txt ||
-		skip "the packages of tools/python/requirements.txt cannot be installed (python3 3.11 or newer and a package index are needed)"
-	cp tools/python/requirements.txt build/python
+	"$python" -m venv "${sees[@]}" build/python || skip "$python cannot make an environment (Debian: python3-venv)"
+	build/python/bin/pip install -q --disable-pip-version-check --retries 10 --timeout 60 -r "$list" ||
+		skip "the packages of $list cannot be installed (Python 3.11 or newer and a package index are needed)"
+	cp "$list" build/python/requirements.txt
 fi
+build/python/bin/python -c 'import torch; print("test-python: PyTorch", torch.__version__)'
 go test -count=1 -timeout 10m ./cmd/ecrec -python "$PWD/build/python/bin/python" -run TestPython -v
