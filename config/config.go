@@ -61,6 +61,7 @@ type Data struct {
 // CSV names the columns of a delimited file with a header.
 type CSV struct {
 	Label       string   `toml:"label"`
+	Weight      string   `toml:"weight"` // empty: all samples have the weight 1
 	Dense       []string `toml:"dense"`
 	Categorical []string `toml:"categorical"`
 	Delimiter   string   `toml:"delimiter"`
@@ -101,7 +102,7 @@ func (d Data) countColumns() (dense, categorical int) {
 
 // columnNames is [data.csv] as package data has it.
 func (d Data) columnNames() data.CSV {
-	v := data.CSV{Label: d.CSV.Label, Dense: d.CSV.Dense, Categorical: d.CSV.Categorical, NA: d.CSV.NA, Transform: d.Transform,
+	v := data.CSV{Label: d.CSV.Label, Weight: d.CSV.Weight, Dense: d.CSV.Dense, Categorical: d.CSV.Categorical, NA: d.CSV.NA, Transform: d.Transform,
 		Bags: d.CSV.Bags, Weighted: d.CSV.Weighted}
 	if d.CSV.Separator != "" {
 		v.Separator = d.CSV.Separator[0]
@@ -125,6 +126,7 @@ func (c *Config) DataOptions(eval bool) data.Options {
 		o.Split.Eval = eval
 	} else if eval {
 		o.Files = d.Eval
+		o.CSV.Weight = "" // evaluations are not weighted
 	}
 	return o
 }

@@ -184,6 +184,8 @@ var jobAndData = []Doc{
 		"Number of ids of each feature of `synthetic` data: a list, or the name of a set. `mlperf`: the 214 ids of MLPerf's DLRM-DCNv2. `hundred`: 100 ids of 8 features."},
 	{"data.csv.label", "", "data",
 		"Column of the label, 0 or 1. The keys of `[data.csv]` name columns of Parquet files too."},
+	{"data.csv.weight", "none: all weights are 1", "data",
+		"Column of the weights of samples: numbers, 0 or more. The training loss and the gradient of a sample are multiplied by its weight. The mean is still over the number of samples. Evaluations are not weighted, and `data.eval` files need no such column. See [weights](data.md#weights-of-samples)."},
 	{"data.csv.dense", "", "data",
 		"Columns of numbers, the input of the bottom MLP."},
 	{"data.csv.categorical", "", "data",

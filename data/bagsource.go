@@ -219,11 +219,12 @@ func openBags(o *Options, names []string) (_ Source, err error) {
 		first := &s.files[0].head
 		if h := &f.head; int(h.tables) != s.schema.Features() {
 			return nil, fileErr(name, "its samples have %d categorical features, but model.tables names %d tables", h.tables, s.schema.Features())
-		} else if h.dense != first.dense || h.bags.weighted != first.bags.weighted {
+		} else if h.kind != first.kind || h.dense != first.dense || h.bags.weighted != first.bags.weighted {
 			return nil, fileErr(name, "its samples are not of the same kind as those of %s", names[0])
 		}
 	}
-	s.schema.Dense = int(s.files[0].head.dense)
+	kind := s.files[0].head.kind
+	s.schema.Dense, s.schema.SampleWeights = int(s.files[0].head.dense), kind == recordWeighted
 	if o.raw {
 		return nil, fileErr(names[0], "its samples have columns with several ids, whose tables cannot be counted; list the rows in model.tables")
 	}
@@ -236,7 +237,7 @@ func openBags(o *Options, names []string) (_ Source, err error) {
 		return nil, err
 	}
 	s.schema.Tables = r.Schema().Tables
-	s.codec = newCSVCodec(r)
+	s.codec = newCSVCodec(r, kind)
 	return s, nil
 }
 
@@ -322,7 +323,8 @@ func (s *bagSource) decodeSample(b *Batch, at int, f *bagFile, block bagBlock, i
 		return false
 	}
 	b.Labels[at] = label
-	rec = rec[4:]
+	s.codec.decodeWeight(b, at, rec)
+	rec = rec[s.codec.kind.headBytes():]
 	for j := range s.codec.dense {
 		b.Dense[at*len(s.codec.dense)+j] = s.codec.dense[j].mapNumber(math.Float32frombits(le.Uint32(rec[4*j:])))
 	}

@@ -8,9 +8,11 @@ type Batch struct {
 	GlobalN int       // samples of the global batch, over all ranks; 0 outside a Reader
 	Labels  []float32 // [N], 0 or 1
 	Dense   []float32 // [N, Schema.Dense], row-major, log(1 + max(x, 0))
-	IDs     []uint32  // of each lookup, below its table's rows: by sample, feature, position in the bag
-	Offsets []int32   // [N*Schema.Features() + 1]: the lookups of cell c begin at Offsets[c]; nil: each cell has one id
-	Weights []float32 // of each lookup; nil: all are 1
+	// SampleWeights are the weights of the samples, [N], 0 or more. Nil: all are 1.
+	SampleWeights []float32
+	IDs           []uint32  // of each lookup, below its table's rows: by sample, feature, position in the bag
+	Offsets       []int32   // [N*Schema.Features() + 1]: the lookups of cell c begin at Offsets[c]; nil: each cell has one id
+	Weights       []float32 // of each lookup; nil: all are 1
 
 	read readState
 	idx  []int64 // sample indexes, kept by the Reader
@@ -26,6 +28,7 @@ func (b *Batch) resize(n int, s *Schema) {
 	b.Dense = grown(b.Dense, n*s.Dense)
 	b.Offsets, b.Weights = nil, nil
 	b.IDs = grown(b.IDs, n*s.Features())
+	b.growWeights(n, s)
 }
 
 // beginBags makes room for n samples whose features are bags. The caller appends ids, and the end of
@@ -35,8 +38,18 @@ func (b *Batch) beginBags(n int, s *Schema) {
 	b.Labels = grown(b.Labels, n)
 	b.Dense = grown(b.Dense, n*s.Dense)
 	b.IDs = b.IDs[:0]
+	b.growWeights(n, s)
 	b.Offsets = append(b.Offsets[:0], 0)
 	b.Weights = b.Weights[:0]
+}
+
+// growWeights makes room for the weights of n samples, if they have any.
+func (b *Batch) growWeights(n int, s *Schema) {
+	if !s.SampleWeights {
+		b.SampleWeights = nil
+		return
+	}
+	b.SampleWeights = grown(b.SampleWeights, n)
 }
 
 func grown[T any](s []T, n int) []T {

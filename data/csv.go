@@ -14,7 +14,7 @@ var csvTextFormat = Format{
 	Name:    FormatCSV,
 	Doc:     "text with a header, fields separated by commas or another byte; columns are named in [data.csv]",
 	Endings: []string{".csv", ".tsv", ".txt"},
-	Keys:    []string{"csv.label", "csv.dense", "csv.categorical", "csv.delimiter", "csv.na", "transform", "csv.separator", "csv.bags", "csv.weighted"},
+	Keys:    []string{"csv.label", "csv.weight", "csv.dense", "csv.categorical", "csv.delimiter", "csv.na", "transform", "csv.separator", "csv.bags", "csv.weighted"},
 	Columns: func(c CSV) (dense, categorical int) { return len(c.Dense), len(c.Categorical) },
 	Check:   checkCSV,
 	text: func(o *Options) (textFormat, error) {
@@ -37,6 +37,12 @@ func checkCSV(o *Options) error {
 		return keyError("csv.categorical", "names no column; each embedding table needs one")
 	}
 	used := map[string]string{v.Label: "data.csv.label"}
+	if v.Weight == v.Label {
+		return keyError("csv.weight", "column %q is already named in data.csv.label; name it once", v.Weight)
+	}
+	if v.Weight != "" {
+		used[v.Weight] = "data.csv.weight"
+	}
 	for _, list := range []struct {
 		key     string
 		columns []string
@@ -78,9 +84,11 @@ func (c *CSV) checkTransforms() error {
 
 // csvFormat reads comma-separated text with a header, as RFC 4180 describes it:
 // a field may be quoted, and a quote in it is doubled. Its records are
-// label float32, dense [Dense]float32, ids [Categorical]uint64, little-endian.
+// label float32, dense [Dense]float32, ids [Categorical]uint64, little-endian. If samples
+// have weights, the weight, float32, follows the label.
 type csvFormat struct {
 	label     string
+	weight    string // "": there is none
 	dense     []string
 	cats      []string
 	delimiter byte
@@ -102,7 +110,7 @@ type columns struct {
 }
 
 func newCSV(c CSV) (*csvFormat, error) {
-	f := &csvFormat{label: c.Label, dense: c.Dense, cats: c.Categorical, delimiter: c.Delimiter, na: c.NA, transform: c.Transform,
+	f := &csvFormat{label: c.Label, weight: c.Weight, dense: c.Dense, cats: c.Categorical, delimiter: c.Delimiter, na: c.NA, transform: c.Transform,
 		bags: c.bagMask(), separator: c.Separator, weighted: c.Weighted}
 	if f.delimiter == 0 {
 		f.delimiter = ','
@@ -114,7 +122,7 @@ func newCSV(c CSV) (*csvFormat, error) {
 		return nil, usageErr("data.csv.label names no column")
 	}
 	seen := map[string]bool{}
-	for _, name := range slices.Concat([]string{f.label}, f.dense, f.cats) {
+	for _, name := range f.columnNames() {
 		if seen[name] {
 			return nil, usageErr("data.csv names column %q twice", name)
 		}
@@ -123,12 +131,34 @@ func newCSV(c CSV) (*csvFormat, error) {
 	return f, nil
 }
 
+// columnNames lists the columns in the order of the record.
+func (f *csvFormat) columnNames() []string { return slices.Concat(f.headNames(), f.dense, f.cats) }
+
+// headNames lists the columns before the numbers.
+func (f *csvFormat) headNames() []string {
+	if f.weight == "" {
+		return []string{f.label}
+	}
+	return []string{f.label, f.weight}
+}
+
+// kind is the kind of the records.
+func (f *csvFormat) kind() recordKind {
+	if f.weight == "" {
+		return recordCSV
+	}
+	return recordWeighted
+}
+
 func (f *csvFormat) recordLayout() (kind recordKind, dense, categorical int) {
-	return recordCSV, len(f.dense), len(f.cats)
+	return f.kind(), len(f.dense), len(f.cats)
 }
 
 func (f *csvFormat) settingsText() string {
 	text := fmt.Sprintf("%q %q %q %q missing numbers are NaN", f.label, f.dense, f.cats, f.delimiter)
+	if f.weight != "" {
+		text += fmt.Sprintf(" weight %q", f.weight)
+	}
 	if len(f.na) > 0 {
 		text += fmt.Sprintf(" na %q", f.na)
 	}
@@ -170,7 +200,7 @@ func (f *csvFormat) countTexts() int {
 }
 
 func (f *csvFormat) recordBytes() int {
-	size := 4 + 4*len(f.dense) + 8*len(f.cats)
+	size := f.kind().headBytes() + 4*len(f.dense) + 8*len(f.cats)
 	if f.bags != nil {
 		size += 4 // where the sample's ids begin in the heap
 	}
@@ -215,9 +245,13 @@ func (f *csvFormat) readHeader(file string, line []byte) (*columns, error) {
 		return nil
 	}
 	err := want(f.label, f.formOf(columnLabel, 0), 0)
+	if f.weight != "" && err == nil {
+		err = want(f.weight, f.formOf(columnWeight, 0), 4)
+	}
+	head := f.kind().headBytes()
 	for j, name := range f.dense {
 		if err == nil {
-			err = want(name, f.formOf(columnDense, j), 4+4*j)
+			err = want(name, f.formOf(columnDense, j), head+4*j)
 		}
 	}
 	for j, name := range f.cats {
@@ -226,7 +260,7 @@ func (f *csvFormat) readHeader(file string, line []byte) (*columns, error) {
 			if f.bags != nil && f.bags[j] {
 				kind = columnBag
 			}
-			err = want(name, f.formOf(kind, j), 4+4*len(f.dense)+8*j)
+			err = want(name, f.formOf(kind, j), head+4*len(f.dense)+8*j)
 		}
 	}
 	if err != nil {

@@ -108,7 +108,7 @@ func (r *Recipe) NewEncoder() (*Encoder, error) {
 	e := &Encoder{recipe: r, schema: r.Schema()}
 	switch r.Format {
 	case FormatCSV, FormatAvazuCSV, FormatParquet, FormatRecord:
-		e.codec = newCSVCodec(r)
+		e.codec = newCSVCodec(r, recordCSV)
 		at := 4
 		for range r.Dense {
 			e.forms, e.at = append(e.forms, &fieldForm{kind: columnDense, na: r.NA}), append(e.at, at)

@@ -21,6 +21,7 @@ type columnKind uint8
 const (
 	columnIgnored columnKind = iota
 	columnLabel
+	columnWeight
 	columnDense
 	columnCategorical
 	columnBag // of categories
@@ -83,6 +84,12 @@ func (f *fieldForm) storeField(text, rec []byte, texts *textSet) string {
 		x, ok := parseDecimal(text)
 		if !ok || (x != 0 && x != 1) || len(text) == 0 {
 			return "the label must be 0 or 1"
+		}
+		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
+	case columnWeight:
+		x, ok := parseDecimal(text)
+		if !ok || x < 0 || len(bytes.TrimSpace(text)) == 0 {
+			return "the weight must be a number, and not negative"
 		}
 		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/regular"
 )
 
 // fileKind is a kind of files that is known by its first bytes.
@@ -157,4 +158,16 @@ func isText(head []byte) bool {
 func isCriteoText(head []byte) bool {
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	return bytes.Count(line, []byte{'\t'}) == criteoFields-1
+}
+
+// IsRecordFile reports whether a file begins as a record file.
+func IsRecordFile(name string) bool {
+	f, err := regular.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, len(recordMagic))
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == recordMagic
 }

@@ -31,3 +31,20 @@ func (l *layout) checkBlock(file string, block int64, b []byte) error {
 	}
 	return nil
 }
+
+// recordKind is the layout of a record.
+type recordKind uint32
+
+const (
+	recordCriteo   recordKind = iota // criteo-bin's
+	recordCSV                        // csvFormat's
+	recordWeighted                   // csvFormat's, with weights of the samples
+)
+
+// headBytes is the size of the fields before the numbers, in csvFormat's records.
+func (k recordKind) headBytes() int {
+	if k == recordWeighted {
+		return 8
+	}
+	return 4
+}

@@ -20,7 +20,7 @@ var parquetFileFormat = Format{
 	Name:    FormatParquet,
 	Doc:     "Apache Parquet; columns are named in [data.csv]",
 	Endings: []string{".parquet"},
-	Keys:    []string{"csv.label", "csv.dense", "csv.categorical", "csv.na", "transform"},
+	Keys:    []string{"csv.label", "csv.weight", "csv.dense", "csv.categorical", "csv.na", "transform"},
 	Columns: csvTextFormat.Columns,
 	Check:   checkCSV,
 	text: func(o *Options) (textFormat, error) {
@@ -58,11 +58,6 @@ func (f *parquetFormat) checkHead(name string, head []byte) error {
 		return fileErr(name, `it is text, not Parquet; set data.format = "csv"`)
 	}
 	return fileErr(name, "it is not Parquet; name a file of samples")
-}
-
-// columnNames lists the columns in the order of the record.
-func (f *parquetFormat) columnNames() []string {
-	return slices.Concat([]string{f.label}, f.dense, f.cats)
 }
 
 // chunkRows is the number of rows that are parsed at a time, about 4 MiB of records.

@@ -293,17 +293,19 @@ func (f *parquetFormat) parseChunk(c *chunk, file string) {
 
 // storeParts stores the columns of a chunk one after the other.
 func (f *parquetFormat) storeParts(p *parquetRecords) {
-	at := 0
+	at, head := 0, len(f.headNames())
 	for j := range p.c.parts {
 		p.column = j
 		width := 8
 		switch {
 		case j == 0:
 			p.form, width = f.formOf(columnLabel, 0), 4
-		case j <= len(f.dense):
-			p.form, width = f.formOf(columnDense, j-1), 4
+		case j < head:
+			p.form, width = f.formOf(columnWeight, 0), 4
+		case j < head+len(f.dense):
+			p.form, width = f.formOf(columnDense, j-head), 4
 		default:
-			p.form = f.formOf(columnCategorical, j-1-len(f.dense))
+			p.form = f.formOf(columnCategorical, j-head-len(f.dense))
 		}
 		row := 0
 		for _, part := range p.c.parts[j] {

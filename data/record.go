@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/regular"
 	"github.com/zeebo/xxh3"
 )
 
@@ -72,14 +71,6 @@ const (
 	maxBlockRecords   = shuffleBlock
 )
 
-// recordKind is the layout of a record.
-type recordKind uint32
-
-const (
-	recordCriteo recordKind = iota // criteo-bin's
-	recordCSV                      // csvFormat's
-)
-
 // recordHeader is the header of a record file, in this order.
 type recordHeader struct {
 	kind         recordKind
@@ -114,7 +105,7 @@ func (h *recordHeader) setBags(mask []bool, weighted bool) {
 }
 
 func (h *recordHeader) wantRecordBytes() uint32 {
-	size := 4 + 4*h.dense + 8*h.tables
+	size := uint32(h.kind.headBytes()) + 4*h.dense + 8*h.tables
 	switch {
 	case h.kind == recordCriteo:
 		return criteoBytes
@@ -184,7 +175,7 @@ func decodeRecordHeader(name string, b []byte) (h recordHeader, err error) {
 	if version == bagsVersion && h.tables <= maxTables {
 		h.bags.readFields(b, int(h.tables))
 	}
-	if h.kind > recordCSV || h.bags.mask != nil && h.kind != recordCSV || h.dense > maxDense || h.tables > maxTables || h.recordBytes != h.wantRecordBytes() ||
+	if h.kind > recordWeighted || h.bags.mask != nil && h.kind == recordCriteo || h.dense > maxDense || h.tables > maxTables || h.recordBytes != h.wantRecordBytes() ||
 		h.blockRecords < 1 || h.blockRecords > maxBlockRecords || h.samples > math.MaxInt64/(2*uint64(h.recordBytes)+2*trailerBytes) ||
 		h.kind == recordCriteo && (h.dense != criteoDense || h.tables != criteoTables) {
 		return h, fileErr(name, "the record file's header is inconsistent; delete it to convert the sources again")
@@ -220,13 +211,14 @@ func decodeTrailer(block []byte) (t blockTrailer) {
 
 // csvCodec decodes csvFormat's records.
 type csvCodec struct {
+	kind  recordKind
 	dense []numberMap
 	ids   []idMap
 }
 
-// newCSVCodec returns the codec of a recipe.
-func newCSVCodec(r *Recipe) *csvCodec {
-	c := new(csvCodec)
+// newCSVCodec returns the codec of a recipe, for records of a kind.
+func newCSVCodec(r *Recipe, kind recordKind) *csvCodec {
+	c := &csvCodec{kind: kind}
 	for i := range r.Dense {
 		c.dense = append(c.dense, newNumberMap(&r.Dense[i]))
 	}
@@ -238,7 +230,8 @@ func newCSVCodec(r *Recipe) *csvCodec {
 
 func (c *csvCodec) decode(b *Batch, at int, records []byte) int {
 	le := binary.LittleEndian
-	size := 4 + 4*len(c.dense) + 8*len(c.ids)
+	head := c.kind.headBytes()
+	size := head + 4*len(c.dense) + 8*len(c.ids)
 	for i := 0; len(records) > 0; i++ {
 		rec := records[:size]
 		records = records[size:]
@@ -247,7 +240,8 @@ func (c *csvCodec) decode(b *Batch, at int, records []byte) int {
 			return i
 		}
 		b.Labels[at+i] = label
-		rec = rec[4:]
+		c.decodeWeight(b, at+i, rec)
+		rec = rec[head:]
 		dense := b.Dense[(at+i)*len(c.dense):][:len(c.dense)]
 		for j := range dense {
 			dense[j] = c.dense[j].mapNumber(math.Float32frombits(le.Uint32(rec[4*j:])))
@@ -261,19 +255,30 @@ func (c *csvCodec) decode(b *Batch, at int, records []byte) int {
 	return -1
 }
 
+// decodeWeight sets the weight of sample i, if samples have weights.
+func (c *csvCodec) decodeWeight(b *Batch, i int, rec []byte) {
+	if c.kind == recordWeighted {
+		b.SampleWeights[i] = math.Float32frombits(binary.LittleEndian.Uint32(rec[4:]))
+	}
+}
+
 // rawCodec decodes csvFormat's records as they are: numbers into Batch.Dense, NaN if they are missing, and
 // the hashes of categories into Batch.hashes.
-type rawCodec struct{ dense, categories int }
+type rawCodec struct {
+	kind              recordKind
+	dense, categories int
+}
 
 func (c *rawCodec) decode(b *Batch, at int, records []byte) int {
 	le := binary.LittleEndian
-	size := 4 + 4*c.dense + 8*c.categories
+	head := c.kind.headBytes()
+	size := head + 4*c.dense + 8*c.categories
 	b.hashes = grown(b.hashes, len(b.IDs))
 	for i := at; len(records) > 0; i++ {
 		rec := records[:size]
 		records = records[size:]
 		b.Labels[i] = math.Float32frombits(le.Uint32(rec))
-		rec = rec[4:]
+		rec = rec[head:]
 		for j := range c.dense {
 			b.Dense[i*c.dense+j] = math.Float32frombits(le.Uint32(rec[4*j:]))
 		}
@@ -283,18 +288,6 @@ func (c *rawCodec) decode(b *Batch, at int, records []byte) int {
 		}
 	}
 	return -1
-}
-
-// IsRecordFile reports whether a file begins as a record file.
-func IsRecordFile(name string) bool {
-	f, err := regular.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	magic := make([]byte, len(recordMagic))
-	_, err = io.ReadFull(f, magic)
-	return err == nil && string(magic) == recordMagic
 }
 
 // readRecordHeader opens a record file and reads its header.
@@ -366,11 +359,12 @@ func openRecords(o *Options, names []string) (Source, error) {
 		s.files[i].checked = make([]atomic.Uint32, h.samples/uint64(h.blockRecords)/32+1)
 		kind, s.schema.Dense = h.kind, int(h.dense)
 	}
+	s.schema.SampleWeights = kind == recordWeighted
 	if o.raw {
-		if kind != recordCSV {
+		if kind == recordCriteo {
 			return nil, fileErr(names[0], "its samples have ids and no texts, so that tables cannot be counted; list the rows in model.tables")
 		}
-		s.codec = &rawCodec{dense: s.schema.Dense, categories: s.schema.Features()}
+		s.codec = &rawCodec{kind: kind, dense: s.schema.Dense, categories: s.schema.Features()}
 		ok = true
 		return s, nil
 	}
@@ -385,7 +379,7 @@ func openRecords(o *Options, names []string) (Source, error) {
 			return nil, err
 		}
 		s.schema.Tables = r.Schema().Tables
-		s.codec = newCSVCodec(r)
+		s.codec = newCSVCodec(r, kind)
 	}
 	if err := s.schema.checkLimits(); err != nil {
 		return nil, err

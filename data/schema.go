@@ -30,6 +30,8 @@ type Schema struct {
 	Tables []int64 // rows per table
 	// TableOf is the table of each categorical feature. Nil: feature f looks up table f.
 	TableOf []int
+	// SampleWeights reports whether samples have weights.
+	SampleWeights bool
 	// IDs is the number of ids of a sample, a mean if it varies. 0: each feature has one.
 	IDs float64
 }

@@ -66,6 +66,7 @@ type CSV struct {
 	Label       string
 	Dense       []string // any decimal numbers; empty is 0
 	Categorical []string // any text; empty is a value like any other
+	Weight      string   // the sample's weight, a number that is not negative; "": all weights are 1
 	Delimiter   byte     // 0 is ','
 	// NA lists texts that mean missing. The empty text always does.
 	NA []string

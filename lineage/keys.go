@@ -31,6 +31,7 @@ var classes = map[string]class{
 	"data.min_count":       defines,
 	"data.hots":            defines,
 	"data.csv.label":       defines,
+	"data.csv.weight":      defines,
 	"data.csv.dense":       defines,
 	"data.csv.categorical": defines,
 	"data.csv.delimiter":   defines,

@@ -138,3 +138,30 @@ func TestBagsInCSV(t *testing.T) {
 		t.Error("weights change nothing")
 	}
 }
+
+// TestSampleWeights trains on samples with weights: weights of 1 change no bit, and others train to the same bits in all modes.
+func TestSampleWeights(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights.csv")
+	var b strings.Builder
+	b.WriteString("label,one,w,d0,d1,d2,c0,c1,c2\n")
+	for i := range 120 {
+		fmt.Fprintf(&b, "%d,1,%v,%d,1,%d,a%d,x%d,z%d\n", i%2, float64(i%9)/4, i%7, i%5, i%9, i%3, i%11)
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	sets := append(shape, "data.train=["+strconv.Quote(path)+"]")
+	weighted := append(slices.Clone(sets), "data.csv.weight=w")
+	traintest.Features(t, weighted...)
+	plain := traintest.Digest(t, sets...)
+	if one := traintest.Digest(t, append(slices.Clone(sets), "data.csv.weight=one")...); one != plain {
+		t.Errorf("weights of 1: digest %s, want %s", one, plain)
+	}
+	if traintest.Digest(t, weighted...) == plain {
+		t.Error("weights change nothing")
+	}
+	one := traintest.DigestOn(t, 1, weighted...)
+	if read := traintest.DigestOn(t, 2, append(weighted, "ranks.readers=1")...); read != one {
+		t.Errorf("with a reader: digest %s, want %s", read, one)
+	}
+}

@@ -14,6 +14,7 @@ type buffers struct {
 	dev      kernels.Device
 	features kernels.Buffer // (b, dense features)
 	labels   kernels.Buffer // (b)
+	samples  kernels.Buffer // (b): the weights of the samples
 	losses   kernels.Buffer // (b)
 	dlogits  kernels.Buffer // (b, 1); probabilities in an evaluation
 	offsets  kernels.Buffer // of the cells, if features are bags; grows
@@ -32,7 +33,7 @@ func (x *buffers) allocSamples(dev kernels.Device, b, features int, means []int3
 	for _, a := range []struct {
 		b      *kernels.Buffer
 		floats int
-	}{{&x.features, b * features}, {&x.labels, b}, {&x.losses, b}, {&x.dlogits, b}, {&x.mean, len(means)}} {
+	}{{&x.features, b * features}, {&x.labels, b}, {&x.samples, b}, {&x.losses, b}, {&x.dlogits, b}, {&x.mean, len(means)}} {
 		if a.floats == 0 {
 			continue
 		}
@@ -47,7 +48,7 @@ func (x *buffers) allocSamples(dev kernels.Device, b, features int, means []int3
 
 // free frees them, also after an error of allocSamples.
 func (x *buffers) free() {
-	for _, b := range []kernels.Buffer{x.features, x.labels, x.losses, x.dlogits, x.offsets, x.weights, x.mean} {
+	for _, b := range []kernels.Buffer{x.features, x.labels, x.samples, x.losses, x.dlogits, x.offsets, x.weights, x.mean} {
 		if b.Bytes() > 0 {
 			x.dev.Free(b)
 		}
@@ -61,6 +62,15 @@ func (x *buffers) uploadBatch(s kernels.Stream, b *data.Batch, features int) (in
 	s.Upload(in.Dense.Buf, kernels.BytesOf(b.Dense))
 	s.Upload(labels, kernels.BytesOf(b.Labels))
 	return in, labels, x.uploadBags(s, b, &in)
+}
+
+// uploadWeights copies the weights of the samples of a slice to the device. The result is empty if they have none.
+func (x *buffers) uploadWeights(s kernels.Stream, b *data.Batch) kernels.Buffer {
+	weights := x.samples.SliceFloats(0, len(b.SampleWeights))
+	if len(b.SampleWeights) > 0 {
+		s.Upload(weights, kernels.BytesOf(b.SampleWeights))
+	}
+	return weights
 }
 
 // uploadBags copies the bags of a slice, if there are any.

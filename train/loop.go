@@ -139,7 +139,8 @@ func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error)
 	}
 	dlogits := kernels.Mat(r.buffers.dlogits, b.N, 1)
 	losses := r.buffers.losses.SliceFloats(0, b.N)
-	r.s.WeightedSigmoidBCE(losses, dlogits.Buf, logits.Buf, labels, kernels.Buffer{}, float32(r.job.cfg.Train.PositiveWeight), 1/float32(b.GlobalN))
+	weights := r.buffers.uploadWeights(r.s, b)
+	r.s.WeightedSigmoidBCE(losses, dlogits.Buf, logits.Buf, labels, weights, float32(r.job.cfg.Train.PositiveWeight), 1/float32(b.GlobalN))
 	r.s.Download(kernels.BytesOf(r.buffers.hostLosses[:b.N]), losses)
 	if err := r.s.Sync(); err != nil {
 		return d, err

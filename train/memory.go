@@ -189,7 +189,7 @@ const pairBytes = 2 << 10
 // parities of other ranks' rows, and without that of epochs. Sizes of a config can exceed
 // 2^63, so sums over ranks are float64.
 func (j *job) bytesNeeded() (rows, rest float64) {
-	const perSampleInput = 3 // label, loss, gradient of the logit
+	const perSampleInput = 4 // label, weight, loss, gradient of the logit
 	perSample := int64(j.shape.Activations+j.schema.Dense+perSampleInput) + int64(j.idsPerSample()*float64(j.width))
 	params, saved := int64(j.shape.DenseParams()), int64(j.shape.SavedFloats()) // saved: in the model and in a snapshot
 	for _, rank := range j.hosted {

@@ -69,16 +69,17 @@ const (
 	tagIDs
 	tagOffsets
 	tagWeights
+	tagSampleWeights
 )
 
 // sizes describe a slice: its samples, or unreadable if it could not be read, its ids, and the
-// lengths of its offsets and weights.
-type sizes [4]uint64
+// lengths of its offsets, weights and sample weights.
+type sizes [5]uint64
 
 const unreadable = ^uint64(0)
 
 func sizesOf(b *data.Batch) sizes {
-	return sizes{uint64(b.N), uint64(len(b.IDs)), uint64(len(b.Offsets)), uint64(len(b.Weights))}
+	return sizes{uint64(b.N), uint64(len(b.IDs)), uint64(len(b.Offsets)), uint64(len(b.Weights)), uint64(len(b.SampleWeights))}
 }
 
 // tags is the first tag of a channel.
@@ -148,6 +149,7 @@ func (b *server) sendSlice(i int, of sizes, slice *data.Batch) {
 		send(tagIDs, kernels.BytesOf(slice.IDs))
 		send(tagOffsets, kernels.BytesOf(slice.Offsets))
 		send(tagWeights, kernels.BytesOf(slice.Weights))
+		send(tagSampleWeights, kernels.BytesOf(slice.SampleWeights))
 	}
 }
 
@@ -193,11 +195,13 @@ func (b *receiver) Next() (*data.Batch, error) {
 	slice.Labels, slice.Dense = resize(slice.Labels, slice.N), resize(slice.Dense, slice.N*b.schema.Dense)
 	slice.IDs = resize(slice.IDs, int(of[1]))
 	slice.Offsets, slice.Weights = resizeOrNil(slice.Offsets, int(of[2])), resizeOrNil(slice.Weights, int(of[3]))
+	slice.SampleWeights = resizeOrNil(slice.SampleWeights, int(of[4]))
 	for _, part := range []struct {
 		tag transport.Tag
 		p   []byte
 	}{{tagLabels, kernels.BytesOf(slice.Labels)}, {tagDense, kernels.BytesOf(slice.Dense)}, {tagIDs, kernels.BytesOf(slice.IDs)},
-		{tagOffsets, kernels.BytesOf(slice.Offsets)}, {tagWeights, kernels.BytesOf(slice.Weights)}} {
+		{tagOffsets, kernels.BytesOf(slice.Offsets)}, {tagWeights, kernels.BytesOf(slice.Weights)},
+		{tagSampleWeights, kernels.BytesOf(slice.SampleWeights)}} {
 		if err := b.receivePart(part.tag, part.p); err != nil {
 			return nil, err
 		}

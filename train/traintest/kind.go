@@ -66,7 +66,13 @@ func Features(t *testing.T, sets ...string) {
 // Digest trains the job of Kind on two ranks, and returns the digest.
 func Digest(t *testing.T, sets ...string) string {
 	t.Helper()
-	return newJobs(t, sets).train(t, 1, 2, train.Options{}).Digest
+	return DigestOn(t, 2, sets...)
+}
+
+// DigestOn is Digest on a number of ranks.
+func DigestOn(t *testing.T, ranks int, sets ...string) string {
+	t.Helper()
+	return newJobs(t, sets).train(t, 1, ranks, train.Options{}).Digest
 }
 
 // testRanks trains on 1 to 4 ranks. Neither the cache mode nor how ranks are spread

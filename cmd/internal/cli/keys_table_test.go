@@ -21,6 +21,7 @@ var keyEffects = map[string]effect{
 	"data.min_count":       {config: "csv.toml", with: []string{"model.tables=auto"}, set: []string{"data.min_count=2"}, shows: digest},
 	"data.hots":            {set: []string{"data.hots=[2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"}, shows: digest},
 	"data.csv.label":       {config: "csv.toml", set: []string{"data.csv.label=label2"}, shows: digest},
+	"data.csv.weight":      {config: "csv.toml", set: []string{"data.csv.weight=b"}, shows: digest},
 	"data.csv.dense":       {config: "csv.toml", set: []string{`data.csv.dense=["b"]`}, shows: digest},
 	"data.csv.categorical": {config: "csv.toml", set: []string{`data.csv.categorical=["d"]`}, shows: digest},
 	"data.csv.delimiter": {config: "csv.toml", with: []string{`data.train=["semicolons.csv"]`, "data.eval=[]"},
