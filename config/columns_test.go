@@ -90,3 +90,26 @@ func TestColumnKeysRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestShuffleDefault checks that files are shuffled by default, and synthetic data is not.
+func TestShuffleDefault(t *testing.T) {
+	for text, want := range map[string]string{
+		"format = \"synthetic\"\n":                       "none",
+		"format = \"synthetic\"\nshuffle = \"block\"\n":  "block",
+		"format = \"criteo-bin\"\ntrain = [\"a.bin\"]\n": "block",
+		"train = [\"a.bin\"]\nshuffle = \"none\"\n":      "none",
+	} {
+		name := filepath.Join(t.TempDir(), "run.toml")
+		text = "[data]\n" + text + "[model]\ntables = \"criteo-kaggle\"\n[train]\niterations = 1\n"
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(name, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if c.Data.Shuffle != want {
+			t.Errorf("%s: data.shuffle is %q, want %q", text, c.Data.Shuffle, want)
+		}
+	}
+}

@@ -340,7 +340,7 @@ func Default() *Config {
 	}
 	c := &Config{
 		Job: Job{Seed: 42, Ranks: 1, Device: "auto", Secure: "auto", SaveModel: true, OnEvent: Command{}},
-		Data: Data{Format: "criteo-bin", Train: []string{}, Eval: Files{}, Shuffle: "none", OnError: "fail",
+		Data: Data{Format: "criteo-bin", Train: []string{}, Eval: Files{}, Shuffle: "block", OnError: "fail",
 			Transform: Transforms{}, MinCount: 1,
 			CSV: CSV{Label: "label", Dense: []string{}, Categorical: []string{}, Delimiter: ",", NA: []string{}, Bags: []string{}}},
 		Model: Model{Kind: "dlrm", EmbeddingDim: 16, TableOf: []string{}, Pooling: Pooling{poolSum},

@@ -262,6 +262,9 @@ func (c *Config) resolveDefaults(path string, src *source) error {
 	if format, ok := data.FindFormat(c.Data.Format); ok && format.Named != nil {
 		c.Data.CSV.setNamed(format.Named, src)
 	}
+	if c.readsNoFiles() && !src.mentions("data.shuffle") {
+		c.Data.Shuffle = "none"
+	}
 	abs := func(p *string) {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)

@@ -15,7 +15,7 @@ var keyEffects = map[string]effect{
 	"data.format":          {config: "csv.toml", set: []string{"data.format=record"}, shows: says("record file")},
 	"data.train":           {config: "csv.toml", set: []string{`data.train=["other.csv"]`}, shows: digest},
 	"data.eval":            {config: "csv.toml", set: []string{`data.eval=["other.csv"]`}, shows: figure("eval")},
-	"data.shuffle":         {config: "csv.toml", set: []string{"data.shuffle=block"}, shows: digest},
+	"data.shuffle":         {config: "csv.toml", set: []string{"data.shuffle=none"}, shows: digest},
 	"data.on_error":        {config: "csv.toml", with: []string{`data.train=["bad.csv"]`}, set: []string{"data.on_error=skip"}, shows: code},
 	"data.transform":       {config: "csv.toml", set: []string{`data.transform={a = "standard"}`}, shows: digest},
 	"data.min_count":       {config: "csv.toml", with: []string{"model.tables=auto"}, set: []string{"data.min_count=2"}, shows: digest},
