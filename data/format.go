@@ -128,7 +128,8 @@ type chunkReader interface {
 // chunked is a textFormat whose files are not text.
 type chunked interface {
 	// newReader returns the reader of the files from a place on. It may use a number of goroutines.
-	newReader(o *Options, from place, threads int) chunkReader
+	// It adds the texts of the categories to a set, unless that is nil.
+	newReader(o *Options, from place, threads int, texts *textSet) chunkReader
 	// checkHead refuses a file of another kind, by its beginning.
 	checkHead(name string, head []byte) error
 }

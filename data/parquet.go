@@ -43,8 +43,26 @@ var parquetFileFormat = Format{
 type parquetFormat struct{ *csvFormat }
 
 // newReader implements chunked.
-func (f *parquetFormat) newReader(o *Options, from place, threads int) chunkReader {
-	return &parquetReader{env: o.Env, files: o.Files, format: f, next: from, threads: threads}
+func (f *parquetFormat) newReader(o *Options, from place, threads int, texts *textSet) chunkReader {
+	return &parquetReader{env: o.Env, files: o.Files, format: f, uses: f.newUses(texts), next: from, threads: threads}
+}
+
+// newUses returns the uses of the columns, in the order of the record.
+func (f *parquetFormat) newUses(texts *textSet) (uses []*parquetUse) {
+	add := func(kind columnKind, i int, texts *textSet) {
+		uses = append(uses, newParquetUse(f.formOf(kind, i), texts, nil))
+	}
+	add(columnLabel, 0, nil)
+	if f.weight != "" {
+		add(columnWeight, 0, nil)
+	}
+	for i := range f.dense {
+		add(columnDense, i, nil)
+	}
+	for i := range f.cats {
+		add(columnCategorical, i, texts)
+	}
+	return uses
 }
 
 // checkHead implements checked.
@@ -60,8 +78,10 @@ func (f *parquetFormat) checkHead(name string, head []byte) error {
 	return fileErr(name, "it is not Parquet; name a file of samples")
 }
 
-// chunkRows is the number of rows that are parsed at a time, about 4 MiB of records.
-func (f *parquetFormat) chunkRows() int64 { return int64(min(max(4<<20/f.recordBytes(), 1<<8), 1<<15)) }
+// chunkRows is the number of rows that are parsed at a time: their records stay in the cache of a core.
+func (f *parquetFormat) chunkRows() int64 {
+	return int64(min(max(512<<10/f.recordBytes(), 1<<8), 1<<15))
+}
 
 // parquetReader cuts the rows of Parquet files into chunks. Columns are read by several
 // goroutines, each of which has some of them. A place's offset counts rows of the file.
@@ -69,6 +89,7 @@ type parquetReader struct {
 	env     env.Env
 	files   []string
 	format  *parquetFormat
+	uses    []*parquetUse // of the columns
 	next    place
 	threads int
 
@@ -169,7 +190,7 @@ func (r *parquetReader) openNext() error {
 	r.file = f
 	n := min(max(r.threads, 1), len(f.leaves))
 	for i := range n {
-		w := &parquetWorker{file: f, parts: env.NewQueue[parquetParts](r.env, "parquet parts", 2), ended: env.NewEvent(r.env, "parquet ended")}
+		w := &parquetWorker{file: f, uses: r.uses, parts: env.NewQueue[parquetParts](r.env, "parquet parts", 2), ended: env.NewEvent(r.env, "parquet ended")}
 		for column := i; column < len(f.leaves); column += n {
 			w.columns = append(w.columns, column)
 		}

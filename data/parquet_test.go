@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,6 +128,31 @@ func TestParquetEqualsCSV(t *testing.T) {
 				t.Fatalf("%d threads: sample %d, column %s: id %d, want %d", threads, i/9, o.CSV.Categorical[i%9], got.IDs[i], want.IDs[i])
 			}
 		}
+	}
+}
+
+// Vocabularies and parameters that are counted in Parquet files are those of the same CSV file.
+func TestParquetFit(t *testing.T) {
+	rnd := random(t)
+	rows, text := randomRows(rnd, 12_000)
+	csv := CSV{Label: "label", Dense: []string{"d", "i"}, Categorical: []string{"s", "p", "x", "n"}, NA: []string{"s1"},
+		Transform: map[string]string{"d": TransformStandard, "n": TransformLog2Bucket}}
+	o := Options{Env: env.Real(), Format: FormatParquet, CSV: csv, Tables: make([]int64, 4), MinCount: 2, Threads: 3,
+		Files: []string{writeParquet(t, rnd, "a", rows[:5000]), writeParquet(t, rnd, "b", rows[5000:])}, RecordDir: t.TempDir()}
+	got, err := Fit(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Format, o.Files, o.RecordDir = FormatCSV, []string{writeFile(t, "a.csv", bytes.ReplaceAll(text, []byte(",i2,"), []byte(",n2,")))}, t.TempDir()
+	want, err := Fit(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Categorical, want.Categorical) || !reflect.DeepEqual(got.Dense, want.Dense) {
+		t.Errorf("Parquet %s\nCSV %s", got.Encode(), want.Encode())
+	}
+	if n := len(want.Categorical[0].Vocabulary); n < 100 {
+		t.Errorf("a vocabulary of %d texts", n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +13,68 @@ import (
 
 // parquetPart is values of a column for some rows in a row.
 type parquetPart struct {
-	rows  int
-	null  []bool         // of each row; nil: there is no null
-	index []int32        // positions in the values, of the rows that are not null; nil: they follow each other
-	first int            // without index: the position of the first value
-	in    *parquetValues // of a page or a dictionary
+	rows   int
+	levels []byte // of each row, whole unless it is null; nil: there is no null
+	whole  byte
+	index  []int32        // positions in the values, of the rows that are not null; nil: they follow each other
+	first  int            // without index: the position of the first value
+	in     *parquetValues // of a page or a dictionary
+	use    *parquetUse
+}
+
+// rowBits returns the bits of each row, in scratch if that is of use.
+func (p *parquetPart) rowBits(scratch []uint64) []uint64 {
+	bits, index := p.in.converted, p.index
+	if p.levels == nil && index == nil {
+		return bits[p.first:][:p.rows]
+	}
+	scratch = scratch[:p.rows]
+	switch {
+	case p.levels == nil:
+		for i, at := range index[:len(scratch)] {
+			scratch[i] = bits[at]
+		}
+	case index == nil:
+		bits = bits[p.first:]
+		for i, level := range p.levels[:len(scratch)] {
+			scratch[i] = p.use.missing
+			if level == p.whole {
+				scratch[i], bits = bits[0], bits[1:]
+			}
+		}
+	default:
+		for i, level := range p.levels[:len(scratch)] {
+			scratch[i] = p.use.missing
+			if level == p.whole {
+				scratch[i], index = bits[index[0]], index[1:]
+			}
+		}
+	}
+	return scratch
+}
+
+// eachFault calls do for each malformed row.
+func (p *parquetPart) eachFault(do func(row int, text []byte, what string)) {
+	if len(p.in.bad) == 0 && (p.levels == nil || p.use.fault == "") {
+		return
+	}
+	value := 0
+	for row := range p.rows {
+		if p.levels != nil && p.levels[row] != p.whole {
+			if p.use.fault != "" {
+				do(row, nil, p.use.fault)
+			}
+			continue
+		}
+		at := p.first + value
+		if p.index != nil {
+			at = int(p.index[value])
+		}
+		value++
+		if what, ok := p.in.bad[at]; ok {
+			do(row, p.in.textOf(at, !p.use.isCategory(), nil), what)
+		}
+	}
 }
 
 // parquetParts is the rows of a chunk, of the columns of one worker.
@@ -28,7 +86,8 @@ type parquetParts struct {
 // parquetWorker reads some of the columns of a file.
 type parquetWorker struct {
 	file    *parquetFile
-	columns []int // indexes of parquetFile.leaves
+	columns []int         // indexes of parquetFile.leaves
+	uses    []*parquetUse // of parquetFile.leaves
 	parts   *env.Queue[parquetParts]
 	ended   *env.Event
 }
@@ -67,7 +126,7 @@ func (w *parquetWorker) readColumns(row, most int64) {
 // openColumn opens the pages of a column in a row group, from rows.begin on.
 func (w *parquetWorker) openColumn(column int, rows rowRange) (c *parquetCursor, err error) {
 	leaf := w.file.leaves[column]
-	c = &parquetCursor{file: w.file, leaf: leaf, kind: newParquetType(leaf.Type())}
+	c = &parquetCursor{file: w.file, leaf: leaf, use: w.uses[column], kind: newParquetType(leaf.Type()), in: new(parquetValues)}
 	if err := w.file.guard(func() error {
 		c.pages = w.file.groups[rows.group].ColumnChunks()[leaf.Index()].Pages()
 		return nil
@@ -82,6 +141,7 @@ func (w *parquetWorker) openColumn(column int, rows rowRange) (c *parquetCursor,
 type parquetCursor struct {
 	file  *parquetFile
 	leaf  *parquet.Column
+	use   *parquetUse
 	kind  parquetType
 	pages parquet.Pages
 
@@ -126,30 +186,21 @@ func (c *parquetCursor) takeRows(n int64) (parts []parquetPart, err error) {
 
 // cutPart takes the next rows of the page.
 func (c *parquetCursor) cutPart(rows int) (parquetPart, error) {
-	part := parquetPart{rows: rows, in: c.in, first: c.value}
+	part := parquetPart{rows: rows, in: c.in, use: c.use, first: c.value, whole: byte(c.leaf.MaxDefinitionLevel())}
 	present := rows
 	if len(c.levels) > 0 {
-		whole := byte(c.leaf.MaxDefinitionLevel())
-		for i, level := range c.levels[c.row : c.row+rows] {
-			if level == whole {
-				continue
-			}
-			if part.null == nil {
-				part.null = make([]bool, rows)
-			}
-			part.null[i] = true
-			present--
+		levels := c.levels[c.row : c.row+rows]
+		if present = bytes.Count(levels, []byte{part.whole}); present < rows {
+			part.levels = levels
 		}
 	}
 	if c.value+present > c.countValues() {
 		return part, c.file.damaged(fmt.Errorf("column %q has too few values", c.leaf.Name()))
 	}
 	if c.index != nil {
-		part.in, part.index = c.words, c.index[c.value:c.value+present]
-		for _, i := range part.index {
-			if uint(i) >= uint(c.words.n) {
-				return part, c.file.damaged(fmt.Errorf("column %q refers to entry %d of a dictionary of %d", c.leaf.Name(), i, c.words.n))
-			}
+		part.index = c.index[c.value : c.value+present]
+		if c.use.texts != nil {
+			c.use.addTexts(c.words, part.index)
 		}
 	}
 	c.row += rows
@@ -177,16 +228,29 @@ func (c *parquetCursor) readPage() error {
 	c.levels, c.index = page.DefinitionLevels(), nil
 	data := page.Data()
 	if d := page.Dictionary(); d != nil {
-		if d != c.dictionary {
-			words := d.Page()
-			c.dictionary, c.words = d, c.kind.newValues(words.Data(), int(words.NumValues()))
-		}
-		c.index = data.Int32()
-		if c.index == nil {
-			c.index = []int32{}
-		}
-		return nil
+		return c.readIndex(d, data.Int32())
 	}
 	c.in = c.kind.newValues(data, int(page.NumValues()-page.NumNulls()))
+	c.use.convert(c.in, c.use.texts)
+	return nil
+}
+
+// readIndex takes the values of a page, which are positions in a dictionary.
+func (c *parquetCursor) readIndex(d parquet.Dictionary, index []int32) error {
+	if d != c.dictionary {
+		words := d.Page()
+		c.dictionary, c.words = d, c.kind.newValues(words.Data(), int(words.NumValues()))
+		c.use.convert(c.words, nil)
+	}
+	largest := uint32(0)
+	for _, i := range index {
+		largest = max(largest, uint32(i))
+	}
+	if len(index) > 0 && largest >= uint32(c.words.n) {
+		return c.file.damaged(fmt.Errorf("column %q refers to entry %d of a dictionary of %d", c.leaf.Name(), largest, c.words.n))
+	}
+	if c.in, c.index = c.words, index; index == nil {
+		c.index = []int32{}
+	}
 	return nil
 }

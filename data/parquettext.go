@@ -1,7 +1,6 @@
 package data
 
 import (
-	"encoding/binary"
 	"math"
 	"math/big"
 	"strconv"
@@ -85,6 +84,10 @@ type parquetValues struct {
 	bytes   []byte
 	offsets []uint32 // of byte arrays in bytes
 	size    int      // of byte arrays of a fixed length
+
+	converted []uint64       // see parquetUse
+	bad       map[int]string // the mistakes in malformed values
+	listed    []bool         // whose texts were added to the set
 }
 
 // newValues returns n values.
@@ -119,23 +122,6 @@ func (t parquetType) newValues(data encoding.Values, n int) *parquetValues {
 	}
 	v.n = min(v.n, n)
 	return v
-}
-
-// float is value i as a dense feature, if it is a finite number that needs no text.
-func (v *parquetValues) float(i int) (x float32, ok bool) {
-	switch {
-	case v.as == asInt && v.kind == parquet.Int32:
-		return float32(v.i32[i]), true
-	case v.as == asInt && v.kind == parquet.Int64:
-		return float32(float64(v.i64[i])), true // two roundings, as of a text
-	case v.as == asFloat && v.kind == parquet.Float:
-		x = v.f32[i]
-	case v.as == asFloat && v.kind == parquet.Double && math.Abs(v.f64[i]) <= math.MaxFloat32:
-		x = float32(v.f64[i])
-	default:
-		return 0, false
-	}
-	return x, x-x == 0
 }
 
 // blob is value i of byte arrays.
@@ -264,135 +250,4 @@ func appendUUID(dst, b []byte) []byte {
 		dst = append(dst, digits[c>>4], digits[c&15])
 	}
 	return dst
-}
-
-// parquetRecords makes the records of a chunk, a column at a time.
-type parquetRecords struct {
-	c       *chunk
-	size    int
-	form    *fieldForm // of the column that is stored
-	column  int
-	bad     map[int]fault // by row of the chunk
-	scratch [64]byte
-	memo    []uint64 // the bits of the entries of a dictionary
-	known   []bool   // memo has the entry
-}
-
-// parseChunk makes the records of a chunk's rows.
-func (f *parquetFormat) parseChunk(c *chunk, file string) {
-	p := parquetRecords{c: c, size: f.recordBytes()}
-	c.records = grown(c.records, c.rows*p.size)
-	c.err = guardParquet(file, func() error {
-		f.storeParts(&p)
-		return nil
-	})
-	if c.err == nil {
-		f.dropBad(&p, file)
-	}
-}
-
-// storeParts stores the columns of a chunk one after the other.
-func (f *parquetFormat) storeParts(p *parquetRecords) {
-	at, head := 0, len(f.headNames())
-	for j := range p.c.parts {
-		p.column = j
-		width := 8
-		switch {
-		case j == 0:
-			p.form, width = f.formOf(columnLabel, 0), 4
-		case j < head:
-			p.form, width = f.formOf(columnWeight, 0), 4
-		case j < head+len(f.dense):
-			p.form, width = f.formOf(columnDense, j-head), 4
-		default:
-			p.form = f.formOf(columnCategorical, j-head-len(f.dense))
-		}
-		row := 0
-		for _, part := range p.c.parts[j] {
-			p.storePart(&part, row, at)
-			row += part.rows
-		}
-		at += width
-	}
-}
-
-// storePart stores the values of one column for some rows.
-func (p *parquetRecords) storePart(part *parquetPart, row, at int) {
-	number := p.form.kind != columnCategorical
-	direct := p.form.kind == columnDense && len(p.form.na) == 0
-	// Entries of a small dictionary are looked up once for each part.
-	memo := part.index != nil && part.in.n <= 2*part.rows
-	if memo {
-		p.memo, p.known = grown(p.memo, part.in.n), grown(p.known, part.in.n)
-		clear(p.known)
-	}
-	value := 0
-	for i := range part.rows {
-		rec := p.c.records[(row+i)*p.size+at:]
-		if part.null != nil && part.null[i] {
-			p.storeText(nil, rec, row+i)
-			continue
-		}
-		at := part.first + value
-		if part.index != nil {
-			at = int(part.index[value])
-		}
-		value++
-		switch {
-		case memo && p.known[at] && number:
-			binary.LittleEndian.PutUint32(rec, uint32(p.memo[at]))
-			continue
-		case memo && p.known[at]:
-			binary.LittleEndian.PutUint64(rec, p.memo[at])
-			continue
-		case direct:
-			if x, ok := part.in.float(at); ok {
-				binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
-				continue
-			}
-		}
-		ok := p.storeText(part.in.textOf(at, number, p.scratch[:]), rec, row+i)
-		if memo && ok {
-			p.known[at] = true
-			if number {
-				p.memo[at] = uint64(binary.LittleEndian.Uint32(rec))
-			} else {
-				p.memo[at] = binary.LittleEndian.Uint64(rec)
-			}
-		}
-	}
-}
-
-// storeText stores a field of a row, as that of a CSV file.
-func (p *parquetRecords) storeText(text, rec []byte, row int) bool {
-	what := p.form.storeField(text, rec, p.c.texts)
-	if what == "" {
-		return true
-	}
-	if _, ok := p.bad[row]; !ok {
-		if p.bad == nil {
-			p.bad = map[int]fault{}
-		}
-		p.bad[row] = fault{field: p.column + 1, text: append([]byte(nil), text...), what: what}
-	}
-	return false
-}
-
-// dropBad removes the records of malformed rows, and lists those.
-func (f *parquetFormat) dropBad(p *parquetRecords, file string) {
-	if len(p.bad) == 0 {
-		return
-	}
-	names, good := f.columnNames(), p.c.records[:0]
-	for row := range p.c.rows {
-		bad, ok := p.bad[row]
-		if !ok {
-			good = append(good, p.c.records[row*p.size:(row+1)*p.size]...)
-			continue
-		}
-		what := "row " + strconv.FormatInt(p.c.at.line+int64(row), 10) + ", column " + strconv.Quote(names[bad.field-1]) + ", " +
-			strconv.Quote(string(bad.text[:min(len(bad.text), 40)])) + ": " + bad.what
-		p.c.bad = append(p.c.bad, &Error{File: file, What: what})
-	}
-	p.c.records = good
 }

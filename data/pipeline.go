@@ -170,7 +170,7 @@ func (j *conversion) convertChunks(w *recordWriter, c *Converted) (err error) {
 func (j *conversion) readAll(from place, free *env.Queue[*chunk], todo []*env.Queue[*chunk]) {
 	var r chunkReader = &lineReader{env: j.o.Env, name: j.o.Format, files: j.o.Files, format: j.text, next: from}
 	if f, ok := j.text.(chunked); ok {
-		r = f.newReader(j.o, from, len(todo))
+		r = f.newReader(j.o, from, len(todo), j.texts)
 	}
 	defer r.closeFile()
 	for i := 0; ; i++ {
