@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/ecrec/ecrec/data"
@@ -55,7 +56,9 @@ type Data struct {
 	Transform Transforms `toml:"transform"`
 	MinCount  int        `toml:"min_count"` // samples with a text that has a row of its own
 	Hots      Hots       `toml:"hots"`      // empty: one id of each feature
-	CSV       CSV        `toml:"csv"`
+	// Cache is the folder of the record files that text is converted to. Empty: Job.Out.
+	Cache string `toml:"cache"`
+	CSV   CSV    `toml:"csv"`
 }
 
 // CSV names the columns of a delimited file with a header.
@@ -118,7 +121,7 @@ func (d Data) columnNames() data.CSV {
 func (c *Config) DataOptions(eval bool) data.Options {
 	d := c.Data
 	o := data.Options{Format: d.Format, Files: d.Train, Tables: c.Model.TableRows(), TableOf: c.Model.TableNumbers(), Hots: d.Hots.IDs, CSV: d.columnNames(), Seed: c.Job.Seed,
-		SkipBad: d.OnError == "skip", RecordDir: c.Job.Out}
+		SkipBad: d.OnError == "skip", RecordDir: cmp.Or(c.Data.Cache, c.Job.Out)}
 	o.MinCount = int64(d.MinCount)
 	split, ok := c.EvalSplit()
 	if ok {

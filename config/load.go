@@ -272,6 +272,7 @@ func (c *Config) resolveDefaults(path string, src *source) error {
 	}
 	c.resolveModel(src)
 	abs(&c.Job.Out)
+	abs(&c.Data.Cache)
 	if c.Checkpoint.Dir == "" && c.Checkpoint.Every != (Interval{}) {
 		c.Checkpoint.Dir = filepath.Join(c.Job.Out, "checkpoints")
 	}

@@ -13,6 +13,7 @@ func (c *Config) checkPaths(src *source) error {
 		paths []string
 	}{
 		{"job.out", []string{c.Job.Out}},
+		{"data.cache", []string{c.Data.Cache}},
 		{"data.train", c.Data.Train},
 		{"data.eval", c.Data.Eval},
 		{"model.init_from", []string{c.Model.InitFrom}},

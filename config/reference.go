@@ -182,6 +182,8 @@ var jobAndData = []Doc{
 		"With counted tables: a text that fewer samples have gets no row of its own."},
 	{"data.hots", "one", "data",
 		"Number of ids of each feature of `synthetic` data: a list, or the name of a set. `mlperf`: the 214 ids of MLPerf's DLRM-DCNv2. `hundred`: 100 ids of 8 features."},
+	{"data.cache", "`job.out`", "config",
+		"Folder of the record files that text is converted to. Runs with the same folder share conversions. See [conversions](data.md#text-is-converted-once)."},
 	{"data.csv.label", "", "data",
 		"Column of the label, 0 or 1. The keys of `[data.csv]` name columns of Parquet files too."},
 	{"data.csv.weight", "none: all weights are 1", "data",

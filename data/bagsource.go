@@ -25,7 +25,8 @@ type bagWriter struct {
 // beginFile begins an empty file.
 func (g *bagWriter) beginFile(h *bagHeader) {
 	if h.mask != nil {
-		g.end, g.entry = recordHeaderBytes, entryBytes(h.weighted)
+		h.ids = 0
+		g.positions, g.end, g.entry = g.positions[:0], recordHeaderBytes, entryBytes(h.weighted)
 	}
 }
 

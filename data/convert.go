@@ -42,7 +42,8 @@ func openText(f *Format, o *Options) (Source, error) {
 
 // Convert makes the record file of text sources. If there is one of
 // the same, unchanged sources, it returns that. to is the name of the file; "" is a
-// name in Options.RecordDir that depends on the sources' names and the columns.
+// name in Options.RecordDir that depends on the sources' names, the columns and the version
+// of the converter. Runs may share that folder.
 //
 // Memory is bounded. A conversion that was interrupted resumes where it stopped. One
 // that fails on bad input leaves no file. The file gets its name when it is complete.
@@ -98,6 +99,10 @@ func missing(dir string) (all []string) {
 	}
 }
 
+// converterVersion is part of the name of a record file in a cache. Raise it whenever a format makes other
+// records of the same files, so that no run uses records of an older ecrec. TestConverterVersion notices.
+const converterVersion = 1
+
 // conversion is one run of Convert.
 type conversion struct {
 	o     *Options
@@ -123,7 +128,7 @@ func newConversion(o *Options) (*conversion, error) {
 	}
 	kind, dense, tables := j.text.recordLayout()
 	var what strings.Builder
-	fmt.Fprintf(&what, "%q%s", o.Format, j.text.settingsText())
+	fmt.Fprintf(&what, "converter %d %q%s", converterVersion, o.Format, j.text.settingsText())
 	if dense > maxDense || tables > maxTables {
 		return nil, usageErr("%d dense and %d categorical columns; at most %d and %d are possible", dense, tables, maxDense, maxTables)
 	}

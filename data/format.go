@@ -50,6 +50,9 @@ const Any = -1
 // Reads reports whether the format reads a key of [data] that only some formats read.
 func (f *Format) Reads(key string) bool { return slices.Contains(f.Keys, key) }
 
+// IsConverted reports whether files of the format are converted to a record file.
+func (f *Format) IsConverted() bool { return f.text != nil }
+
 // KeyError is a setting that a format refuses.
 type KeyError struct {
 	Key  string // of [data], such as "csv.label"

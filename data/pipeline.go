@@ -81,12 +81,18 @@ func (j *conversion) makeFile() (*Converted, error) {
 }
 
 // beginning returns the first work on the record file. A conversion whose texts are kept starts over: those of
-// the blocks in the file are lost.
+// the blocks in the file are lost. So does one that accepts no malformed lines, where another run skipped some.
 func (j *conversion) beginning(w *recordWriter) func() error {
 	if j.countKept() > 0 {
 		return w.beginFile
 	}
-	return w.resumeFile
+	return func() error {
+		err := w.resumeFile()
+		if err == nil && w.head.skipped > 0 && !j.o.SkipBad {
+			err = w.beginFile()
+		}
+		return err
+	}
 }
 
 // nameFile writes the texts of a complete record file, and gives that its name.
@@ -296,7 +302,9 @@ func (w *recordWriter) resumeFile() error {
 
 // beginFile starts over.
 func (w *recordWriter) beginFile() error {
-	w.next.at.line = 1
+	w.next, w.drop = blockTrailer{at: place{line: 1}}, 0
+	w.head.samples, w.head.skipped = 0, 0
+	w.bags.beginFile(&w.head.bags)
 	if err := w.file.Truncate(0); err != nil {
 		return err
 	}

@@ -49,7 +49,8 @@ type Options struct {
 	// Split selects the part of the samples that Fit and Open read; the zero Split is all.
 	Split Split
 
-	// RecordDir is where text is converted to a record file, once; made when missing.
+	// RecordDir is where text is converted to a record file, once; made when missing. Other
+	// runs may use it at the same time.
 	RecordDir string
 	// Threads is the number of goroutines that parse text; 0 is one per CPU.
 	Threads int

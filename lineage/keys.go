@@ -30,6 +30,7 @@ var classes = map[string]class{
 	"data.transform":       defines,
 	"data.min_count":       defines,
 	"data.hots":            defines,
+	"data.cache":           free,
 	"data.csv.label":       defines,
 	"data.csv.weight":      defines,
 	"data.csv.dense":       defines,

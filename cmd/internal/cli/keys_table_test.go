@@ -19,6 +19,7 @@ var keyEffects = map[string]effect{
 	"data.on_error":        {config: "csv.toml", with: []string{`data.train=["bad.csv"]`}, set: []string{"data.on_error=skip"}, shows: code},
 	"data.transform":       {config: "csv.toml", set: []string{`data.transform={a = "standard"}`}, shows: digest},
 	"data.min_count":       {config: "csv.toml", with: []string{"model.tables=auto"}, set: []string{"data.min_count=2"}, shows: digest},
+	"data.cache":           {config: "csv.toml", set: []string{"data.cache=converted"}, shows: files("converted/*.rec")},
 	"data.hots":            {set: []string{"data.hots=[2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"}, shows: digest},
 	"data.csv.label":       {config: "csv.toml", set: []string{"data.csv.label=label2"}, shows: digest},
 	"data.csv.weight":      {config: "csv.toml", set: []string{"data.csv.weight=b"}, shows: digest},

@@ -12,6 +12,7 @@ import (
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/cmd/internal/rundir"
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/slurm"
 )
@@ -185,7 +186,11 @@ func (c *sweepCmd) loadRun(x *combination) (err error) {
 	}
 	x.cfg.Job.Out = filepath.Join(c.Out, x.name)
 	x.args = []string{"train", c.Config}
-	for _, set := range append(x.sets, "job.out="+x.cfg.Job.Out) {
+	sets := append(x.sets, "job.out="+x.cfg.Job.Out)
+	if format, ok := data.FindFormat(x.cfg.Data.Format); ok && format.IsConverted() && x.cfg.Data.Cache == "" {
+		sets = append(sets, "data.cache="+c.Out) // the runs convert their data once
+	}
+	for _, set := range sets {
 		x.args = append(x.args, "--set", set)
 	}
 	x.args = append(append(x.args, "--resume", "auto"), c.Train...)
