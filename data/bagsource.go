@@ -284,7 +284,9 @@ func (s *bagSource) Read(b *Batch, idx []int64) error {
 				}
 				blocks[key] = block
 			}
-			if !s.decodeSample(b, at, f, block, i%int64(f.head.blockRecords)) {
+			size, bags := int64(f.head.recordBytes), &f.head.bags
+			rec := block.records[i%int64(f.head.blockRecords)*size:][:size]
+			if !s.codec.decodeBags(b, at, rec, block.heap, bags.mask, bags.weighted) {
 				return fileErr(f.name, "record %d does not hold a sample; delete the file to convert the sources again", i+1)
 			}
 		}
@@ -313,25 +315,25 @@ func (f *bagFile) loadBlock(block int64) (b bagBlock, err error) {
 	return bagBlock{body[:records], body[records:]}, nil
 }
 
-// decodeSample appends record i of a block to b, as sample at. It reports whether it could.
-func (s *bagSource) decodeSample(b *Batch, at int, f *bagFile, block bagBlock, i int64) bool {
-	le, size, weighted := binary.LittleEndian, int64(f.head.recordBytes), f.head.bags.weighted
+// decodeBags appends a record of version 2 to b, as sample at. The ids of its bags, of a mask, are in
+// the heap. It reports whether the record holds a sample.
+func (c *csvCodec) decodeBags(b *Batch, at int, rec, heap []byte, mask []bool, weighted bool) bool {
+	le := binary.LittleEndian
 	entry := uint64(entryBytes(weighted))
-	rec := block.records[i*size:][:size]
-	start := uint64(le.Uint32(rec[size-4:]))
+	start := uint64(le.Uint32(rec[len(rec)-4:]))
 	label := math.Float32frombits(le.Uint32(rec))
 	if label != 0 && label != 1 {
 		return false
 	}
 	b.Labels[at] = label
-	s.codec.decodeWeight(b, at, rec)
-	rec = rec[s.codec.kind.headBytes():]
-	for j := range s.codec.dense {
-		b.Dense[at*len(s.codec.dense)+j] = s.codec.dense[j].mapNumber(math.Float32frombits(le.Uint32(rec[4*j:])))
+	c.decodeWeight(b, at, rec)
+	rec = rec[c.kind.headBytes():]
+	for j := range c.dense {
+		b.Dense[at*len(c.dense)+j] = c.dense[j].mapNumber(math.Float32frombits(le.Uint32(rec[4*j:])))
 	}
-	rec = rec[4*len(s.codec.dense):]
-	for j, bag := range f.head.bags.mask {
-		slot, ids := le.Uint64(rec[8*j:]), &s.codec.ids[j]
+	rec = rec[4*len(c.dense):]
+	for j, bag := range mask {
+		slot, ids := le.Uint64(rec[8*j:]), &c.ids[j]
 		if !bag {
 			b.IDs = append(b.IDs, ids.mapHash(slot))
 			if weighted {
@@ -339,10 +341,10 @@ func (s *bagSource) decodeSample(b *Batch, at int, f *bagFile, block bagBlock, i
 			}
 		} else {
 			first, n := start+uint64(uint32(slot)), slot>>32
-			if (first+n)*entry > uint64(len(block.heap)) {
+			if (first+n)*entry > uint64(len(heap)) {
 				return false
 			}
-			for e := block.heap[first*entry:][:n*entry]; len(e) > 0; e = e[entry:] {
+			for e := heap[first*entry:][:n*entry]; len(e) > 0; e = e[entry:] {
 				b.IDs = append(b.IDs, ids.mapHash(le.Uint64(e)))
 				if weighted {
 					b.Weights = append(b.Weights, math.Float32frombits(le.Uint32(e[8:])))

@@ -3,7 +3,6 @@ package data
 import (
 	"cmp"
 	"encoding/binary"
-	"slices"
 )
 
 // NewRecipe returns the recipe of the options: the one that Open uses if it is Complete.
@@ -91,10 +90,12 @@ func (o *Options) recipeOf(dense int) (*Recipe, error) {
 type Encoder struct {
 	recipe *Recipe
 	schema Schema
-	codec  codec
+	codec  *csvCodec
 	forms  []*fieldForm // of each column
 	at     []int        // its place in the record
 	record []byte
+	bags   *csvFormat // how fields of several ids are read; nil: no column has them
+	chunk  chunk      // the heap of one sample
 }
 
 // NewEncoder returns an encoder for rows of text.
@@ -102,10 +103,7 @@ func (r *Recipe) NewEncoder() (*Encoder, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(r.Categorical, func(c Category) bool { return c.Separator != "" }); i >= 0 {
-		return nil, usageErr("column %q has several ids in a field; rows with such columns cannot be encoded one by one", r.Categorical[i].Column)
-	}
-	e := &Encoder{recipe: r, schema: r.Schema()}
+	e := &Encoder{recipe: r, schema: r.Schema(), bags: r.bagFormat()}
 	switch r.Format {
 	case FormatCSV, FormatAvazuCSV, FormatParquet, FormatRecord:
 		e.codec = newCSVCodec(r, recordCSV)
@@ -116,8 +114,14 @@ func (r *Recipe) NewEncoder() (*Encoder, error) {
 		}
 		for i := range r.Categorical {
 			form := &fieldForm{kind: columnCategorical, na: r.NA, derive: derivations[r.Categorical[i].Transform]}
+			if e.bags != nil && e.bags.bags[i] {
+				form.kind = columnBag
+			}
 			e.forms, e.at = append(e.forms, form), append(e.at, at)
 			at += 8
+		}
+		if e.bags != nil {
+			at += 4 // where the ids of the sample begin in the heap: always at 0
 		}
 		e.record = make([]byte, at)
 		return e, nil
@@ -136,19 +140,55 @@ func (e *Encoder) Columns() (names []string) {
 	return names
 }
 
+// bagFormat returns the way fields of several ids are read, nil if no column has them. The recipe is valid.
+func (r *Recipe) bagFormat() *csvFormat {
+	mask := make([]bool, len(r.Categorical))
+	f := &csvFormat{}
+	for i, c := range r.Categorical {
+		if mask[i] = c.Separator != ""; mask[i] {
+			f.bags, f.separator, f.weighted = mask, byte([]rune(c.Separator)[0]), c.Weighted
+		}
+	}
+	if f.bags == nil {
+		return nil
+	}
+	return f
+}
+
 // Resize makes room in b for n samples, whose contents are undefined.
-func (e *Encoder) Resize(b *Batch, n int) { b.resize(n, &e.schema) }
+func (e *Encoder) Resize(b *Batch, n int) {
+	if e.bags != nil {
+		b.beginBags(n, &e.schema)
+		return
+	}
+	b.resize(n, &e.schema)
+}
 
 // EncodeSample fills sample i of b with the fields of a row, in the order of Columns; a field
-// that is not there is empty. The label becomes 0. It returns the index of the first malformed
-// field and the mistake in it, or -1.
+// that is not there is empty. Samples are filled in their order; one that is filled again replaces
+// the last one. The label becomes 0. It returns the index of the first malformed field and the
+// mistake in it, or -1.
 func (e *Encoder) EncodeSample(b *Batch, i int, fields [][]byte) (bad int, what string) {
+	e.chunk.heap = e.chunk.heap[:0]
 	for j, form := range e.forms {
-		if what := form.storeField(fields[j], e.record[e.at[j]:], nil); what != "" {
+		rec := e.record[e.at[j]:]
+		if form.kind == columnBag {
+			what = e.bags.storeBag(&e.chunk, form, fields[j], rec, 0)
+		} else {
+			what = form.storeField(fields[j], rec, nil)
+		}
+		if what != "" {
 			return j, what
 		}
 	}
 	binary.LittleEndian.PutUint32(e.record, 0)
-	e.codec.decode(b, i, e.record)
+	if e.bags == nil {
+		e.codec.decode(b, i, e.record)
+		return -1, ""
+	}
+	b.Offsets = b.Offsets[:1+i*len(e.codec.ids)]
+	n := b.Offsets[len(b.Offsets)-1]
+	b.IDs, b.Weights = b.IDs[:n], b.Weights[:min(int(n), len(b.Weights))]
+	e.codec.decodeBags(b, i, e.record, e.chunk.heap, e.bags.bags, e.bags.weighted)
 	return -1, ""
 }

@@ -114,7 +114,8 @@ func (r *Recipe) validate() error {
 			return usageErr("the recipe's transform %q of column %q is unknown", d.Transform, d.Column)
 		}
 	}
-	for _, c := range r.Categorical {
+	var first *Category // of several ids
+	for f, c := range r.Categorical {
 		if c.Shared < 0 || c.Shared > len(r.Categorical) || (c.Shared > 0) != (r.Categorical[0].Shared > 0) {
 			return usageErr("the recipe of column %q has no table", c.Column)
 		}
@@ -124,6 +125,14 @@ func (r *Recipe) validate() error {
 		}
 		if c.Transform != "" && derivations[c.Transform] == nil {
 			return usageErr("the recipe's transform %q of column %q is unknown", c.Transform, c.Column)
+		}
+		if separator := []rune(c.Separator); len(separator) > 1 || len(separator) == 1 && separator[0] > 0xff || c.Weighted && len(separator) == 0 {
+			return usageErr("the recipe of column %q separates ids by %q; one byte is possible", c.Column, c.Separator)
+		}
+		if first == nil && c.Separator != "" {
+			first = &r.Categorical[f]
+		} else if c.Separator != "" && (c.Separator != first.Separator || c.Weighted != first.Weighted) {
+			return usageErr("the recipe separates the ids of column %q otherwise than those of %q", c.Column, first.Column)
 		}
 	}
 	return r.Schema().checkLimits()

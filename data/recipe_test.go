@@ -101,6 +101,45 @@ func TestEncoderEqualsRecords(t *testing.T) {
 	}
 }
 
+// TestEncoderOfBags checks that fields with several ids become the samples that the record file has.
+func TestEncoderOfBags(t *testing.T) {
+	fields := [][][]byte{}
+	text := "y,a,c,d\n"
+	for _, row := range [][]string{{"1", "x|y:0.5|x", ""}, {"2", "", "z|x:-1"}, {"", "NA", "q"}, {"-3", "x|", "|:2|x"}} {
+		text += "1," + strings.Join(row, ",") + "\n"
+		fields = append(fields, [][]byte{[]byte(row[0]), []byte(row[1]), []byte(row[2])})
+	}
+	c := CSV{Label: "y", Dense: []string{"a"}, Categorical: []string{"c", "d"}, NA: []string{"NA"}, Separator: '|', Weighted: true}
+	for _, bags := range [][]string{nil, {"c"}, {"d"}} {
+		c.Bags = bags
+		o := textOptions(t, text, c, 5, 1000)
+		want := readAll(t, o)
+		r, err := NewRecipe(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := r.NewEncoder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b Batch
+		e.Resize(&b, len(fields))
+		for i, row := range fields {
+			for range 2 { // the second replaces the first
+				if bad, what := e.EncodeSample(&b, i, row); bad >= 0 {
+					t.Fatalf("row %d, field %d: %s", i, bad, what)
+				}
+			}
+			if bad, what := e.EncodeSample(&b, i+1, [][]byte{nil, []byte("x:1|y:"), []byte("x:1|y:")}); bad < 1 || what == "" {
+				t.Errorf("a malformed weight: field %d, %q", bad, what)
+			}
+		}
+		if !slices.Equal(b.Dense, want.Dense) || !slices.Equal(b.IDs, want.IDs) || !slices.Equal(b.Offsets, want.Offsets) || !slices.Equal(b.Weights, want.Weights) {
+			t.Errorf("bags %q: ids %v %v %v, the record file has %v %v %v", bags, b.IDs, b.Offsets, b.Weights, want.IDs, want.Offsets, want.Weights)
+		}
+	}
+}
+
 func TestParseRecipeRefuses(t *testing.T) {
 	o := textOptions(t, "y,a,c\n1,1,1\n", CSV{Label: "y", Dense: []string{"a"}, Categorical: []string{"c"}}, 5)
 	r, err := NewRecipe(o)
@@ -112,6 +151,20 @@ func TestParseRecipeRefuses(t *testing.T) {
 		bad := bytes.ReplaceAll(good, []byte(change[0]), []byte(change[1]))
 		if _, err := ParseRecipe(bad); err == nil || bytes.Equal(bad, good) {
 			t.Errorf("%s is taken", change[1])
+		}
+	}
+	o.CSV.Categorical, o.CSV.Separator, o.Tables = []string{"c", "d"}, '|', []int64{5, 5}
+	if r, err = NewRecipe(o); err != nil {
+		t.Fatal(err)
+	}
+	good = r.Encode()
+	if _, err := ParseRecipe(good); err != nil {
+		t.Error(err)
+	}
+	for _, change := range [][2]string{{`"|"`, `"||"`}, {`"|"`, `"§±"`}, {`"|"`, `"€"`}, {`"|"`, `";"`}, {`"separator": "|"`, `"weighted": true`}} {
+		bad := bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1)
+		if _, err := ParseRecipe(bad); err == nil || bytes.Equal(bad, good) {
+			t.Errorf("a separator %s is taken", change[1])
 		}
 	}
 }

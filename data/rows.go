@@ -143,7 +143,11 @@ func (p *RowParser) Begin(c *RowChunk) { p.chunk, p.text, p.at = c, c.chunk.text
 func (p *RowParser) Parse(b *RowBatch, most int, bad []*Error) (bool, []*Error) {
 	schema := p.rows.o.Recipe.Schema()
 	keep := len(p.rows.o.Keep)
-	b.resize(most, &schema)
+	if p.encoder != nil {
+		p.encoder.Resize(&b.Batch, most)
+	} else {
+		b.resize(most, &schema)
+	}
 	b.HasLabel, b.Kept = grown(b.HasLabel, most), grown(b.Kept, most*keep)
 	n := 0
 	for n < most && len(p.text) > 0 {
@@ -163,7 +167,10 @@ func (p *RowParser) Parse(b *RowBatch, most int, bad []*Error) (bool, []*Error) 
 	}
 	b.N = n
 	b.Labels, b.HasLabel, b.Kept = b.Labels[:n], b.HasLabel[:n], b.Kept[:n*keep]
-	b.Dense, b.IDs = b.Dense[:n*schema.Dense], b.IDs[:n*schema.Features()]
+	b.Dense = b.Dense[:n*schema.Dense]
+	if b.Offsets == nil {
+		b.IDs = b.IDs[:n*schema.Features()]
+	}
 	return n > 0 || len(p.text) > 0, bad
 }
 

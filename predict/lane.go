@@ -25,7 +25,7 @@ type lane struct {
 	idx    []int64 // scratch
 
 	labels, losses, probs kernels.Buffer // laneRows floats each
-	index                 kernels.Buffer // laneRows int32 per feature
+	index                 kernels.Buffer // an int32 per lookup; it grows
 }
 
 func newLane(m *Model, parser *data.RowParser) (l *lane, err error) {
@@ -54,24 +54,14 @@ func (l *lane) close() {
 
 var errNaN = errors.New("a prediction is not a number: the model has diverged, or a field of the row is not finite")
 
-var errBags = errors.New("rows with several ids in a field cannot be scored one by one yet; use ecrec eval")
-
 // scoreBatch scores the rows of the batch. The scores are in probs, the losses of rows with a label in
 // losses.
 func (l *lane) scoreBatch() error {
 	b, n := &l.batch.Batch, l.batch.N
+	in := model.Batch{Dense: kernels.Mat(kernels.HostBuffer(b.Dense), n, len(b.Dense)/n), Rows: l.m.rows, Index: l.indexRows(b)}
 	if b.Offsets != nil {
-		return errBags
+		in.Offsets, in.Weights, in.Mean = kernels.HostBuffer(b.Offsets), kernels.HostBuffer(b.Weights), kernels.HostBuffer(l.m.means)
 	}
-	features := len(l.m.first)
-	index := kernels.HostView[int32](l.index)
-	for i := range n {
-		for f, first := range l.m.first {
-			index[i*features+f] = int32(first + int64(b.IDs[i*features+f]))
-		}
-	}
-	in := model.Batch{Dense: kernels.Mat(kernels.HostBuffer(b.Dense), n, len(b.Dense)/n), Rows: l.m.rows,
-		Index: l.index.Slice(0, 4*n*features)}
 	logits := l.model.Forward(in)
 	losses, probs := l.losses.SliceFloats(0, n), l.probs.SliceFloats(0, n)
 	l.s.Upload(l.labels.SliceFloats(0, n), kernels.BytesOf(b.Labels))
@@ -86,6 +76,29 @@ func (l *lane) scoreBatch() error {
 		}
 	}
 	return nil
+}
+
+// indexRows returns the row of each lookup of a batch.
+func (l *lane) indexRows(b *data.Batch) kernels.Buffer {
+	if 4*len(b.IDs) > l.index.Bytes() {
+		l.index = kernels.HostBuffer(make([]int32, len(b.IDs)+len(b.IDs)/4))
+	}
+	index, features := kernels.HostView[int32](l.index), len(l.m.first)
+	if b.Offsets == nil {
+		for i := range b.N {
+			for f, first := range l.m.first {
+				index[i*features+f] = int32(first + int64(b.IDs[i*features+f]))
+			}
+		}
+	} else {
+		for c, end := range b.Offsets[1:] {
+			first := l.m.first[c%features]
+			for p := b.Offsets[c]; p < end; p++ {
+				index[p] = int32(first + int64(b.IDs[p]))
+			}
+		}
+	}
+	return l.index.Slice(0, 4*len(b.IDs))
 }
 
 // scoreText scores a chunk of text.

@@ -22,6 +22,7 @@ type Model struct {
 	rows  kernels.Matrix       // (rows of all tables, width)
 	base  []int64              // of each table: its first row
 	first []int64              // of each feature: the first row of its table
+	means []int32              // as model.Batch.Mean
 	width int
 
 	shape model.Shape
@@ -40,6 +41,7 @@ func Load(e env.Env, cfg *config.Config, file, folder string) (m *Model, err err
 	}
 	m.shape = model.ShapeOf(cfg.ModelConfig())
 	m.width, m.dense = m.shape.RowWidth(), map[string][]float32{}
+	m.means = cfg.Model.Means()
 	total := int64(0)
 	for _, n := range cfg.Model.TableRows() {
 		m.base = append(m.base, total)
