@@ -202,7 +202,7 @@ func (f *csvFormat) countTexts() int {
 func (f *csvFormat) recordBytes() int {
 	size := f.kind().headBytes() + 4*len(f.dense) + 8*len(f.cats)
 	if f.bags != nil {
-		size += 4 // where the sample's ids begin in the heap
+		size += 4 // the place of the sample's ids in the heap
 	}
 	return size
 }

@@ -121,7 +121,7 @@ func (r *Recipe) NewEncoder() (*Encoder, error) {
 			at += 8
 		}
 		if e.bags != nil {
-			at += 4 // where the ids of the sample begin in the heap: always at 0
+			at += 4 // the place of the ids in the heap: always 0
 		}
 		e.record = make([]byte, at)
 		return e, nil
