@@ -23,6 +23,12 @@
 // operations are compared with this machine's sequential copies and random reads (one word of each
 // cache line of the same rows): GB/s of another machine prove nothing.
 //
+// # Limits of training
+//
+// A training step is compared with two limits of the machine, measured in the same run on the same
+// threads: FMAs in registers, and a copy of an array that no cache holds, in bytes read and written.
+// The bytes of a step are those of the operands of its operations (cost); caches may save some.
+//
 // # Codes
 //
 // Every shard is 1 MiB of consecutive rows. An operation runs over all of them, with one call per

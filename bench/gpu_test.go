@@ -79,8 +79,7 @@ func TestNoGPUIsSaid(t *testing.T) {
 	}
 }
 
-// TestBars: what is measured on a GPU is compared with what is asked of it, and what is not is
-// not claimed.
+// TestBars compares figures of a GPU with their bars. A figure that was not measured claims nothing.
 func TestBars(t *testing.T) {
 	dir := t.TempDir()
 	bars := func() (string, error) {

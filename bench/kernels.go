@@ -176,7 +176,7 @@ func (b *kernelBench) allocBuffer(floats int, use kernels.Use) (kernels.Buffer, 
 	return buf, nil
 }
 
-// blas is OpenBLAS and what it says of itself, or nil and why it is not there.
+// blas is OpenBLAS and its own description, or nil and the reason why it is not there.
 func blas() (kernels.Device, string) {
 	dev, err := kernels.NewCPU(kernels.CPUOptions{BLAS: "openblas"})
 	if err != nil {

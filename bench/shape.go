@@ -18,24 +18,25 @@ type shape struct {
 	bottom, top []int  // no bottom: the kind does not read it
 	tables      string // model.tables, as TOML
 	keys        string // further lines of [model]; empty: the kind is dlrm
+	hots        string // data.hots; empty: one id per feature
 }
 
 // shapes are all models that the setting model can name. The bare ones are the worst case for
 // whatever costs time per row: of the MLPs only one layer before and one after the interaction
 // are left. mlperf is the DLRM of MLPerf with the tables of Criteo Kaggle: 17 GB of weights,
-// for a GPU. dcnv2 is MLPerf's DLRM-DCNv2 with tables of at most 2.4 million rows and one id per
-// feature: 8 GB of weights. wdl is the form with a linear model over features and ids. deepfm
+// for a GPU. dcnv2 is MLPerf's DLRM-DCNv2, 214 ids a sample, with tables of at most 2.4 million
+// rows: 8 GB of weights. wdl is the form with a linear model over features and ids. deepfm
 // has no batch norm, and does not read dense features.
 var shapes = []shape{
-	{"dim48", 48, []int{512, 256, 64, 48}, []int{1024, 1024, 1024, 256, 128, 1}, `"criteo-kaggle"`, ""},
-	{"dim16", 16, []int{512, 256, 64, 16}, []int{512, 256, 1}, `"criteo-kaggle"`, ""},
-	{"dim16-bare", 16, []int{16}, []int{1}, `"criteo-kaggle"`, ""},
-	{"dim48-bare", 48, []int{48}, []int{1}, `"criteo-kaggle"`, ""},
-	{"mlperf", 128, []int{512, 256, 128}, []int{1024, 1024, 512, 256, 1}, `"criteo-kaggle"`, ""},
-	{"deepfm", 16, nil, []int{400, 400, 400, 1}, `"criteo-kaggle"`, "kind = \"deepfm\"\nbatch_norm = false\n"},
-	{"wdl", 16, []int{}, []int{256, 128, 1}, `"criteo-kaggle"`, "kind = \"wdl\"\nlinear = true\n"},
+	{"dim48", 48, []int{512, 256, 64, 48}, []int{1024, 1024, 1024, 256, 128, 1}, `"criteo-kaggle"`, "", ""},
+	{"dim16", 16, []int{512, 256, 64, 16}, []int{512, 256, 1}, `"criteo-kaggle"`, "", ""},
+	{"dim16-bare", 16, []int{16}, []int{1}, `"criteo-kaggle"`, "", ""},
+	{"dim48-bare", 48, []int{48}, []int{1}, `"criteo-kaggle"`, "", ""},
+	{"mlperf", 128, []int{512, 256, 128}, []int{1024, 1024, 512, 256, 1}, `"criteo-kaggle"`, "", ""},
+	{"deepfm", 16, nil, []int{400, 400, 400, 1}, `"criteo-kaggle"`, "kind = \"deepfm\"\nbatch_norm = false\n", ""},
+	{"wdl", 16, []int{}, []int{256, 128, 1}, `"criteo-kaggle"`, "kind = \"wdl\"\nlinear = true\n", ""},
 	{"dcnv2", 128, []int{512, 256, 128}, []int{1024, 1024, 512, 256, 1}, capTables("criteo-terabyte-40m", 2_400_000),
-		"kind = \"dcn\"\ncross = \"low-rank\"\ncross_layers = 3\ncross_rank = 512\n"},
+		"kind = \"dcn\"\ncross = \"low-rank\"\ncross_layers = 3\ncross_rank = 512\n", "mlperf"},
 }
 
 // capTables returns the tables of a set, of at most this number of rows, as TOML. It panics if
@@ -51,7 +52,7 @@ func capTables(set string, most int64) string {
 	return strings.ReplaceAll(fmt.Sprint(rows), " ", ", ")
 }
 
-var tinyShape = shape{"tiny", 4, []int{8, 4}, []int{8, 1}, "[" + strings.TrimSuffix(strings.Repeat("50, ", 26), ", ") + "]", ""}
+var tinyShape = shape{"tiny", 4, []int{8, 4}, []int{8, 1}, "[" + strings.TrimSuffix(strings.Repeat("50, ", 26), ", ") + "]", "", ""}
 
 // models returns the model that the setting model names, or the default ones. Tiny runs train
 // a tiny model in place of each.
@@ -71,7 +72,7 @@ func (o Options) models(byDefault ...string) (all []shape) {
 // job holds the settings of a training job that benchmarks vary. Empty texts are the defaults.
 type job struct {
 	batch, ranks, threads int
-	device, blas          string
+	device, blas, hots    string
 }
 
 // config returns the config of a job, read from a TOML file as a user's is.
@@ -99,7 +100,7 @@ out = %q
 blas = %q
 [data]
 format = "synthetic"
-[model]
+%s[model]
 embedding_dim = %d
 tables = %s
 top_mlp = [%s]
@@ -112,7 +113,15 @@ lr = 0.1
 [optimizer.sparse]
 kind = "sgd"
 lr = 0.1
-`, j.ranks, j.threads, cmp.Or(j.device, "cpu"), dir, cmp.Or(j.blas, "exact"), s.dim, s.tables, join(s.top), s.keyLines(), j.batch)
+`, j.ranks, j.threads, cmp.Or(j.device, "cpu"), dir, cmp.Or(j.blas, "exact"), hotsLine(cmp.Or(j.hots, s.hots)), s.dim, s.tables, join(s.top), s.keyLines(), j.batch)
+}
+
+// hotsLine returns the line of [data] that sets the ids of each feature.
+func hotsLine(name string) string {
+	if name == "" || name == "one" {
+		return ""
+	}
+	return fmt.Sprintf("hots = %q\n", name)
 }
 
 // keyLines returns the lines of [model] that depend on the kind.

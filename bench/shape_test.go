@@ -23,6 +23,9 @@ func TestShapesAreModels(t *testing.T) {
 			t.Errorf("%s: %v", s.name, err)
 			continue
 		}
+		if ids := cfg.Data.Hots.IDs; (len(ids) == 26) != (s.name == "dcnv2") || len(ids) == 26 && ids[20] != 100 {
+			t.Errorf("%s: %v ids of each feature", s.name, ids)
+		}
 		if want, ok := flops[s.name]; ok {
 			if got := model.ShapeOf(cfg.ModelConfig()).FLOPs; got != want {
 				t.Errorf("%s: %v FLOPs, want %v", s.name, got, want)

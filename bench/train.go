@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/ecrec/ecrec/bench/measure"
 	"github.com/ecrec/ecrec/data"
@@ -23,6 +21,7 @@ var trainBench = Bench{
 	Settings: []Setting{
 		deviceSetting,
 		choice("model", "", []string{"dim48", "dim16", "mlperf", "deepfm", "wdl", "dcnv2"}, "model to train. Default: dim48 and dim16"),
+		choice("hots", "", []string{"one", "mlperf"}, "ids of each feature; mlperf: 214 in all. Default: mlperf for dcnv2, else one"),
 		blasSetting,
 		number("batch", "", 1, maxSamples, "samples of a step, over all ranks. Default: 2048, then 16384").orTiny("64"),
 		number("ranks", "1", 1, maxThreads, "number of ranks"),
@@ -62,7 +61,7 @@ func (silent) Committed(int64)                   {}
 
 func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) error {
 	cfg, err := s.config(job{batch: batch, ranks: o.number("ranks"), threads: o.number("threads"), device: o.text("device"),
-		blas: o.text("blas")})
+		blas: o.text("blas"), hots: o.text("hots")})
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 		steps = n
 	}
 	onCPU, flops := cfg.Job.Device == "cpu", model.ShapeOf(cfg.ModelConfig()).FLOPs
-	profile := &timed{spent: map[string]time.Duration{}}
+	profile := &timed{spent: map[string]cost{}}
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(), GEMMs: true,
 		Block: func(begins bool) { profile.on = begins },
@@ -95,26 +94,51 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 		*report = newReport("train", info.Device)
 		(*report).writeHeader(out)
 	}
-	if !onCPU {
-		(*report).trainFigures(out, s, batch, flops, samples[0], info, 0)
-		return nil
+	r := trained{name: fmt.Sprintf("%s batch %d", s.name, batch), batch: batch, flops: flops, samples: samples[0], info: info,
+		steps: len(samples[0]) * steps, spent: profile.spent}
+	if onCPU {
+		if r.limits, err = findLimits(info.Threads, o.Tiny); err != nil {
+			return err
+		}
 	}
-	(*report).trainFigures(out, s, batch, flops, samples[0], info, peak(info.Threads, o.Tiny))
-	(*report).opFigures(out, s, batch, samples[0], profile.spent, steps)
+	(*report).trainFigures(out, r)
+	if onCPU {
+		(*report).opFigures(out, r)
+	}
 	return nil
 }
 
-func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, samples []measure.Sample, info train.Info, peak float64) {
-	var rate, alone, share, ofPeak []float64
-	for _, m := range samples {
-		rate = append(rate, float64(batch)/m.Step.Seconds())
-		alone = append(alone, float64(batch)/m.GEMM.Seconds())
-		share = append(share, 100*m.GEMM.Seconds()/m.Step.Seconds())
-		ofPeak = append(ofPeak, 100*flops*float64(batch)/m.Step.Seconds()/peak)
+// trained is the measurement of a model. Limits and spent, the cost of each group of rank 0's
+// operations, are zero for a GPU.
+type trained struct {
+	name    string
+	batch   int
+	flops   float64 // of the products of a sample
+	samples []measure.Sample
+	info    train.Info
+	steps   int // of all samples
+	spent   map[string]cost
+	limits  limits
+}
+
+// bytesPerStep is the traffic of the operations of a step, on all ranks.
+func (r trained) bytesPerStep() (bytes float64) {
+	for _, c := range r.spent {
+		bytes += float64(c.bytes)
 	}
-	name := fmt.Sprintf("%s batch %d", s.name, batch)
+	return bytes * float64(r.info.Ranks) / float64(r.steps)
+}
+
+func (r *Report) trainFigures(out io.Writer, m trained) {
+	name, flops := m.name, m.flops
+	var rate, alone, share []float64
+	for _, s := range m.samples {
+		rate = append(rate, float64(m.batch)/s.Step.Seconds())
+		alone = append(alone, float64(m.batch)/s.GEMM.Seconds())
+		share = append(share, 100*s.GEMM.Seconds()/s.Step.Seconds())
+	}
 	fmt.Fprintf(out, "\n%s: %d dense parameters, %.2f MFLOP/sample, %d ranks, %d threads, %d rows\n",
-		name, info.DenseParams, flops/1e6, info.Ranks, info.Threads, info.Rows)
+		name, m.info.DenseParams, flops/1e6, m.info.Ranks, m.info.Threads, m.info.Rows)
 	t := table(out)
 	fmt.Fprintln(t, "\tmedian\tmin\tmax\t")
 	figures := []Figure{
@@ -122,22 +146,30 @@ func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, 
 		r.addFigure(name+" products alone", "samples/s", alone...),
 		r.addFigure(name+" share of the products' rate", "%", share...),
 	}
-	if peak > 0 { // not measured for a GPU
-		figures = append(figures, r.addFigure(name+" share of peak", "%", ofPeak...))
+	if m.limits.flops > 0 { // not measured for a GPU
+		bytes := m.bytesPerStep()
+		figures = append(figures,
+			r.addFigure(name+" share of peak", "%", scale(rate, 100*flops/m.limits.flops)...),
+			r.addFigure(name+" share of memory bandwidth", "%", scale(rate, 100*bytes/float64(m.batch)/m.limits.bytes)...),
+			r.addFigure(name+" operands of a step", "MB", bytes/1e6))
 	}
 	for _, f := range figures {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", strings.TrimPrefix(f.Name, name+" "), f.Median, f.Min, f.Max, f.Unit)
 	}
-	if peak > 0 {
-		pk := r.addFigure("peak of FMAs in registers", "GFLOP/s", peak/1e9)
-		fmt.Fprintf(t, "%s\t%.1f\t\t\t%s\n", pk.Name, pk.Median, pk.Unit)
+	if m.limits.flops > 0 {
+		for _, f := range []Figure{
+			r.addFigure("peak of FMAs in registers", "GFLOP/s", m.limits.flops/1e9),
+			r.addFigure("memory bandwidth, of a copy", "GB/s", m.limits.bytes/1e9),
+		} {
+			fmt.Fprintf(t, "%s\t%.1f\t\t\t%s\n", f.Name, f.Median, f.Unit)
+		}
 	}
 	gf := r.addFigure(name+" products alone", "GFLOP/s", scale(alone, flops/1e9)...)
 	fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", "products alone", gf.Median, gf.Min, gf.Max, gf.Unit)
 	for st := probe.Stage(0); st < probe.Stages; st++ {
 		var ms []float64
-		for _, m := range samples {
-			ms = append(ms, 1e3*m.Stages[st].Seconds())
+		for _, s := range m.samples {
+			ms = append(ms, 1e3*s.Stages[st].Seconds())
 		}
 		f := r.addFigure(name+" stage "+st.String(), "ms", ms...)
 		fmt.Fprintf(t, "stage %s\t%.2f\t%.2f\t%.2f\tms\n", st, f.Median, f.Min, f.Max)
@@ -145,45 +177,22 @@ func (r *Report) trainFigures(out io.Writer, s shape, batch int, flops float64, 
 	t.Flush()
 }
 
-// opFigures reports the time of each group of rank 0's operations, over the run.
-func (r *Report) opFigures(out io.Writer, s shape, batch int, samples []measure.Sample, spent map[string]time.Duration, steps int) {
+// opFigures reports the time of each group of rank 0's operations, over the run, and the rate of
+// their operands.
+func (r *Report) opFigures(out io.Writer, m trained) {
 	t := table(out)
-	rounds := float64(len(samples) * steps)
+	fmt.Fprintln(t, "\tms\tGB/s\t")
 	for _, group := range opGroups {
-		if _, ran := spent[group]; !ran {
+		c, ran := m.spent[group]
+		if !ran {
 			continue
 		}
-		f := r.addFigure(fmt.Sprintf("%s batch %d op %s", s.name, batch, group), "ms", 1e3*spent[group].Seconds()/rounds)
-		fmt.Fprintf(t, "%s\t%.2f\tms\n", group, f.Median)
+		name := m.name + " op " + group
+		f := r.addFigure(name, "ms", 1e3*c.time.Seconds()/float64(m.steps))
+		bytes := r.addFigure(name+" operands", "GB/s", float64(c.bytes)/1e9/max(c.time.Seconds(), 1e-9))
+		fmt.Fprintf(t, "%s\t%.2f\t%.1f\t\n", group, f.Median, bytes.Median)
 	}
 	t.Flush()
-}
-
-// peak is the rate of FMAs in registers on all threads at once, in operations
-// per second: the median of a few rounds.
-func peak(threads int, tiny bool) float64 {
-	rounds := 20_000_000
-	if tiny {
-		rounds = 1000
-	}
-	var rates []float64
-	for range 5 {
-		var wait sync.WaitGroup
-		var flops float64
-		begin := time.Now()
-		for i := range threads {
-			wait.Add(1)
-			go func() {
-				defer wait.Done()
-				if n := kernels.PeakLoop(rounds); i == 0 {
-					flops = n
-				}
-			}()
-		}
-		wait.Wait()
-		rates = append(rates, float64(threads)*flops/time.Since(begin).Seconds())
-	}
-	return figure("", "", rates).Median
 }
 
 func scale(v []float64, by float64) []float64 {
