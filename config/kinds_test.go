@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,18 @@ func TestKindsDefaults(t *testing.T) {
 		_, err = Load(write(t, file), []string{"model.kind=" + kind, "model.bottom_mlp=[]"})
 		if refused := err != nil; refused != (kind == "dlrm") {
 			t.Errorf("%s without a bottom MLP: %v", kind, err)
+		}
+	}
+	for kind, want := range map[string]string{"dlrm": `use another model.kind, such as "deepfm"`, "wdl": `set it to [] for model.kind = "wdl"`, "dcn": "set it to []", "deepfm": ""} {
+		noDense := []string{"model.kind=" + kind, "model.tables=[5]", `data.csv.categorical=["a"]`, "data.format=csv"}
+		_, err := Load(write(t, regexp.MustCompile(`(?m)^bottom_mlp.*$`).ReplaceAllString(file, "")), noDense)
+		if refused := err != nil; refused != (kind != "deepfm") || refused && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s without columns of numbers: %v, want %q", kind, err, want)
+		}
+		if kind == "wdl" || kind == "dcn" {
+			if _, err := Load(write(t, file), append(noDense, "model.bottom_mlp=[]")); err != nil {
+				t.Errorf("%s without columns of numbers and bottom MLP: %v", kind, err)
+			}
 		}
 	}
 	_, err := Load(write(t, base), []string{"model.kind=wdl", "model.cross=full"})

@@ -232,9 +232,6 @@ func (c *Config) checkData(src *source) error {
 	}
 	format, _ := data.FindFormat(d.Format)
 	if format.Check != nil {
-		if kind, ok := model.Find(c.Model.Kind); ok && d.DenseCount() == 0 && kind.Reads("bottom_mlp") {
-			return src.errorf("data.csv.dense", "names no column; the bottom MLP needs at least one column of numbers")
-		}
 		o := c.DataOptions(false)
 		if refused := (*data.KeyError)(nil); errors.As(format.Check(&o), &refused) {
 			return src.errorf("data."+refused.Key, "%s", refused.What)

@@ -9,8 +9,8 @@ import (
 
 // dcn is the Deep & Cross Network. x0 is the bottom MLP's output and the rows of a sample side by
 // side. Stacked: cross layers over x0, then the top MLP. Parallel: the cross layers, and all but
-// the last layer of the top MLP, over x0; their outputs side by side are the input of the last
-// layer, fc. An empty bottom MLP passes the dense features on.
+// the last layer of the top MLP, which are its hidden layers, over x0; their outputs side by side are
+// the input of the last layer, fc. An empty bottom MLP passes the dense features on, if there are any.
 type dcn struct {
 	network
 	bottom, top *mlp
@@ -25,8 +25,8 @@ type dcn struct {
 var dcnKind = Kind{
 	Name:     "dcn",
 	Doc:      "Deep & Cross: cross layers and the top MLP over the bottom MLP's output and the embedding rows",
-	Keys:     []string{"bottom_mlp", "top_mlp", "cross", "cross_layers", "cross_rank", "structure", "batch_norm", "dropout"},
-	Optional: []string{"bottom_mlp"},
+	Keys:     []string{bottomMLP, "top_mlp", "cross", "cross_layers", "cross_rank", "structure", "batch_norm", "dropout"},
+	Optional: []string{bottomMLP},
 	Check:    checkDCN,
 	Shape:    shapeOfDCN,
 	Draw:     drawDCN,
@@ -55,7 +55,7 @@ func layoutDCN(c Config) *dcn {
 	if c.Structure == StructureParallel {
 		deep := c.TopMLP[:len(c.TopMLP)-1]
 		m.fc = m.addMLP("fc", width+last(deep), c.TopMLP[len(deep):], kernels.Identity)
-		m.top = m.addMLP("top_l", width, deep, kernels.ReLU)
+		m.top = m.addHiddenMLP("top_l", width, deep)
 		m.addMatrix(&m.z, width+last(deep))
 	} else {
 		m.top = m.addMLP("top_l", width, c.TopMLP, kernels.Identity)
@@ -123,10 +123,8 @@ func (m *dcn) Backward(in Batch, dlogits kernels.Matrix, ready func(kernels.Buff
 
 // backwardParallel returns the gradient of x0 from that of z.
 func (m *dcn) backwardParallel(in Batch, x0, dz kernels.Matrix, bk *bucketer) kernels.Matrix {
-	z, n := m.z.RowRange(0, dz.Rows), x0.Cols
-	deep := dz.Columns(n, dz.Cols-n)
-	m.s.GateReLU(deep, z.Columns(n, z.Cols-n))
-	fromDeep := m.top.backward(in, deep, true, bk.addLayer)
+	n := x0.Cols
+	fromDeep := m.top.backwardHidden(in, dz.Columns(n, dz.Cols-n), bk.addLayer)
 	dx0 := m.cross.runBackward(x0, dz.Columns(0, n), bk.addTensor)
 	m.s.Sum(dx0.Buf, []kernels.Buffer{dx0.Buf, fromDeep.Buf})
 	return dx0
@@ -143,7 +141,7 @@ func (m *dcn) GEMMs(b int) {
 
 func drawDCN(g *Drawing) {
 	c := g.Config
-	x0 := g.Concat(g.AddMLP("bot_l", ValueDense, c.BottomMLP, true), g.GatherEmbeddings())
+	x0 := g.drawInput(true)
 	x := x0
 	for i := range c.CrossLayers {
 		x = drawCross(g, fmt.Sprintf("cross.%d", i), x0, x)
@@ -153,5 +151,5 @@ func drawDCN(g *Drawing) {
 		return
 	}
 	deep := len(c.TopMLP) - 1
-	g.AddMLP("fc", g.Concat(x, g.AddMLP("top_l", x0, c.TopMLP[:deep], true)), c.TopMLP[deep:], false)
+	g.AddMLP("fc", g.Concat(x, g.AddHiddenMLP("top_l", x0, c.TopMLP[:deep])), c.TopMLP[deep:], false)
 }

@@ -20,6 +20,7 @@ func TestDCN(t *testing.T) {
 	for _, c := range []struct {
 		name, cross, structure string
 		noBottom, normed       bool
+		noDense                bool
 		golden                 string
 	}{
 		{name: "low-rank", golden: "dda3b427dee40f25"},
@@ -27,8 +28,10 @@ func TestDCN(t *testing.T) {
 		{name: "low-rank-parallel", structure: model.StructureParallel, golden: "bad982e14280e11f"},
 		{name: "vector", cross: model.CrossVector, golden: "4eb895c4e070dbfc"},
 		{name: "vector-parallel", cross: model.CrossVector, structure: model.StructureParallel, golden: "e319df8fbc6ff451"},
-		{name: "normed", structure: model.StructureParallel, normed: true, golden: "69562184131cb95c"},
+		{name: "normed", structure: model.StructureParallel, normed: true, golden: "9f5963d818c6eed6"},
 		{name: "full", cross: model.CrossFull, golden: "c12ab57e9cc585db"},
+		{name: "full-without-dense", cross: model.CrossFull, structure: model.StructureParallel, normed: true, noBottom: true, noDense: true, golden: "6dec1175f6d6b049"},
+		{name: "vector-without-dense", cross: model.CrossVector, noBottom: true, noDense: true, golden: "a86461b18deae29e"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := modeltest.Suite{Small: smallDCN, Large: kaggleDCN, Golden: c.golden}
@@ -40,6 +43,9 @@ func TestDCN(t *testing.T) {
 				}
 				if c.noBottom {
 					config.BottomMLP = nil
+				}
+				if c.noDense {
+					config.Dense = 0
 				}
 			}
 			modeltest.Run(t, s)
@@ -53,6 +59,16 @@ func TestKaggleDCN(t *testing.T) {
 	}
 }
 
+// TestAvazuDCN counts the dense parameters of DCN-V2 for Avazu_x1 of the benchmark BARS, whose hidden
+// layers all have a batch norm.
+func TestAvazuDCN(t *testing.T) {
+	c := model.Config{Kind: "dcn", Tables: 22, EmbeddingDim: 10, TopMLP: []int{400, 400, 400, 1}, Cross: model.CrossFull, CrossLayers: 5,
+		Structure: model.StructureParallel, BatchNorm: true}
+	if n := model.ShapeOf(c).DenseParams(); n != 655_321 {
+		t.Errorf("%d dense parameters, want 655321", n)
+	}
+}
+
 func TestDCNsThatAreRefused(t *testing.T) {
 	for key, change := range map[string]func(*model.Config){
 		"cross_layers": func(c *model.Config) { c.CrossLayers = 0 },
@@ -60,6 +76,7 @@ func TestDCNsThatAreRefused(t *testing.T) {
 		"top_mlp":      func(c *model.Config) { c.TopMLP = []int{3} },
 		"structure":    func(c *model.Config) { c.Structure, c.TopMLP = "parallel", []int{1} },
 		"cross":        func(c *model.Config) { c.Cross = "bogus" },
+		"bottom_mlp":   func(c *model.Config) { c.Dense = 0 },
 	} {
 		c := smallDCN
 		change(&c)

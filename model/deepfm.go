@@ -50,7 +50,7 @@ func layoutDeepFM(c Config) *deepfm {
 	const std = 0.01 // of the vectors of dense features, whose values reach 10 and more
 	m := &deepfm{network: network{c: c}}
 	t, d, f := c.Tables, c.EmbeddingDim, m.countVectors()
-	m.mlp = m.addNormedMLP("top_l", "bn", f*d, c.TopMLP, kernels.Identity)
+	m.mlp = m.addNormedMLP("top_l", "bn", f*d, c.TopMLP, len(c.TopMLP)-1, kernels.Identity)
 	m.addMatrix(&m.feats, f*d)
 	m.addMatrix(&m.weights, t)
 	m.addMatrix(&m.lookups, t*(d+1))

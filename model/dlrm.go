@@ -21,7 +21,7 @@ type dlrm struct {
 var dlrmKind = Kind{
 	Name:  "dlrm",
 	Doc:   "DLRM: interactions of the bottom MLP's output and the embedding rows, then the top MLP",
-	Keys:  []string{"bottom_mlp", "top_mlp", "interaction", "batch_norm", "dropout"},
+	Keys:  []string{bottomMLP, "top_mlp", "interaction", "batch_norm", "dropout"},
 	Check: checkDLRM,
 	Shape: shapeOfDLRM,
 	Draw:  drawDLRM,
@@ -33,7 +33,7 @@ func checkDLRM(c Config) error {
 		return err
 	}
 	if last(c.BottomMLP) != c.EmbeddingDim && !c.isSideBySide() {
-		return keyError("bottom_mlp", "ends in %d, but dlrm multiplies it with embeddings of %d (model.embedding_dim); make them equal",
+		return keyError(bottomMLP, "ends in %d, but dlrm multiplies it with embeddings of %d (model.embedding_dim); make them equal",
 			last(c.BottomMLP), c.EmbeddingDim)
 	}
 	return checkTop(c)

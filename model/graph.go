@@ -72,15 +72,24 @@ func (g *Drawing) Add(op Op) string {
 
 // AddMLP appends the layers of network.addMLP. Dropout does nothing in evaluation.
 func (g *Drawing) AddMLP(prefix, x string, widths []int, reluLast bool) string {
-	return g.AddNormedMLP(prefix, normsOf(prefix), x, widths, reluLast)
+	return g.addLayers(prefix, normsOf(prefix), x, widths, len(widths)-1, reluLast)
+}
+
+// AddHiddenMLP appends the layers of network.addHiddenMLP.
+func (g *Drawing) AddHiddenMLP(prefix, x string, widths []int) string {
+	return g.addLayers(prefix, normsOf(prefix), x, widths, len(widths), true)
 }
 
 // AddNormedMLP is AddMLP with a name for the norms.
 func (g *Drawing) AddNormedMLP(prefix, norms, x string, widths []int, reluLast bool) string {
+	return g.addLayers(prefix, norms, x, widths, len(widths)-1, reluLast)
+}
+
+// addLayers appends the layers of an MLP, the first of which are hidden.
+func (g *Drawing) addLayers(prefix, norms, x string, widths []int, hidden int, reluLast bool) string {
 	for i := range widths {
-		hidden := i < len(widths)-1
-		normed := hidden && g.Config.BatchNorm
-		x = g.Add(Op{Kind: OpLinear, In: []string{x}, ReLU: (reluLast || hidden) && !normed,
+		normed := i < hidden && g.Config.BatchNorm
+		x = g.Add(Op{Kind: OpLinear, In: []string{x}, ReLU: (reluLast || i < len(widths)-1) && !normed,
 			Tensors: []string{fmt.Sprintf("%s.%d.weight", prefix, 2*i), fmt.Sprintf("%s.%d.bias", prefix, 2*i)}})
 		if normed {
 			name := fmt.Sprintf("%s.%d", norms, i)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -43,10 +44,26 @@ func Check(c Config) error {
 	if c.Dropout < 0 || c.Dropout >= 1 {
 		return keyError("dropout", "%v is no share of units to drop; use a number from 0 to below 1", c.Dropout)
 	}
+	if c.Dense == 0 && k.Reads(bottomMLP) && len(c.BottomMLP) > 0 {
+		return k.refuseBottom(c)
+	}
 	if k.Check == nil {
 		return nil
 	}
 	return k.Check(c)
+}
+
+// bottomMLP is the key of the MLP over dense features.
+const bottomMLP = "bottom_mlp"
+
+// refuseBottom returns the error for a bottom MLP of a config without dense features.
+func (k Kind) refuseBottom(c Config) error {
+	remedy := fmt.Sprintf("set it to [] for model.kind = %q", k.Name)
+	if !slices.Contains(k.Optional, bottomMLP) {
+		remedy = `use another model.kind, such as "deepfm"`
+	}
+	return keyError(bottomMLP, "has %d layers over numbers, but the data has no column of numbers; name some in data.csv.dense, or %s",
+		len(c.BottomMLP), remedy)
 }
 
 // ShapeOf describes the model of a config that passes Check.

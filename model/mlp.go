@@ -11,11 +11,12 @@ import (
 // the one given for the last layer. Without layers it copies its input. Layer i maps its input x
 // (b, in) to y = act(x wᵀ + bias) (b, out).
 //
-// The hidden layers, all but the last, may have a batch norm before their activation, and dropout
-// after it.
+// The hidden layers may have a batch norm before their activation, and dropout after it. They are
+// all layers but the last, or all.
 type mlp struct {
 	s      kernels.Stream
 	layers []layer
+	hidden int             // number of hidden layers
 	drop   kernels.Dropout // of the first layer; Rate 0: there is none
 	// back holds the gradients of layer inputs, used in turn.
 	back [2]kernels.Buffer
@@ -34,10 +35,10 @@ type layer struct {
 	norm    *norm          // nil: there is none
 }
 
-// newMLP lays out the layers' tensors, last layer first, named prefix.2i. With a name for norms,
-// hidden layer i has the batch norm norms.i.
-func newMLP(p *Params, prefix string, in int, widths []int, last kernels.Activation, norms string) *mlp {
-	m := &mlp{}
+// newMLP lays out the layers' tensors, last layer first, named prefix.2i. The first hidden layers, if
+// there are norms, have the batch norms norms.i.
+func newMLP(p *Params, prefix string, in int, widths []int, hidden int, last kernels.Activation, norms string) *mlp {
+	m := &mlp{hidden: hidden}
 	for i, out := range widths {
 		l := layer{in: in, out: out, act: kernels.ReLU}
 		if i == len(widths)-1 {
@@ -48,7 +49,7 @@ func newMLP(p *Params, prefix string, in int, widths []int, last kernels.Activat
 	}
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := &m.layers[i]
-		if norms != "" && i < len(m.layers)-1 {
+		if norms != "" && i < hidden {
 			l.norm = newNorm(p, fmt.Sprintf("%s.%d", norms, i), l.out) // its gradient is final before the layer's
 		}
 		l.w = p.addTensor(fmt.Sprintf("%s.%d.weight", prefix, 2*i), l.out, l.in)
@@ -156,7 +157,7 @@ func (m *mlp) drawLayers(p *Params, seed uint64) {
 
 // forward computes the chain on x (b, in) into y (b, out of the last layer).
 func (m *mlp) forward(in Batch, x, y kernels.Matrix) {
-	if len(m.layers) == 0 {
+	if len(m.layers) == 0 && x.Cols > 0 {
 		m.s.CopyColumns(y, x)
 	}
 	for i := range m.layers {
@@ -172,7 +173,7 @@ func (m *mlp) forward(in Batch, x, y kernels.Matrix) {
 		} else {
 			m.s.Linear(l.y, l.x, l.weights, l.bias, l.act)
 		}
-		if m.drop.Rate > 0 && in.Train && i < len(m.layers)-1 {
+		if m.drop.Rate > 0 && in.Train && i < m.hidden {
 			m.s.Dropout(l.y, m.dropoutOf(in, i))
 		}
 		x = l.y
@@ -184,6 +185,19 @@ func (m *mlp) dropoutOf(in Batch, i int) kernels.Dropout {
 	d := m.drop
 	d.Step, d.First, d.Layer = in.Step, in.First, d.Layer+i
 	return d
+}
+
+// backwardHidden is backward of an MLP of hidden layers. Its dy is the gradient of the output, after
+// activation and dropout.
+func (m *mlp) backwardHidden(in Batch, dy kernels.Matrix, done func(*layer)) kernels.Matrix {
+	l := &m.layers[len(m.layers)-1]
+	gated := kernels.Mat(m.back[len(m.layers)%2], dy.Rows, l.out)
+	m.s.CopyColumns(gated, dy)
+	m.s.GateReLU(gated, l.y)
+	if m.drop.Rate > 0 {
+		m.s.Scale(gated.Buf, gated.Buf, m.drop.Scale())
+	}
+	return m.backward(in, gated, true, done)
 }
 
 // backward computes the layers' gradients from dy, the gradient of the last

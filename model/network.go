@@ -42,21 +42,26 @@ type drawnTensor struct {
 	std   float64
 }
 
-// addMLP adds an MLP to the layout; see newMLP. Its hidden layers have the batch norm and the
-// dropout of the config; the norms of top_l are called top_bn.
+// addMLP adds an MLP to the layout; see newMLP. All its layers but the last are hidden: they have the
+// batch norm and the dropout of the config. The norms of top_l are called top_bn.
 func (n *network) addMLP(prefix string, in int, widths []int, last kernels.Activation) *mlp {
-	return n.addNormedMLP(prefix, normsOf(prefix), in, widths, last)
+	return n.addNormedMLP(prefix, normsOf(prefix), in, widths, len(widths)-1, last)
+}
+
+// addHiddenMLP adds an MLP all of whose layers are hidden.
+func (n *network) addHiddenMLP(prefix string, in int, widths []int) *mlp {
+	return n.addNormedMLP(prefix, normsOf(prefix), in, widths, len(widths), kernels.ReLU)
 }
 
 // normsOf is the name of the norms of an MLP.
 func normsOf(prefix string) string { return strings.TrimSuffix(prefix, "_l") + "_bn" }
 
-// addNormedMLP is addMLP with a name for the norms.
-func (n *network) addNormedMLP(prefix, norms string, in int, widths []int, last kernels.Activation) *mlp {
+// addNormedMLP is addMLP with a name for the norms and a number of hidden layers.
+func (n *network) addNormedMLP(prefix, norms string, in int, widths []int, hidden int, last kernels.Activation) *mlp {
 	if !n.c.BatchNorm {
 		norms = ""
 	}
-	m := newMLP(&n.params, prefix, in, widths, last, norms)
+	m := newMLP(&n.params, prefix, in, widths, hidden, last, norms)
 	m.drop = kernels.Dropout{Seed: n.c.Seed, Rate: n.c.Dropout, Layer: n.layers}
 	n.layers += len(widths)
 	n.mlps = append(n.mlps, m)

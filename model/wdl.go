@@ -4,7 +4,7 @@ import "github.com/ecrec/ecrec/kernels"
 
 // wdl is wide and deep: the bottom MLP's output and the rows of a sample side by side are the
 // input of the top MLP, which by default is one linear layer. An empty bottom MLP passes the
-// dense features on. With Config.Linear a linear model over dense features and ids is added.
+// dense features on, if there are any. With Config.Linear a linear model over dense features and ids is added.
 type wdl struct {
 	network
 	bottom, top *mlp
@@ -17,8 +17,8 @@ type wdl struct {
 var wdlKind = Kind{
 	Name:     "wdl",
 	Doc:      "wide and deep: the bottom MLP's output and the embedding rows side by side, then the top MLP, a linear layer by default",
-	Keys:     []string{"bottom_mlp", "top_mlp", "linear", "batch_norm", "dropout"},
-	Optional: []string{"bottom_mlp"},
+	Keys:     []string{bottomMLP, "top_mlp", "linear", "batch_norm", "dropout"},
+	Optional: []string{bottomMLP},
 	TopMLP:   []int{1},
 	Check:    checkTop,
 	Shape:    shapeOfWDL,
@@ -100,11 +100,23 @@ func (m *wdl) GEMMs(b int) {
 
 func drawWDL(g *Drawing) {
 	c := g.Config
-	x := g.Concat(g.AddMLP("bot_l", ValueDense, c.BottomMLP, false), g.GatherEmbeddings())
-	logits := g.AddMLP("top_l", x, c.TopMLP, false)
-	if c.Linear {
-		dense := g.Add(Op{Kind: OpLinear, In: []string{ValueDense}, Tensors: []string{"linear.weight", "linear.bias"}})
-		ids := g.Add(Op{Kind: OpSumVectors, In: []string{g.Gather(Part{Name: "linear_l", Width: 1})}, Vectors: c.Tables, Width: 1})
-		g.Add(Op{Kind: OpAdd, In: []string{logits, dense, ids}})
+	logits := g.AddMLP("top_l", g.drawInput(false), c.TopMLP, false)
+	if !c.Linear {
+		return
 	}
+	terms, bias := []string{logits}, []string{"linear.bias"}
+	if c.Dense > 0 {
+		terms = append(terms, g.Add(Op{Kind: OpLinear, In: []string{ValueDense}, Tensors: []string{"linear.weight", "linear.bias"}}))
+		bias = nil
+	}
+	terms = append(terms, g.Add(Op{Kind: OpSumVectors, In: []string{g.Gather(Part{Name: "linear_l", Width: 1})}, Vectors: c.Tables, Width: 1}))
+	g.Add(Op{Kind: OpAdd, In: terms, Tensors: bias})
+}
+
+// drawInput puts the bottom MLP's output, if there is one, and the embeddings side by side.
+func (g *Drawing) drawInput(reluLast bool) string {
+	if g.Config.Dense == 0 {
+		return g.GatherEmbeddings()
+	}
+	return g.Concat(g.AddMLP("bot_l", ValueDense, g.Config.BottomMLP, reluLast), g.GatherEmbeddings())
 }

@@ -10,9 +10,10 @@ import (
 // feature, a bias, and a weight for each id, which is the last float of the id's row.
 type wide struct {
 	n       *network
-	w, b    Tensor         // of the dense features: linear.weight (1, dense), linear.bias (1)
+	w       Tensor         // linear.weight (1, dense); zero without dense features
+	b       Tensor         // linear.bias (1)
 	weights kernels.Matrix // (b, t): of the ids of each sample
-	dense   kernels.Matrix // (b, 1)
+	dense   kernels.Matrix // (b, 1); empty without dense features
 	sums    kernels.Matrix // (b, 1)
 	dx      kernels.Matrix // (b, t*(d+1)): gradients of lookups
 	x       kernels.Matrix // dense features of the last forward
@@ -21,10 +22,12 @@ type wide struct {
 // addWide adds the linear model to a layout.
 func (n *network) addWide() *wide {
 	w := &wide{n: n}
-	w.w = n.addDrawn("linear.weight", 1, n.c.Dense, math.Sqrt(2/float64(n.c.Dense+1)))
+	if n.c.Dense > 0 {
+		w.w = n.addDrawn("linear.weight", 1, n.c.Dense, math.Sqrt(2/float64(n.c.Dense+1)))
+		n.addMatrix(&w.dense, 1)
+	}
 	w.b = n.params.addTensor("linear.bias", 1, 0) // it starts at 0
 	n.addMatrix(&w.weights, n.c.Tables)
-	n.addMatrix(&w.dense, 1)
 	n.addMatrix(&w.sums, 1)
 	n.addMatrix(&w.dx, n.c.Tables*(n.c.EmbeddingDim+1))
 	n.allOnes = max(n.allOnes, n.c.Tables)
@@ -38,21 +41,30 @@ func (w *wide) rowPart() Part { return Part{Name: "linear_l", Width: 1} }
 // ids' weights, which is a product with ones.
 func (w *wide) flopsPerSample() float64 { return 2*2*float64(w.n.c.Dense) + 2*float64(w.n.c.Tables) }
 
-// addLogits adds the model's output to the logits, (b, 1): first the sum over the features, then
-// that over the ids.
+// addLogits adds the model's output to the logits, (b, 1): first the sum over the features and the
+// bias, then the sum over the ids. Without features the bias belongs to the second sum.
 func (w *wide) addLogits(in Batch, logits kernels.Matrix) {
 	s, b := w.n.s, logits.Rows
 	w.x = in.Dense
-	weights, dense, sums := w.weights.RowRange(0, b), w.dense.RowRange(0, b), w.sums.RowRange(0, b)
-	s.Linear(dense, in.Dense, w.w.viewMatrix(w.n.params.Weights), w.b.Of(w.n.params.Weights), kernels.Identity)
+	weights, sums := w.weights.RowRange(0, b), w.sums.RowRange(0, b)
+	bias, terms := w.b.Of(w.n.params.Weights), append(make([]kernels.Buffer, 0, 3), logits.Buf)
+	if in.Dense.Cols > 0 {
+		dense := w.dense.RowRange(0, b)
+		s.Linear(dense, in.Dense, w.w.viewMatrix(w.n.params.Weights), bias, kernels.Identity)
+		bias, terms = kernels.Buffer{}, append(terms, dense.Buf)
+	}
 	in.Part(w.n.c.EmbeddingDim, 1).GatherRows(s, weights)
-	s.Linear(sums, weights, kernels.Mat(w.n.ones, 1, w.n.c.Tables), kernels.Buffer{}, kernels.Identity)
-	s.Sum(logits.Buf, []kernels.Buffer{logits.Buf, dense.Buf, sums.Buf})
+	s.Linear(sums, weights, kernels.Mat(w.n.ones, 1, w.n.c.Tables), bias, kernels.Identity)
+	s.Sum(logits.Buf, append(terms, sums.Buf))
 }
 
 // gradWeights computes the gradients of the features' weights and of the bias.
 func (w *wide) gradWeights(in Batch, dlogits kernels.Matrix) {
 	grad := w.n.params.Grad
+	if in.Dense.Cols == 0 {
+		w.n.s.ColumnSums(w.b.Of(grad), dlogits)
+		return
+	}
 	w.n.s.LinearGradWeight(w.w.viewMatrix(grad), w.b.Of(grad), dlogits, in.Dense)
 }
 
@@ -71,6 +83,9 @@ func (w *wide) joinGradients(rows, dlogits kernels.Matrix) kernels.Matrix {
 func (w *wide) runGEMMs(b int) {
 	s, ones := w.n.s, kernels.Mat(w.n.ones, 1, w.n.c.Tables)
 	s.Linear(w.sums.RowRange(0, b), w.weights.RowRange(0, b), ones, kernels.Buffer{}, kernels.Identity)
+	if w.x.Cols == 0 {
+		return
+	}
 	x := w.x.RowRange(0, b)
 	s.Linear(w.dense.RowRange(0, b), x, w.w.viewMatrix(w.n.params.Weights), kernels.Buffer{}, kernels.Identity)
 	s.LinearGradWeight(w.w.viewMatrix(w.n.params.Grad), kernels.Buffer{}, w.sums.RowRange(0, b), x)

@@ -22,6 +22,7 @@ func TestKindsOnGPUs(t *testing.T) {
 		{dcn, nil},
 		{dcn, []string{"model.cross=vector", "model.structure=parallel"}},
 		{dcn, []string{"model.cross=full"}},
+		{dcn, []string{"model.cross=full", "model.structure=parallel", "model.batch_norm=true", "model.dropout=0.25"}},
 		{adagrad, []string{"model.interaction=cat"}},
 		{adagrad, []string{"model.interaction=sum"}},
 	} {

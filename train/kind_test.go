@@ -121,9 +121,20 @@ func TestDCN(t *testing.T) {
 	traintest.Kind(t, append(shape, "model.kind=dcn", "model.cross_rank=3")...)
 }
 
-// TestParallelDCN trains vector cross layers beside the top MLP.
+// TestParallelDCN trains vector cross layers beside the top MLP, whose only hidden layer has batch norm and
+// dropout.
 func TestParallelDCN(t *testing.T) {
-	traintest.Kind(t, append(shape, "model.kind=dcn", "model.cross=vector", "model.structure=parallel")...)
+	traintest.Kind(t, append(shape, "model.kind=dcn", "model.cross=vector", "model.structure=parallel", "model.batch_norm=true", "model.dropout=0.25")...)
+}
+
+// TestWithoutNumbers trains on samples that have categories only.
+func TestWithoutNumbers(t *testing.T) {
+	for _, kind := range [][]string{{"model.kind=wdl", "model.linear=true"}, {"model.kind=dcn", "model.cross=full", "model.structure=parallel"}} {
+		t.Run(kind[0], func(t *testing.T) {
+			traintest.Features(t, append(kind, "data.csv.dense=[]", "model.embedding_dim=4", "model.bottom_mlp=[]", "model.top_mlp=[8, 1]",
+				"model.batch_norm=true", "model.dropout=0.25")...)
+		})
+	}
 }
 
 // TestSummedRows trains the DLRM whose lookups have one gradient for each sample.

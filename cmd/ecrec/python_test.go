@@ -67,6 +67,9 @@ func TestPython(t *testing.T) {
 		{"dcn with vectors", []string{"model.kind=dcn", "model.cross=vector", "model.cross_layers=3", "model.bottom_mlp=[]"}},
 		{"dcn in parallel", []string{"model.kind=dcn", "model.cross=full", "model.cross_layers=2", "model.structure=parallel", "model.top_mlp=[32, 16, 1]",
 			"model.batch_norm=true"}},
+		{"wdl without numbers", []string{"model.kind=wdl", "data.csv.dense=[]", "model.bottom_mlp=[]", "model.linear=true", "model.top_mlp=[32, 16, 1]"}},
+		{"dcn without numbers", []string{"model.kind=dcn", "data.csv.dense=[]", "model.bottom_mlp=[]", "model.cross=full", "model.structure=parallel",
+			"model.top_mlp=[32, 1]", "model.batch_norm=true", "model.dropout=0.1"}},
 		{"deepfm", []string{"model.kind=deepfm", "model.top_mlp=[32, 16, 1]", "model.dropout=0.1"}},
 		{"deepfm with vectors of numbers", []string{"model.kind=deepfm", "model.dense_embedding=true", "model.batch_norm=false"}},
 	} {

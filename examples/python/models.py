@@ -21,15 +21,15 @@ def mlp(widths, last):
 
 
 def norms(m, widths):
-    """Batch norms of the hidden layers of an MLP with these outputs, if the model has them."""
-    return nn.ModuleList(nn.BatchNorm1d(n) for n in (widths[:-1] if m.get("batch_norm") else []))
+    """Batch norms of hidden layers with these outputs, if the model has them."""
+    return nn.ModuleList(nn.BatchNorm1d(n) for n in (widths if m.get("batch_norm") else []))
 
 
-def run(layers, bn, m, x):
-    """The MLP layers, with batch norm before ReLU, and dropout after it, in the hidden layers."""
+def run(layers, bn, m, x, all_hidden=False):
+    """The MLP layers, with batch norm before ReLU, and dropout after it, in the hidden layers: all but the last, or all."""
     linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
     for i, linear in enumerate(linears):
-        x, hidden = linear(x), i < len(linears) - 1
+        x, hidden = linear(x), all_hidden or i < len(linears) - 1
         if hidden and i < len(bn):
             x = bn[i](x)
         if hidden or isinstance(layers[-1], nn.ReLU):
@@ -58,7 +58,7 @@ class Model(nn.Module):
         self.top_l = mlp([width, *m["top_mlp"]], last=False)
         if bottom_relu is not None:
             self.bot_l = mlp([m["dense"], *m["bottom_mlp"]], last=bottom_relu)
-            self.bot_bn, self.top_bn = norms(m, m["bottom_mlp"]), norms(m, m["top_mlp"])
+            self.bot_bn, self.top_bn = norms(m, m["bottom_mlp"][:-1]), norms(m, m["top_mlp"][:-1])
 
     def bottom(self, dense):
         return run(self.bot_l, self.bot_bn, self.m, dense) if len(self.bot_l) else dense
@@ -94,12 +94,17 @@ class WDL(Model):
     def __init__(self, m):
         super().__init__(m, width_of_bottom(m) + len(m["tables"]) * m["embedding_dim"], bottom_relu=False)
         if m.get("linear"):
-            self.linear, self.linear_l = nn.Linear(m["dense"], 1), embeddings(m["tables"], 1)
+            self.linear = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(1))})
+            if m["dense"]:
+                self.linear["weight"] = nn.Parameter(torch.zeros(1, m["dense"]))
+            self.linear_l = embeddings(m["tables"], 1)
 
     def forward(self, dense, ids):
         logits = self.top(torch.cat([self.bottom(dense), gather(self.emb_l, ids).flatten(1)], dim=1))
         if self.m.get("linear"):
-            logits = logits + self.linear(dense) + gather(self.linear_l, ids).sum(dim=1)
+            logits = logits + gather(self.linear_l, ids).sum(dim=1) + self.linear["bias"]
+            if "weight" in self.linear:
+                logits = logits + dense @ self.linear["weight"].T
         return logits[:, 0]
 
 
@@ -125,20 +130,18 @@ class Cross(nn.Module):
 class DCN(Model):
     def __init__(self, m):
         n = width_of_bottom(m) + len(m["tables"]) * m["embedding_dim"]
-        parallel = m.get("structure") == "parallel"
-        top = m["top_mlp"]
-        super().__init__({**m, "top_mlp": top[:-1]} if parallel else m, n, bottom_relu=True)
+        super().__init__(m, n, bottom_relu=True)
         self.cross = nn.ModuleList(Cross(m, n) for _ in range(m["cross_layers"]))
-        if parallel:
-            self.top_l = mlp([n, *top[:-1]], last=True)
-            self.fc = mlp([n + top[-2], top[-1]], last=False)
+        if m.get("structure") == "parallel":
+            hidden = m["top_mlp"][:-1]
+            self.top_l, self.fc = mlp([n, *hidden], last=True), mlp([n + hidden[-1], m["top_mlp"][-1]], last=False)
 
     def forward(self, dense, ids):
         x0 = x = torch.cat([self.bottom(dense), gather(self.emb_l, ids).flatten(1)], dim=1)
         for layer in self.cross:
             x = layer(x0, x)
         if self.m.get("structure") == "parallel":
-            return self.fc(torch.cat([x, self.top(x0)], dim=1))[:, 0]
+            return self.fc(torch.cat([x, run(self.top_l, self.top_bn, self.m, x0, all_hidden=True)], dim=1))[:, 0]
         return self.top(x)[:, 0]
 
 
@@ -146,7 +149,7 @@ class DeepFM(Model):
     def __init__(self, m):
         vectors = len(m["tables"]) + (m["dense"] if m.get("dense_embedding") else 0)
         super().__init__(m, vectors * m["embedding_dim"])
-        self.linear_l, self.bn = embeddings(m["tables"], 1), norms(m, m["top_mlp"])
+        self.linear_l, self.bn = embeddings(m["tables"], 1), norms(m, m["top_mlp"][:-1])
         self.linear = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(1))})
         if m.get("dense_embedding"):
             self.emb_dense = nn.ParameterDict({"weight": nn.Parameter(torch.zeros(m["dense"], m["embedding_dim"]))})

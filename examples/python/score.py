@@ -148,8 +148,9 @@ def dlrm(m, t, dense, ids):
 
 
 def wide(t, dense, ids):
-    """A linear model over dense features and ids."""
-    return dense @ t["linear.weight"].T + t["linear.bias"] + gather(t, "linear_l", ids).sum(axis=1)
+    """A linear model over dense features, if there are any, and ids."""
+    sums = gather(t, "linear_l", ids).sum(axis=1) + t["linear.bias"]
+    return sums + dense @ t["linear.weight"].T if "linear.weight" in t else sums
 
 
 def wdl(m, t, dense, ids):

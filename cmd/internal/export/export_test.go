@@ -132,4 +132,9 @@ func TestTriton(t *testing.T) {
 	if len(read(t, TritonModel(dir))) == 0 {
 		t.Error("the model is empty")
 	}
+	m := small()
+	m.Config.Dense = 0
+	if config := string(describeTriton(m)); strings.Contains(config, "dense") || !strings.Contains(config, `name: "ids"`) {
+		t.Errorf("without dense features config.pbtxt is\n%s", config)
+	}
 }

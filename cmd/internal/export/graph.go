@@ -24,10 +24,12 @@ type translator struct {
 	next      int
 }
 
-// translateGraph adds inputs, nodes and output of a model with some dense features and tables.
+// translateGraph adds inputs, nodes and output of a model with some dense features, maybe none, and tables.
 func translateGraph(g model.Graph, dense, tables int) *translator {
 	t := &translator{constants: map[string]bool{}}
-	t.AddInput(inputDense, onnx.Float, int64(dense))
+	if dense > 0 {
+		t.AddInput(inputDense, onnx.Float, int64(dense))
+	}
 	t.AddInput(inputIDs, onnx.Int64, int64(tables))
 	for range tables {
 		t.ids = append(t.ids, t.nameValue())

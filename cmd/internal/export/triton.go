@@ -29,15 +29,18 @@ func WriteTriton(dir string, m Model) error {
 // describeTriton returns a ModelConfig (triton-inference-server/common, model_config.proto) as text. Its shapes have no
 // dimension of the batch.
 func describeTriton(m Model) []byte {
+	dense := ""
+	if m.Config.Dense > 0 {
+		dense = fmt.Sprintf("\n  { name: %q data_type: TYPE_FP32 dims: [ %d ] },", inputDense, m.Config.Dense)
+	}
 	return fmt.Appendf(nil, `platform: "onnxruntime_onnx"
 max_batch_size: %d
-input [
-  { name: %q data_type: TYPE_FP32 dims: [ %d ] },
+input [%s
   { name: %q data_type: TYPE_INT64 dims: [ %d ] }
 ]
 output [
   { name: %q data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } }
 ]
 dynamic_batching { }
-`, maxTritonBatch, inputDense, m.Config.Dense, inputIDs, m.Config.Tables, outputScore)
+`, maxTritonBatch, dense, inputIDs, m.Config.Tables, outputScore)
 }
