@@ -197,9 +197,9 @@ var jobAndData = []Doc{
 	{"data.csv.na", "", "data",
 		"Texts that mean a missing value, like `\"NA\"`. The empty text always does."},
 	{"data.csv.separator", "none: a field is one id", "data",
-		"The byte between the ids of a categorical field, such as `|`. An empty field has no ids."},
+		"The byte between the ids of a categorical field, such as `|`. An empty field has no ids. Lists in Parquet files need none."},
 	{"data.csv.bags", "all categorical columns", "data",
-		"The categorical columns whose fields are split by `data.csv.separator`."},
+		"The categorical columns whose fields are split by `data.csv.separator`, or are lists in Parquet files."},
 	{"data.csv.weighted", "", "data",
 		"Whether ids of these fields have weights, as in `7:0.5|9`. An id without one has weight 1."},
 }

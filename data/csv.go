@@ -57,7 +57,7 @@ func checkCSV(o *Options) error {
 			used[column] = "data." + list.key
 		}
 	}
-	if err := checkBags(&v); err != nil {
+	if err := checkBags(&v, o.Format == FormatParquet); err != nil {
 		return err
 	}
 	return v.checkTransforms()

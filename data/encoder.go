@@ -51,7 +51,7 @@ func (r *Recipe) addColumns(c *CSV) {
 	for f, name := range c.Categorical {
 		category := Category{Column: name, Transform: c.Transform[name], IDs: IDsHash}
 		if mask != nil && mask[f] {
-			category.Separator, category.Weighted = string(rune(c.Separator)), c.Weighted
+			category.Separator, category.Weighted = string(rune(cmp.Or(c.Separator, '|'))), c.Weighted // of lists: in text
 		}
 		r.Categorical = append(r.Categorical, category)
 	}

@@ -218,6 +218,8 @@ func parseDecimal(b []byte) (float32, bool) {
 // maxBag is the limit on the ids of one field.
 const maxBag = 1 << 20
 
+const bagTooLarge = "it has more than 1,048,576 ids"
+
 // bagLayout implements bagged.
 func (f *csvFormat) bagLayout() (mask []bool, weighted bool) { return f.bags, f.weighted }
 
@@ -259,7 +261,7 @@ func (f *csvFormat) storeBag(c *chunk, form *fieldForm, text, rec []byte, heapAt
 		}
 	}
 	if n > maxBag {
-		return "it has more than 1,048,576 ids"
+		return bagTooLarge
 	}
 	le.PutUint64(rec, uint64(n)<<32|uint64(first))
 	return ""

@@ -1,17 +1,6 @@
 package data
 
 import (
-	"encoding/binary"
-	"fmt"
-	"io"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
-
 	"github.com/ecrec/ecrec/internal/env"
 )
 
@@ -20,18 +9,19 @@ var parquetFileFormat = Format{
 	Name:    FormatParquet,
 	Doc:     "Apache Parquet; columns are named in [data.csv]",
 	Endings: []string{".parquet"},
-	Keys:    []string{"csv.label", "csv.weight", "csv.dense", "csv.categorical", "csv.na", "transform"},
+	Keys:    []string{"csv.label", "csv.weight", "csv.dense", "csv.categorical", "csv.na", "transform", "csv.separator", "csv.bags", "csv.weighted"},
 	Columns: csvTextFormat.Columns,
-	Check:   checkCSV,
+	Check: func(o *Options) error {
+		columns := *o
+		columns.CSV.Delimiter = 0
+		return checkCSV(&columns)
+	},
 	text: func(o *Options) (textFormat, error) {
 		c := o.CSV
 		c.Delimiter = 0
 		f, err := newCSV(c)
 		if err != nil {
 			return nil, err
-		}
-		if f.bags != nil {
-			return nil, keyError("csv.separator", "fields of Parquet files are one id each; leave it out, or write the columns as CSV")
 		}
 		f.texts = o.fitsTables()
 		return &parquetFormat{csvFormat: f}, nil
@@ -60,6 +50,11 @@ func (f *parquetFormat) newUses(texts *textSet) (uses []*parquetUse) {
 		add(columnDense, i, nil)
 	}
 	for i := range f.cats {
+		if f.bags != nil && f.bags[i] {
+			add(columnBag, i, texts)
+			uses[len(uses)-1].bag = f.csvFormat
+			continue
+		}
 		add(columnCategorical, i, texts)
 	}
 	return uses
@@ -80,7 +75,21 @@ func (f *parquetFormat) checkHead(name string, head []byte) error {
 
 // chunkRows is the number of rows that are parsed at a time: their records stay in the cache of a core.
 func (f *parquetFormat) chunkRows() int64 {
-	return int64(min(max(512<<10/f.recordBytes(), 1<<8), 1<<15))
+	rows := int64(min(max(512<<10/f.recordBytes(), 1<<8), 1<<15))
+	if f.bags != nil {
+		return min(rows, bagBlockRecords)
+	}
+	return rows
+}
+
+// bagNames lists the columns that are bags.
+func (f *parquetFormat) bagNames() (names []string) {
+	for i, name := range f.cats {
+		if f.bags != nil && f.bags[i] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // parquetReader cuts the rows of Parquet files into chunks. Columns are read by several
@@ -95,17 +104,6 @@ type parquetReader struct {
 
 	file    *parquetFile // nil: none is open
 	workers []*parquetWorker
-}
-
-// parquetFile is an open file.
-type parquetFile struct {
-	file   *os.File
-	name   string
-	size   int64
-	rows   int64
-	meta   *format.FileMetaData
-	groups []parquet.RowGroup
-	leaves []*parquet.Column // of the columns of the record
 }
 
 // rowRange is rows of one row group, counted from its start.
@@ -183,7 +181,7 @@ func (r *parquetReader) openNext() error {
 	if err != nil {
 		return err
 	}
-	if err := f.findColumns(r.format.columnNames()); err != nil {
+	if err := f.findColumns(r.format.columnNames(), r.format.bagNames()); err != nil {
 		f.file.Close()
 		return err
 	}
@@ -202,172 +200,4 @@ func (r *parquetReader) openNext() error {
 		})
 	}
 	return nil
-}
-
-// readerAt reads a file through an Env.
-type readerAt struct {
-	env  env.Env
-	file *os.File
-	what string
-}
-
-// ReadAt implements io.ReaderAt.
-func (r *readerAt) ReadAt(b []byte, off int64) (n int, err error) {
-	err = r.env.Do(r.what, func() error {
-		n, err = r.file.ReadAt(b, off)
-		return err
-	})
-	return n, err
-}
-
-// openParquet opens a file and reads its footer.
-func openParquet(e env.Env, name string) (*parquetFile, error) {
-	file, size, err := openFile(e, name)
-	if err != nil {
-		return nil, err
-	}
-	f := &parquetFile{file: file, name: name, size: size}
-	in := &readerAt{env: e, file: file, what: "read " + name}
-	err = f.guard(func() error {
-		if err := checkFooter(in, size); err != nil {
-			return err
-		}
-		pf, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-		if err != nil {
-			return err
-		}
-		f.meta, f.groups = pf.Metadata(), pf.RowGroups()
-		for _, g := range f.groups {
-			if g.NumRows() < 0 {
-				return fmt.Errorf("a row group of %d rows", g.NumRows())
-			}
-			f.rows += g.NumRows()
-		}
-		f.leaves = leavesOf(pf.Root(), nil)
-		return nil
-	})
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// checkFooter checks the size of the footer, before memory is taken for it.
-func checkFooter(in io.ReaderAt, size int64) error {
-	var end [8]byte
-	if size < 12 {
-		return io.ErrUnexpectedEOF
-	}
-	if _, err := in.ReadAt(end[:], size-8); err != nil {
-		return err
-	}
-	if n := int64(binary.LittleEndian.Uint32(end[:])); string(end[4:]) != "PAR1" || n > size-12 {
-		return fmt.Errorf("it does not end with a footer")
-	}
-	return nil
-}
-
-// guard turns errors and panics of the decoder, on a damaged file, into errors
-// of the input.
-func (f *parquetFile) guard(do func() error) (err error) { return guardParquet(f.name, do) }
-
-func guardParquet(name string, do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = damagedParquet(name, fmt.Errorf("%v", p))
-		}
-	}()
-	err = do()
-	switch err.(type) {
-	case nil, *Error:
-		return err
-	case *os.PathError:
-		return fmt.Errorf("read Parquet: %w", err)
-	}
-	return damagedParquet(name, err)
-}
-
-func (f *parquetFile) damaged(err error) error { return damagedParquet(f.name, err) }
-
-func damagedParquet(name string, err error) error {
-	if err == io.ErrUnexpectedEOF || err == io.EOF {
-		err = fmt.Errorf("it ends early")
-	}
-	return fileErr(name, "the Parquet file is cut short or damaged (%v); copy it again, and compare its checksum", err)
-}
-
-// leavesOf appends the leaves below a column.
-func leavesOf(c *parquet.Column, leaves []*parquet.Column) []*parquet.Column {
-	if c.Leaf() {
-		return append(leaves, c)
-	}
-	for _, child := range c.Columns() {
-		leaves = leavesOf(child, leaves)
-	}
-	return leaves
-}
-
-// findColumns replaces f.leaves by the columns of names.
-func (f *parquetFile) findColumns(names []string) error {
-	var found []*parquet.Column
-	var missing, all []string
-	for _, c := range f.leaves {
-		all = append(all, strings.Join(c.Path(), "."))
-	}
-	for _, name := range names {
-		i := slices.Index(all, name)
-		switch {
-		case i < 0 && slices.ContainsFunc(all, func(path string) bool { return strings.HasPrefix(path, name+".") }):
-			return fileErr(f.name, "column %q is a list, a map or a struct; name columns with one value a row", name)
-		case i < 0:
-			missing = append(missing, strconv.Quote(name))
-		case slices.Contains(all[i+1:], name):
-			return fileErr(f.name, "two columns are called %q", name)
-		case f.leaves[i].MaxRepetitionLevel() > 0:
-			return fileErr(f.name, "column %q is a list; name columns with one value a row", name)
-		case newParquetType(f.leaves[i].Type()).as == asUnknown:
-			return fileErr(f.name, "column %q is of type %v, which is not read; write it as a number or a text", name, f.leaves[i].Type())
-		default:
-			found = append(found, f.leaves[i])
-		}
-	}
-	if len(missing) > 0 {
-		for i := range all {
-			all[i] = strconv.Quote(all[i])
-		}
-		return fileErr(f.name, "no column is called %s; there are %s", strings.Join(missing, ", "), strings.Join(all, ", "))
-	}
-	f.leaves = found
-	return f.guard(f.checkChunks)
-}
-
-// checkChunks refuses encodings that the decoder reads wrongly: LZ4, whose output it loses where a page is
-// compressed to more than a third, and booleans in runs, as data pages of version 2 have them.
-func (f *parquetFile) checkChunks() error {
-	for _, g := range f.meta.RowGroups {
-		for _, leaf := range f.leaves {
-			m := &g.Columns[leaf.Index()].MetaData
-			switch m.Codec {
-			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
-			default:
-				return fileErr(f.name, "column %q is compressed with %v, which is not read; write the file with snappy or zstd", leaf.Name(), m.Codec)
-			}
-			if leaf.Type().Kind() == parquet.Boolean && hasRuns(m) {
-				return fileErr(f.name, "column %q has booleans in run-length encoding, which is not read; write it as integers, or with data pages of version 1",
-					leaf.Name())
-			}
-		}
-	}
-	return nil
-}
-
-// hasRuns reports whether values, and not only levels, may be in run-length encoding.
-func hasRuns(m *format.ColumnMetaData) bool {
-	for _, s := range m.EncodingStats {
-		if s.Encoding == format.RLE && s.PageType != format.DictionaryPage {
-			return true
-		}
-	}
-	return !slices.Contains(m.Encoding, format.Plain)
 }

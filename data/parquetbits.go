@@ -16,6 +16,7 @@ type parquetUse struct {
 	form  *fieldForm
 	texts *textSet // nil: texts are not kept
 	remap func(bits []uint64)
+	bag   *csvFormat // nil: a row has one value
 
 	missing uint64 // the bits of a null
 	fault   string // the mistake of a null, if it is one

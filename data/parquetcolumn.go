@@ -20,6 +20,18 @@ type parquetPart struct {
 	first  int            // without index: the position of the first value
 	in     *parquetValues // of a page or a dictionary
 	use    *parquetUse
+
+	// Of bags, which have none of the above but rows and use:
+	counts []int32 // ids of each row
+	heap   []byte  // the ids, as in a record file
+	faults []rowFault
+}
+
+// rowFault is a malformed field.
+type rowFault struct {
+	row  int
+	text []byte
+	what string
 }
 
 // rowBits returns the bits of each row, in scratch if that is of use.
@@ -53,28 +65,38 @@ func (p *parquetPart) rowBits(scratch []uint64) []uint64 {
 	return scratch
 }
 
-// eachFault calls do for each malformed row.
-func (p *parquetPart) eachFault(do func(row int, text []byte, what string)) {
-	if len(p.in.bad) == 0 && (p.levels == nil || p.use.fault == "") {
-		return
-	}
+// eachValue calls do for each row, with the position of its value, or -1 for a null.
+func (p *parquetPart) eachValue(do func(at int)) {
 	value := 0
 	for row := range p.rows {
-		if p.levels != nil && p.levels[row] != p.whole {
-			if p.use.fault != "" {
-				do(row, nil, p.use.fault)
-			}
+		switch {
+		case p.levels != nil && p.levels[row] != p.whole:
+			do(-1)
 			continue
-		}
-		at := p.first + value
-		if p.index != nil {
-			at = int(p.index[value])
+		case p.index != nil:
+			do(int(p.index[value]))
+		default:
+			do(p.first + value)
 		}
 		value++
-		if what, ok := p.in.bad[at]; ok {
-			do(row, p.in.textOf(at, !p.use.isCategory(), nil), what)
-		}
 	}
+}
+
+// listFaults returns the malformed fields.
+func (p *parquetPart) listFaults() (faults []rowFault) {
+	if p.counts != nil || len(p.in.bad) == 0 && (p.levels == nil || p.use.fault == "") {
+		return p.faults
+	}
+	row := 0
+	p.eachValue(func(at int) {
+		if at < 0 && p.use.fault != "" {
+			faults = append(faults, rowFault{row, nil, p.use.fault})
+		} else if what, ok := p.in.bad[at]; ok {
+			faults = append(faults, rowFault{row, p.in.textOf(at, !p.use.isCategory(), nil), what})
+		}
+		row++
+	})
+	return faults
 }
 
 // parquetParts is the rows of a chunk, of the columns of one worker.
@@ -111,7 +133,7 @@ func (w *parquetWorker) readColumns(row, most int64) {
 			}
 			if got.err == nil {
 				var parts []parquetPart
-				parts, got.err = cursors[i].takeRows(rows.end - rows.begin)
+				parts, got.err = cursors[i].takeParts(rows.end - rows.begin)
 				got.parts = append(got.parts, parts)
 			}
 		}
@@ -126,35 +148,38 @@ func (w *parquetWorker) readColumns(row, most int64) {
 // openColumn opens the pages of a column in a row group, from rows.begin on.
 func (w *parquetWorker) openColumn(column int, rows rowRange) (c *parquetCursor, err error) {
 	leaf := w.file.leaves[column]
-	c = &parquetCursor{file: w.file, leaf: leaf, use: w.uses[column], kind: newParquetType(leaf.Type()), in: new(parquetValues)}
+	c = &parquetCursor{file: w.file, leaf: leaf.Column, element: leaf.element, use: w.uses[column], kind: newParquetType(leaf.Type()), in: new(parquetValues)}
 	if err := w.file.guard(func() error {
 		c.pages = w.file.groups[rows.group].ColumnChunks()[leaf.Index()].Pages()
 		return nil
 	}); err != nil {
 		return c, err
 	}
-	_, err = c.takeRows(rows.begin)
+	_, err = c.takeParts(rows.begin)
 	return c, err
 }
 
 // parquetCursor walks over the values of a column in a row group.
 type parquetCursor struct {
-	file  *parquetFile
-	leaf  *parquet.Column
-	use   *parquetUse
-	kind  parquetType
-	pages parquet.Pages
+	file    *parquetFile
+	leaf    *parquet.Column
+	use     *parquetUse
+	element byte // of parquetLeaf
+	kind    parquetType
+	pages   parquet.Pages
 
 	dictionary parquet.Dictionary
 	words      *parquetValues // of dictionary
 
 	// The current page. Its memory belongs to the parts that refer to it.
-	rows   int
-	row    int // the next one
-	levels []byte
-	in     *parquetValues
-	index  []int32 // into words; nil: the page has no dictionary
-	value  int     // the next one
+	rows     int // of a list: its entries, which are elements, and one for each row without any
+	row      int // the next one
+	levels   []byte
+	repeated []byte // of a list: 0 where a row begins
+	in       *parquetValues
+	index    []int32 // into words; nil: the page has no dictionary
+	value    int     // the next one
+	ended    bool    // no page follows
 }
 
 func (c *parquetCursor) closePages() {
@@ -164,7 +189,21 @@ func (c *parquetCursor) closePages() {
 	}
 }
 
-// takeRows returns the values of the next n rows.
+// isText reports whether values are used as texts, which a separator splits.
+func (c *parquetCursor) isText() bool { return c.use.bag != nil && c.element == 0 }
+
+// takeParts returns the values of the next n rows.
+func (c *parquetCursor) takeParts(n int64) ([]parquetPart, error) {
+	switch {
+	case c.element > 0:
+		return c.takeLists(int(n))
+	case c.isText():
+		return c.takeFields(n)
+	}
+	return c.takeRows(n)
+}
+
+// takeRows returns the values of the next n rows, of a column with one value a row.
 func (c *parquetCursor) takeRows(n int64) (parts []parquetPart, err error) {
 	for n > 0 {
 		if c.row == c.rows {
@@ -199,7 +238,7 @@ func (c *parquetCursor) cutPart(rows int) (parquetPart, error) {
 	}
 	if c.index != nil {
 		part.index = c.index[c.value : c.value+present]
-		if c.use.texts != nil {
+		if c.use.texts != nil && !c.isText() {
 			c.use.addTexts(c.words, part.index)
 		}
 	}
@@ -219,19 +258,27 @@ func (c *parquetCursor) countValues() int {
 func (c *parquetCursor) readPage() error {
 	page, err := c.pages.ReadPage()
 	if errors.Is(err, io.EOF) {
+		c.ended = true
 		return fmt.Errorf("column %q has fewer rows than its row group", c.leaf.Name())
 	}
 	if err != nil {
 		return err
 	}
 	c.rows, c.row, c.value = int(page.NumRows()), 0, 0
-	c.levels, c.index = page.DefinitionLevels(), nil
+	c.levels, c.index, c.repeated = page.DefinitionLevels(), nil, page.RepetitionLevels()
+	if c.element > 0 {
+		if c.rows = len(c.repeated); len(c.levels) != c.rows {
+			return fmt.Errorf("column %q has levels of different numbers", c.leaf.Name())
+		}
+	}
 	data := page.Data()
 	if d := page.Dictionary(); d != nil {
 		return c.readIndex(d, data.Int32())
 	}
 	c.in = c.kind.newValues(data, int(page.NumValues()-page.NumNulls()))
-	c.use.convert(c.in, c.use.texts)
+	if !c.isText() {
+		c.use.convert(c.in, c.use.texts)
+	}
 	return nil
 }
 
@@ -240,7 +287,9 @@ func (c *parquetCursor) readIndex(d parquet.Dictionary, index []int32) error {
 	if d != c.dictionary {
 		words := d.Page()
 		c.dictionary, c.words = d, c.kind.newValues(words.Data(), int(words.NumValues()))
-		c.use.convert(c.words, nil)
+		if !c.isText() {
+			c.use.convert(c.words, nil)
+		}
 	}
 	largest := uint32(0)
 	for _, i := range index {

@@ -74,7 +74,8 @@ type CSV struct {
 	// Transform is the transform of each column that has not the default one.
 	Transform map[string]string
 
-	// Separator separates the ids of a field of Bags. 0: each field is one id.
+	// Separator separates the ids of a field of Bags. 0: each field is one id, except of lists in
+	// Parquet files.
 	Separator byte
 	// Bags are those of Categorical with several ids. Nil: all, if there is a separator.
 	Bags []string
@@ -85,7 +86,7 @@ type CSV struct {
 
 // bagMask reports which of Categorical are bags. Nil: none.
 func (c *CSV) bagMask() []bool {
-	if c.Separator == 0 {
+	if c.Separator == 0 && len(c.Bags) == 0 {
 		return nil
 	}
 	mask := make([]bool, len(c.Categorical))
@@ -205,10 +206,10 @@ func (p *part) Read(b *Batch, idx []int64) error {
 }
 
 // checkBags checks the settings of fields with several ids.
-func checkBags(v *CSV) error {
+func checkBags(v *CSV, lists bool) error {
 	const unused = "has no effect without a separator; set data.csv.separator, such as \"|\""
 	switch {
-	case v.Separator == 0 && len(v.Bags) > 0:
+	case v.Separator == 0 && len(v.Bags) > 0 && !lists:
 		return keyError("csv.bags", unused)
 	case v.Separator == 0 && v.Weighted:
 		return keyError("csv.weighted", unused)

@@ -1,0 +1,225 @@
+package data
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// parquetFile is an open file.
+type parquetFile struct {
+	file   *os.File
+	name   string
+	size   int64
+	rows   int64
+	meta   *format.FileMetaData
+	groups []parquet.RowGroup
+	root   *parquet.Column
+	leaves []parquetLeaf // of the columns of the record
+}
+
+// parquetLeaf is a column with values.
+type parquetLeaf struct {
+	*parquet.Column
+	// element is the least definition level of the elements of a list; 0: the column is no list.
+	element byte
+}
+
+// readerAt reads a file through an Env.
+type readerAt struct {
+	env  env.Env
+	file *os.File
+	what string
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *readerAt) ReadAt(b []byte, off int64) (n int, err error) {
+	err = r.env.Do(r.what, func() error {
+		n, err = r.file.ReadAt(b, off)
+		return err
+	})
+	return n, err
+}
+
+// openParquet opens a file and reads its footer.
+func openParquet(e env.Env, name string) (*parquetFile, error) {
+	file, size, err := openFile(e, name)
+	if err != nil {
+		return nil, err
+	}
+	f := &parquetFile{file: file, name: name, size: size}
+	in := &readerAt{env: e, file: file, what: "read " + name}
+	err = f.guard(func() error {
+		if err := checkFooter(in, size); err != nil {
+			return err
+		}
+		pf, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+		if err != nil {
+			return err
+		}
+		f.meta, f.groups = pf.Metadata(), pf.RowGroups()
+		for _, g := range f.groups {
+			if g.NumRows() < 0 {
+				return fmt.Errorf("a row group of %d rows", g.NumRows())
+			}
+			f.rows += g.NumRows()
+		}
+		f.root = pf.Root()
+		return nil
+	})
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkFooter checks the size of the footer, before memory is taken for it.
+func checkFooter(in io.ReaderAt, size int64) error {
+	var end [8]byte
+	if size < 12 {
+		return io.ErrUnexpectedEOF
+	}
+	if _, err := in.ReadAt(end[:], size-8); err != nil {
+		return err
+	}
+	if n := int64(binary.LittleEndian.Uint32(end[:])); string(end[4:]) != "PAR1" || n > size-12 {
+		return fmt.Errorf("it does not end with a footer")
+	}
+	return nil
+}
+
+// guard turns errors and panics of the decoder, on a damaged file, into errors
+// of the input.
+func (f *parquetFile) guard(do func() error) (err error) { return guardParquet(f.name, do) }
+
+func guardParquet(name string, do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = damagedParquet(name, fmt.Errorf("%v", p))
+		}
+	}()
+	err = do()
+	switch err.(type) {
+	case nil, *Error:
+		return err
+	case *os.PathError:
+		return fmt.Errorf("read Parquet: %w", err)
+	}
+	return damagedParquet(name, err)
+}
+
+func (f *parquetFile) damaged(err error) error { return damagedParquet(f.name, err) }
+
+func damagedParquet(name string, err error) error {
+	if err == io.ErrUnexpectedEOF || err == io.EOF {
+		err = fmt.Errorf("it ends early")
+	}
+	return fileErr(name, "the Parquet file is cut short or damaged (%v); copy it again, and compare its checksum", err)
+}
+
+// leavesOf appends the leaves below a column.
+func leavesOf(c *parquet.Column, element byte, leaves []parquetLeaf) []parquetLeaf {
+	if c.Repeated() {
+		element = byte(c.MaxDefinitionLevel())
+	}
+	if c.Leaf() {
+		return append(leaves, parquetLeaf{c, element})
+	}
+	for _, child := range c.Columns() {
+		leaves = leavesOf(child, element, leaves)
+	}
+	return leaves
+}
+
+// findColumns sets f.leaves to the columns of names. bags are those of names that may be lists.
+func (f *parquetFile) findColumns(names, bags []string) error {
+	var missing, paths []string
+	all := leavesOf(f.root, 0, nil)
+	for _, c := range all {
+		paths = append(paths, strings.Join(c.Path(), "."))
+	}
+	for _, name := range names {
+		i, err := f.findColumn(name, all, paths, slices.Contains(bags, name))
+		if err != nil {
+			return err
+		}
+		if i < 0 {
+			missing = append(missing, strconv.Quote(name))
+			continue
+		}
+		f.leaves = append(f.leaves, all[i])
+	}
+	if len(missing) > 0 {
+		for i := range paths {
+			paths[i] = strconv.Quote(paths[i])
+		}
+		return fileErr(f.name, "no column is called %s; there are %s", strings.Join(missing, ", "), strings.Join(paths, ", "))
+	}
+	return f.guard(f.checkChunks)
+}
+
+// findColumn returns the index of the leaf of a column, -1 if there is none.
+func (f *parquetFile) findColumn(name string, all []parquetLeaf, paths []string, bag bool) (int, error) {
+	i := slices.Index(paths, name)
+	if i < 0 {
+		below := func(path string) bool { return strings.HasPrefix(path, name+".") }
+		i = slices.IndexFunc(paths, below)
+		if i < 0 {
+			return -1, nil
+		}
+		if all[i].element == 0 || slices.ContainsFunc(paths[i+1:], below) {
+			return 0, fileErr(f.name, "column %q is a map, a struct or a list of those; name columns with one value a row, or lists of values", name)
+		}
+	} else if slices.Contains(paths[i+1:], name) {
+		return 0, fileErr(f.name, "two columns are called %q", name)
+	}
+	switch leaf := all[i]; {
+	case leaf.MaxRepetitionLevel() > 1:
+		return 0, fileErr(f.name, "column %q is a list of lists; name columns with one value a row, or lists of values", name)
+	case leaf.element > 0 && !bag:
+		return 0, fileErr(f.name, "column %q is a list; name it in data.csv.categorical and data.csv.bags, or name columns with one value a row", name)
+	case newParquetType(leaf.Type()).as == asUnknown:
+		return 0, fileErr(f.name, "column %q is of type %v, which is not read; write it as a number or a text", name, leaf.Type())
+	}
+	return i, nil
+}
+
+// checkChunks refuses encodings that the decoder reads wrongly: LZ4, whose output it loses where a page is
+// compressed to more than a third, and booleans in runs, as data pages of version 2 have them.
+func (f *parquetFile) checkChunks() error {
+	for _, g := range f.meta.RowGroups {
+		for _, leaf := range f.leaves {
+			m := &g.Columns[leaf.Index()].MetaData
+			switch m.Codec {
+			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
+			default:
+				return fileErr(f.name, "column %q is compressed with %v, which is not read; write the file with snappy or zstd", leaf.Name(), m.Codec)
+			}
+			if leaf.Type().Kind() == parquet.Boolean && hasRuns(m) {
+				return fileErr(f.name, "column %q has booleans in run-length encoding, which is not read; write it as integers, or with data pages of version 1",
+					leaf.Name())
+			}
+		}
+	}
+	return nil
+}
+
+// hasRuns reports whether values, and not only levels, may be in run-length encoding.
+func hasRuns(m *format.ColumnMetaData) bool {
+	for _, s := range m.EncodingStats {
+		if s.Encoding == format.RLE && s.PageType != format.DictionaryPage {
+			return true
+		}
+	}
+	return !slices.Contains(m.Encoding, format.Plain)
+}
