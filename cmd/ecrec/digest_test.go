@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -17,8 +18,18 @@ type variant struct {
 	pkg   string
 	vars  []string
 	flags []string
+	ways  scope
 	lacks string // why it cannot be built or run here; "" if it can
 }
+
+// scope selects ways of running a program: a build runs those of its scope and of the scopes above.
+type scope int
+
+const (
+	everyBuild     scope = iota // its own kernels
+	otherCompilers              // the compiler's arithmetic, for builds where the compiler makes other instructions
+	defaultBuild
+)
 
 func variants() []variant {
 	v3, race := "", ""
@@ -28,33 +39,35 @@ func variants() []variant {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		race = "the race detector needs cgo, and there is no gcc"
 	}
+	v1 := ""
+	if level, err := exec.Command("go", "env", "GOAMD64").Output(); err == nil && strings.TrimSpace(string(level)) == "v1" {
+		v1 = "the default build is for GOAMD64=v1"
+	}
 	// Only the program is built for v3: building everything for it takes long.
 	return []variant{
-		{name: "v1", pkg: ".", vars: []string{"GOAMD64=v1"}},
-		{name: "v3", pkg: "./testdata/trainer", vars: []string{"GOAMD64=v3"}, lacks: v3}, // its compiler fuses a*b+c where it may
+		{name: "v1", pkg: ".", vars: []string{"GOAMD64=v1"}, ways: otherCompilers, lacks: v1},
+		{name: "v3", pkg: "./testdata/trainer", vars: []string{"GOAMD64=v3"}, ways: otherCompilers, lacks: v3}, // its compiler fuses a*b+c where it may
 		{name: "nocgo", pkg: ".", vars: []string{"CGO_ENABLED=0"}},
 		{name: "race", pkg: ".", vars: []string{"CGO_ENABLED=1"}, flags: []string{"-race"}, lacks: race},
 	}
 }
 
-// ways lists the ways of running a program. They must not change a bit. The ways with the
-// compiler's own arithmetic apply to every build, the others to the default build.
+// ways lists the ways of running a program. They must not change a bit.
 var ways = []struct {
-	name  string
-	every bool
-	vars  []string
-	sets  []string
+	name   string
+	builds scope
+	vars   []string
+	sets   []string
 }{
-	{name: "as it is", every: true},
-	{name: "again"},
-	{name: "a third time"},
-	{name: "one thread", sets: []string{"job.threads=1"}},
-	{name: "two threads", sets: []string{"job.threads=2"}},
-	{name: "plain Go", every: true, vars: []string{"ECREC_CPU=plain"}},
-	{name: "AVX2", vars: []string{"ECREC_CPU=avx2"}},
-	{name: "AVX-512", vars: []string{"ECREC_CPU=avx512"}},
-	{name: "no FMA in Go's library", vars: []string{"GODEBUG=cpu.fma=off"}},
-	{name: "plain Go, no FMA in Go's library", every: true, vars: []string{"GODEBUG=cpu.fma=off", "ECREC_CPU=plain"}},
+	{name: "as it is", builds: everyBuild},
+	{name: "again", builds: defaultBuild},
+	{name: "one thread", builds: defaultBuild, sets: []string{"job.threads=1"}},
+	{name: "two threads", builds: defaultBuild, sets: []string{"job.threads=2"}},
+	{name: "plain Go", builds: otherCompilers, vars: []string{"ECREC_CPU=plain"}},
+	{name: "AVX2", builds: defaultBuild, vars: []string{"ECREC_CPU=avx2"}},
+	{name: "AVX-512", builds: defaultBuild, vars: []string{"ECREC_CPU=avx512"}},
+	{name: "no FMA in Go's library", builds: defaultBuild, vars: []string{"GODEBUG=cpu.fma=off"}},
+	{name: "plain Go, no FMA in Go's library", builds: otherCompilers, vars: []string{"GODEBUG=cpu.fma=off", "ECREC_CPU=plain"}},
 }
 
 // TestOneDigest trains the same jobs with every build in every way. Digest, losses, evaluation and
@@ -75,10 +88,10 @@ func TestOneDigest(t *testing.T) {
 		model []byte
 	}
 	want := map[string]one{}
-	compare := func(t *testing.T, program string, all bool) {
+	compare := func(t *testing.T, program string, build scope) {
 		for _, job := range jobs {
 			for _, way := range ways {
-				if !all && !way.every {
+				if way.builds > build {
 					continue
 				}
 				out := filepath.Join(t.TempDir(), "out")
@@ -104,7 +117,7 @@ func TestOneDigest(t *testing.T) {
 			}
 		}
 	}
-	t.Run("default", func(t *testing.T) { compare(t, ecrec(t), true) })
+	t.Run("default", func(t *testing.T) { compare(t, ecrec(t), defaultBuild) })
 	if want["binary"].Digest == want["binary shuffled"].Digest {
 		t.Error("two jobs have one digest")
 	}
@@ -116,7 +129,7 @@ func TestOneDigest(t *testing.T) {
 			if v.lacks != "" {
 				t.Skip(v.lacks)
 			}
-			compare(t, build(t, v.name, v.pkg, v.vars, v.flags...), false)
+			compare(t, build(t, v.name, v.pkg, v.vars, v.flags...), v.ways)
 		})
 	}
 }
