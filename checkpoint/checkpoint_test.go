@@ -139,9 +139,12 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 	w.fill(rnd, 0.5)
 	dir := t.TempDir()
 	saved(t, w, Save{Dir: dir, Step: 3})
-	c := saved(t, w, Save{Dir: dir, Step: 9})
+	c := saved(t, w, Save{Dir: dir, Step: 9, Recipe: []byte("a recipe")})
+	if text, err := c.ReadRecipe(); err != nil || string(text) != "a recipe" {
+		t.Errorf("the recipe is %q, %v", text, err)
+	}
 	files := []string{manifestFile}
-	for _, f := range c.Files {
+	for _, f := range c.AllFiles() {
 		files = append(files, f.Name)
 	}
 	for _, name := range files {

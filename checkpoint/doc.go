@@ -12,6 +12,8 @@
 //	dense.safetensors       the dense tensors by name, and, if the optimizer has
 //	                        state, state.K.NAME, its K-th value per weight
 //	history.bin             the run's history, in a format of the trainer
+//	recipe.json             the way from a row of data to a sample, in a format of the
+//	                        data, if the trainer passes one
 //	manifest.json           step, ranks, run, model, and bytes and XXH3 of each file;
 //	                        with a sum of its own
 //
@@ -28,8 +30,9 @@
 // no run, and is still read.
 //
 // A later version may add fields without a new format. A reader ignores unknown fields. It
-// refuses a checkpoint whose needs name an unknown feature. So there is room for columns of
-// the data, parents of an increment, and digests.
+// refuses a checkpoint whose needs name an unknown feature. So there is room for parents of
+// an increment, and digests. The field recipe was added so; a checkpoint without it has no
+// recipe.json.
 //
 // # Saving
 //
@@ -65,5 +68,5 @@
 // # Never
 //
 // The package communicates with no other rank and has no clock: the trainer decides when
-// all ranks save. It does not interpret history.bin.
+// all ranks save. It does not interpret history.bin and recipe.json.
 package checkpoint

@@ -215,6 +215,19 @@ func TestFieldsOfLaterVersions(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v: %+v, want %+v", err, got, m)
 	}
+	m.Recipe = &File{Name: recipeFile, Bytes: 3, XXH3: sumText(9)}
+	for _, change := range []string{"", "../" + recipeFile, denseFile} {
+		if change != "" {
+			m.Recipe.Name = change
+		}
+		body, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parseManifest(sealed(format, body)); (err != nil) != (change != "") {
+			t.Errorf("a recipe in %s: %v", m.Recipe.Name, err)
+		}
+	}
 	needed := bytes.Replace(body, []byte(`{"step"`), []byte(`{"needs":["parents"],"step"`), 1)
 	var newer errNewer
 	if _, err := parseManifest(sealed(format, needed)); !errors.As(err, &newer) || newer.needs != "parents" {
@@ -230,6 +243,9 @@ func TestFormat1(t *testing.T) {
 	c, err := Open(env.Real(), "testdata/format-1")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if text, err := c.ReadRecipe(); text != nil || err != nil {
+		t.Errorf("a recipe %q, %v", text, err)
 	}
 	if c.Run != nil || c.Step != 3 || c.Ranks != 2 || c.Model.Seed != 42 {
 		t.Errorf("%+v", c.Manifest)

@@ -106,7 +106,7 @@ func open(path string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range m.Files {
+	for _, f := range m.AllFiles() {
 		info, err := os.Stat(filepath.Join(path, f.Name))
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, &Corrupt{path, f.Name, errors.New("it is missing")}
@@ -284,6 +284,14 @@ var errHeader = errors.New("its header is not that of this model")
 // ReadHistory returns the run's history.
 func (c *Checkpoint) ReadHistory() ([]byte, error) {
 	return c.readFile(c.Files[c.Ranks+1])
+}
+
+// ReadRecipe returns the recipe of the run's data, nil if there is none.
+func (c *Checkpoint) ReadRecipe() ([]byte, error) {
+	if c.Recipe == nil {
+		return nil, nil
+	}
+	return c.readFile(*c.Recipe)
 }
 
 // readFile reads a file and checks its sum.

@@ -40,6 +40,7 @@ const (
 	manifestFile = "manifest.json"
 	denseFile    = "dense.safetensors"
 	historyFile  = "history.bin"
+	recipeFile   = "recipe.json"
 )
 
 func rowsFile(rank int) string { return fmt.Sprintf("rows-%05d.safetensors", rank) }
@@ -58,6 +59,16 @@ type Manifest struct {
 	Model Model        `json:"model"`
 	// Files are the row files in the order of ranks, the dense file, the history.
 	Files []File `json:"files"`
+	// Recipe is the file of the data's recipe; nil: there is none.
+	Recipe *File `json:"recipe,omitempty"`
+}
+
+// AllFiles lists Files and Recipe.
+func (m *Manifest) AllFiles() []File {
+	if m.Recipe == nil {
+		return m.Files
+	}
+	return append(slices.Clip(m.Files), *m.Recipe)
 }
 
 // File is one file of a checkpoint.
@@ -205,6 +216,9 @@ func (m *Manifest) check() error {
 	}
 	if len(m.Files) != m.Ranks+2 {
 		return fmt.Errorf("%d files of %d ranks", len(m.Files), m.Ranks)
+	}
+	if f := m.Recipe; f != nil && (f.Name != recipeFile || f.Rows != 0 || f.Bytes < 1) {
+		return fmt.Errorf("file %q with %d rows has %d bytes, and must be %s", f.Name, f.Rows, f.Bytes, recipeFile)
 	}
 	place := m.Model.placeRows(m.Ranks)
 	for i, f := range m.Files {

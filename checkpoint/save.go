@@ -30,6 +30,7 @@ type Save struct {
 	Ranks      int
 	Model      Model
 	Run        *lineage.Run // that it belongs to; nil: it names none
+	Recipe     []byte       // of the data, of the rank that calls Commit; empty: there is none
 	Keep       int          // how many checkpoints of its lineage to keep, with this one; 0: all
 	Alone      bool         // no other run saves to Dir: a Lock is held
 
@@ -231,6 +232,9 @@ func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 		m.Files = append(m.Files, File{Name: name, Rows: p.Rows, Bytes: p.Bytes, XXH3: sumText(p.Sum)})
 	}
 	m.Files = append(m.Files, File{Name: historyFile, Bytes: int64(len(history)), XXH3: sumText(xxh3.Hash(history))})
+	if len(s.Recipe) > 0 {
+		m.Recipe = &File{Name: recipeFile, Bytes: int64(len(s.Recipe)), XXH3: sumText(xxh3.Hash(s.Recipe))}
+	}
 	if err := m.check(); err != nil {
 		panic(fmt.Sprintf("checkpoint: parts do not make a checkpoint: %v", err))
 	}
@@ -242,7 +246,7 @@ func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 	})
 }
 
-// publishAs writes history and manifest, and renames the folder.
+// publishAs writes history, recipe and manifest, and renames the folder.
 func (s *Save) publishAs(m *Manifest, history []byte) error {
 	b, err := m.encode()
 	if err != nil {
@@ -251,6 +255,11 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	tmp := s.tmpPath()
 	if err := atomicfile.WriteFile(filepath.Join(tmp, historyFile), history); err != nil {
 		return err
+	}
+	if m.Recipe != nil {
+		if err := atomicfile.WriteFile(filepath.Join(tmp, recipeFile), s.Recipe); err != nil {
+			return err
+		}
 	}
 	if err := atomicfile.WriteFile(filepath.Join(tmp, manifestFile), b); err != nil {
 		return err

@@ -29,6 +29,9 @@ func (c *Checkpoint) Verify() (digest.Sum, []error) {
 	if _, err := c.ReadHistory(); err != nil {
 		bad = append(bad, err)
 	}
+	if _, err := c.ReadRecipe(); err != nil {
+		bad = append(bad, err)
+	}
 	return total, bad
 }
 

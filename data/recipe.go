@@ -177,8 +177,10 @@ func (r *Recipe) Encode() []byte {
 	return append(text, '\n')
 }
 
-// HasNames reports whether the columns have names.
-func (r *Recipe) HasNames() bool { return len(r.Categorical) > 0 && r.Categorical[0].Column != "" }
+// HasNames reports whether there is a recipe whose columns have names.
+func (r *Recipe) HasNames() bool {
+	return r != nil && len(r.Categorical) > 0 && r.Categorical[0].Column != ""
+}
 
 func (r *Recipe) setRows(o *Options) {
 	for f, rows := range o.featureRows() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lineage"
@@ -74,7 +75,8 @@ type saveRequest struct {
 	generation uint64 // of the world that saves
 	run        *lineage.Run
 	history    *history
-	last       bool // the run ends here
+	recipe     *data.Recipe // of the data
+	last       bool         // the run ends here
 }
 
 // saveStep writes a checkpoint with all ranks. A save that fails is reported and training
@@ -87,7 +89,7 @@ func (k *checkpointer) saveStep(q saveRequest, c *control) (saved bool, err erro
 	cfg := k.topology.cfg.Checkpoint
 	s := &checkpoint.Save{Env: k.part.env, Dir: cfg.Dir, Step: q.step, Generation: q.generation, Ranks: k.topology.roles.rows,
 		Model: k.topology.checkpointModel(), Run: q.run, Keep: cfg.Keep}
-	err = k.writeAll(s, q.history, c)
+	err = k.writeAll(s, q, c)
 	failed := errors.As(err, new(*failedSave)) && !q.last
 	if err != nil && !failed {
 		return false, err
@@ -99,7 +101,7 @@ func (k *checkpointer) saveStep(q saveRequest, c *control) (saved bool, err erro
 }
 
 // writeAll writes a checkpoint's files with all ranks, and gives it its name.
-func (k *checkpointer) writeAll(s *checkpoint.Save, h *history, c *control) error {
+func (k *checkpointer) writeAll(s *checkpoint.Save, q saveRequest, c *control) error {
 	var err error
 	if k.id == 0 {
 		k.retakeLock()
@@ -127,7 +129,7 @@ func (k *checkpointer) writeAll(s *checkpoint.Save, h *history, c *control) erro
 		return err
 	}
 	if k.id == 0 {
-		err = k.publishFiles(s, all, h)
+		err = k.publishFiles(s, all, q)
 	}
 	if fault := k.probe.Reach(s.Step, probe.Saved); fault != nil {
 		return fault
@@ -146,7 +148,7 @@ func (k *checkpointer) writeDense(s *checkpoint.Save) (checkpoint.Part, error) {
 
 // publishFiles writes the manifest and gives the checkpoint its name, on rank 0. All holds the
 // files that each rank wrote.
-func (k *checkpointer) publishFiles(s *checkpoint.Save, all [][]uint64, h *history) error {
+func (k *checkpointer) publishFiles(s *checkpoint.Save, all [][]uint64, q saveRequest) error {
 	n := len(checkpoint.Part{}.Words())
 	parts := []checkpoint.Part{checkpoint.PartOf(all[0][n:])}
 	for id, x := range all {
@@ -154,9 +156,12 @@ func (k *checkpointer) publishFiles(s *checkpoint.Save, all [][]uint64, h *histo
 			parts = append(parts, checkpoint.PartOf(x[:n]))
 		}
 	}
-	text, err := json.Marshal(*h)
+	text, err := json.Marshal(*q.history)
 	if err != nil {
 		return err
+	}
+	if q.recipe.HasNames() {
+		s.Recipe = q.recipe.Encode()
 	}
 	return s.Commit(parts, "", text)
 }

@@ -262,7 +262,7 @@ func (r *rank) saveCheckpoint(step int64, last bool) error {
 		return nil
 	}
 	saved, err := r.checkpoints.saveStep(saveRequest{step: step, generation: r.conns.ep.Generation(), run: &r.lineage,
-		history: &r.history, last: last}, r.conns.ctl)
+		history: &r.history, recipe: r.job.o.Recipe, last: last}, r.conns.ctl)
 	if !saved {
 		return err
 	}

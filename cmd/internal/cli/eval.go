@@ -21,7 +21,8 @@ type evalCmd struct {
 	Device string   `placeholder:"auto|cpu|cuda" help:"Override job.device."`
 }
 
-// loadConfig loads the config that is named, or that of the model.
+// loadConfig loads the config that is named, or that of the model: for --data the one that the model holds, else config.toml
+// of its run.
 func (c *evalCmd) loadConfig() (cfg *config.Config, err error) {
 	sets := configFlags{fileFlags: fileFlags{Set: c.Set}, Device: c.Device}.allSets()
 	info, staterr := os.Stat(c.Path)
@@ -31,7 +32,12 @@ func (c *evalCmd) loadConfig() (cfg *config.Config, err error) {
 		cfg, err = config.Load(c.Path, sets)
 	case isModel:
 		c.Model = c.Path
-		cfg, err = loadModelConfig(c.Path, "", sets)
+		if len(c.Data) > 0 && len(c.Set) == 0 {
+			cfg, err = c.describedConfig()
+		}
+		if cfg == nil && err == nil {
+			cfg, err = loadModelConfig(c.Path, "", sets, "name the run config, and the model by --model, or only rows by --data")
+		}
 	default:
 		return nil, errUsage(c.Path + ": names no model; name one by --model")
 	}
@@ -49,11 +55,41 @@ func (c *evalCmd) loadConfig() (cfg *config.Config, err error) {
 	return cfg, nil
 }
 
+// describedConfig returns the config that the model holds, nil if it has none.
+func (c *evalCmd) describedConfig() (*config.Config, error) {
+	from, err := findModel(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	cfg, recipe, err := readDescription(from)
+	if cfg == nil || err != nil {
+		return nil, err
+	}
+	if recipe.HasNames() {
+		cfg.Data.Format = formatOfData(c.Data[0], cfg.Data.Format)
+	}
+	cfg.Job.Out = "" // a folder that exists for the evaluation
+	switch c.Device {
+	case "":
+	case "auto", "cpu", "cuda":
+		cfg.Job.Device = c.Device
+	default:
+		return nil, errUsage(fmt.Sprintf("--device %s: not one of auto, cpu, cuda", c.Device))
+	}
+	return cfg, nil
+}
+
 // Run evaluates.
 func (c *evalCmd) Run(a *app) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
+	}
+	if cfg.Job.Out == "" {
+		if cfg.Job.Out, err = os.MkdirTemp("", "ecrec-eval-"); err != nil { // text is converted there
+			return err
+		}
+		defer os.RemoveAll(cfg.Job.Out)
 	}
 	if len(cfg.Data.Eval) == 0 {
 		return errUsage(c.Path + ": data.eval names no file; list the files to evaluate on")
@@ -71,7 +107,7 @@ func (c *evalCmd) Run(a *app) error {
 	}
 	convert := a.newBars()
 	cfg.Model.InitFrom = from.file
-	recipe, err := findRecipe(c.Model, cfg)
+	recipe, err := findRecipe(c.Model, from, cfg)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (c *exportCmd) findDataRecipe(ck *checkpoint.Checkpoint) (*data.Recipe, err
 		return nil, nil // of another version: the file has no recipe then
 	}
 	cfg.Job.Out = c.Run_
-	return findRecipe(ck.Path, cfg)
+	return findRecipe(ck.Path, modelAt{checkpoint: ck.Path}, cfg)
 }
 
 // modelOf is the model of a file.

@@ -37,7 +37,7 @@ func (c *inspectCmd) Run(a *app) error {
 		fmt.Fprintf(a.out, "damaged    %s\n", oneLine(err))
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%s: %d of %d files are damaged: %w", ck.Path, len(bad), len(ck.Files), checkpoint.ErrUnusable)
+		return fmt.Errorf("%s: %d of %d files are damaged: %w", ck.Path, len(bad), len(ck.AllFiles()), checkpoint.ErrUnusable)
 	}
 	fmt.Fprintf(a.out, "checksums  all match\ndigest     %v\n", digest)
 	if ck.Digest != "" && ck.Digest != digest.String() {
@@ -52,12 +52,12 @@ func describe(out io.Writer, c *checkpoint.Checkpoint) {
 	for _, t := range m.Tables {
 		rows += t.Rows
 	}
-	for _, f := range c.Files {
+	for _, f := range c.AllFiles() {
 		touched += f.Rows
 		bytes += f.Bytes
 	}
 	fmt.Fprintf(out, "checkpoint %s\nstep       %s\nwritten by %d ranks, %d files, %s bytes\n", c.Path, report.Thousands(c.Step), c.Ranks,
-		len(c.Files)+1, report.Thousands(bytes))
+		len(c.AllFiles())+1, report.Thousands(bytes))
 	describeRun(out, c.Run)
 	fmt.Fprintf(out, "model      %s, seed %d, %d dense tensors, %s rows in %d tables\n", m.Kind, m.Seed, len(m.Tensors),
 		report.Thousands(rows), len(m.Tables))

@@ -9,15 +9,12 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/atomicfile"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/predict"
-	"github.com/ecrec/ecrec/train/modelfile"
 )
 
 type predictCmd struct {
@@ -54,7 +51,7 @@ func (c *predictCmd) Run(a *app) error {
 		return err
 	}
 	if recipe.HasNames() {
-		cfg.Data.Format = c.formatOfData(cfg.Data.Format)
+		cfg.Data.Format = formatOfData(c.Data[0], cfg.Data.Format)
 	}
 	if err := c.checkFiles(cfg); err != nil {
 		return err
@@ -96,17 +93,14 @@ func (c *predictCmd) describeModel(from modelAt) (cfg *config.Config, recipe *da
 		if cfg, recipe, err = readDescription(from); err != nil {
 			return nil, nil, err
 		}
-		if cfg != nil && cfg.Model.Tables.IsCounted() && (recipe == nil || recipe.Source == "") {
-			cfg = nil // the folder of the run has the recipe
-		}
 	}
 	if cfg == nil {
-		if cfg, err = loadModelConfig(c.Model, c.Config, c.Set); err != nil {
+		if cfg, err = loadModelConfig(c.Model, c.Config, c.Set, "name the run config by --config"); err != nil {
 			return nil, nil, err
 		}
 	}
 	if recipe == nil || recipe.Source == "" {
-		if recipe, err = findRecipe(c.Model, cfg); err != nil {
+		if recipe, err = findRecipe(c.Model, from, cfg); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -125,41 +119,10 @@ func (c *predictCmd) describeModel(from modelAt) (cfg *config.Config, recipe *da
 	return cfg, recipe, nil
 }
 
-// readDescription reads the config of a model from its file or checkpoint, nil if there is none. The
-// recipe is nil unless the file holds it.
-func readDescription(from modelAt) (cfg *config.Config, recipe *data.Recipe, err error) {
-	if from.checkpoint != "" {
-		ck, err := checkpoint.Open(env.Real(), from.checkpoint)
-		if err != nil || ck.Run == nil {
-			return nil, nil, err
-		}
-		if cfg, err = ck.Run.Recipe.Config(); err == nil {
-			cfg.Job.Out = filepath.Dir(from.checkpoint)
-		}
-		return cfg, nil, err
-	}
-	f, err := safetensors.Open(from.file)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	if f.Metadata[modelfile.KeyConfig] == "" {
-		return nil, nil, nil
-	}
-	if cfg, err = modelfile.ConfigOf(f.Metadata); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", from.file, err)
-	}
-	cfg.Job.Out = filepath.Dir(from.file)
-	if text := f.Metadata[modelfile.KeyData]; text != "" {
-		recipe, err = data.ParseRecipe([]byte(text))
-	}
-	return cfg, recipe, err
-}
-
-// formatOfData returns the format of the rows: that of the training data, unless the name of the file
+// formatOfData returns the format of a file of rows: that of the training data, unless the name of the file
 // has the ending of another format whose columns have names.
-func (c *predictCmd) formatOfData(trained string) string {
-	name := strings.TrimSuffix(strings.TrimSuffix(c.Data[0], ".gz"), ".zst")
+func formatOfData(name, trained string) string {
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
 	switch ending := filepath.Ext(name); {
 	case ending == ".csv" || name == stdio:
 		return data.FormatCSV
@@ -237,11 +200,11 @@ func (c *predictCmd) printResult(w io.Writer, r predict.Result) {
 }
 
 // loadModelConfig returns the config of a model: the named one, or config.toml of the run whose
-// folder holds the model. Sets override its keys.
-func loadModelConfig(model, named string, sets []string) (*config.Config, error) {
+// folder holds the model. Sets override its keys. The remedy is that of a folder without config.toml.
+func loadModelConfig(model, named string, sets []string, remedy string) (*config.Config, error) {
 	if named == "" {
 		var err error
-		if named, err = findConfig(model); err != nil {
+		if named, err = findConfig(model, remedy); err != nil {
 			return nil, err
 		}
 	}
@@ -250,7 +213,7 @@ func loadModelConfig(model, named string, sets []string) (*config.Config, error)
 
 // findConfig returns config.toml of the run that a model belongs to: of its folder, or of the ones
 // above it, as for a checkpoint in job.out/checkpoints.
-func findConfig(model string) (string, error) {
+func findConfig(model, remedy string) (string, error) {
 	path, err := filepath.Abs(model)
 	if err != nil {
 		return "", err
@@ -265,5 +228,5 @@ func findConfig(model string) (string, error) {
 		}
 		path = filepath.Dir(path)
 	}
-	return "", errUsage(fmt.Sprintf("%s: no config.toml of its run is beside it; name the run config by --config", model))
+	return "", errUsage(fmt.Sprintf("%s: no config.toml of its run is beside it; %s", model, remedy))
 }
