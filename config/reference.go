@@ -177,7 +177,7 @@ var jobAndData = []Doc{
 	{"data.on_error", "", "config",
 		"`fail`: a malformed line ends the run before training. `skip`: malformed lines are skipped, counted and reported."},
 	{"data.transform", "", "data",
-		"Transform of each column that has not the default one, as in `age = \"standard\"`. See [transforms](data.md#transforms)."},
+		"Transform of each feature that has not the default one, as in `age = \"standard\"`, or `day = \"weekday of time\"` for a feature that is made of another column. See [transforms](data.md#transforms)."},
 	{"data.min_count", "", "data",
 		"With counted tables: a text that fewer samples have gets no row of its own."},
 	{"data.hots", "one", "data",

@@ -139,7 +139,7 @@ func startConvert(t *testing.T, file, dir string, pause time.Duration) (kill fun
 	return kill, bufio.NewScanner(out)
 }
 
-// Runs with one cache convert once: where one is killed in the middle, another that waited continues its work.
+// Runs with one cache convert once. If one is killed in the middle, another that waited continues its work.
 func TestCacheAfterKill(t *testing.T) {
 	const n = 60_000
 	name, dir := writeFile(t, "a.tsv", tsvOf(randomRecords(rand.New(rand.NewPCG(1, 1)), n))), t.TempDir()

@@ -3,7 +3,6 @@ package data
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,25 +62,6 @@ func checkCSV(o *Options) error {
 	return v.checkTransforms()
 }
 
-// checkTransforms checks that each transform is of a column that can have it.
-func (c *CSV) checkTransforms() error {
-	for _, name := range slices.Sorted(maps.Keys(c.Transform)) {
-		t := c.Transform[name]
-		number, category := slices.Contains(c.Dense, name), slices.Contains(c.Categorical, name)
-		switch {
-		case !number && !category:
-			return keyError("transform", "column %q is in neither data.csv.dense nor data.csv.categorical; name it there, or remove its transform", name)
-		case number && !slices.Contains(NumberTransforms(), t):
-			return keyError("transform", "%q is no transform of %q, a column of numbers; use one of %s, or move the column to data.csv.categorical",
-				t, name, strings.Join(NumberTransforms(), ", "))
-		case category && !slices.Contains(CategoryTransforms(), t):
-			return keyError("transform", "%q is no transform of %q, a column of categories; use one of %s, or remove it",
-				t, name, strings.Join(CategoryTransforms(), ", "))
-		}
-	}
-	return nil
-}
-
 // csvFormat reads comma-separated text with a header, as RFC 4180 describes it:
 // a field may be quoted, and a quote in it is doubled. Its records are
 // label float32, dense [Dense]float32, ids [Categorical]uint64, little-endian. If samples
@@ -101,12 +81,10 @@ type csvFormat struct {
 	weighted  bool
 }
 
-// columns is where the columns of one file go: for each the offset in the record
-// and the kind.
+// columns is where the columns of one file go.
 type columns struct {
 	names []string
 	form  []*fieldForm // nil: the column is not read
-	at    []int
 }
 
 func newCSV(c CSV) (*csvFormat, error) {
@@ -122,7 +100,7 @@ func newCSV(c CSV) (*csvFormat, error) {
 		return nil, usageErr("data.csv.label names no column")
 	}
 	seen := map[string]bool{}
-	for _, name := range f.columnNames() {
+	for _, name := range slices.Concat(f.headNames(), f.dense, f.cats) {
 		if seen[name] {
 			return nil, usageErr("data.csv names column %q twice", name)
 		}
@@ -131,8 +109,15 @@ func newCSV(c CSV) (*csvFormat, error) {
 	return f, nil
 }
 
-// columnNames lists the columns in the order of the record.
-func (f *csvFormat) columnNames() []string { return slices.Concat(f.headNames(), f.dense, f.cats) }
+// columnNames lists the columns of a file in the order of the record. A column of which several features are made is
+// there for each of them.
+func (f *csvFormat) columnNames() []string {
+	names := slices.Concat(f.headNames(), f.dense, f.cats)
+	for i := len(f.headNames()); i < len(names); i++ {
+		_, names[i] = transformOf(f.transform, names[i])
+	}
+	return names
+}
 
 // headNames lists the columns before the numbers.
 func (f *csvFormat) headNames() []string {
@@ -165,6 +150,11 @@ func (f *csvFormat) settingsText() string {
 	for _, name := range f.cats {
 		if t := f.transform[name]; t != "" {
 			text += fmt.Sprintf(" %q is %s", name, t)
+		}
+	}
+	for _, name := range f.dense {
+		if _, column := transformOf(f.transform, name); column != name { // the transform is applied to records
+			text += fmt.Sprintf(" %q of %q", name, column)
 		}
 	}
 	if f.texts {
@@ -230,41 +220,23 @@ func (f *csvFormat) readHeader(file string, line []byte) (*columns, error) {
 		c.names = append(c.names, string(name))
 	}
 	c.form = make([]*fieldForm, len(c.names))
-	c.at = make([]int, len(c.names))
 	var missing []string
-	want := func(name string, form *fieldForm, at int) error {
-		i := slices.Index(c.names, name)
-		if i < 0 {
+	names := f.columnNames()
+	for j, form := range f.forms() {
+		name := names[j]
+		switch i := slices.Index(c.names, name); {
+		case i < 0 && slices.Contains(names[:j], name):
+		case i < 0:
 			missing = append(missing, strconv.Quote(name))
-			return nil
-		}
-		if slices.Contains(c.names[i+1:], name) {
-			return &Error{File: file, Line: 1, What: fmt.Sprintf("two columns are called %q", name)}
-		}
-		c.form[i], c.at[i] = form, at
-		return nil
-	}
-	err := want(f.label, f.formOf(columnLabel, 0), 0)
-	if f.weight != "" && err == nil {
-		err = want(f.weight, f.formOf(columnWeight, 0), 4)
-	}
-	head := f.kind().headBytes()
-	for j, name := range f.dense {
-		if err == nil {
-			err = want(name, f.formOf(columnDense, j), head+4*j)
-		}
-	}
-	for j, name := range f.cats {
-		if err == nil {
-			kind := columnCategorical
-			if f.bags != nil && f.bags[j] {
-				kind = columnBag
+		case slices.Contains(c.names[i+1:], name):
+			return nil, &Error{File: file, Line: 1, What: fmt.Sprintf("two columns are called %q", name)}
+		default:
+			use := &c.form[i]
+			for *use != nil {
+				use = &(*use).next
 			}
-			err = want(name, f.formOf(kind, j), head+4*len(f.dense)+8*j)
+			*use = form
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	if len(missing) > 0 {
 		return nil, &Error{File: file, Line: 1, What: fmt.Sprintf("no column is called %s; there are %s",
@@ -352,12 +324,12 @@ func (f *csvFormat) parseRecord(s *fieldScanner, ch *chunk, rec []byte, heapAt i
 		if fields >= len(c.form) {
 			continue
 		}
-		switch form := c.form[fields]; {
-		case what != "" || form == nil:
-		case form.kind == columnBag:
-			what = f.storeBag(ch, form, text, rec[c.at[fields]:], heapAt)
-		default:
-			what = form.storeField(text, rec[c.at[fields]:], ch.texts)
+		for form := c.form[fields]; form != nil && what == ""; form = form.next {
+			if form.kind == columnBag {
+				what = f.storeBag(ch, form, text, rec[form.at:], heapAt)
+			} else {
+				what = form.storeField(text, rec[form.at:], ch.texts)
+			}
 		}
 		if what != "" && first.what == "" {
 			first = fault{field: fields + 1, text: slices.Clone(text), what: what}
@@ -369,11 +341,38 @@ func (f *csvFormat) parseRecord(s *fieldScanner, ch *chunk, rec []byte, heapAt i
 	return first
 }
 
+// forms lists the ways from the columns to a record, in its order.
+func (f *csvFormat) forms() (all []*fieldForm) {
+	at := 0
+	add := func(kind columnKind, i, size int) {
+		form := f.formOf(kind, i)
+		form.at = at
+		all = append(all, form)
+		at += size
+	}
+	add(columnLabel, 0, 4)
+	if f.weight != "" {
+		add(columnWeight, 0, 4)
+	}
+	for j := range f.dense {
+		add(columnDense, j, 4)
+	}
+	for j := range f.cats {
+		if f.bags != nil && f.bags[j] {
+			add(columnBag, j, 8)
+		} else {
+			add(columnCategorical, j, 8)
+		}
+	}
+	return all
+}
+
 // formOf is the form of a column: of category i if it is one.
 func (f *csvFormat) formOf(kind columnKind, i int) *fieldForm {
 	form := &fieldForm{kind: kind, na: f.na, texts: i}
 	if kind == columnCategorical || kind == columnBag {
-		form.derive = derivations[f.transform[f.cats[i]]]
+		transform, _ := transformOf(f.transform, f.cats[i])
+		form.derive = derivations[transform]
 	}
 	return form
 }

@@ -3,6 +3,7 @@ package data
 import (
 	"cmp"
 	"encoding/binary"
+	"slices"
 )
 
 // NewRecipe returns the recipe of the options: the one that Open uses if it is Complete.
@@ -45,16 +46,30 @@ func (r *Recipe) addColumns(c *CSV) {
 	r.Delimiter, r.Label = string(rune(delimiter)), c.Label
 	r.NA = c.NA
 	for _, name := range c.Dense {
-		r.Dense = append(r.Dense, DenseColumn{Column: name, Transform: cmp.Or(c.Transform[name], TransformLog1p)})
+		transform, of := c.derivedFrom(name)
+		r.Dense = append(r.Dense, DenseColumn{Column: name, Of: of, Transform: cmp.Or(transform, TransformLog1p)})
+	}
+	if slices.ContainsFunc(slices.Concat(c.Dense, c.Categorical), func(name string) bool { _, of := c.derivedFrom(name); return of != "" }) {
+		r.Version = derivedVersion
 	}
 	mask := c.bagMask()
 	for f, name := range c.Categorical {
-		category := Category{Column: name, Transform: c.Transform[name], IDs: IDsHash}
+		transform, of := c.derivedFrom(name)
+		category := Category{Column: name, Of: of, Transform: transform, IDs: IDsHash}
 		if mask != nil && mask[f] {
 			category.Separator, category.Weighted = string(rune(cmp.Or(c.Separator, '|'))), c.Weighted // of lists: in text
 		}
 		r.Categorical = append(r.Categorical, category)
 	}
+}
+
+// derivedFrom is the transform of a feature, and the column that it is made of if that has another name.
+func (c *CSV) derivedFrom(name string) (transform, of string) {
+	transform, column := transformOf(c.Transform, name)
+	if column == name {
+		return transform, ""
+	}
+	return transform, column
 }
 
 // recipeOf returns the recipe for record files of csv's kind with a number of dense features. The columns of the
@@ -129,16 +144,9 @@ func (r *Recipe) NewEncoder() (*Encoder, error) {
 	return nil, usageErr("rows of data.format = %q have no columns with names; an encoder needs csv", r.Format)
 }
 
-// Columns lists the columns in the order of the fields of EncodeSample: the numbers, then the categories.
-func (e *Encoder) Columns() (names []string) {
-	for _, d := range e.recipe.Dense {
-		names = append(names, d.Column)
-	}
-	for _, c := range e.recipe.Categorical {
-		names = append(names, c.Column)
-	}
-	return names
-}
+// Columns lists the columns in the order of the fields of EncodeSample: those of the numbers, then those of the
+// categories. A column of which several features are made is there for each of them.
+func (e *Encoder) Columns() (names []string) { return e.recipe.columnNames() }
 
 // bagFormat returns the way fields of several ids are read, nil if no column has them. The recipe is valid.
 func (r *Recipe) bagFormat() *csvFormat {

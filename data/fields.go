@@ -6,13 +6,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
-
-	"github.com/ecrec/ecrec/internal/f32"
 )
 
 // columnKind is the kind of a column.
@@ -34,34 +30,9 @@ type fieldForm struct {
 	derive  derivation
 	texts   int // index of the column among the categories
 	scratch []byte
-}
 
-// derivation makes a category of a text that is not empty, in scratch. It returns the mistake in the
-// text, if any.
-type derivation func(text, scratch []byte) (category []byte, what string)
-
-// Transforms of columns of categories. Each makes a text, which is the category.
-const (
-	TransformLog2Bucket = "log2-bucket" // of a number: floor(ln(x)^2) above 2, else the integer part
-	TransformHour       = "hour"        // of a time: 0 to 23
-	TransformWeekday    = "weekday"     // of a time: 0 (Monday) to 6
-)
-
-// derivations lists the transforms of categories.
-var derivations = map[string]derivation{
-	TransformLog2Bucket: deriveBucket,
-	TransformHour:       deriveHour,
-	TransformWeekday:    deriveWeekday,
-}
-
-// NumberTransforms lists the transforms of columns of numbers, the default first.
-func NumberTransforms() []string {
-	return []string{TransformLog1p, TransformNone, TransformStandard}
-}
-
-// CategoryTransforms lists the transforms of columns of categories.
-func CategoryTransforms() []string {
-	return []string{TransformLog2Bucket, TransformHour, TransformWeekday}
+	at   int        // csv: its place in the record
+	next *fieldForm // csv: another use of the same column
 }
 
 // storeField writes the value of a field to the record. It returns the mistake in the
@@ -118,64 +89,6 @@ func (f *fieldForm) storeCategory(text, rec []byte, texts *textSet) string {
 // isMissing reports whether a text is one of data.csv.na.
 func (f *fieldForm) isMissing(text []byte) bool {
 	return len(f.na) > 0 && slices.Contains(f.na, string(text))
-}
-
-// deriveBucket makes the bucket of a number: floor(ln(x)^2) of numbers above 2, the integer part of others.
-func deriveBucket(text, scratch []byte) ([]byte, string) {
-	x, ok := parseDecimal(text)
-	if !ok {
-		return nil, "not a decimal number, and its transform is log2-bucket"
-	}
-	b := math.Trunc(float64(x))
-	if x > 2 {
-		l := f32.Log64(float64(x))
-		b = math.Floor(l * l)
-	}
-	return strconv.AppendInt(scratch, int64(b), 10), ""
-}
-
-func deriveHour(text, scratch []byte) ([]byte, string) {
-	t, ok := parseTime(string(text))
-	if !ok {
-		return nil, notTime
-	}
-	return strconv.AppendInt(scratch, int64(t.Hour()), 10), ""
-}
-
-func deriveWeekday(text, scratch []byte) ([]byte, string) {
-	t, ok := parseTime(string(text))
-	if !ok {
-		return nil, notTime
-	}
-	return strconv.AppendInt(scratch, int64(t.Weekday()+6)%7, 10), ""
-}
-
-const notTime = "not a time: write 2026-01-31, 2026-01-31T12:00:00, seconds since 1970, or YYMMDDHH"
-
-// timeLayouts are the ISO forms that are read, with "T" between date and time. A fraction of a second is read too.
-var timeLayouts = []string{"2006-01-02", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02T15:04", "2006-01-02T15"}
-
-// parseTime reads a time: an ISO date, with or without a time of day, whose hour is taken as it is written;
-// 8 digits YYMMDDHH, as in Avazu's data; or seconds since 1970, in UTC.
-func parseTime(s string) (t time.Time, ok bool) {
-	s = strings.TrimSpace(s)
-	if digits := strings.TrimLeft(s, "0123456789"); digits == "" && s != "" {
-		if len(s) == len("06010215") {
-			t, err := time.Parse("06010215", s)
-			return t, err == nil
-		}
-		sec, err := strconv.ParseInt(s, 10, 64)
-		return time.Unix(sec, 0).UTC(), err == nil && sec < 1<<40
-	}
-	if len(s) > 10 && s[10] == ' ' {
-		s = s[:10] + "T" + s[11:]
-	}
-	for _, layout := range timeLayouts {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t, true
-		}
-	}
-	return t, false
 }
 
 // parseDecimal is the float32 next to the float64 next to a decimal number, with

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,8 +12,11 @@ import (
 	"github.com/ecrec/ecrec/internal/regular"
 )
 
-// recipeVersion is the version of the JSON of recipes.
-const recipeVersion = 1
+// The versions of the JSON of recipes.
+const (
+	recipeVersion  = 1
+	derivedVersion = 2 // features are made of columns of other names
+)
 
 // Recipe describes how a row of fields becomes a sample: all that is needed to compute the inputs of a model
 // from raw data. It is saved with the run and the model.
@@ -32,7 +36,8 @@ type Recipe struct {
 // DenseColumn is a column of numbers.
 type DenseColumn struct {
 	Column    string `json:"column,omitempty"`
-	Transform string `json:"transform"` // see Transforms
+	Of        string `json:"of,omitempty"` // the column of the data that it is made of; empty: Column
+	Transform string `json:"transform"`    // see Transforms
 	// Of TransformStandard: the mean and the standard deviation of the training data's numbers.
 	Mean      float64 `json:"mean,omitempty"`
 	Deviation float64 `json:"deviation,omitempty"` // 0: the column does not vary, and each value becomes 0
@@ -41,6 +46,7 @@ type DenseColumn struct {
 // Category is a column of categories.
 type Category struct {
 	Column    string `json:"column,omitempty"`
+	Of        string `json:"of,omitempty"`        // the column of the data that it is made of; empty: Column
 	Transform string `json:"transform,omitempty"` // of the text, before it is hashed; empty: none
 	// Separator separates the ids of a field; empty: a field is one id. If Weighted, an id may have
 	// a weight after a colon.
@@ -106,8 +112,8 @@ func (r *Recipe) Schema() Schema {
 
 // validate finds what no Open can make, in a recipe that was read from a file.
 func (r *Recipe) validate() error {
-	if r.Version != recipeVersion {
-		return usageErr("the recipe has version %d, this ecrec reads version %d", r.Version, recipeVersion)
+	if r.Version != recipeVersion && r.Version != derivedVersion {
+		return usageErr("the recipe has version %d, this ecrec reads versions up to %d", r.Version, derivedVersion)
 	}
 	for _, d := range r.Dense {
 		if !slices.Contains([]string{TransformLog1p, TransformNone, TransformStandard}, d.Transform) {
@@ -204,6 +210,17 @@ func (r *Recipe) Complete() bool {
 		}
 	}
 	return true
+}
+
+// columnNames lists the columns of the data that the features are made of.
+func (r *Recipe) columnNames() (names []string) {
+	for _, d := range r.Dense {
+		names = append(names, cmp.Or(d.Of, d.Column))
+	}
+	for _, c := range r.Categorical {
+		names = append(names, cmp.Or(c.Of, c.Column))
+	}
+	return names
 }
 
 // words returns the texts of the vocabulary.

@@ -114,9 +114,9 @@ type RowParser struct {
 
 // role is the use of a column of a file.
 type role struct {
-	field int // of the encoder, -1: none
-	keep  int // of RowBatch.Kept, -1: none
-	label bool
+	fields []int // of the encoder
+	keep   int   // of RowBatch.Kept, -1: none
+	label  bool
 }
 
 // NewParser returns a parser of the rows.
@@ -225,7 +225,7 @@ func (p *RowParser) parseCSV(b *RowBatch, i int) (isRow bool, bad *Error) {
 			label = b.Labels[i]
 		}
 		if j, what := p.encoder.EncodeSample(&b.Batch, i, p.fields); what != "" {
-			fault = fault.of(slices.IndexFunc(p.roles, func(r role) bool { return r.field == j }), p.fields[j], what)
+			fault = fault.of(slices.IndexFunc(p.roles, func(r role) bool { return slices.Contains(r.fields, j) }), p.fields[j], what)
 		}
 		b.Labels[i] = label
 	}
@@ -265,13 +265,13 @@ func (p *RowParser) scanFields(s *fieldScanner, c *columns, b *RowBatch, i int) 
 			}
 			b.Labels[i], b.HasLabel[i] = x, true
 		}
-		if r.field >= 0 {
-			p.fields[r.field] = text
+		for _, j := range r.fields {
+			p.fields[j] = text
 		}
 		if r.keep >= 0 {
 			kept[r.keep] = text
 		}
-		if what != "" && first.what == "" && (r.label || r.field >= 0 || r.keep >= 0) {
+		if what != "" && first.what == "" && (r.label || len(r.fields) > 0 || r.keep >= 0) {
 			first = first.of(fields, text, what)
 		}
 	}
@@ -285,8 +285,13 @@ func (p *RowParser) scanFields(s *fieldScanner, c *columns, b *RowBatch, i int) 
 func (p *RowParser) setRoles(c *columns) {
 	p.of, p.roles = c, p.roles[:0]
 	for _, name := range c.names {
-		p.roles = append(p.roles, role{field: slices.Index(p.names, name), keep: slices.Index(p.rows.o.Keep, name),
-			label: name == p.rows.csv.label})
+		r := role{keep: slices.Index(p.rows.o.Keep, name), label: name == p.rows.csv.label}
+		for j, field := range p.names {
+			if field == name {
+				r.fields = append(r.fields, j)
+			}
+		}
+		p.roles = append(p.roles, r)
 	}
 }
 
@@ -313,13 +318,8 @@ func (f rowHeader) parseHeader(file string, text []byte) (size int, lines int64,
 		}
 		cols.names = append(cols.names, string(name))
 	}
-	var want, missing []string
-	for _, d := range f.o.Recipe.Dense {
-		want = append(want, d.Column)
-	}
-	for _, c := range f.o.Recipe.Categorical {
-		want = append(want, c.Column)
-	}
+	var missing []string
+	want := f.o.Recipe.columnNames()
 	for _, name := range append(append(want, f.label), f.o.Keep...) {
 		at := slices.Index(cols.names, name)
 		switch {

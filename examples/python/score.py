@@ -69,6 +69,7 @@ CATEGORIES = {
     "log2-bucket": bucket,
     "hour": lambda text: time_of(text).hour,
     "weekday": lambda text: time_of(text).weekday(),
+    "weekend": lambda text: int(time_of(text).weekday() >= 5),
 }
 
 
@@ -94,6 +95,11 @@ def row_finder(column):
     return find
 
 
+def field(row, column):
+    """The text that a feature is made of: of its own column, or of another one."""
+    return row[column.get("of", column["column"])]
+
+
 def samples(recipe, fields):
     """Returns dense features (b, n) and ids (b, tables) of rows, which are dicts of texts."""
     missing = {"", *(recipe.get("na") or [])}
@@ -101,12 +107,12 @@ def samples(recipe, fields):
     ids = np.zeros((len(fields), len(recipe["categorical"])), np.int64)
     for j, column in enumerate(recipe["dense"]):
         for i, row in enumerate(fields):
-            text = row[column["column"]]
+            text = field(row, column)
             dense[i, j] = number(column, None if text in missing else text)
     for j, column in enumerate(recipe["categorical"]):
         find = row_finder(column)
         for i, row in enumerate(fields):
-            text = row[column["column"]]
+            text = field(row, column)
             ids[i, j] = find(None if text in missing else text)
     return dense, ids
 

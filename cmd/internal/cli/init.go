@@ -203,8 +203,9 @@ var transformDocs = map[string]string{
 	data.TransformStandard:   "(x - mean) / deviation",
 	data.TransformLog1p:      "log(1 + max(x, 0))",
 	data.TransformLog2Bucket: "a category of similar numbers",
-	data.TransformHour:       `0 to 23; or "weekday"`,
-	data.TransformWeekday:    `0 (Monday) to 6; or "hour"`,
+	data.TransformHour:       `0 to 23; a column can have several features: docs/data.md, transforms`,
+	data.TransformWeekday:    `0 (Monday) to 6; a column can have several features: docs/data.md, transforms`,
+	data.TransformWeekend:    "1 on Saturday and Sunday",
 }
 
 func tomlTexts(all []string) string {
