@@ -175,15 +175,36 @@ func (r *Recipe) Warnings(stats []ColumnStats, samples int64) (lines []string) {
 		}
 	}
 	add := func(columns []string, what string) {
-		if more := len(columns) - maxNamed; more > 0 {
-			columns = append(columns[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
-		}
 		if len(columns) > 0 {
-			lines = append(lines, fmt.Sprintf("in the first %d samples, %s: %s", samples, what, strings.Join(columns, ", ")))
+			lines = append(lines, fmt.Sprintf("in the first %d samples, %s: %s", samples, what, listNames(columns)))
 		}
 	}
 	add(constant, "columns have one value; leave them out of [data.csv] if they never vary")
 	add(negative, "numbers are negative, and log1p makes them 0; give them the transform \"standard\" in [data.transform]")
 	add(colliding, "categories share a row of their table with others; set model.tables = \"auto\", or more rows")
 	return lines
+}
+
+// listNames lists some names, the first ones only if there are many.
+func listNames(names []string) string {
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// WarningOfRare names the columns on which a minCount has no effect, as they have too many texts for a vocabulary;
+// "" if there are none.
+func (r *Recipe) WarningOfRare(minCount int64) string {
+	var names []string
+	for _, c := range r.Categorical {
+		if c.Reserved > 0 && c.IDs == IDsHash {
+			names = append(names, strconv.Quote(c.Column))
+		}
+	}
+	if minCount <= 1 || names == nil {
+		return ""
+	}
+	return fmt.Sprintf("data.min_count = %d has no effect on columns with more than %d distinct texts, which are hashed: %s; rare texts share no row there",
+		minCount, maxWords, listNames(names))
 }

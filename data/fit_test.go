@@ -115,6 +115,19 @@ func TestFitIsAFunctionOfTheRows(t *testing.T) {
 	}
 }
 
+// A run warns by name of columns on which data.min_count has no effect.
+func TestWarningOfRare(t *testing.T) {
+	r := &Recipe{Categorical: []Category{{Column: "ip", IDs: IDsHash, Reserved: 1, Rows: 9}, {Column: "listed", IDs: IDsHash, Rows: 9},
+		{Column: "city", IDs: IDsVocabulary, Reserved: 2}}}
+	const want = `data.min_count = 2 has no effect on columns with more than 1048576 distinct texts, which are hashed: "ip"; rare texts share no row there`
+	if got := r.WarningOfRare(2); got != want {
+		t.Errorf("%s", got)
+	}
+	if got := r.WarningOfRare(1); got != "" {
+		t.Errorf("without min_count: %s", got)
+	}
+}
+
 // A column with too many texts is hashed into a table sized by their number.
 func TestDistinct(t *testing.T) {
 	d := distinct{registers: make([]uint8, 1<<distinctBits)}

@@ -19,6 +19,9 @@ const (
 func (j *job) warnOfData() {
 	o := j.dataOptions(false)
 	o.Progress = nil
+	if text := j.o.Recipe.WarningOfRare(o.MinCount); text != "" {
+		j.o.Observer.Warned(text)
+	}
 	if stats, err := data.DescribeColumns(o, warnedSamples); err == nil && stats != nil {
 		for _, line := range j.o.Recipe.Warnings(stats, min(warnedSamples, j.train.Len())) {
 			j.o.Observer.Warned(line)
