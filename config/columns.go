@@ -20,21 +20,25 @@ func (c *Config) resolveTables(src *source) error {
 		return src.errorf("model.tables", "%s needs the names of columns in data.csv.categorical, and data.format = %q has none; list the rows of each table",
 			t.marshalCounted(), c.Data.Format)
 	}
+	names, from := columns, "data.csv.categorical"
+	if len(c.Model.TableOf) > 0 {
+		names, from = uniqueNames(c.Model.TableOf), "model.table_of"
+	}
 	if t.Name == tablesAuto {
-		t.Rows = make([]int64, len(columns))
+		t.Rows = make([]int64, len(names))
 		return nil
 	}
 	t.Rows = t.Rows[:0]
-	for _, name := range columns {
+	for _, name := range names {
 		n, ok := t.ByColumn[name]
 		if !ok {
-			return src.errorf("model.tables", "has no table of column %q of data.csv.categorical; add %q = \"auto\", or a number of rows", name, name)
+			return src.errorf("model.tables", "has no table of %q of %s; add %q = \"auto\", or a number of rows", name, from, name)
 		}
 		t.Rows = append(t.Rows, n)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.ByColumn)) {
-		if !slices.Contains(columns, name) {
-			return src.errorf("model.tables", "has a table of %q, which is no column of data.csv.categorical; remove it, or name the column there", name)
+		if !slices.Contains(names, name) {
+			return src.errorf("model.tables", "has a table of %q, which is not in %s; remove it, or name it there", name, from)
 		}
 	}
 	return nil

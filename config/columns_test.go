@@ -45,6 +45,8 @@ func TestColumnKeys(t *testing.T) {
 		{`eval = ["last 5%"]`, "[model.tables]\nitem = \"auto\"\nuser = 7", nil, []int64{7, 0}, "{}", "last 5%"},
 		{"[data.transform]\nage = \"standard\"\n\"x y\" = \"none\"", "tables = [1, 2]", nil, []int64{1, 2}, `{"age" = "standard", "x y" = "none"}`, ""},
 		{"transform = {user = \"hour\"}", "tables = [1, 2]", []string{"model.tables=auto", "data.min_count=3", "data.eval=20%"}, []int64{0, 0}, `{"user" = "hour"}`, "20%"},
+		{"", "table_of = [\"id\", \"id\"]\ntables = \"auto\"", nil, []int64{0}, "{}", ""},
+		{"", "table_of = [\"b\", \"a\"]\ntables = {a = 5, b = \"auto\"}", nil, []int64{0, 5}, "{}", ""},
 		{`eval = "eval.csv"`, "tables = [1, 2]", []string{`data.transform={age = "none"}`}, []int64{1, 2}, `{"age" = "none"}`, ""},
 	} {
 		cfg, err := loadText(t, c.data, c.model, c.sets...)
@@ -73,8 +75,9 @@ func TestColumnKeys(t *testing.T) {
 
 func TestColumnKeysRefused(t *testing.T) {
 	for _, c := range []struct{ data, model, want string }{
-		{"", "tables = {user = 7}", `model.tables: has no table of column "item"`},
-		{"", "tables = {user = 7, item = 3, shop = 2}", `"shop", which is no column`},
+		{"", "tables = {user = 7}", `model.tables: has no table of "item" of data.csv.categorical`},
+		{"", "tables = {user = 7, item = 3, shop = 2}", `"shop", which is not in data.csv.categorical`},
+		{"", "table_of = [\"id\", \"id\"]\ntables = {user = 7, id = 3}", `model.tables: has a table of "user", which is not in model.table_of`},
 		{"", "tables = {user = 7, item = 0}", `the table of column "item" has 0 rows`},
 		{"", `tables = "many"`, `no table set is called "many"`},
 		{"transform = {age = \"hour\"}", "tables = [1, 2]", `data.transform: "hour" is no transform of "age", a column of numbers`},

@@ -196,6 +196,7 @@ type bagSource struct {
 	samples int64
 	skipped int64
 	codec   *csvCodec
+	raw     bool // samples are read as the record file has them; see rawCodec
 }
 
 // openBags opens record files of version 2 as one Source.
@@ -226,18 +227,19 @@ func openBags(o *Options, names []string) (_ Source, err error) {
 	}
 	kind := s.files[0].head.kind
 	s.schema.Dense, s.schema.SampleWeights = int(s.files[0].head.dense), kind == recordWeighted
-	if o.raw {
-		return nil, fileErr(names[0], "its samples have columns with several ids, whose tables cannot be counted; list the rows in model.tables")
-	}
 	s.schema.IDs = float64(ids) / float64(s.samples)
-	if err := s.schema.checkLimits(); err != nil {
-		return nil, err
+	if o.raw {
+		s.codec, s.raw = &csvCodec{kind: kind, dense: make([]numberMap, s.schema.Dense)}, true
+		return s, nil
 	}
 	r, err := o.recipeOf(s.schema.Dense)
 	if err != nil {
 		return nil, err
 	}
 	s.schema.Tables = r.Schema().Tables
+	if err := s.schema.checkLimits(); err != nil {
+		return nil, err
+	}
 	s.codec = newCSVCodec(r, kind)
 	return s, nil
 }
@@ -286,7 +288,11 @@ func (s *bagSource) Read(b *Batch, idx []int64) error {
 			}
 			size, bags := int64(f.head.recordBytes), &f.head.bags
 			rec := block.records[i%int64(f.head.blockRecords)*size:][:size]
-			if !s.codec.decodeBags(b, at, rec, block.heap, bags.mask, bags.weighted) {
+			decode := s.codec.decodeBags
+			if s.raw {
+				decode = s.codec.decodeRawBags
+			}
+			if !decode(b, at, rec, block.heap, bags.mask, bags.weighted) {
 				return fileErr(f.name, "record %d does not hold a sample; delete the file to convert the sources again", i+1)
 			}
 		}
@@ -352,6 +358,37 @@ func (c *csvCodec) decodeBags(b *Batch, at int, rec, heap []byte, mask []bool, w
 			}
 		}
 		b.Offsets = append(b.Offsets, int32(len(b.IDs)))
+	}
+	return true
+}
+
+// decodeRawBags is decodeBags for a source of raw samples: numbers into Batch.Dense, NaN if they are missing, and
+// the hashes of ids into Batch.hashes.
+func (c *csvCodec) decodeRawBags(b *Batch, at int, rec, heap []byte, mask []bool, weighted bool) bool {
+	le, entry := binary.LittleEndian, uint64(entryBytes(weighted))
+	start := uint64(le.Uint32(rec[len(rec)-4:]))
+	b.Labels[at] = math.Float32frombits(le.Uint32(rec))
+	c.decodeWeight(b, at, rec)
+	rec = rec[c.kind.headBytes():]
+	for j := range c.dense {
+		b.Dense[at*len(c.dense)+j] = math.Float32frombits(le.Uint32(rec[4*j:]))
+	}
+	rec = rec[4*len(c.dense):]
+	b.hashes = b.hashes[:b.Offsets[len(b.Offsets)-1]]
+	for j, bag := range mask {
+		slot := le.Uint64(rec[8*j:])
+		if !bag {
+			b.hashes = append(b.hashes, slot)
+		} else {
+			first, n := start+uint64(uint32(slot)), slot>>32
+			if (first+n)*entry > uint64(len(heap)) {
+				return false
+			}
+			for e := heap[first*entry:][:n*entry]; len(e) > 0; e = e[entry:] {
+				b.hashes = append(b.hashes, le.Uint64(e))
+			}
+		}
+		b.Offsets = append(b.Offsets, int32(len(b.hashes)))
 	}
 	return true
 }

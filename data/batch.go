@@ -52,6 +52,21 @@ func (b *Batch) growWeights(n int, s *Schema) {
 	b.SampleWeights = grown(b.SampleWeights, n)
 }
 
+// eachHash calls do for each category of b, which a source of raw samples has filled.
+func (b *Batch) eachHash(features int, do func(feature int, hash uint64)) {
+	if b.Offsets == nil {
+		for i, h := range b.hashes[:len(b.IDs)] {
+			do(i%features, h)
+		}
+		return
+	}
+	for cell := range len(b.Offsets) - 1 {
+		for _, h := range b.hashes[b.Offsets[cell]:b.Offsets[cell+1]] {
+			do(cell%features, h)
+		}
+	}
+}
+
 func grown[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -10,7 +10,7 @@ import (
 // ColumnStats are figures of a column that has a name.
 type ColumnStats struct {
 	Name    string  `json:"name"`
-	Missing float64 `json:"missing"` // share of the samples
+	Missing float64 `json:"missing"` // share of the samples; of a bag, of empty fields and missing ids
 
 	// Of a column of numbers.
 	Number   bool    `json:"number,omitempty"`
@@ -21,7 +21,7 @@ type ColumnStats struct {
 	Rows      int64   `json:"rows,omitempty"`
 	Distinct  int64   `json:"distinct,omitempty"`  // categories, missing ones apart
 	Colliding float64 `json:"colliding,omitempty"` // share of them that share a row with another
-	Unknown   float64 `json:"unknown,omitempty"`   // share of the samples whose category is not in the vocabulary
+	Unknown   float64 `json:"unknown,omitempty"`   // share of the ids that are not in the vocabulary
 }
 
 // DescribeColumns measures the columns of up to most samples from the first on; 0: all. It
@@ -74,6 +74,7 @@ type census struct {
 	recipe     *Recipe
 	numbers    []numberCount
 	categories []map[uint64]int64
+	empty      []int64 // bags without an id
 }
 
 type numberCount struct {
@@ -82,7 +83,8 @@ type numberCount struct {
 }
 
 func newCensus(r *Recipe) *census {
-	c := &census{recipe: r, numbers: make([]numberCount, len(r.Dense)), categories: make([]map[uint64]int64, len(r.Categorical))}
+	c := &census{recipe: r, numbers: make([]numberCount, len(r.Dense)), categories: make([]map[uint64]int64, len(r.Categorical)),
+		empty: make([]int64, len(r.Categorical))}
 	for i := range c.numbers {
 		c.numbers[i].low, c.numbers[i].high = float32(math.Inf(1)), float32(math.Inf(-1))
 	}
@@ -104,8 +106,12 @@ func (c *census) countBatch(b *Batch) {
 		}
 		n.low, n.high = min(n.low, x), max(n.high, x)
 	}
-	for i, h := range b.hashes[:len(b.IDs)] {
-		c.categories[i%len(c.categories)][h]++
+	features := len(c.categories)
+	b.eachHash(features, func(feature int, h uint64) { c.categories[feature][h]++ })
+	for cell := range max(len(b.Offsets)-1, 0) {
+		if b.Offsets[cell] == b.Offsets[cell+1] {
+			c.empty[cell%features]++
+		}
 	}
 }
 
@@ -114,18 +120,20 @@ func (c *census) summarize(samples float64) (all []ColumnStats) {
 		all = append(all, ColumnStats{Name: c.recipe.Dense[i].Column, Number: true, Missing: float64(n.missing) / samples,
 			Negative: float64(n.negative) / samples, Constant: !(n.low < n.high)})
 	}
-	for i, counts := range c.categories {
-		all = append(all, c.summarizeCategory(&c.recipe.Categorical[i], counts, samples))
+	ids := newIDMaps(c.recipe)
+	for i := range c.categories {
+		all = append(all, c.summarizeCategory(i, &ids[i], samples))
 	}
 	return all
 }
 
-func (c *census) summarizeCategory(column *Category, counts map[uint64]int64, samples float64) ColumnStats {
-	st := ColumnStats{Name: column.Column, Rows: column.Rows, Missing: float64(counts[missingHash]) / samples}
-	ids := newIDMap(column)
+func (c *census) summarizeCategory(i int, ids *idMap, samples float64) ColumnStats {
+	column, counts, lookups := &c.recipe.Categorical[i], c.categories[i], int64(0)
+	st := ColumnStats{Name: column.Column, Rows: column.Rows, Missing: float64(counts[missingHash]+c.empty[i]) / samples}
 	users := map[uint32]int64{} // distinct categories of each row
 	unknown := int64(0)
 	for h, n := range counts {
+		lookups += n
 		if h == missingHash && column.Reserved > 0 {
 			continue
 		}
@@ -146,7 +154,7 @@ func (c *census) summarizeCategory(column *Category, counts map[uint64]int64, sa
 		}
 	}
 	st.Colliding = float64(shared) / max(float64(all), 1)
-	st.Unknown = float64(unknown) / samples
+	st.Unknown = float64(unknown) / max(float64(lookups), 1)
 	st.Constant = len(counts) < 2
 	return st
 }

@@ -173,8 +173,8 @@ func (f *fit) computeInto(part *os.File, name string) (*Recipe, error) {
 	return r, err
 }
 
-// column counts one column of categories.
-type column struct {
+// tableCount counts the texts of a table.
+type tableCount struct {
 	counts   map[uint64]uint64 // of each hash; nil: the column is hashed
 	texts    map[uint64]string
 	distinct distinct
@@ -192,10 +192,11 @@ func (f *fit) compute() error {
 		return err
 	}
 	defer src.Close()
-	columns, err := f.newColumns()
+	tables, err := f.newTables()
 	if err != nil {
 		return err
 	}
+	schema := src.Schema()
 	sums := make([]moments, len(f.recipe.Dense))
 	for pass := range 2 {
 		if pass == 1 && !f.hasStandard() {
@@ -208,9 +209,7 @@ func (f *fit) compute() error {
 			if pass > 0 {
 				return
 			}
-			for i, h := range b.hashes[:len(b.IDs)] {
-				columns[i%len(columns)].countHash(h)
-			}
+			b.eachHash(schema.Features(), func(feature int, h uint64) { tables[schema.TableOfFeature(feature)].countHash(h) })
 		})
 		if err != nil {
 			return err
@@ -224,9 +223,9 @@ func (f *fit) compute() error {
 			d.Mean, d.Deviation = sums[i].mean, sums[i].deviation
 		}
 	}
-	for i := range columns {
+	for i := range f.recipe.Categorical {
 		if c := &f.recipe.Categorical[i]; c.Rows == 0 {
-			if err := f.finishColumn(c, i, &columns[i]); err != nil {
+			if err := f.finishColumn(c, i, &tables[schema.TableOfFeature(i)]); err != nil {
 				return err
 			}
 		}
@@ -243,13 +242,13 @@ func (f *fit) hasStandard() bool {
 	return false
 }
 
-// newColumns prepares the counts, and reads the texts of all record files.
-func (f *fit) newColumns() ([]column, error) {
-	columns := make([]column, len(f.recipe.Categorical))
+// newTables prepares the counts, and reads the texts of all record files.
+func (f *fit) newTables() ([]tableCount, error) {
+	tables := make([]tableCount, len(f.o.Tables))
 	if !f.o.fitsTables() {
-		return columns, nil
+		return tables, nil
 	}
-	all := newTextSet(len(columns))
+	all := newTextSet(len(f.recipe.Categorical))
 	for i, name := range f.files {
 		t, err := readTexts(f.o.Env, name, f.headers[i].source, f.headers[i].tables)
 		if err != nil {
@@ -257,20 +256,25 @@ func (f *fit) newColumns() ([]column, error) {
 		}
 		all.merge(t)
 	}
-	for i := range columns {
-		if f.recipe.Categorical[i].Rows > 0 {
+	schema := f.o.schema(0)
+	perTable := newTextSet(len(tables))
+	for i, texts := range all.columns {
+		perTable.mergeColumn(schema.TableOfFeature(i), texts)
+	}
+	for i := range tables {
+		if f.o.Tables[i] > 0 {
 			continue
 		}
-		if columns[i].texts = all.columns[i]; columns[i].texts != nil {
-			columns[i].counts = make(map[uint64]uint64, len(columns[i].texts))
+		if tables[i].texts = perTable.columns[i]; tables[i].texts != nil {
+			tables[i].counts = make(map[uint64]uint64, len(tables[i].texts))
 		} else {
-			columns[i].distinct.registers = make([]uint8, 1<<distinctBits)
+			tables[i].distinct.registers = make([]uint8, 1<<distinctBits)
 		}
 	}
-	return columns, nil
+	return tables, nil
 }
 
-func (c *column) countHash(hash uint64) {
+func (c *tableCount) countHash(hash uint64) {
 	switch {
 	case c.counts != nil:
 		c.counts[hash]++
@@ -279,12 +283,16 @@ func (c *column) countHash(hash uint64) {
 	}
 }
 
-// finishColumn sets the table of a column.
-func (f *fit) finishColumn(c *Category, index int, counted *column) error {
+// finishColumn sets the table of a column. The first column of a table gets its vocabulary.
+func (f *fit) finishColumn(c *Category, index int, counted *tableCount) error {
 	c.Reserved = reservedTwo
 	if counted.counts == nil {
 		c.Reserved = 1 // no text is unknown
 		c.Rows = min(c.Reserved+2*counted.distinct.estimate(), maxRows)
+		return nil
+	}
+	if first := f.recipe.firstOf(index); first < index {
+		c.IDs, c.Rows = IDsVocabulary, f.recipe.Categorical[first].Rows
 		return nil
 	}
 	words := make([]word, 0, len(counted.counts))

@@ -60,8 +60,9 @@ type Category struct {
 	// Reserved is the number of rows before those of values: of these row 0 is for a missing
 	// value, and row 1 for a value that is not in the vocabulary. 0: a missing value is the category "".
 	Reserved int64 `json:"reserved,omitempty"`
-	// Vocabulary holds the texts in the order of their rows, from row Reserved on. Texts that are
-	// no UTF-8 are in VocabularyBytes, with all others of the column, in base64.
+	// Vocabulary holds the texts in the order of their rows, from row Reserved on; of a table with several
+	// categories, the first of them has it. Texts that are no UTF-8 are in VocabularyBytes, with all others of the
+	// table, in base64.
 	Vocabulary      []string `json:"vocabulary,omitempty"`
 	VocabularyBytes [][]byte `json:"vocabulary_bytes,omitempty"`
 }
@@ -125,7 +126,11 @@ func (r *Recipe) validate() error {
 		if c.Shared < 0 || c.Shared > len(r.Categorical) || (c.Shared > 0) != (r.Categorical[0].Shared > 0) {
 			return usageErr("the recipe of column %q has no table", c.Column)
 		}
-		if !slices.Contains([]string{IDsHash, IDsNumber, IDsVocabulary}, c.IDs) || c.Reserved < 0 || c.Reserved > max(c.Rows, 1) ||
+		if owner := r.firstOf(f); owner < f {
+			if o := &r.Categorical[owner]; c.IDs != o.IDs || c.Rows != o.Rows || c.Reserved != o.Reserved || len(c.words()) > 0 {
+				return usageErr("the recipe of column %q has another table than that of %q", c.Column, o.Column)
+			}
+		} else if !slices.Contains([]string{IDsHash, IDsNumber, IDsVocabulary}, c.IDs) || c.Reserved < 0 || c.Reserved > max(c.Rows, 1) ||
 			c.IDs == IDsHash && c.Reserved == c.Rows || c.IDs == IDsVocabulary && (c.Reserved != reservedTwo || c.Rows != c.Reserved+int64(len(c.words()))) {
 			return usageErr("the recipe of column %q makes no row", c.Column)
 		}
@@ -223,7 +228,16 @@ func (r *Recipe) columnNames() (names []string) {
 	return names
 }
 
-// words returns the texts of the vocabulary.
+// firstOf returns the first category of the table of category f.
+func (r *Recipe) firstOf(f int) int {
+	shared := r.Categorical[f].Shared
+	if shared == 0 {
+		return f
+	}
+	return slices.IndexFunc(r.Categorical, func(c Category) bool { return c.Shared == shared })
+}
+
+// words returns the texts of the vocabulary of the category itself.
 func (c *Category) words() []string {
 	if c.VocabularyBytes == nil {
 		return c.Vocabulary

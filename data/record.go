@@ -222,9 +222,7 @@ func newCSVCodec(r *Recipe, kind recordKind) *csvCodec {
 	for i := range r.Dense {
 		c.dense = append(c.dense, newNumberMap(&r.Dense[i]))
 	}
-	for i := range r.Categorical {
-		c.ids = append(c.ids, newIDMap(&r.Categorical[i]))
-	}
+	c.ids = newIDMaps(r)
 	return c
 }
 

@@ -47,12 +47,17 @@ func (t *textSet) addText(column int, hash uint64, text []byte) {
 // merge adds the texts of another set.
 func (t *textSet) merge(other *textSet) {
 	for i, m := range other.columns {
-		if m == nil {
-			t.columns[i] = nil
-		}
-		for h, text := range m {
-			t.addText(i, h, []byte(text))
-		}
+		t.mergeColumn(i, m)
+	}
+}
+
+// mergeColumn adds the texts of a column of another set.
+func (t *textSet) mergeColumn(i int, m map[uint64]string) {
+	if m == nil {
+		t.columns[i] = nil
+	}
+	for h, text := range m {
+		t.addText(i, h, []byte(text))
 	}
 }
 

@@ -58,6 +58,19 @@ const (
 	reservedTwo = 2
 )
 
+// newIDMaps returns the maps of the categories of a recipe. Those of one table share its vocabulary.
+func newIDMaps(r *Recipe) []idMap {
+	maps := make([]idMap, len(r.Categorical))
+	for f := range maps {
+		if first := r.firstOf(f); first < f {
+			maps[f] = maps[first]
+		} else {
+			maps[f] = newIDMap(&r.Categorical[f])
+		}
+	}
+	return maps
+}
+
 func newIDMap(c *Category) idMap {
 	m := idMap{reserved: uint32(c.Reserved)}
 	if c.IDs != IDsVocabulary {

@@ -143,7 +143,7 @@ func (j *job) fitData() (err error) {
 		}
 	}
 	if j.cfg.Model.Tables.IsCounted() {
-		if want, has := len(j.cfg.Model.TableRows()), len(j.o.Recipe.Categorical); want != has {
+		if want, has := len(j.cfg.Model.TableRows()), len(j.o.Recipe.Schema().Tables); want != has {
 			return config.Errorf("the recipe of the model has %d tables, and the config has %d; use the config that it was trained with", has, want)
 		}
 		j.cfg = j.cfg.Resolve(j.o.Recipe)

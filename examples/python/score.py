@@ -26,7 +26,18 @@ def load(path):
         about = f.metadata() or {}
         if "ecrec.model" not in about or "ecrec.data" not in about:
             sys.exit(f"{path}: no recipe in its metadata; export the run or the checkpoint again with `ecrec export`")
-        return {name: f.get_tensor(name) for name in f.keys()}, json.loads(about["ecrec.model"]), json.loads(about["ecrec.data"])
+        return {name: f.get_tensor(name) for name in f.keys()}, json.loads(about["ecrec.model"]), with_vocabularies(json.loads(about["ecrec.data"]))
+
+
+def with_vocabularies(recipe):
+    """Gives every feature the vocabulary of its table, which the first feature of a shared table has."""
+    first = {}
+    for column in recipe["categorical"]:
+        owner = first.setdefault(column["shared"], column) if column.get("shared") else column
+        for key in "vocabulary", "vocabulary_bytes":
+            if key in owner:
+                column[key] = owner[key]
+    return recipe
 
 
 # From rows to samples.
