@@ -187,7 +187,7 @@ type Model struct {
 func (c *Config) ModelConfig() model.Config {
 	m := c.Model
 	return model.Config{
-		Kind: m.Kind, Dense: c.Data.DenseCount(), Tables: m.Features(), EmbeddingDim: m.EmbeddingDim,
+		Kind: m.Kind, Dense: c.Data.DenseCount(), Tables: m.Features(), TableOf: m.TableNumbers(), EmbeddingDim: m.EmbeddingDim,
 		BottomMLP: m.BottomMLP, TopMLP: m.TopMLP, Seed: c.Job.Seed,
 		BatchNorm: m.BatchNorm, Dropout: m.Dropout, DenseEmbedding: m.DenseEmbedding,
 		Interaction: m.Interaction, Linear: m.Linear,

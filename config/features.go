@@ -143,8 +143,3 @@ func numberNames(list []string) []int {
 	}
 	return numbers
 }
-
-// HasBags reports whether a feature may have several ids, or shares its table with another.
-func (c *Config) HasBags() bool {
-	return c.Data.CSV.Separator != "" || len(c.Data.CSV.Bags) > 0 || len(c.Data.Hots.IDs) > 0 || len(c.Model.TableOf) > 0
-}

@@ -30,7 +30,8 @@ type OpKind int
 
 // The operations.
 const (
-	// OpGather puts the rows of all tables side by side. Tensors has one for each table, (rows, Width).
+	// OpGather puts the rows of all features side by side: for each the row of its id, or the sum or mean of the rows of its
+	// bag. Tensors has the table of each feature, (rows, Width).
 	OpGather OpKind = iota
 	// OpLinear is x wᵀ + bias, for a weight (out, in) and a bias, which may be missing.
 	OpLinear
@@ -103,8 +104,11 @@ func (g *Drawing) addLayers(prefix, norms, x string, widths []int, hidden int, r
 // Gather appends the gathering of a part of all rows.
 func (g *Drawing) Gather(p Part) string {
 	op := Op{Kind: OpGather, Vectors: g.Config.Tables, Width: p.Width}
-	for t := range g.Config.Tables {
-		op.Tensors = append(op.Tensors, p.Tensor(t))
+	for f := range g.Config.Tables {
+		if g.Config.TableOf != nil {
+			f = g.Config.TableOf[f]
+		}
+		op.Tensors = append(op.Tensors, p.Tensor(f))
 	}
 	return g.Add(op)
 }

@@ -60,6 +60,7 @@ type Config struct {
 	Kind         string // the name of an entry of Kinds
 	Dense        int    // number of dense features
 	Tables       int    // number of features, each of which looks up an embedding table
+	TableOf      []int  // the table of each feature; nil: feature f has table f
 	EmbeddingDim int
 	BottomMLP    []int  // output widths of the layers
 	TopMLP       []int  // output widths of the layers

@@ -73,6 +73,12 @@ func TestPython(t *testing.T) {
 		{"wdl without numbers", []string{"model.kind=wdl", "data.csv.dense=[]", "model.bottom_mlp=[]", "model.linear=true", "model.top_mlp=[32, 16, 1]"}},
 		{"dcn without numbers", []string{"model.kind=dcn", "data.csv.dense=[]", "model.bottom_mlp=[]", "model.cross=full", "model.structure=parallel",
 			"model.top_mlp=[32, 1]", "model.batch_norm=true", "model.dropout=0.1"}},
+		{"dlrm with bags", append(slices.Clone(bags), "data.csv.weighted=true", `model.pooling=["sum","sum","sum","sum","sum","sum","sum","sum","mean","sum"]`)},
+		{"deepfm with means of bags", append(slices.Clone(bags), "model.kind=deepfm", "model.top_mlp=[32, 16, 1]", "model.pooling=mean")},
+		{"wdl with bags alone", []string{"model.kind=wdl", "model.linear=true", "model.bottom_mlp=[]", "model.top_mlp=[16, 1]", "data.csv.dense=[]", "data.csv.separator=|",
+			"data.csv.weighted=true", `data.csv.categorical=["tags", "more"]`, "model.tables=[90, 60]", `data.csv.na=["Private"]`}},
+		{"dcn with a shared table", []string{"model.kind=dcn", "model.cross_layers=2", "model.cross_rank=4", "model.tables=[100, 200, 100, 200, 100, 100, 50]",
+			`model.table_of=["a","b","c","d","e","f","g","a"]`}},
 		{"deepfm", []string{"model.kind=deepfm", "model.top_mlp=[32, 16, 1]", "model.dropout=0.1"}},
 		{"deepfm with vectors of numbers", []string{"model.kind=deepfm", "model.dense_embedding=true", "model.batch_norm=false"}},
 	} {
@@ -84,10 +90,32 @@ func TestPython(t *testing.T) {
 	check(t, append([]string{"models"}, models...)...)
 }
 
+// bags are settings for two columns with several ids, which share a table with a column of one.
+var bags = []string{"data.csv.separator=|", `data.csv.bags=["tags", "more"]`,
+	`data.csv.categorical=["workclass","education","marital_status","occupation","relationship","race","sex","native_country","tags","more"]`,
+	"model.tables=[100, 200, 100, 200, 100, 100, 50, 500]", `model.table_of=["a","b","c","d","e","f","g","h","d","b"]`}
+
+// addBags adds columns with several ids to rows: tags and more. Some are empty, and some ids have weights.
+func addBags(rows [][]string) {
+	for i, row := range rows {
+		tags, more := "tags", "more"
+		if i > 0 {
+			var ids []string
+			for k := range i % 6 {
+				if ids = append(ids, row[(2+5*k+i/6)%len(row)]); k%2 == i/7%2 {
+					ids[k] += fmt.Sprintf(":%v", float64(i%9)/4-0.5)
+				}
+			}
+			tags, more = strings.Join(ids, "|"), strings.Repeat(row[7]+"|", i%4)+row[8]
+		}
+		rows[i] = append(row, tags, more)
+	}
+}
+
 // makeModel trains the quickstart with changes, writes all that check.py compares, and returns its arguments.
 func makeModel(t *testing.T, dir string, sets []string) []string {
 	at := func(name string) string { return filepath.Join(dir, name) }
-	writeRows(t, at("rows.csv"))
+	writeRows(t, at("rows.csv"), "../../examples/adult/eval.csv", 2000, 700)
 	call := func(args ...string) string {
 		t.Helper()
 		x := run(t, ecrec(t), nil, args...)
@@ -103,10 +131,8 @@ func makeModel(t *testing.T, dir string, sets []string) []string {
 	if slices.Contains(sets, "model.kind=deepfm") {
 		text = regexp.MustCompile(`(?m)^bottom_mlp.*$`).ReplaceAll(text, nil) // it has none
 	}
-	train, err := filepath.Abs("../../examples/adult/train.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	train := at("train.csv")
+	writeRows(t, train, "../../examples/adult/train.csv", 32561, 0)
 	if err := os.WriteFile(at("run.toml"), text, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +150,10 @@ func makeModel(t *testing.T, dir string, sets []string) []string {
 	return []string{dir, figures[1], figures[3]}
 }
 
-// writeRows writes rows of the census data, then rows with odd texts of all lengths.
-func writeRows(t *testing.T, path string) {
+// writeRows writes some rows of the census data in a file, then rows with odd texts of all lengths. addBags adds to all.
+func writeRows(t *testing.T, path, from string, few, odds int) {
 	t.Helper()
-	text, err := os.ReadFile("../../examples/adult/eval.csv")
+	text, err := os.ReadFile(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,9 +161,9 @@ func writeRows(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows = rows[:2000]
+	rows = rows[:min(few, len(rows))]
 	r, letters := rand.New(rand.NewPCG(1, 2)), []rune("ab,;\"' \näß€𝄞|1")
-	for n := range 700 {
+	for n := range odds {
 		odd := append([]string(nil), rows[1+n]...)
 		for i, field := range odd {
 			if _, err := strconv.Atoi(field); err == nil {
@@ -151,6 +177,7 @@ func writeRows(t *testing.T, path string) {
 		}
 		rows = append(rows, odd)
 	}
+	addBags(rows)
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,9 @@
 """The models of ecrec as PyTorch modules. load("model.safetensors") returns one with the weights of the file.
 
-A module maps dense features (b, n), float32, and ids (b, tables), int64, to logits (b). The names of its
-parameters are those of the file, so load_state_dict(strict=True) takes them as they are. score.py makes dense
-features and ids of rows.
+A module maps dense features (b, n), float32, and ids (b, features), int64, to logits (b). If features have
+several ids, ids is a list with a pair for each feature: ids (b, n), int64, -1 where there is none, and weights
+(b, n), float32. The names of its parameters are those of the file, so load_state_dict(strict=True) takes them as
+they are. score.py makes dense features and ids of rows.
 """
 
 import json
@@ -43,9 +44,25 @@ def embeddings(rows, width):
     return nn.ModuleList(nn.Embedding(n, width) for n in rows)
 
 
-def gather(tables, ids):
-    """The rows of each sample, (b, tables, width)."""
-    return torch.stack([table(ids[:, t]) for t, table in enumerate(tables)], dim=1)
+def features(m):
+    """The table of each feature."""
+    return m.get("table_of", list(range(len(m["tables"]))))
+
+
+def pool(table, ids, weights, mean):
+    """The sums of the rows of bags, or their means, (b, width). An empty bag gives zeros."""
+    present = ids >= 0
+    sums = torch.einsum("bn,bnd->bd", weights * present, table(ids.clamp(min=0)))
+    return sums / present.sum(dim=1, keepdim=True).clamp(min=1) if mean else sums
+
+
+def gather(m, tables, ids):
+    """The rows of each sample, (b, features, width): that of its id, or the sum or mean of those of its bag."""
+    own = [tables[t] for t in features(m)]
+    if isinstance(ids, torch.Tensor):
+        return torch.stack([table(ids[:, f]) for f, table in enumerate(own)], dim=1)
+    pooling = m.get("pooling", ["sum"] * len(own))
+    return torch.stack([pool(table, *ids[f], pooling[f] == "mean") for f, table in enumerate(own)], dim=1)
 
 
 class Model(nn.Module):
@@ -73,12 +90,12 @@ def width_of_bottom(m):
 
 class DLRM(Model):
     def __init__(self, m):
-        vectors, form = len(m["tables"]) + 1, m.get("interaction", "dot")
-        width = {"dot": vectors * (vectors - 1) // 2, "cat": len(m["tables"]) * m["embedding_dim"], "sum": m["embedding_dim"]}
+        vectors, form = len(features(m)) + 1, m.get("interaction", "dot")
+        width = {"dot": vectors * (vectors - 1) // 2, "cat": len(features(m)) * m["embedding_dim"], "sum": m["embedding_dim"]}
         super().__init__(m, width_of_bottom(m) + width[form], bottom_relu=True)
 
     def forward(self, dense, ids):
-        x, rows, form = self.bottom(dense), gather(self.emb_l, ids), self.m.get("interaction", "dot")
+        x, rows, form = self.bottom(dense), gather(self.m, self.emb_l, ids), self.m.get("interaction", "dot")
         if form == "sum":
             rest = rows.sum(dim=1)
         elif form == "cat":
@@ -92,7 +109,7 @@ class DLRM(Model):
 
 class WDL(Model):
     def __init__(self, m):
-        super().__init__(m, width_of_bottom(m) + len(m["tables"]) * m["embedding_dim"], bottom_relu=False)
+        super().__init__(m, width_of_bottom(m) + len(features(m)) * m["embedding_dim"], bottom_relu=False)
         if m.get("linear"):
             self.linear = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(1))})
             if m["dense"]:
@@ -100,9 +117,9 @@ class WDL(Model):
             self.linear_l = embeddings(m["tables"], 1)
 
     def forward(self, dense, ids):
-        logits = self.top(torch.cat([self.bottom(dense), gather(self.emb_l, ids).flatten(1)], dim=1))
+        logits = self.top(torch.cat([self.bottom(dense), gather(self.m, self.emb_l, ids).flatten(1)], dim=1))
         if self.m.get("linear"):
-            logits = logits + gather(self.linear_l, ids).sum(dim=1) + self.linear["bias"]
+            logits = logits + gather(self.m, self.linear_l, ids).sum(dim=1) + self.linear["bias"]
             if "weight" in self.linear:
                 logits = logits + dense @ self.linear["weight"].T
         return logits[:, 0]
@@ -129,7 +146,7 @@ class Cross(nn.Module):
 
 class DCN(Model):
     def __init__(self, m):
-        n = width_of_bottom(m) + len(m["tables"]) * m["embedding_dim"]
+        n = width_of_bottom(m) + len(features(m)) * m["embedding_dim"]
         super().__init__(m, n, bottom_relu=True)
         self.cross = nn.ModuleList(Cross(m, n) for _ in range(m["cross_layers"]))
         if m.get("structure") == "parallel":
@@ -137,7 +154,7 @@ class DCN(Model):
             self.top_l, self.fc = mlp([n, *hidden], last=True), mlp([n + hidden[-1], m["top_mlp"][-1]], last=False)
 
     def forward(self, dense, ids):
-        x0 = x = torch.cat([self.bottom(dense), gather(self.emb_l, ids).flatten(1)], dim=1)
+        x0 = x = torch.cat([self.bottom(dense), gather(self.m, self.emb_l, ids).flatten(1)], dim=1)
         for layer in self.cross:
             x = layer(x0, x)
         if self.m.get("structure") == "parallel":
@@ -147,7 +164,7 @@ class DCN(Model):
 
 class DeepFM(Model):
     def __init__(self, m):
-        vectors = len(m["tables"]) + (m["dense"] if m.get("dense_embedding") else 0)
+        vectors = len(features(m)) + (m["dense"] if m.get("dense_embedding") else 0)
         super().__init__(m, vectors * m["embedding_dim"])
         self.linear_l, self.bn = embeddings(m["tables"], 1), norms(m, m["top_mlp"][:-1])
         self.linear = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(1))})
@@ -156,7 +173,7 @@ class DeepFM(Model):
             self.linear_dense = nn.Linear(m["dense"], 1, bias=False)
 
     def forward(self, dense, ids):
-        vectors, logits = gather(self.emb_l, ids), gather(self.linear_l, ids).sum(dim=1) + self.linear["bias"]
+        vectors, logits = gather(self.m, self.emb_l, ids), gather(self.m, self.linear_l, ids).sum(dim=1) + self.linear["bias"]
         if self.m.get("dense_embedding"):
             vectors = torch.cat([dense[:, :, None] * self.emb_dense["weight"], vectors], dim=1)
             logits = logits + self.linear_dense(dense)

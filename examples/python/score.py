@@ -111,21 +111,70 @@ def field(row, column):
     return row[column.get("of", column["column"])]
 
 
+def bag(column, missing, find, text):
+    """The ids of a field and their weights. A field that is empty, or means missing, has none."""
+    ids, weights = [], []
+    for word in [] if text in missing else text.split(column["separator"]):
+        weight = 1.0
+        if column.get("weighted") and ":" in word:
+            word, weight = word.rsplit(":", 1)
+            weight = number({**column, "transform": "none"}, weight)
+        ids.append(find(None if word in missing else word))
+        weights.append(weight)
+    return ids, weights
+
+
+def pad(bags):
+    """Bags as two arrays (b, n), for the n of the longest: ids, -1 where there is none, and weights."""
+    width = max([1, *(len(ids) for ids, _ in bags)])
+    ids, weights = np.full((len(bags), width), -1), np.zeros((len(bags), width), np.float32)
+    for i, (of, weight) in enumerate(bags):
+        ids[i, : len(of)], weights[i, : len(of)] = of, weight
+    return ids, weights
+
+
 def samples(recipe, fields):
-    """Returns dense features (b, n) and ids (b, tables) of rows, which are dicts of texts."""
+    """Returns dense features (b, n) and ids of rows, which are dicts of texts: (b, features).
+
+    If a column of the recipe has a separator, its fields have several ids. Then ids is a list with a pair for each
+    feature, as pad returns it.
+    """
     missing = {"", *(recipe.get("na") or [])}
     dense = np.zeros((len(fields), len(recipe["dense"])), np.float32)
-    ids = np.zeros((len(fields), len(recipe["categorical"])), np.int64)
+    has_bags = any(column.get("separator") for column in recipe["categorical"])
+    ids = [] if has_bags else np.zeros((len(fields), len(recipe["categorical"])), np.int64)
     for j, column in enumerate(recipe["dense"]):
         for i, row in enumerate(fields):
             text = field(row, column)
             dense[i, j] = number(column, None if text in missing else text)
     for j, column in enumerate(recipe["categorical"]):
         find = row_finder(column)
-        for i, row in enumerate(fields):
-            text = field(row, column)
-            ids[i, j] = find(None if text in missing else text)
+        texts = [field(row, column) for row in fields]
+        if column.get("separator"):
+            ids.append(pad([bag(column, missing, find, text) for text in texts]))
+            continue
+        found = [find(None if text in missing else text) for text in texts]
+        if has_bags:
+            ids.append((np.array(found, np.int64).reshape(-1, 1), np.ones((len(found), 1), np.float32)))
+        else:
+            ids[:, j] = found
     return dense, ids
+
+
+def onnx_inputs(recipe, dense, ids):
+    """The inputs of an exported ONNX model, by name, for what samples returns."""
+    inputs = {"dense": dense} if dense.shape[1] else {}
+    if isinstance(ids, np.ndarray):
+        return {**inputs, "ids": ids}
+    single = [pair[0] for pair, column in zip(ids, recipe["categorical"]) if not column.get("separator")]
+    if single:
+        inputs["ids"] = np.concatenate(single, axis=1)
+    for f, column in enumerate(recipe["categorical"]):
+        if column.get("separator"):
+            inputs[f"ids_{f}"] = ids[f][0]
+            if column.get("weighted"):
+                inputs[f"weights_{f}"] = ids[f][1]
+    return inputs
 
 
 # From samples to scores.
@@ -145,13 +194,25 @@ def mlp(tensors, prefix, x, last, norms=None):
     return x
 
 
-def gather(tensors, part, ids):
-    """The rows of each sample, (b, tables, width)."""
-    return np.stack([tensors[f"{part}.{t}.weight"][ids[:, t]] for t in range(ids.shape[1])], axis=1)
+def pool(table, ids, weights, mean):
+    """The sums of the rows of bags, or their means, (b, width). An empty bag gives zeros."""
+    present = ids >= 0
+    sums = np.einsum("bn,bnd->bd", weights * present, table[np.maximum(ids, 0)])
+    return sums / np.maximum(present.sum(axis=1, keepdims=True), 1).astype(np.float32) if mean else sums
+
+
+def gather(m, tensors, part, ids):
+    """The rows of each sample, (b, features, width): that of its id, or the sum or mean of those of its bag."""
+    features = len(ids) if isinstance(ids, list) else ids.shape[1]
+    tables = [tensors[f"{part}.{t}.weight"] for t in m.get("table_of", range(features))]
+    if not isinstance(ids, list):
+        return np.stack([table[ids[:, f]] for f, table in enumerate(tables)], axis=1)
+    pooling = m.get("pooling", ["sum"] * features)
+    return np.stack([pool(table, *ids[f], pooling[f] == "mean") for f, table in enumerate(tables)], axis=1)
 
 
 def dlrm(m, t, dense, ids):
-    x, rows = mlp(t, "bot_l", dense, last=True), gather(t, "emb_l", ids)
+    x, rows = mlp(t, "bot_l", dense, last=True), gather(m, t, "emb_l", ids)
     form = m.get("interaction", "dot")
     if form == "sum":
         rest = rows.sum(axis=1)
@@ -164,16 +225,16 @@ def dlrm(m, t, dense, ids):
     return mlp(t, "top_l", np.concatenate([x, rest], axis=1), last=False)
 
 
-def wide(t, dense, ids):
+def wide(m, t, dense, ids):
     """A linear model over dense features, if there are any, and ids."""
-    sums = gather(t, "linear_l", ids).sum(axis=1) + t["linear.bias"]
+    sums = gather(m, t, "linear_l", ids).sum(axis=1) + t["linear.bias"]
     return sums + dense @ t["linear.weight"].T if "linear.weight" in t else sums
 
 
 def wdl(m, t, dense, ids):
-    x, rows = mlp(t, "bot_l", dense, last=False), gather(t, "emb_l", ids)
+    x, rows = mlp(t, "bot_l", dense, last=False), gather(m, t, "emb_l", ids)
     logits = mlp(t, "top_l", np.concatenate([x, rows.reshape(len(x), -1)], axis=1), last=False)
-    return logits + wide(t, dense, ids) if m.get("linear") else logits
+    return logits + wide(m, t, dense, ids) if m.get("linear") else logits
 
 
 def cross(m, t, x0):
@@ -188,7 +249,7 @@ def cross(m, t, x0):
 
 
 def dcn(m, t, dense, ids):
-    x, rows = mlp(t, "bot_l", dense, last=True), gather(t, "emb_l", ids)
+    x, rows = mlp(t, "bot_l", dense, last=True), gather(m, t, "emb_l", ids)
     x0 = np.concatenate([x, rows.reshape(len(x), -1)], axis=1)
     if m.get("structure") == "parallel":
         return mlp(t, "fc", np.concatenate([cross(m, t, x0), mlp(t, "top_l", x0, last=True)], axis=1), last=False)
@@ -196,13 +257,13 @@ def dcn(m, t, dense, ids):
 
 
 def deepfm(m, t, dense, ids):
-    vectors = gather(t, "emb_l", ids)
-    logits = gather(t, "linear_l", ids).sum(axis=1) + t["linear.bias"]
+    vectors = gather(m, t, "emb_l", ids)
+    logits = gather(m, t, "linear_l", ids).sum(axis=1) + t["linear.bias"]
     if m.get("dense_embedding"):
         vectors = np.concatenate([dense[:, :, None] * t["emb_dense.weight"], vectors], axis=1)
         logits = logits + dense @ t["linear_dense.weight"].T
     pairs = (vectors.sum(axis=1) ** 2 - (vectors**2).sum(axis=1)).sum(axis=1, keepdims=True) / 2
-    return logits + pairs + mlp(t, "top_l", vectors.reshape(len(ids), -1), last=False, norms="bn")
+    return logits + pairs + mlp(t, "top_l", vectors.reshape(len(dense), -1), last=False, norms="bn")
 
 
 MODELS = {"dlrm": dlrm, "wdl": wdl, "dcn": dcn, "deepfm": deepfm}

@@ -99,19 +99,24 @@ func beginTensor(name string, t Type, shape []int64) (b []byte) {
 
 // AddInput adds an input of (batch, width).
 func (g *Graph) AddInput(name string, t Type, width int64) {
-	g.inputs = appendMessage(g.inputs, 11, describeValue(name, t, width))
+	g.inputs = appendMessage(g.inputs, 11, describeValue(name, t, appendNumber(nil, 1, width)))
+}
+
+// AddRagged adds an input of (batch, length), for any length, which is one number of all inputs that name it.
+func (g *Graph) AddRagged(name string, t Type, length string) {
+	g.inputs = appendMessage(g.inputs, 11, describeValue(name, t, appendText(nil, 2, length)))
 }
 
 // AddOutput adds an output of (batch).
 func (g *Graph) AddOutput(name string, t Type) {
-	g.outputs = appendMessage(g.outputs, 12, describeValue(name, t, 0))
+	g.outputs = appendMessage(g.outputs, 12, describeValue(name, t, nil))
 }
 
-// describeValue returns a ValueInfoProto of (batch, width), or of (batch) for a width of 0.
-func describeValue(name string, t Type, width int64) []byte {
+// describeValue returns a ValueInfoProto of (batch, width) for the Dimension of a width, or of (batch) without one.
+func describeValue(name string, t Type, width []byte) []byte {
 	shape := appendMessage(nil, 1, appendText(nil, 2, "batch"))
-	if width > 0 {
-		shape = appendMessage(shape, 1, appendNumber(nil, 1, width))
+	if width != nil {
+		shape = appendMessage(shape, 1, width)
 	}
 	tensor := appendMessage(appendNumber(nil, 1, int64(t)), 2, shape)
 	return appendMessage(appendText(nil, 1, name), 2, appendMessage(nil, 1, tensor))

@@ -32,6 +32,7 @@ func build(t *testing.T) []byte {
 	t.Helper()
 	g := &Graph{}
 	g.AddInput("x", Float, 3)
+	g.AddRagged("ids", Int64, "length")
 	g.AddNode("Gemm", []string{"x", "w"}, []string{"y"}, Attribute{"transB", int64(1)}, Attribute{"alpha", float32(2)}, Attribute{"perm", []int64{0, 2, 1}})
 	g.AddTensor("w", Float, []int64{1, 3}, []byte("123456789012"))
 	g.AddExternal("e", Float, []int64{7, 3}, "m.data", 4096, 84)
@@ -54,7 +55,7 @@ func TestFields(t *testing.T) {
 		t.Errorf("the first text of the metadata is %q", entry)
 	}
 	graph, parts := fieldsOf(t, parts[3])
-	if want := []int{1, 2, 10, 5, 5, 11, 12}; !slices.Equal(graph, want) {
+	if want := []int{1, 2, 10, 5, 5, 11, 11, 12}; !slices.Equal(graph, want) {
 		t.Fatalf("a graph has the fields %v, want %v", graph, want)
 	}
 	if node, _ := fieldsOf(t, parts[0]); !slices.Equal(node, []int{1, 1, 2, 4, 5, 5, 5}) {
@@ -66,6 +67,20 @@ func TestFields(t *testing.T) {
 	}
 	if external, _ := fieldsOf(t, parts[4]); !slices.Equal(external, []int{1, 1, 2, 8, 13, 13, 13, 14}) {
 		t.Errorf("a tensor of another file has the fields %v", external)
+	}
+	// The type of an input has the shape of two dimensions: batch, and a number or a name.
+	for i, want := range []struct {
+		field int
+		text  string
+	}{{1, ""}, {2, "length"}} {
+		content := parts[5+i]
+		for _, at := range []int{1, 0, 1, 1} { // ValueInfoProto.type, TypeProto.tensor_type, Tensor.shape, TensorShapeProto.dim
+			_, fields := fieldsOf(t, content)
+			content = fields[at]
+		}
+		if numbers, dimension := fieldsOf(t, content); len(numbers) != 1 || numbers[0] != want.field || string(dimension[0]) != want.text {
+			t.Errorf("the width of input %d has the fields %v: %q", i, numbers, dimension)
+		}
 	}
 	if !bytes.Equal(file, build(t)) {
 		t.Error("equal calls give other bytes")

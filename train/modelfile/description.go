@@ -128,7 +128,8 @@ func encode(v any) string {
 	return string(text)
 }
 
-// describeModel returns the number of dense features, and the keys of [model] that the kind reads.
+// describeModel returns the number of dense features, and the keys of [model] that the kind reads. If features share tables,
+// table_of has the number of each feature's table, and if any is a mean, pooling has a word for each.
 func describeModel(c *config.Config) map[string]any {
 	m := map[string]any{"dense": c.Data.DenseCount(), "tables": c.Model.TableRows()}
 	kind, _ := model.Find(c.Model.Kind)
@@ -138,6 +139,16 @@ func describeModel(c *config.Config) map[string]any {
 			continue
 		}
 		m[key] = json.RawMessage(kv.Value) // texts, numbers and lists of them: TOML and JSON write these alike
+	}
+	if tables := c.Model.TableNumbers(); tables != nil {
+		m["table_of"] = tables
+	}
+	if means := c.Model.Means(); means != nil {
+		pooling := make([]string, len(means))
+		for f := range pooling {
+			pooling[f] = [2]string{"sum", "mean"}[means[f]]
+		}
+		m["pooling"] = pooling
 	}
 	return m
 }

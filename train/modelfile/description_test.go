@@ -51,6 +51,20 @@ func TestConfigOfDescription(t *testing.T) {
 	}
 }
 
+// The model's keys name the table and the pooling of each feature if they are not the defaults.
+func TestFeaturesOfDescription(t *testing.T) {
+	for tables, want := range map[string]string{
+		"[5, 6]": `"tables":[5,6]`,
+		"[5]\ntable_of = [\"x\", \"x\"]\npooling = \"mean\"":               `"pooling":["mean","mean"],"table_of":[0,0],"tables":[5]`,
+		"[5, 6]\ntable_of = [\"x\", \"y\"]\npooling = [\"sum\", \"mean\"]": `"pooling":["sum","mean"],"tables":[5,6]`,
+	} {
+		text := describe(t, tables, nil)[KeyModel]
+		if !strings.Contains(text, want) || strings.Contains(text, "pooling") != strings.Contains(want, "pooling") {
+			t.Errorf("%s: %s", tables, text)
+		}
+	}
+}
+
 // Without the recipe of the data there is no description of counted tables, and no config without a description.
 func TestNoDescription(t *testing.T) {
 	if m := describe(t, `"auto"`, nil); m != nil {

@@ -21,8 +21,8 @@ type evalCmd struct {
 	Device string   `placeholder:"auto|cpu|cuda" help:"Override job.device."`
 }
 
-// loadConfig loads the config that is named, or that of the model: for --data the one that the model holds, else config.toml
-// of its run.
+// loadConfig loads the config that is named, or that of the model: for --data its own, if it holds one, else config.toml of
+// its run.
 func (c *evalCmd) loadConfig() (cfg *config.Config, err error) {
 	sets := configFlags{fileFlags: fileFlags{Set: c.Set}, Device: c.Device}.allSets()
 	info, staterr := os.Stat(c.Path)

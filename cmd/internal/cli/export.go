@@ -12,6 +12,7 @@ import (
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/cmd/internal/export"
 	"github.com/ecrec/ecrec/cmd/internal/report"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/onnx"
 	"github.com/ecrec/ecrec/internal/safetensors"
@@ -128,10 +129,11 @@ func (c *exportCmd) writeModel(a *app, to exportFormat, m export.Model) error {
 		if err != nil {
 			return errUsage(fmt.Sprintf("%s: %v; export it as safetensors", c.Run_, err))
 		}
-		if cfg.HasBags() {
-			return errUsage(fmt.Sprintf("%s: features of the model have several ids or share a table (data.csv.separator, data.hots, model.table_of); export it as safetensors", c.Run_))
+		recipe, err := modelfile.RecipeOf(m.Metadata)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Run_, err)
 		}
-		m.Config = cfg.ModelConfig()
+		m.Config, m.Features = cfg.ModelConfig(), featuresOf(cfg, recipe)
 	}
 	var size int64
 	for _, s := range m.Tensors {
@@ -151,6 +153,21 @@ func (c *exportCmd) writeModel(a *app, to exportFormat, m export.Model) error {
 	live.Close()
 	fmt.Fprintf(a.out, "%s: %s, %s\n", to.path, report.Count(int64(len(m.Tensors)), "tensor"), report.Count(size, "byte"))
 	return nil
+}
+
+// featuresOf lists the features of a model. The recipe may be nil: then the config has no columns.
+func featuresOf(cfg *config.Config, recipe *data.Recipe) []export.Feature {
+	features, means := make([]export.Feature, cfg.Model.Features()), cfg.Model.Means()
+	for f := range features {
+		to := &features[f]
+		to.Bag = len(cfg.Data.Hots.IDs) > 0
+		if recipe != nil && f < len(recipe.Categorical) {
+			c := &recipe.Categorical[f]
+			to.Bag, to.Weighted = to.Bag || c.Separator != "", c.Weighted
+		}
+		to.Mean = to.Bag && means != nil && means[f] == 1
+	}
+	return features
 }
 
 // writeTensors writes a safetensors file.

@@ -15,7 +15,7 @@ import (
 // small returns a model whose tensors hold their number in each byte.
 func small() Model {
 	m := Model{Config: model.Config{Kind: "dlrm", Dense: 2, Tables: 3, EmbeddingDim: 4, BottomMLP: []int{4}, TopMLP: []int{3, 1}},
-		Metadata: map[string]string{"ecrec.model": "{}"}}
+		Features: make([]Feature, 3), Metadata: map[string]string{"ecrec.model": "{}"}}
 	shape := model.ShapeOf(m.Config)
 	for _, t := range shape.Tensors {
 		m.Tensors = append(m.Tensors, safetensors.Spec{Name: t.Name, Shape: t.Shape()})
@@ -133,6 +133,18 @@ func TestTriton(t *testing.T) {
 		t.Error("the model is empty")
 	}
 	m := small()
+	m.Features = []Feature{{Bag: true, Weighted: true, Mean: true}, {}, {Bag: true}}
+	want := `input [
+  { name: "dense" data_type: TYPE_FP32 dims: [ 2 ] },
+  { name: "ids" data_type: TYPE_INT64 dims: [ 1 ] },
+  { name: "ids_0" data_type: TYPE_INT64 dims: [ -1 ] },
+  { name: "weights_0" data_type: TYPE_FP32 dims: [ -1 ] },
+  { name: "ids_2" data_type: TYPE_INT64 dims: [ -1 ] }
+]`
+	if config := string(describeTriton(m)); !strings.Contains(config, want) {
+		t.Errorf("with bags config.pbtxt is\n%s", config)
+	}
+	m = small()
 	m.Config.Dense = 0
 	if config := string(describeTriton(m)); strings.Contains(config, "dense") || !strings.Contains(config, `name: "ids"`) {
 		t.Errorf("without dense features config.pbtxt is\n%s", config)

@@ -20,21 +20,17 @@ const (
 type translator struct {
 	onnx.Graph
 	constants map[string]bool
-	ids       []string // of each table, (b, 1)
+	lookups   []lookup // of each feature
 	next      int
 }
 
-// translateGraph adds inputs, nodes and output of a model with some dense features, maybe none, and tables.
-func translateGraph(g model.Graph, dense, tables int) *translator {
+// translateGraph adds inputs, nodes and output of a model with some dense features, maybe none, and categorical ones.
+func translateGraph(g model.Graph, dense int, features []Feature) *translator {
 	t := &translator{constants: map[string]bool{}}
 	if dense > 0 {
 		t.AddInput(inputDense, onnx.Float, int64(dense))
 	}
-	t.AddInput(inputIDs, onnx.Int64, int64(tables))
-	for range tables {
-		t.ids = append(t.ids, t.nameValue())
-	}
-	t.AddNode("Split", []string{inputIDs}, t.ids, onnx.Attribute{Name: "axis", Value: int64(1)})
+	t.addFeatures(features)
 	for _, op := range g.Ops {
 		out := t.translateOp(op)
 		if op.ReLU {
@@ -113,7 +109,7 @@ func (t *translator) translateOp(op model.Op) string {
 	case model.OpGather:
 		var rows []string
 		for i, table := range op.Tensors {
-			rows = append(rows, t.compute("Gather", []string{table, t.ids[i]})) // (b, 1, width)
+			rows = append(rows, t.gatherRows(table, &t.lookups[i]))
 		}
 		return t.reshape(t.compute("Concat", rows, axis1), vectors*width)
 	case model.OpLinear:

@@ -22,6 +22,7 @@ const pageBytes = 4096
 // Model is a model to export.
 type Model struct {
 	Config   model.Config
+	Features []Feature // of the config
 	Metadata map[string]string
 	Tensors  []safetensors.Spec
 	// Write writes the data of Tensors, in their order.
@@ -48,7 +49,7 @@ func writeONNX(path string, m Model, external bool) error {
 	if !ok {
 		return fmt.Errorf("models of kind %q cannot be exported to ONNX; export safetensors", m.Config.Kind)
 	}
-	t := translateGraph(graph, m.Config.Dense, m.Config.Tables)
+	t := translateGraph(graph, m.Config.Dense, m.Features)
 	if err := addTensors(t, path, m, external, tablesOf(graph)); err != nil {
 		return err
 	}

@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
 )
 
 // maxTritonBatch is the largest batch that a server may form of requests.
 const maxTritonBatch = 16384
+
+// anyLength is the width of an input that may have any.
+const anyLength = -1
 
 // TritonModel is the ONNX file in a folder of a model repository: version 1.
 func TritonModel(dir string) string { return filepath.Join(dir, "1", "model.onnx") }
@@ -29,18 +33,32 @@ func WriteTriton(dir string, m Model) error {
 // describeTriton returns a ModelConfig (triton-inference-server/common, model_config.proto) as text. Its shapes have no
 // dimension of the batch.
 func describeTriton(m Model) []byte {
-	dense := ""
+	var inputs []string
+	add := func(name, kind string, width int) {
+		inputs = append(inputs, fmt.Sprintf("  { name: %q data_type: TYPE_%s dims: [ %d ] }", name, kind, width))
+	}
 	if m.Config.Dense > 0 {
-		dense = fmt.Sprintf("\n  { name: %q data_type: TYPE_FP32 dims: [ %d ] },", inputDense, m.Config.Dense)
+		add(inputDense, "FP32", m.Config.Dense)
+	}
+	if n := countSingle(m.Features); n > 0 {
+		add(inputIDs, "INT64", n)
+	}
+	for f, feature := range m.Features {
+		if feature.Bag {
+			add(idsOf(f), "INT64", anyLength)
+		}
+		if feature.Bag && feature.Weighted {
+			add(weightsOf(f), "FP32", anyLength)
+		}
 	}
 	return fmt.Appendf(nil, `platform: "onnxruntime_onnx"
 max_batch_size: %d
-input [%s
-  { name: %q data_type: TYPE_INT64 dims: [ %d ] }
+input [
+%s
 ]
 output [
   { name: %q data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } }
 ]
 dynamic_batching { }
-`, maxTritonBatch, dense, inputIDs, m.Config.Tables, outputScore)
+`, maxTritonBatch, strings.Join(inputs, ",\n"), outputScore)
 }
