@@ -350,12 +350,7 @@ func (c *csvCodec) decodeBags(b *Batch, at int, rec, heap []byte, mask []bool, w
 			if (first+n)*entry > uint64(len(heap)) {
 				return false
 			}
-			for e := heap[first*entry:][:n*entry]; len(e) > 0; e = e[entry:] {
-				b.IDs = append(b.IDs, ids.mapHash(le.Uint64(e)))
-				if weighted {
-					b.Weights = append(b.Weights, math.Float32frombits(le.Uint32(e[8:])))
-				}
-			}
+			ids.appendBag(b, heap[first*entry:][:n*entry], weighted)
 		}
 		b.Offsets = append(b.Offsets, int32(len(b.IDs)))
 	}

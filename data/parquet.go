@@ -34,13 +34,13 @@ type parquetFormat struct{ *csvFormat }
 
 // newReader implements chunked.
 func (f *parquetFormat) newReader(o *Options, from place, threads int, texts *textSet) chunkReader {
-	return &parquetReader{env: o.Env, files: o.Files, format: f, uses: f.newUses(texts), next: from, threads: threads}
+	return &parquetReader{env: o.Env, files: o.Files, uses: f.newUses(texts), chunkRows: f.chunkRows(), next: from, threads: threads}
 }
 
 // newUses returns the uses of the columns, in the order of the record.
 func (f *parquetFormat) newUses(texts *textSet) (uses []*parquetUse) {
 	add := func(kind columnKind, i int, texts *textSet) {
-		uses = append(uses, newParquetUse(f.formOf(kind, i), texts, nil))
+		uses = append(uses, newParquetUse(f.columnNames()[len(uses)], f.formOf(kind, i), texts, nil))
 	}
 	add(columnLabel, 0, nil)
 	if f.weight != "" {
@@ -52,7 +52,7 @@ func (f *parquetFormat) newUses(texts *textSet) (uses []*parquetUse) {
 	for i := range f.cats {
 		if f.bags != nil && f.bags[i] {
 			add(columnBag, i, texts)
-			uses[len(uses)-1].bag = f.csvFormat
+			uses[len(uses)-1].setBag(f.csvFormat)
 			continue
 		}
 		add(columnCategorical, i, texts)
@@ -82,28 +82,18 @@ func (f *parquetFormat) chunkRows() int64 {
 	return rows
 }
 
-// bagNames lists the columns that are bags.
-func (f *parquetFormat) bagNames() (names []string) {
-	for i, name := range f.cats {
-		if f.bags != nil && f.bags[i] {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // parquetReader cuts the rows of Parquet files into chunks. Columns are read by several
 // goroutines, each of which has some of them. A place's offset counts rows of the file.
 type parquetReader struct {
-	env     env.Env
-	files   []string
-	format  *parquetFormat
-	uses    []*parquetUse // of the columns
-	next    place
-	threads int
+	env       env.Env
+	files     []string
+	uses      []*parquetUse // of the columns
+	chunkRows int64
+	next      place
+	threads   int
 
-	file    *parquetFile // nil: none is open
-	workers []*parquetWorker
+	file    *parquetFile     // nil: none is open
+	workers []*parquetWorker // of file; nil: it is not being read yet
 }
 
 // rowRange is rows of one row group, counted from its start.
@@ -147,13 +137,16 @@ func (r *parquetReader) fillChunk(c *chunk) (bool, error) {
 				return false, err
 			}
 		}
+		if r.workers == nil {
+			r.startWorkers()
+		}
 		if r.next.offset < r.file.rows {
 			break
 		}
 		r.closeFile()
 		r.next = place{file: r.next.file + 1, line: 1}
 	}
-	rows := r.file.nextRange(r.next.offset, r.format.chunkRows())
+	rows := r.file.nextRange(r.next.offset, r.chunkRows)
 	n := rows.end - rows.begin
 	c.at, c.text, c.rows = r.next, nil, int(n)
 	c.parts = grown(c.parts, len(r.file.leaves))
@@ -175,17 +168,27 @@ func (r *parquetReader) fillChunk(c *chunk) (bool, error) {
 	return true, nil
 }
 
-// openNext opens the file at r.next and starts to read its columns.
+// openNext opens the file at r.next and finds its columns.
 func (r *parquetReader) openNext() error {
 	f, err := openParquet(r.env, r.files[r.next.file])
 	if err != nil {
 		return err
 	}
-	if err := f.findColumns(r.format.columnNames(), r.format.bagNames()); err != nil {
+	var columns []*parquetColumn
+	for _, use := range r.uses {
+		columns = append(columns, &use.parquetColumn)
+	}
+	if err := f.findColumns(columns); err != nil {
 		f.file.Close()
 		return err
 	}
 	r.file = f
+	return nil
+}
+
+// startWorkers starts to read the columns of the open file.
+func (r *parquetReader) startWorkers() {
+	f := r.file
 	n := min(max(r.threads, 1), len(f.leaves))
 	for i := range n {
 		w := &parquetWorker{file: f, uses: r.uses, parts: env.NewQueue[parquetParts](r.env, "parquet parts", 2), ended: env.NewEvent(r.env, "parquet ended")}
@@ -193,11 +196,10 @@ func (r *parquetReader) openNext() error {
 			w.columns = append(w.columns, column)
 		}
 		r.workers = append(r.workers, w)
-		first, most := r.next.offset, r.format.chunkRows()
+		first, most := r.next.offset, r.chunkRows
 		r.env.Go("parquet columns", func() {
 			defer w.ended.Set(nil)
 			w.readColumns(first, most)
 		})
 	}
-	return nil
 }

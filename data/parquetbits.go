@@ -13,8 +13,9 @@ import (
 // values are mapped. Each value of a dictionary or of a plain page is converted once, by the goroutine that
 // reads the column.
 type parquetUse struct {
-	form  *fieldForm
-	texts *textSet // nil: texts are not kept
+	parquetColumn
+	form  *fieldForm // nil: values are kept as they are
+	texts *textSet   // nil: texts are not kept
 	remap func(bits []uint64)
 	bag   *csvFormat // nil: a row has one value
 
@@ -23,8 +24,8 @@ type parquetUse struct {
 }
 
 // newParquetUse returns the use of a column. remap may be nil.
-func newParquetUse(form *fieldForm, texts *textSet, remap func(bits []uint64)) *parquetUse {
-	u := &parquetUse{form: form, texts: texts, remap: remap}
+func newParquetUse(name string, form *fieldForm, texts *textSet, remap func(bits []uint64)) *parquetUse {
+	u := &parquetUse{parquetColumn: parquetColumn{name: name}, form: form, texts: texts, remap: remap}
 	one := make([]uint64, 1)
 	u.fault = u.convertText(nil, &one[0], nil)
 	if remap != nil {
@@ -33,6 +34,9 @@ func newParquetUse(form *fieldForm, texts *textSet, remap func(bits []uint64)) *
 	u.missing = one[0]
 	return u
 }
+
+// setBag makes the values ids of bags.
+func (u *parquetUse) setBag(f *csvFormat) { u.bag, u.list = f, true }
 
 func (u *parquetUse) isCategory() bool {
 	return u.form.kind == columnCategorical || u.form.kind == columnBag

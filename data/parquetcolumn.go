@@ -127,6 +127,10 @@ func (w *parquetWorker) readColumns(row, most int64) {
 		rows := w.file.nextRange(row, most)
 		var got parquetParts
 		for i, column := range w.columns {
+			if w.file.leaves[column].Column == nil {
+				got.parts = append(got.parts, nil)
+				continue
+			}
 			if got.err == nil && rows.group != group {
 				cursors[i].closePages()
 				cursors[i], got.err = w.openColumn(column, rows)
@@ -276,7 +280,7 @@ func (c *parquetCursor) readPage() error {
 		return c.readIndex(d, data.Int32())
 	}
 	c.in = c.kind.newValues(data, int(page.NumValues()-page.NumNulls()))
-	if !c.isText() {
+	if !c.isText() && !c.use.kept {
 		c.use.convert(c.in, c.use.texts)
 	}
 	return nil
@@ -287,7 +291,7 @@ func (c *parquetCursor) readIndex(d parquet.Dictionary, index []int32) error {
 	if d != c.dictionary {
 		words := d.Page()
 		c.dictionary, c.words = d, c.kind.newValues(words.Data(), int(words.NumValues()))
-		if !c.isText() {
+		if !c.isText() && !c.use.kept {
 			c.use.convert(c.words, nil)
 		}
 	}

@@ -127,6 +127,15 @@ func damagedParquet(name string, err error) error {
 	return fileErr(name, "the Parquet file is cut short or damaged (%v); copy it again, and compare its checksum", err)
 }
 
+// parquetColumn is a column that files must have.
+type parquetColumn struct {
+	name     string
+	list     bool   // it may be a list
+	optional bool   // a file may lack it
+	kept     bool   // its values are kept as they are
+	keptType string // in the first file
+}
+
 // leavesOf appends the leaves below a column.
 func leavesOf(c *parquet.Column, element byte, leaves []parquetLeaf) []parquetLeaf {
 	if c.Repeated() {
@@ -141,23 +150,25 @@ func leavesOf(c *parquet.Column, element byte, leaves []parquetLeaf) []parquetLe
 	return leaves
 }
 
-// findColumns sets f.leaves to the columns of names. bags are those of names that may be lists.
-func (f *parquetFile) findColumns(names, bags []string) error {
+// findColumns sets f.leaves to columns. The leaf of a column that is not there is empty.
+func (f *parquetFile) findColumns(columns []*parquetColumn) error {
 	var missing, paths []string
 	all := leavesOf(f.root, 0, nil)
 	for _, c := range all {
 		paths = append(paths, strings.Join(c.Path(), "."))
 	}
-	for _, name := range names {
-		i, err := f.findColumn(name, all, paths, slices.Contains(bags, name))
-		if err != nil {
+	for _, c := range columns {
+		i, err := f.findColumn(c, all, paths)
+		switch {
+		case err != nil:
 			return err
-		}
-		if i < 0 {
-			missing = append(missing, strconv.Quote(name))
+		case i >= 0:
+			f.leaves = append(f.leaves, all[i])
 			continue
+		case !c.optional:
+			missing = append(missing, strconv.Quote(c.name))
 		}
-		f.leaves = append(f.leaves, all[i])
+		f.leaves = append(f.leaves, parquetLeaf{})
 	}
 	if len(missing) > 0 {
 		for i := range paths {
@@ -169,7 +180,8 @@ func (f *parquetFile) findColumns(names, bags []string) error {
 }
 
 // findColumn returns the index of the leaf of a column, -1 if there is none.
-func (f *parquetFile) findColumn(name string, all []parquetLeaf, paths []string, bag bool) (int, error) {
+func (f *parquetFile) findColumn(c *parquetColumn, all []parquetLeaf, paths []string) (int, error) {
+	name := c.name
 	i := slices.Index(paths, name)
 	if i < 0 {
 		below := func(path string) bool { return strings.HasPrefix(path, name+".") }
@@ -186,10 +198,16 @@ func (f *parquetFile) findColumn(name string, all []parquetLeaf, paths []string,
 	switch leaf := all[i]; {
 	case leaf.MaxRepetitionLevel() > 1:
 		return 0, fileErr(f.name, "column %q is a list of lists; name columns with one value a row, or lists of values", name)
-	case leaf.element > 0 && !bag:
+	case leaf.element > 0 && c.kept:
+		return 0, fileErr(f.name, "--keep: column %q is a list; name columns with one value a row", name)
+	case leaf.element > 0 && !c.list:
 		return 0, fileErr(f.name, "column %q is a list; name it in data.csv.categorical and data.csv.bags, or name columns with one value a row", name)
 	case newParquetType(leaf.Type()).as == asUnknown:
 		return 0, fileErr(f.name, "column %q is of type %v, which is not read; write it as a number or a text", name, leaf.Type())
+	case c.kept && c.keptType != "" && c.keptType != leaf.Type().String():
+		return 0, fileErr(f.name, "--keep: column %q is of type %v, and %s in the first file; write the files with one type", name, leaf.Type(), c.keptType)
+	case c.kept:
+		c.keptType = leaf.Type().String()
 	}
 	return i, nil
 }
@@ -199,6 +217,9 @@ func (f *parquetFile) findColumn(name string, all []parquetLeaf, paths []string,
 func (f *parquetFile) checkChunks() error {
 	for _, g := range f.meta.RowGroups {
 		for _, leaf := range f.leaves {
+			if leaf.Column == nil {
+				continue
+			}
 			m := &g.Columns[leaf.Index()].MetaData
 			switch m.Codec {
 			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:

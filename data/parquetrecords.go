@@ -2,7 +2,6 @@ package data
 
 import (
 	"encoding/binary"
-	"strconv"
 )
 
 // parquetRecords makes the records of a chunk, a column at a time.
@@ -130,9 +129,7 @@ func (f *parquetFormat) dropBad(p *parquetRecords, file string) {
 			good = append(good, p.c.records[row*p.size:(row+1)*p.size]...)
 			continue
 		}
-		what := "row " + strconv.FormatInt(p.c.at.line+int64(row), 10) + ", column " + strconv.Quote(names[bad.field-1]) + ", " +
-			strconv.Quote(string(bad.text[:min(len(bad.text), 40)])) + ": " + bad.what
-		p.c.bad = append(p.c.bad, &Error{File: file, What: what})
+		p.c.bad = append(p.c.bad, rowError(file, p.c.at.line+int64(row), names[bad.field-1], bad))
 	}
 	p.c.records = good
 }

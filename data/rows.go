@@ -1,13 +1,8 @@
 package data
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,18 +21,23 @@ const Stdin = "-"
 type RowOptions struct {
 	Env    env.Env
 	Files  []string // read as if they were one file
-	Format string   // csv or criteo-tsv
+	Format string   // csv, criteo-tsv or parquet
 	Recipe *Recipe
 	Keep   []string // columns that a RowBatch keeps as they are
+	// KeepValues keeps the values of Parquet columns in plain encoding, a boolean as a byte, in place of their texts.
+	KeepValues bool
+	// Threads is the number of goroutines that read the columns of Parquet files.
+	Threads int
 }
 
 // Rows reads text in chunks, in the order of the files. It belongs to one goroutine; others may
 // parse the chunks.
 type Rows struct {
-	o      RowOptions
-	lines  lineReader
-	format textFormat
-	csv    *csvFormat // nil: criteo-tsv
+	o       RowOptions
+	lines   lineReader
+	format  textFormat
+	csv     *csvFormat   // nil: criteo-tsv, or Parquet
+	parquet *parquetRows // nil: text
 }
 
 // RowChunk is some complete rows of one file, in memory that is reused.
@@ -47,12 +47,17 @@ type RowChunk struct {
 }
 
 // HasRows reports whether a format is read by OpenRows. The others are read by Open.
-func HasRows(format string) bool { return format == FormatCSV || format == FormatCriteoTSV }
+func HasRows(format string) bool {
+	return format == FormatCSV || format == FormatCriteoTSV || format == FormatParquet
+}
 
-// OpenRows prepares reading. It opens no file yet.
-func OpenRows(o RowOptions) (*Rows, error) {
-	r := &Rows{o: o}
+// OpenRows prepares reading. Of files of text it opens none yet, of Parquet files the first.
+func OpenRows(o RowOptions) (r *Rows, err error) {
+	r = &Rows{o: o}
 	switch {
+	case o.Format == FormatParquet:
+		r.parquet, err = newParquetRows(&o)
+		return r, err
 	case o.Format == FormatCSV:
 		c := CSV{Label: o.Recipe.Label, Delimiter: ','}
 		if o.Recipe.Delimiter != "" {
@@ -72,8 +77,12 @@ func OpenRows(o RowOptions) (*Rows, error) {
 }
 
 // Next reads the next rows into c. It reports false after the last ones.
-func (r *Rows) Next(c *RowChunk) (bool, error) {
-	ok, err := r.lines.fillChunk(&c.chunk)
+func (r *Rows) Next(c *RowChunk) (ok bool, err error) {
+	if r.parquet != nil {
+		ok, err = r.parquet.reader.fillChunk(&c.chunk)
+	} else {
+		ok, err = r.lines.fillChunk(&c.chunk)
+	}
 	if ok {
 		c.file = r.o.Files[c.chunk.at.file]
 		if c.file == Stdin {
@@ -84,14 +93,20 @@ func (r *Rows) Next(c *RowChunk) (bool, error) {
 }
 
 // Close closes the file that is open.
-func (r *Rows) Close() { r.lines.closeFile() }
+func (r *Rows) Close() {
+	if r.parquet != nil {
+		r.parquet.reader.closeFile()
+		return
+	}
+	r.lines.closeFile()
+}
 
 // RowBatch is some rows as samples. It is valid until its chunk is reused.
 type RowBatch struct {
 	Batch
 	// HasLabel holds, for each row, whether it has a label. The label of another row is 0.
 	HasLabel []bool
-	// Kept is (N, len(Keep)), row-major.
+	// Kept is (N, len(Keep)), row-major. Nil: a null of a Parquet file.
 	Kept [][]byte
 }
 
@@ -106,6 +121,7 @@ type RowParser struct {
 	fields  [][]byte
 	line    []byte
 	record  [criteoBytes]byte
+	parquet *parquetParser // nil: text
 
 	chunk *RowChunk
 	text  []byte // the rest of it
@@ -122,6 +138,10 @@ type role struct {
 // NewParser returns a parser of the rows.
 func (r *Rows) NewParser() (p *RowParser, err error) {
 	p = &RowParser{rows: r}
+	if r.parquet != nil {
+		p.parquet = &parquetParser{rows: r.parquet, names: r.parquet.columnNames(), text: !r.o.KeepValues}
+		return p, nil
+	}
 	if r.csv == nil {
 		schema := r.o.Recipe.Schema()
 		p.codec.mod = moduli(schema.FeatureRows())
@@ -136,12 +156,21 @@ func (r *Rows) NewParser() (p *RowParser, err error) {
 }
 
 // Begin begins with a chunk.
-func (p *RowParser) Begin(c *RowChunk) { p.chunk, p.text, p.at = c, c.chunk.text, c.chunk.at.line }
+func (p *RowParser) Begin(c *RowChunk) {
+	p.chunk, p.text, p.at = c, c.chunk.text, c.chunk.at.line
+	if p.parquet != nil {
+		schema := p.rows.o.Recipe.Schema()
+		p.parquet.begin(c, &schema)
+	}
+}
 
 // Parse fills b with the next rows of the chunk, at most most. It reports whether there were any.
 // Malformed rows are left out, and their errors appended to bad.
 func (p *RowParser) Parse(b *RowBatch, most int, bad []*Error) (bool, []*Error) {
 	schema := p.rows.o.Recipe.Schema()
+	if p.parquet != nil {
+		return p.parquet.parse(b, most, bad, &schema)
+	}
 	keep := len(p.rows.o.Keep)
 	if p.encoder != nil {
 		p.encoder.Resize(&b.Batch, most)
@@ -335,63 +364,3 @@ func (f rowHeader) parseHeader(file string, text []byte) (size int, lines int64,
 	}
 	return size, lines, cols, nil
 }
-
-// stdinText is the text of the standard input.
-type stdinText struct {
-	env  env.Env
-	in   *bufio.Reader
-	read int64
-	end  bool
-}
-
-// openStdin opens the standard input, and waits for its first byte.
-func openStdin(e env.Env) (textReader, error) {
-	r := &stdinText{env: e, in: bufio.NewReaderSize(os.Stdin, chunkBytes)}
-	if err := r.lookAhead(); err != nil {
-		return nil, err
-	}
-	if r.end {
-		return nil, fileErr("stdin", "it is empty")
-	}
-	head, _ := r.in.Peek(min(r.in.Buffered(), headBytes))
-	if kind := sniff(head); kind != nil {
-		return nil, fileErr("stdin", "it is %s, and rows are read as text; unpack it before the pipe, or name the file", kind.is)
-	}
-	return r, nil
-}
-
-// lookAhead waits for the next byte or the end.
-func (r *stdinText) lookAhead() error {
-	err := r.env.Do("read stdin", func() error {
-		_, err := r.in.Peek(1)
-		return err
-	})
-	if r.end = errors.Is(err, io.EOF); err != nil && !r.end {
-		return fmt.Errorf("read stdin: %w", err)
-	}
-	return nil
-}
-
-func (r *stdinText) readText(b []byte) (n int, err error) {
-	err = r.env.Do("read stdin", func() error {
-		n, err = r.in.Read(b)
-		return err
-	})
-	r.read += int64(n)
-	if err != nil {
-		return n, fmt.Errorf("read stdin: %w", err)
-	}
-	return n, r.lookAhead()
-}
-
-func (r *stdinText) skipText(int64) (int64, error) { panic("data: the standard input is not skipped") }
-
-func (r *stdinText) textLeft() int64 {
-	if r.end {
-		return 0
-	}
-	return math.MaxInt64
-}
-
-func (r *stdinText) fileBytes() int64 { return r.read }
-func (r *stdinText) closeFile()       {}

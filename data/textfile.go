@@ -28,7 +28,14 @@ type textReader interface {
 // openTextFile opens a source file, which may be compressed.
 func openTextFile(e env.Env, name string) (textReader, error) {
 	if name == Stdin {
-		return openStdin(e)
+		r, err := openStdin(e)
+		if err != nil {
+			return nil, err
+		}
+		if kind := sniff(r.head(headBytes)); kind != nil {
+			return nil, fileErr("stdin", "it is %s, and rows are read as text; unpack it before the pipe, or name the file", kind.is)
+		}
+		return r, nil
 	}
 	f, size, err := openFile(e, name)
 	if err != nil {

@@ -1,6 +1,8 @@
 package data
 
 import (
+	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"github.com/zeebo/xxh3"
@@ -110,4 +112,15 @@ func (m *idMap) mapHash(h uint64) uint32 {
 		return e.row
 	}
 	return rowUnknown
+}
+
+// appendBag appends the rows of the ids of a bag, which are in the heap of a record file, and their weights.
+func (m *idMap) appendBag(b *Batch, heap []byte, weighted bool) {
+	le := binary.LittleEndian
+	for entry := entryBytes(weighted); len(heap) > 0; heap = heap[entry:] {
+		b.IDs = append(b.IDs, m.mapHash(le.Uint64(heap)))
+		if weighted {
+			b.Weights = append(b.Weights, math.Float32frombits(le.Uint32(heap[8:])))
+		}
+	}
 }

@@ -17,19 +17,20 @@ const laneRows = 512
 
 // lane scores rows on one goroutine.
 type lane struct {
-	m      *Model
-	s      kernels.Stream
-	model  model.Model
-	parser *data.RowParser // nil: samples of a Source
-	batch  data.RowBatch
-	idx    []int64 // scratch
+	m       *Model
+	s       kernels.Stream
+	model   model.Model
+	parser  *data.RowParser // nil: samples of a Source
+	parquet bool            // scores are of a Parquet file
+	batch   data.RowBatch
+	idx     []int64 // scratch
 
 	labels, losses, probs kernels.Buffer // laneRows floats each
 	index                 kernels.Buffer // an int32 per lookup; it grows
 }
 
-func newLane(m *Model, parser *data.RowParser) (l *lane, err error) {
-	l = &lane{m: m, parser: parser, s: m.dev.Stream(1), idx: make([]int64, laneRows)}
+func newLane(m *Model, parser *data.RowParser, parquet bool) (l *lane, err error) {
+	l = &lane{m: m, parser: parser, parquet: parquet, s: m.dev.Stream(1), idx: make([]int64, laneRows)}
 	c := m.cfg.ModelConfig()
 	c.MaxSamples = laneRows
 	if l.model, err = model.New(m.dev, l.s, c); err != nil {
@@ -146,16 +147,25 @@ func (l *lane) appendScores(w *work) {
 	probs, losses := kernels.HostView[float32](l.probs), kernels.HostView[float32](l.losses)
 	keep := len(b.Kept) / b.N
 	for i := range b.N {
-		for _, field := range b.Kept[i*keep : (i+1)*keep] {
-			w.out = append(appendField(w.out, field), ',')
+		if kept := b.Kept[i*keep : (i+1)*keep]; l.parquet {
+			w.out = data.AppendScore(w.out, kept, probs[i])
+		} else {
+			w.out = appendLine(w.out, kept, probs[i])
 		}
-		w.out = append(strconv.AppendFloat(w.out, float64(probs[i]), 'g', -1, 32), '\n')
 		if b.HasLabel[i] {
 			w.packed = append(w.packed, auc.Pack(probs[i], b.Labels[i] > 0))
 			w.loss += float64(losses[i])
 		}
 	}
 	w.rows += int64(b.N)
+}
+
+// appendLine appends a line of CSV: kept fields and a score.
+func appendLine(out []byte, kept [][]byte, score float32) []byte {
+	for _, field := range kept {
+		out = append(appendField(out, field), ',')
+	}
+	return append(strconv.AppendFloat(out, float64(score), 'g', -1, 32), '\n')
 }
 
 // appendField appends a field as RFC 4180 quotes it.

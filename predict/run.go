@@ -14,7 +14,9 @@ type Options struct {
 	Env    env.Env
 	Data   data.Options // the files and their format; data.Stdin names the standard input
 	Recipe *data.Recipe
-	Keep   []string // columns of text that are written before the score
+	Keep   []string // columns that are written before the score
+	// Parquet writes a Parquet file, in which kept columns of Parquet files have their types, and those of text are text.
+	Parquet bool
 	// SkipBad leaves malformed rows out, and counts them.
 	SkipBad bool
 	// Threads is the number of lanes.
@@ -49,17 +51,19 @@ type work struct {
 	err    error
 }
 
-// Run scores the rows and writes them, as CSV with a header, in their order: the columns of Keep,
-// and score, the shortest decimal that parses back to the same float32.
+// Run scores the rows and writes them in their order: the columns of Keep, and score. CSV has a header, and scores as
+// the shortest decimal that parses back to the same float32.
 func (m *Model) Run(o Options, to io.Writer) (Result, error) {
 	r := run{m: m, o: o}
+	var kept []data.KeptColumn
 	if data.HasRows(o.Data.Format) {
-		rows, err := data.OpenRows(data.RowOptions{Env: o.Env, Files: o.Data.Files, Format: o.Data.Format, Recipe: o.Recipe, Keep: o.Keep})
+		rows, err := data.OpenRows(data.RowOptions{Env: o.Env, Files: o.Data.Files, Format: o.Data.Format, Recipe: o.Recipe, Keep: o.Keep,
+			KeepValues: o.Parquet, Threads: o.Threads})
 		if err != nil {
 			return Result{}, err
 		}
 		defer rows.Close()
-		r.rows = rows
+		r.rows, kept = rows, rows.KeptColumns()
 	} else {
 		src, err := data.Open(o.Data)
 		if err != nil {
@@ -68,7 +72,18 @@ func (m *Model) Run(o Options, to io.Writer) (Result, error) {
 		defer src.Close()
 		r.src = src
 	}
-	return r.scoreAll(to)
+	if !o.Parquet {
+		return r.scoreAll(to)
+	}
+	file, err := data.NewScoreWriter(to, kept)
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := r.scoreAll(file)
+	if err == nil {
+		err = o.Env.Do("write scores", file.Close)
+	}
+	return result, err
 }
 
 // run is one call of Run. One of rows and src is set.
@@ -110,7 +125,7 @@ func (r *run) scoreAll(to io.Writer) (total Result, err error) {
 				return total, err
 			}
 		}
-		l, err := newLane(r.m, parser)
+		l, err := newLane(r.m, parser, r.o.Parquet)
 		if err != nil {
 			return total, err
 		}
@@ -200,8 +215,10 @@ func (r *run) writeWork(q *queues, to io.Writer) (total Result, err error) {
 			return err
 		})
 	}
-	if err := write(header(r.o.Keep)); err != nil {
-		return total, err
+	if !r.o.Parquet {
+		if err := write(header(r.o.Keep)); err != nil {
+			return total, err
+		}
 	}
 	var packed []auc.Packed
 	loss := 0.0

@@ -147,6 +147,10 @@ func makeModel(t *testing.T, dir string, sets []string) []string {
 	call("export", at("run"), "--to", "triton:"+at("repository/ctr"))
 	figures := strings.Fields(call(append([]string{"eval", "--model", at("model.safetensors")}, flags...)...))
 	call("predict", at("run"), "--data", at("rows.csv"), "--to", at("scores.csv"))
+	check(t, "parquet", at("rows.csv"), at("rows.parquet"))
+	call("predict", at("run"), "--data", at("rows.csv"), "--to", at("scores.parquet"), "--keep", "age,workclass")
+	call("predict", at("run"), "--data", at("rows.parquet"), "--to", at("typed.parquet"), "--keep", "age,workclass")
+	call("predict", at("run"), "--data", at("rows.parquet"), "--to", at("text.csv"), "--keep", "age,workclass")
 	return []string{dir, figures[1], figures[3]}
 }
 

@@ -1,12 +1,15 @@
 """Compares what Python makes of a model of ecrec with the scores of ecrec itself; see TestPython in cmd/ecrec.
 
 check.py hashes FILE: lines "LENGTH HASH", in hex, of XXH3 for the first LENGTH bytes of a pattern.
+check.py parquet ROWS TO: writes rows of CSV, without the column "label", as Parquet.
 check.py models (DIR LOGLOSS AUC)...: DIR has model.safetensors, model.onnx, repository/ctr, rows.csv, whose column "label"
-is the label, and scores.csv, ecrec's scores of the rows. LOGLOSS and AUC are those of ecrec.
+is the label, and scores.csv, ecrec's scores of the rows. LOGLOSS and AUC are those of ecrec; run/summary.json has all digits.
+scores.parquet, typed.parquet (from rows in Parquet) and text.csv (from the same) hold the columns age and workclass, and the scores.
 """
 
 import csv
 import importlib.util
+import json
 import pathlib
 import subprocess
 import sys
@@ -43,6 +46,35 @@ def compare(what, got, want, within=1e-5):
     difference = np.abs(got - want).max()
     print(f"{what}: {len(got)} scores, largest difference {difference:.2g}")
     assert difference <= within, f"{what}: differs by {difference}"  # also if it is NaN
+
+
+def write_parquet(rows, to):
+    import pandas
+
+    pandas.read_csv(rows, keep_default_na=False).drop(columns="label").to_parquet(to, row_group_size=500)
+
+
+def check_parquet(folder):
+    """Reads scores in Parquet with pandas and polars: the bits of those in CSV, with the kept columns."""
+    import pandas
+    import polars
+    from sklearn.metrics import roc_auc_score
+
+    rows = pandas.read_csv(folder / "rows.csv", keep_default_na=False)
+    want = pandas.read_csv(folder / "scores.csv")["score"].to_numpy(np.float32)
+    for name, kept in (("scores.parquet", rows["age"].astype(str)), ("typed.parquet", rows["age"])):
+        for read in (pandas.read_parquet, polars.read_parquet):
+            table = read(folder / name)
+            assert list(table.columns) == ["age", "workclass", "score"], table.columns
+            assert (table["score"].to_numpy() == want).all() and table["score"].to_numpy().dtype == np.float32
+            assert table["age"].to_list() == kept.to_list() and table["workclass"].to_list() == rows["workclass"].to_list()
+    text = pandas.read_csv(folder / "text.csv", keep_default_na=False)
+    assert (text["score"].to_numpy(np.float32) == want).all()
+    assert text["age"].to_list() == rows["age"].to_list() and text["workclass"].to_list() == rows["workclass"].to_list()
+    ours = json.loads((folder / "run" / "summary.json").read_text())["eval"][-1]["auc"]
+    auc = roc_auc_score(rows["label"], pandas.read_parquet(folder / "typed.parquet")["score"])
+    print(f"scores in Parquet: {len(want)} rows, AUC by scikit-learn {auc:.9f}, by ecrec {ours:.9f}")
+    assert abs(auc - ours) < 1e-6
 
 
 def check_model(folder, logloss, auc):
@@ -131,6 +163,9 @@ if __name__ == "__main__":
     if sys.argv[1] == "hashes":
         check_hashes(sys.argv[2])
         check_categories()
+    elif sys.argv[1] == "parquet":
+        write_parquet(*sys.argv[2:])
     else:
         for folder, logloss, auc in zip(sys.argv[2::3], sys.argv[3::3], sys.argv[4::3]):
+            check_parquet(pathlib.Path(folder))
             check_model(pathlib.Path(folder), logloss, auc)

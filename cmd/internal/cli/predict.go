@@ -20,7 +20,7 @@ import (
 type predictCmd struct {
 	Model  string   `arg:"" complete:"dir" help:"A run's output folder, a checkpoint, a folder of checkpoints, or an exported model."`
 	Data   []string `required:"" sep:"none" placeholder:"FILE" help:"The rows to score (repeatable); '-' is the standard input. The label may be missing."`
-	To     string   `default:"-" placeholder:"FILE" help:"The CSV file to write; '-' is the standard output."`
+	To     string   `default:"-" placeholder:"FILE" help:"The file to write, CSV or .parquet; '-' is CSV to the standard output."`
 	Keep   []string `placeholder:"COLUMN,..." help:"Columns to write before the score, as they are."`
 	Config string   `complete:"config" placeholder:"FILE" help:"The run config. Default: config.toml of the run that the model belongs to."`
 	Set    []string `name:"set" sep:"none" complete:"key" placeholder:"KEY=VALUE" help:"Override a config key (repeatable)."`
@@ -61,7 +61,7 @@ func (c *predictCmd) Run(a *app) error {
 			return err
 		}
 	}
-	o := predict.Options{Env: env.Real(), Data: cfg.DataOptions(true), Keep: c.Keep, SkipBad: c.OnError == "skip", Threads: c.Threads,
+	o := predict.Options{Env: env.Real(), Data: cfg.DataOptions(true), Keep: c.Keep, Parquet: c.toParquet(), SkipBad: c.OnError == "skip", Threads: c.Threads,
 		Stop: a.stop.err, Skipped: func(err error) { fmt.Fprintln(a.errw, "skipped: "+oneLine(err)) }}
 	o.Recipe, o.Data.Recipe, o.Data.Split = recipe, recipe, data.Split{}
 	o.Data.Env, o.Data.Files, o.Data.SkipBad = o.Env, c.Data, o.SkipBad
@@ -126,7 +126,7 @@ func formatOfData(name, trained string) string {
 	switch ending := filepath.Ext(name); {
 	case ending == ".csv" || name == stdio:
 		return data.FormatCSV
-	case ending == ".parquet":
+	case ending == parquetEnding:
 		return data.FormatParquet
 	case ending == ".rec":
 		return data.FormatRecord
@@ -143,7 +143,7 @@ func (c *predictCmd) checkFiles(cfg *config.Config) error {
 	text := data.HasRows(cfg.Data.Format)
 	for i, name := range c.Data {
 		switch {
-		case name == stdio && !text:
+		case name == stdio && (!text || cfg.Data.Format == data.FormatParquet):
 			return errUsage(fmt.Sprintf("--data -: %s is not read from the standard input; name a file", cfg.Data.Format))
 		case name == stdio && len(c.Data) > 1:
 			return errUsage("--data -: the standard input is the only input; remove the other files, or cat them")
@@ -161,9 +161,17 @@ func (c *predictCmd) checkFiles(cfg *config.Config) error {
 	if c.To == stdio {
 		return nil
 	}
-	to := target{path: c.To, command: "predict", writes: "CSV", ending: ".csv", overwrite: c.Overwrite}
+	to := target{path: c.To, command: "predict", writes: "CSV, or Parquet to names that end in .parquet", ending: ".csv", overwrite: c.Overwrite}
+	if c.toParquet() {
+		to.ending = parquetEnding
+	}
 	return to.validate()
 }
+
+const parquetEnding = ".parquet"
+
+// toParquet reports whether the scores are written as Parquet.
+func (c *predictCmd) toParquet() bool { return filepath.Ext(c.To) == parquetEnding }
 
 // writeScores writes the scores to the standard output, or to a file that appears when it is complete.
 func (c *predictCmd) writeScores(a *app, m *predict.Model, o predict.Options) (predict.Result, error) {
