@@ -14,9 +14,10 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// Inferred describes the columns of a delimited file, by its beginning.
+// Inferred describes the columns of a file, by its beginning.
 type Inferred struct {
-	Delimiter byte
+	Format    string // FormatCSV or FormatParquet
+	Delimiter byte   // of text
 	Label     string
 	NA        []string // texts of numbers' columns that mean missing
 	Columns   []InferredColumn
@@ -29,6 +30,7 @@ type InferredColumn struct {
 	Name      string
 	Use       Use
 	Transform string // "": the default
+	List      bool   // a row has several values
 	Why       string // the reason, in a few words
 }
 
@@ -56,138 +58,29 @@ var likelyLabels = []string{"label", "target", "click", "clicked", "is_click", "
 // likelyMissing are texts that usually mean a missing value.
 var likelyMissing = []string{"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", `\N`}
 
-// Infer reads the beginning of a CSV or TSV file with a header and decides on the use of each column. label is the name
-// of the label's column; "": a column of 0 and 1 with a likely name.
+// Infer reads the beginning of a CSV or TSV file with a header, or of a Parquet file, and decides on the use of each
+// column. label is the name of the label's column; "": a column of 0 and 1 with a likely name.
 func Infer(e env.Env, name, label string) (*Inferred, error) {
-	text, total, err := readBeginning(e, name)
+	f, _, err := openFile(e, name)
 	if err != nil {
 		return nil, err
 	}
-	in := &Inferred{Whole: int64(len(text)) >= total}
-	if in.Delimiter, err = inferDelimiter(name, text); err != nil {
-		return nil, err
-	}
-	f := &csvFormat{delimiter: in.Delimiter}
-	size := f.recordEnd(text)
-	names, err := headerNames(name, text[:size], in.Delimiter)
+	head, err := readHead(e, f)
+	f.Close()
 	if err != nil {
 		return nil, err
 	}
-	columns := make([]columnSample, len(names))
-	for i := range columns {
-		columns[i] = columnSample{name: names[i], texts: map[uint64]int{}, low: math.Inf(1), high: math.Inf(-1)}
+	if kind := sniff(head); kind != nil && kind.is == parquetKind {
+		return inferParquet(e, name, label)
 	}
-	header, rows, at := size, int64(0), size
-	s := fieldScanner{text: text, delimiter: in.Delimiter}
-	for at < len(text) && rows < inferRows {
-		n := f.recordEnd(text[at:])
-		if !in.Whole && at+n == len(text) {
-			break // cut short
-		}
-		if line := trimEOL(text[at : at+n]); len(line) > 0 {
-			s.at, s.done = at, false
-			for i := 0; s.more(); i++ {
-				if field, what := s.next(); what == "" && i < len(columns) {
-					columns[i].addField(field)
-				}
-			}
-			rows++
-		}
-		at += n
-	}
-	if rows == 0 {
-		return nil, fileErr(name, "no samples follow the header")
-	}
-	in.Whole = in.Whole && at >= len(text)
-	if in.Rows = rows; !in.Whole {
-		in.Rows = int64(float64(total-int64(header)) / float64(at-header) * float64(rows))
-	}
-	return in, in.decide(name, label, columns, rows)
-}
-
-// readBeginning reads up to inferBytes of a file's text. total is the size of all of it, an estimate if it is packed.
-func readBeginning(e env.Env, name string) (text []byte, total int64, err error) {
-	r, err := openTextFile(e, name)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer r.closeFile()
-	size, err := fileSize(e, name)
-	if err != nil {
-		return nil, 0, err
-	}
-	buf := make([]byte, chunkBytes)
-	for len(text) < inferBytes && r.textLeft() > 0 {
-		n, err := r.readText(buf)
-		if err != nil {
-			return nil, 0, err
-		}
-		text = append(text, buf[:n]...)
-	}
-	total = int64(len(text))
-	if r.textLeft() > 0 {
-		total = max(total+1, int64(float64(size)/float64(max(r.fileBytes(), 1))*float64(len(text))))
-	}
-	return text, total, checkUnpacked(name, FormatCSV, text[:min(len(text), maxLineBytes)])
-}
-
-func fileSize(e env.Env, name string) (int64, error) {
-	f, size, err := openFile(e, name)
-	if err != nil {
-		return 0, err
-	}
-	return size, f.Close()
-}
-
-// inferDelimiter chooses the byte that cuts the first lines into most fields, equally many in each.
-func inferDelimiter(name string, text []byte) (best byte, err error) {
-	const lines = 20
-	most := 1
-	for _, d := range []byte{',', '\t', ';', '|'} {
-		fields, at := 0, 0
-		f := &csvFormat{delimiter: d}
-		for i := 0; i < lines && at < len(text); i++ {
-			size := f.recordEnd(text[at:])
-			n := 0
-			for s := (fieldScanner{text: text[at : at+size], delimiter: d}); s.more(); n++ {
-				s.next()
-			}
-			whole := at+size < len(text) || i == 0
-			if at += size; i == 0 {
-				fields = n
-			} else if n != fields && whole {
-				fields = 0
-				break
-			}
-		}
-		if fields > most {
-			best, most = d, fields
-		}
-	}
-	if best == 0 {
-		return 0, fileErr(name, "its lines have no equal numbers of fields separated by a comma, tab, semicolon or bar; name a CSV or TSV file with a header")
-	}
-	return best, nil
-}
-
-// headerNames reads the names of the columns. Fields that look like values are refused.
-func headerNames(name string, line []byte, delimiter byte) (names []string, err error) {
-	line = bytes.TrimPrefix(trimEOL(line), []byte("\uFEFF"))
-	for s := (fieldScanner{text: line, delimiter: delimiter}); s.more(); {
-		field, _ := s.next()
-		text := string(field)
-		if _, number := parseDecimal(field); number || slices.Contains(names, text) {
-			return nil, &Error{File: name, Line: 1, What: fmt.Sprintf("the first line holds %q, so it seems to be a row of values or has a name twice; "+
-				"write the names of the columns into the first line", text)}
-		}
-		names = append(names, text)
-	}
-	return names, nil
+	return inferDelimited(e, name, label)
 }
 
 // columnSample describes the values of a column in some rows.
 type columnSample struct {
 	name           string
+	list           bool
+	unread         string // the reason that the column is not read; "": it is
 	rows, empty    int64
 	texts          map[uint64]int // distinct texts
 	na             []string       // of likelyMissing, that are there
@@ -199,6 +92,10 @@ type columnSample struct {
 	ascending      int64
 	last           float64
 	times, clocks  int64 // ISO times; those with a time of day
+}
+
+func newColumnSample(name string) columnSample {
+	return columnSample{name: name, texts: map[uint64]int{}, low: math.Inf(1), high: math.Inf(-1)}
 }
 
 func (c *columnSample) addField(field []byte) {
@@ -341,6 +238,10 @@ func (c *columnSample) decide(rows int64) InferredColumn {
 	unique := distinct == present && present >= 20
 	const fewest = 2
 	switch {
+	case c.unread != "":
+		d.Why = c.unread
+	case c.list:
+		d.Use, d.List, d.Why = UseCategory, true, "a list"
 	case present == 0:
 		d.Why = "always missing"
 	case distinct < fewest && present == c.rows:

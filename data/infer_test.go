@@ -99,3 +99,34 @@ func TestInferPart(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 }
+
+// Columns of a Parquet file are judged by their types and texts; lists of values are bags.
+func TestInferParquet(t *testing.T) {
+	in, err := Infer(env.Real(), "testdata/lists.parquet", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in.Format != FormatParquet || in.Rows != 3000 || !in.Whole || in.Label != "label" {
+		t.Errorf("%+v", in)
+	}
+	uses := map[string]Use{"label": UseLabel, "x": UseNumber, "clicked": UseCategory, "words": UseCategory, "text": UseCategory, "user": UseCategory, "pairs": UseNone}
+	if len(in.Columns) != len(uses) {
+		t.Errorf("%d columns", len(in.Columns))
+	}
+	for _, c := range in.Columns {
+		if c.Use != uses[c.Name] || c.List != (c.Name == "clicked" || c.Name == "words") {
+			t.Errorf("%+v", c)
+		}
+	}
+	rnd := random(t)
+	rows, _ := randomRows(rnd, 500)
+	if in, err = Infer(env.Real(), writeParquet(t, rnd, "a", rows), "label"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"day": TransformWeekday, "at": TransformHour, "money": TransformStandard}
+	for _, c := range in.Columns {
+		if transform := want[c.Name]; transform != "" && c.Transform != transform {
+			t.Errorf("%+v, want %s", c, transform)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command lines of testdata/script, each in a folder of its
-// own. $ADULT holds the example's data.
+// own. $ADULT holds the example's data, $LISTS files with lists.
 func TestScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the scripts send signals")
@@ -42,6 +42,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lists, err := filepath.Abs("../../../data/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	standIn, err := standin.Build(kernels.CUDASource())
 	if err != nil && !errors.Is(err, standin.ErrNoCompiler) {
 		t.Fatal(err)
@@ -50,6 +54,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ADULT", adult)
+			e.Setenv("LISTS", lists)
 			e.Setenv("STANDIN", standIn)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			return nil

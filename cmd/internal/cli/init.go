@@ -14,7 +14,7 @@ import (
 )
 
 type initCmd struct {
-	Data  string `arg:"" help:"A CSV or TSV file with a header."`
+	Data  string `arg:"" help:"A CSV or TSV file with a header, or a Parquet file."`
 	Label string `placeholder:"NAME" help:"The column of the label, 0 or 1. Default: a column of 0 and 1 with a likely name."`
 	To    string `placeholder:"FILE" help:"The config to write. Default: standard output."`
 
@@ -140,7 +140,7 @@ func configOf(in *data.Inferred, path string) (string, error) {
 	t.line("# All keys are in docs/config.md; docs/data.md describes columns and tables.", "")
 	t.line("", "")
 	t.line("[data]", "")
-	t.line(`format = "csv"`, "")
+	t.line("format = "+tomlText(in.Format), "")
 	t.line("train = ["+tomlText(path)+"]", "")
 	t.line(`eval = "10%"`, `held back from training; "last 10%" if rows are in the order of time; or a list of files`)
 	t.line(`shuffle = "block"`, "another order in every epoch")
@@ -155,6 +155,9 @@ func configOf(in *data.Inferred, path string) (string, error) {
 	}
 	t.list("dense", in, data.UseNumber)
 	t.list("categorical", in, data.UseCategory)
+	if bags := listNames(in); len(bags) > 0 {
+		t.line("bags = ["+tomlTexts(bags)+"]", "several ids a row")
+	}
 	for _, c := range in.Columns {
 		if c.Use == data.UseNone {
 			t.line("# left out: "+tomlText(c.Name), c.Why)
@@ -181,6 +184,16 @@ func configOf(in *data.Inferred, path string) (string, error) {
 		t.line("lr = "+s.lr, "")
 	}
 	return t.String(), nil
+}
+
+// listNames lists the columns with several values a row.
+func listNames(in *data.Inferred) (names []string) {
+	for _, c := range in.Columns {
+		if c.Use == data.UseCategory && c.List {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // transforms writes [data.transform].
