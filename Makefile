@@ -14,7 +14,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-fresh test-python test-metrics test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench quickstart man release test-release docs docs-serve fuzz-quick soak clean
+.PHONY: help build build-mpi test test-fresh test-python test-metrics test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers quickstart man release test-release docs docs-serve fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -95,6 +95,9 @@ sim: build ## run RUNS (2000) simulated clusters with faults, none of which may 
 bench: build ## run every benchmark; reports go to build/
 	@mkdir -p build
 	@for name in $$(./ecrec bench list | awk '{print $$1}'); do ./ecrec bench $$name --json build/bench-$$name.json || exit 1; done
+
+bench-peers: build ## train with ecrec, TorchRec and FBGEMM by turns, and compare; bench/peers/README.md (PyTorch from PyPI, or PYTHON)
+	@bench/peers/compare.sh
 
 quickstart: build ## train a small DLRM on the Adult census data with 5 ranks; prints AUC and digest
 	./ecrec train examples/quickstart.toml --overwrite

@@ -12,6 +12,18 @@ type timed struct {
 	kernels.Stream
 	on    bool
 	spent map[string]cost
+	cpu   []time.Duration // of the process in each block; of an open block: since the process began
+}
+
+// enterBlock is measure.Options.Block.
+func (t *timed) enterBlock(begins bool) {
+	t.on = begins
+	if begins {
+		t.cpu = append(t.cpu, cpuTime())
+		return
+	}
+	last := &t.cpu[len(t.cpu)-1]
+	*last = cpuTime() - *last
 }
 
 // cost is the time of operations, and the traffic that they cannot avoid unless caches hold an

@@ -53,7 +53,7 @@ func TestTrainingIsComparedWithLimits(t *testing.T) {
 	for _, f := range r.Figures {
 		found[strings.TrimPrefix(f.Name, "tiny batch 64 ")] = f.Median
 	}
-	for _, name := range []string{"share of peak", "share of memory bandwidth", "memory bandwidth, of a copy", "operands of a step"} {
+	for _, name := range []string{"share of peak", "share of memory bandwidth", "memory bandwidth, of a copy", "operands of a step", "training per CPU second"} {
 		if !(found[name] > 0) {
 			t.Errorf("%s is %v", name, found[name])
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/ecrec/ecrec/bench/measure"
 	"github.com/ecrec/ecrec/data"
@@ -73,7 +74,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 	profile := &timed{spent: map[string]cost{}}
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(), GEMMs: true,
-		Block: func(begins bool) { profile.on = begins },
+		Block: profile.enterBlock,
 		Options: train.Options{
 			Observer: silent{},
 			Stop:     func() bool { return false },
@@ -95,7 +96,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 		(*report).writeHeader(out)
 	}
 	r := trained{name: fmt.Sprintf("%s batch %d", s.name, batch), batch: batch, flops: flops, samples: samples[0], info: info,
-		steps: len(samples[0]) * steps, spent: profile.spent}
+		steps: len(samples[0]) * steps, spent: profile.spent, cpu: profile.cpu}
 	if onCPU {
 		if r.limits, err = findLimits(info.Threads, o.Tiny); err != nil {
 			return err
@@ -118,6 +119,7 @@ type trained struct {
 	info    train.Info
 	steps   int // of all samples
 	spent   map[string]cost
+	cpu     []time.Duration // of the process, for each sample
 	limits  limits
 }
 
@@ -131,8 +133,9 @@ func (r trained) bytesPerStep() (bytes float64) {
 
 func (r *Report) trainFigures(out io.Writer, m trained) {
 	name, flops := m.name, m.flops
-	var rate, alone, share []float64
-	for _, s := range m.samples {
+	var rate, alone, share, perCPU []float64
+	for i, s := range m.samples {
+		perCPU = append(perCPU, float64(m.batch*m.steps/len(m.samples))/max(m.cpu[i].Seconds(), 1e-9))
 		rate = append(rate, float64(m.batch)/s.Step.Seconds())
 		alone = append(alone, float64(m.batch)/s.GEMM.Seconds())
 		share = append(share, 100*s.GEMM.Seconds()/s.Step.Seconds())
@@ -143,6 +146,7 @@ func (r *Report) trainFigures(out io.Writer, m trained) {
 	fmt.Fprintln(t, "\tmedian\tmin\tmax\t")
 	figures := []Figure{
 		r.addFigure(name+" training", "samples/s", rate...),
+		r.addFigure(name+" training per CPU second", "samples", perCPU...),
 		r.addFigure(name+" products alone", "samples/s", alone...),
 		r.addFigure(name+" share of the products' rate", "%", share...),
 	}
