@@ -31,16 +31,16 @@ type tileShape struct {
 	mr, tail int // rows of a tile: of most tiles of a block, and of the tiles below them
 	nr, half int // columns of a tile: in full panels, and in a narrow last one
 	strip    int // floats per k of A packed from columns: mr, rounded up to vectors
-	kc       int // greatest chain length of a call: a panel of B stays in the L1 cache
+	kc       int // greatest chain length of a call: C is loaded and stored once in it; a panel of B stays in the L2 cache
 	mc       int // most tiles below one another: their rows of A stay in the L2 cache
 }
 
 func shapeOf(i isa) tileShape {
 	switch i {
 	case isaAVX512:
-		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 256, mc: 12}
+		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 512, mc: 9}
 	case isaAVX2:
-		return tileShape{mr: 6, tail: 6, nr: 16, half: 8, strip: 8, kc: 256, mc: 24}
+		return tileShape{mr: 6, tail: 6, nr: 16, half: 8, strip: 8, kc: 512, mc: 24}
 	default:
 		return tileShape{mr: 4, tail: 1, nr: 16, half: 8, strip: 8, kc: 256, mc: 16}
 	}
@@ -50,7 +50,7 @@ func shapeOf(i isa) tileShape {
 const maxTile = 14 * 32
 
 // maxPanel is the number of floats of the largest panel of B in one call.
-const maxPanel = 256 * 32
+const maxPanel = 512 * 32
 
 // tilePlain is the plain Go reference of the micro-kernels.
 func tilePlain(t *tileRun) {
