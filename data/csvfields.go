@@ -23,11 +23,15 @@ func (s *fieldScanner) next() (field []byte, what string) {
 		s.multiline = true
 		field, p, what = s.readQuoted(p + 1)
 	} else {
-		start := p
-		for p < len(text) && text[p] != s.delimiter && text[p] != '\n' {
-			p++
+		field = text[p:]
+		delimiter := s.delimiter
+		for i, ch := range field {
+			if ch == delimiter || ch == '\n' {
+				field = field[:i]
+				break
+			}
 		}
-		field = text[start:p]
+		p += len(field)
 	}
 	switch {
 	case p == len(text):

@@ -44,7 +44,7 @@ func (f *fieldForm) storeField(text, rec []byte, texts *textSet) string {
 	case columnDense:
 		x, ok := parseDecimal(text)
 		switch {
-		case len(text) == 0 || f.isMissing(text) || ok && len(bytes.TrimSpace(text)) == 0:
+		case len(text) == 0 || f.isMissing(text) || ok && x == 0 && len(bytes.TrimSpace(text)) == 0:
 			binary.LittleEndian.PutUint32(rec, missingBits)
 			return ""
 		case !ok:

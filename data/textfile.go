@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -121,7 +122,7 @@ func unpackText(e env.Env, f *os.File, size int64, kind *fileKind) *unpackedText
 	for range unpackAhead {
 		r.free.Put(nil)
 	}
-	in := &countedFile{env: e, file: f, what: "read " + f.Name(), size: size}
+	in := newCountedFile(e, f, size)
 	e.Go("unpack text", func() {
 		defer r.ended.Set(nil)
 		defer f.Close()
@@ -220,53 +221,38 @@ type countedFile struct {
 	file *os.File
 	what string // for env.Do
 	size int64
-	off  int64 // of the end of buf
-	buf  []byte
-	mem  [256 << 10]byte
+	off  int64 // of the end of the buffer
+	// in is the buffer. Decompressors read it by ReadByte, so that they take no byte too many; gzip has a
+	// faster loop for a bufio.Reader than for another reader.
+	in *bufio.Reader
+}
+
+// inputBytes is the size of the buffer.
+const inputBytes = 256 << 10
+
+func newCountedFile(e env.Env, f *os.File, size int64) *countedFile {
+	c := &countedFile{env: e, file: f, what: "read " + f.Name(), size: size}
+	c.in = bufio.NewReaderSize(c, inputBytes)
+	return c
 }
 
 // bytesRead is how many bytes of the file were used.
-func (f *countedFile) bytesRead() int64 { return f.off - int64(len(f.buf)) }
+func (f *countedFile) bytesRead() int64 { return f.off - int64(f.in.Buffered()) }
 
-// fillBuffer reads on when the buffer is used up.
-func (f *countedFile) fillBuffer() error {
-	if len(f.buf) > 0 {
-		return nil
-	}
-	n := 0
-	err := f.env.Do(f.what, func() (err error) {
-		n, err = f.file.ReadAt(f.mem[:min(int64(len(f.mem)), max(f.size-f.off, 0))], f.off)
+// Read fills the buffer.
+func (f *countedFile) Read(b []byte) (n int, err error) {
+	err = f.env.Do(f.what, func() error {
+		n, err = f.file.ReadAt(b[:min(int64(len(b)), max(f.size-f.off, 0))], f.off)
 		return err
 	})
-	f.buf = f.mem[:n]
 	f.off += int64(n)
 	switch {
 	case n > 0:
-		return nil
+		return n, nil
 	case err == nil:
-		return io.EOF
+		return 0, io.EOF
 	}
-	return err
-}
-
-// Read implements io.Reader.
-func (f *countedFile) Read(b []byte) (int, error) {
-	if err := f.fillBuffer(); err != nil {
-		return 0, err
-	}
-	n := copy(b, f.buf)
-	f.buf = f.buf[n:]
-	return n, nil
-}
-
-// ReadByte implements io.ByteReader, so that a decompressor takes no byte too many.
-func (f *countedFile) ReadByte() (byte, error) {
-	if err := f.fillBuffer(); err != nil {
-		return 0, err
-	}
-	c := f.buf[0]
-	f.buf = f.buf[1:]
-	return c, nil
+	return 0, err
 }
 
 // explainError explains why a file cannot be unpacked.

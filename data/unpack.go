@@ -13,11 +13,11 @@ import (
 const maxWindow = 128 << 20
 
 // unpackGzip reads one or more gzip members as one text.
-func unpackGzip(in *countedFile) (io.ReadCloser, error) { return gzip.NewReader(in) }
+func unpackGzip(in *countedFile) (io.ReadCloser, error) { return gzip.NewReader(in.in) }
 
 // unpackZstd reads one or more zstd frames as one text. It starts no goroutines.
 func unpackZstd(in *countedFile) (io.ReadCloser, error) {
-	r, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	r, err := zstd.NewReader(in.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, err
 	}
