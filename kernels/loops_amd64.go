@@ -17,7 +17,7 @@ var avx2Loops = innerLoops{
 	sumRows:      sumSegmentsAVX2,
 	prefetch:     prefetchRows,
 	xor:          xorAVX2,
-	update:       []UpdateLoop{SGD: sgdAVX2, Momentum: momentumAVX2, Adagrad: adagradAVX2, RowwiseAdagrad: rowwiseAVX2, Adam: adamAVX2, AdamW: adamWAVX2},
+	update:       []UpdateLoop{SGD: sgdAVX2, Momentum: momentumAVX2, Adagrad: adagradAVX2, RowwiseAdagrad: rowwiseAVX2, Adam: adamAVX2, AdamW: adamWAVX2, FTRL: ftrlAVX2},
 	decay:        decayAVX2,
 	shrink:       shrinkAVX2,
 	draw:         drawAVX2,
@@ -89,3 +89,6 @@ func rowwiseAVX2(w, s, v, g []float32, o *Optimizer)
 
 //go:noescape
 func adamAVX2(w, s, v, g []float32, o *Optimizer)
+
+//go:noescape
+func ftrlAVX2(w, s, v, g []float32, o *Optimizer)

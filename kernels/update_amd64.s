@@ -19,6 +19,39 @@
 	MOVQ g_len+80(FP), CX; \
 	MOVQ o+96(FP), R9
 
+// EACH4 runs STEP on 8 elements of g, w, s and v at a time, in Y0 to Y3, and stores w, s and v.
+// The registers are those of WEIGHTS.
+#define EACH4(STEP) \
+loop8: \
+	SUBQ    $8, CX; \
+	JLT     below8; \
+	VMOVUPS (BX), Y0; \
+	VMOVUPS (DI), Y1; \
+	VMOVUPS (SI), Y2; \
+	VMOVUPS (R8), Y3; \
+	STEP; \
+	VMOVUPS Y1, (DI); \
+	VMOVUPS Y2, (SI); \
+	VMOVUPS Y3, (R8); \
+	ADDQ    $32, BX; \
+	ADDQ    $32, DI; \
+	ADDQ    $32, SI; \
+	ADDQ    $32, R8; \
+	JMP     loop8; \
+below8: \
+	ADDQ       $8, CX; \
+	JZ         done; \
+	LEFT; \
+	VMASKMOVPS (BX), Y15, Y0; \
+	VMASKMOVPS (DI), Y15, Y1; \
+	VMASKMOVPS (SI), Y15, Y2; \
+	VMASKMOVPS (R8), Y15, Y3; \
+	STEP; \
+	VMASKMOVPS Y1, Y15, (DI); \
+	VMASKMOVPS Y2, Y15, (SI); \
+	VMASKMOVPS Y3, Y15, (R8); \
+done:
+
 // func addAVX2(dst, src []float32)
 // for i { dst[i] += src[i] }
 TEXT ·addAVX2(SB), NOSPLIT, $0-48
@@ -434,37 +467,53 @@ TEXT ·adamAVX2(SB), NOSPLIT, $0-104
 	VBROADCASTSS Optimizer_Beta2(R9), Y12
 	VBROADCASTSS Optimizer_C2(R9), Y13
 	VBROADCASTSS Optimizer_BiasSqrt(R9), Y14
+	EACH4(ADAMSTEP)
+	VZEROUPPER
+	RET
 
-loop8:
-	SUBQ    $8, CX
-	JLT     below8
-	VMOVUPS (BX), Y0
-	VMOVUPS (DI), Y1
-	VMOVUPS (SI), Y2
-	VMOVUPS (R8), Y3
-	ADAMSTEP
-	VMOVUPS Y1, (DI)
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y3, (R8)
-	ADDQ    $32, BX
-	ADDQ    $32, DI
-	ADDQ    $32, SI
-	ADDQ    $32, R8
-	JMP     loop8
+// FTRLSTEP updates weights Y1, z Y2 and n Y3 with gradients Y0; Y8 LR, Y9 L1, Y10 Beta, Y11 L2,
+// Y12 the sign bits, Y13 zeros. It changes Y4 to Y7.
+#define FTRLSTEP \
+	VMULPS    Y0, Y0, Y4; \
+	VADDPS    Y4, Y3, Y4; \
+	VSQRTPS   Y4, Y5; \
+	VSQRTPS   Y3, Y6; \
+	VSUBPS    Y6, Y5, Y6; \
+	VDIVPS    Y8, Y6, Y6; \
+	VMULPS    Y1, Y6, Y6; \
+	VADDPS    Y0, Y2, Y2; \
+	VSUBPS    Y6, Y2, Y2; \
+	VMOVAPS   Y4, Y3; \
+	VANDNPS   Y2, Y12, Y6; \
+	VSUBPS    Y9, Y6, Y6; \
+	VCMPPS    $0x12, Y13, Y6, Y7; \
+	VANDNPS   Y6, Y12, Y6; \
+	VANDPS    Y2, Y12, Y4; \
+	VORPS     Y4, Y6, Y6; \
+	VADDPS    Y5, Y10, Y5; \
+	VDIVPS    Y8, Y5, Y5; \
+	VADDPS    Y11, Y5, Y5; \
+	VDIVPS    Y5, Y6, Y6; \
+	VXORPS    Y12, Y6, Y6; \
+	VANDNPS   Y6, Y7, Y1
 
-below8:
-	ADDQ       $8, CX
-	JZ         done
-	LEFT
-	VMASKMOVPS (BX), Y15, Y0
-	VMASKMOVPS (DI), Y15, Y1
-	VMASKMOVPS (SI), Y15, Y2
-	VMASKMOVPS (R8), Y15, Y3
-	ADAMSTEP
-	VMASKMOVPS Y1, Y15, (DI)
-	VMASKMOVPS Y2, Y15, (SI)
-	VMASKMOVPS Y3, Y15, (R8)
-
-done:
+// func ftrlAVX2(w, s, v, g []float32, o *Optimizer)
+// for i {
+//	n := v[i] + g[i]*g[i]
+//	s[i] = (s[i] + g[i]) - (sqrt(n) - sqrt(v[i]))/LR*w[i]
+//	v[i] = n
+//	over := |s[i]| - L1
+//	w[i] = over <= 0 ? +0.0 : -(over with the sign of s[i] / ((Beta + sqrt(n))/LR + L2))
+// }
+TEXT ·ftrlAVX2(SB), NOSPLIT, $0-104
+	WEIGHTS
+	VBROADCASTSS Optimizer_LR(R9), Y8
+	VBROADCASTSS Optimizer_L1(R9), Y9
+	VBROADCASTSS Optimizer_Beta(R9), Y10
+	VBROADCASTSS Optimizer_L2(R9), Y11
+	VPCMPEQD     Y12, Y12, Y12
+	VPSLLD       $31, Y12, Y12
+	VXORPS       Y13, Y13, Y13
+	EACH4(FTRLSTEP)
 	VZEROUPPER
 	RET
