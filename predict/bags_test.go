@@ -113,6 +113,33 @@ func TestBags(t *testing.T) {
 	}
 }
 
+// TestRecipesOfOthers refuses recipes whose samples do not fit the model.
+func TestRecipesOfOthers(t *testing.T) {
+	cfg, eval := bagConfig(t, "model.bottom_mlp=[8, 4]", "model.top_mlp=[8, 1]")
+	file, _, _ := trained(t, cfg)
+	m, err := Load(env.Real(), cfg, file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for name, change := range map[string]func(r *data.Recipe){
+		"none":    func(*data.Recipe) {},
+		"rows":    func(r *data.Recipe) { r.Categorical[1].Rows, r.Categorical[2].Rows = 31, 31 },
+		"numbers": func(r *data.Recipe) { r.Dense = append(r.Dense, r.Dense[0]) },
+		"ids":     func(r *data.Recipe) { r.Categorical = append(r.Categorical, r.Categorical[2]) },
+	} {
+		o := Options{Env: env.Real(), Data: cfg.DataOptions(true), Stop: func() error { return nil }}
+		o.Data.Env, o.Data.Files = o.Env, []string{eval}
+		if o.Recipe, err = data.NewRecipe(o.Data); err != nil {
+			t.Fatal(err)
+		}
+		change(o.Recipe)
+		if _, err := m.Run(o, &strings.Builder{}); (err != nil) != (name != "none") || err != nil && !strings.Contains(err.Error(), "the recipe of the data makes") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestBadBags leaves out rows with a malformed weight. The scores of the others keep their bits.
 func TestBadBags(t *testing.T) {
 	cfg, eval := bagConfig(t, "model.bottom_mlp=[8, 4]", "model.top_mlp=[8, 1]")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/kernels"
@@ -72,6 +73,18 @@ func Load(e env.Env, cfg *config.Config, file, folder string) (m *Model, err err
 		return nil, err
 	}
 	return m, nil
+}
+
+// checkRecipe compares the samples of a recipe with the inputs of the model. A recipe of another model would name rows that
+// there are not.
+func (m *Model) checkRecipe(r *data.Recipe) error {
+	has := r.Schema()
+	want := data.Schema{Dense: m.cfg.Data.DenseCount(), Tables: m.cfg.Model.TableRows(), TableOf: m.cfg.Model.TableNumbers()}
+	if has.Dense != want.Dense || !slices.Equal(has.FeatureRows(), want.FeatureRows()) {
+		return config.Errorf("the recipe of the data makes %d numbers and ids below %v, the model has %d numbers and tables of %v rows; use the recipe of the model",
+			has.Dense, has.FeatureRows(), want.Dense, want.FeatureRows())
+	}
+	return nil
 }
 
 // Close frees the rows.

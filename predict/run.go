@@ -54,6 +54,9 @@ type work struct {
 // Run scores the rows and writes them in their order: the columns of Keep, and score. CSV has a header, and scores as
 // the shortest decimal that parses back to the same float32.
 func (m *Model) Run(o Options, to io.Writer) (Result, error) {
+	if err := m.checkRecipe(o.Recipe); err != nil {
+		return Result{}, err
+	}
 	r := run{m: m, o: o}
 	var kept []data.KeptColumn
 	if data.HasRows(o.Data.Format) {
