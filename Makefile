@@ -14,7 +14,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-fresh test-python test-metrics test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers quickstart man release test-release docs docs-serve fuzz-quick soak clean
+.PHONY: help build build-mpi test test-fresh test-python test-metrics test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man release test-release docs docs-serve fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -98,6 +98,17 @@ bench: build ## run every benchmark; reports go to build/
 
 bench-peers: build ## train with ecrec, TorchRec and FBGEMM by turns, and compare; bench/peers/README.md (PyTorch from PyPI, or PYTHON)
 	@bench/peers/compare.sh
+
+# PyTorch and FuxiCTR, in an environment of their own, unless PYTHON names a Python that has them.
+build/fuxictr: bench/fuxictr/requirements.txt
+	python3 -m venv build/fuxictr
+	build/fuxictr/bin/pip install -q --disable-pip-version-check -r bench/fuxictr/requirements.txt
+	build/fuxictr/bin/pip install -q --disable-pip-version-check --no-deps fuxictr==2.3.10
+	@touch build/fuxictr
+
+bench-fuxictr: build $(if $(PYTHON),,build/fuxictr) ## compare losses, AUC and speed with models of FuxiCTR's layers on PyTorch (PyTorch from PyPI, or PYTHON; an hour); RUN="losses": a part
+	@mkdir -p build
+	$(or $(PYTHON),build/fuxictr/bin/python) bench/fuxictr/compare.py --json build/bench-fuxictr.json $(RUN)
 
 quickstart: build ## train a small DLRM on the Adult census data with 5 ranks; prints AUC and digest
 	./ecrec train examples/quickstart.toml --overwrite

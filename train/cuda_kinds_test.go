@@ -12,7 +12,7 @@ import (
 // no golden run has.
 func TestKindsOnGPUs(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
-	const wdl, dcn = "testdata/golden/wdl-adagrad/config.toml", "testdata/golden/dcn-adam/config.toml"
+	const wdl, dcn, deepfm = "testdata/golden/wdl-adagrad/config.toml", "testdata/golden/dcn-adam/config.toml", "testdata/golden/deepfm-sgd/config.toml"
 	for _, c := range []struct {
 		path string
 		sets []string
@@ -23,6 +23,7 @@ func TestKindsOnGPUs(t *testing.T) {
 		{dcn, []string{"model.cross=vector", "model.structure=parallel"}},
 		{dcn, []string{"model.cross=full"}},
 		{dcn, []string{"model.cross=full", "model.structure=parallel", "model.batch_norm=true", "model.dropout=0.25"}},
+		{deepfm, []string{"model.dropout=0.25", "model.dense_embedding=true"}},
 		{adagrad, []string{"model.interaction=cat"}},
 		{adagrad, []string{"model.interaction=sum"}},
 	} {

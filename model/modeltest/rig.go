@@ -34,8 +34,14 @@ func device(t *testing.T) kernels.Device {
 
 func newRig(t *testing.T, c model.Config, r *rand.Rand) *rig {
 	t.Helper()
+	return newRigOn(t, c, r, 1)
+}
+
+// newRigOn is newRig with a number of threads.
+func newRigOn(t *testing.T, c model.Config, r *rand.Rand, threads int) *rig {
+	t.Helper()
 	g := &rig{dev: device(t), config: c, width: model.ShapeOf(c).RowWidth()}
-	g.stream = &counting{Stream: g.dev.Stream(1)}
+	g.stream = &counting{Stream: g.dev.Stream(threads)}
 	var err error
 	if g.model, err = model.New(g.dev, g.stream, c); err != nil {
 		t.Fatal(err)

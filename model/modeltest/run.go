@@ -45,6 +45,7 @@ func Run(t *testing.T, s Suite) {
 		{"Graph", testGraph},
 		{"Bags", testBags},
 		{"Golden", testGolden},
+		{"Processors", testProcessors},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t, s) })
 	}
@@ -219,18 +220,38 @@ func testSlices(t *testing.T, s Suite) {
 
 // testGolden compares the bits of a step with those of before.
 func testGolden(t *testing.T, s Suite) {
-	g := newRig(t, s.Small, rand.New(rand.NewPCG(5, 5)))
+	switch got := sumStep(newRig(t, s.Small, rand.New(rand.NewPCG(5, 5)))); s.Golden {
+	case got:
+	case "":
+		t.Logf("Golden: %q", got)
+	default:
+		t.Errorf("the bits of a step sum to %s, they were %s: models of this kind train to other digests than before", got, s.Golden)
+	}
+}
+
+// sumStep is the sum of the bits of a step: weights, logits and gradients.
+func sumStep(g *rig) string {
 	logits := slices.Clone(kernels.HostView[float32](g.model.Forward(g.in).Buf))
 	dense, rows := g.step(nil)
 	sum := fnv.New64a()
 	for _, part := range [][]float32{kernels.HostView[float32](g.model.Params().Weights), logits, dense, rows} {
 		sum.Write(kernels.BytesOf(part))
 	}
-	switch got := fmt.Sprintf("%016x", sum.Sum64()); s.Golden {
-	case got:
-	case "":
-		t.Logf("Golden: %q", got)
-	default:
-		t.Errorf("the bits of a step sum to %s, they were %s: models of this kind train to other digests than before", got, s.Golden)
+	return fmt.Sprintf("%016x", sum.Sum64())
+}
+
+// testProcessors checks that neither CPU features nor threads change a bit of a step.
+func testProcessors(t *testing.T, s Suite) {
+	want := ""
+	for _, features := range []string{"plain", "avx2", "avx512"} {
+		t.Setenv("ECREC_CPU", features)
+		for threads := 1; threads <= 2; threads++ {
+			got := sumStep(newRigOn(t, s.Large, rand.New(rand.NewPCG(5, 5)), threads))
+			if want == "" {
+				want = got
+			} else if got != want {
+				t.Errorf("%d threads of %s: the bits of a step sum to %s, want %s", threads, features, got, want)
+			}
+		}
 	}
 }

@@ -75,8 +75,8 @@ func DigestOn(t *testing.T, ranks int, sets ...string) string {
 	return newJobs(t, sets).train(t, 1, ranks, train.Options{}).Digest
 }
 
-// testRanks trains on 1 to 4 ranks. Neither the cache mode nor how ranks are spread
-// over processes changes a bit.
+// testRanks trains on 1 to 4 ranks. Neither the cache mode, nor how ranks are spread
+// over processes, nor the number of threads changes a bit.
 func (j *jobs) testRanks(t *testing.T) {
 	for ranks := 1; ranks <= 4; ranks++ {
 		want := j.train(t, 1, ranks, train.Options{}, "cache.mode=none")
@@ -85,7 +85,7 @@ func (j *jobs) testRanks(t *testing.T) {
 				continue
 			}
 			for _, processes := range []int{1, ranks} {
-				got := j.train(t, processes, ranks, train.Options{}, "cache.mode="+mode.Name)
+				got := j.train(t, processes, ranks, train.Options{}, "cache.mode="+mode.Name, fmt.Sprint("job.threads=", 1+processes%2))
 				if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
 					t.Errorf("%d ranks in %d processes, cache.mode %s: digest %s, losses %v, %v; want %s, %v, %v",
 						ranks, processes, mode.Name, got.Digest, got.TrainLoss, got.Eval, want.Digest, want.TrainLoss, want.Eval)
