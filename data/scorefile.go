@@ -41,7 +41,7 @@ const scoreRows = 1 << 17
 // ScoreWriter writes scores to a Parquet file: the kept columns with their types, then score, a float.
 type ScoreWriter struct {
 	kept   []KeptColumn
-	writer *parquet.Writer
+	writer *parquet.GenericWriter[any]
 	rows   int // of the row group
 	row    []parquet.Row
 	scored parquet.Row
@@ -63,7 +63,7 @@ func NewScoreWriter(to io.Writer, kept []KeptColumn) (*ScoreWriter, error) {
 		all := root.Group.Fields()
 		root.fields = append(root.fields, all[slices.IndexFunc(all, func(f parquet.Field) bool { return f.Name() == name })])
 	}
-	w := parquet.NewWriter(to, parquet.NewSchema("scores", root), parquet.Compression(&parquet.Snappy))
+	w := parquet.NewGenericWriter[any](to, parquet.NewSchema("scores", root), parquet.Compression(&parquet.Snappy))
 	return &ScoreWriter{kept: kept, writer: w, row: make([]parquet.Row, 1)}, nil
 }
 
