@@ -101,18 +101,26 @@ class Comparison:
                      "first": theirs[0], "last": theirs[-1], "bar": LOSS_BAR, "verdict": verdict}
             self.report["losses"].append(entry)
             if worst > LOSS_BAR:
-                entry["fuxictr_from_itself"] = self.noise(kind, name, recipe, samples, order, rule, theirs)
+                entry["noise"] = self.noise(kind, name, recipe, samples, order, rule, theirs, ours["train_loss"])
             self.save()
 
-    def noise(self, kind, name, recipe, samples, order, rule, theirs):
-        """How far the peer is from itself if the samples of each batch are added up in another order: no other program can be nearer."""
-        peer, _ = self.pair(kind, name, recipe, 1)
+    def noise(self, kind, name, recipe, samples, order, rule, theirs, ours):
+        """How far the peer is from itself if the samples of each batch are added up in another order, and if it computes in float64.
+        A program that is not the peer cannot be expected to be nearer to it."""
         r = np.random.default_rng(1)
-        order = [r.permutation(np.arange(b.start, b.stop)) for b in order]
-        differences = np.abs(np.array(peers.train(peer, samples, order, rule, self.args.lr, L2 if rule == "dense" else 0.0)) - np.array(theirs))
-        print(f"      FuxiCTR with the samples of each batch in another order: {differences.max():.1e} from itself, within the bar for"
-              f" {int(np.argmax(differences > LOSS_BAR)) if differences.max() > LOSS_BAR else len(order)} steps", flush=True)
-        return float(differences.max())
+        permuted = [r.permutation(np.arange(b.start, b.stop)) for b in order]
+        l2 = L2 if rule == "dense" else 0.0
+        reordered = peers.train(self.pair(kind, name, recipe, 1)[0], samples, permuted, rule, self.args.lr, l2)
+        with peers.float64():
+            exact = peers.train(self.pair(kind, name, recipe, 1)[0].double(), samples.double(), order, rule, self.args.lr, l2)
+        found = {}
+        for key, text, a, b in (("reordered", "FuxiCTR with the samples of each batch in another order, from itself", reordered, theirs),
+                                ("float64", "FuxiCTR from itself in float64", exact, theirs), ("ecrec_float64", "ecrec from FuxiCTR in float64", exact, ours)):
+            differences = np.abs(np.array(a) - np.array(b))
+            found[key] = float(differences.max())
+            within = int(np.argmax(differences > LOSS_BAR)) if found[key] > LOSS_BAR else len(order)
+            print(f"      {text}: {found[key]:.1e}, within the bar for {within} steps", flush=True)
+        return found
 
     def compare_auc(self, name, kinds, seeds, prepare):
         """prepare(seed) gives the settings of the data of a seed, and the same samples for training and evaluation."""

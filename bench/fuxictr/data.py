@@ -20,6 +20,9 @@ class Samples:
     def pick(self, index):
         return Samples(self.dense[index], self.ids[index], self.label[index])
 
+    def double(self):
+        return Samples(self.dense.double(), self.ids, self.label.double())
+
 
 def read(recipe, paths):
     """The samples of CSV or Parquet files, with the columns, transforms and vocabularies of a recipe.json."""

@@ -4,6 +4,7 @@ A peer maps dense features (b, n), float32, and ids (b, tables), int64, to proba
 parameters under the names that ecrec gives them in model files, and its keys are the settings of [model].
 """
 
+import contextlib
 import sys
 import types
 from collections import OrderedDict
@@ -211,6 +212,17 @@ def train(peer, data, order, rule, lr, l2=0.0):
             o.step()
         losses.append(loss.item())
     return losses
+
+
+@contextlib.contextmanager
+def float64():
+    """Within it the layers compute in float64 on parameters and samples of float64: FuxiCTR's own cast of numbers to float32 does nothing."""
+    cast = torch.Tensor.float
+    torch.Tensor.float = lambda t: t.double()
+    try:
+        yield
+    finally:
+        torch.Tensor.float = cast
 
 
 def score(peer, data):
