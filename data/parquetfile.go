@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -41,8 +42,11 @@ type readerAt struct {
 	what string
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt implements io.ReaderAt. An offset before the file is the decoder's, from a damaged file, and no error of the disk.
 func (r *readerAt) ReadAt(b []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, fmt.Errorf("a part of it begins at byte %d", off)
+	}
 	err = r.env.Do(r.what, func() error {
 		n, err = r.file.ReadAt(b, off)
 		return err
@@ -68,7 +72,7 @@ func openParquet(e env.Env, name string) (*parquetFile, error) {
 		}
 		f.meta, f.groups = pf.Metadata(), pf.RowGroups()
 		for _, g := range f.groups {
-			if g.NumRows() < 0 {
+			if g.NumRows() < 0 || g.NumRows() > math.MaxInt64-f.rows {
 				return fmt.Errorf("a row group of %d rows", g.NumRows())
 			}
 			f.rows += g.NumRows()
