@@ -194,6 +194,36 @@ func TestDamagedStreams(t *testing.T) {
 	}
 }
 
+// A gzip file of members with names is cut at every byte. Only the cut between the members is a whole text.
+func TestGzipIsCutAnywhere(t *testing.T) {
+	var packed bytes.Buffer
+	first := 0
+	for _, part := range []string{"0,1\n", "1,2\n"} {
+		first = packed.Len()
+		w := gzip.NewWriter(&packed)
+		w.Name, w.Comment, w.Extra = "a-name.csv", "a comment", []byte("extra")
+		if _, err := w.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for cut := 10; cut <= packed.Len(); cut++ {
+		name := writeFile(t, "a.gz", packed.Bytes()[:cut])
+		text, err := openTextFile(env.Real(), name)
+		for buf := make([]byte, 100); err == nil && text.textLeft() > 0; {
+			_, err = text.readText(buf)
+		}
+		if text != nil {
+			text.closeFile()
+		}
+		if whole := cut == first || cut == packed.Len(); (err == nil) != whole || err != nil && !strings.Contains(err.Error(), "ends within a stream") {
+			t.Errorf("cut to %d of %d bytes, the second member from %d: %v", cut, packed.Len(), first, err)
+		}
+	}
+}
+
 // FuzzUnpack reads any bytes behind the magics of compressed files: the text is that of the plain
 // decompressor, or there is an error of the input.
 func FuzzUnpack(f *testing.F) {
