@@ -14,16 +14,26 @@ func (o operand) elementAt(row, col int) unsafe.Pointer {
 	return unsafe.Add(o.ptr, uintptr(row)*o.rs+uintptr(col)*o.cs)
 }
 
+// spread reports whether neighbouring rows, or columns if o is transposed, lie in
+// different sets of a cache. They share a set if they are about a multiple of 4 KiB
+// apart; then a tile's rows evict one another.
+func (o operand) spread() bool {
+	const way, line = 4096, 64
+	step := max(o.rs, o.cs) % way
+	return step >= line && step <= way-line
+}
+
 // product is C (m, n) = A (m, k) B (k, n) with its bias, activation, gate and sums,
 // computed in tiles.
 //
 // It is a blocked product as in Goto and van de Geijn, "Anatomy of
 // high-performance matrix multiplication" (2008). B is cut into chunks that fit
 // the packing buffer. A chunk is packed once by all threads into panels of nr
-// columns; then each thread takes a block of C, packs the rows of A it needs,
-// kc columns at a time, and runs a micro-kernel on every panel. When no block is
-// left, a thread packs parts of the next chunk, so that no thread waits for a chunk's
-// last block. If C has few rows, a panel of B is used once only, and is read in place.
+// columns; then each thread takes a block of C and runs a micro-kernel on every panel.
+// It reads A in place, or packs the rows of A it needs, kc columns at a time, if they
+// would evict one another. When no block is left, a thread packs parts of the next
+// chunk, so that no thread waits for a chunk's last block. If C has few rows, a panel
+// of B is used once only, and is read in place.
 //
 // Invariant: blocks of C are disjoint, and one block's kc steps run in order, so
 // each element is one chain over k ascending.
@@ -62,7 +72,7 @@ func (p *product) runPanels() {
 		p.j1 = min(p.j0+maxColumns, p.n)
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
 		p.chooseBlocks()
-		p.directA = p.a.cs == 4 && (p.panels <= 2 || p.k <= 64)
+		p.directA = p.a.spread() || p.a.cs == 4 && (p.panels <= 2 || p.k <= 64)
 		p.runChunks()
 	}
 }
@@ -231,7 +241,7 @@ type band struct {
 
 // readyA prepares rows [i0, i1) and columns [k0, k1) of A as three bands: tiles of mr
 // rows, tiles of tail rows, and an incomplete tile. The incomplete tile is always
-// copied; the others are copied if they are used often enough.
+// copied, the others unless directA is set.
 func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 	s := p.g.shape
 	mid := i0 + (i1-i0)/s.mr*s.mr
