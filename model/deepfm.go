@@ -81,7 +81,7 @@ func (m *deepfm) countVectors() int { return m.countNumbers() + m.c.Tables }
 func shapeOfDeepFM(c Config) Shape {
 	m := layoutDeepFM(c)
 	linear := 4 * float64(c.Tables+m.countNumbers()) // a product with ones and its gradient; with slopes and theirs
-	s := m.shapeOf(m.mlp.flopsPerSample(true)+linear, Part{Name: "linear_l", Width: 1, Group: Linear, Init: Zero})
+	s := m.shapeOf(m.mlp.flopsPerSample(true)+linear, linearPart)
 	s.SkipsDense = c.Dense > 0 && !c.DenseEmbedding
 	return s
 }

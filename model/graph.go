@@ -141,7 +141,7 @@ func drawDLRM(g *Drawing) {
 func drawDeepFM(g *Drawing) {
 	c, vectors := g.Config, g.Config.Tables
 	feats := g.GatherEmbeddings()
-	terms := []string{g.Add(Op{Kind: OpSumVectors, In: []string{g.Gather(Part{Name: "linear_l", Width: 1})}, Vectors: c.Tables, Width: 1})}
+	terms := []string{g.Add(Op{Kind: OpSumVectors, In: []string{g.Gather(linearPart)}, Vectors: c.Tables, Width: 1})}
 	if c.DenseEmbedding {
 		vectors += c.Dense
 		feats = g.Concat(g.Add(Op{Kind: OpScale, In: []string{ValueDense}, Tensors: []string{"emb_dense.weight"}, Vectors: c.Dense, Width: c.EmbeddingDim}), feats)

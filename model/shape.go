@@ -37,6 +37,9 @@ type Part struct {
 	Init Init
 }
 
+// linearPart is the part of a row with the id's weight in a linear model.
+var linearPart = Part{Name: "linear_l", Width: 1, Group: Linear, Init: Zero}
+
 // Group is a section of [optimizer] that updates parts of rows.
 type Group int
 

@@ -45,7 +45,7 @@ func shapeOfWDL(c Config) Shape {
 	if m.wide == nil {
 		return m.shapeOf(flops)
 	}
-	return m.shapeOf(flops+m.wide.flopsPerSample(), m.wide.rowPart())
+	return m.shapeOf(flops+m.wide.flopsPerSample(), linearPart)
 }
 
 func newWDL(dev kernels.Device, s kernels.Stream, c Config) (Model, error) {
@@ -109,7 +109,7 @@ func drawWDL(g *Drawing) {
 		terms = append(terms, g.Add(Op{Kind: OpLinear, In: []string{ValueDense}, Tensors: []string{"linear.weight", "linear.bias"}}))
 		bias = nil
 	}
-	terms = append(terms, g.Add(Op{Kind: OpSumVectors, In: []string{g.Gather(Part{Name: "linear_l", Width: 1})}, Vectors: c.Tables, Width: 1}))
+	terms = append(terms, g.Add(Op{Kind: OpSumVectors, In: []string{g.Gather(linearPart)}, Vectors: c.Tables, Width: 1}))
 	g.Add(Op{Kind: OpAdd, In: terms, Tensors: bias})
 }
 

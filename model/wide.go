@@ -34,9 +34,6 @@ func (n *network) addWide() *wide {
 	return w
 }
 
-// rowPart is the weight of an id in its row.
-func (w *wide) rowPart() Part { return Part{Name: "linear_l", Width: 1} }
-
 // flopsPerSample counts the products over the features, forward and backward, and the sum of the
 // ids' weights, which is a product with ones.
 func (w *wide) flopsPerSample() float64 { return 2*2*float64(w.n.c.Dense) + 2*float64(w.n.c.Tables) }

@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,26 +9,30 @@ import (
 	"testing"
 
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/cuda/standin"
+	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/model/modeltest"
 	"github.com/ecrec/ecrec/train/traintest"
 )
 
-// shape is that of both kinds.
+// shape is of kinds with a bottom MLP.
 var shape = []string{"model.embedding_dim=4", "model.bottom_mlp=[8, 4]", "model.top_mlp=[8, 1]"}
 
-func TestDLRM(t *testing.T) { traintest.Kind(t, append(shape, "model.kind=dlrm")...) }
-
-// TestDeepFM trains with batch norm and dropout, of which no bit may depend on processes, cache
-// modes and losses.
-func TestDeepFM(t *testing.T) {
-	traintest.Kind(t, "model.kind=deepfm", "model.embedding_dim=4", "model.top_mlp=[8, 6, 1]", "model.dropout=0.25", "model.dense_embedding=true")
-}
-
-// TestNormedDLRM does so in both MLPs of another kind.
-func TestNormedDLRM(t *testing.T) {
-	traintest.Kind(t, append(shape, "model.kind=dlrm", "model.batch_norm=true", "model.dropout=0.25")...)
+// TestLosses loses ranks in simulated clusters that train the kinds. TestForms has the rest of the suite for them.
+func TestLosses(t *testing.T) {
+	for name, sets := range map[string][]string{
+		"dlrm":         append(shape, "model.kind=dlrm"),
+		"normed dlrm":  append(shape, "model.kind=dlrm", "model.batch_norm=true", "model.dropout=0.25"),
+		"summed dlrm":  append(shape, "model.kind=dlrm", "model.interaction=sum"),
+		"wdl":          {"model.kind=wdl", "model.embedding_dim=4", "model.bottom_mlp=[]", "model.top_mlp=[8, 1]", "model.linear=true"},
+		"dcn":          append(shape, "model.kind=dcn", "model.cross_rank=3"),
+		"parallel dcn": append(shape, "model.kind=dcn", "model.cross=vector", "model.structure=parallel", "model.batch_norm=true", "model.dropout=0.25"),
+		"deepfm":       {"model.kind=deepfm", "model.embedding_dim=4", "model.top_mlp=[8, 6, 1]", "model.dropout=0.25", "model.dense_embedding=true"},
+	} {
+		t.Run(name, func(t *testing.T) { traintest.Losses(t, sets...) })
+	}
 }
 
 // addLinear adds the kind of model with linear weights to the registry.
@@ -112,30 +117,23 @@ func TestLinearRule(t *testing.T) {
 	}
 }
 
-// TestWDL trains rows with a part for the linear model.
-func TestWDL(t *testing.T) {
-	traintest.Kind(t, "model.kind=wdl", "model.embedding_dim=4", "model.bottom_mlp=[]", "model.top_mlp=[8, 1]", "model.linear=true")
+// TestForms trains each form of the kinds.
+func TestForms(t *testing.T) { eachForm(t, traintest.Features) }
+
+// TestFormsOnGPUs checks that a GPU computes the bits of a CPU for each form of the kinds.
+func TestFormsOnGPUs(t *testing.T) {
+	standin.Use(t, kernels.CUDASource(), 1)
+	eachForm(t, traintest.SameOnGPU)
 }
 
-func TestDCN(t *testing.T) {
-	traintest.Kind(t, append(shape, "model.kind=dcn", "model.cross_rank=3")...)
-}
-
-// TestParallelDCN trains vector cross layers beside the top MLP, whose only hidden layer has batch norm and
-// dropout.
-func TestParallelDCN(t *testing.T) {
-	traintest.Kind(t, append(shape, "model.kind=dcn", "model.cross=vector", "model.structure=parallel", "model.batch_norm=true", "model.dropout=0.25")...)
-}
-
-// TestWithoutNumbers trains on samples that have categories only.
-func TestWithoutNumbers(t *testing.T) {
-	for _, kind := range [][]string{{"model.kind=wdl", "model.linear=true"}, {"model.kind=dcn", "model.cross=full", "model.structure=parallel"}} {
-		t.Run(kind[0], func(t *testing.T) {
-			traintest.Features(t, append(kind, "data.csv.dense=[]", "model.embedding_dim=4", "model.bottom_mlp=[]", "model.top_mlp=[8, 1]",
-				"model.batch_norm=true", "model.dropout=0.25")...)
-		})
+// eachForm runs a test on all forms, in short tests on one of them.
+func eachForm(t *testing.T, test func(t *testing.T, sets ...string)) {
+	forms := traintest.Forms
+	if testing.Short() {
+		i := rand.IntN(len(forms))
+		forms = forms[i : i+1]
+	}
+	for _, f := range forms {
+		t.Run(f.Name, func(t *testing.T) { test(t, f.Sets...) })
 	}
 }
-
-// TestSummedRows trains the DLRM whose lookups have one gradient for each sample.
-func TestSummedRows(t *testing.T) { traintest.Kind(t, append(shape, "model.interaction=sum")...) }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/ecrec/ecrec/train/traintest"
 )
 
 // variant is a build of the program. Builds must not change a bit.
@@ -74,14 +76,18 @@ var ways = []struct {
 // saved model must be the same, bit for bit.
 func TestOneDigest(t *testing.T) {
 	few := "train.iterations=5"
-	jobs := []struct {
+	type job struct {
 		name, config string
 		sets         []string
-	}{
+	}
+	jobs := []job{
 		{"binary", golden("dlrm-adam"), []string{few, "job.ranks=2"}},
 		{"binary shuffled", golden("dlrm-rowwise-adagrad"), []string{few, "job.ranks=2", "data.shuffle=block"}},
-		{"deepfm", golden("deepfm-sgd"), []string{few, "job.ranks=2", "model.init_from=", "model.dropout=0.3", "model.dense_embedding=true"}},
 		{"csv", filepath.Join("..", "..", "examples", "quickstart.toml"), []string{few, "train.epochs=0", "data.eval=[]"}},
+	}
+	forms := traintest.WriteJob(t)
+	for _, f := range traintest.Forms {
+		jobs = append(jobs, job{f.Name, forms, append([]string{few, "job.ranks=2"}, f.Sets...)})
 	}
 	type one struct {
 		summary

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ecrec/ecrec/train/traintest"
 )
 
 var launchers = flag.Bool("launchers", false, "also run what needs MPI libraries and their launchers")
@@ -81,6 +83,18 @@ func testOneDigestOverMPI(t *testing.T, m mpiLibrary, program string) {
 			}
 			equal(t, what, readSummary(t, out), want)
 		}
+	}
+	config := traintest.WriteJob(t)
+	for _, f := range traintest.Forms {
+		args := train(config, out, append([]string{"job.ranks=3", "train.iterations=5"}, f.Sets...)...)
+		if r := run(t, program, nil, append(args, "--overwrite")...); r.code != 0 {
+			t.Fatal(r.stderr)
+		}
+		want := readSummary(t, out)
+		if r := m.run(t, 3, program, append(args, "--overwrite", "--set", "collectives.transport=mpi", "--set", "cache.mode=lrpp")...); r.code != 0 {
+			t.Fatalf("%s: exit code %d, stderr %q", f.Name, r.code, r.stderr)
+		}
+		equal(t, f.Name, readSummary(t, out), want)
 	}
 }
 

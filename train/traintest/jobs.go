@@ -46,24 +46,35 @@ type jobs struct {
 
 func newJobs(t *testing.T, sets []string) *jobs {
 	t.Helper()
+	return &jobs{path: WriteJob(t), sets: sets}
+}
+
+// WriteJob writes a config and its data, and returns the path of the config. It trains a form with the sets of that form.
+func WriteJob(t *testing.T) string {
+	t.Helper()
 	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, 2))
-	j := &jobs{path: filepath.Join(dir, "run.toml"), sets: sets}
-	for name, text := range map[string]string{
-		"run.toml": fmt.Sprintf(toml, iterations), "train.csv": samples(r, 200), "eval.csv": samples(r, 50),
+	for _, f := range []struct{ name, text string }{
+		{"run.toml", fmt.Sprintf(toml, iterations)}, {"train.csv", samples(r, 200, false)}, {"eval.csv", samples(r, 50, false)},
+		{"train-bags.csv", samples(r, 200, true)}, {"eval-bags.csv", samples(r, 50, true)},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return j
+	return filepath.Join(dir, "run.toml")
 }
 
-// samples is n random samples as CSV.
-func samples(r *rand.Rand, n int) string {
+// samples is n random samples as CSV. With bags, c1 has up to three ids, some of them equal, empty or with a weight.
+func samples(r *rand.Rand, n int, bags bool) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "label,d0,d1,d2,c0,c1,c2")
-	for range n {
-		fmt.Fprintf(&b, "%d,%d,%d,%d,%d,%d,%d\n", r.IntN(2), r.IntN(9), r.IntN(90), r.IntN(3), r.IntN(50), r.IntN(5), r.IntN(1+r.IntN(500)))
+	for i := range n {
+		label, numbers := r.IntN(2), fmt.Sprintf("%d,%d,%d", r.IntN(9), r.IntN(90), r.IntN(3))
+		c0, c1, c2 := r.IntN(50), fmt.Sprint(r.IntN(5)), r.IntN(1+r.IntN(500))
+		if bags {
+			c1 = strings.Join([]string{c1, fmt.Sprintf("%d:%v", r.IntN(60), float64(i%7)/4-0.5), c1 + ":2"}[:i%4], "|")
+		}
+		fmt.Fprintf(&b, "%d,%s,%d,%s,%d\n", label, numbers, c0, c1, c2)
 	}
 	return b.String()
 }

@@ -55,6 +55,9 @@ func runSuite(t *testing.T, j *jobs, least int) {
 	t.Run("Losses", func(t *testing.T) { testLosses(t, least, j) })
 }
 
+// Losses is the part of Kind that loses ranks.
+func Losses(t *testing.T, sets ...string) { testLosses(t, 1, newJobs(t, sets)) }
+
 // Features is Kind without losses, for sets with lists that have an entry for each of the 3
 // categories.
 func Features(t *testing.T, sets ...string) {
@@ -75,6 +78,24 @@ func DigestOn(t *testing.T, ranks int, sets ...string) string {
 	return newJobs(t, sets).train(t, 1, ranks, train.Options{}).Digest
 }
 
+// SameOnGPU trains the job of Kind on three ranks on CPUs, then on a GPU in two ways, which must have the same result.
+func SameOnGPU(t *testing.T, sets ...string) {
+	t.Helper()
+	j := newJobs(t, sets)
+	want := j.train(t, 1, 3, train.Options{}, "job.device=cpu", "cache.mode=none")
+	for _, way := range [][]string{{"cache.mode=none"}, {"cache.mode=lrpp", "ec.code=xor", "ec.k=2", "ec.commit_every=2"}} {
+		j.checkSame(t, want, fmt.Sprint(way), j.train(t, 1, 3, train.Options{}, append(way, "job.device=cuda")...))
+	}
+}
+
+// checkSame compares the results of two ways to train the job.
+func (j *jobs) checkSame(t *testing.T, want *train.Result, way string, got *train.Result) {
+	t.Helper()
+	if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
+		t.Errorf("%s: digest %s, losses %v, %v; want %s, %v, %v", way, got.Digest, got.TrainLoss, got.Eval, want.Digest, want.TrainLoss, want.Eval)
+	}
+}
+
 // testRanks trains on 1 to 4 ranks. Neither the cache mode, nor how ranks are spread
 // over processes, nor the number of threads changes a bit.
 func (j *jobs) testRanks(t *testing.T) {
@@ -86,10 +107,7 @@ func (j *jobs) testRanks(t *testing.T) {
 			}
 			for _, processes := range []int{1, ranks} {
 				got := j.train(t, processes, ranks, train.Options{}, "cache.mode="+mode.Name, fmt.Sprint("job.threads=", 1+processes%2))
-				if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
-					t.Errorf("%d ranks in %d processes, cache.mode %s: digest %s, losses %v, %v; want %s, %v, %v",
-						ranks, processes, mode.Name, got.Digest, got.TrainLoss, got.Eval, want.Digest, want.TrainLoss, want.Eval)
-				}
+				j.checkSame(t, want, fmt.Sprintf("%d ranks in %d processes, cache.mode %s", ranks, processes, mode.Name), got)
 			}
 		}
 	}
