@@ -18,7 +18,10 @@ func inferParquet(e env.Env, name, label string) (*Inferred, error) {
 	defer r.closeFile()
 	columns, read := f.describeColumns()
 	for _, i := range read {
-		r.uses = append(r.uses, &parquetUse{parquetColumn: parquetColumn{name: columns[i].name, kept: true}})
+		r.uses = append(r.uses, newKeptUse(columns[i].name, func(dst []byte, v *parquetValues, i int) []byte {
+			var scratch [64]byte
+			return append(dst, v.textOf(i, true, scratch[:])...)
+		}))
 	}
 	if err := f.guard(f.checkChunks); err != nil {
 		return nil, err
@@ -29,13 +32,8 @@ func inferParquet(e env.Env, name, label string) (*Inferred, error) {
 		if _, err := r.fillChunk(&c); err != nil {
 			return nil, err
 		}
-		if err := f.guard(func() error {
-			for j, i := range read {
-				columns[i].addParts(c.parts[j])
-			}
-			return nil
-		}); err != nil {
-			return nil, err
+		for j, i := range read {
+			c.parts[j].eachKept(func(_ int, value []byte) { columns[i].addField(value) })
 		}
 		rows += int64(c.rows)
 	}
@@ -76,18 +74,4 @@ func (f *parquetFile) describeColumns() (columns []columnSample, read []int) {
 		columns = append(columns, c)
 	}
 	return columns, read
-}
-
-// addParts adds the values of some rows.
-func (c *columnSample) addParts(parts []parquetPart) {
-	var scratch [64]byte
-	for i := range parts {
-		parts[i].eachValue(func(at int) {
-			if at < 0 {
-				c.addField(nil)
-			} else {
-				c.addField(parts[i].in.textOf(at, true, scratch[:]))
-			}
-		})
-	}
 }

@@ -27,9 +27,9 @@ type chunk struct {
 	buf     []byte
 	// fileBytes is how many bytes of the file were read for this chunk and those before it.
 	fileBytes int64
-	// Parquet: the rows, and the parts of each column.
+	// Parquet: the rows, and the columns.
 	rows  int
-	parts [][]parquetPart
+	parts []parquetPart
 
 	texts *textSet // of the parser; nil: texts are not kept
 

@@ -1,6 +1,9 @@
 package data
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/ecrec/ecrec/internal/env"
 )
 
@@ -116,6 +119,7 @@ func (f *parquetFile) nextRange(row, most int64) (r rowRange) {
 func (r *parquetReader) closeFile() {
 	for _, w := range r.workers {
 		w.parts.Close()
+		w.free.Close()
 	}
 	for _, w := range r.workers {
 		_ = w.ended.Wait()
@@ -149,7 +153,9 @@ func (r *parquetReader) fillChunk(c *chunk) (bool, error) {
 	rows := r.file.nextRange(r.next.offset, r.chunkRows)
 	n := rows.end - rows.begin
 	c.at, c.text, c.rows = r.next, nil, int(n)
-	c.parts = grown(c.parts, len(r.file.leaves))
+	if len(c.parts) != len(r.file.leaves) {
+		c.parts = make([]parquetPart, len(r.file.leaves))
+	}
 	for _, w := range r.workers {
 		got, ok := w.parts.Get()
 		if !ok {
@@ -159,7 +165,10 @@ func (r *parquetReader) fillChunk(c *chunk) (bool, error) {
 			return false, got.err
 		}
 		for i, column := range w.columns {
-			c.parts[column] = got.parts[i]
+			c.parts[column], got.parts[i] = got.parts[i], c.parts[column]
+		}
+		if w.free.Len() < partsAhead {
+			w.free.Put(got)
 		}
 	}
 	r.next.offset += n
@@ -189,12 +198,9 @@ func (r *parquetReader) openNext() error {
 // startWorkers starts to read the columns of the open file.
 func (r *parquetReader) startWorkers() {
 	f := r.file
-	n := min(max(r.threads, 1), len(f.leaves))
-	for i := range n {
-		w := &parquetWorker{file: f, uses: r.uses, parts: env.NewQueue[parquetParts](r.env, "parquet parts", 2), ended: env.NewEvent(r.env, "parquet ended")}
-		for column := i; column < len(f.leaves); column += n {
-			w.columns = append(w.columns, column)
-		}
+	for _, columns := range f.shareColumns(min(max(r.threads, 1), len(f.leaves))) {
+		w := &parquetWorker{file: f, uses: r.uses, columns: columns, ended: env.NewEvent(r.env, "parquet ended"),
+			parts: env.NewQueue[*parquetParts](r.env, "parquet parts", partsAhead), free: env.NewQueue[*parquetParts](r.env, "parquet free", partsAhead)}
 		r.workers = append(r.workers, w)
 		first, most := r.next.offset, r.chunkRows
 		r.env.Go("parquet columns", func() {
@@ -202,4 +208,30 @@ func (r *parquetReader) startWorkers() {
 			w.readColumns(first, most)
 		})
 	}
+}
+
+// shareColumns shares the indexes of f.leaves out to n goroutines, so that each has about as much work.
+func (f *parquetFile) shareColumns(n int) [][]int {
+	work := make([]int64, len(f.leaves))
+	order := make([]int, len(f.leaves))
+	for i, leaf := range f.leaves {
+		order[i] = i
+		for _, g := range f.meta.RowGroups {
+			if leaf.Column != nil {
+				m := &g.Columns[leaf.Index()].MetaData
+				work[i] += m.NumValues + 2*m.TotalUncompressedSize // measured: two values take as long as a byte
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(work[b], work[a]) })
+	shares, sums := make([][]int, n), make([]int64, n)
+	for _, i := range order {
+		to := slices.Index(sums, slices.Min(sums))
+		if len(shares[to]) > 0 && slices.ContainsFunc(shares, func(s []int) bool { return len(s) == 0 }) {
+			to = slices.IndexFunc(shares, func(s []int) bool { return len(s) == 0 })
+		}
+		shares[to] = append(shares[to], i)
+		sums[to] += work[i]
+	}
+	return shares
 }

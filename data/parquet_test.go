@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -282,7 +283,7 @@ func TestParquetTexts(t *testing.T) {
 		scale int
 		want  string
 	}{{5, 2, "0.05"}, {-1234, 2, "-12.34"}, {7, 0, "7"}, {0, 1, "0.0"}} {
-		v := &parquetValues{parquetType: parquetType{as: asDecimal, scale: c.scale}, kind: parquet.Int64, i64: []int64{c.units}, n: 1}
+		v := &parquetValues{parquetType: parquetType{as: asDecimal, scale: c.scale}, kind: parquet.Int64, data: binary.LittleEndian.AppendUint64(nil, uint64(c.units)), size: 8, n: 1}
 		if dst = v.textOf(0, true, dst); string(dst) != c.want {
 			t.Errorf("%d with scale %d is %q, want %q", c.units, c.scale, dst, c.want)
 		}

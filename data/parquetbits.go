@@ -14,13 +14,19 @@ import (
 // reads the column.
 type parquetUse struct {
 	parquetColumn
-	form  *fieldForm // nil: values are kept as they are
-	texts *textSet   // nil: texts are not kept
+	form  *fieldForm                                       // nil: values are kept as they are
+	keep  func(dst []byte, v *parquetValues, i int) []byte // appends a value that is kept
+	texts *textSet                                         // nil: texts are not kept
 	remap func(bits []uint64)
 	bag   *csvFormat // nil: a row has one value
 
 	missing uint64 // the bits of a null
 	fault   string // the mistake of a null, if it is one
+}
+
+// newKeptUse returns the use of a column whose values are kept.
+func newKeptUse(name string, keep func(dst []byte, v *parquetValues, i int) []byte) *parquetUse {
+	return &parquetUse{parquetColumn: parquetColumn{name: name, kept: true}, keep: keep}
 }
 
 // newParquetUse returns the use of a column. remap may be nil.
@@ -54,31 +60,40 @@ func (u *parquetUse) convertText(text []byte, bits *uint64, texts *textSet) (wha
 	return what
 }
 
-// convert sets v.converted, and v.bad for malformed values. It adds the texts to a set, unless that is nil.
-func (u *parquetUse) convert(v *parquetValues, texts *textSet) {
-	v.converted = make([]uint64, v.n)
+// isWide reports whether the bits of a value are 64, and not 32.
+func (u *parquetUse) isWide() bool { return u.isCategory() && u.remap == nil }
+
+// convert sets bits to those of the values of v from first on, and v.bad for malformed ones. It adds the texts to a set, unless
+// that is nil.
+func (u *parquetUse) convert(v *parquetValues, first int, bits []uint64, texts *textSet) {
+	v.bad = nil
 	plain := len(u.form.na) == 0 && u.form.derive == nil && texts == nil
 	switch {
 	case plain && u.isCategory() && v.as == asBytes && v.kind == parquet.ByteArray:
-		u.hashBytes(v)
+		for i := range bits {
+			bits[i] = xxh3.Hash(v.blob(first + i))
+		}
 	case plain && u.isCategory() && v.as == asInt:
-		u.hashIntegers(v)
+		var scratch [24]byte
+		for i := range bits {
+			bits[i] = xxh3.Hash(strconv.AppendInt(scratch[:0], v.integer(first+i), 10))
+		}
 	case plain && u.form.kind == columnDense && (v.as == asInt || v.as == asFloat):
-		u.convertNumbers(v)
+		u.convertNumbers(v, first, bits)
 	default:
-		for i := range v.converted {
-			u.convertValue(v, i, texts)
+		for i := range bits {
+			u.convertValue(v, first+i, &bits[i], texts)
 		}
 	}
 	if u.remap != nil {
-		u.remap(v.converted)
+		u.remap(bits)
 	}
 }
 
 // convertValue converts value i by its text.
-func (u *parquetUse) convertValue(v *parquetValues, i int, texts *textSet) {
+func (u *parquetUse) convertValue(v *parquetValues, i int, bits *uint64, texts *textSet) {
 	var scratch [64]byte
-	if what := u.convertText(v.textOf(i, !u.isCategory(), scratch[:]), &v.converted[i], texts); what != "" {
+	if what := u.convertText(v.textOf(i, !u.isCategory(), scratch[:]), bits, texts); what != "" {
 		if v.bad == nil {
 			v.bad = map[int]string{}
 		}
@@ -87,7 +102,7 @@ func (u *parquetUse) convertValue(v *parquetValues, i int, texts *textSet) {
 }
 
 // addTexts adds the texts of entries of a dictionary, each once.
-func (u *parquetUse) addTexts(words *parquetValues, index []int32) {
+func (u *parquetUse) addTexts(words *parquetValues, index []uint32) {
 	if words.listed == nil {
 		words.listed = make([]bool, words.n)
 	}
@@ -101,47 +116,29 @@ func (u *parquetUse) addTexts(words *parquetValues, index []int32) {
 	}
 }
 
-func (u *parquetUse) hashBytes(v *parquetValues) {
-	offsets := v.offsets[:v.n+1]
-	for i := range v.converted {
-		v.converted[i] = xxh3.Hash(v.bytes[offsets[i]:offsets[i+1]])
-	}
-}
-
-func (u *parquetUse) hashIntegers(v *parquetValues) {
-	var scratch [24]byte
-	if v.kind == parquet.Int32 {
-		for i, x := range v.i32[:v.n] {
-			v.converted[i] = xxh3.Hash(strconv.AppendInt(scratch[:0], int64(x), 10))
-		}
-		return
-	}
-	for i, x := range v.i64[:v.n] {
-		v.converted[i] = xxh3.Hash(strconv.AppendInt(scratch[:0], x, 10))
-	}
-}
-
 // convertNumbers converts integers and floats without their texts.
-func (u *parquetUse) convertNumbers(v *parquetValues) {
+func (u *parquetUse) convertNumbers(v *parquetValues, first int, bits []uint64) {
 	switch v.kind {
 	case parquet.Int32:
-		for i, x := range v.i32[:v.n] {
-			v.converted[i] = uint64(math.Float32bits(float32(x)))
+		for i := range bits {
+			bits[i] = uint64(math.Float32bits(float32(int32(v.bits32(first + i)))))
 		}
 	case parquet.Int64:
-		for i, x := range v.i64[:v.n] {
-			v.converted[i] = uint64(math.Float32bits(float32(float64(x)))) // two roundings, as of a text
+		for i := range bits {
+			bits[i] = uint64(math.Float32bits(float32(float64(int64(v.bits64(first + i)))))) // two roundings, as of a text
 		}
 	case parquet.Float:
-		for i, x := range v.f32[:v.n] {
-			if v.converted[i] = uint64(math.Float32bits(x)); x-x != 0 {
-				u.convertValue(v, i, nil)
+		for i := range bits {
+			bits[i] = uint64(v.bits32(first + i))
+			if x := math.Float32frombits(uint32(bits[i])); x-x != 0 {
+				u.convertValue(v, first+i, &bits[i], nil)
 			}
 		}
 	case parquet.Double:
-		for i, x := range v.f64[:v.n] {
-			if v.converted[i] = uint64(math.Float32bits(float32(x))); !(math.Abs(x) <= math.MaxFloat32) {
-				u.convertValue(v, i, nil)
+		for i := range bits {
+			x := math.Float64frombits(v.bits64(first + i))
+			if bits[i] = uint64(math.Float32bits(float32(x))); !(math.Abs(x) <= math.MaxFloat32) {
+				u.convertValue(v, first+i, &bits[i], nil)
 			}
 		}
 	}

@@ -1,309 +1,224 @@
 package data
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 
-	"github.com/parquet-go/parquet-go"
-
-	"github.com/ecrec/ecrec/internal/env"
+	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetPart is values of a column for some rows in a row.
-type parquetPart struct {
-	rows   int
-	levels []byte // of each row, whole unless it is null; nil: there is no null
-	whole  byte
-	index  []int32        // positions in the values, of the rows that are not null; nil: they follow each other
-	first  int            // without index: the position of the first value
-	in     *parquetValues // of a page or a dictionary
-	use    *parquetUse
+// parquetCursor walks over the values of a column in a row group.
+type parquetCursor struct {
+	name    string
+	leaf    parquetLeaf
+	use     *parquetUse
+	pages   *parquetPages
+	scratch *parquetScratch
 
-	// Of bags, which have none of the above but rows and use:
-	counts []int32 // ids of each row
-	heap   []byte  // the ids, as in a record file
-	faults []rowFault
+	// The dictionary, and the bits of its values: narrow ones, unless the use is wide.
+	words    parquetValues
+	narrow   []uint32
+	wide     []uint64
+	hasWords bool
+
+	// The current page.
+	left     int // entries that are not read: values and nulls, and one for each row of a list without any
+	defined  parquetRuns
+	repeated parquetRuns
+	indexed  bool
+	index    parquetRuns   // of values in the dictionary
+	plain    parquetValues // without a dictionary
+	rest     []byte        // of a sequence: the values that are not read
+	value    int           // else: the next one
+	ended    bool          // no page follows
+
+	// Of a list, the entries that are read, and the next of them.
+	entries    parquetWindow
+	entry, bit int
 }
 
-// rowFault is a malformed field.
-type rowFault struct {
-	row  int
-	text []byte
-	what string
+// parquetScratch is memory for the entries of a window.
+type parquetScratch struct {
+	levels, repeated []byte
+	index, narrow    []uint32
+	wide             []uint64
 }
 
-// rowBits returns the bits of each row, in scratch if that is of use.
-func (p *parquetPart) rowBits(scratch []uint64) []uint64 {
-	bits, index := p.in.converted, p.index
-	if p.levels == nil && index == nil {
-		return bits[p.first:][:p.rows]
-	}
-	scratch = scratch[:p.rows]
-	switch {
-	case p.levels == nil:
-		for i, at := range index[:len(scratch)] {
-			scratch[i] = bits[at]
-		}
-	case index == nil:
-		bits = bits[p.first:]
-		for i, level := range p.levels[:len(scratch)] {
-			scratch[i] = p.use.missing
-			if level == p.whole {
-				scratch[i], bits = bits[0], bits[1:]
-			}
-		}
-	default:
-		for i, level := range p.levels[:len(scratch)] {
-			scratch[i] = p.use.missing
-			if level == p.whole {
-				scratch[i], index = bits[index[0]], index[1:]
-			}
-		}
-	}
-	return scratch
+// parquetWindow is some entries of a page, in memory that is reused.
+type parquetWindow struct {
+	n, present int // present of them have a value
+	whole      byte
+	levels     []byte         // of each entry, whole if it has a value; nil: each has one
+	repeated   []byte         // of a list: 0 where a row begins
+	index      []uint32       // positions in the values; nil: they follow each other
+	first      int            // without index: the position of the first value
+	in         *parquetValues // of the page or its dictionary
 }
 
-// eachValue calls do for each row, with the position of its value, or -1 for a null.
-func (p *parquetPart) eachValue(do func(at int)) {
+// eachValue calls do for each entry, with the position of its value, or -1 for a null.
+func (w *parquetWindow) eachValue(do func(at int)) {
 	value := 0
-	for row := range p.rows {
+	for i := range w.n {
 		switch {
-		case p.levels != nil && p.levels[row] != p.whole:
+		case w.levels != nil && w.levels[i] != w.whole:
 			do(-1)
 			continue
-		case p.index != nil:
-			do(int(p.index[value]))
+		case w.index != nil:
+			do(int(w.index[value]))
 		default:
-			do(p.first + value)
+			do(w.first + value)
 		}
 		value++
 	}
 }
 
-// listFaults returns the malformed fields.
-func (p *parquetPart) listFaults() (faults []rowFault) {
-	if p.counts != nil || len(p.in.bad) == 0 && (p.levels == nil || p.use.fault == "") {
-		return p.faults
-	}
-	row := 0
-	p.eachValue(func(at int) {
-		if at < 0 && p.use.fault != "" {
-			faults = append(faults, rowFault{row, nil, p.use.fault})
-		} else if what, ok := p.in.bad[at]; ok {
-			faults = append(faults, rowFault{row, p.in.textOf(at, !p.use.isCategory(), nil), what})
-		}
-		row++
-	})
-	return faults
-}
-
-// parquetParts is the rows of a chunk, of the columns of one worker.
-type parquetParts struct {
-	parts [][]parquetPart // of each column
-	err   error
-}
-
-// parquetWorker reads some of the columns of a file.
-type parquetWorker struct {
-	file    *parquetFile
-	columns []int         // indexes of parquetFile.leaves
-	uses    []*parquetUse // of parquetFile.leaves
-	parts   *env.Queue[parquetParts]
-	ended   *env.Event
-}
-
-// readColumns puts the chunks from a row on into w.parts, until the end of the file.
-func (w *parquetWorker) readColumns(row, most int64) {
-	cursors := make([]*parquetCursor, len(w.columns))
-	defer func() {
-		for _, c := range cursors {
-			c.closePages()
-		}
-	}()
-	group := -1
-	for row < w.file.rows {
-		rows := w.file.nextRange(row, most)
-		var got parquetParts
-		for i, column := range w.columns {
-			if w.file.leaves[column].Column == nil {
-				got.parts = append(got.parts, nil)
-				continue
-			}
-			if got.err == nil && rows.group != group {
-				cursors[i].closePages()
-				cursors[i], got.err = w.openColumn(column, rows)
-			}
-			if got.err == nil {
-				var parts []parquetPart
-				parts, got.err = cursors[i].takeParts(rows.end - rows.begin)
-				got.parts = append(got.parts, parts)
-			}
-		}
-		if !w.parts.Put(got) || got.err != nil {
-			return
-		}
-		group = rows.group
-		row += rows.end - rows.begin
-	}
-}
-
-// openColumn opens the pages of a column in a row group, from rows.begin on.
-func (w *parquetWorker) openColumn(column int, rows rowRange) (c *parquetCursor, err error) {
-	leaf := w.file.leaves[column]
-	c = &parquetCursor{file: w.file, leaf: leaf.Column, element: leaf.element, use: w.uses[column], kind: newParquetType(leaf.Type()), in: new(parquetValues)}
-	if err := w.file.guard(func() error {
-		c.pages = w.file.groups[rows.group].ColumnChunks()[leaf.Index()].Pages()
-		return nil
-	}); err != nil {
-		return c, err
-	}
-	_, err = c.takeParts(rows.begin)
-	return c, err
-}
-
-// parquetCursor walks over the values of a column in a row group.
-type parquetCursor struct {
-	file    *parquetFile
-	leaf    *parquet.Column
-	use     *parquetUse
-	element byte // of parquetLeaf
-	kind    parquetType
-	pages   parquet.Pages
-
-	dictionary parquet.Dictionary
-	words      *parquetValues // of dictionary
-
-	// The current page. Its memory belongs to the parts that refer to it.
-	rows     int // of a list: its entries, which are elements, and one for each row without any
-	row      int // the next one
-	levels   []byte
-	repeated []byte // of a list: 0 where a row begins
-	in       *parquetValues
-	index    []int32 // into words; nil: the page has no dictionary
-	value    int     // the next one
-	ended    bool    // no page follows
-}
-
-func (c *parquetCursor) closePages() {
-	if c != nil && c.pages != nil {
-		c.pages.Close()
-		c.pages = nil
-	}
-}
-
 // isText reports whether values are used as texts, which a separator splits.
-func (c *parquetCursor) isText() bool { return c.use.bag != nil && c.element == 0 }
+func (c *parquetCursor) isText() bool { return c.use.bag != nil && c.leaf.element == 0 }
 
-// takeParts returns the values of the next n rows.
-func (c *parquetCursor) takeParts(n int64) ([]parquetPart, error) {
+// hasBits reports whether values are converted to bits.
+func (c *parquetCursor) hasBits() bool { return c.use.keep == nil && !c.isText() }
+
+// nextWindow reads at most most entries of a page.
+func (c *parquetCursor) nextWindow(most int) (w parquetWindow, err error) {
+	for c.left == 0 {
+		if err := c.readPage(); err != nil {
+			return w, err
+		}
+	}
+	n, s := min(most, c.left), c.scratch
+	c.left -= n
+	w = parquetWindow{n: n, present: n, whole: byte(c.leaf.MaxDefinitionLevel()), in: &c.plain}
+	if err := c.readLevels(&w); err != nil {
+		return w, err
+	}
 	switch {
-	case c.element > 0:
-		return c.takeLists(int(n))
-	case c.isText():
-		return c.takeFields(n)
-	}
-	return c.takeRows(n)
-}
-
-// takeRows returns the values of the next n rows, of a column with one value a row.
-func (c *parquetCursor) takeRows(n int64) (parts []parquetPart, err error) {
-	for n > 0 {
-		if c.row == c.rows {
-			if err := c.file.guard(c.readPage); err != nil {
-				return nil, err
-			}
-			continue
+	case c.indexed:
+		s.index = grown(s.index, w.present)
+		w.in, w.index = &c.words, s.index
+		err = c.index.takeNumbers(w.index)
+		if err == nil && (!c.hasBits() || c.use.texts != nil || c.leaf.element > 0) {
+			err = c.checkIndex(w.index)
 		}
-		k := int(min(n, int64(c.rows-c.row)))
-		part, err := c.cutPart(k)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
-		n -= int64(k)
-	}
-	return parts, nil
-}
-
-// cutPart takes the next rows of the page.
-func (c *parquetCursor) cutPart(rows int) (parquetPart, error) {
-	part := parquetPart{rows: rows, in: c.in, use: c.use, first: c.value, whole: byte(c.leaf.MaxDefinitionLevel())}
-	present := rows
-	if len(c.levels) > 0 {
-		levels := c.levels[c.row : c.row+rows]
-		if present = bytes.Count(levels, []byte{part.whole}); present < rows {
-			part.levels = levels
+	case c.plain.sequence:
+		c.rest, err = c.plain.nextPlain(c.rest, w.present)
+	default:
+		w.first = c.value
+		if c.value += w.present; c.value > c.plain.n {
+			err = fmt.Errorf("column %q has too few values", c.leaf.Name())
 		}
 	}
-	if c.value+present > c.countValues() {
-		return part, c.file.damaged(fmt.Errorf("column %q has too few values", c.leaf.Name()))
+	return w, err
+}
+
+// readLevels reads the levels of a window.
+func (c *parquetCursor) readLevels(w *parquetWindow) error {
+	if w.whole == 0 {
+		return nil
 	}
-	if c.index != nil {
-		part.index = c.index[c.value : c.value+present]
-		if c.use.texts != nil && !c.isText() {
-			c.use.addTexts(c.words, part.index)
+	s := c.scratch
+	if c.leaf.element == 0 {
+		if level, ok, err := c.defined.takeEqual(w.n); err != nil || ok && byte(level) == w.whole {
+			return err
+		} else if ok {
+			s.levels, w.present = grown(s.levels, w.n), 0
+			w.levels = s.levels
+			fill(w.levels, byte(level))
+			return nil
+		}
+	} else {
+		s.repeated = grown(s.repeated, w.n)
+		w.repeated = s.repeated
+		if err := c.repeated.takeLevels(w.repeated); err != nil {
+			return err
 		}
 	}
-	c.row += rows
-	c.value += present
-	return part, nil
-}
-
-func (c *parquetCursor) countValues() int {
-	if c.index != nil {
-		return len(c.index)
-	}
-	return c.in.n
-}
-
-// readPage reads the next page.
-func (c *parquetCursor) readPage() error {
-	page, err := c.pages.ReadPage()
-	if errors.Is(err, io.EOF) {
-		c.ended = true
-		return fmt.Errorf("column %q has fewer rows than its row group", c.leaf.Name())
-	}
-	if err != nil {
+	s.levels = grown(s.levels, w.n)
+	if err := c.defined.takeLevels(s.levels); err != nil {
 		return err
 	}
-	c.rows, c.row, c.value = int(page.NumRows()), 0, 0
-	c.levels, c.index, c.repeated = page.DefinitionLevels(), nil, page.RepetitionLevels()
-	if c.element > 0 {
-		if c.rows = len(c.repeated); len(c.levels) != c.rows {
-			return fmt.Errorf("column %q has levels of different numbers", c.leaf.Name())
-		}
-	}
-	data := page.Data()
-	if d := page.Dictionary(); d != nil {
-		return c.readIndex(d, data.Int32())
-	}
-	c.in = c.kind.newValues(data, int(page.NumValues()-page.NumNulls()))
-	if !c.isText() && !c.use.kept {
-		c.use.convert(c.in, c.use.texts)
+	if w.present = countLevels(s.levels, w.whole); w.present < w.n || c.leaf.element > 0 {
+		w.levels = s.levels
 	}
 	return nil
 }
 
-// readIndex takes the values of a page, which are positions in a dictionary.
-func (c *parquetCursor) readIndex(d parquet.Dictionary, index []int32) error {
-	if d != c.dictionary {
-		words := d.Page()
-		c.dictionary, c.words = d, c.kind.newValues(words.Data(), int(words.NumValues()))
-		if !c.isText() && !c.use.kept {
-			c.use.convert(c.words, nil)
-		}
-	}
+func (c *parquetCursor) checkIndex(index []uint32) error {
 	largest := uint32(0)
 	for _, i := range index {
-		largest = max(largest, uint32(i))
+		largest = max(largest, i)
 	}
-	if len(index) > 0 && largest >= uint32(c.words.n) {
-		return c.file.damaged(fmt.Errorf("column %q refers to entry %d of a dictionary of %d", c.leaf.Name(), largest, c.words.n))
+	if len(index) > 0 && int(largest) >= c.words.n {
+		return fmt.Errorf("column %q refers to entry %d of a dictionary of %d", c.leaf.Name(), largest, c.words.n)
 	}
-	if c.in, c.index = c.words, index; index == nil {
-		c.index = []int32{}
+	return nil
+}
+
+// readPage reads the next page.
+func (c *parquetCursor) readPage() error {
+	page, err := c.pages.nextPage()
+	switch {
+	case errors.Is(err, io.EOF):
+		c.ended = true
+		return fmt.Errorf("column %q has fewer rows than its row group", c.leaf.Name())
+	case err != nil:
+		return err
+	case page.kind == format.DictionaryPage:
+		if c.hasWords {
+			return nil
+		}
+		return c.readWords(&page)
 	}
+	c.left, c.value, c.rest = page.n, 0, page.values
+	c.defined = newParquetRuns(page.defined, levelBits(c.leaf.MaxDefinitionLevel()))
+	c.repeated = newParquetRuns(page.repeated, levelBits(c.leaf.MaxRepetitionLevel()))
+	c.indexed = page.encoding == format.RLEDictionary || page.encoding == format.PlainDictionary
+	switch {
+	case !c.indexed:
+		return c.plain.beginPage(c.leaf.Column, page.encoding, page.values)
+	case !c.hasWords:
+		return fmt.Errorf("column %q has no dictionary", c.leaf.Name())
+	case len(page.values) == 0: // nulls alone
+		c.index = parquetRuns{}
+	case page.values[0] > 32:
+		return fmt.Errorf("column %q has positions of %d bits", c.leaf.Name(), page.values[0])
+	default:
+		c.index = newParquetRuns(page.values[1:], uint(page.values[0]))
+	}
+	return nil
+}
+
+// levelBits is the number of bits of a level.
+func levelBits(largest int) uint { return uint(bits.Len(uint(largest))) }
+
+// readWords reads a dictionary. Each of its values is converted once.
+func (c *parquetCursor) readWords(page *parquetPage) (err error) {
+	if page.encoding != format.Plain && page.encoding != format.PlainDictionary {
+		return fmt.Errorf("column %q has a dictionary in the encoding %v, which is not read", c.leaf.Name(), page.encoding)
+	}
+	v := &c.words
+	if err := v.beginPage(c.leaf.Column, format.Plain, page.values); err != nil {
+		return err
+	}
+	if v.sequence {
+		if _, err := v.nextPlain(page.values, page.n); err != nil {
+			return err
+		}
+	}
+	v.n = min(v.n, page.n)
+	if c.hasBits() {
+		c.wide = grown(c.wide, v.n)
+		c.use.convert(v, 0, c.wide, nil)
+		if !c.use.isWide() {
+			c.narrow = grown(c.narrow, v.n)
+			narrowAll(c.narrow, c.wide)
+			c.wide = nil
+		}
+	}
+	if v.data = nil; !c.hasBits() || c.use.texts != nil || len(v.bad) > 0 {
+		v.data = append([]byte(nil), page.values...)
+	}
+	c.hasWords = true
 	return nil
 }

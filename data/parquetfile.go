@@ -19,6 +19,7 @@ import (
 // parquetFile is an open file.
 type parquetFile struct {
 	file   *os.File
+	in     io.ReaderAt // file, through an Env
 	name   string
 	size   int64
 	rows   int64
@@ -60,8 +61,8 @@ func openParquet(e env.Env, name string) (*parquetFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &parquetFile{file: file, name: name, size: size}
 	in := &readerAt{env: e, file: file, what: "read " + name}
+	f := &parquetFile{file: file, in: in, name: name, size: size}
 	err = f.guard(func() error {
 		if err := checkFooter(in, size); err != nil {
 			return err
@@ -225,6 +226,9 @@ func (f *parquetFile) checkChunks() error {
 				continue
 			}
 			m := &g.Columns[leaf.Index()].MetaData
+			if g.Columns[leaf.Index()].CryptoMetadata.Value != nil {
+				return fileErr(f.name, "column %q is encrypted, which is not read; write the file without encryption", leaf.Name())
+			}
 			switch m.Codec {
 			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
 			default:

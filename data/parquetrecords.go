@@ -6,10 +6,9 @@ import (
 
 // parquetRecords makes the records of a chunk, a column at a time.
 type parquetRecords struct {
-	c       *chunk
-	size    int
-	bad     map[int]fault // by row of the chunk
-	scratch []uint64
+	c    *chunk
+	size int
+	bad  map[int]fault // by row of the chunk
 
 	// Of bags, for each row: the place of its ids in the heap, and the number of those that are there already.
 	entry       int
@@ -18,50 +17,57 @@ type parquetRecords struct {
 
 // parseChunk makes the records of a chunk's rows.
 func (f *parquetFormat) parseChunk(c *chunk, file string) {
-	p := parquetRecords{c: c, size: f.recordBytes(), scratch: make([]uint64, c.rows)}
+	p := parquetRecords{c: c, size: f.recordBytes()}
 	c.records = grown(c.records, c.rows*p.size)
 	p.findFaults()
 	if f.bags != nil {
 		p.entry = f.entryBytes()
 		p.placeBags()
 	}
-	at, narrow := 0, len(f.headNames())+len(f.dense)
-	for j, parts := range c.parts {
-		row := 0
-		for i := range parts {
-			part, to := &parts[i], c.records[row*p.size+at:]
-			switch {
-			case part.counts != nil:
-				p.storeBags(part, row, at)
-			case j < narrow:
-				scatter4(to, part.rowBits(p.scratch), p.size)
-			default:
-				scatter8(to, part.rowBits(p.scratch), p.size)
-			}
-			row += part.rows
-		}
-		if at += 4; j >= narrow {
-			at += 4
+	p.storeColumns()
+	f.dropBad(&p, file)
+}
+
+// storeColumns stores the columns in the records.
+func (p *parquetRecords) storeColumns() {
+	at, parts := 0, p.c.parts
+	for len(parts) > 0 {
+		switch part := &parts[0]; {
+		case len(part.counts) > 0:
+			p.storeBags(part, at)
+			at, parts = at+8, parts[1:]
+		case len(part.wide) > 0:
+			n := countWhile(parts, func(p *parquetPart) bool { return len(p.wide) > 0 })
+			interleave8(p.c.records[at:], p.size, parts[:n])
+			at, parts = at+8*n, parts[n:]
+		default:
+			n := max(1, countWhile(parts, func(p *parquetPart) bool { return len(p.narrow) > 0 }))
+			interleave4(p.c.records[at:], p.size, parts[:n])
+			at, parts = at+4*n, parts[n:]
 		}
 	}
-	f.dropBad(&p, file)
+}
+
+func countWhile(parts []parquetPart, is func(*parquetPart) bool) int {
+	for i := range parts {
+		if !is(&parts[i]) {
+			return i
+		}
+	}
+	return len(parts)
 }
 
 // findFaults lists the first malformed field of each row.
 func (p *parquetRecords) findFaults() {
-	for j, parts := range p.c.parts {
-		row := 0
-		for i := range parts {
-			for _, bad := range parts[i].listFaults() {
-				if _, ok := p.bad[row+bad.row]; ok {
-					continue
-				}
-				if p.bad == nil {
-					p.bad = map[int]fault{}
-				}
-				p.bad[row+bad.row] = fault{field: j + 1, text: append([]byte(nil), bad.text...), what: bad.what}
+	for j := range p.c.parts {
+		for _, bad := range p.c.parts[j].faults {
+			if _, ok := p.bad[bad.row]; ok {
+				continue
 			}
-			row += parts[i].rows
+			if p.bad == nil {
+				p.bad = map[int]fault{}
+			}
+			p.bad[bad.row] = fault{field: j + 1, text: bad.text, what: bad.what}
 		}
 	}
 }
@@ -69,15 +75,11 @@ func (p *parquetRecords) findFaults() {
 // placeBags finds the places of the ids of each row. Malformed rows have none.
 func (p *parquetRecords) placeBags() {
 	p.begin, p.done = make([]uint32, p.c.rows+1), make([]uint32, p.c.rows)
-	for _, parts := range p.c.parts {
-		row := 0
-		for i := range parts {
-			for k, n := range parts[i].counts {
-				if _, bad := p.bad[row+k]; !bad {
-					p.begin[row+k+1] += uint32(n)
-				}
+	for i := range p.c.parts {
+		for row, n := range p.c.parts[i].counts {
+			if _, bad := p.bad[row]; !bad {
+				p.begin[row+1] += uint32(n)
 			}
-			row += parts[i].rows
 		}
 	}
 	for row := range p.c.rows {
@@ -88,10 +90,9 @@ func (p *parquetRecords) placeBags() {
 }
 
 // storeBags stores bags of a column: the ids in the heap, their place and number in the record, from byte at on.
-func (p *parquetRecords) storeBags(part *parquetPart, row, at int) {
+func (p *parquetRecords) storeBags(part *parquetPart, at int) {
 	heap := part.heap
-	for k, n := range part.counts {
-		row := row + k
+	for row, n := range part.counts {
 		ids := heap[:int(n)*p.entry]
 		heap = heap[len(ids):]
 		if _, bad := p.bad[row]; bad {
@@ -103,17 +104,52 @@ func (p *parquetRecords) storeBags(part *parquetPart, row, at int) {
 	}
 }
 
-// scatter4 stores the low halves of values, one in each size bytes.
-func scatter4(to []byte, values []uint64, size int) {
-	for i, x := range values {
-		binary.LittleEndian.PutUint32(to[i*size:], uint32(x))
+// interleave4 stores columns of 4 bytes next to each other, a row in each size bytes. Four columns are stored at a time:
+// a line of the cache is fetched once for them.
+func interleave4(to []byte, size int, parts []parquetPart) {
+	le := binary.LittleEndian
+	for ; len(parts) >= 4; parts = parts[4:] {
+		a := parts[0].narrow
+		b, c, d := parts[1].narrow[:len(a)], parts[2].narrow[:len(a)], parts[3].narrow[:len(a)]
+		for i := range a {
+			row := to[i*size:][:16]
+			le.PutUint32(row, a[i])
+			le.PutUint32(row[4:], b[i])
+			le.PutUint32(row[8:], c[i])
+			le.PutUint32(row[12:], d[i])
+		}
+		if to = to[min(16, len(to)):]; len(to) == 0 {
+			return
+		}
+	}
+	for j := range parts {
+		for i, x := range parts[j].narrow {
+			le.PutUint32(to[i*size+4*j:], x)
+		}
 	}
 }
 
-// scatter8 stores values, one in each size bytes.
-func scatter8(to []byte, values []uint64, size int) {
-	for i, x := range values {
-		binary.LittleEndian.PutUint64(to[i*size:], x)
+// interleave8 is interleave4 of columns of 8 bytes.
+func interleave8(to []byte, size int, parts []parquetPart) {
+	le := binary.LittleEndian
+	for ; len(parts) >= 4; parts = parts[4:] {
+		a := parts[0].wide
+		b, c, d := parts[1].wide[:len(a)], parts[2].wide[:len(a)], parts[3].wide[:len(a)]
+		for i := range a {
+			row := to[i*size:][:32]
+			le.PutUint64(row, a[i])
+			le.PutUint64(row[8:], b[i])
+			le.PutUint64(row[16:], c[i])
+			le.PutUint64(row[24:], d[i])
+		}
+		if to = to[min(32, len(to)):]; len(to) == 0 {
+			return
+		}
+	}
+	for j := range parts {
+		for i, x := range parts[j].wide {
+			le.PutUint64(to[i*size+8*j:], x)
+		}
 	}
 }
 

@@ -1,19 +1,17 @@
 package data
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/parquet-go/parquet-go"
+	"unsafe"
 )
 
 // Rows of Parquet files for predictions. The goroutines that read columns map each value, or each entry of a
 // dictionary, to the bits of a sample. A RowParser only puts them together.
 
 // noLabel is the bits of a label that is missing.
-const noLabel = 1 << 32
+const noLabel = missingBits
 
 // parquetRows is the way from the columns of Parquet files to samples.
 type parquetRows struct {
@@ -60,8 +58,12 @@ func newParquetRows(o *RowOptions) (*parquetRows, error) {
 			}
 		}))
 	}
+	keep := appendText
+	if o.KeepValues {
+		keep = appendPlain
+	}
 	for _, name := range o.Keep {
-		uses = append(uses, &parquetUse{parquetColumn: parquetColumn{name: name, kept: true}})
+		uses = append(uses, newKeptUse(name, keep))
 	}
 	p.reader = &parquetReader{env: o.Env, files: o.Files, uses: uses, chunkRows: 2048, next: place{line: 1}, threads: o.Threads}
 	return p, p.reader.openNext()
@@ -69,21 +71,17 @@ func newParquetRows(o *RowOptions) (*parquetRows, error) {
 
 // parquetParser makes samples of chunks of rows.
 type parquetParser struct {
-	rows    *parquetRows
-	names   []string // of the columns
-	all     RowBatch // of the chunk
-	text    bool     // kept values are texts
-	next    int      // row of all
-	bad     []*Error
-	scratch []uint64
-	arena   []byte // of kept values
+	rows  *parquetRows
+	names []string // of the columns
+	all   RowBatch // of the chunk
+	next  int      // row of all
+	bad   []*Error
 }
 
 // begin makes the samples of a chunk.
 func (p *parquetParser) begin(c *RowChunk, schema *Schema) {
 	n := c.chunk.rows
-	p.next, p.bad, p.arena = 0, nil, p.arena[:0]
-	p.scratch = grown(p.scratch, n)
+	p.next, p.bad = 0, nil
 	rec := parquetRecords{c: &c.chunk}
 	rec.findFaults()
 	b := &p.all
@@ -94,138 +92,81 @@ func (p *parquetParser) begin(c *RowChunk, schema *Schema) {
 		b.resize(n, schema)
 	}
 	parts := c.chunk.parts
-	p.storeLabels(parts[0])
-	for j := range p.rows.dense {
-		eachBits(parts[1+j], p.scratch, func(row int, bits []uint64) {
-			for i, x := range bits {
-				b.Dense[(row+i)*p.rows.dense+j] = math.Float32frombits(uint32(x))
-			}
-		})
-	}
+	p.storeLabels(parts[0].narrow)
+	interleave(floatBits(b.Dense), p.rows.dense, parts[1:1+p.rows.dense])
 	features := parts[1+p.rows.dense : len(parts)-p.rows.kept]
 	if p.rows.bags != nil {
 		p.storeBags(features, n)
 	} else {
-		for f := range features {
-			eachBits(features[f], p.scratch, func(row int, bits []uint64) {
-				for i, x := range bits {
-					b.IDs[(row+i)*len(features)+f] = uint32(x)
-				}
-			})
-		}
+		interleave(b.IDs, len(features), features)
 	}
 	for k := range p.rows.kept {
-		p.keepColumn(parts[len(parts)-p.rows.kept+k], k)
+		parts[len(parts)-p.rows.kept+k].eachKept(func(row int, value []byte) { b.Kept[row*p.rows.kept+k] = value })
 	}
 	if len(rec.bad) > 0 {
 		p.dropRows(&rec, c, schema)
 	}
 }
 
-// eachBits calls do with the bits of the rows of each part.
-func eachBits(parts []parquetPart, scratch []uint64, do func(row int, bits []uint64)) {
-	row := 0
-	for i := range parts {
-		do(row, parts[i].rowBits(scratch))
-		row += parts[i].rows
+// interleave sets to to the rows of columns. Four columns are stored at a time: a line of the cache is fetched once for them.
+func interleave(to []uint32, size int, parts []parquetPart) {
+	for first := 0; first < len(parts); {
+		if first+4 > len(parts) {
+			for i, x := range parts[first].narrow {
+				to[i*size+first] = x
+			}
+			first++
+			continue
+		}
+		a := parts[first].narrow
+		b, c, d := parts[first+1].narrow[:len(a)], parts[first+2].narrow[:len(a)], parts[first+3].narrow[:len(a)]
+		for i := range a {
+			row := to[i*size+first:][:4]
+			row[0], row[1], row[2], row[3] = a[i], b[i], c[i], d[i]
+		}
+		first += 4
 	}
 }
 
-func (p *parquetParser) storeLabels(parts []parquetPart) {
+// floatBits is the memory of floats as their bits.
+func floatBits(x []float32) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// storeLabels stores the labels. There are none if no file has the column.
+func (p *parquetParser) storeLabels(bits []uint32) {
 	b := &p.all
 	clear(b.HasLabel)
 	clear(b.Labels)
-	eachBits(parts, p.scratch, func(row int, bits []uint64) {
-		for i, x := range bits {
-			if b.HasLabel[row+i] = x != noLabel; x != noLabel {
-				b.Labels[row+i] = math.Float32frombits(uint32(x))
-			}
+	for row, x := range bits {
+		if b.HasLabel[row] = x != noLabel; x != noLabel {
+			b.Labels[row] = math.Float32frombits(x)
 		}
-	})
+	}
 }
 
 // storeBags stores the ids of n rows whose features may be bags.
-func (p *parquetParser) storeBags(features [][]parquetPart, n int) {
+func (p *parquetParser) storeBags(features []parquetPart, n int) {
 	b, g := &p.all, p.rows.bags
-	cells := make([]bagCells, len(features))
+	heaps := make([][]byte, len(features)) // the ids of the rows that follow
 	for f := range features {
-		cells[f] = newBagCells(features[f], n, g.entryBytes())
+		heaps[f] = features[f].heap
 	}
 	for row := range n {
-		for f := range cells {
-			c := &cells[f]
-			if c.bits != nil {
-				b.IDs = append(b.IDs, uint32(c.bits[row]))
+		for f := range features {
+			if counts := features[f].counts; len(counts) > 0 {
+				size := int(counts[row]) * g.entryBytes()
+				p.rows.ids[f].appendBag(&b.Batch, heaps[f][:size], g.weighted)
+				heaps[f] = heaps[f][size:]
+			} else {
+				b.IDs = append(b.IDs, features[f].narrow[row])
 				if g.weighted {
 					b.Weights = append(b.Weights, 1)
 				}
-			} else {
-				p.rows.ids[f].appendBag(&b.Batch, c.heap[c.ends[row]:c.ends[row+1]], g.weighted)
 			}
 			b.Offsets = append(b.Offsets, int32(len(b.IDs)))
 		}
 	}
-}
-
-// bagCells is a column of some rows: one id each, or bags.
-type bagCells struct {
-	bits []uint64 // nil: bags
-	heap []byte
-	ends []int // of each row in heap, from index 1 on
-}
-
-func newBagCells(parts []parquetPart, n, entry int) (c bagCells) {
-	c.ends = make([]int, 1, n+1)
-	for i := range parts {
-		if parts[i].counts == nil {
-			c.bits = append(c.bits, parts[i].rowBits(make([]uint64, parts[i].rows))...)
-			continue
-		}
-		for _, k := range parts[i].counts {
-			c.ends = append(c.ends, c.ends[len(c.ends)-1]+int(k)*entry)
-		}
-		c.heap = append(c.heap, parts[i].heap...)
-	}
-	return c
-}
-
-// keepColumn keeps the values of a column.
-func (p *parquetParser) keepColumn(parts []parquetPart, k int) {
-	row := 0
-	for i := range parts {
-		in := parts[i].in
-		parts[i].eachValue(func(at int) {
-			cell := &p.all.Kept[row*p.rows.kept+k]
-			row++
-			if *cell = nil; at < 0 {
-				return
-			}
-			begin := len(p.arena)
-			if p.text {
-				p.arena = append(p.arena, in.textOf(at, false, nil)...)
-			} else {
-				p.arena = in.appendPlain(p.arena, at)
-			}
-			*cell = p.arena[begin:len(p.arena):len(p.arena)]
-		})
-	}
-}
-
-// appendPlain appends value i as Parquet's plain encoding has it, without the length of byte arrays; a boolean is a byte.
-func (v *parquetValues) appendPlain(dst []byte, i int) []byte {
-	switch v.kind {
-	case parquet.Boolean:
-		return append(dst, v.bits[i/8]>>(i%8)&1)
-	case parquet.Int32:
-		return binary.LittleEndian.AppendUint32(dst, uint32(v.i32[i]))
-	case parquet.Int64:
-		return binary.LittleEndian.AppendUint64(dst, uint64(v.i64[i]))
-	case parquet.Float:
-		return binary.LittleEndian.AppendUint32(dst, math.Float32bits(v.f32[i]))
-	case parquet.Double:
-		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.f64[i]))
-	}
-	return append(dst, v.blob(i)...)
 }
 
 // dropRows leaves malformed rows out of the samples.

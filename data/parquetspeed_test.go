@@ -35,20 +35,24 @@ func TestParquetSpeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range *speedReads {
-		timed("read", func() {
-			readRowValuesOf(t, RowOptions{Env: o.Env, Files: o.Files, Format: o.Format, Recipe: recipe, Threads: 2})
-		})
-	}
-	for range *speedReads {
-		to := filepath.Join(t.TempDir(), "x.rec")
-		timed("convert", func() {
-			if _, err := Convert(o, to); err != nil {
-				t.Fatal(err)
-			}
-		})
-		os.Remove(to)
-	}
+	t.Run("read", func(t *testing.T) {
+		for range *speedReads {
+			timed("read", func() {
+				readRowValuesOf(t, RowOptions{Env: o.Env, Files: o.Files, Format: o.Format, Recipe: recipe, Threads: 2})
+			})
+		}
+	})
+	t.Run("convert", func(t *testing.T) {
+		for range *speedReads {
+			to := filepath.Join(t.TempDir(), "x.rec")
+			timed("convert", func() {
+				if _, err := Convert(o, to); err != nil {
+					t.Fatal(err)
+				}
+			})
+			os.Remove(to)
+		}
+	})
 }
 
 // readRowValuesOf reads all rows, and drops them.

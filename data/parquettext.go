@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/encoding"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -70,76 +69,6 @@ func newParquetType(t parquet.Type) parquetType {
 	return parquetType{}
 }
 
-// parquetValues is values of a column, without nulls.
-type parquetValues struct {
-	parquetType
-	kind parquet.Kind
-	n    int
-
-	bits    []byte // booleans
-	i32     []int32
-	i64     []int64
-	f32     []float32
-	f64     []float64
-	bytes   []byte
-	offsets []uint32 // of byte arrays in bytes
-	size    int      // of byte arrays of a fixed length
-
-	converted []uint64       // see parquetUse
-	bad       map[int]string // the mistakes in malformed values
-	listed    []bool         // whose texts were added to the set
-}
-
-// newValues returns n values.
-func (t parquetType) newValues(data encoding.Values, n int) *parquetValues {
-	v := &parquetValues{parquetType: t, kind: parquet.Kind(data.Kind())}
-	switch data.Kind() {
-	case encoding.Boolean:
-		v.kind, v.bits = parquet.Boolean, data.Boolean()
-		v.n = 8 * len(v.bits)
-	case encoding.Int32:
-		v.kind, v.i32 = parquet.Int32, data.Int32()
-		v.n = len(v.i32)
-	case encoding.Int64:
-		v.kind, v.i64 = parquet.Int64, data.Int64()
-		v.n = len(v.i64)
-	case encoding.Float:
-		v.kind, v.f32 = parquet.Float, data.Float()
-		v.n = len(v.f32)
-	case encoding.Double:
-		v.kind, v.f64 = parquet.Double, data.Double()
-		v.n = len(v.f64)
-	case encoding.ByteArray:
-		v.kind = parquet.ByteArray
-		v.bytes, v.offsets = data.ByteArray()
-		v.n = max(len(v.offsets)-1, 0)
-	case encoding.FixedLenByteArray:
-		v.kind = parquet.FixedLenByteArray
-		v.bytes, v.size = data.FixedLenByteArray()
-		if v.size > 0 {
-			v.n = len(v.bytes) / v.size
-		}
-	}
-	v.n = min(v.n, n)
-	return v
-}
-
-// blob is value i of byte arrays.
-func (v *parquetValues) blob(i int) []byte {
-	if v.kind == parquet.FixedLenByteArray {
-		return v.bytes[i*v.size : (i+1)*v.size]
-	}
-	return v.bytes[v.offsets[i]:v.offsets[i+1]]
-}
-
-// integer is value i of integers of any width.
-func (v *parquetValues) integer(i int) int64 {
-	if v.kind == parquet.Int32 {
-		return int64(v.i32[i])
-	}
-	return v.i64[i]
-}
-
 // textOf returns the canonical text of value i, in scratch if that is of use: of numbers as
 // Python writes them, of booleans 1 and 0 for numbers and else true and false, of dates
 // and times as in 2014-10-21 13:00:05.25.
@@ -147,19 +76,19 @@ func (v *parquetValues) textOf(i int, number bool, scratch []byte) []byte {
 	dst := scratch[:0]
 	switch v.as {
 	case asBool:
-		return appendBool(dst, v.bits[i/8]>>(i%8)&1 == 1, number)
+		return appendBool(dst, v.boolean(i) == 1, number)
 	case asUint:
 		if v.kind == parquet.Int32 {
-			return strconv.AppendUint(dst, uint64(uint32(v.i32[i])), 10)
+			return strconv.AppendUint(dst, uint64(v.bits32(i)), 10)
 		}
-		return strconv.AppendUint(dst, uint64(v.i64[i]), 10)
+		return strconv.AppendUint(dst, v.bits64(i), 10)
 	case asInt:
 		return strconv.AppendInt(dst, v.integer(i), 10)
 	case asFloat:
 		if v.kind == parquet.Float {
-			return appendFloat(dst, float64(v.f32[i]), 32)
+			return appendFloat(dst, float64(math.Float32frombits(v.bits32(i))), 32)
 		}
-		return appendFloat(dst, v.f64[i], 64)
+		return appendFloat(dst, math.Float64frombits(v.bits64(i)), 64)
 	case asDecimal:
 		return v.appendDecimal(dst, i)
 	case asDate:

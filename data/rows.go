@@ -139,7 +139,7 @@ type role struct {
 func (r *Rows) NewParser() (p *RowParser, err error) {
 	p = &RowParser{rows: r}
 	if r.parquet != nil {
-		p.parquet = &parquetParser{rows: r.parquet, names: r.parquet.columnNames(), text: !r.o.KeepValues}
+		p.parquet = &parquetParser{rows: r.parquet, names: r.parquet.columnNames()}
 		return p, nil
 	}
 	if r.csv == nil {
