@@ -10,7 +10,7 @@ import (
 func TestShapesAreModels(t *testing.T) {
 	flops := map[string]float64{ // of one sample: 2 for the first layer over data, 3 for others, 2 for a multiply-add
 		"deepfm": 3*2*float64(26*16*400+400*400+400*400+400) + // the MLP
-			2*2*26, // the sum of the linear weights, and its gradient
+			2*26, // the sum of the linear weights
 		"wdl": 3*2*float64((26*16+13)*256+256*128+128) + // the MLP
 			2*2*13 + 2*26, // the linear model, and the sum of its weights
 		"dcnv2": 2*(2*13*512+3*(512*256+256*128)) +

@@ -61,6 +61,11 @@ func (t *timed) ScaleVectorsGrad(dv, x, dout kernels.Matrix) {
 	t.Stream.ScaleVectorsGrad(dv, x, dout)
 }
 
+func (t *timed) ExtendVectors(dst, vectors, tail kernels.Matrix, d int) {
+	defer t.addCost(opCopy, time.Now(), sizeOf(dst, vectors, tail))
+	t.Stream.ExtendVectors(dst, vectors, tail, d)
+}
+
 func (t *timed) CopyColumns(dst, src kernels.Matrix) {
 	defer t.addCost(opCopy, time.Now(), sizeOf(dst, src))
 	t.Stream.CopyColumns(dst, src)

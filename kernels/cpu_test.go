@@ -69,24 +69,26 @@ func TestBrokenPreconditions(t *testing.T) {
 	ints := func(v ...int32) Buffer { return HostBuffer(v) }
 	m := Mat(floats(12), 3, 4)
 	for text, f := range map[string]func(){
-		"Copy of 8 bytes to 4":     func() { s.Copy(floats(1), floats(2)) },
-		"CopyColumns: dst is":      func() { s.CopyColumns(m, Mat(floats(12), 4, 3)) },
-		"Sum of 2 floats to 1":     func() { s.Sum(floats(1), []Buffer{floats(1), floats(2)}) },
-		"Sum of nothing":           func() { s.Sum(floats(1), nil) },
-		"index holds 3, outside":   func() { s.GatherRows(m, m, ints(0, 3, 1)) },
-		"index holds -1, outside":  func() { s.GatherRows(m, m, ints(0, -1, 1)) },
-		"index holds 2 indexes":    func() { s.GatherRows(m, m, ints(0, 1)) },
-		"index holds 4, outside":   func() { s.ScatterRows(m, m, ints(0, 4, 1)) },
-		"dst has 4 columns, src 3": func() { s.ScatterRows(m, m.Columns(0, 3), ints(0, 1, 2)) },
-		"pos holds 3, outside":     func() { s.SumRows(m, m, ints(0, 1, 1, 2), ints(0, 3)) },
-		"before it starts":         func() { s.SumRows(m, m, ints(0, 2, 1, 2), ints(0, 1)) },
-		"slots holds 9, outside":   func() { s.UpdateRows(WholeRow(Optimizer{}), m, ints(9), m, ints(0, 1), ints(0)) },
-		"rows of 4 floats for 4":   func() { s.UpdateRows(WholeRow(Optimizer{Kind: Adam}), m, ints(0), m, ints(0, 1), ints(0)) },
-		"UpdateDense of 3 weights": func() { s.UpdateDense(Optimizer{}, floats(3), floats(0), floats(4)) },
-		"out is (3, 4), want":      func() { s.DotInteraction(m, m, 2, 2) },
-		"SigmoidBCE of 2 logits":   func() { s.SigmoidBCE(floats(2), floats(2), floats(2), floats(1), 1) },
-		"slots holds 7, outside":   func() { s.InitRows(m, ints(7), RowInit{Owners: 1, Base: []int64{0, 9}, Scale: []float32{1}}) },
-		"in a buffer of 12 floats": func() { s.CopyColumns(m, Matrix{m.Buf, 3, 4, 5}) },
+		"Copy of 8 bytes to 4":      func() { s.Copy(floats(1), floats(2)) },
+		"CopyColumns: dst is":       func() { s.CopyColumns(m, Mat(floats(12), 4, 3)) },
+		"4 columns of vectors of 3": func() { s.ExtendVectors(m, m, m, 3) },
+		"tail is (3, 4), want":      func() { s.ExtendVectors(Mat(floats(16), 2, 8), m.RowRange(0, 2), m, 4) },
+		"Sum of 2 floats to 1":      func() { s.Sum(floats(1), []Buffer{floats(1), floats(2)}) },
+		"Sum of nothing":            func() { s.Sum(floats(1), nil) },
+		"index holds 3, outside":    func() { s.GatherRows(m, m, ints(0, 3, 1)) },
+		"index holds -1, outside":   func() { s.GatherRows(m, m, ints(0, -1, 1)) },
+		"index holds 2 indexes":     func() { s.GatherRows(m, m, ints(0, 1)) },
+		"index holds 4, outside":    func() { s.ScatterRows(m, m, ints(0, 4, 1)) },
+		"dst has 4 columns, src 3":  func() { s.ScatterRows(m, m.Columns(0, 3), ints(0, 1, 2)) },
+		"pos holds 3, outside":      func() { s.SumRows(m, m, ints(0, 1, 1, 2), ints(0, 3)) },
+		"before it starts":          func() { s.SumRows(m, m, ints(0, 2, 1, 2), ints(0, 1)) },
+		"slots holds 9, outside":    func() { s.UpdateRows(WholeRow(Optimizer{}), m, ints(9), m, ints(0, 1), ints(0)) },
+		"rows of 4 floats for 4":    func() { s.UpdateRows(WholeRow(Optimizer{Kind: Adam}), m, ints(0), m, ints(0, 1), ints(0)) },
+		"UpdateDense of 3 weights":  func() { s.UpdateDense(Optimizer{}, floats(3), floats(0), floats(4)) },
+		"out is (3, 4), want":       func() { s.DotInteraction(m, m, 2, 2) },
+		"SigmoidBCE of 2 logits":    func() { s.SigmoidBCE(floats(2), floats(2), floats(2), floats(1), 1) },
+		"slots holds 7, outside":    func() { s.InitRows(m, ints(7), RowInit{Owners: 1, Base: []int64{0, 9}, Scale: []float32{1}}) },
+		"in a buffer of 12 floats":  func() { s.CopyColumns(m, Matrix{m.Buf, 3, 4, 5}) },
 	} {
 		wantPanic(t, text, f)
 	}
@@ -157,6 +159,31 @@ func TestCopies(t *testing.T) {
 		}
 	}
 	c.checkGuards(t)
+}
+
+// TestExtendVectors compares every element with its definition.
+func TestExtendVectors(t *testing.T) {
+	c := &testCase{Rand: rand.New(rand.NewPCG(5, 9))}
+	s := newTestStream(t, detectISA(), 3)
+	for range 30 {
+		b, f, d, e := c.IntN(300), 1+c.IntN(30), 1+c.IntN(20), 1+c.IntN(3)
+		dst, vectors, tail := c.matrix(b, f*(d+e), c.IntN(3)), c.matrix(b, f*d, c.IntN(3)), c.matrix(b, e, c.IntN(3))
+		s.ExtendVectors(dst, vectors, tail, d)
+		for i := range b {
+			for k := range f * (d + e) {
+				v, j := k/(d+e), k%(d+e)
+				want := vectors.Columns(v*d, d)
+				if j >= d {
+					want, j = tail, j-d
+				}
+				got := HostView[float32](dst.Buf)[i*dst.Stride+k]
+				if x := HostView[float32](want.Buf)[i*want.Stride+j]; math.Float32bits(got) != math.Float32bits(x) {
+					t.Fatalf("b %d, f %d, d %d, e %d: element (%d, %d) is %g, want %g", b, f, d, e, i, k, got, x)
+				}
+			}
+		}
+		c.checkGuards(t)
+	}
 }
 
 func TestInitRows(t *testing.T) {

@@ -181,3 +181,15 @@ func (o cudaNorms) ScaleVectorsGrad(dv, x, dout Matrix) {
 	const threads = 32
 	o.s.launchKernel(kernelScaleVectorsGrad, o.s.blocksOf(dv.Rows*dv.Cols, threads), threads, 1, 0, unsafe.Pointer(&p))
 }
+
+func (o cudaNorms) ExtendVectors(dst, vectors, tail Matrix, d int) {
+	const op = "ExtendVectors"
+	f, rows, e := countVectors(op, vectors, d), vectors.Rows, tail.Cols
+	p := cudaExtended{dst: o.s.matrixOf(op, "dst", dst, rows, f*(d+e)), vectors: o.s.matrixOf(op, "vectors", vectors, rows, f*d),
+		tail: o.s.matrixOf(op, "tail", tail, rows, e), rows: int64(rows), f: int32(f), d: int32(d), e: int32(e)}
+	if p.dst.p == 0 {
+		return
+	}
+	tx, ty := threadsOf(dst.Cols)
+	o.s.launchKernel(kernelExtendVectors, o.s.blocksOf(rows, ty), tx, ty, 0, unsafe.Pointer(&p))
+}

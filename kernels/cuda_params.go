@@ -66,6 +66,12 @@ type cudaColumns struct {
 	_        int32
 }
 
+type cudaExtended struct {
+	dst, vectors, tail cudaMat
+	rows               int64
+	f, d, e, _         int32
+}
+
 type cudaMulAdd struct {
 	dst, a, b, c cudaMat
 	rows         int64

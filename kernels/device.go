@@ -145,6 +145,9 @@ type Stream interface {
 	// dout(i, j*d+c) * x(i, j).
 	ScaleVectors(dst, x, v Matrix)
 	ScaleVectorsGrad(dv, x, dout Matrix)
+	// ExtendVectors copies the f vectors of d floats of each sample, each followed by the sample's
+	// tail of e floats. dst is (b, f*(d+e)), vectors (b, f*d), tail (b, e).
+	ExtendVectors(dst, vectors, tail Matrix, d int)
 
 	// SigmoidBCE computes, for n logits z and labels y (0 or 1),
 	// loss[i] = log(1 + exp(-|z|)) + max(z, 0) - z*y  and

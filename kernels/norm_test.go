@@ -42,6 +42,8 @@ func normOperations() map[string]func(c *testCase, s Stream) {
 					v := c.matrix(f, d, 0)
 					s.ScaleVectors(feats, c.matrix(b, f, 1), v)
 					s.ScaleVectorsGrad(v, c.matrix(b, f, 1), feats)
+					s.ExtendVectors(c.matrix(b, f*(d+1), f%2), feats, out, d)
+					s.ExtendVectors(c.matrix(b, f*(d+3), 0), feats, c.matrix(b, 3, 1), d)
 				}
 			}
 		}

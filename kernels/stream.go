@@ -39,6 +39,7 @@ type stream struct {
 	dropping       dropTask
 	factoring      factorTask
 	scalingVectors numbersTask
+	extending      extendTask
 }
 
 // elementTasks are the tasks of operations on each element.

@@ -80,7 +80,7 @@ func (m *deepfm) countVectors() int { return m.countNumbers() + m.c.Tables }
 
 func shapeOfDeepFM(c Config) Shape {
 	m := layoutDeepFM(c)
-	linear := 4 * float64(c.Tables+m.countNumbers()) // a product with ones and its gradient; with slopes and theirs
+	linear := 2*float64(c.Tables) + 4*float64(m.countNumbers()) // a product with ones; with slopes and its gradient
 	s := m.shapeOf(m.mlp.flopsPerSample(true)+linear, linearPart)
 	s.SkipsDense = c.Dense > 0 && !c.DenseEmbedding
 	return s
@@ -134,30 +134,16 @@ func (m *deepfm) Backward(in Batch, dlogits kernels.Matrix, ready func(kernels.B
 // joinGradients returns the gradients of the lookups: those of the embedding, then that of the
 // linear weight, which is the logit's.
 func (m *deepfm) joinGradients(dfeats, dlogits kernels.Matrix) kernels.Matrix {
-	b, t, d, n := dlogits.Rows, m.c.Tables, m.c.EmbeddingDim, m.countNumbers()
-	weights, lookups := m.weights.RowRange(0, b), m.lookups.RowRange(0, b)
-	m.s.LinearGradInput(weights, dlogits, kernels.Mat(m.ones, 1, t), kernels.Matrix{})
-	m.s.CopyColumns(splitRows(lookups, t).Columns(d, 1), splitRows(weights, t))
-	if n == 0 {
-		m.s.CopyColumns(splitRows(lookups, t).Columns(0, d), splitRows(dfeats, t))
-		return lookups
-	}
-	for i := range t {
-		m.s.CopyColumns(lookups.Columns(i*(d+1), d), dfeats.Columns((n+i)*d, d))
-	}
+	t, d, n := m.c.Tables, m.c.EmbeddingDim, m.countNumbers()
+	lookups := m.lookups.RowRange(0, dlogits.Rows)
+	m.s.ExtendVectors(lookups, dfeats.Columns(n*d, t*d), dlogits, d)
 	return lookups
-}
-
-// splitRows views each row of m, which has no gaps between rows, as t rows.
-func splitRows(m kernels.Matrix, t int) kernels.Matrix {
-	return kernels.Matrix{Buf: m.Buf, Rows: m.Rows * t, Cols: m.Cols / t, Stride: m.Cols / t}
 }
 
 func (m *deepfm) GEMMs(b int) {
 	m.mlp.runGEMMs(b, true)
 	ones, weights, none := kernels.Mat(m.ones, 1, m.c.Tables), m.weights.RowRange(0, b), kernels.Buffer{}
 	m.s.Linear(m.linear.RowRange(0, b), weights, ones, none, kernels.Identity)
-	m.s.LinearGradInput(weights, m.linear.RowRange(0, b), ones, kernels.Matrix{})
 	if n := m.countNumbers(); n > 0 {
 		x := m.feats.RowRange(0, b).Columns(0, n)
 		m.s.Linear(m.numbers.RowRange(0, b), x, m.slopes.viewMatrix(m.params.Weights), none, kernels.Identity)

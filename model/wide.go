@@ -69,10 +69,7 @@ func (w *wide) gradWeights(in Batch, dlogits kernels.Matrix) {
 // (b, t*d), and of the logits, (b, 1).
 func (w *wide) joinGradients(rows, dlogits kernels.Matrix) kernels.Matrix {
 	d, dx := w.n.c.EmbeddingDim, w.dx.RowRange(0, rows.Rows)
-	for t := range w.n.c.Tables {
-		w.n.s.CopyColumns(dx.Columns(t*(d+1), d), rows.Columns(t*d, d))
-		w.n.s.CopyColumns(dx.Columns(t*(d+1)+d, 1), dlogits)
-	}
+	w.n.s.ExtendVectors(dx, rows, dlogits, d)
 	return dx
 }
 

@@ -190,3 +190,19 @@ KERNEL scale_vectors_grad(Numbers p) {
 		p.v[k] = sum;
 	}
 }
+
+struct Extended {
+	Mat dst, vectors, tail;
+	i64 rows;
+	int f, d, e, pad;
+};
+
+// extend_vectors: each of the f vectors of d floats of a row, followed by the row's e floats of tail.
+KERNEL extend_vectors(Extended p) {
+	int w = p.d + p.e;
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int k = threadIdx.x; k < p.f * w; k += blockDim.x) {
+			int v = k / w, c = k % w;
+			p.dst.p[i * p.dst.stride + k] = c < p.d ? p.vectors.p[i * p.vectors.stride + v * p.d + c] : p.tail.p[i * p.tail.stride + c - p.d];
+		}
+}
