@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"unsafe"
-
-	"github.com/zeebo/xxh3"
 )
 
 // columnKind is the kind of a column.
@@ -78,7 +76,7 @@ func (f *fieldForm) storeCategory(text, rec []byte, texts *textSet) string {
 			return what
 		}
 	}
-	h := xxh3.Hash(text)
+	h := hashText(text)
 	binary.LittleEndian.PutUint64(rec, h)
 	if texts != nil {
 		texts.addText(f.texts, h, text)

@@ -25,5 +25,12 @@ func (m modulo) of32(x uint32) uint32 {
 	return uint32(hi)
 }
 
-// of64 is x mod d for any x.
-func (m modulo) of64(x uint64) uint32 { return uint32(x % m.d) }
+// of64 is x mod d for any x. The quotient by (2^64-1) / d is at most one too small.
+func (m modulo) of64(x uint64) uint32 {
+	q, _ := bits.Mul64(x, m.c-1)
+	r := x - q*m.d
+	if r >= m.d {
+		r -= m.d
+	}
+	return uint32(r)
+}

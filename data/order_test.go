@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/zeebo/xxh3"
 )
 
 // random returns a generator whose seed is printed when the test fails.
@@ -140,4 +142,18 @@ func BenchmarkOrder(b *testing.B) {
 		dst = o.Slice(int64(i+1), 0, 2, dst)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*1024), "ns/sample")
+}
+
+// Texts have the hash of the library, whatever their length.
+func TestHashText(t *testing.T) {
+	rnd := random(t)
+	text := make([]byte, 300)
+	for n := range text {
+		for i := range text {
+			text[i] = byte(rnd.Uint32())
+		}
+		if got, want := hashText(text[:n]), xxh3.Hash(text[:n]); got != want {
+			t.Errorf("%d bytes: %x, want %x", n, got, want)
+		}
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/zeebo/xxh3"
 )
 
 // parquetUse is the way from the values of a column to bits: those of a record, or of a sample if the
@@ -71,12 +70,12 @@ func (u *parquetUse) convert(v *parquetValues, first int, bits []uint64, texts *
 	switch {
 	case plain && u.isCategory() && v.as == asBytes && v.kind == parquet.ByteArray:
 		for i := range bits {
-			bits[i] = xxh3.Hash(v.blob(first + i))
+			bits[i] = hashText(v.blob(first + i))
 		}
 	case plain && u.isCategory() && v.as == asInt:
 		var scratch [24]byte
 		for i := range bits {
-			bits[i] = xxh3.Hash(strconv.AppendInt(scratch[:0], v.integer(first+i), 10))
+			bits[i] = hashText(strconv.AppendInt(scratch[:0], v.integer(first+i), 10))
 		}
 	case plain && u.form.kind == columnDense && (v.as == asInt || v.as == asFloat):
 		u.convertNumbers(v, first, bits)

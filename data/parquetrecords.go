@@ -38,11 +38,11 @@ func (p *parquetRecords) storeColumns() {
 			at, parts = at+8, parts[1:]
 		case len(part.wide) > 0:
 			n := countWhile(parts, func(p *parquetPart) bool { return len(p.wide) > 0 })
-			interleave8(p.c.records[at:], p.size, parts[:n])
+			store8(p.c.records[at:], p.size, parts[:n])
 			at, parts = at+8*n, parts[n:]
 		default:
 			n := max(1, countWhile(parts, func(p *parquetPart) bool { return len(p.narrow) > 0 }))
-			interleave4(p.c.records[at:], p.size, parts[:n])
+			store4(p.c.records[at:], p.size, parts[:n])
 			at, parts = at+4*n, parts[n:]
 		}
 	}
@@ -104,9 +104,9 @@ func (p *parquetRecords) storeBags(part *parquetPart, at int) {
 	}
 }
 
-// interleave4 stores columns of 4 bytes next to each other, a row in each size bytes. Four columns are stored at a time:
+// store4 stores columns of 4 bytes next to each other, a row in each size bytes. Four columns are stored at a time:
 // a line of the cache is fetched once for them.
-func interleave4(to []byte, size int, parts []parquetPart) {
+func store4(to []byte, size int, parts []parquetPart) {
 	le := binary.LittleEndian
 	for ; len(parts) >= 4; parts = parts[4:] {
 		a := parts[0].narrow
@@ -129,8 +129,8 @@ func interleave4(to []byte, size int, parts []parquetPart) {
 	}
 }
 
-// interleave8 is interleave4 of columns of 8 bytes.
-func interleave8(to []byte, size int, parts []parquetPart) {
+// store8 is store4 of columns of 8 bytes.
+func store8(to []byte, size int, parts []parquetPart) {
 	le := binary.LittleEndian
 	for ; len(parts) >= 4; parts = parts[4:] {
 		a := parts[0].wide

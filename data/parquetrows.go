@@ -108,23 +108,28 @@ func (p *parquetParser) begin(c *RowChunk, schema *Schema) {
 	}
 }
 
-// interleave sets to to the rows of columns. Four columns are stored at a time: a line of the cache is fetched once for them.
+// interleave sets to to the rows of columns. Eight columns are stored at a time: a line of the cache is fetched once for them.
 func interleave(to []uint32, size int, parts []parquetPart) {
-	for first := 0; first < len(parts); {
-		if first+4 > len(parts) {
-			for i, x := range parts[first].narrow {
-				to[i*size+first] = x
-			}
-			first++
-			continue
+	first := 0
+	for ; first+8 <= len(parts); first += 8 {
+		interleave8(to[first:], size, (*[8]parquetPart)(parts[first:]))
+	}
+	for ; first < len(parts); first++ {
+		for i, x := range parts[first].narrow {
+			to[i*size+first] = x
 		}
-		a := parts[first].narrow
-		b, c, d := parts[first+1].narrow[:len(a)], parts[first+2].narrow[:len(a)], parts[first+3].narrow[:len(a)]
-		for i := range a {
-			row := to[i*size+first:][:4]
-			row[0], row[1], row[2], row[3] = a[i], b[i], c[i], d[i]
-		}
-		first += 4
+	}
+}
+
+// interleave8 is interleave for eight columns.
+func interleave8(to []uint32, size int, parts *[8]parquetPart) {
+	a := parts[0].narrow
+	b, c, d := parts[1].narrow[:len(a)], parts[2].narrow[:len(a)], parts[3].narrow[:len(a)]
+	e, f, g, h := parts[4].narrow[:len(a)], parts[5].narrow[:len(a)], parts[6].narrow[:len(a)], parts[7].narrow[:len(a)]
+	for i := range a {
+		row := (*[8]uint32)(to[i*size:])
+		row[0], row[1], row[2], row[3] = a[i], b[i], c[i], d[i]
+		row[4], row[5], row[6], row[7] = e[i], f[i], g[i], h[i]
 	}
 }
 

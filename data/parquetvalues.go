@@ -75,13 +75,17 @@ func (v *parquetValues) nextPlain(data []byte, n int) (rest []byte, err error) {
 	}
 	v.data, v.n, v.gap = data, n, 4
 	v.offsets = grown(v.offsets, n+1)
-	at := uint64(4)
+	at, last := uint64(4), uint64(0)
 	for i := range v.offsets[:n] {
 		if at > uint64(len(data)) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		v.offsets[i] = uint32(at)
-		at += uint64(binary.LittleEndian.Uint32(data[at-4:])) + 4
+		// A branch and no sum: the next value of the same size does not wait for this size.
+		if size := uint64(binary.LittleEndian.Uint32(data[at-4:])); size != last {
+			last = size
+		}
+		at += last + 4
 	}
 	v.offsets[n] = uint32(at)
 	if at -= 4; at > uint64(len(data)) {

@@ -11,6 +11,22 @@ import (
 // missingBits is the record's form of a missing number: the quiet NaN with no payload.
 const missingBits = 0x7FC00000
 
+// hashText is the 64-bit XXH3 of a text. Texts of 4 to 8 bytes, which most hashed categories have, are hashed here without a call.
+func hashText(text []byte) uint64 {
+	n := len(text)
+	if n < 4 || n > 8 {
+		return xxh3.Hash(text)
+	}
+	le := binary.LittleEndian
+	h := uint64(le.Uint32(text[n-4:])) | uint64(le.Uint32(text))<<32
+	h ^= 0xc73ab174c5ecd5a2 // of XXH3's secret, for texts of this length
+	h ^= bits.RotateLeft64(h, 49) ^ bits.RotateLeft64(h, 24)
+	h *= 0x9fb21c651e98df25
+	h ^= h>>35 + uint64(n)
+	h *= 0x9fb21c651e98df25
+	return h ^ h>>28
+}
+
 // missingHash is the record's form of a missing category: the hash of the empty text.
 const missingHash = 0x2D06800538D394C2
 
