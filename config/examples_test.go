@@ -40,6 +40,9 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		recipes++
+		if c.Train.ClipNorm != 10 { // FuxiCTR's default
+			t.Errorf("%s: train.clip_norm is %v, the benchmark's limit is 10", path, c.Train.ClipNorm)
+		}
 		samples, err := strconv.Atoi(strings.ReplaceAll(string(m[1]), ",", ""))
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
