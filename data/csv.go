@@ -239,10 +239,22 @@ func (f *csvFormat) readHeader(file string, line []byte) (*columns, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, &Error{File: file, Line: 1, What: fmt.Sprintf("no column is called %s; there are %s",
-			strings.Join(missing, ", "), strings.Join(c.names, ", "))}
+		return nil, &Error{File: file, Line: 1, What: describeMissing(missing, c.names)}
 	}
 	return c, nil
+}
+
+// describeMissing says which columns a header lacks. If it has one name that holds another delimiter, it names that.
+func describeMissing(missing, names []string) string {
+	what := fmt.Sprintf("no column is called %s; there are %s", strings.Join(missing, ", "), strings.Join(names, ", "))
+	if len(names) == 1 {
+		for _, d := range []string{"\t", ";", "|", ","} {
+			if strings.Contains(names[0], d) {
+				return what + fmt.Sprintf("; if %q is between the columns, set data.csv.delimiter = %q", d, d)
+			}
+		}
+	}
+	return what
 }
 
 // completeRecords is how many bytes of text are complete records.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
@@ -359,8 +358,7 @@ func (f rowHeader) parseHeader(file string, text []byte) (size int, lines int64,
 		}
 	}
 	if len(missing) > 0 {
-		return 0, 0, nil, &Error{File: file, Line: 1, What: fmt.Sprintf("no column is called %s; there are %s",
-			strings.Join(missing, ", "), strings.Join(cols.names, ", "))}
+		return 0, 0, nil, &Error{File: file, Line: 1, What: describeMissing(missing, cols.names)}
 	}
 	return size, lines, cols, nil
 }

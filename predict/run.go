@@ -218,11 +218,7 @@ func (r *run) writeWork(q *queues, to io.Writer) (total Result, err error) {
 			return err
 		})
 	}
-	if !r.o.Parquet {
-		if err := write(header(r.o.Keep)); err != nil {
-			return total, err
-		}
-	}
+	headed := r.o.Parquet
 	var packed []auc.Packed
 	loss := 0.0
 	for i := 0; ; i++ {
@@ -240,6 +236,12 @@ func (r *run) writeWork(q *queues, to io.Writer) (total Result, err error) {
 		}
 		if w.err != nil {
 			return total, w.err
+		}
+		if !headed { // not before: an input that cannot be read leaves the output empty
+			if err := write(header(r.o.Keep)); err != nil {
+				return total, err
+			}
+			headed = true
 		}
 		if w.end {
 			break

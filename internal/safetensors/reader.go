@@ -69,7 +69,7 @@ func newFile(r io.ReaderAt, size int64) (*File, error) {
 	}
 	n := binary.LittleEndian.Uint64(prefix[:])
 	if n > maxHeaderBytes || int64(n) > size-int64(len(prefix)) {
-		return nil, fmt.Errorf("header of %d bytes does not fit (file %d bytes, limit %d)", n, size, maxHeaderBytes)
+		return nil, fmt.Errorf("header of %d bytes does not fit (file %d bytes, limit %d); it is cut short, or a file of another kind", n, size, maxHeaderBytes)
 	}
 	header := make([]byte, n)
 	if _, err := r.ReadAt(header, int64(len(prefix))); err != nil && n > 0 {

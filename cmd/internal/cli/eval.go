@@ -26,7 +26,7 @@ type evalCmd struct {
 func (c *evalCmd) loadConfig() (cfg *config.Config, err error) {
 	sets := configFlags{fileFlags: fileFlags{Set: c.Set}, Device: c.Device}.allSets()
 	info, staterr := os.Stat(c.Path)
-	isModel := staterr == nil && (info.IsDir() || filepath.Ext(c.Path) == ".safetensors")
+	isModel := staterr == nil && (info.IsDir() || info.Mode().IsRegular() && filepath.Ext(c.Path) != ".toml")
 	switch {
 	case c.Model != "":
 		cfg, err = config.Load(c.Path, sets)

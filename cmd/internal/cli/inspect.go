@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,13 +18,13 @@ import (
 )
 
 type inspectCmd struct {
-	Dir string `arg:"" name:"path" complete:"model" help:"A checkpoint, a folder of checkpoints to take the newest of, or a model file."`
+	Dir string `arg:"" name:"path" complete:"model" help:"A checkpoint, a folder of checkpoints to take the newest of, a model file, or a run's output folder."`
 }
 
 // Run describes a checkpoint and verifies all its files, or describes a model file.
 func (c *inspectCmd) Run(a *app) error {
-	if info, err := os.Stat(c.Dir); err == nil && !info.IsDir() {
-		return describeFile(a.out, c.Dir)
+	if from, err := findModel(c.Dir); err == nil && from.file != "" && !checkpoint.At(c.Dir) {
+		return describeFile(a.out, from.file)
 	}
 	ck, err := findCheckpoint(a.out, c.Dir)
 	if err != nil {

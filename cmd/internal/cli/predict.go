@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/ecrec/ecrec/cmd/internal/report"
@@ -157,6 +158,11 @@ func (c *predictCmd) checkFiles(cfg *config.Config) error {
 	}
 	if !text && len(c.Keep) > 0 {
 		return errUsage(fmt.Sprintf("--keep: columns of %s have no names; use csv", cfg.Data.Format))
+	}
+	for i, name := range c.Keep {
+		if slices.Contains(c.Keep[:i], name) {
+			return errUsage(fmt.Sprintf("--keep %s: the column is named twice; name it once", name))
+		}
 	}
 	if c.To == stdio {
 		return nil

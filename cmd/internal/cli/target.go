@@ -24,13 +24,17 @@ type target struct {
 	ours func(path string) bool
 }
 
-// validate returns an error if the name has the ending of another kind of file, the folder cannot
+// validate returns an error if the name has the ending of another kind of file, the folder is missing or cannot
 // be written, or the command must not replace an existing file.
 func (t target) validate() error {
 	if ending := filepath.Ext(t.path); ending != "" && ending != t.ending {
 		return errUsage(fmt.Sprintf("--to %s: %s writes %s, not %s; give a name that ends in %s", t.path, t.command, t.writes, ending, t.ending))
 	}
-	if err := report.CheckDir(filepath.Dir(t.path), "--to"); err != nil {
+	dir := filepath.Dir(t.path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return errUsage(fmt.Sprintf("--to %s: there is no folder %s; make it first", t.path, dir))
+	}
+	if err := report.CheckDir(dir, "--to"); err != nil {
 		return err
 	}
 	info, err := os.Lstat(t.path)
