@@ -9,6 +9,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
+// oldDictionary is PLAIN_DICTIONARY of the first version of the format, which many writers still use: that of a dictionary
+// itself means PLAIN, that of a data page RLE_DICTIONARY.
+const oldDictionary format.Encoding = 2
+
 // parquetCursor walks over the values of a column in a row group.
 type parquetCursor struct {
 	name    string
@@ -173,7 +177,7 @@ func (c *parquetCursor) readPage() error {
 	c.left, c.value, c.rest = page.n, 0, page.values
 	c.defined = newParquetRuns(page.defined, levelBits(c.leaf.MaxDefinitionLevel()))
 	c.repeated = newParquetRuns(page.repeated, levelBits(c.leaf.MaxRepetitionLevel()))
-	c.indexed = page.encoding == format.RLEDictionary || page.encoding == format.PlainDictionary
+	c.indexed = page.encoding == format.RLEDictionary || page.encoding == oldDictionary
 	switch {
 	case !c.indexed:
 		return c.plain.beginPage(c.leaf.Column, page.encoding, page.values)
@@ -194,7 +198,7 @@ func levelBits(largest int) uint { return uint(bits.Len(uint(largest))) }
 
 // readWords reads a dictionary. Each of its values is converted once.
 func (c *parquetCursor) readWords(page *parquetPage) (err error) {
-	if page.encoding != format.Plain && page.encoding != format.PlainDictionary {
+	if page.encoding != format.Plain && page.encoding != oldDictionary {
 		return fmt.Errorf("column %q has a dictionary in the encoding %v, which is not read", c.leaf.Name(), page.encoding)
 	}
 	v := &c.words

@@ -123,8 +123,6 @@ func guardParquet(name string, do func() error) (err error) {
 	return damagedParquet(name, err)
 }
 
-func (f *parquetFile) damaged(err error) error { return damagedParquet(f.name, err) }
-
 func damagedParquet(name string, err error) error {
 	if err == io.ErrUnexpectedEOF || err == io.EOF {
 		err = fmt.Errorf("it ends early")
