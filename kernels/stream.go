@@ -19,8 +19,7 @@ type stream struct {
 	gemm    *gemm
 	workers []worker
 
-	copying copyTask
-	columns columnsTask
+	copyTasks
 	elementTasks
 	summed        [][]float32 // scratch of adding
 	gathering     gatherTask
@@ -39,7 +38,13 @@ type stream struct {
 	dropping       dropTask
 	factoring      factorTask
 	scalingVectors numbersTask
-	extending      extendTask
+}
+
+// copyTasks are the tasks of copies.
+type copyTasks struct {
+	copying   copyTask
+	columns   columnsTask
+	extending extendTask
 }
 
 // elementTasks are the tasks of operations on each element.
