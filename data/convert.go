@@ -3,6 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,9 +110,9 @@ type conversion struct {
 	to    string
 	text  textFormat
 	head  recordHeader
-	name  uint64  // hash of the sources' names and the settings
-	sizes []int64 // of the sources
-	texts *textSet
+	name  uint64     // hash of the sources' names and the settings
+	sizes []int64    // of the sources
+	texts []*textSet // of the parsers and the reader, which share a spill; nil: texts are not kept
 }
 
 func newConversion(o *Options) (*conversion, error) {
@@ -200,4 +201,44 @@ func (j *conversion) findExisting() (*Converted, error) {
 			h.samples, h.fileBytes())
 	}
 	return &Converted{File: j.to, Samples: int64(h.samples), Skipped: int64(h.skipped)}, nil
+}
+
+// newTextSets makes conversion.texts. It returns the sets of the parsers, nil if texts are not kept.
+func (j *conversion) newTextSets(parsers int) ([]*textSet, error) {
+	n := j.countKept()
+	if n == 0 {
+		return make([]*textSet, parsers), nil
+	}
+	s, err := newSpill(j.o.Env, filepath.Dir(j.to), j.o.limits.orDefault().memory)
+	if err != nil {
+		return nil, err
+	}
+	j.texts = nil
+	for range parsers + 1 {
+		j.texts = append(j.texts, newTextSet(n, s, parsers+1))
+	}
+	return j.texts[:parsers], nil
+}
+
+// dropTexts ends the use of conversion.texts.
+func (j *conversion) dropTexts() {
+	if j.texts != nil {
+		j.texts[0].spill.closeFile()
+	}
+}
+
+// ofReader is the set of the reader, nil if texts are not kept.
+func (j *conversion) ofReader() *textSet {
+	if j.texts == nil {
+		return nil
+	}
+	return j.texts[len(j.texts)-1]
+}
+
+// writeTexts writes the texts of a record file that is about to be complete.
+func (j *conversion) writeTexts() error {
+	if j.texts == nil {
+		return nil
+	}
+	return writeWhole(j.o.Env, j.to+textsEnding, func(w io.Writer) error { return writeTextSets(w, j.texts, j.head.source) })
 }

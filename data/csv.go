@@ -158,7 +158,7 @@ func (f *csvFormat) settingsText() string {
 		}
 	}
 	if f.texts {
-		text += " with texts"
+		text += " with all texts"
 	}
 	if f.bags != nil {
 		text += fmt.Sprintf(" bags %q %v %v", f.separator, f.bags, f.weighted)

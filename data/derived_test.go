@@ -76,7 +76,7 @@ func TestDerived(t *testing.T) {
 	recipe, got := open(FormatCSV, derivedCSV, csvFile)
 	_, want := open(FormatCSV, copiedCSV(), writeFile(t, "b.csv", copied))
 	sameSamples(t, "CSV", got, want)
-	if c := recipe.Categorical; recipe.Version != 2 || c[2].Of != "at" || c[2].Column != "day" || len(c[2].words()) != 7 || len(c[3].words()) != 2 || c[4].Of != "" {
+	if c := recipe.Categorical; recipe.Version != 2 || c[2].Of != "at" || c[2].Column != "day" || len(c[2].Vocabulary) != 7 || len(c[3].Vocabulary) != 2 || c[4].Of != "" {
 		t.Errorf("the recipe: version %d, %+v", recipe.Version, c[2:4])
 	}
 	_, got = open(FormatParquet, derivedCSV, writeParquet(t, rnd, "a.parquet", rows))

@@ -213,6 +213,6 @@ func (r *Recipe) WarningOfRare(minCount int64) string {
 	if minCount <= 1 || names == nil {
 		return ""
 	}
-	return fmt.Sprintf("data.min_count = %d has no effect on columns with more than %d distinct texts, which are hashed: %s; rare texts share no row there",
+	return fmt.Sprintf("data.min_count = %d has no effect on columns with more than %d texts that are as frequent, which are hashed: %s; rare texts share no row there",
 		minCount, maxWords, listNames(names))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/bits"
 	"os"
 	"path/filepath"
 
@@ -48,10 +47,13 @@ func (o *Options) countedTables() []int64 {
 // function of the samples, their order and the settings alone. It is kept in Options.RecordDir, and not
 // computed again while the sources are the same.
 //
-// A column with up to 2^20 distinct texts gets a vocabulary: of the texts that at least Options.MinCount samples
-// have, by count descending, then bytes ascending. Row 0 is for missing values, row 1 for texts outside of the
-// vocabulary. A column with more texts is hashed into about twice as many rows as it has distinct texts, of which
-// row 0 is for missing values.
+// A table gets a vocabulary: the texts of its columns that at least Options.MinCount samples have, by count
+// descending, then bytes ascending. Row 0 is for missing values, row 1 for texts outside of the vocabulary. A
+// vocabulary has up to 2^25 texts. A column with more is hashed into twice as many rows as it has distinct texts,
+// of which row 0 is for missing values.
+//
+// Memory is bounded, but for the recipe: it has the texts of a vocabulary of up to 2^20 texts, and 8 bytes for each text
+// of a larger one.
 func Fit(o Options) (*Recipe, error) {
 	r, err := NewRecipe(o)
 	if err != nil || r.Complete() {
@@ -173,13 +175,6 @@ func (f *fit) computeInto(part *os.File, name string) (*Recipe, error) {
 	return r, err
 }
 
-// tableCount counts the texts of a table.
-type tableCount struct {
-	counts   map[uint64]uint64 // of each hash; nil: the column is hashed
-	texts    map[uint64]string
-	distinct distinct
-}
-
 // compute completes the recipe.
 func (f *fit) compute() error {
 	o := *f.o
@@ -192,10 +187,11 @@ func (f *fit) compute() error {
 		return err
 	}
 	defer src.Close()
-	tables, err := f.newTables()
+	count, err := f.newCounting()
 	if err != nil {
 		return err
 	}
+	defer count.closeFiles()
 	schema := src.Schema()
 	sums := make([]moments, len(f.recipe.Dense))
 	for pass := range 2 {
@@ -209,7 +205,7 @@ func (f *fit) compute() error {
 			if pass > 0 {
 				return
 			}
-			b.eachHash(schema.Features(), func(feature int, h uint64) { tables[schema.TableOfFeature(feature)].countHash(h) })
+			b.eachHash(schema.Features(), func(feature int, h uint64) { count.countHash(schema.TableOfFeature(feature), h) })
 		})
 		if err != nil {
 			return err
@@ -225,7 +221,7 @@ func (f *fit) compute() error {
 	}
 	for i := range f.recipe.Categorical {
 		if c := &f.recipe.Categorical[i]; c.Rows == 0 {
-			if err := f.finishColumn(c, i, &tables[schema.TableOfFeature(i)]); err != nil {
+			if err := f.finishColumn(count, c, i, &count.tables[schema.TableOfFeature(i)]); err != nil {
 				return err
 			}
 		}
@@ -240,77 +236,6 @@ func (f *fit) hasStandard() bool {
 		}
 	}
 	return false
-}
-
-// newTables prepares the counts, and reads the texts of all record files.
-func (f *fit) newTables() ([]tableCount, error) {
-	tables := make([]tableCount, len(f.o.Tables))
-	if !f.o.fitsTables() {
-		return tables, nil
-	}
-	all := newTextSet(len(f.recipe.Categorical))
-	for i, name := range f.files {
-		t, err := readTexts(f.o.Env, name, f.headers[i].source, f.headers[i].tables)
-		if err != nil {
-			return nil, err
-		}
-		all.merge(t)
-	}
-	schema := f.o.schema(0)
-	perTable := newTextSet(len(tables))
-	for i, texts := range all.columns {
-		perTable.mergeColumn(schema.TableOfFeature(i), texts)
-	}
-	for i := range tables {
-		if f.o.Tables[i] > 0 {
-			continue
-		}
-		if tables[i].texts = perTable.columns[i]; tables[i].texts != nil {
-			tables[i].counts = make(map[uint64]uint64, len(tables[i].texts))
-		} else {
-			tables[i].distinct.registers = make([]uint8, 1<<distinctBits)
-		}
-	}
-	return tables, nil
-}
-
-func (c *tableCount) countHash(hash uint64) {
-	switch {
-	case c.counts != nil:
-		c.counts[hash]++
-	case c.distinct.registers != nil:
-		c.distinct.addHash(hash)
-	}
-}
-
-// finishColumn sets the table of a column. The first column of a table gets its vocabulary.
-func (f *fit) finishColumn(c *Category, index int, counted *tableCount) error {
-	c.Reserved = reservedTwo
-	if counted.counts == nil {
-		c.Reserved = 1 // no text is unknown
-		c.Rows = min(c.Reserved+2*counted.distinct.estimate(), maxRows)
-		return nil
-	}
-	if first := f.recipe.firstOf(index); first < index {
-		c.IDs, c.Rows = IDsVocabulary, f.recipe.Categorical[first].Rows
-		return nil
-	}
-	words := make([]word, 0, len(counted.counts))
-	for h, n := range counted.counts {
-		if h == missingHash || n < uint64(max(f.o.MinCount, 1)) {
-			continue
-		}
-		text, ok := counted.texts[h]
-		if !ok {
-			return lacksText(f.files[0], index)
-		}
-		words = append(words, word{h, n, text})
-	}
-	rankWords(words)
-	c.IDs = IDsVocabulary
-	c.setWords(words)
-	c.Rows = c.Reserved + int64(len(words))
-	return nil
 }
 
 // eachBatch visits all samples of a source in order.
@@ -363,28 +288,6 @@ func (m *moments) finish(pass int) {
 		m.deviation = math.Sqrt(m.sum / m.n)
 	}
 	m.sum = 0
-}
-
-// distinct estimates the number of distinct hashes, whatever their order, by HyperLogLog (Flajolet et al., "HyperLogLog:
-// the analysis of a near-optimal cardinality estimation algorithm", 2007). Its error is about 0.8 %.
-type distinct struct{ registers []uint8 }
-
-const distinctBits = 14
-
-func (d *distinct) addHash(hash uint64) {
-	i := hash >> (64 - distinctBits)
-	zeros := uint8(min(bits.LeadingZeros64(hash<<distinctBits), 64-distinctBits) + 1)
-	d.registers[i] = max(d.registers[i], zeros)
-}
-
-// estimate is meant for many hashes: at least some for each register.
-func (d *distinct) estimate() int64 {
-	const m = 1 << distinctBits
-	sum := 0.0
-	for _, r := range d.registers {
-		sum += math.Ldexp(1, -int(r))
-	}
-	return int64(0.7213 / (1 + 1.079/m) * m * m / sum)
 }
 
 // SaveRecipe writes a recipe to a file.

@@ -119,60 +119,12 @@ func TestFitIsAFunctionOfTheRows(t *testing.T) {
 func TestWarningOfRare(t *testing.T) {
 	r := &Recipe{Categorical: []Category{{Column: "ip", IDs: IDsHash, Reserved: 1, Rows: 9}, {Column: "listed", IDs: IDsHash, Rows: 9},
 		{Column: "city", IDs: IDsVocabulary, Reserved: 2}}}
-	const want = `data.min_count = 2 has no effect on columns with more than 1048576 distinct texts, which are hashed: "ip"; rare texts share no row there`
+	const want = `data.min_count = 2 has no effect on columns with more than 33554432 texts that are as frequent, which are hashed: "ip"; rare texts share no row there`
 	if got := r.WarningOfRare(2); got != want {
 		t.Errorf("%s", got)
 	}
 	if got := r.WarningOfRare(1); got != "" {
 		t.Errorf("without min_count: %s", got)
-	}
-}
-
-// A column with too many texts is hashed into a table sized by their number.
-func TestDistinct(t *testing.T) {
-	d := distinct{registers: make([]uint8, 1<<distinctBits)}
-	const n = 2_000_000
-	for i := range uint64(n) {
-		d.addHash(mix(i))
-		d.addHash(mix(i / 2))
-	}
-	if got := d.estimate(); got < 0.97*n || got > 1.03*n {
-		t.Errorf("%d of %d hashes", got, n)
-	}
-	c := Category{IDs: IDsHash, Rows: 10, Reserved: 1}
-	m := newIDMap(&c)
-	if m.mapHash(missingHash) != 0 {
-		t.Error("a missing value shares its row")
-	}
-	for h := range uint64(100) {
-		if row := m.mapHash(h); row < 1 || row > 9 {
-			t.Errorf("row %d", row)
-		}
-	}
-}
-
-func TestTextSetsLimit(t *testing.T) {
-	a, b := newTextSet(2), newTextSet(2)
-	for i := range uint64(maxWords) {
-		a.addText(0, i, nil)
-	}
-	b.addText(0, maxWords, nil)
-	b.addText(1, 5, []byte("five"))
-	a.merge(b)
-	if a.columns[0] != nil || a.columns[1][5] != "five" {
-		t.Errorf("%v", a.columns[1])
-	}
-	h := recordHeader{tables: 2, source: [16]byte{1}}
-	text := a.encode(h.source)
-	if got, ok := decodeTexts(text, h.source, h.tables); !ok || !reflect.DeepEqual(got, a) {
-		t.Errorf("read back: %v, %v", got, ok)
-	}
-	for i := range text {
-		bad := slices.Clone(text)
-		bad[i] ^= 1
-		if _, ok := decodeTexts(bad, h.source, h.tables); ok {
-			t.Errorf("byte %d is damaged, and it is taken", i)
-		}
 	}
 }
 

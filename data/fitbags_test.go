@@ -114,6 +114,9 @@ func TestFitBags(t *testing.T) {
 			if o.Format == FormatParquet {
 				o.CSV.Separator = 0
 			}
+			if i > 0 {
+				o.limits = fitLimits{memory: 3000, listed: maxListed, words: maxWords}
+			}
 			r, err := Fit(o)
 			if err != nil {
 				t.Fatal(err)
@@ -121,8 +124,8 @@ func TestFitBags(t *testing.T) {
 			if o.Recipe, err = ParseRecipe(r.Encode()); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(r.Categorical[0].words(), userWords) || !slices.Equal(r.Categorical[1].words(), itemWords) || len(r.Categorical[2].words()) > 0 {
-				t.Fatalf("case %d, at least %d: vocabularies %q, %q, want %q, %q", i, least, r.Categorical[0].words(), r.Categorical[1].words(), userWords, itemWords)
+			if !slices.Equal(r.Categorical[0].Vocabulary, userWords) || !slices.Equal(r.Categorical[1].Vocabulary, itemWords) || len(r.Categorical[2].Vocabulary) > 0 {
+				t.Fatalf("case %d, at least %d: vocabularies %q, %q, want %q, %q", i, least, r.Categorical[0].Vocabulary, r.Categorical[1].Vocabulary, userWords, itemWords)
 			}
 			if want := []int64{int64(len(userWords)) + 2, int64(len(itemWords)) + 2}; !slices.Equal(r.Schema().Tables, want) {
 				t.Errorf("case %d: rows %d, want %d", i, r.Schema().Tables, want)

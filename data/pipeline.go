@@ -29,6 +29,7 @@ func (j *conversion) makeFile() (*Converted, error) {
 		return nil, &Error{File: part, What: "cannot create the record file", Err: err}
 	}
 	defer f.Close()
+	defer j.dropTexts()
 	for waited := false; ; waited = true {
 		err := filelock.Try(f, filelock.Exclusive)
 		if err == nil && waited {
@@ -123,7 +124,10 @@ func (j *conversion) convertChunks(w *recordWriter, c *Converted) (err error) {
 	free := env.NewQueue[*chunk](e, "convert free", 2*threads)
 	todo := make([]*env.Queue[*chunk], threads)
 	done := make([]*env.Queue[*chunk], threads)
-	sets := j.newTextSets(threads)
+	sets, err := j.newTextSets(threads)
+	if err != nil {
+		return err
+	}
 	ended := make([]*env.Event, threads+1)
 	for i := range ended {
 		ended[i] = env.NewEvent(e, "convert ended")
@@ -151,11 +155,6 @@ func (j *conversion) convertChunks(w *recordWriter, c *Converted) (err error) {
 		for _, v := range ended {
 			v.Wait()
 		}
-		for _, set := range sets {
-			if set != nil {
-				j.texts.merge(set)
-			}
-		}
 	}()
 	for i := 0; ; i++ {
 		ch, ok := done[i%threads].Get()
@@ -176,7 +175,7 @@ func (j *conversion) convertChunks(w *recordWriter, c *Converted) (err error) {
 func (j *conversion) readAll(from place, free *env.Queue[*chunk], todo []*env.Queue[*chunk]) {
 	var r chunkReader = &lineReader{env: j.o.Env, name: j.o.Format, files: j.o.Files, format: j.text, next: from}
 	if f, ok := j.text.(chunked); ok {
-		r = f.newReader(j.o, from, len(todo), j.texts)
+		r = f.newReader(j.o, from, len(todo), j.ofReader())
 	}
 	defer r.closeFile()
 	for i := 0; ; i++ {
@@ -198,18 +197,6 @@ func (j *conversion) countKept() int {
 		return f.countTexts()
 	}
 	return 0
-}
-
-// newTextSets returns the sets of texts of the parsers, nil if texts are not kept.
-func (j *conversion) newTextSets(parsers int) []*textSet {
-	sets := make([]*textSet, parsers)
-	if n := j.countKept(); n > 0 {
-		j.texts = newTextSet(n)
-		for i := range sets {
-			sets[i] = newTextSet(n)
-		}
-	}
-	return sets
 }
 
 func (j *conversion) parseAll(todo, done *env.Queue[*chunk], texts *textSet) {
@@ -374,16 +361,5 @@ func (w *recordWriter) finishFile() error {
 			return err
 		}
 		return w.file.Sync()
-	})
-}
-
-// writeTexts writes the texts of a record file that is about to be complete.
-func (j *conversion) writeTexts() error {
-	if j.texts == nil {
-		return nil
-	}
-	return writeWhole(j.o.Env, j.to+textsEnding, func(w io.Writer) error {
-		_, err := w.Write(j.texts.encode(j.head.source))
-		return err
 	})
 }

@@ -2,11 +2,15 @@ package data
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/regular"
@@ -16,6 +20,7 @@ import (
 const (
 	recipeVersion  = 1
 	derivedVersion = 2 // features are made of columns of other names
+	hashesVersion  = 3 // a vocabulary has hashes
 )
 
 // Recipe describes how a row of fields becomes a sample: all that is needed to compute the inputs of a model
@@ -65,6 +70,8 @@ type Category struct {
 	// table, in base64.
 	Vocabulary      []string `json:"vocabulary,omitempty"`
 	VocabularyBytes [][]byte `json:"vocabulary_bytes,omitempty"`
+	// Hashes are the 64-bit XXH3 (seed 0) of the texts of a vocabulary that is too large for its texts.
+	Hashes Hashes `json:"vocabulary_xxh3,omitempty"`
 }
 
 // The values of Category.IDs.
@@ -113,8 +120,8 @@ func (r *Recipe) Schema() Schema {
 
 // validate finds what no Open can make, in a recipe that was read from a file.
 func (r *Recipe) validate() error {
-	if r.Version != recipeVersion && r.Version != derivedVersion {
-		return usageErr("the recipe has version %d, this ecrec reads versions up to %d", r.Version, derivedVersion)
+	if r.Version < recipeVersion || r.Version > hashesVersion {
+		return usageErr("the recipe has version %d, this ecrec reads versions up to %d", r.Version, hashesVersion)
 	}
 	for _, d := range r.Dense {
 		if !slices.Contains([]string{TransformLog1p, TransformNone, TransformStandard}, d.Transform) {
@@ -127,12 +134,15 @@ func (r *Recipe) validate() error {
 			return usageErr("the recipe of column %q has no table", c.Column)
 		}
 		if owner := r.firstOf(f); owner < f {
-			if o := &r.Categorical[owner]; c.IDs != o.IDs || c.Rows != o.Rows || c.Reserved != o.Reserved || len(c.words()) > 0 {
+			if o := &r.Categorical[owner]; c.IDs != o.IDs || c.Rows != o.Rows || c.Reserved != o.Reserved || c.size() > 0 {
 				return usageErr("the recipe of column %q has another table than that of %q", c.Column, o.Column)
 			}
 		} else if !slices.Contains([]string{IDsHash, IDsNumber, IDsVocabulary}, c.IDs) || c.Reserved < 0 || c.Reserved > max(c.Rows, 1) ||
-			c.IDs == IDsHash && c.Reserved == c.Rows || c.IDs == IDsVocabulary && (c.Reserved != reservedTwo || c.Rows != c.Reserved+int64(len(c.words()))) {
+			c.IDs == IDsHash && c.Reserved == c.Rows || c.IDs == IDsVocabulary && (c.Reserved != reservedTwo || c.Rows != c.Reserved+c.size()) {
 			return usageErr("the recipe of column %q makes no row", c.Column)
+		}
+		if c.Vocabulary != nil && c.VocabularyBytes != nil || c.Hashes != nil && (c.Vocabulary != nil || c.VocabularyBytes != nil) {
+			return usageErr("the recipe of column %q has two vocabularies", c.Column)
 		}
 		if c.Transform != "" && derivations[c.Transform] == nil {
 			return usageErr("the recipe's transform %q of column %q is unknown", c.Transform, c.Column)
@@ -237,30 +247,64 @@ func (r *Recipe) firstOf(f int) int {
 	return slices.IndexFunc(r.Categorical, func(c Category) bool { return c.Shared == shared })
 }
 
-// words returns the texts of the vocabulary of the category itself.
-func (c *Category) words() []string {
-	if c.VocabularyBytes == nil {
-		return c.Vocabulary
+// checkTexts moves the vocabulary to VocabularyBytes if a text is no UTF-8.
+func (c *Category) checkTexts() {
+	if !slices.ContainsFunc(c.Vocabulary, func(text string) bool { return !utf8.ValidString(text) }) {
+		return
 	}
-	words := make([]string, len(c.VocabularyBytes))
-	for i, text := range c.VocabularyBytes {
-		words[i] = string(text)
+	for _, text := range c.Vocabulary {
+		c.VocabularyBytes = append(c.VocabularyBytes, []byte(text))
 	}
-	return words
+	c.Vocabulary = nil
 }
 
-// setWords sets the vocabulary.
-func (c *Category) setWords(words []word) {
-	c.Vocabulary = make([]string, len(words))
-	valid := true
-	for i, w := range words {
-		c.Vocabulary[i] = w.text
-		valid = valid && utf8.ValidString(w.text)
+// hashes returns the hashes of the texts of the vocabulary of the category itself.
+func (c *Category) hashes() []uint64 {
+	if c.Hashes != nil {
+		return c.Hashes
 	}
-	if !valid {
-		for _, text := range c.Vocabulary {
-			c.VocabularyBytes = append(c.VocabularyBytes, []byte(text))
-		}
-		c.Vocabulary = nil
+	var hashes []uint64
+	for _, text := range c.Vocabulary {
+		hashes = append(hashes, xxh3.HashString(text))
 	}
+	for _, text := range c.VocabularyBytes {
+		hashes = append(hashes, xxh3.Hash(text))
+	}
+	return hashes
+}
+
+// size returns the number of texts of the vocabulary of the category itself.
+func (c *Category) size() int64 {
+	return int64(max(len(c.Vocabulary), len(c.VocabularyBytes), len(c.Hashes)))
+}
+
+// Hashes is a list of hashes. As JSON it is their bytes, in little-endian and base64.
+type Hashes []uint64
+
+// MarshalJSON implements json.Marshaler.
+func (h Hashes) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 8*len(h))
+	for _, x := range h {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	text := make([]byte, 2+base64.StdEncoding.EncodedLen(len(b)))
+	text[0], text[len(text)-1] = '"', '"'
+	base64.StdEncoding.Encode(text[1:], b)
+	return text, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *Hashes) UnmarshalJSON(text []byte) error {
+	var b []byte
+	if err := json.Unmarshal(text, &b); err != nil {
+		return err
+	}
+	if len(b)%8 != 0 {
+		return fmt.Errorf("%d bytes are no list of hashes", len(b))
+	}
+	*h = make(Hashes, len(b)/8)
+	for i := range *h {
+		(*h)[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return nil
 }

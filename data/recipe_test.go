@@ -147,7 +147,7 @@ func TestParseRecipeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := r.Encode()
-	for _, change := range [][2]string{{`"version": 1`, `"version": 3`}, {`log1p`, `log7`}, {`modulo rows`, `modulo`}, {`"rows": 5`, `"rows": -1`}} {
+	for _, change := range [][2]string{{`"version": 1`, `"version": 4`}, {`log1p`, `log7`}, {`modulo rows`, `modulo`}, {`"rows": 5`, `"rows": -1`}} {
 		bad := bytes.ReplaceAll(good, []byte(change[0]), []byte(change[1]))
 		if _, err := ParseRecipe(bad); err == nil || bytes.Equal(bad, good) {
 			t.Errorf("%s is taken", change[1])

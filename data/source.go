@@ -59,6 +59,8 @@ type Options struct {
 	// of Open resumes it.
 	Progress func(Progress) error
 
+	limits fitLimits // of a test
+
 	raw bool // samples are read as the record file has them; see rawCodec
 }
 

@@ -1,11 +1,12 @@
 package data
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"maps"
+	"os"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -14,159 +15,212 @@ import (
 	"github.com/ecrec/ecrec/internal/regular"
 )
 
-// maxWords is the largest number of distinct texts of a column that gets a vocabulary.
-const maxWords = 1 << 20
+// wordMemory is about how much memory the texts and the counts of all columns take in a conversion, or in a
+// Fit. The rest of them is on disk.
+const wordMemory = 128 << 20
 
-// textSet is the set of the texts of each column of categories, by hash. A column with more than
-// maxWords texts has none: nil.
-type textSet struct{ columns []map[uint64]string }
+// textSet is the set of the texts of each column of categories, by hash. Each column belongs to one goroutine
+// at a time. Several sets may share a spill.
+type textSet struct {
+	columns []columnTexts
+	spill   *spill
+	lists   int // columns of all sets of the spill
+}
 
-func newTextSet(columns int) *textSet {
-	t := &textSet{columns: make([]map[uint64]string, columns)}
+// columnTexts are the texts of a column.
+type columnTexts struct {
+	texts map[uint64]string
+	bytes int64
+	runs  []run
+	err   error // the first one
+}
+
+func newTextSet(columns int, s *spill, sets int) *textSet {
+	t := &textSet{columns: make([]columnTexts, columns), spill: s, lists: sets * columns}
 	for i := range t.columns {
-		t.columns[i] = map[uint64]string{}
+		t.columns[i].texts = map[uint64]string{}
 	}
 	return t
 }
 
+// addText adds a text. Of two texts with one hash the set has the least.
 func (t *textSet) addText(column int, hash uint64, text []byte) {
-	m := t.columns[column]
-	if m == nil {
+	c := &t.columns[column]
+	if old, ok := c.texts[hash]; ok && old <= string(text) {
 		return
 	}
-	if _, ok := m[hash]; ok {
-		return
-	}
-	if len(m) == maxWords {
-		t.columns[column] = nil
-		return
-	}
-	m[hash] = string(text)
-}
-
-// merge adds the texts of another set.
-func (t *textSet) merge(other *textSet) {
-	for i, m := range other.columns {
-		t.mergeColumn(i, m)
+	w := word{hash: hash, text: string(text)}
+	c.texts[hash] = w.text
+	c.bytes += w.memoryBytes()
+	t.spill.used.Add(w.memoryBytes())
+	if t.spill.isFull(c.bytes, t.lists) {
+		t.flush(c)
 	}
 }
 
-// mergeColumn adds the texts of a column of another set.
-func (t *textSet) mergeColumn(i int, m map[uint64]string) {
-	if m == nil {
-		t.columns[i] = nil
+// flush moves the texts in memory to the spill.
+func (t *textSet) flush(c *columnTexts) {
+	r, err := t.spill.put(c.sorted())
+	c.runs, c.err = append(c.runs, r), cmp.Or(c.err, err)
+	t.spill.used.Add(-c.bytes)
+	clear(c.texts)
+	c.bytes = 0
+}
+
+// sorted returns the texts in memory by ascending hash.
+func (c *columnTexts) sorted() []word {
+	words := make([]word, 0, len(c.texts))
+	for h, text := range c.texts {
+		words = append(words, word{hash: h, text: text})
 	}
-	for h, text := range m {
-		t.addText(i, h, []byte(text))
+	slices.SortFunc(words, byHash)
+	return words
+}
+
+// mergeTexts calls visit for the texts of a column of several sets, by ascending hash.
+func mergeTexts(sets []*textSet, column int, visit func(w *word) error) error {
+	var lists []*wordList
+	runs := 0
+	for _, t := range sets {
+		runs += len(t.columns[column].runs)
 	}
+	for _, t := range sets {
+		c := &t.columns[column]
+		if c.err != nil {
+			return c.err
+		}
+		lists = append(lists, &wordList{words: c.sorted()})
+		for _, r := range c.runs {
+			lists = append(lists, r.list(t.spill.env, t.spill.file, runs, nil))
+		}
+	}
+	return mergeWords(lists, byHash, visit)
 }
 
 // The texts of a record file are in a file beside it, in little-endian:
 //
 //	textsMagic, version uint32, the record file's source [16]byte, number of columns uint32
-//	of each column: 0 or 1 uint32 (no texts, or all); number uint64; the texts by ascending hash:
-//	    hash uint64, bytes uint32, the bytes
+//	of each column: its texts by ascending hash: hash uint64, a zero, the number of bytes as a varint, the bytes
+//	of each column: the position of its end, uint64
 //	XXH3 of all bytes before it
 const (
 	textsMagic   = "ECRECTXT"
-	textsVersion = 1
+	textsVersion = 2
 	textsEnding  = ".texts"
+	textsHead    = len(textsMagic) + 4 + 16 + 4
 )
 
-func (t *textSet) encode(source [16]byte) []byte {
-	le := binary.LittleEndian
-	b := le.AppendUint32([]byte(textsMagic), textsVersion)
-	b = append(b, source[:]...)
-	b = le.AppendUint32(b, uint32(len(t.columns)))
-	for _, m := range t.columns {
-		has := uint32(0)
-		if m != nil {
-			has = 1
-		}
-		b = le.AppendUint64(le.AppendUint32(b, has), uint64(len(m)))
-		for _, h := range slices.Sorted(maps.Keys(m)) {
-			b = append(le.AppendUint32(le.AppendUint64(b, h), uint32(len(m[h]))), m[h]...)
-		}
+// writeTextSets writes the texts of sets as those of a record file of a source.
+func writeTextSets(to io.Writer, sets []*textSet, source [16]byte) error {
+	le, sum := binary.LittleEndian, xxh3.New()
+	w := bufio.NewWriterSize(io.MultiWriter(to, sum), spillBytes)
+	columns := len(sets[0].columns)
+	b := append(le.AppendUint32([]byte(textsMagic), textsVersion), source[:]...)
+	b = le.AppendUint32(b, uint32(columns))
+	if _, err := w.Write(b); err != nil {
+		return err
 	}
-	return le.AppendUint64(b, xxh3.Hash(b))
-}
-
-// readTexts reads the texts of a record file.
-func readTexts(e env.Env, record string, source [16]byte, columns uint32) (*textSet, error) {
-	name := record + textsEnding
-	var b []byte
-	err := e.Do("read "+name, func() error {
-		f, err := regular.Open(name)
+	var ends []byte
+	at := uint64(len(b))
+	for i := range columns {
+		err := mergeTexts(sets, i, func(text *word) error {
+			b = text.appendTo(b[:0])
+			at += uint64(len(b))
+			_, err := w.Write(b)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		b, err = io.ReadAll(f)
+		ends = le.AppendUint64(ends, at)
+	}
+	if _, err := w.Write(ends); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := to.Write(le.AppendUint64(nil, sum.Sum64()))
+	return err
+}
+
+// textFile is the texts of a record file.
+type textFile struct {
+	env     env.Env
+	file    *os.File
+	columns []run
+	bad     error // of a file that is damaged
+}
+
+func (t *textFile) closeFile() { t.file.Close() }
+
+// list returns the list of the texts of a column, of several that are read at once.
+func (t *textFile) list(column, several int) *wordList {
+	return t.columns[column].list(t.env, t.file, several, t.bad)
+}
+
+// openTexts opens the texts of a record file, and checks them.
+func openTexts(e env.Env, record string, source [16]byte, columns uint32) (*textFile, error) {
+	name := record + textsEnding
+	t := &textFile{env: e, bad: fileErr(name, "is damaged, or not of %s; delete both to convert the sources again", record)}
+	ok := false
+	err := e.Do("read "+name, func() (err error) {
+		if t.file, err = regular.Open(name); err == nil {
+			ok, err = t.readIndex(source, columns)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, fileErr(name, "the texts of the categories of %s cannot be read (%v); delete both to convert the sources again", record, err)
+		err = fileErr(name, "the texts of the categories of %s cannot be read (%v); delete both to convert the sources again", record, err)
+	} else if !ok {
+		err = t.bad
 	}
-	t, ok := decodeTexts(b, source, columns)
-	if !ok {
-		return nil, fileErr(name, "is damaged, or not of %s; delete both to convert the sources again", record)
+	if err != nil {
+		if t.file != nil {
+			t.closeFile()
+		}
+		return nil, err
 	}
 	return t, nil
 }
 
-func decodeTexts(b []byte, source [16]byte, tables uint32) (t *textSet, ok bool) {
+// readIndex finds the texts of each column. It reports whether the file is whole, and of the source.
+func (t *textFile) readIndex(source [16]byte, columns uint32) (ok bool, err error) {
 	le := binary.LittleEndian
-	const head = len(textsMagic) + 4 + 16 + 4
-	if len(b) < head+8 || string(b[:len(textsMagic)]) != textsMagic || le.Uint64(b[len(b)-8:]) != xxh3.Hash(b[:len(b)-8]) {
-		return nil, false
+	st, err := t.file.Stat()
+	if err != nil {
+		return false, err
 	}
-	columns := le.Uint32(b[head-4:])
-	if le.Uint32(b[8:]) != textsVersion || [16]byte(b[12:]) != source || columns != tables {
-		return nil, false
+	body := st.Size() - 8 // without the checksum
+	indexAt := body - 8*int64(columns)
+	if indexAt < int64(textsHead) {
+		return false, nil
 	}
-	b = b[head : len(b)-8]
-	t = new(textSet)
-	for range columns {
-		if len(b) < 12 {
-			return nil, false
-		}
-		has, n := le.Uint32(b), le.Uint64(b[4:])
-		b = b[12:]
-		if n > maxWords {
-			return nil, false
-		}
-		var m map[uint64]string
-		if has == 1 {
-			m = make(map[uint64]string, n)
-		}
-		for range n {
-			if len(b) < 12 || uint64(len(b)) < 12+uint64(le.Uint32(b[8:])) || m == nil {
-				return nil, false
-			}
-			size := 12 + int(le.Uint32(b[8:]))
-			m[le.Uint64(b)] = string(b[12:size])
-			b = b[size:]
-		}
-		t.columns = append(t.columns, m)
+	sum := xxh3.New()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, io.NewSectionReader(t.file, 0, body), make([]byte, spillBytes)); err != nil {
+		return false, err
 	}
-	return t, true
-}
-
-// word is a text of a column, with the number of samples that have it.
-type word struct {
-	hash  uint64
-	count uint64
-	text  string
-}
-
-// rankWords orders words by count descending, then text ascending by bytes.
-func rankWords(words []word) {
-	slices.SortFunc(words, func(a, b word) int {
-		if c := cmp.Compare(b.count, a.count); c != 0 {
-			return c
+	head, index := make([]byte, textsHead), make([]byte, body-indexAt+8)
+	if _, err := t.file.ReadAt(head, 0); err != nil {
+		return false, err
+	}
+	if _, err := t.file.ReadAt(index, indexAt); err != nil {
+		return false, err
+	}
+	want := append(le.AppendUint32([]byte(textsMagic), textsVersion), source[:]...)
+	if string(head) != string(le.AppendUint32(want, columns)) || le.Uint64(index[len(index)-8:]) != sum.Sum64() {
+		return false, nil
+	}
+	at := int64(textsHead)
+	for i := range int(columns) {
+		end := int64(le.Uint64(index[8*i:]))
+		if end < at || end > indexAt {
+			return false, nil
 		}
-		return cmp.Compare(a.text, b.text)
-	})
+		t.columns = append(t.columns, run{at, end - at})
+		at = end
+	}
+	return at == indexAt, nil
 }
 
 // lacksText is the error of a category in a record file whose text is not in the file beside it.

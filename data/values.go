@@ -59,14 +59,11 @@ func (m *numberMap) mapNumber(x float32) float32 {
 // idMap is the way from the hash of a text to a row.
 type idMap struct {
 	reserved uint32
-	mod      modulo  // of the rows after the reserved ones
-	words    []entry // the vocabulary, in open addressing; its size is a power of two. nil: rows by the hash
-}
-
-// entry is a word of a vocabulary.
-type entry struct {
-	hash uint64
-	row  uint32 // 0: the place is free
+	mod      modulo // of the rows after the reserved ones
+	// The vocabulary: the hashes of its texts, and a table of 1 + their places in it, in open addressing, whose size
+	// is a power of two. slots is nil: rows by the hash. A slot of 0 is free.
+	words []uint64
+	slots []uint32
 }
 
 // The rows before those of values, in tables that Fit counts.
@@ -95,23 +92,22 @@ func newIDMap(c *Category) idMap {
 		m.mod = newModulo(c.Rows - c.Reserved)
 		return m
 	}
-	words := c.words()
-	m.words = make([]entry, 1<<bits.Len(uint(2*len(words))))
-	for i, text := range words {
-		h := xxh3.HashString(text)
-		if e := m.find(h); e.row == 0 {
-			*e = entry{h, m.reserved + uint32(i)}
+	m.words = c.hashes()
+	m.slots = make([]uint32, 1<<bits.Len(uint(2*len(m.words))))
+	for i, h := range m.words {
+		if slot := m.find(h); *slot == 0 {
+			*slot = uint32(i) + 1
 		}
 	}
 	return m
 }
 
-// find returns the place of a hash: of its entry, or a free one.
-func (m *idMap) find(h uint64) *entry {
-	mask := uint64(len(m.words) - 1)
+// find returns the slot of a hash: its own, or a free one.
+func (m *idMap) find(h uint64) *uint32 {
+	mask := uint64(len(m.slots) - 1)
 	for i := h; ; i++ {
-		if e := &m.words[i&mask]; e.row == 0 || e.hash == h {
-			return e
+		if slot := &m.slots[i&mask]; *slot == 0 || m.words[*slot-1] == h {
+			return slot
 		}
 	}
 }
@@ -121,11 +117,11 @@ func (m *idMap) mapHash(h uint64) uint32 {
 	switch {
 	case m.reserved > 0 && h == missingHash:
 		return rowMissing
-	case m.words == nil:
+	case m.slots == nil:
 		return m.reserved + m.mod.of64(h)
 	}
-	if e := m.find(h); e.row != 0 {
-		return e.row
+	if slot := *m.find(h); slot != 0 {
+		return m.reserved + slot - 1
 	}
 	return rowUnknown
 }

@@ -24,9 +24,12 @@ def load(path):
     """Returns the tensors by name, the config of the model, and the recipe of its data."""
     with safe_open(path, framework="numpy") as f:
         about = f.metadata() or {}
+        tensors = {name: f.get_tensor(name) for name in f.keys()}
+        for name in [name for name, x in tensors.items() if x.dtype == np.uint8]:  # a text that the metadata has no room for
+            about[name] = tensors.pop(name).tobytes().decode()
         if "ecrec.model" not in about or "ecrec.data" not in about:
             sys.exit(f"{path}: no recipe in its metadata; export the run or the checkpoint again with `ecrec export`")
-        return {name: f.get_tensor(name) for name in f.keys()}, json.loads(about["ecrec.model"]), with_vocabularies(json.loads(about["ecrec.data"]))
+        return tensors, json.loads(about["ecrec.model"]), with_vocabularies(json.loads(about["ecrec.data"]))
 
 
 def with_vocabularies(recipe):
@@ -34,7 +37,7 @@ def with_vocabularies(recipe):
     first = {}
     for column in recipe["categorical"]:
         owner = first.setdefault(column["shared"], column) if column.get("shared") else column
-        for key in "vocabulary", "vocabulary_bytes":
+        for key in "vocabulary", "vocabulary_bytes", "vocabulary_xxh3":
             if key in owner:
                 column[key] = owner[key]
     return recipe
@@ -91,12 +94,17 @@ def row_finder(column):
     known = [base64.b64decode(text) for text in column.get("vocabulary_bytes") or []]
     known = known or [text.encode() for text in column.get("vocabulary") or []]
     places = {text: reserved + i for i, text in enumerate(known)}
+    hashes = np.frombuffer(base64.b64decode(column.get("vocabulary_xxh3", "")), "<u8")  # of a large vocabulary
+    order = np.argsort(hashes)
 
     @functools.lru_cache(maxsize=1 << 20)
     def find(text):
         if text is None and reserved > 0:
             return 0
         raw = b"" if text is None else str(derive(text)).encode(errors="surrogateescape")
+        if column["ids"] == "vocabulary" and len(hashes):
+            at = order[min(np.searchsorted(hashes, np.uint64(xxh3_64(raw)), sorter=order), len(hashes) - 1)]
+            return reserved + int(at) if hashes[at] == xxh3_64(raw) else 1
         if column["ids"] == "vocabulary":
             return places.get(raw, 1)
         if column["ids"].startswith("xxh3-64"):

@@ -9,6 +9,9 @@
 // object of strings. Then the data, row-major, little-endian; tensors cover it
 // without gap or overlap.
 //
+// A text of the metadata of more than 4 MiB has no room in a header, which readers limit. It is a
+// tensor of type U8 with the name of its key, padded with spaces to a multiple of 8 bytes.
+//
 // # Invariants
 //
 //   - Open accepts a file only if its header is complete and the place of every

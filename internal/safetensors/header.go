@@ -19,6 +19,9 @@ const (
 	maxTensors     = 1 << 20
 	maxDims        = 8
 	metadataKey    = "__metadata__"
+
+	longText     = 4 << 20 // from which a text of the metadata is a tensor
+	maxTextBytes = 1 << 30
 )
 
 // The member of the metadata that Create adds to mark its files.
@@ -34,6 +37,7 @@ type DType string
 const (
 	F32 DType = "F32"
 	U64 DType = "U64"
+	u8  DType = "U8" // of a long text of the metadata
 )
 
 // elementBytes returns the size of an element in bytes, 0 for an unknown type.
@@ -43,6 +47,8 @@ func (d DType) elementBytes() int64 {
 		return 4
 	case U64:
 		return 8
+	case u8:
+		return 1
 	}
 	return 0
 }

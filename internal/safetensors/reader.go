@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/ecrec/ecrec/internal/regular"
 )
@@ -81,11 +82,34 @@ func newFile(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	file := &File{Metadata: metadata, byName: make(map[string]int, len(all))}
-	for i, e := range all {
-		file.tensors = append(file.tensors, Tensor{e.Spec, io.NewSectionReader(r, start+e.begin, e.end-e.begin)})
-		file.byName[e.Name] = i
+	for _, e := range all {
+		t := Tensor{e.Spec, io.NewSectionReader(r, start+e.begin, e.end-e.begin)}
+		if e.Type == u8 {
+			if err := file.readText(t); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		file.byName[e.Name] = len(file.tensors)
+		file.tensors = append(file.tensors, t)
 	}
 	return file, nil
+}
+
+// readText adds a tensor that is a text to the metadata.
+func (f *File) readText(t Tensor) error {
+	if _, ok := f.Metadata[t.Name]; ok || t.Size() > maxTextBytes {
+		return fmt.Errorf("tensor %q of %d bytes is no text of the metadata; only F32 and U64 are read as tensors, so convert it first", t.Name, t.Size())
+	}
+	b := make([]byte, t.Size())
+	if _, err := t.ReadAt(b, 0); err != nil && len(b) > 0 {
+		return fmt.Errorf("cannot read %q: %v", t.Name, err)
+	}
+	if f.Metadata == nil {
+		f.Metadata = map[string]string{}
+	}
+	f.Metadata[t.Name] = strings.TrimRight(string(b), " ")
+	return nil
 }
 
 // Tensors lists the tensors in the order of their data.

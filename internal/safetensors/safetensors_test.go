@@ -200,3 +200,47 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// A text that a header has no room for comes back as metadata, and a short one stays where it was.
+func TestLongText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	long := strings.Repeat("abcdefgh,", longText/8)
+	metadata := map[string]string{"ecrec.long": long, "ecrec.short": "x "}
+	w, err := Create(path, []Spec{{"a", []int64{2}, U64}}, metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(data(16)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Metadata["ecrec.long"] != long || f.Metadata["ecrec.short"] != "x " || metadata["ecrec.long"] != long {
+		t.Errorf("texts of %d and %d bytes", len(f.Metadata["ecrec.long"]), len(f.Metadata["ecrec.short"]))
+	}
+	x, ok := f.Tensor("a")
+	b := make([]byte, 16)
+	if !ok || len(f.Tensors()) != 1 {
+		t.Fatalf("tensors %v", f.Tensors())
+	}
+	if _, err := x.ReadAt(b, 0); err != nil || !bytes.Equal(b, data(16)) {
+		t.Errorf("%v, %v", b, err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := binary.LittleEndian.Uint64(raw); n > 1000 || (n+8)%8 != 0 {
+		t.Errorf("a header of %d bytes", n)
+	}
+	bad := bytes.Replace(raw, []byte(`"ecrec.short":`), []byte(`"ecrec.long" :`), 1)
+	if _, err := newFile(bytes.NewReader(bad), int64(len(bad))); err == nil || !strings.Contains(err.Error(), "is no text of the metadata") {
+		t.Errorf("a text twice: %v", err)
+	}
+}

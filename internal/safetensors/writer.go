@@ -3,7 +3,10 @@ package safetensors
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
 )
@@ -20,11 +23,13 @@ type Writer struct {
 // each.
 const bufferBytes = 1 << 20
 
-// Create starts the file at path with tensors of specs. It adds "format" and "producer" to the metadata.
+// Create starts the file at path with tensors of specs. It adds "format" and "producer" to the metadata. Texts of the
+// metadata that a header has no room for become tensors before the others.
 func Create(path string, specs []Spec, metadata map[string]string) (*Writer, error) {
 	members := map[string]string{producerKey: producer}
 	maps.Copy(members, metadata)
-	begin, dataBytes, err := beginning(specs, members)
+	texts, long := moveTexts(members)
+	begin, dataBytes, err := beginning(append(long, specs...), members)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -37,7 +42,28 @@ func Create(path string, specs []Spec, metadata map[string]string) (*Writer, err
 		file.Abort()
 		return nil, err
 	}
+	for _, text := range texts {
+		if _, err := io.WriteString(w, text); err != nil {
+			file.Abort()
+			return nil, err
+		}
+	}
 	return w, nil
+}
+
+// moveTexts removes long texts from the metadata. It returns them in the order of their keys, padded with spaces so that the
+// tensors after them are aligned, and the tensors that they are in a file.
+func moveTexts(metadata map[string]string) (texts []string, long []Spec) {
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		text := metadata[key]
+		if len(text) <= longText {
+			continue
+		}
+		delete(metadata, key)
+		text += strings.Repeat(" ", -len(text)&7)
+		texts, long = append(texts, text), append(long, Spec{Name: key, Shape: []int64{int64(len(text))}, Type: u8})
+	}
+	return texts, long
 }
 
 // Write appends little-endian data: of the first tensor, then of the

@@ -1,0 +1,212 @@
+package data
+
+import (
+	"os"
+	"slices"
+)
+
+// maxListed is the largest number of words whose texts a vocabulary has. A larger one has their hashes.
+const maxListed = 1 << 20
+
+// maxWords is the largest number of words of a vocabulary.
+const maxWords = 1 << 25
+
+// fitLimits are limits of Fit that tests lower. Zeros are the limits above.
+type fitLimits struct{ memory, listed, words int64 }
+
+func (l fitLimits) orDefault() fitLimits {
+	if l == (fitLimits{}) {
+		return fitLimits{wordMemory, maxListed, maxWords}
+	}
+	return l
+}
+
+// tableCount counts the texts of a table.
+type tableCount struct {
+	counts map[uint64]uint64 // of each hash; nil: the rows of the table are given
+	bytes  int64
+	runs   []run
+	words  []word // at the end: the counts in memory, by hash
+	err    error  // the first one
+
+	// The texts of the columns of the table, in each file.
+	texts []struct {
+		file   *textFile
+		column int
+	}
+}
+
+// countBytes is about how much memory a count takes.
+const countBytes = 40
+
+// counting is the state of Fit that counts tables.
+type counting struct {
+	spill  *spill // nil: no table is counted
+	limits fitLimits
+	tables []tableCount
+	files  []*textFile
+}
+
+// newCounting prepares the counts, and opens the texts of all record files.
+func (f *fit) newCounting() (*counting, error) {
+	c := &counting{tables: make([]tableCount, len(f.o.Tables)), limits: f.o.limits.orDefault()}
+	if !f.o.fitsTables() {
+		return c, nil
+	}
+	dir := f.o.RecordDir
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	var err error
+	if c.spill, err = newSpill(f.o.Env, dir, c.limits.memory); err != nil {
+		return nil, err
+	}
+	schema := f.o.schema(0)
+	for i, name := range f.files {
+		file, err := openTexts(f.o.Env, name, f.headers[i].source, f.headers[i].tables)
+		if err != nil {
+			c.closeFiles()
+			return nil, err
+		}
+		c.files = append(c.files, file)
+		for column := range f.recipe.Categorical {
+			if t := schema.TableOfFeature(column); f.o.Tables[t] == 0 {
+				c.tables[t].counts = map[uint64]uint64{}
+				c.tables[t].texts = append(c.tables[t].texts, struct {
+					file   *textFile
+					column int
+				}{file, column})
+			}
+		}
+	}
+	return c, nil
+}
+
+func (c *counting) closeFiles() {
+	if c.spill != nil {
+		c.spill.closeFile()
+	}
+	for _, f := range c.files {
+		f.closeFile()
+	}
+}
+
+func (c *counting) countHash(table int, hash uint64) {
+	t := &c.tables[table]
+	if t.counts == nil {
+		return
+	}
+	n, ok := t.counts[hash]
+	t.counts[hash] = n + 1
+	if ok {
+		return
+	}
+	t.bytes += countBytes
+	c.spill.used.Add(countBytes)
+	if c.spill.isFull(t.bytes, len(c.tables)) {
+		c.flush(t)
+	}
+}
+
+// flush moves the counts in memory to the spill.
+func (c *counting) flush(t *tableCount) {
+	r, err := c.spill.put(t.sorted())
+	if t.runs = append(t.runs, r); t.err == nil {
+		t.err = err
+	}
+	c.spill.used.Add(-t.bytes)
+	clear(t.counts)
+	t.bytes = 0
+}
+
+// sorted returns the counts in memory by hash.
+func (t *tableCount) sorted() []word {
+	words := make([]word, 0, len(t.counts))
+	for h, n := range t.counts {
+		words = append(words, word{hash: h, count: n})
+	}
+	slices.SortFunc(words, byHash)
+	return words
+}
+
+// finish ends the counts of a table: they are in memory, or all on disk.
+func (c *counting) finish(t *tableCount) error {
+	if len(t.runs) > 0 {
+		c.flush(t)
+	} else {
+		t.words = t.sorted()
+	}
+	t.counts = nil
+	return t.err
+}
+
+// eachWord calls visit for the texts of a table that samples have, by hash.
+func (c *counting) eachWord(t *tableCount, visit func(w *word) error) error {
+	lists := []*wordList{{words: t.words}}
+	several := len(t.runs) + len(t.texts)
+	for _, r := range t.runs {
+		lists = append(lists, r.list(c.spill.env, c.spill.file, several, nil))
+	}
+	for _, of := range t.texts {
+		lists = append(lists, of.file.list(of.column, several))
+	}
+	return mergeWords(lists, byHash, func(w *word) error {
+		if w.count == 0 || w.hash == missingHash {
+			return nil
+		}
+		return visit(w)
+	})
+}
+
+// finishColumn sets the table of a column. The first column of a table gets its vocabulary.
+func (f *fit) finishColumn(k *counting, c *Category, index int, t *tableCount) error {
+	if first := f.recipe.firstOf(index); first < index {
+		of := &f.recipe.Categorical[first]
+		c.IDs, c.Rows, c.Reserved = of.IDs, of.Rows, of.Reserved
+		return nil
+	}
+	if err := k.finish(t); err != nil {
+		return err
+	}
+	distinct, words, least := int64(0), int64(0), uint64(max(f.o.MinCount, 1))
+	err := k.eachWord(t, func(w *word) error {
+		if w.text == "" {
+			return lacksText(f.files[0], index)
+		}
+		distinct++
+		if w.count >= least {
+			words++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if words > k.limits.words {
+		c.Reserved = 1 // no text is unknown
+		c.Rows = min(c.Reserved+2*distinct, maxRows)
+		return nil
+	}
+	c.Reserved, c.Rows, c.IDs = reservedTwo, reservedTwo+words, IDsVocabulary
+	ranked := &sortedWords{spill: k.spill, order: byRank, lists: len(k.tables)}
+	err = k.eachWord(t, func(w *word) error {
+		if w.count < least {
+			return nil
+		}
+		return ranked.addWord(w)
+	})
+	if err != nil {
+		return err
+	}
+	if words > k.limits.listed {
+		f.recipe.Version, c.Hashes = hashesVersion, make(Hashes, 0, words)
+		err = ranked.eachWord(func(w *word) error { c.Hashes = append(c.Hashes, w.hash); return nil })
+	} else {
+		c.Vocabulary = make([]string, 0, words)
+		err = ranked.eachWord(func(w *word) error { c.Vocabulary = append(c.Vocabulary, w.text); return nil })
+		c.checkTexts()
+	}
+	ranked.dropWords()
+	t.words = nil
+	return err
+}

@@ -1,0 +1,308 @@
+package data
+
+import (
+	"bufio"
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// word is a text of a column, with the number of samples that have it.
+type word struct {
+	hash  uint64
+	count uint64
+	text  string
+}
+
+// wordOrder is an order of words. Those that it does not distinguish are one word.
+type wordOrder func(a, b word) int
+
+func byHash(a, b word) int { return cmp.Compare(a.hash, b.hash) }
+
+// byRank orders words as rows are given to them: by count descending, then text ascending by bytes.
+func byRank(a, b word) int {
+	if a.count != b.count {
+		return cmp.Compare(b.count, a.count)
+	}
+	if c := strings.Compare(a.text, b.text); c != 0 {
+		return c
+	}
+	return byHash(a, b)
+}
+
+// add joins a and a word of the same hash. The text of a is the least one that is not empty: the order of
+// additions does not matter.
+func (w *word) add(b *word) {
+	w.count += b.count
+	if w.text == "" || b.text != "" && b.text < w.text {
+		w.text = b.text
+	}
+}
+
+// memoryBytes is about how much memory a word takes in a map, or in a list of words.
+func (w *word) memoryBytes() int64 { return wordBytes + int64(len(w.text)) }
+
+const wordBytes = 64
+
+// appendTo appends the form of a word in files, which is at most wordHead bytes larger than its text.
+func (w *word) appendTo(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, w.hash)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, w.count), uint64(len(w.text)))
+	return append(b, w.text...)
+}
+
+const wordHead = 8 + 2*binary.MaxVarintLen64
+
+// spill is a file without a name, which holds lists of words that memory has no room for. Several
+// goroutines may use it. It is gone with the process.
+type spill struct {
+	env   env.Env
+	file  *os.File
+	end   atomic.Int64
+	limit int64        // of used
+	used  atomic.Int64 // bytes of the words in memory
+}
+
+// newSpill returns a spill for words of up to limit bytes of memory.
+func newSpill(e env.Env, dir string, limit int64) (*spill, error) {
+	s := &spill{env: e, limit: limit}
+	err := e.Do("create a temporary file in "+dir, func() (err error) {
+		if s.file, err = os.CreateTemp(dir, ".words-*"); err == nil {
+			err = os.Remove(s.file.Name())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, &Error{File: dir, What: "cannot create a temporary file for the texts of categories", Err: err}
+	}
+	return s, nil
+}
+
+func (s *spill) closeFile() { s.file.Close() }
+
+// isFull reports whether words of some memory, one of several lists, belong on disk. Lists that are small
+// stay in memory.
+func (s *spill) isFull(bytes int64, lists int) bool {
+	return s.used.Load() > s.limit && bytes > s.limit/int64(2*lists)
+}
+
+// put writes words, which are sorted.
+func (s *spill) put(words []word) (run, error) {
+	size := int64(0)
+	var one []byte
+	for i := range words {
+		one = words[i].appendTo(one[:0])
+		size += int64(len(one))
+	}
+	r := run{at: s.end.Add(size) - size, size: size}
+	w := bufio.NewWriterSize(&fileAt{s.env, s.file, r.at}, spillBytes)
+	for i := range words {
+		one = words[i].appendTo(one[:0])
+		if _, err := w.Write(one); err != nil {
+			return r, err
+		}
+	}
+	return r, w.Flush()
+}
+
+// spillBytes is how much is written at a time, and how much of all runs that are merged is read at a time.
+const spillBytes = 1 << 20
+
+// run is the place of a list of words in a file.
+type run struct{ at, size int64 }
+
+// fileAt writes to a file from a place on, or reads.
+type fileAt struct {
+	env  env.Env
+	file *os.File
+	at   int64
+}
+
+func (f *fileAt) Write(b []byte) (n int, err error) {
+	err = f.env.Do("write words", func() error {
+		n, err = f.file.WriteAt(b, f.at)
+		return err
+	})
+	f.at += int64(n)
+	return n, err
+}
+
+func (f *fileAt) Read(b []byte) (n int, err error) {
+	err = f.env.Do("read words", func() error {
+		n, err = f.file.ReadAt(b, f.at)
+		return err
+	})
+	f.at += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+// wordList is a sorted list of words: those in memory, or a run of a file.
+type wordList struct {
+	word  // the current one
+	words []word
+	in    *bufio.Reader
+	left  int64 // bytes of the run
+	bad   error // of a run that holds no words
+}
+
+// list returns a list of a run, of several that are read at once. bad is the error of a run that holds no words.
+func (r run) list(e env.Env, f *os.File, several int, bad error) *wordList {
+	size := max(spillBytes/several, 4096)
+	return &wordList{in: bufio.NewReaderSize(&fileAt{e, f, r.at}, size), left: r.size, bad: bad}
+}
+
+// advance makes the next word the current one. It reports false after the last one.
+func (l *wordList) advance() (bool, error) {
+	if l.in == nil {
+		if len(l.words) == 0 {
+			return false, nil
+		}
+		l.word, l.words = l.words[0], l.words[1:]
+		return true, nil
+	}
+	if l.left == 0 {
+		return false, nil
+	}
+	var head [8]byte
+	_, err := io.ReadFull(l.in, head[:])
+	l.hash = binary.LittleEndian.Uint64(head[:])
+	if err == nil {
+		l.count, err = binary.ReadUvarint(l.in)
+	}
+	size := uint64(0)
+	if err == nil {
+		size, err = binary.ReadUvarint(l.in)
+	}
+	l.left -= 8 + int64(uvarintBytes(l.count)+uvarintBytes(size))
+	if err != nil || l.left < 0 || size > uint64(l.left) {
+		return false, cmp.Or(l.bad, err, io.ErrUnexpectedEOF)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(l.in, text); err != nil {
+		return false, cmp.Or(l.bad, err)
+	}
+	l.text, l.left = string(text), l.left-int64(size)
+	return true, nil
+}
+
+// uvarintBytes is the size of x as a varint.
+func uvarintBytes(x uint64) int {
+	var b [binary.MaxVarintLen64]byte
+	return binary.PutUvarint(b[:], x)
+}
+
+// mergeWords calls visit for the words of lists in an order, in which each of them is. Equal words become one.
+func mergeWords(lists []*wordList, order wordOrder, visit func(w *word) error) error {
+	m := &merging{order: order}
+	for _, l := range lists {
+		more, err := l.advance()
+		if err != nil {
+			return err
+		}
+		if more {
+			m.lists = append(m.lists, l)
+		}
+	}
+	heap.Init(m)
+	for len(m.lists) > 0 {
+		w := m.lists[0].word
+		if err := m.step(); err != nil {
+			return err
+		}
+		for len(m.lists) > 0 && order(w, m.lists[0].word) == 0 {
+			w.add(&m.lists[0].word)
+			if err := m.step(); err != nil {
+				return err
+			}
+		}
+		if err := visit(&w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merging is a heap of lists by their current words.
+type merging struct {
+	lists []*wordList
+	order wordOrder
+}
+
+// step goes to the next word of the first list.
+func (m *merging) step() error {
+	more, err := m.lists[0].advance()
+	switch {
+	case err != nil:
+		return err
+	case more:
+		heap.Fix(m, 0)
+	default:
+		heap.Pop(m)
+	}
+	return nil
+}
+
+func (m *merging) Len() int           { return len(m.lists) }
+func (m *merging) Less(i, k int) bool { return m.order(m.lists[i].word, m.lists[k].word) < 0 }
+func (m *merging) Swap(i, k int)      { m.lists[i], m.lists[k] = m.lists[k], m.lists[i] }
+func (m *merging) Push(x any)         { m.lists = append(m.lists, x.(*wordList)) }
+func (m *merging) Pop() any {
+	last := m.lists[len(m.lists)-1]
+	m.lists = m.lists[:len(m.lists)-1]
+	return last
+}
+
+// sortedWords collects words, and sorts them with bounded memory.
+type sortedWords struct {
+	spill *spill
+	order wordOrder
+	lists int // that share the memory
+	words []word
+	bytes int64
+	runs  []run
+}
+
+func (s *sortedWords) addWord(w *word) error {
+	s.words = append(s.words, *w)
+	s.bytes += w.memoryBytes()
+	s.spill.used.Add(w.memoryBytes())
+	if s.spill.isFull(s.bytes, s.lists) {
+		return s.flush()
+	}
+	return nil
+}
+
+// flush moves the words in memory to the spill.
+func (s *sortedWords) flush() error {
+	slices.SortFunc(s.words, s.order)
+	r, err := s.spill.put(s.words)
+	s.runs = append(s.runs, r)
+	s.dropWords()
+	return err
+}
+
+// dropWords forgets the words in memory.
+func (s *sortedWords) dropWords() {
+	s.spill.used.Add(-s.bytes)
+	s.words, s.bytes = s.words[:0], 0
+}
+
+// eachWord calls visit for the words in their order.
+func (s *sortedWords) eachWord(visit func(w *word) error) error {
+	slices.SortFunc(s.words, s.order)
+	lists := []*wordList{{words: s.words}}
+	for _, r := range s.runs {
+		lists = append(lists, r.list(s.spill.env, s.spill.file, len(s.runs), nil))
+	}
+	return mergeWords(lists, s.order, visit)
+}
