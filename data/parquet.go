@@ -65,6 +65,11 @@ func (f *parquetFormat) newUses(texts *textSet) (uses []*parquetUse) {
 
 // checkHead implements checked.
 func (f *parquetFormat) checkHead(name string, head []byte) error {
+	return checkParquetHead(name, head)
+}
+
+// checkParquetHead returns an error if the beginning of a file is that of another kind of file.
+func checkParquetHead(name string, head []byte) error {
 	switch kind := sniff(head); {
 	case kind != nil && kind.is == parquetKind:
 		return nil

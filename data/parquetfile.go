@@ -82,6 +82,10 @@ func openParquet(e env.Env, name string) (*parquetFile, error) {
 		return nil
 	})
 	if err != nil {
+		head := make([]byte, 512)
+		if n, _ := in.ReadAt(head, 0); checkParquetHead(name, head[:n]) != nil { // a file of another kind has no footer either
+			err = checkParquetHead(name, head[:n])
+		}
 		file.Close()
 		return nil, err
 	}
@@ -205,6 +209,8 @@ func (f *parquetFile) findColumn(c *parquetColumn, all []parquetLeaf, paths []st
 		return 0, fileErr(f.name, "--keep: column %q is a list; name columns with one value a row", name)
 	case leaf.element > 0 && !c.list:
 		return 0, fileErr(f.name, "column %q is a list; name it in data.csv.categorical and data.csv.bags, or name columns with one value a row", name)
+	case c.optional && leaf.Type().String() == "NULL": // a label that no row has
+		return -1, nil
 	case newParquetType(leaf.Type()).as == asUnknown:
 		return 0, fileErr(f.name, "column %q is of type %v, which is not read; write it as a number or a text", name, leaf.Type())
 	case c.kept && c.keptType != "" && c.keptType != leaf.Type().String():

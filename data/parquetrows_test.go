@@ -95,6 +95,26 @@ func TestParquetRows(t *testing.T) {
 	}
 }
 
+// A label column of nulls alone, as pandas writes one without labels (testdata/nulls.parquet, by pyarrow), is a missing label.
+// Training needs it. A file of another kind is named.
+func TestParquetRowsWithoutLabels(t *testing.T) {
+	o := Options{Env: env.Real(), Format: FormatParquet, CSV: CSV{Label: "label", Dense: []string{"x"}, Categorical: []string{"c"}}, Tables: []int64{9},
+		Files: []string{"testdata/nulls.parquet"}, RecordDir: t.TempDir()}
+	recipe, err := NewRecipe(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := RowOptions{Env: o.Env, Files: o.Files, Format: o.Format, Recipe: recipe}
+	if got := readRowValues(t, rows, 9); len(got.ids) != 2 || !slices.Equal(got.hasLabel, []bool{false, false}) {
+		t.Errorf("rows %+v", got)
+	}
+	openFails(t, o, `column "label" is of type NULL, which is not read`)
+	rows.Files = []string{writeFile(t, "rows.parquet", []byte("label,x,c\n0,1,a\n"))}
+	if _, err := OpenRows(rows); err == nil || !strings.Contains(err.Error(), "it is text, not Parquet") {
+		t.Errorf("text: %v", err)
+	}
+}
+
 // Rows with lists are those of the same CSV file. The label may be missing, as a value and as a column.
 func TestParquetRowsWithLists(t *testing.T) {
 	rnd := random(t)
