@@ -294,65 +294,6 @@ func (f *csvFormat) endsInQuotes(text []byte) bool {
 	return false
 }
 
-func (f *csvFormat) parseChunk(c *chunk, file string) {
-	size := f.recordBytes()
-	s := fieldScanner{delimiter: f.delimiter}
-	text, line := c.text, c.at.line
-	for len(text) > 0 {
-		if n := lineEnd(text[:min(2, len(text))]); len(trimEOL(text[:n])) == 0 && text[n-1] == '\n' {
-			text = text[n:] // an empty line is no sample
-			line++
-			continue
-		}
-		at := len(c.records)
-		c.records = slices.Grow(c.records, size)[:at+size]
-		s.text, s.at, s.done, s.multiline = text, 0, false, false
-		heapAt := len(c.heap)
-		if f.bags != nil {
-			f.putHeapStart(c, at)
-		}
-		if bad := f.parseRecord(&s, c, c.records[at:], heapAt); bad.what != "" {
-			c.records, c.heap = c.records[:at], c.heap[:heapAt]
-			column := ""
-			if bad.field > 0 && bad.field <= len(c.columns.names) {
-				column = c.columns.names[bad.field-1]
-			}
-			c.bad = append(c.bad, bad.inputError(file, line, column))
-		}
-		line++
-		if s.multiline {
-			line += int64(bytes.Count(text[:s.at-1], []byte{'\n'}))
-		}
-		text = text[s.at:]
-	}
-}
-
-// parseRecord reads one record into rec, its bags into the heap of ch from byte heapAt on, and
-// leaves the scanner behind it.
-func (f *csvFormat) parseRecord(s *fieldScanner, ch *chunk, rec []byte, heapAt int) (first fault) {
-	c, fields := ch.columns, 0
-	for ; s.more(); fields++ {
-		text, what := s.next()
-		if fields >= len(c.form) {
-			continue
-		}
-		for form := c.form[fields]; form != nil && what == ""; form = form.next {
-			if form.kind == columnBag {
-				what = f.storeBag(ch, form, text, rec[form.at:], heapAt)
-			} else {
-				what = form.storeField(text, rec[form.at:], ch.texts)
-			}
-		}
-		if what != "" && first.what == "" {
-			first = fault{field: fields + 1, text: slices.Clone(text), what: what}
-		}
-	}
-	if fields != len(c.form) && first.what != noClosingQuote {
-		return fault{what: fmt.Sprintf("%d fields, but the header has %d", fields, len(c.form))}
-	}
-	return first
-}
-
 // forms lists the ways from the columns to a record, in its order.
 func (f *csvFormat) forms() (all []*fieldForm) {
 	at := 0

@@ -177,6 +177,31 @@ func (e *Encoder) Resize(b *Batch, n int) {
 // the last one. The label becomes 0. It returns the index of the first malformed field and the
 // mistake in it, or -1.
 func (e *Encoder) EncodeSample(b *Batch, i int, fields [][]byte) (bad int, what string) {
+	if e.bags != nil {
+		return e.encodeBags(b, i, fields)
+	}
+	numbers := len(e.codec.dense)
+	dense, ids := b.Dense[i*numbers:][:numbers], b.IDs[i*len(e.codec.ids):][:len(e.codec.ids)]
+	for j := range dense {
+		x, what := e.forms[j].readNumber(fields[j])
+		if what != "" {
+			return j, what
+		}
+		dense[j] = e.codec.dense[j].mapNumber(x)
+	}
+	for j := range ids {
+		h, what := e.forms[numbers+j].readCategory(fields[numbers+j], nil)
+		if what != "" {
+			return numbers + j, what
+		}
+		ids[j] = e.codec.ids[j].mapHash(h)
+	}
+	b.Labels[i] = 0
+	return -1, ""
+}
+
+// encodeBags is EncodeSample for samples with bags.
+func (e *Encoder) encodeBags(b *Batch, i int, fields [][]byte) (bad int, what string) {
 	e.chunk.heap = e.chunk.heap[:0]
 	for j, form := range e.forms {
 		rec := e.record[e.at[j]:]
@@ -190,10 +215,6 @@ func (e *Encoder) EncodeSample(b *Batch, i int, fields [][]byte) (bad int, what 
 		}
 	}
 	binary.LittleEndian.PutUint32(e.record, 0)
-	if e.bags == nil {
-		e.codec.decode(b, i, e.record)
-		return -1, ""
-	}
 	b.Offsets = b.Offsets[:1+i*len(e.codec.ids)]
 	n := b.Offsets[len(b.Offsets)-1]
 	b.IDs, b.Weights = b.IDs[:n], b.Weights[:min(int(n), len(b.Weights))]

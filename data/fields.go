@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"strconv"
-	"unsafe"
 )
 
 // columnKind is the kind of a column.
@@ -40,13 +38,9 @@ func (f *fieldForm) storeField(text, rec []byte, texts *textSet) string {
 	case columnCategorical:
 		return f.storeCategory(text, rec, texts)
 	case columnDense:
-		x, ok := parseDecimal(text)
-		switch {
-		case len(text) == 0 || f.isMissing(text) || ok && x == 0 && len(bytes.TrimSpace(text)) == 0:
-			binary.LittleEndian.PutUint32(rec, missingBits)
-			return ""
-		case !ok:
-			return `not a decimal number; if it means "missing", list it in data.csv.na`
+		x, what := f.readNumber(text)
+		if what != "" {
+			return what
 		}
 		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
 	case columnLabel:
@@ -65,65 +59,50 @@ func (f *fieldForm) storeField(text, rec []byte, texts *textSet) string {
 	return ""
 }
 
+// readNumber returns a number: the NaN of missingBits if it is missing.
+func (f *fieldForm) readNumber(text []byte) (x float32, what string) {
+	if n, ok := parseDigits(text); ok && len(text) > 0 && len(f.na) == 0 {
+		return float32(n), ""
+	}
+	x, ok := parseDecimal(text)
+	switch {
+	case len(text) == 0 || f.isMissing(text) || ok && text[0] == ' ' && len(bytes.TrimSpace(text)) == 0:
+		return math.Float32frombits(missingBits), ""
+	case !ok:
+		return 0, `not a decimal number; if it means "missing", list it in data.csv.na`
+	}
+	return x, ""
+}
+
 // storeCategory is storeField for a category, or an id of a bag.
 func (f *fieldForm) storeCategory(text, rec []byte, texts *textSet) string {
+	h, what := f.readCategory(text, texts)
+	if what == "" {
+		binary.LittleEndian.PutUint64(rec, h)
+	}
+	return what
+}
+
+// readCategory returns the hash of a category.
+func (f *fieldForm) readCategory(text []byte, texts *textSet) (h uint64, what string) {
 	if f.isMissing(text) {
 		text = nil
 	}
 	if f.derive != nil && len(text) > 0 {
-		var what string
 		if text, what = f.derive(text, f.scratch[:0]); what != "" {
-			return what
+			return 0, what
 		}
 	}
-	h := hashText(text)
-	binary.LittleEndian.PutUint64(rec, h)
+	h = hashText(text)
 	if texts != nil {
 		texts.addText(f.texts, h, text)
 	}
-	return ""
+	return h, ""
 }
 
 // isMissing reports whether a text is one of data.csv.na.
 func (f *fieldForm) isMissing(text []byte) bool {
 	return len(f.na) > 0 && slices.Contains(f.na, string(text))
-}
-
-// parseDecimal is the float32 next to the float64 next to a decimal number, with
-// spaces around it allowed; an empty field is 0.
-func parseDecimal(b []byte) (float32, bool) {
-	for len(b) > 0 && b[0] == ' ' {
-		b = b[1:]
-	}
-	for len(b) > 0 && b[len(b)-1] == ' ' {
-		b = b[:len(b)-1]
-	}
-	// Integers of up to 15 digits are the common case, and exact.
-	x, i := int64(0), 0
-	if len(b) > 0 && b[0] == '-' {
-		i = 1
-	}
-	digits := i
-	for i < len(b) && i-digits < 15 && b[i]-'0' <= 9 {
-		x = x*10 + int64(b[i]-'0')
-		i++
-	}
-	if i == len(b) && (i > digits || len(b) == 0) {
-		if digits == 1 {
-			x = -x
-		}
-		return float32(x), true
-	}
-	for _, ch := range b {
-		if (ch < '0' || ch > '9') && ch != '.' && ch != '-' && ch != '+' && ch != 'e' && ch != 'E' {
-			return 0, false
-		}
-	}
-	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
-	if err != nil || math.Abs(f) > math.MaxFloat32 {
-		return 0, false
-	}
-	return float32(f), true
 }
 
 // maxBag is the limit on the ids of one field.

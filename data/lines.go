@@ -25,6 +25,7 @@ type chunk struct {
 	text    []byte
 	columns *columns // csv: the columns in the file's header
 	buf     []byte
+	index   fieldIndex // csv
 	// fileBytes is how many bytes of the file were read for this chunk and those before it.
 	fileBytes int64
 	// Parquet: the rows, and the columns.

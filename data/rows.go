@@ -2,9 +2,7 @@ package data
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
@@ -114,9 +112,12 @@ type RowParser struct {
 	rows    *Rows
 	encoder *Encoder
 	codec   criteoCodec
-	names   []string // of the encoder's fields
-	of      *columns // for which the roles are
-	roles   []role   // by column of the file
+	names   []string   // of the encoder's fields
+	of      *columns   // for which the roles are
+	roles   []role     // by column of the file
+	uses    []fieldUse // of roles: the fields of the encoder
+	keeps   []fieldUse // those kept
+	label   int        // the column of the label, -1: there is none
 	fields  [][]byte
 	line    []byte
 	record  [criteoBytes]byte
@@ -126,6 +127,9 @@ type RowParser struct {
 	text  []byte // the rest of it
 	at    int64  // its line
 }
+
+// fieldUse is a use of a column: as a field of the encoder, or of RowBatch.Kept.
+type fieldUse struct{ column, field int }
 
 // role is the use of a column of a file.
 type role struct {
@@ -160,6 +164,8 @@ func (p *RowParser) Begin(c *RowChunk) {
 	if p.parquet != nil {
 		schema := p.rows.o.Recipe.Schema()
 		p.parquet.begin(c, &schema)
+	} else if p.encoder != nil {
+		c.chunk.index.begin(p.text, p.rows.csv.delimiter, len(c.chunk.columns.names))
 	}
 }
 
@@ -231,7 +237,8 @@ func (p *RowParser) parseTSV(b *RowBatch, i int) (isRow bool, bad *Error) {
 
 // parseCSV reads the next record as row i.
 func (p *RowParser) parseCSV(b *RowBatch, i int) (isRow bool, bad *Error) {
-	if n := lineEnd(p.text[:min(2, len(p.text))]); len(trimEOL(p.text[:n])) == 0 && p.text[n-1] == '\n' {
+	at := len(p.chunk.chunk.text) - len(p.text)
+	if n := emptyLine(p.text); n > 0 {
 		p.text, p.at = p.text[n:], p.at+1
 		return false, nil
 	}
@@ -239,14 +246,16 @@ func (p *RowParser) parseCSV(b *RowBatch, i int) (isRow bool, bad *Error) {
 	if p.of != c {
 		p.setRoles(c)
 	}
-	s := fieldScanner{text: p.text, delimiter: p.rows.csv.delimiter}
-	fault := p.scanFields(&s, c, b, i)
-	line := p.at
-	p.at++
-	if s.multiline {
-		p.at += int64(bytes.Count(p.text[:s.at-1], []byte{'\n'}))
+	x, line := &p.chunk.chunk.index, p.at
+	var fault fault
+	if x.cutRecord(at) {
+		fault = p.takeFields(x, b, i)
+		p.text, p.at = p.text[x.end-at:], p.at+1+x.lines
+	} else {
+		s := fieldScanner{text: p.text, delimiter: p.rows.csv.delimiter}
+		fault = p.scanFields(&s, b, i)
+		p.text, p.at = p.text[s.at:], p.at+s.countLines()
 	}
-	p.text = p.text[s.at:]
 	if fault.what == "" {
 		var label float32
 		if b.HasLabel[i] {
@@ -267,13 +276,43 @@ func (p *RowParser) parseCSV(b *RowBatch, i int) (isRow bool, bad *Error) {
 	return false, fault.inputError(p.chunk.file, line, column)
 }
 
-// of returns the fault of the column with an index.
-func (fault) of(column int, text []byte, what string) fault {
-	return fault{field: column + 1, text: slices.Clone(text), what: what}
+// takeFields takes the fields of a record that is cut: those of the encoder, those to keep, the label.
+func (p *RowParser) takeFields(x *fieldIndex, b *RowBatch, i int) (first fault) {
+	b.HasLabel[i] = false
+	if x.fields != len(p.roles) {
+		return countFault(x.fields, len(p.roles))
+	}
+	for _, use := range p.uses {
+		p.fields[use.field] = x.field(use.column)
+	}
+	kept := b.Kept[i*len(p.rows.o.Keep):]
+	for _, use := range p.keeps {
+		kept[use.field] = x.field(use.column)
+	}
+	if p.label >= 0 {
+		text := x.field(p.label)
+		if what := takeLabel(b, i, text); what != "" {
+			return first.of(p.label, text, what)
+		}
+	}
+	return first
 }
 
-// scanFields reads the fields of one record: those of the encoder, those to keep, the label.
-func (p *RowParser) scanFields(s *fieldScanner, c *columns, b *RowBatch, i int) (first fault) {
+// takeLabel reads the label of row i, if there is one.
+func takeLabel(b *RowBatch, i int, text []byte) (what string) {
+	if len(text) == 0 {
+		return ""
+	}
+	x, ok := parseDecimal(text)
+	b.Labels[i], b.HasLabel[i] = x, true
+	if !ok || x != 0 && x != 1 {
+		return "the label must be 0 or 1, or empty"
+	}
+	return ""
+}
+
+// scanFields is takeFields for a record with a doubled quote or a mistake in its quotes.
+func (p *RowParser) scanFields(s *fieldScanner, b *RowBatch, i int) (first fault) {
 	b.HasLabel[i] = false
 	kept := b.Kept[i*len(p.rows.o.Keep):]
 	fields := 0
@@ -286,12 +325,8 @@ func (p *RowParser) scanFields(s *fieldScanner, c *columns, b *RowBatch, i int) 
 		if len(text) > 0 && len(s.unquoted) > 0 && &text[0] == &s.unquoted[0] {
 			text = slices.Clone(text) // the scanner reuses its memory
 		}
-		if r.label && len(text) > 0 && what == "" {
-			x, ok := parseDecimal(text)
-			if !ok || x != 0 && x != 1 {
-				what = "the label must be 0 or 1, or empty"
-			}
-			b.Labels[i], b.HasLabel[i] = x, true
+		if r.label && what == "" {
+			what = takeLabel(b, i, text)
 		}
 		for _, j := range r.fields {
 			p.fields[j] = text
@@ -303,62 +338,29 @@ func (p *RowParser) scanFields(s *fieldScanner, c *columns, b *RowBatch, i int) 
 			first = first.of(fields, text, what)
 		}
 	}
-	if fields != len(c.names) && first.what != noClosingQuote {
-		return fault{what: fmt.Sprintf("%d fields, but the header has %d", fields, len(c.names))}
+	if fields != len(p.roles) && first.what != noClosingQuote {
+		return countFault(fields, len(p.roles))
 	}
 	return first
 }
 
 // setRoles finds the uses of a file's columns, which its header has been checked for.
 func (p *RowParser) setRoles(c *columns) {
-	p.of, p.roles = c, p.roles[:0]
-	for _, name := range c.names {
+	p.of, p.roles, p.uses, p.keeps, p.label = c, p.roles[:0], p.uses[:0], p.keeps[:0], -1
+	for i, name := range c.names {
 		r := role{keep: slices.Index(p.rows.o.Keep, name), label: name == p.rows.csv.label}
 		for j, field := range p.names {
 			if field == name {
 				r.fields = append(r.fields, j)
+				p.uses = append(p.uses, fieldUse{i, j})
 			}
+		}
+		if r.keep >= 0 {
+			p.keeps = append(p.keeps, fieldUse{i, r.keep})
+		}
+		if r.label {
+			p.label = i
 		}
 		p.roles = append(p.roles, r)
 	}
-}
-
-// rowHeader is csv for rows: the header may lack the label.
-type rowHeader struct {
-	*csvFormat
-	o *RowOptions
-}
-
-func (f rowHeader) parseHeader(file string, text []byte) (size int, lines int64, cols *columns, err error) {
-	if file == Stdin {
-		file = "stdin"
-	}
-	if size, lines, err = f.headerEnd(file, text); err != nil {
-		return 0, 0, nil, err
-	}
-	line := bytes.TrimPrefix(trimEOL(text[:size]), []byte("\uFEFF"))
-	cols = new(columns)
-	s := fieldScanner{text: line, delimiter: f.delimiter}
-	for s.more() {
-		name, what := s.next()
-		if what != "" {
-			return 0, 0, nil, &Error{File: file, Line: 1, What: fmt.Sprintf("column %d of the header: %s", len(cols.names)+1, what)}
-		}
-		cols.names = append(cols.names, string(name))
-	}
-	var missing []string
-	want := f.o.Recipe.columnNames()
-	for _, name := range append(append(want, f.label), f.o.Keep...) {
-		at := slices.Index(cols.names, name)
-		switch {
-		case at >= 0 && slices.Contains(cols.names[at+1:], name):
-			return 0, 0, nil, &Error{File: file, Line: 1, What: fmt.Sprintf("two columns are called %q", name)}
-		case at < 0 && (name != f.label || slices.Contains(f.o.Keep, name)) && !slices.Contains(missing, strconv.Quote(name)):
-			missing = append(missing, strconv.Quote(name))
-		}
-	}
-	if len(missing) > 0 {
-		return 0, 0, nil, &Error{File: file, Line: 1, What: describeMissing(missing, cols.names)}
-	}
-	return size, lines, cols, nil
 }

@@ -82,7 +82,7 @@ type Partial struct {
 
 // Sum sorts the predictions of one range in place and counts them.
 func Sum(predictions []Packed) Partial {
-	slices.Sort(predictions)
+	sortPredictions(predictions)
 	var s Partial
 	for i := 0; i < len(predictions); {
 		var pos, neg uint64
@@ -96,6 +96,42 @@ func Sum(predictions []Packed) Partial {
 		s.Negatives += neg
 	}
 	return s
+}
+
+// digitBits is the size of a digit of a radix sort: three make a Packed, whose highest bit is 0.
+const digitBits = 11
+
+// radixFewest is the number of predictions from which a radix sort is faster than a sort by comparisons.
+const radixFewest = 1 << 12
+
+// sortPredictions sorts in ascending order.
+func sortPredictions(a []Packed) {
+	if len(a) < radixFewest {
+		slices.Sort(a)
+		return
+	}
+	const digits, mask = 3, 1<<digitBits - 1
+	var next [digits][1 << digitBits]int // of each digit: the place of the next prediction that has it
+	for _, w := range a {
+		for d := range next {
+			next[d][w>>(d*digitBits)&mask]++
+		}
+	}
+	from, to := a, make([]Packed, len(a))
+	for d := range next {
+		at := 0
+		for i, n := range next[d] {
+			next[d][i] = at
+			at += n
+		}
+		for _, w := range from {
+			p := &next[d][w>>(d*digitBits)&mask]
+			to[*p] = w
+			*p++
+		}
+		from, to = to, from
+	}
+	copy(a, from)
 }
 
 // Combine returns the AUC of ranges in ascending order of score; ok is false

@@ -2,6 +2,7 @@ package auc
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -72,5 +73,22 @@ func spread(p []float32, y []bool, ranks int) float64 {
 func TestUndefinedWithOneClass(t *testing.T) {
 	if _, ok := Combine([]Partial{Sum([]Packed{Pack(0.5, true)})}); ok {
 		t.Fatal("an AUC without negatives")
+	}
+}
+
+func TestSortPredictions(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, radixFewest - 1, radixFewest, 3*radixFewest + 1} {
+		for _, levels := range []int{1, 7, 1 << 24} {
+			got := make([]Packed, n)
+			for i := range got {
+				got[i] = Pack(float32(r.IntN(levels+1))/float32(levels), r.IntN(2) == 0)
+			}
+			want := slices.Clone(got)
+			slices.Sort(want)
+			if sortPredictions(got); !slices.Equal(got, want) {
+				t.Errorf("%d predictions of %d levels are not in order", n, levels)
+			}
+		}
 	}
 }
