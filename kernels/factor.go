@@ -1,7 +1,5 @@
 package kernels
 
-import "fmt"
-
 // A factorization machine of second order over the f vectors of d floats of each sample (Rendle,
 // "Factorization Machines", 2010, Lemma 3.1), and vectors of numbers.
 
@@ -124,46 +122,6 @@ func (t *numbersTask) runPart(_, i int) {
 	for r, hi := partSpan(i, t.grain, t.rows); r < hi; r++ {
 		for j := range t.n {
 			t.scale(t.out[r*t.outStride+j*d:][:d], t.v[j*d:(j+1)*d], t.x[r*t.xStride+j])
-		}
-	}
-}
-
-// extendTask copies vectors, each followed by the tail of its sample.
-type extendTask struct {
-	dst, vectors, tail                  []float32
-	dstStride, vectorStride, tailStride int
-	rows, f, d, e, grain                int
-}
-
-func (s *stream) ExtendVectors(dst, vectors, tail Matrix, d int) {
-	const op = "ExtendVectors"
-	f := countVectors(op, vectors, d)
-	rows, e := vectors.Rows, tail.Cols
-	s.extending = extendTask{dst: elementsOf(op, "dst", dst, rows, f*(d+e)), dstStride: dst.Stride,
-		vectors: elementsOf(op, "vectors", vectors, rows, f*d), vectorStride: vectors.Stride,
-		tail: elementsOf(op, "tail", tail, rows, e), tailStride: tail.Stride,
-		rows: rows, f: f, d: d, e: e, grain: grainFor(8 * dst.Cols)}
-	s.pool.runTask(partsOf(rows, s.extending.grain), &s.extending)
-	s.extending = extendTask{}
-}
-
-// countVectors returns the number of vectors of d floats in a row of m.
-func countVectors(op string, m Matrix, d int) int {
-	if d < 1 || m.Cols%d != 0 {
-		panic(fmt.Sprintf("kernels: %s: %d columns of vectors of %d floats", op, m.Cols, d))
-	}
-	return m.Cols / d
-}
-
-func (t *extendTask) runPart(_, i int) {
-	for r, hi := partSpan(i, t.grain, t.rows); r < hi; r++ {
-		dst, tail := t.dst[r*t.dstStride:][:t.f*(t.d+t.e)], t.tail[r*t.tailStride:][:t.e]
-		for v := t.vectors[r*t.vectorStride:][:t.f*t.d]; len(v) > 0; v = v[t.d:] {
-			copy(dst, v[:t.d])
-			for j, x := range tail { // mostly one: faster than a call
-				dst[t.d+j] = x
-			}
-			dst = dst[t.d+t.e:]
 		}
 	}
 }

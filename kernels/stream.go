@@ -19,7 +19,8 @@ type stream struct {
 	gemm    *gemm
 	workers []worker
 
-	copyTasks
+	copying copyTask
+	columns columnsTask
 	elementTasks
 	summed        [][]float32 // scratch of adding
 	gathering     gatherTask
@@ -38,13 +39,6 @@ type stream struct {
 	dropping       dropTask
 	factoring      factorTask
 	scalingVectors numbersTask
-}
-
-// copyTasks are the tasks of copies.
-type copyTasks struct {
-	copying   copyTask
-	columns   columnsTask
-	extending extendTask
 }
 
 // elementTasks are the tasks of operations on each element.
@@ -137,25 +131,58 @@ func (t *copyTask) runPart(_, i int) {
 }
 
 func (s *stream) CopyColumns(dst, src Matrix) {
-	d := elementsOf("CopyColumns", "dst", dst, src.Rows, src.Cols)
-	x := elementsOf("CopyColumns", "src", src, src.Rows, src.Cols)
-	if len(d) == 0 {
-		return
-	}
-	s.columns = columnsTask{d, x, dst.Stride, src.Stride, src.Rows, src.Cols, grainFor(4 * src.Cols)}
-	s.pool.runTask(partsOf(src.Rows, s.columns.grain), &s.columns)
-	s.columns = columnsTask{}
+	const op = "CopyColumns"
+	s.runColumns(columnsTask{dst: elementsOf(op, "dst", dst, src.Rows, src.Cols), dstStride: dst.Stride,
+		src: elementsOf(op, "src", src, src.Rows, src.Cols), srcStride: src.Stride, rows: src.Rows, vectors: 1, d: src.Cols})
 }
 
+func (s *stream) ExtendVectors(dst, vectors, tail Matrix, d int) {
+	const op = "ExtendVectors"
+	f, rows, e := countVectors(op, vectors, d), vectors.Rows, tail.Cols
+	s.runColumns(columnsTask{dst: elementsOf(op, "dst", dst, rows, f*(d+e)), dstStride: dst.Stride,
+		src: elementsOf(op, "vectors", vectors, rows, f*d), srcStride: vectors.Stride,
+		tail: elementsOf(op, "tail", tail, rows, e), tailStride: tail.Stride, rows: rows, vectors: f, d: d, e: e})
+}
+
+// countVectors returns the number of vectors of d floats in a row of m.
+func countVectors(op string, m Matrix, d int) int {
+	if d < 1 || m.Cols%d != 0 {
+		panic(fmt.Sprintf("kernels: %s: %d columns of vectors of %d floats", op, m.Cols, d))
+	}
+	return m.Cols / d
+}
+
+// columnsTask copies the vectors of d floats of each row, each followed by the e floats of the row's tail.
 type columnsTask struct {
-	dst, src             []float32
-	dstStride, srcStride int
-	rows, cols, grain    int
+	dst, src, tail                   []float32
+	dstStride, srcStride, tailStride int
+	rows, vectors, d, e, grain       int
+}
+
+func (s *stream) runColumns(t columnsTask) {
+	if len(t.dst) == 0 {
+		return
+	}
+	t.grain = grainFor(4 * t.vectors * (t.d + t.e))
+	s.columns = t
+	s.pool.runTask(partsOf(t.rows, t.grain), &s.columns)
+	s.columns = columnsTask{}
 }
 
 func (t *columnsTask) runPart(_, i int) {
 	for r, hi := partSpan(i, t.grain, t.rows); r < hi; r++ {
-		copy(t.dst[r*t.dstStride:][:t.cols], t.src[r*t.srcStride:])
+		dst, src := t.dst[r*t.dstStride:], t.src[r*t.srcStride:]
+		var tail []float32
+		if t.e > 0 {
+			tail = t.tail[r*t.tailStride:][:t.e]
+		}
+		for v := range t.vectors {
+			to := dst[v*(t.d+t.e):][:t.d+t.e]
+			copy(to, src[v*t.d:][:t.d])
+			for j, x := range tail { // mostly one: faster than a call
+				to[t.d+j] = x
+			}
+		}
 	}
 }
 
