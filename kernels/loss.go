@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/ecrec/ecrec/internal/f32"
 )
@@ -78,13 +77,9 @@ func (t *lossTask) runPart(_, i int) {
 			continue
 		}
 		y := float64(t.label[lo])
-		e := f32.Exp64(-math.Abs(z))
-		p := 1 / (1 + e)
-		if z < 0 {
-			p = e / (1 + e)
-		}
+		p, loss := f32.CrossEntropy64(z, y)
 		factor := t.factorOf(lo, y)
-		t.loss[lo] = float32((f32.Log1p64(e) + max(z, 0) - float64(z*y)) * factor)
+		t.loss[lo] = float32(loss * factor)
 		t.out[lo] = float32(float64((p-y)*factor) * float64(t.scale))
 	}
 }

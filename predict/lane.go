@@ -8,6 +8,7 @@ import (
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/auc"
+	"github.com/ecrec/ecrec/internal/f32"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/model"
 )
@@ -25,8 +26,8 @@ type lane struct {
 	batch   data.RowBatch
 	idx     []int64 // scratch
 
-	labels, losses, probs kernels.Buffer // laneRows floats each
-	index                 kernels.Buffer // an int32 per lookup; it grows
+	losses, probs []float32      // of the batch
+	index         kernels.Buffer // an int32 per lookup; it grows
 }
 
 func newLane(m *Model, parser *data.RowParser, parquet bool) (l *lane, err error) {
@@ -41,9 +42,7 @@ func newLane(m *Model, parser *data.RowParser, parquet bool) (l *lane, err error
 	for _, t := range p.Saved() {
 		l.s.Upload(t.Of(p.Weights), kernels.BytesOf(m.dense[t.Name]))
 	}
-	for _, b := range []*kernels.Buffer{&l.labels, &l.losses, &l.probs} {
-		*b = kernels.HostBuffer(make([]float32, laneRows))
-	}
+	l.losses, l.probs = make([]float32, laneRows), make([]float32, laneRows)
 	l.index = kernels.HostBuffer(make([]int32, laneRows*len(m.first)))
 	return l, l.s.Sync()
 }
@@ -64,17 +63,20 @@ func (l *lane) scoreBatch() error {
 		in.Offsets, in.Weights, in.Mean = kernels.HostBuffer(b.Offsets), kernels.HostBuffer(b.Weights), kernels.HostBuffer(l.m.means)
 	}
 	logits := l.model.Forward(in)
-	losses, probs := l.losses.SliceFloats(0, n), l.probs.SliceFloats(0, n)
-	l.s.Upload(l.labels.SliceFloats(0, n), kernels.BytesOf(b.Labels))
-	l.s.SigmoidBCE(losses, probs, logits.Buf, l.labels.SliceFloats(0, n), 1)
-	l.s.Sigmoid(probs, logits.Buf)
 	if err := l.s.Sync(); err != nil {
 		return err
 	}
-	for i, p := range kernels.HostView[float32](probs) {
+	for i, logit := range kernels.HostView[float32](logits.Buf)[:n] {
+		var p, loss float64
+		if l.batch.HasLabel[i] {
+			p, loss = f32.CrossEntropy64(float64(logit), float64(b.Labels[i]))
+		} else {
+			p = f32.Sigmoid64(float64(logit))
+		}
 		if p != p {
 			return fmt.Errorf("row %d of a batch: %w", i+1, errNaN)
 		}
+		l.probs[i], l.losses[i] = float32(p), float32(loss)
 	}
 	return nil
 }
@@ -144,17 +146,16 @@ func (l *lane) scoreRange(w *work, src data.Source) {
 // appendScores appends the lines of the batch, and the figures of rows with a label.
 func (l *lane) appendScores(w *work) {
 	b := &l.batch
-	probs, losses := kernels.HostView[float32](l.probs), kernels.HostView[float32](l.losses)
 	keep := len(b.Kept) / b.N
 	for i := range b.N {
 		if kept := b.Kept[i*keep : (i+1)*keep]; l.parquet {
-			w.out = data.AppendScore(w.out, kept, probs[i])
+			w.out = data.AppendScore(w.out, kept, l.probs[i])
 		} else {
-			w.out = appendLine(w.out, kept, probs[i])
+			w.out = appendLine(w.out, kept, l.probs[i])
 		}
 		if b.HasLabel[i] {
-			w.packed = append(w.packed, auc.Pack(probs[i], b.Labels[i] > 0))
-			w.loss += float64(losses[i])
+			w.packed = append(w.packed, auc.Pack(l.probs[i], b.Labels[i] > 0))
+			w.loss += float64(l.losses[i])
 		}
 	}
 	w.rows += int64(b.N)

@@ -115,3 +115,13 @@ func Sigmoid64(x float64) float64 {
 	}
 	return 1 / (1 + Exp64(-x))
 }
+
+// CrossEntropy64 returns the sigmoid of a logit, and the cross-entropy with a label.
+func CrossEntropy64(logit, label float64) (p, loss float64) {
+	e := Exp64(-math.Abs(logit))
+	p = 1 / (1 + e)
+	if logit < 0 {
+		p = e / (1 + e)
+	}
+	return p, Log1p64(e) + max(logit, 0) - float64(logit*label)
+}
