@@ -69,8 +69,10 @@ func (u *parquetUse) convert(v *parquetValues, first int, bits []uint64, texts *
 	plain := len(u.form.na) == 0 && u.form.derive == nil && texts == nil
 	switch {
 	case plain && u.isCategory() && v.as == asBytes && v.kind == parquet.ByteArray:
-		for i := range bits {
-			bits[i] = hashText(v.blob(first + i))
+		begin := v.offsets[first]
+		for i, end := range v.offsets[first+1:][:len(bits)] {
+			bits[i] = hashText(v.data[begin : end-v.gap])
+			begin = end
 		}
 	case plain && u.isCategory() && v.as == asInt:
 		var scratch [24]byte

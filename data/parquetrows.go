@@ -45,18 +45,14 @@ func newParquetRows(o *RowOptions) (*parquetRows, error) {
 	for i := range o.Recipe.Categorical {
 		c := &o.Recipe.Categorical[i]
 		form := &fieldForm{kind: columnCategorical, na: o.Recipe.NA, derive: derivations[c.Transform]}
-		m, name := &p.ids[i], names[len(o.Recipe.Dense)+i]
+		name := names[len(o.Recipe.Dense)+i]
 		if p.bags != nil && p.bags.bags[i] {
 			form.kind = columnBag
 			uses = append(uses, newParquetUse(name, form, nil, nil))
 			uses[len(uses)-1].setBag(p.bags)
 			continue
 		}
-		uses = append(uses, newParquetUse(name, form, nil, func(bits []uint64) {
-			for i, h := range bits {
-				bits[i] = uint64(m.mapHash(h))
-			}
-		}))
+		uses = append(uses, newParquetUse(name, form, nil, p.ids[i].mapHashes))
 	}
 	keep := appendText
 	if o.KeepValues {

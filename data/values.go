@@ -126,6 +126,20 @@ func (m *idMap) mapHash(h uint64) uint32 {
 	return rowUnknown
 }
 
+// mapHashes replaces hashes by the rows of their texts.
+func (m *idMap) mapHashes(hashes []uint64) {
+	if m.words != nil || m.reserved > 0 {
+		for i, h := range hashes {
+			hashes[i] = uint64(m.mapHash(h))
+		}
+		return
+	}
+	mod := m.mod
+	for i, h := range hashes {
+		hashes[i] = uint64(mod.of64(h))
+	}
+}
+
 // appendBag appends the rows of the ids of a bag, which are in the heap of a record file, and their weights.
 func (m *idMap) appendBag(b *Batch, heap []byte, weighted bool) {
 	le := binary.LittleEndian
