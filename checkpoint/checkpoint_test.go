@@ -129,6 +129,43 @@ func TestWriteTensors(t *testing.T) {
 	}
 }
 
+// Checkpoints of a run share the file of a large recipe. A small or another recipe is written anew.
+func TestLargeRecipeIsWrittenOnce(t *testing.T) {
+	rnd := random(t)
+	w := newWorld(randomModel(rnd), 2)
+	defer w.close()
+	dir := t.TempDir()
+	large, other := bytes.Repeat([]byte("r"), sharedBytes), bytes.Repeat([]byte("s"), sharedBytes)
+	var before *Checkpoint
+	for i, c := range []struct {
+		recipe []byte
+		shared bool
+	}{{large, false}, {large, true}, {other, false}, {[]byte("small"), false}, {[]byte("small"), false}, {large, false}, {large, true}} {
+		s := Save{Dir: dir, Step: int64(i + 1), Keep: 2, Recipe: c.recipe}
+		if before != nil {
+			s.Earlier = before.Path
+		}
+		got := saved(t, w, s)
+		if text, err := got.ReadRecipe(); err != nil || !bytes.Equal(text, c.recipe) {
+			t.Errorf("save %d: a recipe of %d bytes, %v", i, len(text), err)
+		}
+		if before != nil {
+			a, _ := os.Stat(filepath.Join(before.Path, recipeFile))
+			b, _ := os.Stat(filepath.Join(got.Path, recipeFile))
+			if os.SameFile(a, b) != c.shared {
+				t.Errorf("save %d: shared is %v, want %v", i, !c.shared, c.shared)
+			}
+		}
+		before = got
+	}
+	if err := os.RemoveAll(before.Path); err != nil {
+		t.Fatal(err)
+	}
+	if got := saved(t, w, Save{Dir: dir, Step: 20, Recipe: large, Earlier: before.Path}); got.Recipe.Bytes != sharedBytes {
+		t.Errorf("without the earlier checkpoint: %+v", got.Recipe)
+	}
+}
+
 // Any damage to a file of the newest checkpoint is found and named, and the checkpoint
 // before is loaded.
 func TestDamageIsFoundAndNamed(t *testing.T) {

@@ -31,6 +31,9 @@ type Save struct {
 	Model      Model
 	Run        *lineage.Run // that it belongs to; nil: it names none
 	Recipe     []byte       // of the data, of the rank that calls Commit; empty: there is none
+	// Earlier is the path of a checkpoint that may have the same recipe; empty: there is none. A large recipe
+	// is not written again then: the checkpoints share its file.
+	Earlier string
 	Keep       int          // how many checkpoints of its lineage to keep, with this one; 0: all
 	Alone      bool         // no other run saves to Dir: a Lock is held
 
@@ -257,7 +260,7 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 		return err
 	}
 	if m.Recipe != nil {
-		if err := atomicfile.WriteFile(filepath.Join(tmp, recipeFile), s.Recipe); err != nil {
+		if err := s.writeRecipe(filepath.Join(tmp, recipeFile), m.Recipe); err != nil {
 			return err
 		}
 	}
@@ -277,6 +280,21 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	}
 	s.path = path
 	return atomicfile.SyncDir(s.Dir)
+}
+
+// sharedBytes is the size from which checkpoints share a recipe's file. Smaller ones are copies, of which
+// damage to one leaves the others.
+const sharedBytes = 1 << 20
+
+// writeRecipe makes the recipe's file.
+func (s *Save) writeRecipe(path string, want *File) error {
+	if s.Earlier != "" && want.Bytes >= sharedBytes {
+		m, err := readManifest(s.Earlier)
+		if err == nil && m.Recipe != nil && *m.Recipe == *want && os.Link(filepath.Join(s.Earlier, recipeFile), path) == nil {
+			return nil
+		}
+	}
+	return atomicfile.WriteFile(path, s.Recipe)
 }
 
 // Abort removes all written files after a rank failed. One rank calls it, when no other rank

@@ -51,6 +51,7 @@ func openText(f *Format, o *Options) (Source, error) {
 // Two processes that convert to the same file take turns. Options.Tables is not used:
 // one conversion serves any tables.
 func Convert(o Options, to string) (*Converted, error) {
+	names := o.Files
 	if err := o.listFiles(); err != nil {
 		return nil, err
 	}
@@ -63,6 +64,11 @@ func Convert(o Options, to string) (*Converted, error) {
 			return nil, usageErr("no folder is named for the record file of %s", o.Files[0])
 		}
 		to = filepath.Join(o.RecordDir, job.defaultName())
+		for _, name := range names {
+			if listsFile(name, to) || listsFile(name, to+textsEnding) {
+				return nil, keyError("cache", "the conversion %s would be read as samples, as %q lists it; set data.cache to another folder", to, name)
+			}
+		}
 	}
 	job.to = to
 	dir := filepath.Dir(to)

@@ -129,3 +129,20 @@ func matchPart(dir, part string) (paths []string) {
 	}
 	return paths
 }
+
+// listsFile reports whether a folder or a pattern lists a file, which need not be there.
+func listsFile(name, file string) bool {
+	dir := filepath.Dir(file)
+	if st, err := os.Stat(name); err == nil {
+		in, err := os.Stat(dir)
+		return err == nil && st.IsDir() && os.SameFile(st, in)
+	}
+	pattern, _ := filepath.Abs(name)
+	for _, path := range []string{file, dir} {
+		path, _ = filepath.Abs(path)
+		if ok, _ := filepath.Match(pattern, path); ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,9 +1,11 @@
 package data
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/env"
@@ -76,6 +78,25 @@ func TestOpenFolder(t *testing.T) {
 		}
 		if id, err := Identify(env.Real(), []string{name}); err != nil || id.String() != list.String() {
 			t.Errorf("%s: identity %v, %v, want %v", name, id, err, list)
+		}
+	}
+}
+
+// A conversion in a folder that is read would be read as samples the next time.
+func TestConversionAmongSources(t *testing.T) {
+	o := textOptions(t, "y,a,c\n1,1,1\n", CSV{Label: "y", Dense: []string{"a"}, Categorical: []string{"c"}}, 5)
+	dir := o.RecordDir
+	for _, c := range []struct {
+		name, cache string
+		refused     bool
+	}{
+		{"", "", true}, {"/", "", true}, {"/*", "", true}, {"/t*", "", true}, {"/../*", "", true}, {"/train*", "/", true}, {"", "/../" + filepath.Base(dir), true},
+		{"/*.csv", "", false}, {"/train.csv", "", false}, {"", "/cache", false}, {"/*.csv", "/cache", false}, {"/[", "", false},
+	} {
+		o.Files, o.RecordDir = []string{dir + c.name}, dir+c.cache
+		_, err := Convert(o, "")
+		if got := err != nil && strings.Contains(err.Error(), "set data.cache to another folder"); got != c.refused || got && !errors.Is(err, ErrInput) {
+			t.Errorf("train %q, cache %q: %v", c.name, c.cache, err)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func (r *Recipe) validate() error {
 				return usageErr("the recipe of column %q has another table than that of %q", c.Column, o.Column)
 			}
 		} else if !slices.Contains([]string{IDsHash, IDsNumber, IDsVocabulary}, c.IDs) || c.Reserved < 0 || c.Reserved > max(c.Rows, 1) ||
-			c.IDs == IDsHash && c.Reserved == c.Rows || c.IDs == IDsVocabulary && (c.Reserved != reservedTwo || c.Rows != c.Reserved+c.size()) {
+			c.IDs == IDsHash && c.Reserved == c.Rows || c.IDs == IDsNumber && c.Reserved > 0 || c.IDs == IDsVocabulary && (c.Reserved != reservedTwo || c.Rows != c.Reserved+c.size()) {
 			return usageErr("the recipe of column %q makes no row", c.Column)
 		}
 		if c.Vocabulary != nil && c.VocabularyBytes != nil || c.Hashes != nil && (c.Vocabulary != nil || c.VocabularyBytes != nil) {

@@ -24,6 +24,8 @@ type checkpointer struct {
 	reported func(step int64, path string, err error)
 
 	lastSave time.Duration    // when the last save began, or the run
+	lastPath string           // of the last checkpoint of this run; empty: there is none
+	recipe   []byte           // of the data, from the first save on
 	lock     *checkpoint.Lock // on checkpoint.dir, of rank 0
 }
 
@@ -160,10 +162,15 @@ func (k *checkpointer) publishFiles(s *checkpoint.Save, all [][]uint64, q saveRe
 	if err != nil {
 		return err
 	}
-	if q.recipe.HasNames() {
-		s.Recipe = q.recipe.Encode()
+	if k.recipe == nil && q.recipe.HasNames() {
+		k.recipe = q.recipe.Encode()
 	}
-	return s.Commit(parts, "", text)
+	s.Recipe, s.Earlier = k.recipe, k.lastPath
+	if err := s.Commit(parts, "", text); err != nil {
+		return err
+	}
+	k.lastPath = s.Path()
+	return nil
 }
 
 // loadPart sets the part to that of a checkpoint, and returns the run's history as JSON.
