@@ -180,7 +180,7 @@ func (c *parquetCursor) readPage() error {
 	c.indexed = page.encoding == format.RLEDictionary || page.encoding == oldDictionary
 	switch {
 	case !c.indexed:
-		return c.plain.beginPage(c.leaf.Column, page.encoding, page.values)
+		return c.plain.beginPage(c.leaf.Column, page.encoding, page.values, page.n)
 	case !c.hasWords:
 		return fmt.Errorf("column %q has no dictionary", c.leaf.Name())
 	case len(page.values) == 0: // nulls alone
@@ -202,7 +202,7 @@ func (c *parquetCursor) readWords(page *parquetPage) (err error) {
 		return fmt.Errorf("column %q has a dictionary in the encoding %v, which is not read", c.leaf.Name(), page.encoding)
 	}
 	v := &c.words
-	if err := v.beginPage(c.leaf.Column, format.Plain, page.values); err != nil {
+	if err := v.beginPage(c.leaf.Column, format.Plain, page.values, page.n); err != nil {
 		return err
 	}
 	if v.sequence {

@@ -25,8 +25,8 @@ type parquetValues struct {
 
 }
 
-// beginPage makes v the values of a page that has no dictionary. Of plain byte arrays there are none yet: see nextPlain.
-func (v *parquetValues) beginPage(leaf *parquet.Column, e format.Encoding, data []byte) error {
+// beginPage makes v the values of a page, at most n, that has no dictionary. Of plain byte arrays there are none yet: see nextPlain.
+func (v *parquetValues) beginPage(leaf *parquet.Column, e format.Encoding, data []byte, n int) error {
 	*v = parquetValues{parquetType: newParquetType(leaf.Type()), kind: leaf.Type().Kind(), data: data, offsets: v.offsets}
 	switch v.kind {
 	case parquet.Int32, parquet.Float:
@@ -37,6 +37,9 @@ func (v *parquetValues) beginPage(leaf *parquet.Column, e format.Encoding, data 
 		v.size = leaf.Type().Length()
 	}
 	if e != format.Plain {
+		if err := checkDeltas(e, data, n); err != nil {
+			return err
+		}
 		if err := v.decode(leaf, e); err != nil {
 			return err
 		}
