@@ -58,8 +58,6 @@ func (w *word) appendTo(b []byte) []byte {
 	return append(b, w.text...)
 }
 
-const wordHead = 8 + 2*binary.MaxVarintLen64
-
 // spill is a file without a name, which holds lists of words that memory has no room for. Several
 // goroutines may use it. It is gone with the process.
 type spill struct {
