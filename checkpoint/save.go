@@ -34,8 +34,8 @@ type Save struct {
 	// Earlier is the path of a checkpoint that may have the same recipe; empty: there is none. A large recipe
 	// is not written again then: the checkpoints share its file.
 	Earlier string
-	Keep       int          // how many checkpoints of its lineage to keep, with this one; 0: all
-	Alone      bool         // no other run saves to Dir: a Lock is held
+	Keep    int  // how many checkpoints of its lineage to keep, with this one; 0: all
+	Alone   bool // no other run saves to Dir: a Lock is held
 
 	path string // once it is published
 }
