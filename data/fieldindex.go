@@ -22,7 +22,7 @@ type fieldIndex struct {
 // span is the place of a field in the text.
 type span struct{ start, end int32 }
 
-// begin begins with a text, whose records have a number of columns.
+// begin begins with a text. Its records have a number of columns.
 func (x *fieldIndex) begin(text []byte, delimiter byte, columns int) {
 	x.text, x.delimiter = text, delimiter
 	x.marks = grown(x.marks, (len(text)+63)/64)
@@ -140,7 +140,7 @@ func (x *fieldIndex) endQuoted(p int) (closing, next int) {
 	next = closing + 1
 	if next+1 < len(text) && text[next] == '\r' && text[next+1] == '\n' {
 		if text[closing-1] == '\r' {
-			return 0, -1 // only the scanner tells the two apart
+			return 0, -1 // the scanner decides which of the two it is
 		}
 		next++
 	}

@@ -162,7 +162,7 @@ func (p *parquetPages) cutLevel(b []byte, encoding format.Encoding) (levels, res
 	return b[4 : 4+size], b[4+size:], nil
 }
 
-// unpackV2 unpacks a page of version 2, whose levels are not compressed.
+// unpackV2 unpacks a page of version 2. Its levels are not compressed.
 func (p *parquetPages) unpackV2(page *parquetPage, h *format.PageHeader, raw []byte) (err error) {
 	v := &h.DataPageHeaderV2.V
 	repeated, defined := int(v.RepetitionLevelsByteLength), int(v.DefinitionLevelsByteLength)

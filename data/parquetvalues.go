@@ -21,7 +21,7 @@ type parquetValues struct {
 	sequence bool // plain byte arrays, which are found one after the other
 
 	bad    map[int]string // the mistakes in malformed values
-	listed []bool         // of a dictionary: whose texts were added to the set
+	listed []bool         // of a dictionary: the values that are in the set of texts
 
 }
 

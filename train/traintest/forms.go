@@ -48,7 +48,7 @@ var Forms = []Form{
 	form("deepfm numberless", deep, numberless, bags, []string{"model.batch_norm=false"}),
 }
 
-// form returns a form whose name begins with its kind. Names tell forms with bags and batch norm from others.
+// form returns a form whose name begins with its kind. Names say whether a form has bags or batch norm.
 func form(name string, sets ...[]string) Form {
 	kind := name
 	for i, c := range name {
