@@ -105,12 +105,13 @@ func (m *Model) loadFile(e env.Env, path string) error {
 		if err != nil {
 			return err
 		}
+		buffer := make([]byte, 1<<20)
 		for _, t := range f.Tensors() {
-			if _, err := io.CopyBuffer(struct{ io.Writer }{in}, io.NewSectionReader(t, 0, t.Size()), make([]byte, 1<<20)); err != nil {
+			if _, err := io.CopyBuffer(struct{ io.Writer }{in}, f.Reader(t), buffer); err != nil {
 				return fmt.Errorf("%s: %s: %w", path, t.Name, err)
 			}
 		}
-		return nil
+		return f.Verify()
 	})
 }
 

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -59,6 +60,9 @@ type Spec struct {
 	Shape []int64
 	Type  DType
 }
+
+// dtype returns the type as a header names it.
+func (s *Spec) dtype() DType { return cmp.Or(s.Type, F32) }
 
 // Bytes returns the length of the tensor's data. The error is for an invalid shape.
 func (s Spec) Bytes() (int64, error) {
@@ -233,11 +237,7 @@ func formatHeader(specs []Spec, metadata map[string]string) (header []byte, data
 		if err != nil {
 			return nil, 0, fmt.Errorf("tensor name %q: %v", s.Name, err)
 		}
-		dtype := s.Type
-		if dtype == "" {
-			dtype = F32
-		}
-		out = append(append(append(out, ','), name...), `:{"dtype":"`+string(dtype)+`","shape":[`...)
+		out = append(append(append(out, ','), name...), `:{"dtype":"`+string(s.dtype())+`","shape":[`...)
 		for i, d := range s.Shape {
 			if i > 0 {
 				out = append(out, ',')

@@ -28,12 +28,17 @@ type Tensor struct {
 
 // File is an open file of tensors.
 type File struct {
-	// Metadata are the texts beside the tensors, by key; nil if there are none.
+	// Metadata are the texts beside the tensors, by key, without the checksum; nil if there are none.
 	Metadata map[string]string
 
+	path    string
 	f       *os.File
 	tensors []Tensor
 	byName  map[string]int
+
+	checksum    string
+	hasChecksum bool
+	sums        sums // of the tensors that were read
 }
 
 // Open opens a file and checks its header against its size.
@@ -55,7 +60,7 @@ func Open(path string) (*File, error) {
 		f.Close()
 		return nil, &formatError{path, err.Error()}
 	}
-	file.f = f
+	file.path, file.f = path, f
 	return file, nil
 }
 
@@ -81,7 +86,9 @@ func newFile(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := &File{Metadata: metadata, byName: make(map[string]int, len(all))}
+	file := &File{Metadata: metadata, byName: make(map[string]int, len(all)), sums: sums{}}
+	file.checksum, file.hasChecksum = metadata[checksumKey]
+	delete(metadata, checksumKey)
 	for _, e := range all {
 		t := Tensor{e.Spec, io.NewSectionReader(r, start+e.begin, e.end-e.begin)}
 		if e.Type == u8 {

@@ -3,10 +3,11 @@ package safetensors
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
 )
@@ -17,17 +18,25 @@ type Writer struct {
 	file *atomicfile.File
 	buf  *bufio.Writer
 	left int64 // bytes of data not yet written
+
+	sums       sums
+	checksumAt int64  // its place in the file
+	specs      []Spec // the tensors not yet begun
+	tensor     summed // the one whose data comes
 }
 
 // bufferBytes is large enough that writes of single rows cost no system call
 // each.
 const bufferBytes = 1 << 20
 
-// Create starts the file at path with tensors of specs. It adds "format" and "producer" to the metadata. Texts of the
-// metadata that a header has no room for become tensors before the others.
+// Create starts the file at path with tensors of specs. It adds "format", "producer" and the checksum to the metadata. Texts of
+// the metadata that a header has no room for become tensors before the others.
 func Create(path string, specs []Spec, metadata map[string]string) (*Writer, error) {
 	members := map[string]string{producerKey: producer}
 	maps.Copy(members, metadata)
+	members[checksumKey] = noChecksum
+	checked := sums{}
+	checked.addTexts(members)
 	texts, long := moveTexts(members)
 	begin, dataBytes, err := beginning(append(long, specs...), members)
 	if err != nil {
@@ -37,16 +46,18 @@ func Create(path string, specs []Spec, metadata map[string]string) (*Writer, err
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{path: path, file: file, buf: bufio.NewWriterSize(file, bufferBytes), left: dataBytes}
+	w := &Writer{path: path, file: file, buf: bufio.NewWriterSize(file, bufferBytes), left: dataBytes,
+		sums: checked, checksumAt: findChecksum(begin), specs: specs, tensor: summed{hash: xxh3.New()}}
 	if _, err := w.buf.Write(begin); err != nil {
 		file.Abort()
 		return nil, err
 	}
 	for _, text := range texts {
-		if _, err := io.WriteString(w, text); err != nil {
+		if _, err := w.buf.WriteString(text); err != nil {
 			file.Abort()
 			return nil, err
 		}
+		w.left -= int64(len(text))
 	}
 	return w, nil
 }
@@ -74,7 +85,30 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 	n, err := w.buf.Write(p)
 	w.left -= int64(n)
+	w.addData(p[:n])
 	return n, err
+}
+
+// addData adds data to the sums of its tensors.
+func (w *Writer) addData(p []byte) {
+	for len(p) > 0 {
+		for w.tensor.left == 0 {
+			w.beginTensor()
+		}
+		n := min(w.tensor.left, int64(len(p)))
+		w.tensor.add(p[:n], w.sums)
+		p = p[n:]
+	}
+}
+
+// beginTensor begins the sum of the next tensor.
+func (w *Writer) beginTensor() {
+	s := &w.specs[0]
+	w.specs = w.specs[1:]
+	w.tensor.part = tensorPart(s)
+	w.tensor.left, _ = s.Bytes() // checked in Create
+	w.tensor.hash.Reset()
+	w.tensor.add(nil, w.sums)
 }
 
 // Commit completes the file and renames it to its path. All data must have been written.
@@ -83,7 +117,14 @@ func (w *Writer) Commit() error {
 		w.file.Abort()
 		return fmt.Errorf("%s: %d bytes of tensor data were never written", w.path, w.left)
 	}
-	if err := w.buf.Flush(); err != nil {
+	for len(w.specs) > 0 { // they are empty
+		w.beginTensor()
+	}
+	err := w.buf.Flush()
+	if err == nil {
+		_, err = w.file.WriteAt([]byte(w.sums.checksum()), w.checksumAt)
+	}
+	if err != nil {
 		w.file.Abort()
 		return err
 	}

@@ -2,6 +2,7 @@ package modelfile
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/ecrec/ecrec/config"
@@ -11,7 +12,7 @@ import (
 )
 
 // Load sets dense parameters and rows to those of a file. Every rank calls it, and reads
-// the dense part and its rows. Optimizer state does not change.
+// the dense part and its rows, and verifies the checksum. Optimizer state does not change.
 func (m *Model) Load(path string) error {
 	var f *safetensors.File
 	if err := m.Env.Do("open "+path, func() (err error) {
@@ -33,6 +34,9 @@ func (m *Model) Load(path string) error {
 		if err := m.loadTable(f, t); err != nil {
 			return fmt.Errorf("%s: %s: %w", path, m.Row[0].Tensor(t), err)
 		}
+	}
+	if err := m.Env.Do("verify "+path, f.Verify); err != nil {
+		return config.Errorf("model.init_from: %w", err)
 	}
 	return nil
 }
@@ -62,7 +66,7 @@ func (m *Model) loadDense(f *safetensors.File, t model.Tensor) error {
 	src, _ := f.Tensor(t.Name)
 	b := make([]byte, 4*t.Len())
 	if err := m.Env.Do("read "+t.Name, func() error {
-		_, err := src.ReadAt(b, 0)
+		_, err := io.ReadFull(f.Reader(src), b)
 		return err
 	}); err != nil {
 		return err
@@ -77,6 +81,11 @@ func (m *Model) loadTable(f *safetensors.File, table int) error {
 	rowBytes := int64(4 * width)
 	chunk := make([]byte, m.chunkRows()*rowBytes)
 	var own []byte
+	var parts []io.Reader
+	for _, part := range m.Row {
+		src, _ := f.Tensor(part.Tensor(table)) // checkTensors has found it
+		parts = append(parts, f.Reader(src))
+	}
 	var staged kernels.Buffer
 	defer func() {
 		if staged.Bytes() > 0 {
@@ -85,7 +94,7 @@ func (m *Model) loadTable(f *safetensors.File, table int) error {
 	}()
 	return m.eachChunk(table, func(first, last int64) error {
 		read := chunk[:(last-first)*rowBytes]
-		if err := m.readRows(f, table, first, read); err != nil {
+		if err := m.readRows(parts, table, read); err != nil {
 			return err
 		}
 		if m.Owner < 0 {
@@ -110,20 +119,18 @@ func (m *Model) loadTable(f *safetensors.File, table int) error {
 	})
 }
 
-// readRows fills rows with consecutive rows of a table, from row first on. It joins the
-// parts of each row.
-func (m *Model) readRows(f *safetensors.File, table int, first int64, rows []byte) error {
+// readRows fills rows with the next rows of a table. It joins the parts of each row.
+func (m *Model) readRows(parts []io.Reader, table int, rows []byte) error {
 	rowBytes, at := 4*m.rowWidth(), 0
 	n := len(rows) / rowBytes
-	for _, part := range m.Row {
-		name, partBytes := part.Tensor(table), 4*part.Width
-		src, _ := f.Tensor(name) // checkTensors has found it
+	for i, part := range m.Row {
+		partBytes := 4 * part.Width
 		columns := rows
 		if len(m.Row) > 1 {
 			columns = make([]byte, n*partBytes)
 		}
-		if err := m.Env.Do("read "+name, func() error {
-			_, err := src.ReadAt(columns, first*int64(partBytes))
+		if err := m.Env.Do("read "+part.Tensor(table), func() error {
+			_, err := io.ReadFull(parts[i], columns)
 			return err
 		}); err != nil {
 			return err

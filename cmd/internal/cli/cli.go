@@ -17,7 +17,7 @@ type root struct {
 	Eval       evalCmd       `cmd:"" help:"Compute logloss and AUC of a saved model."`
 	Predict    predictCmd    `cmd:"" help:"Score rows with a saved model."`
 	Export     exportCmd     `cmd:"" help:"Write the model of a run or a checkpoint as a file: safetensors, ONNX, or a Triton model repository."`
-	Inspect    inspectCmd    `cmd:"" help:"Describe a checkpoint and verify all its files, or describe a model file."`
+	Inspect    inspectCmd    `cmd:"" help:"Describe a checkpoint or a model file, and verify its checksums."`
 	Status     statusCmd     `cmd:"" help:"Show the state of a run: step, losses, checkpoint, digest."`
 	Runs       runsCmd       `cmd:"" help:"Compare the runs in a folder."`
 	Sweep      sweepCmd      `cmd:"" help:"Train a config with every combination of some values, one run after another."`

@@ -73,15 +73,15 @@ func (c *exportCmd) findDataRecipe(ck *checkpoint.Checkpoint) (*data.Recipe, err
 	return findRecipe(ck.Path, modelAt{checkpoint: ck.Path}, cfg)
 }
 
-// modelOf is the model of a file.
+// modelOf is the model of a file. Its checksum is verified at the end.
 func modelOf(in *safetensors.File) export.Model {
 	m := export.Model{Metadata: in.Metadata, Write: func(out io.Writer) error {
 		for _, t := range in.Tensors() {
-			if _, err := io.Copy(out, io.NewSectionReader(t, 0, t.Size())); err != nil {
+			if _, err := io.Copy(out, in.Reader(t)); err != nil {
 				return err
 			}
 		}
-		return nil
+		return in.Verify()
 	}}
 	for _, t := range in.Tensors() {
 		m.Tensors = append(m.Tensors, t.Spec)

@@ -21,7 +21,7 @@ type inspectCmd struct {
 	Dir string `arg:"" name:"path" complete:"model" help:"A checkpoint, a folder of checkpoints to take the newest of, a model file, or a run's output folder."`
 }
 
-// Run describes a checkpoint and verifies all its files, or describes a model file.
+// Run describes a checkpoint and verifies all its files, or describes a model file and verifies its checksum.
 func (c *inspectCmd) Run(a *app) error {
 	if from, err := findModel(c.Dir); err == nil && from.file != "" && !checkpoint.At(c.Dir) {
 		return describeFile(a.out, from.file)
@@ -72,7 +72,7 @@ func describe(out io.Writer, c *checkpoint.Checkpoint) {
 	w.Flush()
 }
 
-// describeFile prints the tensors of a model file and its metadata.
+// describeFile prints the tensors of a model file and its metadata, and verifies its checksum.
 func describeFile(out io.Writer, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -105,7 +105,14 @@ func describeFile(out io.Writer, path string) error {
 	for _, t := range f.Tensors() {
 		fmt.Fprintf(w, "           %s\t%v\n", printable.Shorten(printable.Quote(t.Name), maxLine, lastOfLine), t.Shape)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Verify(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "checksum   %s\n", map[bool]string{true: "matches", false: "none in the file"}[f.HasChecksum()])
+	return nil
 }
 
 // findCheckpoint opens a checkpoint, or the newest valid one of a folder. It prints those that it
