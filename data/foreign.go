@@ -19,7 +19,7 @@ type fileKind struct {
 	is     string
 	remedy string
 	// unpack opens a compressed text. nil: formats of text cannot read such a file.
-	unpack func(in *countedFile) (io.ReadCloser, error)
+	unpack func(in *countedFile) (textUnpacker, error)
 }
 
 // Remedies of several kinds.

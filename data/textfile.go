@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -48,7 +47,7 @@ func openTextFile(e env.Env, name string) (textReader, error) {
 		return nil, err
 	}
 	if kind := sniff(head); kind != nil && kind.unpack != nil {
-		return unpackText(e, f, size, kind), nil
+		return unpackText(e, f, size, kind)
 	}
 	return &plainText{env: e, file: f, size: size, left: size}, nil
 }
@@ -90,156 +89,110 @@ func (r *plainText) skipText(n int64) (int64, error) {
 	return n, nil
 }
 
-// Text is unpacked ahead of the parsers by a goroutine of its own, in blocks.
 const (
+	// Text is unpacked in blocks: a read ends at a multiple of unpackBytes at the latest, so that chunks of a file begin
+	// at the same places with each decompressor.
 	unpackBytes = 1 << 20
-	unpackAhead = 4 // blocks
+	// aheadBytes is how much text is unpacked beyond a block: a decompressor does not stop at each byte.
+	aheadBytes = 1 << 10
 )
 
-// unpackedText is the text of a compressed file.
+// unpackedText is the text of a compressed file. Its caller unpacks it: a goroutine that reads ahead of the parsers.
 type unpackedText struct {
-	name  string
-	full  *env.Queue[unpackedBlock]
-	free  *env.Queue[[]byte]
-	ended *env.Event
-
-	block unpackedBlock
-	rest  []byte // of block
+	in    *countedFile
+	kind  *fileKind
+	text  textUnpacker
+	off   int64  // of the text
+	ahead []byte // the next text, in space
+	space [aheadBytes]byte
+	end   bool   // no text follows the one ahead
+	skip  []byte // memory for skipped text
 }
 
-// unpackedBlock is some of the text. The last block has end or err set.
-type unpackedBlock struct {
-	text      []byte
-	fileBytes int64 // of the compressed file, up to the end of the block
-	end       bool
-	err       error
+// textUnpacker reads the text of a compressed file.
+type textUnpacker interface {
+	io.ReadCloser
+	// inputBytes is how many bytes of the file were needed for the text read so far.
+	inputBytes() int64
 }
 
-// unpackText starts to unpack a file, which it closes at the end.
-func unpackText(e env.Env, f *os.File, size int64, kind *fileKind) *unpackedText {
-	r := &unpackedText{name: f.Name(), ended: env.NewEvent(e, "unpack ended"),
-		full: env.NewQueue[unpackedBlock](e, "unpack full", unpackAhead), free: env.NewQueue[[]byte](e, "unpack free", unpackAhead)}
-	for range unpackAhead {
-		r.free.Put(nil)
+// unpackText begins to unpack a file, which belongs to the result.
+func unpackText(e env.Env, f *os.File, size int64, kind *fileKind) (textReader, error) {
+	r := &unpackedText{in: &countedFile{env: e, file: f, what: "read " + f.Name(), size: size}, kind: kind}
+	text, err := kind.unpack(r.in)
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
-	in := newCountedFile(e, f, size)
-	e.Go("unpack text", func() {
-		defer r.ended.Set(nil)
-		defer f.Close()
-		unpackAll(in, kind, r.free, r.full)
-	})
-	return r
+	r.text = text
+	return r, nil
 }
 
-// unpackAll puts the text of a file into full, until its end or that of the queues.
-func unpackAll(in *countedFile, kind *fileKind, free *env.Queue[[]byte], full *env.Queue[unpackedBlock]) {
-	text, err := kind.unpack(in)
-	if err == nil {
-		defer text.Close()
-	}
-	for {
-		buf, ok := free.Get()
-		if !ok {
-			return
-		}
-		if buf == nil {
-			buf = make([]byte, unpackBytes)
-		}
-		n := 0
-		for err == nil && n < len(buf) {
-			var k int
-			k, err = text.Read(buf[n:])
-			n += k
-		}
-		b := unpackedBlock{text: buf[:n], fileBytes: in.bytesRead()}
-		switch {
-		case err == io.EOF:
-			b.end = true
-		case err != nil:
-			b.err = in.explainError(kind, err)
-		}
-		if !full.Put(b) || err != nil {
-			return
-		}
-	}
-}
-
-func (r *unpackedText) fileBytes() int64 { return r.block.fileBytes }
+func (r *unpackedText) fileBytes() int64 { return r.text.inputBytes() }
 
 func (r *unpackedText) textLeft() int64 {
-	if len(r.rest) == 0 && r.block.end {
+	if len(r.ahead) == 0 && r.end {
 		return 0
 	}
 	return math.MaxInt64
 }
 
-// fetchBlock waits for the next block if the current one is used up and not the last.
-func (r *unpackedText) fetchBlock() error {
-	for len(r.rest) == 0 && !r.block.end {
-		if r.block.err != nil {
-			return r.block.err
-		}
-		if r.block.text != nil {
-			r.free.Put(r.block.text[:cap(r.block.text)])
-		}
-		next, ok := r.full.Get()
-		if !ok {
-			panic("data: text is read after its reader was closed")
-		}
-		r.block, r.rest = next, next.text
+// unpackSome unpacks into b.
+func (r *unpackedText) unpackSome(b []byte) (int, error) {
+	n, err := r.text.Read(b)
+	switch {
+	case err == io.EOF:
+		r.end = true
+	case err != nil:
+		return n, r.in.explainError(r.kind, err, r.text.inputBytes())
 	}
-	return nil
+	return n, nil
 }
 
-func (r *unpackedText) readText(b []byte) (int, error) {
-	if err := r.fetchBlock(); err != nil {
-		return 0, err
+func (r *unpackedText) readText(b []byte) (n int, err error) {
+	block := int(min(int64(len(b)), unpackBytes-r.off%unpackBytes))
+	n = copy(b[:block], r.ahead)
+	r.ahead = r.ahead[n:]
+	for n < block && !r.end {
+		k, err := r.unpackSome(b[n:min(len(b), block+aheadBytes)])
+		if n += k; err != nil {
+			return min(n, block), err
+		}
 	}
-	n := copy(b, r.rest)
-	r.rest = r.rest[n:]
-	return n, r.fetchBlock() // so that textLeft reports the end as soon as it is reached
+	if n > block {
+		r.ahead = r.space[:copy(r.space[:], b[block:n])]
+		n = block
+	}
+	for len(r.ahead) == 0 && !r.end { // so that textLeft reports the end as soon as it is reached
+		k, err := r.unpackSome(r.space[:])
+		if r.ahead = r.space[:k]; err != nil {
+			return n, err
+		}
+	}
+	r.off += int64(n)
+	return n, nil
 }
 
 func (r *unpackedText) skipText(n int64) (int64, error) {
-	if err := r.fetchBlock(); err != nil {
-		return 0, err
-	}
-	n = min(n, int64(len(r.rest)))
-	r.rest = r.rest[n:]
-	return n, r.fetchBlock()
+	r.skip = grown(r.skip, unpackBytes)
+	k, err := r.readText(r.skip[:min(n, unpackBytes)])
+	return int64(k), err
 }
 
 func (r *unpackedText) closeFile() {
-	r.free.Close()
-	r.full.Close()
-	_ = r.ended.Wait()
+	r.text.Close()
+	r.in.file.Close()
 }
 
-// countedFile reads a file through a buffer, and counts the bytes that were used.
+// countedFile reads a file, and counts its bytes.
 type countedFile struct {
 	env  env.Env
 	file *os.File
 	what string // for env.Do
 	size int64
-	off  int64 // of the end of the buffer
-	// in is the buffer. Decompressors read it by ReadByte, so that they take no byte too many; gzip has a
-	// faster loop for a bufio.Reader than for another reader.
-	in *bufio.Reader
+	off  int64
 }
 
-// inputBytes is the size of the buffer.
-const inputBytes = 256 << 10
-
-func newCountedFile(e env.Env, f *os.File, size int64) *countedFile {
-	c := &countedFile{env: e, file: f, what: "read " + f.Name(), size: size}
-	c.in = bufio.NewReaderSize(c, inputBytes)
-	return c
-}
-
-// bytesRead is how many bytes of the file were used.
-func (f *countedFile) bytesRead() int64 { return f.off - int64(f.in.Buffered()) }
-
-// Read fills the buffer.
 func (f *countedFile) Read(b []byte) (n int, err error) {
 	err = f.env.Do(f.what, func() error {
 		n, err = f.file.ReadAt(b[:min(int64(len(b)), max(f.size-f.off, 0))], f.off)
@@ -255,12 +208,11 @@ func (f *countedFile) Read(b []byte) (n int, err error) {
 	return 0, err
 }
 
-// explainError explains why a file cannot be unpacked.
-func (f *countedFile) explainError(kind *fileKind, err error) error {
+// explainError explains why a file cannot be unpacked, of which some bytes were used.
+func (f *countedFile) explainError(kind *fileKind, err error, at int64) error {
 	if _, ok := err.(*os.PathError); ok {
 		return fmt.Errorf("read %s: %w", f.file.Name(), err)
 	}
-	at := f.bytesRead()
 	if at == f.size && err == io.ErrUnexpectedEOF {
 		return fileErr(f.file.Name(), "it is %s and ends within a stream, at byte %d; copy the file again, and compare its size", kind.is, at)
 	}

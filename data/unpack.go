@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/ecrec/ecrec/internal/inflate"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -14,54 +14,34 @@ import (
 const maxWindow = 128 << 20
 
 // unpackGzip reads one or more gzip members as one text.
-func unpackGzip(in *countedFile) (io.ReadCloser, error) {
-	z, err := gzip.NewReader(in.in)
-	if err != nil {
-		return nil, notEnded(err)
-	}
-	z.Multistream(false)
-	return &gzipText{z, in.in}, nil
-}
+func unpackGzip(in *countedFile) (textUnpacker, error) { return gzipText{inflate.NewReader(in)}, nil }
 
-// gzipText begins each member itself: a header that is cut short in its optional fields looks like the end of the file
-// to gzip.Reader.
-type gzipText struct {
-	*gzip.Reader
-	in *bufio.Reader
-}
+type gzipText struct{ *inflate.Reader }
 
-func (r *gzipText) Read(b []byte) (int, error) {
-	n, err := r.Reader.Read(b)
-	if err != io.EOF {
-		return n, err
-	}
-	if _, err := r.in.Peek(1); err != nil {
-		return n, err // the end, or an error of the disk
-	}
-	err = notEnded(r.Reset(r.in))
-	r.Multistream(false)
-	return n, err
-}
-
-// notEnded replaces the end of a file in the middle of something.
-func notEnded(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
+func (r gzipText) inputBytes() int64 { return r.InputBytes() }
+func (r gzipText) Close() error      { return nil }
 
 // unpackZstd reads one or more zstd frames as one text. It starts no goroutines.
-func unpackZstd(in *countedFile) (io.ReadCloser, error) {
-	r, err := zstd.NewReader(in.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+func unpackZstd(in *countedFile) (textUnpacker, error) {
+	buffer := bufio.NewReaderSize(in, inputBytes)
+	r, err := zstd.NewReader(buffer, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, err
 	}
-	return zstdText{r.IOReadCloser()}, nil
+	return zstdText{r.IOReadCloser(), in, buffer}, nil
 }
 
-// zstdText replaces errors that need a remedy of their own.
-type zstdText struct{ io.ReadCloser }
+// inputBytes is how much of a file is read at a time.
+const inputBytes = 256 << 10
+
+// zstdText counts the bytes of the file, and replaces errors that need a remedy of their own.
+type zstdText struct {
+	io.ReadCloser
+	in     *countedFile
+	buffer *bufio.Reader
+}
+
+func (r zstdText) inputBytes() int64 { return r.in.off - int64(r.buffer.Buffered()) }
 
 func (r zstdText) Read(b []byte) (int, error) {
 	n, err := r.ReadCloser.Read(b)
