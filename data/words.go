@@ -21,7 +21,7 @@ type word struct {
 	text  string
 }
 
-// wordOrder is an order of words. Those that it does not distinguish are one word.
+// wordOrder is an order of words. Words that it does not distinguish are one word.
 type wordOrder func(a, b word) int
 
 func byHash(a, b word) int { return cmp.Compare(a.hash, b.hash) }

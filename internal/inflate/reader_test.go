@@ -74,7 +74,7 @@ func readAll(packed []byte, size int) (text []byte, z *Reader, err error) {
 	return text, z, err
 }
 
-// The text is the one that was compressed, for all levels, several members and all sizes of buffers.
+// Reader returns the compressed text, for all levels, several members and all sizes of buffers.
 func TestReader(t *testing.T) {
 	for name, text := range texts() {
 		for _, level := range []int{gzip.NoCompression, gzip.BestSpeed, gzip.DefaultCompression, gzip.HuffmanOnly} {
