@@ -51,7 +51,7 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: train.eval_every is %d; an epoch of %d samples has %d steps", path, c.Train.EvalEvery, samples, steps)
 		}
 	}
-	if recipes < 10 {
-		t.Errorf("%d recipes in %d files, want 10 or more", recipes, len(paths))
+	if recipes < 11 {
+		t.Errorf("%d recipes in %d files, want 11 or more", recipes, len(paths))
 	}
 }

@@ -22,22 +22,24 @@ func TestKindsDefaults(t *testing.T) {
 			t.Errorf("%s: top_mlp %v, cross_layers %d, cross_rank %d, want %+v", kind, m.TopMLP, m.CrossLayers, m.CrossRank, want)
 		}
 		_, err = Load(write(t, file), []string{"model.kind=" + kind, "model.bottom_mlp=[]"})
-		if refused := err != nil; refused != (kind == "dlrm") {
+		if refused := err != nil; refused != (kind == "dlrm") || refused && !strings.Contains(err.Error(), "model.bottom_mlp: is empty, but the data has") {
 			t.Errorf("%s without a bottom MLP: %v", kind, err)
 		}
 	}
-	for kind, want := range map[string]string{"dlrm": `use another model.kind, such as "deepfm"`, "wdl": `set it to [] for model.kind = "wdl"`, "dcn": "set it to []", "deepfm": ""} {
-		noDense := []string{"model.kind=" + kind, "model.tables=[5]", `data.csv.categorical=["a"]`, "data.format=csv"}
+	for kind, want := range map[string]string{"dlrm": "set it to []", "wdl": "set it to []", "dcn": "set it to []", "deepfm": ""} {
+		noDense := []string{"model.kind=" + kind, "model.tables=[5, 6]", `data.csv.categorical=["a", "b"]`, "data.format=csv"}
 		_, err := Load(write(t, regexp.MustCompile(`(?m)^bottom_mlp.*$`).ReplaceAllString(file, "")), noDense)
 		if refused := err != nil; refused != (kind != "deepfm") || refused && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s without columns of numbers: %v, want %q", kind, err, want)
 		}
-		if kind == "wdl" || kind == "dcn" {
+		if kind != "deepfm" {
 			if _, err := Load(write(t, file), append(noDense, "model.bottom_mlp=[]")); err != nil {
 				t.Errorf("%s without columns of numbers and bottom MLP: %v", kind, err)
 			}
 		}
 	}
-	_, err := Load(write(t, base), []string{"model.kind=wdl", "model.cross=full"})
+	_, err := Load(write(t, file), []string{"model.bottom_mlp=[]", "model.tables=[5]", `data.csv.categorical=["a"]`, "data.format=csv"})
+	expect(t, err, `model.interaction: "dot" needs two vectors, and the data has one category and no numbers; name more columns in [data.csv], or use`)
+	_, err = Load(write(t, base), []string{"model.kind=wdl", "model.cross=full"})
 	expect(t, err, `model.kind = "wdl" does not read it, only dcn does; leave it out`)
 }

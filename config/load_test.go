@@ -227,7 +227,7 @@ func TestErrors(t *testing.T) {
 		{"csv without its format", `format = "criteo-bin"`, `csv = { dense = ["a"], categorical = ["c"] }`, nil,
 			`:5: data.format: is missing; [data.csv] is there: did you mean format = "csv"?`},
 		{"csv without dense", `format = "criteo-bin"`, strings.Replace(csv, `"a", "b"`, "", 1), []string{"model.tables=[9]"},
-			`model.bottom_mlp: has 2 layers over numbers, but the data has no column of numbers; name some in data.csv.dense, or use another`},
+			`model.bottom_mlp: has 2 layers over numbers, but the data has no column of numbers; name some in data.csv.dense, or set it to []`},
 		{"a bucket", "", "", []string{`data.train=["s3://b/x.csv"]`}, `data.train: "s3://b/x.csv": s3:// is not read or written here`},
 		{"a bucket for checkpoints", "", "", []string{"checkpoint.dir=gs://b"}, `checkpoint.dir: "gs://b": gs:// is not read`},
 		{"name of control characters", `name = "t"`, `name = "a\u001b[2Jb"`, nil,

@@ -196,17 +196,19 @@ func (in *Inferred) decide(file, label string, columns []columnSample, rows int6
 	return in.balance(columns)
 }
 
+// Count is the number of columns of a use.
+func (in *Inferred) Count(use Use) (n int) {
+	for _, c := range in.Columns {
+		if c.Use == use {
+			n++
+		}
+	}
+	return n
+}
+
 // balance gives a model that needs a column of categories one, of the numbers.
 func (in *Inferred) balance(columns []columnSample) error {
-	count := func(use Use) (n int) {
-		for _, c := range in.Columns {
-			if c.Use == use {
-				n++
-			}
-		}
-		return n
-	}
-	if count(UseCategory) == 0 && count(UseNumber) > 1 {
+	if in.Count(UseCategory) == 0 && in.Count(UseNumber) > 1 {
 		best := -1
 		for i, c := range in.Columns {
 			if c.Use == UseNumber && (best < 0 || len(columns[i].texts) < len(columns[best].texts)) {
@@ -216,9 +218,9 @@ func (in *Inferred) balance(columns []columnSample) error {
 		c := &in.Columns[best]
 		c.Use, c.Transform, c.Why = UseCategory, TransformLog2Bucket, "numbers in buckets: a model needs a column of categories"
 	}
-	if count(UseNumber) == 0 || count(UseCategory) == 0 {
-		return usageErr("the file has %d columns of numbers and %d of categories, and a model needs one of each at least",
-			count(UseNumber), count(UseCategory))
+	if in.Count(UseCategory) == 0 {
+		return usageErr("the file has %d columns of numbers and none of categories, and a model needs a column of categories; see whether --label names the right one",
+			in.Count(UseNumber))
 	}
 	return nil
 }

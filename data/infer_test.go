@@ -74,7 +74,8 @@ func TestInferRefuses(t *testing.T) {
 		{rows, "", "the first line holds"},
 		{"one\ntwo\n", "", "fields separated by a comma"},
 		{"a,b\n", "", "no samples follow the header"},
-		{"y,c\n1,a\n0,b\n1,a\n", "", "a model needs one of each"},
+		{"y,c\n1,a\n0,a\n1,a\n", "", "0 columns of numbers and none of categories"},
+		{"y,n\n1,0.5\n0,1.5\n1,3.25\n", "", "1 columns of numbers and none of categories"},
 	} {
 		_, err := inferText(t, c.text, c.label)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

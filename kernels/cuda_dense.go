@@ -186,15 +186,17 @@ func bestTile(m, n, processors int) (best int) {
 
 func (s *cudaStream) DotInteraction(out, feats Matrix, f, d int) {
 	const op = "DotInteraction"
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1)}
-	p.out, p.feats = s.matrixOf(op, "out", out, feats.Rows, d+f*(f-1)/2), s.matrixOf(op, "feats", feats, feats.Rows, f*d)
+	lead := checkDots(op, out, f, d)
+	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
+	p.out, p.feats = s.matrixOf(op, "out", out, feats.Rows, lead+f*(f-1)/2), s.matrixOf(op, "feats", feats, feats.Rows, f*d)
 	s.runInteraction(op, kernelInteraction, &p, 4*f*int(p.row))
 }
 
 func (s *cudaStream) DotInteractionGrad(dfeats, dout, feats Matrix, f, d int) {
 	const op = "DotInteractionGrad"
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1)}
-	p.out = s.matrixOf(op, "dout", dout, feats.Rows, d+f*(f-1)/2)
+	lead := checkDots(op, dout, f, d)
+	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
+	p.out = s.matrixOf(op, "dout", dout, feats.Rows, lead+f*(f-1)/2)
 	p.feats = s.matrixOf(op, "feats", feats, feats.Rows, f*d)
 	p.dfeats = s.matrixOf(op, "dfeats", dfeats, feats.Rows, f*d)
 	s.runInteraction(op, kernelInteractionGrad, &p, 4*f*(int(p.row)+f))

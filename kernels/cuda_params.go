@@ -137,7 +137,7 @@ type cudaBags struct {
 type cudaInteraction struct {
 	out, feats, dfeats cudaMat
 	samples            int64
-	f, d, row, _       int32
+	f, d, row, lead    int32
 }
 
 type cudaProduct struct {

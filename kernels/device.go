@@ -101,12 +101,13 @@ type Stream interface {
 
 	// DotInteraction computes DLRM's pairwise dots. feats is (b, f*d): f vectors
 	// of d floats per sample. out is (b, d + f(f-1)/2): vector 0, then the dots of
-	// vectors i and j for i = 1..f-1, j = 0..i-1, each one FMA chain over d.
+	// vectors i and j for i = 1..f-1, j = 0..i-1, each one FMA chain over d. An out
+	// of (b, f(f-1)/2) gets the dots alone.
 	DotInteraction(out, feats Matrix, f, d int)
-	// DotInteractionGrad computes dfeats (b, f*d) from dout (b, d + f(f-1)/2).
+	// DotInteractionGrad computes dfeats (b, f*d) from dout, of the shape of out.
 	// With s the symmetric (f, f) matrix of dout's dots and a +0.0 diagonal,
 	// dfeats vector i = FMA chain of s(i, j) * feats vector j over all j ascending,
-	// plus (one addition) dout's first d floats where i = 0.
+	// plus (one addition) dout's first d floats where i = 0, unless dout has the dots alone.
 	DotInteractionGrad(dfeats, dout, feats Matrix, f, d int)
 
 	// ColumnSums computes sums[j] = ((+0.0 + x(0, j)) + x(1, j)) + ..., for all columns of x.

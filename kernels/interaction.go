@@ -11,14 +11,15 @@ import (
 type interaction struct {
 	isa  isa
 	f, d int
+	lead int // floats before the dots: d, for vector 0, or none
 	// Scratch of the tiled loops.
 	x, t, c []float32
 }
 
 func interactPlain(out, x []float32, k *interaction) {
 	f, d := k.f, k.d
-	copy(out[:d], x)
-	out = out[d:]
+	copy(out[:k.lead], x)
+	out = out[k.lead:]
 	for i := 1; i < f; i++ {
 		for j := range i {
 			var sum float32
@@ -32,7 +33,7 @@ func interactPlain(out, x []float32, k *interaction) {
 
 func interactGradPlain(dx, dout, x []float32, k *interaction) {
 	f, d := k.f, k.d
-	dots := dout[d:]
+	dots := dout[k.lead:]
 	for i := range f {
 		for c := range d {
 			var sum float32
@@ -45,7 +46,7 @@ func interactGradPlain(dx, dout, x []float32, k *interaction) {
 				}
 				sum = f32.FMA(s, x[j*d+c], sum)
 			}
-			if i == 0 {
+			if i == 0 && k.lead > 0 {
 				sum += dout[c]
 			}
 			dx[i*d+c] = sum
@@ -55,21 +56,30 @@ func interactGradPlain(dx, dout, x []float32, k *interaction) {
 
 func (s *stream) DotInteraction(out, feats Matrix, f, d int) {
 	const op = "DotInteraction"
-	checkInteraction(op, f, d)
+	lead := checkDots(op, out, f, d)
 	s.runInteraction(interactionTask{
-		out: elementsOf(op, "out", out, feats.Rows, d+f*(f-1)/2), x: elementsOf(op, "feats", feats, feats.Rows, f*d),
+		out: elementsOf(op, "out", out, feats.Rows, lead+f*(f-1)/2), x: elementsOf(op, "feats", feats, feats.Rows, f*d),
 		outStride: out.Stride, xStride: feats.Stride, rows: feats.Rows,
-	}, f, d)
+	}, f, d, lead)
 }
 
 func (s *stream) DotInteractionGrad(dfeats, dout, feats Matrix, f, d int) {
 	const op = "DotInteractionGrad"
-	checkInteraction(op, f, d)
+	lead := checkDots(op, dout, f, d)
 	s.runInteraction(interactionTask{
-		dx: elementsOf(op, "dfeats", dfeats, feats.Rows, f*d), out: elementsOf(op, "dout", dout, feats.Rows, d+f*(f-1)/2),
+		dx: elementsOf(op, "dfeats", dfeats, feats.Rows, f*d), out: elementsOf(op, "dout", dout, feats.Rows, lead+f*(f-1)/2),
 		x:        elementsOf(op, "feats", feats, feats.Rows, f*d),
 		dxStride: dfeats.Stride, outStride: dout.Stride, xStride: feats.Stride, rows: feats.Rows,
-	}, f, d)
+	}, f, d, lead)
+}
+
+// checkDots returns the number of floats before the dots in a row of out: none if out has the width of the dots alone, else d.
+func checkDots(op string, out Matrix, f, d int) (lead int) {
+	checkInteraction(op, f, d)
+	if out.Cols == f*(f-1)/2 {
+		return 0
+	}
+	return d
 }
 
 func checkInteraction(op string, f, d int) {
@@ -81,14 +91,14 @@ func checkInteraction(op string, f, d int) {
 // interactionGrain is the number of samples in a part.
 const interactionGrain = 32
 
-func (s *stream) runInteraction(t interactionTask, f, d int) {
+func (s *stream) runInteraction(t interactionTask, f, d, lead int) {
 	if t.rows == 0 {
 		return
 	}
 	t.stream = s
 	for i := range s.workers {
 		k := &s.workers[i].inter
-		k.isa, k.f, k.d = s.gemm.isa, f, d
+		k.isa, k.f, k.d, k.lead = s.gemm.isa, f, d, lead
 	}
 	s.interacting = t
 	s.pool.runTask(partsOf(t.rows, interactionGrain), &s.interacting)
@@ -105,7 +115,7 @@ type interactionTask struct {
 func (t *interactionTask) runPart(worker, i int) {
 	k := &t.stream.workers[worker].inter
 	nx := k.f * k.d
-	no := k.d + k.f*(k.f-1)/2
+	no := k.lead + k.f*(k.f-1)/2
 	for r, hi := partSpan(i, interactionGrain, t.rows); r < hi; r++ {
 		out, x := t.out[r*t.outStride:][:no], t.x[r*t.xStride:][:nx]
 		if t.dx != nil {

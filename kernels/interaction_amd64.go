@@ -73,9 +73,9 @@ func interactTiles(out, x []float32, k *interaction) {
 			j += width
 		}
 	}
-	copy(out[:d], x)
+	copy(out[:k.lead], x)
 	if f > 1 {
-		packDots(at(out, d), at(k.c, 0), f, ld)
+		packDots(at(out, k.lead), at(k.c, 0), f, ld)
 	}
 }
 
@@ -84,7 +84,7 @@ func interactGradTiles(dx, dout, x []float32, k *interaction) {
 	f, d := k.f, k.d
 	rows, stride := max(f, shape.mr), roundUp(d, shape.half)
 	x = k.padFeatures(x, f, stride)
-	s, ld := k.symmetricDots(dout[d:], rows)
+	s, ld := k.symmetricDots(dout[k.lead:], rows)
 	c, direct := dx, rows == f && stride == d
 	if !direct {
 		k.c = grow(k.c, rows*stride)
@@ -103,7 +103,7 @@ func interactGradTiles(dx, dout, x []float32, k *interaction) {
 			j += width
 		}
 	}
-	addAVX2(c[:d], dout[:d])
+	addAVX2(c[:k.lead], dout[:k.lead])
 	for i := 0; i < f && !direct; i++ {
 		copy(dx[i*d:][:d], c[i*stride:])
 	}

@@ -57,6 +57,21 @@ func TestInteractionAgainstReference(t *testing.T) {
 			near(t, "gradient", dx[i*f*d+c], w, 1)
 		}
 	}
+	dots, dalone := make([]float32, b*f*(f-1)/2), make([]float32, len(x))
+	s.DotInteraction(Mat(HostBuffer(dots), b, f*(f-1)/2), Mat(HostBuffer(x), b, f*d), f, d)
+	s.DotInteractionGrad(Mat(HostBuffer(dalone), b, f*d), Mat(HostBuffer(dout), b, d+f*(f-1)/2).Columns(d, f*(f-1)/2), Mat(HostBuffer(x), b, f*d), f, d)
+	for i := range b {
+		if n := len(dots) / b; !slices.Equal(dots[i*n:][:n], out[i*(d+n)+d:][:n]) {
+			t.Fatalf("sample %d: the dots alone are not those after vector 0", i)
+		}
+		for c := range f * d {
+			want := float64(dx[i*f*d+c])
+			if c < d {
+				want -= float64(dout[i*len(out)/b+c])
+			}
+			near(t, "gradient of the dots alone", dalone[i*f*d+c], want, 1)
+		}
+	}
 }
 
 func TestLossAgainstReference(t *testing.T) {

@@ -4,37 +4,46 @@ import "github.com/ecrec/ecrec/kernels"
 
 // dlrm is the DLRM: the bottom MLP maps dense features to a vector like an
 // embedding row; the pairwise dots of that vector and the t rows of a sample
-// follow it into the top MLP, whose one output is the logit. sideBySide has
-// its other forms.
+// follow it into the top MLP, whose one output is the logit. Without dense
+// features there is no such vector: the dots are those of the rows. sideBySide
+// has its other forms.
 type dlrm struct {
 	network
 	bottom, top *mlp
-	// feats is (b, f*d): the bottom output, then the rows of each table; dfeats its
-	// gradient.
+	// feats is (b, f*d): the bottom output, if there is one, then the rows of each
+	// table; dfeats its gradient.
 	feats, dfeats kernels.Matrix
-	// z is (b, d + f(f-1)/2): the bottom output, then the dots.
+	// z is (b, bottom + f(f-1)/2): the bottom output, then the dots.
 	z      kernels.Matrix
 	logits kernels.Matrix // (b, 1)
 }
 
 // dlrmKind is the registry's entry.
 var dlrmKind = Kind{
-	Name:  "dlrm",
-	Doc:   "DLRM: interactions of the bottom MLP's output and the embedding rows, then the top MLP",
-	Keys:  []string{bottomMLP, "top_mlp", "interaction", "batch_norm", "dropout"},
-	Check: checkDLRM,
-	Shape: shapeOfDLRM,
-	Draw:  drawDLRM,
-	New:   newDLRM,
+	Name:     "dlrm",
+	Doc:      "DLRM: interactions of the bottom MLP's output, if the data has numbers, and the embedding rows, then the top MLP",
+	Keys:     []string{bottomMLP, "top_mlp", "interaction", "batch_norm", "dropout"},
+	Optional: []string{bottomMLP},
+	Check:    checkDLRM,
+	Shape:    shapeOfDLRM,
+	Draw:     drawDLRM,
+	New:      newDLRM,
 }
 
 func checkDLRM(c Config) error {
 	if err := checkForm("interaction", c.Interaction, Interactions); err != nil {
 		return err
 	}
-	if last(c.BottomMLP) != c.EmbeddingDim && !c.isSideBySide() {
+	switch n := last(c.BottomMLP); {
+	case c.Dense > 0 && n == 0:
+		return keyError(bottomMLP, "is empty, but the data has %d numbers a sample, which dlrm reads through it; give it layers, the last of %d, or use model.kind = \"wdl\"",
+			c.Dense, c.EmbeddingDim)
+	case c.Dense > 0 && n != c.EmbeddingDim && !c.isSideBySide():
 		return keyError(bottomMLP, "ends in %d, but dlrm multiplies it with embeddings of %d (model.embedding_dim); make them equal",
-			last(c.BottomMLP), c.EmbeddingDim)
+			n, c.EmbeddingDim)
+	case c.Dense == 0 && c.Tables < 2 && !c.isSideBySide():
+		return keyError("interaction", "%q needs two vectors, and the data has one category and no numbers; name more columns in [data.csv], or use model.interaction = %q",
+			InteractionDot, InteractionCat)
 	}
 	return checkTop(c)
 }
@@ -48,11 +57,12 @@ func (c Config) isSideBySide() bool {
 func layoutDLRM(c Config) *dlrm {
 	m := &dlrm{network: network{c: c}}
 	d, f := c.EmbeddingDim, m.countVectors()
-	m.top = m.addMLP("top_l", d+f*(f-1)/2, c.TopMLP, kernels.Identity)
+	width := last(c.BottomMLP) + f*(f-1)/2
+	m.top = m.addMLP("top_l", width, c.TopMLP, kernels.Identity)
 	m.bottom = m.addMLP("bot_l", c.Dense, c.BottomMLP, kernels.ReLU)
 	m.addMatrix(&m.feats, f*d)
 	m.addMatrix(&m.dfeats, f*d)
-	m.addMatrix(&m.z, d+f*(f-1)/2)
+	m.addMatrix(&m.z, width)
 	m.addMatrix(&m.logits, 1)
 	return m
 }
@@ -76,15 +86,27 @@ func newDLRM(dev kernels.Device, s kernels.Stream, c Config) (Model, error) {
 	return m, nil
 }
 
-// countVectors is the number of vectors that interact: the bottom output and a row
-// of each table.
-func (m *dlrm) countVectors() int { return m.c.Tables + 1 }
+// countVectors is the number of vectors that interact: the bottom output, if there is
+// one, and a row of each table.
+func (m *dlrm) countVectors() int {
+	if len(m.c.BottomMLP) == 0 {
+		return m.c.Tables
+	}
+	return m.c.Tables + 1
+}
+
+// splitVectors returns the columns of feats or dfeats that are the bottom output, and those of the rows.
+func (m *dlrm) splitVectors(x kernels.Matrix) (bottom, rows kernels.Matrix) {
+	n := last(m.c.BottomMLP)
+	return x.Columns(0, n), x.Columns(n, x.Cols-n)
+}
 
 func (m *dlrm) Forward(in Batch) kernels.Matrix {
 	b, d, f := in.Dense.Rows, m.c.EmbeddingDim, m.countVectors()
 	feats, z, logits := m.feats.RowRange(0, b), m.z.RowRange(0, b), m.logits.RowRange(0, b)
-	m.bottom.forward(in, in.Dense, feats.Columns(0, d))
-	in.GatherRows(m.s, feats.Columns(d, (f-1)*d))
+	bottom, rows := m.splitVectors(feats)
+	m.bottom.forward(in, in.Dense, bottom)
+	in.GatherRows(m.s, rows)
 	m.s.DotInteraction(z, feats, f, d)
 	m.top.forward(in, z, logits)
 	return logits
@@ -96,11 +118,14 @@ func (m *dlrm) Backward(in Batch, dlogits kernels.Matrix, ready func(kernels.Buf
 	bk := bucketer{params: &m.params, ready: ready}
 	dz := m.top.backward(in, dlogits, true, bk.addLayer)
 	m.s.DotInteractionGrad(dfeats, dz, feats, f, d)
-	dbottom := dfeats.Columns(0, d)
-	m.s.GateReLU(dbottom, feats.Columns(0, d))
-	m.bottom.backward(in, dbottom, false, bk.addLayer)
+	dbottom, drows := m.splitVectors(dfeats)
+	if dbottom.Cols > 0 {
+		bottom, _ := m.splitVectors(feats)
+		m.s.GateReLU(dbottom, bottom)
+		m.bottom.backward(in, dbottom, false, bk.addLayer)
+	}
 	bk.handOut()
-	return dfeats.Columns(d, (f-1)*d)
+	return drows
 }
 
 func (m *dlrm) GEMMs(b int) {

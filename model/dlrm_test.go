@@ -1,7 +1,9 @@
 package model_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/kernels"
@@ -74,6 +76,10 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		func(c *model.Config) { c.TopMLP = []int{9, 2} },
 		func(c *model.Config) { c.TopMLP = nil },
 		func(c *model.Config) { c.Kind = "bogus" },
+		func(c *model.Config) { c.BottomMLP = nil },
+		func(c *model.Config) { c.Dense = 0 },
+		func(c *model.Config) { c.Dense, c.BottomMLP, c.Tables = 0, nil, 1 },
+		func(c *model.Config) { c.BottomMLP, c.Interaction = nil, model.InteractionCat },
 	} {
 		c := small
 		change(&c)
@@ -102,6 +108,42 @@ func TestInteractions(t *testing.T) {
 			s.Small.Interaction, s.Large.Interaction = c.form, c.form
 			modeltest.Run(t, s)
 		})
+	}
+}
+
+// TestDLRMWithoutDense runs the suite on data without dense features.
+func TestDLRMWithoutDense(t *testing.T) {
+	for _, c := range []struct {
+		form   string
+		normed bool
+		golden string
+	}{{model.InteractionDot, false, "fccdca7c5bb5a898"}, {model.InteractionDot, true, "86b79e9ed43c8d5a"},
+		{model.InteractionCat, false, "ad4688df2ee88bcd"}, {model.InteractionSum, true, "1e631cd0fa894f5c"}} {
+		t.Run(fmt.Sprint(c.form, " ", c.normed), func(t *testing.T) {
+			s := modeltest.Suite{Small: small, Large: large, Golden: c.golden}
+			s.Large.EmbeddingDim, s.Large.TopMLP = 16, []int{900, 500, 1}
+			for _, config := range []*model.Config{&s.Small, &s.Large} {
+				config.Dense, config.BottomMLP, config.Interaction = 0, nil, c.form
+				if c.normed {
+					config.BatchNorm, config.Dropout = true, 0.25
+				}
+			}
+			modeltest.Run(t, s)
+			for _, x := range model.ShapeOf(s.Small).Tensors {
+				if x.Len() == 0 || strings.HasPrefix(x.Name, "bot_") {
+					t.Errorf("%s has %d weights", x.Name, x.Len())
+				}
+			}
+		})
+	}
+}
+
+// TestAvazuDLRM counts the dense parameters of DLRM for Avazu_x1 of the benchmark BARS, whose log has 13,402,391 parameters,
+// 1,298,599 rows of 10 among them.
+func TestAvazuDLRM(t *testing.T) {
+	c := model.Config{Kind: "dlrm", Tables: 22, EmbeddingDim: 10, TopMLP: []int{400, 400, 400, 1}, BatchNorm: true}
+	if n := model.ShapeOf(c).DenseParams(); n != 13_402_391-10*1_298_599 {
+		t.Errorf("%d dense parameters, want 416401", n)
 	}
 }
 

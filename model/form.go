@@ -23,7 +23,7 @@ const (
 
 // Interactions are the forms of dlrm.
 var Interactions = []Form{
-	{InteractionDot, "the bottom MLP's output, then the dot products of all pairs of it and the rows"},
+	{InteractionDot, "the bottom MLP's output, then the dot products of all pairs of it and the rows; without numbers, the dot products of all pairs of rows"},
 	{InteractionCat, "the bottom MLP's output and the rows, side by side"},
 	{InteractionSum, "the bottom MLP's output, then the sum of the rows"},
 }

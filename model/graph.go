@@ -124,18 +124,21 @@ func (g *Drawing) Concat(values ...string) string {
 }
 
 func drawDLRM(g *Drawing) {
-	x, rows := g.AddMLP("bot_l", ValueDense, g.Config.BottomMLP, true), g.GatherEmbeddings()
-	switch g.Config.Interaction {
-	case InteractionCat:
-		g.AddMLP("top_l", g.Concat(x, rows), g.Config.TopMLP, false)
-		return
-	case InteractionSum:
-		sum := g.Add(Op{Kind: OpSumVectors, In: []string{rows}, Vectors: g.Config.Tables, Width: g.Config.EmbeddingDim})
-		g.AddMLP("top_l", g.Concat(x, sum), g.Config.TopMLP, false)
-		return
+	c := g.Config
+	beside, vectors := func(x string) string { return x }, c.Tables // x beside the bottom MLP's output
+	if c.Dense > 0 {
+		bottom := g.AddMLP("bot_l", ValueDense, c.BottomMLP, true)
+		beside, vectors = func(x string) string { return g.Concat(bottom, x) }, c.Tables+1
 	}
-	dots := g.Add(Op{Kind: OpDots, In: []string{g.Concat(x, rows)}, Vectors: g.Config.Tables + 1, Width: g.Config.EmbeddingDim})
-	g.AddMLP("top_l", g.Concat(x, dots), g.Config.TopMLP, false)
+	x := g.GatherEmbeddings()
+	switch c.Interaction {
+	case InteractionCat:
+	case InteractionSum:
+		x = g.Add(Op{Kind: OpSumVectors, In: []string{x}, Vectors: c.Tables, Width: c.EmbeddingDim})
+	default:
+		x = g.Add(Op{Kind: OpDots, In: []string{beside(x)}, Vectors: vectors, Width: c.EmbeddingDim})
+	}
+	g.AddMLP("top_l", beside(x), c.TopMLP, false)
 }
 
 func drawDeepFM(g *Drawing) {

@@ -58,7 +58,7 @@ const bottomMLP = "bottom_mlp"
 
 // refuseBottom returns the error for a bottom MLP of a config without dense features.
 func (k Kind) refuseBottom(c Config) error {
-	remedy := fmt.Sprintf("set it to [] for model.kind = %q", k.Name)
+	remedy := "set it to []"
 	if !slices.Contains(k.Optional, bottomMLP) {
 		remedy = `use another model.kind, such as "deepfm"`
 	}

@@ -2,8 +2,8 @@ package model
 
 import "github.com/ecrec/ecrec/kernels"
 
-// sideBySide is the DLRM without dots. The input of the top MLP is the bottom MLP's output, and
-// beside it the rows of the sample, or their sum.
+// sideBySide is the DLRM without dots. The input of the top MLP is the bottom MLP's output, if there
+// are dense features, and beside it the rows of the sample, or their sum.
 type sideBySide struct {
 	network
 	bottom, top *mlp
@@ -74,9 +74,11 @@ func (m *sideBySide) Backward(in Batch, dlogits kernels.Matrix, ready func(kerne
 	bk := bucketer{params: &m.params, ready: ready}
 	dx := m.top.backward(in, dlogits, true, bk.addLayer)
 	dbottom, others := m.splitInput(dx)
-	bottom, _ := m.splitInput(m.x.RowRange(0, b))
-	m.s.GateReLU(dbottom, bottom)
-	m.bottom.backward(in, dbottom, false, bk.addLayer)
+	if dbottom.Cols > 0 {
+		bottom, _ := m.splitInput(m.x.RowRange(0, b))
+		m.s.GateReLU(dbottom, bottom)
+		m.bottom.backward(in, dbottom, false, bk.addLayer)
+	}
 	bk.handOut()
 	if !m.summed {
 		return others

@@ -30,6 +30,8 @@ type Data struct {
 	dir  string
 	sets []string // config keys and values of every run, such as "model.kind=dlrm"
 
+	dense []string // the columns of integers
+
 	// LeastTables is the least number of tables that a run draws, from 1 to 4. NewData sets
 	// it to 1.
 	LeastTables int
@@ -46,10 +48,17 @@ func (d *Data) cacheModes() []string {
 	return []string{"none", "auto", "planned", "lrpp", "lrpp"}
 }
 
+// noDense is the config value of data without integers.
+const noDense = "data.csv.dense=[]"
+
 // NewData writes the files. All runs use the config values sets, which no run may draw
-// differently. Keys that the model kind of sets does not read are left out.
+// differently. Keys that the model kind of sets does not read are left out. If noDense is one
+// of sets, the data has no integers, and runs draw no bottom MLP.
 func NewData(dir string, sets ...string) (*Data, error) {
-	d := &Data{dir: dir, sets: sets, LeastTables: 1}
+	d := &Data{dir: dir, sets: sets, dense: columns("d", denseColumns), LeastTables: 1}
+	if slices.Contains(sets, noDense) {
+		d.dense = nil
+	}
 	r := rand.New(rand.NewPCG(1, purposeConfig))
 	for tables := 1; tables <= maxTables; tables++ {
 		if err := d.writeSamples(r, "train", trainSamples, tables); err != nil {
@@ -80,9 +89,9 @@ func columns(prefix string, n int) (names []string) {
 
 // writeSamples writes a record file.
 func (d *Data) writeSamples(r *rand.Rand, name string, samples, tables int) error {
-	dense, ids := columns("d", denseColumns), columns("c", tables)
+	dense, ids := d.dense, columns("c", tables)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "label,%s,%s\n", strings.Join(dense, ","), strings.Join(ids, ","))
+	fmt.Fprintln(&b, strings.Join(slices.Concat([]string{"label"}, dense, ids), ","))
 	for range samples {
 		fmt.Fprint(&b, r.IntN(2))
 		for range dense {
@@ -103,7 +112,7 @@ func (d *Data) writeSamples(r *rand.Rand, name string, samples, tables int) erro
 }
 
 func (d *Data) configText(tables int) string {
-	quoted := func(names []string) string { return `["` + strings.Join(names, `", "`) + `"]` }
+	quoted := func(names []string) string { return strings.ReplaceAll(fmt.Sprintf("%q", names), `" "`, `", "`) }
 	top := "top_mlp = [1]\n"
 	if d.isRefused("model.top_mlp=[1]") {
 		top = ""
@@ -122,7 +131,7 @@ categorical = %s
 [model]
 %s[train]
 iterations = 1
-`, d.filePath("train", tables)+".rec", d.filePath("eval", tables)+".rec", quoted(columns("d", denseColumns)), quoted(columns("c", tables)), top)
+`, d.filePath("train", tables)+".rec", d.filePath("eval", tables)+".rec", quoted(d.dense), quoted(columns("c", tables)), top)
 }
 
 // codes are the erasure codes of runs: ranks, k, r.
@@ -246,9 +255,12 @@ func (s *setting) loadConfig(d *Data, sets ...string) (*config.Config, error) {
 }
 
 // isRefused reports whether a set has a key that only other model kinds than that of all runs
-// read.
+// read, or gives layers to numbers that the data does not have.
 func (d *Data) isRefused(set string) bool {
 	key, _, _ := strings.Cut(strings.TrimPrefix(set, "model."), "=")
+	if key == "bottom_mlp" && d.dense == nil {
+		return true
+	}
 	for _, k := range model.Kinds {
 		if slices.Contains(d.sets, "model.kind="+k.Name) {
 			return !k.Reads(key) && slices.ContainsFunc(model.Kinds, func(other model.Kind) bool { return other.Reads(key) })

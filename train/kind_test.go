@@ -22,6 +22,7 @@ var shape = []string{"model.embedding_dim=4", "model.bottom_mlp=[8, 4]", "model.
 
 // TestLosses loses ranks in simulated clusters that train the kinds. TestForms has the rest of the suite for them.
 func TestLosses(t *testing.T) {
+	flat := []string{"model.embedding_dim=4", "model.bottom_mlp=[]", "model.top_mlp=[8, 1]"}
 	for name, sets := range map[string][]string{
 		"dlrm":         append(shape, "model.kind=dlrm"),
 		"normed dlrm":  append(shape, "model.kind=dlrm", "model.batch_norm=true", "model.dropout=0.25"),
@@ -31,7 +32,14 @@ func TestLosses(t *testing.T) {
 		"parallel dcn": append(shape, "model.kind=dcn", "model.cross=vector", "model.structure=parallel", "model.batch_norm=true", "model.dropout=0.25"),
 		"deepfm":       {"model.kind=deepfm", "model.embedding_dim=4", "model.top_mlp=[8, 6, 1]", "model.dropout=0.25", "model.dense_embedding=true"},
 	} {
-		t.Run(name, func(t *testing.T) { traintest.Losses(t, sets...) })
+		t.Run(name, func(t *testing.T) { traintest.Losses(t, 1, sets...) })
+	}
+	for name, sets := range map[string][]string{
+		"dlrm without numbers":        append(flat, "model.kind=dlrm"),
+		"normed dlrm without numbers": append(flat, "model.kind=dlrm", "model.batch_norm=true", "model.dropout=0.25"),
+		"wdl without numbers":         append(flat, "model.kind=wdl", "model.linear=true"),
+	} {
+		t.Run(name, func(t *testing.T) { traintest.Losses(t, 2, append(sets, "data.csv.dense=[]")...) })
 	}
 }
 

@@ -90,7 +90,7 @@ def width_of_bottom(m):
 
 class DLRM(Model):
     def __init__(self, m):
-        vectors, form = len(features(m)) + 1, m.get("interaction", "dot")
+        vectors, form = len(features(m)) + (m["dense"] > 0), m.get("interaction", "dot")
         width = {"dot": vectors * (vectors - 1) // 2, "cat": len(features(m)) * m["embedding_dim"], "sum": m["embedding_dim"]}
         super().__init__(m, width_of_bottom(m) + width[form], bottom_relu=True)
 
@@ -101,7 +101,7 @@ class DLRM(Model):
         elif form == "cat":
             rest = rows.flatten(1)
         else:
-            vectors = torch.cat([x[:, None], rows], dim=1)
+            vectors = torch.cat([x[:, None], rows], dim=1) if self.m["dense"] else rows
             above, below = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
             rest = (vectors @ vectors.transpose(1, 2))[:, above, below]
         return self.top(torch.cat([x, rest], dim=1))[:, 0]

@@ -227,7 +227,7 @@ def dlrm(m, t, dense, ids):
     elif form == "cat":
         rest = rows.reshape(len(x), -1)
     else:
-        vectors = np.concatenate([x[:, None], rows], axis=1)
+        vectors = np.concatenate([x[:, None], rows], axis=1) if x.shape[1] else rows  # x is empty without numbers
         above, below = np.tril_indices(vectors.shape[1], -1)
         rest = (vectors @ vectors.transpose(0, 2, 1))[:, above, below]
     return mlp(t, "top_l", np.concatenate([x, rest], axis=1), last=False)

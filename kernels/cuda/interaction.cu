@@ -5,7 +5,8 @@ struct Interaction {
 	Mat out, feats, dfeats; // forward: out of feats; backward: dfeats of out (its gradient) and feats
 	i64 samples;
 	int f, d;
-	int row, pad; // floats of a vector in shared memory
+	int row;  // floats of a vector in shared memory
+	int lead; // floats of out before the dots: d, for vector 0, or none
 };
 
 __device__ __forceinline__ void loadFeatures(const Interaction &p, i64 sample, float *x) {
@@ -26,8 +27,8 @@ __device__ __forceinline__ void pairOf(int q, int &i, int &j) {
 	j = q - i * (i - 1) / 2;
 }
 
-// dot_interaction: out is vector 0, then the dots of vectors i and j < i, each one chain over
-// d. A thread takes two by two vectors: four chains for four loads.
+// dot_interaction: out is vector 0, if p.lead is d, then the dots of vectors i and j < i, each one
+// chain over d. A thread takes two by two vectors: four chains for four loads.
 KERNEL dot_interaction(Interaction p) {
 	float *x = (float *)sharedMemory;
 	const int half = (p.f + 1) / 2, tiles = half * (half + 1) / 2;
@@ -35,7 +36,7 @@ KERNEL dot_interaction(Interaction p) {
 		loadFeatures(p, sample, x);
 		__syncthreads();
 		float *out = p.out.p + sample * p.out.stride;
-		for (int k = threadIdx.x; k < p.d; k += blockDim.x)
+		for (int k = threadIdx.x; k < p.lead; k += blockDim.x)
 			out[k] = x[k];
 		for (int q = threadIdx.x; q < tiles; q += blockDim.x) {
 			int i, j; // of tiles, the diagonal's too: pairs of half + 1
@@ -53,7 +54,7 @@ KERNEL dot_interaction(Interaction p) {
 				bc = chain(vb, vc, bc);
 				be = chain(vb, ve, be);
 			}
-			float *to = out + p.d;
+			float *to = out + p.lead;
 			if (i > j) {
 				to[i * (i - 1) / 2 + j] = ac;
 				if (j + 1 < i)
@@ -70,7 +71,7 @@ KERNEL dot_interaction(Interaction p) {
 }
 
 // dot_interaction_grad: dfeats vector i = the chain of s(i, j) * feats vector j over all j
-// ascending, s symmetric with +0.0 on its diagonal; for i = 0 plus out's first d floats.
+// ascending, s symmetric with +0.0 on its diagonal; for i = 0 plus out's first p.lead floats.
 KERNEL dot_interaction_grad(Interaction p) {
 	float *x = (float *)sharedMemory, *s = x + p.f * p.row;
 	const int groups = (p.d + 3) / 4; // of columns
@@ -79,7 +80,7 @@ KERNEL dot_interaction_grad(Interaction p) {
 		const float *dout = p.out.p + sample * p.out.stride;
 		for (int q = threadIdx.x; q < p.f * p.f; q += blockDim.x) {
 			int i = q / p.f, j = q - i * p.f;
-			s[q] = i == j ? 0.0f : i > j ? dout[p.d + i * (i - 1) / 2 + j] : dout[p.d + j * (j - 1) / 2 + i];
+			s[q] = i == j ? 0.0f : i > j ? dout[p.lead + i * (i - 1) / 2 + j] : dout[p.lead + j * (j - 1) / 2 + i];
 		}
 		__syncthreads();
 		float *to = p.dfeats.p + sample * p.dfeats.stride;
@@ -96,7 +97,7 @@ KERNEL dot_interaction_grad(Interaction p) {
 #pragma unroll
 			for (int k = 0; k < 4; k++)
 				if (c + k * groups < p.d)
-					to[i * p.d + c + k * groups] = i == 0 ? sum[k] + dout[c + k * groups] : sum[k];
+					to[i * p.d + c + k * groups] = i == 0 && p.lead > 0 ? sum[k] + dout[c + k * groups] : sum[k];
 		}
 		__syncthreads();
 	}

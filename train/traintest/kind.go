@@ -55,8 +55,8 @@ func runSuite(t *testing.T, j *jobs, least int) {
 	t.Run("Losses", func(t *testing.T) { testLosses(t, least, j) })
 }
 
-// Losses is the part of Kind that loses ranks.
-func Losses(t *testing.T, sets ...string) { testLosses(t, 1, newJobs(t, sets)) }
+// Losses is the part of KindWithTables that loses ranks.
+func Losses(t *testing.T, least int, sets ...string) { testLosses(t, least, newJobs(t, sets)) }
 
 // Features is Kind without losses, for sets with lists that have an entry for each of the 3
 // categories.

@@ -71,16 +71,12 @@ func pathFrom(dir, file string) (string, error) {
 }
 
 func summarize(in *data.Inferred) string {
-	uses := map[data.Use]int64{}
-	for _, c := range in.Columns {
-		uses[c.Use]++
-	}
 	rows := "rows"
 	if !in.Whole {
 		rows = "rows about"
 	}
-	return fmt.Sprintf("label %s, %s of numbers, %s of categories, %d left out; %s %s", strconv.Quote(in.Label), report.Count(uses[data.UseNumber], "column"),
-		report.Count(uses[data.UseCategory], "column"), uses[data.UseNone], report.Thousands(in.Rows), rows)
+	return fmt.Sprintf("label %s, %s of numbers, %s of categories, %d left out; %s %s", strconv.Quote(in.Label), report.Count(int64(in.Count(data.UseNumber)), "column"),
+		report.Count(int64(in.Count(data.UseCategory)), "column"), in.Count(data.UseNone), report.Thousands(in.Rows), rows)
 }
 
 // sizes are the settings that follow from the number of rows.
@@ -164,13 +160,7 @@ func configOf(in *data.Inferred, path string) (string, error) {
 		}
 	}
 	t.transforms(in)
-	t.line("", "")
-	t.line("[model]", "")
-	t.line(`kind = "dlrm"`, "")
-	t.line(fmt.Sprintf("embedding_dim = %d", s.dim), "")
-	t.line(`tables = "auto"`, "rows counted in the data; rare texts: data.min_count")
-	t.line("bottom_mlp = "+s.bottom, "ends in embedding_dim")
-	t.line("top_mlp = "+s.top, "")
+	t.model(s, in.Count(data.UseNumber) > 0)
 	t.line("", "")
 	t.line("[train]", "")
 	t.line(fmt.Sprintf("global_batch = %d", s.batch), "")
@@ -184,6 +174,27 @@ func configOf(in *data.Inferred, path string) (string, error) {
 		t.line("lr = "+s.lr, "")
 	}
 	return t.String(), nil
+}
+
+// model writes [model]. For data without numbers it is wide and deep: on the categories of census data alone its AUC on rows held back was
+// higher than that of dlrm and deepfm with each of three seeds, and one column is enough for it.
+func (t *configText) model(s sizes, numbers bool) {
+	t.line("", "")
+	t.line("[model]", "")
+	if numbers {
+		t.line(`kind = "dlrm"`, "")
+	} else {
+		t.line(`kind = "wdl"`, "no column of numbers")
+		t.line("linear = true", "a weight for each category, beside the MLP")
+	}
+	t.line(fmt.Sprintf("embedding_dim = %d", s.dim), "")
+	t.line(`tables = "auto"`, "rows counted in the data; rare texts: data.min_count")
+	if numbers {
+		t.line("bottom_mlp = "+s.bottom, "ends in embedding_dim")
+	} else {
+		t.line("bottom_mlp = []", "")
+	}
+	t.line("top_mlp = "+s.top, "")
 }
 
 // listNames lists the columns with several values a row.
