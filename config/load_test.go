@@ -335,7 +335,7 @@ func TestNotInThisVersion(t *testing.T) {
 		expect(t, err, " is not in this version; ")
 	}
 	for set, want := range map[string]string{ // refused values are not offered
-		"data.format=x": "synthetic, csv, avazu-csv, criteo-tsv, parquet, criteo-bin, record", "model.kind=x": "dlrm", "store.tier=x": "dram",
+		"data.format=x": "synthetic, csv, avazu-csv, criteo-tsv, parquet, criteo-bin, criteo-numpy, record", "model.kind=x": "dlrm", "store.tier=x": "dram",
 		"checkpoint.kind=x": "full",
 	} {
 		_, err := Load(write(t, base), []string{set})

@@ -228,11 +228,14 @@ func openBags(o *Options, names []string) (_ Source, err error) {
 	kind := s.files[0].head.kind
 	s.schema.Dense, s.schema.SampleWeights = int(s.files[0].head.dense), kind == recordWeighted
 	s.schema.IDs = float64(ids) / float64(s.samples)
+	if o.raw && kind == recordScaled {
+		return nil, noTexts(names[0])
+	}
 	if o.raw {
 		s.codec, s.raw = &csvCodec{kind: kind, dense: make([]numberMap, s.schema.Dense)}, true
 		return s, nil
 	}
-	r, err := o.recipeOf(s.schema.Dense)
+	r, err := o.recipeOf(kind, s.schema.Dense)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,19 @@ func (b *Batch) beginBags(n int, s *Schema) {
 	b.Weights = b.Weights[:0]
 }
 
+// cutBags makes room for n samples with a number of ids for each feature, and sets their offsets.
+func (b *Batch) cutBags(n int, s *Schema, hots []int) {
+	b.beginBags(n, s)
+	at := int32(0)
+	for range n {
+		for _, hot := range hots {
+			at += int32(hot)
+			b.Offsets = append(b.Offsets, at)
+		}
+	}
+	b.IDs, b.Weights = grown(b.IDs, int(at)), nil
+}
+
 // growWeights makes room for the weights of n samples, if they have any.
 func (b *Batch) growWeights(n int, s *Schema) {
 	if !s.SampleWeights {

@@ -127,7 +127,7 @@ func newConversion(o *Options) (*conversion, error) {
 		return nil, err
 	}
 	if f.text == nil {
-		return nil, usageErr("format %q is not converted: only %s are text", o.Format, strings.Join(textNames(), " and "))
+		return nil, usageErr("format %q is not converted: only %s are", o.Format, strings.Join(textNames(), " and "))
 	}
 	j := &conversion{o: o}
 	if j.text, err = f.text(o); err != nil {

@@ -214,7 +214,7 @@ func TestCriteoBinBadLabels(t *testing.T) {
 	s := mustOpen(t, sound)
 	writeFile(t, sound.Files[1], raw[4096*criteoBytes:])
 	checkError(t, s.Read(new(Batch), []int64{4999, 5000, 5001}), "b.bin", "record 905:", "label")
-	large := &fixed{env: env.Real(), files: s.(*fixed).files, samples: 9000}
+	large := &fixed{env: env.Real(), files: s.(*fixed).files, fileSamples: fileSamples{samples: 9000}}
 	if err := large.eachBad(&o, 904, large.badLabel); err != nil {
 		t.Errorf("904 records of each file: %v", err)
 	}

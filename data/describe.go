@@ -32,7 +32,7 @@ func DescribeColumns(o Options, most int64) ([]ColumnStats, error) {
 		return nil, err
 	}
 	files := o.Files
-	if f, _ := FindFormat(o.Format); f.text != nil {
+	if f, _ := FindFormat(o.Format); f.IsConverted() {
 		c, err := Convert(o, "")
 		if err != nil {
 			return nil, err

@@ -13,6 +13,7 @@
 // A dense feature x becomes log(1 + max(x, 0)) in float32. An id becomes id
 // modulo the rows of its table: criteo-bin's and criteo-tsv's ids are taken as
 // unsigned 32-bit numbers, csv's are the 64-bit XXH3 of the field's text.
+// criteo-numpy's numbers are taken as they are, its ids as those of criteo-bin.
 // Missing numbers are 0; a missing csv category is the category "".
 //
 // # Invariants

@@ -28,7 +28,7 @@ func newRecipe(o *Options) (*Recipe, error) {
 		if categorical == Any {
 			categorical = len(o.featureRows())
 		}
-		r.addCounted(dense, categorical)
+		r.addCounted(dense, categorical, f.Scaled)
 	}
 	if n := len(o.featureRows()); n != len(r.Categorical) {
 		return nil, f.tablesError(len(r.Categorical), n)
@@ -72,11 +72,17 @@ func (c *CSV) derivedFrom(name string) (transform, of string) {
 	return transform, column
 }
 
-// recipeOf returns the recipe for record files of csv's kind with a number of dense features. The columns of the
+// recipeOf returns the recipe for record files of a kind but Criteo's, with a number of dense features. The columns of the
 // settings may be missing.
-func (o *Options) recipeOf(dense int) (*Recipe, error) {
+func (o *Options) recipeOf(kind recordKind, dense int) (*Recipe, error) {
 	r, features := o.Recipe, len(o.featureRows())
 	switch {
+	case kind == recordScaled && len(o.CSV.Categorical) > 0:
+		return nil, usageErr("the columns of the record file have no names, as it was made from arrays; remove the names in [data.csv]")
+	case kind == recordScaled:
+		r = &Recipe{Version: recipeVersion, Format: o.Format}
+		r.addCounted(dense, features, true)
+		r.setRows(o)
 	case r != nil && (r.Source != "" || len(r.Dense) == dense): // else the error is about the settings
 	case len(o.CSV.Categorical) == features && len(o.CSV.Dense) == dense:
 		r = &Recipe{Version: recipeVersion, Format: o.Format}
@@ -84,7 +90,7 @@ func (o *Options) recipeOf(dense int) (*Recipe, error) {
 		r.setRows(o)
 	default:
 		r = &Recipe{Version: recipeVersion, Format: o.Format}
-		r.addCounted(dense, features)
+		r.addCounted(dense, features, false)
 		r.setRows(o)
 		for i := range r.Categorical {
 			r.Categorical[i].IDs = IDsHash

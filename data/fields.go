@@ -105,9 +105,6 @@ func (f *fieldForm) isMissing(text []byte) bool {
 	return len(f.na) > 0 && slices.Contains(f.na, string(text))
 }
 
-// maxBag is the limit on the ids of one field.
-const maxBag = 1 << 20
-
 const bagTooLarge = "it has more than 1,048,576 ids"
 
 // bagLayout implements bagged.

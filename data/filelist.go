@@ -14,7 +14,7 @@ import (
 // files that match and the files in folders that match. The files of one name are sorted by the
 // bytes of their paths. Files in a folder that begin with "." or "_" are left out, and
 // folders in it are not entered. A name that exists is not taken as a pattern. A pattern
-// or a folder without files is an error that names it.
+// or a folder without files is an error that names it. A file of ids of criteo-numpy means the files of its day.
 func ListFiles(e env.Env, names []string) (files []string, err error) {
 	for _, name := range names {
 		var list []string
@@ -26,7 +26,7 @@ func ListFiles(e env.Env, names []string) (files []string, err error) {
 		}
 		files = append(files, list...)
 	}
-	return files, nil
+	return completeDays(files), nil
 }
 
 // listFiles lists the files of one name. A missing file is left to its opening.

@@ -63,7 +63,7 @@ func Fit(o Options) (*Recipe, error) {
 		return nil, err
 	}
 	files := o.Files
-	if f, _ := FindFormat(o.Format); f.text != nil {
+	if f, _ := FindFormat(o.Format); f.IsConverted() {
 		c, err := Convert(o, "")
 		if err != nil {
 			return nil, err

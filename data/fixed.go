@@ -14,13 +14,18 @@ import (
 // arithmetic. A criteo-bin file holds records only. A record file has a header, and
 // blocks of records with a trailer and a checksum each.
 type fixed struct {
-	env     env.Env
-	schema  Schema
-	files   []sourceFile
-	samples int64 // in the files
+	env    env.Env
+	schema Schema
+	files  []sourceFile
+	fileSamples
 	codec   codec
 	skipped int64
-	bad     []int64 // malformed records to skip, ascending (criteo-bin, SkipBad)
+}
+
+// fileSamples is the samples of files, without malformed ones that are skipped.
+type fileSamples struct {
+	samples int64   // in the files
+	bad     []int64 // those to skip, ascending (SkipBad)
 }
 
 // sourceFile is one file of a source.
@@ -45,11 +50,15 @@ type codec interface {
 // readState is the scratch memory of a Read. It is part of the batch so that reads
 // allocate nothing.
 type readState struct {
-	src   *fixed
+	src   interface{ readSamples(r *readState) error }
 	batch *Batch
 	idx   []int64
 	buf   []byte
 	do    func() error
+
+	// Of criteo-numpy: the samples that are loaded, and the places in them of those to read.
+	rows  numpyRows
+	picks []int
 }
 
 // maxSpread bounds the bytes read for each byte used. Beyond it, the scattered records
@@ -57,20 +66,29 @@ type readState struct {
 const maxSpread = 8
 
 func (s *fixed) Schema() Schema { return s.schema }
-func (s *fixed) Len() int64     { return s.samples - int64(len(s.bad)) }
 func (s *fixed) Skipped() int64 { return s.skipped }
+
+// Len implements Source.
+func (k *fileSamples) Len() int64 { return k.samples - int64(len(k.bad)) }
 
 func (s *fixed) Read(b *Batch, idx []int64) error {
 	b.resize(len(idx), &s.schema)
 	if len(idx) == 0 {
 		return nil
 	}
+	r := b.beginRead(idx)
+	r.src = s
+	return s.env.Do(s.files[0].what, r.do)
+}
+
+// beginRead prepares the scratch memory for a Read of some samples. The caller sets src.
+func (b *Batch) beginRead(idx []int64) *readState {
 	r := &b.read
 	if r.do == nil {
 		r.do = func() error { return r.src.readSamples(r) }
 	}
-	r.src, r.batch, r.idx = s, b, idx
-	return s.env.Do(s.files[0].what, r.do)
+	r.batch, r.idx = b, idx
+	return r
 }
 
 // readSamples serves the indexes in order, a stretch within one block at a time.
@@ -85,27 +103,15 @@ func (s *fixed) readSamples(r *readState) error {
 		start := src.first + block*src.layout.blockRecords
 		end := min(start+src.layout.blockRecords, src.first+src.n)
 
-		lo, hi, k := p, p+1, 1 // the stretch: k indexes within [lo, hi)
-		ascending := true      // and consecutive
-		for at+k < len(r.idx) {
-			q, err := s.physicalIndex(r.idx[at+k])
-			if err != nil {
-				return err
-			}
-			if q < start || q >= end {
-				break
-			}
-			ascending = ascending && q == p+int64(k)
-			lo, hi = min(lo, q), max(hi, q+1)
-			k++
-		}
+		t, err := s.findStretch(r.idx[at:], start, end)
 		switch {
-		case ascending:
-			err = s.readRun(r, src, block, lo, hi, at)
-		case hi-lo <= maxSpread*int64(k):
-			err = s.readSpread(r, src, block, lo, hi, at, k)
+		case err != nil:
+		case t.ascending:
+			err = s.readRun(r, src, block, t.lo, t.hi, at)
+		case t.isDense():
+			err = s.readSpread(r, src, block, t.lo, t.hi, at, t.n)
 		default:
-			for i := at; i < at+k && err == nil; i++ {
+			for i := at; i < at+t.n && err == nil; i++ {
 				p, _ := s.physicalIndex(r.idx[i])
 				err = s.readRun(r, src, block, p, p+1, i)
 			}
@@ -113,21 +119,52 @@ func (s *fixed) readSamples(r *readState) error {
 		if err != nil {
 			return err
 		}
-		at += k
+		at += t.n
 	}
 	return nil
 }
 
-// physicalIndex is the position in the files of the sample with an index.
-func (s *fixed) physicalIndex(i int64) (int64, error) {
-	if i < 0 || i >= s.Len() {
-		return 0, usageErr("sample %d is out of range; there are %d", i, s.Len())
+// stretch is some indexes, of samples in [lo, hi).
+type stretch struct {
+	n         int
+	lo, hi    int64
+	ascending bool // and consecutive
+}
+
+// isDense reports whether all of [lo, hi) is read at once.
+func (t *stretch) isDense() bool { return t.hi-t.lo <= maxSpread*int64(t.n) }
+
+// findStretch returns the first indexes, one at least, whose samples are in [start, end).
+func (k *fileSamples) findStretch(idx []int64, start, end int64) (t stretch, err error) {
+	p, err := k.physicalIndex(idx[0])
+	if err != nil {
+		return t, err
 	}
-	if len(s.bad) == 0 {
+	t = stretch{n: 1, lo: p, hi: p + 1, ascending: true}
+	for ; t.n < len(idx); t.n++ {
+		q, err := k.physicalIndex(idx[t.n])
+		if err != nil {
+			return t, err
+		}
+		if q < start || q >= end {
+			break
+		}
+		t.ascending = t.ascending && q == p+int64(t.n)
+		t.lo, t.hi = min(t.lo, q), max(t.hi, q+1)
+	}
+	return t, nil
+}
+
+// physicalIndex is the position in the files of the sample with an index.
+func (k *fileSamples) physicalIndex(i int64) (int64, error) {
+	if i < 0 || i >= k.Len() {
+		return 0, usageErr("sample %d is out of range; there are %d", i, k.Len())
+	}
+	if len(k.bad) == 0 {
 		return i, nil
 	}
-	k := sort.Search(len(s.bad), func(k int) bool { return s.bad[k]-int64(k) > i })
-	return i + int64(k), nil
+	n := sort.Search(len(k.bad), func(n int) bool { return k.bad[n]-int64(n) > i })
+	return i + int64(n), nil
 }
 
 func (s *fixed) fileOf(p int64) *sourceFile {

@@ -27,6 +27,7 @@ const (
 	writeAgain = "write its rows as CSV or Parquet"
 	useUTF8    = "convert it with iconv -f UTF-16 -t UTF-8 first"
 	notSamples = "name a file of samples"
+	useNumPy   = `for the arrays of MLPerf's Criteo set data.format = "criteo-numpy"; else ` + writeAgain
 )
 
 // parquetKind is the kind of Parquet files.
@@ -41,6 +42,7 @@ var fileKinds = []fileKind{
 	{0, "BZh", "bzip2", "decompress it with bunzip2 first", nil},
 	{0, "\x04\x22\x4d\x18", "lz4", "decompress it with unlz4 first", nil},
 	{30, "[Content_Types].xml", "a spreadsheet or another office document", "export it as CSV", nil},
+	{30, "0.npy", "npz (NumPy)", useNumPy, nil},
 	{0, "PK\x03\x04", "zip", "unpack it with unzip first; of a .npz file, " + writeAgain, nil},
 	{0, "7z\xbc\xaf\x27\x1c", "7z", "unpack it with 7z first", nil},
 	{257, "ustar", "a tar archive", "unpack it with tar -x first", nil},
@@ -51,7 +53,7 @@ var fileKinds = []fileKind{
 	{0, "ORC", "ORC", writeAgain, nil},
 	{0, "Obj\x01", "Avro", writeAgain, nil},
 	{0, "\x89HDF\r\n\x1a\n", "HDF5", writeAgain, nil},
-	{0, "\x93NUMPY", "npy (NumPy)", writeAgain, nil},
+	{0, npyMagic, "npy (NumPy)", useNumPy, nil},
 	{0, "SQLite format 3\x00", "an SQLite database", writeAgain, nil},
 	{0, "\x80\x04\x95", "a pickle", writeAgain, nil},
 	{0, "\x80\x05\x95", "a pickle", writeAgain, nil},

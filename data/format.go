@@ -11,9 +11,9 @@ import (
 //
 // To add a format, write one file that defines a Format, and add it to this list. A
 // format of text needs a text (textFormat), which Convert parses in parallel into a
-// record file; any other needs an Open that finds each sample in O(1). Run
+// record file; any other needs an Open that finds each sample in O(1), and may have both. Run
 // formattest.Run on the format in a test, and describe it in docs/data.md. A test may append a format of its own.
-var Formats = []Format{syntheticFormat, csvTextFormat, avazuFormat, criteoTSVFormat, parquetFileFormat, criteoBinFormat, recordFormat}
+var Formats = []Format{syntheticFormat, csvTextFormat, avazuFormat, criteoTSVFormat, parquetFileFormat, criteoBinFormat, criteoNumPyFormat, recordFormat}
 
 // Format is one format of data.
 type Format struct {
@@ -37,10 +37,12 @@ type Format struct {
 	// Check finds settings that do not fit each other, before any file is opened. It
 	// returns a *KeyError. nil: there is nothing to check.
 	Check func(o *Options) error
+	// Scaled formats without names of columns have numbers as they enter the model.
+	Scaled bool
 	// Open opens Options.Files, of which there is one at least unless the format is
 	// Endless. It is nil for text, which is converted and opened as a record file.
 	Open func(o *Options) (Source, error)
-	// text prepares a conversion; nil if the format is not text.
+	// text prepares a conversion; nil if Convert does not take the format.
 	text func(o *Options) (textFormat, error)
 }
 
@@ -50,8 +52,8 @@ const Any = -1
 // Reads reports whether the format reads a key of [data] that only some formats read.
 func (f *Format) Reads(key string) bool { return slices.Contains(f.Keys, key) }
 
-// IsConverted reports whether files of the format are converted to a record file.
-func (f *Format) IsConverted() bool { return f.text != nil }
+// IsConverted reports whether files of the format are converted to a record file before they are read.
+func (f *Format) IsConverted() bool { return f.text != nil && f.Open == nil }
 
 // KeyError is a setting that a format refuses.
 type KeyError struct {
@@ -102,17 +104,22 @@ func (o *Options) findFormat() (*Format, error) {
 	return f, nil
 }
 
-// textFormat is a format of text, one sample a line, for settings.
+// textFormat is a format that Convert takes, for settings.
 type textFormat interface {
 	// recordLayout is the layout of the records that parseChunk makes.
 	recordLayout() (kind recordKind, dense, categorical int)
 	// settingsText lists the settings that the records depend on.
 	settingsText() string
-	// cutLines returns how many bytes of b, which begins with a line, are complete lines.
-	cutLines(b []byte) int
 	// parseChunk appends the records of c's well-formed lines to c.records, and an error for
 	// each of the others to c.bad.
 	parseChunk(c *chunk, file string)
+}
+
+// lineFormat is a textFormat of text, one sample a line.
+type lineFormat interface {
+	textFormat
+	// cutLines returns how many bytes of b, which begins with a line, are complete lines.
+	cutLines(b []byte) int
 }
 
 // bagged is a textFormat of which columns may be bags.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/data/formattest"
+	"github.com/ecrec/ecrec/data/numpytest"
 	"github.com/ecrec/ecrec/internal/env"
 )
 
@@ -45,6 +47,8 @@ func suites() map[string]formattest.Suite {
 			Write: func(t *testing.T, path string, all []formattest.Sample) { write(t, path, tsvText(all)) }},
 		data.FormatCriteoBin: {Options: data.Options{Format: data.FormatCriteoBin, Tables: criteo},
 			Write: func(t *testing.T, path string, all []formattest.Sample) { write(t, path, binRecords(all)) }},
+		data.FormatCriteoNumPy: {Options: data.Options{Format: data.FormatCriteoNumPy, Tables: three}, Ending: "_sparse_multi_hot.npz",
+			Line: func(i int) int64 { return int64(i) + 1 }, Write: writeDay},
 		data.FormatAvazuCSV: {Options: avazu, Line: func(i int) int64 { return int64(i) + 2 },
 			Write: func(t *testing.T, path string, all []formattest.Sample) { write(t, path, avazuText(all)) }},
 		data.FormatParquet: {Options: parquetFile, Write: writeParquet},
@@ -98,6 +102,33 @@ func TestFormatsInDocs(t *testing.T) {
 	if want := strings.Join(converted, ", "); text != want {
 		t.Errorf("docs/data.md names the text formats %s, want %s", text, want)
 	}
+}
+
+// writeDay writes samples as the files of a day, of one id for each feature. Numbers are written as they enter the model.
+func writeDay(t *testing.T, path string, all []formattest.Sample) {
+	d := numpytest.Day{IDs: make([][][]int64, len(all[0].IDs))}
+	for i, x := range all {
+		numbers := make([]float32, len(x.Dense))
+		for j, v := range x.Dense {
+			numbers[j] = float32(math.Log1p(float64(max(v, 0))))
+		}
+		d.Numbers, d.Labels = append(d.Numbers, numbers), append(d.Labels, float64(x.Label))
+		for j, id := range x.IDs {
+			d.IDs[j] = append(d.IDs[j], []int64{int64(id)})
+		}
+		if !x.Bad {
+			continue
+		}
+		switch i % 3 {
+		case 0:
+			d.IDs[i%len(d.IDs)][i][0] = -1 - int64(i)
+		case 1:
+			d.Numbers[i][i%len(numbers)] = float32(math.NaN())
+		default:
+			d.Labels[i] = 2
+		}
+	}
+	d.Write(t, path)
 }
 
 func write(t *testing.T, path string, content []byte) {

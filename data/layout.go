@@ -39,6 +39,7 @@ const (
 	recordCriteo   recordKind = iota // criteo-bin's
 	recordCSV                        // csvFormat's
 	recordWeighted                   // csvFormat's, with weights of the samples
+	recordScaled                     // csvFormat's, of numbers as they enter the model, and of ids in place of hashes
 )
 
 // headBytes is the size of the fields before the numbers, in csvFormat's records.

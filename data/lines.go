@@ -32,6 +32,8 @@ type chunk struct {
 	rows  int
 	parts []parquetPart
 
+	numpy numpyRows // criteo-numpy
+
 	texts *textSet // of the parser; nil: texts are not kept
 
 	// Filled by the parser.
@@ -47,7 +49,7 @@ type lineReader struct {
 	env    env.Env
 	name   string // of the format
 	files  []string
-	format textFormat
+	format lineFormat
 	next   place
 	text   textReader // nil: no file is open
 	cols   *columns

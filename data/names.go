@@ -9,6 +9,8 @@ const (
 	FormatParquet   = "parquet"
 	FormatAvazuCSV  = "avazu-csv"
 	FormatRecord    = "record" // the format that Convert writes
+
+	FormatCriteoNumPy = "criteo-numpy"
 )
 
 // recordMagic is the beginning of a record file.

@@ -44,3 +44,22 @@ func openErr(name string, err error) *Error {
 	}
 	return &Error{File: name, What: "cannot use the data file", Err: err}
 }
+
+// readerAt reads a file through an Env.
+type readerAt struct {
+	env  env.Env
+	file *os.File
+	what string
+}
+
+// ReadAt implements io.ReaderAt. An offset before the file is the decoder's, from a damaged file, and no error of the disk.
+func (r *readerAt) ReadAt(b []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, fmt.Errorf("a part of it begins at byte %d", off)
+	}
+	err = r.env.Do(r.what, func() error {
+		n, err = r.file.ReadAt(b, off)
+		return err
+	})
+	return n, err
+}

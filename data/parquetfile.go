@@ -36,25 +36,6 @@ type parquetLeaf struct {
 	element byte
 }
 
-// readerAt reads a file through an Env.
-type readerAt struct {
-	env  env.Env
-	file *os.File
-	what string
-}
-
-// ReadAt implements io.ReaderAt. An offset before the file is the decoder's, from a damaged file, and no error of the disk.
-func (r *readerAt) ReadAt(b []byte, off int64) (n int, err error) {
-	if off < 0 {
-		return 0, fmt.Errorf("a part of it begins at byte %d", off)
-	}
-	err = r.env.Do(r.what, func() error {
-		n, err = r.file.ReadAt(b, off)
-		return err
-	})
-	return n, err
-}
-
 // openParquet opens a file and reads its footer.
 func openParquet(e env.Env, name string) (*parquetFile, error) {
 	file, size, err := openFile(e, name)

@@ -173,9 +173,11 @@ func (j *conversion) convertChunks(w *recordWriter, c *Converted) (err error) {
 
 // readAll deals chunks to the parsers in turn. The last chunk has end or err set.
 func (j *conversion) readAll(from place, free *env.Queue[*chunk], todo []*env.Queue[*chunk]) {
-	var r chunkReader = &lineReader{env: j.o.Env, name: j.o.Format, files: j.o.Files, format: j.text, next: from}
+	var r chunkReader
 	if f, ok := j.text.(chunked); ok {
 		r = f.newReader(j.o, from, len(todo), j.ofReader())
+	} else {
+		r = &lineReader{env: j.o.Env, name: j.o.Format, files: j.o.Files, format: j.text.(lineFormat), next: from}
 	}
 	defer r.closeFile()
 	for i := 0; ; i++ {

@@ -92,9 +92,13 @@ const (
 )
 
 // addCounted adds columns that have a place only, as those of the Criteo formats.
-func (r *Recipe) addCounted(dense, categorical int) {
+func (r *Recipe) addCounted(dense, categorical int, scaled bool) {
+	transform := TransformLog1p
+	if scaled {
+		transform = TransformNone
+	}
 	for range dense {
-		r.Dense = append(r.Dense, DenseColumn{Transform: TransformLog1p})
+		r.Dense = append(r.Dense, DenseColumn{Transform: transform})
 	}
 	for range categorical {
 		r.Categorical = append(r.Categorical, Category{IDs: IDsNumber})

@@ -175,7 +175,7 @@ func decodeRecordHeader(name string, b []byte) (h recordHeader, err error) {
 	if version == bagsVersion && h.tables <= maxTables {
 		h.bags.readFields(b, int(h.tables))
 	}
-	if h.kind > recordWeighted || h.bags.mask != nil && h.kind == recordCriteo || h.dense > maxDense || h.tables > maxTables || h.recordBytes != h.wantRecordBytes() ||
+	if h.kind > recordScaled || h.bags.mask != nil && h.kind == recordCriteo || h.dense > maxDense || h.tables > maxTables || h.recordBytes != h.wantRecordBytes() ||
 		h.blockRecords < 1 || h.blockRecords > maxBlockRecords || h.samples > math.MaxInt64/(2*uint64(h.recordBytes)+2*trailerBytes) ||
 		h.kind == recordCriteo && (h.dense != criteoDense || h.tables != criteoTables) {
 		return h, fileErr(name, "the record file's header is inconsistent; delete it to convert the sources again")
@@ -316,6 +316,11 @@ func readRecordHeader(e env.Env, name string) (f *os.File, size int64, h recordH
 	return f, size, h, nil
 }
 
+// noTexts is the error of a record file whose ids have no texts.
+func noTexts(name string) error {
+	return fileErr(name, "its samples have ids and no texts, so that tables cannot be counted; list the rows in model.tables")
+}
+
 // openRecords opens complete record files as one Source.
 func openRecords(o *Options, names []string) (Source, error) {
 	if f, _, h, err := readRecordHeader(o.Env, names[0]); err == nil {
@@ -359,8 +364,8 @@ func openRecords(o *Options, names []string) (Source, error) {
 	}
 	s.schema.SampleWeights = kind == recordWeighted
 	if o.raw {
-		if kind == recordCriteo {
-			return nil, fileErr(names[0], "its samples have ids and no texts, so that tables cannot be counted; list the rows in model.tables")
+		if kind == recordCriteo || kind == recordScaled {
+			return nil, noTexts(names[0])
 		}
 		s.codec = &rawCodec{kind: kind, dense: s.schema.Dense, categories: s.schema.Features()}
 		ok = true
@@ -372,7 +377,7 @@ func openRecords(o *Options, names []string) (Source, error) {
 		}
 		s.codec = &criteoCodec{mod: moduli(s.schema.FeatureRows())}
 	} else {
-		r, err := o.recipeOf(s.schema.Dense)
+		r, err := o.recipeOf(kind, s.schema.Dense)
 		if err != nil {
 			return nil, err
 		}

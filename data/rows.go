@@ -32,7 +32,7 @@ type RowOptions struct {
 type Rows struct {
 	o       RowOptions
 	lines   lineReader
-	format  textFormat
+	format  lineFormat
 	csv     *csvFormat   // nil: criteo-tsv, or Parquet
 	parquet *parquetRows // nil: text
 }

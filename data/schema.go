@@ -22,6 +22,7 @@ const maxRows = 1<<32 - 1
 const (
 	maxDense  = 1 << 14
 	maxTables = 1 << 14
+	maxBag    = 1 << 20 // ids of one field
 )
 
 // Schema is the shape of a sample.

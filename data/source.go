@@ -139,7 +139,7 @@ func Open(o Options) (Source, error) {
 		return nil, err
 	}
 	var src Source
-	if f.text != nil {
+	if f.IsConverted() {
 		src, err = openText(f, &o)
 	} else {
 		src, err = f.Open(&o)

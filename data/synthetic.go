@@ -153,7 +153,7 @@ func (s *synthetic) Read(b *Batch, idx []int64) error {
 	b.resize(len(idx), &s.schema)
 	perSample := int(s.schema.IDsPerSample())
 	if s.hots != nil {
-		s.cutBags(b, len(idx))
+		b.cutBags(len(idx), &s.schema, s.hots)
 	}
 	var raw [criteoDense]int32
 	for n, i := range idx {
@@ -168,17 +168,4 @@ func (s *synthetic) Read(b *Batch, idx []int64) error {
 		}
 	}
 	return nil
-}
-
-// cutBags makes room for the bags of n samples, and sets their offsets.
-func (s *synthetic) cutBags(b *Batch, n int) {
-	b.beginBags(n, &s.schema)
-	at := int32(0)
-	for range n {
-		for _, hot := range s.hots {
-			at += int32(hot)
-			b.Offsets = append(b.Offsets, at)
-		}
-	}
-	b.IDs, b.Weights = grown(b.IDs, int(at)), nil
 }

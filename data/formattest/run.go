@@ -30,6 +30,8 @@ type Suite struct {
 	Options data.Options
 	// Write writes samples as a file. nil for an Endless format.
 	Write func(t *testing.T, path string, samples []Sample)
+	// Ending is that of the names of its files, if they must have one. An error may name a file with another ending.
+	Ending string
 	// Line is the line of sample i, counted from 0; nil for files without lines.
 	Line func(i int) int64
 	// NeverBad is set if no sample of a file can be malformed.
@@ -104,7 +106,7 @@ func (s Suite) random(n int) []Sample {
 // write writes samples to a new folder.
 func (s Suite) write(t *testing.T, samples []Sample) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "samples")
+	path := filepath.Join(t.TempDir(), "samples"+s.Ending)
 	s.Write(t, path, samples)
 	return path
 }
@@ -261,8 +263,8 @@ func (s Suite) testCutShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	short := s.write(t, samples)
 	for cut := 1; cut < len(content); cut += 1 + len(content)/97 {
-		short := filepath.Join(t.TempDir(), "short")
 		if err := os.WriteFile(short, content[:cut], 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +348,7 @@ func (s Suite) testBadSamples(t *testing.T) {
 // checkError checks that an error is one of input and names a file.
 func (s Suite) checkError(t *testing.T, what string, err error, file string) {
 	t.Helper()
-	if !errors.Is(err, data.ErrInput) || !strings.Contains(err.Error(), file) {
+	if !errors.Is(err, data.ErrInput) || !strings.Contains(err.Error(), strings.TrimSuffix(file, s.Ending)) {
 		t.Errorf("%s: the error %q is no data.ErrInput, or does not name %s", what, err, file)
 	}
 }
