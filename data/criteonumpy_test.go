@@ -179,9 +179,11 @@ func TestCriteoNumPyErrors(t *testing.T) {
 		content []byte
 		words   string
 	}{
-		{multiHotEnding, with(numpytest.Member{Name: "3.npy", Content: good[3].Content, Method: 8}), `array "3": it is compressed, and samples are read by position; write the file with numpy.savez`},
+		{multiHotEnding, with(numpytest.Member{Name: "3.npy", Content: good[3].Content, Method: 8}),
+			`array "3": it is compressed, and samples are read by position; write the file with numpy.savez`},
 		{multiHotEnding, with(numpytest.Member{Name: "3.npy", Content: good[3].Content, Flags: 1}), `array "3": it is encrypted`},
-		{multiHotEnding, with(numpytest.Member{Name: "arr_0.npy", Content: good[3].Content}), `its 4 arrays are called "0" to "3", one for each categorical feature, and one is "arr_0"`},
+		{multiHotEnding, with(numpytest.Member{Name: "arr_0.npy", Content: good[3].Content}),
+			`its 4 arrays are called "0" to "3", one for each categorical feature, and one is "arr_0"`},
 		{multiHotEnding, with(numpytest.Member{Name: "2.npy", Content: good[3].Content}), `and one is "2"`},
 		{multiHotEnding, with(numpytest.Member{Name: "03.npy", Content: good[3].Content}), `and one is "03"`},
 		{multiHotEnding, numpytest.Archive(good[:3]...), `its samples have 3 categorical features, but model.tables names 4 tables`},
@@ -193,8 +195,10 @@ func TestCriteoNumPyErrors(t *testing.T) {
 		{multiHotEnding, fourth(array("<i4", 4, 1, 1)), `its shape is [4 1 1], and a row for each sample is needed`},
 		{multiHotEnding, fourth(array("<i4", 4, 0)), `its shape is [4 0]: it has no numbers`},
 		{multiHotEnding, fourth(numpytest.Array(4, "<i4", []int{4}, make([]float64, 4))), `it has version 4 of NumPy's format`},
-		{multiHotEnding, fourth(edit("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 2), }")), `stored one after the other (Fortran order); write numpy.ascontiguousarray of it`},
-		{multiHotEnding, fourth(edit("{'descr': '<i4', 'fortran_order': False, 'shape': (4000000000000000000, 1), }")), `16 bytes for the shape [4000000000000000000 1]`},
+		{multiHotEnding, fourth(edit("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 2), }")),
+			`stored one after the other (Fortran order); write numpy.ascontiguousarray of it`},
+		{multiHotEnding, fourth(edit("{'descr': '<i4', 'fortran_order': False, 'shape': (4000000000000000000, 1), }")),
+			`16 bytes for the shape [4000000000000000000 1]`},
 		{multiHotEnding, fourth(edit("{'descr': '<i4', 'fortran_order': False, 'shape': (1, 1048577), }")), `of at most 1048576 numbers`},
 		{multiHotEnding, fourth(edit("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (4,), }")), `its header is not read`},
 		{multiHotEnding, fourth([]byte("text, and no array")), `array "3": it is no array in NumPy's format`},

@@ -168,8 +168,8 @@ func (d *numpyDay) openMultiHot(e env.Env, check fileCheck, what string) error {
 		m := &members[i]
 		feature, err := strconv.Atoi(m.arrayName())
 		if err != nil || feature < 0 || feature >= len(members) || d.arrays[feature].in != nil || m.arrayName() != strconv.Itoa(feature) {
-			return file.fail("its %d arrays are called \"0\" to \"%d\", one for each categorical feature, and one is %q; write it with numpy.savez(file, **{\"0\": ids, ...})",
-				len(members), len(members)-1, m.arrayName())
+			return file.fail("its %d arrays are called \"0\" to \"%d\", one for each categorical feature, and one is %q; "+
+				"write it with numpy.savez(file, **{\"0\": ids, ...})", len(members), len(members)-1, m.arrayName())
 		}
 		a := file
 		a.name = "array " + strconv.Quote(m.arrayName())

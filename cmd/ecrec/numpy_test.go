@@ -65,11 +65,13 @@ func writeLists(t *testing.T, path string, d *numpytest.Day, tables []int64) {
 	t.Helper()
 	fields := []reflect.StructField{{Name: "Label", Type: reflect.TypeFor[int32](), Tag: `parquet:"label"`}}
 	for j := range d.Numbers[0] {
-		fields = append(fields, reflect.StructField{Name: fmt.Sprint("I", j), Type: reflect.TypeFor[float32](), Tag: reflect.StructTag(fmt.Sprintf(`parquet:"i%d"`, j))})
+		tag := reflect.StructTag(fmt.Sprintf(`parquet:"i%d"`, j))
+		fields = append(fields, reflect.StructField{Name: fmt.Sprint("I", j), Type: reflect.TypeFor[float32](), Tag: tag})
 	}
 	texts := make([][]string, len(tables)) // of each row of each table
 	for f, rows := range tables {
-		fields = append(fields, reflect.StructField{Name: fmt.Sprint("C", f), Type: reflect.TypeFor[[]string](), Tag: reflect.StructTag(fmt.Sprintf(`parquet:"c%d,list"`, f))})
+		tag := reflect.StructTag(fmt.Sprintf(`parquet:"c%d,list"`, f))
+		fields = append(fields, reflect.StructField{Name: fmt.Sprint("C", f), Type: reflect.TypeFor[[]string](), Tag: tag})
 		texts[f] = make([]string, rows)
 		for n := 0; slices.Contains(texts[f], ""); n++ {
 			text := fmt.Sprint("t", n)
@@ -116,9 +118,11 @@ func TestNumPy(t *testing.T) {
 		day.Write(t, at(fmt.Sprintf("day_%d_sparse_multi_hot.npz", i)))
 		writeLists(t, at(fmt.Sprintf("day_%d.parquet", i)), day, tables)
 	}
-	config, sets := "../../examples/mlperf/dlrm_dcnv2.toml", []string{"job.ranks=2", "data.shuffle=block", "train.global_batch=32", "train.epochs=3", "train.eval_every=12",
-		"model.tables=" + strings.ReplaceAll(fmt.Sprint(tables), " ", ", "), "data.train=" + fmt.Sprintf("[%q, %q]", at("day_0_*"), at("day_1_*")),
-		"data.eval=" + fmt.Sprintf("[%q]", at("day_2_sparse_multi_hot.npz"))}
+	config := "../../examples/mlperf/dlrm_dcnv2.toml"
+	sets := []string{"job.ranks=2", "data.shuffle=block", "train.global_batch=32", "train.epochs=3", "train.eval_every=12",
+		"model.tables=" + strings.ReplaceAll(fmt.Sprint(tables), " ", ", "),
+		fmt.Sprintf("data.train=[%q, %q]", at("day_0_*"), at("day_1_*")),
+		fmt.Sprintf("data.eval=[%q]", at("day_2_sparse_multi_hot.npz"))}
 	small := append(slices.Clone(sets), "model.embedding_dim=8", "model.bottom_mlp=[16, 8]", "model.cross_rank=4", "model.top_mlp=[16, 1]")
 	call := func(args ...string) ended {
 		t.Helper()
@@ -146,18 +150,19 @@ func TestNumPy(t *testing.T) {
 	}
 	transforms := strings.ReplaceAll(strings.Trim(names("i", 13), "[]"), `",`, `"="none",`) + `="none"`
 	for name, c := range map[string][]string{
-		"record file": {"data.format=record", fmt.Sprintf("data.train=[%q]", at("train.rec")), fmt.Sprintf("data.eval=[%q]", at("eval.rec"))},
-		"Parquet": {"data.format=parquet", fmt.Sprintf("data.train=[%q, %q]", at("day_0.parquet"), at("day_1.parquet")), fmt.Sprintf("data.eval=[%q]", at("day_2.parquet")),
-			"data.csv.label=label", "data.csv.dense=" + names("i", 13), "data.csv.categorical=" + names("c", 26), "data.csv.bags=" + names("c", 26),
-			"data.transform={" + transforms + "}"},
+		"record file": {"data.format=record", fmt.Sprintf("data.train=[%q]", at("train.rec")),
+			fmt.Sprintf("data.eval=[%q]", at("eval.rec"))},
+		"Parquet": {"data.format=parquet", fmt.Sprintf("data.train=[%q, %q]", at("day_0.parquet"), at("day_1.parquet")),
+			fmt.Sprintf("data.eval=[%q]", at("day_2.parquet")), "data.csv.label=label", "data.csv.dense=" + names("i", 13),
+			"data.csv.categorical=" + names("c", 26), "data.csv.bags=" + names("c", 26), "data.transform={" + transforms + "}"},
 		"named files": {fmt.Sprintf("data.train=[%q, %q]", at("day_0_sparse_multi_hot.npz"), at("day_1_sparse_multi_hot.npz"))},
 		"threads":     {"job.threads=2", "cache.mode=none"},
 	} {
 		call(train(config, at(name), append(slices.Clone(small), c...)...)...)
 		equal(t, name, readSummary(t, at(name)), want)
 	}
-	lost := append(train(config, at("lost"), append(slices.Clone(small), "job.ranks=5", "ranks.readers=1", "ranks.trainers=2", "ranks.servers=2", "ec.code=xor", "ec.k=1")...),
-		"--np", "5", "--chaos", "kill:4@11", "--chaos", "kill:2@17")
+	roles := append(slices.Clone(small), "job.ranks=5", "ranks.readers=1", "ranks.trainers=2", "ranks.servers=2", "ec.code=xor", "ec.k=1")
+	lost := append(train(config, at("lost"), roles...), "--np", "5", "--chaos", "kill:4@11", "--chaos", "kill:2@17")
 	if n := losses(call(lost...).stderr); n != 2 {
 		t.Errorf("%d losses, want 2", n)
 	}
@@ -175,8 +180,9 @@ func TestNumPy(t *testing.T) {
 	if !strings.Contains(scores, "152 scores") || !strings.Contains(scores, figures[1]) {
 		t.Errorf("predict prints %q, eval %q", scores, figures)
 	}
-	if stats := call(append([]string{"data", "stats"}, train(config, at("stats"), small...)[1:]...)...).stdout; !strings.Contains(stats, "samples 301 (0 skipped)") {
-		t.Errorf("data stats prints\n%s", stats)
+	stats := call(append([]string{"data", "stats"}, train(config, at("stats"), small...)[1:]...)...)
+	if !strings.Contains(stats.stdout, "samples 301 (0 skipped)") {
+		t.Errorf("data stats prints\n%s", stats.stdout)
 	}
 	call(train(config, at("full"), append(sets, "train.epochs=1", "train.global_batch=150")...)...)
 	if got := readSummary(t, at("full")); got.Steps != 3 {
