@@ -201,7 +201,7 @@ var jobAndData = []Doc{
 	{"data.csv.bags", "all categorical columns", "data",
 		"The categorical columns whose fields are split by `data.csv.separator`, or are lists in Parquet files."},
 	{"data.csv.weighted", "", "data",
-		"Whether ids of these fields have weights, as in `7:0.5|9`. An id without one has weight 1."},
+		"Whether ids of these fields have weights, as in `7:0.5|9`, or as structs of `id` and `weight` in Parquet lists. An id without one has weight 1."},
 }
 
 var modelAndTrain = []Doc{

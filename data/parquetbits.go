@@ -41,7 +41,7 @@ func newParquetUse(name string, form *fieldForm, texts *textSet, remap func(bits
 }
 
 // setBag makes the values ids of bags.
-func (u *parquetUse) setBag(f *csvFormat) { u.bag, u.list = f, true }
+func (u *parquetUse) setBag(f *csvFormat) { u.bag, u.list, u.weighted = f, true, f.weighted }
 
 func (u *parquetUse) isCategory() bool {
 	return u.form.kind == columnCategorical || u.form.kind == columnBag

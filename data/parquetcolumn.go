@@ -41,6 +41,8 @@ type parquetCursor struct {
 	// Of a list, the entries that are read, and the next of them.
 	entries    parquetWindow
 	entry, bit int
+	weights    *parquetCursor // of ids with weights; else nil
+	given      bool           // the last element has a weight of its own
 }
 
 // parquetScratch is memory for the entries of a window.

@@ -34,6 +34,8 @@ type parquetLeaf struct {
 	*parquet.Column
 	// element is the least definition level of the elements of a list; 0: the column is no list.
 	element byte
+	// weight is the column of the weights, of a list of structs of an id and its weight; else nil.
+	weight *parquet.Column
 }
 
 // openParquet opens a file and reads its footer.
@@ -119,6 +121,7 @@ func damagedParquet(name string, err error) error {
 type parquetColumn struct {
 	name     string
 	list     bool   // it may be a list
+	weighted bool   // the elements of the list may have weights
 	optional bool   // a file may lack it
 	kept     bool   // its values are kept as they are
 	keptType string // in the first file
@@ -130,7 +133,7 @@ func leavesOf(c *parquet.Column, element byte, leaves []parquetLeaf) []parquetLe
 		element = byte(c.MaxDefinitionLevel())
 	}
 	if c.Leaf() {
-		return append(leaves, parquetLeaf{c, element})
+		return append(leaves, parquetLeaf{Column: c, element: element})
 	}
 	for _, child := range c.Columns() {
 		leaves = leavesOf(child, element, leaves)
@@ -177,8 +180,12 @@ func (f *parquetFile) findColumn(c *parquetColumn, all []parquetLeaf, paths []st
 		if i < 0 {
 			return -1, nil
 		}
-		if all[i].element == 0 || slices.ContainsFunc(paths[i+1:], below) {
-			return 0, fileErr(f.name, "column %q is a map, a struct or a list of those; name columns with one value a row, or lists of values", name)
+		if pair := findPair(all[i:], paths[i:], below); pair >= 0 {
+			all[i+pair].weight = all[i+1-pair].Column
+			i += pair
+		} else if all[i].element == 0 || slices.ContainsFunc(paths[i+1:], below) {
+			return 0, fileErr(f.name, "column %q is a map, a struct or a list of those; name columns with one value a row, lists of values, "+
+				"or lists of structs with the fields id and weight", name)
 		}
 	} else if slices.Contains(paths[i+1:], name) {
 		return 0, fileErr(f.name, "two columns are called %q", name)
@@ -190,6 +197,10 @@ func (f *parquetFile) findColumn(c *parquetColumn, all []parquetLeaf, paths []st
 		return 0, fileErr(f.name, "--keep: column %q is a list; name columns with one value a row", name)
 	case leaf.element > 0 && !c.list:
 		return 0, fileErr(f.name, "column %q is a list; name it in data.csv.categorical and data.csv.bags, or name columns with one value a row", name)
+	case leaf.weight != nil && !c.weighted:
+		return 0, fileErr(f.name, "column %q has ids with weights; set data.csv.weighted = true", name)
+	case leaf.weight != nil && newParquetType(leaf.weight.Type()).as == asUnknown:
+		return 0, fileErr(f.name, "column %q has weights of type %v, which is not read; write them as numbers", name, leaf.weight.Type())
 	case c.optional && leaf.Type().String() == "NULL": // a label that no row has
 		return -1, nil
 	case newParquetType(leaf.Type()).as == asUnknown:
@@ -202,28 +213,54 @@ func (f *parquetFile) findColumn(c *parquetColumn, all []parquetLeaf, paths []st
 	return i, nil
 }
 
+// findPair returns the index of the ids, 0 or 1, among the leaves of a list of structs of an id and its weight. It returns -1 if
+// the first leaves are others.
+func findPair(leaves []parquetLeaf, paths []string, below func(path string) bool) int {
+	if len(leaves) < 2 || !below(paths[1]) || slices.ContainsFunc(paths[2:], below) {
+		return -1
+	}
+	a, b := leaves[0], leaves[1]
+	switch {
+	case a.element == 0 || a.element != b.element || len(a.Path()) != len(b.Path()):
+	case a.Name() == "id" && b.Name() == "weight":
+		return 0
+	case a.Name() == "weight" && b.Name() == "id":
+		return 1
+	}
+	return -1
+}
+
 // checkChunks refuses encodings that the decoder reads wrongly: LZ4, whose output it loses where a page is
 // compressed to more than a third, and booleans in runs, as data pages of version 2 have them.
 func (f *parquetFile) checkChunks() error {
 	for _, g := range f.meta.RowGroups {
 		for _, leaf := range f.leaves {
-			if leaf.Column == nil {
-				continue
-			}
-			m := &g.Columns[leaf.Index()].MetaData
-			if g.Columns[leaf.Index()].CryptoMetadata.Value != nil {
-				return fileErr(f.name, "column %q is encrypted, which is not read; write the file without encryption", leaf.Name())
-			}
-			switch m.Codec {
-			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
-			default:
-				return fileErr(f.name, "column %q is compressed with %v, which is not read; write the file with snappy or zstd", leaf.Name(), m.Codec)
-			}
-			if leaf.Type().Kind() == parquet.Boolean && hasRuns(m) {
-				return fileErr(f.name, "column %q has booleans in run-length encoding, which is not read; write it as integers, or with data pages of version 1",
-					leaf.Name())
+			for _, column := range []*parquet.Column{leaf.Column, leaf.weight} {
+				if column == nil {
+					continue
+				}
+				if err := f.checkChunk(column, &g.Columns[column.Index()]); err != nil {
+					return err
+				}
 			}
 		}
+	}
+	return nil
+}
+
+func (f *parquetFile) checkChunk(column *parquet.Column, chunk *format.ColumnChunk) error {
+	m := &chunk.MetaData
+	if chunk.CryptoMetadata.Value != nil {
+		return fileErr(f.name, "column %q is encrypted, which is not read; write the file without encryption", column.Name())
+	}
+	switch m.Codec {
+	case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
+	default:
+		return fileErr(f.name, "column %q is compressed with %v, which is not read; write the file with snappy or zstd", column.Name(), m.Codec)
+	}
+	if column.Type().Kind() == parquet.Boolean && hasRuns(m) {
+		return fileErr(f.name, "column %q has booleans in run-length encoding, which is not read; write it as integers, or with data pages of version 1",
+			column.Name())
 	}
 	return nil
 }

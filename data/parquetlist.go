@@ -29,17 +29,22 @@ func (c *parquetCursor) fillLists(part *parquetPart, n int) error {
 			break
 		}
 		if begins {
-			part.dropMissing(c.use)
+			c.dropMissing(part)
 			part.counts = append(part.counts, 0)
 		} else if len(part.counts) == 0 || level < c.leaf.element {
 			return fmt.Errorf("column %q has elements of no list", c.leaf.Path()[0])
 		}
 		c.entry++
-		if level >= c.leaf.element {
-			c.addElement(part, level == w.whole)
+		isElement := level >= c.leaf.element
+		weight, err := c.takeWeight(part, begins, isElement)
+		if err != nil {
+			return err
+		}
+		if isElement {
+			c.addElement(part, level == w.whole, weight)
 		}
 	}
-	part.dropMissing(c.use)
+	c.dropMissing(part)
 	return nil
 }
 
@@ -51,39 +56,85 @@ func (c *parquetCursor) readEntries() (err error) {
 		return err
 	}
 	s := c.scratch
+	if !c.use.isWide() {
+		s.narrow = grown(s.narrow, c.entries.present)
+		return c.narrowBits(s.narrow, &c.entries)
+	}
 	s.wide = grown(s.wide, c.entries.present)
 	return c.wideBits(s.wide, &c.entries)
 }
 
-// dropMissing removes a missing id that is alone in the last row.
-func (p *parquetPart) dropMissing(use *parquetUse) {
-	if n := len(p.counts); n == 0 || p.counts[n-1] != 1 {
+// takeWeight takes the weight of the next entry: 1, unless the column has weights and this one is no null.
+func (c *parquetCursor) takeWeight(part *parquetPart, begins, isElement bool) (float32, error) {
+	c.given = false
+	from := c.weights
+	if from == nil {
+		return 1, nil
+	}
+	w := &from.entries
+	for from.entry == w.n {
+		if err := from.readEntries(); err != nil {
+			return 0, err
+		}
+	}
+	level := w.levels[from.entry]
+	if (w.repeated[from.entry] == 0) != begins || (level >= from.leaf.element) != isElement {
+		return 0, fmt.Errorf("column %q has ids and weights of other lists", c.leaf.Path()[0])
+	}
+	if from.entry++; level != w.whole {
+		return 1, nil
+	}
+	bits, what := from.takeValue(uint64(from.scratch.narrow[from.bit]))
+	if what != nil {
+		what.row, what.what = len(part.counts)-1, "the weight is not a decimal number"
+		part.faults = append(part.faults, *what)
+	}
+	if bits == missingBits { // an empty text
+		return 1, nil
+	}
+	c.given = true
+	return math.Float32frombits(uint32(bits)), nil
+}
+
+// takeValue takes the next value of a list, of which the bits are given, with the mistake in it.
+func (c *parquetCursor) takeValue(bits uint64) (uint64, *rowFault) {
+	w := &c.entries
+	at := w.first + c.bit
+	if w.index != nil {
+		at = int(w.index[c.bit])
+	}
+	c.bit++
+	if what, ok := w.in.bad[at]; ok {
+		return bits, &rowFault{text: c.faultText(w.in, at, !c.use.isCategory()), what: what}
+	}
+	return bits, nil
+}
+
+// dropMissing removes a missing id that is alone in the last row, and has no weight of its own.
+func (c *parquetCursor) dropMissing(p *parquetPart) {
+	if n := len(p.counts); n == 0 || p.counts[n-1] != 1 || c.given {
 		return
 	}
-	entry := p.heap[len(p.heap)-use.bag.entryBytes():]
-	if binary.LittleEndian.Uint64(entry) == use.missing {
+	entry := p.heap[len(p.heap)-c.use.bag.entryBytes():]
+	if binary.LittleEndian.Uint64(entry) == c.use.missing {
 		p.counts[len(p.counts)-1] = 0
 		p.heap = p.heap[:len(p.heap)-len(entry)]
 	}
 }
 
 // addElement adds the next element to the last row of a part.
-func (c *parquetCursor) addElement(part *parquetPart, present bool) {
-	row, bits, w := len(part.counts)-1, c.use.missing, &c.entries
+func (c *parquetCursor) addElement(part *parquetPart, present bool, weight float32) {
+	row, bits := len(part.counts)-1, c.use.missing
 	if present {
-		bits = c.scratch.wide[c.bit]
-		at := w.first + c.bit
-		if w.index != nil {
-			at = int(w.index[c.bit])
+		var what *rowFault
+		if bits, what = c.takeValue(c.scratch.wide[c.bit]); what != nil {
+			what.row = row
+			part.faults = append(part.faults, *what)
 		}
-		if what, ok := w.in.bad[at]; ok {
-			part.faults = append(part.faults, rowFault{row, c.faultText(w.in, at, false), what})
-		}
-		c.bit++
 	}
 	part.heap = binary.LittleEndian.AppendUint64(part.heap, bits)
 	if c.use.bag.weighted {
-		part.heap = binary.LittleEndian.AppendUint32(part.heap, math.Float32bits(1))
+		part.heap = binary.LittleEndian.AppendUint32(part.heap, math.Float32bits(weight))
 	}
 	if part.counts[row]++; part.counts[row] == maxBag+1 {
 		part.faults = append(part.faults, rowFault{row, nil, bagTooLarge})

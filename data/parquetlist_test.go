@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,39 @@ func TestParquetListsOfArrow(t *testing.T) {
 				}
 				sameBatch(t, fmt.Sprint(bags, weighted, threads), readAllOf(t, mustOpen(t, o)), want)
 			}
+		}
+	}
+}
+
+// Lists of structs that pyarrow wrote become bags with the weights of the same rows in CSV, with null lists, structs, ids and
+// weights. A model that is trained on one scores the other.
+func TestParquetPairsOfArrow(t *testing.T) {
+	for _, na := range [][]string{nil, {"a", "7"}} {
+		o := Options{Env: env.Real(), Format: FormatCSV, Files: []string{"testdata/pairs.csv"}, Tables: []int64{1 << 20, 50, 7},
+			RecordDir: t.TempDir(), Threads: 2,
+			CSV: CSV{Label: "label", Dense: []string{"x"}, Categorical: []string{"words", "clicked", "counts"}, Separator: '|', NA: na,
+				Bags: []string{"words", "clicked", "counts"}, Weighted: true}}
+		want := readAllOf(t, mustOpen(t, o))
+		for threads := 1; threads < 4; threads++ {
+			o.Format, o.Files, o.RecordDir, o.Threads = FormatParquet, []string{"testdata/pairs.parquet"}, t.TempDir(), threads
+			if threads == 2 {
+				o.CSV.Separator = 0
+			}
+			sameBatch(t, fmt.Sprint(na, threads), readAllOf(t, mustOpen(t, o)), want)
+		}
+		o.Tables = []int64{0, 50, 0}
+		recipe, err := Fit(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := RowOptions{Env: o.Env, Files: o.Files, Format: o.Format, Recipe: recipe, Threads: 2}
+		got := readRowValues(t, rows, 700)
+		o.Format, o.Files, o.CSV.Separator, o.RecordDir = FormatCSV, []string{"testdata/pairs.csv"}, '|', t.TempDir()
+		if again, err := Fit(o); err != nil || !reflect.DeepEqual(again.Categorical, recipe.Categorical) {
+			t.Errorf("vocabularies of pairs are others: %v", err)
+		}
+		if rows.Format, rows.Files = o.Format, o.Files; !reflect.DeepEqual(got, readRowValues(t, rows, 512)) {
+			t.Errorf("%d rows with %d ids differ from those in CSV", len(got.labels), len(got.ids))
 		}
 	}
 }
@@ -117,5 +151,14 @@ func TestParquetListErrors(t *testing.T) {
 	}
 	openFails(t, o("clicked"), `column "clicked" is a list; name it in data.csv.categorical and data.csv.bags`)
 	openFails(t, o("user", "user"), `column "user" is named in data.csv.bags, and is no list; set data.csv.separator`)
-	openFails(t, o("pairs", "pairs"), `column "pairs" is a map, a struct or a list of those`)
+	openFails(t, o("pairs", "pairs"), `column "pairs" has ids with weights; set data.csv.weighted = true`)
+	weighted := func(column string, bags ...string) Options {
+		o := o(column, bags...)
+		o.Files, o.CSV.Weighted = []string{"testdata/pairs.parquet"}, len(bags) > 0
+		return o
+	}
+	openFails(t, weighted("three", "three"),
+		`column "three" is a map, a struct or a list of those; name columns with one value a row, lists of values, or lists of structs`)
+	openFails(t, weighted("clicked"), `column "clicked" is a list; name it in data.csv.categorical and data.csv.bags`)
+	openFails(t, weighted("texts", "texts"), `testdata/pairs.parquet: row 1, column "texts", "heavy": the weight is not a decimal number`)
 }

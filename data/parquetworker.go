@@ -75,10 +75,18 @@ func (w *parquetWorker) openColumn(column int, rows rowRange, part *parquetPart,
 	if leaf.element > 0 {
 		c.scratch = new(parquetScratch) // entries are kept from one chunk to the next
 	}
+	group := &f.meta.RowGroups[rows.group]
 	var err error
-	m := &f.meta.RowGroups[rows.group].Columns[leaf.Index()].MetaData
-	if c.pages, err = newParquetPages(f.in, f.size, leaf.Column, m, &w.unpacker); err != nil {
+	if c.pages, err = newParquetPages(f.in, f.size, leaf.Column, &group.Columns[leaf.Index()].MetaData, &w.unpacker); err != nil {
 		return nil, err
+	}
+	if leaf.weight != nil {
+		c.weights = &parquetCursor{name: f.name, leaf: parquetLeaf{Column: leaf.weight, element: leaf.element}, scratch: new(parquetScratch),
+			use: newParquetUse(c.use.name, &fieldForm{kind: columnDense}, nil, nil)}
+		m := &group.Columns[leaf.weight.Index()].MetaData
+		if c.weights.pages, err = newParquetPages(f.in, f.size, leaf.weight, m, &w.unpacker); err != nil {
+			return nil, err
+		}
 	}
 	for row := int64(0); row < rows.begin; {
 		n := min(most, rows.begin-row)

@@ -213,7 +213,7 @@ func checkBags(v *CSV, lists bool) error {
 	switch {
 	case v.Separator == 0 && len(v.Bags) > 0 && !lists:
 		return keyError("csv.bags", unused)
-	case v.Separator == 0 && v.Weighted:
+	case v.Separator == 0 && v.Weighted && (!lists || len(v.Bags) == 0):
 		return keyError("csv.weighted", unused)
 	case v.Separator != 0 && (v.Separator == v.Delimiter || v.Separator == '"' || v.Separator == '\n' || v.Separator == '\r'):
 		return keyError("csv.separator", "%q separates fields, lines or quotes; choose another byte, such as \"|\"", v.Separator)
