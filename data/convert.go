@@ -118,7 +118,8 @@ type conversion struct {
 	head  recordHeader
 	name  uint64     // hash of the sources' names and the settings
 	sizes []int64    // of the sources
-	texts []*textSet // of the parsers and the reader, which share a spill; nil: texts are not kept
+	texts []*textSet // of the parsers and the reader; nil: texts are not kept
+	spill *spill     // of all of texts
 }
 
 func newConversion(o *Options) (*conversion, error) {
@@ -210,26 +211,23 @@ func (j *conversion) findExisting() (*Converted, error) {
 }
 
 // newTextSets makes conversion.texts. It returns the sets of the parsers, nil if texts are not kept.
-func (j *conversion) newTextSets(parsers int) ([]*textSet, error) {
+func (j *conversion) newTextSets(parsers int) []*textSet {
 	n := j.countKept()
 	if n == 0 {
-		return make([]*textSet, parsers), nil
+		return make([]*textSet, parsers)
 	}
-	s, err := newSpill(j.o.Env, filepath.Dir(j.to), j.o.limits.orDefault().memory)
-	if err != nil {
-		return nil, err
-	}
+	j.spill = newSpill(j.o.Env, filepath.Dir(j.to), j.o.limits.orDefault().memory)
 	j.texts = nil
 	for range parsers + 1 {
-		j.texts = append(j.texts, newTextSet(n, s, parsers+1))
+		j.texts = append(j.texts, newTextSet(n, j.spill, parsers+1))
 	}
-	return j.texts[:parsers], nil
+	return j.texts[:parsers]
 }
 
 // dropTexts ends the use of conversion.texts.
 func (j *conversion) dropTexts() {
-	if j.texts != nil {
-		j.texts[0].spill.closeFile()
+	if j.spill != nil {
+		j.spill.closeFile()
 	}
 }
 

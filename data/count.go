@@ -1,8 +1,8 @@
 package data
 
 import (
+	"cmp"
 	"os"
-	"slices"
 )
 
 // maxListed is the largest number of words whose texts a vocabulary has. A larger one has their hashes.
@@ -21,13 +21,14 @@ func (l fitLimits) orDefault() fitLimits {
 	return l
 }
 
+// newSpill returns a spill in the folder of record files.
+func (o *Options) newSpill() *spill {
+	return newSpill(o.Env, cmp.Or(o.RecordDir, os.TempDir()), o.limits.orDefault().memory)
+}
+
 // tableCount counts the texts of a table.
 type tableCount struct {
-	counts map[uint64]uint64 // of each hash; nil: the rows of the table are given
-	bytes  int64
-	runs   []run
-	words  []word // at the end: the counts in memory, by hash
-	err    error  // the first one
+	counts *wordCounts // nil: the rows of the table are given
 
 	// The texts of the columns of the table, in each file.
 	texts []struct {
@@ -36,12 +37,9 @@ type tableCount struct {
 	}
 }
 
-// countBytes is about how much memory a count takes.
-const countBytes = 40
-
 // counting is the state of Fit that counts tables.
 type counting struct {
-	spill  *spill // nil: no table is counted
+	spill  *spill
 	limits fitLimits
 	tables []tableCount
 	files  []*textFile
@@ -49,17 +47,9 @@ type counting struct {
 
 // newCounting prepares the counts, and opens the texts of all record files.
 func (f *fit) newCounting() (*counting, error) {
-	c := &counting{tables: make([]tableCount, len(f.o.Tables)), limits: f.o.limits.orDefault()}
+	c := &counting{spill: f.o.newSpill(), tables: make([]tableCount, len(f.o.Tables)), limits: f.o.limits.orDefault()}
 	if !f.o.fitsTables() {
 		return c, nil
-	}
-	dir := f.o.RecordDir
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	var err error
-	if c.spill, err = newSpill(f.o.Env, dir, c.limits.memory); err != nil {
-		return nil, err
 	}
 	schema := f.o.schema(0)
 	for i, name := range f.files {
@@ -71,7 +61,7 @@ func (f *fit) newCounting() (*counting, error) {
 		c.files = append(c.files, file)
 		for column := range f.recipe.Categorical {
 			if t := schema.TableOfFeature(column); f.o.Tables[t] == 0 {
-				c.tables[t].counts = map[uint64]uint64{}
+				c.tables[t].counts = newWordCounts(c.spill, len(c.tables))
 				c.tables[t].texts = append(c.tables[t].texts, struct {
 					file   *textFile
 					column int
@@ -83,70 +73,22 @@ func (f *fit) newCounting() (*counting, error) {
 }
 
 func (c *counting) closeFiles() {
-	if c.spill != nil {
-		c.spill.closeFile()
-	}
+	c.spill.closeFile()
 	for _, f := range c.files {
 		f.closeFile()
 	}
 }
 
 func (c *counting) countHash(table int, hash uint64) {
-	t := &c.tables[table]
-	if t.counts == nil {
-		return
+	if counts := c.tables[table].counts; counts != nil {
+		counts.countHash(hash)
 	}
-	n, ok := t.counts[hash]
-	t.counts[hash] = n + 1
-	if ok {
-		return
-	}
-	t.bytes += countBytes
-	c.spill.used.Add(countBytes)
-	if c.spill.isFull(t.bytes, len(c.tables)) {
-		c.flush(t)
-	}
-}
-
-// flush moves the counts in memory to the spill.
-func (c *counting) flush(t *tableCount) {
-	r, err := c.spill.put(t.sorted())
-	if t.runs = append(t.runs, r); t.err == nil {
-		t.err = err
-	}
-	c.spill.used.Add(-t.bytes)
-	clear(t.counts)
-	t.bytes = 0
-}
-
-// sorted returns the counts in memory by hash.
-func (t *tableCount) sorted() []word {
-	words := make([]word, 0, len(t.counts))
-	for h, n := range t.counts {
-		words = append(words, word{hash: h, count: n})
-	}
-	slices.SortFunc(words, byHash)
-	return words
-}
-
-// finish ends the counts of a table: they are in memory, or all on disk.
-func (c *counting) finish(t *tableCount) error {
-	if len(t.runs) > 0 {
-		c.flush(t)
-	} else {
-		t.words = t.sorted()
-	}
-	t.counts = nil
-	return t.err
 }
 
 // eachWord calls visit for the texts of a table that samples have, by hash.
 func (c *counting) eachWord(t *tableCount, visit func(w *word) error) error {
-	lists := []*wordList{{words: t.words}}
-	several := len(t.runs) + len(t.texts)
-	for _, r := range t.runs {
-		lists = append(lists, r.list(c.spill.env, c.spill.file, several, nil))
-	}
+	several := len(t.counts.runs) + len(t.texts)
+	lists := t.counts.sources(several)
 	for _, of := range t.texts {
 		lists = append(lists, of.file.list(of.column, several))
 	}
@@ -165,7 +107,7 @@ func (f *fit) finishColumn(k *counting, c *Category, index int, t *tableCount) e
 		c.IDs, c.Rows, c.Reserved = of.IDs, of.Rows, of.Reserved
 		return nil
 	}
-	if err := k.finish(t); err != nil {
+	if err := t.counts.endWords(); err != nil {
 		return err
 	}
 	distinct, words, least := int64(0), int64(0), uint64(max(f.o.MinCount, 1))
@@ -207,6 +149,6 @@ func (f *fit) finishColumn(k *counting, c *Category, index int, t *tableCount) e
 		c.checkTexts()
 	}
 	ranked.dropWords()
-	t.words = nil
+	t.counts.dropWords()
 	return err
 }

@@ -51,14 +51,16 @@ func DescribeColumns(o Options, most int64) ([]ColumnStats, error) {
 	if most > 0 && most < src.Len() {
 		src = &head{src, most}
 	}
-	c := newCensus(r)
+	s := o.newSpill()
+	defer s.closeFile()
+	c := newCensus(r, s)
 	if len(c.numbers) != src.Schema().Dense {
 		return nil, nil // the recipe is not that of these files
 	}
 	if err := eachBatch(src, &o, "stats", c.countBatch); err != nil {
 		return nil, err
 	}
-	return c.summarize(float64(src.Len())), nil
+	return c.summarize(float64(src.Len()))
 }
 
 // head is the first samples of a source.
@@ -69,11 +71,12 @@ type head struct {
 
 func (h *head) Len() int64 { return h.n }
 
-// census counts the values of columns.
+// census counts the values of columns, with bounded memory.
 type census struct {
 	recipe     *Recipe
+	spill      *spill
 	numbers    []numberCount
-	categories []map[uint64]int64
+	categories []*wordCounts
 	empty      []int64 // bags without an id
 }
 
@@ -82,14 +85,14 @@ type numberCount struct {
 	low, high         float32
 }
 
-func newCensus(r *Recipe) *census {
-	c := &census{recipe: r, numbers: make([]numberCount, len(r.Dense)), categories: make([]map[uint64]int64, len(r.Categorical)),
+func newCensus(r *Recipe, s *spill) *census {
+	c := &census{recipe: r, spill: s, numbers: make([]numberCount, len(r.Dense)), categories: make([]*wordCounts, len(r.Categorical)),
 		empty: make([]int64, len(r.Categorical))}
 	for i := range c.numbers {
 		c.numbers[i].low, c.numbers[i].high = float32(math.Inf(1)), float32(math.Inf(-1))
 	}
 	for i := range c.categories {
-		c.categories[i] = map[uint64]int64{}
+		c.categories[i] = newWordCounts(s, len(c.categories)+1)
 	}
 	return c
 }
@@ -107,7 +110,7 @@ func (c *census) countBatch(b *Batch) {
 		n.low, n.high = min(n.low, x), max(n.high, x)
 	}
 	features := len(c.categories)
-	b.eachHash(features, func(feature int, h uint64) { c.categories[feature][h]++ })
+	b.eachHash(features, func(feature int, h uint64) { c.categories[feature].countHash(h) })
 	for cell := range max(len(b.Offsets)-1, 0) {
 		if b.Offsets[cell] == b.Offsets[cell+1] {
 			c.empty[cell%features]++
@@ -115,48 +118,66 @@ func (c *census) countBatch(b *Batch) {
 	}
 }
 
-func (c *census) summarize(samples float64) (all []ColumnStats) {
+func (c *census) summarize(samples float64) (all []ColumnStats, err error) {
 	for i, n := range c.numbers {
 		all = append(all, ColumnStats{Name: c.recipe.Dense[i].Column, Number: true, Missing: float64(n.missing) / samples,
 			Negative: float64(n.negative) / samples, Constant: !(n.low < n.high)})
 	}
 	ids := newIDMaps(c.recipe)
 	for i := range c.categories {
-		all = append(all, c.summarizeCategory(i, &ids[i], samples))
+		st, err := c.summarizeCategory(i, &ids[i], samples)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, st)
 	}
-	return all
+	return all, nil
 }
 
-func (c *census) summarizeCategory(i int, ids *idMap, samples float64) ColumnStats {
-	column, counts, lookups := &c.recipe.Categorical[i], c.categories[i], int64(0)
-	st := ColumnStats{Name: column.Column, Rows: column.Rows, Missing: float64(counts[missingHash]+c.empty[i]) / samples}
-	users := map[uint32]int64{} // distinct categories of each row
-	unknown := int64(0)
-	for h, n := range counts {
-		lookups += n
-		if h == missingHash && column.Reserved > 0 {
-			continue
-		}
-		if h != missingHash {
+func (c *census) summarizeCategory(i int, ids *idMap, samples float64) (ColumnStats, error) {
+	column, counts := &c.recipe.Categorical[i], c.categories[i]
+	st := ColumnStats{Name: column.Column, Rows: column.Rows}
+	users := newWordCounts(c.spill, len(c.categories)+1) // distinct categories of each row
+	defer counts.dropWords()
+	defer users.dropWords()
+	if err := counts.endWords(); err != nil {
+		return st, err
+	}
+	words, lookups, missing, unknown := 0, uint64(0), uint64(c.empty[i]), uint64(0)
+	err := counts.eachWord(func(w *word) error {
+		words++
+		lookups += w.count
+		if w.hash != missingHash {
 			st.Distinct++
+		} else if missing += w.count; column.Reserved > 0 {
+			return nil
 		}
-		row := ids.mapHash(h)
+		row := ids.mapHash(w.hash)
 		if column.IDs == IDsVocabulary && row == rowUnknown {
-			unknown += n
-			continue
+			unknown += w.count
+			return nil
 		}
-		users[row]++
+		users.countHash(uint64(row))
+		return nil
+	})
+	if err != nil {
+		return st, err
 	}
-	shared, all := int64(0), int64(0)
-	for _, n := range users {
-		if all += n; n > 1 {
-			shared += n
+	if err := users.endWords(); err != nil {
+		return st, err
+	}
+	shared, all := uint64(0), uint64(0)
+	err = users.eachWord(func(row *word) error {
+		if all += row.count; row.count > 1 {
+			shared += row.count
 		}
-	}
+		return nil
+	})
+	st.Missing = float64(missing) / samples
 	st.Colliding = float64(shared) / max(float64(all), 1)
 	st.Unknown = float64(unknown) / max(float64(lookups), 1)
-	st.Constant = len(counts) < 2
-	return st
+	st.Constant = words < 2
+	return st, err
 }
 
 // The shares from which Warnings names a column.

@@ -91,6 +91,7 @@ func TestConversionAmongSources(t *testing.T) {
 		refused     bool
 	}{
 		{"", "", true}, {"/", "", true}, {"/*", "", true}, {"/t*", "", true}, {"/../*", "", true}, {"/train*", "/", true}, {"", "/../" + filepath.Base(dir), true},
+		{"/*[vc]", "", true}, {"/*[vs]", "", true}, // the record file, the texts beside it
 		{"/*.csv", "", false}, {"/train.csv", "", false}, {"", "/cache", false}, {"/*.csv", "/cache", false}, {"/[", "", false},
 	} {
 		o.Files, o.RecordDir = []string{dir + c.name}, dir+c.cache

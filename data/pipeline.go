@@ -124,10 +124,7 @@ func (j *conversion) convertChunks(w *recordWriter, c *Converted) (err error) {
 	free := env.NewQueue[*chunk](e, "convert free", 2*threads)
 	todo := make([]*env.Queue[*chunk], threads)
 	done := make([]*env.Queue[*chunk], threads)
-	sets, err := j.newTextSets(threads)
-	if err != nil {
-		return err
-	}
+	sets := j.newTextSets(threads)
 	ended := make([]*env.Event, threads+1)
 	for i := range ended {
 		ended[i] = env.NewEvent(e, "convert ended")

@@ -1,6 +1,9 @@
 package data
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"sort"
 )
@@ -12,6 +15,17 @@ type StatsOptions struct {
 	Trainers int   // that share a batch
 	Window   int   // batches for which a row stays cached after its last use
 	Progress func(Progress) error
+
+	maxUses int // a power of two, which tests lower; 0: the constant
+}
+
+// Check returns an error if there can be no such figures.
+func (o *StatsOptions) Check() error {
+	if o.Batch < 1 || o.Trainers < 1 || o.Window < 0 || o.Trainers > 1<<15 {
+		return usageErr("statistics of batches of %d samples for %d trainers, %d batches ahead: none of these can be",
+			o.Batch, o.Trainers, o.Window)
+	}
+	return nil
 }
 
 // Statistics are the figures of a data set that decide the benefit of a cache of its
@@ -38,35 +52,95 @@ type TableStats struct {
 	TopShare float64 `json:"top_share"` // lookups of the 0.1 % of rows (one at least) most looked up
 }
 
-// Stats measures a data set. Its memory grows with the distinct rows that it
-// meets (about 50 bytes each), not with the samples.
+// maxUses is how many rows Stats has room to follow at a time, of which it uses three quarters: 256 MiB.
+const maxUses = 1 << 23
+
+// Stats measures a data set. Its memory grows with the rows of the data, up to 256 MiB. If it meets more than have room, it reads the
+// samples again for each share of the rows. The figures are exact.
 func Stats(src Source, o StatsOptions) (*Statistics, error) {
 	schema := src.Schema()
 	if o.Samples <= 0 || o.Samples > src.Len() {
 		o.Samples = src.Len()
 	}
-	if o.Batch < 1 || o.Trainers < 1 || o.Window < 0 || o.Trainers > 1<<15 {
-		return nil, usageErr("statistics of batches of %d samples for %d trainers, %d batches ahead: none of these can be",
-			o.Batch, o.Trainers, o.Window)
+	if err := o.Check(); err != nil {
+		return nil, err
 	}
 	if len(schema.Tables) == 0 {
 		return nil, usageErr("the data has no tables to measure")
 	}
-	c := counter{window: int64(o.Window)}
+	if o.maxUses == 0 {
+		o.maxUses = maxUses
+	}
 	base := make([]int64, len(schema.Tables)+1)
 	for t, r := range schema.Tables {
 		base[t+1] = base[t] + r
 	}
+	st := &Statistics{Samples: o.Samples, Skipped: src.Skipped(), Batches: Order{Samples: o.Samples, Batch: o.Batch}.StepsPerEpoch()}
+	sums := usesOf{counts: make([]histogram, len(schema.Tables))}
+	shares := []share{{0, 1}}
+	c := &counter{window: int64(o.Window), rows: make([]rowUse, roomFor(src, &o))}
+	for pass := 1; len(shares) > 0; pass++ {
+		last := len(shares) - 1
+		p := shares[last]
+		c.reset(p)
+		ones, err := c.readUses(src, &o, base, pass)
+		switch {
+		case err == errManyRows:
+			shares[last] = share{p.index, 2 * p.of}
+			shares = append(shares, share{p.index + p.of, 2 * p.of})
+			continue
+		case err != nil:
+			return nil, err
+		}
+		shares = shares[:last]
+		st.LabelRate = ones / float64(o.Samples)
+		c.addUses(&sums, base)
+	}
+	sums.summarize(st, schema.Tables)
+	return st, nil
+}
+
+// roomFor returns the room for all rows that the samples may look up, or the most that there is.
+func roomFor(src Source, o *StatsOptions) int {
+	schema := src.Schema()
+	most := int64(0)
+	for _, rows := range schema.Tables {
+		most += rows
+	}
+	if schema.IDs == 0 { // each feature has one id
+		most = min(most, o.Samples*int64(schema.Features()))
+	}
+	room := 1
+	for room < o.maxUses && 3*int64(room) < 4*(most+1) {
+		room *= 2
+	}
+	return room
+}
+
+// share is a share of all rows: those whose hash is index modulo of, a power of two.
+type share struct{ index, of uint64 }
+
+// hasKey reports whether the share has the row of a key. The place of a key follows from other bits of its hash.
+func (s share) hasKey(key uint64) bool { return mix(key)>>32&(s.of-1) == s.index }
+
+// errManyRows is the error of a counter that is full.
+var errManyRows = errors.New("more rows than a counter follows")
+
+// readUses follows the rows that the samples look up. It returns the sum of the labels.
+func (c *counter) readUses(src Source, o *StatsOptions, base []int64, pass int) (ones float64, err error) {
+	schema := src.Schema()
 	order := Order{Samples: o.Samples, Batch: o.Batch}
-	st := &Statistics{Samples: o.Samples, Skipped: src.Skipped(), Batches: order.StepsPerEpoch()}
+	what := "stats"
+	if pass > 1 {
+		what = fmt.Sprintf("stats, pass %d", pass)
+	}
 	var b Batch
 	var idx []int64
-	ones := 0.0
-	for step := int64(1); step <= st.Batches; step++ {
+	for step := int64(1); step <= order.StepsPerEpoch(); step++ {
 		for trainer := range o.Trainers {
 			idx = order.Slice(step, trainer, o.Trainers, idx)
 			if err := src.Read(&b, idx); err != nil {
-				return nil, err
+				return 0, err
 			}
 			for _, y := range b.Labels {
 				ones += float64(y)
@@ -77,24 +151,25 @@ func Stats(src Source, o StatsOptions) (*Statistics, error) {
 					end = int(b.Offsets[cell+1])
 				}
 				for first := base[schema.TableOfFeature(cell%schema.Features())]; n < end; n++ {
-					c.lookUp(uint64(first)+uint64(b.IDs[n]), step, uint16(trainer))
+					if !c.lookUp(uint64(first)+uint64(b.IDs[n]), step, uint16(trainer)) {
+						return 0, errManyRows
+					}
 				}
 			}
 		}
 		if o.Progress != nil {
 			done := min(step*int64(o.Batch), o.Samples)
-			if err := o.Progress(Progress{What: "stats", Done: done, Total: o.Samples}); err != nil {
-				return nil, err
+			if err := o.Progress(Progress{What: what, Done: done, Total: o.Samples}); err != nil {
+				return 0, err
 			}
 		}
 	}
-	st.LabelRate = ones / float64(o.Samples)
-	c.sumUses(st, schema.Tables, base)
-	return st, nil
+	return ones, nil
 }
 
-// counter follows every row that is looked up, in an open-addressing table.
+// counter follows every row of a share that is looked up, in an open-addressing table.
 type counter struct {
+	share  share
 	rows   []rowUse // power of two
 	used   int
 	window int64
@@ -115,9 +190,19 @@ type rowUse struct {
 	both    bool   // another trainer used it in step last
 }
 
-func (c *counter) lookUp(row uint64, step int64, trainer uint16) {
+// reset begins to follow the rows of a share.
+func (c *counter) reset(s share) {
+	clear(c.rows)
+	*c = counter{share: s, rows: c.rows, window: c.window}
+}
+
+// lookUp counts a use of a row. It reports false if there is no room for the row.
+func (c *counter) lookUp(row uint64, step int64, trainer uint16) bool {
+	if !c.share.hasKey(row + 1) {
+		return true
+	}
 	if 4*(c.used+1) > 3*len(c.rows) {
-		c.growTable()
+		return false
 	}
 	e := c.findRow(row + 1)
 	if e.key == 0 {
@@ -141,6 +226,7 @@ func (c *counter) lookUp(row uint64, step int64, trainer uint16) {
 	if e.first != trainer {
 		e.shared = true
 	}
+	return true
 }
 
 func (c *counter) endStay(e *rowUse) {
@@ -158,47 +244,57 @@ func (c *counter) findRow(key uint64) *rowUse {
 	}
 }
 
-func (c *counter) growTable() {
-	old := c.rows
-	c.rows = make([]rowUse, max(1<<12, 2*len(old)))
-	for _, e := range old {
-		if e.key != 0 {
-			*c.findRow(e.key) = e
-		}
-	}
+// usesOf are sums over the rows of all counters.
+type usesOf struct {
+	counts                    []histogram // of each table
+	unique, batchAlone, alone int64
 }
 
-func (c *counter) sumUses(st *Statistics, tables, base []int64) {
-	counts := make([][]uint32, len(tables))
-	var all []uint32
+// histogram is the number of rows for each number of lookups.
+type histogram map[uint32]int64
+
+// addUses ends the stays of all rows, and adds the sums.
+func (c *counter) addUses(to *usesOf, base []int64) {
 	for i := range c.rows {
 		e := &c.rows[i]
 		if e.key == 0 {
 			continue
 		}
 		c.endStay(e)
-		t := sort.Search(len(tables), func(t int) bool { return base[t+1] > int64(e.key-1) })
-		counts[t] = append(counts[t], e.count)
-		all = append(all, e.count)
+		t := sort.Search(len(to.counts), func(t int) bool { return base[t+1] > int64(e.key-1) })
+		if to.counts[t] == nil {
+			to.counts[t] = histogram{}
+		}
+		to.counts[t][e.count]++
 	}
-	for t, rows := range tables {
-		st.Tables = append(st.Tables, tableStats(rows, counts[t]))
-	}
-	st.All = tableStats(base[len(tables)], all)
-	st.UniquePerBatch = float64(c.unique) / float64(st.Batches)
-	st.OneTrainerBatch = float64(c.batchAlone) / float64(c.unique)
-	st.OneTrainer = float64(c.alone) / float64(c.unique)
+	to.unique += c.unique
+	to.batchAlone += c.batchAlone
+	to.alone += c.alone
 }
 
-func tableStats(rows int64, counts []uint32) TableStats {
-	slices.Sort(counts)
-	top, sum := max(1, rows/1000), 0.0
-	covered := 0.0
-	for i, n := range counts {
-		sum += float64(n)
-		if int64(len(counts)-i) <= top {
-			covered += float64(n)
+func (u *usesOf) summarize(st *Statistics, tables []int64) {
+	all, rows := histogram{}, int64(0)
+	for t, n := range tables {
+		st.Tables = append(st.Tables, u.counts[t].tableStats(n))
+		for count, k := range u.counts[t] {
+			all[count] += k
 		}
+		rows += n
 	}
-	return TableStats{Rows: rows, Seen: int64(len(counts)), TopShare: covered / max(sum, 1)}
+	st.All = all.tableStats(rows)
+	st.UniquePerBatch = float64(u.unique) / float64(st.Batches)
+	st.OneTrainerBatch = float64(u.batchAlone) / float64(u.unique)
+	st.OneTrainer = float64(u.alone) / float64(u.unique)
+}
+
+// tableStats returns the figures of a table, or of all tables, with some rows.
+func (h histogram) tableStats(rows int64) TableStats {
+	top, seen, sum, covered := max(1, rows/1000), int64(0), int64(0), int64(0)
+	counts := slices.Sorted(maps.Keys(h))
+	for _, count := range slices.Backward(counts) {
+		covered += int64(count) * min(h[count], max(top-seen, 0))
+		seen += h[count]
+		sum += int64(count) * h[count]
+	}
+	return TableStats{Rows: rows, Seen: seen, TopShare: float64(covered) / max(float64(sum), 1)}
 }

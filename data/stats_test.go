@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -78,6 +79,20 @@ func TestStatsCounts(t *testing.T) {
 	}
 	_, err = Stats(s, StatsOptions{Batch: 0, Trainers: 1})
 	checkError(t, err, "batches of 0")
+
+	// With less memory there are more passes, and the figures are the same.
+	for _, most := range []int{64, 1024, 8192} {
+		passes := map[string]bool{}
+		o := StatsOptions{Batch: batch, Trainers: trainers, Window: window, maxUses: most,
+			Progress: func(p Progress) error { passes[p.What] = true; return nil }}
+		few, err := Stats(s, o)
+		if err != nil || !reflect.DeepEqual(few, st) {
+			t.Errorf("%d rows at a time: %+v (%v), want %+v", most, few, err, st)
+		}
+		if got := len(passes) > 1; got != (3*most < 4*int(st.All.Seen)) {
+			t.Errorf("%d rows at a time of %d: passes %v", most, st.All.Seen, passes)
+		}
+	}
 }
 
 type row struct{ table, id int }

@@ -2,12 +2,10 @@ package data
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -15,84 +13,36 @@ import (
 	"github.com/ecrec/ecrec/internal/regular"
 )
 
-// wordMemory is about how much memory the texts and the counts of all columns take in a conversion, or in a
-// Fit. The rest of them is on disk.
-const wordMemory = 128 << 20
-
 // textSet is the set of the texts of each column of categories, by hash. Each column belongs to one goroutine
 // at a time. Several sets may share a spill.
-type textSet struct {
-	columns []columnTexts
-	spill   *spill
-	lists   int // columns of all sets of the spill
-}
-
-// columnTexts are the texts of a column.
-type columnTexts struct {
-	texts map[uint64]string
-	bytes int64
-	runs  []run
-	err   error // the first one
-}
+type textSet struct{ columns []*wordTexts }
 
 func newTextSet(columns int, s *spill, sets int) *textSet {
-	t := &textSet{columns: make([]columnTexts, columns), spill: s, lists: sets * columns}
-	for i := range t.columns {
-		t.columns[i].texts = map[uint64]string{}
+	t := &textSet{}
+	for range columns {
+		t.columns = append(t.columns, newWordTexts(s, sets*columns))
 	}
 	return t
 }
 
 // addText adds a text. Of two texts with one hash the set has the least.
 func (t *textSet) addText(column int, hash uint64, text []byte) {
-	c := &t.columns[column]
-	if old, ok := c.texts[hash]; ok && old <= string(text) {
-		return
-	}
-	w := word{hash: hash, text: string(text)}
-	c.texts[hash] = w.text
-	c.bytes += w.memoryBytes()
-	t.spill.used.Add(w.memoryBytes())
-	if t.spill.isFull(c.bytes, t.lists) {
-		t.flush(c)
-	}
+	t.columns[column].addText(hash, text)
 }
 
-// flush moves the texts in memory to the spill.
-func (t *textSet) flush(c *columnTexts) {
-	r, err := t.spill.put(c.sorted())
-	c.runs, c.err = append(c.runs, r), cmp.Or(c.err, err)
-	t.spill.used.Add(-c.bytes)
-	clear(c.texts)
-	c.bytes = 0
-}
-
-// sorted returns the texts in memory by ascending hash.
-func (c *columnTexts) sorted() []word {
-	words := make([]word, 0, len(c.texts))
-	for h, text := range c.texts {
-		words = append(words, word{hash: h, text: text})
-	}
-	slices.SortFunc(words, byHash)
-	return words
-}
-
-// mergeTexts calls visit for the texts of a column of several sets, by ascending hash.
+// mergeTexts calls visit for the texts of a column of several sets, by ascending hash. It ends the column.
 func mergeTexts(sets []*textSet, column int, visit func(w *word) error) error {
 	var lists []*wordList
 	runs := 0
 	for _, t := range sets {
+		if err := t.columns[column].endWords(); err != nil {
+			return err
+		}
 		runs += len(t.columns[column].runs)
 	}
 	for _, t := range sets {
-		c := &t.columns[column]
-		if c.err != nil {
-			return c.err
-		}
-		lists = append(lists, &wordList{words: c.sorted()})
-		for _, r := range c.runs {
-			lists = append(lists, r.list(t.spill.env, t.spill.file, runs, nil))
-		}
+		lists = append(lists, t.columns[column].sources(runs)...)
+		defer t.columns[column].dropWords()
 	}
 	return mergeWords(lists, byHash, visit)
 }

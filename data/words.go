@@ -7,9 +7,7 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
@@ -56,92 +54,6 @@ func (w *word) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, w.hash)
 	b = binary.AppendUvarint(binary.AppendUvarint(b, w.count), uint64(len(w.text)))
 	return append(b, w.text...)
-}
-
-// spill is a file without a name, which holds lists of words that memory has no room for. Several
-// goroutines may use it. It is gone with the process.
-type spill struct {
-	env   env.Env
-	file  *os.File
-	end   atomic.Int64
-	limit int64        // of used
-	used  atomic.Int64 // bytes of the words in memory
-}
-
-// newSpill returns a spill for words of up to limit bytes of memory.
-func newSpill(e env.Env, dir string, limit int64) (*spill, error) {
-	s := &spill{env: e, limit: limit}
-	err := e.Do("create a temporary file in "+dir, func() (err error) {
-		if s.file, err = os.CreateTemp(dir, ".words-*"); err == nil {
-			err = os.Remove(s.file.Name())
-		}
-		return err
-	})
-	if err != nil {
-		return nil, &Error{File: dir, What: "cannot create a temporary file for the texts of categories", Err: err}
-	}
-	return s, nil
-}
-
-func (s *spill) closeFile() { s.file.Close() }
-
-// isFull reports whether words of some memory, one of several lists, belong on disk. Lists that are small
-// stay in memory.
-func (s *spill) isFull(bytes int64, lists int) bool {
-	return s.used.Load() > s.limit && bytes > s.limit/int64(2*lists)
-}
-
-// put writes words, which are sorted.
-func (s *spill) put(words []word) (run, error) {
-	size := int64(0)
-	var one []byte
-	for i := range words {
-		one = words[i].appendTo(one[:0])
-		size += int64(len(one))
-	}
-	r := run{at: s.end.Add(size) - size, size: size}
-	w := bufio.NewWriterSize(&fileAt{s.env, s.file, r.at}, spillBytes)
-	for i := range words {
-		one = words[i].appendTo(one[:0])
-		if _, err := w.Write(one); err != nil {
-			return r, err
-		}
-	}
-	return r, w.Flush()
-}
-
-// spillBytes is how much is written at a time, and how much of all runs that are merged is read at a time.
-const spillBytes = 1 << 20
-
-// run is the place of a list of words in a file.
-type run struct{ at, size int64 }
-
-// fileAt writes to a file from a place on, or reads.
-type fileAt struct {
-	env  env.Env
-	file *os.File
-	at   int64
-}
-
-func (f *fileAt) Write(b []byte) (n int, err error) {
-	err = f.env.Do("write words", func() error {
-		n, err = f.file.WriteAt(b, f.at)
-		return err
-	})
-	f.at += int64(n)
-	return n, err
-}
-
-func (f *fileAt) Read(b []byte) (n int, err error) {
-	err = f.env.Do("read words", func() error {
-		n, err = f.file.ReadAt(b, f.at)
-		return err
-	})
-	f.at += int64(n)
-	if n > 0 {
-		err = nil
-	}
-	return n, err
 }
 
 // wordList is a sorted list of words: those in memory, or a run of a file.
@@ -258,49 +170,4 @@ func (m *merging) Pop() any {
 	last := m.lists[len(m.lists)-1]
 	m.lists = m.lists[:len(m.lists)-1]
 	return last
-}
-
-// sortedWords collects words, and sorts them with bounded memory.
-type sortedWords struct {
-	spill *spill
-	order wordOrder
-	lists int // that share the memory
-	words []word
-	bytes int64
-	runs  []run
-}
-
-func (s *sortedWords) addWord(w *word) error {
-	s.words = append(s.words, *w)
-	s.bytes += w.memoryBytes()
-	s.spill.used.Add(w.memoryBytes())
-	if s.spill.isFull(s.bytes, s.lists) {
-		return s.flush()
-	}
-	return nil
-}
-
-// flush moves the words in memory to the spill.
-func (s *sortedWords) flush() error {
-	slices.SortFunc(s.words, s.order)
-	r, err := s.spill.put(s.words)
-	s.runs = append(s.runs, r)
-	s.dropWords()
-	return err
-}
-
-// dropWords forgets the words in memory.
-func (s *sortedWords) dropWords() {
-	s.spill.used.Add(-s.bytes)
-	s.words, s.bytes = s.words[:0], 0
-}
-
-// eachWord calls visit for the words in their order.
-func (s *sortedWords) eachWord(visit func(w *word) error) error {
-	slices.SortFunc(s.words, s.order)
-	lists := []*wordList{{words: s.words}}
-	for _, r := range s.runs {
-		lists = append(lists, r.list(s.spill.env, s.spill.file, len(s.runs), nil))
-	}
-	return mergeWords(lists, s.order, visit)
 }

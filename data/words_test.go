@@ -103,10 +103,7 @@ func TestTextsOfOneHash(t *testing.T) {
 	for _, order := range [][]string{{"b", "a", "c"}, {"c", "b", "a"}, {"a", "c", "b"}} {
 		for _, memory := range []int64{0, 1 << 20} {
 			o := fitOptions(t)
-			s, err := newSpill(o.Env, o.RecordDir, memory)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := newSpill(o.Env, o.RecordDir, memory)
 			sets := []*textSet{newTextSet(1, s, 2), newTextSet(1, s, 2)}
 			for i, text := range order {
 				sets[i%2].addText(0, 5, []byte(text))

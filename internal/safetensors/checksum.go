@@ -68,7 +68,7 @@ func (t *summed) add(b []byte, to sums) {
 	}
 }
 
-// Reader returns a reader of a tensor's data. Verify need not read again what readers have read to its end.
+// Reader returns a reader of a tensor's data. Verify does not read a tensor again that a reader has read to its end.
 func (f *File) Reader(t Tensor) io.Reader {
 	in := io.NewSectionReader(t, 0, t.Size())
 	if !f.hasChecksum {

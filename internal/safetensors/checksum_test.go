@@ -94,7 +94,7 @@ func TestFlippedBitInLongText(t *testing.T) {
 	}
 }
 
-// The checksum holds for the tensors in any order, whoever reads them. A file without one, or with another program's texts
+// The checksum holds for the tensors in any order. A file without one, or with another program's texts
 // beside it, is as it should be.
 func TestChecksumOfOtherForms(t *testing.T) {
 	file := write(t, specs[2:], map[string]string{"ecrec.note": "x"}, data(8+4))
@@ -125,7 +125,7 @@ func TestChecksumOfOtherForms(t *testing.T) {
 	}
 }
 
-// Verify reads what no Reader has read to its end, and that alone.
+// Verify reads the tensors that no Reader has read to the end, and no others.
 func TestVerifyReadsTheRest(t *testing.T) {
 	file := write(t, specs, nil, data(24+8+4))
 	for read := range 25 {

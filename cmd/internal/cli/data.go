@@ -186,13 +186,18 @@ func (c *statsCmd) Run(a *app) error {
 	if o.Window == 0 {
 		o.Window = cfg.Oracle.Lookahead.Batches
 	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	columns, err := data.DescribeColumns(from, c.Samples) // before Stats, whose memory is not freed at once
+	if err != nil {
+		return err
+	}
 	st, err := data.Stats(src, o)
 	if err != nil {
 		return err
 	}
-	if st.Columns, err = data.DescribeColumns(from, c.Samples); err != nil {
-		return err
-	}
+	st.Columns = columns
 	b.endBars()
 	printStats(a.out, st, o)
 	printColumns(a.out, st.Columns)
