@@ -46,7 +46,7 @@ test-launchers: ## test jobs under Open MPI, MPICH and Slurm, as root and as a u
 	@if pkg-config --exists mpich; then ECREC_TEST_MPIRUN=mpiexec.mpich go test -count=1 -tags mpi,mpich ./transport -run TestRealMPI -v; else echo "skipped: no MPICH to build with (libmpich-dev)"; fi
 	go test -count=1 -timeout 20m -parallel 8 ./cmd/ecrec -launchers -run 'MPI|Launched' -v
 
-test-python: ## compare ecrec's scores with those of score.py, PyTorch (Debian's, or 6 GB from PyPI) and ONNX Runtime, installed in build/python
+test-python: ## train models beside PyTorch (SEEDS="1 2 3"); compare ecrec's scores with those of score.py, PyTorch (Debian's, or 6 GB from PyPI) and ONNX Runtime, installed in build/python
 	@tools/test-python.sh
 
 test-metrics: ## test metrics, alert rules and the Grafana board with the real Prometheus (Debian's package prometheus)
@@ -144,10 +144,11 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
-soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments
+soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments; train 100 models beside PyTorch
 	go test -count=1 -timeout 60m -run '^Test(Killed|StoppedRanks|LostNodes|Unsurvivable)' ./cmd/ecrec -soak -kills 200 -v
 	go test -count=1 -timeout 60m -run '^TestKilled(Ranks|WhileRebuilding)' ./cmd/ecrec -build race -kills 20 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
+	$(MAKE) test-python SEEDS="$$(seq -s ' ' 100)"
 
 clean: ## remove the outputs of make and the examples
 	rm -rf ecrec build runs

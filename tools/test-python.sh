@@ -2,7 +2,7 @@
 # Checks model files and exports with the Python packages that users read them with, in an environment of its own,
 # build/python. PyTorch for Linux on amd64 comes with CUDA from PyPI: 6 GB in all. Where Debian's package python3-torch
 # (60 MB) is installed, the environment takes that one; TORCH=pypi takes PyPI's in any case. With PYTHON=required a
-# missing package is an error; else the check is skipped.
+# missing package is an error; else the check is skipped. Then PyTorch trains a model for each seed of SEEDS, and ecrec the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,3 +33,7 @@ if ! cmp -s "$list" build/python/requirements.txt; then
 fi
 build/python/bin/python -c 'import torch; print("test-python: PyTorch", torch.__version__)'
 go test -count=1 -timeout 10m ./cmd/ecrec -python "$PWD/build/python/bin/python" -run TestPython -v
+rm -rf build/golden
+# shellcheck disable=SC2086 # a list
+build/python/bin/python tools/python/golden.py build/golden ${SEEDS:-1 2 3 4 5 6 7 8 9 10 11 12}
+go test -count=1 -timeout 10m ./train -run 'TestGolden$' -golden "$PWD/build/golden"

@@ -2,6 +2,7 @@ package train
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -59,10 +60,12 @@ func run(t testing.TB, o Options, path string, sets ...string) *Result {
 	return result
 }
 
+var golden = flag.String("golden", "testdata/golden", "the folder of golden runs; tools/python/golden.py makes others")
+
 func goldenCases(t testing.TB) []string {
-	dirs, err := filepath.Glob("testdata/golden/*/config.toml")
+	dirs, err := filepath.Glob(filepath.Join(*golden, "*", "config.toml"))
 	if err != nil || len(dirs) == 0 {
-		t.Fatalf("no golden cases: %v", err)
+		t.Fatalf("%s: no golden cases: %v", *golden, err)
 	}
 	return dirs
 }
