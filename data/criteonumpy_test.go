@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -231,27 +232,52 @@ func TestCriteoNumPyErrors(t *testing.T) {
 
 // A sample that is malformed beyond the part that Open checks is an error of the Read, with its place.
 func TestCriteoNumPyBadSample(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "day_0"+multiHotEnding)
-	d := randomDay(random(t), 10, []int{1, 1, 2, 1})
-	d.IDs[2][7][1] = -3
-	d.Write(t, path)
-	const what = multiHotEnding + `:8: array "2": id 2 is -3, and must not be negative; repair the file, or set data.on_error = "skip"`
-	o := numpyOptions(t, path)
+	for _, c := range []struct {
+		change func(d *numpytest.Day)
+		what   string
+	}{
+		{func(d *numpytest.Day) { d.IDs[2][7][1] = -3 }, multiHotEnding + `:8: array "2": id 2 is -3, and must not be negative`},
+		{func(d *numpytest.Day) { d.IDType, d.IDs[0][7][0] = "<i8", -1<<40 }, multiHotEnding + `:8: array "0": id 1 is -1099511627776, and must`},
+		{func(d *numpytest.Day) { d.Numbers[7][12] = float32(math.NaN()) }, denseEnding + ":8: number 13 is NaN"},
+		{func(d *numpytest.Day) { d.Numbers[7][0] = float32(math.Inf(-1)) }, denseEnding + ":8: number 1 is -Inf"},
+		{func(d *numpytest.Day) { d.LabelType, d.Labels[7] = "<f4", math.NaN() }, labelsEnding + ":8: the label is NaN, and must be 0 or 1"},
+		{func(d *numpytest.Day) { d.Labels[7] = -1 }, labelsEnding + ":8: the label is -1, and must be 0 or 1"},
+	} {
+		path := filepath.Join(t.TempDir(), "day_0"+multiHotEnding)
+		d := randomDay(random(t), 10, []int{1, 1, 2, 1})
+		c.change(d)
+		d.Write(t, path)
+		what := c.what
+		o := numpyOptions(t, path)
+		openFails(t, o, what, `repair the file, or set data.on_error = "skip"`)
+		if _, err := Convert(o, ""); err == nil {
+			t.Error("the malformed sample is converted")
+		} else {
+			checkError(t, err, what)
+		}
+		o.SkipBad = true
+		made, err := Convert(o, "")
+		if err != nil || made.Samples != 9 || made.Skipped != 1 {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		s := mustOpen(t, o).(*numpySource)
+		s.bad = nil // as if Open had checked fewer samples
+		var b Batch
+		checkError(t, s.Read(&b, []int64{1, 7}), what)
+	}
+}
+
+// Days whose samples differ in the numbers of ids are refused.
+func TestDaysOfOtherShapes(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 2 {
+		randomDay(random(t), 5, []int{1, 1 + i, 2 - i, 1}).Write(t, filepath.Join(dir, fmt.Sprint("day_", i, multiHotEnding)))
+	}
+	o := numpyOptions(t, dir)
+	const what = "day_1_sparse_multi_hot.npz: its samples have other numbers of ids than those of"
 	openFails(t, o, what)
-	if _, err := Convert(o, ""); err == nil {
-		t.Error("the malformed sample is converted")
-	} else {
-		checkError(t, err, what)
-	}
-	o.SkipBad = true
-	c, err := Convert(o, "")
-	if err != nil || c.Samples != 9 || c.Skipped != 1 {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	s := mustOpen(t, o).(*numpySource)
-	s.bad = nil // as if Open had checked fewer samples
-	var b Batch
-	checkError(t, s.Read(&b, []int64{1, 7}), what)
+	_, err := Convert(o, "")
+	checkError(t, err, what, "day_0_sparse_multi_hot.npz")
 }
 
 // A conversion of days that was interrupted resumes, and makes the same file.

@@ -91,7 +91,6 @@ func (r *numpyReader) fillChunk(c *chunk) (bool, error) {
 	c.at = r.next
 	err := r.env.Do("read "+r.day.file, func() error { return c.numpy.load(r.day, r.next.offset, int(n)) })
 	r.next.offset += n
-	r.next.line += n
 	c.fileBytes = r.next.offset * int64(r.day.sampleBytes())
 	return true, err
 }

@@ -181,7 +181,9 @@ func (f *parquetFile) findColumn(c *parquetColumn, all []parquetLeaf, paths []st
 			return -1, nil
 		}
 		if pair := findPair(all[i:], paths[i:], below); pair >= 0 {
-			all[i+pair].weight = all[i+1-pair].Column
+			if weight := all[i+1-pair].Column; weight.Type().String() != "NULL" || !c.weighted { // else no element has a weight
+				all[i+pair].weight = weight
+			}
 			i += pair
 		} else if all[i].element == 0 || slices.ContainsFunc(paths[i+1:], below) {
 			return 0, fileErr(f.name, "column %q is a map, a struct or a list of those; name columns with one value a row, lists of values, "+

@@ -160,5 +160,9 @@ func TestParquetListErrors(t *testing.T) {
 	openFails(t, weighted("three", "three"),
 		`column "three" is a map, a struct or a list of those; name columns with one value a row, lists of values, or lists of structs`)
 	openFails(t, weighted("clicked"), `column "clicked" is a list; name it in data.csv.categorical and data.csv.bags`)
+	none := mustOpen(t, weighted("unweighted", "unweighted")) // the type of the weights is NULL
+	if b := readAllOf(t, none); len(b.Weights) != 6000 || slices.Max(b.Weights) != 1 || slices.Min(b.Weights) != 1 {
+		t.Errorf("%d weights are not 1", len(b.Weights))
+	}
 	openFails(t, weighted("texts", "texts"), `testdata/pairs.parquet: row 1, column "texts", "heavy": the weight is not a decimal number`)
 }

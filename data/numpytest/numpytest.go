@@ -3,6 +3,7 @@ package numpytest
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"strings"
@@ -126,13 +127,15 @@ func Archive(members ...Member) []byte {
 	for _, m := range members {
 		at, n := len(b), len(m.Content)
 		b = append(append(b, "PK\x03\x04"...), 45, 0, m.Flags, 0)
-		b = append(le.AppendUint16(b, m.Method), make([]byte, 8)...) // no time, no checksum
+		b = append(le.AppendUint16(b, m.Method), 0, 0, 0, 0) // no time
+		b = le.AppendUint32(b, crc32.ChecksumIEEE(m.Content))
 		b = append(b, "\xff\xff\xff\xff\xff\xff\xff\xff"...)
 		b = le.AppendUint16(le.AppendUint16(b, uint16(len(m.Name))), 20)
 		b = append(wide(append(b, m.Name...), n, n), m.Content...)
 
 		directory = append(append(directory, "PK\x01\x02"...), 45, 3, 45, 0, m.Flags, 0)
-		directory = append(le.AppendUint16(directory, m.Method), make([]byte, 8)...)
+		directory = append(le.AppendUint16(directory, m.Method), 0, 0, 0, 0)
+		directory = le.AppendUint32(directory, crc32.ChecksumIEEE(m.Content))
 		directory = append(directory, "\xff\xff\xff\xff\xff\xff\xff\xff"...)
 		directory = le.AppendUint16(le.AppendUint16(directory, uint16(len(m.Name))), 28)
 		directory = append(directory, make([]byte, 10)...)

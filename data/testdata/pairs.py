@@ -27,6 +27,7 @@ types = [pa.list_(pa.struct([("id", pa.int64()), ("weight", pa.float64())])),
 table = pa.table({"label": pa.array(label, pa.int8()), "x": pa.array(x), "clicked": pa.array(clicked, types[0]),
                   "words": pa.array(words, types[1]), "counts": pa.array(counts, types[2]),
                   "three": pa.array([[{"id": 1, "weight": 0.5, "time": 3}]] * len(rows)),
+                  "unweighted": pa.array([[{"id": 1, "weight": None}, {"id": 2, "weight": None}]] * len(rows)),
                   "texts": pa.array([[{"id": 1, "weight": "heavy"}]] * len(rows))})
 pq.write_table(table, "pairs.parquet", compression="zstd", row_group_size=1700, data_page_size=1500, write_batch_size=100, dictionary_pagesize_limit=200)
 
