@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,26 +21,15 @@ import (
 // shape is of kinds with a bottom MLP.
 var shape = []string{"model.embedding_dim=4", "model.bottom_mlp=[8, 4]", "model.top_mlp=[8, 1]"}
 
-// TestLosses loses ranks in simulated clusters that train the kinds. TestForms has the rest of the suite for them.
+// TestLosses loses ranks in simulated clusters that train the forms of the kinds. The clusters have data of their own, with one
+// id in a field. TestForms has the rest of the suite for the forms, and cmd/ecrec loses processes that train on bags.
 func TestLosses(t *testing.T) {
-	flat := []string{"model.embedding_dim=4", "model.bottom_mlp=[]", "model.top_mlp=[8, 1]"}
-	for name, sets := range map[string][]string{
-		"dlrm":         append(shape, "model.kind=dlrm"),
-		"normed dlrm":  append(shape, "model.kind=dlrm", "model.batch_norm=true", "model.dropout=0.25"),
-		"summed dlrm":  append(shape, "model.kind=dlrm", "model.interaction=sum"),
-		"wdl":          {"model.kind=wdl", "model.embedding_dim=4", "model.bottom_mlp=[]", "model.top_mlp=[8, 1]", "model.linear=true"},
-		"dcn":          append(shape, "model.kind=dcn", "model.cross_rank=3"),
-		"parallel dcn": append(shape, "model.kind=dcn", "model.cross=vector", "model.structure=parallel", "model.batch_norm=true", "model.dropout=0.25"),
-		"deepfm":       {"model.kind=deepfm", "model.embedding_dim=4", "model.top_mlp=[8, 6, 1]", "model.dropout=0.25", "model.dense_embedding=true"},
-	} {
-		t.Run(name, func(t *testing.T) { traintest.Losses(t, 1, sets...) })
-	}
-	for name, sets := range map[string][]string{
-		"dlrm without numbers":        append(flat, "model.kind=dlrm"),
-		"normed dlrm without numbers": append(flat, "model.kind=dlrm", "model.batch_norm=true", "model.dropout=0.25"),
-		"wdl without numbers":         append(flat, "model.kind=wdl", "model.linear=true"),
-	} {
-		t.Run(name, func(t *testing.T) { traintest.Losses(t, 2, append(sets, "data.csv.dense=[]")...) })
+	for _, f := range traintest.Forms {
+		least, sets := 1, f.WithoutBags()
+		if slices.Contains(sets, "data.csv.dense=[]") {
+			least = 2 // dot products need two vectors
+		}
+		t.Run(f.Name, func(t *testing.T) { traintest.Losses(t, least, sets...) })
 	}
 }
 

@@ -71,3 +71,8 @@ func form(name string, sets ...[]string) Form {
 	}
 	return Form{Name: name, Sets: append([]string{"model.kind=" + kind}, slices.Concat(sets...)...)}
 }
+
+// WithoutBags returns the sets for data with one id in a field, and a table for each feature.
+func (f Form) WithoutBags() []string {
+	return slices.DeleteFunc(slices.Clone(f.Sets), func(set string) bool { return slices.Contains(bags, set) })
+}
