@@ -109,6 +109,9 @@ func writeLists(t *testing.T, path string, d *numpytest.Day, tables []int64) {
 // TestNumPy trains a small form of examples/mlperf on days of arrays in several ways, on the record file that they are
 // converted to, and on Parquet files of lists. All give one digest.
 func TestNumPy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	dir := t.TempDir()
 	tables := laptopTables(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -184,7 +187,7 @@ func TestNumPy(t *testing.T) {
 	if !strings.Contains(stats.stdout, "samples 301 (0 skipped)") {
 		t.Errorf("data stats prints\n%s", stats.stdout)
 	}
-	call(train(config, at("full"), append(sets, "train.epochs=1", "train.global_batch=150")...)...)
+	call(train(config, at("full"), append(sets, "train.epochs=1", "train.global_batch=150", "job.ranks=1")...)...)
 	if got := readSummary(t, at("full")); got.Steps != 3 {
 		t.Errorf("%d steps of the whole model", got.Steps)
 	}
