@@ -373,3 +373,27 @@ func TestPrefetch(t *testing.T) {
 		t.Fatal(memory)
 	}
 }
+
+// TestSumsToColumns sums to columns of a wider matrix, whose last row ends before its stride, also where the last part of the
+// work has no segment.
+func TestSumsToColumns(t *testing.T) {
+	const lookups, d = 26, 4
+	s := newTestStream(t, detectISA(), 2)
+	for n := 1; n <= 200; n++ {
+		src, start, pos := make([]float32, n*lookups*d), make([]int32, n+1), make([]int32, n*lookups)
+		for i := range pos {
+			pos[i], src[i*d] = int32(i), float32(i)
+		}
+		for i := range start {
+			start[i] = int32(i * lookups)
+		}
+		wide := Mat(HostBuffer(make([]float32, n*2*d)), n, 2*d)
+		s.SumRows(wide.Columns(d, d), Mat(HostBuffer(src), n*lookups, d), HostBuffer(start), HostBuffer(pos))
+		for i := range n {
+			first := i * lookups
+			if got, want := HostView[float32](wide.Buf)[(2*i+1)*d], float32(lookups*first+lookups*(lookups-1)/2); got != want {
+				t.Fatalf("%d segments: the sum of segment %d is %v, want %v", n, i, got, want)
+			}
+		}
+	}
+}

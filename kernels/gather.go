@@ -205,6 +205,9 @@ func (t *sumTask) segmentAt(work int) int {
 
 func (t *sumTask) runPart(worker, i int) {
 	lo, hi := t.segmentsOf(i)
+	if lo == hi {
+		return // lo may be n, whose row lies outside dst
+	}
 	s := &t.stream.workers[worker].sum
 	*s = t.rowSum
 	s.dst = s.dst[lo*s.dstStride:]
@@ -212,11 +215,8 @@ func (t *sumTask) runPart(worker, i int) {
 	*s = rowSum{}
 }
 
-// sumSegments sums segments [lo, hi) to the first rows of s.dst.
+// sumSegments sums segments [lo, hi), one at least, to the first rows of s.dst.
 func (t *sumTask) sumSegments(s *rowSum, lo, hi int) {
-	if lo == hi {
-		return
-	}
 	s.start, s.n = t.start[lo:], hi-lo
 	checkIndexes(t.op, "pos", t.pos[t.start[lo]:t.start[hi]], t.limit)
 	t.stream.sumRows(s)
