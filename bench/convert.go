@@ -7,23 +7,27 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/inflate"
 )
 
 var convertBench = Bench{
-	Name:   "convert",
-	Doc:    "conversion of compressed text to a record file, beside its decompression alone",
-	Detail: "Text with Criteo's columns, compressed by gzip. The turns alternate. A ratio of 1 is the speed of the decompressor.",
+	Name: "convert",
+	Doc:  "conversion of compressed text to a record file, beside its decompression alone",
+	Detail: "Text with Criteo's columns, compressed by gzip. The ways take turns: decompression by klauspost/compress, and by ecrec's decoder; " +
+		"that with a busy loop on another core; conversion. The busy loop shows the wall clock that is left to a decompressor while other work runs, " +
+		"on a machine whose cores share units. Ratios of conversion are to the way of each line.",
 	Settings: []Setting{
 		choice("format", "csv", []string{data.FormatCSV, data.FormatCriteoTSV}, "format of the text"),
 		number("samples", "1000000", 1, 100_000_000, "samples of the file, of about 240 bytes of text").orTiny("500"),
 		number("threads", "0", 0, 1024, "goroutines that parse; 0: one per CPU"),
-		number("pairs", "", 1, 1000, "pairs of turns. Default: --repeats").orTiny("2"),
+		number("pairs", "", 1, 1000, "turns of each way. Default: --repeats").orTiny("2"),
 		dirSetting,
 	},
 	measure: runConvert,
@@ -55,70 +59,129 @@ func runConvert(out io.Writer, o Options) (*Report, error) {
 		return nil, err
 	}
 	convert := data.Options{Env: env.Real(), Format: format, Files: []string{name}, CSV: columns, Threads: o.number("threads")}
-	ways := []func() error{
-		func() error { return unpackFile(name) },
-		func() error {
+	ways := []convertWay{
+		{name: "decompress: klauspost", do: func() error { return unpackFile(name, openKlauspost) }},
+		{name: "decompress: ecrec", do: func() error { return unpackFile(name, openInflate) }},
+		{name: "decompress: ecrec, busy core", wallOnly: true, do: func() error {
+			return besideBusyLoop(func() error { return unpackFile(name, openInflate) })
+		}},
+		{name: "convert", do: func() error {
 			to := filepath.Join(dir, "text.rec")
 			if _, err := data.Convert(convert, to); err != nil {
 				return err
 			}
 			return os.Remove(to)
-		},
+		}},
 	}
-	var found [2][]convertTurn // of decompression, of conversion
-	for pair := range pairs + 1 {
-		for i := range ways {
-			which := (pair + i) % 2
-			turn, err := timeTurn(ways[which])
-			if err != nil {
-				return nil, err
-			}
-			if pair > 0 { // else the file is not in memory yet
-				found[which] = append(found[which], turn)
-			}
-		}
+	found, err := takeTurns(ways, pairs)
+	if err != nil {
+		return nil, err
 	}
 	r := newReport("convert", "none")
 	r.writeHeader(out)
-	fmt.Fprintf(out, "\n%s, %.0f MB of text, %d pairs of turns\n", format, float64(bytes)/1e6, pairs)
-	return r, r.addTurns(out, found)
+	fmt.Fprintf(out, "\n%s, %.0f MB of text, %d turns of each way\n", format, float64(bytes)/1e6, pairs)
+	return r, r.addTurns(out, ways, found)
 }
 
-// addTurns reports seconds of both ways, and the ratios of neighbouring turns.
-func (r *Report) addTurns(out io.Writer, found [2][]convertTurn) error {
-	t := table(out)
-	fmt.Fprintln(t, "\tdecompress s\tconvert s\tratio\tinterval\t")
-	for _, kind := range []struct {
-		name string
-		of   func(convertTurn) float64
-	}{{"wall clock", func(t convertTurn) float64 { return t.wall }}, {"CPU", func(t convertTurn) float64 { return t.cpu }}} {
-		var seconds [2][]float64
-		var ratios []float64
-		for i := range found[0] {
-			a, b := kind.of(found[0][i]), kind.of(found[1][i])
-			seconds[0], seconds[1], ratios = append(seconds[0], a), append(seconds[1], b), append(ratios, b/max(a, 1e-9))
+// convertWay is something to measure.
+type convertWay struct {
+	name     string
+	do       func() error
+	wallOnly bool // its CPU time is not its own
+}
+
+// takeTurns measures each way a number of times, by turns. The last way is the one that the others are compared to.
+func takeTurns(ways []convertWay, turns int) (found [][]convertTurn, err error) {
+	found = make([][]convertTurn, len(ways))
+	for turn := range turns + 1 {
+		for i := range ways {
+			which := (turn + i) % len(ways)
+			t, err := timeTurn(ways[which].do)
+			if err != nil {
+				return nil, err
+			}
+			if turn > 0 { // else the file is not in memory yet
+				found[which] = append(found[which], t)
+			}
 		}
-		low, high := medianInterval(ratios)
-		a, b := r.addFigure(kind.name+" decompress", "s", seconds[0]...), r.addFigure(kind.name+" convert", "s", seconds[1]...)
-		ratio := r.addFigure(kind.name+" convert / decompress", "", ratios...)
-		r.addFigure(kind.name+" convert / decompress, 95 % interval", "", low, high)
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.2f\t%.2f-%.2f\t\n", kind.name, a.Median, b.Median, ratio.Median, low, high)
+	}
+	return found, nil
+}
+
+// addTurns reports the seconds of each way, and the ratios of the last one to it in the same turns.
+func (r *Report) addTurns(out io.Writer, ways []convertWay, found [][]convertTurn) error {
+	t := table(out)
+	fmt.Fprintln(t, "\twall s\tCPU s\tconvert / it, wall\tinterval\tCPU\tinterval\t")
+	last := found[len(found)-1]
+	for i, way := range ways {
+		line := way.name
+		var parts [2]string
+		for k, kind := range []struct {
+			name string
+			of   func(convertTurn) float64
+		}{{"wall clock", func(t convertTurn) float64 { return t.wall }}, {"CPU", func(t convertTurn) float64 { return t.cpu }}} {
+			if k == 1 && way.wallOnly {
+				line, parts[k] = line+"\t", "\t\t"
+				continue
+			}
+			var seconds, ratios []float64
+			for n, t := range found[i] {
+				seconds = append(seconds, kind.of(t))
+				ratios = append(ratios, kind.of(last[n])/max(kind.of(t), 1e-9))
+			}
+			line += fmt.Sprintf("\t%.3f", r.addFigure(kind.name+" "+way.name, "s", seconds...).Median)
+			if i < len(ways)-1 {
+				low, high := medianInterval(ratios)
+				ratio := r.addFigure(kind.name+" convert / "+way.name, "", ratios...)
+				r.addFigure(kind.name+" convert / "+way.name+", 95 % interval", "", low, high)
+				parts[k] = fmt.Sprintf("\t%.2f\t%.2f-%.2f", ratio.Median, low, high)
+			}
+		}
+		fmt.Fprintln(t, line+parts[0]+parts[1]+"\t")
 	}
 	return t.Flush()
 }
 
+// besideBusyLoop does something while another goroutine computes.
+func besideBusyLoop(do func() error) error {
+	var stop atomic.Bool
+	ended := make(chan uint64)
+	go func() {
+		x := uint64(1)
+		for !stop.Load() {
+			for range 1000 {
+				x = x*6364136223846793005 + x>>33
+			}
+		}
+		ended <- x
+	}()
+	err := do()
+	stop.Store(true)
+	<-ended
+	return err
+}
+
+func openKlauspost(f io.Reader) (io.Reader, error) { return gzip.NewReader(f) }
+func openInflate(f io.Reader) (io.Reader, error)   { return inflate.NewReader(f), nil }
+
 // unpackFile decompresses a file, and drops the text.
-func unpackFile(name string) error {
+func unpackFile(name string, open func(io.Reader) (io.Reader, error)) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
+	z, err := open(bufio.NewReaderSize(f, 256<<10))
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, z)
+	text := make([]byte, 1<<20)
+	for err == nil {
+		_, err = z.Read(text)
+	}
+	if err == io.EOF {
+		return nil
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package data
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,18 +258,27 @@ func describeMissing(missing, names []string) string {
 	return what
 }
 
-// completeRecords is how many bytes of text are complete records.
+// completeRecords is how many bytes of text are complete records: up to the last line end outside of quotes.
 func (f *csvFormat) completeRecords(text []byte) int {
-	cut := 0
-	for cut < len(text) {
-		n := f.recordEnd(text[cut:])
-		if text[cut+n-1] != '\n' {
-			break
+	var marks [64]uint64
+	cut, quoted, closed := 0, false, -1 // closed is the last quote that ended a field, or was the first of two
+	for at := 0; at < len(text); at += 64 * len(marks) {
+		block := text[at:min(at+64*len(marks), len(text))]
+		for w, m := range markText(marks[:], block, '\n') {
+			for ; m != 0; m &= m - 1 {
+				p := at + 64*w + bits.TrailingZeros64(m)
+				switch {
+				case text[p] == '\n':
+					if !quoted {
+						cut = p + 1
+					}
+				case quoted:
+					quoted, closed = false, p
+				case p == 0 || text[p-1] == f.delimiter || text[p-1] == '\n' || closed == p-1:
+					quoted = true // else it is a byte like others
+				}
+			}
 		}
-		if cut+n == len(text) && f.endsInQuotes(text[cut:]) {
-			break
-		}
-		cut += n
 	}
 	return cut
 }
@@ -281,17 +291,6 @@ func (f *csvFormat) recordEnd(text []byte) int {
 		s.next()
 	}
 	return s.at
-}
-
-// endsInQuotes reports whether text ends within a quoted field.
-func (f *csvFormat) endsInQuotes(text []byte) bool {
-	s := fieldScanner{text: text, delimiter: f.delimiter}
-	for s.more() {
-		if _, what := s.next(); what == noClosingQuote {
-			return true
-		}
-	}
-	return false
 }
 
 // forms lists the ways from the columns to a record, in its order.

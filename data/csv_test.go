@@ -75,6 +75,17 @@ func TestCSV(t *testing.T) {
 	}
 }
 
+// A carriage return within quotes is part of the field, also before the end of a line with another one.
+func TestCSVKeepsQuotedReturn(t *testing.T) {
+	o := csvOptions(t, writeFile(t, "cr.csv", []byte("y,a,b,name,place,x y\r\n1,2,3,n,p,\"x\r\"\r\n1,2,3,n,p,\"x\"\"\r\"\r\n1,2,3,n,p,\"x\r\"\n1,2,3,n,p,x\r\n1,2,3,n,p,\"x\"\r\n")))
+	b := readAllOf(t, mustOpen(t, o))
+	for i, want := range []string{"x\r", "x\"\r", "x\r", "x", "x"} {
+		if got := b.IDs[3*i+2]; got != uint32(xxh3.HashString(want)%maxRows) {
+			t.Errorf("line %d: the last field is not %q", i+2, want)
+		}
+	}
+}
+
 func TestCSVBadInput(t *testing.T) {
 	head := "y,a,b,name,place,x y\n"
 	good := "1,2,3,n,p,x\n"

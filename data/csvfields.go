@@ -32,15 +32,15 @@ func (s *fieldScanner) next() (field []byte, what string) {
 			}
 		}
 		p += len(field)
+		if n := len(field); n > 0 && p < len(text) && text[p] == '\n' && field[n-1] == '\r' {
+			field = field[:n-1]
+		}
 	}
 	switch {
 	case p == len(text):
 		s.done = true
 	case text[p] == '\n':
 		s.done = true
-		if n := len(field); n > 0 && field[n-1] == '\r' && text[p-1] == '\r' {
-			field = field[:n-1]
-		}
 		p++
 	default:
 		p++

@@ -25,22 +25,28 @@ type span struct{ start, end int32 }
 // begin begins with a text. Its records have a number of columns.
 func (x *fieldIndex) begin(text []byte, delimiter byte, columns int) {
 	x.text, x.delimiter = text, delimiter
-	x.marks = grown(x.marks, (len(text)+63)/64)
+	x.marks = markText(grown(x.marks, (len(text)+63)/64), text, delimiter)
 	x.spans = grown(x.spans, columns)
-	whole := len(text) / 64
-	markBytes(x.marks[:whole], text, delimiter)
-	if whole < len(x.marks) {
-		var rest [64]byte
-		n := copy(rest[:], text[64*whole:])
-		markBytes(x.marks[whole:], rest[:], delimiter)
-		x.marks[whole] &= 1<<n - 1
-	}
 }
 
 const (
 	lowBits  = 0x0101010101010101
 	highBits = 0x8080808080808080
 )
+
+// markText sets the marks of a text, a bit per byte, and returns as many as it needs.
+func markText(marks []uint64, text []byte, delimiter byte) []uint64 {
+	whole := len(text) / 64
+	markBytes(marks[:whole], text, delimiter)
+	if n := len(text) % 64; n > 0 {
+		var rest [64]byte
+		copy(rest[:], text[64*whole:])
+		markBytes(marks[whole:whole+1], rest[:], delimiter)
+		marks[whole] &= 1<<n - 1
+		whole++
+	}
+	return marks[:whole]
+}
 
 // markBytes sets the marks of 64 bytes of text each.
 func markBytes(marks []uint64, text []byte, delimiter byte) {
@@ -139,9 +145,6 @@ func (x *fieldIndex) endQuoted(p int) (closing, next int) {
 	}
 	next = closing + 1
 	if next+1 < len(text) && text[next] == '\r' && text[next+1] == '\n' {
-		if text[closing-1] == '\r' {
-			return 0, -1 // the scanner decides which of the two it is
-		}
 		next++
 	}
 	if next < len(text) && text[next] != x.delimiter && text[next] != '\n' {

@@ -121,3 +121,28 @@ func TestRowsAtAnyPlace(t *testing.T) {
 		}
 	}
 }
+
+// Text is cut behind the last record that a fieldScanner finds complete.
+func TestCompleteRecords(t *testing.T) {
+	rnd := random(t)
+	for range 5000 {
+		f := &csvFormat{delimiter: ",;\t\x01\xff"[rnd.IntN(5)]}
+		alphabet := string([]byte{f.delimiter}) + []string{"a\n\"", "abcdefgh\n\"", "a\"\"\r\n", "abc\x80\xff\n\r"}[rnd.IntN(4)]
+		text := randomText(rnd, alphabet, 1+rnd.IntN(10)*rnd.IntN(1000))
+		want := 0
+		for at, complete := 0, true; complete && at < len(text); {
+			s := fieldScanner{text: text[at:], delimiter: f.delimiter}
+			for s.more() {
+				_, what := s.next()
+				complete = what != noClosingQuote
+			}
+			at += s.at
+			if complete = complete && text[at-1] == '\n'; complete {
+				want = at
+			}
+		}
+		if got := f.completeRecords(text); got != want {
+			t.Fatalf("%q is cut at %d, want %d", text, got, want)
+		}
+	}
+}
