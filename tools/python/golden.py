@@ -38,8 +38,8 @@ KINK = 6e-7  # of the mean size of a layer's outputs
 class Rule:
     """An update rule of some tensors. Those that are rows are updated where the batch has their ids."""
 
-    def __init__(self, kind, tensors):
-        self.kind, self.lr = kind, RATES[kind]
+    def __init__(self, kind, lr, tensors):
+        self.kind, self.lr = kind, lr
         self.states = [(w, torch.zeros_like(w), torch.zeros_like(w)) for w in tensors]
 
     def step(self, n, touched):
@@ -198,20 +198,26 @@ class Run:
         self.sparse = str(r.choice(RULES))
         self.dense = str(r.choice(["sgd", "momentum"] if m["batch_norm"] else [rule for rule in RULES if rule != "rowwise_adagrad"]))
         self.drawn = Data(r, m, self.size * self.steps + EVAL)
-        self.data, kinks = self.drawn.tensors(self.binary), None
-        while not kinks or kinks.near:
+        self.data = self.drawn.tensors(self.binary)
+        for _ in range(100):
             self.module = models.KINDS[m["kind"]](m)
             draw_weights(r, self.module, m)
             trial = copy.deepcopy(self.module)
             kinks = Kinks(trial)
             losses = self.train(trial, self.data)
-            kinks.near |= not losses[-1] < 2 * losses[0]
+            if not kinks.near and losses[-1] < 2 * losses[0]:
+                return
+        sys.exit(f"seed {seed}: no run of 100 stays away from rounding; use another seed")
+
+    def rate(self, rule):
+        """The learning rate of a rule. The squares in deepfm diverge sooner."""
+        return RATES[rule] / (10 if self.m["kind"] == "deepfm" else 1)
 
     def train(self, module, data, steps=None):
         """Trains, and returns the losses of steps before their updates."""
         rows = [w for name, w in module.named_parameters() if name.startswith(ROWS)]
         others = [w for name, w in module.named_parameters() if not name.startswith(ROWS)]
-        rules, losses = [Rule(self.dense, others), Rule(self.sparse, rows)], []
+        rules, losses = [Rule(self.dense, self.rate(self.dense), others), Rule(self.sparse, self.rate(self.sparse), rows)], []
         module.train()
         for n in range(1, (self.steps if steps is None else steps) + 1):
             x, ids, labels = batch(data, (n - 1) * self.size, n * self.size)
@@ -259,7 +265,7 @@ class Run:
         lines += ["[model]", *(f"{key} = {json.dumps(value)}" for key, value in own.items()), 'init_from = "init.safetensors"', "", "[train]",
                   f"global_batch = {self.size}", f"iterations = {self.steps}"]
         for part, rule in ("dense", self.dense), ("sparse", self.sparse):
-            lines += ["", f"[optimizer.{part}]", f'kind = "{rule}"', f"lr = {RATES[rule]}"]
+            lines += ["", f"[optimizer.{part}]", f'kind = "{rule}"', f"lr = {self.rate(rule)}"]
         return "".join(line + "\n" for line in lines)
 
 
