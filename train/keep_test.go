@@ -131,6 +131,19 @@ func TestBestModelSurvivesDeaths(t *testing.T) {
 	}
 }
 
+// TestBestModelWithoutItsFolder: a world that ends before it has made checkpoint.dir leaves that to
+// the next one, which has no checkpoint when it keeps its first model. Here the folder is removed.
+func TestBestModelWithoutItsFolder(t *testing.T) {
+	dir, saved := filepath.Join(t.TempDir(), "checkpoints"), filepath.Join(t.TempDir(), "model.safetensors")
+	got := run(t, Options{SaveTo: saved, Inject: func(rank int, step int64, at probe.Point) error {
+		if rank == 0 && step == 1 && at == probe.Status {
+			return os.RemoveAll(dir)
+		}
+		return nil
+	}}, adagrad, append(slices.Clone(judged), "checkpoint.dir="+dir)...)
+	checkKept(t, "without its folder", got, saved, adagrad, judged...)
+}
+
 // TestBestModelSurvivesResume: a run that is stopped and resumed, on any number of processes, keeps
 // the same model, also one from before it stopped; a longer run that resumes at the end does too.
 func TestBestModelSurvivesResume(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // root is the command line as kong reads it.
 type root struct {
-	Init       initCmd       `cmd:"" help:"Write a run config for a CSV or TSV file, with types and transforms of its columns."`
+	Init       initCmd       `cmd:"" help:"Write a run config for a CSV, TSV or Parquet file, with types and transforms of its columns."`
 	Train      trainCmd      `cmd:"" help:"Train a model, evaluate it and save it."`
 	Eval       evalCmd       `cmd:"" help:"Compute logloss and AUC of a saved model."`
 	Predict    predictCmd    `cmd:"" help:"Score rows with a saved model."`

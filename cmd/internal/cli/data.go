@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"text/tabwriter"
 
@@ -171,14 +172,6 @@ func (c *statsCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	src, err := data.Open(from)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	if src.Len() == math.MaxInt64 && c.Samples == 0 {
-		return errUsage("data stats: synthetic data has no end; limit it with --samples N")
-	}
 	o := data.StatsOptions{Samples: c.Samples, Batch: cfg.Train.GlobalBatch, Trainers: c.Trainers, Window: c.Window, Progress: b.showProgress}
 	if o.Trainers == 0 {
 		o.Trainers = cfg.Job.Ranks
@@ -189,9 +182,19 @@ func (c *statsCmd) Run(a *app) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	columns, err := data.DescribeColumns(from, c.Samples) // before Stats, whose memory is not freed at once
+	debug.FreeOSMemory() // counts and maps are large, and each of these three steps needs its own
+	columns, err := data.DescribeColumns(from, c.Samples)
 	if err != nil {
 		return err
+	}
+	debug.FreeOSMemory()
+	src, err := data.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if src.Len() == math.MaxInt64 && c.Samples == 0 {
+		return errUsage("data stats: synthetic data has no end; limit it with --samples N")
 	}
 	st, err := data.Stats(src, o)
 	if err != nil {
