@@ -116,6 +116,9 @@ func (x keeper) keepBest(e Eval, last bool) error {
 	if err != nil {
 		return err
 	}
+	if r.id == 0 {
+		_ = j.bestModels().Make() // writeModel returns the error
+	}
 	sum, err := x.writeModel(j.bestModels().Path(e.Step, r.lineage.Lineage.Short()), e.Step, state)
 	if err != nil && !errors.As(err, new(*modelfile.NotWritten)) {
 		return err

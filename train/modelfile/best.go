@@ -33,6 +33,11 @@ func (b Best) Path(step int64, run string) string {
 	return filepath.Join(b.Dir, fmt.Sprintf("%s%0*d-%s%s", bestPrefix, bestDigits, step, run, bestSuffix))
 }
 
+// Make makes the folder, if it is not there.
+func (b Best) Make() error {
+	return b.Env.Do("make "+b.Dir, func() error { return os.MkdirAll(b.Dir, 0o755) })
+}
+
 // stepOf is the step of a file of the folder, and whether it is the model of a run of that
 // lineage. Names of files that were never completed count too.
 func (b Best) stepOf(name string, run string) (step int64, ok bool) {

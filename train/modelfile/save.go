@@ -2,8 +2,6 @@ package modelfile
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/zeebo/xxh3"
 
@@ -46,9 +44,6 @@ func (m *Model) Save(path string, metadata map[string]string, comm *collectives.
 	if root {
 		out = &output{hash: xxh3.New()}
 		out.err = m.Env.Do("create "+path, func() (err error) {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				return err
-			}
 			out.file, err = safetensors.Create(path, m.tensorSpecs(), metadata)
 			return err
 		})
