@@ -16,8 +16,8 @@ type parquetUse struct {
 	form  *fieldForm                                       // nil: values are kept as they are
 	keep  func(dst []byte, v *parquetValues, i int) []byte // appends a value that is kept
 	texts *textSet                                         // nil: texts are not kept
-	remap func(bits []uint64)
-	bag   *csvFormat // nil: a row has one value
+	remap func(to []uint32, bits []uint64)                 // nil: bits are those of a record
+	bag   *csvFormat                                       // nil: a row has one value
 
 	missing uint64 // the bits of a null
 	fault   string // the mistake of a null, if it is one
@@ -29,14 +29,16 @@ func newKeptUse(name string, keep func(dst []byte, v *parquetValues, i int) []by
 }
 
 // newParquetUse returns the use of a column. remap may be nil.
-func newParquetUse(name string, form *fieldForm, texts *textSet, remap func(bits []uint64)) *parquetUse {
+func newParquetUse(name string, form *fieldForm, texts *textSet, remap func(to []uint32, bits []uint64)) *parquetUse {
 	u := &parquetUse{parquetColumn: parquetColumn{name: name}, form: form, texts: texts, remap: remap}
 	one := make([]uint64, 1)
 	u.fault = u.convertText(nil, &one[0], nil)
-	if remap != nil {
-		remap(one)
-	}
 	u.missing = one[0]
+	if remap != nil {
+		row := make([]uint32, 1)
+		remap(row, one)
+		u.missing = uint64(row[0])
+	}
 	return u
 }
 
@@ -62,10 +64,29 @@ func (u *parquetUse) convertText(text []byte, bits *uint64, texts *textSet) (wha
 // isWide reports whether the bits of a value are 64, and not 32.
 func (u *parquetUse) isWide() bool { return u.isCategory() && u.remap == nil }
 
-// convert sets bits to those of the values of v from first on, and v.bad for malformed ones. It adds the texts to a set, unless
-// that is nil.
-func (u *parquetUse) convert(v *parquetValues, first int, bits []uint64, texts *textSet) {
-	v.bad = nil
+// hashesTexts reports whether the bits of a value of v, as they are before narrowBits, are the hash of its bytes and nothing else.
+func (u *parquetUse) hashesTexts(v *parquetValues) bool {
+	return u.keep == nil && u.isCategory() && v.as == asBytes && u.texts == nil && len(u.form.na) == 0 && u.form.derive == nil
+}
+
+// narrowBits sets to to bits of 32 for those that convert found.
+func (u *parquetUse) narrowBits(to []uint32, bits []uint64) {
+	if u.remap != nil {
+		u.remap(to, bits)
+		return
+	}
+	to = to[:len(bits)]
+	for i, x := range bits {
+		to[i] = uint32(x)
+	}
+}
+
+// convert sets bits to those of the values of v: of the next ones if v is a hashed sequence, else from first on. It adds malformed
+// ones to v.bad, and the texts to a set, unless that is nil.
+func (u *parquetUse) convert(v *parquetValues, first int, bits []uint64, texts *textSet) error {
+	if v.hashed {
+		return v.nextHashes(bits)
+	}
 	plain := len(u.form.na) == 0 && u.form.derive == nil && texts == nil
 	switch {
 	case plain && u.isCategory() && v.as == asBytes && v.kind == parquet.ByteArray:
@@ -86,9 +107,7 @@ func (u *parquetUse) convert(v *parquetValues, first int, bits []uint64, texts *
 			u.convertValue(v, first+i, &bits[i], texts)
 		}
 	}
-	if u.remap != nil {
-		u.remap(bits)
-	}
+	return nil
 }
 
 // convertValue converts value i by its text.

@@ -13,6 +13,9 @@ import (
 // itself means PLAIN, that of a data page RLE_DICTIONARY.
 const oldDictionary format.Encoding = 2
 
+// convertedWords is the number of values of a dictionary that are converted at a time. Their bits stay in the cache of a core.
+const convertedWords = 2048
+
 // parquetCursor walks over the values of a column in a row group.
 type parquetCursor struct {
 	name    string
@@ -34,8 +37,7 @@ type parquetCursor struct {
 	indexed  bool
 	index    parquetRuns   // of values in the dictionary
 	plain    parquetValues // without a dictionary
-	rest     []byte        // of a sequence: the values that are not read
-	value    int           // else: the next one
+	value    int           // the next one, unless they are a sequence
 	ended    bool          // no page follows
 
 	// Of a list, the entries that are read, and the next of them.
@@ -107,8 +109,9 @@ func (c *parquetCursor) nextWindow(most int) (w parquetWindow, err error) {
 		if err == nil && (!c.hasBits() || c.use.texts != nil || c.leaf.element > 0) {
 			err = c.checkIndex(w.index)
 		}
+	case c.plain.hashed:
 	case c.plain.sequence:
-		c.rest, err = c.plain.nextPlain(c.rest, w.present)
+		err = c.plain.nextPlain(w.present)
 	default:
 		w.first = c.value
 		if c.value += w.present; c.value > c.plain.n {
@@ -176,13 +179,13 @@ func (c *parquetCursor) readPage() error {
 		}
 		return c.readWords(&page)
 	}
-	c.left, c.value, c.rest = page.n, 0, page.values
+	c.left, c.value = page.n, 0
 	c.defined = newParquetRuns(page.defined, levelBits(c.leaf.MaxDefinitionLevel()))
 	c.repeated = newParquetRuns(page.repeated, levelBits(c.leaf.MaxRepetitionLevel()))
 	c.indexed = page.encoding == format.RLEDictionary || page.encoding == oldDictionary
 	switch {
 	case !c.indexed:
-		return c.plain.beginPage(c.leaf.Column, page.encoding, page.values, page.n)
+		return c.beginValues(&c.plain, page.encoding, &page)
 	case !c.hasWords:
 		return fmt.Errorf("column %q has no dictionary", c.leaf.Name())
 	case len(page.values) == 0: // nulls alone
@@ -195,6 +198,13 @@ func (c *parquetCursor) readPage() error {
 	return nil
 }
 
+// beginValues makes v the values of a page without a dictionary.
+func (c *parquetCursor) beginValues(v *parquetValues, e format.Encoding, page *parquetPage) error {
+	err := v.beginPage(c.leaf.Column, e, page.values, page.n)
+	v.hashed = v.sequence && c.hasBits() && c.use.hashesTexts(v)
+	return err
+}
+
 // levelBits is the number of bits of a level.
 func levelBits(largest int) uint { return uint(bits.Len(uint(largest))) }
 
@@ -204,27 +214,45 @@ func (c *parquetCursor) readWords(page *parquetPage) (err error) {
 		return fmt.Errorf("column %q has a dictionary in the encoding %v, which is not read", c.leaf.Name(), page.encoding)
 	}
 	v := &c.words
-	if err := v.beginPage(c.leaf.Column, format.Plain, page.values, page.n); err != nil {
+	if err := c.beginValues(v, format.Plain, page); err != nil {
 		return err
 	}
-	if v.sequence {
-		if _, err := v.nextPlain(page.values, page.n); err != nil {
-			return err
-		}
+	switch {
+	case v.hashed && page.n > len(page.values)/4:
+		err = io.ErrUnexpectedEOF
+	case v.hashed:
+		v.n = page.n
+	case v.sequence:
+		err = v.nextPlain(page.n)
 	}
 	v.n = min(v.n, page.n)
-	if c.hasBits() {
-		c.wide = grown(c.wide, v.n)
-		c.use.convert(v, 0, c.wide, nil)
-		if !c.use.isWide() {
-			c.narrow = grown(c.narrow, v.n)
-			narrowAll(c.narrow, c.wide)
-			c.wide = nil
-		}
+	if err == nil && c.hasBits() {
+		err = c.convertWords()
+	}
+	if err != nil {
+		return err
 	}
 	if v.data = nil; !c.hasBits() || c.use.texts != nil || len(v.bad) > 0 {
 		v.data = append([]byte(nil), page.values...)
 	}
 	c.hasWords = true
+	return nil
+}
+
+// convertWords converts the values of the dictionary, some at a time.
+func (c *parquetCursor) convertWords() error {
+	v, s := &c.words, c.scratch
+	if c.use.isWide() {
+		c.wide = grown(c.wide, v.n)
+		return c.use.convert(v, 0, c.wide, nil)
+	}
+	c.narrow = grown(c.narrow, v.n)
+	for first := 0; first < v.n; first += convertedWords {
+		s.wide = grown(s.wide, min(convertedWords, v.n-first))
+		if err := c.use.convert(v, first, s.wide, nil); err != nil {
+			return err
+		}
+		c.use.narrowBits(c.narrow[first:], s.wide)
+	}
 	return nil
 }

@@ -88,8 +88,8 @@ func storeRows[T uint32 | uint64](to []T, found *[]T, w *parquetWindow, missing 
 // wideBits sets to to the bits of the values of a window.
 func (c *parquetCursor) wideBits(to []uint64, w *parquetWindow) error {
 	if w.index == nil {
-		c.use.convert(w.in, w.first, to, c.use.texts)
-		return nil
+		w.in.bad = nil
+		return c.use.convert(w.in, w.first, to, c.use.texts)
 	}
 	if c.use.texts != nil {
 		c.use.addTexts(w.in, w.index)
@@ -105,8 +105,10 @@ func (c *parquetCursor) narrowBits(to []uint32, w *parquetWindow) error {
 	if w.index == nil {
 		s := c.scratch
 		s.wide = grown(s.wide, len(to))
-		c.use.convert(w.in, w.first, s.wide, nil)
-		narrowAll(to, s.wide)
+		if err := c.wideBits(s.wide, w); err != nil {
+			return err
+		}
+		c.use.narrowBits(to, s.wide)
 		return nil
 	}
 	if !lookUp(to, c.narrow, w.index) {
@@ -125,13 +127,6 @@ func lookUp[T uint32 | uint64](to, words []T, index []uint32) bool {
 		to[i] = words[at]
 	}
 	return true
-}
-
-// narrowAll sets to to the low halves of bits.
-func narrowAll(to []uint32, bits []uint64) {
-	for i, x := range bits[:len(to)] {
-		to[i] = uint32(x)
-	}
 }
 
 // addFaults lists the malformed fields of a window, which begins at a row.

@@ -36,9 +36,9 @@ func newParquetRows(o *RowOptions) (*parquetRows, error) {
 	for i := range o.Recipe.Dense {
 		d := &o.Recipe.Dense[i]
 		m := newNumberMap(d)
-		uses = append(uses, newParquetUse(names[i], &fieldForm{kind: columnDense, na: o.Recipe.NA}, nil, func(bits []uint64) {
+		uses = append(uses, newParquetUse(names[i], &fieldForm{kind: columnDense, na: o.Recipe.NA}, nil, func(to []uint32, bits []uint64) {
 			for i, x := range bits {
-				bits[i] = uint64(math.Float32bits(m.mapNumber(math.Float32frombits(uint32(x)))))
+				to[i] = math.Float32bits(m.mapNumber(math.Float32frombits(uint32(x))))
 			}
 		}))
 	}

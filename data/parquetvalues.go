@@ -18,14 +18,16 @@ type parquetValues struct {
 	// Of byte arrays: value i is in data from offsets[i] to gap bytes before offsets[i+1].
 	offsets  []uint32
 	gap      uint32
-	sequence bool // plain byte arrays, which are found one after the other
+	sequence bool   // plain byte arrays, which are found one after the other
+	rest     []byte // of a sequence: the values that are not read
+	hashed   bool   // a sequence whose values are only hashed: nextHashes in place of nextPlain
 
 	bad    map[int]string // the mistakes in malformed values
 	listed []bool         // of a dictionary: the values that are in the set of texts
 
 }
 
-// beginPage makes v the values of a page, at most n, that has no dictionary. Of plain byte arrays there are none yet: see nextPlain.
+// beginPage makes v the values of a page, at most n, that has no dictionary. Of a sequence there are none yet.
 func (v *parquetValues) beginPage(leaf *parquet.Column, e format.Encoding, data []byte, n int) error {
 	*v = parquetValues{parquetType: newParquetType(leaf.Type()), kind: leaf.Type().Kind(), data: data, offsets: v.offsets}
 	switch v.kind {
@@ -50,7 +52,7 @@ func (v *parquetValues) beginPage(leaf *parquet.Column, e format.Encoding, data 
 	case v.kind == parquet.Boolean:
 		v.n = 8 * len(v.data)
 	case e == format.Plain:
-		v.sequence = v.kind == parquet.ByteArray
+		v.sequence, v.rest = v.kind == parquet.ByteArray, data
 	default:
 		v.n = max(len(v.offsets)-1, 0)
 	}
@@ -71,17 +73,18 @@ func (v *parquetValues) decode(leaf *parquet.Column, e format.Encoding) error {
 	return err
 }
 
-// nextPlain sets v to the next n plain byte arrays of data, and returns the rest of data.
-func (v *parquetValues) nextPlain(data []byte, n int) (rest []byte, err error) {
+// nextPlain sets v to the next n values of a sequence.
+func (v *parquetValues) nextPlain(n int) error {
+	data := v.rest
 	if n > len(data)/4 {
-		return nil, io.ErrUnexpectedEOF
+		return io.ErrUnexpectedEOF
 	}
 	v.data, v.n, v.gap = data, n, 4
 	v.offsets = grown(v.offsets, n+1)
 	at, last := uint64(4), uint64(0)
 	for i := range v.offsets[:n] {
 		if at > uint64(len(data)) {
-			return nil, io.ErrUnexpectedEOF
+			return io.ErrUnexpectedEOF
 		}
 		v.offsets[i] = uint32(at)
 		// A branch and no sum: the next value of the same size does not wait for this size.
@@ -92,9 +95,50 @@ func (v *parquetValues) nextPlain(data []byte, n int) (rest []byte, err error) {
 	}
 	v.offsets[n] = uint32(at)
 	if at -= 4; at > uint64(len(data)) {
-		return nil, io.ErrUnexpectedEOF
+		return io.ErrUnexpectedEOF
 	}
-	return data[at:], nil
+	v.rest = data[at:]
+	return nil
+}
+
+// nextHashes sets hashes to those of the next values of a sequence.
+func (v *parquetValues) nextHashes(hashes []uint64) error {
+	le := binary.LittleEndian
+	for len(hashes) > 0 {
+		data := v.rest
+		if len(data) < 4 {
+			return io.ErrUnexpectedEOF
+		}
+		size := le.Uint32(data)
+		if uint64(size) > uint64(len(data)-4) {
+			return io.ErrUnexpectedEOF
+		}
+		if size == 8 {
+			if n := hashEights(hashes, data); n > 0 {
+				hashes, v.rest = hashes[n:], data[12*n:]
+				continue
+			}
+		}
+		hashes[0] = hashText(data[4 : 4+size])
+		hashes, v.rest = hashes[1:], data[4+size:]
+	}
+	return nil
+}
+
+// hashEights sets hashes to those of the texts of 8 bytes at the beginning of data, four at a time. It returns their number.
+func hashEights(hashes []uint64, data []byte) (n int) {
+	le := binary.LittleEndian
+	for len(hashes) >= 4 && len(data) >= 48 {
+		if le.Uint32(data) != 8 || le.Uint32(data[12:]) != 8 || le.Uint32(data[24:]) != 8 || le.Uint32(data[36:]) != 8 {
+			break
+		}
+		hashes[0] = hashShort(le.Uint32(data[4:]), le.Uint32(data[8:]), 8)
+		hashes[1] = hashShort(le.Uint32(data[16:]), le.Uint32(data[20:]), 8)
+		hashes[2] = hashShort(le.Uint32(data[28:]), le.Uint32(data[32:]), 8)
+		hashes[3] = hashShort(le.Uint32(data[40:]), le.Uint32(data[44:]), 8)
+		hashes, data, n = hashes[4:], data[48:], n+4
+	}
+	return n
 }
 
 // blob is value i of byte arrays.

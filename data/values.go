@@ -11,18 +11,23 @@ import (
 // missingBits is the record's form of a missing number: the quiet NaN with no payload.
 const missingBits = 0x7FC00000
 
-// hashText is the 64-bit XXH3 of a text. Texts of 4 to 8 bytes, which most hashed categories have, are hashed here without a call.
+// hashText is the 64-bit XXH3 of a text. Texts of 4 to 8 bytes, which most hashed categories have, are hashed here.
 func hashText(text []byte) uint64 {
 	n := len(text)
 	if n < 4 || n > 8 {
 		return xxh3.Hash(text)
 	}
 	le := binary.LittleEndian
-	h := uint64(le.Uint32(text[n-4:])) | uint64(le.Uint32(text))<<32
+	return hashShort(le.Uint32(text), le.Uint32(text[n-4:]), uint64(n))
+}
+
+// hashShort is the 64-bit XXH3 of a text of 4 to 8 bytes, by the first four and the last four.
+func hashShort(first, last uint32, n uint64) uint64 {
+	h := uint64(last) | uint64(first)<<32
 	h ^= 0xc73ab174c5ecd5a2 // of XXH3's secret, for texts of this length
 	h ^= bits.RotateLeft64(h, 49) ^ bits.RotateLeft64(h, 24)
 	h *= 0x9fb21c651e98df25
-	h ^= h>>35 + uint64(n)
+	h ^= h>>35 + n
 	h *= 0x9fb21c651e98df25
 	return h ^ h>>28
 }
@@ -126,17 +131,18 @@ func (m *idMap) mapHash(h uint64) uint32 {
 	return rowUnknown
 }
 
-// mapHashes replaces hashes by the rows of their texts.
-func (m *idMap) mapHashes(hashes []uint64) {
+// mapHashes sets rows to those of the texts with hashes.
+func (m *idMap) mapHashes(rows []uint32, hashes []uint64) {
+	rows = rows[:len(hashes)]
 	if m.words != nil || m.reserved > 0 {
 		for i, h := range hashes {
-			hashes[i] = uint64(m.mapHash(h))
+			rows[i] = m.mapHash(h)
 		}
 		return
 	}
 	mod := m.mod
 	for i, h := range hashes {
-		hashes[i] = uint64(mod.of64(h))
+		rows[i] = mod.of64(h)
 	}
 }
 
