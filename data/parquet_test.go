@@ -78,7 +78,7 @@ func randomRows(r *rand.Rand, n int) (rows []parquetRow, text []byte) {
 }
 
 // writeParquet writes rows in row groups and pages of a random size.
-func writeParquet[T any](t testing.TB, r *rand.Rand, name string, rows []T) string {
+func writeParquet[T any](t testing.TB, r *rand.Rand, name string, rows []T, options ...parquet.WriterOption) string {
 	t.Helper()
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(t.TempDir(), name)
@@ -88,7 +88,7 @@ func writeParquet[T any](t testing.TB, r *rand.Rand, name string, rows []T) stri
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := parquet.NewGenericWriter[T](f, parquet.PageBufferSize(200+r.IntN(5000)), parquet.DataPageVersion(1+r.IntN(2)))
+	w := parquet.NewGenericWriter[T](f, append(options, parquet.PageBufferSize(200+r.IntN(5000)), parquet.DataPageVersion(1+r.IntN(2)))...)
 	for len(rows) > 0 {
 		n := min(len(rows), 1+r.IntN(4000))
 		if _, err := w.Write(rows[:n]); err != nil {
@@ -264,6 +264,36 @@ func TestParquetRefuses(t *testing.T) {
 		if got := hasRuns(&format.ColumnMetaData{Encoding: c.encodings, EncodingStats: c.stats}); got != c.want {
 			t.Errorf("%v, %v: %t", c.encodings, c.stats, got)
 		}
+	}
+}
+
+// Encrypted columns, and levels in an old encoding without runs, are refused.
+func TestParquetRefusesEncrypted(t *testing.T) {
+	name := writeParquet(t, random(t), "a.parquet", []encodedRow{{}})
+	f, err := openParquet(env.Real(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.file.Close()
+	columns := []*parquetColumn{{name: "i"}, {name: "p"}}
+	if err := f.findColumns(columns); err != nil {
+		t.Fatal(err)
+	}
+	chunk := &f.meta.RowGroups[0].Columns[f.leaves[1].Index()]
+	for _, value := range []format.ColumnCryptoMetaDataValue{new(format.EncryptionWithFooterKey), new(format.EncryptionWithColumnKey)} {
+		chunk.CryptoMetadata.Value = value
+		f.leaves = nil
+		want := name + `: column "p" is encrypted, which is not read; write the file without encryption`
+		if err := f.findColumns(columns); err == nil || err.Error() != want || !errors.Is(err, ErrInput) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	p := &parquetPages{leaf: f.leaves[0].Column}
+	page := &parquetPage{values: make([]byte, 99)}
+	err = f.guard(func() error { return p.cutLevels(page, format.RLE, format.BitPacked) })
+	want := name + `: the Parquet file is cut short or damaged (column "i" has levels in the encoding BIT_PACKED, which is not read); copy it`
+	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") || !errors.Is(err, ErrInput) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

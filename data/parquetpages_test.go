@@ -22,6 +22,7 @@ type encodedRow struct {
 	D      float64  `parquet:"d,optional,split,zstd"`
 	S      string   `parquet:"s,optional,delta,snappy"`
 	P      string   `parquet:"p,delta,zstd"`
+	L      string   `parquet:"l"` // in the default encoding
 	U      [16]byte `parquet:"u,uuid,dict"`
 	V      [16]byte `parquet:"v,uuid"`
 	Same   string   `parquet:"same,dict,zstd"`
@@ -33,28 +34,30 @@ type encodedRow struct {
 func TestParquetEncodings(t *testing.T) {
 	rnd := random(t)
 	var rows []encodedRow
-	csv := bytes.NewBufferString("label,i,j,f,d,s,p,u,v,same,zero,absent\n")
+	csv := bytes.NewBufferString("label,i,j,f,d,s,p,l,u,v,same,zero,absent\n")
 	for range 9000 {
-		row := encodedRow{Label: rnd.Int32N(2), J: rnd.Int32() - 1<<30, F: float32(rnd.IntN(1000)) / 16, P: fmt.Sprint("prefix", rnd.IntN(500)), Same: "x"}
+		row := encodedRow{Label: rnd.Int32N(2), J: rnd.Int32N(1<<rnd.IntN(31)) - 9, F: float32(rnd.IntN(1000)) / 16, P: fmt.Sprint("prefix", rnd.IntN(500)),
+			L: fmt.Sprint(rnd.IntN(1 << rnd.IntN(40))), Same: "x"}
 		var i, d, s string
 		if rnd.IntN(3) > 0 {
-			row.I, row.D, row.S = rnd.Int64N(1<<40)-1<<41, float64(1+rnd.IntN(9999))/32, fmt.Sprint(rnd.Uint64())
+			row.I, row.D, row.S = rnd.Int64N(1<<rnd.IntN(41))-9, float64(1+rnd.IntN(9999))/32, fmt.Sprint(rnd.Uint64())
 			i, d, s = fmt.Sprint(row.I), fmt.Sprint(row.D), row.S
 		}
 		row.U[rnd.IntN(16)], row.V[rnd.IntN(16)] = byte(rnd.IntN(256)), byte(rnd.IntN(256))
-		fmt.Fprintf(csv, "%d,%s,%d,%v,%s,%s,%s,%s,%s,x,0,\n", row.Label, i, row.J, row.F, d, s, row.P, appendUUID(nil, row.U[:]), appendUUID(nil, row.V[:]))
+		fmt.Fprintf(csv, "%d,%s,%d,%v,%s,%s,%s,%s,%s,%s,x,0,\n", row.Label, i, row.J, row.F, d, s, row.P, row.L, appendUUID(nil, row.U[:]), appendUUID(nil, row.V[:]))
 		rows = append(rows, row)
 	}
-	columns := CSV{Label: "label", Dense: []string{"i", "j", "f", "d"}, Categorical: []string{"s", "p", "u", "v", "same", "zero", "absent"}}
-	o := Options{Format: FormatCSV, CSV: columns, Tables: []int64{1 << 30, 1 << 30, 1 << 30, 1 << 30, 99, 99, 99}, RecordDir: t.TempDir(),
+	columns := CSV{Label: "label", Dense: []string{"i", "j", "f", "d"}, Categorical: []string{"s", "p", "l", "u", "v", "same", "zero", "absent"}}
+	o := Options{Format: FormatCSV, CSV: columns, Tables: []int64{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 99, 99, 99}, RecordDir: t.TempDir(),
 		Files: []string{writeFile(t, "a.csv", csv.Bytes())}}
 	want := readAllOf(t, mustOpen(t, o))
 	for range 4 {
-		o.Format, o.RecordDir, o.Files = FormatParquet, t.TempDir(), []string{writeParquet(t, rnd, "a", rows)}
+		o.Format, o.RecordDir, o.Files = FormatParquet, t.TempDir(), []string{writeParquet(t, rnd, "a", rows,
+			parquet.DefaultEncodingFor(parquet.ByteArray, &parquet.DeltaLengthByteArray))}
 		got := readAllOf(t, mustOpen(t, o))
 		for i := range want.IDs {
 			if got.IDs[i] != want.IDs[i] {
-				t.Fatalf("sample %d, column %s: id %d, want %d", i/7, columns.Categorical[i%7], got.IDs[i], want.IDs[i])
+				t.Fatalf("sample %d, column %s: id %d, want %d", i/8, columns.Categorical[i%8], got.IDs[i], want.IDs[i])
 			}
 		}
 		for i := range want.Dense {
