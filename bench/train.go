@@ -58,7 +58,7 @@ func (silent) SkippedCheckpoint(string, error)   {}
 func (silent) Warned(string)                     {}
 func (silent) Recovered(train.Recovery)          {}
 func (silent) Evaluated(train.Eval)              {}
-func (silent) Committed(int64)                   {}
+func (silent) Committed(int64, string)           {}
 
 func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) error {
 	cfg, err := s.config(job{batch: batch, ranks: o.number("ranks"), threads: o.number("threads"), device: o.text("device"),

@@ -2,10 +2,13 @@ package commit
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"fmt"
 
 	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
 )
 
 // Audit is a copy of the rows and parities of one owner as of a commit, for simulations and
@@ -19,19 +22,24 @@ type Audit struct {
 	Entries int   // the most pre-images of an epoch
 	// Snapshots is how many of the dense part have memory. The caller of Audit sets it.
 	Snapshots int
-	Rows      map[int64][]byte // of touched slots; all others are zeros
-	Missing   map[int64]bool   // slots
-	Left      Loss             // not rebuilt yet, with the rows of Missing
-	Parities  map[int64][]byte // that are built
-	o         *ParityOptions
+	// Digest is that of the owner's rows according to its commits. After a loss it may be that
+	// of another owner in part, so only the sum over all owners is that of their rows.
+	Digest   digest.Sum
+	Rows     map[int64][]byte // of touched slots; all others are zeros
+	Missing  map[int64]bool   // slots
+	Left     Loss             // not rebuilt yet, with the rows of Missing
+	Parities map[int64][]byte // that are built
+	digests  bool             // Digest is set
+	o        *ParityOptions
 }
 
 // Owners is how many owners have audits that belong together.
 func (a *Audit) Owners() int { return a.o.Layout.Owners }
 
 // Audit may be called right after Seal or Survey, when no goroutine uses the rows. It is nil on
-// ranks that own nothing.
-func (p *Parity) Audit() (*Audit, error) {
+// ranks that own nothing. rows is the sink of the same rank that has the digest of its rows; nil:
+// there is none.
+func (p *Parity) Audit(rows *Digests) (*Audit, error) {
 	if !p.ownsRows() {
 		return nil, nil
 	}
@@ -39,6 +47,9 @@ func (p *Parity) Audit() (*Audit, error) {
 	a := &Audit{o: &p.o, Owner: p.o.Owner, Step: p.committed, Sealed: len(p.machine.epochs), Sets: len(p.staged) + len(p.idle), Left: p.Left(),
 		Rows: map[int64][]byte{}, Missing: map[int64]bool{}, Parities: map[int64][]byte{}}
 	a.Epochs, a.Entries = h.Journal().Held()
+	if a.digests = rows != nil; a.digests {
+		a.Digest = rows.At(p.committed)
+	}
 	touched, stride := bitset(h.TouchedBits()), h.RowBytes()
 	var slots []int32
 	for slot := range h.Slots() {
@@ -106,8 +117,33 @@ func (a *Audit) checkBounds() error {
 	return nil
 }
 
-// CheckAudits checks that the audits of all owners, in their order, are as of one commit, and
-// that every parity is the encoding of its stripe.
+// checkDigests checks that the digests of all owners add up to that of their rows, if none is
+// missing.
+func checkDigests(audits []*Audit) error {
+	o := audits[0].o.Shard.Options()
+	d, init := shard.NewDigester(o), shard.InitOf(o)
+	var want digest.Sum
+	for owner, a := range audits {
+		if len(a.Missing) > 0 || !a.digests {
+			return nil
+		}
+		want.Add(a.Digest)
+		for slot, coded := range a.Rows {
+			g, weights := o.Map.Global(owner, slot), make([]float32, o.Width)
+			init.Row(weights, g)
+			row := bytes.Clone(coded)
+			subtle.XORBytes(row, coded, kernels.BytesOf(weights))
+			d.Add(g, row)
+		}
+	}
+	if d.Sum != want {
+		return fmt.Errorf("at the commit of step %d the digest of all rows is %v, and the epochs lead to %v", audits[0].Step, d.Sum, want)
+	}
+	return nil
+}
+
+// CheckAudits checks that the audits of all owners, in their order, are as of one commit, that
+// their digests are those of their rows, and that every parity is the encoding of its stripe.
 func CheckAudits(audits []*Audit) error {
 	o := audits[0].o
 	l, rowBytes := o.Layout, o.Shard.RowBytes()
@@ -121,6 +157,9 @@ func CheckAudits(audits []*Audit) error {
 		if err := a.checkBounds(); err != nil {
 			return err
 		}
+	}
+	if err := checkDigests(audits); err != nil {
+		return err
 	}
 	zeros := make([]byte, rowBytes)
 	for g := range l.Groups() {

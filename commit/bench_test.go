@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -70,14 +71,18 @@ func benchmarkRebuild(b *testing.B, part int64) {
 	b.ReportMetric(1e9*cpu/float64(bytes), "cpu-ms/MB")
 }
 
-// BenchmarkEpoch updates random rows in ten steps and commits them, with a code and without. It
-// reports the CPU time of all five owners per row written.
+// BenchmarkEpoch updates random rows in ten steps and commits them: without a code, with one, and
+// with digests beside it. It reports the CPU time of all five owners per row written.
 func BenchmarkEpoch(b *testing.B) {
 	const steps, writes, width = 10, 1500, 16
-	for _, coded := range []bool{false, true} {
-		b.Run(map[bool]string{false: "none", true: "xor"}[coded], func(b *testing.B) {
+	for _, name := range []string{"none", "xor", "xor and digests"} {
+		b.Run(name, func(b *testing.B) {
+			coded := name != "none"
 			c := newClusterOf(b, ec.XOR, 5, 4, 1, steps, placement.New([]int64{10_000_000}, 5), width, width)
 			for i, m := range c.members {
+				if name == "xor and digests" {
+					m.c = New(Options{Env: env.Real(), Shard: m.h, Every: steps, Sinks: []Sink{m.p, NewDigests()}})
+				}
 				if err := m.h.TouchAll(); err != nil {
 					b.Fatal(err)
 				}
@@ -123,7 +128,11 @@ func (m *member) writeSome(n, width int) error {
 	for i := range slots {
 		start[i+1], pos[i] = int32(i+1), int32(i)
 	}
-	grads := kernels.Mat(kernels.HostBuffer(make([]float32, n*width)), n, width)
+	values := make([]float32, n*width)
+	for i := range values {
+		values[i] = 1
+	}
+	grads := kernels.Mat(kernels.HostBuffer(values), n, width)
 	return m.h.Apply(kernels.WholeRow(kernels.Optimizer{Kind: kernels.Adagrad, LR: 0.1, Eps: 1e-8}), slots, grads, kernels.HostBuffer(start),
 		kernels.HostBuffer(pos))
 }

@@ -210,6 +210,9 @@ func (c *Committer) meetRanks(step int64) error {
 	return c.o.Reach.reachPoint(step, probe.Settled)
 }
 
+// Sealed is the step of the newest sealed epoch, or of the last commit.
+func (c *Committer) Sealed() int64 { return c.owner.newestSealed() }
+
 // Settle commits all steps up to step, which is the last that was trained. dense is as in Seal.
 func (c *Committer) Settle(step int64, dense ...kernels.Buffer) error {
 	if step > c.owner.newestSealed() {

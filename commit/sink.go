@@ -3,6 +3,7 @@ package commit
 import (
 	"slices"
 
+	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
@@ -103,6 +104,11 @@ func (s *Set) sealRows(step int64, h *shard.Shard) {
 // those before the epoch, ascending.
 func (s *Set) Changed(slots []int32) ([]int32, error) {
 	return s.shard.Changed(slots, s.epoch, s.places, s.Slots)
+}
+
+// DigestChange is the digest of the rank's rows at the end of the epoch minus that before it.
+func (s *Set) DigestChange() (digest.Sum, error) {
+	return s.shard.DigestChange(s.epoch, s.places, s.Slots)
 }
 
 // RowBytes is the length of a row, weights and state.

@@ -41,6 +41,9 @@ type Job struct {
 	Secure string `toml:"secure"`
 	// SaveModel writes the final model to model.safetensors in Out.
 	SaveModel bool `toml:"save_model"`
+	// Digests finds the digest of the whole model at each commit. It commits epochs also where
+	// nothing else does.
+	Digests bool `toml:"digests"`
 	// OnEvent is a command that is run at events such as a loss, a checkpoint or the end.
 	OnEvent Command `toml:"on_event"`
 }

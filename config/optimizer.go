@@ -148,6 +148,8 @@ func (c *Config) checkAllRows(src *source) error {
 	switch {
 	case c.EC.Code != ec.None:
 		return src.errorf("ec.code", every+"a code protects the rows that change, and would resend them all; use ec.code = \"none\", or leave dense out")
+	case c.Job.Digests:
+		return src.errorf("job.digests", every+"every commit would hash the whole table; leave one of the two out")
 	case c.Cache.Mode == "lrpp":
 		return src.errorf("cache.mode", every+"rows in a cache would be stale; use \"auto\", or leave dense out")
 	case c.Store.Tier != "dram":

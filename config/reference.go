@@ -163,6 +163,8 @@ var jobAndData = []Doc{
 		"Which connections between workers are encrypted and authenticated. `auto`: those between hosts; `on`: those within a host too; `off`: none. See [Security](clusters.md#security)."},
 	{"job.save_model", "", "cmd/internal/cli",
 		"Whether the final model is written to `model.safetensors` in `job.out`."},
+	{"job.digests", "", "train",
+		"Whether `events.jsonl` gets the digest of the whole model after every `ec.commit_every` steps, also with `ec.code = \"none\"`. See [digests](exactness.md#the-digest-of-every-commit)."},
 	{"job.on_event", "", "cmd/internal/cli",
 		"Command to run at losses, recoveries, checkpoints and the end: a string for the shell, or a list of program and arguments. See [hooks](operate.md#hooks)."},
 

@@ -80,6 +80,14 @@ func (r *RowInit) Row(dst []float32, global int64) {
 	}
 }
 
+// First draws the first weight of a global row.
+func (r *RowInit) First(global int64) float32 {
+	table := r.Table(global)
+	var first [1]float32
+	r.drawPart(first[:], 0, table, uint64(global-r.Base[table]), r.Scale[table])
+	return first[0]
+}
+
 // drawPart draws the weights of one part of a row.
 func (r *RowInit) drawPart(dst []float32, part, table int, id uint64, scale float32) {
 	if scale == 0 {

@@ -19,6 +19,7 @@ var classes = map[string]class{
 	"job.threads":    free,
 	"job.device":     free,
 	"job.save_model": free,
+	"job.digests":    free,
 	"job.on_event":   free,
 	"job.secure":     free,
 

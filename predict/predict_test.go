@@ -27,7 +27,7 @@ type quiet struct{}
 func (quiet) Started(train.Info) error          { return nil }
 func (quiet) Step(train.StepInfo)               {}
 func (quiet) Evaluated(train.Eval)              {}
-func (quiet) Committed(int64)                   {}
+func (quiet) Committed(int64, string)           {}
 func (quiet) Checkpointed(int64, string, error) {}
 func (quiet) SkippedCheckpoint(string, error)   {}
 func (quiet) Recovered(train.Recovery)          {}

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 
 	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/kernels"
@@ -48,14 +49,23 @@ func (d *Digester) Add(g int64, row []byte) { d.Sum.Add(d.Term(g, row)) }
 // Term is the global row g's term of the digest: a hash of its bytes, zero if they are its
 // init.
 func (d *Digester) Term(g int64, row []byte) digest.Sum {
-	d.init.Row(d.draw, g)
-	copy(d.row, kernels.BytesOf(d.draw))
-	if bytes.Equal(row, d.row) {
+	if d.isInit(g, row) {
 		return digest.Sum{}
 	}
 	var key [8]byte
 	binary.LittleEndian.PutUint64(key[:], uint64(g))
 	return digest.Of("row", key[:], row)
+}
+
+// isInit reports whether a row equals its init. The first weight of most rows shows that they do
+// not.
+func (d *Digester) isInit(g int64, row []byte) bool {
+	if first := d.init.First(g); binary.LittleEndian.Uint32(row) != math.Float32bits(first) {
+		return false
+	}
+	d.init.Row(d.draw, g)
+	copy(d.row, kernels.BytesOf(d.draw))
+	return bytes.Equal(row, d.row)
 }
 
 // Export copies the weights of n rows, starting at slot, to dst (n*width floats on the

@@ -11,6 +11,7 @@ import (
 type Epoch struct {
 	// Slots are the rows that the epoch wrote, in the order of their first writes.
 	Slots  []int32
+	drawn  []bool         // by place: the row had never been written, so it was its init
 	before kernels.Buffer // KeepRows: their bytes before that
 	hashes []digest.Sum   // KeepHashes: the hashes of these bytes
 	stride int
@@ -97,5 +98,5 @@ func (e *Epoch) reset() {
 	if e.listed > 0 {
 		clear(e.index)
 	}
-	e.Slots, e.hashes, e.listed = e.Slots[:0], e.hashes[:0], 0
+	e.Slots, e.drawn, e.hashes, e.listed = e.Slots[:0], e.drawn[:0], e.hashes[:0], 0
 }

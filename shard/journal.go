@@ -34,26 +34,24 @@ type Journal struct {
 	active *Epoch
 	sealed []*Epoch // oldest first
 	idle   []*Epoch // empty; their memory is reused
+	wrote  []uint64 // a bit for each slot: the row may differ from its init
 	fresh  []int32  // scratch: slots that are written for the first time in the epoch
 	bytes  int64    // memory of all epochs' rows or hashes
 	paused bool
 	now    func() time.Duration
 	took   time.Duration
 
-	digester *Digester    // KeepHashes: of rows
-	rows     []byte       // scratch: rows that are hashed
-	sums     []digest.Sum // scratch: hashes of rows as they are now
+	digester *Digester    // of rows
+	sums     []digest.Sum // scratch: hashes of rows
+	drawn    []bool       // scratch: of these rows
 }
 
 // OpenJournal gives the shard a journal, which reads the time from now. It must be called
 // before On.
 func (h *Shard) OpenJournal(keep Keep, now func() time.Duration) {
-	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now}
+	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now, digester: NewDigester(h.o), wrote: slices.Clone(h.touched)}
 	if h.rows.Buf.OnHost() {
 		j.use = kernels.Staging
-	}
-	if keep == KeepHashes {
-		j.digester = NewDigester(h.o)
 	}
 	j.active = j.newEpoch(len(h.touched))
 	h.journal = j
@@ -148,10 +146,22 @@ func (h *Shard) recordFirstWrites(slots []int32) error {
 	if err := h.drawUntouched(j.fresh); err != nil { // an untouched row was its init
 		return err
 	}
+	for _, slot := range j.fresh {
+		e.drawn = append(e.drawn, !j.markWritten(slot))
+	}
 	if j.keep == KeepHashes {
 		return h.recordHashes(e)
 	}
 	return h.recordRows(e)
+}
+
+// markWritten notes that a row may differ from its init from now on, and reports whether it might
+// before.
+func (j *Journal) markWritten(slot int32) (before bool) {
+	word, bit := &j.wrote[slot>>6], uint64(1)<<(slot&63)
+	before = *word&bit != 0
+	*word |= bit
+	return before
 }
 
 // recordRows saves the pre-images of the slots in fresh.
@@ -172,7 +182,7 @@ func (h *Shard) recordRows(e *Epoch) error {
 func (h *Shard) recordHashes(e *Epoch) (err error) {
 	j, before := h.journal, cap(e.hashes)
 	e.Slots = append(e.Slots, j.fresh...)
-	e.hashes, err = h.appendHashes(e.hashes, j.fresh)
+	e.hashes, err = h.appendHashes(e.hashes, j.fresh, e.drawn[len(e.drawn)-len(j.fresh):])
 	j.bytes += int64(cap(e.hashes)-before) * digestBytes
 	return err
 }

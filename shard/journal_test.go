@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/kernels"
 )
 
@@ -242,5 +243,71 @@ func TestJournalOfHashesHasNoPreImages(t *testing.T) {
 			}()
 			_ = f()
 		}()
+	}
+}
+
+// TestDigestChange: the changes of epochs add up to the digest of the rows, whether the journal keeps
+// rows or hashes, also for rows that return to their inits and rows that are set without a record.
+func TestDigestChange(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for n := range 40 {
+		h := shards(t, 2, 1)[1]
+		h.OpenJournal(Keep(n%2), func() time.Duration { return 0 })
+		if n%3 == 0 {
+			slots := randomSlots(r, int(h.Slots()))
+			slices.Sort(slots)
+			rows := make([]byte, len(slots)*h.RowBytes())
+			for i := range rows {
+				rows[i] = byte(r.Uint32())
+			}
+			if err := h.StoreRaw(slots, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum := digestOf(t, h)
+		for range 6 {
+			for range r.IntN(4) {
+				update(t, r, h)
+			}
+			if r.IntN(2) == 0 {
+				restoreInits(t, r, h)
+			}
+			e := h.Journal().Seal()
+			slots, places := e.Sorted(nil, nil)
+			change, err := h.DigestChange(e, places, slots)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum.Add(change)
+			if want := digestOf(t, h); sum != want {
+				t.Fatalf("journal %v: the changes add up to %v, the digest of the rows is %v", h.Journal().Keeps(), sum, want)
+			}
+			h.Journal().Commit()
+		}
+	}
+}
+
+func digestOf(t *testing.T, h *Shard) digest.Sum {
+	t.Helper()
+	sum, err := h.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// restoreInits sets some rows to their inits, as an update may by chance.
+func restoreInits(t *testing.T, r *rand.Rand, h *Shard) {
+	t.Helper()
+	slots := randomSlots(r, int(h.Slots()))
+	rows := make([]float32, len(slots)*h.rows.Stride)
+	init := h.Init()
+	for i, slot := range slots {
+		init.Row(rows[i*h.rows.Stride:][:h.Width()], h.o.Map.Global(h.o.Owner, int64(slot)))
+	}
+	if err := h.StoreRows(slots, kernels.Mat(kernels.HostBuffer(rows), len(slots), h.rows.Stride)); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -20,13 +20,20 @@ func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, places, slots []int32) error
 	if err := h.uploadSlots(slots); err != nil {
 		return err
 	}
+	if err := h.uploadPlaces(places); err != nil {
+		return err
+	}
+	h.s.XorRows(dst, e.Before(), h.places.SliceFloats(0, len(places)), h.rows, h.slots.SliceFloats(0, len(slots)))
+	return h.s.Sync()
+}
+
+// uploadPlaces sets places on the device.
+func (h *Shard) uploadPlaces(places []int32) error {
 	if err := kernels.Grow(h.dev, &h.places, 4*len(places), kernels.Working); err != nil {
 		return fmt.Errorf("shard: list of %d pre-images on rank %d: %w", len(places), h.o.Owner, err)
 	}
-	from := h.places.SliceFloats(0, len(places))
-	h.s.Upload(from, kernels.BytesOf(places))
-	h.s.XorRows(dst, e.Before(), from, h.rows, h.slots.SliceFloats(0, len(slots)))
-	return h.s.Sync()
+	h.s.Upload(h.places.SliceFloats(0, len(places)), kernels.BytesOf(places))
+	return nil
 }
 
 // Changed appends to changed those of slots, which are at places of e, whose bytes differ
@@ -53,11 +60,11 @@ func (h *Shard) Changed(changed []int32, e *Epoch, places, slots []int32) ([]int
 func (h *Shard) compareRows(e *Epoch, places, slots []int32) (differs func(i int) bool, err error) {
 	j, stride := h.journal, h.RowBytes()
 	if j.keep == KeepHashes {
-		j.sums, err = h.appendHashes(j.sums[:0], slots)
+		j.sums, err = h.appendHashes(j.sums[:0], slots, nil)
 		return func(i int) bool { return j.sums[i] != e.hashes[places[i]] }, err
 	}
-	if err := kernels.Grow(h.dev, &h.staged, len(slots)*stride, kernels.Staging); err != nil {
-		return nil, fmt.Errorf("shard: deltas of %d rows of rank %d: %w", len(slots), h.o.Owner, err)
+	if err := h.growStaged(len(slots)); err != nil {
+		return nil, err
 	}
 	deltas := h.staged.Slice(0, len(slots)*stride)
 	err = h.Delta(kernels.Mat(deltas, len(slots), h.rows.Stride), e, places, slots)
@@ -65,23 +72,89 @@ func (h *Shard) compareRows(e *Epoch, places, slots []int32) (differs func(i int
 	return func(i int) bool { return !bytes.Equal(deltas.Host()[i*stride:(i+1)*stride], zeros) }, err
 }
 
-// appendHashes appends the hashes of rows as they are now. All have been touched.
-func (h *Shard) appendHashes(sums []digest.Sum, slots []int32) ([]digest.Sum, error) {
-	j, stride := h.journal, h.RowBytes()
-	if j.rows == nil {
-		j.rows = make([]byte, digestRows*stride)
-	}
+// DigestChange is the sum of the digest's terms of slots, which are at places of e, minus that of
+// their terms before e. The epoch is as in Delta, but the journal may keep hashes.
+func (h *Shard) DigestChange(e *Epoch, places, slots []int32) (sum digest.Sum, err error) {
+	j := h.journal
 	for len(slots) > 0 {
 		n := min(len(slots), digestRows)
-		if err := h.ReadBytes(j.rows[:n*stride], slots[:n]); err != nil {
-			return sums, err
+		if j.sums, err = h.appendHashes(j.sums[:0], slots[:n], nil); err != nil {
+			return sum, err
 		}
-		for i, slot := range slots[:n] {
-			sums = append(sums, j.digester.Term(h.o.Map.Global(h.o.Owner, int64(slot)), j.rows[i*stride:(i+1)*stride]))
+		for _, after := range j.sums {
+			sum.Add(after)
 		}
-		slots = slots[n:]
+		if j.sums, err = h.appendBefore(j.sums[:0], e, places[:n], slots[:n]); err != nil {
+			return sum, err
+		}
+		for _, before := range j.sums {
+			sum.Sub(before)
+		}
+		places, slots = places[n:], slots[n:]
+	}
+	return sum, nil
+}
+
+// appendBefore appends the hashes of rows as they were before an epoch.
+func (h *Shard) appendBefore(sums []digest.Sum, e *Epoch, places, slots []int32) ([]digest.Sum, error) {
+	j := h.journal
+	if j.keep == KeepHashes {
+		for _, place := range places {
+			sums = append(sums, e.hashes[place])
+		}
+		return sums, nil
+	}
+	if err := h.uploadPlaces(places); err != nil {
+		return sums, err
+	}
+	j.drawn = j.drawn[:0]
+	for _, place := range places {
+		j.drawn = append(j.drawn, e.drawn[place])
+	}
+	return h.hashRows(sums, slots, j.drawn, e.Before(), h.places.SliceFloats(0, len(places)))
+}
+
+// appendHashes appends the hashes of rows as they are now. All have been touched. drawn, if
+// it is not nil, marks rows that equal their init: their hash is zero.
+func (h *Shard) appendHashes(sums []digest.Sum, slots []int32, drawn []bool) (_ []digest.Sum, err error) {
+	for len(slots) > 0 && err == nil {
+		n := min(len(slots), digestRows)
+		if err = h.uploadSlots(slots[:n]); err == nil {
+			sums, err = h.hashRows(sums, slots[:n], drawn, h.rows, h.slots.SliceFloats(0, n))
+		}
+		slots, drawn = slots[n:], drawn[min(n, len(drawn)):]
+	}
+	return sums, err
+}
+
+// hashRows appends the hashes of at most digestRows rows, which are at index of from, in the way
+// of appendHashes.
+func (h *Shard) hashRows(sums []digest.Sum, slots []int32, drawn []bool, from kernels.Matrix, index kernels.Buffer) ([]digest.Sum, error) {
+	stride := h.RowBytes()
+	if err := h.growStaged(len(slots)); err != nil {
+		return sums, err
+	}
+	staged := h.staged.Slice(0, len(slots)*stride)
+	h.s.GatherRows(kernels.Mat(staged, len(slots), h.rows.Cols), from, index)
+	if err := h.s.Sync(); err != nil {
+		return sums, err
+	}
+	for i, slot := range slots {
+		if len(drawn) > 0 && drawn[i] {
+			sums = append(sums, digest.Sum{})
+			continue
+		}
+		sums = append(sums, h.journal.digester.Term(h.o.Map.Global(h.o.Owner, int64(slot)), staged.Host()[i*stride:(i+1)*stride]))
 	}
 	return sums, nil
+}
+
+// growStaged makes room on the host for some rows.
+func (h *Shard) growStaged(rows int) error {
+	if err := kernels.Grow(h.dev, &h.staged, rows*h.RowBytes(), kernels.Staging); err != nil {
+		return fmt.Errorf("shard: copy of %d rows of rank %d: %w", rows, h.o.Owner, err)
+	}
+	return nil
 }
 
 // Rollback undoes the active epoch and all sealed ones except the first keep, which stay
@@ -127,7 +200,7 @@ func (h *Shard) StoreLost(slots []int32, rows kernels.Matrix) error {
 		return nil
 	}
 	for _, slot := range slots {
-		h.touchSlot(slot)
+		h.touchWritten(slot)
 	}
 	return h.scatterRows(slots, rows)
 }

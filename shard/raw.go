@@ -55,8 +55,8 @@ func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	if err := kernels.Grow(h.dev, &h.staged, len(dst), kernels.Staging); err != nil {
-		return fmt.Errorf("shard: copy of %d rows of rank %d: %w", len(slots), h.o.Owner, err)
+	if err := h.growStaged(len(slots)); err != nil {
+		return err
 	}
 	staged := h.staged.Slice(0, len(dst))
 	if err := h.uploadSlots(slots); err != nil {
@@ -89,7 +89,7 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 		i += n
 	}
 	for _, slot := range slots {
-		h.touchSlot(slot)
+		h.touchWritten(slot)
 	}
 	return h.s.Sync()
 }
@@ -102,7 +102,12 @@ func (h *Shard) Populate(slot int64, n int) {
 }
 
 // Reset makes every row untouched, as after New.
-func (h *Shard) Reset() { clear(h.touched) }
+func (h *Shard) Reset() {
+	clear(h.touched)
+	if h.journal != nil {
+		clear(h.journal.wrote)
+	}
+}
 
 // nextRun finds the first touched slot from at on, and how many touched slots follow each other
 // there, at most limit. If there is none, n is 0.

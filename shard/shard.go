@@ -286,7 +286,7 @@ func (h *Shard) Store(slot int64, src kernels.Matrix) {
 	h.s.Zero(dst.Buf)
 	h.s.CopyColumns(dst.Columns(0, h.o.Width), src)
 	for i := range src.Rows {
-		h.touchSlot(int32(slot) + int32(i))
+		h.touchWritten(int32(slot) + int32(i))
 	}
 }
 
@@ -334,6 +334,14 @@ func (h *Shard) isTouched(slot int32) bool {
 }
 
 func (h *Shard) touchSlot(slot int32) { h.touched[slot>>6] |= 1 << (slot & 63) }
+
+// touchWritten touches a row that is set to any bytes without a record in the journal.
+func (h *Shard) touchWritten(slot int32) {
+	h.touchSlot(slot)
+	if h.journal != nil {
+		h.journal.markWritten(slot)
+	}
+}
 
 // Touched is how many rows are touched.
 func (h *Shard) Touched() int64 {

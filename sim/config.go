@@ -202,7 +202,7 @@ func (d *Data) drawSetting(r *rand.Rand, mode string) setting {
 		"train.eval_every=" + pick("0", "0", "3", "5", "8")}
 	s.exact = append(s.exact, roles...)
 	s.free = []string{"ec.code=" + code.code, fmt.Sprint("ec.k=", code.k), fmt.Sprint("ec.r=", code.r),
-		"ec.commit_every=" + pick("1", "1", "2", "3", "5", "10"), "cache.mode=" + pick(d.cacheModes()...),
+		"job.digests=true", "ec.commit_every=" + pick("1", "1", "2", "3", "5", "10"), "cache.mode=" + pick(d.cacheModes()...),
 		"oracle.lookahead=" + pick("1", "2", "5", "50"), fmt.Sprint("cache.delayed_sync=", r.IntN(4) > 0)}
 	if code.r > 1 && r.IntN(3) == 0 { // two ranks in a process
 		s.processes = (s.ranks + 1) / 2

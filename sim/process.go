@@ -276,7 +276,7 @@ type observer struct{ p *process }
 func (o observer) Started(train.Info) error                 { return nil }
 func (o observer) Step(train.StepInfo)                      {}
 func (o observer) Evaluated(train.Eval)                     {}
-func (o observer) Committed(int64)                          {}
+func (o observer) Committed(int64, string)                  {}
 func (o observer) Checkpointed(int64, string, error)        {}
 func (o observer) SkippedCheckpoint(path string, err error) {}
 func (o observer) Recovered(r train.Recovery) {

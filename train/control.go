@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/kernels"
@@ -15,9 +16,12 @@ type status struct {
 	// prepared is the step of the newest epoch that this rank is prepared to commit.
 	prepared int64
 	degraded bool // this rank has lost something and not rebuilt all of it
+	// part is the digest of this rank's part of the model at the newest seal, in the first
+	// status after it. It is nil in all others, on all ranks.
+	part *partSum
 }
 
-// statusFields is how many 64-bit fields a status has on the wire.
+// statusFields is how many 64-bit fields a status has on the wire, without a partSum.
 const statusFields = 3
 
 const (
@@ -32,28 +36,32 @@ type control struct {
 	comm *collectives.Comm
 	mine []uint64
 	all  []uint64
-	last []status // of all ranks, as exchanged last
+	sums []partSum // of all ranks, if the status has them
+	last []status  // of all ranks, as exchanged last
 }
 
 func newControl(comm *collectives.Comm) *control {
 	n := comm.Size()
-	return &control{comm: comm, mine: make([]uint64, statusFields), all: make([]uint64, n*statusFields), last: make([]status, n)}
+	return &control{comm: comm, sums: make([]partSum, n), last: make([]status, n)}
 }
 
 // sendStatus starts to send this rank's status to all ranks. receiveStatus ends it.
 func (c *control) sendStatus(s status) *collectives.Handle {
-	c.mine[0] = math.Float64bits(s.loss)
-	c.mine[1] = 0
+	flags := uint64(0)
 	if s.stop {
-		c.mine[1] |= flagStop
+		flags |= flagStop
 	}
 	if s.save {
-		c.mine[1] |= flagSave
+		flags |= flagSave
 	}
 	if s.degraded {
-		c.mine[1] |= flagDegraded
+		flags |= flagDegraded
 	}
-	c.mine[2] = uint64(s.prepared)
+	c.mine = append(c.mine[:0], math.Float64bits(s.loss), flags, uint64(s.prepared))
+	if s.part != nil {
+		c.mine = append(c.mine, s.part.words()...)
+	}
+	c.all = slices.Grow(c.all[:0], len(c.last)*len(c.mine))[:len(c.last)*len(c.mine)]
 	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine)).Start()
 }
 
@@ -63,9 +71,13 @@ func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 		return nil, err
 	}
 	for rank := range c.last {
-		x := c.all[statusFields*rank:]
+		x := c.all[len(c.mine)*rank:]
 		c.last[rank] = status{loss: math.Float64frombits(x[0]), stop: x[1]&flagStop != 0, save: x[1]&flagSave != 0,
 			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0}
+		if len(c.mine) > statusFields {
+			c.sums[rank] = partSumOf(x[statusFields:])
+			c.last[rank].part = &c.sums[rank]
+		}
 	}
 	return c.last, nil
 }

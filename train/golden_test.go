@@ -38,7 +38,7 @@ func (q *quiet) SkippedCheckpoint(string, error)   {}
 func (q *quiet) Warned(string)                     {}
 func (q *quiet) Recovered(Recovery)                {}
 func (q *quiet) Evaluated(Eval)                    {}
-func (q *quiet) Committed(int64)                   {}
+func (q *quiet) Committed(int64, string)           {}
 
 // run trains a config with changed settings and returns the result.
 func run(t testing.TB, o Options, path string, sets ...string) *Result {

@@ -240,8 +240,11 @@ func (j *job) distinctRows(samples int64) (rows float64) {
 // coded reports whether the job's rows are coded. A job that only evaluates loses nothing.
 func (j *job) coded() bool { return j.cfg.EC.Code != ec.None && !j.o.EvalOnly }
 
-// commits reports whether the job commits epochs: rows are coded, or there are other sinks.
-func (j *job) commits() bool { return j.coded() || len(j.o.Sinks) > 0 && !j.o.EvalOnly }
+// commits reports whether the job commits epochs: rows are coded, there are other sinks, or the
+// digest of every commit is asked for.
+func (j *job) commits() bool {
+	return j.coded() || (len(j.o.Sinks) > 0 || j.cfg.Job.Digests) && !j.o.EvalOnly
+}
 
 // keepsSnapshots reports whether a rank keeps snapshots: the first ones do, one more than may
 // be lost at once. They run on different processes if there are as many.

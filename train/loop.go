@@ -148,9 +148,9 @@ func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error)
 	if err := r.probe.Reach(b.Step, probe.Forward); err != nil {
 		return d, err
 	}
-	prepared, degraded := r.protection.status()
-	sent := r.conns.ctl.sendStatus(status{loss: r.buffers.sumLosses(b.N), stop: r.job.o.Stop(),
-		save: r.checkpoints.isTimeDue(), prepared: prepared, degraded: degraded})
+	mine := status{loss: r.buffers.sumLosses(b.N), stop: r.job.o.Stop(), save: r.checkpoints.isTimeDue()}
+	r.protection.addTo(&mine)
+	sent := r.conns.ctl.sendStatus(mine)
 
 	cells := r.model.Backward(in, dlogits, r.conns.startReduce(r.s))
 	if err := r.conns.passError(); err != nil {
@@ -165,6 +165,9 @@ func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error)
 		return d, err
 	}
 	if err := r.probe.Reach(b.Step, probe.Status); err != nil {
+		return d, err
+	}
+	if err := r.protection.takeStatus(all); err != nil {
 		return d, err
 	}
 	d = decide(all, b.GlobalN)

@@ -17,7 +17,7 @@ type witness struct {
 	missing int64 // the most
 }
 
-func (w *witness) Committed(step int64) { w.commits = append(w.commits, step) }
+func (w *witness) Committed(step int64, _ string) { w.commits = append(w.commits, step) }
 func (w *witness) Step(i StepInfo) {
 	if n := len(w.seen); n == 0 || w.seen[n-1] != i.Redundancy {
 		w.seen = append(w.seen, i.Redundancy)
@@ -42,7 +42,7 @@ func TestMeterCountsWhatMoves(t *testing.T) {
 	if bytes := w.meter.Bytes[ClassParity].Load(); bytes != got.Protection.SentBytes || bytes == 0 || w.meter.Rows[ClassParity].Load() == 0 {
 		t.Errorf("parity: %d bytes, want %d", bytes, got.Protection.SentBytes)
 	}
-	if want := []int64{5, 10, 15, 20, 24}; !slices.Equal(w.commits, want) {
+	if want := []int64{0, 5, 10, 15, 20, 24}; !slices.Equal(w.commits, want) {
 		t.Errorf("commits %v, want %v", w.commits, want)
 	}
 	if want := []Redundancy{{Groups: 2, Survivable: 1}}; !slices.Equal(w.seen, want) {

@@ -1,9 +1,9 @@
 package train
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
@@ -71,19 +71,39 @@ func (p *part) uploadDense(weights []float32, state []byte) error {
 
 // digestDense is the digest of the dense parameters and their optimizer state after a step.
 func (p *part) digestDense(step int64) (digest.Sum, error) {
-	weights, state, err := p.downloadDense()
+	weights, state, err := p.denseBytes()
 	if err != nil {
 		return digest.Sum{}, err
 	}
 	total := digest.Of("dense state", nil, state)
 	for _, t := range p.model.Params().Saved() {
-		values := weights[t.Offset : t.Offset+t.Len()]
-		if i := slices.IndexFunc(values, func(w float32) bool { return w-w != 0 }); i >= 0 {
+		values := weights[4*t.Offset : 4*(t.Offset+t.Len())]
+		if i := findInfinite(values); i >= 0 {
 			return total, fmt.Errorf("step %d: %s[%d] is not a finite number: the model has diverged; lower optimizer.dense.lr", step, t.Name, i)
 		}
-		total.Add(digest.Of("dense", []byte(t.Name), kernels.BytesOf(values)))
+		total.Add(digest.Of("dense", []byte(t.Name), values))
 	}
 	return total, nil
+}
+
+// denseBytes returns the bytes of the dense part, which are valid until it changes.
+func (p *part) denseBytes() (weights, state []byte, err error) {
+	if w := p.model.Params().Weights; w.OnHost() {
+		return w.Host(), p.state.Host(), p.s.Sync()
+	}
+	values, state, err := p.downloadDense()
+	return kernels.BytesOf(values), state, err
+}
+
+// findInfinite returns the index of the first float that is not finite, -1 if there is none.
+func findInfinite(floats []byte) int {
+	const exponent = 0x7f800000 // all ones: infinite, or not a number
+	for i := 0; i < len(floats); i += 4 {
+		if binary.LittleEndian.Uint32(floats[i:])&exponent == exponent {
+			return i / 4
+		}
+	}
+	return -1
 }
 
 // largestGradient finds the dense gradient with the largest magnitude, NaN if any is. The

@@ -19,7 +19,7 @@ import (
 //     modes: an epoch that has ended is sealed. sealBefore also commits the epochs that all
 //     ranks are prepared for. It is called through lrpp.Options.Between in each Exchange.End,
 //     before a gradient of the step is applied.
-//   - status, in each step: the part of the step status that is about protection.
+//   - addTo and takeStatus, in each step: the part of the step status that is about protection.
 //   - finishStep, when a step is done: commits and losses that the status of all ranks
 //     reports are dealt with.
 //   - finishRebuild, before an evaluation, a checkpoint and the end of a job: all rows that
@@ -34,9 +34,10 @@ type protection struct {
 	commits   *commit.Committer
 	parity    *commit.Parity // nil: rows are not coded
 	snapshots snapshots      // of commits that may be rolled back to
+	digests   digests        // of the model at commits
 
 	phase     phase
-	announced int64                 // the last commit that was reported to the world, or that it began with
+	announced int64                 // the last commit that was reported
 	fatal     *commit.Unrecoverable // why the rank restores a checkpoint
 	prepared  []int64               // scratch of decideCommits: by rank
 
@@ -65,10 +66,14 @@ func (r *rank) openProtection() error {
 	return nil
 }
 
-// openSinks opens the parity, if rows are coded, and all sinks of Options.Sinks. With an error
+// openSinks opens the digests, the parity if rows are coded, and all sinks of Options.Sinks. With an error
 // it returns the sinks that are open.
 func (p *protection) openSinks() (sinks []commit.Sink, err error) {
 	r, j := p.rank, p.rank.job
+	if j.cfg.Job.Digests {
+		p.digests.rows = commit.NewDigests()
+		sinks = append(sinks, p.digests.rows)
+	}
 	if j.coded() {
 		if p.parity, err = commit.NewParity(commit.ParityOptions{Env: j.env, Device: j.dev, Shard: r.shard, Layout: j.layout, Code: j.cfg.EC.Code,
 			Slots: j.place.Slots(0), Owner: j.roles.ownerOf(r.id), First: j.roles.first, Reach: r.probe.Reach}); err != nil {
@@ -126,7 +131,10 @@ func (p *protection) beginCommits() error {
 	drawn := r.done == 0 && r.job.cfg.Model.InitFrom == ""
 	p.commits.Begin(r.done, drawn)
 	p.snapshots.dropAll() // those of a run before restoreFromCheckpoint
-	if err := p.takeSnapshot(r.done); err != nil || drawn || p.parity == nil {
+	if err := p.takeSnapshot(r.done); err != nil {
+		return err
+	}
+	if err := p.beginDigests(drawn); err != nil || drawn || p.parity == nil {
 		return err
 	}
 	lost := make([]commit.Loss, r.job.ranks)
@@ -145,18 +153,23 @@ func (p *protection) beginCommits() error {
 // startTraining is called when all ranks of a world are ready to train.
 func (p *protection) startTraining() {
 	if p != nil {
-		p.phase, p.announced = phaseTraining, p.commits.Committed()
+		p.phase = phaseTraining
 	}
 }
 
-// status is reported to all ranks in each step: the step of the newest epoch that this rank is
-// prepared to commit, and whether it is degraded: it has lost rows or parities and not rebuilt
-// all of them.
-func (p *protection) status() (prepared int64, degraded bool) {
-	if p == nil {
-		return 0, false
+// addTo sets the fields of a status that are about protection.
+func (p *protection) addTo(s *status) {
+	if p != nil {
+		s.prepared, s.degraded, s.part = p.commits.Prepared(), p.lossLeft().Any(), p.digests.unsent()
 	}
-	return p.commits.Prepared(), p.lossLeft().Any()
+}
+
+// takeStatus takes the status of all ranks, before they decide commits.
+func (p *protection) takeStatus(all []status) error {
+	if p == nil || all[0].part == nil {
+		return nil
+	}
+	return p.digests.received(p.rank.conns.ctl.sums, p.rank.job.tolerated()+1)
 }
 
 // lossLeft counts the rows and parities that this rank has lost and not rebuilt yet.
@@ -253,13 +266,32 @@ func (p *protection) commitAll() error {
 	if err := p.takeSnapshot(r.done); err != nil {
 		return err
 	}
-	if err := p.commits.Settle(r.done, p.snapshotOf(r.done)...); err != nil {
+	// No status follows, so the digests are exchanged here: of the epoch before, which Seal
+	// commits, and of the last one.
+	for _, do := range []func() error{p.exchangeDigests, func() error { return p.sealNow(r.done) }, p.exchangeDigests} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	if err := p.commits.Settle(r.done); err != nil {
 		return err
 	}
 	p.snapshots.dropBefore(r.done)
 	r.updateMeter()
-	p.reportCommit(r.done)
+	p.reportCommits(r.done)
 	return nil
+}
+
+// sealNow seals the epoch that ends with a step, unless it is sealed already. Snapshots of the
+// step are taken.
+func (p *protection) sealNow(step int64) error {
+	if p.commits.Sealed() == step {
+		return nil
+	}
+	if err := p.hashDense(step); err != nil {
+		return err
+	}
+	return p.commits.Seal(step, p.snapshotOf(step)...)
 }
 
 // sealEpoch seals the epoch that ended with a step.
@@ -273,7 +305,7 @@ func (p *protection) sealEpoch(step int64) error {
 	if err := p.rank.probe.Reach(step, probe.Snapshot); err != nil {
 		return err
 	}
-	if err := p.commits.Seal(step, p.snapshotOf(step)...); err != nil {
+	if err := p.sealNow(step); err != nil {
 		return err
 	}
 	if err := p.reportAudit(step); err != nil {
@@ -295,20 +327,12 @@ func (p *protection) decideCommits() error {
 	p.snapshots.dropBefore(committed)
 	// Seal may have committed it before, when it had to wait for that.
 	if committed > p.announced {
-		p.announced = committed
-		p.reportCommit(committed)
+		p.reportCommits(committed)
 		if report := p.rank.job.world.Committed; report != nil && p.parity != nil {
 			report(!p.recovery.open)
 		}
 	}
 	return nil
-}
-
-// reportCommit reports a commit to the Observer, on rank 0.
-func (p *protection) reportCommit(step int64) {
-	if p.rank.id == 0 {
-		p.rank.job.o.Observer.Committed(step)
-	}
 }
 
 // reportAudit reports the rows and parities of this rank to Options.Audit, if set.
@@ -317,7 +341,7 @@ func (p *protection) reportAudit(step int64) error {
 	if report == nil || p.parity == nil {
 		return nil
 	}
-	a, err := p.parity.Audit()
+	a, err := p.parity.Audit(p.digests.rows)
 	if err == nil && a != nil {
 		a.Snapshots = p.snapshots.count()
 		report(step, a)

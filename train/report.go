@@ -17,8 +17,10 @@ type Observer interface {
 	Started(Info) error
 	Step(StepInfo)
 	Evaluated(Eval)
-	// Committed is called when the updates up to a step are protected.
-	Committed(step int64)
+	// Committed is called when the updates up to a step are protected, and for the commit that
+	// training begins with or goes back to. digest is that of the whole model after the step; it
+	// is empty without job.digests.
+	Committed(step int64, digest string)
 	// Checkpointed is called after each attempt to save. Err is nil if it succeeded.
 	Checkpointed(step int64, path string, err error)
 	// SkippedCheckpoint is called for each checkpoint that the run cannot resume from.

@@ -151,6 +151,9 @@ func (p *protection) rollBack(w *worldState) error {
 	if err := r.probe.Reach(w.hit, probe.Rollback); err != nil {
 		return err
 	}
+	if err := p.restoreDigests(w.committed, w.fresh); err != nil {
+		return err
+	}
 	if err := p.distributeDense(w); err != nil {
 		return err
 	}

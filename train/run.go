@@ -158,6 +158,7 @@ func (r *rank) getReady() error {
 			j.warnOfData()
 		}
 	}
+	r.protection.reportBegin()
 	if err := r.conns.ctl.comm.Barrier().Wait(); err != nil { // no rank reads data before
 		return err
 	}
@@ -235,6 +236,7 @@ func (r *rank) sumDigest() error {
 	total, err := r.digestModel()
 	if r.id == 0 && err == nil {
 		r.job.result.Digest = total
+		err = r.protection.checkDigest(total)
 	}
 	return err
 }

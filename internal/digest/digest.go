@@ -18,6 +18,13 @@ func (s *Sum) Add(o Sum) {
 	s.Hi, _ = bits.Add64(s.Hi, o.Hi, carry)
 }
 
+// Sub subtracts o modulo 2^128.
+func (s *Sum) Sub(o Sum) {
+	var borrow uint64
+	s.Lo, borrow = bits.Sub64(s.Lo, o.Lo, 0)
+	s.Hi, _ = bits.Sub64(s.Hi, o.Hi, borrow)
+}
+
 // String returns the digest as 32 hexadecimal digits.
 func (s Sum) String() string {
 	var b [16]byte

@@ -122,4 +122,4 @@ func (observer) SkippedCheckpoint(string, error)   {}
 func (observer) Warned(string)                     {}
 func (observer) Recovered(train.Recovery)          {}
 func (observer) Evaluated(train.Eval)              {}
-func (observer) Committed(int64)                   {}
+func (observer) Committed(int64, string)           {}

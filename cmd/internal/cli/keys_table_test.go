@@ -9,6 +9,7 @@ var keyEffects = map[string]effect{
 	"job.threads":    {set: []string{"job.threads=3"}, shows: says(" 3 threads ")},
 	"job.device":     {with: []string{"kernels.blas=openblas"}, set: []string{"job.device=cuda"}, shows: says(`job.device is "cuda"`)},
 	"job.secure":     {with: []string{"collectives.transport=mpi"}, set: []string{"job.secure=on"}, shows: refused},
+	"job.digests":    {set: []string{"job.digests=true"}, shows: lines("runs/run/events.jsonl")},
 	"job.on_event":   {set: []string{"job.on_event=cat >event.json"}, shows: files("runs/run/event.json")},
 	"job.save_model": {set: []string{"job.save_model=false"}, shows: files("runs/run/model.safetensors")},
 

@@ -100,9 +100,9 @@ func (m *metrics) endMetrics(failed error) {
 }
 
 // Step implements observer, as do the methods below.
-func (m *metrics) Step(i train.StepInfo)      { m.exporter.Step(i) }
-func (m *metrics) Committed(step int64)       { m.exporter.Committed(step) }
-func (m *metrics) Recovered(x train.Recovery) { m.exporter.Recovered(x) }
+func (m *metrics) Step(i train.StepInfo)          { m.exporter.Step(i) }
+func (m *metrics) Committed(step int64, _ string) { m.exporter.Committed(step) }
+func (m *metrics) Recovered(x train.Recovery)     { m.exporter.Recovered(x) }
 
 // localProcess returns the index of this process among the job's processes on its node, in the
 // order of their numbers.

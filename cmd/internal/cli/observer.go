@@ -9,7 +9,7 @@ import "github.com/ecrec/ecrec/train"
 type observer interface {
 	Step(train.StepInfo)
 	Evaluated(train.Eval)
-	Committed(step int64)
+	Committed(step int64, digest string)
 	Checkpointed(step int64, path string, err error)
 	SkippedCheckpoint(path string, err error)
 	Recovered(train.Recovery)
@@ -21,7 +21,7 @@ type unobserved struct{}
 
 func (unobserved) Step(train.StepInfo)               {}
 func (unobserved) Evaluated(train.Eval)              {}
-func (unobserved) Committed(int64)                   {}
+func (unobserved) Committed(int64, string)           {}
 func (unobserved) Checkpointed(int64, string, error) {}
 func (unobserved) SkippedCheckpoint(string, error)   {}
 func (unobserved) Recovered(train.Recovery)          {}
@@ -40,9 +40,9 @@ func (s *session) Evaluated(e train.Eval) {
 	}
 }
 
-func (s *session) Committed(step int64) {
+func (s *session) Committed(step int64, digest string) {
 	for _, o := range s.observers {
-		o.Committed(step)
+		o.Committed(step, digest)
 	}
 }
 

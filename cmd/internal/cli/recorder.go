@@ -26,7 +26,6 @@ import (
 // recorder writes the events of a run while it trains, on the process that hosts rank 0. The
 // function conclude writes the last events: the end, and losses after which no rank trained.
 type recorder struct {
-	unobserved
 	cfg     *config.Config
 	env     env.Env
 	process int
@@ -106,7 +105,9 @@ func (r *recorder) writeEvent(e event.Event) {
 		r.warn(fmt.Sprintf("%s: cannot write %s (%v); training continues, and lines that cannot be written are left out",
 			r.cfg.Job.Out, event.File, err))
 	}
-	r.hooks.Add(e)
+	if e.Event != event.Commit { // too many for commands
+		r.hooks.Add(e)
+	}
 }
 
 // maxEarly bounds the events observed before the log is open: warnings about the config, and
@@ -189,6 +190,16 @@ func (r *recorder) Evaluated(e train.Eval) {
 	x := r.newEvent(event.Eval)
 	x.Step, x.LogLoss, x.AUC = e.Step, event.Finite(e.Logloss), event.Finite(e.AUC)
 	r.recordEvent(x)
+}
+
+// Committed writes the digest of the model at a commit.
+func (r *recorder) Committed(step int64, digest string) {
+	if digest == "" {
+		return
+	}
+	e := r.newEvent(event.Commit)
+	e.Step, e.Digest = step, digest
+	r.recordEvent(e)
 }
 
 // Checkpointed writes the path of a checkpoint, or why it could not be saved.

@@ -61,8 +61,12 @@ func ReopenEvents(dir string, process int) (*EventLog, error) {
 	return l, nil
 }
 
-// Write writes an event to all three files. After an error in one it still writes the others.
+// Write writes an event to all three files. After an error in one it still writes the others. Commits
+// are in events.jsonl alone, since there are many.
 func (l *EventLog) Write(e event.Event) error {
+	if e.Event == event.Commit {
+		return l.events.Write(e)
+	}
 	line, err := event.Line(e)
 	if err != nil {
 		return err

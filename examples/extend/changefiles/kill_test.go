@@ -43,7 +43,7 @@ func (*job) SkippedCheckpoint(string, error)   {}
 func (*job) Warned(string)                     {}
 func (*job) Recovered(train.Recovery)          {}
 func (*job) Evaluated(train.Eval)              {}
-func (*job) Committed(int64)                   {}
+func (*job) Committed(int64, string)           {}
 
 // world is a world that is renewed after each kill.
 func (j *job) world() *train.World {

@@ -62,4 +62,4 @@ func (silent) Started(train.Info) error { return nil }
 func (silent) Step(train.StepInfo)      {}
 func (silent) Evaluated(train.Eval)     {}
 func (silent) Warned(string)            {}
-func (silent) Committed(int64)          {}
+func (silent) Committed(int64, string)  {}

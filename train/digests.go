@@ -1,0 +1,146 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ecrec/ecrec/internal/digest"
+)
+
+// exchangeDigests exchanges the digests of all ranks at the newest seal, outside a step.
+func (p *protection) exchangeDigests() error {
+	d := &p.digests
+	mine := d.unsent()
+	if mine == nil {
+		return nil
+	}
+	all, err := p.rank.conns.ctl.gather(mine.words())
+	if err != nil {
+		return err
+	}
+	sums := make([]partSum, len(all))
+	for id, w := range all {
+		sums[id] = partSumOf(w)
+	}
+	return d.received(sums, p.rank.job.tolerated()+1)
+}
+
+// beginDigests finds the digest of the model that the run starts from.
+func (p *protection) beginDigests(drawn bool) error {
+	r := p.rank
+	var rows digest.Sum
+	if p.digests.rows == nil {
+		return nil
+	}
+	if !drawn {
+		var err error
+		if rows, err = r.shard.Digest(); err != nil {
+			return err
+		}
+	}
+	p.digests.begin(r.done, rows)
+	if err := p.hashDense(r.done); err != nil {
+		return err
+	}
+	return p.exchangeDigests()
+}
+
+// checkDigest checks that the commits of the run lead to the digest of the model at its end.
+func (p *protection) checkDigest(total string) error {
+	if p == nil || p.digests.rows == nil {
+		return nil
+	}
+	if x, _ := p.digests.at(p.rank.done); x.String() != total {
+		return fmt.Errorf("step %d: the digest of the model is %s, and the updates since the start lead to %v: bytes of the model have changed without an update; check the memory of the hosts, and resume from an earlier checkpoint",
+			p.rank.done, total, x)
+	}
+	return nil
+}
+
+// hashDense finds the digest of the dense part at a seal, on ranks that keep snapshots.
+func (p *protection) hashDense(step int64) (err error) {
+	r := p.rank
+	var dense digest.Sum
+	if p.digests.rows == nil {
+		return nil
+	}
+	if r.job.keepsSnapshots(r.id) {
+		if dense, err = r.digestDense(step); err != nil {
+			return err
+		}
+	}
+	p.digests.sealed(step, dense)
+	return nil
+}
+
+// firstLost is the first owner of rows among the ranks that are new; -1 if there is none.
+func (j *job) firstLost(fresh []bool) int {
+	for id, lost := range fresh {
+		if lost && j.roles.ownerOf(id) >= 0 {
+			return id
+		}
+	}
+	return -1
+}
+
+// restoreDigests sets the digests to those of a commit that ranks roll back to. The digest of all
+// rows that are lost, together, becomes that of the first rank in fresh that owns rows.
+func (p *protection) restoreDigests(step int64, fresh []bool) error {
+	r, d := p.rank, &p.digests
+	mine := partSum{}
+	if d.rows == nil {
+		return nil
+	}
+	if !fresh[r.id] {
+		mine.rows = d.rows.At(step)
+	}
+	sum, known := d.at(step)
+	words := append(mine.words(), 0)
+	if known {
+		words[partSumWords] = 1
+	}
+	all, err := r.conns.ctl.gather(append(words, sum.words()...))
+	if err != nil {
+		return err
+	}
+	root := slices.IndexFunc(all, func(w []uint64) bool { return w[partSumWords] != 0 })
+	if root < 0 { // a rank that has committed the step had it
+		return fmt.Errorf("train: no rank has the digest of the commit of step %d", step)
+	}
+	sum = modelSum{step, partSumOf(all[root][partSumWords+1:])}
+	if r.id == r.job.firstLost(fresh) {
+		rest := sum.rows
+		for _, w := range all {
+			rest.Sub(partSumOf(w).rows)
+		}
+		d.rows.Start(rest)
+	}
+	d.seal, d.dense, d.sums = step, sum.dense, append(d.sums[:0], sum)
+	return nil
+}
+
+// reportCommits reports the commits up to a step to the Observer, on rank 0.
+func (p *protection) reportCommits(step int64) {
+	observer := p.rank.job.o.Observer
+	switch {
+	case p.rank.id != 0:
+	case p.digests.rows == nil:
+		observer.Committed(step, "")
+	default:
+		for _, x := range p.digests.sums {
+			if x.step > p.announced && x.step <= step {
+				observer.Committed(x.step, x.String())
+			}
+		}
+	}
+	p.announced = step
+}
+
+// reportBegin reports the digest of the commit that a world begins with, which the world before may
+// not have reported.
+func (p *protection) reportBegin() {
+	if p != nil {
+		p.announced = p.commits.Committed() - 1
+		p.reportCommits(p.announced + 1)
+	}
+}
