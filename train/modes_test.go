@@ -89,8 +89,10 @@ func TestCacheJustLargeEnough(t *testing.T) {
 			if room == "1KiB" || got.Digest != want.Digest {
 				t.Errorf("%s, %v, max_bytes %s: digest %s, want %s", path, sets, room, got.Digest, want.Digest)
 			}
-			if len(w.said) > 1 || len(w.said) == 1 && !strings.HasPrefix(w.said[0], "cache.max_bytes: ") {
-				t.Errorf("%v, max_bytes %s: warned %q", sets, room, w.said)
+			ofCache := func(said string) bool { return strings.HasPrefix(said, "cache.max_bytes: ") }
+			ofData := func(said string) bool { return strings.HasPrefix(said, "in the first ") }
+			if said := slices.DeleteFunc(w.said, ofData); len(said) > 1 || len(said) == 1 && !ofCache(said[0]) {
+				t.Errorf("%v, max_bytes %s: warned %q", sets, room, said)
 			}
 			return
 		}
