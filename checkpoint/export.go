@@ -97,6 +97,7 @@ type cursor struct {
 	*rowStream
 	ahead []int32 // slots
 	rows  []byte  // their rows
+	ended bool    // there are no others
 }
 
 // copyRow copies the weights of the global row g to dst. Each call must pass the next g.

@@ -113,3 +113,21 @@ func TestChangedBytesAreFound(t *testing.T) {
 		t.Errorf("error %v, want one that says that bytes have changed without an update", err)
 	}
 }
+
+// TestUntil ends runs early, and checks that each has the model that a run of full length has then, whose
+// learning rates fall until its last step.
+func TestUntil(t *testing.T) {
+	sets := []string{"job.digests=true", "job.ranks=2", "ec.commit_every=5", "train.iterations=23", "optimizer.dense.decay_start=2",
+		"optimizer.dense.decay_steps=21"}
+	l := newCommitLog(t)
+	all := run(t, Options{Observer: l}, adagrad, sets...)
+	for _, mode := range []string{"none", "lrpp"} {
+		for _, until := range []int64{10, 15, 23, 99} {
+			got := run(t, Options{Until: until}, adagrad, append(sets, "cache.mode="+mode)...)
+			if last := min(until, 23); got.Steps != last || got.Digest != l.digests[last] || got.Stopped ||
+				!slices.Equal(got.TrainLoss, all.TrainLoss[:last]) {
+				t.Errorf("%s, until step %d: %d steps, digest %s; want %s", mode, until, got.Steps, got.Digest, l.digests[last])
+			}
+		}
+	}
+}

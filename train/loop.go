@@ -33,9 +33,10 @@ func (r *rank) trainSteps(p *feed.Pipeline) error {
 		if err != nil {
 			return err
 		}
-		stop := d.stop && step < j.steps
+		last := step == j.steps || step == j.o.Until
+		stop := d.stop && !last
 		evaluate := j.isEvalDue(step)
-		save := d.save || r.checkpoints.isDue(step) || stop || step == j.steps
+		save := d.save || r.checkpoints.isDue(step) || stop || last
 		if evaluate || save {
 			if err := r.conns.exchange.Settle(); err != nil {
 				return err
@@ -51,11 +52,11 @@ func (r *rank) trainSteps(p *feed.Pipeline) error {
 		}
 		_, over := j.judgeEvals(r.history.Eval)
 		if save || over {
-			if err := r.saveCheckpoint(step, stop || step == j.steps || over); err != nil {
+			if err := r.saveCheckpoint(step, stop || last || over); err != nil {
 				return err
 			}
 		}
-		if over {
+		if over || last {
 			return nil
 		}
 		if stop {

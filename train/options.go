@@ -12,6 +12,9 @@ type Options struct {
 	// Stop is called once per step by every rank. If it returns true on any rank, the step
 	// is the last. With EvalOnly it is called once per batch, and the job ends with ErrStopped.
 	Stop func() bool
+	// Until, if not 0, is the last step that is trained. The run ends as after its last step, but its
+	// learning rates are those of a run of full length.
+	Until int64
 	// Observer is called by rank 0's goroutine.
 	Observer Observer
 	// Meter, if set, is updated by the ranks of this process.

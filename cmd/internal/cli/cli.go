@@ -18,6 +18,7 @@ type root struct {
 	Predict    predictCmd    `cmd:"" help:"Score rows with a saved model."`
 	Export     exportCmd     `cmd:"" help:"Write the model of a run or a checkpoint as a file: safetensors, ONNX, or a Triton model repository."`
 	Inspect    inspectCmd    `cmd:"" help:"Describe a checkpoint or a model file, and verify its checksums."`
+	Audit      auditCmd      `cmd:"" help:"Compute a run again, compare the digest of every commit, and name the first difference."`
 	Status     statusCmd     `cmd:"" help:"Show the state of a run: step, losses, checkpoint, digest."`
 	Runs       runsCmd       `cmd:"" help:"Compare the runs in a folder."`
 	Sweep      sweepCmd      `cmd:"" help:"Train a config with every combination of some values, one run after another."`

@@ -72,6 +72,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			// exitcode N prog args... runs a program that must end with code N.
 			"exitcode": exitCode,
+			"flipbit":  flipBit,
 		},
 	})
 }

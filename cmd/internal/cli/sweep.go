@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +76,7 @@ func (a *app) runAll(all []combination) (failed []string, err error) {
 			continue
 		}
 		report.Line(a.out, "sweep: %d of %d, %s", i+1, len(all), x.name)
-		err := a.runChild(x.args)
+		err := a.runChild(x.args, a.out, a.errw)
 		if a.stop.isRequested() {
 			return failed, fmt.Errorf("%w; run the same command again to continue the sweep", errStopped)
 		}
@@ -97,19 +98,19 @@ func (x *combination) isFinished() bool {
 	return err == nil && len(lineage.OfConfig(other).Diff(lineage.OfConfig(x.cfg), false)) == 0
 }
 
-// forwardEvery is how often a sweep checks for a signal to forward to its run.
+// forwardEvery is how often a command checks for a signal to forward to its child.
 const forwardEvery = 50 * time.Millisecond
 
 // runChild runs ecrec in a process group of its own, so that it receives the Ctrl-C of a terminal
 // only once, from here.
-func (a *app) runChild(args []string) error {
+func (a *app) runChild(args []string, out, errw io.Writer) error {
 	program, err := self()
 	if err != nil {
 		return err
 	}
 	child := exec.Command(program, args...)
 	child.Args[0] = os.Args[0]
-	child.Stdout, child.Stderr = a.out, a.errw
+	child.Stdout, child.Stderr = out, errw
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(); err != nil {
 		return err
