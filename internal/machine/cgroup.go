@@ -24,14 +24,9 @@ func ReadCgroup() Cgroup {
 }
 
 func readCgroup(files fs.FS, self string) (c Cgroup) {
-	for _, dir := range groups(self) {
+	c.MemoryLimit, c.MemoryLeft = readMemoryLimit(files, self)
+	for _, dir := range groups(self, "") {
 		g := group{files, dir}
-		if limit, left := g.memoryLimit(); limit > 0 {
-			if c.MemoryLimit == 0 {
-				c.MemoryLimit, c.MemoryLeft = limit, left
-			}
-			c.MemoryLimit, c.MemoryLeft = min(c.MemoryLimit, limit), min(c.MemoryLeft, left)
-		}
 		if n := g.cpuQuota(); n > 0 && (c.CPUs == 0 || n < c.CPUs) {
 			c.CPUs = n
 		}
@@ -42,10 +37,34 @@ func readCgroup(files fs.FS, self string) (c Cgroup) {
 	return c
 }
 
+// memoryLeft returns the bytes that this process's groups may still use. limited is false if
+// they have no limit. Jobs ask when they start, so it reads the files of memory alone.
+func memoryLeft() (left int64, limited bool) {
+	self, _ := os.ReadFile("/proc/self/cgroup") // as in ReadCgroup
+	limit, left := readMemoryLimit(os.DirFS("/sys/fs/cgroup"), string(self))
+	return left, limit > 0
+}
+
+// readMemoryLimit returns the tightest limit, and the fewest bytes left; 0 if there is no limit.
+func readMemoryLimit(files fs.FS, self string) (limit, left int64) {
+	for _, dir := range groups(self, "memory") {
+		l, n := group{files, dir}.memoryLimit()
+		switch {
+		case l == 0:
+		case limit == 0:
+			limit, left = l, n
+		default:
+			limit, left = min(limit, l), min(left, n)
+		}
+	}
+	return limit, left
+}
+
 // groups returns the folders of the groups that /proc/self/cgroup names, and of those
-// above. Its lines are "0::/path" in version 2, "4:memory:/path" in version 1. In a
-// container the paths may be those of the host, which do not exist there; the roots do.
-func groups(self string) []string {
+// above: all, or those with the files of one controller. Its lines are "0::/path" in
+// version 2, "4:memory:/path" in version 1. In a container the paths may be those of the
+// host, which do not exist there; the roots do.
+func groups(self, controller string) []string {
 	dirs := []string{"."}
 	for line := range strings.Lines(self) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), ":")
@@ -54,6 +73,9 @@ func groups(self string) []string {
 			continue
 		}
 		for _, hierarchy := range strings.Split(controllers, ",") {
+			if controller != "" && hierarchy != "" && hierarchy != controller {
+				continue
+			}
 			for p := path.Clean("/" + at); ; p = path.Dir(p) {
 				if dir := strings.TrimPrefix(path.Join("/", hierarchy, p), "/"); dir != "" {
 					dirs = append(dirs, dir)
@@ -81,8 +103,10 @@ func (g group) memoryLimit() (limit, left int64) {
 		{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 	} {
 		limit, limited := g.readNumber(v.limit)
-		used, ok := g.readNumber(v.used)
-		if limited && ok {
+		if !limited {
+			continue
+		}
+		if used, ok := g.readNumber(v.used); ok {
 			return limit, max(0, limit-used+g.readStat(v.inactive))
 		}
 	}

@@ -1,7 +1,10 @@
 package machine
 
 import (
+	"io/fs"
+	"path"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -57,5 +60,35 @@ func TestCgroup(t *testing.T) {
 		if got := readCgroup(files, e.self); !reflect.DeepEqual(got, e.want) {
 			t.Errorf("%s: %+v, want %+v", e.what, got, e.want)
 		}
+	}
+}
+
+// opened counts the files that are opened, and keeps the names of those that are not memory's.
+type opened struct {
+	fs.FS
+	n      int
+	others []string
+}
+
+func (o *opened) Open(name string) (fs.File, error) {
+	if o.n++; !strings.Contains(path.Base(name), "memory.") {
+		o.others = append(o.others, name)
+	}
+	return o.FS.Open(name)
+}
+
+// Jobs read the memory limit when they start. With version 1 that is two or three files of
+// each group that limits memory, and none of the other hierarchies.
+func TestMemoryLimitReadsFilesOfMemory(t *testing.T) {
+	files := &opened{FS: fstest.MapFS{
+		"memory/a/memory.limit_in_bytes": {Data: []byte("600\n")},
+		"memory/a/memory.usage_in_bytes": {Data: []byte("500\n")},
+	}}
+	self := "4:memory:/a\n2:cpu,cpuacct:/x/y/z\n3:pids:/x/y/z\n1:devices:/x/y/z\n"
+	if limit, left := readMemoryLimit(files, self); limit != 600 || left != 100 {
+		t.Errorf("limit %d, %d left; want 600, 100", limit, left)
+	}
+	if files.n > 10 || len(files.others) > 0 {
+		t.Errorf("%d files opened, %q not of memory; want at most 10", files.n, files.others)
 	}
 }

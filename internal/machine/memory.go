@@ -58,12 +58,12 @@ func parseMemory(text string) (m Memory, err error) {
 // read.
 func AvailableMemory() (n int64, ok bool) {
 	m, err := ReadMemory()
-	c := ReadCgroup()
+	left, limited := memoryLeft()
 	switch {
 	case err != nil:
-		return c.MemoryLeft, c.MemoryLimit > 0
-	case c.MemoryLimit > 0:
-		return min(m.Available, c.MemoryLeft), true
+		return left, limited
+	case limited:
+		return min(m.Available, left), true
 	}
 	return m.Available, true
 }
