@@ -16,7 +16,7 @@ type gemm struct {
 	blas    *openblas.Library // nil: exact
 	packedA [][]float32
 	packedB []float32
-	edges   []edge
+	edges   []*edge
 	p       product // the product in progress: a field, so that it needs no allocation
 }
 
@@ -25,12 +25,26 @@ type gemm struct {
 func newGemm(i isa, p *pool, blas *openblas.Library) *gemm {
 	g := &gemm{isa: i, shape: shapeOf(i), pool: p, blas: blas}
 	g.packedA = make([][]float32, p.threads)
-	s := g.shape
-	for w := range g.packedA {
-		g.packedA[w] = make([]float32, s.mc*max(s.mr*(s.kc+s.strip), s.strip*s.kc))
-	}
-	g.edges = make([]edge, p.threads)
+	g.edges = make([]*edge, p.threads)
 	return g
+}
+
+// growA makes room for packed rows of A in the scratch of worker. A stream without products
+// needs none. A tile of tail rows may read past the last row, up to the end of its strip.
+func (g *gemm) growA(worker, rows int) {
+	s := g.shape
+	strips := (rows + s.mr - 1) / s.mr
+	if floats := strips * s.strip * (s.kc + s.strip); len(g.packedA[worker]) < floats {
+		g.packedA[worker] = make([]float32, floats)
+	}
+}
+
+// edgeOf returns the edge of worker.
+func (g *gemm) edgeOf(worker int) *edge {
+	if g.edges[worker] == nil {
+		g.edges[worker] = new(edge)
+	}
+	return g.edges[worker]
 }
 
 func (g *gemm) growB(floats int) {

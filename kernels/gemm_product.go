@@ -294,6 +294,7 @@ func (p *product) packedRows(worker, k int) (o operand, strip uintptr) {
 // packA copies rows [i0, i1) and columns [k0, k1) of A.
 func (p *product) packA(worker, i0, i1, k0, k1 int) {
 	s := p.g.shape
+	p.g.growA(worker, i1-i0)
 	o, strip := p.packedRows(worker, k1-k0)
 	if p.a.cs == 4 {
 		copyRows(p.g.isa, o.ptr, p.a.elementAt(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
@@ -312,7 +313,7 @@ func (p *product) packA(worker, i0, i1, k0, k1 int) {
 // three bands.
 func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 	from, to, width := p.panelColumns(j)
-	e := &p.g.edges[worker]
+	e := p.g.edgeOf(worker)
 	t := tileRun{cols: to - from, ldc: p.c.rs, k: k1 - k0, load: p.load}
 	if k0 > 0 {
 		t.load = 1
