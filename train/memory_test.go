@@ -1,6 +1,8 @@
 package train
 
 import (
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -45,5 +47,17 @@ func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
 	cfg.Collectives.Transport = "tcp" // without rings
 	if got := j.processBytes(); got != 3*workerBytes {
 		t.Errorf("processes take %v over TCP", got)
+	}
+}
+
+// A small job allocates little memory: its buffers are as large as its batches and tables need.
+func TestSmallJobAllocatesLittle(t *testing.T) {
+	saved := filepath.Join(t.TempDir(), "model.safetensors")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	run(t, Options{SaveTo: saved}, adagrad, "job.ranks=4", "job.threads=2", "train.iterations=2")
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 20<<20 {
+		t.Errorf("%d MB; want at most 20", bytes>>20)
 	}
 }

@@ -79,7 +79,7 @@ func (m *Model) loadDense(f *safetensors.File, t model.Tensor) error {
 func (m *Model) loadTable(f *safetensors.File, table int) error {
 	width := m.rowWidth()
 	rowBytes := int64(4 * width)
-	chunk := make([]byte, m.chunkRows()*rowBytes)
+	chunk := make([]byte, m.chunkRows(table)*rowBytes)
 	var own []byte
 	var parts []io.Reader
 	for _, part := range m.Row {

@@ -29,14 +29,16 @@ type Model struct {
 // rowWidth is the number of weights of a row.
 func (m *Model) rowWidth() int { return model.Shape{Row: m.Row}.RowWidth() }
 
-// chunkRows is how many rows of a table a chunk has.
-func (m *Model) chunkRows() int64 { return int64(max(1, chunkBytes/(4*m.rowWidth()))) }
+// chunkRows is the most rows that a chunk of a table has.
+func (m *Model) chunkRows(table int) int64 {
+	return min(int64(max(1, chunkBytes/(4*m.rowWidth()))), m.Place.TableRows(table))
+}
 
 // eachChunk calls f for consecutive rows [first, last) of a table.
 func (m *Model) eachChunk(table int, f func(first, last int64) error) error {
-	rows := m.Place.TableRows(table)
-	for first := int64(0); first < rows; first += m.chunkRows() {
-		if err := f(first, min(first+m.chunkRows(), rows)); err != nil {
+	rows, most := m.Place.TableRows(table), m.chunkRows(table)
+	for first := int64(0); first < rows; first += most {
+		if err := f(first, min(first+most, rows)); err != nil {
 			return err
 		}
 	}

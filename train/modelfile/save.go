@@ -91,7 +91,7 @@ func (m *Model) saveDense(out *output) error {
 // saveTable gathers a table at rank 0, chunk by chunk. Rank 0, which alone has out, writes
 // one part of its rows: the columns from column on.
 func (m *Model) saveTable(out *output, table int, part model.Part, column int, comm *collectives.Comm, firstOwner int) error {
-	rows, width := m.chunkRows(), m.rowWidth()
+	rows, width := m.chunkRows(table), m.rowWidth()
 	own := make([]float32, (rows/int64(m.Place.Owners)+1)*int64(width))
 	var byOwner, byRow []float32
 	if out != nil {
