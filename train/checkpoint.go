@@ -23,6 +23,8 @@ type checkpointer struct {
 	// reported is called on rank 0 after each attempt to save.
 	reported func(step int64, path string, err error)
 
+	loaded *checkpoint.Checkpoint // the model was last loaded from it; nil: from none
+
 	lastSave time.Duration    // when the last save began, or the run
 	lastPath string           // of the last checkpoint of this run; empty: there is none
 	recipe   []byte           // of the data, from the first save on
@@ -78,6 +80,7 @@ type saveRequest struct {
 	run        *lineage.Run
 	history    *history
 	recipe     *data.Recipe // of the data
+	digest     string       // of the model; empty without job.digests
 	last       bool         // the run ends here
 }
 
@@ -166,7 +169,7 @@ func (k *checkpointer) publishFiles(s *checkpoint.Save, all [][]uint64, q saveRe
 		k.recipe = q.recipe.Encode()
 	}
 	s.Recipe, s.Earlier = k.recipe, k.lastPath
-	if err := s.Commit(parts, "", text); err != nil {
+	if err := s.Commit(parts, q.digest, text); err != nil {
 		return err
 	}
 	k.lastPath = s.Path()
@@ -191,5 +194,6 @@ func (k *checkpointer) loadPart(c *checkpoint.Checkpoint) (history []byte, err e
 			return nil, err
 		}
 	}
+	k.loaded = c
 	return c.ReadHistory()
 }

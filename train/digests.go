@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/internal/digest"
 )
 
@@ -42,7 +43,31 @@ func (p *protection) beginDigests(drawn bool) error {
 	if err := p.hashDense(r.done); err != nil {
 		return err
 	}
-	return p.exchangeDigests()
+	from := r.checkpoints.loaded
+	if err := p.exchangeDigests(); err != nil || from == nil || from.Digest == "" {
+		return err
+	}
+	if x, _ := p.digests.at(r.done); x.String() != from.Digest {
+		return fmt.Errorf("%s: the manifest has digest %s, the files have %v: bytes have changed although their sums are right; resume from an earlier checkpoint: %w",
+			from.Path, from.Digest, x, checkpoint.ErrUnusable)
+	}
+	return nil
+}
+
+// commitWithDigest commits the steps so far and returns the digest of the model. Without job.digests it does
+// nothing.
+func (p *protection) commitWithDigest() (string, error) {
+	if p == nil || p.digests.rows == nil {
+		return "", nil
+	}
+	if err := p.commitAll(); err != nil {
+		return "", err
+	}
+	x, known := p.digests.at(p.rank.done)
+	if !known {
+		return "", fmt.Errorf("train: no digest of the commit of step %d", p.rank.done)
+	}
+	return x.String(), nil
 }
 
 // checkDigest checks that the commits of the run lead to the digest of the model at its end.

@@ -265,8 +265,12 @@ func (r *rank) saveCheckpoint(step int64, last bool) error {
 	if r.job.cfg.Checkpoint.Dir == "" || r.saved == step {
 		return nil
 	}
+	digest, err := r.protection.commitWithDigest()
+	if err != nil {
+		return err
+	}
 	saved, err := r.checkpoints.saveStep(saveRequest{step: step, generation: r.conns.ep.Generation(), run: &r.lineage,
-		history: &r.history, recipe: r.job.o.Recipe, last: last}, r.conns.ctl)
+		history: &r.history, recipe: r.job.o.Recipe, digest: digest, last: last}, r.conns.ctl)
 	if !saved {
 		return err
 	}

@@ -10,22 +10,17 @@ type Verdict struct {
 
 // Difference is the first digest in which a run and its re-execution differ.
 type Difference struct {
-	After     int64 // the last step whose digest is equal, or the first of the interval
+	After     int64 // the last step whose digest is equal, or the one before the interval
 	Step      int64
 	Run, Here string // the digests
 }
 
-// CompareDigests compares the digests that a run recorded in an interval, its start included, with those of its
-// re-execution.
+// CompareDigests compares the digests that a run recorded in an interval with those of its re-execution.
 func CompareDigests(run *Record, v Interval, here *Record) Verdict {
 	var x Verdict
 	after := v.From
-	steps := run.within(v)
-	if v.Start != "" && run.digestAt(v.From) != "" {
-		steps = append([]int64{v.From}, steps...)
-	}
-	for _, step := range steps {
-		a, b := run.digestAt(step), here.digestAt(step)
+	for _, step := range run.within(v) {
+		a, b := run.DigestAt(step), here.DigestAt(step)
 		switch {
 		case b == "":
 			x.Skipped++

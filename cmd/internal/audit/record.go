@@ -74,8 +74,8 @@ func (r *Record) Last() int64 {
 	return last
 }
 
-// digestAt is the digest that the run recorded after a step, empty if it recorded none.
-func (r *Record) digestAt(step int64) string {
+// DigestAt is the digest that the run recorded after a step, empty if it recorded none.
+func (r *Record) DigestAt(step int64) string {
 	if step == r.End && r.EndDigest != "" {
 		return r.EndDigest
 	}

@@ -177,6 +177,9 @@ func (x *auditing) checkData() error {
 
 // auditInterval computes an interval again, and compares its digests and its last checkpoint.
 func (x *auditing) auditInterval(v audit.Interval) error {
+	if err := x.checkStart(v); err != nil {
+		return err
+	}
 	here, err := x.compute(v, "")
 	if err != nil {
 		return err
@@ -191,14 +194,9 @@ func (x *auditing) auditInterval(v audit.Interval) error {
 	if v.End == "" {
 		return nil
 	}
-	var sum digest.Sum
-	c, err := checkpoint.Open(env.Real(), v.End)
-	bad := []error{err}
-	if err == nil {
-		sum, bad = c.Verify()
-	}
-	if len(bad) > 0 { // a finding, not a mistake in the command
-		return fmt.Errorf("audit: the checkpoint of step %d cannot be used: %v", v.To, bad[0])
+	sum, err := verifyCheckpoint(v.End, v.To)
+	if err != nil {
+		return err
 	}
 	if sum.String() != here.EndDigest {
 		report.Line(x.app.out, "  the checkpoint of step %s has digest %s, and the steps lead to %s", report.Thousands(v.To), sum, here.EndDigest)
@@ -211,6 +209,35 @@ func (x *auditing) auditInterval(v audit.Interval) error {
 	x.equal++
 	x.lastEnd = v.To
 	return nil
+}
+
+// checkStart checks that the checkpoint that an interval begins with has the digest that the run recorded, unless
+// the interval before has ended there.
+func (x *auditing) checkStart(v audit.Interval) error {
+	want := x.record.DigestAt(v.From)
+	if v.Start == "" || want == "" || x.lastEnd == v.From {
+		return nil
+	}
+	sum, err := verifyCheckpoint(v.Start, v.From)
+	if err != nil || sum.String() == want {
+		return err
+	}
+	return x.explain(v, &audit.Difference{After: v.From, Step: v.From, Run: want, Here: sum.String()})
+}
+
+// verifyCheckpoint returns the digest of the model of a checkpoint. A damaged one is a finding, not a mistake in the
+// command.
+func verifyCheckpoint(path string, step int64) (digest.Sum, error) {
+	c, err := checkpoint.Open(env.Real(), path)
+	bad := []error{err}
+	sum := digest.Sum{}
+	if err == nil {
+		sum, bad = c.Verify()
+	}
+	if len(bad) > 0 {
+		return sum, fmt.Errorf("audit: the checkpoint of step %d cannot be used: %v", step, bad[0])
+	}
+	return sum, nil
 }
 
 // explain describes the first digest that differs: the rows of the checkpoint that the interval begins with if they
