@@ -1,0 +1,33 @@
+// Package rowlog keeps the rows of one owner on a disk, as a log of sealed epochs.
+//
+// A Log takes the rows that an epoch wrote, in the order of their slots, and appends them as one segment. The
+// newest version of a row is in the last segment that holds it. So the log is the place from which an evicted
+// row is read, an increment of a checkpoint, and the state that a job restarts from if all its processes are lost.
+// Writes are sequential for any rows, and a set of rows is there completely or not at all. OpenEmbedding
+// (ICDE 2023, section V.C) keeps versions of rows in place, and scans all of them at a restart; here a restart reads the
+// heads of the segments.
+//
+// # Files
+//
+// A log is a folder of files, numbered in the order of writing. A file holds segments, each at a multiple of Align
+// bytes. A segment has a head, its slots, its rows, and an extra part for bytes of the caller, such as the dense part. Each
+// row is preceded by a sum of its bytes, its slot and the place of the segment, and each head has sums of itself and of the
+// slots. So a row that was written to a wrong place, or is a rest of an earlier log, is not taken for a row of this one. A head
+// also names the step of the segment before it, so no segment is missing between two.
+//
+// # Durability
+//
+// Append returns when the bytes are with the operating system. Sync makes all segments durable. A head names the last
+// step that was durable when it was written. After a loss of power the segments up to that step are complete, and
+// Open reads only their heads. The few segments behind them may be torn: Open reads them fully, and the
+// log ends before the first that is damaged.
+//
+// The ranks of a job may be durable up to different steps. The job agrees on the least one, and each rank calls CutTo.
+//
+// # Invariants
+//
+//   - Steps of segments ascend. CutTo removes those of later steps from the disk before it returns.
+//   - A failed Append changes nothing: its bytes are cut off, and the next one may succeed.
+//   - Read returns the bytes that were appended, or an error that names the file. It never returns others.
+//   - Sizes that a file names are compared with the file's size before memory is allocated.
+package rowlog
