@@ -29,13 +29,13 @@ func TestCompareNamesAFloat(t *testing.T) {
 
 		want := Difference{Row: -1}
 		bit := uint32(1) << rnd.IntN(32)
-		if row := int64(len(m.Tables)); rnd.IntN(3) > 0 {
+		if rnd.IntN(3) > 0 {
 			place := m.placeRows(len(other.shards))
 			g := rnd.Int64N(place.Rows())
 			h, slot := other.shards[g%int64(len(other.shards))], int32(g/int64(len(other.shards)))
 			bytes, float := rowOf(t, other, g), rnd.IntN(m.Width+m.RowState)
-			row = int64(place.Table(g))
-			want = Difference{Tensor: m.Tables[row].Name, Row: g - place.Base[row], Rank: int(g % int64(a.Ranks)), Index: int64(float)}
+			table := place.Table(g)
+			want = Difference{Tensor: m.Tables[table].Name, Row: g - place.Base[table], Rank: int(g % int64(a.Ranks)), Index: int64(float)}
 			if float >= m.Width {
 				want.Index, want.State = int64(float-m.Width), true
 			}

@@ -46,7 +46,6 @@ func (s *segment) headBytes() int64 { return roundUp(headSize + 4*s.rows) }
 func (s *segment) rowsAt() int64                 { return s.at + s.headBytes() }
 func (s *segment) extraAt(l layout) int64        { return s.rowsAt() + roundUp(s.rows*l.recordSize()) }
 func (s *segment) end(l layout) int64            { return s.extraAt(l) + roundUp(s.extra) }
-func (s *segment) size(l layout) int64           { return s.end(l) - s.at }
 func (s *segment) place(i int64, l layout) int64 { return s.rowsAt() + i*l.recordSize() }
 
 // encode writes the head, without the slots, to the first headSize bytes of b.
