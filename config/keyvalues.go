@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -59,13 +60,20 @@ func valueText(v reflect.Value) string {
 // Known reports whether a key exists that takes a value. If not, nearestKey is the key
 // that was probably meant.
 func Known(key string) (known bool, nearestKey string) {
-	for _, kv := range Default().KeyValues() {
-		if kv.Key == key {
-			return true, key
-		}
+	if _, known := defaultValues()[key]; known {
+		return true, key
 	}
 	return false, nearest(key)
 }
+
+// defaultValues returns the value of each key of a default config. Each --set is looked up in it.
+var defaultValues = sync.OnceValue(func() map[string]string {
+	values := map[string]string{}
+	for _, kv := range Default().KeyValues() {
+		values[kv.Key] = kv.Value
+	}
+	return values
+})
 
 // Gives reports whether a config file or a --set gives a key. Both have been loaded before.
 func Gives(path string, sets []string, key string) (bool, error) {

@@ -72,11 +72,11 @@ func (c *Config) linearKeys() (list []refusal) {
 	if c.HasLinear() {
 		return nil
 	}
-	values := map[string]string{}
-	for _, kv := range c.KeyValues() {
+	values, all := map[string]string{}, c.KeyValues()
+	for _, kv := range all {
 		values[kv.Key] = kv.Value
 	}
-	for _, kv := range c.KeyValues() {
+	for _, kv := range all {
 		if name, linear := strings.CutPrefix(kv.Key, "optimizer.linear."); linear {
 			why := fmt.Sprintf("the rows of model.kind = %q have no linear weights; leave it out", c.Model.Kind)
 			list = append(list, refusal{kv.Key, kv.Value != values["optimizer.sparse."+name], why, true})

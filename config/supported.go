@@ -39,15 +39,15 @@ func (c *Config) unreadKeys() (list []refusal) {
 	if _, ok := model.Find(c.Model.Kind); !ok {
 		return nil // checkNames refuses it
 	}
-	defaults := map[string]string{}
-	for _, kv := range Default().KeyValues() {
-		defaults[kv.Key] = kv.Value
-	}
+	defaults := defaultValues()
 	for _, kv := range c.KeyValues() {
 		key, ours := strings.CutPrefix(kv.Key, "model.")
+		if !ours {
+			continue
+		}
 		var readers []string
 		for _, k := range model.Kinds {
-			if ours && k.Reads(key) {
+			if k.Reads(key) {
 				readers = append(readers, k.Name)
 			}
 		}
