@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/config"
@@ -58,6 +60,24 @@ func run(t testing.TB, o Options, path string, sets ...string) *Result {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// references holds the results of reference, by the settings that decide them.
+var references = map[string]*Result{}
+
+// reference returns the result of a config that trains on the CPU, without cache and code. Each is computed once.
+func reference(t *testing.T, path string, sets ...string) *Result {
+	t.Helper()
+	sets = slices.DeleteFunc(slices.Clone(sets), func(set string) bool {
+		section, _, _ := strings.Cut(set, ".")
+		return section == "ec" || section == "cache" || section == "oracle"
+	})
+	sets = append(sets, "cache.mode=none", "job.device=cpu")
+	key := path + " " + strings.Join(sets, " ")
+	if references[key] == nil {
+		references[key] = run(t, Options{}, path, sets...)
+	}
+	return references[key]
 }
 
 var golden = flag.String("golden", "testdata/golden", "the folder of golden runs; tools/python/golden.py makes others")

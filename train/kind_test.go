@@ -24,13 +24,14 @@ var shape = []string{"model.embedding_dim=4", "model.bottom_mlp=[8, 4]", "model.
 // TestLosses loses ranks in simulated clusters that train the forms of the kinds. The clusters have data of their own, with one
 // id in a field. TestForms has the rest of the suite for the forms, and cmd/ecrec loses processes that train on bags.
 func TestLosses(t *testing.T) {
-	for _, f := range traintest.Forms {
+	eachForm(t, func(t *testing.T, f traintest.Form) {
+		t.Parallel()
 		least, sets := 1, f.WithoutBags()
 		if slices.Contains(sets, "data.csv.dense=[]") {
 			least = 2 // dot products need two vectors
 		}
-		t.Run(f.Name, func(t *testing.T) { traintest.Losses(t, least, sets...) })
-	}
+		traintest.Losses(t, least, sets...)
+	})
 }
 
 // addLinear adds the kind of model with linear weights to the registry.
@@ -116,22 +117,27 @@ func TestLinearRule(t *testing.T) {
 }
 
 // TestForms trains each form of the kinds.
-func TestForms(t *testing.T) { eachForm(t, traintest.Features) }
+func TestForms(t *testing.T) {
+	eachForm(t, func(t *testing.T, f traintest.Form) {
+		t.Parallel()
+		traintest.Features(t, f.Sets...)
+	})
+}
 
 // TestFormsOnGPUs checks that a GPU computes the bits of a CPU for each form of the kinds.
 func TestFormsOnGPUs(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
-	eachForm(t, traintest.SameOnGPU)
+	eachForm(t, func(t *testing.T, f traintest.Form) { traintest.SameOnGPU(t, f.Sets...) })
 }
 
 // eachForm runs a test on all forms, in short tests on one of them.
-func eachForm(t *testing.T, test func(t *testing.T, sets ...string)) {
+func eachForm(t *testing.T, test func(*testing.T, traintest.Form)) {
 	forms := traintest.Forms
 	if testing.Short() {
 		i := rand.IntN(len(forms))
 		forms = forms[i : i+1]
 	}
 	for _, f := range forms {
-		t.Run(f.Name, func(t *testing.T) { test(t, f.Sets...) })
+		t.Run(f.Name, func(t *testing.T) { test(t, f) })
 	}
 }

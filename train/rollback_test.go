@@ -120,11 +120,12 @@ func TestDeathsChangeNoBit(t *testing.T) {
 	}
 }
 
+// checkDeaths compares a run with deaths with one that has none, and no cache and code.
 func checkDeaths(t *testing.T, path string, sets []string, k *killer, ranks int) {
 	t.Helper()
 	planned := slices.Clone(k.kills)
 	name := fmt.Sprintf("%s, %s, %+v", filepath.Base(filepath.Dir(path)), strings.Join(sets, " "), planned)
-	want := run(t, Options{}, path, sets...)
+	want := reference(t, path, sets...)
 	within(t, 30*time.Second, func() {
 		got := run(t, Options{World: lasting(ranks, k), Inject: k.inject, Observer: k}, path, sets...)
 		if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) ||

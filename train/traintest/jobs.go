@@ -44,9 +44,10 @@ type jobs struct {
 	uncoded bool     // no erasure code is possible
 }
 
+// newJobs returns the jobs of sets. They share a conversion of the files.
 func newJobs(t *testing.T, sets []string) *jobs {
 	t.Helper()
-	return &jobs{path: WriteJob(t), sets: sets}
+	return &jobs{path: WriteJob(t), sets: append([]string{"data.cache=" + t.TempDir()}, sets...)}
 }
 
 // WriteJob writes a config and its data, and returns the path of the config. It trains a form with the sets of that form.

@@ -105,7 +105,7 @@ func (j *jobs) testRanks(t *testing.T) {
 			if j.modes != nil && !slices.Contains(j.modes, mode.Name) {
 				continue
 			}
-			for _, processes := range []int{1, ranks} {
+			for _, processes := range slices.Compact([]int{1, ranks}) {
 				got := j.train(t, processes, ranks, train.Options{}, "cache.mode="+mode.Name, fmt.Sprint("job.threads=", 1+processes%2))
 				j.checkSame(t, want, fmt.Sprintf("%d ranks in %d processes, cache.mode %s", ranks, processes, mode.Name), got)
 			}
