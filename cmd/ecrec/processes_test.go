@@ -160,6 +160,7 @@ func TestSignalToManyProcesses(t *testing.T) {
 
 // The loss of any process soon ends the job, with one message and nothing left.
 func TestLostProcesses(t *testing.T) {
+	t.Parallel() // a stopped worker is noticed after heartbeat.Patience
 	for _, c := range []struct {
 		name   string
 		whom   func(x *runningJob) int
