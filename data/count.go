@@ -130,7 +130,7 @@ func (f *fit) finishColumn(k *counting, c *Category, index int, t *tableCount) e
 		return nil
 	}
 	c.Reserved, c.Rows, c.IDs = reservedTwo, reservedTwo+words, IDsVocabulary
-	ranked := &sortedWords{spill: k.spill, order: byRank, lists: len(k.tables)}
+	ranked := newSortedWords(k.spill, byRank, len(k.tables))
 	err = k.eachWord(t, func(w *word) error {
 		if w.count < least {
 			return nil

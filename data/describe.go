@@ -157,7 +157,7 @@ func (c *census) summarizeCategory(i int, ids *idMap, samples float64) (ColumnSt
 			unknown += w.count
 			return nil
 		}
-		users.countHash(uint64(row))
+		users.countHash(mix(uint64(row))) // their order does not matter
 		return nil
 	})
 	if err != nil {

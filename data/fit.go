@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/filelock"
 )
 
@@ -158,7 +157,7 @@ func (f *fit) computeInto(part *os.File, name string) (*Recipe, error) {
 				if err := part.Truncate(0); err != nil {
 					return err
 				}
-				if _, err := part.WriteAt(r.Encode(), 0); err != nil {
+				if err := r.writeJSON(io.NewOffsetWriter(part, 0)); err != nil {
 					return err
 				}
 				if err := part.Sync(); err != nil {
@@ -288,12 +287,4 @@ func (m *moments) finish(pass int) {
 		m.deviation = math.Sqrt(m.sum / m.n)
 	}
 	m.sum = 0
-}
-
-// SaveRecipe writes a recipe to a file.
-func SaveRecipe(e env.Env, name string, r *Recipe) error {
-	return writeWhole(e, name, func(w io.Writer) error {
-		_, err := w.Write(r.Encode())
-		return err
-	})
 }

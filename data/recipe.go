@@ -2,18 +2,10 @@ package data
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
-	"io"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/zeebo/xxh3"
-
-	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/regular"
 )
 
 // The versions of the JSON of recipes.
@@ -163,45 +155,6 @@ func (r *Recipe) validate() error {
 	return r.Schema().checkLimits()
 }
 
-// ParseRecipe reads the JSON of a recipe.
-func ParseRecipe(text []byte) (*Recipe, error) {
-	r := new(Recipe)
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, usageErr("not a recipe: %v", err)
-	}
-	return r, r.validate()
-}
-
-// ReadRecipe reads a recipe from a file.
-func ReadRecipe(e env.Env, name string) (r *Recipe, err error) {
-	var text []byte
-	err = e.Do("read "+name, func() error {
-		f, err := regular.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		text, err = io.ReadAll(f)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if r, err = ParseRecipe(text); err != nil {
-		return nil, fileErr(name, "%v", err)
-	}
-	return r, nil
-}
-
-// Encode returns the recipe as JSON.
-func (r *Recipe) Encode() []byte {
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		panic(fmt.Sprintf("data: a recipe must encode: %v", err))
-	}
-	return append(text, '\n')
-}
-
 // HasNames reports whether there is a recipe whose columns have names.
 func (r *Recipe) HasNames() bool {
 	return r != nil && len(r.Categorical) > 0 && r.Categorical[0].Column != ""
@@ -280,35 +233,4 @@ func (c *Category) hashes() []uint64 {
 // size returns the number of texts of the vocabulary of the category itself.
 func (c *Category) size() int64 {
 	return int64(max(len(c.Vocabulary), len(c.VocabularyBytes), len(c.Hashes)))
-}
-
-// Hashes is a list of hashes. As JSON it is their bytes, in little-endian and base64.
-type Hashes []uint64
-
-// MarshalJSON implements json.Marshaler.
-func (h Hashes) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 8*len(h))
-	for _, x := range h {
-		b = binary.LittleEndian.AppendUint64(b, x)
-	}
-	text := make([]byte, 2+base64.StdEncoding.EncodedLen(len(b)))
-	text[0], text[len(text)-1] = '"', '"'
-	base64.StdEncoding.Encode(text[1:], b)
-	return text, nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (h *Hashes) UnmarshalJSON(text []byte) error {
-	var b []byte
-	if err := json.Unmarshal(text, &b); err != nil {
-		return err
-	}
-	if len(b)%8 != 0 {
-		return fmt.Errorf("%d bytes are no list of hashes", len(b))
-	}
-	*h = make(Hashes, len(b)/8)
-	for i := range *h {
-		(*h)[i] = binary.LittleEndian.Uint64(b[8*i:])
-	}
-	return nil
 }

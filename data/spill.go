@@ -12,7 +12,7 @@ import (
 
 // wordMemory is about how much memory the texts and the counts of all columns take in a conversion, in a Fit or in
 // DescribeColumns. The rest of them is on disk.
-const wordMemory = 128 << 20
+const wordMemory = 64 << 20
 
 // spill is a file without a name, which holds lists of words that memory has no room for. The first of them makes
 // it. Several goroutines may use it. It is gone with the process.
@@ -57,32 +57,32 @@ func (s *spill) closeFile() {
 	}
 }
 
-// isFull reports whether words of some memory, one of several lists, belong on disk. Lists that are small
-// stay in memory.
-func (s *spill) isFull(bytes int64, lists int) bool {
-	return s.used.Load() > s.limit && bytes > s.limit/int64(2*lists)
+// hasRoom reports whether one of several lists, which takes some memory, may take more. Lists that are small may always.
+func (s *spill) hasRoom(taken, more int64, lists int) bool {
+	return s.used.Load()+more <= s.limit || taken+more <= s.limit/int64(2*lists)
 }
 
-// put writes words, which are sorted.
-func (s *spill) put(words []word) (run, error) {
+// put writes words.
+func (s *spill) put(words wordRange) (run, error) {
 	if err := s.openFile(); err != nil {
 		return run{}, err
 	}
 	size := int64(0)
 	var one []byte
-	for i := range words {
-		one = words[i].appendTo(one[:0])
-		size += int64(len(one))
+	for i := words.first; i < words.n; i++ {
+		w := words.wordAt(i)
+		size += w.fileBytes()
 	}
 	r := run{at: s.end.Add(size) - size, size: size}
-	w := bufio.NewWriterSize(&fileAt{s.env, s.file, r.at}, int(min(size, spillBytes)))
-	for i := range words {
-		one = words[i].appendTo(one[:0])
-		if _, err := w.Write(one); err != nil {
+	to := bufio.NewWriterSize(&fileAt{s.env, s.file, r.at}, int(min(size, spillBytes)))
+	for i := words.first; i < words.n; i++ {
+		w := words.wordAt(i)
+		one = w.appendTo(one[:0])
+		if _, err := to.Write(one); err != nil {
 			return r, err
 		}
 	}
-	return r, w.Flush()
+	return r, to.Flush()
 }
 
 // spillBytes is how much is written at a time, and how much of all runs that are merged is read at a time.
@@ -119,58 +119,77 @@ func (f *fileAt) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// sortedWords collects words and sorts them with bounded memory. One goroutine at a time uses it; several may share a
-// spill.
-type sortedWords struct {
+// wordRuns are the words of a list that have no room in memory. One goroutine at a time uses it; several may share a spill.
+type wordRuns struct {
 	spill *spill
-	order wordOrder
-	lists int // that share the memory
-	words []word
-	bytes int64 // in memory
+	lists int   // that share the memory
+	bytes int64 // of the words in memory
 	runs  []run
 	err   error // the first one
 }
 
+// takeMemory counts some more memory of the list. It reports false, and counts none, if words belong on disk before that.
+func (r *wordRuns) takeMemory(more int64) bool {
+	if !r.spill.hasRoom(r.bytes, more, r.lists) {
+		return false
+	}
+	r.addMemory(more)
+	return true
+}
+
+func (r *wordRuns) addMemory(more int64) {
+	r.bytes += more
+	r.spill.used.Add(more)
+}
+
+// dropMemory counts no memory any more.
+func (r *wordRuns) dropMemory() { r.addMemory(-r.bytes) }
+
+// put moves words to the spill.
+func (r *wordRuns) put(words wordRange) {
+	run, err := r.spill.put(words)
+	r.runs, r.err = append(r.runs, run), cmp.Or(r.err, err)
+}
+
+// sortedLists returns the words: those in memory, and the runs, of which several are read at once.
+func (r *wordRuns) sortedLists(memory wordRange, several int) []*wordList {
+	lists := []*wordList{{memory: memory}}
+	for _, run := range r.runs {
+		lists = append(lists, run.list(r.spill.env, r.spill.file, several, nil))
+	}
+	return lists
+}
+
+// sortedWords collects words and sorts them with bounded memory.
+type sortedWords struct {
+	wordRuns
+	order wordOrder
+	words []word
+}
+
+func newSortedWords(s *spill, order wordOrder, lists int) *sortedWords {
+	return &sortedWords{wordRuns: wordRuns{spill: s, lists: lists}, order: order}
+}
+
 // addWord adds a word.
 func (s *sortedWords) addWord(w *word) error {
-	s.words = append(s.words, *w)
-	if s.grow(w.memoryBytes()) {
-		s.flush()
+	if more := w.memoryBytes(); !s.takeMemory(more) {
+		if len(s.words) > 0 {
+			s.put(s.sorted())
+			clear(s.words) // their texts are garbage
+			s.words = s.words[:0]
+			s.dropMemory()
+		}
+		s.addMemory(more)
 	}
+	s.words = append(s.words, *w)
 	return s.err
 }
 
-// grow counts the memory of more words. It reports whether they belong on disk.
-func (s *sortedWords) grow(bytes int64) (full bool) {
-	s.bytes += bytes
-	s.spill.used.Add(bytes)
-	return s.spill.isFull(s.bytes, s.lists)
-}
-
-// flush moves the words in memory to the spill.
-func (s *sortedWords) flush() {
+// sorted returns the words in memory in their order.
+func (s *sortedWords) sorted() wordRange {
 	slices.SortFunc(s.words, s.order)
-	r, err := s.spill.put(s.words)
-	s.runs, s.err = append(s.runs, r), cmp.Or(s.err, err)
-	words := s.words[:0]
-	s.dropWords()
-	s.words = words
-}
-
-// dropWords forgets the words in memory.
-func (s *sortedWords) dropWords() {
-	s.spill.used.Add(-s.bytes)
-	s.words, s.bytes = nil, 0
-}
-
-// sources returns the words as sorted lists, of several runs that are read at once.
-func (s *sortedWords) sources(several int) []*wordList {
-	slices.SortFunc(s.words, s.order)
-	lists := []*wordList{{words: s.words}}
-	for _, r := range s.runs {
-		lists = append(lists, r.list(s.spill.env, s.spill.file, several, nil))
-	}
-	return lists
+	return wordRange{n: len(s.words), wordAt: func(i int) word { return s.words[i] }}
 }
 
 // eachWord calls visit for the words in their order. Equal words become one.
@@ -178,82 +197,11 @@ func (s *sortedWords) eachWord(visit func(w *word) error) error {
 	if s.err != nil {
 		return s.err
 	}
-	return mergeWords(s.sources(len(s.runs)), s.order, visit)
+	return mergeWords(s.sortedLists(s.sorted(), len(s.runs)), s.order, visit)
 }
 
-// wordSet is sortedWords by hash, of which each is there once while it is in memory. It keeps a value of each.
-type wordSet[V uint64 | string] struct {
-	sortedWords
-	values map[uint64]V
-	word   func(hash uint64, v V) word
-}
-
-// setValue sets the value of a hash, which takes some more memory.
-func (s *wordSet[V]) setValue(hash uint64, v V, bytes int64) {
-	s.values[hash] = v
-	if bytes > 0 && s.grow(bytes) {
-		s.flushValues()
-	}
-}
-
-func (s *wordSet[V]) flushValues() {
-	s.listValues()
-	s.flush()
-	s.words = nil // values have the memory
-}
-
-// listValues makes words of the values.
-func (s *wordSet[V]) listValues() {
-	s.words = slices.Grow(s.words, len(s.values))
-	for h, v := range s.values {
-		s.words = append(s.words, s.word(h, v))
-	}
-	clear(s.values)
-}
-
-// endWords ends the additions: the words are in memory, or all on disk.
-func (s *wordSet[V]) endWords() error {
-	if len(s.runs) > 0 {
-		s.flushValues()
-	} else {
-		s.listValues()
-	}
-	s.values = nil
-	return s.err
-}
-
-// wordCounts counts hashes.
-type wordCounts struct{ wordSet[uint64] }
-
-// countBytes is about how much memory a count takes.
-const countBytes = 40
-
-func newWordCounts(s *spill, lists int) *wordCounts {
-	return &wordCounts{wordSet[uint64]{sortedWords{spill: s, order: byHash, lists: lists}, map[uint64]uint64{},
-		func(hash, n uint64) word { return word{hash: hash, count: n} }}}
-}
-
-func (c *wordCounts) countHash(hash uint64) {
-	n, ok := c.values[hash]
-	bytes := int64(countBytes)
-	if ok {
-		bytes = 0
-	}
-	c.setValue(hash, n+1, bytes)
-}
-
-// wordTexts has the text of each hash: of two, the least.
-type wordTexts struct{ wordSet[string] }
-
-func newWordTexts(s *spill, lists int) *wordTexts {
-	return &wordTexts{wordSet[string]{sortedWords{spill: s, order: byHash, lists: lists}, map[uint64]string{},
-		func(hash uint64, text string) word { return word{hash: hash, text: text} }}}
-}
-
-func (t *wordTexts) addText(hash uint64, text []byte) {
-	if old, ok := t.values[hash]; ok && old <= string(text) {
-		return
-	}
-	w := word{hash: hash, text: string(text)}
-	t.setValue(hash, w.text, w.memoryBytes())
+// dropWords forgets the words in memory.
+func (s *sortedWords) dropWords() {
+	s.dropMemory()
+	s.words = nil
 }

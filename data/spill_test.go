@@ -57,7 +57,7 @@ func TestSortedWords(t *testing.T) {
 			})
 		}
 		filled.Wait()
-		ranked := &sortedWords{spill: s, order: byRank, lists: 2 * sets}
+		ranked := newSortedWords(s, byRank, 2*sets)
 		var byCount, byText []word
 		var lists []*wordList
 		runs := 0
@@ -104,32 +104,33 @@ func TestSortedWords(t *testing.T) {
 // The file of a spill is made when memory is full, and has no name. If it cannot be made or written, the words end with an error.
 func TestSpillFile(t *testing.T) {
 	dir := t.TempDir()
-	s := newSpill(env.Real(), filepath.Join(dir, "none"), 200)
+	s := newSpill(env.Real(), filepath.Join(dir, "none"), leastSlots*slotBytes)
 	c := newWordCounts(s, 1)
-	for h := range uint64(5) {
+	for h := range uint64(leastSlots * 3 / 4) {
 		c.countHash(h)
 	}
 	if s.file != nil || c.err != nil {
-		t.Fatalf("5 counts of 40 bytes: %v", c.err)
+		t.Fatalf("as many counts as have room: %v", c.err)
 	}
-	for h := range uint64(5) {
-		c.countHash(10 + h)
-	}
+	c.countHash(leastSlots)
 	checkError(t, c.endWords(), "cannot create a temporary file")
 	s = newSpill(env.Real(), dir, 0)
 	x := newWordTexts(s, 1)
 	x.addText(1, []byte("a"))
+	x.addText(2, make([]byte, leastBlock))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 || s.file == nil {
 		t.Errorf("the folder has %v (%v)", entries, err)
 	}
 	s.closeFile()
-	x.addText(2, []byte("b"))
+	x.addText(3, make([]byte, 2*leastBlock))
 	if err := x.endWords(); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("a closed file: %v", err)
 	}
-	ranked := &sortedWords{spill: s, order: byRank, lists: 1}
-	if err := ranked.addWord(&word{hash: 1}); err == nil {
-		t.Error("a closed file: no error")
+	ranked := newSortedWords(s, byRank, 1)
+	for h := range uint64(2) {
+		if err := ranked.addWord(&word{hash: h}); (err != nil) != (h > 0) {
+			t.Errorf("a closed file, word %d: %v", h, err)
+		}
 	}
 	if err := ranked.eachWord(func(*word) error { return nil }); err == nil {
 		t.Error("a closed file: no error at the end")

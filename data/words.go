@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unsafe"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
@@ -47,9 +48,14 @@ func (w *word) add(b *word) {
 // memoryBytes is about how much memory a word takes in a map, or in a list of words.
 func (w *word) memoryBytes() int64 { return wordBytes + int64(len(w.text)) }
 
-const wordBytes = 64
+const wordBytes = 48
 
-// appendTo appends the form of a word in files, which is at most wordHead bytes larger than its text.
+// fileBytes is the size of the form of a word in files.
+func (w *word) fileBytes() int64 {
+	return int64(8 + uvarintBytes(w.count) + uvarintBytes(uint64(len(w.text))) + len(w.text))
+}
+
+// appendTo appends the form of a word in files.
 func (w *word) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, w.hash)
 	b = binary.AppendUvarint(binary.AppendUvarint(b, w.count), uint64(len(w.text)))
@@ -58,11 +64,17 @@ func (w *word) appendTo(b []byte) []byte {
 
 // wordList is a sorted list of words: those in memory, or a run of a file.
 type wordList struct {
-	word  // the current one
-	words []word
-	in    *bufio.Reader
-	left  int64 // bytes of the run
-	bad   error // of a run that holds no words
+	word   // the current one
+	memory wordRange
+	in     *bufio.Reader
+	left   int64 // bytes of the run
+	bad    error // of a run that holds no words
+}
+
+// wordRange is a sorted list of words in memory: those with indices from first up to n.
+type wordRange struct {
+	first, n int
+	wordAt   func(i int) word
 }
 
 // list returns a list of a run, of several that are read at once. bad is the error of a run that holds no words.
@@ -74,10 +86,12 @@ func (r run) list(e env.Env, f *os.File, several int, bad error) *wordList {
 // advance makes the next word the current one. It reports false after the last one.
 func (l *wordList) advance() (bool, error) {
 	if l.in == nil {
-		if len(l.words) == 0 {
+		m := &l.memory
+		if m.first == m.n {
 			return false, nil
 		}
-		l.word, l.words = l.words[0], l.words[1:]
+		l.word = m.wordAt(m.first)
+		m.first++
 		return true, nil
 	}
 	if l.left == 0 {
@@ -101,7 +115,7 @@ func (l *wordList) advance() (bool, error) {
 	if _, err := io.ReadFull(l.in, text); err != nil {
 		return false, cmp.Or(l.bad, err)
 	}
-	l.text, l.left = string(text), l.left-int64(size)
+	l.text, l.left = unsafe.String(unsafe.SliceData(text), len(text)), l.left-int64(size)
 	return true, nil
 }
 
