@@ -7,6 +7,7 @@ import json
 import math
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -14,14 +15,16 @@ import time
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import data
 import peers
 
+PARTS = ("losses", "gates", "auc", "speed", "perturb")
 LOSS_BAR, AUC_BAR = 2e-4, 1e-3
+GATE_BARS, GATE_TRIES = (1e-6, 1e-5), 20  # bars of the losses and of inputs that are taken for 0
 L2 = 1e-5
 RULES = {"dense": "Adam over every row, with L2", "touched": "Adam on the rows of the batch"}
 # Of the data sets: dimension, batch and learning rate.
@@ -31,7 +34,7 @@ SHAPES = {"adult": (8, 256, 1e-3), "synthetic": (10, 4096, 1e-3)}
 class Comparison:
     def __init__(self, args):
         self.args, self.out = args, pathlib.Path(args.out).resolve()
-        self.report = {"machine": machine(), "versions": versions(args.ecrec), "command": " ".join(sys.argv[1:]), "losses": [], "auc": [], "speed": []}
+        self.report = {"machine": machine(), "versions": versions(args.ecrec), "command": " ".join(sys.argv[1:]), **{part: [] for part in PARTS}}
         self.missed = False
 
     def ecrec(self, name, settings):
@@ -76,7 +79,7 @@ class Comparison:
         file, report = pathlib.Path(self.args.json), dict(self.report)
         if file.exists():
             before = json.loads(file.read_text())
-            report |= {part: before[part] for part in ("losses", "auc", "speed") if part not in self.args.parts}
+            report |= {part: before.get(part, []) for part in PARTS if part not in self.args.parts}
         file.write_text(json.dumps(report, indent=1) + "\n")
 
     def judge(self, text, within):
@@ -84,43 +87,116 @@ class Comparison:
         print(f"{text}  {'within' if within else 'MISSED'}", flush=True)
         return "within" if within else "missed"
 
-    def compare_losses(self, name, dataset, recipe, samples):
-        size, lr, steps = SHAPES[name][1], self.args.lr, self.args.steps
+    def cases(self, name, dataset, recipe, samples, lr, **more):
+        """Of each kind and rule: its name, what a report says of it, ecrec's folder and losses, a function that makes a peer with the same
+        initial weights, and one that trains a peer as ecrec was."""
+        size, steps = SHAPES[name][1], self.args.steps
         order = list(itertools.islice(itertools.cycle(batches(len(samples.label), size)), steps))
         for kind, rule in itertools.product(self.args.kinds, RULES):
-            peer, model = self.pair(kind, name, recipe, 1)
-            _, ours = self.ecrec(f"{name}-{kind}", {**dataset, **model, **self.optimizer(rule, lr), "data.eval": [],
-                                                    "train.global_batch": size, "train.iterations": steps})
-            theirs = peers.train(peer, samples, order, rule, lr, L2 if rule == "dense" else 0.0)
-            differences = np.abs(np.array(ours["train_loss"]) - np.array(theirs))
-            worst = float(differences.max())
-            verdict = self.judge(f"loss  {name:9} {kind:6} {rule:7} {steps} steps from {theirs[0]:.5f} to {theirs[-1]:.5f}: greatest difference {worst:.1e}"
-                                 f" (step {int(differences.argmax()) + 1})", len(differences) == steps and worst <= LOSS_BAR)
-            entry = {"data": name, "kind": kind, "rule": RULES[rule], "steps": steps, "batch": size, "lr": lr, "max_difference": worst,
-                     "steps_within": int(np.argmax(differences > LOSS_BAR)) if worst > LOSS_BAR else steps,
-                     "first": theirs[0], "last": theirs[-1], "bar": LOSS_BAR, "verdict": verdict}
+            _, model = self.pair(kind, name, recipe, 1)
+            run, ours = self.ecrec(f"{name}-{kind}", {**dataset, **model, **self.optimizer(rule, lr), "data.eval": [],
+                                                      "train.global_batch": size, "train.iterations": steps, **more})
+            if len(ours["train_loss"]) != steps:
+                sys.exit(f"{run}: {len(ours['train_loss'])} steps, expected {steps}")
+
+            def start():
+                return self.pair(kind, name, recipe, 1)[0]
+
+            def train(peer, samples, order=order):
+                return np.array(peers.train(peer, samples, order, rule, lr, L2 if rule == "dense" else 0.0))
+
+            entry = {"data": name, "kind": kind, "rule": RULES[rule], "steps": steps, "batch": size, "lr": lr}
+            yield f"{name:9} {kind:6} {rule:7}", entry, run, np.array(ours["train_loss"]), order, start, train
+
+    def compare_losses(self, name, dataset, recipe, samples):
+        for title, entry, _, ours, _, start, train in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-4):
+            theirs = train(start(), samples)
+            differences = np.abs(ours - theirs)
+            worst, steps = float(differences.max()), len(theirs)
+            verdict = self.judge(f"loss  {title} {steps} steps from {theirs[0]:.5f} to {theirs[-1]:.5f}: greatest difference {worst:.1e}"
+                                 f" (step {int(differences.argmax()) + 1})", worst <= LOSS_BAR)
+            entry |= {"max_difference": worst, "steps_within": int(np.argmax(differences > LOSS_BAR)) if worst > LOSS_BAR else steps,
+                      "first": float(theirs[0]), "last": float(theirs[-1]), "bar": LOSS_BAR, "verdict": verdict}
             self.report["losses"].append(entry)
-            if worst > LOSS_BAR:
-                entry["noise"] = self.noise(kind, name, recipe, samples, order, rule, theirs, ours["train_loss"])
             self.save()
 
-    def noise(self, kind, name, recipe, samples, order, rule, theirs, ours):
-        """How far the peer is from itself if the samples of each batch are added up in another order, and if it computes in float64.
-        A program that is not the peer cannot be expected to be nearer to it."""
-        r = np.random.default_rng(1)
-        permuted = [r.permutation(np.arange(b.start, b.stop)) for b in order]
-        l2 = L2 if rule == "dense" else 0.0
-        reordered = peers.train(self.pair(kind, name, recipe, 1)[0], samples, permuted, rule, self.args.lr, l2)
-        with peers.float64():
-            exact = peers.train(self.pair(kind, name, recipe, 1)[0].double(), samples.double(), order, rule, self.args.lr, l2)
-        found = {}
-        for key, text, a, b in (("reordered", "FuxiCTR with the samples of each batch in another order, from itself", reordered, theirs),
-                                ("float64", "FuxiCTR from itself in float64", exact, theirs), ("ecrec_float64", "ecrec from FuxiCTR in float64", exact, ours)):
-            differences = np.abs(np.array(a) - np.array(b))
-            found[key] = float(differences.max())
-            within = int(np.argmax(differences > LOSS_BAR)) if found[key] > LOSS_BAR else len(order)
-            print(f"      {text}: {found[key]:.1e}, within the bar for {within} steps", flush=True)
-        return found
+    def compare_gates(self, name, dataset, recipe, samples):
+        """Compares losses with those of FuxiCTR in float64 whose ReLUs open where ecrec's open. Where a ReLU would not do so by itself, its
+        input has to be near 0."""
+        doubled = samples.double()
+        for title, entry, run, ours, order, start, train in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-3, **{"checkpoint.every": 1}):
+            opened, near = self.opened(run, doubled, order, start)
+            shutil.rmtree(run / "checkpoints")
+
+            def follow():
+                """The greatest difference of a loss, the losses, and the inputs of the ReLUs that would not open, or close, by themselves."""
+                peer, inputs = start().double(), []
+                with peers.float64():
+                    losses = train(peer, doubled, peers.steer(peer, order, opened, inputs))
+                return float(np.abs(ours - losses).max()), losses, inputs
+
+            best = follow()
+            for _, step, layer, place in sorted(near)[:GATE_TRIES]:  # ecrec may round these to the other side
+                if best[0] <= GATE_BARS[0]:
+                    break
+                opened[step][layer].view(-1)[place] ^= True
+                tried = follow()
+                if tried[0] < best[0]:
+                    best = tried
+                else:
+                    opened[step][layer].view(-1)[place] ^= True
+            worst, losses, inputs = best
+            farthest = max(inputs, default=0.0)
+            verdict = self.judge(f"gates {title} {len(losses)} steps from {losses[0]:.5f} to {losses[-1]:.5f}: greatest difference {worst:.1e}, with {len(inputs)} ReLUs"
+                                 f" set, whose inputs are up to {farthest:.1e}", worst <= GATE_BARS[0] and farthest <= GATE_BARS[1])
+            self.report["gates"].append(entry | {"max_difference": worst, "set": inputs, "bars": GATE_BARS, "verdict": verdict})
+            self.save()
+
+    def opened(self, run, samples, order, start):
+        """The ReLUs that ecrec opens for the samples of each step, computed in float64 from the weights that it saved before the step. Then
+        those whose input is near 0: (input, step, layer, place)."""
+        twin, opened, near = start().double(), [], []
+        gates = peers.gates(twin)
+        for step, batch in enumerate(order):
+            if step:
+                twin.load(self.weights(run / "checkpoints" / f"step-{step:012}"))
+            with peers.float64(), torch.no_grad():
+                twin(samples.dense[batch], samples.ids[batch])
+            opened.append([gate.x > 0 for gate in gates])
+            for layer, gate in enumerate(gates):
+                inputs = gate.x.abs().flatten()
+                near += [(float(inputs[place]), step, layer, place) for place in (inputs < GATE_BARS[1]).nonzero().flatten().tolist()]
+        return opened, near
+
+    def perturb(self, name, dataset, recipe, samples):
+        """Compares ecrec's distance from FuxiCTR in float64 with the distances of FuxiCTR's own runs from initial weights that differ
+        by a rounding to float32. What such roundings part, they part for both programs; a defect parts ecrec alone."""
+        doubled = samples.double()
+        for title, entry, _, ours, _, start, train in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-3):
+            def losses(seed, precision):
+                if precision == "float32":
+                    return train(peers.perturb(start(), seed, 2.0**-23), samples)
+                with peers.float64():
+                    return train(peers.perturb(start().double(), seed, 2.0**-24), doubled)
+
+            exact = losses(0, "float64")
+            ecrec, fuxictr, *spread = (float(np.abs(x - exact).max()) for x in (
+                ours, losses(0, "float32"), *(losses(seed, self.args.precision) for seed in range(1, self.args.perturbed + 1))))
+            spread.sort()
+            beyond, farther = sum(x > LOSS_BAR for x in spread), sum(x >= ecrec for x in spread)
+            verdict = "within the bar" if ecrec <= LOSS_BAR else "within the spread" if farther else "BEYOND THE SPREAD"
+            self.missed |= verdict == "BEYOND THE SPREAD"
+            print(f"perturb {title} from FuxiCTR in float64: ecrec {ecrec:.1e}, FuxiCTR {fuxictr:.1e}, {len(spread)} perturbed runs"
+                  f" {statistics.median(spread):.1e} in the median, {spread[-1]:.1e} at most, {beyond} over {LOSS_BAR:.0e}, {farther} as far as ecrec or farther  {verdict}", flush=True)
+            self.report["perturb"].append(entry | {"ecrec": ecrec, "fuxictr": fuxictr, "precision": self.args.precision, "perturbed": spread,
+                                                   "beyond_bar": beyond, "as_far_as_ecrec": farther, "bar": LOSS_BAR, "verdict": verdict})
+            self.save()
+
+    def weights(self, checkpoint):
+        """The tensors of a checkpoint of ecrec."""
+        file = self.out / "step.safetensors"
+        subprocess.run([self.args.ecrec, "export", checkpoint, "--to", file], check=True, capture_output=True)
+        return load_file(file)
 
     def compare_auc(self, name, kinds, seeds, prepare):
         """prepare(seed) gives the settings of the data of a seed, and the same samples for training and evaluation."""
@@ -208,17 +284,19 @@ def versions(ecrec):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["losses", "auc", "speed"], help="losses, auc, speed")
+    parser.add_argument("parts", nargs="*", default=["losses", "gates", "auc", "speed"], help=f"of {', '.join(PARTS)}; default: all but perturb")
     parser.add_argument("--ecrec", default="./ecrec")
     parser.add_argument("--out", default="build/fuxictr-runs", help="folder for data and runs")
     parser.add_argument("--json", help="file of the report")
     parser.add_argument("--kinds", nargs="+", default=list(peers.KINDS), choices=list(peers.KINDS))
-    parser.add_argument("--data", nargs="+", default=["adult", "synthetic"], choices=list(SHAPES), help="data sets of losses and auc")
-    parser.add_argument("--steps", type=int, default=200, help="of losses")
-    parser.add_argument("--lr", type=float, default=1e-4, help="of losses; see README.md")
+    parser.add_argument("--data", nargs="+", default=["adult", "synthetic"], choices=list(SHAPES), help="data sets of all parts but speed")
+    parser.add_argument("--steps", type=int, default=200, help="of losses, gates and perturb")
+    parser.add_argument("--lr", type=float, help="of losses (1e-4), gates and perturb (1e-3); see README.md")
+    parser.add_argument("--perturbed", type=int, default=32, help="runs of perturb")
+    parser.add_argument("--precision", default="float32", choices=["float32", "float64"], help="of these runs")
     parser.add_argument("--samples", type=int, default=2_000_000, help="of the synthetic data")
     parser.add_argument("--seeds", type=int, default=10, help="of Adult")
-    parser.add_argument("--synthetic-seeds", type=int, default=3)
+    parser.add_argument("--synthetic-seeds", type=int, default=10)
     parser.add_argument("--turns", type=int, default=5, help="of speed")
     parser.add_argument("--speed-steps", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
@@ -230,13 +308,14 @@ def main():
 
     made, adult = data.synthetic(c.out / "data", args.samples), data.adult(c.out / "data")
     adult_recipe, made_recipe = c.recipe("adult", adult), c.recipe("synthetic", made)
-    samples = data.read(made_recipe, made["data.train"])
-    if "losses" in args.parts:
-        for name, *of in (("adult", adult, adult_recipe, data.read(adult_recipe, adult["data.train"])), ("synthetic", made, made_recipe, samples)):
-            if name in args.data:
-                c.compare_losses(name, *of)
+    train = data.read(adult_recipe, adult["data.train"])
+    samples = data.read(made_recipe, made["data.train"]) if "synthetic" in args.data or "speed" in args.parts else None
+    for name, *of in (("adult", adult, adult_recipe, train), ("synthetic", made, made_recipe, samples)):
+        for part, compare in (("losses", c.compare_losses), ("gates", c.compare_gates), ("perturb", c.perturb)):
+            if name in args.data and part in args.parts:
+                compare(name, *of)
     if "auc" in args.parts:
-        train, held = data.read(adult_recipe, adult["data.train"]), data.read(adult_recipe, adult["data.eval"])
+        held = data.read(adult_recipe, adult["data.eval"])
 
         def orders(seed):
             file = c.out / "data" / f"adult-{seed}.csv"
@@ -245,7 +324,6 @@ def main():
 
         if "adult" in args.data:
             c.compare_auc("adult", args.kinds, args.seeds, orders)
-        held_made, size = data.read(made_recipe, made["data.eval"]), len(samples.label) // data.PARTS
 
         def parts(seed):
             order = np.random.default_rng(seed).permutation(data.PARTS)
@@ -253,7 +331,8 @@ def main():
             return {**made, "data.train": [made["data.train"][p] for p in order]}, made_recipe, samples.pick(index), held_made
 
         if "synthetic" in args.data:
-            c.compare_auc("synthetic", [k for k in ("deepfm", "dcnv2") if k in args.kinds], args.synthetic_seeds, parts)
+            held_made, size = data.read(made_recipe, made["data.eval"]), len(samples.label) // data.PARTS
+            c.compare_auc("synthetic", args.kinds, args.synthetic_seeds, parts)
     if "speed" in args.parts:
         c.compare_speed(made, made_recipe, samples)
     c.save()

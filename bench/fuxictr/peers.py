@@ -65,6 +65,17 @@ class Peer(nn.Module):
         """The parameters and running averages by ecrec's names."""
         return {name: np.ascontiguousarray(t.detach().numpy()) for name, t in self.named().items()}
 
+    def load(self, tensors):
+        """Sets the parameters to tensors of ecrec's names. The running averages stay."""
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        flat = nn.utils.parameters_to_vector(parameters).detach()
+        if not hasattr(self, "places"):  # of the elements of each tensor in flat, found by way of parameters that are numbered
+            nn.utils.vector_to_parameters(torch.arange(len(flat), dtype=torch.float64), parameters)
+            self.places = {name: t.detach().long().flatten() for name, t in self.named().items() if "running" not in name}
+        for name, places in self.places.items():
+            flat[places] = torch.from_numpy(tensors[name]).flatten().to(flat.dtype)
+        nn.utils.vector_to_parameters(flat, parameters)
+
 
 def block(prefix, bn, mlp):
     """The tensors of an MLP_Block."""
@@ -223,6 +234,48 @@ def float64():
         yield
     finally:
         torch.Tensor.float = cast
+
+
+def perturb(peer, seed, by):
+    """Changes each parameter by a share of up to by, at random. Seed 0 leaves it as it is."""
+    if seed:
+        g = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for p in (p for p in peer.parameters() if p.requires_grad):
+                p *= 1 + by * (2 * torch.rand(p.shape, generator=g, dtype=torch.float64) - 1)
+    return peer
+
+
+class Gate(nn.Module):
+    """A ReLU. If open is set, it opens for those elements of its input and no others."""
+
+    open = None
+
+    def forward(self, x):
+        self.x = x.detach()
+        return x * ((x > 0) if self.open is None else self.open)
+
+
+def gates(module):
+    """Replaces the ReLUs of a module by Gates, and returns these."""
+    found = []
+    for name, child in module.named_children():
+        if isinstance(child, nn.ReLU):
+            setattr(module, name, Gate())
+        found += [getattr(module, name)] if isinstance(child, nn.ReLU) else gates(child)
+    return found
+
+
+def steer(peer, order, opened, inputs):
+    """The batches of order for train. The peer's ReLUs open as opened has it for each step and layer. Adds to inputs the sizes of those
+    for which they would not."""
+    layers = gates(peer)
+    for step, batch in enumerate(order):
+        for gate, elements in zip(layers, opened[step]):
+            gate.open = elements
+        yield batch
+        for gate in layers:
+            inputs.extend(gate.x[gate.open != (gate.x > 0)].abs().tolist())
 
 
 def score(peer, data):
