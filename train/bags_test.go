@@ -82,12 +82,15 @@ func init() {
 // one.
 func TestBags(t *testing.T) {
 	t.Run("weighted", func(t *testing.T) {
+		t.Parallel()
 		traintest.Kind(t, append(shape, "data.format=test-weighted")...)
 	})
 	t.Run("mixed", func(t *testing.T) {
+		t.Parallel()
 		traintest.Features(t, append(shape, "data.format=test-bags", `model.pooling=["sum", "mean", "sum"]`)...)
 	})
 	t.Run("shared", func(t *testing.T) {
+		t.Parallel()
 		traintest.Features(t, append(shape, "data.format=test-weighted", "model.pooling=mean", `model.table_of=["a", "b", "a"]`,
 			"model.tables=[40, 70]")...)
 	})

@@ -49,9 +49,13 @@ func TestWideRows(t *testing.T) {
 func TestClippedGradients(t *testing.T) {
 	addLinear()
 	t.Run("all", func(t *testing.T) {
+		t.Parallel()
 		traintest.KindInModes(t, []string{"none", "auto", "planned"}, append(shape, "model.kind="+modeltest.Linear.Name, "train.clip_norm=0.05")...)
 	})
-	t.Run("dense", func(t *testing.T) { traintest.Kind(t, append(shape, "model.kind=dlrm", "train.clip_dense=0.05")...) })
+	t.Run("dense", func(t *testing.T) {
+		t.Parallel()
+		traintest.Kind(t, append(shape, "model.kind=dlrm", "train.clip_dense=0.05")...)
+	})
 }
 
 // TestDenseAdam trains with rows that all move at each step.
