@@ -48,3 +48,8 @@ func fileErr(file, format string, args ...any) *Error {
 func usageErr(format string, args ...any) *Error {
 	return &Error{What: fmt.Sprintf(format, args...)}
 }
+
+// notRead is the error of a column of a sound file that uses an old feature of the format.
+type notRead string
+
+func (e notRead) Error() string { return string(e) }

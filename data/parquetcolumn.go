@@ -211,7 +211,7 @@ func levelBits(largest int) uint { return uint(bits.Len(uint(largest))) }
 // readWords reads a dictionary. Each of its values is converted once.
 func (c *parquetCursor) readWords(page *parquetPage) (err error) {
 	if page.encoding != format.Plain && page.encoding != oldDictionary {
-		return fmt.Errorf("column %q has a dictionary in the encoding %v, which is not read", c.leaf.Name(), page.encoding)
+		return notRead(fmt.Sprintf("column %q has a dictionary in the encoding %v", c.leaf.Name(), page.encoding))
 	}
 	v := &c.words
 	if err := c.beginValues(v, format.Plain, page); err != nil {

@@ -106,6 +106,8 @@ func guardParquet(name string, do func() error) (err error) {
 		return err
 	case *os.PathError:
 		return fmt.Errorf("read Parquet: %w", err)
+	case notRead:
+		return fileErr(name, "%v, which is not read; write the file again with a current Parquet writer", err)
 	}
 	return damagedParquet(name, err)
 }

@@ -150,7 +150,7 @@ func (p *parquetPages) cutLevels(page *parquetPage, repeated, defined format.Enc
 // cutLevel takes levels, which begin with their size.
 func (p *parquetPages) cutLevel(b []byte, encoding format.Encoding) (levels, rest []byte, err error) {
 	if encoding != format.RLE {
-		return nil, nil, fmt.Errorf("column %q has levels in the encoding %v, which is not read", p.leaf.Name(), encoding)
+		return nil, nil, notRead(fmt.Sprintf("column %q has levels in the encoding %v", p.leaf.Name(), encoding))
 	}
 	if len(b) < 4 {
 		return nil, nil, io.ErrUnexpectedEOF
