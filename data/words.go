@@ -97,10 +97,10 @@ func (l *wordList) advance() (bool, error) {
 	if l.left == 0 {
 		return false, nil
 	}
-	var head [8]byte
-	_, err := io.ReadFull(l.in, head[:])
-	l.hash = binary.LittleEndian.Uint64(head[:])
+	head, err := l.in.Peek(8)
 	if err == nil {
+		l.hash = binary.LittleEndian.Uint64(head)
+		_, _ = l.in.Discard(8)
 		l.count, err = binary.ReadUvarint(l.in)
 	}
 	size := uint64(0)
@@ -138,8 +138,9 @@ func mergeWords(lists []*wordList, order wordOrder, visit func(w *word) error) e
 		}
 	}
 	heap.Init(m)
+	var w word // allocated once
 	for len(m.lists) > 0 {
-		w := m.lists[0].word
+		w = m.lists[0].word
 		if err := m.step(); err != nil {
 			return err
 		}
