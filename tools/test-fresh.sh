@@ -52,6 +52,10 @@ inside() {
 		mount --bind /dev/null "$root/etc/resolv.conf"
 		mkdir -p "$root/dev/shm" "$root/dev/pts" "$root/usr/local/go" "$root/srv/modules"
 		mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
+		# Compilers write much to /tmp at once; see .ci/run.
+		if [ "$(awk "/^MemAvailable:/ {print \$2}" /proc/meminfo)" -gt 14000000 ]; then
+			mount -t tmpfs -o mode=1777,size=8g tmp "$root/tmp"
+		fi
 		mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
 		ln -s pts/ptmx "$root/dev/ptmx"
 		ln -s /proc/self/fd "$root/dev/fd"
