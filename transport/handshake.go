@@ -80,6 +80,16 @@ type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
 
+// refusal is the reply of a process that refuses a connection.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// noReply is a failure of a connection on which no reply was received.
+type noReply struct{ error }
+
+func (n noReply) Unwrap() error { return n.error }
+
 type hello struct {
 	version      uint32
 	generation   uint64
@@ -143,14 +153,14 @@ func dialHandshake(conn net.Conn, secret []byte, mine hello) (m handshakeResult,
 	first := append(mine.encodeHello(), key.Nonce()...)
 	answer := make([]byte, answerBytes+macBytes)
 	if _, err := conn.Write(first); err != nil {
-		return m, temporary{err}
+		return m, temporary{noReply{err}}
 	}
 	if _, err := io.ReadFull(conn, answer); err != nil {
-		return m, temporary{fmt.Errorf("it closed the connection during the handshake: %w", err)}
+		return m, temporary{noReply{fmt.Errorf("it closed the connection during the handshake: %w", err)}}
 	}
 	answer, mac := answer[:answerBytes], answer[answerBytes:]
 	if err := mine.refusalError(answer); err != nil {
-		return m, err
+		return m, refusal{err}
 	}
 	if !hmac.Equal(mac, proof(secret, "accept", first, answer)) {
 		return m, ErrSecret

@@ -261,8 +261,9 @@ func (j *joining) dialPeer(peer int) {
 		later := j.o.Env.Now() + redialAfter
 		err = &JoinError{Process: peer, Addr: j.o.Processes[peer].Addr, Cause: err}
 		j.mon.Lock()
-		if previous := j.last[peer]; previous != nil && timedOut(err) {
-			err = previous // the last reply or failure before the timeout
+		if previous := j.last[peer]; previous != nil && (timedOut(err) ||
+			errors.As(err, new(noReply)) && errors.As(previous, new(refusal))) {
+			err = previous // a timeout explains nothing, and a process that refused and then ends closes its connections
 		}
 		j.last[peer] = err
 		if j.err == nil && (!errors.As(err, new(temporary)) || later >= j.until) {

@@ -74,8 +74,26 @@ func TestJoinRefuses(t *testing.T) {
 }
 
 // TestJoinReportsTheLastReply lets the time run out after the peer has replied with a
-// refusal.
+// refusal, or has the peer close later connections, as a process that ends does.
 func TestJoinReportsTheLastReply(t *testing.T) {
+	for name, later := range map[string]func() (net.Conn, error){
+		"time runs out": func() (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+		},
+		"the peer ends": func() (net.Conn, error) {
+			mine, its := net.Pipe()
+			go func() {
+				_, _ = its.Read(make([]byte, 1<<10)) // the hello
+				_ = its.Close()
+			}()
+			return mine, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testLastReply(t, later) })
+	}
+}
+
+func testLastReply(t *testing.T, later func() (net.Conn, error)) {
 	errs := joinEach(t, 2, func(self int, o *transport.NetOptions) {
 		if self == 0 {
 			return
@@ -84,7 +102,7 @@ func TestJoinReportsTheLastReply(t *testing.T) {
 		answered := false
 		o.Dial = func(addr string, limit time.Duration) (net.Conn, error) {
 			if answered {
-				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+				return later()
 			}
 			answered = true
 			return net.DialTimeout("tcp", addr, limit)
