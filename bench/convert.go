@@ -2,15 +2,18 @@ package bench
 
 import (
 	"bufio"
+	stdgzip "compress/gzip"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
@@ -20,8 +23,8 @@ import (
 var convertBench = Bench{
 	Name: "convert",
 	Doc:  "conversion of compressed text to a record file, beside its decompression alone",
-	Detail: "Text with Criteo's columns, compressed by gzip. The ways take turns: decompression by klauspost/compress, and by ecrec's decoder; " +
-		"that with a busy loop on another core; conversion. The busy loop shows the wall clock that is left to a decompressor while other work runs, " +
+	Detail: "Text with Criteo's columns, compressed by gzip. The ways take turns: decompression by the program gzip, if there is one, by Go's " +
+		"compress/gzip, by klauspost/compress, and by ecrec's decoder; that with a busy loop on another core; conversion. The busy loop shows the wall clock that is left to a decompressor while other work runs, " +
 		"on a machine whose cores share units. Ratios of conversion are to the way of each line.",
 	Settings: []Setting{
 		choice("format", "csv", []string{data.FormatCSV, data.FormatCriteoTSV}, "format of the text"),
@@ -38,9 +41,10 @@ type convertTurn struct{ wall, cpu float64 }
 
 // timeTurn measures one call.
 func timeTurn(do func() error) (t convertTurn, err error) {
-	began, busy := time.Now(), cpuTime()
+	used := func() time.Duration { return cpuTime() + usedTime(unix.RUSAGE_CHILDREN) }
+	began, busy := time.Now(), used()
 	err = do()
-	return convertTurn{time.Since(began).Seconds(), (cpuTime() - busy).Seconds()}, err
+	return convertTurn{time.Since(began).Seconds(), (used() - busy).Seconds()}, err
 }
 
 func runConvert(out io.Writer, o Options) (*Report, error) {
@@ -59,7 +63,12 @@ func runConvert(out io.Writer, o Options) (*Report, error) {
 		return nil, err
 	}
 	convert := data.Options{Env: env.Real(), Format: format, Files: []string{name}, CSV: columns, Threads: o.number("threads")}
-	ways := []convertWay{
+	var ways []convertWay
+	if program, err := exec.LookPath("gzip"); err == nil {
+		ways = append(ways, convertWay{name: "decompress: gzip -dc", do: func() error { return exec.Command(program, "-dc", name).Run() }})
+	}
+	ways = append(ways, []convertWay{
+		{name: "decompress: compress/gzip", do: func() error { return unpackFile(name, openStandard) }},
 		{name: "decompress: klauspost", do: func() error { return unpackFile(name, openKlauspost) }},
 		{name: "decompress: ecrec", do: func() error { return unpackFile(name, openInflate) }},
 		{name: "decompress: ecrec, busy core", wallOnly: true, do: func() error {
@@ -72,7 +81,7 @@ func runConvert(out io.Writer, o Options) (*Report, error) {
 			}
 			return os.Remove(to)
 		}},
-	}
+	}...)
 	found, err := takeTurns(ways, pairs)
 	if err != nil {
 		return nil, err
@@ -161,6 +170,7 @@ func besideBusyLoop(do func() error) error {
 	return err
 }
 
+func openStandard(f io.Reader) (io.Reader, error)  { return stdgzip.NewReader(f) }
 func openKlauspost(f io.Reader) (io.Reader, error) { return gzip.NewReader(f) }
 func openInflate(f io.Reader) (io.Reader, error)   { return inflate.NewReader(f), nil }
 
