@@ -16,6 +16,9 @@ func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
 	if l.broken != nil {
 		return l.broken
 	}
+	if !l.ready {
+		panic("rowlog: Append before CutTo")
+	}
 	if step <= l.Step() || len(rows) != len(slots)*l.rowBytes {
 		panic(fmt.Sprintf("rowlog: step %d after %d, %d slots, %d bytes of rows", step, l.Step(), len(slots), len(rows)))
 	}
@@ -94,8 +97,16 @@ func (l *Log) writeSegment(w *writer, s *segment, slots []int32, rows, extra []b
 	return w.err
 }
 
-// Sync makes all segments durable.
+// Sync makes all segments durable. After an error the log takes no segments any more: the system may have dropped
+// bytes that it could not write, and report success the next time.
 func (l *Log) Sync() error {
+	if l.broken == nil {
+		l.broken = l.sync()
+	}
+	return l.broken
+}
+
+func (l *Log) sync() error {
 	for _, f := range l.files {
 		if f.synced {
 			continue

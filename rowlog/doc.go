@@ -27,6 +27,9 @@
 // # Invariants
 //
 //   - Steps of segments ascend. CutTo removes those of later steps from the disk before it returns.
+//   - CutTo is called once after Open of a folder that holds files, before the first Append.
+//   - After a failed Sync only reads are possible: later ones would not show which bytes were lost. A process that opens the log
+//     afterwards, without a loss of power, does not notice it either; this is not handled yet.
 //   - A failed Append changes nothing: its bytes are cut off, and the next one may succeed.
 //   - Read returns the bytes that were appended, or an error that names the file. It never returns others.
 //   - Sizes that a file names are compared with the file's size before memory is allocated.

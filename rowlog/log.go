@@ -35,7 +35,8 @@ type Log struct {
 	durable  int64      // the last step that is durable
 	dirSaved bool       // the names of all files are durable
 	buf      []byte     // of writes; aligned
-	broken   error      // a failed Append could not be undone
+	ready    bool       // nothing follows the last segment on the disk
+	broken   error      // a failed Append could not be undone, or a Sync failed
 }
 
 // logFile is a file of a log.
@@ -91,6 +92,7 @@ func Open(o Options) (*Log, error) {
 		l.Close()
 		return nil, err
 	}
+	l.ready = len(l.files) == 0
 	return l, nil
 }
 
@@ -317,7 +319,7 @@ func (l *Log) CutTo(step int64) error {
 		f.size, f.synced = end, false
 	}
 	cut := len(l.segments) - n
-	l.segments, l.seeds, l.dirSaved = l.segments[:n], l.seeds[:n], false
+	l.segments, l.seeds, l.dirSaved, l.ready = l.segments[:n], l.seeds[:n], false, true
 	if err := l.Sync(); err != nil || cut == 0 {
 		return err
 	}

@@ -18,6 +18,7 @@ type disk struct {
 
 type content struct {
 	now, durable []byte
+	lost         bool // a sync failed: later ones write nothing
 }
 
 const sector = 512
@@ -55,7 +56,7 @@ func (d *disk) cutPower() {
 				copy(after[at:to], c.now[at:to])
 			}
 		}
-		c.now, c.durable = after, slices.Clone(after)
+		c.now, c.durable, c.lost = after, slices.Clone(after), false
 	}
 }
 
@@ -136,11 +137,15 @@ func (f *memFile) Truncate(size int64) error {
 	return nil
 }
 
+// Sync may fail, and drop what it has not written; a later one then reports success.
 func (f *memFile) Sync() error {
 	if f.disk.fails() {
+		f.lost = true
 		return errDisk
 	}
-	f.durable = slices.Clone(f.now)
+	if !f.lost {
+		f.durable = slices.Clone(f.now)
+	}
 	return nil
 }
 
