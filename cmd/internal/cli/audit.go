@@ -98,7 +98,8 @@ func (c *auditCmd) plan(a *app) (*auditing, []audit.Interval, error) {
 	if x.cfg, err = config.Load(x.config(), nil); err != nil {
 		return nil, nil, err
 	}
-	if err := c.checkSets(x.cfg); err != nil {
+	here, err := c.checkSets(x.cfg)
+	if err != nil {
 		return nil, nil, err
 	}
 	events, err := event.ReadFile(filepath.Join(c.Path, event.File))
@@ -114,7 +115,7 @@ func (c *auditCmd) plan(a *app) (*auditing, []audit.Interval, error) {
 			delete(x.record.Checkpoints, step)
 		}
 	}
-	if err := x.checkData(); err != nil {
+	if err := x.checkData(here); err != nil {
 		return nil, nil, err
 	}
 	want := audit.Range{From: c.From, To: c.To, Sample: c.Sample, Seed: c.Seed}
@@ -132,27 +133,28 @@ func (c *auditCmd) plan(a *app) (*auditing, []audit.Interval, error) {
 }
 
 // checkSets checks that --set changes nothing that the result of the run depends on.
-func (c *auditCmd) checkSets(run *config.Config) error {
+// It returns the config with them.
+func (c *auditCmd) checkSets(run *config.Config) (*config.Config, error) {
 	here, err := config.Load(filepath.Join(c.Path, "config.toml"), c.Set)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d := lineage.OfConfig(run).Diff(lineage.OfConfig(here), false); len(d) > 0 {
-		return errUsage(fmt.Sprintf("--set: an audit computes the run as it was, and %s; only keys that do not change the result can be set",
+		return nil, errUsage(fmt.Sprintf("--set: an audit computes the run as it was, and %s; only keys that do not change the result can be set",
 			lineage.Text(d)))
 	}
-	return nil
+	return here, nil
 }
 
 func (x *auditing) config() string { return filepath.Join(x.Path, "config.toml") }
 
 // checkData checks that the training data is that of the run, by the sizes and sums that the run has recorded.
-func (x *auditing) checkData() error {
+func (x *auditing) checkData(cfg *config.Config) error {
 	result, err := report.Look(x.Path)
 	if err != nil {
 		return err
 	}
-	same, known := sameData(x.cfg, result)
+	same, known := sameData(cfg, result)
 	for _, path := range x.record.Checkpoints {
 		if known {
 			break
@@ -161,7 +163,7 @@ func (x *auditing) checkData() error {
 		if err != nil || c.Run == nil {
 			continue
 		}
-		here, err := data.Identify(env.Real(), x.cfg.Data.Train)
+		here, err := data.Identify(env.Real(), cfg.Data.Train)
 		if err != nil {
 			return err
 		}
@@ -170,7 +172,7 @@ func (x *auditing) checkData() error {
 	}
 	if known && !same {
 		return errUsage(fmt.Sprintf("audit: data.train %q is not the data that the run read: sizes or sums differ; restore the files",
-			x.cfg.Data.Train))
+			cfg.Data.Train))
 	}
 	return nil
 }
