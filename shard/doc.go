@@ -11,6 +11,9 @@
 //
 // A pre-image is the bytes of a row before its first write in an epoch.
 //
+// A Pin is the rows as they were at one moment. A save reads them piece by piece while training writes
+// others (pin.go).
+//
 // # Invariants
 //
 //   - One goroutine at a time uses the rows, through a Shard with a stream of its own (On):

@@ -123,9 +123,10 @@ func (j *Journal) Commit() {
 	j.sealed = append(j.sealed[:0], j.sealed[1:]...)
 }
 
-// recordFirstWrites records the slots that the active epoch has not written yet. It is
-// called before they are written.
+// recordFirstWrites puts rows aside for the pin, and records the slots that the active epoch has not
+// written yet. It is called before they are written.
 func (h *Shard) recordFirstWrites(slots []int32) error {
+	h.putAside(slots)
 	j := h.journal
 	if j == nil || j.paused {
 		return nil

@@ -162,6 +162,7 @@ func (h *Shard) growStaged(rows int) error {
 func (h *Shard) Rollback(keep int) error {
 	j := h.journal
 	j.needRows()
+	h.needUnpinned()
 	undone := append(slices.Clone(j.sealed[keep:]), j.active)
 	for i := len(undone) - 1; i >= 0; i-- {
 		if err := h.undoEpoch(undone[i]); err != nil {

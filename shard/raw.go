@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 
 	"github.com/ecrec/ecrec/kernels"
@@ -19,18 +18,18 @@ func (h *Shard) TouchedBits() []uint64 { return h.touched }
 // at from: as many rows as fit. It returns their number and the slot to continue at. No row means
 // that none is left.
 func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err error) {
-	slots, at, err := h.readTouched(dst, int(from))
+	slots, at, err := h.readTouched(dst, int(from), h.touched)
 	return len(slots), int64(at), err
 }
 
-// readTouched is ReadTouched and lists the slots. From the host's memory it copies runs of rows;
-// a GPU gathers all rows first, since each copy from it costs microseconds.
-func (h *Shard) readTouched(dst []byte, from int) (slots []int32, next int, err error) {
+// readTouched is ReadTouched for the rows of touched, and lists the slots. From the host's memory it
+// copies runs of rows; a GPU gathers all rows first, since each copy from it costs microseconds.
+func (h *Shard) readTouched(dst []byte, from int, touched []uint64) (slots []int32, next int, err error) {
 	stride, direct := h.RowBytes(), h.rows.Buf.OnHost()
 	room := len(dst) / stride
 	h.index = h.index[:0]
 	for len(h.index) < room {
-		first, n := h.nextRun(from, room-len(h.index))
+		first, n := nextRun(touched, from, room-len(h.index))
 		if n == 0 {
 			from = h.rows.Rows
 			break
@@ -103,6 +102,7 @@ func (h *Shard) Populate(slot int64, n int) {
 
 // Reset makes every row untouched, as after New.
 func (h *Shard) Reset() {
+	h.needUnpinned()
 	clear(h.touched)
 	if h.journal != nil {
 		clear(h.journal.wrote)
@@ -111,18 +111,18 @@ func (h *Shard) Reset() {
 
 // nextRun finds the first touched slot from at on, and how many touched slots follow each other
 // there, at most limit. If there is none, n is 0.
-func (h *Shard) nextRun(at, limit int) (first, n int) {
-	for at < h.rows.Rows {
-		word := h.touched[at>>6] >> (at & 63)
+func nextRun(touched []uint64, at, limit int) (first, n int) {
+	for end := 64 * len(touched); at < end; {
+		word := touched[at>>6] >> (at & 63)
 		if word == 0 {
 			at = (at>>6 + 1) << 6
 			continue
 		}
 		first = at + bits.TrailingZeros64(word)
-		for at = first; n < limit && at < h.rows.Rows; {
+		for at = first; n < limit && at < end; {
 			// All ones of a word at once, since long runs are common late in training.
 			left := 64 - at&63
-			ones := min(bits.TrailingZeros64(^(h.touched[at>>6] >> (at & 63))), left)
+			ones := min(bits.TrailingZeros64(^(touched[at>>6] >> (at & 63))), left)
 			n, at = n+ones, at+ones
 			if ones < left {
 				break
@@ -131,24 +131,4 @@ func (h *Shard) nextRun(at, limit int) (first, n int) {
 		return first, min(n, limit)
 	}
 	return 0, 0
-}
-
-// InitOf is the init of an owner's rows.
-func InitOf(o Options) kernels.RowInit {
-	init := kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner, Base: o.Map.Base, Width: o.Width}
-	parts := o.Parts
-	if len(parts) == 0 {
-		parts = []Part{{Width: o.Width}}
-	}
-	for _, p := range parts {
-		init.Parts = append(init.Parts, p.Width)
-		for t := range o.Map.Tables() {
-			scale := float32(math.Sqrt(1 / float64(o.Map.TableRows(t))))
-			if p.Zero {
-				scale = 0
-			}
-			init.Scale = append(init.Scale, scale)
-		}
-	}
-	return init
 }

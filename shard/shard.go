@@ -2,31 +2,10 @@ package shard
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 
-	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
 )
-
-// Options describe the rows of a Shard.
-type Options struct {
-	Map   placement.Map
-	Owner int // -1: it owns nothing
-	Seed  uint64
-	// Width is the number of weights per row, State the floats of optimizer state.
-	Width, State int
-	// Parts are the parts of the weights, in order. Nil: one part.
-	Parts []Part
-}
-
-// Part is a range of the weights of a row, with initial weights of its own.
-type Part struct {
-	Width int
-	// Zero: the weights start at 0. Otherwise weight j of a row of a table with n rows is
-	// uniform in (-sqrt(1/n), sqrt(1/n)), as in the reference DLRM.
-	Zero bool
-}
 
 // Shard is the rows of one owner, used by one stream.
 type Shard struct {
@@ -38,30 +17,16 @@ type Shard struct {
 	touched []uint64       // one bit per slot
 	view    bool           // made by On
 	journal *Journal       // nil: writes are not recorded
+	hold    *hold
 
 	fresh  []int32        // scratch: slots to draw
 	index  []int32        // scratch: slots to read
+	ahead  []int32        // scratch: slots to put aside
 	slots  kernels.Buffer // scratch: slots on the device
 	places kernels.Buffer // scratch: places of pre-images on the device
 	staged kernels.Buffer // scratch: rows that are copied to the host
 	zeros  kernels.Buffer // gradients and segments of applyZeros
 	draw   []float32      // scratch: one row's init
-}
-
-// MaxSlots is the most rows an owner can have: a slot is an int32.
-const MaxSlots = math.MaxInt32
-
-func (o Options) countSlots() int64 {
-	if o.Owner < 0 {
-		return 0
-	}
-	return o.Map.Slots(o.Owner)
-}
-
-// Bytes is the memory of a shard with these options once every row is touched.
-func Bytes(o Options) int64 {
-	slots := o.countSlots()
-	return slots*int64(o.Width+o.State)*4 + slots/8
 }
 
 // New reserves the rows of an owner; memory is taken as rows are touched.
@@ -83,6 +48,7 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 		init:    InitOf(o),
 		rows:    kernels.Mat(buf, int(slots), stride),
 		touched: make([]uint64, (slots+63)/64),
+		hold:    &hold{},
 		draw:    make([]float32, o.Width),
 	}, nil
 }
@@ -90,7 +56,7 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 // On returns a Shard of the same rows with another stream. The two must not be used at the same
 // time.
 func (h *Shard) On(s kernels.Stream) *Shard {
-	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, touched: h.touched, view: true, journal: h.journal,
+	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, touched: h.touched, view: true, journal: h.journal, hold: h.hold,
 		draw: make([]float32, h.o.Width)}
 }
 
@@ -234,6 +200,7 @@ func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
 	if h.journal != nil {
 		panic("shard: a rule for all rows with a journal of writes")
 	}
+	h.needUnpinned()
 	if rule.MovesFreshRows() {
 		if err := h.TouchAll(); err != nil {
 			return err
@@ -249,7 +216,7 @@ func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
 	for from := 0; from < h.rows.Rows; {
 		rest = rest[:0]
 		for len(rest) < zeroRows {
-			first, n := h.nextRun(from, zeroRows-len(rest))
+			first, n := nextRun(h.touched, from, zeroRows-len(rest))
 			if n == 0 {
 				from = h.rows.Rows
 				break
@@ -330,13 +297,16 @@ func (h *Shard) uploadSlots(slots []int32) error {
 }
 
 func (h *Shard) isTouched(slot int32) bool {
-	return h.touched[slot>>6]>>(slot&63)&1 != 0
+	return isSet(h.touched, slot)
 }
+
+func isSet(bits []uint64, slot int32) bool { return bits[slot>>6]>>(slot&63)&1 != 0 }
 
 func (h *Shard) touchSlot(slot int32) { h.touched[slot>>6] |= 1 << (slot & 63) }
 
 // touchWritten touches a row that is set to any bytes without a record in the journal.
 func (h *Shard) touchWritten(slot int32) {
+	h.needUnpinned()
 	h.touchSlot(slot)
 	if h.journal != nil {
 		h.journal.markWritten(slot)

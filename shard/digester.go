@@ -1,0 +1,51 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/ecrec/ecrec/internal/digest"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// digestRows is how many rows are copied to the host at a time.
+const digestRows = 4096
+
+// Digester computes the digest of rows that are given one by one.
+type Digester struct {
+	Sum  digest.Sum
+	init kernels.RowInit
+	draw []float32
+	row  []byte // the init of a row; state starts as zeros
+}
+
+// NewDigester makes a Digester for rows of any owner, with the seed, tables and widths of o.
+func NewDigester(o Options) *Digester {
+	return &Digester{init: InitOf(o), draw: make([]float32, o.Width), row: make([]byte, 4*(o.Width+o.State))}
+}
+
+// Add adds the term of the global row g.
+func (d *Digester) Add(g int64, row []byte) { d.Sum.Add(d.Term(g, row)) }
+
+// Term is the global row g's term of the digest: a hash of its bytes, zero if they are its
+// init.
+func (d *Digester) Term(g int64, row []byte) digest.Sum {
+	if d.isInit(g, row) {
+		return digest.Sum{}
+	}
+	var key [8]byte
+	binary.LittleEndian.PutUint64(key[:], uint64(g))
+	return digest.Of("row", key[:], row)
+}
+
+// isInit reports whether a row equals its init. The first weight of most rows shows that they do
+// not.
+func (d *Digester) isInit(g int64, row []byte) bool {
+	if first := d.init.First(g); binary.LittleEndian.Uint32(row) != math.Float32bits(first) {
+		return false
+	}
+	d.init.Row(d.draw, g)
+	copy(d.row, kernels.BytesOf(d.draw))
+	return bytes.Equal(row, d.row)
+}

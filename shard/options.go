@@ -1,0 +1,63 @@
+package shard
+
+import (
+	"math"
+
+	"github.com/ecrec/ecrec/internal/placement"
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// Options describe the rows of a Shard.
+type Options struct {
+	Map   placement.Map
+	Owner int // -1: it owns nothing
+	Seed  uint64
+	// Width is the number of weights per row, State the floats of optimizer state.
+	Width, State int
+	// Parts are the parts of the weights, in order. Nil: one part.
+	Parts []Part
+}
+
+// Part is a range of the weights of a row, with initial weights of its own.
+type Part struct {
+	Width int
+	// Zero: the weights start at 0. Otherwise weight j of a row of a table with n rows is
+	// uniform in (-sqrt(1/n), sqrt(1/n)), as in the reference DLRM.
+	Zero bool
+}
+
+// MaxSlots is the most rows an owner can have: a slot is an int32.
+const MaxSlots = math.MaxInt32
+
+func (o Options) countSlots() int64 {
+	if o.Owner < 0 {
+		return 0
+	}
+	return o.Map.Slots(o.Owner)
+}
+
+// Bytes is the memory of a shard with these options once every row is touched.
+func Bytes(o Options) int64 {
+	slots := o.countSlots()
+	return slots*int64(o.Width+o.State)*4 + slots/8
+}
+
+// InitOf is the init of an owner's rows.
+func InitOf(o Options) kernels.RowInit {
+	init := kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner, Base: o.Map.Base, Width: o.Width}
+	parts := o.Parts
+	if len(parts) == 0 {
+		parts = []Part{{Width: o.Width}}
+	}
+	for _, p := range parts {
+		init.Parts = append(init.Parts, p.Width)
+		for t := range o.Map.Tables() {
+			scale := float32(math.Sqrt(1 / float64(o.Map.TableRows(t))))
+			if p.Zero {
+				scale = 0
+			}
+			init.Scale = append(init.Scale, scale)
+		}
+	}
+	return init
+}
