@@ -14,7 +14,7 @@ type Dir interface {
 // File is a file of a log. Offsets, lengths and addresses of buffers of WriteAt are multiples of Align.
 type File interface {
 	WriteAt(p []byte, at int64) error
-	// ReadAll reads all parts. Their offsets and lengths are arbitrary.
+	// ReadAll reads all parts. Their offsets and lengths are arbitrary. An error is that of the first part that fails.
 	ReadAll(parts []Part) error
 	Size() (int64, error)
 	Truncate(size int64) error

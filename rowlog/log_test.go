@@ -333,10 +333,11 @@ func FuzzOpen(f *testing.F) {
 // TestOnDisk runs a log on real files.
 func TestOnDisk(t *testing.T) {
 	rnd := seeded(t)
-	d, err := OpenDir(env.Real(), t.TempDir()+"/rows")
+	d, err := OpenDir(env.Real(), t.TempDir()+"/rows", Access{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer d.Close()
 	o := options(rnd, d)
 	o.Slots = 5000
 	w := newTwin()

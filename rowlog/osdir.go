@@ -5,28 +5,76 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
+	"github.com/ecrec/ecrec/internal/directio"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/uring"
 )
 
-// OpenDir returns the folder at a path, and makes it if it is missing. All calls that may block run in e.
-func OpenDir(e env.Env, path string) (Dir, error) {
-	if err := e.Do("make "+path, func() error { return os.MkdirAll(path, 0o777) }); err != nil {
+// Access limits the ways in which files are read and written. The zero value uses the fastest that the system allows.
+type Access struct {
+	NoRing   bool // reads by preads, not by io_uring
+	NoDirect bool // through the page cache, not by O_DIRECT
+}
+
+// OSDir is a Dir of files of the operating system. Its calls that may block run in the Env.
+type OSDir struct {
+	env    env.Env
+	path   string
+	access Access
+	// rings holds the ring while no goroutine reads with it, or nil after the system refused it.
+	rings    *env.Queue[*uring.Ring]
+	refusal  atomic.Pointer[string] // why there is no ring; nil: there is one
+	buffered atomic.Bool            // a file was read or written through the page cache
+}
+
+// OpenDir returns the folder at a path, and makes it if it is missing. The caller closes it.
+func OpenDir(e env.Env, path string, access Access) (*OSDir, error) {
+	d := &OSDir{env: e, path: path, access: access, rings: env.NewQueue[*uring.Ring](e, "ring of "+path, 1)}
+	err := e.Do("make "+path, func() error { return os.MkdirAll(path, 0o777) })
+	if err != nil {
 		return nil, err
 	}
-	return osDir{e, path}, nil
+	ring, why := (*uring.Ring)(nil), "io_uring is switched off"
+	if !access.NoRing {
+		if ring, err = uring.Open(uring.Depth); err != nil {
+			why = err.Error()
+		}
+	}
+	if ring == nil {
+		d.refusal.Store(&why)
+	}
+	d.rings.Put(ring)
+	return d, nil
 }
 
-type osDir struct {
-	env  env.Env
-	path string
+// Close releases the ring. No goroutine may read meanwhile.
+func (d *OSDir) Close() {
+	if ring, _ := d.rings.Get(); ring != nil {
+		ring.Close()
+	}
+	d.rings.Close()
 }
 
-func (d osDir) name(number uint64) string {
+// Way describes how files were read and written so far: "io_uring, direct" is the fastest.
+func (d *OSDir) Way() string {
+	reads, files := "io_uring", "direct"
+	if why := d.refusal.Load(); why != nil {
+		reads = "preads (" + *why + ")"
+	}
+	if d.access.NoDirect || d.buffered.Load() {
+		files = "page cache"
+	}
+	return reads + ", " + files
+}
+
+func (d *OSDir) name(number uint64) string {
 	return filepath.Join(d.path, fmt.Sprintf("rows-%012d.log", number))
 }
 
-func (d osDir) List() (numbers []uint64, err error) {
+// List returns the numbers of the files, ascending.
+func (d *OSDir) List() (numbers []uint64, err error) {
 	err = d.env.Do("list "+d.path, func() error {
 		entries, err := os.ReadDir(d.path)
 		for _, e := range entries {
@@ -41,26 +89,35 @@ func (d osDir) List() (numbers []uint64, err error) {
 	return numbers, err
 }
 
-func (d osDir) open(number uint64, flag int) (File, error) {
-	var f *os.File
+func (d *OSDir) open(number uint64, flag int) (File, error) {
+	open := directio.OpenFile
+	if d.access.NoDirect {
+		open = os.OpenFile
+	}
+	f := &osFile{dir: d}
 	err := d.env.Do("open "+d.name(number), func() (err error) {
-		f, err = os.OpenFile(d.name(number), os.O_RDWR|flag, 0o666)
+		f.f, err = open(d.name(number), os.O_RDWR|flag, 0o666)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return osFile{d.env, f}, nil
+	return f, nil
 }
 
-func (d osDir) Create(number uint64) (File, error) { return d.open(number, os.O_CREATE|os.O_EXCL) }
-func (d osDir) Open(number uint64) (File, error)   { return d.open(number, 0) }
+// Create makes an empty file.
+func (d *OSDir) Create(number uint64) (File, error) { return d.open(number, os.O_CREATE|os.O_EXCL) }
 
-func (d osDir) Remove(number uint64) error {
+// Open opens a file.
+func (d *OSDir) Open(number uint64) (File, error) { return d.open(number, 0) }
+
+// Remove removes a file.
+func (d *OSDir) Remove(number uint64) error {
 	return d.env.Do("remove "+d.name(number), func() error { return os.Remove(d.name(number)) })
 }
 
-func (d osDir) Sync() error {
+// Sync makes the names of the files durable.
+func (d *OSDir) Sync() error {
 	return d.env.Do("sync "+d.path, func() error {
 		f, err := os.Open(d.path)
 		if err != nil {
@@ -72,33 +129,33 @@ func (d osDir) Sync() error {
 }
 
 type osFile struct {
-	env env.Env
+	dir *OSDir
 	f   *os.File
 }
 
-func (f osFile) do(what string, action func() error) error {
-	return f.env.Do(what+" "+f.f.Name(), action)
+func (f *osFile) do(what string, action func() error) error {
+	return f.dir.env.Do(what+" "+f.f.Name(), action)
 }
 
-func (f osFile) WriteAt(p []byte, at int64) error {
+// transfer reads or writes, by O_DIRECT if the file system allows that.
+func (f *osFile) transfer(action func() error) error {
+	err := directio.Do(f.f, action)
+	if err == nil && !directio.Enabled(f.f) {
+		f.dir.buffered.Store(true)
+	}
+	return err
+}
+
+func (f *osFile) WriteAt(p []byte, at int64) error {
 	return f.do("write", func() error {
-		_, err := f.f.WriteAt(p, at)
-		return err
+		return f.transfer(func() error {
+			_, err := f.f.WriteAt(p, at)
+			return err
+		})
 	})
 }
 
-func (f osFile) ReadAll(parts []Part) error {
-	return f.do("read", func() error {
-		for _, p := range parts {
-			if _, err := f.f.ReadAt(p.Bytes, p.At); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (f osFile) Size() (size int64, err error) {
+func (f *osFile) Size() (size int64, err error) {
 	err = f.do("stat", func() error {
 		info, err := f.f.Stat()
 		if err == nil {
@@ -109,9 +166,9 @@ func (f osFile) Size() (size int64, err error) {
 	return size, err
 }
 
-func (f osFile) Truncate(size int64) error {
+func (f *osFile) Truncate(size int64) error {
 	return f.do("truncate", func() error { return f.f.Truncate(size) })
 }
 
-func (f osFile) Sync() error  { return f.do("sync", f.f.Sync) }
-func (f osFile) Close() error { return f.do("close", f.f.Close) }
+func (f *osFile) Sync() error  { return f.do("sync", f.f.Sync) }
+func (f *osFile) Close() error { return f.do("close", f.f.Close) }

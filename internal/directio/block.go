@@ -13,8 +13,8 @@ const (
 	align = 4096
 )
 
-// aligned returns n bytes that begin at a multiple of align.
-func aligned(n int) []byte {
+// Aligned returns n bytes that begin at a multiple of align.
+func Aligned(n int) []byte {
 	b := make([]byte, n+align)
 	off := int(-uintptr(unsafe.Pointer(&b[0])) & (align - 1))
 	return b[off : off+n : off+n]

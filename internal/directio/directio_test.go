@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/zeebo/xxh3"
@@ -148,5 +149,42 @@ func TestReadingCanEndEarly(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRefusedDirectIO checks that direct I/O that a file system refuses at the first read or write is turned off, also if several
+// goroutines notice it at once.
+func TestRefusedDirectIO(t *testing.T) {
+	f, err := OpenFile(filepath.Join(t.TempDir(), "f"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if !Enabled(f) {
+		t.Skip("this file system has no direct I/O")
+	}
+	refused := syscall.EINVAL
+	if err := Do(f, func() error { return io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) || !Enabled(f) {
+		t.Errorf("another error: %v, direct I/O %v", err, Enabled(f))
+	}
+	err = Do(f, func() error {
+		if !Enabled(f) {
+			return nil
+		}
+		if err := Do(f, func() error { // another goroutine, at the same time
+			if Enabled(f) {
+				return refused
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		return refused
+	})
+	if err != nil || Enabled(f) {
+		t.Errorf("%v, direct I/O %v", err, Enabled(f))
+	}
+	if err := Do(f, func() error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("an error of other causes: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ type Reader struct {
 func Open(e env.Env, path string, slack int) (*Reader, error) {
 	r := &Reader{env: e, path: path, head: roundUp(slack), hash: xxh3.New()}
 	if err := e.Do("open "+path, func() (err error) {
-		if r.f, err = openDirect(path, os.O_RDONLY, 0); err != nil {
+		if r.f, err = OpenFile(path, os.O_RDONLY, 0); err != nil {
 			return err
 		}
 		info, err := r.f.Stat()
@@ -48,7 +48,7 @@ func Open(e env.Env, path string, slack int) (*Reader, error) {
 	r.free = env.NewQueue[block](e, "to read "+path, Blocks)
 	r.stopped = env.NewEvent(e, "reader "+path)
 	for range Blocks {
-		r.free.Put(block{buf: aligned(r.head + BlockBytes)})
+		r.free.Put(block{buf: Aligned(r.head + BlockBytes)})
 	}
 	e.Go("reader "+path, r.readBlocks)
 	return r, nil
@@ -63,7 +63,7 @@ func (r *Reader) readBlocks() {
 			return
 		}
 		b.err = r.env.Do("read "+r.path, func() error {
-			return direct(r.f, func() (err error) {
+			return Do(r.f, func() (err error) {
 				b.n, err = r.readBlock(b.buf[r.head:], at)
 				return err
 			})

@@ -44,7 +44,7 @@ type block struct {
 func Create(e env.Env, path string, size int64, slack int) (*Writer, error) {
 	w := &Writer{env: e, path: path, size: size, slack: slack, hash: xxh3.New()}
 	if err := e.Do("create "+path, func() (err error) {
-		if w.f, err = openDirect(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil || size == 0 {
+		if w.f, err = OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil || size == 0 {
 			return err
 		}
 		if err = reserve(w.f, size); err != nil {
@@ -60,7 +60,7 @@ func Create(e env.Env, path string, size int64, slack int) (*Writer, error) {
 	w.free = env.NewQueue[block](e, "written "+path, Blocks)
 	w.stopped = env.NewEvent(e, "writer "+path)
 	for i := range Blocks {
-		b := aligned(roundUp(BlockBytes + slack + 1))
+		b := Aligned(roundUp(BlockBytes + slack + 1))
 		if i == 0 {
 			w.buf = b
 			continue
@@ -80,7 +80,7 @@ func (w *Writer) writeBlocks() {
 			return
 		}
 		b.err = w.env.Do("write "+w.path, func() error {
-			return direct(w.f, func() error {
+			return Do(w.f, func() error {
 				_, err := w.f.WriteAt(b.buf[:b.n], b.at)
 				return err
 			})

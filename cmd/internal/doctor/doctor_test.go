@@ -64,7 +64,7 @@ func TestTextAndJSONAgree(t *testing.T) {
 	}
 	for _, want := range []string{"ecrec", "cpu", "features", "cpus", "memory", "swap", "shm", "arena", "hugepages",
 		"nofile", "memlock", "nproc", "hostname",
-		"clock", "disk", "openblas", "gpus", "cuda", "nccl", "mpi", "slurm", "kafka", "job.device", "kernels", "job.threads",
+		"clock", "disk", "io_uring", "openblas", "gpus", "cuda", "nccl", "mpi", "slurm", "kafka", "job.device", "kernels", "job.threads",
 		"collectives.transport"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("nothing about %s", want)

@@ -100,6 +100,7 @@ func ofMachine(out string) []question {
 			return clock(time.Now(), buildinfo.Read().Time, offset, err)
 		})},
 		{part, "disk", "the file system of " + folder, one(func() Check { return inspectFolder(folder, out != "").toCheck() })},
+		{part, "io_uring", "io_uring_enter", one(func() Check { return ring(tryRing()) })},
 		askOpenBLAS,
 	}
 }

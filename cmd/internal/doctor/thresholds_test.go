@@ -78,6 +78,8 @@ func TestThresholds(t *testing.T) {
 		{"a full folder", folder{path: "/out", total: 9 * gib, free: 8, tried: true}.toCheck(), Warn, 8, "", "less than 1 GiB"},
 		{"a folder of others", folder{path: "/out", tried: true, write: broken}.toCheck(), Fail, 0, "", "broken"},
 		{"no O_DIRECT", folder{path: "/out", free: 2 * gib, tried: true, direct: broken}.toCheck(), Warn, 2 * gib, "", "page cache"},
+		{"io_uring", ring(nil), OK, 0, "works, up to 128 reads", ""},
+		{"no io_uring", ring(broken), Warn, 0, "refused", "broken; rows on a disk are read by preads"},
 		{"no file system", folder{path: "/out", err: broken}.toCheck(), Fail, 0, "/out", "broken"},
 	} {
 		if e.got.Status != e.status || e.got.amount != e.amount || !strings.Contains(e.got.Value, e.value) ||
