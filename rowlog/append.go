@@ -13,58 +13,147 @@ const writeBytes = 1 << 20
 // Append appends the rows of an epoch that ended with a step, later than all before: the slots, which ascend, the
 // rows one after the other, and bytes of the caller. After an error the log is as it was.
 func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
-	if l.broken != nil {
-		return l.broken
+	if step <= l.Step() {
+		panic(fmt.Sprintf("rowlog: step %d after %d", step, l.Step()))
 	}
-	if !l.ready {
-		panic("rowlog: Append before CutTo")
-	}
-	if step <= l.Step() || len(rows) != len(slots)*l.rowBytes {
-		panic(fmt.Sprintf("rowlog: step %d after %d, %d slots, %d bytes of rows", step, l.Step(), len(slots), len(rows)))
-	}
-	f, err := l.fileToWrite()
+	id, err := l.write(segment{kind: kindEpoch, step: step}, slots, rows, extra)
 	if err != nil {
 		return err
 	}
-	s := segment{file: f.number, at: f.size, step: step, after: l.Step(), durable: l.durable, rows: int64(len(slots)), extra: int64(len(extra)), exSum: xxh3.Hash(extra)}
-	w := &writer{f: f, at: f.size, buf: l.writeBuffer()}
-	f.synced = false
+	l.epochs = append(l.epochs, id)
+	l.point(id, slots)
+	return nil
+}
+
+// AppendFirst appends rows of the model that the log begins with, in any number of calls. The first epoch follows; without it
+// they do not count.
+func (l *Log) AppendFirst(slots []int32, rows []byte) error {
+	if len(l.epochs) > 0 {
+		panic("rowlog: AppendFirst after an epoch")
+	}
+	return l.writeCopy(slots, rows)
+}
+
+func (l *Log) writeCopy(slots []int32, rows []byte) error {
+	id, err := l.write(segment{kind: kindCopy}, slots, rows, nil)
+	if err == nil {
+		l.point(id, slots)
+	}
+	return err
+}
+
+// CutTo removes the epochs after a step, durably; the log holds an epoch that ended with it, or the step is 0 and
+// nothing stays. It also removes what a loss of power has left. After an error only Close may be called.
+func (l *Log) CutTo(step int64) error {
+	i, ok := l.findEpoch(step)
+	if !ok && step != 0 {
+		panic(fmt.Sprintf("rowlog: no epoch ends with step %d", step))
+	}
+	l.cleaning, l.cleaned = cleaning{}, nil
+	if f := l.last(); f != nil {
+		if err := f.Truncate(f.size); err != nil {
+			return err
+		}
+	}
+	l.ready = true
+	if err := l.removeDropped(); err != nil {
+		return err
+	}
+	switch {
+	case step == 0 && len(l.files) > 0:
+		if err := l.begin(); err != nil {
+			return err
+		}
+	case ok && i+1 < len(l.epochs):
+		id, err := l.write(segment{kind: kindCut, step: step}, nil, nil, words(l.number))
+		if err != nil {
+			return err
+		}
+		s := &l.segments[id]
+		l.cuts = append(l.cuts, cut{step, s.number, s.file})
+		if err := l.buildIndex(); err != nil {
+			return err
+		}
+	}
+	return l.Sync()
+}
+
+// begin begins the log anew, in a file that lists no other.
+func (l *Log) begin() error {
+	old := l.files
+	next := l.last().number + 1
+	l.files = nil
+	err := l.create(next)
+	for _, f := range old {
+		l.drop(f, l.number)
+	}
+	l.epochs, l.cuts = l.epochs[:0], l.cuts[:0]
+	clear(l.newest)
+	return err
+}
+
+// write appends a segment, whose head has its kind and step, and returns its id.
+func (l *Log) write(s segment, slots []int32, rows, extra []byte) (id uint32, err error) {
+	if l.broken != nil {
+		return 0, l.broken
+	}
+	if !l.ready {
+		panic("rowlog: a write before CutTo")
+	}
+	if len(rows) != len(slots)*l.rowBytes {
+		panic(fmt.Sprintf("rowlog: %d slots, %d bytes of rows", len(slots), len(rows)))
+	}
+	if f := l.last(); f == nil {
+		err = l.create(1)
+	} else if f.size >= l.o.FileBytes {
+		if err = l.Sync(); err == nil {
+			err = l.create(f.number + 1)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return l.writeTo(l.last(), s, slots, rows, extra)
+}
+
+// create makes the file that is written to from now on, whose head lists the others.
+func (l *Log) create(number uint64) error {
+	f, err := l.o.Dir.Create(number)
+	if err != nil {
+		return err
+	}
+	var list []uint64
+	for _, x := range l.files {
+		list = append(list, x.number, uint64(x.size), l.segments[x.segments[len(x.segments)-1]].number+1)
+	}
+	x := &logFile{File: f, number: number}
+	if _, err := l.writeTo(x, segment{kind: kindFile}, nil, nil, words(list...)); err != nil {
+		_ = f.Close() // err is the cause
+		if e := l.o.Dir.Remove(number); e != nil {
+			l.broken = fmt.Errorf("rowlog: file %d cannot be removed after a failed write (%w): %w", number, err, e)
+		}
+		return err
+	}
+	l.files = append(l.files, x)
+	return nil
+}
+
+func (l *Log) writeTo(f *logFile, s segment, slots []int32, rows, extra []byte) (id uint32, err error) {
+	s.file, s.at, s.number, s.durable = f.number, f.size, l.number, f.durable
+	s.rows, s.extra, s.exSum = int64(len(slots)), int64(len(extra)), xxh3.Hash(extra)
+	s.seed = s.seedOf(l.layout)
+	if l.buf == nil {
+		l.buf = aligned(writeBytes)
+	}
+	w := &writer{f: f, at: f.size, buf: l.buf[:0]}
 	if err := l.writeSegment(w, &s, slots, rows, extra); err != nil {
 		if e := f.Truncate(f.size); e != nil {
 			l.broken = fmt.Errorf("rowlog: file %d cannot be cut off behind its last segment after a failed write (%w): %w", f.number, err, e)
 		}
-		return err
+		return 0, err
 	}
 	f.size = s.end(l.layout)
-	l.add(s)
-	l.point(len(l.segments)-1, slots)
-	return nil
-}
-
-// fileToWrite returns the last file, or a new one if that is full.
-func (l *Log) fileToWrite() (*logFile, error) {
-	number := uint64(1)
-	if n := len(l.files); n > 0 {
-		last := l.files[n-1]
-		if last.size < l.o.FileBytes {
-			return last, nil
-		}
-		number = last.number + 1
-	}
-	f, err := l.o.Dir.Create(number)
-	if err != nil {
-		return nil, err
-	}
-	l.dirSaved = false
-	l.files = append(l.files, &logFile{File: f, number: number})
-	return l.files[len(l.files)-1], nil
-}
-
-func (l *Log) writeBuffer() []byte {
-	if l.buf == nil {
-		l.buf = aligned(writeBytes)
-	}
-	return l.buf[:0]
+	return l.add(f, s), nil
 }
 
 func (l *Log) writeSegment(w *writer, s *segment, slots []int32, rows, extra []byte) error {
@@ -83,10 +172,9 @@ func (l *Log) writeSegment(w *writer, s *segment, slots []int32, rows, extra []b
 		w.write(b[:])
 	}
 	w.pad()
-	seed := s.seed(l.layout)
 	for i, slot := range slots {
 		row := rows[i*l.rowBytes : (i+1)*l.rowBytes]
-		binary.LittleEndian.PutUint32(b[:], rowSum(seed, slot, row))
+		binary.LittleEndian.PutUint32(b[:], rowSum(s.seed, slot, row))
 		w.write(b[:])
 		w.write(row)
 	}
@@ -97,8 +185,8 @@ func (l *Log) writeSegment(w *writer, s *segment, slots []int32, rows, extra []b
 	return w.err
 }
 
-// Sync makes all segments durable. After an error the log takes no segments any more: the system may have dropped
-// bytes that it could not write, and report success the next time.
+// Sync makes all segments durable, and removes files that are not needed then. After an error the log takes no segments any more: the
+// system may have dropped bytes that it could not write, and report success the next time.
 func (l *Log) Sync() error {
 	if l.broken == nil {
 		l.broken = l.sync()
@@ -107,23 +195,20 @@ func (l *Log) Sync() error {
 }
 
 func (l *Log) sync() error {
-	for _, f := range l.files {
-		if f.synced {
-			continue
-		}
+	// All files but the last are durable, with their names.
+	if f := l.last(); f != nil && f.durable < f.size {
 		if err := f.Sync(); err != nil {
 			return err
 		}
-		f.synced = true
-	}
-	if !l.dirSaved {
-		if err := l.o.Dir.Sync(); err != nil {
-			return err
+		if f.durable == 0 {
+			if err := l.o.Dir.Sync(); err != nil {
+				return err
+			}
 		}
-		l.dirSaved = true
+		f.durable = f.size
 	}
-	l.durable = l.Step()
-	return nil
+	l.durable, l.synced = l.Step(), l.number
+	return l.removeDropped()
 }
 
 // writer collects bytes and writes them in large aligned pieces.

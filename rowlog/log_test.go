@@ -40,6 +40,13 @@ func (w *twin) add(step int64, slots []int32, rows, extra []byte, rowBytes int) 
 	w.rows[step], w.extra[step], w.steps = all, extra, append(w.steps, step)
 }
 
+// addTo changes rows of a step.
+func (w *twin) addTo(step int64, slots []int32, rows []byte, rowBytes int) {
+	for i, slot := range slots {
+		w.rows[step][slot] = rows[i*rowBytes : (i+1)*rowBytes]
+	}
+}
+
 // cutTo drops the steps after one, which the twin has.
 func (w *twin) cutTo(step int64) {
 	w.steps = slices.DeleteFunc(w.steps, func(s int64) bool { return s > step })
@@ -100,58 +107,100 @@ func options(rnd *rand.Rand, d Dir) Options {
 		FileBytes: 1 + rnd.Int64N(200_000)}
 }
 
-// TestPowerCuts appends epochs, makes some durable, lets writes fail, and cuts the power at any time. The log that is opened then
-// ends at a step that was appended, no older than the durable one, and holds the rows of exactly that step.
+// cutStep draws a step that a log can be cut to: that of an epoch, not before the settled step, or 0, which begins the log anew.
+func (w *twin) cutStep(rnd *rand.Rand, l *Log, settled int64) int64 {
+	switch rnd.IntN(12) {
+	case 0, 1, 2, 3: // other ranks have less
+		var steps []int64
+		for _, s := range w.steps {
+			if s > 0 && s >= settled && s <= l.Step() {
+				steps = append(steps, s)
+			}
+		}
+		if len(steps) > 0 {
+			return steps[rnd.IntN(len(steps))]
+		}
+	case 4:
+		return 0
+	}
+	return l.Step()
+}
+
+// TestPowerCuts appends epochs, makes some durable, cleans files, lets writes fail, and cuts the power at any time. The log that is
+// opened then ends at a step that was appended, no older than the durable one, and holds the rows of exactly that step.
 func TestPowerCuts(t *testing.T) {
 	rnd := seeded(t)
-	rounds := 400
+	rounds := 600
 	if testing.Short() {
 		rounds = 60
 	}
-	cuts, failures, torn := 0, 0, 0
+	var seen struct{ cuts, failures, torn, copied, dropped, voided int }
 	for range rounds {
 		d := newDisk(rnd)
 		o := options(rnd, d)
-		w, step := newTwin(), int64(0)
-		for range 1 + rnd.IntN(4) {
+		w, step, settled := newTwin(), int64(0), int64(0)
+		for range 1 + rnd.IntN(6) {
 			l, err := Open(o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.check(t, l)
-			cut := l.Step()
-			if rnd.IntN(3) == 0 { // other ranks have less
-				cut = w.steps[rnd.IntN(slices.Index(w.steps, l.Step())+1)]
+			if l.Step() > 0 {
+				w.check(t, l)
+			}
+			cut := w.cutStep(rnd, l, settled)
+			if cut < l.Step() && cut > 0 {
+				seen.voided++
 			}
 			if err := l.CutTo(cut); err != nil {
 				t.Fatal(err)
 			}
 			w.cutTo(cut)
+			if cut == 0 {
+				w, step, settled = newTwin(), 0, 0
+				for range rnd.IntN(3) {
+					slots, rows, _ := epoch(rnd, &o)
+					if err := l.AppendFirst(slots, rows); err != nil {
+						t.Fatal(err)
+					}
+					w.addTo(0, slots, rows, o.RowBytes)
+				}
+			}
 			if l.Step() != cut || l.Durable() != cut {
 				t.Fatalf("after a cut to step %d the log ends at %d, durable up to %d", cut, l.Step(), l.Durable())
 			}
 			w.check(t, l)
-			for range rnd.IntN(6) {
-				d.failIn = max(0, rnd.IntN(40)-25)
+			for range rnd.IntN(12) {
+				d.failIn = max(0, rnd.IntN(60)-45)
 				slots, rows, extra := epoch(rnd, &o)
 				step = max(step, l.Step()) + 1 + rnd.Int64N(3)
 				if err := l.Append(step, slots, rows, extra); err == nil {
 					w.add(step, slots, rows, extra, o.RowBytes)
-				} else if failures++; !errors.Is(err, errDisk) {
+				} else if seen.failures++; !errors.Is(err, errDisk) {
+					t.Fatal(err)
+				}
+				if err := l.Clean(rnd.Int64N(3) * rnd.Int64N(40_000)); err != nil && !errors.Is(err, errDisk) {
 					t.Fatal(err)
 				}
 				before := l.Durable()
 				if rnd.IntN(2) == 0 {
-					if err := l.Sync(); err == nil && l.Durable() != l.Step() || err != nil && l.Durable() != before {
+					dropped := len(l.dropped)
+					if err := l.Sync(); err == nil && l.Durable() != l.Step() || err != nil && l.Durable() != before && l.Durable() != l.Step() {
 						t.Fatalf("durable up to step %d of %d, %v", l.Durable(), l.Step(), err)
 					}
+					seen.dropped += dropped - len(l.dropped)
+				}
+				if rnd.IntN(2) == 0 {
+					settled = max(settled, w.steps[rnd.IntN(len(w.steps))])
+					settled = min(settled, l.Durable())
+					l.Settle(settled)
 				}
 				d.failIn = 0
 				w.check(t, l)
 			}
 			durable, all := l.Durable(), l.Step()
+			seen.copied += int(l.copied)
 			l.Close()
-			cuts++
+			seen.cuts++
 			if rnd.IntN(3) > 0 || l.broken != nil {
 				d.cutPower()
 			} // else only the process ends
@@ -159,15 +208,77 @@ func TestPowerCuts(t *testing.T) {
 				t.Fatalf("durable up to step %d of %d; after a loss of power: %+v, %v", durable, all, l, err)
 			}
 			if l.Step() < all {
-				torn++
+				seen.torn++
 			}
-			w.check(t, l)
+			if l.Step() > 0 {
+				w.check(t, l)
+			}
 			l.Close()
 		}
 	}
-	t.Logf("%d cuts, %d of which lost segments, %d failed writes", cuts, torn, failures)
-	if torn == 0 || failures == 0 {
-		t.Error("no segment was lost, or no write failed")
+	t.Logf("%+v", seen)
+	if seen.torn == 0 || seen.failures == 0 || seen.copied == 0 || seen.dropped == 0 || seen.voided == 0 {
+		t.Error("something never happened")
+	}
+}
+
+// TestCleaning checks that a log which is cleaned as fast as it grows stays small, whatever rows are written.
+func TestCleaning(t *testing.T) {
+	rnd := seeded(t)
+	d := newDisk(rnd)
+	o := Options{Dir: d, Owners: 1, RowBytes: 256, Slots: 4000, FileBytes: 1 << 18}
+	w, l := newTwin(), must(Open(o))
+	const perEpoch = 200
+	most, appended := int64(0), int64(0)
+	for step := int64(1); step <= 600; step++ {
+		var slots []int32
+		for slot := range int32(o.Slots) {
+			if share := perEpoch / 2.0 / 200; slot < 200 && rnd.Float64() < share || rnd.Float64() < perEpoch/2.0/float64(o.Slots) {
+				slots = append(slots, slot)
+			}
+		}
+		rows := make([]byte, len(slots)*o.RowBytes)
+		for i := range rows {
+			rows[i] = byte(rnd.Uint32())
+		}
+		if err := l.Append(step, slots, rows, []byte{byte(step)}); err != nil {
+			t.Fatal(err)
+		}
+		w.add(step, slots, rows, []byte{byte(step)}, o.RowBytes)
+		appended += int64(len(rows))
+		if err := errors.Join(l.Clean(int64(len(rows))), l.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		if step > 3 {
+			l.Settle(step - 3)
+			delete(w.rows, step-3)
+		}
+		if total, _ := l.Size(); step > 100 {
+			most = max(most, total)
+		}
+		if step%100 == 0 {
+			w.check(t, l)
+		}
+	}
+	total, live := l.Size()
+	t.Logf("%d bytes at the end, %d of them newest, %d at most; %d appended, %d copied", total, live, most, appended, l.copied)
+	if most > 2*live+4*o.FileBytes || l.copied == 0 || l.copied > appended {
+		t.Error("the log is not cleaned, or too much is copied")
+	}
+	l.Close()
+	l = must(Open(o))
+	w.check(t, l)
+	seen := map[int32]bool{}
+	if err := l.Each(func(slots []int32, rows []byte) error {
+		for i, slot := range slots {
+			if seen[slot] || !bytes.Equal(rows[i*o.RowBytes:(i+1)*o.RowBytes], w.rows[600][slot]) {
+				t.Fatalf("slot %d", slot)
+			}
+			seen[slot] = true
+		}
+		return nil
+	}); err != nil || len(seen) != len(w.rows[600]) {
+		t.Errorf("%d rows, %v; want %d", len(seen), err, len(w.rows[600]))
 	}
 }
 
@@ -199,7 +310,7 @@ func TestDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.Step() < 5 && file < len(files)-1 {
+		if l.Step() < 5 && (file < len(files)-1 || l.Step() < 4) {
 			t.Fatalf("file %d of %d is damaged, and the log ends at step %d without an error", file, len(files), l.Step())
 		}
 		bad := false
@@ -233,8 +344,9 @@ func must(l *Log, err error) *Log {
 	return l
 }
 
-// TestForeignSegments checks that the rows of another run, owner or place are not taken for rows of the log.
-func TestForeignSegments(t *testing.T) {
+// TestForeign checks that the log of another run or owner is reported as such, and that a misdirected segment is not taken for one of
+// the log.
+func TestForeign(t *testing.T) {
 	rnd := seeded(t)
 	d := newDisk(rnd)
 	o := options(rnd, d)
@@ -252,23 +364,27 @@ func TestForeignSegments(t *testing.T) {
 		"lineage": func(o *Options) { o.Lineage[3]++ }, "owner": func(o *Options) { o.Owner++ }, "owners": func(o *Options) { o.Owners++ },
 		"row bytes": func(o *Options) { o.RowBytes += 4 },
 	} {
-		other := o
+		other, foreign := o, (*Foreign)(nil)
 		change(&other)
-		if l, err := Open(other); err != nil || l.Step() != 0 || l.Has(0) {
+		want := Foreign{o.Lineage, o.Owner, o.Owners, o.RowBytes}
+		if l, err := Open(other); !errors.As(err, &foreign) || *foreign != want {
 			t.Errorf("another %s: %+v, %v", name, l, err)
 		}
 	}
 	if err := errors.Join(l.Append(3, nil, nil, []byte("extra")), l.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	d.files[4] = d.files[3] // a misdirected write
-	delete(d.files, 3)
-	if l, err := Open(o); err != nil || l.Step() != 2 {
-		t.Errorf("a segment at a wrong place: %+v, %v", l, err)
+	d.files[9] = d.files[3]
+	if l, err := Open(o); err != nil || l.Step() != 3 {
+		t.Errorf("a copy of a file under another name: %+v, %v", l, err)
+	}
+	d.files[2] = d.files[3]
+	if l, err := Open(o); !isDamage(err) {
+		t.Errorf("a file in the place of another: %+v, %v", l, err)
 	}
 }
 
-// TestMissingFile checks that a log ends before a file whose name was lost, whatever follows.
+// TestMissingFile checks that a file that was lost is noticed.
 func TestMissingFile(t *testing.T) {
 	d := newDisk(seeded(t))
 	o := Options{Dir: d, Owners: 1, RowBytes: 4, Slots: 9, FileBytes: 1}
@@ -279,8 +395,8 @@ func TestMissingFile(t *testing.T) {
 		}
 	}
 	delete(d.files, 2)
-	if l = must(Open(o)); l.Step() != 1 || l.Has(3) {
-		t.Errorf("the log ends at step %d", l.Step())
+	if l, err := Open(o); !isDamage(err) {
+		t.Errorf("%+v, %v", l, err)
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 type disk struct {
 	rnd    *rand.Rand
 	files  map[uint64]*content
-	named  map[uint64]bool // durable names
-	failIn int             // writes and syncs until one fails; 0: none does
+	named  map[uint64]bool     // durable names
+	gone   map[uint64]*content // removed files whose names are durable
+	failIn int                 // writes and syncs until one fails; 0: none does
 }
 
 type content struct {
@@ -26,7 +27,7 @@ const sector = 512
 var errDisk = errors.New("no space left on device")
 
 func newDisk(rnd *rand.Rand) *disk {
-	return &disk{rnd: rnd, files: map[uint64]*content{}, named: map[uint64]bool{}}
+	return &disk{rnd: rnd, files: map[uint64]*content{}, named: map[uint64]bool{}, gone: map[uint64]*content{}}
 }
 
 func (d *disk) fails() bool {
@@ -39,6 +40,13 @@ func (d *disk) fails() bool {
 
 // cutPower loses a random part of everything that is not durable.
 func (d *disk) cutPower() {
+	for n, c := range d.gone {
+		if d.files[n] == nil && d.rnd.IntN(2) == 0 {
+			d.files[n] = c
+			d.named[n] = true
+		}
+	}
+	clear(d.gone)
 	for n, c := range d.files {
 		if !d.named[n] && d.rnd.IntN(2) == 0 {
 			delete(d.files, n)
@@ -76,6 +84,9 @@ func (d *disk) Remove(number uint64) error {
 	if d.fails() {
 		return errDisk
 	}
+	if d.named[number] {
+		d.gone[number] = d.files[number]
+	}
 	delete(d.files, number)
 	delete(d.named, number)
 	return nil
@@ -88,6 +99,7 @@ func (d *disk) Sync() error {
 	for n := range d.files {
 		d.named[n] = true
 	}
+	clear(d.gone)
 	return nil
 }
 

@@ -74,11 +74,66 @@ func (l *Log) readFrom(list []wanted, slots []int32, dst []byte) error {
 		}
 		for _, x := range list[firsts[k]:last] {
 			b, slot := p.Bytes[x.at-p.At:][:record], slots[x.row]
-			if err := l.checkRow(int(l.newest[slot].segment)-1, slot, b); err != nil {
+			if err := checkRow(&l.segments[l.newest[slot].segment-1], slot, b); err != nil {
 				return err
 			}
 			copy(dst[x.row*l.rowBytes:], b[sumSize:])
 		}
 	}
 	return nil
+}
+
+// eachBytes is about how many bytes of rows Each reads at a time.
+const eachBytes = 4 << 20
+
+// Each calls f with the newest versions of all rows, some at a time, in the order of their places in the files. The
+// slices are valid until f returns.
+func (l *Log) Each(f func(slots []int32, rows []byte) error) error {
+	record := int(l.recordSize())
+	step := max(1, eachBytes/record)
+	chunk := make([]byte, step*record)
+	for _, file := range l.files {
+		for _, id := range file.segments {
+			s := &l.segments[id]
+			if s.live == 0 {
+				continue
+			}
+			slots, err := l.readSlots(s)
+			if err != nil {
+				return err
+			}
+			for n := 0; n < len(slots); n += step {
+				some := slots[n:min(n+step, len(slots))]
+				b := chunk[:len(some)*record]
+				if err := file.ReadAll([]Part{{s.place(int64(n), l.layout), b}}); err != nil {
+					return err
+				}
+				if err := l.passNewest(id, some, b, f); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// passNewest calls f with those rows of a segment that are the newest. It moves them together in place.
+func (l *Log) passNewest(id uint32, slots []int32, records []byte, f func(slots []int32, rows []byte) error) error {
+	record, n := int(l.recordSize()), 0
+	for i, slot := range slots {
+		if l.newest[slot].segment != id+1 {
+			continue
+		}
+		b := records[i*record : (i+1)*record]
+		if err := checkRow(&l.segments[id], slot, b); err != nil {
+			return err
+		}
+		copy(records[n*l.rowBytes:], b[sumSize:])
+		slots[n] = slot
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	return f(slots[:n], records[:n*l.rowBytes])
 }

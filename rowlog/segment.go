@@ -11,9 +11,20 @@ import (
 // Sizes in a segment.
 const (
 	magic    = 0x47524345 // "ECRG"
-	version  = 1
+	version  = 2
 	headSize = 128
 	sumSize  = 4 // of a row
+)
+
+// kind is the kind of a segment.
+type kind uint32
+
+const (
+	kindFile  kind = iota + 1 // the first of each file: its extra part lists the files before it
+	kindEpoch                 // the rows of an epoch
+	kindCopy                  // rows of earlier segments, or of the model that the log begins with
+	kindCut                   // makes earlier epochs after a step void
+	kindDrop                  // its extra part lists files that are removed
 )
 
 // segment is the head of a segment, and its place.
@@ -21,13 +32,17 @@ type segment struct {
 	file uint64
 	at   int64 // in the file
 
-	step    int64 // the last step of the epoch
-	after   int64 // the step of the segment before; 0: there is none
-	durable int64 // the step up to which the log was durable when this was written
+	kind    kind
+	number  uint64 // of segments before this one, since the log was made
+	step    int64  // kindEpoch: the last step of the epoch; kindCut: that of the last epoch which stays
+	durable int64  // the file was durable up to this offset when this was written
 	rows    int64
 	extra   int64  // bytes
 	slotSum uint64 // of the slots
 	exSum   uint64 // of the extra part
+
+	seed uint64 // of the sums of rows
+	live int64  // rows whose newest version is here
 }
 
 // layout is the part of heads that all segments of a log share.
@@ -65,17 +80,25 @@ func (s *segment) encode(b []byte, l layout) {
 	le.PutUint64(b[64:], uint64(s.rows))
 	le.PutUint64(b[72:], uint64(s.extra))
 	le.PutUint32(b[80:], uint32(l.rowBytes))
+	le.PutUint32(b[84:], uint32(s.kind))
 	le.PutUint64(b[88:], s.slotSum)
 	le.PutUint64(b[96:], s.exSum)
-	le.PutUint64(b[104:], uint64(s.after))
+	le.PutUint64(b[104:], s.number)
 	le.PutUint64(b[headSize-8:], xxh3.Hash(b[:headSize-8]))
 }
 
-// Errors of heads.
-var (
-	errNoHead  = errors.New("no head of a segment")
-	errForeign = errors.New("the head is of another run, owner or size of rows")
-)
+var errNoHead = errors.New("no head of a segment")
+
+// Foreign is the error of a folder with the log of another run, or of other rows.
+type Foreign struct {
+	Lineage       [16]byte
+	Owner, Owners int
+	RowBytes      int
+}
+
+func (e *Foreign) Error() string {
+	return fmt.Sprintf("the log is of owner %d of %d of the run %x, with rows of %d bytes", e.Owner, e.Owners, e.Lineage[:4], e.RowBytes)
+}
 
 // decode reads the head of a segment at an offset of a file of size bytes.
 func decode(b []byte, l layout, file uint64, at, size int64) (s segment, err error) {
@@ -89,27 +112,28 @@ func decode(b []byte, l layout, file uint64, at, size int64) (s segment, err err
 	}
 	if [16]byte(b[8:24]) != l.lineage || le.Uint32(b[24:]) != uint32(l.owner) || le.Uint32(b[28:]) != uint32(l.owners) ||
 		le.Uint32(b[80:]) != uint32(l.rowBytes) {
-		return s, errForeign
+		return s, &Foreign{[16]byte(b[8:24]), int(le.Uint32(b[24:])), int(le.Uint32(b[28:])), int(le.Uint32(b[80:]))}
 	}
 	if le.Uint64(b[32:]) != file || le.Uint64(b[40:]) != uint64(at) {
 		return s, errNoHead // of another place
 	}
-	s = segment{file: file, at: at, step: int64(le.Uint64(b[48:])), durable: int64(le.Uint64(b[56:])), rows: int64(le.Uint64(b[64:])),
-		extra: int64(le.Uint64(b[72:])), slotSum: le.Uint64(b[88:]), exSum: le.Uint64(b[96:]), after: int64(le.Uint64(b[104:]))}
+	s = segment{file: file, at: at, kind: kind(le.Uint32(b[84:])), number: le.Uint64(b[104:]), step: int64(le.Uint64(b[48:])),
+		durable: int64(le.Uint64(b[56:])), rows: int64(le.Uint64(b[64:])), extra: int64(le.Uint64(b[72:])), slotSum: le.Uint64(b[88:]), exSum: le.Uint64(b[96:])}
 	left := size - at
 	if s.rows < 0 || s.extra < 0 || s.rows > left/l.recordSize() || s.extra > left || s.end(l) > size {
 		return s, errNoHead // the file ends before the segment
 	}
+	s.seed = s.seedOf(l)
 	return s, nil
 }
 
-// seed begins the sums of the rows of a segment.
-func (s *segment) seed(l layout) uint64 {
+// seedOf begins the sums of the rows of a segment.
+func (s *segment) seedOf(l layout) uint64 {
 	var b [40]byte
 	copy(b[:], l.lineage[:])
 	binary.LittleEndian.PutUint64(b[16:], s.file)
 	binary.LittleEndian.PutUint64(b[24:], uint64(s.at))
-	binary.LittleEndian.PutUint64(b[32:], uint64(s.step))
+	binary.LittleEndian.PutUint64(b[32:], s.number)
 	return xxh3.Hash(b[:])
 }
 
@@ -130,4 +154,21 @@ func decodeSlots(b []byte, n int64, limit int64) ([]int32, error) {
 		slots[i], last = int32(slot), slot
 	}
 	return slots, nil
+}
+
+// words packs numbers to an extra part.
+func words(x ...uint64) []byte {
+	b := make([]byte, 8*len(x))
+	for i, w := range x {
+		binary.LittleEndian.PutUint64(b[8*i:], w)
+	}
+	return b
+}
+
+func wordsOf(b []byte) []uint64 {
+	x := make([]uint64, len(b)/8)
+	for i := range x {
+		x[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return x
 }
