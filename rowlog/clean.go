@@ -8,9 +8,7 @@ type cleaning struct {
 	file *logFile // nil: nothing is copied
 	next int      // of its segments
 
-	// When all is copied:
-	settled int64  // the step that must be settled
-	copied  uint64 // segments before this number must be durable
+	settled int64 // when all is copied: the step that must be settled
 }
 
 // dropped is a file that is removed when the segments before a number are durable.
@@ -48,7 +46,7 @@ func (l *Log) Clean(bytes int64) error {
 			}
 			continue
 		}
-		l.cleaning.settled, l.cleaning.copied = l.Step(), l.number
+		l.cleaning.settled = l.Step()
 		l.cleaned, l.cleaning = append(l.cleaned, l.cleaning), cleaning{}
 	}
 	return nil
@@ -132,7 +130,7 @@ func (l *Log) copyNewest() error {
 
 // dropCleaned drops the files whose rows are all replaced for good.
 func (l *Log) dropCleaned() error {
-	for len(l.cleaned) > 0 && l.cleaned[0].settled <= l.settled && l.cleaned[0].copied <= l.synced {
+	for len(l.cleaned) > 0 && l.cleaned[0].settled <= l.settled {
 		f := l.cleaned[0].file
 		if err := l.copyCuts(f); err != nil {
 			return err

@@ -86,7 +86,7 @@ func (w *twin) check(t *testing.T, l *Log) {
 
 // epoch draws the rows of an epoch.
 func epoch(rnd *rand.Rand, o *Options) (slots []int32, rows, extra []byte) {
-	share := rnd.Float64()
+	share := max(0, rnd.Float64()*1.25-0.25)
 	for slot := range int32(o.Slots) {
 		if rnd.Float64() < share {
 			slots = append(slots, slot)
@@ -151,7 +151,17 @@ func TestPowerCuts(t *testing.T) {
 			if cut < l.Step() && cut > 0 {
 				seen.voided++
 			}
-			if err := l.CutTo(cut); err != nil {
+			if rnd.IntN(4) == 0 {
+				d.failIn = 1 + rnd.IntN(6)
+			}
+			err = l.CutTo(cut)
+			d.failIn = 0
+			if errors.Is(err, errDisk) {
+				l.Close()
+				d.cutPower()
+				continue
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			w.cutTo(cut)
@@ -173,7 +183,9 @@ func TestPowerCuts(t *testing.T) {
 				d.failIn = max(0, rnd.IntN(60)-45)
 				slots, rows, extra := epoch(rnd, &o)
 				step = max(step, l.Step()) + 1 + rnd.Int64N(3)
-				if err := l.Append(step, slots, rows, extra); err == nil {
+				if rnd.IntN(4) == 0 {
+					// nothing is appended
+				} else if err := l.Append(step, slots, rows, extra); err == nil {
 					w.add(step, slots, rows, extra, o.RowBytes)
 				} else if seen.failures++; !errors.Is(err, errDisk) {
 					t.Fatal(err)
@@ -196,6 +208,9 @@ func TestPowerCuts(t *testing.T) {
 				}
 				d.failIn = 0
 				w.check(t, l)
+				if !l.Holds(settled) {
+					t.Fatalf("the log has no epoch of the settled step %d", settled)
+				}
 			}
 			durable, all := l.Durable(), l.Step()
 			seen.copied += int(l.copied)
