@@ -528,3 +528,37 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
 }
+
+// TestRemovalIsLast opens a log one of whose files is dropped, lets CutTo fail at each of its operations, and cuts the power: no file
+// is removed before the segment that drops it is durable.
+func TestRemovalIsLast(t *testing.T) {
+	rnd := seeded(t)
+	for round := range 200 {
+		d := newDisk(rnd)
+		o := Options{Dir: d, Owners: 1, RowBytes: 64, Slots: 100, FileBytes: 1 << 14}
+		l := must(Open(o))
+		slots, rows := make([]int32, 100), make([]byte, 6400)
+		for i := range slots {
+			slots[i] = int32(i)
+		}
+		for step := int64(1); step <= 4; step++ {
+			if err := errors.Join(l.Append(step, slots, rows, nil), l.Sync()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Settle(4)
+		if err := errors.Join(l.Clean(1<<20), l.Clean(1<<20)); err != nil || len(l.dropped) == 0 {
+			t.Fatalf("%d files are dropped, %v", len(l.dropped), err)
+		}
+		l.Close()
+		l = must(Open(o))
+		d.failIn = 1 + round%12
+		err := l.CutTo(l.Step())
+		d.failIn = 0
+		l.Close()
+		d.cutPower()
+		if l, e := Open(o); e != nil || l.Step() != 4 {
+			t.Fatalf("CutTo: %v; after a loss of power: %+v, %v", err, l, e)
+		}
+	}
+}
