@@ -15,6 +15,7 @@ func All() []Bench {
 		oracleBench,
 		overheadBench,
 		recoveryBench,
+		rowReadsBench,
 		sealedBench,
 		skewBench,
 		trainBench,

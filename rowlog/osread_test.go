@@ -193,3 +193,52 @@ func TestWritesBesideReads(t *testing.T) {
 		_ = f.Close()
 	}
 }
+
+// sizedDir is a disk in memory that records the most bytes of one ReadAll.
+type sizedDir struct {
+	*disk
+	most, calls int
+}
+
+type sizedFile struct {
+	File
+	dir *sizedDir
+}
+
+func (d *sizedDir) Create(number uint64) (File, error) {
+	f, err := d.disk.Create(number)
+	return sizedFile{f, d}, err
+}
+
+func (f sizedFile) ReadAll(parts []Part) error {
+	bytes := 0
+	for _, p := range parts {
+		bytes += len(p.Bytes)
+	}
+	f.dir.most, f.dir.calls = max(f.dir.most, bytes), f.dir.calls+1
+	return f.File.ReadAll(parts)
+}
+
+// TestMemoryOfReads checks that a Read of many bytes reads them in several lists.
+func TestMemoryOfReads(t *testing.T) {
+	rnd := seeded(t)
+	for _, rowBytes := range []int{100_000, maxPart, 3 << 20} {
+		d := &sizedDir{disk: newDisk(rnd)}
+		o := Options{Dir: d, Owners: 1, RowBytes: rowBytes, Slots: 90_000_000 / int64(rowBytes)}
+		w, l := newTwin(), must(Open(o))
+		var slots []int32
+		for slot := range int32(o.Slots) {
+			slots = append(slots, slot)
+		}
+		rows := bytes.Repeat(randomBytes(rnd, rowBytes+1), int(o.Slots))[:int(o.Slots)*rowBytes]
+		if err := l.Append(1, slots, rows, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.add(1, slots, rows, nil, rowBytes)
+		d.most, d.calls = 0, 0
+		w.check(t, l)
+		if d.most > readBytes+maxPart || d.calls < 3 {
+			t.Errorf("rows of %d bytes: up to %d bytes at once, in %d calls", rowBytes, d.most, d.calls)
+		}
+	}
+}

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Bounds of a part that is read at once.
+// Bounds of reads.
 const (
-	maxGap  = 16 << 10 // bytes between two rows that are read with them
-	maxPart = 1 << 20
+	maxGap    = 16 << 10 // bytes between two rows that are read with them
+	maxPart   = 1 << 20  // bytes of a part
+	readBytes = 32 << 20 // bytes in memory, from which on no part begins
 )
 
 // wanted is a row that Read reads.
@@ -50,36 +51,62 @@ func (l *Log) Read(slots []int32, dst []byte) error {
 
 // readFrom reads rows of one file, which are in the order of their places.
 func (l *Log) readFrom(list []wanted, slots []int32, dst []byte) error {
+	var memory []byte
+	for len(list) > 0 {
+		spans, bytes := l.joinRows(list)
+		memory = slices.Grow(memory[:0], int(bytes))[:bytes]
+		parts := make([]Part, len(spans))
+		for i, rest := 0, memory; i < len(spans); i++ {
+			n := spans[i].end - spans[i].at
+			parts[i], rest = Part{spans[i].at, rest[:n:n]}, rest[n:]
+		}
+		if err := l.file(list[0].file).ReadAll(parts); err != nil {
+			return err
+		}
+		for i, p := range parts {
+			for _, x := range list[:spans[i].rows] {
+				if err := l.takeRow(p.Bytes[x.at-p.At:], slots[x.row], dst[x.row*l.rowBytes:][:l.rowBytes]); err != nil {
+					return err
+				}
+			}
+			list = list[spans[i].rows:]
+		}
+	}
+	return nil
+}
+
+// span is a part of a file with rows.
+type span struct {
+	at, end int64
+	rows    int
+}
+
+// joinRows joins rows that are near each other to spans, up to readBytes of them. It returns their sizes in total.
+func (l *Log) joinRows(list []wanted) (spans []span, bytes int64) {
 	record := l.recordSize()
-	var parts []Part
-	var firsts []int // in list, of each part
-	for i, x := range list {
-		if n := len(parts); n > 0 {
-			p := &parts[n-1]
-			end := p.At + int64(len(p.Bytes))
-			if x.at-end <= maxGap && x.at+record-p.At <= maxPart {
-				p.Bytes = slices.Grow(p.Bytes, int(x.at+record-end))[:max(x.at+record, end)-p.At]
+	for _, x := range list {
+		if n := len(spans); n > 0 {
+			if s := &spans[n-1]; x.at-s.end <= maxGap && x.at+record-s.at <= maxPart {
+				bytes += x.at + record - s.end
+				s.end, s.rows = x.at+record, s.rows+1
 				continue
 			}
+			if bytes+record > readBytes {
+				break
+			}
 		}
-		parts, firsts = append(parts, Part{x.at, make([]byte, record)}), append(firsts, i)
+		spans, bytes = append(spans, span{x.at, x.at + record, 1}), bytes+record
 	}
-	if err := l.file(list[0].file).ReadAll(parts); err != nil {
+	return spans, bytes
+}
+
+// takeRow checks a record, and copies its row.
+func (l *Log) takeRow(record []byte, slot int32, to []byte) error {
+	record = record[:l.recordSize()]
+	if err := checkRow(&l.segments[l.newest[slot].segment-1], slot, record); err != nil {
 		return err
 	}
-	for k, p := range parts {
-		last := len(list)
-		if k+1 < len(parts) {
-			last = firsts[k+1]
-		}
-		for _, x := range list[firsts[k]:last] {
-			b, slot := p.Bytes[x.at-p.At:][:record], slots[x.row]
-			if err := checkRow(&l.segments[l.newest[slot].segment-1], slot, b); err != nil {
-				return err
-			}
-			copy(dst[x.row*l.rowBytes:], b[sumSize:])
-		}
-	}
+	copy(to, record[sumSize:])
 	return nil
 }
 
