@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func plainJob() Job {
@@ -132,19 +133,22 @@ eval "$AFTER"`)
 	stub(t, dir, "squeue", told+`case $* in *%T*) echo RUNNING;; *) echo "$NODES";; esac`)
 	stub(t, dir, "scontrol", told+`[ $1 != show ] || printf '%s\n' $3`)
 	stub(t, dir, "scancel", told)
-	stub(t, dir, "sleep", "[ $1 != 15 ] || exec /bin/sleep 2\nexec /bin/sleep 0.05\n")
+	stub(t, dir, "sleep", "echo $1 >>slept\n"+`case $1 in "${LONG-}") exec /bin/sleep 60;; 15) exec /bin/sleep 2;; *) exec /bin/sleep 0.05;; esac`)
 	stub(t, dir, "ecrec", told+ecrec)
 	script := filepath.Join(dir, "job.sbatch")
 	if err := os.WriteFile(script, []byte(write(t, j)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("bash", script)
-	cmd.Dir = dir
+	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second
 	cmd.Env = append(os.Environ(), append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[0-1]", "SLURMD_NODENAME=n0"}, env...)...)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
+	}
+	if err == exec.ErrWaitDelay {
+		t.Error("a process outlives the script")
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "called"))
 	if err != nil {
@@ -215,6 +219,19 @@ func TestTheScriptEndsWithTheCodeOfTheRun(t *testing.T) {
 	}
 	if _, got := runScript(t, survivor(), "exit 1", "AFTER=exit 1"); got != 1 {
 		t.Errorf("a run that failed: the script ends with %d", got)
+	}
+}
+
+// If srun ends in time, nothing is left of the process that would have ended it.
+func TestNothingOutlivesTheScript(t *testing.T) {
+	const slept = "until grep -qx % slept; do /bin/sleep 0.01; done 2>/dev/null"
+	for _, c := range []struct{ long, ecrec, after string }{
+		{"5", strings.ReplaceAll(slept, "%", "5"), "exit 0"}, // asleep before the run ends
+		{"15", "exit 0", strings.ReplaceAll(slept, "%", "15")},
+	} {
+		if called, got := runScript(t, survivor(), c.ecrec, "LONG="+c.long, "AFTER="+c.after); got != 0 {
+			t.Errorf("code %d, after\n%s", got, called)
+		}
 	}
 }
 
