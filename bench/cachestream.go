@@ -3,7 +3,6 @@ package bench
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/placement"
@@ -123,15 +122,5 @@ func (p powerLaw) rank(u, rows float64) uint32 {
 
 // ids draws slices with this law in every table.
 func (p powerLaw) ids(tables []int64, ranks, batch int) func(int64, int, []uint32) ([]uint32, error) {
-	return func(step int64, trainer int, ids []uint32) ([]uint32, error) {
-		random := rand.New(rand.NewPCG(oracleSeed, uint64(step)<<16|uint64(trainer)))
-		samples := batch*(trainer+1)/ranks - batch*trainer/ranks
-		ids = ids[:0]
-		for range samples {
-			for _, rows := range tables {
-				ids = append(ids, p.rank(random.Float64(), float64(rows)))
-			}
-		}
-		return ids, nil
-	}
+	return drawIDs(p, tables, ranks, batch)
 }

@@ -18,6 +18,7 @@ func All() []Bench {
 		rowReadsBench,
 		sealedBench,
 		skewBench,
+		tierBench,
 		trainBench,
 	}
 }
