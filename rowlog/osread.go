@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -54,13 +55,33 @@ func (f *osFile) named(err error) error {
 	return err
 }
 
-// readByPreads reads parts on several goroutines. Each takes the next part when it has read one. After an error they take no more.
+// piece is a piece of a part that one pread reads.
+type piece struct {
+	index int // of the part
+	at    int64
+	to    []byte
+}
+
+// splitParts splits parts into pieces. Each fits a block that begins at a multiple of Align.
+func splitParts(parts []Part) []piece {
+	pieces := make([]piece, 0, len(parts))
+	for i, p := range parts {
+		for at, to := p.At, p.Bytes; len(to) > 0; {
+			n := min(len(to), preadBytes-int(at&(Align-1)))
+			pieces = append(pieces, piece{i, at, to[:n]})
+			at, to = at+int64(n), to[n:]
+		}
+	}
+	return pieces
+}
+
+// readByPreads reads parts on several goroutines. Each takes the next piece when it has read one. After an error they take no more.
 func (f *osFile) readByPreads(parts []Part) error {
-	var next atomic.Int64
-	ends := make([]*env.Event, min(readers, len(parts)))
+	pieces, next := splitParts(parts), atomic.Int64{}
+	ends := make([]*env.Event, min(readers, len(pieces)))
 	for i := range ends {
 		end := env.NewEvent(f.dir.env, "reads of "+f.f.Name())
-		read := func() { end.Set(f.do("read", func() error { return f.readParts(parts, &next) })) }
+		read := func() { end.Set(f.do("read", func() error { return f.readPieces(pieces, &next) })) }
 		if ends[i] = end; i < len(ends)-1 {
 			f.dir.env.Go("read "+f.f.Name(), read)
 		} else {
@@ -77,40 +98,45 @@ func (f *osFile) readByPreads(parts []Part) error {
 		}
 	}
 	if first != nil {
+		first.At = parts[first.Index].At
 		return first
 	}
 	return nil
 }
 
-// readParts reads the parts from the next one on.
-func (f *osFile) readParts(parts []Part, next *atomic.Int64) error {
-	block := directio.Aligned(preadBytes)
+// blocks are unused ones of preadBytes.
+var blocks = sync.Pool{New: func() any {
+	b := directio.Aligned(preadBytes)
+	return &b
+}}
+
+// readPieces reads the pieces from the next one on, by way of an aligned block.
+func (f *osFile) readPieces(pieces []piece, next *atomic.Int64) error {
+	block := blocks.Get().(*[]byte)
+	defer blocks.Put(block)
 	for {
 		i := int(next.Add(1)) - 1
-		if i >= len(parts) {
+		if i >= len(pieces) {
 			return nil
 		}
-		if err := f.transfer(func() error { return f.readPart(parts[i], block) }); err != nil {
-			next.Store(int64(len(parts)))
-			return &uring.PartError{Index: i, At: parts[i].At, Err: err}
+		p := &pieces[i]
+		if err := f.transfer(func() error { return f.readPiece(p, *block) }); err != nil {
+			next.Store(int64(len(pieces)))
+			return &uring.PartError{Index: p.index, Err: err}
 		}
 	}
 }
 
-// readPart reads a part by way of an aligned block.
-func (f *osFile) readPart(p Part, block []byte) error {
-	if p.At < 0 {
+func (f *osFile) readPiece(p *piece, block []byte) error {
+	if p.at < 0 {
 		return os.ErrInvalid
 	}
-	for at, to := p.At, p.Bytes; len(to) > 0; {
-		skip := int(at % Align)
-		n := min(len(to), len(block)-skip)
-		if err := f.readBlock(block[:roundUp(int64(skip+n))], skip+n, at-int64(skip)); err != nil {
-			return err
-		}
-		copy(to, block[skip:skip+n])
-		at, to = at+int64(n), to[n:]
+	skip := int(p.at % Align)
+	want := skip + len(p.to)
+	if err := f.readBlock(block[:roundUp(int64(want))], want, p.at-int64(skip)); err != nil {
+		return err
 	}
+	copy(p.to, block[skip:want])
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/directio"
@@ -136,6 +137,11 @@ func TestWaysOfReading(t *testing.T) {
 		if a.NoRing && !strings.HasPrefix(way, "preads (io_uring is switched off), ") || a.NoDirect && !strings.HasSuffix(way, ", page cache") {
 			t.Errorf("%+v: %s", a, way)
 		}
+	}
+	f := fileOf(t, all[0], 100, make([]byte, 9000))
+	_ = directio.Do(f.(*osFile).f, func() error { return syscall.EINVAL }) // as a file system that refuses direct I/O only now
+	if err := f.ReadAll([]Part{{1, make([]byte, 8000)}}); err != nil || !strings.HasSuffix(all[0].Way(), ", page cache") {
+		t.Errorf("after direct I/O was refused: %s, %v", all[0].Way(), err)
 	}
 }
 
