@@ -129,23 +129,30 @@ class Comparison:
             shutil.rmtree(run / "checkpoints")
 
             def follow():
-                """The greatest difference of a loss, the losses, and the inputs of the ReLUs that would not open, or close, by themselves."""
+                """How many steps pass before a loss is beyond the bar, the losses, and the inputs of the ReLUs that would not open, or close, by themselves."""
                 peer, inputs = start().double(), []
                 with peers.float64():
                     losses = train(peer, doubled, peers.steer(peer, order, opened, inputs))
-                return float(np.abs(ours - losses).max()), losses, inputs
+                beyond = np.abs(ours - losses) > GATE_BARS[0]
+                return int(beyond.argmax()) if beyond.any() else len(beyond), losses, inputs
 
-            best = follow()
-            for _, step, layer, place in sorted(near)[:GATE_TRIES]:  # ecrec may round these to the other side
-                if best[0] <= GATE_BARS[0]:
-                    break
+            def flip(step, layer, place):
                 opened[step][layer].view(-1)[place] ^= True
-                tried = follow()
-                if tried[0] < best[0]:
-                    best = tried
+
+            within, losses, inputs = follow()
+            tries = [where for _, *where in sorted(near)[:GATE_TRIES]]  # ecrec may round these to the other side
+            while within < len(ours):
+                for where in (w for w in tries if w[0] <= within):
+                    flip(*where)
+                    tried = follow()
+                    if tried[0] > within:
+                        break
+                    flip(*where)
                 else:
-                    opened[step][layer].view(-1)[place] ^= True
-            worst, losses, inputs = best
+                    break
+                tries.remove(where)
+                within, losses, inputs = tried
+            worst = float(np.abs(ours - losses).max())
             farthest = max(inputs, default=0.0)
             verdict = self.judge(f"gates {title} {len(losses)} steps from {losses[0]:.5f} to {losses[-1]:.5f}: greatest difference {worst:.1e}, with {len(inputs)} ReLUs"
                                  f" set, whose inputs are up to {farthest:.1e}", worst <= GATE_BARS[0] and farthest <= GATE_BARS[1])
