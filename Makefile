@@ -106,7 +106,7 @@ build/fuxictr: bench/fuxictr/requirements.txt
 	build/fuxictr/bin/pip install -q --disable-pip-version-check --no-deps fuxictr==2.3.10
 	@touch build/fuxictr
 
-bench-fuxictr: build $(if $(PYTHON),,build/fuxictr) ## compare losses, AUC and speed with models of FuxiCTR's layers on PyTorch (PyTorch from PyPI, or PYTHON; an hour); RUN="losses": a part
+bench-fuxictr: build $(if $(PYTHON),,build/fuxictr) ## compare losses, ReLUs, AUC and speed with models of FuxiCTR's layers on PyTorch (PyTorch from PyPI, or PYTHON; some hours); RUN="losses": a part
 	@mkdir -p build
 	$(or $(PYTHON),build/fuxictr/bin/python) bench/fuxictr/compare.py --json build/bench-fuxictr.json $(RUN)
 

@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 import data
 import peers
 
-PARTS = ("losses", "gates", "auc", "speed", "perturb")
+PARTS = ("losses", "gates", "auc", "speed", "perturb", "control")
 LOSS_BAR, AUC_BAR = 2e-4, 1e-3
 GATE_BARS, GATE_TRIES = (1e-6, 1e-5), 20  # bars of the losses and of inputs that are taken for 0
 L2 = 1e-5
@@ -87,30 +87,32 @@ class Comparison:
         print(f"{text}  {'within' if within else 'MISSED'}", flush=True)
         return "within" if within else "missed"
 
-    def cases(self, name, dataset, recipe, samples, lr, **more):
-        """Of each kind and rule: its name, what a report says of it, ecrec's folder and losses, a function that makes a peer with the same
-        initial weights, and one that trains a peer as ecrec was."""
+    def cases(self, name, dataset, recipe, samples, lr):
+        """Of each kind and rule: its name, what a report says of it, the batches, a function that makes a peer, one that trains a peer, and
+        one that trains ecrec from the same initial weights, with more settings, and returns its folder and losses."""
         size, steps = SHAPES[name][1], self.args.steps
         order = list(itertools.islice(itertools.cycle(batches(len(samples.label), size)), steps))
         for kind, rule in itertools.product(self.args.kinds, RULES):
-            _, model = self.pair(kind, name, recipe, 1)
-            run, ours = self.ecrec(f"{name}-{kind}", {**dataset, **model, **self.optimizer(rule, lr), "data.eval": [],
-                                                      "train.global_batch": size, "train.iterations": steps, **more})
-            if len(ours["train_loss"]) != steps:
-                sys.exit(f"{run}: {len(ours['train_loss'])} steps, expected {steps}")
-
             def start():
                 return self.pair(kind, name, recipe, 1)[0]
 
             def train(peer, samples, order=order):
                 return np.array(peers.train(peer, samples, order, rule, lr, L2 if rule == "dense" else 0.0))
 
+            def ecrec(**more):
+                _, model = self.pair(kind, name, recipe, 1)
+                run, ours = self.ecrec(f"{name}-{kind}", {**dataset, **model, **self.optimizer(rule, lr), "data.eval": [],
+                                                          "train.global_batch": size, "train.iterations": steps, **more})
+                if len(ours["train_loss"]) != steps:
+                    sys.exit(f"{run}: {len(ours['train_loss'])} steps, expected {steps}")
+                return run, np.array(ours["train_loss"])
+
             entry = {"data": name, "kind": kind, "rule": RULES[rule], "steps": steps, "batch": size, "lr": lr}
-            yield f"{name:9} {kind:6} {rule:7}", entry, run, np.array(ours["train_loss"]), order, start, train
+            yield f"{name:9} {kind:6} {rule:7}", entry, order, start, train, ecrec
 
     def compare_losses(self, name, dataset, recipe, samples):
-        for title, entry, _, ours, _, start, train in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-4):
-            theirs = train(start(), samples)
+        for title, entry, _, start, train, ecrec in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-4):
+            (_, ours), theirs = ecrec(), train(start(), samples)
             differences = np.abs(ours - theirs)
             worst, steps = float(differences.max()), len(theirs)
             verdict = self.judge(f"loss  {title} {steps} steps from {theirs[0]:.5f} to {theirs[-1]:.5f}: greatest difference {worst:.1e}"
@@ -124,15 +126,14 @@ class Comparison:
         """Compares losses with those of FuxiCTR in float64 whose ReLUs open where ecrec's open. Where a ReLU would not do so by itself, its
         input has to be near 0."""
         doubled = samples.double()
-        for title, entry, run, ours, order, start, train in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-3, **{"checkpoint.every": 1}):
+        for title, entry, order, start, train, ecrec in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-3):
+            run, ours = ecrec(**{"checkpoint.every": 1})
             opened, near = self.opened(run, doubled, order, start)
             shutil.rmtree(run / "checkpoints")
 
             def follow():
-                """How many steps pass before a loss is beyond the bar, the losses, and the inputs of the ReLUs that would not open, or close, by themselves."""
-                peer, inputs = start().double(), []
-                with peers.float64():
-                    losses = train(peer, doubled, peers.steer(peer, order, opened, inputs))
+                """How many steps pass before a loss is beyond the bar, then the results of steered."""
+                losses, inputs = steered(start, train, doubled, order, opened)
                 beyond = np.abs(ours - losses) > GATE_BARS[0]
                 return int(beyond.argmax()) if beyond.any() else len(beyond), losses, inputs
 
@@ -142,7 +143,7 @@ class Comparison:
             within, losses, inputs = follow()
             tries = [where for _, *where in sorted(near)[:GATE_TRIES]]  # ecrec may round these to the other side
             while within < len(ours):
-                for where in (w for w in tries if w[0] <= within):
+                for where in (w for w in tries if w[0] < within):
                     flip(*where)
                     tried = follow()
                     if tried[0] > within:
@@ -152,10 +153,8 @@ class Comparison:
                     break
                 tries.remove(where)
                 within, losses, inputs = tried
-            worst = float(np.abs(ours - losses).max())
-            farthest = max(inputs, default=0.0)
-            verdict = self.judge(f"gates {title} {len(losses)} steps from {losses[0]:.5f} to {losses[-1]:.5f}: greatest difference {worst:.1e}, with {len(inputs)} ReLUs"
-                                 f" set, whose inputs are up to {farthest:.1e}", worst <= GATE_BARS[0] and farthest <= GATE_BARS[1])
+            worst, farthest, text = outcome(title, ours, losses, inputs)
+            verdict = self.judge(f"gates {text}", worst <= GATE_BARS[0] and farthest <= GATE_BARS[1])
             self.report["gates"].append(entry | {"max_difference": worst, "set": inputs, "bars": GATE_BARS, "verdict": verdict})
             self.save()
 
@@ -179,7 +178,7 @@ class Comparison:
         """Compares ecrec's distance from FuxiCTR in float64 with the distances of FuxiCTR's own runs from initial weights that differ
         by a rounding to float32. What such roundings part, they part for both programs; a defect parts ecrec alone."""
         doubled = samples.double()
-        for title, entry, _, ours, _, start, train in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-3):
+        for title, entry, _, start, train, ecrec in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-3):
             def losses(seed, precision):
                 if precision == "float32":
                     return train(peers.perturb(start(), seed, 2.0**-23), samples)
@@ -187,16 +186,28 @@ class Comparison:
                     return train(peers.perturb(start().double(), seed, 2.0**-24), doubled)
 
             exact = losses(0, "float64")
-            ecrec, fuxictr, *spread = (float(np.abs(x - exact).max()) for x in (
-                ours, losses(0, "float32"), *(losses(seed, self.args.precision) for seed in range(1, self.args.perturbed + 1))))
+            ours, fuxictr, *spread = (float(np.abs(x - exact).max()) for x in (
+                ecrec()[1], losses(0, "float32"), *(losses(seed, self.args.precision) for seed in range(1, self.args.perturbed + 1))))
             spread.sort()
-            beyond, farther = sum(x > LOSS_BAR for x in spread), sum(x >= ecrec for x in spread)
-            verdict = "within the bar" if ecrec <= LOSS_BAR else "within the spread" if farther else "BEYOND THE SPREAD"
+            beyond, farther = sum(x > LOSS_BAR for x in spread), sum(x >= ours for x in spread)
+            verdict = "within the bar" if ours <= LOSS_BAR else "within the spread" if farther else "BEYOND THE SPREAD"
             self.missed |= verdict == "BEYOND THE SPREAD"
-            print(f"perturb {title} from FuxiCTR in float64: ecrec {ecrec:.1e}, FuxiCTR {fuxictr:.1e}, {len(spread)} perturbed runs"
+            print(f"perturb {title} from FuxiCTR in float64: ecrec {ours:.1e}, FuxiCTR {fuxictr:.1e}, {len(spread)} perturbed runs"
                   f" {statistics.median(spread):.1e} in the median, {spread[-1]:.1e} at most, {beyond} over {LOSS_BAR:.0e}, {farther} as far as ecrec or farther  {verdict}", flush=True)
-            self.report["perturb"].append(entry | {"ecrec": ecrec, "fuxictr": fuxictr, "precision": self.args.precision, "perturbed": spread,
+            self.report["perturb"].append(entry | {"ecrec": ours, "fuxictr": fuxictr, "precision": self.args.precision, "perturbed": spread,
                                                    "beyond_bar": beyond, "as_far_as_ecrec": farther, "bar": LOSS_BAR, "verdict": verdict})
+            self.save()
+
+    def control(self, name, dataset, recipe, samples):
+        """Does as compare_gates with FuxiCTR in float32 in the place of ecrec: shows what that finds where no defect of ecrec can be."""
+        doubled = samples.double()
+        for title, entry, order, start, train, _ in self.cases(name, dataset, recipe, samples, self.args.lr or 1e-3):
+            peer, opened = start(), []
+            theirs = train(peer, samples, peers.record(peer, order, opened))
+            losses, inputs = steered(start, train, doubled, order, opened)
+            worst, farthest, text = outcome(title, theirs, losses, inputs)
+            print(f"control {text}", flush=True)
+            self.report["control"].append(entry | {"max_difference": worst, "set": len(inputs), "farthest": farthest})
             self.save()
 
     def weights(self, checkpoint):
@@ -256,6 +267,20 @@ class Comparison:
             print(f"speed {text}: {statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f}), {rows:,} rows", flush=True)
 
 
+def steered(start, train, doubled, order, opened):
+    """The losses of a peer in float64 whose ReLUs open as opened has it, and the inputs of those that would not open, or close, by themselves."""
+    peer, inputs = start().double(), []
+    with peers.float64():
+        return train(peer, doubled, peers.steer(peer, order, opened, inputs)), inputs
+
+
+def outcome(title, ours, losses, inputs):
+    """Of losses and the results of steered: the greatest difference, the greatest input, and a line that says them."""
+    worst, farthest = float(np.abs(ours - losses).max()), max(inputs, default=0.0)
+    return worst, farthest, (f"{title} {len(losses)} steps from {losses[0]:.5f} to {losses[-1]:.5f}: greatest difference {worst:.1e}, with {len(inputs)} ReLUs"
+                             f" set, whose inputs are up to {farthest:.1e}")
+
+
 def toml(value):
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {toml(v)}" for key, v in value.items()) + " }"
@@ -291,14 +316,14 @@ def versions(ecrec):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["losses", "gates", "auc", "speed"], help=f"of {', '.join(PARTS)}; default: all but perturb")
+    parser.add_argument("parts", nargs="*", default=["losses", "gates", "auc", "speed"], help=f"of {', '.join(PARTS)}; default: all but perturb and control")
     parser.add_argument("--ecrec", default="./ecrec")
     parser.add_argument("--out", default="build/fuxictr-runs", help="folder for data and runs")
     parser.add_argument("--json", help="file of the report")
     parser.add_argument("--kinds", nargs="+", default=list(peers.KINDS), choices=list(peers.KINDS))
     parser.add_argument("--data", nargs="+", default=["adult", "synthetic"], choices=list(SHAPES), help="data sets of all parts but speed")
-    parser.add_argument("--steps", type=int, default=200, help="of losses, gates and perturb")
-    parser.add_argument("--lr", type=float, help="of losses (1e-4), gates and perturb (1e-3); see README.md")
+    parser.add_argument("--steps", type=int, default=200, help="of losses, gates, perturb and control")
+    parser.add_argument("--lr", type=float, help="of losses (1e-4), gates, perturb and control (1e-3); see README.md")
     parser.add_argument("--perturbed", type=int, default=32, help="runs of perturb")
     parser.add_argument("--precision", default="float32", choices=["float32", "float64"], help="of these runs")
     parser.add_argument("--samples", type=int, default=2_000_000, help="of the synthetic data")
@@ -318,7 +343,7 @@ def main():
     train = data.read(adult_recipe, adult["data.train"])
     samples = data.read(made_recipe, made["data.train"]) if "synthetic" in args.data or "speed" in args.parts else None
     for name, *of in (("adult", adult, adult_recipe, train), ("synthetic", made, made_recipe, samples)):
-        for part, compare in (("losses", c.compare_losses), ("gates", c.compare_gates), ("perturb", c.perturb)):
+        for part, compare in (("losses", c.compare_losses), ("gates", c.compare_gates), ("perturb", c.perturb), ("control", c.control)):
             if part == "gates" and name != "adult" and len(args.data) > 1:
                 continue  # it saves the rows at each step: gigabytes
             if name in args.data and part in args.parts:

@@ -266,6 +266,14 @@ def gates(module):
     return found
 
 
+def record(peer, order, opened):
+    """The batches of order for train. Adds to opened, for each step, the elements for which each ReLU of the peer opens."""
+    layers = gates(peer)
+    for batch in order:
+        yield batch
+        opened.append([gate.x > 0 for gate in layers])
+
+
 def steer(peer, order, opened, inputs):
     """The batches of order for train. The peer's ReLUs open as opened has it for each step and layer. Adds to inputs the sizes of those
     for which they would not."""
