@@ -30,7 +30,8 @@
 //
 // Hold may be called some steps before the step computes, so that reads take place meanwhile. If the step does not
 // fit then, it is held once an earlier one is released. Steps are held and released in order. The caller fixes the
-// order of all events, such as Expect of one step before Release of another.
+// order of all events, such as Expect of one step before Release of another. Evaluations, saves and exports are no
+// events: they read a row from its frame, or from the log if FrameOf has none.
 //
 // # Victims
 //

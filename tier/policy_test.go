@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // story drives a policy step by step. All rows of a step are written.
@@ -224,6 +225,9 @@ func TestNoStepAllocates(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, next); n != 0 {
 		t.Errorf("%v allocations per step", n)
+	}
+	if n := unsafe.Sizeof(frame{}); n != 20 {
+		t.Errorf("a frame has %d bytes, Bytes counts 20", n)
 	}
 	if most := int64(4*10_000 + 20*(2000+unordered+16) + 6*4096 + 16*8 + 4*1024); p.Bytes() > most {
 		t.Errorf("%d bytes, more than %d", p.Bytes(), most)
