@@ -108,21 +108,21 @@ func count(set uint) (n int) {
 
 // A trace numbers the rows that are used, in the order of their slots, and counts lookups and first uses.
 func TestTierTrace(t *testing.T) {
-	ids := [][]uint32{{7, 3}, {3, 3}, {5, 9}, {5, 0}}
+	ids := [][]uint32{{7, 3}, {3, 3}, {5, 5}, {5, 0}}
 	stream := newCacheStream([]int64{10}, 1, func(step int64, _ int, _ []uint32) ([]uint32, error) { return ids[step], nil })
 	trace, err := newTierTrace(stream, 1, 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for step, want := range [][]int32{{1, 3}, {1}, {2, 4}, {0, 2}} {
+	for step, want := range [][]int32{{1, 3}, {1}, {2}, {0, 2}} {
 		if !slices.Equal(trace.used[step], want) {
 			t.Errorf("step %d uses %v, want %v", step, trace.used[step], want)
 		}
 	}
-	if trace.lookups != 4 || trace.uses != 3 || trace.firsts != 2 || !slices.Equal(trace.counts, []int32{1, 3, 2, 1, 1}) {
+	if trace.lookups != 4 || trace.uses != 2 || trace.firsts != 1 || !slices.Equal(trace.counts, []int32{1, 3, 3, 1}) {
 		t.Errorf("%+v", trace)
 	}
-	if got := trace.topShare(0.2); got != 5.0/8 {
+	if got := trace.topShare(0.2); got != 6.0/8 {
 		t.Errorf("the top 2 rows have %v of the lookups", got)
 	}
 }
