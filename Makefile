@@ -144,11 +144,12 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
-soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments; train 100 models beside PyTorch
+soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments; train 100 models beside PyTorch; test with the race detector what make test draws from
 	go test -count=1 -timeout 60m -run '^Test(Killed|StoppedRanks|LostNodes|Unsurvivable)' ./cmd/ecrec -soak -kills 200 -v
 	go test -count=1 -timeout 60m -run '^TestKilled(Ranks|WhileRebuilding)' ./cmd/ecrec -build race -kills 20 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
 	$(MAKE) test-python SEEDS="$$(seq -s ' ' 100)"
+	GORACE=atexit_sleep_ms=0 go test -count=1 -vet=off -race -timeout 60m $(RACE)
 
 clean: ## remove the outputs of make and the examples
 	rm -rf ecrec build runs

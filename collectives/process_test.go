@@ -198,11 +198,15 @@ func (r *runner) sum() error {
 // TestAllReduceAcrossProcesses: in place, sent, and with one buffer that cannot be read
 // in place.
 func TestAllReduceAcrossProcesses(t *testing.T) {
+	times := 20
+	if testing.Short() {
+		times = 5
+	}
 	for _, shared := range []bool{true, false} {
 		peers, last := startPeers(t, 3, shared, 1)
 		for _, ordinary := range []int{0, 1, 3} {
 			for _, floats := range []int{5000, 5120, 300_000} {
-				o := peerOperation{Name: "Sum", Bytes: 4 * floats, Times: 20}
+				o := peerOperation{Name: "Sum", Bytes: 4 * floats, Times: times}
 				for i, p := range peers {
 					o.Ordinary = i < ordinary
 					if err := p.in.Encode(o); err != nil {

@@ -3,7 +3,6 @@ package data
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,24 +19,28 @@ import (
 
 // tsvOf writes criteo-bin records as Criteo's text.
 func tsvOf(records []int32) []byte {
-	var b bytes.Buffer
+	var b []byte
 	for i, x := range records {
 		switch j := i % criteoFields; {
 		case x == 0 && j > 0 && i%3 == 0: // missing
 		case j <= criteoDense:
-			fmt.Fprintf(&b, "%d", x)
+			b = strconv.AppendInt(b, int64(x), 10)
 		case i%5 == 0:
-			fmt.Fprintf(&b, "%X", uint32(x))
-		default:
-			fmt.Fprintf(&b, "%08x", uint32(x))
+			from := len(b)
+			b = strconv.AppendUint(b, uint64(uint32(x)), 16)
+			copy(b[from:], bytes.ToUpper(b[from:]))
+		default: // eight digits
+			from := len(b)
+			b = strconv.AppendUint(b, 1<<32|uint64(uint32(x)), 16)
+			b = slices.Delete(b, from, from+1)
 		}
 		if i%criteoFields == criteoFields-1 {
-			b.WriteByte('\n')
+			b = append(b, '\n')
 		} else {
-			b.WriteByte('\t')
+			b = append(b, '\t')
 		}
 	}
-	return b.Bytes()
+	return b
 }
 
 func readAllOf(t testing.TB, s Source) *Batch {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -64,9 +65,14 @@ func suites() map[string]formattest.Suite {
 	}
 }
 
+// TestFormats runs the suites of all formats, in short tests of three.
 func TestFormats(t *testing.T) {
-	all := suites()
-	for _, f := range data.Formats {
+	all, order := suites(), rand.Perm(len(data.Formats))
+	if testing.Short() {
+		order = order[:3]
+	}
+	for _, i := range order {
+		f := data.Formats[i]
 		t.Run(f.Name, func(t *testing.T) {
 			s, ok := all[f.Name]
 			if !ok {

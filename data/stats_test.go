@@ -21,6 +21,9 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 
 // The synthetic data has the skew that is reported of Criteo's.
 func TestSkew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts many samples, in one goroutine")
+	}
 	measure := func(name string, batch, batches int) *Statistics {
 		tables, err := Tables(name)
 		if err != nil {

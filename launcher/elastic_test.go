@@ -175,7 +175,7 @@ func kill(t *testing.T, signal syscall.Signal, pids ...int) {
 	}
 }
 
-// After any loss the job forms a new generation and succeeds.
+// After any loss the job forms a new generation and succeeds. Short tests draw a third of the losses.
 func TestLostAndFoundAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -212,6 +212,9 @@ func TestLostAndFoundAgain(t *testing.T) {
 		{name: "a fault stops for long", do: "fire stop 1 10s", says: []string{"stopped answering and was killed"}},
 		{name: "a worker is unreachable", do: "miss 1", says: []string{"process 0 cannot reach process 1 (rank 1); all processes reconnect (generation 2)", "it is started again (generation 3)"}},
 	} {
+		if testing.Short() && rand.IntN(3) > 0 {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if c.limits == "" {
@@ -297,8 +300,11 @@ func TestIncarnations(t *testing.T) {
 func TestManyLosses(t *testing.T) {
 	t.Parallel()
 	x := elastic(t, 4, "100 0", "")
-	draw := rand.New(rand.NewPCG(1, 2))
-	for range 15 {
+	draw, rounds := rand.New(rand.NewPCG(1, 2)), 15
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
 		all := x.reaches(1, 0, 1, 2, 3)
 		for range 3 {
 			_ = syscall.Kill(all[draw.IntN(4)].PID, syscall.SIGKILL) // it may be gone
