@@ -143,8 +143,11 @@ func (p *Params) drawTensor(s kernels.Stream, i int, seed uint64, std float64) {
 	t := p.Tensors[i]
 	values := make([]float32, t.Len())
 	scale := float32(std * math.Sqrt(3))
+	var u [4]uint32
 	for j := range values {
-		u := rng.Draw(seed, rng.DenseInit, uint32(i), uint64(j/4), 0)
+		if j%4 == 0 {
+			u = rng.Draw(seed, rng.DenseInit, uint32(i), uint64(j/4), 0)
+		}
 		values[j] = rng.Symmetric(u[j%4]) * scale
 	}
 	s.Upload(t.Of(p.Weights), kernels.BytesOf(values))
