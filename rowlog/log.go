@@ -37,6 +37,7 @@ type Log struct {
 	durable  int64   // the last step that is durable
 	settled  int64   // the job never goes back before this step
 	buf      []byte  // of writes; aligned
+	reads    []byte  // memory of reads
 	ready    bool    // nothing follows the last segment on the disk
 	broken   error   // a failed Append could not be undone, or a Sync failed
 

@@ -10,7 +10,7 @@ import (
 const (
 	maxGap    = 16 << 10 // bytes between two rows that are read with them
 	maxPart   = 1 << 20  // bytes of a part
-	readBytes = 32 << 20 // bytes in memory, from which on no part begins
+	readBytes = 8 << 20  // bytes in memory, from which on no part begins
 )
 
 // wanted is a row that Read reads.
@@ -51,12 +51,11 @@ func (l *Log) Read(slots []int32, dst []byte) error {
 
 // readFrom reads rows of one file, which are in the order of their places.
 func (l *Log) readFrom(list []wanted, slots []int32, dst []byte) error {
-	var memory []byte
 	for len(list) > 0 {
 		spans, bytes := l.joinRows(list)
-		memory = slices.Grow(memory[:0], int(bytes))[:bytes]
+		l.reads = slices.Grow(l.reads[:0], int(bytes))[:bytes]
 		parts := make([]Part, len(spans))
-		for i, rest := 0, memory; i < len(spans); i++ {
+		for i, rest := 0, l.reads; i < len(spans); i++ {
 			n := spans[i].end - spans[i].at
 			parts[i], rest = Part{spans[i].at, rest[:n:n]}, rest[n:]
 		}
