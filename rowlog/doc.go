@@ -31,7 +31,7 @@
 // # Reads and writes
 //
 // OSDir is a folder of the operating system. Its files bypass the page cache with O_DIRECT, as far as the file system allows. A Read of many
-// rows is one list of parts, which io_uring reads many at a time. If the system refuses io_uring, at the start or later, 8 goroutines
+// rows gives each file lists of parts, which io_uring reads many at a time. If the system refuses io_uring, at the start or later, 8 goroutines
 // read the parts by preads: the results are the same. Each OSDir has a ring of its own, with 4 MiB of memory, and reads with it one
 // list at a time. OSDir.Way names the calls in use.
 //

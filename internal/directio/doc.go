@@ -10,6 +10,8 @@
 // A Writer reserves its space first, so that a full disk is an error before the
 // first byte is written.
 //
+// OpenFile, Do and Aligned are for packages that read and write parts of files in another order.
+//
 // # Invariants
 //
 //   - A Writer's Close returns only when all of the file is on the disk.
