@@ -87,11 +87,11 @@ func TestLaunchedNodeIsNamed(t *testing.T) {
 	if !*launchers || os.Getuid() != 0 {
 		t.Skip("loses nodes of Slurm, as root: make test-launchers")
 	}
-	srun.has(t)
 	s := newSite(t, -1)
+	s.has(t, srun)
 	x := s.train(t, srun, 4, "named", "--set", "elastic.spares=1", "--set", "ec.k=2", "--set", "ranks.readers=1")
 	s.untilRuns(t, "named")
-	repair := theCluster(t).loseNode(t, 2, x)
+	repair := s.cluster(t).loseNode(t, 2, x)
 	r := x.over(t, anyCode)
 	repair()
 	for name, text := range map[string]string{"the console": r.stderr + r.stdout, "process-0.log": "", "metrics.jsonl": "",

@@ -79,7 +79,7 @@ func TestLaunchedSlurmNodeLost(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, l := range []loss{{srun, true, anyCode}, {srunPMI, true, anyCode}, {srunPlain, false, anyCode}} {
 			t.Run(l.way.name, func(t *testing.T) {
-				l.way.has(t)
+				s.has(t, l.way)
 				out := "lost-" + l.way.name
 				// three train and one is spare
 				args := append(s.checked(out), "--set", "elastic.spares=1", "--set", "ec.k=2", "--set", "ec.r=1", "--set", "ranks.readers=1")
@@ -89,7 +89,7 @@ func TestLaunchedSlurmNodeLost(t *testing.T) {
 				three.want = readSummary(t, s.out(want))
 				x := s.train(t, l.way, 4, out, args...)
 				s.untilRuns(t, out)
-				three.takes(t, l, x, theCluster(t).loseNode(t, 1, x), out, args...)
+				three.takes(t, l, x, s.cluster(t).loseNode(t, 1, x), out, args...)
 			})
 		}
 	})
@@ -184,7 +184,7 @@ func TestLaunchedLauncherKilled(t *testing.T) {
 				until(t, "another step", func() bool { seen = readSteps(t, s.out("orphans")); return seen > last })
 			}
 			x.finished <- nil
-			scancelAll(t, "")
+			s.cluster(t).cancelAll(t, "")
 			x.over(t, anyCode)
 		})
 	})
@@ -251,7 +251,7 @@ func TestLaunchedScancel(t *testing.T) {
 				args := s.checked(out)
 				x := s.train(t, srun, 4, out, append(args, "--set", "train.iterations=100000000")...)
 				s.untilRuns(t, out)
-				scancelAll(t, how)
+				s.cluster(t).cancelAll(t, how)
 				x.over(t, anyCode)
 				s.stopped(t, srun, out, true, args...)
 			})
@@ -302,7 +302,6 @@ func TestLaunchedTwoJobs(t *testing.T) {
 // ecrec reports the missing process. (MPICH may lose ecrec's output when it ends the job.)
 func TestLaunchedBinaryMissing(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
-		t.Parallel() // others wait for a minute
 		missing := s.out("not-there")
 		for _, c := range []struct {
 			way  way
@@ -317,8 +316,8 @@ func TestLaunchedBinaryMissing(t *testing.T) {
 				`[ $SLURMD_NODENAME != n2 ] || exec "$0"; exec "$@"`, missing}, s.command("m2")...), missing},
 		} {
 			t.Run(c.way.name, func(t *testing.T) {
-				t.Parallel()
-				c.way.has(t)
+				t.Parallel() // some wait for a minute
+				s.has(t, c.way)
 				r := s.start(t, "missing "+c.way.name, c.line).over(t, anyCode)
 				output := r.stderr + r.stdout
 				if r.code == 0 || !strings.Contains(output, c.says) || c.way.slurm && !strings.Contains(output, "did not join within") {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +23,7 @@ exit ${state##*ExitCode=}`}}
 // sbatch submits the script that ecrec slurm prints. Its log is name.log.
 func (s *site) sbatch(t *testing.T, name string, flags ...string) *launched {
 	t.Helper()
-	batch.has(t)
+	s.has(t, batch)
 	args := append([]string{"slurm", s.config, "--ecrec", s.program, "--nodes", "4", "--set", "job.out=" + s.out(name),
 		"--sbatch=--output=" + s.out(name+".log")}, flags...)
 	r := run(t, s.program, nil, args...)
@@ -91,7 +90,7 @@ func TestLaunchedSbatchNodeLost(t *testing.T) {
 				name := fmt.Sprint("lost-", node)
 				x := s.sbatch(t, name, append(append(sets, s.checked(name)...), "--nodes", "3", "--spare-nodes", "1")...)
 				s.untilRuns(t, name)
-				repair := theCluster(t).loseNode(t, node, x)
+				repair := s.cluster(t).loseNode(t, node, x)
 				x.over(t, code)
 				repair()
 				got := readSummary(t, s.out(name))
@@ -106,14 +105,14 @@ func TestLaunchedSbatchNodeLost(t *testing.T) {
 			args := append(sets, s.checked(name)...)
 			x := s.sbatch(t, name, append(args, "--nodes", "3", "--spare-nodes", "1", "--set", "train.iterations=100000000")...)
 			s.untilRuns(t, name)
-			repair := theCluster(t).loseNode(t, 1, x)
+			repair := s.cluster(t).loseNode(t, 1, x)
 			defer repair()
 			until(t, "the loss to be made good", func() bool {
 				log, _ := os.ReadFile(s.out(name + ".log"))
 				return strings.Contains(string(log), "recovered")
 			})
 			began := time.Now()
-			command(t, "scancel", "--batch", "--signal=TERM", jobOf(t))
+			s.cluster(t).run(t, "scancel", "--batch", "--signal=TERM", s.cluster(t).job(t))
 			x.over(t, 143)
 			t.Logf("the job ended %v after SIGTERM", time.Since(began).Round(time.Second))
 			if got := readSummary(t, s.out(name)); !got.Stopped {
@@ -130,15 +129,15 @@ func TestLaunchedSbatchTimeLimit(t *testing.T) {
 		name := "limit"
 		x := s.sbatch(t, name, append(s.checked(name), "--set", "checkpoint.every=1000000")...)
 		s.untilRuns(t, name)
-		job := jobOf(t)
-		command(t, "scancel", "--batch", "--signal=USR1", job)
-		until(t, "it to be queued again", func() bool { return queued(t, job) })
+		job := s.cluster(t).job(t)
+		s.cluster(t).run(t, "scancel", "--batch", "--signal=USR1", job)
+		until(t, "it to be queued again", func() bool { return s.cluster(t).queued(t, job) })
 		// Slurm waits for two minutes, until nothing of the first start is left on the nodes.
-		if err := theCluster(t).idle(); err != nil {
+		if err := s.cluster(t).idle(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		command(t, "scontrol", "update", "jobid="+job, "starttime=now")
+		s.cluster(t).run(t, "scontrol", "update", "jobid="+job, "starttime=now")
 		x.over(t, 0)
 		equal(t, name, readSummary(t, s.out(name)), s.want)
 		log, _ := os.ReadFile(s.out(name + ".log"))
@@ -151,7 +150,7 @@ func TestLaunchedSbatchTimeLimit(t *testing.T) {
 		args := s.checked(name)
 		x = s.sbatch(t, name, append(args, "--set", "train.iterations=100000000")...)
 		s.untilRuns(t, name)
-		command(t, "scancel", "--signal=TERM", jobOf(t))
+		s.cluster(t).run(t, "scancel", "--signal=TERM", s.cluster(t).job(t))
 		x.over(t, 143)
 		s.stopped(t, batch, name, true, args...)
 	})
@@ -170,8 +169,8 @@ func TestLaunchedInSbatch(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich} {
 			t.Run(w.name, func(t *testing.T) {
-				batch.has(t)
-				w.has(t)
+				s.has(t, batch)
+				s.has(t, w)
 				name := "inside-" + w.line[0]
 				line := slices.Concat(w.line, []string{"4"}, s.command(name))
 				// All nodes are this machine. The launchers must not start daemons on them by
@@ -190,10 +189,10 @@ func TestLaunchedInSbatch(t *testing.T) {
 	})
 }
 
-// jobOf returns the number of the one running job.
-func jobOf(t *testing.T) string {
+// job returns the number of the one running job.
+func (c *cluster) job(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("squeue", "-h", "-t", "R", "-o", "%A").Output()
+	out, err := c.command("squeue", "-h", "-t", "R", "-o", "%A").Output()
 	if err != nil || len(strings.Fields(string(out))) != 1 {
 		t.Fatalf("squeue: %q, %v", out, err)
 	}
@@ -201,18 +200,11 @@ func jobOf(t *testing.T) string {
 }
 
 // queued reports whether a job is requeued and waiting.
-func queued(t *testing.T, job string) bool {
+func (c *cluster) queued(t *testing.T, job string) bool {
 	t.Helper()
-	out, err := exec.Command("scontrol", "show", "job", job).Output()
+	out, err := c.command("scontrol", "show", "job", job).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.Contains(string(out), "JobState=PENDING") && strings.Contains(string(out), "Reason=BeginTime")
-}
-
-func command(t *testing.T, line ...string) {
-	t.Helper()
-	if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v: %s", line, err, out)
-	}
 }

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// cluster is four Slurm nodes on this machine, for the duration of the tests.
+// cluster is four Slurm nodes on this machine, for the duration of the tests. Each user of eachUser has one.
 type cluster struct {
 	dir  string
 	conf string
 	err  error // why there is none
 }
 
-const clusterConf = `ClusterName=tests
+const clusterText = `ClusterName=tests
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmctldPort=%[4]d
 AuthType=auth/none
@@ -48,36 +48,61 @@ NodeName=n[0-3] NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=[%[5]d-%[6]d] CPUs=16
 PartitionName=p Nodes=ALL Default=YES
 `
 
-var theOneCluster = sync.OnceValue(startCluster)
+var clusters = struct {
+	sync.Mutex
+	of map[int]*cluster
+}{of: map[int]*cluster{}}
 
-// theCluster starts Slurm once, and skips the test if that is impossible.
-func theCluster(t *testing.T) *cluster {
+// cluster starts the user's Slurm once, and skips the test if that is impossible.
+func (s *site) cluster(t *testing.T) *cluster {
 	t.Helper()
-	c := theOneCluster()
+	clusters.Lock()
+	defer clusters.Unlock()
+	c := clusters.of[s.uid]
+	if c == nil {
+		c = startCluster(clusterConf(s.uid))
+		clusters.of[s.uid] = c
+	}
 	if c.err != nil {
 		t.Skip(c.err)
 	}
 	return c
 }
 
-// clusterVars lists the variables that point Slurm's commands to the cluster, once it runs.
-func clusterVars() []string {
-	if conf := os.Getenv("SLURM_CONF"); conf != "" {
-		return []string{"SLURM_CONF=" + conf}
-	}
-	return nil
+// clusterConf is the path of the config of a user's cluster, which may not run yet.
+func clusterConf(uid int) string {
+	return filepath.Join(builds, fmt.Sprint("slurm", uid), "slurm.conf")
 }
 
-func startCluster() *cluster {
-	c := &cluster{}
+// command prepares a command of Slurm.
+func (c *cluster) command(line ...string) *exec.Cmd {
+	cmd := exec.Command(line[0], line[1:]...)
+	cmd.Env = append(os.Environ(), "SLURM_CONF="+c.conf)
+	return cmd
+}
+
+// run runs a command of Slurm.
+func (c *cluster) run(t *testing.T, line ...string) {
+	t.Helper()
+	if out, err := c.command(line...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s", line, err, out)
+	}
+}
+
+// cancelAll ends all jobs, or sends them a signal.
+func (c *cluster) cancelAll(t *testing.T, how string) {
+	t.Helper()
+	c.run(t, "bash", "-c", "scancel "+how+" $(squeue -h -o %A)")
+}
+
+func startCluster(conf string) *cluster {
+	c := &cluster{dir: filepath.Dir(conf), conf: conf}
 	for _, program := range []string{"slurmctld", "slurmd", "srun", "sbatch"} {
 		if _, err := exec.LookPath(program); err != nil {
 			c.err = fmt.Errorf("no Slurm (Debian: slurm-wlm, slurm-client): %w", err)
 			return c
 		}
 	}
-	c.dir = filepath.Join(builds, "slurm")
-	c.conf = filepath.Join(c.dir, "slurm.conf")
 	host, _ := os.Hostname()
 	host, _, _ = strings.Cut(host, ".")
 	me, err := user.Current()
@@ -86,7 +111,7 @@ func startCluster() *cluster {
 		return c
 	}
 	port := freePorts(5)
-	text := fmt.Sprintf(clusterConf, host, c.dir, me.Username, port, port+1, port+4)
+	text := fmt.Sprintf(clusterText, host, c.dir, me.Username, port, port+1, port+4)
 	if c.err = os.MkdirAll(filepath.Join(c.dir, "state"), 0o755); c.err == nil {
 		c.err = os.WriteFile(c.conf, []byte(text), 0o644)
 	}
@@ -96,8 +121,7 @@ func startCluster() *cluster {
 	if c.err != nil {
 		return c
 	}
-	os.Setenv("SLURM_CONF", c.conf)
-	if out, err := exec.Command("slurmctld", "-c").CombinedOutput(); err != nil {
+	if out, err := c.command("slurmctld", "-c").CombinedOutput(); err != nil {
 		c.err = fmt.Errorf("slurmctld: %w: %s", err, out)
 		return c
 	}
@@ -133,7 +157,7 @@ func (c *cluster) startNode(n int) error {
 	if err := os.MkdirAll(filepath.Join(c.dir, "spool", fmt.Sprint("n", n)), 0o755); err != nil {
 		return err
 	}
-	if out, err := exec.Command("slurmd", "-N", fmt.Sprint("n", n)).CombinedOutput(); err != nil {
+	if out, err := c.command("slurmd", "-N", fmt.Sprint("n", n)).CombinedOutput(); err != nil {
 		return fmt.Errorf("slurmd: %w: %s", err, out)
 	}
 	return nil
@@ -142,7 +166,7 @@ func (c *cluster) startNode(n int) error {
 // idle waits until all nodes are idle.
 func (c *cluster) idle() error {
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		out, err := exec.Command("sinfo", "-h", "-t", "idle", "-o", "%D").Output()
+		out, err := c.command("sinfo", "-h", "-t", "idle", "-o", "%D").Output()
 		if strings.TrimSpace(string(out)) == "4" {
 			return nil
 		}
@@ -187,7 +211,7 @@ func (c *cluster) loseNode(t *testing.T, n int, x *launched) (repair func()) {
 			syscall.Kill(pid, signal)
 		}
 	}
-	scontrol(t, "update", "nodename="+name, "state=down", "reason=lost")
+	c.run(t, "scontrol", "update", "nodename="+name, "state=down", "reason=lost")
 	return func() {
 		if err := c.startNode(n); err != nil { // it registers, and is up
 			t.Error(err)
@@ -198,25 +222,10 @@ func (c *cluster) loseNode(t *testing.T, n int, x *launched) (repair func()) {
 	}
 }
 
-func scontrol(t *testing.T, args ...string) {
-	t.Helper()
-	if out, err := exec.Command("scontrol", args...).CombinedOutput(); err != nil {
-		t.Errorf("scontrol %v: %v: %s", args, err, out)
-	}
-}
-
-// scancelAll ends all jobs, or sends them a signal.
-func scancelAll(t *testing.T, how string) {
-	t.Helper()
-	if out, err := exec.Command("bash", "-c", "scancel "+how+" $(squeue -h -o %A)").CombinedOutput(); err != nil {
-		t.Errorf("scancel: %v: %s", err, out)
-	}
-}
-
 // stopCluster ends the daemons that were started, and those of steps whose srun was killed: they
 // keep trying to report to it.
 func stopCluster() {
-	logs, _ := filepath.Glob(filepath.Join(builds, "slurm", "n*.log"))
+	logs, _ := filepath.Glob(filepath.Join(builds, "slurm*", "n*.log"))
 	if logs == nil {
 		return
 	}
@@ -230,7 +239,7 @@ func stopCluster() {
 			}
 		}
 	}()
-	pids, _ := filepath.Glob(filepath.Join(builds, "slurm", "*.pid"))
+	pids, _ := filepath.Glob(filepath.Join(builds, "slurm*", "*.pid"))
 	for _, path := range pids {
 		var pid int
 		text, _ := os.ReadFile(path)
@@ -238,5 +247,5 @@ func stopCluster() {
 			syscall.Kill(pid, syscall.SIGTERM)
 		}
 	}
-	time.Sleep(100 * time.Millisecond * time.Duration(min(len(pids), 5))) // they remove their files
+	time.Sleep(100 * time.Millisecond * time.Duration(min(len(pids), 10))) // they remove their files
 }

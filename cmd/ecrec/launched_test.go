@@ -70,7 +70,7 @@ ranks = 4
 save_model = false
 `
 
-// eachUser runs a test as the tests' own user and, if that is root, also as the unprivileged user "nobody".
+// eachUser runs a test as the tests' own user and, if that is root, at the same time as the unprivileged user "nobody".
 func eachUser(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	if !*launchers {
@@ -81,7 +81,10 @@ func eachUser(t *testing.T, test func(t *testing.T, s *site)) {
 		uids = map[string]int{"root": -1, "a user": nobody}
 	}
 	for name, uid := range uids {
-		t.Run(name, func(t *testing.T) { test(t, newSite(t, uid)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // both mostly wait
+			test(t, newSite(t, uid))
+		})
 	}
 }
 
@@ -113,14 +116,14 @@ func newSite(t *testing.T, uid int) *site {
 
 func (s *site) out(name string) string { return filepath.Join(s.dir, name) }
 
-// has skips the test if this machine lacks the launcher.
-func (w way) has(t *testing.T) {
+// has skips the test if this machine lacks a launcher.
+func (s *site) has(t *testing.T, w way) {
 	t.Helper()
 	if _, err := exec.LookPath(w.line[0]); err != nil {
 		t.Skipf("%s: %v", w.name, err)
 	}
 	if w.slurm {
-		theCluster(t)
+		s.cluster(t)
 	}
 }
 
@@ -128,7 +131,7 @@ func (w way) has(t *testing.T) {
 // processes.
 func (s *site) train(t *testing.T, w way, np int, out string, args ...string) *launched {
 	t.Helper()
-	w.has(t)
+	s.has(t, w)
 	return s.start(t, out, slices.Concat(w.line, []string{fmt.Sprint(np)}, s.command(out, args...)))
 }
 
@@ -175,8 +178,7 @@ func (s *site) start(t *testing.T, name string, line []string) *launched {
 		x.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.uid)}
 	}
 	x.cmd.Env = append(os.Environ(), x.mark, "HOME="+s.dir, "OMPI_MCA_oob_tcp_if_include=lo", "OMPI_MCA_btl_tcp_if_include=lo",
-		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
-	x.cmd.Env = append(x.cmd.Env, clusterVars()...)
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "SLURM_CONF="+clusterConf(s.uid))
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
