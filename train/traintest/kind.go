@@ -3,6 +3,7 @@ package traintest
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,8 +20,8 @@ import (
 	"github.com/ecrec/ecrec/train/modelfile"
 )
 
-// simulated is how many simulated clusters train the kind.
-const simulated = 12
+// simulated is how many simulated clusters train the kind, and simulatedShort how many of them do in short tests.
+const simulated, simulatedShort = 12, 3
 
 // Kind runs the suite on the model kind that the sets ("model.kind=...") choose, for
 // samples of 3 numbers and 3 categories. The model has few weights, so that a job
@@ -97,9 +98,13 @@ func (j *jobs) checkSame(t *testing.T, want *train.Result, way string, got *trai
 }
 
 // testRanks trains on 1 to 4 ranks. Neither the cache mode, nor how ranks are spread
-// over processes, nor the number of threads changes a bit.
+// over processes, nor the number of threads changes a bit. Short tests train on one number of ranks, at least 2.
 func (j *jobs) testRanks(t *testing.T) {
-	for ranks := 1; ranks <= 4; ranks++ {
+	some := []int{1, 2, 3, 4}
+	if testing.Short() {
+		some = []int{2 + rand.IntN(3)}
+	}
+	for _, ranks := range some {
 		want := j.train(t, 1, ranks, train.Options{}, "cache.mode=none")
 		for _, mode := range lrpp.Modes {
 			if j.modes != nil && !slices.Contains(j.modes, mode.Name) {
@@ -203,8 +208,12 @@ func testLosses(t *testing.T, least int, j *jobs) {
 	}
 	d.LeastTables, d.CacheModes = least, j.modes
 	var sum sim.Sum
-	for seed := range uint64(simulated) {
-		o, err := sim.Run(d, seed, sim.Liveness)
+	seeds := rand.Perm(simulated)
+	if testing.Short() {
+		seeds = seeds[:simulatedShort]
+	}
+	for _, seed := range seeds {
+		o, err := sim.Run(d, uint64(seed), sim.Liveness)
 		if err != nil {
 			t.Fatal(err)
 		}
