@@ -5,6 +5,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 FUZZTIME    ?= 10s
 RUNS        ?= 2000
+PKG         ?= ./...
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
 RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/... ./cmd/internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./predict/... ./kernels/... ./lrpp/... ./shard/... ./internal/directio/... ./checkpoint/... ./train/...
 # Packages that have other files without cgo.
@@ -14,7 +15,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-fresh test-python test-metrics test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man release test-release docs docs-serve fuzz-quick soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man release test-release docs docs-serve fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -37,6 +38,10 @@ else
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -vet=off -timeout 20m ./...
 endif
+
+test-times: ## print the 30 slowest tests of PKG (./...), which are run one package after the other
+	@go test -vet=off -p 1 -count=1 -v $(PKG) | awk '/^--- (PASS|FAIL)/ {n++; took[n] = substr($$4, 2) + 0 " s " $$3} \
+		/^(ok  |FAIL)\t/ {for (; n > 0; n--) print took[n], $$2}' | sort -rn | head -30
 
 test-fresh: ## run the commands of README's "Two commands" in a minimal Debian root, without and with gcc (16 minutes; needs root and mmdebstrap)
 	@tools/test-fresh.sh
