@@ -9,7 +9,7 @@ import (
 // TestCleaning checks that a log which is cleaned as fast as it grows stays small, whatever rows are written.
 func TestCleaning(t *testing.T) {
 	rnd := seeded(t)
-	d := newDisk(rnd)
+	d := NewMemDir(rnd)
 	o := Options{Dir: d, Owners: 1, RowBytes: 256, Slots: 4000, FileBytes: 1 << 18}
 	w, l := newTwin(), must(Open(o))
 	const perEpoch = 200
@@ -71,7 +71,7 @@ func TestCleaning(t *testing.T) {
 func TestRemovalIsLast(t *testing.T) {
 	rnd := seeded(t)
 	for round := range 200 {
-		d := newDisk(rnd)
+		d := NewMemDir(rnd)
 		o := Options{Dir: d, Owners: 1, RowBytes: 64, Slots: 100, FileBytes: 1 << 14}
 		l := must(Open(o))
 		slots, rows := make([]int32, 100), make([]byte, 6400)
@@ -89,11 +89,11 @@ func TestRemovalIsLast(t *testing.T) {
 		}
 		l.Close()
 		l = must(Open(o))
-		d.failIn = 1 + round%12
+		d.FailIn(1 + round%12)
 		err := l.CutTo(l.Step())
-		d.failIn = 0
+		d.FailIn(0)
 		l.Close()
-		d.cutPower()
+		d.CutPower()
 		if l, e := Open(o); e != nil || l.Step() != 4 {
 			t.Fatalf("CutTo: %v; after a loss of power: %+v, %v", err, l, e)
 		}

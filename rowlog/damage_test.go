@@ -13,7 +13,7 @@ func TestDamage(t *testing.T) {
 	rnd := seeded(t)
 	found, harmless := 0, 0
 	for range 400 {
-		d := newDisk(rnd)
+		d := NewMemDir(rnd)
 		o := options(rnd, d)
 		w, l := newTwin(), must(Open(o))
 		for step := int64(1); step < 6; step++ {
@@ -66,7 +66,7 @@ func TestDamage(t *testing.T) {
 // the log.
 func TestForeign(t *testing.T) {
 	rnd := seeded(t)
-	d := newDisk(rnd)
+	d := NewMemDir(rnd)
 	o := options(rnd, d)
 	o.FileBytes = 1
 	l := must(Open(o))
@@ -104,7 +104,7 @@ func TestForeign(t *testing.T) {
 
 // TestMissingFile checks that a file that was lost is noticed.
 func TestMissingFile(t *testing.T) {
-	d := newDisk(seeded(t))
+	d := NewMemDir(seeded(t))
 	o := Options{Dir: d, Owners: 1, RowBytes: 4, Slots: 9, FileBytes: 1}
 	l := must(Open(o))
 	for step := int64(1); step <= 3; step++ {
@@ -122,7 +122,7 @@ func TestMissingFile(t *testing.T) {
 func TestHugeHead(t *testing.T) {
 	rnd := seeded(t)
 	for range 200 {
-		d := newDisk(rnd)
+		d := NewMemDir(rnd)
 		o := options(rnd, d)
 		s := segment{file: 1, step: 1, rows: rnd.Int64() >> rnd.IntN(63), extra: rnd.Int64() >> rnd.IntN(63)}
 		b := make([]byte, Align)
@@ -137,7 +137,7 @@ func TestHugeHead(t *testing.T) {
 // FuzzOpen opens a log whose only file has any content.
 func FuzzOpen(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	d := newDisk(rnd)
+	d := NewMemDir(rnd)
 	o := Options{Dir: d, RowBytes: 8, Owners: 1, Slots: 9}
 	l := must(Open(o))
 	for step := int64(1); step < 4; step++ {
@@ -148,7 +148,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add(d.files[1].now)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d := newDisk(rnd)
+		d := NewMemDir(rnd)
 		d.files[1] = &content{now: b}
 		o.Dir = d
 		l, err := Open(o)

@@ -178,6 +178,9 @@ func (l *Log) Size() (total, live int64) {
 	return total, live
 }
 
+// Failed returns the error after which the log takes nothing more, nil if there was none.
+func (l *Log) Failed() error { return l.broken }
+
 // Close closes the files. Segments that are not durable may be lost.
 func (l *Log) Close() {
 	for _, f := range l.files {

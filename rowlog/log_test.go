@@ -13,13 +13,13 @@ import (
 // opened then ends at a step that was appended, no older than the durable one, and holds the rows of exactly that step.
 func TestPowerCuts(t *testing.T) {
 	rnd := seeded(t)
-	rounds := 600
+	rounds := 250
 	if testing.Short() {
 		rounds = 60
 	}
 	var seen struct{ cuts, failures, torn, copied, dropped, voided int }
 	for range rounds {
-		d := newDisk(rnd)
+		d := NewMemDir(rnd)
 		o := options(rnd, d)
 		w, step, settled := newTwin(), int64(0), int64(0)
 		for range 1 + rnd.IntN(6) {
@@ -35,13 +35,13 @@ func TestPowerCuts(t *testing.T) {
 				seen.voided++
 			}
 			if rnd.IntN(4) == 0 {
-				d.failIn = 1 + rnd.IntN(6)
+				d.FailIn(1 + rnd.IntN(6))
 			}
 			err = l.CutTo(cut)
-			d.failIn = 0
-			if errors.Is(err, errDisk) {
+			d.FailIn(0)
+			if errors.Is(err, ErrDisk) {
 				l.Close()
-				d.cutPower()
+				d.CutPower()
 				continue
 			}
 			if err != nil {
@@ -63,17 +63,17 @@ func TestPowerCuts(t *testing.T) {
 			}
 			w.check(t, l)
 			for range rnd.IntN(12) {
-				d.failIn = max(0, rnd.IntN(60)-45)
+				d.FailIn(max(0, rnd.IntN(60)-45))
 				slots, rows, extra := epoch(rnd, &o)
 				step = max(step, l.Step()) + 1 + rnd.Int64N(3)
 				if rnd.IntN(4) == 0 {
 					// nothing is appended
 				} else if err := l.Append(step, slots, rows, extra); err == nil {
 					w.add(step, slots, rows, extra, o.RowBytes)
-				} else if seen.failures++; !errors.Is(err, errDisk) {
+				} else if seen.failures++; !errors.Is(err, ErrDisk) {
 					t.Fatal(err)
 				}
-				if err := l.Clean(rnd.Int64N(3) * rnd.Int64N(40_000)); err != nil && !errors.Is(err, errDisk) {
+				if err := l.Clean(rnd.Int64N(3) * rnd.Int64N(40_000)); err != nil && !errors.Is(err, ErrDisk) {
 					t.Fatal(err)
 				}
 				before := l.Durable()
@@ -89,7 +89,7 @@ func TestPowerCuts(t *testing.T) {
 					settled = min(settled, l.Durable())
 					l.Settle(settled)
 				}
-				d.failIn = 0
+				d.FailIn(0)
 				w.check(t, l)
 				if !l.Holds(settled) {
 					t.Fatalf("the log has no epoch of the settled step %d", settled)
@@ -100,7 +100,7 @@ func TestPowerCuts(t *testing.T) {
 			l.Close()
 			seen.cuts++
 			if rnd.IntN(3) > 0 || l.broken != nil {
-				d.cutPower()
+				d.CutPower()
 			} // else only the process ends
 			if l, err = Open(o); err != nil || l.Step() < durable {
 				t.Fatalf("durable up to step %d of %d; after a loss of power: %+v, %v", durable, all, l, err)
@@ -165,7 +165,7 @@ func TestOnDisk(t *testing.T) {
 // BenchmarkAppend measures the log on a disk in memory: its own work, without I/O.
 func BenchmarkAppend(b *testing.B) {
 	const rows, rowBytes = 65536, 128
-	l := must(Open(Options{Dir: newDisk(rand.New(rand.NewPCG(1, 2))), Owners: 1, RowBytes: rowBytes, Slots: 1 << 20}))
+	l := must(Open(Options{Dir: NewMemDir(rand.New(rand.NewPCG(1, 2))), Owners: 1, RowBytes: rowBytes, Slots: 1 << 20}))
 	slots := make([]int32, rows)
 	for i := range slots {
 		slots[i] = int32(16 * i)

@@ -5,16 +5,17 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 )
 
-// disk is a folder in memory that can lose power: each sector written since the last sync may be lost, and so may
-// the names and the sizes of files. It can also fail, or be full.
-type disk struct {
+// MemDir is a folder in memory, for tests and simulations. It can lose power: each sector written since the last sync may be
+// lost, and so may the names and the sizes of files. It can also fail, or be full.
+type MemDir struct {
 	rnd    *rand.Rand
 	files  map[uint64]*content
 	named  map[uint64]bool     // durable names
 	gone   map[uint64]*content // removed files whose names are durable
-	failIn int                 // writes and syncs until one fails; 0: none does
+	failIn atomic.Int64
 }
 
 type content struct {
@@ -24,22 +25,23 @@ type content struct {
 
 const sector = 512
 
-var errDisk = errors.New("no space left on device")
+// ErrDisk is the error of a MemDir that fails.
+var ErrDisk = errors.New("no space left on device")
 
-func newDisk(rnd *rand.Rand) *disk {
-	return &disk{rnd: rnd, files: map[uint64]*content{}, named: map[uint64]bool{}, gone: map[uint64]*content{}}
+// NewMemDir returns an empty folder. rnd decides what a loss of power spares.
+func NewMemDir(rnd *rand.Rand) *MemDir {
+	return &MemDir{rnd: rnd, files: map[uint64]*content{}, named: map[uint64]bool{}, gone: map[uint64]*content{}}
 }
 
-func (d *disk) fails() bool {
-	if d.failIn == 0 {
-		return false
-	}
-	d.failIn--
-	return d.failIn == 0
+// FailIn lets one write or sync fail, the nth from now. 0: none fails.
+func (d *MemDir) FailIn(n int) { d.failIn.Store(int64(n)) }
+
+func (d *MemDir) fails() bool {
+	return d.failIn.Load() > 0 && d.failIn.Add(-1) == 0
 }
 
-// cutPower loses a random part of everything that is not durable.
-func (d *disk) cutPower() {
+// CutPower loses a random part of everything that is not durable.
+func (d *MemDir) CutPower() {
 	for n, c := range d.gone {
 		if d.files[n] == nil && d.rnd.IntN(2) == 0 {
 			d.files[n] = c
@@ -68,21 +70,25 @@ func (d *disk) cutPower() {
 	}
 }
 
-func (d *disk) List() ([]uint64, error) { return slices.Sorted(maps.Keys(d.files)), nil }
+// List implements Dir.
+func (d *MemDir) List() ([]uint64, error) { return slices.Sorted(maps.Keys(d.files)), nil }
 
-func (d *disk) Create(number uint64) (File, error) {
+// Create implements Dir.
+func (d *MemDir) Create(number uint64) (File, error) {
 	if d.fails() {
-		return nil, errDisk
+		return nil, ErrDisk
 	}
 	d.files[number] = &content{}
 	return &memFile{d, d.files[number]}, nil
 }
 
-func (d *disk) Open(number uint64) (File, error) { return &memFile{d, d.files[number]}, nil }
+// Open implements Dir.
+func (d *MemDir) Open(number uint64) (File, error) { return &memFile{d, d.files[number]}, nil }
 
-func (d *disk) Remove(number uint64) error {
+// Remove implements Dir.
+func (d *MemDir) Remove(number uint64) error {
 	if d.fails() {
-		return errDisk
+		return ErrDisk
 	}
 	if d.named[number] {
 		d.gone[number] = d.files[number]
@@ -92,9 +98,10 @@ func (d *disk) Remove(number uint64) error {
 	return nil
 }
 
-func (d *disk) Sync() error {
+// Sync implements Dir.
+func (d *MemDir) Sync() error {
 	if d.fails() {
-		return errDisk
+		return ErrDisk
 	}
 	for n := range d.files {
 		d.named[n] = true
@@ -104,7 +111,7 @@ func (d *disk) Sync() error {
 }
 
 type memFile struct {
-	disk *disk
+	dir *MemDir
 	*content
 }
 
@@ -112,16 +119,16 @@ func (f *memFile) WriteAt(p []byte, at int64) error {
 	if at%Align != 0 || len(p)%Align != 0 {
 		return errors.New("a write that is not aligned")
 	}
-	fails := f.disk.fails()
-	if fails && f.disk.rnd.IntN(2) == 0 { // else it is complete, and reported as failed
-		p = p[:f.disk.rnd.IntN(len(p)+1)]
+	fails := f.dir.fails()
+	if fails && f.dir.rnd.IntN(2) == 0 { // else it is complete, and reported as failed
+		p = p[:f.dir.rnd.IntN(len(p)+1)]
 	}
 	if n := int(at) + len(p); n > len(f.now) {
 		f.now = append(f.now, make([]byte, n-len(f.now))...)
 	}
 	copy(f.now[at:], p)
 	if fails {
-		return errDisk
+		return ErrDisk
 	}
 	return nil
 }
@@ -139,8 +146,8 @@ func (f *memFile) ReadAll(parts []Part) error {
 func (f *memFile) Size() (int64, error) { return int64(len(f.now)), nil }
 
 func (f *memFile) Truncate(size int64) error {
-	if f.disk.fails() {
-		return errDisk
+	if f.dir.fails() {
+		return ErrDisk
 	}
 	if n := int(size) - len(f.now); n > 0 {
 		f.now = append(f.now, make([]byte, n)...)
@@ -151,14 +158,17 @@ func (f *memFile) Truncate(size int64) error {
 
 // Sync may fail, and drop what it has not written; a later one then reports success.
 func (f *memFile) Sync() error {
-	if f.disk.fails() {
+	if f.dir.fails() {
 		f.lost = true
-		return errDisk
+		return ErrDisk
 	}
 	if !f.lost {
 		f.durable = slices.Clone(f.now)
 	}
 	return nil
 }
+
+// Close does nothing.
+func (d *MemDir) Close() {}
 
 func (f *memFile) Close() error { return nil }

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// epoch is what a rank writes of an epoch.
+type epoch struct {
+	step  int64
+	held  bool
+	slots []int32 // ascending
+	rows  []byte
+	extra []byte
+}
+
+func (e *epoch) reset() {
+	e.step, e.held = 0, false
+	e.slots, e.rows, e.extra = e.slots[:0], e.rows[:0], e.extra[:0]
+}
+
+// mergeOlder adds the rows of an older epoch that e does not have.
+func (e *epoch) mergeOlder(old *epoch, rowBytes int) {
+	slots := make([]int32, 0, len(e.slots)+len(old.slots))
+	rows := make([]byte, 0, len(e.rows)+len(old.rows))
+	i, k := 0, 0
+	for i < len(e.slots) || k < len(old.slots) {
+		if k < len(old.slots) && (i == len(e.slots) || old.slots[k] < e.slots[i]) {
+			slots, rows = append(slots, old.slots[k]), append(rows, old.rows[k*rowBytes:(k+1)*rowBytes]...)
+			k++
+			continue
+		}
+		if k < len(old.slots) && old.slots[k] == e.slots[i] {
+			k++
+		}
+		slots, rows = append(slots, e.slots[i]), append(rows, e.rows[i*rowBytes:(i+1)*rowBytes]...)
+		i++
+	}
+	e.slots, e.rows = slots, rows
+}
+
+// The extra part of an epoch on the first rank: the digest of the model as text, zeros if it is unknown; the number of losses; the length of the
+// record; the record; and the dense part.
+const (
+	digestBytes = 32
+	recordAt    = digestBytes + 16
+)
+
+func (e *epoch) setExtra(record, dense []byte, losses int64) {
+	e.extra = append(e.extra[:0], make([]byte, digestBytes)...)
+	e.extra = binary.LittleEndian.AppendUint64(e.extra, uint64(losses))
+	e.extra = binary.LittleEndian.AppendUint64(e.extra, uint64(len(record)))
+	e.extra = append(append(e.extra, record...), dense...)
+}
+
+// setDigest sets the digest of the model, if the epoch has an extra part.
+func (e *epoch) setDigest(digest string) {
+	if len(e.extra) > 0 {
+		copy(e.extra[:digestBytes], digest)
+	}
+}
+
+// readExtra is the reverse of setExtra and setDigest.
+func readExtra(b []byte) (record, dense []byte, digest string, losses int64, err error) {
+	if len(b) < recordAt || binary.LittleEndian.Uint64(b[digestBytes+8:]) > uint64(len(b)-recordAt) {
+		return nil, nil, "", 0, errors.New("the record of the run is incomplete")
+	}
+	if b[0] != 0 {
+		digest = string(b[:digestBytes])
+	}
+	end := recordAt + int(binary.LittleEndian.Uint64(b[digestBytes+8:]))
+	return b[recordAt:end], b[end:], digest, int64(binary.LittleEndian.Uint64(b[digestBytes:])), nil
+}
+
+// addLosses adds rows with the losses that the log does not have yet. The first of them may have some that it has.
+func (s *Store) addLosses(e *epoch, losses []float64) {
+	if int64(len(losses)) == s.losses {
+		return
+	}
+	rowBytes, first := int64(s.o.Shard.RowBytes()), s.slots()
+	for slot := 8 * s.losses / rowBytes; slot*rowBytes < 8*int64(len(losses)); slot++ {
+		e.slots = append(e.slots, int32(first+slot))
+		for at := slot * rowBytes; at < (slot+1)*rowBytes; at += 4 {
+			word := uint32(0)
+			if i := at / 8; i < int64(len(losses)) {
+				word = uint32(math.Float64bits(losses[i]) >> (8 * (at % 8)))
+			}
+			e.rows = binary.LittleEndian.AppendUint32(e.rows, word)
+		}
+	}
+	s.losses = int64(len(losses))
+}
+
+// lossesOf are the losses in rows, one after the other.
+func lossesOf(b []byte) []float64 {
+	losses := make([]float64, len(b)/8)
+	for i := range losses {
+		losses[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	return losses
+}

@@ -1,0 +1,266 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ecrec/ecrec/commit"
+)
+
+// NeedsPreImages implements commit.Sink.
+func (s *Store) NeedsPreImages() bool { return false }
+
+// Lose says that the rank has none of its rows when Begin is called, and rebuilds them afterwards.
+func (s *Store) Lose() { s.lost = true }
+
+// Begin implements commit.Sink. If the rows are not those of Restore, the log begins anew with them.
+func (s *Store) Begin(step int64, drawn bool) {
+	s.idle()
+	s.sealed, s.held, s.step, s.hold = nil, nil, step, false
+	restored, lost := s.restored, s.lost
+	s.restored, s.lost = 0, false
+	if s.isFailed() {
+		return
+	}
+	if restored == step && restored > 0 && s.log.Step() == step {
+		s.setDurable(step)
+		return
+	}
+	s.losses, s.all = 0, lost
+	err := s.log.CutTo(0)
+	s.setDurable(0)
+	if err == nil && !drawn && !lost {
+		err = s.beginWith(step)
+	}
+	s.fail(err)
+}
+
+// beginWith begins the log with the present rows, which are committed.
+func (s *Store) beginWith(step int64) error {
+	if err := s.appendAll(); err != nil {
+		return err
+	}
+	var dense []byte
+	if s.o.Past != nil {
+		var err error
+		if dense, err = s.o.Dense(); err != nil {
+			return err
+		}
+	}
+	e := s.newEpoch(step)
+	if err := s.remember(e, step, dense); err != nil {
+		return err
+	}
+	e.setDigest(s.o.Digest(step))
+	if err := s.append(e, 0); err != nil {
+		return err
+	}
+	s.setDurable(step)
+	return nil
+}
+
+func (s *Store) isRebuilt() bool { return s.o.Rebuilt == nil || s.o.Rebuilt() }
+
+func (s *Store) isFailed() bool {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	return s.failed
+}
+
+// fail ends the use of the log, unless err is nil.
+func (s *Store) fail(err error) {
+	if err == nil {
+		return
+	}
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	s.problem, s.failed, s.queue = err, true, nil
+}
+
+func (s *Store) setDurable(step int64) {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	s.durable, s.settled = step, 0
+}
+
+// blockBytes is about how many bytes of rows are read at a time.
+const blockBytes = 4 << 20
+
+// appendAll begins the log with all rows as they are. The epoch that ends now follows.
+func (s *Store) appendAll() error {
+	rowBytes := s.o.Shard.RowBytes()
+	block := make([]byte, max(1, blockBytes/rowBytes)*rowBytes)
+	touched := s.o.Shard.TouchedBits()
+	var slots []int32
+	for from := int64(0); ; {
+		n, next, err := s.o.Shard.ReadTouched(block, from)
+		if err != nil || n == 0 {
+			return err
+		}
+		slots = slots[:0]
+		for slot := from; slot < next; slot++ {
+			if touched[slot>>6]>>(slot&63)&1 != 0 {
+				slots = append(slots, int32(slot))
+			}
+		}
+		if err := s.log.AppendFirst(slots, block[:n*rowBytes]); err != nil {
+			return err
+		}
+		from = next
+	}
+}
+
+// remember adds the run's past to an epoch, on the first rank.
+func (s *Store) remember(e *epoch, step int64, dense []byte) error {
+	if s.o.Past == nil {
+		return nil
+	}
+	past, err := s.o.Past(step)
+	if err != nil {
+		return err
+	}
+	losses := past.Losses[:min(step, int64(len(past.Losses)))]
+	e.setExtra(past.Record, dense, int64(len(losses)))
+	s.addLosses(e, losses)
+	return nil
+}
+
+// Seal implements commit.Sink.
+func (s *Store) Seal(set *commit.Set) error {
+	s.step = set.Step
+	if s.isFailed() {
+		return nil
+	}
+	dense, err := set.Dense(nil)
+	if err != nil {
+		return err
+	}
+	if s.all && !s.isRebuilt() {
+		return nil
+	}
+	e := s.newEpoch(set.Step)
+	switch {
+	case s.all:
+		if err := s.sealAll(); err != nil {
+			s.fail(err)
+			return nil
+		}
+	default:
+		e.held = s.hold
+		e.slots = append(e.slots, set.Slots...)
+		if e.rows, err = set.Rows(e.rows, e.slots); err != nil {
+			return err
+		}
+	}
+	if err := s.remember(e, set.Step, dense); err != nil {
+		return err
+	}
+	s.sealed = append(s.sealed, e)
+	return nil
+}
+
+// sealAll begins the log with all rows as they are. If the epoch that ends now is not committed, that is in vain.
+func (s *Store) sealAll() error {
+	s.idle()
+	if err := s.log.CutTo(0); err != nil {
+		return err
+	}
+	s.all, s.losses, s.allAt = false, 0, s.step
+	return s.appendAll()
+}
+
+// Wait implements commit.Sink. A set is prepared once it is copied, so there is nothing to wait for.
+func (s *Store) Wait() error { return nil }
+
+// Prepared implements commit.Sink.
+func (s *Store) Prepared() int64 { return s.step }
+
+// Commit implements commit.Sink.
+func (s *Store) Commit(step int64) {
+	for len(s.sealed) > 0 && s.sealed[0].step <= step {
+		e := s.sealed[0]
+		s.sealed = append(s.sealed[:0], s.sealed[1:]...)
+		e.setDigest(s.o.Digest(e.step))
+		if s.held != nil {
+			e.mergeOlder(s.held, s.o.Shard.RowBytes())
+			s.release(s.held)
+			s.held = nil
+		}
+		if e.held {
+			s.held = e
+			continue
+		}
+		s.monitor.Lock()
+		if !s.failed {
+			s.queue = append(s.queue, e)
+			s.monitor.Wake()
+		}
+		s.monitor.Unlock()
+	}
+}
+
+// Roll implements commit.Sink.
+func (s *Store) Roll(step int64) {
+	s.Commit(step)
+	s.sealed, s.step = nil, step
+	s.all = s.all || s.allAt > step
+	s.losses = min(s.losses, step)
+}
+
+// newEpoch returns an empty epoch.
+func (s *Store) newEpoch(step int64) *epoch {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	e := new(epoch)
+	if n := len(s.spare); n > 0 {
+		e, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	e.step = step
+	return e
+}
+
+func (s *Store) release(e *epoch) {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	e.reset()
+	s.spare = append(s.spare, e)
+}
+
+// Restore cuts the log to the model after a step, which it holds, and passes its rows to put. It returns the run's past, the dense part and the digest
+// of the model, empty if that is unknown. Begin follows with the same step. Only the first rank has past and dense part.
+func (s *Store) Restore(step int64, put func(slots []int32, rows []byte) error) (past Past, dense []byte, digest string, err error) {
+	s.idle()
+	if err := s.log.CutTo(step); err != nil {
+		return past, nil, "", err
+	}
+	first, rowBytes := int32(s.slots()), s.o.Shard.RowBytes()
+	losses := make([]byte, s.lossSlots()*int64(rowBytes))
+	err = s.log.Each(func(slots []int32, rows []byte) error {
+		n, _ := slices.BinarySearch(slots, first)
+		for i, slot := range slots[n:] {
+			copy(losses[int(slot-first)*rowBytes:], rows[(n+i)*rowBytes:(n+i+1)*rowBytes])
+		}
+		return put(slots[:n], rows[:n*rowBytes])
+	})
+	if err != nil {
+		return past, nil, "", err
+	}
+	s.restored = step
+	if s.o.Past == nil {
+		return past, nil, "", nil
+	}
+	extra, err := s.log.Extra()
+	if err != nil {
+		return past, nil, "", err
+	}
+	count := int64(0)
+	if past.Record, dense, digest, count, err = readExtra(extra); err == nil && count > min(step, int64(len(losses)/8)) {
+		err = fmt.Errorf("%d losses of %d steps", count, step)
+	}
+	if err != nil {
+		return past, nil, "", fmt.Errorf("store.path: %s: %w", s.path, err)
+	}
+	past.Losses = lossesOf(losses)[:count]
+	s.losses = count
+	return past, dense, digest, nil
+}

@@ -1,0 +1,314 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ecrec/ecrec/commit"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/filelock"
+	"github.com/ecrec/ecrec/lineage"
+	"github.com/ecrec/ecrec/rowlog"
+	"github.com/ecrec/ecrec/shard"
+)
+
+// Options describe the store of one rank.
+type Options struct {
+	Env env.Env
+	// Path is the folder of all ranks of this machine. That of the rank is in it.
+	Path        string
+	Rank, Ranks int
+	Lineage     lineage.ID // of the run
+	// Shard is the rank's rows, of which there may be none.
+	Shard *shard.Shard
+	Steps int64 // of the run
+	// Past returns the run's past at a seal, on the first rank. It is nil on the others.
+	Past func(step int64) (Past, error)
+	// Dense returns the dense part of the model, weights and then optimizer state, on the first rank.
+	Dense func() ([]byte, error)
+	// Digest returns the digest of the model at a commit, empty if it is unknown.
+	Digest func(step int64) string
+	// Rebuilt reports whether the rank has all its rows. Nil: it always has.
+	Rebuilt func() bool
+	// Dir opens the folder of the rank. Nil: it is on the machine's disk.
+	Dir func(path string) (Dir, error)
+}
+
+// Dir is the folder of a log, which can be closed.
+type Dir interface {
+	rowlog.Dir
+	Close()
+}
+
+// Past is what the first rank remembers of a run, beside the model.
+type Past struct {
+	Record []byte    // in a format of the trainer
+	Losses []float64 // of steps 1, 2, ...
+}
+
+// Store is one rank's store.
+type Store struct {
+	o    Options
+	path string
+	lock *os.File // nil: the file system has no locks
+	dir  Dir
+	log  *rowlog.Log // of the writer, unless it is idle
+
+	// Of the training goroutine.
+	sealed []*epoch // not committed, oldest first
+	held   *epoch   // committed; it is written with the next one
+	step   int64    // of the newest set, or of Begin
+	losses int64    // how many are in sealed epochs, held ones or the log
+	hold   bool     // the next epoch is held
+
+	restored int64 // the step of Restore, until Begin
+	lost     bool  // by Lose, until Begin
+	all      bool  // the log lacks rows: all are written at the first seal after they are rebuilt
+	allAt    int64 // the step of that seal
+
+	monitor env.Monitor
+	queue   []*epoch
+	spare   []*epoch // their memory is used again
+	writing bool
+	ended   bool // the writer is gone
+	closed  bool
+	durable int64
+	settled int64
+	problem error // why nothing becomes durable; nil: all is well
+	failed  bool  // for good
+}
+
+// rowFolder is the folder of a rank.
+func rowFolder(rank int) string { return fmt.Sprintf("rank-%05d", rank) }
+
+// Open opens the store of a rank, and locks it. The log of another run, or of another number of ranks, is an error.
+func Open(o Options) (s *Store, err error) {
+	s = &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store")}
+	defer func() {
+		if err != nil {
+			s.closeFiles()
+			err = s.explain(err)
+		}
+	}()
+	if o.Dir != nil {
+		s.dir, err = o.Dir(s.path)
+	} else {
+		if err = o.Env.Do("lock "+s.path, s.takeLock); err == nil {
+			s.dir, err = rowlog.OpenDir(o.Env, s.path, rowlog.Access{})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.log, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks, RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots()})
+	if err != nil {
+		return nil, err
+	}
+	o.Env.Go(fmt.Sprintf("store of rank %d", o.Rank), s.write)
+	return s, nil
+}
+
+// explain adds the place and advice to an error of Open.
+func (s *Store) explain(err error) error {
+	var foreign *rowlog.Foreign
+	var damaged *rowlog.Corrupt
+	switch {
+	case errors.As(err, &foreign) && foreign.Lineage == s.o.Lineage:
+		return fmt.Errorf("store.path: %s is of a job with %d ranks, this one has %d: %w; use as many ranks, or another store.path", s.path, foreign.Owners, s.o.Ranks, err)
+	case foreign != nil:
+		return fmt.Errorf("store.path: %s is of another run: %w; use another store.path, or remove the folder", s.path, err)
+	case errors.As(err, &damaged):
+		return fmt.Errorf("store.path: %s: %w; remove the folder, and resume from a checkpoint", s.path, err)
+	}
+	return fmt.Errorf("store.path: %s: %w", s.path, err)
+}
+
+// Busy is the error of a folder that another job uses.
+var Busy = errors.New("another job uses it; use another store.path")
+
+func (s *Store) takeLock() error {
+	if err := os.MkdirAll(s.path, 0o777); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(s.path, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	switch err := filelock.Try(f, filelock.Exclusive); {
+	case err == nil:
+		s.lock = f
+		return nil
+	case errors.Is(err, filelock.ErrHeld):
+		f.Close()
+		return Busy
+	}
+	f.Close() // no locks on this file system
+	return nil
+}
+
+// slots is the number of the rank's rows.
+func (s *Store) slots() int64 { return s.o.Shard.Slots() }
+
+// lossSlots is the number of rows with losses.
+func (s *Store) lossSlots() int64 {
+	if s.o.Past == nil {
+		return 0
+	}
+	n := int64(s.o.Shard.RowBytes())
+	return (8*s.o.Steps + n - 1) / n
+}
+
+// Step is the last step that the log holds. It is called before Begin.
+func (s *Store) Step() int64 { return s.log.Step() }
+
+// Holds reports whether the log holds the model after a step. It is called before Begin.
+func (s *Store) Holds(step int64) bool { return s.log.Holds(step) }
+
+// Durable is the last step that survives the loss of all processes, 0 if there is none.
+func (s *Store) Durable() int64 {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	return s.durable
+}
+
+// Settle says that a step is durable on all ranks.
+func (s *Store) Settle(step int64) {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	s.settled = max(s.settled, step)
+}
+
+// mostQueued is the most epochs in the queue of a store that is not behind.
+const mostQueued = 1
+
+// Behind reports whether the next epoch should be held.
+func (s *Store) Behind() bool {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	return len(s.queue) > mostQueued
+}
+
+// Hold decides whether the next epoch is held, to be written with the one after it.
+func (s *Store) Hold(hold bool) { s.hold = hold }
+
+// Problem returns the reason if epochs do not become durable.
+func (s *Store) Problem() error {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	if s.problem == nil {
+		return nil
+	}
+	return fmt.Errorf("store.path: %s: %w", s.path, s.problem)
+}
+
+// Drain waits until all that is queued is durable, or cannot be written.
+func (s *Store) Drain() {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	for (len(s.queue) > 0 || s.writing) && s.problem == nil && !s.ended {
+		s.monitor.Wait()
+	}
+}
+
+// retryAfter is the time between two attempts to write.
+const retryAfter = time.Second
+
+// write appends the queued epochs, until Close.
+func (s *Store) write() {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	for {
+		for len(s.queue) == 0 && !s.closed {
+			s.monitor.Wait()
+		}
+		if s.closed {
+			break
+		}
+		e, settled := s.queue[0], s.settled
+		s.writing = true
+		s.monitor.Unlock()
+		err := s.append(e, settled)
+		s.monitor.Lock()
+		s.writing = false
+		switch {
+		case err == nil:
+			s.problem, s.durable = nil, s.log.Durable()
+			s.recycle()
+		case s.log.Failed() != nil:
+			s.problem, s.failed = err, true
+			s.queue = nil
+		default:
+			s.problem = err
+			for until := s.o.Env.Now() + retryAfter; s.o.Env.Now() < until && !s.closed; {
+				s.monitor.WaitUntil(until)
+			}
+		}
+		s.monitor.Wake()
+	}
+	s.ended = true
+	s.monitor.Wake()
+}
+
+// recycle moves the first epoch of the queue to the spare ones.
+func (s *Store) recycle() {
+	e := s.queue[0]
+	s.queue = append(s.queue[:0], s.queue[1:]...)
+	e.reset()
+	s.spare = append(s.spare, e)
+}
+
+// append appends an epoch to the log, and makes it durable.
+func (s *Store) append(e *epoch, settled int64) error {
+	if s.log.Step() < e.step { // a failed attempt may have appended it
+		if err := s.log.Append(e.step, e.slots, e.rows, e.extra); err != nil {
+			return err
+		}
+		s.log.Settle(settled)
+		if err := s.log.Clean(int64(len(e.rows))); err != nil {
+			return err
+		}
+	}
+	return s.log.Sync()
+}
+
+// Close ends the writer. Epochs that it has not written are lost. A second call does nothing.
+func (s *Store) Close() {
+	s.monitor.Lock()
+	s.closed = true
+	s.monitor.Wake()
+	for !s.ended {
+		s.monitor.Wait()
+	}
+	s.monitor.Unlock()
+	s.closeFiles()
+}
+
+func (s *Store) closeFiles() {
+	if s.log != nil {
+		s.log.Close()
+	}
+	if s.dir != nil {
+		s.dir.Close()
+	}
+	if s.lock != nil {
+		s.lock.Close()
+	}
+	s.log, s.dir, s.lock = nil, nil, nil
+}
+
+// idle waits until the writer has nothing to do, and drops its queue. The log belongs to the training goroutine then, until it queues
+// an epoch.
+func (s *Store) idle() {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	s.queue = s.queue[:min(len(s.queue), 1)]
+	for s.writing {
+		s.monitor.Wait()
+	}
+	s.queue = s.queue[:0]
+}
+
+var _ commit.Sink = (*Store)(nil)
