@@ -18,6 +18,7 @@ func (c *Config) checkPaths(src *source) error {
 		{"data.eval", c.Data.Eval},
 		{"model.init_from", []string{c.Model.InitFrom}},
 		{"checkpoint.dir", []string{c.Checkpoint.Dir}},
+		{"store.path", []string{c.Store.Path}},
 	} {
 		for _, path := range p.paths {
 			if found := scheme.FindStringSubmatch(path); found != nil {

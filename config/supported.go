@@ -26,7 +26,6 @@ func (c *Config) absentKeys() []refusal {
 	return []refusal{
 		{"optimizer.dense.dense", c.Optimizer.Dense.Dense, "is for rows: dense parameters are updated at each step anyway; leave it out", true},
 		refuse("store.tier", s.Tier == "file", s.Tier, `use "dram"`, true),
-		refuse("store.path", s.Path != "", s.Path, "leave it out: rows live in memory", true),
 		refuse("store.dram_bytes", s.DRAMBytes != 0, s.DRAMBytes, "leave it out: rows live in memory", true),
 		refuse("checkpoint.kind", c.Checkpoint.Kind == "incremental", c.Checkpoint.Kind, `use "full"`, false),
 		refuse("stream.to", c.Stream.To != "", c.Stream.To, "leave it out", true),

@@ -15,7 +15,7 @@ type Options struct {
 	// Owner is one of Owners that the rows are spread over.
 	Owner, Owners int
 	RowBytes      int
-	Slots         int64 // rows of the owner; there may be none
+	Slots         int64 // the limit of slots; the index takes 8 bytes for each up to the largest in use
 	// FileBytes is the size from which on a file is full. 0: defaultFileBytes.
 	FileBytes int64
 }
@@ -31,7 +31,7 @@ type Log struct {
 	idle     []uint32   // ids that are free
 	epochs   []uint32   // ids of the epochs that are not void, in the order of their steps
 	cuts     []cut
-	newest   []entry // by slot
+	newest   []entry // by slot, up to the largest in use
 	number   uint64  // of the next segment
 	synced   uint64  // segments of smaller numbers are durable
 	durable  int64   // the last step that is durable
@@ -124,6 +124,11 @@ func (l *Log) add(f *logFile, s segment) uint32 {
 
 // point makes a segment the newest place of its slots.
 func (l *Log) point(id uint32, slots []int32) {
+	if n := len(slots); n > 0 {
+		if more := int(slots[n-1]) + 1 - len(l.newest); more > 0 {
+			l.newest = append(l.newest, make([]entry, more)...)
+		}
+	}
 	for place, slot := range slots {
 		e := &l.newest[slot]
 		if e.segment != 0 {
@@ -159,7 +164,7 @@ func (l *Log) findEpoch(step int64) (int, bool) {
 func (l *Log) Durable() int64 { return l.durable }
 
 // Has reports whether the log holds a row.
-func (l *Log) Has(slot int32) bool { return l.newest[slot].segment != 0 }
+func (l *Log) Has(slot int32) bool { return int(slot) < len(l.newest) && l.newest[slot].segment != 0 }
 
 // Extra returns the extra part of the newest epoch.
 func (l *Log) Extra() ([]byte, error) {

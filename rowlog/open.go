@@ -15,7 +15,7 @@ func Open(o Options) (*Log, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = defaultFileBytes
 	}
-	l := &Log{o: o, layout: layout{o.Lineage, o.Owner, o.Owners, o.RowBytes}, newest: make([]entry, o.Slots)}
+	l := &Log{o: o, layout: layout{o.Lineage, o.Owner, o.Owners, o.RowBytes}}
 	numbers, err := o.Dir.List()
 	if err != nil {
 		return nil, err

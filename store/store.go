@@ -33,6 +33,8 @@ type Options struct {
 	Digest func(step int64) string
 	// Rebuilt reports whether the rank has all its rows. Nil: it always has.
 	Rebuilt func() bool
+	// Retry is the time between two attempts to write. 0: a second.
+	Retry time.Duration
 	// Dir opens the folder of the rank. Nil: it is on the machine's disk.
 	Dir func(path string) (Dir, error)
 }
@@ -87,28 +89,40 @@ func rowFolder(rank int) string { return fmt.Sprintf("rank-%05d", rank) }
 // Open opens the store of a rank, and locks it. The log of another run, or of another number of ranks, is an error.
 func Open(o Options) (s *Store, err error) {
 	s = &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store")}
-	defer func() {
-		if err != nil {
-			s.closeFiles()
-			err = s.explain(err)
-		}
-	}()
+	if o.Retry == 0 {
+		s.o.Retry = time.Second
+	}
+	if err = s.open(); err != nil {
+		s.closeFiles()
+		return nil, s.explain(err)
+	}
+	o.Env.Go(fmt.Sprintf("store of rank %d", o.Rank), s.write)
+	return s, nil
+}
+
+func (s *Store) open() (err error) {
+	o := &s.o
 	if o.Dir != nil {
 		s.dir, err = o.Dir(s.path)
 	} else {
 		if err = o.Env.Do("lock "+s.path, s.takeLock); err == nil {
-			s.dir, err = rowlog.OpenDir(o.Env, s.path, rowlog.Access{})
+			s.dir, err = openDir(o.Env, s.path)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.log, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks, RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots()})
+	return err
+}
+
+// openDir opens the folder of a rank on the machine's disk.
+func openDir(e env.Env, path string) (Dir, error) {
+	d, err := rowlog.OpenDir(e, path, rowlog.Access{})
 	if err != nil {
 		return nil, err
 	}
-	o.Env.Go(fmt.Sprintf("store of rank %d", o.Rank), s.write)
-	return s, nil
+	return d, nil
 }
 
 // explain adds the place and advice to an error of Open.
@@ -213,9 +227,6 @@ func (s *Store) Drain() {
 	}
 }
 
-// retryAfter is the time between two attempts to write.
-const retryAfter = time.Second
-
 // write appends the queued epochs, until Close.
 func (s *Store) write() {
 	s.monitor.Lock()
@@ -242,7 +253,7 @@ func (s *Store) write() {
 			s.queue = nil
 		default:
 			s.problem = err
-			for until := s.o.Env.Now() + retryAfter; s.o.Env.Now() < until && !s.closed; {
+			for until := s.o.Env.Now() + s.o.Retry; s.o.Env.Now() < until && !s.closed; {
 				s.monitor.WaitUntil(until)
 			}
 		}

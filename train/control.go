@@ -16,33 +16,46 @@ type status struct {
 	// prepared is the step of the newest epoch that this rank is prepared to commit.
 	prepared int64
 	degraded bool // this rank has lost something and not rebuilt all of it
-	// part is the digest of this rank's part of the model at the newest seal, in the first
-	// status after it. It is nil in all others, on all ranks.
-	part *partSum
+	behind   bool // the log of this rank's commits is behind
+	stalled  bool // the log cannot be written
+	// seal is sent in the first status after a seal. It is nil in all others, on all ranks.
+	seal *sealReport
 }
 
-// statusFields is how many 64-bit fields a status has on the wire, without a partSum.
+// sealReport is a rank's report after a seal.
+type sealReport struct {
+	part    partSum // the digest of this rank's part of the model at the newest seal
+	durable int64   // the last step in this rank's log that survives the loss of all processes
+}
+
+func (x *sealReport) words() []uint64 { return append(x.part.words(), uint64(x.durable)) }
+
+func sealReportOf(w []uint64) sealReport { return sealReport{partSumOf(w), int64(w[partSumWords])} }
+
+// statusFields is how many 64-bit fields a status has on the wire, without a sealReport.
 const statusFields = 3
 
 const (
 	flagStop = 1 << iota
 	flagSave
 	flagDegraded
+	flagBehind
+	flagStalled
 )
 
 // control exchanges the status of a step, and other short lists of numbers, between all
 // ranks. One exchange is in progress at a time.
 type control struct {
-	comm *collectives.Comm
-	mine []uint64
-	all  []uint64
-	sums []partSum // of all ranks, if the status has them
-	last []status  // of all ranks, as exchanged last
+	comm  *collectives.Comm
+	mine  []uint64
+	all   []uint64
+	seals []sealReport // of all ranks, if the status has them
+	last  []status     // of all ranks, as exchanged last
 }
 
 func newControl(comm *collectives.Comm) *control {
 	n := comm.Size()
-	return &control{comm: comm, sums: make([]partSum, n), last: make([]status, n)}
+	return &control{comm: comm, seals: make([]sealReport, n), last: make([]status, n)}
 }
 
 // sendStatus starts to send this rank's status to all ranks. receiveStatus ends it.
@@ -57,9 +70,15 @@ func (c *control) sendStatus(s status) *collectives.Handle {
 	if s.degraded {
 		flags |= flagDegraded
 	}
+	if s.behind {
+		flags |= flagBehind
+	}
+	if s.stalled {
+		flags |= flagStalled
+	}
 	c.mine = append(c.mine[:0], math.Float64bits(s.loss), flags, uint64(s.prepared))
-	if s.part != nil {
-		c.mine = append(c.mine, s.part.words()...)
+	if s.seal != nil {
+		c.mine = append(c.mine, s.seal.words()...)
 	}
 	c.all = slices.Grow(c.all[:0], len(c.last)*len(c.mine))[:len(c.last)*len(c.mine)]
 	return c.comm.AllGather(kernels.HostBuffer(c.all), kernels.HostBuffer(c.mine)).Start()
@@ -73,10 +92,10 @@ func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 	for rank := range c.last {
 		x := c.all[len(c.mine)*rank:]
 		c.last[rank] = status{loss: math.Float64frombits(x[0]), stop: x[1]&flagStop != 0, save: x[1]&flagSave != 0,
-			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0}
+			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0, behind: x[1]&flagBehind != 0, stalled: x[1]&flagStalled != 0}
 		if len(c.mine) > statusFields {
-			c.sums[rank] = partSumOf(x[statusFields:])
-			c.last[rank].part = &c.sums[rank]
+			c.seals[rank] = sealReportOf(x[statusFields:])
+			c.last[rank].seal = &c.seals[rank]
 		}
 	}
 	return c.last, nil

@@ -15,15 +15,15 @@ func (p *protection) exchangeDigests() error {
 	if mine == nil {
 		return nil
 	}
-	all, err := p.rank.conns.ctl.gather(mine.words())
+	all, err := p.rank.conns.ctl.gather((&sealReport{part: *mine}).words())
 	if err != nil {
 		return err
 	}
-	sums := make([]partSum, len(all))
+	reports := make([]sealReport, len(all))
 	for id, w := range all {
-		sums[id] = partSumOf(w)
+		reports[id] = sealReportOf(w)
 	}
-	return d.received(sums, p.rank.job.tolerated()+1)
+	return d.received(reports, p.rank.job.tolerated()+1)
 }
 
 // beginDigests finds the digest of the model that the run starts from.

@@ -106,8 +106,8 @@ func (j *job) open() (err error) {
 			return err
 		}
 	}
-	if j.rows.movesAll() && len(j.o.Sinks) > 0 && !j.o.EvalOnly {
-		return config.Errorf("optimizer.sparse.dense: changes every row at each step, and a sink would receive them all; leave it out, or the sink")
+	if j.rows.movesAll() && (len(j.o.Sinks) > 0 || j.stores()) && !j.o.EvalOnly {
+		return config.Errorf("optimizer.sparse.dense: changes every row at each step, and a sink would receive them all; leave it out, or the sink or store.path")
 	}
 	if j.workload, err = newWorkload(&j.topology, j.train, j.eval); err != nil {
 		return err
@@ -243,8 +243,11 @@ func (j *job) coded() bool { return j.cfg.EC.Code != ec.None && !j.o.EvalOnly }
 // commits reports whether the job commits epochs: rows are coded, there are other sinks, or the
 // digest of every commit is asked for.
 func (j *job) commits() bool {
-	return j.coded() || (len(j.o.Sinks) > 0 || j.cfg.Job.Digests) && !j.o.EvalOnly
+	return j.coded() || (len(j.o.Sinks) > 0 || j.cfg.Job.Digests || j.stores()) && !j.o.EvalOnly
 }
+
+// stores reports whether the rows of commits are kept in logs on disks.
+func (j *job) stores() bool { return j.cfg.Store.Path != "" && !j.o.EvalOnly }
 
 // keepsSnapshots reports whether a rank keeps snapshots: the first ones do, one more than may
 // be lost at once. They run on different processes if there are as many.

@@ -65,9 +65,10 @@ func (d *digests) unsent() *partSum {
 
 // received adds up the digests of all ranks at the newest seal. Ranks with snapshots have the same
 // dense part, unless one has computed it wrongly.
-func (d *digests) received(all []partSum, snapshots int) error {
-	sum := modelSum{step: d.seal, partSum: partSum{dense: all[0].dense}}
-	for id, x := range all {
+func (d *digests) received(all []sealReport, snapshots int) error {
+	sum := modelSum{step: d.seal, partSum: partSum{dense: all[0].part.dense}}
+	for id := range all {
+		x := &all[id].part
 		sum.rows.Add(x.rows)
 		if id < snapshots && x.dense != sum.dense {
 			return fmt.Errorf("step %d: the dense parameters of ranks 0 and %d differ (digests %v and %v): one of them has computed or stored them wrongly; check the memory of their hosts",

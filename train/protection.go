@@ -35,6 +35,7 @@ type protection struct {
 	parity    *commit.Parity // nil: rows are not coded
 	snapshots snapshots      // of commits that may be rolled back to
 	digests   digests        // of the model at commits
+	log       storing        // of the rows of commits, on a disk
 
 	phase     phase
 	announced int64                 // the last commit that was reported
@@ -80,6 +81,12 @@ func (p *protection) openSinks() (sinks []commit.Sink, err error) {
 			return nil, err
 		}
 		sinks = append(sinks, p.parity)
+	}
+	if j.stores() {
+		if err := p.log.open(p); err != nil {
+			return sinks, err
+		}
+		sinks = append(sinks, p.log.store)
 	}
 	for _, open := range j.o.Sinks {
 		s, err := open(commit.SinkOptions{Env: j.env, Device: j.dev, Rank: r.id, Shard: r.shard})
@@ -160,16 +167,26 @@ func (p *protection) startTraining() {
 // addTo sets the fields of a status that are about protection.
 func (p *protection) addTo(s *status) {
 	if p != nil {
-		s.prepared, s.degraded, s.part = p.commits.Prepared(), p.lossLeft().Any(), p.digests.unsent()
+		s.prepared, s.degraded = p.commits.Prepared(), p.lossLeft().Any()
+		s.seal = p.unsentReport()
+		p.log.addTo(s)
 	}
 }
 
 // takeStatus takes the status of all ranks, before they decide commits.
 func (p *protection) takeStatus(all []status) error {
-	if p == nil || all[0].part == nil {
+	if p == nil {
 		return nil
 	}
-	return p.digests.received(p.rank.conns.ctl.sums, p.rank.job.tolerated()+1)
+	p.log.takeStatus(all)
+	if all[0].seal == nil {
+		return nil
+	}
+	p.log.received(p.rank.conns.ctl.seals)
+	if p.digests.rows == nil {
+		return nil
+	}
+	return p.digests.received(p.rank.conns.ctl.seals, p.rank.job.tolerated()+1)
 }
 
 // lossLeft counts the rows and parities that this rank has lost and not rebuilt yet.
@@ -245,6 +262,7 @@ func (p *protection) finish() error {
 	if p == nil {
 		return nil
 	}
+	p.log.finish()
 	if err := p.closeRecovery(); err != nil {
 		return err
 	}
@@ -266,6 +284,7 @@ func (p *protection) commitAll() error {
 	if err := p.takeSnapshot(r.done); err != nil {
 		return err
 	}
+	p.log.hold(false)
 	// No status follows, so the digests are exchanged here: of the epoch before, which Seal
 	// commits, and of the last one.
 	for _, do := range []func() error{p.exchangeDigests, func() error { return p.sealNow(r.done) }, p.exchangeDigests} {
@@ -305,6 +324,7 @@ func (p *protection) sealEpoch(step int64) error {
 	if err := p.rank.probe.Reach(step, probe.Snapshot); err != nil {
 		return err
 	}
+	p.log.hold(slices.ContainsFunc(p.rank.conns.ctl.last, func(s status) bool { return s.behind }))
 	if err := p.sealNow(step); err != nil {
 		return err
 	}

@@ -1,0 +1,251 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/store"
+	"github.com/ecrec/ecrec/train/resume"
+)
+
+// storing is one rank's log of commits on a disk (store.path), with what all ranks agree on about their logs: which epochs are held,
+// and which step is durable on all. Without store.path its store is nil, and its methods do nothing.
+type storing struct {
+	protection *protection
+	store      *store.Store
+	durable    int64 // the last step that is durable on all ranks
+	sent       int64 // the newest seal that was reported
+	warned     bool  // of a log that cannot be written
+}
+
+// open opens the log of the rank.
+func (l *storing) open(p *protection) (err error) {
+	r, j := p.rank, p.rank.job
+	l.protection = p
+	o := store.Options{Env: j.env, Path: j.cfg.Store.Path, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard,
+		Steps: j.steps, Digest: p.digestText, Rebuilt: func() bool { return p.lossLeft().Rows == 0 }}
+	if r.id == 0 {
+		o.Past, o.Dense = p.pastAt, p.denseNow
+	}
+	if l.store, err = store.Open(o); err != nil {
+		return config.Errorf("%w", err)
+	}
+	return nil
+}
+
+// pastAt is the run's past at a seal.
+func (p *protection) pastAt(step int64) (store.Past, error) {
+	record, err := p.recordAt(step)
+	return store.Past{Record: record, Losses: p.rank.history.TrainLoss}, err
+}
+
+// denseNow is the dense part of the model, weights and then optimizer state.
+func (p *protection) denseNow() ([]byte, error) {
+	weights, state, err := p.rank.downloadDense()
+	return append(kernels.BytesOf(weights), state...), err
+}
+
+// digestText is the digest of the model at a commit, empty if it is unknown.
+func (p *protection) digestText(step int64) string {
+	if x, known := p.digests.at(step); known {
+		return x.String()
+	}
+	return ""
+}
+
+// unsentReport is the report of the newest seal, if it was not sent yet. It is nil on all ranks or on none, since all seal at
+// the same steps.
+func (p *protection) unsentReport() *sealReport {
+	seal, report := p.commits.Sealed(), sealReport{durable: p.log.durableHere()}
+	if part := p.digests.unsent(); part != nil {
+		report.part = *part
+	} else if p.log.store == nil || p.log.sent == seal {
+		return nil
+	}
+	p.log.sent = seal
+	return &report
+}
+
+func (l *storing) durableHere() int64 {
+	if l.store == nil {
+		return 0
+	}
+	return l.store.Durable()
+}
+
+// addTo sets the fields of a status that are about the log.
+func (l *storing) addTo(s *status) {
+	if l.store != nil {
+		s.behind, s.stalled = l.store.Behind(), l.store.Problem() != nil
+	}
+}
+
+// received takes the reports of all ranks after a seal.
+func (l *storing) received(all []sealReport) {
+	if l.store == nil {
+		return
+	}
+	l.durable = all[0].durable
+	for _, x := range all[1:] {
+		l.durable = min(l.durable, x.durable)
+	}
+	l.store.Settle(min(l.durable, l.protection.commits.Committed()))
+}
+
+// takeStatus warns, on rank 0, if a log cannot be written, and if it can again.
+func (l *storing) takeStatus(all []status) {
+	if l.store == nil || l.protection.rank.id != 0 {
+		return
+	}
+	observer := l.protection.rank.job.o.Observer
+	for id, s := range all {
+		if !s.stalled {
+			continue
+		}
+		if !l.warned {
+			why := fmt.Errorf("the log of rank %d cannot be written on its machine", id)
+			if mine := l.store.Problem(); id == 0 && mine != nil {
+				why = mine
+			}
+			observer.Warned(fmt.Sprintf("%v; training goes on, and nothing after step %d would survive the loss of all processes; free or replace the disk", why, l.durable))
+		}
+		l.warned = true
+		return
+	}
+	if l.warned {
+		l.warned = false
+		observer.Warned(fmt.Sprintf("store.path: the logs of all ranks are written again; durable up to step %d", l.durable))
+	}
+}
+
+// hold decides whether the next epoch is held, since a rank is behind.
+func (l *storing) hold(hold bool) {
+	if l.store != nil {
+		l.store.Hold(hold)
+	}
+}
+
+// lose notes that the rank is new to the job.
+func (l *storing) lose() {
+	if l.store != nil {
+		l.store.Lose()
+	}
+}
+
+// drainFor is how long the end of a job waits for its last epochs to become durable.
+const drainFor = time.Minute
+
+// finish waits until the last epoch is durable.
+func (l *storing) finish() {
+	if l.store != nil {
+		l.store.Drain(drainFor)
+	}
+}
+
+// storedStep is the last step that all ranks have in their logs, 0 if there is none. All ranks call it, before commits begin.
+func (r *rank) storedStep() (int64, error) {
+	if r.protection == nil || r.protection.log.store == nil {
+		return 0, nil
+	}
+	s := r.protection.log.store
+	all, err := r.conns.ctl.gather([]uint64{uint64(s.Step())})
+	if err != nil {
+		return 0, err
+	}
+	step, most := s.Step(), int64(0)
+	for _, x := range all {
+		step, most = min(step, int64(x[0])), max(most, int64(x[0]))
+	}
+	all, err = r.conns.ctl.gather([]uint64{boolWord(s.Holds(step))})
+	if err != nil {
+		return 0, err
+	}
+	for id, x := range all {
+		if x[0] == 0 {
+			return 0, config.Errorf("store.path: rank %d has no log of step %d, where that of another rank ends; remove the logs of all ranks, and resume from a checkpoint", id, step)
+		}
+	}
+	if step == 0 && most > 0 && r.id == 0 {
+		r.job.o.Observer.Warned(fmt.Sprintf("store.path: some ranks have a log up to step %d, and others have none: a disk is empty or another one; the logs are not used", most))
+	}
+	return step, nil
+}
+
+func boolWord(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// resumeStored sets the rank to the model after a step that the logs of all ranks hold, unless there is a checkpoint of a later step. It
+// reports whether it did.
+func (r *rank) resumeStored(step int64, search *resume.Search) (bool, error) {
+	if step == 0 {
+		return false, nil
+	}
+	c, err := findCheckpoint(search, r.conns.ctl, r.job)
+	if err != nil || c != nil && c.Step >= step {
+		return false, err
+	}
+	if step > r.job.steps {
+		return false, config.Errorf("store.path: %s holds this run up to step %d, and it ends at step %d (%s); let it train longer, or remove the folder",
+			r.job.cfg.Store.Path, step, r.job.steps, r.job.lengthKey())
+	}
+	if err := r.loadStored(step); err != nil {
+		return false, err
+	}
+	if r.id == 0 && !search.Rerun {
+		r.job.origin = &resume.Origin{Path: r.job.cfg.Store.Path, Step: step, Lineage: r.lineage.Lineage.Short()}
+	}
+	return true, keeper{r}.adoptKept(r.job.bestModels().Dir)
+}
+
+// loadStored sets the rank to the model after a step that its log holds, and the run's past.
+func (r *rank) loadStored(step int64) error {
+	s, ctl := r.protection.log.store, r.conns.ctl
+	past, dense, digest, err := s.Restore(step, r.shard.StoreRaw)
+	if _, err := ctl.agree(err, nil); err != nil {
+		return err
+	}
+	params := r.model.Params()
+	if n := params.Weights.Bytes() + r.state.Bytes(); r.id == 0 && len(dense) != n {
+		return fmt.Errorf("store.path: %s: the dense part has %d bytes, the model has %d", r.job.cfg.Store.Path, len(dense), n)
+	}
+	all, err := ctl.gather([]uint64{uint64(len(past.Record)), uint64(len(past.Losses))})
+	if err != nil {
+		return err
+	}
+	if r.id != 0 {
+		dense = make([]byte, params.Weights.Bytes()+r.state.Bytes())
+		past.Record, past.Losses = make([]byte, all[0][0]), make([]float64, all[0][1])
+	}
+	for _, b := range [][]byte{dense, past.Record, kernels.BytesOf64(past.Losses)} {
+		if err := ctl.comm.Broadcast(kernels.HostBuffer(b), 0).Wait(); err != nil {
+			return err
+		}
+	}
+	r.s.Upload(params.Weights, dense[:params.Weights.Bytes()])
+	r.s.Upload(r.state, dense[params.Weights.Bytes():])
+	if err := r.s.Sync(); err != nil {
+		return err
+	}
+	var record runRecord
+	if err := json.Unmarshal(past.Record, &record); err != nil {
+		return fmt.Errorf("store.path: the run's past: %w", err)
+	}
+	r.history, r.lineage = record.History, r.job.run
+	r.lineage.Lineage, r.lineage.Forks = record.Lineage, record.Forks
+	if r.history.TrainLoss = nil; r.job.keepsLosses(r.id) {
+		r.history.TrainLoss = append(r.lossRoom(), past.Losses...)
+	}
+	r.done, r.saved, r.evaluated = step, 0, 0
+	for _, e := range r.history.Eval {
+		r.evaluated = max(r.evaluated, e.Step)
+	}
+	r.protection.log.digest = digest
+	return nil
+}
