@@ -21,17 +21,39 @@ func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
 		return err
 	}
 	l.epochs = append(l.epochs, id)
+	if err := l.pointParts(step); err != nil {
+		return err
+	}
 	l.point(id, slots)
 	return nil
 }
 
-// AppendFirst appends rows of the model that the log begins with, in any number of calls. The first epoch follows; without it
-// they do not count.
-func (l *Log) AppendFirst(slots []int32, rows []byte) error {
-	if len(l.epochs) > 0 {
-		panic("rowlog: AppendFirst after an epoch")
+// AppendPart appends some rows of an epoch. Append with the same step completes the epoch, and its own rows replace those of the parts.
+// Without it the parts do not count.
+func (l *Log) AppendPart(step int64, slots []int32, rows []byte) error {
+	id, err := l.write(segment{kind: kindPart, step: step}, slots, rows, nil)
+	if err == nil {
+		l.parts = append(l.parts, id)
 	}
-	return l.writeCopy(slots, rows)
+	return err
+}
+
+// pointParts makes the parts of an epoch that is complete now the newest places of their slots.
+func (l *Log) pointParts(step int64) error {
+	for _, id := range l.parts {
+		s := &l.segments[id]
+		if s.step != step {
+			continue
+		}
+		slots, err := l.readSlots(s)
+		if err != nil {
+			l.broken = fmt.Errorf("rowlog: part of step %d: %w", step, err)
+			return l.broken
+		}
+		l.point(id, slots)
+	}
+	l.parts = l.parts[:0]
+	return nil
 }
 
 func (l *Log) writeCopy(slots []int32, rows []byte) error {
@@ -49,7 +71,7 @@ func (l *Log) CutTo(step int64) error {
 	if !ok && step != 0 {
 		panic(fmt.Sprintf("rowlog: no epoch ends with step %d", step))
 	}
-	l.cleaning, l.cleaned = cleaning{}, nil
+	l.cleaning, l.cleaned, l.parts = cleaning{}, nil, nil
 	if f := l.last(); f != nil {
 		if err := f.Truncate(f.size); err != nil {
 			return err
@@ -87,7 +109,7 @@ func (l *Log) begin() error {
 	for _, f := range old {
 		l.drop(f, l.number)
 	}
-	l.epochs, l.cuts = l.epochs[:0], l.cuts[:0]
+	l.epochs, l.cuts, l.settled = l.epochs[:0], l.cuts[:0], 0
 	clear(l.newest)
 	return err
 }

@@ -61,13 +61,14 @@ func (l *Log) mostReplaced() (worst *logFile) {
 			settled = s.step
 		}
 	}
+	needed := l.filesOfParts()
 	least := 0.5
 	for _, f := range l.files[:max(1, len(l.files))-1] {
 		isNeeded := func(id uint32) bool {
 			s := &l.segments[id]
-			return s.kind == kindEpoch && !l.isVoid(s) && s.step >= settled
+			return (s.kind == kindEpoch || s.kind == kindPart) && !l.isVoid(s) && s.step >= settled
 		}
-		if slices.ContainsFunc(l.cleaned, func(c cleaning) bool { return c.file == f }) || slices.ContainsFunc(f.segments, isNeeded) {
+		if needed[f.number] || slices.ContainsFunc(l.cleaned, func(c cleaning) bool { return c.file == f }) || slices.ContainsFunc(f.segments, isNeeded) {
 			continue
 		}
 		first := &l.segments[f.segments[0]]
@@ -76,6 +77,29 @@ func (l *Log) mostReplaced() (worst *logFile) {
 		}
 	}
 	return worst
+}
+
+// filesOfParts lists the files that are needed for parts of epochs: those with parts of an epoch that is not complete, and those with the
+// last segment of an epoch that has parts elsewhere whose rows are the newest.
+func (l *Log) filesOfParts() map[uint64]bool {
+	needed := map[uint64]bool{}
+	for _, id := range l.parts {
+		needed[l.segments[id].file] = true
+	}
+	for _, f := range l.files {
+		for _, id := range f.segments {
+			s := &l.segments[id]
+			if s.kind != kindPart || s.live == 0 {
+				continue
+			}
+			if i, ok := l.findEpoch(s.step); ok {
+				if last := l.segments[l.epochs[i]].file; last != f.number {
+					needed[last] = true
+				}
+			}
+		}
+	}
+	return needed
 }
 
 // liveBytes is the bytes of a file's rows that are the newest.

@@ -30,6 +30,7 @@ type Log struct {
 	segments []segment  // by id; those of removed files are idle
 	idle     []uint32   // ids that are free
 	epochs   []uint32   // ids of the epochs that are not void, in the order of their steps
+	parts    []uint32   // ids of the parts of an epoch that is not complete
 	cuts     []cut
 	newest   []entry // by slot, up to the largest in use
 	number   uint64  // of the next segment

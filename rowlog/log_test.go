@@ -50,13 +50,6 @@ func TestPowerCuts(t *testing.T) {
 			w.cutTo(cut)
 			if cut == 0 {
 				w, step, settled = newTwin(), 0, 0
-				for range rnd.IntN(3) {
-					slots, rows, _ := epoch(rnd, &o)
-					if err := l.AppendFirst(slots, rows); err != nil {
-						t.Fatal(err)
-					}
-					w.addTo(0, slots, rows, o.RowBytes)
-				}
 			}
 			if l.Step() != cut || l.Durable() != cut {
 				t.Fatalf("after a cut to step %d the log ends at %d, durable up to %d", cut, l.Step(), l.Durable())
@@ -66,10 +59,12 @@ func TestPowerCuts(t *testing.T) {
 				d.FailIn(max(0, rnd.IntN(60)-45))
 				slots, rows, extra := epoch(rnd, &o)
 				step = max(step, l.Step()) + 1 + rnd.Int64N(3)
+				parts := w.appendParts(rnd, l, step, &o)
 				if rnd.IntN(4) == 0 {
-					// nothing is appended
+					// the epoch is not complete
 				} else if err := l.Append(step, slots, rows, extra); err == nil {
 					w.add(step, slots, rows, extra, o.RowBytes)
+					w.addOlder(step, parts, slots)
 				} else if seen.failures++; !errors.Is(err, ErrDisk) {
 					t.Fatal(err)
 				}

@@ -247,9 +247,19 @@ func (l *Log) buildIndex() error {
 	return nil
 }
 
-// isVoid reports whether a cut has removed an epoch.
+// isVoid reports whether a segment does not count: a cut has removed its epoch, or the epoch is not complete.
 func (l *Log) isVoid(s *segment) bool {
-	return s.kind == kindEpoch && slices.ContainsFunc(l.cuts, func(c cut) bool { return s.step > c.step && s.number < c.before })
+	if s.kind != kindEpoch && s.kind != kindPart {
+		return false
+	}
+	if slices.ContainsFunc(l.cuts, func(c cut) bool { return s.step > c.step && s.number < c.before }) {
+		return true
+	}
+	if s.kind == kindEpoch {
+		return false
+	}
+	i, ok := l.findEpoch(s.step)
+	return !ok || l.segments[l.epochs[i]].number < s.number
 }
 
 // readHead reads the head of a segment.

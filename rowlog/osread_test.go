@@ -202,7 +202,7 @@ func TestWritesBesideReads(t *testing.T) {
 
 // sizedDir is a disk in memory that records the most bytes of one ReadAll.
 type sizedDir struct {
-	*disk
+	*MemDir
 	most, calls int
 }
 
@@ -212,7 +212,7 @@ type sizedFile struct {
 }
 
 func (d *sizedDir) Create(number uint64) (File, error) {
-	f, err := d.disk.Create(number)
+	f, err := d.MemDir.Create(number)
 	return sizedFile{f, d}, err
 }
 
@@ -229,7 +229,7 @@ func (f sizedFile) ReadAll(parts []Part) error {
 func TestMemoryOfReads(t *testing.T) {
 	rnd := seeded(t)
 	for _, rowBytes := range []int{100_000, maxPart, 3 << 20} {
-		d := &sizedDir{disk: newDisk(rnd)}
+		d := &sizedDir{MemDir: NewMemDir(rnd)}
 		o := Options{Dir: d, Owners: 1, RowBytes: rowBytes, Slots: 90_000_000 / int64(rowBytes)}
 		w, l := newTwin(), must(Open(o))
 		var slots []int32

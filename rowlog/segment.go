@@ -22,7 +22,8 @@ type kind uint32
 const (
 	kindFile  kind = iota + 1 // the first of each file: its extra part lists the files before it
 	kindEpoch                 // the rows of an epoch
-	kindCopy                  // rows of earlier segments, or of the model that the log begins with
+	kindPart                  // rows of an epoch that ends with a later segment of the same step
+	kindCopy                  // rows of earlier segments
 	kindCut                   // makes earlier epochs after a step void
 	kindDrop                  // its extra part lists files that are removed
 )
@@ -34,7 +35,7 @@ type segment struct {
 
 	kind    kind
 	number  uint64 // of segments before this one, since the log was made
-	step    int64  // kindEpoch: the last step of the epoch; kindCut: that of the last epoch which stays
+	step    int64  // kindEpoch, kindPart: the last step of the epoch; kindCut: that of the last epoch which stays
 	durable int64  // the file was durable up to this offset when this was written
 	rows    int64
 	extra   int64  // bytes

@@ -37,10 +37,26 @@ func (w *twin) add(step int64, slots []int32, rows, extra []byte, rowBytes int) 
 	w.rows[step], w.extra[step], w.steps = all, extra, append(w.steps, step)
 }
 
-// addTo changes rows of a step.
-func (w *twin) addTo(step int64, slots []int32, rows []byte, rowBytes int) {
-	for i, slot := range slots {
-		w.rows[step][slot] = rows[i*rowBytes : (i+1)*rowBytes]
+// appendParts appends parts of an epoch, sometimes, and returns the rows that succeeded.
+func (w *twin) appendParts(rnd *rand.Rand, l *Log, step int64, o *Options) map[int32][]byte {
+	parts := map[int32][]byte{}
+	for range max(0, rnd.IntN(5)-2) {
+		slots, rows, _ := epoch(rnd, o)
+		if l.AppendPart(step, slots, rows) == nil { // else the disk failed
+			for i, slot := range slots {
+				parts[slot] = rows[i*o.RowBytes : (i+1)*o.RowBytes]
+			}
+		}
+	}
+	return parts
+}
+
+// addOlder adds the rows of the parts of a step, unless they are in slots.
+func (w *twin) addOlder(step int64, parts map[int32][]byte, slots []int32) {
+	for slot, row := range parts {
+		if _, ok := slices.BinarySearch(slots, slot); !ok {
+			w.rows[step][slot] = row
+		}
 	}
 }
 

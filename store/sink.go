@@ -27,8 +27,12 @@ func (s *Store) Begin(step int64, drawn bool) {
 		return
 	}
 	s.losses, s.all = 0, lost
-	err := s.log.CutTo(0)
-	s.setDurable(0)
+	to := int64(0)
+	if lost { // its log may serve until all rows are written
+		to = s.log.Step()
+	}
+	err := s.log.CutTo(to)
+	s.setDurable(to)
 	if err == nil && !drawn && !lost {
 		err = s.beginWith(step)
 	}
@@ -37,7 +41,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 
 // beginWith begins the log with the present rows, which are committed.
 func (s *Store) beginWith(step int64) error {
-	if err := s.appendAll(); err != nil {
+	if err := s.appendAll(step); err != nil {
 		return err
 	}
 	var dense []byte
@@ -86,8 +90,8 @@ func (s *Store) setDurable(step int64) {
 // blockBytes is about how many bytes of rows are read at a time.
 const blockBytes = 4 << 20
 
-// appendAll begins the log with all rows as they are. The epoch that ends now follows.
-func (s *Store) appendAll() error {
+// appendAll appends all rows as they are, as parts of the epoch that ends with a step.
+func (s *Store) appendAll(step int64) error {
 	rowBytes := s.o.Shard.RowBytes()
 	block := make([]byte, max(1, blockBytes/rowBytes)*rowBytes)
 	touched := s.o.Shard.TouchedBits()
@@ -103,7 +107,7 @@ func (s *Store) appendAll() error {
 				slots = append(slots, int32(slot))
 			}
 		}
-		if err := s.log.AppendFirst(slots, block[:n*rowBytes]); err != nil {
+		if err := s.log.AppendPart(step, slots, block[:n*rowBytes]); err != nil {
 			return err
 		}
 		from = next
@@ -159,14 +163,11 @@ func (s *Store) Seal(set *commit.Set) error {
 	return nil
 }
 
-// sealAll begins the log with all rows as they are. If the epoch that ends now is not committed, that is in vain.
+// sealAll appends all rows as they are. If the epoch that ends now is not committed, that is in vain.
 func (s *Store) sealAll() error {
 	s.idle()
-	if err := s.log.CutTo(0); err != nil {
-		return err
-	}
 	s.all, s.losses, s.allAt = false, 0, s.step
-	return s.appendAll()
+	return s.appendAll(s.step)
 }
 
 // Wait implements commit.Sink. A set is prepared once it is copied, so there is nothing to wait for.

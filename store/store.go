@@ -175,10 +175,17 @@ func (s *Store) lossSlots() int64 {
 	return (8*s.o.Steps + n - 1) / n
 }
 
-// Step is the last step that the log holds. It is called before Begin.
-func (s *Store) Step() int64 { return s.log.Step() }
+// Step is the last step that the log holds. It is called before Begin, as is Holds.
+func (s *Store) Step() int64 {
+	s.Drain(drainFor)
+	s.idle()
+	return s.log.Step()
+}
 
-// Holds reports whether the log holds the model after a step. It is called before Begin.
+// drainFor is how long Step waits for the writer.
+const drainFor = time.Minute
+
+// Holds reports whether the log holds the model after a step.
 func (s *Store) Holds(step int64) bool { return s.log.Holds(step) }
 
 // Durable is the last step that survives the loss of all processes, 0 if there is none.
@@ -218,12 +225,12 @@ func (s *Store) Problem() error {
 	return fmt.Errorf("store.path: %s: %w", s.path, s.problem)
 }
 
-// Drain waits until all that is queued is durable, or cannot be written.
-func (s *Store) Drain() {
+// Drain waits until all that is queued is durable, or cannot be written, at most for a time.
+func (s *Store) Drain(most time.Duration) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
-	for (len(s.queue) > 0 || s.writing) && s.problem == nil && !s.ended {
-		s.monitor.Wait()
+	for until := s.o.Env.Now() + most; (len(s.queue) > 0 || s.writing) && s.problem == nil && !s.ended && s.o.Env.Now() < until; {
+		s.monitor.WaitUntil(until)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestRulesOfSinks(t *testing.T) {
 		},
 		Rows: func(t *testing.T, sink commit.Sink) map[int32][]byte {
 			s, rows := sink.(*Store), map[int32][]byte{}
-			s.Drain()
+			s.Drain(time.Minute)
 			must(t, s.log.Each(func(slots []int32, all []byte) error {
 				for i, slot := range slots {
 					rows[slot] = bytes.Clone(all[i*s.o.Shard.RowBytes():][:s.o.Shard.RowBytes()])
@@ -49,7 +49,7 @@ func TestRulesOfSinks(t *testing.T) {
 			return rows
 		},
 		Dense: func(t *testing.T, sink commit.Sink) []byte {
-			sink.(*Store).Drain()
+			sink.(*Store).Drain(time.Minute)
 			extra, err := sink.(*Store).log.Extra()
 			must(t, err)
 			_, dense, _, _, err := readExtra(extra)
@@ -200,7 +200,7 @@ func TestRestarts(t *testing.T) {
 				_, err := c.Decide([]int64{c.Prepared()})
 				must(t, err)
 				if rnd.IntN(2) == 0 {
-					s.Drain()
+					s.Drain(time.Minute)
 				}
 				if rnd.IntN(2) == 0 {
 					s.Settle(s.Durable())

@@ -43,11 +43,19 @@ func (p *protection) beginDigests(drawn bool) error {
 	if err := p.hashDense(r.done); err != nil {
 		return err
 	}
-	from := r.checkpoints.loaded
-	if err := p.exchangeDigests(); err != nil || from == nil || from.Digest == "" {
+	if err := p.exchangeDigests(); err != nil {
 		return err
 	}
-	if x, _ := p.digests.at(r.done); x.String() != from.Digest {
+	x, _ := p.digests.at(r.done)
+	if was := p.log.digest; was != "" && r.id == 0 && x.String() != was {
+		return fmt.Errorf("store.path: the log of step %d was written with digest %s, its rows have %v: bytes have changed although their sums are right; remove the logs of all ranks, and resume from a checkpoint",
+			r.done, was, x)
+	}
+	from := r.checkpoints.loaded
+	if from == nil || from.Digest == "" {
+		return nil
+	}
+	if x.String() != from.Digest {
 		return fmt.Errorf("%s: the manifest has digest %s, the files have %v: bytes have changed although their sums are right; resume from an earlier checkpoint: %w",
 			from.Path, from.Digest, x, checkpoint.ErrUnusable)
 	}

@@ -232,7 +232,7 @@ func (x keeper) adoptKept(from string) error {
 func (x keeper) removeStaleKept() error {
 	r := x.rank
 	j := r.job
-	if r.id != 0 || !j.keepsBest() || j.cfg.Checkpoint.Dir != "" || j.world.Later {
+	if r.id != 0 || !j.keepsBest() || j.cfg.Checkpoint.Dir != "" || j.world.Later || r.protection.isStored() {
 		return nil
 	}
 	return j.bestModels().RemoveAll()

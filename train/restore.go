@@ -43,8 +43,8 @@ func (p *protection) joinRestore() error {
 // the code can rebuild.
 func (p *protection) restoreFromCheckpoint(fatal *commit.Unrecoverable) error {
 	r := p.rank
-	none := fmt.Errorf("%w; there is no checkpoint to restore: set checkpoint.dir, or a larger ec.r", fatal)
-	if r.job.cfg.Checkpoint.Dir == "" {
+	none := fmt.Errorf("%w; there is no checkpoint to restore: set checkpoint.dir or store.path, or a larger ec.r", fatal)
+	if r.job.cfg.Checkpoint.Dir == "" && !r.job.stores() {
 		return none
 	}
 	p.phase, p.fatal = phaseRestoring, fatal // until all ranks have restored it
@@ -65,7 +65,11 @@ func (p *protection) restoreFromCheckpoint(fatal *commit.Unrecoverable) error {
 		return none
 	}
 	if r.id == 0 {
-		r.job.o.Observer.Warned(fmt.Sprintf("%v: resuming after step %d from a checkpoint", fatal, r.done))
+		from := "a checkpoint"
+		if p.isStored() {
+			from = "the logs of store.path"
+		}
+		r.job.o.Observer.Warned(fmt.Sprintf("%v: resuming after step %d from %s", fatal, r.done, from))
 	}
 	if err := r.probe.Reach(r.done, probe.Restored); err != nil {
 		return err

@@ -39,13 +39,28 @@ func unpackLineage(packed []uint64) (id lineage.ID) {
 	return id
 }
 
-// resumeOwn restores the newest checkpoint of the run's lineage in checkpoint.dir, in the
-// middle of a job. New ranks learn the lineage from the others. It reports whether there
-// was a checkpoint.
+// resumeOwn restores the model of the newest step in the logs of store.path or in a checkpoint of the run's lineage in checkpoint.dir, in
+// the middle of a job. New ranks learn the lineage from the others. It reports whether there was any.
 func (r *rank) resumeOwn() (bool, error) {
-	all, err := r.conns.ctl.gather(packLineage(r.lineage.Lineage))
+	s, err := r.searchOwn()
 	if err != nil {
 		return false, err
+	}
+	stored, err := r.storedStep()
+	if err != nil {
+		return false, err
+	}
+	if resumed, err := r.resumeStored(stored, s); err != nil || resumed {
+		return resumed, err
+	}
+	return r.resumeFrom(s)
+}
+
+// searchOwn describes the search for a checkpoint of the run's lineage.
+func (r *rank) searchOwn() (*resume.Search, error) {
+	all, err := r.conns.ctl.gather(packLineage(r.lineage.Lineage))
+	if err != nil {
+		return nil, err
 	}
 	s := r.job.searchAsked()
 	s.Asked, s.From, s.Auto, s.Rerun, s.AnyRun, s.Allow = "auto", r.job.cfg.Checkpoint.Dir, true, true, false, nil
@@ -59,7 +74,7 @@ func (r *rank) resumeOwn() (bool, error) {
 	if r.lineage.Lineage == s.Run.Lineage {
 		s.Run.Forks = r.lineage.Forks
 	}
-	return r.resumeFrom(s)
+	return s, nil
 }
 
 // resumeFrom restores the checkpoint that a search finds. If it cannot be loaded, the one

@@ -192,6 +192,22 @@ func (r *rank) setUpRun() error {
 // stays as it was drawn.
 func (r *rank) setFirstModel() error {
 	j := r.job
+	stored, err := r.storedStep()
+	if err != nil {
+		return err
+	}
+	if stored > 0 && j.o.Resume == "" {
+		return config.Errorf("store.path: %s holds this run up to step %d; give --resume auto to go on from there, or remove the folder", j.cfg.Store.Path, stored)
+	}
+	if j.o.Resume == "auto" {
+		resumed, err := r.resumeStored(stored, j.searchAsked())
+		if err != nil || resumed {
+			if resumed && r.id == 0 {
+				j.result.Began = r.done
+			}
+			return err
+		}
+	}
 	if j.o.Resume != "" {
 		resumed, err := r.resumeFrom(j.searchAsked())
 		if err != nil {

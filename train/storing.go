@@ -16,9 +16,11 @@ import (
 type storing struct {
 	protection *protection
 	store      *store.Store
-	durable    int64 // the last step that is durable on all ranks
-	sent       int64 // the newest seal that was reported
-	warned     bool  // of a log that cannot be written
+	durable    int64  // the last step that is durable on all ranks
+	sent       int64  // the newest seal that was reported
+	warned     bool   // of a log that cannot be written
+	loaded     bool   // the model was loaded from the log
+	digest     string // of that model when it was committed, empty if unknown
 }
 
 // open opens the log of the rank.
@@ -59,13 +61,19 @@ func (p *protection) digestText(step int64) string {
 // unsentReport is the report of the newest seal, if it was not sent yet. It is nil on all ranks or on none, since all seal at
 // the same steps.
 func (p *protection) unsentReport() *sealReport {
-	seal, report := p.commits.Sealed(), sealReport{durable: p.log.durableHere()}
-	if part := p.digests.unsent(); part != nil {
+	report := sealReport{durable: p.log.durableHere()}
+	switch seal := p.commits.Sealed(); {
+	case p.digests.rows != nil:
+		part := p.digests.unsent()
+		if part == nil {
+			return nil
+		}
 		report.part = *part
-	} else if p.log.store == nil || p.log.sent == seal {
+	case p.log.store == nil || p.log.sent == seal:
 		return nil
+	default:
+		p.log.sent = seal
 	}
-	p.log.sent = seal
 	return &report
 }
 
@@ -145,6 +153,9 @@ func (l *storing) finish() {
 	}
 }
 
+// isStored reports whether the model was loaded from the log.
+func (p *protection) isStored() bool { return p != nil && p.log.loaded }
+
 // storedStep is the last step that all ranks have in their logs, 0 if there is none. All ranks call it, before commits begin.
 func (r *rank) storedStep() (int64, error) {
 	if r.protection == nil || r.protection.log.store == nil {
@@ -223,7 +234,7 @@ func (r *rank) loadStored(step int64) error {
 		dense = make([]byte, params.Weights.Bytes()+r.state.Bytes())
 		past.Record, past.Losses = make([]byte, all[0][0]), make([]float64, all[0][1])
 	}
-	for _, b := range [][]byte{dense, past.Record, kernels.BytesOf64(past.Losses)} {
+	for _, b := range [][]byte{dense, past.Record, kernels.BytesOf(past.Losses)} {
 		if err := ctl.comm.Broadcast(kernels.HostBuffer(b), 0).Wait(); err != nil {
 			return err
 		}
@@ -246,6 +257,6 @@ func (r *rank) loadStored(step int64) error {
 	for _, e := range r.history.Eval {
 		r.evaluated = max(r.evaluated, e.Step)
 	}
-	r.protection.log.digest = digest
+	r.protection.log.loaded, r.protection.log.digest, r.checkpoints.loaded = true, digest, nil
 	return nil
 }

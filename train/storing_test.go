@@ -1,0 +1,77 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/probe"
+)
+
+// ending is a fault that ends a job: one rank fails at a point of a step, or at any other point after it.
+type ending struct {
+	rank int
+	step int64
+	at   probe.Point
+}
+
+func (e ending) inject(rank int, step int64, at probe.Point) error {
+	if rank == e.rank && at != probe.Plan && (step == e.step && at == e.at || step > e.step) { // the planner is ahead
+		return errDevice
+	}
+	return nil
+}
+
+// TestRestartFromLogs ends jobs at any point, several times each, and lets the next one go on from the logs. The result is that of a
+// job that nothing has ended.
+func TestRestartFromLogs(t *testing.T) {
+	const steps = 24
+	r := seeded(t)
+	began, lives := 0, 0
+	for _, ranks := range []int{1, 2, 4} {
+		for _, code := range [][]string{{"ec.code=none"}, {"ec.code=xor", "ec.k=1"}} {
+			if ranks == 1 && code[0] != "ec.code=none" {
+				continue
+			}
+			sets := slices.Concat(anySets(r), code, []string{fmt.Sprint("job.ranks=", ranks), fmt.Sprint("train.iterations=", steps), "model.init_from=",
+				"train.eval_every=5", fmt.Sprint("job.digests=", r.IntN(2) == 0), fmt.Sprint("ec.commit_every=", 1+r.IntN(5))})
+			want := run(t, Options{}, adagrad, sets...)
+			sets = append(sets, "store.path="+filepath.Join(t.TempDir(), "store"))
+			name, step := fmt.Sprint(sets), int64(1)
+			for {
+				lives++
+				e := ending{r.IntN(ranks), step + r.Int64N(12), probe.All()[r.IntN(len(probe.All()))]}
+				o := Options{Inject: e.inject, Resume: "auto", Observer: &quiet{}}
+				if e.step >= steps {
+					o.Inject = nil
+				}
+				got, err := runAnyway(t, o, adagrad, sets...)
+				name += fmt.Sprintf("\nfrom %d: %+v", got.Began, e)
+				if got.Began > 0 {
+					began++
+				}
+				if err == nil {
+					if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
+						t.Fatalf("%s\ndigest %s, want %s; losses %v, want %v; evaluations %v, want %v", name, got.Digest, want.Digest,
+							got.TrainLoss, want.TrainLoss, got.Eval, want.Eval)
+					}
+					break
+				}
+				if !errors.Is(err, errDevice) {
+					t.Fatalf("%s\n%v", name, err)
+				}
+				step = min(e.step+1, steps)
+			}
+			if _, err := runAnyway(t, Options{Observer: &quiet{}}, adagrad, sets...); err == nil || !strings.Contains(err.Error(), "give --resume auto") {
+				t.Errorf("a new run over the logs: %v", err)
+			}
+		}
+	}
+	t.Logf("%d jobs, %d of which went on from logs", lives, began)
+	if began == 0 {
+		t.Error("no job went on from its logs")
+	}
+}
