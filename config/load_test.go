@@ -326,7 +326,7 @@ func TestErrorf(t *testing.T) {
 
 func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
-		"store.tier=file", "store.path=x", "store.dram_bytes=1GiB",
+		"store.tier=file", "store.dram_bytes=1GiB",
 		"checkpoint.kind=incremental", "stream.to=file:x",
 	} {
 		key, _, _ := strings.Cut(set, "=")

@@ -23,9 +23,9 @@ const copyBytes = 4 << 20
 // Settle says that the job never goes back before a step: it has committed the step, and it is durable on all ranks.
 func (l *Log) Settle(step int64) { l.settled = max(l.settled, step) }
 
-// Clean allows the log to copy a further number of bytes of rows. While it may copy more than it has, it copies rows out of files that are
-// mostly replaced, whose removal follows in a later Sync. If Clean is called with the bytes that are appended, the files are at most
-// about twice as large as the rows, and a few files.
+// Clean allows the log to copy a further number of bytes of rows. While it may copy more than it has, it copies rows
+// out of files that are mostly replaced, whose removal follows in a later Sync. If Clean is called with the bytes
+// that are appended, the files are at most about twice as large as the rows, and a few files.
 func (l *Log) Clean(bytes int64) error {
 	if l.broken != nil {
 		return l.broken
@@ -68,7 +68,8 @@ func (l *Log) mostReplaced() (worst *logFile) {
 			s := &l.segments[id]
 			return (s.kind == kindEpoch || s.kind == kindPart) && !l.isVoid(s) && s.step >= settled
 		}
-		if needed[f.number] || slices.ContainsFunc(l.cleaned, func(c cleaning) bool { return c.file == f }) || slices.ContainsFunc(f.segments, isNeeded) {
+		if needed[f.number] || slices.ContainsFunc(f.segments, isNeeded) ||
+			slices.ContainsFunc(l.cleaned, func(c cleaning) bool { return c.file == f }) {
 			continue
 		}
 		first := &l.segments[f.segments[0]]
@@ -79,8 +80,8 @@ func (l *Log) mostReplaced() (worst *logFile) {
 	return worst
 }
 
-// filesOfParts lists the files that are needed for parts of epochs: those with parts of an epoch that is not complete, and those with the
-// last segment of an epoch that has parts elsewhere whose rows are the newest.
+// filesOfParts lists the files that are needed for parts of epochs: those with parts of an epoch that is not
+// complete, and those with the last segment of an epoch that has parts elsewhere whose rows are the newest.
 func (l *Log) filesOfParts() map[uint64]bool {
 	needed := map[uint64]bool{}
 	for _, id := range l.parts {

@@ -119,7 +119,8 @@ func decode(b []byte, l layout, file uint64, at, size int64) (s segment, err err
 		return s, errNoHead // of another place
 	}
 	s = segment{file: file, at: at, kind: kind(le.Uint32(b[84:])), number: le.Uint64(b[104:]), step: int64(le.Uint64(b[48:])),
-		durable: int64(le.Uint64(b[56:])), rows: int64(le.Uint64(b[64:])), extra: int64(le.Uint64(b[72:])), slotSum: le.Uint64(b[88:]), exSum: le.Uint64(b[96:])}
+		durable: int64(le.Uint64(b[56:])), rows: int64(le.Uint64(b[64:])), extra: int64(le.Uint64(b[72:])),
+		slotSum: le.Uint64(b[88:]), exSum: le.Uint64(b[96:])}
 	left := size - at
 	if s.rows < 0 || s.extra < 0 || s.rows > left/l.recordSize() || s.extra > left || s.end(l) > size {
 		return s, errNoHead // the file ends before the segment

@@ -3,28 +3,30 @@
 //
 // # Terms
 //
-// A Store is a commit.Sink. Seal copies the rows that an epoch wrote, and Commit queues them. A goroutine in the background appends them to
-// the log (package rowlog) and makes them durable. Durable is the last step that survives the loss of all processes, and of power. It is behind
-// the commit, which survives the loss of some ranks.
+// A Store is a commit.Sink. Seal copies the rows that an epoch wrote, and Commit queues them. A goroutine in the
+// background appends them to the log (package rowlog) and makes them durable. Durable is the last step that survives
+// the loss of all processes, and of power. It is behind the commit, which survives the loss of some ranks.
 //
-// The first rank also has the run's past: the dense part of the model, a record in a format of the trainer, and the loss of each step.
-// Dense part and record are in the extra part of each epoch. The losses are in rows of the log behind those of the model, as many bytes in each
-// as a row has, so only the newest ones are written.
+// The first rank also has the run's past: the dense part of the model, a record in a format of the trainer, and the
+// loss of each step. Dense part and record are in the extra part of each epoch. The losses are in rows of the log
+// behind those of the model, as many bytes in each as a row has, so only the newest ones are written.
 //
 // # A slow disk
 //
-// A disk that is too slow never delays a step. A Store with several epochs in its queue is behind, and reports it. The ranks exchange these
-// reports, and all of them call Hold for the next epoch: its rows are then written with those of the following one. So memory is
-// bounded by the distinct rows of the epochs that wait, and all ranks have the same epochs in their logs.
+// A disk that is too slow never delays a step. A Store with several epochs in its queue is behind, and reports it.
+// The ranks exchange these reports, and all of them call Hold for the next epoch: its rows are then written with
+// those of the following one. So memory is bounded by the distinct rows of the epochs that wait, and all ranks have
+// the same epochs in their logs.
 //
-// A write that fails is repeated until it succeeds, and its epochs are held meanwhile. After a failed sync the log takes nothing more.
-// In both cases Problem has the reason, and the job lives on.
+// A write that fails is repeated until it succeeds, and its epochs are held meanwhile. After a failed sync the log
+// takes nothing more. In both cases Problem has the reason, and the job lives on.
 //
 // # Restart
 //
-// After the loss of all, each rank has a log up to some step. The job agrees on the least of these steps, and every rank calls Restore
-// with it. A rank that begins with rows from elsewhere, such as a checkpoint, writes them all first (Begin). A rank that replaces a
-// lost one writes all rows at the first seal after they are rebuilt. Until then its Durable is 0, and the job's too.
+// After the loss of all, each rank has a log up to some step. The job agrees on the least of these steps, and every
+// rank calls Restore with it. A rank that begins with rows from elsewhere, such as a checkpoint, writes them all
+// first (Begin). A rank that replaces a lost one writes all rows at the first seal after they are rebuilt. Until then
+// its Durable is 0, and the job's too.
 //
 // # Invariants
 //

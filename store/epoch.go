@@ -15,7 +15,7 @@ type epoch struct {
 	extra []byte
 }
 
-func (e *epoch) reset() {
+func (e *epoch) empty() {
 	e.step, e.held = 0, false
 	e.slots, e.rows, e.extra = e.slots[:0], e.rows[:0], e.extra[:0]
 }
@@ -40,8 +40,8 @@ func (e *epoch) mergeOlder(old *epoch, rowBytes int) {
 	e.slots, e.rows = slots, rows
 }
 
-// The extra part of an epoch on the first rank: the digest of the model as text, zeros if it is unknown; the number of losses; the length of the
-// record; the record; and the dense part.
+// The extra part of an epoch on the first rank: the digest of the model as text, zeros if it is unknown; the number
+// of losses; the length of the record; the record; and the dense part.
 const (
 	digestBytes = 32
 	recordAt    = digestBytes + 16

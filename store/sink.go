@@ -223,13 +223,14 @@ func (s *Store) newEpoch(step int64) *epoch {
 func (s *Store) release(e *epoch) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
-	e.reset()
+	e.empty()
 	s.spare = append(s.spare, e)
 }
 
-// Restore cuts the log to the model after a step, which it holds, and passes its rows to put. It returns the run's past, the dense part and the digest
-// of the model, empty if that is unknown. Begin follows with the same step. Only the first rank has past and dense part.
-func (s *Store) Restore(step int64, put func(slots []int32, rows []byte) error) (past Past, dense []byte, digest string, err error) {
+// Restore cuts the log to the model after a step, which it holds, and passes its rows to put. It returns the run's
+// past, the dense part and the digest of the model, empty if that is unknown. Begin follows with the same step. Only
+// the first rank has past and dense part.
+func (s *Store) Restore(step int64, put func([]int32, []byte) error) (past Past, dense []byte, digest string, err error) {
 	s.idle()
 	if err := s.log.CutTo(step); err != nil {
 		return past, nil, "", err

@@ -112,7 +112,8 @@ func (s *Store) open() (err error) {
 	if err != nil {
 		return err
 	}
-	s.log, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks, RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots()})
+	s.log, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks,
+		RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots()})
 	return err
 }
 
@@ -131,7 +132,8 @@ func (s *Store) explain(err error) error {
 	var damaged *rowlog.Corrupt
 	switch {
 	case errors.As(err, &foreign) && foreign.Lineage == s.o.Lineage:
-		return fmt.Errorf("store.path: %s is of a job with %d ranks, this one has %d: %w; use as many ranks, or another store.path", s.path, foreign.Owners, s.o.Ranks, err)
+		return fmt.Errorf("store.path: %s is of a job with %d ranks, this one has %d: %w; use as many ranks, or another store.path",
+			s.path, foreign.Owners, s.o.Ranks, err)
 	case foreign != nil:
 		return fmt.Errorf("store.path: %s is of another run: %w; use another store.path, or remove the folder", s.path, err)
 	case errors.As(err, &damaged):
@@ -274,7 +276,7 @@ func (s *Store) write() {
 func (s *Store) recycle() {
 	e := s.queue[0]
 	s.queue = append(s.queue[:0], s.queue[1:]...)
-	e.reset()
+	e.empty()
 	s.spare = append(s.spare, e)
 }
 
@@ -317,8 +319,8 @@ func (s *Store) closeFiles() {
 	s.log, s.dir, s.lock = nil, nil, nil
 }
 
-// idle waits until the writer has nothing to do, and drops its queue. The log belongs to the training goroutine then, until it queues
-// an epoch.
+// idle waits until the writer has nothing to do, and drops its queue. The log belongs to the training goroutine then,
+// until it queues an epoch.
 func (s *Store) idle() {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()

@@ -35,7 +35,8 @@ func TestRulesOfSinks(t *testing.T) {
 	sinktest.Test(t, sinktest.Config{
 		Open: func(o commit.SinkOptions) (commit.Sink, error) {
 			return Open(Options{Env: o.Env, Path: t.TempDir(), Rank: o.Rank, Ranks: 1, Shard: o.Shard, Steps: 1000,
-				Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return nil, nil }, Digest: func(int64) string { return "" }})
+				Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return nil, nil },
+				Digest: func(int64) string { return "" }})
 		},
 		Rows: func(t *testing.T, sink commit.Sink) map[int32][]byte {
 			s, rows := sink.(*Store), map[int32][]byte{}

@@ -164,31 +164,6 @@ func (p *protection) startTraining() {
 	}
 }
 
-// addTo sets the fields of a status that are about protection.
-func (p *protection) addTo(s *status) {
-	if p != nil {
-		s.prepared, s.degraded = p.commits.Prepared(), p.lossLeft().Any()
-		s.seal = p.unsentReport()
-		p.log.addTo(s)
-	}
-}
-
-// takeStatus takes the status of all ranks, before they decide commits.
-func (p *protection) takeStatus(all []status) error {
-	if p == nil {
-		return nil
-	}
-	p.log.takeStatus(all)
-	if all[0].seal == nil {
-		return nil
-	}
-	p.log.received(p.rank.conns.ctl.seals)
-	if p.digests.rows == nil {
-		return nil
-	}
-	return p.digests.received(p.rank.conns.ctl.seals, p.rank.job.tolerated()+1)
-}
-
 // lossLeft counts the rows and parities that this rank has lost and not rebuilt yet.
 func (p *protection) lossLeft() commit.Loss {
 	if p == nil || p.parity == nil {

@@ -46,11 +46,11 @@ func (r *rank) resumeOwn() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	stored, err := r.storedStep()
+	stored, err := r.protection.storedStep()
 	if err != nil {
 		return false, err
 	}
-	if resumed, err := r.resumeStored(stored, s); err != nil || resumed {
+	if resumed, err := r.protection.resumeStored(stored, s); err != nil || resumed {
 		return resumed, err
 	}
 	return r.resumeFrom(s)

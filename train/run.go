@@ -192,7 +192,7 @@ func (r *rank) setUpRun() error {
 // stays as it was drawn.
 func (r *rank) setFirstModel() error {
 	j := r.job
-	stored, err := r.storedStep()
+	stored, err := r.protection.storedStep()
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (r *rank) setFirstModel() error {
 		return config.Errorf("store.path: %s holds this run up to step %d; give --resume auto to go on from there, or remove the folder", j.cfg.Store.Path, stored)
 	}
 	if j.o.Resume == "auto" {
-		resumed, err := r.resumeStored(stored, j.searchAsked())
+		resumed, err := r.protection.resumeStored(stored, j.searchAsked())
 		if err != nil || resumed {
 			if resumed && r.id == 0 {
 				j.result.Began = r.done

@@ -58,25 +58,6 @@ func (p *protection) digestText(step int64) string {
 	return ""
 }
 
-// unsentReport is the report of the newest seal, if it was not sent yet. It is nil on all ranks or on none, since all seal at
-// the same steps.
-func (p *protection) unsentReport() *sealReport {
-	report := sealReport{durable: p.log.durableHere()}
-	switch seal := p.commits.Sealed(); {
-	case p.digests.rows != nil:
-		part := p.digests.unsent()
-		if part == nil {
-			return nil
-		}
-		report.part = *part
-	case p.log.store == nil || p.log.sent == seal:
-		return nil
-	default:
-		p.log.sent = seal
-	}
-	return &report
-}
-
 func (l *storing) durableHere() int64 {
 	if l.store == nil {
 		return 0
@@ -118,7 +99,8 @@ func (l *storing) takeStatus(all []status) {
 			if mine := l.store.Problem(); id == 0 && mine != nil {
 				why = mine
 			}
-			observer.Warned(fmt.Sprintf("%v; training goes on, and nothing after step %d would survive the loss of all processes; free or replace the disk", why, l.durable))
+			observer.Warned(fmt.Sprintf("%v; training goes on, and nothing after step %d would survive the loss of all processes; free or replace the disk",
+				why, l.durable))
 		}
 		l.warned = true
 		return
@@ -157,11 +139,11 @@ func (l *storing) finish() {
 func (p *protection) isStored() bool { return p != nil && p.log.loaded }
 
 // storedStep is the last step that all ranks have in their logs, 0 if there is none. All ranks call it, before commits begin.
-func (r *rank) storedStep() (int64, error) {
-	if r.protection == nil || r.protection.log.store == nil {
+func (p *protection) storedStep() (int64, error) {
+	if p == nil || p.log.store == nil {
 		return 0, nil
 	}
-	s := r.protection.log.store
+	r, s := p.rank, p.log.store
 	all, err := r.conns.ctl.gather([]uint64{uint64(s.Step())})
 	if err != nil {
 		return 0, err
@@ -176,11 +158,13 @@ func (r *rank) storedStep() (int64, error) {
 	}
 	for id, x := range all {
 		if x[0] == 0 {
-			return 0, config.Errorf("store.path: rank %d has no log of step %d, where that of another rank ends; remove the logs of all ranks, and resume from a checkpoint", id, step)
+			return 0, config.Errorf("store.path: rank %d has no log of step %d, where that of another rank ends; remove the logs of all ranks, and resume from a checkpoint",
+				id, step)
 		}
 	}
 	if step == 0 && most > 0 && r.id == 0 {
-		r.job.o.Observer.Warned(fmt.Sprintf("store.path: some ranks have a log up to step %d, and others have none: a disk is empty or another one; the logs are not used", most))
+		r.job.o.Observer.Warned(fmt.Sprintf("store.path: some ranks have a log up to step %d, and others have none, as with an empty disk: the logs are not used",
+			most))
 	}
 	return step, nil
 }
@@ -194,10 +178,11 @@ func boolWord(b bool) uint64 {
 
 // resumeStored sets the rank to the model after a step that the logs of all ranks hold, unless there is a checkpoint of a later step. It
 // reports whether it did.
-func (r *rank) resumeStored(step int64, search *resume.Search) (bool, error) {
+func (p *protection) resumeStored(step int64, search *resume.Search) (bool, error) {
 	if step == 0 {
 		return false, nil
 	}
+	r := p.rank
 	c, err := findCheckpoint(search, r.conns.ctl, r.job)
 	if err != nil || c != nil && c.Step >= step {
 		return false, err
@@ -206,7 +191,7 @@ func (r *rank) resumeStored(step int64, search *resume.Search) (bool, error) {
 		return false, config.Errorf("store.path: %s holds this run up to step %d, and it ends at step %d (%s); let it train longer, or remove the folder",
 			r.job.cfg.Store.Path, step, r.job.steps, r.job.lengthKey())
 	}
-	if err := r.loadStored(step); err != nil {
+	if err := p.log.load(step); err != nil {
 		return false, err
 	}
 	if r.id == 0 && !search.Rerun {
@@ -215,10 +200,11 @@ func (r *rank) resumeStored(step int64, search *resume.Search) (bool, error) {
 	return true, keeper{r}.adoptKept(r.job.bestModels().Dir)
 }
 
-// loadStored sets the rank to the model after a step that its log holds, and the run's past.
-func (r *rank) loadStored(step int64) error {
-	s, ctl := r.protection.log.store, r.conns.ctl
-	past, dense, digest, err := s.Restore(step, r.shard.StoreRaw)
+// load sets the rank to the model after a step that its log holds, and the run's past.
+func (l *storing) load(step int64) error {
+	r := l.protection.rank
+	ctl := r.conns.ctl
+	past, dense, digest, err := l.store.Restore(step, r.shard.StoreRaw)
 	if _, err := ctl.agree(err, nil); err != nil {
 		return err
 	}
@@ -257,6 +243,6 @@ func (r *rank) loadStored(step int64) error {
 	for _, e := range r.history.Eval {
 		r.evaluated = max(r.evaluated, e.Step)
 	}
-	r.protection.log.loaded, r.protection.log.digest, r.checkpoints.loaded = true, digest, nil
+	l.loaded, l.digest, r.checkpoints.loaded = true, digest, nil
 	return nil
 }

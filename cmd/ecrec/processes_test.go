@@ -143,7 +143,7 @@ func TestSignalToManyProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := x.wait()
-		checkRefused(t, got, code, "stopped by a signal; the model is saved; without checkpoint.dir the run cannot be resumed")
+		checkRefused(t, got, code, "stopped by a signal; the model is saved; without checkpoint.dir or store.path the run cannot be resumed")
 		x.nothingLeft(t)
 		s := readSummary(t, out)
 		if !s.Stopped || s.Steps < 4 {

@@ -145,7 +145,7 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 		if err := syscall.Kill(x.pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		checkRefused(t, x.wait(), 143, "the model is saved; without checkpoint.dir the run cannot be resumed")
+		checkRefused(t, x.wait(), 143, "the model is saved; without checkpoint.dir or store.path the run cannot be resumed")
 		if s := readSummary(t, out); !s.Stopped {
 			t.Errorf("%+v", s)
 		}

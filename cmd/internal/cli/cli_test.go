@@ -141,7 +141,7 @@ func TestSignalFinishesTheStep(t *testing.T) {
 			t.Errorf("%v: summary says stopped %v, %d steps, %d losses, digest %q", signal, sum.Stopped, sum.Steps, len(sum.TrainLoss), sum.Digest)
 		}
 		if got := errs.String(); strings.Count(got, "\n") != 1 ||
-			!strings.Contains(got, "stopped by a signal; the model is saved; without checkpoint.dir the run cannot be resumed\n") {
+			!strings.Contains(got, "stopped by a signal; the model is saved; without checkpoint.dir or store.path the run cannot be resumed\n") {
 			t.Errorf("%v: stderr %q", signal, got)
 		}
 	}

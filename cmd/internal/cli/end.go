@@ -133,8 +133,8 @@ func (s *session) savedText() string {
 	if !s.cfg.Job.SaveModel {
 		model = "no model is saved (job.save_model = false)"
 	}
-	if s.cfg.Checkpoint.Dir == "" {
-		return model + "; without checkpoint.dir the run cannot be resumed"
+	if s.cfg.Checkpoint.Dir == "" && s.cfg.Store.Path == "" {
+		return model + "; without checkpoint.dir or store.path the run cannot be resumed"
 	}
 	return "progress is saved; continue with --resume auto"
 }

@@ -1,0 +1,45 @@
+package train
+
+// addTo sets the fields of a status that are about protection.
+func (p *protection) addTo(s *status) {
+	if p != nil {
+		s.prepared, s.degraded = p.commits.Prepared(), p.lossLeft().Any()
+		s.seal = p.unsentReport()
+		p.log.addTo(s)
+	}
+}
+
+// takeStatus takes the status of all ranks, before they decide commits.
+func (p *protection) takeStatus(all []status) error {
+	if p == nil {
+		return nil
+	}
+	p.log.takeStatus(all)
+	if all[0].seal == nil {
+		return nil
+	}
+	p.log.received(p.rank.conns.ctl.seals)
+	if p.digests.rows == nil {
+		return nil
+	}
+	return p.digests.received(p.rank.conns.ctl.seals, p.rank.job.tolerated()+1)
+}
+
+// unsentReport is the report of the newest seal, if it was not sent yet. It is nil on all ranks or on none, since all seal at
+// the same steps.
+func (p *protection) unsentReport() *sealReport {
+	report := sealReport{durable: p.log.durableHere()}
+	switch seal := p.commits.Sealed(); {
+	case p.digests.rows != nil:
+		part := p.digests.unsent()
+		if part == nil {
+			return nil
+		}
+		report.part = *part
+	case p.log.store == nil || p.log.sent == seal:
+		return nil
+	default:
+		p.log.sent = seal
+	}
+	return &report
+}
