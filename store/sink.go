@@ -22,7 +22,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 	if s.isFailed() {
 		return
 	}
-	if restored == step && restored > 0 && s.log.Step() == step {
+	if restored == step && restored > 0 && s.log.Step() == logged(step) {
 		s.setDurable(step)
 		return
 	}
@@ -32,7 +32,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 		to = s.log.Step()
 	}
 	err := s.log.CutTo(to)
-	s.setDurable(to)
+	s.setDurable(max(0, to-1))
 	if err == nil && !drawn && !lost {
 		err = s.beginWith(step)
 	}
@@ -107,7 +107,7 @@ func (s *Store) appendAll(step int64) error {
 				slots = append(slots, int32(slot))
 			}
 		}
-		if err := s.log.AppendPart(step, slots, block[:n*rowBytes]); err != nil {
+		if err := s.log.AppendPart(logged(step), slots, block[:n*rowBytes]); err != nil {
 			return err
 		}
 		from = next
@@ -232,7 +232,7 @@ func (s *Store) release(e *epoch) {
 // the first rank has past and dense part.
 func (s *Store) Restore(step int64, put func([]int32, []byte) error) (past Past, dense []byte, digest string, err error) {
 	s.idle()
-	if err := s.log.CutTo(step); err != nil {
+	if err := s.log.CutTo(logged(step)); err != nil {
 		return past, nil, "", err
 	}
 	first, rowBytes := int32(s.slots()), s.o.Shard.RowBytes()

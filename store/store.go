@@ -181,14 +181,17 @@ func (s *Store) lossSlots() int64 {
 func (s *Store) Step() int64 {
 	s.Drain(drainFor)
 	s.idle()
-	return s.log.Step()
+	return max(0, s.log.Step()-1)
 }
+
+// In the log an epoch has the step after its last one, since the log may begin with the rows of step 0.
+func logged(step int64) int64 { return step + 1 }
 
 // drainFor is how long Step waits for the writer.
 const drainFor = time.Minute
 
 // Holds reports whether the log holds the model after a step.
-func (s *Store) Holds(step int64) bool { return s.log.Holds(step) }
+func (s *Store) Holds(step int64) bool { return step == 0 || s.log.Holds(logged(step)) }
 
 // Durable is the last step that survives the loss of all processes, 0 if there is none.
 func (s *Store) Durable() int64 {
@@ -255,7 +258,7 @@ func (s *Store) write() {
 		s.writing = false
 		switch {
 		case err == nil:
-			s.problem, s.durable = nil, s.log.Durable()
+			s.problem, s.durable = nil, s.log.Durable()-1
 			s.recycle()
 		case s.log.Failed() != nil:
 			s.problem, s.failed = err, true
@@ -282,11 +285,11 @@ func (s *Store) recycle() {
 
 // append appends an epoch to the log, and makes it durable.
 func (s *Store) append(e *epoch, settled int64) error {
-	if s.log.Step() < e.step { // a failed attempt may have appended it
-		if err := s.log.Append(e.step, e.slots, e.rows, e.extra); err != nil {
+	if s.log.Step() < logged(e.step) { // a failed attempt may have appended it
+		if err := s.log.Append(logged(e.step), e.slots, e.rows, e.extra); err != nil {
 			return err
 		}
-		s.log.Settle(settled)
+		s.log.Settle(logged(settled))
 		if err := s.log.Clean(int64(len(e.rows))); err != nil {
 			return err
 		}

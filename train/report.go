@@ -56,6 +56,8 @@ type StepInfo struct {
 	Took       time.Duration
 	Stages     [probe.Stages]time.Duration // on rank 0
 	Redundancy Redundancy
+	// Durable is the last step whose updates survive the loss of all processes, 0 without store.path.
+	Durable int64
 }
 
 // Eval is the result of one evaluation. AUC is NaN if all samples have the same label.

@@ -135,6 +135,14 @@ func (l *storing) finish() {
 	}
 }
 
+// durableStep is the last step that is durable on all ranks, as far as this rank knows.
+func (p *protection) durableStep() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.log.durable
+}
+
 // isStored reports whether the model was loaded from the log.
 func (p *protection) isStored() bool { return p != nil && p.log.loaded }
 
@@ -243,6 +251,6 @@ func (l *storing) load(step int64) error {
 	for _, e := range r.history.Eval {
 		r.evaluated = max(r.evaluated, e.Step)
 	}
-	l.loaded, l.digest, r.checkpoints.loaded = true, digest, nil
+	l.loaded, l.digest, l.durable, r.checkpoints.loaded = true, digest, step, nil
 	return nil
 }

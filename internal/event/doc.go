@@ -22,6 +22,7 @@
 //   - checkpoint: a checkpoint was saved. step, process, node, path.
 //   - checkpoint_failed: a checkpoint could not be saved. step, process, node, error.
 //   - commit: the digest of the whole model at a commit. step, digest.
+//   - durable: all updates up to this step survive the loss of all processes (store.path). step.
 //   - join: a process joined the running job as a spare. process, node, spares.
 //   - returned: a process rejoined and its ranks were moved back to it; recovered follows. process, ranks, generation, replaced_by, spares.
 //   - warning: the run continues, but needs attention. cause, cause_code.

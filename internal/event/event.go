@@ -19,6 +19,7 @@ const (
 	Checkpoint       Name = "checkpoint"
 	CheckpointFailed Name = "checkpoint_failed"
 	Commit           Name = "commit"
+	Durable          Name = "durable"
 	Join             Name = "join"
 	Returned         Name = "returned"
 	Warning          Name = "warning"
@@ -43,6 +44,7 @@ var Names = []struct {
 	{Checkpoint, "a checkpoint was saved", []string{"step", "process", "node", "path"}},
 	{CheckpointFailed, "a checkpoint could not be saved", []string{"step", "process", "node", "error"}},
 	{Commit, "the digest of the whole model at a commit", []string{"step", "digest"}},
+	{Durable, "all updates up to this step survive the loss of all processes (store.path)", []string{"step"}},
 	{Join, "a process joined the running job as a spare", []string{"process", "node", "spares"}},
 	{Returned, "a process rejoined and its ranks were moved back to it; recovered follows",
 		[]string{"process", "ranks", "generation", "replaced_by", "spares"}},
@@ -51,6 +53,9 @@ var Names = []struct {
 	{End, "the job finished, or was stopped with progress saved", []string{"step", "node", "digest", "cause"}},
 	{Failed, "the job failed", []string{"step", "node", "error"}},
 }
+
+// IsFrequent reports whether there may be many such events each second. They are in events.jsonl alone.
+func (n Name) IsFrequent() bool { return n == Commit || n == Durable }
 
 // Event is one line. Fields for which zero is a value are pointers; if nil, the key is omitted.
 type Event struct {

@@ -32,16 +32,18 @@ type recorder struct {
 	world   func() *launcher.World // the newest; it returns nil in a job without supervisors
 	warn    func(string)
 
-	id     string           // of the job
-	log    *report.EventLog // nil: not open
-	hooks  *hook.Hooks
-	seq    int64           // of the newest incident in the file
-	seen   *launcher.World // its incidents are in the file
-	step   int64           // the newest
-	lostOn map[int]string  // by rank: the node of its newest loss
-	broken bool            // an event could not be written
-	begun  bool            // the job's first event is in the file
-	early  []event.Event   // observed before the log was open
+	id    string           // of the job
+	log   *report.EventLog // nil: not open
+	hooks *hook.Hooks
+	seq   int64           // of the newest incident in the file
+	seen  *launcher.World // its incidents are in the file
+	step  int64           // the newest
+	// durable is the step of the last event Durable.
+	durable int64
+	lostOn  map[int]string // by rank: the node of its newest loss
+	broken  bool           // an event could not be written
+	begun   bool           // the job's first event is in the file
+	early   []event.Event  // observed before the log was open
 }
 
 // jobID returns the id of this job, which no other job in the folder has. Without supervisors
@@ -105,7 +107,7 @@ func (r *recorder) writeEvent(e event.Event) {
 		r.warn(fmt.Sprintf("%s: cannot write %s (%v); training continues, and lines that cannot be written are left out",
 			r.cfg.Job.Out, event.File, err))
 	}
-	if e.Event != event.Commit { // too many for commands
+	if !e.Event.IsFrequent() { // too many for commands
 		r.hooks.Add(e)
 	}
 }
@@ -183,6 +185,12 @@ func (r *recorder) lostNodes(ranks []int) string {
 func (r *recorder) Step(i train.StepInfo) {
 	r.recordIncidents()
 	r.step = i.Step
+	if i.Durable > r.durable {
+		r.durable = i.Durable
+		e := r.newEvent(event.Durable)
+		e.Step = i.Durable
+		r.recordEvent(e)
+	}
 }
 
 // Evaluated writes an evaluation.

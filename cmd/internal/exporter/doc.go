@@ -36,6 +36,7 @@
 //	rows_decoded_total                  rows and parities rebuilt by recoveries
 //	commits_total                       since this process exports the figures of the job
 //	last_commit_step, last_commit_timestamp_seconds
+//	durable_step                        with store.path
 //	checkpoints_total{result}           ok or failed
 //	last_checkpoint_step, last_checkpoint_timestamp_seconds
 //

@@ -38,6 +38,7 @@ type state struct {
 	redundancy          train.Redundancy
 	redone, decoded     int64
 	commits, commitStep int64
+	durable             int64
 	commitTime          time.Time
 }
 
@@ -81,7 +82,7 @@ func (f *jobFigures) setStarted(i train.Info, now time.Time) {
 func (f *jobFigures) addStep(i train.StepInfo) {
 	f.steps.Observe(i.Took.Seconds())
 	f.update(func(s *state) {
-		s.running, s.step, s.samples, s.redundancy = true, i.Step, s.samples+int64(i.Samples), i.Redundancy
+		s.running, s.step, s.samples, s.redundancy, s.durable = true, i.Step, s.samples+int64(i.Samples), i.Redundancy, i.Durable
 		for stage, d := range i.Stages {
 			s.stages[stage] += d
 		}
@@ -154,6 +155,9 @@ func (s *state) sendProtection(to sink) {
 	to.sendValue(figRedone, float64(s.redone))
 	to.sendValue(figDecoded, float64(s.decoded))
 	to.sendValue(figCommits, float64(s.commits))
+	if s.durable > 0 {
+		to.sendValue(figDurable, float64(s.durable))
+	}
 	if s.commits > 0 {
 		to.sendValue(figCommitStep, float64(s.commitStep))
 		to.sendValue(figCommitTime, seconds(s.commitTime))

@@ -61,10 +61,10 @@ func ReopenEvents(dir string, process int) (*EventLog, error) {
 	return l, nil
 }
 
-// Write writes an event to all three files. After an error in one it still writes the others. Commits
-// are in events.jsonl alone, since there are many.
+// Write writes an event to all three files. After an error in one it still writes the others. Frequent
+// events are in events.jsonl alone.
 func (l *EventLog) Write(e event.Event) error {
-	if e.Event == event.Commit {
+	if e.Event.IsFrequent() {
 		return l.events.Write(e)
 	}
 	line, err := event.Line(e)
