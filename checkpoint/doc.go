@@ -45,7 +45,8 @@
 // crash at any point leaves the one before it.
 //
 // Rows are copied a block at a time while the previous block is written: a rank needs a few
-// MiB.
+// MiB. A RowWriter leaves it to its caller when to copy how many, so that training can go on
+// (package train); the rows are then those of a shard.Pin.
 //
 // # Loading
 //
@@ -68,5 +69,5 @@
 // # Never
 //
 // The package communicates with no other rank and has no clock: the trainer decides when
-// all ranks save. It does not interpret history.bin and recipe.json.
+// all ranks save, and at which rate. It does not interpret history.bin and recipe.json.
 package checkpoint

@@ -2,10 +2,8 @@ package checkpoint
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,15 +36,6 @@ type Save struct {
 	Alone   bool // no other run saves to Dir: a Lock is held
 
 	path string // once it is published
-}
-
-// RowSource provides a rank's rows. A shard.Shard is one.
-type RowSource interface {
-	// TouchedBits has bit s%64 of word s/64 set if slot s is touched.
-	TouchedBits() []uint64
-	// ReadTouched copies the bytes of touched rows to dst, from a slot on, as many as fit.
-	// It returns their number and the slot to continue from.
-	ReadTouched(dst []byte, from int64) (rows int, next int64, err error)
 }
 
 // Part describes a file that a rank wrote, for Commit.
@@ -117,64 +106,17 @@ func saveError(path string, err error) error {
 // WriteRows writes the touched rows of a rank, durably. All ranks may write at the same
 // time. The source is read on the calling goroutine only.
 func (s *Save) WriteRows(rank int, src RowSource) (Part, error) {
-	p, err := s.writeRows(rank, src)
-	return p, saveError(s.tmpPath(), err)
-}
-
-func (s *Save) writeRows(rank int, src RowSource) (Part, error) {
-	p := Part{Rank: rank}
-	touched := src.TouchedBits()
-	for _, word := range touched {
-		p.Rows += int64(bits.OnesCount64(word))
-	}
-	specs := rowSpecs(s.Model.placeRows(s.Ranks).Slots(rank), p.Rows, &s.Model)
-	begin, _, err := safetensors.Header(specs)
+	w, err := s.OpenRows(rank, src)
 	if err != nil {
-		return p, err
-	}
-	p.Bytes = sizeOf(specs)
-	rowBytes := s.Model.rowBytes()
-	w, err := directio.Create(s.Env, filepath.Join(s.tmpPath(), rowsFile(rank)), p.Bytes, max(rowBytes, 8))
-	if err != nil {
-		return p, err
+		return Part{Rank: rank}, err
 	}
 	defer w.Abort()
-	if _, err := w.Write(begin); err != nil {
-		return p, err
+	for w.Left() > 0 {
+		if _, err := w.Copy(w.Left()); err != nil {
+			return w.part, err
+		}
 	}
-	if err := writeWords(w, touched); err != nil {
-		return p, err
-	}
-	for slot := int64(0); ; {
-		n, next, err := src.ReadTouched(w.Room(), slot)
-		if err != nil {
-			return p, err
-		}
-		if n == 0 {
-			break
-		}
-		if err := w.Advance(n * rowBytes); err != nil {
-			return p, err
-		}
-		slot = next
-	}
-	p.Sum, err = w.Close()
-	return p, err
-}
-
-func writeWords(w *directio.Writer, words []uint64) error {
-	for len(words) > 0 {
-		room := w.Room()
-		n := min(len(room)/8, len(words))
-		for i, word := range words[:n] {
-			binary.LittleEndian.PutUint64(room[8*i:], word)
-		}
-		if err := w.Advance(8 * n); err != nil {
-			return err
-		}
-		words = words[n:]
-	}
-	return nil
+	return w.Close()
 }
 
 // WriteDense writes the dense weights and their optimizer state, durably: the bytes of both

@@ -29,8 +29,9 @@ type cluster struct {
 
 	linked      bool // processes communicate over connections, otherwise through one memory
 	secure      transport.Secure
-	delays      string        // of messages; see transport.ParseFaults
-	rebuildRows int           // rows that each step rebuilds
+	delays      string // of messages; see transport.ParseFaults
+	rebuildRows int    // rows that each step rebuilds
+	saves       *saves
 	slowest     time.Duration // maximum delay of a message to or from the register
 	lossy       float64       // probability that one is lost
 
@@ -54,6 +55,8 @@ type seen struct {
 	worlds     int
 	reassigned int // processes whose ranks were reassigned
 	replaced   int // processes replaced by a spare
+	saved      int // checkpoints
+	unsaved    int // that failed
 	mostTasks  int
 	history    []string // faults and worlds
 }

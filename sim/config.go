@@ -168,7 +168,7 @@ type setting struct {
 	lossy       float64 // of messages to and from the register
 	rebuildRows int     // rows that each step rebuilds
 	safety      bool    // more may be lost than the code tolerates
-	saves       bool    // checkpoints
+	saves       saves
 	steps       int64
 }
 
@@ -219,13 +219,14 @@ func (d *Data) drawSetting(r *rand.Rand, mode string) setting {
 	s.slowest = time.Duration(1+r.Int64N(20)) * time.Millisecond
 	s.lossy = []float64{0, 0.02, 0.1}[r.IntN(3)]
 	s.exact = append(s.exact, drawVerdicts(r, slices.Contains(s.exact, "train.eval_every=0"))...)
+	s.drawSaving(r)
 	if s.safety {
 		s.lossy *= 4
 	}
 	return s
 }
 
-// drawVerdicts draws what a run decides on its evaluations. It is drawn last.
+// drawVerdicts draws what a run decides on its evaluations. It is drawn late, so that other draws stay the same.
 func drawVerdicts(r *rand.Rand, last bool) []string {
 	sets := []string{"train.best_by=" + []string{"logloss", "auc"}[r.IntN(2)]}
 	if !last && r.IntN(3) == 0 {
@@ -244,8 +245,8 @@ func (s *setting) String() string {
 	if s.linked {
 		net = "connections"
 	}
-	return fmt.Sprintf("mode %s, %d processes, %d spares, %s, message delays %q, register delay up to %v, register loss %v, %d rows rebuilt per step, checkpoints %t, %s",
-		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.rebuildRows, s.saves, text)
+	return fmt.Sprintf("mode %s, %d processes, %d spares, %s, message delays %q, register delay up to %v, register loss %v, %d rows rebuilt per step, %s, %s",
+		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.rebuildRows, &s.saves, text)
 }
 
 // loadConfig returns the config of a run.

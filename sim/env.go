@@ -56,6 +56,11 @@ func (n *osProcess) Do(what string, f func() error) error {
 	if n.dead {
 		return errDead
 	}
+	if n.s.fail != nil {
+		if err := n.s.fail(what); err != nil {
+			return err
+		}
+	}
 	return f()
 }
 

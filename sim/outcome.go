@@ -17,6 +17,9 @@ type Outcome struct {
 	Reassigned    int  // processes whose ranks were reassigned
 	Replaced      int  // processes that were replaced by a spare
 	Restored      bool // a checkpoint
+	Saves         int  // checkpoints that were saved
+	Unsaved       int  // saves that failed
+	Kept          int  // checkpoints at the end, all checked
 	Unrecoverable bool // it ended because more was lost than the code tolerates
 }
 
@@ -25,6 +28,7 @@ type Sum struct {
 	Faults                               [len(kinds)]int
 	Runs, Restored, Unrecoverable        int
 	Checks, Worlds, Reassigned, Replaced int
+	Saves, Unsaved, Kept                 int
 	Decisions                            int64
 	// Trace is the sum of the runs' traces. It is equal if all runs are equal.
 	Trace uint64
@@ -40,6 +44,9 @@ func (s *Sum) Add(o *Outcome) {
 	s.Worlds += o.Worlds
 	s.Reassigned += o.Reassigned
 	s.Replaced += o.Replaced
+	s.Saves += o.Saves
+	s.Unsaved += o.Unsaved
+	s.Kept += o.Kept
 	s.Decisions += o.Decisions
 	s.Trace += o.Trace
 	if o.Restored {
@@ -55,8 +62,8 @@ func (s *Sum) String() string {
 	for k, n := range s.Faults {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
-	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d runs restored a checkpoint, %d were unrecoverable; %d decisions, trace %016x",
-		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Restored, s.Unrecoverable, s.Decisions, s.Trace)
+	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d runs restored a checkpoint, %d were unrecoverable; %d decisions, trace %016x",
+		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Restored, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
 // Failure is a failed run.

@@ -55,7 +55,8 @@ func (p *process) trainMain() {
 	c := p.c
 	p.Go("beat", p.heartbeatLoop)
 	_, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: p.trainWorld(),
-		RebuildRows: c.rebuildRows, SaveTo: c.saveTo, Inject: p.reachPoint, Audit: c.auditor.auditHook(p), Check: true})
+		RebuildRows: c.rebuildRows, SaveRows: c.saves.rows, PauseSaves: c.saves.pause, SaveTo: c.saveTo, Inject: p.reachPoint,
+		Audit: c.auditor.auditHook(p), Check: true})
 	switch {
 	case p.dead || errors.Is(err, errOver) || errors.Is(err, errDead):
 	case p.isFenced(): // its result has no effect
@@ -277,8 +278,14 @@ func (o observer) Started(train.Info) error                 { return nil }
 func (o observer) Step(train.StepInfo)                      {}
 func (o observer) Evaluated(train.Eval)                     {}
 func (o observer) Committed(int64, string)                  {}
-func (o observer) Checkpointed(int64, string, error)        {}
 func (o observer) SkippedCheckpoint(path string, err error) {}
+func (o observer) Checkpointed(_ int64, _ string, err error) {
+	if !o.p.dead && err == nil {
+		o.p.c.seen.saved++
+	} else if !o.p.dead {
+		o.p.c.seen.unsaved++
+	}
+}
 func (o observer) Recovered(r train.Recovery) {
 	if !o.p.dead {
 		o.p.c.seen.recoveries = append(o.p.c.seen.recoveries, r)

@@ -24,31 +24,33 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 		}
 		defer os.RemoveAll(dir)
 	}
+	r := rand.New(rand.NewPCG(seed, purposeFaults))
+	saves := set.drawSaves(r, seed, d.dir)
+	if saves.dir != "" {
+		defer os.RemoveAll(saves.dir)
+	}
 	want, err := reference(d, &set, filepath.Join(models[0], modelName))
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
-	r := rand.New(rand.NewPCG(seed, purposeFaults))
-	sets := set.free
-	if set.safety && r.IntN(2) == 0 {
-		dir := filepath.Join(d.dir, fmt.Sprint("checkpoints-", seed))
-		defer os.RemoveAll(dir)
-		set.saves = true
-		sets = append(sets, "checkpoint.dir="+dir, fmt.Sprint("checkpoint.every=", 1+r.IntN(8)), "checkpoint.keep=2")
-	}
-	cfg, err := set.loadConfig(d, sets...)
+	cfg, err := set.loadConfig(d, append(set.free, saves.sets...)...)
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
 	s := newScheduler(seed)
 	c := newCluster(s, cfg, &set, seed)
 	c.saveTo = filepath.Join(models[1], modelName)
+	c.saves, s.fail = saves, func(what string) error { return saves.fail(what, c.furthest) }
 	c.faults.waiting, c.faults.unlimited = drawFaults(r, &set), set.safety
 	err = c.runJob()
 	o := &Outcome{Seed: seed, Trace: s.trace, Decisions: s.decisions, Faults: c.faults.count, Worlds: c.seen.worlds, Checks: c.auditor.checks,
-		Reassigned: c.seen.reassigned, Replaced: c.seen.replaced, Restored: c.seen.restored}
+		Reassigned: c.seen.reassigned, Replaced: c.seen.replaced, Restored: c.seen.restored,
+		Saves: c.seen.saved, Unsaved: c.seen.unsaved}
 	if err = c.checkOutcome(o, want, err); err == nil && !o.Unrecoverable {
 		err = sameFile(filepath.Join(models[0], modelName), c.saveTo)
+	}
+	if err == nil && !o.Unrecoverable {
+		o.Kept, err = saves.check()
 	}
 	if err != nil {
 		return o, &Failure{seed, set.String(), c.faults.String(), c.seen.history, err}

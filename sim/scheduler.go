@@ -39,7 +39,8 @@ type scheduler struct {
 	decisions int64
 	trace     uint64 // hash of all decisions
 	alarms    []alarm
-	ending    bool // the tasks are being unwound
+	fail      func(what string) error // of Env.Do, if it is set
+	ending    bool                    // the tasks are being unwound
 	err       error
 }
 

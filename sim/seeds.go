@@ -8,4 +8,5 @@ const (
 	purposeFaults
 	purposeNetwork
 	purposeMembership
+	purposeDisk
 )

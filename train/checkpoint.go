@@ -2,12 +2,12 @@ package train
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lineage"
@@ -29,6 +29,12 @@ type checkpointer struct {
 	lastPath string           // of the last checkpoint of this run; empty: there is none
 	recipe   []byte           // of the data, from the first save on
 	lock     *checkpoint.Lock // on checkpoint.dir, of rank 0
+
+	saving      *saving    // the save beside training; nil: there is none
+	again       int64      // a save is due after this step, since an earlier one was given up or took long; 0: none is
+	leaving     *env.Event // files of a save that was given up are removed; nil: there are none
+	late        int        // saves during which another one was due
+	rowsPerStep int        // Options.SaveRows
 }
 
 // isDue reports whether a checkpoint is due after a step, if checkpoint.every counts steps.
@@ -70,9 +76,6 @@ func (k *checkpointer) retakeLock() {
 	k.lock, _ = checkpoint.Hold(k.part.env, k.topology.cfg.Checkpoint.Dir, 0) // the save reports errors of the folder
 }
 
-// releaseLock releases the lock.
-func (k *checkpointer) releaseLock() { k.lock.Close() }
-
 // saveRequest is the content of one checkpoint beside the part.
 type saveRequest struct {
 	step       int64
@@ -81,74 +84,21 @@ type saveRequest struct {
 	history    *history
 	recipe     *data.Recipe // of the data
 	digest     string       // of the model; empty without job.digests
-	last       bool         // the run ends here
+	last       bool         // the run ends here: the save must succeed
 }
 
-// saveStep writes a checkpoint with all ranks. A save that fails is reported and training
-// continues: earlier checkpoints stay complete. The last one of a run must succeed.
-func (k *checkpointer) saveStep(q saveRequest, c *control) (saved bool, err error) {
-	if err := k.probe.Reach(q.step, probe.Checkpoint); err != nil {
-		return false, err
-	}
-	k.lastSave = k.part.env.Now()
+// newSave describes a checkpoint that this rank helps to save.
+func (k *checkpointer) newSave(q saveRequest) *checkpoint.Save {
 	cfg := k.topology.cfg.Checkpoint
-	s := &checkpoint.Save{Env: k.part.env, Dir: cfg.Dir, Step: q.step, Generation: q.generation, Ranks: k.topology.roles.rows,
+	return &checkpoint.Save{Env: k.part.env, Dir: cfg.Dir, Step: q.step, Generation: q.generation, Ranks: k.topology.roles.rows,
 		Model: k.topology.checkpointModel(), Run: q.run, Keep: cfg.Keep}
-	err = k.writeAll(s, q, c)
-	failed := errors.As(err, new(*failedSave)) && !q.last
-	if err != nil && !failed {
-		return false, err
-	}
-	if k.id == 0 {
-		k.reported(q.step, s.Path(), err)
-	}
-	return !failed, nil
 }
 
-// writeAll writes a checkpoint's files with all ranks, and gives it its name.
-func (k *checkpointer) writeAll(s *checkpoint.Save, q saveRequest, c *control) error {
-	var err error
-	if k.id == 0 {
-		k.retakeLock()
-		s.Alone = k.lock.Holds()
-		err = s.Begin()
-	}
-	if _, err := c.agree(err, nil); err != nil {
-		return err
-	}
-	var rows, dense checkpoint.Part
-	if owner := k.topology.roles.ownerOf(k.id); owner >= 0 {
-		rows, err = s.WriteRows(owner, k.part.shard)
-	}
-	if err == nil && k.id == 0 {
-		dense, err = k.writeDense(s)
-	}
-	if fault := k.probe.Reach(s.Step, probe.Written); fault != nil {
-		return fault
-	}
-	all, err := c.agree(err, append(rows.Words(), dense.Words()...))
-	if err != nil {
-		if k.id == 0 {
-			_ = s.Abort() // err is the cause
-		}
-		return err
-	}
-	if k.id == 0 {
-		err = k.publishFiles(s, all, q)
-	}
-	if fault := k.probe.Reach(s.Step, probe.Saved); fault != nil {
-		return fault
-	}
-	_, err = c.agree(err, nil)
-	return err
-}
-
-func (k *checkpointer) writeDense(s *checkpoint.Save) (checkpoint.Part, error) {
-	weights, state, err := k.part.downloadDense()
-	if err != nil {
-		return checkpoint.Part{}, err
-	}
-	return s.WriteDense(kernels.BytesOf(weights), state)
+// makeFolder makes the folder to write to, on rank 0.
+func (k *checkpointer) makeFolder(s *checkpoint.Save) error {
+	k.retakeLock()
+	s.Alone = k.lock.Holds()
+	return s.Begin()
 }
 
 // publishFiles writes the manifest and gives the checkpoint its name, on rank 0. All holds the

@@ -75,7 +75,7 @@ func everyKeepAndDamage(t *testing.T, rank int) {
 	dir := t.TempDir()
 	sets := []string{"job.ranks=2", "train.iterations=10", "checkpoint.dir=" + dir, "checkpoint.every=3", "checkpoint.keep=2"}
 	w := &watcher{}
-	want := run(t, Options{Observer: w}, adagrad, sets...)
+	want := run(t, Options{Observer: w, PauseSaves: true}, adagrad, sets...)
 	if !slices.Equal(w.steps, []int64{3, 6, 9, 10}) {
 		t.Errorf("checkpoints after steps %v", w.steps)
 	}
@@ -162,14 +162,14 @@ func TestFailingSaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Run(env.Real(), cfg, Options{Observer: w, Stop: func() bool { return false }})
+	got, err := Run(env.Real(), cfg, Options{Observer: w, PauseSaves: true, Stop: func() bool { return false }})
 	if err == nil || errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("the last save: %v", err)
 	}
 	if !slices.Equal(w.steps, []int64{-2, -4}) || got.Steps != 6 {
 		t.Errorf("reported %v; %d steps", w.steps, got.Steps)
 	}
-	got, err = Run(env.Real(), cfg, Options{Observer: w, Stop: func() bool { return false }})
+	got, err = Run(env.Real(), cfg, Options{Observer: w, PauseSaves: true, Stop: func() bool { return false }})
 	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), dir) || got.Steps != 0 {
 		t.Errorf("a folder that is a file: %v after %d steps", err, got.Steps)
 	}

@@ -82,6 +82,7 @@ func (r *rank) leaveWorld() {
 	// Work of an unfinished step must end before rows and parameters are rolled back. Its
 	// error stays in the stream.
 	_ = r.s.Sync()
+	r.checkpoints.lose()
 	r.conns = connections{}
 }
 

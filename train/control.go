@@ -12,7 +12,9 @@ import (
 type status struct {
 	loss float64 // sum over the slice
 	stop bool    // this rank was asked to stop
-	save bool    // by rank 0's clock a checkpoint is due
+	save bool    // a checkpoint is due, by rank 0's clock or since one was given up
+	// saved: this rank has done its work in the present stage of the save under way. unsaved: it failed.
+	saved, unsaved bool
 	// prepared is the step of the newest epoch that this rank is prepared to commit.
 	prepared int64
 	degraded bool // this rank has lost something and not rebuilt all of it
@@ -41,6 +43,8 @@ const (
 	flagDegraded
 	flagBehind
 	flagStalled
+	flagSaved
+	flagUnsaved
 )
 
 // control exchanges the status of a step, and other short lists of numbers, between all
@@ -61,20 +65,14 @@ func newControl(comm *collectives.Comm) *control {
 // sendStatus starts to send this rank's status to all ranks. receiveStatus ends it.
 func (c *control) sendStatus(s status) *collectives.Handle {
 	flags := uint64(0)
-	if s.stop {
-		flags |= flagStop
-	}
-	if s.save {
-		flags |= flagSave
-	}
-	if s.degraded {
-		flags |= flagDegraded
-	}
-	if s.behind {
-		flags |= flagBehind
-	}
-	if s.stalled {
-		flags |= flagStalled
+	for _, f := range []struct {
+		set  bool
+		flag uint64
+	}{{s.stop, flagStop}, {s.save, flagSave}, {s.degraded, flagDegraded}, {s.behind, flagBehind}, {s.stalled, flagStalled},
+		{s.saved, flagSaved}, {s.unsaved, flagUnsaved}} {
+		if f.set {
+			flags |= f.flag
+		}
 	}
 	c.mine = append(c.mine[:0], math.Float64bits(s.loss), flags, uint64(s.prepared))
 	if s.seal != nil {
@@ -92,7 +90,8 @@ func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 	for rank := range c.last {
 		x := c.all[len(c.mine)*rank:]
 		c.last[rank] = status{loss: math.Float64frombits(x[0]), stop: x[1]&flagStop != 0, save: x[1]&flagSave != 0,
-			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0, behind: x[1]&flagBehind != 0, stalled: x[1]&flagStalled != 0}
+			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0, behind: x[1]&flagBehind != 0, stalled: x[1]&flagStalled != 0,
+			saved: x[1]&flagSaved != 0, unsaved: x[1]&flagUnsaved != 0}
 		if len(c.mine) > statusFields {
 			c.seals[rank] = sealReportOf(x[statusFields:])
 			c.last[rank].seal = &c.seals[rank]
@@ -121,14 +120,19 @@ func (c *control) gather(mine []uint64) ([][]uint64, error) {
 type decision struct {
 	loss       float64 // mean over the global batch
 	stop, save bool
+	// saved: all ranks have done their work in the stage of the save under way. unsaved: one failed.
+	saved, unsaved bool
 }
 
 // decide combines the status of all ranks. Sums run in rank order.
 func decide(all []status, samples int) (d decision) {
+	d.saved = true
 	for _, s := range all {
 		d.loss += s.loss
 		d.stop = d.stop || s.stop
 		d.save = d.save || s.save
+		d.saved = d.saved && s.saved
+		d.unsaved = d.unsaved || s.unsaved
 	}
 	d.loss /= float64(samples)
 	return d

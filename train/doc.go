@@ -25,7 +25,7 @@
 // # The step status
 //
 // In every step all ranks exchange a status: the sum of the slice's losses, whether the rank
-// was asked to stop, and the state of its commits. Decisions follow from the status of all
+// was asked to stop, and the state of its commits and of a save. Decisions follow from the status of all
 // ranks, so all ranks take them at the same step.
 //
 // # Parts of a rank
@@ -33,7 +33,7 @@
 //	part          the dense parameters and the rows that it owns
 //	connections   endpoint, communicators, exchange of rows and cache of one world
 //	protection    commits, roll-back and rebuild
-//	checkpointer  saves and loads checkpoints
+//	checkpointer  saves checkpoints beside training (saving.go), and loads them
 //	evaluator     scores the evaluation samples
 //
 // topology and workload are pure: they follow from config and data.

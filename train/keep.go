@@ -169,7 +169,7 @@ func (x keeper) pruneKept(step int64) error {
 	if r.id != 0 || !j.keepsBest() {
 		return nil
 	}
-	horizon := step // the earliest step to which the run may go back
+	horizon := r.checkpoints.horizon(step) // the earliest step to which the run may go back
 	if p := r.protection; p != nil && p.parity != nil {
 		horizon = min(horizon, p.commits.Committed())
 	}

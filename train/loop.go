@@ -29,14 +29,18 @@ func (r *rank) trainJob() error {
 func (r *rank) trainSteps(p *feed.Pipeline) error {
 	j := r.job
 	for step := r.done + 1; step <= j.steps; step++ {
+		began := r.env.Now()
 		d, err := r.trainNext(p, step)
 		if err != nil {
+			return err
+		}
+		if err := r.completeSave(r.checkpoints.proceed(d, r.env.Now()-began, r.conns.ctl)); err != nil {
 			return err
 		}
 		last := step == j.steps || step == j.o.Until
 		stop := d.stop && !last
 		evaluate := j.isEvalDue(step)
-		save := d.save || r.checkpoints.isDue(step) || stop || last
+		save := stop || last || r.takesSave(d, step)
 		if evaluate || save {
 			if err := r.conns.exchange.Settle(); err != nil {
 				return err
@@ -51,8 +55,14 @@ func (r *rank) trainSteps(p *feed.Pipeline) error {
 			}
 		}
 		_, over := j.judgeEvals(r.history.Eval)
+		ends := stop || last || over
+		if ends {
+			if err := r.endSave(stop); err != nil {
+				return err
+			}
+		}
 		if save || over {
-			if err := r.saveCheckpoint(step, stop || last || over); err != nil {
+			if err := r.saveCheckpoint(step, ends); err != nil {
 				return err
 			}
 		}
@@ -149,8 +159,9 @@ func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error)
 	if err := r.probe.Reach(b.Step, probe.Forward); err != nil {
 		return d, err
 	}
-	mine := status{loss: r.buffers.sumLosses(b.N), stop: r.job.o.Stop(), save: r.checkpoints.isTimeDue()}
+	mine := status{loss: r.buffers.sumLosses(b.N), stop: r.job.o.Stop()}
 	r.protection.addTo(&mine)
+	r.checkpoints.addTo(&mine, b.Step, r.protection.isRebuilding())
 	sent := r.conns.ctl.sendStatus(mine)
 
 	cells := r.model.Backward(in, dlogits, r.conns.startReduce(r.s))
@@ -260,7 +271,8 @@ func (r *rank) evaluate(step int64, last bool) error {
 }
 
 // saveCheckpoint saves the model after a step, if checkpoint.dir is set. last is true for the
-// last save of the job, whose failure ends the job with an error. An earlier one may fail.
+// last save of the job, whose failure ends the job with an error, and which training waits for. An earlier
+// one may fail, and is written beside training.
 func (r *rank) saveCheckpoint(step int64, last bool) error {
 	if r.job.cfg.Checkpoint.Dir == "" || r.saved == step {
 		return nil
@@ -269,13 +281,53 @@ func (r *rank) saveCheckpoint(step int64, last bool) error {
 	if err != nil {
 		return err
 	}
-	saved, err := r.checkpoints.saveStep(saveRequest{step: step, generation: r.conns.ep.Generation(), run: &r.lineage,
-		history: &r.history, recipe: r.job.o.Recipe, digest: digest, last: last}, r.conns.ctl)
-	if !saved {
+	q := saveRequest{step: step, generation: r.conns.ep.Generation(), run: &r.lineage, history: &r.history, recipe: r.job.o.Recipe,
+		digest: digest, last: last}
+	k := &r.checkpoints
+	if err := k.begin(q); err != nil {
+		return err
+	}
+	// A rule for all rows would put all of them aside in the first step.
+	if !last && !r.job.o.PauseSaves && !r.job.rows.movesAll() {
+		return nil
+	}
+	return r.completeSave(k.finish(r.conns.ctl))
+}
+
+// completeSave takes the step of a checkpoint that is complete now; 0: none is.
+func (r *rank) completeSave(step int64, err error) error {
+	if err != nil || step == 0 {
 		return err
 	}
 	r.saved = step
-	return keeper{r}.pruneKept(step)
+	return keeper{r}.pruneKept(r.done)
+}
+
+// endSave ends the save under way before the last one. A job that is asked to stop has no time for it.
+func (r *rank) endSave(stop bool) error {
+	if stop {
+		r.checkpoints.abandon()
+	}
+	return r.completeSave(r.checkpoints.finish(r.conns.ctl))
+}
+
+// takesSave reports whether a save begins after a step. If one is due while another is under way, it begins
+// when that one has ended.
+func (r *rank) takesSave(d decision, step int64) bool {
+	k := &r.checkpoints
+	due := d.save || k.isDue(step)
+	if !due || k.saving == nil {
+		return due
+	}
+	k.again = step
+	if !k.saving.late {
+		k.saving.late = true
+		if k.late++; k.late > 1 && r.id == 0 {
+			r.job.warnOnce(warnSaves, fmt.Sprintf("a checkpoint was due after step %d, and that of step %d is still being written, as was one before: each begins when the one before is written; use a larger checkpoint.every, or a faster disk",
+				step, k.saving.save.Step))
+		}
+	}
+	return false
 }
 
 // Diverged ends a job whose loss is no longer a number.

@@ -43,7 +43,7 @@ func (j *job) checkMemory() error {
 // fitsMemory compares the need of all processes of this machine with its available memory.
 // Rows and rest are the need of one process.
 func (j *job) fitsMemory(rows, rest, available float64) error {
-	journals := j.journalBytes(rows) * float64(j.world.Neighbours)
+	held := (j.journalBytes(rows) + j.asideBytes(rows)) * float64(j.world.Neighbours)
 	rows, rest = rows*float64(j.world.Neighbours), rest*float64(j.world.Neighbours)
 	processes := j.processBytes()
 	need := rows + rest + processes
@@ -51,9 +51,9 @@ func (j *job) fitsMemory(rows, rest, available float64) error {
 		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s, processes %s), this machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
 			size(need), size(rows), size(rest), size(processes), size(available))
 	}
-	if need+journals > available && slices.Contains(j.hosted, 0) {
-		j.warnOnce(warnMemory, fmt.Sprintf("memory: the job needs %s, and commits hold up to %s more, depending on how many rows %d steps change; this machine has %s available, and where that runs out the system kills processes; a smaller ec.commit_every takes less",
-			size(need), size(journals), j.cfg.EC.CommitEvery, size(available)))
+	if need+held > available && slices.Contains(j.hosted, 0) {
+		j.warnOnce(warnMemory, fmt.Sprintf("memory: the job needs %s, and commits and saves hold up to %s more, depending on how many rows the steps change; this machine has %s available, and where that runs out the system kills processes; a smaller ec.commit_every takes less",
+			size(need), size(held), size(available)))
 	}
 	return nil
 }
@@ -156,6 +156,14 @@ func (j *job) journalBytes(rows float64) float64 {
 	}
 	lookups := float64(j.cfg.Train.GlobalBatch) * j.idsPerSample() / float64(j.roles.rows) * float64(owners)
 	return grows * epochs * min(float64(j.cfg.EC.CommitEvery)*lookups*float64(j.bytesPerRow()), rows)
+}
+
+// asideBytes is about the most memory of rows that are aside for a save beside training.
+func (j *job) asideBytes(rows float64) float64 {
+	if c := j.cfg.Checkpoint; c.Dir == "" || c.Every.Steps == 0 && c.Every.Time == 0 {
+		return 0
+	}
+	return asideShare * rows
 }
 
 // RowBytes is the memory of the rows of one of a number of processes when all rows have been

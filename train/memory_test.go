@@ -12,7 +12,8 @@ import (
 
 // The memory of a machine's processes is counted, and that of commits is warned of once.
 func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
-	cfg, err := config.LoadFor(3, adagrad, []string{"job.out=" + t.TempDir(), "ec.code=xor", "ec.k=2"})
+	cfg, err := config.LoadFor(3, adagrad, []string{"job.out=" + t.TempDir(), "ec.code=xor", "ec.k=2",
+		"checkpoint.dir=" + t.TempDir(), "checkpoint.every=5"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +37,12 @@ func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
 	for _, c := range []struct {
 		available float64
 		warnings  int
-	}{{need + commits, 0}, {need + commits - 1, 1}, {need, 1}} {
+	}{{need + commits + 3*rows/4, 0}, {need + commits + 3*rows/4 - 1, 1}, {need, 1}} {
 		if err := j.fitsMemory(rows, rest, c.available); err != nil || len(w.said) != c.warnings {
 			t.Errorf("%.0f bytes available: %v, %q", c.available, err, w.said)
 		}
 	}
-	if len(w.said) == 1 && !strings.Contains(w.said[0], "the job needs 334 MiB, and commits hold up to ") {
+	if len(w.said) == 1 && !strings.Contains(w.said[0], "the job needs 334 MiB, and commits and saves hold up to ") {
 		t.Error(w.said)
 	}
 	cfg.Collectives.Transport = "tcp" // without rings

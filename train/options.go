@@ -48,6 +48,11 @@ type Options struct {
 	// RebuildRows fixes how many shards each step rebuilds, or more if the next step reads
 	// more. Zero: as many as fit the time budget.
 	RebuildRows int
+	// SaveRows fixes how many rows of a save are copied after each step. Zero: as many as take a small
+	// share of the step.
+	SaveRows int
+	// PauseSaves makes training wait for each save, not only for the last one. It is for comparisons.
+	PauseSaves bool
 	// Audit, if set, is called on each owner of rows with its state, when the epoch that ended
 	// with a step is sealed.
 	Audit func(step int64, a *commit.Audit)

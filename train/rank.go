@@ -59,7 +59,8 @@ func newRank(j *job, id int) (r *rank, err error) {
 		inject = func(step int64, at probe.Point) error { return j.o.Inject(id, step, at) }
 	}
 	r.probe = probe.New(j.env, r.tracks.stages, inject)
-	r.checkpoints = checkpointer{id: id, part: &r.part, topology: &j.topology, probe: r.probe, reported: j.o.Observer.Checkpointed}
+	r.checkpoints = checkpointer{id: id, part: &r.part, topology: &j.topology, probe: r.probe, reported: j.o.Observer.Checkpointed,
+		rowsPerStep: j.o.SaveRows}
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
 	}
@@ -79,11 +80,11 @@ func newRank(j *job, id int) (r *rank, err error) {
 // close frees a rank that has left its world.
 func (r *rank) close() {
 	r.meter.hideFigures()
+	r.checkpoints.closeSaves()
 	r.protection.close()
 	r.part.free()
 	r.buffers.free()
 	r.job.host.Free(r.buffers.history)
-	r.checkpoints.releaseLock()
 	r.s.Close()
 }
 

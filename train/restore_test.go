@@ -45,7 +45,7 @@ func checkRestores(t *testing.T, o Options, k *killer, ranks int, why string, ti
 	t.Helper()
 	want := run(t, Options{}, adagrad, sets...)
 	left, seen := len(k.kills), &warnedKiller{killer: k}
-	o.World, o.Observer = lasting(ranks, k), seen
+	o.World, o.Observer, o.PauseSaves = lasting(ranks, k), seen, true
 	got, err := runAnyway(t, o, adagrad, append(sets, "checkpoint.dir="+t.TempDir(), "checkpoint.every=5")...)
 	if err != nil || got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
 		t.Errorf("%v, digest %s, losses %v; want %s, %v", err, got.Digest, got.TrainLoss, want.Digest, want.TrainLoss)

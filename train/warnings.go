@@ -10,6 +10,7 @@ const (
 	warnMemory                   // commits may not fit into memory
 	warnUnsealed                 // NCCL does not encrypt
 	warnCache                    // the cache is too small for oracle.lookahead
+	warnSaves                    // saves take longer than checkpoint.every
 	warnDense                    // the model does not read the dense features
 	warnings
 )

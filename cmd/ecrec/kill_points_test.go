@@ -65,7 +65,10 @@ func jobAt(r *rand.Rand, dir, point string, recovery, other bool) *killedJob {
 		j.evalEvery, j.slow = 1, true
 	case "restore", "restored", "round": // two are lost where one could be spared
 		j.sets, j.fallsBack = append(saves, j.sets...), true
-		j.kill(first, 12, "status")
+		for step := 8; step < 32; step += 4 { // time to write a checkpoint
+			j.stops = append(j.stops, fmt.Sprintf("stop:%d@%d:100ms", first, step))
+		}
+		j.kill(first, 40, "status")
 		j.kill((first+1)%ranks, 1, "join")
 		j.kill((first+2)%ranks, 1, point)
 		return j

@@ -61,7 +61,7 @@ type killedJob struct {
 	wide             bool // with rows so wide that a rebuild takes several steps
 	slow             bool // a row is rebuilt in a step
 	sets             []string
-	faults           []string // for --chaos, each of which must happen
+	faults, stops    []string // for --chaos: losses, each of which must happen, and pauses
 	fallsBack        bool     // to a checkpoint: no recovery is reported
 }
 
@@ -108,7 +108,7 @@ func (j *killedJob) args(out string) []string {
 	}
 	sets := append(j.common(), append(code, fmt.Sprintf("ec.commit_every=%d", j.every))...)
 	args := append(train(golden(j.kind), out, append(sets, j.sets...)...), "--np", fmt.Sprint(j.ranks))
-	for _, f := range j.faults {
+	for _, f := range slices.Concat(j.stops, j.faults) {
 		args = append(args, "--chaos", f)
 	}
 	return args

@@ -89,6 +89,9 @@ func (w *Writer) writeBlocks() {
 	}
 }
 
+// HasBuffer reports whether Advance will not wait for a buffer, for any part of Room.
+func (w *Writer) HasBuffer() bool { return w.free.Len() > 0 }
+
 // Room returns the buffer for the next bytes, at least slack long. Advance appends them.
 func (w *Writer) Room() []byte { return w.buf[w.filled:] }
 
