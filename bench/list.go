@@ -16,6 +16,7 @@ func All() []Bench {
 		overheadBench,
 		recoveryBench,
 		rowReadsBench,
+		savesBench,
 		sealedBench,
 		skewBench,
 		tierBench,

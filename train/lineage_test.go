@@ -220,7 +220,8 @@ func TestFallStaysInItsLineage(t *testing.T) {
 		run(t, Options{}, adagrad, append(slices.Clone(threeRanks), "checkpoint.dir="+ck)...)                  // another run
 		k := &killer{spare: 9, dead: map[int]uint64{}, kills: kills}
 		b := &warnedKiller{killer: k}
-		o := Options{World: lasting(3, k), Observer: b, Inject: k.after(meeting(3, 1, 9, probe.Status)), Resume: parent, Allow: allow, PauseSaves: true}
+		o := Options{World: lasting(3, k), Observer: b, Inject: k.after(meeting(3, 1, 9, probe.Status)), Resume: parent, Allow: allow,
+			PauseSaves: true}
 		got, err := runAnyway(t, o, adagrad, append(slices.Clone(slow), "checkpoint.dir="+ck, "checkpoint.every=5")...)
 		if err != nil || got.Digest != want.Digest || len(k.kills) > 0 {
 			t.Errorf("%v, digest %s, want %s; %v are yet to die", err, got.Digest, want.Digest, k.kills)

@@ -171,7 +171,8 @@ func TestSavesBesideTraining(t *testing.T) {
 // taken again, and training is the same.
 func TestDeathsWhileSaving(t *testing.T) {
 	r := seeded(t)
-	base := []string{"job.ranks=5", "ec.code=xor", "ec.k=4", "train.iterations=40", "train.eval_every=9", "job.digests=true", "checkpoint.keep=0"}
+	base := []string{"job.ranks=5", "ec.code=xor", "ec.k=4", "train.iterations=40", "train.eval_every=9", "job.digests=true",
+		"checkpoint.keep=0"}
 	paused := memory(t)
 	want := run(t, Options{PauseSaves: true}, adagrad, append(slices.Clone(base), "checkpoint.every=1", "checkpoint.dir="+paused)...)
 	for range 6 {
@@ -179,13 +180,15 @@ func TestDeathsWhileSaving(t *testing.T) {
 		sets := append(append(slices.Clone(base), anySets(r)...), fmt.Sprint("ec.commit_every=", 1+r.IntN(5)), "checkpoint.every=15",
 			"checkpoint.dir="+beside)
 		k := &killer{spare: 1, dead: map[int]uint64{}}
-		points := []probe.Point{probe.Checkpoint, probe.Written, probe.Saved, probe.Step, probe.Status, probe.Done, probe.Rebuild, probe.Ready}
+		points := []probe.Point{probe.Checkpoint, probe.Written, probe.Saved, probe.Step, probe.Status, probe.Done, probe.Rebuild,
+			probe.Ready}
 		for range 1 + r.IntN(3) {
 			k.kills = append(k.kills, kill{r.IntN(5), 15 + int64(r.IntN(20)), points[r.IntN(len(points))]})
 		}
 		name := fmt.Sprint(sets, k.kills)
 		w := &savingKiller{killer: k}
-		got := run(t, Options{World: lasting(5, k), Observer: w, Inject: slowly(beside, k.inject), SaveRows: 200 + r.IntN(2000)}, adagrad, sets...)
+		o := Options{World: lasting(5, k), Observer: w, Inject: slowly(beside, k.inject), SaveRows: 200 + r.IntN(2000)}
+		got := run(t, o, adagrad, sets...)
 		if got.Digest != want.Digest || !slices.Equal(got.Eval, want.Eval) {
 			t.Errorf("%s (%d died): digest %s, want %s", name, len(k.hit), got.Digest, want.Digest)
 		}
@@ -260,9 +263,10 @@ func TestSlowDisk(t *testing.T) {
 				}
 			}}
 			dir := t.TempDir()
-			runOn(t, do, Options{Observer: w, Inject: slowly("", nil)}, adagrad, "job.ranks=2", "train.iterations=120", "checkpoint.every=30",
-				"checkpoint.keep=0", "checkpoint.dir="+dir)
-			if n := len(w.steps); n < 4 || w.steps[0] != 30 || w.steps[1] <= 65 || w.steps[1] >= 90 || w.steps[2] <= 95 || w.steps[n-1] != 120 {
+			runOn(t, do, Options{Observer: w, Inject: slowly("", nil)}, adagrad, "job.ranks=2", "train.iterations=120",
+				"checkpoint.every=30", "checkpoint.keep=0", "checkpoint.dir="+dir)
+			s := w.steps
+			if n := len(s); n < 4 || s[0] != 30 || s[1] <= 65 || s[1] >= 90 || s[2] <= 95 || s[n-1] != 120 {
 				t.Errorf("saves after %v, want 30, 120, and in between one soon after step 65 and one after step 95", w.steps)
 			}
 			if len(w.warnings) != 1 || !strings.Contains(w.warnings[0], "a checkpoint was due after step ") {
@@ -376,7 +380,8 @@ func TestBestModelOfASave(t *testing.T) {
 		}
 		return slowly("", nil)(rank, step, at)
 	}}
-	runOn(t, do, o, adagrad, append(slices.Clone(judged), "checkpoint.keep=1", fmt.Sprint("checkpoint.every=", steps[0]), "checkpoint.dir="+dir)...)
+	runOn(t, do, o, adagrad, append(slices.Clone(judged), "checkpoint.keep=1", fmt.Sprint("checkpoint.every=", steps[0]),
+		"checkpoint.dir="+dir)...)
 	if len(w.steps) == 0 || w.steps[0] != steps[0] || lost {
 		t.Errorf("saves after %v; the best model of the first is lost: %v", w.steps, lost)
 	}

@@ -125,10 +125,15 @@ func (t *Trial) Start(mode lrpp.Mode, steps int) *Pass {
 	return &Pass{r, r.startFeed(s, chanPlan, chanFeed, r.planOptions(mode))}
 }
 
-// Train trains the next step.
+// Train trains the next step, and continues the save under way.
 func (p *Pass) Train() error {
-	_, err := p.rank.trainNext(p.feed, p.rank.done+1)
-	return err
+	r := p.rank
+	began := r.env.Now()
+	d, err := r.trainNext(p.feed, r.done+1)
+	if err != nil {
+		return err
+	}
+	return r.completeSave(r.checkpoints.proceed(d, r.env.Now()-began, r.conns.ctl))
 }
 
 // Close ends a pass; err is the error that ended it early, if any.
@@ -164,6 +169,31 @@ func (t *Trial) Settle() (sum Protection, err error) {
 
 // SaveCheckpoint saves a checkpoint after the last step.
 func (t *Trial) SaveCheckpoint() error { return t.rank.saveCheckpoint(t.rank.done, true) }
+
+// SettleAndSave saves a checkpoint after the last step of a pass, and training waits for it.
+func (t *Trial) SettleAndSave() error {
+	if err := t.rank.conns.exchange.Settle(); err != nil {
+		return err
+	}
+	return t.SaveCheckpoint()
+}
+
+// BeginSave begins to save a checkpoint after the last step, beside the steps that follow.
+func (t *Trial) BeginSave() error {
+	if err := t.rank.conns.exchange.Settle(); err != nil {
+		return err
+	}
+	return t.rank.saveCheckpoint(t.rank.done, false)
+}
+
+// Saving reports whether a save is under way, and how many bytes of this rank's rows are aside for it.
+func (t *Trial) Saving() (aside int64, ok bool) {
+	s := t.rank.checkpoints.saving
+	if s != nil && s.pin != nil {
+		aside = s.pin.Bytes()
+	}
+	return aside, s != nil
+}
 
 // MultiplyOnly computes the matrix products of a step and nothing else.
 func (t *Trial) MultiplyOnly() error {
