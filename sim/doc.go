@@ -51,6 +51,9 @@
 //     holds if no record of it is left, unless the world restored a checkpoint.
 //   - If a host is replaced because of its silence, it has ended its worker, unless it is
 //     frozen.
+//   - Every checkpoint at the end of a run has the digest of the commit of its step, and
+//     nothing else is left of a save. Some runs save beside training, some find the disk full
+//     at times.
 //   - No task waits forever, the job ends when all processes have done their work in one
 //     world, and no task remains after its end.
 //

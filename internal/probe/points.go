@@ -111,8 +111,8 @@ var table = [points]struct {
 
 	Evaluate:   {"evaluate", none, "before an evaluation"},
 	Scored:     {"scored", none, "this rank's evaluation samples are scored"},
-	Checkpoint: {"checkpoint", none, "before a checkpoint"},
-	Written:    {"written", none, "this rank's part of the checkpoint is written"},
+	Checkpoint: {"checkpoint", none, "before a checkpoint is begun"},
+	Written:    {"written", none, "all parts of the checkpoint are written"},
 	Saved:      {"saved", none, "the checkpoint has its name"},
 	Settle:     {"settle", none, "at the end: before the last commit"},
 	Digest:     {"digest", none, "at the end: before the digest"},
