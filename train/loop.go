@@ -57,7 +57,10 @@ func (r *rank) trainSteps(p *feed.Pipeline) error {
 		_, over := j.judgeEvals(r.history.Eval)
 		ends := stop || last || over
 		if ends {
-			if err := r.endSave(stop); err != nil {
+			if stop { // there is no time for the save under way
+				r.checkpoints.abandon()
+			}
+			if err := r.completeSave(r.checkpoints.finish(r.conns.ctl)); err != nil {
 				return err
 			}
 		}
@@ -301,14 +304,6 @@ func (r *rank) completeSave(step int64, err error) error {
 	}
 	r.saved = step
 	return keeper{r}.pruneKept(r.done)
-}
-
-// endSave ends the save under way before the last one. A job that is asked to stop has no time for it.
-func (r *rank) endSave(stop bool) error {
-	if stop {
-		r.checkpoints.abandon()
-	}
-	return r.completeSave(r.checkpoints.finish(r.conns.ctl))
 }
 
 // takesSave reports whether a save begins after a step. If one is due while another is under way, it begins
