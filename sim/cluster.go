@@ -10,6 +10,7 @@ import (
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/probe"
+	"github.com/ecrec/ecrec/rowlog"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -18,6 +19,7 @@ import (
 // processes to hosts.
 type cluster struct {
 	s        *scheduler
+	seed     uint64
 	draw     *rand.Rand
 	cfg      *config.Config
 	home     *osProcess // of the network and the register, which outlive hosts
@@ -52,6 +54,7 @@ type cluster struct {
 type seen struct {
 	recoveries []train.Recovery
 	restored   bool
+	fromLogs   bool
 	worlds     int
 	reassigned int // processes whose ranks were reassigned
 	replaced   int // processes replaced by a spare
@@ -62,7 +65,7 @@ type seen struct {
 }
 
 func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
-	c := &cluster{s: s, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.newProcess("network"),
+	c := &cluster{s: s, seed: seed, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.newProcess("network"),
 		linked: set.linked, delays: set.delays, rebuildRows: set.rebuildRows, slowest: set.slowest, lossy: set.lossy,
 		memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
 	c.auditor = &auditor{c: c, received: map[sealed][]*commit.Audit{}}
@@ -89,7 +92,7 @@ func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cl
 func (c *cluster) runJob() error {
 	err := c.s.runAll(c.home, func() {
 		for range len(c.register.world.slots) + len(c.register.world.spares) {
-			c.startHost()
+			c.startHost(&machine{number: len(c.hosts), logs: map[int]*rowlog.MemDir{}})
 		}
 		c.worldFormed(nil)
 	})

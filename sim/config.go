@@ -169,6 +169,7 @@ type setting struct {
 	rebuildRows int     // rows that each step rebuilds
 	safety      bool    // more may be lost than the code tolerates
 	saves       saves
+	stores      bool // logs of commits
 	steps       int64
 }
 
@@ -245,8 +246,8 @@ func (s *setting) String() string {
 	if s.linked {
 		net = "connections"
 	}
-	return fmt.Sprintf("mode %s, %d processes, %d spares, %s, message delays %q, register delay up to %v, register loss %v, %d rows rebuilt per step, %s, %s",
-		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.rebuildRows, &s.saves, text)
+	return fmt.Sprintf("mode %s, %d processes, %d spares, %s, message delays %q, register delay up to %v, register loss %v, %d rows rebuilt per step, %s, logs %t, %s",
+		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.rebuildRows, &s.saves, s.stores, text)
 }
 
 // loadConfig returns the config of a run.

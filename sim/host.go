@@ -16,6 +16,7 @@ type host struct {
 	*osProcess // of the supervisor
 	c          *cluster
 	number     int
+	machine    *machine
 	mon        env.Monitor // guards the fields below
 
 	world        *world // the newest known
@@ -46,10 +47,10 @@ func (c *cluster) leaseTime() time.Duration { return leaseBeats * c.heartbeatTim
 
 func (c *cluster) heartbeatTime() time.Duration { return time.Duration(c.cfg.Elastic.Heartbeat) }
 
-// startHost starts a host. A host that restarts has a new number.
-func (c *cluster) startHost() {
+// startHost starts a host on a machine. A host that restarts has a new number.
+func (c *cluster) startHost(m *machine) {
 	number := len(c.hosts)
-	h := &host{c: c, number: number, unreached: noProcess, lastAnswered: c.s.now}
+	h := &host{c: c, number: number, machine: m, unreached: noProcess, lastAnswered: c.s.now}
 	h.osProcess = c.s.newProcess(fmt.Sprintf("supervisor %d", number))
 	h.mon = h.Monitor(fmt.Sprintf("supervisor %d", number))
 	c.hosts = append(c.hosts, h)
@@ -188,6 +189,7 @@ func (h *host) losePower() {
 	if p := h.worker; p != nil {
 		p.endProcess(true)
 	}
+	h.machine.losePower()
 	h.dead = true
 	if h.frozen {
 		h.thaw()

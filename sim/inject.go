@@ -38,7 +38,7 @@ func (f *faults) injectFault(x fault) {
 		if (f.unlimited || len(c.poweredHosts()) > 2) && f.mayLose(h) {
 			f.applyFault(x, h.losePower, func() {
 				if !c.over {
-					c.startHost()
+					c.startHost(h.machine)
 				}
 			})
 		}

@@ -16,7 +16,8 @@ type Outcome struct {
 	Worlds        int  // generations
 	Reassigned    int  // processes whose ranks were reassigned
 	Replaced      int  // processes that were replaced by a spare
-	Restored      bool // a checkpoint
+	Restored      bool // a checkpoint, or the logs
+	FromLogs      bool // the logs, at least once
 	Saves         int  // checkpoints that were saved
 	Unsaved       int  // saves that failed
 	Kept          int  // checkpoints at the end, all checked
@@ -27,6 +28,7 @@ type Outcome struct {
 type Sum struct {
 	Faults                               [len(kinds)]int
 	Runs, Restored, Unrecoverable        int
+	FromLogs                             int
 	Checks, Worlds, Reassigned, Replaced int
 	Saves, Unsaved, Kept                 int
 	Decisions                            int64
@@ -52,6 +54,9 @@ func (s *Sum) Add(o *Outcome) {
 	if o.Restored {
 		s.Restored++
 	}
+	if o.FromLogs {
+		s.FromLogs++
+	}
 	if o.Unrecoverable {
 		s.Unrecoverable++
 	}
@@ -62,8 +67,8 @@ func (s *Sum) String() string {
 	for k, n := range s.Faults {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
-	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d runs restored a checkpoint, %d were unrecoverable; %d decisions, trace %016x",
-		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Restored, s.Unrecoverable, s.Decisions, s.Trace)
+	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
+		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
 // Failure is a failed run.

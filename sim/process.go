@@ -56,7 +56,7 @@ func (p *process) trainMain() {
 	p.Go("beat", p.heartbeatLoop)
 	_, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: p.trainWorld(),
 		RebuildRows: c.rebuildRows, SaveRows: c.saves.rows, PauseSaves: c.saves.pause, SaveTo: c.saveTo, Inject: p.reachPoint,
-		Audit: c.auditor.auditHook(p), Check: true})
+		Audit: c.auditor.auditHook(p), Check: true, StoreDir: p.storeDir})
 	switch {
 	case p.dead || errors.Is(err, errOver) || errors.Is(err, errDead):
 	case p.isFenced(): // its result has no effect
@@ -295,5 +295,6 @@ func (o observer) Recovered(r train.Recovery) {
 func (o observer) Warned(what string) {
 	if !o.p.dead && strings.Contains(what, ": resuming after step ") {
 		o.p.c.seen.restored = true
+		o.p.c.seen.fromLogs = o.p.c.seen.fromLogs || fromLogs(what)
 	}
 }

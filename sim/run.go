@@ -33,7 +33,8 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
-	cfg, err := set.loadConfig(d, append(set.free, saves.sets...)...)
+	sets := slices.Concat(set.free, saves.sets, set.storeSets(seed))
+	cfg, err := set.loadConfig(d, sets...)
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
@@ -45,7 +46,7 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 	err = c.runJob()
 	o := &Outcome{Seed: seed, Trace: s.trace, Decisions: s.decisions, Faults: c.faults.count, Worlds: c.seen.worlds, Checks: c.auditor.checks,
 		Reassigned: c.seen.reassigned, Replaced: c.seen.replaced, Restored: c.seen.restored,
-		Saves: c.seen.saved, Unsaved: c.seen.unsaved}
+		FromLogs: c.seen.fromLogs, Saves: c.seen.saved, Unsaved: c.seen.unsaved}
 	if err = c.checkOutcome(o, want, err); err == nil && !o.Unrecoverable {
 		err = sameFile(filepath.Join(models[0], modelName), c.saveTo)
 	}

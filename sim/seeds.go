@@ -9,4 +9,5 @@ const (
 	purposeNetwork
 	purposeMembership
 	purposeDisk
+	purposeLogs // and the number of a machine in its upper half, and of a rank
 )

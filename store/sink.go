@@ -24,6 +24,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 	}
 	if restored == step && restored > 0 && s.log.Step() == logged(step) {
 		s.setDurable(step)
+		s.all = false
 		return
 	}
 	s.losses, s.all = 0, lost
@@ -233,6 +234,7 @@ func (s *Store) release(e *epoch) {
 func (s *Store) Restore(step int64, put func([]int32, []byte) error) (past Past, dense []byte, digest string, err error) {
 	s.idle()
 	if err := s.log.CutTo(logged(step)); err != nil {
+		s.fail(err)
 		return past, nil, "", err
 	}
 	first, rowBytes := int32(s.slots()), s.o.Shard.RowBytes()

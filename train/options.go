@@ -5,6 +5,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/store"
 )
 
 // Options are what a job needs beside its config.
@@ -45,6 +46,8 @@ type Options struct {
 	// of ec.code. If there are any, the job commits epochs of ec.commit_every steps also with
 	// ec.code = "none".
 	Sinks []commit.SinkFactory
+	// StoreDir opens the folder of a rank's log, with store.path. Nil: it is on the machine's disk.
+	StoreDir func(rank int) (store.Dir, error)
 	// RebuildRows fixes how many shards each step rebuilds, or more if the next step reads
 	// more. Zero: as many as fit the time budget.
 	RebuildRows int

@@ -46,11 +46,11 @@ func (r *rank) resumeOwn() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	stored, err := r.protection.storedStep()
+	logs, err := r.protection.findStored()
 	if err != nil {
 		return false, err
 	}
-	if resumed, err := r.protection.resumeStored(stored, s); err != nil || resumed {
+	if resumed, err := r.protection.resumeStored(logs, s); err != nil || resumed {
 		return resumed, err
 	}
 	return r.resumeFrom(s)
@@ -119,6 +119,9 @@ func (r *rank) resumeFrom(s *resume.Search) (bool, error) {
 
 // load sets the rank to a checkpoint.
 func (r *rank) load(c *checkpoint.Checkpoint) error {
+	if p := r.protection; p != nil {
+		p.log.loaded, p.log.digest = false, ""
+	}
 	text, err := r.checkpoints.loadPart(c)
 	if err != nil {
 		return err

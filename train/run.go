@@ -192,15 +192,22 @@ func (r *rank) setUpRun() error {
 // stays as it was drawn.
 func (r *rank) setFirstModel() error {
 	j := r.job
-	stored, err := r.protection.storedStep()
+	logs, err := r.protection.findStored()
 	if err != nil {
 		return err
 	}
-	if stored > 0 && j.o.Resume == "" {
-		return config.Errorf("store.path: %s holds this run up to step %d; give --resume auto to go on from there, or remove the folder", j.cfg.Store.Path, stored)
+	if logs.most > 0 && j.o.Resume == "" && !j.world.Later {
+		return config.Errorf("store.path: %s holds this run up to step %d; give --resume auto to go on from there, or remove the folder",
+			j.cfg.Store.Path, logs.most)
 	}
-	if j.o.Resume == "auto" {
-		resumed, err := r.protection.resumeStored(stored, j.searchAsked())
+	if j.o.Resume == "auto" || j.o.Resume == "" && logs.most > 0 {
+		search := j.searchAsked()
+		if j.o.Resume == "" { // in a later world of this job, whose logs they are
+			if search, err = r.searchOwn(); err != nil {
+				return err
+			}
+		}
+		resumed, err := r.protection.resumeStored(logs, search)
 		if err != nil || resumed {
 			if resumed && r.id == 0 {
 				j.result.Began = r.done

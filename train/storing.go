@@ -2,7 +2,9 @@ package train
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/config"
@@ -31,6 +33,9 @@ func (l *storing) open(p *protection) (err error) {
 		Steps: j.steps, Digest: p.digestText, Rebuilt: func() bool { return p.lossLeft().Rows == 0 }}
 	if r.id == 0 {
 		o.Past, o.Dense = p.pastAt, p.denseNow
+	}
+	if j.o.StoreDir != nil {
+		o.Dir = func(string) (store.Dir, error) { return j.o.StoreDir(r.id) }
 	}
 	if l.store, err = store.Open(o); err != nil {
 		return config.Errorf("%w", err)
@@ -146,35 +151,31 @@ func (p *protection) durableStep() int64 {
 // isStored reports whether the model was loaded from the log.
 func (p *protection) isStored() bool { return p != nil && p.log.loaded }
 
-// storedStep is the last step that all ranks have in their logs, 0 if there is none. All ranks call it, before commits begin.
-func (p *protection) storedStep() (int64, error) {
+// stored is what the logs of all ranks hold.
+type stored struct {
+	step int64 // the last one that all of them hold, 0 if there is none
+	most int64 // the last one that any of them holds
+}
+
+// findStored finds what the logs hold. All ranks call it, before commits begin.
+func (p *protection) findStored() (x stored, err error) {
 	if p == nil || p.log.store == nil {
-		return 0, nil
+		return x, nil
 	}
-	r, s := p.rank, p.log.store
-	all, err := r.conns.ctl.gather([]uint64{uint64(s.Step())})
+	ctl, s := p.rank.conns.ctl, p.log.store
+	all, err := ctl.gather([]uint64{uint64(s.Step())})
 	if err != nil {
-		return 0, err
+		return x, err
 	}
-	step, most := s.Step(), int64(0)
-	for _, x := range all {
-		step, most = min(step, int64(x[0])), max(most, int64(x[0]))
+	x.step = s.Step()
+	for _, w := range all {
+		x.step, x.most = min(x.step, int64(w[0])), max(x.most, int64(w[0]))
 	}
-	all, err = r.conns.ctl.gather([]uint64{boolWord(s.Holds(step))})
-	if err != nil {
-		return 0, err
+	all, err = ctl.gather([]uint64{boolWord(s.Holds(x.step))})
+	if slices.ContainsFunc(all, func(w []uint64) bool { return w[0] == 0 }) { // a rank wrote all its rows anew after that step
+		x.step = 0
 	}
-	for id, x := range all {
-		if x[0] == 0 {
-			return 0, config.Errorf("store.path: rank %d has no log of step %d, where that of another rank ends; remove the logs of all ranks, and resume from a checkpoint",
-				id, step)
-		}
-	}
-	if step == 0 && most > 0 && r.id == 0 {
-		r.job.o.Observer.Warned(fmt.Sprintf("store.path: some ranks have a log up to step %d, and others have none, as with an empty disk: the logs are not used",
-			most))
-	}
-	return step, nil
+	return x, err
 }
 
 func boolWord(b bool) uint64 {
@@ -184,26 +185,39 @@ func boolWord(b bool) uint64 {
 	return 0
 }
 
-// resumeStored sets the rank to the model after a step that the logs of all ranks hold, unless there is a checkpoint of a later step. It
+// resumeStored sets the rank to the model of the last step that the logs of all ranks hold, unless there is a checkpoint of a later step. It
 // reports whether it did.
-func (p *protection) resumeStored(step int64, search *resume.Search) (bool, error) {
-	if step == 0 {
+func (p *protection) resumeStored(x stored, search *resume.Search) (bool, error) {
+	if x.most == 0 {
 		return false, nil
 	}
 	r := p.rank
+	path := r.job.cfg.Store.Path
+	again := search.Rerun || r.job.world.Later // the logs are those of this job
+	if x.step == 0 && again {
+		return false, nil
+	}
 	c, err := findCheckpoint(search, r.conns.ctl, r.job)
-	if err != nil || c != nil && c.Step >= step {
+	if err != nil || c != nil && c.Step >= x.step && (x.step > 0 || c.Step >= x.most) {
 		return false, err
 	}
-	if step > r.job.steps {
+	switch {
+	case x.step == 0:
+		return false, config.Errorf("store.path: %s: some ranks have a log, up to step %d, and others have none, or another part of the run: mount the disks that are missing, or remove the logs of all ranks to do without them",
+			path, x.most)
+	case x.step > r.job.steps:
 		return false, config.Errorf("store.path: %s holds this run up to step %d, and it ends at step %d (%s); let it train longer, or remove the folder",
-			r.job.cfg.Store.Path, step, r.job.steps, r.job.lengthKey())
+			path, x.step, r.job.steps, r.job.lengthKey())
 	}
-	if err := p.log.load(step); err != nil {
+	if err := p.log.load(x.step); err != nil {
+		if again && errors.As(err, new(*failedSave)) {
+			r.shard.Reset()
+			return false, nil
+		}
 		return false, err
 	}
 	if r.id == 0 && !search.Rerun {
-		r.job.origin = &resume.Origin{Path: r.job.cfg.Store.Path, Step: step, Lineage: r.lineage.Lineage.Short()}
+		r.job.origin = &resume.Origin{Path: path, Step: x.step, Lineage: r.lineage.Lineage.Short()}
 	}
 	return true, keeper{r}.adoptKept(r.job.bestModels().Dir)
 }
@@ -213,6 +227,9 @@ func (l *storing) load(step int64) error {
 	r := l.protection.rank
 	ctl := r.conns.ctl
 	past, dense, digest, err := l.store.Restore(step, r.shard.StoreRaw)
+	if err != nil {
+		err = fmt.Errorf("store.path: rank %d cannot read its log of step %d: %w", r.id, step, err)
+	}
 	if _, err := ctl.agree(err, nil); err != nil {
 		return err
 	}

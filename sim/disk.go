@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/ecrec/ecrec/rowlog"
+	"github.com/ecrec/ecrec/store"
+)
+
+// machine is what stays of a host that loses power: its disks, which lose what was not durable.
+type machine struct {
+	number int
+	logs   map[int]*rowlog.MemDir // by rank
+}
+
+// losePower loses what is not durable.
+func (m *machine) losePower() {
+	for _, d := range m.logs {
+		d.CutPower()
+	}
+}
+
+// failsAfter is the most writes and syncs after which a disk that fails once does so.
+const failsAfter = 200
+
+// slowestDisk is the maximum time of a write or sync.
+const slowestDisk = 30 * time.Millisecond
+
+// log returns the folder of a rank's log. Some fail once.
+func (m *machine) log(rank int, seed uint64) *rowlog.MemDir {
+	if m.logs[rank] == nil {
+		r := rand.New(rand.NewPCG(seed, purposeLogs+uint64(m.number)<<32+uint64(rank)<<8))
+		m.logs[rank] = rowlog.NewMemDir(r)
+		if r.IntN(4) == 0 {
+			m.logs[rank].FailIn(1 + r.IntN(failsAfter))
+		}
+	}
+	return m.logs[rank]
+}
+
+// storeDir is a process's Options.StoreDir.
+func (p *process) storeDir(rank int) (store.Dir, error) {
+	return disk{p.host.machine.log(rank, p.c.seed), p}, nil
+}
+
+// disk is the folder of a log in use by a process. Writes take time, and a dead process writes nothing.
+type disk struct {
+	*rowlog.MemDir
+	p *process
+}
+
+// use takes the time of a write, and returns an error if the process is dead then.
+func (d disk) use() error {
+	d.p.Sleep(time.Duration(d.p.c.draw.Int64N(int64(slowestDisk))))
+	if d.p.dead {
+		return errDead
+	}
+	return nil
+}
+
+func (d disk) Create(number uint64) (rowlog.File, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	f, err := d.MemDir.Create(number)
+	return diskFile{f, d}, err
+}
+
+func (d disk) Open(number uint64) (rowlog.File, error) {
+	f, err := d.MemDir.Open(number)
+	return diskFile{f, d}, err
+}
+
+func (d disk) Remove(number uint64) error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	return d.MemDir.Remove(number)
+}
+
+func (d disk) Sync() error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	return d.MemDir.Sync()
+}
+
+type diskFile struct {
+	rowlog.File
+	disk disk
+}
+
+func (f diskFile) WriteAt(b []byte, at int64) error {
+	if err := f.disk.use(); err != nil {
+		return err
+	}
+	return f.File.WriteAt(b, at)
+}
+
+func (f diskFile) Truncate(size int64) error {
+	if f.disk.p.dead {
+		return errDead
+	}
+	return f.File.Truncate(size)
+}
+
+func (f diskFile) Sync() error {
+	if err := f.disk.use(); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// fromLogs reports whether a warning says that a job restored the logs.
+func fromLogs(warning string) bool { return strings.HasSuffix(warning, "from the logs of store.path") }
+
+// storeSets draws whether a run keeps logs.
+func (s *setting) storeSets(seed uint64) []string {
+	r := rand.New(rand.NewPCG(seed, purposeLogs))
+	if s.stores = r.IntN(2) == 0 && !s.movesAll(); !s.stores {
+		return nil
+	}
+	return []string{"store.path=/disk"}
+}
+
+// movesAll reports whether each step changes every row.
+func (s *setting) movesAll() bool {
+	return strings.Contains(strings.Join(s.exact, " "), "optimizer.sparse.dense=true")
+}
