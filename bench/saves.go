@@ -36,6 +36,7 @@ type savesRun struct {
 	last   time.Time // the end of the last step
 	plain  [][]float64
 	beside [][]float64 // ms of the steps during each save
+	cpu    []float64   // ms of CPU time of a step, of each turn of steps
 	paused []float64   // seconds
 	aside  int64       // the most bytes of rank 0's rows that were aside
 }
@@ -96,6 +97,7 @@ func (b *savesRun) takeTurns(t *train.Trial, pass *train.Pass) error {
 			return err
 		}
 		var during []float64
+		began := cpuTime()
 		for aside, saving := t.Saving(); saving; aside, saving = t.Saving() {
 			if err := pass.Train(); err != nil {
 				return err
@@ -104,15 +106,16 @@ func (b *savesRun) takeTurns(t *train.Trial, pass *train.Pass) error {
 				during, b.aside = append(during, b.lap()), max(b.aside, aside)
 			}
 		}
+		b.addCPU(t, began, len(during))
 		if err := b.trainPlain(t, pass); err != nil {
 			return err
 		}
-		began := time.Now()
+		paused := time.Now()
 		if err := t.SettleAndSave(); err != nil {
 			return err
 		}
 		if t.Rank() == 0 {
-			b.beside, b.paused = append(b.beside, during), append(b.paused, time.Since(began).Seconds())
+			b.beside, b.paused = append(b.beside, during), append(b.paused, time.Since(paused).Seconds())
 		}
 	}
 	return nil
@@ -127,6 +130,7 @@ func (b *savesRun) trainPlain(t *train.Trial, pass *train.Pass) error {
 		b.last = time.Now()
 	}
 	var ms []float64
+	began := cpuTime()
 	for range b.o.number("steps") {
 		if err := pass.Train(); err != nil {
 			return err
@@ -138,7 +142,15 @@ func (b *savesRun) trainPlain(t *train.Trial, pass *train.Pass) error {
 	if t.Rank() == 0 {
 		b.plain = append(b.plain, ms)
 	}
+	b.addCPU(t, began, len(ms))
 	return nil
+}
+
+// addCPU adds the CPU time of a turn of some steps, of all ranks.
+func (b *savesRun) addCPU(t *train.Trial, began time.Duration, steps int) {
+	if t.Rank() == 0 {
+		b.cpu = append(b.cpu, 1e3*(cpuTime()-began).Seconds()/float64(steps))
+	}
 }
 
 // lap is the time since the step before, in milliseconds.
@@ -150,7 +162,7 @@ func (b *savesRun) lap() float64 {
 
 // report compares each save beside training with the steps before and after it.
 func (b *savesRun) report(out io.Writer, r *Report, bytesOfRank float64) {
-	var step, longestPlain, cost, longest, steps, seconds, lost, waited []float64
+	var step, longestPlain, cost, computed, longest, steps, seconds, lost, waited []float64
 	for i, during := range b.beside {
 		around := slices.Concat(b.plain[2*i], b.plain[2*i+1])
 		slices.Sort(around)
@@ -158,6 +170,7 @@ func (b *savesRun) report(out io.Writer, r *Report, bytesOfRank float64) {
 		step = append(step, median)
 		longestPlain = append(longestPlain, around[len(around)-1]/median)
 		cost = append(cost, 100*(meanOf(during)/mean-1))
+		computed = append(computed, 100*(2*b.cpu[3*i+1]/(b.cpu[3*i]+b.cpu[3*i+2])-1))
 		longest = append(longest, slices.Max(during)/median)
 		steps = append(steps, float64(len(during)))
 		seconds = append(seconds, float64(len(during))*meanOf(during)/1e3)
@@ -172,6 +185,7 @@ func (b *savesRun) report(out io.Writer, r *Report, bytesOfRank float64) {
 	}{
 		{"step without a save", "ms", step}, {"longest of them / median", "", longestPlain},
 		{"save beside training", "s", seconds}, {"its steps", "", steps}, {"its cost, of training meanwhile", "%", cost},
+		{"its cost in CPU time", "%", computed},
 		{"time that training lost", "s", lost}, {"its longest step / median", "", longest},
 		{"rows put aside, of rank 0's", "%", []float64{100 * float64(b.aside) / bytesOfRank}},
 		{"save that training waits for", "s", b.paused}, {"the same / step", "", waited},
