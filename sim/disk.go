@@ -9,13 +9,13 @@ import (
 	"github.com/ecrec/ecrec/store"
 )
 
-// machine is what stays of a host that loses power: its disks, which lose what was not durable.
+// machine stays when its host loses power. Its disks keep the bytes that were durable, and some others.
 type machine struct {
 	number int
 	logs   map[int]*rowlog.MemDir // by rank
 }
 
-// losePower loses what is not durable.
+// losePower takes the power from the disks.
 func (m *machine) losePower() {
 	for _, d := range m.logs {
 		d.CutPower()

@@ -23,8 +23,8 @@
 // supervisor without an answer for nearly as long kills its worker (fencing). A host that
 // restarts counts as a new one.
 //
-// A machine is what stays of a host that loses power: its disks, with the logs of store.path. A loss of power takes a
-// random part of what was not durable, writes take time, and some disks fail once.
+// A machine stays when its host loses power: it has disks, with the logs of store.path. A loss of power takes a
+// random part of the bytes that were not durable, writes take time, and some disks fail once.
 //
 // A network transfers the bytes of connections. If processes share one memory instead
 // (drawn), they communicate through transport.NewMem, so that operations in place are

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// epoch is what a rank writes of an epoch.
+// epoch is a rank's part of an epoch, as it is written.
 type epoch struct {
 	step  int64
 	held  bool

@@ -45,7 +45,7 @@ type Dir interface {
 	Close()
 }
 
-// Past is what the first rank remembers of a run, beside the model.
+// Past is the first rank's memory of a run, beside the model.
 type Past struct {
 	Record []byte    // in a format of the trainer
 	Losses []float64 // of steps 1, 2, ...

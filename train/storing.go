@@ -13,8 +13,8 @@ import (
 	"github.com/ecrec/ecrec/train/resume"
 )
 
-// storing is one rank's log of commits on a disk (store.path), with what all ranks agree on about their logs: which epochs are held,
-// and which step is durable on all. Without store.path its store is nil, and its methods do nothing.
+// storing is one rank's log of commits on a disk (store.path). All ranks agree on the epochs that are held, and on the step that is
+// durable on all. Without store.path its store is nil, and its methods do nothing.
 type storing struct {
 	protection *protection
 	store      *store.Store
@@ -151,13 +151,13 @@ func (p *protection) durableStep() int64 {
 // isStored reports whether the model was loaded from the log.
 func (p *protection) isStored() bool { return p != nil && p.log.loaded }
 
-// stored is what the logs of all ranks hold.
+// stored describes the logs of all ranks.
 type stored struct {
 	step int64 // the last one that all of them hold, 0 if there is none
 	most int64 // the last one that any of them holds
 }
 
-// findStored finds what the logs hold. All ranks call it, before commits begin.
+// findStored finds the steps that the logs hold. All ranks call it, before commits begin.
 func (p *protection) findStored() (x stored, err error) {
 	if p == nil || p.log.store == nil {
 		return x, nil
