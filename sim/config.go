@@ -227,7 +227,7 @@ func (d *Data) drawSetting(r *rand.Rand, mode string) setting {
 	return s
 }
 
-// drawVerdicts draws what a run decides on its evaluations. It is drawn late, so that other draws stay the same.
+// drawVerdicts draws the decisions of a run on its evaluations. They are drawn late, so that other draws stay the same.
 func drawVerdicts(r *rand.Rand, last bool) []string {
 	sets := []string{"train.best_by=" + []string{"logloss", "auc"}[r.IntN(2)]}
 	if !last && r.IntN(3) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/ecrec/ecrec/store"
 )
 
-// Options are what a job needs beside its config.
+// Options are the parts of a job beside its config.
 type Options struct {
 	// Stop is called once per step by every rank. If it returns true on any rank, the step
 	// is the last. With EvalOnly it is called once per batch, and the job ends with ErrStopped.
