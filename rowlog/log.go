@@ -65,6 +65,9 @@ type cut struct {
 	file   uint64 // that holds it
 }
 
+// IndexBytes is the memory of the index for each slot.
+const IndexBytes = 8
+
 // entry is the place of the newest version of a row. The zero entry means that the log does not hold the row.
 type entry struct {
 	segment uint32 // its id, plus 1

@@ -237,34 +237,35 @@ func (s *Store) Restore(step int64, put func([]int32, []byte) error) (past Past,
 		s.fail(err)
 		return past, nil, "", err
 	}
-	first, rowBytes := int32(s.slots()), s.o.Shard.RowBytes()
-	losses := make([]byte, s.lossSlots()*int64(rowBytes))
+	var losses []byte
+	count, rowBytes := int64(0), s.o.Shard.RowBytes()
+	if s.o.Past != nil {
+		extra, err := s.log.Extra()
+		if err != nil {
+			return past, nil, "", err
+		}
+		if past.Record, dense, digest, count, err = readExtra(extra); err == nil && (count < 0 || count > step) {
+			err = fmt.Errorf("%d losses of %d steps", count, step)
+		}
+		if err != nil {
+			return past, nil, "", err
+		}
+		losses = make([]byte, (8*count+int64(rowBytes)-1)/int64(rowBytes)*int64(rowBytes))
+	}
+	first := int32(s.slots())
 	err = s.log.Each(func(slots []int32, rows []byte) error {
 		n, _ := slices.BinarySearch(slots, first)
 		for i, slot := range slots[n:] {
-			copy(losses[int(slot-first)*rowBytes:], rows[(n+i)*rowBytes:(n+i+1)*rowBytes])
+			if at := int(slot-first) * rowBytes; at < len(losses) { // those of later steps were cut off
+				copy(losses[at:], rows[(n+i)*rowBytes:(n+i+1)*rowBytes])
+			}
 		}
 		return put(slots[:n], rows[:n*rowBytes])
 	})
 	if err != nil {
 		return past, nil, "", err
 	}
-	s.restored = step
-	if s.o.Past == nil {
-		return past, nil, "", nil
-	}
-	extra, err := s.log.Extra()
-	if err != nil {
-		return past, nil, "", err
-	}
-	count := int64(0)
-	if past.Record, dense, digest, count, err = readExtra(extra); err == nil && count > min(step, int64(len(losses)/8)) {
-		err = fmt.Errorf("%d losses of %d steps", count, step)
-	}
-	if err != nil {
-		return past, nil, "", fmt.Errorf("store.path: %s: %w", s.path, err)
-	}
+	s.restored, s.losses = step, count
 	past.Losses = lossesOf(losses)[:count]
-	s.losses = count
 	return past, dense, digest, nil
 }

@@ -83,6 +83,9 @@ type Store struct {
 	failed  bool  // for good
 }
 
+// IndexBytes is the memory of the index of a log, for each slot up to the largest in use.
+const IndexBytes = rowlog.IndexBytes
+
 // rowFolder is the folder of a rank.
 func rowFolder(rank int) string { return fmt.Sprintf("rank-%05d", rank) }
 
@@ -168,13 +171,13 @@ func (s *Store) takeLock() error {
 // slots is the number of the rank's rows.
 func (s *Store) slots() int64 { return s.o.Shard.Slots() }
 
-// lossSlots is the number of rows with losses.
+// lossSlots is the most rows with losses.
 func (s *Store) lossSlots() int64 {
 	if s.o.Past == nil {
 		return 0
 	}
 	n := int64(s.o.Shard.RowBytes())
-	return (8*s.o.Steps + n - 1) / n
+	return min(s.o.Steps/n*8+8, shard.MaxSlots-s.slots())
 }
 
 // Step is the last step that the log holds. It is called before Begin, as is Holds.

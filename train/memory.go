@@ -11,6 +11,7 @@ import (
 	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/store"
 )
 
 // checkMemory refuses a job whose rows and activations cannot fit, before anything is
@@ -204,6 +205,9 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 		rows += float64(shard.Bytes(j.shardOptions(j.roles.ownerOf(rank))))
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.coded() {
 			rows += float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))) * float64(j.bytesPerRow())
+		}
+		if owner := j.roles.ownerOf(rank); owner >= 0 && j.stores() {
+			rows += float64(store.IndexBytes * j.place.Slots(0))
 		}
 		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(1+int64(j.denseOpt.Kind.DenseState(1)))*params + 4*2*saved + 4*int64(j.shape.Constants))
 	}
