@@ -15,6 +15,7 @@ func All() []Bench {
 		oracleBench,
 		overheadBench,
 		recoveryBench,
+		restartBench,
 		rowReadsBench,
 		savesBench,
 		sealedBench,
