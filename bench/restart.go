@@ -16,7 +16,7 @@ import (
 
 var restartBench = Bench{
 	Name: "restart",
-	Doc:  "cost of the logs of store.path, and the time in which a job goes on from them, or from a checkpoint",
+	Doc:  "cost of the logs of store.path, and the time to go on from them or a checkpoint",
 	Detail: "Jobs without logs and with them take turns. All of their rows are touched from the start. Then jobs go on from the logs and from a " +
 		"checkpoint of the same step, by turns: the time is from the start of the job to the end of its first step. Files may be in the page cache.",
 	Settings: []Setting{

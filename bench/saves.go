@@ -15,7 +15,7 @@ import (
 
 var savesBench = Bench{
 	Name: "saves",
-	Doc:  "cost of a checkpoint that is written beside training, and of one for which training waits",
+	Doc:  "cost of a save beside training, and of one for which training waits",
 	Detail: "Every row is touched. Steps without a save, a save beside training, steps without one, and a save that training waits for " +
 		"take turns in one run. A step lasts from the end of the step before: what precedes it counts.",
 	Settings: []Setting{

@@ -290,11 +290,21 @@ func (r *rank) saveCheckpoint(step int64, last bool) error {
 	if err := k.begin(q); err != nil {
 		return err
 	}
-	// A rule for all rows would put all of them aside in the first step.
-	if !last && !r.job.o.PauseSaves && !r.job.rows.movesAll() {
+	if !last && !r.job.pausesForSaves() {
 		return nil
 	}
 	return r.completeSave(k.finish(r.conns.ctl))
+}
+
+// smallSave is the most bytes of rows that are saved while training waits: that takes some milliseconds, and there
+// is a checkpoint at each step at which one is due.
+var smallSave = int64(4 << 20)
+
+// pausesForSaves reports whether training waits for all saves.
+func (j *job) pausesForSaves() bool {
+	isSmall := j.place.Rows()*int64(j.bytesPerRow()) <= smallSave && j.o.SaveRows == 0
+	// A rule for all rows would put all of them aside in the first step.
+	return j.o.PauseSaves || j.rows.movesAll() || isSmall
 }
 
 // completeSave takes the step of a checkpoint that is complete now; 0: none is.

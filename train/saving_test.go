@@ -21,6 +21,8 @@ import (
 	"github.com/ecrec/ecrec/internal/probe"
 )
 
+func init() { smallSave = 0 } // the models of these tests are small
+
 // disk is an Env with a disk that do stands before.
 type disk struct {
 	env.Env

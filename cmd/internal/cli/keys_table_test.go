@@ -153,7 +153,7 @@ var keyEffects = map[string]effect{
 		args: []string{"--np", "3", "--chaos", "stop:1@5:1500ms"}, set: []string{"elastic.heartbeat=20s"}, shows: figure("recoveries")},
 
 	"store.tier":       {set: []string{"store.tier=file"}, shows: refused},
-	"store.path":       {set: []string{"store.path=rows"}, shows: refused},
+	"store.path":       {set: []string{"store.path=rows"}, shows: files("rows/*/*")},
 	"store.dram_bytes": {set: []string{"store.dram_bytes=1GiB"}, shows: refused},
 	"checkpoint.dir":   {set: []string{"checkpoint.dir=ck"}, shows: files("ck/*/*")},
 	"checkpoint.every": {with: []string{"checkpoint.dir=ck"}, set: []string{"checkpoint.every=4"}, shows: files("ck/*/*")},
