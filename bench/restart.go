@@ -17,8 +17,9 @@ import (
 var restartBench = Bench{
 	Name: "restart",
 	Doc:  "cost of the logs of store.path, and the time to go on from them or a checkpoint",
-	Detail: "Jobs without logs and with them take turns. All of their rows are touched from the start. Then jobs go on from the logs and from a " +
-		"checkpoint of the same step, by turns: the time is from the start of the job to the end of its first step. Files may be in the page cache.",
+	Detail: "Jobs without logs and with them take turns. All of their rows are touched from the start. Then jobs go on from the logs " +
+		"and from a checkpoint of the same step, by turns: the time is from the start of the job to the end of its first step. " +
+		"Files may be in the page cache.",
 	Settings: []Setting{
 		choice("model", "dim16-bare", []string{"dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
@@ -64,8 +65,8 @@ func (t *timedSteps) perStep() float64 {
 
 // runJob trains a job up to a step, and returns its times and the CPU time of a step in milliseconds.
 func (b *restartRun) runJob(steps int, resume, saveTo string, sets ...string) (*timedSteps, float64, error) {
-	sets = append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps), fmt.Sprint("ec.commit_every=", b.o.number("every")),
-		"model.init_from=" + b.first, "train.keep=last"}, sets...)
+	sets = append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps),
+		fmt.Sprint("ec.commit_every=", b.o.number("every")), "model.init_from=" + b.first, "train.keep=last"}, sets...)
 	cfg, err := b.shape.config(b.job, sets...)
 	if err != nil {
 		return nil, 0, err
@@ -88,7 +89,8 @@ func (b *restartRun) runConfig(cfg *config.Config, resume, saveTo string) (*time
 }
 
 func runRestart(out io.Writer, o Options) (*Report, error) {
-	b := &restartRun{o: o, shape: o.models(o.text("model"))[0], job: job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}}
+	b := &restartRun{o: o, shape: o.models(o.text("model"))[0]}
+	b.job = job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}
 	var err error
 	if b.dir, err = o.tempDir(); err != nil {
 		return nil, err
@@ -102,8 +104,8 @@ func runRestart(out io.Writer, o Options) (*Report, error) {
 	b.first, b.info = first, t.info
 	r := newReport("restart", t.info.Device)
 	r.writeHeader(out)
-	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s: %.3f GB of rows, a commit every %d steps\n", b.shape.name, b.job.batch, b.job.ranks,
-		t.info.Threads, o.text("mode"), float64(t.info.Rows)*float64(t.info.BytesPerRow)/1e9, o.number("every"))
+	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s: %.3f GB of rows, a commit every %d steps\n",
+		b.shape.name, b.job.batch, b.job.ranks, t.info.Threads, o.text("mode"), float64(t.info.Rows)*float64(t.info.BytesPerRow)/1e9, o.number("every"))
 	return r, b.measureAll(out, r)
 }
 
@@ -138,7 +140,8 @@ func (b *restartRun) measureAll(out io.Writer, r *Report) error {
 		if err != nil {
 			return err
 		}
-		plain, logged, ratio, cpu = append(plain, a.perStep()), append(logged, x.perStep()), append(ratio, x.perStep()/a.perStep()), append(cpu, cpuX/cpuA)
+		plain, logged = append(plain, a.perStep()), append(logged, x.perStep())
+		ratio, cpu = append(ratio, x.perStep()/a.perStep()), append(cpu, cpuX/cpuA)
 		logs, loaded = append(logs, fromLogs.toFirst()), append(loaded, fromSave.toFirst())
 	}
 	t := table(out)
