@@ -54,7 +54,11 @@ func runSaves(out io.Writer, o Options) (*Report, error) {
 		return nil, err
 	}
 	const most = 1 << 20 // steps
-	info, err := train.Try(env.Real(), cfg, train.Options{Observer: silent{}, Stop: func() bool { return false },
+	rows := 0            // a small model is saved while training waits, unless their number is fixed
+	if o.Tiny {
+		rows = 64
+	}
+	info, err := train.Try(env.Real(), cfg, train.Options{Observer: silent{}, SaveRows: rows, Stop: func() bool { return false },
 		Progress: func(data.Progress) error { return nil }}, most, func(t *train.Trial) (err error) {
 		if err := t.TouchAll(); err != nil {
 			return err

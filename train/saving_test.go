@@ -265,11 +265,11 @@ func TestSlowDisk(t *testing.T) {
 				}
 			}}
 			dir := t.TempDir()
-			runOn(t, do, Options{Observer: w, Inject: slowly("", nil)}, adagrad, "job.ranks=2", "train.iterations=120",
+			runOn(t, do, Options{Observer: w, Inject: slowly("", nil)}, adagrad, "job.ranks=2", "train.iterations=240",
 				"checkpoint.every=30", "checkpoint.keep=0", "checkpoint.dir="+dir)
 			s := w.steps
-			if n := len(s); n < 4 || s[0] != 30 || s[1] <= 65 || s[1] >= 90 || s[2] <= 95 || s[n-1] != 120 {
-				t.Errorf("saves after %v, want 30, 120, and in between one soon after step 65 and one after step 95", w.steps)
+			if n := len(s); n < 4 || s[0] != 30 || s[1] <= 65 || s[1] >= 90 || s[2] <= 95 || s[n-1] != 240 {
+				t.Errorf("saves after %v, want 30, 240, and in between one soon after step 65 and others after step 95", w.steps)
 			}
 			if len(w.warnings) != 1 || !strings.Contains(w.warnings[0], "a checkpoint was due after step ") {
 				t.Errorf("warned %q, want one line", w.warnings)

@@ -282,7 +282,7 @@ func (s *site) stopped(t *testing.T, w way, out string, saved bool, args ...stri
 
 // Two jobs at the same time do not connect to each other.
 func TestLaunchedTwoJobs(t *testing.T) {
-	eachUser(t, func(t *testing.T, s *site) {
+	asUsers(t, func(t *testing.T, s *site) {
 		for _, w := range []way{openMPI, mpich, srun, srunPMI} {
 			t.Run(w.name, func(t *testing.T) {
 				if w.slurm {

@@ -73,6 +73,15 @@ save_model = false
 // eachUser runs a test as the tests' own user and, if that is root, at the same time as the unprivileged user "nobody".
 func eachUser(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
+	asUsers(t, func(t *testing.T, s *site) {
+		t.Parallel() // both mostly wait
+		test(t, s)
+	})
+}
+
+// asUsers runs a test as eachUser does, for one user after the other.
+func asUsers(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
 	if !*launchers {
 		t.Skip("starts jobs with mpirun and Slurm: make test-launchers")
 	}
@@ -82,7 +91,6 @@ func eachUser(t *testing.T, test func(t *testing.T, s *site)) {
 	}
 	for name, uid := range uids {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // both mostly wait
 			test(t, newSite(t, uid))
 		})
 	}

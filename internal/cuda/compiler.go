@@ -53,7 +53,7 @@ func OpenCompiler(driver int) (*Compiler, error) {
 		lacks := C.compiler_open(&c.c, name, &failed)
 		C.free(unsafe.Pointer(name))
 		if failed != nil {
-			reasons = append(reasons, C.GoString(failed))
+			reasons = append(reasons, takeText(failed))
 			continue
 		}
 		if lacks != nil {

@@ -40,7 +40,7 @@ func OpenCUBLAS() (*CUBLAS, error) {
 		C.free(unsafe.Pointer(name))
 		switch {
 		case failed != nil:
-			reasons = append(reasons, C.GoString(failed))
+			reasons = append(reasons, takeText(failed))
 		case lacks != nil:
 			reasons = append(reasons, path+" lacks "+C.GoString(lacks))
 		default:

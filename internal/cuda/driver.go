@@ -47,17 +47,21 @@ const Built = true
 // queuesVariable sets the number of hardware queues that the driver uses; the default is 8.
 const queuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS"
 
+// It is set before main: while a thread sets a variable, no other may open a library, whose constructor may read variables.
+func init() {
+	// Each stream needs a queue of its own. If two streams shared one, an exchange that waits
+	// for a peer could delay the work that the peer waits for.
+	if os.Getenv(queuesVariable) == "" {
+		_ = os.Setenv(queuesVariable, "32")
+	}
+}
+
 // Driver is an open libcuda. It is safe for concurrent use.
 type Driver struct{ d C.driver }
 
 // Open opens the driver. The error is a *Missing if there is no driver or no GPU.
 func Open() (*Driver, error) {
 	d := new(Driver)
-	// Each stream needs a queue of its own. If two streams shared one, an exchange that waits
-	// for a peer could delay the work that the peer waits for.
-	if os.Getenv(queuesVariable) == "" {
-		_ = os.Setenv(queuesVariable, "32")
-	}
 	var reasons []string
 	for _, path := range candidates([]string{driverName}, nil) {
 		name := C.CString(path)
@@ -66,7 +70,7 @@ func Open() (*Driver, error) {
 		C.free(unsafe.Pointer(name))
 		switch {
 		case failed != nil:
-			reasons = append(reasons, C.GoString(failed))
+			reasons = append(reasons, takeText(failed))
 			continue
 		case lacks != nil:
 			return nil, &Missing{path, "lacks " + C.GoString(lacks) + "; ecrec needs the driver of CUDA 12 or newer"}
@@ -295,4 +299,10 @@ func (s *Stream) Clear(p unsafe.Pointer, bytes int) error {
 func (s *Stream) Launch(f Function, blocks, x, y, shared int, params unsafe.Pointer) error {
 	return s.c.statusError("cuLaunchKernel", C.ctx_launch(&s.c.d, s.c.ctx, s.s, f.f, C.uint(blocks), C.uint(x), C.uint(y),
 		C.uint(shared), params))
+}
+
+// takeText returns a text of C, which it frees.
+func takeText(text *C.char) string {
+	defer C.free(unsafe.Pointer(text))
+	return C.GoString(text)
 }

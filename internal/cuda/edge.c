@@ -9,14 +9,14 @@
 	if ((*(void **)&to->name = dlsym(h, #name)) == NULL) \
 		return #name;
 
-static void *open_library(const char *path, const char **error) {
+static void *open_library(const char *path, char **error) {
 	void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (h == NULL)
-		*error = dlerror();
+		*error = strdup(dlerror()); // it belongs to the thread, whose next call may free it
 	return h;
 }
 
-const char *driver_open(driver *to, const char *path, const char **error) {
+const char *driver_open(driver *to, const char *path, char **error) {
 	void *h = open_library(path, error);
 	if (h == NULL)
 		return NULL;
@@ -24,7 +24,7 @@ const char *driver_open(driver *to, const char *path, const char **error) {
 	return NULL;
 }
 
-const char *compiler_open(compiler *to, const char *path, const char **error) {
+const char *compiler_open(compiler *to, const char *path, char **error) {
 	void *h = open_library(path, error);
 	if (h == NULL)
 		return NULL;
@@ -32,7 +32,7 @@ const char *compiler_open(compiler *to, const char *path, const char **error) {
 	return NULL;
 }
 
-const char *nccl_open(nccl *to, const char *path, const char **error) {
+const char *nccl_open(nccl *to, const char *path, char **error) {
 	void *h = open_library(path, error);
 	if (h == NULL)
 		return NULL;
@@ -40,7 +40,7 @@ const char *nccl_open(nccl *to, const char *path, const char **error) {
 	return NULL;
 }
 
-const char *cublas_open(cublas *to, const char *path, const char **error) {
+const char *cublas_open(cublas *to, const char *path, char **error) {
 	void *h = open_library(path, error);
 	if (h == NULL)
 		return NULL;

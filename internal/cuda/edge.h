@@ -101,11 +101,12 @@ typedef struct {
 #undef POINTER
 
 // They open a library and look up all functions. They return 0, or the name of the missing
-// function. If the library cannot be opened, error holds the message of dlopen.
-const char *driver_open(driver *d, const char *path, const char **error);
-const char *compiler_open(compiler *c, const char *path, const char **error);
-const char *nccl_open(nccl *n, const char *path, const char **error);
-const char *cublas_open(cublas *b, const char *path, const char **error);
+// function. If the library cannot be opened, error is set to the message of dlopen,
+// which the caller frees.
+const char *driver_open(driver *d, const char *path, char **error);
+const char *compiler_open(compiler *c, const char *path, char **error);
+const char *nccl_open(nccl *n, const char *path, char **error);
+const char *cublas_open(cublas *b, const char *path, char **error);
 
 // library_load loads a library, so that other libraries find it by its name.
 void library_load(const char *path);

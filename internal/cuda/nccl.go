@@ -40,7 +40,7 @@ func OpenNCCL() (*NCCL, error) {
 		lacks := C.nccl_open(&n.n, name, &failed)
 		C.free(unsafe.Pointer(name))
 		if failed != nil {
-			reasons = append(reasons, C.GoString(failed))
+			reasons = append(reasons, takeText(failed))
 			continue
 		}
 		if lacks != nil {

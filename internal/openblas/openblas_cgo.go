@@ -6,6 +6,8 @@ package openblas
 #cgo LDFLAGS: -ldl
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef void (*sgemm_fn)(int order, int ta, int tb, int m, int n, int k,
 	float alpha, const float *a, int lda, const float *b, int ldb,
@@ -19,16 +21,17 @@ typedef struct {
 	text_fn config;
 } library;
 
-// library_open returns NULL, or the name of the missing library or function.
-static const char *library_open(library *l) {
+// library_open returns NULL, or the name of the missing library or function, which the caller frees. The text of dlerror belongs to the
+// thread, whose next call may free it.
+static char *library_open(library *l) {
 	void *h = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
 	if (h == NULL) h = dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
-	if (h == NULL) return dlerror();
+	if (h == NULL) return strdup(dlerror());
 	l->sgemm = (sgemm_fn)dlsym(h, "cblas_sgemm");
 	l->set_threads = (threads_fn)dlsym(h, "openblas_set_num_threads");
 	l->config = (text_fn)dlsym(h, "openblas_get_config");
 	if (l->sgemm == NULL || l->set_threads == NULL || l->config == NULL)
-		return "libopenblas lacks cblas_sgemm, openblas_set_num_threads or openblas_get_config";
+		return strdup("libopenblas lacks cblas_sgemm, openblas_set_num_threads or openblas_get_config");
 	return NULL;
 }
 
@@ -62,6 +65,7 @@ type Library struct {
 func Open() (*Library, error) {
 	l := new(Library)
 	if missing := C.library_open(&l.lib); missing != nil {
+		defer C.free(unsafe.Pointer(missing))
 		return nil, fmt.Errorf("OpenBLAS cannot be opened (%s); install it (Debian: libopenblas0-openmp) or use kernels.blas = \"exact\"",
 			C.GoString(missing))
 	}
