@@ -145,8 +145,8 @@ func (s *Store) explain(err error) error {
 	return fmt.Errorf("store.path: %s: %w", s.path, err)
 }
 
-// Busy is the error of a folder that another job uses.
-var Busy = errors.New("another job uses it; use another store.path")
+// ErrBusy is the error of a folder that another job uses.
+var ErrBusy = errors.New("another job uses it; use another store.path")
 
 func (s *Store) takeLock() error {
 	if err := os.MkdirAll(s.path, 0o777); err != nil {
@@ -162,7 +162,7 @@ func (s *Store) takeLock() error {
 		return nil
 	case errors.Is(err, filelock.ErrHeld):
 		f.Close()
-		return Busy
+		return ErrBusy
 	}
 	f.Close() // no locks on this file system
 	return nil

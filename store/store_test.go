@@ -235,7 +235,7 @@ func TestBusy(t *testing.T) {
 	o := Options{Env: env.Real(), Path: path, Ranks: 2, Shard: m.shard, Lineage: lineage.ID{1}}
 	s, err := Open(o)
 	must(t, err)
-	if _, err := Open(o); !errors.Is(err, Busy) {
+	if _, err := Open(o); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second process: %v", err)
 	}
 	s.Begin(0, true)
