@@ -12,7 +12,7 @@
 // A log is a folder of files, numbered in the order of writing. A file holds segments, each at a multiple of Align
 // bytes. A segment has a head, its slots, its rows, and an extra part. The segments of epochs have rows and bytes of the caller,
 // such as the dense part; an epoch may have parts before it, which count once it is complete. Copies hold rows of
-// earlier segments. Others tell which files exist, and which epochs are void. The order of segments is that of
+// earlier segments. Others list the files that exist, and make epochs void. The order of segments is that of
 // writing, and the newest version of a row is in the last segment that holds it and is not void.
 //
 // Each row is preceded by a sum of its bytes, its slot and the place of the segment, and each head has sums of itself and of the

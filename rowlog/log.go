@@ -151,6 +151,18 @@ func (l *Log) Step() int64 {
 	return l.segments[l.epochs[len(l.epochs)-1]].step
 }
 
+// StepUpTo is the step of the last epoch that does not end after a step, 0 if there is none.
+func (l *Log) StepUpTo(step int64) int64 {
+	i, ok := l.findEpoch(step)
+	if ok {
+		return step
+	}
+	if i == 0 {
+		return 0
+	}
+	return l.segments[l.epochs[i-1]].step
+}
+
 // Holds reports whether the log ends an epoch with a step, so that CutTo may be called with it.
 func (l *Log) Holds(step int64) bool {
 	_, ok := l.findEpoch(step)

@@ -13,7 +13,8 @@
 //
 // # A slow disk
 //
-// A disk that is too slow never delays a step. A Store with several epochs in its queue is behind, and reports it.
+// A disk that is too slow delays no step but two: the first of a run that begins with other rows than random ones, and
+// the one after lost rows are rebuilt, when all rows are written. A Store with several epochs in its queue is behind, and reports it.
 // The ranks exchange these reports, and all of them call Hold for the next epoch: its rows are then written with
 // those of the following one. So memory is bounded by the distinct rows of the epochs that wait, and all ranks have
 // the same epochs in their logs.

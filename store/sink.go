@@ -30,7 +30,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 	s.losses, s.all = 0, lost
 	to := int64(0)
 	if lost { // its log may serve until all rows are written
-		to = s.log.Step()
+		to = s.log.StepUpTo(logged(step))
 	}
 	err := s.log.CutTo(to)
 	s.setDurable(max(0, to-1))
@@ -136,12 +136,14 @@ func (s *Store) Seal(set *commit.Set) error {
 	if s.isFailed() {
 		return nil
 	}
-	dense, err := set.Dense(nil)
-	if err != nil {
-		return err
-	}
 	if s.all && !s.isRebuilt() {
 		return nil
+	}
+	var err error
+	if s.o.Past != nil {
+		if s.dense, err = set.Dense(s.dense[:0]); err != nil {
+			return err
+		}
 	}
 	e := s.newEpoch(set.Step)
 	switch {
@@ -157,7 +159,7 @@ func (s *Store) Seal(set *commit.Set) error {
 			return err
 		}
 	}
-	if err := s.remember(e, set.Step, dense); err != nil {
+	if err := s.remember(e, set.Step, s.dense); err != nil {
 		return err
 	}
 	s.sealed = append(s.sealed, e)
@@ -188,17 +190,24 @@ func (s *Store) Commit(step int64) {
 			s.release(s.held)
 			s.held = nil
 		}
-		if e.held {
-			s.held = e
-			continue
+		if s.held = e; !e.held {
+			s.Flush()
 		}
-		s.monitor.Lock()
-		if !s.failed {
-			s.queue = append(s.queue, e)
-			s.monitor.Wake()
-		}
-		s.monitor.Unlock()
 	}
+}
+
+// Flush queues the epoch that is held, if there is one. All ranks call it after the same commit.
+func (s *Store) Flush() {
+	if s.held == nil {
+		return
+	}
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	if !s.failed {
+		s.queue = append(s.queue, s.held)
+		s.monitor.Wake()
+	}
+	s.held = nil
 }
 
 // Roll implements commit.Sink.

@@ -65,6 +65,7 @@ type Store struct {
 	step   int64    // of the newest set, or of Begin
 	losses int64    // how many are in sealed epochs, held ones or the log
 	hold   bool     // the next epoch is held
+	dense  []byte   // scratch: the dense part
 
 	restored int64 // the step of Restore, until Begin
 	lost     bool  // by Lose, until Begin
@@ -263,7 +264,7 @@ func (s *Store) write() {
 		case err == nil:
 			s.problem, s.durable = nil, s.log.Durable()-1
 			s.recycle()
-		case s.log.Failed() != nil:
+		case s.log.Failed() != nil || errors.As(err, new(*rowlog.Corrupt)): // another attempt would not help
 			s.problem, s.failed = err, true
 			s.queue = nil
 		default:

@@ -259,7 +259,7 @@ func (p *protection) commitAll() error {
 	if err := p.takeSnapshot(r.done); err != nil {
 		return err
 	}
-	p.log.hold(false)
+	p.log.holdIfBehind()
 	// No status follows, so the digests are exchanged here: of the epoch before, which Seal
 	// commits, and of the last one.
 	for _, do := range []func() error{p.exchangeDigests, func() error { return p.sealNow(r.done) }, p.exchangeDigests} {
@@ -299,7 +299,7 @@ func (p *protection) sealEpoch(step int64) error {
 	if err := p.rank.probe.Reach(step, probe.Snapshot); err != nil {
 		return err
 	}
-	p.log.hold(slices.ContainsFunc(p.rank.conns.ctl.last, func(s status) bool { return s.behind }))
+	p.log.holdIfBehind()
 	if err := p.sealNow(step); err != nil {
 		return err
 	}

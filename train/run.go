@@ -202,7 +202,7 @@ func (r *rank) setFirstModel() error {
 	}
 	if j.o.Resume == "auto" || j.o.Resume == "" && logs.most > 0 {
 		search := j.searchAsked()
-		if j.o.Resume == "" { // in a later world of this job, whose logs they are
+		if j.o.Resume == "" { // the logs are those of this job, in a later world
 			if search, err = r.searchOwn(); err != nil {
 				return err
 			}

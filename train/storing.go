@@ -116,10 +116,10 @@ func (l *storing) takeStatus(all []status) {
 	}
 }
 
-// hold decides whether the next epoch is held, since a rank is behind.
-func (l *storing) hold(hold bool) {
+// holdIfBehind holds the next epoch if any rank was behind in the last status, which all ranks have.
+func (l *storing) holdIfBehind() {
 	if l.store != nil {
-		l.store.Hold(hold)
+		l.store.Hold(slices.ContainsFunc(l.protection.rank.conns.ctl.last, func(s status) bool { return s.behind }))
 	}
 }
 
@@ -133,9 +133,10 @@ func (l *storing) lose() {
 // drainFor is how long the end of a job waits for its last epochs to become durable.
 const drainFor = time.Minute
 
-// finish waits until the last epoch is durable.
+// finish writes the last epoch, also if it is held, and waits until it is durable.
 func (l *storing) finish() {
 	if l.store != nil {
+		l.store.Flush()
 		l.store.Drain(drainFor)
 	}
 }
@@ -228,7 +229,8 @@ func (l *storing) load(step int64) error {
 	ctl := r.conns.ctl
 	past, dense, digest, err := l.store.Restore(step, r.shard.StoreRaw)
 	if err != nil {
-		err = fmt.Errorf("store.path: rank %d cannot read its log of step %d: %w", r.id, step, err)
+		err = fmt.Errorf("store.path: rank %d cannot read its log of step %d: %w; remove the logs of all ranks, and resume from a checkpoint",
+			r.id, step, err)
 	}
 	if _, err := ctl.agree(err, nil); err != nil {
 		return err
