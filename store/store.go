@@ -104,6 +104,12 @@ func Open(o Options) (s *Store, err error) {
 	return s, nil
 }
 
+// Broken is the store of a rank whose folder cannot be opened, with the reason. It takes epochs and keeps none, so that a job which has
+// trained goes on.
+func Broken(o Options, why error) *Store {
+	return &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store"), problem: why, failed: true, ended: true}
+}
+
 func (s *Store) open() (err error) {
 	o := &s.o
 	if o.Dir != nil {
@@ -185,6 +191,9 @@ func (s *Store) lossSlots() int64 {
 func (s *Store) Step() int64 {
 	s.Drain(drainFor)
 	s.idle()
+	if s.log == nil {
+		return 0
+	}
 	return max(0, s.log.Step()-1)
 }
 

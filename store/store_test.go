@@ -250,3 +250,28 @@ func TestBusy(t *testing.T) {
 		t.Errorf("another run: %v", err)
 	}
 }
+
+// TestBroken: a store that cannot be opened takes epochs, keeps none, and says why.
+func TestBroken(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(3, 4)))
+	s := Broken(Options{Env: env.Real(), Path: "p", Ranks: 1, Shard: m.shard}, ErrBusy)
+	c := commit.New(commit.Options{Env: env.Real(), Shard: m.shard, Every: 1, Sinks: []commit.Sink{s}})
+	if s.Step() != 0 || !s.Holds(0) {
+		t.Errorf("step %d", s.Step())
+	}
+	s.Lose()
+	c.Begin(0, false)
+	for step := int64(1); step < 5; step++ {
+		m.train()
+		must(t, c.Seal(step))
+		_, err := c.Decide([]int64{c.Prepared()})
+		must(t, err)
+	}
+	s.Flush()
+	s.Drain(time.Minute)
+	if s.Durable() != 0 || s.Behind() || !errors.Is(s.Problem(), ErrBusy) {
+		t.Errorf("durable up to step %d, %v", s.Durable(), s.Problem())
+	}
+	c.Close()
+	c.Close()
+}

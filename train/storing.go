@@ -37,9 +37,13 @@ func (l *storing) open(p *protection) (err error) {
 	if j.o.StoreDir != nil {
 		o.Dir = func(string) (store.Dir, error) { return j.o.StoreDir(r.id) }
 	}
-	if l.store, err = store.Open(o); err != nil {
+	if l.store, err = store.Open(o); err == nil {
+		return nil
+	}
+	if !j.world.Later {
 		return config.Errorf("%w", err)
 	}
+	l.store = store.Broken(o, err) // a lost process of this job may still hold the lock
 	return nil
 }
 
