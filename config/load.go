@@ -276,6 +276,9 @@ func (c *Config) resolveDefaults(path string, src *source) error {
 	if c.Checkpoint.Dir == "" && c.Checkpoint.Every != (Interval{}) {
 		c.Checkpoint.Dir = filepath.Join(c.Job.Out, "checkpoints")
 	}
+	if c.Store.Path == "" && c.Store.Tier == "file" {
+		c.Store.Path = filepath.Join(c.Job.Out, "store")
+	}
 	abs(&c.Model.InitFrom)
 	abs(&c.Store.Path)
 	abs(&c.Checkpoint.Dir)

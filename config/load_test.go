@@ -326,7 +326,6 @@ func TestErrorf(t *testing.T) {
 
 func TestNotInThisVersion(t *testing.T) {
 	for _, set := range []string{
-		"store.tier=file", "store.dram_bytes=1GiB",
 		"checkpoint.kind=incremental", "stream.to=file:x",
 	} {
 		key, _, _ := strings.Cut(set, "=")
@@ -335,7 +334,7 @@ func TestNotInThisVersion(t *testing.T) {
 		expect(t, err, " is not in this version; ")
 	}
 	for set, want := range map[string]string{ // refused values are not offered
-		"data.format=x": "synthetic, csv, avazu-csv, criteo-tsv, parquet, criteo-bin, criteo-numpy, record", "model.kind=x": "dlrm", "store.tier=x": "dram",
+		"data.format=x": "synthetic, csv, avazu-csv, criteo-tsv, parquet, criteo-bin, criteo-numpy, record", "model.kind=x": "dlrm", "store.tier=x": "dram, file",
 		"checkpoint.kind=x": "full",
 	} {
 		_, err := Load(write(t, base), []string{set})

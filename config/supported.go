@@ -22,11 +22,8 @@ func (c *Config) absentKeys() []refusal {
 	refuse := func(key string, asked bool, value any, instead string, whole bool) refusal {
 		return refusal{key, asked, fmt.Sprintf("%q is not in this version; %s", fmt.Sprint(value), instead), whole}
 	}
-	s := c.Store
 	return []refusal{
 		{"optimizer.dense.dense", c.Optimizer.Dense.Dense, "is for rows: dense parameters are updated at each step anyway; leave it out", true},
-		refuse("store.tier", s.Tier == "file", s.Tier, `use "dram"`, true),
-		refuse("store.dram_bytes", s.DRAMBytes != 0, s.DRAMBytes, "leave it out: rows live in memory", true),
 		refuse("checkpoint.kind", c.Checkpoint.Kind == "incremental", c.Checkpoint.Kind, `use "full"`, false),
 		refuse("stream.to", c.Stream.To != "", c.Stream.To, "leave it out", true),
 	}

@@ -75,7 +75,7 @@ func (c *Config) choices() []choice {
 		{"collectives.transport", c.Collectives.Transport, []string{"auto", "mem", "tcp", "mpi", "nccl"}},
 		{"cache.mode", c.Cache.Mode, append([]string{"auto"}, lrpp.ModeNames()...)},
 		{"ec.code", c.EC.Code, ec.AllNames()},
-		{"store.tier", c.Store.Tier, []string{"dram"}},
+		{"store.tier", c.Store.Tier, []string{"dram", "file"}},
 		{"checkpoint.kind", c.Checkpoint.Kind, []string{"full"}},
 	}
 }
@@ -84,7 +84,7 @@ func (c *Config) choices() []choice {
 func (c *Config) checkValues(src *source) error {
 	for _, check := range []func(*source) error{
 		c.checkFormat, c.checkRanges, c.checkDevice, c.checkRoles, c.checkSecure, c.checkLength, c.checkData, c.checkColumns, c.checkTables,
-		c.checkFeatures, c.checkLayers, c.checkOptimizers, c.checkMetrics, c.checkPatience,
+		c.checkFeatures, c.checkLayers, c.checkOptimizers, c.checkMetrics, c.checkPatience, c.checkStore,
 	} {
 		if err := check(src); err != nil {
 			return err
@@ -180,6 +180,20 @@ func (c *Config) checkLength(src *source) error {
 	case int64(t.GlobalBatch)*c.leastIDs() > maxLookups:
 		return src.errorf("train.global_batch", "%d samples look up %d rows in one step, over the limit of %d; use a smaller batch",
 			t.GlobalBatch, int64(t.GlobalBatch)*c.leastIDs(), maxLookups)
+	}
+	return nil
+}
+
+// checkStore checks that rows beyond memory have memory, and a place.
+func (c *Config) checkStore(src *source) error {
+	s := c.Store
+	switch {
+	case s.Tier == "dram" && s.DRAMBytes != 0:
+		return src.errorf("store.dram_bytes", "limits the memory for rows whose others are on a disk, and store.tier is \"dram\"; set store.tier = \"file\", or leave it out")
+	case s.Tier == "file" && s.DRAMBytes <= 0:
+		return src.errorf("store.tier", "\"file\" needs store.dram_bytes, the memory for rows of each rank, like \"8GiB\"")
+	case s.Tier == "file" && c.Job.Device == "cuda":
+		return src.errorf("store.tier", "\"file\" is for CPUs in this version, and job.device is \"cuda\"; use \"dram\", or job.device = \"cpu\"")
 	}
 	return nil
 }

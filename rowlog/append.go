@@ -156,6 +156,8 @@ func (l *Log) create(number uint64) error {
 		}
 		return err
 	}
+	l.o.Lock.Lock()
+	defer l.o.Lock.Unlock()
 	l.files = append(l.files, x)
 	return nil
 }

@@ -163,7 +163,9 @@ func (l *Log) dropCleaned() error {
 		if _, err := l.write(segment{kind: kindDrop}, nil, nil, words(f.number)); err != nil {
 			return err
 		}
+		l.o.Lock.Lock()
 		l.files = slices.DeleteFunc(l.files, func(x *logFile) bool { return x == f })
+		l.o.Lock.Unlock()
 		l.drop(f, l.number)
 		l.cleaned = l.cleaned[1:]
 	}
@@ -204,8 +206,14 @@ func (l *Log) drop(f *logFile, after uint64) {
 	l.dropped = append(l.dropped, dropped{f, after})
 }
 
-// removeDropped removes the files that can be removed.
+// removeDropped removes the files that can be removed. While a Reader reads it leaves them for the next time.
 func (l *Log) removeDropped() error {
+	l.o.Lock.Lock()
+	reading := l.reading
+	l.o.Lock.Unlock()
+	if reading > 0 {
+		return nil
+	}
 	removed := false
 	for len(l.dropped) > 0 && l.dropped[0].after <= l.synced {
 		f := l.dropped[0].file

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"unsafe"
 )
 
@@ -16,13 +17,21 @@ type Options struct {
 	Owner, Owners int
 	RowBytes      int
 	Slots         int64 // the limit of slots; the index takes 8 bytes for each up to the largest in use
+	// Lock is held while the index changes, and while Readers find rows there, never during a read or write. Nil: there are no Readers in other goroutines.
+	Lock sync.Locker
 	// FileBytes is the size from which on a file is full. 0: defaultFileBytes.
 	FileBytes int64
 }
 
 const defaultFileBytes = 1 << 30
 
-// Log is the log of one owner. It is used by one goroutine at a time.
+// noLock is the lock of a log that one goroutine uses.
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
+
+// Log is the log of one owner. It is used by one goroutine at a time, beside its Readers.
 type Log struct {
 	o Options
 	layout
@@ -38,9 +47,11 @@ type Log struct {
 	durable  int64   // the last step that is durable
 	settled  int64   // the job never goes back before this step
 	buf      []byte  // of writes; aligned
-	reads    []byte  // memory of reads
+	reader   *Reader // of Read
 	ready    bool    // nothing follows the last segment on the disk
 	broken   error   // a failed Append could not be undone, or a Sync failed
+
+	reading int // Readers that read files, which then stay open
 
 	cleaning cleaning
 	credit   int64      // bytes that Clean may copy
@@ -114,6 +125,8 @@ func (l *Log) last() *logFile {
 
 // add adds a segment behind the others, and returns its id.
 func (l *Log) add(f *logFile, s segment) uint32 {
+	l.o.Lock.Lock()
+	defer l.o.Lock.Unlock()
 	id := uint32(len(l.segments))
 	if n := len(l.idle); n > 0 {
 		id, l.idle = l.idle[n-1], l.idle[:n-1]
@@ -128,6 +141,8 @@ func (l *Log) add(f *logFile, s segment) uint32 {
 
 // point makes a segment the newest place of its slots.
 func (l *Log) point(id uint32, slots []int32) {
+	l.o.Lock.Lock()
+	defer l.o.Lock.Unlock()
 	if n := len(slots); n > 0 {
 		if more := int(slots[n-1]) + 1 - len(l.newest); more > 0 {
 			l.newest = append(l.newest, make([]entry, more)...)
@@ -181,6 +196,16 @@ func (l *Log) Durable() int64 { return l.durable }
 
 // Has reports whether the log holds a row.
 func (l *Log) Has(slot int32) bool { return int(slot) < len(l.newest) && l.newest[slot].segment != 0 }
+
+// Slots lists the rows from slot first to end-1 that the log holds.
+func (l *Log) Slots(first, end int32) (slots []int32) {
+	for slot := first; slot < min(end, int32(len(l.newest))); slot++ {
+		if l.Has(slot) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
 
 // Extra returns the extra part of the newest epoch.
 func (l *Log) Extra() ([]byte, error) {

@@ -15,6 +15,9 @@ func Open(o Options) (*Log, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = defaultFileBytes
 	}
+	if o.Lock == nil {
+		o.Lock = noLock{}
+	}
 	l := &Log{o: o, layout: layout{o.Lineage, o.Owner, o.Owners, o.RowBytes}}
 	numbers, err := o.Dir.List()
 	if err != nil {
@@ -344,8 +347,13 @@ var errRowSum = errors.New("the sum of a row is wrong")
 
 // checkRow checks the sum in front of a row of a segment.
 func checkRow(s *segment, slot int32, record []byte) error {
-	if binary.LittleEndian.Uint32(record) != rowSum(s.seed, slot, record[sumSize:]) {
+	if !isIntact(s.seed, slot, record) {
 		return &Corrupt{s.file, s.at, errRowSum}
 	}
 	return nil
+}
+
+// isIntact reports whether a record has the sum of its row, of a slot and of a segment with a seed.
+func isIntact(seed uint64, slot int32, record []byte) bool {
+	return binary.LittleEndian.Uint32(record) == rowSum(seed, slot, record[sumSize:])
 }

@@ -13,60 +13,108 @@ const (
 	readBytes = 8 << 20  // bytes in memory, from which on no part begins
 )
 
-// wanted is a row that Read reads.
+// wanted is a row that is read.
 type wanted struct {
-	file uint64
-	at   int64
-	row  int // its place in dst
+	file    *logFile
+	at      int64  // of its record
+	seed    uint64 // of its segment's sums
+	segment int64  // the offset of the segment
+	row     int    // its place in dst
 }
 
-// Read reads the newest versions of rows, which the log holds, to dst, one after the other. Slots may be in any order.
-// Rows that are near each other in a file are read at once.
-func (l *Log) Read(slots []int32, dst []byte) error {
-	if len(dst) != len(slots)*l.rowBytes {
-		panic(fmt.Sprintf("rowlog: %d bytes for %d rows of %d", len(dst), len(slots), l.rowBytes))
+// Reader reads rows of a log, also while another goroutine appends to it, cleans it and makes it durable. It is used by one
+// goroutine at a time, and not during CutTo or Close.
+type Reader struct {
+	l    *Log
+	list []wanted
+	buf  []byte // memory of reads
+}
+
+// NewReader returns a Reader of the log.
+func (l *Log) NewReader() *Reader { return &Reader{l: l} }
+
+// Read reads the newest versions of rows to dst, one after the other. Slots may be in any order. Rows that are near
+// each other in a file are read at once. It appends to missing the places in slots of those rows that the log does not hold.
+func (r *Reader) Read(slots []int32, dst []byte, missing []int32) ([]int32, error) {
+	if len(dst) != len(slots)*r.l.rowBytes {
+		panic(fmt.Sprintf("rowlog: %d bytes for %d rows of %d", len(dst), len(slots), r.l.rowBytes))
 	}
-	list := make([]wanted, len(slots))
-	for i, slot := range slots {
-		e := l.newest[slot]
-		if e.segment == 0 {
-			panic(fmt.Sprintf("rowlog: slot %d is not in the log", slot))
-		}
-		s := &l.segments[e.segment-1]
-		list[i] = wanted{s.file, s.place(int64(e.place), l.layout), i}
-	}
-	slices.SortFunc(list, func(a, b wanted) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.at, b.at)) })
-	for len(list) > 0 {
+	missing = r.find(slots, missing)
+	defer r.end()
+	slices.SortFunc(r.list, func(a, b wanted) int {
+		return cmp.Or(cmp.Compare(a.file.number, b.file.number), cmp.Compare(a.at, b.at))
+	})
+	for list := r.list; len(list) > 0; {
 		n := 1
 		for n < len(list) && list[n].file == list[0].file {
 			n++
 		}
-		if err := l.readFrom(list[:n], slots, dst); err != nil {
-			return err
+		if err := r.readFrom(list[:n], slots, dst); err != nil {
+			return missing, err
 		}
 		list = list[n:]
 	}
-	return nil
+	return missing, nil
+}
+
+// find lists the places of rows, whose files stay open until end.
+func (r *Reader) find(slots []int32, missing []int32) []int32 {
+	l := r.l
+	l.o.Lock.Lock()
+	defer l.o.Lock.Unlock()
+	l.reading++
+	r.list = r.list[:0]
+	for i, slot := range slots {
+		if !l.Has(slot) {
+			missing = append(missing, int32(i))
+			continue
+		}
+		e := l.newest[slot]
+		s := &l.segments[e.segment-1]
+		r.list = append(r.list, wanted{l.file(s.file), s.place(int64(e.place), l.layout), s.seed, s.at, i})
+	}
+	return missing
+}
+
+func (r *Reader) end() {
+	r.l.o.Lock.Lock()
+	defer r.l.o.Lock.Unlock()
+	r.l.reading--
+}
+
+// Read is that of a Reader, for rows that the log holds.
+func (l *Log) Read(slots []int32, dst []byte) error {
+	if l.reader == nil {
+		l.reader = l.NewReader()
+	}
+	missing, err := l.reader.Read(slots, dst, nil)
+	if len(missing) > 0 {
+		panic(fmt.Sprintf("rowlog: slot %d is not in the log", slots[missing[0]]))
+	}
+	return err
 }
 
 // readFrom reads rows of one file, which are in the order of their places.
-func (l *Log) readFrom(list []wanted, slots []int32, dst []byte) error {
+func (r *Reader) readFrom(list []wanted, slots []int32, dst []byte) error {
+	rowBytes := r.l.rowBytes
 	for len(list) > 0 {
-		spans, bytes := l.joinRows(list)
-		l.reads = slices.Grow(l.reads[:0], int(bytes))[:bytes]
+		spans, bytes := r.l.joinRows(list)
+		r.buf = slices.Grow(r.buf[:0], int(bytes))[:bytes]
 		parts := make([]Part, len(spans))
-		for i, rest := 0, l.reads; i < len(spans); i++ {
+		for i, rest := 0, r.buf; i < len(spans); i++ {
 			n := spans[i].end - spans[i].at
 			parts[i], rest = Part{spans[i].at, rest[:n:n]}, rest[n:]
 		}
-		if err := l.file(list[0].file).ReadAll(parts); err != nil {
+		if err := list[0].file.ReadAll(parts); err != nil {
 			return err
 		}
 		for i, p := range parts {
 			for _, x := range list[:spans[i].rows] {
-				if err := l.takeRow(p.Bytes[x.at-p.At:], slots[x.row], dst[x.row*l.rowBytes:][:l.rowBytes]); err != nil {
-					return err
+				record := p.Bytes[x.at-p.At:][:r.l.recordSize()]
+				if !isIntact(x.seed, slots[x.row], record) {
+					return &Corrupt{x.file.number, x.segment, errRowSum}
 				}
+				copy(dst[x.row*rowBytes:(x.row+1)*rowBytes], record[sumSize:])
 			}
 			list = list[spans[i].rows:]
 		}
@@ -97,16 +145,6 @@ func (l *Log) joinRows(list []wanted) (spans []span, bytes int64) {
 		spans, bytes = append(spans, span{x.at, x.at + record, 1}), bytes+record
 	}
 	return spans, bytes
-}
-
-// takeRow checks a record, and copies its row.
-func (l *Log) takeRow(record []byte, slot int32, to []byte) error {
-	record = record[:l.recordSize()]
-	if err := checkRow(&l.segments[l.newest[slot].segment-1], slot, record); err != nil {
-		return err
-	}
-	copy(to, record[sumSize:])
-	return nil
 }
 
 // eachBytes is about how many bytes of rows Each reads at a time.

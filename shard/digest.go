@@ -27,16 +27,16 @@ func (h *Shard) Digest() (digest.Sum, error) {
 // host). Rows may be untouched.
 func (h *Shard) Export(dst []float32, slot int64, n int) error {
 	width, stride := h.o.Width, h.RowBytes()
-	src, direct := h.rows.RowRange(int(slot), n), h.rows.Buf.OnHost()
-	var touched []int32 // slots that a GPU gathers
+	direct := h.rows.Buf.OnHost() && h.frames == nil
+	var touched []int32 // slots that a GPU gathers, or of frames
 	var to [][]byte     // the destinations of their rows
 	for i := range n {
 		row, at := dst[i*width:(i+1)*width], int32(slot)+int32(i)
 		switch {
-		case !h.isTouched(at):
+		case !isSet(h.touched, at):
 			h.init.Row(row, h.o.Map.Global(h.o.Owner, int64(at)))
 		case direct:
-			h.s.Download(kernels.BytesOf(row), src.RowRange(i, 1).Columns(0, width).Buf)
+			h.s.Download(kernels.BytesOf(row), h.rows.RowRange(int(at), 1).Columns(0, width).Buf)
 		default:
 			touched, to = append(touched, at), append(to, kernels.BytesOf(row))
 		}

@@ -126,7 +126,7 @@ func (j *Journal) Commit() {
 // recordFirstWrites puts rows aside for the pin, and records the slots that the active epoch has not
 // written yet. It is called before they are written.
 func (h *Shard) recordFirstWrites(slots []int32) error {
-	h.putAside(slots)
+	h.hold.pin.putAside(h, slots)
 	j := h.journal
 	if j == nil || j.paused {
 		return nil
@@ -171,11 +171,12 @@ func (h *Shard) recordRows(e *Epoch) error {
 	if err := j.extendRows(h.s, e, n+len(j.fresh)); err != nil {
 		return err
 	}
-	if err := h.uploadSlots(j.fresh); err != nil {
+	rows, index, err := h.locateCopy(j.fresh)
+	if err != nil {
 		return err
 	}
 	e.Slots = append(e.Slots, j.fresh...)
-	h.s.GatherRows(e.Before().RowRange(n, len(j.fresh)), h.rows, h.slots.SliceFloats(0, len(j.fresh)))
+	h.s.GatherRows(e.Before().RowRange(n, len(j.fresh)), rows, index)
 	return nil
 }
 

@@ -204,7 +204,7 @@ func allRows(t *testing.T, h *Shard) []byte {
 	init := make([]float32, width)
 	for slot := range int32(h.Slots()) {
 		row := all[int(slot)*h.RowBytes():][:h.RowBytes()]
-		if !h.isTouched(slot) {
+		if !isSet(h.touched, slot) {
 			h.init.Row(init, h.o.Map.Global(h.o.Owner, int64(slot)))
 			copy(row, kernels.BytesOf(init))
 		} else if err := h.ReadBytes(row, []int32{slot}); err != nil {

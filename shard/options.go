@@ -14,6 +14,8 @@ type Options struct {
 	Seed  uint64
 	// Width is the number of weights per row, State the floats of optimizer state.
 	Width, State int
+	// Frames is the most rows that are in memory, for a shard with a tier. 0: all.
+	Frames int
 	// Parts are the parts of the weights, in order. Nil: one part.
 	Parts []Part
 }
@@ -39,8 +41,17 @@ func (o Options) countSlots() int64 {
 // Bytes is the memory of a shard with these options once every row is touched.
 func Bytes(o Options) int64 {
 	slots := o.countSlots()
+	if o.Frames > 0 {
+		return min(slots, int64(o.Frames))*FrameBytes(o) + SlotBytes(o)
+	}
 	return slots*int64(o.Width+o.State)*4 + slots/8
 }
+
+// FrameBytes is the memory of each row that is in memory, for a shard with Options.Frames.
+func FrameBytes(o Options) int64 { return int64(o.Width+o.State)*4 + frameBytes }
+
+// SlotBytes is the memory that such a shard has for all of its rows, wherever they are.
+func SlotBytes(o Options) int64 { return o.countSlots()*slotBytes + o.countSlots()/8 }
 
 // InitOf is the init of an owner's rows.
 func InitOf(o Options) kernels.RowInit {

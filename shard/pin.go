@@ -35,15 +35,15 @@ const (
 
 // Pin pins the rows. Close ends it.
 func (h *Shard) Pin() *Pin {
-	h.needUnpinned()
-	p := &Pin{h: h, touched: slices.Clone(h.touched), places: make([][]int32, (h.rows.Rows+pageSlots-1)/pageSlots)}
+	h.hold.needNone()
+	p := &Pin{h: h, touched: slices.Clone(h.touched), places: make([][]int32, (h.count+pageSlots-1)/pageSlots)}
 	h.hold.pin = p
 	return p
 }
 
-// needUnpinned panics if the rows are pinned. Writes that do not put rows aside call it.
-func (h *Shard) needUnpinned() {
-	if h.hold.pin != nil {
+// needNone panics if the rows are pinned. Writes that do not put rows aside call it.
+func (o *hold) needNone() {
+	if o.pin != nil {
 		panic("shard: rows that are pinned cannot be set without a record")
 	}
 }
@@ -98,7 +98,7 @@ func (p *Pin) placeOf(slot int32) int {
 
 // asideRows is how many rows are in each buffer of aside.
 func (p *Pin) asideRows() int {
-	return min(asideBytes/p.h.RowBytes(), p.h.rows.Rows/8) + 1
+	return min(asideBytes/p.h.RowBytes(), p.h.count/8) + 1
 }
 
 // asideAt returns the buffer of a place, and the row there.
@@ -107,10 +107,9 @@ func (p *Pin) asideAt(place int) (b kernels.Buffer, row int) {
 	return p.aside[place/n], place % n
 }
 
-// putAside puts those of slots aside whose bytes the pin needs. It is called before they are written. An
+// putAside puts those of slots aside whose bytes the pin needs. A view calls it before it writes them. An
 // error is one of the pin, and not of the write.
-func (h *Shard) putAside(slots []int32) {
-	p := h.hold.pin
+func (p *Pin) putAside(h *Shard, slots []int32) {
 	if p == nil || p.err != nil {
 		return
 	}
@@ -126,13 +125,14 @@ func (h *Shard) putAside(slots []int32) {
 		}
 	}
 	if len(h.ahead) > 0 {
-		p.err = h.gatherAside(p)
+		p.err = p.gatherAside(h)
 	}
 }
 
-// gatherAside copies the slots in ahead to the next places.
-func (h *Shard) gatherAside(p *Pin) error {
-	if err := h.uploadSlots(h.ahead); err != nil {
+// gatherAside copies the slots in the scratch of a view to the next places.
+func (p *Pin) gatherAside(h *Shard) error {
+	rows, index, err := h.locateCopy(h.ahead)
+	if err != nil {
 		return err
 	}
 	stride, room := h.rows.Stride, p.asideRows()
@@ -146,7 +146,7 @@ func (h *Shard) gatherAside(p *Pin) error {
 			p.aside = append(p.aside, b)
 		}
 		n := min(room-at, len(h.ahead)-done)
-		h.s.GatherRows(kernels.Mat(p.aside[len(p.aside)-1], room, stride).RowRange(at, n), h.rows, h.slots.SliceFloats(done, n))
+		h.s.GatherRows(kernels.Mat(p.aside[len(p.aside)-1], room, stride).RowRange(at, n), rows, index.SliceFloats(done, n))
 		done, p.rows = done+n, p.rows+n
 	}
 	return nil

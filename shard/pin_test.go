@@ -129,7 +129,7 @@ func TestPinnedRowsAreNotSetWithoutARecord(t *testing.T) {
 		"Pin":       func() { h.Pin() },
 		"Reset":     func() { h.Reset() },
 		"Rollback":  func() { _ = h.Rollback(0) },
-		"Store":     func() { h.Store(0, kernels.Mat(kernels.HostBuffer(row), 1, width)) },
+		"Store":     func() { _ = h.Store(0, kernels.Mat(kernels.HostBuffer(row), 1, width)) },
 		"StoreRaw":  func() { _ = h.StoreRaw([]int32{0}, kernels.BytesOf(row)) },
 		"StoreLost": func() { _ = h.StoreLost([]int32{0}, kernels.Mat(kernels.HostBuffer(row), 1, len(row))) },
 	}

@@ -17,13 +17,14 @@ func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, places, slots []int32) error
 	if len(slots) == 0 {
 		return nil
 	}
-	if err := h.uploadSlots(slots); err != nil {
+	rows, index, err := h.locateCopy(slots)
+	if err != nil {
 		return err
 	}
 	if err := h.uploadPlaces(places); err != nil {
 		return err
 	}
-	h.s.XorRows(dst, e.Before(), h.places.SliceFloats(0, len(places)), h.rows, h.slots.SliceFloats(0, len(slots)))
+	h.s.XorRows(dst, e.Before(), h.places.SliceFloats(0, len(places)), rows, index)
 	return h.s.Sync()
 }
 
@@ -119,8 +120,10 @@ func (h *Shard) appendBefore(sums []digest.Sum, e *Epoch, places, slots []int32)
 func (h *Shard) appendHashes(sums []digest.Sum, slots []int32, drawn []bool) (_ []digest.Sum, err error) {
 	for len(slots) > 0 && err == nil {
 		n := min(len(slots), digestRows)
-		if err = h.uploadSlots(slots[:n]); err == nil {
-			sums, err = h.hashRows(sums, slots[:n], drawn, h.rows, h.slots.SliceFloats(0, n))
+		var rows kernels.Matrix
+		var index kernels.Buffer
+		if rows, index, err = h.locateCopy(slots[:n]); err == nil {
+			sums, err = h.hashRows(sums, slots[:n], drawn, rows, index)
 		}
 		slots, drawn = slots[n:], drawn[min(n, len(drawn)):]
 	}
@@ -162,7 +165,7 @@ func (h *Shard) growStaged(rows int) error {
 func (h *Shard) Rollback(keep int) error {
 	j := h.journal
 	j.needRows()
-	h.needUnpinned()
+	h.hold.needNone()
 	undone := append(slices.Clone(j.sealed[keep:]), j.active)
 	for i := len(undone) - 1; i >= 0; i-- {
 		if err := h.undoEpoch(undone[i]); err != nil {
@@ -182,15 +185,9 @@ func (h *Shard) undoEpoch(e *Epoch) error {
 	if len(e.Slots) == 0 {
 		return nil
 	}
-	return h.scatterRows(e.Slots, e.Before())
-}
-
-// scatterRows sets rows, weights and state. No pre-image is kept.
-func (h *Shard) scatterRows(slots []int32, rows kernels.Matrix) error {
-	if err := h.uploadSlots(slots); err != nil {
+	if err := h.replaceRows(e.Slots, e.Before()); err != nil {
 		return err
 	}
-	h.s.ScatterRows(h.rows, rows, h.slots.SliceFloats(0, len(slots)))
 	return h.s.Sync()
 }
 
@@ -203,7 +200,10 @@ func (h *Shard) StoreLost(slots []int32, rows kernels.Matrix) error {
 	for _, slot := range slots {
 		h.touchWritten(slot)
 	}
-	return h.scatterRows(slots, rows)
+	if err := h.replaceRows(slots, rows); err != nil {
+		return err
+	}
+	return h.s.Sync()
 }
 
 // ReadCommitted copies rows as they were at the last commit to dst (len(slots), width +
@@ -214,10 +214,11 @@ func (h *Shard) ReadCommitted(dst kernels.Matrix, slots []int32) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	if err := h.uploadSlots(slots); err != nil {
+	rows, index, err := h.locateCopy(slots)
+	if err != nil {
 		return err
 	}
-	h.s.GatherRows(dst, h.rows, h.slots.SliceFloats(0, len(slots)))
+	h.s.GatherRows(dst, rows, index)
 	for i, slot := range slots {
 		for k := 0; k <= len(j.sealed); k++ { // the oldest epoch that wrote it has the committed row
 			e := j.active

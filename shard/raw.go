@@ -25,13 +25,13 @@ func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err e
 // readTouched is ReadTouched for the rows of touched, and lists the slots. From the host's memory it
 // copies runs of rows; a GPU gathers all rows first, since each copy from it costs microseconds.
 func (h *Shard) readTouched(dst []byte, from int, touched []uint64) (slots []int32, next int, err error) {
-	stride, direct := h.RowBytes(), h.rows.Buf.OnHost()
+	stride, direct := h.RowBytes(), h.rows.Buf.OnHost() && h.frames == nil
 	room := len(dst) / stride
 	h.index = h.index[:0]
 	for len(h.index) < room {
 		first, n := nextRun(touched, from, room-len(h.index))
 		if n == 0 {
-			from = h.rows.Rows
+			from = h.count
 			break
 		}
 		if at := len(h.index) * stride; direct {
@@ -53,6 +53,9 @@ func (h *Shard) readTouched(dst []byte, from int, touched []uint64) (slots []int
 func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 	if len(slots) == 0 {
 		return nil
+	}
+	if h.frames != nil {
+		return h.frames.copyOut(h.s, dst, slots)
 	}
 	if err := h.growStaged(len(slots)); err != nil {
 		return err
@@ -79,7 +82,7 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	for i := 0; i < len(slots); {
+	for i := 0; i < len(slots) && h.frames == nil; {
 		n := 1
 		for i+n < len(slots) && slots[i+n] == slots[i]+int32(n) {
 			n++
@@ -90,20 +93,82 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 	for _, slot := range slots {
 		h.touchWritten(slot)
 	}
+	if h.frames != nil {
+		return h.frames.storeBytes(h.s, slots, rows)
+	}
 	return h.s.Sync()
+}
+
+// Store sets the weights of the n rows from slot on to src (n, width) and
+// zeroes their state.
+func (h *Shard) Store(slot int64, src kernels.Matrix) error {
+	for i := range src.Rows {
+		h.touchWritten(int32(slot) + int32(i))
+	}
+	if h.frames != nil {
+		return h.storeBelow(int32(slot), src)
+	}
+	h.setWeights(h.rows.RowRange(int(slot), src.Rows), src)
+	return nil
+}
+
+// setWeights sets the weights of rows to src, and their state to 0.
+func (h *Shard) setWeights(dst, src kernels.Matrix) {
+	h.s.Zero(dst.Buf)
+	h.s.CopyColumns(dst.Columns(0, h.o.Width), src)
+}
+
+// storeBelow is Store for rows that are not all in memory.
+func (h *Shard) storeBelow(first int32, src kernels.Matrix) error {
+	rows := make([]float32, src.Rows*h.rows.Stride)
+	h.setWeights(kernels.Mat(kernels.HostBuffer(rows), src.Rows, h.rows.Stride), src)
+	slots := make([]int32, src.Rows)
+	for i := range slots {
+		slots[i] = first + int32(i)
+	}
+	return h.frames.storeBytes(h.s, slots, kernels.BytesOf(rows))
 }
 
 // Populate takes the memory of n rows from a slot on, most of which will be stored. That costs a
 // third of the page faults one by one. Unlike all other methods, it may be called while another
 // goroutine stores rows.
 func (h *Shard) Populate(slot int64, n int) {
+	if h.frames != nil {
+		return
+	}
 	kernels.Populate(h.rows.RowRange(int(slot), n).Buf)
+}
+
+// OpenTier keeps rows in memory only as far as Options.Frames allows, and the others below. It is called before On, and before any access
+// to rows. The device is a CPU.
+func (h *Shard) OpenTier(below Below) {
+	h.frames = &frames{below: below, rows: h.rows, slots: h.count, init: h.init}
+	h.frames.makeFresh()
+}
+
+// Mark is the number of accesses to rows so far. They are only counted if some rows are below.
+func (h *Shard) Mark() int64 {
+	if h.frames == nil {
+		return 0
+	}
+	return h.frames.mark
+}
+
+// Adopt declares that the place below has the rows of the shard, which are touched.
+func (h *Shard) Adopt(slots []int32) {
+	for _, slot := range slots {
+		h.touchWritten(slot)
+	}
+	h.frames.policy.Stored(slots)
 }
 
 // Reset makes every row untouched, as after New.
 func (h *Shard) Reset() {
-	h.needUnpinned()
+	h.hold.needNone()
 	clear(h.touched)
+	if h.frames != nil {
+		h.frames.makeFresh()
+	}
 	if h.journal != nil {
 		clear(h.journal.wrote)
 	}

@@ -13,11 +13,13 @@ type Shard struct {
 	dev     kernels.Device
 	s       kernels.Stream
 	init    kernels.RowInit
-	rows    kernels.Matrix // (slots, width + state)
+	rows    kernels.Matrix // (slots, width + state); or of each frame
+	count   int            // slots
 	touched []uint64       // one bit per slot
 	view    bool           // made by On
 	journal *Journal       // nil: writes are not recorded
 	hold    *hold
+	frames  *frames // nil: all rows are in memory, and the frame of each is its slot
 
 	fresh  []int32        // scratch: slots to draw
 	index  []int32        // scratch: slots to read
@@ -37,16 +39,21 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	}
 	stride := o.Width + o.State
 	var buf kernels.Buffer
-	if slots > 0 {
+	frames := slots
+	if o.Frames > 0 {
+		frames = min(slots, int64(o.Frames))
+	}
+	if frames > 0 {
 		var err error
-		if buf, err = dev.Alloc(int(slots)*stride*4, kernels.Rows); err != nil {
-			return nil, fmt.Errorf("shard: %d rows of %d bytes of owner %d: %w", slots, stride*4, o.Owner, err)
+		if buf, err = dev.Alloc(int(frames)*stride*4, kernels.Rows); err != nil {
+			return nil, fmt.Errorf("shard: %d rows of %d bytes of owner %d: %w", frames, stride*4, o.Owner, err)
 		}
 	}
 	return &Shard{
 		o: o, dev: dev, s: s,
 		init:    InitOf(o),
-		rows:    kernels.Mat(buf, int(slots), stride),
+		rows:    kernels.Mat(buf, int(frames), stride),
+		count:   int(slots),
 		touched: make([]uint64, (slots+63)/64),
 		hold:    &hold{},
 		draw:    make([]float32, o.Width),
@@ -56,8 +63,8 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 // On returns a Shard of the same rows with another stream. The two must not be used at the same
 // time.
 func (h *Shard) On(s kernels.Stream) *Shard {
-	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, touched: h.touched, view: true, journal: h.journal, hold: h.hold,
-		draw: make([]float32, h.o.Width)}
+	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, count: h.count, touched: h.touched, view: true,
+		journal: h.journal, hold: h.hold, frames: h.frames, draw: make([]float32, h.o.Width)}
 }
 
 // Close frees the rows, unless the Shard was made by On.
@@ -85,7 +92,7 @@ func (h *Shard) Width() int { return h.o.Width }
 func (h *Shard) Stream() kernels.Stream { return h.s }
 
 // Slots is the number of rows owned.
-func (h *Shard) Slots() int64 { return int64(h.rows.Rows) }
+func (h *Shard) Slots() int64 { return int64(h.count) }
 
 // Read copies the weights of slots to dst (len(slots), width) for training. Untouched rows are
 // drawn and become touched, since an update will follow.
@@ -99,14 +106,16 @@ func (h *Shard) Read(dst kernels.Matrix, slots []int32) error {
 // ReadRows copies slots, weights and state, to dst (len(slots), width + state). Like Read, it
 // touches them.
 func (h *Shard) ReadRows(dst kernels.Matrix, slots []int32) error {
-	if err := h.drawUntouched(slots); err != nil || len(slots) == 0 {
+	if err := h.drawUntouched(slots); err != nil {
 		return err
 	}
-	if err := h.uploadSlots(slots); err != nil {
+	return h.frames.eachPiece(len(slots), func(lo, hi int) error {
+		rows, index, err := h.locate(slots[lo:hi], forRead)
+		if err == nil {
+			h.s.GatherRows(dst.RowRange(lo, hi-lo), rows, index)
+		}
 		return err
-	}
-	h.s.GatherRows(dst, h.rows, h.slots.SliceFloats(0, len(slots)))
-	return nil
+	})
 }
 
 // StoreRows sets slots, weights and state, to src (len(slots), width + state). No slot may be
@@ -118,14 +127,24 @@ func (h *Shard) StoreRows(slots []int32, src kernels.Matrix) error {
 	if err := h.recordFirstWrites(slots); err != nil {
 		return err
 	}
-	if err := h.uploadSlots(slots); err != nil {
+	if err := h.replaceRows(slots, src); err != nil {
 		return err
 	}
-	h.s.ScatterRows(h.rows, src, h.slots.SliceFloats(0, len(slots)))
 	for _, slot := range slots {
-		h.touchSlot(slot)
+		setBit(h.touched, slot)
 	}
 	return nil
+}
+
+// replaceRows sets rows to src (len(slots), width + state), without a record. No slot may be listed twice.
+func (h *Shard) replaceRows(slots []int32, src kernels.Matrix) error {
+	return h.frames.eachPiece(len(slots), func(lo, hi int) error {
+		rows, index, err := h.locate(slots[lo:hi], forReplace)
+		if err == nil {
+			h.s.ScatterRows(rows, src.RowRange(lo, hi-lo), index)
+		}
+		return err
+	})
 }
 
 // Peek copies the weights of slots to dst (len(slots), width) and touches none. Untouched rows
@@ -133,15 +152,19 @@ func (h *Shard) StoreRows(slots []int32, src kernels.Matrix) error {
 func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
 	h.index = append(h.index[:0], slots...)
 	for i, slot := range slots {
-		if !h.isTouched(slot) {
+		if !isSet(h.touched, slot) {
 			h.index[i] = 0 // any row; overwritten below
 		}
 	}
-	if err := h.gatherWeights(dst, h.index); err != nil {
-		return err
+	if len(slots) > 0 {
+		rows, index, err := h.locateCopy(h.index)
+		if err != nil {
+			return err
+		}
+		h.s.GatherRows(dst, rows.Columns(0, h.o.Width), index)
 	}
 	for i, slot := range slots {
-		if !h.isTouched(slot) {
+		if !isSet(h.touched, slot) {
 			h.init.Row(h.draw, h.o.Map.Global(h.o.Owner, int64(slot)))
 			h.s.Upload(dst.RowRange(i, 1).Buf, kernels.BytesOf(h.draw))
 		}
@@ -153,9 +176,9 @@ func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
 func (h *Shard) TouchAll() error {
 	const batch = 1 << 16
 	slots := make([]int32, 0, batch)
-	for first := 0; first < h.rows.Rows; first += batch {
+	for first := 0; first < h.count; first += batch {
 		slots = slots[:0]
-		for slot := first; slot < min(first+batch, h.rows.Rows); slot++ {
+		for slot := first; slot < min(first+batch, h.count); slot++ {
 			slots = append(slots, int32(slot))
 		}
 		if err := h.drawUntouched(slots); err != nil {
@@ -179,11 +202,20 @@ func (h *Shard) Apply(rule kernels.RowRule, slots []int32, grads kernels.Matrix,
 	if err := h.recordFirstWrites(slots); err != nil {
 		return err
 	}
-	if err := h.uploadSlots(slots); err != nil {
+	err := h.frames.eachPiece(len(slots), func(lo, hi int) error {
+		rows, index, err := h.locate(slots[lo:hi], forUpdate)
+		if err != nil {
+			return err
+		}
+		start, pos := start, pos
+		if hi-lo < len(slots) {
+			start, pos = cutSegments(start, pos, lo, hi)
+		}
+		h.s.UpdateRows(rule, rows, index, grads, start, pos)
+		return nil
+	})
+	if err != nil {
 		return err
-	}
-	if len(slots) > 0 {
-		h.s.UpdateRows(rule, h.rows, h.slots.SliceFloats(0, len(slots)), grads, start, pos)
 	}
 	if rule.MovesAllRows() {
 		return h.applyZeros(rule, slots)
@@ -197,10 +229,10 @@ const zeroRows = 1 << 16
 // applyZeros updates all rows except those of slots, which ascend, by a gradient of 0. Rows that
 // no step has used stay as they are, because their state is 0, unless their weights decay.
 func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
-	if h.journal != nil {
-		panic("shard: a rule for all rows with a journal of writes")
+	if h.journal != nil || h.frames != nil {
+		panic("shard: a rule for all rows with a journal of writes, or with rows that are not in memory")
 	}
-	h.needUnpinned()
+	h.hold.needNone()
 	if rule.MovesFreshRows() {
 		if err := h.TouchAll(); err != nil {
 			return err
@@ -246,39 +278,27 @@ func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
 	return nil
 }
 
-// Store sets the weights of the n rows from slot on to src (n, width) and
-// zeroes their state.
-func (h *Shard) Store(slot int64, src kernels.Matrix) {
-	dst := h.rows.RowRange(int(slot), src.Rows)
-	h.s.Zero(dst.Buf)
-	h.s.CopyColumns(dst.Columns(0, h.o.Width), src)
-	for i := range src.Rows {
-		h.touchWritten(int32(slot) + int32(i))
-	}
-}
-
 // gatherWeights copies the weights of rows, touched or not.
 func (h *Shard) gatherWeights(dst kernels.Matrix, slots []int32) error {
-	if len(slots) == 0 {
-		return nil
-	}
-	if err := h.uploadSlots(slots); err != nil {
+	return h.frames.eachPiece(len(slots), func(lo, hi int) error {
+		rows, index, err := h.locate(slots[lo:hi], forRead)
+		if err == nil {
+			h.s.GatherRows(dst.RowRange(lo, hi-lo), rows.Columns(0, h.o.Width), index)
+		}
 		return err
-	}
-	h.s.GatherRows(dst, h.rows.Columns(0, h.o.Width), h.slots.SliceFloats(0, len(slots)))
-	return nil
+	})
 }
 
-// drawUntouched draws the untouched ones of slots into memory.
+// drawUntouched draws the untouched ones of slots into memory, unless that waits until they get a frame.
 func (h *Shard) drawUntouched(slots []int32) error {
 	h.fresh = h.fresh[:0]
 	for _, slot := range slots {
-		if !h.isTouched(slot) {
+		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
-			h.touchSlot(slot)
+			setBit(h.touched, slot)
 		}
 	}
-	if len(h.fresh) == 0 {
+	if len(h.fresh) == 0 || h.frames != nil {
 		return nil
 	}
 	if err := h.uploadSlots(h.fresh); err != nil {
@@ -286,6 +306,29 @@ func (h *Shard) drawUntouched(slots []int32) error {
 	}
 	h.s.InitRows(h.rows, h.slots.SliceFloats(0, len(h.fresh)), h.init)
 	return nil
+}
+
+// locate returns the memory of rows and the index of each there, on the device, until the next access.
+func (h *Shard) locate(slots []int32, a access) (rows kernels.Matrix, index kernels.Buffer, err error) {
+	if h.frames != nil {
+		if slots, err = h.frames.fill(h.s, slots, a); err != nil {
+			return rows, index, err
+		}
+	}
+	err = h.uploadSlots(slots)
+	return h.rows, h.slots.SliceFloats(0, len(slots)), err
+}
+
+// locateCopy is locate for rows that are only read, and get no frame. All have been touched.
+func (h *Shard) locateCopy(slots []int32) (rows kernels.Matrix, index kernels.Buffer, err error) {
+	rows = h.rows
+	if h.frames != nil {
+		if rows, slots, err = h.frames.copyRows(h.s, slots); err != nil {
+			return rows, index, err
+		}
+	}
+	err = h.uploadSlots(slots)
+	return rows, h.slots.SliceFloats(0, len(slots)), err
 }
 
 func (h *Shard) uploadSlots(slots []int32) error {
@@ -296,18 +339,14 @@ func (h *Shard) uploadSlots(slots []int32) error {
 	return nil
 }
 
-func (h *Shard) isTouched(slot int32) bool {
-	return isSet(h.touched, slot)
-}
-
 func isSet(bits []uint64, slot int32) bool { return bits[slot>>6]>>(slot&63)&1 != 0 }
 
-func (h *Shard) touchSlot(slot int32) { h.touched[slot>>6] |= 1 << (slot & 63) }
+func setBit(bits []uint64, slot int32) { bits[slot>>6] |= 1 << (slot & 63) }
 
 // touchWritten touches a row that is set to any bytes without a record in the journal.
 func (h *Shard) touchWritten(slot int32) {
-	h.needUnpinned()
-	h.touchSlot(slot)
+	h.hold.needNone()
+	setBit(h.touched, slot)
 	if h.journal != nil {
 		h.journal.markWritten(slot)
 	}

@@ -144,7 +144,9 @@ func TestStoreReplacesWeightsAndState(t *testing.T) {
 	for i := range values {
 		values[i] = float32(i) + 0.5
 	}
-	h.Store(64, m)
+	if err := h.Store(64, m); err != nil {
+		t.Fatal(err)
+	}
 	got, out := matrix(4)
 	if err := h.Peek(out, []int32{63, 64, 65, 66}); err != nil {
 		t.Fatal(err)

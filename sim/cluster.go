@@ -33,6 +33,7 @@ type cluster struct {
 	secure      transport.Secure
 	delays      string // of messages; see transport.ParseFaults
 	rebuildRows int    // rows that each step rebuilds
+	frames      int    // rows of a rank in memory; 0: all
 	saves       *saves
 	slowest     time.Duration // maximum delay of a message to or from the register
 	lossy       float64       // probability that one is lost
@@ -66,7 +67,7 @@ type seen struct {
 
 func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
 	c := &cluster{s: s, seed: seed, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.newProcess("network"),
-		linked: set.linked, delays: set.delays, rebuildRows: set.rebuildRows, slowest: set.slowest, lossy: set.lossy,
+		linked: set.linked, delays: set.delays, rebuildRows: set.rebuildRows, frames: set.frames, slowest: set.slowest, lossy: set.lossy,
 		memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
 	c.auditor = &auditor{c: c, received: map[sealed][]*commit.Audit{}}
 	if seed%2 == 1 { // not drawn, so that the other draws of every seed stay the same
@@ -92,7 +93,7 @@ func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cl
 func (c *cluster) runJob() error {
 	err := c.s.runAll(c.home, func() {
 		for range len(c.register.world.slots) + len(c.register.world.spares) {
-			c.startHost(&machine{number: len(c.hosts), logs: map[int]*rowlog.MemDir{}})
+			c.startHost(&machine{number: len(c.hosts), dirs: map[string]*rowlog.MemDir{}})
 		}
 		c.worldFormed(nil)
 	})

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,12 +13,12 @@ import (
 // machine stays when its host loses power. Its disks keep the bytes that were durable, and some others.
 type machine struct {
 	number int
-	logs   map[int]*rowlog.MemDir // by rank
+	dirs   map[string]*rowlog.MemDir // by path
 }
 
 // losePower takes the power from the disks.
 func (m *machine) losePower() {
-	for _, d := range m.logs {
+	for _, d := range m.dirs {
 		d.CutPower()
 	}
 }
@@ -28,21 +29,21 @@ const failsAfter = 200
 // slowestDisk is the maximum time of a write or sync.
 const slowestDisk = 30 * time.Millisecond
 
-// log returns the folder of a rank's log. Some fail once.
-func (m *machine) log(rank int, seed uint64) *rowlog.MemDir {
-	if m.logs[rank] == nil {
+// dir returns a folder of a rank. Some logs fail once.
+func (m *machine) dir(rank int, path string, seed uint64) *rowlog.MemDir {
+	if m.dirs[path] == nil {
 		r := rand.New(rand.NewPCG(seed, purposeLogs+uint64(m.number)<<32+uint64(rank)<<8))
-		m.logs[rank] = rowlog.NewMemDir(r)
-		if r.IntN(4) == 0 {
-			m.logs[rank].FailIn(1 + r.IntN(failsAfter))
+		m.dirs[path] = rowlog.NewMemDir(r)
+		if isLog := filepath.Base(path) != store.SpillFolder; isLog && r.IntN(4) == 0 {
+			m.dirs[path].FailIn(1 + r.IntN(failsAfter))
 		}
 	}
-	return m.logs[rank]
+	return m.dirs[path]
 }
 
 // storeDir is a process's Options.StoreDir.
-func (p *process) storeDir(rank int) (store.Dir, error) {
-	return disk{p.host.machine.log(rank, p.c.seed), p}, nil
+func (p *process) storeDir(rank int, path string) (store.Dir, error) {
+	return disk{p.host.machine.dir(rank, path, p.c.seed), p}, nil
 }
 
 // disk is the folder of a log in use by a process. Writes take time, and a dead process writes nothing.
@@ -116,13 +117,18 @@ func (f diskFile) Sync() error {
 // fromLogs reports whether a warning says that a job restored the logs.
 func fromLogs(warning string) bool { return strings.HasSuffix(warning, "from the logs of store.path") }
 
-// storeSets draws whether a run keeps logs.
+// storeSets draws whether a run keeps logs, and whether rows are only there.
 func (s *setting) storeSets(seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, purposeLogs))
 	if s.stores = r.IntN(2) == 0 && !s.movesAll(); !s.stores {
 		return nil
 	}
-	return []string{"store.path=/disk"}
+	sets := []string{"store.path=/disk"}
+	if r.IntN(2) == 0 {
+		s.frames = 1 + r.IntN(1+r.IntN(400))
+		sets = append(sets, "store.tier=file", "store.dram_bytes=1GiB")
+	}
+	return sets
 }
 
 // movesAll reports whether each step changes every row.

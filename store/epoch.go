@@ -9,6 +9,7 @@ import (
 // epoch is a rank's part of an epoch, as it is written.
 type epoch struct {
 	step  int64
+	mark  int64 // of the shard, at the seal
 	held  bool
 	slots []int32 // ascending
 	rows  []byte
@@ -16,7 +17,7 @@ type epoch struct {
 }
 
 func (e *epoch) empty() {
-	e.step, e.held = 0, false
+	e.step, e.mark, e.held = 0, 0, false
 	e.slots, e.rows, e.extra = e.slots[:0], e.rows[:0], e.extra[:0]
 }
 

@@ -226,7 +226,7 @@ func (s *Store) newEpoch(step int64) *epoch {
 	if n := len(s.spare); n > 0 {
 		e, s.spare = s.spare[n-1], s.spare[:n-1]
 	}
-	e.step = step
+	e.step, e.mark = step, s.o.Shard.Mark()
 	return e
 }
 
@@ -237,10 +237,19 @@ func (s *Store) release(e *epoch) {
 	s.spare = append(s.spare, e)
 }
 
-// Restore cuts the log to the model after a step, which it holds, and passes its rows to put. It returns the run's
-// past, the dense part and the digest of the model, empty if that is unknown. Begin follows with the same step. Only
-// the first rank has past and dense part.
-func (s *Store) Restore(step int64, put func([]int32, []byte) error) (past Past, dense []byte, digest string, err error) {
+// adopt passes the slots of the rows in the log to put, and reads the losses, whose slots begin with first.
+func (s *Store) adopt(first int32, losses []byte, put func(slots []int32, rows []byte) error) error {
+	if err := put(s.log.Slots(0, first), nil); err != nil {
+		return err
+	}
+	n := int32(len(losses) / s.o.Shard.RowBytes())
+	return s.log.Read(s.log.Slots(first, first+n), losses)
+}
+
+// Restore cuts the log to the model after a step, which it holds, and passes its rows to put. If the log is where rows
+// without a frame are (Below), their bytes are nil. It returns the run's past, the dense part and the digest of the
+// model, empty if that is unknown. Begin follows with the same step. Only the first rank has past and dense part.
+func (s *Store) Restore(step int64, put func(slots []int32, rows []byte) error) (past Past, dense []byte, digest string, err error) {
 	s.idle()
 	if err := s.log.CutTo(logged(step)); err != nil {
 		s.fail(err)
@@ -262,15 +271,19 @@ func (s *Store) Restore(step int64, put func([]int32, []byte) error) (past Past,
 		losses = make([]byte, (8*count+int64(rowBytes)-1)/int64(rowBytes)*int64(rowBytes))
 	}
 	first := int32(s.slots())
-	err = s.log.Each(func(slots []int32, rows []byte) error {
-		n, _ := slices.BinarySearch(slots, first)
-		for i, slot := range slots[n:] {
-			if at := int(slot-first) * rowBytes; at < len(losses) { // those of later steps were cut off
-				copy(losses[at:], rows[(n+i)*rowBytes:(n+i+1)*rowBytes])
+	if s.below != nil {
+		err = s.adopt(first, losses, put)
+	} else {
+		err = s.log.Each(func(slots []int32, rows []byte) error {
+			n, _ := slices.BinarySearch(slots, first)
+			for i, slot := range slots[n:] {
+				if at := int(slot-first) * rowBytes; at < len(losses) { // those of later steps were cut off
+					copy(losses[at:], rows[(n+i)*rowBytes:(n+i+1)*rowBytes])
+				}
 			}
-		}
-		return put(slots[:n], rows[:n*rowBytes])
-	})
+			return put(slots[:n], rows[:n*rowBytes])
+		})
+	}
 	if err != nil {
 		return past, nil, "", err
 	}

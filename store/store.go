@@ -72,16 +72,19 @@ type Store struct {
 	all      bool  // the log lacks rows: all are written at the first seal after they are rebuilt
 	allAt    int64 // the step of that seal
 
-	monitor env.Monitor
-	queue   []*epoch
-	spare   []*epoch // their memory is used again
-	writing bool
-	ended   bool // the writer is gone
-	closed  bool
-	durable int64
-	settled int64
-	problem error // why nothing becomes durable; nil: all is well
-	failed  bool  // for good
+	below *Below // nil: all rows are in memory
+
+	monitor  env.Monitor
+	queue    []*epoch
+	spare    []*epoch // their memory is used again
+	readable int64    // the mark of the newest epoch in the log
+	writing  bool
+	ended    bool // the writer is gone
+	closed   bool
+	durable  int64
+	settled  int64
+	problem  error // why nothing becomes durable; nil: all is well
+	failed   bool  // for good
 }
 
 // IndexBytes is the memory of the index of a log, for each slot up to the largest in use.
@@ -123,7 +126,7 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	s.log, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks,
-		RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots()})
+		RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots(), Lock: o.Env.Monitor("index of the log")})
 	return err
 }
 
@@ -307,6 +310,9 @@ func (s *Store) append(e *epoch, settled int64) error {
 			return err
 		}
 	}
+	s.monitor.Lock()
+	s.readable = max(s.readable, e.mark)
+	s.monitor.Unlock()
 	return s.log.Sync()
 }
 
@@ -323,6 +329,9 @@ func (s *Store) Close() {
 }
 
 func (s *Store) closeFiles() {
+	if s.below != nil {
+		s.below.spill.removeFile()
+	}
 	if s.log != nil {
 		s.log.Close()
 	}
@@ -332,7 +341,7 @@ func (s *Store) closeFiles() {
 	if s.lock != nil {
 		s.lock.Close()
 	}
-	s.log, s.dir, s.lock = nil, nil, nil
+	s.log, s.dir, s.lock, s.below = nil, nil, nil, nil
 }
 
 // idle waits until the writer has nothing to do, and drops its queue. The log belongs to the training goroutine then,

@@ -122,6 +122,9 @@ func (p *Policy) stateOf(slot int32) *state {
 	return &p.slots[slot]
 }
 
+// IsFresh reports whether no step has ever written a row.
+func (p *Policy) IsFresh(slot int32) bool { return *p.stateOf(slot)&written == 0 }
+
 // FrameOf returns the frame of a row, and whether it has one. The bytes of a row that is read or drawn are there
 // once the caller has put them there.
 func (p *Policy) FrameOf(slot int32) (frame int32, ok bool) {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,6 +23,9 @@ func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
 		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks",
 			j.roles.rows, slots, shard.MaxSlots)
+	}
+	if err := j.checkTier(); err != nil {
+		return err
 	}
 	rows, rest := j.bytesNeeded()
 	if err := j.checkAddressSpace(rows + rest); err != nil {
@@ -202,7 +206,7 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 	perSample := int64(j.shape.Activations+j.schema.Dense+perSampleInput) + int64(j.idsPerSample()*float64(j.width))
 	params, saved := int64(j.shape.DenseParams()), int64(j.shape.SavedFloats()) // saved: in the model and in a snapshot
 	for _, rank := range j.hosted {
-		rows += float64(shard.Bytes(j.shardOptions(j.roles.ownerOf(rank))))
+		rows += float64(shard.Bytes(j.rowOptions(j.roles.ownerOf(rank))))
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.coded() {
 			rows += float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))) * float64(j.bytesPerRow())
 		}
@@ -221,4 +225,37 @@ func (j *job) threadCount() int {
 		return n
 	}
 	return max(1, runtime.GOMAXPROCS(0)/j.world.Neighbours)
+}
+
+// leastFrames is the least number of rows of a rank that are in memory.
+const leastFrames = 256
+
+// rowOptions describes the rows of an owner, -1 for a rank that owns none, and how many of them are in memory.
+func (j *job) rowOptions(owner int) shard.Options {
+	o := j.shardOptions(owner)
+	if j.tiers() {
+		known, each := j.tierBytes()
+		o.Frames = cmp.Or(j.o.Frames, int(max(1, (int64(j.cfg.Store.DRAMBytes)-known)/each)))
+	}
+	return o
+}
+
+// tierBytes is the memory of a rank for its knowledge of all of its rows, and for each row that is in memory.
+func (j *job) tierBytes() (known, each int64) {
+	o := j.shardOptions(0)
+	o.Frames = 1
+	return store.IndexBytes*j.place.Slots(0) + shard.SlotBytes(o), shard.FrameBytes(o)
+}
+
+// checkTier refuses a job whose store.dram_bytes are too few.
+func (j *job) checkTier() error {
+	if !j.tiers() || j.o.Frames > 0 {
+		return nil
+	}
+	known, each := j.tierBytes()
+	if least := known + leastFrames*each; int64(j.cfg.Store.DRAMBytes) < least {
+		return config.Errorf("store.dram_bytes: %s is too little: each rank needs %s, of which the index of its rows takes %s; use at least %d, or more job.ranks",
+			machine.Size(int64(j.cfg.Store.DRAMBytes)), machine.Size(least), machine.Size(known), least)
+	}
+	return nil
 }

@@ -46,8 +46,11 @@ type Options struct {
 	// of ec.code. If there are any, the job commits epochs of ec.commit_every steps also with
 	// ec.code = "none".
 	Sinks []commit.SinkFactory
-	// StoreDir opens the folder of a rank's log, with store.path. Nil: it is on the machine's disk.
-	StoreDir func(rank int) (store.Dir, error)
+	// Frames is, with store.tier "file", the number of rows of each rank that are in memory, instead of those that fit in
+	// store.dram_bytes. It is for tests and measurements.
+	Frames int
+	// StoreDir opens a folder of a rank in store.path. Nil: it is on the machine's disk.
+	StoreDir func(rank int, path string) (store.Dir, error)
 	// RebuildRows fixes how many shards each step rebuilds, or more if the next step reads
 	// more. Zero: as many as fit the time budget.
 	RebuildRows int

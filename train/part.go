@@ -24,9 +24,9 @@ type part struct {
 	state kernels.Buffer // optimizer state of the dense parameters
 }
 
-// open allocates the part of a rank, which owns rows by t. C describes its model.
-func (p *part) open(t *topology, id int, c model.Config) (err error) {
-	if p.shard, err = shard.New(p.dev, p.s, t.shardOptions(t.roles.ownerOf(id))); err != nil {
+// open allocates the part of a rank, with its rows. C describes its model.
+func (p *part) open(t *topology, id int, rows shard.Options, c model.Config) (err error) {
+	if p.shard, err = shard.New(p.dev, p.s, rows); err != nil {
 		return err
 	}
 	if p.model, err = model.New(p.dev, p.s, c); err != nil {

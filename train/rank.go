@@ -64,7 +64,7 @@ func newRank(j *job, id int) (r *rank, err error) {
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
 	}
-	if err := r.part.open(&j.topology, id, j.modelConfig(id)); err != nil {
+	if err := r.part.open(&j.topology, id, j.rowOptions(j.roles.ownerOf(id)), j.modelConfig(id)); err != nil {
 		return r, err
 	}
 	if err := r.openProtection(); err != nil {
@@ -158,7 +158,7 @@ func (r *rank) updateMeter() {
 	f.setClass(ClassDelayed, r.meter.moved.Delayed.Rows, r.meter.moved.Delayed.Bytes)
 	owner := j.roles.ownerOf(r.id)
 	if owner >= 0 {
-		f.rowBytes = shard.Bytes(j.shardOptions(owner))
+		f.rowBytes = shard.Bytes(j.rowOptions(owner))
 	}
 	if p := r.protection; p != nil && p.parity != nil {
 		s := p.parity.Stats()

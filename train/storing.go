@@ -35,15 +35,22 @@ func (l *storing) open(p *protection) (err error) {
 		o.Past, o.Dense = p.pastAt, p.denseNow
 	}
 	if j.o.StoreDir != nil {
-		o.Dir = func(string) (store.Dir, error) { return j.o.StoreDir(r.id) }
+		o.Dir = func(path string) (store.Dir, error) { return j.o.StoreDir(r.id, path) }
 	}
-	if l.store, err = store.Open(o); err == nil {
+	if l.store, err = store.Open(o); err != nil {
+		if !j.world.Later {
+			return config.Errorf("%w", err)
+		}
+		l.store = store.Broken(o, err) // a lost process of this job may still hold the lock
+	}
+	if !j.tiers() || r.shard.Slots() == 0 {
 		return nil
 	}
-	if !j.world.Later {
+	below, err := l.store.Below()
+	if err != nil {
 		return config.Errorf("%w", err)
 	}
-	l.store = store.Broken(o, err) // a lost process of this job may still hold the lock
+	r.shard.OpenTier(below)
 	return nil
 }
 
@@ -231,7 +238,7 @@ func (p *protection) resumeStored(x stored, search *resume.Search) (bool, error)
 func (l *storing) load(step int64) error {
 	r := l.protection.rank
 	ctl := r.conns.ctl
-	past, dense, digest, err := l.store.Restore(step, r.shard.StoreRaw)
+	past, dense, digest, err := l.store.Restore(step, l.putStored)
 	if err != nil {
 		err = fmt.Errorf("store.path: rank %d cannot read its log of step %d: %w; remove the logs of all ranks, and resume from a checkpoint",
 			r.id, step, err)
@@ -276,4 +283,14 @@ func (l *storing) load(step int64) error {
 	}
 	l.loaded, l.digest, l.durable, r.checkpoints.loaded = true, digest, step, nil
 	return nil
+}
+
+// putStored sets rows of the log, or adopts them if they stay on the disk.
+func (l *storing) putStored(slots []int32, rows []byte) error {
+	h := l.protection.rank.shard
+	if rows == nil {
+		h.Adopt(slots)
+		return nil
+	}
+	return h.StoreRaw(slots, rows)
 }

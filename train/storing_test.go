@@ -43,11 +43,13 @@ func TestRestartFromLogs(t *testing.T) {
 			}
 			want := run(t, Options{}, adagrad, sets...)
 			sets = append(sets, "store.path="+filepath.Join(t.TempDir(), "store"))
+			var o Options
+			sets, o.Frames = anyTier(r, sets)
 			name, step := fmt.Sprint(sets), int64(1)
 			for {
 				lives++
 				e := ending{r.IntN(ranks), step + r.Int64N(12), probe.All()[r.IntN(len(probe.All()))]}
-				o := Options{Inject: e.inject, Resume: "auto", Observer: &quiet{}}
+				o.Inject, o.Resume, o.Observer = e.inject, "auto", &quiet{}
 				if e.step >= steps {
 					o.Inject = nil
 				}
@@ -68,7 +70,7 @@ func TestRestartFromLogs(t *testing.T) {
 				}
 				step = min(e.step+1, steps)
 			}
-			if _, err := runAnyway(t, Options{Observer: &quiet{}}, adagrad, sets...); err == nil || !strings.Contains(err.Error(), "give --resume auto") {
+			if _, err := runAnyway(t, Options{Observer: &quiet{}, Frames: o.Frames}, adagrad, sets...); err == nil || !strings.Contains(err.Error(), "give --resume auto") {
 				t.Errorf("a new run over the logs: %v", err)
 			}
 		}

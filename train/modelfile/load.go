@@ -114,7 +114,9 @@ func (m *Model) loadTable(f *safetensors.File, table int) error {
 			return err
 		}
 		m.Stream.Upload(staged.Slice(0, len(own)), own)
-		m.Shard.Store(from, kernels.Mat(staged, int(to-from), width))
+		if err := m.Shard.Store(from, kernels.Mat(staged, int(to-from), width)); err != nil {
+			return err
+		}
 		return m.Stream.Sync()
 	})
 }

@@ -152,7 +152,7 @@ var keyEffects = map[string]effect{
 	"elastic.heartbeat": {with: []string{"ec.code=xor", "ec.k=2"},
 		args: []string{"--np", "3", "--chaos", "stop:1@5:1500ms"}, set: []string{"elastic.heartbeat=20s"}, shows: figure("recoveries")},
 
-	"store.tier":       {set: []string{"store.tier=file"}, shows: refused},
+	"store.tier":       {set: []string{"store.tier=file", "store.dram_bytes=1MiB"}, shows: files("runs/*/store/*/*")},
 	"store.path":       {set: []string{"store.path=rows"}, shows: files("rows/*/*")},
 	"store.dram_bytes": {set: []string{"store.dram_bytes=1GiB"}, shows: refused},
 	"checkpoint.dir":   {set: []string{"checkpoint.dir=ck"}, shows: files("ck/*/*")},

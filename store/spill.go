@@ -1,0 +1,229 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/ecrec/ecrec/internal/directio"
+	"github.com/ecrec/ecrec/rowlog"
+)
+
+// spill is a file with rows that had to leave memory before the log had them. It lives as long as its process.
+//
+// Rows are written in batches, one after the other, to free parts of the file. A batch is free once each of its rows
+// was spilled again or dropped. Each row is read with a sum of its bytes, its slot and its batch, which are in memory.
+type spill struct {
+	rowBytes int
+	dir      Dir
+	file     rowlog.File      // nil until the first batch
+	batches  map[uint32]batch // by number
+	last     uint32           // the newest number
+	pages    [][]uint32       // by page of slots: the number of the batch that holds a row, 0 if none does; nil: none of the page
+	free     []extent         // of the file, by offset
+	end      int64            // the file's
+	buf      []byte           // of a batch that is written; aligned
+	wanted   []spilled        // scratch: rows that are read
+}
+
+// batch is rows that were written at once.
+type batch struct {
+	at    extent
+	mark  int64
+	slots []int32 // ascending
+	sums  []uint32
+	live  int // rows that are the newest
+}
+
+// extent is a part of the file, whose bounds are multiples of rowlog.Align.
+type extent struct{ at, end int64 }
+
+// spilled is a row that is read.
+type spilled struct {
+	at    int64
+	sum   uint32
+	batch uint32
+	row   int // its index in the list
+}
+
+// pageSlots is how many slots have their batches in one page.
+const pageSlots = 4096
+
+func newSpill(dir Dir, slots int64, rowBytes int) (*spill, error) {
+	p := &spill{rowBytes: rowBytes, dir: dir, batches: map[uint32]batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
+	old, err := dir.List()
+	for _, n := range old { // of a process that ended
+		if err == nil {
+			err = dir.Remove(n)
+		}
+	}
+	return p, err
+}
+
+// removeFile ends the use of the file.
+func (p *spill) removeFile() {
+	if p.file != nil {
+		_ = p.file.Close() // nothing of it is needed any more
+		_ = p.dir.Remove(1)
+	}
+	p.dir.Close()
+}
+
+// write writes rows, by ascending slot. They are needed until drop with at least the mark.
+func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
+	if p.file == nil {
+		if p.file, err = p.dir.Create(1); err != nil {
+			return err
+		}
+	}
+	p.last++
+	b := batch{at: p.place(int64(len(rows))), mark: mark, slots: slices.Clone(slots), live: len(slots)}
+	n := int(b.at.end - b.at.at)
+	if len(p.buf) < n {
+		p.buf = directio.Aligned(n)
+	}
+	clear(p.buf[copy(p.buf, rows):n])
+	if err := p.file.WriteAt(p.buf[:n], b.at.at); err != nil {
+		p.release(b.at)
+		return err
+	}
+	for i, slot := range slots {
+		b.sums = append(b.sums, p.sum(p.last, slot, rows[i*p.rowBytes:(i+1)*p.rowBytes]))
+		p.takeOut(slot)
+		*p.of(slot) = p.last
+	}
+	p.batches[p.last] = b
+	return nil
+}
+
+// sum is a sum of a row.
+func (p *spill) sum(batch uint32, slot int32, row []byte) uint32 {
+	return uint32(xxh3.HashSeed(row, uint64(batch)<<32|uint64(slot)))
+}
+
+// of returns the number of a row's batch, and makes its page.
+func (p *spill) of(slot int32) *uint32 {
+	page := &p.pages[slot/pageSlots]
+	if *page == nil {
+		*page = make([]uint32, pageSlots)
+	}
+	return &(*page)[slot%pageSlots]
+}
+
+// has returns the number of a row's batch, 0 if there is none.
+func (p *spill) has(slot int32) uint32 {
+	if page := p.pages[slot/pageSlots]; page != nil {
+		return page[slot%pageSlots]
+	}
+	return 0
+}
+
+// takeOut takes a row out of its batch, if it has one.
+func (p *spill) takeOut(slot int32) {
+	n := p.has(slot)
+	if n == 0 {
+		return
+	}
+	*p.of(slot) = 0
+	b := p.batches[n]
+	if b.live--; b.live > 0 {
+		p.batches[n] = b
+		return
+	}
+	p.release(b.at)
+	delete(p.batches, n)
+}
+
+// drop drops the rows of all batches up to a mark.
+func (p *spill) drop(mark int64) {
+	var numbers []uint32
+	for n, b := range p.batches {
+		if b.mark <= mark {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		for _, slot := range p.batches[n].slots {
+			if p.has(slot) == n {
+				p.takeOut(slot)
+			}
+		}
+	}
+}
+
+// place returns a free extent for some bytes: the first that is large enough.
+func (p *spill) place(bytes int64) extent {
+	bytes = (bytes + rowlog.Align - 1) / rowlog.Align * rowlog.Align
+	for i := range p.free {
+		if f := &p.free[i]; f.end-f.at >= bytes {
+			x := extent{f.at, f.at + bytes}
+			if f.at = x.end; f.at == f.end {
+				p.free = slices.Delete(p.free, i, i+1)
+			}
+			return x
+		}
+	}
+	x := extent{p.end, p.end + bytes}
+	p.end = x.end
+	return x
+}
+
+// release makes an extent free, and joins it with its neighbours.
+func (p *spill) release(x extent) {
+	i, _ := slices.BinarySearchFunc(p.free, x.at, func(f extent, at int64) int { return int(max(-1, min(1, f.at-at))) })
+	if i < len(p.free) && p.free[i].at == x.end {
+		x.end = p.free[i].end
+		p.free = slices.Delete(p.free, i, i+1)
+	}
+	if i > 0 && p.free[i-1].end == x.at {
+		x.at = p.free[i-1].at
+		i--
+		p.free = slices.Delete(p.free, i, i+1)
+	}
+	if x.end == p.end {
+		p.end = x.at
+		return
+	}
+	p.free = slices.Insert(p.free, i, x)
+}
+
+// read reads the rows that it has to their places in dst, and appends the places of the others to missing.
+func (p *spill) read(slots []int32, dst []byte, missing []int32) ([]int32, error) {
+	p.wanted = p.wanted[:0]
+	for i, slot := range slots {
+		n := p.has(slot)
+		if n == 0 {
+			missing = append(missing, int32(i))
+			continue
+		}
+		b := p.batches[n]
+		at, _ := slices.BinarySearch(b.slots, slot)
+		p.wanted = append(p.wanted, spilled{b.at.at + int64(at)*int64(p.rowBytes), b.sums[at], n, i})
+	}
+	if len(p.wanted) == 0 {
+		return missing, nil
+	}
+	slices.SortFunc(p.wanted, func(a, b spilled) int { return int(max(-1, min(1, a.at-b.at))) })
+	parts := make([]rowlog.Part, len(p.wanted))
+	for i, w := range p.wanted {
+		parts[i] = rowlog.Part{At: w.at, Bytes: dst[w.row*p.rowBytes : (w.row+1)*p.rowBytes]}
+	}
+	if err := p.file.ReadAll(parts); err != nil {
+		return missing, err
+	}
+	for i, w := range p.wanted {
+		if p.sum(w.batch, slots[w.row], parts[i].Bytes) != w.sum {
+			return missing, fmt.Errorf("the row at offset %d of the spilled rows is damaged", w.at)
+		}
+	}
+	return missing, nil
+}
+
+// dropAll drops all rows.
+func (p *spill) dropAll() {
+	clear(p.batches)
+	clear(p.pages)
+	p.free, p.end = nil, 0
+}

@@ -1,0 +1,48 @@
+package train
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// anyTier draws whether rows are on the disk, and how many of them are in memory.
+func anyTier(r *rand.Rand, sets []string) (with []string, frames int) {
+	if r.IntN(2) == 0 {
+		return sets, 0
+	}
+	return append(slices.Clone(sets), "store.tier=file", "store.dram_bytes=1GiB"), 1 + r.IntN(1+r.IntN(600))
+}
+
+// TestTieredRows: the result of a job does not depend on how many rows are in memory. Ranks, cache, optimizer, code, roles and saves are drawn.
+func TestTieredRows(t *testing.T) {
+	const steps = 20
+	r := seeded(t)
+	for n := range 12 {
+		ranks := []int{1, 2, 4}[n%3]
+		sets := slices.Concat(anySets(r), []string{fmt.Sprint("job.ranks=", ranks), fmt.Sprint("train.iterations=", steps), "train.eval_every=7",
+			fmt.Sprint("job.digests=", r.IntN(2) == 0), fmt.Sprint("ec.commit_every=", 1+r.IntN(5))})
+		if ranks > 1 && r.IntN(2) == 0 {
+			sets = append(sets, "ec.code=xor", "ec.k=1")
+		} else {
+			sets = append(sets, "ec.code=none")
+		}
+		if r.IntN(2) == 0 {
+			sets = append(sets, "model.init_from=")
+		}
+		dir := t.TempDir()
+		saves := []string{"checkpoint.every=6", "checkpoint.dir=" + filepath.Join(dir, "dram")}
+		want := run(t, Options{}, adagrad, append(slices.Clone(sets), saves...)...)
+		for k, frames := range []int{1, 1 + r.IntN(100), 1 + r.IntN(3000)} {
+			sets := append(slices.Clone(sets), "checkpoint.every=6", "checkpoint.dir="+filepath.Join(dir, fmt.Sprint(k)), "store.tier=file",
+				"store.dram_bytes=1GiB", "store.path="+filepath.Join(dir, fmt.Sprint("store", k)))
+			got := run(t, Options{Frames: frames}, adagrad, sets...)
+			if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
+				t.Fatalf("%d frames, %v:\ndigest %s, want %s; losses %v, want %v; evaluations %v, want %v", frames, sets, got.Digest, want.Digest,
+					got.TrainLoss, want.TrainLoss, got.Eval, want.Eval)
+			}
+		}
+	}
+}
