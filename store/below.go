@@ -24,29 +24,22 @@ type Below struct {
 // SpillFolder is the folder, in that of a rank, with the rows that had to leave memory before the log had them.
 const SpillFolder = "spilled"
 
-// Below opens the place of rows without a frame, beside the log. The store closes it.
-func (s *Store) Below() (*Below, error) {
-	path := filepath.Join(s.path, SpillFolder)
-	var dir Dir
-	var err error
-	if s.o.Dir != nil {
-		dir, err = s.o.Dir(path)
-	} else {
-		dir, err = openDir(s.o.Env, path)
+// Below returns the place of rows without a frame, beside the log. The store closes it.
+func (s *Store) Below() *Below {
+	open := func() (Dir, error) {
+		path := filepath.Join(s.path, SpillFolder)
+		if s.o.Dir != nil {
+			return s.o.Dir(path)
+		}
+		return openDir(s.o.Env, path)
 	}
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	b := &Below{s: s}
-	if b.spill, err = newSpill(dir, s.slots(), s.o.Shard.RowBytes()); err != nil {
-		dir.Close()
-		return nil, s.explain(err)
-	}
+	b := &Below{s: s, spill: newSpill(open, s.slots(), s.o.Shard.RowBytes())}
+	_ = b.spill.open() // the first write tries again
 	if s.log != nil {
 		b.reader = s.log.NewReader()
 	}
 	s.below = b
-	return b, nil
+	return b
 }
 
 // Read implements shard.Below.

@@ -16,7 +16,8 @@ import (
 // was spilled again or dropped. Each row is read with a sum of its bytes, its slot and its batch, which are in memory.
 type spill struct {
 	rowBytes int
-	dir      Dir
+	openDir  func() (Dir, error)
+	dir      Dir              // nil if it could not be opened yet
 	file     rowlog.File      // nil until the first batch
 	batches  map[uint32]batch // by number
 	last     uint32           // the newest number
@@ -50,15 +51,25 @@ type spilled struct {
 // pageSlots is how many slots have their batches in one page.
 const pageSlots = 4096
 
-func newSpill(dir Dir, slots int64, rowBytes int) (*spill, error) {
-	p := &spill{rowBytes: rowBytes, dir: dir, batches: map[uint32]batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
-	old, err := dir.List()
-	for _, n := range old { // of a process that ended
-		if err == nil {
-			err = dir.Remove(n)
+func newSpill(openDir func() (Dir, error), slots int64, rowBytes int) *spill {
+	return &spill{rowBytes: rowBytes, openDir: openDir, batches: map[uint32]batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
+}
+
+// open opens the folder, and removes files of processes that ended.
+func (p *spill) open() (err error) {
+	if p.dir == nil {
+		if p.dir, err = p.openDir(); err != nil {
+			p.dir = nil
+			return err
 		}
 	}
-	return p, err
+	old, err := p.dir.List()
+	for _, n := range old {
+		if err == nil {
+			err = p.dir.Remove(n)
+		}
+	}
+	return err
 }
 
 // removeFile ends the use of the file.
@@ -67,13 +78,19 @@ func (p *spill) removeFile() {
 		_ = p.file.Close() // nothing of it is needed any more
 		_ = p.dir.Remove(1)
 	}
-	p.dir.Close()
+	if p.dir != nil {
+		p.dir.Close()
+	}
 }
 
 // write writes rows, by ascending slot. They are needed until drop with at least the mark.
 func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
 	if p.file == nil {
+		if err = p.open(); err != nil {
+			return err
+		}
 		if p.file, err = p.dir.Create(1); err != nil {
+			p.file = nil
 			return err
 		}
 	}

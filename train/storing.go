@@ -43,14 +43,9 @@ func (l *storing) open(p *protection) (err error) {
 		}
 		l.store = store.Broken(o, err) // a lost process of this job may still hold the lock
 	}
-	if !j.tiers() || r.shard.Slots() == 0 {
-		return nil
+	if j.tiers() && r.shard.Slots() > 0 {
+		r.shard.OpenTier(l.store.Below())
 	}
-	below, err := l.store.Below()
-	if err != nil {
-		return config.Errorf("%w", err)
-	}
-	r.shard.OpenTier(below)
 	return nil
 }
 
