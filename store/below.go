@@ -34,7 +34,7 @@ func (s *Store) Below() *Below {
 		return openDir(s.o.Env, path)
 	}
 	b := &Below{s: s, spill: newSpill(open, s.slots(), s.o.Shard.RowBytes())}
-	_ = b.spill.open() // the first write tries again
+	_ = b.spill.openFolder() // the first write tries again
 	if s.log != nil {
 		b.reader = s.log.NewReader()
 	}

@@ -55,8 +55,8 @@ func newSpill(openDir func() (Dir, error), slots int64, rowBytes int) *spill {
 	return &spill{rowBytes: rowBytes, openDir: openDir, batches: map[uint32]batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
 }
 
-// open opens the folder, and removes files of processes that ended.
-func (p *spill) open() (err error) {
+// openFolder opens the folder, and removes files of processes that ended.
+func (p *spill) openFolder() (err error) {
 	if p.dir == nil {
 		if p.dir, err = p.openDir(); err != nil {
 			p.dir = nil
@@ -86,7 +86,7 @@ func (p *spill) removeFile() {
 // write writes rows, by ascending slot. They are needed until drop with at least the mark.
 func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
 	if p.file == nil {
-		if err = p.open(); err != nil {
+		if err = p.openFolder(); err != nil {
 			return err
 		}
 		if p.file, err = p.dir.Create(1); err != nil {

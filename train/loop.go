@@ -16,24 +16,19 @@ import (
 func (r *rank) trainJob() error {
 	j := r.job
 	if _, isOver := j.judgeEvals(r.history.Eval); isOver || r.done >= j.steps {
-		return r.saveLost()
+		if r.done == 0 {
+			return nil
+		}
+		if err := r.protection.finishRebuild(); err != nil {
+			return err
+		}
+		return r.saveCheckpoint(r.done, true) // a loss may have ended that save
 	}
 	p := r.startFeed(feed.Span{Source: j.train, Order: j.order, First: r.done + 1, Last: j.steps}, chanPlan, chanFeed,
 		r.planOptions(j.modeOf(j.cfg.Cache.Mode)))
 	err := r.trainSteps(p)
 	p.Close(err) // not deferred: a panic must not wait for the pipeline
 	return err
-}
-
-// saveLost saves the last checkpoint of a job whose training is over, if a loss has ended the save.
-func (r *rank) saveLost() error {
-	if r.done == 0 {
-		return nil
-	}
-	if err := r.protection.finishRebuild(); err != nil {
-		return err
-	}
-	return r.saveCheckpoint(r.done, true)
 }
 
 // trainSteps trains the steps of a pipeline, with evaluations and checkpoints between them.
