@@ -1,0 +1,99 @@
+package rowlog
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// TestReaderBesideWriter reads rows while epochs are appended, synced and cleaned. Each row that is read is the newest of the time
+// before the read, or a later one, and whole.
+func TestReaderBesideWriter(t *testing.T) {
+	const slots, rowBytes, epochs = 500, 24, 300
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	dir, err := OpenDir(env.Real(), t.TempDir(), Access{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	l, err := Open(Options{Dir: dir, RowBytes: rowBytes, Slots: slots, Owners: 1, FileBytes: 64 << 10, Lock: &sync.Mutex{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.CutTo(0); err != nil {
+		t.Fatal(err)
+	}
+	var newest [slots]atomic.Int64 // the step of the newest version, 0 if there is none
+	var ended atomic.Bool
+	reads, done := 0, make(chan struct{})
+	go func() {
+		defer close(done)
+		draw, reader := rand.New(rand.NewPCG(1, 2)), l.NewReader()
+		for !ended.Load() {
+			list := make([]int32, 1+draw.IntN(60))
+			before := make([]int64, len(list))
+			for i := range list {
+				list[i] = int32(draw.IntN(slots))
+				before[i] = newest[list[i]].Load()
+			}
+			rows := make([]byte, len(list)*rowBytes)
+			missing, err := reader.Read(list, rows, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i, slot := range list {
+				if slices.Contains(missing, int32(i)) {
+					if before[i] != 0 {
+						t.Errorf("row %d of step %d is missing", slot, before[i])
+					}
+					continue
+				}
+				row := rows[i*rowBytes : (i+1)*rowBytes]
+				step := int64(binary.LittleEndian.Uint64(row))
+				if step < before[i] || binary.LittleEndian.Uint64(row[8:]) != uint64(slot) || int64(binary.LittleEndian.Uint64(row[16:])) != ^step {
+					t.Errorf("row %d is of step %d, and that of step %d was in the log before: %x", slot, step, before[i], row)
+					return
+				}
+				reads++
+			}
+		}
+	}()
+	for step := int64(1); step <= epochs; step++ {
+		var list []int32
+		var rows []byte
+		for slot := range int32(slots) {
+			if r.IntN(8) == 0 {
+				list = append(list, slot)
+				rows = binary.LittleEndian.AppendUint64(rows, uint64(step))
+				rows = binary.LittleEndian.AppendUint64(rows, uint64(slot))
+				rows = binary.LittleEndian.AppendUint64(rows, uint64(^step))
+			}
+		}
+		if err := l.Append(step, list, rows, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, slot := range list {
+			newest[slot].Store(step)
+		}
+		l.Settle(step - 1)
+		if err := l.Clean(int64(len(rows))); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended.Store(true)
+	<-done
+	if reads == 0 || l.copied == 0 || l.files[0].number == 1 {
+		t.Errorf("%d rows were read, %d bytes copied, the first file is %d", reads, l.copied, l.files[0].number)
+	}
+}
