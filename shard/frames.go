@@ -33,7 +33,6 @@ type frames struct {
 	logged int64 // the mark that the policy has
 
 	moves   tier.Moves
-	sorted  []int32   // scratch: distinct slots of an access, ascending
 	list    []int32   // scratch: slots, frames or indexes
 	absent  []int32   // scratch: slots without a frame
 	missing []int32   // scratch
@@ -89,29 +88,15 @@ func (f *frames) fill(s kernels.Stream, slots []int32, a access) ([]int32, error
 		f.policy.Logged(mark)
 		f.logged = mark
 	}
-	f.sorted = append(f.sorted[:0], slots...)
-	if !slices.IsSorted(f.sorted) {
-		slices.Sort(f.sorted)
-	}
-	f.sorted = slices.Compact(f.sorted)
 	f.mark++
-	f.policy.Expect(f.mark, f.sorted)
-	if err := f.policy.Hold(f.mark, &f.moves); err != nil {
+	if cap(f.list) < len(slots) {
+		f.list = make([]int32, len(slots))
+	}
+	f.list = f.list[:len(slots)]
+	if err := f.policy.Access(f.mark, slots, f.list, a != forRead, &f.moves); err != nil {
 		return nil, err
 	}
-	if err := f.moveRows(s, a); err != nil {
-		return nil, err
-	}
-	if a != forRead {
-		f.policy.Wrote(f.mark, f.sorted)
-	}
-	f.policy.Release(f.mark)
-	f.list = f.list[:0]
-	for _, slot := range slots {
-		frame, _ := f.policy.FrameOf(slot)
-		f.list = append(f.list, frame)
-	}
-	return f.list, nil
+	return f.list, f.moveRows(s, a)
 }
 
 // rowOf is the bytes of a frame.

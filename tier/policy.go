@@ -186,11 +186,7 @@ func (p *Policy) Hold(step int64, moves *Moves) error {
 		if f, ok := p.FrameOf(slot); !ok {
 			p.absent = append(p.absent, slot)
 		} else if p.frames[f].isListed() {
-			p.unlinkFrame(f)
-			p.held++
-			if p.frames[f].state&pinned != 0 {
-				p.idle--
-			}
+			p.holdFrame(f)
 		}
 	}
 	p.held += len(p.absent)
