@@ -148,7 +148,8 @@ func (f *frames) growMoved(n int) []byte {
 	return kernels.BytesOf(f.moved[:n])
 }
 
-// bytesOf returns the bytes of rows without a frame: the newest ones below, if they were written, or their inits. They are valid until the next call.
+// bytesOf returns the bytes of rows without a frame: the newest ones below, if they were written, or their inits. They are valid until
+// the next call.
 func (f *frames) bytesOf(s kernels.Stream, slots []int32, written bool) ([]byte, error) {
 	rows := f.growMoved(len(slots))
 	if len(slots) == 0 {

@@ -56,7 +56,8 @@ func TestAccess(t *testing.T) {
 				b.Wrote(step, slots)
 			}
 			b.Release(step)
-			if !slices.Equal(got.Spill, want.Spill) || !slices.Equal(got.Read, want.Read) || !slices.Equal(got.Draw, want.Draw) || got.Dropped != want.Dropped {
+			if !slices.Equal(got.Spill, want.Spill) || !slices.Equal(got.Read, want.Read) || !slices.Equal(got.Draw, want.Draw) ||
+				got.Dropped != want.Dropped {
 				t.Fatalf("step %d: moves %+v, want %+v", step, got, want)
 			}
 			spilled += len(got.Spill)
@@ -96,7 +97,8 @@ func TestAccessInAnyOrder(t *testing.T) {
 	if err := p.Access(1, []int32{7, 2, 7, 5, 2, 7}, frames, true, &m); err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Draw) != 3 || frames[0] != frames[2] || frames[0] != frames[5] || frames[1] != frames[4] || frames[0] == frames[1] || frames[3] == frames[0] {
+	if len(m.Draw) != 3 || frames[0] != frames[2] || frames[0] != frames[5] || frames[1] != frames[4] || frames[0] == frames[1] ||
+		frames[3] == frames[0] {
 		t.Fatalf("frames %d, %d rows drawn", frames, len(m.Draw))
 	}
 	p.Logged(1)

@@ -48,7 +48,7 @@ func (j *job) checkMemory() error {
 // fitsMemory compares the need of all processes of this machine with its available memory.
 // Rows and rest are the need of one process.
 func (j *job) fitsMemory(rows, rest, available float64) error {
-	held := (j.journalBytes(rows) + j.asideBytes(rows)) * float64(j.world.Neighbours)
+	held := (j.journalBytes() + asideBytes(j)) * float64(j.world.Neighbours)
 	rows, rest = rows*float64(j.world.Neighbours), rest*float64(j.world.Neighbours)
 	processes := j.processBytes()
 	need := rows + rest + processes
@@ -108,7 +108,7 @@ func (j *job) checkAddressSpace(need float64) error {
 // without a GPU; placeRows returns its results.
 func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int64, ok bool)) (room int64, ok bool) {
 	beside := rest + j.leastCacheBytes()
-	near := rows + j.journalBytes(rows)
+	near := rows + j.journalBytes()
 	if room, ok = roomFor(near + beside); !ok || j.lacksRoom(rest, room) {
 		return room, ok
 	}
@@ -146,29 +146,45 @@ func (j *job) gpuRoom(need float64) (room int64, ok bool) {
 	}
 }
 
-// journalBytes is about the most memory of pre-images: those of the rows that epochs write,
-// and the spare room with which their memory grows.
-func (j *job) journalBytes(rows float64) float64 {
-	if !j.commits() {
-		return 0
-	}
-	const epochs, grows = 3, 1.5 // package commit: the active epoch, the sealed one, and a retired one
+// ownedBytes is the size of all rows that the ranks of this process own, wherever they are, and about the most of them that one
+// epoch writes.
+func (j *job) ownedBytes() (all, epoch float64) {
 	owners := 0
 	for _, id := range j.hosted {
 		if j.roles.ownerOf(id) >= 0 {
 			owners++
 		}
 	}
+	row := float64(j.bytesPerRow())
+	all = float64(owners) * float64(j.place.Slots(0)) * row
 	lookups := float64(j.cfg.Train.GlobalBatch) * j.idsPerSample() / float64(j.roles.rows) * float64(owners)
-	return grows * epochs * min(float64(j.cfg.EC.CommitEvery)*lookups*float64(j.bytesPerRow()), rows)
+	return all, min(float64(j.cfg.EC.CommitEvery)*lookups*row, all)
+}
+
+// epochs is how many epochs have memory at a time, in packages commit and store: the active one, the sealed one, and one whose memory is
+// used again, or that waits to be written.
+const epochs = 3
+
+// journalBytes is about the most memory of pre-images, with the spare room with which it grows, and of copies of rows for logs.
+func (j *job) journalBytes() (bytes float64) {
+	const grows = 1.5
+	_, epoch := j.ownedBytes()
+	if j.commits() {
+		bytes = grows * epochs * epoch
+	}
+	if j.stores() {
+		bytes += epochs * epoch
+	}
+	return bytes
 }
 
 // asideBytes is about the most memory of rows that are aside for a save beside training.
-func (j *job) asideBytes(rows float64) float64 {
+func asideBytes(j *job) float64 {
 	if c := j.cfg.Checkpoint; c.Dir == "" || c.Every.Steps == 0 && c.Every.Time == 0 {
 		return 0
 	}
-	return asideShare * rows
+	all, _ := j.ownedBytes()
+	return asideShare * all
 }
 
 // RowBytes is the memory of the rows of one of a number of processes when all rows have been
@@ -213,7 +229,8 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.stores() {
 			rows += float64(store.IndexBytes * j.place.Slots(0))
 		}
-		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(1+int64(j.denseOpt.Kind.DenseState(1)))*params + 4*2*saved + 4*int64(j.shape.Constants))
+		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(1+int64(j.denseOpt.Kind.DenseState(1)))*params + 4*2*saved +
+			4*int64(j.shape.Constants))
 	}
 	return rows, rest + float64(pairBytes*j.ranks*j.ranks)
 }

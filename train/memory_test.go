@@ -25,9 +25,9 @@ func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
 	defer j.close()
 	const rows, rest = 100 << 20, 10 << 20
 	const need = 3*(rows+rest+workerBytes) + 3*linkBytes
-	commits := 3 * j.journalBytes(rows)
-	if commits == 0 {
-		t.Fatal("commits take nothing")
+	held := 3 * (j.journalBytes() + asideBytes(j))
+	if j.journalBytes() == 0 || asideBytes(j) == 0 {
+		t.Fatal("commits or saves take nothing")
 	}
 	err = j.fitsMemory(rows, rest, need-1)
 	if err == nil || !strings.Contains(err.Error(),
@@ -37,7 +37,7 @@ func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
 	for _, c := range []struct {
 		available float64
 		warnings  int
-	}{{need + commits + 3*rows/4, 0}, {need + commits + 3*rows/4 - 1, 1}, {need, 1}} {
+	}{{need + held, 0}, {need + held - 1, 1}, {need, 1}} {
 		if err := j.fitsMemory(rows, rest, c.available); err != nil || len(w.said) != c.warnings {
 			t.Errorf("%.0f bytes available: %v, %q", c.available, err, w.said)
 		}
