@@ -21,6 +21,7 @@ func All() []Bench {
 		sealedBench,
 		skewBench,
 		tierBench,
+		tieredBench,
 		trainBench,
 	}
 }

@@ -19,6 +19,7 @@ var restartBench = Bench{
 	Doc:  "cost of the logs of store.path, and the time to go on from them or a checkpoint",
 	Detail: "Jobs without logs and with them take turns. All of their rows are touched from the start. Then jobs go on from the logs " +
 		"and from a checkpoint of the same step, by turns: the time is from the start of the job to the end of its first step. " +
+		"Once rows stay on the disk (store.tier = \"file\"). " +
 		"Files may be in the page cache.",
 	Settings: []Setting{
 		choice("model", "dim16-bare", []string{"dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
@@ -27,6 +28,7 @@ var restartBench = Bench{
 		threadsSetting,
 		number("steps", "200", 4, maxSteps, "steps of a job").orTiny("6"),
 		number("every", "10", 1, 1<<20, "steps between commits").orTiny("2"),
+		text("dram", "1GiB", "as store.dram_bytes", "memory for rows of each rank, where rows stay on the disk"),
 		modeSetting,
 		dirSetting,
 	},
@@ -114,7 +116,7 @@ func (b *restartRun) measureAll(out io.Writer, r *Report) error {
 	steps := b.o.number("steps")
 	store, saved := filepath.Join(b.dir, "store"), filepath.Join(b.dir, "checkpoints")
 	withLogs, withSaves := "store.path="+store, "checkpoint.dir="+saved
-	var plain, logged, ratio, cpu, logs, loaded []float64
+	var plain, logged, ratio, cpu, logs, loaded, left []float64
 	for turn := range b.o.repeats() {
 		a, cpuA, err := b.runJob(steps, "", "")
 		if err != nil {
@@ -136,13 +138,17 @@ func (b *restartRun) measureAll(out io.Writer, r *Report) error {
 		if err != nil {
 			return err
 		}
+		inPlace, _, err := b.runJob(steps+2, "auto", "", withLogs, "store.tier=file", "store.dram_bytes="+b.o.text("dram"))
+		if err != nil {
+			return err
+		}
 		fromSave, _, err := b.runJob(steps+1, saved, "", "checkpoint.dir=")
 		if err != nil {
 			return err
 		}
 		plain, logged = append(plain, a.perStep()), append(logged, x.perStep())
 		ratio, cpu = append(ratio, x.perStep()/a.perStep()), append(cpu, cpuX/cpuA)
-		logs, loaded = append(logs, fromLogs.toFirst()), append(loaded, fromSave.toFirst())
+		logs, loaded, left = append(logs, fromLogs.toFirst()), append(loaded, fromSave.toFirst()), append(left, inPlace.toFirst())
 	}
 	t := table(out)
 	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\t")
@@ -152,7 +158,7 @@ func (b *restartRun) measureAll(out io.Writer, r *Report) error {
 	}{
 		{"step without logs", "ms", plain}, {"step with logs", "ms", logged}, {"with / without, of a turn", "", ratio},
 		{"CPU time of the jobs, with / without", "", cpu}, {"start to the first step, from the logs", "s", logs},
-		{"the same, from a checkpoint", "s", loaded},
+		{"the same, and rows stay on the disk", "s", left}, {"the same, from a checkpoint", "s", loaded},
 	} {
 		x := r.addFigure(f.what, f.unit, f.values...)
 		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%s\t\n", f.what, x.Median, x.Min, x.Max, f.unit)

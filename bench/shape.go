@@ -28,6 +28,8 @@ type shape struct {
 // rows: 8 GB of weights. wdl is the form with a linear model over features and ids. deepfm
 // has no batch norm, and does not read dense features.
 var shapes = []shape{
+	{"dim64", 64, []int{512, 256, 64}, []int{1024, 1024, 1024, 256, 128, 1}, `"criteo-kaggle"`, "", ""},
+	{"dim64-bare", 64, []int{64}, []int{1}, `"criteo-kaggle"`, "", ""},
 	{"dim48", 48, []int{512, 256, 64, 48}, []int{1024, 1024, 1024, 256, 128, 1}, `"criteo-kaggle"`, "", ""},
 	{"dim16", 16, []int{512, 256, 64, 16}, []int{512, 256, 1}, `"criteo-kaggle"`, "", ""},
 	{"dim16-bare", 16, []int{16}, []int{1}, `"criteo-kaggle"`, "", ""},

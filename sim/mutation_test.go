@@ -105,7 +105,6 @@ var mutations = []mutation{
 		[]string{"f.policy.Logged(mark)", "f.policy.Logged(f.mark)"}, 1, Safety},
 	{"rows that are replaced keep their old bytes on the disk", "shard/frames.go",
 		[]string{"slots, f.list, a != forRead, &f.moves)", "slots, f.list, a == forUpdate, &f.moves)"}, 1, Safety},
-	{"spilled rows survive a restart", "shard/frames.go", []string{"	f.below.Reset()\n", ""}, 1, Safety},
 	{"rows of a log count as fresh", "shard/raw.go", []string{"	h.frames.policy.Stored(slots)\n", ""}, 1, Safety},
 	{"fresh rows are read from the log", "shard/frames.go", []string{"f.policy.IsFresh(slot) == isFresh", "!isFresh"}, 1, Safety},
 	{"rows count as logged when they are sealed", "store/store.go",

@@ -1,0 +1,234 @@
+package bench
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/train"
+)
+
+var tieredBench = Bench{
+	Name: "tiered",
+	Doc:  "step time of jobs with a share of the used rows in memory, and the others in the log",
+	Detail: "Jobs with all rows in memory, without and with the logs of store.path, take turns with jobs of store.tier = \"file\". A job begins " +
+		"without rows, and the second half of its steps is timed. Shares are of the distinct rows that it uses. Bytes read are those " +
+		"that the kernel has read from disks for this process; files bypass the page cache where the file system allows it.",
+	Settings: []Setting{
+		choice("model", "dim64", []string{"dim64", "dim64-bare", "dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
+		number("ranks", "1", 1, 1024, "number of ranks"),
+		threadsSetting,
+		number("steps", "200", 4, maxSteps, "steps of a job").orTiny("8"),
+		number("every", "10", 1, 1<<20, "steps between commits").orTiny("2"),
+		text("share", "100,10,2", "percentages from 0 to 100, separated by commas", "used rows in memory, in per cent").orTiny("100,10"),
+		modeSetting,
+		dirSetting,
+	},
+	measure: runTiered,
+}
+
+// tieredRun is one run of the benchmark.
+type tieredRun struct {
+	o      Options
+	shape  shape
+	job    job
+	dir    string
+	used   int // rows that a job uses
+	shares []float64
+	info   train.Info
+}
+
+// tieredTimes are those of the second half of a job's steps.
+type tieredTimes struct{ ms, cpu, megabytes float64 }
+
+func runTiered(out io.Writer, o Options) (*Report, error) {
+	b := &tieredRun{o: o, shape: o.models(o.text("model"))[0]}
+	b.job = job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}
+	var err error
+	if b.shares, err = o.tierShares(); err != nil {
+		return nil, err
+	}
+	if b.dir, err = o.tempDir(); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(b.dir)
+	if b.used, err = b.countUsed(); err != nil {
+		return nil, err
+	}
+	names, times, err := b.takeTurns()
+	if err != nil {
+		return nil, err
+	}
+	r := newReport("tiered", b.info.Device)
+	r.writeHeader(out)
+	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps: %d rows of %d bytes, of which %d steps use %d (%.3f GB)\n",
+		b.shape.name, b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), b.info.Rows, b.info.BytesPerRow, o.number("steps"), b.used,
+		float64(b.used)*float64(b.info.BytesPerRow)/1e9)
+	return r, b.report(out, r, names, times)
+}
+
+// countUsed counts the distinct rows that the steps of a job use.
+func (b *tieredRun) countUsed() (int, error) {
+	cfg, err := b.shape.config(b.job)
+	if err != nil {
+		return 0, err
+	}
+	src, err := data.Open(cfg.DataOptions(false))
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	tables := cfg.Model.TableRows()
+	base := make([]int64, len(tables)+1)
+	for t, rows := range tables {
+		base[t+1] = base[t] + rows
+	}
+	used, n := make([]uint64, base[len(tables)]/64+1), 0
+	order := data.Order{Samples: src.Len(), Batch: b.job.batch}
+	var idx []int64
+	var batch data.Batch
+	for step := range int64(b.o.number("steps")) {
+		idx = order.Slice(step+1, 0, 1, idx)
+		if err := src.Read(&batch, idx); err != nil {
+			return 0, err
+		}
+		for i, id := range batch.IDs {
+			row := base[i%len(tables)] + int64(id)
+			if used[row/64]>>(row%64)&1 == 0 {
+				used[row/64] |= 1 << (row % 64)
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// takeTurns runs all jobs by turns, and returns their names and the times of each turn.
+func (b *tieredRun) takeTurns() (names []string, times [][]tieredTimes, err error) {
+	for range b.o.repeats() {
+		var turn []tieredTimes
+		names = names[:0]
+		run := func(name string, frames int, sets ...string) {
+			if err == nil {
+				var x tieredTimes
+				x, err = b.runJob(frames, sets...)
+				names, turn = append(names, name), append(turn, x)
+			}
+		}
+		store := filepath.Join(b.dir, "store")
+		run("all in memory, no log", 0)
+		run("all in memory", 0, "store.path="+store)
+		for _, share := range b.shares {
+			frames := int(math.Ceil(share / 100 * float64(b.used) / float64(b.job.ranks)))
+			run(fmt.Sprintf("%g %% in memory", share), frames, "store.path="+store, "store.tier=file", "store.dram_bytes=1GiB")
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		times = append(times, turn)
+	}
+	return names, times, nil
+}
+
+// runJob runs one job.
+func (b *tieredRun) runJob(frames int, sets ...string) (x tieredTimes, err error) {
+	if err := os.RemoveAll(filepath.Join(b.dir, "store")); err != nil {
+		return x, err
+	}
+	steps := b.o.number("steps")
+	cfg, err := b.shape.config(b.job, append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps),
+		fmt.Sprint("ec.commit_every=", b.o.number("every")), "train.keep=last"}, sets...)...)
+	if err != nil {
+		return x, err
+	}
+	t := &halfTimer{half: int64(steps) / 2}
+	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Frames: frames,
+		Progress: func(data.Progress) error { return nil }})
+	if err == nil && t.steps == 0 {
+		err = errors.New("bench: the job trained too few steps")
+	}
+	if err != nil {
+		return x, err
+	}
+	b.info = t.info
+	n := float64(t.steps)
+	return tieredTimes{1e3 * t.last.Sub(t.began).Seconds() / n, 1e3 * (t.lastCPU - t.cpu).Seconds() / n, float64(t.lastRead-t.read) / 1e6 / n}, t.err
+}
+
+// halfTimer measures the steps after the first half.
+type halfTimer struct {
+	silent
+	half           int64
+	info           train.Info
+	began, last    time.Time
+	cpu, lastCPU   time.Duration
+	read, lastRead int64
+	steps          int
+	err            error
+}
+
+func (t *halfTimer) Started(i train.Info) error { t.info = i; return nil }
+
+func (t *halfTimer) Step(s train.StepInfo) {
+	switch {
+	case s.Step == t.half:
+		t.began, t.cpu = time.Now(), cpuTime()
+		t.read, t.err = bytesRead()
+	case s.Step > t.half:
+		t.last, t.lastCPU = time.Now(), cpuTime()
+		t.steps++
+		if s.Step == s.Last && t.err == nil {
+			t.lastRead, t.err = bytesRead()
+		}
+	}
+}
+
+// bytesRead returns how many bytes the kernel has read from disks for this process.
+func bytesRead() (int64, error) {
+	f, err := os.Open("/proc/self/io")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if n, found := strings.CutPrefix(s.Text(), "read_bytes: "); found {
+			return strconv.ParseInt(n, 10, 64)
+		}
+	}
+	return 0, errors.New("/proc/self/io has no line read_bytes")
+}
+
+// report compares each job with the one of the same turn that has all rows in memory, and a log.
+func (b *tieredRun) report(out io.Writer, r *Report, names []string, times [][]tieredTimes) error {
+	t := table(out)
+	fmt.Fprintln(t, "\tms per step\tof that with a log\tinterval\tCPU ms\tMB read per step\t")
+	for i, name := range names {
+		var ms, ratio, cpu, read []float64
+		for _, turn := range times {
+			ms, cpu, read = append(ms, turn[i].ms), append(cpu, turn[i].cpu), append(read, turn[i].megabytes)
+			ratio = append(ratio, turn[i].ms/turn[1].ms)
+		}
+		low, high := medianInterval(slices.Clone(ratio))
+		verdict := fmt.Sprintf("%.3f to %.3f", low, high)
+		if i == 1 {
+			verdict = ""
+		} else if low <= 1 && high >= 1 {
+			verdict += ", not told apart"
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
+			r.addFigure(name+": of that with a log", "", ratio...).Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
+			r.addFigure(name+": read", "MB/step", read...).Median)
+	}
+	return t.Flush()
+}
