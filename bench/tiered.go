@@ -72,9 +72,9 @@ func runTiered(out io.Writer, o Options) (*Report, error) {
 	}
 	r := newReport("tiered", b.info.Device)
 	r.writeHeader(out)
-	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps: %d rows of %d bytes, of which %d steps use %d (%.3f GB)\n",
-		b.shape.name, b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), b.info.Rows, b.info.BytesPerRow, o.number("steps"), b.used,
-		float64(b.used)*float64(b.info.BytesPerRow)/1e9)
+	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps: %d rows of %d bytes, ",
+		b.shape.name, b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), b.info.Rows, b.info.BytesPerRow)
+	fmt.Fprintf(out, "of which %d steps use %d (%.3f GB)\n", o.number("steps"), b.used, float64(b.used)*float64(b.info.BytesPerRow)/1e9)
 	return r, b.report(out, r, names, times)
 }
 
@@ -163,7 +163,8 @@ func (b *tieredRun) runJob(frames int, sets ...string) (x tieredTimes, err error
 	}
 	b.info = t.info
 	n := float64(t.steps)
-	return tieredTimes{1e3 * t.last.Sub(t.began).Seconds() / n, 1e3 * (t.lastCPU - t.cpu).Seconds() / n, float64(t.lastRead-t.read) / 1e6 / n}, t.err
+	return tieredTimes{1e3 * t.last.Sub(t.began).Seconds() / n, 1e3 * (t.lastCPU - t.cpu).Seconds() / n,
+		float64(t.lastRead-t.read) / 1e6 / n}, t.err
 }
 
 // halfTimer measures the steps after the first half.
