@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/tier"
@@ -31,6 +32,8 @@ type frames struct {
 	policy *tier.Policy
 	mark   int64 // the number of the last access
 	logged int64 // the mark that the policy has
+
+	read, spilled atomic.Int64 // rows that were read from below, and spilled
 
 	moves   tier.Moves
 	list    []int32   // scratch: slots, frames or indexes
@@ -119,6 +122,7 @@ func (f *frames) moveRows(s kernels.Stream, a access) error {
 		if err := f.below.Spill(f.absent, rows, f.mark); err != nil {
 			return err
 		}
+		f.spilled.Add(int64(len(m.Spill)))
 	}
 	if a == forReplace {
 		return nil
@@ -159,9 +163,10 @@ func (f *frames) bytesOf(s kernels.Stream, slots []int32, written bool) ([]byte,
 		return rows, f.drawRows(s, slots, rows)
 	}
 	var err error
-	if f.missing, err = f.below.Read(slots, rows, f.missing[:0]); err != nil || len(f.missing) == 0 {
-		return rows, err
+	if f.missing, err = f.below.Read(slots, rows, f.missing[:0]); err != nil {
+		return nil, err
 	}
+	f.read.Add(int64(len(slots) - len(f.missing)))
 	stride := 4 * f.rows.Stride
 	drawn, some := make([]byte, stride), make([]int32, 1)
 	for _, i := range f.missing {

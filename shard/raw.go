@@ -154,6 +154,14 @@ func (h *Shard) Mark() int64 {
 	return h.frames.mark
 }
 
+// Moved is how many rows were read from below so far, and how many were spilled.
+func (h *Shard) Moved() (read, spilled int64) {
+	if h.frames == nil {
+		return 0, 0
+	}
+	return h.frames.read.Load(), h.frames.spilled.Load()
+}
+
 // Adopt declares that the place below has the rows of the shard, which are touched.
 func (h *Shard) Adopt(slots []int32) {
 	for _, slot := range slots {

@@ -7,7 +7,7 @@ import (
 	"github.com/ecrec/ecrec/lrpp"
 )
 
-// Class is a class of traffic between ranks.
+// Class is a class of traffic between ranks, or between a rank and its disk.
 type Class int
 
 // The classes. Metrics use their names.
@@ -16,10 +16,12 @@ const (
 	ClassDelayed               // rows and gradients that move while a step computes
 	ClassParity                // deltas of rows, sent to the ranks with their parities
 	ClassRebuild               // rows and parities that lost ones are rebuilt from
+	ClassRead                  // rows that are read from a disk (store.tier)
+	ClassSpill                 // rows that leave memory before the log has them (store.tier)
 	Classes
 )
 
-var classNames = [Classes]string{"critical", "delayed", "parity", "rebuild"}
+var classNames = [Classes]string{"critical", "delayed", "parity", "rebuild", "read", "spill"}
 
 func (c Class) String() string { return classNames[c] }
 
@@ -27,7 +29,7 @@ func (c Class) String() string { return classNames[c] }
 // after each step. Any goroutine may read it at any time.
 type Meter struct {
 	// Rows and Bytes count the traffic that the ranks received in each class, and sent in
-	// ClassParity. Rows of ClassRebuild were rebuilt, from the Bytes that were read.
+	// ClassParity and ClassSpill. Rows of ClassRebuild were rebuilt, from the Bytes that were read.
 	Rows, Bytes [Classes]atomic.Int64
 	// Ranks is how many ranks the process hosts.
 	Ranks atomic.Int64

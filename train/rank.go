@@ -159,6 +159,9 @@ func (r *rank) updateMeter() {
 	owner := j.roles.ownerOf(r.id)
 	if owner >= 0 {
 		f.rowBytes = shard.Bytes(j.rowOptions(owner))
+		read, spilled := r.shard.Moved()
+		f.setClass(ClassRead, read, read*int64(j.bytesPerRow()))
+		f.setClass(ClassSpill, spilled, spilled*int64(j.bytesPerRow()))
 	}
 	if p := r.protection; p != nil && p.parity != nil {
 		s := p.parity.Stats()

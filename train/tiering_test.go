@@ -38,7 +38,12 @@ func TestTieredRows(t *testing.T) {
 		for k, frames := range []int{1, 1 + r.IntN(100), 1 + r.IntN(3000)} {
 			sets := append(slices.Clone(sets), "checkpoint.every=6", "checkpoint.dir="+filepath.Join(dir, fmt.Sprint(k)), "store.tier=file",
 				"store.dram_bytes=1GiB", "store.path="+filepath.Join(dir, fmt.Sprint("store", k)))
-			got := run(t, Options{Frames: frames}, adagrad, sets...)
+			meter := &Meter{}
+			got := run(t, Options{Frames: frames, Meter: meter}, adagrad, sets...)
+			read, spilled := meter.Rows[ClassRead].Load(), meter.Rows[ClassSpill].Load()
+			if read == 0 && frames == 1 || meter.Bytes[ClassRead].Load() < read || meter.Bytes[ClassSpill].Load() < spilled {
+				t.Errorf("%d frames: %d rows were read, and %d spilled", frames, read, spilled)
+			}
 			if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
 				t.Fatalf("%d frames, %v:\ndigest %s, want %s; losses %v, want %v; evaluations %v, want %v", frames, sets, got.Digest, want.Digest,
 					got.TrainLoss, want.TrainLoss, got.Eval, want.Eval)

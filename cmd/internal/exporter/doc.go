@@ -48,7 +48,8 @@
 //	process_ranks                       ranks that it hosts
 //	moved_rows_total{class}, moved_bytes_total{class}
 //	                                    received by its ranks: critical (a step waits for it),
-//	                                    delayed, rebuild; sent by them: parity
+//	                                    delayed, rebuild, read (from the disk, with store.tier);
+//	                                    sent by them: parity, spill (to the disk, before the log has them)
 //	missing_rows, missing_parities      lost and not yet rebuilt
 //	rows_memory_bytes, parity_memory_bytes
 //	                                    once all rows are touched
