@@ -20,6 +20,8 @@ type Below interface {
 	Logged() int64
 	// Reset removes all spilled rows.
 	Reset()
+	// Close ends the use of the place. Spilled rows are gone.
+	Close()
 }
 
 // frames is the memory of rows, on the host, of which not all are there at a time. Package tier decides which are. Each access to rows

@@ -139,8 +139,8 @@ func (h *Shard) Populate(slot int64, n int) {
 	kernels.Populate(h.rows.RowRange(int(slot), n).Buf)
 }
 
-// OpenTier keeps rows in memory only as far as Options.Frames allows, and the others below. It is called before On, and before any access
-// to rows. The device is a CPU.
+// OpenTier keeps rows in memory only as far as Options.Frames allows, and the others below, which Close closes. It is called before On, and
+// before any access to rows. The device is a CPU.
 func (h *Shard) OpenTier(below Below) {
 	h.frames = &frames{below: below, rows: h.rows, slots: h.count, init: h.init}
 	h.frames.makeFresh()

@@ -75,6 +75,9 @@ func (h *Shard) Close() {
 	if !h.view && h.journal != nil {
 		h.journal.freeEpochs()
 	}
+	if !h.view && h.frames != nil {
+		h.frames.below.Close()
+	}
 	for _, b := range []kernels.Buffer{h.slots, h.places, h.staged, h.zeros} {
 		if b.Bytes() > 0 {
 			h.dev.Free(b)

@@ -62,6 +62,8 @@ func (b *memBelow) Logged() int64 {
 
 func (b *memBelow) Reset() { clear(b.spilled) }
 
+func (b *memBelow) Close() { b.spilled = nil }
+
 // tierTwin is a shard whose rows are partly in memory, and one with all of them.
 type tierTwin struct {
 	t            *testing.T

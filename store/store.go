@@ -329,9 +329,6 @@ func (s *Store) Close() {
 }
 
 func (s *Store) closeFiles() {
-	if s.below != nil {
-		s.below.spill.removeFile()
-	}
 	if s.log != nil {
 		s.log.Close()
 	}
@@ -341,7 +338,7 @@ func (s *Store) closeFiles() {
 	if s.lock != nil {
 		s.lock.Close()
 	}
-	s.log, s.dir, s.lock, s.below = nil, nil, nil, nil
+	s.log, s.dir, s.lock = nil, nil, nil
 }
 
 // idle waits until the writer has nothing to do, and drops its queue. The log belongs to the training goroutine then,

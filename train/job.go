@@ -249,8 +249,8 @@ func (j *job) commits() bool {
 // stores reports whether the rows of commits are kept in logs on disks.
 func (j *job) stores() bool { return j.cfg.Store.Path != "" && !j.o.EvalOnly }
 
-// tiers reports whether rows that are not in use are on a disk (store.tier). A job that only evaluates has all rows in memory.
-func (j *job) tiers() bool { return j.cfg.Store.Tier == "file" && j.stores() }
+// tiers reports whether rows that are not in use are on a disk (store.tier).
+func (j *job) tiers() bool { return j.cfg.Store.Tier == "file" && (j.stores() || j.o.EvalOnly) }
 
 // keepsSnapshots reports whether a rank keeps snapshots: the first ones do, one more than may
 // be lost at once. They run on different processes if there are as many.

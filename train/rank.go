@@ -10,6 +10,7 @@ import (
 	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/store"
 	"github.com/ecrec/ecrec/train/feed"
 )
 
@@ -66,6 +67,9 @@ func newRank(j *job, id int) (r *rank, err error) {
 	}
 	if err := r.part.open(&j.topology, id, j.rowOptions(j.roles.ownerOf(id)), j.modelConfig(id)); err != nil {
 		return r, err
+	}
+	if j.tiers() && j.o.EvalOnly && r.shard.Slots() > 0 {
+		r.shard.OpenTier(store.Scratch(j.env, j.cfg.Store.Path, r.shard))
 	}
 	if err := r.openProtection(); err != nil {
 		return r, err

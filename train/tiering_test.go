@@ -2,7 +2,9 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -49,5 +51,22 @@ func TestTieredRows(t *testing.T) {
 					got.TrainLoss, want.TrainLoss, got.Eval, want.Eval)
 			}
 		}
+	}
+}
+
+// TestTieredEvaluation: a job that only evaluates a model need not have its rows in memory, and leaves no file behind.
+func TestTieredEvaluation(t *testing.T) {
+	saved, rows := filepath.Join(t.TempDir(), "model.safetensors"), filepath.Join(t.TempDir(), "rows")
+	trained := run(t, Options{SaveTo: saved}, adagrad, "job.ranks=2")
+	want := trained.Eval[len(trained.Eval)-1]
+	for _, ranks := range []int{1, 2, 5} {
+		got := run(t, Options{EvalOnly: true, Frames: 30}, adagrad, "model.init_from="+saved, fmt.Sprint("job.ranks=", ranks), "store.tier=file",
+			"store.dram_bytes=1GiB", "store.path="+rows).Eval[0]
+		if got.AUC != want.AUC || math.Abs(got.Logloss-want.Logloss) > 1e-12 {
+			t.Errorf("%d ranks: %+v, want %+v", ranks, got, want)
+		}
+	}
+	if left, err := os.ReadDir(rows); err != nil || len(left) > 0 { // rows that did not fit were there
+		t.Errorf("%v %v are left", err, left)
 	}
 }
