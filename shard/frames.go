@@ -34,6 +34,7 @@ type frames struct {
 	policy *tier.Policy
 	mark   int64 // the number of the last access
 	logged int64 // the mark that the policy has
+	broken error // a row could not be moved: frames may have wrong bytes
 
 	read, spilled atomic.Int64 // rows that were read from below, and spilled
 
@@ -69,7 +70,7 @@ func (f *frames) makeFresh() {
 	if err != nil {
 		panic(err) // no row is pinned
 	}
-	f.policy, f.logged = p, f.mark
+	f.policy, f.logged, f.broken = p, f.mark, nil
 }
 
 // eachPiece calls do with the bounds of pieces of n rows, each of which fits into the frames. Nil frames hold all rows.
@@ -89,6 +90,9 @@ func (f *frames) eachPiece(n int, do func(lo, hi int) error) error {
 // fill gives rows frames, which hold their bytes unless they are replaced, and returns the frame of each. Others leave for them. They keep
 // their frames at least until the next access.
 func (f *frames) fill(s kernels.Stream, slots []int32, a access) ([]int32, error) {
+	if f.broken != nil {
+		return nil, f.broken
+	}
 	if mark := f.below.Logged(); mark > f.logged {
 		f.policy.Logged(mark)
 		f.logged = mark
@@ -101,7 +105,8 @@ func (f *frames) fill(s kernels.Stream, slots []int32, a access) ([]int32, error
 	if err := f.policy.Access(f.mark, slots, f.list, a != forRead, &f.moves); err != nil {
 		return nil, err
 	}
-	return f.list, f.moveRows(s, a)
+	f.broken = f.moveRows(s, a)
+	return f.list, f.broken
 }
 
 // rowOf is the bytes of a frame.

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -20,6 +21,7 @@ type memBelow struct {
 	logged  int64
 	reads   int
 	spills  int
+	fails   error // of Read and Spill; nil: they do not fail
 }
 
 type spilledRow struct {
@@ -28,6 +30,9 @@ type spilledRow struct {
 }
 
 func (b *memBelow) Read(slots []int32, dst []byte, missing []int32) ([]int32, error) {
+	if b.fails != nil {
+		return missing, b.fails
+	}
 	for i, slot := range slots {
 		to := dst[i*len(dst)/len(slots) : (i+1)*len(dst)/len(slots)]
 		if x, ok := b.spilled[slot]; ok {
@@ -44,6 +49,9 @@ func (b *memBelow) Read(slots []int32, dst []byte, missing []int32) ([]int32, er
 }
 
 func (b *memBelow) Spill(slots []int32, rows []byte, mark int64) error {
+	if b.fails != nil {
+		return b.fails
+	}
 	if !slices.IsSorted(slots) {
 		b.t.Error("spilled rows do not ascend")
 	}
@@ -312,4 +320,32 @@ func (x *tierTwin) restart(r *rand.Rand) {
 	if x.below.logged = h.Mark(); adopt {
 		h.Adopt(slots)
 	}
+}
+
+// TestTierWithoutDisk: once a row could not be moved, all accesses fail, until the rows are reset.
+func TestTierWithoutDisk(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := newTierTwin(t, r, KeepRows)
+	for len(x.below.spilled) < 3 {
+		x.both("update", r, func(r *rand.Rand, h *Shard) []byte { update(x.t, r, h); return nil })
+	}
+	h := x.tiered[0]
+	slots := make([]int32, h.Slots())
+	for i := range slots {
+		slots[i] = int32(i)
+	}
+	_, m := matrix(len(slots))
+	x.below.fails = errors.New("no space left on device")
+	for range 2 {
+		if err := h.Read(m, slots); !errors.Is(err, x.below.fails) {
+			t.Fatalf("%v, with a disk that fails", err)
+		}
+	}
+	fails := x.below.fails
+	x.below.fails = nil
+	if err := h.Read(m, slots); !errors.Is(err, fails) {
+		t.Fatalf("%v, after rows could not be moved", err)
+	}
+	h.Reset()
+	x.check(h.Read(m, slots))
 }
