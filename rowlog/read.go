@@ -41,9 +41,7 @@ func (r *Reader) Read(slots []int32, dst []byte, missing []int32) ([]int32, erro
 	}
 	missing = r.find(slots, missing)
 	defer r.end()
-	slices.SortFunc(r.list, func(a, b wanted) int {
-		return cmp.Or(cmp.Compare(a.file.number, b.file.number), cmp.Compare(a.at, b.at))
-	})
+	r.sortList()
 	for list := r.list; len(list) > 0; {
 		n := 1
 		for n < len(list) && list[n].file == list[0].file {
@@ -74,6 +72,28 @@ func (r *Reader) find(slots []int32, missing []int32) []int32 {
 		r.list = append(r.list, wanted{l.file(s.file), s.place(int64(e.place), l.layout), s.seed, s.at, i})
 	}
 	return missing
+}
+
+// Sort orders slots by their places in the files, so that reads of some at a time are sequential. Rows that the log does not hold are
+// first.
+func (r *Reader) Sort(slots []int32) {
+	missing := r.find(slots, nil)
+	defer r.end()
+	r.sortList()
+	sorted := make([]int32, 0, len(slots))
+	for _, i := range missing {
+		sorted = append(sorted, slots[i])
+	}
+	for _, x := range r.list {
+		sorted = append(sorted, slots[x.row])
+	}
+	copy(slots, sorted)
+}
+
+func (r *Reader) sortList() {
+	slices.SortFunc(r.list, func(a, b wanted) int {
+		return cmp.Or(cmp.Compare(a.file.number, b.file.number), cmp.Compare(a.at, b.at))
+	})
 }
 
 func (r *Reader) end() {

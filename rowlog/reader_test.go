@@ -97,3 +97,37 @@ func TestReaderBesideWriter(t *testing.T) {
 		t.Errorf("%d rows were read, %d bytes copied, the first file is %d", reads, l.copied, l.files[0].number)
 	}
 }
+
+// TestSort: sorting keeps all slots, and puts them in the order of their places.
+func TestSort(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	l, err := Open(Options{Dir: NewMemDir(r), RowBytes: 4, Slots: 100, Owners: 1, FileBytes: 8 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.CutTo(0); err != nil {
+		t.Fatal(err)
+	}
+	newest := map[int32]int64{}
+	for step := int64(1); step < 30; step++ {
+		list := []int32{int32(r.IntN(30)), int32(30 + r.IntN(30)), int32(60 + r.IntN(30))}
+		if err := l.Append(step, list, make([]byte, 12), nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, slot := range list {
+			newest[slot] = 3*step + int64(i)
+		}
+	}
+	slots := make([]int32, 0, 100)
+	for _, slot := range r.Perm(100) {
+		slots = append(slots, int32(slot))
+	}
+	l.NewReader().Sort(slots)
+	if !slices.IsSortedFunc(slots, func(a, b int32) int { return int(newest[a] - newest[b]) }) {
+		t.Errorf("%d", slots)
+	}
+	if slices.Sort(slots); len(slices.Compact(slots)) != 100 {
+		t.Error("slots are lost")
+	}
+}

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -9,6 +11,10 @@ import (
 // their init. It does not depend on the owners of rows, nor on which rows were touched.
 func (h *Shard) Digest() (digest.Sum, error) {
 	d := NewDigester(h.o)
+	if h.frames != nil {
+		err := addRowsBelow(d, h)
+		return d.Sum, err
+	}
 	stride := h.RowBytes()
 	chunk := make([]byte, digestRows*stride)
 	for at := 0; ; {
@@ -20,6 +26,39 @@ func (h *Shard) Digest() (digest.Sum, error) {
 			d.Add(h.o.Map.Global(h.o.Owner, int64(slot)), chunk[i*stride:(i+1)*stride])
 		}
 		at = next
+	}
+}
+
+// sortedRows is how many rows that are not in memory are read in the order of their places.
+const sortedRows = 1 << 20
+
+// addRowsBelow adds all rows of a shard to a digest, some of which are below.
+func addRowsBelow(d *Digester, h *Shard) error {
+	stride := h.RowBytes()
+	rows, slots := make([]byte, digestRows*stride), make([]int32, 0, min(sortedRows, h.count))
+	for at := 0; ; {
+		slots = slots[:0]
+		for len(slots) < cap(slots) {
+			first, n := nextRun(h.touched, at, cap(slots)-len(slots))
+			if n == 0 {
+				break
+			}
+			for at = first; at < first+n; at++ {
+				slots = append(slots, int32(at))
+			}
+		}
+		if len(slots) == 0 {
+			return nil
+		}
+		h.frames.below.Sort(slots)
+		for some := range slices.Chunk(slots, digestRows) {
+			if err := h.frames.copyOut(h.s, rows[:len(some)*stride], some); err != nil {
+				return err
+			}
+			for i, slot := range some {
+				d.Add(h.o.Map.Global(h.o.Owner, int64(slot)), rows[i*stride:(i+1)*stride])
+			}
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ type Below interface {
 	// Read reads the newest bytes of rows to dst, one after the other. It appends to missing the indexes in slots of rows
 	// that it does not have; they equal their inits.
 	Read(slots []int32, dst []byte, missing []int32) ([]int32, error)
+	// Sort puts slots in the order in which some at a time are read fastest.
+	Sort(slots []int32)
 	// Spill keeps rows, whose slots ascend. The log has them once Logged returns mark or more.
 	Spill(slots []int32, rows []byte, mark int64) error
 	// Logged returns the greatest mark for which the log has all bytes that were written up to this mark (Shard.Mark).

@@ -48,6 +48,10 @@ func (b *memBelow) Read(slots []int32, dst []byte, missing []int32) ([]int32, er
 	return missing, nil
 }
 
+func (b *memBelow) Sort(slots []int32) {
+	rand.Shuffle(len(slots), func(i, k int) { slots[i], slots[k] = slots[k], slots[i] })
+}
+
 func (b *memBelow) Spill(slots []int32, rows []byte, mark int64) error {
 	if b.fails != nil {
 		return b.fails

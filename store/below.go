@@ -136,6 +136,13 @@ func (b *Below) Logged() int64 {
 	return mark
 }
 
+// Sort implements shard.Below.
+func (b *Below) Sort(slots []int32) {
+	if b.reader != nil {
+		b.reader.Sort(slots)
+	}
+}
+
 // Reset implements shard.Below.
 func (b *Below) Reset() { b.spill.dropAll() }
 
