@@ -22,7 +22,7 @@ func anyTier(r *rand.Rand, sets []string) (with []string, frames int) {
 func TestTieredRows(t *testing.T) {
 	const steps = 20
 	r := seeded(t)
-	for n := range 12 {
+	for n := range 9 {
 		ranks := []int{1, 2, 4}[n%3]
 		sets := slices.Concat(anySets(r), []string{fmt.Sprint("job.ranks=", ranks), fmt.Sprint("train.iterations=", steps), "train.eval_every=7",
 			fmt.Sprint("job.digests=", r.IntN(2) == 0), fmt.Sprint("ec.commit_every=", 1+r.IntN(5))})
@@ -37,13 +37,13 @@ func TestTieredRows(t *testing.T) {
 		dir := t.TempDir()
 		saves := []string{"checkpoint.every=6", "checkpoint.dir=" + filepath.Join(dir, "dram")}
 		want := run(t, Options{}, adagrad, append(slices.Clone(sets), saves...)...)
-		for k, frames := range []int{1, 1 + r.IntN(100), 1 + r.IntN(3000)} {
+		for k, frames := range []int{1 + r.IntN(30), 1 + r.IntN(3000)} {
 			sets := append(slices.Clone(sets), "checkpoint.every=6", "checkpoint.dir="+filepath.Join(dir, fmt.Sprint(k)), "store.tier=file",
 				"store.dram_bytes=1GiB", "store.path="+filepath.Join(dir, fmt.Sprint("store", k)))
 			meter := &Meter{}
 			got := run(t, Options{Frames: frames, Meter: meter}, adagrad, sets...)
 			read, spilled := meter.Rows[ClassRead].Load(), meter.Rows[ClassSpill].Load()
-			if read == 0 && frames == 1 || meter.Bytes[ClassRead].Load() < read || meter.Bytes[ClassSpill].Load() < spilled {
+			if read == 0 && frames < 10 || meter.Bytes[ClassRead].Load() < read || meter.Bytes[ClassSpill].Load() < spilled {
 				t.Errorf("%d frames: %d rows were read, and %d spilled", frames, read, spilled)
 			}
 			if got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) || !slices.Equal(got.Eval, want.Eval) {
