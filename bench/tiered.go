@@ -50,7 +50,7 @@ type tieredRun struct {
 }
 
 // tieredTimes are those of the second half of a job's steps.
-type tieredTimes struct{ ms, cpu, megabytes float64 }
+type tieredTimes struct{ ms, cpu, megabytes, read, spilled float64 }
 
 func runTiered(out io.Writer, o Options) (*Report, error) {
 	b := &tieredRun{o: o, shape: o.models(o.text("model"))[0]}
@@ -152,8 +152,8 @@ func (b *tieredRun) runJob(frames int, sets ...string) (x tieredTimes, err error
 	if err != nil {
 		return x, err
 	}
-	t := &halfTimer{half: int64(steps) / 2}
-	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Frames: frames,
+	t := &halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}
+	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Frames: frames, Meter: t.meter,
 		Progress: func(data.Progress) error { return nil }})
 	if err == nil && t.steps == 0 {
 		err = errors.New("bench: the job trained too few steps")
@@ -163,36 +163,45 @@ func (b *tieredRun) runJob(frames int, sets ...string) (x tieredTimes, err error
 	}
 	b.info = t.info
 	n := float64(t.steps)
-	return tieredTimes{1e3 * t.last.Sub(t.began).Seconds() / n, 1e3 * (t.lastCPU - t.cpu).Seconds() / n,
-		float64(t.lastRead-t.read) / 1e6 / n}, t.err
+	return tieredTimes{1e3 * t.last.sub(t.first.time) / n, 1e3 * (t.last.cpu - t.first.cpu).Seconds() / n,
+		float64(t.last.bytes-t.first.bytes) / 1e6 / n, float64(t.last.read-t.first.read) / n, float64(t.last.spilled-t.first.spilled) / n}, t.err
 }
 
 // halfTimer measures the steps after the first half.
 type halfTimer struct {
 	silent
-	half           int64
-	info           train.Info
-	began, last    time.Time
-	cpu, lastCPU   time.Duration
-	read, lastRead int64
-	steps          int
-	err            error
+	half        int64
+	info        train.Info
+	meter       *train.Meter
+	first, last tieredMoment
+	steps       int
+	err         error
 }
+
+// tieredMoment is the state of counters at the end of a step.
+type tieredMoment struct {
+	time                 time.Time
+	cpu                  time.Duration
+	bytes, read, spilled int64
+}
+
+func (m tieredMoment) sub(from time.Time) float64 { return m.time.Sub(from).Seconds() }
 
 func (t *halfTimer) Started(i train.Info) error { t.info = i; return nil }
 
 func (t *halfTimer) Step(s train.StepInfo) {
-	switch {
-	case s.Step == t.half:
-		t.began, t.cpu = time.Now(), cpuTime()
-		t.read, t.err = bytesRead()
-	case s.Step > t.half:
-		t.last, t.lastCPU = time.Now(), cpuTime()
-		t.steps++
-		if s.Step == s.Last && t.err == nil {
-			t.lastRead, t.err = bytesRead()
-		}
+	if s.Step != t.half && s.Step != s.Last {
+		return
 	}
+	m := tieredMoment{time: time.Now(), cpu: cpuTime(), read: t.meter.Rows[train.ClassRead].Load(), spilled: t.meter.Rows[train.ClassSpill].Load()}
+	var err error
+	if m.bytes, err = bytesRead(); err != nil {
+		t.err = err
+	}
+	if t.last = m; s.Step == t.half {
+		t.first = m
+	}
+	t.steps = int(s.Step - t.half)
 }
 
 // bytesRead returns how many bytes the kernel has read from disks for this process.
@@ -213,12 +222,13 @@ func bytesRead() (int64, error) {
 // report compares each job with the one of the same turn that has all rows in memory, and a log.
 func (b *tieredRun) report(out io.Writer, r *Report, names []string, times [][]tieredTimes) error {
 	t := table(out)
-	fmt.Fprintln(t, "\tms per step\tof that with a log\tinterval\tCPU ms\tMB read per step\t")
+	fmt.Fprintln(t, "\tms per step\tof that with a log\tinterval\tCPU ms\tMB read per step\trows read\tspilled\trows read per s\t")
 	for i, name := range names {
-		var ms, ratio, cpu, read []float64
+		var ms, ratio, cpu, read, rows, spilled, rate []float64
 		for _, turn := range times {
 			ms, cpu, read = append(ms, turn[i].ms), append(cpu, turn[i].cpu), append(read, turn[i].megabytes)
-			ratio = append(ratio, turn[i].ms/turn[1].ms)
+			ratio, rows, spilled = append(ratio, turn[i].ms/turn[1].ms), append(rows, turn[i].read), append(spilled, turn[i].spilled)
+			rate = append(rate, 1e3*turn[i].read/turn[i].ms)
 		}
 		low, high := medianInterval(slices.Clone(ratio))
 		verdict := fmt.Sprintf("%.3f to %.3f", low, high)
@@ -227,9 +237,10 @@ func (b *tieredRun) report(out io.Writer, r *Report, names []string, times [][]t
 		} else if low <= 1 && high >= 1 {
 			verdict += ", not told apart"
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
+		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t%.0f\t%.0f\t%.0f\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
 			r.addFigure(name+": of that with a log", "", ratio...).Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
-			r.addFigure(name+": read", "MB/step", read...).Median)
+			r.addFigure(name+": read", "MB/step", read...).Median, r.addFigure(name+": rows read", "rows/step", rows...).Median,
+			r.addFigure(name+": rows spilled", "rows/step", spilled...).Median, r.addFigure(name+": read rate", "rows/s", rate...).Median)
 	}
 	return t.Flush()
 }
