@@ -22,6 +22,11 @@ type task interface {
 // stored after them, and runTask returns when every part is done. A claim (left.Add
 // that returns >= 0) therefore always reads the current ones, however late the
 // worker is.
+//
+// A caller or worker that parks first writes that it does, and then looks for work once more. The other side
+// writes the work first, and then looks for sleepers. Both writes are read-modify-writes. Stores would be
+// enough on all processors, but qemu's emulation of arm64 on amd64 lets the next load pass a store, so that
+// the two sides miss each other.
 type pool struct {
 	threads int
 	spins   int // how often an idle thread checks for work before it parks
@@ -86,7 +91,7 @@ func (p *pool) runTask(n int, t task) {
 	}
 	p.task, p.parts = t, int64(n)
 	p.done.Store(0)
-	p.left.Store(int64(n))
+	p.left.Swap(int64(n))
 	for i := min(n, p.threads) - 1; i > 0 && p.takeSleeper(); i-- {
 		p.wakeWorker()
 	}
@@ -96,7 +101,7 @@ func (p *pool) runTask(n int, t task) {
 			pause()
 			continue
 		}
-		p.waiting.Store(true)
+		p.waiting.Swap(true)
 		if p.done.Load() != int64(n) {
 			<-p.finished
 		}
