@@ -18,11 +18,11 @@
 //
 //   - One goroutine at a time uses the rows, through a Shard with a stream of its own (On):
 //     that of the rank or, while the rank computes, the one that moves rows meanwhile.
-//   - The bytes of a touched row are in memory. The memory of an untouched row was never
+//   - The bytes of a touched row are in memory, or with OpenTier below. The memory of an untouched row was never
 //     written.
 //   - A row is updated at most once per step, with the sum of its gradients in rank order.
 //
 // # Never
 //
-// A Shard does no I/O and sends nothing to other ranks.
+// A Shard does no I/O of its own (its Below does), and sends nothing to other ranks.
 package shard

@@ -266,7 +266,13 @@ func (j *job) tierBytes() (known, each int64) {
 
 // checkTier refuses a job whose store.dram_bytes are too few.
 func (j *job) checkTier() error {
-	if !j.tiers() || j.o.Frames > 0 {
+	switch {
+	case !j.tiers():
+		return nil
+	case j.dev != j.host: // job.device = "auto" on a machine with a GPU
+		return config.Errorf("store.tier: \"file\" is for CPUs in this version, and the job would run on %s; set job.device = \"cpu\", or store.tier = \"dram\"",
+			j.dev.Name())
+	case j.o.Frames > 0:
 		return nil
 	}
 	known, each := j.tierBytes()
