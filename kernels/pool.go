@@ -25,8 +25,8 @@ type task interface {
 //
 // A caller or worker that parks first writes that it does, and then looks for work once more. The other side
 // writes the work first, and then looks for sleepers. Both writes are read-modify-writes. Stores would be
-// enough on all processors, but qemu's emulation of arm64 on amd64 lets the next load pass a store, so that
-// the two sides miss each other.
+// enough, since those of package atomic are sequentially consistent. But under qemu's emulation of arm64 on
+// amd64 the two sides missed each other with them.
 type pool struct {
 	threads int
 	spins   int // how often an idle thread checks for work before it parks

@@ -55,7 +55,7 @@ func (r *Reader) Read(slots []int32, dst []byte, missing []int32) ([]int32, erro
 	return missing, nil
 }
 
-// find lists the places of rows, whose files stay open until end.
+// find lists the places of rows. Their files stay open until end.
 func (r *Reader) find(slots []int32, missing []int32) []int32 {
 	l := r.l
 	l.o.Lock.Lock()

@@ -17,7 +17,7 @@
 // # Invariants
 //
 //   - One goroutine at a time uses the rows, through a Shard with a stream of its own (On):
-//     that of the rank or, while the rank computes, the one that moves rows meanwhile.
+//     that of the rank or, while the rank computes, the goroutine of delayed rows.
 //   - The bytes of a touched row are in memory, or with OpenTier below. The memory of an untouched row was never
 //     written.
 //   - A row is updated at most once per step, with the sum of its gradients in rank order.

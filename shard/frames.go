@@ -16,7 +16,7 @@ type Below interface {
 	Read(slots []int32, dst []byte, missing []int32) ([]int32, error)
 	// Sort puts slots in the order in which some at a time are read fastest.
 	Sort(slots []int32)
-	// Spill keeps rows, whose slots ascend. The log has them once Logged returns mark or more.
+	// Spill keeps rows. Slots ascend. The log has them once Logged returns mark or more.
 	Spill(slots []int32, rows []byte, mark int64) error
 	// Logged returns the greatest mark for which the log has all bytes that were written up to this mark (Shard.Mark).
 	Logged() int64
@@ -231,7 +231,7 @@ func (f *frames) copyRows(s kernels.Stream, slots []int32) (rows kernels.Matrix,
 	return kernels.Mat(kernels.HostBuffer(copied), len(slots), f.rows.Stride), f.counted[:len(slots)], err
 }
 
-// storeBytes replaces rows, whose slots ascend, by bytes on the host.
+// storeBytes replaces rows by bytes on the host. Slots ascend.
 func (f *frames) storeBytes(s kernels.Stream, slots []int32, rows []byte) error {
 	stride := 4 * f.rows.Stride
 	return f.eachPiece(len(slots), func(lo, hi int) error {

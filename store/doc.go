@@ -29,6 +29,11 @@
 // first (Begin). A rank that replaces a lost one writes all rows at the first seal after they are rebuilt. Until then
 // its Durable is 0, and the job's too.
 //
+// # Rows that are not in memory
+//
+// Below is the place of rows that have no frame in a shard (shard.OpenTier). The log has them, except those that had to leave memory
+// before their epoch was appended: they are in a file of their own, until it is. A job without a log has a Scratch.
+//
 // # Invariants
 //
 //   - A log holds epochs that are committed, and no others. So a loss of some ranks takes nothing back from it.

@@ -237,7 +237,7 @@ func (s *Store) release(e *epoch) {
 	s.spare = append(s.spare, e)
 }
 
-// adopt passes the slots of the rows in the log to put, and reads the losses, whose slots begin with first.
+// adopt passes the slots of the rows in the log to put, and reads the losses. Their slots begin with first.
 func (s *Store) adopt(first int32, losses []byte, put func(slots []int32, rows []byte) error) error {
 	if err := put(s.log.Slots(0, first), nil); err != nil {
 		return err

@@ -37,7 +37,7 @@ type batch struct {
 	live  int // rows that are the newest
 }
 
-// extent is a part of the file, whose bounds are multiples of rowlog.Align.
+// extent is a part of the file. Its bounds are multiples of rowlog.Align.
 type extent struct{ at, end int64 }
 
 // spilled is a row that is read.

@@ -246,7 +246,7 @@ func (s *Store) Problem() error {
 	return fmt.Errorf("store.path: %s: %w", s.path, s.problem)
 }
 
-// Drain waits until all that is queued is durable, or cannot be written, at most for a time.
+// Drain waits until the queue is durable, or cannot be written, at most for a time.
 func (s *Store) Drain(most time.Duration) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()

@@ -50,7 +50,7 @@ func (p *Policy) holdFrame(f int32) {
 	}
 }
 
-// fillAbsent gives frames to the absent rows of an access, whose indexes in slots are listed.
+// fillAbsent gives frames to the absent rows of an access. Their indexes in slots are listed.
 func (p *Policy) fillAbsent(step int64, slots, frames []int32, moves *Moves) error {
 	needed := p.held + p.idle
 	if needed+len(p.absent) > p.o.Frames {
