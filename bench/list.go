@@ -10,6 +10,7 @@ func All() []Bench {
 		driftBench,
 		ecBench,
 		idealBench,
+		incrementsBench,
 		kernelsBench,
 		loadBench,
 		oracleBench,

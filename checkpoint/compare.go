@@ -3,9 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/bits"
 
@@ -190,7 +188,7 @@ func (c *Checkpoint) openTouched() (*touchedRows, error) {
 			m.closeFiles()
 			return nil, err
 		}
-		m.files = append(m.files, cursor{rowStream: r})
+		m.files = append(m.files, cursor{rowReader: r, rowBytes: c.Model.rowBytes()})
 	}
 	if err := m.pass(-1); err != nil {
 		m.closeFiles()
@@ -215,20 +213,13 @@ func (m *touchedRows) pass(g int64) error {
 		return nil
 	}
 	if g >= 0 {
-		f := &m.files[g%int64(m.c.Ranks)]
-		f.ahead, f.rows = f.ahead[1:], f.rows[f.rowBytes:]
+		m.files[g%int64(m.c.Ranks)].drop(1)
 	}
 	m.at = noRow
 	for rank := range m.files {
 		f := &m.files[rank]
-		if len(f.ahead) == 0 && !f.ended {
-			var err error
-			switch f.ahead, f.rows, err = f.nextRows(); {
-			case errors.Is(err, io.EOF):
-				f.ended = true
-			case err != nil:
-				return err
-			}
+		if err := f.refill(); err != nil {
+			return err
 		}
 		if len(f.ahead) > 0 {
 			m.at = min(m.at, int64(f.ahead[0])*int64(m.c.Ranks)+int64(rank))

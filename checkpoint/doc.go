@@ -8,7 +8,8 @@
 //	                        bit s%64 of word s/64 set if slot s is touched,
 //	                        and rows, F32 (rows, width + state), the touched rows
 //	                        with their optimizer state in the order of their slots.
-//	                        Slot s of rank o of N is global row s*N + o.
+//	                        Slot s of rank o of N is global row s*N + o. An increment has
+//	                        slots, I32 (rows), in place of touched where that is shorter
 //	dense.safetensors       the dense tensors by name, and, if the optimizer has
 //	                        state, state.K.NAME, its K-th value per weight
 //	history.bin             the run's history, in a format of the trainer
@@ -30,9 +31,20 @@
 // no run, and is still read.
 //
 // A later version may add fields without a new format. A reader ignores unknown fields. It
-// refuses a checkpoint whose needs name an unknown feature. So there is room for parents of
-// an increment, and digests. The field recipe was added so; a checkpoint without it has no
-// recipe.json.
+// refuses a checkpoint with an unknown feature among its needs. The fields recipe and parent were
+// added so; a checkpoint without recipe has no recipe.json.
+//
+// # Increments
+//
+// A full checkpoint has all touched rows. An increment has those that were written since its
+// parent, an increment or a full checkpoint in the same folder, which its manifest names with
+// the sum of the parent's manifest. All other rows are those of the parent. The dense part, the
+// history and the recipe are whole in each. At most MaxIncrements follow a full checkpoint.
+//
+// A parent is never replaced, and is removed only together with its increments. All readers
+// see the rows of an increment and its parents as those of one checkpoint: ReadRows stores
+// them one after the other, and the others merge them by slot. Consolidate makes a full
+// checkpoint of an increment, byte for byte that of the full save.
 //
 // # Saving
 //
@@ -41,7 +53,7 @@
 // dead runs. Then all ranks write their files at the same time, and make them durable. The
 // resulting Parts are plain data, which other processes can send to the rank that calls
 // Commit. Commit writes the manifest, makes the checkpoint visible by one rename, and then
-// removes older ones of its lineage. So a checkpoint with its final name is complete, and a
+// removes older ones of its lineage that are no parents of what stays. So a checkpoint with its final name is complete, and a
 // crash at any point leaves the one before it.
 //
 // Rows are copied a block at a time while the previous block is written: a rank needs a few

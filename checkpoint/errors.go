@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// ErrUnusable matches the errors of a checkpoint that cannot be loaded (Corrupt, Newer,
+// ErrUnusable matches the errors of a checkpoint that cannot be loaded (Corrupt, Orphan, Newer,
 // Mismatch, NotFound), and Busy.
 var ErrUnusable = errors.New("checkpoint cannot be used")
 
@@ -22,6 +22,20 @@ func (e *Corrupt) Error() string {
 }
 func (e *Corrupt) Is(target error) bool { return target == ErrUnusable }
 func (e *Corrupt) Unwrap() error        { return e.Err }
+
+// Orphan is the error of an increment with a parent that cannot be used.
+type Orphan struct {
+	Path   string // the increment's folder
+	Parent string // the name of the parent's
+	Err    error
+}
+
+func (e *Orphan) Error() string {
+	return fmt.Sprintf("%s: it is an increment of %s, which cannot be used: %v; keep increments and their parents in one folder, or use an older checkpoint",
+		e.Path, e.Parent, e.Err)
+}
+func (e *Orphan) Is(target error) bool { return target == ErrUnusable }
+func (e *Orphan) Unwrap() error        { return e.Err }
 
 // Newer is the error of a checkpoint that a later version of ecrec wrote.
 type Newer struct {

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -58,7 +57,7 @@ func (c *Checkpoint) writeTables(to io.Writer, first, n int) error {
 		if err != nil {
 			return err
 		}
-		m.files = append(m.files, cursor{rowStream: r})
+		m.files = append(m.files, cursor{rowReader: r, rowBytes: c.Model.rowBytes()})
 	}
 	row, chunk := make([]float32, c.Model.Width), make([]float32, writeRows*n)
 	for begin := int64(0); begin < m.place.Rows(); begin += writeRows {
@@ -74,11 +73,12 @@ func (c *Checkpoint) writeTables(to io.Writer, first, n int) error {
 		}
 	}
 	for i := range m.files {
-		if slots, _, err := m.files[i].nextRows(); !errors.Is(err, io.EOF) {
-			if err == nil {
-				panic(fmt.Sprintf("checkpoint: %s: %d rows left over", c.Path, len(slots)))
-			}
+		f := &m.files[i]
+		if err := f.refill(); err != nil {
 			return err
+		}
+		if !f.ended {
+			panic(fmt.Sprintf("checkpoint: %s: %d rows left over", c.Path, len(f.ahead)))
 		}
 	}
 	return nil
@@ -92,30 +92,19 @@ type merge struct {
 	files []cursor
 }
 
-// cursor is a row file with the remaining rows of its last block.
-type cursor struct {
-	*rowStream
-	ahead []int32 // slots
-	rows  []byte  // their rows
-	ended bool    // there are no others
-}
-
 // copyRow copies the weights of the global row g to dst. Each call must pass the next g.
 func (m *merge) copyRow(dst []float32, g int64) error {
 	f := &m.files[g%int64(m.c.Ranks)]
 	slot := int32(g / int64(m.c.Ranks))
-	if !f.isTouched(slot) {
+	if f.touchedBits()[slot>>6]>>(slot&63)&1 == 0 {
 		m.init.Row(dst, g)
 		return nil
 	}
-	if len(f.ahead) == 0 {
-		var err error
-		if f.ahead, f.rows, err = f.nextRows(); err != nil {
-			return err
-		}
+	if err := f.refill(); err != nil {
+		return err
 	}
 	copy(kernels.BytesOf(dst), f.rows)
-	f.ahead, f.rows = f.ahead[1:], f.rows[f.rowBytes:]
+	f.drop(1)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -133,22 +134,88 @@ func removeLeftovers(dir string, id lineage.ID, all bool) error {
 	return nil
 }
 
-// retain removes all but the keep newest checkpoints of a lineage up to step. It keeps later
-// ones, and those of other lineages.
+// folder is the checkpoints of a folder by name.
+type folder map[string]folderEntry
+
+// folderEntry is a checkpoint of a folder.
+type folderEntry struct {
+	entry
+	manifest *Manifest // nil: it cannot be read
+}
+
+// readFolder reads the manifests of a folder.
+func readFolder(dir string) (folder, error) {
+	all, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := folder{}
+	for _, at := range all {
+		m, err := readManifest(filepath.Join(dir, at.name))
+		if err != nil {
+			m = nil
+		}
+		f[at.name] = folderEntry{at, m}
+	}
+	return f, nil
+}
+
+// parents are the names of the checkpoints of which others are increments.
+func (f folder) parents() map[string]bool {
+	names := map[string]bool{}
+	for _, e := range f {
+		if e.manifest != nil && e.manifest.Parent != nil {
+			names[e.manifest.Parent.Name] = true
+		}
+	}
+	return names
+}
+
+// expendable lists the checkpoints that retain removes, the newest first: increments are removed before their
+// parents, so that no crash leaves an increment without its parent.
+func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string) {
+	var own []entry
+	needed := map[string]bool{}
+	for name, e := range f {
+		if e.step <= step && e.manifest != nil && lineageOf(e.manifest.Run) == id {
+			own = append(own, e.entry)
+		} else {
+			needed[name] = true
+		}
+	}
+	slices.SortFunc(own, func(a, b entry) int { return -cmp.Or(cmp.Compare(a.step, b.step), strings.Compare(a.name, b.name)) })
+	for _, e := range own[:min(keep, len(own))] {
+		needed[e.name] = true
+	}
+	for _, name := range slices.Collect(maps.Keys(needed)) {
+		for at := f[name].manifest; at != nil && at.Parent != nil; at = f[at.Parent.Name].manifest {
+			if needed[at.Parent.Name] {
+				break
+			}
+			needed[at.Parent.Name] = true
+		}
+	}
+	for _, e := range own {
+		if !needed[e.name] {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
+// retain removes all but the keep newest checkpoints of a lineage up to step, and the parents of
+// what stays. It keeps later ones, and those of other lineages.
 func retain(dir string, id lineage.ID, step int64, keep int) error {
 	if keep < 1 {
 		return nil
 	}
-	all, err := list(dir)
+	all, err := readFolder(dir)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(e entry) bool {
-		return e.step > step || !ofLineage(filepath.Join(dir, e.name), id)
-	})
-	for _, old := range all[:max(0, len(all)-keep)] {
+	for _, old := range all.expendable(id, step, keep) {
 		// The name goes first: a checkpoint with its name must be complete, also after a crash here.
-		from, to := filepath.Join(dir, old.name), filepath.Join(dir, tmpName(old.name, id, removed))
+		from, to := filepath.Join(dir, old), filepath.Join(dir, tmpName(old, id, removed))
 		if err := os.Rename(from, to); err != nil {
 			return err
 		}

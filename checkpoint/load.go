@@ -19,7 +19,8 @@ import (
 type Checkpoint struct {
 	Path string
 	Manifest
-	env env.Env
+	parents []*Checkpoint // of an increment: the full checkpoint, then increments in their order
+	env     env.Env
 }
 
 // Problem is a checkpoint that was skipped.
@@ -87,21 +88,26 @@ func List(e env.Env, path string) (found []Found, err error) {
 	return found, nil
 }
 
-// Open opens the checkpoint in a folder. It reads the manifest and compares the
-// files' sizes with it; sums are checked when files are read.
+// Open opens the checkpoint in a folder, and its parents if it is an increment. It reads their manifests and compares
+// the files' sizes with them; sums are checked when files are read.
 func Open(e env.Env, path string) (c *Checkpoint, err error) {
 	err = e.Do("open checkpoint", func() error {
-		c, err = open(path)
-		return err
+		if c, err = openOne(path); err != nil {
+			return err
+		}
+		return c.openParents()
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.env = e
+	for _, x := range append(slices.Clip(c.parents), c) {
+		x.env = e
+	}
 	return c, nil
 }
 
-func open(path string) (*Checkpoint, error) {
+// openOne opens a checkpoint without its parents.
+func openOne(path string) (*Checkpoint, error) {
 	m, err := readManifest(path)
 	if err != nil {
 		return nil, err
@@ -150,8 +156,10 @@ func (c *Checkpoint) ReadRows(owner, owners int, sink RowSink) error {
 		if rank%shared != owner%shared {
 			continue // the file has none of these rows
 		}
-		if err := c.readRows(rank, owner, owners, sink); err != nil {
-			return err
+		for _, x := range append(slices.Clip(c.parents), c) { // later rows replace earlier ones
+			if err := x.readRows(rank, owner, owners, sink); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -166,7 +174,7 @@ func gcd(a, b int) int {
 
 // readRows stores an owner's rows of one file in a sink.
 func (c *Checkpoint) readRows(rank, owner, owners int, sink RowSink) error {
-	r, err := c.openRows(rank)
+	r, err := c.openFile(rank)
 	if err != nil {
 		return err
 	}

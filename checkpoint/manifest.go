@@ -33,8 +33,12 @@ const needsStatistics = "statistics"
 // weights of its own (RowPart.Optimizer and Init). A reader without it would draw other weights.
 const needsPartRules = "row-part-rules"
 
+// needsParent is the feature that a checkpoint is an increment (Manifest.Parent). A reader without it would take
+// its rows for all rows.
+const needsParent = "parent"
+
 // features are the features that this reader supports (Manifest.Needs).
-var features = []string{needsRowParts, needsStatistics, needsPartRules}
+var features = []string{needsRowParts, needsStatistics, needsPartRules, needsParent}
 
 const (
 	manifestFile = "manifest.json"
@@ -57,10 +61,22 @@ type Manifest struct {
 	// Run is the run that it belongs to; nil if it names none.
 	Run   *lineage.Run `json:"run,omitempty"`
 	Model Model        `json:"model"`
+	// Parent is the checkpoint that this one is an increment of; nil: it is full.
+	Parent *Parent `json:"parent,omitempty"`
 	// Files are the row files in the order of ranks, the dense file, the history.
 	Files []File `json:"files"`
 	// Recipe is the file of the data's recipe; nil: there is none.
 	Recipe *File `json:"recipe,omitempty"`
+
+	sum string // of the manifest as it was read
+}
+
+// Parent names the checkpoint of which another one, in the same folder, is an increment. Both are of one lineage,
+// and of as many ranks.
+type Parent struct {
+	Name string `json:"name"` // of its folder
+	Step int64  `json:"step"`
+	XXH3 string `json:"xxh3"` // as its manifest.json has it
 }
 
 // AllFiles lists Files and Recipe.
@@ -94,7 +110,8 @@ func (m *Manifest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return envelope{format, sumText(xxh3.HashSeed(body, format)), body}.encode(), nil
+	m.sum = sumText(xxh3.HashSeed(body, format))
+	return envelope{format, m.sum, body}.encode(), nil
 }
 
 // encode is the content of the file.
@@ -189,6 +206,7 @@ func parseManifest(b []byte) (*Manifest, error) {
 			return nil, errNewer{e.Format, need}
 		}
 	}
+	m.sum = e.XXH3
 	return &m, m.check()
 }
 
@@ -211,7 +229,7 @@ func (m *Manifest) check() error {
 	if m.Step < 0 || m.Ranks < 1 || m.Ranks > maxRanks {
 		return fmt.Errorf("step %d of %d ranks", m.Step, m.Ranks)
 	}
-	if err := errors.Join(m.Model.check(), checkRun(m.Run)); err != nil {
+	if err := errors.Join(m.Model.check(), checkRun(m.Run), m.checkParent()); err != nil {
 		return err
 	}
 	if len(m.Files) != m.Ranks+2 {
@@ -230,13 +248,28 @@ func (m *Manifest) check() error {
 				return fmt.Errorf("%s holds %d rows of %d", f.Name, f.Rows, slots)
 			}
 			want.Name, want.Rows = rowsFile(i), f.Rows
-			want.Bytes = sizeOf(rowSpecs(slots, f.Rows, &m.Model))
+			want.Bytes = sizeOf(rowSpecs(slots, f.Rows, &m.Model, m.Parent != nil))
 		case i == m.Ranks:
 			want.Name, want.Bytes = denseFile, sizeOf(m.Model.denseSpecs())
 		}
 		if f != want || f.Bytes < 0 {
 			return fmt.Errorf("file %q with %d rows has %d bytes, %q of this model %d", f.Name, f.Rows, f.Bytes, want.Name, want.Bytes)
 		}
+	}
+	return nil
+}
+
+// checkParent finds a parent that no increment has.
+func (m *Manifest) checkParent() error {
+	p := m.Parent
+	if needs := slices.Contains(m.Needs, needsParent); needs != (p != nil) {
+		return fmt.Errorf("its needs and its parent do not fit together")
+	}
+	if p == nil {
+		return nil
+	}
+	if step, ok := stepOf(p.Name); !ok || step != p.Step || p.Step >= m.Step {
+		return fmt.Errorf("%q of step %d is the parent of step %d", p.Name, p.Step, m.Step)
 	}
 	return nil
 }
@@ -274,10 +307,15 @@ func sizeOf(specs []safetensors.Spec) int64 {
 	return int64(len(begin)) + data
 }
 
-// rowSpecs are the tensors of a row file.
-func rowSpecs(slots, rows int64, m *Model) []safetensors.Spec {
-	return []safetensors.Spec{
-		{Name: "touched", Shape: []int64{(slots + 63) / 64}, Type: safetensors.U64},
-		{Name: "rows", Shape: []int64{rows, int64(m.Width + m.RowState)}},
+// rowSpecs are the tensors of a row file. Rows of an increment are listed by their slots if that is shorter than
+// a bit for each slot.
+func rowSpecs(slots, rows int64, m *Model, increment bool) []safetensors.Spec {
+	list := safetensors.Spec{Name: "touched", Shape: []int64{(slots + 63) / 64}, Type: safetensors.U64}
+	if increment && listsSlots(slots, rows) {
+		list = safetensors.Spec{Name: "slots", Shape: []int64{rows}, Type: safetensors.I32}
 	}
+	return []safetensors.Spec{list, {Name: "rows", Shape: []int64{rows, int64(m.Width + m.RowState)}}}
 }
+
+// listsSlots reports whether the row file of an increment lists slots.
+func listsSlots(slots, rows int64) bool { return 4*rows < 8*((slots+63)/64) }

@@ -36,7 +36,7 @@ func sealed(format int, body []byte) []byte {
 func smallManifest() *Manifest {
 	m := &Manifest{Step: 7, Ranks: 1, Model: Model{Kind: "dlrm", Tables: []Table{{"a", 70}}, Width: 2, RowState: 1,
 		Tensors: []Tensor{{"b", []int64{3}}}}}
-	m.Files = []File{{rowsFile(0), 3, sizeOf(rowSpecs(70, 3, &m.Model)), sumText(1)}, {denseFile, 0, sizeOf(m.Model.denseSpecs()), sumText(2)},
+	m.Files = []File{{rowsFile(0), 3, sizeOf(rowSpecs(70, 3, &m.Model, false)), sumText(1)}, {denseFile, 0, sizeOf(m.Model.denseSpecs()), sumText(2)},
 		{historyFile, 0, 0, sumText(3)}}
 	return m
 }
@@ -56,6 +56,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"step":1,"ranks":1000000,"model":{"width":1},"files":[]}`))
 	f.Add([]byte(`{"step":1,"ranks":1,"model":{"width":1,"tables":[{"name":"a","rows":9223372036854775807}]},"files":[null,null,null]}`))
 	f.Add([]byte(`{"step":1,"ranks":1,"needs":["x"],"run":{"name":"a","lineage":"unknown","forks":[{"lineage":"","step":-1}],"recipe":["a = 1"]}}`))
+	f.Add([]byte(`{"step":3,"ranks":1,"needs":["parent"],"parent":{"name":"step-000000000002","step":2},"model":{"width":1},"files":[null,null,null]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		_, _ = parseManifest(body)
 		m, err := parseManifest(sealed(1+len(body)%format, body))
@@ -104,7 +105,7 @@ func FuzzRowFile(f *testing.F) {
 		if err == nil {
 			err = c.storeRows(r, 0, 1, sink)
 		}
-		if err == nil && (sink.rows != 3 || int64(len(b)) != sizeOf(rowSpecs(70, 3, &m.Model))) {
+		if err == nil && (sink.rows != 3 || int64(len(b)) != sizeOf(rowSpecs(70, 3, &m.Model, false))) {
 			t.Fatalf("%d bytes gave %d rows", len(b), sink.rows)
 		}
 		if err != nil && !errors.As(err, new(*Corrupt)) {

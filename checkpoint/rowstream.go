@@ -20,8 +20,8 @@ type rowStream struct {
 	r        blocks
 	rowBytes int
 
-	touched []uint64
-	word    int // of touched, being read
+	touched []uint64 // a bit for each slot that has a row in the file
+	word    int      // of touched, being read
 	left    uint64
 	keep    []byte // the rest of the block before
 	rows    int64  // returned so far
@@ -36,8 +36,8 @@ type blocks interface {
 	Close() error
 }
 
-// openRows opens a rank's row file and reads the bits of its touched slots.
-func (c *Checkpoint) openRows(rank int) (*rowStream, error) {
+// openFile opens a rank's row file and reads which slots it has rows of.
+func (c *Checkpoint) openFile(rank int) (*rowStream, error) {
 	f := c.Files[rank]
 	r, err := directio.Open(c.env, filepath.Join(c.Path, f.Name), max(c.Model.rowBytes(), 8))
 	if err != nil {
@@ -59,7 +59,8 @@ func (c *Checkpoint) streamRows(rank int, r blocks) (*rowStream, error) {
 // readTouched reads everything before the first row.
 func (s *rowStream) readTouched() error {
 	slots := s.c.Model.placeRows(s.c.Ranks).Slots(s.rank)
-	want, _, err := safetensors.Header(rowSpecs(slots, s.f.Rows, &s.c.Model))
+	increment := s.c.Parent != nil
+	want, _, err := safetensors.Header(rowSpecs(slots, s.f.Rows, &s.c.Model, increment))
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,42 @@ func (s *rowStream) readTouched() error {
 	if len(b) < len(want) || string(b[:len(want)]) != string(want) {
 		return s.corrupt(errHeader)
 	}
-	b = b[len(want):]
+	if s.keep = b[len(want):]; increment && listsSlots(slots, s.f.Rows) {
+		err = s.readSlots(slots)
+	} else {
+		err = s.readBits(slots)
+	}
+	if err == nil && len(s.touched) > 0 {
+		s.left = s.touched[0]
+	}
+	return err
+}
+
+// readSlots reads the list of slots of an increment.
+func (s *rowStream) readSlots(slots int64) (err error) {
+	s.touched = make([]uint64, (slots+63)/64)
+	before := int64(-1)
+	for left := s.f.Rows; left > 0; {
+		if len(s.keep) < 4 {
+			if s.keep, err = s.readBlock(s.keep); err != nil {
+				return err
+			}
+			continue
+		}
+		slot := int64(int32(binary.LittleEndian.Uint32(s.keep)))
+		if slot <= before || slot >= slots {
+			return s.corrupt(fmt.Errorf("slot %d follows %d, of %d", slot, before, slots))
+		}
+		s.touched[slot>>6] |= 1 << (slot & 63)
+		s.keep, before = s.keep[4:], slot
+		left--
+	}
+	return nil
+}
+
+// readBits reads the bits of the touched slots.
+func (s *rowStream) readBits(slots int64) (err error) {
+	b := s.keep
 	words := int((slots + 63) / 64)
 	s.touched = make([]uint64, 0, words)
 	for {
@@ -93,9 +129,6 @@ func (s *rowStream) readTouched() error {
 	}
 	if rows != s.f.Rows || slots%64 != 0 && s.touched[words-1]>>(slots%64) != 0 {
 		return s.corrupt(errors.New("its touched rows are not those of the manifest"))
-	}
-	if words > 0 {
-		s.left = s.touched[0]
 	}
 	return nil
 }
@@ -159,4 +192,4 @@ func (s *rowStream) checkEnd() error {
 
 func (s *rowStream) closeReader() { _ = s.r.Close() } // nothing was written
 
-func (s *rowStream) isTouched(slot int32) bool { return s.touched[slot>>6]>>(slot&63)&1 != 0 }
+func (s *rowStream) touchedBits() []uint64 { return s.touched }

@@ -10,9 +10,10 @@ import (
 	"github.com/ecrec/ecrec/internal/safetensors"
 )
 
-// RowSource provides a rank's rows. A shard.Shard is one, and so is a shard.Pin.
+// RowSource provides a rank's rows: the touched ones, or those of an increment. A shard.Shard is one, and so is a
+// shard.Pin.
 type RowSource interface {
-	// TouchedBits has bit s%64 of word s/64 set if slot s is touched.
+	// TouchedBits has bit s%64 of word s/64 set if the source has the row of slot s.
 	TouchedBits() []uint64
 	// ReadTouched copies the bytes of touched rows to dst, from a slot on, as many as fit.
 	// It returns their number and the slot to continue from.
@@ -44,7 +45,8 @@ func (s *Save) openRows(rank int, src RowSource) (*RowWriter, error) {
 		w.part.Rows += int64(bits.OnesCount64(word))
 	}
 	w.left = w.part.Rows
-	specs := rowSpecs(s.Model.placeRows(s.Ranks).Slots(rank), w.part.Rows, &s.Model)
+	slots := s.Model.placeRows(s.Ranks).Slots(rank)
+	specs := rowSpecs(slots, w.part.Rows, &s.Model, s.Parent != nil)
 	begin, _, err := safetensors.Header(specs)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,11 @@ func (s *Save) openRows(rank int, src RowSource) (*RowWriter, error) {
 		return nil, err
 	}
 	if _, err = w.file.Write(begin); err == nil {
-		err = writeWords(w.file, touched)
+		if s.Parent != nil && listsSlots(slots, w.part.Rows) {
+			err = writeSlots(w.file, touched)
+		} else {
+			err = writeWords(w.file, touched)
+		}
 	}
 	if err != nil {
 		w.file.Abort()
@@ -74,6 +80,21 @@ func writeWords(w *directio.Writer, words []uint64) error {
 			return err
 		}
 		words = words[n:]
+	}
+	return nil
+}
+
+// writeSlots writes the numbers of the bits that are set.
+func writeSlots(w *directio.Writer, words []uint64) error {
+	list := make([]byte, 0, 64*4)
+	for i, word := range words {
+		for ; word != 0; word &= word - 1 {
+			list = binary.LittleEndian.AppendUint32(list, uint32(64*i+bits.TrailingZeros64(word)))
+		}
+		if _, err := w.Write(list); err != nil {
+			return err
+		}
+		list = list[:0]
 	}
 	return nil
 }

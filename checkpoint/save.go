@@ -28,14 +28,18 @@ type Save struct {
 	Ranks      int
 	Model      Model
 	Run        *lineage.Run // that it belongs to; nil: it names none
-	Recipe     []byte       // of the data, of the rank that calls Commit; empty: there is none
+	// Parent is the checkpoint of which this one is an increment, in Dir and of the same lineage; nil: it is full.
+	// Only the rank that calls Commit needs its fields.
+	Parent *Parent
+	Recipe []byte // of the data, of the rank that calls Commit; empty: there is none
 	// Earlier is the path of a checkpoint that may have the same recipe; empty: there is none. A large recipe
 	// is not written again then: the checkpoints share its file.
 	Earlier string
 	Keep    int  // how many checkpoints of its lineage to keep, with this one; 0: all
 	Alone   bool // no other run saves to Dir: a Lock is held
 
-	path string // once it is published
+	path      string    // once it is published
+	published *Manifest // then
 }
 
 // Part describes a file that a rank wrote, for Commit.
@@ -155,7 +159,7 @@ func (s *Save) writeDense(weights, state []byte) (Part, error) {
 // with the parts of all ranks and of the dense file. Digest may be empty. After an error
 // the checkpoint is missing, or it is complete and only an older one could not be removed.
 func (s *Save) Commit(parts []Part, digest string, history []byte) error {
-	m := Manifest{Step: s.Step, Ranks: s.Ranks, Digest: digest, Run: s.Run, Model: s.Model}
+	m := Manifest{Step: s.Step, Ranks: s.Ranks, Digest: digest, Run: s.Run, Model: s.Model, Parent: s.Parent}
 	if len(s.Model.Parts) > 0 {
 		m.Needs = append(m.Needs, needsRowParts)
 	}
@@ -164,6 +168,9 @@ func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 	}
 	if slices.ContainsFunc(s.Model.Parts, func(p RowPart) bool { return p.Optimizer != "" || p.Init != "" }) {
 		m.Needs = append(m.Needs, needsPartRules)
+	}
+	if s.Parent != nil {
+		m.Needs = append(m.Needs, needsParent)
 	}
 	parts = slices.Clone(parts)
 	slices.SortFunc(parts, func(a, b Part) int {
@@ -212,16 +219,35 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	if err := atomicfile.SyncDir(tmp); err != nil {
 		return err
 	}
+	all, err := readFolder(s.Dir)
+	if err != nil {
+		return err
+	}
+	parents := all.parents()
 	name := stepName(s.Step)
-	if !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
+	if parents[name] || !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
 		name = nameOf(s.Step, s.lineageID())
 	}
 	path := filepath.Join(s.Dir, name)
+	s.path, s.published = path, m
+	if earlier := all[name].manifest; parents[name] && earlier != nil {
+		// Increments of an earlier run need both names. All checkpoints of a step of a lineage hold one model.
+		s.published = earlier
+		return os.RemoveAll(tmp)
+	}
 	if err := rename(tmp, path, filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))); err != nil {
 		return err
 	}
-	s.path = path
 	return atomicfile.SyncDir(s.Dir)
+}
+
+// AsParent names the checkpoint as the parent of an increment, once Commit has succeeded. It is nil if there can be
+// no increment of it.
+func (s *Save) AsParent() *Parent {
+	if s.published.Ranks != s.Ranks {
+		return nil
+	}
+	return &Parent{filepath.Base(s.path), s.Step, s.published.sum}
 }
 
 // sharedBytes is the size from which checkpoints share a recipe's file. Smaller ones are copies, of which

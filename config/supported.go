@@ -24,7 +24,6 @@ func (c *Config) absentKeys() []refusal {
 	}
 	return []refusal{
 		{"optimizer.dense.dense", c.Optimizer.Dense.Dense, "is for rows: dense parameters are updated at each step anyway; leave it out", true},
-		refuse("checkpoint.kind", c.Checkpoint.Kind == "incremental", c.Checkpoint.Kind, `use "full"`, false),
 		refuse("stream.to", c.Stream.To != "", c.Stream.To, "leave it out", true),
 	}
 }

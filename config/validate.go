@@ -76,7 +76,7 @@ func (c *Config) choices() []choice {
 		{"cache.mode", c.Cache.Mode, append([]string{"auto"}, lrpp.ModeNames()...)},
 		{"ec.code", c.EC.Code, ec.AllNames()},
 		{"store.tier", c.Store.Tier, []string{"dram", "file"}},
-		{"checkpoint.kind", c.Checkpoint.Kind, []string{"full"}},
+		{"checkpoint.kind", c.Checkpoint.Kind, []string{"full", "incremental"}},
 	}
 }
 

@@ -12,7 +12,7 @@
 // A pre-image is the bytes of a row before its first write in an epoch.
 //
 // A Pin is the rows as they were at one moment. A save reads them piece by piece while training writes
-// others (pin.go).
+// others (pin.go). A Shard can list the rows that were written since the last save, for an increment (written.go).
 //
 // # Invariants
 //

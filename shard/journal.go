@@ -127,6 +127,7 @@ func (j *Journal) Commit() {
 // written yet. It is called before they are written.
 func (h *Shard) recordFirstWrites(slots []int32) error {
 	h.hold.pin.putAside(h, slots)
+	h.hold.written.add(slots)
 	j := h.journal
 	if j == nil || j.paused {
 		return nil

@@ -53,6 +53,9 @@ func FrameBytes(o Options) int64 { return int64(o.Width+o.State)*4 + frameBytes 
 // SlotBytes is the memory that such a shard has for all of its rows, wherever they are.
 func SlotBytes(o Options) int64 { return o.countSlots()*slotBytes + o.countSlots()/8 }
 
+// WrittenBytes is the memory of the list of written rows (Shard.ListWritten).
+func WrittenBytes(o Options) int64 { return 2 * (o.countSlots() / 8) }
+
 // InitOf is the init of an owner's rows.
 func InitOf(o Options) kernels.RowInit {
 	init := kernels.RowInit{Seed: o.Seed, Owners: o.Map.Owners, Owner: o.Owner, Base: o.Map.Base, Width: o.Width}

@@ -7,15 +7,15 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// Pin is the touched rows of a shard as they were when it was pinned, for a copy that is made piece by
-// piece while the rows are written. Before the first write of a row that the copy has not reached, the
+// Pin is the touched rows of a shard, or some of them, as they were when it was pinned, for a copy that is made
+// piece by piece while the rows are written. Before the first write of a row that the copy has not reached, the
 // bytes of the row are put aside. A shard has at most one Pin.
 //
 // Invariant: a row of touched that ReadTouched has not returned has its bytes aside, or has not been
 // written since it was pinned.
 type Pin struct {
-	h       *Shard // the view that reads
-	touched []uint64
+	h       *Shard           // the view that reads
+	touched []uint64         // the rows that are pinned
 	next    int              // rows before this slot have been returned
 	places  [][]int32        // by page of slots: 1 + the place of a row that is aside, 0 if it is not; nil: none is
 	aside   []kernels.Buffer // the rows, asideRows in each; on the host
@@ -23,8 +23,11 @@ type Pin struct {
 	err     error            // there was no memory for a row
 }
 
-// hold is the pin of a shard, which all its views share.
-type hold struct{ pin *Pin }
+// hold is the pin of a shard and its written rows, which all its views share.
+type hold struct {
+	pin     *Pin
+	written *written // nil: they are not listed
+}
 
 const (
 	// asideBytes is about how much memory is taken at a time for rows that are put aside.
@@ -33,10 +36,19 @@ const (
 	pageSlots = 4096
 )
 
-// Pin pins the rows. Close ends it.
+// Pin pins the touched rows. Close ends it.
 func (h *Shard) Pin() *Pin {
+	p := h.pinRows(slices.Clone(h.touched))
+	h.hold.written.take()
+	return p
+}
+
+// PinWritten pins the rows of the written list (ListWritten), instead of all touched rows.
+func (h *Shard) PinWritten() *Pin { return h.pinRows(h.hold.written.take()) }
+
+func (h *Shard) pinRows(touched []uint64) *Pin {
 	h.hold.needNone()
-	p := &Pin{h: h, touched: slices.Clone(h.touched), places: make([][]int32, (h.count+pageSlots-1)/pageSlots)}
+	p := &Pin{h: h, touched: touched, places: make([][]int32, (h.count+pageSlots-1)/pageSlots)}
 	h.hold.pin = p
 	return p
 }
@@ -60,7 +72,7 @@ func (p *Pin) Close() {
 // Bytes is the memory of the rows that are aside.
 func (p *Pin) Bytes() int64 { return int64(p.rows) * int64(p.h.RowBytes()) }
 
-// TouchedBits has bit s%64 of word s/64 set if slot s was touched when it was pinned.
+// TouchedBits has bit s%64 of word s/64 set if slot s is pinned.
 func (p *Pin) TouchedBits() []uint64 { return p.touched }
 
 // ReadTouched is that of Shard, with the rows as they were when they were pinned. Rows before next are

@@ -185,6 +185,7 @@ func (h *Shard) undoEpoch(e *Epoch) error {
 	if len(e.Slots) == 0 {
 		return nil
 	}
+	h.hold.written.add(e.Slots)
 	if err := h.replaceRows(e.Slots, e.Before()); err != nil {
 		return err
 	}

@@ -241,6 +241,7 @@ func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
 			return err
 		}
 	}
+	h.hold.written.addAll(h.touched)
 	if n := 4 * max(zeroRows+1, h.o.Width); h.zeros.Bytes() < n {
 		if err := kernels.Grow(h.dev, &h.zeros, n, kernels.Working); err != nil {
 			return fmt.Errorf("shard: gradients of 0 of rank %d: %w", h.o.Owner, err)
@@ -299,6 +300,7 @@ func (h *Shard) drawUntouched(slots []int32) error {
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
 			setBit(h.touched, slot)
+			h.hold.written.addOne(slot)
 		}
 	}
 	if len(h.fresh) == 0 || h.frames != nil {
@@ -349,6 +351,7 @@ func setBit(bits []uint64, slot int32) { bits[slot>>6] |= 1 << (slot & 63) }
 // touchWritten touches a row that is set to any bytes without a record in the journal.
 func (h *Shard) touchWritten(slot int32) {
 	h.hold.needNone()
+	h.hold.written.addOne(slot)
 	setBit(h.touched, slot)
 	if h.journal != nil {
 		h.journal.markWritten(slot)

@@ -52,6 +52,9 @@ func (s *setting) drawSaves(r *rand.Rand, seed uint64, dir string) *saves {
 	}
 	s.saves.dir, s.saves.last = filepath.Join(dir, fmt.Sprint("checkpoints-", seed)), s.steps/2
 	s.saves.sets = []string{"checkpoint.dir=" + s.saves.dir, fmt.Sprint("checkpoint.every=", every), "checkpoint.keep=2"}
+	if s.saves.rows%2 == 0 { // not drawn, as above
+		s.saves.sets = append(s.saves.sets, "checkpoint.kind=incremental")
+	}
 	if !s.saves.pause {
 		at := slices.Index(s.exact, fmt.Sprint("train.iterations=", s.steps))
 		s.exact[at] = fmt.Sprint("train.iterations=", s.steps+savingSteps)

@@ -35,6 +35,8 @@ type checkpointer struct {
 	leaving     *env.Event // files of a save that was given up are removed; nil: there are none
 	late        int        // saves during which another one was due
 	rowsPerStep int        // Options.SaveRows
+
+	increments increments
 }
 
 // isDue reports whether a checkpoint is due after a step, if checkpoint.every counts steps.
@@ -106,9 +108,11 @@ func (k *checkpointer) makeFolder(s *checkpoint.Save) error {
 func (k *checkpointer) publishFiles(s *checkpoint.Save, all [][]uint64, q saveRequest) error {
 	n := len(checkpoint.Part{}.Words())
 	parts := []checkpoint.Part{checkpoint.PartOf(all[0][n:])}
+	rows := int64(0)
 	for id, x := range all {
 		if k.topology.roles.ownerOf(id) >= 0 {
-			parts = append(parts, checkpoint.PartOf(x[:n]))
+			p := checkpoint.PartOf(x[:n])
+			parts, rows = append(parts, p), rows+p.Rows
 		}
 	}
 	text, err := json.Marshal(*q.history)
@@ -123,6 +127,7 @@ func (k *checkpointer) publishFiles(s *checkpoint.Save, all [][]uint64, q saveRe
 		return err
 	}
 	k.lastPath = s.Path()
+	k.increments.saved(s, rows)
 	return nil
 }
 

@@ -293,7 +293,7 @@ func (r *rank) saveCheckpoint(step int64, last bool) error {
 	q := saveRequest{step: step, generation: r.conns.ep.Generation(), run: &r.lineage, history: &r.history, recipe: r.job.o.Recipe,
 		digest: digest, last: last}
 	k := &r.checkpoints
-	if err := k.begin(q); err != nil {
+	if err := k.begin(q, r.conns.ctl); err != nil {
 		return err
 	}
 	if !last && !r.job.pausesForSaves() {

@@ -68,6 +68,10 @@ func newRank(j *job, id int) (r *rank, err error) {
 	if err := r.part.open(&j.topology, id, j.rowOptions(j.roles.ownerOf(id)), j.modelConfig(id)); err != nil {
 		return r, err
 	}
+	if j.savesIncrements() {
+		r.checkpoints.increments.isOn = true
+		r.shard.ListWritten()
+	}
 	if j.tiers() && j.o.EvalOnly && r.shard.Slots() > 0 {
 		r.shard.OpenTier(store.Scratch(j.env, j.cfg.Store.Path, r.shard))
 	}

@@ -99,6 +99,7 @@ func (r *rank) resumeFrom(s *resume.Search) (bool, error) {
 				original := *s
 				original.Run = r.job.run
 				r.lineage = original.Continue(c.Run, c.Step)
+				r.checkpoints.followLoaded(c, r.lineage.Lineage)
 				err = keeper{r}.adoptKept(filepath.Dir(c.Path))
 			}
 			return true, err

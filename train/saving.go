@@ -48,7 +48,7 @@ type saving struct {
 
 // begin begins to save the model of a step. Every update is done, and all ranks call it. No other save is
 // under way.
-func (k *checkpointer) begin(q saveRequest) error {
+func (k *checkpointer) begin(q saveRequest, c *control) error {
 	if err := k.probe.Reach(q.step, probe.Checkpoint); err != nil {
 		return err
 	}
@@ -56,12 +56,25 @@ func (k *checkpointer) begin(q saveRequest) error {
 	run, past := *q.run, q.history.clone()
 	q.run, q.history = &run, &past
 	s := &saving{request: q, save: k.newSave(q)}
+	isIncrement, err := k.increments.agree(k.id, q.step, c)
+	if err != nil {
+		return err
+	}
+	if isIncrement {
+		if s.save.Parent = k.increments.parent; k.id != 0 {
+			s.save.Parent = &checkpoint.Parent{}
+		}
+	}
 	if k.id == 0 {
 		weights, state, err := k.part.downloadDense()
 		s.weights, s.state, s.err = kernels.BytesOf(weights), state, err
 	}
 	if k.topology.roles.ownerOf(k.id) >= 0 {
-		s.pin = k.part.shard.Pin()
+		if isIncrement {
+			s.pin = k.part.shard.PinWritten()
+		} else {
+			s.pin = k.part.shard.Pin()
+		}
 	}
 	s.work = k.leaving
 	k.saving = s
@@ -127,7 +140,8 @@ func (k *checkpointer) proceed(d decision, took time.Duration, c *control) (save
 		if err = k.probe.Reach(s.save.Step, probe.Saved); err != nil {
 			return 0, err
 		}
-		k.saving = nil
+		k.saving, k.increments.follows = nil, true
+		k.part.shard.EndSave(false)
 		k.report(s, nil)
 		return s.save.Step, nil
 	case d.saved:
@@ -267,6 +281,7 @@ func (k *checkpointer) abandon() {
 	}
 	k.saving = nil
 	s.unpin()
+	k.part.shard.EndSave(true)
 	work := s.work
 	k.leaving = k.inBackground("abandon checkpoint", func() error {
 		if work != nil {
@@ -283,8 +298,9 @@ func (k *checkpointer) abandon() {
 }
 
 // lose gives the save under way up because its world has ended. It is taken again once the job has trained
-// its step in a later world.
+// its step in a later world, in which the first save is full.
 func (k *checkpointer) lose() {
+	k.increments.follows = false
 	if k.saving != nil {
 		k.again = k.saving.save.Step
 		k.abandon()

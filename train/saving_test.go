@@ -109,7 +109,7 @@ func checkpointsIn(t *testing.T, dir string) map[string]map[string]string {
 // it, except the files named but. It returns how many there are.
 func checkSaved(t *testing.T, got, want string, but ...string) int {
 	t.Helper()
-	all, paused := checkpointsIn(t, got), checkpointsIn(t, want)
+	all, paused := checkpointsIn(t, consolidated(t, got)), checkpointsIn(t, want)
 	for name, files := range all {
 		if paused[name] == nil {
 			t.Fatalf("%s is there, of %v", name, slices.Sorted(maps.Keys(paused)))
@@ -126,15 +126,38 @@ func checkSaved(t *testing.T, got, want string, but ...string) int {
 	return len(all)
 }
 
+// consolidated returns a folder with full checkpoints of all that are in a folder.
+func consolidated(t *testing.T, dir string) string {
+	t.Helper()
+	to, isFull := t.TempDir(), true
+	for name := range checkpointsIn(t, dir) {
+		c, err := checkpoint.Open(env.Real(), filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		isFull = isFull && !c.IsIncrement()
+		if _, err := c.Consolidate(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if isFull {
+		return dir
+	}
+	return to
+}
+
 // savedSets draws settings under which saves are tested.
 func savedSets(r *rand.Rand, ranks int) []string {
 	sets := append(anySets(r), fmt.Sprint("job.ranks=", ranks), "train.iterations=30", "train.eval_every=9",
-		fmt.Sprint("job.digests=", r.IntN(2) == 0))
+		fmt.Sprint("job.digests=", r.IntN(2) == 0), "checkpoint.kind="+anyKind(r))
 	if ranks > 1 && r.IntN(2) == 0 {
 		sets = append(sets, "ec.code=xor", fmt.Sprint("ec.k=", ranks-1), fmt.Sprint("ec.commit_every=", 1+r.IntN(5)))
 	}
 	return sets
 }
+
+// anyKind draws the kind of checkpoints.
+func anyKind(r *rand.Rand) string { return []string{"full", "incremental"}[r.IntN(2)] }
 
 // TestSavesBesideTraining: the checkpoints that are written beside training are those for which training waits,
 // byte for byte, with every optimizer, any number of ranks, rows that are copied after each step, and slow
@@ -147,7 +170,7 @@ func TestSavesBesideTraining(t *testing.T) {
 			sets := savedSets(r, ranks)
 			t.Log(sets)
 			paused, beside := memory(t), t.TempDir()
-			all := append(slices.Clone(sets), "checkpoint.keep=0", "checkpoint.every=1", "checkpoint.dir="+paused)
+			all := append(slices.Clone(sets), "checkpoint.keep=0", "checkpoint.every=1", "checkpoint.kind=full", "checkpoint.dir="+paused)
 			want := run(t, Options{PauseSaves: true}, path, all...)
 			slow := fmt.Sprintf("rows-%05d", r.IntN(ranks))
 			do := func(what string, f func() error) error {
@@ -180,7 +203,7 @@ func TestDeathsWhileSaving(t *testing.T) {
 	for range 6 {
 		beside := t.TempDir()
 		sets := append(append(slices.Clone(base), anySets(r)...), fmt.Sprint("ec.commit_every=", 1+r.IntN(5)), "checkpoint.every=15",
-			"checkpoint.dir="+beside)
+			"checkpoint.dir="+beside, "checkpoint.kind="+anyKind(r))
 		k := &killer{spare: 1, dead: map[int]uint64{}}
 		points := []probe.Point{probe.Checkpoint, probe.Written, probe.Saved, probe.Step, probe.Status, probe.Done, probe.Rebuild,
 			probe.Ready}

@@ -1,5 +1,5 @@
 // Package safetensors reads and writes tensor files in the safetensors format
-// (github.com/huggingface/safetensors), of types F32 and U64.
+// (github.com/huggingface/safetensors), of types F32, I32 and U64.
 //
 // # Format
 //

@@ -37,6 +37,7 @@ type DType string
 // The types that are read and written.
 const (
 	F32 DType = "F32"
+	I32 DType = "I32"
 	U64 DType = "U64"
 	u8  DType = "U8" // of a long text of the metadata
 )
@@ -44,7 +45,7 @@ const (
 // elementBytes returns the size of an element in bytes, 0 for an unknown type.
 func (d DType) elementBytes() int64 {
 	switch d {
-	case "", F32:
+	case "", F32, I32:
 		return 4
 	case U64:
 		return 8
@@ -71,7 +72,7 @@ func (s Spec) Bytes() (int64, error) {
 	}
 	n := s.Type.elementBytes()
 	if n == 0 {
-		return 0, fmt.Errorf("tensor %q is %q; only F32 and U64 are supported: convert it first", s.Name, s.Type)
+		return 0, fmt.Errorf("tensor %q is %q; only F32, I32 and U64 are supported: convert it first", s.Name, s.Type)
 	}
 	for _, d := range s.Shape {
 		if d < 0 {
@@ -155,7 +156,7 @@ func parseTensor(dec *json.Decoder, name string) (extent, error) {
 	}
 	e := extent{Spec: Spec{name, raw.Shape, raw.DType}}
 	if raw.DType.elementBytes() == 0 || raw.DType == "" {
-		return e, fmt.Errorf("tensor %q is %q; only F32 and U64 are read, so convert it first", name, raw.DType)
+		return e, fmt.Errorf("tensor %q is %q; only F32, I32 and U64 are read, so convert it first", name, raw.DType)
 	}
 	if raw.Shape == nil {
 		return e, fmt.Errorf("tensor %q has no shape", name)

@@ -106,7 +106,7 @@ func newFile(r io.ReaderAt, size int64) (*File, error) {
 // readText adds a tensor that is a text to the metadata.
 func (f *File) readText(t Tensor) error {
 	if _, ok := f.Metadata[t.Name]; ok || t.Size() > maxTextBytes {
-		return fmt.Errorf("tensor %q of %d bytes is no text of the metadata; only F32 and U64 are read as tensors, so convert it first", t.Name, t.Size())
+		return fmt.Errorf("tensor %q of %d bytes is no text of the metadata; only F32, I32 and U64 are read as tensors, so convert it first", t.Name, t.Size())
 	}
 	b := make([]byte, t.Size())
 	if _, err := t.ReadAt(b, 0); err != nil && len(b) > 0 {

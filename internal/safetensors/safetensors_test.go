@@ -133,7 +133,7 @@ func TestBadFiles(t *testing.T) {
 		{"cut JSON", image(`{"a":{`+entry+`[0,8]}`, 8), "not JSON"},
 		{"after the object", image("{} {}", 0), "continues after"},
 		{"name twice", image(`{"a":{`+entry+`[0,8]},"a":{`+entry+`[8,16]}}`, 16), `names "a" twice`},
-		{"half precision", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, 4), `"F16"; only F32 and U64`},
+		{"half precision", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, 4), `"F16"; only F32, I32 and U64`},
 		{"no shape", image(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4), "no shape"},
 		{"one offset", image(`{"a":{`+entry+`[0]}}`, 8), "1 data_offsets"},
 		{"size and shape differ", image(`{"a":{`+entry+`[0,4]}}`, 4), "takes 8 bytes"},

@@ -21,7 +21,7 @@ import (
 
 type exportCmd struct {
 	Run_ string `arg:"" name:"run" complete:"dir" help:"A run's output folder, a checkpoint, or a folder of checkpoints."`
-	To   string `required:"" placeholder:"FILE" help:"The file to write: safetensors, or ONNX if the name ends in .onnx. triton:DIR is a model repository for the Triton Inference Server."`
+	To   string `required:"" placeholder:"FILE" help:"The file to write: safetensors, or ONNX if the name ends in .onnx. triton:DIR is a model repository for the Triton Inference Server. checkpoint:DIR is a folder for a full checkpoint, of an increment too."`
 
 	Overwrite bool `help:"Replace an existing file of that name. Without this flag only a model exported by ecrec is replaced."`
 }
@@ -31,6 +31,9 @@ func (c *exportCmd) Run(a *app) (err error) {
 	from, err := findModel(c.Run_)
 	if err != nil {
 		return err
+	}
+	if dir, ok := strings.CutPrefix(c.To, "checkpoint:"); ok {
+		return c.consolidate(a, from, dir)
 	}
 	to, err := c.findFormat()
 	if err != nil {
@@ -58,6 +61,29 @@ func (c *exportCmd) Run(a *app) (err error) {
 	}
 	about := modelfile.DescribeRun(ck.Run, ck.Step, digest.String(), recipe)
 	return c.writeModel(a, to, export.Model{Metadata: about, Tensors: ck.Specs(), Write: ck.WriteTensors})
+}
+
+// consolidate writes a full checkpoint to a folder.
+func (c *exportCmd) consolidate(a *app, from modelAt, dir string) error {
+	if dir == "" {
+		return errUsage("--to checkpoint:DIR: name a folder for the checkpoint")
+	}
+	if from.checkpoint == "" {
+		return errUsage(fmt.Sprintf("%s: a model file has no optimizer state for a checkpoint; name a checkpoint, or a folder of checkpoints", c.Run_))
+	}
+	ck, err := findCheckpoint(a.out, from.checkpoint)
+	if err != nil {
+		return err
+	}
+	if to := filepath.Join(dir, filepath.Base(ck.Path)); checkpoint.At(to) {
+		return errUsage(to + " exists; name another folder")
+	}
+	path, err := ck.Consolidate(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "%s: step %s, all rows\n", path, report.Thousands(ck.Step))
+	return nil
 }
 
 // findDataRecipe returns the recipe of the data of a checkpoint's run, nil if it follows from the config or is lost.

@@ -36,7 +36,7 @@ func (c *inspectCmd) Run(a *app) error {
 		fmt.Fprintf(a.out, "damaged    %s\n", oneLine(err))
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%s: %d of %d files are damaged: %w", ck.Path, len(bad), len(ck.AllFiles()), checkpoint.ErrUnusable)
+		return fmt.Errorf("%s: %d of its files, or of those of its parents, are damaged: %w", ck.Path, len(bad), checkpoint.ErrUnusable)
 	}
 	fmt.Fprintf(a.out, "checksums  all match\ndigest     %v\n", digest)
 	if ck.Digest != "" && ck.Digest != digest.String() {
@@ -60,7 +60,13 @@ func describe(out io.Writer, c *checkpoint.Checkpoint) {
 	describeRun(out, c.Run)
 	fmt.Fprintf(out, "model      %s, seed %d, %d dense tensors, %s rows in %d tables\n", m.Kind, m.Seed, len(m.Tensors),
 		report.Thousands(rows), len(m.Tables))
-	fmt.Fprintf(out, "rows       %d weights and %d floats of state each; %s touched\n", m.Width, m.RowState, report.Thousands(touched))
+	of := "touched"
+	if p := c.Parent; p != nil {
+		of = "written since step " + report.Thousands(p.Step)
+		_, _, n := c.ChainRows()
+		fmt.Fprintf(out, "kind       increment of %s, the %s after the last full checkpoint\n", p.Name, ordinal(n))
+	}
+	fmt.Fprintf(out, "rows       %d weights and %d floats of state each; %s %s\n", m.Width, m.RowState, report.Thousands(touched), of)
 	if len(m.Parts) > 1 {
 		fmt.Fprintf(out, "parts      %s\n", m.RowText())
 	}
@@ -70,6 +76,15 @@ func describe(out io.Writer, c *checkpoint.Checkpoint) {
 		fmt.Fprintf(w, "           %s\t%s rows\t\n", t.Name, report.Thousands(t.Rows))
 	}
 	w.Flush()
+}
+
+// ordinal is 1st, 2nd, 3rd, ...
+func ordinal(n int) string {
+	ending := "th"
+	if k := n % 10; k >= 1 && k <= 3 && n/10%10 != 1 {
+		ending = []string{"st", "nd", "rd"}[k-1]
+	}
+	return fmt.Sprint(n, ending)
 }
 
 // describeFile prints the tensors of a model file and its metadata, and verifies its checksum.

@@ -1,0 +1,84 @@
+package shard
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestWrittenRows: the rows of a shard are those of its last full save, with the rows of each increment since in their
+// place, whatever is read, written, rolled back or saved without success in between.
+func TestWrittenRows(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for n := range 60 {
+		h := shards(t, 2, 1)[1]
+		if n%2 > 0 {
+			h.OpenJournal(KeepRows, func() time.Duration { return 0 })
+		}
+		views := []*Shard{h, h.On(h.s)}
+		change(t, r, views[0])
+		h.ListWritten()
+		saved := map[int][]byte{} // by slot
+		for range 8 {
+			for range r.IntN(4) {
+				change(t, r, views[r.IntN(2)])
+			}
+			if j := h.Journal(); j != nil && r.IntN(3) == 0 {
+				if err := h.Rollback(0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := h.Pin
+			if len(saved) > 0 && r.IntN(4) > 0 {
+				p = h.PinWritten
+			}
+			failed := r.IntN(3) == 0
+			readPin(t, p(), failed, saved)
+			if r.IntN(2) == 0 {
+				change(t, r, views[r.IntN(2)])
+			}
+			h.EndSave(failed)
+			if failed {
+				continue
+			}
+			readPin(t, h.PinWritten(), false, saved) // nothing may be missing now
+			h.EndSave(false)
+			want := stateOf(t, h)
+			i, rows := 0, 0
+			for slot := range h.count {
+				if want.touched[slot/64]>>(slot%64)&1 == 0 {
+					continue
+				}
+				if row := want.rows[i*h.RowBytes() : (i+1)*h.RowBytes()]; !slices.Equal(saved[slot], row) {
+					t.Fatalf("slot %d is saved as %v, and is %v", slot, saved[slot], row)
+				}
+				i, rows = i+1, rows+1
+			}
+			if rows != len(saved) {
+				t.Fatalf("%d rows are saved, and %d touched", len(saved), rows)
+			}
+		}
+	}
+}
+
+// readPin reads the rows of a pin. A save that does not fail has them.
+func readPin(t *testing.T, p *Pin, failed bool, saved map[int][]byte) {
+	t.Helper()
+	defer p.Close()
+	for at := int64(0); ; {
+		row := make([]byte, p.h.RowBytes())
+		n, next, err := p.ReadTouched(row, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			return
+		}
+		if at = next; !failed {
+			saved[int(next)-1] = row
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package train
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ecrec/ecrec/checkpoint"
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// kindsOf lists which checkpoints of a folder are increments, by ascending step.
+func kindsOf(t *testing.T, dir string) (increments []bool, rows []int64) {
+	t.Helper()
+	found, err := checkpoint.List(env.Real(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range slices.Backward(found) {
+		if f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		n := int64(0)
+		for _, file := range f.Files {
+			n += file.Rows
+		}
+		increments, rows = append(increments, f.IsIncrement()), append(rows, n)
+	}
+	return increments, rows
+}
+
+// TestIncrementsResume: a run with increments that stops and goes on, on as many ranks or on others, ends as one that
+// never stopped, and each of its checkpoints, made full, is that of a run with full ones.
+func TestIncrementsResume(t *testing.T) {
+	r := seeded(t)
+	for n := range 6 {
+		sets := append(anySets(r), "train.iterations=40", fmt.Sprint("job.digests=", r.IntN(2) == 0), "ec.code=none", "job.seed=7")
+		sets, frames := anyTier(r, sets)
+		full, dir := t.TempDir(), t.TempDir()
+		ranks := 1 + n%4
+		of := func(ranks int) []string { return append(slices.Clone(sets), fmt.Sprint("job.ranks=", ranks)) }
+		store := func() string { return "store.path=" + filepath.Join(t.TempDir(), "store") }
+		want := run(t, Options{Frames: frames}, adagrad, append(of(ranks), store(), "checkpoint.keep=0", "checkpoint.every=4", "checkpoint.dir="+full)...)
+		with := []string{"checkpoint.keep=0", "checkpoint.every=4", "checkpoint.dir=" + dir, "checkpoint.kind=incremental"}
+		stop := 1 + r.IntN(30)
+		seen := 0
+		o := Options{Frames: frames, Stop: func() bool { seen++; return seen > stop }}
+		run(t, o, adagrad, append(append(of(ranks), store()), with...)...)
+		got := run(t, Options{Frames: frames, Resume: "auto"}, adagrad, append(append(of(ranks), store()), with...)...)
+		if got.Digest != want.Digest {
+			t.Fatalf("%v, %d ranks: digest %s, want %s", sets, ranks, got.Digest, want.Digest)
+		}
+		paused := checkpointsIn(t, full)
+		for name, files := range checkpointsIn(t, consolidated(t, dir)) {
+			for file, text := range paused[name] {
+				if slices.Contains([]string{"manifest.json", "history.bin"}, file) { // a resume is part of the history
+					continue
+				}
+				if files[file] != text {
+					t.Fatalf("%v, %d ranks: %s/%s is not that of a full save", sets, ranks, name, file)
+				}
+			}
+		}
+		if kinds, rows := kindsOf(t, dir); kinds[0] || !slices.Contains(kinds, true) {
+			t.Errorf("%v, %d ranks: increments %v of %v rows", sets, ranks, kinds, rows)
+		}
+	}
+}
