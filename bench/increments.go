@@ -18,8 +18,8 @@ import (
 var incrementsBench = Bench{
 	Name: "increments",
 	Doc:  "cost of incremental checkpoints, beside training and while it waits, and of full ones",
-	Detail: "Jobs take turns: without checkpoints, with increments beside training, with increments that training waits for (pause, copy the " +
-		"changed rows, write), and with full checkpoints beside training. A job begins without rows, and the second half of its steps is " +
+	Detail: "Jobs take turns: without checkpoints, with increments beside training, with increments that training waits for (pause, copy " +
+		"the changed rows, write), and with full checkpoints beside training. A job begins without rows, and the second half of its steps is " +
 		"timed. Bytes are those of the increments that were saved then, and of the rows in them.",
 	Settings: []Setting{
 		choice("model", "dim48", []string{"dim64", "dim64-bare", "dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
@@ -77,7 +77,7 @@ func (b *incrementsRun) takeTurns() (names []string, times [][]savingTimes, err 
 		run := func(name string, pause bool, sets ...string) {
 			if err == nil {
 				var x savingTimes
-				x, err = b.runJob(pause, sets...)
+				x, err = b.runSaving(pause, sets...)
 				names, turn = append(names, name), append(turn, x)
 			}
 		}
@@ -93,8 +93,8 @@ func (b *incrementsRun) takeTurns() (names []string, times [][]savingTimes, err 
 	return names, times, nil
 }
 
-// runJob runs one job.
-func (b *incrementsRun) runJob(pause bool, sets ...string) (x savingTimes, err error) {
+// runSaving runs one job.
+func (b *incrementsRun) runSaving(pause bool, sets ...string) (x savingTimes, err error) {
 	dir := filepath.Join(b.dir, "checkpoints")
 	if err := os.RemoveAll(dir); err != nil {
 		return x, err

@@ -17,7 +17,7 @@ var savesBench = Bench{
 	Name: "saves",
 	Doc:  "cost of a save beside training, and of one for which training waits",
 	Detail: "Every row is touched. Steps without a save, a save beside training, steps without one, and a save that training waits for " +
-		"take turns in one run. A step lasts from the end of the step before: what precedes it counts.",
+		"take turns in one run. A step lasts from the end of the step before: work between them counts.",
 	Settings: []Setting{
 		choice("model", "dim48", []string{"dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),

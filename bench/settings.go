@@ -165,7 +165,7 @@ func (o Options) numbers(key string) (list []int) {
 	return list
 }
 
-// tempDir creates a folder in the one that the setting dir names.
+// tempDir creates a folder in the folder of the setting dir.
 func (o Options) tempDir() (string, error) {
 	dir, err := os.MkdirTemp(o.text("dir"), "ecrec-bench-*")
 	if err != nil {

@@ -36,7 +36,7 @@
 //
 // # Increments
 //
-// A full checkpoint has all touched rows. An increment has those that were written since its
+// A full checkpoint has all touched rows. An increment has the rows that were written since its
 // parent, an increment or a full checkpoint in the same folder, which its manifest names with
 // the sum of the parent's manifest. All other rows are those of the parent. The dense part, the
 // history and the recipe are whole in each. At most MaxIncrements follow a full checkpoint.

@@ -203,8 +203,8 @@ func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string)
 	return names
 }
 
-// retain removes all but the keep newest checkpoints of a lineage up to step, and the parents of
-// what stays. It keeps later ones, and those of other lineages.
+// retain removes all but the keep newest checkpoints of a lineage up to step. It keeps later
+// ones, those of other lineages, and the parents of the others.
 func retain(dir string, id lineage.ID, step int64, keep int) error {
 	if keep < 1 {
 		return nil

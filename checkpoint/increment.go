@@ -26,7 +26,7 @@ func (m *Manifest) countRows() (n int64) {
 }
 
 // ChainRows is the number of rows in the row files of an increment's full checkpoint, and in those of the increments
-// from there on, of which there are n. An increment of so many rows beside so few is better full.
+// from there on, of which there are n.
 func (c *Checkpoint) ChainRows() (full, increments int64, n int) {
 	for _, x := range c.parents {
 		increments += x.countRows()
@@ -67,7 +67,8 @@ func (c *Checkpoint) openParents() error {
 		case p.sum != want.XXH3:
 			err = fmt.Errorf("the sum of its manifest is %s, not %s", p.sum, want.XXH3)
 		case p.Ranks != c.Ranks || lineageOf(p.Run) != lineageOf(c.Run):
-			err = fmt.Errorf("it is of lineage %s and %d ranks, not of %s and %d", lineageOf(p.Run).Short(), p.Ranks, lineageOf(c.Run).Short(), c.Ranks)
+			err = fmt.Errorf("it is of lineage %s and %d ranks, not of %s and %d", lineageOf(p.Run).Short(), p.Ranks,
+				lineageOf(c.Run).Short(), c.Ranks)
 		case p.Model.listDifferences(&c.Model) != "":
 			err = errors.New("it holds another model: " + p.Model.listDifferences(&c.Model))
 		case len(c.parents) == MaxIncrements:

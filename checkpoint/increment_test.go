@@ -82,7 +82,8 @@ func (w *world) saveRows(s *Save, rows []*written) error {
 	return s.Commit(parts, w.digest().String(), history(s.Step))
 }
 
-// chain saves a full checkpoint and n increments of it, at the steps 10, 20, ..., and full checkpoints of the same steps to the folder full.
+// chain saves a full checkpoint and n increments of it, at the steps 10, 20, ..., and full checkpoints of the same
+// steps to the folder full.
 func chain(t *testing.T, rnd *rand.Rand, w *world, n int, dir, full string) {
 	t.Helper()
 	run := runOf("run", "1")
@@ -234,7 +235,7 @@ func TestDamagedParents(t *testing.T) {
 		switch rows := filepath.Join(parent, rowsFile(0)); how {
 		case "missing":
 			os.RemoveAll(parent)
-		case "other": // it is complete, and not the one that the increment was made of
+		case "other": // it is complete, and not the parent
 			os.RemoveAll(parent)
 			if err := w.save(Save{Dir: dir, Step: 20, Run: runOf("run", "1")}); err != nil {
 				t.Fatal(err)
@@ -293,7 +294,8 @@ func TestIncrementByOtherPaths(t *testing.T) {
 		}
 	}
 	t.Chdir(dir)
-	if c, err := Open(env.Real(), stepName(30)); err != nil || c.AsParent(".", 1) == nil || c.AsParent("other", 1) != nil || c.AsParent(".", 2) != nil {
+	c, err := Open(env.Real(), stepName(30))
+	if err != nil || c.AsParent(".", 1) == nil || c.AsParent("other", 1) != nil || c.AsParent(".", 2) != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -306,7 +308,8 @@ func TestLongChainsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	chain(t, rnd, w, MaxIncrements+1, dir, t.TempDir())
 	c, problems, err := Find(env.Real(), dir, 0)
-	if err != nil || len(problems) != 1 || c.Step != 10*(MaxIncrements+1) || !strings.Contains(problems[0].Err.Error(), fmt.Sprint(MaxIncrements)) {
+	if err != nil || len(problems) != 1 || c.Step != 10*(MaxIncrements+1) ||
+		!strings.Contains(problems[0].Err.Error(), fmt.Sprint(MaxIncrements)) {
 		t.Fatalf("%+v, %v, %v", c, problems, err)
 	}
 	if full, later, n := c.ChainRows(); n != MaxIncrements || full != c.parents[0].Files[0].Rows || later <= 0 {

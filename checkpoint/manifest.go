@@ -224,7 +224,7 @@ func decode(b []byte, to any, options ...func(*json.Decoder)) error {
 	return nil
 }
 
-// check compares the files with those that the model would have.
+// check compares the files with the files that the model would have.
 func (m *Manifest) check() error {
 	if m.Step < 0 || m.Ranks < 1 || m.Ranks > maxRanks {
 		return fmt.Errorf("step %d of %d ranks", m.Step, m.Ranks)

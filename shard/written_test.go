@@ -8,7 +8,7 @@ import (
 )
 
 // TestWrittenRows: the rows of a shard are those of its last full save, with the rows of each increment since in their
-// place, whatever is read, written, rolled back or saved without success in between.
+// place, although rows are read, written and rolled back, and saves fail.
 func TestWrittenRows(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

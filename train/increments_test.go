@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -30,6 +31,29 @@ func kindsOf(t *testing.T, dir string) (increments []bool, rows []int64) {
 	return increments, rows
 }
 
+// consolidated returns a folder with full checkpoints, one for each checkpoint of a folder.
+func consolidated(t *testing.T, dir string) string {
+	t.Helper()
+	to, isFull := t.TempDir(), true
+	for name := range checkpointsIn(t, dir) {
+		c, err := checkpoint.Open(env.Real(), filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		isFull = isFull && !c.IsIncrement()
+		if _, err := c.Consolidate(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if isFull {
+		return dir
+	}
+	return to
+}
+
+// anyKind draws the kind of checkpoints.
+func anyKind(r *rand.Rand) string { return []string{"full", "incremental"}[r.IntN(2)] }
+
 // TestIncrementsResume: a run with increments that stops and goes on, on as many ranks or on others, ends as one that
 // never stopped, and each of its checkpoints, made full, is that of a run with full ones.
 func TestIncrementsResume(t *testing.T) {
@@ -41,7 +65,8 @@ func TestIncrementsResume(t *testing.T) {
 		ranks := 1 + n%4
 		of := func(ranks int) []string { return append(slices.Clone(sets), fmt.Sprint("job.ranks=", ranks)) }
 		store := func() string { return "store.path=" + filepath.Join(t.TempDir(), "store") }
-		want := run(t, Options{Frames: frames}, adagrad, append(of(ranks), store(), "checkpoint.keep=0", "checkpoint.every=4", "checkpoint.dir="+full)...)
+		want := run(t, Options{Frames: frames}, adagrad,
+			append(of(ranks), store(), "checkpoint.keep=0", "checkpoint.every=4", "checkpoint.dir="+full)...)
 		with := []string{"checkpoint.keep=0", "checkpoint.every=4", "checkpoint.dir=" + dir, "checkpoint.kind=incremental"}
 		stop := 1 + r.IntN(30)
 		seen := 0

@@ -229,7 +229,7 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.stores() {
 			rows += float64(store.IndexBytes * j.place.Slots(0))
 		}
-		if j.savesIncrements() {
+		if savesIncrements(j.cfg.Checkpoint, j.o.EvalOnly) {
 			rows += float64(shard.WrittenBytes(j.rowOptions(j.roles.ownerOf(rank))))
 		}
 		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(1+int64(j.denseOpt.Kind.DenseState(1)))*params + 4*2*saved +

@@ -68,7 +68,7 @@ func newRank(j *job, id int) (r *rank, err error) {
 	if err := r.part.open(&j.topology, id, j.rowOptions(j.roles.ownerOf(id)), j.modelConfig(id)); err != nil {
 		return r, err
 	}
-	if j.savesIncrements() {
+	if savesIncrements(j.cfg.Checkpoint, j.o.EvalOnly) {
 		r.checkpoints.increments.isOn = true
 		r.shard.ListWritten()
 	}

@@ -99,7 +99,9 @@ func (r *rank) resumeFrom(s *resume.Search) (bool, error) {
 				original := *s
 				original.Run = r.job.run
 				r.lineage = original.Continue(c.Run, c.Step)
-				r.checkpoints.followLoaded(c, r.lineage.Lineage)
+				if x := &r.checkpoints.increments; x.followLoaded(c, r.job.cfg.Checkpoint.Dir, r.job.roles.rows, r.lineage.Lineage) {
+					r.shard.ForgetWritten()
+				}
 				err = keeper{r}.adoptKept(filepath.Dir(c.Path))
 			}
 			return true, err

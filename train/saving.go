@@ -56,7 +56,7 @@ func (k *checkpointer) begin(q saveRequest, c *control) error {
 	run, past := *q.run, q.history.clone()
 	q.run, q.history = &run, &past
 	s := &saving{request: q, save: k.newSave(q)}
-	isIncrement, err := k.increments.agree(k.id, q.step, c)
+	isIncrement, err := k.agreeOnIncrement(q.step, c)
 	if err != nil {
 		return err
 	}
@@ -79,6 +79,19 @@ func (k *checkpointer) begin(q saveRequest, c *control) error {
 	s.work = k.leaving
 	k.saving = s
 	return nil
+}
+
+// agreeOnIncrement reports whether the checkpoint of a step is an increment: that takes all ranks.
+func (k *checkpointer) agreeOnIncrement(step int64, c *control) (bool, error) {
+	if !k.increments.isOn {
+		return false, nil
+	}
+	mine := uint64(0)
+	if k.increments.isNext(k.id, step) {
+		mine = 1
+	}
+	all, err := c.gather([]uint64{mine})
+	return err == nil && !slices.ContainsFunc(all, func(m []uint64) bool { return m[0] == 0 }), err
 }
 
 // addTo sets the fields of a status that are about saves.

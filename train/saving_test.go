@@ -126,26 +126,6 @@ func checkSaved(t *testing.T, got, want string, but ...string) int {
 	return len(all)
 }
 
-// consolidated returns a folder with full checkpoints of all that are in a folder.
-func consolidated(t *testing.T, dir string) string {
-	t.Helper()
-	to, isFull := t.TempDir(), true
-	for name := range checkpointsIn(t, dir) {
-		c, err := checkpoint.Open(env.Real(), filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		isFull = isFull && !c.IsIncrement()
-		if _, err := c.Consolidate(to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if isFull {
-		return dir
-	}
-	return to
-}
-
 // savedSets draws settings under which saves are tested.
 func savedSets(r *rand.Rand, ranks int) []string {
 	sets := append(anySets(r), fmt.Sprint("job.ranks=", ranks), "train.iterations=30", "train.eval_every=9",
@@ -155,9 +135,6 @@ func savedSets(r *rand.Rand, ranks int) []string {
 	}
 	return sets
 }
-
-// anyKind draws the kind of checkpoints.
-func anyKind(r *rand.Rand) string { return []string{"full", "incremental"}[r.IntN(2)] }
 
 // TestSavesBesideTraining: the checkpoints that are written beside training are those for which training waits,
 // byte for byte, with every optimizer, any number of ranks, rows that are copied after each step, and slow

@@ -21,7 +21,7 @@ import (
 
 type exportCmd struct {
 	Run_ string `arg:"" name:"run" complete:"dir" help:"A run's output folder, a checkpoint, or a folder of checkpoints."`
-	To   string `required:"" placeholder:"FILE" help:"The file to write: safetensors, or ONNX if the name ends in .onnx. triton:DIR is a model repository for the Triton Inference Server. checkpoint:DIR is a folder for a full checkpoint, of an increment too."`
+	To   string `required:"" placeholder:"FILE" help:"The file to write: safetensors, or ONNX if the name ends in .onnx. triton:DIR is a model repository for the Triton Inference Server. checkpoint:DIR is a folder for a full checkpoint."`
 
 	Overwrite bool `help:"Replace an existing file of that name. Without this flag only a model exported by ecrec is replaced."`
 }
@@ -68,8 +68,12 @@ func (c *exportCmd) consolidate(a *app, from modelAt, dir string) error {
 	if dir == "" {
 		return errUsage("--to checkpoint:DIR: name a folder for the checkpoint")
 	}
+	if at := filepath.Join(c.Run_, "checkpoints"); from.file != "" && checkpoint.At(at) {
+		from.checkpoint = at // those of a run, beside its model
+	}
 	if from.checkpoint == "" {
-		return errUsage(fmt.Sprintf("%s: a model file has no optimizer state for a checkpoint; name a checkpoint, or a folder of checkpoints", c.Run_))
+		return errUsage(fmt.Sprintf("%s: a model file has no optimizer state for a checkpoint; name a checkpoint, or a folder of checkpoints",
+			c.Run_))
 	}
 	ck, err := findCheckpoint(a.out, from.checkpoint)
 	if err != nil {

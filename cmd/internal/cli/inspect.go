@@ -130,8 +130,8 @@ func describeFile(out io.Writer, path string) error {
 	return nil
 }
 
-// findCheckpoint opens a checkpoint, or the newest valid one of a folder. It prints those that it
-// skips.
+// findCheckpoint opens a checkpoint, or the newest valid one of a folder. It prints the
+// others that it skips.
 func findCheckpoint(out io.Writer, path string) (*checkpoint.Checkpoint, error) {
 	e := env.Real()
 	c, err := checkpoint.Open(e, path)

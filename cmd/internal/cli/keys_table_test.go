@@ -157,7 +157,7 @@ var keyEffects = map[string]effect{
 	"store.dram_bytes": {set: []string{"store.dram_bytes=1GiB"}, shows: refused},
 	"checkpoint.dir":   {set: []string{"checkpoint.dir=ck"}, shows: files("ck/*/*")},
 	"checkpoint.every": {with: []string{"checkpoint.dir=ck"}, set: []string{"checkpoint.every=4"}, shows: files("ck/*/*")},
-	"checkpoint.kind": {with: []string{"checkpoint.dir=ck", "checkpoint.every=4"}, set: []string{"checkpoint.kind=incremental"},
+	"checkpoint.kind": {with: []string{"checkpoint.dir=ck", "checkpoint.every=2", "checkpoint.keep=1"}, set: []string{"checkpoint.kind=incremental"},
 		shows: files("ck/*/*")},
 	"checkpoint.keep": {with: []string{"checkpoint.dir=ck", "checkpoint.every=4"}, set: []string{"checkpoint.keep=1"},
 		shows: files("ck/*/*")},

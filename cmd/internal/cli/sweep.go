@@ -65,7 +65,7 @@ func (c *sweepCmd) Run(a *app) error {
 	return err
 }
 
-// runAll runs combinations and returns the names of those that failed.
+// runAll runs combinations and returns the names of the runs that failed.
 func (a *app) runAll(all []combination) (failed []string, err error) {
 	for i, x := range all {
 		if err := a.stop.err(); err != nil {
