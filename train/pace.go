@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// copyShare is the share of training that a save may take to copy rows.
-	copyShare = 0.02
+	// copyShare is the share of training that a save takes to copy rows, and hastyShare that of a save that would
+	// not end in time with so little. All work of a save costs three to five times as much as the copies.
+	copyShare, hastyShare = 0.006, 0.02
 	// asideShare is the share of the rows' bytes that may be aside for a save.
 	asideShare = 0.25
 	// firstPiece is how many bytes are copied when it is not known how long that takes.
@@ -15,23 +16,28 @@ const (
 )
 
 // pace decides how many bytes of rows a save copies after each step. It is as many as take copyShare of
-// the step. Once the rows that are put aside meanwhile take half of their bound, it is as many as end the copy
+// the step, or up to hastyShare if the copies must end earlier. Once the rows that are put aside meanwhile take half of their bound, it is as many as end the copy
 // before they reach it, spread over the steps until then. Not earlier: the first steps write the most
 // rows that no step before has written.
 type pace struct {
 	bound  int64         // of bytes that are aside
 	aside  int64         // after the step before
-	credit time.Duration // of copyShare; negative: copying took more
+	credit time.Duration // of the share; negative: copying took more
 	copied int64         // bytes, so far
 	took   time.Duration // to copy them
 }
 
 // next returns how many bytes to copy after a step that took some time, when left are left and aside are
-// aside. wait is set if the bound is reached: the copy must then go on even if it has to wait for the disk.
-func (p *pace) next(step time.Duration, left, aside int64) (bytes int64, wait bool) {
+// aside, and the copies should end within some time. wait is set if the bound is reached: the copy must then go on even if it has to wait for the disk.
+func (p *pace) next(step, within time.Duration, left, aside int64) (bytes int64, wait bool) {
 	grew := aside - p.aside
 	p.aside = aside
-	p.credit = min(p.credit, 0) + time.Duration(copyShare*float64(step))
+	share := copyShare
+	if p.copied > 0 {
+		all := float64(left) * float64(p.took) / float64(p.copied) // time to copy the rest
+		share = max(copyShare, min(hastyShare, all/float64(max(within, 1))))
+	}
+	p.credit = min(p.credit, 0) + time.Duration(share*float64(step))
 	switch {
 	case p.took <= 0:
 		bytes = firstPiece

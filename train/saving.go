@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -39,6 +40,7 @@ type saving struct {
 	work *env.Event // this rank's work of the stage, in the background; nil: none is under way
 	err  error      // of this rank
 
+	began          time.Duration
 	weights, state []byte          // the dense part, on rank 0
 	dense, part    checkpoint.Part // that are written
 	pin            *shard.Pin      // this rank's rows until all are copied; nil: there are none
@@ -55,7 +57,7 @@ func (k *checkpointer) begin(q saveRequest, c *control) error {
 	k.lastSave, k.again = k.part.env.Now(), 0
 	run, past := *q.run, q.history.clone()
 	q.run, q.history = &run, &past
-	s := &saving{request: q, save: k.newSave(q)}
+	s := &saving{request: q, save: k.newSave(q), began: k.lastSave}
 	isIncrement, err := k.agreeOnIncrement(q.step, c)
 	if err != nil {
 		return err
@@ -251,7 +253,7 @@ func (k *checkpointer) copyRows(s *saving, step time.Duration) {
 	if s.pace.bound == 0 {
 		s.pace.bound = 1 + int64(asideShare*float64(s.rows.Left()))
 	}
-	left, wait := s.pace.next(step, s.rows.Left(), s.pin.Bytes())
+	left, wait := s.pace.next(step, k.patience(s, step), s.rows.Left(), s.pin.Bytes())
 	if k.rowsPerStep > 0 {
 		left, wait = int64(k.rowsPerStep*k.part.shard.RowBytes()), false
 	}
@@ -265,6 +267,19 @@ func (k *checkpointer) copyRows(s *saving, step time.Duration) {
 	if s.rows.Left() == 0 && s.err == nil {
 		k.closeRows(s)
 	}
+}
+
+// patience is the time within which the copies of a save should end: half of the time between two checkpoints.
+func (k *checkpointer) patience(s *saving, step time.Duration) time.Duration {
+	every := k.topology.cfg.Checkpoint.Every
+	all := every.Time
+	if every.Steps > 0 {
+		all = time.Duration(every.Steps) * step
+	}
+	if all == 0 {
+		return math.MaxInt64
+	}
+	return all/2 - (k.part.env.Now() - s.began)
 }
 
 // closeRows starts to make the rows durable, all of which are copied.
