@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,11 @@ type Outcome struct {
 	Unsaved       int  // saves that failed
 	Kept          int  // checkpoints at the end, all checked
 	Unrecoverable bool // it ended because more was lost than the code tolerates
+}
+
+// count is the number of injected faults of a kind.
+func (o *Outcome) count(kind string) int {
+	return o.Faults[slices.IndexFunc(kinds[:], func(k kindOf) bool { return k.name == kind })]
 }
 
 // Sum is the sum of many outcomes.

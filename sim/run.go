@@ -51,7 +51,7 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 		err = sameFile(filepath.Join(models[0], modelName), c.saveTo)
 	}
 	if err == nil && !o.Unrecoverable {
-		o.Kept, err = saves.check()
+		o.Kept, err = saves.check(o.count(freezeHost) > 0)
 	}
 	if err != nil {
 		return o, &Failure{seed, set.String(), c.faults.String(), c.seen.history, err}

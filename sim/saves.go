@@ -89,8 +89,9 @@ func (s *saves) fail(what string, step int64) error {
 }
 
 // check checks that each checkpoint that is there is complete, and of one step: its digest is that of the commit
-// of that step. Nothing else may be there. It returns how many there are.
-func (s *saves) check() (n int, err error) {
+// of that step. Nothing else may be there, except an empty folder of a save whose process thawed after its job had
+// ended: the next save of the run removes it. It returns how many there are.
+func (s *saves) check(frozen bool) (n int, err error) {
 	if s.dir == "" {
 		return 0, nil
 	}
@@ -103,6 +104,9 @@ func (s *saves) check() (n int, err error) {
 			continue
 		}
 		if strings.Contains(e.Name(), ".tmp-") {
+			if files, err := os.ReadDir(filepath.Join(s.dir, e.Name())); frozen && err == nil && len(files) == 0 {
+				continue
+			}
 			return n, fmt.Errorf("%s is left of a save", e.Name())
 		}
 		c, err := checkpoint.Open(env.Real(), filepath.Join(s.dir, e.Name()))
