@@ -44,7 +44,7 @@ func (l *storing) open(p *protection) (err error) {
 		l.store = store.Broken(o, err) // a lost process of this job may still hold the lock
 	}
 	if j.tiers() && r.shard.Slots() > 0 {
-		r.shard.OpenTier(l.store.Below())
+		r.shard.OpenTier(j.env, l.store.Below())
 	}
 	return nil
 }
