@@ -80,7 +80,25 @@ func (l *storing) durableHere() int64 {
 func (l *storing) addTo(s *status) {
 	if l.store != nil {
 		s.behind, s.stalled = l.store.Behind(), l.store.Problem() != nil
+		h := l.protection.rank.shard
+		frames := int64(h.Frames())
+		s.dirty = frames > 0 && frames < h.Slots() && int64(h.Journal().Written()) >= frames/dirtyShare
 	}
+}
+
+// dirtyShare: an epoch ends early once it has written this part of the rows that are in memory. A row that the log does not have must be
+// spilled to leave, and the log has it only some steps later.
+const dirtyShare = 8
+
+// endsEarly reports whether the epoch ends for the sake of a rank, by the last status, which all ranks have. While a log is behind or
+// cannot be written, that would not help.
+func (l *storing) endsEarly() bool {
+	if l.store == nil {
+		return false
+	}
+	last := l.protection.rank.conns.ctl.last
+	return slices.ContainsFunc(last, func(s status) bool { return s.dirty }) &&
+		!slices.ContainsFunc(last, func(s status) bool { return s.behind || s.stalled })
 }
 
 // received takes the reports of all ranks after a seal.
