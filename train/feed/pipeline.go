@@ -78,7 +78,7 @@ type Pipeline struct {
 
 	begun           bool
 	prev, cur, next *Work
-	after           *planned // the one after next, if it was received already
+	after           *planned // follows next, if it was received already
 	err             error    // after next: io.EOF, or the reason why no more steps can be trained
 }
 
@@ -269,7 +269,8 @@ func (p *Pipeline) release(w *Work) {
 //
 // After a success all ranks call Close after the same step. Each planner then plans
 // the released work, and ends: none waits for one that has ended. Errors of these plans are
-// dropped, since their batches are not trained. After a failure the endpoint is aborted
+// dropped, since their batches are not trained. A work that AfterNext has received is not released, as those that are ready are
+// not: all planners plan as many. After a failure the endpoint is aborted
 // first, and nothing is released: rows in flight still use these plans.
 func (p *Pipeline) Close(err error) {
 	if err != nil {
@@ -277,9 +278,6 @@ func (p *Pipeline) Close(err error) {
 	} else {
 		for _, w := range []*Work{p.prev, p.cur, p.next} {
 			p.release(w)
-		}
-		if p.after != nil {
-			p.release(p.after.w)
 		}
 	}
 	p.free.Close()
