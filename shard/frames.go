@@ -55,8 +55,9 @@ type frames struct {
 }
 
 const (
-	// pieceRows is the most rows of an access. One to more rows takes place in pieces.
-	pieceRows = 1 << 14
+	// pieceRows is the most rows of an access, and pieceShare the share of the frames that it may take. One to more rows takes place in
+	// pieces. So a long list takes the frames of its own rows before those of rows that are kept.
+	pieceRows, pieceShare = 1 << 14, 4
 	// frameBytes and slotBytes are the memory of package tier for each frame and each slot.
 	frameBytes, slotBytes = 20, 4
 )
@@ -85,7 +86,7 @@ func (f *frames) makeFresh() {
 func (f *frames) eachPiece(n int, do func(lo, hi int) error) error {
 	most := n
 	if f != nil {
-		most = min(f.rows.Rows, pieceRows)
+		most = max(1, min(f.rows.Rows/pieceShare, pieceRows))
 	}
 	for lo := 0; lo < n; lo += most {
 		if err := do(lo, min(lo+most, n)); err != nil {

@@ -18,15 +18,15 @@ import (
 type spill struct {
 	rowBytes int
 	openDir  func() (Dir, error)
-	dir      Dir              // nil if it could not be opened yet
-	file     rowlog.File      // nil until the first batch
-	batches  map[uint32]batch // by number
-	last     uint32           // the newest number
-	pages    [][]uint32       // by page of slots: the number of the batch that holds a row, 0 if none does; nil: none of the page
-	free     []extent         // of the file, by offset
-	end      int64            // the file's
-	buf      []byte           // of a batch that is written; aligned
-	scratch  spilledRows      // rows that are read
+	dir      Dir               // nil if it could not be opened yet
+	file     rowlog.File       // nil until the first batch
+	batches  map[uint32]*batch // by number
+	last     uint32            // the newest number
+	pages    [][]uint32        // by page of slots: the number of the batch that holds a row, 0 if none does; nil: none of the page
+	free     []extent          // of the file, by offset
+	end      int64             // the file's
+	buf      []byte            // of a batch that is written; aligned
+	scratch  spilledRows       // rows that are read
 }
 
 // batch is rows that were written at once.
@@ -82,7 +82,7 @@ func (l *spilledRows) read(dst []byte, rowBytes int) error {
 const pageSlots = 4096
 
 func newSpill(openDir func() (Dir, error), slots int64, rowBytes int) *spill {
-	return &spill{rowBytes: rowBytes, openDir: openDir, batches: map[uint32]batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
+	return &spill{rowBytes: rowBytes, openDir: openDir, batches: map[uint32]*batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
 }
 
 // openFolder opens the folder, and removes files of processes that ended.
@@ -125,7 +125,7 @@ func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
 		}
 	}
 	p.last++
-	b := batch{at: p.place(int64(len(rows))), mark: mark, slots: slices.Clone(slots), live: len(slots)}
+	b := &batch{at: p.place(int64(len(rows))), mark: mark, slots: slices.Clone(slots), sums: make([]uint32, 0, len(slots)), live: len(slots)}
 	n := int(b.at.end - b.at.at)
 	if len(p.buf) < n {
 		p.buf = directio.Aligned(n)
@@ -175,17 +175,15 @@ func (p *spill) takeOut(slot int32) {
 	*p.of(slot) = 0
 	b := p.batches[n]
 	b.live--
-	p.keepOrRemove(n, b)
+	p.removeUnused(n, b)
 }
 
-// keepOrRemove keeps a batch that is needed, as it is now, or removes it.
-func (p *spill) keepOrRemove(n uint32, b batch) {
-	if b.live > 0 || b.reads > 0 {
-		p.batches[n] = b
-		return
+// removeUnused removes a batch that is not needed.
+func (p *spill) removeUnused(n uint32, b *batch) {
+	if b.live == 0 && b.reads == 0 {
+		p.release(b.at)
+		delete(p.batches, n)
 	}
-	p.release(b.at)
-	delete(p.batches, n)
 }
 
 // drop drops the rows of all batches up to a mark.
@@ -198,11 +196,14 @@ func (p *spill) drop(mark int64) {
 	}
 	slices.Sort(numbers)
 	for _, n := range numbers {
-		for _, slot := range p.batches[n].slots {
-			if p.has(slot) == n {
-				p.takeOut(slot)
+		b := p.batches[n]
+		for _, slot := range b.slots {
+			if page := p.pages[slot/pageSlots]; page[slot%pageSlots] == n {
+				page[slot%pageSlots] = 0
 			}
 		}
+		b.live = 0
+		p.removeUnused(n, b)
 	}
 }
 
@@ -272,9 +273,9 @@ func (p *spill) endReads(list *spilledRows) { p.countReads(list, -1) }
 
 func (p *spill) countReads(list *spilledRows, n int) {
 	for _, w := range list.rows {
-		if b, ok := p.batches[w.batch]; ok {
+		if b := p.batches[w.batch]; b != nil {
 			b.reads += n
-			p.keepOrRemove(w.batch, b)
+			p.removeUnused(w.batch, b)
 		}
 	}
 }

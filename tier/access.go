@@ -77,8 +77,8 @@ func (p *Policy) fillAbsent(step int64, slots, frames []int32, moves *Moves) err
 	return nil
 }
 
-// Keep declares rows that accesses will use soon. Those that are resident leave after all rows that are not kept, and among them in the
-// order in which they were kept last. A row that is accessed is no longer kept. No step may be expected.
+// Keep declares rows that accesses will use soon. The resident ones leave after all rows that are not kept, in the order in which they were
+// kept last. A row that is accessed is no longer kept. No step may be expected.
 func (p *Policy) Keep(slots []int32) {
 	if p.released != p.expected {
 		panic(fmt.Sprintf("tier: rows are kept while step %d is expected, with step %d released", p.expected, p.released))

@@ -28,8 +28,8 @@
 //	p.Logged(s)                    // the log can be read for all writes up to step s
 //	p.Cut(s, fresh)                // a roll back: steps after s are undone
 //
-// Access is a step without lookahead, in one event: jobs use it today. Keep lists rows of accesses to come, which leave last, until
-// Unkeep.
+// Access is a step without lookahead, in one event: jobs use it today. Keep declares rows that later accesses use. They leave last,
+// until Unkeep.
 //
 // Hold may be called some steps before the step computes, so that reads take place meanwhile. If the step does not
 // fit then, it is held once an earlier one is released. Steps are held and released in order. The caller fixes the

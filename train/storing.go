@@ -80,15 +80,22 @@ func (l *storing) durableHere() int64 {
 func (l *storing) addTo(s *status) {
 	if l.store != nil {
 		s.behind, s.stalled = l.store.Behind(), l.store.Problem() != nil
-		h := l.protection.rank.shard
-		frames := int64(h.Frames())
-		s.dirty = frames > 0 && frames < h.Slots() && int64(h.Journal().Written()) >= frames/dirtyShare
+		s.dirty = l.isDirty()
 	}
 }
 
-// dirtyShare: an epoch ends early once it has written this part of the rows that are in memory. A row that the log does not have must be
-// spilled to leave, and the log has it only some steps later.
-const dirtyShare = 8
+// An epoch ends early once it has written a part of the rows that are in memory, dirtyShare of them: a row that the log does not have
+// must be spilled to leave, and the log has it only about logLag steps later. That is in vain where the rows of so few steps do not fit.
+const dirtyShare, logLag = 8, 3
+
+// isDirty reports whether many of the rows in memory have been written since the last seal.
+func (l *storing) isDirty() bool {
+	p := l.protection
+	h := p.rank.shard
+	frames, written := int64(h.Frames()), int64(h.Journal().Written())
+	perStep := written / max(1, p.rank.done-p.commits.Sealed())
+	return frames > 0 && frames < h.Slots() && written >= frames/dirtyShare && logLag*perStep <= frames
+}
 
 // endsEarly reports whether the epoch ends for the sake of a rank, by the last status, which all ranks have. While a log is behind or
 // cannot be written, that would not help.

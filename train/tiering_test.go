@@ -68,7 +68,7 @@ func TestEarlyCommits(t *testing.T) {
 		for i := range commits {
 			commits[i] = newCommitLog(t)
 			// More frames than the ranks have rows, and a few.
-			run(t, Options{Frames: []int{1 << 20, 4000 / ranks}[i], Observer: commits[i], Meter: meters[i]}, adagrad,
+			run(t, Options{Frames: []int{1 << 20, 5000 / ranks}[i], Observer: commits[i], Meter: meters[i]}, adagrad,
 				slices.Concat(sets, tier, []string{length, "store.path=" + t.TempDir()})...)
 		}
 		for step := range commits[1].digests {

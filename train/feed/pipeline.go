@@ -269,9 +269,9 @@ func (p *Pipeline) release(w *Work) {
 //
 // After a success all ranks call Close after the same step. Each planner then plans
 // the released work, and ends: none waits for one that has ended. Errors of these plans are
-// dropped, since their batches are not trained. A work that AfterNext has received is not released, as those that are ready are
-// not: all planners plan as many. After a failure the endpoint is aborted
-// first, and nothing is released: rows in flight still use these plans.
+// dropped, since their batches are not trained. Work that AfterNext has received is not released: it is ready on other ranks, and all
+// planners must plan as many steps. After a failure the endpoint is aborted first, and nothing is released: rows in flight still use
+// these plans.
 func (p *Pipeline) Close(err error) {
 	if err != nil {
 		p.o.Endpoint.Abort(err)
