@@ -104,6 +104,7 @@ func (c *Cache) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer
 	if index, err = c.x.uploadIndex(st.cache.index); err != nil {
 		return rows, index, err
 	}
+	c.x.listRows(st, next)
 	c.startDelayed(next)
 	return c.rows.Columns(0, c.x.shard.Width()), index, nil
 }
@@ -112,11 +113,13 @@ func (c *Cache) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buffer
 func (c *Cache) startDelayed(next *Step) {
 	later, d := c.later, &c.delayed
 	c.later = pendingStep{}
-	if later.plan == nil && next == nil {
+	expected := c.x.expected.takeLists()
+	if later.plan == nil && next == nil && len(expected) == 0 {
 		return
 	}
 	rebuild := next != nil && c.x.isRebuilding()
 	c.x.delayed.startJob(func() error {
+		d.shard.Expect(expected...)
 		if later.plan != nil {
 			if err := c.finishDelayed(&later); err != nil {
 				return err

@@ -34,9 +34,10 @@ type Exchange struct {
 	sumsLate kernels.Buffer
 	received kernels.Buffer // the summed gradients of this owner's rows, for clip
 
-	next   *Step // the next step given to Begin; its early rows are being fetched
-	lateOf *Step // the step whose late rows are being fetched or are here
-	later  pending
+	next     *Step // the next step given to Begin; its early rows are being fetched
+	lateOf   *Step // the step whose late rows are being fetched or are here
+	later    pending
+	expected expectation
 }
 
 // pending is gradients that have not been sent.
@@ -95,6 +96,7 @@ func New(o Options) *Exchange {
 // Close frees the exchange. If a step failed, the caller must abort the endpoint first.
 func (x *Exchange) Close() {
 	x.delayed.stopWorker()
+	x.shard.EndReads()
 	x.critical.waitAndFree()
 	freeAll(x.dev, &x.rows[0], &x.rows[1], &x.peeked, &x.index, &x.factors, &x.sumsNow, &x.sumsLate, &x.received)
 }
@@ -143,6 +145,7 @@ func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buf
 			return rows, index, err
 		}
 	}
+	x.listRows(st, next)
 	x.startDelayed(next)
 	return rows, index, nil
 }
@@ -155,7 +158,8 @@ func (x *Exchange) startDelayed(next *Step) {
 	update := later.push != nil && !later.push.none
 	fetch := next != nil && !next.Early.none
 	rebuild := next != nil && x.isRebuilding()
-	if !update && !fetch && !rebuild {
+	expected := x.expected.takeLists()
+	if !update && !fetch && !rebuild && len(expected) == 0 {
 		return
 	}
 	var rows kernels.Matrix
@@ -163,6 +167,7 @@ func (x *Exchange) startDelayed(next *Step) {
 		rows = x.rowsOf(x.step+1, next).RowRange(0, next.Early.rows)
 	}
 	x.delayed.startJob(func() error {
+		x.delayed.channel.shard.Expect(expected...)
 		if update {
 			if err := x.delayed.updateLater(&later); err != nil {
 				return err

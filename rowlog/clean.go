@@ -206,16 +206,10 @@ func (l *Log) drop(f *logFile, after uint64) {
 	l.dropped = append(l.dropped, dropped{f, after})
 }
 
-// removeDropped removes the files that can be removed. While a Reader reads it leaves them for the next time.
+// removeDropped removes the files that can be removed. One that a Reader reads, and those after it, are left for the next time.
 func (l *Log) removeDropped() error {
-	l.o.Lock.Lock()
-	reading := l.reading
-	l.o.Lock.Unlock()
-	if reading > 0 {
-		return nil
-	}
 	removed := false
-	for len(l.dropped) > 0 && l.dropped[0].after <= l.synced {
+	for len(l.dropped) > 0 && l.dropped[0].after <= l.synced && !l.isRead(l.dropped[0].file) {
 		f := l.dropped[0].file
 		_ = f.Close() // it is removed
 		if err := l.o.Dir.Remove(f.number); err != nil {
@@ -227,4 +221,11 @@ func (l *Log) removeDropped() error {
 		return nil
 	}
 	return l.o.Dir.Sync()
+}
+
+// isRead reports whether a Reader reads a file.
+func (l *Log) isRead(f *logFile) bool {
+	l.o.Lock.Lock()
+	defer l.o.Lock.Unlock()
+	return f.readers > 0
 }

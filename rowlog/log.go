@@ -51,8 +51,6 @@ type Log struct {
 	ready    bool    // nothing follows the last segment on the disk
 	broken   error   // a failed Append could not be undone, or a Sync failed
 
-	reading int // Readers that read files, which then stay open
-
 	cleaning cleaning
 	credit   int64      // bytes that Clean may copy
 	copied   int64      // bytes that it has copied
@@ -67,6 +65,7 @@ type logFile struct {
 	size     int64
 	durable  int64    // the file is durable up to this offset
 	segments []uint32 // ids, by place
+	readers  int      // rows that Readers read from it; it stays open until there are none
 }
 
 // cut makes the epochs after a step void that were written before a segment.

@@ -6,13 +6,6 @@ import (
 	"slices"
 )
 
-// Bounds of reads.
-const (
-	maxGap    = 16 << 10 // bytes between two rows that are read with them
-	maxPart   = 1 << 20  // bytes of a part
-	readBytes = 8 << 20  // bytes in memory, from which on no part begins
-)
-
 // wanted is a row that is read.
 type wanted struct {
 	file    *logFile
@@ -25,9 +18,10 @@ type wanted struct {
 // Reader reads rows of a log, also while another goroutine appends to it, cleans it and makes it durable. It is used by one
 // goroutine at a time, and not during CutTo or Close.
 type Reader struct {
-	l    *Log
-	list []wanted
-	buf  []byte // memory of reads
+	l       *Log
+	list    []wanted
+	records RecordReader
+	at      []int64 // scratch: offsets of records
 }
 
 // NewReader returns a Reader of the log.
@@ -60,7 +54,6 @@ func (r *Reader) find(slots []int32, missing []int32) []int32 {
 	l := r.l
 	l.o.Lock.Lock()
 	defer l.o.Lock.Unlock()
-	l.reading++
 	r.list = r.list[:0]
 	for i, slot := range slots {
 		if !l.Has(slot) {
@@ -69,7 +62,9 @@ func (r *Reader) find(slots []int32, missing []int32) []int32 {
 		}
 		e := l.newest[slot]
 		s := &l.segments[e.segment-1]
-		r.list = append(r.list, wanted{l.file(s.file), s.place(int64(e.place), l.layout), s.seed, s.at, i})
+		f := l.file(s.file)
+		f.readers++
+		r.list = append(r.list, wanted{f, s.place(int64(e.place), l.layout), s.seed, s.at, i})
 	}
 	return missing
 }
@@ -99,7 +94,10 @@ func (r *Reader) sortList() {
 func (r *Reader) end() {
 	r.l.o.Lock.Lock()
 	defer r.l.o.Lock.Unlock()
-	r.l.reading--
+	for i := range r.list {
+		r.list[i].file.readers--
+	}
+	r.list = r.list[:0]
 }
 
 // Read is that of a Reader, for rows that the log holds.
@@ -117,54 +115,18 @@ func (l *Log) Read(slots []int32, dst []byte) error {
 // readFrom reads rows of one file, which are in the order of their places.
 func (r *Reader) readFrom(list []wanted, slots []int32, dst []byte) error {
 	rowBytes := r.l.rowBytes
-	for len(list) > 0 {
-		spans, bytes := r.l.joinRows(list)
-		r.buf = slices.Grow(r.buf[:0], int(bytes))[:bytes]
-		parts := make([]Part, len(spans))
-		for i, rest := 0, r.buf; i < len(spans); i++ {
-			n := spans[i].end - spans[i].at
-			parts[i], rest = Part{spans[i].at, rest[:n:n]}, rest[n:]
-		}
-		if err := list[0].file.ReadAll(parts); err != nil {
-			return err
-		}
-		for i, p := range parts {
-			for _, x := range list[:spans[i].rows] {
-				record := p.Bytes[x.at-p.At:][:r.l.recordSize()]
-				if !isIntact(x.seed, slots[x.row], record) {
-					return &Corrupt{x.file.number, x.segment, errRowSum}
-				}
-				copy(dst[x.row*rowBytes:(x.row+1)*rowBytes], record[sumSize:])
-			}
-			list = list[spans[i].rows:]
-		}
-	}
-	return nil
-}
-
-// span is a part of a file with rows.
-type span struct {
-	at, end int64
-	rows    int
-}
-
-// joinRows joins rows that are near each other to spans, up to readBytes of them. It returns their sizes in total.
-func (l *Log) joinRows(list []wanted) (spans []span, bytes int64) {
-	record := l.recordSize()
+	r.at = r.at[:0]
 	for _, x := range list {
-		if n := len(spans); n > 0 {
-			if s := &spans[n-1]; x.at-s.end <= maxGap && x.at+record-s.at <= maxPart {
-				bytes += x.at + record - s.end
-				s.end, s.rows = x.at+record, s.rows+1
-				continue
-			}
-			if bytes+record > readBytes {
-				break
-			}
-		}
-		spans, bytes = append(spans, span{x.at, x.at + record, 1}), bytes+record
+		r.at = append(r.at, x.at)
 	}
-	return spans, bytes
+	return r.records.Read(list[0].file, r.at, int(r.l.recordSize()), func(i int, record []byte) error {
+		x := &list[i]
+		if !isIntact(x.seed, slots[x.row], record) {
+			return &Corrupt{x.file.number, x.segment, errRowSum}
+		}
+		copy(dst[x.row*rowBytes:(x.row+1)*rowBytes], record[sumSize:])
+		return nil
+	})
 }
 
 // eachBytes is about how many bytes of rows Each reads at a time.

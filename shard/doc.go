@@ -14,6 +14,12 @@
 // A Pin is the rows as they were at one moment. A save reads them piece by piece while training writes
 // others (pin.go). A Shard can list the rows that were written since the last save, for an increment (written.go).
 //
+// # Rows beyond memory
+//
+// With OpenTier some rows have a frame in memory, as package tier decides, and the others are below (frames.go). Expect declares the rows
+// of the next steps. They leave memory last, and those without a frame are read in the background, to blocks of memory of their own
+// (ahead.go). A row that was read ahead is used only if it has had no frame since its reading began: then nothing has written it.
+//
 // # Invariants
 //
 //   - One goroutine at a time uses the rows, through a Shard with a stream of its own (On):
@@ -24,5 +30,5 @@
 //
 // # Never
 //
-// A Shard does no I/O of its own (its Below does), and sends nothing to other ranks.
+// A Shard does no I/O of its own (its Below does), and sends nothing to other ranks. It starts no goroutine but one that reads ahead.
 package shard

@@ -16,6 +16,8 @@ type Below interface {
 	Read(slots []int32, dst []byte, missing []int32) ([]int32, error)
 	// Sort puts slots in the order in which some at a time are read fastest.
 	Sort(slots []int32)
+	// ReadLater prepares to read rows beside other calls. The rows are read as they are now.
+	ReadLater(slots []int32) Reading
 	// Spill keeps rows. Slots ascend. The log has them once Logged returns mark or more.
 	Spill(slots []int32, rows []byte, mark int64) error
 	// Logged returns the greatest mark for which the log has all bytes that were written up to this mark (Shard.Mark).
@@ -30,6 +32,7 @@ type Below interface {
 // is a step of its policy: rows that the log has leave before the others, and among them the least recently used one.
 type frames struct {
 	below  Below
+	ahead  *ahead         // nil: no row is read ahead
 	rows   kernels.Matrix // (frames, width + state)
 	slots  int
 	init   kernels.RowInit
@@ -45,13 +48,16 @@ type frames struct {
 	absent  []int32   // scratch: slots without a frame
 	missing []int32   // scratch
 	counted []int32   // 0, 1, 2, ...
+	rest    []int32   // scratch: indexes of rows that are not read ahead
 	moved   []float32 // scratch: rows on their way to frames or from them
+	part    []float32 // scratch: some of them
 	copied  []float32 // scratch: rows that are read without a frame
 }
 
 const (
-	// pieceRows is the most rows of an access. One to more rows takes place in pieces.
-	pieceRows = 1 << 14
+	// pieceRows is the most rows of an access, and pieceShare the share of the frames that it may take. One to more rows takes place in
+	// pieces. So a long list takes the frames of its own rows before those of rows that are kept.
+	pieceRows, pieceShare = 1 << 14, 4
 	// frameBytes and slotBytes are the memory of package tier for each frame and each slot.
 	frameBytes, slotBytes = 20, 4
 )
@@ -67,6 +73,7 @@ const (
 
 // makeFresh makes all frames empty, and all rows fresh.
 func (f *frames) makeFresh() {
+	f.ahead.stop()
 	f.below.Reset()
 	p, err := tier.New(tier.Options{Slots: f.slots, Frames: f.rows.Rows, Window: 1, Step: f.mark})
 	if err != nil {
@@ -79,7 +86,7 @@ func (f *frames) makeFresh() {
 func (f *frames) eachPiece(n int, do func(lo, hi int) error) error {
 	most := n
 	if f != nil {
-		most = min(f.rows.Rows, pieceRows)
+		most = max(1, min(f.rows.Rows/pieceShare, pieceRows))
 	}
 	for lo := 0; lo < n; lo += most {
 		if err := do(lo, min(lo+most, n)); err != nil {
@@ -133,6 +140,13 @@ func (f *frames) moveRows(s kernels.Stream, a access) error {
 		}
 		f.spilled.Add(int64(len(m.Spill)))
 	}
+	defer func() {
+		for _, list := range [][]tier.Row{m.Read, m.Draw} {
+			for _, r := range list {
+				f.ahead.forget(r.Slot)
+			}
+		}
+	}()
 	if a == forReplace {
 		return nil
 	}
@@ -154,11 +168,15 @@ func (f *frames) moveRows(s kernels.Stream, a access) error {
 
 // growMoved returns the scratch for some rows.
 func (f *frames) growMoved(n int) []byte {
-	n *= f.rows.Stride
-	if len(f.moved) < n {
-		f.moved = make([]float32, n+n/2)
+	return growFloats(&f.moved, n*f.rows.Stride)
+}
+
+// growFloats returns n floats of a scratch, as bytes.
+func growFloats(scratch *[]float32, n int) []byte {
+	if len(*scratch) < n {
+		*scratch = make([]float32, n+n/2)
 	}
-	return kernels.BytesOf(f.moved[:n])
+	return kernels.BytesOf((*scratch)[:n])
 }
 
 // bytesOf returns the bytes of rows without a frame: the newest ones below, if they were written, or their inits. They are valid until
@@ -171,21 +189,92 @@ func (f *frames) bytesOf(s kernels.Stream, slots []int32, written bool) ([]byte,
 	if !written {
 		return rows, f.drawRows(s, slots, rows)
 	}
-	var err error
-	if f.missing, err = f.below.Read(slots, rows, f.missing[:0]); err != nil {
-		return nil, err
-	}
-	f.read.Add(int64(len(slots) - len(f.missing)))
 	stride := 4 * f.rows.Stride
-	drawn, some := make([]byte, stride), make([]int32, 1)
-	for _, i := range f.missing {
-		some[0] = slots[i]
-		if err := f.drawRows(s, some, drawn); err != nil {
-			return nil, err
+	f.rest = f.rest[:0]
+	for i, slot := range slots {
+		if !f.ahead.has(slot) {
+			f.rest = append(f.rest, int32(i))
 		}
-		copy(rows[int(i)*stride:], drawn)
 	}
-	return rows, nil
+	if err := f.readSome(s, slots, f.rest, rows); err != nil || len(f.rest) == len(slots) {
+		return rows, err
+	}
+	f.rest = f.rest[:0]
+	for i, slot := range slots {
+		if f.ahead.has(slot) && !f.ahead.copyRow(slot, rows[i*stride:]) {
+			f.rest = append(f.rest, int32(i))
+		}
+	}
+	return rows, f.readSome(s, slots, f.rest, rows)
+}
+
+// readSome reads the rows at some indexes of slots from below, to their places in rows.
+func (f *frames) readSome(s kernels.Stream, slots, some []int32, rows []byte) (err error) {
+	if len(some) == 0 {
+		return nil
+	}
+	stride := 4 * f.rows.Stride
+	list, to := slots, rows
+	if len(some) < len(slots) {
+		list = make([]int32, len(some))
+		for k, i := range some {
+			list[k] = slots[i]
+		}
+		to = growFloats(&f.part, len(some)*f.rows.Stride)
+	}
+	if f.missing, err = f.below.Read(list, to, f.missing[:0]); err != nil {
+		return err
+	}
+	f.read.Add(int64(len(list) - len(f.missing)))
+	for _, k := range f.missing {
+		if err := f.drawRows(s, list[k:k+1], to[int(k)*stride:int(k+1)*stride]); err != nil {
+			return err
+		}
+	}
+	if len(some) < len(slots) {
+		for k, i := range some {
+			copy(rows[int(i)*stride:], to[k*stride:(k+1)*stride])
+		}
+	}
+	return nil
+}
+
+// bringIn gives frames to rows that lack one.
+func (f *frames) bringIn(s kernels.Stream, slots []int32) error {
+	if f == nil {
+		return nil
+	}
+	for _, slot := range slots {
+		if _, ok := f.policy.FrameOf(slot); !ok {
+			_, err := f.fill(s, slots, forRead)
+			return err
+		}
+	}
+	return nil
+}
+
+// expect keeps the rows of steps, the next one first, and starts to read those of them that are below.
+func (f *frames) expect(steps [][]int32) {
+	if f.broken != nil {
+		return
+	}
+	f.policy.Unkeep()
+	for _, slots := range slices.Backward(steps) {
+		f.policy.Keep(slots)
+	}
+	if f.ahead == nil {
+		return
+	}
+	f.ahead.beginRound()
+	for _, slots := range steps {
+		f.absent = f.absent[:0]
+		for _, slot := range slots {
+			if _, ok := f.policy.FrameOf(slot); !ok && !f.policy.IsFresh(slot) {
+				f.absent = append(f.absent, slot)
+			}
+		}
+		f.ahead.request(f.absent)
+	}
 }
 
 // drawRows sets rows to their inits.

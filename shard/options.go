@@ -16,6 +16,8 @@ type Options struct {
 	Width, State int
 	// Frames is the most rows that are in memory, for a shard with a tier. 0: all.
 	Frames int
+	// Ahead is the most rows beside them that are read before they are needed.
+	Ahead int
 	// Parts are the parts of the weights, in order. Nil: one part.
 	Parts []Part
 }
@@ -42,13 +44,16 @@ func (o Options) countSlots() int64 {
 func Bytes(o Options) int64 {
 	slots := o.countSlots()
 	if o.Frames > 0 {
-		return min(slots, int64(o.Frames))*FrameBytes(o) + SlotBytes(o)
+		return min(slots, int64(o.Frames))*FrameBytes(o) + int64(o.Ahead)*RowBytes(o) + SlotBytes(o)
 	}
-	return slots*int64(o.Width+o.State)*4 + slots/8
+	return slots*RowBytes(o) + slots/8
 }
 
 // FrameBytes is the memory of each row that is in memory, for a shard with Options.Frames.
-func FrameBytes(o Options) int64 { return int64(o.Width+o.State)*4 + frameBytes }
+func FrameBytes(o Options) int64 { return RowBytes(o) + frameBytes }
+
+// RowBytes is the length of a row, weights and state.
+func RowBytes(o Options) int64 { return int64(o.Width+o.State) * 4 }
 
 // SlotBytes is the memory that such a shard has for all of its rows, wherever they are.
 func SlotBytes(o Options) int64 { return o.countSlots()*slotBytes + o.countSlots()/8 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 )
 
@@ -141,9 +142,33 @@ func (h *Shard) Populate(slot int64, n int) {
 
 // OpenTier keeps rows in memory only as far as Options.Frames allows, and the others below, which Close closes. It is called before On, and
 // before any access to rows. The device is a CPU.
-func (h *Shard) OpenTier(below Below) {
+func (h *Shard) OpenTier(e env.Env, below Below) {
 	h.frames = &frames{below: below, rows: h.rows, slots: h.count, init: h.init}
+	h.frames.ahead = newAhead(e, below, h.o.Ahead, h.RowBytes())
 	h.frames.makeFresh()
+}
+
+// Frames is the most rows that are in memory, if others are below; else 0.
+func (h *Shard) Frames() int {
+	if h.frames == nil {
+		return 0
+	}
+	return h.rows.Rows
+}
+
+// Expect declares the rows that the next steps use, by step. If some rows are below, those of these steps leave memory last, and are read
+// in the background. It replaces the call before, and changes no row.
+func (h *Shard) Expect(steps ...[]int32) {
+	if h.frames != nil {
+		h.frames.expect(steps)
+	}
+}
+
+// EndReads drops the rows that are read in the background, and waits for the end of the reads.
+func (h *Shard) EndReads() {
+	if h.frames != nil {
+		h.frames.ahead.stop()
+	}
 }
 
 // Mark is the number of accesses to rows so far. They are only counted if some rows are below.
@@ -159,7 +184,11 @@ func (h *Shard) Moved() (read, spilled int64) {
 	if h.frames == nil {
 		return 0, 0
 	}
-	return h.frames.read.Load(), h.frames.spilled.Load()
+	read = h.frames.read.Load()
+	if a := h.frames.ahead; a != nil {
+		read += a.read.Load()
+	}
+	return read, h.frames.spilled.Load()
 }
 
 // Adopt declares that the place below has the rows of the shard, which are touched.

@@ -76,6 +76,7 @@ func (h *Shard) Close() {
 		h.journal.freeEpochs()
 	}
 	if !h.view && h.frames != nil {
+		h.frames.ahead.stop()
 		h.frames.below.Close()
 	}
 	for _, b := range []kernels.Buffer{h.slots, h.places, h.staged, h.zeros} {
@@ -202,10 +203,13 @@ func (h *Shard) Apply(rule kernels.RowRule, slots []int32, grads kernels.Matrix,
 	if err := h.drawUntouched(slots); err != nil {
 		return err
 	}
-	if err := h.recordFirstWrites(slots); err != nil {
-		return err
-	}
 	err := h.frames.eachPiece(len(slots), func(lo, hi int) error {
+		if err := h.frames.bringIn(h.s, slots[lo:hi]); err != nil { // else they are read twice
+			return err
+		}
+		if err := h.recordFirstWrites(slots[lo:hi]); err != nil {
+			return err
+		}
 		rows, index, err := h.locate(slots[lo:hi], forUpdate)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -25,7 +26,7 @@ func BenchmarkAccess(b *testing.B) {
 			}
 			defer h.Close()
 			if frames > 0 {
-				h.OpenTier(&memBelow{spilled: map[int32]spilledRow{}, log: map[int32][]byte{}})
+				h.OpenTier(env.Real(), newMemBelow(nil, 1))
 			}
 			r := rand.New(rand.NewPCG(1, 2))
 			lists := make([][]int32, 20)

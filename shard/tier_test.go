@@ -3,78 +3,15 @@ package shard
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
 )
-
-// memBelow keeps rows in memory: the spilled ones, and those of a log.
-type memBelow struct {
-	t       *testing.T
-	spilled map[int32]spilledRow
-	log     map[int32][]byte
-	logged  int64
-	reads   int
-	spills  int
-	fails   error // of Read and Spill; nil: they do not fail
-}
-
-type spilledRow struct {
-	row  []byte
-	mark int64
-}
-
-func (b *memBelow) Read(slots []int32, dst []byte, missing []int32) ([]int32, error) {
-	if b.fails != nil {
-		return missing, b.fails
-	}
-	for i, slot := range slots {
-		to := dst[i*len(dst)/len(slots) : (i+1)*len(dst)/len(slots)]
-		if x, ok := b.spilled[slot]; ok {
-			copy(to, x.row)
-		} else if row, ok := b.log[slot]; ok {
-			copy(to, row)
-		} else {
-			missing = append(missing, int32(i))
-			continue
-		}
-		b.reads++
-	}
-	return missing, nil
-}
-
-func (b *memBelow) Sort(slots []int32) {
-	rand.Shuffle(len(slots), func(i, k int) { slots[i], slots[k] = slots[k], slots[i] })
-}
-
-func (b *memBelow) Spill(slots []int32, rows []byte, mark int64) error {
-	if b.fails != nil {
-		return b.fails
-	}
-	if !slices.IsSorted(slots) {
-		b.t.Error("spilled rows do not ascend")
-	}
-	for i, slot := range slots {
-		n := len(rows) / len(slots)
-		b.spilled[slot] = spilledRow{bytes.Clone(rows[i*n : (i+1)*n]), mark}
-		b.spills++
-	}
-	return nil
-}
-
-func (b *memBelow) Logged() int64 {
-	maps.DeleteFunc(b.spilled, func(_ int32, x spilledRow) bool { return x.mark <= b.logged })
-	return b.logged
-}
-
-func (b *memBelow) Reset() { clear(b.spilled) }
-
-func (b *memBelow) Close() { b.spilled = nil }
 
 // tierTwin is a shard whose rows are partly in memory, and one with all of them.
 type tierTwin struct {
@@ -84,6 +21,7 @@ type tierTwin struct {
 	sealed       []*commitEpoch
 	pins         [2]*Pin
 	at           int64 // of the pins
+	hits         int   // rows that were read ahead when rows were accessed
 }
 
 // commitEpoch is a sealed epoch that the log receives when it is committed.
@@ -98,24 +36,31 @@ func newTierTwin(t *testing.T, r *rand.Rand, keep Keep) *tierTwin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &tierTwin{t: t, below: &memBelow{t: t, spilled: map[int32]spilledRow{}, log: map[int32][]byte{}}}
+	x := &tierTwin{t: t, below: newMemBelow(t, r.Uint64())}
 	frames := 1 + r.IntN(1+r.IntN(300))
 	for i, views := range []*[]*Shard{&x.tiered, &x.full} {
 		s := dev.Stream(1)
 		o := Options{Map: placement.New(tables, 2), Owner: 1, Seed: seed, Width: width, State: 1}
 		if i == 0 {
-			o.Frames = frames
+			o.Frames, o.Ahead = frames, r.IntN(1+r.IntN(300))
 		}
 		h, err := New(dev, s, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			h.OpenTier(x.below)
+			h.OpenTier(env.Real(), x.below)
 		}
 		h.OpenJournal(keep, func() time.Duration { return 0 })
 		*views = []*Shard{h, h.On(s)}
-		t.Cleanup(func() { (*views)[1].Close(); h.Close(); s.Close() })
+		t.Cleanup(func() {
+			(*views)[1].Close()
+			h.Close()
+			s.Close()
+			if i == 0 && x.below.under > 0 {
+				t.Errorf("%d readings have not ended", x.below.under)
+			}
+		})
 	}
 	return x
 }
@@ -143,7 +88,7 @@ func TestTier(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	reads, spills := 0, 0
+	reads, spills, hits := 0, 0, 0
 	for n := range 60 {
 		x := newTierTwin(t, r, []Keep{KeepRows, KeepHashes}[n%2])
 		for range 60 {
@@ -154,16 +99,24 @@ func TestTier(t *testing.T) {
 			x.check(err)
 			return []byte(d.String())
 		})
-		reads, spills = reads+x.below.reads, spills+x.below.spills
+		reads, spills, hits = reads+x.below.reads, spills+x.below.spills, hits+x.hits
 	}
-	if reads == 0 || spills == 0 {
-		t.Errorf("%d rows were read, and %d spilled", reads, spills)
+	t.Logf("%d rows were read, %d spilled and %d read ahead", reads, spills, hits)
+	if reads == 0 || spills == 0 || hits == 0 {
+		t.Error("a case is missing")
 	}
 }
 
 // change does one thing.
 func (x *tierTwin) change(r *rand.Rand, rows bool) {
 	x.t.Helper()
+	if r.IntN(2) == 0 {
+		x.expect(r)
+	}
+	if a := x.tiered[0].frames.ahead; a != nil {
+		before := len(a.places)
+		defer func() { x.hits += before - len(a.places) }()
+	}
 	switch r.IntN(16) {
 	case 0, 1, 2:
 		x.both("update", r, func(r *rand.Rand, h *Shard) []byte { update(x.t, r, h); return nil })
@@ -196,6 +149,19 @@ func (x *tierTwin) change(r *rand.Rand, rows bool) {
 		if len(x.sealed) == 0 && x.tiered[0].Journal().Written() == 0 && x.pins[0] == nil {
 			x.restart(r)
 		}
+	}
+}
+
+// expect declares rows of later accesses, which may never come. The accesses of this test use any rows.
+func (x *tierTwin) expect(r *rand.Rand) {
+	h := x.tiered[r.IntN(2)]
+	steps := make([][]int32, r.IntN(4))
+	for i := range steps {
+		steps[i] = append(randomSlots(r, int(h.Slots())), randomSlots(r, int(h.Slots()))...)
+	}
+	h.Expect(steps...)
+	if r.IntN(20) == 0 {
+		h.EndReads()
 	}
 }
 

@@ -18,12 +18,11 @@ type Below struct {
 	rowBytes  int
 	spill     *spill
 	reader    *rowlog.Reader // nil: there is no log
+	ahead     *rowlog.Reader // of reads in the background; nil: there is no log
 	logged    func() int64   // the mark up to which the log has rows
 	dropped   int64          // the mark up to which spilled rows were dropped
-	slots     []int32        // scratch: slots that the spilled rows lack
-	places    []int32        // scratch: their places
-	missing   []int32        // scratch
-	rows      []byte         // scratch: their rows
+	places    []int32        // scratch: the places of rows that are not spilled
+	scratch   scratch
 }
 
 // SpillFolder is the folder, in that of a rank, with the rows that had to leave memory before the log had them.
@@ -40,7 +39,7 @@ func (s *Store) Below() *Below {
 	})
 	s.below.logged = s.lastReadable
 	if s.log != nil {
-		s.below.reader = s.log.NewReader()
+		s.below.reader, s.below.ahead = s.log.NewReader(), s.log.NewReader()
 	}
 	_ = s.below.spill.openFolder() // the first write tries again
 	return s.below
@@ -91,27 +90,39 @@ func (b *Below) Read(slots []int32, dst []byte, missing []int32) ([]int32, error
 	if b.places, err = b.spill.read(slots, dst, b.places[:0]); err != nil {
 		return missing, b.explain(err)
 	}
-	if b.reader == nil || len(b.places) == 0 {
-		return append(missing, b.places...), nil
+	missing, err = readOthers(b.reader, slots, b.places, dst, missing, &b.scratch)
+	return missing, b.explain(err)
+}
+
+// scratch is memory of readOthers.
+type scratch struct {
+	slots, missing []int32
+	rows           []byte
+}
+
+// readOthers reads the rows at some places of a list from the log, if there is one. It appends the places of rows that the log lacks to
+// missing.
+func readOthers(log *rowlog.Reader, slots, places []int32, dst []byte, missing []int32, x *scratch) (_ []int32, err error) {
+	if log == nil || len(places) == 0 {
+		return append(missing, places...), nil
 	}
-	n := b.rowBytes
-	to := dst
-	list := slots
-	if len(b.places) < len(slots) {
-		b.slots = b.slots[:0]
-		for _, i := range b.places {
-			b.slots = append(b.slots, slots[i])
+	n := len(dst) / len(slots)
+	to, list := dst, slots
+	if len(places) < len(slots) {
+		x.slots = x.slots[:0]
+		for _, i := range places {
+			x.slots = append(x.slots, slots[i])
 		}
-		if need := len(b.slots) * n; cap(b.rows) < need {
-			b.rows = make([]byte, need)
+		if need := len(x.slots) * n; cap(x.rows) < need {
+			x.rows = make([]byte, need)
 		}
-		list, to = b.slots, b.rows[:len(b.slots)*n]
+		list, to = x.slots, x.rows[:len(x.slots)*n]
 	}
-	if b.missing, err = b.reader.Read(list, to, b.missing[:0]); err != nil {
-		return missing, b.explain(err)
+	if x.missing, err = log.Read(list, to, x.missing[:0]); err != nil {
+		return missing, err
 	}
-	next := b.missing
-	for k, i := range b.places {
+	next := x.missing
+	for k, i := range places {
 		if len(next) > 0 && int(next[0]) == k {
 			missing, next = append(missing, i), next[1:]
 		} else if len(list) < len(slots) {
@@ -120,6 +131,35 @@ func (b *Below) Read(slots []int32, dst []byte, missing []int32) ([]int32, error
 	}
 	return missing, nil
 }
+
+// reading is rows that are read in the background: spilled ones, and others from the log.
+type reading struct {
+	below   *Below
+	slots   []int32
+	spilled spilledRows
+	places  []int32 // of rows that are not spilled
+}
+
+// ReadLater implements shard.Below.
+func (b *Below) ReadLater(slots []int32) shard.Reading {
+	r := &reading{below: b, slots: slots}
+	r.places = b.spill.find(&r.spilled, slots, nil)
+	b.spill.beginReads(&r.spilled)
+	return r
+}
+
+// Read implements shard.Reading.
+func (r *reading) Read(dst []byte, missing []int32) ([]int32, error) {
+	b := r.below
+	if err := r.spilled.read(dst, b.rowBytes); err != nil {
+		return missing, b.explain(err)
+	}
+	missing, err := readOthers(b.ahead, r.slots, r.places, dst, missing, new(scratch))
+	return missing, b.explain(err)
+}
+
+// End implements shard.Reading.
+func (r *reading) End() { r.below.spill.endReads(&r.spilled) }
 
 // Spill implements shard.Below.
 func (b *Below) Spill(slots []int32, rows []byte, mark int64) error {
@@ -138,8 +178,9 @@ func (b *Below) Logged() int64 {
 
 // Sort implements shard.Below.
 func (b *Below) Sort(slots []int32) {
+	n := b.spill.sort(slots)
 	if b.reader != nil {
-		b.reader.Sort(slots)
+		b.reader.Sort(slots[n:])
 	}
 }
 

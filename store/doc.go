@@ -32,7 +32,8 @@
 // # Rows that are not in memory
 //
 // Below is the place of rows that have no frame in a shard (shard.OpenTier). The log has them, except those that had to leave memory
-// before their epoch was appended: they are in a file of their own, until it is. A job without a log has a Scratch.
+// before their epoch was appended: they are in a file of their own, until it is. A job without a log has a Scratch. Rows may also be
+// read in the background (ReadLater), while others are spilled, appended and cleaned: their places keep their bytes until they are read.
 //
 // # Invariants
 //

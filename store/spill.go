@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,15 +18,15 @@ import (
 type spill struct {
 	rowBytes int
 	openDir  func() (Dir, error)
-	dir      Dir              // nil if it could not be opened yet
-	file     rowlog.File      // nil until the first batch
-	batches  map[uint32]batch // by number
-	last     uint32           // the newest number
-	pages    [][]uint32       // by page of slots: the number of the batch that holds a row, 0 if none does; nil: none of the page
-	free     []extent         // of the file, by offset
-	end      int64            // the file's
-	buf      []byte           // of a batch that is written; aligned
-	wanted   []spilled        // scratch: rows that are read
+	dir      Dir               // nil if it could not be opened yet
+	file     rowlog.File       // nil until the first batch
+	batches  map[uint32]*batch // by number
+	last     uint32            // the newest number
+	pages    [][]uint32        // by page of slots: the number of the batch that holds a row, 0 if none does; nil: none of the page
+	free     []extent          // of the file, by offset
+	end      int64             // the file's
+	buf      []byte            // of a batch that is written; aligned
+	scratch  spilledRows       // rows that are read
 }
 
 // batch is rows that were written at once.
@@ -35,6 +36,7 @@ type batch struct {
 	slots []int32 // ascending
 	sums  []uint32
 	live  int // rows that are the newest
+	reads int // rows that are read in the background: the batch keeps its extent
 }
 
 // extent is a part of the file. Its bounds are multiples of rowlog.Align.
@@ -45,14 +47,42 @@ type spilled struct {
 	at    int64
 	sum   uint32
 	batch uint32
+	slot  int32
 	row   int // its index in the list
+}
+
+// spilledRows are rows that are read, by offset.
+type spilledRows struct {
+	file    rowlog.File
+	rows    []spilled
+	records rowlog.RecordReader
+	at      []int64 // scratch: offsets
+}
+
+// read reads the rows to their places in dst.
+func (l *spilledRows) read(dst []byte, rowBytes int) error {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	l.at = l.at[:0]
+	for _, w := range l.rows {
+		l.at = append(l.at, w.at)
+	}
+	return l.records.Read(l.file, l.at, rowBytes, func(i int, row []byte) error {
+		w := &l.rows[i]
+		if sumOf(w.batch, w.slot, row) != w.sum {
+			return fmt.Errorf("the row at offset %d of the spilled rows is damaged", w.at)
+		}
+		copy(dst[w.row*rowBytes:(w.row+1)*rowBytes], row)
+		return nil
+	})
 }
 
 // pageSlots is how many slots have their batches in one page.
 const pageSlots = 4096
 
 func newSpill(openDir func() (Dir, error), slots int64, rowBytes int) *spill {
-	return &spill{rowBytes: rowBytes, openDir: openDir, batches: map[uint32]batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
+	return &spill{rowBytes: rowBytes, openDir: openDir, batches: map[uint32]*batch{}, pages: make([][]uint32, (slots+pageSlots-1)/pageSlots)}
 }
 
 // openFolder opens the folder, and removes files of processes that ended.
@@ -95,7 +125,7 @@ func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
 		}
 	}
 	p.last++
-	b := batch{at: p.place(int64(len(rows))), mark: mark, slots: slices.Clone(slots), live: len(slots)}
+	b := &batch{at: p.place(int64(len(rows))), mark: mark, slots: slices.Clone(slots), sums: make([]uint32, 0, len(slots)), live: len(slots)}
 	n := int(b.at.end - b.at.at)
 	if len(p.buf) < n {
 		p.buf = directio.Aligned(n)
@@ -106,7 +136,7 @@ func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
 		return err
 	}
 	for i, slot := range slots {
-		b.sums = append(b.sums, p.sum(p.last, slot, rows[i*p.rowBytes:(i+1)*p.rowBytes]))
+		b.sums = append(b.sums, sumOf(p.last, slot, rows[i*p.rowBytes:(i+1)*p.rowBytes]))
 		p.takeOut(slot)
 		*p.of(slot) = p.last
 	}
@@ -114,8 +144,8 @@ func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
 	return nil
 }
 
-// sum is a sum of a row.
-func (p *spill) sum(batch uint32, slot int32, row []byte) uint32 {
+// sumOf is a sum of a row.
+func sumOf(batch uint32, slot int32, row []byte) uint32 {
 	return uint32(xxh3.HashSeed(row, uint64(batch)<<32|uint64(slot)))
 }
 
@@ -144,12 +174,16 @@ func (p *spill) takeOut(slot int32) {
 	}
 	*p.of(slot) = 0
 	b := p.batches[n]
-	if b.live--; b.live > 0 {
-		p.batches[n] = b
-		return
+	b.live--
+	p.removeUnused(n, b)
+}
+
+// removeUnused removes a batch that is not needed.
+func (p *spill) removeUnused(n uint32, b *batch) {
+	if b.live == 0 && b.reads == 0 {
+		p.release(b.at)
+		delete(p.batches, n)
 	}
-	p.release(b.at)
-	delete(p.batches, n)
 }
 
 // drop drops the rows of all batches up to a mark.
@@ -162,11 +196,14 @@ func (p *spill) drop(mark int64) {
 	}
 	slices.Sort(numbers)
 	for _, n := range numbers {
-		for _, slot := range p.batches[n].slots {
-			if p.has(slot) == n {
-				p.takeOut(slot)
+		b := p.batches[n]
+		for _, slot := range b.slots {
+			if page := p.pages[slot/pageSlots]; page[slot%pageSlots] == n {
+				page[slot%pageSlots] = 0
 			}
 		}
+		b.live = 0
+		p.removeUnused(n, b)
 	}
 }
 
@@ -206,9 +243,9 @@ func (p *spill) release(x extent) {
 	p.free = slices.Insert(p.free, i, x)
 }
 
-// read reads the rows that it has to their places in dst, and appends the places of the others to missing.
-func (p *spill) read(slots []int32, dst []byte, missing []int32) ([]int32, error) {
-	p.wanted = p.wanted[:0]
+// find lists the rows that it has, by offset, and appends the indexes of the others to missing.
+func (p *spill) find(list *spilledRows, slots []int32, missing []int32) []int32 {
+	list.rows, list.file = list.rows[:0], p.file
 	for i, slot := range slots {
 		n := p.has(slot)
 		if n == 0 {
@@ -217,25 +254,44 @@ func (p *spill) read(slots []int32, dst []byte, missing []int32) ([]int32, error
 		}
 		b := p.batches[n]
 		at, _ := slices.BinarySearch(b.slots, slot)
-		p.wanted = append(p.wanted, spilled{b.at.at + int64(at)*int64(p.rowBytes), b.sums[at], n, i})
+		list.rows = append(list.rows, spilled{b.at.at + int64(at)*int64(p.rowBytes), b.sums[at], n, slot, i})
 	}
-	if len(p.wanted) == 0 {
-		return missing, nil
-	}
-	slices.SortFunc(p.wanted, func(a, b spilled) int { return int(max(-1, min(1, a.at-b.at))) })
-	parts := make([]rowlog.Part, len(p.wanted))
-	for i, w := range p.wanted {
-		parts[i] = rowlog.Part{At: w.at, Bytes: dst[w.row*p.rowBytes : (w.row+1)*p.rowBytes]}
-	}
-	if err := p.file.ReadAll(parts); err != nil {
-		return missing, err
-	}
-	for i, w := range p.wanted {
-		if p.sum(w.batch, slots[w.row], parts[i].Bytes) != w.sum {
-			return missing, fmt.Errorf("the row at offset %d of the spilled rows is damaged", w.at)
+	slices.SortFunc(list.rows, func(a, b spilled) int { return cmp.Compare(a.at, b.at) })
+	return missing
+}
+
+// read reads the rows that it has to their places in dst, and appends the places of the others to missing.
+func (p *spill) read(slots []int32, dst []byte, missing []int32) ([]int32, error) {
+	missing = p.find(&p.scratch, slots, missing)
+	return missing, p.scratch.read(dst, p.rowBytes)
+}
+
+// beginReads keeps the extents of rows that are read in the background, until endReads.
+func (p *spill) beginReads(list *spilledRows) { p.countReads(list, 1) }
+
+func (p *spill) endReads(list *spilledRows) { p.countReads(list, -1) }
+
+func (p *spill) countReads(list *spilledRows, n int) {
+	for _, w := range list.rows {
+		if b := p.batches[w.batch]; b != nil {
+			b.reads += n
+			p.removeUnused(w.batch, b)
 		}
 	}
-	return missing, nil
+}
+
+// sort puts the rows that it has before the others, by offset. It returns their number.
+func (p *spill) sort(list []int32) int {
+	missing := p.find(&p.scratch, list, nil)
+	sorted := make([]int32, 0, len(list))
+	for _, w := range p.scratch.rows {
+		sorted = append(sorted, w.slot)
+	}
+	for _, i := range missing {
+		sorted = append(sorted, list[i])
+	}
+	copy(list, sorted)
+	return len(list) - len(missing)
 }
 
 // dropAll drops all rows.

@@ -15,6 +15,12 @@ type memFolder struct{ *rowlog.MemDir }
 
 func (memFolder) Close() {}
 
+// laterRead is rows that are read some time after they were found.
+type laterRead struct {
+	list spilledRows
+	want [][]byte
+}
+
 // TestSpill writes, reads and drops rows at random, and compares them with those in a map. The file stays small.
 func TestSpill(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -27,7 +33,8 @@ func TestSpill(t *testing.T) {
 		row  []byte
 		mark int64
 	}
-	rows, most := map[int32]version{}, 0
+	rows, most, late := map[int32]version{}, 0, 0
+	var readings []*laterRead
 	for mark := int64(1); mark < 3000; mark++ {
 		switch x := r.IntN(20); {
 		case x < 8:
@@ -60,9 +67,32 @@ func TestSpill(t *testing.T) {
 					delete(rows, slot)
 				}
 			}
-		case x == 9 && r.IntN(50) == 0:
+		case x == 9 && r.IntN(50) == 0 && len(readings) == 0:
 			p.dropAll()
 			clear(rows)
+		case x == 10 && len(readings) < 5:
+			l := &laterRead{}
+			var list []int32
+			for slot, v := range rows {
+				if list, l.want = append(list, slot), append(l.want, v.row); len(list) > r.IntN(60) {
+					break
+				}
+			}
+			if missing := p.find(&l.list, list, nil); len(missing) > 0 {
+				t.Fatalf("rows %d are missing", missing)
+			}
+			p.beginReads(&l.list)
+			readings = append(readings, l)
+		case x == 11 && len(readings) > 0:
+			l := readings[0]
+			readings = readings[1:]
+			got := make([]byte, len(l.want)*rowBytes)
+			must(t, l.list.read(got, rowBytes)) // also rows that were spilled again or dropped since then
+			if !bytes.Equal(got, bytes.Join(l.want, nil)) {
+				t.Fatal("rows that are read later differ")
+			}
+			p.endReads(&l.list)
+			late += len(l.want)
 		default:
 			list := []int32{int32(r.IntN(slots)), int32(r.IntN(slots))}
 			for slot := range rows {
@@ -95,6 +125,12 @@ func TestSpill(t *testing.T) {
 			t.Fatalf("%d bytes of batches and %d free ones in a file of %d", live, free, p.end)
 		}
 		most = max(most, int(p.end))
+	}
+	if late == 0 {
+		t.Error("no row was read later")
+	}
+	for _, l := range readings {
+		p.endReads(&l.list)
 	}
 	if most > 4<<20 {
 		t.Errorf("the file had %d bytes", most)

@@ -76,3 +76,25 @@ func (p *Policy) fillAbsent(step int64, slots, frames []int32, moves *Moves) err
 	}
 	return nil
 }
+
+// Keep declares rows that accesses will use soon. The resident ones leave after all rows that are not kept, in the order in which they were
+// kept last. A row that is accessed is no longer kept. No step may be expected.
+func (p *Policy) Keep(slots []int32) {
+	if p.released != p.expected {
+		panic(fmt.Sprintf("tier: rows are kept while step %d is expected, with step %d released", p.expected, p.released))
+	}
+	for _, slot := range slots {
+		f, ok := p.FrameOf(slot)
+		if ok && p.frames[f].state&pinned == 0 {
+			p.unlinkFrame(f)
+			p.appendTo(p.keptList(p.frames[f].state&dirty != 0), f)
+		}
+	}
+}
+
+// Unkeep ends the effect of all calls of Keep. The rows leave after the others that are clean, or dirty.
+func (p *Policy) Unkeep() {
+	for _, isDirty := range []bool{false, true} {
+		p.moveAll(p.lastUseList(isDirty), p.keptList(isDirty))
+	}
+}

@@ -28,7 +28,8 @@
 //	p.Logged(s)                    // the log can be read for all writes up to step s
 //	p.Cut(s, fresh)                // a roll back: steps after s are undone
 //
-// Access is a step without lookahead, in one event: jobs use it today.
+// Access is a step without lookahead, in one event: jobs use it today. Keep declares rows that later accesses use. They leave last,
+// until Unkeep.
 //
 // Hold may be called some steps before the step computes, so that reads take place meanwhile. If the step does not
 // fit then, it is held once an earlier one is released. Steps are held and released in order. The caller fixes the
@@ -38,9 +39,11 @@
 // # Victims
 //
 // Rows leave in this order: clean rows without a next use, clean rows with one, dirty rows without a next use, dirty
-// rows with one. Among rows with a next use the furthest leaves first (Belady's rule). Rows that are equal in
-// this leave in the order in which they became so; a step's rows are released by ascending slot. Without a next
-// use that is least recently used first. A dirty row that is logged leaves after the rows that were clean before.
+// rows with one, and then rows that are kept, clean ones first. A row that is kept is expected soon. To spill another one
+// instead costs a sequential write, and to read it again a random read. Among rows with a next use the furthest leaves first
+// (Belady's rule). Rows that are equal in this leave in the order in which they became so; a step's rows are released by
+// ascending slot. Without a next use that is least recently used first. A dirty row that is logged leaves after the rows
+// that were clean before.
 //
 // # Cost
 //
@@ -55,7 +58,7 @@
 //   - The victims are a function of the events and their order. Nothing else decides: no clock, no address, no map.
 //   - A row is in at most one frame, and a frame has at most one row.
 //   - A held row is never a victim, nor is a pinned one.
-//   - A dirty row is a victim only if no clean one is left, and is then reported as spilled.
+//   - A dirty row is a victim only if no clean one is left that is not kept, and is then reported as spilled.
 //   - A Hold that returns an error changed nothing.
 //
 // # Never

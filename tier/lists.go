@@ -22,6 +22,8 @@ const (
 	idlePinned        // pinned rows
 	cleanLast         // rows without a next use
 	dirtyLast
+	cleanKept // rows that the caller keeps
+	dirtyKept
 	unordered // then, for each step of the window, the clean and the dirty rows that it uses next
 )
 
@@ -43,6 +45,14 @@ func (p *Policy) nextUseList(step int64, isDirty bool) int32 {
 		number++
 	}
 	return p.headOf(number)
+}
+
+// keptList returns the list of rows that the caller keeps.
+func (p *Policy) keptList(isDirty bool) int32 {
+	if isDirty {
+		return p.headOf(dirtyKept)
+	}
+	return p.headOf(cleanKept)
 }
 
 func (p *Policy) clearList(head int32) { p.frames[head].prev, p.frames[head].next = head, head }

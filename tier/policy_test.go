@@ -163,6 +163,7 @@ func TestMisuseIsNoticed(t *testing.T) {
 		"step 2 is logged":       func(s *story) { s.Logged(2) },
 		"cut to step 1":          func(s *story) { s.Cut(1, nil) },
 		"was first written":      func(s *story) { s.Wrote(1, []int32{0}); s.Logged(1); s.Cut(1, []int32{0}) },
+		"rows are kept":          func(s *story) { s.Keep(nil) },
 		"invalid options":        func(*story) { _, _ = New(Options{Slots: 1, Frames: 1}) },
 		"pinned slots 3 to 5":    func(*story) { _, _ = New(Options{Slots: 4, Frames: 9, Window: 1, Pinned: []Range{{3, 5}}}) },
 		"pinned slots 1 to 3 fo": func(*story) { _, _ = New(Options{Slots: 4, Frames: 9, Window: 1, Pinned: []Range{{0, 2}, {1, 3}}}) },

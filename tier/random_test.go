@@ -101,7 +101,7 @@ func (j *job) newestOf(slot int32) version {
 
 // next does one random event.
 func (j *job) next() error {
-	switch k := j.r.IntN(20); {
+	switch k := j.r.IntN(23); {
 	case k < 7 && j.p.expected-j.p.released < int64(j.o.Window):
 		j.counts[0]++
 		step, slots := j.p.expected+1, j.drawSlots(max(1, j.o.Frames*2/3))
@@ -117,6 +117,14 @@ func (j *job) next() error {
 		j.append()
 	case k == 19 && j.r.IntN(6) == 0:
 		j.cut()
+	case k > 19 && k < 22 && j.p.expected == j.p.released:
+		slots := j.drawSlots(j.o.Frames)
+		j.p.Keep(slots)
+		j.w.keep(slots)
+		j.counts[7] += len(slots)
+	case k == 22:
+		j.p.Unkeep()
+		j.w.unkeep()
 	}
 	return nil
 }
@@ -291,9 +299,9 @@ func TestPolicyAgainstItsTwin(t *testing.T) {
 			counts[k] += n
 		}
 	}
-	t.Logf("seed %d: %d steps, %d too large, %d victims, %d spilled, %d reads, %d epochs logged, %d cuts",
-		seed, counts[0], counts[1], counts[2], counts[3], counts[4], counts[5], counts[6])
-	for k, n := range counts[:7] {
+	t.Logf("seed %d: %d steps, %d too large, %d victims, %d spilled, %d reads, %d epochs logged, %d cuts, %d rows kept",
+		seed, counts[0], counts[1], counts[2], counts[3], counts[4], counts[5], counts[6], counts[7])
+	for k, n := range counts {
 		if n < runs {
 			t.Errorf("count %d is only %d", k, n)
 		}

@@ -19,6 +19,7 @@ type twin struct {
 type twinRow struct {
 	slot             int32
 	changed, dirtyAt int64 // dirtyAt is 0 if it was not written since it was read
+	kept             bool
 	class            twinClass
 	since            int // when it entered its class
 }
@@ -27,6 +28,7 @@ type twinRow struct {
 type twinClass struct {
 	held, dirty bool
 	next        int64 // 0: none
+	kept        bool
 }
 
 func newTwin(o Options) *twin {
@@ -35,7 +37,7 @@ func newTwin(o Options) *twin {
 }
 
 func (w *twin) classOf(r *twinRow) (c twinClass) {
-	c.dirty = r.dirtyAt > w.logged
+	c.dirty, c.kept = r.dirtyAt > w.logged, r.kept
 	for s := w.released + 1; s <= w.expected; s++ {
 		if !slices.Contains(w.window[s], r.slot) {
 			continue
@@ -76,6 +78,9 @@ func (w *twin) leaving() (all []*twinRow) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *twinRow) int {
+		if a.class.kept != b.class.kept {
+			return map[bool]int{false: -1, true: 1}[a.class.kept]
+		}
 		if a.class.dirty != b.class.dirty {
 			return map[bool]int{false: -1, true: 1}[a.class.dirty]
 		}
@@ -95,6 +100,11 @@ func (w *twin) leaving() (all []*twinRow) {
 
 func (w *twin) expect(step int64, slots []int32) {
 	w.window[step], w.expected = slots, step
+	for _, slot := range slots {
+		if r := w.rows[slot]; r != nil {
+			r.kept = false
+		}
+	}
 	w.settle(slots)
 }
 
@@ -167,11 +177,31 @@ func (w *twin) cut(step int64, fresh []int32) {
 			delete(w.rows, r.slot)
 		}
 		r.class.next = -1 // all rows change their class
+		r.kept = false
 	}
 	for _, slot := range fresh {
 		delete(w.written, slot)
 	}
 	w.settle(order)
+}
+
+// keep declares rows that are used soon. No step is expected.
+func (w *twin) keep(slots []int32) {
+	for _, slot := range slots {
+		if r := w.rows[slot]; r != nil && !w.isPinned(slot) {
+			r.kept, r.class.next = true, -1
+			w.settle([]int32{slot})
+		}
+	}
+}
+
+func (w *twin) unkeep() {
+	for _, r := range w.leaving() {
+		if r.kept {
+			r.kept = false
+			w.settle([]int32{r.slot})
+		}
+	}
 }
 
 func slotsOf(rows []*twinRow) (slots []int32) {

@@ -3,9 +3,12 @@ package tier
 import "fmt"
 
 // leavingList returns list number i in the order in which rows leave, and whether there is one: clean rows before dirty
-// ones, and each of them without a next use, then from the furthest next use on.
+// ones, and each of them without a next use, then from the furthest next use on. Kept rows follow, clean ones before dirty ones.
 func (p *Policy) leavingList(i int) (head int32, ok bool) {
 	half := 1 + int(p.expected-p.heldTo)
+	if i >= 2*half {
+		return p.keptList(i > 2*half), i < 2*half+2
+	}
 	isDirty := i >= half
 	if isDirty {
 		i -= half
@@ -13,7 +16,7 @@ func (p *Policy) leavingList(i int) (head int32, ok bool) {
 	if i == 0 {
 		return p.lastUseList(isDirty), true
 	}
-	return p.nextUseList(p.expected-int64(i-1), isDirty), i < half
+	return p.nextUseList(p.expected-int64(i-1), isDirty), true
 }
 
 // takeFrame returns a frame without a row, in which the next row is put. It looks for a victim from list number
@@ -63,6 +66,7 @@ func (p *Policy) Logged(step int64) {
 	}
 	p.logged = step
 	p.cleanRows(p.lastUseList(true), p.lastUseList(false))
+	p.cleanRows(p.keptList(true), p.keptList(false))
 	for s := p.heldTo + 1; s <= p.expected; s++ {
 		p.cleanRows(p.nextUseList(s, true), p.nextUseList(s, false))
 	}

@@ -20,6 +20,7 @@ type status struct {
 	degraded bool // this rank has lost something and not rebuilt all of it
 	behind   bool // the log of this rank's commits is behind
 	stalled  bool // the log cannot be written
+	dirty    bool // many rows in this rank's memory have been written since the last seal
 	// seal is sent in the first status after a seal. It is nil in all others, on all ranks.
 	seal *sealReport
 }
@@ -45,6 +46,7 @@ const (
 	flagStalled
 	flagSaved
 	flagUnsaved
+	flagDirty
 )
 
 // control exchanges the status of a step, and other short lists of numbers, between all
@@ -69,7 +71,7 @@ func (c *control) sendStatus(s status) *collectives.Handle {
 		set  bool
 		flag uint64
 	}{{s.stop, flagStop}, {s.save, flagSave}, {s.degraded, flagDegraded}, {s.behind, flagBehind}, {s.stalled, flagStalled},
-		{s.saved, flagSaved}, {s.unsaved, flagUnsaved}} {
+		{s.saved, flagSaved}, {s.unsaved, flagUnsaved}, {s.dirty, flagDirty}} {
 		if f.set {
 			flags |= f.flag
 		}
@@ -91,7 +93,7 @@ func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 		x := c.all[len(c.mine)*rank:]
 		c.last[rank] = status{loss: math.Float64frombits(x[0]), stop: x[1]&flagStop != 0, save: x[1]&flagSave != 0,
 			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0, behind: x[1]&flagBehind != 0, stalled: x[1]&flagStalled != 0,
-			saved: x[1]&flagSaved != 0, unsaved: x[1]&flagUnsaved != 0}
+			saved: x[1]&flagSaved != 0, unsaved: x[1]&flagUnsaved != 0, dirty: x[1]&flagDirty != 0}
 		if len(c.mine) > statusFields {
 			c.seals[rank] = sealReportOf(x[statusFields:])
 			c.last[rank].seal = &c.seals[rank]

@@ -115,6 +115,9 @@ func (r *rank) trainNext(p *feed.Pipeline, step int64) (d decision, err error) {
 	if err := r.probe.Reach(step, probe.Planned); err != nil {
 		return d, err
 	}
+	if r.shard.Frames() > 0 {
+		r.conns.exchange.Expect(p.AfterNext())
+	}
 	if d, err = r.trainBatch(w, p.Next()); err != nil {
 		return d, err
 	}

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -255,12 +254,27 @@ func (j *job) rowOptions(owner int) shard.Options {
 	o := j.shardOptions(owner)
 	if j.tiers() {
 		known, each := j.tierBytes()
-		o.Frames = cmp.Or(j.o.Frames, int(max(1, (int64(j.cfg.Store.DRAMBytes)-known)/each)))
+		lookups := int64(float64(j.cfg.Train.GlobalBatch) * j.idsPerSample() / float64(j.roles.rows)) // of a step
+		o.Frames, o.Ahead = shareMemory(o, int64(j.cfg.Store.DRAMBytes)-known, each, lookups)
+		if j.o.Frames > 0 {
+			o.Frames, o.Ahead = j.o.Frames, int(min(int64(j.o.Frames/aheadShare), lookups))
+		}
 	}
 	return o
 }
 
-// tierBytes is the memory of a rank for its knowledge of all of its rows, and for each row that is in memory.
+// aheadShare: the rows that are read ahead are at most this part of the frames.
+const aheadShare = 2
+
+// shareMemory shares memory among frames, each of which takes some bytes, and rows that are read ahead, at most those of a step.
+func shareMemory(o shard.Options, bytes, each, lookups int64) (frames, ahead int) {
+	row := shard.RowBytes(o)
+	most := min(max(1, bytes/(each+row/aheadShare))/aheadShare, lookups)
+	return int(max(1, (bytes-most*row)/each)), int(most)
+}
+
+// tierBytes is the memory of a rank for its knowledge of all of its rows, and for each row that is in memory, without rows that are read
+// ahead.
 func (j *job) tierBytes() (known, each int64) {
 	o := j.shardOptions(0)
 	o.Frames = 1
@@ -279,7 +293,7 @@ func (j *job) checkTier() error {
 		return nil
 	}
 	known, each := j.tierBytes()
-	if least := known + leastFrames*each; int64(j.cfg.Store.DRAMBytes) < least {
+	if least := known + leastFrames*each + leastFrames/aheadShare*shard.RowBytes(j.shardOptions(0)); int64(j.cfg.Store.DRAMBytes) < least {
 		return config.Errorf("store.dram_bytes: %s is too little: each rank needs %s, of which the index of its rows takes %s; use at least %d, or more job.ranks",
 			machine.Size(int64(j.cfg.Store.DRAMBytes)), machine.Size(least), machine.Size(known), least)
 	}

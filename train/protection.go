@@ -182,13 +182,18 @@ func (p *protection) sealBefore(step int64) error {
 	if err := p.decideCommits(); err != nil {
 		return err
 	}
-	if !p.commits.Due(step - 1) {
+	if !p.isDue(step - 1) {
 		return nil
 	}
 	if err := p.rank.probe.Reach(step-1, probe.Commit); err != nil {
 		return err
 	}
 	return p.sealEpoch(step - 1)
+}
+
+// isDue reports whether an epoch ends with a step, by the status that was exchanged last.
+func (p *protection) isDue(step int64) bool {
+	return p.commits.Due(step) || step > p.commits.Sealed() && p.log.endsEarly()
 }
 
 // sealCached seals, with cache.mode lrpp, an epoch that ended with the step that was
@@ -198,7 +203,7 @@ func (p *protection) sealCached() error {
 		return nil
 	}
 	r := p.rank
-	if r.conns.cache == nil || !p.commits.Due(r.done) {
+	if r.conns.cache == nil || !p.isDue(r.done) {
 		return nil
 	}
 	if err := r.probe.Reach(r.done, probe.Flush); err != nil {

@@ -73,7 +73,7 @@ func newRank(j *job, id int) (r *rank, err error) {
 		r.shard.ListWritten()
 	}
 	if j.tiers() && j.o.EvalOnly && r.shard.Slots() > 0 {
-		r.shard.OpenTier(store.Scratch(j.env, j.cfg.Store.Path, r.shard))
+		r.shard.OpenTier(j.env, store.Scratch(j.env, j.cfg.Store.Path, r.shard))
 	}
 	if err := r.openProtection(); err != nil {
 		return r, err

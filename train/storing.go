@@ -44,7 +44,7 @@ func (l *storing) open(p *protection) (err error) {
 		l.store = store.Broken(o, err) // a lost process of this job may still hold the lock
 	}
 	if j.tiers() && r.shard.Slots() > 0 {
-		r.shard.OpenTier(l.store.Below())
+		r.shard.OpenTier(j.env, l.store.Below())
 	}
 	return nil
 }
@@ -80,7 +80,32 @@ func (l *storing) durableHere() int64 {
 func (l *storing) addTo(s *status) {
 	if l.store != nil {
 		s.behind, s.stalled = l.store.Behind(), l.store.Problem() != nil
+		s.dirty = l.isDirty()
 	}
+}
+
+// An epoch ends early once it has written a part of the rows that are in memory, dirtyShare of them: a row that the log does not have
+// must be spilled to leave, and the log has it only about logLag steps later. That is in vain where the rows of so few steps do not fit.
+const dirtyShare, logLag = 8, 3
+
+// isDirty reports whether many of the rows in memory have been written since the last seal.
+func (l *storing) isDirty() bool {
+	p := l.protection
+	h := p.rank.shard
+	frames, written := int64(h.Frames()), int64(h.Journal().Written())
+	perStep := written / max(1, p.rank.done-p.commits.Sealed())
+	return frames > 0 && frames < h.Slots() && written >= frames/dirtyShare && logLag*perStep <= frames
+}
+
+// endsEarly reports whether the epoch ends for the sake of a rank, by the last status, which all ranks have. While a log is behind or
+// cannot be written, that would not help.
+func (l *storing) endsEarly() bool {
+	if l.store == nil {
+		return false
+	}
+	last := l.protection.rank.conns.ctl.last
+	return slices.ContainsFunc(last, func(s status) bool { return s.dirty }) &&
+		!slices.ContainsFunc(last, func(s status) bool { return s.behind || s.stalled })
 }
 
 // received takes the reports of all ranks after a seal.

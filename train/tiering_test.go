@@ -25,7 +25,7 @@ func TestTieredRows(t *testing.T) {
 	for n := range 9 {
 		ranks := []int{1, 2, 4}[n%3]
 		sets := slices.Concat(anySets(r), []string{fmt.Sprint("job.ranks=", ranks), fmt.Sprint("train.iterations=", steps), "train.eval_every=7",
-			fmt.Sprint("job.digests=", r.IntN(2) == 0), fmt.Sprint("ec.commit_every=", 1+r.IntN(5))})
+			fmt.Sprint("job.digests=", r.IntN(2) == 0), fmt.Sprint("ec.commit_every=", 1+r.IntN([]int{5, 1000}[r.IntN(2)]))})
 		if ranks > 1 && r.IntN(2) == 0 {
 			sets = append(sets, "ec.code=xor", "ec.k=1")
 		} else {
@@ -51,6 +51,40 @@ func TestTieredRows(t *testing.T) {
 					got.TrainLoss, want.TrainLoss, got.Eval, want.Eval)
 			}
 		}
+	}
+}
+
+// TestEarlyCommits: all ranks end an epoch once it has written much of the rows in the memory of one. The commit has the digest of a run
+// that ends there.
+func TestEarlyCommits(t *testing.T) {
+	const steps = 20
+	r := seeded(t)
+	for _, ranks := range []int{1, 3} {
+		sets := append(anySets(r), fmt.Sprint("job.ranks=", ranks), "job.digests=true", "ec.commit_every=1000")
+		length := fmt.Sprint("train.iterations=", steps)
+		tier := []string{"store.tier=file", "store.dram_bytes=1GiB"}
+		commits, early := [2]*commitLog{}, []int64(nil)
+		meters := [2]*Meter{{}, {}}
+		for i := range commits {
+			commits[i] = newCommitLog(t)
+			// More frames than the ranks have rows, and a few.
+			run(t, Options{Frames: []int{1 << 20, 5000 / ranks}[i], Observer: commits[i], Meter: meters[i]}, adagrad,
+				slices.Concat(sets, tier, []string{length, "store.path=" + t.TempDir()})...)
+		}
+		for step := range commits[1].digests {
+			if step > 0 && step < steps {
+				early = append(early, step)
+			}
+		}
+		if len(commits[0].digests) != 2 || len(early) == 0 || commits[0].digests[steps] != commits[1].digests[steps] {
+			t.Fatalf("%d ranks: commits %v, and with few frames %v", ranks, commits[0].digests, commits[1].digests)
+		}
+		step := early[r.IntN(len(early))]
+		want := run(t, Options{}, adagrad, append(sets, fmt.Sprint("train.iterations=", step))...).Digest
+		if got := commits[1].digests[step]; got != want {
+			t.Errorf("%d ranks: the commit of step %d has digest %s, want %s", ranks, step, got, want)
+		}
+		t.Logf("%d ranks: %d early commits, %d rows spilled", ranks, len(early), meters[1].Rows[ClassSpill].Load())
 	}
 }
 

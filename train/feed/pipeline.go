@@ -78,7 +78,8 @@ type Pipeline struct {
 
 	begun           bool
 	prev, cur, next *Work
-	err             error // after next: io.EOF, or the reason why no more steps can be trained
+	after           *planned // follows next, if it was received already
+	err             error    // after next: io.EOF, or the reason why no more steps can be trained
 }
 
 type planned struct {
@@ -234,11 +235,28 @@ func (p *Pipeline) receiveNext() {
 	if p.err != nil {
 		return
 	}
+	if p.after != nil {
+		p.next, p.err, p.after = p.after.w, p.after.err, nil
+		return
+	}
 	x, ok := p.ready.Get()
 	if !ok {
 		x.err = io.EOF
 	}
 	p.next, p.err = x.w, x.err
+}
+
+// AfterNext is the plan of the step after that of Next, if it is planned already; else nil.
+func (p *Pipeline) AfterNext() *lrpp.Step {
+	if p.next != nil && p.after == nil && p.ready.Len() > 0 {
+		if x, ok := p.ready.Get(); ok {
+			p.after = &x
+		}
+	}
+	if p.after == nil {
+		return nil
+	}
+	return planOf(p.after.w)
 }
 
 func (p *Pipeline) release(w *Work) {
@@ -251,8 +269,9 @@ func (p *Pipeline) release(w *Work) {
 //
 // After a success all ranks call Close after the same step. Each planner then plans
 // the released work, and ends: none waits for one that has ended. Errors of these plans are
-// dropped, since their batches are not trained. After a failure the endpoint is aborted
-// first, and nothing is released: rows in flight still use these plans.
+// dropped, since their batches are not trained. Work that AfterNext has received is not released: it is ready on other ranks, and all
+// planners must plan as many steps. After a failure the endpoint is aborted first, and nothing is released: rows in flight still use
+// these plans.
 func (p *Pipeline) Close(err error) {
 	if err != nil {
 		p.o.Endpoint.Abort(err)
