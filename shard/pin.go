@@ -38,15 +38,15 @@ const (
 
 // Pin pins the touched rows. Close ends it.
 func (h *Shard) Pin() *Pin {
-	p := h.pinRows(slices.Clone(h.touched))
+	p := newPin(h, slices.Clone(h.touched))
 	h.hold.written.take()
 	return p
 }
 
 // PinWritten pins the rows of the written list (ListWritten), instead of all touched rows.
-func (h *Shard) PinWritten() *Pin { return h.pinRows(h.hold.written.take()) }
+func (h *Shard) PinWritten() *Pin { return newPin(h, h.hold.written.take()) }
 
-func (h *Shard) pinRows(touched []uint64) *Pin {
+func newPin(h *Shard, touched []uint64) *Pin {
 	h.hold.needNone()
 	p := &Pin{h: h, touched: touched, places: make([][]int32, (h.count+pageSlots-1)/pageSlots)}
 	h.hold.pin = p

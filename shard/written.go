@@ -10,15 +10,12 @@ type written struct {
 	spare []uint64 // memory to reuse
 }
 
-// ListWritten begins to list the rows that are written from now on, for PinWritten. All touched rows are listed.
-func (h *Shard) ListWritten() {
+// ListWritten begins to list the rows that are written from now on, for PinWritten. Unless the last save has all rows
+// as they are, all touched rows are listed.
+func (h *Shard) ListWritten(saved bool) {
 	h.hold.written = &written{bits: slices.Clone(h.touched)}
-}
-
-// ForgetWritten empties the list: all rows are as the last save has them.
-func (h *Shard) ForgetWritten() {
-	if w := h.hold.written; w != nil {
-		clear(w.bits)
+	if saved {
+		clear(h.hold.written.bits)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestWrittenRows(t *testing.T) {
 		}
 		views := []*Shard{h, h.On(h.s)}
 		change(t, r, views[0])
-		h.ListWritten()
+		h.ListWritten(false)
 		saved := map[int][]byte{} // by slot
 		for range 8 {
 			for range r.IntN(4) {

@@ -70,7 +70,7 @@ func newRank(j *job, id int) (r *rank, err error) {
 	}
 	if savesIncrements(j.cfg.Checkpoint, j.o.EvalOnly) {
 		r.checkpoints.increments.isOn = true
-		r.shard.ListWritten()
+		r.shard.ListWritten(false)
 	}
 	if j.tiers() && j.o.EvalOnly && r.shard.Slots() > 0 {
 		r.shard.OpenTier(j.env, store.Scratch(j.env, j.cfg.Store.Path, r.shard))

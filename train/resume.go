@@ -100,7 +100,7 @@ func (r *rank) resumeFrom(s *resume.Search) (bool, error) {
 				original.Run = r.job.run
 				r.lineage = original.Continue(c.Run, c.Step)
 				if x := &r.checkpoints.increments; x.followLoaded(c, r.job.cfg.Checkpoint.Dir, r.job.roles.rows, r.lineage.Lineage) {
-					r.shard.ForgetWritten()
+					r.shard.ListWritten(true)
 				}
 				err = keeper{r}.adoptKept(filepath.Dir(c.Path))
 			}
