@@ -15,6 +15,7 @@ import (
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/shard"
 	"github.com/ecrec/ecrec/train"
 )
 
@@ -34,6 +35,7 @@ var tieredBench = Bench{
 		number("every", "10", 1, 1<<20, "steps between commits").orTiny("2"),
 		text("share", "100,10,2", "percentages from 0 to 100, separated by commas", "used rows in memory, in per cent").orTiny("100,10"),
 		modeSetting,
+		choice("baselines", "no", []string{"yes", "no"}, "also run the row stores that OpenEmbedding is compared with").orTiny("yes"),
 		dirSetting,
 	},
 	measure: runTiered,
@@ -120,19 +122,22 @@ func (b *tieredRun) takeTurns() (names []string, times [][]tieredTimes, err erro
 	for range b.o.repeats() {
 		var turn []tieredTimes
 		names = names[:0]
-		run := func(name string, frames int, sets ...string) {
+		run := func(name string, frames int, below rowsBelow, sets ...string) {
 			if err == nil {
 				var x tieredTimes
-				x, err = b.runJob(frames, sets...)
+				x, err = b.runJob(frames, below, sets...)
 				names, turn = append(names, name), append(turn, x)
 			}
 		}
+		frames := func(share float64) int { return int(math.Ceil(share / 100 * float64(b.used) / float64(b.job.ranks))) }
 		store := filepath.Join(b.dir, "store")
-		run("all in memory, no log", 0)
-		run("all in memory", 0, "store.path="+store)
+		run("all in memory, no log", 0, nil)
+		run("all in memory", 0, nil, "store.path="+store)
 		for _, share := range b.shares {
-			frames := int(math.Ceil(share / 100 * float64(b.used) / float64(b.job.ranks)))
-			run(fmt.Sprintf("%g %% in memory", share), frames, "store.path="+store, "store.tier=file", "store.dram_bytes=1GiB")
+			run(inMemory(share), frames(share), nil, "store.path="+store, "store.tier=file", "store.dram_bytes=1GiB")
+		}
+		if b.o.text("baselines") == "yes" {
+			b.baselines(run, frames)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -142,8 +147,14 @@ func (b *tieredRun) takeTurns() (names []string, times [][]tieredTimes, err erro
 	return names, times, nil
 }
 
+// inMemory names a job by its share of rows.
+func inMemory(share float64) string { return fmt.Sprintf("%g %% in memory", share) }
+
+// rowsBelow makes the place of a rank's rows that are not in memory; nil: it is the log.
+type rowsBelow func(rank int, h *shard.Shard) shard.Below
+
 // runJob runs one job.
-func (b *tieredRun) runJob(frames int, sets ...string) (x tieredTimes, err error) {
+func (b *tieredRun) runJob(frames int, below rowsBelow, sets ...string) (x tieredTimes, err error) {
 	if err := os.RemoveAll(filepath.Join(b.dir, "store")); err != nil {
 		return x, err
 	}
@@ -154,7 +165,8 @@ func (b *tieredRun) runJob(frames int, sets ...string) (x tieredTimes, err error
 		return x, err
 	}
 	t := &halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}
-	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Frames: frames, Meter: t.meter,
+	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Frames: frames, Below: below,
+		Meter:    t.meter,
 		Progress: func(data.Progress) error { return nil }})
 	if err == nil && t.steps == 0 {
 		err = errors.New("bench: the job trained too few steps")

@@ -255,15 +255,12 @@ func (f *frames) bringIn(s kernels.Stream, slots []int32) error {
 
 // expect keeps the rows of steps, the next one first, and starts to read those of them that are below.
 func (f *frames) expect(steps [][]int32) {
-	if f.broken != nil {
+	if f.broken != nil || f.ahead == nil {
 		return
 	}
 	f.policy.Unkeep()
 	for _, slots := range slices.Backward(steps) {
 		f.policy.Keep(slots)
-	}
-	if f.ahead == nil {
-		return
 	}
 	f.ahead.beginRound()
 	for _, slots := range steps {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/checkpoint"
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/kernels"
@@ -43,7 +44,7 @@ func TestCopyRowsWaitsForNoDisk(t *testing.T) {
 	if err := save.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	k := &checkpointer{part: &part{env: e, shard: h}}
+	k := &checkpointer{part: &part{env: e, shard: h}, topology: &topology{cfg: &config.Config{}}}
 	x := &saving{save: save, pin: h.Pin()}
 	if x.rows, err = save.OpenRows(0, x.pin); err != nil {
 		t.Fatal(err)

@@ -247,10 +247,12 @@ func (j *job) commits() bool {
 }
 
 // stores reports whether the rows of commits are kept in logs on disks.
-func (j *job) stores() bool { return j.cfg.Store.Path != "" && !j.o.EvalOnly }
+func (j *job) stores() bool { return j.cfg.Store.Path != "" && !j.o.EvalOnly && j.o.Below == nil }
 
 // tiers reports whether rows that are not in use are on a disk (store.tier).
-func (j *job) tiers() bool { return j.cfg.Store.Tier == "file" && (j.stores() || j.o.EvalOnly) }
+func (j *job) tiers() bool {
+	return j.cfg.Store.Tier == "file" && (j.stores() || j.o.EvalOnly || j.o.Below != nil)
+}
 
 // keepsSnapshots reports whether a rank keeps snapshots: the first ones do, one more than may
 // be lost at once. They run on different processes if there are as many.

@@ -259,6 +259,9 @@ func (j *job) rowOptions(owner int) shard.Options {
 		if j.o.Frames > 0 {
 			o.Frames, o.Ahead = j.o.Frames, int(min(int64(j.o.Frames/aheadShare), lookups))
 		}
+		if j.o.Below != nil {
+			o.Ahead = 0
+		}
 	}
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
 	"github.com/ecrec/ecrec/store"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 	// Frames is, with store.tier "file", the number of rows of each rank that are in memory, instead of those that fit in
 	// store.dram_bytes. It is for tests and measurements.
 	Frames int
+	// Below makes the place of a rank's rows that are not in memory, instead of the logs of store.path. No row is read ahead,
+	// or kept for the steps to come. It is for comparisons.
+	Below func(rank int, h *shard.Shard) shard.Below
 	// StoreDir opens a folder of a rank in store.path. Nil: it is on the machine's disk.
 	StoreDir func(rank int, path string) (store.Dir, error)
 	// RebuildRows fixes how many shards each step rebuilds, or more if the next step reads

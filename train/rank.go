@@ -72,7 +72,9 @@ func newRank(j *job, id int) (r *rank, err error) {
 		r.checkpoints.increments.isOn = true
 		r.shard.ListWritten(false)
 	}
-	if j.tiers() && j.o.EvalOnly && r.shard.Slots() > 0 {
+	if j.o.Below != nil {
+		r.shard.OpenTier(j.env, j.o.Below(id, r.shard))
+	} else if j.tiers() && j.o.EvalOnly && r.shard.Slots() > 0 {
 		r.shard.OpenTier(j.env, store.Scratch(j.env, j.cfg.Store.Path, r.shard))
 	}
 	if err := r.openProtection(); err != nil {
