@@ -339,8 +339,14 @@ func (x *auditing) compute(v audit.Interval, saveIn string) (*audit.Record, erro
 // the result.
 func (x *auditing) sets(out, saveIn string) []string {
 	c := x.cfg
-	sets := []string{"job.out=" + out, "job.save_model=false", "job.on_event=[]", "checkpoint.dir=" + saveIn, "checkpoint.every=0", "store.path=", "store.tier=dram", "store.dram_bytes=0", "ec.code=none",
-		"train.keep=last", "metrics.listen=", "metrics.textfile=", "metrics.tensorboard=false", fmt.Sprintf("job.digests=%v", len(x.record.Commits) > 0)}
+	sets := []string{"job.out=" + out, "job.save_model=false", "job.on_event=[]", "checkpoint.dir=" + saveIn, "checkpoint.every=0",
+		"checkpoint.kind=full", "ec.code=none", "train.keep=last", "metrics.listen=", "metrics.textfile=", "metrics.tensorboard=false",
+		fmt.Sprintf("job.digests=%v", len(x.record.Commits) > 0)}
+	if c.Store.Tier == "file" { // the rows may not fit in memory; a commit is early where too many were written
+		sets = append(sets, "store.path="+filepath.Join(out, "store"), "ec.commit_every=1")
+	} else {
+		sets = append(sets, "store.path=")
+	}
 	if c.Train.Patience == 0 && c.Train.PlateauPatience == 0 {
 		sets = append(sets, "train.eval_every=0")
 	}
