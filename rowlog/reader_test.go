@@ -98,6 +98,54 @@ func TestReaderBesideWriter(t *testing.T) {
 	}
 }
 
+// TestReadFilesStay: a file that is cleaned is removed once no Reader reads it, while Readers read others.
+func TestReadFilesStay(t *testing.T) {
+	dir := NewMemDir(rand.New(rand.NewPCG(1, 2)))
+	l, err := Open(Options{Dir: dir, RowBytes: Align, Slots: 100, Owners: 1, FileBytes: 64 << 10, Lock: &sync.Mutex{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.CutTo(0); err != nil {
+		t.Fatal(err)
+	}
+	step := int64(0)
+	appendEpochs := func(n int) {
+		for range n {
+			step++
+			list := []int32{int32(step % 7), 10 + int32(step%5)}
+			if err := l.Append(step, list, make([]byte, 2*Align), nil); err != nil {
+				t.Fatal(err)
+			}
+			l.Settle(step)
+			if err := l.Clean(1 << 20); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	appendEpochs(20)
+	early, late := l.NewReader(), l.NewReader()
+	early.find([]int32{int32(step % 7)}, nil)
+	number := early.list[0].file.number
+	appendEpochs(50)
+	late.find([]int32{int32(step % 7)}, nil)
+	if dir.files[number] == nil || number == late.list[0].file.number {
+		t.Fatalf("file %d was removed while it was read, or is still in use", number)
+	}
+	early.end()
+	appendEpochs(20)
+	if dir.files[number] != nil {
+		t.Errorf("file %d is not removed", number)
+	}
+	if number = late.list[0].file.number; dir.files[number] == nil {
+		t.Errorf("file %d was removed while it was read", number)
+	}
+	late.end()
+}
+
 // TestSort: sorting keeps all slots, and puts them in the order of their places.
 func TestSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

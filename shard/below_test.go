@@ -61,6 +61,9 @@ func (x *memReading) Read(dst []byte, missing []int32) ([]int32, error) {
 		}
 		copy(dst[i*n:(i+1)*n], row)
 	}
+	if x.fails != nil {
+		clear(dst)
+	}
 	return missing, x.fails
 }
 

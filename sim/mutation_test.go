@@ -153,7 +153,6 @@ var mutations = []mutation{
 	{"a rank ends an epoch early without the others", "train/storing.go",
 		[]string{"slices.ContainsFunc(last, func(s status) bool { return s.dirty })", "last[l.protection.rank.id].dirty"}, 1, Safety},
 	{"rows of a log count as fresh", "shard/raw.go", []string{"	h.frames.policy.Stored(slots)\n", ""}, 1, Safety},
-	{"fresh rows are read from the log", "shard/frames.go", []string{"f.policy.IsFresh(slot) == isFresh", "!isFresh"}, 8262, Safety},
 	{"rows count as logged when they are sealed", "store/store.go",
 		[]string{"s.readable = max(s.readable, e.mark)", "s.readable = max(s.readable, s.o.Shard.Mark())"}, 1, Safety},
 	{"epochs that are held lose their rows", "store/sink.go", []string{"			e.mergeOlder(s.held, s.o.Shard.RowBytes())\n", ""}, 1, Safety},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/shard"
 )
 
 // The memory of a machine's processes is counted, and that of commits is warned of once.
@@ -60,5 +61,20 @@ func TestSmallJobAllocatesLittle(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 20<<20 {
 		t.Errorf("%d MB; want at most 20", bytes>>20)
+	}
+}
+
+// TestShareMemory: frames and rows that are read ahead take the memory that they share, and no more.
+func TestShareMemory(t *testing.T) {
+	r := seeded(t)
+	for range 1000 {
+		o := shard.Options{Width: 1 + r.IntN(200), State: r.IntN(3), Frames: 1}
+		row, each := shard.RowBytes(o), shard.FrameBytes(o)
+		bytes, lookups := leastFrames*(each+row)+r.Int64N(1<<30), r.Int64N(1<<20)
+		frames, ahead := shareMemory(o, bytes, each, lookups)
+		used := int64(frames)*each + int64(ahead)*row
+		if used > bytes || used < bytes-each || int64(ahead) > lookups || ahead > frames/aheadShare+1 {
+			t.Fatalf("%d bytes for rows of %d, a step of %d: %d frames and %d rows ahead take %d bytes", bytes, row, lookups, frames, ahead, used)
+		}
 	}
 }
