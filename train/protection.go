@@ -222,6 +222,7 @@ func (p *protection) finishStep(step int64) error {
 		return nil
 	}
 	p.recordStep(step)
+	p.log.noteDirty()
 	if err := p.decideCommits(); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type storing struct {
 	durable    int64  // the last step that is durable on all ranks
 	sent       int64  // the newest seal that was reported
 	warned     bool   // of a log that cannot be written
+	dirty      bool   // the last status.dirty
 	loaded     bool   // the model was loaded from the log
 	digest     string // of that model when it was committed, empty if unknown
 }
@@ -79,22 +80,25 @@ func (l *storing) durableHere() int64 {
 // addTo sets the fields of a status that are about the log.
 func (l *storing) addTo(s *status) {
 	if l.store != nil {
-		s.behind, s.stalled = l.store.Behind(), l.store.Problem() != nil
-		s.dirty = l.isDirty()
+		s.behind, s.stalled, s.dirty = l.store.Behind(), l.store.Problem() != nil, l.dirty
 	}
 }
 
-// An epoch ends early once it has written a part of the rows that are in memory, dirtyShare of them: a row that the log does not have
-// must be spilled to leave, and the log has it only about logLag steps later. That is in vain where the rows of so few steps do not fit.
+// An epoch ends early once it has written 1/dirtyShare as many rows as fit in memory. Until the log has a row, about logLag steps after its
+// epoch, it must be spilled to leave. An early end is in vain where the rows of so few steps do not fit.
 const dirtyShare, logLag = 8, 3
 
-// isDirty reports whether many of the rows in memory have been written since the last seal.
-func (l *storing) isDirty() bool {
+// noteDirty notes, at the end of a step, whether many of the rows in memory have been written since the last seal. No other goroutine uses
+// rows then.
+func (l *storing) noteDirty() {
+	if l.store == nil {
+		return
+	}
 	p := l.protection
 	h := p.rank.shard
 	frames, written := int64(h.Frames()), int64(h.Journal().Written())
 	perStep := written / max(1, p.rank.done-p.commits.Sealed())
-	return frames > 0 && frames < h.Slots() && written >= frames/dirtyShare && logLag*perStep <= frames
+	l.dirty = frames > 0 && frames < h.Slots() && written >= frames/dirtyShare && logLag*perStep <= frames
 }
 
 // endsEarly reports whether the epoch ends for the sake of a rank, by the last status, which all ranks have. While a log is behind or
