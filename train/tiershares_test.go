@@ -74,9 +74,9 @@ func TestTierShares(t *testing.T) {
 	shares := []float64{100, 25, 6.4, 1.6, 0.4}
 	modes := []string{"none", "planned", "lrpp", "auto"}
 	rules := kernels.RuleNames(false)
-	roles := [][]string{{"job.ranks=1"}, {"job.ranks=2"}, {"job.ranks=5"}, {"ranks.trainers=1", "ranks.servers=3"},
+	roles := [][]string{{"job.ranks=1"}, {"job.ranks=2"}, {"job.ranks=4"}, {"ranks.trainers=1", "ranks.servers=2"},
 		{"job.ranks=5", "ranks.trainers=2", "ranks.servers=2", "ranks.readers=1"}}
-	owners := []int{1, 2, 5, 3, 2}
+	owners := []int{1, 2, 4, 2, 2}
 	codes := [][]string{{"ec.code=none"}, {"ec.code=xor", "ec.k=1", "ec.commit_every=3"}}
 	kinds := []string{"", "full", "incremental"}
 	want := map[string]*Result{}
