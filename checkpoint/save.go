@@ -219,19 +219,12 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	if err := atomicfile.SyncDir(tmp); err != nil {
 		return err
 	}
-	all, err := readFolder(s.Dir)
+	name, earlier, err := s.findName()
 	if err != nil {
 		return err
 	}
-	parents := all.parents()
-	name := stepName(s.Step)
-	if parents[name] || !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
-		name = nameOf(s.Step, s.lineageID())
-	}
 	path := filepath.Join(s.Dir, name)
-	s.path, s.published = path, m
-	if earlier := all[name].manifest; parents[name] && earlier != nil {
-		// Increments of an earlier run need both names. All checkpoints of a step of a lineage hold one model.
+	if s.path, s.published = path, m; earlier != nil {
 		s.published = earlier
 		return os.RemoveAll(tmp)
 	}
@@ -239,6 +232,27 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 		return err
 	}
 	return atomicfile.SyncDir(s.Dir)
+}
+
+// findName returns the name of the checkpoint: one that is free, or that of a checkpoint that may be replaced. If all
+// names are those of parents, it returns the earlier checkpoint that stays: all of a step and lineage hold one model.
+func (s *Save) findName() (name string, earlier *Manifest, err error) {
+	name = stepName(s.Step)
+	if _, err := os.Stat(filepath.Join(s.Dir, name)); errors.Is(err, os.ErrNotExist) {
+		return name, nil, nil
+	}
+	all, err := readFolder(s.Dir)
+	if err != nil {
+		return name, nil, err
+	}
+	parents := all.parents()
+	if parents[name] || !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
+		name = nameOf(s.Step, s.lineageID())
+	}
+	if parents[name] {
+		earlier = all[name].manifest // nil if it is damaged: then it is replaced
+	}
+	return name, earlier, nil
 }
 
 // AsParent names the checkpoint as the parent of an increment, once Commit has succeeded. It is nil if there can be

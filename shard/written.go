@@ -21,12 +21,16 @@ func (h *Shard) ListWritten(saved bool) {
 
 // EndSave ends the save that the last Pin or PinWritten began. Rows that it took are listed again if it failed.
 func (h *Shard) EndSave(failed bool) {
-	if w := h.hold.written; w != nil && w.taken != nil {
-		if failed {
-			w.addAll(w.taken)
-		}
-		w.taken, w.spare = nil, w.taken
+	w := h.hold.written
+	if w == nil || w.taken == nil {
+		return
 	}
+	if failed {
+		w.addAll(w.taken)
+		w.taken = nil // its goroutine may still read it
+		return
+	}
+	w.taken, w.spare = nil, w.taken
 }
 
 // take empties the list and returns the rows, which stay as they are until the save has ended.

@@ -133,7 +133,7 @@ var mutations = []mutation{
 	{"a replaced worker is not fenced", "sim/host.go",
 		[]string{"w.slots[number].incarnation != p.incarnation)", "p.dead && w.slots[number].incarnation != p.incarnation)"}, 100, ""},
 	{"rows that are written during a save are not in the next increment", "shard/written.go",
-		[]string{"		w.taken, w.spare = nil, w.taken", "		clear(w.bits)\n		w.taken, w.spare = nil, w.taken"}, 2, Safety},
+		[]string{"	w.taken, w.spare = nil, w.taken", "	clear(w.bits)\n	w.taken, w.spare = nil, w.taken"}, 2, Safety},
 	{"parents are removed", "checkpoint/folder.go", []string{"			needed[at.Parent.Name] = true", "			_ = at"}, 2, Safety},
 	{"a rank saves an increment although another one cannot", "train/saving.go",
 		[]string{"!slices.ContainsFunc(all, func(m []uint64) bool { return m[0] == 0 }), err", "mine == 1 && len(all) > 0, err"}, 2, Safety},

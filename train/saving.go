@@ -43,6 +43,7 @@ type saving struct {
 	began          time.Duration
 	weights, state []byte          // the dense part, on rank 0
 	dense, part    checkpoint.Part // that are written
+	count          int64           // rows, of all ranks
 	pin            *shard.Pin      // this rank's rows until all are copied; nil: there are none
 	rows           *checkpoint.RowWriter
 	pace           pace
@@ -155,8 +156,11 @@ func (k *checkpointer) proceed(d decision, took time.Duration, c *control) (save
 		if err = k.probe.Reach(s.save.Step, probe.Saved); err != nil {
 			return 0, err
 		}
-		k.saving, k.increments.follows = nil, true
+		k.saving = nil
 		k.part.shard.EndSave(false)
+		if k.increments.follows = true; k.id == 0 {
+			k.increments.saved(s.save, s.count)
+		}
 		k.report(s, nil)
 		return s.save.Step, nil
 	case d.saved:
@@ -222,6 +226,9 @@ func (k *checkpointer) enterNext(s *saving, c *control) error {
 		all, err := c.gather(append(s.part.Words(), s.dense.Words()...))
 		if err != nil {
 			return err
+		}
+		for _, x := range all {
+			s.count += checkpoint.PartOf(x).Rows
 		}
 		if k.id == 0 {
 			k.start(s, "publish checkpoint", func() error { return k.publishFiles(s.save, all, s.request) })
