@@ -43,7 +43,8 @@
 //
 // A parent is never replaced, and is removed only together with its increments. All readers
 // see the rows of an increment and its parents as those of one checkpoint: ReadRows stores
-// them one after the other, and the others merge them by slot. Consolidate makes a full
+// them one after the other, and the others merge them by slot, with 64 KiB of memory for each
+// file of an increment. Consolidate makes a full
 // checkpoint of an increment, byte for byte that of the full save.
 //
 // # Saving

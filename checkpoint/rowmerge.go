@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 )
 
@@ -23,7 +24,7 @@ func (c *Checkpoint) openRows(rank int) (rowReader, error) {
 	}
 	m := &rowMerge{}
 	for _, x := range append(slices.Clip(c.parents), c) {
-		s, err := x.openFile(rank)
+		s, err := x.openToMerge(rank)
 		if err != nil {
 			m.closeReader()
 			return nil, err
@@ -37,6 +38,18 @@ func (c *Checkpoint) openRows(rank int) (rowReader, error) {
 		}
 	}
 	return m, nil
+}
+
+// openToMerge opens a rank's row file, beside those of other increments.
+func (c *Checkpoint) openToMerge(rank int) (*rowStream, error) {
+	if !c.IsIncrement() {
+		return c.openFile(rank)
+	}
+	r, err := openPieces(c.env, filepath.Join(c.Path, c.Files[rank].Name), max(c.Model.rowBytes(), 8))
+	if err != nil {
+		return nil, err
+	}
+	return c.streamRows(rank, r)
 }
 
 // cursor is a reader of rows with the remaining rows of its last block.

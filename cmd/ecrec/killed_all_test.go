@@ -45,7 +45,7 @@ func TestKilledAll(t *testing.T) {
 	sets := append([]string{fmt.Sprint("job.ranks=", ranks), "train.iterations=" + strconv.Itoa(400*rounds), "train.eval_every=150",
 		fmt.Sprint("ec.commit_every=", 1+r.IntN(8)), "job.digests=true"}, mode...)
 	if r.IntN(2) == 0 {
-		sets = append(sets, "checkpoint.every="+strconv.Itoa(20+r.IntN(100)))
+		sets = append(sets, "checkpoint.every="+strconv.Itoa(20+r.IntN(100)), "checkpoint.kind="+pick(r, []string{"full", "incremental"}))
 	}
 	name := fmt.Sprintf("%s, %d processes, %v", kind, np, sets)
 	if got := run(t, ecrec(t), nil, append(train(golden(kind), out, sets...), "--np", "1")...); got.code != 0 {
