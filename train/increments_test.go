@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ecrec/ecrec/checkpoint"
@@ -69,8 +70,8 @@ func TestIncrementsResume(t *testing.T) {
 			append(of(ranks), store(), "checkpoint.keep=0", "checkpoint.every=4", "checkpoint.dir="+full)...)
 		with := []string{"checkpoint.keep=0", "checkpoint.every=4", "checkpoint.dir=" + dir, "checkpoint.kind=incremental"}
 		stop := 1 + r.IntN(30)
-		seen := 0
-		o := Options{Frames: frames, Stop: func() bool { seen++; return seen > stop }}
+		var seen atomic.Int64 // each rank calls Stop
+		o := Options{Frames: frames, Stop: func() bool { return seen.Add(1) > int64(stop) }}
 		run(t, o, adagrad, append(append(of(ranks), store()), with...)...)
 		got := run(t, Options{Frames: frames, Resume: "auto"}, adagrad, append(append(of(ranks), store()), with...)...)
 		if got.Digest != want.Digest {
