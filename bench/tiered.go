@@ -23,9 +23,10 @@ var tieredBench = Bench{
 	Name: "tiered",
 	Doc:  "step time of jobs with a share of the used rows in memory, and the others in the log",
 	Detail: "Jobs with all rows in memory, without and with the logs of store.path, take turns with jobs of store.tier = \"file\". A job begins " +
-		"without rows, and the second half of its steps is timed. Shares are of the distinct rows that it uses; beside them there is memory " +
-		"for half as many rows that are read ahead, but no more than the ids of a step. Bytes read are those " +
-		"that the kernel has read from disks for this process; files bypass the page cache where the file system allows it.",
+		"without rows, and the second half of its steps is timed. Shares are of the distinct rows that it uses, and count rows that are " +
+		"read ahead. Bytes read are those that the kernel has read from disks for this process; files bypass the page cache where the " +
+		"file system allows it. The baselines are stronger than OpenEmbedding's: their device is the page cache, and a row in memory costs " +
+		"no hash table and no lock.",
 	Settings: []Setting{
 		choice("model", "dim64", []string{"dim64", "dim64-bare", "dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),

@@ -44,8 +44,8 @@
 // A parent is never replaced, and is removed only together with its increments. All readers
 // see the rows of an increment and its parents as those of one checkpoint: ReadRows stores
 // them one after the other, and the others merge them by slot, with 64 KiB of memory for each
-// file of an increment. Consolidate makes a full
-// checkpoint of an increment, byte for byte that of the full save.
+// file of an increment. Consolidate makes a full checkpoint of an increment, byte for byte that
+// of the full save.
 //
 // # Saving
 //
@@ -54,8 +54,8 @@
 // dead runs. Then all ranks write their files at the same time, and make them durable. The
 // resulting Parts are plain data, which other processes can send to the rank that calls
 // Commit. Commit writes the manifest, makes the checkpoint visible by one rename, and then
-// removes older ones of its lineage that are no parents of what stays. So a checkpoint with its final name is complete, and a
-// crash at any point leaves the one before it.
+// removes older ones of its lineage, except parents of those that it keeps. So a checkpoint with
+// its final name is complete, and a crash at any point leaves the one before it.
 //
 // Rows are copied a block at a time while the previous block is written: a rank needs a few
 // MiB. A RowWriter leaves it to its caller when to copy how many, so that training can go on

@@ -204,7 +204,7 @@ func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string)
 }
 
 // retain removes all but the keep newest checkpoints of a lineage up to step. It keeps later
-// ones, those of other lineages, and the parents of the others.
+// ones, those of other lineages, and the parents of each checkpoint that it keeps.
 func retain(dir string, id lineage.ID, step int64, keep int) error {
 	if keep < 1 {
 		return nil

@@ -8,9 +8,6 @@ import (
 	"slices"
 )
 
-// An increment has the rows that were written since its parent was saved, which is an increment itself or a full
-// checkpoint. The others are those of its parent. All but the rows is in each of them.
-
 // MaxIncrements is the most increments that follow a full checkpoint.
 const MaxIncrements = 30
 

@@ -93,3 +93,25 @@ func TestIncrementsResume(t *testing.T) {
 		}
 	}
 }
+
+// TestIncrementFollowsResume: the first checkpoint after a resume is an increment of the one that was loaded, if the run is the same.
+// On another number of ranks it is full.
+func TestIncrementFollowsResume(t *testing.T) {
+	for _, ranks := range []int{2, 3} {
+		dir := t.TempDir()
+		sets := []string{"train.iterations=40", "checkpoint.dir=" + dir, "checkpoint.kind=incremental", "checkpoint.every=21"}
+		run(t, Options{Until: 20}, adagrad, append(sets, "job.ranks=2")...)
+		o := Options{Resume: "auto", Until: 21}
+		if ranks != 2 {
+			o.Resume, o.Allow = dir, []string{"job.ranks"}
+		}
+		run(t, o, adagrad, append(sets, fmt.Sprint("job.ranks=", ranks))...)
+		c, problems, err := checkpoint.Find(env.Real(), dir, 0)
+		if err != nil || len(problems) > 0 || c.Step != 21 {
+			t.Fatalf("%+v, %v, %v", c, problems, err)
+		}
+		if ranks == 2 && (c.Parent == nil || c.Parent.Step != 20) || ranks != 2 && c.IsIncrement() {
+			t.Errorf("%d ranks: the parent is %+v", ranks, c.Parent)
+		}
+	}
+}

@@ -257,10 +257,11 @@ func (j *job) rowOptions(owner int) shard.Options {
 		lookups := int64(float64(j.cfg.Train.GlobalBatch) * j.idsPerSample() / float64(j.roles.rows)) // of a step
 		o.Frames, o.Ahead = shareMemory(o, int64(j.cfg.Store.DRAMBytes)-known, each, lookups)
 		if j.o.Frames > 0 {
-			o.Frames, o.Ahead = j.o.Frames, int(min(int64(j.o.Frames/aheadShare), lookups))
-		}
-		if j.o.Below != nil {
-			o.Ahead = 0
+			o.Ahead = int(min(int64(j.o.Frames/(1+aheadShare)), lookups))
+			if j.o.Below != nil {
+				o.Ahead = 0
+			}
+			o.Frames = j.o.Frames - o.Ahead
 		}
 	}
 	return o

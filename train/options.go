@@ -47,11 +47,11 @@ type Options struct {
 	// of ec.code. If there are any, the job commits epochs of ec.commit_every steps also with
 	// ec.code = "none".
 	Sinks []commit.SinkFactory
-	// Frames is, with store.tier "file", the number of rows of each rank that are in memory, instead of those that fit in
-	// store.dram_bytes. It is for tests and measurements.
+	// Frames is, with store.tier "file", the number of rows of each rank that are in memory, with the rows that are read
+	// ahead, instead of as many as fit in store.dram_bytes. It is for tests and measurements.
 	Frames int
 	// Below makes the place of a rank's rows that are not in memory, instead of the logs of store.path. No row is read ahead,
-	// or kept for the steps to come. It is for comparisons.
+	// or kept for the steps to come. It needs Frames, and is for comparisons.
 	Below func(rank int, h *shard.Shard) shard.Below
 	// StoreDir opens a folder of a rank in store.path. Nil: it is on the machine's disk.
 	StoreDir func(rank int, path string) (store.Dir, error)

@@ -7,7 +7,8 @@ import (
 
 const (
 	// copyShare is the share of training that a save takes to copy rows, and hastyShare that of a save that would
-	// not end in time with so little. All work of a save costs three to five times as much as the copies.
+	// not end in time with so little. Copies are a part of a save's work: with 0.02 it cost 8.8 % of training (4.4 to
+	// 12.7 %) in record 2026-11-25-saves.
 	copyShare, hastyShare = 0.006, 0.02
 	// asideShare is the share of the rows' bytes that may be aside for a save.
 	asideShare = 0.25
