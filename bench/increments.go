@@ -57,7 +57,7 @@ func runIncrements(out io.Writer, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(b.dir)
-	names, times, err := b.takeTurns()
+	names, times, err := runTurns(o.repeats(), b.runTurn)
 	if err != nil {
 		return nil, err
 	}
@@ -68,29 +68,16 @@ func runIncrements(out io.Writer, o Options) (*Report, error) {
 	return r, b.report(out, r, names, times)
 }
 
-// takeTurns runs all jobs by turns, and returns their names and the times of each turn.
-func (b *incrementsRun) takeTurns() (names []string, times [][]savingTimes, err error) {
+// runTurn runs each job once.
+func (b *incrementsRun) runTurn(run func(name string, job func() (savingTimes, error))) {
 	every := "checkpoint.every=" + b.o.text("every")
-	for range b.o.repeats() {
-		var turn []savingTimes
-		names = names[:0]
-		run := func(name string, pause bool, sets ...string) {
-			if err == nil {
-				var x savingTimes
-				x, err = b.runSaving(pause, sets...)
-				names, turn = append(names, name), append(turn, x)
-			}
-		}
-		run("no checkpoints", false)
-		run("increments beside training", false, every, "checkpoint.kind=incremental")
-		run("increments, training waits", true, every, "checkpoint.kind=incremental")
-		run("full ones beside training", false, every)
-		if err != nil {
-			return nil, nil, err
-		}
-		times = append(times, turn)
+	saving := func(pause bool, sets ...string) func() (savingTimes, error) {
+		return func() (savingTimes, error) { return b.runSaving(pause, sets...) }
 	}
-	return names, times, nil
+	run("no checkpoints", saving(false))
+	run("increments beside training", saving(false, every, "checkpoint.kind=incremental"))
+	run("increments, training waits", saving(true, every, "checkpoint.kind=incremental"))
+	run("full ones beside training", saving(false, every))
 }
 
 // runSaving runs one job.
@@ -179,12 +166,9 @@ func (b *incrementsRun) report(out io.Writer, r *Report, names []string, times [
 				extra = append(extra, x.bytes/(x.rows*x.rowSize))
 			}
 		}
-		low, high := medianInterval(slices.Clone(ratio))
-		verdict := fmt.Sprintf("%.3f to %.3f", low, high)
-		if i == 0 {
-			verdict = ""
-		} else if low <= 1 && high >= 1 {
-			verdict += ", not told apart"
+		verdict := ""
+		if i > 0 {
+			verdict = ratioText(ratio)
 		}
 		ofRows := "-"
 		if len(extra) > 0 {

@@ -96,16 +96,6 @@ func (s *rowStore) Close() {
 // hashFrames is the number of rows of the baseline without a cache that are in memory: those of one operation.
 const hashFrames = 4
 
-// baselines runs the jobs of OpenEmbedding's baselines: they fetch the rows of a step when it begins.
-func (b *tieredRun) baselines(run func(name string, frames int, below rowsBelow, sets ...string), frames func(share float64) int) {
-	tier := []string{"store.tier=file", "store.dram_bytes=1GiB", "cache.mode=none"}
-	run("dram-ps: all in memory, none ahead", 0, nil, "cache.mode=none")
-	for _, share := range b.shares {
-		run("inline-lru: "+inMemory(share), frames(share), b.openStore, tier...)
-	}
-	run("pmem-hash: none in memory", hashFrames, b.openStore, tier...)
-}
-
 func (b *tieredRun) openStore(_ int, h *shard.Shard) shard.Below {
 	return newRowStore(env.Real(), filepath.Clean(b.dir), h)
 }
