@@ -193,11 +193,30 @@ func TestLeaderStandsStill(t *testing.T) {
 // generation works; a loss before that is another case.
 func elected() { time.Sleep(2 * silentBeats * testHeartbeat) }
 
-// killAtOnce kills all before the others can agree on the loss of the first.
+// killAtOnce kills all before the others can agree on the loss of the first. A process that is sent SIGSTOP may run on for
+// a moment, and vote.
 func killAtOnce(t *testing.T, pids ...int) {
 	t.Helper()
 	kill(t, syscall.SIGSTOP, pids...)
+	for _, pid := range pids {
+		until(t, fmt.Sprintf("process %d to stop", pid), func() bool { return isStopped(pid) })
+	}
 	kill(t, syscall.SIGKILL, pids...)
+}
+
+// isStopped reports whether all threads of a process are stopped.
+func isStopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range threads {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if _, state, ok := strings.Cut(string(text), ") "); ok && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return err == nil && len(threads) > 0
 }
 
 // A signal to any process stops all of them.
