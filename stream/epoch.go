@@ -1,0 +1,129 @@
+package stream
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/ecrec/ecrec/lineage"
+)
+
+// Epoch is an epoch of one rank as it is read.
+type Epoch struct {
+	Lineage  lineage.ID
+	Rank     int
+	Ranks    int
+	Absolute bool
+	From, To int64
+	Slots    []int32 // ascending
+	Rows     []byte
+	Extra    []byte // of the trainer; empty on all ranks but the first
+	About    []byte // the description of the run; empty on all ranks but the first
+	Next     int64  // the offset behind the epoch
+	Written  int64  // when its end was written, in milliseconds since 1970; 0: unknown
+}
+
+// merge adds an epoch that follows e: its rows replace those of e.
+func (e *Epoch) merge(next *Epoch) *Epoch {
+	if next.Absolute || e == nil {
+		return next
+	}
+	out := *next
+	out.From, out.Absolute = e.From, e.Absolute
+	if len(e.Slots) == 0 {
+		return &out
+	}
+	rowBytes := len(e.Rows) / len(e.Slots)
+	out.Slots, out.Rows = nil, make([]byte, 0, len(e.Rows)+len(next.Rows))
+	i, k := 0, 0
+	for i < len(e.Slots) || k < len(next.Slots) {
+		if k == len(next.Slots) || i < len(e.Slots) && e.Slots[i] < next.Slots[k] {
+			out.Slots, out.Rows = append(out.Slots, e.Slots[i]), append(out.Rows, e.Rows[i*rowBytes:(i+1)*rowBytes]...)
+			i++
+			continue
+		}
+		if i < len(e.Slots) && e.Slots[i] == next.Slots[k] {
+			i++
+		}
+		out.Slots, out.Rows = append(out.Slots, next.Slots[k]), append(out.Rows, next.Rows[k*rowBytes:(k+1)*rowBytes]...)
+		k++
+	}
+	return &out
+}
+
+// frames are the frames of an epoch, or of a part of one.
+type frames struct {
+	h    header
+	list [][]byte
+	rows uint64 // in all frames so far
+}
+
+// add appends a frame.
+func (f *frames) add(k kind, payload []byte) {
+	f.h.kind = k
+	f.list = append(f.list, newFrame(f.h, payload))
+	f.h.number++
+}
+
+// addRows appends frames of rows.
+func (f *frames) addRows(slots []int32, rows []byte) {
+	if len(slots) == 0 {
+		return
+	}
+	rowBytes := len(rows) / len(slots)
+	most := max(1, (MaxPayload-binary.MaxVarintLen32)/(rowBytes+binary.MaxVarintLen32))
+	payload := make([]byte, 0, min(len(slots), most)*(rowBytes+binary.MaxVarintLen32)+binary.MaxVarintLen32)
+	for len(slots) > 0 {
+		n := min(len(slots), most)
+		payload = appendRows(payload[:0], slots[:n], rows[:n*rowBytes])
+		f.add(kindRows, payload)
+		f.rows += uint64(n)
+		slots, rows = slots[n:], rows[n*rowBytes:]
+	}
+}
+
+// addEnd appends the extra bytes, and the end.
+func (f *frames) addEnd(extra []byte) {
+	for len(extra) > 0 {
+		n := min(len(extra), MaxPayload)
+		f.add(kindExtra, extra[:n])
+		extra = extra[n:]
+	}
+	f.add(kindEnd, binary.LittleEndian.AppendUint64(nil, f.rows))
+}
+
+var errCount = errors.New("the end of the epoch counts other rows than there are")
+
+// checkEnd compares the end of an epoch with its rows.
+func checkEnd(payload []byte, rows int) error {
+	if len(payload) != 8 || binary.LittleEndian.Uint64(payload) != uint64(rows) {
+		return errCount
+	}
+	return nil
+}
+
+// sort brings the rows of an epoch in the order of their slots. Of a slot that is listed twice the last row stays.
+func (e *Epoch) sort() {
+	ascending := true
+	for i := 1; i < len(e.Slots) && ascending; i++ {
+		ascending = e.Slots[i-1] < e.Slots[i]
+	}
+	if ascending {
+		return
+	}
+	rowBytes := len(e.Rows) / len(e.Slots)
+	order := make([]int, len(e.Slots))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(e.Slots[a], e.Slots[b]) })
+	slots, rows := make([]int32, 0, len(e.Slots)), make([]byte, 0, len(e.Rows))
+	for k, i := range order {
+		if k+1 < len(order) && e.Slots[order[k+1]] == e.Slots[i] {
+			continue
+		}
+		slots, rows = append(slots, e.Slots[i]), append(rows, e.Rows[i*rowBytes:(i+1)*rowBytes]...)
+	}
+	e.Slots, e.Rows = slots, rows
+}

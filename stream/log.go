@@ -1,0 +1,230 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/lineage"
+)
+
+// LogOptions describe the log of one rank.
+type LogOptions struct {
+	Env     env.Env
+	Topic   Topic
+	Rank    int
+	Ranks   int
+	Run     lineage.Run
+	Session uint32 // drawn for each process
+	// About returns the description of the run, on the first rank. It is nil on the others.
+	About func() ([]byte, error)
+}
+
+// Log is one rank's log for package store, in a partition of a topic. Steps are those of package store: one more than the last
+// step of an epoch, 0 for none. One goroutine at a time uses it.
+type Log struct {
+	o         LogOptions
+	partition Partition
+	head      header // of the next frame; from is the step of the newest epoch
+	held      int64  // the newest epoch of the run in the partition when it was opened
+	step      int64  // the newest epoch that was appended
+	synced    int64
+	about     bool   // the description is sent
+	parts     frames // of the epoch that ends with partStep
+	partStep  int64
+	broken    error
+}
+
+// tailBytes is how much of the end of a partition is read at first.
+const tailBytes = 1 << 20
+
+// OpenLog opens a rank's log. The topic has as many partitions as there are ranks. A partition whose last epoch is of a run that
+// this run did not continue is an error.
+func OpenLog(o LogOptions) (l *Log, err error) {
+	l = &Log{o: o, head: header{lineage: o.Run.Lineage, rank: uint32(o.Rank), ranks: uint32(o.Ranks), session: o.Session, term: 1}}
+	n, err := o.Topic.Partitions()
+	if err == nil && n != o.Ranks {
+		err = fmt.Errorf("the topic has %d partitions, the job has %d ranks: use a topic of its own", n, o.Ranks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.partition, err = o.Topic.Open(o.Rank); err != nil {
+		return nil, err
+	}
+	if err = l.readTail(); err != nil {
+		l.partition.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// readTail finds the last epoch of the partition, and the term of its last writer.
+func (l *Log) readTail() error {
+	first, next, err := l.partition.Bounds()
+	if err != nil || first == next {
+		return err
+	}
+	for back := int64(4); ; back *= 4 {
+		from := max(first, next-back)
+		end, last, err := l.readEnds(from, next)
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			l.head.term = max(l.head.term, last.term+1)
+		}
+		if end != nil {
+			return l.checkEnd(*end)
+		}
+		if from == first {
+			return nil
+		}
+	}
+}
+
+// readEnds returns the last end of an epoch, and the last frame, of the records from one offset to another.
+func (l *Log) readEnds(from, next int64) (end, last *header, err error) {
+	for from < next {
+		records, err := l.partition.Read(from, tailBytes, 0)
+		if err != nil || len(records) == 0 {
+			return end, last, err
+		}
+		for _, r := range records {
+			h, _, err := parseFrame(r.Bytes)
+			if err != nil {
+				return nil, nil, &Foreign{l.o.Rank, r.Offset, fmt.Errorf("%w: the topic is used for something else, use another one", err)}
+			}
+			if last = &h; h.kind == kindEnd {
+				end = &h
+			}
+			from = r.Offset + 1
+		}
+	}
+	return end, last, nil
+}
+
+// checkEnd takes the newest epoch in the partition.
+func (l *Log) checkEnd(end header) error {
+	isFork := slices.ContainsFunc(l.o.Run.Forks, func(f lineage.Fork) bool { return f.Lineage == end.lineage })
+	switch {
+	case end.lineage == l.o.Run.Lineage:
+		l.held = end.to + 1
+	case !isFork:
+		return fmt.Errorf("it has another run (lineage %s), this one is %s: use a topic of its own", end.lineage.Short(), l.o.Run.Lineage.Short())
+	}
+	return nil
+}
+
+// Continues reports whether readers of the partition hold the model of a step or a later one, so that the next epoch need not be absolute.
+func (l *Log) Continues(step int64) bool { return l.held > step }
+
+// Step is the step of the newest epoch that was appended since CutTo, or of CutTo.
+func (l *Log) Step() int64 { return l.step }
+
+// CutTo says that the next epoch follows on a step. With 0 it is absolute. Nothing is removed: readers drop epochs that they hold.
+func (l *Log) CutTo(step int64) error {
+	l.step, l.synced, l.about = step, step, false
+	l.parts, l.partStep = frames{}, 0
+	l.head.term++ // what was appended before and is not complete is void
+	return nil
+}
+
+// AppendPart implements store.Log.
+func (l *Log) AppendPart(step int64, slots []int32, rows []byte) error {
+	if l.partStep != step {
+		l.parts, l.partStep = frames{h: l.headOf(step)}, step
+	}
+	if err := l.sendAbout(); err != nil {
+		return err
+	}
+	l.parts.addRows(slots, rows)
+	err := l.send(l.parts.list)
+	l.parts.list = l.parts.list[:0]
+	return err
+}
+
+// headOf is the header of an epoch.
+func (l *Log) headOf(step int64) header {
+	h := l.head
+	h.absolute, h.from, h.to = l.step == 0, max(0, l.step-1), step-1
+	return h
+}
+
+// Append implements store.Log.
+func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
+	if err := l.sendAbout(); err != nil {
+		return err
+	}
+	f := frames{h: l.headOf(step)}
+	if l.partStep == step {
+		f = l.parts
+		f.list = nil
+	}
+	f.addRows(slots, rows)
+	f.addEnd(extra)
+	if err := l.send(f.list); err != nil {
+		return err
+	}
+	l.step, l.parts, l.partStep = step, frames{}, 0
+	return nil
+}
+
+// sendAbout sends the description of the run, once for each CutTo.
+func (l *Log) sendAbout() error {
+	if l.about || l.o.About == nil {
+		return nil
+	}
+	text, err := l.o.About()
+	if err != nil {
+		return err
+	}
+	f := frames{h: l.head}
+	f.add(kindAbout, text)
+	if err := l.send(f.list); err != nil {
+		return err
+	}
+	l.about = true
+	return nil
+}
+
+func (l *Log) send(list [][]byte) error { return l.note(l.partition.Append(list)) }
+
+// note remembers an error after which the log takes nothing more.
+func (l *Log) note(err error) error {
+	if errors.As(err, new(*Final)) {
+		l.broken = err
+	}
+	return err
+}
+
+// Sync implements store.Log.
+func (l *Log) Sync() error {
+	err := l.note(l.partition.Sync())
+	if err == nil {
+		l.synced = l.step
+	}
+	return err
+}
+
+// Durable implements store.Log.
+func (l *Log) Durable() int64 { return l.synced }
+
+// Failed implements store.Log.
+func (l *Log) Failed() error { return l.broken }
+
+// Holds implements store.Log.
+func (l *Log) Holds(step int64) bool { return step == 0 || step == l.step }
+
+// StepUpTo implements store.Log.
+func (l *Log) StepUpTo(step int64) int64 { return min(step, l.step) }
+
+// Settle implements store.Log.
+func (l *Log) Settle(int64) {}
+
+// Clean implements store.Log: a follower trims the topic.
+func (l *Log) Clean(int64) error { return nil }
+
+// Close implements store.Log.
+func (l *Log) Close() { l.partition.Close() }

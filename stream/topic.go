@@ -1,0 +1,60 @@
+package stream
+
+import (
+	"fmt"
+	"time"
+)
+
+// Topic is a log with partitions, of which each is written by one rank and read by anyone.
+type Topic interface {
+	// Name names the topic in messages.
+	Name() string
+	// Partitions is how many there are; 0: the topic does not exist yet.
+	Partitions() (int, error)
+	// Create makes a topic that does not exist yet. Of two callers at the same time both succeed.
+	Create(partitions int) error
+	Open(partition int) (Partition, error)
+	Close()
+}
+
+// Partition is a partition of a topic. Its records have ascending offsets, between which there may be holes. One goroutine
+// at a time uses a Partition.
+type Partition interface {
+	// Bounds are the offset of the first record that is there, and the one behind the last.
+	Bounds() (first, next int64, err error)
+	// Append appends records. They are there for readers, and durable, once Sync has succeeded.
+	Append(records [][]byte) error
+	// Sync waits until all records are acknowledged. An error may be temporary (Final): Sync may be called again.
+	Sync() error
+	// Read returns records from an offset on, of about as many bytes, and at least one if there is one. At the end it
+	// waits at most some time for the next one. A record before the first one is an error, Trimmed.
+	Read(from int64, bytes int, wait time.Duration) ([]Record, error)
+	// Trim removes the records before an offset. It may keep some of them.
+	Trim(before int64) error
+	Close()
+}
+
+// Record is a record of a partition.
+type Record struct {
+	Offset int64
+	Time   int64 // when it was written, in milliseconds since 1970
+	Bytes  []byte
+}
+
+// Trimmed is the error of a record that is not there any more.
+type Trimmed struct {
+	Partition    int
+	Offset       int64
+	First, After int64 // the records that are there
+}
+
+func (e *Trimmed) Error() string {
+	return fmt.Sprintf("partition %d: offset %d is not there any more: the topic has offsets %d to %d; it was trimmed, or its retention is too short",
+		e.Partition, e.Offset, e.First, e.After-1)
+}
+
+// Final is the error of an append after which the partition takes nothing more.
+type Final struct{ Err error }
+
+func (e *Final) Error() string { return e.Err.Error() }
+func (e *Final) Unwrap() error { return e.Err }
