@@ -38,8 +38,8 @@ func (s *Store) Below() *Below {
 		return openDir(s.o.Env, path)
 	})
 	s.below.logged = s.lastReadable
-	if s.log != nil {
-		s.below.reader, s.below.ahead = s.log.NewReader(), s.log.NewReader()
+	if s.disk != nil {
+		s.below.reader, s.below.ahead = s.disk.NewReader(), s.disk.NewReader()
 	}
 	_ = s.below.spill.openFolder() // the first write tries again
 	return s.below

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/commit"
 )
@@ -27,6 +28,17 @@ func (s *Store) Begin(step int64, drawn bool) {
 		s.all = false
 		return
 	}
+	if c, ok := s.log.(continuer); ok && c.Continues(step) {
+		s.all, s.losses = false, step // a loss of each step is there
+		if s.o.Past == nil {
+			s.losses = 0
+		}
+		if err := s.log.CutTo(logged(step)); err != nil {
+			s.fail(err)
+		}
+		s.setDurable(step)
+		return
+	}
 	s.losses, s.all = 0, lost
 	to := int64(0)
 	if lost { // its log may serve until all rows are written
@@ -36,9 +48,18 @@ func (s *Store) Begin(step int64, drawn bool) {
 	s.setDurable(max(0, to-1))
 	if err == nil && !drawn && !lost {
 		err = s.beginWith(step)
+		for until := s.o.Env.Now() + beginFor; s.o.Stream != nil && err != nil && s.log.Failed() == nil && s.o.Env.Now() < until; {
+			s.o.Env.Sleep(s.o.Retry)
+			err = s.beginWith(step)
+		}
 	}
-	s.fail(err)
+	if err != nil {
+		s.failAll(err)
+	}
 }
+
+// beginFor is how long a stream that cannot be written delays the beginning of a job. Then all rows are written at a later seal.
+const beginFor = 10 * time.Second
 
 // beginWith begins the log with the present rows, which are committed.
 func (s *Store) beginWith(step int64) error {
@@ -58,6 +79,7 @@ func (s *Store) beginWith(step int64) error {
 	}
 	e.setDigest(s.o.Digest(step))
 	if err := s.append(e, 0); err != nil {
+		s.losses = 0 // another attempt writes them again
 		return err
 	}
 	s.setDurable(step)
@@ -149,7 +171,7 @@ func (s *Store) Seal(set *commit.Set) error {
 	switch {
 	case s.all:
 		if err := s.sealAll(); err != nil {
-			s.fail(err)
+			s.failAll(err)
 			return nil
 		}
 	default:
@@ -171,6 +193,18 @@ func (s *Store) sealAll() error {
 	s.idle()
 	s.all, s.losses, s.allAt = false, 0, s.step
 	return s.appendAll(s.step)
+}
+
+// failAll notes that not all rows could be appended. A stream is tried again at the next seal.
+func (s *Store) failAll(err error) {
+	if s.o.Stream == nil || s.log.Failed() != nil {
+		s.fail(err)
+		return
+	}
+	s.all = true
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	s.problem = err
 }
 
 // Wait implements commit.Sink. A set is prepared once it is copied, so there is nothing to wait for.
@@ -239,11 +273,11 @@ func (s *Store) release(e *epoch) {
 
 // adopt passes the slots of the rows in the log to put, and reads the losses. Their slots begin with first.
 func (s *Store) adopt(first int32, losses []byte, put func(slots []int32, rows []byte) error) error {
-	if err := put(s.log.Slots(0, first), nil); err != nil {
+	if err := put(s.disk.Slots(0, first), nil); err != nil {
 		return err
 	}
 	n := int32(len(losses) / s.o.Shard.RowBytes())
-	return s.log.Read(s.log.Slots(first, first+n), losses)
+	return s.disk.Read(s.disk.Slots(first, first+n), losses)
 }
 
 // Restore cuts the log to the model after a step, which it holds, and passes its rows to put. If the log is where rows
@@ -258,7 +292,7 @@ func (s *Store) Restore(step int64, put func(slots []int32, rows []byte) error) 
 	var losses []byte
 	count, rowBytes := int64(0), s.o.Shard.RowBytes()
 	if s.o.Past != nil {
-		extra, err := s.log.Extra()
+		extra, err := s.disk.Extra()
 		if err != nil {
 			return past, nil, "", err
 		}
@@ -274,7 +308,7 @@ func (s *Store) Restore(step int64, put func(slots []int32, rows []byte) error) 
 	if s.below != nil {
 		err = s.adopt(first, losses, put)
 	} else {
-		err = s.log.Each(func(slots []int32, rows []byte) error {
+		err = s.disk.Each(func(slots []int32, rows []byte) error {
 			n, _ := slices.BinarySearch(slots, first)
 			for i, slot := range slots[n:] {
 				if at := int(slot-first) * rowBytes; at < len(losses) { // those of later steps were cut off

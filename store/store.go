@@ -37,6 +37,40 @@ type Options struct {
 	Retry time.Duration
 	// Dir opens the folder of the rank. Nil: it is on the machine's disk.
 	Dir func(path string) (Dir, error)
+	// Stream opens another log than one on a disk: readers elsewhere follow it, and the job does not restart from it.
+	Stream func() (Log, error)
+	// Key is the key of the config that names the log, for messages. Empty: store.path.
+	Key string
+	// Backlog is how many bytes of rows may wait before the store is behind. 0: those of one epoch.
+	Backlog int64
+}
+
+// Log is the log of a rank, as package rowlog has it. In its epochs a step is the one after the last of the epoch.
+type Log interface {
+	// Step is the step of the newest epoch, 0 if there is none.
+	Step() int64
+	StepUpTo(step int64) int64
+	Holds(step int64) bool
+	// CutTo removes the epochs after a step.
+	CutTo(step int64) error
+	// AppendPart appends some rows of an epoch that Append completes.
+	AppendPart(step int64, slots []int32, rows []byte) error
+	Append(step int64, slots []int32, rows, extra []byte) error
+	// Sync makes all epochs durable.
+	Sync() error
+	// Durable is the newest durable epoch.
+	Durable() int64
+	Settle(step int64)
+	Clean(bytes int64) error
+	// Failed returns the error after which the log takes nothing more.
+	Failed() error
+	Close()
+}
+
+// continuer is a Log whose readers may hold a model without its rows being in the log.
+type continuer interface {
+	// Continues reports whether readers hold the model of a step, or of a later one of the same run.
+	Continues(step int64) bool
 }
 
 // Dir is the folder of a log, which can be closed.
@@ -57,7 +91,8 @@ type Store struct {
 	path string
 	lock *os.File // nil: the file system has no locks
 	dir  Dir
-	log  *rowlog.Log // of the writer, unless it is idle
+	log  Log         // of the writer, unless it is idle
+	disk *rowlog.Log // the same, nil if it is a stream
 
 	// Of the training goroutine.
 	sealed []*epoch // not committed, oldest first
@@ -115,6 +150,10 @@ func Broken(o Options, why error) *Store {
 
 func (s *Store) open() (err error) {
 	o := &s.o
+	if o.Stream != nil {
+		s.log, err = o.Stream()
+		return err
+	}
 	if o.Dir != nil {
 		s.dir, err = o.Dir(s.path)
 	} else {
@@ -125,8 +164,11 @@ func (s *Store) open() (err error) {
 	if err != nil {
 		return err
 	}
-	s.log, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks,
+	s.disk, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks,
 		RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots(), Lock: o.Env.Monitor("index of the log")})
+	if err == nil {
+		s.log = s.disk
+	}
 	return err
 }
 
@@ -152,7 +194,7 @@ func (s *Store) explain(err error) error {
 	case errors.As(err, &damaged):
 		return fmt.Errorf("store.path: %s: %w; remove the folder, and resume from a checkpoint", s.path, err)
 	}
-	return fmt.Errorf("store.path: %s: %w", s.path, err)
+	return s.named(err)
 }
 
 // ErrBusy is the error of a folder that another job uses.
@@ -230,7 +272,14 @@ const mostQueued = 1
 func (s *Store) Behind() bool {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
-	return len(s.queue) > mostQueued
+	if s.o.Backlog == 0 {
+		return len(s.queue) > mostQueued
+	}
+	waiting := int64(0)
+	for _, e := range s.queue {
+		waiting += int64(len(e.rows) + len(e.extra))
+	}
+	return waiting > s.o.Backlog
 }
 
 // Hold decides whether the next epoch is held, to be written with the one after it.
@@ -243,7 +292,15 @@ func (s *Store) Problem() error {
 	if s.problem == nil {
 		return nil
 	}
-	return fmt.Errorf("store.path: %s: %w", s.path, s.problem)
+	return s.named(s.problem)
+}
+
+// named adds the place of the log to an error.
+func (s *Store) named(err error) error {
+	if s.o.Key != "" {
+		return fmt.Errorf("%s: %w", s.o.Key, err)
+	}
+	return fmt.Errorf("store.path: %s: %w", s.path, err)
 }
 
 // Drain waits until the queue is durable, or cannot be written, at most for a time.
@@ -338,7 +395,7 @@ func (s *Store) closeFiles() {
 	if s.lock != nil {
 		s.lock.Close()
 	}
-	s.log, s.dir, s.lock = nil, nil, nil
+	s.log, s.disk, s.dir, s.lock = nil, nil, nil, nil
 }
 
 // idle waits until the writer has nothing to do, and drops its queue. The log belongs to the training goroutine then,

@@ -41,7 +41,7 @@ func TestRulesOfSinks(t *testing.T) {
 		Rows: func(t *testing.T, sink commit.Sink) map[int32][]byte {
 			s, rows := sink.(*Store), map[int32][]byte{}
 			s.Drain(time.Minute)
-			must(t, s.log.Each(func(slots []int32, all []byte) error {
+			must(t, s.disk.Each(func(slots []int32, all []byte) error {
 				for i, slot := range slots {
 					rows[slot] = bytes.Clone(all[i*s.o.Shard.RowBytes():][:s.o.Shard.RowBytes()])
 				}
@@ -51,7 +51,7 @@ func TestRulesOfSinks(t *testing.T) {
 		},
 		Dense: func(t *testing.T, sink commit.Sink) []byte {
 			sink.(*Store).Drain(time.Minute)
-			extra, err := sink.(*Store).log.Extra()
+			extra, err := sink.(*Store).disk.Extra()
 			must(t, err)
 			_, dense, _, _, err := readExtra(extra)
 			must(t, err)

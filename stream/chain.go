@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ecrec/ecrec/lineage"
@@ -57,6 +58,7 @@ type Chain struct {
 	skipping  bool   // open will be dropped
 	about     []byte // the description of the run, of the newest term
 	dropped   int64
+	last      int64 // the offset behind the last record
 }
 
 // NewChain follows a partition from a position.
@@ -64,6 +66,9 @@ func NewChain(partition int, at Position) *Chain { return &Chain{partition: part
 
 // Position is the place from which another Chain could go on, behind the last epoch.
 func (c *Chain) Position() Position { return c.at }
+
+// readTo is the offset behind the last record that was taken, or at which the chain began.
+func (c *Chain) readTo() int64 { return max(c.at.Next, c.last) }
 
 // Dropped is how many epochs and frames were dropped: those that were written again, or by a writer that had been replaced.
 func (c *Chain) Dropped() int64 { return c.dropped }
@@ -74,6 +79,7 @@ func (c *Chain) gap(offset int64, format string, args ...any) error {
 
 // Take takes the next record. It returns an epoch that is complete now, nil if there is none.
 func (c *Chain) Take(r Record) (*Epoch, error) {
+	c.last = r.Offset + 1
 	h, payload, err := parseFrame(r.Bytes)
 	if err == nil && int(h.rank) != c.partition {
 		err = fmt.Errorf("the frame is of rank %d", h.rank)
@@ -94,14 +100,18 @@ func (c *Chain) Take(r Record) (*Epoch, error) {
 		c.about = append([]byte(nil), payload...)
 		return nil, nil
 	}
-	if err := c.takePart(r, h); err != nil {
-		return nil, err
-	}
-	if c.open == nil {
+	switch err := c.takePart(r, h); {
+	case err == errDouble || err == nil && c.open == nil:
+		c.dropped++
 		return nil, nil
+	case err != nil:
+		return nil, err
 	}
 	return c.addTo(r, h, payload)
 }
+
+// errDouble says that a frame is there twice.
+var errDouble = errors.New("the frame was taken before")
 
 // takePart finds the epoch that a frame belongs to: the open one, or one that begins.
 func (c *Chain) takePart(r Record, h header) error {
@@ -112,6 +122,8 @@ func (c *Chain) takePart(r Record, h header) error {
 	case follows && h.number == c.head.number+1:
 		c.head = h
 		return nil
+	case follows && h.number <= c.head.number:
+		return errDouble
 	case c.open == nil && h.to <= c.at.Step && h.lineage == c.at.Lineage:
 		return nil // the rest of an epoch that is dropped
 	case c.open == nil:

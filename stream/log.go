@@ -141,7 +141,9 @@ func (l *Log) AppendPart(step int64, slots []int32, rows []byte) error {
 	}
 	l.parts.addRows(slots, rows)
 	err := l.send(l.parts.list)
-	l.parts.list = l.parts.list[:0]
+	if l.parts.list = nil; err != nil {
+		l.partStep = 0 // the parts so far are void
+	}
 	return err
 }
 

@@ -1,0 +1,163 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// ReaderOptions describe a Reader.
+type ReaderOptions struct {
+	Env   env.Env
+	Topic Topic
+	// At is the position in each partition, of one cut; nil: the reader begins with the first record of each.
+	At []Position
+}
+
+// Reader reads the cuts of a topic. A goroutine for each partition reads ahead as far as the next cut needs it.
+type Reader struct {
+	o       ReaderOptions
+	monitor env.Monitor
+	merge   *Merge
+	chains  []*Chain
+	err     error
+	closed  bool
+	running int
+}
+
+// readBytes is how much is read at once; readWait is how long a goroutine waits for a record.
+const (
+	readBytes = 8 << 20
+	readWait  = 200 * time.Millisecond
+)
+
+// OpenReader begins to read.
+func OpenReader(o ReaderOptions) (*Reader, error) {
+	n, err := o.Topic.Partitions()
+	switch {
+	case err != nil:
+		return nil, err
+	case n == 0:
+		return nil, errors.New("the topic does not exist: start the job that writes to it first")
+	case o.At != nil && len(o.At) != n:
+		return nil, fmt.Errorf("the topic has %d partitions, the reader was at %d: it was made anew, for another number of ranks", n, len(o.At))
+	}
+	r := &Reader{o: o, monitor: o.Env.Monitor("stream reader"), merge: NewMerge(n)}
+	var parts []Partition
+	for i := range n {
+		p, err := o.Topic.Open(i)
+		if err == nil {
+			parts = append(parts, p)
+			err = r.begin(i, p)
+		}
+		if err != nil {
+			for _, p := range parts {
+				p.Close()
+			}
+			return nil, err
+		}
+	}
+	r.running = n
+	for i, p := range parts {
+		o.Env.Go(fmt.Sprintf("stream reader of partition %d", i), func() { r.run(i, p) })
+	}
+	return r, nil
+}
+
+// begin sets the position of a partition.
+func (r *Reader) begin(i int, p Partition) error {
+	first, next, err := p.Bounds()
+	if err != nil {
+		return err
+	}
+	at := Start(first)
+	if r.o.At != nil {
+		at = r.o.At[i]
+	}
+	if at.Next < first || at.Next > next {
+		return &Trimmed{i, at.Next, first, next}
+	}
+	r.chains = append(r.chains, NewChain(i, at))
+	return nil
+}
+
+// run reads a partition.
+func (r *Reader) run(i int, p Partition) {
+	defer p.Close()
+	r.monitor.Lock()
+	defer r.monitor.Unlock()
+	for !r.closed && r.err == nil {
+		if !r.merge.Lacks(i) {
+			r.monitor.Wait()
+			continue
+		}
+		next := r.chains[i].readTo()
+		r.monitor.Unlock()
+		records, err := p.Read(next, readBytes, readWait)
+		r.monitor.Lock()
+		if err == nil {
+			err = r.take(i, records)
+		}
+		if r.err == nil && err != nil {
+			r.err = err
+		}
+		if err != nil || len(records) > 0 {
+			r.monitor.Wake()
+		}
+	}
+	r.running--
+	r.monitor.Wake()
+}
+
+// take takes the records of a partition.
+func (r *Reader) take(i int, records []Record) error {
+	for _, x := range records {
+		e, err := r.chains[i].Take(x)
+		if err != nil {
+			return err
+		}
+		if e != nil {
+			r.merge.Add(e)
+		}
+	}
+	return nil
+}
+
+// Next returns the next cut. It waits for it at most some time, and returns nil then. An error is final.
+func (r *Reader) Next(wait time.Duration) (*Cut, error) {
+	r.monitor.Lock()
+	defer r.monitor.Unlock()
+	for until := r.o.Env.Now() + wait; ; {
+		if c := r.merge.Next(); c != nil {
+			r.monitor.Wake()
+			return c, nil
+		}
+		if r.err != nil || r.closed || r.o.Env.Now() >= until {
+			return nil, r.err
+		}
+		r.monitor.WaitUntil(until)
+	}
+}
+
+// Dropped is how many epochs and frames were dropped.
+func (r *Reader) Dropped() (n int64) {
+	r.monitor.Lock()
+	defer r.monitor.Unlock()
+	for _, c := range r.chains {
+		n += c.Dropped()
+	}
+	return n
+}
+
+// Close ends the reader.
+func (r *Reader) Close() {
+	r.monitor.Lock()
+	defer r.monitor.Unlock()
+	r.closed = true
+	r.monitor.Wake()
+	for r.running > 0 {
+		r.monitor.Wait()
+	}
+}

@@ -1,0 +1,430 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/lineage"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const testRow = 12 // bytes of a row
+
+// writer is one rank that trains, and its model at the end of each step.
+type writer struct {
+	t    *testing.T
+	rnd  *rand.Rand
+	log  *Log
+	rank int
+	rows map[int32]uint64
+	at   map[int64]map[int32]uint64
+}
+
+func rowOf(slot int32, value uint64) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(slot))
+	return binary.LittleEndian.AppendUint64(b, value)
+}
+
+// train updates rows as a function of steps, from one to another, so that a step that is trained again gives the same rows.
+func (w *writer) train(from, to int64) (slots []int32) {
+	w.rows = map[int32]uint64{}
+	for slot, v := range w.at[from] {
+		w.rows[slot] = v
+	}
+	written := map[int32]bool{}
+	for step := from + 1; step <= to; step++ {
+		r := rand.New(rand.NewPCG(uint64(step), uint64(w.rank)))
+		for range 1 + r.IntN(20) {
+			slot := int32(r.IntN(300))
+			w.rows[slot], written[slot] = w.rows[slot]*31+uint64(step), true
+		}
+		w.at[step] = map[int32]uint64{}
+		for slot, v := range w.rows {
+			w.at[step][slot] = v
+		}
+	}
+	for slot := range written {
+		slots = append(slots, slot)
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+func (w *writer) rowsOf(slots []int32) (rows []byte) {
+	for _, slot := range slots {
+		rows = append(rows, rowOf(slot, w.rows[slot])...)
+	}
+	return rows
+}
+
+func (w *writer) all() (slots []int32) {
+	for slot := range w.rows {
+		slots = append(slots, slot)
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+// open opens the log of a job that begins at a step, in the same run.
+func (w *writer) open(topic Topic, ranks int, run lineage.Run, at int64) {
+	var err error
+	var about func() ([]byte, error)
+	if w.rank == 0 {
+		about = func() ([]byte, error) { return []byte("about"), nil }
+	}
+	w.log, err = OpenLog(LogOptions{Env: env.Real(), Topic: topic, Rank: w.rank, Ranks: ranks, Run: run, Session: w.rnd.Uint32(), About: about})
+	must(w.t, err)
+	if w.log.Continues(at) {
+		must(w.t, w.log.CutTo(at+1))
+		return
+	}
+	must(w.t, w.log.CutTo(0))
+	if at > 0 {
+		w.rows = w.at[at]
+		w.repeat(func() error { return w.log.AppendPart(at+1, w.all(), w.rowsOf(w.all())) })
+		w.append(at, nil)
+	}
+}
+
+// repeat repeats until it succeeds.
+func (w *writer) repeat(f func() error) {
+	for i := 0; f() != nil; i++ {
+		if i == 1000 {
+			w.t.Fatal("a log fails for ever")
+		}
+	}
+}
+
+func (w *writer) append(step int64, slots []int32) {
+	extra := bytes.Repeat([]byte{byte(step)}, w.rnd.IntN(3)*MaxPayload/2)
+	w.repeat(func() error {
+		if w.log.Step() < step+1 {
+			if err := w.log.Append(step+1, slots, w.rowsOf(slots), extra); err != nil {
+				return err
+			}
+		}
+		return w.log.Sync()
+	})
+}
+
+// TestRandomRuns: jobs that fall back, resume, fail to write and write twice. The cuts of a reader, which also restarts, are the models.
+func TestRandomRuns(t *testing.T) {
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { testRandomRun(t, seed) })
+	}
+}
+
+func testRandomRun(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 9))
+	topic := NewMemory(env.Real())
+	topic.Fault = func(int) error {
+		if r.IntN(6) == 0 {
+			return errors.New("planned")
+		}
+		return nil
+	}
+	topic.Doubles = func(int) bool { return r.IntN(5) == 0 }
+	ranks := 1 + r.IntN(4)
+	must(t, topic.Create(ranks))
+	var writers []*writer
+	for rank := range ranks {
+		writers = append(writers, &writer{t: t, rnd: r, rank: rank, at: map[int64]map[int32]uint64{0: {}}})
+	}
+	run := lineage.Run{Lineage: lineage.ID{1, byte(seed)}}
+	follow := newFollower(t, topic, ranks, r)
+	at, most, end := int64(0), int64(0), int64(1) // of the job; the last cut; behind the last epoch of any rank
+	for range 1 + r.IntN(4) { // jobs
+		if at = r.Int64N(most + 1); most > 0 && r.IntN(4) == 0 && at > 0 {
+			run.Forks = append(run.Forks, lineage.Fork{Lineage: run.Lineage, Step: at})
+			run.Lineage[0]++
+		}
+		for _, w := range writers {
+			w.open(topic, ranks, run, at)
+		}
+		for range r.IntN(6) { // epochs
+			to := at + 1 + r.Int64N(4)
+			end = max(end, to+1)
+			last := r.IntN(ranks + 1) // a job may be killed within an epoch
+			for i, w := range writers {
+				if slots := w.train(at, to); i < last || r.IntN(3) > 0 {
+					w.append(to, slots)
+				} else {
+					most = max(most, at)
+					goto killed
+				}
+			}
+			at = to
+			most = max(most, at)
+			if r.IntN(2) == 0 {
+				follow.read(writers)
+			}
+		}
+	killed:
+		for _, w := range writers {
+			w.log.Close()
+		}
+		if r.IntN(2) == 0 {
+			follow.restart()
+		}
+		most = max(most, at)
+	}
+	for _, w := range writers {
+		w.open(topic, ranks, run, at)
+		w.append(end, w.train(at, end))
+		w.log.Close()
+	}
+	follow.read(writers)
+	if follow.cut.Step != end || follow.lineage != run.Lineage {
+		t.Errorf("the reader holds step %d of %v, the job is at %d of %v", follow.cut.Step, follow.lineage, end, run.Lineage)
+	}
+}
+
+// follower reads a topic.
+type follower struct {
+	t       *testing.T
+	topic   Topic
+	rnd     *rand.Rand
+	ranks   int
+	chains  []*Chain
+	merge   *Merge
+	at      []Position // of the last cut
+	rows    []map[int32]uint64
+	cut     Cut
+	lineage lineage.ID
+}
+
+func newFollower(t *testing.T, topic Topic, ranks int, r *rand.Rand) *follower {
+	f := &follower{t: t, topic: topic, rnd: r, ranks: ranks}
+	for range ranks {
+		f.at, f.rows = append(f.at, Start(0)), append(f.rows, map[int32]uint64{})
+	}
+	f.restart()
+	return f
+}
+
+// restart begins to read at the last cut.
+func (f *follower) restart() {
+	f.chains, f.merge = nil, NewMerge(f.ranks)
+	for rank := range f.ranks {
+		f.chains = append(f.chains, NewChain(rank, f.at[rank]))
+	}
+}
+
+// read reads to the end, and compares each cut with the models of the writers.
+func (f *follower) read(writers []*writer) {
+	f.t.Helper()
+	for rank, c := range f.chains {
+		p, err := f.topic.Open(rank)
+		must(f.t, err)
+		for next := c.readTo(); ; {
+			records, err := p.Read(next, 1+f.rnd.IntN(2*MaxPayload), 0)
+			must(f.t, err)
+			if len(records) == 0 {
+				break
+			}
+			for _, r := range records {
+				e, err := c.Take(r)
+				must(f.t, err)
+				if next = r.Offset + 1; e != nil {
+					f.merge.Add(e)
+				}
+			}
+		}
+		p.Close()
+	}
+	for cut := f.merge.Next(); cut != nil; cut = f.merge.Next() {
+		if cut.Lineage == f.lineage && cut.Step <= f.cut.Step {
+			f.t.Fatalf("the cut of step %d follows on that of %d", cut.Step, f.cut.Step)
+		}
+		f.cut, f.lineage = *cut, cut.Lineage
+		for rank, e := range cut.Epochs {
+			if e.Absolute {
+				f.rows[rank] = map[int32]uint64{}
+			}
+			for i, slot := range e.Slots {
+				f.rows[rank][slot] = binary.LittleEndian.Uint64(e.Rows[i*testRow+4:])
+			}
+			f.at[rank] = Position{e.Lineage, e.To, e.Next}
+			if want := writers[rank].at[cut.Step]; !equalRows(f.rows[rank], want) {
+				f.t.Fatalf("rank %d at step %d: %v, the writer has %v", rank, cut.Step, f.rows[rank], want)
+			}
+		}
+	}
+}
+
+func equalRows(a, b map[int32]uint64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for slot, v := range a {
+		if w, ok := b[slot]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// TestLargeEpochs: an epoch that takes many frames arrives as it was written.
+func TestLargeEpochs(t *testing.T) {
+	const n, rowBytes = 40_000, 64
+	slots, rows := make([]int32, n), make([]byte, n*rowBytes)
+	for i := range slots {
+		slots[i] = int32(3*i + i%2)
+	}
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(rows)
+	f := frames{h: header{ranks: 1, term: 1, to: 5, absolute: true}}
+	f.addRows(slots, rows)
+	extra := bytes.Repeat([]byte("dense"), MaxPayload)
+	f.addEnd(extra)
+	c := NewChain(0, Start(0))
+	var got *Epoch
+	for i, b := range f.list {
+		if len(b) > MaxPayload+headerBytes {
+			t.Errorf("frame %d has %d bytes", i, len(b))
+		}
+		e, err := c.Take(Record{Offset: int64(i), Bytes: b})
+		must(t, err)
+		got = e
+	}
+	if got == nil || !slices.Equal(got.Slots, slots) || !bytes.Equal(got.Rows, rows) || !bytes.Equal(got.Extra, extra) {
+		t.Error("the epoch differs")
+	}
+}
+
+// TestGaps: each frame that is missing is noticed, at the latest by the next epoch, and no wrong model is made.
+func TestGaps(t *testing.T) {
+	topic := NewMemory(env.Real())
+	must(t, topic.Create(1))
+	w := &writer{t: t, rnd: rand.New(rand.NewPCG(1, 1)), at: map[int64]map[int32]uint64{0: {}}}
+	w.open(topic, 1, lineage.Run{Lineage: lineage.ID{1}}, 0)
+	for step := int64(2); step <= 8; step += 2 {
+		w.append(step, w.train(step-2, step))
+	}
+	records := slices.Clone(topic.parts[0].records)
+	for missing := 1; missing+4 < len(records); missing++ { // record 0 describes the run
+		c, held := NewChain(0, Start(0)), int64(-1)
+		err := error(nil)
+		for i, r := range records {
+			var e *Epoch
+			if i == missing {
+				continue
+			}
+			if e, err = c.Take(r); err != nil {
+				break
+			}
+			if e != nil {
+				held = e.To
+			}
+		}
+		var gap *Gap
+		var foreign *Foreign
+		if !errors.As(err, &gap) && !errors.As(err, &foreign) {
+			t.Errorf("without record %d: %v", missing, err)
+		} else if gap != nil && gap.Held != held {
+			t.Errorf("without record %d the gap is after step %d, the reader holds %d", missing, gap.Held, held)
+		}
+	}
+}
+
+// TestDamage: a bit that is flipped in a frame is found by its sum, wherever it is.
+func TestDamage(t *testing.T) {
+	f := frames{h: header{ranks: 1, term: 1, to: 5, absolute: true}}
+	f.addRows([]int32{3, 9}, bytes.Repeat([]byte{7}, 24))
+	for at := range 8 * len(f.list[0]) {
+		b := bytes.Clone(f.list[0])
+		b[at/8] ^= 1 << (at % 8)
+		if _, _, err := parseFrame(b); err == nil {
+			t.Errorf("bit %d is not noticed", at)
+		}
+	}
+}
+
+// TestOldWriter: frames of a writer that was replaced are dropped; a second writer of the same term is an error.
+func TestOldWriter(t *testing.T) {
+	frame := func(term uint64, session uint32, from, to int64) []byte {
+		f := frames{h: header{ranks: 1, term: term, session: session, from: from, to: to, absolute: from == 0}}
+		f.addEnd(nil)
+		return f.list[0]
+	}
+	c := NewChain(0, Start(0))
+	steps := []int64{}
+	for i, b := range [][]byte{frame(1, 5, 0, 2), frame(2, 6, 2, 4), frame(1, 5, 2, 3), frame(2, 6, 4, 6)} {
+		e, err := c.Take(Record{Offset: int64(i), Bytes: b})
+		must(t, err)
+		if e != nil {
+			steps = append(steps, e.To)
+		}
+	}
+	if !slices.Equal(steps, []int64{2, 4, 6}) || c.Dropped() != 1 {
+		t.Errorf("steps %v, %d dropped", steps, c.Dropped())
+	}
+	if _, err := c.Take(Record{Offset: 9, Bytes: frame(2, 7, 6, 8)}); err == nil || !strings.Contains(err.Error(), "two jobs") {
+		t.Errorf("a second writer: %v", err)
+	}
+}
+
+// TestForeignTopics: a topic of another run, of another number of ranks or with other records is refused.
+func TestForeignTopics(t *testing.T) {
+	topic := NewMemory(env.Real())
+	must(t, topic.Create(1))
+	w := &writer{t: t, rnd: rand.New(rand.NewPCG(1, 1)), at: map[int64]map[int32]uint64{0: {}}}
+	w.open(topic, 1, lineage.Run{Lineage: lineage.ID{1}}, 0)
+	w.append(2, w.train(0, 2))
+	for _, x := range []struct {
+		ranks int
+		id    lineage.ID
+		want  string
+	}{{1, lineage.ID{2}, "another run"}, {2, lineage.ID{1}, "1 partitions"}, {1, lineage.ID{1}, ""}} {
+		_, err := OpenLog(LogOptions{Env: env.Real(), Topic: topic, Ranks: x.ranks, Run: lineage.Run{Lineage: x.id}})
+		if (x.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%d ranks, lineage %v: %v", x.ranks, x.id, err)
+		}
+	}
+	topic.Change(0, func(r []Record) []Record { return append(r, Record{Offset: int64(len(r)), Bytes: []byte("{}")}) })
+	if _, err := OpenLog(LogOptions{Env: env.Real(), Topic: topic, Ranks: 1, Run: lineage.Run{Lineage: lineage.ID{1}}}); !errors.Is(err, errForeign) {
+		t.Errorf("a foreign record: %v", err)
+	}
+}
+
+// FuzzFrame: no record breaks a reader.
+func FuzzFrame(f *testing.F) {
+	x := frames{h: header{ranks: 1, term: 1, to: 5, absolute: true}}
+	x.addRows([]int32{3, 9}, bytes.Repeat([]byte{7}, 24))
+	x.addEnd([]byte("extra"))
+	for _, b := range x.list {
+		f.Add(b, b[headerBytes:])
+	}
+	f.Fuzz(func(t *testing.T, b, payload []byte) {
+		c := NewChain(0, Start(0))
+		_, _ = c.Take(Record{Bytes: b})
+		for k := kindRows; k <= kindAbout; k++ { // with a right sum
+			h := header{kind: k, ranks: 1, term: 1, to: 5, absolute: true}
+			_, _ = c.Take(Record{Bytes: newFrame(h, payload)})
+		}
+		slots, rows, err := parseRows(payload, nil, nil)
+		if err == nil && !bytes.Equal(payload, appendRows(nil, slots, rows)) && len(rows) > 0 {
+			again, more, err := parseRows(appendRows(nil, slots, rows), nil, nil)
+			if err != nil || !slices.Equal(again, slots) || !bytes.Equal(more, rows) {
+				t.Errorf("%d slots and %d bytes are not read back", len(slots), len(rows))
+			}
+		}
+	})
+}
