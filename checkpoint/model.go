@@ -90,6 +90,15 @@ func (m *Model) placeRows(owners int) placement.Map {
 	return placement.New(rows, owners)
 }
 
+// DenseBytes are the lengths of the dense weights and of their optimizer state.
+func (m *Model) DenseBytes() (weights, state int64) { return m.denseBytes(), m.stateBytes() }
+
+// Check finds values that no model has.
+func (m *Model) Check() error { return m.check() }
+
+// ShardOptions describes the shard of an owner of rows.
+func (m *Model) ShardOptions(owner, owners int) shard.Options { return m.shardOptions(owner, owners) }
+
 // shardOptions describes the shard of an owner.
 func (m *Model) shardOptions(owner, owners int) shard.Options {
 	o := shard.Options{Map: m.placeRows(owners), Owner: owner, Seed: m.Seed, Width: m.Width, State: m.RowState}

@@ -63,11 +63,16 @@ func (c *Checkpoint) denseDigest() (digest.Sum, error) {
 	if err := c.ReadDense(c.Model, weights, state); err != nil {
 		return digest.Sum{}, err
 	}
+	return c.Model.DigestDense(weights, state), nil
+}
+
+// DigestDense is the digest of a dense part, weights and optimizer state, of as many bytes as the model has.
+func (m *Model) DigestDense(weights, state []byte) digest.Sum {
 	total := digest.Of("dense state", nil, state)
-	for _, s := range c.Model.weightSpecs() {
+	for _, s := range m.weightSpecs() {
 		n, _ := s.Bytes() // checked with the manifest
 		total.Add(digest.Of("dense", []byte(s.Name), weights[:n]))
 		weights = weights[n:]
 	}
-	return total, nil
+	return total
 }

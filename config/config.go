@@ -329,7 +329,8 @@ type Checkpoint struct {
 
 // Stream is the receiver of updated rows.
 type Stream struct {
-	To string `toml:"to"` // empty: none
+	To      string `toml:"to"`      // empty: none
+	Backlog Size   `toml:"backlog"` // bytes of rows of all ranks
 }
 
 // Metrics is where metrics are published, beside metrics.jsonl.
@@ -361,6 +362,7 @@ func Default() *Config {
 		Elastic:     Elastic{MaxRestarts: 100, Heartbeat: 200e6},
 		Store:       Store{Tier: "dram"},
 		Checkpoint:  Checkpoint{Kind: "full"},
+		Stream:      Stream{Backlog: 256 << 20},
 	}
 	c.Model.Interaction, c.Model.Cross, c.Model.Structure = model.InteractionDot, model.CrossLowRank, model.StructureStacked
 	return c

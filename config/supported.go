@@ -19,12 +19,8 @@ type refusal struct {
 // absentKeys lists the keys and values that are documented but not in this build. A change
 // that adds a part deletes its lines here.
 func (c *Config) absentKeys() []refusal {
-	refuse := func(key string, asked bool, value any, instead string, whole bool) refusal {
-		return refusal{key, asked, fmt.Sprintf("%q is not in this version; %s", fmt.Sprint(value), instead), whole}
-	}
 	return []refusal{
 		{"optimizer.dense.dense", c.Optimizer.Dense.Dense, "is for rows: dense parameters are updated at each step anyway; leave it out", true},
-		refuse("stream.to", c.Stream.To != "", c.Stream.To, "leave it out", true),
 	}
 }
 

@@ -84,7 +84,7 @@ func (c *Config) choices() []choice {
 func (c *Config) checkValues(src *source) error {
 	for _, check := range []func(*source) error{
 		c.checkFormat, c.checkRanges, c.checkDevice, c.checkRoles, c.checkSecure, c.checkLength, c.checkData, c.checkColumns, c.checkTables,
-		c.checkFeatures, c.checkLayers, c.checkOptimizers, c.checkMetrics, c.checkPatience, c.checkStore,
+		c.checkFeatures, c.checkLayers, c.checkOptimizers, c.checkMetrics, c.checkPatience, c.checkStore, c.checkStream,
 	} {
 		if err := check(src); err != nil {
 			return err

@@ -153,6 +153,7 @@ var classes = map[string]class{
 	"checkpoint.keep":  free,
 
 	"stream.to":           free,
+	"stream.backlog":      free,
 	"metrics.listen":      free,
 	"metrics.textfile":    free,
 	"metrics.tensorboard": free,

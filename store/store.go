@@ -285,6 +285,14 @@ func (s *Store) Behind() bool {
 // Hold decides whether the next epoch is held, to be written with the one after it.
 func (s *Store) Hold(hold bool) { s.hold = hold }
 
+// Failed returns the reason if the log takes nothing more, in this process.
+func (s *Store) Failed() error {
+	if s.isFailed() {
+		return s.Problem()
+	}
+	return nil
+}
+
 // Problem returns the reason if epochs do not become durable.
 func (s *Store) Problem() error {
 	s.monitor.Lock()

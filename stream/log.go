@@ -15,8 +15,8 @@ type LogOptions struct {
 	Topic   Topic
 	Rank    int
 	Ranks   int
-	Run     lineage.Run
-	Session uint32 // drawn for each process
+	Run     func() lineage.Run // the present one, at each CutTo
+	Session uint32             // drawn for each process
 	// About returns the description of the run, on the first rank. It is nil on the others.
 	About func() ([]byte, error)
 }
@@ -26,24 +26,27 @@ type LogOptions struct {
 type Log struct {
 	o         LogOptions
 	partition Partition
-	head      header // of the next frame; from is the step of the newest epoch
-	held      int64  // the newest epoch of the run in the partition when it was opened
-	step      int64  // the newest epoch that was appended
+	head      header  // of the next frame
+	tail      *header // the end of the newest epoch in the partition when it was opened; nil: there is none
+	step      int64   // the newest epoch that was appended
 	synced    int64
 	about     bool   // the description is sent
 	parts     frames // of the epoch that ends with partStep
 	partStep  int64
+	ended     bool // Append was called for partStep, and failed: further parts begin the epoch again
 	broken    error
 }
 
 // tailBytes is how much of the end of a partition is read at first.
 const tailBytes = 1 << 20
 
-// OpenLog opens a rank's log. The topic has as many partitions as there are ranks. A partition whose last epoch is of a run that
-// this run did not continue is an error.
+// OpenLog opens a rank's log. The topic has as many partitions as there are ranks. It is made if it does not exist. CutTo follows.
 func OpenLog(o LogOptions) (l *Log, err error) {
-	l = &Log{o: o, head: header{lineage: o.Run.Lineage, rank: uint32(o.Rank), ranks: uint32(o.Ranks), session: o.Session, term: 1}}
+	l = &Log{o: o, head: header{rank: uint32(o.Rank), ranks: uint32(o.Ranks), session: o.Session, term: 1}}
 	n, err := o.Topic.Partitions()
+	if err == nil && n == 0 {
+		n, err = o.Ranks, o.Topic.Create(o.Ranks)
+	}
 	if err == nil && n != o.Ranks {
 		err = fmt.Errorf("the topic has %d partitions, the job has %d ranks: use a topic of its own", n, o.Ranks)
 	}
@@ -75,10 +78,7 @@ func (l *Log) readTail() error {
 		if last != nil {
 			l.head.term = max(l.head.term, last.term+1)
 		}
-		if end != nil {
-			return l.checkEnd(*end)
-		}
-		if from == first {
+		if l.tail = end; end != nil || from == first {
 			return nil
 		}
 	}
@@ -105,35 +105,41 @@ func (l *Log) readEnds(from, next int64) (end, last *header, err error) {
 	return end, last, nil
 }
 
-// checkEnd takes the newest epoch in the partition.
-func (l *Log) checkEnd(end header) error {
-	isFork := slices.ContainsFunc(l.o.Run.Forks, func(f lineage.Fork) bool { return f.Lineage == end.lineage })
-	switch {
-	case end.lineage == l.o.Run.Lineage:
-		l.held = end.to + 1
-	case !isFork:
-		return fmt.Errorf("it has another run (lineage %s), this one is %s: use a topic of its own", end.lineage.Short(), l.o.Run.Lineage.Short())
+// checkTail refuses a partition whose newest epoch is of a run that this one did not continue.
+func (l *Log) checkTail(run lineage.Run) error {
+	if l.tail == nil || l.tail.lineage == run.Lineage ||
+		slices.ContainsFunc(run.Forks, func(f lineage.Fork) bool { return f.Lineage == l.tail.lineage }) {
+		return nil
 	}
-	return nil
+	return &Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own", l.tail.lineage.Short(), run.Lineage.Short())}
 }
 
 // Continues reports whether readers of the partition hold the model of a step or a later one, so that the next epoch need not be absolute.
-func (l *Log) Continues(step int64) bool { return l.held > step }
+func (l *Log) Continues(step int64) bool {
+	return l.tail != nil && l.tail.lineage == l.o.Run().Lineage && l.tail.to >= step
+}
 
 // Step is the step of the newest epoch that was appended since CutTo, or of CutTo.
 func (l *Log) Step() int64 { return l.step }
 
-// CutTo says that the next epoch follows on a step. With 0 it is absolute. Nothing is removed: readers drop epochs that they hold.
+// CutTo says that the next epoch follows on a step. With 0 it is absolute. Nothing is removed: readers drop epochs that they hold. A
+// partition whose newest epoch is of a run that this one did not continue is an error.
 func (l *Log) CutTo(step int64) error {
+	run := l.o.Run()
+	if err := l.note(l.checkTail(run)); err != nil {
+		return err
+	}
+	l.head.lineage = run.Lineage
 	l.step, l.synced, l.about = step, step, false
-	l.parts, l.partStep = frames{}, 0
+	l.parts, l.partStep, l.ended = frames{}, 0, false
 	l.head.term++ // what was appended before and is not complete is void
 	return nil
 }
 
 // AppendPart implements store.Log.
 func (l *Log) AppendPart(step int64, slots []int32, rows []byte) error {
-	if l.partStep != step {
+	if l.partStep != step || l.ended {
+		l.ended = false
 		l.parts, l.partStep = frames{h: l.headOf(step)}, step
 	}
 	if err := l.sendAbout(); err != nil {
@@ -161,7 +167,7 @@ func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
 	}
 	f := frames{h: l.headOf(step)}
 	if l.partStep == step {
-		f = l.parts
+		f, l.ended = l.parts, true
 		f.list = nil
 	}
 	f.addRows(slots, rows)
@@ -169,7 +175,7 @@ func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
 	if err := l.send(f.list); err != nil {
 		return err
 	}
-	l.step, l.parts, l.partStep = step, frames{}, 0
+	l.step, l.parts, l.partStep, l.ended = step, frames{}, 0, false
 	return nil
 }
 

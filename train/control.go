@@ -20,6 +20,8 @@ type status struct {
 	degraded bool // this rank has lost something and not rebuilt all of it
 	behind   bool // the log of this rank's commits is behind
 	stalled  bool // the log cannot be written
+	unsent   bool // too much of this rank's stream waits
+	mute     bool // the topic takes nothing from this rank
 	dirty    bool // many rows in this rank's memory have been written since the last seal
 	// seal is sent in the first status after a seal. It is nil in all others, on all ranks.
 	seal *sealReport
@@ -29,11 +31,17 @@ type status struct {
 type sealReport struct {
 	part    partSum // the digest of this rank's part of the model at the newest seal
 	durable int64   // the last step in this rank's log that survives the loss of all processes
+	// streamed is the last step that the topic has of this rank.
+	streamed int64
 }
 
-func (x *sealReport) words() []uint64 { return append(x.part.words(), uint64(x.durable)) }
+func (x *sealReport) words() []uint64 {
+	return append(x.part.words(), uint64(x.durable), uint64(x.streamed))
+}
 
-func sealReportOf(w []uint64) sealReport { return sealReport{partSumOf(w), int64(w[partSumWords])} }
+func sealReportOf(w []uint64) sealReport {
+	return sealReport{partSumOf(w), int64(w[partSumWords]), int64(w[partSumWords+1])}
+}
 
 // statusFields is how many 64-bit fields a status has on the wire, without a sealReport.
 const statusFields = 3
@@ -47,6 +55,8 @@ const (
 	flagSaved
 	flagUnsaved
 	flagDirty
+	flagUnsent
+	flagMute
 )
 
 // control exchanges the status of a step, and other short lists of numbers, between all
@@ -71,7 +81,8 @@ func (c *control) sendStatus(s status) *collectives.Handle {
 		set  bool
 		flag uint64
 	}{{s.stop, flagStop}, {s.save, flagSave}, {s.degraded, flagDegraded}, {s.behind, flagBehind}, {s.stalled, flagStalled},
-		{s.saved, flagSaved}, {s.unsaved, flagUnsaved}, {s.dirty, flagDirty}} {
+		{s.saved, flagSaved}, {s.unsaved, flagUnsaved}, {s.dirty, flagDirty},
+		{s.unsent, flagUnsent}, {s.mute, flagMute}} {
 		if f.set {
 			flags |= f.flag
 		}
@@ -93,7 +104,8 @@ func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 		x := c.all[len(c.mine)*rank:]
 		c.last[rank] = status{loss: math.Float64frombits(x[0]), stop: x[1]&flagStop != 0, save: x[1]&flagSave != 0,
 			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0, behind: x[1]&flagBehind != 0, stalled: x[1]&flagStalled != 0,
-			saved: x[1]&flagSaved != 0, unsaved: x[1]&flagUnsaved != 0, dirty: x[1]&flagDirty != 0}
+			saved: x[1]&flagSaved != 0, unsaved: x[1]&flagUnsaved != 0, dirty: x[1]&flagDirty != 0,
+			unsent: x[1]&flagUnsent != 0, mute: x[1]&flagMute != 0}
 		if len(c.mine) > statusFields {
 			c.seals[rank] = sealReportOf(x[statusFields:])
 			c.last[rank].seal = &c.seals[rank]

@@ -243,7 +243,7 @@ func (j *job) coded() bool { return j.cfg.EC.Code != ec.None && !j.o.EvalOnly }
 // commits reports whether the job commits epochs: rows are coded, there are other sinks, or the
 // digest of every commit is asked for.
 func (j *job) commits() bool {
-	return j.coded() || (len(j.o.Sinks) > 0 || j.cfg.Job.Digests || j.stores()) && !j.o.EvalOnly
+	return j.coded() || (len(j.o.Sinks) > 0 || hashes(j) || j.stores()) && !j.o.EvalOnly
 }
 
 // stores reports whether the rows of commits are kept in logs on disks.

@@ -3,10 +3,12 @@ package train
 import (
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/shard"
 	"github.com/ecrec/ecrec/store"
+	"github.com/ecrec/ecrec/stream"
 )
 
 // Options are the parts of a job beside its config.
@@ -55,6 +57,10 @@ type Options struct {
 	Below func(rank int, h *shard.Shard) shard.Below
 	// StoreDir opens a folder of a rank in store.path. Nil: it is on the machine's disk.
 	StoreDir func(rank int, path string) (store.Dir, error)
+	// Topic opens the topic that stream.to names.
+	Topic func(e env.Env, to string) (stream.Topic, error)
+	// Session is a random number, drawn by each process.
+	Session uint32
 	// RebuildRows fixes how many shards each step rebuilds, or more if the next step reads
 	// more. Zero: as many as fit the time budget.
 	RebuildRows int

@@ -36,6 +36,7 @@ type protection struct {
 	snapshots snapshots      // of commits that may be rolled back to
 	digests   digests        // of the model at commits
 	log       storing        // of the rows of commits, on a disk
+	stream    streaming      // of the same, to readers elsewhere
 
 	phase     phase
 	announced int64                 // the last commit that was reported
@@ -71,7 +72,7 @@ func (r *rank) openProtection() error {
 // it returns the sinks that are open.
 func (p *protection) openSinks() (sinks []commit.Sink, err error) {
 	r, j := p.rank, p.rank.job
-	if j.cfg.Job.Digests {
+	if hashes(j) {
 		p.digests.rows = commit.NewDigests()
 		sinks = append(sinks, p.digests.rows)
 	}
@@ -87,6 +88,12 @@ func (p *protection) openSinks() (sinks []commit.Sink, err error) {
 			return sinks, err
 		}
 		sinks = append(sinks, p.log.store)
+	}
+	if streams(j) {
+		if err := p.stream.open(p); err != nil {
+			return sinks, err
+		}
+		sinks = append(sinks, p.stream.store)
 	}
 	for _, open := range j.o.Sinks {
 		s, err := open(commit.SinkOptions{Env: j.env, Device: j.dev, Rank: r.id, Shard: r.shard})
@@ -137,6 +144,9 @@ func (p *protection) beginCommits() error {
 	r := p.rank
 	drawn := r.done == 0 && r.job.cfg.Model.InitFrom == ""
 	p.commits.Begin(r.done, drawn)
+	if err := p.stream.check(); err != nil {
+		return err
+	}
 	p.snapshots.dropAll() // those of a run before restoreFromCheckpoint
 	if err := p.takeSnapshot(r.done); err != nil {
 		return err
@@ -244,6 +254,7 @@ func (p *protection) finish() error {
 		return nil
 	}
 	p.log.finish()
+	p.stream.finish()
 	if err := p.closeRecovery(); err != nil {
 		return err
 	}
@@ -266,6 +277,7 @@ func (p *protection) commitAll() error {
 		return err
 	}
 	p.log.holdIfBehind()
+	p.stream.holdIfBehind()
 	// No status follows, so the digests are exchanged here: of the epoch before, which Seal
 	// commits, and of the last one.
 	for _, do := range []func() error{p.exchangeDigests, func() error { return p.sealNow(r.done) }, p.exchangeDigests} {
@@ -306,6 +318,7 @@ func (p *protection) sealEpoch(step int64) error {
 		return err
 	}
 	p.log.holdIfBehind()
+	p.stream.holdIfBehind()
 	if err := p.sealNow(step); err != nil {
 		return err
 	}

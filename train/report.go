@@ -58,6 +58,8 @@ type StepInfo struct {
 	Redundancy Redundancy
 	// Durable is the last step whose updates survive the loss of all processes, 0 without store.path.
 	Durable int64
+	// Streamed is the last step that the topic of stream.to has of all ranks, 0 without stream.to.
+	Streamed int64
 }
 
 // Eval is the result of one evaluation. AUC is NaN if all samples have the same label.

@@ -6,6 +6,7 @@ func (p *protection) addTo(s *status) {
 		s.prepared, s.degraded = p.commits.Prepared(), p.lossLeft().Any()
 		s.seal = p.unsentReport()
 		p.log.addTo(s)
+		p.stream.addTo(s)
 	}
 }
 
@@ -15,10 +16,12 @@ func (p *protection) takeStatus(all []status) error {
 		return nil
 	}
 	p.log.takeStatus(all)
+	p.stream.takeStatus(all)
 	if all[0].seal == nil {
 		return nil
 	}
 	p.log.received(p.rank.conns.ctl.seals)
+	p.stream.received(p.rank.conns.ctl.seals)
 	if p.digests.rows == nil {
 		return nil
 	}
@@ -28,7 +31,7 @@ func (p *protection) takeStatus(all []status) error {
 // unsentReport is the report of the newest seal, if it was not sent yet. It is nil on all ranks or on none, since all seal at
 // the same steps.
 func (p *protection) unsentReport() *sealReport {
-	report := sealReport{durable: p.log.durableHere()}
+	report := sealReport{durable: p.log.durableHere(), streamed: p.stream.streamedHere()}
 	switch seal := p.commits.Sealed(); {
 	case p.digests.rows != nil:
 		part := p.digests.unsent()

@@ -143,6 +143,7 @@ func (p *protection) rollBack(w *worldState) error {
 	if p.phase.new() {
 		p.phase = phaseJoining
 		p.log.lose()
+		p.stream.lose()
 		p.commits.Begin(w.committed, false)
 		p.parity.Lose()
 	} else if err := p.commits.Roll(w.committed); err != nil {

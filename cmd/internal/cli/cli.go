@@ -19,6 +19,7 @@ type root struct {
 	Export     exportCmd     `cmd:"" help:"Write the model of a run or a checkpoint as a file: safetensors, ONNX, or a Triton model repository."`
 	Inspect    inspectCmd    `cmd:"" help:"Describe a checkpoint or a model file, and verify its checksums."`
 	Audit      auditCmd      `cmd:"" help:"Compute a run again, compare the digest of every commit, and name the first difference."`
+	Follow     followCmd     `cmd:"" help:"Keep a model up to date with the stream of a run (stream.to): compare its digest at every commit, save checkpoints."`
 	Status     statusCmd     `cmd:"" help:"Show the state of a run: step, losses, checkpoint, digest."`
 	Runs       runsCmd       `cmd:"" help:"Compare the runs in a folder."`
 	Sweep      sweepCmd      `cmd:"" help:"Train a config with every combination of some values, one run after another."`

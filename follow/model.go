@@ -1,0 +1,177 @@
+package follow
+
+import (
+	"fmt"
+
+	"github.com/ecrec/ecrec/internal/digest"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/store"
+	"github.com/ecrec/ecrec/stream"
+)
+
+// model is a copy of the model of a run.
+type model struct {
+	about
+	text   []byte // of about
+	dev    kernels.Device
+	stream kernels.Stream
+	shards []*shard.Shard // by owner
+	sums   []digest.Sum   // of their rows
+	before []byte         // scratch: rows that are replaced
+	known  []int32        // scratch: slots of before
+
+	step   int64
+	at     []stream.Position // by rank
+	dense  []byte
+	record []byte
+	losses []float64
+	want   string // the digest of the run at step; empty: unknown
+}
+
+// newModel makes the model of a run before its first step.
+func newModel(e env.Env, text []byte) (m *model, err error) {
+	m = &model{text: text}
+	if m.about, err = parseAbout(text); err != nil {
+		return nil, err
+	}
+	if m.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
+		return nil, err
+	}
+	m.stream = m.dev.Stream(1)
+	n := m.owners()
+	for owner := range n {
+		h, err := shard.New(m.dev, m.stream, m.model.ShardOptions(owner, n))
+		if err != nil {
+			m.close()
+			return nil, err
+		}
+		h.ListWritten(false)
+		m.shards, m.sums = append(m.shards, h), append(m.sums, digest.Sum{})
+	}
+	for range m.Owners {
+		m.at = append(m.at, stream.Start(0))
+	}
+	return m, nil
+}
+
+func (m *model) close() {
+	for _, h := range m.shards {
+		h.Close()
+	}
+	m.stream.Close()
+}
+
+// touched is how many rows the run has written.
+func (m *model) touched() (n int64) {
+	for _, h := range m.shards {
+		n += h.Touched()
+	}
+	return n
+}
+
+// rowBytes is the length of a row with its state.
+func (m *model) rowBytes() int { return 4 * (m.model.Width + m.model.RowState) }
+
+// apply applies a cut.
+func (m *model) apply(c *stream.Cut) error {
+	if len(c.Epochs) != len(m.Owners) {
+		return fmt.Errorf("the topic has %d partitions, the run has %d ranks", len(c.Epochs), len(m.Owners))
+	}
+	if text := c.Epochs[0].About; len(text) > 0 {
+		a, err := parseAbout(text)
+		if err != nil {
+			return err
+		}
+		m.about, m.text = a, text
+	}
+	for rank, e := range c.Epochs {
+		if err := m.applyEpoch(rank, e); err != nil {
+			return fmt.Errorf("rank %d, step %d: %w", rank, c.Step, err)
+		}
+		m.at[rank] = stream.Position{Lineage: e.Lineage, Step: e.To, Next: e.Next}
+	}
+	m.step = c.Step
+	return m.check()
+}
+
+func (m *model) applyEpoch(rank int, e *stream.Epoch) error {
+	owned, owner := int64(0), m.Owners[rank]
+	if owner >= 0 {
+		owned = m.shards[owner].Slots()
+	}
+	x, err := store.ParseContent(e.Slots, e.Rows, e.Extra, owned, m.rowBytes())
+	if err != nil {
+		return err
+	}
+	if rank == 0 {
+		weights, state := m.model.DenseBytes()
+		if int64(len(x.Dense)) != weights+state {
+			return fmt.Errorf("the dense part has %d bytes, that of the model %d", len(x.Dense), weights+state)
+		}
+		m.dense, m.record, m.want = x.Dense, x.Record, x.Digest
+		if m.losses, err = x.AddLosses(m.losses); err != nil {
+			return err
+		}
+	}
+	if owner < 0 {
+		return nil
+	}
+	h := m.shards[owner]
+	if e.Absolute {
+		h.Reset()
+		h.ListWritten(false)
+		m.sums[owner] = digest.Sum{}
+	}
+	return m.replace(owner, h, x.Slots, x.Rows)
+}
+
+// replace replaces rows of an owner, and changes the digest by what they change.
+func (m *model) replace(owner int, h *shard.Shard, slots []int32, rows []byte) error {
+	touched := h.TouchedBits()
+	m.known = m.known[:0]
+	for _, slot := range slots {
+		if touched[slot>>6]>>(slot&63)&1 != 0 {
+			m.known = append(m.known, slot)
+		}
+	}
+	n := m.rowBytes()
+	if need := len(m.known) * n; cap(m.before) < need {
+		m.before = make([]byte, need)
+	}
+	before := m.before[:len(m.known)*n]
+	if len(m.known) > 0 {
+		if err := h.ReadBytes(before, m.known); err != nil {
+			return err
+		}
+	}
+	d, place := shard.NewDigester(h.Options()), h.Options().Map
+	for i, slot := range m.known {
+		m.sums[owner].Sub(d.Term(place.Global(owner, int64(slot)), before[i*n:(i+1)*n]))
+	}
+	for i, slot := range slots {
+		m.sums[owner].Add(d.Term(place.Global(owner, int64(slot)), rows[i*n:(i+1)*n]))
+	}
+	return h.StoreRaw(slots, rows)
+}
+
+// check compares the digest of the model with that of the run, if the run had one.
+func (m *model) check() error {
+	if m.want == "" {
+		return nil
+	}
+	if have := m.digest().String(); have != m.want {
+		return &Mismatch{m.step, have, m.want}
+	}
+	return nil
+}
+
+func (m *model) digest() digest.Sum {
+	weights, _ := m.model.DenseBytes()
+	total := m.model.DigestDense(m.dense[:weights], m.dense[weights:])
+	for _, s := range m.sums {
+		total.Add(s)
+	}
+	return total
+}

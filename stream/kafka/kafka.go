@@ -1,0 +1,215 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/stream"
+)
+
+// Scheme begins the name of a topic.
+const Scheme = "kafka://"
+
+// Variables of the environment with the credentials for SASL.
+const (
+	UserVariable     = "ECREC_KAFKA_USER"
+	PasswordVariable = "ECREC_KAFKA_PASSWORD"
+)
+
+// requestFor is how long a request may take in all. It is longer than the election of a new leader.
+const requestFor = 15 * time.Second
+
+// ackFor is how long Sync waits for acknowledgements until it reports that there are none.
+const ackFor = 10 * time.Second
+
+// place is a parsed name.
+type place struct {
+	name     string // without query
+	brokers  []string
+	topic    string
+	tls      bool
+	sasl     string
+	replicas int16
+}
+
+// Check finds mistakes in the name of a topic. It does no I/O.
+func Check(name string) error {
+	_, err := parse(name)
+	return err
+}
+
+func parse(name string) (p place, err error) {
+	p.replicas = -1
+	rest, ok := strings.CutPrefix(name, Scheme)
+	if !ok {
+		return p, fmt.Errorf("%q does not begin with %s", name, Scheme)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, topic, ok := strings.Cut(rest, "/")
+	if p.topic = topic; !ok || topic == "" || hosts == "" || strings.Contains(topic, "/") {
+		return p, fmt.Errorf("%q is not kafka://HOST:PORT/TOPIC", name)
+	}
+	for _, host := range strings.Split(hosts, ",") {
+		if !strings.Contains(host, ":") || strings.Contains(host, "@") {
+			return p, fmt.Errorf("%q is not HOST:PORT; credentials are in %s and %s", host, UserVariable, PasswordVariable)
+		}
+		p.brokers = append(p.brokers, host)
+	}
+	p.name = Scheme + rest
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return p, fmt.Errorf("%q: %w", query, err)
+	}
+	for key, value := range values {
+		switch x := value[0]; key {
+		case "tls":
+			p.tls, err = strconv.ParseBool(x)
+		case "sasl":
+			if p.sasl = x; x != "plain" && x != "scram-sha-256" && x != "scram-sha-512" {
+				err = errors.New("use plain, scram-sha-256 or scram-sha-512")
+			}
+		case "replicas":
+			var n int64
+			n, err = strconv.ParseInt(x, 10, 16)
+			p.replicas = int16(n)
+		default:
+			err = errors.New("there is no such option: use tls, sasl or replicas")
+		}
+		if err != nil {
+			return p, fmt.Errorf("%s=%s: %w", key, value[0], err)
+		}
+	}
+	return p, nil
+}
+
+// topic is a topic of a broker.
+type topic struct {
+	place
+	env   env.Env
+	admin *kadm.Client
+}
+
+// Open is the topic of a name. It connects to the broker.
+func Open(e env.Env, name string) (stream.Topic, error) {
+	p, err := parse(name)
+	if err != nil {
+		return nil, err
+	}
+	t := &topic{place: p, env: e}
+	c, err := p.newClient()
+	if err != nil {
+		return nil, err
+	}
+	t.admin = kadm.NewClient(c)
+	if err := t.do(c.Ping); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%s does not answer: %w; is a broker there, with these credentials?", strings.Join(p.brokers, ","), err)
+	}
+	return t, nil
+}
+
+// newClient makes a client.
+func (p *place) newClient(more ...kgo.Opt) (*kgo.Client, error) {
+	o := append([]kgo.Opt{kgo.SeedBrokers(p.brokers...), kgo.ClientID("ecrec"), kgo.RetryTimeout(requestFor), kgo.DialTimeout(5 * time.Second)}, more...)
+	if p.tls {
+		o = append(o, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
+	}
+	if p.sasl != "" {
+		user, password := os.Getenv(UserVariable), os.Getenv(PasswordVariable)
+		if user == "" || password == "" {
+			return nil, fmt.Errorf("sasl=%s needs %s and %s in the environment", p.sasl, UserVariable, PasswordVariable)
+		}
+		var m sasl.Mechanism
+		switch a := (scram.Auth{User: user, Pass: password}); p.sasl {
+		case "plain":
+			m = plain.Auth{User: user, Pass: password}.AsMechanism()
+		case "scram-sha-256":
+			m = a.AsSha256Mechanism()
+		default:
+			m = a.AsSha512Mechanism()
+		}
+		o = append(o, kgo.SASL(m))
+	}
+	return kgo.NewClient(o...)
+}
+
+// do runs a request.
+func (t *topic) do(f func(context.Context) error) error {
+	return t.env.Do("ask the broker", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), requestFor)
+		defer cancel()
+		return f(ctx)
+	})
+}
+
+// Name implements stream.Topic. It has no options, which readers and writers may have differently.
+func (t *topic) Name() string { return t.name }
+
+// Close implements stream.Topic.
+func (t *topic) Close() { t.admin.Close() }
+
+// Partitions implements stream.Topic.
+func (t *topic) Partitions() (n int, err error) {
+	err = t.do(func(ctx context.Context) error {
+		all, err := t.admin.ListTopics(ctx, t.topic)
+		if err != nil {
+			return err
+		}
+		x := all[t.topic]
+		if errors.Is(x.Err, kerr.UnknownTopicOrPartition) {
+			return nil
+		}
+		n = len(x.Partitions)
+		return x.Err
+	})
+	return n, err
+}
+
+// Create implements stream.Topic.
+func (t *topic) Create(partitions int) error {
+	keep, largest := "-1", strconv.Itoa(4*stream.MaxPayload)
+	err := t.do(func(ctx context.Context) error {
+		_, err := t.admin.CreateTopic(ctx, int32(partitions), t.replicas, map[string]*string{"retention.ms": &keep, "retention.bytes": &keep,
+			"max.message.bytes": &largest}, t.topic)
+		if errors.Is(err, kerr.TopicAlreadyExists) {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("topic %s cannot be made: %w", t.topic, err)
+	}
+	for until := t.env.Now() + requestFor; t.env.Now() < until; t.env.Sleep(20 * time.Millisecond) { // until all brokers know it
+		if n, err := t.Partitions(); err == nil && n == partitions {
+			return nil
+		}
+	}
+	return fmt.Errorf("topic %s was made, and does not appear", t.topic)
+}
+
+// Open implements stream.Topic.
+func (t *topic) Open(number int) (stream.Partition, error) {
+	c, err := t.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+		kgo.ProducerBatchMaxBytes(3*stream.MaxPayload), kgo.MaxBufferedBytes(1<<30), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
+		kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	return &partition{topic: &topic{place: t.place, env: t.env, admin: kadm.NewClient(c)}, client: c, number: int32(number),
+		monitor: t.env.Monitor("kafka partition"), consumed: -1}, nil
+}

@@ -1,0 +1,164 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/stream"
+)
+
+// partition is one rank's or reader's use of a partition, with connections of its own.
+type partition struct {
+	topic    *topic
+	client   *kgo.Client
+	number   int32
+	consumed int64 // the offset that the client reads next; -1: it reads nothing
+
+	monitor env.Monitor
+	waiting int   // records that are not acknowledged
+	err     error // after which the client takes nothing more
+}
+
+// Bounds implements stream.Partition.
+func (p *partition) Bounds() (first, next int64, err error) {
+	err = p.topic.do(func(ctx context.Context) error {
+		for _, x := range []struct {
+			list func(context.Context, ...string) (kadm.ListedOffsets, error)
+			to   *int64
+		}{{p.topic.admin.ListStartOffsets, &first}, {p.topic.admin.ListEndOffsets, &next}} {
+			all, err := x.list(ctx, p.topic.topic)
+			if err != nil {
+				return err
+			}
+			o, ok := all.Lookup(p.topic.topic, p.number)
+			if !ok || o.Err != nil {
+				return errors.Join(o.Err, fmt.Errorf("topic %s has no partition %d", p.topic.topic, p.number))
+			}
+			*x.to = o.Offset
+		}
+		return nil
+	})
+	return first, next, err
+}
+
+// Append implements stream.Partition.
+func (p *partition) Append(records [][]byte) error {
+	p.monitor.Lock()
+	if p.err != nil {
+		defer p.monitor.Unlock()
+		return p.err
+	}
+	p.waiting += len(records)
+	p.monitor.Unlock()
+	return p.topic.env.Do("send to the broker", func() error {
+		for _, b := range records {
+			p.client.Produce(context.Background(), &kgo.Record{Topic: p.topic.topic, Partition: p.number, Value: b}, p.acknowledged)
+		}
+		return nil
+	})
+}
+
+// acknowledged notes that a record was acknowledged, or will never be.
+func (p *partition) acknowledged(r *kgo.Record, err error) {
+	p.monitor.Lock()
+	defer p.monitor.Unlock()
+	if err != nil && p.err == nil {
+		p.err = &stream.Final{Err: explain(err, len(r.Value))}
+	}
+	p.waiting--
+	p.monitor.Wake()
+}
+
+// explain adds advice to an error of a broker.
+func explain(err error, bytes int) error {
+	switch {
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return fmt.Errorf("a record of %d bytes is too large for the broker: raise max.message.bytes of the topic to %d: %w", bytes, 4*stream.MaxPayload, err)
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Errorf("the broker does not let this user write to the topic: %w", err)
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("the topic is gone: %w", err)
+	}
+	return err
+}
+
+// Sync implements stream.Partition.
+func (p *partition) Sync() error {
+	p.monitor.Lock()
+	defer p.monitor.Unlock()
+	for until := p.topic.env.Now() + ackFor; p.waiting > 0 && p.err == nil; {
+		if p.topic.env.Now() >= until {
+			return fmt.Errorf("%d records are not acknowledged within %v: is the broker down, or short of replicas?", p.waiting, ackFor)
+		}
+		p.monitor.WaitUntil(until)
+	}
+	return p.err
+}
+
+// Read implements stream.Partition.
+func (p *partition) Read(from int64, bytes int, wait time.Duration) (list []stream.Record, err error) {
+	if p.consumed != from {
+		if p.consumed >= 0 {
+			p.client.RemoveConsumePartitions(map[string][]int32{p.topic.topic: {p.number}})
+		}
+		first, next, err := p.Bounds()
+		if err != nil {
+			return nil, err
+		}
+		if from < first || from > next {
+			return nil, &stream.Trimmed{Partition: int(p.number), Offset: from, First: first, After: next}
+		}
+		p.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.topic.topic: {p.number: kgo.NewOffset().At(from)}})
+		p.consumed = from
+		wait = max(wait, time.Second) // for the connection
+		if from == next {
+			wait = 0
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(wait, 10*time.Millisecond))
+	defer cancel()
+	var fetches kgo.Fetches
+	_ = p.topic.env.Do("read from the broker", func() error {
+		fetches = p.client.PollFetches(ctx)
+		return nil
+	})
+	for _, e := range fetches.Errors() {
+		if errors.Is(e.Err, kerr.OffsetOutOfRange) {
+			first, next, err := p.Bounds()
+			return nil, errors.Join(err, &stream.Trimmed{Partition: int(p.number), Offset: from, First: first, After: next})
+		}
+		if !errors.Is(e.Err, context.DeadlineExceeded) && !kerr.IsRetriable(e.Err) {
+			return nil, explain(e.Err, 0)
+		}
+	}
+	fetches.EachRecord(func(r *kgo.Record) {
+		if r.Offset >= from {
+			list = append(list, stream.Record{Offset: r.Offset, Time: r.Timestamp.UnixMilli(), Bytes: r.Value})
+		}
+	})
+	if n := len(list); n > 0 {
+		p.consumed = list[n-1].Offset + 1
+	}
+	return list, nil
+}
+
+// Trim implements stream.Partition.
+func (p *partition) Trim(before int64) error {
+	return p.topic.do(func(ctx context.Context) error {
+		all, err := p.topic.admin.DeleteRecords(ctx, kadm.Offsets{p.topic.topic: {p.number: kadm.Offset{Topic: p.topic.topic, Partition: p.number, At: before}}})
+		if err == nil {
+			err = all.Error()
+		}
+		return err
+	})
+}
+
+// Close implements stream.Partition.
+func (p *partition) Close() { p.client.Close() }

@@ -1,0 +1,181 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/lineage"
+	"github.com/ecrec/ecrec/store"
+	"github.com/ecrec/ecrec/stream"
+)
+
+// streaming is one rank's part in the stream of commits (stream.to). As with logs, all ranks agree on the epochs that are held. Without
+// stream.to its store is nil, and its methods do nothing.
+type streaming struct {
+	protection *protection
+	store      *store.Store
+	streamed   int64 // the last step that the topic has of all ranks
+	warned     bool  // of a topic that does not take anything
+	checked    bool  // that the topic is not of another run
+}
+
+// streams reports whether the commits of a job go to a topic.
+func streams(j *job) bool { return j.cfg.Stream.To != "" && !j.o.EvalOnly }
+
+// hashes reports whether a job finds the digest of every commit.
+func hashes(j *job) bool { return j.cfg.Job.Digests || streams(j) }
+
+// open opens the stream of the rank.
+func (x *streaming) open(p *protection) (err error) {
+	r, j := p.rank, p.rank.job
+	x.protection = p
+	o := store.Options{Env: j.env, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard, Steps: j.steps, Digest: p.digestText,
+		Rebuilt: func() bool { return p.lossLeft().Rows == 0 }, Stream: x.openLog, Key: "stream.to: " + j.cfg.Stream.To,
+		Backlog: max(1, int64(j.cfg.Stream.Backlog)/int64(j.ranks))}
+	if r.id == 0 {
+		o.Past, o.Dense = p.pastAt, p.denseNow
+	}
+	if x.store, err = store.Open(o); err != nil {
+		if !j.world.Later {
+			return config.Errorf("%w", err)
+		}
+		x.store = store.Broken(o, err)
+	}
+	return nil
+}
+
+// openLog opens the rank's partition.
+func (x *streaming) openLog() (store.Log, error) {
+	r := x.protection.rank
+	topic, err := r.job.o.Topic(r.job.env, r.job.cfg.Stream.To)
+	if err != nil {
+		return nil, err
+	}
+	defer topic.Close()
+	o := stream.LogOptions{Env: r.job.env, Topic: topic, Rank: r.id, Ranks: r.job.ranks, Session: r.job.o.Session,
+		Run: func() lineage.Run { return r.lineage }}
+	if r.id == 0 {
+		o.About = x.about
+	}
+	l, err := stream.OpenLog(o)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// about describes the run.
+func (x *streaming) about() ([]byte, error) {
+	r := x.protection.rank
+	model, err := json.Marshal(r.job.checkpointModel())
+	if err != nil {
+		return nil, err
+	}
+	a := stream.About{Run: r.lineage, Model: model}
+	for id := range r.job.ranks {
+		a.Owners = append(a.Owners, r.job.roles.ownerOf(id))
+	}
+	if recipe := r.job.o.Recipe; recipe.HasNames() {
+		a.Recipe = recipe.Encode()
+	}
+	return json.Marshal(a)
+}
+
+// check refuses, once the commits of a run begin, the topic of another run.
+func (x *streaming) check() error {
+	if x.store == nil || x.checked || x.protection.rank.job.world.Later {
+		return nil
+	}
+	x.checked = true
+	if err := x.store.Failed(); err != nil {
+		return config.Errorf("%w", err)
+	}
+	return nil
+}
+
+// addTo sets the fields of a status that are about the stream.
+func (x *streaming) addTo(s *status) {
+	if x.store != nil {
+		s.unsent, s.mute = x.store.Behind(), x.store.Problem() != nil
+	}
+}
+
+// streamedHere is the last step that the topic has of this rank.
+func (x *streaming) streamedHere() int64 {
+	if x.store == nil {
+		return 0
+	}
+	return x.store.Durable()
+}
+
+// received takes the reports of all ranks after a seal.
+func (x *streaming) received(all []sealReport) {
+	if x.store == nil {
+		return
+	}
+	x.streamed = all[0].streamed
+	for _, y := range all[1:] {
+		x.streamed = min(x.streamed, y.streamed)
+	}
+}
+
+// takeStatus warns, on rank 0, if the topic takes nothing, and if it does again.
+func (x *streaming) takeStatus(all []status) {
+	if x.store == nil || x.protection.rank.id != 0 {
+		return
+	}
+	to, observer := x.protection.rank.job.cfg.Stream.To, x.protection.rank.job.o.Observer
+	i := slices.IndexFunc(all, func(s status) bool { return s.mute })
+	switch {
+	case i >= 0 && !x.warned:
+		why := fmt.Errorf("stream.to: %s takes nothing from rank %d", to, i)
+		if mine := x.store.Problem(); i == 0 && mine != nil {
+			why = mine
+		}
+		observer.Warned(fmt.Sprintf("%v; training goes on, and readers stay at step %d until it does", why, x.streamed))
+	case i < 0 && x.warned:
+		observer.Warned(fmt.Sprintf("stream.to: %s takes the rows of all ranks again", to))
+	}
+	x.warned = i >= 0
+}
+
+// holdIfBehind holds the next epoch if any rank had too much to send in the last status, which all ranks have.
+func (x *streaming) holdIfBehind() {
+	if x.store != nil {
+		x.store.Hold(slices.ContainsFunc(x.protection.rank.conns.ctl.last, func(s status) bool { return s.unsent }))
+	}
+}
+
+// lose notes that the rank is new to the job.
+func (x *streaming) lose() {
+	if x.store != nil {
+		x.store.Lose()
+	}
+}
+
+// finish sends the last epoch, also if it is held, and waits until the topic has it.
+func (x *streaming) finish() {
+	if x.store == nil {
+		return
+	}
+	x.store.Flush()
+	x.store.Drain(drainFor)
+	if r := x.protection.rank; x.store.Durable() < r.done {
+		why := x.store.Problem()
+		if why == nil {
+			why = fmt.Errorf("stream.to: %s did not take all rows within %v", r.job.cfg.Stream.To, drainFor)
+		}
+		r.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it goes on",
+			why, r.id, x.store.Durable(), r.done))
+	}
+}
+
+// streamedStep is the last step that the topic has of all ranks, as far as this rank knows.
+func (p *protection) streamedStep() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.stream.streamed
+}
