@@ -46,7 +46,9 @@
 //   - A parity equals ec's Encode of the data rows as of the commit, unless it is unbuilt: its
 //     holder is new and has not encoded it yet.
 //   - At most two epochs are not committed, one sealed and one active. The seal of the active
-//     epoch waits for the commit of the sealed one. So a loss costs at most two epochs.
+//     epoch waits for the commit of the sealed one. So a loss costs at most two epochs, and
+//     a step that only the lost process had ended: there it committed the sealed epoch, which no other had
+//     done yet.
 //
 // # Never
 //

@@ -324,15 +324,26 @@ func TestErrorf(t *testing.T) {
 	}
 }
 
-func TestNotInThisVersion(t *testing.T) {
-	for _, set := range []string{
-		"stream.to=file:x",
+// TestTopics: the name of a topic is checked when the config is read.
+func TestTopics(t *testing.T) {
+	for to, want := range map[string]string{
+		"file:x": "", "kafka://a:1,b:2/t?tls=true": "", "file:": "is not file:DIR", "file://x": "is not file:DIR", "x": "is neither",
+		"kafka://a:1": "names no topic", "kafka://a:1/": "names no topic", "kafka://a:1/b/c": "names no topic", "kafka://a/t": "is not HOST:PORT",
+		"kafka://me:secret@a:1/t": "ECREC_KAFKA_PASSWORD",
 	} {
-		key, _, _ := strings.Cut(set, "=")
-		_, err := Load(write(t, base), []string{set})
-		expect(t, err, "--set "+set+": "+key+": ")
-		expect(t, err, " is not in this version; ")
+		_, err := Load(write(t, base), []string{"stream.to=" + to})
+		switch {
+		case want != "":
+			expect(t, err, want)
+		case err != nil:
+			t.Errorf("%s: %v", to, err)
+		}
 	}
+	_, err := Load(write(t, base), []string{"stream.backlog=0"})
+	expect(t, err, "stream.backlog")
+}
+
+func TestRefusedValues(t *testing.T) {
 	for set, want := range map[string]string{ // refused values are not offered
 		"data.format=x": "synthetic, csv, avazu-csv, criteo-tsv, parquet, criteo-bin, criteo-numpy, record", "model.kind=x": "dlrm", "store.tier=x": "dram, file",
 		"checkpoint.kind=x": "full, incremental",

@@ -333,7 +333,7 @@ var exchangeAndStorage = []Doc{
 	{"ec.r", "", "train",
 		"Parity rows of a stripe. Parities take r/k of the rows' memory."},
 	{"ec.commit_every", "", "train",
-		"Steps between two commits. A loss costs at most two such epochs. With `store.tier = \"file\"` there may be more commits: rows that were written must be in the log before they leave memory."},
+		"Steps between two commits. A loss costs at most two such epochs, and a step that only the lost process had ended. With `store.tier = \"file\"` there may be more commits: rows that were written must be in the log before they leave memory."},
 	{"elastic.spares", "", "cmd/internal/cli",
 		"Processes that wait for another's loss. `--np P` starts that many more; under mpirun or srun they are the last of those started."},
 	{"elastic.max_restarts", "", "cmd/internal/cli",

@@ -70,7 +70,7 @@ func Open(o Options) (f *Follower, err error) {
 	if f.lock, err = checkpoint.Hold(o.Env, o.Dir, time.Second); err != nil {
 		return nil, err
 	}
-	if err := f.load(); err != nil {
+	if err := f.loadNewest(); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func Open(o Options) (f *Follower, err error) {
 // Close frees the model.
 func (f *Follower) Close() {
 	if f.model != nil {
-		f.model.close()
+		f.model.free()
 	}
 	f.lock.Close()
 }
@@ -119,7 +119,7 @@ func (f *Follower) Run() error {
 			return errors.Join(err, f.saveLast())
 		}
 		if c != nil {
-			if done, err := f.take(c); err != nil || done {
+			if done, err := f.takeCut(c); err != nil || done {
 				return err
 			}
 		}
@@ -134,12 +134,12 @@ func (f *Follower) Run() error {
 	}
 }
 
-// take applies a cut. It reports whether the Follower is at the step where it ends.
-func (f *Follower) take(c *stream.Cut) (done bool, err error) {
+// takeCut applies a cut. It reports whether the Follower is at the step where it ends.
+func (f *Follower) takeCut(c *stream.Cut) (done bool, err error) {
 	if f.o.At >= 0 && c.Step > f.o.At {
 		return false, fmt.Errorf("the topic has no model of step %d: the nearest are those of steps %d and %d", f.o.At, f.Step(), c.Step)
 	}
-	if err := f.apply(c); err != nil {
+	if err := f.applyCut(c); err != nil {
 		return false, err
 	}
 	p := Progress{Step: c.Step, Digest: f.model.want, Merged: c.Merged, Touched: f.model.touched()}
@@ -153,8 +153,8 @@ func (f *Follower) take(c *stream.Cut) (done bool, err error) {
 	return true, f.save(true)
 }
 
-// apply applies a cut to the model, and compares the digests.
-func (f *Follower) apply(c *stream.Cut) error {
+// applyCut applies a cut to the model, and compares the digests.
+func (f *Follower) applyCut(c *stream.Cut) error {
 	first := c.Epochs[0]
 	if f.model != nil && c.Lineage != f.model.at[0].Lineage {
 		f.o.Warn(fmt.Sprintf("the run forked: lineage %s goes on from step %d with other settings, and its model replaces that of step %d of lineage %s",
@@ -165,7 +165,7 @@ func (f *Follower) apply(c *stream.Cut) error {
 	}
 	if f.model == nil || c.Lineage != f.model.at[0].Lineage {
 		if f.model != nil {
-			f.model.close()
+			f.model.free()
 			f.model, f.saves = nil, saves{}
 		}
 		m, err := newModel(f.o.Env, first.About)

@@ -44,7 +44,7 @@ func newModel(e env.Env, text []byte) (m *model, err error) {
 	for owner := range n {
 		h, err := shard.New(m.dev, m.stream, m.model.ShardOptions(owner, n))
 		if err != nil {
-			m.close()
+			m.free()
 			return nil, err
 		}
 		h.ListWritten(false)
@@ -56,7 +56,7 @@ func newModel(e env.Env, text []byte) (m *model, err error) {
 	return m, nil
 }
 
-func (m *model) close() {
+func (m *model) free() {
 	for _, h := range m.shards {
 		h.Close()
 	}
@@ -93,7 +93,7 @@ func (m *model) apply(c *stream.Cut) error {
 		m.at[rank] = stream.Position{Lineage: e.Lineage, Step: e.To, Next: e.Next}
 	}
 	m.step = c.Step
-	return m.check()
+	return m.checkDigest()
 }
 
 func (m *model) applyEpoch(rank int, e *stream.Epoch) error {
@@ -156,8 +156,8 @@ func (m *model) replace(owner int, h *shard.Shard, slots []int32, rows []byte) e
 	return h.StoreRaw(slots, rows)
 }
 
-// check compares the digest of the model with that of the run, if the run had one.
-func (m *model) check() error {
+// checkDigest compares the digest of the model with that of the run, if the run had one.
+func (m *model) checkDigest() error {
 	if m.want == "" {
 		return nil
 	}

@@ -190,8 +190,8 @@ func (f *Follower) trim() error {
 	return nil
 }
 
-// load begins with the newest checkpoint that has positions.
-func (f *Follower) load() error {
+// loadNewest begins with the newest checkpoint that has positions.
+func (f *Follower) loadNewest() error {
 	p, err := f.readPositions()
 	if err != nil {
 		return err
@@ -219,16 +219,16 @@ func (f *Follower) loadSaved(x saved) error {
 	if err != nil {
 		return err
 	}
-	if err = m.load(c, x); err != nil {
-		m.close()
+	if err = m.loadSaved(c, x); err != nil {
+		m.free()
 		return err
 	}
 	f.model, f.last = m, m.step
 	return nil
 }
 
-// load sets the model to that of a checkpoint.
-func (m *model) load(c *checkpoint.Checkpoint, x saved) error {
+// loadSaved sets the model to that of a checkpoint.
+func (m *model) loadSaved(c *checkpoint.Checkpoint, x saved) error {
 	if err := c.Check(m.model); err != nil {
 		return err
 	}
@@ -256,5 +256,5 @@ func (m *model) load(c *checkpoint.Checkpoint, x saved) error {
 		}
 	}
 	m.step, m.at, m.want = x.Step, x.Positions, x.Digest
-	return m.check()
+	return m.checkDigest()
 }

@@ -49,7 +49,7 @@ type Journal struct {
 // OpenJournal gives the shard a journal, which reads the time from now. It must be called
 // before On.
 func (h *Shard) OpenJournal(keep Keep, now func() time.Duration) {
-	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now, digester: NewDigester(h.o), wrote: slices.Clone(h.touched)}
+	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now, digester: NewDigester(h.o), wrote: slices.Clone(h.hold.differs)}
 	if h.rows.Buf.OnHost() {
 		j.use = kernels.Staging
 	}
@@ -127,7 +127,7 @@ func (j *Journal) Commit() {
 // written yet. It is called before they are written.
 func (h *Shard) recordFirstWrites(slots []int32) error {
 	h.hold.pin.putAside(h, slots)
-	h.hold.written.add(slots)
+	h.hold.addSlots(slots)
 	j := h.journal
 	if j == nil || j.paused {
 		return nil

@@ -27,6 +27,29 @@ type Pin struct {
 type hold struct {
 	pin     *Pin
 	written *written // nil: they are not listed
+	differs []uint64 // a bit for each slot that was ever written: the row may differ from its init
+}
+
+// addOne notes that a row is written.
+func (o *hold) addOne(slot int32) {
+	o.written.addOne(slot)
+	setBit(o.differs, slot)
+}
+
+// addSlots notes that rows are written.
+func (o *hold) addSlots(slots []int32) {
+	o.written.add(slots)
+	for _, slot := range slots {
+		setBit(o.differs, slot)
+	}
+}
+
+// addAll notes that the rows of a set are written.
+func (o *hold) addAll(rows []uint64) {
+	o.written.addAll(rows)
+	for i, word := range rows {
+		o.differs[i] |= word
+	}
 }
 
 const (
@@ -36,14 +59,14 @@ const (
 	pageSlots = 4096
 )
 
-// Pin pins the touched rows. Close ends it.
+// Pin pins the rows that may differ from their init. Close ends it.
 func (h *Shard) Pin() *Pin {
-	p := newPin(h, slices.Clone(h.touched))
+	p := newPin(h, slices.Clone(h.hold.differs))
 	h.hold.written.take()
 	return p
 }
 
-// PinWritten pins the rows of the written list (ListWritten), instead of all touched rows.
+// PinWritten pins the rows of the written list (ListWritten), instead of all rows.
 func (h *Shard) PinWritten() *Pin { return newPin(h, h.hold.written.take()) }
 
 func newPin(h *Shard, touched []uint64) *Pin {

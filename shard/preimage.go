@@ -185,7 +185,13 @@ func (h *Shard) undoEpoch(e *Epoch) error {
 	if len(e.Slots) == 0 {
 		return nil
 	}
-	h.hold.written.add(e.Slots)
+	h.hold.addSlots(e.Slots)
+	for place, slot := range e.Slots {
+		if e.drawn[place] { // it is its init again
+			unsetBit(h.hold.differs, slot)
+			unsetBit(h.journal.wrote, slot)
+		}
+	}
 	if err := h.replaceRows(e.Slots, e.Before()); err != nil {
 		return err
 	}

@@ -11,15 +11,16 @@ import (
 // RowBytes is the length of a row, weights and state.
 func (h *Shard) RowBytes() int { return 4 * h.rows.Stride }
 
-// TouchedBits has bit s%64 of word s/64 set if slot s is touched. It is the shard's own memory,
-// valid until the next call.
-func (h *Shard) TouchedBits() []uint64 { return h.touched }
+// TouchedBits has bit s%64 of word s/64 set if the row of slot s was ever written, and so may differ from its init. A row
+// that was only read is not listed, so the bits do not depend on what was read ahead. It is the shard's own memory, valid until
+// the next call.
+func (h *Shard) TouchedBits() []uint64 { return h.hold.differs }
 
-// ReadTouched copies the bytes of touched rows to dst, in the order of their slots and starting
+// ReadTouched copies the bytes of the rows of TouchedBits to dst, in the order of their slots and starting
 // at from: as many rows as fit. It returns their number and the slot to continue at. No row means
 // that none is left.
 func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err error) {
-	slots, at, err := h.readTouched(dst, int(from), h.touched)
+	slots, at, err := h.readTouched(dst, int(from), h.hold.differs)
 	return len(slots), int64(at), err
 }
 
@@ -203,6 +204,7 @@ func (h *Shard) Adopt(slots []int32) {
 func (h *Shard) Reset() {
 	h.hold.needNone()
 	clear(h.touched)
+	clear(h.hold.differs)
 	if h.frames != nil {
 		h.frames.makeFresh()
 	}

@@ -55,7 +55,7 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 		rows:    kernels.Mat(buf, int(frames), stride),
 		count:   int(slots),
 		touched: make([]uint64, (slots+63)/64),
-		hold:    &hold{},
+		hold:    &hold{differs: make([]uint64, (slots+63)/64)},
 		draw:    make([]float32, o.Width),
 	}, nil
 }
@@ -245,7 +245,7 @@ func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
 			return err
 		}
 	}
-	h.hold.written.addAll(h.touched)
+	h.hold.addAll(h.touched)
 	if n := 4 * max(zeroRows+1, h.o.Width); h.zeros.Bytes() < n {
 		if err := kernels.Grow(h.dev, &h.zeros, n, kernels.Working); err != nil {
 			return fmt.Errorf("shard: gradients of 0 of rank %d: %w", h.o.Owner, err)
@@ -304,7 +304,6 @@ func (h *Shard) drawUntouched(slots []int32) error {
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
 			setBit(h.touched, slot)
-			h.hold.written.addOne(slot)
 		}
 	}
 	if len(h.fresh) == 0 || h.frames != nil {
@@ -352,10 +351,12 @@ func isSet(bits []uint64, slot int32) bool { return bits[slot>>6]>>(slot&63)&1 !
 
 func setBit(bits []uint64, slot int32) { bits[slot>>6] |= 1 << (slot & 63) }
 
+func unsetBit(bits []uint64, slot int32) { bits[slot>>6] &^= 1 << (slot & 63) }
+
 // touchWritten touches a row that is set to any bytes without a record in the journal.
 func (h *Shard) touchWritten(slot int32) {
 	h.hold.needNone()
-	h.hold.written.addOne(slot)
+	h.hold.addOne(slot)
 	setBit(h.touched, slot)
 	if h.journal != nil {
 		h.journal.markWritten(slot)

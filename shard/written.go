@@ -11,9 +11,9 @@ type written struct {
 }
 
 // ListWritten begins to list the rows that are written from now on, for PinWritten. Unless the last save has all rows
-// as they are, all touched rows are listed.
+// as they are, all rows that may differ from their init are listed.
 func (h *Shard) ListWritten(saved bool) {
-	h.hold.written = &written{bits: slices.Clone(h.touched)}
+	h.hold.written = &written{bits: slices.Clone(h.hold.differs)}
 	if saved {
 		clear(h.hold.written.bits)
 	}

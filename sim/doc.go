@@ -50,7 +50,8 @@
 //   - Every read of a row returns what the previous steps have written (package lrpp).
 //   - No two worlds of one generation train. A process that takes part in a world is the
 //     incarnation, on the host, that the world names.
-//   - A loss undoes at most two epochs: one that is sealed and the current one. This also
+//   - A loss undoes at most two epochs, one that is sealed and the current one, and a step that only the
+//     lost process had ended. This also
 //     holds if no record of it is left, unless the world restored a checkpoint.
 //   - If a host is replaced because of its silence, it has ended its worker, unless it is
 //     frozen.

@@ -94,6 +94,14 @@ func (s *Store) isFailed() bool {
 	return s.failed
 }
 
+// Failed returns the reason if the log takes nothing more, in this process.
+func (s *Store) Failed() error {
+	if s.isFailed() {
+		return s.Problem()
+	}
+	return nil
+}
+
 // fail ends the use of the log, unless err is nil.
 func (s *Store) fail(err error) {
 	if err == nil {

@@ -118,7 +118,7 @@ func (c *Chain) takePart(r Record, h header) error {
 	follows := c.open != nil && h.from == c.head.from && h.to == c.head.to && h.absolute == c.head.absolute && h.lineage == c.head.lineage
 	switch {
 	case h.number == 0:
-		return c.begin(r, h)
+		return c.beginEpoch(r, h)
 	case follows && h.number == c.head.number+1:
 		c.head = h
 		return nil
@@ -133,8 +133,8 @@ func (c *Chain) takePart(r Record, h header) error {
 		c.head.from, c.head.to)
 }
 
-// begin begins an epoch.
-func (c *Chain) begin(r Record, h header) error {
+// beginEpoch begins an epoch.
+func (c *Chain) beginEpoch(r Record, h header) error {
 	sameRun := h.lineage == c.at.Lineage
 	c.head, c.skipping = h, sameRun && h.to <= c.at.Step
 	c.open = &Epoch{Lineage: h.lineage, Rank: int(h.rank), Ranks: int(h.ranks), Absolute: h.absolute, From: h.from, To: h.to}
@@ -164,7 +164,7 @@ func (c *Chain) addTo(r Record, h header, payload []byte) (*Epoch, error) {
 		e.Extra = append(e.Extra, payload...)
 	case kindEnd:
 		if err = checkEnd(payload, len(e.Slots)); err == nil {
-			return c.end(r), nil
+			return c.endEpoch(r), nil
 		}
 	}
 	if err != nil {
@@ -173,8 +173,8 @@ func (c *Chain) addTo(r Record, h header, payload []byte) (*Epoch, error) {
 	return nil, nil
 }
 
-// end ends the open epoch.
-func (c *Chain) end(r Record) *Epoch {
+// endEpoch ends the open epoch.
+func (c *Chain) endEpoch(r Record) *Epoch {
 	e := c.open
 	c.open = nil
 	if c.skipping {

@@ -59,8 +59,8 @@ type frames struct {
 	rows uint64 // in all frames so far
 }
 
-// add appends a frame.
-func (f *frames) add(k kind, payload []byte) {
+// addFrame appends a frame.
+func (f *frames) addFrame(k kind, payload []byte) {
 	f.h.kind = k
 	f.list = append(f.list, newFrame(f.h, payload))
 	f.h.number++
@@ -77,7 +77,7 @@ func (f *frames) addRows(slots []int32, rows []byte) {
 	for len(slots) > 0 {
 		n := min(len(slots), most)
 		payload = appendRows(payload[:0], slots[:n], rows[:n*rowBytes])
-		f.add(kindRows, payload)
+		f.addFrame(kindRows, payload)
 		f.rows += uint64(n)
 		slots, rows = slots[n:], rows[n*rowBytes:]
 	}
@@ -87,10 +87,10 @@ func (f *frames) addRows(slots []int32, rows []byte) {
 func (f *frames) addEnd(extra []byte) {
 	for len(extra) > 0 {
 		n := min(len(extra), MaxPayload)
-		f.add(kindExtra, extra[:n])
+		f.addFrame(kindExtra, extra[:n])
 		extra = extra[n:]
 	}
-	f.add(kindEnd, binary.LittleEndian.AppendUint64(nil, f.rows))
+	f.addFrame(kindEnd, binary.LittleEndian.AppendUint64(nil, f.rows))
 }
 
 var errCount = errors.New("the end of the epoch counts other rows than there are")

@@ -136,7 +136,7 @@ func (p *folderPartition) segmentPath(first int64) string {
 // errTorn is the error of a record that is not complete.
 var errTorn = errors.New("the record is incomplete or damaged")
 
-// readRecord reads a record, and returns how many bytes it takes.
+// readRecord reads a record, and returns its length without the head.
 func readRecord(r io.Reader) (x Record, n int64, err error) {
 	var head [recordHead]byte
 	if _, err = io.ReadFull(r, head[:]); err != nil {
@@ -147,7 +147,7 @@ func readRecord(r io.Reader) (x Record, n int64, err error) {
 	}
 	length := binary.LittleEndian.Uint64(head[:])
 	if length > maxRecord {
-		return x, 0, errTorn
+		return x, maxRecord, errTorn
 	}
 	x.Time, x.Bytes = int64(binary.LittleEndian.Uint64(head[8:])), make([]byte, length)
 	if _, err = io.ReadFull(r, x.Bytes); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -156,7 +156,7 @@ func readRecord(r io.Reader) (x Record, n int64, err error) {
 	if err == nil && binary.LittleEndian.Uint64(head[16:]) != xxh3.HashSeed(x.Bytes, xxh3.Hash(head[:16])) {
 		err = errTorn
 	}
-	return x, recordHead + int64(length), err
+	return x, int64(length), err
 }
 
 // scan passes the records of a file to f, until it returns false. It returns the place behind the last complete record.
@@ -172,14 +172,20 @@ func (p *folderPartition) scan(place readPlace, f func(Record) bool) (readPlace,
 	r := bufio.NewReaderSize(file, 256<<10)
 	for {
 		x, n, err := readRecord(r)
-		if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
+		if errors.Is(err, errTorn) {
+			if info, fault := file.Stat(); fault == nil && info.Size() > place.at+recordHead+n {
+				return place, fmt.Errorf("%s: the record at offset %d is damaged", file.Name(), place.next)
+			}
+			return place, nil // it is being written, or its writer died
+		}
+		if errors.Is(err, io.EOF) {
 			return place, nil
 		}
 		if err != nil {
 			return place, err
 		}
 		x.Offset = place.next
-		place.at, place.next, place.valid = place.at+n, place.next+1, true
+		place.at, place.next, place.valid = place.at+recordHead+n, place.next+1, true
 		if !f(x) {
 			return place, nil
 		}
@@ -272,7 +278,7 @@ func (p *folderPartition) appendRecord(b []byte) error {
 	}
 	block := make([]byte, recordHead, recordHead+len(b))
 	binary.LittleEndian.PutUint64(block, uint64(len(b)))
-	binary.LittleEndian.PutUint64(block[8:], uint64(time.Now().UnixMilli()))
+	binary.LittleEndian.PutUint64(block[8:], uint64(p.env.Deadline(0).UnixMilli()))
 	binary.LittleEndian.PutUint64(block[16:], xxh3.HashSeed(b, xxh3.Hash(block[:16])))
 	block = append(block, b...)
 	if _, err := p.file.WriteAt(block, p.size); err != nil {

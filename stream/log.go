@@ -189,7 +189,7 @@ func (l *Log) sendAbout() error {
 		return err
 	}
 	f := frames{h: l.head}
-	f.add(kindAbout, text)
+	f.addFrame(kindAbout, text)
 	if err := l.send(f.list); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func OpenReader(o ReaderOptions) (*Reader, error) {
 		p, err := o.Topic.Open(i)
 		if err == nil {
 			parts = append(parts, p)
-			err = r.begin(i, p)
+			err = r.openChain(i, p)
 		}
 		if err != nil {
 			for _, p := range parts {
@@ -61,13 +61,13 @@ func OpenReader(o ReaderOptions) (*Reader, error) {
 	}
 	r.running = n
 	for i, p := range parts {
-		o.Env.Go(fmt.Sprintf("stream reader of partition %d", i), func() { r.run(i, p) })
+		o.Env.Go(fmt.Sprintf("stream reader of partition %d", i), func() { r.readOn(i, p) })
 	}
 	return r, nil
 }
 
-// begin sets the position of a partition.
-func (r *Reader) begin(i int, p Partition) error {
+// openChain sets the position of a partition.
+func (r *Reader) openChain(i int, p Partition) error {
 	first, next, err := p.Bounds()
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func (r *Reader) begin(i int, p Partition) error {
 	return nil
 }
 
-// run reads a partition.
-func (r *Reader) run(i int, p Partition) {
+// readOn reads a partition.
+func (r *Reader) readOn(i int, p Partition) {
 	defer p.Close()
 	r.monitor.Lock()
 	defer r.monitor.Unlock()
@@ -98,7 +98,7 @@ func (r *Reader) run(i int, p Partition) {
 		records, err := p.Read(next, readBytes, readWait)
 		r.monitor.Lock()
 		if err == nil {
-			err = r.take(i, records)
+			err = r.takeRecords(i, records)
 		}
 		if r.err == nil && err != nil {
 			r.err = err
@@ -111,8 +111,8 @@ func (r *Reader) run(i int, p Partition) {
 	r.monitor.Wake()
 }
 
-// take takes the records of a partition.
-func (r *Reader) take(i int, records []Record) error {
+// takeRecords takes the records of a partition.
+func (r *Reader) takeRecords(i int, records []Record) error {
 	for _, x := range records {
 		e, err := r.chains[i].Take(x)
 		if err != nil {

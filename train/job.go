@@ -246,6 +246,12 @@ func (j *job) commits() bool {
 	return j.coded() || (len(j.o.Sinks) > 0 || hashes(j) || j.stores()) && !j.o.EvalOnly
 }
 
+// streams reports whether the commits of a job go to a topic.
+func streams(j *job) bool { return j.cfg.Stream.To != "" && !j.o.EvalOnly }
+
+// hashes reports whether a job finds the digest of every commit.
+func hashes(j *job) bool { return j.cfg.Job.Digests || streams(j) }
+
 // stores reports whether the rows of commits are kept in logs on disks.
 func (j *job) stores() bool { return j.cfg.Store.Path != "" && !j.o.EvalOnly && j.o.Below == nil }
 

@@ -90,7 +90,7 @@ func (p *protection) openSinks() (sinks []commit.Sink, err error) {
 		sinks = append(sinks, p.log.store)
 	}
 	if streams(j) {
-		if err := p.stream.open(p); err != nil {
+		if err := p.stream.openStream(p); err != nil {
 			return sinks, err
 		}
 		sinks = append(sinks, p.stream.store)
@@ -144,7 +144,7 @@ func (p *protection) beginCommits() error {
 	r := p.rank
 	drawn := r.done == 0 && r.job.cfg.Model.InitFrom == ""
 	p.commits.Begin(r.done, drawn)
-	if err := p.stream.check(); err != nil {
+	if err := p.stream.checkRun(); err != nil {
 		return err
 	}
 	p.snapshots.dropAll() // those of a run before restoreFromCheckpoint
@@ -254,7 +254,7 @@ func (p *protection) finish() error {
 		return nil
 	}
 	p.log.finish()
-	p.stream.finish()
+	p.stream.finishStream()
 	if err := p.closeRecovery(); err != nil {
 		return err
 	}

@@ -21,14 +21,8 @@ type streaming struct {
 	checked    bool  // that the topic is not of another run
 }
 
-// streams reports whether the commits of a job go to a topic.
-func streams(j *job) bool { return j.cfg.Stream.To != "" && !j.o.EvalOnly }
-
-// hashes reports whether a job finds the digest of every commit.
-func hashes(j *job) bool { return j.cfg.Job.Digests || streams(j) }
-
-// open opens the stream of the rank.
-func (x *streaming) open(p *protection) (err error) {
+// openStream opens the stream of the rank.
+func (x *streaming) openStream(p *protection) (err error) {
 	r, j := p.rank, p.rank.job
 	x.protection = p
 	o := store.Options{Env: j.env, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard, Steps: j.steps, Digest: p.digestText,
@@ -83,8 +77,8 @@ func (x *streaming) about() ([]byte, error) {
 	return json.Marshal(a)
 }
 
-// check refuses, once the commits of a run begin, the topic of another run.
-func (x *streaming) check() error {
+// checkRun refuses, once the commits of a run begin, the topic of another run.
+func (x *streaming) checkRun() error {
 	if x.store == nil || x.checked || x.protection.rank.job.world.Later {
 		return nil
 	}
@@ -155,8 +149,8 @@ func (x *streaming) lose() {
 	}
 }
 
-// finish sends the last epoch, also if it is held, and waits until the topic has it.
-func (x *streaming) finish() {
+// finishStream sends the last epoch, also if it is held, and waits until the topic has it.
+func (x *streaming) finishStream() {
 	if x.store == nil {
 		return
 	}

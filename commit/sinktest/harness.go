@@ -186,7 +186,11 @@ func (m *member) record(step int64) {
 // allRows is the bytes of all rows.
 func (m *member) allRows() []byte {
 	all := make([]byte, m.rows.Slots()*int64(m.rows.RowBytes()))
-	if _, _, err := m.rows.ReadTouched(all, 0); err != nil {
+	slots := make([]int32, m.rows.Slots())
+	for i := range slots {
+		slots[i] = int32(i)
+	}
+	if err := m.rows.ReadBytes(all, slots); err != nil {
 		panic(err)
 	}
 	return all

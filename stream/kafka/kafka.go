@@ -125,7 +125,8 @@ func Open(e env.Env, name string) (stream.Topic, error) {
 
 // newClient makes a client.
 func (p *place) newClient(more ...kgo.Opt) (*kgo.Client, error) {
-	o := append([]kgo.Opt{kgo.SeedBrokers(p.brokers...), kgo.ClientID("ecrec"), kgo.RetryTimeout(requestFor), kgo.DialTimeout(5 * time.Second)}, more...)
+	o := append([]kgo.Opt{kgo.SeedBrokers(p.brokers...), kgo.ClientID("ecrec"), kgo.RetryTimeout(requestFor), kgo.DialTimeout(5 * time.Second),
+		kgo.MetadataMinAge(50 * time.Millisecond)}, more...)
 	if p.tls {
 		o = append(o, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
 	}

@@ -1,0 +1,165 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/lineage"
+)
+
+// TestLargeEpochs: an epoch that takes many frames arrives as it was written.
+func TestLargeEpochs(t *testing.T) {
+	const n, rowBytes = 40_000, 64
+	slots, rows := make([]int32, n), make([]byte, n*rowBytes)
+	for i := range slots {
+		slots[i] = int32(3*i + i%2)
+	}
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(rows)
+	f := frames{h: header{ranks: 1, term: 1, to: 5, absolute: true}}
+	f.addRows(slots, rows)
+	extra := bytes.Repeat([]byte("dense"), MaxPayload)
+	f.addEnd(extra)
+	c := NewChain(0, Start(0))
+	var got *Epoch
+	for i, b := range f.list {
+		if len(b) > MaxPayload+headerBytes {
+			t.Errorf("frame %d has %d bytes", i, len(b))
+		}
+		e, err := c.Take(Record{Offset: int64(i), Bytes: b})
+		must(t, err)
+		got = e
+	}
+	if got == nil || !slices.Equal(got.Slots, slots) || !bytes.Equal(got.Rows, rows) || !bytes.Equal(got.Extra, extra) {
+		t.Error("the epoch differs")
+	}
+}
+
+// TestGaps: each frame that is missing is noticed, at the latest by the next epoch, and no wrong model is made.
+func TestGaps(t *testing.T) {
+	topic := NewMemory(env.Real())
+	must(t, topic.Create(1))
+	w := &writer{t: t, rnd: rand.New(rand.NewPCG(1, 1)), at: map[int64]map[int32]uint64{0: {}}}
+	w.open(topic, 1, lineage.Run{Lineage: lineage.ID{1}}, 0)
+	for step := int64(2); step <= 8; step += 2 {
+		w.append(step, w.train(step-2, step))
+	}
+	records := slices.Clone(topic.parts[0].records)
+	for missing := 1; missing+4 < len(records); missing++ { // record 0 describes the run
+		c, held := NewChain(0, Start(0)), int64(-1)
+		err := error(nil)
+		for i, r := range records {
+			var e *Epoch
+			if i == missing {
+				continue
+			}
+			if e, err = c.Take(r); err != nil {
+				break
+			}
+			if e != nil {
+				held = e.To
+			}
+		}
+		var gap *Gap
+		var foreign *Foreign
+		if !errors.As(err, &gap) && !errors.As(err, &foreign) {
+			t.Errorf("without record %d: %v", missing, err)
+		} else if gap != nil && gap.Held != held {
+			t.Errorf("without record %d the gap is after step %d, the reader holds %d", missing, gap.Held, held)
+		}
+	}
+}
+
+// TestDamage: a bit that is flipped in a frame is found by its sum, wherever it is.
+func TestDamage(t *testing.T) {
+	f := frames{h: header{ranks: 1, term: 1, to: 5, absolute: true}}
+	f.addRows([]int32{3, 9}, bytes.Repeat([]byte{7}, 24))
+	for at := range 8 * len(f.list[0]) {
+		b := bytes.Clone(f.list[0])
+		b[at/8] ^= 1 << (at % 8)
+		if _, _, err := parseFrame(b); err == nil {
+			t.Errorf("bit %d is not noticed", at)
+		}
+	}
+}
+
+// TestOldWriter: frames of a writer that was replaced are dropped; a second writer of the same term is an error.
+func TestOldWriter(t *testing.T) {
+	frame := func(term uint64, session uint32, from, to int64) []byte {
+		f := frames{h: header{ranks: 1, term: term, session: session, from: from, to: to, absolute: from == 0}}
+		f.addEnd(nil)
+		return f.list[0]
+	}
+	c := NewChain(0, Start(0))
+	steps := []int64{}
+	for i, b := range [][]byte{frame(1, 5, 0, 2), frame(2, 6, 2, 4), frame(1, 5, 2, 3), frame(2, 6, 4, 6)} {
+		e, err := c.Take(Record{Offset: int64(i), Bytes: b})
+		must(t, err)
+		if e != nil {
+			steps = append(steps, e.To)
+		}
+	}
+	if !slices.Equal(steps, []int64{2, 4, 6}) || c.Dropped() != 1 {
+		t.Errorf("steps %v, %d dropped", steps, c.Dropped())
+	}
+	if _, err := c.Take(Record{Offset: 9, Bytes: frame(2, 7, 6, 8)}); err == nil || !strings.Contains(err.Error(), "two jobs") {
+		t.Errorf("a second writer: %v", err)
+	}
+}
+
+// TestForeignTopics: a topic of another run, of another number of ranks or with other records is refused.
+func TestForeignTopics(t *testing.T) {
+	topic := NewMemory(env.Real())
+	must(t, topic.Create(1))
+	w := &writer{t: t, rnd: rand.New(rand.NewPCG(1, 1)), at: map[int64]map[int32]uint64{0: {}}}
+	w.open(topic, 1, lineage.Run{Lineage: lineage.ID{1}}, 0)
+	w.append(2, w.train(0, 2))
+	for _, x := range []struct {
+		ranks int
+		id    lineage.ID
+		want  string
+	}{{1, lineage.ID{2}, "another run"}, {2, lineage.ID{1}, "1 partitions"}, {1, lineage.ID{1}, ""}} {
+		l, err := OpenLog(LogOptions{Env: env.Real(), Topic: topic, Ranks: x.ranks, Run: func() lineage.Run { return lineage.Run{Lineage: x.id} }})
+		if err == nil {
+			err = l.CutTo(0)
+			l.Close()
+		}
+		if (x.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%d ranks, lineage %v: %v", x.ranks, x.id, err)
+		}
+	}
+	topic.Change(0, func(r []Record) []Record { return append(r, Record{Offset: int64(len(r)), Bytes: []byte("{}")}) })
+	if _, err := OpenLog(LogOptions{Env: env.Real(), Topic: topic, Ranks: 1}); !errors.Is(err, errForeign) {
+		t.Errorf("a foreign record: %v", err)
+	}
+}
+
+// FuzzFrame: no record breaks a reader.
+func FuzzFrame(f *testing.F) {
+	x := frames{h: header{ranks: 1, term: 1, to: 5, absolute: true}}
+	x.addRows([]int32{3, 9}, bytes.Repeat([]byte{7}, 24))
+	x.addEnd([]byte("extra"))
+	for _, b := range x.list {
+		f.Add(b, b[headerBytes:])
+	}
+	f.Fuzz(func(t *testing.T, b, payload []byte) {
+		c := NewChain(0, Start(0))
+		_, _ = c.Take(Record{Bytes: b})
+		for k := kindRows; k <= kindAbout; k++ { // with a right sum
+			h := header{kind: k, ranks: 1, term: 1, to: 5, absolute: true}
+			_, _ = c.Take(Record{Bytes: newFrame(h, payload)})
+		}
+		slots, rows, err := parseRows(payload, nil, nil)
+		if err == nil && !bytes.Equal(payload, appendRows(nil, slots, rows)) && len(rows) > 0 {
+			again, more, err := parseRows(appendRows(nil, slots, rows), nil, nil)
+			if err != nil || !slices.Equal(again, slots) || !bytes.Equal(more, rows) {
+				t.Errorf("%d slots and %d bytes are not read back", len(slots), len(rows))
+			}
+		}
+	})
+}
