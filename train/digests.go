@@ -116,13 +116,13 @@ func (j *job) firstLost(fresh []bool) int {
 	return -1
 }
 
-// restoreDigests sets the digests to those of a commit that ranks roll back to. The digest of all
-// rows that are lost, together, becomes that of the first rank in fresh that owns rows.
-func (p *protection) restoreDigests(step int64, fresh []bool) error {
+// shareDigest has all ranks know the digest of a commit that some of them have, before any other rank commits it: else it would be lost if
+// those that have it were lost next. lost is the digest of all rows that are lost, together.
+func (p *protection) shareDigest(step int64, fresh []bool) (lost digest.Sum, err error) {
 	r, d := p.rank, &p.digests
 	mine := partSum{}
 	if d.rows == nil {
-		return nil
+		return lost, nil
 	}
 	if !fresh[r.id] {
 		mine.rows = d.rows.At(step)
@@ -134,22 +134,33 @@ func (p *protection) restoreDigests(step int64, fresh []bool) error {
 	}
 	all, err := r.conns.ctl.gather(append(words, sum.words()...))
 	if err != nil {
-		return err
+		return lost, err
 	}
 	root := slices.IndexFunc(all, func(w []uint64) bool { return w[partSumWords] != 0 })
 	if root < 0 { // a rank that has committed the step had it
-		return fmt.Errorf("train: no rank has the digest of the commit of step %d", step)
+		return lost, fmt.Errorf("train: no rank has the digest of the commit of step %d", step)
 	}
 	sum = modelSum{step, partSumOf(all[root][partSumWords+1:])}
-	if r.id == r.job.firstLost(fresh) {
-		rest := sum.rows
-		for _, w := range all {
-			rest.Sub(partSumOf(w).rows)
-		}
-		d.rows.Start(rest)
+	lost = sum.rows
+	for _, w := range all {
+		lost.Sub(partSumOf(w).rows)
 	}
+	d.keep(sum)
+	return lost, nil
+}
+
+// restoreDigests sets the digests to those of a commit that this rank has rolled to. The digest of all rows that are lost becomes that of
+// the first rank in fresh that owns rows.
+func (p *protection) restoreDigests(step int64, fresh []bool, lost digest.Sum) {
+	d := &p.digests
+	if d.rows == nil {
+		return
+	}
+	if p.rank.id == p.rank.job.firstLost(fresh) {
+		d.rows.Start(lost)
+	}
+	sum, _ := d.at(step)
 	d.seal, d.dense, d.sums = step, sum.dense, append(d.sums[:0], sum)
-	return nil
 }
 
 // reportCommits reports the commits up to a step to the Observer, on rank 0.

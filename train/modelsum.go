@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -89,6 +90,14 @@ func (d *digests) at(step int64) (x modelSum, known bool) {
 		return x, false
 	}
 	return d.sums[i], true
+}
+
+// keep adds the digest of a commit, unless it is known.
+func (d *digests) keep(sum modelSum) {
+	i, found := slices.BinarySearchFunc(d.sums, sum.step, func(x modelSum, step int64) int { return cmp.Compare(x.step, step) })
+	if !found {
+		d.sums = slices.Insert(d.sums, i, sum)
+	}
 }
 
 // begin declares the present model to be a commit; rows is the digest of this rank's rows.

@@ -140,6 +140,10 @@ func (p *protection) rollBack(w *worldState) error {
 	if err := r.probe.Reach(w.hit, probe.Agree); err != nil {
 		return err
 	}
+	digestLost, err := p.shareDigest(w.committed, w.fresh)
+	if err != nil {
+		return err
+	}
 	if p.phase.new() {
 		p.phase = phaseJoining
 		p.log.lose()
@@ -153,9 +157,7 @@ func (p *protection) rollBack(w *worldState) error {
 	if err := r.probe.Reach(w.hit, probe.Rollback); err != nil {
 		return err
 	}
-	if err := p.restoreDigests(w.committed, w.fresh); err != nil {
-		return err
-	}
+	p.restoreDigests(w.committed, w.fresh, digestLost)
 	if err := p.distributeDense(w); err != nil {
 		return err
 	}
