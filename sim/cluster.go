@@ -35,6 +35,7 @@ type cluster struct {
 	rebuildRows int    // rows that each step rebuilds
 	frames      int    // rows of a rank in memory; 0: all
 	saves       *saves
+	broker      *broker       // of the topic
 	slowest     time.Duration // maximum delay of a message to or from the register
 	lossy       float64       // probability that one is lost
 
@@ -74,6 +75,7 @@ func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cl
 		c.secure = transport.SecureAuto
 	}
 	c.net = newNetwork(s, c.home, seed)
+	c.broker = newBroker(c, seed)
 	c.faults = &faults{c: c, lost: newLosses(set.trainers, set.owners, cfg.EC.K, cfg.EC.R)}
 	w := &world{generation: 1, slots: make([]slot, set.processes)}
 	for p := range w.slots {

@@ -33,7 +33,7 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
-	sets := slices.Concat(set.free, saves.sets, set.storeSets(seed))
+	sets := slices.Concat(set.free, saves.sets, set.storeSets(seed), set.streamSets(seed))
 	cfg, err := set.loadConfig(d, sets...)
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
@@ -52,6 +52,9 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 	}
 	if err == nil && !o.Unrecoverable {
 		o.Kept, err = saves.check(o.count(freezeHost) > 0)
+	}
+	if err == nil && !o.Unrecoverable {
+		o.Cuts, err = c.broker.check(c.jobResult().Steps, o.Digest)
 	}
 	if err != nil {
 		return o, &Failure{seed, set.String(), c.faults.String(), c.seen.history, err}

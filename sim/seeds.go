@@ -10,4 +10,6 @@ const (
 	purposeMembership
 	purposeDisk
 	purposeLogs // and the number of a machine in its upper half, and of a rank
+	purposeStream
+	purposeBroker
 )

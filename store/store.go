@@ -275,13 +275,18 @@ func (s *Store) named(err error) error {
 	return fmt.Errorf("store.path: %s: %w", s.path, err)
 }
 
-// Drain waits until the queue is durable, or cannot be written, at most for a time.
+// Drain waits until the queue is durable, or a disk cannot be written, at most for a time.
 func (s *Store) Drain(most time.Duration) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
-	for until := s.o.Env.Now() + most; (len(s.queue) > 0 || s.writing) && s.problem == nil && !s.ended && s.o.Env.Now() < until; {
+	for until := s.o.Env.Now() + most; (len(s.queue) > 0 || s.writing) && s.mayDrain() && s.o.Env.Now() < until; {
 		s.monitor.WaitUntil(until)
 	}
+}
+
+// mayDrain reports whether the writer may still write its queue. A disk that cannot be written is not waited for; a broker may come back.
+func (s *Store) mayDrain() bool {
+	return !s.ended && (s.problem == nil || s.o.Stream != nil && !s.failed)
 }
 
 // write appends the queued epochs, until Close.

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/ecrec/ecrec/lineage"
@@ -33,7 +32,7 @@ func (g *Gap) Error() string {
 	return fmt.Sprintf("partition %d, offset %d: %s; %s, and the next one cannot be made: frames were lost or trimmed", g.Partition, g.Offset, g.Why, held)
 }
 
-// Foreign is the error of a record, or a whole partition, that is not of the run.
+// Foreign is the error of a record that is not of the run.
 type Foreign struct {
 	Partition int
 	Offset    int64
@@ -50,19 +49,23 @@ func (e *Foreign) Unwrap() error { return e.Err }
 type Chain struct {
 	partition int
 	at        Position
-	term      uint64
-	session   uint32 // of term
-	seen      bool   // a frame was seen
-	open      *Epoch // whose end was not seen yet; nil: there is none
-	head      header // of the last frame of open
-	skipping  bool   // open will be dropped
-	about     []byte // the description of the run, of the newest term
+	last      int64                // the offset behind the last record
+	open      map[uint64]*assembly // epochs whose end was not seen yet, by session
+	left      map[lineage.ID]bool  // runs that were left for a fork
+	about     []byte               // the newest description of the run
 	dropped   int64
-	last      int64 // the offset behind the last record
+}
+
+// assembly is an epoch of which not all frames have arrived.
+type assembly struct {
+	Epoch
+	next uint32 // the number of the next frame
 }
 
 // NewChain follows a partition from a position.
-func NewChain(partition int, at Position) *Chain { return &Chain{partition: partition, at: at} }
+func NewChain(partition int, at Position) *Chain {
+	return &Chain{partition: partition, at: at, open: map[uint64]*assembly{}, left: map[lineage.ID]bool{}}
+}
 
 // Position is the place from which another Chain could go on, behind the last epoch.
 func (c *Chain) Position() Position { return c.at }
@@ -70,7 +73,7 @@ func (c *Chain) Position() Position { return c.at }
 // readTo is the offset behind the last record that was taken, or at which the chain began.
 func (c *Chain) readTo() int64 { return max(c.at.Next, c.last) }
 
-// Dropped is how many epochs and frames were dropped: those that were written again, or by a writer that had been replaced.
+// Dropped is how many frames were dropped, since the chain held their epochs.
 func (c *Chain) Dropped() int64 { return c.dropped }
 
 func (c *Chain) gap(offset int64, format string, args ...any) error {
@@ -88,60 +91,49 @@ func (c *Chain) Take(r Record) (*Epoch, error) {
 		return nil, &Foreign{c.partition, r.Offset, err}
 	}
 	switch {
-	case c.seen && h.term < c.term:
+	case c.left[h.lineage], h.lineage == c.at.Lineage && h.kind != kindAbout && h.to <= c.at.Step:
 		c.dropped++
 		return nil, nil
-	case c.seen && h.term == c.term && h.session != c.session:
-		return nil, &Foreign{c.partition, r.Offset, fmt.Errorf("two jobs write to the topic at the same time: end one of them, and let the other use a new topic")}
-	case !c.seen || h.term > c.term:
-		c.seen, c.term, c.session, c.open = true, h.term, h.session, nil
-	}
-	if h.kind == kindAbout {
+	case h.kind == kindAbout:
 		c.about = append([]byte(nil), payload...)
 		return nil, nil
 	}
-	switch err := c.takePart(r, h); {
-	case err == errDouble || err == nil && c.open == nil:
-		c.dropped++
-		return nil, nil
-	case err != nil:
+	a, err := c.findAssembly(r, h)
+	if a == nil {
 		return nil, err
 	}
-	return c.addTo(r, h, payload)
+	return c.addTo(a, r, h, payload)
 }
 
-// errDouble says that a frame is there twice.
-var errDouble = errors.New("the frame was taken before")
-
-// takePart finds the epoch that a frame belongs to: the open one, or one that begins.
-func (c *Chain) takePart(r Record, h header) error {
-	follows := c.open != nil && h.from == c.head.from && h.to == c.head.to && h.absolute == c.head.absolute && h.lineage == c.head.lineage
+// findAssembly returns the epoch that a frame adds to. It is nil if the frame was taken before.
+func (c *Chain) findAssembly(r Record, h header) (*assembly, error) {
+	a := c.open[h.session]
+	isOf := a != nil && h.from == a.From && h.to == a.To && h.absolute == a.Absolute && h.lineage == a.Lineage
 	switch {
-	case h.number == 0:
-		return c.beginEpoch(r, h)
-	case follows && h.number == c.head.number+1:
-		c.head = h
-		return nil
-	case follows && h.number <= c.head.number:
-		return errDouble
-	case c.open == nil && h.to <= c.at.Step && h.lineage == c.at.Lineage:
-		return nil // the rest of an epoch that is dropped
-	case c.open == nil:
-		return c.gap(r.Offset, "frame %d of steps %d to %d comes without those before it", h.number, h.from, h.to)
+	case h.number == 0: // also if the writer begins the epoch again
+		if err := c.checkBegin(r, h); err != nil {
+			return nil, err
+		}
+		a = &assembly{Epoch: Epoch{Lineage: h.lineage, Rank: int(h.rank), Ranks: int(h.ranks), Absolute: h.absolute, From: h.from, To: h.to}}
+		c.open[h.session] = a
+	case isOf && h.number < a.next:
+		c.dropped++
+		return nil, nil
+	case !isOf:
+		return nil, c.gap(r.Offset, "frame %d of steps %d to %d comes without those before it", h.number, h.from, h.to)
+	case h.number > a.next:
+		return nil, c.gap(r.Offset, "frame %d of steps %d to %d follows on frame %d", h.number, h.from, h.to, a.next-1)
 	}
-	return c.gap(r.Offset, "frame %d of steps %d to %d follows on frame %d of steps %d to %d", h.number, h.from, h.to, c.head.number,
-		c.head.from, c.head.to)
+	a.next = h.number + 1
+	return a, nil
 }
 
-// beginEpoch begins an epoch.
-func (c *Chain) beginEpoch(r Record, h header) error {
-	sameRun := h.lineage == c.at.Lineage
-	c.head, c.skipping = h, sameRun && h.to <= c.at.Step
-	c.open = &Epoch{Lineage: h.lineage, Rank: int(h.rank), Ranks: int(h.ranks), Absolute: h.absolute, From: h.from, To: h.to}
+// checkBegin checks that an epoch may follow on what the chain holds.
+func (c *Chain) checkBegin(r Record, h header) error {
 	switch {
-	case h.absolute, c.skipping:
+	case h.absolute:
 		return nil
-	case !sameRun:
+	case h.lineage != c.at.Lineage:
 		return c.gap(r.Offset, "steps %d to %d are of another run (lineage %s), and its beginning is missing", h.from, h.to, h.lineage.Short())
 	case h.from > c.at.Step:
 		return c.gap(r.Offset, "steps %d to %d follow on step %d", h.from, h.to, c.at.Step)
@@ -149,22 +141,21 @@ func (c *Chain) beginEpoch(r Record, h header) error {
 	return nil
 }
 
-// addTo adds a frame to the open epoch, and returns the epoch at its end, unless it is dropped.
-func (c *Chain) addTo(r Record, h header, payload []byte) (*Epoch, error) {
-	e := c.open
+// addTo adds a frame to an epoch, and returns the epoch at its end.
+func (c *Chain) addTo(a *assembly, r Record, h header, payload []byte) (*Epoch, error) {
 	var err error
 	switch h.kind {
 	case kindRows:
-		before, bytes := len(e.Slots), len(e.Rows)
-		e.Slots, e.Rows, err = parseRows(payload, e.Slots, e.Rows)
-		if err == nil && before > 0 && (e.Slots[before] <= e.Slots[before-1] && !h.absolute || bytes/before != (len(e.Rows)-bytes)/(len(e.Slots)-before)) {
+		before, bytes := len(a.Slots), len(a.Rows)
+		a.Slots, a.Rows, err = parseRows(payload, a.Slots, a.Rows)
+		if err == nil && before > 0 && (a.Slots[before] <= a.Slots[before-1] && !h.absolute || bytes/before != (len(a.Rows)-bytes)/(len(a.Slots)-before)) {
 			err = fmt.Errorf("the rows do not follow on those before")
 		}
 	case kindExtra:
-		e.Extra = append(e.Extra, payload...)
+		a.Extra = append(a.Extra, payload...)
 	case kindEnd:
-		if err = checkEnd(payload, len(e.Slots)); err == nil {
-			return c.endEpoch(r), nil
+		if err = checkEnd(payload, len(a.Slots)); err == nil {
+			return c.endEpoch(a, r), nil
 		}
 	}
 	if err != nil {
@@ -173,16 +164,18 @@ func (c *Chain) addTo(r Record, h header, payload []byte) (*Epoch, error) {
 	return nil, nil
 }
 
-// endEpoch ends the open epoch.
-func (c *Chain) endEpoch(r Record) *Epoch {
-	e := c.open
-	c.open = nil
-	if c.skipping {
-		c.dropped++
-		return nil
+// endEpoch ends an epoch, and drops others that it makes superfluous.
+func (c *Chain) endEpoch(a *assembly, r Record) *Epoch {
+	e := a.Epoch
+	if e.sort(); c.at.Lineage != e.Lineage && c.at.Lineage != (lineage.ID{}) {
+		c.left[c.at.Lineage] = true
 	}
-	e.sort()
 	e.About, e.Next, e.Written = c.about, r.Offset+1, r.Time
 	c.at = Position{e.Lineage, e.To, e.Next}
-	return e
+	for session, other := range c.open {
+		if c.left[other.Lineage] || other.Lineage == e.Lineage && other.To <= e.To {
+			delete(c.open, session)
+		}
+	}
+	return &e
 }

@@ -24,9 +24,10 @@
 //	From is not after the step held    it is applied on top: its rows are as of To
 //	From is after the step held        a gap: frames are missing, which is an error that names offset and steps
 //
-// Each writer of a partition has a higher term than the one before. Frames of a lower term than one that was seen are
-// dropped: their writer was replaced. Within a term the frames of an epoch follow each other; a writer that failed
-// within an epoch begins it again. Another lineage is a fork: it begins with an absolute epoch.
+// The frames of an epoch have the session of their writer, and follow each other. A writer that failed within an epoch begins it
+// again. A writer that was replaced may still have frames on their way, between those of its successor: they are an epoch of
+// their own then, which has the same bytes, so it does no harm and needs no fence. Another lineage is a fork: it begins
+// with an absolute epoch, and frames of the lineage before it are dropped from then on.
 //
 // A Merge brings the epochs of all partitions to the next cut. Rows of two cuts are never mixed.
 //
@@ -38,7 +39,7 @@
 //
 // # Invariants
 //
-//   - The frames of an epoch depend on the model, its steps and the term only.
+//   - The frames of an epoch depend on the model, its steps and the session only.
 //   - Every byte that a reader gets has been compared with a sum.
 //   - A reader gets each cut complete or not at all, and in ascending steps within a lineage.
 //

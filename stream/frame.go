@@ -34,8 +34,7 @@ type header struct {
 	lineage  lineage.ID
 	rank     uint32 // the partition
 	ranks    uint32
-	session  uint32 // of the writer, drawn: two writers of one term differ
-	term     uint64 // of the writer
+	session  uint64 // of the writer, drawn: frames of an epoch have the same one
 	from, to int64  // steps of the epoch
 	number   uint32 // of the frame in the epoch
 }
@@ -61,9 +60,8 @@ func newFrame(h header, payload []byte) []byte {
 	copy(f[8:], h.lineage[:])
 	binary.LittleEndian.PutUint32(f[24:], h.rank)
 	binary.LittleEndian.PutUint32(f[28:], h.ranks)
-	binary.LittleEndian.PutUint32(f[32:], h.session)
-	binary.LittleEndian.PutUint32(f[36:], h.number)
-	binary.LittleEndian.PutUint64(f[40:], h.term)
+	binary.LittleEndian.PutUint32(f[32:], h.number)
+	binary.LittleEndian.PutUint64(f[40:], h.session)
 	binary.LittleEndian.PutUint64(f[48:], uint64(h.from))
 	binary.LittleEndian.PutUint64(f[56:], uint64(h.to))
 	binary.LittleEndian.PutUint64(f[64:], uint64(len(payload)))
@@ -90,8 +88,8 @@ func parseFrame(f []byte) (h header, payload []byte, err error) {
 		return h, nil, errors.New("the frame is damaged: its sum is wrong")
 	}
 	h = header{kind: kind(f[6]), absolute: f[7]&isAbsolute != 0, lineage: lineage.ID(f[8:24]), rank: binary.LittleEndian.Uint32(f[24:]),
-		ranks: binary.LittleEndian.Uint32(f[28:]), session: binary.LittleEndian.Uint32(f[32:]), number: binary.LittleEndian.Uint32(f[36:]),
-		term: binary.LittleEndian.Uint64(f[40:]), from: int64(binary.LittleEndian.Uint64(f[48:])), to: int64(binary.LittleEndian.Uint64(f[56:]))}
+		ranks: binary.LittleEndian.Uint32(f[28:]), number: binary.LittleEndian.Uint32(f[32:]), session: binary.LittleEndian.Uint64(f[40:]),
+		from: int64(binary.LittleEndian.Uint64(f[48:])), to: int64(binary.LittleEndian.Uint64(f[56:]))}
 	switch {
 	case h.kind < kindRows || h.kind > kindAbout:
 		return h, nil, fmt.Errorf("the frame has kind %d, which this program does not know: use a later ecrec", h.kind)

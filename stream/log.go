@@ -16,7 +16,9 @@ type LogOptions struct {
 	Rank    int
 	Ranks   int
 	Run     func() lineage.Run // the present one, at each CutTo
-	Session uint32             // drawn for each process
+	Session uint64             // drawn for each process
+	// Moved is set if another process has written the rank's rows in this job. Its run need not be known before CutTo then.
+	Moved bool
 	// About returns the description of the run, on the first rank. It is nil on the others.
 	About func() ([]byte, error)
 }
@@ -42,7 +44,7 @@ const tailBytes = 1 << 20
 
 // OpenLog opens a rank's log. The topic has as many partitions as there are ranks. It is made if it does not exist. CutTo follows.
 func OpenLog(o LogOptions) (l *Log, err error) {
-	l = &Log{o: o, head: header{rank: uint32(o.Rank), ranks: uint32(o.Ranks), session: o.Session, term: 1}}
+	l = &Log{o: o, head: header{rank: uint32(o.Rank), ranks: uint32(o.Ranks), session: o.Session}}
 	n, err := o.Topic.Partitions()
 	if err == nil && n == 0 {
 		n, err = o.Ranks, o.Topic.Create(o.Ranks)
@@ -63,7 +65,7 @@ func OpenLog(o LogOptions) (l *Log, err error) {
 	return l, nil
 }
 
-// readTail finds the last epoch of the partition, and the term of its last writer.
+// readTail finds the last epoch of the partition.
 func (l *Log) readTail() error {
 	first, next, err := l.partition.Bounds()
 	if err != nil || first == next {
@@ -71,12 +73,9 @@ func (l *Log) readTail() error {
 	}
 	for back := int64(4); ; back *= 4 {
 		from := max(first, next-back)
-		end, last, err := l.readEnds(from, next)
+		end, err := l.readEnds(from, next)
 		if err != nil {
 			return err
-		}
-		if last != nil {
-			l.head.term = max(l.head.term, last.term+1)
 		}
 		if l.tail = end; end != nil || from == first {
 			return nil
@@ -84,30 +83,30 @@ func (l *Log) readTail() error {
 	}
 }
 
-// readEnds returns the last end of an epoch, and the last frame, of the records from one offset to another.
-func (l *Log) readEnds(from, next int64) (end, last *header, err error) {
+// readEnds returns the last end of an epoch in the records from one offset to another.
+func (l *Log) readEnds(from, next int64) (end *header, err error) {
 	for from < next {
 		records, err := l.partition.Read(from, tailBytes, 0)
 		if err != nil || len(records) == 0 {
-			return end, last, err
+			return end, err
 		}
 		for _, r := range records {
 			h, _, err := parseFrame(r.Bytes)
 			if err != nil {
-				return nil, nil, &Foreign{l.o.Rank, r.Offset, fmt.Errorf("%w: the topic is used for something else, use another one", err)}
+				return nil, &Foreign{l.o.Rank, r.Offset, fmt.Errorf("%w: the topic is used for something else, use another one", err)}
 			}
-			if last = &h; h.kind == kindEnd {
+			if h.kind == kindEnd {
 				end = &h
 			}
 			from = r.Offset + 1
 		}
 	}
-	return end, last, nil
+	return end, nil
 }
 
 // checkTail refuses a partition whose newest epoch is of a run that this one did not continue.
 func (l *Log) checkTail(run lineage.Run) error {
-	if l.tail == nil || l.tail.lineage == run.Lineage ||
+	if l.o.Moved || l.tail == nil || l.tail.lineage == run.Lineage ||
 		slices.ContainsFunc(run.Forks, func(f lineage.Fork) bool { return f.Lineage == l.tail.lineage }) {
 		return nil
 	}
@@ -132,7 +131,6 @@ func (l *Log) CutTo(step int64) error {
 	l.head.lineage = run.Lineage
 	l.step, l.synced, l.about = step, step, false
 	l.parts, l.partStep, l.ended = frames{}, 0, false
-	l.head.term++ // what was appended before and is not complete is void
 	return nil
 }
 

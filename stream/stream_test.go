@@ -88,7 +88,7 @@ func (w *writer) open(topic Topic, ranks int, run lineage.Run, at int64) {
 	if w.rank == 0 {
 		about = func() ([]byte, error) { return []byte("about"), nil }
 	}
-	w.log, err = OpenLog(LogOptions{Env: env.Real(), Topic: topic, Rank: w.rank, Ranks: ranks, Run: func() lineage.Run { return run }, Session: w.rnd.Uint32(), About: about})
+	w.log, err = OpenLog(LogOptions{Env: env.Real(), Topic: topic, Rank: w.rank, Ranks: ranks, Run: func() lineage.Run { return run }, Session: w.rnd.Uint64(), About: about})
 	must(w.t, err)
 	if w.log.Continues(at) {
 		must(w.t, w.log.CutTo(at+1))

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -117,7 +118,8 @@ func (j *job) firstLost(fresh []bool) int {
 }
 
 // shareDigest has all ranks know the digest of a commit that some of them have, before any other rank commits it: else it would be lost if
-// those that have it were lost next. lost is the digest of all rows that are lost, together.
+// those that have it were lost next. lost is the digest of all rows that are lost, together. New
+// ranks also learn the lineage of the run.
 func (p *protection) shareDigest(step int64, fresh []bool) (lost digest.Sum, err error) {
 	r, d := p.rank, &p.digests
 	mine := partSum{}
@@ -132,7 +134,8 @@ func (p *protection) shareDigest(step int64, fresh []bool) (lost digest.Sum, err
 	if known {
 		words[partSumWords] = 1
 	}
-	all, err := r.conns.ctl.gather(append(words, sum.words()...))
+	run := r.lineage.Lineage
+	all, err := r.conns.ctl.gather(append(append(words, sum.words()...), binary.LittleEndian.Uint64(run[:8]), binary.LittleEndian.Uint64(run[8:])))
 	if err != nil {
 		return lost, err
 	}
@@ -146,6 +149,11 @@ func (p *protection) shareDigest(step int64, fresh []bool) (lost digest.Sum, err
 		lost.Sub(partSumOf(w).rows)
 	}
 	d.keep(sum)
+	if fresh[r.id] { // its forks follow with the history
+		n := len(all[root])
+		binary.LittleEndian.PutUint64(r.lineage.Lineage[:8], all[root][n-2])
+		binary.LittleEndian.PutUint64(r.lineage.Lineage[8:], all[root][n-1])
+	}
 	return lost, nil
 }
 

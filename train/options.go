@@ -60,7 +60,7 @@ type Options struct {
 	// Topic opens the topic that stream.to names.
 	Topic func(e env.Env, to string) (stream.Topic, error)
 	// Session is a random number, drawn by each process.
-	Session uint32
+	Session uint64
 	// RebuildRows fixes how many shards each step rebuilds, or more if the next step reads
 	// more. Zero: as many as fit the time budget.
 	RebuildRows int

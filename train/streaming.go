@@ -48,7 +48,7 @@ func (x *streaming) openLog() (store.Log, error) {
 		return nil, err
 	}
 	defer topic.Close()
-	o := stream.LogOptions{Env: r.job.env, Topic: topic, Rank: r.id, Ranks: r.job.ranks, Session: r.job.o.Session,
+	o := stream.LogOptions{Env: r.job.env, Topic: topic, Rank: r.id, Ranks: r.job.ranks, Session: r.job.o.Session, Moved: r.job.world.Later,
 		Run: func() lineage.Run { return r.lineage }}
 	if r.id == 0 {
 		o.About = x.about

@@ -94,4 +94,4 @@ func openTopic(e env.Env, to string) (stream.Topic, error) {
 }
 
 // newSession is the session of this process in streams.
-func newSession() uint32 { return rand.Uint32() }
+func newSession() uint64 { return rand.Uint64() }
