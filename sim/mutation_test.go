@@ -24,6 +24,13 @@ type mutation struct {
 }
 
 var mutations = []mutation{
+	{"a moved rank continues a partition that ended before the commit", "stream/log.go",
+		[]string{"l.tail.to >= step", "l.tail.to >= 0"}, 1, ""},
+	{"a rebuilt rank sends only the rows that it writes", "store/sink.go", []string{"	s.losses, s.all = 0, lost\n", "	s.losses, s.all = 0, false\n"}, 1, ""},
+	{"a merged epoch keeps the older rows", "store/epoch.go",
+		[]string{"old.slots[k] < e.slots[i]", "old.slots[k] <= e.slots[i]", "		slots, rows = append(slots, e.slots[i])", "		if len(slots) > 0 && slots[len(slots)-1] == e.slots[i] {\n			i++\n			continue\n		}\n		slots, rows = append(slots, e.slots[i])"}, 1, ""},
+	{"a new rank does not know the lineage of the stream", "train/digests.go", []string{"		binary.LittleEndian.PutUint64(r.lineage.Lineage[:8], all[root][n-2])\n", ""}, 1, ""},
+	{"a rank that is rebuilt after the last seal sends nothing", "train/streaming.go", []string{"	x.store.Complete(x.protection.rank.done)\n", ""}, 1, ""},
 	{"a pre-image is skipped", "shard/journal.go",
 		[]string{"j.fresh = append(j.fresh, slot)", "if slot%3 != 1 {\nj.fresh = append(j.fresh, slot)\n}"}, 2, ""},
 	{"a rollback keeps the current epoch", "shard/preimage.go",

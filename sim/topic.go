@@ -135,10 +135,7 @@ func (t *topicPartition) Close() {
 
 // check replays the topic: the model of each cut has the digest of the commit, and the last one is that of the job's end. It returns how many cuts
 // there are.
-var dbg = func(*broker) {}
-
 func (b *broker) check(steps int64, digest string) (cuts int, err error) {
-	dbg(b)
 	if len(b.records) == 0 {
 		return 0, nil
 	}

@@ -47,15 +47,34 @@ func (s *Store) Begin(step int64, drawn bool) {
 	err := s.log.CutTo(to)
 	s.setDurable(max(0, to-1))
 	if err == nil && !drawn && !lost {
-		err = s.beginWith(step)
-		for until := s.o.Env.Now() + beginFor; s.o.Stream != nil && err != nil && s.log.Failed() == nil && s.o.Env.Now() < until; {
-			s.o.Env.Sleep(s.o.Retry)
-			err = s.beginWith(step)
-		}
+		err = s.tryBegin(step)
 	}
 	if err != nil {
 		s.failAll(err)
 	}
+}
+
+// Complete writes all rows if the log lacks some when the job has ended with a step: a rank that replaces a lost one may have rebuilt its rows
+// after the last seal.
+func (s *Store) Complete(step int64) {
+	if !s.all || s.isFailed() || !s.isRebuilt() {
+		return
+	}
+	s.idle()
+	s.losses, s.all = 0, false
+	if err := s.tryBegin(step); err != nil {
+		s.failAll(err)
+	}
+}
+
+// tryBegin is beginWith, which is tried for a while if the log is a stream.
+func (s *Store) tryBegin(step int64) error {
+	err := s.beginWith(step)
+	for until := s.o.Env.Now() + beginFor; s.o.Stream != nil && err != nil && s.log.Failed() == nil && s.o.Env.Now() < until; {
+		s.o.Env.Sleep(s.o.Retry)
+		err = s.beginWith(step)
+	}
+	return err
 }
 
 // beginFor is how long a stream that cannot be written delays the beginning of a job. Then all rows are written at a later seal.

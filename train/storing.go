@@ -172,6 +172,7 @@ const drainFor = time.Minute
 func (l *storing) finish() {
 	if l.store != nil {
 		l.store.Flush()
+		l.store.Complete(l.protection.rank.done)
 		l.store.Drain(drainFor)
 	}
 }

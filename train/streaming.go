@@ -155,6 +155,7 @@ func (x *streaming) finishStream() {
 		return
 	}
 	x.store.Flush()
+	x.store.Complete(x.protection.rank.done)
 	x.store.Drain(drainFor)
 	if r := x.protection.rank; x.store.Durable() < r.done {
 		why := x.store.Problem()

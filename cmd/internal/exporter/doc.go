@@ -37,6 +37,7 @@
 //	commits_total                       since this process exports the figures of the job
 //	last_commit_step, last_commit_timestamp_seconds
 //	durable_step                        with store.path
+//	streamed_step                       with stream.to
 //	checkpoints_total{result}           ok or failed
 //	last_checkpoint_step, last_checkpoint_timestamp_seconds
 //

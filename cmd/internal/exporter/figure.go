@@ -63,6 +63,7 @@ var (
 	figCommits    = counter("commits_total", "Commits.")
 	figCommitStep = gauge("last_commit_step", "Step of the last commit.")
 	figDurable    = gauge("durable_step", "Last step whose updates survive the loss of all processes.")
+	figStreamed   = gauge("streamed_step", "Last step that the topic of stream.to has.")
 	figCommitTime = gauge("last_commit_timestamp_seconds", "Unix time of the last commit.")
 	figSaves      = counter("checkpoints_total", "Attempts to save a checkpoint, by result.", "result")
 	figSaveStep   = gauge("last_checkpoint_step", "Step of the last checkpoint.")

@@ -38,7 +38,7 @@ type state struct {
 	redundancy          train.Redundancy
 	redone, decoded     int64
 	commits, commitStep int64
-	durable             int64
+	durable, streamed   int64
 	commitTime          time.Time
 }
 
@@ -82,7 +82,7 @@ func (f *jobFigures) setStarted(i train.Info, now time.Time) {
 func (f *jobFigures) addStep(i train.StepInfo) {
 	f.steps.Observe(i.Took.Seconds())
 	f.update(func(s *state) {
-		s.running, s.step, s.samples, s.redundancy, s.durable = true, i.Step, s.samples+int64(i.Samples), i.Redundancy, i.Durable
+		s.running, s.step, s.samples, s.redundancy, s.durable, s.streamed = true, i.Step, s.samples+int64(i.Samples), i.Redundancy, i.Durable, i.Streamed
 		for stage, d := range i.Stages {
 			s.stages[stage] += d
 		}
@@ -157,6 +157,9 @@ func (s *state) sendProtection(to sink) {
 	to.sendValue(figCommits, float64(s.commits))
 	if s.durable > 0 {
 		to.sendValue(figDurable, float64(s.durable))
+	}
+	if s.streamed > 0 {
+		to.sendValue(figStreamed, float64(s.streamed))
 	}
 	if s.commits > 0 {
 		to.sendValue(figCommitStep, float64(s.commitStep))

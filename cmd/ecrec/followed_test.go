@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var kafka = flag.Bool("kafka", false, "stream to a real Kafka, whose broker is also killed: make test-kafka")
+
+// topicOf returns a topic of a test, and a function that kills its broker and starts it again; nil: it has none.
+type topicOf func(t *testing.T) (name string, killBroker func())
+
+func folderTopic(t *testing.T) (string, func()) { return "file:" + filepath.Join(t.TempDir(), "topic"), nil }
+
+// brokerScript starts and kills a broker on this machine.
+const brokerScript = "../../tools/kafka-on-one-host.sh"
+
+func kafkaTopic(t *testing.T) (string, func()) {
+	dir := filepath.Join(t.TempDir(), "kafka")
+	broker := func(args ...string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, brokerScript, args...)
+		cmd.Env = append(os.Environ(), "KAFKA_HEAP=128m", "KAFKA_TIER=1")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v", cmd, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	at := broker("start", dir)
+	t.Cleanup(func() { broker("stop", dir) })
+	return "kafka://" + at + "/" + strings.ToLower(t.Name()), func() {
+		broker("kill", dir, "1")
+		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+		broker("restart", dir, "1")
+	}
+}
+
+// TestFollowed: trainer and follower are killed at random moments. The checkpoint that the follower makes of the end of the run equals, file
+// for file, that of the run.
+func TestFollowed(t *testing.T) { testFollowed(t, folderTopic) }
+
+// TestFollowedKafka is the same with a real broker, which is killed too.
+func TestFollowedKafka(t *testing.T) {
+	if !*kafka {
+		t.Skip("make test-kafka runs it")
+	}
+	testFollowed(t, kafkaTopic)
+}
+
+func testFollowed(t *testing.T, topic topicOf) {
+	r := drawing(t)
+	rounds := 4
+	if *soak {
+		rounds = 50
+	}
+	to, killBroker := topic(t)
+	kind, np, ranks := pick(r, killedKinds), 1+r.IntN(3), 4
+	out, made := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "made")
+	steps := strconv.Itoa(300 * rounds)
+	sets := []string{fmt.Sprint("job.ranks=", ranks), "train.iterations=" + steps, "train.eval_every=150", fmt.Sprint("ec.commit_every=", 1+r.IntN(8)),
+		"job.digests=true", "checkpoint.every=" + strconv.Itoa(20+r.IntN(60)), "stream.to=" + to, "stream.backlog=" + pick(r, []string{"10KiB", "1MiB", "256MiB"})}
+	if r.IntN(2) == 0 {
+		sets = append(sets, "store.path="+filepath.Join(out, "store"))
+	}
+	if r.IntN(2) == 0 {
+		sets = append(sets, "ec.code=xor", "ec.k=3")
+	}
+	name := fmt.Sprintf("%s, %d processes, %v", kind, np, sets)
+	t.Log(name)
+
+	mark := "ECREC_TEST_MARK=" + out
+	kills := map[string]int{}
+	var follower *exec.Cmd
+	var said, wrong *strings.Builder
+	followOn := func() {
+		follower, said, wrong = start(ecrec(t), nil, "follow", to, "--to", made, "--every", "100ms")
+		if err := follower.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopFollower := func() {
+		if follower == nil {
+			return
+		}
+		_ = follower.Process.Kill() // it may have ended
+		_ = follower.Wait()
+		if text := wrong.String(); text != "" && !strings.Contains(text, "does not exist") && !strings.Contains(text, "does not answer") {
+			t.Fatalf("%s: the follower: %s\n%s", name, text, said)
+		}
+		follower = nil
+	}
+	defer stopFollower()
+	for ended := false; !ended; {
+		cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(golden(kind), out, sets...), "--np", strconv.Itoa(np), "--resume", "auto")...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan error, 1)
+		go func() { over <- cmd.Wait() }()
+		for killed := false; !killed && !ended; {
+			life := time.Hour
+			if kills["trainer"]+kills["follower"]+kills["broker"] < rounds {
+				life = time.Duration(50+r.IntN(700)) * time.Millisecond
+			}
+			select {
+			case err := <-over:
+				code := exitCode(t, err)
+				if code == 2 && kills["broker"] > 0 && strings.Contains(stderr.String(), "stream.to: kafka://") { // it was down when the job began
+					killed = true
+					continue
+				}
+				if code != 0 {
+					t.Fatalf("%s: exit code %d after %v: %s\n%s", name, code, kills, stderr, stdout)
+				}
+				ended = true
+				continue
+			case <-time.After(life):
+			}
+			switch what := r.IntN(3); {
+			case what == 0:
+				stopFollower()
+				followOn()
+				kills["follower"]++
+			case what == 1 && killBroker != nil:
+				killBroker()
+				kills["broker"]++
+			default:
+				x := runningJob{mark: mark}
+				for all := x.processes(); len(all) > 0; all = x.processes() {
+					for _, p := range all {
+						_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+				<-over
+				kills["trainer"]++
+				killed = true
+			}
+		}
+	}
+	stopFollower()
+	t.Logf("killed %v", kills)
+	if got := run(t, ecrec(t), nil, "follow", to, "--to", made, "--at", steps); got.code != 0 {
+		t.Fatalf("%s: %s\n%s", name, got.stderr, got.stdout)
+	}
+	last := fmt.Sprintf("step-%012s", steps)
+	if diff, err := exec.Command("diff", "-r", filepath.Join(made, last), filepath.Join(out, "checkpoints", last)).CombinedOutput(); err != nil {
+		t.Errorf("%s: the checkpoints differ: %s", name, diff)
+	}
+}
