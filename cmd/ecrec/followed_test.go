@@ -20,7 +20,9 @@ var kafka = flag.Bool("kafka", false, "stream to a real Kafka, whose broker is a
 // topicOf returns a topic of a test, and a function that kills its broker and starts it again; nil: it has none.
 type topicOf func(t *testing.T) (name string, killBroker func())
 
-func folderTopic(t *testing.T) (string, func()) { return "file:" + filepath.Join(t.TempDir(), "topic"), nil }
+func folderTopic(t *testing.T) (string, func()) {
+	return "file:" + filepath.Join(t.TempDir(), "topic"), nil
+}
 
 // brokerScript starts and kills a broker on this machine.
 const brokerScript = "../../tools/kafka-on-one-host.sh"

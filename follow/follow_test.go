@@ -1,0 +1,187 @@
+package follow
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeebo/xxh3"
+	"go.uber.org/goleak"
+
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/stream"
+	"github.com/ecrec/ecrec/train"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const runConfig = `
+[job]
+ranks = 2
+[data]
+format = "synthetic"
+[model]
+kind = "dlrm"
+tables = [3000, 40]
+embedding_dim = 4
+bottom_mlp = [8, 4]
+top_mlp = [8, 1]
+[train]
+global_batch = 16
+[ec]
+commit_every = 5
+[checkpoint]
+every = 5
+[stream]
+to = "file:unused"
+`
+
+// silent observes nothing.
+type silent struct{ train.Observer }
+
+func (silent) Started(train.Info) error          { return nil }
+func (silent) Step(train.StepInfo)               {}
+func (silent) Evaluated(train.Eval)              {}
+func (silent) Checkpointed(int64, string, error) {}
+func (silent) Committed(int64, string)           {}
+func (silent) Warned(string)                     {}
+func (silent) SkippedCheckpoint(string, error)   {}
+
+// trainTo trains a run up to a step. It sends its commits to a topic, and saves checkpoints to dir.
+func trainTo(t *testing.T, topic stream.Topic, dir, steps string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.toml")
+	must(t, os.WriteFile(path, []byte(runConfig), 0o600))
+	cfg, err := config.Load(path, []string{"checkpoint.dir=" + dir, "train.iterations=" + steps, "job.out=" + t.TempDir()})
+	must(t, err)
+	_, err = train.Run(env.Real(), cfg, train.Options{Stop: func() bool { return false }, Observer: silent{}, Resume: "auto",
+		Progress: func(data.Progress) error { return nil }, Topic: func(env.Env, string) (stream.Topic, error) { return topic, nil }})
+	must(t, err)
+}
+
+// follow follows a topic up to a step, with a checkpoint for each commit.
+func follow(t *testing.T, topic stream.Topic, dir string, at int64, set ...func(*Options)) error {
+	t.Helper()
+	o := Options{Env: env.Real(), Topic: topic, Dir: dir, At: at, Keep: 2}
+	began := time.Now()
+	o.Stop = func() bool { return time.Since(began) > time.Minute } // a test that waits for ever fails
+	for _, f := range set {
+		f(&o)
+	}
+	f, err := Open(o)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Run(); err != nil {
+		return err
+	}
+	if at >= 0 && f.Step() != at {
+		t.Fatalf("the follower ends at step %d, not at %d", f.Step(), at)
+	}
+	return nil
+}
+
+func sameFolder(t *testing.T, a, b string) {
+	t.Helper()
+	if out, err := exec.Command("diff", "-r", a, b).CombinedOutput(); err != nil {
+		t.Errorf("%s and %s differ: %s", a, b, out)
+	}
+}
+
+// TestTrim: a follower trims the topic behind its checkpoints, and continues from them. A copy of its folder is the beginning of another one; without
+// it the beginning is missing, and that is reported.
+func TestTrim(t *testing.T) {
+	topic, saved, dir := stream.NewMemory(env.Real()), t.TempDir(), t.TempDir()
+	trainTo(t, topic, saved, "20")
+	must(t, follow(t, topic, dir, 20, func(o *Options) { o.Trim = true }))
+	p, err := topic.Open(1)
+	must(t, err)
+	if first, next, _ := p.Bounds(); first == 0 || first > next {
+		t.Errorf("records %d to %d are left", first, next)
+	}
+	trainTo(t, topic, saved, "30")
+	other := filepath.Join(t.TempDir(), "copy")
+	must(t, exec.Command("cp", "-r", dir, other).Run())
+	for _, d := range []string{dir, other} {
+		must(t, follow(t, topic, d, 30))
+		sameFolder(t, filepath.Join(d, "step-000000000030"), filepath.Join(saved, "step-000000000030"))
+	}
+	if err := follow(t, topic, t.TempDir(), 30); !errors.As(err, new(*stream.Gap)) {
+		t.Errorf("without a beginning: %v", err)
+	}
+	must(t, p.Trim(1<<40)) // a follower at the end of a topic lacks nothing
+	trainTo(t, topic, saved, "40")
+	must(t, follow(t, topic, other, 40))
+}
+
+// TestIncrements: a follower that saves at each commit makes increments, which export as the checkpoints of the run.
+func TestIncrements(t *testing.T) {
+	topic, saved, dir := stream.NewMemory(env.Real()), t.TempDir(), t.TempDir()
+	trainTo(t, topic, saved, "30")
+	last, increments := int64(0), 0
+	stop := false
+	must(t, follow(t, topic, dir, Latest, func(o *Options) {
+		o.Keep, o.Stop = 0, func() bool { return stop }
+		o.Report = func(p Progress) {
+			if p.Path == "" {
+				return
+			}
+			if last = p.Step; last == 30 {
+				stop = true
+			}
+			text, err := os.ReadFile(filepath.Join(p.Path, "manifest.json"))
+			must(t, err)
+			if strings.Contains(string(text), `"parent"`) {
+				increments++
+			}
+		}
+	}))
+	if last != 30 || increments == 0 {
+		t.Errorf("the last checkpoint is of step %d, %d are increments", last, increments)
+	}
+	must(t, follow(t, topic, dir, 30))
+	must(t, follow(t, topic, t.TempDir(), 25))
+}
+
+// TestWrongRow: a row that differs in one bit, in a frame whose sum is right, is found by the digest, and nothing is saved.
+func TestWrongRow(t *testing.T) {
+	topic, dir := stream.NewMemory(env.Real()), t.TempDir()
+	trainTo(t, topic, t.TempDir(), "20")
+	changed := 0
+	topic.Change(1, func(list []stream.Record) []stream.Record {
+		for _, r := range list {
+			if b := r.Bytes; b[6] == 1 && binary.LittleEndian.Uint64(b[56:]) == 15 { // rows of the epoch up to step 15
+				b[len(b)-1] ^= 4
+				binary.LittleEndian.PutUint64(b[72:], xxh3.HashSeed(b[80:], xxh3.Hash(b[:72])))
+				changed++
+			}
+		}
+		return list
+	})
+	var wrong *Mismatch
+	if err := follow(t, topic, dir, 20); !errors.As(err, &wrong) || wrong.Step != 15 || changed != 1 {
+		t.Errorf("%d rows changed: %v", changed, err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "step-*"))
+	must(t, err)
+	for _, x := range left {
+		if filepath.Base(x) > "step-000000000010" {
+			t.Errorf("%s was saved", x)
+		}
+	}
+}
