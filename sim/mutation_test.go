@@ -89,7 +89,7 @@ var mutations = []mutation{
 	{"a job that lost all workers starts from scratch", "train/rollback.go",
 		[]string{"(has[phaseJoining] || r.job.world.Trained) &&", "has[phaseJoining] &&"}, 67, Safety},
 	{"commits end before the exchange that rebuilds rows", "train/connections.go",
-		[]string{"	g.base.Close()\n	r.protection.leaveWorld()\n", "	r.protection.leaveWorld()\n	g.base.Close()\n"}, 130, ""},
+		[]string{"	g.base.Close()\n	r.protection.leaveWorld()\n", "	r.protection.leaveWorld()\n	g.base.Close()\n"}, 249, ""},
 	{"a rank with a received commit counts as new", "train/rollback.go",
 		[]string{"	if err == nil {\n		p.phase = phaseTraining\n	}\n", ""}, 734, ""},
 	{"an interrupted restore of a checkpoint is forgotten", "train/restore.go",
@@ -171,7 +171,7 @@ var mutations = []mutation{
 	{"a restarted process keeps its incarnation", "sim/host.go",
 		[]string{"			because(\"process %d died\", p)\n			s.incarnation++\n", "			because(\"process %d died\", p)\n"}, 1, ""},
 	{"a process done in one world counts as done in the next", "sim/register.go",
-		[]string{"	if generation != r.world.generation {\n		return\n	}\n", ""}, 128, ""},
+		[]string{"	if generation != r.world.generation {\n		return\n	}\n", ""}, 278, ""},
 }
 
 var soon = flag.Int("soon", 100, "number of runs within which TestMutations must notice a mutation")
