@@ -45,7 +45,6 @@ type Progress struct {
 	Written int64  // when the cut was written, in milliseconds since 1970; 0: unknown
 	Merged  int    // markers that were skipped before it
 	Touched int64  // rows that differ from their init, or did
-	Behind  bool   // further cuts are there already
 }
 
 // Follower follows a topic.

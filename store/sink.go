@@ -185,7 +185,7 @@ func (s *Store) Seal(set *commit.Set) error {
 	if s.isFailed() {
 		return nil
 	}
-	if s.all && !s.isRebuilt() {
+	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter) {
 		return nil
 	}
 	var err error
@@ -222,13 +222,16 @@ func (s *Store) sealAll() error {
 	return s.appendAll(s.step)
 }
 
-// failAll notes that not all rows could be appended. A stream is tried again at the next seal.
+// allPause is how long training goes on until a stream that did not take all rows is tried again, for which it waits.
+const allPause = time.Minute
+
+// failAll notes that not all rows could be appended. A stream is tried again at a later seal.
 func (s *Store) failAll(err error) {
 	if s.o.Stream == nil || s.log.Failed() != nil {
 		s.fail(err)
 		return
 	}
-	s.all = true
+	s.all, s.allAfter = true, s.o.Env.Now()+allPause
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	s.problem = err

@@ -74,10 +74,11 @@ type Store struct {
 	hold   bool     // the next epoch is held
 	dense  []byte   // scratch: the dense part
 
-	restored int64 // the step of Restore, until Begin
-	lost     bool  // by Lose, until Begin
-	all      bool  // the log lacks rows: all are written at the first seal after they are rebuilt
-	allAt    int64 // the step of that seal
+	restored int64         // the step of Restore, until Begin
+	lost     bool          // by Lose, until Begin
+	all      bool          // the log lacks rows: all are written at the first seal after they are rebuilt
+	allAt    int64         // the step of that seal
+	allAfter time.Duration // it is not tried before: a stream did not take the rows
 
 	below *Below // nil: all rows are in memory
 

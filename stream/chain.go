@@ -53,6 +53,8 @@ type Chain struct {
 	open      map[uint64]*assembly // epochs whose end was not seen yet, by session
 	left      map[lineage.ID]bool  // runs that were left for a fork
 	about     []byte               // the newest description of the run
+	aboutHead header               // of the last frame of aboutPart
+	aboutPart []byte               // a description of which not all frames have arrived
 	dropped   int64
 }
 
@@ -95,7 +97,7 @@ func (c *Chain) Take(r Record) (*Epoch, error) {
 		c.dropped++
 		return nil, nil
 	case h.kind == kindAbout:
-		c.about = append([]byte(nil), payload...)
+		c.addAbout(h, payload)
 		return nil, nil
 	}
 	a, err := c.findAssembly(r, h)
@@ -103,6 +105,20 @@ func (c *Chain) Take(r Record) (*Epoch, error) {
 		return nil, err
 	}
 	return c.addTo(a, r, h, payload)
+}
+
+// addAbout adds a frame of a description. The last one is marked as absolute.
+func (c *Chain) addAbout(h header, payload []byte) {
+	switch {
+	case h.number == 0:
+		c.aboutPart = nil
+	case h.session != c.aboutHead.session || h.number != c.aboutHead.number+1:
+		return // it is there twice, or of a writer that was replaced
+	}
+	c.aboutHead, c.aboutPart = h, append(c.aboutPart, payload...)
+	if h.absolute {
+		c.about, c.aboutPart = c.aboutPart, nil
+	}
 }
 
 // findAssembly returns the epoch that a frame adds to. It is nil if the frame was taken before.

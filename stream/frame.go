@@ -10,7 +10,7 @@ import (
 	"github.com/ecrec/ecrec/lineage"
 )
 
-// MaxPayload is the most bytes of a frame behind its header: half of what a Kafka broker takes unless it is told otherwise.
+// MaxPayload is the most bytes of a frame behind its header: half of what a Kafka broker takes by default.
 const MaxPayload = 512 << 10
 
 // kind is the content of a frame.
@@ -20,7 +20,7 @@ const (
 	kindRows  kind = 1 + iota // some rows of an epoch
 	kindExtra                 // some of the trainer's bytes
 	kindEnd                   // the end of an epoch
-	kindAbout                 // the description of the run, before the first epoch of a term
+	kindAbout                 // the description of the run, before the first epoch of a writer
 	kindGone                  // reserved: rows that are deleted
 )
 

@@ -75,6 +75,39 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// TestLargeDescription: a description that takes several frames arrives, also if its writer began twice.
+func TestLargeDescription(t *testing.T) {
+	text := bytes.Repeat([]byte("vocabulary "), MaxPayload/4)
+	topic := NewMemory(env.Real())
+	must(t, topic.Create(1))
+	l, err := OpenLog(LogOptions{Env: env.Real(), Topic: topic, Ranks: 1, Run: func() lineage.Run { return lineage.Run{Lineage: lineage.ID{1}} },
+		About: func() ([]byte, error) { return text, nil }})
+	must(t, err)
+	for _, step := range []int64{2, 3} {
+		must(t, l.CutTo(0))
+		must(t, l.Append(step, nil, nil, nil))
+	}
+	must(t, l.Sync())
+	c, n := NewChain(0, Start(0)), 0
+	records := topic.parts[0].records
+	for _, r := range append(slices.Clone(records[:2]), records...) { // the first two are there twice
+		if len(r.Bytes) > MaxPayload+headerBytes {
+			t.Errorf("a frame of %d bytes", len(r.Bytes))
+		}
+		e, err := c.Take(r)
+		must(t, err)
+		if e != nil {
+			n++
+			if !bytes.Equal(e.About, text) {
+				t.Errorf("epoch %d has a description of %d bytes, not %d", n, len(e.About), len(text))
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d epochs", n)
+	}
+}
+
 // TestDamage: a bit that is flipped in a frame is found by its sum, wherever it is.
 func TestDamage(t *testing.T) {
 	f := frames{h: header{ranks: 1, to: 5, absolute: true}}

@@ -187,6 +187,11 @@ func (l *Log) sendAbout() error {
 		return err
 	}
 	f := frames{h: l.head}
+	for len(text) > MaxPayload { // a recipe may have large vocabularies
+		f.addFrame(kindAbout, text[:MaxPayload])
+		text = text[MaxPayload:]
+	}
+	f.h.absolute = true // the last one
 	f.addFrame(kindAbout, text)
 	if err := l.send(f.list); err != nil {
 		return err

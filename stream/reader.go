@@ -141,16 +141,6 @@ func (r *Reader) Next(wait time.Duration) (*Cut, error) {
 	}
 }
 
-// Dropped is how many epochs and frames were dropped.
-func (r *Reader) Dropped() (n int64) {
-	r.monitor.Lock()
-	defer r.monitor.Unlock()
-	for _, c := range r.chains {
-		n += c.Dropped()
-	}
-	return n
-}
-
 // Close ends the reader.
 func (r *Reader) Close() {
 	r.monitor.Lock()

@@ -206,7 +206,7 @@ func (t *topic) Create(partitions int) error {
 // Open implements stream.Topic.
 func (t *topic) Open(number int) (stream.Partition, error) {
 	c, err := t.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
-		kgo.ProducerBatchMaxBytes(3*stream.MaxPayload), kgo.MaxBufferedBytes(1<<30), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
+		kgo.ProducerBatchMaxBytes(3*stream.MaxPayload), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
 		kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return nil, err

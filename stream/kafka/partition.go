@@ -23,6 +23,7 @@ type partition struct {
 
 	monitor env.Monitor
 	waiting int   // records that are not acknowledged
+	bytes   int   // of them
 	err     error // after which the client takes nothing more
 }
 
@@ -50,19 +51,39 @@ func (p *partition) Bounds() (first, next int64, err error) {
 
 // Append implements stream.Partition.
 func (p *partition) Append(records [][]byte) error {
-	p.monitor.Lock()
-	if p.err != nil {
-		defer p.monitor.Unlock()
-		return p.err
-	}
-	p.waiting += len(records)
-	p.monitor.Unlock()
 	return p.topic.env.Do("send to the broker", func() error {
 		for _, b := range records {
+			if err := p.takeRoom(len(b)); err != nil {
+				return err
+			}
 			p.client.Produce(context.Background(), &kgo.Record{Topic: p.topic.topic, Partition: p.number, Value: b}, p.acknowledged)
 		}
 		return nil
 	})
+}
+
+// mostBuffered is how many bytes a client may hold that are not acknowledged.
+const mostBuffered = 64 << 20
+
+// takeRoom waits until the client may hold another record, at most as long as for an acknowledgement.
+func (p *partition) takeRoom(bytes int) error {
+	p.monitor.Lock()
+	defer p.monitor.Unlock()
+	for until := p.topic.env.Now() + ackFor; p.bytes > 0 && p.bytes+bytes > mostBuffered && p.err == nil; {
+		if p.topic.env.Now() >= until {
+			return p.noAcknowledgement()
+		}
+		p.monitor.WaitUntil(until)
+	}
+	if p.err != nil {
+		return p.err
+	}
+	p.waiting, p.bytes = p.waiting+1, p.bytes+bytes
+	return nil
+}
+
+func (p *partition) noAcknowledgement() error {
+	return fmt.Errorf("%d records are not acknowledged within %v: is the broker down, or short of replicas?", p.waiting, ackFor)
 }
 
 // acknowledged notes that a record was acknowledged, or will never be.
@@ -72,7 +93,7 @@ func (p *partition) acknowledged(r *kgo.Record, err error) {
 	if err != nil && p.err == nil {
 		p.err = &stream.Final{Err: explain(err, len(r.Value))}
 	}
-	p.waiting--
+	p.waiting, p.bytes = p.waiting-1, p.bytes-len(r.Value)
 	p.monitor.Wake()
 }
 
@@ -95,7 +116,7 @@ func (p *partition) Sync() error {
 	defer p.monitor.Unlock()
 	for until := p.topic.env.Now() + ackFor; p.waiting > 0 && p.err == nil; {
 		if p.topic.env.Now() >= until {
-			return fmt.Errorf("%d records are not acknowledged within %v: is the broker down, or short of replicas?", p.waiting, ackFor)
+			return p.noAcknowledgement()
 		}
 		p.monitor.WaitUntil(until)
 	}
