@@ -25,7 +25,8 @@ var tieredBench = Bench{
 	Detail: "Jobs with all rows in memory, without and with the logs of store.path, take turns with jobs of store.tier = \"file\". A job begins " +
 		"without rows, and the second half of its steps is timed. Shares are of the distinct rows that it uses, and count rows that are " +
 		"read ahead. Bytes read are those that the kernel has read from disks for this process; files bypass the page cache where the " +
-		"file system allows it. The baselines are stronger than OpenEmbedding's: their device is the page cache, and a row in memory costs " +
+		"file system allows it. After each job whose rows lie in a log, a probe reads random parts of its files, of a row's length, for a " +
+		"second and without other work. The baselines are stronger than OpenEmbedding's: their device is the page cache, and a row in memory costs " +
 		"no hash table and no lock.",
 	Settings: []Setting{
 		choice("model", "dim64", []string{"dim64", "dim64-bare", "dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
@@ -54,7 +55,10 @@ type tieredRun struct {
 }
 
 // tieredTimes are those of the second half of a job's steps.
-type tieredTimes struct{ ms, cpu, megabytes, read, spilled float64 }
+type tieredTimes struct {
+	ms, cpu, megabytes, read, spilled float64
+	probe                             float64 // random reads per second of the files of its log, right after it; 0: it has none
+}
 
 func runTiered(out io.Writer, o Options) (*Report, error) {
 	b := &tieredRun{o: o, shape: o.models(o.text("model"))[0]}
@@ -171,8 +175,13 @@ func (b *tieredRun) runJob(frames int, below rowsBelow, sets ...string) (x tiere
 	}
 	b.info = t.info
 	n := float64(t.steps)
-	return tieredTimes{1e3 * t.last.sub(t.first.time) / n, 1e3 * (t.last.cpu - t.first.cpu).Seconds() / n,
-		float64(t.last.bytes-t.first.bytes) / 1e6 / n, float64(t.last.read-t.first.read) / n, float64(t.last.spilled-t.first.spilled) / n}, t.err
+	x = tieredTimes{ms: 1e3 * t.last.sub(t.first.time) / n, cpu: 1e3 * (t.last.cpu - t.first.cpu).Seconds() / n,
+		megabytes: float64(t.last.bytes-t.first.bytes) / 1e6 / n, read: float64(t.last.read-t.first.read) / n,
+		spilled: float64(t.last.spilled-t.first.spilled) / n}
+	if t.err == nil && frames > 0 && below == nil {
+		x.probe, t.err = b.probeReads()
+	}
+	return x, t.err
 }
 
 // halfTimer measures the steps after the first half.
@@ -230,22 +239,30 @@ func bytesRead() (int64, error) {
 // report compares each job with the one of the same turn that has all rows in memory, and a log.
 func (b *tieredRun) report(out io.Writer, r *Report, names []string, times [][]tieredTimes) error {
 	t := table(out)
-	fmt.Fprintln(t, "\tms per step\tof that with a log\tinterval\tCPU ms\tMB read per step\trows read\tspilled\trows read per s\t")
+	fmt.Fprintln(t, "\tms per step\tof that with a log\tinterval\tCPU ms\tMB read per step\trows read\tspilled\trows read per s\tof the probe's\t")
 	for i, name := range names {
-		var ms, ratio, cpu, read, rows, spilled, rate []float64
+		var ms, ratio, cpu, read, rows, spilled, rate, probe, ofProbe []float64
 		for _, turn := range times {
 			ms, cpu, read = append(ms, turn[i].ms), append(cpu, turn[i].cpu), append(read, turn[i].megabytes)
 			ratio, rows, spilled = append(ratio, turn[i].ms/turn[1].ms), append(rows, turn[i].read), append(spilled, turn[i].spilled)
 			rate = append(rate, 1e3*turn[i].read/turn[i].ms)
+			if turn[i].probe > 0 {
+				probe, ofProbe = append(probe, turn[i].probe), append(ofProbe, 1e3*turn[i].read/turn[i].ms/turn[i].probe)
+			}
 		}
 		verdict := ""
 		if i != 1 {
 			verdict = ratioText(ratio)
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t%.0f\t%.0f\t%.0f\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
+		part := ""
+		if len(probe) > 0 {
+			part = fmt.Sprintf("%.2f of %.0f", r.addFigure(name+": read rate of the probe's", "", ofProbe...).Median,
+				r.addFigure(name+": probe", "reads/s", probe...).Median)
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t%.0f\t%.0f\t%.0f\t%s\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
 			r.addFigure(name+": of that with a log", "", ratio...).Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
 			r.addFigure(name+": read", "MB/step", read...).Median, r.addFigure(name+": rows read", "rows/step", rows...).Median,
-			r.addFigure(name+": rows spilled", "rows/step", spilled...).Median, r.addFigure(name+": read rate", "rows/s", rate...).Median)
+			r.addFigure(name+": rows spilled", "rows/step", spilled...).Median, r.addFigure(name+": read rate", "rows/s", rate...).Median, part)
 	}
 	return t.Flush()
 }
