@@ -21,6 +21,7 @@ func All() []Bench {
 		savesBench,
 		sealedBench,
 		skewBench,
+		streamBench,
 		tierBench,
 		tieredBench,
 		trainBench,

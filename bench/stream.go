@@ -1,0 +1,299 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/follow"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/stream"
+	"github.com/ecrec/ecrec/stream/kafka"
+	"github.com/ecrec/ecrec/train"
+)
+
+var streamBench = Bench{
+	Name: "stream",
+	Doc:  "cost of a stream of commits to the trainer, and the age of the rows that a follower has",
+	Detail: "Jobs take turns: without commits, with commits and their digests, with these and a stream, and with a follower of the stream in the " +
+		"same process. A job begins without rows, and the second half of its steps is timed. Freshness is the time from a commit of all ranks " +
+		"to the moment when the follower has applied it and compared the digest, for each commit of the second half. The follower saves " +
+		"checkpoints meanwhile. Each job has a topic of its own; those of a broker stay there.",
+	Settings: []Setting{
+		choice("model", "dim16", []string{"dim16", "dim48", "dim64", "dim16-bare", "dim48-bare", "dim64-bare"}, "model to train"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
+		number("ranks", "1", 1, 1024, "number of ranks"),
+		threadsSetting,
+		number("steps", "200", 4, maxSteps, "steps of a job").orTiny("12"),
+		number("every", "10", 1, 1<<20, "steps between commits").orTiny("2"),
+		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "where the topics are: below dir, or of a broker"),
+		text("save", "10s", "a duration", "least time between two checkpoints of the follower").orTiny("1ms"),
+		modeSetting,
+		dirSetting,
+	},
+	measure: runStream,
+}
+
+// streamRun is one run of the benchmark.
+type streamRun struct {
+	o     Options
+	shape shape
+	job   job
+	dir   string
+	save  time.Duration
+	topic int // topics so far
+	name  string
+	info  train.Info
+}
+
+// streamTimes are those of the second half of a job's steps.
+type streamTimes struct {
+	ms, cpu, longest float64
+	rows             float64   // applied by the follower, per second
+	ages             []float64 // ms, of each commit that the follower applied
+}
+
+func runStream(out io.Writer, o Options) (*Report, error) {
+	b := &streamRun{o: o, shape: o.models(o.text("model"))[0], name: fmt.Sprintf("%08x", rand.Uint32())}
+	b.job = job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}
+	var err error
+	if b.save, err = time.ParseDuration(o.text("save")); err != nil {
+		return nil, settingError("save=%s: want a duration such as 10s", o.text("save"))
+	}
+	if to := o.text("to"); to != "file" {
+		if err := config.CheckTopic(to); err != nil {
+			return nil, settingError("to=%s: %v", to, err)
+		}
+	}
+	if b.dir, err = o.tempDir(); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(b.dir)
+	names, times, err := runTurns(o.repeats(), b.runTurn)
+	if err != nil {
+		return nil, err
+	}
+	r := newReport("stream", b.info.Device)
+	r.writeHeader(out)
+	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps, topics in %s: %d rows of %d bytes\n", b.shape.name,
+		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), placeOf(o.text("to")), b.info.Rows, b.info.BytesPerRow)
+	return r, b.report(out, r, names, times)
+}
+
+// placeOf names the place of topics, without a user's broker.
+func placeOf(to string) string {
+	if to == "file" {
+		return "a folder"
+	}
+	return "Kafka"
+}
+
+// runTurn runs each job once.
+func (b *streamRun) runTurn(run func(name string, job func() (streamTimes, error))) {
+	every := fmt.Sprint("ec.commit_every=", b.o.number("every"))
+	run("no commits", func() (streamTimes, error) { return b.runStreaming("", false) })
+	run("commits with digests", func() (streamTimes, error) { return b.runStreaming("", false, every, "job.digests=true") })
+	run("streamed", func() (streamTimes, error) { return b.runStreaming(b.newTopic(), false, every) })
+	run("streamed and followed", func() (streamTimes, error) { return b.runStreaming(b.newTopic(), true, every) })
+}
+
+// newTopic names a topic that no job has used.
+func (b *streamRun) newTopic() string {
+	b.topic++
+	name := fmt.Sprintf("%s-%d", b.name, b.topic)
+	to := b.o.text("to")
+	if to == "file" {
+		return "file:" + filepath.Join(b.dir, name)
+	}
+	address, options, found := strings.Cut(to, "?")
+	if found {
+		options = "?" + options
+	}
+	return address + "-" + name + options
+}
+
+// openTopic opens a topic by its name in stream.to.
+func openTopic(e env.Env, to string) (stream.Topic, error) {
+	if dir, ok := strings.CutPrefix(to, "file:"); ok {
+		return stream.OpenFolder(e, dir), nil
+	}
+	return kafka.Open(e, to)
+}
+
+// runStreaming runs one job, with a follower of its topic if there is to be one.
+func (b *streamRun) runStreaming(to string, followed bool, sets ...string) (x streamTimes, err error) {
+	steps := b.o.number("steps")
+	sets = append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps), "train.keep=last"}, sets...)
+	if to != "" {
+		sets = append(sets, "stream.to="+to)
+	}
+	cfg, err := b.shape.config(b.job, sets...)
+	if err != nil {
+		return x, err
+	}
+	t := &commitTimer{stepTimer: stepTimer{halfTimer: halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}}, commits: map[int64]time.Time{}}
+	var f *following
+	if followed {
+		if f, err = b.startFollower(to, int64(steps)); err != nil {
+			return x, err
+		}
+	}
+	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Meter: t.meter, Topic: openTopic,
+		Session: rand.Uint64(), Progress: func(data.Progress) error { return nil }})
+	if err == nil && t.steps == 0 {
+		err = errors.New("bench: the job trained too few steps")
+	}
+	if f != nil {
+		err = errors.Join(err, f.end(err != nil))
+	}
+	if err != nil {
+		return x, err
+	}
+	b.info = t.info
+	slices.Sort(t.ms)
+	n := float64(t.steps)
+	x = streamTimes{ms: 1e3 * t.last.sub(t.first.time) / n, cpu: 1e3 * (t.last.cpu - t.first.cpu).Seconds() / n,
+		longest: t.ms[len(t.ms)-1] / t.ms[len(t.ms)/2]}
+	if f != nil {
+		x.addAges(f, t)
+	}
+	return x, t.err
+}
+
+// commitTimer also records the time of each commit.
+type commitTimer struct {
+	stepTimer
+	commits map[int64]time.Time
+}
+
+func (t *commitTimer) Committed(step int64, _ string) { t.commits[step] = time.Now() }
+
+// following is a follower that runs beside a job.
+type following struct {
+	follower *follow.Follower
+	topic    stream.Topic
+	stop     atomic.Bool
+	over     chan error
+
+	mutex sync.Mutex
+	cuts  []appliedCut
+}
+
+// appliedCut is a cut that was applied.
+type appliedCut struct {
+	step int64
+	rows int
+	when time.Time
+}
+
+// startFollower starts a follower of a topic, which ends at a step.
+func (b *streamRun) startFollower(to string, last int64) (*following, error) {
+	e := env.Real()
+	topic, err := openTopic(e, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := topic.Create(b.job.ranks); err != nil { // before the job, so that the follower finds it
+		topic.Close()
+		return nil, err
+	}
+	f := &following{topic: topic, over: make(chan error, 1)}
+	dir := filepath.Join(b.dir, fmt.Sprintf("follower-%d", b.topic))
+	f.follower, err = follow.Open(follow.Options{Env: e, Topic: topic, Dir: dir, At: last, Every: b.save, Keep: 1, Stop: f.stop.Load,
+		Report: f.record})
+	if err != nil {
+		topic.Close()
+		return nil, err
+	}
+	go func() { f.over <- errors.Join(f.follower.Run(), os.RemoveAll(dir)) }()
+	return f, nil
+}
+
+func (f *following) record(p follow.Progress) {
+	if p.Path != "" {
+		return
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.cuts = append(f.cuts, appliedCut{p.Step, p.Rows, time.Now()})
+}
+
+// end waits for the follower, or stops it.
+func (f *following) end(stop bool) error {
+	f.stop.Store(stop)
+	err := <-f.over
+	f.follower.Close()
+	f.topic.Close()
+	return err
+}
+
+// addAges adds the age of each cut of the second half at the moment when it was applied, and their rows per second.
+func (x *streamTimes) addAges(f *following, t *commitTimer) {
+	rows, first, last := 0, time.Time{}, time.Time{}
+	for _, c := range f.cuts {
+		committed, ok := t.commits[c.step]
+		if !ok || c.step <= t.half {
+			continue
+		}
+		x.ages = append(x.ages, max(0, float64(c.when.Sub(committed).Microseconds())/1e3))
+		if first.IsZero() {
+			first = committed
+		} else {
+			rows += c.rows
+		}
+		last = committed
+	}
+	if d := last.Sub(first).Seconds(); d > 0 {
+		x.rows = float64(rows) / d
+	}
+}
+
+// report compares each job with that of the same turn which commits and does not stream.
+func (b *streamRun) report(out io.Writer, r *Report, names []string, times [][]streamTimes) error {
+	const committed = 1 // the job with commits and digests
+	t := table(out)
+	fmt.Fprintln(t, "\tms per step\tof that with commits\tinterval\tCPU ms\tof that with commits\tinterval\tlongest step / median\t")
+	for i, name := range names {
+		var ms, ratio, cpu, cpuRatio, longest []float64
+		for _, turn := range times {
+			x, of := turn[i], turn[committed]
+			ms, cpu, longest = append(ms, x.ms), append(cpu, x.cpu), append(longest, x.longest)
+			ratio, cpuRatio = append(ratio, x.ms/of.ms), append(cpuRatio, x.cpu/of.cpu)
+		}
+		verdicts := [2]string{}
+		if i != committed {
+			verdicts = [2]string{ratioText(ratio), ratioText(cpuRatio)}
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t%s\t%.2f\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
+			r.addFigure(name+": of that with commits", "", ratio...).Median, verdicts[0], r.addFigure(name+": CPU", "ms/step", cpu...).Median,
+			r.addFigure(name+": CPU of that with commits", "", cpuRatio...).Median, verdicts[1],
+			r.addFigure(name+": longest step of the median", "", longest...).Median)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var ages, rates []float64
+	for _, turn := range times {
+		x := turn[len(turn)-1]
+		ages, rates = append(ages, x.ages...), append(rates, x.rows)
+	}
+	if len(ages) == 0 {
+		return errors.New("bench: the follower applied no commit of the second half; use more steps")
+	}
+	slices.Sort(ages)
+	fmt.Fprintf(out, "\nfrom a commit to the follower's model with an equal digest: p50 %.0f ms, p95 %.0f ms, p99 %.0f ms, longest %.0f ms, of %d commits\n",
+		r.addFigure("freshness p50", "ms", quantile(ages, 0.5)).Median, r.addFigure("freshness p95", "ms", quantile(ages, 0.95)).Median,
+		r.addFigure("freshness p99", "ms", quantile(ages, 0.99)).Median, ages[len(ages)-1], len(ages))
+	_, err := fmt.Fprintf(out, "rows offered and applied: %.0f per second\n", r.addFigure("rows", "rows/s", rates...).Median)
+	return err
+}
