@@ -27,7 +27,12 @@ func folderTopic(t *testing.T) (string, func()) {
 // brokerScript starts and kills a broker on this machine.
 const brokerScript = "../../tools/kafka-on-one-host.sh"
 
-func kafkaTopic(t *testing.T) (string, func()) {
+// kafkaTopic makes topics of so many brokers. One at random is killed, so that the others lead its partitions.
+func kafkaTopic(brokers int) topicOf {
+	return func(t *testing.T) (string, func()) { return openBrokers(t, brokers) }
+}
+
+func openBrokers(t *testing.T, brokers int) (string, func()) {
 	dir := filepath.Join(t.TempDir(), "kafka")
 	broker := func(args ...string) string {
 		t.Helper()
@@ -41,12 +46,13 @@ func kafkaTopic(t *testing.T) (string, func()) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	at := broker("start", dir)
+	at := broker("start", dir, "--brokers", strconv.Itoa(brokers))
 	t.Cleanup(func() { broker("stop", dir) })
-	return "kafka://" + at + "/" + strings.ToLower(t.Name()), func() {
-		broker("kill", dir, "1")
+	return fmt.Sprintf("kafka://%s/%s?replicas=%d", at, strings.ToLower(t.Name()), brokers), func() {
+		number := strconv.Itoa(1 + rand.IntN(brokers))
+		broker("kill", dir, number)
 		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
-		broker("restart", dir, "1")
+		broker("restart", dir, number)
 	}
 }
 
@@ -59,14 +65,22 @@ func TestFollowedKafka(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
 	}
-	testFollowed(t, kafkaTopic)
+	testFollowed(t, kafkaTopic(1))
+}
+
+// TestFollowedReplicas is the same with three brokers, each of which has a copy of the topic.
+func TestFollowedReplicas(t *testing.T) {
+	if !*kafka {
+		t.Skip("make test-kafka runs it")
+	}
+	testFollowed(t, kafkaTopic(3))
 }
 
 func testFollowed(t *testing.T, topic topicOf) {
 	r := drawing(t)
 	rounds := 4
 	if *soak {
-		rounds = 50
+		rounds = 150 // a third of them each of the trainer, the follower and the broker
 	}
 	to, killBroker := topic(t)
 	kind, np, ranks := pick(r, killedKinds), 1+r.IntN(3), 4

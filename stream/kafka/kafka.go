@@ -185,8 +185,12 @@ func (t *topic) Partitions() (n int, err error) {
 func (t *topic) Create(partitions int) error {
 	keep, largest := "-1", strconv.Itoa(4*stream.MaxPayload)
 	err := t.do(func(ctx context.Context) error {
-		_, err := t.admin.CreateTopic(ctx, int32(partitions), t.replicas, map[string]*string{"retention.ms": &keep, "retention.bytes": &keep,
-			"max.message.bytes": &largest}, t.topic)
+		settings := map[string]*string{"retention.ms": &keep, "retention.bytes": &keep, "max.message.bytes": &largest}
+		if t.replicas > 2 { // a record that is acknowledged survives the loss of a broker
+			two := "2"
+			settings["min.insync.replicas"] = &two
+		}
+		_, err := t.admin.CreateTopic(ctx, int32(partitions), t.replicas, settings, t.topic)
 		if errors.Is(err, kerr.TopicAlreadyExists) {
 			err = nil
 		}
