@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -116,7 +117,7 @@ func Open(e env.Env, name string) (stream.Topic, error) {
 		return nil, err
 	}
 	t.admin = kadm.NewClient(c)
-	if err := t.do(c.Ping); err != nil {
+	if err := t.doOnce(c.Ping); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("%s does not answer: %w; is a broker there, with these credentials?", strings.Join(p.brokers, ","), err)
 	}
@@ -149,8 +150,35 @@ func (p *place) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(o...)
 }
 
-// do runs a request.
+// do runs a request. It repeats one that fails while a broker is lost and others take its place.
 func (t *topic) do(f func(context.Context) error) error {
+	return t.doOnce(func(ctx context.Context) error {
+		for {
+			err := f(ctx)
+			if err == nil || !passes(err) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// passes reports whether an error may be that of a broker that was just lost.
+func passes(err error) bool {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" { // which the client does not repeat for each broker of a request
+		var name *net.DNSError
+		return !errors.As(err, &name) || !name.IsNotFound
+	}
+	return kgo.IsRetryableBrokerErr(err) || kerr.IsRetriable(err)
+}
+
+// doOnce runs a request.
+func (t *topic) doOnce(f func(context.Context) error) error {
 	return t.env.Do("ask the broker", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), requestFor)
 		defer cancel()
