@@ -6,6 +6,7 @@ func All() []Bench {
 		cacheBench,
 		checkpointBench,
 		collectivesBench,
+		continuousBench,
 		convertBench,
 		driftBench,
 		ecBench,

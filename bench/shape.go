@@ -26,7 +26,7 @@ type shape struct {
 // are left. mlperf is the DLRM of MLPerf with the tables of Criteo Kaggle: 17 GB of weights,
 // for a GPU. dcnv2 is MLPerf's DLRM-DCNv2, 214 ids a sample, with tables of at most 2.4 million
 // rows: 8 GB of weights. wdl is the form with a linear model over features and ids. deepfm
-// has no batch norm, and does not read dense features.
+// has no batch norm, and does not read dense features. thesis is the synthetic model of Continuous Checkpointing (Buffalo, 2024).
 var shapes = []shape{
 	{"dim64", 64, []int{512, 256, 64}, []int{1024, 1024, 1024, 256, 128, 1}, `"criteo-kaggle"`, "", ""},
 	{"dim64-bare", 64, []int{64}, []int{1}, `"criteo-kaggle"`, "", ""},
@@ -39,6 +39,7 @@ var shapes = []shape{
 	{"wdl", 16, []int{}, []int{256, 128, 1}, `"criteo-kaggle"`, "kind = \"wdl\"\nlinear = true\n", ""},
 	{"dcnv2", 128, []int{512, 256, 128}, []int{1024, 1024, 512, 256, 1}, capTables("criteo-terabyte-40m", 2_400_000),
 		"kind = \"dcn\"\ncross = \"low-rank\"\ncross_layers = 3\ncross_rank = 512\n", "mlperf"},
+	{"thesis", 64, []int{512, 512, 64}, []int{1024, 1024, 1024, 1}, "[80000, 80000, 80000, 80000, 80000, 80000, 80000, 80000]", "", "hundred"},
 }
 
 // capTables returns the tables of a set, of at most this number of rows, as TOML. It panics if

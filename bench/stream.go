@@ -8,17 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/follow"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/stream"
-	"github.com/ecrec/ecrec/stream/kafka"
 	"github.com/ecrec/ecrec/train"
 )
 
@@ -46,14 +43,13 @@ var streamBench = Bench{
 
 // streamRun is one run of the benchmark.
 type streamRun struct {
-	o     Options
-	shape shape
-	job   job
-	dir   string
-	save  time.Duration
-	topic int // topics so far
-	name  string
-	info  train.Info
+	o      Options
+	shape  shape
+	job    job
+	dir    string
+	save   time.Duration
+	topics topicNames
+	info   train.Info
 }
 
 // streamTimes are those of the second half of a job's steps.
@@ -64,21 +60,19 @@ type streamTimes struct {
 }
 
 func runStream(out io.Writer, o Options) (*Report, error) {
-	b := &streamRun{o: o, shape: o.models(o.text("model"))[0], name: fmt.Sprintf("%08x", rand.Uint32())}
+	b := &streamRun{o: o, shape: o.models(o.text("model"))[0]}
 	b.job = job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}
 	var err error
 	if b.save, err = time.ParseDuration(o.text("save")); err != nil {
 		return nil, settingError("save=%s: want a duration such as 10s", o.text("save"))
 	}
-	if to := o.text("to"); to != "file" {
-		if err := config.CheckTopic(to); err != nil {
-			return nil, settingError("to=%s: %v", to, err)
-		}
-	}
 	if b.dir, err = o.tempDir(); err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(b.dir)
+	if b.topics, err = newTopicNames(o.text("to"), b.dir); err != nil {
+		return nil, err
+	}
 	names, times, err := runTurns(o.repeats(), b.runTurn)
 	if err != nil {
 		return nil, err
@@ -86,16 +80,8 @@ func runStream(out io.Writer, o Options) (*Report, error) {
 	r := newReport("stream", b.info.Device)
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps, topics in %s: %d rows of %d bytes\n", b.shape.name,
-		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), placeOf(o.text("to")), b.info.Rows, b.info.BytesPerRow)
+		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), b.topics.place(), b.info.Rows, b.info.BytesPerRow)
 	return r, b.report(out, r, names, times)
-}
-
-// placeOf names the place of topics, without a user's broker.
-func placeOf(to string) string {
-	if to == "file" {
-		return "a folder"
-	}
-	return "Kafka"
 }
 
 // runTurn runs each job once.
@@ -103,31 +89,8 @@ func (b *streamRun) runTurn(run func(name string, job func() (streamTimes, error
 	every := fmt.Sprint("ec.commit_every=", b.o.number("every"))
 	run("no commits", func() (streamTimes, error) { return b.runStreaming("", false) })
 	run("commits with digests", func() (streamTimes, error) { return b.runStreaming("", false, every, "job.digests=true") })
-	run("streamed", func() (streamTimes, error) { return b.runStreaming(b.newTopic(), false, every) })
-	run("streamed and followed", func() (streamTimes, error) { return b.runStreaming(b.newTopic(), true, every) })
-}
-
-// newTopic names a topic that no job has used.
-func (b *streamRun) newTopic() string {
-	b.topic++
-	name := fmt.Sprintf("%s-%d", b.name, b.topic)
-	to := b.o.text("to")
-	if to == "file" {
-		return "file:" + filepath.Join(b.dir, name)
-	}
-	address, options, found := strings.Cut(to, "?")
-	if found {
-		options = "?" + options
-	}
-	return address + "-" + name + options
-}
-
-// openTopic opens a topic by its name in stream.to.
-func openTopic(e env.Env, to string) (stream.Topic, error) {
-	if dir, ok := strings.CutPrefix(to, "file:"); ok {
-		return stream.OpenFolder(e, dir), nil
-	}
-	return kafka.Open(e, to)
+	run("streamed", func() (streamTimes, error) { return b.runStreaming(b.topics.next(), false, every) })
+	run("streamed and followed", func() (streamTimes, error) { return b.runStreaming(b.topics.next(), true, every) })
 }
 
 // runStreaming runs one job, with a follower of its topic if there is to be one.
@@ -208,7 +171,7 @@ func (b *streamRun) startFollower(to string, last int64) (*following, error) {
 		return nil, err
 	}
 	f := &following{topic: topic, over: make(chan error, 1)}
-	dir := filepath.Join(b.dir, fmt.Sprintf("follower-%d", b.topic))
+	dir := filepath.Join(b.dir, fmt.Sprintf("follower-%d", b.topics.made))
 	f.follower, err = follow.Open(follow.Options{Env: e, Topic: topic, Dir: dir, At: last, Every: b.save, Keep: 1, Stop: f.stop.Load,
 		Report: f.record})
 	if err != nil {

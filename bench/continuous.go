@@ -1,0 +1,312 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/follow"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/stream"
+	"github.com/ecrec/ecrec/train"
+)
+
+var continuousBench = Bench{
+	Name: "continuous",
+	Doc:  "continuous checkpoints to a topic, beside full ones for which training waits",
+	Detail: "The jobs of Continuous Checkpointing (Buffalo, 2024), tables 4.4 and 6.1 to 6.12. Jobs without checkpoints, with full checkpoints " +
+		"for which training waits, with the same to a store of the thesis's speed, and with a stream of commits take turns; the time is " +
+		"that of the whole job. The slow store is a wait after each save. An epoch is so many samples; no sample comes twice. Steps lost are " +
+		"those between each step and the newest checkpoint, or commit in the topic, at that moment: the work that a loss of all processes " +
+		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All run on " +
+		"one machine, in one process; the topic is a folder or a broker's.",
+	Settings: []Setting{
+		choice("model", "thesis", []string{"thesis", "dim16"}, "thesis: 8 tables of 80,000 rows of 64 floats, 100 ids each; or Criteo Kaggle's tables"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
+		number("ranks", "1", 1, 1024, "number of ranks"),
+		threadsSetting,
+		number("samples", "10000", 1, maxSamples, "samples of an epoch").orTiny("128"),
+		number("epochs", "10", 1, 1<<20, "epochs of a job").orTiny("3"),
+		numbers("every", "1,2,3", 1, 1<<20, "epochs between checkpoints").orTiny("1"),
+		number("slow", "22", 1, 1<<20, "speed of the slow store, in MB/s").orTiny("1000"),
+		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "where the topics are: below dir, or of a broker"),
+		modeSetting,
+		dirSetting,
+	},
+	measure: runContinuous,
+}
+
+// continuousRun is one run of the benchmark.
+type continuousRun struct {
+	o      Options
+	shape  shape
+	job    job
+	topics topicNames
+	dir    string
+	epoch  int // steps
+	last   int // step
+	info   train.Info
+
+	checkpoint string // a folder of the last turn, with the last full checkpoint
+	topic      string // of the last turn, with a commit for each step
+	rebuild    struct{ loaded, followed []float64 }
+}
+
+// continuousTimes are those of a job.
+type continuousTimes struct {
+	seconds, cpu float64
+	saving       float64 // seconds that training waited for saves
+	megabytes    float64 // saved or streamed
+	lost         float64 // mean, in steps
+}
+
+func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
+	b := &continuousRun{o: o, shape: o.models(o.text("model"))[0]}
+	b.job = job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}
+	b.epoch = (o.number("samples") + b.job.batch - 1) / b.job.batch
+	b.last = b.epoch * o.number("epochs")
+	if b.dir, err = o.tempDir(); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(b.dir)
+	if b.topics, err = newTopicNames(o.text("to"), b.dir); err != nil {
+		return nil, err
+	}
+	names, times, err := runTurns(o.repeats(), b.runTurn)
+	if err != nil {
+		return nil, err
+	}
+	r := newReport("continuous", b.info.Device)
+	r.writeHeader(out)
+	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, %d epochs of %d steps, topics in %s: %d rows of %d bytes\n", b.shape.name,
+		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("epochs"), b.epoch, b.topics.place(), b.info.Rows, b.info.BytesPerRow)
+	return r, b.report(out, r, names, times)
+}
+
+// runTurn runs each job once.
+func (b *continuousRun) runTurn(run func(name string, job func() (continuousTimes, error))) {
+	run("no checkpoints", func() (continuousTimes, error) { return b.runWhole(0) })
+	for _, slow := range []bool{false, true} {
+		for _, every := range b.o.numbers("every") {
+			name, speed := fmt.Sprintf("full, every %s", epochs(every)), 0
+			if slow {
+				speed = b.o.number("slow")
+				name += fmt.Sprintf(", at %d MB/s", speed)
+			}
+			run(name, func() (continuousTimes, error) {
+				dir := filepath.Join(b.dir, "checkpoints")
+				if err := os.RemoveAll(dir); err != nil {
+					return continuousTimes{}, err
+				}
+				b.checkpoint = dir
+				return b.runWhole(speed, fmt.Sprint("checkpoint.every=", every*b.epoch), "checkpoint.dir="+dir, "checkpoint.keep=1")
+			})
+		}
+	}
+	for _, every := range b.o.numbers("every") {
+		run(fmt.Sprintf("stream, a commit every %s", epochs(every)), func() (continuousTimes, error) {
+			return b.runWhole(0, "stream.to="+b.topics.next(), fmt.Sprint("ec.commit_every=", every*b.epoch))
+		})
+	}
+	run("stream, a commit each step", func() (continuousTimes, error) {
+		b.topic = b.topics.next()
+		x, err := b.runWhole(0, "stream.to="+b.topic, "ec.commit_every=1")
+		if err == nil {
+			err = b.rebuildModels()
+		}
+		return x, err
+	})
+}
+
+func epochs(n int) string {
+	if n == 1 {
+		return "epoch"
+	}
+	return fmt.Sprintf("%d epochs", n)
+}
+
+// wholeJob observes a job, and waits after each of its checkpoints as a slow store would.
+type wholeJob struct {
+	silent
+	info   train.Info
+	slow   int // MB/s; 0: as fast as it is
+	wait   time.Duration
+	before time.Time // the end of the last step
+	safe   int64     // the newest checkpoint
+	lost   int64     // over all steps
+	steps  int64
+	err    error
+	bytes  int64
+}
+
+func (w *wholeJob) Started(i train.Info) error { w.info = i; return nil }
+
+func (w *wholeJob) Step(s train.StepInfo) {
+	w.before, w.steps = time.Now(), w.steps+1
+	w.lost += s.Step - max(w.safe, s.Streamed)
+}
+
+func (w *wholeJob) Checkpointed(step int64, path string, _ error) {
+	w.safe = step
+	bytes, err := bytesBelow(path)
+	w.err, w.bytes = errors.Join(w.err, err), w.bytes+bytes
+	if w.slow > 0 {
+		time.Sleep(time.Duration(float64(bytes)/1e6/float64(w.slow)*1e9) - time.Since(w.before))
+	}
+	w.wait += time.Since(w.before)
+}
+
+// bytesBelow is the size of all files of a folder.
+func bytesBelow(dir string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		i, err := d.Info()
+		if err == nil {
+			n += i.Size()
+		}
+		return err
+	})
+	return n, err
+}
+
+// runWhole runs a job from its start to its end.
+func (b *continuousRun) runWhole(slow int, sets ...string) (x continuousTimes, err error) {
+	cfg, err := b.config(b.last, sets...)
+	if err != nil {
+		return x, err
+	}
+	w := &wholeJob{slow: slow}
+	began, cpu := time.Now(), cpuTime()
+	if _, err = train.Run(env.Real(), cfg, train.Options{Observer: w, Stop: func() bool { return false }, PauseSaves: true, Topic: openTopic,
+		Session: rand.Uint64(), Progress: func(data.Progress) error { return nil }}); err != nil {
+		return x, err
+	}
+	b.info = w.info
+	x = continuousTimes{seconds: time.Since(began).Seconds(), cpu: (cpuTime() - cpu).Seconds(), saving: w.wait.Seconds(), megabytes: float64(w.bytes) / 1e6,
+		lost: float64(w.lost) / float64(w.steps)}
+	if to := cfg.Stream.To; to != "" {
+		bytes, err := topicBytes(to)
+		x.megabytes = float64(bytes) / 1e6
+		w.err = errors.Join(w.err, err)
+	}
+	return x, w.err
+}
+
+func (b *continuousRun) config(steps int, sets ...string) (*config.Config, error) {
+	return b.shape.config(b.job, append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps), "train.keep=last"}, sets...)...)
+}
+
+// topicBytes is the size of all records of a topic.
+func topicBytes(to string) (bytes int64, err error) {
+	topic, err := openTopic(env.Real(), to)
+	if err != nil {
+		return 0, err
+	}
+	defer topic.Close()
+	n, err := topic.Partitions()
+	for i := range n {
+		size, err := partitionBytes(topic, i)
+		if err != nil {
+			return 0, err
+		}
+		bytes += size
+	}
+	return bytes, err
+}
+
+func partitionBytes(topic stream.Topic, number int) (bytes int64, err error) {
+	p, err := topic.Open(number)
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	at, next, err := p.Bounds()
+	for err == nil && at < next {
+		var list []stream.Record
+		list, err = p.Read(at, 8<<20, time.Second)
+		for _, r := range list {
+			bytes, at = bytes+int64(len(r.Bytes)), r.Offset+1
+		}
+	}
+	return bytes, err
+}
+
+// rebuildModels measures the time in which the last model is in memory again: from a checkpoint up to the end of a job's first step, without
+// the mean time of a step, and from the topic with a commit for each step up to an equal digest.
+func (b *continuousRun) rebuildModels() error {
+	const more = 4
+	cfg, err := b.config(b.last+more, "checkpoint.dir="+b.checkpoint)
+	if err != nil {
+		return err
+	}
+	t := &timedSteps{began: time.Now()}
+	if _, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Resume: b.checkpoint,
+		Progress: func(data.Progress) error { return nil }}); err != nil {
+		return err
+	}
+	b.rebuild.loaded = append(b.rebuild.loaded, max(0, t.toFirst()-t.perStep()/1e3))
+	topic, err := openTopic(env.Real(), b.topic)
+	if err != nil {
+		return err
+	}
+	defer topic.Close()
+	dir, began, ended := filepath.Join(b.dir, "followed"), time.Now(), time.Time{}
+	defer os.RemoveAll(dir)
+	f, err := follow.Open(follow.Options{Env: env.Real(), Topic: topic, Dir: dir, At: int64(b.last), Every: time.Hour,
+		Stop: func() bool { return time.Since(began) > time.Hour }, Report: func(p follow.Progress) {
+			if p.Step == int64(b.last) && ended.IsZero() {
+				ended = time.Now()
+			}
+		}})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Run(); err != nil {
+		return err
+	}
+	b.rebuild.followed = append(b.rebuild.followed, ended.Sub(began).Seconds())
+	return nil
+}
+
+// report compares each job with the one of the same turn that saves full checkpoints as often, or most often.
+func (b *continuousRun) report(out io.Writer, r *Report, names []string, times [][]continuousTimes) error {
+	every := len(b.o.numbers("every"))
+	t := table(out)
+	fmt.Fprintln(t, "\tseconds\tof the full ones as often\tinterval\tof none\tinterval\tCPU s\ts waiting for saves\tMB\tsteps lost\t")
+	for i, name := range names {
+		base := 1 // the first of the full ones
+		if i > 2*every && i < len(names)-1 {
+			base = 1 + (i-1)%every
+		}
+		var seconds, ratio, ofNone, cpu, saving, megabytes, lost []float64
+		for _, turn := range times {
+			x := turn[i]
+			seconds, cpu, saving, megabytes = append(seconds, x.seconds), append(cpu, x.cpu), append(saving, x.saving), append(megabytes, x.megabytes)
+			ratio, ofNone, lost = append(ratio, x.seconds/turn[base].seconds), append(ofNone, x.seconds/turn[0].seconds), append(lost, x.lost)
+		}
+		compared := "\t"
+		if strings.HasPrefix(name, "stream") {
+			compared = fmt.Sprintf("%.3f\t%s", r.addFigure(name+": of full ones", "", ratio...).Median, ratioText(ratio))
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%s\t%.3f\t%s\t%.2f\t%.2f\t%.1f\t%.1f\t\n", name, r.addFigure(name, "s", seconds...).Median, compared,
+			r.addFigure(name+": of none", "", ofNone...).Median, ratioText(ofNone), r.addFigure(name+": CPU", "s", cpu...).Median,
+			r.addFigure(name+": waiting for saves", "s", saving...).Median, r.addFigure(name+": bytes", "MB", megabytes...).Median,
+			r.addFigure(name+": steps lost", "", lost...).Median)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nthe last model again: %.2f s from a full checkpoint, %.2f s from the topic of all steps\n",
+		r.addFigure("load a full checkpoint", "s", b.rebuild.loaded...).Median, r.addFigure("follow the topic", "s", b.rebuild.followed...).Median)
+	return err
+}
