@@ -23,7 +23,7 @@ var continuousBench = Bench{
 	Doc:  "continuous checkpoints to a topic, beside full ones for which training waits",
 	Detail: "The jobs of Continuous Checkpointing (Buffalo, 2024), tables 4.4 and 6.1 to 6.12. Jobs without checkpoints, with full checkpoints " +
 		"for which training waits, with the same to a store of the thesis's speed, and with a stream of commits take turns; the time is " +
-		"that of the whole job. The slow store is a wait after each save. An epoch is so many samples; no sample comes twice. Steps lost are " +
+		"that of the job from start to end. The slow store is a wait after each save. No sample is used twice. Steps lost are " +
 		"those between each step and the newest checkpoint, or commit in the topic, at that moment: the work that a loss of all processes " +
 		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All run on " +
 		"one machine, in one process; the topic is a folder or a broker's.",
@@ -36,7 +36,7 @@ var continuousBench = Bench{
 		number("epochs", "10", 1, 1<<20, "epochs of a job").orTiny("3"),
 		numbers("every", "1,2,3", 1, 1<<20, "epochs between checkpoints").orTiny("1"),
 		number("slow", "22", 1, 1<<20, "speed of the slow store, in MB/s").orTiny("1000"),
-		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "where the topics are: below dir, or of a broker"),
+		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "the place of the topics: below dir, or a broker"),
 		modeSetting,
 		dirSetting,
 	},
@@ -87,7 +87,7 @@ func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, %d epochs of %d steps, topics in %s: %d rows of %d bytes\n", b.shape.name,
 		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("epochs"), b.epoch, b.topics.place(), b.info.Rows, b.info.BytesPerRow)
-	return r, b.report(out, r, names, times)
+	return r, b.writeTables(out, r, names, times)
 }
 
 // runTurn runs each job once.
@@ -278,8 +278,8 @@ func (b *continuousRun) rebuildModels() error {
 	return nil
 }
 
-// report compares each job with the one of the same turn that saves full checkpoints as often, or most often.
-func (b *continuousRun) report(out io.Writer, r *Report, names []string, times [][]continuousTimes) error {
+// writeTables compares each job with the one of the same turn that saves full checkpoints as often, or most often.
+func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, times [][]continuousTimes) error {
 	every := len(b.o.numbers("every"))
 	t := table(out)
 	fmt.Fprintln(t, "\tseconds\tof the full ones as often\tinterval\tof none\tinterval\tCPU s\ts waiting for saves\tMB\tsteps lost\t")

@@ -33,7 +33,7 @@ var streamBench = Bench{
 		threadsSetting,
 		number("steps", "200", 4, maxSteps, "steps of a job").orTiny("12"),
 		number("every", "10", 1, 1<<20, "steps between commits").orTiny("2"),
-		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "where the topics are: below dir, or of a broker"),
+		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "the place of the topics: below dir, or a broker"),
 		text("save", "10s", "a duration", "least time between two checkpoints of the follower").orTiny("1ms"),
 		modeSetting,
 		dirSetting,
@@ -81,7 +81,7 @@ func runStream(out io.Writer, o Options) (*Report, error) {
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps, topics in %s: %d rows of %d bytes\n", b.shape.name,
 		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), b.topics.place(), b.info.Rows, b.info.BytesPerRow)
-	return r, b.report(out, r, names, times)
+	return r, b.writeTables(out, r, names, times)
 }
 
 // runTurn runs each job once.
@@ -93,7 +93,7 @@ func (b *streamRun) runTurn(run func(name string, job func() (streamTimes, error
 	run("streamed and followed", func() (streamTimes, error) { return b.runStreaming(b.topics.next(), true, every) })
 }
 
-// runStreaming runs one job, with a follower of its topic if there is to be one.
+// runStreaming runs one job, with a follower of its topic if followed is set.
 func (b *streamRun) runStreaming(to string, followed bool, sets ...string) (x streamTimes, err error) {
 	steps := b.o.number("steps")
 	sets = append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps), "train.keep=last"}, sets...)
@@ -221,8 +221,8 @@ func (x *streamTimes) addAges(f *following, t *commitTimer) {
 	}
 }
 
-// report compares each job with that of the same turn which commits and does not stream.
-func (b *streamRun) report(out io.Writer, r *Report, names []string, times [][]streamTimes) error {
+// writeTables compares each job with that of the same turn which commits and does not stream.
+func (b *streamRun) writeTables(out io.Writer, r *Report, names []string, times [][]streamTimes) error {
 	const committed = 1 // the job with commits and digests
 	t := table(out)
 	fmt.Fprintln(t, "\tms per step\tof that with commits\tinterval\tCPU ms\tof that with commits\tinterval\tlongest step / median\t")

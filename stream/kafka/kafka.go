@@ -152,19 +152,11 @@ func (p *place) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 
 // do runs a request. It repeats one that fails while a broker is lost and others take its place.
 func (t *topic) do(f func(context.Context) error) error {
-	return t.doOnce(func(ctx context.Context) error {
-		for {
-			err := f(ctx)
-			if err == nil || !passes(err) {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return err
-			case <-time.After(100 * time.Millisecond):
-			}
+	for until := t.env.Now() + requestFor; ; t.env.Sleep(100 * time.Millisecond) {
+		if err := t.doOnce(f); err == nil || !passes(err) || t.env.Now() >= until {
+			return err
 		}
-	})
+	}
 }
 
 // passes reports whether an error may be that of a broker that was just lost.
