@@ -33,27 +33,41 @@ func kafkaTopic(brokers int) topicOf {
 }
 
 func openBrokers(t *testing.T, brokers int) (string, func()) {
-	dir := filepath.Join(t.TempDir(), "kafka")
-	broker := func(args ...string) string {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, brokerScript, args...)
-		cmd.Env = append(os.Environ(), "KAFKA_HEAP=128m", "KAFKA_TIER=1")
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v", cmd, err)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	at := broker("start", dir, "--brokers", strconv.Itoa(brokers))
-	t.Cleanup(func() { broker("stop", dir) })
-	return fmt.Sprintf("kafka://%s/%s?replicas=%d", at, strings.ToLower(t.Name()), brokers), func() {
+	b := startBrokers(t, brokers)
+	return fmt.Sprintf("kafka://%s/%s?replicas=%d", b.at, strings.ToLower(t.Name()), brokers), func() {
 		number := strconv.Itoa(1 + rand.IntN(brokers))
-		broker("kill", dir, number)
+		b.run(t, "kill", b.dir, number)
 		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
-		broker("restart", dir, number)
+		b.run(t, "restart", b.dir, number)
 	}
+}
+
+// broker is a cluster of brokers on this machine.
+type broker struct {
+	dir, at string
+}
+
+// startBrokers starts brokers, which the end of the test stops.
+func startBrokers(t *testing.T, n int, more ...string) *broker {
+	t.Helper()
+	b := &broker{dir: filepath.Join(t.TempDir(), "kafka")}
+	b.at = b.run(t, append([]string{"start", b.dir, "--brokers", strconv.Itoa(n)}, more...)...)
+	t.Cleanup(func() { b.run(t, "stop", b.dir) })
+	return b
+}
+
+// run runs a command of brokerScript.
+func (b *broker) run(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, brokerScript, args...)
+	cmd.Env = append(os.Environ(), "KAFKA_HEAP=128m", "KAFKA_TIER=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // TestFollowed: trainer and follower are killed at random moments. The checkpoint that the follower makes of the end of the run equals, file
