@@ -14,13 +14,15 @@ import (
 // model is a copy of the model of a run.
 type model struct {
 	about
-	text   []byte // of about
-	dev    kernels.Device
-	stream kernels.Stream
-	shards []*shard.Shard // by owner
-	sums   []digest.Sum   // of their rows
-	before []byte         // scratch: rows that are replaced
-	known  []int32        // scratch: slots of before
+	text    []byte // of about
+	dev     kernels.Device
+	stream  kernels.Stream
+	shards  []*shard.Shard // by owner
+	sums    []digest.Sum   // of their rows
+	before  []byte         // scratch: rows that are replaced
+	known   []int32        // scratch: slots of before
+	terms   []digest.Sum   // scratch of termsOf
+	globals []int64        // scratch of termsOf
 
 	step   int64
 	at     []stream.Position // by rank

@@ -88,6 +88,28 @@ func (r *RowInit) First(global int64) float32 {
 	return first[0]
 }
 
+// Firsts draws the first weight of each global row, as First does.
+func (r *RowInit) Firsts(dst []float32, globals []int64) {
+	var tables [2]uint32
+	var ids [2]uint64
+	for i := 0; i < len(globals); i += 2 {
+		pair := globals[i:min(i+2, len(globals))]
+		for j, g := range pair {
+			table := r.Table(g)
+			tables[j], ids[j] = uint32(table), uint64(g-r.Base[table])
+		}
+		first, second := rng.DrawFirsts(r.Seed, rng.RowInit, tables, ids, 0)
+		for j, u := range [2]uint32{first, second} {
+			if j == len(pair) {
+				break
+			}
+			if dst[i+j] = 0; r.Scale[tables[j]] != 0 {
+				dst[i+j] = rng.Symmetric(u) * r.Scale[tables[j]]
+			}
+		}
+	}
+}
+
 // drawPart draws the weights of one part of a row.
 func (r *RowInit) drawPart(dst []float32, part, table int, id uint64, scale float32) {
 	if scale == 0 {

@@ -18,6 +18,8 @@ type Digester struct {
 	init kernels.RowInit
 	draw []float32
 	row  []byte // the init of a row; state starts as zeros
+
+	firsts []float32 // scratch of AppendTerms
 }
 
 // NewDigester makes a Digester for rows of any owner, with the seed, tables and widths of o.
@@ -28,21 +30,42 @@ func NewDigester(o Options) *Digester {
 // Add adds the term of the global row g.
 func (d *Digester) Add(g int64, row []byte) { d.Sum.Add(d.Term(g, row)) }
 
+// AppendTerms appends the terms of some global rows, whose bytes follow each other. Those that skip marks, if it is not empty, are zero.
+func (d *Digester) AppendTerms(sums []digest.Sum, globals []int64, rows []byte, skip []bool) []digest.Sum {
+	n := len(d.row)
+	if len(d.firsts) < len(globals) {
+		d.firsts = make([]float32, len(globals))
+	}
+	d.init.Firsts(d.firsts, globals)
+	for i, g := range globals {
+		sum, row := digest.Sum{}, rows[i*n:(i+1)*n]
+		if skipped := len(skip) > 0 && skip[i]; !skipped && !d.isInit(g, row, d.firsts[i]) {
+			sum = termOf(g, row)
+		}
+		sums = append(sums, sum)
+	}
+	return sums
+}
+
 // Term is the global row g's term of the digest: a hash of its bytes, zero if they are its
 // init.
 func (d *Digester) Term(g int64, row []byte) digest.Sum {
-	if d.isInit(g, row) {
+	if d.isInit(g, row, d.init.First(g)) {
 		return digest.Sum{}
 	}
+	return termOf(g, row)
+}
+
+// termOf is the term of a row that differs from its init.
+func termOf(g int64, row []byte) digest.Sum {
 	var key [8]byte
 	binary.LittleEndian.PutUint64(key[:], uint64(g))
 	return digest.Of("row", key[:], row)
 }
 
-// isInit reports whether a row equals its init. The first weight of most rows shows that they do
-// not.
-func (d *Digester) isInit(g int64, row []byte) bool {
-	if first := d.init.First(g); binary.LittleEndian.Uint32(row) != math.Float32bits(first) {
+// isInit reports whether a row equals its init, whose first weight is given. It shows of most rows that they do not.
+func (d *Digester) isInit(g int64, row []byte, first float32) bool {
+	if binary.LittleEndian.Uint32(row) != math.Float32bits(first) {
 		return false
 	}
 	d.init.Row(d.draw, g)

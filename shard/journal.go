@@ -43,6 +43,7 @@ type Journal struct {
 
 	digester *Digester    // of rows
 	sums     []digest.Sum // scratch: hashes of rows
+	globals  []int64      // scratch: the rows of hashRows
 	drawn    []bool       // scratch: of these rows
 }
 

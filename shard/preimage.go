@@ -142,14 +142,12 @@ func (h *Shard) hashRows(sums []digest.Sum, slots []int32, drawn []bool, from ke
 	if err := h.s.Sync(); err != nil {
 		return sums, err
 	}
-	for i, slot := range slots {
-		if len(drawn) > 0 && drawn[i] {
-			sums = append(sums, digest.Sum{})
-			continue
-		}
-		sums = append(sums, h.journal.digester.Term(h.o.Map.Global(h.o.Owner, int64(slot)), staged.Host()[i*stride:(i+1)*stride]))
+	j := h.journal
+	j.globals = j.globals[:0]
+	for _, slot := range slots {
+		j.globals = append(j.globals, h.o.Map.Global(h.o.Owner, int64(slot)))
 	}
-	return sums, nil
+	return j.digester.AppendTerms(sums, j.globals, staged.Host(), drawn), nil
 }
 
 // growStaged makes room on the host for some rows.
