@@ -47,6 +47,7 @@ type cluster struct {
 	// restored a checkpoint, it counts from that checkpoint's step.
 	furthest   int64
 	restoredIn uint64
+	evaluated  evaluated
 	over       bool // no task waits for another world any more
 	err        error
 	seen       seen
@@ -201,6 +202,7 @@ func (c *cluster) checkPoint(p *process, step int64, point probe.Point) {
 	if s := &w.slots[p.number]; s.isReassigned() || s.host != p.host.number || s.incarnation != p.incarnation {
 		c.failRun("%s takes part in world %d, in which process %d is start %d on host %d", p.name, w.generation, p.number, s.incarnation, s.host)
 	}
+	c.checkEvals(w, step, point)
 	switch point {
 	case probe.Restored:
 		c.furthest, c.restoredIn = step, w.generation
