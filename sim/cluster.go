@@ -40,6 +40,7 @@ type cluster struct {
 	lossy       float64       // probability that one is lost
 
 	saveTo  string                          // the model
+	digests map[int64]string                // of the model, by the step of the commit
 	memory  map[uint64][]transport.Endpoint // by generation, if processes share one memory
 	results map[uint64]*train.Result        // by generation
 	trained map[uint64]*slot                // by generation: the slots of the world that trains in it
@@ -70,7 +71,7 @@ type seen struct {
 func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
 	c := &cluster{s: s, seed: seed, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.newProcess("network"),
 		linked: set.linked, delays: set.delays, rebuildRows: set.rebuildRows, frames: set.frames, slowest: set.slowest, lossy: set.lossy,
-		memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
+		digests: map[int64]string{}, memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
 	c.auditor = &auditor{c: c, received: map[sealed][]*commit.Audit{}}
 	if seed%2 == 1 { // not drawn, so that the other draws of every seed stay the same
 		c.secure = transport.SecureAuto
@@ -225,6 +226,14 @@ func (c *cluster) checkPoint(p *process, step int64, point probe.Point) {
 	if c.trained[w.generation] != &w.slots[0] {
 		c.failRun("two worlds of generation %d train", w.generation)
 	}
+}
+
+// noteDigest records the digest of a commit. It must be the same whenever a step is trained again.
+func (c *cluster) noteDigest(step int64, digest string) {
+	if had := c.digests[step]; had != "" && had != digest {
+		c.failRun("the commit of step %d has digest %s, and had %s before", step, digest, had)
+	}
+	c.digests[step] = digest
 }
 
 // failRun ends a run in which an invariant does not hold.
