@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/checkpoint"
@@ -163,7 +164,7 @@ func (f *follower) failWith(err error) {
 
 // noteProgress checks a model that was applied, or a checkpoint that was published.
 func (f *follower) noteProgress(x follow.Progress) {
-	if err := f.b.checkCut(x.Step, x.Digest); err != nil {
+	if err := f.b.checkCut(x.Step, x.Digest); err != nil && x.Digest != "" { // the job had none
 		f.failWith(err)
 	}
 	switch {
@@ -175,13 +176,13 @@ func (f *follower) noteProgress(x follow.Progress) {
 	f.applied = x.Step
 }
 
-// folders are the checkpoints in the folder, and newest is the step of the newest one, at least of the one that was published.
+// folders are the checkpoints in the folder. newest is the step of the newest one, or of the last one that was published.
 func (f *follower) folders() []string {
 	names, err := filepath.Glob(filepath.Join(f.o.Dir, "step-*"))
 	if err != nil {
 		panic(err)
 	}
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, ".tmp-") }) // of a save that was killed
 }
 
 func (f *follower) newest() (step int64) {
