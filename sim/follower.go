@@ -27,7 +27,9 @@ type follower struct {
 	parts []*readLog
 	end   time.Duration // when it has had time to read everything
 	kills []time.Duration
+	work  int // after how many operations of saves it is killed; 0: it is not
 
+	present        *osProcess
 	starts, killed int
 	applied        int64 // the step of the model of the present process; -1: it has none
 	published      int64 // the step of the newest checkpoint that was reported; -1: there is none
@@ -42,10 +44,11 @@ type readLog struct {
 	all     []stream.Record
 }
 
-// The most kills of a follower, the longest delay of a partition, the longest time between two checkpoints, and the time that a follower has
+// The most kills of a follower of each kind, the operations of saves before the next kill, the longest delay of a partition, the longest time between two checkpoints, and the time that a follower has
 // after the last change of the topic. A kill usually comes while it has something to do.
 const (
 	mostKills    = 4
+	workSpread   = 40
 	slowestRead  = 2 * time.Second
 	rarestSave   = 3 * time.Second
 	slowestStart = time.Second
@@ -73,6 +76,8 @@ func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err 
 	}
 	slices.Sort(f.kills)
 	f.end += slowestRead + lastRead
+	f.drawWork()
+	f.s.fail = f.countWork
 	defer os.RemoveAll(dir)
 	var last error
 	err = f.s.runAll(f.s.newProcess("follower's supervisor"), func() { last = f.supervise() })
@@ -80,6 +85,25 @@ func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err 
 		err = errors.Join(f.checkLast(last, steps), f.checkFolder())
 	}
 	return f, err
+}
+
+// drawWork draws whether a kill interrupts a save, and which of its operations.
+func (f *follower) drawWork() {
+	if f.work = 0; f.killed < 2*mostKills && f.draw.IntN(2) == 0 {
+		f.work = 1 + f.draw.IntN(workSpread)
+	}
+}
+
+// countWork kills the present process before an operation of a save, if that is due.
+func (f *follower) countWork(what string) error {
+	if f.work == 0 || !slices.ContainsFunc(diskWork, func(work string) bool { return strings.HasPrefix(what, work) }) {
+		return nil
+	}
+	if f.work--; f.work > 0 {
+		return nil
+	}
+	f.present.dead = true
+	return errDead
 }
 
 // checkLast checks how the last process ended.
@@ -95,10 +119,12 @@ func (f *follower) supervise() (err error) {
 	for again := true; ; {
 		p := f.s.newProcess(fmt.Sprintf("follower (start %d)", f.starts))
 		f.starts++
+		f.present = p
 		err = f.runOnce(p)
 		switch {
 		case p.dead:
 			f.killed++
+			f.drawWork()
 		case err == nil || !again || f.err != nil:
 			return err
 		default:
@@ -139,7 +165,8 @@ func (f *follower) runOnce(p *osProcess) (err error) {
 func (f *follower) followOn(p *osProcess) error {
 	o := f.o
 	o.Env, o.Topic = p, readTopic{f, p}
-	o.Stop = func() bool { return p.dead || f.s.now > f.end }
+	until := max(f.end, f.s.now+slowestRead+lastRead)
+	o.Stop = func() bool { return p.dead || f.s.now > until }
 	o.Report = func(x follow.Progress) {
 		if !p.dead {
 			f.noteProgress(x)
