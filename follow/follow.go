@@ -159,8 +159,8 @@ func (f *Follower) applyCut(c *stream.Cut) error {
 		f.o.Warn(fmt.Sprintf("the run forked: lineage %s goes on from step %d with other settings, and its model replaces that of step %d of lineage %s",
 			c.Lineage.Short(), c.Step, f.model.step, f.model.at[0].Lineage.Short()))
 	}
-	if len(first.About) == 0 && f.model == nil {
-		return errors.New("the topic does not describe its run: its beginning is missing")
+	if len(first.About) == 0 && (f.model == nil || c.Lineage != f.model.at[0].Lineage) {
+		return &stream.Gap{Offset: first.Next - 1, Held: int64(f.Step()), Why: "the description of the run is missing"}
 	}
 	if f.model == nil || c.Lineage != f.model.at[0].Lineage {
 		if f.model != nil {

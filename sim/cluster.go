@@ -40,6 +40,7 @@ type cluster struct {
 	lossy       float64       // probability that one is lost
 
 	saveTo  string                          // the model
+	digests map[int64]string                // of the model, by the step of the commit
 	memory  map[uint64][]transport.Endpoint // by generation, if processes share one memory
 	results map[uint64]*train.Result        // by generation
 	trained map[uint64]*slot                // by generation: the slots of the world that trains in it
@@ -47,6 +48,7 @@ type cluster struct {
 	// restored a checkpoint, it counts from that checkpoint's step.
 	furthest   int64
 	restoredIn uint64
+	evaluated  evaluated
 	over       bool // no task waits for another world any more
 	err        error
 	seen       seen
@@ -69,7 +71,7 @@ type seen struct {
 func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
 	c := &cluster{s: s, seed: seed, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.newProcess("network"),
 		linked: set.linked, delays: set.delays, rebuildRows: set.rebuildRows, frames: set.frames, slowest: set.slowest, lossy: set.lossy,
-		memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
+		digests: map[int64]string{}, memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
 	c.auditor = &auditor{c: c, received: map[sealed][]*commit.Audit{}}
 	if seed%2 == 1 { // not drawn, so that the other draws of every seed stay the same
 		c.secure = transport.SecureAuto
@@ -201,6 +203,7 @@ func (c *cluster) checkPoint(p *process, step int64, point probe.Point) {
 	if s := &w.slots[p.number]; s.isReassigned() || s.host != p.host.number || s.incarnation != p.incarnation {
 		c.failRun("%s takes part in world %d, in which process %d is start %d on host %d", p.name, w.generation, p.number, s.incarnation, s.host)
 	}
+	c.checkEvals(w, step, point)
 	switch point {
 	case probe.Restored:
 		c.furthest, c.restoredIn = step, w.generation
@@ -223,6 +226,14 @@ func (c *cluster) checkPoint(p *process, step int64, point probe.Point) {
 	if c.trained[w.generation] != &w.slots[0] {
 		c.failRun("two worlds of generation %d train", w.generation)
 	}
+}
+
+// noteDigest records the digest of a commit. It must be the same whenever a step is trained again.
+func (c *cluster) noteDigest(step int64, digest string) {
+	if had := c.digests[step]; had != "" && had != digest {
+		c.failRun("the commit of step %d has digest %s, and had %s before", step, digest, had)
+	}
+	c.digests[step] = digest
 }
 
 // failRun ends a run in which an invariant does not hold.

@@ -23,6 +23,9 @@ type Outcome struct {
 	Unsaved       int  // saves that failed
 	Kept          int  // checkpoints at the end, all checked
 	Cuts          int  // of the topic, all compared
+	Followers     int  // processes that followed it, one after the other
+	Harmed        int  // losses of its acknowledged records, and batches in another order
+	Gaps          int  // that readers found
 	Unrecoverable bool // it ended because more was lost than the code tolerates
 }
 
@@ -39,6 +42,7 @@ type Sum struct {
 	Checks, Worlds, Reassigned, Replaced int
 	Saves, Unsaved, Kept                 int
 	Streams, Cuts                        int
+	Followers, Harmed, Gaps              int
 	Decisions                            int64
 	// Trace is the sum of the runs' traces. It is equal if all runs are equal.
 	Trace uint64
@@ -58,9 +62,12 @@ func (s *Sum) Add(o *Outcome) {
 	s.Unsaved += o.Unsaved
 	s.Kept += o.Kept
 	s.Cuts += o.Cuts
-	if o.Cuts > 0 {
+	if o.Followers > 0 {
 		s.Streams++
 	}
+	s.Followers += o.Followers
+	s.Harmed += o.Harmed
+	s.Gaps += o.Gaps
 	s.Decisions += o.Decisions
 	s.Trace += o.Trace
 	if o.Restored {
@@ -79,8 +86,8 @@ func (s *Sum) String() string {
 	for k, n := range s.Faults {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
-	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
-		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
+	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared, %d followers, %d breaches of the broker, %d gaps found; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
+		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams, s.Followers, s.Harmed, s.Gaps, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
 // Failure is a failed run.

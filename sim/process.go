@@ -275,10 +275,14 @@ func (p *process) reachPoint(rank int, step int64, point probe.Point) error {
 // observer observes one process.
 type observer struct{ p *process }
 
-func (o observer) Started(train.Info) error                 { return nil }
-func (o observer) Step(train.StepInfo)                      {}
-func (o observer) Evaluated(train.Eval)                     {}
-func (o observer) Committed(int64, string)                  {}
+func (o observer) Started(train.Info) error { return nil }
+func (o observer) Step(train.StepInfo)      {}
+func (o observer) Evaluated(train.Eval)     {}
+func (o observer) Committed(step int64, digest string) {
+	if !o.p.dead {
+		o.p.c.noteDigest(step, digest)
+	}
+}
 func (o observer) SkippedCheckpoint(path string, err error) {}
 func (o observer) Checkpointed(_ int64, _ string, err error) {
 	if !o.p.dead && err == nil {

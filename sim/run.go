@@ -53,8 +53,8 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 	if err == nil && !o.Unrecoverable {
 		o.Kept, err = saves.check(o.count(freezeHost) > 0)
 	}
-	if err == nil && !o.Unrecoverable {
-		o.Cuts, err = c.broker.check(c.jobResult().Steps, o.Digest)
+	if err == nil && !o.Unrecoverable && set.streams {
+		err = c.broker.checkReaders(o, seed, d.filePath(fmt.Sprint("follow-", seed), 0))
 	}
 	if err != nil {
 		return o, &Failure{seed, set.String(), c.faults.String(), c.seen.history, err}

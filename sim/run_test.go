@@ -2,15 +2,17 @@ package sim
 
 import (
 	"flag"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
 
 var (
-	seed  = flag.Uint64("seed", 1, "first seed of TestRuns")
-	count = flag.Uint64("runs", 60, "number of seeds of TestRuns")
-	mode  = flag.String("mode", "", "safety or liveness; empty: drawn from each seed")
-	first = flag.Bool("first", false, "end TestRuns at the first failure")
+	seed   = flag.Uint64("seed", 1, "first seed of TestRuns")
+	count  = flag.Uint64("runs", 60, "number of seeds of TestRuns")
+	mode   = flag.String("mode", "", "safety or liveness; empty: drawn from each seed")
+	topics = flag.Bool("streams", false, "only seeds whose runs send their commits to a topic")
+	first  = flag.Bool("first", false, "end TestRuns at the first failure")
 )
 
 // newData returns the training data of a test's runs.
@@ -23,12 +25,21 @@ func newData(t *testing.T) *Data {
 	return d
 }
 
+// drawsStream reports whether the run of a seed sends its commits to a topic.
+func (d *Data) drawsStream(seed uint64, mode string) bool {
+	set := d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), mode)
+	return set.streamSets(seed) != nil
+}
+
 // A run with faults has the same result as one without.
 func TestRuns(t *testing.T) {
 	d := newData(t)
 	var sum Sum
 	began := time.Now()
 	for i := range *count {
+		if *topics && !d.drawsStream(*seed+i, *mode) {
+			continue
+		}
 		o, err := Run(d, *seed+i, *mode)
 		if err != nil {
 			t.Error(err)
@@ -39,7 +50,7 @@ func TestRuns(t *testing.T) {
 		}
 		sum.Add(o)
 	}
-	t.Logf("%d seeds from %d on, %v each: %v", *count, *seed, time.Since(began)/time.Duration(*count), &sum)
+	t.Logf("%d runs of %d seeds from %d on, %v each: %v", sum.Runs, *count, *seed, time.Since(began)/time.Duration(max(1, sum.Runs)), &sum)
 }
 
 // A run is a function of its seed.

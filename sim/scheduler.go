@@ -70,7 +70,12 @@ const never = time.Duration(1<<63 - 1)
 
 // newScheduler returns the scheduler of a seed.
 func newScheduler(seed uint64) *scheduler {
-	s := &scheduler{draw: rand.New(rand.NewPCG(seed, purposeSchedule))}
+	return newSchedulerWith(rand.New(rand.NewPCG(seed, purposeSchedule)))
+}
+
+// newSchedulerWith returns a scheduler with its random numbers.
+func newSchedulerWith(draw *rand.Rand) *scheduler {
+	s := &scheduler{draw: draw}
 	s.yields = []int{2, 8, 64}[s.draw.IntN(3)]
 	s.lazy = []int{0, 5, 30}[s.draw.IntN(3)]
 	return s

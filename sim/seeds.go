@@ -12,4 +12,6 @@ const (
 	purposeLogs // and the number of a machine in its upper half, and of a rank
 	purposeStream
 	purposeBroker
+	purposeTopic // faults of the broker that readers see
+	purposeFollower
 )

@@ -47,7 +47,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 	err := s.log.CutTo(to)
 	s.setDurable(max(0, to-1))
 	if err == nil && !drawn && !lost {
-		err = s.tryBegin(step)
+		err = s.tryBegin(step, beginFor)
 	}
 	if err != nil {
 		s.failAll(err)
@@ -62,15 +62,15 @@ func (s *Store) Complete(step int64) {
 	}
 	s.idle()
 	s.losses, s.all = 0, false
-	if err := s.tryBegin(step); err != nil {
+	if err := s.tryBegin(step, drainFor); err != nil {
 		s.failAll(err)
 	}
 }
 
-// tryBegin is beginWith, which is tried for a while if the log is a stream.
-func (s *Store) tryBegin(step int64) error {
+// tryBegin is beginWith, which is tried for some time if the log is a stream.
+func (s *Store) tryBegin(step int64, most time.Duration) error {
 	err := s.beginWith(step)
-	for until := s.o.Env.Now() + beginFor; s.o.Stream != nil && err != nil && s.log.Failed() == nil && s.o.Env.Now() < until; {
+	for until := s.o.Env.Now() + most; s.o.Stream != nil && err != nil && s.log.Failed() == nil && s.o.Env.Now() < until; {
 		s.o.Env.Sleep(s.o.Retry)
 		err = s.beginWith(step)
 	}

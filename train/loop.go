@@ -12,15 +12,15 @@ import (
 	"github.com/ecrec/ecrec/train/feed"
 )
 
-// trainJob runs the job's steps on this rank.
+// trainJob runs the job's steps on this rank. When it returns without an error, all rows that were lost are rebuilt.
 func (r *rank) trainJob() error {
 	j := r.job
 	if _, isOver := j.judgeEvals(r.history.Eval); isOver || r.done >= j.steps {
-		if r.done == 0 {
-			return nil
-		}
 		if err := r.protection.finishRebuild(); err != nil {
 			return err
+		}
+		if r.done == 0 {
+			return nil
 		}
 		return r.saveCheckpoint(r.done, true) // a loss may have ended that save
 	}

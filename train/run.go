@@ -105,7 +105,6 @@ func (r *rank) runJob() error {
 		}
 	}
 	for _, do := range []func() error{
-		r.protection.finishRebuild,
 		func() error { return r.evaluate(r.done, true) },
 		r.protection.commitAll,
 		r.sumDigest,
