@@ -103,7 +103,7 @@ func (r *restorer) restore() (x train.Restored, err error) {
 		return x, err
 	}
 	defer t.Close()
-	x.Source = t.Name()
+	x.Source, _, _ = strings.Cut(r.topic, "?") // options are not part of the name
 	if r.at >= 0 {
 		if x.Path = follow.Saved(r.dir, t, r.at); x.Path != "" {
 			if _, err := checkpoint.Open(r.env, x.Path); err == nil {
@@ -111,7 +111,7 @@ func (r *restorer) restore() (x train.Restored, err error) {
 			}
 		}
 	}
-	r.show("restoring the model of %s in %s", t.Name(), r.dir)
+	r.show("restoring the model of %s in %s", x.Source, r.dir)
 	x.Path, err = r.follow(t, follow.Options{At: r.at})
 	if again := new(again); errors.As(err, &again) && !r.stop() {
 		x.Path, err = r.follow(t, follow.Options{At: r.at, Anew: true})
