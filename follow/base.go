@@ -231,14 +231,15 @@ func (m *model) passRows(rank int, put func(slots []int32, rows []byte) error) e
 	}
 }
 
-// trimTo removes the records of a topic before some positions.
+// trimTo removes the records of a topic before some positions, but for the last one of each: by it a job that resumes finds that readers hold its
+// model, and does not send all rows again.
 func trimTo(t stream.Topic, at []stream.Position) error {
 	for i, x := range at {
 		part, err := t.Open(i)
 		if err != nil {
 			return err
 		}
-		err = part.Trim(x.Next)
+		err = part.Trim(x.Next - 1)
 		part.Close()
 		if err != nil {
 			return err

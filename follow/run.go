@@ -44,7 +44,8 @@ func (f *Follower) openReader() (*stream.Reader, error) {
 			o.At = f.model.at
 		}
 		r, err := stream.OpenReader(o)
-		if !errors.As(err, new(*stream.Trimmed)) {
+		var gone *stream.Trimmed
+		if !errors.As(err, &gone) {
 			return r, err
 		}
 		again, fault := f.skipToBase()
@@ -52,7 +53,7 @@ func (f *Follower) openReader() (*stream.Reader, error) {
 		case fault != nil:
 			return nil, errors.Join(err, fault)
 		case again:
-		case f.began && f.last < 0: // the topic was made anew, the base is older
+		case f.began && f.last < 0 && gone.Offset > gone.After: // the topic was made anew, and the base was left
 			f.o.Warn(fmt.Sprintf("the base of step %d is not of this topic, which is followed from its beginning", f.Step()))
 			f.dropModel()
 			f.began = false
