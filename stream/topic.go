@@ -58,8 +58,16 @@ func (e *Trimmed) Error() string {
 		e.Partition, e.Offset, e.First, e.After-1)
 }
 
-// Final is the error of an append after which the partition takes nothing more.
+// Final is the error of an append after which the partition takes nothing more. Another use of it may be able to.
 type Final struct{ Err error }
+
+// Refused is a Final that another use of the partition would meet too.
+type Refused struct{ Final }
+
+// Lasts reports that the partition is not to be opened again.
+func (e *Refused) Lasts() bool { return true }
+
+func (e *Refused) Unwrap() error { return &e.Final }
 
 func (e *Final) Error() string { return e.Err.Error() }
 func (e *Final) Unwrap() error { return e.Err }
