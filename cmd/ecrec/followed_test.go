@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -24,29 +22,12 @@ func folderTopic(t *testing.T) (string, func()) {
 	return "file:" + filepath.Join(t.TempDir(), "topic"), nil
 }
 
-// brokerScript starts and kills a broker on this machine.
-const brokerScript = "../../tools/kafka-on-one-host.sh"
-
 func kafkaTopic(t *testing.T) (string, func()) {
-	dir := filepath.Join(t.TempDir(), "kafka")
-	broker := func(args ...string) string {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, brokerScript, args...)
-		cmd.Env = append(os.Environ(), "KAFKA_HEAP=128m", "KAFKA_TIER=1")
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v", cmd, err)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	at := broker("start", dir)
-	t.Cleanup(func() { broker("stop", dir) })
-	return "kafka://" + at + "/" + strings.ToLower(t.Name()), func() {
-		broker("kill", dir, "1")
+	b := startBroker(t)
+	return "kafka://" + b.at + "/" + strings.ToLower(t.Name()), func() {
+		b.do(t, "kill", b.dir, "1")
 		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
-		broker("restart", dir, "1")
+		b.do(t, "restart", b.dir, "1")
 	}
 }
 
@@ -80,7 +61,11 @@ func testFollowed(t *testing.T, topic topicOf) {
 	if r.IntN(2) == 0 {
 		sets = append(sets, "ec.code=xor", "ec.k=3")
 	}
-	name := fmt.Sprintf("%s, %d processes, %v", kind, np, sets)
+	followArgs := []string{"follow", to, "--to", made, "--every", "100ms"}
+	if r.IntN(2) == 0 {
+		followArgs = append(followArgs, "--trim")
+	}
+	name := fmt.Sprintf("%s, %d processes, %v, %v", kind, np, sets, followArgs[5:])
 	t.Log(name)
 
 	mark := "ECREC_TEST_MARK=" + out
@@ -88,7 +73,7 @@ func testFollowed(t *testing.T, topic topicOf) {
 	var follower *exec.Cmd
 	var said, wrong *strings.Builder
 	followOn := func() {
-		follower, said, wrong = start(ecrec(t), nil, "follow", to, "--to", made, "--every", "100ms")
+		follower, said, wrong = start(ecrec(t), nil, followArgs...)
 		if err := follower.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -155,11 +140,13 @@ func testFollowed(t *testing.T, topic topicOf) {
 	}
 	stopFollower()
 	t.Logf("killed %v", kills)
-	if got := run(t, ecrec(t), nil, "follow", to, "--to", made, "--at", steps); got.code != 0 {
-		t.Fatalf("%s: %s\n%s", name, got.stderr, got.stdout)
-	}
 	last := fmt.Sprintf("step-%012s", steps)
-	if diff, err := exec.Command("diff", "-r", filepath.Join(made, last), filepath.Join(out, "checkpoints", last)).CombinedOutput(); err != nil {
-		t.Errorf("%s: the checkpoints differ: %s", name, diff)
+	for _, dir := range []string{made, filepath.Join(t.TempDir(), "fresh")} {
+		if got := run(t, ecrec(t), nil, "follow", to, "--to", dir, "--at", steps); got.code != 0 {
+			t.Fatalf("%s: %s\n%s", name, got.stderr, got.stdout)
+		}
+		if diff, err := exec.Command("diff", "-r", filepath.Join(dir, last), filepath.Join(out, "checkpoints", last)).CombinedOutput(); err != nil {
+			t.Errorf("%s: the checkpoints differ: %s", name, diff)
+		}
 	}
 }

@@ -256,11 +256,14 @@ func (t *topic) Create(partitions int) error {
 	return fmt.Errorf("topic %s was made, and does not appear", t.topic)
 }
 
+// mostBatch is the most bytes of a batch of records: a broker takes 1,048,588 by default.
+const mostBatch = 1_000_000
+
 // Open implements stream.Topic.
 func (t *topic) Open(number int) (stream.Partition, error) {
 	p := &partition{number: int32(number), monitor: t.env.Monitor("kafka partition"), consumed: -1, answers: &answers{env: t.env}}
 	c, err := t.newClient(kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
-		kgo.ProducerBatchMaxBytes(3*stream.MaxPayload), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
+		kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
 		kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func (p *partition) acknowledged(r *kgo.Record, err error) {
 func explain(err error, bytes int) error {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return fmt.Errorf("a record of %d bytes is too large for the broker: raise max.message.bytes of the topic to %d: %w", bytes, 4*stream.MaxPayload, err)
+		return fmt.Errorf("records, such as one of %d bytes, are too large for the broker: raise max.message.bytes of the topic to %d: %w", bytes, 4*stream.MaxPayload, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("the broker does not let this user write to the topic: %w", err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
