@@ -63,15 +63,16 @@ type Progress struct {
 
 // Follower follows a topic.
 type Follower struct {
-	o     Options
-	lock  *checkpoint.Lock
-	model *model // nil: nothing was applied
-	last  int64  // the step of the last checkpoint; -1: there is none
-	path  string // of that checkpoint
-	saved time.Duration
-	saves saves
-	right int64 // the newest step whose digest was compared; -1: none
-	began bool  // the model that Run begins with is that of a base
+	o         Options
+	lock      *checkpoint.Lock
+	model     *model // nil: nothing was applied
+	last      int64  // the step of the last checkpoint; -1: there is none
+	path      string // of that checkpoint
+	increment bool   // it is one
+	saved     time.Duration
+	saves     saves
+	right     int64 // the newest step whose digest was compared; -1: none
+	began     bool  // the model that Run begins with is that of a base
 
 	bases      *stream.Bases // nil: not open
 	based      int64         // the step of the base that was written last; -1: none

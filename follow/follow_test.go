@@ -128,7 +128,8 @@ func TestIncrements(t *testing.T) {
 	if last != 30 || increments == 0 {
 		t.Errorf("the last checkpoint is of step %d, %d are increments", last, increments)
 	}
-	must(t, follow(t, topic, dir, 30))
+	must(t, follow(t, topic, dir, 30)) // the last one was an increment
+	sameFolder(t, filepath.Join(dir, "step-000000000030"), filepath.Join(saved, "step-000000000030"))
 	must(t, follow(t, topic, t.TempDir(), 25))
 }
 

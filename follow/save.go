@@ -42,7 +42,7 @@ type saves struct {
 // save saves the model as a checkpoint.
 func (f *Follower) save(full bool) error {
 	m := f.model
-	if m.step == f.last && !(full && f.saves.chain > 0) {
+	if m.step == f.last && !(full && f.increment) {
 		return nil
 	}
 	history, run, err := train.StreamedHistory(m.record, m.losses, m.Run)
@@ -119,7 +119,7 @@ func (f *Follower) finishSave(s *checkpoint.Save, parts []checkpoint.Part) {
 		f.saves.chain++
 		f.saves.rows[1] += rows
 	}
-	f.saves.parent = s.AsParent()
+	f.saves.parent, f.increment = s.AsParent(), s.Parent != nil
 	f.last, f.saved = m.step, f.o.Env.Now()
 	f.path = s.Path()
 	f.o.Report(Progress{Step: m.step, Digest: m.want, Path: s.Path(), Touched: m.touched()})
@@ -202,7 +202,7 @@ func (f *Follower) loadSaved(x saved) error {
 		m.free()
 		return err
 	}
-	f.model, f.last, f.path = m, m.step, c.Path
+	f.model, f.last, f.path, f.increment = m, m.step, c.Path, c.IsIncrement()
 	return nil
 }
 
