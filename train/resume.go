@@ -53,7 +53,15 @@ func (r *rank) resumeOwn() (bool, error) {
 	if resumed, err := r.protection.resumeStored(logs, s); err != nil || resumed {
 		return resumed, err
 	}
-	return r.resumeFrom(s)
+	resumed, err := r.resumeFrom(s)
+	if from := r.job.o.Restore; err == nil && !resumed && from != nil { // the run has saved none yet
+		if s, err = r.searchOwn(); err != nil {
+			return false, err
+		}
+		s.From = from.Dir
+		return r.resumeFrom(s)
+	}
+	return resumed, err
 }
 
 // searchOwn describes the search for a checkpoint of the run's lineage.
