@@ -11,23 +11,36 @@ import (
 	"github.com/ecrec/ecrec/stream"
 )
 
-// Latest is the Options.At of a Follower that does not end.
-const Latest = -1
+// Values of Options.At beside steps.
+const (
+	// Latest is that of a Follower that does not end.
+	Latest = -1
+	// Newest is that of a Follower that ends with the newest model that the topic had when it began, and a full checkpoint of it.
+	Newest = -2
+)
 
 // Options describe a Follower.
 type Options struct {
 	Env   env.Env
 	Topic stream.Topic
 	Dir   string // of checkpoints
-	// At is the step at which the Follower ends, with a full checkpoint; Latest: it does not end.
+	// At is the step at which the Follower ends, with a full checkpoint; or Latest, or Newest.
 	At int64
+	// ToEnd makes a step that the topic did not have when the Follower began an error: it is not waited for.
+	ToEnd bool
+	// Anew drops what Followers have saved in the folder.
+	Anew bool
+	// Check, if set, is called with each model that the Follower begins with. An error ends it.
+	Check func(checkpoint.Model) error
 	// Every is the least time between two checkpoints.
 	Every time.Duration
 	// Full makes each checkpoint a full one.
 	Full bool
 	Keep int // how many checkpoints are kept; 0: all
-	// Trim removes the part of the topic that is older than the oldest checkpoint.
+	// Trim writes bases, and removes the part of the topic before the newest of them.
 	Trim bool
+	// Session is a random number, drawn by each process.
+	Session uint64
 	// Stop is called now and then. Once it returns true, Run saves the newest model and ends.
 	Stop func() bool
 	// Report is called for each cut that was applied, and for each checkpoint.
@@ -42,6 +55,7 @@ type Progress struct {
 	Rows    int    // of the cut
 	Digest  string // of the model; empty: the run had none
 	Path    string // of the checkpoint that was saved; empty: none was
+	Base    string // the topic to which a base was written; empty: none was
 	Written int64  // when the cut was written, in milliseconds since 1970; 0: unknown
 	Merged  int    // markers that were skipped before it
 	Touched int64  // rows that differ from their init, or did
@@ -49,15 +63,26 @@ type Progress struct {
 
 // Follower follows a topic.
 type Follower struct {
-	o     Options
-	lock  *checkpoint.Lock
-	model *model // nil: nothing was applied
-	last  int64  // the step of the last checkpoint; -1: there is none
-	saved time.Duration
-	saves saves
+	o         Options
+	lock      *checkpoint.Lock
+	model     *model // nil: nothing was applied
+	last      int64  // the step of the last checkpoint; -1: there is none
+	path      string // of that checkpoint
+	increment bool   // it is one
+	saved     time.Duration
+	saves     saves
+	right     int64 // the newest step whose digest was compared; -1: none
+	began     bool  // the model that Run begins with is that of a base
+
+	bases      *stream.Bases // nil: not open
+	based      int64         // the step of the base that was written last; -1: none
+	firstBase  int64         // the step of the oldest base after Options.At; -1: none is known
+	grown      int64         // bytes of the topic since the last base
+	superseded bool          // another follower writes bases, which was reported
+	silent     bool          // the broker does not answer, which was reported
 }
 
-// Open begins with the newest checkpoint in the folder, if there is one.
+// Open begins with the newest checkpoint in the folder, or else with the newest base of the topic.
 func Open(o Options) (f *Follower, err error) {
 	if o.Report == nil {
 		o.Report = func(Progress) {}
@@ -65,11 +90,22 @@ func Open(o Options) (f *Follower, err error) {
 	if o.Warn == nil {
 		o.Warn = func(string) {}
 	}
-	f = &Follower{o: o, last: -1, saved: o.Env.Now()}
+	f = &Follower{o: o, last: -1, based: -1, firstBase: -1, right: -1, saved: o.Env.Now()}
 	if f.lock, err = checkpoint.Hold(o.Env, o.Dir, time.Second); err != nil {
 		return nil, err
 	}
-	if err := f.loadNewest(); err != nil {
+	if o.Anew {
+		err = f.dropFolder()
+	} else {
+		err = f.loadNewest()
+	}
+	if err == nil && f.model == nil {
+		if f.began, err = f.loadBase(); err != nil { // the topic may have its beginning
+			f.o.Warn(fmt.Sprintf("no base can be used: %v", err))
+			err = nil
+		}
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -78,10 +114,18 @@ func Open(o Options) (f *Follower, err error) {
 
 // Close frees the model.
 func (f *Follower) Close() {
+	f.dropModel()
+	if f.bases != nil {
+		f.bases.Close()
+	}
+	f.lock.Close()
+}
+
+func (f *Follower) dropModel() {
 	if f.model != nil {
 		f.model.free()
 	}
-	f.lock.Close()
+	f.model, f.saves = nil, saves{}
 }
 
 // Step is the step of the model, -1 if there is none.
@@ -92,65 +136,11 @@ func (f *Follower) Step() int64 {
 	return f.model.step
 }
 
-// pollFor is how long Run waits for a cut before it calls Stop.
-const pollFor = 100 * time.Millisecond
+// FromBase reports whether the Follower has begun with a base of the topic.
+func (f *Follower) FromBase() bool { return f.began }
 
-// Run applies cuts until the step Options.At, or until Stop.
-func (f *Follower) Run() error {
-	if f.o.At >= 0 && f.Step() > f.o.At {
-		return fmt.Errorf("%s is at step %d already, after step %d: use another folder", f.o.Dir, f.Step(), f.o.At)
-	}
-	if f.o.At >= 0 && f.Step() == f.o.At {
-		return nil
-	}
-	var at []stream.Position
-	if f.model != nil {
-		at = f.model.at
-	}
-	r, err := stream.OpenReader(stream.ReaderOptions{Env: f.o.Env, Topic: f.o.Topic, At: at})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	for {
-		c, err := r.Next(pollFor)
-		if err != nil {
-			return errors.Join(err, f.saveLast())
-		}
-		if c != nil {
-			if done, err := f.takeCut(c); err != nil || done {
-				return err
-			}
-		}
-		if f.isDue() {
-			if err := f.save(f.o.Full); err != nil {
-				return err
-			}
-		}
-		if f.o.Stop() {
-			return f.saveLast()
-		}
-	}
-}
-
-// takeCut applies a cut. It reports whether the Follower is at the step where it ends.
-func (f *Follower) takeCut(c *stream.Cut) (done bool, err error) {
-	if f.o.At >= 0 && c.Step > f.o.At {
-		return false, fmt.Errorf("the topic has no model of step %d: the nearest are those of steps %d and %d", f.o.At, f.Step(), c.Step)
-	}
-	if err := f.applyCut(c); err != nil {
-		return false, err
-	}
-	p := Progress{Step: c.Step, Digest: f.model.want, Merged: c.Merged, Touched: f.model.touched()}
-	for _, e := range c.Epochs {
-		p.Rows, p.Written = p.Rows+len(e.Slots), max(p.Written, e.Written)
-	}
-	f.o.Report(p)
-	if c.Step != f.o.At {
-		return false, nil
-	}
-	return true, f.save(true)
-}
+// Path is that of the last checkpoint, empty if there is none.
+func (f *Follower) Path() string { return f.path }
 
 // applyCut applies a cut to the model, and compares the digests.
 func (f *Follower) applyCut(c *stream.Cut) error {
@@ -163,17 +153,27 @@ func (f *Follower) applyCut(c *stream.Cut) error {
 		return &stream.Gap{Offset: first.Next - 1, Held: int64(f.Step()), Why: "the description of the run is missing"}
 	}
 	if f.model == nil || c.Lineage != f.model.at[0].Lineage {
-		if f.model != nil {
-			f.model.free()
-			f.model, f.saves = nil, saves{}
-		}
+		f.dropModel()
 		m, err := newModel(f.o.Env, first.About)
 		if err != nil {
 			return err
 		}
-		f.model = m
+		if f.model = m; f.o.Check != nil {
+			if err := f.o.Check(m.model); err != nil {
+				return err
+			}
+		}
 	}
-	return f.model.apply(c)
+	if err := f.model.apply(c); err != nil {
+		return err
+	}
+	if f.model.want != "" {
+		f.right = c.Step
+	}
+	for _, e := range c.Epochs {
+		f.grown += int64(len(e.Rows) + len(e.Extra))
+	}
+	return nil
 }
 
 // isDue reports whether a checkpoint is due.

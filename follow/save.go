@@ -42,7 +42,7 @@ type saves struct {
 // save saves the model as a checkpoint.
 func (f *Follower) save(full bool) error {
 	m := f.model
-	if m.step == f.last && !(full && f.saves.chain > 0) {
+	if m.step == f.last && !(full && f.increment) {
 		return nil
 	}
 	history, run, err := train.StreamedHistory(m.record, m.losses, m.Run)
@@ -107,7 +107,7 @@ func (f *Follower) writeFiles(s *checkpoint.Save) (parts []checkpoint.Part, err 
 	return parts, nil
 }
 
-// finishSave notes a checkpoint that is complete, and trims the topic behind the oldest one.
+// finishSave notes a checkpoint that is complete, and writes a base if one is due.
 func (f *Follower) finishSave(s *checkpoint.Save, parts []checkpoint.Part) {
 	m, rows := f.model, int64(0)
 	for _, p := range parts {
@@ -119,13 +119,12 @@ func (f *Follower) finishSave(s *checkpoint.Save, parts []checkpoint.Part) {
 		f.saves.chain++
 		f.saves.rows[1] += rows
 	}
-	f.saves.parent = s.AsParent()
+	f.saves.parent, f.increment = s.AsParent(), s.Parent != nil
 	f.last, f.saved = m.step, f.o.Env.Now()
+	f.path = s.Path()
 	f.o.Report(Progress{Step: m.step, Digest: m.want, Path: s.Path(), Touched: m.touched()})
-	if f.o.Trim {
-		if err := f.trim(); err != nil {
-			f.o.Warn(fmt.Sprintf("the topic is not trimmed: %v", err))
-		}
+	if m.want != "" && f.isBaseDue() {
+		f.writeBase()
 	}
 }
 
@@ -170,26 +169,6 @@ func (f *Follower) notePositions(name string) error {
 	})
 }
 
-// trim removes the records of the topic before those that a Follower of the oldest checkpoint would read.
-func (f *Follower) trim() error {
-	p, err := f.readPositions()
-	if err != nil || len(p.Checkpoints) == 0 {
-		return err
-	}
-	for i, at := range p.Checkpoints[0].Positions {
-		part, err := f.o.Topic.Open(i)
-		if err != nil {
-			return err
-		}
-		err = part.Trim(at.Next)
-		part.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // loadNewest begins with the newest checkpoint that has positions.
 func (f *Follower) loadNewest() error {
 	p, err := f.readPositions()
@@ -197,7 +176,7 @@ func (f *Follower) loadNewest() error {
 		return err
 	}
 	if p.Topic != "" && p.Topic != f.o.Topic.Name() {
-		return fmt.Errorf("%s follows the topic %s, not %s: use another folder", f.o.Dir, p.Topic, f.o.Topic.Name())
+		return &OtherTopic{f.o.Dir, p.Topic, f.o.Topic.Name()}
 	}
 	for i := len(p.Checkpoints) - 1; i >= 0; i-- {
 		x := p.Checkpoints[i]
@@ -223,8 +202,48 @@ func (f *Follower) loadSaved(x saved) error {
 		m.free()
 		return err
 	}
-	f.model, f.last = m, m.step
+	f.model, f.last, f.path, f.increment = m, m.step, c.Path, c.IsIncrement()
 	return nil
+}
+
+// OtherTopic is the error of a folder whose Follower followed another topic.
+type OtherTopic struct{ Dir, There, Here string }
+
+func (e *OtherTopic) Error() string {
+	return fmt.Sprintf("%s follows the topic %s, not %s: use another folder", e.Dir, e.There, e.Here)
+}
+
+// Saved is the path of the checkpoint of a step that a Follower of a topic has saved in a folder. It is empty if there is none.
+func Saved(dir string, topic stream.Topic, step int64) string {
+	f := Follower{o: Options{Dir: dir}}
+	p, err := f.readPositions()
+	if err != nil || p.Topic != topic.Name() {
+		return ""
+	}
+	for i := len(p.Checkpoints) - 1; i >= 0; i-- {
+		if x := p.Checkpoints[i]; x.Step == step {
+			return filepath.Join(dir, filepath.Base(x.Path))
+		}
+	}
+	return ""
+}
+
+// dropFolder removes the checkpoints that Followers have saved in the folder.
+func (f *Follower) dropFolder() error {
+	p, err := f.readPositions()
+	if err != nil {
+		p = positions{} // the file is damaged
+	}
+	return f.o.Env.Do("remove checkpoints", func() error {
+		err := os.Remove(filepath.Join(f.o.Dir, positionsFile))
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		for _, x := range p.Checkpoints {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(f.o.Dir, filepath.Base(x.Path))))
+		}
+		return err
+	})
 }
 
 // loadSaved sets the model to that of a checkpoint.

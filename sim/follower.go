@@ -253,6 +253,8 @@ func (t readTopic) Name() string             { return "topic" }
 func (t readTopic) Close()                   {}
 func (t readTopic) Partitions() (int, error) { return len(t.f.parts), nil }
 func (t readTopic) Create(int) error         { return errors.ErrUnsupported }
+func (t readTopic) Keeps() error             { return nil }
+func (t readTopic) Base() stream.Topic       { return stream.NewMemory(t.p) } // empty: the follower does not trim
 
 func (t readTopic) Open(partition int) (stream.Partition, error) {
 	return &readPartition{t, partition, t.f.parts[partition]}, nil

@@ -51,6 +51,8 @@ type topic struct {
 
 func (t topic) Name() string             { return "topic" }
 func (t topic) Close()                   {}
+func (t topic) Keeps() error             { return nil }
+func (t topic) Base() stream.Topic       { return stream.NewMemory(t.p) }
 func (t topic) Partitions() (int, error) { return len(t.logs), nil }
 
 func (t topic) Create(n int) error {

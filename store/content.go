@@ -65,3 +65,13 @@ func (c *Content) AddLosses(losses []float64) ([]float64, error) {
 	}
 	return losses, nil
 }
+
+// Past is the reverse of ParseContent and AddLosses for an epoch of the first rank that has all losses: the extra bytes, and rows with
+// the losses behind the owned ones.
+func (c *Content) Past(losses []float64, owned int64, rowBytes int) (slots []int32, rows, extra []byte) {
+	var e epoch
+	e.setExtra(c.Record, c.Dense, int64(len(losses)))
+	e.setDigest(c.Digest)
+	slots, rows = appendLosses(nil, nil, losses, 0, owned, int64(rowBytes))
+	return slots, rows, e.extra
+}

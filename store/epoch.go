@@ -79,18 +79,23 @@ func (s *Store) addLosses(e *epoch, losses []float64) {
 	if int64(len(losses)) == s.losses {
 		return
 	}
-	rowBytes, first := int64(s.o.Shard.RowBytes()), s.slots()
-	for slot := 8 * s.losses / rowBytes; slot*rowBytes < 8*int64(len(losses)); slot++ {
-		e.slots = append(e.slots, int32(first+slot))
+	e.slots, e.rows = appendLosses(e.slots, e.rows, losses, s.losses, s.slots(), int64(s.o.Shard.RowBytes()))
+	s.losses = int64(len(losses))
+}
+
+// appendLosses appends rows with the losses behind the first ones, in slots from first on.
+func appendLosses(slots []int32, rows []byte, losses []float64, from, first, rowBytes int64) ([]int32, []byte) {
+	for slot := 8 * from / rowBytes; slot*rowBytes < 8*int64(len(losses)); slot++ {
+		slots = append(slots, int32(first+slot))
 		for at := slot * rowBytes; at < (slot+1)*rowBytes; at += 4 {
 			word := uint32(0)
 			if i := at / 8; i < int64(len(losses)) {
 				word = uint32(math.Float64bits(losses[i]) >> (8 * (at % 8)))
 			}
-			e.rows = binary.LittleEndian.AppendUint32(e.rows, word)
+			rows = binary.LittleEndian.AppendUint32(rows, word)
 		}
 	}
-	s.losses = int64(len(losses))
+	return slots, rows
 }
 
 // lossesOf are the losses in rows, one after the other.

@@ -129,6 +129,7 @@ func (s *Store) fail(err error) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	s.problem, s.failed, s.queue = err, true, nil
+	s.monitor.Wake()
 }
 
 func (s *Store) setDurable(step int64) {
@@ -182,7 +183,7 @@ func (s *Store) remember(e *epoch, step int64, dense []byte) error {
 // Seal implements commit.Sink.
 func (s *Store) Seal(set *commit.Set) error {
 	s.step = set.Step
-	if s.isFailed() {
+	if s.isFailed() && !s.takeFresh() {
 		return nil
 	}
 	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter) {
@@ -213,6 +214,25 @@ func (s *Store) Seal(set *commit.Set) error {
 	}
 	s.sealed = append(s.sealed, e)
 	return nil
+}
+
+// takeFresh continues with a stream that was opened again, if it was. All rows are sent, since it may lack any of them.
+func (s *Store) takeFresh() bool {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	if s.fresh == nil {
+		return false
+	}
+	if err := s.fresh.CutTo(0); err != nil {
+		s.problem = err
+		s.fresh.Close()
+		s.fresh = nil
+		return false
+	}
+	s.log.Close()
+	s.log, s.fresh, s.failed, s.queue = s.fresh, nil, false, nil
+	s.sealed, s.held, s.losses, s.all, s.allAfter = nil, nil, 0, true, 0
+	return true
 }
 
 // sealAll appends all rows as they are. If the epoch that ends now is not committed, that is in vain.

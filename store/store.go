@@ -92,7 +92,8 @@ type Store struct {
 	durable  int64
 	settled  int64
 	problem  error // why nothing becomes durable; nil: all is well
-	failed   bool  // for good
+	failed   bool  // for good, unless the log is a stream
+	fresh    Log   // a stream that was opened again, until the next seal; nil: there is none
 }
 
 // IndexBytes is the memory of the index of a log, for each slot up to the largest in use.
@@ -294,12 +295,18 @@ func (s *Store) mayDrain() bool {
 func (s *Store) write() {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
+	pause := firstPause * s.o.Retry // until a stream that failed is opened again
 	for {
-		for len(s.queue) == 0 && !s.closed {
+		for len(s.queue) == 0 && !s.closed && !s.mayReopen() {
 			s.monitor.Wait()
 		}
 		if s.closed {
 			break
+		}
+		if s.mayReopen() {
+			s.reopen(pause)
+			pause = min(2*pause, longestPause*s.o.Retry)
+			continue
 		}
 		e, settled := s.queue[0], s.settled
 		s.writing = true
@@ -309,7 +316,7 @@ func (s *Store) write() {
 		s.writing = false
 		switch {
 		case err == nil:
-			s.problem, s.durable = nil, s.log.Durable()-1
+			s.problem, s.durable, pause = nil, s.log.Durable()-1, firstPause*s.o.Retry
 			s.recycle()
 		case s.log.Failed() != nil || errors.As(err, new(*rowlog.Corrupt)): // another attempt would not help
 			s.problem, s.failed = err, true
@@ -324,6 +331,41 @@ func (s *Store) write() {
 	}
 	s.ended = true
 	s.monitor.Wake()
+}
+
+// Pauses before a stream that failed is opened again, in units of Options.Retry. All rows are sent then.
+const (
+	firstPause   = 10
+	longestPause = 600
+)
+
+// mayReopen reports whether the log is a stream that failed, and that another attempt may mend.
+func (s *Store) mayReopen() bool {
+	return s.failed && s.fresh == nil && s.o.Stream != nil && s.log != nil && lastingError(s.log.Failed()) == nil
+}
+
+// lastingError returns an error of a log that is not to be opened again.
+func lastingError(err error) error {
+	if x, ok := err.(interface{ Lasts() bool }); ok && x.Lasts() {
+		return err
+	}
+	return nil
+}
+
+// reopen waits, and then opens the stream again. The monitor is locked, and is free meanwhile.
+func (s *Store) reopen(pause time.Duration) {
+	for until := s.o.Env.Now() + pause; s.o.Env.Now() < until && !s.closed; {
+		s.monitor.WaitUntil(until)
+	}
+	if s.closed {
+		return
+	}
+	s.monitor.Unlock()
+	log, err := s.o.Stream()
+	s.monitor.Lock()
+	if err == nil {
+		s.fresh = log
+	}
 }
 
 // recycle moves the first epoch of the queue to the spare ones.
@@ -373,7 +415,10 @@ func (s *Store) closeFiles() {
 	if s.lock != nil {
 		s.lock.Close()
 	}
-	s.log, s.disk, s.dir, s.lock = nil, nil, nil, nil
+	if s.fresh != nil {
+		s.fresh.Close()
+	}
+	s.log, s.disk, s.dir, s.lock, s.fresh = nil, nil, nil, nil, nil
 }
 
 // idle waits until the writer has nothing to do, and drops its queue. The log belongs to the training goroutine then,

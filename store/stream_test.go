@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,5 +78,61 @@ func readTopic(t *testing.T, s *Store, topic *stream.Memory) (extra []byte, rows
 		for i, slot := range e.Slots {
 			rows[slot] = e.Rows[i*n : (i+1)*n]
 		}
+	}
+}
+
+// TestStreamThatFails: after an error that ends the use of a partition it is opened again, and a later seal sends all rows.
+func TestStreamThatFails(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 4))
+		m, topic := newModel(t, rnd), stream.NewMemory(env.Real())
+		must(t, topic.Create(1))
+		var session atomic.Uint64
+		var left atomic.Int64 // appends and syncs until the next failure; below 0: no failure
+		topic.Fault = func(int) error {
+			if left.Add(-1) == 0 {
+				return &stream.Final{Err: errors.New("planned")}
+			}
+			return nil
+		}
+		s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Steps: 1000, Key: "stream.to", Retry: 100 * time.Microsecond,
+			Past:  func(step int64) (Past, error) { return Past{[]byte{byte(step), 7}, m.losses}, nil },
+			Dense: func() ([]byte, error) { return m.dense.Host(), nil }, Digest: func(int64) string { return "" },
+			Stream: func() (Log, error) {
+				return stream.OpenLog(stream.LogOptions{Env: env.Real(), Topic: topic, Ranks: 1, Moved: true,
+					Run: func() lineage.Run { return lineage.Run{Lineage: lineage.ID{1}} }, Session: session.Add(1)})
+			}})
+		must(t, err)
+		c := commit.New(commit.Options{Env: env.Real(), Shard: m.shard, Every: 1, Sinks: []commit.Sink{s}})
+		c.Begin(0, true)
+		for step := int64(1); step <= 40 || s.Durable() < step-1; step++ {
+			if step%10 == 1 && step < 40 {
+				left.Store(1 + rnd.Int64N(4))
+			}
+			m.train()
+			must(t, c.Seal(step, m.dense))
+			_, err := c.Decide([]int64{c.Prepared()})
+			must(t, err)
+			if rnd.IntN(2) == 0 || step > 40 {
+				s.Drain(time.Minute)
+				time.Sleep(time.Millisecond)
+			}
+			if step == 10_000 {
+				t.Fatalf("the stream stays at step %d: %v", s.Durable(), s.Problem())
+			}
+		}
+		_, rows := readTopic(t, s, topic)
+		want := m.copyState().rows
+		n := m.shard.RowBytes()
+		at := 0
+		for slot, word := int64(0), m.shard.TouchedBits(); slot < m.shard.Slots(); slot++ {
+			if word[slot>>6]>>(slot&63)&1 != 0 {
+				if got := rows[int32(slot)]; !bytes.Equal(got, want[at:at+n]) {
+					t.Fatalf("seed %d: slot %d is %x, want %x", seed, slot, got, want[at:at+n])
+				}
+				at += n
+			}
+		}
+		s.Close()
 	}
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/ecrec/ecrec/lineage"
@@ -56,6 +57,7 @@ type Chain struct {
 	aboutHead header               // of the last frame of aboutPart
 	aboutPart []byte               // a description of which not all frames have arrived
 	dropped   int64
+	skips     bool // frames that are missing make no gap: their epoch is left out
 }
 
 // assembly is an epoch of which not all frames have arrived.
@@ -67,6 +69,13 @@ type assembly struct {
 // NewChain follows a partition from a position.
 func NewChain(partition int, at Position) *Chain {
 	return &Chain{partition: partition, at: at, open: map[uint64]*assembly{}, left: map[lineage.ID]bool{}}
+}
+
+// newBaseChain follows a partition of bases from an offset. A base that lacks frames is left out.
+func newBaseChain(partition int, at Position) *Chain {
+	c := NewChain(partition, at)
+	c.skips = true
+	return c
 }
 
 // Position is the place from which another Chain could go on, behind the last epoch.
@@ -85,26 +94,38 @@ func (c *Chain) gap(offset int64, format string, args ...any) error {
 // Take takes the next record. It returns an epoch that is complete now, nil if there is none.
 func (c *Chain) Take(r Record) (*Epoch, error) {
 	c.last = r.Offset + 1
+	e, session, err := c.takeFrame(r)
+	if err != nil && c.skips {
+		delete(c.open, session)
+		c.dropped++
+		return nil, nil
+	}
+	return e, err
+}
+
+// takeFrame takes the next record. It returns the session of the writer beside the epoch.
+func (c *Chain) takeFrame(r Record) (_ *Epoch, session uint64, _ error) {
 	h, payload, err := parseFrame(r.Bytes)
 	if err == nil && int(h.rank) != c.partition {
 		err = fmt.Errorf("the frame is of rank %d", h.rank)
 	}
 	if err != nil {
-		return nil, &Foreign{c.partition, r.Offset, err}
+		return nil, h.session, &Foreign{c.partition, r.Offset, err}
 	}
 	switch {
 	case c.left[h.lineage], h.lineage == c.at.Lineage && h.kind != kindAbout && h.to <= c.at.Step:
 		c.dropped++
-		return nil, nil
+		return nil, h.session, nil
 	case h.kind == kindAbout:
 		c.addAbout(h, payload)
-		return nil, nil
+		return nil, h.session, nil
 	}
 	a, err := c.findAssembly(r, h)
 	if a == nil {
-		return nil, err
+		return nil, h.session, err
 	}
-	return c.addTo(a, r, h, payload)
+	e, err := c.addTo(a, r, h, payload)
+	return e, h.session, err
 }
 
 // addAbout adds a frame of a description. The last one is marked as absolute.
@@ -169,6 +190,9 @@ func (c *Chain) addTo(a *assembly, r Record, h header, payload []byte) (*Epoch, 
 		}
 	case kindExtra:
 		a.Extra = append(a.Extra, payload...)
+	case kindPlace:
+		a.Place = new(Position)
+		err = json.Unmarshal(payload, a.Place)
 	case kindEnd:
 		if err = checkEnd(payload, len(a.Slots)); err == nil {
 			return c.endEpoch(a, r), nil

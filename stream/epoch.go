@@ -18,10 +18,11 @@ type Epoch struct {
 	From, To int64
 	Slots    []int32 // ascending
 	Rows     []byte
-	Extra    []byte // of the trainer; empty on all ranks but the first
-	About    []byte // the description of the run; empty on all ranks but the first
-	Next     int64  // the offset behind the epoch
-	Written  int64  // when its end was written, in milliseconds since 1970; 0: unknown
+	Extra    []byte    // of the trainer; empty on all ranks but the first
+	About    []byte    // the description of the run; empty on all ranks but the first
+	Place    *Position // of a base: where its readers go on in the topic; nil: the epoch is not of a base
+	Next     int64     // the offset behind the epoch
+	Written  int64     // when its end was written, in milliseconds since 1970; 0: unknown
 }
 
 // merge adds an epoch that follows e: its rows replace those of e.
@@ -91,6 +92,17 @@ func (f *frames) addEnd(extra []byte) {
 		extra = extra[n:]
 	}
 	f.addFrame(kindEnd, binary.LittleEndian.AppendUint64(nil, f.rows))
+}
+
+// addAbout appends a description of the run.
+func (f *frames) addAbout(text []byte) {
+	f.h.absolute = false
+	for len(text) > MaxPayload { // a recipe may have large vocabularies
+		f.addFrame(kindAbout, text[:MaxPayload])
+		text = text[MaxPayload:]
+	}
+	f.h.absolute = true // the last one
+	f.addFrame(kindAbout, text)
 }
 
 var errCount = errors.New("the end of the epoch counts other rows than there are")

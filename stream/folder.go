@@ -33,6 +33,7 @@ func OpenFolder(e env.Env, path string) Topic { return &folder{e, path} }
 
 const (
 	topicFile     = "topic.json"
+	baseFolder    = "base"
 	segmentSuffix = ".frames"
 	segmentBytes  = 64 << 20 // from which a new file begins
 	recordHead    = 24
@@ -47,6 +48,8 @@ type topicInfo struct {
 
 func (t *folder) Name() string { return t.path }
 func (t *folder) Close()       {}
+func (t *folder) Keeps() error { return nil }
+func (t *folder) Base() Topic  { return OpenFolder(t.env, filepath.Join(t.path, baseFolder)) }
 
 func (t *folder) Partitions() (int, error) {
 	var x topicInfo

@@ -22,6 +22,7 @@ const (
 	kindEnd                   // the end of an epoch
 	kindAbout                 // the description of the run, before the first epoch of a writer
 	kindGone                  // reserved: rows that are deleted
+	kindPlace                 // of a base: the place in the topic from which its readers go on
 )
 
 // isAbsolute is the flag of frames of an absolute epoch.
@@ -91,7 +92,7 @@ func parseFrame(f []byte) (h header, payload []byte, err error) {
 		ranks: binary.LittleEndian.Uint32(f[28:]), number: binary.LittleEndian.Uint32(f[32:]), session: binary.LittleEndian.Uint64(f[40:]),
 		from: int64(binary.LittleEndian.Uint64(f[48:])), to: int64(binary.LittleEndian.Uint64(f[56:]))}
 	switch {
-	case h.kind < kindRows || h.kind > kindAbout:
+	case h.kind < kindRows || h.kind > kindAbout && h.kind != kindPlace:
 		return h, nil, fmt.Errorf("the frame has kind %d, which this program does not know: use a later ecrec", h.kind)
 	case f[7]&^isAbsolute != 0, h.rank >= h.ranks, h.from > h.to, h.from < 0:
 		return h, nil, errors.New("the frame has a header that no writer makes")

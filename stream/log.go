@@ -55,6 +55,11 @@ func OpenLog(o LogOptions) (l *Log, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if !o.Moved {
+		if err = o.Topic.Keeps(); err != nil {
+			return nil, err
+		}
+	}
 	if l.partition, err = o.Topic.Open(o.Rank); err != nil {
 		return nil, err
 	}
@@ -67,33 +72,40 @@ func OpenLog(o LogOptions) (l *Log, err error) {
 
 // readTail finds the last epoch of the partition.
 func (l *Log) readTail() error {
-	first, next, err := l.partition.Bounds()
+	end, err := newestEnd(l.partition)
+	l.tail = end
+	if f := new(Foreign); errors.As(err, &f) {
+		err = &Foreign{l.o.Rank, f.Offset, fmt.Errorf("%w: the topic is used for something else, use another one", f.Err)}
+	}
+	return err
+}
+
+// newestEnd finds the end of the newest epoch of a partition, nil if there is none.
+func newestEnd(p Partition) (*header, error) {
+	first, next, err := p.Bounds()
 	if err != nil || first == next {
-		return err
+		return nil, err
 	}
 	for back := int64(4); ; back *= 4 {
 		from := max(first, next-back)
-		end, err := l.readEnds(from, next)
-		if err != nil {
-			return err
-		}
-		if l.tail = end; end != nil || from == first {
-			return nil
+		end, err := readEnds(p, from, next)
+		if err != nil || end != nil || from == first {
+			return end, err
 		}
 	}
 }
 
 // readEnds returns the last end of an epoch in the records from one offset to another.
-func (l *Log) readEnds(from, next int64) (end *header, err error) {
+func readEnds(p Partition, from, next int64) (end *header, err error) {
 	for from < next {
-		records, err := l.partition.Read(from, tailBytes, 0)
+		records, err := p.Read(from, tailBytes, 0)
 		if err != nil || len(records) == 0 {
 			return end, err
 		}
 		for _, r := range records {
 			h, _, err := parseFrame(r.Bytes)
 			if err != nil {
-				return nil, &Foreign{l.o.Rank, r.Offset, fmt.Errorf("%w: the topic is used for something else, use another one", err)}
+				return nil, &Foreign{Offset: r.Offset, Err: err}
 			}
 			if h.kind == kindEnd {
 				end = &h
@@ -110,7 +122,7 @@ func (l *Log) checkTail(run lineage.Run) error {
 		slices.ContainsFunc(run.Forks, func(f lineage.Fork) bool { return f.Lineage == l.tail.lineage }) {
 		return nil
 	}
-	return &Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own", l.tail.lineage.Short(), run.Lineage.Short())}
+	return &Refused{Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own", l.tail.lineage.Short(), run.Lineage.Short())}}
 }
 
 // Continues reports whether readers of the partition hold the model of a step or a later one, so that the next epoch need not be absolute.
@@ -187,12 +199,7 @@ func (l *Log) sendAbout() error {
 		return err
 	}
 	f := frames{h: l.head}
-	for len(text) > MaxPayload { // a recipe may have large vocabularies
-		f.addFrame(kindAbout, text[:MaxPayload])
-		text = text[MaxPayload:]
-	}
-	f.h.absolute = true // the last one
-	f.addFrame(kindAbout, text)
+	f.addAbout(text)
 	if err := l.send(f.list); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ type Memory struct {
 	env     env.Env
 	monitor env.Monitor
 	parts   []*memoryLog
+	base    *Memory // nil: nothing was asked of it yet
 	// Fault, if set, is called before each Append and Sync, with the number of the partition. The error is returned; of an Append
 	// some records are then written, and of a Sync none or all are.
 	Fault func(partition int) error
@@ -58,6 +59,23 @@ func (t *Memory) Open(partition int) (Partition, error) {
 		return nil, errors.New("there is no such partition")
 	}
 	return &memoryPartition{topic: t, number: partition, log: t.parts[partition]}, nil
+}
+
+// Keeps implements Topic.
+func (t *Memory) Keeps() error { return nil }
+
+// Base implements Topic.
+func (t *Memory) Base() Topic { return t.Bases() }
+
+// Bases is Base. It has the faults that this topic has at the first call.
+func (t *Memory) Bases() *Memory {
+	t.monitor.Lock()
+	defer t.monitor.Unlock()
+	if t.base == nil {
+		t.base = NewMemory(t.env)
+		t.base.Fault, t.base.Doubles = t.Fault, t.Doubles
+	}
+	return t.base
 }
 
 // Close implements Topic.

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
@@ -14,6 +15,10 @@ type ReaderOptions struct {
 	Topic Topic
 	// At is the position in each partition, of one cut; nil: the reader begins with the first record of each.
 	At []Position
+	// ToEnd makes Next return io.EOF behind the last cut that the topic had when the reader was opened.
+	ToEnd bool
+	// Bases is set if the topic is one of bases: those that lack frames are left out.
+	Bases bool
 }
 
 // Reader reads the cuts of a topic. A goroutine for each partition reads ahead as far as the next cut needs it.
@@ -22,6 +27,8 @@ type Reader struct {
 	monitor env.Monitor
 	merge   *Merge
 	chains  []*Chain
+	ends    []int64 // by partition: the offset at which the reader ends; ToEnd only
+	silent  []error // by partition: the broker does not answer
 	err     error
 	closed  bool
 	running int
@@ -44,7 +51,7 @@ func OpenReader(o ReaderOptions) (*Reader, error) {
 	case o.At != nil && len(o.At) != n:
 		return nil, fmt.Errorf("the topic has %d partitions, the reader was at %d: it was made anew, for another number of ranks", n, len(o.At))
 	}
-	r := &Reader{o: o, monitor: o.Env.Monitor("stream reader"), merge: NewMerge(n)}
+	r := &Reader{o: o, monitor: o.Env.Monitor("stream reader"), merge: NewMerge(n), silent: make([]error, n)}
 	var parts []Partition
 	for i := range n {
 		p, err := o.Topic.Open(i)
@@ -79,7 +86,11 @@ func (r *Reader) openChain(i int, p Partition) error {
 	if at.Next < first || at.Next > next {
 		return &Trimmed{i, at.Next, first, next}
 	}
-	r.chains = append(r.chains, NewChain(i, at))
+	chain := NewChain(i, at)
+	if r.o.Bases {
+		chain = newBaseChain(i, at)
+	}
+	r.chains, r.ends = append(r.chains, chain), append(r.ends, next)
 	return nil
 }
 
@@ -89,7 +100,7 @@ func (r *Reader) readOn(i int, p Partition) {
 	r.monitor.Lock()
 	defer r.monitor.Unlock()
 	for !r.closed && r.err == nil {
-		if !r.merge.Lacks(i) {
+		if !r.merge.Lacks(i) || r.isAtEnd(i) {
 			r.monitor.Wait()
 			continue
 		}
@@ -97,6 +108,10 @@ func (r *Reader) readOn(i int, p Partition) {
 		r.monitor.Unlock()
 		records, err := p.Read(next, readBytes, readWait)
 		r.monitor.Lock()
+		r.silent[i] = nil
+		if errors.As(err, new(*Silent)) {
+			r.silent[i], err = err, nil
+		}
 		if err == nil {
 			err = r.takeRecords(i, records)
 		}
@@ -114,6 +129,9 @@ func (r *Reader) readOn(i int, p Partition) {
 // takeRecords takes the records of a partition.
 func (r *Reader) takeRecords(i int, records []Record) error {
 	for _, x := range records {
+		if r.isAtEnd(i) {
+			break // it was written later
+		}
 		e, err := r.chains[i].Take(x)
 		if err != nil {
 			return err
@@ -125,7 +143,33 @@ func (r *Reader) takeRecords(i int, records []Record) error {
 	return nil
 }
 
-// Next returns the next cut. It waits for it at most some time, and returns nil then. An error is final.
+// isAtEnd reports whether a partition is read to the end that ToEnd names.
+func (r *Reader) isAtEnd(i int) bool { return r.o.ToEnd && r.chains[i].readTo() >= r.ends[i] }
+
+// isEnded reports whether no cut is left up to the end that ToEnd names: the partitions that lack an epoch are read.
+func (r *Reader) isEnded() bool {
+	for i := range r.chains {
+		if r.merge.Lacks(i) && !r.isAtEnd(i) {
+			return false
+		}
+	}
+	return r.o.ToEnd
+}
+
+// Silence returns the reason if a broker does not answer at present: a Silent.
+func (r *Reader) Silence() error {
+	r.monitor.Lock()
+	defer r.monitor.Unlock()
+	for _, err := range r.silent {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Next returns the next cut. It waits for it at most some time, and returns nil then. An error is final. With ToEnd it is io.EOF
+// behind the last cut.
 func (r *Reader) Next(wait time.Duration) (*Cut, error) {
 	r.monitor.Lock()
 	defer r.monitor.Unlock()
@@ -133,6 +177,10 @@ func (r *Reader) Next(wait time.Duration) (*Cut, error) {
 		if c := r.merge.Next(); c != nil {
 			r.monitor.Wake()
 			return c, nil
+		}
+		if r.err == nil && r.isEnded() {
+			r.err = io.EOF
+			r.monitor.Wake()
 		}
 		if r.err != nil || r.closed || r.o.Env.Now() >= until {
 			return nil, r.err

@@ -13,6 +13,10 @@ type Topic interface {
 	Partitions() (int, error)
 	// Create makes a topic that does not exist yet. Of two callers at the same time both succeed.
 	Create(partitions int) error
+	// Keeps returns an error, with the remedy, if the topic drops records by itself, as far as that can be found out.
+	Keeps() error
+	// Base is the topic of the bases of this one (Bases). It need not exist. It is not used after this one is closed.
+	Base() Topic
 	Open(partition int) (Partition, error)
 	Close()
 }
@@ -27,7 +31,8 @@ type Partition interface {
 	// Sync waits until all records are acknowledged. An error may be temporary (Final): Sync may be called again.
 	Sync() error
 	// Read returns records from an offset on, of about as many bytes, and at least one if there is one. At the end it
-	// waits at most some time for the next one. A record before the first one is an error, Trimmed.
+	// waits at most some time for the next one. A record before the first one is an error, Trimmed. A Silent is temporary: Read
+	// may be called again.
 	Read(from int64, bytes int, wait time.Duration) ([]Record, error)
 	// Trim removes the records before an offset. It may keep some of them.
 	Trim(before int64) error
@@ -53,8 +58,32 @@ func (e *Trimmed) Error() string {
 		e.Partition, e.Offset, e.First, e.After-1)
 }
 
-// Final is the error of an append after which the partition takes nothing more.
+// Final is the error of an append after which the partition takes nothing more. Another use of it may be able to.
 type Final struct{ Err error }
+
+// Refused is a Final that another use of the partition would meet too.
+type Refused struct{ Final }
+
+// Lasts reports that the partition is not to be opened again.
+func (e *Refused) Lasts() bool { return true }
+
+func (e *Refused) Unwrap() error { return &e.Final }
 
 func (e *Final) Error() string { return e.Err.Error() }
 func (e *Final) Unwrap() error { return e.Err }
+
+// Silent is the error of a broker that has not answered for some time.
+type Silent struct {
+	For time.Duration
+	Err error // nil: it is reached, and does not reply
+}
+
+func (e *Silent) Error() string {
+	why := "no reply"
+	if e.Err != nil {
+		why = e.Err.Error()
+	}
+	return fmt.Sprintf("the broker has not answered for %v: %s", e.For.Round(time.Second), why)
+}
+
+func (e *Silent) Unwrap() error { return e.Err }

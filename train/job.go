@@ -280,8 +280,11 @@ func (j *job) keepsLosses(id int) bool { return id == 0 || j.coded() && j.keepsS
 func (j *job) searchAsked() *resume.Search {
 	s := &resume.Search{Env: j.env, Asked: j.o.Resume, From: j.o.Resume, Auto: j.o.Resume == "auto", Run: j.run, Last: j.steps,
 		Length: j.lengthKey(), Allow: j.o.Allow, AnyRun: j.o.EvalOnly, Skipped: j.o.Observer.SkippedCheckpoint}
-	if s.Auto {
+	switch {
+	case s.Auto:
 		s.From = j.cfg.Checkpoint.Dir
+	case j.o.Restore != nil:
+		s.From = j.o.Restore.Dir
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
@@ -37,6 +38,8 @@ type Options struct {
 	// Resume is the checkpoint to resume from: its folder, a folder of several, or "auto" for
 	// checkpoint.dir. Empty: the run starts without one.
 	Resume string
+	// Restore makes a checkpoint of the topic that Resume names. Nil: it names none.
+	Restore *Restoring
 	// Allow names keys of the config that may differ from those of the run that a
 	// checkpoint named by Resume belongs to: this run then is a fork of that one.
 	Allow []string
@@ -77,4 +80,19 @@ type Options struct {
 	Check bool
 	// EvalOnly skips training: the model of model.init_from is evaluated.
 	EvalOnly bool
+}
+
+// Restoring makes a checkpoint of a topic.
+type Restoring struct {
+	// Dir is the folder of the checkpoint. All processes share it.
+	Dir string
+	// Make makes the checkpoint. Rank 0 calls it, and the others wait. Check is called with each model before its rows are read: its error says
+	// that the model is not that of this run.
+	Make func(check func(checkpoint.Model) error) (Restored, error)
+}
+
+// Restored is a checkpoint that was made of a topic.
+type Restored struct {
+	Path   string // of the checkpoint, in Restoring.Dir
+	Source string // names the topic
 }

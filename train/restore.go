@@ -44,7 +44,7 @@ func (p *protection) joinRestore() error {
 func (p *protection) restoreFromCheckpoint(fatal *commit.Unrecoverable) error {
 	r := p.rank
 	none := fmt.Errorf("%w; there is no checkpoint to restore: set checkpoint.dir or store.path, or a larger ec.r", fatal)
-	if r.job.cfg.Checkpoint.Dir == "" && !r.job.stores() {
+	if r.job.cfg.Checkpoint.Dir == "" && !r.job.stores() && r.job.o.Restore == nil {
 		return none
 	}
 	p.phase, p.fatal = phaseRestoring, fatal // until all ranks have restored it

@@ -53,7 +53,15 @@ func (r *rank) resumeOwn() (bool, error) {
 	if resumed, err := r.protection.resumeStored(logs, s); err != nil || resumed {
 		return resumed, err
 	}
-	return r.resumeFrom(s)
+	resumed, err := r.resumeFrom(s)
+	if from := r.job.o.Restore; err == nil && !resumed && from != nil { // the run has saved none yet
+		if s, err = r.searchOwn(); err != nil {
+			return false, err
+		}
+		s.From = from.Dir
+		return r.resumeFrom(s)
+	}
+	return resumed, err
 }
 
 // searchOwn describes the search for a checkpoint of the run's lineage.
@@ -143,7 +151,7 @@ func findCheckpoint(s *resume.Search, ctl *control, j *job) (*checkpoint.Checkpo
 	root := ctl.comm.Rank() == 0
 	if root {
 		var origin *resume.Origin
-		if found, origin, err = s.Find(); origin != nil {
+		if found, origin, err = findRestored(j, s); origin != nil {
 			j.origin = origin
 		}
 	}
@@ -166,6 +174,28 @@ func findCheckpoint(s *resume.Search, ctl *control, j *job) (*checkpoint.Checkpo
 			ctl.comm.Rank(), path, err)
 	}
 	return found, nil
+}
+
+// findRestored is Search.Find. If the run resumes from a topic, it first makes the checkpoint.
+func findRestored(j *job, s *resume.Search) (*checkpoint.Checkpoint, *resume.Origin, error) {
+	r := j.o.Restore
+	if r == nil || s.Auto || !s.IsFirst() {
+		return s.Find()
+	}
+	x, err := r.Make(func(m checkpoint.Model) error {
+		there := checkpoint.Checkpoint{Path: s.Asked, Manifest: checkpoint.Manifest{Model: m}}
+		return there.Check(j.checkpointModel())
+	})
+	if err != nil {
+		return nil, nil, config.Errorf("--resume %s: %w", s.Asked, err)
+	}
+	named := *s
+	named.From = x.Path
+	c, origin, err := named.Find()
+	if origin != nil {
+		origin.Source = x.Source
+	}
+	return c, origin, err
 }
 
 // refused is the error of the other ranks if rank 0 refuses to resume.

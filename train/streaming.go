@@ -26,10 +26,16 @@ func (x *streaming) openStream(p *protection) (err error) {
 	r, j := p.rank, p.rank.job
 	x.protection = p
 	o := store.Options{Env: j.env, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard, Steps: j.steps, Digest: p.digestText,
-		Rebuilt: func() bool { return p.lossLeft().Rows == 0 }, Stream: x.openLog, Key: "stream.to: " + j.cfg.Stream.To,
+		Rebuilt: func() bool { return p.lossLeft().Rows == 0 }, Key: "stream.to: " + j.cfg.Stream.To,
 		Backlog: max(1, int64(j.cfg.Stream.Backlog)/int64(j.ranks))}
 	if r.id == 0 {
 		o.Past, o.Dense = p.pastAt, p.denseNow
+	}
+	later, session := j.world.Later, j.o.Session
+	o.Stream = func() (store.Log, error) {
+		log, err := x.openLog(later, session)
+		later, session = true, session+1 // if it is opened again, in the background
+		return log, err
 	}
 	if x.store, err = store.Open(o); err != nil {
 		if !j.world.Later {
@@ -40,15 +46,15 @@ func (x *streaming) openStream(p *protection) (err error) {
 	return nil
 }
 
-// openLog opens the rank's partition.
-func (x *streaming) openLog() (store.Log, error) {
+// openLog opens the rank's partition. Later is set if the job has written to it, by another session.
+func (x *streaming) openLog(later bool, session uint64) (store.Log, error) {
 	r := x.protection.rank
 	topic, err := r.job.o.Topic(r.job.env, r.job.cfg.Stream.To)
 	if err != nil {
 		return nil, err
 	}
 	defer topic.Close()
-	o := stream.LogOptions{Env: r.job.env, Topic: topic, Rank: r.id, Ranks: r.job.ranks, Session: r.job.o.Session, Moved: r.job.world.Later,
+	o := stream.LogOptions{Env: r.job.env, Topic: topic, Rank: r.id, Ranks: r.job.ranks, Session: session, Moved: later,
 		Run: func() lineage.Run { return r.lineage }}
 	if r.id == 0 {
 		o.About = x.about

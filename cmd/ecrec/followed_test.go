@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -24,50 +22,17 @@ func folderTopic(t *testing.T) (string, func()) {
 	return "file:" + filepath.Join(t.TempDir(), "topic"), nil
 }
 
-// brokerScript starts and kills a broker on this machine.
-const brokerScript = "../../tools/kafka-on-one-host.sh"
-
-// kafkaTopic makes topics of so many brokers. One at random is killed, so that the others lead its partitions.
+// kafkaTopic makes topics of this number of brokers. One at random is killed, so that the others lead its partitions.
 func kafkaTopic(brokers int) topicOf {
-	return func(t *testing.T) (string, func()) { return openBrokers(t, brokers) }
-}
-
-func openBrokers(t *testing.T, brokers int) (string, func()) {
-	b := startBrokers(t, brokers)
-	return fmt.Sprintf("kafka://%s/%s?replicas=%d", b.at, strings.ToLower(t.Name()), brokers), func() {
-		number := strconv.Itoa(1 + rand.IntN(brokers))
-		b.run(t, "kill", b.dir, number)
-		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
-		b.run(t, "restart", b.dir, number)
+	return func(t *testing.T) (string, func()) {
+		b := startBroker(t, "--brokers", strconv.Itoa(brokers))
+		return fmt.Sprintf("kafka://%s/%s?replicas=%d", b.at, strings.ToLower(t.Name()), brokers), func() {
+			number := strconv.Itoa(1 + rand.IntN(brokers))
+			b.do(t, "kill", b.dir, number)
+			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+			b.do(t, "restart", b.dir, number)
+		}
 	}
-}
-
-// broker is a cluster of brokers on this machine.
-type broker struct {
-	dir, at string
-}
-
-// startBrokers starts brokers, which the end of the test stops.
-func startBrokers(t *testing.T, n int, more ...string) *broker {
-	t.Helper()
-	b := &broker{dir: filepath.Join(t.TempDir(), "kafka")}
-	b.at = b.run(t, append([]string{"start", b.dir, "--brokers", strconv.Itoa(n)}, more...)...)
-	t.Cleanup(func() { b.run(t, "stop", b.dir) })
-	return b
-}
-
-// run runs a command of brokerScript.
-func (b *broker) run(t *testing.T, args ...string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, brokerScript, args...)
-	cmd.Env = append(os.Environ(), "KAFKA_HEAP=128m", "KAFKA_TIER=1")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %v", cmd, err)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // TestFollowed: trainer and follower are killed at random moments. The checkpoint that the follower makes of the end of the run equals, file
@@ -108,7 +73,11 @@ func testFollowed(t *testing.T, topic topicOf) {
 	if r.IntN(2) == 0 {
 		sets = append(sets, "ec.code=xor", "ec.k=3")
 	}
-	name := fmt.Sprintf("%s, %d processes, %v", kind, np, sets)
+	followArgs := []string{"follow", to, "--to", made, "--every", "100ms"}
+	if r.IntN(2) == 0 {
+		followArgs = append(followArgs, "--trim")
+	}
+	name := fmt.Sprintf("%s, %d processes, %v, %v", kind, np, sets, followArgs[5:])
 	t.Log(name)
 
 	mark := "ECREC_TEST_MARK=" + out
@@ -116,7 +85,7 @@ func testFollowed(t *testing.T, topic topicOf) {
 	var follower *exec.Cmd
 	var said, wrong *strings.Builder
 	followOn := func() {
-		follower, said, wrong = start(ecrec(t), nil, "follow", to, "--to", made, "--every", "100ms")
+		follower, said, wrong = start(ecrec(t), nil, followArgs...)
 		if err := follower.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -183,11 +152,13 @@ func testFollowed(t *testing.T, topic topicOf) {
 	}
 	stopFollower()
 	t.Logf("killed %v", kills)
-	if got := run(t, ecrec(t), nil, "follow", to, "--to", made, "--at", steps); got.code != 0 {
-		t.Fatalf("%s: %s\n%s", name, got.stderr, got.stdout)
-	}
 	last := fmt.Sprintf("step-%012s", steps)
-	if diff, err := exec.Command("diff", "-r", filepath.Join(made, last), filepath.Join(out, "checkpoints", last)).CombinedOutput(); err != nil {
-		t.Errorf("%s: the checkpoints differ: %s", name, diff)
+	for _, dir := range []string{made, filepath.Join(t.TempDir(), "fresh")} {
+		if got := run(t, ecrec(t), nil, "follow", to, "--to", dir, "--at", steps); got.code != 0 {
+			t.Fatalf("%s: %s\n%s", name, got.stderr, got.stdout)
+		}
+		if diff, err := exec.Command("diff", "-r", filepath.Join(dir, last), filepath.Join(out, "checkpoints", last)).CombinedOutput(); err != nil {
+			t.Errorf("%s: the checkpoints differ: %s", name, diff)
+		}
 	}
 }

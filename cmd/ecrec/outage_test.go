@@ -43,7 +43,7 @@ func TestOutage(t *testing.T) {
 		outage = 2 * time.Minute
 	}
 	dir := t.TempDir()
-	broker := startBrokers(t, 1)
+	broker := startBroker(t)
 	to, config, out := "kafka://"+broker.at+"/outage", filepath.Join(dir, "run.toml"), filepath.Join(dir, "out")
 	if err := os.WriteFile(config, []byte(outageConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -73,9 +73,9 @@ func TestOutage(t *testing.T) {
 	}
 	phase("first steps", 3*time.Second)
 	before, memory := phase("before", 5*time.Second)
-	broker.run(t, "kill", broker.dir, "1")
+	broker.do(t, "kill", broker.dir, "1")
 	during, grown := phase("without a broker", outage)
-	broker.run(t, "restart", broker.dir, "1")
+	broker.do(t, "restart", broker.dir, "1")
 	phase("with it again", 5*time.Second)
 	if during < before/2 {
 		t.Errorf("%.0f steps/s without a broker, %.0f before: training waits for it", during, before)

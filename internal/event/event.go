@@ -36,7 +36,7 @@ var Names = []struct {
 	Fields []string
 }{
 	{Start, "the job trains from its first step", []string{"members", "version", "job", "spares"}},
-	{Resume, "the job trains from a checkpoint", []string{"step", "members", "version", "job", "spares"}},
+	{Resume, "the job trains from a checkpoint", []string{"step", "path", "topic", "members", "version", "job", "spares"}},
 	{Loss, "a process was lost", []string{"step", "process", "ranks", "node", "pid", "cause", "cause_code", "generation",
 		"replaced_by", "spares"}},
 	{Recovered, "lost ranks are fully rebuilt", []string{"step", "ranks", "node", "committed_step", "resume_ms", "whole_ms", "spares"}},
@@ -74,6 +74,7 @@ type Event struct {
 	ResumeMS   float64  `json:"resume_ms,omitempty"`   // from the loss to the first step after it
 
 	Path          string    `json:"path,omitempty"`
+	Topic         string    `json:"topic,omitempty"`   // from which the checkpoint at Path was restored
 	LogLoss       *float64  `json:"logloss,omitempty"` // absent: not finite
 	AUC           *float64  `json:"auc,omitempty"`     // absent: undefined
 	Digest        string    `json:"digest,omitempty"`

@@ -46,6 +46,7 @@ type place struct {
 	tls      bool
 	sasl     string
 	replicas int16
+	limited  bool // records that the broker drops by itself are accepted
 }
 
 // Check finds mistakes in the name of a topic. It does no I/O.
@@ -88,8 +89,12 @@ func parse(name string) (p place, err error) {
 			var n int64
 			n, err = strconv.ParseInt(x, 10, 16)
 			p.replicas = int16(n)
+		case "retention":
+			if p.limited = x == "limited"; !p.limited {
+				err = errors.New("use limited, or leave it out")
+			}
 		default:
-			err = errors.New("there is no such option: use tls, sasl or replicas")
+			err = errors.New("there is no such option: use tls, sasl, replicas or retention")
 		}
 		if err != nil {
 			return p, fmt.Errorf("%s=%s: %w", key, value[0], err)
@@ -101,8 +106,9 @@ func parse(name string) (p place, err error) {
 // topic is a topic of a broker.
 type topic struct {
 	place
-	env   env.Env
-	admin *kadm.Client
+	env    env.Env
+	admin  *kadm.Client
+	isBase bool // admin is of another topic, which closes it
 }
 
 // Open is the topic of a name. It connects to the broker.
@@ -119,7 +125,11 @@ func Open(e env.Env, name string) (stream.Topic, error) {
 	t.admin = kadm.NewClient(c)
 	if err := t.doOnce(c.Ping); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("%s does not answer: %w; is a broker there, with these credentials?", strings.Join(p.brokers, ","), err)
+		at := strings.Join(p.brokers, ",")
+		if errors.Is(err, kerr.SaslAuthenticationFailed) {
+			return nil, fmt.Errorf("%s refuses the user of %s, or the password: %w", at, UserVariable, err)
+		}
+		return nil, fmt.Errorf("%s does not answer: %w; is a broker there, with these credentials?", at, err)
 	}
 	return t, nil
 }
@@ -182,7 +192,47 @@ func (t *topic) doOnce(f func(context.Context) error) error {
 func (t *topic) Name() string { return t.name }
 
 // Close implements stream.Topic.
-func (t *topic) Close() { t.admin.Close() }
+func (t *topic) Close() {
+	if !t.isBase {
+		t.admin.Close()
+	}
+}
+
+// baseSuffix follows the name of a topic in that of its bases.
+const baseSuffix = ".base"
+
+// Base implements stream.Topic.
+func (t *topic) Base() stream.Topic {
+	b := *t
+	b.topic, b.name, b.isBase = t.topic+baseSuffix, t.name+baseSuffix, true
+	return &b
+}
+
+// kept are the settings of a topic that keeps its records.
+var kept = []struct{ key, value string }{{"cleanup.policy", "delete"}, {"retention.ms", "-1"}, {"retention.bytes", "-1"}}
+
+// Keeps implements stream.Topic. Settings that this user may not read are not checked.
+func (t *topic) Keeps() error {
+	if t.limited {
+		return nil
+	}
+	var all kadm.ResourceConfigs
+	if err := t.do(func(ctx context.Context) (err error) {
+		all, err = t.admin.DescribeTopicConfigs(ctx, t.topic)
+		return err
+	}); err != nil || len(all) != 1 || all[0].Err != nil {
+		return nil
+	}
+	for _, c := range all[0].Configs {
+		for _, k := range kept {
+			if c.Key == k.key && c.Value != nil && *c.Value != k.value {
+				return fmt.Errorf("topic %s has %s=%s, so the broker drops records that readers need: set it to %s, or accept that with ?retention=limited",
+					t.topic, k.key, *c.Value, k.value)
+			}
+		}
+	}
+	return nil
+}
 
 // Partitions implements stream.Topic.
 func (t *topic) Partitions() (n int, err error) {
@@ -203,13 +253,16 @@ func (t *topic) Partitions() (n int, err error) {
 
 // Create implements stream.Topic.
 func (t *topic) Create(partitions int) error {
-	keep, largest := "-1", strconv.Itoa(4*stream.MaxPayload)
+	largest := strconv.Itoa(4 * stream.MaxPayload)
+	settings := map[string]*string{"max.message.bytes": &largest}
+	for _, k := range kept {
+		settings[k.key] = &k.value
+	}
+	if t.replicas > 2 { // a record that is acknowledged survives the loss of a broker
+		two := "2"
+		settings["min.insync.replicas"] = &two
+	}
 	err := t.do(func(ctx context.Context) error {
-		settings := map[string]*string{"retention.ms": &keep, "retention.bytes": &keep, "max.message.bytes": &largest}
-		if t.replicas > 2 { // a record that is acknowledged survives the loss of a broker
-			two := "2"
-			settings["min.insync.replicas"] = &two
-		}
 		_, err := t.admin.CreateTopic(ctx, int32(partitions), t.replicas, settings, t.topic)
 		if errors.Is(err, kerr.TopicAlreadyExists) {
 			err = nil
@@ -227,14 +280,18 @@ func (t *topic) Create(partitions int) error {
 	return fmt.Errorf("topic %s was made, and does not appear", t.topic)
 }
 
+// mostBatch is the most bytes of a batch of records: a broker takes 1,048,588 by default.
+const mostBatch = 1_000_000
+
 // Open implements stream.Topic.
 func (t *topic) Open(number int) (stream.Partition, error) {
-	c, err := t.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
-		kgo.ProducerBatchMaxBytes(3*stream.MaxPayload), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
+	p := &partition{number: int32(number), monitor: t.env.Monitor("kafka partition"), consumed: -1, answers: &answers{env: t.env}}
+	c, err := t.newClient(kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+		kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
 		kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return nil, err
 	}
-	return &partition{topic: &topic{place: t.place, env: t.env, admin: kadm.NewClient(c)}, client: c, number: int32(number),
-		monitor: t.env.Monitor("kafka partition"), consumed: -1}, nil
+	p.topic, p.client = &topic{place: t.place, env: t.env, admin: kadm.NewClient(c)}, c
+	return p, nil
 }

@@ -21,6 +21,10 @@ type partition struct {
 	number   int32
 	consumed int64 // the offset that the client reads next; -1: it reads nothing
 
+	answers *answers
+	idle    time.Duration // since when reads get nothing; 0: the last one got records
+	readAt  time.Duration // when the last one ended
+
 	monitor env.Monitor
 	waiting int   // records that are not acknowledged
 	bytes   int   // of them
@@ -101,7 +105,7 @@ func (p *partition) acknowledged(r *kgo.Record, err error) {
 func explain(err error, bytes int) error {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return fmt.Errorf("a record of %d bytes is too large for the broker: raise max.message.bytes of the topic to %d: %w", bytes, 4*stream.MaxPayload, err)
+		return fmt.Errorf("records, such as one of %d bytes, are too large for the broker: raise max.message.bytes of the topic to %d: %w", bytes, 4*stream.MaxPayload, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("the broker does not let this user write to the topic: %w", err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
@@ -167,8 +171,31 @@ func (p *partition) Read(from int64, bytes int, wait time.Duration) (list []stre
 	if n := len(list); n > 0 {
 		p.consumed = list[n-1].Offset + 1
 	}
-	return list, nil
+	return list, p.checkAnswers(len(list) > 0)
 }
+
+// silentAfter is how long a broker may leave reads without an answer until that is an error.
+const silentAfter = 10 * time.Second
+
+// checkAnswers returns a Silent if the reads in a row get no answer.
+func (p *partition) checkAnswers(got bool) error {
+	now := p.topic.env.Now()
+	if got || p.idle == 0 || now-p.readAt > readPause {
+		p.idle = now
+	}
+	if p.readAt = now; got {
+		p.idle = 0
+		return nil
+	}
+	at, err := p.answers.newest()
+	if silent := now - max(p.idle, at); silent >= silentAfter {
+		return &stream.Silent{For: silent, Err: err}
+	}
+	return nil
+}
+
+// readPause is how long after a read the client may not have asked the broker.
+const readPause = 2 * time.Second
 
 // Trim implements stream.Partition.
 func (p *partition) Trim(before int64) error {

@@ -41,6 +41,7 @@ type Search struct {
 type Origin struct {
 	Path    string // the checkpoint; empty: there was none, and the run starts from the beginning
 	Step    int64
+	Source  string // the topic that it was restored from; empty: it was saved by a run
 	Dir     string // that was searched; empty: checkpoint.dir is not set
 	Lineage string // of the run from here on, in its short form
 	Forked  bool   // from the checkpoint's run

@@ -95,7 +95,7 @@ func (f *runFolder) newSummary(r *train.Result, i train.Info) report.Summary {
 		sum.Data = dataOf{&i.Inputs.Train, &i.Inputs.Eval}
 	}
 	if o := i.Origin; o != nil && o.Path != "" {
-		sum.ResumedFrom = &report.Resumed{Step: o.Step, Path: o.Path}
+		sum.ResumedFrom = &report.Resumed{Step: o.Step, Path: o.Path, Topic: o.Source}
 	}
 	if n := float64(r.Steps - r.Began); n > 0 {
 		m := r.Moved

@@ -18,21 +18,18 @@ import (
 type followCmd struct {
 	Source string        `arg:"" help:"The topic, as in stream.to: kafka://HOST:PORT/TOPIC, or file:DIR."`
 	To     string        `required:"" complete:"dir" placeholder:"DIR" help:"Folder of the checkpoints. A follower that was there before goes on."`
-	At     string        `default:"latest" placeholder:"STEP|latest" help:"End with a full checkpoint of this step. latest: follow until a signal ends it."`
+	At     string        `default:"latest" placeholder:"STEP|end|latest" help:"End with a full checkpoint of this step. end: of the newest one that the topic has now. latest: follow until a signal ends it."`
 	Every  time.Duration `default:"10s" help:"Least time between two checkpoints."`
 	Keep   int           `default:"2" placeholder:"N" help:"How many checkpoints to keep, beside the parents that increments among them need. 0: all."`
 	Full   bool          `help:"Save each checkpoint as a full one, not as an increment of the one before."`
-	Trim   bool          `help:"Remove the part of the topic that is older than the oldest checkpoint. Another follower then begins with a copy of the folder."`
+	Trim   bool          `help:"Write the model to TOPIC.base (of a folder: DIR/base) now and then, and remove the part of the topic before it. Other followers begin with it."`
 }
 
 // Run keeps a model up to date with a stream.
 func (c *followCmd) Run(a *app) error {
-	at := int64(follow.Latest)
-	if c.At != "latest" {
-		var err error
-		if at, err = strconv.ParseInt(c.At, 10, 64); err != nil || at < 0 {
-			return errUsage(fmt.Sprintf("--at: %q is neither a step nor latest", c.At))
-		}
+	at, err := parseAt(c.At)
+	if err != nil {
+		return err
 	}
 	if c.Keep < 0 {
 		return errUsage("--keep: use 0 or more")
@@ -47,13 +44,15 @@ func (c *followCmd) Run(a *app) error {
 	}
 	defer topic.Close()
 	f, err := follow.Open(follow.Options{Env: e, Topic: topic, Dir: c.To, At: at, Every: c.Every, Full: c.Full, Keep: c.Keep, Trim: c.Trim,
-		Stop: a.stop.isRequested, Report: func(p follow.Progress) { showProgress(a, p) },
+		Session: newSession(), Stop: a.stop.isRequested, Report: func(p follow.Progress) { showProgress(a, p) },
 		Warn: func(text string) { report.Line(a.out, "warning: %s", text) }})
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
 	defer f.Close()
-	if step := f.Step(); step >= 0 {
+	if step := f.Step(); step >= 0 && f.FromBase() {
+		report.Line(a.out, "%s: from the base of step %s in %s", c.To, report.Thousands(step), topic.Base().Name())
+	} else if step >= 0 {
 		report.Line(a.out, "%s: step %s is here, from %s on", c.To, report.Thousands(step), topic.Name())
 	} else {
 		report.Line(a.out, "%s: from the beginning of %s", c.To, topic.Name())
@@ -64,8 +63,27 @@ func (c *followCmd) Run(a *app) error {
 	return nil
 }
 
-// showProgress prints a line for a cut, or for a checkpoint.
+// parseAt parses the value of --at.
+func parseAt(text string) (int64, error) {
+	switch text {
+	case "latest":
+		return follow.Latest, nil
+	case "end":
+		return follow.Newest, nil
+	}
+	at, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || at < 0 {
+		return 0, errUsage(fmt.Sprintf("--at: %q is neither a step, nor end, nor latest", text))
+	}
+	return at, nil
+}
+
+// showProgress prints a line for a cut, a checkpoint or a base.
 func showProgress(a *app, p follow.Progress) {
+	if p.Base != "" {
+		report.Line(a.out, "step %s: base written to %s, %s", report.Thousands(p.Step), p.Base, report.Count(p.Touched, "row"))
+		return
+	}
 	if p.Path != "" {
 		report.Line(a.out, "step %s: saved %s, digest %s", report.Thousands(p.Step), p.Path, p.Digest)
 		return

@@ -128,3 +128,51 @@ func TestFullDisk(t *testing.T) {
 	defer syscall.Unmount(disk, syscall.MNT_DETACH)
 	checkMetricsLeftOut(t, trainUnder(t, "true", filepath.Join(disk, "out"), 9, "train.iterations=2000", "job.save_model=false"), 2000)
 }
+
+// A follower whose disk is full ends with one line, and keeps the checkpoint that it had. With more room it continues.
+func TestFollowerOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	disk, topic := filepath.Join(dir, "disk"), "file:"+filepath.Join(dir, "topic")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skip("skipped: a small disk cannot be mounted here: ", err)
+	}
+	defer syscall.Unmount(disk, syscall.MNT_DETACH)
+	train := func(steps int) {
+		trainUnder(t, "true", filepath.Join(dir, "out"), 20000, fmt.Sprint("train.iterations=", steps), "train.global_batch=64", "job.save_model=false",
+			"ec.commit_every=5", "job.digests=true", "stream.to="+topic, fmt.Sprint("checkpoint.dir=", dir, "/ck"), "checkpoint.every=5", "checkpoint.keep=0")
+	}
+	follow := func(at string) (code int, stderr string) {
+		var errs bytes.Buffer
+		cmd := exec.Command("ecrec", "follow", topic, "--to", filepath.Join(disk, "made"), "--at", at, "--every", "1h")
+		cmd.Stderr = &errs
+		_ = cmd.Run() // the exit code is compared
+		return cmd.ProcessState.ExitCode(), errs.String()
+	}
+	train(400)
+	if code, stderr := follow("5"); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code, stderr := follow("400"); code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no space left on device") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(disk, "made", "step-000000000005", "manifest.json")); err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	if code, stderr := follow("400"); code != 0 {
+		t.Fatal(stderr)
+	}
+	last := "step-000000000400"
+	if diff, err := exec.Command("diff", "-r", filepath.Join(disk, "made", last), filepath.Join(dir, "ck", last)).CombinedOutput(); err != nil {
+		t.Errorf("the checkpoints differ: %s", diff)
+	}
+	left, _ := filepath.Glob(filepath.Join(disk, "made", "*.tmp-*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

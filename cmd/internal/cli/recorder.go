@@ -155,6 +155,9 @@ func (r *recorder) startEvent(i train.Info) event.Event {
 	e := r.newEvent(event.Start)
 	if i.Began > 0 {
 		e.Event, e.Step = event.Resume, i.Began
+		if o := i.Origin; o != nil {
+			e.Path, e.Topic = o.Path, o.Source
+		}
 	}
 	e.Job, e.Version, e.Generation = r.id, buildinfo.Read().Version, 1
 	w := r.world()

@@ -25,6 +25,10 @@ func (c *trainCmd) loadToResume(p *place.Place, worker *launcher.World) (*config
 	if err != nil {
 		return nil, err
 	}
+	written, err := c.ranksOfTopic(worker)
+	if err != nil {
+		return nil, err
+	}
 	given, err := config.Gives(c.Config, c.allSets(), "job.ranks")
 	if err != nil || given || cfg.Ranks.Servers > 0 {
 		*p = at
@@ -36,14 +40,16 @@ func (c *trainCmd) loadToResume(p *place.Place, worker *launcher.World) (*config
 		for _, process := range worker.Processes {
 			ranks += len(process.Ranks)
 		}
+	case written > 0:
+		ranks = written
 	case c.Resume != "":
 		if ranks, err = resume.Ranks(env.Real(), cfg, c.Resume, c.Allow); err != nil {
 			return nil, err
 		}
-		if ranks > 0 && ranks < cfg.Job.Ranks { // each process needs one
-			return nil, config.Errorf("--resume %s: the checkpoint's run has %s and this job has %d processes; start fewer processes, or give job.ranks, --resume DIR and --allow job.ranks",
-				c.Resume, report.Count(int64(ranks), "rank"), cfg.Job.Ranks)
-		}
+	}
+	if worker == nil && ranks > 0 && ranks < cfg.Job.Ranks { // each process needs one
+		return nil, config.Errorf("--resume %s: the checkpoint's run has %s and this job has %d processes; start fewer processes, or give job.ranks, --resume DIR and --allow job.ranks",
+			c.Resume, report.Count(int64(ranks), "rank"), cfg.Job.Ranks)
 	}
 	if ranks > 0 && ranks != cfg.Job.Ranks {
 		c.Set = append(c.Set, fmt.Sprintf("job.ranks=%d", ranks))
@@ -54,10 +60,26 @@ func (c *trainCmd) loadToResume(p *place.Place, worker *launcher.World) (*config
 	return cfg, err
 }
 
+// ranksOfTopic is how many ranks the run has whose topic --resume names, 0 if it names none. Workers do not ask again.
+func (c *trainCmd) ranksOfTopic(worker *launcher.World) (int, error) {
+	from, ok, err := parseSource(c.Resume)
+	if !ok || err != nil || worker != nil {
+		return 0, err
+	}
+	n, err := from.ranksOf(env.Real())
+	if err != nil {
+		err = config.Errorf("--resume %s: %w", c.Resume, err)
+	}
+	return n, err
+}
+
 // checkResume checks --resume and --allow, without the config.
 func (c *trainCmd) checkResume() error {
 	if len(c.Allow) > 0 && (c.Resume == "" || c.Resume == "auto") {
 		return errUsage("--allow: name the checkpoint by --resume DIR; --resume auto uses only checkpoints of the same run")
+	}
+	if _, ok, err := parseSource(c.Resume); ok && err != nil {
+		return errUsage("--resume: " + err.Error())
 	}
 	for _, key := range c.Allow {
 		if err := lineage.CheckAllowed(key); err != nil {
@@ -74,6 +96,8 @@ func (c *console) printOrigin(o *resume.Origin) {
 		c.printLine("nothing to resume: neither checkpoint.dir nor checkpoint.every is set; starting at step 1")
 	case o.Path == "":
 		c.printLine("nothing to resume: %s holds no checkpoint; starting at step 1", o.Dir)
+	case o.Source != "":
+		c.printLine("resuming after step %s of %s, restored in %s (lineage %s)", report.Thousands(o.Step), o.Source, o.Path, o.Lineage)
 	default:
 		c.printLine("resuming after step %s from %s (lineage %s)", report.Thousands(o.Step), o.Path, o.Lineage)
 	}

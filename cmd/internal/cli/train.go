@@ -19,8 +19,8 @@ type trainCmd struct {
 	configFlags
 	placeFlags
 	outFlags
-	Resume string      `placeholder:"auto|DIR" help:"Resume from a checkpoint. auto: the newest of this run in checkpoint.dir, or start at step 1 if there is none. DIR: that checkpoint, or the newest in that folder."`
-	Allow  []string    `placeholder:"KEY" help:"With --resume DIR: allow this config key to differ from the checkpoint's run (repeatable). The new run is a fork with a lineage of its own."`
+	Resume string      `placeholder:"auto|DIR|TOPIC" help:"Resume from a checkpoint. auto: the newest of this run in checkpoint.dir, or start at step 1 if there is none. DIR: that checkpoint, or the newest in that folder. kafka://HOST:PORT/TOPIC[@STEP] or file:DIR[@STEP]: the model of that step in a topic of stream.to, or the newest."`
+	Allow  []string    `placeholder:"KEY" help:"With --resume DIR or TOPIC: allow this config key to differ from the checkpoint's run (repeatable). The new run is a fork with a lineage of its own."`
 	Chaos  []chaosSpec `sep:"none" placeholder:"SPEC" help:"Inject a fault (repeatable): kill:RANK@STEP[:POINT], node:RANK@STEP or stop:RANK@STEP:DURATION. Each fires once, even if its step is replayed. 'list' lists the points."`
 	Until  int64       `hidden:"" help:"End after this step."` // for audit
 	Trace  string      `placeholder:"FILE" help:"Write a timeline of the run's last steps as a Chrome trace (open it at ui.perfetto.dev)."`
@@ -110,7 +110,7 @@ func (c *trainCmd) trainHere(s *session, faults []chaos.Fault) (*train.Result, e
 	defer s.metrics.exporter.Close()
 	o := train.Options{Stop: s.stopRequested, Observer: s, Meter: s.metrics.meter, Progress: s.console.bars.showProgress,
 		World: s.trainWorld(), Resume: c.Resume, Allow: c.Allow, Until: c.Until, Inject: s.newInjector(faults), RebuildRows: s.rebuildRows,
-		Topic: openTopic, Session: newSession()}
+		Topic: openTopic, Session: newSession(), Restore: c.restoring(s)}
 	var err error
 	if o.TraceTo, err = c.traceFile(); err != nil {
 		return nil, err

@@ -56,8 +56,9 @@ type Summary struct {
 
 // Resumed is the checkpoint that a run continues from.
 type Resumed struct {
-	Step int64  `json:"step"`
-	Path string `json:"path"`
+	Step  int64  `json:"step"`
+	Path  string `json:"path"`
+	Topic string `json:"topic,omitempty"` // that the checkpoint was made of; empty: a run saved it
 }
 
 // Eval is one evaluation, after step Step.
