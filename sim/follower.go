@@ -195,6 +195,8 @@ func (f *follower) noteProgress(x follow.Progress) {
 		f.failWith(err)
 	}
 	switch {
+	case x.Base != "":
+		return
 	case x.Path != "":
 		f.published = x.Step
 	case x.Step <= f.applied:

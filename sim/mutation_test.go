@@ -39,7 +39,7 @@ var mutations = []mutation{
 	{"epochs that are there twice are taken twice", "stream/chain.go",
 		[]string{"h.kind != kindAbout && h.to <= c.at.Step:", "h.kind != kindAbout && h.to < 0:"}, 6, ""},
 	{"a cut has epochs that end at different steps", "stream/merge.go", []string{"x.Lineage == e.Lineage && x.To == e.To", "x.Lineage == e.Lineage && x.To >= e.To"}, 8, ""},
-	{"a restarted follower reads the topic from its beginning", "follow/follow.go", []string{"		at = f.model.at\n", "		at = nil\n"}, 6, ""},
+	{"a restarted follower reads the topic from its beginning", "follow/run.go", []string{"			o.At = f.model.at\n", "			o.At = nil\n"}, 6, ""},
 	{"a follower notes its positions after it has published a checkpoint", "follow/save.go", []string{"		err = f.notePositions(planned)\n", "		_ = planned\n",
 		"err == nil && name != planned {", "err == nil {"}, 41, ""},
 	{"a rank that is rebuilt after the last seal gives a broker less time", "store/sink.go", []string{"tryBegin(step, drainFor)", "tryBegin(step, beginFor)"}, 1484, ""},
