@@ -143,12 +143,12 @@ func isSilent(r *stream.Reader) error {
 	return nil
 }
 
-// bytes is about the length of the model in a topic.
-func (m *model) bytes() int64 { return m.touched()*int64(m.rowBytes()) + int64(len(m.dense)) }
+// countBytes is about the length of the model in a topic.
+func (m *model) countBytes() int64 { return m.touched()*int64(m.rowBytes()) + int64(len(m.dense)) }
 
 // isBaseDue reports whether a base is due: the topic has grown by as much as a base has, or there was none yet.
 func (f *Follower) isBaseDue() bool {
-	return f.o.Trim && (f.based < 0 || f.grown >= f.model.bytes()) && f.model.step != f.based
+	return f.o.Trim && (f.based < 0 || f.grown >= f.model.countBytes()) && f.model.step != f.based
 }
 
 // writeBase writes the model as a base, and trims the topic behind it. A failure is reported: the topic is not trimmed then.

@@ -12,11 +12,18 @@
 // # Restart
 //
 // A Follower begins with the newest checkpoint in its folder that has positions and whose digest is right. A copy of the
-// folder is the beginning of another Follower, also once the topic was trimmed.
+// folder is the beginning of another Follower. Without one it begins with the newest base of the topic whose digest is right, or else with the
+// first record. If the topic was trimmed behind its model, a newer base replaces that.
+//
+// # Bases
+//
+// A Follower that trims writes its model as a base after a checkpoint, if the topic has grown by as much as a base since the last one. The order is:
+// the epochs of all ranks, their acknowledgements, the topic is trimmed up to the base's positions, older bases are trimmed. So a process that
+// ends in between leaves a complete base, and all records behind it.
 //
 // # Invariants
 //
 //   - No model is published whose digest differs from that of the run at the same step.
 //   - A full checkpoint is byte for byte that of the run at the same step, if the run saves digests.
-//   - The topic is trimmed only behind the oldest checkpoint in the folder.
+//   - The topic is trimmed only behind a base that is complete and acknowledged, and older bases after that.
 package follow

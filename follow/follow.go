@@ -28,7 +28,7 @@ type Options struct {
 	At int64
 	// ToEnd makes a step that the topic did not have when the Follower began an error: it is not waited for.
 	ToEnd bool
-	// Anew drops what Followers have saved in the folder.
+	// Anew drops the checkpoints that Followers have saved in the folder.
 	Anew bool
 	// Check, if set, is called with each model that the Follower begins with. An error ends it.
 	Check func(checkpoint.Model) error

@@ -86,7 +86,7 @@ func (f *Follower) explain(err error) error {
 		f.o.Topic.Base().Name(), err)
 }
 
-// readOn applies what a reader reads.
+// readOn applies the cuts of a reader.
 func (f *Follower) readOn(r *stream.Reader) error {
 	for {
 		c, err := r.Next(pollFor)

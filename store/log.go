@@ -27,3 +27,11 @@ type continuer interface {
 	// Continues reports whether readers hold the model of a step, or of a later one of the same run.
 	Continues(step int64) bool
 }
+
+// lastingError returns an error of a log that is not to be opened again.
+func lastingError(err error) error {
+	if x, ok := err.(interface{ Lasts() bool }); ok && x.Lasts() {
+		return err
+	}
+	return nil
+}

@@ -10,52 +10,9 @@ import (
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/filelock"
-	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/rowlog"
 	"github.com/ecrec/ecrec/shard"
 )
-
-// Options describe the store of one rank.
-type Options struct {
-	Env env.Env
-	// Path is the folder of all ranks of this machine. That of the rank is in it.
-	Path        string
-	Rank, Ranks int
-	Lineage     lineage.ID // of the run
-	// Shard is the rank's rows, of which there may be none.
-	Shard *shard.Shard
-	Steps int64 // of the run
-	// Past returns the run's past at a seal, on the first rank. It is nil on the others.
-	Past func(step int64) (Past, error)
-	// Dense returns the dense part of the model, weights and then optimizer state, on the first rank.
-	Dense func() ([]byte, error)
-	// Digest returns the digest of the model at a commit, empty if it is unknown.
-	Digest func(step int64) string
-	// Rebuilt reports whether the rank has all its rows. Nil: it always has.
-	Rebuilt func() bool
-	// Retry is the time between two attempts to write. 0: a second.
-	Retry time.Duration
-	// Dir opens the folder of the rank. Nil: it is on the machine's disk.
-	Dir func(path string) (Dir, error)
-	// Stream opens another log than one on a disk: readers elsewhere follow it, and the job does not restart from it.
-	Stream func() (Log, error)
-	// Key is the key of the config that names the log, for messages. Empty: store.path.
-	Key string
-	// Backlog is how many bytes of rows may wait before the store is behind. 0: those of one epoch.
-	Backlog int64
-}
-
-// Dir is the folder of a log, which can be closed.
-type Dir interface {
-	rowlog.Dir
-	Close()
-}
-
-// Past is the first rank's memory of a run, beside the model.
-type Past struct {
-	Record []byte    // in a format of the trainer
-	Losses []float64 // of steps 1, 2, ...
-}
 
 // Store is one rank's store.
 type Store struct {
@@ -304,8 +261,7 @@ func (s *Store) write() {
 			break
 		}
 		if s.mayReopen() {
-			s.reopen(pause)
-			pause = min(2*pause, longestPause*s.o.Retry)
+			pause = s.reopen(pause)
 			continue
 		}
 		e, settled := s.queue[0], s.settled
@@ -344,21 +300,13 @@ func (s *Store) mayReopen() bool {
 	return s.failed && s.fresh == nil && s.o.Stream != nil && s.log != nil && lastingError(s.log.Failed()) == nil
 }
 
-// lastingError returns an error of a log that is not to be opened again.
-func lastingError(err error) error {
-	if x, ok := err.(interface{ Lasts() bool }); ok && x.Lasts() {
-		return err
-	}
-	return nil
-}
-
-// reopen waits, and then opens the stream again. The monitor is locked, and is free meanwhile.
-func (s *Store) reopen(pause time.Duration) {
+// reopen waits, and then opens the stream again. It returns the next pause. The monitor is locked, and is free meanwhile.
+func (s *Store) reopen(pause time.Duration) time.Duration {
 	for until := s.o.Env.Now() + pause; s.o.Env.Now() < until && !s.closed; {
 		s.monitor.WaitUntil(until)
 	}
 	if s.closed {
-		return
+		return pause
 	}
 	s.monitor.Unlock()
 	log, err := s.o.Stream()
@@ -366,6 +314,7 @@ func (s *Store) reopen(pause time.Duration) {
 	if err == nil {
 		s.fresh = log
 	}
+	return min(2*pause, longestPause*s.o.Retry)
 }
 
 // recycle moves the first epoch of the queue to the spare ones.

@@ -44,7 +44,7 @@ func OpenBases(of Topic, ranks int, session uint64) (*Bases, error) {
 		err = b.topic.Keeps()
 	}
 	if err == nil {
-		err = b.open()
+		err = b.openParts()
 	}
 	if err != nil {
 		b.Close()
@@ -53,8 +53,8 @@ func OpenBases(of Topic, ranks int, session uint64) (*Bases, error) {
 	return b, nil
 }
 
-// open opens the partitions, unless they are open.
-func (b *Bases) open() error {
+// openParts opens the partitions, unless they are open.
+func (b *Bases) openParts() error {
 	if b.parts != nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ const syncTries = 6
 
 // Write writes a base. Once it returns nil, readers can begin with it, and the topic may be trimmed up to Base.At. Trim may follow.
 func (b *Bases) Write(x Base) error {
-	err := b.open()
+	err := b.openParts()
 	if err == nil {
 		err = b.checkNewest(x)
 	}
@@ -108,7 +108,7 @@ func (b *Bases) Write(x Base) error {
 		err = b.writeAll(x)
 	}
 	if err != nil && !errors.As(err, new(*Superseded)) {
-		b.closeParts() // what is not acknowledged is dropped: the next attempt has another session
+		b.closeParts() // records that are not acknowledged are dropped: the next attempt has another session
 		return fmt.Errorf("%s: %w", b.topic.Name(), err)
 	}
 	return err

@@ -31,6 +31,12 @@
 //
 // A Merge brings the epochs of all partitions to the next cut. Rows of two cuts are never mixed.
 //
+// # Bases
+//
+// A base is a model of a topic in another topic, Topic.Base: an absolute epoch of each rank, with the Position in the topic from which its readers
+// continue. It is complete once all partitions have it. Readers leave out bases that lack frames (ReaderOptions.Bases), since a writer may have
+// died, and the oldest one may be trimmed in part.
+//
 // # Writing
 //
 // A Log is the log of one rank for package store. It appends frames, and an epoch is durable once the topic has

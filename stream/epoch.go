@@ -20,7 +20,7 @@ type Epoch struct {
 	Rows     []byte
 	Extra    []byte    // of the trainer; empty on all ranks but the first
 	About    []byte    // the description of the run; empty on all ranks but the first
-	Place    *Position // of a base: where its readers go on in the topic; nil: the epoch is not of a base
+	Place    *Position // of a base: the place in the topic from which its readers read on; nil: the epoch is not of a base
 	Next     int64     // the offset behind the epoch
 	Written  int64     // when its end was written, in milliseconds since 1970; 0: unknown
 }

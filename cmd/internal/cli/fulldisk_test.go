@@ -136,12 +136,13 @@ func TestFollowerOnAFullDisk(t *testing.T) {
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=96k"); err != nil {
 		t.Skip("skipped: a small disk cannot be mounted here: ", err)
 	}
 	defer syscall.Unmount(disk, syscall.MNT_DETACH)
 	train := func(steps int) {
 		trainUnder(t, "true", filepath.Join(dir, "out"), 20000, fmt.Sprint("train.iterations=", steps), "train.global_batch=64", "job.save_model=false",
+			"model.embedding_dim=32", "model.bottom_mlp=[32]",
 			"ec.commit_every=5", "job.digests=true", "stream.to="+topic, fmt.Sprint("checkpoint.dir=", dir, "/ck"), "checkpoint.every=5", "checkpoint.keep=0")
 	}
 	follow := func(at string) (code int, stderr string) {

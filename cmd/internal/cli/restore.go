@@ -96,7 +96,8 @@ type restorer struct {
 	shown time.Duration // when the last line was shown
 }
 
-// restore makes the checkpoint. It extends what the folder has of the topic, and begins anew if that does not lead to the step.
+// restore makes the checkpoint. It extends the checkpoint of the topic in the folder, and begins with an empty folder if
+// that does not lead to the step.
 func (r *restorer) restore() (x train.Restored, err error) {
 	t, err := openTopic(r.env, r.topic)
 	if err != nil {
