@@ -32,6 +32,9 @@ type Options struct {
 	Stop func() bool
 	// Report is called for each cut that was applied, and for each checkpoint.
 	Report func(Progress)
+	// Publish is called, before Run goes on, with each model whose digest was compared: those of cuts, and that of the checkpoint that
+	// Run begins with. Nil: there are no readers of the model in memory.
+	Publish func(*View) error
 	// Warn is called with what a user should know.
 	Warn func(string)
 }
@@ -106,16 +109,19 @@ func (f *Follower) Run() error {
 	var at []stream.Position
 	if f.model != nil {
 		at = f.model.at
+		if err := f.publish(); err != nil {
+			return err
+		}
 	}
 	r, err := stream.OpenReader(stream.ReaderOptions{Env: f.o.Env, Topic: f.o.Topic, At: at})
 	if err != nil {
-		return err
+		return &Unreadable{err}
 	}
 	defer r.Close()
 	for {
 		c, err := r.Next(pollFor)
 		if err != nil {
-			return errors.Join(err, f.saveLast())
+			return errors.Join(&Unreadable{err}, f.saveLast())
 		}
 		if c != nil {
 			if done, err := f.takeCut(c); err != nil || done {
@@ -141,9 +147,12 @@ func (f *Follower) takeCut(c *stream.Cut) (done bool, err error) {
 	if err := f.applyCut(c); err != nil {
 		return false, err
 	}
-	p := Progress{Step: c.Step, Digest: f.model.want, Merged: c.Merged, Touched: f.model.touched()}
+	if err := f.publish(); err != nil {
+		return false, err
+	}
+	p := Progress{Step: c.Step, Digest: f.model.want, Written: f.model.written, Merged: c.Merged, Touched: f.model.touched()}
 	for _, e := range c.Epochs {
-		p.Rows, p.Written = p.Rows+len(e.Slots), max(p.Written, e.Written)
+		p.Rows += len(e.Slots)
 	}
 	f.o.Report(p)
 	if c.Step != f.o.At {
@@ -171,6 +180,7 @@ func (f *Follower) applyCut(c *stream.Cut) error {
 		if err != nil {
 			return err
 		}
+		m.readers = f.o.Publish != nil
 		f.model = m
 	}
 	return f.model.apply(c)
