@@ -29,6 +29,7 @@ require (
 )
 
 require (
+	connectrpc.com/connect v1.20.0
 	github.com/twmb/franz-go v1.21.5
 	github.com/twmb/franz-go/pkg/kadm v1.18.0
 )

@@ -109,8 +109,10 @@ func (f *Follower) Run() error {
 	var at []stream.Position
 	if f.model != nil {
 		at = f.model.at
-		if err := f.publish(); err != nil {
-			return err
+		if f.model.fresh {
+			if err := f.publish(); err != nil {
+				return err
+			}
 		}
 	}
 	r, err := stream.OpenReader(stream.ReaderOptions{Env: f.o.Env, Topic: f.o.Topic, At: at})
