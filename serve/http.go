@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -18,6 +19,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/model", s.answerModel)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerState(w, s.Failed()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerState(w, s.Ready()) })
+	s.addRPC(mux)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
 	return mux
 }
@@ -72,7 +74,7 @@ func (s *Server) answerPredict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	began, rows := time.Now(), 0
-	b.out, rows, err = s.predictJSON(r, b.body, b.out[:0])
+	b.out, rows, err = s.predictJSON(r.Context(), b.body, b.out[:0])
 	s.metrics.note(&s.metrics.predict, methodPredict, rows, time.Since(began), err)
 	if err != nil {
 		answerError(w, err)
@@ -100,8 +102,8 @@ func readBody(w http.ResponseWriter, r *http.Request, to []byte) ([]byte, error)
 }
 
 // predictJSON appends the answer to a request: the marker, and the scores of the rows.
-func (s *Server) predictJSON(r *http.Request, body, out []byte) ([]byte, int, error) {
-	l, v, err := s.model.acquire(r.Context())
+func (s *Server) predictJSON(ctx context.Context, body, out []byte) ([]byte, int, error) {
+	l, v, err := s.model.acquire(ctx)
 	if err != nil {
 		return out, 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -125,7 +126,7 @@ func (s *Server) answerModel(w http.ResponseWriter, _ *http.Request) {
 // answerRows answers GET /v1/rows.
 func (s *Server) answerRows(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	out, rows, err := s.rowsJSON(r)
+	out, rows, err := s.rowsJSON(r.Context(), r.URL.Query())
 	s.metrics.note(&s.metrics.lookup, methodRows, rows, time.Since(began), err)
 	if err != nil {
 		answerError(w, err)
@@ -135,8 +136,7 @@ func (s *Server) answerRows(w http.ResponseWriter, r *http.Request) {
 }
 
 // rowsJSON returns the answer to GET /v1/rows: the marker, and the weights of the rows.
-func (s *Server) rowsJSON(r *http.Request) (out []byte, rows int, err error) {
-	query := r.URL.Query()
+func (s *Server) rowsJSON(ctx context.Context, query url.Values) (out []byte, rows int, err error) {
 	var ids []int64
 	for _, text := range query["id"] {
 		id, err := strconv.ParseInt(text, 10, 64)
@@ -148,7 +148,7 @@ func (s *Server) rowsJSON(r *http.Request) (out []byte, rows int, err error) {
 	if !query.Has("table") || len(ids) == 0 {
 		return nil, 0, badRequest("name a table and rows, as in /v1/rows?table=0&id=1&id=2")
 	}
-	err = s.lookUp(r.Context(), query.Get("table"), ids, func(v *view, name string, weights []float32) {
+	err = s.lookUp(ctx, query.Get("table"), ids, func(v *view, name string, weights []float32) {
 		out = append(append(append(out, '{'), v.json...), `,"table":`...)
 		quoted, _ := json.Marshal(name) // a string has a form in JSON
 		out = append(append(out, quoted...), `,"rows":[`...)

@@ -188,23 +188,30 @@ func (x *served) acquire(ctx context.Context) (*lane, *view, error) {
 		if v == nil {
 			return nil, nil, errNoModel
 		}
-		var l *lane
+		if l, err := x.enter(ctx, v); l != nil || err != nil {
+			return l, v, err
+		}
+	}
+}
+
+// enter returns a lane of a view, nil if the view is not current any more.
+func (x *served) enter(ctx context.Context, v *view) (l *lane, err error) {
+	select {
+	case l = <-v.free:
+	default:
 		select {
 		case l = <-v.free:
-		default:
-			select {
-			case l = <-v.free:
-			case <-v.replaced:
-				continue
-			case <-ctx.Done():
-				return nil, nil, ctx.Err()
-			}
+		case <-v.replaced:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		if x.current.Load() == v {
-			return l, v, nil
-		}
-		v.free <- l // the view was replaced, and its side waits for the lane
 	}
+	if x.current.Load() != v {
+		v.free <- l // the view was replaced: its side waits for the lane, or is at another marker
+		return nil, nil
+	}
+	return l, nil
 }
 
 // release ends the use of a lane.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeebo/xxh3"
 	"go.uber.org/goleak"
 
 	"github.com/ecrec/ecrec/config"
@@ -125,6 +127,28 @@ func (r *run) follow(t *testing.T, s *Server, dir string, at int64) *follow.Foll
 	must(t, err)
 	t.Cleanup(f.Close)
 	return f
+}
+
+// followEnv is the environment of followers.
+var followEnv = env.Real()
+
+// damage changes a bit of a row of the epoch up to a step, in a frame whose sum is right.
+func (r *run) damage(t *testing.T, step uint64) {
+	t.Helper()
+	changed := 0
+	r.topic.(*stream.Memory).Change(1, func(list []stream.Record) []stream.Record {
+		for _, x := range list {
+			if b := x.Bytes; b[6] == 1 && binary.LittleEndian.Uint64(b[56:]) == step {
+				b[len(b)-1] ^= 4
+				binary.LittleEndian.PutUint64(b[72:], xxh3.HashSeed(b[80:], xxh3.Hash(b[:72])))
+				changed++
+			}
+		}
+		return list
+	})
+	if changed != 1 {
+		t.Fatalf("%d frames changed", changed)
+	}
 }
 
 // predicted returns the scores that package predict writes for files and a checkpoint, the first n of them.
