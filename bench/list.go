@@ -20,6 +20,7 @@ func All() []Bench {
 		rowReadsBench,
 		savesBench,
 		sealedBench,
+		serveBench,
 		skewBench,
 		tierBench,
 		tieredBench,

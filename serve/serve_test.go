@@ -60,7 +60,12 @@ type run struct {
 // trained trains a run of some steps. It sends its commits to a topic.
 func trained(t *testing.T, cfg *config.Config) *run {
 	t.Helper()
-	r := &run{cfg: cfg, topic: stream.NewMemory(env.Real())}
+	return trainedTo(t, cfg, stream.NewMemory(env.Real()))
+}
+
+func trainedTo(t *testing.T, cfg *config.Config, topic stream.Topic) *run {
+	t.Helper()
+	r := &run{cfg: cfg, topic: topic}
 	o := cfg.DataOptions(false)
 	o.Env, o.RecordDir = env.Real(), t.TempDir()
 	var err error

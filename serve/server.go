@@ -58,17 +58,22 @@ func New(o Options) (*Server, error) {
 	if s.listen, err = net.Listen("tcp", o.Addr); err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // of gRPC
-	s.http = &http.Server{Handler: s.handler(), Protocols: &protocols, ReadHeaderTimeout: headTimeout, ReadTimeout: bodyTimeout, WriteTimeout: sendTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+	s.http = NewHTTP(s.handler())
 	s.running.Go(func() {
 		if err := s.http.Serve(s.listen); !errors.Is(err, http.ErrServerClosed) {
 			s.Fail(fmt.Errorf("the server on %s: %w", s.Addr(), err))
 		}
 	})
 	return s, nil
+}
+
+// NewHTTP returns the HTTP server of a Server, for a handler: HTTP/1.1, and HTTP/2 without TLS for gRPC.
+func NewHTTP(h http.Handler) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{Handler: h, Protocols: &protocols, ReadHeaderTimeout: headTimeout, ReadTimeout: bodyTimeout, WriteTimeout: sendTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 }
 
 // Addr is the address that the server listens on.

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/follow"
+	"github.com/ecrec/ecrec/stream"
 )
 
 // TestReadiness: a server is ready once it has a model whose digest was compared, at a restart before any cut arrives, and as long as the
 // marker is not too old.
 func TestReadiness(t *testing.T) {
-	r := trained(t, loadText(t, t.TempDir(), syntheticConfig))
+	r := trainedTo(t, loadText(t, t.TempDir(), syntheticConfig), stream.OpenFolder(followEnv, t.TempDir())) // records have times
 	s := newServer(t, Options{Lanes: 1})
 	for path, want := range map[string]int{"/readyz": 503, "/healthz": 200, "/v1/model": 503, "/v1/rows?table=0&id=1": 503, "/metrics": 200} {
 		if status, text := call(t, s, "GET", path, ""); status != want {
