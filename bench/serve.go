@@ -24,11 +24,11 @@ import (
 var serveBench = Bench{
 	Name: "serve",
 	Doc:  "single predictions per second of ecrec follow --serve, beside a handler that reads the body and answers at once",
-	Detail: "Both handlers take turns behind the same HTTP server and the same load, in this process: connections that stay open, one row a request. The rate is that of " +
-		"connections that send the next request after an answer. Then requests are due at half the rate of the predictions, and an answer is timed from " +
-		"when its request was due. Meanwhile the model switches to another marker now and then.",
+	Detail: "Both handlers take turns behind the same HTTP server and the same load, in this process: connections that stay open, " +
+		"one row a request. The rate is that of connections that send the next request after a reply. Then requests are due at half the " +
+		"rate of the predictions, and a reply is timed from the moment its request was due. Meanwhile the model switches to other markers.",
 	Settings: []Setting{
-		choice("model", "quickstart", []string{"quickstart", "criteo"}, "shape: 6 numbers, 8 ids and 3,433 parameters; or 13, 26 and 0.5 million").orTiny("quickstart"),
+		choice("model", "quickstart", []string{"quickstart", "criteo"}, "shape: 6 numbers, 8 ids, 3,433 parameters; or 13, 26, 0.5 million"),
 		number("conns", "16", 1, 10_000, "connections").orTiny("2"),
 		number("ms", "3000", 10, 1_000_000, "length of a turn").orTiny("50"),
 		number("markers", "5", 0, 1000, "switches to another marker per second").orTiny("50"),
@@ -56,8 +56,8 @@ func runServe(out io.Writer, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.begin(dir); err != nil {
+	defer func() { err = errors.Join(err, b.closeServers()) }()
+	if err := b.startServers(dir); err != nil {
 		return nil, err
 	}
 	pairs := o.number("pairs")
@@ -66,8 +66,8 @@ func runServe(out io.Writer, o Options) (_ *Report, err error) {
 	}
 	r := newReport("serve", "exact")
 	r.writeHeader(out)
-	fmt.Fprintf(out, "\nmodel %s, %d connections, one row of %d bytes a request, %d markers per second, %d turns of each handler\n\n", o.text("model"), o.number("conns"),
-		len(b.bodies[0]), o.number("markers"), pairs)
+	fmt.Fprintf(out, "\nmodel %s, %d connections, one row of %d bytes a request, %d markers per second, %d turns of each handler\n\n",
+		o.text("model"), o.number("conns"), len(b.bodies[0]), o.number("markers"), pairs)
 	stop := b.switchMarkers()
 	names, results, err := runTurns(pairs, b.turn)
 	if problem := stop(); err == nil {
@@ -82,9 +82,10 @@ func runServe(out io.Writer, o Options) (_ *Report, err error) {
 // turn runs each handler once at full speed, and once at half the speed of the predictions.
 func (b *serveRun) turn(run func(name string, job func() (loadResult, error))) {
 	load := func(addr, path string, rate float64) (loadResult, error) {
-		l := requestLoad{addr: addr, conns: b.o.number("conns"), lasts: time.Duration(b.o.number("ms")) * time.Millisecond, rate: rate}
+		lasts := time.Duration(b.o.number("ms")) * time.Millisecond
+		l := requestLoad{addr: addr, conns: b.o.number("conns"), lasts: lasts, rate: rate}
 		for _, body := range b.bodies {
-			l.requests = append(l.requests, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body))
+			l.requests = append(l.requests, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body))
 		}
 		return l.run()
 	}
@@ -106,11 +107,12 @@ func (b *serveRun) report(out io.Writer, r *Report, names []string, results [][]
 	for i, name := range names {
 		var rates, p50, p99 []float64
 		for _, turn := range results {
-			rates, p50, p99 = append(rates, turn[i].rate), append(p50, quantile(turn[i].times, 0.5)), append(p99, quantile(turn[i].times, 0.99))
+			x := turn[i]
+			rates, p50, p99 = append(rates, x.rate), append(p50, quantile(x.times, 0.5)), append(p99, quantile(x.times, 0.99))
 		}
 		rate, tail := r.addFigure(name, "1/s", rates...), r.addFigure(name+", p99", "ms", p99...)
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t\n", name, rate.Median, rate.Min, rate.Max, r.addFigure(name+", p50", "ms", p50...).Median,
-			tail.Median, tail.Max)
+		half := r.addFigure(name+", p50", "ms", p50...)
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t\n", name, rate.Median, rate.Min, rate.Max, half.Median, tail.Median, tail.Max)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -121,25 +123,27 @@ func (b *serveRun) report(out io.Writer, r *Report, names []string, results [][]
 	}
 	low, high := medianInterval(ratios)
 	r.addFigure("predict / empty, 95 % interval", "", low, high)
-	_, err := fmt.Fprintf(out, "\npredict / empty: %.2f of the answers per second (%.2f to %.2f, 95 %% interval)\n", r.addFigure("predict / empty", "", ratios...).Median, low, high)
+	ratio := r.addFigure("predict / empty", "", ratios...)
+	_, err := fmt.Fprintf(out, "\npredict / empty: %.2f of the replies per second (%.2f to %.2f, 95 %% interval)\n", ratio.Median, low, high)
 	return err
 }
 
-// begin trains a model for a few steps, and serves it.
-func (b *serveRun) begin(dir string) error {
+// startServers trains a model for a few steps, and serves it.
+func (b *serveRun) startServers(dir string) error {
 	cfg, err := b.config(dir)
 	if err != nil {
 		return err
 	}
 	e, topic := env.Real(), stream.NewMemory(env.Real())
-	if _, err = train.Run(e, cfg, train.Options{Observer: silent{}, Stop: func() bool { return false }, Progress: func(data.Progress) error { return nil },
-		Topic: func(env.Env, string) (stream.Topic, error) { return topic, nil }}); err != nil {
+	if _, err = train.Run(e, cfg, train.Options{Observer: silent{}, Stop: func() bool { return false },
+		Progress: func(data.Progress) error { return nil }, Topic: func(env.Env, string) (stream.Topic, error) { return topic, nil }}); err != nil {
 		return err
 	}
 	if b.server, err = serve.New(serve.Options{Addr: "127.0.0.1:0"}); err != nil {
 		return err
 	}
-	b.follower, err = follow.Open(follow.Options{Env: e, Topic: topic, Dir: filepath.Join(dir, "follow"), At: 5, Stop: func() bool { return false },
+	b.follower, err = follow.Open(follow.Options{Env: e, Topic: topic, Dir: filepath.Join(dir, "follow"), At: 5,
+		Stop:    func() bool { return false },
 		Publish: func(v *follow.View) error { b.view = *v; return b.server.Publish(v) }})
 	if err != nil {
 		return err
@@ -156,12 +160,12 @@ func (b *serveRun) begin(dir string) error {
 		_, _ = io.Copy(io.Discard, r.Body) // errors end the load
 		_, _ = w.Write([]byte("{}\n"))
 	}))
-	env.Real().Go("bench server", func() { _ = b.empty.Serve(l) }) // until close
+	env.Real().Go("bench server", func() { _ = b.empty.Serve(l) }) // until closeServers
 	return nil
 }
 
-// close ends the servers.
-func (b *serveRun) close() (err error) {
+// closeServers ends the servers.
+func (b *serveRun) closeServers() (err error) {
 	if b.empty != nil {
 		err = b.empty.Close()
 	}
@@ -245,9 +249,7 @@ func (b *serveRun) config(dir string) (*config.Config, error) {
 		b.bodies = append(b.bodies, []byte(`{"rows":[{`+strings.Join(members, ",")+`}]}`))
 	}
 	quote := func(list []string) string { return `"` + strings.Join(list, `","`) + `"` }
-	text := fmt.Sprintf("[job]\nranks = 1\n[data]\nformat = \"csv\"\ntrain = [\"train.csv\"]\n[data.csv]\nlabel = \"label\"\ndense = [%s]\ncategorical = [%s]\n"+
-		"[model]\nkind = \"dlrm\"\ntables = [%s]\n%s\n[train]\nglobal_batch = 128\niterations = 5\n[ec]\ncode = \"none\"\ncommit_every = 5\n[stream]\nto = \"file:unused\"\n",
-		quote(names[:dense]), quote(names[dense:]), strings.Join(tables, ","), layers)
+	text := fmt.Sprintf(serveConfig, quote(names[:dense]), quote(names[dense:]), strings.Join(tables, ","), layers)
 	path := filepath.Join(dir, "run.toml")
 	if err := os.WriteFile(filepath.Join(dir, "train.csv"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return nil, err
@@ -257,3 +259,27 @@ func (b *serveRun) config(dir string) (*config.Config, error) {
 	}
 	return config.Load(path, []string{"job.out=" + filepath.Join(dir, "out")})
 }
+
+// serveConfig is a run config without the columns of numbers, those of ids, the tables and the layers.
+const serveConfig = `[job]
+ranks = 1
+[data]
+format = "csv"
+train = ["train.csv"]
+[data.csv]
+label = "label"
+dense = [%s]
+categorical = [%s]
+[model]
+kind = "dlrm"
+tables = [%s]
+%s
+[train]
+global_batch = 128
+iterations = 5
+[ec]
+code = "none"
+commit_every = 5
+[stream]
+to = "file:unused"
+`

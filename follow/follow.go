@@ -32,8 +32,8 @@ type Options struct {
 	Stop func() bool
 	// Report is called for each cut that was applied, and for each checkpoint.
 	Report func(Progress)
-	// Publish is called, before Run goes on, with each model whose digest was compared: those of cuts, and that of the checkpoint that
-	// Run begins with. Nil: there are no readers of the model in memory.
+	// Publish is called with each model whose digest was compared: those of cuts, and that of the checkpoint that
+	// Run begins with. Run waits for it. Nil: there are no readers of the model in memory.
 	Publish func(*View) error
 	// Warn is called with what a user should know.
 	Warn func(string)

@@ -7,8 +7,8 @@ import (
 	"github.com/ecrec/ecrec/stream"
 )
 
-// View is a model in memory whose digest is that of the run, for readers. It is valid during the call of Options.Publish, except for Dense and
-// About, which nothing changes. Publish may let other goroutines read the rows until it returns.
+// View is a model in memory whose digest is that of the run, for readers. It is valid during the call of Options.Publish, except
+// for Dense and About, which nothing changes. Publish may let other goroutines read the rows until it returns.
 type View struct {
 	Step    int64
 	Lineage lineage.ID
@@ -18,7 +18,7 @@ type View struct {
 	Model   checkpoint.Model
 	Dense   []byte         // the weights
 	Shards  []*shard.Shard // by owner
-	// Changed are the slots, by owner, that differ from the View before. Some may be there twice. Where Reset is true, all may differ.
+	// Changed are the slots, by owner, that differ from the View before. Some may be there twice. With Reset all rows of the owner may differ.
 	Changed [][]int32
 	Reset   []bool
 	// Fresh: it is the first View of its model; Shards of the View before are closed.

@@ -76,7 +76,8 @@ func (f *Form) Schema() data.Schema {
 func (f *Form) CheckRecipe(r *data.Recipe) error {
 	has, want := r.Schema(), f.Schema()
 	if has.Dense != want.Dense || !slices.Equal(has.FeatureRows(), want.FeatureRows()) {
-		return config.Errorf("the recipe of the data makes %d numbers and ids below %v, the model has %d numbers and tables of %v rows; use the recipe of the model",
+		return config.Errorf("the recipe of the data makes %d numbers and ids below %v, the model has %d numbers and tables of %v rows; "+
+			"use the recipe of the model",
 			has.Dense, has.FeatureRows(), want.Dense, want.FeatureRows())
 	}
 	return nil

@@ -10,8 +10,8 @@
 //
 // # The switch to a marker
 //
-// Requests use the copy while the follower applies a cut to its rows and compares the digest. Then the view of these rows becomes the current one,
-// by one store of a pointer. Once the last request has left the copy, the same rows are changed there, and the copy becomes
+// Requests use the copy while the follower applies a cut to its rows and compares the digest. Then the view of these rows becomes
+// the current one, by one store of a pointer. Once the last request has left the copy, the same rows are changed there, and the copy becomes
 // current again. Requests choose the view that is current: none waits for a cut, and the follower waits for the requests that run, which
 // never wait for a network while they have a lane.
 //
@@ -24,6 +24,6 @@
 //
 // # Limits
 //
-// A request has at most 16 MiB and 16,384 rows. The memory is that of the follower, a second copy of the weights of the rows that the run has
-// written, and the dense part for each lane.
+// A request has at most 16 MiB and 16,384 rows. The memory is that of the follower, a second copy of the weights of the rows that
+// the run has written, and the dense part for each lane.
 package serve

@@ -20,7 +20,8 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerState(w, s.Failed()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerState(w, s.Ready()) })
 	s.addRPC(mux)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
+	scrapes := promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, scrapes))
 	return mux
 }
 

@@ -38,8 +38,8 @@ func (s *Server) describe() (*modelInfo, error) {
 		return nil, errNoModel
 	}
 	f := v.spec.rows
-	m := &modelInfo{Marker: v.Marker, Kind: v.spec.model.Kind, Written: v.written, Lag: v.lag().Milliseconds(), Age: v.staleness(time.Now()).Milliseconds(),
-		Width: v.width, Input: f.way, Dense: f.dense, Tables: v.spec.tables()}
+	m := &modelInfo{Marker: v.Marker, Kind: v.spec.model.Kind, Written: v.written, Lag: v.lag().Milliseconds(),
+		Age: v.staleness(time.Now()).Milliseconds(), Width: v.width, Input: f.way, Dense: f.dense, Tables: v.spec.tables()}
 	if f.way == rowsByName {
 		names := slices.Clone(f.names)
 		slices.Sort(names)

@@ -56,7 +56,8 @@ func newMetrics(s *Server) *metrics {
 	}
 	m.requests = counter("ecrec_serve_requests_total", "Requests answered, by method and HTTP status.", "method", "code")
 	m.rows = counter("ecrec_serve_rows_total", "Rows scored, or looked up.", "method")
-	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ecrec_serve_request_seconds", Help: "Time in the server, from the last byte of a request on.",
+	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ecrec_serve_request_seconds",
+		Help:    "Time in the server, from the last byte of a request on.",
 		Buckets: []float64{5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.5, 2.5}}, []string{"method"})
 	cuts := counter("ecrec_follow_cuts_total", "Cuts of the stream that were applied.")
 	merged := counter("ecrec_follow_merged_total", "Markers that were skipped, since not all ranks have them.")
@@ -69,7 +70,8 @@ func newMetrics(s *Server) *metrics {
 }
 
 func (m *metrics) ofMethod(name string) methodMetrics {
-	return methodMetrics{answered: m.requests.WithLabelValues(name, "200"), rows: m.rows.WithLabelValues(name), seconds: m.seconds.WithLabelValues(name)}
+	return methodMetrics{answered: m.requests.WithLabelValues(name, "200"), rows: m.rows.WithLabelValues(name),
+		seconds: m.seconds.WithLabelValues(name)}
 }
 
 // note counts a request.

@@ -206,7 +206,7 @@ func (m *forged) askOnce(s *Server, k int, want map[string]string, lock *sync.Mu
 	return nil
 }
 
-// TestLateReader: a request that chose a view, and was held up while the server went on to other markers, gets no lane with values of
+// TestLateReader: a request that chose a view, and was held up while the server switched to other markers, gets no lane with values of
 // another one.
 func TestLateReader(t *testing.T) {
 	m := forge(t)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func newSpec(v *follow.View) (*spec, error) {
 		}
 	}
 	if !recipe.Complete() {
-		return nil, fmt.Errorf("tables or transforms were counted from the training data, and the topic lacks them")
+		return nil, errors.New("tables or transforms were counted from the training data, and the topic lacks them")
 	}
 	if cfg.Model.Tables.IsCounted() {
 		cfg = cfg.Resolve(recipe)
@@ -66,7 +67,8 @@ func (x *spec) checkModel() error {
 	}
 	want := x.form.DenseNames()
 	if fmt.Sprint(have) != fmt.Sprint(want) || x.model.Width != x.form.Width() {
-		return fmt.Errorf("the model of the stream has tensors %v and rows of %d weights, that of its config %v and %d", have, x.model.Width, want, x.form.Width())
+		return fmt.Errorf("the model of the stream has tensors %v and rows of %d weights, that of its config %v and %d",
+			have, x.model.Width, want, x.form.Width())
 	}
 	return nil
 }
@@ -110,12 +112,12 @@ type served struct {
 	dev     kernels.Device
 }
 
-// publish makes a model the one that is served. The follower calls it, and changes no row until it returns. Requests never wait for it.
+// publish shows requests a model. The follower calls it, and changes no row until it returns. Requests never wait for it.
 func (x *served) publish(v *follow.View) error {
 	old, fresh := x.current.Load(), v.Fresh || x.theirs == nil
 	before := x.copied
 	if fresh {
-		if err := x.begin(v); err != nil {
+		if err := x.beginModel(v); err != nil {
 			return err
 		}
 	}
@@ -142,8 +144,8 @@ func (x *served) publish(v *follow.View) error {
 	return nil
 }
 
-// begin begins with another model. After an error the one before is served still.
-func (x *served) begin(v *follow.View) (err error) {
+// beginModel begins with another model. After an error the one before is served still.
+func (x *served) beginModel(v *follow.View) (err error) {
 	if x.dev == nil {
 		if x.dev, err = kernels.NewCPU(kernels.CPUOptions{}); err != nil {
 			return err
@@ -217,8 +219,8 @@ func (x *served) enter(ctx context.Context, v *view) (l *lane, err error) {
 // release ends the use of a lane.
 func (l *lane) release() { l.side.free <- l }
 
-// close waits until no request has a lane, and frees the memory.
-func (x *served) close() {
+// closeAll waits until no request has a lane, and frees the memory.
+func (x *served) closeAll() {
 	if v := x.current.Swap(nil); v != nil {
 		close(v.replaced)
 		v.drain()

@@ -29,7 +29,7 @@ func (r *requestReader) beginRequest(text []byte) error {
 	return r.expect('[', `after "rows"`)
 }
 
-// endRequest reads what follows the last row.
+// endRequest reads the text behind the last row.
 func (r *requestReader) endRequest() error {
 	if err := r.expect('}', "at the end"); err != nil {
 		return err

@@ -171,7 +171,7 @@ func (r *rowReader) endBatch(n int) *data.RowBatch {
 	b := &r.batch
 	b.N = n
 	if e, ok := r.encoder.(*directEncoder); ok {
-		e.finish(&b.Batch)
+		e.setBags(&b.Batch)
 	}
 	b.Labels, b.Dense = b.Labels[:n], b.Dense[:n*r.schema.Dense]
 	if b.Offsets == nil {
@@ -185,7 +185,7 @@ type directEncoder struct {
 	form           *rowForm
 	offsets        []int32
 	weights        []float32
-	bags, weighted bool // what the batch needs
+	bags, weighted bool // needs of the batch
 }
 
 // Resize implements encoder.
@@ -241,8 +241,8 @@ func (e *directEncoder) appendID(b *data.Batch, feature int, text []byte) (what 
 	return ""
 }
 
-// finish sets the bags of the batch, if it needs them: one id in each cell has the bits of training then.
-func (e *directEncoder) finish(b *data.Batch) {
+// setBags sets the bags of the batch, if it needs them: one id in each cell has the bits of training then.
+func (e *directEncoder) setBags(b *data.Batch) {
 	b.Offsets, b.Weights = nil, nil
 	if e.bags {
 		b.Offsets = e.offsets

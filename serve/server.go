@@ -79,7 +79,7 @@ func NewHTTP(h http.Handler) *http.Server {
 // Addr is the address that the server listens on.
 func (s *Server) Addr() string { return s.listen.Addr().String() }
 
-// Publish makes a model the one that is served. It is an Options.Publish of a follower.
+// Publish shows requests a model. It is an Options.Publish of a follower.
 func (s *Server) Publish(v *follow.View) error {
 	if err := s.model.publish(v); err != nil {
 		return fmt.Errorf("serve: %w", err)
@@ -87,7 +87,7 @@ func (s *Server) Publish(v *follow.View) error {
 	return nil
 }
 
-// Fail notes that the follower ended. The server goes on with its model.
+// Fail notes that the follower ended. The server continues with its model.
 func (s *Server) Fail(err error) { s.failure.CompareAndSwap(nil, &err) }
 
 // Failed is the first error of Fail, nil if there was none.
@@ -119,6 +119,6 @@ func (s *Server) Close() error {
 		err = errors.Join(fmt.Errorf("serve: requests did not end within %v", closeWithin), s.http.Close())
 	}
 	s.running.Wait()
-	s.model.close()
+	s.model.closeAll()
 	return err
 }

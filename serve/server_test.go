@@ -73,7 +73,7 @@ func copyFolder(t *testing.T, dir string) string {
 	return to
 }
 
-// TestErrors: what a client did wrong is said in one line, and names the row.
+// TestErrors: an error of a client is one line, which names the row.
 func TestErrors(t *testing.T) {
 	r := trained(t, load(t, "../examples/quickstart.toml", "train.epochs=0", "train.iterations=5", "optimizer.dense.decay_steps=0",
 		"optimizer.dense.decay_start=0", "optimizer.sparse.decay_steps=0", "optimizer.sparse.decay_start=0"))
@@ -145,7 +145,7 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestShutdown: Close ends requests that wait for a client, after those that were begun.
+// TestShutdown: Close ends idle connections, after the requests that were begun.
 func TestShutdown(t *testing.T) {
 	r := trained(t, loadText(t, t.TempDir(), syntheticConfig))
 	s := newServer(t, Options{Lanes: 1})

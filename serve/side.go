@@ -10,13 +10,13 @@ import (
 	"github.com/ecrec/ecrec/shard"
 )
 
-// side is the rows of one of the two copies of a model, and the lanes that score with them. Rows are of owners: row g is in slot g/n of owner
-// g%n, of n.
+// side is the rows of one of the two copies of a model, and the lanes that score with them. Row g is in slot g/n of
+// owner g%n, of n.
 type side struct {
 	owners []owner
 	width  int
 	lanes  []*lane
-	free   chan *lane // those that no request uses. Nothing is in it while the side is written
+	free   chan *lane // lanes without a request; empty while the side is written
 	own    kernels.Device
 }
 
@@ -34,7 +34,8 @@ func sideOf(shards []*shard.Shard) *side {
 	s := &side{width: shards[0].Width()}
 	for _, h := range shards {
 		rows, touched := shard.Memory(h)
-		s.owners = append(s.owners, owner{rows: kernels.HostView[float32](rows.Buf), stride: rows.Stride, touched: touched, init: shard.InitOf(h.Options())})
+		s.owners = append(s.owners, owner{rows: kernels.HostView[float32](rows.Buf), stride: rows.Stride, touched: touched,
+			init: shard.InitOf(h.Options())})
 	}
 	return s
 }
@@ -81,7 +82,7 @@ func (s *side) CopyRows(dst []float32, rows []int64) error {
 	return nil
 }
 
-// update makes the rows those of another side: all, or those that a View changed.
+// update makes the rows those of another side: all, or the changed rows of a View.
 func (s *side) update(from *side, v *follow.View, all bool) {
 	for i := range s.owners {
 		to, with := &s.owners[i], &from.owners[i]

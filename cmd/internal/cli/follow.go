@@ -88,8 +88,8 @@ func (c *followCmd) Run(a *app) error {
 // retryEvery is how long a server waits before it reads a topic again that it cannot read.
 const retryEvery = 5 * time.Second
 
-// serveUntilStop follows the topic until a stop is requested, or up to the step where the follower ends. If the topic cannot be read, it is tried
-// again. After another error the server answers with the last model that was right.
+// serveUntilStop follows the topic until a stop is requested, or up to the step where the follower ends. If the topic cannot be
+// read, it is tried again. After another error the server answers with the last model that was right.
 func serveUntilStop(a *app, f *follow.Follower, server *serve.Server) error {
 	for !a.stop.isRequested() {
 		err := f.Run()
