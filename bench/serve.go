@@ -23,7 +23,7 @@ import (
 
 var serveBench = Bench{
 	Name: "serve",
-	Doc:  "single predictions per second of ecrec follow --serve, beside a handler that reads the body and answers at once",
+	Doc:  "single predictions per second of follow --serve, beside an empty handler",
 	Detail: "Both handlers take turns behind the same HTTP server and the same load, in this process: connections that stay open, " +
 		"one row a request. The rate is that of connections that send the next request after a reply. Then requests are due at half the " +
 		"rate of the predictions, and a reply is timed from the moment its request was due. Meanwhile the model switches to other markers.",

@@ -66,7 +66,7 @@ func (l *Lane) Score(batch *data.RowBatch, from Rows) ([]float32, error) {
 	in := model.Batch{Dense: kernels.Mat(kernels.HostBuffer(b.Dense), n, len(b.Dense)/n)}
 	if m, ok := from.(*Model); ok {
 		in.Rows, in.Index = m.rows, l.indexRows(b)
-	} else if err := l.copyRows(&in, b, from); err != nil {
+	} else if err := l.copyLookups(&in, b, from); err != nil {
 		return nil, err
 	}
 	if b.Offsets != nil {
@@ -106,8 +106,8 @@ func (l *Lane) indexRows(b *data.Batch) kernels.Buffer {
 	return l.index.Slice(0, 4*len(b.IDs))
 }
 
-// copyRows copies the row of each lookup of a batch, side by side.
-func (l *Lane) copyRows(in *model.Batch, b *data.Batch, from Rows) error {
+// copyLookups copies the row of each lookup of a batch, side by side.
+func (l *Lane) copyLookups(in *model.Batch, b *data.Batch, from Rows) error {
 	n, width := len(b.IDs), l.form.width
 	if cap(l.numbers) < n {
 		l.numbers, l.copied = make([]int64, n+n/4), make([]float32, (n+n/4)*width)

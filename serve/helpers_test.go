@@ -268,4 +268,3 @@ func rowsOf(t testing.TB, file string, bags ...string) (rows []string) {
 	}
 	return rows
 }
-
