@@ -1,6 +1,6 @@
 module github.com/ecrec/ecrec
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/NVIDIA/go-nvml v0.13.0-1 // the newest whose nvml.h prints no deprecation warnings in every build
@@ -31,7 +31,7 @@ require (
 require (
 	connectrpc.com/connect v1.20.0
 	connectrpc.com/grpchealth v1.5.0
-	connectrpc.com/grpcreflect v1.3.1
+	connectrpc.com/grpcreflect v1.3.0
 	github.com/twmb/franz-go v1.21.5
 	github.com/twmb/franz-go/pkg/kadm v1.18.0
 )
