@@ -7,7 +7,7 @@ FUZZTIME    ?= 10s
 RUNS        ?= 2000
 PKG         ?= ./...
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
-RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/... ./cmd/internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./predict/... ./kernels/... ./lrpp/... ./shard/... ./store/... ./stream/... ./follow/... ./internal/uring/... ./internal/directio/... ./checkpoint/... ./train/...
+RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/... ./cmd/internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./predict/... ./kernels/... ./lrpp/... ./shard/... ./store/... ./stream/... ./follow/... ./serve/... ./internal/uring/... ./internal/directio/... ./checkpoint/... ./train/...
 # Packages that have other files without cgo.
 CGO_OR_NOT := $(sort $(dir $(shell grep -rl --include='*.go' '^//go:build.*cgo' .)))
 # Those packages, and packages that compute with them.
@@ -15,7 +15,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man release test-release docs docs-serve fuzz-quick soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -124,6 +124,9 @@ quickstart: build ## train a small DLRM on the Adult census data with 5 ranks; p
 man: build ## write the man page: build/man/ecrec.1
 	@mkdir -p build/man
 	./ecrec man >build/man/ecrec.1
+
+proto: ## generate the Go code of serve/servepb from its .proto (needs python3 and PyPI)
+	tools/proto.sh
 
 # mkdocs and its theme, in an environment of their own.
 MKDOCS := NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs

@@ -21,6 +21,7 @@ func All() []Bench {
 		rowReadsBench,
 		savesBench,
 		sealedBench,
+		serveBench,
 		skewBench,
 		streamBench,
 		tierBench,

@@ -39,6 +39,7 @@ func (f *Follower) loadBase() (loaded bool, err error) {
 			return false, nil
 		default:
 			f.dropModel()
+			m.readers = f.o.Publish != nil
 			f.model = m
 			return true, nil
 		}

@@ -45,6 +45,9 @@ type Options struct {
 	Stop func() bool
 	// Report is called for each cut that was applied, and for each checkpoint.
 	Report func(Progress)
+	// Publish is called with each model whose digest was compared: those of cuts, and that of the checkpoint that
+	// Run begins with. Run waits for it. Nil: there are no readers of the model in memory.
+	Publish func(*View) error
 	// Warn is called with what a user should know.
 	Warn func(string)
 }
@@ -158,6 +161,7 @@ func (f *Follower) applyCut(c *stream.Cut) error {
 		if err != nil {
 			return err
 		}
+		m.readers = f.o.Publish != nil
 		if f.model = m; f.o.Check != nil {
 			if err := f.o.Check(m.model); err != nil {
 				return err

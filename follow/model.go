@@ -30,11 +30,17 @@ type model struct {
 	record []byte
 	losses []float64
 	want   string // the digest of the run at step; empty: unknown
+
+	written int64     // when the newest cut was written, in milliseconds since 1970; 0: unknown
+	readers bool      // changed is kept, for Options.Publish
+	fresh   bool      // no View was published
+	changed [][]int32 // by owner, slots that were replaced since the last View
+	reset   []bool    // by owner, whether all of its rows were
 }
 
 // newModel makes the model of a run before its first step.
 func newModel(e env.Env, text []byte) (m *model, err error) {
-	m = &model{text: text}
+	m = &model{text: text, fresh: true}
 	if m.about, err = parseAbout(text); err != nil {
 		return nil, err
 	}
@@ -51,6 +57,7 @@ func newModel(e env.Env, text []byte) (m *model, err error) {
 		}
 		h.ListWritten(false)
 		m.shards, m.sums = append(m.shards, h), append(m.sums, digest.Sum{})
+		m.changed, m.reset = append(m.changed, nil), append(m.reset, true)
 	}
 	for range m.Owners {
 		m.at = append(m.at, stream.Start(0))
@@ -94,7 +101,10 @@ func (m *model) apply(c *stream.Cut) error {
 		}
 		m.at[rank] = stream.Position{Lineage: e.Lineage, Step: e.To, Next: e.Next}
 	}
-	m.step = c.Step
+	m.step, m.written = c.Step, 0
+	for _, e := range c.Epochs {
+		m.written = max(m.written, e.Written)
+	}
 	return m.checkDigest()
 }
 
@@ -125,7 +135,9 @@ func (m *model) applyEpoch(rank int, e *stream.Epoch) error {
 		h.Reset()
 		h.ListWritten(false)
 		m.sums[owner] = digest.Sum{}
+		m.reset[owner], m.changed[owner] = true, nil
 	}
+	m.noteChanged(owner, x.Slots)
 	return m.replace(owner, h, x.Slots, x.Rows)
 }
 

@@ -17,15 +17,20 @@ func (f *Follower) Run() error {
 	if f.o.At >= 0 && f.Step() > f.o.At {
 		return fmt.Errorf("%s is at step %d already, after step %d: use another folder", f.o.Dir, f.Step(), f.o.At)
 	}
+	if err := f.publishFresh(); err != nil {
+		return err
+	}
 	if f.o.At >= 0 && f.Step() == f.o.At {
 		return f.save(true)
 	}
 	for {
 		r, err := f.openReader()
 		if err != nil {
-			return f.explain(err)
+			return &Unreadable{f.explain(err)}
 		}
-		err = f.readOn(r)
+		if err = f.publishFresh(); err == nil { // a base
+			err = f.readOn(r)
+		}
 		r.Close()
 		if !errors.As(err, new(*stream.Trimmed)) {
 			return err
@@ -94,7 +99,7 @@ func (f *Follower) readOn(r *stream.Reader) error {
 			return f.endAtEnd()
 		}
 		if err != nil {
-			return errors.Join(f.explain(err), f.saveLast())
+			return errors.Join(&Unreadable{f.explain(err)}, f.saveLast())
 		}
 		if c != nil {
 			if done, err := f.takeCut(c); err != nil || done {
@@ -142,9 +147,12 @@ func (f *Follower) takeCut(c *stream.Cut) (done bool, err error) {
 	if err := f.applyCut(c); err != nil {
 		return false, err
 	}
-	p := Progress{Step: c.Step, Digest: f.model.want, Merged: c.Merged, Touched: f.model.touched()}
+	if err := f.publish(); err != nil {
+		return false, err
+	}
+	p := Progress{Step: c.Step, Digest: f.model.want, Written: f.model.written, Merged: c.Merged, Touched: f.model.touched()}
 	for _, e := range c.Epochs {
-		p.Rows, p.Written = p.Rows+len(e.Slots), max(p.Written, e.Written)
+		p.Rows += len(e.Slots)
 	}
 	f.o.Report(p)
 	if c.Step != f.o.At {

@@ -22,7 +22,8 @@ type saved struct {
 	Path      string            `json:"checkpoint"` // its folder
 	Step      int64             `json:"step"`
 	Digest    string            `json:"digest"`
-	Positions []stream.Position `json:"positions"` // by partition
+	Positions []stream.Position `json:"positions"`         // by partition
+	Written   int64             `json:"written,omitempty"` // when the cut was written, in milliseconds since 1970
 	About     json.RawMessage   `json:"about"`
 }
 
@@ -159,7 +160,7 @@ func (f *Follower) notePositions(name string) error {
 	}
 	m := f.model
 	p.Topic = f.o.Topic.Name()
-	p.Checkpoints = append(p.Checkpoints, saved{name, m.step, m.want, m.at, m.text})
+	p.Checkpoints = append(p.Checkpoints, saved{name, m.step, m.want, m.at, m.written, m.text})
 	b, err := json.MarshalIndent(p, "", " ")
 	if err != nil {
 		return err
@@ -202,6 +203,7 @@ func (f *Follower) loadSaved(x saved) error {
 		m.free()
 		return err
 	}
+	m.readers = f.o.Publish != nil
 	f.model, f.last, f.path, f.increment = m, m.step, c.Path, c.IsIncrement()
 	return nil
 }
@@ -274,6 +276,6 @@ func (m *model) loadSaved(c *checkpoint.Checkpoint, x saved) error {
 			return err
 		}
 	}
-	m.step, m.at, m.want = x.Step, x.Positions, x.Digest
+	m.step, m.at, m.want, m.written = x.Step, x.Positions, x.Digest, x.Written
 	return m.checkDigest()
 }

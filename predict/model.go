@@ -3,66 +3,39 @@ package predict
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/config"
-	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/kernels"
-	"github.com/ecrec/ecrec/model"
 )
 
 // Model is a model in memory, without optimizer state.
 type Model struct {
-	cfg   *config.Config
-	dev   kernels.Device
-	dense map[string][]float32 // the dense parameters and statistics, by tensor
-	rows  kernels.Matrix       // (rows of all tables, width)
-	base  []int64              // of each table: its first row
-	first []int64              // of each feature: the first row of its table
-	means []int32              // as model.Batch.Mean
-	width int
-
-	shape model.Shape
+	*Form
+	dense []float32      // the dense parameters and statistics, in the order of Form.DenseNames
+	rows  kernels.Matrix // (rows of all tables, width)
 }
 
 // Load reads the model that a config describes: from a safetensors file, or from the checkpoint in
 // a folder. One of the two is empty.
 func Load(e env.Env, cfg *config.Config, file, folder string) (m *Model, err error) {
-	m = &Model{cfg: cfg}
-	blas := cfg.Kernels.BLAS
-	if blas != "openblas" {
-		blas = "exact"
-	}
-	if m.dev, err = kernels.NewCPU(kernels.CPUOptions{BLAS: blas}); err != nil {
+	m = new(Model)
+	if m.Form, err = NewForm(cfg); err != nil {
 		return nil, err
 	}
-	m.shape = model.ShapeOf(cfg.ModelConfig())
-	m.width, m.dense = m.shape.RowWidth(), map[string][]float32{}
-	m.means = cfg.Model.Means()
-	total := int64(0)
-	for _, n := range cfg.Model.TableRows() {
-		m.base = append(m.base, total)
-		total += n
+	if err = m.checkRows(); err != nil {
+		return nil, err
 	}
-	m.first = m.base
-	if tables := cfg.Model.TableNumbers(); tables != nil {
-		m.first = make([]int64, len(tables))
-		for f, t := range tables {
-			m.first[f] = m.base[t]
-		}
-	}
-	if total > math.MaxInt32 {
-		return nil, config.Errorf("model.tables: %d rows, at most %d can be scored in one process", total, math.MaxInt32)
-	}
-	buf, err := m.dev.Alloc(int(total)*m.width*4, kernels.Working)
+	m.dense = make([]float32, m.DenseFloats())
+	total := int(m.total)
+	buf, err := m.dev.Alloc(total*m.width*4, kernels.Working)
 	if err != nil {
 		return nil, fmt.Errorf("predict: %d rows of %d bytes: %w", total, 4*m.width, err)
 	}
-	m.rows = kernels.Mat(buf, int(total), m.width)
+	m.rows = kernels.Mat(buf, total, m.width)
 	if file != "" {
 		err = m.loadFile(e, file)
 	} else {
@@ -75,14 +48,11 @@ func Load(e env.Env, cfg *config.Config, file, folder string) (m *Model, err err
 	return m, nil
 }
 
-// checkRecipe compares the samples of a recipe with the inputs of the model. A recipe of another model would name rows that
-// there are not.
-func (m *Model) checkRecipe(r *data.Recipe) error {
-	has := r.Schema()
-	want := data.Schema{Dense: m.cfg.Data.DenseCount(), Tables: m.cfg.Model.TableRows(), TableOf: m.cfg.Model.TableNumbers()}
-	if has.Dense != want.Dense || !slices.Equal(has.FeatureRows(), want.FeatureRows()) {
-		return config.Errorf("the recipe of the data makes %d numbers and ids below %v, the model has %d numbers and tables of %v rows; use the recipe of the model",
-			has.Dense, has.FeatureRows(), want.Dense, want.FeatureRows())
+// CopyRows implements Rows.
+func (m *Model) CopyRows(dst []float32, rows []int64) error {
+	all := kernels.HostView[float32](m.rows.Buf)
+	for i, row := range rows {
+		copy(dst[i*m.width:(i+1)*m.width], all[row*int64(m.width):])
 	}
 	return nil
 }
@@ -155,9 +125,10 @@ func (m *Model) newInput(path string, specs []safetensors.Spec) (*input, error) 
 		}
 		places[name], shapes[name] = t, shape
 	}
+	at := 0
 	for _, t := range append(slices.Clip(m.shape.Tensors), m.shape.Statistics...) {
-		m.dense[t.Name] = make([]float32, t.Len())
-		add(t.Name, t.Shape(), target{memory: m.dense[t.Name], columns: t.Len(), stride: t.Len()})
+		add(t.Name, t.Shape(), target{memory: m.dense[at : at+t.Len()], columns: t.Len(), stride: t.Len()})
+		at += t.Len()
 	}
 	floats, column := kernels.HostView[float32](m.rows.Buf), 0
 	for _, part := range m.shape.Row {

@@ -54,7 +54,7 @@ type work struct {
 // Run scores the rows and writes them in their order: the columns of Keep, and score. CSV has a header, and scores as
 // the shortest decimal that parses back to the same float32.
 func (m *Model) Run(o Options, to io.Writer) (Result, error) {
-	if err := m.checkRecipe(o.Recipe); err != nil {
+	if err := m.CheckRecipe(o.Recipe); err != nil {
 		return Result{}, err
 	}
 	r := run{m: m, o: o}
@@ -114,10 +114,10 @@ func (q *queues) close() {
 // scoreAll runs the pipeline: one goroutine reads, the lanes score, this one writes.
 func (r *run) scoreAll(to io.Writer) (total Result, err error) {
 	e, n := r.o.Env, max(1, r.o.Threads)
-	var lanes []*lane
+	var lanes []*worker
 	defer func() {
 		for _, l := range lanes {
-			l.close()
+			l.Close()
 		}
 	}()
 	q := queues{free: env.NewQueue[*work](e, "predict free", 2*n)}
@@ -128,7 +128,7 @@ func (r *run) scoreAll(to io.Writer) (total Result, err error) {
 				return total, err
 			}
 		}
-		l, err := newLane(r.m, parser, r.o.Parquet)
+		l, err := newWorker(r.m, parser, r.o.Parquet)
 		if err != nil {
 			return total, err
 		}
@@ -187,7 +187,7 @@ func (r *run) readWork(q *queues) {
 }
 
 // scoreWork is the goroutine of a lane.
-func (r *run) scoreWork(l *lane, todo, done *env.Queue[*work]) {
+func (r *run) scoreWork(l *worker, todo, done *env.Queue[*work]) {
 	for {
 		w, ok := todo.Get()
 		if !ok {

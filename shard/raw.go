@@ -236,3 +236,12 @@ func nextRun(touched []uint64, at, limit int) (first, n int) {
 	}
 	return 0, 0
 }
+
+// Memory returns the rows of a shard without a tier, in the memory of the host, and a bit for each row that may differ from its init. Other
+// goroutines may read them as long as no method of the shard is called that writes rows.
+func Memory(h *Shard) (rows kernels.Matrix, touched []uint64) {
+	if h.frames != nil {
+		panic("shard: rows with a tier have no place in memory")
+	}
+	return h.rows, h.hold.differs
+}

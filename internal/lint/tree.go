@@ -14,7 +14,7 @@ import (
 )
 
 // Tree is the source text of one Go module. Paths are relative to its root and
-// use slashes. Nested modules, hidden folders, testdata and outputs are left out.
+// use slashes. Nested modules, hidden folders, testdata, outputs and generated Go files are left out.
 type Tree struct {
 	Root   string
 	Module string // the module's import path
@@ -87,6 +87,9 @@ func (t *Tree) addFile(rel string) error {
 		f, err := parser.ParseFile(t.Fset, rel, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
+		}
+		if ast.IsGenerated(f) {
+			return nil
 		}
 		pkg := filepath.ToSlash(filepath.Dir(rel))
 		t.Go = append(t.Go, File{rel, pkg, f, t.Fset, t.Fset.File(f.FileStart).LineCount(), text})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/follow"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/serve"
 	"github.com/ecrec/ecrec/stream"
 	"github.com/ecrec/ecrec/stream/kafka"
 )
@@ -23,6 +25,9 @@ type followCmd struct {
 	Keep   int           `default:"2" placeholder:"N" help:"How many checkpoints to keep, beside the parents that increments among them need. 0: all."`
 	Full   bool          `help:"Save each checkpoint as a full one, not as an increment of the one before."`
 	Trim   bool          `help:"Write the model to TOPIC.base (of a folder: DIR/base) now and then, and remove the part of the topic before it. Other followers begin with it."`
+
+	Serve        string        `placeholder:"HOST:PORT" help:"Answer HTTP and gRPC requests for predictions and rows on this address, with the newest model whose digest is right."`
+	MaxStaleness time.Duration `placeholder:"DURATION" help:"With --serve: /readyz answers 503 once the marker that is served is older. Default: never."`
 }
 
 // Run keeps a model up to date with a stream.
@@ -43,9 +48,19 @@ func (c *followCmd) Run(a *app) error {
 		return fmt.Errorf("follow: %s: %w", c.Source, err)
 	}
 	defer topic.Close()
-	f, err := follow.Open(follow.Options{Env: e, Topic: topic, Dir: c.To, At: at, Every: c.Every, Full: c.Full, Keep: c.Keep, Trim: c.Trim,
+	o := follow.Options{Env: e, Topic: topic, Dir: c.To, At: at, Every: c.Every, Full: c.Full, Keep: c.Keep, Trim: c.Trim,
 		Session: newSession(), Stop: a.stop.isRequested, Report: func(p follow.Progress) { showProgress(a, p) },
-		Warn: func(text string) { report.Line(a.out, "warning: %s", text) }})
+		Warn: func(text string) { report.Line(a.out, "warning: %s", text) }}
+	var server *serve.Server
+	if c.Serve != "" {
+		if server, err = serve.New(serve.Options{Addr: c.Serve, MaxStaleness: c.MaxStaleness}); err != nil {
+			return errUsage(fmt.Sprintf("--serve %s: %v", c.Serve, err))
+		}
+		defer server.Close()
+		o.Publish, o.Report = server.Publish, func(p follow.Progress) { server.Applied(p); showProgress(a, p) }
+		report.Line(a.out, "serving on http://%s", server.Addr())
+	}
+	f, err := follow.Open(o)
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
@@ -57,7 +72,13 @@ func (c *followCmd) Run(a *app) error {
 	} else {
 		report.Line(a.out, "%s: from the beginning of %s", c.To, topic.Name())
 	}
-	if err := f.Run(); err != nil {
+	if server != nil {
+		err = serveUntilStop(a, f, server)
+		err = errors.Join(err, server.Close())
+	} else {
+		err = f.Run()
+	}
+	if err != nil {
 		return fmt.Errorf("follow: %s: %w", topic.Name(), err)
 	}
 	return nil
@@ -76,6 +97,41 @@ func parseAt(text string) (int64, error) {
 		return 0, errUsage(fmt.Sprintf("--at: %q is neither a step, nor end, nor latest", text))
 	}
 	return at, nil
+}
+
+// retryEvery is how long a server waits before it reads a topic again that it cannot read.
+const retryEvery = 5 * time.Second
+
+// serveUntilStop follows the topic until a stop is requested, or up to the step where the follower ends. If the topic cannot be
+// read, it is tried again. After another error the server answers with the last model that was right.
+func serveUntilStop(a *app, f *follow.Follower, server *serve.Server) error {
+	for !a.stop.isRequested() {
+		err := f.Run()
+		var gap *stream.Gap
+		var trimmed *stream.Trimmed
+		switch unreadable := new(follow.Unreadable); {
+		case err == nil:
+			return nil
+		case errors.As(err, &unreadable) && !errors.As(err, &gap) && !errors.As(err, &trimmed):
+			report.Line(a.out, "warning: %v; it is tried again every %v, and step %s is served", err, retryEvery, report.Thousands(f.Step()))
+			waitForStop(a, retryEvery)
+		default:
+			server.Fail(err)
+			report.Line(a.out, "warning: %v; the last model that was right is served until a signal ends the server", err)
+			for !a.stop.isRequested() {
+				waitForStop(a, time.Minute)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// waitForStop waits for some time, or until a stop is requested.
+func waitForStop(a *app, most time.Duration) {
+	for began := time.Now(); !a.stop.isRequested() && time.Since(began) < most; {
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // showProgress prints a line for a cut, a checkpoint or a base.
