@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -208,13 +209,23 @@ func TestDamagedBase(t *testing.T) {
 		},
 		"missing frame": func(list []stream.Record) []stream.Record { return append(list[:len(list)-3], list[len(list)-2:]...) },
 	} {
-		topic.Bases().Change(1, damage)
+		var right []stream.Record
+		topic.Bases().Change(1, func(list []stream.Record) []stream.Record {
+			right = list
+			var copies []stream.Record
+			for _, r := range list {
+				r.Bytes = bytes.Clone(r.Bytes)
+				copies = append(copies, r)
+			}
+			return damage(copies)
+		})
 		made, warned := t.TempDir(), ""
 		must(t, follow(t, topic, made, Newest, func(o *Options) { o.Warn = func(text string) { warned += fmt.Sprintln(text) } }))
 		sameFolder(t, filepath.Join(made, "step-000000000060"), filepath.Join(saved, "step-000000000060"))
 		if name == "wrong row" && !strings.Contains(warned, "is skipped") {
 			t.Errorf("%s: %q", name, warned)
 		}
+		topic.Bases().Change(1, func([]stream.Record) []stream.Record { return right })
 	}
 }
 
