@@ -26,6 +26,10 @@
 // A machine stays when its host loses power: it has disks, with the logs of store.path. A loss of power takes a
 // random part of the bytes that were not durable, writes take time, and some disks fail once.
 //
+// A third of the runs send their commits to a topic. Its broker is slow, fails, is down for a while, and has records twice or
+// late. In some runs it breaks its promises: it loses acknowledged records, or reorders them (harm). After the run a follower
+// reads the topic as it grew. It is killed and restarted at random moments, also in the middle of a save.
+//
 // A network transfers the bytes of connections. If processes share one memory instead
 // (drawn), they communicate through transport.NewMem, so that operations in place are
 // simulated too.
@@ -58,6 +62,11 @@
 //   - Every checkpoint at the end of a run has the digest of the commit of its step, and
 //     nothing else is left of a save. Some runs save beside training, some find the disk full
 //     at times.
+//   - The model of each cut of a topic, and each checkpoint of the follower, has the digest of the commit. The last one is that of
+//     the last step. If the broker broke a promise, a reader may end with a gap instead, or wait for records that come no more.
+//   - A follower begins with its newest checkpoint, and goes forward.
+//   - A commit has the same digest whenever its step is trained, and a world that is rolled back to an evaluation that all ranks
+//     have does not repeat it.
 //   - No task waits forever, the job ends when all processes have done their work in one
 //     world, and no task remains after its end.
 //

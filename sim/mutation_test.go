@@ -33,8 +33,6 @@ var mutations = []mutation{
 	{"a rank that is rebuilt after the last seal sends nothing", "train/streaming.go", []string{"	x.store.Complete(x.protection.rank.done)\n", ""}, 1, ""},
 	{"an epoch that the topic has lost is not noticed", "stream/chain.go", []string{"h.from > c.at.Step:", "h.from > c.at.Step && h.from < 0:"}, 29, ""},
 	{"a frame that the topic has lost is not noticed", "stream/chain.go", []string{"h.number > a.next:", "h.number > a.next && a.next > 99:"}, 548, ""},
-	{"frames of a dead process are taken for those of its successor", "stream/chain.go",
-		[]string{"a := c.open[h.session]", "a := c.open[0]", "c.open[h.session] = a", "c.open[0] = a"}, 1, ""},
 	{"frames that are there twice are taken twice", "stream/chain.go", []string{"isOf && h.number < a.next:", "isOf && h.number < a.next && h.number > 99:"}, 263, ""},
 	{"epochs that are there twice are taken twice", "stream/chain.go",
 		[]string{"h.kind != kindAbout && h.to <= c.at.Step:", "h.kind != kindAbout && h.to < 0:"}, 6, ""},
