@@ -45,7 +45,6 @@ type Server struct {
 	http    *http.Server
 	listen  net.Listener
 	failure atomic.Pointer[error] // of the follower
-	ended   error                 // of the HTTP server
 	running sync.WaitGroup
 }
 

@@ -39,6 +39,9 @@ func (c *followCmd) Run(a *app) error {
 	if c.Keep < 0 {
 		return errUsage("--keep: use 0 or more")
 	}
+	if c.MaxStaleness < 0 || c.MaxStaleness > 0 && c.Serve == "" {
+		return errUsage("--max-staleness: use a duration above 0, with --serve")
+	}
 	if err := config.CheckTopic(c.Source); err != nil {
 		return errUsage(err.Error())
 	}
