@@ -15,7 +15,7 @@
 // Names lists the events with their fields:
 //
 //   - start: the job trains from its first step. members, version, job, spares.
-//   - resume: the job trains from a checkpoint. step, members, version, job, spares.
+//   - resume: the job trains from a checkpoint. step, path, topic, members, version, job, spares.
 //   - loss: a process was lost. step, process, ranks, node, pid, cause, cause_code, generation, replaced_by, spares.
 //   - recovered: lost ranks are fully rebuilt. step, ranks, node, committed_step, resume_ms, whole_ms, spares.
 //   - eval: an evaluation. step, process, node, logloss, auc.
