@@ -78,6 +78,8 @@ type Result struct {
 	Stopped   bool   // Stop ended it before its last step
 	// EndedEarly is set if train.patience ended the job before its last step.
 	EndedEarly bool
+	// InputEnded is set if the samples of a topic ended before the last step of train.iterations.
+	InputEnded bool
 	// ModelDigest is the XXH3 of the tensors of the saved model, empty if none is saved. The
 	// model is that of the evaluation ModelEval, or of the last step if that is nil.
 	ModelDigest string

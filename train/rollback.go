@@ -157,6 +157,7 @@ func (p *protection) rollBack(w *worldState) error {
 	if err := r.probe.Reach(w.hit, probe.Rollback); err != nil {
 		return err
 	}
+	r.noteUndone(w.committed)
 	p.restoreDigests(w.committed, w.fresh, digestLost)
 	if err := p.distributeDense(w); err != nil {
 		return err

@@ -94,6 +94,7 @@ func (r *rank) runJob() error {
 			j.result.Recoveries = r.history.Recoveries
 			_, isOver := j.judgeEvals(r.history.Eval)
 			j.result.EndedEarly = isOver && r.done < j.steps
+			j.result.InputEnded = r.ended
 		}()
 	}
 	if err := r.getReady(); err != nil {
@@ -175,8 +176,11 @@ func (r *rank) setUpRun() error {
 			return err
 		}
 	}
-	r.lineage = j.run
+	r.lineage, r.history.Input = j.run, nil
 	if err := r.setFirstModel(); err != nil {
+		return err
+	}
+	if err := r.setInput(); err != nil {
 		return err
 	}
 	if err := (keeper{r}).removeStaleKept(); err != nil {

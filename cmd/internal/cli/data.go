@@ -20,6 +20,7 @@ import (
 type dataCmd struct {
 	Synth   synthCmd   `cmd:"" help:"Write Criteo-like synthetic samples as a criteo-bin file."`
 	Convert convertCmd `cmd:"" help:"Convert a config's text data to one record file."`
+	Produce produceCmd `cmd:"" help:"Write the rows of files to a topic, as messages that train reads (data.format = \"kafka\")."`
 	Stats   statsCmd   `cmd:"" help:"Print sizes and access skew of a config's data."`
 }
 
