@@ -106,10 +106,14 @@ func (r *rank) close() {
 func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions) *feed.Pipeline {
 	j := r.job
 	po.FirstOwner, po.Before = j.roles.first, s.First-1
+	var notice func(string)
+	if r.id == 0 {
+		notice = j.o.Observer.Warned
+	}
 	return feed.Start(feed.Options{
 		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf, Steps: s.Last - s.First + 1, Plan: po,
 		Open:    func(ahead int) feed.Batches { return r.openBatches(s, slices, ahead) },
-		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner, Notice: j.o.Observer.Warned,
+		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner, Notice: notice,
 	})
 }
 
