@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 )
 
@@ -198,7 +199,7 @@ func (p *MessageParser) Parse(i int, text []byte) (isSample bool, mistake error)
 	}
 	switch {
 	case bad != nil:
-		return false, &Error{What: bad.What}
+		return false, &Error{What: strings.Replace(bad.What, "the header has", "data.kafka.columns has", 1)}
 	case len(trimEOL(r.text)) > 0:
 		return false, &Error{What: "more than one row; a message is one sample"}
 	case !isSample:

@@ -66,20 +66,36 @@ func openSamples(j *job) (stream.Topic, error) {
 
 // identifyTopic is the identity of the training data, a topic: its name without the brokers, and its partitions.
 func identifyTopic(j *job) (id data.Identity, err error) {
-	name := config.TopicOf(j.cfg.Data.Train[0])
+	for until := j.env.Now() + patience; ; j.env.Sleep(time.Second) {
+		if j.partitions, err = countPartitions(j); err == nil {
+			break
+		}
+		if !j.world.Later || j.env.Now() >= until { // a job that trains already may outlive the loss of its broker
+			return id, config.Errorf("%w", err)
+		}
+	}
+	id.Topic = fmt.Sprintf("%s of %d partitions", config.TopicOf(j.cfg.Data.Train[0]), j.partitions)
+	return id, nil
+}
+
+// patience is how long a process that joins a job waits for the broker.
+const patience = 2 * time.Minute
+
+// countPartitions is the number of partitions of the topic.
+func countPartitions(j *job) (int, error) {
 	t, err := openSamples(j)
 	if err != nil {
-		return id, config.Errorf("%w", err)
+		return 0, err
 	}
 	defer t.Close()
-	if j.partitions, err = t.Partitions(); err != nil {
-		return id, config.Errorf("data.train: %s: %w", t.Name(), err)
+	n, err := t.Partitions()
+	if err != nil {
+		return 0, fmt.Errorf("data.train: %s: %w", t.Name(), err)
 	}
-	if j.partitions == 0 {
-		return id, config.Errorf("data.train: %s does not exist; make it, or write samples to it with ecrec data produce", t.Name())
+	if n == 0 {
+		return 0, fmt.Errorf("data.train: %s does not exist; make it, or write samples to it with ecrec data produce", t.Name())
 	}
-	id.Topic = fmt.Sprintf("%s of %d partitions", name, j.partitions)
-	return id, nil
+	return n, nil
 }
 
 // setInput sets the place where a run begins, unless it resumes at one. Rank 0 reads the bounds of the topic for all ranks.

@@ -38,7 +38,8 @@ type Info struct {
 	Ranks, Threads int
 	DenseParams    int
 	Rows           int64
-	Began, Steps   int64 // the step it resumes after, 0 at the start; the last
+	Began, Steps   int64 // the step it resumes after, 0 at the start; the last, 0 if Endless
+	Endless        bool  // the last step is where the samples of a topic end
 	BytesPerRow    int
 	Run            lineage.Run
 	Recipe         *data.Recipe   // of the data

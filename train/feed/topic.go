@@ -93,11 +93,20 @@ type topicPart struct {
 	records []stream.Record
 }
 
-func (t *Topic) openIntake(e env.Env) (x *intake, err error) {
-	x = &intake{Topic: t, env: e, turn: int(t.From.Turn), skipped: t.From.Skipped, arrived: e.Now()}
-	if x.topic, err = t.Open(); err != nil {
-		return nil, fmt.Errorf("data.train: %s: %w", t.Name, err)
+// openIntake opens the topic. A broker that is down is tried again, as in a run that lost a process meanwhile.
+func (t *Topic) openIntake(e env.Env, interrupted func() bool) (x *intake, err error) {
+	x = &intake{Topic: t, env: e, turn: int(t.From.Turn), skipped: t.From.Skipped, arrived: e.Now(), interrupted: interrupted}
+	for {
+		x.topic, err = t.Open()
+		if err == nil {
+			break
+		}
+		if e.Now()-x.arrived >= retryFor || interrupted() {
+			return nil, err
+		}
+		e.Sleep(retryEvery)
 	}
+	x.arrived = e.Now()
 	for i, next := range t.From.Next {
 		p := &topicPart{number: i, next: next, end: -1}
 		if t.End != nil {

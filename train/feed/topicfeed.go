@@ -100,13 +100,12 @@ type topicStep struct {
 func (b *topicFeed) readAll() {
 	defer b.done.Set(nil)
 	t := b.span.Topic
-	x, err := t.openIntake(b.env)
+	x, err := t.openIntake(b.env, b.closed.Load)
 	if err != nil {
 		b.ready.Put(&topicStep{err: err})
 		return
 	}
 	defer x.close()
-	x.interrupted = b.closed.Load
 	notices := 0
 	x.notice = func(text string) {
 		if notices++; notices <= mostNotices {

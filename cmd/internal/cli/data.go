@@ -162,6 +162,9 @@ func (c *statsCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if cfg.ReadsTopic() && !c.Eval {
+		return errUsage("data stats: a topic has no end, and is read by train only; measure a file of its rows")
+	}
 	if c.JSON != "" {
 		if err := report.CheckDir(filepath.Dir(c.JSON), "--json"); err != nil {
 			return err
