@@ -58,7 +58,7 @@ test-metrics: ## test metrics, alert rules and the Grafana board with the real P
 	go test -count=1 -timeout 5m ./cmd/ecrec -prometheus -run TestPrometheus -v
 
 test-kafka: ## test streams with a real Kafka (needs Java 17; Maven fetches 43 MB), whose broker is killed too
-	@if command -v java >/dev/null && tools/kafka-on-one-host.sh fetch; then go test -count=1 -timeout 10m ./cmd/ecrec -kafka -run TestFollowedKafka -v; else echo "skipped: no Java and Maven (openjdk-17-jre-headless, maven)"; fi
+	@if command -v java >/dev/null && tools/kafka-on-one-host.sh fetch; then go test -count=1 -timeout 10m ./cmd/ecrec -kafka -run Kafka -v; else echo "skipped: no Java and Maven (openjdk-17-jre-headless, maven)"; fi
 
 # Compilers of CUDA C, as NVIDIA packs them for Python: one of CUDA 12 and one of 13.
 NVRTC := nvidia-cuda-nvrtc-cu12==12.8.93 nvidia-cuda-nvrtc==13.0.88

@@ -23,6 +23,7 @@ type Outcome struct {
 	Unsaved       int  // saves that failed
 	Kept          int  // checkpoints at the end, all checked
 	Cuts          int  // of the topic, all compared
+	FromTopic     bool // its samples came from a topic
 	Unrecoverable bool // it ended because more was lost than the code tolerates
 }
 
@@ -38,7 +39,7 @@ type Sum struct {
 	FromLogs                             int
 	Checks, Worlds, Reassigned, Replaced int
 	Saves, Unsaved, Kept                 int
-	Streams, Cuts                        int
+	Streams, Cuts, FromTopic             int
 	Decisions                            int64
 	// Trace is the sum of the runs' traces. It is equal if all runs are equal.
 	Trace uint64
@@ -63,6 +64,9 @@ func (s *Sum) Add(o *Outcome) {
 	}
 	s.Decisions += o.Decisions
 	s.Trace += o.Trace
+	if o.FromTopic {
+		s.FromTopic++
+	}
 	if o.Restored {
 		s.Restored++
 	}
@@ -79,8 +83,8 @@ func (s *Sum) String() string {
 	for k, n := range s.Faults {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
-	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
-		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
+	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared; %d runs trained from a topic; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
+		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams, s.FromTopic, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
 // Failure is a failed run.

@@ -12,4 +12,5 @@ const (
 	purposeLogs // and the number of a machine in its upper half, and of a rank
 	purposeStream
 	purposeBroker
+	purposeSamples
 )

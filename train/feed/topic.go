@@ -81,7 +81,8 @@ type intake struct {
 
 	arrived  time.Duration // when the last message came
 	noticed  bool          // since then
-	lastFail error
+	lastFail error         // of the last read; nil: it succeeded
+	failing  time.Duration // when reads began to fail
 }
 
 // topicPart is a partition.
@@ -220,8 +221,11 @@ func (x *intake) retry(p *topicPart, err error) error {
 	if errors.As(err, new(*stream.Trimmed)) {
 		return &data.Error{File: x.Name, What: fmt.Sprintf("%v; raise the retention of the topic, or begin a new run", err)}
 	}
+	if x.lastFail == nil {
+		x.failing = x.env.Now()
+	}
 	x.lastFail = err
-	if x.env.Now()-x.arrived >= retryFor {
+	if x.env.Now()-x.failing >= retryFor {
 		return fmt.Errorf("data.train: %s: partition %d: offset %d cannot be read for %v: %w; resume the run once the broker answers",
 			x.Name, p.number, p.next, retryFor, err)
 	}
