@@ -19,7 +19,7 @@ type Kafka struct {
 // The values of data.kafka.begin and data.kafka.at_end.
 const (
 	BeginFirst = "first" // with the first message that the topic has
-	BeginLast  = "last"  // with the first message that comes after the start of the run
+	BeginLast  = "last"  // with the first message that is written after the start of the run
 	AtEndStop  = "stop"  // the messages that are there at the start of the run are all
 	AtEndWait  = "wait"  // the run waits for more
 )
@@ -43,7 +43,7 @@ func (c *Config) checkTopic(src *source) error {
 		return nil
 	}
 	if len(d.Train) != 1 {
-		return src.errorf("data.train", "names %d topics; data.format = %q reads one, like [\"kafka://HOST:PORT/TOPIC\"]", len(d.Train), d.Format)
+		return src.errorf("data.train", "names %d topics; use one, like [\"kafka://HOST:PORT/TOPIC\"]", len(d.Train))
 	}
 	if err := CheckTopic(d.Train[0]); err != nil {
 		return src.errorf("data.train", "%v", err)
@@ -58,7 +58,7 @@ func (c *Config) checkTopic(src *source) error {
 	case d.Shuffle != "none":
 		return src.errorf("data.shuffle", "%q: samples of a topic are trained in their order; use \"none\", or leave it out", d.Shuffle)
 	case c.Model.Tables.IsCounted():
-		return src.errorf("model.tables", "rows are counted in files, and the samples of a topic have no end; list the rows of each table: ids are hashed into them")
+		return src.errorf("model.tables", "rows are counted in files, and the samples of a topic have no end; list the rows of each table")
 	case c.Train.Epochs > 1:
 		return src.errorf("train.epochs", "%d: a topic is read once; use epochs = 1 for all of its samples, or iterations", c.Train.Epochs)
 	case c.Ranks.Readers > 1:

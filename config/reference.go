@@ -207,7 +207,7 @@ var jobAndData = []Doc{
 	{"data.kafka.columns", "`label`, `weight`, `dense` and `categorical` of `[data.csv]`, in that order", "data",
 		"The fields of a message, in order, by the names of `[data.csv]`; others are not read. Messages have no header."},
 	{"data.kafka.begin", "", "train",
-		"Where a run begins that does not resume: with the `first` message that the topic has, or with the `last`, that is, with those that come after its start."},
+		"The first sample of a run that does not resume: the `first` message that the topic has, or the `last`, that is, the next one that is written."},
 	{"data.kafka.at_end", "", "train",
 		"`stop`: the messages that are there at the start of the run are all. `wait`: the run waits for more, until `train.iterations`, a signal, or `data.kafka.idle`."},
 	{"data.kafka.idle", "`0s`: for ever", "train",

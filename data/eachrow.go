@@ -7,7 +7,7 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// anyHeader is csv with whatever columns a file has.
+// anyHeader is csv with any columns.
 type anyHeader struct{ *csvFormat }
 
 func (f anyHeader) parseHeader(file string, text []byte) (size int, lines int64, cols *columns, err error) {
@@ -26,8 +26,8 @@ func (f anyHeader) parseHeader(file string, text []byte) (size int, lines int64,
 	return size, lines, cols, nil
 }
 
-// EachRow calls do with each row of files of csv or criteo-tsv, without line ends and headers, in the order of the files. Fields
-// are not looked at. A row is valid until do returns. names are the columns of the header, nil if the format has none.
+// EachRow calls do with each row of files of csv or criteo-tsv, without line ends and headers, in the order of the files.
+// Fields are not parsed. A row is valid until do returns. names are the columns of the header, nil if the format has none.
 func EachRow(e env.Env, files []string, format string, delimiter byte, do func(names []string, row []byte) error) error {
 	if format != FormatCSV && format != FormatCriteoTSV {
 		return usageErr("rows of data.format = %q are no text; use %s or %s", format, FormatCSV, FormatCriteoTSV)

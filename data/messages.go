@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// kafkaFormat is the registry's entry. Package train/feed reads the topic: data has no brokers, and no ranks.
+// kafkaFormat is the registry's entry. Package train/feed reads the topic.
 var kafkaFormat = Format{
 	Name:    FormatKafka,
 	Doc:     "messages of a topic, each a row of csv without a header, or of criteo-tsv if [data.csv] names no columns; for training only",
@@ -38,7 +38,7 @@ func recordColumnsOrTSV(c CSV) (dense, categorical int) {
 func checkMessages(o *Options) error {
 	if MessageFormat(&o.CSV) != FormatCSV {
 		if len(o.Fields) > 0 {
-			return keyError("kafka.columns", "names fields, and data.csv.categorical names none of them; name the columns in [data.csv], or leave it out for messages of %s", FormatCriteoTSV)
+			return keyError("kafka.columns", "has no effect on messages of %s; name columns in [data.csv], or leave it out", FormatCriteoTSV)
 		}
 		return nil
 	}
@@ -47,7 +47,8 @@ func checkMessages(o *Options) error {
 	}
 	for _, name := range slices.Concat(o.CSV.Dense, o.CSV.Categorical) {
 		if transform, _ := transformOf(o.CSV.Transform, name); transform == TransformStandard {
-			return keyError("transform", "%q = %q is computed from all samples, and those of a topic have no end; use \"log1p\" or \"none\"", name, transform)
+			return keyError("transform", "%s = %q is computed from all samples, and those of a topic have no end; use \"log1p\" or \"none\"",
+				name, transform)
 		}
 	}
 	fields, err := messageFields(o)
@@ -85,9 +86,12 @@ func messageFields(o *Options) (fields []string, err error) {
 	return o.Fields, nil
 }
 
-// Messages is the Source of the samples in a topic, without access to the topic. It has no end, and is read in the order of the
-// topic only, by a MessageParser: Read fails.
+// Messages is the Source of the samples in a topic, without access to the topic. It has no end, and is read in the order of
+// the topic only, by a MessageParser: Read fails.
 type Messages struct {
+	// Partitions is the number of partitions of the topic. The caller sets it.
+	Partitions int
+
 	name    string
 	rows    *Rows
 	fields  []string
@@ -106,7 +110,7 @@ func NewMessages(o *Options) (*Messages, error) {
 		return nil, err
 	}
 	if !recipe.Complete() {
-		return nil, usageErr("the rows of tables are counted in files, and the samples of a topic have no end; list the rows in model.tables")
+		return nil, usageErr("rows are counted in files, and the samples of a topic have no end; list the rows in model.tables")
 	}
 	m := &Messages{name: o.Files[0], weight: o.CSV.Weight}
 	ro := RowOptions{Env: o.Env, Format: MessageFormat(&o.CSV), Recipe: recipe}
@@ -182,8 +186,8 @@ func (p *MessageParser) Begin(n int) {
 	b.growWeights(n, &p.of.schema)
 }
 
-// Parse makes sample i of the batch of a message. Samples are made in their order; one that is made again replaces the last one. It
-// reports false for a message without a row, as one that deletes a key. The mistake has no place.
+// Parse makes sample i of the batch of a message. Samples are made in their order; one that is made again replaces the last
+// one. It reports false for a message without a row, as one that deletes a key. The mistake has no place.
 func (p *MessageParser) Parse(i int, text []byte) (isSample bool, mistake error) {
 	if len(trimEOL(text)) == 0 {
 		return false, nil

@@ -23,7 +23,7 @@ type Outcome struct {
 	Unsaved       int  // saves that failed
 	Kept          int  // checkpoints at the end, all checked
 	Cuts          int  // of the topic, all compared
-	FromTopic     bool // its samples came from a topic
+	FromTopic     bool // it read its samples from a topic
 	Unrecoverable bool // it ended because more was lost than the code tolerates
 }
 

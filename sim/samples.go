@@ -14,12 +14,12 @@ import (
 	"github.com/ecrec/ecrec/stream"
 )
 
-// samples is the topic that a run trains from. It has the samples of the file, in the order of the file, with holes between offsets. They appear
-// while the job runs, and reads may fail.
+// samples is the topic that a run trains from. It has the samples of the file, in the order of the file, with holes between
+// offsets. They appear while the job runs, and reads may fail.
 type samples struct {
 	partitions [][]sampleRecord
 	draw       *rand.Rand
-	faulty     int // of so many reads one fails; 0: none does
+	faulty     int // one read of this number fails; 0: none does
 }
 
 // sampleRecord is a message, and when it appears.
@@ -37,8 +37,8 @@ func setValue(sets []string, key string) string {
 	return sets[i][len(key)+1:]
 }
 
-// drawInput draws whether a run reads its samples from a topic: one that ends before its data does, in the order of the file and without
-// evaluations. The reference reads the file.
+// drawInput draws whether a run reads its samples from a topic: one that ends before its data does, in the order of the file
+// and without evaluations. The reference reads the file.
 func (s *setting) drawInput(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, purposeSamples))
 	batch, _ := strconv.Atoi(setValue(s.exact, "train.global_batch"))
@@ -72,7 +72,8 @@ func newSamples(d *Data, set *setting, seed uint64) (*samples, error) {
 	for i, line := range bytes.Split(bytes.TrimSpace(text), []byte{'\n'})[1:] {
 		p := i % len(next)
 		next[p] += r.Int64N(holes)
-		x.partitions[p] = append(x.partitions[p], sampleRecord{stream.Record{Offset: next[p], Bytes: line}, time.Duration(r.Int64N(int64(pause)*int64(i+1) + 1))})
+		at := time.Duration(r.Int64N(int64(pause)*int64(i+1) + 1))
+		x.partitions[p] = append(x.partitions[p], sampleRecord{stream.Record{Offset: next[p], Bytes: line}, at})
 		next[p]++
 	}
 	for _, list := range x.partitions { // messages appear in the order of their offsets

@@ -47,8 +47,6 @@ type job struct {
 	lost    moment         // when it happened, if its time is known
 	result  Result
 	stopped atomic.Bool
-
-	partitions int // of the topic of the training data
 }
 
 func newJob(e env.Env, cfg *config.Config, o Options) *job {

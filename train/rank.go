@@ -48,10 +48,7 @@ type rank struct {
 	meter     meterShare
 	done      int64 // the last step trained
 	evaluated int64 // the last step after which the model was evaluated
-	saved     int64 // the step of the last checkpoint
-	ended     bool  // the samples of the topic have ended after the step done
-
-	undone []feed.Position // the places in the topic after steps that are trained again after a loss
+	intake    intake
 }
 
 // newRank allocates a rank. Close frees it, also after an error.

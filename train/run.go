@@ -98,7 +98,7 @@ func (r *rank) runJob() error {
 			j.result.Recoveries = r.history.Recoveries
 			_, isOver := j.judgeEvals(r.history.Eval)
 			j.result.EndedEarly = isOver && r.done < j.steps
-			j.result.InputEnded = r.ended
+			j.result.InputEnded = r.intake.ended
 		}()
 	}
 	if err := r.getReady(); err != nil {
@@ -184,7 +184,7 @@ func (r *rank) setUpRun() error {
 	if err := r.setFirstModel(); err != nil {
 		return err
 	}
-	if err := r.setInput(); err != nil {
+	if err := r.intake.setInput(r); err != nil {
 		return err
 	}
 	if err := (keeper{r}).removeStaleKept(); err != nil {

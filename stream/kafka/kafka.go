@@ -108,8 +108,8 @@ type topic struct {
 // Open is the topic of a name. It connects to the broker.
 func Open(e env.Env, name string) (stream.Topic, error) { return openTopic(e, name, false) }
 
-// OpenSamples is a topic that others write to, with transactions or without. Read returns committed records only, and the
-// markers of transactions, as records without bytes: a reader that waits for an offset knows then that it was passed.
+// OpenSamples is a topic of other writers, with transactions or without. Read returns committed records only, and the markers of
+// transactions, as records without bytes: a reader that waits for an offset finds then that it was passed.
 func OpenSamples(e env.Env, name string) (stream.Topic, error) { return openTopic(e, name, true) }
 
 func openTopic(e env.Env, name string, samples bool) (stream.Topic, error) {

@@ -64,11 +64,12 @@ type ending int64
 
 const (
 	endNone    ending = iota
-	endOfData         // all samples are trained, or none came for Topic.Idle
+	endOfData         // all samples are trained, or there was none for Topic.Idle
 	endStopped        // Topic.Stop, or the pipeline is closed
 )
 
-// intake reads the samples of a topic in order: one of each partition in turn. A partition whose samples have ended leaves the turn.
+// intake reads the samples of a topic in order: one of each partition in turn. A partition whose samples have ended leaves
+// the turn.
 type intake struct {
 	*Topic
 	env         env.Env
@@ -79,7 +80,7 @@ type intake struct {
 	interrupted func() bool
 	notice      func(text string)
 
-	arrived  time.Duration // when the last message came
+	arrived  time.Duration // when the last message was read
 	noticed  bool          // since then
 	lastFail error         // of the last read; nil: it succeeded
 	failing  time.Duration // when reads began to fail
@@ -114,7 +115,7 @@ func (t *Topic) openIntake(e env.Env, interrupted func() bool) (x *intake, err e
 			p.end = t.End[i]
 		}
 		if p.log, err = x.topic.Open(i); err != nil {
-			x.close()
+			x.closeTopic()
 			return nil, fmt.Errorf("data.train: %s: partition %d: %w", t.Name, i, err)
 		}
 		x.parts = append(x.parts, p)
@@ -122,15 +123,15 @@ func (t *Topic) openIntake(e env.Env, interrupted func() bool) (x *intake, err e
 	return x, nil
 }
 
-func (x *intake) close() {
+func (x *intake) closeTopic() {
 	for _, p := range x.parts {
 		p.log.Close()
 	}
 	x.topic.Close()
 }
 
-// position is the place behind the samples that were taken.
-func (x *intake) position() Position {
+// placeNow is the place behind the samples that were taken.
+func (x *intake) placeNow() Position {
 	p := Position{Skipped: x.skipped, Turn: int64(x.turn)}
 	for _, part := range x.parts {
 		p.Next = append(p.Next, part.next)
@@ -159,7 +160,7 @@ func (x *intake) takeSample(parser *data.MessageParser, i int) (ending, error) {
 	for range x.parts {
 		p := x.parts[x.turn]
 		for {
-			end, err := x.await(p)
+			end, err := x.awaitRecord(p)
 			if end == endOfData && x.End != nil { // of this partition
 				break
 			}
@@ -185,8 +186,8 @@ func (x *intake) takeSample(parser *data.MessageParser, i int) (ending, error) {
 	return endOfData, nil
 }
 
-// await waits until a partition has a record, or has ended.
-func (x *intake) await(p *topicPart) (ending, error) {
+// awaitRecord waits until a partition has a record, or has ended.
+func (x *intake) awaitRecord(p *topicPart) (ending, error) {
 	for {
 		for len(p.records) > 0 && p.records[0].Offset < p.next { // a broker may return the batch around an offset
 			p.records = p.records[1:]
@@ -204,20 +205,20 @@ func (x *intake) await(p *topicPart) (ending, error) {
 		var err error
 		p.records, err = p.log.Read(p.next, readBytes, readWait)
 		if err != nil {
-			if err = x.retry(p, err); err != nil {
+			if err = x.explainRead(p, err); err != nil {
 				return endNone, err
 			}
 		} else if x.lastFail = nil; len(p.records) > 0 {
 			continue
 		}
-		if end := x.idle(p); end != endNone {
+		if end := x.judgeWait(p); end != endNone {
 			return end, nil
 		}
 	}
 }
 
-// retry returns the error of a read, unless it is worth another try.
-func (x *intake) retry(p *topicPart, err error) error {
+// explainRead returns the error of a read, unless it is worth another try.
+func (x *intake) explainRead(p *topicPart, err error) error {
 	if errors.As(err, new(*stream.Trimmed)) {
 		return &data.Error{File: x.Name, What: fmt.Sprintf("%v; raise the retention of the topic, or begin a new run", err)}
 	}
@@ -233,8 +234,8 @@ func (x *intake) retry(p *topicPart, err error) error {
 	return nil
 }
 
-// idle is called when a partition has no record. It reports whether the run ends.
-func (x *intake) idle(p *topicPart) ending {
+// judgeWait is called when a partition has no record. It reports whether the run ends.
+func (x *intake) judgeWait(p *topicPart) ending {
 	waited := x.env.Now() - x.arrived
 	switch {
 	case x.Stop != nil && x.Stop():

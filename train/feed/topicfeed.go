@@ -12,10 +12,11 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// One rank reads the topic, makes the samples of a step, and sends each trainer its slice. All ranks get the position after the step, which is
-// part of every commit. So the broker sends each message once, whatever the number of ranks, and all ranks end at the same step.
+// One rank reads the topic, makes the samples of a step, and sends each trainer its slice. All ranks get the position after
+// the step, which is part of every commit. So the broker sends each message once for any number of ranks, and all ranks end
+// at the same step.
 
-// Notice is the error of Next while there is no slice yet, and a person may want to know why. Next is called again.
+// Notice is the error of Next while there is no slice yet, with the reason. Next is called again.
 type Notice struct{ Text string }
 
 func (n *Notice) Error() string { return n.Text }
@@ -43,7 +44,7 @@ const (
 
 func newHeader(partitions int) header { return make(header, headPosition+positionHead+partitions) }
 
-// topicLink is what both sides of a topic have.
+// topicLink is common to the rank that reads and the others.
 type topicLink struct {
 	span    Span
 	env     env.Env
@@ -56,8 +57,8 @@ type topicLink struct {
 // Stopped reports whether the steps ended because the job was stopped. It is valid after io.EOF.
 func (l *topicLink) Stopped() bool { return l.stopped }
 
-// FeedTopic yields this rank's slices of a topic, and sends those of all others. A rank that is no trainer gets slices without samples. Trainer
-// i is rank i.
+// FeedTopic yields this rank's slices of a topic, and sends those of all others. A rank that is no trainer gets slices
+// without samples. Trainer i is rank i.
 func FeedTopic(e env.Env, s Span, ep transport.Endpoint, channel uint16, trainers int) Batches {
 	b := &topicFeed{topicLink: topicLink{span: s, env: e, ep: ep, tags: tags(channel), step: s.First - 1}, trainers: trainers,
 		ready: env.NewQueue[*topicStep](e, "topic ready", topicAhead+1+mostNotices), free: env.NewQueue[*topicStep](e, "topic free", topicAhead),
@@ -105,7 +106,7 @@ func (b *topicFeed) readAll() {
 		b.ready.Put(&topicStep{err: err})
 		return
 	}
-	defer x.close()
+	defer x.closeTopic()
 	notices := 0
 	x.notice = func(text string) {
 		if notices++; notices <= mostNotices {
@@ -127,7 +128,7 @@ func (b *topicFeed) readAll() {
 			b.ready.Put(&topicStep{err: fmt.Errorf("step %d: %w", step, err)})
 			return
 		}
-		f.position = x.position()
+		f.position = x.placeNow()
 		if !b.ready.Put(f) || f.end != endNone {
 			return
 		}
@@ -183,7 +184,8 @@ func (b *topicFeed) sendSlices(f *topicStep, h header) (*data.Batch, error) {
 	for len(b.slices) < b.trainers {
 		b.slices = append(b.slices, new(data.Batch))
 	}
-	own.N, own.Labels, own.Dense, own.IDs, own.Offsets, own.Weights, own.SampleWeights = 0, own.Labels[:0], own.Dense[:0], own.IDs[:0], nil, nil, nil
+	own.N, own.Labels, own.Dense, own.IDs = 0, own.Labels[:0], own.Dense[:0], own.IDs[:0]
+	own.Offsets, own.Weights, own.SampleWeights = nil, nil, nil
 	for i := range b.trainers {
 		slice := b.slices[i]
 		if i == me {

@@ -15,8 +15,8 @@ import (
 
 type produceCmd struct {
 	Files      []string `arg:"" complete:"file" help:"Files of csv, with a header, or of criteo-tsv."`
-	To         string   `required:"" placeholder:"TOPIC" help:"The topic: kafka://HOST:PORT/TOPIC, or file:DIR. It is made if it does not exist."`
-	Partitions int      `default:"1" placeholder:"N" help:"Partitions of a topic that is made. Rows go to the partitions in turn, so that train reads them in the order of the files."`
+	To         string   `required:"" placeholder:"TOPIC" help:"The topic: kafka://HOST:PORT/TOPIC, or file:DIR; made if it does not exist."`
+	Partitions int      `default:"1" placeholder:"N" help:"Partitions of a topic that is made. They get rows in turn, as train reads them."`
 	Format     string   `default:"csv" enum:"csv,criteo-tsv" help:"Format of the files."`
 	Delimiter  string   `default:"," placeholder:"BYTE" help:"Byte between the fields of csv."`
 	Rate       int      `placeholder:"N" help:"Rows a second; 0: as many as possible."`
@@ -38,16 +38,16 @@ func (c *produceCmd) Run(a *app) error {
 	}
 	defer topic.Close()
 	p := producer{env: e, rate: c.Rate, began: e.Now()}
-	if err := p.open(topic, c.Partitions); err != nil {
+	if err := p.openPartitions(topic, c.Partitions); err != nil {
 		return fmt.Errorf("data produce: %s: %w", topic.Name(), err)
 	}
-	defer p.close()
+	defer p.closePartitions()
 	var names []string
 	err = data.EachRow(e, c.Files, c.Format, c.Delimiter[0], func(columns []string, row []byte) error {
 		if names == nil {
 			names = columns
 		} else if !slices.Equal(names, columns) {
-			return errUsage(fmt.Sprintf("data produce: a file has the columns %v, and one before it %v; write them to topics of their own", columns, names))
+			return errUsage(fmt.Sprintf("data produce: a file has the columns %v, and one before it %v; use two topics", columns, names))
 		}
 		if c.Samples > 0 && p.rows == c.Samples {
 			return errEnough
@@ -55,12 +55,12 @@ func (c *produceCmd) Run(a *app) error {
 		if err := a.stop.err(); err != nil {
 			return err
 		}
-		return p.put(row)
+		return p.putRow(row)
 	})
 	if err == errEnough {
 		err = nil
 	}
-	if flushed := p.flush(); err == nil {
+	if flushed := p.flushRows(); err == nil {
 		err = flushed
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *produceCmd) Run(a *app) error {
 }
 
 // errEnough ends the reading of files.
-var errEnough = fmt.Errorf("all rows that were asked for are written")
+var errEnough = fmt.Errorf("enough rows are written")
 
 // produceBytes is how much waits for a partition until it is sent, and how much in all until it is acknowledged.
 const (
@@ -94,7 +94,7 @@ type producer struct {
 	began time.Duration
 }
 
-func (p *producer) open(topic stream.Topic, partitions int) error {
+func (p *producer) openPartitions(topic stream.Topic, partitions int) error {
 	n, err := topic.Partitions()
 	if err == nil && n == 0 {
 		n, err = partitions, topic.Create(partitions)
@@ -108,14 +108,14 @@ func (p *producer) open(topic stream.Topic, partitions int) error {
 	return err
 }
 
-func (p *producer) put(row []byte) error {
+func (p *producer) putRow(row []byte) error {
 	i := int(p.rows % int64(len(p.parts)))
 	p.wait[i] = append(p.wait[i], slices.Clone(row))
 	p.rows, p.bytes = p.rows+1, p.bytes+len(row)
 	if p.rate > 0 {
 		due := p.began + time.Duration(float64(p.rows)/float64(p.rate)*float64(time.Second))
 		if early := due - p.env.Now(); early > 0 {
-			if err := p.flush(); err != nil {
+			if err := p.flushRows(); err != nil {
 				return err
 			}
 			p.env.Sleep(due - p.env.Now())
@@ -124,13 +124,13 @@ func (p *producer) put(row []byte) error {
 	if p.bytes < produceBytes*len(p.parts) {
 		return nil
 	}
-	return p.send(p.sent > syncBytes)
+	return p.sendRows(p.sent > syncBytes)
 }
 
-// flush sends what waits, until it is acknowledged.
-func (p *producer) flush() error { return p.send(true) }
+// flushRows sends all rows that wait, and returns when they are acknowledged.
+func (p *producer) flushRows() error { return p.sendRows(true) }
 
-func (p *producer) send(sync bool) error {
+func (p *producer) sendRows(sync bool) error {
 	for i, part := range p.parts {
 		if len(p.wait[i]) > 0 {
 			if err := part.Append(p.wait[i]); err != nil {
@@ -152,7 +152,7 @@ func (p *producer) send(sync bool) error {
 	return nil
 }
 
-func (p *producer) close() {
+func (p *producer) closePartitions() {
 	for _, part := range p.parts {
 		part.Close()
 	}
