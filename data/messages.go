@@ -249,7 +249,7 @@ func (p *MessageParser) Take(from, to int, dst *Batch) {
 	for _, at := range b.Offsets[from*features : to*features+1] {
 		dst.Offsets = append(dst.Offsets, at-first)
 	}
-	if dst.Weights = dst.Weights[:0]; b.Weights == nil || len(b.Weights) == 0 {
+	if dst.Weights = dst.Weights[:0]; len(b.Weights) == 0 {
 		dst.Weights = nil
 		return
 	}

@@ -29,7 +29,7 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 	if saves.dir != "" {
 		defer os.RemoveAll(saves.dir)
 	}
-	set.drawInput(seed)
+	set.drawInput(d, seed)
 	want, err := reference(d, &set, filepath.Join(models[0], modelName))
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}

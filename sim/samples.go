@@ -39,10 +39,13 @@ func setValue(sets []string, key string) string {
 
 // drawInput draws whether a run reads its samples from a topic: one that ends before its data does, in the order of the file
 // and without evaluations. The reference reads the file.
-func (s *setting) drawInput(seed uint64) {
+func (s *setting) drawInput(d *Data, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, purposeSamples))
 	batch, _ := strconv.Atoi(setValue(s.exact, "train.global_batch"))
 	steps, _ := strconv.Atoi(setValue(s.exact, "train.iterations"))
+	if setValue(d.sets, "data.format") != "" { // samples of another kind
+		return
+	}
 	if r.IntN(2) == 0 || steps*batch > trainSamples || setValue(s.exact, "train.eval_every") != "0" {
 		return
 	}
