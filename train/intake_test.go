@@ -305,4 +305,13 @@ func TestTopicEnds(t *testing.T) {
 	if some.Steps != 2 || some.Stopped || some.InputEnded {
 		t.Errorf("%d steps, stopped %v, ended %v", some.Steps, some.Stopped, some.InputEnded)
 	}
+	// The run ends while its planners wait for samples.
+	for _, more := range [][]string{{"job.ranks=3"}, {"job.ranks=3", "ranks.readers=1"}, {"job.ranks=3", "cache.mode=lrpp", "oracle.lookahead=1"}} {
+		within(t, 20*time.Second, func() {
+			early := run(t, Options{Samples: topic.open, Until: 1}, path, slices.Concat(sets, more)...)
+			if early.Steps != 1 {
+				t.Errorf("%v: %d steps", more, early.Steps)
+			}
+		})
+	}
 }
