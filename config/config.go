@@ -62,6 +62,7 @@ type Data struct {
 	// Cache is the folder of the record files that text is converted to. Empty: Job.Out.
 	Cache string `toml:"cache"`
 	CSV   CSV    `toml:"csv"`
+	Kafka Kafka  `toml:"kafka"`
 }
 
 // CSV names the columns of a delimited file with a header.
@@ -125,13 +126,16 @@ func (c *Config) DataOptions(eval bool) data.Options {
 	d := c.Data
 	o := data.Options{Format: d.Format, Files: d.Train, Tables: c.Model.TableRows(), TableOf: c.Model.TableNumbers(), Hots: d.Hots.IDs, CSV: d.columnNames(), Seed: c.Job.Seed,
 		SkipBad: d.OnError == "skip", RecordDir: cmp.Or(c.Data.Cache, c.Job.Out)}
-	o.MinCount = int64(d.MinCount)
+	o.MinCount, o.Fields = int64(d.MinCount), d.Kafka.Columns
 	split, ok := c.EvalSplit()
 	if ok {
 		o.Split = split
 		o.Split.Eval = eval
 	} else if eval {
 		o.Files = d.Eval
+		if c.ReadsTopic() {
+			o.Format = data.MessageFormat(&o.CSV) // files of such rows, csv with a header
+		}
 		o.CSV.Weight = "" // evaluations are not weighted
 	}
 	return o
@@ -349,7 +353,8 @@ func Default() *Config {
 		Job: Job{Seed: 42, Ranks: 1, Device: "auto", Secure: "auto", SaveModel: true, OnEvent: Command{}},
 		Data: Data{Format: "criteo-bin", Train: []string{}, Eval: Files{}, Shuffle: "block", OnError: "fail",
 			Transform: Transforms{}, MinCount: 1,
-			CSV: CSV{Label: "label", Dense: []string{}, Categorical: []string{}, Delimiter: ",", NA: []string{}, Bags: []string{}}},
+			CSV:   CSV{Label: "label", Dense: []string{}, Categorical: []string{}, Delimiter: ",", NA: []string{}, Bags: []string{}},
+			Kafka: Kafka{Columns: []string{}, Begin: BeginFirst, AtEnd: AtEndStop}},
 		Model: Model{Kind: "dlrm", EmbeddingDim: 16, TableOf: []string{}, Pooling: Pooling{poolSum},
 			BottomMLP: []int{512, 256, 16}, TopMLP: []int{512, 256, 1}},
 		Kernels:     Kernels{BLAS: "exact"},

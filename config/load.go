@@ -262,7 +262,7 @@ func (c *Config) resolveDefaults(path string, src *source) error {
 	if format, ok := data.FindFormat(c.Data.Format); ok && format.Named != nil {
 		c.Data.CSV.setNamed(format.Named, src)
 	}
-	if c.readsNoFiles() && !src.mentions("data.shuffle") {
+	if (c.readsNoFiles() || c.ReadsTopic()) && !src.mentions("data.shuffle") {
 		c.Data.Shuffle = "none"
 	}
 	abs := func(p *string) {
@@ -285,7 +285,14 @@ func (c *Config) resolveDefaults(path string, src *source) error {
 	abs(&c.Metrics.Textfile)
 	for _, files := range [][]string{c.Data.Train, c.Data.Eval} {
 		for i := range files {
-			if _, split, _ := data.ParseSplit(files[i]); !split {
+			_, split, _ := data.ParseSplit(files[i])
+			folder, isTopic := strings.CutPrefix(files[i], "file:")
+			switch {
+			case split || c.ReadsTopic() && strings.HasPrefix(files[i], "kafka://"):
+			case c.ReadsTopic() && isTopic:
+				abs(&folder)
+				files[i] = "file:" + folder
+			default:
 				abs(&files[i])
 			}
 		}

@@ -106,12 +106,12 @@ func (c *Config) checkOptimizers(src *source) error {
 			return src.errorf(o.key+".l2", "%v is not zero or a positive number", o.L2)
 		case !(o.WeightDecay >= 0 && o.WeightDecay <= math.MaxFloat32):
 			return src.errorf(o.key+".weight_decay", "%v is not zero or a positive number", o.WeightDecay)
-		case o.WarmupSteps < 0 || o.WarmupSteps > maxSteps:
-			return src.errorf(o.key+".warmup_steps", "%d is out of range; choose 0 to %d", o.WarmupSteps, maxSteps)
-		case o.DecayStart < 0 || o.DecayStart > maxSteps:
-			return src.errorf(o.key+".decay_start", "%d is out of range; choose 0 to %d", o.DecayStart, maxSteps)
-		case o.DecaySteps < 0 || o.DecaySteps > maxSteps:
-			return src.errorf(o.key+".decay_steps", "%d is out of range; choose 0 to %d", o.DecaySteps, maxSteps)
+		case o.WarmupSteps < 0 || o.WarmupSteps > MaxSteps:
+			return src.errorf(o.key+".warmup_steps", "%d is out of range; choose 0 to %d", o.WarmupSteps, MaxSteps)
+		case o.DecayStart < 0 || o.DecayStart > MaxSteps:
+			return src.errorf(o.key+".decay_start", "%d is out of range; choose 0 to %d", o.DecayStart, MaxSteps)
+		case o.DecaySteps < 0 || o.DecaySteps > MaxSteps:
+			return src.errorf(o.key+".decay_steps", "%d is out of range; choose 0 to %d", o.DecaySteps, MaxSteps)
 		case o.DecaySteps == 0 && o.DecayStart > 0:
 			return src.errorf(o.key+".decay_start", "is %d, but decay_steps, the length of the decay, is not set; set both", o.DecayStart)
 		case o.DecaySteps > 0 && o.DecayStart < o.WarmupSteps:

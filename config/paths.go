@@ -1,6 +1,9 @@
 package config
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // scheme is how the address of a store on a network begins.
 var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
@@ -21,6 +24,12 @@ func (c *Config) checkPaths(src *source) error {
 		{"store.path", []string{c.Store.Path}},
 	} {
 		for _, path := range p.paths {
+			if c.ReadsTopic() && p.key == "data.train" {
+				continue // checkTopic
+			}
+			if p.key == "data.train" && strings.HasPrefix(path, "kafka://") {
+				return src.errorf(p.key, "%q is a topic, and data.format is %q; set data.format = \"kafka\"", path, c.Data.Format)
+			}
 			if found := scheme.FindStringSubmatch(path); found != nil {
 				return src.errorf(p.key, "%q: %s:// is not read or written here, only paths are; copy it to a disk, or mount it", path, found[1])
 			}

@@ -169,12 +169,12 @@ var jobAndData = []Doc{
 		"Command to run at losses, recoveries, checkpoints and the end: a string for the shell, or a list of program and arguments. See [hooks](operate.md#hooks)."},
 
 	{"data.format", "", "data",
-		"Format of the files. See [data](data.md)."},
+		"Format of the files, or `kafka` for a topic. See [data](data.md)."},
 	{"data.train", "", "cmd/internal/cli train",
-		"Training files, read in this order: names, folders or patterns like `day_*.gz`; see [files](data.md#files). Required, except for `synthetic`."},
+		"Training files, read in this order: names, folders or patterns like `day_*.gz`; see [files](data.md#files). With `kafka` one topic: `kafka://HOST:PORT/TOPIC` or `file:DIR`, see [topics](stream.md#training-from-a-topic). Required, except for `synthetic`."},
 	{"data.eval", "", "cmd/internal/cli train",
 		"Evaluation files, named as in `data.train`. When given, there is always an evaluation at the end. Or a share of the training data, which is then held back: `\"10%\"` (drawn evenly), `\"last 10%\"`. See [split](data.md#split)."},
-	{"data.shuffle", "`block`, or `none` for `synthetic` data", "train",
+	{"data.shuffle", "`block`, or `none` for `synthetic` and `kafka`", "train",
 		"`block`: a seeded order, another in each epoch, in which any step is found without reading those before. `none`: samples in file order."},
 	{"data.on_error", "", "config",
 		"`fail`: a malformed line ends the run before training. `skip`: malformed lines are skipped, counted and reported."},
@@ -204,6 +204,14 @@ var jobAndData = []Doc{
 		"The categorical columns whose fields are split by `data.csv.separator`, or are lists in Parquet files."},
 	{"data.csv.weighted", "", "data",
 		"Whether ids of these fields have weights, as in `7:0.5|9`, or as structs of `id` and `weight` in Parquet lists. An id without one has weight 1."},
+	{"data.kafka.columns", "`label`, `weight`, `dense` and `categorical` of `[data.csv]`, in that order", "data",
+		"The fields of a message, in order, by the names of `[data.csv]`; others are not read. Messages have no header."},
+	{"data.kafka.begin", "", "train",
+		"The first sample of a run that does not resume: the `first` message that the topic has, or the `last`, that is, the next one that is written."},
+	{"data.kafka.at_end", "", "train",
+		"`stop`: the messages that are there at the start of the run are all. `wait`: the run waits for more, until `train.iterations`, a signal, or `data.kafka.idle`."},
+	{"data.kafka.idle", "`0s`: for ever", "train",
+		"With `at_end = \"wait\"`, how long the next step may have no sample until the run ends. The samples of a step that is not complete are left to a run that resumes."},
 }
 
 var modelAndTrain = []Doc{

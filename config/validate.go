@@ -26,7 +26,7 @@ const (
 	maxRows    = 1 << 40        // of all tables
 	maxIDs     = math.MaxUint32 // of one table: an id is 32 bits
 	maxLookups = math.MaxInt32  // of one batch: positions are int32
-	maxSteps   = math.MaxInt32
+	MaxSteps   = math.MaxInt32
 
 	minHeartbeat = 10 * time.Millisecond
 )
@@ -62,6 +62,8 @@ func (c *Config) choices() []choice {
 		{"data.format", c.Data.Format, data.FormatNames()},
 		{"data.shuffle", c.Data.Shuffle, []string{"none", "block"}},
 		{"data.on_error", c.Data.OnError, []string{"fail", "skip"}},
+		{"data.kafka.begin", c.Data.Kafka.Begin, []string{BeginFirst, BeginLast}},
+		{"data.kafka.at_end", c.Data.Kafka.AtEnd, []string{AtEndStop, AtEndWait}},
 		{"model.kind", c.Model.Kind, model.Names()},
 		{"train.keep", c.Train.Keep, []string{"best", "last"}},
 		{"train.best_by", c.Train.BestBy, []string{"logloss", "auc"}},
@@ -83,7 +85,7 @@ func (c *Config) choices() []choice {
 // checkValues checks numbers, and that values fit each other.
 func (c *Config) checkValues(src *source) error {
 	for _, check := range []func(*source) error{
-		c.checkFormat, c.checkRanges, c.checkDevice, c.checkRoles, c.checkSecure, c.checkLength, c.checkData, c.checkColumns, c.checkTables,
+		c.checkFormat, c.checkTopic, c.checkRanges, c.checkDevice, c.checkRoles, c.checkSecure, c.checkLength, c.checkData, c.checkColumns, c.checkTables,
 		c.checkFeatures, c.checkLayers, c.checkOptimizers, c.checkMetrics, c.checkPatience, c.checkStore, c.checkStream,
 	} {
 		if err := check(src); err != nil {
@@ -103,22 +105,22 @@ func (c *Config) checkRanges(src *source) error {
 		{"model.embedding_dim", c.Model.EmbeddingDim, 1, maxWidth},
 		{"model.cross_layers", c.Model.CrossLayers, 0, maxLayers},
 		{"model.cross_rank", c.Model.CrossRank, 0, maxWidth},
-		{"train.global_batch", c.Train.GlobalBatch, 1, maxSteps},
-		{"train.iterations", c.Train.Iterations, 0, maxSteps},
-		{"train.epochs", c.Train.Epochs, 0, maxSteps},
-		{"train.eval_every", c.Train.EvalEvery, 0, maxSteps},
-		{"train.patience", c.Train.Patience, 0, maxSteps},
-		{"train.plateau_patience", c.Train.PlateauPatience, 0, maxSteps},
-		{"train.log_every", c.Train.LogEvery, 1, maxSteps},
+		{"train.global_batch", c.Train.GlobalBatch, 1, MaxSteps},
+		{"train.iterations", c.Train.Iterations, 0, MaxSteps},
+		{"train.epochs", c.Train.Epochs, 0, MaxSteps},
+		{"train.eval_every", c.Train.EvalEvery, 0, MaxSteps},
+		{"train.patience", c.Train.Patience, 0, MaxSteps},
+		{"train.plateau_patience", c.Train.PlateauPatience, 0, MaxSteps},
+		{"train.log_every", c.Train.LogEvery, 1, MaxSteps},
 		{"ranks.servers", c.Ranks.Servers, 0, maxRanks},
 		{"ranks.trainers", c.Ranks.Trainers, 0, maxRanks},
 		{"ranks.readers", c.Ranks.Readers, 0, maxRanks},
 		{"ec.k", c.EC.K, 1, maxRanks},
 		{"ec.r", c.EC.R, 1, maxRanks},
-		{"ec.commit_every", c.EC.CommitEvery, 1, maxSteps},
+		{"ec.commit_every", c.EC.CommitEvery, 1, MaxSteps},
 		{"elastic.spares", c.Elastic.Spares, 0, maxRanks},
-		{"elastic.max_restarts", c.Elastic.MaxRestarts, 0, maxSteps},
-		{"checkpoint.keep", c.Checkpoint.Keep, 0, maxSteps},
+		{"elastic.max_restarts", c.Elastic.MaxRestarts, 0, MaxSteps},
+		{"checkpoint.keep", c.Checkpoint.Keep, 0, MaxSteps},
 	} {
 		if r.value < r.low || r.value > r.high {
 			return src.errorf(r.key, "%d is out of range; choose %d to %d", r.value, r.low, r.high)

@@ -3,11 +3,13 @@ package data
 // Batch is one rank's slice of a global batch, in sample order. Its memory is
 // reused: it is valid until it is given back to the Reader that made it.
 type Batch struct {
-	Step    int64     // the global step that trains it, from 1; 0 outside a Reader
-	N       int       // samples here
-	GlobalN int       // samples of the global batch, over all ranks; 0 outside a Reader
-	Labels  []float32 // [N], 0 or 1
-	Dense   []float32 // [N, Schema.Dense], row-major, log(1 + max(x, 0))
+	Step    int64 // the global step that trains it, from 1; 0 outside a Reader
+	N       int   // samples here
+	GlobalN int   // samples of the global batch, over all ranks; 0 outside a Reader
+	// Next is the place in a topic after the step, of a source of messages: see package train/feed. Nil: samples have numbers.
+	Next   []int64
+	Labels []float32 // [N], 0 or 1
+	Dense  []float32 // [N, Schema.Dense], row-major, log(1 + max(x, 0))
 	// SampleWeights are the weights of the samples, [N], 0 or more. Nil: all are 1.
 	SampleWeights []float32
 	IDs           []uint32  // of each lookup, below its table's rows: by sample, feature, position in the bag

@@ -19,7 +19,8 @@
 // # Invariants
 //
 //   - Which samples a step trains, and in which order, is a pure function of
-//     (Order, step): nothing to save, nothing to replay.
+//     (Order, step): nothing to save, nothing to replay. Messages of a topic are read in its
+//     order instead, by package train/feed.
 //   - The content of a sample is a pure function of the files, or of (seed,
 //     tables, index) for synthetic data.
 //   - Any sample is found in O(1): text is converted once, to a record file.

@@ -21,6 +21,9 @@ func newRecipe(o *Options) (*Recipe, error) {
 		return nil, err
 	}
 	r := &Recipe{Version: recipeVersion, Format: f.Name, Dense: []DenseColumn{}, Categorical: []Category{}}
+	if f.Topic {
+		r.Format = MessageFormat(&o.CSV)
+	}
 	if f.Reads("csv.categorical") && len(o.CSV.Categorical) > 0 {
 		r.addColumns(&o.CSV)
 	} else {

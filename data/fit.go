@@ -58,6 +58,10 @@ func Fit(o Options) (*Recipe, error) {
 	if err != nil || r.Complete() {
 		return r, err
 	}
+	if f, _ := FindFormat(o.Format); f.Topic {
+		_, err := NewMessages(&o)
+		return nil, err
+	}
 	if err := o.listFiles(); err != nil {
 		return nil, err
 	}

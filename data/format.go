@@ -13,7 +13,7 @@ import (
 // format of text needs a text (textFormat), which Convert parses in parallel into a
 // record file; any other needs an Open that finds each sample in O(1), and may have both. Run
 // formattest.Run on the format in a test, and describe it in docs/data.md. A test may append a format of its own.
-var Formats = []Format{syntheticFormat, csvTextFormat, avazuFormat, criteoTSVFormat, parquetFileFormat, criteoBinFormat, criteoNumPyFormat, recordFormat}
+var Formats = []Format{syntheticFormat, csvTextFormat, avazuFormat, criteoTSVFormat, parquetFileFormat, criteoBinFormat, criteoNumPyFormat, recordFormat, kafkaFormat}
 
 // Format is one format of data.
 type Format struct {
@@ -30,6 +30,8 @@ type Format struct {
 	Named *CSV
 	// Endless formats read no files: they make samples without end.
 	Endless bool
+	// Topic formats read a topic in place of files, in its order only.
+	Topic bool
 	// Columns counts the numbers and the categories of a sample. The model is laid out for
 	// that many numbers before a file is opened. The count of categories may be Any, except
 	// of a text.
@@ -40,7 +42,7 @@ type Format struct {
 	// Scaled formats without names of columns have numbers as they enter the model.
 	Scaled bool
 	// Open opens Options.Files, of which there is one at least unless the format is
-	// Endless. It is nil for text, which is converted and opened as a record file.
+	// Endless. It is nil for text, which is converted and opened as a record file, and for a Topic.
 	Open func(o *Options) (Source, error)
 	// text prepares a conversion; nil if Convert does not take the format.
 	text func(o *Options) (textFormat, error)

@@ -74,6 +74,9 @@ func TestFormats(t *testing.T) {
 	for _, i := range order {
 		f := data.Formats[i]
 		t.Run(f.Name, func(t *testing.T) {
+			if f.Topic {
+				t.Skip("train reads it: TestTopicEqualsFile")
+			}
 			s, ok := all[f.Name]
 			if !ok {
 				t.Fatalf("add a suite of %s", f.Name)
@@ -98,7 +101,7 @@ func TestFormatsInDocs(t *testing.T) {
 		if strings.Contains(table, "\n| `"+f.Name+"` |") {
 			rows = append(rows, f.Name)
 		}
-		if f.Open == nil {
+		if f.IsConverted() {
 			converted = append(converted, "`"+f.Name+"`")
 		}
 	}

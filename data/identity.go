@@ -20,6 +20,7 @@ import (
 type Identity struct {
 	Samples int64          `json:"samples,omitempty"` // in one pass; 0: not counted, or endless
 	Files   []FileIdentity `json:"files,omitempty"`   // none: synthetic data
+	Topic   string         `json:"topic,omitempty"`   // in place of files: its name, without brokers, and its partitions
 	Split   string         `json:"split,omitempty"`   // the part of the files that is evaluation data, or is left out; empty: there is none
 }
 
@@ -94,6 +95,8 @@ func (id Identity) String() string {
 		text += " split at " + id.Split
 	}
 	switch {
+	case id.Topic != "":
+		return "topic " + id.Topic
 	case len(parts) == 0:
 		return "none"
 	case id.Samples > 0:

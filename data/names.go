@@ -11,6 +11,8 @@ const (
 	FormatRecord    = "record" // the format that Convert writes
 
 	FormatCriteoNumPy = "criteo-numpy"
+
+	FormatKafka = "kafka"
 )
 
 // recordMagic is the beginning of a record file.

@@ -33,6 +33,9 @@ type Options struct {
 	// Hots is the number of ids of each feature of synthetic data. Nil: one.
 	Hots []int
 	CSV  CSV // for formats whose columns have names
+	// Fields are the columns of a message of a topic, in the order of its fields. Nil: the label, the weight, the numbers and
+	// the categories.
+	Fields []string
 
 	// Seed is that of the synthetic data and of nothing else.
 	Seed uint64
@@ -132,14 +135,16 @@ func Open(o Options) (Source, error) {
 	switch {
 	case f.Endless && len(o.Files) > 0:
 		return nil, usageErr("data.format = %q reads no files; remove %q", f.Name, o.Files[0])
-	case !f.Endless:
+	case !f.Endless && !f.Topic:
 		err = o.listFiles()
 	}
 	if err != nil {
 		return nil, err
 	}
 	var src Source
-	if f.IsConverted() {
+	if f.Topic {
+		return NewMessages(&o)
+	} else if f.IsConverted() {
 		src, err = openText(f, &o)
 	} else {
 		src, err = f.Open(&o)

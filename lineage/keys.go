@@ -42,6 +42,11 @@ var classes = map[string]class{
 	"data.csv.bags":        defines,
 	"data.csv.weighted":    defines,
 
+	"data.kafka.columns": defines,
+	"data.kafka.begin":   defines,
+	"data.kafka.at_end":  noted,
+	"data.kafka.idle":    noted,
+
 	"model.kind":            fixed,
 	"model.embedding_dim":   fixed,
 	"model.tables":          fixed,

@@ -36,6 +36,7 @@ type cluster struct {
 	frames      int    // rows of a rank in memory; 0: all
 	saves       *saves
 	broker      *broker       // of the topic
+	samples     *samples      // nil: they are in files
 	slowest     time.Duration // maximum delay of a message to or from the register
 	lossy       float64       // probability that one is lost
 

@@ -171,6 +171,7 @@ type setting struct {
 	saves       saves
 	stores      bool // logs of commits
 	streams     bool // to a topic
+	samples     bool // from a topic
 	frames      int  // rows of a rank that are in memory, if the others are on its disk
 	steps       int64
 }
@@ -248,8 +249,8 @@ func (s *setting) String() string {
 	if s.linked {
 		net = "connections"
 	}
-	return fmt.Sprintf("mode %s, %d processes, %d spares, %s, message delays %q, register delay up to %v, register loss %v, %d rows rebuilt per step, %s, logs %t, %d frames, stream %t, %s",
-		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.rebuildRows, &s.saves, s.stores, s.frames, s.streams, text)
+	return fmt.Sprintf("mode %s, %d processes, %d spares, %s, message delays %q, register delay up to %v, register loss %v, %d rows rebuilt per step, %s, logs %t, %d frames, stream %t, samples from a topic %t, %s",
+		mode, s.processes, s.spares, net, s.delays, s.slowest, s.lossy, s.rebuildRows, &s.saves, s.stores, s.frames, s.streams, s.samples, text)
 }
 
 // loadConfig returns the config of a run.

@@ -26,6 +26,7 @@ type Outcome struct {
 	Followers     int  // processes that followed it, one after the other
 	Harmed        int  // losses of its acknowledged records, and batches in another order
 	Gaps          int  // that readers found
+	FromTopic     bool // it read its samples from a topic
 	Unrecoverable bool // it ended because more was lost than the code tolerates
 }
 
@@ -41,7 +42,7 @@ type Sum struct {
 	FromLogs                             int
 	Checks, Worlds, Reassigned, Replaced int
 	Saves, Unsaved, Kept                 int
-	Streams, Cuts                        int
+	Streams, Cuts, FromTopic             int
 	Followers, Harmed, Gaps              int
 	Decisions                            int64
 	// Trace is the sum of the runs' traces. It is equal if all runs are equal.
@@ -70,6 +71,9 @@ func (s *Sum) Add(o *Outcome) {
 	s.Gaps += o.Gaps
 	s.Decisions += o.Decisions
 	s.Trace += o.Trace
+	if o.FromTopic {
+		s.FromTopic++
+	}
 	if o.Restored {
 		s.Restored++
 	}
@@ -86,8 +90,8 @@ func (s *Sum) String() string {
 	for k, n := range s.Faults {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
-	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared, %d followers, %d breaches of the broker, %d gaps found; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
-		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams, s.Followers, s.Harmed, s.Gaps, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
+	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared, %d followers, %d breaches of the broker, %d gaps found; %d runs trained from a topic; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
+		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams, s.Followers, s.Harmed, s.Gaps, s.FromTopic, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
 // Failure is a failed run.

@@ -57,7 +57,7 @@ func (p *process) trainMain() {
 	_, err := train.Run(p, c.cfg, train.Options{Stop: func() bool { return false }, Observer: observer{p}, World: p.trainWorld(),
 		RebuildRows: c.rebuildRows, SaveRows: c.saves.rows, PauseSaves: c.saves.pause, SaveTo: c.saveTo, Inject: p.reachPoint,
 		Audit: c.auditor.auditHook(p), Check: true, StoreDir: p.storeDir, Frames: c.frames,
-		Topic: p.openTopic, Session: uint64(p.hostNumber)<<32 + uint64(p.incarnation)})
+		Topic: p.openTopic, Samples: p.openSamples, Session: uint64(p.hostNumber)<<32 + uint64(p.incarnation)})
 	switch {
 	case p.dead || errors.Is(err, errOver) || errors.Is(err, errDead):
 	case p.isFenced(): // its result has no effect

@@ -29,25 +29,31 @@ func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
 	if saves.dir != "" {
 		defer os.RemoveAll(saves.dir)
 	}
+	set.drawInput(d, seed)
 	want, err := reference(d, &set, filepath.Join(models[0], modelName))
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
-	sets := slices.Concat(set.free, saves.sets, set.storeSets(seed), set.streamSets(seed))
+	sets := slices.Concat(set.free, saves.sets, set.storeSets(seed), set.streamSets(seed), set.inputSets())
 	cfg, err := set.loadConfig(d, sets...)
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
 	s := newScheduler(seed)
 	c := newCluster(s, cfg, &set, seed)
+	if set.samples {
+		if c.samples, err = newSamples(d, &set, seed); err != nil {
+			return nil, err
+		}
+	}
 	c.saveTo = filepath.Join(models[1], modelName)
 	c.saves, s.fail = saves, func(what string) error { return saves.fail(what, c.furthest) }
 	c.faults.waiting, c.faults.unlimited = drawFaults(r, &set), set.safety
 	err = c.runJob()
 	o := &Outcome{Seed: seed, Trace: s.trace, Decisions: s.decisions, Faults: c.faults.count, Worlds: c.seen.worlds, Checks: c.auditor.checks,
 		Reassigned: c.seen.reassigned, Replaced: c.seen.replaced, Restored: c.seen.restored,
-		FromLogs: c.seen.fromLogs, Saves: c.seen.saved, Unsaved: c.seen.unsaved}
-	if err = c.checkOutcome(o, want, err); err == nil && !o.Unrecoverable {
+		FromLogs: c.seen.fromLogs, Saves: c.seen.saved, Unsaved: c.seen.unsaved, FromTopic: set.samples}
+	if err = c.checkOutcome(o, want, err); err == nil && !o.Unrecoverable && !set.samples { // else the file names other data; the digest of its tensors is compared
 		err = sameFile(filepath.Join(models[0], modelName), c.saveTo)
 	}
 	if err == nil && !o.Unrecoverable {

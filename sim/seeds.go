@@ -14,4 +14,5 @@ const (
 	purposeBroker
 	purposeTopic // faults of the broker that readers see
 	purposeFollower
+	purposeSamples
 )

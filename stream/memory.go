@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -24,8 +25,8 @@ type Memory struct {
 
 // memoryLog is a partition, for all its readers and writers.
 type memoryLog struct {
-	first   int64
-	records []Record // that are acknowledged
+	first, next int64
+	records     []Record // that are acknowledged, ascending; offsets between them may be missing
 }
 
 // NewMemory makes a topic that does not exist yet.
@@ -86,10 +87,13 @@ func (t *Memory) Lose(partition, n int) {
 	t.monitor.Lock()
 	defer t.monitor.Unlock()
 	l := t.parts[partition]
-	l.records = l.records[:max(0, len(l.records)-n)]
+	for ; n > 0 && len(l.records) > 0; n-- {
+		l.next = l.records[len(l.records)-1].Offset
+		l.records = l.records[:len(l.records)-1]
+	}
 }
 
-// Change calls f with the records of a partition, and keeps what it returns.
+// Change calls f with the records of a partition, and keeps what it returns. Records that f leaves out leave holes.
 func (t *Memory) Change(partition int, f func([]Record) []Record) {
 	t.monitor.Lock()
 	defer t.monitor.Unlock()
@@ -116,7 +120,7 @@ func (p *memoryPartition) fault() error {
 func (p *memoryPartition) Bounds() (first, next int64, err error) {
 	p.topic.monitor.Lock()
 	defer p.topic.monitor.Unlock()
-	return p.log.first, p.log.first + int64(len(p.log.records)), nil
+	return p.log.first, p.log.next, nil
 }
 
 func (p *memoryPartition) Append(records [][]byte) error {
@@ -142,11 +146,9 @@ func (p *memoryPartition) Sync() error {
 	}
 	for range times {
 		for _, b := range p.waiting {
-			p.log.records = append(p.log.records, Record{Bytes: b})
+			p.log.records = append(p.log.records, Record{Offset: p.log.next, Bytes: b})
+			p.log.next++
 		}
-	}
-	for i := range p.log.records {
-		p.log.records[i].Offset = p.log.first + int64(i)
 	}
 	p.waiting = nil
 	p.topic.monitor.Wake()
@@ -158,13 +160,13 @@ func (p *memoryPartition) Read(from int64, bytes int, wait time.Duration) (list 
 	t.monitor.Lock()
 	defer t.monitor.Unlock()
 	until := t.env.Now() + wait
-	for from >= p.log.first+int64(len(p.log.records)) && t.env.Now() < until && !p.closed.Load() {
+	for from >= p.log.next && t.env.Now() < until && !p.closed.Load() {
 		t.monitor.WaitUntil(until)
 	}
 	if from < p.log.first {
-		return nil, &Trimmed{p.number, from, p.log.first, p.log.first + int64(len(p.log.records))}
+		return nil, &Trimmed{p.number, from, p.log.first, p.log.next}
 	}
-	for i := from - p.log.first; i < int64(len(p.log.records)) && bytes > 0; i++ {
+	for i := p.log.search(from); i < len(p.log.records) && bytes > 0; i++ {
 		list = append(list, p.log.records[i])
 		bytes -= len(p.log.records[i].Bytes)
 	}
@@ -174,9 +176,15 @@ func (p *memoryPartition) Read(from int64, bytes int, wait time.Duration) (list 
 func (p *memoryPartition) Trim(before int64) error {
 	p.topic.monitor.Lock()
 	defer p.topic.monitor.Unlock()
-	n := min(max(0, before-p.log.first), int64(len(p.log.records)))
-	p.log.records, p.log.first = slices.Clone(p.log.records[n:]), p.log.first+n
+	before = min(max(before, p.log.first), p.log.next)
+	p.log.records, p.log.first = slices.Clone(p.log.records[p.log.search(before):]), before
 	return nil
+}
+
+// search finds the first record from an offset on.
+func (l *memoryLog) search(from int64) int {
+	i, _ := slices.BinarySearchFunc(l.records, from, func(r Record, from int64) int { return cmp.Compare(r.Offset, from) })
+	return i
 }
 
 // Close drops what is not acknowledged.

@@ -25,6 +25,7 @@ type checkpointer struct {
 
 	loaded *checkpoint.Checkpoint // the model was last loaded from it; nil: from none
 
+	saved    int64            // the step of the last checkpoint
 	lastSave time.Duration    // when the last save began, or the run
 	lastPath string           // of the last checkpoint of this run; empty: there is none
 	recipe   []byte           // of the data, from the first save on

@@ -33,6 +33,7 @@
 //	part          the dense parameters and the rows that it owns
 //	connections   endpoint, communicators, exchange of rows and cache of one world
 //	protection    commits, roll-back and rebuild
+//	intake        its place in the topic that the samples are in, if they are in one
 //	checkpointer  saves checkpoints beside training (saving.go), and loads them
 //	evaluator     scores the evaluation samples
 //

@@ -15,11 +15,13 @@ type history struct {
 	Kept []Kept `json:"kept,omitempty"`
 	// Recoveries are all recoveries of the run, also those after the step.
 	Recoveries []Recovery `json:"recoveries,omitempty"`
+	// Input is the place in the topic that the run trains from; nil: it trains from files.
+	Input *Input `json:"input,omitempty"`
 }
 
 // upTo is the history at the end of a step, without losses.
 func (h *history) upTo(step int64) history {
-	past := history{Recoveries: h.Recoveries}
+	past := history{Recoveries: h.Recoveries, Input: h.Input.upTo(step)}
 	for _, e := range h.Eval {
 		if e.Step <= step {
 			past.Eval = append(past.Eval, e)

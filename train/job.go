@@ -90,7 +90,7 @@ func (j *job) open() (err error) {
 		return err
 	}
 	files := slices.Clone(c.EvalFiles())
-	if !j.o.EvalOnly {
+	if !j.o.EvalOnly && !c.ReadsTopic() {
 		files = append(files, c.Data.Train...)
 	}
 	if err = data.CheckFiles(j.env, files); err != nil {
@@ -196,7 +196,12 @@ func (j *job) identifyRun() (err error) {
 		if d.from == nil {
 			continue
 		}
-		if *d.id, err = data.Identify(j.env, d.files); err != nil {
+		if d.from == j.train && messages(j) != nil {
+			*d.id, err = identifyTopic(j)
+		} else {
+			*d.id, err = data.Identify(j.env, d.files)
+		}
+		if err != nil {
 			return err
 		}
 		if n := d.from.Len(); n < math.MaxInt64 {

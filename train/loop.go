@@ -1,7 +1,9 @@
 package train
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -24,7 +26,8 @@ func (r *rank) trainJob() error {
 		}
 		return r.saveCheckpoint(r.done, true) // a loss may have ended that save
 	}
-	p := r.startFeed(feed.Span{Source: j.train, Order: j.order, First: r.done + 1, Last: j.steps}, chanPlan, chanFeed,
+	r.intake.ended = false
+	p := r.startFeed(feed.Span{Source: j.train, Order: j.order, First: r.done + 1, Last: j.steps, Topic: r.intake.topicSpan(r)}, chanPlan, chanFeed,
 		r.planOptions(j.modeOf(j.cfg.Cache.Mode)))
 	err := r.trainSteps(p)
 	p.Close(err) // not deferred: a panic must not wait for the pipeline
@@ -37,14 +40,19 @@ func (r *rank) trainSteps(p *feed.Pipeline) error {
 	for step := r.done + 1; step <= j.steps; step++ {
 		began := r.env.Now()
 		d, err := r.trainNext(p, step)
+		if errors.Is(err, io.EOF) {
+			return r.intake.endWithoutStep(r, p)
+		}
 		if err != nil {
 			return err
 		}
+		isLast, stopped := p.Ends()
+		r.intake.ended = isLast && !stopped && step < j.steps
 		if err := r.completeSave(r.checkpoints.proceed(d, r.env.Now()-began, r.conns.ctl)); err != nil {
 			return err
 		}
-		last := step == j.steps || step == j.o.Until
-		stop := d.stop && !last
+		last := step == j.steps || step == j.o.Until || r.intake.ended
+		stop := (d.stop || stopped) && !last
 		evaluate := j.isEvalDue(step)
 		save := stop || last || r.takesSave(d, step)
 		if evaluate || save {
@@ -113,6 +121,9 @@ func (r *rank) trainNext(p *feed.Pipeline, step int64) (d decision, err error) {
 		panic(fmt.Sprintf("train: rank %d was given step %d at step %d", r.id, w.Batch.Step, step))
 	}
 	if err := r.probe.Reach(step, probe.Planned); err != nil {
+		return d, err
+	}
+	if err := r.intake.moveInput(r, w.Batch); err != nil {
 		return d, err
 	}
 	if r.shard.Frames() > 0 {
@@ -286,7 +297,7 @@ func (r *rank) evaluate(step int64, last bool) error {
 // last save of the job, whose failure ends the job with an error, and which training waits for. An earlier
 // one may fail, and is written beside training.
 func (r *rank) saveCheckpoint(step int64, last bool) error {
-	if r.job.cfg.Checkpoint.Dir == "" || r.saved == step {
+	if r.job.cfg.Checkpoint.Dir == "" || r.checkpoints.saved == step {
 		return nil
 	}
 	digest, err := r.protection.commitWithDigest()
@@ -321,7 +332,7 @@ func (r *rank) completeSave(step int64, err error) error {
 	if err != nil || step == 0 {
 		return err
 	}
-	r.saved = step
+	r.checkpoints.saved = step
 	return keeper{r}.pruneKept(r.done)
 }
 

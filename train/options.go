@@ -62,6 +62,8 @@ type Options struct {
 	StoreDir func(rank int, path string) (store.Dir, error)
 	// Topic opens the topic that stream.to names.
 	Topic func(e env.Env, to string) (stream.Topic, error)
+	// Samples opens the topic that data.train names.
+	Samples func(e env.Env, from string) (stream.Topic, error)
 	// Session is a random number, drawn by each process.
 	Session uint64
 	// RebuildRows fixes how many shards each step rebuilds, or more if the next step reads

@@ -48,7 +48,7 @@ type rank struct {
 	meter     meterShare
 	done      int64 // the last step trained
 	evaluated int64 // the last step after which the model was evaluated
-	saved     int64 // the step of the last checkpoint
+	intake    intake
 }
 
 // newRank allocates a rank. Close frees it, also after an error.
@@ -103,10 +103,14 @@ func (r *rank) close() {
 func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions) *feed.Pipeline {
 	j := r.job
 	po.FirstOwner, po.Before = j.roles.first, s.First-1
+	var notice func(string)
+	if r.id == 0 {
+		notice = j.o.Observer.Warned
+	}
 	return feed.Start(feed.Options{
 		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf, Steps: s.Last - s.First + 1, Plan: po,
 		Open:    func(ahead int) feed.Batches { return r.openBatches(s, slices, ahead) },
-		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner,
+		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner, Notice: notice,
 	})
 }
 
@@ -115,6 +119,10 @@ func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions)
 func (r *rank) openBatches(s feed.Span, channel uint16, ahead int) feed.Batches {
 	ro := r.job.roles
 	switch {
+	case s.Topic != nil && r.id == ro.topicReader():
+		return feed.FeedTopic(r.env, s, r.conns.ep, channel, ro.trainers)
+	case s.Topic != nil:
+		return feed.ReceiveTopic(s, r.conns.ep, channel, ro.topicReader(), r.job.schema)
 	case ro.isTrainer(r.id) && ro.readers > 0:
 		return feed.Receive(s, r.conns.ep, channel, ro.readerFor(r.id), r.job.schema)
 	case ro.isTrainer(r.id):

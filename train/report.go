@@ -38,7 +38,8 @@ type Info struct {
 	Ranks, Threads int
 	DenseParams    int
 	Rows           int64
-	Began, Steps   int64 // the step it resumes after, 0 at the start; the last
+	Began, Steps   int64 // the step it resumes after, 0 at the start; the last, 0 if Endless
+	Endless        bool  // the last step is where the samples of a topic end
 	BytesPerRow    int
 	Run            lineage.Run
 	Recipe         *data.Recipe   // of the data
@@ -78,6 +79,8 @@ type Result struct {
 	Stopped   bool   // Stop ended it before its last step
 	// EndedEarly is set if train.patience ended the job before its last step.
 	EndedEarly bool
+	// InputEnded is set if the samples of a topic ended before the last step of train.iterations.
+	InputEnded bool
 	// ModelDigest is the XXH3 of the tensors of the saved model, empty if none is saved. The
 	// model is that of the evaluation ModelEval, or of the last step if that is nil.
 	ModelDigest string

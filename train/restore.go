@@ -56,7 +56,8 @@ func (p *protection) restoreFromCheckpoint(fatal *commit.Unrecoverable) error {
 	}
 	r.shard.Reset()
 	p.recovery = openRecovery{}
-	r.done, r.saved, r.evaluated, r.history = 0, 0, 0, history{}
+	r.intake.noteUndone(r.history.Input, 0)
+	r.done, r.checkpoints.saved, r.evaluated, r.history = 0, 0, 0, history{}
 	resumed, err := r.resumeOwn()
 	if err != nil {
 		return err

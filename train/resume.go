@@ -102,7 +102,7 @@ func (r *rank) resumeFrom(s *resume.Search) (bool, error) {
 		loaded := r.load(c)
 		_, err = r.conns.ctl.agree(loaded, nil)
 		if err == nil {
-			r.done, r.saved = c.Step, c.Step
+			r.done, r.checkpoints.saved = c.Step, c.Step
 			if !r.job.o.EvalOnly {
 				original := *s
 				original.Run = r.job.run

@@ -36,6 +36,14 @@ func (r roles) readerOf(id int) int { return max(id-r.first-r.rows, -1) }
 // readerFor is the rank that reads for a trainer.
 func (r roles) readerFor(trainer int) int { return r.first + r.rows + trainer%r.readers }
 
+// topicReader is the rank that reads a topic.
+func (r roles) topicReader() int {
+	if r.readers > 0 {
+		return r.readerFor(0)
+	}
+	return 0
+}
+
 // trainerIDs lists the ranks that train.
 func (r roles) trainerIDs() []int {
 	ids := make([]int, r.trainers)

@@ -68,7 +68,7 @@ func (p *protection) catchUp() error {
 	}
 	joined, left := r.env.Now(), p.lossLeft()
 	all, err := r.conns.ctl.gather([]uint64{uint64(p.phase), uint64(p.commits.Committed()), uint64(left.Rows),
-		uint64(left.Parities), uint64(r.saved), uint64(r.done)})
+		uint64(left.Parities), uint64(r.checkpoints.saved), uint64(r.done)})
 	if err != nil {
 		return err
 	}
@@ -157,6 +157,7 @@ func (p *protection) rollBack(w *worldState) error {
 	if err := r.probe.Reach(w.hit, probe.Rollback); err != nil {
 		return err
 	}
+	r.intake.noteUndone(r.history.Input, w.committed)
 	p.restoreDigests(w.committed, w.fresh, digestLost)
 	if err := p.distributeDense(w); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (p *protection) rollBack(w *worldState) error {
 	if err := r.probe.Reach(w.hit, probe.Dense); err != nil {
 		return err
 	}
-	r.done, r.saved, r.evaluated = w.committed, w.saved, 0
+	r.done, r.checkpoints.saved, r.evaluated = w.committed, w.saved, 0
 	for _, e := range r.history.Eval {
 		r.evaluated = max(r.evaluated, e.Step)
 	}

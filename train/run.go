@@ -59,9 +59,13 @@ func (j *job) infoOf(r *rank) Info {
 		device += fmt.Sprintf(" and NCCL %d.%d.%d", j.nccl.Version/10000, j.nccl.Version/100%100, j.nccl.Version%100)
 	}
 	gpu, _ := kernels.GPU(j.dev)
-	return Info{
+	steps, isEndless := j.steps, messages(j) != nil && j.cfg.Train.Iterations == 0
+	if isEndless {
+		steps = 0
+	}
+	return Info{Endless: isEndless,
 		Device: device, GPU: gpu, Ranks: j.ranks, Threads: j.threadCount(), DenseParams: r.model.Params().Len(),
-		Rows: j.place.Rows(), Began: j.result.Began, Steps: j.steps, BytesPerRow: j.bytesPerRow(),
+		Rows: j.place.Rows(), Began: j.result.Began, Steps: steps, BytesPerRow: j.bytesPerRow(),
 		Run: r.lineage, Recipe: j.o.Recipe, Inputs: j.inputs, Origin: j.origin,
 		Recoveries: slices.Clone(r.history.Recoveries),
 	}
@@ -94,6 +98,7 @@ func (r *rank) runJob() error {
 			j.result.Recoveries = r.history.Recoveries
 			_, isOver := j.judgeEvals(r.history.Eval)
 			j.result.EndedEarly = isOver && r.done < j.steps
+			j.result.InputEnded = r.intake.ended
 		}()
 	}
 	if err := r.getReady(); err != nil {
@@ -174,8 +179,11 @@ func (r *rank) setUpRun() error {
 			return err
 		}
 	}
-	r.lineage = j.run
+	r.lineage, r.history.Input = j.run, nil
 	if err := r.setFirstModel(); err != nil {
+		return err
+	}
+	if err := r.intake.setInput(r); err != nil {
 		return err
 	}
 	if err := (keeper{r}).removeStaleKept(); err != nil {

@@ -56,7 +56,7 @@ func (k *checkpointer) begin(q saveRequest, c *control) error {
 		return err
 	}
 	k.lastSave, k.again = k.part.env.Now(), 0
-	run, past := *q.run, q.history.clone()
+	run, past := *q.run, q.history.clone(q.step)
 	q.run, q.history = &run, &past
 	s := &saving{request: q, save: k.newSave(q), began: k.lastSave}
 	isIncrement, err := k.agreeOnIncrement(q.step, c)
@@ -360,7 +360,7 @@ func (k *checkpointer) horizon(step int64) int64 {
 }
 
 // clone is a copy that the steps to come do not change.
-func (h *history) clone() history {
-	return history{TrainLoss: slices.Clone(h.TrainLoss), Eval: slices.Clone(h.Eval), Kept: slices.Clone(h.Kept),
+func (h *history) clone(step int64) history {
+	return history{Input: h.Input.upTo(step), TrainLoss: slices.Clone(h.TrainLoss), Eval: slices.Clone(h.Eval), Kept: slices.Clone(h.Kept),
 		Recoveries: slices.Clone(h.Recoveries)}
 }

@@ -302,7 +302,7 @@ func (l *storing) load(step int64) error {
 	if r.history.TrainLoss = nil; r.job.keepsLosses(r.id) {
 		r.history.TrainLoss = append(r.lossRoom(), past.Losses...)
 	}
-	r.done, r.saved, r.evaluated = step, 0, 0
+	r.done, r.checkpoints.saved, r.evaluated = step, 0, 0
 	for _, e := range r.history.Eval {
 		r.evaluated = max(r.evaluated, e.Step)
 	}

@@ -125,10 +125,14 @@ func newWorkload(t *topology, train, eval data.Source) (w workload, err error) {
 			Shuffle: c.Data.Shuffle == "block", Seed: c.Job.Seed}
 		w.steps = int64(c.Train.Iterations)
 		if w.steps == 0 {
-			if train.Len() == math.MaxInt64 {
+			switch _, isTopic := train.(*data.Messages); {
+			case isTopic:
+				w.steps = config.MaxSteps // or fewer: see feed.Pipeline.Ends
+			case train.Len() == math.MaxInt64:
 				return w, config.Errorf("train.epochs: synthetic data has no end; set train.iterations instead")
+			default:
+				w.steps = int64(c.Train.Epochs) * w.order.StepsPerEpoch()
 			}
-			w.steps = int64(c.Train.Epochs) * w.order.StepsPerEpoch()
 		}
 		largest = int(min(int64(c.Train.GlobalBatch), train.Len()))
 	}

@@ -26,7 +26,11 @@ func folderTopic(t *testing.T) (string, func()) {
 func kafkaTopic(brokers int) topicOf {
 	return func(t *testing.T) (string, func()) {
 		b := startBroker(t, "--brokers", strconv.Itoa(brokers))
-		return fmt.Sprintf("kafka://%s/%s?replicas=%d", b.at, strings.ToLower(t.Name()), brokers), func() {
+		name := fmt.Sprintf("kafka://%s/%s", b.at, strings.ToLower(t.Name()))
+		if brokers > 1 {
+			name += fmt.Sprint("?replicas=", brokers)
+		}
+		return name, func() {
 			number := strconv.Itoa(1 + rand.IntN(brokers))
 			b.do(t, "kill", b.dir, number)
 			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)

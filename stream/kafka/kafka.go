@@ -47,6 +47,7 @@ type place struct {
 	sasl     string
 	replicas int16
 	limited  bool // records that the broker drops by itself are accepted
+	samples  bool // see OpenSamples
 }
 
 // Check finds mistakes in the name of a topic. It does no I/O.
@@ -112,11 +113,18 @@ type topic struct {
 }
 
 // Open is the topic of a name. It connects to the broker.
-func Open(e env.Env, name string) (stream.Topic, error) {
+func Open(e env.Env, name string) (stream.Topic, error) { return openTopic(e, name, false) }
+
+// OpenSamples is a topic of other writers, with transactions or without. Read returns committed records only, and the markers of
+// transactions, as records without bytes: a reader that waits for an offset finds then that it was passed.
+func OpenSamples(e env.Env, name string) (stream.Topic, error) { return openTopic(e, name, true) }
+
+func openTopic(e env.Env, name string, samples bool) (stream.Topic, error) {
 	p, err := parse(name)
 	if err != nil {
 		return nil, err
 	}
+	p.samples = samples
 	t := &topic{place: p, env: e}
 	c, err := p.newClient()
 	if err != nil {
@@ -286,9 +294,15 @@ const mostBatch = 1_000_000
 // Open implements stream.Topic.
 func (t *topic) Open(number int) (stream.Partition, error) {
 	p := &partition{number: int32(number), monitor: t.env.Monitor("kafka partition"), consumed: -1, answers: &answers{env: t.env}}
-	c, err := t.newClient(kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
-		kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
-		kgo.FetchMaxWait(100*time.Millisecond))
+	var more []kgo.Opt
+	largest := int32(8 << 20)
+	if t.samples {
+		largest = 1 << 20 // there may be many partitions
+		more = append(more, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	}
+	c, err := t.newClient(append(more, kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20),
+		kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(largest), kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		return nil, err
 	}

@@ -164,6 +164,9 @@ func (p *partition) Read(from int64, bytes int, wait time.Duration) (list []stre
 		}
 	}
 	fetches.EachRecord(func(r *kgo.Record) {
+		if r.Attrs.IsControl() {
+			r.Value = nil
+		}
 		if r.Offset >= from {
 			list = append(list, stream.Record{Offset: r.Offset, Time: r.Timestamp.UnixMilli(), Bytes: r.Value})
 		}

@@ -24,6 +24,8 @@ type Span struct {
 	Source      data.Source
 	Order       data.Order
 	First, Last int64
+	// Topic is the topic that the samples are in, in place of Source. It may end before Last.
+	Topic *Topic
 }
 
 // openReader opens a reader of one trainer's slices, some steps ahead.
@@ -138,18 +140,32 @@ func (b *server) Next() (*data.Batch, error) {
 // sendSlice sends sizes, and the slice if there is one, to the i-th trainer.
 func (b *server) sendSlice(i int, of sizes, slice *data.Batch) {
 	send := func(tag transport.Tag, p []byte) {
-		if len(p) > 0 {
-			b.requests = append(b.requests, b.ep.Send(b.trainers[i], b.tags|tag, p))
-		}
+		b.requests = append(b.requests, b.ep.Send(b.trainers[i], b.tags|tag, p))
 	}
 	send(tagSizes, kernels.BytesOf(of[:]))
 	if slice != nil {
-		send(tagLabels, kernels.BytesOf(slice.Labels))
-		send(tagDense, kernels.BytesOf(slice.Dense))
-		send(tagIDs, kernels.BytesOf(slice.IDs))
-		send(tagOffsets, kernels.BytesOf(slice.Offsets))
-		send(tagWeights, kernels.BytesOf(slice.Weights))
-		send(tagSampleWeights, kernels.BytesOf(slice.SampleWeights))
+		sendParts(send, slice)
+	}
+}
+
+// part is a part of a slice.
+type part struct {
+	tag transport.Tag
+	p   []byte
+}
+
+// partsOf lists the parts of a slice in the order in which they are sent.
+func partsOf(b *data.Batch) [6]part {
+	return [...]part{{tagLabels, kernels.BytesOf(b.Labels)}, {tagDense, kernels.BytesOf(b.Dense)}, {tagIDs, kernels.BytesOf(b.IDs)},
+		{tagOffsets, kernels.BytesOf(b.Offsets)}, {tagWeights, kernels.BytesOf(b.Weights)}, {tagSampleWeights, kernels.BytesOf(b.SampleWeights)}}
+}
+
+// sendParts sends the parts of a slice that are not empty.
+func sendParts(send func(transport.Tag, []byte), b *data.Batch) {
+	for _, x := range partsOf(b) {
+		if len(x.p) > 0 {
+			send(x.tag, x.p)
+		}
 	}
 }
 
@@ -187,22 +203,26 @@ func (b *receiver) Next() (*data.Batch, error) {
 	if of[0] == unreadable {
 		return nil, &lrpp.PeerGaveUp{Rank: b.from}
 	}
+	slice, err := b.receiveSlice(*of)
+	if err == nil {
+		slice.Step, slice.GlobalN = none.Step, none.GlobalN
+	}
+	return slice, err
+}
+
+// receiveSlice receives a slice of known sizes.
+func (b *receiver) receiveSlice(of sizes) (*data.Batch, error) {
 	slice := new(data.Batch)
 	if n := len(b.free); n > 0 {
 		slice, b.free = b.free[n-1], b.free[:n-1]
 	}
-	slice.Step, slice.GlobalN, slice.N = none.Step, none.GlobalN, int(of[0])
+	slice.N = int(of[0])
 	slice.Labels, slice.Dense = resize(slice.Labels, slice.N), resize(slice.Dense, slice.N*b.schema.Dense)
 	slice.IDs = resize(slice.IDs, int(of[1]))
 	slice.Offsets, slice.Weights = resizeOrNil(slice.Offsets, int(of[2])), resizeOrNil(slice.Weights, int(of[3]))
 	slice.SampleWeights = resizeOrNil(slice.SampleWeights, int(of[4]))
-	for _, part := range []struct {
-		tag transport.Tag
-		p   []byte
-	}{{tagLabels, kernels.BytesOf(slice.Labels)}, {tagDense, kernels.BytesOf(slice.Dense)}, {tagIDs, kernels.BytesOf(slice.IDs)},
-		{tagOffsets, kernels.BytesOf(slice.Offsets)}, {tagWeights, kernels.BytesOf(slice.Weights)},
-		{tagSampleWeights, kernels.BytesOf(slice.SampleWeights)}} {
-		if err := b.receivePart(part.tag, part.p); err != nil {
+	for _, x := range partsOf(slice) {
+		if err := b.receivePart(x.tag, x.p); err != nil {
 			return nil, err
 		}
 	}

@@ -58,6 +58,8 @@ type Options struct {
 	Plan lrpp.PlanOptions
 	// Explain, if set, may replace the error of a step that cannot be planned.
 	Explain func(err error, step int64) error
+	// Notice, if set, is called by the training goroutine with the text of a Notice.
+	Notice func(text string)
 	// Probe reaches probe.Plan before each plan.
 	Probe *probe.Probe
 	// Track records the planner's work; it may be nil.
@@ -75,6 +77,7 @@ type Pipeline struct {
 	ready   *env.Queue[planned]
 	free    *env.Queue[*Work]
 	ended   *env.Event
+	notices int // that the planner received
 
 	begun           bool
 	prev, cur, next *Work
@@ -83,8 +86,9 @@ type Pipeline struct {
 }
 
 type planned struct {
-	w   *Work
-	err error
+	w      *Work
+	err    error
+	notice string // there is no work yet
 }
 
 // Start starts to read and plan.
@@ -98,7 +102,7 @@ func Start(o Options) *Pipeline {
 		o:       o,
 		batches: o.Open(works + 1),
 		stream:  o.Host.Stream(1),
-		ready:   env.NewQueue[planned](o.Env, "planned batches", works+1), // and the end
+		ready:   env.NewQueue[planned](o.Env, "planned batches", works+1+mostNotices), // and the end
 		free:    env.NewQueue[*Work](o.Env, "free batches", works),
 		ended:   env.NewEvent(o.Env, "pipeline"),
 	}
@@ -185,7 +189,7 @@ func (p *Pipeline) fillNext() (*Work, error) {
 	}
 	var err error
 	began := p.o.Env.Now()
-	w.Batch, err = p.batches.Next()
+	w.Batch, err = p.nextSlice()
 	w.ReadTook = p.o.Env.Now() - began
 	switch {
 	case err == nil:
@@ -203,6 +207,20 @@ func (p *Pipeline) fillNext() (*Work, error) {
 	default:
 		_ = p.planner.GiveUp(&w.Plan) // err is the cause
 		return nil, err
+	}
+}
+
+// nextSlice returns the next slice. It passes notices on.
+func (p *Pipeline) nextSlice() (*data.Batch, error) {
+	for {
+		b, err := p.batches.Next()
+		notice := (*Notice)(nil)
+		if !errors.As(err, &notice) {
+			return b, err
+		}
+		if p.notices++; p.notices <= mostNotices && p.o.Notice != nil {
+			p.ready.Put(planned{notice: notice.Text})
+		}
 	}
 }
 
@@ -239,17 +257,36 @@ func (p *Pipeline) receiveNext() {
 		p.next, p.err, p.after = p.after.w, p.after.err, nil
 		return
 	}
-	x, ok := p.ready.Get()
-	if !ok {
-		x.err = io.EOF
+	for {
+		x, ok := p.ready.Get()
+		if !ok {
+			x.err = io.EOF
+		}
+		if x.notice == "" {
+			p.next, p.err = x.w, x.err
+			return
+		}
+		p.o.Notice(x.notice)
 	}
-	p.next, p.err = x.w, x.err
+}
+
+// Ends reports whether the current step is the last one, as its slices have ended. stopped: since the job was stopped.
+func (p *Pipeline) Ends() (ends, stopped bool) {
+	if p.next != nil || !errors.Is(p.err, io.EOF) {
+		return false, false
+	}
+	x, ok := p.batches.(interface{ Stopped() bool })
+	return true, ok && x.Stopped()
 }
 
 // AfterNext is the plan of the step after that of Next, if it is planned already; else nil.
 func (p *Pipeline) AfterNext() *lrpp.Step {
-	if p.next != nil && p.after == nil && p.ready.Len() > 0 {
-		if x, ok := p.ready.Get(); ok {
+	for p.next != nil && p.after == nil && p.ready.Len() > 0 {
+		x, ok := p.ready.Get()
+		switch {
+		case ok && x.notice != "":
+			p.o.Notice(x.notice)
+		case ok:
 			p.after = &x
 		}
 	}
@@ -279,6 +316,9 @@ func (p *Pipeline) Close(err error) {
 		for _, w := range []*Work{p.prev, p.cur, p.next} {
 			p.release(w)
 		}
+	}
+	if x, ok := p.batches.(interface{ Interrupt() }); ok {
+		x.Interrupt() // a rank that waits for samples would wait for ever
 	}
 	p.free.Close()
 	_ = p.ended.Wait() // it carries no error

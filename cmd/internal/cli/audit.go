@@ -150,6 +150,9 @@ func (x *auditing) config() string { return filepath.Join(x.Path, "config.toml")
 
 // checkData checks that the training data is that of the run, by the sizes and sums that the run has recorded.
 func (x *auditing) checkData(cfg *config.Config) error {
+	if cfg.ReadsTopic() {
+		return nil // its messages have no sum: if they have changed, the digests differ
+	}
 	result, err := report.Look(x.Path)
 	if err != nil {
 		return err

@@ -148,7 +148,7 @@ func differences(cfg *config.Config, path string, result *report.Result, checkpo
 func sameData(cfg *config.Config, result *report.Result) (same, known bool) {
 	var there struct{ Train data.Identity }
 	if result == nil || json.Unmarshal(result.Data, &there) != nil || len(there.Train.Files) == 0 {
-		return false, false
+		return false, false // or a topic, which has no content that could be compared
 	}
 	here, err := data.Identify(env.Real(), cfg.Data.Train)
 	return slices.Equal(here.Files, there.Train.Files), err == nil

@@ -61,9 +61,13 @@ func (c *console) showSteps(steps int64) { c.live = report.NewLive(c.app.out, "s
 
 // printHeader describes the job: the model, the ranks, the processes, and the first step.
 func (c *console) printHeader(i train.Info, w *launcher.World) {
+	steps := report.Count(i.Steps, "step")
+	if i.Endless {
+		steps = "steps until " + c.cfg.Data.Train[0] + " ends"
+	}
 	fmt.Fprintf(c.app.out, "%s: %s, %s, %s of %d bytes, %s, %s on %s, %s\n",
 		c.cfg.Job.Name, c.cfg.Model.Kind, report.Count(int64(i.DenseParams), "dense parameter"), report.Count(i.Rows, "row"), i.BytesPerRow,
-		report.Count(int64(i.Ranks), "rank"), report.Count(int64(i.Threads), "thread"), i.Device, report.Count(i.Steps, "step"))
+		report.Count(int64(i.Ranks), "rank"), report.Count(int64(i.Threads), "thread"), i.Device, steps)
 	if w != nil {
 		here := fmt.Sprintf("%d processes on %s", len(present(w)), someOf(nodes(w)))
 		if spares := c.cfg.Elastic.Spares; spares > 0 {

@@ -23,7 +23,7 @@ type curves struct {
 // openBoard begins a file in the folder of the run's lineage: steps that are replayed after a loss
 // then have the values of their first run.
 func (c *curves) openBoard(i train.Info, process int) (err error) {
-	if !c.cfg.Metrics.TensorBoard || i.Steps == 0 {
+	if !c.cfg.Metrics.TensorBoard || i.Steps == 0 && !i.Endless {
 		return nil
 	}
 	dir := filepath.Join(c.cfg.Job.Out, "tensorboard", i.Run.Lineage.Short())

@@ -20,6 +20,7 @@ import (
 type dataCmd struct {
 	Synth   synthCmd   `cmd:"" help:"Write Criteo-like synthetic samples as a criteo-bin file."`
 	Convert convertCmd `cmd:"" help:"Convert a config's text data to one record file."`
+	Produce produceCmd `cmd:"" help:"Write the rows of files to a topic, as messages that train reads (data.format = \"kafka\")."`
 	Stats   statsCmd   `cmd:"" help:"Print sizes and access skew of a config's data."`
 }
 
@@ -160,6 +161,9 @@ func (c *statsCmd) Run(a *app) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
+	}
+	if cfg.ReadsTopic() && !c.Eval {
+		return errUsage("data stats: a topic has no end, and is read by train only; measure a file of its rows")
 	}
 	if c.JSON != "" {
 		if err := report.CheckDir(filepath.Dir(c.JSON), "--json"); err != nil {

@@ -94,6 +94,9 @@ func (s *session) printResult(r *train.Result) error {
 			fmt.Fprintf(s.app.out, "ended after step %s: %s without a better %s (train.patience)\n", report.Thousands(r.Steps),
 				report.Count(int64(s.cfg.Train.Patience), "evaluation"), s.cfg.Train.BestBy)
 		}
+		if r.InputEnded {
+			fmt.Fprintf(s.app.out, "ended after step %s: %s has no more samples for a step\n", report.Thousands(r.Steps), s.cfg.Data.Train[0])
+		}
 		if text := keptText(r); text != "" {
 			fmt.Fprintln(s.app.out, text)
 		}

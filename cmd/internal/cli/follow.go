@@ -170,5 +170,13 @@ func openTopic(e env.Env, to string) (stream.Topic, error) {
 	return kafka.Open(e, to)
 }
 
+// openSamples opens a topic of samples, as data.train names it.
+func openSamples(e env.Env, from string) (stream.Topic, error) {
+	if dir, ok := strings.CutPrefix(from, "file:"); ok {
+		return stream.OpenFolder(e, dir), nil
+	}
+	return kafka.OpenSamples(e, from)
+}
+
 // newSession is the session of this process in streams.
 func newSession() uint64 { return rand.Uint64() }

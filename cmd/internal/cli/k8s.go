@@ -39,7 +39,11 @@ func (c *k8sCmd) Run(a *app) error {
 	if cfg.Collectives.Transport == "mpi" {
 		return errUsage("k8s: collectives.transport = \"mpi\": pods are started without MPI; leave it at \"auto\"")
 	}
-	for _, path := range append(append([]string{cfg.Model.InitFrom}, cfg.Data.Train...), cfg.Data.Eval...) {
+	files := append([]string{cfg.Model.InitFrom}, cfg.Data.Eval...)
+	if !cfg.ReadsTopic() {
+		files = append(files, cfg.Data.Train...)
+	}
+	for _, path := range files {
 		if path != "" && !strings.HasPrefix(path, k8s.DataPath+"/") && !strings.HasPrefix(path, k8s.RunsPath+"/") {
 			return errUsage(fmt.Sprintf("k8s: %s: not on a volume of the pods; put it on the claim of --data and give its path in the pods, %s/..., in the config or by --set", path, k8s.DataPath))
 		}

@@ -1,5 +1,10 @@
 package cli_test
 
+import "slices"
+
+// fromTopic trains from the topic that newBases writes.
+var fromTopic = []string{"data.format=kafka", `data.train=["file:topic"]`, `data.kafka.columns=["label", "label2", "a", "b", "c", "d"]`}
+
 // keyEffects lists, for every key, a change and its visible effect.
 var keyEffects = map[string]effect{
 	"job.name":       {set: []string{"job.name=other"}, shows: files("runs/other/summary.json")},
@@ -35,6 +40,11 @@ var keyEffects = map[string]effect{
 		`data.csv.categorical=["c", "d"]`, "model.tables=[9, 9]"}, set: []string{`data.csv.bags=["c"]`}, shows: digest},
 	"data.csv.weighted": {config: "csv.toml", with: []string{`data.train=["bags.csv"]`, `data.eval=["bags.csv"]`, "data.csv.separator=|"},
 		set: []string{"data.csv.weighted=true"}, shows: digest},
+	"data.kafka.columns": {config: "csv.toml", with: fromTopic[:2], set: fromTopic[2:], shows: code},
+	"data.kafka.begin":   {config: "csv.toml", with: fromTopic, set: []string{"data.kafka.begin=last"}, shows: code},
+	"data.kafka.at_end": {config: "csv.toml", with: append(slices.Clone(fromTopic), "train.global_batch=4"), // which leaves a part of a step
+		set: []string{"data.kafka.at_end=wait", "data.kafka.idle=200ms"}, shows: digest},
+	"data.kafka.idle": {config: "csv.toml", with: fromTopic, set: []string{"data.kafka.idle=1s"}, shows: refused},
 
 	"model.kind":            {set: []string{"model.kind=wdl"}, shows: digest},
 	"model.embedding_dim":   {set: []string{"model.embedding_dim=8", "model.bottom_mlp=[4, 8]"}, shows: digest},

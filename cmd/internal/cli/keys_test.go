@@ -138,6 +138,15 @@ func newBases(t *testing.T) *bases {
 	if err := os.WriteFile(filepath.Join(b.dir, "init.safetensors"), []byte(model), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "data", "produce", "train.csv", "--to", "file:topic")
+	cmd.Args[0], cmd.Dir = "ecrec", b.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	return b
 }
 

@@ -137,6 +137,10 @@ func formatOfData(name, trained string) string {
 
 // checkFiles checks the names of the files.
 func (c *predictCmd) checkFiles(cfg *config.Config) error {
+	if cfg.ReadsTopic() {
+		columns := cfg.DataOptions(false).CSV
+		cfg.Data.Format = data.MessageFormat(&columns)
+	}
 	format, ok := data.FindFormat(cfg.Data.Format)
 	if !ok || format.Endless {
 		return errUsage(fmt.Sprintf("data.format = %q reads no files; name the format of --data by --set data.format=csv and the keys of [data.csv]", cfg.Data.Format))
