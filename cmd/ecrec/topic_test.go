@@ -76,7 +76,7 @@ func TestTrainedFromTopicKafka(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
 	}
-	testTrainedFromTopic(t, kafkaTopic)
+	testTrainedFromTopic(t, kafkaTopic(1))
 }
 
 func testTrainedFromTopic(t *testing.T, topic topicOf) {
@@ -173,7 +173,7 @@ func TestOnlineLatencyKafka(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
 	}
-	testOnlineLatency(t, kafkaTopic)
+	testOnlineLatency(t, kafkaTopic(1))
 }
 
 func testOnlineLatency(t *testing.T, topic topicOf) {
