@@ -26,7 +26,8 @@ var serveBench = Bench{
 	Doc:  "single predictions per second of follow --serve, beside an empty handler",
 	Detail: "Both handlers take turns behind the same HTTP server and the same load, in this process: connections that stay open, " +
 		"one row a request. The rate is that of connections that send the next request after a reply. Then requests are due at half the " +
-		"rate of the predictions, and a reply is timed from the moment its request was due. Meanwhile the model switches to other markers.",
+		"rate of the predictions, and a reply is timed from the moment its request was due. Meanwhile the model switches to other markers. " +
+		"CPU time is that of the process for each reply, with the load.",
 	Settings: []Setting{
 		choice("model", "quickstart", []string{"quickstart", "criteo"}, "shape: 6 numbers, 8 ids, 3,433 parameters; or 13, 26, 0.5 million"),
 		number("conns", "16", 1, 10_000, "connections").orTiny("2"),
@@ -103,16 +104,18 @@ func (b *serveRun) turn(run func(name string, job func() (loadResult, error))) {
 // report prints the figures.
 func (b *serveRun) report(out io.Writer, r *Report, names []string, results [][]loadResult) error {
 	t := table(out)
-	fmt.Fprint(t, "load\tanswers/s\tleast\tgreatest\tp50 ms\tp99 ms\tworst p99\t\n")
+	fmt.Fprint(t, "load\tanswers/s\tleast\tgreatest\tp50 ms\tp99 ms\tworst p99\tCPU us\t\n")
 	for i, name := range names {
-		var rates, p50, p99 []float64
+		var rates, p50, p99, cpu []float64
 		for _, turn := range results {
 			x := turn[i]
 			rates, p50, p99 = append(rates, x.rate), append(p50, quantile(x.times, 0.5)), append(p99, quantile(x.times, 0.99))
+			cpu = append(cpu, x.cpu)
 		}
 		rate, tail := r.addFigure(name, "1/s", rates...), r.addFigure(name+", p99", "ms", p99...)
 		half := r.addFigure(name+", p50", "ms", p50...)
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t\n", name, rate.Median, rate.Min, rate.Max, half.Median, tail.Median, tail.Max)
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.1f\t\n", name, rate.Median, rate.Min, rate.Max, half.Median, tail.Median, tail.Max,
+			r.addFigure(name+", CPU", "us", cpu...).Median)
 	}
 	if err := t.Flush(); err != nil {
 		return err

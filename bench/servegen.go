@@ -25,12 +25,13 @@ type requestLoad struct {
 type loadResult struct {
 	rate  float64   // answers per second
 	times []float64 // of the answers, in ms
+	cpu   float64   // us of this process for each answer, those of the load included
 }
 
 // run sends the load.
 func (l *requestLoad) run() (loadResult, error) {
 	results, errs := make([]loadResult, l.conns), make([]error, l.conns)
-	began := time.Now()
+	began, used := time.Now(), cpuTime()
 	together(l.conns, func(i int) { errs[i] = l.runConn(i, began, &results[i]) })
 	var all loadResult
 	for i := range results {
@@ -39,6 +40,7 @@ func (l *requestLoad) run() (loadResult, error) {
 		}
 		all.times = append(all.times, results[i].times...)
 	}
+	all.cpu = (cpuTime() - used).Seconds() * 1e6 / max(1, float64(len(all.times)))
 	all.rate = float64(len(all.times)) / time.Since(began).Seconds()
 	return all, nil
 }
