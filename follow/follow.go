@@ -35,6 +35,8 @@ type Options struct {
 	// Publish is called, before Run goes on, with each model whose digest was compared: those of cuts, and that of the checkpoint that
 	// Run begins with. Nil: there are no readers of the model in memory.
 	Publish func(*View) error
+	// Idle is called while Run waits for a cut. The View that was published last may be used until it returns.
+	Idle func()
 	// Warn is called with what a user should know.
 	Warn func(string)
 }
@@ -129,6 +131,8 @@ func (f *Follower) Run() error {
 			if done, err := f.takeCut(c); err != nil || done {
 				return err
 			}
+		} else {
+			f.Offer()
 		}
 		if f.isDue() {
 			if err := f.save(f.o.Full); err != nil {

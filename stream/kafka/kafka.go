@@ -184,9 +184,13 @@ func (t *topic) Partitions() (n int, err error) {
 // Create implements stream.Topic.
 func (t *topic) Create(partitions int) error {
 	keep, largest := "-1", strconv.Itoa(4*stream.MaxPayload)
+	return t.createWith(partitions, map[string]*string{"retention.ms": &keep, "retention.bytes": &keep, "max.message.bytes": &largest})
+}
+
+// createWith makes a topic with some settings.
+func (t *topic) createWith(partitions int, settings map[string]*string) error {
 	err := t.do(func(ctx context.Context) error {
-		_, err := t.admin.CreateTopic(ctx, int32(partitions), t.replicas, map[string]*string{"retention.ms": &keep, "retention.bytes": &keep,
-			"max.message.bytes": &largest}, t.topic)
+		_, err := t.admin.CreateTopic(ctx, int32(partitions), t.replicas, settings, t.topic)
 		if errors.Is(err, kerr.TopicAlreadyExists) {
 			err = nil
 		}
