@@ -105,17 +105,12 @@ func (f *Follower) Run() error {
 	if f.o.At >= 0 && f.Step() > f.o.At {
 		return fmt.Errorf("%s is at step %d already, after step %d: use another folder", f.o.Dir, f.Step(), f.o.At)
 	}
-	if f.o.At >= 0 && f.Step() == f.o.At {
-		return nil
+	if err := f.publishFirst(); err != nil || f.o.At >= 0 && f.Step() == f.o.At {
+		return err
 	}
 	var at []stream.Position
 	if f.model != nil {
 		at = f.model.at
-		if f.model.fresh {
-			if err := f.publish(); err != nil {
-				return err
-			}
-		}
 	}
 	r, err := stream.OpenReader(stream.ReaderOptions{Env: f.o.Env, Topic: f.o.Topic, At: at})
 	if err != nil {

@@ -49,6 +49,14 @@ func (m *model) noteChanged(owner int, slots []int32) {
 	}
 }
 
+// publishFirst publishes the model that the Follower begins with, once.
+func (f *Follower) publishFirst() error {
+	if f.model == nil || !f.model.fresh {
+		return nil
+	}
+	return f.publish()
+}
+
 // publish passes the model to its readers, if its digest was compared.
 func (f *Follower) publish() error {
 	m := f.model
