@@ -1,5 +1,5 @@
-// Package derive sends the weights of the rows of a followed model to a topic of their own, for stores that serve rows: as float32, or rounded
-// to float16 or int8. Optimizer state and the dense part are not in it.
+// Package derive sends the weights of the rows of a followed model to a topic of their own, for stores that serve rows: as float32, or
+// rounded to float16 or int8. Optimizer state and the dense part are not in it.
 //
 // # Terms
 //
@@ -14,8 +14,8 @@
 //
 // # Sending
 //
-// Rows notes which rows differ from those in the topic, a bit each. While the topic takes records, a goroutine sends them. Once it is free,
-// the rows that differ are encoded as they are at the newest marker, and the marker follows. Rows that change meanwhile are noted again, so
+// Rows notes which rows differ from those in the topic, a bit each. While the topic takes records, a goroutine sends them. Once it is
+// free, the rows that differ are encoded as they are at the newest marker, and the marker follows. Rows that change meanwhile are noted again, so
 // a slow topic gets fewer markers, and never rows of two of them before one. The follower does not wait.
 //
 // If the rows that differ need more memory than Options.Backlog, a part of them is sent before. The marker follows on the rest.

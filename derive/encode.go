@@ -55,8 +55,8 @@ type Error struct {
 // Mean is the mean absolute difference.
 func (e *Error) Mean() float64 { return e.Sum / float64(max(1, e.Weights)) }
 
-// note notes a weight and what it is decoded to.
-func (e *Error) note(weight, decoded float32) {
+// noteWeight notes a weight and what it is decoded to.
+func (e *Error) noteWeight(weight, decoded float32) {
 	if weight-weight != 0 {
 		e.NotFinite++
 		return
@@ -71,7 +71,7 @@ func (e Encoding) Append(to []byte, parts []int, weights []float32, sum *Error) 
 	case Float32:
 		for _, w := range weights {
 			to = binary.LittleEndian.AppendUint32(to, math.Float32bits(w))
-			sum.note(w, w)
+			sum.noteWeight(w, w)
 		}
 	case Float16:
 		for _, w := range weights {
@@ -80,7 +80,7 @@ func (e Encoding) Append(to []byte, parts []int, weights []float32, sum *Error) 
 				sum.Saturated++
 			}
 			to = binary.LittleEndian.AppendUint16(to, h)
-			sum.note(w, fromHalf(h))
+			sum.noteWeight(w, fromHalf(h))
 		}
 	default:
 		for _, width := range parts {
@@ -110,7 +110,7 @@ func appendInt8(to []byte, weights []float32, sum *Error) []byte {
 			q = math.Copysign(127, float64(w))
 		}
 		to = append(to, byte(int8(q)))
-		sum.note(w, float32(q)*scale)
+		sum.noteWeight(w, float32(q)*scale)
 	}
 	return to
 }
@@ -145,7 +145,8 @@ const (
 	halfInf = 0x7c00
 )
 
-// toHalf rounds a number to binary16, to nearest, ties to even. A finite number that would become infinite becomes the largest one: saturated.
+// toHalf rounds a number to binary16, to nearest, ties to even. A finite number that would become infinite becomes the largest one:
+// saturated.
 func toHalf(x float32) (h uint16, saturated bool) {
 	b := math.Float32bits(x)
 	sign, b := uint16(b>>16)&0x8000, b&0x7fffffff

@@ -23,7 +23,7 @@ type Options struct {
 	Backlog int64
 	// Report is called for each marker that the topic has.
 	Report func(Marker)
-	// Warn is called with what a user should know.
+	// Warn is called with a text for the user.
 	Warn func(string)
 }
 
@@ -80,7 +80,7 @@ func New(o Options) (*Rows, error) {
 	return &Rows{o: o, sink: startSink(o.Env, o.Topic, part, t.next), tail: t, ahead: -1}, nil
 }
 
-// Close ends the sending. What was not sent is found by the next follower.
+// Close ends the sending. The next follower finds rows that were not sent.
 func (r *Rows) Close() { r.sink.closeSink() }
 
 // Publish notes the rows that a model changes, and sends them if the topic is free. It is a follow.Options.Publish, and never fails.
@@ -88,7 +88,7 @@ func (r *Rows) Publish(v *follow.View) error {
 	if v.Fresh {
 		r.view = nil // its shards are closed
 	}
-	r.collect()
+	r.collectBatch()
 	if v.Fresh || r.view == nil {
 		r.beginModel(v)
 	} else {
@@ -102,15 +102,15 @@ func (r *Rows) Publish(v *follow.View) error {
 	return nil
 }
 
-// Idle sends what is left of the newest model, if the topic is free. It is a follow.Options.Idle.
+// Idle sends the rest of the newest model, if the topic is free. It is a follow.Options.Idle.
 func (r *Rows) Idle() {
-	r.collect()
+	r.collectBatch()
 	r.sendNext()
 }
 
 // Settled reports whether the topic has the marker of the newest model, or a later one.
 func (r *Rows) Settled() bool {
-	r.collect()
+	r.collectBatch()
 	return r.sink.isFree() && (!r.due || r.ahead >= 0)
 }
 
@@ -122,7 +122,7 @@ func (r *Rows) beginModel(v *follow.View) {
 	for _, h := range v.Shards {
 		r.pending = append(r.pending, newSlotSet(h.Slots()))
 	}
-	if before == nil || !r.fits(before, v) {
+	if before == nil || !r.fitsTopic(before, v) {
 		r.sendAll()
 		return
 	}
@@ -136,8 +136,8 @@ func (r *Rows) beginModel(v *follow.View) {
 	r.tail = before
 }
 
-// fits reports whether the topic has the rows of a model, or of a later step of its run.
-func (r *Rows) fits(t *tail, v *follow.View) bool {
+// fitsTopic reports whether the topic has the rows of a model, or of a later step of its run.
+func (r *Rows) fitsTopic(t *tail, v *follow.View) bool {
 	m := t.marker
 	return !t.void && m.Lineage == v.Lineage.String() && m.As == r.o.As && fmt.Sprint(m.Parts) == fmt.Sprint(r.form.Parts) &&
 		(v.Step < m.Step || v.Step == m.Step && v.Digest == m.Digest)
@@ -159,7 +159,7 @@ func (r *Rows) addKey(key string) bool {
 	for t, name := range r.form.tables {
 		if err == nil && name == table && id >= 0 && id < r.form.place.TableRows(t) {
 			g, n := r.form.place.Base[t]+id, int64(len(r.pending))
-			r.pending[g%n].add(g / n)
+			r.pending[g%n].addSlot(g / n)
 			return true
 		}
 	}
@@ -174,13 +174,13 @@ func (r *Rows) noteChanges(v *follow.View) {
 			continue
 		}
 		for _, slot := range v.Changed[i] {
-			set.add(int64(slot))
+			set.addSlot(int64(slot))
 		}
 	}
 }
 
-// catchUp is called once the model is as far as the last marker of the topic. If it is at that marker, the topic lacks nothing, except for rows
-// that may follow the marker already.
+// catchUp is called once the model is as far as the last marker of the topic. If it is at that marker, the topic lacks nothing, except
+// for rows that may follow the marker already.
 func (r *Rows) catchUp(v *follow.View) {
 	t := r.tail
 	r.tail, r.ahead = nil, -1
@@ -199,9 +199,9 @@ func (r *Rows) catchUp(v *follow.View) {
 	}
 }
 
-// collect takes what the sink has done.
-func (r *Rows) collect() {
-	if b := r.sink.taken(); b != nil {
+// collectBatch takes the batch that the sink has sent, and reports whether the topic takes records.
+func (r *Rows) collectBatch() {
+	if b := r.sink.takeSent(); b != nil {
 		switch {
 		case b.lost || b.foreign:
 			if b.foreign {
@@ -215,7 +215,7 @@ func (r *Rows) collect() {
 			r.o.Report(*b.marker)
 		}
 	}
-	switch d, err := r.sink.stalled(); {
+	switch d, err := r.sink.stalledFor(); {
 	case !r.warned && err != nil && d >= stallAfter:
 		r.warned = true
 		r.warn("%s has taken nothing for %v: %v; rows wait, and readers see fewer markers", r.o.Topic.Name(), stallAfter, err)
@@ -247,11 +247,12 @@ func (r *Rows) sendNext() {
 	}
 	if most > 0 || r.countPending() == 0 {
 		r.addMarker(b)
-	} else if all := r.total(); r.rows > 2*all && !r.crowded {
+	} else if all := r.countAll(); r.rows > 2*all && !r.crowded {
 		r.crowded = true
-		r.warn("rows change faster than %s takes them: it has no marker since %d rows, and the model has %d; use a larger backlog", r.o.Topic.Name(), r.rows, all)
+		r.warn("rows change faster than %s takes them: it has no marker since %d rows, and the model has %d; use a larger backlog",
+			r.o.Topic.Name(), r.rows, all)
 	}
-	r.sink.hand(b)
+	r.sink.handOver(b)
 }
 
 func (r *Rows) countPending() (n int64) {
@@ -261,8 +262,8 @@ func (r *Rows) countPending() (n int64) {
 	return n
 }
 
-// total is how many rows the run has written.
-func (r *Rows) total() (n int64) {
+// countAll is how many rows the run has written.
+func (r *Rows) countAll() (n int64) {
 	for _, h := range r.view.Shards {
 		n += h.Touched()
 	}
@@ -273,21 +274,21 @@ func (r *Rows) total() (n int64) {
 func (r *Rows) addRow(b *batch, i int, slot int64) {
 	o, g := &r.form.owners[i], r.form.place.Global(i, slot)
 	t := r.form.place.Table(g)
-	text := keyOf(b.room(r.form.row), r.form.tables[t], g-r.form.place.Base[t])
+	text := keyOf(b.makeRoom(r.form.row), r.form.tables[t], g-r.form.place.Base[t])
 	key := len(text)
 	if o.touched[slot>>6]>>(slot&63)&1 != 0 {
 		at := int(slot) * o.stride
 		text = r.o.As.Append(text, r.form.Parts, o.rows[at:at+r.form.Dim], &r.sum)
 	}
-	b.add(text, key)
+	b.addRecord(text, key)
 	r.rows++
 }
 
 // addMarker adds the marker of the View.
 func (r *Rows) addMarker(b *batch) {
 	v := r.view
-	b.marker = &Marker{Step: v.Step, Digest: v.Digest, Header: r.form.Header, Rows: r.rows, Total: r.total(), MaxError: r.sum.Max, MeanError: r.sum.Mean(),
-		Saturated: r.sum.Saturated, NotFinite: r.sum.NotFinite, Written: v.Written}
+	b.marker = &Marker{Step: v.Step, Digest: v.Digest, Header: r.form.Header, Rows: r.rows, Total: r.countAll(),
+		MaxError: r.sum.Max, MeanError: r.sum.Mean(), Saturated: r.sum.Saturated, NotFinite: r.sum.NotFinite, Written: v.Written}
 	r.addJSON(b, keyMarker, b.marker)
 	r.due, r.rows, r.sum, r.crowded = false, 0, Error{}, false
 }

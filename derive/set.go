@@ -11,8 +11,8 @@ type slotSet struct {
 
 func newSlotSet(slots int64) *slotSet { return &slotSet{words: make([]uint64, (slots+63)/64)} }
 
-// add adds a slot.
-func (s *slotSet) add(slot int64) {
+// addSlot adds a slot.
+func (s *slotSet) addSlot(slot int64) {
 	w, bit := &s.words[slot>>6], uint64(1)<<(slot&63)
 	if *w&bit == 0 {
 		*w |= bit

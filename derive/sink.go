@@ -22,16 +22,16 @@ const (
 	recordBytes = 64 // of a record, beside key and value
 )
 
-// room returns memory for a record of at most some bytes, to append to.
-func (b *batch) room(bytes int) []byte {
+// makeRoom returns memory for a record of at most some bytes, to append to.
+func (b *batch) makeRoom(bytes int) []byte {
 	if cap(b.block)-len(b.block) < bytes {
 		b.block = make([]byte, 0, max(blockBytes, bytes))
 	}
 	return b.block[len(b.block):]
 }
 
-// add adds a record that was written into room: the key, and the value.
-func (b *batch) add(text []byte, key int) {
+// addRecord adds a record that was written into the memory of makeRoom: the key, and the value.
+func (b *batch) addRecord(text []byte, key int) {
 	b.block = b.block[:len(b.block)+len(text)]
 	b.records = append(b.records, stream.Keyed{Key: text[:key:key], Value: text[key:len(text):len(text)]})
 }
@@ -40,7 +40,7 @@ func (b *batch) add(text []byte, key int) {
 //
 // Invariants:
 //   - Only the goroutine uses the partition.
-//   - A batch that was handed over is the goroutine's until taken returns it.
+//   - A batch that was handed over is the goroutine's until takeSent returns it.
 type sink struct {
 	env   env.Env
 	topic stream.Topic
@@ -49,7 +49,7 @@ type sink struct {
 	part    stream.KeyedPartition
 	next    int64  // the offset of the next record, unless another program writes to the topic
 	work    *batch // nil: the goroutine is free
-	sent    *batch // nil: no batch has ended since the last call of taken
+	sent    *batch // nil: no batch has ended since the last call of takeSent
 	since   time.Duration
 	err     error // why the topic takes nothing; nil: it does
 	closed  bool
@@ -62,31 +62,31 @@ func startSink(e env.Env, topic stream.Topic, part stream.KeyedPartition, next i
 	return s
 }
 
-// hand hands a batch over. The goroutine is free.
-func (s *sink) hand(b *batch) {
+// handOver hands a batch over. The goroutine is free.
+func (s *sink) handOver(b *batch) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	s.work, s.since = b, s.env.Now()
 	s.monitor.Wake()
 }
 
-// taken returns the batch that has ended, nil if there is none.
-func (s *sink) taken() (b *batch) {
+// takeSent returns the batch that has ended, nil if there is none.
+func (s *sink) takeSent() (b *batch) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	b, s.sent = s.sent, nil
 	return b
 }
 
-// isFree reports whether the goroutine has no batch, and none that taken has not returned.
+// isFree reports whether the goroutine has no batch, and no batch that takeSent did not return.
 func (s *sink) isFree() bool {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	return s.work == nil && s.sent == nil
 }
 
-// stalled returns for how long the topic has taken nothing, and why. Zero: it takes records.
-func (s *sink) stalled() (time.Duration, error) {
+// stalledFor returns for how long the topic has taken nothing, and why. Zero: it takes records.
+func (s *sink) stalledFor() (time.Duration, error) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	if s.work == nil {
@@ -155,7 +155,7 @@ func (s *sink) sendBatch(b *batch) (lost bool) {
 			continue
 		}
 		if errors.As(err, new(*stream.Final)) {
-			s.reopen()
+			s.reopenPartition()
 			return true
 		}
 	}
@@ -205,8 +205,8 @@ func (s *sink) note(err error) {
 	}
 }
 
-// reopen opens the partition again, once the topic lets it.
-func (s *sink) reopen() {
+// reopenPartition opens the partition again, once the topic lets it.
+func (s *sink) reopenPartition() {
 	s.part.Close()
 	s.part = nil
 	for until := s.env.Now(); !s.isClosed(); {

@@ -72,7 +72,7 @@ func readFrom(e env.Env, p stream.KeyedPartition, from, next int64) (*tail, erro
 			return nil, fmt.Errorf("the topic has offsets up to %d, and returns nothing from %d on within %v", next-1, from, readFor)
 		}
 		for _, r := range records {
-			if err := t.take(r); err != nil {
+			if err := t.takeRecord(r); err != nil {
 				return nil, fmt.Errorf("the record at offset %d is none of rows: %w; use another topic", r.Offset, err)
 			}
 			from, began = r.Offset+1, e.Now()
@@ -82,8 +82,8 @@ func readFrom(e env.Env, p stream.KeyedPartition, from, next int64) (*tail, erro
 	return t, nil
 }
 
-// take takes the next record.
-func (t *tail) take(r stream.Record) (err error) {
+// takeRecord takes the next record.
+func (t *tail) takeRecord(r stream.Record) (err error) {
 	switch key := string(r.Key); key {
 	case keyBegin:
 		t.void = true

@@ -20,8 +20,8 @@ import (
 	kafkatopic "github.com/ecrec/ecrec/stream/kafka"
 )
 
-// TestDerived: a follower with derived rows and a model repository is killed at random moments. At the end a consumer's rows are those of an export,
-// within the stated errors, and each version of the repository is what ecrec export writes of its checkpoint.
+// TestDerived: a follower with derived rows and a model repository is killed at random moments. At the end a consumer's rows are those of
+// an export, within the stated errors, and each version of the repository is what ecrec export writes of its checkpoint.
 func TestDerived(t *testing.T) {
 	for _, as := range []derive.Encoding{derive.Float32, derive.Float16, derive.Int8} {
 		testDerived(t, folderTopic, as)
@@ -43,11 +43,12 @@ func testDerived(t *testing.T, topic topicOf, as derive.Encoding) {
 	kind, made, repository := pick(r, []string{"dlrm-adagrad", "deepfm-sgd"}), filepath.Join(dir, "made"), filepath.Join(dir, "models", "ctr")
 	const last = 120
 	steps := strconv.Itoa(last)
-	if got := run(t, ecrec(t), nil, train(golden(kind), filepath.Join(dir, "out"), "job.ranks=2", "train.iterations="+steps, "ec.commit_every=2",
-		"job.digests=true", "stream.to="+from)...); got.code != 0 {
+	if got := run(t, ecrec(t), nil, train(golden(kind), filepath.Join(dir, "out"), "job.ranks=2", "train.iterations="+steps,
+		"ec.commit_every=2", "job.digests=true", "stream.to="+from)...); got.code != 0 {
 		t.Fatalf("%s: %s", kind, got.stderr)
 	}
-	args := []string{"follow", from, "--to", made, "--every", "50ms", "--keep", "3", "--rows-to", to, "--rows-as", string(as), "--rows-backlog", "20KiB", "--triton", repository}
+	args := []string{"follow", from, "--to", made, "--every", "50ms", "--keep", "3", "--rows-to", to, "--rows-as", string(as),
+		"--rows-backlog", "20KiB", "--triton", repository}
 	for range 4 {
 		cmd, out, errs := start(ecrec(t), nil, args...)
 		if err := cmd.Start(); err != nil {

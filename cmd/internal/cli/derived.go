@@ -143,7 +143,8 @@ func (d *derived) addVersion(path string) {
 		report.Line(d.app.out, "warning: %s: %v; the versions before it remain", d.c.Triton, err)
 		return
 	}
-	report.Line(d.app.out, "step %s: version %d of %s, after %v", report.Thousands(step), step, d.c.Triton, time.Since(began).Round(time.Millisecond))
+	took := time.Since(began).Round(time.Millisecond)
+	report.Line(d.app.out, "step %s: version %d of %s, after %v", report.Thousands(step), step, d.c.Triton, took)
 }
 
 func (d *derived) writeVersion(path string) (step int64, err error) {
@@ -171,7 +172,8 @@ const finishFor = 10 * time.Second
 func (d *derived) finish(f *follow.Follower) error {
 	for began := time.Now(); d.rows != nil && !d.rows.Settled(); f.Offer() {
 		if time.Since(began) > finishFor {
-			report.Line(d.app.out, "warning: %s has not taken the rows of step %d within %v: the next follower sends them", d.c.RowsTo, f.Step(), finishFor)
+			report.Line(d.app.out, "warning: %s has not taken the rows of step %d within %v: the next follower sends them", d.c.RowsTo,
+				f.Step(), finishFor)
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -16,8 +16,8 @@ import (
 // unfinished begins the names of folders that are no versions: Triton ignores names that are no numbers.
 const unfinished = ".version-"
 
-// AddTritonVersion writes a model as another version of a folder of a Triton model repository, by one rename, and keeps the newest of the versions up
-// to it, some of them; 0: all. Later versions are of a run that this one replaces: they are removed.
+// AddTritonVersion writes a model as another version of a folder of a Triton model repository, by one rename. Of the versions up to it
+// the newest are kept, as many as keep; 0: all. Later versions are of a run that this one replaces: they are removed.
 func AddTritonVersion(dir string, version int64, m Model, keep int) error {
 	if version < 1 {
 		return fmt.Errorf("version %d: Triton has versions from 1 on", version)

@@ -23,7 +23,8 @@ func namesIn(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// TestVersions: the newest versions remain, those of a run that was replaced do not, and a version is there with all of its files or not at all.
+// TestVersions: the newest versions remain, those of a run that was replaced do not, and a version is there with all of its files or not
+// at all.
 func TestVersions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ctr")
 	for _, x := range []struct {
