@@ -44,9 +44,9 @@ func (e Encoding) Bytes(parts []int) (n int) {
 	return n
 }
 
-// Error measures what an encoding changes.
+// Error measures the changes of an encoding.
 type Error struct {
-	Weights   int64   // that were measured: those that are finite
+	Weights   int64   // finite ones, which are measured
 	Max, Sum  float64 // of the absolute differences between weights and decoded weights
 	Saturated int64   // weights beyond the largest number of the encoding
 	NotFinite int64   // weights that are infinite or no numbers
@@ -55,7 +55,7 @@ type Error struct {
 // Mean is the mean absolute difference.
 func (e *Error) Mean() float64 { return e.Sum / float64(max(1, e.Weights)) }
 
-// noteWeight notes a weight and what it is decoded to.
+// noteWeight notes a weight, and its value after decoding.
 func (e *Error) noteWeight(weight, decoded float32) {
 	if weight-weight != 0 {
 		e.NotFinite++

@@ -21,7 +21,7 @@ import (
 )
 
 // TestDerived: a follower with derived rows and a model repository is killed at random moments. At the end a consumer's rows are those of
-// an export, within the stated errors, and each version of the repository is what ecrec export writes of its checkpoint.
+// an export, within the stated errors, and each version of the repository equals an export of its checkpoint.
 func TestDerived(t *testing.T) {
 	for _, as := range []derive.Encoding{derive.Float32, derive.Float16, derive.Int8} {
 		testDerived(t, folderTopic, as)

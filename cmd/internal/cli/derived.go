@@ -19,7 +19,7 @@ import (
 	"github.com/ecrec/ecrec/train/modelfile"
 )
 
-// derived is what a follower makes of its models beside checkpoints: rows in a topic, and versions of a Triton model repository.
+// derived are the outputs of a follower beside checkpoints: rows in a topic, and versions of a Triton model repository.
 type derived struct {
 	c     *followCmd
 	app   *app
@@ -29,7 +29,7 @@ type derived struct {
 	added error // of the newest version; nil: it is there
 }
 
-// openDerived opens what the flags name, and adds it to the options of the follower.
+// openDerived opens the outputs that the flags name, and adds them to the options of the follower.
 func (c *followCmd) openDerived(a *app, e env.Env, o *follow.Options) (*derived, error) {
 	d := &derived{c: c, app: a, env: e}
 	if c.RowsTo != "" {
@@ -168,8 +168,8 @@ func (d *derived) writeVersion(path string) (step int64, err error) {
 // finishFor is how long the end of a follower waits for the topic of rows.
 const finishFor = 10 * time.Second
 
-// finish waits until the topic has the rows of the newest model. It returns the error of the newest version too.
-func (d *derived) finish(f *follow.Follower) error {
+// finishRows waits until the topic has the rows of the newest model. It returns the error of the newest version too.
+func (d *derived) finishRows(f *follow.Follower) error {
 	for began := time.Now(); d.rows != nil && !d.rows.Settled(); f.Offer() {
 		if time.Since(began) > finishFor {
 			report.Line(d.app.out, "warning: %s has not taken the rows of step %d within %v: the next follower sends them", d.c.RowsTo,

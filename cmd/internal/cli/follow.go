@@ -92,7 +92,7 @@ func (c *followCmd) Run(a *app) error {
 		err = f.Run()
 	}
 	if err == nil {
-		err = derived.finish(f)
+		err = derived.finishRows(f)
 	}
 	if err != nil {
 		return fmt.Errorf("follow: %s: %w", topic.Name(), err)
