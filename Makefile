@@ -7,7 +7,7 @@ FUZZTIME    ?= 10s
 RUNS        ?= 2000
 PKG         ?= ./...
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
-RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/... ./cmd/internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./predict/... ./kernels/... ./lrpp/... ./shard/... ./store/... ./stream/... ./follow/... ./serve/... ./internal/uring/... ./internal/directio/... ./checkpoint/... ./train/...
+RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/... ./cmd/internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./predict/... ./kernels/... ./lrpp/... ./shard/... ./store/... ./stream/... ./follow/... ./serve/... ./derive/... ./internal/uring/... ./internal/directio/... ./checkpoint/... ./train/...
 # Packages that have other files without cgo.
 CGO_OR_NOT := $(sort $(dir $(shell grep -rl --include='*.go' '^//go:build.*cgo' .)))
 # Those packages, and packages that compute with them.
@@ -15,7 +15,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -59,6 +59,9 @@ test-metrics: ## test metrics, alert rules and the Grafana board with the real P
 
 test-kafka: ## test streams with a real Kafka (needs Java 17; Maven fetches 43 MB), whose broker is killed too
 	@if command -v java >/dev/null && tools/kafka-on-one-host.sh fetch; then go test -count=1 -timeout 10m ./cmd/ecrec -kafka -run 'Kafka|Replicas|Outage' -v; else echo "skipped: no Java and Maven (openjdk-17-jre-headless, maven)"; fi
+
+test-redis: ## test the example of a store, examples/redis, with a real Redis (Debian's package redis-server; needs Go 1.26 or a download of it)
+	@if command -v redis-server >/dev/null; then go vet -C examples/redis . && go test -C examples/redis -count=1 -timeout 3m -v .; else echo "skipped: no redis-server (Debian's package redis-server)"; fi
 
 # Compilers of CUDA C, as NVIDIA packs them for Python: one of CUDA 12 and one of 13.
 NVRTC := nvidia-cuda-nvrtc-cu12==12.8.93 nvidia-cuda-nvrtc==13.0.88

@@ -48,6 +48,8 @@ type Options struct {
 	// Publish is called with each model whose digest was compared: those of cuts, and that of the checkpoint that
 	// Run begins with. Run waits for it. Nil: there are no readers of the model in memory.
 	Publish func(*View) error
+	// Idle is called while Run waits for a cut. The View that was published last may be used until it returns.
+	Idle func()
 	// Warn is called with what a user should know.
 	Warn func(string)
 }

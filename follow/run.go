@@ -105,6 +105,8 @@ func (f *Follower) readOn(r *stream.Reader) error {
 			if done, err := f.takeCut(c); err != nil || done {
 				return err
 			}
+		} else {
+			f.Offer()
 		}
 		if err := f.noteSilence(r); err != nil {
 			return errors.Join(err, f.saveLast())

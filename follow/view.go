@@ -7,8 +7,8 @@ import (
 	"github.com/ecrec/ecrec/stream"
 )
 
-// View is a model in memory whose digest is that of the run, for readers. It is valid during the call of Options.Publish, except
-// for Dense and About, which nothing changes. Publish may let other goroutines read the rows until it returns.
+// View is a model in memory whose digest is that of the run, for readers. It is valid during the calls of Options.Publish and Idle, except for Dense
+// and About, which nothing changes, and Changed and Reset, which only Publish may read. Publish may let other goroutines read the rows until it returns.
 type View struct {
 	Step    int64
 	Lineage lineage.ID
@@ -23,6 +23,13 @@ type View struct {
 	Reset   []bool
 	// Fresh: it is the first View of its model; Shards of the View before are closed.
 	Fresh bool
+}
+
+// Offer calls Options.Idle, if the model is that of the newest View. It may be called after Run has ended without an error.
+func (f *Follower) Offer() {
+	if m := f.model; f.o.Idle != nil && m != nil && !m.fresh && m.want != "" {
+		f.o.Idle()
+	}
 }
 
 // Unreadable is the error of a topic that cannot be read. The model of the Follower is right, and Run may be called again.

@@ -42,7 +42,8 @@ type Partition interface {
 // Record is a record of a partition.
 type Record struct {
 	Offset int64
-	Time   int64 // when it was written, in milliseconds since 1970
+	Time   int64  // when it was written, in milliseconds since 1970
+	Key    []byte // of a KeyedPartition
 	Bytes  []byte
 }
 

@@ -270,6 +270,11 @@ func (t *topic) Create(partitions int) error {
 		two := "2"
 		settings["min.insync.replicas"] = &two
 	}
+	return t.createWith(partitions, settings)
+}
+
+// createWith makes a topic with some settings.
+func (t *topic) createWith(partitions int, settings map[string]*string) error {
 	err := t.do(func(ctx context.Context) error {
 		_, err := t.admin.CreateTopic(ctx, int32(partitions), t.replicas, settings, t.topic)
 		if errors.Is(err, kerr.TopicAlreadyExists) {

@@ -95,9 +95,9 @@ func (p *partition) acknowledged(r *kgo.Record, err error) {
 	p.monitor.Lock()
 	defer p.monitor.Unlock()
 	if err != nil && p.err == nil {
-		p.err = &stream.Final{Err: explain(err, len(r.Value))}
+		p.err = &stream.Final{Err: explain(err, sizeOf(r))}
 	}
-	p.waiting, p.bytes = p.waiting-1, p.bytes-len(r.Value)
+	p.waiting, p.bytes = p.waiting-1, p.bytes-sizeOf(r)
 	p.monitor.Wake()
 }
 
@@ -168,7 +168,7 @@ func (p *partition) Read(from int64, bytes int, wait time.Duration) (list []stre
 			r.Value = nil
 		}
 		if r.Offset >= from {
-			list = append(list, stream.Record{Offset: r.Offset, Time: r.Timestamp.UnixMilli(), Bytes: r.Value})
+			list = append(list, stream.Record{Offset: r.Offset, Time: r.Timestamp.UnixMilli(), Key: r.Key, Bytes: r.Value})
 		}
 	})
 	if n := len(list); n > 0 {

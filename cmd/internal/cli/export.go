@@ -155,15 +155,9 @@ func (c *exportCmd) findFormat() (exportFormat, error) {
 // writeModel writes a model in a format, and shows progress.
 func (c *exportCmd) writeModel(a *app, to exportFormat, m export.Model) error {
 	if to.graph {
-		cfg, err := modelfile.ConfigOf(m.Metadata)
-		if err != nil {
-			return errUsage(fmt.Sprintf("%s: %v; export it as safetensors", c.Run_, err))
+		if err := describeGraph(&m, c.Run_); err != nil {
+			return err
 		}
-		recipe, err := modelfile.RecipeOf(m.Metadata)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.Run_, err)
-		}
-		m.Config, m.Features = cfg.ModelConfig(), featuresOf(cfg, recipe)
 	}
 	var size int64
 	for _, s := range m.Tensors {
@@ -182,6 +176,20 @@ func (c *exportCmd) writeModel(a *app, to exportFormat, m export.Model) error {
 	}
 	live.Close()
 	fmt.Fprintf(a.out, "%s: %s, %s\n", to.path, report.Count(int64(len(m.Tensors)), "tensor"), report.Count(size, "byte"))
+	return nil
+}
+
+// describeGraph sets the config and the features of a model, which follow from its metadata. from names the model.
+func describeGraph(m *export.Model, from string) error {
+	cfg, err := modelfile.ConfigOf(m.Metadata)
+	if err != nil {
+		return errUsage(fmt.Sprintf("%s: %v; export it as safetensors", from, err))
+	}
+	recipe, err := modelfile.RecipeOf(m.Metadata)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	m.Config, m.Features = cfg.ModelConfig(), featuresOf(cfg, recipe)
 	return nil
 }
 

@@ -28,6 +28,12 @@ type followCmd struct {
 
 	Serve        string        `placeholder:"HOST:PORT" help:"Answer HTTP and gRPC requests for predictions and rows on this address, with the newest model whose digest is right."`
 	MaxStaleness time.Duration `placeholder:"DURATION" help:"With --serve: /readyz answers 503 once the marker that is served is older. Default: never."`
+
+	RowsTo      string `placeholder:"TOPIC" help:"Send the weights of the rows that change to this topic, kafka://HOST:PORT/TOPIC or file:DIR, with a marker behind those of each step."`
+	RowsAs      string `default:"float32" enum:"float32,float16,int8" placeholder:"ENCODING" help:"With --rows-to: float32, float16 or int8. Each marker has the error."`
+	RowsBacklog string `default:"256MiB" placeholder:"SIZE" help:"With --rows-to: memory of rows that wait for a slow topic. Those that do not fit are merged."`
+
+	Triton string `complete:"dir" placeholder:"DIR" help:"Add each checkpoint that is saved to this folder of a Triton model repository, as the version of its step. --keep versions remain."`
 }
 
 // Run keeps a model up to date with a stream.
@@ -63,6 +69,11 @@ func (c *followCmd) Run(a *app) error {
 		o.Publish, o.Report = server.Publish, func(p follow.Progress) { server.Applied(p); showProgress(a, p) }
 		report.Line(a.out, "serving on http://%s", server.Addr())
 	}
+	derived, err := c.openDerived(a, e, &o)
+	if err != nil {
+		return err
+	}
+	defer derived.closeTopic()
 	f, err := follow.Open(o)
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
@@ -75,11 +86,15 @@ func (c *followCmd) Run(a *app) error {
 	} else {
 		report.Line(a.out, "%s: from the beginning of %s", c.To, topic.Name())
 	}
+	derived.addNewest(f)
 	if server != nil {
 		err = serveUntilStop(a, f, server)
 		err = errors.Join(err, server.Close())
 	} else {
 		err = f.Run()
+	}
+	if err == nil {
+		err = derived.finishRows(f)
 	}
 	if err != nil {
 		return fmt.Errorf("follow: %s: %w", topic.Name(), err)

@@ -27,8 +27,10 @@ func WriteTriton(dir string, m Model) error {
 	if err := WriteONNX(TritonModel(dir), m); err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(filepath.Join(dir, "config.pbtxt"), describeTriton(m))
+	return atomicfile.WriteFile(filepath.Join(dir, tritonConfig), describeTriton(m))
 }
+
+const tritonConfig = "config.pbtxt"
 
 // describeTriton returns a ModelConfig (triton-inference-server/common, model_config.proto) as text. Its shapes have no
 // dimension of the batch.
@@ -53,6 +55,7 @@ func describeTriton(m Model) []byte {
 	}
 	return fmt.Appendf(nil, `platform: "onnxruntime_onnx"
 max_batch_size: %d
+version_policy { latest { num_versions: 1 } }
 input [
 %s
 ]
