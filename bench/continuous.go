@@ -28,7 +28,8 @@ var continuousBench = Bench{
 		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All run on " +
 		"one machine, in one process; the topic is a folder or a broker's.",
 	Settings: []Setting{
-		choice("model", "thesis", []string{"thesis", "dim16"}, "thesis: 8 tables of 80,000 rows of 64 floats, 100 ids each; or Criteo Kaggle's tables"),
+		choice("model", "thesis", []string{"thesis", "dim16"},
+			"thesis: 8 tables of 80,000 rows of 64 floats, 100 ids each; or Criteo Kaggle's tables"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("ranks", "1", 1, 1024, "number of ranks"),
 		threadsSetting,
@@ -85,7 +86,8 @@ func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
 	}
 	r := newReport("continuous", b.info.Device)
 	r.writeHeader(out)
-	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, %d epochs of %d steps, topics in %s: %d rows of %d bytes\n", b.shape.name,
+	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, %d epochs of %d steps, topics in %s: %d rows of %d bytes\n",
+		b.shape.name,
 		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("epochs"), b.epoch, b.topics.place(), b.info.Rows, b.info.BytesPerRow)
 	return r, b.writeTables(out, r, names, times)
 }
@@ -191,8 +193,9 @@ func (b *continuousRun) runWhole(slow int, sets ...string) (x continuousTimes, e
 		return x, err
 	}
 	b.info = w.info
-	x = continuousTimes{seconds: time.Since(began).Seconds(), cpu: (cpuTime() - cpu).Seconds(), saving: w.wait.Seconds(), megabytes: float64(w.bytes) / 1e6,
-		lost: float64(w.lost) / float64(w.steps)}
+	x = continuousTimes{seconds: time.Since(began).Seconds(), cpu: (cpuTime() - cpu).Seconds(), saving: w.wait.Seconds(),
+		megabytes: float64(w.bytes) / 1e6,
+		lost:      float64(w.lost) / float64(w.steps)}
 	if to := cfg.Stream.To; to != "" {
 		bytes, err := topicBytes(to)
 		x.megabytes = float64(bytes) / 1e6
@@ -202,7 +205,8 @@ func (b *continuousRun) runWhole(slow int, sets ...string) (x continuousTimes, e
 }
 
 func (b *continuousRun) config(steps int, sets ...string) (*config.Config, error) {
-	return b.shape.config(b.job, append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps), "train.keep=last"}, sets...)...)
+	return b.shape.config(b.job, append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps),
+		"train.keep=last"}, sets...)...)
 }
 
 // topicBytes is the size of all records of a topic.
@@ -240,8 +244,8 @@ func partitionBytes(topic stream.Topic, number int) (bytes int64, err error) {
 	return bytes, err
 }
 
-// rebuildModels measures the time in which the last model is in memory again: from a checkpoint up to the end of a job's first step, without
-// the mean time of a step, and from the topic with a commit for each step up to an equal digest.
+// rebuildModels measures the time in which the last model is in memory again: from a checkpoint up to the end of a job's first
+// step, without the mean time of a step, and from the topic with a commit for each step up to an equal digest.
 func (b *continuousRun) rebuildModels() error {
 	const more = 4
 	cfg, err := b.config(b.last+more, "checkpoint.dir="+b.checkpoint)
@@ -291,7 +295,8 @@ func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, ti
 		var seconds, ratio, ofNone, cpu, saving, megabytes, lost []float64
 		for _, turn := range times {
 			x := turn[i]
-			seconds, cpu, saving, megabytes = append(seconds, x.seconds), append(cpu, x.cpu), append(saving, x.saving), append(megabytes, x.megabytes)
+			seconds, cpu, saving, megabytes = append(seconds, x.seconds), append(cpu, x.cpu), append(saving, x.saving), append(megabytes,
+				x.megabytes)
 			ratio, ofNone, lost = append(ratio, x.seconds/turn[base].seconds), append(ofNone, x.seconds/turn[0].seconds), append(lost, x.lost)
 		}
 		compared := "\t"
@@ -307,6 +312,7 @@ func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, ti
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\nthe last model again: %.2f s from a full checkpoint, %.2f s from the topic of all steps\n",
-		r.addFigure("load a full checkpoint", "s", b.rebuild.loaded...).Median, r.addFigure("follow the topic", "s", b.rebuild.followed...).Median)
+		r.addFigure("load a full checkpoint", "s", b.rebuild.loaded...).Median, r.addFigure("follow the topic", "s",
+			b.rebuild.followed...).Median)
 	return err
 }

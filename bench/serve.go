@@ -77,7 +77,7 @@ func runServe(out io.Writer, o Options) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, b.report(out, r, names, results)
+	return r, b.writeTable(out, r, names, results)
 }
 
 // turn runs each handler once at full speed, and once at half the speed of the predictions.
@@ -86,7 +86,8 @@ func (b *serveRun) turn(run func(name string, job func() (loadResult, error))) {
 		lasts := time.Duration(b.o.number("ms")) * time.Millisecond
 		l := requestLoad{addr: addr, conns: b.o.number("conns"), lasts: lasts, rate: rate}
 		for _, body := range b.bodies {
-			l.requests = append(l.requests, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body))
+			l.requests = append(l.requests, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n%s", path,
+				len(body), body))
 		}
 		return l.run()
 	}
@@ -101,8 +102,8 @@ func (b *serveRun) turn(run func(name string, job func() (loadResult, error))) {
 	run("predict, half", func() (loadResult, error) { return load(b.server.Addr(), "/v1/predict", half) })
 }
 
-// report prints the figures.
-func (b *serveRun) report(out io.Writer, r *Report, names []string, results [][]loadResult) error {
+// writeTable prints the figures.
+func (b *serveRun) writeTable(out io.Writer, r *Report, names []string, results [][]loadResult) error {
 	t := table(out)
 	fmt.Fprint(t, "load\tanswers/s\tleast\tgreatest\tp50 ms\tp99 ms\tworst p99\tCPU us\t\n")
 	for i, name := range names {
@@ -114,7 +115,8 @@ func (b *serveRun) report(out io.Writer, r *Report, names []string, results [][]
 		}
 		rate, tail := r.addFigure(name, "1/s", rates...), r.addFigure(name+", p99", "ms", p99...)
 		half := r.addFigure(name+", p50", "ms", p50...)
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.1f\t\n", name, rate.Median, rate.Min, rate.Max, half.Median, tail.Median, tail.Max,
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.1f\t\n", name, rate.Median, rate.Min, rate.Max, half.Median,
+			tail.Median, tail.Max,
 			r.addFigure(name+", CPU", "us", cpu...).Median)
 	}
 	if err := t.Flush(); err != nil {
@@ -139,7 +141,10 @@ func (b *serveRun) startServers(dir string) error {
 	}
 	e, topic := env.Real(), stream.NewMemory(env.Real())
 	if _, err = train.Run(e, cfg, train.Options{Observer: silent{}, Stop: func() bool { return false },
-		Progress: func(data.Progress) error { return nil }, Topic: func(env.Env, string) (stream.Topic, error) { return topic, nil }}); err != nil {
+		Progress: func(data.Progress) error { return nil }, Topic: func(env.Env, string) (stream.Topic, error) {
+			return topic,
+				nil
+		}}); err != nil {
 		return err
 	}
 	if b.server, err = serve.New(serve.Options{Addr: "127.0.0.1:0"}); err != nil {

@@ -104,7 +104,8 @@ func (b *streamRun) runStreaming(to string, followed bool, sets ...string) (x st
 	if err != nil {
 		return x, err
 	}
-	t := &commitTimer{stepTimer: stepTimer{halfTimer: halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}}, commits: map[int64]time.Time{}}
+	t := &commitTimer{stepTimer: stepTimer{halfTimer: halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}},
+		commits: map[int64]time.Time{}}
 	var f *following
 	if followed {
 		if f, err = b.startFollower(to, int64(steps)); err != nil {

@@ -210,7 +210,8 @@ func (t *halfTimer) Step(s train.StepInfo) {
 	if s.Step != t.half && s.Step != s.Last {
 		return
 	}
-	m := tieredMoment{time: time.Now(), cpu: cpuTime(), read: t.meter.Rows[train.ClassRead].Load(), spilled: t.meter.Rows[train.ClassSpill].Load()}
+	m := tieredMoment{time: time.Now(), cpu: cpuTime(), read: t.meter.Rows[train.ClassRead].Load(),
+		spilled: t.meter.Rows[train.ClassSpill].Load()}
 	var err error
 	if m.bytes, err = bytesRead(); err != nil {
 		t.err = err

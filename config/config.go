@@ -109,8 +109,9 @@ func (d Data) countColumns() (dense, categorical int) {
 
 // columnNames is [data.csv] as package data has it.
 func (d Data) columnNames() data.CSV {
-	v := data.CSV{Label: d.CSV.Label, Weight: d.CSV.Weight, Dense: d.CSV.Dense, Categorical: d.CSV.Categorical, NA: d.CSV.NA, Transform: d.Transform,
-		Bags: d.CSV.Bags, Weighted: d.CSV.Weighted}
+	v := data.CSV{Label: d.CSV.Label, Weight: d.CSV.Weight, Dense: d.CSV.Dense, Categorical: d.CSV.Categorical, NA: d.CSV.NA,
+		Transform: d.Transform,
+		Bags:      d.CSV.Bags, Weighted: d.CSV.Weighted}
 	if d.CSV.Separator != "" {
 		v.Separator = d.CSV.Separator[0]
 	}
@@ -124,7 +125,8 @@ func (d Data) columnNames() data.CSV {
 // data, except Env and Progress.
 func (c *Config) DataOptions(eval bool) data.Options {
 	d := c.Data
-	o := data.Options{Format: d.Format, Files: d.Train, Tables: c.Model.TableRows(), TableOf: c.Model.TableNumbers(), Hots: d.Hots.IDs, CSV: d.columnNames(), Seed: c.Job.Seed,
+	o := data.Options{Format: d.Format, Files: d.Train, Tables: c.Model.TableRows(), TableOf: c.Model.TableNumbers(),
+		Hots: d.Hots.IDs, CSV: d.columnNames(), Seed: c.Job.Seed,
 		SkipBad: d.OnError == "skip", RecordDir: cmp.Or(c.Data.Cache, c.Job.Out)}
 	o.MinCount, o.Fields = int64(d.MinCount), d.Kafka.Columns
 	split, ok := c.EvalSplit()

@@ -139,7 +139,8 @@ func (c *Config) checkAllRows(src *source) error {
 	for _, g := range c.Optimizer.groups()[1:] {
 		switch {
 		case !in(g.Kind, denseRules...):
-			return src.errorf(g.key+".dense", "%v does not move rows without a gradient; use one of %s, or leave dense out", g.Kind, strings.Join(denseRules, ", "))
+			return src.errorf(g.key+".dense", "%v does not move rows without a gradient; use one of %s, or leave dense out", g.Kind,
+				strings.Join(denseRules, ", "))
 		case g.Eps == 0:
 			return src.errorf(g.key+".eps", "0 divides 0 by 0 in rows without a gradient; choose a positive number, or leave dense out")
 		}

@@ -85,7 +85,8 @@ func (c *Config) choices() []choice {
 // checkValues checks numbers, and that values fit each other.
 func (c *Config) checkValues(src *source) error {
 	for _, check := range []func(*source) error{
-		c.checkFormat, c.checkTopic, c.checkRanges, c.checkDevice, c.checkRoles, c.checkSecure, c.checkLength, c.checkData, c.checkColumns, c.checkTables,
+		c.checkFormat, c.checkTopic, c.checkRanges, c.checkDevice, c.checkRoles, c.checkSecure, c.checkLength, c.checkData,
+		c.checkColumns, c.checkTables,
 		c.checkFeatures, c.checkLayers, c.checkOptimizers, c.checkMetrics, c.checkPatience, c.checkStore, c.checkStream,
 	} {
 		if err := check(src); err != nil {

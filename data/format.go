@@ -13,7 +13,8 @@ import (
 // format of text needs a text (textFormat), which Convert parses in parallel into a
 // record file; any other needs an Open that finds each sample in O(1), and may have both. Run
 // formattest.Run on the format in a test, and describe it in docs/data.md. A test may append a format of its own.
-var Formats = []Format{syntheticFormat, csvTextFormat, avazuFormat, criteoTSVFormat, parquetFileFormat, criteoBinFormat, criteoNumPyFormat, recordFormat, kafkaFormat}
+var Formats = []Format{syntheticFormat, csvTextFormat, avazuFormat, criteoTSVFormat, parquetFileFormat, criteoBinFormat,
+	criteoNumPyFormat, recordFormat, kafkaFormat}
 
 // Format is one format of data.
 type Format struct {

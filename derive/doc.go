@@ -15,15 +15,15 @@
 // # Sending
 //
 // Rows notes which rows differ from those in the topic, a bit each. While the topic takes records, a goroutine sends them. Once it is
-// free, the rows that differ are encoded as they are at the newest marker, and the marker follows. Rows that change meanwhile are noted again, so
-// a slow topic gets fewer markers, and never rows of two of them before one. The follower does not wait.
+// free, the rows that differ are encoded as they are at the newest marker, and the marker follows. Rows that change meanwhile are
+// noted again, so a slow topic gets fewer markers, and never rows of two of them before one. The follower does not wait.
 //
 // If the rows that differ need more memory than Options.Backlog, a part of them is sent before. The marker follows on the rest.
 //
 // # Restart
 //
-// The last marker in the topic is the place where its readers are. A follower of the same lineage that is behind it sends nothing until it is
-// there. Rows that follow the last marker are sent again. In all other cases a Header begins, and all rows are sent.
+// The last marker in the topic is the place where its readers are. A follower of the same lineage that is behind it sends nothing
+// until it is there. Rows that follow the last marker are sent again. In all other cases a Header begins, and all rows are sent.
 //
 // # Invariants
 //

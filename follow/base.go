@@ -232,8 +232,8 @@ func (m *model) passRows(rank int, put func(slots []int32, rows []byte) error) e
 	}
 }
 
-// trimTo removes the records of a topic before some positions, but for the last one of each: by it a job that resumes finds that readers hold its
-// model, and does not send all rows again.
+// trimTo removes the records of a topic before some positions, but for the last one of each: by it a job that resumes finds that
+// readers hold its model, and does not send all rows again.
 func trimTo(t stream.Topic, at []stream.Position) error {
 	for i, x := range at {
 		part, err := t.Open(i)

@@ -16,8 +16,8 @@ import (
 	"github.com/ecrec/ecrec/stream"
 )
 
-// TestTrim: a follower writes a base and trims the topic behind it, and continues from its folder. Another one begins with the base, and makes the
-// same checkpoints.
+// TestTrim: a follower writes a base and trims the topic behind it, and continues from its folder. Another one begins with the
+// base, and makes the same checkpoints.
 func TestTrim(t *testing.T) {
 	topic, saved, dir := stream.NewMemory(env.Real()), t.TempDir(), t.TempDir()
 	trainTo(t, topic, saved, "20")
@@ -117,8 +117,8 @@ func (p killablePartition) Trim(before int64) error {
 	return p.Partition.Trim(before)
 }
 
-// TestKilledWithBases: a follower that trims is killed within each of its writes. The topic, with its bases, still leads to the model, and to that
-// of another follower that trims.
+// TestKilledWithBases: a follower that trims is killed within each of its writes. The topic, with its bases, still leads to the
+// model, and to that of another follower that trims.
 func TestKilledWithBases(t *testing.T) {
 	made, saved := filepath.Join(t.TempDir(), "topic"), t.TempDir()
 	trainTo(t, stream.OpenFolder(env.Real(), made), saved, "60")
@@ -190,8 +190,8 @@ func memoryOf(t *testing.T, path string) *stream.Memory {
 	return to
 }
 
-// TestDamagedBase: a base with a wrong row, in a frame whose sum is right, is skipped for the one before it, or for the topic; frames that are
-// missing make one that is left out.
+// TestDamagedBase: a base with a wrong row, in a frame whose sum is right, is skipped for the one before it, or for the topic;
+// frames that are missing make one that is left out.
 func TestDamagedBase(t *testing.T) {
 	topic, saved := stream.NewMemory(env.Real()), t.TempDir()
 	trainTo(t, topic, saved, "20")

@@ -12,14 +12,14 @@
 // # Restart
 //
 // A Follower begins with the newest checkpoint in its folder that has positions and whose digest is right. A copy of the
-// folder is the beginning of another Follower. Without one it begins with the newest base of the topic whose digest is right, or else with the
-// first record. If the topic was trimmed behind its model, a newer base replaces that.
+// folder is the beginning of another Follower. Without one it begins with the newest base of the topic whose digest is right, or
+// else with the first record. If the topic was trimmed behind its model, a newer base replaces that.
 //
 // # Bases
 //
-// A Follower that trims writes its model as a base after a checkpoint, if the topic has grown by as much as a base since the last one. The order is:
-// the epochs of all ranks, their acknowledgements, the topic is trimmed up to the base's positions, older bases are trimmed. So a process that
-// ends in between leaves a complete base, and all records behind it.
+// A Follower that trims writes its model as a base after a checkpoint, if the topic has grown by as much as a base since the last
+// one. The order is: the epochs of all ranks, their acknowledgements, the topic is trimmed up to the base's positions, older bases
+// are trimmed. So a process that ends in between leaves a complete base, and all records behind it.
 //
 // # Invariants
 //

@@ -1,9 +1,6 @@
 package follow
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ecrec/ecrec/checkpoint"
@@ -87,52 +84,6 @@ type Follower struct {
 	silent     bool          // the broker does not answer, which was reported
 }
 
-// Open begins with the newest checkpoint in the folder, or else with the newest base of the topic.
-func Open(o Options) (f *Follower, err error) {
-	if o.Report == nil {
-		o.Report = func(Progress) {}
-	}
-	if o.Warn == nil {
-		o.Warn = func(string) {}
-	}
-	f = &Follower{o: o, last: -1, based: -1, firstBase: -1, right: -1, saved: o.Env.Now()}
-	if f.lock, err = checkpoint.Hold(o.Env, o.Dir, time.Second); err != nil {
-		return nil, err
-	}
-	if o.Anew {
-		err = f.dropFolder()
-	} else {
-		err = f.loadNewest()
-	}
-	if err == nil && f.model == nil {
-		if f.began, err = f.loadBase(); err != nil { // the topic may have its beginning
-			f.o.Warn(fmt.Sprintf("no base can be used: %v", err))
-			err = nil
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// Close frees the model.
-func (f *Follower) Close() {
-	f.dropModel()
-	if f.bases != nil {
-		f.bases.Close()
-	}
-	f.lock.Close()
-}
-
-func (f *Follower) dropModel() {
-	if f.model != nil {
-		f.model.free()
-	}
-	f.model, f.saves = nil, saves{}
-}
-
 // Step is the step of the model, -1 if there is none.
 func (f *Follower) Step() int64 {
 	if f.model == nil {
@@ -147,91 +98,16 @@ func (f *Follower) FromBase() bool { return f.began }
 // Path is that of the last checkpoint, empty if there is none.
 func (f *Follower) Path() string { return f.path }
 
-// applyCut applies a cut to the model, and compares the digests.
-func (f *Follower) applyCut(c *stream.Cut) error {
-	first := c.Epochs[0]
-	if f.model != nil && c.Lineage != f.model.at[0].Lineage {
-		f.o.Warn(fmt.Sprintf("the run forked: lineage %s goes on from step %d with other settings, and its model replaces that of step %d of lineage %s",
-			c.Lineage.Short(), c.Step, f.model.step, f.model.at[0].Lineage.Short()))
-	}
-	if len(first.About) == 0 && (f.model == nil || c.Lineage != f.model.at[0].Lineage) {
-		return &stream.Gap{Offset: first.Next - 1, Held: int64(f.Step()), Why: "the description of the run is missing"}
-	}
-	if f.model == nil || c.Lineage != f.model.at[0].Lineage {
-		f.dropModel()
-		m, err := newModel(f.o.Env, first.About)
-		if err != nil {
-			return err
-		}
-		m.readers = f.o.Publish != nil
-		if f.model = m; f.o.Check != nil {
-			if err := f.o.Check(m.model); err != nil {
-				return err
-			}
-		}
-	}
-	if err := f.model.apply(c); err != nil {
-		return err
-	}
-	if f.model.want != "" {
-		f.right = c.Step
-	}
-	for _, e := range c.Epochs {
-		f.grown += int64(len(e.Rows) + len(e.Extra))
-	}
-	return nil
+// saves remembers the checkpoints of a Follower.
+type saves struct {
+	parent *checkpoint.Parent // of the next increment; nil: it is full
+	chain  int                // increments since the last full one
+	rows   [2]int64           // of the last full one, and of the increments since
 }
 
-// isDue reports whether a checkpoint is due.
-func (f *Follower) isDue() bool {
-	return f.model != nil && f.model.step > f.last && f.model.want != "" && f.o.Env.Now()-f.saved >= f.o.Every
-}
-
-// saveLast saves the model, unless it is saved.
-func (f *Follower) saveLast() error {
-	if f.model == nil || f.model.step == f.last || f.model.want == "" {
-		return nil
+func (f *Follower) dropModel() {
+	if f.model != nil {
+		f.model.free()
 	}
-	return f.save(f.o.Full)
-}
-
-// Mismatch is the error of a model that is not that of the run.
-type Mismatch struct {
-	Step       int64
-	Have, Want string
-}
-
-func (e *Mismatch) Error() string {
-	return fmt.Sprintf("the model of step %d has the digest %s, that of the run had %s: it is not published; begin again in another folder",
-		e.Step, e.Have, e.Want)
-}
-
-// about is the description of a run, with the model that it trains.
-type about struct {
-	stream.About
-	model checkpoint.Model
-}
-
-func parseAbout(text []byte) (a about, err error) {
-	if err = json.Unmarshal(text, &a.About); err == nil {
-		err = json.Unmarshal(a.Model, &a.model)
-	}
-	if err == nil {
-		err = a.model.Check()
-	}
-	if err == nil && len(a.Owners) == 0 {
-		err = errors.New("it has no ranks")
-	}
-	if err != nil {
-		return a, fmt.Errorf("the description of the run: %w", err)
-	}
-	return a, nil
-}
-
-// owners is how many ranks own rows.
-func (a *about) owners() (n int) {
-	for _, owner := range a.Owners {
-		n = max(n, owner+1)
-	}
-	return n
+	f.model, f.saves = nil, saves{}
 }

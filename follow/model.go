@@ -1,8 +1,11 @@
 package follow
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 
+	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
@@ -188,4 +191,56 @@ func (m *model) digest() digest.Sum {
 		total.Add(s)
 	}
 	return total
+}
+
+// Mismatch is the error of a model that is not that of the run.
+type Mismatch struct {
+	Step       int64
+	Have, Want string
+}
+
+func (e *Mismatch) Error() string {
+	return fmt.Sprintf("the model of step %d has the digest %s, that of the run had %s: it is not published; begin again in another folder",
+		e.Step, e.Have, e.Want)
+}
+
+// about is the description of a run, with the model that it trains.
+type about struct {
+	stream.About
+	model checkpoint.Model
+}
+
+func parseAbout(text []byte) (a about, err error) {
+	if err = json.Unmarshal(text, &a.About); err == nil {
+		err = json.Unmarshal(a.Model, &a.model)
+	}
+	if err == nil {
+		err = a.model.Check()
+	}
+	if err == nil && len(a.Owners) == 0 {
+		err = errors.New("it has no ranks")
+	}
+	if err != nil {
+		return a, fmt.Errorf("the description of the run: %w", err)
+	}
+	return a, nil
+}
+
+// owners is how many ranks own rows.
+func (a *about) owners() (n int) {
+	for _, owner := range a.Owners {
+		n = max(n, owner+1)
+	}
+	return n
+}
+
+// noteChanged notes that rows of an owner are replaced.
+func (m *model) noteChanged(owner int, slots []int32) {
+	if !m.readers || m.reset[owner] {
+		return
+	}
+	m.changed[owner] = append(m.changed[owner], slots...)
+	if int64(len(m.changed[owner])) > m.shards[owner].Slots() { // cuts without a digest
+		m.changed[owner], m.reset[owner] = nil, true
+	}
 }

@@ -85,7 +85,8 @@ func (f *Follower) explain(err error) error {
 		return err
 	}
 	if f.firstBase >= 0 && f.o.At >= 0 {
-		return fmt.Errorf("the topic has no model of step %d: it was trimmed, and its oldest base is that of step %d (%w)", f.o.At, f.firstBase, err)
+		return fmt.Errorf("the topic has no model of step %d: it was trimmed, and its oldest base is that of step %d (%w)", f.o.At,
+			f.firstBase, err)
 	}
 	return fmt.Errorf("the beginning of the topic was trimmed, and %s has no base: copy the folder of another follower, or use a new topic (%w)",
 		f.o.Topic.Base().Name(), err)
@@ -173,7 +174,8 @@ func (e *Unproved) Error() string {
 	if e.Right < 0 {
 		return fmt.Sprintf("the model of step %d, the newest of the topic, has no digest to compare with, and there is none before it", e.Step)
 	}
-	return fmt.Sprintf("the model of step %d, the newest of the topic, has no digest to compare with; that of step %d has one", e.Step, e.Right)
+	return fmt.Sprintf("the model of step %d, the newest of the topic, has no digest to compare with; that of step %d has one",
+		e.Step, e.Right)
 }
 
 // endAtEnd ends the Follower at the end that the topic had when it began.
@@ -187,4 +189,52 @@ func (f *Follower) endAtEnd() error {
 		return &Unproved{f.Step(), f.right}
 	}
 	return f.save(true)
+}
+
+// applyCut applies a cut to the model, and compares the digests.
+func (f *Follower) applyCut(c *stream.Cut) error {
+	first := c.Epochs[0]
+	if f.model != nil && c.Lineage != f.model.at[0].Lineage {
+		f.o.Warn(fmt.Sprintf("the run forked: lineage %s goes on from step %d with other settings, and its model replaces that of step %d of lineage %s",
+			c.Lineage.Short(), c.Step, f.model.step, f.model.at[0].Lineage.Short()))
+	}
+	if len(first.About) == 0 && (f.model == nil || c.Lineage != f.model.at[0].Lineage) {
+		return &stream.Gap{Offset: first.Next - 1, Held: int64(f.Step()), Why: "the description of the run is missing"}
+	}
+	if f.model == nil || c.Lineage != f.model.at[0].Lineage {
+		f.dropModel()
+		m, err := newModel(f.o.Env, first.About)
+		if err != nil {
+			return err
+		}
+		m.readers = f.o.Publish != nil
+		if f.model = m; f.o.Check != nil {
+			if err := f.o.Check(m.model); err != nil {
+				return err
+			}
+		}
+	}
+	if err := f.model.apply(c); err != nil {
+		return err
+	}
+	if f.model.want != "" {
+		f.right = c.Step
+	}
+	for _, e := range c.Epochs {
+		f.grown += int64(len(e.Rows) + len(e.Extra))
+	}
+	return nil
+}
+
+// isDue reports whether a checkpoint is due.
+func (f *Follower) isDue() bool {
+	return f.model != nil && f.model.step > f.last && f.model.want != "" && f.o.Env.Now()-f.saved >= f.o.Every
+}
+
+// saveLast saves the model, unless it is saved.
+func (f *Follower) saveLast() error {
+	if f.model == nil || f.model.step == f.last || f.model.want == "" {
+		return nil
+	}
+	return f.save(f.o.Full)
 }

@@ -33,13 +33,6 @@ type positions struct {
 	Checkpoints []saved `json:"checkpoints"`
 }
 
-// saves remembers the checkpoints of a Follower.
-type saves struct {
-	parent *checkpoint.Parent // of the next increment; nil: it is full
-	chain  int                // increments since the last full one
-	rows   [2]int64           // of the last full one, and of the increments since
-}
-
 // save saves the model as a checkpoint.
 func (f *Follower) save(full bool) error {
 	m := f.model
@@ -50,8 +43,9 @@ func (f *Follower) save(full bool) error {
 	if err != nil {
 		return err
 	}
-	s := &checkpoint.Save{Env: f.o.Env, Dir: f.o.Dir, Step: m.step, Generation: 1, Ranks: len(m.shards), Model: m.model, Run: &run, Recipe: m.Recipe,
-		Keep: f.o.Keep, Alone: f.lock.Holds()}
+	s := &checkpoint.Save{Env: f.o.Env, Dir: f.o.Dir, Step: m.step, Generation: 1, Ranks: len(m.shards), Model: m.model, Run: &run,
+		Recipe: m.Recipe,
+		Keep:   f.o.Keep, Alone: f.lock.Holds()}
 	if x := f.saves; !full && x.parent != nil && x.parent.Step < m.step && x.chain < checkpoint.MaxIncrements && 2*x.rows[1] < x.rows[0] {
 		s.Parent = x.parent
 	}
@@ -151,8 +145,8 @@ func (f *Follower) readPositions() (p positions, err error) {
 	return p, nil
 }
 
-// notePositions writes the positions of a checkpoint, before it is published: a position without its checkpoint is dropped, the reverse would
-// lose it.
+// notePositions writes the positions of a checkpoint, before it is published: a position without its checkpoint is dropped, the
+// reverse would lose it.
 func (f *Follower) notePositions(name string) error {
 	p, err := f.readPositions()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package serve answers requests with the model that a follower keeps up to date: predictions for raw rows, rows of tables, and the
+// Package serve replies to requests with the model that a follower keeps up to date: predictions for raw rows, rows of tables, and the
 // marker that the model stands at.
 //
 // # Terms
@@ -11,13 +11,13 @@
 // # The switch to a marker
 //
 // Requests use the copy while the follower applies a cut to its rows and compares the digest. Then the view of these rows becomes
-// the current one, by one store of a pointer. Once the last request has left the copy, the same rows are changed there, and the copy becomes
-// current again. Requests choose the view that is current: none waits for a cut, and the follower waits for the requests that run, which
-// never wait for a network while they have a lane.
+// the current one, by one store of a pointer. Once the last request has left the copy, the same rows are changed there, and the
+// copy becomes current again. Requests choose the view that is current: none waits for a cut, and the follower waits for the
+// requests that run, which never wait for a network while they have a lane.
 //
 // # Invariants
 //
-//   - An answer is of one marker: its scores and weights, and the step and digest beside them.
+//   - A reply is of one marker: its scores and weights, and the step and digest beside them.
 //   - A score has the bits that package predict computes for the same row and a checkpoint of the marker: a lane is predict's.
 //   - A model whose digest differs is never visible. After the end of a follower the last right model stays.
 //   - Numbers in JSON are the shortest decimals that parse back to the same float32.

@@ -17,7 +17,7 @@ type requestError struct {
 
 func (e *requestError) Error() string { return e.text }
 
-// badRequest is the error of a request that no model can answer.
+// badRequest is the error of a request that no model fits.
 func badRequest(format string, args ...any) error {
 	return &requestError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }

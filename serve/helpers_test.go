@@ -92,7 +92,8 @@ func loadText(t testing.TB, dir, text string, sets ...string) *config.Config {
 
 func load(t testing.TB, path string, sets ...string) *config.Config {
 	t.Helper()
-	cfg, err := config.Load(path, append([]string{"job.ranks=2", "ec.code=none", "stream.to=file:unused", "ec.commit_every=5", "job.out=" + t.TempDir()}, sets...))
+	cfg, err := config.Load(path, append([]string{"job.ranks=2", "ec.code=none", "stream.to=file:unused", "ec.commit_every=5",
+		"job.out=" + t.TempDir()}, sets...))
 	must(t, err)
 	return cfg
 }
@@ -125,7 +126,8 @@ func (r *run) serveAt(t testing.TB, s *Server, at int64) (checkpoint string) {
 func (r *run) follow(t testing.TB, s *Server, dir string, at int64) *follow.Follower {
 	t.Helper()
 	began := time.Now()
-	f, err := follow.Open(follow.Options{Env: env.Real(), Topic: r.topic, Dir: dir, At: at, Keep: 2, Stop: func() bool { return time.Since(began) > time.Minute },
+	f, err := follow.Open(follow.Options{Env: env.Real(), Topic: r.topic, Dir: dir, At: at, Keep: 2,
+		Stop:    func() bool { return time.Since(began) > time.Minute },
 		Publish: s.Publish, Report: s.Applied})
 	must(t, err)
 	t.Cleanup(f.Close)
@@ -175,7 +177,7 @@ func (r *run) predicted(t testing.TB, checkpoint string, n int, files ...string)
 	return strings.Split(strings.TrimSpace(out.String()), "\n")[1:][:n]
 }
 
-// call sends a request, and returns the status and the answer.
+// call sends a request, and returns the status and the reply.
 func call(t testing.TB, s *Server, method, path, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+s.Addr()+path, strings.NewReader(body))
@@ -188,7 +190,7 @@ func call(t testing.TB, s *Server, method, path, body string) (int, string) {
 	return a.StatusCode, strings.TrimSpace(string(text))
 }
 
-// prediction is the answer to a request for predictions.
+// prediction is the reply to a request for predictions.
 type prediction struct {
 	Step    int64
 	Digest  string
@@ -214,7 +216,7 @@ func scores(t testing.TB, s *Server, rows []string) (all []string) {
 	return all
 }
 
-// sameScores compares scores. They have one form in the answers of the server and in the files of ecrec predict.
+// sameScores compares scores. They have one form in the replies of the server and in the files of ecrec predict.
 func sameScores(t testing.TB, have, want []string) {
 	t.Helper()
 	if len(have) != len(want) {

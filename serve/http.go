@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// handler answers all requests.
+// handler replies to all requests.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/predict", s.answerPredict)
@@ -25,7 +25,7 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// answerState answers 200, or 503 with a reason.
+// answerState sends 200, or 503 with a reason.
 func answerState(w http.ResponseWriter, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -64,7 +64,7 @@ func answerError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// answerPredict answers POST /v1/predict.
+// answerPredict replies to POST /v1/predict.
 func (s *Server) answerPredict(w http.ResponseWriter, r *http.Request) {
 	b := pool.Get().(*buffers)
 	defer b.giveBack()
@@ -102,7 +102,7 @@ func readBody(w http.ResponseWriter, r *http.Request, to []byte) ([]byte, error)
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 }
 
-// predictJSON appends the answer to a request: the marker, and the scores of the rows.
+// predictJSON appends the reply to a request: the marker, and the scores of the rows.
 func (s *Server) predictJSON(ctx context.Context, body, out []byte) ([]byte, int, error) {
 	l, v, err := s.model.acquire(ctx)
 	if err != nil {

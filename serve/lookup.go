@@ -17,7 +17,7 @@ type tableInfo struct {
 	Columns []string `json:"columns,omitempty"` // of the data, that look it up
 }
 
-// modelInfo is the answer to GET /v1/model.
+// modelInfo is the reply to GET /v1/model.
 type modelInfo struct {
 	*Marker
 	Kind    string      `json:"kind"`
@@ -107,7 +107,7 @@ func (s *Server) lookUp(ctx context.Context, table string, ids []int64, do func(
 	return nil
 }
 
-// answerModel answers GET /v1/model.
+// answerModel replies to GET /v1/model.
 func (s *Server) answerModel(w http.ResponseWriter, _ *http.Request) {
 	began := time.Now()
 	m, err := s.describe()
@@ -123,7 +123,7 @@ func (s *Server) answerModel(w http.ResponseWriter, _ *http.Request) {
 	answer(w, append(text, '\n'))
 }
 
-// answerRows answers GET /v1/rows.
+// answerRows replies to GET /v1/rows.
 func (s *Server) answerRows(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	out, rows, err := s.rowsJSON(r.Context(), r.URL.Query())
@@ -135,7 +135,7 @@ func (s *Server) answerRows(w http.ResponseWriter, r *http.Request) {
 	answer(w, out)
 }
 
-// rowsJSON returns the answer to GET /v1/rows: the marker, and the weights of the rows.
+// rowsJSON returns the reply to GET /v1/rows: the marker, and the weights of the rows.
 func (s *Server) rowsJSON(ctx context.Context, query url.Values) (out []byte, rows int, err error) {
 	var ids []int64
 	for _, text := range query["id"] {

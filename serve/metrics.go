@@ -46,7 +46,8 @@ var (
 	gaugeLag       = prometheus.NewDesc("ecrec_follow_lag_seconds", "From the writing of the marker that is served to its serving.", nil, nil)
 	gaugeStaleness = prometheus.NewDesc("ecrec_follow_staleness_seconds", "Since the marker that is served was written.", nil, nil)
 	gaugeReady     = prometheus.NewDesc("ecrec_serve_ready", "1: /readyz answers 200.", nil, nil)
-	gaugeFailed    = prometheus.NewDesc("ecrec_follow_failed", "1: the follower ended with an error, and the model stays at its marker.", nil, nil)
+	gaugeFailed    = prometheus.NewDesc("ecrec_follow_failed",
+		"1: the follower ended with an error, and the model stays at its marker.", nil, nil)
 )
 
 func newMetrics(s *Server) *metrics {

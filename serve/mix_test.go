@@ -20,8 +20,8 @@ import (
 	"github.com/ecrec/ecrec/shard"
 )
 
-// forged are models whose values all encode their marker: each weight of rows and of the dense part is a number of the step alone. A request
-// that saw values of two markers would have a score, or weights, that no step has.
+// forged are models whose values all encode their marker: each weight of rows and of the dense part is a number of the step alone.
+// A request that saw values of two markers would have a score, or weights, that no step has.
 type forged struct {
 	t      *testing.T
 	view   follow.View // of a real run, for its description
@@ -91,14 +91,14 @@ func (m *forged) fill(step int64) {
 	m.view.Written = time.Now().UnixMilli()
 }
 
-// TestNoMix hammers a server with requests while it switches as fast as it can, with forks in between. Each answer must have the score and
+// TestNoMix hammers a server with requests while it switches as fast as it can, with forks in between. Each reply must have the score and
 // the weights of the marker that it names, and the scores of a marker must not differ.
 func TestNoMix(t *testing.T) {
 	m := forge(t)
 	s := newServer(t, Options{Lanes: 3})
 	m.fill(1)
 	must(t, s.Publish(&m.view))
-	want := map[string]string{} // scores by step, in the first answer
+	want := map[string]string{} // scores by step, in the first reply
 	var lock sync.Mutex
 	var done atomic.Bool
 	var answers atomic.Int64
@@ -141,7 +141,7 @@ func TestNoMix(t *testing.T) {
 	m.end()
 }
 
-// askOnce sends one request, and checks its answer. Those of reader 0 come over HTTP; the others are in the server already.
+// askOnce sends one request, and checks its reply. Those of reader 0 come over HTTP; the others are in the server already.
 func (m *forged) askOnce(s *Server, k int, want map[string]string, lock *sync.Mutex) (err error) {
 	ask := func(path, body string) (text []byte) {
 		switch {

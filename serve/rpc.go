@@ -14,7 +14,7 @@ import (
 	"github.com/ecrec/ecrec/serve/servepb"
 )
 
-// rpc answers gRPC, gRPC-Web and Connect.
+// rpc replies to gRPC, gRPC-Web and Connect.
 type rpc struct{ s *Server }
 
 // addRPC adds the gRPC services to a mux: predictions, health and reflection.

@@ -56,7 +56,7 @@ func messagesOf(t *testing.T, file string, bags ...string) (rows []*servepb.Row)
 	return rows
 }
 
-// TestRPC asks for the same predictions by gRPC, by gRPC-Web and by Connect: the scores have the bits of ecrec predict.
+// TestRPC requests the same predictions by gRPC, by gRPC-Web and by Connect: the scores have the bits of ecrec predict.
 func TestRPC(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "train.csv"), []byte(formRows(300, 1)), 0o600))
@@ -65,7 +65,8 @@ func TestRPC(t *testing.T) {
 	s := newServer(t, Options{Lanes: 2})
 	eval := filepath.Join(dir, "eval.csv")
 	want := r.predicted(t, r.serveAt(t, s, 20), 600, eval)
-	for name, o := range map[string][]connect.ClientOption{"gRPC": {connect.WithGRPC()}, "gRPC-Web": {connect.WithGRPCWeb()}, "Connect": {connect.WithProtoJSON()}} {
+	for name, o := range map[string][]connect.ClientOption{"gRPC": {connect.WithGRPC()}, "gRPC-Web": {connect.WithGRPCWeb()},
+		"Connect": {connect.WithProtoJSON()}} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, s, o...)
 			ctx := context.Background()

@@ -17,7 +17,8 @@ import (
 
 // TestAdult serves the model of the quickstart: scores are those of ecrec predict with a checkpoint of the step.
 func TestAdult(t *testing.T) {
-	r := trained(t, load(t, "../examples/quickstart.toml", "train.epochs=0", "train.iterations=40", "optimizer.dense.decay_steps=0", "optimizer.dense.decay_start=0",
+	r := trained(t, load(t, "../examples/quickstart.toml", "train.epochs=0", "train.iterations=40", "optimizer.dense.decay_steps=0",
+		"optimizer.dense.decay_start=0",
 		"optimizer.sparse.decay_steps=0", "optimizer.sparse.decay_start=0"))
 	s := newServer(t, Options{Lanes: 2})
 	eval := r.cfg.Data.Eval[0]

@@ -37,7 +37,7 @@ const (
 	closeWithin = 10 * time.Second // for requests that were begun
 )
 
-// Server answers requests with the model that a follower publishes.
+// Server replies to requests with the model that a follower publishes.
 type Server struct {
 	o       Options
 	model   served

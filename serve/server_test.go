@@ -37,7 +37,8 @@ func TestReadiness(t *testing.T) {
 	_, before := call(t, s, "GET", "/v1/model", "")
 
 	again := newServer(t, Options{Lanes: 1, MaxStaleness: time.Hour})
-	f, err := follow.Open(follow.Options{Env: followEnv, Topic: r.topic, Dir: copyFolder(t, dir), At: follow.Latest, Stop: func() bool { return true }, Publish: again.Publish})
+	f, err := follow.Open(follow.Options{Env: followEnv, Topic: r.topic, Dir: copyFolder(t, dir), At: follow.Latest,
+		Stop: func() bool { return true }, Publish: again.Publish})
 	must(t, err)
 	t.Cleanup(f.Close)
 	must(t, f.Run())
@@ -58,7 +59,8 @@ func TestReadiness(t *testing.T) {
 		t.Errorf("%d: %s", status, text)
 	}
 	_, text := call(t, again, "GET", "/metrics", "")
-	for _, want := range []string{"ecrec_follow_step 20\n", "ecrec_follow_failed 1\n", "ecrec_serve_ready 0\n", "ecrec_follow_lag_seconds", "ecrec_follow_staleness_seconds"} {
+	for _, want := range []string{"ecrec_follow_step 20\n", "ecrec_follow_failed 1\n", "ecrec_serve_ready 0\n",
+		"ecrec_follow_lag_seconds", "ecrec_follow_staleness_seconds"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in %s", want, text)
 		}

@@ -50,7 +50,8 @@ type Journal struct {
 // OpenJournal gives the shard a journal, which reads the time from now. It must be called
 // before On.
 func (h *Shard) OpenJournal(keep Keep, now func() time.Duration) {
-	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now, digester: NewDigester(h.o), wrote: slices.Clone(h.hold.differs)}
+	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now, digester: NewDigester(h.o),
+		wrote: slices.Clone(h.hold.differs)}
 	if h.rows.Buf.OnHost() {
 		j.use = kernels.Staging
 	}

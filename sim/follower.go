@@ -44,8 +44,9 @@ type readLog struct {
 	all     []stream.Record
 }
 
-// The most kills of a follower of each kind, the operations of saves before the next kill, the longest delay of a partition, the longest time between two checkpoints, and the time that a follower has
-// after the last change of the topic. A kill usually comes while it has something to do.
+// The most kills of a follower of each kind, the operations of saves before the next kill, the longest delay of a partition, the
+// longest time between two checkpoints, and the time that a follower has after the last change of the topic. A kill usually comes
+// while it has something to do.
 const (
 	mostKills    = 4
 	workSpread   = 40

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// harm is the damage that a broker does to a topic, beside single failures. The first part any broker may do: it is down for a while, records of
-// a dead process arrive after those of its successor, and only a part of a batch is there twice. The second part none should
-// do: it loses acknowledged records at the end of a partition, as an unclean election does, or has the records of a batch in
-// another order, as from a producer that is not idempotent. Readers must then find a gap, or the model of the last step.
+// harm is the damage that a broker does to a topic, beside single failures. The first part any broker may do: it is down for a
+// while, records of a dead process arrive after those of its successor, and only a part of a batch is there twice. The second part
+// none should do: it loses acknowledged records at the end of a partition, as an unclean election does, or has the records of a
+// batch in another order, as from a producer that is not idempotent. Readers must then find a gap, or the model of the last step.
 // It draws from random numbers of its own, and changes nothing else in a run.
 type harm struct {
 	draw    *rand.Rand

@@ -28,7 +28,8 @@ var mutations = []mutation{
 		[]string{"l.tail.to >= step", "l.tail.to >= 0"}, 1, ""},
 	{"a rebuilt rank sends only the rows that it writes", "store/sink.go", []string{"	s.losses, s.all = 0, lost\n", "	s.losses, s.all = 0, false\n"}, 1, ""},
 	{"a merged epoch keeps the older rows", "store/epoch.go",
-		[]string{"old.slots[k] < e.slots[i]", "old.slots[k] <= e.slots[i]", "		slots, rows = append(slots, e.slots[i])", "		if len(slots) > 0 && slots[len(slots)-1] == e.slots[i] {\n			i++\n			continue\n		}\n		slots, rows = append(slots, e.slots[i])"}, 1, ""},
+		[]string{"old.slots[k] < e.slots[i]", "old.slots[k] <= e.slots[i]", "		slots, rows = append(slots, e.slots[i])",
+			"		if len(slots) > 0 && slots[len(slots)-1] == e.slots[i] {\n			i++\n			continue\n		}\n		slots, rows = append(slots, e.slots[i])"}, 1, ""},
 	{"a new rank does not know the lineage of the stream", "train/digests.go", []string{"		binary.LittleEndian.PutUint64(r.lineage.Lineage[:8], all[root][n-2])\n", ""}, 1, ""},
 	{"a rank that is rebuilt after the last seal sends nothing", "train/streaming.go", []string{"	x.store.Complete(x.protection.rank.done)\n", ""}, 1, ""},
 	{"an epoch that the topic has lost is not noticed", "stream/chain.go", []string{"h.from > c.at.Step:", "h.from > c.at.Step && h.from < 0:"}, 29, ""},
@@ -249,7 +250,8 @@ func (m *mutation) check(t *testing.T, root, mutant string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.Command(bin, "-test.run", "^TestRuns$", "-seed", fmt.Sprint(m.seed), "-runs", fmt.Sprint(*soon), "-mode", m.mode, "-first").CombinedOutput()
+	out, err := exec.Command(bin, "-test.run", "^TestRuns$", "-seed", fmt.Sprint(m.seed), "-runs", fmt.Sprint(*soon), "-mode",
+		m.mode, "-first").CombinedOutput()
 	found := failedSeed.FindSubmatch(out)
 	if err == nil || found == nil {
 		t.Fatalf("%d runs from seed %d on do not notice the mutation: %v\n%s", *soon, m.seed, err, out)

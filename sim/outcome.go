@@ -91,7 +91,8 @@ func (s *Sum) String() string {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
 	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared, %d followers, %d breaches of the broker, %d gaps found; %d runs trained from a topic; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
-		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams, s.Followers, s.Harmed, s.Gaps, s.FromTopic, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
+		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams,
+		s.Followers, s.Harmed, s.Gaps, s.FromTopic, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
 // Failure is a failed run.

@@ -12,8 +12,9 @@ import (
 	"github.com/ecrec/ecrec/stream"
 )
 
-// broker holds the topic of a run. It outlives all processes. It takes records slowly, fails, writes some of them twice, and keeps a part of the
-// records that a dead process had sent and not seen acknowledged, at once or later. In some runs it breaks its promises (harm).
+// broker holds the topic of a run. It outlives all processes. It takes records slowly, fails, writes some of them twice, and keeps
+// a part of the records that a dead process had sent and not seen acknowledged, at once or later. In some runs it breaks its
+// promises (harm).
 type broker struct {
 	c      *cluster
 	draw   *rand.Rand
@@ -208,8 +209,8 @@ func (b *broker) checkReaders(o *Outcome, seed uint64, dir string) (err error) {
 	return err
 }
 
-// check replays the topic: the model of each cut has the digest of the commit, and the last one is that of the job's end. It returns how many cuts
-// there are.
+// check replays the topic: the model of each cut has the digest of the commit, and the last one is that of the job's end. It
+// returns how many cuts there are.
 func (b *broker) check(steps int64, digest string) (cuts int, err error) {
 	if len(b.logs) == 0 {
 		return 0, nil
@@ -246,8 +247,8 @@ func isGap(err error) bool {
 	return errors.As(err, new(*stream.Gap)) || errors.As(err, new(*stream.Trimmed))
 }
 
-// checkEnd checks how a reader has ended: with the model of the last step, or with a gap if the broker broke a promise. It may wait for further
-// records if a partition hides that some are lost.
+// checkEnd checks how a reader has ended: with the model of the last step, or with a gap if the broker broke a promise. It may wait
+// for further records if a partition hides that some are lost.
 func (b *broker) checkEnd(err error, last, steps int64, hides func(*partitionLog) bool) error {
 	switch {
 	case b.harm.isDone() && isGap(err):

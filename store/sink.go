@@ -54,8 +54,8 @@ func (s *Store) Begin(step int64, drawn bool) {
 	}
 }
 
-// Complete writes all rows if the log lacks some when the job has ended with a step: a rank that replaces a lost one may have rebuilt its rows
-// after the last seal.
+// Complete writes all rows if the log lacks some when the job has ended with a step: a rank that replaces a lost one may have
+// rebuilt its rows after the last seal.
 func (s *Store) Complete(step int64) {
 	if !s.all || s.isFailed() || !s.isRebuilt() {
 		return

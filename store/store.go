@@ -76,7 +76,8 @@ func Open(o Options) (s *Store, err error) {
 // Broken is the store of a rank whose folder cannot be opened, with the reason. It takes epochs and keeps none, so that a job which has
 // trained goes on.
 func Broken(o Options, why error) *Store {
-	return &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store"), problem: why, failed: true, ended: true}
+	return &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store"), problem: why, failed: true,
+		ended: true}
 }
 
 func (s *Store) open() (err error) {

@@ -33,7 +33,8 @@ func TestRulesOfStreams(t *testing.T) {
 			s, err := Open(Options{Env: o.Env, Rank: o.Rank, Ranks: 1, Shard: o.Shard, Steps: 1000, Key: "stream.to", Retry: time.Millisecond,
 				Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return nil, nil },
 				Digest: func(int64) string { return "" }, Stream: func() (Log, error) {
-					return stream.OpenLog(stream.LogOptions{Env: o.Env, Topic: topic, Ranks: 1, Run: func() lineage.Run { return lineage.Run{Lineage: lineage.ID{1}} }})
+					return stream.OpenLog(stream.LogOptions{Env: o.Env, Topic: topic, Ranks: 1,
+						Run: func() lineage.Run { return lineage.Run{Lineage: lineage.ID{1}} }})
 				}})
 			if err == nil {
 				topics[s] = topic

@@ -30,7 +30,8 @@ func (g *Gap) Error() string {
 	if g.Held < 0 {
 		held = "no model is complete"
 	}
-	return fmt.Sprintf("partition %d, offset %d: %s; %s, and the next one cannot be made: frames were lost or trimmed", g.Partition, g.Offset, g.Why, held)
+	return fmt.Sprintf("partition %d, offset %d: %s; %s, and the next one cannot be made: frames were lost or trimmed", g.Partition,
+		g.Offset, g.Why, held)
 }
 
 // Foreign is the error of a record that is not of the run.

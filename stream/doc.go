@@ -33,9 +33,9 @@
 //
 // # Bases
 //
-// A base is a model of a topic in another topic, Topic.Base: an absolute epoch of each rank, with the Position in the topic from which its readers
-// continue. It is complete once all partitions have it. Readers leave out bases that lack frames (ReaderOptions.Bases), since a writer may have
-// died, and the oldest one may be trimmed in part.
+// A base is a model of a topic in another topic, Topic.Base: an absolute epoch of each rank, with the Position in the topic from
+// which its readers continue. It is complete once all partitions have it. Readers leave out bases that lack frames
+// (ReaderOptions.Bases), since a writer may have died, and the oldest one may be trimmed in part.
 //
 // # Writing
 //

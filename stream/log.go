@@ -122,7 +122,8 @@ func (l *Log) checkTail(run lineage.Run) error {
 		slices.ContainsFunc(run.Forks, func(f lineage.Fork) bool { return f.Lineage == l.tail.lineage }) {
 		return nil
 	}
-	return &Refused{Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own", l.tail.lineage.Short(), run.Lineage.Short())}}
+	return &Refused{Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own",
+		l.tail.lineage.Short(), run.Lineage.Short())}}
 }
 
 // Continues reports whether readers of the partition hold the model of a step or a later one, so that the next epoch need not be absolute.

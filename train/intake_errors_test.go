@@ -92,7 +92,8 @@ func TestTopicWaitIsReported(t *testing.T) {
 		seen := &noticed{}
 		var stop atomic.Bool
 		time.AfterFunc(11500*time.Millisecond, func() { stop.Store(true) })
-		run(t, Options{Samples: topic.open, Observer: seen, Stop: stop.Load}, path, slices.Concat(sets, more, []string{"data.kafka.at_end=wait"})...)
+		run(t, Options{Samples: topic.open, Observer: seen, Stop: stop.Load}, path, slices.Concat(sets, more,
+			[]string{"data.kafka.at_end=wait"})...)
 		want := "training waits for a message in partition 0, from offset 50 on; the order takes one sample of each partition in turn, and partitions [1 2] have more"
 		if len(seen.text) != 1 || !strings.Contains(seen.text[0], want) {
 			t.Errorf("%v: warned %q", more, seen.text)

@@ -130,12 +130,13 @@ func topicCase(t *testing.T, rows []string) (path string, sets []string) {
 func sameResult(t *testing.T, what string, got, want *Result) {
 	t.Helper()
 	if got.Digest != want.Digest || got.Steps != want.Steps || !slices.Equal(got.TrainLoss, want.TrainLoss) {
-		t.Errorf("%s: digest %s, %d steps, losses %v; want %s, %d steps, %v", what, got.Digest, got.Steps, got.TrainLoss, want.Digest, want.Steps, want.TrainLoss)
+		t.Errorf("%s: digest %s, %d steps, losses %v; want %s, %d steps, %v", what, got.Digest, got.Steps, got.TrainLoss, want.Digest,
+			want.Steps, want.TrainLoss)
 	}
 }
 
-// TestTopicEqualsFile: a topic is trained as a file of the same rows in the order of the topic, for any ranks, roles, cache modes and processes, with
-// uneven partitions, holes and messages without a row.
+// TestTopicEqualsFile: a topic is trained as a file of the same rows in the order of the topic, for any ranks, roles, cache modes
+// and processes, with uneven partitions, holes and messages without a row.
 func TestTopicEqualsFile(t *testing.T) {
 	r := seeded(t)
 	for _, ranks := range []int{1, 2, 4} {
@@ -154,7 +155,8 @@ func TestTopicEqualsFile(t *testing.T) {
 		job := []string{fmt.Sprint("job.ranks=", ranks)}
 		want := run(t, Options{}, path, job...)
 		for _, mode := range []string{"cache.mode=none", "cache.mode=planned", "cache.mode=lrpp"} {
-			got := run(t, Options{Samples: topic.open}, path, slices.Concat(job, sets, []string{mode, fmt.Sprint("oracle.lookahead=", 1+r.IntN(9))})...)
+			got := run(t, Options{Samples: topic.open}, path, slices.Concat(job, sets, []string{mode, fmt.Sprint("oracle.lookahead=",
+				1+r.IntN(9))})...)
 			sameResult(t, fmt.Sprint(job, mode), got, want)
 			if !got.InputEnded {
 				t.Error("the end of the topic is not reported")
@@ -220,7 +222,8 @@ func TestTopicStopAndResume(t *testing.T) {
 	}
 	again := run(t, Options{Samples: topic.open, Resume: "auto"}, path, sets...)
 	sameResult(t, "resumed at its end", again, want)
-	other := run(t, Options{Samples: topic.open, Resume: dir, Allow: []string{"job.ranks"}}, path, append(sets, "job.ranks=3", "data.kafka.at_end=wait", "data.kafka.idle=300ms")...)
+	other := run(t, Options{Samples: topic.open, Resume: dir, Allow: []string{"job.ranks"}}, path, append(sets, "job.ranks=3",
+		"data.kafka.at_end=wait", "data.kafka.idle=300ms")...)
 	if other.Steps <= want.Steps || other.Began != want.Steps {
 		t.Errorf("on 3 ranks it went from step %d to %d", other.Began, other.Steps)
 	}
@@ -236,7 +239,8 @@ func TestTopicDeaths(t *testing.T) {
 		path, sets := topicCase(t, inTurn(parts)[:2*short/32*32])
 		want := run(t, Options{}, path, "job.ranks=5")
 		topic := newSamples(t, [][]string{nil, nil})
-		sets = append(sets, "job.ranks=5", "ec.code=xor", "ec.k=4", fmt.Sprint("ec.commit_every=", 1+r.IntN(6)), "data.kafka.at_end=wait", "data.kafka.idle=1s")
+		sets = append(sets, "job.ranks=5", "ec.code=xor", "ec.k=4", fmt.Sprint("ec.commit_every=", 1+r.IntN(6)),
+			"data.kafka.at_end=wait", "data.kafka.idle=1s")
 		if r.IntN(2) == 0 {
 			sets = append(sets, "cache.mode=lrpp", "oracle.lookahead=4")
 		}
@@ -277,8 +281,8 @@ func (o *noticed) Warned(what string) {
 	o.text = append(o.text, what)
 }
 
-// TestTopicEnds: a run that waits ends when it is stopped, also before its first step, and after data.kafka.idle. The samples of a step that is not
-// complete are left to a run that resumes.
+// TestTopicEnds: a run that waits ends when it is stopped, also before its first step, and after data.kafka.idle. The samples of a
+// step that is not complete are left to a run that resumes.
 func TestTopicEnds(t *testing.T) {
 	r := seeded(t)
 	parts := [][]string{topicRows(r, 100)}
@@ -306,7 +310,8 @@ func TestTopicEnds(t *testing.T) {
 		t.Errorf("%d steps, stopped %v, ended %v", some.Steps, some.Stopped, some.InputEnded)
 	}
 	// The run ends while its planners wait for samples.
-	for _, more := range [][]string{{"job.ranks=3"}, {"job.ranks=3", "ranks.readers=1"}, {"job.ranks=3", "cache.mode=lrpp", "oracle.lookahead=1"}} {
+	for _, more := range [][]string{{"job.ranks=3"}, {"job.ranks=3", "ranks.readers=1"}, {"job.ranks=3", "cache.mode=lrpp",
+		"oracle.lookahead=1"}} {
 		within(t, 20*time.Second, func() {
 			early := run(t, Options{Samples: topic.open, Until: 1}, path, slices.Concat(sets, more)...)
 			if early.Steps != 1 {

@@ -27,7 +27,8 @@ func (r *rank) trainJob() error {
 		return r.saveCheckpoint(r.done, true) // a loss may have ended that save
 	}
 	r.intake.ended = false
-	p := r.startFeed(feed.Span{Source: j.train, Order: j.order, First: r.done + 1, Last: j.steps, Topic: r.intake.topicSpan(r)}, chanPlan, chanFeed,
+	p := r.startFeed(feed.Span{Source: j.train, Order: j.order, First: r.done + 1, Last: j.steps, Topic: r.intake.topicSpan(r)},
+		chanPlan, chanFeed,
 		r.planOptions(j.modeOf(j.cfg.Cache.Mode)))
 	err := r.trainSteps(p)
 	p.Close(err) // not deferred: a panic must not wait for the pipeline

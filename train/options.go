@@ -88,8 +88,8 @@ type Options struct {
 type Restoring struct {
 	// Dir is the folder of the checkpoint. All processes share it.
 	Dir string
-	// Make makes the checkpoint. Rank 0 calls it, and the others wait. Check is called with each model before its rows are read: its error is that of
-	// another model.
+	// Make makes the checkpoint. Rank 0 calls it, and the others wait. Check is called with each model before its rows are read: its
+	// error is that of another model.
 	Make func(check func(checkpoint.Model) error) (Restored, error)
 }
 

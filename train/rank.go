@@ -108,7 +108,8 @@ func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions)
 		notice = j.o.Observer.Warned
 	}
 	return feed.Start(feed.Options{
-		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf, Steps: s.Last - s.First + 1, Plan: po,
+		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf,
+		Steps: s.Last - s.First + 1, Plan: po,
 		Open:    func(ahead int) feed.Batches { return r.openBatches(s, slices, ahead) },
 		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner, Notice: notice,
 	})

@@ -222,8 +222,8 @@ func boolWord(b bool) uint64 {
 	return 0
 }
 
-// resumeStored sets the rank to the model of the last step that the logs of all ranks hold, unless there is a checkpoint of a later step. It
-// reports whether it did.
+// resumeStored sets the rank to the model of the last step that the logs of all ranks hold, unless there is a checkpoint of a later
+// step. It reports whether it did.
 func (p *protection) resumeStored(x stored, search *resume.Search) (bool, error) {
 	if x.most == 0 {
 		return false, nil

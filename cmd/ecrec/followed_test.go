@@ -39,8 +39,8 @@ func kafkaTopic(brokers int) topicOf {
 	}
 }
 
-// TestFollowed: trainer and follower are killed at random moments. The checkpoint that the follower makes of the end of the run equals, file
-// for file, that of the run.
+// TestFollowed: trainer and follower are killed at random moments. The checkpoint that the follower makes of the end of the run
+// equals, file for file, that of the run.
 func TestFollowed(t *testing.T) { testFollowed(t, folderTopic) }
 
 // TestFollowedKafka is the same with a real broker, which is killed too.
@@ -69,8 +69,10 @@ func testFollowed(t *testing.T, topic topicOf) {
 	kind, np, ranks := pick(r, killedKinds), 1+r.IntN(3), 4
 	out, made := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "made")
 	steps := strconv.Itoa(300 * rounds)
-	sets := []string{fmt.Sprint("job.ranks=", ranks), "train.iterations=" + steps, "train.eval_every=150", fmt.Sprint("ec.commit_every=", 1+r.IntN(8)),
-		"job.digests=true", "checkpoint.every=" + strconv.Itoa(20+r.IntN(60)), "stream.to=" + to, "stream.backlog=" + pick(r, []string{"10KiB", "1MiB", "256MiB"})}
+	sets := []string{fmt.Sprint("job.ranks=", ranks), "train.iterations=" + steps, "train.eval_every=150",
+		fmt.Sprint("ec.commit_every=", 1+r.IntN(8)),
+		"job.digests=true", "checkpoint.every=" + strconv.Itoa(20+r.IntN(60)), "stream.to=" + to, "stream.backlog=" + pick(r,
+			[]string{"10KiB", "1MiB", "256MiB"})}
 	if r.IntN(2) == 0 {
 		sets = append(sets, "store.path="+filepath.Join(out, "store"))
 	}
@@ -107,7 +109,8 @@ func testFollowed(t *testing.T, topic topicOf) {
 	}
 	defer stopFollower()
 	for ended := false; !ended; {
-		cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(golden(kind), out, sets...), "--np", strconv.Itoa(np), "--resume", "auto")...)
+		cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(golden(kind), out, sets...), "--np", strconv.Itoa(np),
+			"--resume", "auto")...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +164,8 @@ func testFollowed(t *testing.T, topic topicOf) {
 		if got := run(t, ecrec(t), nil, "follow", to, "--to", dir, "--at", steps); got.code != 0 {
 			t.Fatalf("%s: %s\n%s", name, got.stderr, got.stdout)
 		}
-		if diff, err := exec.Command("diff", "-r", filepath.Join(dir, last), filepath.Join(out, "checkpoints", last)).CombinedOutput(); err != nil {
+		if diff, err := exec.Command("diff", "-r", filepath.Join(dir, last), filepath.Join(out, "checkpoints",
+			last)).CombinedOutput(); err != nil {
 			t.Errorf("%s: the checkpoints differ: %s", name, diff)
 		}
 	}

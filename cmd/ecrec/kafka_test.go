@@ -107,11 +107,12 @@ func stepFolder(step int) string { return fmt.Sprintf("step-%012d", step) }
 
 // sets are the settings of the runs of these tests.
 func kafkaSets(to string, more ...string) []string {
-	return append([]string{"job.ranks=2", "train.iterations=200", "ec.commit_every=5", "job.digests=true", "checkpoint.every=50", "checkpoint.keep=0", "stream.to=" + to}, more...)
+	return append([]string{"job.ranks=2", "train.iterations=200", "ec.commit_every=5", "job.digests=true", "checkpoint.every=50",
+		"checkpoint.keep=0", "stream.to=" + to}, more...)
 }
 
-// TestResumedKafka: runs resume from a topic of a real broker, on as many ranks and on others, and end with the digest of the undisturbed run. A
-// topic whose beginning was trimmed has a base, from which runs and followers begin.
+// TestResumedKafka: runs resume from a topic of a real broker, on as many ranks and on others, and end with the digest of the
+// undisturbed run. A topic whose beginning was trimmed has a base, from which runs and followers begin.
 func TestResumedKafka(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
@@ -130,7 +131,8 @@ func TestResumedKafka(t *testing.T) {
 		t.Errorf("digest %s, want %s", x, want)
 	}
 	fork := func(name, from string, more ...string) string {
-		expect(t, 0, nil, append(train(config, out(name), kafkaSets("", append(more, "job.ranks=3")...)...), "--resume", from, "--allow", "job.ranks", "--np", "3")...)
+		expect(t, 0, nil, append(train(config, out(name), kafkaSets("", append(more, "job.ranks=3")...)...), "--resume", from,
+			"--allow", "job.ranks", "--np", "3")...)
 		return readSummary(t, out(name)).Digest
 	}
 	if x, y := fork("b", to+"@100"), fork("c", filepath.Join(out("run"), "checkpoints", stepFolder(100))); x != y {
@@ -164,7 +166,8 @@ func TestKafkaSettings(t *testing.T) {
 	name := func(topic string) string { return "kafka://" + b.at + "/" + topic }
 	out := func(name string) string { return filepath.Join(dir, name) }
 	config := golden("dlrm-adagrad")
-	for topic, setting := range map[string][2]string{"short": {"retention.ms", "60000"}, "small": {"retention.bytes", "1000000"}, "compacted": {"cleanup.policy", "compact"}} {
+	for topic, setting := range map[string][2]string{"short": {"retention.ms", "60000"}, "small": {"retention.bytes", "1000000"},
+		"compacted": {"cleanup.policy", "compact"}} {
 		settings := map[string]string{"retention.ms": "-1"}
 		settings[setting[0]] = setting[1]
 		b.makeTopic(t, topic, 2, settings)
@@ -239,7 +242,8 @@ func TestKafkaCredentials(t *testing.T) {
 		"--set", `listener.name.plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="right" user_ann="right";`)
 	dir, config := t.TempDir(), golden("dlrm-adagrad")
 	to := "kafka://" + b.at + "/asked?sasl=plain"
-	right, wrong := []string{"ECREC_KAFKA_USER=ann", "ECREC_KAFKA_PASSWORD=right"}, []string{"ECREC_KAFKA_USER=ann", "ECREC_KAFKA_PASSWORD=wrong"}
+	right, wrong := []string{"ECREC_KAFKA_USER=ann", "ECREC_KAFKA_PASSWORD=right"}, []string{"ECREC_KAFKA_USER=ann",
+		"ECREC_KAFKA_PASSWORD=wrong"}
 	made := filepath.Join(dir, "made")
 	for _, args := range [][]string{train(config, filepath.Join(dir, "x"), kafkaSets(to)...), {"follow", to, "--to", made},
 		append(train(config, filepath.Join(dir, "x"), kafkaSets("")...), "--resume", to)} {

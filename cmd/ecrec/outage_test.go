@@ -32,8 +32,8 @@ commit_every = 5
 backlog = "16MiB"
 `
 
-// TestOutage: the only broker is down for five seconds, or two minutes in a soak. Training goes on as fast as before, in as much memory as the distinct
-// rows take, and then the topic gets the last model.
+// TestOutage: the only broker is down for five seconds, or two minutes in a soak. Training goes on as fast as before, in as much
+// memory as the distinct rows take, and then the topic gets the last model.
 func TestOutage(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
@@ -48,7 +48,8 @@ func TestOutage(t *testing.T) {
 	if err := os.WriteFile(config, []byte(outageConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, stdout, stderr := start(ecrec(t), nil, train(config, out, "stream.to="+to, "checkpoint.every=10000000", "checkpoint.dir="+filepath.Join(out, "checkpoints"))...)
+	cmd, stdout, stderr := start(ecrec(t), nil, train(config, out, "stream.to="+to, "checkpoint.every=10000000",
+		"checkpoint.dir="+filepath.Join(out, "checkpoints"))...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestOutage(t *testing.T) {
 	if diff, err := exec.Command("diff", "-r", filepath.Join(made, last), saved[len(saved)-1]).CombinedOutput(); err != nil {
 		t.Errorf("the checkpoints differ: %s", diff)
 	}
-	if text := stdout.String() + stderr.String(); !strings.Contains(text, "training goes on") || !strings.Contains(text, "takes the rows of all ranks again") {
+	if text := stdout.String() + stderr.String(); !strings.Contains(text, "training goes on") || !strings.Contains(text,
+		"takes the rows of all ranks again") {
 		if outage > 15*time.Second { // shorter ones are not reported
 			t.Errorf("the outage and its end are not reported:\n%s", text)
 		}

@@ -14,12 +14,14 @@ import (
 	"time"
 )
 
-// TestServed follows a run with a server, in processes of their own: a prediction over HTTP is that of ecrec predict with the checkpoint of the
-// step. The server is killed, and serves the same model after a restart, also once the topic is gone.
+// TestServed follows a run with a server, in processes of their own: a prediction over HTTP is that of ecrec predict with the
+// checkpoint of the step. The server is killed, and serves the same model after a restart, also once the topic is gone.
 func TestServed(t *testing.T) {
 	out, made, topic := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "made"), filepath.Join(t.TempDir(), "topic")
-	if got := run(t, ecrec(t), nil, "train", "../../examples/quickstart.toml", "--set", "job.out="+out, "--set", "train.epochs=0", "--set", "train.iterations=40",
-		"--set", "ec.commit_every=10", "--set", "stream.to=file:"+topic, "--set", "optimizer.dense.decay_steps=0", "--set", "optimizer.dense.decay_start=0",
+	if got := run(t, ecrec(t), nil, "train", "../../examples/quickstart.toml", "--set", "job.out="+out, "--set", "train.epochs=0",
+		"--set", "train.iterations=40",
+		"--set", "ec.commit_every=10", "--set", "stream.to=file:"+topic, "--set", "optimizer.dense.decay_steps=0", "--set",
+		"optimizer.dense.decay_start=0",
 		"--set", "optimizer.sparse.decay_steps=0", "--set", "optimizer.sparse.decay_start=0"); got.code != 0 {
 		t.Fatal(got.stderr)
 	}

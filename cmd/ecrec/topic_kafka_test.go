@@ -13,7 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestTransactionsKafka: a topic with transactions, of which some are aborted, also the last one, is trained as a file of the rows that were committed.
+// TestTransactionsKafka: a topic with transactions, of which some are aborted, also the last one, is trained as a file of the rows
+// that were committed.
 func TestTransactionsKafka(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")

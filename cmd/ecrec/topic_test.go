@@ -49,8 +49,9 @@ func writeTopicRun(t *testing.T, r *rand.Rand, steps int) (dir string) {
 		}
 	}
 	all := rows.String()
-	for name, text := range map[string]string{"run.toml": fmt.Sprintf(topicRun, steps), "train.csv": head + all, "first.csv": head + all[:split],
-		"rest.csv": head + all[split:]} {
+	for name, text := range map[string]string{"run.toml": fmt.Sprintf(topicRun, steps), "train.csv": head + all,
+		"first.csv": head + all[:split],
+		"rest.csv":  head + all[split:]} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,8 @@ func testTrainedFromTopic(t *testing.T, topic topicOf) {
 	t.Log(to, np, sets)
 	killed := map[string]int{}
 	for ended := false; !ended; {
-		cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(config, out, sets...), "--np", strconv.Itoa(np), "--resume", "auto")...)
+		cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(config, out, sets...), "--np", strconv.Itoa(np), "--resume",
+			"auto")...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -164,8 +166,8 @@ func testTrainedFromTopic(t *testing.T, topic topicOf) {
 	equal(t, fmt.Sprint(to, np, sets), got, want)
 }
 
-// TestOnlineLatency measures the time from a sample that is written to a topic to a follower that has the rows it changed: a producer, a trainer and a
-// follower on this machine, through folders, or a broker.
+// TestOnlineLatency measures the time from a sample that is written to a topic to a follower that has the rows it changed: a
+// producer, a trainer and a follower on this machine, through folders, or a broker.
 func TestOnlineLatency(t *testing.T) { testOnlineLatency(t, folderTopic) }
 
 // TestOnlineLatencyKafka is the same through a real broker.
@@ -185,7 +187,8 @@ func testOnlineLatency(t *testing.T, topic topicOf) {
 	samples, _ := topic(t)
 	rows := samples + "-rows"
 	must(t, "data", "produce", filepath.Join(dir, "first.csv"), "--to", samples)
-	trainer, _, wrong := start(ecrec(t), nil, train(filepath.Join(dir, "run.toml"), filepath.Join(dir, "out"), "job.ranks=2", "data.format=kafka",
+	trainer, _, wrong := start(ecrec(t), nil, train(filepath.Join(dir, "run.toml"), filepath.Join(dir, "out"), "job.ranks=2",
+		"data.format=kafka",
 		`data.train=["`+samples+`"]`, "data.kafka.at_end=wait", "stream.to="+rows, fmt.Sprint("ec.commit_every=", every))...)
 	if err := trainer.Start(); err != nil {
 		t.Fatal(err)

@@ -208,7 +208,8 @@ func TestOldMarkers(t *testing.T) {
 	must(t, s.load(t.Context()))
 	old := time.Now().Add(-2 * time.Hour)
 	for i, r := range []*kgo.Record{
-		{Key: []byte("t.0/1"), Value: []byte("of a model before")}, {Key: []byte("begin"), Value: []byte("{}")}, {Key: []byte("t.0/3"), Value: []byte("x")},
+		{Key: []byte("t.0/1"), Value: []byte("of a model before")}, {Key: []byte("begin"), Value: []byte("{}")}, {Key: []byte("t.0/3"),
+			Value: []byte("x")},
 		{Key: []byte("marker"), Value: []byte(`{"step":1}`), Timestamp: old}, {Key: []byte("t.0/5"), Value: []byte("y")}} {
 		r.Offset = int64(i)
 		must(t, s.take(t.Context(), r, false))

@@ -53,7 +53,8 @@ func TestDrawFirsts(t *testing.T) {
 	for i := range uint64(1000) {
 		a, b := [2]uint32{uint32(i * 77), uint32(i * 3001)}, [2]uint64{i * 123456789, i<<40 | 5}
 		x, y := DrawFirsts(i*i, Shuffle, a, b, uint32(i))
-		if want := [2]uint32{Draw(i*i, Shuffle, a[0], b[0], uint32(i))[0], Draw(i*i, Shuffle, a[1], b[1], uint32(i))[0]}; x != want[0] || y != want[1] {
+		if want := [2]uint32{Draw(i*i, Shuffle, a[0], b[0], uint32(i))[0], Draw(i*i, Shuffle, a[1], b[1],
+			uint32(i))[0]}; x != want[0] || y != want[1] {
 			t.Fatalf("items %d: %x and %x, want %x", i, x, y, want)
 		}
 	}

@@ -2,5 +2,5 @@
 //
 // # Invariants
 //
-//   - Fields keep their numbers: a client of an older version reads the answers.
+//   - Fields keep their numbers: a client of an older version reads the replies.
 package servepb

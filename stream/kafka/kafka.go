@@ -305,7 +305,8 @@ func (t *topic) Open(number int) (stream.Partition, error) {
 		largest = 1 << 20 // there may be many partitions
 		more = append(more, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	}
-	c, err := t.newClient(append(more, kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()),
+	c, err := t.newClient(append(more, kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20),
 		kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(largest), kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {

@@ -203,7 +203,8 @@ const readPause = 2 * time.Second
 // Trim implements stream.Partition.
 func (p *partition) Trim(before int64) error {
 	return p.topic.do(func(ctx context.Context) error {
-		all, err := p.topic.admin.DeleteRecords(ctx, kadm.Offsets{p.topic.topic: {p.number: kadm.Offset{Topic: p.topic.topic, Partition: p.number, At: before}}})
+		all, err := p.topic.admin.DeleteRecords(ctx, kadm.Offsets{p.topic.topic: {p.number: kadm.Offset{Topic: p.topic.topic,
+			Partition: p.number, At: before}}})
 		if err == nil {
 			err = all.Error()
 		}

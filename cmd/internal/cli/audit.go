@@ -254,7 +254,8 @@ func (x *auditing) explain(v audit.Interval, d *audit.Difference) error {
 	}
 	report.Line(x.app.out, "  the digest after step %s is %s in the run, and %s here", report.Thousands(d.Step), d.Run, d.Here)
 	if before, ok := x.record.Before(v.From); ok && v.Start != "" && x.lastEnd != v.From {
-		report.Line(x.app.out, "  is the checkpoint of step %s right? computing it from step %s", report.Thousands(v.From), report.Thousands(before.From))
+		report.Line(x.app.out, "  is the checkpoint of step %s right? computing it from step %s", report.Thousands(v.From),
+			report.Thousands(before.From))
 		if err := x.auditInterval(before); err != nil {
 			return err
 		}

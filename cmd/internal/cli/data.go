@@ -231,7 +231,8 @@ func printColumns(out io.Writer, columns []data.ColumnStats) {
 			fmt.Fprintf(w, "%s\t%.4f\t%.4f\t\t\t\t\t\n", name, c.Missing, c.Negative)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%.4f\t\t%s\t%s\t%.4f\t%.4f\t\n", name, c.Missing, report.Thousands(c.Distinct), report.Thousands(c.Rows), c.Colliding, c.Unknown)
+		fmt.Fprintf(w, "%s\t%.4f\t\t%s\t%s\t%.4f\t%.4f\t\n", name, c.Missing, report.Thousands(c.Distinct), report.Thousands(c.Rows),
+			c.Colliding, c.Unknown)
 	}
 	w.Flush()
 }

@@ -141,9 +141,11 @@ func TestFollowerOnAFullDisk(t *testing.T) {
 	}
 	defer syscall.Unmount(disk, syscall.MNT_DETACH)
 	train := func(steps int) {
-		trainUnder(t, "true", filepath.Join(dir, "out"), 20000, fmt.Sprint("train.iterations=", steps), "train.global_batch=64", "job.save_model=false",
+		trainUnder(t, "true", filepath.Join(dir, "out"), 20000, fmt.Sprint("train.iterations=", steps), "train.global_batch=64",
+			"job.save_model=false",
 			"model.embedding_dim=32", "model.bottom_mlp=[32]",
-			"ec.commit_every=5", "job.digests=true", "stream.to="+topic, fmt.Sprint("checkpoint.dir=", dir, "/ck"), "checkpoint.every=5", "checkpoint.keep=0")
+			"ec.commit_every=5", "job.digests=true", "stream.to="+topic, fmt.Sprint("checkpoint.dir=", dir, "/ck"), "checkpoint.every=5",
+			"checkpoint.keep=0")
 	}
 	follow := func(at string) (code int, stderr string) {
 		var errs bytes.Buffer
@@ -169,7 +171,8 @@ func TestFollowerOnAFullDisk(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	last := "step-000000000400"
-	if diff, err := exec.Command("diff", "-r", filepath.Join(disk, "made", last), filepath.Join(dir, "ck", last)).CombinedOutput(); err != nil {
+	if diff, err := exec.Command("diff", "-r", filepath.Join(disk, "made", last), filepath.Join(dir, "ck",
+		last)).CombinedOutput(); err != nil {
 		t.Errorf("the checkpoints differ: %s", diff)
 	}
 	left, _ := filepath.Glob(filepath.Join(disk, "made", "*.tmp-*"))

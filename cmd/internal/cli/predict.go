@@ -62,7 +62,8 @@ func (c *predictCmd) Run(a *app) error {
 			return err
 		}
 	}
-	o := predict.Options{Env: env.Real(), Data: cfg.DataOptions(true), Keep: c.Keep, Parquet: c.toParquet(), SkipBad: c.OnError == "skip", Threads: c.Threads,
+	o := predict.Options{Env: env.Real(), Data: cfg.DataOptions(true), Keep: c.Keep, Parquet: c.toParquet(),
+		SkipBad: c.OnError == "skip", Threads: c.Threads,
 		Stop: a.stop.err, Skipped: func(err error) { fmt.Fprintln(a.errw, "skipped: "+oneLine(err)) }}
 	o.Recipe, o.Data.Recipe, o.Data.Split = recipe, recipe, data.Split{}
 	o.Data.Env, o.Data.Files, o.Data.SkipBad = o.Env, c.Data, o.SkipBad
@@ -171,7 +172,8 @@ func (c *predictCmd) checkFiles(cfg *config.Config) error {
 	if c.To == stdio {
 		return nil
 	}
-	to := target{path: c.To, command: "predict", writes: "CSV, or Parquet to names that end in .parquet", ending: ".csv", overwrite: c.Overwrite}
+	to := target{path: c.To, command: "predict", writes: "CSV, or Parquet to names that end in .parquet", ending: ".csv",
+		overwrite: c.Overwrite}
 	if c.toParquet() {
 		to.ending = parquetEnding
 	}

@@ -129,7 +129,7 @@ type again struct{ error }
 
 func (r *restorer) follow(t stream.Topic, o follow.Options) (path string, err error) {
 	o.Env, o.Topic, o.Dir, o.ToEnd, o.Full, o.Keep, o.Every = r.env, t, r.dir, true, true, 1, 1<<62
-	o.Check, o.Stop, o.Report = r.check, r.stop, r.report
+	o.Check, o.Stop, o.Report = r.check, r.stop, r.showProgress
 	o.Warn = func(text string) { r.show("warning: %s", text) }
 	f, err := follow.Open(o)
 	if errors.As(err, new(*follow.OtherTopic)) {
@@ -154,7 +154,7 @@ func (r *restorer) follow(t stream.Topic, o follow.Options) (path string, err er
 // showEvery is the least time between two lines about a restoration.
 const showEvery = 10 * time.Second
 
-func (r *restorer) report(p follow.Progress) {
+func (r *restorer) showProgress(p follow.Progress) {
 	if now := r.env.Now(); p.Path == "" && (r.shown == 0 || now-r.shown >= showEvery) {
 		if r.shown > 0 {
 			r.show("restoring: step %s, %s", report.Thousands(p.Step), report.Count(p.Touched, "row"))

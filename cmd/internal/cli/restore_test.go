@@ -27,8 +27,9 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, ok, err)
 		}
 	}
-	for text, part := range map[string]string{"file:": "is not file:DIR", "file:a@x": "@x is not a step", "kafka://a:1/t@-1": "@-1 is not a step",
-		"kafka://a/t@5": "is not HOST:PORT", "kafka://u:p@a:1/t@5": "credentials are not part of the name", "kafka://a:1/": "names no topic"} {
+	for text, part := range map[string]string{"file:": "is not file:DIR", "file:a@x": "@x is not a step",
+		"kafka://a:1/t@-1": "@-1 is not a step",
+		"kafka://a/t@5":    "is not HOST:PORT", "kafka://u:p@a:1/t@5": "credentials are not part of the name", "kafka://a:1/": "names no topic"} {
 		if _, ok, err := parseSource(text); !ok || err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: %v, %v", text, ok, err)
 		}

@@ -1,0 +1,47 @@
+package follow
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ecrec/ecrec/checkpoint"
+)
+
+// Open begins with the newest checkpoint in the folder, or else with the newest base of the topic.
+func Open(o Options) (f *Follower, err error) {
+	if o.Report == nil {
+		o.Report = func(Progress) {}
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	f = &Follower{o: o, last: -1, based: -1, firstBase: -1, right: -1, saved: o.Env.Now()}
+	if f.lock, err = checkpoint.Hold(o.Env, o.Dir, time.Second); err != nil {
+		return nil, err
+	}
+	if o.Anew {
+		err = f.dropFolder()
+	} else {
+		err = f.loadNewest()
+	}
+	if err == nil && f.model == nil {
+		if f.began, err = f.loadBase(); err != nil { // the topic may have its beginning
+			f.o.Warn(fmt.Sprintf("no base can be used: %v", err))
+			err = nil
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Close frees the model.
+func (f *Follower) Close() {
+	f.dropModel()
+	if f.bases != nil {
+		f.bases.Close()
+	}
+	f.lock.Close()
+}
