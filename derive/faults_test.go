@@ -33,9 +33,9 @@ func TestRestarts(t *testing.T) {
 			if r.IntN(3) == 0 {
 				from = t.TempDir() // from the beginning
 			}
-			broken := false
+			broken, faults := false, rand.New(rand.NewPCG(seed, r.Uint64())) // of the goroutine of the sink
 			to.Fault = func(int) error {
-				if broken = broken || r.IntN(200) == 0; broken {
+				if broken = broken || faults.IntN(200) == 0; broken {
 					return errors.New("broken")
 				}
 				return nil

@@ -36,6 +36,9 @@ type position struct {
 	Next       int64 `json:"next"`       // the offset of the next record
 }
 
+// fieldsOfCommand is how many rows one command of Redis sets.
+const fieldsOfCommand = 1000
+
 // store is the state between two records.
 type store struct {
 	db       *redis.Client
@@ -143,6 +146,7 @@ func (s *store) dropOthers(ctx context.Context) error {
 
 // exec adds the rows that changed to a pipeline, and executes it.
 func (s *store) exec(ctx context.Context, tx redis.Pipeliner) error {
+	sets := map[string][]any{} // by table: an ID, a row, and so on
 	for key, value := range s.changed {
 		i := strings.LastIndexByte(key, '/')
 		if i < 0 {
@@ -151,10 +155,18 @@ func (s *store) exec(ctx context.Context, tx redis.Pipeliner) error {
 		table, id := key[:i], key[i+1:]
 		if value == nil {
 			tx.HDel(ctx, s.rowsKey(s.at.Generation, table), id)
-		} else {
-			tx.HSet(ctx, s.rowsKey(s.at.Generation, table), id, value)
-			tx.SAdd(ctx, s.tablesKey(s.at.Generation), table)
+			continue
 		}
+		if sets[table] = append(sets[table], id, value); len(sets[table]) == 2*fieldsOfCommand {
+			tx.HSet(ctx, s.rowsKey(s.at.Generation, table), sets[table]...)
+			sets[table] = nil
+		}
+	}
+	for table, fields := range sets {
+		if len(fields) > 0 {
+			tx.HSet(ctx, s.rowsKey(s.at.Generation, table), fields...)
+		}
+		tx.SAdd(ctx, s.tablesKey(s.at.Generation), table)
 	}
 	if _, err := tx.Exec(ctx); err != nil {
 		return err
@@ -239,7 +251,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &store{db: redis.NewClient(&redis.Options{Addr: *address, Password: os.Getenv("REDIS_PASSWORD")}), name: *name,
+	// A transaction takes as long as Redis needs for a marker.
+	options := &redis.Options{Addr: *address, Password: os.Getenv("REDIS_PASSWORD"), ReadTimeout: time.Minute, WriteTimeout: time.Minute}
+	s := &store{db: redis.NewClient(options), name: *name,
 		accepted: func(marker []byte) { log.Printf("%s", marker) }}
 	defer s.db.Close()
 	for ctx.Err() == nil {
