@@ -99,6 +99,9 @@ func (t *Memory) Change(partition int, f func([]Record) []Record) {
 	defer t.monitor.Unlock()
 	l := t.parts[partition]
 	l.records = f(l.records)
+	if n := len(l.records); n > 0 {
+		l.next = max(l.next, l.records[n-1].Offset+1)
+	}
 }
 
 // memoryPartition is one writer's or reader's use of a partition.
