@@ -45,7 +45,7 @@ func TestTrim(t *testing.T) {
 	if err := follow(t, topic, t.TempDir(), 40, func(o *Options) { o.ToEnd = true }); !errors.As(err, new(*stream.Trimmed)) {
 		t.Errorf("between base and topic: %v", err)
 	}
-	topic.Bases().Change(0, func([]stream.Record) []stream.Record { return nil })
+	topic.Bases().Lose(0, 1<<30)
 	err = follow(t, topic, t.TempDir(), 40, func(o *Options) { o.ToEnd = true })
 	if !errors.As(err, new(*stream.Gap)) || !strings.Contains(err.Error(), "the beginning of the topic was trimmed, and ") {
 		t.Errorf("without a base: %v", err)
@@ -60,7 +60,7 @@ func TestNewest(t *testing.T) {
 		t.Errorf("an empty topic: %v", err)
 	}
 	trainTo(t, topic, saved, "20")
-	topic.Change(1, func(list []stream.Record) []stream.Record { return list[:len(list)-1] }) // one rank has not ended its epoch
+	topic.Lose(1, 1) // one rank has not ended its epoch
 	dir := t.TempDir()
 	must(t, follow(t, topic, dir, Newest))
 	sameFolder(t, filepath.Join(dir, "step-000000000015"), filepath.Join(saved, "step-000000000015"))

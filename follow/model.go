@@ -163,14 +163,25 @@ func (m *model) replace(owner int, h *shard.Shard, slots []int32, rows []byte) e
 			return err
 		}
 	}
-	d, place := shard.NewDigester(h.Options()), h.Options().Map
-	for i, slot := range m.known {
-		m.sums[owner].Sub(d.Term(place.Global(owner, int64(slot)), before[i*n:(i+1)*n]))
+	d := shard.NewDigester(h.Options())
+	for _, sum := range m.termsOf(d, owner, m.known, before) {
+		m.sums[owner].Sub(sum)
 	}
-	for i, slot := range slots {
-		m.sums[owner].Add(d.Term(place.Global(owner, int64(slot)), rows[i*n:(i+1)*n]))
+	for _, sum := range m.termsOf(d, owner, slots, rows) {
+		m.sums[owner].Add(sum)
 	}
 	return h.StoreRaw(slots, rows)
+}
+
+// termsOf returns the terms of rows of an owner in the digest, until the next call.
+func (m *model) termsOf(d *shard.Digester, owner int, slots []int32, rows []byte) []digest.Sum {
+	place := m.shards[owner].Options().Map
+	m.globals = m.globals[:0]
+	for _, slot := range slots {
+		m.globals = append(m.globals, place.Global(owner, int64(slot)))
+	}
+	m.terms = d.AppendTerms(m.terms[:0], m.globals, rows, nil)
+	return m.terms
 }
 
 // checkDigest compares the digest of the model with that of the run, if the run had one.
