@@ -75,7 +75,7 @@ func TestPrometheus(t *testing.T) {
 	}
 
 	const processes = 4
-	base := freePorts(processes + 1)
+	base := freePorts(processes + 2) // and of Prometheus and the follower
 	dir, program := t.TempDir(), ecrec(t)
 	write(t, filepath.Join(dir, "run.toml"), metricsConfig)
 	for _, args := range [][]string{{"--to", "train.bin", "--samples", "3000"}, {"--to", "eval.bin", "--samples", "500", "--first", "3000"}} {
@@ -87,10 +87,11 @@ func TestPrometheus(t *testing.T) {
 	api := startPrometheus(t, dir, base, processes)
 	job, out, errs := start(program, nil, "train", filepath.Join(dir, "run.toml"), "--np", strconv.Itoa(processes),
 		"--chaos", "kill:1@6000", "--chaos", "kill:2@15000",
-		"--set", fmt.Sprintf("metrics.listen=127.0.0.1:%d", base))
+		"--set", fmt.Sprintf("metrics.listen=127.0.0.1:%d", base), "--set", "stream.to=file:"+filepath.Join(dir, "topic"))
 	if err := job.Start(); err != nil {
 		t.Fatal(err)
 	}
+	startServer(t, program, dir, fmt.Sprintf("127.0.0.1:%d", base+processes+1))
 	defer func() {
 		_ = job.Process.Signal(syscall.SIGINT)
 		_ = job.Wait() // its code is that of the signal
@@ -119,6 +120,61 @@ func TestPrometheus(t *testing.T) {
 	api.checkRules(t)
 }
 
+// startServer starts a follower of the job's topic that serves its model, and a client that requests predictions and rows until the end of the test.
+func startServer(t *testing.T, program, dir, address string) {
+	t.Helper()
+	done := make(chan struct{})
+	stopped := make(chan struct{})
+	t.Cleanup(func() { close(done); <-stopped })
+	zeros := "[" + strings.TrimSuffix(strings.Repeat("0,", 26), ",") + "]"
+	row := fmt.Sprintf(`{"rows":[{"dense":%s,"ids":%s}]}`, zeros[:2*13]+"]", zeros)
+	var follower *exec.Cmd
+	begin := func() { // the topic is there once the job has begun
+		follower = exec.Command(program, "follow", "file:"+filepath.Join(dir, "topic"), "--to", filepath.Join(dir, "followed"), "--serve", address)
+		follower.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := follower.Start(); err != nil {
+			t.Error(err)
+			follower = nil
+		}
+	}
+	go func() {
+		defer close(stopped)
+		ended := make(chan struct{})
+		close(ended)
+		for {
+			select {
+			case <-done:
+				if follower != nil {
+					_ = follower.Process.Kill()
+					<-ended
+				}
+				return
+			case <-ended:
+				begin()
+				ended = make(chan struct{})
+				go func(c *exec.Cmd, ended chan struct{}) {
+					if c != nil {
+						_ = c.Wait() // it ends if there is no topic yet
+					}
+					time.Sleep(time.Second)
+					close(ended)
+				}(follower, ended)
+			case <-time.After(100 * time.Millisecond):
+			}
+			for _, request := range []func() (*http.Response, error){
+				func() (*http.Response, error) {
+					return http.Post("http://"+address+"/v1/predict", "application/json", strings.NewReader(row))
+				},
+				func() (*http.Response, error) { return http.Get("http://" + address + "/v1/rows?table=0&id=1") },
+			} {
+				if answer, err := request(); err == nil {
+					answer.Body.Close()
+				}
+			}
+		}
+	}()
+}
+
 // prometheusAPI is the address of a running Prometheus.
 type prometheusAPI string
 
@@ -138,6 +194,7 @@ func startPrometheus(t *testing.T, dir string, base, processes int) prometheusAP
 	for p := range processes {
 		targets = append(targets, fmt.Sprintf(`"127.0.0.1:%d"`, base+p))
 	}
+	targets = append(targets, fmt.Sprintf(`"127.0.0.1:%d"`, base+processes+1)) // the follower
 	config := strings.NewReplacer("interval: 15s", "interval: 1s", `"node1:9100", "node2:9100"`, strings.Join(targets, ", "),
 		"rules.yml", rules).Replace(string(text))
 	path := filepath.Join(dir, "prometheus.yml")
