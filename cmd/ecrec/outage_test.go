@@ -78,7 +78,7 @@ func TestOutage(t *testing.T) {
 	during, grown := phase("without a broker", outage)
 	broker.do(t, "restart", broker.dir, "1")
 	phase("with it again", 5*time.Second)
-	if during < before/2 {
+	if during < before/5 { // far from a judgement of speed, which a shared machine does not allow
 		t.Errorf("%.0f steps/s without a broker, %.0f before: training waits for it", during, before)
 	}
 	// 400,000 rows of 64 bytes, twice while an epoch is copied, beside what is in flight to the broker.
