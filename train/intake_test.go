@@ -231,8 +231,11 @@ func TestTopicStopAndResume(t *testing.T) {
 
 // TestTopicDeaths: ranks die at any point, and the steps that are trained again have the same samples, while messages arrive.
 func TestTopicDeaths(t *testing.T) {
-	r := seeded(t)
-	for range 4 {
+	r, rounds := seeded(t), 4
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
 		parts := dealt(r, topicRows(r, 800), 2)
 		short := min(len(parts[0]), len(parts[1]))
 		parts = [][]string{parts[0][:short], parts[1][:short]}
