@@ -70,7 +70,7 @@ type Map struct {
 	changes map[string][]byte // since Marker; without a value the row is removed
 }
 
-// Take takes the next record. It reports whether that is a marker, whose rows Rows then has.
+// Take takes the next record. It reports whether that is a marker: then Rows has the rows of the marker.
 func (m *Map) Take(r stream.Record) (bool, error) {
 	if m.changes == nil {
 		m.changes = map[string][]byte{}

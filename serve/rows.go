@@ -133,7 +133,7 @@ func (r *rowReader) setField(i int, text []byte) error {
 	return nil
 }
 
-// setList sets a field to a bag, whose ids are separated by listSeparator.
+// setList sets a field to a bag. listSeparator is between its ids.
 func (r *rowReader) setList(i int, ids []byte) error {
 	if r.seen[i] {
 		return badRequest("%s is there twice", r.fieldName(i))

@@ -30,7 +30,8 @@ func NewDigester(o Options) *Digester {
 // Add adds the term of the global row g.
 func (d *Digester) Add(g int64, row []byte) { d.Sum.Add(d.Term(g, row)) }
 
-// AppendTerms appends the terms of some global rows, whose bytes follow each other. Those that skip marks, if it is not empty, are zero.
+// AppendTerms appends the terms of some global rows. Their bytes follow each other in rows. The term of a row that skip marks is zero; an empty
+// skip marks none.
 func (d *Digester) AppendTerms(sums []digest.Sum, globals []int64, rows []byte, skip []bool) []digest.Sum {
 	n := len(d.row)
 	if len(d.firsts) < len(globals) {
