@@ -174,7 +174,7 @@ var mutations = []mutation{
 	{"rows of a log count as fresh", "shard/raw.go", []string{"	h.frames.policy.Stored(slots)\n", ""}, 1, Safety},
 	{"rows count as logged when they are sealed", "store/store.go",
 		[]string{"s.readable = max(s.readable, e.mark)", "s.readable = max(s.readable, s.o.Shard.Mark())"}, 1, Safety},
-	{"epochs that are held lose their rows", "store/sink.go", []string{"	newer.mergeOlder(older, s.o.Shard.RowBytes())\n", ""}, 1, Safety},
+	{"epochs that are held lose their rows", "store/held.go", []string{"	newer.mergeOlder(older, rowBytes)\n", ""}, 1, Safety},
 	{"a rebuilt rank does not write all its rows", "store/sink.go",
 		[]string{"s.losses, s.all = 0, lost", "s.losses, s.all = 0, false"}, 1, Safety},
 	{"a commit has the newest place in the topic", "train/input.go", []string{"if at := in.placeAt(step); at != nil {\n",

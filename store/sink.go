@@ -269,41 +269,24 @@ func (s *Store) Commit(step int64) {
 		e := s.sealed[0]
 		s.sealed = append(s.sealed[:0], s.sealed[1:]...)
 		e.setDigest(s.o.Digest(e.step))
-		s.held = append(s.held, e)
-		if !e.held {
+		if s.held.add(e, s.o.Shard.RowBytes(), s.release); !e.held {
 			s.Flush()
-			continue
-		}
-		for n := len(s.held); n > 1 && 2*len(s.held[n-1].slots) >= len(s.held[n-2].slots); n-- {
-			s.mergeNewest()
 		}
 	}
-}
-
-// mergeNewest merges the two newest held epochs.
-func (s *Store) mergeNewest() {
-	n := len(s.held)
-	older, newer := s.held[n-2], s.held[n-1]
-	newer.mergeOlder(older, s.o.Shard.RowBytes())
-	s.release(older)
-	s.held = append(s.held[:n-2], newer)
 }
 
 // Flush queues the epochs that are held, as one, if there are any. All ranks call it after the same commit.
 func (s *Store) Flush() {
-	if len(s.held) == 0 {
+	e := s.held.takeAll(s.o.Shard.RowBytes(), s.release)
+	if e == nil {
 		return
-	}
-	for len(s.held) > 1 {
-		s.mergeNewest()
 	}
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	if !s.failed {
-		s.queue = append(s.queue, s.held[0])
+		s.queue = append(s.queue, e)
 		s.monitor.Wake()
 	}
-	s.held = nil
 }
 
 // Roll implements commit.Sink.

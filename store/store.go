@@ -24,14 +24,12 @@ type Store struct {
 	disk *rowlog.Log // the same, nil if it is a stream
 
 	// Of the training goroutine.
-	sealed []*epoch // not committed, oldest first
-	// held are committed, and are written with the next one, as one. Each has more than twice the rows of the next: so a row is copied a
-	// few times only, however long they are held, and they have less than twice the distinct rows.
-	held   []*epoch
-	step   int64  // of the newest set, or of Begin
-	losses int64  // how many are in sealed epochs, held ones or the log
-	hold   bool   // the next epoch is held
-	dense  []byte // scratch: the dense part
+	sealed []*epoch   // not committed, oldest first
+	held   heldEpochs // committed
+	step   int64      // of the newest set, or of Begin
+	losses int64      // how many are in sealed epochs, held ones or the log
+	hold   bool       // the next epoch is held
+	dense  []byte     // scratch: the dense part
 
 	restored int64         // the step of Restore, until Begin
 	lost     bool          // by Lose, until Begin

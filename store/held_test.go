@@ -1,0 +1,55 @@
+package store
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestHeldEpochs: epochs that are held end as one with the newest value of each row. Their memory is less than twice that of the distinct
+// rows, and each row is copied a logarithmic number of times.
+func TestHeldEpochs(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	const rowBytes, rows, epochs, each = 8, 20_000, 400, 200
+	var h heldEpochs
+	newest, added, copied := map[int32]uint64{}, 0, 0
+	released := func(*epoch) {}
+	for step := range epochs {
+		e := &epoch{step: int64(step)}
+		for range each {
+			e.slots = append(e.slots, r.Int32N(rows))
+		}
+		slices.Sort(e.slots)
+		e.slots = slices.Compact(e.slots)
+		for _, slot := range e.slots {
+			value := uint64(step)<<32 | uint64(slot)
+			newest[slot] = value
+			e.rows = binary.LittleEndian.AppendUint64(e.rows, value)
+		}
+		added += len(e.slots)
+		h.add(e, rowBytes, func(*epoch) { copied += len(h[len(h)-1].slots) }) // of the merged one
+		total := 0
+		for _, x := range h {
+			total += len(x.slots)
+		}
+		if total >= 2*len(newest)+each {
+			t.Fatalf("after %d epochs %d rows are held, of %d distinct ones", step+1, total, len(newest))
+		}
+	}
+	if most := float64(added) * (1 + math.Log2(rows/each)); float64(copied) > most {
+		t.Errorf("%d rows were copied for %d that were added, more than %.0f", copied, added, most)
+	}
+	e := h.takeAll(rowBytes, released)
+	if e.step != epochs-1 || len(e.slots) != len(newest) || !slices.IsSorted(e.slots) || h.takeAll(rowBytes, released) != nil {
+		t.Fatalf("step %d with %d rows, want %d with %d", e.step, len(e.slots), epochs-1, len(newest))
+	}
+	for i, slot := range e.slots {
+		if value := binary.LittleEndian.Uint64(e.rows[i*rowBytes:]); value != newest[slot] {
+			t.Fatalf("slot %d: the value of step %d, want %d", slot, value>>32, newest[slot]>>32)
+		}
+	}
+}
