@@ -4,8 +4,8 @@ package store
 // rows of the one after it. So a row is copied a few times only, however long they are held, and all have less than twice the distinct rows.
 type heldEpochs []*epoch
 
-// add adds the newest epoch, and merges those that have become too similar in size. release takes an epoch that is not used any more.
-func (h *heldEpochs) add(e *epoch, rowBytes int, release func(*epoch)) {
+// addEpoch adds the newest epoch, and merges those that have become too similar in size. release takes an epoch that is not used any more.
+func (h *heldEpochs) addEpoch(e *epoch, rowBytes int, release func(*epoch)) {
 	*h = append(*h, e)
 	for n := len(*h); n > 1 && 2*len((*h)[n-1].slots) >= len((*h)[n-2].slots); n-- {
 		h.mergeNewest(rowBytes, release)

@@ -31,7 +31,7 @@ func TestHeldEpochs(t *testing.T) {
 			e.rows = binary.LittleEndian.AppendUint64(e.rows, value)
 		}
 		added += len(e.slots)
-		h.add(e, rowBytes, func(*epoch) { copied += len(h[len(h)-1].slots) }) // of the merged one
+		h.addEpoch(e, rowBytes, func(*epoch) { copied += len(h[len(h)-1].slots) }) // of the merged one
 		total := 0
 		for _, x := range h {
 			total += len(x.slots)

@@ -269,7 +269,7 @@ func (s *Store) Commit(step int64) {
 		e := s.sealed[0]
 		s.sealed = append(s.sealed[:0], s.sealed[1:]...)
 		e.setDigest(s.o.Digest(e.step))
-		if s.held.add(e, s.o.Shard.RowBytes(), s.release); !e.held {
+		if s.held.addEpoch(e, s.o.Shard.RowBytes(), s.release); !e.held {
 			s.Flush()
 		}
 	}
