@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,6 +60,18 @@ func TestFollowedReplicas(t *testing.T) {
 	testFollowed(t, kafkaTopic(3))
 }
 
+// drawKind draws the process to kill next: one that was killed less often than its share, or any.
+func drawKind(r *rand.Rand, kills map[string]int, share int, broker bool) string {
+	all := []string{"follower", "trainer"}
+	if broker {
+		all = append(all, "broker")
+	}
+	if short := slices.DeleteFunc(slices.Clone(all), func(kind string) bool { return kills[kind] >= share }); len(short) > 0 {
+		all = short
+	}
+	return pick(r, all)
+}
+
 func testFollowed(t *testing.T, topic topicOf) {
 	r := drawing(t)
 	rounds := 4
@@ -69,6 +82,9 @@ func testFollowed(t *testing.T, topic topicOf) {
 	kind, np, ranks := pick(r, killedKinds), 1+r.IntN(3), 4
 	out, made := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "made")
 	steps := strconv.Itoa(300 * rounds)
+	if *soak {
+		steps = strconv.Itoa(800 * rounds) // enough for all kills
+	}
 	sets := []string{fmt.Sprint("job.ranks=", ranks), "train.iterations=" + steps, "train.eval_every=150",
 		fmt.Sprint("ec.commit_every=", 1+r.IntN(8)),
 		"job.digests=true", "checkpoint.every=" + strconv.Itoa(20+r.IntN(60)), "stream.to=" + to, "stream.backlog=" + pick(r,
@@ -135,14 +151,14 @@ func testFollowed(t *testing.T, topic topicOf) {
 				continue
 			case <-time.After(life):
 			}
-			switch what := r.IntN(3); {
-			case what == 0:
+			switch kind := drawKind(r, kills, rounds/3, killBroker != nil); kind {
+			case "follower":
 				stopFollower()
 				followOn()
-				kills["follower"]++
-			case what == 1 && killBroker != nil:
+				kills[kind]++
+			case "broker":
 				killBroker()
-				kills["broker"]++
+				kills[kind]++
 			default:
 				x := runningJob{mark: mark}
 				for all := x.processes(); len(all) > 0; all = x.processes() {
@@ -159,6 +175,9 @@ func testFollowed(t *testing.T, topic topicOf) {
 	}
 	stopFollower()
 	t.Logf("killed %v", kills)
+	if most := rounds / 3; *soak && (kills["trainer"] < most || kills["follower"] < most || killBroker != nil && kills["broker"] < most) {
+		t.Errorf("%s: killed %v: want %d of each; the job ended too early", name, kills, most)
+	}
 	last := fmt.Sprintf("step-%012s", steps)
 	for _, dir := range []string{made, filepath.Join(t.TempDir(), "fresh")} {
 		if got := run(t, ecrec(t), nil, "follow", to, "--to", dir, "--at", steps); got.code != 0 {
