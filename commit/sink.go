@@ -92,11 +92,17 @@ type Set struct {
 	epoch  *shard.Epoch
 	shard  *shard.Shard
 	dense  []kernels.Buffer // weights and optimizer state; empty on ranks that keep no snapshots
+
+	rows  []byte // memory of the bytes of Slots
+	read  bool   // they are there
+	taken bool   // a sink took them
+	takes bool   // a sink took those of the set before, and will take these
 }
 
 // sealRows makes s the set that a shard has written, up to a step.
 func (s *Set) sealRows(step int64, h *shard.Shard) {
 	s.Step, s.shard, s.epoch = step, h, h.Journal().Seal()
+	s.read, s.takes, s.taken = false, s.taken, false
 	s.Slots, s.places = s.epoch.Sorted(s.Slots[:0], s.places[:0])
 }
 
@@ -106,9 +112,30 @@ func (s *Set) Changed(slots []int32) ([]int32, error) {
 	return s.shard.Changed(slots, s.epoch, s.places, s.Slots)
 }
 
-// DigestChange is the digest of the rank's rows at the end of the epoch minus that before it.
-func (s *Set) DigestChange() (digest.Sum, error) {
-	return s.shard.DigestChange(s.epoch, s.places, s.Slots)
+// DigestChange is the digest of the rank's rows at the end of the epoch minus that before it. If a sink will take
+// the rows, they are read once for both.
+func (s *Set) DigestChange() (sum digest.Sum, err error) {
+	var rows []byte
+	if s.takes {
+		n := len(s.Slots) * s.RowBytes()
+		s.rows = slices.Grow(s.rows[:0], n)[:n]
+		rows = s.rows
+	}
+	sum, err = s.shard.DigestChange(s.epoch, s.places, s.Slots, rows)
+	s.read = s.takes && err == nil
+	return sum, err
+}
+
+// TakeRows returns the bytes of all of Slots at the end of the epoch, one row after the other. They are the caller's from
+// now on, and spare, which the caller does not use any more, may serve a later set.
+func (s *Set) TakeRows(spare []byte) ([]byte, error) {
+	s.taken = true
+	if !s.read {
+		return s.Rows(spare[:0], s.Slots)
+	}
+	rows := s.rows
+	s.rows, s.read = spare, false
+	return rows, nil
 }
 
 // RowBytes is the length of a row, weights and state.

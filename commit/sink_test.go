@@ -17,6 +17,7 @@ type mirror struct {
 	rows     []byte
 	sets     []mirrored
 	prepared []int64
+	spare    []byte
 }
 
 type mirrored struct {
@@ -60,6 +61,17 @@ func (k *mirror) Seal(s *Set) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.DigestChange(); err != nil {
+		return err
+	}
+	taken, err := s.TakeRows(k.spare)
+	if err != nil || !bytes.Equal(taken, now) {
+		k.t.Errorf("at step %d the taken rows differ from those read: %v", s.Step, err)
+	}
+	for i := range taken { // they are not the set's any more
+		taken[i] ^= 0xa5
+	}
+	k.spare = taken
 	changed, err := s.Changed(nil)
 	if err != nil {
 		return err

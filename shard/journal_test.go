@@ -276,11 +276,19 @@ func TestDigestChange(t *testing.T) {
 			}
 			e := h.Journal().Seal()
 			slots, places := e.Sorted(nil, nil)
-			change, err := h.DigestChange(e, places, slots)
+			var rows []byte
+			if r.IntN(2) == 0 {
+				rows = make([]byte, len(slots)*h.RowBytes())
+			}
+			change, err := h.DigestChange(e, places, slots, rows)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sum.Add(change)
+			want := make([]byte, len(rows))
+			if rows != nil && (h.ReadBytes(want, slots) != nil || !bytes.Equal(rows, want)) {
+				t.Fatalf("journal %v: the rows differ from those that ReadBytes reads", h.Journal().Keeps())
+			}
 			if want := digestOf(t, h); sum != want {
 				t.Fatalf("journal %v: the changes add up to %v, the digest of the rows is %v", h.Journal().Keeps(), sum, want)
 			}

@@ -74,12 +74,18 @@ func (h *Shard) compareRows(e *Epoch, places, slots []int32) (differs func(i int
 }
 
 // DigestChange is the sum of the digest's terms of slots, which are at places of e, minus that of
-// their terms before e. The epoch is as in Delta, but the journal may keep hashes.
-func (h *Shard) DigestChange(e *Epoch, places, slots []int32) (sum digest.Sum, err error) {
-	j := h.journal
+// their terms before e. The epoch is as in Delta, but the journal may keep hashes. Unless rows is
+// nil, it has room for the bytes of slots, and gets them.
+func (h *Shard) DigestChange(e *Epoch, places, slots []int32, rows []byte) (sum digest.Sum, err error) {
+	j, stride := h.journal, h.RowBytes()
 	for len(slots) > 0 {
 		n := min(len(slots), digestRows)
-		if j.sums, err = h.appendHashes(j.sums[:0], slots[:n], nil); err != nil {
+		if rows == nil {
+			j.sums, err = h.appendHashes(j.sums[:0], slots[:n], nil)
+		} else if err = h.ReadBytes(rows[:n*stride], slots[:n]); err == nil {
+			j.sums, rows = h.appendTerms(j.sums[:0], slots[:n], nil, rows[:n*stride]), rows[n*stride:]
+		}
+		if err != nil {
 			return sum, err
 		}
 		for _, after := range j.sums {
@@ -142,12 +148,17 @@ func (h *Shard) hashRows(sums []digest.Sum, slots []int32, drawn []bool, from ke
 	if err := h.s.Sync(); err != nil {
 		return sums, err
 	}
+	return h.appendTerms(sums, slots, drawn, staged.Host()), nil
+}
+
+// appendTerms appends the hashes of rows, whose bytes are given.
+func (h *Shard) appendTerms(sums []digest.Sum, slots []int32, drawn []bool, rows []byte) []digest.Sum {
 	j := h.journal
 	j.globals = j.globals[:0]
 	for _, slot := range slots {
 		j.globals = append(j.globals, h.o.Map.Global(h.o.Owner, int64(slot)))
 	}
-	return j.digester.AppendTerms(sums, j.globals, staged.Host(), drawn), nil
+	return j.digester.AppendTerms(sums, j.globals, rows, drawn)
 }
 
 // growStaged makes room on the host for some rows.

@@ -59,18 +59,21 @@ func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 	if h.frames != nil {
 		return h.frames.copyOut(h.s, dst, slots)
 	}
-	if err := h.growStaged(len(slots)); err != nil {
-		return err
+	onHost, to := h.rows.Buf.OnHost(), kernels.HostBuffer(dst)
+	if !onHost {
+		if err := h.growStaged(len(slots)); err != nil {
+			return err
+		}
+		to = h.staged.Slice(0, len(dst))
 	}
-	staged := h.staged.Slice(0, len(dst))
 	if err := h.uploadSlots(slots); err != nil {
 		return err
 	}
-	h.s.GatherRows(kernels.Mat(staged, len(slots), h.rows.Cols), h.rows, h.slots.SliceFloats(0, len(slots)))
-	if err := h.s.Sync(); err != nil {
+	h.s.GatherRows(kernels.Mat(to, len(slots), h.rows.Cols), h.rows, h.slots.SliceFloats(0, len(slots)))
+	if err := h.s.Sync(); err != nil || onHost {
 		return err
 	}
-	copy(dst, staged.Host())
+	copy(dst, to.Host())
 	return nil
 }
 

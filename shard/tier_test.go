@@ -203,12 +203,12 @@ func (x *tierTwin) seal(r *rand.Rand) {
 	x.both("Seal", r, func(_ *rand.Rand, h *Shard) []byte {
 		e := h.Journal().Seal()
 		slots, places := e.Sorted(nil, nil)
-		sum, err := h.DigestChange(e, places, slots)
+		rows := make([]byte, len(slots)*h.RowBytes())
+		sum, err := h.DigestChange(e, places, slots, rows)
 		x.check(err)
 		changed, err := h.Changed(nil, e, places, slots)
 		x.check(err)
-		out := append([]byte(sum.String()), kernels.BytesOf(changed)...)
-		rows := make([]byte, len(slots)*h.RowBytes())
+		out := append(append([]byte(sum.String()), kernels.BytesOf(changed)...), rows...)
 		x.check(h.ReadBytes(rows, slots))
 		if h.Journal().Keeps() == KeepRows {
 			delta := make([]float32, len(slots)*h.rows.Stride)

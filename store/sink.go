@@ -205,7 +205,7 @@ func (s *Store) Seal(set *commit.Set) error {
 	default:
 		e.held = s.hold
 		e.slots = append(e.slots, set.Slots...)
-		if e.rows, err = set.Rows(e.rows, e.slots); err != nil {
+		if e.rows, err = set.TakeRows(e.rows); err != nil {
 			return err
 		}
 	}
