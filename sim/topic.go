@@ -87,6 +87,10 @@ func (t *topicPartition) Append(records [][]byte) error {
 	if t.p.dead {
 		return errDead
 	}
+	records = slices.Clone(records)
+	for i, b := range records {
+		records[i] = slices.Clone(b)
+	}
 	if t.fails() {
 		t.lost++
 		t.waiting = append(t.waiting, records[:t.draw.IntN(len(records)+1)]...)

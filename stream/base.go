@@ -154,24 +154,20 @@ func (b *Bases) writeAll(x Base) error {
 
 // writeBase appends the epoch of one rank.
 func writeBase(p Partition, h header, x *Base) error {
-	send := func(f *frames) error {
-		err := p.Append(f.list)
-		f.list = nil
-		return err
-	}
-	f := frames{h: h}
+	to := &batch{partition: p}
+	f := frames{h: h, to: to}
 	var extra []byte
 	if h.rank == 0 {
 		extra = x.Extra
-		about := frames{h: h}
+		about := frames{h: h, to: to}
 		about.addAbout(x.About)
-		if err := send(&about); err != nil {
+		if err := to.end(); err != nil {
 			return err
 		}
 	}
 	if err := x.Rows(int(h.rank), func(slots []int32, rows []byte) error {
 		f.addRows(slots, rows)
-		return send(&f)
+		return to.end()
 	}); err != nil {
 		return err
 	}
@@ -181,7 +177,7 @@ func writeBase(p Partition, h header, x *Base) error {
 	}
 	f.addFrame(kindPlace, place)
 	f.addEnd(extra)
-	return send(&f)
+	return to.end()
 }
 
 // syncAll waits until all records of a partition are acknowledged.

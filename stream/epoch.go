@@ -53,58 +53,6 @@ func (e *Epoch) merge(next *Epoch) *Epoch {
 	return &out
 }
 
-// frames are the frames of an epoch, or of a part of one.
-type frames struct {
-	h    header
-	list [][]byte
-	rows uint64 // in all frames so far
-}
-
-// addFrame appends a frame.
-func (f *frames) addFrame(k kind, payload []byte) {
-	f.h.kind = k
-	f.list = append(f.list, newFrame(f.h, payload))
-	f.h.number++
-}
-
-// addRows appends frames of rows.
-func (f *frames) addRows(slots []int32, rows []byte) {
-	if len(slots) == 0 {
-		return
-	}
-	rowBytes := len(rows) / len(slots)
-	most := max(1, (MaxPayload-binary.MaxVarintLen32)/(rowBytes+binary.MaxVarintLen32))
-	payload := make([]byte, 0, min(len(slots), most)*(rowBytes+binary.MaxVarintLen32)+binary.MaxVarintLen32)
-	for len(slots) > 0 {
-		n := min(len(slots), most)
-		payload = appendRows(payload[:0], slots[:n], rows[:n*rowBytes])
-		f.addFrame(kindRows, payload)
-		f.rows += uint64(n)
-		slots, rows = slots[n:], rows[n*rowBytes:]
-	}
-}
-
-// addEnd appends the extra bytes, and the end.
-func (f *frames) addEnd(extra []byte) {
-	for len(extra) > 0 {
-		n := min(len(extra), MaxPayload)
-		f.addFrame(kindExtra, extra[:n])
-		extra = extra[n:]
-	}
-	f.addFrame(kindEnd, binary.LittleEndian.AppendUint64(nil, f.rows))
-}
-
-// addAbout appends a description of the run.
-func (f *frames) addAbout(text []byte) {
-	f.h.absolute = false
-	for len(text) > MaxPayload { // a recipe may have large vocabularies
-		f.addFrame(kindAbout, text[:MaxPayload])
-		text = text[MaxPayload:]
-	}
-	f.h.absolute = true // the last one
-	f.addFrame(kindAbout, text)
-}
-
 var errCount = errors.New("the end of the epoch counts other rows than there are")
 
 // checkEnd compares the end of an epoch with its rows.

@@ -253,15 +253,21 @@ func (p *folderPartition) appendRecord(b []byte) error {
 			return err
 		}
 	}
-	block := make([]byte, recordHead, recordHead+len(b))
-	binary.LittleEndian.PutUint64(block, uint64(len(b)))
-	binary.LittleEndian.PutUint64(block[8:], uint64(p.env.Deadline(0).UnixMilli()))
-	binary.LittleEndian.PutUint64(block[16:], xxh3.HashSeed(b, xxh3.Hash(block[:16])))
-	block = append(block, b...)
-	if _, err := p.file.WriteAt(block, p.size); err != nil {
-		return err // the next one overwrites what was written
+	var head [recordHead]byte
+	binary.LittleEndian.PutUint64(head[:], uint64(len(b)))
+	binary.LittleEndian.PutUint64(head[8:], uint64(p.env.Deadline(0).UnixMilli()))
+	binary.LittleEndian.PutUint64(head[16:], xxh3.HashSeed(b, xxh3.Hash(head[:16])))
+	_, err := p.file.WriteAt(head[:], p.size)
+	if err == nil {
+		_, err = p.file.WriteAt(b, p.size+recordHead)
 	}
-	p.size += int64(len(block))
+	if err != nil { // a reader waits for the rest of an incomplete record, so the next one may be in its place
+		if failed := p.file.Truncate(p.size); failed != nil {
+			return p.fail(errors.Join(err, failed))
+		}
+		return err
+	}
+	p.size += recordHead + int64(len(b))
 	p.next++
 	return nil
 }

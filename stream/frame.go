@@ -49,10 +49,10 @@ const (
 	headerBytes = 80
 )
 
-// newFrame is a frame of a payload.
-func newFrame(h header, payload []byte) []byte {
-	f := make([]byte, headerBytes, headerBytes+len(payload))
-	copy(f, magic)
+// appendHeader appends the header of a frame, which sealFrame completes once the payload follows it.
+func appendHeader(b []byte, h header) []byte {
+	var f [headerBytes]byte
+	copy(f[:], magic)
 	binary.LittleEndian.PutUint16(f[4:], version)
 	f[6] = byte(h.kind)
 	if h.absolute {
@@ -65,10 +65,13 @@ func newFrame(h header, payload []byte) []byte {
 	binary.LittleEndian.PutUint64(f[40:], h.session)
 	binary.LittleEndian.PutUint64(f[48:], uint64(h.from))
 	binary.LittleEndian.PutUint64(f[56:], uint64(h.to))
-	binary.LittleEndian.PutUint64(f[64:], uint64(len(payload)))
-	f = append(f, payload...)
+	return append(b, f[:]...)
+}
+
+// sealFrame sets the length and the sum of a frame.
+func sealFrame(f []byte) {
+	binary.LittleEndian.PutUint64(f[64:], uint64(len(f)-headerBytes))
 	binary.LittleEndian.PutUint64(f[sumAt:], sumOf(f))
-	return f
 }
 
 // sumOf is the sum of a frame, without its own bytes.

@@ -12,6 +12,39 @@ import (
 	"github.com/ecrec/ecrec/lineage"
 )
 
+// records are a partition that lists what is appended.
+type records struct{ list [][]byte }
+
+func (r *records) Append(list [][]byte) error {
+	for _, b := range list {
+		r.list = append(r.list, bytes.Clone(b))
+	}
+	return nil
+}
+
+// listedFrames are frames that are listed.
+type listedFrames struct {
+	frames
+	records *records
+}
+
+func listed(h header) *listedFrames {
+	r := &records{}
+	return &listedFrames{frames{h: h, to: &batch{partition: r}}, r}
+}
+
+// all are the frames so far.
+func (f *listedFrames) all() [][]byte {
+	_ = f.to.end() // records takes all
+	return f.records.list
+}
+
+func frameOf(h header, payload []byte) []byte {
+	f := listed(h)
+	f.addFrame(h.kind, payload)
+	return f.all()[0]
+}
+
 // TestLargeEpochs: an epoch that takes many frames arrives as it was written.
 func TestLargeEpochs(t *testing.T) {
 	const n, rowBytes = 40_000, 64
@@ -21,13 +54,13 @@ func TestLargeEpochs(t *testing.T) {
 	}
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(rows)
-	f := frames{h: header{ranks: 1, to: 5, absolute: true}}
+	f := listed(header{ranks: 1, to: 5, absolute: true})
 	f.addRows(slots, rows)
 	extra := bytes.Repeat([]byte("dense"), MaxPayload)
 	f.addEnd(extra)
 	c := NewChain(0, Start(0))
 	var got *Epoch
-	for i, b := range f.list {
+	for i, b := range f.all() {
 		if len(b) > MaxPayload+headerBytes {
 			t.Errorf("frame %d has %d bytes", i, len(b))
 		}
@@ -110,10 +143,10 @@ func TestLargeDescription(t *testing.T) {
 
 // TestDamage: a bit that is flipped in a frame is found by its sum, wherever it is.
 func TestDamage(t *testing.T) {
-	f := frames{h: header{ranks: 1, to: 5, absolute: true}}
+	f := listed(header{ranks: 1, to: 5, absolute: true})
 	f.addRows([]int32{3, 9}, bytes.Repeat([]byte{7}, 24))
-	for at := range 8 * len(f.list[0]) {
-		b := bytes.Clone(f.list[0])
+	for at := range 8 * len(f.all()[0]) {
+		b := bytes.Clone(f.all()[0])
 		b[at/8] ^= 1 << (at % 8)
 		if _, _, err := parseFrame(b); err == nil {
 			t.Errorf("bit %d is not noticed", at)
@@ -125,11 +158,11 @@ func TestDamage(t *testing.T) {
 // missing. After a fork those of the run before it are dropped.
 func TestOldWriter(t *testing.T) {
 	list := func(run byte, session uint64, from, to int64) [][]byte {
-		f := frames{h: header{lineage: lineage.ID{run}, ranks: 1, session: session, from: from, to: to, absolute: from == 0}}
+		f := listed(header{lineage: lineage.ID{run}, ranks: 1, session: session, from: from, to: to, absolute: from == 0})
 		f.addRows([]int32{1}, []byte{byte(to), 0, 0, 0})
 		f.addRows([]int32{5}, []byte{byte(to), 0, 0, 0})
 		f.addEnd(nil)
-		return f.list
+		return f.all()
 	}
 	a, b, old := list(1, 5, 0, 2), list(1, 6, 2, 4), list(1, 5, 2, 3)
 	fork := list(2, 7, 0, 3)
@@ -184,10 +217,10 @@ func TestForeignTopics(t *testing.T) {
 
 // FuzzFrame: no record breaks a reader.
 func FuzzFrame(f *testing.F) {
-	x := frames{h: header{ranks: 1, to: 5, absolute: true}}
+	x := listed(header{ranks: 1, to: 5, absolute: true})
 	x.addRows([]int32{3, 9}, bytes.Repeat([]byte{7}, 24))
 	x.addEnd([]byte("extra"))
-	for _, b := range x.list {
+	for _, b := range x.all() {
 		f.Add(b, b[headerBytes:])
 	}
 	f.Fuzz(func(t *testing.T, b, payload []byte) {
@@ -195,7 +228,7 @@ func FuzzFrame(f *testing.F) {
 		_, _ = c.Take(Record{Bytes: b})
 		for k := kindRows; k <= kindAbout; k++ { // with a right sum
 			h := header{kind: k, ranks: 1, to: 5, absolute: true}
-			_, _ = c.Take(Record{Bytes: newFrame(h, payload)})
+			_, _ = c.Take(Record{Bytes: frameOf(h, payload)})
 		}
 		slots, rows, err := parseRows(payload, nil, nil)
 		if err == nil && !bytes.Equal(payload, appendRows(nil, slots, rows)) && len(rows) > 0 {

@@ -37,6 +37,7 @@ type Log struct {
 	partStep  int64
 	ended     bool // Append was called for partStep, and failed: further parts begin the epoch again
 	broken    error
+	batch     batch // of frames that are appended
 }
 
 // tailBytes is how much of the end of a partition is read at first.
@@ -63,6 +64,7 @@ func OpenLog(o LogOptions) (l *Log, err error) {
 	if l.partition, err = o.Topic.Open(o.Rank); err != nil {
 		return nil, err
 	}
+	l.batch.partition = l.partition
 	if err = l.readTail(); err != nil {
 		l.partition.Close()
 		return nil, err
@@ -151,14 +153,14 @@ func (l *Log) CutTo(step int64) error {
 func (l *Log) AppendPart(step int64, slots []int32, rows []byte) error {
 	if l.partStep != step || l.ended {
 		l.ended = false
-		l.parts, l.partStep = frames{h: l.headOf(step)}, step
+		l.parts, l.partStep = frames{h: l.headOf(step), to: &l.batch}, step
 	}
 	if err := l.sendAbout(); err != nil {
 		return err
 	}
 	l.parts.addRows(slots, rows)
-	err := l.send(l.parts.list)
-	if l.parts.list = nil; err != nil {
+	err := l.send()
+	if err != nil {
 		l.partStep = 0 // the parts so far are void
 	}
 	return err
@@ -176,14 +178,13 @@ func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
 	if err := l.sendAbout(); err != nil {
 		return err
 	}
-	f := frames{h: l.headOf(step)}
+	f := frames{h: l.headOf(step), to: &l.batch}
 	if l.partStep == step {
 		f, l.ended = l.parts, true
-		f.list = nil
 	}
 	f.addRows(slots, rows)
 	f.addEnd(extra)
-	if err := l.send(f.list); err != nil {
+	if err := l.send(); err != nil {
 		return err
 	}
 	l.step, l.parts, l.partStep, l.ended = step, frames{}, 0, false
@@ -199,16 +200,17 @@ func (l *Log) sendAbout() error {
 	if err != nil {
 		return err
 	}
-	f := frames{h: l.head}
+	f := frames{h: l.head, to: &l.batch}
 	f.addAbout(text)
-	if err := l.send(f.list); err != nil {
+	if err := l.send(); err != nil {
 		return err
 	}
 	l.about = true
 	return nil
 }
 
-func (l *Log) send(list [][]byte) error { return l.note(l.partition.Append(list)) }
+// send appends the frames that are not appended yet, and returns the error of any of them.
+func (l *Log) send() error { return l.note(l.batch.end()) }
 
 // note remembers an error after which the log takes nothing more.
 func (l *Log) note(err error) error {

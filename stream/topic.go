@@ -26,7 +26,8 @@ type Topic interface {
 type Partition interface {
 	// Bounds are the offset of the first record that is there, and the one behind the last.
 	Bounds() (first, next int64, err error)
-	// Append appends records. They are there for readers, and durable, once Sync has succeeded.
+	// Append appends records. They are there for readers, and durable, once Sync has succeeded. Their memory is the caller's again
+	// when Append returns.
 	Append(records [][]byte) error
 	// Sync waits until all records are acknowledged. An error may be temporary (Final): Sync may be called again.
 	Sync() error

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,8 @@ func (p *partition) Append(records [][]byte) error {
 			if err := p.takeRoom(len(b)); err != nil {
 				return err
 			}
-			p.client.Produce(context.Background(), &kgo.Record{Topic: p.topic.topic, Partition: p.number, Value: b}, p.acknowledged)
+			r := &kgo.Record{Topic: p.topic.topic, Partition: p.number, Value: bytes.Clone(b)} // the client needs it until it is acknowledged
+			p.client.Produce(context.Background(), r, p.acknowledged)
 		}
 		return nil
 	})
