@@ -96,7 +96,7 @@ type Set struct {
 	rows  []byte // memory of the bytes of Slots
 	read  bool   // they are there
 	taken bool   // a sink took them
-	takes bool   // a sink took those of the set before, and will take these
+	takes bool   // a sink took the rows of the set before, and will take these
 }
 
 // sealRows makes s the set that a shard has written, up to a step.

@@ -83,7 +83,7 @@ func (h *Shard) DigestChange(e *Epoch, places, slots []int32, rows []byte) (sum 
 		if rows == nil {
 			j.sums, err = h.appendHashes(j.sums[:0], slots[:n], nil)
 		} else if err = h.ReadBytes(rows[:n*stride], slots[:n]); err == nil {
-			j.sums, rows = h.appendTerms(j.sums[:0], slots[:n], nil, rows[:n*stride]), rows[n*stride:]
+			j.sums, rows = appendTerms(h, j.sums[:0], slots[:n], nil, rows[:n*stride]), rows[n*stride:]
 		}
 		if err != nil {
 			return sum, err
@@ -148,11 +148,11 @@ func (h *Shard) hashRows(sums []digest.Sum, slots []int32, drawn []bool, from ke
 	if err := h.s.Sync(); err != nil {
 		return sums, err
 	}
-	return h.appendTerms(sums, slots, drawn, staged.Host()), nil
+	return appendTerms(h, sums, slots, drawn, staged.Host()), nil
 }
 
 // appendTerms appends the hashes of rows, whose bytes are given.
-func (h *Shard) appendTerms(sums []digest.Sum, slots []int32, drawn []bool, rows []byte) []digest.Sum {
+func appendTerms(h *Shard, sums []digest.Sum, slots []int32, drawn []bool, rows []byte) []digest.Sum {
 	j := h.journal
 	j.globals = j.globals[:0]
 	for _, slot := range slots {

@@ -29,7 +29,7 @@ func (b *batch) endFrame() {
 	b.list = append(b.list, frame)
 }
 
-// flush appends the frames. After an error it drops them, and those that follow, until end.
+// flush appends the frames. After an error it drops them and all later ones, until end.
 func (b *batch) flush() {
 	if b.err == nil && len(b.list) > 0 {
 		b.err = b.partition.Append(b.list)
