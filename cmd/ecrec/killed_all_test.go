@@ -58,8 +58,8 @@ func TestKilledAll(t *testing.T) {
 
 	out = filepath.Join(t.TempDir(), "killed")
 	sets = append(sets, "store.path="+filepath.Join(out, "store"))
-	if r.IntN(2) == 0 { // Adam needs 57 KiB of a rank, and 1,349 rows take 170 KiB
-		sets = append(sets, "store.tier=file", "store.dram_bytes="+pick(r, []string{"60KiB", "80KiB", "1MiB"}))
+	if r.IntN(2) == 0 { // Adagrad needs 69 KiB of a rank, and all of its rows take 170 KiB
+		sets = append(sets, "store.tier=file", "store.dram_bytes="+pick(r, []string{"72KiB", "96KiB", "1MiB"}))
 		name += ", rows on the disk"
 	}
 	mark, kills, durable, resumed := "ECREC_TEST_MARK="+out, 0, int64(0), 0
