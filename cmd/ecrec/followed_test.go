@@ -189,3 +189,18 @@ func testFollowed(t *testing.T, topic topicOf) {
 		}
 	}
 }
+
+// topicOfRun is the folder of the topic of a job that streams.
+func topicOfRun(out string) string { return out + "-topic" }
+
+// compareFollowed checks that a follower of the job's topic gets the job's last model.
+func (j *killedJob) compareFollowed(t *testing.T, out, digest string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "followed")
+	if r := run(t, ecrec(t), nil, "follow", "file:"+topicOfRun(out), "--to", dir, "--at", fmt.Sprint(j.steps)); r.code != 0 {
+		t.Fatalf("%s: a follower of its topic: exit code %d: %s\n%s", j, r.code, r.stderr, r.stdout)
+	}
+	if r := run(t, ecrec(t), nil, "inspect", filepath.Join(dir, stepFolder(j.steps))); r.code != 0 || !strings.Contains(r.stdout, digest) {
+		t.Errorf("%s: the followed model has another digest than %s: %s%s", j, digest, r.stdout, r.stderr)
+	}
+}

@@ -45,7 +45,7 @@ func jobAt(r *rand.Rand, dir, point string, recovery, other bool) *killedJob {
 		ranks = 6
 	}
 	j := drawJob(r, ranks)
-	j.every, j.evalEvery = 3, 5
+	j.every, j.evalEvery, j.streams = 3, 5, j.streams || *soak
 	first := r.IntN(ranks)
 	second := first
 	if other {

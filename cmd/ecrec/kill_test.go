@@ -28,31 +28,6 @@ const (
 	killLimit = 2 * time.Minute
 )
 
-// drawing returns a source of random cases, and logs its seed.
-func drawing(t *testing.T) *rand.Rand {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
-	seed := *killSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d (-seed shows it again)", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
-// few returns all cases in a soak, else some of them.
-func few[T any](r *rand.Rand, all []T, n int) (some []T) {
-	if *soak {
-		return all
-	}
-	for _, i := range r.Perm(len(all))[:n] {
-		some = append(some, all[i])
-	}
-	return some
-}
-
 // killedJob is a job that loses ranks, each on a process of its own.
 type killedJob struct {
 	kind             string
@@ -63,6 +38,7 @@ type killedJob struct {
 	sets             []string
 	faults, stops    []string // for --chaos: losses, each of which must happen, and pauses
 	fallsBack        bool     // to a checkpoint: no recovery is reported
+	streams          bool     // its commits, to a topic that is followed afterwards
 }
 
 var (
@@ -71,13 +47,11 @@ var (
 		{"cache.mode=lrpp", "oracle.lookahead=3"}, {"cache.mode=lrpp", "oracle.lookahead=auto"}}
 )
 
-func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
-
 // drawJob draws a job of 5 ranks that tolerates one loss at a time, or of 6 ranks that tolerates
 // two.
 func drawJob(r *rand.Rand, ranks int) *killedJob {
 	return &killedJob{kind: pick(r, killedKinds), ranks: ranks, every: 1 + r.IntN(12), steps: killSteps, evalEvery: 50,
-		sets: pick(r, killedModes)}
+		sets: pick(r, killedModes), streams: r.IntN(3) == 0}
 }
 
 // kill makes a rank die at a point of a step. An empty point is the first one that --chaos lists.
@@ -107,6 +81,9 @@ func (j *killedJob) args(out string) []string {
 		code = []string{"ec.code=rs", "ec.k=4", "ec.r=2"}
 	}
 	sets := append(j.common(), append(code, fmt.Sprintf("ec.commit_every=%d", j.every))...)
+	if j.streams {
+		sets = append(sets, "stream.to=file:"+topicOfRun(out))
+	}
 	args := append(train(golden(j.kind), out, append(sets, j.sets...)...), "--np", fmt.Sprint(j.ranks))
 	for _, f := range slices.Concat(j.stops, j.faults) {
 		args = append(args, "--chaos", f)
@@ -320,6 +297,9 @@ func (j *killedJob) compare(t *testing.T, x *started, r ended) {
 	}
 	if len(got.Recoveries) == 0 && !j.fallsBack && losses(r.stderr) > 0 {
 		t.Errorf("%s: no recovery is reported", j)
+	}
+	if j.streams {
+		j.compareFollowed(t, x.out, got.Digest)
 	}
 	t.Logf("%d faults, %d recoveries: %s", losses(r.stderr), len(got.Recoveries), j)
 }
