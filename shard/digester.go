@@ -20,6 +20,7 @@ type Digester struct {
 	row  []byte // the init of a row; state starts as zeros
 
 	firsts []float32 // scratch of AppendTerms
+	drawn  []int64   // and the rows whose first weights these are
 }
 
 // NewDigester makes a Digester for rows of any owner, with the seed, tables and widths of o.
@@ -34,18 +35,41 @@ func (d *Digester) Add(g int64, row []byte) { d.Sum.Add(d.Term(g, row)) }
 // skip marks none.
 func (d *Digester) AppendTerms(sums []digest.Sum, globals []int64, rows []byte, skip []bool) []digest.Sum {
 	n := len(d.row)
-	if len(d.firsts) < len(globals) {
+	d.drawn = d.drawn[:0]
+	for i, g := range globals {
+		if isSkipped(skip, i) || d.hasState(rows[i*n:(i+1)*n]) {
+			continue
+		}
+		d.drawn = append(d.drawn, g)
+	}
+	if len(d.firsts) < len(d.drawn) {
 		d.firsts = make([]float32, len(globals))
 	}
-	d.init.Firsts(d.firsts, globals)
+	d.init.Firsts(d.firsts, d.drawn)
+	drawn := 0
 	for i, g := range globals {
 		sum, row := digest.Sum{}, rows[i*n:(i+1)*n]
-		if skipped := len(skip) > 0 && skip[i]; !skipped && !d.isInit(g, row, d.firsts[i]) {
+		switch {
+		case isSkipped(skip, i):
+		case d.hasState(row):
 			sum = termOf(g, row)
+		default:
+			if !d.isInit(g, row, d.firsts[drawn]) {
+				sum = termOf(g, row)
+			}
+			drawn++
 		}
 		sums = append(sums, sum)
 	}
 	return sums
+}
+
+func isSkipped(skip []bool, i int) bool { return len(skip) > 0 && skip[i] }
+
+// hasState reports whether the last word of a row is optimizer state that is not zero, as in most rows that were updated. Such a row
+// differs from its init.
+func (d *Digester) hasState(row []byte) bool {
+	return len(d.row) > 4*len(d.draw) && binary.LittleEndian.Uint32(row[len(row)-4:]) != 0
 }
 
 // Term is the global row g's term of the digest: a hash of its bytes, zero if they are its
