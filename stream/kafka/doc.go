@@ -6,6 +6,7 @@
 //	sasl=plain | scram-sha-256 | scram-sha-512    with ECREC_KAFKA_USER and ECREC_KAFKA_PASSWORD
 //	replicas=3                   of a topic that is made; default: as the broker is configured
 //	retention=limited            accept a topic whose broker drops old records by itself
+//	compression=none | lz4 | snappy | zstd        of what is sent; default: none
 //
 // Producers are idempotent and wait for all replicas that are in sync. A topic that is made keeps all records until they are trimmed.
 // The bases of TOPIC are in TOPIC.base.

@@ -48,7 +48,12 @@ type place struct {
 	replicas int16
 	limited  bool // records that the broker drops by itself are accepted
 	samples  bool // see OpenSamples
+	codec    kgo.CompressionCodec
 }
+
+// codecs compress what is sent. The default is none: weights of rows hardly become smaller.
+var codecs = map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "lz4": kgo.Lz4Compression(), "snappy": kgo.SnappyCompression(),
+	"zstd": kgo.ZstdCompression()}
 
 // Check finds mistakes in the name of a topic. It does no I/O.
 func Check(name string) error {
@@ -57,7 +62,7 @@ func Check(name string) error {
 }
 
 func parse(name string) (p place, err error) {
-	p.replicas = -1
+	p.replicas, p.codec = -1, kgo.NoCompression()
 	rest, ok := strings.CutPrefix(name, Scheme)
 	if !ok {
 		return p, fmt.Errorf("%q does not begin with %s", name, Scheme)
@@ -94,8 +99,12 @@ func parse(name string) (p place, err error) {
 			if p.limited = x == "limited"; !p.limited {
 				err = errors.New("use limited, or leave it out")
 			}
+		case "compression":
+			if p.codec, ok = codecs[x]; !ok {
+				err = errors.New("use none, lz4, snappy or zstd")
+			}
 		default:
-			err = errors.New("there is no such option: use tls, sasl, replicas or retention")
+			err = errors.New("there is no such option: use tls, sasl, replicas, retention or compression")
 		}
 		if err != nil {
 			return p, fmt.Errorf("%s=%s: %w", key, value[0], err)
@@ -306,7 +315,7 @@ func (t *topic) Open(number int) (stream.Partition, error) {
 		more = append(more, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	}
 	c, err := t.newClient(append(more, kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(t.codec),
 		kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20),
 		kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(largest), kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
