@@ -23,6 +23,9 @@ type innerLoops struct {
 	// draw draws initial weights into dst: consecutive blocks of four of a row, from
 	// the block of d.counter on.
 	draw func(dst []float32, d *rowDraw)
+	// drawTwo does that for two rows at once: first from d.counter on, second from e.counter on. Both have one key
+	// and scale, and as many weights, a multiple of drawn.
+	drawTwo func(first, second []float32, d, e *rowDraw)
 	// interact and interactGrad compute one sample of the dot interaction.
 	interact     func(out, x []float32, k *interaction)
 	interactGrad func(dx, dout, x []float32, k *interaction)
@@ -39,15 +42,19 @@ func (l *innerLoops) updateLoop(k OptimizerKind) UpdateLoop {
 }
 
 var plainLoops = innerLoops{
-	sum:          sumPlain,
-	mulAdd:       mulAddPlain,
-	gather:       gatherPlain,
-	sumRows:      sumRowsPlain,
-	prefetch:     func([]float32, int, []int32, int) {},
-	xor:          xorPlain,
-	decay:        decayPlain,
-	shrink:       shrinkPlain,
-	draw:         drawPlain,
+	sum:      sumPlain,
+	mulAdd:   mulAddPlain,
+	gather:   gatherPlain,
+	sumRows:  sumRowsPlain,
+	prefetch: func([]float32, int, []int32, int) {},
+	xor:      xorPlain,
+	decay:    decayPlain,
+	shrink:   shrinkPlain,
+	draw:     drawPlain,
+	drawTwo: func(first, second []float32, d, e *rowDraw) {
+		drawPlain(first, d)
+		drawPlain(second, e)
+	},
 	interact:     interactPlain,
 	interactGrad: interactGradPlain,
 	vectors:      &plainVectors,
