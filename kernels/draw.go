@@ -81,7 +81,7 @@ func (d *drawer) drawSlots(first, second []float32, a, b int32) {
 		d.seekPart(&d.row, part)
 		width := d.widthOf(part)
 		if width%drawn == 0 && d.row.scale != 0 {
-			d.drawTwo(first[:width], second[:width], &d.other, &d.row)
+			d.draw.two(first[:width], second[:width], &d.other, &d.row)
 		} else {
 			d.drawPart(first[:width], &d.other)
 			d.drawPart(second[:width], &d.row)
@@ -97,10 +97,10 @@ func (d *drawer) drawPart(dst []float32, row *rowDraw) {
 		return
 	}
 	whole := len(dst) / drawn * drawn
-	d.draw(dst[:whole], row)
+	d.draw.one(dst[:whole], row)
 	if whole < len(dst) {
 		row.counter[3] += uint32(whole / 4)
-		d.draw(d.rest[:], row)
+		d.draw.one(d.rest[:], row)
 		copy(dst[whole:], d.rest[:])
 	}
 }

@@ -15,7 +15,7 @@ func loopsFor(i isa) *innerLoops {
 
 var avx512Loops = func() innerLoops {
 	l := avx2Loops
-	l.drawTwo = drawTwoAVX512
+	l.draw.two = drawTwoAVX512
 	return l
 }()
 
@@ -29,8 +29,7 @@ var avx2Loops = innerLoops{
 	update:       []UpdateLoop{SGD: sgdAVX2, Momentum: momentumAVX2, Adagrad: adagradAVX2, RowwiseAdagrad: rowwiseAVX2, Adam: adamAVX2, AdamW: adamWAVX2, FTRL: ftrlAVX2},
 	decay:        decayAVX2,
 	shrink:       shrinkAVX2,
-	draw:         drawAVX2,
-	drawTwo:      drawTwoAVX2,
+	draw:         drawLoops{drawAVX2, drawTwoAVX2},
 	interact:     interactTiles,
 	interactGrad: interactGradTiles,
 	vectors:      &avx2Vectors,

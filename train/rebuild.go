@@ -19,23 +19,6 @@ type rebuilding struct {
 	steps int64         // trained so far
 }
 
-// rebuildReport is a rank's report to all others in each step of a rebuild.
-type rebuildReport struct {
-	step, rounds time.Duration // of the step before: from the end of its predecessor to its end; 0 if unknown
-	left         int64         // bytes of rows and parities that this rank has yet to rebuild
-}
-
-func (x *rebuildReport) words() []uint64 {
-	return []uint64{uint64(x.step), uint64(x.rounds), uint64(x.left)}
-}
-
-func rebuildReportOf(w []uint64) rebuildReport {
-	return rebuildReport{time.Duration(w[0]), time.Duration(w[1]), int64(w[2])}
-}
-
-// rebuildWords is how many 64-bit fields a rebuildReport has on the wire.
-const rebuildWords = 3
-
 // isRebuilding reports whether any rank is degraded. It is the same on all ranks.
 func (p *protection) isRebuilding() bool { return p != nil && p.rebuilding }
 
@@ -46,7 +29,7 @@ func (p *protection) beginRebuild() {
 	p.rebuild.amount = p.rebuild.pace.now
 }
 
-// paceRebuild ends a step of a rebuild: it decides what the next step rebuilds, by the reports of all ranks. All ranks decide the same.
+// paceRebuild ends a step of a rebuild: it decides the amount of the next step by the reports of all ranks. All ranks decide the same.
 // No other goroutine rebuilds meanwhile.
 func (p *protection) paceRebuild() {
 	x, now := &p.rebuild, p.rank.env.Now()
@@ -64,7 +47,7 @@ func (p *protection) paceRebuild() {
 	if step /= time.Duration(len(all)); unknown {
 		step = 0
 	}
-	x.amount = x.pace.next(step, rounds)
+	x.amount = x.pace.decideAmount(step, rounds)
 	x.measureRate(left, now)
 	x.steps++
 	x.report = rebuildReport{rounds: x.took}
@@ -77,7 +60,7 @@ func (p *protection) paceRebuild() {
 // rateTime is how long a change of the rate of a rebuild takes to show.
 const rateTime = 2 * time.Second
 
-// measureRate takes what all ranks have left to rebuild.
+// measureRate takes the bytes that all ranks have left to rebuild.
 func (x *rebuilding) measureRate(left int64, now time.Duration) {
 	if took := now - x.at; x.at > 0 && took > 0 {
 		rate, weight := float64(x.LeftBytes-left)/took.Seconds(), float64(took)/float64(took+rateTime)

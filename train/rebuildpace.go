@@ -12,8 +12,8 @@ const (
 	// keptShare is the share of its undisturbed throughput that training keeps while rows are rebuilt: 95 %, and a margin for
 	// noise and for the amounts that turn out too large.
 	keptShare = 0.955
-	// groupSteps is the steps of which one, drawn at random, rebuilds nothing except rows that are about to be read: it shows what a
-	// step takes undisturbed. windowGroups groups make a window, after which the amount changes.
+	// groupSteps is the steps of which one, drawn at random, rebuilds nothing except rows that are about to be read: it shows the time of
+	// an undisturbed step. windowGroups groups make a window, after which the amount changes.
 	groupSteps, windowGroups = 4, 4
 	// allowedShare is by how much a step with a rebuild may be longer, so that all steps together keep keptShare.
 	allowedShare = (1/keptShare - 1) * groupSteps / (groupSteps - 1)
@@ -22,8 +22,8 @@ const (
 	// hiddenShare bounds how much less than its rounds a rebuild is taken to cost: rounds run beside the compute of a step, and take
 	// hiddenShare*allowedShare, about as long as that, before they are noticed.
 	hiddenShare = 12
-	// forgetting is the weight of all windows before the last one.
-	forgetting = 0.6
+	// fading is the weight of all windows before the last one.
+	fading = 0.6
 	// startRate is the rate of the first steps, in bytes per second of the allowed share of a step.
 	startRate = 128 << 20
 	// leastRebuilt is the rows and parities that a step rebuilds at least, so that each rebuild ends.
@@ -37,7 +37,7 @@ const (
 // rebuildPace decides how many bytes of lost rows and parities each rank rebuilds beside each step. All ranks decide the same
 // from the same reports, so that they do the same rounds. It is pure: no clock, no I/O.
 //
-// A fixed rate rebuilds what it is due for the time of the step before. The automatic rate compares the steps of a rebuild with
+// A fixed rate rebuilds the bytes that are due for the time of the step before. The automatic rate compares the steps of a rebuild with
 // resting ones among them, which rebuild nothing in the background. It is a division of the time that a step may lose by the time
 // that a byte costs. The cost is measured twice: by how much steps are longer than resting ones, which is right on average and noisy;
 // and by how long the rounds take, which is exact and an upper bound, since rounds run beside a step's compute.
@@ -58,7 +58,24 @@ type rebuildPace struct {
 	cost   weightedSlopes // of bytes
 }
 
-// rebuildAmount is what each rank rebuilds beside a step.
+// rebuildReport is a rank's report to all others in each step of a rebuild.
+type rebuildReport struct {
+	step, rounds time.Duration // of the step before: from the end of its predecessor to its end; 0 if unknown
+	left         int64         // bytes of rows and parities that this rank has yet to rebuild
+}
+
+func (x *rebuildReport) words() []uint64 {
+	return []uint64{uint64(x.step), uint64(x.rounds), uint64(x.left)}
+}
+
+func rebuildReportOf(w []uint64) rebuildReport {
+	return rebuildReport{time.Duration(w[0]), time.Duration(w[1]), int64(w[2])}
+}
+
+// rebuildWords is how many 64-bit fields a rebuildReport has on the wire.
+const rebuildWords = 3
+
+// rebuildAmount is the work of each rank beside a step.
 type rebuildAmount struct {
 	bytes int64
 	rests bool
@@ -71,7 +88,7 @@ type window struct {
 	groups        int
 }
 
-// weightedSlopes are two least-squares slopes through the origin, over the bytes of a step, with older windows forgotten.
+// weightedSlopes are two least-squares slopes through the origin, over the bytes of a step, in which older windows fade.
 type weightedSlopes struct{ xx, steps, rounds float64 }
 
 // newRebuildPace begins a rebuild.
@@ -85,9 +102,9 @@ func newRebuildPace(rate config.Rate, rowBytes int) rebuildPace {
 	return p
 }
 
-// next takes the report of the step before the one that has just ended, and returns what the next step rebuilds. took is the time of
+// decideAmount takes the report of the last step but one, and returns the amount of the next step. took is the time of
 // that step and rounds the time of its rebuild, on all ranks; took is 0 if that is unknown.
-func (p *rebuildPace) next(took, rounds time.Duration) rebuildAmount {
+func (p *rebuildPace) decideAmount(took, rounds time.Duration) rebuildAmount {
 	if took > 0 {
 		p.takeStep(took, rounds)
 	}
@@ -170,13 +187,13 @@ func (p *rebuildPace) endGroup() {
 	}
 }
 
-// endWindow changes the amount by what the window shows.
+// endWindow changes the amount by the figures of the window.
 func (p *rebuildPace) endWindow(rest float64) {
 	w, n := &p.window, p.amount
 	extra := median(w.loads) - rest
 	rounds := max(0, median(w.rounds)-median(p.quiet))
-	p.cost.add(n, extra, rounds)
-	cost, bound := p.cost.slopes()
+	p.cost.addWindow(n, extra, rounds)
+	cost, bound := p.cost.perByte()
 	cost = min(max(cost, bound/hiddenShare), bound)
 	next := mostGrowth * n
 	if cost > 0 {
@@ -186,7 +203,7 @@ func (p *rebuildPace) endWindow(rest float64) {
 	case extra > allowedShare*rest:
 		p.knee = n
 	case next > n && p.knee > 0 && n < p.knee:
-		next = min(next, max((n+p.knee)/2, 1.05*n)) // what was too much a while ago is approached slowly
+		next = min(next, max((n+p.knee)/2, 1.05*n)) // an amount that was too much a while ago is approached slowly
 	case next > n:
 		p.knee = 0
 	}
@@ -199,13 +216,13 @@ func (p *rebuildPace) setAmount(bytes float64) {
 	p.window = window{loads: p.window.loads[:0], rounds: p.window.rounds[:0], group: p.window.group[:0]}
 }
 
-// add adds a window: steps with x bytes took extra ns more than resting ones, and their rounds took some ns more.
-func (s *weightedSlopes) add(x, extra, rounds float64) {
-	s.xx, s.steps, s.rounds = forgetting*s.xx+x*x, forgetting*s.steps+x*extra, forgetting*s.rounds+x*rounds
+// addWindow adds a window: steps with x bytes took extra ns more than resting ones, and their rounds took some ns more.
+func (s *weightedSlopes) addWindow(x, extra, rounds float64) {
+	s.xx, s.steps, s.rounds = fading*s.xx+x*x, fading*s.steps+x*extra, fading*s.rounds+x*rounds
 }
 
-// slopes returns ns per byte, of steps and of rounds.
-func (s *weightedSlopes) slopes() (steps, rounds float64) { return s.steps / s.xx, s.rounds / s.xx }
+// perByte returns ns per byte, of steps and of rounds.
+func (s *weightedSlopes) perByte() (steps, rounds float64) { return s.steps / s.xx, s.rounds / s.xx }
 
 // median returns the median of a list that is not empty.
 func median(list []float64) float64 {

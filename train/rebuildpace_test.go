@@ -9,7 +9,7 @@ import (
 	"github.com/ecrec/ecrec/config"
 )
 
-// plant is a job that trains and rebuilds: a model of what a step takes, to test a rebuildPace with.
+// plant is a job that trains and rebuilds: a model of the times of steps, to test a rebuildPace with.
 type plant struct {
 	step   float64 // seconds of an undisturbed step
 	byteNS float64 // of a round, for each byte
@@ -23,7 +23,7 @@ type plant struct {
 // would have taken undisturbed. change is called before each step.
 func (x *plant) run(p *rebuildPace, steps int, change func(step int)) (bytes, took, undisturbed float64) {
 	type report struct{ took, rounds time.Duration }
-	var before report // of the step before the one that has just ended
+	var before report // of the last step but one
 	amount := p.now
 	for i := range steps {
 		if change != nil {
@@ -38,7 +38,7 @@ func (x *plant) run(p *rebuildPace, steps int, change func(step int)) (bytes, to
 		}
 		now := report{time.Duration(1e9 * (base + extra)), time.Duration(1e9 * rounds)}
 		bytes, took, undisturbed = bytes+float64(amount.bytes), took+base+extra, undisturbed+base
-		amount, before = p.next(before.took, before.rounds), now
+		amount, before = p.decideAmount(before.took, before.rounds), now
 	}
 	return bytes, took, undisturbed
 }
@@ -47,7 +47,7 @@ func newPlant(seed uint64) *plant {
 	return &plant{step: 0.025, byteNS: 2, shared: 1, r: rand.New(rand.NewPCG(1, seed))}
 }
 
-// The automatic rate keeps the share of the throughput, and uses what it may, for plants of all kinds.
+// The automatic rate keeps the share of the throughput, and uses the rest, for plants of all kinds.
 func TestRebuildPaceKeepsTheThroughput(t *testing.T) {
 	for name, x := range map[string]struct {
 		make      func(x *plant)
@@ -140,21 +140,21 @@ func TestRebuildPaceOfAFixedRate(t *testing.T) {
 		t.Errorf("%.0f bytes per second, want %d", got, rate)
 	}
 	p = newRebuildPace(rate, 128)
-	p.next(20*time.Millisecond, 0)
-	if got := p.next(10*time.Second, 0); got.bytes != rate {
+	p.decideAmount(20*time.Millisecond, 0)
+	if got := p.decideAmount(10*time.Second, 0); got.bytes != rate {
 		t.Errorf("%d bytes after a stall of 10 s, want those of a second", got.bytes)
 	}
 	p = newRebuildPace(1, 128)
-	if got := p.next(10*time.Millisecond, 0); got.bytes != leastRebuilt*128 {
+	if got := p.decideAmount(10*time.Millisecond, 0); got.bytes != leastRebuilt*128 {
 		t.Errorf("%d bytes at 1 B/s, want %d rows", got.bytes, leastRebuilt)
 	}
 	p = newRebuildPace(config.RateMax, 128)
-	if got := p.next(0, 0); got.bytes != math.MaxInt64 {
+	if got := p.decideAmount(0, 0); got.bytes != math.MaxInt64 {
 		t.Errorf("%d bytes at the greatest rate, want all", got.bytes)
 	}
 }
 
-// Resting steps follow no period: commits come after each n-th step.
+// Resting steps follow no period: commits follow each n-th step.
 func TestRestingStepsFollowNoPeriod(t *testing.T) {
 	for period := 1; period <= 20; period++ {
 		rests := 0
