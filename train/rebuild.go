@@ -34,7 +34,7 @@ func (p *protection) beginRebuild() {
 func (p *protection) paceRebuild() {
 	x, now := &p.rebuild, p.rank.env.Now()
 	var step, rounds time.Duration
-	left, unknown := int64(0), false
+	left, most, unknown := int64(0), int64(0), false
 	all := p.rank.conns.ctl.last
 	for i := range all {
 		report := all[i].rebuild
@@ -42,12 +42,13 @@ func (p *protection) paceRebuild() {
 			return
 		}
 		unknown = unknown || report.step == 0
-		step, rounds, left = step+report.step, max(rounds, report.rounds), left+report.left
+		step, rounds, left, most = step+report.step, max(rounds, report.rounds), left+report.left, max(most, report.left)
 	}
 	if step /= time.Duration(len(all)); unknown {
 		step = 0
 	}
 	x.amount = x.pace.decideAmount(step, rounds)
+	x.amount.bytes = min(x.amount.bytes, most) // else the last step would have rounds of nothing
 	x.measureRate(left, now)
 	x.steps++
 	x.report = rebuildReport{rounds: x.took}

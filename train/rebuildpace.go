@@ -17,15 +17,17 @@ const (
 	groupSteps, windowGroups = 4, 4
 	// allowedShare is by how much a step with a rebuild may be longer, so that all steps together keep keptShare.
 	allowedShare = (1/keptShare - 1) * groupSteps / (groupSteps - 1)
-	// mostGrowth and mostFall bound the change of the amount after a window.
-	mostGrowth, mostFall = 1.5, 8
+	// mostGrowth and mostFall bound the change of the amount after a window. The first windows are shorter, one group and two, and
+	// the amount may grow by more after them: safeGrowth, and half of that. It may always grow by that while its rounds would take less
+	// than half of the allowed share.
+	mostGrowth, mostFall, safeGrowth = 1.5, 8, 4
 	// hiddenShare bounds how much less than its rounds a rebuild is taken to cost: rounds run beside the compute of a step, and take
 	// hiddenShare*allowedShare, about as long as that, before they are noticed.
 	hiddenShare = 12
 	// fading is the weight of all windows before the last one.
 	fading = 0.6
 	// startRate is the rate of the first steps, in bytes per second of the allowed share of a step.
-	startRate = 128 << 20
+	startRate = 32 << 20
 	// leastRebuilt is the rows and parities that a step rebuilds at least, so that each rebuild ends.
 	leastRebuilt = 64
 	// mostRebuilt bounds the bytes of one step at a controlled rate.
@@ -52,6 +54,7 @@ type rebuildPace struct {
 	amount float64        // bytes of a step that does not rest
 	knee   float64        // bytes at which a window was too slow; 0: none was
 	slow   int            // groups in a row that were much too slow
+	ended  int            // windows
 	window window         // since the amount changed
 	rests  []float64      // the newest resting steps, ns
 	quiet  []float64      // rounds of these
@@ -182,7 +185,7 @@ func (p *rebuildPace) endGroup() {
 		p.slow = 0
 		p.endWindow(rest)
 		p.setAmount(min(p.amount, float64(p.before.bytes)/2))
-	case w.groups == windowGroups:
+	case w.groups == min(1<<p.ended, windowGroups):
 		p.endWindow(rest)
 	}
 }
@@ -195,7 +198,12 @@ func (p *rebuildPace) endWindow(rest float64) {
 	p.cost.addWindow(n, extra, rounds)
 	cost, bound := p.cost.perByte()
 	cost = min(max(cost, bound/hiddenShare), bound)
-	next := mostGrowth * n
+	growth := max(mostGrowth, safeGrowth/float64(int(1)<<p.ended))
+	if bound > 0 {
+		growth = max(growth, min(safeGrowth, allowedShare*rest/bound/2/n))
+	}
+	p.ended = min(p.ended+1, 8)
+	next := growth * n
 	if cost > 0 {
 		next = min(next, max(n/mostFall, allowedShare*rest/cost))
 	}

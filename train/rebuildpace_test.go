@@ -98,6 +98,21 @@ func hiddenAll(x *plant) float64 {
 	return 0.75 * hiddenShare * allowedShare * x.step / (x.byteNS / 1e9)
 }
 
+// A rebuild begins with a guess, which costs little where bytes are dear and is left soon where they are cheap.
+func TestRebuildPaceBeginsCarefully(t *testing.T) {
+	for _, byteNS := range []float64{0.1, 2, 50} {
+		x, p := newPlant(1), newRebuildPace(config.RateAuto, 128)
+		x.byteNS = byteNS
+		if _, took, undisturbed := x.run(&p, 40, nil); undisturbed/took < 0.9 {
+			t.Errorf("%g ns a byte: the first 40 steps keep %.3f of the throughput", byteNS, undisturbed/took)
+		}
+		x.run(&p, 80, nil)
+		if best := costed(1)(x); p.amount < best/4 {
+			t.Errorf("%g ns a byte: %.0f bytes in a step after 120 steps, the best are %.0f", byteNS, p.amount, best)
+		}
+	}
+}
+
 // The amount follows a plant that changes, a stall does little, and no rebuild starves.
 func TestRebuildPaceFollowsChanges(t *testing.T) {
 	x, p := newPlant(1), newRebuildPace(config.RateAuto, 128)
