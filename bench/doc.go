@@ -54,6 +54,14 @@
 // memory traffic of a rebuild is computed from the bytes that it read and produced, and compared
 // with the copy rate of one core.
 //
+// # Rebuild
+//
+// In memory: owners of one group, a thread each, have rows that were written. One is replaced and rebuilt, in turn with a bare loop,
+// which copies as many rows twice, adds them up, and writes the sums to memory that was never touched. It draws no initial weights,
+// lists nothing and waits for no other rank. The share of CPU time compares them also where cores are shared. Then jobs, as above, one
+// for each value of ec.rebuild_rate: the rate is what a lost rank rebuilt on average from the survey on, and the throughput meanwhile
+// that of the steps from the first one to the last row, beside the normal one around it.
+//
 // # Collectives
 //
 // A world of processes measures together, one rank each. The figure of an operation is the time of

@@ -32,6 +32,7 @@ var recoveryBench = Bench{
 		number("first", "100", 1, maxSteps, "step of the first loss").orTiny("60"),
 		number("gap", "200", 1, maxSteps, "steps between two losses").orTiny("20"),
 		modeSetting,
+		text("rate", "auto", "a rate", "ec.rebuild_rate"),
 		choice("lose", "worker", []string{"worker", "node"}, "what is lost; node: also the supervisor, which a spare replaces"),
 		text("digest", "", "a digest in hex", "digest of a run without a loss. Default: measured in such a run"),
 		text("csv", "", "a file", "also write the time of each step. Default: no file"),
@@ -47,7 +48,8 @@ type recoveryRun struct {
 	shape shape
 	overheadCase
 	batch, ranks, kills, first, gap int
-	nodes                           bool // are lost, not only workers
+	nodes                           bool   // are lost, not only workers
+	rate                            string // ec.rebuild_rate
 }
 
 // recoveryTime is the time of a phase, counted from the loss.
@@ -120,7 +122,7 @@ func newRecoveryRun(out io.Writer, o Options) *recoveryRun {
 	r := o.number("r")
 	b := &recoveryRun{out: out, o: o, shape: o.models("dim16")[0], nodes: o.text("lose") == "node",
 		overheadCase: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")}, batch: o.number("batch"), ranks: o.number("ranks"),
-		kills: o.number("kills"), first: o.number("first"), gap: o.number("gap")}
+		kills: o.number("kills"), first: o.number("first"), gap: o.number("gap"), rate: o.text("rate")}
 	if b.ranks == 0 {
 		b.ranks = b.k + b.r
 	}

@@ -45,7 +45,7 @@ func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err err
 	for _, set := range []string{"job.save_model=false", "train.log_every=1",
 		fmt.Sprintf("train.iterations=%d", b.stepCount()), "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
 		"ec.code=" + b.code, fmt.Sprintf("ec.k=%d", b.k), fmt.Sprintf("ec.r=%d", b.r), fmt.Sprintf("ec.commit_every=%d", b.every),
-		"cache.mode=" + b.o.text("mode")} {
+		"cache.mode=" + b.o.text("mode"), "ec.rebuild_rate=" + b.rate} {
 		args = append(args, "--set", set)
 	}
 	if b.nodes {

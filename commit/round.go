@@ -369,27 +369,3 @@ func (x *round) readPresent(rank, n int) {
 	}
 	at.bit += n
 }
-
-// RebuildAll rebuilds everything that any rank has lost. All ranks call it together.
-func (p *Parity) RebuildAll() error {
-	comm := p.rounds.comm
-	all := make([]uint64, comm.Size())
-	for {
-		if err := comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer([]uint64{uint64(p.Left().Rows +
-			p.Left().Parities)})).Wait(); err != nil {
-			return err
-		}
-		if slices.Max(all) == 0 {
-			return nil
-		}
-		if err := p.o.Reach.reachPoint(p.committed, probe.Round); err != nil {
-			return err
-		}
-		if err := p.Round(nil, roundRows); err != nil {
-			return err
-		}
-	}
-}
-
-// roundRows is how many shards a rank requests in each round of RebuildAll.
-const roundRows = 1 << 13

@@ -309,6 +309,7 @@ type EC struct {
 	K           int    `toml:"k"`
 	R           int    `toml:"r"`
 	CommitEvery int    `toml:"commit_every"` // steps
+	RebuildRate Rate   `toml:"rebuild_rate"` // bytes per second of each rank that lost rows
 }
 
 // Elastic is how losses of processes are detected and bounded.

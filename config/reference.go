@@ -111,6 +111,8 @@ func typeName(t reflect.Type) string {
 		return "size"
 	case *Duration:
 		return "duration"
+	case *Rate:
+		return "size, \"auto\" or \"max\""
 	case *Lookahead:
 		return "integer or \"auto\""
 	case *Interval:
@@ -342,6 +344,8 @@ var exchangeAndStorage = []Doc{
 		"Parity rows of a stripe. Parities take r/k of the rows' memory."},
 	{"ec.commit_every", "", "train",
 		"Steps between two commits. A loss costs at most two such epochs, and a step that only the lost process had ended. With `store.tier = \"file\"` there may be more commits: rows that were written must be in the log before they leave memory."},
+	{"ec.rebuild_rate", "", "train",
+		"Bytes of lost rows and parities that each rank rebuilds in a second, beside training. `\"auto\"`, or 0: as many as leave training about 95 % of its throughput, by measurements during the rebuild. `\"max\"`: training waits until all is rebuilt. The result does not change. See [recovery](recovery.md#the-rate-of-a-rebuild)."},
 	{"elastic.spares", "", "cmd/internal/cli",
 		"Processes that wait for another's loss. `--np P` starts that many more; under mpirun or srun they are the last of those started."},
 	{"elastic.max_restarts", "", "cmd/internal/cli",

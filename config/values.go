@@ -18,6 +18,16 @@ type Size int64
 // Duration is a span of time: a string like "1.5s".
 type Duration time.Duration
 
+// Rate is a number of bytes per second: RateAuto, RateMax, an integer, or a string like "64MiB".
+type Rate int64
+
+const (
+	// RateAuto is a rate that the program chooses.
+	RateAuto Rate = 0
+	// RateMax is as fast as possible.
+	RateMax Rate = -1
+)
+
 // Lookahead is the number of batches whose ids are planned ahead, or "auto".
 type Lookahead struct {
 	Auto    bool
@@ -125,6 +135,36 @@ func (s *Size) UnmarshalTOML(raw []byte) error {
 }
 
 // UnmarshalTOML implements unstable.Unmarshaler.
+func (r *Rate) UnmarshalTOML(raw []byte) error {
+	return decode(raw, func(v any) error {
+		switch v := v.(type) {
+		case string:
+			switch v {
+			case "auto":
+				*r = RateAuto
+				return nil
+			case "max":
+				*r = RateMax
+				return nil
+			}
+			s, err := ParseSize(v)
+			if err != nil {
+				return fmt.Errorf("%q is not a rate; write bytes per second like \"64MiB\", \"auto\" or \"max\"", v)
+			}
+			*r = Rate(s)
+			return nil
+		case int64:
+			if v < 0 {
+				return fmt.Errorf("rate %d is negative; write bytes per second like \"64MiB\", \"auto\" or \"max\"", v)
+			}
+			*r = Rate(v)
+			return nil
+		}
+		return errWant("bytes per second, an integer or a string like \"64MiB\", or \"auto\" or \"max\"")
+	})
+}
+
+// UnmarshalTOML implements unstable.Unmarshaler.
 func (d *Duration) UnmarshalTOML(raw []byte) error {
 	return decode(raw, func(v any) error {
 		text, ok := v.(string)
@@ -204,6 +244,20 @@ func (e errWant) Error() string { return "want " + string(e) }
 
 // MarshalTOML implements unstable.Marshaler.
 func (s Size) MarshalTOML() ([]byte, error) { return strconv.AppendQuote(nil, s.String()), nil }
+
+// MarshalTOML implements unstable.Marshaler.
+func (r Rate) MarshalTOML() ([]byte, error) { return strconv.AppendQuote(nil, r.String()), nil }
+
+// String is "auto", "max", or the bytes per second as a Size.
+func (r Rate) String() string {
+	switch r {
+	case RateAuto:
+		return "auto"
+	case RateMax:
+		return "max"
+	}
+	return Size(r).String()
+}
 
 // MarshalTOML implements unstable.Marshaler.
 func (d Duration) MarshalTOML() ([]byte, error) {

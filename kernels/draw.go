@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"crypto/subtle"
 	"fmt"
 	"math"
 
@@ -31,44 +30,77 @@ func drawPlain(dst []float32, d *rowDraw) {
 // before.
 type drawer struct {
 	*RowInit
-	draw   func(dst []float32, d *rowDraw)
-	lo, hi int64 // the global rows of the table of the row before
-	row    rowDraw
-	rest   [drawn]float32
+	*innerLoops
+	lo, hi     int64 // the global rows of the table of the row before
+	row, other rowDraw
+	rest       [drawn]float32
 }
 
 // drawn is the number of weights that an inner loop draws at a time.
 const drawn = 16
 
-// drawSlot draws the initial weights of the row in a slot.
-func (d *drawer) drawSlot(dst []float32, slot int32) {
+// seekRow makes row the first block of the row in a slot.
+func (d *drawer) seekRow(slot int32) {
 	global := int64(slot)*int64(d.Owners) + int64(d.Owner)
 	if global < d.lo || global >= d.hi {
 		table := d.Table(global)
 		d.lo, d.hi = d.Base[table], d.Base[table+1]
 		d.row.key, d.row.counter = rng.Counter(d.Seed, rng.RowInit, uint32(table), 0, 0)
 	}
-	table := d.row.counter[1]
-	_, d.row.counter = rng.Counter(d.Seed, rng.RowInit, table, uint64(global-d.lo), 0)
+	_, d.row.counter = rng.Counter(d.Seed, rng.RowInit, d.row.counter[1], uint64(global-d.lo), 0)
+}
+
+// seekPart makes a row the first block of one of its parts.
+func (d *drawer) seekPart(row *rowDraw, part int) {
+	row.scale, row.counter[3] = d.Scale[part*(len(d.Base)-1)+int(row.counter[1])], uint32(part)<<partShift
+}
+
+// drawSlot draws the initial weights of the row in a slot.
+func (d *drawer) drawSlot(dst []float32, slot int32) {
+	d.seekRow(slot)
 	for part := range d.countParts() {
-		d.row.scale, d.row.counter[3] = d.Scale[part*(len(d.Base)-1)+int(table)], uint32(part)<<partShift
+		d.seekPart(&d.row, part)
 		width := d.widthOf(part)
-		d.drawPart(dst[:width])
+		d.drawPart(dst[:width], &d.row)
 		dst = dst[width:]
 	}
 }
 
+// drawSlots draws the initial weights of the rows in two slots. That takes little longer than one.
+func (d *drawer) drawSlots(first, second []float32, a, b int32) {
+	d.seekRow(a)
+	d.other = d.row
+	d.seekRow(b)
+	if d.other.counter[1] != d.row.counter[1] { // another table: it may have another scale
+		d.drawSlot(first, a)
+		d.drawSlot(second, b)
+		return
+	}
+	for part := range d.countParts() {
+		d.seekPart(&d.other, part)
+		d.seekPart(&d.row, part)
+		width := d.widthOf(part)
+		if width%drawn == 0 && d.row.scale != 0 {
+			d.draw.two(first[:width], second[:width], &d.other, &d.row)
+		} else {
+			d.drawPart(first[:width], &d.other)
+			d.drawPart(second[:width], &d.row)
+		}
+		first, second = first[width:], second[width:]
+	}
+}
+
 // drawPart draws the weights of the part that row describes.
-func (d *drawer) drawPart(dst []float32) {
-	if d.row.scale == 0 {
+func (d *drawer) drawPart(dst []float32, row *rowDraw) {
+	if row.scale == 0 {
 		clear(dst)
 		return
 	}
 	whole := len(dst) / drawn * drawn
-	d.draw(dst[:whole], &d.row)
+	d.draw.one(dst[:whole], row)
 	if whole < len(dst) {
-		d.row.counter[3] += uint32(whole / 4)
-		d.draw(d.rest[:], &d.row)
+		row.counter[3] += uint32(whole / 4)
+		d.draw.one(d.rest[:], row)
 		copy(dst[whole:], d.rest[:])
 	}
 }
@@ -114,22 +146,39 @@ func (t *initRowsTask) runPart(worker, i int) {
 	lo, hi := partSpan(i, initGrain, len(t.slots))
 	checkIndexes(t.op, "slots", t.slots[lo:hi], t.limit)
 	w := &t.s.workers[worker]
-	w.draw = drawer{RowInit: &t.RowInit, draw: t.s.draw}
-	if len(w.init) < t.Width {
-		w.init = make([]float32, t.Width)
+	w.draw = drawer{RowInit: &t.RowInit, innerLoops: t.s.innerLoops}
+	if len(w.init) < 2*t.Width {
+		w.init = make([]float32, 2*t.Width)
 	}
-	init := w.init[:t.Width]
-	for k := lo; k < hi; k++ {
-		slot := t.slots[k]
-		if t.xor {
-			w.draw.drawSlot(init, slot)
-			row := BytesOf(t.rows[k*t.stride:][:t.Width])
-			subtle.XORBytes(row, row, BytesOf(init))
-			continue
-		}
-		row := t.rows[int(slot)*t.stride:][:t.width]
-		w.draw.drawSlot(row[:t.Width], slot)
-		clear(row[t.Width:])
+	k := lo
+	for ; k+1 < hi; k += 2 {
+		first, second := t.target(w, k, 0), t.target(w, k+1, 1)
+		w.draw.drawSlots(first[:t.Width], second[:t.Width], t.slots[k], t.slots[k+1])
+		t.finishRow(first, k)
+		t.finishRow(second, k+1)
+	}
+	if k < hi {
+		only := t.target(w, k, 0)
+		w.draw.drawSlot(only[:t.Width], t.slots[k])
+		t.finishRow(only, k)
 	}
 	w.draw = drawer{} // no operand outlives its operation
+}
+
+// target is where the initial weights of row k are drawn: in the row, or in scratch if they are added to it.
+func (t *initRowsTask) target(w *worker, k, place int) []float32 {
+	if t.xor {
+		return w.init[place*t.Width:][:t.Width]
+	}
+	return t.rows[int(t.slots[k])*t.stride:][:t.width]
+}
+
+// finishRow makes row k of the weights that are drawn.
+func (t *initRowsTask) finishRow(drawn []float32, k int) {
+	if t.xor {
+		row := t.rows[k*t.stride:][:t.Width]
+		t.s.xor(row, row, drawn)
+		return
+	}
+	clear(drawn[t.Width:])
 }

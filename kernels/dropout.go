@@ -52,7 +52,7 @@ func (t *dropTask) runPart(worker, i int) {
 	least, by := t.drop.least(), t.drop.Scale()
 	for r, hi := partSpan(i, t.grain, t.rows); r < hi; r++ {
 		w.dropped = t.drop.counterOf(r)
-		t.s.draw(w.init[:n], &w.dropped)
+		t.s.draw.one(w.init[:n], &w.dropped)
 		t.s.vectors.keep(t.y[r*t.stride:][:t.cols], w.init[:t.cols], least, by)
 	}
 }

@@ -20,14 +20,22 @@ type innerLoops struct {
 	decay func(g, w []float32, by float32)
 	// shrink computes w[i] = by*w[i].
 	shrink func(w []float32, by float32)
-	// draw draws initial weights into dst: consecutive blocks of four of a row, from
-	// the block of d.counter on.
-	draw func(dst []float32, d *rowDraw)
+	// draw draws initial weights.
+	draw drawLoops
 	// interact and interactGrad compute one sample of the dot interaction.
 	interact     func(out, x []float32, k *interaction)
 	interactGrad func(dx, dout, x []float32, k *interaction)
 	// vectors are loops over the columns of a row.
 	vectors *vectorLoops
+}
+
+// drawLoops draw initial weights.
+type drawLoops struct {
+	// one draws into dst: consecutive blocks of four weights of a row, from the block of d.counter on.
+	one func(dst []float32, d *rowDraw)
+	// two does that for two rows at once: first from d.counter on, second from e.counter on. Both have one key
+	// and scale, and as many weights, a multiple of drawn.
+	two func(first, second []float32, d, e *rowDraw)
 }
 
 // updateLoop is the version of a rule's Update that these loops have.
@@ -39,15 +47,18 @@ func (l *innerLoops) updateLoop(k OptimizerKind) UpdateLoop {
 }
 
 var plainLoops = innerLoops{
-	sum:          sumPlain,
-	mulAdd:       mulAddPlain,
-	gather:       gatherPlain,
-	sumRows:      sumRowsPlain,
-	prefetch:     func([]float32, int, []int32, int) {},
-	xor:          xorPlain,
-	decay:        decayPlain,
-	shrink:       shrinkPlain,
-	draw:         drawPlain,
+	sum:      sumPlain,
+	mulAdd:   mulAddPlain,
+	gather:   gatherPlain,
+	sumRows:  sumRowsPlain,
+	prefetch: func([]float32, int, []int32, int) {},
+	xor:      xorPlain,
+	decay:    decayPlain,
+	shrink:   shrinkPlain,
+	draw: drawLoops{drawPlain, func(first, second []float32, d, e *rowDraw) {
+		drawPlain(first, d)
+		drawPlain(second, e)
+	}},
 	interact:     interactPlain,
 	interactGrad: interactGradPlain,
 	vectors:      &plainVectors,

@@ -1,14 +1,23 @@
 package kernels
 
-// loopsFor returns the inner loops for an isa. These loops wait for memory, so vectors
-// wider than AVX2's would not speed them up. The interaction computes its products
+// loopsFor returns the inner loops for an isa. Most of them wait for memory, so vectors
+// wider than AVX2's would not speed them up; drawing does not. The interaction computes its products
 // with the micro-kernels of the GEMM, which are as wide as the CPU's vectors.
 func loopsFor(i isa) *innerLoops {
-	if i == isaPlain {
+	switch i {
+	case isaPlain:
 		return &plainLoops
+	case isaAVX512:
+		return &avx512Loops
 	}
 	return &avx2Loops
 }
+
+var avx512Loops = func() innerLoops {
+	l := avx2Loops
+	l.draw.two = drawTwoAVX512
+	return l
+}()
 
 var avx2Loops = innerLoops{
 	sum:          sumAVX2,
@@ -20,7 +29,7 @@ var avx2Loops = innerLoops{
 	update:       []UpdateLoop{SGD: sgdAVX2, Momentum: momentumAVX2, Adagrad: adagradAVX2, RowwiseAdagrad: rowwiseAVX2, Adam: adamAVX2, AdamW: adamWAVX2, FTRL: ftrlAVX2},
 	decay:        decayAVX2,
 	shrink:       shrinkAVX2,
-	draw:         drawAVX2,
+	draw:         drawLoops{drawAVX2, drawTwoAVX2},
 	interact:     interactTiles,
 	interactGrad: interactGradTiles,
 	vectors:      &avx2Vectors,
@@ -63,6 +72,12 @@ func xorAVX2(dst, a, b []float32)
 
 //go:noescape
 func drawAVX2(dst []float32, d *rowDraw)
+
+//go:noescape
+func drawTwoAVX2(first, second []float32, d, e *rowDraw)
+
+//go:noescape
+func drawTwoAVX512(first, second []float32, d, e *rowDraw)
 
 //go:noescape
 func decayAVX2(g, w []float32, by float32)

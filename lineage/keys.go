@@ -143,6 +143,7 @@ var classes = map[string]class{
 	"ec.k":            free,
 	"ec.r":            free,
 	"ec.commit_every": free,
+	"ec.rebuild_rate": free,
 
 	"elastic.spares":       free,
 	"elastic.max_restarts": free,

@@ -25,6 +25,8 @@ type status struct {
 	dirty    bool // many rows in this rank's memory have been written since the last seal
 	// seal is sent in the first status after a seal. It is nil in all others, on all ranks.
 	seal *sealReport
+	// rebuild is sent while any rank is degraded. It is nil else, on all ranks.
+	rebuild *rebuildReport
 }
 
 // sealReport is a rank's report after a seal.
@@ -43,7 +45,7 @@ func sealReportOf(w []uint64) sealReport {
 	return sealReport{partSumOf(w), int64(w[partSumWords]), int64(w[partSumWords+1])}
 }
 
-// statusFields is how many 64-bit fields a status has on the wire, without a sealReport.
+// statusFields is how many 64-bit fields a status has on the wire, without its reports.
 const statusFields = 3
 
 const (
@@ -67,11 +69,14 @@ type control struct {
 	all   []uint64
 	seals []sealReport // of all ranks, if the status has them
 	last  []status     // of all ranks, as exchanged last
+	// rebuilds are of all ranks, if the status has them. isSealed and isRebuilding: the status under way has them.
+	rebuilds               []rebuildReport
+	isSealed, isRebuilding bool
 }
 
 func newControl(comm *collectives.Comm) *control {
 	n := comm.Size()
-	return &control{comm: comm, seals: make([]sealReport, n), last: make([]status, n)}
+	return &control{comm: comm, seals: make([]sealReport, n), rebuilds: make([]rebuildReport, n), last: make([]status, n)}
 }
 
 // sendStatus starts to send this rank's status to all ranks. receiveStatus ends it.
@@ -88,7 +93,11 @@ func (c *control) sendStatus(s status) *collectives.Handle {
 		}
 	}
 	c.mine = append(c.mine[:0], math.Float64bits(s.loss), flags, uint64(s.prepared))
-	if s.seal != nil {
+	c.isSealed, c.isRebuilding = s.seal != nil, s.rebuild != nil
+	if c.isRebuilding {
+		c.mine = append(c.mine, s.rebuild.words()...)
+	}
+	if c.isSealed {
 		c.mine = append(c.mine, s.seal.words()...)
 	}
 	c.all = slices.Grow(c.all[:0], len(c.last)*len(c.mine))[:len(c.last)*len(c.mine)]
@@ -106,8 +115,14 @@ func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0, behind: x[1]&flagBehind != 0, stalled: x[1]&flagStalled != 0,
 			saved: x[1]&flagSaved != 0, unsaved: x[1]&flagUnsaved != 0, dirty: x[1]&flagDirty != 0,
 			unsent: x[1]&flagUnsent != 0, mute: x[1]&flagMute != 0}
-		if len(c.mine) > statusFields {
-			c.seals[rank] = sealReportOf(x[statusFields:])
+		x = x[statusFields:]
+		if c.isRebuilding {
+			c.rebuilds[rank] = rebuildReportOf(x)
+			c.last[rank].rebuild = &c.rebuilds[rank]
+			x = x[rebuildWords:]
+		}
+		if c.isSealed {
+			c.seals[rank] = sealReportOf(x)
 			c.last[rank].seal = &c.seals[rank]
 		}
 	}

@@ -255,7 +255,7 @@ func (r *rank) reportStep(b *data.Batch, loss float64, took time.Duration) {
 	}
 	r.job.o.Observer.Step(StepInfo{
 		Step: b.Step, Last: r.job.steps, Loss: loss, Losses: r.history.TrainLoss, Samples: b.GlobalN, Took: took,
-		Stages: r.probe.Spent(), Redundancy: r.redundancy(), Durable: r.protection.durableStep(), Streamed: r.protection.streamedStep(),
+		Stages: r.probe.Spent(), Redundancy: r.redundancy(), Rebuild: r.protection.progress(), Durable: r.protection.durableStep(), Streamed: r.protection.streamedStep(),
 	})
 }
 

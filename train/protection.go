@@ -2,7 +2,6 @@ package train
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/internal/probe"
@@ -43,8 +42,8 @@ type protection struct {
 	fatal     *commit.Unrecoverable // why the rank restores a checkpoint
 	prepared  []int64               // scratch of decideCommits: by rank
 
-	rebuilding  bool          // a rank has lost something and not rebuilt all of it
-	lastRebuild time.Duration // when rows were last rebuilt beside training
+	rebuilding  bool // a rank has lost something and not rebuilt all of it
+	rebuild     rebuilding
 	recovery    openRecovery
 	redundantAt int64 // the step after which all was fully redundant again
 }
@@ -240,6 +239,9 @@ func (p *protection) finishStep(step int64) error {
 	if p.rebuilding && !degraded {
 		p.rebuilding = false
 		p.recordRebuilt()
+	}
+	if p.rebuilding {
+		p.paceRebuild()
 	}
 	if !p.rebuilding && step >= p.recovery.Step {
 		return p.closeRecovery()

@@ -107,6 +107,10 @@ func (p *protection) closeRecovery() error {
 			}
 		}
 	}
+	x.RebuildSteps = p.rebuild.steps
+	if seconds := (x.WholeMS - x.SurveyMS) / 1e3; seconds > 0 && len(x.Ranks) > 0 {
+		x.RebuildRate = float64(x.RowsDecoded) * float64(r.job.bytesPerRow()) / seconds / float64(len(x.Ranks))
+	}
 	r.history.Recoveries = append(r.history.Recoveries, x.Recovery)
 	if r.id == 0 {
 		r.job.o.Observer.Recovered(x.Recovery)

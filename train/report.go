@@ -57,6 +57,7 @@ type StepInfo struct {
 	Took       time.Duration
 	Stages     [probe.Stages]time.Duration // on rank 0
 	Redundancy Redundancy
+	Rebuild    Rebuild
 	// Durable is the last step whose updates survive the loss of all processes, 0 without store.path.
 	Durable int64
 	// Streamed is the last step that the topic of stream.to has of all ranks, 0 without stream.to.
@@ -120,11 +121,27 @@ type Recovery struct {
 	RowsDecoded   int64   `json:"rows_decoded"`
 	RowsOnDemand  int64   `json:"rows_on_demand"` // of those, rows that a step was about to read
 	BytesRead     int64   `json:"bytes_read"`
+	RebuildSteps  int64   `json:"rebuild_steps"`       // that ended while rows were rebuilt beside training
+	RebuildRate   float64 `json:"rebuild_bytes_per_s"` // rebuilt by each lost rank, on average until the last row was
 }
 
 // times are all the times that a survivor records.
 func (x *Recovery) times() []*float64 {
 	return []*float64{&x.DetectMS, &x.JoinMS, &x.AgreeMS, &x.RollbackMS, &x.DenseMS, &x.SurveyMS, &x.ResumeMS, &x.RegainMS, &x.WholeMS}
+}
+
+// Rebuild is the progress of a rebuild, of all ranks. It is zero if none is under way.
+type Rebuild struct {
+	LeftBytes      int64 // of rows and parities that are lost and not rebuilt yet
+	BytesPerSecond float64
+}
+
+// Ends is the time until the rebuild ends at its present rate, 0 if that is unknown.
+func (x Rebuild) Ends() time.Duration {
+	if x.BytesPerSecond <= 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Second) * min(float64(x.LeftBytes)/x.BytesPerSecond, 1e9))
 }
 
 // Redundancy is how many more losses the coded rows survive. Without a code it is zero.

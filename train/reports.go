@@ -5,6 +5,11 @@ func (p *protection) addTo(s *status) {
 	if p != nil {
 		s.prepared, s.degraded = p.commits.Prepared(), p.lossLeft().Any()
 		s.seal = p.unsentReport()
+		if p.rebuilding {
+			left := p.lossLeft()
+			p.rebuild.report.left = (left.Rows + left.Parities) * int64(p.rank.job.bytesPerRow())
+			s.rebuild = &p.rebuild.report
+		}
 		p.log.addTo(s)
 		p.stream.addTo(s)
 	}

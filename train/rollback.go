@@ -181,7 +181,7 @@ func (p *protection) rollBack(w *worldState) error {
 		return err
 	}
 	p.rebuilding = slices.ContainsFunc(w.lost, commit.Loss.Any)
-	p.lastRebuild = r.env.Now()
+	p.beginRebuild()
 	r.updateMeter()
 	return nil
 }

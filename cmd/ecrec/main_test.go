@@ -113,10 +113,12 @@ type summary struct {
 	Eval      json.RawMessage
 	// Recoveries lists the losses.
 	Recoveries []struct {
-		Ranks       []int
-		StepsRedone int     `json:"steps_redone"`
-		ResumeMS    float64 `json:"resume_ms"`
-		WholeMS     float64 `json:"whole_ms"`
+		Ranks        []int
+		StepsRedone  int     `json:"steps_redone"`
+		ResumeMS     float64 `json:"resume_ms"`
+		WholeMS      float64 `json:"whole_ms"`
+		RebuildSteps int64   `json:"rebuild_steps"`
+		RebuildRate  float64 `json:"rebuild_bytes_per_s"`
 	}
 }
 

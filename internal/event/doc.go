@@ -17,7 +17,7 @@
 //   - start: the job trains from its first step. members, version, job, spares.
 //   - resume: the job trains from a checkpoint. step, path, topic, members, version, job, spares.
 //   - loss: a process was lost. step, process, ranks, node, pid, cause, cause_code, generation, replaced_by, spares.
-//   - recovered: lost ranks are fully rebuilt. step, ranks, node, committed_step, resume_ms, whole_ms, spares.
+//   - recovered: lost ranks are fully rebuilt. step, ranks, node, committed_step, resume_ms, whole_ms, rebuild_bytes_per_s, spares.
 //   - eval: an evaluation. step, process, node, logloss, auc.
 //   - checkpoint: a checkpoint was saved. step, process, node, path.
 //   - checkpoint_failed: a checkpoint could not be saved. step, process, node, error.

@@ -39,7 +39,8 @@ var Names = []struct {
 	{Resume, "the job trains from a checkpoint", []string{"step", "path", "topic", "members", "version", "job", "spares"}},
 	{Loss, "a process was lost", []string{"step", "process", "ranks", "node", "pid", "cause", "cause_code", "generation",
 		"replaced_by", "spares"}},
-	{Recovered, "lost ranks are fully rebuilt", []string{"step", "ranks", "node", "committed_step", "resume_ms", "whole_ms", "spares"}},
+	{Recovered, "lost ranks are fully rebuilt", []string{"step", "ranks", "node", "committed_step", "resume_ms", "whole_ms",
+		"rebuild_bytes_per_s", "spares"}},
 	{Eval, "an evaluation", []string{"step", "process", "node", "logloss", "auc"}},
 	{Checkpoint, "a checkpoint was saved", []string{"step", "process", "node", "path"}},
 	{CheckpointFailed, "a checkpoint could not be saved", []string{"step", "process", "node", "error"}},
@@ -79,11 +80,12 @@ type Event struct {
 	AUC           *float64  `json:"auc,omitempty"`     // absent: undefined
 	Digest        string    `json:"digest,omitempty"`
 	Bytes         int64     `json:"bytes,omitempty"`
-	CommittedStep int64     `json:"committed_step,omitempty"` // the step to which a recovery went back
-	WholeMS       float64   `json:"whole_ms,omitempty"`       // from the loss to the last row rebuilt
-	Members       []Process `json:"members,omitempty"`        // the processes that train
-	Version       string    `json:"version,omitempty"`        // of the program
-	Job           string    `json:"job,omitempty"`            // identifies the run in its folder
+	CommittedStep int64     `json:"committed_step,omitempty"`      // the step to which a recovery went back
+	WholeMS       float64   `json:"whole_ms,omitempty"`            // from the loss to the last row rebuilt
+	RebuildRate   float64   `json:"rebuild_bytes_per_s,omitempty"` // of each lost rank, on average
+	Members       []Process `json:"members,omitempty"`             // the processes that train
+	Version       string    `json:"version,omitempty"`             // of the program
+	Job           string    `json:"job,omitempty"`                 // identifies the run in its folder
 	Error         string    `json:"error,omitempty"`
 	// Seq numbers, from 1, the incidents that the launcher reported about a job's processes. A
 	// process that continues the file writes the incidents after the last number in it.

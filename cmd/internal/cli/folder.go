@@ -128,7 +128,8 @@ func addHistory(sum *report.Summary, r *train.Result) {
 			RegainMS: report.Number(x.RegainMS), WholeMS: report.Number(x.WholeMS), JoinMS: report.Number(x.JoinMS),
 			AgreeMS:    report.Number(x.AgreeMS),
 			RollbackMS: report.Number(x.RollbackMS), DenseMS: report.Number(x.DenseMS), SurveyMS: report.Number(x.SurveyMS),
-			RowsDecoded: x.RowsDecoded, RowsOnDemand: x.RowsOnDemand, BytesRead: x.BytesRead})
+			RowsDecoded: x.RowsDecoded, RowsOnDemand: x.RowsOnDemand, BytesRead: x.BytesRead,
+			RebuildSteps: x.RebuildSteps, RebuildRate: report.Number(x.RebuildRate)})
 	}
 	for _, x := range r.TrainLoss {
 		sum.TrainLoss = append(sum.TrainLoss, report.Number(x))

@@ -37,6 +37,9 @@ func (v *interval) toMetrics(i train.StepInfo) report.Metrics {
 	for stage, d := range v.stages {
 		m.StageMS[probe.Stage(stage).String()] = mean(d)
 	}
+	if x := i.Rebuild; x.LeftBytes > 0 {
+		m.Rebuild = &report.Rebuild{LeftBytes: x.LeftBytes, BytesPerS: report.Number(x.BytesPerSecond), EndsAfterS: report.Number(x.Ends().Seconds())}
+	}
 	return m
 }
 

@@ -1,6 +1,9 @@
 package cli_test
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // fromTopic trains from the topic that newBases writes.
 var fromTopic = []string{"data.format=kafka", `data.train=["file:topic"]`, `data.kafka.columns=["label", "label2", "a", "b", "c", "d"]`}
@@ -156,6 +159,9 @@ var keyEffects = map[string]effect{
 	"ec.k":            {with: []string{"job.ranks=6", "ec.code=xor", "ec.k=2"}, set: []string{"ec.k=5"}, shows: figure("ec.memory_bytes")},
 	"ec.r":            {with: []string{"job.ranks=12", "ec.code=rs", "ec.k=2"}, set: []string{"ec.r=2"}, shows: figure("ec.memory_bytes")},
 	"ec.commit_every": {with: []string{"job.ranks=5", "ec.code=xor"}, set: []string{"ec.commit_every=2"}, shows: figure("ec.journal_bytes")},
+	"ec.rebuild_rate": {with: []string{"ec.code=xor", "ec.k=2", "train.global_batch=99", "ec.rebuild_rate=1", "model.embedding_dim=8",
+		"model.bottom_mlp=[8]", "model.tables=[" + strings.Repeat("900, ", 25) + "900]", "ec.commit_every=2"}, args: []string{"--np", "3", "--chaos", "kill:1@7"},
+		set: []string{"ec.rebuild_rate=max"}, shows: figure("recoveries.0.rebuild_steps")},
 
 	"elastic.spares": {with: []string{"ec.code=xor", "ec.k=2"}, args: []string{"--np", "3"},
 		set: []string{"elastic.spares=1"}, shows: says("1 spare")},

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -83,11 +84,18 @@ func (o *outcome) String() string {
 func (o *outcome) value(path string) (v any) {
 	v = o.summary
 	for _, name := range strings.Split(path, ".") {
-		m, ok := v.(map[string]any)
-		if !ok {
+		switch of := v.(type) {
+		case map[string]any:
+			v = of[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(of) {
+				return nil
+			}
+			v = of[i]
+		default:
 			return nil
 		}
-		v = m[name]
 	}
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -233,7 +234,7 @@ func (r *recorder) SkippedCheckpoint(path string, err error) {
 func (r *recorder) Recovered(x train.Recovery) {
 	r.recordIncidents()
 	r.writeEvent(event.Event{Event: event.Recovered, Step: x.Step, Ranks: x.Ranks, Node: r.lostNodes(x.Ranks),
-		CommittedStep: x.CommittedStep, ResumeMS: x.ResumeMS, WholeMS: x.WholeMS})
+		CommittedStep: x.CommittedStep, ResumeMS: x.ResumeMS, WholeMS: x.WholeMS, RebuildRate: math.Round(x.RebuildRate)})
 }
 
 // Warned writes a warning.

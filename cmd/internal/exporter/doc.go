@@ -26,6 +26,8 @@
 //	loss                                mean of the steps of the last metrics line; NaN: diverged
 //	eval_step, eval_logloss, eval_auc   of the newest evaluation
 //	ranks, ranks_rebuilding             all; those that are still rebuilding lost rows
+//	rebuild_left_bytes, rebuild_bytes_per_second
+//	                                    of all ranks; 0 if nothing is being rebuilt
 //	groups, groups_without_spare        erasure-coding groups; those that cannot survive another loss
 //	losses_survivable                   simultaneous losses of ranks that every group survives
 //	spares                              processes ready to replace a lost one

@@ -51,6 +51,8 @@ var (
 
 	figRanks      = gauge("ranks", "Number of ranks of the job.")
 	figRebuilding = gauge("ranks_rebuilding", "Ranks that are still rebuilding lost rows.")
+	figLeft       = gauge("rebuild_left_bytes", "Bytes of rows and parities of all ranks that are lost and not rebuilt yet.")
+	figRate       = gauge("rebuild_bytes_per_second", "Rate of the rebuild under way, of all ranks; 0 if there is none.")
 	figGroups     = gauge("groups", "Erasure-coding groups of ranks.")
 	figNoSpare    = gauge("groups_without_spare", "Erasure-coding groups that cannot survive another loss.")
 	figSurvivable = gauge("losses_survivable", "Number of simultaneous rank losses that every group survives.")

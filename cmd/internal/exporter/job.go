@@ -36,6 +36,7 @@ type state struct {
 	loss, losses        float64 // the exported mean; the sum of the steps since
 	lossSteps           int
 	redundancy          train.Redundancy
+	rebuild             train.Rebuild
 	redone, decoded     int64
 	commits, commitStep int64
 	durable, streamed   int64
@@ -83,6 +84,7 @@ func (f *jobFigures) addStep(i train.StepInfo) {
 	f.steps.Observe(i.Took.Seconds())
 	f.update(func(s *state) {
 		s.running, s.step, s.samples, s.redundancy, s.durable, s.streamed = true, i.Step, s.samples+int64(i.Samples), i.Redundancy, i.Durable, i.Streamed
+		s.rebuild = i.Rebuild
 		for stage, d := range i.Stages {
 			s.stages[stage] += d
 		}
@@ -149,6 +151,8 @@ func (f *jobFigures) Collect(ch chan<- prometheus.Metric) {
 func (s *state) sendProtection(to sink) {
 	x := s.redundancy
 	to.sendValue(figRebuilding, float64(x.Rebuilding))
+	to.sendValue(figLeft, float64(s.rebuild.LeftBytes))
+	to.sendValue(figRate, s.rebuild.BytesPerSecond)
 	to.sendValue(figGroups, float64(x.Groups))
 	to.sendValue(figNoSpare, float64(x.NoSpare))
 	to.sendValue(figSurvivable, float64(x.Survivable))

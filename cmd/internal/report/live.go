@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"time"
 
@@ -56,7 +57,7 @@ func (l *Live) Draws() bool { return l.bar != nil }
 // lines are limited to one per second, except for the first and the last step.
 func (l *Live) Step(m Metrics) (written bool) {
 	text := fmt.Sprintf("%s %s  loss %.5f  %s samples/s", l.unit, l.position(int64(m.Step)), float64(m.Loss), Thousands(int64(m.SamplesPerS)))
-	text += l.eta(int64(m.Step))
+	text += l.eta(int64(m.Step)) + m.Rebuild.text()
 	if l.bar != nil {
 		l.bar.Describe(text)
 		_ = l.bar.Set64(int64(m.Step)) // a closed terminal is no reason to stop
@@ -69,6 +70,18 @@ func (l *Live) Step(m Metrics) (written bool) {
 	l.shown = now
 	fmt.Fprintf(l.w, "%s %s\n", Clock(now), text)
 	return true
+}
+
+// text is the end of a line of Step.
+func (x *Rebuild) text() string {
+	if x == nil {
+		return ""
+	}
+	text := fmt.Sprintf("  rebuilding: %.0f MB left, %.0f MB/s", float64(x.LeftBytes)/1e6, float64(x.BytesPerS)/1e6)
+	if x.EndsAfterS > 0 {
+		text += ", ends in " + time.Duration(float64(time.Second)*math.Ceil(float64(x.EndsAfterS))).String()
+	}
+	return text
 }
 
 // Advance shows that done units are done. Plain lines are written every few seconds.

@@ -92,6 +92,8 @@ type Recovery struct {
 	RowsDecoded   int64  `json:"rows_decoded"`
 	RowsOnDemand  int64  `json:"rows_on_demand"`
 	BytesRead     int64  `json:"bytes_read"`
+	RebuildSteps  int64  `json:"rebuild_steps"`
+	RebuildRate   Number `json:"rebuild_bytes_per_s"`
 }
 
 // EC is the cost of erasure coding.
@@ -146,6 +148,14 @@ type Metrics struct {
 	StageMS     map[string]Number `json:"stage_ms,omitempty"` // mean per stage of a step
 	UnixMS      int64             `json:"unix_ms"`            // when the line was written
 	GPU         *GPU              `json:"gpu,omitempty"`      // process 0's, where it uses one
+	Rebuild     *Rebuild          `json:"rebuild,omitempty"`  // while one is under way
+}
+
+// Rebuild is the progress of a rebuild of lost rows, of all ranks.
+type Rebuild struct {
+	LeftBytes  int64  `json:"left_bytes"`
+	BytesPerS  Number `json:"bytes_per_s"`
+	EndsAfterS Number `json:"ends_after_s"` // at this rate; 0: unknown
 }
 
 // GPU is the load of a GPU by all processes, according to NVML.

@@ -149,6 +149,7 @@ type line struct {
 	SamplesPerS *float64 `json:"samples_per_s"`
 	StepMS      float64  `json:"step_ms"`
 	UnixMS      int64    `json:"unix_ms"`
+	Rebuild     *Rebuild `json:"rebuild"`
 }
 
 // takeMetrics adds the newest figures.
@@ -168,7 +169,7 @@ func (r *Run) takeMetrics(dir fs.FS, name string) {
 		return
 	}
 	last := recent[len(recent)-1]
-	r.Step, r.Loss = last.Step, last.Loss
+	r.Step, r.Loss, r.Rebuild = last.Step, last.Loss, last.Rebuild
 	if last.UnixMS > 0 && last.UnixMS < endOfYears {
 		r.SeenAt = time.UnixMilli(last.UnixMS).UTC()
 	}

@@ -34,6 +34,13 @@ const (
 	LockHeld
 )
 
+// Rebuild is the progress of a rebuild of lost rows, of all ranks.
+type Rebuild struct {
+	LeftBytes  int64   `json:"left_bytes"`
+	BytesPerS  float64 `json:"bytes_per_s"`
+	EndsAfterS float64 `json:"ends_after_s"` // at this rate; 0: unknown
+}
+
 // Run describes a run. Fields without a value are zero, and omitted in JSON.
 type Run struct {
 	Path    string    `json:"path"` // of the folder, as given by the user
@@ -57,6 +64,9 @@ type Run struct {
 	Hosts   []string `json:"hosts,omitempty"`
 	Ranks   int      `json:"ranks,omitempty"`
 	Command []string `json:"command,omitempty"`
+
+	// Rebuild is the progress of a rebuild of lost rows, by the newest line of a run that trains. Nil: none is under way.
+	Rebuild *Rebuild `json:"rebuild,omitempty"`
 
 	Losses     []event.Event `json:"losses,omitempty"`  // as in events.jsonl
 	Returns    int           `json:"returns,omitempty"` // processes that rejoined and got their ranks back, each with a recovery

@@ -119,6 +119,9 @@ func (r *Run) stepLine() string {
 	if r.EtaS > 0 {
 		s += ", ETA " + seconds(r.EtaS)
 	}
+	if x := r.Rebuild; x != nil && r.State == Running {
+		s += fmt.Sprintf("; rebuilding lost rows: %.0f MB left, %.0f MB/s", float64(x.LeftBytes)/1e6, x.BytesPerS/1e6)
+	}
 	return s
 }
 
