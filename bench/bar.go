@@ -12,7 +12,7 @@ import (
 )
 
 // Bar is a bound that figures of a benchmark must keep. Each benchmark has its bars as data beside it, and every report judges
-// those that hold for its settings.
+// the bars of its settings.
 type Bar struct {
 	// Settings are those for which the bar holds, KEY=VALUE.
 	Settings []string
@@ -104,11 +104,11 @@ func judge(bars []Bar, r *Report) (results []BarResult) {
 		for _, way := range b.Ways {
 			var checks []CheckResult
 			for _, c := range way {
-				checks = append(checks, b.check(c, r)...)
+				checks = append(checks, b.checkFigures(c, r)...)
 			}
 			x.Ways = append(x.Ways, checks)
 		}
-		x.Verdict = x.combine()
+		x.Verdict = x.combineWays()
 		results = append(results, x)
 	}
 	return results
@@ -137,7 +137,7 @@ func (b Bar) matchesCase(f Figure) bool {
 func (b Bar) hasCase(r *Report) bool {
 	others := false
 	for _, f := range r.Figures {
-		if !b.names(f) {
+		if !b.namesFigure(f) {
 			continue
 		}
 		if b.matchesCase(f) {
@@ -148,23 +148,23 @@ func (b Bar) hasCase(r *Report) bool {
 	return !others
 }
 
-// names reports whether a check of the bar names a figure.
-func (b Bar) names(f Figure) bool {
+// namesFigure reports whether a check of the bar names a figure.
+func (b Bar) namesFigure(f Figure) bool {
 	return slices.ContainsFunc(b.Ways, func(way []Check) bool {
-		return slices.ContainsFunc(way, func(c Check) bool { return c.names(f) })
+		return slices.ContainsFunc(way, func(c Check) bool { return c.namesFigure(f) })
 	})
 }
 
-// names reports whether the check is for a figure: its name, or the end of it after a space.
-func (c Check) names(f Figure) bool {
+// namesFigure reports whether the check is for a figure: its name, or the end of it after a space.
+func (c Check) namesFigure(f Figure) bool {
 	return f.Name == c.Figure || strings.HasSuffix(f.Name, " "+c.Figure)
 }
 
-// check judges all figures of a check.
-func (b Bar) check(c Check, r *Report) (results []CheckResult) {
+// checkFigures judges all figures of a check.
+func (b Bar) checkFigures(c Check, r *Report) (results []CheckResult) {
 	for _, f := range r.Figures {
-		if c.names(f) && b.matchesCase(f) {
-			v, text := c.judge(f)
+		if c.namesFigure(f) && b.matchesCase(f) {
+			v, text := c.judgeFigure(f)
 			results = append(results, CheckResult{f.Name, c.String(), v, text})
 		}
 	}
@@ -174,8 +174,8 @@ func (b Bar) check(c Check, r *Report) (results []CheckResult) {
 	return results
 }
 
-// judge compares a figure with the bound.
-func (c Check) judge(f Figure) (Verdict, string) {
+// judgeFigure compares a figure with the bound.
+func (c Check) judgeFigure(f Figure) (Verdict, string) {
 	text := fmt.Sprintf("%.4g", f.Median)
 	if f.Unit != ratioUnit {
 		text += " " + f.Unit
@@ -219,8 +219,8 @@ func leastValues(f Figure) int {
 	return paired.LeastPairs
 }
 
-// combine is the verdict of a bar: the best of its ways, each as bad as its worst check.
-func (x BarResult) combine() Verdict {
+// combineWays is the verdict of a bar: the best of its ways, each as bad as its worst check.
+func (x BarResult) combineWays() Verdict {
 	order := []Verdict{Holds, NotShown, Misses}
 	best := len(order) - 1
 	for _, way := range x.Ways {

@@ -131,7 +131,7 @@ func checkBars(t *testing.T, b Bench, r *Report) {
 			for _, c := range way {
 				found := false
 				for _, f := range r.Figures {
-					found = found || c.names(f)
+					found = found || c.namesFigure(f)
 				}
 				if !found {
 					t.Errorf("no figure %q of the bar %q", c.Figure, x.Source)

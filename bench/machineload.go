@@ -9,7 +9,7 @@ import (
 	"github.com/ecrec/ecrec/internal/machine"
 )
 
-// Load describes the work of the machine while a benchmark ran. Shares are of the time of all cores. A nil field is not known:
+// Load describes the work of the machine while a benchmark ran. Shares are of the time of all cores. A nil field is unknown:
 // this system does not report it, or the processes of the benchmark are on several machines.
 type Load struct {
 	Seconds      float64     `json:"seconds"`
@@ -62,8 +62,8 @@ func readAverage() *[3]float64 {
 // startLoad begins to observe the machine.
 func startLoad(w *World) *Load { return &Load{AverageStart: readAverage(), start: readLoad(w)} }
 
-// end sets the load since the start.
-func (l *Load) end(w *World) {
+// endLoad sets the load since the start.
+func (l *Load) endLoad(w *World) {
 	l.AverageEnd = readAverage()
 	l.setShares(readLoad(w))
 }
@@ -98,8 +98,8 @@ func (l *Load) startText() string {
 	return averageText(l.AverageStart)
 }
 
-// write writes the load, and a warning if others used much of the cores.
-func (l *Load) write(out io.Writer) {
+// writeLoad writes the load, and a warning if others used much of the cores.
+func (l *Load) writeLoad(out io.Writer) {
 	fmt.Fprintf(out, "\n%.0f s, load average %s at the end; of all cores: ", l.Seconds, averageText(l.AverageEnd))
 	if l.Others == nil {
 		fmt.Fprintln(out, "unknown")

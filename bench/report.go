@@ -28,10 +28,10 @@ type Report struct {
 	Against string `json:"against,omitempty"`
 	// MPI is the library of the transport "mpi".
 	MPI string `json:"mpi,omitempty"`
-	// Incomplete says how far a run was when a signal stopped it.
+	// Incomplete is the part of the run that was done when a signal stopped it: "3 of 15 turns".
 	Incomplete string      `json:"incomplete,omitempty"`
 	Figures    []Figure    `json:"figures"`
-	Bars       []BarResult `json:"bars,omitempty"` // those that hold for the settings
+	Bars       []BarResult `json:"bars,omitempty"` // of these settings
 
 	evidence Evidence // of figures that name none
 }
@@ -78,7 +78,7 @@ type Figure struct {
 	// nothing, and for fewer than paired.LeastPairs pairs.
 	Values   []float64   `json:"values,omitempty"`
 	Interval *[2]float64 `json:"interval,omitempty"`
-	// Case has the values of settings that tell the figure from others of its report.
+	// Case has the values of the settings in which the figures of a report differ.
 	Case map[string]string `json:"case,omitempty"`
 
 	between paired.Interval
@@ -120,7 +120,7 @@ func (r *Report) addFigure(name, unit string, values ...float64) Figure {
 // addAs adds a quantity whose kind of evidence is not that of most figures.
 func (r *Report) addAs(e Evidence, name, unit string, values ...float64) Figure {
 	f := figure(name, unit, values)
-	return r.add(e, f)
+	return r.appendFigure(e, f)
 }
 
 // addPaired adds a quantity of pairs of neighbouring turns, with the interval of its median.
@@ -130,7 +130,7 @@ func (r *Report) addPaired(name, unit string, values ...float64) Figure {
 	if f.between.IsKnown() {
 		f.Interval = &[2]float64{f.between.Low, f.between.High}
 	}
-	return r.add(r.evidence, f)
+	return r.appendFigure(r.evidence, f)
 }
 
 // addRatio adds the ratios a / b of the pairs of neighbouring turns.
@@ -144,10 +144,10 @@ const ratioUnit = "ratio"
 func (r *Report) addQuantile(name, unit string, p float64, values []float64) Figure {
 	f := figure(name, unit, values)
 	f.Median, f.Quantile = quantile(values, p), p
-	return r.add(r.evidence, f)
+	return r.appendFigure(r.evidence, f)
 }
 
-func (r *Report) add(e Evidence, f Figure) Figure {
+func (r *Report) appendFigure(e Evidence, f Figure) Figure {
 	f.Evidence = e
 	r.Figures = append(r.Figures, f)
 	return f
@@ -160,8 +160,7 @@ func (r *Report) setCase(first int, of map[string]string) {
 	}
 }
 
-// betweenText returns the interval of a figure of pairs, the number of pairs, and whether the median is told apart from a
-// ratio of 1.
+// betweenText returns the interval of a figure of pairs, the number of pairs, and the verdict beside a ratio of 1.
 func (f Figure) betweenText(decimals int) string {
 	equal := 1.0
 	if f.Unit == "%" {

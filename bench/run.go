@@ -18,7 +18,7 @@ type Progress struct {
 	load    *Load
 }
 
-// String returns what had been done: "after 3 of 15 turns". It is empty if nothing has.
+// String returns the finished part of the run: "after 3 of 15 turns". It is empty if nothing is finished.
 func (p *Progress) String() string {
 	if p == nil {
 		return ""
@@ -42,8 +42,8 @@ func (p *Progress) RemoveFolders() error {
 	return errors.Join(errs...)
 }
 
-// set does something with the lock held.
-func (p *Progress) set(f func()) {
+// withLock does something with the lock held.
+func (p *Progress) withLock(f func()) {
 	if p != nil {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()
@@ -51,10 +51,10 @@ func (p *Progress) set(f func()) {
 	}
 }
 
-func (p *Progress) addFolder(dir string) { p.set(func() { p.folders = append(p.folders, dir) }) }
-func (p *Progress) setReport(r *Report)  { p.set(func() { p.report = r }) }
-func (p *Progress) setText(done string)  { p.set(func() { p.text = done }) }
-func (p *Progress) setCut()              { p.set(func() { p.cut = true }) }
+func (p *Progress) addFolder(dir string) { p.withLock(func() { p.folders = append(p.folders, dir) }) }
+func (p *Progress) setReport(r *Report)  { p.withLock(func() { p.report = r }) }
+func (p *Progress) setText(done string)  { p.withLock(func() { p.text = done }) }
+func (p *Progress) setCut()              { p.withLock(func() { p.cut = true }) }
 func (o Options) isStopped() bool        { return o.Stop != nil && o.Stop() }
 func (o Options) setDone(n, all int, unit string) {
 	o.Progress.setText(fmt.Sprintf("%d of %d %s", n, all, unit))
@@ -85,8 +85,8 @@ func (o Options) moreTurns(done, all int) bool {
 }
 
 // Run measures. It returns an error that is ErrSetting if an argument is not one of the
-// benchmark's settings, or has a value that is not allowed. It returns one that is ErrStopped, and the report of what
-// had been measured or nil, if Options.Stop ended it early.
+// benchmark's settings, or has a value that is not allowed. It returns one that is ErrStopped, and the report of the finished part
+// or nil, if Options.Stop ended it early.
 func (b Bench) Run(out io.Writer, o Options) (*Report, error) {
 	o, err := b.options(o)
 	if err != nil {
@@ -110,13 +110,13 @@ func (b Bench) Run(out io.Writer, o Options) (*Report, error) {
 	}
 	r.Bars = judge(b.Bars, r)
 	if o.World == nil || o.World.Rank == 0 {
-		r.Load.end(o.World)
-		r.Load.write(out)
+		r.Load.endLoad(o.World)
+		r.Load.writeLoad(out)
 	}
 	return r, err
 }
 
-// measureOrStop measures, and returns what had been measured when a stop was requested.
+// measureOrStop measures, and returns the finished part when a stop was requested.
 func (b Bench) measureOrStop(out io.Writer, o Options) (r *Report, err error) {
 	defer func() {
 		p := recover()

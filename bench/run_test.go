@@ -138,14 +138,14 @@ func TestSharesOfTheMachine(t *testing.T) {
 		t.Errorf("%+v: %v, %v, %v", l, *l.Own, *l.Others, *l.Steal)
 	}
 	var out bytes.Buffer
-	l.write(&out)
+	l.writeLoad(&out)
 	if want := "this benchmark 50.0 %, others 10.0 %, stolen by the host 2.0 %\nwarning: "; !strings.Contains(out.String(), want) {
 		t.Errorf("%q", &out)
 	}
 	calm := &Load{start: at(0, 0, 0, 0, 0)}
 	calm.setShares(at(10, 12, 8, 0, 12)) // the counters of a process are finer than those of the machine
 	out.Reset()
-	calm.write(&out)
+	calm.writeLoad(&out)
 	if *calm.Others != 0 || strings.Contains(out.String(), "warning") || !strings.Contains(out.String(), "load average unknown at the end") {
 		t.Errorf("%+v, %q", calm, &out)
 	}
@@ -153,13 +153,13 @@ func TestSharesOfTheMachine(t *testing.T) {
 		unknown := &Load{start: at(0, 0, 0, 0, 0)}
 		unknown.setShares(now)
 		out.Reset()
-		unknown.write(&out)
+		unknown.writeLoad(&out)
 		if unknown.Others != nil || !strings.HasSuffix(out.String(), "of all cores: unknown\n") {
 			t.Errorf("%+v, %q", unknown, &out)
 		}
 	}
 	elsewhere := startLoad(&World{Size: 2})
-	if elsewhere.end(&World{Size: 2}); elsewhere.Others != nil {
+	if elsewhere.endLoad(&World{Size: 2}); elsewhere.Others != nil {
 		t.Errorf("the processes of other machines are known: %+v", elsewhere)
 	}
 }

@@ -101,10 +101,10 @@ const (
 	endTurn = 2
 )
 
-// NewTurns returns the decisions of n turns: none is run once endEarly, if set, has returned true.
+// NewTurns returns the decisions of n turns. Once endEarly, if set, has returned true, no further turn is run.
 func NewTurns(n int, endEarly func() bool) *Turns { return &Turns{endEarly, make([]atomic.Int32, n)} }
 
-// IsEnded reports whether a turn is not run: the first rank to ask decides.
+// IsEnded reports whether a turn is not run. The first rank to call it decides.
 func (t *Turns) IsEnded(turn int) bool {
 	choice := int32(runTurn)
 	if t.endEarly != nil && t.endEarly() {

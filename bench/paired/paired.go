@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// LeastPairs is the least number of pairs whose 95 % interval is known. Between the least and the greatest of 5 values the
-// median lies in 94 % of all runs, of 6 in 97 %.
+// LeastPairs is the least number of pairs with a 95 % interval. Between the least and the greatest of 5 values the
+// median is in 94 % of all runs, of 6 in 97 %.
 const LeastPairs = 6
 
 // draws is the number of medians of the bootstrap.
@@ -52,7 +52,7 @@ func (i Interval) IsKnown() bool { return i.Pairs >= LeastPairs }
 // Holds reports whether x is in the interval.
 func (i Interval) Holds(x float64) bool { return i.Low <= x && x <= i.High }
 
-// IsApart reports whether the values are told apart from x: the interval is known and does not hold x.
+// IsApart reports whether the values differ from x: there are enough pairs, and x is not in the interval.
 func (i Interval) IsApart(x float64) bool { return i.IsKnown() && !i.Holds(x) }
 
 // Text returns the interval with a number of decimals, the number of pairs, and the verdict beside the value equal that says
@@ -107,22 +107,20 @@ func nth(v []float64, drawn []int, place int) float64 {
 	return v[len(v)-1]
 }
 
-// signRank returns the greatest r for which the median lies between the r-th value from either end, counted from 0, in at least
+// signRank returns the greatest r for which the median is between the r-th value from either end, counted from 0, in at least
 // 95 % of all runs: at most r of n values are then below it in less than 2.5 %.
 func signRank(n int) int {
-	below, r := 0.0, -1
+	const exact = 1000 // 2^-n is a normal number
+	if n > exact {
+		return int(float64(n)/2-0.98*math.Sqrt(float64(n))) - 1 // by the normal distribution
+	}
+	chance, below, r := math.Ldexp(1, -n), 0.0, -1 // of k of n values below
 	for k := 0; k < n; k++ {
-		below += math.Exp(logChoose(n, k) - float64(n)*math.Ln2)
-		if below > 0.025 {
+		if below += chance; below > 0.025 {
 			break
 		}
+		chance *= float64(n-k) / float64(k+1)
 		r = k
 	}
 	return max(r, 0)
-}
-
-// logChoose returns the logarithm of n over k.
-func logChoose(n, k int) float64 {
-	of := func(n int) float64 { l, _ := math.Lgamma(float64(n) + 1); return l }
-	return of(n) - of(k) - of(n-k)
 }

@@ -64,7 +64,7 @@ func ProcessTime() (sum time.Duration) {
 	return sum
 }
 
-// TreeTime returns the CPU time of a process, of all that descend from it, and of their children that have ended. ok is false
+// TreeTime returns the CPU time of a process, of its descendants, and of their children that have ended. ok is false
 // where /proc has no such process.
 func TreeTime(root int) (sum time.Duration, ok bool) {
 	names, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid

@@ -117,7 +117,7 @@ func (c *benchCmd) measureHere(a *app, b bench.Bench, o bench.Options) error {
 	a.stop.setBegun()
 	ended := make(chan struct{})
 	go a.stop.endLate(stopGrace, ended, func() string {
-		_ = o.Progress.RemoveFolders() // what stays is named ecrec-bench-*, in the folder of temporary files
+		_ = o.Progress.RemoveFolders() // a folder that stays is ecrec-bench-*, among the temporary files
 		return benchStopText(o.Progress)
 	})
 	r, err := b.Run(a.out, o)
@@ -149,7 +149,7 @@ func (c *benchCmd) writeReport(a *app, r *bench.Report) error {
 	return nil
 }
 
-// benchStopText says what had been measured when a signal stopped a benchmark.
+// benchStopText names the finished part of a benchmark that a signal stopped.
 func benchStopText(p *bench.Progress) string {
 	if done := p.String(); done != "" {
 		return errStopped.Error() + " " + done
