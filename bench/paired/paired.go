@@ -55,8 +55,8 @@ func (i Interval) Holds(x float64) bool { return i.Low <= x && x <= i.High }
 // IsApart reports whether the values differ from x: there are enough pairs, and x is not in the interval.
 func (i Interval) IsApart(x float64) bool { return i.IsKnown() && !i.Holds(x) }
 
-// Text returns the interval with a number of decimals, the number of pairs, and the verdict beside the value equal that says
-// that the two ways do not differ: 1 for a ratio, 0 for a difference.
+// Text returns the interval with a number of decimals, the number of pairs, and the verdict beside equal, the value of two ways
+// that do not differ: 1 for a ratio, 0 for a difference.
 func (i Interval) Text(decimals int, equal float64) string {
 	text := fmt.Sprintf("%.*f to %.*f, %s", decimals, i.Low, decimals, i.High, pairsText(i.Pairs))
 	switch {
