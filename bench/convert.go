@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/inflate"
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
 var convertBench = Bench{
@@ -41,10 +41,9 @@ type convertTurn struct{ wall, cpu float64 }
 
 // timeTurn measures one call.
 func timeTurn(do func() error) (t convertTurn, err error) {
-	used := func() time.Duration { return cpuTime() + usedTime(unix.RUSAGE_CHILDREN) }
-	began, busy := time.Now(), used()
+	began, busy := time.Now(), machine.ProcessTime()
 	err = do()
-	return convertTurn{time.Since(began).Seconds(), (used() - busy).Seconds()}, err
+	return convertTurn{time.Since(began).Seconds(), (machine.ProcessTime() - busy).Seconds()}, err
 }
 
 func runConvert(out io.Writer, o Options) (*Report, error) {

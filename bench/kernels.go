@@ -26,7 +26,7 @@ var kernelsBench = Bench{
 		text("shapes", "512x256,1024x1024,479x1024,13x512", "KxN, separated by commas", "layers of K inputs and N outputs").orTiny("13x8"),
 		number("table", "2147483648", leastTable, 1<<40, "bytes of the table of rows").orTiny("1048576"),
 	},
-	Bars: []Bar{{nil, "the products of every shape reach 0.95 of the rate of the best library (here: OpenBLAS)", oneWay(
+	Bars: []Bar{{[]string{"device=cpu", "part=products"}, "the products of every shape reach 0.95 of the rate of the best library (here: OpenBLAS)", oneWay(
 		atLeast("exact / OpenBLAS", Lower, 0.95))}},
 	measure: runKernels,
 }

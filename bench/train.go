@@ -32,8 +32,8 @@ var trainBench = Bench{
 		number("steps", "", 1, maxSteps, "steps in a measurement. Default: 32768 / batch, at least 2").orTiny("2"),
 	},
 	Bars: []Bar{
-		{[]string{"model=dim48"}, "training of dim48 reaches 0.80 of the peak of multiply-adds", oneWay(atLeast("share of peak", Lower, 80))},
-		{[]string{"model=dim16"}, "training of dim16 reaches 0.72 of the peak of multiply-adds", oneWay(atLeast("share of peak", Lower, 72))},
+		{[]string{"device=cpu", "model=dim48"}, "training of dim48 reaches 0.80 of the peak of multiply-adds", oneWay(atLeast("share of peak", Lower, 80))},
+		{[]string{"device=cpu", "model=dim16"}, "training of dim16 reaches 0.72 of the peak of multiply-adds", oneWay(atLeast("share of peak", Lower, 72))},
 	},
 	measure: runTrain,
 }
