@@ -127,13 +127,13 @@ func (c *benchCmd) measureHere(a *app, b bench.Bench, o bench.Options) error {
 	case err != nil && !stopped:
 		return err
 	case o.World != nil && o.World.Rank > 0:
-		return a.benchStopError(stopped, o.Progress)
+		return benchStopError(stopped, o.Progress)
 	case r == nil && !stopped:
 		return errors.New("bench " + c.Name + ": the benchmark produced no report")
-	case r != nil:
-		err = c.writeReport(a, r)
+	case r == nil:
+		return benchStopError(stopped, o.Progress)
 	}
-	return errors.Join(a.benchStopError(stopped, o.Progress), err)
+	return errors.Join(benchStopError(stopped, o.Progress), c.writeReport(a, r))
 }
 
 // writeReport writes the report as JSON, and the bars.
@@ -157,7 +157,8 @@ func benchStopText(p *bench.Progress) string {
 	return errStopped.Error() + " before anything was measured"
 }
 
-func (a *app) benchStopError(stopped bool, p *bench.Progress) error {
+// benchStopError is the error of a benchmark that a signal stopped, nil for another.
+func benchStopError(stopped bool, p *bench.Progress) error {
 	if !stopped {
 		return nil
 	}
