@@ -1,18 +1,13 @@
 package bench
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/machine"
 )
 
 // Bench is one benchmark.
@@ -21,6 +16,10 @@ type Bench struct {
 	Doc      string // one sentence without a full stop, for lists
 	Detail   string // further sentences, for help; may be empty
 	Settings []Setting
+	// Bars are the bounds that its figures must keep; may be empty.
+	Bars []Bar
+	// Evidence is the kind of the figures that name no other; empty: Measured.
+	Evidence Evidence
 	// Processes is the default number of processes that measure together; 0: the benchmark
 	// runs in one process.
 	Processes int
@@ -41,8 +40,13 @@ type Options struct {
 	// Program is the path of the ecrec executable that benchmarks of jobs start;
 	// empty: the executable of this process.
 	Program string
+	// Stop reports whether to end early; nil: never.
+	Stop func() bool
+	// Progress receives how far the run is; nil: nothing does.
+	Progress *Progress
 
-	settings []Setting // of the benchmark that runs
+	name     string    // of the benchmark that runs
+	settings []Setting // of that benchmark
 }
 
 func (o Options) programPath() (string, error) {
@@ -60,73 +64,6 @@ func (o Options) repeats() int {
 		return o.Repeats
 	}
 	return 5
-}
-
-// Report is the result of a benchmark.
-type Report struct {
-	Bench   string    `json:"bench"`
-	Command []string  `json:"command"`
-	Machine Machine   `json:"machine"`
-	When    time.Time `json:"when"`
-	// Against names the library that the figures are compared with, and its build.
-	Against string `json:"against,omitempty"`
-	// MPI is the library of the transport "mpi".
-	MPI     string   `json:"mpi,omitempty"`
-	Figures []Figure `json:"figures"`
-}
-
-// Machine describes the machine of a report.
-type Machine struct {
-	CPU     string `json:"cpu"`
-	Cores   int    `json:"cores"`
-	Kernels string `json:"kernels"`
-	Go      string `json:"go"`
-	OS      string `json:"os"`
-}
-
-// Figure is one measured quantity.
-type Figure struct {
-	Name   string  `json:"name"`
-	Unit   string  `json:"unit"`
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-	N      int     `json:"n"`
-}
-
-func newReport(name, kernels string) *Report {
-	return &Report{Bench: name, Command: os.Args, When: time.Now().UTC(), Machine: Machine{
-		CPU: machine.CPU(), Cores: runtime.NumCPU(), Kernels: kernels, Go: runtime.Version(),
-		OS: runtime.GOOS + "/" + runtime.GOARCH,
-	}}
-}
-
-// addFigure adds a quantity with its repeats.
-func (r *Report) addFigure(name, unit string, values ...float64) Figure {
-	f := figure(name, unit, values)
-	r.Figures = append(r.Figures, f)
-	return f
-}
-
-func figure(name, unit string, values []float64) Figure {
-	v := slices.Clone(values)
-	slices.Sort(v)
-	n := len(v)
-	return Figure{Name: name, Unit: unit, Median: (v[(n-1)/2] + v[n/2]) / 2, Min: v[0], Max: v[n-1], N: n}
-}
-
-// WriteJSON writes a report to a file.
-func (r *Report) WriteJSON(path string) error {
-	b, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(b, '\n'), 0o644)
-}
-
-// writeHeader writes the machine of a report.
-func (r *Report) writeHeader(out io.Writer) {
-	fmt.Fprintf(out, "%s, %s, %d cores, kernels %s, %s\n", r.Bench, r.Machine.CPU, r.Machine.Cores, r.Machine.Kernels, r.Machine.Go)
 }
 
 // table aligns columns of a report; call Flush at the end.

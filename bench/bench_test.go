@@ -30,6 +30,14 @@ func TestEveryBenchmarkRunsTiny(t *testing.T) {
 					t.Errorf("%+v", f)
 				}
 			}
+			for _, f := range r.Figures {
+				if f.Evidence == "" || f.Unit == "" && f.Values != nil {
+					t.Errorf("%+v: no kind of evidence, or no unit", f)
+				}
+			}
+			if library, _ := blas(); library != nil || b.Name != kernelsBench.Name {
+				checkBars(t, b, r)
+			}
 			if err := r.WriteJSON(filepath.Join(t.TempDir(), "r.json")); err != nil {
 				t.Fatal(err)
 			}

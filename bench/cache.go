@@ -14,6 +14,7 @@ var cacheBench = Bench{
 	Detail: "Counts exactly what the modes would move on the synthetic Criteo Kaggle stream. Nothing is timed. " +
 		"Before counting, as many steps as the lookahead fill the caches.",
 	Settings: cacheSettingsOf("200", "50"),
+	Evidence: Counted,
 	measure:  runCache,
 }
 
@@ -47,7 +48,7 @@ func runCache(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := newReport("cache", "none")
+	report := o.newReport("none")
 	report.writeHeader(out)
 	draw, err := criteoIDs(tables, c.trainers, c.batch)
 	if err != nil {

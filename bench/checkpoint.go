@@ -72,7 +72,7 @@ func runCheckpoint(out io.Writer, o Options) (_ *Report, err error) {
 
 // measureDisk runs all stages in turn, so that ratios hold if the disk's speed drifts.
 func (b *diskBench) measureDisk(out io.Writer, o Options) (*Report, error) {
-	r := newReport("checkpoint", b.dev.Name())
+	r := o.newReport(b.dev.Name())
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%d ranks, %.3f GB of rows in %s\n", b.ranks, float64(b.bytes)/1e9, b.dir)
 	stages := []struct {
@@ -80,26 +80,27 @@ func (b *diskBench) measureDisk(out io.Writer, o Options) (*Report, error) {
 		run  func() (time.Duration, error)
 	}{{"disk write", b.diskWrite}, {"save", b.saveCheckpoint}, {"disk read", b.diskRead}, {"load", b.loadCheckpoint}}
 	rates := make([][]float64, len(stages))
-	for range o.repeats() {
-		for i, s := range stages {
-			took, err := s.run()
-			if err != nil {
-				return nil, err
-			}
+	_, times, err := runTurns(o, o.repeats(), func(turn func(string, func() (time.Duration, error))) {
+		for _, s := range stages {
+			turn(s.name, s.run)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, turn := range times {
+		for i, took := range turn {
 			rates[i] = append(rates[i], float64(b.bytes)/1e9/took.Seconds())
 		}
 	}
 	t := table(out)
-	fmt.Fprintln(t, "\tGB/s\tleast\tgreatest\tof the disk's\t")
+	fmt.Fprintln(t, "\tGB/s\tleast\tgreatest\tof the disk's\tinterval\t")
 	for i, s := range stages {
 		f := r.addFigure(s.name, "GB/s", rates[i]...)
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t", s.name, f.Median, f.Min, f.Max)
 		if i%2 == 1 {
-			ratios := make([]float64, len(rates[i]))
-			for k := range ratios {
-				ratios[k] = rates[i][k] / rates[i-1][k]
-			}
-			fmt.Fprintf(t, "%.2f\t", r.addFigure(s.name+" / "+stages[i-1].name, "", ratios...).Median)
+			ratio := r.addRatio(s.name+" / "+stages[i-1].name, rates[i], rates[i-1])
+			fmt.Fprintf(t, "%.2f\t%s\t", ratio.Median, ratio.betweenText(2))
 		}
 		fmt.Fprintln(t)
 	}

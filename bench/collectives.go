@@ -64,7 +64,7 @@ func runCollectives(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.report = newReport("collectives", dev.Name())
+	b.report = o.newReport(dev.Name())
 	if o.World == nil || o.World.Rank == 0 {
 		b.report.writeHeader(out)
 	}

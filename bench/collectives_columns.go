@@ -17,7 +17,8 @@ type row struct {
 	collectiveCase
 	us, algbw, busbw, wrong float64
 	mean, least, most, p50  float64
-	mpi, ratio              float64 // 0: not measured
+	mpi                     float64 // 0: not measured
+	ratio                   Figure  // to MPI
 }
 
 // printTables adds the figures of a transport to the report and prints its tables.
@@ -40,17 +41,20 @@ func (b *collectivesRun) addFigures(transport string, c collectiveCase, m *measu
 	add := func(what, unit string, values []float64) float64 {
 		return b.report.addFigure(fmt.Sprintf("%s %s %d B%s", transport, c.name, c.bytes, what), unit, values...).Median
 	}
+	compare := func(what string) Figure {
+		return b.report.addRatio(fmt.Sprintf("%s %s %d B%s", transport, c.name, c.bytes, what), m.us, m.mpi)
+	}
 	r := row{collectiveCase: c, us: add("", "us", m.us), algbw: add(" algbw", "GB/s", m.algbw), busbw: add(" busbw", "GB/s", m.busbw)}
-	add(" wrong", "elements", m.wrong)
+	b.report.addAs(Counted, fmt.Sprintf("%s %s %d B wrong", transport, c.name, c.bytes), "elements", m.wrong...)
 	r.wrong = slices.Max(m.wrong)
 	r.mean, r.p50 = add(" mean", "us", m.mean), add(" p50", "us", m.p50)
 	r.least, r.most = add(" least", "us", m.least), add(" most", "us", m.most)
 	switch {
 	case m.mpi == nil:
 	case b.report.MPI != "": // whose times are figures of their own
-		r.mpi, r.ratio = figure("", "", m.mpi).Median, add(" ratio to transport mpi", "", m.ratio)
+		r.mpi, r.ratio = figure("", "", m.mpi).Median, compare(" ratio to transport mpi")
 	default:
-		r.mpi, r.ratio = add(" mpi", "us", m.mpi), add(" ratio to mpi", "", m.ratio)
+		r.mpi, r.ratio = add(" mpi", "us", m.mpi), compare(" ratio to mpi")
 	}
 	return r
 }
@@ -61,7 +65,7 @@ func printNCCL(out io.Writer, rows []row) {
 	head, units := "\tsize\tcount\ttype\tredop\ttime\talgbw\tbusbw\t#wrong\t", "\tB\telements\t\t\tus\tGB/s\tGB/s\t\t"
 	beside := rows[0].mpi > 0
 	if beside {
-		head, units = head+"mpi\tratio\t", units+"us\t\t"
+		head, units = head+"mpi\tratio\tinterval\t", units+"us\t\t\t"
 	}
 	fmt.Fprintln(t, head)
 	fmt.Fprintln(t, units)
@@ -69,7 +73,7 @@ func printNCCL(out io.Writer, rows []row) {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%.1f\t%.2f\t%.2f\t%.0f\t",
 			r.name, r.bytes, r.bytes/r.elementBytes, r.element, r.redop, r.us, r.algbw, r.busbw, r.wrong)
 		if beside {
-			fmt.Fprintf(t, "%.1f\t%.2f\t", r.mpi, r.ratio)
+			fmt.Fprintf(t, "%.1f\t%.2f\t%s\t", r.mpi, r.ratio.Median, r.ratio.betweenText(2))
 		}
 		fmt.Fprintln(t)
 	}

@@ -42,11 +42,12 @@ const ncclTable = `                   size     count     type  redop    time  al
   all_to_all_v     4096      4096    uint8   none    10.0   0.41   0.31       4
 `
 
-const ncclBesideMPI = `                   size     count     type  redop    time  algbw  busbw  #wrong    mpi  ratio
-                      B  elements                      us   GB/s   GB/s             us       
-    all_reduce     4096      1024  float32    sum    20.0   0.20   0.31       0   10.0   2.00
-    all_reduce  1048576    262144  float32    sum  1000.0   1.05   1.57       2  500.0   2.00
-  all_to_all_v     4096      4096    uint8   none    10.0   0.41   0.31       4    5.0   2.00
+// The columns after those of nccl-tests are ours.
+const ncclBesideMPI = `                   size     count     type  redop    time  algbw  busbw  #wrong    mpi  ratio                        interval
+                      B  elements                      us   GB/s   GB/s             us                                       
+    all_reduce     4096      1024  float32    sum    20.0   0.20   0.31       0   10.0   2.00  2.00 to 2.00, 3 pairs: too few
+    all_reduce  1048576    262144  float32    sum  1000.0   1.05   1.57       2  500.0   2.00  2.00 to 2.00, 3 pairs: too few
+  all_to_all_v     4096      4096    uint8   none    10.0   0.41   0.31       4    5.0   2.00  2.00 to 2.00, 3 pairs: too few
 `
 
 const osuTable = `

@@ -21,7 +21,7 @@ type lane struct {
 type measured struct {
 	us, algbw, busbw, wrong []float64
 	mean, least, most, p50  []float64 // us, see timing
-	mpi, ratio              []float64 // us of the same over MPI, and us / mpi; nil: not measured
+	mpi                     []float64 // us of the same over MPI; nil: not measured
 }
 
 func (b *collectivesRun) newLane(name, where string, r *collectivesRank) *lane {
@@ -128,7 +128,8 @@ func (b *collectivesRun) withinProcess() error {
 
 // timeTurns times all cases over each transport in turn. All ranks measure; rank 0 uses the results.
 func (b *collectivesRun) timeTurns(lanes []*lane) error {
-	for range b.options.repeats() {
+	for turn := range b.options.repeats() {
+		b.options.setDone(turn, b.options.repeats(), "turns")
 		for _, l := range lanes {
 			if err := b.measureOnce(l); err != nil {
 				return err
@@ -170,7 +171,7 @@ func (b *collectivesRun) measureOnce(l *lane) error {
 	}
 	for i := range l.found {
 		if m := &l.found[i]; l.openMPI == nil {
-			m.mpi, m.ratio = nil, nil
+			m.mpi = nil
 		} else {
 			m.addMPI(theirs[i])
 		}
@@ -195,5 +196,5 @@ func (m *measured) addRepeat(c collectiveCase, ranks int, t timing) {
 
 // addMPI adds the time of the same case over MPI in the newest repeat.
 func (m *measured) addMPI(mpi float64) {
-	m.mpi, m.ratio = append(m.mpi, mpi), append(m.ratio, m.us[len(m.us)-1]/mpi)
+	m.mpi = append(m.mpi, mpi)
 }

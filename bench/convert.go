@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/inflate"
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
 var convertBench = Bench{
@@ -41,10 +41,9 @@ type convertTurn struct{ wall, cpu float64 }
 
 // timeTurn measures one call.
 func timeTurn(do func() error) (t convertTurn, err error) {
-	used := func() time.Duration { return cpuTime() + usedTime(unix.RUSAGE_CHILDREN) }
-	began, busy := time.Now(), used()
+	began, busy := time.Now(), machine.ProcessTime()
 	err = do()
-	return convertTurn{time.Since(began).Seconds(), (used() - busy).Seconds()}, err
+	return convertTurn{time.Since(began).Seconds(), (machine.ProcessTime() - busy).Seconds()}, err
 }
 
 func runConvert(out io.Writer, o Options) (*Report, error) {
@@ -82,11 +81,11 @@ func runConvert(out io.Writer, o Options) (*Report, error) {
 			return os.Remove(to)
 		}},
 	}...)
-	found, err := takeTurns(ways, pairs)
+	found, err := takeTurns(o, ways, pairs)
 	if err != nil {
 		return nil, err
 	}
-	r := newReport("convert", "none")
+	r := o.newReport("none")
 	r.writeHeader(out)
 	fmt.Fprintf(out, "\n%s, %.0f MB of text, %d turns of each way\n", format, float64(bytes)/1e6, pairs)
 	return r, r.addTurns(out, ways, found)
@@ -100,18 +99,22 @@ type convertWay struct {
 }
 
 // takeTurns measures each way a number of times, by turns. The last way is the one that the others are compared to.
-func takeTurns(ways []convertWay, turns int) (found [][]convertTurn, err error) {
+func takeTurns(o Options, ways []convertWay, turns int) (found [][]convertTurn, err error) {
 	found = make([][]convertTurn, len(ways))
-	for turn := range turns + 1 {
+	for _, way := range ways { // the file is not in memory yet
+		o.mustRun()
+		if err := way.do(); err != nil {
+			return nil, err
+		}
+	}
+	for turn := 0; o.moreTurns(turn, turns); turn++ {
 		for i := range ways {
 			which := (turn + i) % len(ways)
 			t, err := timeTurn(ways[which].do)
 			if err != nil {
 				return nil, err
 			}
-			if turn > 0 { // else the file is not in memory yet
-				found[which] = append(found[which], t)
-			}
+			found[which] = append(found[which], t)
 		}
 	}
 	return found, nil
@@ -133,17 +136,14 @@ func (r *Report) addTurns(out io.Writer, ways []convertWay, found [][]convertTur
 				line, parts[k] = line+"\t", "\t\t"
 				continue
 			}
-			var seconds, ratios []float64
+			var seconds, converted []float64
 			for n, t := range found[i] {
-				seconds = append(seconds, kind.of(t))
-				ratios = append(ratios, kind.of(last[n])/max(kind.of(t), 1e-9))
+				seconds, converted = append(seconds, max(kind.of(t), 1e-9)), append(converted, kind.of(last[n]))
 			}
 			line += fmt.Sprintf("\t%.3f", r.addFigure(kind.name+" "+way.name, "s", seconds...).Median)
 			if i < len(ways)-1 {
-				low, high := medianInterval(ratios)
-				ratio := r.addFigure(kind.name+" convert / "+way.name, "", ratios...)
-				r.addFigure(kind.name+" convert / "+way.name+", 95 % interval", "", low, high)
-				parts[k] = fmt.Sprintf("\t%.2f\t%.2f-%.2f", ratio.Median, low, high)
+				ratio := r.addRatio(kind.name+" convert / "+way.name, converted, seconds)
+				parts[k] = fmt.Sprintf("\t%.2f\t%s", ratio.Median, ratio.betweenText(2))
 			}
 		}
 		fmt.Fprintln(t, line+parts[0]+parts[1]+"\t")

@@ -5,7 +5,29 @@
 //
 // A figure is the median of several repeats, printed with the least and the greatest. Alternatives
 // are measured in turn within one run (A B A B ...), so that a ratio holds if the machine's speed
-// drifts. The tests run each benchmark with tiny sizes, so that it keeps working.
+// drifts. A ratio is the median of the ratios of each turn, with the 95 % interval of the package
+// paired and the number of pairs. The tests run each benchmark with tiny sizes, so that it keeps
+// working.
+//
+// # Bars
+//
+// A benchmark has its bars as data (Bar): a figure, the number of it that is judged, the bound, the
+// settings, and the sentence that sets it. A bar of an interval holds if the judged end is within
+// the bound, and misses if the whole interval is beyond it. It is not shown if the interval holds
+// the bound, or if there are too few pairs. Every report judges the bars of its settings.
+//
+// # Records
+//
+// A report has the build, the settings, the machine with its memory and the disk of its files, and
+// the load while the benchmark ran. The share of others is the busy time of all cores in /proc/stat
+// less that of the benchmark's processes; without /proc it is unknown. Work that the kernel
+// charges to no process counts as others': writing back files, interrupts. Each figure has its kind
+// of evidence (Evidence).
+//
+// # Stops
+//
+// A signal ends a benchmark between two turns, or between two calls of a kernel. The report is then
+// that of the complete turns, and Incomplete is set.
 //
 // # Settings
 //
@@ -26,7 +48,8 @@
 // # Limits of training
 //
 // A training step is compared with two limits of the machine, measured in the same run on the same
-// threads: FMAs in registers, and a copy of an array that no cache holds, in bytes read and written.
+// threads: FMAs in registers before each block of steps, and once a copy of an array that no cache
+// holds, in bytes read and written.
 // The bytes of a step are those of the operands of its operations (cost); caches may save some.
 //
 // # Codes

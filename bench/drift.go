@@ -23,7 +23,8 @@ var driftBench = Bench{
 		number("stripes", "64", 1, 1<<20, "number of stripes").orTiny("2"),
 		numbers("updates", "100,1000,10000,100000", 1, 1<<30, "updates of each row before it is decoded").orTiny("10,100"),
 	},
-	measure: runDrift,
+	Evidence: Counted,
+	measure:  runDrift,
 }
 
 // Adagrad with the usual settings of recommendation models, and gradients of one sample in a large
@@ -53,7 +54,7 @@ func runDrift(out io.Writer, o Options) (*Report, error) {
 			found[i] = append(found[i], e)
 		}
 	}
-	r := newReport("drift", "none")
+	r := o.newReport("none")
 	r.writeHeader(out)
 	r.driftFigures(out, fmt.Sprintf("k %d width %d stripes %d", k, width, stripes), updates, found)
 	return r, nil

@@ -37,7 +37,7 @@ func runEC(out io.Writer, o Options) (*Report, error) {
 	if o.Tiny {
 		shard = ecTinyShard
 	}
-	report := newReport("ec", "none")
+	report := o.newReport("none")
 	report.writeHeader(out)
 	fmt.Fprintf(out, "\none thread, one call per row, shards of %s; GB/s of the rows changed (delta) or of the k rows of a stripe; decode restores\n"+
 		"min(k, r) lost rows; median (least-greatest), and %% of memcpy\n\n", machine.Size(int64(shard)))

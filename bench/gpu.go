@@ -35,7 +35,7 @@ func (b *kernelBench) runGPU() (*Report, error) {
 	if !b.o.isSet("m") && !b.o.Tiny {
 		b.m = gpuSamples
 	}
-	b.dev, b.report = dev, newReport("kernels", dev.Name())
+	b.dev, b.report = dev, b.o.newReport(dev.Name())
 	b.report.writeHeader(b.out)
 	g := &gpuBench{kernelBench: b, s: dev.Stream(1)}
 	defer g.freeGPU()

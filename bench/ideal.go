@@ -57,7 +57,8 @@ func runIdeal(out io.Writer, o Options) (*Report, error) {
 		return nil, settingError("batch=%d: want at least 1 sample for each of the %d ranks", batch, ranks)
 	}
 	var report *Report
-	for _, m := range models {
+	for i, m := range models {
+		o.setDone(i, len(models), "models")
 		if err := idealOne(out, o, m, batch, ranks, link, compute, &report); err != nil {
 			return nil, err
 		}
@@ -97,8 +98,8 @@ func idealOne(out io.Writer, o Options, s shape, batch, ranks int, link *transpo
 	}
 	e := env.Real()
 	m := measure.Options{
-		Warmup: 2, Steps: steps, Repeats: o.repeats(), Modes: idealModes,
-		Options: train.Options{Observer: silent{}, Stop: func() bool { return false }, Progress: func(data.Progress) error { return nil }},
+		Warmup: 2, Steps: steps, Repeats: o.repeats(), Modes: idealModes, EndEarly: o.isStopped,
+		Options: train.Options{Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }},
 	}
 	if compute > 0 {
 		lookups := len(cfg.Model.TableRows()) * model.ShapeOf(cfg.ModelConfig()).RowWidth()
@@ -120,7 +121,7 @@ func idealOne(out io.Writer, o Options, s shape, batch, ranks int, link *transpo
 		return err
 	}
 	if *report == nil {
-		*report = newReport("ideal", info.Device)
+		*report = o.newReport(info.Device)
 		(*report).writeHeader(out)
 	}
 	name := fmt.Sprintf("%s batch %d ranks %d", s.name, batch, ranks)
@@ -130,6 +131,9 @@ func idealOne(out io.Writer, o Options, s shape, batch, ranks int, link *transpo
 	if compute > 0 {
 		name += fmt.Sprintf(" compute %v", compute)
 	}
+	if link != nil || compute > 0 {
+		(*report).evidence = Simulated
+	}
 	(*report).idealFigures(out, name, samples)
 	return nil
 }
@@ -138,7 +142,7 @@ func idealOne(out io.Writer, o Options, s shape, batch, ranks int, link *transpo
 func (r *Report) idealFigures(out io.Writer, name string, samples [][]measure.Sample) {
 	fmt.Fprintf(out, "\n%s\n", name)
 	t := table(out)
-	fmt.Fprintln(t, "mode\tms per step\tleast\tgreatest\tof ideal\tleast\tgreatest\tfactor over none\tcritical rows\tKiB\tdelayed rows\tKiB\t")
+	fmt.Fprintln(t, "mode\tms per step\tleast\tgreatest\tof ideal\tinterval\tspeed of none's\tinterval\tcritical rows\tKiB\tdelayed rows\tKiB\t")
 	none := 0
 	for i, mode := range idealModes {
 		if mode == "none" {
@@ -146,18 +150,17 @@ func (r *Report) idealFigures(out io.Writer, name string, samples [][]measure.Sa
 		}
 	}
 	for i, mode := range idealModes {
-		var ms, ofIdeal, factor []float64
+		var ms, best, unplanned []float64
 		for k, s := range samples[i] {
 			ms = append(ms, 1e3*s.Step.Seconds())
-			ofIdeal = append(ofIdeal, s.Step.Seconds()/samples[0][k].Step.Seconds())
-			factor = append(factor, samples[none][k].Step.Seconds()/s.Step.Seconds())
+			best, unplanned = append(best, 1e3*samples[0][k].Step.Seconds()), append(unplanned, 1e3*samples[none][k].Step.Seconds())
 		}
 		step := r.addFigure(fmt.Sprintf("%s, %s: step", name, mode), "ms", ms...)
-		of := r.addFigure(fmt.Sprintf("%s, %s: time over ideal", name, mode), "", ofIdeal...)
-		over := r.addFigure(fmt.Sprintf("%s, %s: speed over none", name, mode), "", factor...)
+		of := r.addRatio(fmt.Sprintf("%s, %s: time over ideal", name, mode), ms, best)
+		over := r.addRatio(fmt.Sprintf("%s, %s: speed over none", name, mode), unplanned, ms)
 		moved := samples[i][0].Moved
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%d\t%d\t%d\t\n", mode, step.Median, step.Min, step.Max,
-			of.Median, of.Min, of.Max, over.Median, moved.Critical.Rows, moved.Critical.Bytes>>10, moved.Delayed.Rows, moved.Delayed.Bytes>>10)
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.3f\t%s\t%.3f\t%s\t%d\t%d\t%d\t%d\t\n", mode, step.Median, step.Min, step.Max,
+			of.Median, of.betweenText(3), over.Median, over.betweenText(3), moved.Critical.Rows, moved.Critical.Bytes>>10, moved.Delayed.Rows, moved.Delayed.Bytes>>10)
 	}
 	t.Flush()
 	t = table(out)

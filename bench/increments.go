@@ -57,11 +57,11 @@ func runIncrements(out io.Writer, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(b.dir)
-	names, times, err := runTurns(o.repeats(), b.runTurn)
+	names, times, err := runTurns(o, o.repeats(), b.runTurn)
 	if err != nil {
 		return nil, err
 	}
-	r := newReport("increments", b.info.Device)
+	r := o.newReport(b.info.Device)
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a checkpoint every %s: %d rows of %d bytes\n", b.shape.name,
 		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.text("every"), b.info.Rows, b.info.BytesPerRow)
@@ -100,7 +100,7 @@ func (b *incrementsRun) runSaving(pause bool, sets ...string) (x savingTimes, er
 	if b.o.Tiny && !pause {
 		saveRows = 64 // else training waits for small saves
 	}
-	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Meter: t.meter, PauseSaves: pause,
+	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: b.o.isStopped, Meter: t.meter, PauseSaves: pause,
 		SaveRows: saveRows, Progress: func(data.Progress) error { return nil }})
 	if err == nil && t.steps == 0 {
 		err = errors.New("bench: the job trained too few steps")
@@ -157,27 +157,27 @@ func (b *incrementsRun) report(out io.Writer, r *Report, names []string, times [
 	t := table(out)
 	fmt.Fprintln(t, "\tms per step\tof that without\tinterval\tCPU ms\tlongest step / median\tsaves\tMB written\tof the rows' bytes\t")
 	for i, name := range names {
-		var ms, ratio, cpu, longest, saves, written, extra []float64
+		var ms, plain, cpu, longest, saves, written, extra []float64
 		for _, turn := range times {
 			x := turn[i]
-			ms, cpu, ratio = append(ms, x.ms), append(cpu, x.cpu), append(ratio, x.ms/turn[0].ms)
+			ms, cpu, plain = append(ms, x.ms), append(cpu, x.cpu), append(plain, turn[0].ms)
 			longest, saves, written = append(longest, x.longest), append(saves, x.saves), append(written, x.bytes/1e6)
 			if x.rows > 0 {
 				extra = append(extra, x.bytes/(x.rows*x.rowSize))
 			}
 		}
-		verdict := ""
+		ratio, verdict := r.addRatio(name+": of that without checkpoints", ms, plain), ""
 		if i > 0 {
-			verdict = ratioText(ratio)
+			verdict = ratio.betweenText(3)
 		}
 		ofRows := "-"
 		if len(extra) > 0 {
-			ofRows = fmt.Sprintf("%.3f", r.addFigure(name+": bytes of increments, of their rows'", "", extra...).Median)
+			ofRows = fmt.Sprintf("%.3f", r.addAs(Counted, name+": bytes of increments, of their rows'", ratioUnit, extra...).Median)
 		}
 		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.2f\t%.0f\t%.1f\t%s\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
-			r.addFigure(name+": of that without checkpoints", "", ratio...).Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
-			r.addFigure(name+": longest step of the median", "", longest...).Median, r.addFigure(name+": saves", "", saves...).Median,
-			r.addFigure(name+": bytes of increments", "MB", written...).Median, ofRows)
+			ratio.Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
+			r.addFigure(name+": longest step of the median", ratioUnit, longest...).Median, r.addAs(Counted, name+": saves", "saves", saves...).Median,
+			r.addAs(Counted, name+": bytes of increments", "MB", written...).Median, ofRows)
 	}
 	return t.Flush()
 }

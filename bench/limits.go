@@ -1,34 +1,28 @@
 package bench
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// limits are the rates of a machine that no training step exceeds for long.
-type limits struct {
-	flops float64 // operations per second: FMAs in registers
-	bytes float64 // per second, read and written: a copy of memory that no cache holds
-}
-
-// findLimits measures the limits on a number of threads.
-func findLimits(threads int, tiny bool) (l limits, err error) {
-	l.flops = peak(threads, tiny)
-	l.bytes, err = bandwidth(threads, tiny)
-	return l, err
-}
+// peakRounds is odd, so that the median is one of the rates.
+const peakRounds = 3
 
 // peak is the rate of FMAs in registers on all threads at once, in operations
-// per second: the median of a few rounds.
+// per second: the median of a few rounds. 0 threads: one per core.
 func peak(threads int, tiny bool) float64 {
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
 	rounds := 20_000_000
 	if tiny {
 		rounds = 1000
 	}
 	var rates []float64
-	for range 5 {
+	for range peakRounds {
 		var wait sync.WaitGroup
 		var flops float64
 		begin := time.Now()

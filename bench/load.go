@@ -21,7 +21,8 @@ var loadBench = Bench{
 		number("commit_every", "10", 1, 10_000, "steps between commits").orTiny("2"),
 		number("commits", "5", 1, 10_000, "commits to count").orTiny("2"),
 	},
-	measure: runLoad,
+	Evidence: Counted,
+	measure:  runLoad,
 }
 
 // loadSettings are the settings of a count.
@@ -67,7 +68,7 @@ func runLoad(out io.Writer, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	report := newReport("load", "none")
+	report := o.newReport("none")
 	report.writeHeader(out)
 	fmt.Fprintf(out, "\nsynthetic Criteo Kaggle, %d ranks, batch %d, k = %d, r = %d, %d commits of %d steps\n\n", s.ranks,
 		s.batch, s.k, s.r, s.commits, s.every)
@@ -145,8 +146,8 @@ func (r *Report) addLoads(out io.Writer, ways []spreadRows, loads []rowLoads, st
 			mean, most := sum/float64(len(x.load)), slices.Max(x.load)
 			name := w.name + ": " + x.name
 			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f\t%.2f\t\n", w.name, x.name, r.addFigure(name, "1/step", mean/steps).Median,
-				r.addFigure(name+", greatest to least", "", most/slices.Min(x.load)).Median,
-				r.addFigure(name+", greatest to mean", "", most/mean).Median)
+				r.addFigure(name+", greatest to least", ratioUnit, most/slices.Min(x.load)).Median,
+				r.addFigure(name+", greatest to mean", ratioUnit, most/mean).Median)
 		}
 	}
 }

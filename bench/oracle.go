@@ -53,13 +53,13 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := newReport("oracle", "none")
+	report := o.newReport("none")
 	report.writeHeader(out)
 	took := make([][][]oracleParts, len(runs)) // of each case, of each number of threads, in turn
 	for i := range runs {
 		took[i] = make([][]oracleParts, len(threads))
 	}
-	for range o.repeats() {
+	for n := 0; o.moreTurns(n, o.repeats()); n++ {
 		for i, r := range runs {
 			for j, n := range threads {
 				took[i][j] = append(took[i][j], r.timeParts(n, o.Tiny))
@@ -71,7 +71,7 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 	defer t.Flush()
 	fmt.Fprint(t, "batch\tfeatures\tranks\tlookahead\trows\tthreads\tM samples/s\tper core\tplans\tmerges\tdecisions\t\n")
 	for i, r := range runs {
-		rows := report.addFigure("distinct rows, "+r.String(), "rows", float64(r.rows))
+		rows := report.addAs(Counted, "distinct rows, "+r.String(), "rows", float64(r.rows))
 		for j, n := range threads {
 			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.0f\t%d\t", r.batch, r.features, r.ranks, r.lookahead, rows.Median, n)
 			oracleFigures(t, report, fmt.Sprintf("%v, threads %d", r, n), min(n, r.ranks), took[i][j])

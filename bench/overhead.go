@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +39,31 @@ var overheadBench = Bench{
 		choice("checkpoints", "yes", []string{"yes", "no"}, "also measure full checkpoints"),
 		dirSetting,
 	},
+	Bars:    overheadBars(),
 	measure: runOverhead,
+}
+
+// The ratios of neighbouring blocks.
+const (
+	overheadWall = "with / without the code"
+	overheadCPU  = "with / without the code, CPU time"
+)
+
+// overheadBars are for 5 ranks, k = 4 and r = 1, and a commit every 10 steps.
+func overheadBars() (bars []Bar) {
+	add := func(model, batch, text string, bound float64) {
+		settings := []string{"model=" + model, "k=4", "r=1", "every=10"}
+		if batch != "" {
+			settings = append(settings, "batch="+batch)
+		}
+		bars = append(bars, Bar{settings, text, oneWay(atMost(overheadWall, Upper, bound))})
+	}
+	for _, model := range []string{"dim16", "dim48"} {
+		add(model, "16384", "protection costs at most 1 % of a step at batch 16,384", 1.01)
+		add(model, "2048", "protection costs at most 2 % of a step at batch 2,048, commit_every 10", 1.02)
+	}
+	add("dim16-bare", "", "protection costs at most 10 % of a step without MLPs", 1.10)
+	return bars
 }
 
 // overheadCase is a code to measure, with the steps between its commits.
@@ -56,8 +81,11 @@ var checkpointEvery = []time.Duration{time.Minute, 5 * time.Minute, 10 * time.Mi
 
 func runOverhead(out io.Writer, o Options) (*Report, error) {
 	b := &overheadRun{out: out, o: o, batch: o.number("batch")}
-	for _, b.shape = range o.models("dim16", "dim48", "dim16-bare", "dim48-bare") {
-		for i, c := range overheadCases(o) {
+	models, cases := o.models("dim16", "dim48", "dim16-bare", "dim48-bare"), overheadCases(o)
+	for n := range models {
+		b.shape = models[n]
+		for i, c := range cases {
+			o.setDone(n*len(cases)+i, len(models)*len(cases), "cases")
 			if err := b.measure(c, o.text("checkpoints") == "yes" && i == 0); err != nil {
 				return nil, err
 			}
@@ -141,13 +169,14 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 			cpu[block%2] = append(cpu[block%2], (cpuTime() - began).Seconds())
 			block++
 		},
-		Options: train.Options{Observer: silent{}, Stop: func() bool { return false }, Progress: func(data.Progress) error { return nil }},
+		EndEarly: b.o.isStopped,
+		Options:  train.Options{Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }},
 	})
 	if err != nil {
 		return err
 	}
 	if b.report == nil {
-		b.report = newReport("overhead", info.Device)
+		b.report = b.o.newReport(info.Device)
 		b.report.writeHeader(b.out)
 	}
 	for i := range samples { // memory of pre-images and deltas was taken in the first pair
@@ -155,12 +184,15 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 	}
 	f := overheadFigures{b.report, fmt.Sprintf("%s batch %d ranks %d %v", b.shape.name, b.batch, ranks, c)}
 	fmt.Fprintf(b.out, "\n%s: %d threads, blocks of %d steps, cache.mode %s\n", f.name, info.Threads, steps, cfg.Cache.Mode)
+	first := len(b.report.Figures)
 	over := f.compareTimes(b.out, samples[0], samples[1], cpu)
 	f.reportShares(b.out, samples[1])
 	f.reportMemory(b.out, samples[1], float64(info.Rows)*float64(info.BytesPerRow))
 	if save {
 		f.compareCheckpoints(b.out, samples[0], over)
 	}
+	b.report.setCase(first, map[string]string{"model": b.shape.name, "batch": strconv.Itoa(b.batch), "code": c.code, "k": strconv.Itoa(c.k),
+		"r": strconv.Itoa(c.r), "every": strconv.Itoa(c.every)})
 	return nil
 }
 
@@ -181,13 +213,10 @@ func (b *overheadRun) loadConfig(c overheadCase, ranks int) (*config.Config, str
 	return cfg, dir, err
 }
 
-// cpuTime returns the CPU time of this process.
-func cpuTime() time.Duration { return usedTime(unix.RUSAGE_SELF) }
-
-// usedTime is the CPU time of this process, or of its children that have ended.
-func usedTime(who int) time.Duration {
+// cpuTime returns the CPU time of this process, without its children's.
+func cpuTime() time.Duration {
 	var u unix.Rusage
-	if err := unix.Getrusage(who, &u); err != nil {
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
@@ -203,29 +232,30 @@ func (f overheadFigures) addFigure(what, unit string, values []float64) Figure {
 	return f.report.addFigure(f.name+": "+what, unit, values...)
 }
 
+func (f overheadFigures) addAs(e Evidence, what, unit string, values ...float64) Figure {
+	return f.report.addAs(e, f.name+": "+what, unit, values...)
+}
+
 // compareTimes compares blocks pair by pair. It returns the cost of protection as a share of a step.
 func (f overheadFigures) compareTimes(out io.Writer, without, with []measure.Sample, cpu [2][]float64) (over float64) {
 	var ms [2][]float64
-	var wall, computed []float64
 	for i := range with {
 		ms[0], ms[1] = append(ms[0], 1e3*without[i].Step.Seconds()), append(ms[1], 1e3*with[i].Step.Seconds())
-		wall = append(wall, 100*(ms[1][i]/ms[0][i]-1))
-		computed = append(computed, 100*(cpu[1][i]/cpu[0][i]-1))
 	}
 	t := table(out)
-	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\t")
-	for i, line := range []Figure{
-		f.addFigure("step without", "ms", ms[0]), f.addFigure("step", "ms", ms[1]),
-		f.addFigure("overhead", "%", wall), f.addFigure("overhead in CPU time", "%", computed),
-	} {
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%s\t\n", []string{"step without the code", "step", "overhead", "of CPU time"}[i],
-			line.Median, line.Min, line.Max, line.Unit)
-		if i == 2 {
-			over = line.Median / 100
-		}
+	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\tinterval\t")
+	step := []Figure{f.addFigure("step without", "ms", ms[0]), f.addFigure("step", "ms", ms[1])}
+	for i, line := range step {
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%s\t\t\n", []string{"step without the code", "step"}[i], line.Median, line.Min, line.Max, line.Unit)
+	}
+	wall := f.report.addRatio(f.name+": "+overheadWall, ms[1], ms[0])
+	computed := f.report.addRatio(f.name+": "+overheadCPU, cpu[1], cpu[0])
+	for i, line := range []Figure{wall, computed} {
+		fmt.Fprintf(t, "%s\t%.4f\t%.4f\t%.4f\t%s\t%s\t\n", []string{overheadWall, overheadCPU}[i], line.Median, line.Min, line.Max, line.Unit,
+			line.betweenText(4))
 	}
 	t.Flush()
-	return over
+	return wall.Median - 1
 }
 
 // reportShares reports the parts of protection's time on rank 0, in wall-clock time: waits for a core
@@ -258,7 +288,7 @@ func (f overheadFigures) reportShares(out io.Writer, with []measure.Sample) {
 	for _, s := range with {
 		sent = append(sent, float64(s.Cost.SentBytes))
 	}
-	fmt.Fprintf(out, "deltas sent by rank 0: %.0f bytes per step\n", f.addFigure("deltas sent by rank 0", "B/step", sent).Median)
+	fmt.Fprintf(out, "deltas sent by rank 0: %.0f bytes per step\n", f.addAs(Counted, "deltas sent by rank 0", "B/step", sent...).Median)
 }
 
 // reportMemory reports the memory of all ranks for protection, relative to that of the rows with their
@@ -267,13 +297,13 @@ func (f overheadFigures) reportMemory(out io.Writer, with []measure.Sample, rows
 	last := with[len(with)-1].Protection
 	t := table(out)
 	fmt.Fprintln(t, "all ranks\tmemory\tof rows\t")
-	fmt.Fprintf(t, "rows and state\t%s\t\t\n", machine.Size(int64(f.addFigure("rows and state", "B", []float64{rows}).Median)))
+	fmt.Fprintf(t, "rows and state\t%s\t\t\n", machine.Size(int64(f.addAs(Counted, "rows and state", "B", rows).Median)))
 	for _, m := range []struct {
 		name  string
 		bytes int64
 	}{{"parities", last.ParityBytes}, {"pre-images", last.JournalBytes}, {"deltas, sent and staged", last.StagedBytes},
 		{"dense snapshots", last.SnapshotBytes}} {
-		f.addFigure(m.name, "B", []float64{float64(m.bytes)})
+		f.addAs(Counted, m.name, "B", float64(m.bytes))
 		fmt.Fprintf(t, "%s\t%s\t%.2f %%\t\n", m.name, machine.Size(m.bytes), 100*float64(m.bytes)/rows)
 	}
 	t.Flush()
@@ -288,12 +318,12 @@ func (f overheadFigures) compareCheckpoints(out io.Writer, saved []measure.Sampl
 	save := f.addFigure("full checkpoint", "s", seconds)
 	fmt.Fprintf(out, "full checkpoint: %.2f s (%.2f-%.2f); overhead of one every", save.Median, save.Min, save.Max)
 	for _, every := range checkpointEvery {
-		share := f.addFigure(fmt.Sprintf("overhead of a checkpoint every %v", every), "%", scale(seconds, 100/every.Seconds()))
+		share := f.addAs(Modelled, fmt.Sprintf("overhead of a checkpoint every %v", every), "%", scale(seconds, 100/every.Seconds())...)
 		fmt.Fprintf(out, " %v: %.2f %%;", every, share.Median)
 	}
 	fmt.Fprintln(out)
 	if over > 0 {
-		even := f.addFigure("checkpoints cost the same every", "s", scale(seconds, 1/over))
+		even := f.addAs(Modelled, "checkpoints cost the same every", "s", scale(seconds, 1/over)...)
 		fmt.Fprintf(out, "the code costs as much as a checkpoint every %.0f s\n", even.Median)
 	}
 }

@@ -31,7 +31,7 @@ func (b *kernelBench) measureProducts() error {
 	fmt.Fprintf(b.out, "\nmatrix products, %d samples, GFLOP/s: median (least-greatest); %s\n", b.m, b.report.Against)
 	t := table(b.out)
 	defer t.Flush()
-	fmt.Fprint(t, "K x N\tproduct\tthreads\texact\tOpenBLAS\texact/OpenBLAS %\t\n")
+	fmt.Fprint(t, "K x N\tproduct\tthreads\texact\tOpenBLAS\texact / OpenBLAS\tinterval\t\n")
 	for _, l := range b.shapes {
 		sets, free, err := b.newOperands(l)
 		if err != nil {
@@ -109,10 +109,10 @@ func (b *kernelBench) measureProduct(out io.Writer, l layer, which string, threa
 	exact := per(gflop, took[0])
 	fmt.Fprintf(out, "%d x %d\t%s\t%d\t%s\t", l.k, l.n, which, threads, spread(b.report.addFigure(name+" exact", "GFLOP/s", exact...)))
 	if theirs == nil {
-		fmt.Fprint(out, "not found\t\t\n")
+		fmt.Fprint(out, "not found\t\t\t\n")
 		return
 	}
 	other := per(gflop, took[1])
-	fmt.Fprintf(out, "%s\t%s\t\n", spread(b.report.addFigure(name+" OpenBLAS", "GFLOP/s", other...)),
-		spread(b.report.addFigure(name+" exact/OpenBLAS", "%", percent(exact, other)...)))
+	f, ratio := b.report.addFigure(name+" OpenBLAS", "GFLOP/s", other...), b.report.addRatio(name+" exact / OpenBLAS", exact, other)
+	fmt.Fprintf(out, "%s\t%.3f\t%s\t\n", spread(f), ratio.Median, ratio.betweenText(3))
 }

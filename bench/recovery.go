@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/ec"
@@ -37,6 +36,12 @@ var recoveryBench = Bench{
 		text("digest", "", "a digest in hex", "digest of a run without a loss. Default: measured in such a run"),
 		text("csv", "", "a file", "also write the time of each step. Default: no file"),
 		text("png", "", "a file", "also draw the throughput of the first run. Default: no file"),
+	},
+	Bars: []Bar{
+		{[]string{"lose=worker"}, "training again within 0.15 s (median) and 0.25 s (95 %) after the loss of a worker", oneWay(
+			atMost("resume_ms", Median, 150), atMost("resume_ms p95", Itself, 250))},
+		{[]string{"lose=node"}, "training again within 0.3 s (median) and 0.5 s (95 %) after the loss of a node", oneWay(
+			atMost("resume_ms", Median, 300), atMost("resume_ms p95", Itself, 500))},
 	},
 	measure: runRecovery,
 }
@@ -92,7 +97,7 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 		}
 	}
 	var runs []jobRun
-	for range o.repeats() {
+	for o.moreTurns(len(runs), o.repeats()) {
 		r, err := b.runJob(program, b.faultSpecs())
 		if err != nil {
 			return nil, err
@@ -102,7 +107,7 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 		}
 		runs = append(runs, r)
 	}
-	report := newReport("recovery", "of the processes")
+	report := o.newReport("of the processes")
 	report.writeHeader(out)
 	b.addFigures(report, undisturbed, runs)
 	if plots[0] != "" {
@@ -181,12 +186,14 @@ func (b *recoveryRun) addFigures(r *Report, undisturbed jobRun, runs []jobRun) {
 		len(losses), b.kills*len(runs), len(runs), b.ranks, undisturbed.Digest)
 	t := table(b.out)
 	fmt.Fprintln(t, "\tp50\tp95\tleast\tgreatest\t\t")
+	evidence := Measured
 	line := func(what, unit string, values []float64) {
 		if len(values) == 0 {
 			return
 		}
+		r.evidence = evidence
 		f := r.addFigure(name+": "+what, unit, values...)
-		high := r.addFigure(name+": "+what+" p95", unit, quantile(values, 0.95))
+		high := r.addQuantile(name+": "+what+" p95", unit, 0.95, values)
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%s\t\n", what, f.Median, high.Median, f.Min, f.Max, unit)
 	}
 	of := func(value func(*train.Recovery) float64) (values []float64) {
@@ -198,16 +205,20 @@ func (b *recoveryRun) addFigures(r *Report, undisturbed jobRun, runs []jobRun) {
 	for _, p := range recoveryTimes {
 		line(p.name, "ms", of(p.of))
 	}
-	line("steps redone", "", of(func(x *train.Recovery) float64 { return float64(x.StepsRedone) }))
-	line("rows decoded on demand", "", of(func(x *train.Recovery) float64 { return float64(x.RowsOnDemand) }))
-	line("rows decoded and parities encoded in the background", "",
+	evidence = Counted
+	line("steps redone", "steps", of(func(x *train.Recovery) float64 { return float64(x.StepsRedone) }))
+	line("rows decoded on demand", "rows", of(func(x *train.Recovery) float64 { return float64(x.RowsOnDemand) }))
+	line("rows decoded and parities encoded in the background", "rows",
 		of(func(x *train.Recovery) float64 { return float64(x.RowsDecoded - x.RowsOnDemand) }))
 	line("read for them", "MB", of(func(x *train.Recovery) float64 { return float64(x.BytesRead) / 1e6 }))
 	line("rows and parities lost", "MB", lost)
+	evidence = Measured
 	line("from resume to rebuilt, for 100 MB", "s", per100MB)
 	line("throughput before a loss and after the rebuild", "samples/s", normal)
 	line("from resume to rebuilt, of that", "%", while)
+	evidence = Modelled
 	line("memory traffic meanwhile, of a core's copy rate", "%", share)
+	evidence, r.evidence = Measured, Measured
 	r.addFigure(name+": copied by a core, read and written", "GB/s", copied)
 	fmt.Fprintf(t, "copied by a core, read and written\t%.1f\t\t\t\tGB/s\t\n", copied)
 	if len(undisturbed.steps) > 0 {
@@ -242,11 +253,4 @@ func copyRate(tiny bool) float64 {
 		best = min(best, time.Since(began))
 	}
 	return 2 * float64(size) / float64(max(1, best)) // bytes a ns
-}
-
-// quantile returns the least value that a share p of all does not exceed.
-func quantile(values []float64, p float64) float64 {
-	v := slices.Clone(values)
-	slices.Sort(v)
-	return v[max(0, int(math.Ceil(p*float64(len(v))))-1)]
 }

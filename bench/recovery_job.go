@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"syscall"
+	"time"
 
 	"github.com/ecrec/ecrec/train"
 )
@@ -36,6 +38,7 @@ func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err err
 	if err != nil {
 		return r, err
 	}
+	b.o.Progress.addFolder(dir)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "bench.toml")
 	if err := os.WriteFile(path, []byte(b.shape.toml(job{batch: b.batch, ranks: b.ranks}, dir)), 0o644); err != nil {
@@ -60,7 +63,7 @@ func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err err
 	cmd.SysProcAttr = endWithParent()
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := cmd.Run(); err != nil {
+	if err := b.o.runCommand(cmd); err != nil {
 		return r, fmt.Errorf("bench: a run of %d processes: %v: %s", b.ranks, err, bytes.TrimSpace(errs.Bytes()))
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
@@ -72,6 +75,31 @@ func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err err
 	}
 	r.batch = b.batch
 	return r, r.readSteps(filepath.Join(dir, "metrics.jsonl"))
+}
+
+// stopPoll is the time between two looks at a request to stop, while a command runs.
+const stopPoll = 50 * time.Millisecond
+
+// runCommand runs a command to its end. It sends SIGTERM to it once a stop is requested.
+func (o Options) runCommand(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		tick := time.NewTicker(stopPoll)
+		defer tick.Stop()
+		for !o.isStopped() {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
+	}()
+	return cmd.Wait()
 }
 
 func (r *jobRun) readSteps(path string) error {

@@ -79,7 +79,7 @@ func (b *restartRun) runJob(steps int, resume, saveTo string, sets ...string) (*
 func (b *restartRun) runConfig(cfg *config.Config, resume, saveTo string) (*timedSteps, float64, error) {
 	t := &timedSteps{began: time.Now()}
 	cpu := cpuTime()
-	_, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Resume: resume, SaveTo: saveTo,
+	_, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: b.o.isStopped, Resume: resume, SaveTo: saveTo,
 		Progress: func(data.Progress) error { return nil }})
 	if err == nil && len(t.steps) == 0 {
 		err = errors.New("bench: the job trained no step")
@@ -104,7 +104,7 @@ func runRestart(out io.Writer, o Options) (*Report, error) {
 		return nil, err
 	}
 	b.first, b.info = first, t.info
-	r := newReport("restart", t.info.Device)
+	r := o.newReport(t.info.Device)
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s: %.3f GB of rows, a commit every %d steps\n",
 		b.shape.name, b.job.batch, b.job.ranks, t.info.Threads, o.text("mode"), float64(t.info.Rows)*float64(t.info.BytesPerRow)/1e9, o.number("every"))
@@ -116,52 +116,62 @@ func (b *restartRun) measureAll(out io.Writer, r *Report) error {
 	steps := b.o.number("steps")
 	store, saved := filepath.Join(b.dir, "store"), filepath.Join(b.dir, "checkpoints")
 	withLogs, withSaves := "store.path="+store, "checkpoint.dir="+saved
-	var plain, logged, ratio, cpu, logs, loaded, left []float64
-	for turn := range b.o.repeats() {
-		a, cpuA, err := b.runJob(steps, "", "")
-		if err != nil {
-			return err
-		}
-		if err := os.RemoveAll(store); err != nil {
-			return err
-		}
-		x, cpuX, err := b.runJob(steps, "", "", withLogs)
-		if err != nil {
-			return err
-		}
-		if turn == 0 { // a checkpoint of the step at which the logs end
-			if _, _, err := b.runJob(steps, "", "", withSaves); err != nil {
-				return err
+	run := func(name string, more int, resume string, prepare func() error, sets ...string) (string, func() (restartTimes, error)) {
+		return name, func() (x restartTimes, err error) {
+			if prepare != nil {
+				if err := prepare(); err != nil {
+					return x, err
+				}
 			}
+			t, cpu, err := b.runJob(steps+more, resume, "", sets...)
+			if err != nil {
+				return x, err
+			}
+			return restartTimes{t.perStep(), cpu, t.toFirst()}, nil
 		}
-		fromLogs, _, err := b.runJob(steps+1, "auto", "", withLogs)
-		if err != nil {
-			return err
-		}
-		inPlace, _, err := b.runJob(steps+2, "auto", "", withLogs, "store.tier=file", "store.dram_bytes="+b.o.text("dram"))
-		if err != nil {
-			return err
-		}
-		fromSave, _, err := b.runJob(steps+1, saved, "", "checkpoint.dir=")
-		if err != nil {
-			return err
-		}
-		plain, logged = append(plain, a.perStep()), append(logged, x.perStep())
-		ratio, cpu = append(ratio, x.perStep()/a.perStep()), append(cpu, cpuX/cpuA)
-		logs, loaded, left = append(logs, fromLogs.toFirst()), append(loaded, fromSave.toFirst()), append(left, inPlace.toFirst())
 	}
+	removeLogs := func() error { return os.RemoveAll(store) }
+	saveOnce := func() error { // a checkpoint of the step at which the logs end
+		if _, err := os.Stat(saved); err == nil {
+			return nil
+		}
+		_, _, err := b.runJob(steps, "", "", withSaves)
+		return err
+	}
+	_, times, err := runTurns(b.o, b.o.repeats(), func(turn func(string, func() (restartTimes, error))) {
+		turn(run("without logs", 0, "", nil))
+		turn(run("with logs", 0, "", removeLogs, withLogs))
+		turn(run("from the logs", 1, "auto", saveOnce, withLogs))
+		turn(run("rows on the disk", 2, "auto", nil, withLogs, "store.tier=file", "store.dram_bytes="+b.o.text("dram")))
+		turn(run("from a checkpoint", 1, saved, nil, "checkpoint.dir="))
+	})
+	if err != nil {
+		return err
+	}
+	of := func(job int, value func(restartTimes) float64) (values []float64) {
+		for _, turn := range times {
+			values = append(values, value(turn[job]))
+		}
+		return values
+	}
+	step, cpu := func(t restartTimes) float64 { return t.step }, func(t restartTimes) float64 { return t.cpu }
+	first := func(t restartTimes) float64 { return t.first }
 	t := table(out)
-	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\t")
-	for _, f := range []struct {
-		what, unit string
-		values     []float64
-	}{
-		{"step without logs", "ms", plain}, {"step with logs", "ms", logged}, {"with / without, of a turn", "", ratio},
-		{"CPU time of the jobs, with / without", "", cpu}, {"start to the first step, from the logs", "s", logs},
-		{"the same, and rows stay on the disk", "s", left}, {"the same, from a checkpoint", "s", loaded},
+	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\tinterval\t")
+	for _, f := range []Figure{
+		r.addFigure("step without logs", "ms", of(0, step)...), r.addFigure("step with logs", "ms", of(1, step)...),
+		r.addRatio("with / without, of a turn", of(1, step), of(0, step)),
+		r.addRatio("CPU time of the jobs, with / without", of(1, cpu), of(0, cpu)),
+		r.addFigure("start to the first step, from the logs", "s", of(2, first)...),
+		r.addFigure("the same, and rows stay on the disk", "s", of(3, first)...),
+		r.addFigure("the same, from a checkpoint", "s", of(4, first)...),
+		r.addRatio("from the logs / from a checkpoint", of(2, first), of(4, first)),
+		r.addRatio("rows on the disk / from a checkpoint", of(3, first), of(4, first)),
 	} {
-		x := r.addFigure(f.what, f.unit, f.values...)
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%s\t\n", f.what, x.Median, x.Min, x.Max, f.unit)
+		f.writeLine(t, 3)
 	}
 	return t.Flush()
 }
+
+// restartTimes are those of a job: ms and CPU ms of a step, and seconds to the end of the first one.
+type restartTimes struct{ step, cpu, first float64 }

@@ -50,7 +50,7 @@ type rowReadsWay struct {
 }
 
 func runRowReads(out io.Writer, o Options) (_ *Report, err error) {
-	b := &rowReads{o: o, r: newReport("rowreads", "none"), size: int64(o.number("mib")) << 20, rnd: rand.New(rand.NewPCG(1, 2))}
+	b := &rowReads{o: o, r: o.newReport("none"), size: int64(o.number("mib")) << 20, rnd: rand.New(rand.NewPCG(1, 2))}
 	if b.dir, err = o.tempDir(); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (b *rowReads) measureLength(t io.Writer, bytes, pairs int, files [2]rowlog.
 	defer l.Close()
 	ways := []rowReadsWay{b.readsFile("io_uring", files[0], bytes), b.readsFile("preads", files[1], bytes), b.readsLog(l, bytes-4)}
 	rates, cpu := make([][]float64, len(ways)), make([][]float64, len(ways))
-	for turn := range pairs {
+	for turn := 0; b.o.moreTurns(turn, pairs); turn++ {
 		for i := range ways {
 			which := (turn + i) % len(ways)
 			w := ways[which]
@@ -221,14 +221,8 @@ func (b *rowReads) addWay(t io.Writer, bytes int, way string, found, first [2][]
 	f, c := b.r.addFigure(name, "reads/s", found[0]...), b.r.addFigure(name+", CPU", "us/read", found[1]...)
 	fmt.Fprintf(t, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f", bytes, way, f.Median, f.Min, f.Max, f.Median*c.Median/1e6, c.Median)
 	for k, of := range []string{"reads/s", "CPU"} {
-		ratios := make([]float64, len(found[k]))
-		for i := range ratios {
-			ratios[i] = found[k][i] / first[k][i]
-		}
-		low, high := medianInterval(ratios)
-		ratio := b.r.addFigure(name+" / io_uring, "+of, "", ratios...)
-		b.r.addFigure(name+" / io_uring, "+of+", 95 % interval", "", low, high)
-		fmt.Fprintf(t, "\t%.2f\t%.2f-%.2f", ratio.Median, low, high)
+		ratio := b.r.addRatio(name+" / io_uring, "+of, found[k], first[k])
+		fmt.Fprintf(t, "\t%.2f\t%s", ratio.Median, ratio.betweenText(2))
 	}
 	fmt.Fprintln(t, "\t")
 }

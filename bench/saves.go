@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ecrec/ecrec/bench/measure"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/lrpp"
@@ -39,10 +40,11 @@ type savesRun struct {
 	cpu    []float64   // ms of CPU time of a step, of each turn of steps
 	paused []float64   // seconds
 	aside  int64       // the most bytes of rank 0's rows that were aside
+	turns  *measure.Turns
 }
 
 func runSaves(out io.Writer, o Options) (*Report, error) {
-	b, s := &savesRun{o: o}, o.models(o.text("model"))[0]
+	b, s := &savesRun{o: o, turns: measure.NewTurns(o.repeats(), o.isStopped)}, o.models(o.text("model"))[0]
 	dir, err := o.tempDir()
 	if err != nil {
 		return nil, err
@@ -58,7 +60,7 @@ func runSaves(out io.Writer, o Options) (*Report, error) {
 	if o.Tiny {
 		rows = 64
 	}
-	info, err := train.Try(env.Real(), cfg, train.Options{Observer: silent{}, SaveRows: rows, Stop: func() bool { return false },
+	info, err := train.Try(env.Real(), cfg, train.Options{Observer: silent{}, SaveRows: rows, Stop: neverStop,
 		Progress: func(data.Progress) error { return nil }}, most, func(t *train.Trial) (err error) {
 		if err := t.TouchAll(); err != nil {
 			return err
@@ -77,7 +79,7 @@ func runSaves(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newReport("saves", info.Device)
+	r := o.newReport(info.Device)
 	r.writeHeader(out)
 	bytes := float64(info.Rows) * float64(info.BytesPerRow)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s: %.3f GB of rows\n", s.name, j.batch, j.ranks, info.Threads,
@@ -93,7 +95,13 @@ func (b *savesRun) takeTurns(t *train.Trial, pass *train.Pass) error {
 			return err
 		}
 	}
-	for range b.o.repeats() {
+	for turn := range b.o.repeats() {
+		if b.turns.IsEnded(turn) {
+			return measure.ErrEnded
+		}
+		if t.Rank() == 0 {
+			b.o.setDone(turn, b.o.repeats(), "turns")
+		}
 		if err := b.trainPlain(t, pass); err != nil {
 			return err
 		}
@@ -166,36 +174,32 @@ func (b *savesRun) lap() float64 {
 
 // report compares each save beside training with the steps before and after it.
 func (b *savesRun) report(out io.Writer, r *Report, bytesOfRank float64) {
-	var step, longestPlain, cost, computed, longest, steps, seconds, lost, waited []float64
+	var step, longestPlain, mean, saving, cpu, cpuSaving, longest, steps, seconds, lost, waited []float64
 	for i, during := range b.beside {
 		around := slices.Concat(b.plain[2*i], b.plain[2*i+1])
 		slices.Sort(around)
-		median, mean := around[len(around)/2], meanOf(around)
+		median := around[len(around)/2]
 		step = append(step, median)
 		longestPlain = append(longestPlain, around[len(around)-1]/median)
-		cost = append(cost, 100*(meanOf(during)/mean-1))
-		computed = append(computed, 100*(2*b.cpu[3*i+1]/(b.cpu[3*i]+b.cpu[3*i+2])-1))
+		mean, saving = append(mean, meanOf(around)), append(saving, meanOf(during))
+		cpu, cpuSaving = append(cpu, (b.cpu[3*i]+b.cpu[3*i+2])/2), append(cpuSaving, b.cpu[3*i+1])
 		longest = append(longest, slices.Max(during)/median)
 		steps = append(steps, float64(len(during)))
 		seconds = append(seconds, float64(len(during))*meanOf(during)/1e3)
-		lost = append(lost, float64(len(during))*(meanOf(during)-mean)/1e3)
+		lost = append(lost, float64(len(during))*(meanOf(during)-mean[i])/1e3)
 		waited = append(waited, 1e3*b.paused[i]/median)
 	}
 	t := table(out)
-	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\t")
-	for _, f := range []struct {
-		what, unit string
-		values     []float64
-	}{
-		{"step without a save", "ms", step}, {"longest of them / median", "", longestPlain},
-		{"save beside training", "s", seconds}, {"its steps", "", steps}, {"its cost, of training meanwhile", "%", cost},
-		{"its cost in CPU time", "%", computed},
-		{"time that training lost", "s", lost}, {"its longest step / median", "", longest},
-		{"rows put aside, of rank 0's", "%", []float64{100 * float64(b.aside) / bytesOfRank}},
-		{"save that training waits for", "s", b.paused}, {"the same / step", "", waited},
+	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\tinterval\t")
+	for _, f := range []Figure{
+		r.addFigure("step without a save", "ms", step...), r.addFigure("longest of them / median", ratioUnit, longestPlain...),
+		r.addFigure("save beside training", "s", seconds...), r.addAs(Counted, "its steps", "steps", steps...),
+		r.addRatio("step beside a save / step without", saving, mean), r.addRatio("the same in CPU time", cpuSaving, cpu),
+		r.addFigure("time that training lost", "s", lost...), r.addFigure("its longest step / median", ratioUnit, longest...),
+		r.addAs(Counted, "rows put aside, of rank 0's", "%", 100*float64(b.aside)/bytesOfRank),
+		r.addFigure("save that training waits for", "s", b.paused...), r.addFigure("the same / step", ratioUnit, waited...),
 	} {
-		x := r.addFigure(f.what, f.unit, f.values...)
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%s\t\n", f.what, x.Median, x.Min, x.Max, f.unit)
+		f.writeLine(t, 3)
 	}
 	t.Flush()
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
@@ -45,14 +43,14 @@ func runSealed(out io.Writer, o Options) (*Report, error) {
 		}
 		defer closeEndpoints(worlds[i])
 	}
-	r := newReport("sealed", "none")
+	r := o.newReport("none")
 	r.writeHeader(out)
 	fmt.Fprintf(out, "\ntwo ranks of one process, each way at once, medians of %d pairs of turns; sealed / in clear, and its 95 %% interval\n", pairs)
 	t := table(out)
 	fmt.Fprintln(t, "bytes\tGB/s in clear\tsealed\tratio\tinterval\tCPU s/GB in clear\tsealed\tratio\tinterval\t")
 	for _, size := range sizes {
 		rounds := min(max(1, turn/(2*size)), 20_000)
-		found, err := sealedTurns(worlds, size, rounds, pairs)
+		found, err := sealedTurns(o, worlds, size, rounds, pairs)
 		if err != nil {
 			return nil, err
 		}
@@ -87,8 +85,8 @@ func closeEndpoints(eps []transport.Endpoint) {
 
 // sealedTurns measures pairs of turns, plain and sealed; the order alternates. It returns GB/s and
 // CPU seconds per GB: [figure][plain, sealed][pair].
-func sealedTurns(worlds [2][]transport.Endpoint, size, rounds, pairs int) (found [2][2][]float64, err error) {
-	for pair := range pairs + 1 {
+func sealedTurns(o Options, worlds [2][]transport.Endpoint, size, rounds, pairs int) (found [2][2][]float64, err error) {
+	for pair := 0; pair == 0 || o.moreTurns(pair-1, pairs); pair++ {
 		for i := range 2 {
 			which := (pair + i) % 2
 			began, busy := time.Now(), cpuTime()
@@ -125,28 +123,7 @@ func exchangeMessages(eps []transport.Endpoint, size, rounds int) error {
 // sealedRow reports a figure, plain and sealed, and the ratio of neighbouring turns.
 func (r *Report) sealedRow(size int, unit string, found [2][]float64) string {
 	name := fmt.Sprintf("%d bytes ", size)
-	ratios := make([]float64, len(found[0]))
-	for i := range ratios {
-		ratios[i] = found[1][i] / found[0][i]
-	}
-	low, high := medianInterval(ratios)
 	clear, sealed := r.addFigure(name+unit+" in clear", unit, found[0]...), r.addFigure(name+unit+" sealed", unit, found[1]...)
-	ratio := r.addFigure(name+unit+" sealed / in clear", "", ratios...)
-	r.addFigure(name+unit+" sealed / in clear, 95 % interval", "", low, high)
-	return fmt.Sprintf("%.3f\t%.3f\t%.2f\t%.2f-%.2f\t", clear.Median, sealed.Median, ratio.Median, low, high)
-}
-
-// medianInterval returns the 95 % bootstrap interval of the median, with a fixed seed.
-func medianInterval(values []float64) (low, high float64) {
-	const draws = 2000
-	random := rand.New(rand.NewPCG(1, 2))
-	medians, some := make([]float64, draws), make([]float64, len(values))
-	for i := range medians {
-		for k := range some {
-			some[k] = values[random.IntN(len(values))]
-		}
-		medians[i] = figure("", "", some).Median
-	}
-	slices.Sort(medians)
-	return medians[draws*25/1000], medians[draws*975/1000-1]
+	ratio := r.addRatio(name+unit+" sealed / in clear", found[1], found[0])
+	return fmt.Sprintf("%.3f\t%.3f\t%.2f\t%s\t", clear.Median, sealed.Median, ratio.Median, ratio.betweenText(2))
 }

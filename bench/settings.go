@@ -82,19 +82,9 @@ func (b Bench) WriteSettings(out io.Writer) error {
 	return t.Flush()
 }
 
-// Run measures. It returns an error that is ErrSetting if an argument is not one of the
-// benchmark's settings, or has a value that is not allowed.
-func (b Bench) Run(out io.Writer, o Options) (*Report, error) {
-	o, err := b.options(o)
-	if err != nil {
-		return nil, err
-	}
-	return b.measure(out, o)
-}
-
 // options checks the arguments, and returns options whose settings can be read.
 func (b Bench) options(o Options) (Options, error) {
-	o.settings = b.Settings
+	o.name, o.settings = b.Name, b.Settings
 	for _, a := range o.Args {
 		key, value, ok := strings.Cut(a, "=")
 		s := b.setting(key)
@@ -171,6 +161,7 @@ func (o Options) tempDir() (string, error) {
 	if err != nil {
 		return "", settingError("dir=%s: %v", o.text("dir"), err)
 	}
+	o.Progress.addFolder(dir)
 	return dir, nil
 }
 

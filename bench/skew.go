@@ -11,6 +11,7 @@ var skewBench = Bench{
 	Detail: "Counts as bench cache does, in tables of Criteo Kaggle's sizes, with ids of popularity 1/rank^a. " +
 		"Nothing is timed.",
 	Settings: cacheSettingsOf("50", "10"),
+	Evidence: Counted,
 	measure:  runSkew,
 }
 
@@ -23,7 +24,7 @@ func runSkew(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := newReport("skew", "none")
+	report := o.newReport("none")
 	report.writeHeader(out)
 	fmt.Fprintf(out, "\nids of popularity 1/rank^a in tables like Criteo Kaggle's, %d trainers, batch %d, lookahead %d, %d steps; MB per step with %s\n\n",
 		c.trainers, c.batch, c.lookahead, c.steps, cacheOptimizers[0])

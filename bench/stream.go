@@ -38,6 +38,12 @@ var streamBench = Bench{
 		modeSetting,
 		dirSetting,
 	},
+	Bars: []Bar{
+		{nil, "a stream adds at most 1 % to the trainer's CPU time of a step", oneWay(
+			atMost("streamed: CPU of that with commits", Median, 1.01), atMost("streamed: CPU of that with commits", Upper, 1.03))},
+		{nil, "a follower has a commit within 1 s (median) and 3 s (99 %)", oneWay(
+			atMost("freshness p50", Itself, 1000), atMost("freshness p99", Itself, 3000))},
+	},
 	measure: runStream,
 }
 
@@ -73,11 +79,11 @@ func runStream(out io.Writer, o Options) (*Report, error) {
 	if b.topics, err = newTopicNames(o.text("to"), b.dir); err != nil {
 		return nil, err
 	}
-	names, times, err := runTurns(o.repeats(), b.runTurn)
+	names, times, err := runTurns(o, o.repeats(), b.runTurn)
 	if err != nil {
 		return nil, err
 	}
-	r := newReport("stream", b.info.Device)
+	r := o.newReport(b.info.Device)
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps, topics in %s: %d rows of %d bytes\n", b.shape.name,
 		b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), b.topics.place(), b.info.Rows, b.info.BytesPerRow)
@@ -112,7 +118,7 @@ func (b *streamRun) runStreaming(to string, followed bool, sets ...string) (x st
 			return x, err
 		}
 	}
-	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Meter: t.meter, Topic: openTopic,
+	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: b.o.isStopped, Meter: t.meter, Topic: openTopic,
 		Session: rand.Uint64(), Progress: func(data.Progress) error { return nil }})
 	if err == nil && t.steps == 0 {
 		err = errors.New("bench: the job trained too few steps")
@@ -228,20 +234,20 @@ func (b *streamRun) writeTables(out io.Writer, r *Report, names []string, times 
 	t := table(out)
 	fmt.Fprintln(t, "\tms per step\tof that with commits\tinterval\tCPU ms\tof that with commits\tinterval\tlongest step / median\t")
 	for i, name := range names {
-		var ms, ratio, cpu, cpuRatio, longest []float64
+		var ms, msOf, cpu, cpuOf, longest []float64
 		for _, turn := range times {
 			x, of := turn[i], turn[committed]
 			ms, cpu, longest = append(ms, x.ms), append(cpu, x.cpu), append(longest, x.longest)
-			ratio, cpuRatio = append(ratio, x.ms/of.ms), append(cpuRatio, x.cpu/of.cpu)
+			msOf, cpuOf = append(msOf, of.ms), append(cpuOf, of.cpu)
 		}
+		step, used := r.addFigure(name+": step", "ms", ms...), r.addFigure(name+": CPU", "ms/step", cpu...)
+		ratio, cpuRatio := r.addRatio(name+": of that with commits", ms, msOf), r.addRatio(name+": CPU of that with commits", cpu, cpuOf)
 		verdicts := [2]string{}
 		if i != committed {
-			verdicts = [2]string{ratioText(ratio), ratioText(cpuRatio)}
+			verdicts = [2]string{ratio.betweenText(3), cpuRatio.betweenText(3)}
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t%s\t%.2f\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
-			r.addFigure(name+": of that with commits", "", ratio...).Median, verdicts[0], r.addFigure(name+": CPU", "ms/step", cpu...).Median,
-			r.addFigure(name+": CPU of that with commits", "", cpuRatio...).Median, verdicts[1],
-			r.addFigure(name+": longest step of the median", "", longest...).Median)
+		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t%s\t%.2f\t\n", name, step.Median, ratio.Median, verdicts[0], used.Median, cpuRatio.Median, verdicts[1],
+			r.addFigure(name+": longest step of the median", ratioUnit, longest...).Median)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -256,8 +262,8 @@ func (b *streamRun) writeTables(out io.Writer, r *Report, names []string, times 
 	}
 	slices.Sort(ages)
 	fmt.Fprintf(out, "\nfrom a commit to the follower's model with an equal digest: p50 %.0f ms, p95 %.0f ms, p99 %.0f ms, longest %.0f ms, of %d commits\n",
-		r.addFigure("freshness p50", "ms", quantile(ages, 0.5)).Median, r.addFigure("freshness p95", "ms", quantile(ages, 0.95)).Median,
-		r.addFigure("freshness p99", "ms", quantile(ages, 0.99)).Median, ages[len(ages)-1], len(ages))
+		r.addQuantile("freshness p50", "ms", 0.5, ages).Median, r.addQuantile("freshness p95", "ms", 0.95, ages).Median,
+		r.addQuantile("freshness p99", "ms", 0.99, ages).Median, ages[len(ages)-1], len(ages))
 	_, err := fmt.Fprintf(out, "rows offered and applied: %.0f per second\n", r.addFigure("rows", "rows/s", rates...).Median)
 	return err
 }

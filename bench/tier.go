@@ -26,7 +26,8 @@ var tierBench = Bench{
 		number("every", "1", 1, 100_000, "steps of an epoch, after which the log holds its rows").orTiny("2"),
 		number("dim", "64", 1, 1<<16, "floats of a row, besides one of row-wise adagrad"),
 	},
-	measure: runTier,
+	Evidence: Counted,
+	measure:  runTier,
 }
 
 // openEmbedding names the popularity of ids in the workload of OpenEmbedding.
@@ -62,7 +63,7 @@ func runTier(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := newReport("tier", "none")
+	report := o.newReport("none")
 	report.writeHeader(out)
 	report.tierStream(out, o, trace)
 	rows := trace.rows

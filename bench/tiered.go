@@ -74,11 +74,11 @@ func runTiered(out io.Writer, o Options) (*Report, error) {
 	if b.used, err = b.countUsed(); err != nil {
 		return nil, err
 	}
-	names, times, err := runTurns(o.repeats(), b.runTurn)
+	names, times, err := runTurns(o, o.repeats(), b.runTurn)
 	if err != nil {
 		return nil, err
 	}
-	r := newReport("tiered", b.info.Device)
+	r := o.newReport(b.info.Device)
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, a commit every %d steps: %d rows of %d bytes, ",
 		b.shape.name, b.job.batch, b.job.ranks, b.info.Threads, o.text("mode"), o.number("every"), b.info.Rows, b.info.BytesPerRow)
@@ -164,7 +164,7 @@ func (b *tieredRun) runJob(frames int, below rowsBelow, sets ...string) (x tiere
 		return x, err
 	}
 	t := &halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}
-	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: func() bool { return false }, Frames: frames, Below: below,
+	_, err = train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: b.o.isStopped, Frames: frames, Below: below,
 		Meter:    t.meter,
 		Progress: func(data.Progress) error { return nil }})
 	if err == nil && t.steps == 0 {
@@ -242,28 +242,28 @@ func (b *tieredRun) report(out io.Writer, r *Report, names []string, times [][]t
 	t := table(out)
 	fmt.Fprintln(t, "\tms per step\tof that with a log\tinterval\tCPU ms\tMB read per step\trows read\tspilled\trows read per s\tof the probe's\t")
 	for i, name := range names {
-		var ms, ratio, cpu, read, rows, spilled, rate, probe, ofProbe []float64
+		var ms, logged, cpu, read, rows, spilled, rate, probe, probed []float64
 		for _, turn := range times {
 			ms, cpu, read = append(ms, turn[i].ms), append(cpu, turn[i].cpu), append(read, turn[i].megabytes)
-			ratio, rows, spilled = append(ratio, turn[i].ms/turn[1].ms), append(rows, turn[i].read), append(spilled, turn[i].spilled)
+			logged, rows, spilled = append(logged, turn[1].ms), append(rows, turn[i].read), append(spilled, turn[i].spilled)
 			rate = append(rate, 1e3*turn[i].read/turn[i].ms)
 			if turn[i].probe > 0 {
-				probe, ofProbe = append(probe, turn[i].probe), append(ofProbe, 1e3*turn[i].read/turn[i].ms/turn[i].probe)
+				probe, probed = append(probe, turn[i].probe), append(probed, 1e3*turn[i].read/turn[i].ms)
 			}
 		}
-		verdict := ""
+		ratio, verdict := r.addRatio(name+": of that with a log", ms, logged), ""
 		if i != 1 {
-			verdict = ratioText(ratio)
+			verdict = ratio.betweenText(3)
 		}
 		part := ""
 		if len(probe) > 0 {
-			part = fmt.Sprintf("%.2f of %.0f", r.addFigure(name+": read rate of the probe's", "", ofProbe...).Median,
+			part = fmt.Sprintf("%.2f of %.0f", r.addRatio(name+": read rate of the probe's", probed, probe).Median,
 				r.addFigure(name+": probe", "reads/s", probe...).Median)
 		}
 		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.3f\t%.0f\t%.0f\t%.0f\t%s\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
-			r.addFigure(name+": of that with a log", "", ratio...).Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
-			r.addFigure(name+": read", "MB/step", read...).Median, r.addFigure(name+": rows read", "rows/step", rows...).Median,
-			r.addFigure(name+": rows spilled", "rows/step", spilled...).Median, r.addFigure(name+": read rate", "rows/s", rate...).Median, part)
+			ratio.Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
+			r.addAs(Counted, name+": read", "MB/step", read...).Median, r.addAs(Counted, name+": rows read", "rows/step", rows...).Median,
+			r.addAs(Counted, name+": rows spilled", "rows/step", spilled...).Median, r.addFigure(name+": read rate", "rows/s", rate...).Median, part)
 	}
 	return t.Flush()
 }

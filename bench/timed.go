@@ -13,12 +13,17 @@ type timed struct {
 	on    bool
 	spent map[string]cost
 	cpu   []time.Duration // of the process in each block; of an open block: since the process began
+	peak  func() float64  // nil: not measured
+	peaks []float64       // results of peak, before each block
 }
 
 // enterBlock is measure.Options.Block.
 func (t *timed) enterBlock(begins bool) {
 	t.on = begins
 	if begins {
+		if t.peak != nil {
+			t.peaks = append(t.peaks, t.peak())
+		}
 		t.cpu = append(t.cpu, cpuTime())
 		return
 	}

@@ -3,10 +3,12 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/bench/measure"
+	"github.com/ecrec/ecrec/bench/paired"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/probe"
@@ -29,6 +31,10 @@ var trainBench = Bench{
 		threadsSetting,
 		number("steps", "", 1, maxSteps, "steps in a measurement. Default: 32768 / batch, at least 2").orTiny("2"),
 	},
+	Bars: []Bar{
+		{[]string{"device=cpu", "model=dim48"}, "training of dim48 reaches 0.80 of the peak of multiply-adds", oneWay(atLeast("share of peak", Lower, 80))},
+		{[]string{"device=cpu", "model=dim16"}, "training of dim16 reaches 0.72 of the peak of multiply-adds", oneWay(atLeast("share of peak", Lower, 72))},
+	},
 	measure: runTrain,
 }
 
@@ -38,8 +44,10 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 		batches = []int{n}
 	}
 	var report *Report
-	for _, m := range o.models("dim48", "dim16") {
-		for _, b := range batches {
+	models := o.models("dim48", "dim16")
+	for i, m := range models {
+		for k, b := range batches {
+			o.setDone(i*len(batches)+k, len(models)*len(batches), "cases")
 			if err := trainOne(out, o, m, b, &report); err != nil {
 				return nil, err
 			}
@@ -47,6 +55,9 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 	}
 	return report, nil
 }
+
+// neverStop is train.Options.Stop of a job that a signal does not stop: the benchmark ends between its turns.
+func neverStop() bool { return false }
 
 // silent observes nothing.
 type silent struct{}
@@ -72,12 +83,15 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 	}
 	onCPU, flops := cfg.Job.Device == "cpu", model.ShapeOf(cfg.ModelConfig()).FLOPs
 	profile := &timed{spent: map[string]cost{}}
+	if onCPU {
+		profile.peak = func() float64 { return peak(cfg.Job.Threads, o.Tiny) }
+	}
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(), GEMMs: true,
-		Block: profile.enterBlock,
+		Block: profile.enterBlock, EndEarly: o.isStopped,
 		Options: train.Options{
 			Observer: silent{},
-			Stop:     func() bool { return false },
+			Stop:     neverStop,
 			Progress: func(data.Progress) error { return nil },
 			WrapStream: func(rank int, s kernels.Stream) kernels.Stream {
 				if rank != 0 || !onCPU { // a GPU's operations are not over when their calls are
@@ -92,35 +106,38 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 		return err
 	}
 	if *report == nil {
-		*report = newReport("train", info.Device)
+		*report = o.newReport(info.Device)
 		(*report).writeHeader(out)
 	}
 	r := trained{name: fmt.Sprintf("%s batch %d", s.name, batch), batch: batch, flops: flops, samples: samples[0], info: info,
-		steps: len(samples[0]) * steps, spent: profile.spent, cpu: profile.cpu}
+		steps: len(samples[0]) * steps, spent: profile.spent, cpu: profile.cpu, peaks: profile.peaks}
 	if onCPU {
-		if r.limits, err = findLimits(info.Threads, o.Tiny); err != nil {
+		if r.bandwidth, err = bandwidth(info.Threads, o.Tiny); err != nil {
 			return err
 		}
 	}
+	first := len((*report).Figures)
 	(*report).trainFigures(out, r)
 	if onCPU {
 		(*report).opFigures(out, r)
 	}
+	(*report).setCase(first, map[string]string{"model": s.name, "batch": strconv.Itoa(batch)})
 	return nil
 }
 
-// trained is the measurement of a model. Limits and spent, the cost of each group of rank 0's
+// trained is the measurement of a model. The limits and spent, the cost of each group of rank 0's
 // operations, are zero for a GPU.
 type trained struct {
-	name    string
-	batch   int
-	flops   float64 // of the products of a sample
-	samples []measure.Sample
-	info    train.Info
-	steps   int // of all samples
-	spent   map[string]cost
-	cpu     []time.Duration // of the process, for each sample
-	limits  limits
+	name      string
+	batch     int
+	flops     float64 // of the products of a sample
+	samples   []measure.Sample
+	info      train.Info
+	steps     int // of all samples
+	spent     map[string]cost
+	cpu       []time.Duration // of the process, for each sample
+	peaks     []float64       // FMAs in registers beside each sample, in operations per second
+	bandwidth float64         // of a copy, in bytes per second
 }
 
 // bytesPerStep is the traffic of the operations of a step, on all ranks.
@@ -133,50 +150,43 @@ func (r trained) bytesPerStep() (bytes float64) {
 
 func (r *Report) trainFigures(out io.Writer, m trained) {
 	name, flops := m.name, m.flops
-	var rate, alone, share, perCPU []float64
+	var rate, alone, perCPU []float64
 	for i, s := range m.samples {
 		perCPU = append(perCPU, float64(m.batch*m.steps/len(m.samples))/max(m.cpu[i].Seconds(), 1e-9))
 		rate = append(rate, float64(m.batch)/s.Step.Seconds())
 		alone = append(alone, float64(m.batch)/s.GEMM.Seconds())
-		share = append(share, 100*s.GEMM.Seconds()/s.Step.Seconds())
 	}
 	fmt.Fprintf(out, "\n%s: %d dense parameters, %.2f MFLOP/sample, %d ranks, %d threads, %d rows\n",
 		name, m.info.DenseParams, flops/1e6, m.info.Ranks, m.info.Threads, m.info.Rows)
 	t := table(out)
-	fmt.Fprintln(t, "\tmedian\tmin\tmax\t")
+	fmt.Fprintln(t, "\tmedian\tmin\tmax\t\tinterval\t")
 	figures := []Figure{
 		r.addFigure(name+" training", "samples/s", rate...),
 		r.addFigure(name+" training per CPU second", "samples", perCPU...),
 		r.addFigure(name+" products alone", "samples/s", alone...),
-		r.addFigure(name+" share of the products' rate", "%", share...),
+		r.addPaired(name+" share of the products' rate", "%", scale(paired.Ratios(rate, alone), 100)...),
 	}
-	if m.limits.flops > 0 { // not measured for a GPU
+	if len(m.peaks) > 0 { // not measured for a GPU
 		bytes := m.bytesPerStep()
 		figures = append(figures,
-			r.addFigure(name+" share of peak", "%", scale(rate, 100*flops/m.limits.flops)...),
-			r.addFigure(name+" share of memory bandwidth", "%", scale(rate, 100*bytes/float64(m.batch)/m.limits.bytes)...),
-			r.addFigure(name+" operands of a step", "MB", bytes/1e6))
+			r.addPaired(name+" share of peak", "%", scale(paired.Ratios(scale(rate, flops), m.peaks), 100)...),
+			r.addAs(Modelled, name+" share of memory bandwidth", "%", scale(rate, 100*bytes/float64(m.batch)/m.bandwidth)...),
+			r.addAs(Modelled, name+" operands of a step", "MB", bytes/1e6),
+			r.addFigure("peak of FMAs in registers", "GFLOP/s", scale(m.peaks, 1e-9)...),
+			r.addFigure("memory bandwidth, of a copy", "GB/s", m.bandwidth/1e9))
 	}
+	figures = append(figures, r.addFigure(name+" products alone", "GFLOP/s", scale(alone, flops/1e9)...))
 	for _, f := range figures {
-		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", strings.TrimPrefix(f.Name, name+" "), f.Median, f.Min, f.Max, f.Unit)
+		f.Name = strings.TrimPrefix(f.Name, name+" ")
+		f.writeLine(t, 1)
 	}
-	if m.limits.flops > 0 {
-		for _, f := range []Figure{
-			r.addFigure("peak of FMAs in registers", "GFLOP/s", m.limits.flops/1e9),
-			r.addFigure("memory bandwidth, of a copy", "GB/s", m.limits.bytes/1e9),
-		} {
-			fmt.Fprintf(t, "%s\t%.1f\t\t\t%s\n", f.Name, f.Median, f.Unit)
-		}
-	}
-	gf := r.addFigure(name+" products alone", "GFLOP/s", scale(alone, flops/1e9)...)
-	fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%s\n", "products alone", gf.Median, gf.Min, gf.Max, gf.Unit)
 	for st := probe.Stage(0); st < probe.Stages; st++ {
 		var ms []float64
 		for _, s := range m.samples {
 			ms = append(ms, 1e3*s.Stages[st].Seconds())
 		}
 		f := r.addFigure(name+" stage "+st.String(), "ms", ms...)
-		fmt.Fprintf(t, "stage %s\t%.2f\t%.2f\t%.2f\tms\n", st, f.Median, f.Min, f.Max)
+		fmt.Fprintf(t, "stage %s\t%.2f\t%.2f\t%.2f\tms\t\t\n", st, f.Median, f.Min, f.Max)
 	}
 	t.Flush()
 }
@@ -193,7 +203,7 @@ func (r *Report) opFigures(out io.Writer, m trained) {
 		}
 		name := m.name + " op " + group
 		f := r.addFigure(name, "ms", 1e3*c.time.Seconds()/float64(m.steps))
-		bytes := r.addFigure(name+" operands", "GB/s", float64(c.bytes)/1e9/max(c.time.Seconds(), 1e-9))
+		bytes := r.addAs(Modelled, name+" operands", "GB/s", float64(c.bytes)/1e9/max(c.time.Seconds(), 1e-9))
 		fmt.Fprintf(t, "%s\t%.2f\t%.1f\t\n", group, f.Median, bytes.Median)
 	}
 	t.Flush()

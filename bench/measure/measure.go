@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/ecrec/ecrec/config"
@@ -53,8 +55,13 @@ type Options struct {
 	// Block, if set, is called on rank 0 when the timed part of a block begins (true) and
 	// ends (false).
 	Block func(begins bool)
+	// EndEarly, if set, is called before each turn of the modes. If it returns true, Run returns ErrEnded.
+	EndEarly func() bool
 	train.Options
 }
+
+// ErrEnded is the error of a measurement that EndEarly ended.
+var ErrEnded = errors.New("measure: ended early")
 
 // Run trains a config and returns its samples by mode. It evaluates and saves nothing else.
 func Run(e env.Env, cfg *config.Config, o Options) (samples [][]Sample, info train.Info, err error) {
@@ -62,8 +69,9 @@ func Run(e env.Env, cfg *config.Config, o Options) (samples [][]Sample, info tra
 		o.Modes = []string{cfg.Cache.Mode}
 	}
 	steps := int64(o.Repeats * len(o.Modes) * (o.Warmup + o.Steps))
+	turns := NewTurns(o.Repeats, o.EndEarly)
 	info, err = train.Try(e, cfg, o.Options, steps, func(t *train.Trial) error {
-		s, err := (&measurement{o, t, e, cfg.Cache.Mode}).measureModes()
+		s, err := (&measurement{o, t, e, cfg.Cache.Mode, turns}).measureModes()
 		if t.Rank() == 0 {
 			samples = s
 		}
@@ -78,6 +86,32 @@ type measurement struct {
 	trial  *train.Trial
 	env    env.Env
 	config string // cache.mode
+	turns  *Turns
+}
+
+// Turns are the decisions whether each turn is run. All ranks of the process read the same one, so that none waits for another
+// that has ended.
+type Turns struct {
+	endEarly func() bool
+	decided  []atomic.Int32 // 0: not yet; else run or end
+}
+
+const (
+	runTurn = 1
+	endTurn = 2
+)
+
+// NewTurns returns the decisions of n turns. Once endEarly, if set, has returned true, no further turn is run.
+func NewTurns(n int, endEarly func() bool) *Turns { return &Turns{endEarly, make([]atomic.Int32, n)} }
+
+// IsEnded reports whether a turn is not run. The first rank to call it decides.
+func (t *Turns) IsEnded(turn int) bool {
+	choice := int32(runTurn)
+	if t.endEarly != nil && t.endEarly() {
+		choice = endTurn
+	}
+	t.decided[turn].CompareAndSwap(0, choice)
+	return t.decided[turn].Load() == endTurn
 }
 
 // cacheMode is the mode in which steps are planned. An ideal step needs no plan.
@@ -110,7 +144,10 @@ func (m *measurement) measureModes() ([][]Sample, error) {
 	ideal := newIdeal(t)
 	defer ideal.Close()
 	samples := make([][]Sample, len(m.Modes))
-	for range m.Repeats {
+	for turn := range m.Repeats {
+		if m.turns.IsEnded(turn) {
+			return nil, ErrEnded
+		}
 		for i, name := range m.Modes {
 			if name == Ideal {
 				t.SetExchange(ideal)

@@ -2,10 +2,10 @@
 # Trains the models of `ecrec bench train` with ecrec, TorchRec and FBGEMM by turns; see README.md.
 #
 #   MODELS   models to train                  deepfm wdl dcnv2
-#   PAIRS    turns of each command            3
+#   PAIRS    turns of each command            7
 #   THREADS  threads of each process          2
 #   BATCH    samples of a step                2048
-#   BY       wall, or cpu: see turns.py       wall
+#   BY       wall, or cpu: see turns/main.go  wall
 #   STEPS    steps of a measurement, all      as many as 32,768 samples
 #   PYTHON   a Python that has the packages   an environment in build/peers
 set -euo pipefail
@@ -33,6 +33,7 @@ if command -v cc >/dev/null; then
 else
 	echo "peers: no C compiler: MKL takes AVX2 on CPUs of AMD"
 fi
+go build -o "$out/turns" ./$here/turns
 [ -e "$out/ids.bin" ] || ./ecrec data synth --to "$out/ids.bin" --samples 524288
 
 for model in ${MODELS:-deepfm wdl dcnv2}; do
@@ -43,7 +44,7 @@ for model in ${MODELS:-deepfm wdl dcnv2}; do
 	commands=("torchrec=$peer torchrec")
 	[ -z "$preload" ] || commands+=("torchrec512=$preload$peer torchrec")
 	commands+=("fbgemm512=$preload$peer fbgemm" "fbgemm-onednn=$peer fbgemm --products onednn")
-	"$PYTHON" $here/turns.py --pairs "${PAIRS:-3}" --by "${BY:-wall}" --title "$model" \
+	"$out/turns" -pairs "${PAIRS:-7}" -by "${BY:-wall}" -title "$model" \
 		"ecrec=./ecrec bench train model=$model batch=$batch threads=$threads steps=$steps --repeats 4 --json $out/$model.json" \
 		"${commands[@]}" | tee "$out/$model.txt"
 done

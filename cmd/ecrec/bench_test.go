@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // The figures of bench collectives are measured between real processes. They exchange no wrong
@@ -92,6 +94,80 @@ func TestBenchCollectivesUnderMpirun(t *testing.T) {
 	if r.code != 0 || strings.Count(r.stdout, "tcp, 3 processes") != 1 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// A benchmark that a signal stops says how far it was, and reports the turns that are complete.
+func TestSignalStopsBench(t *testing.T) {
+	for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		path := filepath.Join(t.TempDir(), "report.json")
+		got := signalBench(t, signal, time.Second, "bench", "sealed", "sizes=1048576", "pairs=1000", "--json", path)
+		for wait := 4 * time.Second; strings.Contains(got.stderr, "before anything"); wait *= 4 { // no turn was complete
+			if wait > patience {
+				t.Fatalf("no turn was complete: %+v", got)
+			}
+			got = signalBench(t, signal, wait, "bench", "sealed", "sizes=1048576", "pairs=1000", "--json", path)
+		}
+		checkRefused(t, got, code, "ecrec: stopped by a signal after ", " of 1000 turns\n")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report struct {
+			Incomplete string
+			Figures    []struct{ N int }
+			Load       struct{ Seconds float64 }
+		}
+		if err := json.Unmarshal(text, &report); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprint(report.Figures[0].N) + " of 1000 turns"; report.Incomplete != want || report.Load.Seconds <= 0 {
+			t.Errorf("%+v, want %s", report, want)
+		}
+	}
+}
+
+// signalBench starts a command, and sends a signal to it some time after its first output.
+func signalBench(t *testing.T, signal syscall.Signal, wait time.Duration, args ...string) ended {
+	t.Helper()
+	cmd, stdout, stderr := start(ecrec(t), nil, args...)
+	out, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	until(t, "the header", func() bool {
+		info, err := out.Stat()
+		return err == nil && info.Size() > 0
+	})
+	time.Sleep(wait)
+	if err := cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	return ended{exitCode(t, cmd.Wait()), stdout.String(), stderr.String()}
+}
+
+// --bar prints a line for each bar, and exits with 1 unless all hold.
+func TestBenchBar(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.json")
+	r := run(t, ecrec(t), nil, "bench", "serve", "ms=20", "conns=2", "markers=10", "--repeats", "2", "--bar", "--json", path)
+	if r.code != 1 || !strings.Contains(r.stdout, "\nbar not shown  20,000 predictions") || !strings.Contains(r.stdout, "2 pairs): too few, it takes 6; lower 95 % bound at least 0.6") {
+		t.Errorf("%+v", r)
+	}
+	if !strings.Contains(r.stderr, "of 1 bars 0 are missed and 1 not shown") {
+		t.Errorf("%q", r.stderr)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), `"verdict": "not shown"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+	checkRefused(t, run(t, ecrec(t), nil, "bench", "cache", "--bar"), 2, "cache has no bars")
+	checkRefused(t, run(t, ecrec(t), nil, "bench", "overhead", "k=2", "--bar"), 2, "no bar of overhead holds for these settings")
+	checkRefused(t, run(t, ecrec(t), nil, "bench", "serve", "--repeats", "0"), 2, "--repeats must be at least 1")
 }
 
 func TestSignalStopsBenchCollectives(t *testing.T) {

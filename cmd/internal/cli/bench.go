@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/bench"
@@ -19,7 +20,8 @@ type benchCmd struct {
 	placeFlags
 	Name      string   `arg:"" complete:"bench" help:"The benchmark to run, or 'list'."`
 	Args      []string `arg:"" optional:"" complete:"setting" placeholder:"KEY=VALUE" help:"Settings of the benchmark; 'bench NAME --help' lists them."`
-	Repeats   int      `default:"5" help:"Number of times each figure is measured."`
+	Repeats   *int     `placeholder:"N" help:"Number of times each figure is measured (5; with --bar 15)."`
+	Bar       bool     `help:"Judge the benchmark's bars, a line for each; exit with 1 unless all hold. 'bench NAME --help' lists them."`
 	Link      string   `placeholder:"BANDWIDTH,LATENCY" help:"Simulate links of this speed between ranks, for example 10Gb/s,50us (setting link)."`
 	Compute   string   `placeholder:"DURATION" help:"Wait this long in place of the forward and backward pass, for example 30ms (setting compute)."`
 	Transport string   `placeholder:"mem|shm|tcp|mpi" help:"Transport between ranks (setting transport). mpi needs mpirun and a build with MPI."`
@@ -37,7 +39,7 @@ func (c *benchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Repeats < 1 {
+	if c.Repeats != nil && *c.Repeats < 1 {
 		return errUsage("bench: --repeats must be at least 1")
 	}
 	if c.JSON != "" {
@@ -45,7 +47,12 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 	}
-	o := bench.Options{Repeats: c.Repeats, Args: c.allSettings()}
+	o := bench.Options{Repeats: c.repeats(), Args: c.allSettings()}
+	if c.Bar {
+		if err := b.CheckBars(o); err != nil {
+			return err
+		}
+	}
 	if b.Processes == 0 {
 		if c.Np != nil || c.Rdzv != "" {
 			return errUsage("bench " + c.Name + ": this benchmark runs in one process; remove --np and --rdzv")
@@ -90,19 +97,72 @@ func (c *benchCmd) allSettings() []string {
 	return args
 }
 
-// measureHere runs the benchmark in this process. Rank 0 writes the report.
+// repeats returns --repeats. Bars take more pairs than a look at the figures.
+func (c *benchCmd) repeats() int {
+	switch {
+	case c.Repeats != nil:
+		return *c.Repeats
+	case c.Bar:
+		return 15
+	}
+	return 5
+}
+
+// stopGrace is the time that a benchmark has to end after a signal. Then the process ends.
+const stopGrace = 10 * time.Second
+
+// measureHere runs the benchmark in this process. Rank 0 writes the report, also that of a run which a signal ended.
 func (c *benchCmd) measureHere(a *app, b bench.Bench, o bench.Options) error {
+	o.Stop, o.Progress = a.stop.isRequested, &bench.Progress{}
+	a.stop.setBegun()
+	ended := make(chan struct{})
+	go a.stop.endLate(stopGrace, ended, func() string {
+		_ = o.Progress.RemoveFolders() // a folder that stays is ecrec-bench-*, among the temporary files
+		return benchStopText(o.Progress)
+	})
 	r, err := b.Run(a.out, o)
-	if errors.Is(err, bench.ErrStopped) {
-		return errStopped
-	}
-	if err != nil || c.JSON == "" || o.World != nil && o.World.Rank > 0 {
+	close(ended)
+	stopped := errors.Is(err, bench.ErrStopped)
+	switch {
+	case err != nil && !stopped:
 		return err
-	}
-	if r == nil {
+	case o.World != nil && o.World.Rank > 0:
+		return benchStopError(stopped, o.Progress)
+	case r == nil && !stopped:
 		return errors.New("bench " + c.Name + ": the benchmark produced no report")
+	case r == nil:
+		return benchStopError(stopped, o.Progress)
 	}
-	return r.WriteJSON(c.JSON)
+	return errors.Join(benchStopError(stopped, o.Progress), c.writeReport(a, r))
+}
+
+// writeReport writes the report as JSON, and the bars.
+func (c *benchCmd) writeReport(a *app, r *bench.Report) error {
+	if c.JSON != "" {
+		if err := r.WriteJSON(c.JSON); err != nil {
+			return err
+		}
+	}
+	if c.Bar && r.Incomplete == "" {
+		return r.WriteBars(a.out)
+	}
+	return nil
+}
+
+// benchStopText names the finished part of a benchmark that a signal stopped.
+func benchStopText(p *bench.Progress) string {
+	if done := p.String(); done != "" {
+		return errStopped.Error() + " " + done
+	}
+	return errStopped.Error() + " before anything was measured"
+}
+
+// benchStopError is the error of a benchmark that a signal stopped, nil for another.
+func benchStopError(stopped bool, p *bench.Progress) error {
+	if !stopped {
+		return nil
+	}
+	return fmt.Errorf("%w%s", errStopped, strings.TrimPrefix(benchStopText(p), errStopped.Error()))
 }
 
 // benchHeartbeat is long, so that no process is lost on cores that are few and busy.

@@ -44,6 +44,12 @@ func describeBench(out io.Writer, b bench.Bench) error {
 	if err := b.WriteSettings(out); err != nil {
 		return err
 	}
+	if len(b.Bars) > 0 {
+		fmt.Fprint(out, "\nBars (--bar), for the settings in brackets:\n")
+		if err := b.DescribeBars(out); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintln(out)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/ecrec/ecrec/launcher"
 )
@@ -62,6 +63,25 @@ func (s *stopper) setBegun() { s.begun.Store(true) }
 func (s *stopper) isRequested() bool {
 	s.setBegun()
 	return s.first.Load() != 0 || s.world != nil && s.world.StopRequested()
+}
+
+// endLate ends the process some time after a signal requested a stop, unless ended is closed before. It prints the text that why
+// returns. It is for commands whose parts are long, and without a place to check for a request.
+func (s *stopper) endLate(grace time.Duration, ended <-chan struct{}, why func() string) {
+	tick := time.NewTicker(grace / 10)
+	defer tick.Stop()
+	for left := 10; left > 0; {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+			if s.first.Load() != 0 {
+				left--
+			}
+		}
+	}
+	fmt.Fprintln(s.errw, "ecrec: "+why())
+	os.Exit(s.exitCode())
 }
 
 // err returns errStopped if a stop is requested, else nil.

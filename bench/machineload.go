@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/machine"
+)
+
+// Load describes the work of the machine while a benchmark ran. Shares are of the time of all cores. A nil field is unknown:
+// this system does not report it, or the processes of the benchmark are on several machines.
+type Load struct {
+	Seconds      float64     `json:"seconds"`
+	AverageStart *[3]float64 `json:"average_start,omitempty"` // of 1, 5 and 15 minutes
+	AverageEnd   *[3]float64 `json:"average_end,omitempty"`
+	// Own is the share of the benchmark's processes. Others is the rest of the busy time: other processes, and work of the
+	// kernel that it charges to none, such as writing back files.
+	Own    *float64 `json:"own,omitempty"`
+	Others *float64 `json:"others,omitempty"`
+	Steal  *float64 `json:"steal,omitempty"` // the host of this virtual machine ran something else
+
+	start loadMoment
+}
+
+// loadMoment is the state of the machine's counters.
+type loadMoment struct {
+	when  time.Time
+	times machine.CPUTimes
+	own   time.Duration
+	known bool
+}
+
+// mostOthers is the share of the cores above which the work of others makes rates doubtful.
+const mostOthers = 0.05
+
+// readLoad reads the counters. Processes of a world on one machine have one parent, the launcher.
+func readLoad(w *World) (m loadMoment) {
+	m.when = time.Now()
+	m.times, m.known = machine.ReadCPUTimes()
+	switch {
+	case w == nil:
+		m.own = machine.ProcessTime()
+	case w.OneHost:
+		var ok bool
+		m.own, ok = machine.TreeTime(os.Getppid())
+		m.known = m.known && ok
+	default:
+		m.known = false
+	}
+	return m
+}
+
+func readAverage() *[3]float64 {
+	if a, ok := machine.ReadLoadAverage(); ok {
+		return &a
+	}
+	return nil
+}
+
+// startLoad begins to observe the machine.
+func startLoad(w *World) *Load { return &Load{AverageStart: readAverage(), start: readLoad(w)} }
+
+// endLoad sets the load since the start.
+func (l *Load) endLoad(w *World) {
+	l.AverageEnd = readAverage()
+	l.setShares(readLoad(w))
+}
+
+func (l *Load) setShares(now loadMoment) {
+	from := l.start
+	l.Seconds = now.when.Sub(from.when).Seconds()
+	busy, steal := now.times.Busy-from.times.Busy, now.times.Steal-from.times.Steal
+	all := busy + steal + now.times.Idle - from.times.Idle
+	if !from.known || !now.known || all <= 0 {
+		return
+	}
+	share := func(d time.Duration) *float64 {
+		x := max(0, min(1, float64(d)/float64(all)))
+		return &x
+	}
+	own := now.own - from.own
+	l.Own, l.Others, l.Steal = share(own), share(busy-own), share(steal)
+}
+
+func averageText(a *[3]float64) string {
+	if a == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f %.2f %.2f", a[0], a[1], a[2])
+}
+
+func (l *Load) startText() string {
+	if l == nil {
+		return "unknown"
+	}
+	return averageText(l.AverageStart)
+}
+
+// writeLoad writes the load, and a warning if others used much of the cores.
+func (l *Load) writeLoad(out io.Writer) {
+	fmt.Fprintf(out, "\n%.0f s, load average %s at the end; of all cores: ", l.Seconds, averageText(l.AverageEnd))
+	if l.Others == nil {
+		fmt.Fprintln(out, "unknown")
+		return
+	}
+	fmt.Fprintf(out, "this benchmark %.1f %%, others %.1f %%, stolen by the host %.1f %%\n", 100**l.Own, 100**l.Others, 100**l.Steal)
+	if *l.Others > mostOthers || *l.Steal > mostOthers {
+		fmt.Fprintf(out, "warning: others and the host used more than %.0f %% of the cores: rates are too low; ratios of pairs suffer less\n",
+			100*mostOthers)
+	}
+}
