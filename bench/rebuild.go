@@ -34,7 +34,7 @@ var rebuildBench = Bench{
 }
 
 func runRebuild(out io.Writer, o Options) (*Report, error) {
-	report := newReport("rebuild", "one of memory, those of the processes of jobs")
+	report := o.newReport("one of memory, those of the processes of jobs")
 	report.writeHeader(out)
 	r := o.number("r")
 	b := &recoveryRun{out: out, o: o, shape: o.models("dim16")[0], overheadCase: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")},
