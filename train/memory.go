@@ -20,8 +20,7 @@ import (
 // of the lost one.
 func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
-		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks",
-			j.roles.rows, slots, shard.MaxSlots)
+		return tooManySlots(j, slots)
 	}
 	if err := j.checkTier(); err != nil {
 		return err
