@@ -31,6 +31,7 @@ type Counter struct {
 
 	job       Job
 	fromFirst bool
+	weight    int64 // how many trainers each one that is read stands for
 	prev, cur *uses
 	idle      *uses // memory
 	next      *uses // being filled
@@ -51,7 +52,7 @@ func NewCounter(j Job, fromFirst bool) (*Counter, error) {
 		return nil, fmt.Errorf("plan: %d ranks that own %d rows each; at most %d ranks and %d rows work", j.Ranks, j.Place.Slots(0), mostRanks,
 			math.MaxInt32)
 	}
-	return &Counter{Ranks: make([]Rank, j.Ranks), job: j, fromFirst: fromFirst, next: &uses{}, lookups: make([]int64, j.Trainers),
+	return &Counter{Ranks: make([]Rank, j.Ranks), job: j, fromFirst: fromFirst, weight: 1, next: &uses{}, lookups: make([]int64, j.Trainers),
 		pairs: make([]pair, j.Trainers)}, nil
 }
 
@@ -105,7 +106,7 @@ func (c *Counter) countStep(next *uses) {
 		return
 	}
 	for t, n := range c.pending {
-		c.Ranks[t].Lookups += n
+		c.Ranks[t].Lookups += c.weight * n
 	}
 	var before, after []uint64
 	if c.prev != nil {
@@ -143,9 +144,9 @@ func (c *Counter) countUses(before, after []uint64) {
 				after, now = advance(after, row)
 				now = now || !j.DelayedSync
 			}
-			o.Updated++
+			o.Updated += c.weight
 			if now {
-				o.UpdatedNow++
+				o.UpdatedNow += c.weight
 			}
 			for ; at < len(words) && words[at]>>trainerBits == row; at++ {
 				p := &c.pairs[words[at]&(1<<trainerBits-1)]
@@ -178,18 +179,29 @@ func (c *Counter) countOwner(owner int) {
 		if p.all == 0 {
 			continue
 		}
-		c.Ranks[q].Rows += p.all
-		o.Served, o.ServedLate = o.Served+p.all, o.ServedLate+p.late
-		o.Summed, o.SummedNow = o.Summed+p.all, o.SummedNow+p.now
-		send(c.Ranks, q, owner, Lists, 4*p.all)
+		c.Ranks[q].Rows += c.weight * p.all
+		w := c.weight
+		o.Served, o.ServedLate = o.Served+w*p.all, o.ServedLate+w*p.late
+		o.Summed, o.SummedNow = o.Summed+w*p.all, o.SummedNow+w*p.now
+		c.send(q, owner, Lists, 4*p.all)
 		if c.job.Split {
-			send(c.Ranks, owner, q, Lists, p.all) // whether they are late
+			c.send(owner, q, Lists, p.all) // whether they are late
 		}
-		send(c.Ranks, owner, q, LateRows, row*p.late)
-		send(c.Ranks, owner, q, EarlyRows, row*(p.all-p.late))
-		send(c.Ranks, q, owner, Gradients, row*p.now)
-		send(c.Ranks, q, owner, LaterGrads, row*(p.all-p.now))
+		c.send(owner, q, LateRows, row*p.late)
+		c.send(owner, q, EarlyRows, row*(p.all-p.late))
+		c.send(q, owner, Gradients, row*p.now)
+		c.send(q, owner, LaterGrads, row*(p.all-p.now))
 	}
+}
+
+// send counts a message from one rank to another, for all trainers that a read one stands for.
+func (c *Counter) send(from, to int, class Class, bytes int64) {
+	if from == to || bytes == 0 { // an empty part is not sent
+		return
+	}
+	t := Traffic{c.weight, c.weight * bytes}
+	c.Ranks[from].Sent[class].Add(t)
+	c.Ranks[to].Received[class].Add(t)
 }
 
 func resized[T any](list []T, n int) []T {

@@ -49,7 +49,7 @@ func (c *Counter) endEpoch() {
 		if i, _ := slices.BinarySearch(rest, (owner+1)<<slotBits); i < n {
 			n = i
 		}
-		c.Ranks[j.First+int(owner)].Changed += int64(n)
+		c.Ranks[j.First+int(owner)].Changed += c.weight * int64(n)
 		if j.Coded {
 			c.countDeltas(int(owner), rest[:n])
 		}
@@ -87,9 +87,9 @@ func (c *Counter) countDeltas(owner int, rows []uint64) {
 	from := c.job.First + owner
 	for i, n := range to {
 		holder := c.job.First + group.First + i
-		c.Ranks[holder].Folded += n
-		send(c.Ranks, from, holder, Deltas, 4*n) // slots
-		send(c.Ranks, from, holder, Deltas, int64(4*c.job.Stride)*n)
+		c.Ranks[holder].Folded += c.weight * n
+		c.send(from, holder, Deltas, 4*n) // slots
+		c.send(from, holder, Deltas, int64(4*c.job.Stride)*n)
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *Counter) countCounts() {
 		group := c.job.Layout.Group(g)
 		for from := range group.Size {
 			for to := range group.Size {
-				send(c.Ranks, c.job.First+group.First+from, c.job.First+group.First+to, Deltas, 4)
+				c.send(c.job.First+group.First+from, c.job.First+group.First+to, Deltas, 4)
 			}
 		}
 	}

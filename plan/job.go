@@ -65,12 +65,6 @@ func (c Class) String() string { return classNames[c] }
 // Traffic counts messages and the bytes of their payloads.
 type Traffic struct{ Messages, Bytes int64 }
 
-func (t *Traffic) addMessage(bytes int64) {
-	if bytes > 0 { // an empty part is not sent
-		t.Messages, t.Bytes = t.Messages+1, t.Bytes+bytes
-	}
-}
-
 // Add adds o.
 func (t *Traffic) Add(o Traffic) { t.Messages, t.Bytes = t.Messages+o.Messages, t.Bytes+o.Bytes }
 
@@ -84,12 +78,4 @@ type Rank struct {
 	Served, ServedLate, Summed, SummedNow, Updated, UpdatedNow int64
 	// Changed counts the rows of its epochs, Folded the deltas that it receives.
 	Changed, Folded int64
-}
-
-// send counts a message from one rank to another.
-func send(ranks []Rank, from, to int, c Class, bytes int64) {
-	if from != to {
-		ranks[from].Sent[c].addMessage(bytes)
-		ranks[to].Received[c].addMessage(bytes)
-	}
 }

@@ -2,11 +2,13 @@ package train
 
 import (
 	"math"
+	"strings"
 
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/plan"
@@ -224,3 +226,40 @@ func addLinks(m *plan.Memory, j *job) {
 
 // ModelConfig is the model of a trainer, for calibrations.
 func (o *Outline) ModelConfig() model.Config { return o.job.modelConfig(0) }
+
+// Batch reads a trainer's slice of a step. It is valid until the next call of Batch or Slice.
+func (o *Outline) Batch(step int64, trainer int) (*data.Batch, error) {
+	o.idx = o.job.order.Slice(step, trainer, o.job.roles.trainers, o.idx)
+	return &o.batch, o.job.train.Read(&o.batch, o.idx)
+}
+
+// BatchSize is the number of samples of the first step.
+func (o *Outline) BatchSize() int { return o.job.order.BatchSize(1) }
+
+// MaxSlice is the number of samples of the largest slice.
+func (o *Outline) MaxSlice() int { return o.job.maxSlice }
+
+// Rules are the update rules of rows and of the dense part in a step.
+func (o *Outline) Rules(step int64) (kernels.RowRule, kernels.Optimizer) {
+	return o.job.rows.ruleAt(step, 1), o.job.denseOpt.At(step)
+}
+
+// Threads is the number of compute threads of a process.
+func (o *Outline) Threads() int { return o.job.threadCount() }
+
+// TableOf is the table of each feature, as in data.Schema.
+func (o *Outline) TableOf() []int { return o.job.schema.TableOf }
+
+// Means is 1 for each feature whose bags are means. Nil: none are.
+func (o *Outline) Means() []int32 { return o.job.cfg.Model.Means() }
+
+// BLAS is kernels.blas on a CPU.
+func (o *Outline) BLAS() string {
+	if b := o.job.cfg.Kernels.BLAS; !strings.HasPrefix(b, "cublas") {
+		return b
+	}
+	return "exact"
+}
+
+// DenseParams is the number of dense parameters.
+func (o *Outline) DenseParams() int { return o.job.shape.DenseParams() }

@@ -1,0 +1,266 @@
+package forecast
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/kernels"
+	"github.com/ecrec/ecrec/model"
+	"github.com/ecrec/ecrec/oracle"
+	"github.com/ecrec/ecrec/plan"
+	"github.com/ecrec/ecrec/train"
+)
+
+// Repeats of a measurement: as many as take a while, within limits. The first is not counted.
+const (
+	leastRepeats, mostRepeats = 3, 50
+	measureFor                = 150 * time.Millisecond
+)
+
+// tableBytes is the memory of the table whose rows are read and updated: far more than the caches hold.
+const tableBytes = 128 << 20
+
+// bench measures the work of one rank.
+type bench struct {
+	outline *train.Outline
+	dev     kernels.Device
+	s       kernels.Stream
+	threads int
+	r       *plan.RankMean
+	buffers []kernels.Buffer
+	random  *rand.Rand
+	err     error
+}
+
+// measureWork measures the work of the rank that moves the most bytes.
+func measureWork(outline *train.Outline, f *plan.Forecast) (*plan.Work, error) {
+	dev, err := kernels.NewCPU(kernels.CPUOptions{BLAS: outline.BLAS()})
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{outline: outline, dev: dev, threads: outline.Threads(), r: &f.Largest, random: rand.New(rand.NewPCG(1, 2))}
+	b.s = dev.Stream(b.threads)
+	defer func() {
+		b.s.Close()
+		for _, x := range b.buffers {
+			dev.Free(x)
+		}
+	}()
+	w := &plan.Work{}
+	b.measureSlice(w)
+	b.measureOwner(w)
+	b.measureDense(w)
+	if b.err != nil {
+		return nil, fmt.Errorf("forecast: measure the work of a rank: %w", b.err)
+	}
+	return w, nil
+}
+
+// alloc returns zeroed memory of some floats.
+func (b *bench) alloc(floats int, use kernels.Use) kernels.Buffer {
+	if b.err != nil || floats <= 0 {
+		return kernels.Buffer{}
+	}
+	x, err := b.dev.Alloc(4*floats, use)
+	if err != nil {
+		b.err = err
+		return kernels.Buffer{}
+	}
+	b.buffers = append(b.buffers, x)
+	return x
+}
+
+// seconds is the median time of f.
+func (b *bench) seconds(f func()) float64 {
+	if b.err != nil {
+		return 0
+	}
+	f()
+	var all []float64
+	for began := time.Now(); len(all) < leastRepeats || time.Since(began) < measureFor && len(all) < mostRepeats; {
+		start := time.Now()
+		f()
+		if err := b.s.Sync(); err != nil {
+			b.err = err
+			return 0
+		}
+		all = append(all, time.Since(start).Seconds())
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// measureSlice measures what a trainer does with its slice.
+func (b *bench) measureSlice(w *plan.Work) {
+	j := &b.outline.Job
+	var batch *data.Batch
+	step, trainer := int64(1), j.Trainers-1 // its slice is among the largest
+	w.Read = b.seconds(func() {
+		step = step%max(1, min(8, b.outline.Steps())) + 1
+		if batch, b.err = b.outline.Batch(min(step, b.outline.Steps()), trainer); b.err != nil {
+			return
+		}
+	})
+	if b.err != nil {
+		return
+	}
+	var p oracle.Plan
+	w.Plan = b.seconds(func() {
+		p.Fill(j.Place, oracle.Lookups{IDs: batch.IDs, Offsets: batch.Offsets, Weights: batch.Weights, TableOf: b.outline.TableOf()})
+	})
+	m, err := model.New(b.dev, b.s, b.outline.ModelConfig())
+	if err != nil {
+		b.err = err
+		return
+	}
+	defer m.Close()
+	rows := len(p.Slots)
+	in := model.Batch{Rows: kernels.Mat(b.alloc(rows*j.Width, kernels.Working), rows, j.Width), Train: true, Step: 1, GlobalN: b.outline.BatchSize(),
+		AddUp: func(kernels.Buffer) {}}
+	in.Dense = kernels.Mat(b.alloc(len(batch.Dense), kernels.Working), batch.N, len(batch.Dense)/max(1, batch.N))
+	labels, losses := b.alloc(batch.N, kernels.Working), b.alloc(batch.N, kernels.Working)
+	dlogits := kernels.Mat(b.alloc(batch.N, kernels.Working), batch.N, 1)
+	in.Index = b.upload(p.Index)
+	if batch.Offsets != nil {
+		in.Offsets = b.upload(batch.Offsets)
+		if means := b.outline.Means(); len(means) > 0 {
+			in.Mean = b.upload(means)
+		}
+	}
+	if b.err != nil || batch.N == 0 {
+		return
+	}
+	if len(batch.Weights) > 0 {
+		in.Weights = b.alloc(len(batch.Weights), kernels.Working)
+		b.s.Upload(in.Weights, kernels.BytesOf(batch.Weights))
+	}
+	for i, x := 0, kernels.HostView[float32](in.Rows.Buf); i < len(x); i++ {
+		x[i] = 0.02 * (b.random.Float32() - 0.5)
+	}
+	w.Upload = b.seconds(func() {
+		b.s.Upload(in.Dense.Buf, kernels.BytesOf(batch.Dense))
+		b.s.Upload(labels, kernels.BytesOf(batch.Labels))
+		b.s.Upload(in.Index, kernels.BytesOf(p.Index))
+	})
+	w.Forward = b.seconds(func() {
+		b.s.SigmoidBCE(losses, dlogits.Buf, m.Forward(in).Buf, labels, 1/float32(batch.N))
+	})
+	var cells kernels.Matrix
+	both := b.seconds(func() { // gradients of a pass are those of its forward pass
+		b.s.SigmoidBCE(losses, dlogits.Buf, m.Forward(in).Buf, labels, 1/float32(batch.N))
+		cells = m.Backward(in, dlogits, func(kernels.Buffer) {})
+		in.DivideGrad(b.s, cells)
+	})
+	w.Backward = max(0, both-w.Forward)
+	b.measureSums(w, &p, cells)
+}
+
+// measureSums measures the sums of the gradients of each row.
+func (b *bench) measureSums(w *plan.Work, p *oracle.Plan, cells kernels.Matrix) {
+	if b.err != nil || len(p.Slots) == 0 {
+		return
+	}
+	width := b.outline.Job.Width
+	lookups := kernels.Mat(cells.Buf, cells.Buf.Floats()/width, width)
+	sums := kernels.Mat(b.alloc(len(p.Slots)*width, kernels.Working), len(p.Slots), width)
+	start, pos := b.upload(p.Start), b.upload(p.Pos)
+	w.Sum = b.seconds(func() { b.s.SumRows(sums, lookups, start, pos) })
+}
+
+// upload copies a list to the device.
+func (b *bench) upload(list []int32) kernels.Buffer {
+	x := b.alloc(len(list), kernels.Working)
+	if b.err == nil && len(list) > 0 {
+		b.s.Upload(x, kernels.BytesOf(list))
+	}
+	return x
+}
+
+// measureOwner measures what an owner does with its rows: those that it sends, updates and protects.
+func (b *bench) measureOwner(w *plan.Work) {
+	j, r := &b.outline.Job, b.r
+	slots := int(min(j.Place.Slots(0), tableBytes/int64(4*j.Stride)))
+	if slots == 0 || r.Served == 0 {
+		return
+	}
+	table := kernels.Mat(b.alloc(slots*j.Stride, kernels.Sparse), slots, j.Stride)
+	if b.err != nil {
+		return
+	}
+	b.s.Zero(table.Buf) // takes the memory from the system
+	served := kernels.Mat(b.alloc(int(r.Served)*j.Width, kernels.Working), int(r.Served), j.Width)
+	index := b.upload(b.slots(int(r.Served), slots))
+	w.Serve = b.seconds(func() { b.s.GatherRows(served, table.Columns(0, j.Width), index) })
+
+	updated := min(max(1, int(r.Updated)), int(r.Summed), slots)
+	start, pos := make([]int32, updated+1), make([]int32, int(r.Summed))
+	for i := range start {
+		start[i] = int32(i * len(pos) / updated)
+	}
+	for i := range pos { // a row's gradients are from different ranks
+		pos[i] = int32(i)
+	}
+	b.random.Shuffle(len(pos), func(i, k int) { pos[i], pos[k] = pos[k], pos[i] })
+	rule, _ := b.outline.Rules(1)
+	at, first, places := b.upload(b.distinct(updated, slots)), b.upload(start), b.upload(pos)
+	grads := kernels.Mat(b.alloc(len(pos)*j.Width, kernels.Working), len(pos), j.Width)
+	w.Apply = b.seconds(func() { b.s.UpdateRows(rule, table, at, grads, first, places) })
+
+	lists := b.requests(int(r.Served), min(j.Trainers, 64), slots)
+	var merged oracle.Merged
+	w.Merge = b.seconds(func() { merged.Merge(lists.slots, lists.perRank) })
+	if j.Commits && j.Coded {
+		b.measureCommits(w, table)
+	}
+}
+
+// measureCommits measures the work of an epoch: pre-images, deltas, and their folding into parities.
+func (b *bench) measureCommits(w *plan.Work, table kernels.Matrix) {
+	r := b.r
+	changed, folded := min(int(r.Changed), table.Rows), min(int(r.Folded), table.Rows)
+	if changed > 0 {
+		copies := kernels.Mat(b.alloc(changed*table.Cols, kernels.Working), changed, table.Cols)
+		deltas := kernels.Mat(b.alloc(changed*table.Cols, kernels.Working), changed, table.Cols)
+		at, upTo := b.upload(b.distinct(changed, table.Rows)), b.upload(count(changed))
+		w.PreImages = b.seconds(func() { b.s.GatherRows(copies, table, at) })
+		parities := float64(b.outline.Job.Layout.Parity)
+		w.Seal = parities * b.seconds(func() { b.s.XorRows(deltas, table, at, copies, upTo) })
+	}
+	if folded > 0 {
+		deltas := kernels.Mat(b.alloc(folded*table.Cols, kernels.Working), folded, table.Cols)
+		at, from := b.upload(b.distinct(folded, table.Rows)), b.upload(count(folded))
+		w.Fold = b.seconds(func() { b.s.FoldRows(table, at, deltas, from, nil) })
+	}
+	if b.err == nil {
+		params := model.ShapeOf(b.outline.ModelConfig()).SavedFloats()
+		both := b.alloc(2*params, kernels.Working)
+		w.Snapshot = b.seconds(func() { b.s.Copy(both.Slice(0, 4*params), both.Slice(4*params, 4*params)) })
+	}
+}
+
+// measureDense measures the update of the dense part and the sums of its gradients.
+func (b *bench) measureDense(w *plan.Work) {
+	const most = 8 // addends of a measurement
+	n := model.ShapeOf(b.outline.ModelConfig()).DenseParams()
+	_, rule := b.outline.Rules(1)
+	weights, grad, state := b.alloc(n, kernels.Working), b.alloc(n, kernels.Working), b.alloc(rule.Kind.DenseState(n), kernels.Working)
+	if b.err != nil || n == 0 {
+		return
+	}
+	w.Update = b.seconds(func() { b.s.UpdateDense(rule, weights, state, grad) })
+	trainers := b.outline.Job.Trainers
+	if trainers == 1 {
+		return
+	}
+	segment, addends := max(1, n/trainers), min(trainers, most)
+	parts := make([]kernels.Buffer, addends)
+	for i := range parts {
+		parts[i] = b.alloc(segment, kernels.Working)
+	}
+	if b.err == nil {
+		w.Reduce = b.seconds(func() { b.s.Sum(weights.SliceFloats(0, segment), parts) }) * float64(trainers) / float64(addends)
+	}
+}
