@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"math"
 	"runtime"
 	"time"
 
@@ -88,8 +87,9 @@ func amount(outline *train.Outline, o Options) (steps, sample int) {
 	if most == 0 {
 		most = DefaultLookups
 	}
-	sample = int(math.Ceil(min(each*leastSteps/most, float64(outline.Job.Trainers))))
-	sample = max(1, sample)
+	for sample = 1; each*leastSteps > most*float64(sample) && 2*sample <= outline.Job.Trainers; {
+		sample *= 2 // so that it divides most numbers of trainers
+	}
 	if o.Steps > 0 {
 		return o.Steps, sample
 	}

@@ -3,7 +3,9 @@ package forecast
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ecrec/ecrec/data"
@@ -14,11 +16,14 @@ import (
 	"github.com/ecrec/ecrec/train"
 )
 
-// Repeats of a measurement: as many as take a while, within limits. The first is not counted.
+// Repeats of a measurement: as many as take a while, within limits. The first call is not counted.
 const (
 	leastRepeats, mostRepeats = 3, 50
-	measureFor                = 150 * time.Millisecond
+	measureFor                = 200 * time.Millisecond
 )
+
+// coarse is the least time of a core that the kernel counts well.
+const coarse = 2 * time.Millisecond
 
 // tableBytes is the memory of the table whose rows are read and updated: far more than the caches hold.
 const tableBytes = 128 << 20
@@ -29,34 +34,71 @@ type bench struct {
 	dev     kernels.Device
 	s       kernels.Stream
 	threads int
+	alone   bool // no other copy runs
 	r       *plan.RankMean
+	batch   *data.Batch // its slice
+	work    plan.Work
 	buffers []kernels.Buffer
 	random  *rand.Rand
 	err     error
 }
 
-// measureWork measures the work of the rank that moves the most bytes.
+// measureWork measures the work of the rank that moves the most bytes. As many copies run at a time as there are processes
+// on a machine, if it has cores for them: they share its caches and its memory as the processes do.
 func measureWork(outline *train.Outline, f *plan.Forecast) (*plan.Work, error) {
 	dev, err := kernels.NewCPU(kernels.CPUOptions{BLAS: outline.BLAS()})
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{outline: outline, dev: dev, threads: outline.Threads(), r: &f.Largest, random: rand.New(rand.NewPCG(1, 2))}
-	b.s = dev.Stream(b.threads)
+	threads := outline.Threads()
+	all := make([]*bench, max(1, min(f.Processes, runtime.NumCPU()/threads)))
+	for i := range all {
+		all[i] = &bench{outline: outline, dev: dev, threads: threads, alone: len(all) == 1, r: &f.Largest, random: rand.New(rand.NewPCG(1, uint64(i)))}
+	}
+	all[0].readSlice()
+	var wait sync.WaitGroup
+	for _, b := range all {
+		b.batch, b.err = all[0].batch, all[0].err
+		wait.Go(b.measureAll)
+	}
+	wait.Wait()
+	sum := &plan.Work{}
+	for _, b := range all {
+		if b.err != nil {
+			return nil, fmt.Errorf("forecast: measure the work of a rank: %w", b.err)
+		}
+		sum.AddShare(&b.work, 1/float64(len(all)))
+	}
+	sum.Read = all[0].work.Read
+	return sum, nil
+}
+
+// measureAll measures all but the reading of the slice.
+func (b *bench) measureAll() {
+	runtime.LockOSThread() // usedTime is that of a thread
+	defer runtime.UnlockOSThread()
+	b.s = b.dev.Stream(b.threads)
 	defer func() {
 		b.s.Close()
 		for _, x := range b.buffers {
-			dev.Free(x)
+			b.dev.Free(x)
 		}
 	}()
-	w := &plan.Work{}
-	b.measureSlice(w)
-	b.measureOwner(w)
-	b.measureDense(w)
 	if b.err != nil {
-		return nil, fmt.Errorf("forecast: measure the work of a rank: %w", b.err)
+		return
 	}
-	return w, nil
+	b.measureSlice(&b.work)
+	b.measureOwner(&b.work)
+	b.measureDense(&b.work)
+}
+
+// readSlice reads the slice of the last trainer, which is among the largest, in some steps.
+func (b *bench) readSlice() {
+	step, last := int64(0), max(1, min(8, b.outline.Steps()))
+	b.work.Read = b.median(1, func() {
+		step = step%last + 1
+		b.batch, b.err = b.outline.Batch(step, b.outline.Job.Trainers-1)
+	})
 }
 
 // alloc returns zeroed memory of some floats.
@@ -73,21 +115,31 @@ func (b *bench) alloc(floats int, use kernels.Use) kernels.Buffer {
 	return x
 }
 
-// seconds is the median time of f.
-func (b *bench) seconds(f func()) float64 {
+// seconds is the median time of operations on the stream: the time that the cores worked for them, over the threads. The
+// clock would also count the time of others, on a machine with other work.
+func (b *bench) seconds(f func()) float64 { return b.median(b.threads, f) }
+
+// median is the median time of f, whose work a number of threads share.
+func (b *bench) median(threads int, f func()) float64 {
 	if b.err != nil {
 		return 0
 	}
 	f()
 	var all []float64
 	for began := time.Now(); len(all) < leastRepeats || time.Since(began) < measureFor && len(all) < mostRepeats; {
-		start := time.Now()
+		start, used := time.Now(), usedTime(threads > 1)
 		f()
-		if err := b.s.Sync(); err != nil {
-			b.err = err
+		if b.s != nil {
+			b.err = b.s.Sync()
+		}
+		if b.err != nil {
 			return 0
 		}
-		all = append(all, time.Since(start).Seconds())
+		took := time.Since(start)
+		if cpu := usedTime(threads > 1) - used; cpu > coarse && (threads == 1 || b.alone) {
+			took = min(took, cpu/time.Duration(threads))
+		}
+		all = append(all, took.Seconds())
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
@@ -95,20 +147,9 @@ func (b *bench) seconds(f func()) float64 {
 
 // measureSlice measures what a trainer does with its slice.
 func (b *bench) measureSlice(w *plan.Work) {
-	j := &b.outline.Job
-	var batch *data.Batch
-	step, trainer := int64(1), j.Trainers-1 // its slice is among the largest
-	w.Read = b.seconds(func() {
-		step = step%max(1, min(8, b.outline.Steps())) + 1
-		if batch, b.err = b.outline.Batch(min(step, b.outline.Steps()), trainer); b.err != nil {
-			return
-		}
-	})
-	if b.err != nil {
-		return
-	}
+	j, batch := &b.outline.Job, b.batch
 	var p oracle.Plan
-	w.Plan = b.seconds(func() {
+	w.Plan = b.median(1, func() {
 		p.Fill(j.Place, oracle.Lookups{IDs: batch.IDs, Offsets: batch.Offsets, Weights: batch.Weights, TableOf: b.outline.TableOf()})
 	})
 	m, err := model.New(b.dev, b.s, b.outline.ModelConfig())
@@ -211,7 +252,7 @@ func (b *bench) measureOwner(w *plan.Work) {
 
 	lists := b.requests(int(r.Served), min(j.Trainers, 64), slots)
 	var merged oracle.Merged
-	w.Merge = b.seconds(func() { merged.Merge(lists.slots, lists.perRank) })
+	w.Merge = b.median(1, func() { merged.Merge(lists.slots, lists.perRank) })
 	if j.Commits && j.Coded {
 		b.measureCommits(w, table)
 	}

@@ -17,6 +17,18 @@ type Work struct {
 	PreImages, Seal, Fold, Snapshot float64
 }
 
+// AddShare adds a share of another rank's work.
+func (w *Work) AddShare(x *Work, share float64) {
+	for _, f := range []struct {
+		to *float64
+		by float64
+	}{{&w.Read, x.Read}, {&w.Plan, x.Plan}, {&w.Merge, x.Merge}, {&w.Upload, x.Upload}, {&w.Forward, x.Forward}, {&w.Backward, x.Backward},
+		{&w.Update, x.Update}, {&w.Sum, x.Sum}, {&w.Serve, x.Serve}, {&w.Apply, x.Apply}, {&w.Reduce, x.Reduce},
+		{&w.PreImages, x.PreImages}, {&w.Seal, x.Seal}, {&w.Fold, x.Fold}, {&w.Snapshot, x.Snapshot}} {
+		*f.to += share * f.by
+	}
+}
+
 // Wire is the cost of messages between two processes, at each end.
 type Wire struct {
 	PerMessage, PerByte float64 // seconds of a core, for a message that is sent and one that is received

@@ -42,12 +42,12 @@ func (m *Memory) Sum() (bytes float64) {
 
 // Sizes are those of a job that its buffers depend on, beside Job.
 type Sizes struct {
-	Dense   int // features
-	Ahead   int // batches that are planned or trained at a time
-	Epochs  int // epochs that have memory at a time
-	Copies  int // epochs that have copies for logs at a time
-	Heap    float64
-	Changed bool // pre-images are kept
+	Dense   int     // features
+	Ahead   int     // batches that are planned or trained at a time
+	Epochs  int     // epochs that have memory at a time
+	Copies  int     // epochs that have copies for logs at a time
+	Heap    float64 // memory of the Go heap for each byte in use
+	Changed bool    // pre-images are kept
 }
 
 // Spare memory of buffers: each grows by a quarter beyond its need, a list of pre-images by half.
@@ -64,7 +64,10 @@ func (m *Memory) AddCounted(j *Job, s Sizes, r *RankMean, samples int) {
 	rows += r.Served + r.Summed
 	m[Buffers] += spareOfBuffers * (row*rows + 4*(r.Lookups+r.Updated+r.Summed))
 	batch := float64(4*samples*(1+s.Dense)) + 4*r.Lookups
-	lists := 28*r.Lookups + 17*r.Rows + 17*r.Served + 21*r.Updated
+	lists := 14*r.Lookups + 8*r.Rows + 8*r.Served + 8*r.Updated
+	if j.Split { // the lists of rows early and late, of gradients now and later
+		lists += 8*r.Lookups + 9*r.Rows + 9*r.Served + 13*r.Updated
+	}
 	m[Prepared] += s.Heap * (float64(s.Ahead+1)*batch + float64(s.Ahead)*lists)
 	if s.Changed {
 		m[PreImages] += spareOfJournals * float64(s.Epochs) * r.Changed * (stride + 4)
