@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usedTime is the time of cores that this thread has used, or with all that of the process.
+// usedTime is the time of cores that this thread has used, or, with all, the time of all threads.
 func usedTime(all bool) time.Duration {
 	who := unix.RUSAGE_THREAD
 	if all {

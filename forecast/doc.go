@@ -11,6 +11,6 @@
 //
 // # Invariants
 //
-// Counts depend on config and data alone. Times depend on the machine and on what else it does meanwhile: each is the median of
+// Counts depend on config and data alone. Times depend on the machine and on its other work meanwhile: each is the median of
 // some repeats. No measurement takes longer than about a second.
 package forecast

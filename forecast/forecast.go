@@ -25,7 +25,7 @@ type Options struct {
 	MaxLookups float64
 	// Untimed skips the measurements. Forecasts have no times then.
 	Untimed bool
-	// Recipe is that of the data, nil if it is not known. Progress is called while data is converted.
+	// Recipe is that of the data, nil before it is counted. Progress is called while data is converted.
 	Recipe   *data.Recipe
 	Progress func(data.Progress) error
 }

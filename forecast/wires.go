@@ -21,8 +21,8 @@ const (
 	quietHeartbeat            = 2 * time.Second
 )
 
-// measureWires measures the cost of messages between processes of one machine, and of two: over TCP, without what the
-// network adds. Link is that.
+// measureWires measures the cost of messages between processes of one machine, and of two: over TCP, without the
+// time of the network, which link has.
 func measureWires(e env.Env, h *plan.Host, link *transport.EmulatedLink) (err error) {
 	if h.Processes*h.Machines < 2 {
 		return nil

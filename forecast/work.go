@@ -145,7 +145,7 @@ func (b *bench) median(threads int, f func()) float64 {
 	return all[len(all)/2]
 }
 
-// measureSlice measures what a trainer does with its slice.
+// measureSlice measures the work of a trainer for its slice.
 func (b *bench) measureSlice(w *plan.Work) {
 	j, batch := &b.outline.Job, b.batch
 	var p oracle.Plan
@@ -220,7 +220,7 @@ func (b *bench) upload(list []int32) kernels.Buffer {
 	return x
 }
 
-// measureOwner measures what an owner does with its rows: those that it sends, updates and protects.
+// measureOwner measures the work of an owner: rows that it sends, updates and protects.
 func (b *bench) measureOwner(w *plan.Work) {
 	j, r := &b.outline.Job, b.r
 	slots := int(min(j.Place.Slots(0), tableBytes/int64(4*j.Stride)))

@@ -13,7 +13,7 @@ type Work struct {
 	Sum, Serve, Apply float64
 	// Reduce adds up the rank's segment of the dense gradients.
 	Reduce float64
-	// For each epoch: pre-images and deltas of the changed rows, folding of those that are received, copies of the dense part.
+	// For each epoch: pre-images and deltas of the changed rows, folding of received deltas, copies of the dense part.
 	PreImages, Seal, Fold, Snapshot float64
 }
 
@@ -50,12 +50,12 @@ type Host struct {
 type Times struct {
 	// Compute is the forward and backward pass. Rows is sums, copies and updates of rows between steps.
 	Compute, Rows, Update float64
-	// What training waits for, and what compute hides, of each exchange.
+	// The part of each exchange that training waits for, and the part that compute hides.
 	LateRows, Gradients, Delayed, Dense, Status                  float64
 	HidesRows, HidesGrads, HidesDelayed, HidesDense, HidesStatus float64
 	// Protection is the part of commits that training waits for. Behind is its work in the background.
 	Protection, Behind float64
-	// Path is the sum of what follows each other in a step. Cores is the work of all threads of a
+	// Path is the sum of the parts that follow each other in a step. Cores is the work of all threads of a
 	// machine over its cores. Step is the larger one.
 	Path, Cores, Step float64
 }
@@ -105,7 +105,7 @@ func (h *Host) Step(j *Job, r *RankMean, w *Work) (t Times) {
 	return t
 }
 
-// hide returns how much of an exchange is waited for, and how much is hidden by what runs beside it.
+// hide returns how much of an exchange is waited for, and how much the work beside it hides.
 func hide(exchange, beside float64) (waited, hidden float64) {
 	hidden = math.Min(exchange, math.Max(0, beside))
 	return exchange - hidden, hidden

@@ -31,7 +31,7 @@ type Counter struct {
 
 	job       Job
 	fromFirst bool
-	weight    int64 // how many trainers each one that is read stands for
+	weight    int64 // the number of trainers in place of which each one is read
 	prev, cur *uses
 	idle      *uses // memory
 	next      *uses // being filled
@@ -46,7 +46,7 @@ type Counter struct {
 type pair struct{ all, late, now int64 }
 
 // NewCounter returns a counter of a job. With fromFirst it counts from the first step, as a run
-// begins: it waits for all rows there. Otherwise the first step is only the one before the second.
+// begins: it waits for all rows there. Without it, the first step is only the neighbour of the second.
 func NewCounter(j Job, fromFirst bool) (*Counter, error) {
 	if j.Ranks > mostRanks || j.Place.Slots(0) > 1<<slotBits-1 {
 		return nil, fmt.Errorf("plan: %d ranks that own %d rows each; at most %d ranks and %d rows work", j.Ranks, j.Place.Slots(0), mostRanks,
@@ -194,7 +194,7 @@ func (c *Counter) countOwner(owner int) {
 	}
 }
 
-// send counts a message from one rank to another, for all trainers that a read one stands for.
+// send counts a message from one rank to another, for all trainers in place of which one is read.
 func (c *Counter) send(from, to int, class Class, bytes int64) {
 	if from == to || bytes == 0 { // an empty part is not sent
 		return

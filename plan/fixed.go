@@ -26,7 +26,7 @@ func (c *Counter) countFixed() {
 	}
 }
 
-// reduced is what a trainer sends to reduce the dense gradients of a step.
+// reduced counts the messages of a trainer that reduce the dense gradients of a step.
 func reduced(j *Job, trainer int) (t Traffic) {
 	for _, floats := range j.Buckets {
 		s := collectives.AllReduceSent(j.Trainers, trainer, floats, j.OneHost)

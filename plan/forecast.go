@@ -1,6 +1,6 @@
 package plan
 
-// Forecast is what is predicted of a job on a number of ranks.
+// Forecast is the prediction of a job on a number of ranks.
 type Forecast struct {
 	Ranks     int `json:"ranks"`
 	Machines  int `json:"machines"`
@@ -15,7 +15,7 @@ type Forecast struct {
 	Epochs  float64 `json:"counted_epochs"`
 	Sample  int     `json:"sample"`
 
-	// Mean and Largest are the counts of the mean rank, and of the one that moves the most bytes.
+	// Mean and Largest are the counts of the mean rank, and of the rank that moves the most bytes.
 	Mean    RankMean `json:"mean"`
 	Largest RankMean `json:"largest"`
 	// Memory is that of the process of the mean rank, MostMemory that of the one with the most.
@@ -45,7 +45,7 @@ type Walls struct {
 	Connections int     `json:"connections"`  // of a process
 	Status      float64 `json:"status_bytes"` // received by a rank in a step
 	Messages    float64 `json:"messages"`     // sent by a rank in a step
-	Lists       float64 `json:"lists"`        // of these, those that carry 4 bytes for each other rank
+	Lists       float64 `json:"lists"`        // of these, messages that carry 4 bytes for each other rank
 	Dense       float64 `json:"dense"`        // of these, the all-reduce
 	RowsPerPair float64 `json:"rows_per_pair"`
 	Heartbeats  float64 `json:"heartbeats"` // messages of a process in a second

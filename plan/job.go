@@ -68,7 +68,7 @@ type Traffic struct{ Messages, Bytes int64 }
 // Add adds o.
 func (t *Traffic) Add(o Traffic) { t.Messages, t.Bytes = t.Messages+o.Messages, t.Bytes+o.Bytes }
 
-// Rank counts what one rank does.
+// Rank counts the messages and the rows of one rank.
 type Rank struct {
 	Sent, Received [Classes]Traffic
 	// Of its slices: lookups, and distinct rows.

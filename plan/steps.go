@@ -4,7 +4,7 @@ package plan
 // appends the global row of each lookup of a slice to dst. In cache mode planned a step is counted only if its neighbours are
 // read too.
 //
-// With sample > 1 only every sample-th trainer is read, and stands for as many. The neighbours of a row are not all there
+// With sample > 1 only every sample-th trainer is read, in place of as many. The neighbours of a row are not all there
 // then, so all rows and gradients count as waited for, and changed rows as different ones: both are the most that
 // there can be.
 func Steps(j Job, first, steps, last int64, sample int, read func(step int64, trainer int, dst []int64) ([]int64, error)) (*Counter, error) {

@@ -43,6 +43,12 @@ func (j *job) checkMemory() error {
 	return j.fitsMemory(rows, rest, float64(available))
 }
 
+// tooManySlots is the error of ranks that would own too many rows.
+func tooManySlots(j *job, slots int64) error {
+	return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks",
+		j.roles.rows, slots, shard.MaxSlots)
+}
+
 // fitsMemory compares the need of all processes of this machine with its available memory.
 // Rows and rest are the need of one process.
 func (j *job) fitsMemory(rows, rest, available float64) error {

@@ -76,12 +76,6 @@ func OpenOutline(e env.Env, cfg *config.Config, recipe *data.Recipe, neighbours 
 	return o, nil
 }
 
-// tooManySlots is the error of ranks that would own too many rows.
-func tooManySlots(j *job, slots int64) error {
-	return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks",
-		j.roles.rows, slots, shard.MaxSlots)
-}
-
 // Close closes the data.
 func (o *Outline) Close() { o.job.close() }
 
@@ -128,15 +122,15 @@ func (o *Outline) LookupsPerStep() float64 {
 	return float64(o.job.order.BatchSize(1)) * o.job.idsPerSample()
 }
 
-// heapSpare is the memory of the Go heap over what is in use: see the collector's percentage in package cli.
+// heapSpare is the memory of the Go heap over the bytes in use: see the collector's percentage in package cli.
 const heapSpare = 1.25
 
 // Memory of a process without rows and buffers, and of its supervisor. Measured as the anonymous memory of jobs of
 // some ten rows, with 1 to 8 processes: 6.9 to 9.9 MiB and 5.5 to 5.9. The program itself is in memory once for all.
 const ownProcess, ownSupervisor = 7.2 * (1 << 20), 5.8 * (1 << 20)
 
-// Memory is the memory of the process of a rank, when all rows have been touched. Counted are the
-// rank's counts per step.
+// Memory is the memory of the process of a rank, when all rows have been touched. The rank's counts
+// per step are counted.
 func (o *Outline) Memory(rank int, counted *plan.RankMean) (m plan.Memory) {
 	j := o.job
 	owner := j.roles.ownerOf(rank)

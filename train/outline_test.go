@@ -26,7 +26,7 @@ func (c *counted) Send(to int, tag transport.Tag, p []byte) transport.Request {
 	return c.Endpoint.Send(to, tag, p)
 }
 
-// sentBy is what a rank has sent on some channels.
+// sentOn counts the messages of a rank on some channels.
 func (c *counted) sentOn(channels ...uint16) (t plan.Traffic) {
 	for _, ch := range channels {
 		t.Add(plan.Traffic{Messages: c.messages[ch].Load(), Bytes: c.bytes[ch].Load()})
@@ -89,7 +89,7 @@ func outline(t *testing.T, path string, sets ...string) (*Outline, *plan.Counter
 	return o, c
 }
 
-// TestOutlineCountsTheTraffic: the messages and bytes that each rank of a run sends are those that are
+// TestOutlineCountsTheTraffic: the messages and bytes that each rank of a run sends are as
 // predicted without the run.
 func TestOutlineCountsTheTraffic(t *testing.T) {
 	for name, sets := range map[string][]string{

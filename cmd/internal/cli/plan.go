@@ -29,7 +29,7 @@ type planCmd struct {
 // mostPlanned is the most ranks that a plan can have.
 const mostPlanned = 1 << 16
 
-// Run prints what a job would need.
+// Run prints the needs of a job.
 func (c *planCmd) Run(a *app) error {
 	o, memory, err := c.options()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *planCmd) Run(a *app) error {
 	return text.write(all)
 }
 
-// options checks the flags. memory is that of a machine, 0 if it is not known.
+// options checks the flags. memory is that of a machine, 0 if it cannot be read.
 func (c *planCmd) options() (o forecast.Options, memory float64, err error) {
 	for _, n := range c.Ranks {
 		if n < 1 || n > mostPlanned {

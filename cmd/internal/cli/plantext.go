@@ -18,7 +18,7 @@ import (
 // planText prints forecasts.
 type planText struct {
 	out     io.Writer
-	memory  float64 // of a machine; 0: not known
+	memory  float64 // of a machine; 0: it could not be read
 	link    *transport.EmulatedLink
 	cfg     *config.Config // of the last forecast
 	outline *train.Outline
@@ -60,7 +60,7 @@ func processes(n int) string {
 	return report.Thousands(int64(n)) + " processes"
 }
 
-// counted describes what the counts are from.
+// counted describes the source of the counts.
 func counted(f *plan.Forecast) string {
 	line := fmt.Sprintf("counted: %s of the run's ids, %s a step", report.Count(int64(f.Counted), "step"), report.Count(int64(f.Mean.Lookups*float64(f.Ranks)), "lookup"))
 	if f.Sample > 1 {
@@ -146,7 +146,7 @@ func (t *planText) writeTimes(f *plan.Forecast) {
 			fmt.Fprintf(w, "%s\t%s\t%s\t\n", line.name, seconds(line.waited), seconds(line.hidden))
 		}
 	}
-	fmt.Fprintf(w, "sum of what is waited for\t%s\t\t\n", seconds(x.Path))
+	fmt.Fprintf(w, "sum of the waits and the work\t%s\t\t\n", seconds(x.Path))
 	fmt.Fprintf(w, "work of all threads, over the cores\t%s\t\t\n", seconds(x.Cores))
 	fmt.Fprintf(w, "step\t%s\t\t\n", seconds(x.Step))
 	w.Flush()
