@@ -5,16 +5,26 @@ import "math"
 // Work is the seconds that one rank needs for each part of a step, alone on its threads.
 type Work struct {
 	// Beside training, for each step: reading a slice, planning it, merging the lists of all ranks.
-	Read, Plan, Merge float64
+	Read  float64 `json:"read"`
+	Plan  float64 `json:"plan"`
+	Merge float64 `json:"merge"`
 	// Upload, Forward with the loss, and Backward are for a slice. Update is for the dense parameters.
-	Upload, Forward, Backward, Update float64
+	Upload   float64 `json:"upload"`
+	Forward  float64 `json:"forward"`
+	Backward float64 `json:"backward"`
+	Update   float64 `json:"update"`
 	// Sum adds up the gradients of each row of the slice. Serve copies the rows that the owner sends,
 	// Apply updates its rows.
-	Sum, Serve, Apply float64
+	Sum   float64 `json:"sum"`
+	Serve float64 `json:"serve"`
+	Apply float64 `json:"apply"`
 	// Reduce adds up the rank's segment of the dense gradients.
-	Reduce float64
+	Reduce float64 `json:"reduce"`
 	// For each epoch: pre-images and deltas of the changed rows, folding of received deltas, copies of the dense part.
-	PreImages, Seal, Fold, Snapshot float64
+	PreImages float64 `json:"pre_images"`
+	Seal      float64 `json:"seal"`
+	Fold      float64 `json:"fold"`
+	Snapshot  float64 `json:"snapshot"`
 }
 
 // AddShare adds a share of another rank's work.
@@ -49,15 +59,28 @@ type Host struct {
 // Times are the parts of a step, in seconds.
 type Times struct {
 	// Compute is the forward and backward pass. Rows is sums, copies and updates of rows between steps.
-	Compute, Rows, Update float64
+	Compute float64 `json:"compute"`
+	Rows    float64 `json:"rows"`
+	Update  float64 `json:"update"`
 	// The part of each exchange that training waits for, and the part that compute hides.
-	LateRows, Gradients, Delayed, Dense, Status                  float64
-	HidesRows, HidesGrads, HidesDelayed, HidesDense, HidesStatus float64
+	LateRows     float64 `json:"late_rows"`
+	Gradients    float64 `json:"gradients"`
+	Delayed      float64 `json:"delayed"`
+	Dense        float64 `json:"dense"`
+	Status       float64 `json:"status"`
+	HidesRows    float64 `json:"hides_rows"`
+	HidesGrads   float64 `json:"hides_grads"`
+	HidesDelayed float64 `json:"hides_delayed"`
+	HidesDense   float64 `json:"hides_dense"`
+	HidesStatus  float64 `json:"hides_status"`
 	// Protection is the part of commits that training waits for. Behind is its work in the background.
-	Protection, Behind float64
+	Protection float64 `json:"protection"`
+	Behind     float64 `json:"behind"`
 	// Path is the sum of the parts that follow each other in a step. Cores is the work of all threads of a
 	// machine over its cores. Step is the larger one.
-	Path, Cores, Step float64
+	Path  float64 `json:"path"`
+	Cores float64 `json:"cores"`
+	Step  float64 `json:"step"`
 }
 
 // Step predicts a step of a rank with the given counts.
@@ -75,12 +98,15 @@ func (h *Host) Step(j *Job, r *RankMean, w *Work) (t Times) {
 	if j.Trainers > 1 {
 		dense += h.latency(r, Dense) // parts, and then sums
 	}
+	all := 0
+	for _, b := range j.Buckets {
+		all += b
+	}
+	if j.OneHost && j.Trainers > 1 { // the sums of the others are copied from their memory
+		dense += h.Here.PerByte * 4 * float64(all) * float64(j.Trainers-1) / float64(j.Trainers)
+	}
 	last := 1.0 // the last bucket starts when backward is over
 	if n := len(j.Buckets); n > 1 {
-		all := 0
-		for _, b := range j.Buckets {
-			all += b
-		}
 		last = float64(j.Buckets[n-1]) / float64(all)
 	}
 	push := w.Sum + grads + now*w.Apply + late*w.Serve // between backward and the end of the all-reduce

@@ -1,14 +1,39 @@
 package plan
 
+import "encoding/json"
+
 // Rate is messages and bytes per step.
-type Rate struct{ Messages, Bytes float64 }
+type Rate struct {
+	Messages float64 `json:"messages"`
+	Bytes    float64 `json:"bytes"`
+}
+
+// Rates are those of each class.
+type Rates [Classes]Rate
+
+// MarshalJSON writes the rates by the names of the classes.
+func (r Rates) MarshalJSON() ([]byte, error) {
+	named := map[string]Rate{}
+	for k := range Classes {
+		named[k.String()] = r[k]
+	}
+	return json.Marshal(named)
+}
 
 // RankMean is the counts of a rank per step, and of changed rows and deltas per epoch.
 type RankMean struct {
-	Sent, Received                                             [Classes]Rate
-	Lookups, Rows                                              float64
-	Served, ServedLate, Summed, SummedNow, Updated, UpdatedNow float64
-	Changed, Folded                                            float64
+	Sent       Rates   `json:"sent"`
+	Received   Rates   `json:"received"`
+	Lookups    float64 `json:"lookups"`
+	Rows       float64 `json:"rows"`
+	Served     float64 `json:"served"`
+	ServedLate float64 `json:"served_late"`
+	Summed     float64 `json:"summed"`
+	SummedNow  float64 `json:"summed_now"`
+	Updated    float64 `json:"updated"`
+	UpdatedNow float64 `json:"updated_now"`
+	Changed    float64 `json:"changed"`
+	Folded     float64 `json:"folded"`
 }
 
 // Means returns the means over the counted steps, of each rank. An epoch that was counted in part

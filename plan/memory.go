@@ -1,5 +1,7 @@
 package plan
 
+import "encoding/json"
+
 // Part is a part of the memory of a process.
 type Part int
 
@@ -31,6 +33,15 @@ func (p Part) String() string { return partNames[p] }
 
 // Memory is the bytes of each part.
 type Memory [Parts]float64
+
+// MarshalJSON writes the bytes by the names of the parts.
+func (m Memory) MarshalJSON() ([]byte, error) {
+	named := map[string]float64{}
+	for p := range Parts {
+		named[p.String()] = m[p]
+	}
+	return json.Marshal(named)
+}
 
 // Sum is the bytes of all parts.
 func (m *Memory) Sum() (bytes float64) {

@@ -259,3 +259,18 @@ func (o *Outline) BLAS() string {
 
 // DenseParams is the number of dense parameters.
 func (o *Outline) DenseParams() int { return o.job.shape.DenseParams() }
+
+// Uncounted names the messages of a step that Job does not describe.
+func (o *Outline) Uncounted() (what []string) {
+	j := o.job
+	if j.modeOf(j.cfg.Cache.Mode) == lrpp.Cached {
+		what = append(what, "cache.mode = \"lrpp\" (the messages are those of \"planned\")")
+	}
+	if j.shape.AddsUp && j.roles.trainers > 1 {
+		what = append(what, "sums of batch norm")
+	}
+	if j.roles.readers > 0 {
+		what = append(what, "slices from readers")
+	}
+	return what
+}

@@ -26,6 +26,16 @@ func (c *counted) Send(to int, tag transport.Tag, p []byte) transport.Request {
 	return c.Endpoint.Send(to, tag, p)
 }
 
+// inPlace is such an endpoint whose ranks read each other's memory.
+type inPlace struct {
+	transport.Viewer
+	counted *counted
+}
+
+func (x inPlace) Send(to int, tag transport.Tag, p []byte) transport.Request {
+	return x.counted.Send(to, tag, p)
+}
+
 // sentOn counts the messages of a rank on some channels.
 func (c *counted) sentOn(channels ...uint16) (t plan.Traffic) {
 	for _, ch := range channels {
@@ -35,7 +45,7 @@ func (c *counted) sentOn(channels ...uint16) (t plan.Traffic) {
 }
 
 // runCounted trains a config, and returns the endpoints of its ranks and its result.
-func runCounted(t *testing.T, path string, sets ...string) ([]*counted, *Result) {
+func runCounted(t *testing.T, views bool, path string, sets ...string) ([]*counted, *Result) {
 	t.Helper()
 	cfg := load(t, path, sets...)
 	e := env.Real()
@@ -43,7 +53,11 @@ func runCounted(t *testing.T, path string, sets ...string) ([]*counted, *Result)
 	world := &World{Processes: 1, Neighbours: 1, Join: func([]int) (eps []transport.Endpoint, err error) {
 		for _, ep := range transport.NewMem(e, cfg.Job.Ranks, 1) {
 			all = append(all, &counted{Endpoint: ep})
-			eps = append(eps, all[len(all)-1])
+			if v, ok := ep.(transport.Viewer); ok && views {
+				eps = append(eps, inPlace{v, all[len(all)-1]})
+			} else {
+				eps = append(eps, all[len(all)-1])
+			}
 		}
 		return eps, nil
 	}}
@@ -64,9 +78,13 @@ func load(t *testing.T, path string, sets ...string) *config.Config {
 }
 
 // outline counts all steps of a job, without a run.
-func outline(t *testing.T, path string, sets ...string) (*Outline, *plan.Counter) {
+func outline(t *testing.T, views bool, path string, sets ...string) (*Outline, *plan.Counter) {
 	t.Helper()
-	o, err := OpenOutline(env.Real(), load(t, path, sets...), nil, 1, func(data.Progress) error { return nil })
+	neighbours := 1
+	if views {
+		neighbours = mostNeighbours
+	}
+	o, err := OpenOutline(env.Real(), load(t, path, sets...), nil, neighbours, func(data.Progress) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +107,9 @@ func outline(t *testing.T, path string, sets ...string) (*Outline, *plan.Counter
 	return o, c
 }
 
+// mostNeighbours is more than the ranks of a test.
+const mostNeighbours = 100
+
 // TestOutlineCountsTheTraffic: the messages and bytes that each rank of a run sends are as
 // predicted without the run.
 func TestOutlineCountsTheTraffic(t *testing.T) {
@@ -101,6 +122,7 @@ func TestOutlineCountsTheTraffic(t *testing.T) {
 		"digests":   {"job.ranks=2", "job.digests=true", "ec.commit_every=2"},
 		"roles":     {"ranks.trainers=2", "ranks.servers=3"},
 		"deep":      {"job.ranks=3", "model.top_mlp=[600,700,1]"},
+		"in place":  {"job.ranks=4", "model.top_mlp=[600,700,1]"},
 		"one rank":  {"job.ranks=1"},
 		"all rows":  {"job.ranks=2", "optimizer.sparse.dense=true", "optimizer.sparse.kind=adam"},
 		"clipped":   {"job.ranks=3", "train.clip_dense=1"},
@@ -109,8 +131,8 @@ func TestOutlineCountsTheTraffic(t *testing.T) {
 			const few, more = 6, 12
 			run := func(steps int) ([]*counted, *plan.Counter) {
 				sets := append([]string{fmt.Sprintf("train.iterations=%d", steps), "data.eval=[]", "model.init_from="}, sets...)
-				eps, result := runCounted(t, adagrad, sets...)
-				_, c := outline(t, adagrad, sets...)
+				eps, result := runCounted(t, name == "in place", adagrad, sets...)
+				_, c := outline(t, name == "in place", adagrad, sets...)
 				if c.Steps != steps || result.Steps != int64(steps) {
 					t.Fatalf("%d steps were counted, and %d trained", c.Steps, result.Steps)
 				}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -45,6 +46,9 @@ func (t *planText) writeOne(f *plan.Forecast) {
 		processes(f.Ranks), report.Count(int64(f.Machines), "machine"), report.Thousands(int64(f.Batch)),
 		report.Count(int64(f.Slice), "sample"))
 	fmt.Fprintln(t.out, counted(f))
+	if left := t.outline.Uncounted(); len(left) > 0 {
+		fmt.Fprintf(t.out, "not counted: %s\n", strings.Join(left, ", "))
+	}
 	t.writeMemory(f)
 	t.writeTraffic(f)
 	if f.Times != nil {
