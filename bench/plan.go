@@ -95,11 +95,11 @@ func (b *planRun) compare(out io.Writer, report *Report, n int) error {
 			return err
 		}
 		steps := b.o.number("steps")
-		short, err := b.runJob(n, steps/2)
+		short, err := b.timeRun(n, steps/2)
 		if err != nil {
 			return err
 		}
-		long, err := b.runJob(n, steps)
+		long, err := b.timeRun(n, steps)
 		if err != nil {
 			return err
 		}
@@ -147,8 +147,8 @@ func (b *planRun) predict(n int) (*plan.Forecast, error) {
 	return f, err
 }
 
-// runJob runs a job to its end.
-func (b *planRun) runJob(n, steps int) (r ran, err error) {
+// timeRun runs a job to its end.
+func (b *planRun) timeRun(n, steps int) (r ran, err error) {
 	args := []string{"train", b.path, "--np", strconv.Itoa(n), "--overwrite"}
 	for _, set := range b.sets(n, steps) {
 		args = append(args, "--set", set)

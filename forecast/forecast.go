@@ -68,7 +68,7 @@ func forecast(e env.Env, cfg *config.Config, outline *train.Outline, o Options) 
 		return f, nil
 	}
 	host := hostOf(outline, o)
-	if err := measureWires(e, &host, o.Link); err != nil {
+	if err := measureWires(e, &host, o.Link, sealed(cfg)); err != nil {
 		return nil, err
 	}
 	work, err := measureWork(outline, f)
@@ -113,6 +113,14 @@ func mostMemory(outline *train.Outline, f *plan.Forecast, largest int) plan.Memo
 		return a
 	}
 	return b
+}
+
+// sealed is whether connections between machines are sealed.
+func sealed(cfg *config.Config) transport.Secure {
+	if cfg.Job.Secure == "off" {
+		return transport.SecureOff
+	}
+	return transport.SecureOn
 }
 
 // hostOf describes the machines of a job: as many cores as this one has.

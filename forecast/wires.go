@@ -22,15 +22,15 @@ const (
 )
 
 // measureWires measures the cost of messages between processes of one machine, and of two: over TCP, without the
-// time of the network, which link has.
-func measureWires(e env.Env, h *plan.Host, link *transport.EmulatedLink) (err error) {
+// time of the network, which link has. far selects whether connections between machines are sealed.
+func measureWires(e env.Env, h *plan.Host, link *transport.EmulatedLink, far transport.Secure) (err error) {
 	if h.Processes*h.Machines < 2 {
 		return nil
 	}
-	if h.Here, err = measureWire(e, true); err != nil {
+	if h.Here, err = measureWire(e, true, transport.SecureOff); err != nil {
 		return err
 	}
-	if h.Far, err = measureWire(e, false); err != nil {
+	if h.Far, err = measureWire(e, false, far); err != nil {
 		return err
 	}
 	if link != nil {
@@ -40,8 +40,8 @@ func measureWires(e env.Env, h *plan.Host, link *transport.EmulatedLink) (err er
 }
 
 // measureWire measures messages that two endpoints send each other at the same time.
-func measureWire(e env.Env, shared bool) (w plan.Wire, err error) {
-	eps, err := joinTwo(e, shared)
+func measureWire(e env.Env, shared bool, secure transport.Secure) (w plan.Wire, err error) {
+	eps, err := joinTwo(e, shared, secure)
 	if err != nil {
 		return w, fmt.Errorf("forecast: measure messages over the loopback interface: %w", err)
 	}
@@ -99,7 +99,7 @@ func swap(e env.Env, eps [2]transport.Endpoint, messages, bytes int) (time.Durat
 }
 
 // joinTwo connects two endpoints over the loopback interface, as if they were in two processes.
-func joinTwo(e env.Env, shared bool) (eps [2]transport.Endpoint, err error) {
+func joinTwo(e env.Env, shared bool, secure transport.Secure) (eps [2]transport.Endpoint, err error) {
 	processes := make([]transport.Process, 2)
 	var listeners [2]net.Listener
 	for i := range processes {
@@ -114,7 +114,7 @@ func joinTwo(e env.Env, shared bool) (eps [2]transport.Endpoint, err error) {
 	for i := range eps {
 		wait.Go(func() {
 			joined, err := transport.Join(transport.NetOptions{Env: e, Generation: 1, Secret: []byte("forecast"), Processes: processes, Self: i,
-				Listener: listeners[i], Heartbeat: quietHeartbeat, Timeout: joinTimeout, SharedMemory: shared})
+				Listener: listeners[i], Heartbeat: quietHeartbeat, Timeout: joinTimeout, SharedMemory: shared, Secure: secure})
 			if errs[i] = err; err == nil {
 				eps[i] = joined[0]
 			}

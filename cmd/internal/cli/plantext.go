@@ -129,6 +129,8 @@ func seconds(s float64) string {
 	switch {
 	case d >= 10*time.Second:
 		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", s)
 	case d >= time.Millisecond:
 		return fmt.Sprintf("%.2f ms", 1e3*s)
 	}
@@ -156,6 +158,9 @@ func (t *planText) writeTimes(f *plan.Forecast) {
 	w.Flush()
 	fmt.Fprintf(t.out, "%s samples/s; measured on this machine with %s a process, which may differ from yours\n",
 		report.Thousands(int64(float64(f.Batch)/x.Step)), report.Count(int64(t.outline.Threads()), "thread"))
+	if t.cfg.Job.Device == "cuda" {
+		fmt.Fprintln(t.out, "these are times of the CPU: the plan does not measure GPUs")
+	}
 	if x.Protection > 0 {
 		fmt.Fprintf(t.out, "protection: %.1f %% of the step\n", 100*x.Protection/(x.Step-math.Min(x.Protection, 0.9*x.Step)))
 	}
