@@ -33,14 +33,6 @@ type Job struct {
 	StatusBytes, SealBytes int
 }
 
-// ownerOn is the index of a rank among the owners, -1 if it owns no rows.
-func (j *Job) ownerOn(rank int) int {
-	if owner := rank - j.First; owner >= 0 && owner < j.Place.Owners {
-		return owner
-	}
-	return -1
-}
-
 // Class is a kind of message.
 type Class int
 
