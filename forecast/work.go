@@ -56,9 +56,11 @@ func measureWork(outline *train.Outline, f *plan.Forecast) (*plan.Work, error) {
 		all[i] = &bench{outline: outline, dev: dev, threads: threads, alone: len(all) == 1, r: &f.Largest, random: rand.New(rand.NewPCG(1, uint64(i)))}
 	}
 	all[0].readSlice()
-	var wait sync.WaitGroup
 	for _, b := range all {
 		b.batch, b.err = all[0].batch, all[0].err
+	}
+	var wait sync.WaitGroup
+	for _, b := range all {
 		wait.Go(b.measureAll)
 	}
 	wait.Wait()
