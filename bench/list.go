@@ -16,6 +16,7 @@ func All() []Bench {
 		loadBench,
 		oracleBench,
 		overheadBench,
+		planBench,
 		rebuildBench,
 		recoveryBench,
 		restartBench,

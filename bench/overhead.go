@@ -214,9 +214,12 @@ func (b *overheadRun) loadConfig(c overheadCase, ranks int) (*config.Config, str
 }
 
 // cpuTime returns the CPU time of this process, without its children's.
-func cpuTime() time.Duration {
+func cpuTime() time.Duration { return usedTime(unix.RUSAGE_SELF) }
+
+// usedTime is the CPU time of this process, or of its children that have ended.
+func usedTime(who int) time.Duration {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+	if err := unix.Getrusage(who, &u); err != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

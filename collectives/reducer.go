@@ -24,6 +24,9 @@ func segmentFloats(floats, n int) int {
 	return ((floats+n-1)/n + lineFloats - 1) / lineFloats * lineFloats
 }
 
+// chunkFloats returns the length of a chunk among n ranks.
+func chunkFloats(n int) int { return max(min(chunkBytes, partsBytes/n)/4/lineFloats, 1) * lineFloats }
+
 // reducer holds the memory of AllReduce between operations.
 type reducer struct {
 	chunkFloats int
@@ -49,7 +52,7 @@ func (r *reducer) allocScratch(dev kernels.Device, n int) error {
 	if r.chunkFloats > 0 {
 		return nil
 	}
-	floats := max(min(chunkBytes, partsBytes/n)/4/lineFloats, 1) * lineFloats
+	floats := chunkFloats(n)
 	scratch, err := dev.Alloc(4*(reduceLag+1)*n*floats, kernels.Staging)
 	if err != nil {
 		return err

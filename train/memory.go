@@ -20,8 +20,7 @@ import (
 // of the lost one.
 func (j *job) checkMemory() error {
 	if slots := j.place.Slots(0); slots > shard.MaxSlots {
-		return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks",
-			j.roles.rows, slots, shard.MaxSlots)
+		return tooManySlots(j, slots)
 	}
 	if err := j.checkTier(); err != nil {
 		return err
@@ -42,6 +41,12 @@ func (j *job) checkMemory() error {
 		return nil
 	}
 	return j.fitsMemory(rows, rest, float64(available))
+}
+
+// tooManySlots is the error of ranks that would own too many rows.
+func tooManySlots(j *job, slots int64) error {
+	return config.Errorf("model.tables: each of %d ranks would own %d rows, at most %d fit; use more job.ranks",
+		j.roles.rows, slots, shard.MaxSlots)
 }
 
 // fitsMemory compares the need of all processes of this machine with its available memory.

@@ -65,6 +65,7 @@ var mayBlock = map[string]string{
 	"internal/nvml/nvml.go":             "beside the ranks: samples a GPU regularly",
 	"cmd/internal/doctor":               "above the ranks: time limits of foreign programs",
 	"bench":                             "measures with the clock",
+	"forecast":                          "measures with the clock",
 	"serve":                             "beside the follower: requests, deadlines",
 	"kernels/pool.go":                   "compute threads, below the ranks",
 	"internal/arena/arena.go":           "guards the lists of allocations, and never waits with the lock held; prepares memory beside the ranks",

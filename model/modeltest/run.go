@@ -113,6 +113,14 @@ func testBuckets(t *testing.T, s Suite) {
 	if at != len(final) {
 		t.Fatalf("buckets hold %d of %d gradients", at, len(final))
 	}
+	if s.OneBucket {
+		return
+	}
+	for i, floats := range model.ShapeOf(s.Large).Buckets() {
+		if i >= len(handedOut) || floats != len(handedOut[i]) {
+			t.Errorf("Shape.Buckets has %d floats in bucket %d, and the model hands out %d buckets", floats, i, len(handedOut))
+		}
+	}
 }
 
 // testTensors compares the shape with the parameters of a model.

@@ -14,6 +14,7 @@ import (
 type root struct {
 	Init       initCmd       `cmd:"" help:"Write a run config for a CSV, TSV or Parquet file, with types and transforms of its columns."`
 	Train      trainCmd      `cmd:"" help:"Train a model, evaluate it and save it."`
+	Plan       planCmd       `cmd:"" help:"Predict the memory, the messages and the time of a step at a number of ranks, before anything is started."`
 	Eval       evalCmd       `cmd:"" help:"Compute logloss and AUC of a saved model."`
 	Predict    predictCmd    `cmd:"" help:"Score rows with a saved model."`
 	Export     exportCmd     `cmd:"" help:"Write the model of a run or a checkpoint as a file: safetensors, ONNX, or a Triton model repository."`

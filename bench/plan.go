@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/forecast"
+	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/plan"
+
+	"golang.org/x/sys/unix"
+)
+
+var planBench = Bench{
+	Name: "plan",
+	Doc:  "predictions of ecrec plan over the measures of runs with 1, 2 and 4 processes",
+	Detail: "Each repeat predicts a job and runs it. The work of a step is the time of all cores for it, of two runs of different lengths. " +
+		"The memory is that of all processes of a run at its peak, without the program, which they share.",
+	Settings: []Setting{
+		numbers("processes", "1,2,4", 1, 64, "numbers of processes, with a rank each").orTiny("2"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
+		number("steps", "60", 2, maxSteps, "steps of the longer run").orTiny("4"),
+		text("code", "none", "as ec.code; xor needs 3 processes or more", "erasure code").orTiny("none"),
+		modeSetting,
+	},
+	measure: runPlan,
+}
+
+// plannedShape is a model of few rows, all of which a short run touches.
+var plannedShape = shape{"dim64", 64, []int{512, 256, 64}, []int{512, 256, 1}, "[" + strings.TrimSuffix(strings.Repeat("2000, ", 26), ", ") + "]", "", ""}
+
+// planRun is one run of the benchmark.
+type planRun struct {
+	o       Options
+	program string
+	dir     string
+	path    string // of the config
+}
+
+// ran is the cost of a run.
+type ran struct {
+	step   float64 // seconds, the median
+	work   float64 // seconds of all cores
+	memory float64 // bytes of all processes; 0: it could not be read
+}
+
+func runPlan(out io.Writer, o Options) (report *Report, err error) {
+	b := &planRun{o: o}
+	if b.program, err = o.programPath(); err != nil {
+		return nil, err
+	}
+	if b.dir, err = os.MkdirTemp("", "ecrec-bench-*"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(b.dir)
+	s := plannedShape
+	if o.Tiny {
+		s = tinyShape
+	}
+	b.path = filepath.Join(b.dir, "bench.toml")
+	text := s.toml(job{batch: o.number("batch"), ranks: 1}, b.dir)
+	if err := os.WriteFile(b.path, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	report = o.newReport("cpu")
+	report.writeHeader(out)
+	t := table(out)
+	fmt.Fprintln(t, "processes\t\tpredicted\tmeasured\tpredicted / measured\tleast\tgreatest\t")
+	for _, text := range strings.Split(o.text("processes"), ",") {
+		n, _ := strconv.Atoi(text) // the setting is checked
+		if err := b.compare(t, report, n); err != nil {
+			return nil, err
+		}
+	}
+	return report, t.Flush()
+}
+
+// compare predicts and runs a job on a number of processes.
+func (b *planRun) compare(out io.Writer, report *Report, n int) error {
+	var predicted, measured [3][]float64
+	for range b.o.repeats() {
+		f, err := b.predict(n)
+		if err != nil {
+			return err
+		}
+		steps := b.o.number("steps")
+		short, err := b.timeRun(n, steps/2)
+		if err != nil {
+			return err
+		}
+		long, err := b.timeRun(n, steps)
+		if err != nil {
+			return err
+		}
+		cores := float64(runtime.NumCPU())
+		for i, x := range [3][2]float64{{1e3 * f.Times.Step, 1e3 * long.step},
+			{1e3 * f.Times.Cores * cores, 1e3 * max(0, long.work-short.work) / float64(steps-steps/2)},
+			{(f.MostMemory.Sum() + float64(n-1)*f.Memory.Sum()) / (1 << 20), long.memory / (1 << 20)}} {
+			predicted[i], measured[i] = append(predicted[i], x[0]), append(measured[i], x[1])
+		}
+	}
+	for i, what := range []struct{ name, unit string }{{"step", "ms"}, {"work of a step", "ms"}, {"memory", "MiB"}} {
+		name := fmt.Sprintf("%d processes, %s", n, what.name)
+		p := report.addFigure(name+" predicted", what.unit, predicted[i]...)
+		m := report.addFigure(name+" measured", what.unit, measured[i]...)
+		ratio := report.addPaired(name+" predicted / measured", ratioUnit, quotients(predicted[i], measured[i])...)
+		fmt.Fprintf(out, "%d\t%s, %s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", n, what.name, what.unit, p.Median, m.Median, ratio.Median, ratio.Min, ratio.Max)
+	}
+	return nil
+}
+
+// quotients are those of two lists, 0 where nothing was measured.
+func quotients(a, b []float64) (q []float64) {
+	for i := range a {
+		if b[i] == 0 {
+			q = append(q, 0)
+			continue
+		}
+		q = append(q, a[i]/b[i])
+	}
+	return q
+}
+
+// sets are the settings of a job.
+func (b *planRun) sets(n, steps int) []string {
+	return []string{fmt.Sprint("job.ranks=", n), "job.save_model=false", fmt.Sprint("train.iterations=", steps), "ec.code=" + b.o.text("code"), "ec.k=2",
+		"cache.mode=" + b.o.text("mode"), "optimizer.sparse.kind=rowwise_adagrad"}
+}
+
+func (b *planRun) predict(n int) (*plan.Forecast, error) {
+	cfg, err := config.LoadFor(n, b.path, b.sets(n, b.o.number("steps")))
+	if err != nil {
+		return nil, err
+	}
+	f, _, err := forecast.Run(env.Real(), cfg, forecast.Options{PerHost: n, Progress: func(data.Progress) error { return nil }})
+	return f, err
+}
+
+// timeRun runs a job to its end.
+func (b *planRun) timeRun(n, steps int) (r ran, err error) {
+	args := []string{"train", b.path, "--np", strconv.Itoa(n), "--overwrite"}
+	for _, set := range b.sets(n, steps) {
+		args = append(args, "--set", set)
+	}
+	runtime.LockOSThread() // endWithParent ends the child with this thread
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command(b.program, args...)
+	cmd.SysProcAttr = endWithParent()
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	before := usedTime(unix.RUSAGE_CHILDREN)
+	if err := cmd.Start(); err != nil {
+		return r, err
+	}
+	over, most := make(chan struct{}), make(chan float64)
+	go watchMemory(cmd.Process.Pid, over, most)
+	err = cmd.Wait()
+	close(over)
+	r.memory = <-most
+	if err != nil {
+		return r, fmt.Errorf("bench: a run of %d processes: %v: %s", n, err, bytes.TrimSpace(errs.Bytes()))
+	}
+	r.work = (usedTime(unix.RUSAGE_CHILDREN) - before).Seconds()
+	text, err := os.ReadFile(filepath.Join(b.dir, "summary.json"))
+	if err != nil {
+		return r, err
+	}
+	var summary struct {
+		StepMS struct {
+			P50 float64 `json:"p50"`
+		} `json:"step_ms"`
+	}
+	err = json.Unmarshal(text, &summary)
+	r.step = summary.StepMS.P50 / 1e3
+	return r, err
+}
+
+// watchMemory sends the most memory of a process and its descendants until over is closed.
+func watchMemory(pid int, over <-chan struct{}, most chan<- float64) {
+	const every = 50 * time.Millisecond
+	largest := 0.0
+	for {
+		largest = max(largest, memoryOf(pid))
+		select {
+		case <-over:
+			most <- largest
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+// memoryOf is the memory of a process and its descendants: their own, and their shares of shared memory.
+func memoryOf(pid int) (bytes float64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) // it may have ended
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name == "Pss_Anon" || name == "Pss_Shmem" {
+			kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+			bytes += 1024 * kib
+		}
+	}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range lists {
+		children, _ := os.ReadFile(path)
+		for _, child := range strings.Fields(string(children)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				bytes += memoryOf(id)
+			}
+		}
+	}
+	return bytes
+}
