@@ -122,11 +122,14 @@ func (p *Pipeline) planAll() {
 	var before *Work   // the last that was planned
 	var filled []*Work // read, but not planned
 	for {
-		w, err := p.fillNext()
+		w, alike, err := p.fillNext()
 		if errors.Is(err, errReleased) {
 			return
 		}
-		// All ranks fail to fill the same step. The steps before it are trained.
+		if w == nil && !alike {
+			p.ready.Put(planned{err: err})
+			return
+		}
 		if w != nil {
 			filled = append(filled, w)
 		} else {
@@ -178,16 +181,16 @@ func (p *Pipeline) planFirst(before *Work, filled []*Work) error {
 var errReleased = errors.New("feed: the pipeline is closed")
 
 // fillNext reads the next step and gives its ids to the planner. It returns nil after the
-// last step.
-func (p *Pipeline) fillNext() (*Work, error) {
+// last step, and if the step cannot be filled. alike: no rank fills it, so that all train the steps before it. When a rank is lost,
+// another one may have filled the step, and then plans the steps before it in another way.
+func (p *Pipeline) fillNext() (_ *Work, alike bool, err error) {
 	w, ok := p.free.Get()
 	if !ok {
-		return nil, errReleased
+		return nil, false, errReleased
 	}
 	if w.Batch != nil {
 		p.batches.Release(w.Batch)
 	}
-	var err error
 	began := p.o.Env.Now()
 	w.Batch, err = p.nextSlice()
 	w.ReadTook = p.o.Env.Now() - began
@@ -199,14 +202,17 @@ func (p *Pipeline) fillNext() (*Work, error) {
 			w.PlanTook = p.o.Env.Now() - began - w.ReadTook
 		}()
 		if err := p.planner.Fill(&w.Plan, p.lookupsOf(w.Batch)); err != nil {
-			return nil, err
+			return nil, errors.As(err, new(*lrpp.PeerGaveUp)), err
 		}
-		return w, nil
+		return w, false, nil
 	case errors.Is(err, io.EOF):
-		return nil, nil
+		return nil, true, nil
+	case errors.As(err, new(*transport.PeerLost)), errors.Is(err, transport.ErrClosed):
+		// For other ranks the slices may have ended before this step: they would not expect that this one gives up.
+		return nil, false, err
 	default:
-		_ = p.planner.GiveUp(&w.Plan) // err is the cause
-		return nil, err
+		failed := p.planner.GiveUp(&w.Plan)
+		return nil, failed == nil, err // err is the cause
 	}
 }
 
