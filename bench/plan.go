@@ -89,7 +89,7 @@ func runPlan(out io.Writer, o Options) (report *Report, err error) {
 // compare predicts and runs a job on a number of processes.
 func (b *planRun) compare(out io.Writer, report *Report, n int) error {
 	var predicted, measured [3][]float64
-	for range b.o.repeats() {
+	for turn := 0; b.o.moreTurns(turn, b.o.repeats()); turn++ {
 		f, err := b.predict(n)
 		if err != nil {
 			return err

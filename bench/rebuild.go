@@ -10,7 +10,7 @@ import (
 
 var rebuildBench = Bench{
 	Name: "rebuild",
-	Doc:  "training while lost rows are rebuilt, by ec.rebuild_rate; and the greatest rate, beside a bare loop",
+	Doc:  "training while lost rows are rebuilt, by rate; a rebuild beside a bare loop",
 	Detail: "First rebuilds one of the ranks of a group in the memory of one process, and does the same reads, copies, XOR and first " +
 		"writes in a bare loop, in turns. Then starts jobs of real processes, one for each rate, and kills their ranks in turn. " +
 		"The digests must be equal.",
@@ -62,7 +62,7 @@ func (b *recoveryRun) rebuildByRate(report *Report) error {
 	rates := strings.Split(b.o.text("rates"), ",")
 	found := make([]rebuildTimes, len(rates))
 	digest := ""
-	for range b.o.repeats() {
+	for turn := 0; b.o.moreTurns(turn, b.o.repeats()); turn++ {
 		for i, rate := range rates {
 			b.rate = rate
 			x, err := b.runJob(program, b.faultSpecs())
