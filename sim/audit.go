@@ -48,8 +48,8 @@ func (a *auditor) auditHook(p *process) func(int64, *commit.Audit) {
 }
 
 // maxTasks limits the goroutines of a run with this many ranks: those of the ranks and of
-// their links. Worlds that have ended must leave none behind.
-func maxTasks(ranks int) int { return ranks * (25 + 6*ranks) }
+// their links. Worlds that have ended must leave none behind. A rank is there twice while a frozen process still has it.
+func maxTasks(ranks int) int { return ranks * (30 + 6*ranks) }
 
 // checkTasks checks that the number of goroutines does not grow with time.
 func (a *auditor) checkTasks() {

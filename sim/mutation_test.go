@@ -65,7 +65,7 @@ var mutations = []mutation{
 	{"only the last rank reports losses", "train/protection.go", []string{"slices.ContainsFunc(p.rank.conns.ctl.last, func(s status) bool { return s.degraded })", "slices.ContainsFunc(p.rank.conns.ctl.last[len(p.rank.conns.ctl.last)-1:], func(s status) bool { return s.degraded })"}, 5, ""},
 	{"caches are not written back before a seal", "train/protection.go", []string{"	if err := r.conns.exchange.Settle(); err != nil {\n		return err\n	}\n	return p.sealEpoch(r.done)", "	return p.sealEpoch(r.done)"}, 5, ""},
 	{"the snapshot of the commit is dropped", "train/snapshot.go", []string{"if x.step >= step {", "if x.step > step {"}, 2, ""},
-	{"rows are read before they are rebuilt", "train/rebuild.go", []string{"p.parity.Round(slots,", "p.parity.Round(nil,"}, 5, ""},
+	{"rows are read before they are rebuilt", "train/rebuild.go", []string{"err = p.parity.Round(slots, n)", "err = p.parity.Round(nil, n)"}, 5, ""},
 	{"an evaluation reads rows before they are rebuilt", "train/loop.go",
 		[]string{"			if err := r.protection.finishRebuild(); err != nil {\n				return err\n			}\n", ""}, 29, ""},
 	{"dense weights are not rolled back", "train/rollback.go", []string{"		r.s.Copy(params.Weights, mine.weights)\n", ""}, 2, ""},

@@ -126,7 +126,8 @@ func (p *Pipeline) planAll() {
 		if errors.Is(err, errReleased) {
 			return
 		}
-		if w == nil && !alike {
+		if w == nil && !alike { // other planners may wait for this one, and this rank for theirs
+			p.o.Endpoint.Abort(err)
 			p.ready.Put(planned{err: err})
 			return
 		}
