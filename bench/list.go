@@ -26,6 +26,7 @@ func All() []Bench {
 		serveBench,
 		skewBench,
 		streamBench,
+		streamCostBench,
 		tierBench,
 		tieredBench,
 		trainBench,

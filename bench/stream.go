@@ -39,8 +39,6 @@ var streamBench = Bench{
 		dirSetting,
 	},
 	Bars: []Bar{
-		{nil, "a stream adds at most 1 % to the trainer's CPU time of a step", oneWay(
-			atMost("streamed: CPU of that with commits", Median, 1.01), atMost("streamed: CPU of that with commits", Upper, 1.03))},
 		{nil, "a follower has a commit within 1 s (median) and 3 s (99 %)", oneWay(
 			atMost("freshness p50", Itself, 1000), atMost("freshness p99", Itself, 3000))},
 	},

@@ -14,6 +14,10 @@ func (s *Store) NeedsPreImages() bool { return false }
 // Lose says that the rank has none of its rows when Begin is called, and rebuilds them afterwards.
 func (s *Store) Lose() { s.lost = true }
 
+// Pause leaves out the sets that are sealed from now on, or takes them again from the next Begin on. It is for measurements: no log
+// has what was left out.
+func (s *Store) Pause(paused bool) { s.paused = paused }
+
 // Begin implements commit.Sink. If the rows are not those of Restore, the log begins anew with them.
 func (s *Store) Begin(step int64, drawn bool) {
 	s.idle()
@@ -183,7 +187,7 @@ func (s *Store) remember(e *epoch, step int64, dense []byte) error {
 // Seal implements commit.Sink.
 func (s *Store) Seal(set *commit.Set) error {
 	s.step = set.Step
-	if s.isFailed() && !s.takeFresh() {
+	if s.paused || s.isFailed() && !s.takeFresh() {
 		return nil
 	}
 	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter) {

@@ -26,6 +26,7 @@ type Store struct {
 	// Of the training goroutine.
 	sealed []*epoch   // not committed, oldest first
 	held   heldEpochs // committed
+	paused bool       // see Pause
 	step   int64      // of the newest set, or of Begin
 	losses int64      // how many are in sealed epochs, held ones or the log
 	hold   bool       // the next epoch is held

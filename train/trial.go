@@ -109,6 +109,13 @@ func (t *Trial) SuspendProtection() (resume func()) {
 	}
 }
 
+// SuspendStream leaves commits out of the stream until resume is called, between commits.
+func (t *Trial) SuspendStream() (resume func()) {
+	s := t.rank.protection.stream.store
+	s.Pause(true)
+	return func() { s.Pause(false) }
+}
+
 // Pass is a number of consecutive steps of a Trial.
 type Pass struct {
 	rank *rank

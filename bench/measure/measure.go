@@ -20,6 +20,9 @@ const (
 	// Unprotected measures steps of the config's cache.mode without commits. The parities
 	// miss the updates of such steps.
 	Unprotected = "unprotected"
+	// Unstreamed measures steps of the config's cache.mode with commits that are not sent to stream.to. Its blocks begin with
+	// an epoch that is not timed, in which the stream sends what is left of the block before.
+	Unstreamed = "unstreamed"
 )
 
 // Sample is one measurement: a block of steps and, in the same run, the matrix products of
@@ -119,7 +122,7 @@ func (m *measurement) cacheMode(name string) lrpp.Mode {
 	switch name {
 	case Ideal:
 		return lrpp.Direct
-	case Unprotected:
+	case Unprotected, Unstreamed:
 		name = m.config
 	}
 	return m.trial.Mode(name)
@@ -174,6 +177,9 @@ func (m *measurement) measureBlock(name string) (s Sample, err error) {
 	t := m.trial
 	if name == Unprotected {
 		defer t.SuspendProtection()()
+	}
+	if name == Unstreamed {
+		defer t.SuspendStream()()
 	}
 	steps := t.Start(m.cacheMode(name), m.Warmup+m.Steps)
 	defer func() { steps.Close(err) }()
