@@ -22,7 +22,7 @@ func cpuSeconds(t testing.TB) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// BenchmarkRebuild rebuilds one of five owners, all or a third of whose rows were written. It
+// BenchmarkRebuild rebuilds one of five owners, with all of its rows written or a third of them. It
 // reports the CPU time of all owners per MB of rows and parities.
 func BenchmarkRebuild(b *testing.B) {
 	for _, part := range []int64{1, 3} {

@@ -151,7 +151,7 @@ func (h *Shard) hashRows(sums []digest.Sum, slots []int32, drawn []bool, from ke
 	return appendTerms(h, sums, slots, drawn, staged.Host()), nil
 }
 
-// appendTerms appends the hashes of rows, whose bytes are given.
+// appendTerms appends the hashes of rows by their bytes.
 func appendTerms(h *Shard, sums []digest.Sum, slots []int32, drawn []bool, rows []byte) []digest.Sum {
 	j := h.journal
 	j.globals = j.globals[:0]

@@ -14,7 +14,7 @@ type batch struct {
 	err       error
 }
 
-// beginFrame begins a frame, whose payload of at most some bytes is appended to memory. endFrame follows.
+// beginFrame begins a frame. The caller appends its payload, of at most some bytes, to memory, and calls endFrame.
 func (b *batch) beginFrame(h header, bytes int) {
 	if len(b.list) > 0 && len(b.memory)+headerBytes+bytes > batchBytes {
 		b.flush()

@@ -34,7 +34,7 @@ func ReadDisk(dir string) (d Disk, err error) {
 	return d, nil
 }
 
-// findMount returns the type and the source of the newest mount of a device in /proc/self/mountinfo, whose lines are
+// findMount returns the type and the source of the newest mount of a device in /proc/self/mountinfo. It has lines such as
 // "6:27 1 254:0 / / rw,relatime - ext4 /dev/vda rw".
 func findMount(mounts, device string) (filesystem, source string) {
 	for line := range strings.Lines(mounts) {
