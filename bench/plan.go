@@ -34,8 +34,16 @@ var planBench = Bench{
 		text("code", "none", "as ec.code; xor needs 3 processes or more", "erasure code").orTiny("none"),
 		modeSetting,
 	},
+	Bars: []Bar{{nil, "predictions are within 10 % of real runs", oneWay(
+		atLeast(plannedMemory, Median, 0.9), atMost(plannedMemory, Median, 1.1), atLeast(plannedStep, Median, 0.9), atMost(plannedStep, Median, 1.1))}},
 	measure: runPlan,
 }
+
+// The ends of the names of ratios, for each number of processes.
+const (
+	plannedMemory = "memory predicted / measured"
+	plannedStep   = "step predicted / measured"
+)
 
 // plannedShape is a model of few rows, all of which a short run touches.
 var plannedShape = shape{"dim64", 64, []int{512, 256, 64}, []int{512, 256, 1}, "[" + strings.TrimSuffix(strings.Repeat("2000, ", 26), ", ") + "]", "", ""}

@@ -16,6 +16,7 @@ type gemm struct {
 	blas    *openblas.Library // nil: exact
 	packedA [][]float32
 	packedB []float32
+	narrow  []float32 // the transpose of a C of few columns
 	edges   []*edge
 	p       product // the product in progress: a field, so that it needs no allocation
 }

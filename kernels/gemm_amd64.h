@@ -18,3 +18,4 @@
 #define tileRun_mask 128
 #define tileRun_next 192
 #define tileRun_rows 200
+#define tileRun_ahead 208

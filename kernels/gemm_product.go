@@ -23,6 +23,9 @@ func (o operand) spread() bool {
 	return step >= line && step <= way-line
 }
 
+// transpose returns the transpose of o, in the same memory.
+func (o operand) transpose() operand { return operand{o.ptr, o.cs, o.rs, !o.transposed} }
+
 // product is C (m, n) = A (m, k) B (k, n) with its bias, activation, gate and sums,
 // computed in tiles.
 //
@@ -45,7 +48,8 @@ type product struct {
 	gate    operand // ptr nil: none
 	relu    int
 	load    int            // 1: chains continue from C
-	sum     unsafe.Pointer // not nil: gets the sums over k of each row of A (a.rs is 4)
+	sum     unsafe.Pointer // not nil: gets the sums over k of each row of A (a.rs is 4), or of each column of B
+	sumsOfB bool           // those of B (b.cs is 4)
 
 	j0, j1           int   // the columns of the chunk
 	now, next        chunk // in use, being packed
@@ -66,6 +70,10 @@ const maxColumns = 1024
 
 func (p *product) runPanels() {
 	s := p.g.shape
+	if p.isNarrow() {
+		p.runTransposed()
+		return
+	}
 	p.mTiles = (p.m + s.mr - 1) / s.mr
 	p.directB = p.b.cs == 4 && p.mTiles <= 2
 	for p.j0 = 0; p.j0 < p.n; p.j0 = p.j1 {
@@ -77,13 +85,34 @@ func (p *product) runPanels() {
 	}
 }
 
+// isNarrow reports whether C has so few columns that its transpose is computed instead: A is stored by columns, and
+// read in place as a row-major B then. A tile is as wide as registers allow, and A is read once, whole lines at a time.
+func (p *product) isNarrow() bool {
+	return p.n <= p.g.shape.mr && p.n < p.m && p.a.rs == 4 && p.b.cs == 4 && p.bias == nil && p.relu == 0 && p.gate.ptr == nil && p.load == 0
+}
+
+// runTransposed computes Cᵀ = Bᵀ Aᵀ, the same chains, and transposes it.
+func (p *product) runTransposed() {
+	g, c, rows, cols := p.g, p.c, p.m, p.n
+	if len(g.narrow) < rows*cols {
+		g.narrow = make([]float32, rows*cols)
+	}
+	p.m, p.n, p.a, p.b = cols, rows, p.b.transpose(), p.a.transpose()
+	p.c = operand{ptr: unsafe.Pointer(&g.narrow[0]), rs: uintptr(4 * rows), cs: 4}
+	p.sumsOfB = true
+	p.runPanels()
+	transpose(g.isa, c.ptr, p.c.ptr, c.rs, p.c.rs, cols, rows)
+}
+
 // runChunks runs the chunks of columns [j0, j1).
 func (p *product) runChunks() {
 	s, threads, cols := p.g.shape, p.g.pool.threads, p.panels*p.g.shape.nr
 	buffers := min(threads, 2) // a single thread packs a chunk after it has used the one before
 	rows := maxPacked * min(threads, 4) / buffers / cols
 	rows = min(max(rows-rows%s.kc, s.kc), p.k)
-	if !p.directB {
+	if p.directB {
+		rows = p.k
+	} else {
 		p.g.growB(min(rows*buffers, p.k) * cols)
 	}
 	p.next = chunk{k1: rows}
@@ -113,7 +142,10 @@ func (p *product) chooseBlocks() {
 	}
 	p.mBlocks = min(p.mBlocks, p.mTiles)
 	p.nBlocks = 1
-	if p.mBlocks%threads != 0 {
+	switch {
+	case p.directB && threads > 1:
+		p.nBlocks = min(8*threads, p.panels)
+	case p.mBlocks%threads != 0:
 		p.nBlocks = min(threads, p.panels)
 	}
 }
@@ -137,42 +169,9 @@ func (p *product) packedPanel(c chunk, i int) unsafe.Pointer {
 	return unsafe.Pointer(&p.g.packedB[c.at+i*(c.k1-c.k0)*p.g.shape.nr])
 }
 
-// slab is the number of rows that are copied together: few enough for the CPU's
-// prefetcher to follow each row, so that rows are read once and from end to end.
-const slab = 32
-
-// packParts returns the number of parts in which the next chunk is packed: slabs if B
-// is row-major, panels if it is column-major.
-func (p *product) packParts() int {
-	rows := p.next.k1 - p.next.k0
-	switch {
-	case rows == 0 || p.directB:
-		return 0
-	case p.b.cs == 4:
-		return (rows + slab - 1) / slab
-	default:
-		return p.panels
-	}
-}
-
-// packPhase packs parts of the next chunk. A row of a packed panel has width floats.
-type packPhase product
-
-func (q *packPhase) runPart(_, i int) {
-	p, c := (*product)(q), q.next
-	if p.b.cs != 4 {
-		from, to, width := p.panelColumns(i)
-		transpose(p.g.isa, p.packedPanel(c, i), p.b.elementAt(c.k0, from), uintptr(4*width), p.b.cs, to-from, c.k1-c.k0)
-		return
-	}
-	k := i * slab
-	rows := min(slab, c.k1-c.k0-k)
-	for j := range p.panels {
-		from, to, width := p.panelColumns(j)
-		step := uintptr(4 * width)
-		copyRows(p.g.isa, unsafe.Add(p.packedPanel(c, j), uintptr(k)*step), p.b.elementAt(c.k0+k, from), step, p.b.rs, rows, to-from)
-	}
-}
+// aheadOfA is how many steps of k a micro-kernel prefetches A that is stored by columns: each step reads another line, which
+// the CPU's own prefetcher does not foresee.
+const aheadOfA = 24
 
 // tilePhase computes blocks of C, then packs the next chunk.
 type tilePhase product
@@ -189,7 +188,7 @@ func (q *tilePhase) runPart(worker, i int) {
 	i1 := min(share(mb+1, p.mBlocks, p.mTiles)*s.mr, p.m)
 	for k0 := p.now.k0; ; k0 += s.kc {
 		k1 := min(k0+s.kc, p.now.k1)
-		p.addSums(i0, i1, nb, k0, k1)
+		p.addBlockSums(mb, nb, i0, i1, k0, k1)
 		r := p.readyA(worker, i0, i1, k0, k1)
 		for j := share(nb, p.nBlocks, p.panels); j < share(nb+1, p.nBlocks, p.panels); j++ {
 			p.computePanel(&r, worker, j, k0, k1)
@@ -212,100 +211,30 @@ type sumPhase product
 
 func (q *sumPhase) runPart(_, i int) {
 	p := (*product)(q)
-	p.addSums(i*sumColumns, min((i+1)*sumColumns, p.m), 0, 0, p.k)
+	p.addSums(i*sumColumns, min((i+1)*sumColumns, p.m), p.a.transpose(), 0, p.k)
 }
 
-// addSums adds columns [k0, k1) of A to the sums of rows [i0, i1), in order. nb is
-// the block's column: only the first one adds, so that each sum is computed once.
-func (p *product) addSums(i0, i1, nb, k0, k1 int) {
-	if p.sum == nil || nb > 0 || p.j0 > 0 {
-		return
+// addBlockSums adds rows or columns [k0, k1) of a block to their sums, in order, if it is the first block of these rows of A,
+// or of these columns of B: each sum is computed once.
+func (p *product) addBlockSums(mb, nb, i0, i1, k0, k1 int) {
+	switch {
+	case p.sum == nil:
+	case p.sumsOfB && mb == 0:
+		nr := p.g.shape.nr
+		p.addSums(p.j0+share(nb, p.nBlocks, p.panels)*nr, min(p.j0+share(nb+1, p.nBlocks, p.panels)*nr, p.j1), p.b, k0, k1)
+	case !p.sumsOfB && nb == 0 && p.j0 == 0:
+		p.addSums(i0, i1, p.a.transpose(), k0, k1)
 	}
-	dst := unsafe.Add(p.sum, 4*i0)
+}
+
+// addSums adds rows [k0, k1) of columns [from, to) of a row-major operand to their sums, in order.
+func (p *product) addSums(from, to int, of operand, k0, k1 int) {
+	dst := unsafe.Add(p.sum, 4*from)
 	if k0 == 0 {
-		clear(unsafe.Slice((*float32)(dst), i1-i0))
+		clear(unsafe.Slice((*float32)(dst), to-from))
 	}
 	if k0 < k1 {
-		addRows(p.g.isa, dst, p.a.elementAt(i0, k0), p.a.cs, k1-k0, i1-i0)
-	}
-}
-
-// band is rows [from, to) of A, ready for a micro-kernel: complete tiles, or fewer
-// rows than one tile has.
-type band struct {
-	operand          // from row from, column k0
-	step     uintptr // from tile to tile
-	rows     int     // of a tile
-	from, to int
-}
-
-// readyA prepares rows [i0, i1) and columns [k0, k1) of A as three bands: tiles of mr
-// rows, tiles of tail rows, and an incomplete tile. The incomplete tile is always
-// copied, the others unless directA is set.
-func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
-	s := p.g.shape
-	mid := i0 + (i1-i0)/s.mr*s.mr
-	end := mid + (i1-mid)/s.tail*s.tail
-	r = [3]band{{rows: s.mr, from: i0, to: mid}, {rows: s.tail, from: mid, to: end}, {rows: s.tail, from: end, to: i1}}
-	if k0 == k1 {
-		return r
-	}
-	packFrom := i0
-	if p.directA {
-		packFrom = end
-	}
-	if packFrom < i1 {
-		p.packA(worker, packFrom, i1, k0, k1)
-	}
-	for i := range r {
-		b := &r[i]
-		var strip uintptr // from strip to strip
-		switch {
-		case b.from == b.to: // no pointer past the end of A
-			continue
-		case b.from < packFrom:
-			b.operand, strip = operand{ptr: p.a.elementAt(b.from, k0), rs: p.a.rs, cs: p.a.cs}, uintptr(s.mr)*p.a.rs
-		default:
-			b.operand, strip = p.packedRows(worker, k1-k0)
-			at := b.from - packFrom
-			b.ptr = unsafe.Add(b.ptr, uintptr(at/s.mr)*strip+uintptr(at%s.mr)*b.rs)
-		}
-		b.step = uintptr(b.rows) * b.rs
-		if b.rows == s.mr {
-			b.step = strip
-		}
-	}
-	return r
-}
-
-// packedRows returns the layout in which k columns of A are packed for worker: row by
-// row if A is row-major, else column by column in strips of mr rows, strip bytes
-// apart.
-func (p *product) packedRows(worker, k int) (o operand, strip uintptr) {
-	s, ptr := p.g.shape, unsafe.Pointer(&p.g.packedA[worker][0])
-	if p.a.cs == 4 {
-		o = operand{ptr: ptr, rs: uintptr(4 * (s.kc + s.strip)), cs: 4}
-		return o, uintptr(s.mr) * o.rs
-	}
-	o = operand{ptr: ptr, rs: 4, cs: uintptr(4 * s.strip)}
-	return o, uintptr(k) * o.cs
-}
-
-// packA copies rows [i0, i1) and columns [k0, k1) of A.
-func (p *product) packA(worker, i0, i1, k0, k1 int) {
-	s := p.g.shape
-	p.g.growA(worker, i1-i0)
-	o, strip := p.packedRows(worker, k1-k0)
-	if p.a.cs == 4 {
-		copyRows(p.g.isa, o.ptr, p.a.elementAt(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
-		return
-	}
-	for k := k0; k < k1; k += slab {
-		for i := i0; i < i1; i += s.mr {
-			// A strip is wider than a tile; its last columns are not used.
-			dst := unsafe.Add(o.ptr, uintptr((i-i0)/s.mr)*strip+uintptr(k-k0)*o.cs)
-			copyRows(p.g.isa, dst, p.a.elementAt(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
-		}
+		addRows(p.g.isa, dst, of.elementAt(k0, from), of.rs, k1-k0, to-from)
 	}
 }
 
@@ -343,6 +272,9 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 			continue
 		}
 		q.a, q.rs, q.ks, q.ta, q.rows = r.ptr, r.rs, r.cs, r.step, r.rows
+		if r.rs == 4 {
+			q.ahead = aheadOfA * int(r.cs)
+		}
 		q.c, q.tiles = p.c.elementAt(r.from, from), (r.to-r.from)/r.rows
 		if last && p.gate.ptr != nil {
 			q.gate = p.gate.elementAt(r.from, from)

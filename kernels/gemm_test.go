@@ -185,6 +185,7 @@ func TestGemmShapes(t *testing.T) {
 		{1, 1, 1}, {2, 1, 256}, {100, 1, 128}, {37, 48, 64}, {30, 64, 256}, {28, 512, 13}, {33, 16, 64},
 		{15, 70, 300}, {29, 128, 99}, {5, 200, 367}, {300, 40, 20}, {600, 13, 50}, {16, 33, 1100}, {6, 1100, 31},
 		{20, 70, 1024}, {40, 1024, 20}, // rows that share a set of the cache
+		{1100, 70, 13}, {50, 40, 14}, {50, 300, 6}, // dw has few columns
 		{0, 3, 4}, {3, 4, 0}, {3, 0, 4},
 	}
 	for rows := 1; rows <= 28; rows++ { // every kind of last tile
@@ -227,7 +228,7 @@ func TestGemmRandomShapes(t *testing.T) {
 // compares every instruction set with plain Go.
 func TestGemmChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, s := range some(t, [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}, {520, 29, 1000}}) {
+	for _, s := range some(t, [][3]int{{15, 2100, 9}, {1100, 600, 3}, {3, 1030, 600}, {520, 29, 1000}, {1100, 1300, 13}}) {
 		m, n, k := s[0], s[1], s[2]
 		x, w, dy := newGuarded(rng, m, k).fill(rng, nil), newGuarded(rng, n, k).fill(rng, nil), newGuarded(rng, m, n).fill(rng, nil)
 		var first [3]*guarded
@@ -275,7 +276,8 @@ func TestGemmAllocatesNothing(t *testing.T) {
 func TestTileRunOffsets(t *testing.T) {
 	var r tileRun
 	if unsafe.Offsetof(r.gate) != 32 || unsafe.Offsetof(r.bs) != 64 || unsafe.Offsetof(r.k) != 88 || unsafe.Offsetof(r.relu) != 112 ||
-		unsafe.Offsetof(r.mask) != 128 || unsafe.Offsetof(r.next) != 192 || unsafe.Offsetof(r.rows) != 200 {
+		unsafe.Offsetof(r.mask) != 128 || unsafe.Offsetof(r.next) != 192 || unsafe.Offsetof(r.rows) != 200 ||
+		unsafe.Offsetof(r.ahead) != 208 {
 		t.Fatal("gemm_amd64.h does not match tileRun")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 // cgoFiles are the edges to C.
 var cgoFiles = map[string]string{
+	"bench/sgemm/sgemm_cgo.go":          "opens libraries of products at run time, to compare with them",
 	"internal/openblas/openblas_cgo.go": "opens OpenBLAS at run time",
 	"internal/cuda/driver.go":           "calls the driver of a GPU, opened at run time",
 	"internal/cuda/compiler.go":         "calls NVRTC, opened at run time",
