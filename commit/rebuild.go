@@ -173,65 +173,103 @@ func (p *Parity) Survey(lost []Loss) error {
 }
 
 // mayDiffer has a bit for each stripe of the group: whether the shard that an owner has lost
-// may differ from zeros, according to the shard of this rank.
+// may differ from zeros, according to the shard of this rank. All ranks wait for it, so its loops
+// visit only stripes of which this rank reports the shard.
 func (p *Parity) mayDiffer(owner int) bitset {
 	group := p.group
 	stripes, slots, touched := group.Stripes(p.o.Slots), p.o.Shard.Slots(), bitset(p.o.Shard.TouchedBits())
-	set := newBitset(stripes)
-	for first := range min(int64(group.Size), stripes) {
+	set, size, data := newBitset(stripes), int64(group.Size), int64(group.Data())
+	for first := range min(size, stripes) {
 		theirs, _ := group.Shard(first, owner)
 		own := p.series[first]
-		shard := own.Shard
-		if p.rebuild.lost[p.o.First+p.owner].includesShard(shard, group) {
+		at := own.Row
+		if p.rebuild.lost[p.o.First+p.owner].includesShard(own.Shard, group) {
 			continue // other members report it
 		}
-		var may func(at int64) bool
 		switch {
-		case shard >= group.Data() && theirs < group.Data():
-			may = func(at int64) bool { return p.isMarked(at, theirs) }
-		case shard >= group.Data():
-			may = func(at int64) bool { return !p.isZero(at) }
-		case theirs >= group.Data():
-			may = func(at int64) bool { return at < slots && touched.has(at) }
-		default:
-			continue // the holder of a parity reports it
-		}
-		eachOfSeries(own, first, int64(group.Size), stripes, func(s, at int64) {
-			if may(at) {
-				set.set(s)
+		case own.Shard >= group.Data() && theirs < group.Data():
+			for s := first; s < stripes; s += size {
+				if p.folded.has(at*data + int64(theirs)) {
+					set.set(s)
+				}
+				at += own.Step
 			}
-		})
+		case own.Shard >= group.Data():
+			for s := first; s < stripes; s += size {
+				if !p.isZero(at) {
+					set.set(s)
+				}
+				at += own.Step
+			}
+		case theirs >= group.Data():
+			for s := first; s < stripes && at < slots; s += size {
+				if touched.has(at) {
+					set.set(s)
+				}
+				at += own.Step
+			}
+		default: // the holder of a parity reports it
+		}
 	}
 	return set
 }
 
-// eachOfSeries visits the stripes that are equal to first modulo a group's size, with the row of
-// an owner's shard of each.
-func eachOfSeries(own ec.Series, first, size, stripes int64, f func(stripe, at int64)) {
-	at := own.Row
-	for s := first; s < stripes; s += size {
-		f(s, at)
-		at += own.Step
+// skipZeros counts as rebuilt all shards that have always been zeros. All ranks wait for it, and in
+// most jobs few rows of a large table were ever used: then it visits these alone.
+func (p *Parity) skipZeros(differs bitset) {
+	const few = 8 // a visit in the order of stripes takes a fraction of one by their bits
+	stripes, size, data := p.group.Stripes(p.o.Slots), int64(p.group.Size), p.group.Data()
+	b := &p.rebuild
+	if few*differs.count() > stripes {
+		for first := range min(size, stripes) {
+			own := p.series[first]
+			if own.Shard < data {
+				b.left.Add(-b.missing.dropUnlisted(differs, first, size, own, b.left.Load()))
+			} else {
+				p.missing.Add(-p.unbuilt.dropUnlisted(differs, first, size, own, p.missing.Load()))
+			}
+		}
+		return
 	}
+	missing, unbuilt := make(bitset, len(b.missing)), make(bitset, len(p.unbuilt))
+	rows, parities := int64(0), int64(0)
+	for s := differs.next(0, stripes); s < stripes; s = differs.next(s+1, stripes) {
+		rotation := uint32(s) / uint32(size)
+		own := p.series[uint32(s)-rotation*uint32(size)]
+		at := own.Row + int64(rotation)*own.Step
+		switch {
+		case own.Shard >= data && p.isUnbuilt(at):
+			unbuilt.set(at)
+			parities++
+		case own.Shard < data && at < b.slots() && b.isMissing(at):
+			missing.set(at)
+			rows++
+		}
+	}
+	b.missing, p.unbuilt = missing, unbuilt
+	b.left.Store(rows)
+	p.parityRows.missing.Store(parities)
 }
 
-// skipZeros counts as rebuilt all shards that have always been zeros.
-func (p *Parity) skipZeros(differs bitset) {
-	group := p.group
-	stripes := group.Stripes(p.o.Slots)
-	for first := range min(int64(group.Size), stripes) {
-		own := p.series[first]
-		eachOfSeries(own, first, int64(group.Size), stripes, func(s, at int64) {
-			switch {
-			case differs.has(s):
-			case own.Shard >= group.Data():
-				p.setBuilt(at)
-			default:
-				p.rebuild.setPresent(at)
-			}
-		})
+// dropUnlisted removes the rows of a series of shards, the first of which is of a stripe, whose
+// stripes are not listed. It returns how many it has removed of the set's members.
+func (b bitset) dropUnlisted(listed bitset, stripe, size int64, of ec.Series, members int64) (dropped int64) {
+	if members == 0 { // the set may have no memory
+		return 0
 	}
+	limit := min(64*int64(len(b)), of.Row+of.Step*((64*int64(len(listed))-stripe+size-1)/size))
+	for at := of.Row; at < limit; at += of.Step {
+		if !listed.has(stripe) && b.has(at) {
+			b.unset(at)
+			dropped++
+		}
+		stripe += size
+	}
+	return dropped
 }
+
+// slots is a limit above all missing slots.
+func (b *rebuild) slots() int64 { return 64 * int64(len(b.missing)) }
 
 func (b *rebuild) isMissing(slot int64) bool {
 	return b.left.Load() > 0 && b.missing.has(slot)
@@ -239,7 +277,7 @@ func (b *rebuild) isMissing(slot int64) bool {
 
 // setPresent records that a row is not missing any more.
 func (b *rebuild) setPresent(slot int64) {
-	if slot < int64(64*len(b.missing)) && b.isMissing(slot) {
+	if slot < b.slots() && b.isMissing(slot) {
 		b.missing.unset(slot)
 		b.left.Add(-1)
 	}
