@@ -50,6 +50,7 @@ func (p *protection) recordStep(step int64) {
 	now := x.sinceLoss(p.rank.env.Now())
 	if x.ResumeMS == 0 {
 		x.ResumeMS = now
+		kernels.MapPresent() // not before: its page faults would delay the step
 	}
 	if x.RegainMS == 0 && step >= x.Step {
 		x.RegainMS = now
