@@ -61,12 +61,14 @@ func (e *Ending) Is(target error) bool { return target == ErrEnding }
 
 // Worker returns the world of the job of which this process is a worker, once all processes
 // have started; nil if this process is no worker. From here on a worker ignores signals: its
-// supervisor passes them on.
-func Worker() (*World, error) {
+// supervisor passes them on. Worker calls prepare, if it is not nil, in a worker that waits for the
+// loss of another (Spec.Standby), with the number of the job's processes.
+func Worker(prepare func(processes int)) (*World, error) {
 	a, err := newAgent()
 	if a == nil || err != nil {
 		return nil, err
 	}
+	a.prepare(prepare)
 	w, err := a.nextWorld(&World{})
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ type trainCmd struct {
 // Run trains in this process, or in the processes that it starts.
 func (c *trainCmd) Run(a *app) error {
 	ignoreBrokenPipes()
-	place, err := c.findPlace(a, 1)
+	place, err := c.findPlace(a, 1, c.prepareStandby)
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,14 @@ func (c *trainCmd) Run(a *app) error {
 		s.world.Done()
 	}
 	return s.closeSession(result, err)
+}
+
+// prepareStandby does what a worker does before it trains, and has no effect outside the process. A
+// standby calls it: the worker that it becomes then runs code and opens libraries that are there.
+func (c *trainCmd) prepareStandby(processes int) {
+	if cfg, err := config.LoadFor(processes, c.Config, c.allSets()); err == nil {
+		train.Prepare(cfg, processes)
+	}
 }
 
 // heapGrowth is how much the Go heap may grow between collections, in percent. Large buffers are
