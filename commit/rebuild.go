@@ -172,18 +172,31 @@ func (p *Parity) Survey(lost []Loss) error {
 	return p.findPatterns()
 }
 
+// few: a set with a member in fewer than one of this many places is visited member by member, which
+// takes longer for each than a visit of all places in their order.
+const few = 8
+
 // mayDiffer has a bit for each stripe of the group: whether the shard that an owner has lost
-// may differ from zeros, according to the shard of this rank. All ranks wait for it, so its loops
-// visit only stripes of which this rank reports the shard.
+// may differ from zeros, according to the shard of this rank. All ranks wait for it.
 func (p *Parity) mayDiffer(owner int) bitset {
-	group := p.group
-	stripes, slots, touched := group.Stripes(p.o.Slots), p.o.Shard.Slots(), bitset(p.o.Shard.TouchedBits())
-	set, size, data := newBitset(stripes), int64(group.Size), int64(group.Data())
+	set, touched := newBitset(p.group.Stripes(p.o.Slots)), bitset(p.o.Shard.TouchedBits())
+	if few*touched.count() < p.o.Shard.Slots() && few*p.folded.count() < 64*int64(len(p.folded)) {
+		p.markMembers(set, touched, owner)
+	} else {
+		p.markStripes(set, touched, owner)
+	}
+	return set
+}
+
+// markStripes is mayDiffer by visits of all stripes of which this rank reports the shard.
+func (p *Parity) markStripes(set, touched bitset, owner int) {
+	group, lost := p.group, p.rebuild.lost[p.o.First+p.owner]
+	stripes, size, data := group.Stripes(p.o.Slots), int64(group.Size), int64(group.Data())
 	for first := range min(size, stripes) {
 		theirs, _ := group.Shard(first, owner)
 		own := p.series[first]
 		at := own.Row
-		if p.rebuild.lost[p.o.First+p.owner].includesShard(own.Shard, group) {
+		if lost.includesShard(own.Shard, group) {
 			continue // other members report it
 		}
 		switch {
@@ -202,7 +215,7 @@ func (p *Parity) mayDiffer(owner int) bitset {
 				at += own.Step
 			}
 		case theirs >= group.Data():
-			for s := first; s < stripes && at < slots; s += size {
+			for s := first; s < stripes && at < p.o.Shard.Slots(); s += size {
 				if touched.has(at) {
 					set.set(s)
 				}
@@ -211,44 +224,90 @@ func (p *Parity) mayDiffer(owner int) bitset {
 		default: // the holder of a parity reports it
 		}
 	}
-	return set
+}
+
+// markMembers is mayDiffer by visits of the rows that were touched, and of the columns that were
+// folded into parities.
+func (p *Parity) markMembers(set, touched bitset, owner int) {
+	group, lost := p.group, p.rebuild.lost[p.o.First+p.owner]
+	stripes, size, data, parity := group.Stripes(p.o.Slots), int64(group.Size), int64(group.Data()), int64(group.Parity)
+	theirs := make([]int64, size)                                         // by stripe modulo size: their shard
+	ofRow, ofParity := make([]int64, data), make([]int64, max(parity, 1)) // the first stripe of the rows that are equal modulo data, or parity
+	for first := range min(size, stripes) {
+		shard, _ := group.Shard(first, owner)
+		theirs[first] = int64(shard)
+		if own := p.series[first]; own.Shard < group.Data() {
+			ofRow[own.Row] = first
+		} else {
+			ofParity[own.Row] = first
+		}
+	}
+	if lost.Rows == 0 {
+		n := p.o.Shard.Slots()
+		for slot := touched.next(0, n); slot < n; slot = touched.next(slot+1, n) {
+			first := ofRow[slot%data]
+			if s := slot/data*size + first; theirs[first] >= data && s < stripes {
+				set.set(s)
+			}
+		}
+	}
+	if lost.Parities == 0 {
+		n := p.Rows() * data
+		for bit := p.folded.next(0, n); bit < n; bit = p.folded.next(bit+1, n) {
+			row, column := bit/data, bit%data
+			first := ofParity[row%parity]
+			if s := row/parity*size + first; (theirs[first] >= data || theirs[first] == column) && s < stripes {
+				set.set(s)
+			}
+		}
+	}
 }
 
 // skipZeros counts as rebuilt all shards that have always been zeros. All ranks wait for it, and in
-// most jobs few rows of a large table were ever used: then it visits these alone.
+// most jobs few rows of a large table were ever used.
 func (p *Parity) skipZeros(differs bitset) {
-	const few = 8 // a visit in the order of stripes takes a fraction of one by their bits
-	stripes, size, data := p.group.Stripes(p.o.Slots), int64(p.group.Size), p.group.Data()
-	b := &p.rebuild
-	if few*differs.count() > stripes {
-		for first := range min(size, stripes) {
-			own := p.series[first]
-			if own.Shard < data {
-				b.left.Add(-b.missing.dropUnlisted(differs, first, size, own, b.left.Load()))
-			} else {
-				p.missing.Add(-p.unbuilt.dropUnlisted(differs, first, size, own, p.missing.Load()))
-			}
-		}
-		return
+	if few*differs.count() < p.group.Stripes(p.o.Slots) {
+		p.keepListed(differs)
+	} else {
+		p.dropUnlisted(differs)
 	}
+}
+
+// keepListed is skipZeros by visits of the stripes that may differ from zeros.
+func (p *Parity) keepListed(differs bitset) {
+	stripes, size, b := p.group.Stripes(p.o.Slots), int64(p.group.Size), &p.rebuild
 	missing, unbuilt := make(bitset, len(b.missing)), make(bitset, len(p.unbuilt))
 	rows, parities := int64(0), int64(0)
 	for s := differs.next(0, stripes); s < stripes; s = differs.next(s+1, stripes) {
-		rotation := uint32(s) / uint32(size)
-		own := p.series[uint32(s)-rotation*uint32(size)]
-		at := own.Row + int64(rotation)*own.Step
+		own := p.series[s%size]
+		at := own.Row + s/size*own.Step
 		switch {
-		case own.Shard >= data && p.isUnbuilt(at):
-			unbuilt.set(at)
-			parities++
-		case own.Shard < data && at < b.slots() && b.isMissing(at):
+		case own.Shard >= p.group.Data():
+			if p.isUnbuilt(at) {
+				unbuilt.set(at)
+				parities++
+			}
+		case at < b.slots() && b.isMissing(at):
 			missing.set(at)
 			rows++
 		}
 	}
 	b.missing, p.unbuilt = missing, unbuilt
 	b.left.Store(rows)
-	p.parityRows.missing.Store(parities)
+	p.missing.Store(parities)
+}
+
+// dropUnlisted is skipZeros by visits of all stripes.
+func (p *Parity) dropUnlisted(differs bitset) {
+	size, b := int64(p.group.Size), &p.rebuild
+	for first := range min(size, p.group.Stripes(p.o.Slots)) {
+		own := p.series[first]
+		if own.Shard < p.group.Data() {
+			b.left.Add(-b.missing.dropUnlisted(differs, first, size, own, b.left.Load()))
+		} else {
+			p.missing.Add(-p.unbuilt.dropUnlisted(differs, first, size, own, p.missing.Load()))
+		}
+	}
 }
 
 // dropUnlisted removes the rows of a series of shards, the first of which is of a stripe, whose
