@@ -191,7 +191,7 @@ func (p *Parity) mayDiffer(owner int) bitset {
 // markStripes is mayDiffer by visits of all stripes of which this rank reports the shard.
 func (p *Parity) markStripes(set, touched bitset, owner int) {
 	group, lost := p.group, p.rebuild.lost[p.o.First+p.owner]
-	stripes, size, data := group.Stripes(p.o.Slots), int64(group.Size), int64(group.Data())
+	stripes, size := group.Stripes(p.o.Slots), int64(group.Size)
 	for first := range min(size, stripes) {
 		theirs, _ := group.Shard(first, owner)
 		own := p.series[first]
@@ -202,7 +202,7 @@ func (p *Parity) markStripes(set, touched bitset, owner int) {
 		switch {
 		case own.Shard >= group.Data() && theirs < group.Data():
 			for s := first; s < stripes; s += size {
-				if p.folded.has(at*data + int64(theirs)) {
+				if p.isMarked(at, theirs) {
 					set.set(s)
 				}
 				at += own.Step

@@ -19,6 +19,8 @@ type World struct {
 	Processes  []control.Process
 	// Fresh is true if this worker replaces a lost one: it has none of its ranks' state.
 	Fresh bool
+	// WasStandby is set if this worker was a standby. It stays set.
+	WasStandby bool
 	// LostAt is when the loss happened that caused this world; zero for the first world.
 	LostAt time.Time
 	// Trained is true if there was a commit in an earlier world.
@@ -73,7 +75,7 @@ func Worker(prepare func(processes int)) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Fresh = w.Processes[w.Process].Incarnation > 1
+	w.Fresh, w.WasStandby = w.Processes[w.Process].Incarnation > 1, a.standby > 0
 	return w, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/config"
@@ -45,6 +46,7 @@ type job struct {
 	crowded string         // the last warning of warnIfCrowded
 	noticed moment         // when a loss was noticed here
 	lost    moment         // when it happened, if its time is known
+	formed  time.Duration  // when the present world had formed
 	result  Result
 	stopped atomic.Bool
 }

@@ -30,6 +30,7 @@ func (p *protection) recordLoss(w *worldState) {
 	if x.survivor {
 		x.DetectMS = x.sinceLoss(j.noticed.at(x.lost))
 	}
+	x.StartMS = x.sinceLoss(j.formed)
 	x.JoinMS, x.AgreeMS, x.RollbackMS, x.DenseMS = x.sinceLoss(w.joined), x.sinceLoss(w.agreed), x.sinceLoss(w.rolled), x.sinceLoss(now)
 	for id, fresh := range w.fresh {
 		if fresh {
@@ -37,6 +38,13 @@ func (p *protection) recordLoss(w *worldState) {
 		}
 	}
 	p.recovery = x
+}
+
+// recordReady records that all ranks are ready to train.
+func (p *protection) recordReady() {
+	if p != nil && p.recovery.open {
+		p.recovery.ReadyMS = p.recovery.sinceLoss(p.rank.env.Now())
+	}
 }
 
 // recordStep records the end of a step in the recovery under way.
@@ -115,9 +123,11 @@ func (p *protection) closeRecovery() error {
 	return nil
 }
 
-// noteLoss notes when the loss happened that led to the world that this process is in.
+// noteLoss notes when the world has formed that this process is in, and when the loss happened that
+// led to it.
 func (j *job) noteLoss() {
 	now := j.env.Now()
+	j.formed = now
 	lost := j.noticed.at(now)
 	if ago := j.world.LostAgo; ago > 0 {
 		lost = min(lost, now-ago)

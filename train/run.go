@@ -166,6 +166,7 @@ func (r *rank) getReady() error {
 	if err := r.conns.ctl.comm.Barrier().Wait(); err != nil { // no rank reads data before
 		return err
 	}
+	r.protection.recordReady()
 	return r.probe.Reach(r.done, probe.Start)
 }
 

@@ -271,6 +271,7 @@ func (s *session) nextWorld(err error) *train.World {
 		return nil
 	}
 	s.world = next
+	s.beginRecovery()
 	if s.folder.run != nil {
 		s.folder.run.Log().Info().Uint64("generation", next.Generation).Msg("generation")
 	}

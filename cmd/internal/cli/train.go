@@ -107,10 +107,22 @@ func (c *trainCmd) prepareStandby(processes int) {
 // value. With a high value the process would grow for minutes before the first.
 const heapGrowth = 25
 
+// recoveryGrowth is the same from a loss to the next step. With heapGrowth each set with a bit for each
+// row, of which a recovery allocates some, starts a collection that the other processes wait for.
+const recoveryGrowth = 400
+
+// limitGrowth sets the growth of the heap between collections, unless the environment does.
+func limitGrowth(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
+
 // trainHere trains the ranks of this process and writes its output.
 func (c *trainCmd) trainHere(s *session, faults []chaos.Fault) (*train.Result, error) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
+	limitGrowth(heapGrowth)
+	if s.isReplacement() {
+		s.beginRecovery()
 	}
 	if err := s.openMetrics(); err != nil {
 		return nil, err
