@@ -76,7 +76,7 @@ func (a *agent) receiveAll() {
 		if err != nil {
 			os.Exit(control.ExitFailed)
 		}
-		a.begin(m)
+		a.noteFirst(m)
 		switch m.Kind {
 		case control.KindListen:
 			a.formWorld(m)
@@ -99,8 +99,8 @@ func (a *agent) receiveAll() {
 	}
 }
 
-// begin handles the first message: a worker begins at once, and a standby waits for the second.
-func (a *agent) begin(m control.Message) {
+// noteFirst handles the first message: a worker begins at once, and a standby waits for the second.
+func (a *agent) noteFirst(m control.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/config"
@@ -44,9 +43,7 @@ type job struct {
 	started bool           // Observer.Started was called
 	warned  [warnings]bool // by warnOnce
 	crowded string         // the last warning of warnIfCrowded
-	noticed moment         // when a loss was noticed here
-	lost    moment         // when it happened, if its time is known
-	formed  time.Duration  // when the present world had formed
+	loss    lossTimes
 	result  Result
 	stopped atomic.Bool
 }
