@@ -64,11 +64,14 @@ type recoveryTime struct {
 }
 
 var recoveryTimes = []recoveryTime{
+	{"detect_ms", func(r *train.Recovery) float64 { return r.DetectMS }},
+	{"start_ms", func(r *train.Recovery) float64 { return r.StartMS }},
 	{"join_ms", func(r *train.Recovery) float64 { return r.JoinMS }},
 	{"agree_ms", func(r *train.Recovery) float64 { return r.AgreeMS }},
 	{"rollback_ms", func(r *train.Recovery) float64 { return r.RollbackMS }},
 	{"dense_ms", func(r *train.Recovery) float64 { return r.DenseMS }},
 	{"survey_ms", func(r *train.Recovery) float64 { return r.SurveyMS }},
+	{"ready_ms", func(r *train.Recovery) float64 { return r.ReadyMS }},
 	{"resume_ms", func(r *train.Recovery) float64 { return r.ResumeMS }},
 	{"regain_ms", func(r *train.Recovery) float64 { return r.RegainMS }},
 	{"whole_ms", func(r *train.Recovery) float64 { return r.WholeMS }},

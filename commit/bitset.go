@@ -31,3 +31,11 @@ func (b bitset) next(i, n int64) int64 {
 	}
 	return n
 }
+
+// count returns the number of members.
+func (b bitset) count() (n int64) {
+	for _, word := range b {
+		n += int64(bits.OnesCount64(word))
+	}
+	return n
+}

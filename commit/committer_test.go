@@ -344,6 +344,7 @@ func (c *cluster) lose(t *testing.T, r *rand.Rand, every int64) {
 			c.members[id], lost[id] = fresh, fresh.p.Left()
 		}
 	}
+	c.checkSurvey(t, r, lost)
 	c.rebuild(t, lost)
 	for i, m := range c.members {
 		if !bytes.Equal(m.allRows(t), m.at[c.done]) {

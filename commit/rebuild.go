@@ -172,66 +172,163 @@ func (p *Parity) Survey(lost []Loss) error {
 	return p.findPatterns()
 }
 
+// few: a set with a member in fewer than one of this many places is visited member by member, which
+// takes longer for each than a visit of all places in their order.
+const few = 8
+
 // mayDiffer has a bit for each stripe of the group: whether the shard that an owner has lost
-// may differ from zeros, according to the shard of this rank.
+// may differ from zeros, according to the shard of this rank. All ranks wait for it.
 func (p *Parity) mayDiffer(owner int) bitset {
-	group := p.group
-	stripes, slots, touched := group.Stripes(p.o.Slots), p.o.Shard.Slots(), bitset(p.o.Shard.TouchedBits())
-	set := newBitset(stripes)
-	for first := range min(int64(group.Size), stripes) {
-		theirs, _ := group.Shard(first, owner)
-		own := p.series[first]
-		shard := own.Shard
-		if p.rebuild.lost[p.o.First+p.owner].includesShard(shard, group) {
-			continue // other members report it
-		}
-		var may func(at int64) bool
-		switch {
-		case shard >= group.Data() && theirs < group.Data():
-			may = func(at int64) bool { return p.isMarked(at, theirs) }
-		case shard >= group.Data():
-			may = func(at int64) bool { return !p.isZero(at) }
-		case theirs >= group.Data():
-			may = func(at int64) bool { return at < slots && touched.has(at) }
-		default:
-			continue // the holder of a parity reports it
-		}
-		eachOfSeries(own, first, int64(group.Size), stripes, func(s, at int64) {
-			if may(at) {
-				set.set(s)
-			}
-		})
+	set, touched := newBitset(p.group.Stripes(p.o.Slots)), bitset(p.o.Shard.TouchedBits())
+	if few*touched.count() < p.o.Shard.Slots() && few*p.folded.count() < 64*int64(len(p.folded)) {
+		p.markMembers(set, touched, owner)
+	} else {
+		p.markStripes(set, touched, owner)
 	}
 	return set
 }
 
-// eachOfSeries visits the stripes that are equal to first modulo a group's size, with the row of
-// an owner's shard of each.
-func eachOfSeries(own ec.Series, first, size, stripes int64, f func(stripe, at int64)) {
-	at := own.Row
-	for s := first; s < stripes; s += size {
-		f(s, at)
-		at += own.Step
+// markStripes is mayDiffer by visits of all stripes of which this rank reports the shard.
+func (p *Parity) markStripes(set, touched bitset, owner int) {
+	group, lost := p.group, p.rebuild.lost[p.o.First+p.owner]
+	stripes, size := group.Stripes(p.o.Slots), int64(group.Size)
+	for first := range min(size, stripes) {
+		theirs, _ := group.Shard(first, owner)
+		own := p.series[first]
+		at := own.Row
+		if lost.includesShard(own.Shard, group) {
+			continue // other members report it
+		}
+		switch {
+		case own.Shard >= group.Data() && theirs < group.Data():
+			for s := first; s < stripes; s += size {
+				if p.isMarked(at, theirs) {
+					set.set(s)
+				}
+				at += own.Step
+			}
+		case own.Shard >= group.Data():
+			for s := first; s < stripes; s += size {
+				if !p.isZero(at) {
+					set.set(s)
+				}
+				at += own.Step
+			}
+		case theirs >= group.Data():
+			for s := first; s < stripes && at < p.o.Shard.Slots(); s += size {
+				if touched.has(at) {
+					set.set(s)
+				}
+				at += own.Step
+			}
+		default: // the holder of a parity reports it
+		}
 	}
 }
 
-// skipZeros counts as rebuilt all shards that have always been zeros.
-func (p *Parity) skipZeros(differs bitset) {
-	group := p.group
-	stripes := group.Stripes(p.o.Slots)
-	for first := range min(int64(group.Size), stripes) {
-		own := p.series[first]
-		eachOfSeries(own, first, int64(group.Size), stripes, func(s, at int64) {
-			switch {
-			case differs.has(s):
-			case own.Shard >= group.Data():
-				p.setBuilt(at)
-			default:
-				p.rebuild.setPresent(at)
+// markMembers is mayDiffer by visits of the rows that were touched, and of the columns that were
+// folded into parities.
+func (p *Parity) markMembers(set, touched bitset, owner int) {
+	group, lost := p.group, p.rebuild.lost[p.o.First+p.owner]
+	stripes, size, data, parity := group.Stripes(p.o.Slots), int64(group.Size), int64(group.Data()), int64(group.Parity)
+	theirs := make([]int64, size)                                         // by stripe modulo size: their shard
+	ofRow, ofParity := make([]int64, data), make([]int64, max(parity, 1)) // the first stripe of the rows that are equal modulo data, or parity
+	for first := range min(size, stripes) {
+		shard, _ := group.Shard(first, owner)
+		theirs[first] = int64(shard)
+		if own := p.series[first]; own.Shard < group.Data() {
+			ofRow[own.Row] = first
+		} else {
+			ofParity[own.Row] = first
+		}
+	}
+	if lost.Rows == 0 {
+		n := p.o.Shard.Slots()
+		for slot := touched.next(0, n); slot < n; slot = touched.next(slot+1, n) {
+			first := ofRow[slot%data]
+			if s := slot/data*size + first; theirs[first] >= data && s < stripes {
+				set.set(s)
 			}
-		})
+		}
+	}
+	if lost.Parities == 0 {
+		n := p.Rows() * data
+		for bit := p.folded.next(0, n); bit < n; bit = p.folded.next(bit+1, n) {
+			row, column := bit/data, bit%data
+			first := ofParity[row%parity]
+			if s := row/parity*size + first; (theirs[first] >= data || theirs[first] == column) && s < stripes {
+				set.set(s)
+			}
+		}
 	}
 }
+
+// skipZeros counts as rebuilt all shards that have always been zeros. All ranks wait for it, and in
+// most jobs few rows of a large table were ever used.
+func (p *Parity) skipZeros(differs bitset) {
+	if few*differs.count() < p.group.Stripes(p.o.Slots) {
+		p.keepListed(differs)
+	} else {
+		p.dropUnlisted(differs)
+	}
+}
+
+// keepListed is skipZeros by visits of the stripes that may differ from zeros.
+func (p *Parity) keepListed(differs bitset) {
+	stripes, size, b := p.group.Stripes(p.o.Slots), int64(p.group.Size), &p.rebuild
+	missing, unbuilt := make(bitset, len(b.missing)), make(bitset, len(p.unbuilt))
+	rows, parities := int64(0), int64(0)
+	for s := differs.next(0, stripes); s < stripes; s = differs.next(s+1, stripes) {
+		own := p.series[s%size]
+		at := own.Row + s/size*own.Step
+		switch {
+		case own.Shard >= p.group.Data():
+			if p.isUnbuilt(at) {
+				unbuilt.set(at)
+				parities++
+			}
+		case at < b.slots() && b.isMissing(at):
+			missing.set(at)
+			rows++
+		}
+	}
+	b.missing, p.unbuilt = missing, unbuilt
+	b.left.Store(rows)
+	p.missing.Store(parities)
+}
+
+// dropUnlisted is skipZeros by visits of all stripes.
+func (p *Parity) dropUnlisted(differs bitset) {
+	size, b := int64(p.group.Size), &p.rebuild
+	for first := range min(size, p.group.Stripes(p.o.Slots)) {
+		own := p.series[first]
+		if own.Shard < p.group.Data() {
+			b.left.Add(-b.missing.dropUnlisted(differs, first, size, own, b.left.Load()))
+		} else {
+			p.missing.Add(-p.unbuilt.dropUnlisted(differs, first, size, own, p.missing.Load()))
+		}
+	}
+}
+
+// dropUnlisted removes the rows of a series of shards, the first of which is of a stripe, whose
+// stripes are not listed. It returns how many it has removed of the set's members.
+func (b bitset) dropUnlisted(listed bitset, stripe, size int64, of ec.Series, members int64) (dropped int64) {
+	if members == 0 { // the set may have no memory
+		return 0
+	}
+	limit := min(64*int64(len(b)), of.Row+of.Step*((64*int64(len(listed))-stripe+size-1)/size))
+	for at := of.Row; at < limit; at += of.Step {
+		if !listed.has(stripe) && b.has(at) {
+			b.unset(at)
+			dropped++
+		}
+		stripe += size
+	}
+	return dropped
+}
+
+// slots is a limit above all missing slots.
+func (b *rebuild) slots() int64 { return 64 * int64(len(b.missing)) }
 
 func (b *rebuild) isMissing(slot int64) bool {
 	return b.left.Load() > 0 && b.missing.has(slot)
@@ -239,7 +336,7 @@ func (b *rebuild) isMissing(slot int64) bool {
 
 // setPresent records that a row is not missing any more.
 func (b *rebuild) setPresent(slot int64) {
-	if slot < int64(64*len(b.missing)) && b.isMissing(slot) {
+	if slot < b.slots() && b.isMissing(slot) {
 		b.missing.unset(slot)
 		b.left.Add(-1)
 	}

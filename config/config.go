@@ -317,6 +317,7 @@ type Elastic struct {
 	Spares      int      `toml:"spares"`
 	MaxRestarts int      `toml:"max_restarts"`
 	Heartbeat   Duration `toml:"heartbeat"`
+	Standby     bool     `toml:"standby"`
 }
 
 // Store is the place of the rows.
@@ -367,7 +368,7 @@ func Default() *Config {
 		Oracle:      Oracle{Lookahead: Lookahead{Batches: 200}},
 		Cache:       Cache{Mode: "auto", MaxBytes: 4 << 30, DelayedSync: true},
 		EC:          EC{Code: "none", K: 4, R: 1, CommitEvery: 10},
-		Elastic:     Elastic{MaxRestarts: 100, Heartbeat: 200e6},
+		Elastic:     Elastic{MaxRestarts: 100, Heartbeat: 200e6, Standby: true},
 		Store:       Store{Tier: "dram"},
 		Checkpoint:  Checkpoint{Kind: "full"},
 		Stream:      Stream{Backlog: 256 << 20},

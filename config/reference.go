@@ -352,6 +352,8 @@ var exchangeAndStorage = []Doc{
 		"Losses in a row, without a commit between two of them, after which the job ends."},
 	{"elastic.heartbeat", "", "cmd/internal/cli sim",
 		"Time between two signs of life of a process. With `ec.code`, a process that is silent for 5 heartbeats is lost; without, for 30 s or 5 heartbeats, whichever is longer. At least 10 ms."},
+	{"elastic.standby", "", "cmd/internal/cli",
+		"Whether each supervisor of a job with `ec.code` keeps a process in reserve, which replaces its next lost worker. It takes 6 MB of memory that it does not share with others, and saves the start of a process, some 30 ms."},
 	{"store.tier", "", "train",
 		"`\"file\"` keeps rows on a disk of each machine, in the folder `store.path`, and those in use in memory. The result does not change. See [rows beyond memory](recovery.md#rows-beyond-memory)."},
 	{"store.path", "`store` in `job.out` where `store.tier` is `\"file\"`, else none", "store train",

@@ -58,6 +58,9 @@ func mapMemory(bytes int, use Use) (unsafe.Pointer, mapping, error) {
 	return start, m, nil
 }
 
+// OpenShared reserves the addresses of Shared memory, which the first Alloc of it does otherwise.
+func OpenShared() { _, _ = arena.Own() }
+
 // shareMemory takes memory from the arena.
 func shareMemory(bytes int) (unsafe.Pointer, mapping, error) {
 	a, err := arena.Own()
@@ -99,6 +102,13 @@ func HugePages(memory []uint64) {
 func Trim() {
 	if a := arena.Kept(); a != nil {
 		a.Trim()
+	}
+}
+
+// MapPresent maps the Rows memory that a process before this one used, in the background.
+func MapPresent() {
+	if a := arena.Kept(); a != nil {
+		a.MapPresent()
 	}
 }
 

@@ -30,6 +30,8 @@ type agent struct {
 
 	mu      sync.Mutex // guards the fields below
 	changed sync.Cond
+	begun   bool                  // the first message was received
+	standby int                   // the number of processes to prepare for; 0: this is no standby
 	newest  *World                // the newest world, which may still be forming
 	formed  bool                  // newest has formed
 	taken   bool                  // and was returned to the worker
@@ -50,7 +52,7 @@ func newAgent() (*agent, error) {
 		return nil, place.Errorf("%s=%s: this variable is for ecrec's own use; unset it", envWorker, number)
 	}
 	os.Unsetenv(envWorker)
-	setProcessName()
+	setProcessName("")
 	conn, err := wire.Inherit(fd)
 	if err != nil {
 		return nil, place.Errorf("%s=%s: there is no supervisor (%v); this variable is for ecrec's own use; unset it", envWorker, number, err)
@@ -74,6 +76,7 @@ func (a *agent) receiveAll() {
 		if err != nil {
 			os.Exit(control.ExitFailed)
 		}
+		a.noteFirst(m)
 		switch m.Kind {
 		case control.KindListen:
 			a.formWorld(m)
@@ -93,6 +96,34 @@ func (a *agent) receiveAll() {
 		case control.KindLeave:
 			a.leaveOnce.Do(func() { close(a.leave) })
 		}
+	}
+}
+
+// noteFirst handles the first message: a worker begins at once, and a standby waits for the second.
+func (a *agent) noteFirst(m control.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case m.Kind == control.KindStandby:
+		a.standby = m.Processes
+		setProcessName(standbyName)
+	case m.Kind == control.KindListen && a.standby > 0 && a.newest == nil:
+		setProcessName("")
+	}
+	a.begun = true
+	a.changed.Broadcast()
+}
+
+// prepare calls f with the number of the job's processes if this is a standby.
+func (a *agent) prepare(f func(processes int)) {
+	a.mu.Lock()
+	for !a.begun {
+		a.changed.Wait()
+	}
+	processes := a.standby
+	a.mu.Unlock()
+	if processes > 0 && f != nil {
+		f(processes)
 	}
 }
 

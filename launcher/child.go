@@ -53,9 +53,15 @@ func isPlaceVariable(name string) bool {
 	return false
 }
 
-// setProcessName shows this process under the program's name: /proc/self/exe shows "exe".
-func setProcessName() {
-	_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0) // only a name for people
+// standbyName is appended to the name of a standby. The system shows 15 bytes of a name.
+const standbyName = "-standby"
+
+// setProcessName shows this process under the program's name and a suffix: /proc/self/exe shows "exe".
+func setProcessName(suffix string) {
+	const limit = 15
+	name := filepath.Base(os.Args[0])
+	name = name[:min(len(name), limit-len(suffix))] + suffix
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // only a name for people
 }
 
 // startChild starts the command in a process group of its own. The system kills it when this

@@ -19,7 +19,8 @@
 //
 // A spare is a supervisor without a process, numbered P and up: it waits for another's loss.
 // A supervisor that joins the running job, in place of a lost one, gets an unused number and
-// is a spare too. An incarnation counts the workers of a process, from 1.
+// is a spare too. An incarnation counts the workers of a process, from 1. A standby is a started
+// worker without a process or incarnation, in reserve for its supervisor's next start (standby.go).
 //
 // A generation numbers the worlds of a job: its processes, their addresses, their ranks. A
 // job is elastic if its work survives the loss of workers.

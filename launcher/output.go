@@ -24,17 +24,26 @@ const (
 // appended to the worker's log once the worker has created that; a job that is refused leaves
 // no file.
 type output struct {
-	path  string
-	begin time.Time // a log older than this is of another run
-
 	mu         sync.Mutex
-	log        *os.File // nil until it exists
+	path       string
+	begin      time.Time // a log older than this is of another run
+	log        *os.File  // nil until it exists
 	head, last []byte
 }
 
-func newOutput(path string) *output {
+// beginLog sets the worker's log. Until then there is none.
+func (o *output) beginLog(path string) {
 	const clockGrain = 20 * time.Millisecond // of file times
-	return &output{path: path, begin: time.Now().Add(-clockGrain)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.path, o.begin = path, time.Now().Add(-clockGrain)
+}
+
+// newOutput returns the output of a process that has a log.
+func newOutput(path string) *output {
+	o := new(output)
+	o.beginLog(path)
+	return o
 }
 
 // Write implements io.Writer. It never fails, so that the worker never waits.

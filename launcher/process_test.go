@@ -41,7 +41,7 @@ func program() int {
 		}
 		return 0
 	}
-	w, err := Worker()
+	w, err := Worker(prepared)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return control.ExitBad
@@ -73,7 +73,7 @@ func program() int {
 		spec := Spec{Ranks: ranks, Out: os.Getenv("TEST_OUT"), Args: os.Args[1:], Same: os.Getenv("TEST_SAME"),
 			Stdout: os.Stdout, Stderr: os.Stderr}
 		if text := os.Getenv("TEST_ELASTIC"); text != "" {
-			spec.Elastic, spec.Heartbeat = true, testHeartbeat
+			spec.Elastic, spec.Heartbeat, spec.Standby = true, testHeartbeat, true
 			if spec.Keep, err = os.CreateTemp(os.Getenv("TEST_OUT"), "kept-"); err != nil {
 				panic(err)
 			}

@@ -64,7 +64,7 @@ func runJob(p place.Place, spec Spec, lim limits) (int, error) {
 
 // runLaunched is runPlace for a supervisor of the local launcher.
 func (s *supervisor) runLaunched() (int, error) {
-	setProcessName()
+	setProcessName("")
 	conn, err := wire.Inherit(launcherFD)
 	if err != nil {
 		return control.ExitBad, place.Errorf("%s is set, but there is no launcher (%v); this variable is for ecrec's own use; unset it",

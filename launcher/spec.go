@@ -35,6 +35,9 @@ type Spec struct {
 	// Prepare, if not nil, is called in a supervisor that waits without a worker, such as a
 	// spare: it has time to prepare Keep. It returns when proceed returns false.
 	Prepare func(proceed func() bool)
+	// Standby has each supervisor of an elastic job keep a standby, which replaces its next lost
+	// worker.
+	Standby bool
 	// Args are this program's arguments; every process gets the same.
 	Args []string
 	// Same must be equal on all processes: a digest of config and program.

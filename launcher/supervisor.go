@@ -33,8 +33,10 @@ type supervisor struct {
 	timers     int         // how often it was set
 	controller *controller // nil: others keep the job's state
 	voterLinks
-	worker *workerChild
-	worked atomic.Bool // there has been a worker
+	worker  *workerChild
+	standby *workerChild    // nil: there is none
+	listen  control.Message // the last one to the worker that named a generation
+	worked  atomic.Bool     // there has been a worker
 
 	left    bool
 	code    int
@@ -91,7 +93,7 @@ func (s *supervisor) runPlace(inherited net.Listener) (int, error) {
 	if s.spec.Elastic {
 		go s.postEvery(s.spec.Heartbeat, s.checkLeader)
 	}
-	if s.spec.Prepare != nil {
+	if s.spec.Prepare != nil || s.spec.Standby {
 		go s.prepareSpare()
 	}
 	hasLeft := func() bool { return s.left }
@@ -264,6 +266,7 @@ func (s *supervisor) step(e control.Event) {
 		case control.DoStart:
 			s.startWorker(a.Message)
 		case control.DoKill:
+			s.worker.killed = true
 			s.worker.kill()
 		case control.DoPause:
 			s.worker.pause(a.After)
@@ -306,8 +309,10 @@ func (s *supervisor) releaseAll() {
 		s.controller.flushProposals()
 	}
 	close(s.done)
-	if s.worker != nil {
-		s.worker.killAndWait(leaveLimit)
+	for _, w := range []*workerChild{s.standby, s.worker} {
+		if w != nil {
+			w.killAndWait(leaveLimit)
+		}
 	}
 	if s.timer != nil {
 		s.timer.Stop()

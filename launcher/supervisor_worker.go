@@ -14,18 +14,28 @@ import (
 // workerChild is a supervisor's worker.
 type workerChild struct {
 	*child
-	link   *link
-	output *output
+	link       *link
+	output     *output
+	wasStandby bool
+	killed     bool // by the state machine
 }
 
 // KeptFile is the descriptor at which a worker finds Spec.Keep.
 const KeptFile = 4
 
-// prepareSpare calls Spec.Prepare if there is no worker after a while.
+// prepareSpare starts a standby and calls Spec.Prepare, if there is no worker after a while.
 func (s *supervisor) prepareSpare() {
 	select {
 	case <-time.After(s.limits.idle):
 	case <-s.done:
+		return
+	}
+	s.post(func() {
+		if s.worker == nil {
+			s.startStandby()
+		}
+	})
+	if s.spec.Prepare == nil {
 		return
 	}
 	s.spec.Prepare(func() bool {
@@ -38,19 +48,30 @@ func (s *supervisor) prepareSpare() {
 	})
 }
 
-// startWorker starts a worker, and sends it the generation to listen for.
+// startWorker starts a worker, or takes the standby, and sends it the generation to listen for.
 func (s *supervisor) startWorker(m control.Message) {
 	s.worked.Store(true)
-	fail := func(err error) {
-		s.endWorker(control.Outcome{Why: "could not be started: " + printable.JoinLines(err.Error())})
+	w := s.takeStandby()
+	if w == nil {
+		var err error
+		if w, err = s.spawnWorker(); err != nil {
+			s.endWorker(control.Outcome{Why: "could not be started: " + printable.JoinLines(err.Error())})
+			return
+		}
 	}
+	w.output.beginLog(s.spec.logPath(m.Process))
+	s.worker = w
+	s.sendWorker(control.Message{Kind: control.KindListen, Process: m.Process, Generation: m.Generation})
+}
+
+// spawnWorker starts the process of a worker.
+func (s *supervisor) spawnWorker() (*workerChild, error) {
 	conn, theirs, err := childConn()
 	if err != nil {
-		fail(err)
-		return
+		return nil, err
 	}
 	defer theirs.Close()
-	w := &workerChild{link: &link{Conn: wire.NewConn(conn)}, output: newOutput(s.spec.logPath(m.Process))}
+	w := &workerChild{link: &link{Conn: wire.NewConn(conn)}, output: new(output)}
 	files := []*os.File{theirs}
 	if s.spec.Keep != nil {
 		files = append(files, s.spec.Keep)
@@ -62,16 +83,14 @@ func (s *supervisor) startWorker(m control.Message) {
 		<-drained
 		o := outcomeOf(state, w.output)
 		w.output.closeLog()
-		s.post(func() { s.endWorker(o) })
+		s.post(func() { s.endChild(w, o) })
 	})
 	if err != nil {
 		conn.Close()
-		fail(err)
-		return
+		return nil, err
 	}
-	s.worker = w
 	go s.receiveFromWorker(w, drained)
-	s.sendWorker(control.Message{Kind: control.KindListen, Process: m.Process, Generation: m.Generation})
+	return w, nil
 }
 
 func (s *supervisor) endWorker(o control.Outcome) {
@@ -85,6 +104,7 @@ func (s *supervisor) sendWorker(m control.Message) {
 		if s.spec.Elastic {
 			m.Heartbeat = s.spec.Heartbeat
 		}
+		s.listen = m
 	}
 	if m.Membership != nil {
 		membership := *m.Membership
@@ -101,7 +121,12 @@ func (s *supervisor) receiveFromWorker(w *workerChild, drained chan struct{}) {
 	})
 	defer dog.stop()
 	w.link.receiveAll(func(m control.Message) {
-		s.post(func() { s.step(control.Event{Kind: control.EventWorker, Message: &m}) })
+		s.post(func() {
+			s.step(control.Event{Kind: control.EventWorker, Message: &m})
+			if m.Kind == control.KindCommitted && m.FullyRedundant { // it must not delay a recovery
+				s.startStandby()
+			}
+		})
 	})
 }
 

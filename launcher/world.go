@@ -19,6 +19,8 @@ type World struct {
 	Processes  []control.Process
 	// Fresh is true if this worker replaces a lost one: it has none of its ranks' state.
 	Fresh bool
+	// WasStandby is set if this worker was a standby. It stays set.
+	WasStandby bool
 	// LostAt is when the loss happened that caused this world; zero for the first world.
 	LostAt time.Time
 	// Trained is true if there was a commit in an earlier world.
@@ -61,17 +63,19 @@ func (e *Ending) Is(target error) bool { return target == ErrEnding }
 
 // Worker returns the world of the job of which this process is a worker, once all processes
 // have started; nil if this process is no worker. From here on a worker ignores signals: its
-// supervisor passes them on.
-func Worker() (*World, error) {
+// supervisor passes them on. Worker calls prepare, if it is not nil, in a worker that waits for the
+// loss of another (Spec.Standby), with the number of the job's processes.
+func Worker(prepare func(processes int)) (*World, error) {
 	a, err := newAgent()
 	if a == nil || err != nil {
 		return nil, err
 	}
+	a.prepare(prepare)
 	w, err := a.nextWorld(&World{})
 	if err != nil {
 		return nil, err
 	}
-	w.Fresh = w.Processes[w.Process].Incarnation > 1
+	w.Fresh, w.WasStandby = w.Processes[w.Process].Incarnation > 1, a.standby > 0
 	return w, nil
 }
 

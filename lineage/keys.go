@@ -148,6 +148,7 @@ var classes = map[string]class{
 	"elastic.spares":       free,
 	"elastic.max_restarts": free,
 	"elastic.heartbeat":    free,
+	"elastic.standby":      free,
 
 	"store.tier":       free,
 	"store.path":       free,

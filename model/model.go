@@ -78,4 +78,7 @@ type Config struct {
 
 	Seed       uint64
 	MaxSamples int // most samples of a slice
+	// Blank leaves the dense parameters zeros, for a caller that sets them all. Params.Draw draws
+	// them after all. A kind may ignore it.
+	Blank bool
 }

@@ -115,7 +115,10 @@ func (n *network) startModel(dev kernels.Device, s kernels.Stream) error {
 	n.dev, n.s = dev, s
 	err := n.allocMemory()
 	if err == nil {
-		n.drawTensors()
+		n.setConstants()
+		if n.params.draw = n.drawTensors; !n.c.Blank {
+			n.params.Draw()
+		}
 		err = s.Sync() // other streams may set the parameters after this
 	}
 	if err != nil {
@@ -155,7 +158,7 @@ func (n *network) allocMemory() (err error) {
 	return nil
 }
 
-// drawTensors sets dense parameters and constants to their initial values.
+// drawTensors sets dense parameters to their initial values.
 func (n *network) drawTensors() {
 	for _, m := range n.mlps {
 		m.drawLayers(&n.params, n.c.Seed)
@@ -163,6 +166,10 @@ func (n *network) drawTensors() {
 	for _, t := range n.tensors {
 		n.params.drawTensor(n.s, t.index, n.c.Seed, t.std)
 	}
+}
+
+// setConstants sets the buffers that no step changes.
+func (n *network) setConstants() {
 	for _, l := range n.lists {
 		values := make([]int32, l.list.Floats())
 		for i := range values {

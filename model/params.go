@@ -21,6 +21,7 @@ type Params struct {
 	Weights, Grad kernels.Buffer
 
 	averages []average
+	draw     func() // sets all to initial values; nil: they have been
 }
 
 // average is a pending update of a statistic, from sums over the global batch.
@@ -88,6 +89,15 @@ func (p *Params) UpdateStatistics(s kernels.Stream) {
 			s.Average(p.Statistics[a.statistic].Of(p.Weights), a.sums, float32(a.by), averageRate)
 			a.by = 0
 		}
+	}
+}
+
+// Draw sets parameters and statistics to their initial values, if Config.Blank left them zeros and
+// Draw has not been called.
+func (p *Params) Draw() {
+	if draw := p.draw; draw != nil {
+		p.draw = nil
+		draw()
 	}
 }
 

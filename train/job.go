@@ -43,8 +43,7 @@ type job struct {
 	started bool           // Observer.Started was called
 	warned  [warnings]bool // by warnOnce
 	crowded string         // the last warning of warnIfCrowded
-	noticed moment         // when a loss was noticed here
-	lost    moment         // when it happened, if its time is known
+	loss    lossTimes
 	result  Result
 	stopped atomic.Bool
 }

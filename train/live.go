@@ -96,7 +96,7 @@ func (j *job) runRank(held **rank, ep transport.Endpoint, life func(*rank) error
 	}
 	r.enterWorld(ep)
 	if err = life(r); err != nil {
-		j.noticed.set(j.env.Now())
+		j.loss.noticed.set(j.env.Now())
 		ep.Abort(err) // before leaveWorld, so that the others receive the reason
 	}
 	r.leaveWorld()

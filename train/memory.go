@@ -72,8 +72,11 @@ func (j *job) fitsMemory(rows, rest, available float64) error {
 // 5 MB with 3 processes, 25 with 6 and 42 with 9. Before the check a supervisor or launcher
 // uses 4 MB, and a worker 7.
 const (
-	workerBytes = 1 << 20   // stacks, heap and their kernel memory
-	linkBytes   = 512 << 10 // two rings of shared memory between two processes
+	workerBytes = 1 << 20 // stacks, heap and their kernel memory
+	// standbyBytes is the memory of a standby that it shares with no other process: 5.7 MB of heap,
+	// stacks and data of the program.
+	standbyBytes = 5 << 20
+	linkBytes    = 512 << 10 // two rings of shared memory between two processes
 )
 
 // processBytes is how much memory this machine's workers still allocate for themselves. It is
@@ -84,6 +87,9 @@ func (j *job) processBytes() float64 {
 		return 0
 	}
 	bytes := n * workerBytes
+	if j.coded() && j.cfg.Elastic.Standby {
+		bytes += n * standbyBytes
+	}
 	if t := j.cfg.Collectives.Transport; t == "auto" || t == "nccl" {
 		bytes += n * (n - 1) / 2 * linkBytes
 	}

@@ -25,14 +25,14 @@ func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
 	}
 	defer j.close()
 	const rows, rest = 100 << 20, 10 << 20
-	const need = 3*(rows+rest+workerBytes) + 3*linkBytes
+	const need = 3*(rows+rest+workerBytes+standbyBytes) + 3*linkBytes
 	held := 3 * (j.journalBytes() + asideBytes(j))
 	if j.journalBytes() == 0 || asideBytes(j) == 0 {
 		t.Fatal("commits or saves take nothing")
 	}
 	err = j.fitsMemory(rows, rest, need-1)
 	if err == nil || !strings.Contains(err.Error(),
-		"the job needs 334 MiB (rows and optimizer state 300 MiB, activations and buffers 30 MiB, processes 4.5 MiB), this machine has 334 MiB available") {
+		"the job needs 350 MiB (rows and optimizer state 300 MiB, activations and buffers 30 MiB, processes 19.5 MiB), this machine has 349 MiB available") {
 		t.Error(err)
 	}
 	for _, c := range []struct {
@@ -43,12 +43,16 @@ func TestMemoryThatProcessesAndCommitsTake(t *testing.T) {
 			t.Errorf("%.0f bytes available: %v, %q", c.available, err, w.said)
 		}
 	}
-	if len(w.said) == 1 && !strings.Contains(w.said[0], "the job needs 334 MiB, and commits and saves hold up to ") {
+	if len(w.said) == 1 && !strings.Contains(w.said[0], "the job needs 350 MiB, and commits and saves hold up to ") {
 		t.Error(w.said)
 	}
 	cfg.Collectives.Transport = "tcp" // without rings
-	if got := j.processBytes(); got != 3*workerBytes {
+	if got := j.processBytes(); got != 3*(workerBytes+standbyBytes) {
 		t.Errorf("processes take %v over TCP", got)
+	}
+	cfg.Elastic.Standby = false
+	if got := j.processBytes(); got != 3*workerBytes {
+		t.Errorf("processes take %v without standbys", got)
 	}
 }
 

@@ -21,3 +21,10 @@ func (m *moment) at(now time.Duration) time.Duration {
 
 // clear forgets the time, once a new world is joined.
 func (m *moment) clear() { m.ns.Store(0) }
+
+// lossTimes are the times of the last loss in a process.
+type lossTimes struct {
+	noticed  moment        // when it was noticed here
+	happened moment        // when it happened, if that is known
+	formed   time.Duration // when the present world had formed
+}

@@ -65,7 +65,9 @@ func newRank(j *job, id int) (r *rank, err error) {
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
 	}
-	if err := r.part.open(&j.topology, id, j.rowOptions(j.roles.ownerOf(id)), j.modelConfig(id)); err != nil {
+	c := j.modelConfig(id)
+	c.Blank = j.world.Trained && j.coded() // others send the trained part
+	if err := r.part.open(&j.topology, id, j.rowOptions(j.roles.ownerOf(id)), c); err != nil {
 		return r, err
 	}
 	if savesIncrements(j.cfg.Checkpoint, j.o.EvalOnly) {

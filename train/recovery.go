@@ -25,11 +25,12 @@ func (x *openRecovery) sinceLoss(now time.Duration) float64 {
 // recordLoss opens the record of a recovery.
 func (p *protection) recordLoss(w *worldState) {
 	j, now := p.rank.job, p.rank.env.Now()
-	x := openRecovery{open: true, lost: j.lost.at(now), survivor: !p.phase.new()}
+	x := openRecovery{open: true, lost: j.loss.happened.at(now), survivor: !p.phase.new()}
 	x.Step, x.CommittedStep, x.StepsRedone = min(w.hit, j.steps), w.committed, w.hit-1-w.committed
 	if x.survivor {
-		x.DetectMS = x.sinceLoss(j.noticed.at(x.lost))
+		x.DetectMS = x.sinceLoss(j.loss.noticed.at(x.lost))
 	}
+	x.StartMS = x.sinceLoss(j.loss.formed)
 	x.JoinMS, x.AgreeMS, x.RollbackMS, x.DenseMS = x.sinceLoss(w.joined), x.sinceLoss(w.agreed), x.sinceLoss(w.rolled), x.sinceLoss(now)
 	for id, fresh := range w.fresh {
 		if fresh {
@@ -39,17 +40,25 @@ func (p *protection) recordLoss(w *worldState) {
 	p.recovery = x
 }
 
+// recordReady records that all ranks are ready to train.
+func (p *protection) recordReady() {
+	if p != nil && p.recovery.open {
+		p.recovery.ReadyMS = p.recovery.sinceLoss(p.rank.env.Now())
+	}
+}
+
 // recordStep records the end of a step in the recovery under way.
 func (p *protection) recordStep(step int64) {
 	x := &p.recovery
 	if !x.open {
 		return
 	}
-	p.rank.job.noticed.clear()
-	p.rank.job.lost.clear()
+	p.rank.job.loss.noticed.clear()
+	p.rank.job.loss.happened.clear()
 	now := x.sinceLoss(p.rank.env.Now())
 	if x.ResumeMS == 0 {
 		x.ResumeMS = now
+		kernels.MapPresent() // not before: its page faults would delay the step
 	}
 	if x.RegainMS == 0 && step >= x.Step {
 		x.RegainMS = now
@@ -118,14 +127,16 @@ func (p *protection) closeRecovery() error {
 	return nil
 }
 
-// noteLoss notes when the loss happened that led to the world that this process is in.
+// noteLoss notes when the world has formed that this process is in, and when the loss happened that
+// led to it.
 func (j *job) noteLoss() {
 	now := j.env.Now()
-	lost := j.noticed.at(now)
+	j.loss.formed = now
+	lost := j.loss.noticed.at(now)
 	if ago := j.world.LostAgo; ago > 0 {
 		lost = min(lost, now-ago)
 	}
 	if lost != now {
-		j.lost.set(lost)
+		j.loss.happened.set(lost)
 	}
 }

@@ -110,11 +110,13 @@ type Recovery struct {
 	CommittedStep int64   `json:"committed_step"`
 	StepsRedone   int64   `json:"steps_redone"`
 	DetectMS      float64 `json:"detect_ms"`   // until a survivor noticed
+	StartMS       float64 `json:"start_ms"`    // until new processes listened, and the next world was formed
 	JoinMS        float64 `json:"join_ms"`     // until the next world was joined
 	AgreeMS       float64 `json:"agree_ms"`    // until all ranks knew the commit to roll back to
 	RollbackMS    float64 `json:"rollback_ms"` // until the rows were those of the commit
 	DenseMS       float64 `json:"dense_ms"`    // until the dense part was
 	SurveyMS      float64 `json:"survey_ms"`   // until it was known what is to be rebuilt
+	ReadyMS       float64 `json:"ready_ms"`    // until all ranks began to train
 	ResumeMS      float64 `json:"resume_ms"`   // until the end of the first step after the rollback
 	RegainMS      float64 `json:"regain_ms"`   // until the end of the step that the loss hit
 	WholeMS       float64 `json:"whole_ms"`    // until the last row was rebuilt
@@ -127,7 +129,8 @@ type Recovery struct {
 
 // times are all the times that a survivor records.
 func (x *Recovery) times() []*float64 {
-	return []*float64{&x.DetectMS, &x.JoinMS, &x.AgreeMS, &x.RollbackMS, &x.DenseMS, &x.SurveyMS, &x.ResumeMS, &x.RegainMS, &x.WholeMS}
+	return []*float64{&x.DetectMS, &x.StartMS, &x.JoinMS, &x.AgreeMS, &x.RollbackMS, &x.DenseMS, &x.SurveyMS, &x.ReadyMS, &x.ResumeMS,
+		&x.RegainMS, &x.WholeMS}
 }
 
 // Rebuild is the progress of a rebuild, of all ranks. It is zero if none is under way.

@@ -166,6 +166,7 @@ func (r *rank) getReady() error {
 	if err := r.conns.ctl.comm.Barrier().Wait(); err != nil { // no rank reads data before
 		return err
 	}
+	r.protection.recordReady()
 	return r.probe.Reach(r.done, probe.Start)
 }
 
@@ -196,9 +197,10 @@ func (r *rank) setUpRun() error {
 }
 
 // setFirstModel sets the model to that of a checkpoint or of model.init_from. Otherwise it
-// stays as it was drawn.
+// stays as it was drawn, or is drawn now.
 func (r *rank) setFirstModel() error {
 	j := r.job
+	r.model.Params().Draw()
 	logs, err := r.protection.findStored()
 	if err != nil {
 		return err

@@ -37,6 +37,8 @@ type Arena struct {
 	mu   sync.Mutex
 	free []span          // in order; none is empty, no two are adjacent
 	used map[int64]int64 // length by offset
+	// unmapped lists the allocations of a kept arena since the last MapPresent.
+	unmapped []span
 }
 
 type span struct{ from, to int64 }
@@ -155,7 +157,7 @@ func (a *Arena) Alloc(bytes int) (unsafe.Pointer, error) {
 		a.free = slices.Replace(a.free, i, i+1, rest...)
 		a.used[from] = n
 		if a.kept {
-			go a.file.mapPresent(a.mem[from : from+n])
+			a.unmapped = append(a.unmapped, span{from, from + n})
 		}
 		return unsafe.Pointer(&a.mem[from]), nil
 	}
@@ -186,6 +188,19 @@ func (a *Arena) Trim() {
 	defer a.mu.Unlock()
 	for _, s := range a.free {
 		_ = a.file.punchHole(s.from, s.to-s.from) // a system that cannot do this keeps the pages
+	}
+}
+
+// MapPresent maps, in the background, the pages of new allocations that are already physical. In a
+// Kept arena that saves a fault for each of them. It delays other mappings of the process, so it is
+// for a moment at which no one waits.
+func (a *Arena) MapPresent() {
+	a.mu.Lock()
+	spans := a.unmapped
+	a.unmapped = nil
+	a.mu.Unlock()
+	for _, s := range spans {
+		go a.file.mapPresent(a.mem[s.from:s.to])
 	}
 }
 

@@ -38,7 +38,7 @@ func TestKept(t *testing.T) {
 		}
 		mem := unsafe.Slice((*byte)(p), bytes)
 		if turn == 1 {
-			a.file.mapPresent(mem) // as Alloc does, concurrently
+			a.file.mapPresent(mem) // as MapPresent does, concurrently
 			if now := usedBlocks(t, f); now != blocks {
 				t.Errorf("%d blocks were used, now %d", blocks, now)
 			}

@@ -25,6 +25,7 @@ const (
 	KindVoters Kind = "voters" // job to supervisor: Voters
 
 	KindForm      Kind = "form"      // job to supervisor: have a worker of Incarnation of Process listen for Generation
+	KindStandby   Kind = "standby"   // supervisor to worker: prepare for a job of Processes, and wait for listen
 	KindListen    Kind = "listen"    // supervisor to worker, as Process: listen on Host, for Generation; Heartbeat
 	KindListening Kind = "listening" // worker to supervisor to job: listens at Addr, for Generation; PID is its process id
 	KindWorld     Kind = "world"     // job to supervisor to worker: Membership

@@ -59,7 +59,7 @@ func (c *benchCmd) Run(a *app) error {
 		}
 		return c.measureHere(a, b, o)
 	}
-	place, err := c.findPlace(a, b.Processes)
+	place, err := c.findPlace(a, b.Processes, nil)
 	switch {
 	case err != nil:
 		return err

@@ -48,6 +48,9 @@ func (f *runFolder) logStart(process int, w *launcher.World) {
 	entry := f.run.Log().Info().Int("pid", os.Getpid()).Str("node", machine.NodeName())
 	if w != nil {
 		entry = entry.Int("incarnation", w.Processes[process].Incarnation).Uint64("generation", w.Generation)
+		if w.WasStandby {
+			entry = entry.Bool("standby", true)
+		}
 	}
 	entry.Msg("start")
 }
@@ -126,7 +129,7 @@ func addHistory(sum *report.Summary, r *train.Result) {
 		sum.Recoveries = append(sum.Recoveries, report.Recovery{Ranks: x.Ranks, Step: int(x.Step), CommittedStep: int(x.CommittedStep),
 			StepsRedone: int(x.StepsRedone), DetectMS: report.Number(x.DetectMS), ResumeMS: report.Number(x.ResumeMS),
 			RegainMS: report.Number(x.RegainMS), WholeMS: report.Number(x.WholeMS), JoinMS: report.Number(x.JoinMS),
-			AgreeMS:    report.Number(x.AgreeMS),
+			AgreeMS: report.Number(x.AgreeMS), StartMS: report.Number(x.StartMS), ReadyMS: report.Number(x.ReadyMS),
 			RollbackMS: report.Number(x.RollbackMS), DenseMS: report.Number(x.DenseMS), SurveyMS: report.Number(x.SurveyMS),
 			RowsDecoded: x.RowsDecoded, RowsOnDemand: x.RowsOnDemand, BytesRead: x.BytesRead,
 			RebuildSteps: x.RebuildSteps, RebuildRate: report.Number(x.RebuildRate)})

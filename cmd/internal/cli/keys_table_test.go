@@ -169,6 +169,8 @@ var keyEffects = map[string]effect{
 		set: []string{"elastic.max_restarts=0"}, shows: code},
 	"elastic.heartbeat": {with: []string{"ec.code=xor", "ec.k=2"},
 		args: []string{"--np", "3", "--chaos", "stop:1@5:1500ms"}, set: []string{"elastic.heartbeat=20s"}, shows: figure("recoveries")},
+	"elastic.standby": {with: []string{"ec.code=xor", "ec.k=2", "ec.commit_every=2", "train.iterations=200"},
+		args: []string{"--np", "3", "--chaos", "kill:1@60:steady"}, set: []string{"elastic.standby=false"}, shows: logs("process-1.log", `"standby":true`)},
 
 	"store.tier":       {set: []string{"store.tier=file", "store.dram_bytes=1MiB"}, shows: files("runs/*/store/*/*")},
 	"store.path":       {set: []string{"store.path=rows"}, shows: files("rows/*/*")},

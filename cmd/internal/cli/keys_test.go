@@ -247,6 +247,21 @@ func files(pattern string) func(without, with *outcome, key string) bool {
 	}
 }
 
+// logs: a line of a log has a text, or none has, depending on the change.
+func logs(name, text string) func(without, with *outcome, key string) bool {
+	return func(without, with *outcome, _ string) bool {
+		has := func(o *outcome) bool {
+			for path, content := range o.files {
+				if filepath.Base(path) == name && strings.Contains(content, text) {
+					return true
+				}
+			}
+			return false
+		}
+		return has(without) != has(with)
+	}
+}
+
 // lines: the number of lines of a file differs.
 func lines(name string) func(without, with *outcome, key string) bool {
 	return func(without, with *outcome, _ string) bool {

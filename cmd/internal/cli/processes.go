@@ -54,8 +54,9 @@ func checkAddressSpace() error {
 
 // findPlace returns the place of this process in its job. processes is the size of a job for
 // which neither flags nor a launcher set one. It stores the world of a worker in a.stop.
-func (f placeFlags) findPlace(a *app, processes int) (place.Place, error) {
-	w, err := launcher.Worker()
+// It calls prepare in a standby.
+func (f placeFlags) findPlace(a *app, processes int, prepare func(processes int)) (place.Place, error) {
+	w, err := launcher.Worker(prepare)
 	if err != nil {
 		return place.Place{}, err
 	}
@@ -155,7 +156,8 @@ func silence(cfg *config.Config) time.Duration {
 // jobSpec returns the launcher's description of a training job.
 func jobSpec(cfg *config.Config) launcher.Spec {
 	return launcher.Spec{Ranks: cfg.Job.Ranks, Out: cfg.Job.Out, Spares: cfg.Elastic.Spares, Elastic: elastic(cfg),
-		MaxRestarts: cfg.Elastic.MaxRestarts, Heartbeat: time.Duration(cfg.Elastic.Heartbeat)}
+		MaxRestarts: cfg.Elastic.MaxRestarts, Heartbeat: time.Duration(cfg.Elastic.Heartbeat),
+		Standby: cfg.Elastic.Standby}
 }
 
 // isConsequence reports whether a worker's error is the consequence of another worker's failure.
@@ -269,6 +271,7 @@ func (s *session) nextWorld(err error) *train.World {
 		return nil
 	}
 	s.world = next
+	s.beginRecovery()
 	if s.folder.run != nil {
 		s.folder.run.Log().Info().Uint64("generation", next.Generation).Msg("generation")
 	}

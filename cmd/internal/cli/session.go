@@ -35,6 +35,7 @@ type session struct {
 	fault    error       // the first error in opening the log
 	failed   atomic.Bool // fault is set; read by all ranks
 	stepping atomic.Bool // a rank has begun a step
+	recovers atomic.Bool // no rank has begun a step since a loss
 
 	ending *launcher.Ending // the job ends for a reason outside the workers; nil otherwise
 	ended  error            // of this process, after its part is done
@@ -72,10 +73,19 @@ func (s *session) isReplacement() bool {
 
 // stopRequested reports whether the job should stop. Every rank calls it before each step.
 func (s *session) stopRequested() bool {
+	if s.recovers.Load() && s.recovers.CompareAndSwap(true, false) {
+		limitGrowth(heapGrowth)
+	}
 	if !s.isReporter() && s.stepping.CompareAndSwap(false, true) {
 		s.openLog()
 	}
 	return s.app.stop.isRequested() || s.failed.Load()
+}
+
+// beginRecovery defers collections of the heap until the next step.
+func (s *session) beginRecovery() {
+	s.recovers.Store(true)
+	limitGrowth(recoveryGrowth)
 }
 
 // openLog begins this process's log, the only file of a process without rank 0. Started is not

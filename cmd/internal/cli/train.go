@@ -29,7 +29,7 @@ type trainCmd struct {
 // Run trains in this process, or in the processes that it starts.
 func (c *trainCmd) Run(a *app) error {
 	ignoreBrokenPipes()
-	place, err := c.findPlace(a, 1)
+	place, err := c.findPlace(a, 1, c.prepareStandby)
 	if err != nil {
 		return err
 	}
@@ -94,15 +94,35 @@ func (c *trainCmd) Run(a *app) error {
 	return s.closeSession(result, err)
 }
 
+// prepareStandby takes the steps of a worker before training that have no effect outside the process. A
+// standby calls it: the worker that it becomes then runs code and opens libraries that are in memory.
+func (c *trainCmd) prepareStandby(processes int) {
+	if cfg, err := config.LoadFor(processes, c.Config, c.allSets()); err == nil {
+		train.Prepare(cfg, processes)
+	}
+}
+
 // heapGrowth is how much the Go heap may grow between collections, in percent. Large buffers are
 // outside of the heap and training allocates little, so collections are rare even at a low
 // value. With a high value the process would grow for minutes before the first.
 const heapGrowth = 25
 
+// recoveryGrowth is the same from a loss to the next step. With heapGrowth each set with a bit for each
+// row, of which a recovery allocates some, starts a collection that the other processes wait for.
+const recoveryGrowth = 400
+
+// limitGrowth sets the growth of the heap between collections, unless the environment does.
+func limitGrowth(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
+
 // trainHere trains the ranks of this process and writes its output.
 func (c *trainCmd) trainHere(s *session, faults []chaos.Fault) (*train.Result, error) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
+	limitGrowth(heapGrowth)
+	if s.isReplacement() {
+		s.beginRecovery()
 	}
 	if err := s.openMetrics(); err != nil {
 		return nil, err

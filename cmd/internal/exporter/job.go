@@ -63,8 +63,8 @@ type phase struct {
 }
 
 func phases(x *train.Recovery) []phase {
-	return []phase{{"detect", x.DetectMS}, {"join", x.JoinMS}, {"agree", x.AgreeMS}, {"rollback", x.RollbackMS}, {"dense", x.DenseMS},
-		{"survey", x.SurveyMS}, {"resume", x.ResumeMS}, {"regain", x.RegainMS}, {"whole", x.WholeMS}}
+	return []phase{{"detect", x.DetectMS}, {"start", x.StartMS}, {"join", x.JoinMS}, {"agree", x.AgreeMS}, {"rollback", x.RollbackMS}, {"dense", x.DenseMS},
+		{"survey", x.SurveyMS}, {"ready", x.ReadyMS}, {"resume", x.ResumeMS}, {"regain", x.RegainMS}, {"whole", x.WholeMS}}
 }
 
 // update changes the state.

@@ -81,11 +81,13 @@ type Recovery struct {
 	CommittedStep int    `json:"committed_step"`
 	StepsRedone   int    `json:"steps_redone"`
 	DetectMS      Number `json:"detect_ms"`
+	StartMS       Number `json:"start_ms"`
 	JoinMS        Number `json:"join_ms"`
 	AgreeMS       Number `json:"agree_ms"`
 	RollbackMS    Number `json:"rollback_ms"`
 	DenseMS       Number `json:"dense_ms"`
 	SurveyMS      Number `json:"survey_ms"`
+	ReadyMS       Number `json:"ready_ms"`
 	ResumeMS      Number `json:"resume_ms"`
 	RegainMS      Number `json:"regain_ms"`
 	WholeMS       Number `json:"whole_ms"`
