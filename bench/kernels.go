@@ -25,6 +25,7 @@ var kernelsBench = Bench{
 		number("m", "", 1, maxSamples, "samples in a batch. Default: 2048; with device=cuda 16384").orTiny("8"),
 		text("shapes", "512x256,1024x1024,479x1024,13x512", "KxN, separated by commas", "layers of K inputs and N outputs").orTiny("13x8"),
 		text("libraries", "libopenblas.so.0", "names or paths, separated by commas", "OpenBLAS, MKL or oneDNN 3, for comparison of products"),
+		number("turn", "60", 1, 10_000, "milliseconds of a turn of a product, after two thirds of that untimed: a library's idle threads may spin for 30 ms"),
 		number("table", "2147483648", leastTable, 1<<40, "bytes of the table of rows").orTiny("1048576"),
 	},
 	Bars: []Bar{{[]string{"device=cpu", "part=products"}, "the products of every shape reach 0.95 of the rate of the best library", oneWay(

@@ -21,12 +21,6 @@ const ringBytes = 64 << 20
 // operands holds the inputs and outputs of the three products of a layer.
 type operands struct{ x, w, dy, y, dx, dw kernels.Matrix }
 
-// A library's idle threads spin for some 30 ms after a product.
-const (
-	settleProduct = 40 * time.Millisecond
-	timeProduct   = 60 * time.Millisecond
-)
-
 // peer is a library that products are compared with.
 type peer struct {
 	name string
@@ -163,7 +157,8 @@ func (b *kernelBench) measureProduct(out io.Writer, l layer, which string, threa
 			}
 		}))
 	}
-	took := b.o.inTurn(settleProduct, timeProduct, calls...)
+	turn := time.Duration(b.o.number("turn")) * time.Millisecond
+	took := b.o.inTurn(turn*2/3, turn, calls...)
 	if failed != nil {
 		return failed
 	}

@@ -19,3 +19,4 @@
 #define tileRun_next 192
 #define tileRun_rows 200
 #define tileRun_ahead 208
+#define tileRun_aheadStep 216

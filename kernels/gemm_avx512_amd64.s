@@ -4,7 +4,7 @@
 // AVX-512 micro-kernels: 14 or 4 rows of C, 2 or 1 vectors of 16 columns.
 // Z0, Z1 one row of B; Z2 an element of A; Z3 scratch; Z4.. the tile of C.
 // AX, BX rows 0 and 8 of A; R8, R9, R10, R11 rs times 1, 3, 5, 7.
-// K3, K4 the columns that C has. R14 from an element of A to the one that is prefetched. For tiles of 4 rows ROWS jumps to end after them.
+// K3, K4 the columns that C has. R14 the part of A that is prefetched, R15 the step to the next. For tiles of 4 rows ROWS jumps to end after them.
 
 #define ROW2(mem, c0, c1) \
 	VBROADCASTSS mem, Z2; \
@@ -109,6 +109,8 @@ prefetched:
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_next(DI), DX
 	MOVQ  tileRun_ahead(DI), R14
+	MOVQ  tileRun_aheadStep(DI), R15
+	ADDQ  AX, R14
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish
@@ -120,8 +122,9 @@ step:
 	VMOVUPS    64(SI), Z1
 	PREFETCHT1 (SI)(DX*1)
 	PREFETCHT1 64(SI)(DX*1)
-	PREFETCHT0 (AX)(R14*1)
-	PREFETCHT0 52(AX)(R14*1)
+	PREFETCHT0 (R14)
+	PREFETCHT0 52(R14)
+	ADDQ       R15, R14
 	ROW2((AX), Z4, Z5)
 	ROW2((AX)(R8*1), Z6, Z7)
 	ROW2((AX)(R8*2), Z8, Z9)
@@ -276,7 +279,6 @@ prefetched:
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_next(DI), DX
-	MOVQ  tileRun_ahead(DI), R14
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish
@@ -284,9 +286,7 @@ prefetched:
 	JEQ   step4
 
 step:
-	VMOVUPS    (SI), Z0
-	PREFETCHT0 (AX)(R14*1)
-	PREFETCHT0 52(AX)(R14*1)
+	VMOVUPS (SI), Z0
 	ROW1((AX), Z4)
 	ROW1((AX)(R8*1), Z5)
 	ROW1((AX)(R8*2), Z6)

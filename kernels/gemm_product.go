@@ -80,7 +80,7 @@ func (p *product) runPanels() {
 		p.j1 = min(p.j0+maxColumns, p.n)
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
 		p.chooseBlocks()
-		p.directA = p.a.spread() || p.a.cs == 4 && (p.panels <= 2 || p.k <= 64)
+		p.directA = p.panels <= 2 || p.a.cs == 4 && (p.a.spread() || p.k <= 64)
 		p.runChunks()
 	}
 }
@@ -272,8 +272,11 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 			continue
 		}
 		q.a, q.rs, q.ks, q.ta, q.rows = r.ptr, r.rs, r.cs, r.step, r.rows
-		if r.rs == 4 {
-			q.ahead = aheadOfA * int(r.cs)
+		switch {
+		case r.rs == 4: // each step reads another line
+			q.ahead, q.aheadStep = aheadOfA*int(r.cs), int(r.cs)
+		case int(r.rs) == 4*(k1-k0): // the next tile follows in memory
+			q.ahead, q.aheadStep = int(r.step), 4*r.rows
 		}
 		q.c, q.tiles = p.c.elementAt(r.from, from), (r.to-r.from)/r.rows
 		if last && p.gate.ptr != nil {

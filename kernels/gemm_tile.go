@@ -24,7 +24,8 @@ type tileRun struct {
 	mask       [16]int32 // for AVX2 where cols < width: -1 for each column
 	next       int       // from a row of B to the same row of the next panel, which is prefetched
 	rows       int       // of a tile: mr or tail
-	ahead      int       // from an element of A to the one that is prefetched; 0: A's rows need none
+	ahead      int       // from a tile's first element of A to the bytes that are prefetched in the first step of k
+	aheadStep  int       // from these to those of the next step
 }
 
 // tileShape is the geometry of an isa's micro-kernels.

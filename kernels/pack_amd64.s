@@ -24,17 +24,43 @@ next:
 	MOVQ  SI, AX
 	MOVQ  DI, BX
 	MOVQ  R10, DX
-	TESTQ DX, DX
-	JZ    rest
 
-vector:
+four:
+	SUBQ       $4, DX
+	JLT        below4
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	VMOVUPS    (AX), Y2
+	VMOVUPS    32(AX), Y3
+	VMOVUPS    64(AX), Y4
+	VMOVUPS    96(AX), Y5
+	VMOVUPS    Y2, (BX)
+	VMOVUPS    Y3, 32(BX)
+	VMOVUPS    Y4, 64(BX)
+	VMOVUPS    Y5, 96(BX)
+	ADDQ       $128, AX
+	ADDQ       $128, BX
+	JMP        four
+
+below4:
+	TESTQ      $2, DX
+	JZ         below2
+	PREFETCHT0 (AX)(R12*1)
+	VMOVUPS    (AX), Y2
+	VMOVUPS    32(AX), Y3
+	VMOVUPS    Y2, (BX)
+	VMOVUPS    Y3, 32(BX)
+	ADDQ       $64, AX
+	ADDQ       $64, BX
+
+below2:
+	TESTQ      $1, DX
+	JZ         rest
 	PREFETCHT0 (AX)(R12*1)
 	VMOVUPS    (AX), Y0
 	VMOVUPS    Y0, (BX)
 	ADDQ       $32, AX
 	ADDQ       $32, BX
-	DECQ       DX
-	JNZ        vector
 
 rest:
 	TESTQ R11, R11
