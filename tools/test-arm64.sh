@@ -14,6 +14,7 @@ trap 'rm -rf "$work"' EXIT
 export CGO_ENABLED=0
 
 GOARCH=arm64 go test -short -vet=off -exec "$qemu" ./internal/f32 ./internal/rng ./internal/digest ./kernels
+GOARCH=arm64 go test -short -vet=off -exec "$qemu" -run RebuildPaceIsTheSame ./train
 
 go build -o "$work/here" ./cmd/ecrec
 GOARCH=arm64 go build -o "$work/arm64" ./cmd/ecrec

@@ -37,7 +37,8 @@ const (
 )
 
 // rebuildPace decides how many bytes of lost rows and parities each rank rebuilds beside each step. All ranks decide the same
-// from the same reports, so that they do the same rounds. It is pure: no clock, no I/O.
+// from the same reports, so that they do the same rounds. It is pure: no clock, no I/O. Products that are added are rounded first
+// (float64 of a product): a compiler for another CPU could else fuse the two operations, and ranks on it decide differently.
 //
 // A fixed rate rebuilds the bytes that are due for the time of the step before. The automatic rate compares the steps of a rebuild with
 // resting ones among them, which rebuild nothing in the background. It is a division of the time that a step may lose by the time
@@ -226,7 +227,9 @@ func (p *rebuildPace) setAmount(bytes float64) {
 
 // addWindow adds a window: steps with x bytes took extra ns more than resting ones, and their rounds took some ns more.
 func (s *weightedSlopes) addWindow(x, extra, rounds float64) {
-	s.xx, s.steps, s.rounds = fading*s.xx+x*x, fading*s.steps+x*extra, fading*s.rounds+x*rounds
+	s.xx = float64(fading*s.xx) + float64(x*x)
+	s.steps = float64(fading*s.steps) + float64(x*extra)
+	s.rounds = float64(fading*s.rounds) + float64(x*rounds)
 }
 
 // perByte returns ns per byte, of steps and of rounds.

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -181,5 +183,27 @@ func TestRestingStepsFollowNoPeriod(t *testing.T) {
 		if rests < 180 || rests > 320 {
 			t.Errorf("%d of 1,000 steps %d apart rest, want about 250", rests, period)
 		}
+	}
+}
+
+// All CPUs decide the same: ranks of one job may be on several kinds. The sum is that of the decisions on amd64.
+func TestRebuildPaceIsTheSameOnAllCPUs(t *testing.T) {
+	const want = 0x51de337daaaa96df
+	r, sum := rand.New(rand.NewPCG(3, 4)), fnv.New64a()
+	for range 20 {
+		p := newRebuildPace(config.RateAuto, 64)
+		amount, perByte := p.now, r.Int64N(8)+1
+		for step := range 400 {
+			rounds := time.Duration(amount.bytes*perByte/4 + 200_000)
+			took := 20*time.Millisecond + time.Duration(r.Int64N(9e6)) + rounds
+			if step%10 == 0 {
+				took += 3 * time.Millisecond
+			}
+			amount = p.decideAmount(took, rounds)
+			fmt.Fprintln(sum, amount.bytes, amount.rests)
+		}
+	}
+	if got := sum.Sum64(); got != want {
+		t.Errorf("sum of the decisions %#x, want %#x", got, want)
 	}
 }
