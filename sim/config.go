@@ -12,6 +12,7 @@ import (
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/ec"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/model"
@@ -134,11 +135,14 @@ iterations = 1
 `, d.filePath("train", tables)+".rec", d.filePath("eval", tables)+".rec", quoted(d.dense), quoted(columns("c", tables)), top)
 }
 
-// codes are the erasure codes of runs: ranks, k, r.
-var codes = []struct {
+// erasureCode is the code of a run, and its ranks.
+type erasureCode struct {
 	code        string
 	ranks, k, r int
-}{
+}
+
+// codes are those of runs whose number of ranks is drawn.
+var codes = []erasureCode{
 	{"xor", 2, 1, 1}, {"xor", 3, 2, 1}, {"xor", 4, 1, 1}, {"xor", 4, 3, 1}, {"xor", 5, 4, 1}, {"xor", 6, 2, 1}, {"xor", 7, 6, 1},
 	{"rs", 3, 2, 1}, {"rs", 3, 1, 2}, {"rs", 4, 2, 2}, {"rs", 5, 3, 2}, {"rs", 6, 4, 2}, {"rs", 7, 5, 2}, {"rs", 7, 2, 2},
 }
@@ -151,6 +155,18 @@ const (
 	Safety   = "safety"
 	Liveness = "liveness"
 )
+
+// Options restrict the runs of all seeds.
+type Options struct {
+	// Mode is one of the modes, or empty for the one that the seed draws.
+	Mode string
+	// Ranks is the number of ranks, from LeastRanks on, or 0 for the number that the seed draws: 2 to 9. The time of a
+	// run grows with its square.
+	Ranks int
+}
+
+// LeastRanks is the least number of ranks that a code protects.
+const LeastRanks = 2
 
 // setting is a drawn configuration. One part, the model and its training, determines the
 // result. The other part must not change it.
@@ -176,10 +192,27 @@ type setting struct {
 	steps       int64
 }
 
-// drawSetting draws the setting of a run. mode is safety, liveness, or empty for either.
-func (d *Data) drawSetting(r *rand.Rand, mode string) setting {
+// drawCode draws the code of a run with a given number of ranks.
+func drawCode(r *rand.Rand, ranks int) erasureCode {
+	for {
+		c := erasureCode{ec.RS, ranks, 1 + r.IntN(8), 1 + r.IntN(2)}
+		if c.r == 1 && r.IntN(2) == 0 {
+			c.code = ec.XOR
+		}
+		if _, err := ec.NewLayout(ranks, c.k, c.r); err == nil {
+			return c
+		}
+	}
+}
+
+// drawSetting draws the setting of a run.
+func (d *Data) drawSetting(r *rand.Rand, o Options) setting {
+	mode := o.Mode
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	code := codes[r.IntN(len(codes))]
+	if o.Ranks > 0 {
+		code = drawCode(r, o.Ranks)
+	}
 	s := setting{tables: d.LeastTables + r.IntN(maxTables-d.LeastTables+1), ranks: code.ranks, owners: code.ranks,
 		steps: 3 + r.Int64N(20), processes: code.ranks}
 	var roles []string
@@ -196,7 +229,7 @@ func (d *Data) drawSetting(r *rand.Rand, mode string) setting {
 	}
 	dim, batch := pick("1", "2", "4"), s.ranks+r.IntN(12)
 	if r.IntN(3) == 0 { // enough rows for a rebuild of several steps
-		batch = 60
+		batch = max(60, s.ranks)
 	}
 	s.exact = []string{fmt.Sprintf("job.ranks=%d", s.ranks), "model.tables=[" + strings.Join(rows, ",") + "]",
 		"job.seed=" + fmt.Sprint(r.IntN(1000)), "model.embedding_dim=" + dim, "model.bottom_mlp=[" + pick("", "3,") + dim + "]",

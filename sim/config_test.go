@@ -30,13 +30,13 @@ func TestKindWithoutKeys(t *testing.T) {
 	d.LeastTables = 2
 	drawn := map[int]bool{}
 	for seed := range uint64(100) {
-		drawn[d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), Liveness).tables] = true
+		drawn[d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), Options{Mode: Liveness}).tables] = true
 	}
 	if drawn[1] || !drawn[2] || !drawn[maxTables] {
 		t.Errorf("runs draw numbers of tables %v, want 2 to %d", drawn, maxTables)
 	}
 	for seed := range uint64(3) {
-		if _, err := Run(d, seed, Liveness); err != nil {
+		if _, err := Run(d, seed, Options{Mode: Liveness}); err != nil {
 			t.Fatal(err)
 		}
 	}

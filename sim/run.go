@@ -13,10 +13,9 @@ import (
 	"github.com/ecrec/ecrec/train"
 )
 
-// Run runs a seed: its job without faults, and then with them. mode is one of the modes,
-// or empty for the one that the seed draws. The error is a *Failure.
-func Run(d *Data, seed uint64, mode string) (*Outcome, error) {
-	set := d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), mode)
+// Run runs a seed: its job without faults, and then with them. The error is a *Failure.
+func Run(d *Data, seed uint64, opts Options) (*Outcome, error) {
+	set := d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), opts)
 	models := [2]string{d.filePath(fmt.Sprint("model-want-", seed), 0), d.filePath(fmt.Sprint("model-got-", seed), 0)}
 	for _, dir := range models {
 		if err := os.MkdirAll(dir, 0o777); err != nil {

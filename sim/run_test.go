@@ -11,6 +11,7 @@ var (
 	seed   = flag.Uint64("seed", 1, "first seed of TestRuns")
 	count  = flag.Uint64("runs", 60, "number of seeds of TestRuns")
 	mode   = flag.String("mode", "", "safety or liveness; empty: drawn from each seed")
+	ranks  = flag.Int("ranks", 0, "number of ranks; 0: drawn from each seed")
 	topics = flag.Bool("streams", false, "only seeds whose runs send their commits to a topic")
 	first  = flag.Bool("first", false, "end TestRuns at the first failure")
 )
@@ -26,8 +27,8 @@ func newData(t *testing.T) *Data {
 }
 
 // drawsStream reports whether the run of a seed sends its commits to a topic.
-func (d *Data) drawsStream(seed uint64, mode string) bool {
-	set := d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), mode)
+func (d *Data) drawsStream(seed uint64, o Options) bool {
+	set := d.drawSetting(rand.New(rand.NewPCG(seed, purposeConfig)), o)
 	return set.streamSets(seed) != nil
 }
 
@@ -35,12 +36,12 @@ func (d *Data) drawsStream(seed uint64, mode string) bool {
 func TestRuns(t *testing.T) {
 	d := newData(t)
 	var sum Sum
-	began := time.Now()
+	began, opts := time.Now(), Options{*mode, *ranks}
 	for i := range *count {
-		if *topics && !d.drawsStream(*seed+i, *mode) {
+		if *topics && !d.drawsStream(*seed+i, opts) {
 			continue
 		}
-		o, err := Run(d, *seed+i, *mode)
+		o, err := Run(d, *seed+i, opts)
 		if err != nil {
 			t.Error(err)
 			if *first {
@@ -57,12 +58,30 @@ func TestRuns(t *testing.T) {
 func TestRunDependsOnlyOnSeed(t *testing.T) {
 	d := newData(t)
 	for seed := range uint64(12) {
-		want, err := Run(d, seed, "")
+		want, err := Run(d, seed, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Run(d, seed, ""); err != nil || *got != *want {
+		if got, err := Run(d, seed, Options{}); err != nil || *got != *want {
 			t.Errorf("seed %d: %+v, %v; before %+v", seed, got, err, want)
+		}
+	}
+}
+
+// Jobs of many ranks survive faults too. More ranks: -run TestRuns -ranks 256.
+func TestManyRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	d := newData(t)
+	const first = 1
+	for seed := range uint64(2) {
+		o, err := Run(d, first+seed, Options{Mode: Liveness, Ranks: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Checks == 0 {
+			t.Errorf("seed %d: no parity was checked", first+seed)
 		}
 	}
 }

@@ -213,7 +213,7 @@ func testLosses(t *testing.T, least int, j *jobs) {
 		seeds = seeds[:simulatedShort]
 	}
 	for _, seed := range seeds {
-		o, err := sim.Run(d, uint64(seed), sim.Liveness)
+		o, err := sim.Run(d, uint64(seed), sim.Options{Mode: sim.Liveness})
 		if err != nil {
 			t.Fatal(err)
 		}

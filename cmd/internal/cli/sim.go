@@ -13,6 +13,7 @@ type simCmd struct {
 	Seed    uint64 `default:"1" help:"The first seed."`
 	Runs    uint64 `default:"100" help:"Number of seeds to run."`
 	Mode    string `enum:",safety,liveness" default:"" placeholder:"MODE" help:"safety: anything may fail; a run must end with the right result or refuse. liveness: never more concurrent failures than the code tolerates; a run must finish. Default: chosen by the seed."`
+	Ranks   int    `default:"0" placeholder:"N" help:"Number of ranks of each run. Default: 2 to 9, chosen by the seed."`
 	Workers int    `default:"2" help:"Number of simulations to run in parallel."`
 }
 
@@ -32,6 +33,9 @@ func (c *simCmd) Run(a *app) error {
 	if c.Workers < 1 || c.Runs < 1 {
 		return errUsage("sim: --workers and --runs must be at least 1")
 	}
+	if c.Ranks != 0 && c.Ranks < sim.LeastRanks {
+		return errUsage(fmt.Sprintf("sim: --ranks must be at least %d", sim.LeastRanks))
+	}
 	dir, err := os.MkdirTemp("", "ecrec-sim-")
 	if err != nil {
 		return err
@@ -46,7 +50,7 @@ func (c *simCmd) Run(a *app) error {
 	for range c.Workers {
 		workers.Go(func() {
 			for seed, ok := s.nextSeed(a); ok; seed, ok = s.nextSeed(a) {
-				o, err := sim.Run(data, seed, c.Mode)
+				o, err := sim.Run(data, seed, sim.Options{Mode: c.Mode, Ranks: c.Ranks})
 				s.addOutcome(c, seed, o, err)
 			}
 		})
@@ -58,19 +62,22 @@ func (c *simCmd) Run(a *app) error {
 	}
 	fmt.Fprintf(a.out, "seeds %d to %d: %v\n", c.Seed, s.next-1, &s.sum)
 	if s.next < s.end {
-		fmt.Fprintf(a.out, "to run the rest: ecrec sim%s --seed %d --runs %d\n", c.modeFlag(), s.next, s.end-s.next)
+		fmt.Fprintf(a.out, "to run the rest: ecrec sim%s --seed %d --runs %d\n", c.flags(), s.next, s.end-s.next)
 		return errStopped
 	}
-	fmt.Fprintf(a.out, "to continue: ecrec sim%s --seed %d --runs %d\n", c.modeFlag(), s.next, c.Runs)
+	fmt.Fprintf(a.out, "to continue: ecrec sim%s --seed %d --runs %d\n", c.flags(), s.next, c.Runs)
 	return nil
 }
 
-// modeFlag returns the flag that selects the mode again.
-func (c *simCmd) modeFlag() string {
-	if c.Mode == "" {
-		return ""
+// flags returns the flags that select the same runs of each seed again.
+func (c *simCmd) flags() (text string) {
+	if c.Mode != "" {
+		text = " --mode " + c.Mode
 	}
-	return " --mode " + c.Mode
+	if c.Ranks > 0 {
+		text += fmt.Sprint(" --ranks ", c.Ranks)
+	}
+	return text
 }
 
 // nextSeed returns the next seed. ok is false after the last one, an error, or a stop request.
@@ -90,7 +97,7 @@ func (s *simulation) addOutcome(c *simCmd, seed uint64, o *sim.Outcome, err erro
 	s.done++
 	if err != nil && s.err == nil {
 		s.live.Line("%v", err)
-		s.err = fmt.Errorf("a simulated run failed; reproduce it with: ecrec sim%s --seed %d --runs 1", c.modeFlag(), seed)
+		s.err = fmt.Errorf("a simulated run failed; reproduce it with: ecrec sim%s --seed %d --runs 1", c.flags(), seed)
 	}
 	if err == nil {
 		s.sum.Add(o)
