@@ -94,7 +94,11 @@ func (p *process) setWorld(w *world) {
 func (p *process) trainWorld() *train.World {
 	w := p.latest
 	p.at = w
-	return &train.World{Process: p.number, Processes: len(w.slots), Neighbours: len(w.slots), Hosted: w.slots[p.number].ranks,
+	neighbours := len(w.slots)
+	if p.c.linked { // each process is on a host of its own
+		neighbours = 1
+	}
+	return &train.World{Process: p.number, Processes: len(w.slots), Neighbours: neighbours, Hosted: w.slots[p.number].ranks,
 		Later: w.generation > 1, Trained: w.trained,
 		Join:      func([]int) ([]transport.Endpoint, error) { return p.joinPeers(w) },
 		Renew:     p.renewWorld,

@@ -39,6 +39,7 @@ func Run(d *Data, seed uint64, opts Options) (*Outcome, error) {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
 	s := newScheduler(seed)
+	s.limitDecisions(set.ranks)
 	c := newCluster(s, cfg, &set, seed)
 	if set.samples {
 		if c.samples, err = newSamples(d, &set, seed); err != nil {

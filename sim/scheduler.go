@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Limits of a run, for runs that do not end. A normal run takes about 100,000 decisions.
+// Limits of a run, for runs that do not end. A normal run takes about 100,000 decisions; with many ranks they grow with the square
+// of their number (limitDecisions).
 const (
 	maxDecisions = 20_000_000
 	maxTime      = 10 * time.Minute // virtual
@@ -37,6 +38,7 @@ type scheduler struct {
 	current   *task
 	begun     int
 	decisions int64
+	limit     int64  // of decisions
 	trace     uint64 // hash of all decisions
 	alarms    []alarm
 	fail      func(what string) error // of Env.Do, if it is set
@@ -75,10 +77,16 @@ func newScheduler(seed uint64) *scheduler {
 
 // newSchedulerWith returns a scheduler with its random numbers.
 func newSchedulerWith(draw *rand.Rand) *scheduler {
-	s := &scheduler{draw: draw}
+	s := &scheduler{draw: draw, limit: maxDecisions}
 	s.yields = []int{2, 8, 64}[s.draw.IntN(3)]
 	s.lazy = []int{0, 5, 30}[s.draw.IntN(3)]
 	return s
+}
+
+// limitDecisions sets the limit of decisions of a run with some ranks.
+func (s *scheduler) limitDecisions(ranks int) {
+	const usual = 10
+	s.limit = maxDecisions * int64(max(1, ranks*ranks/(usual*usual)))
 }
 
 // runAll runs f as the first task of a process, until no task is left. It fails if all tasks
@@ -121,7 +129,7 @@ func (s *scheduler) runNext() {
 	s.ready = s.ready[:last]
 	s.decisions++
 	s.trace = (s.trace ^ uint64(t.id)) * 0x9e3779b97f4a7c15
-	if s.decisions > maxDecisions || s.now > maxTime {
+	if s.decisions > s.limit || s.now > maxTime {
 		s.err = &Endless{Decisions: s.decisions, Now: s.now}
 		return
 	}

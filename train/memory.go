@@ -220,8 +220,8 @@ func Check(cfg *config.Config) error {
 // size is machine.Size, also for sizes above 2^63.
 func size(bytes float64) string { return machine.Size(int64(min(bytes, 1<<62))) }
 
-// pairBytes is about the memory of channels and requests between two ranks of a process. With
-// 256 ranks it was 1.9 KiB.
+// pairBytes is about the memory of channels and requests between a rank of a process and another rank. With
+// 256 ranks in one process it was 1.9 KiB.
 const pairBytes = 2 << 10
 
 // bytesNeeded is the memory of this process's ranks when every row has been touched, with the
@@ -245,7 +245,7 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 		rest += float64(4*perSample*int64(j.maxSliceOf(rank)) + 4*(1+int64(j.denseOpt.Kind.DenseState(1)))*params + 4*2*saved +
 			4*int64(j.shape.Constants))
 	}
-	return rows, rest + float64(pairBytes*j.ranks*j.ranks)
+	return rows, rest + float64(pairBytes*len(j.hosted)*j.ranks)
 }
 
 // threadCount is the number of compute threads of the process: job.threads, or its share of
