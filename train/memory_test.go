@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/shard"
 )
 
@@ -80,5 +82,30 @@ func TestShareMemory(t *testing.T) {
 		if used > bytes || used < bytes-each || int64(ahead) > lookups || ahead > frames/aheadShare+1 {
 			t.Fatalf("%d bytes for rows of %d, a step of %d: %d frames and %d rows ahead take %d bytes", bytes, row, lookups, frames, ahead, used)
 		}
+	}
+}
+
+// Thousands of ranks in one process take memory of their own.
+func TestMemoryOfManyRanks(t *testing.T) {
+	need := func(ranks, hosted int) float64 {
+		cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.global_batch=4096"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &job{topology: topology{cfg: cfg, ranks: ranks, width: 1, place: placement.New([]int64{1}, ranks), roles: roles{rows: ranks, trainers: ranks}}}
+		for rank := range hosted {
+			j.hosted = append(j.hosted, rank)
+		}
+		rows, rest := j.bytesNeeded()
+		return rows + rest
+	}
+	if many := need(4096, 4096); many < 30<<30 {
+		t.Errorf("4096 ranks: %v bytes", many)
+	}
+	if few := need(4, 4); few > 100<<20 {
+		t.Errorf("4 ranks: %v bytes", few)
+	}
+	if one := need(4096, 1); one > 100<<20 {
+		t.Errorf("a process with one of 4096 ranks: %v bytes", one)
 	}
 }

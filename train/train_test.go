@@ -16,7 +16,6 @@ import (
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/train/feed"
@@ -256,31 +255,6 @@ func TestTooLittleMemoryIsSaidBefore(t *testing.T) {
 		if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%d tables, %v: %v", c.tables, c.sets, err)
 		}
-	}
-}
-
-// Thousands of ranks in one process take memory of their own.
-func TestMemoryOfManyRanks(t *testing.T) {
-	need := func(ranks, hosted int) float64 {
-		cfg, err := config.Load(adagrad, []string{"job.out=" + t.TempDir(), fmt.Sprint("job.ranks=", ranks), "train.global_batch=4096"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		j := &job{topology: topology{cfg: cfg, ranks: ranks, width: 1, place: placement.New([]int64{1}, ranks), roles: roles{rows: ranks, trainers: ranks}}}
-		for rank := range hosted {
-			j.hosted = append(j.hosted, rank)
-		}
-		rows, rest := j.bytesNeeded()
-		return rows + rest
-	}
-	if many := need(4096, 4096); many < 30<<30 {
-		t.Errorf("4096 ranks: %v bytes", many)
-	}
-	if few := need(4, 4); few > 100<<20 {
-		t.Errorf("4 ranks: %v bytes", few)
-	}
-	if one := need(4096, 1); one > 100<<20 {
-		t.Errorf("a process with one of 4096 ranks: %v bytes", one)
 	}
 }
 
