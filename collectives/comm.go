@@ -32,6 +32,7 @@ type Comm struct {
 	ops       int64 // number of operations run
 	reduce    reducer
 	broadcast broadcaster
+	bruck     bruck
 	staged    staged
 	nccl      *ncclComm // nil: NCCL is not used
 }

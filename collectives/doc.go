@@ -28,8 +28,12 @@
 //     waits for one that failed, and every later operation returns the same error.
 //     Recovery makes new communicators on a new endpoint.
 //   - An operation does not end while the transport may access its memory.
+//   - Which algorithm runs is a function of the number of ranks and of lengths that all
+//     ranks know, or all learn it from root's message (Broadcast). So all ranks choose the
+//     same one.
 //   - Nothing is allocated in the steady state. Scratch memory is bounded and is
-//     allocated from the device by the first AllReduce.
+//     allocated from the device by the first AllReduce, or by the first operations that
+//     forward tiny parts (bruck.go).
 //
 // The package has no global state, reads no clock and never retries. It accesses buffers
 // through Buffer.Host. Buffers that only a device can address are copied through staging

@@ -38,10 +38,7 @@ func (f *flush) collectDirty(c *Cache, at int) int {
 	n := c.x.critical.Comm.Size()
 	if f.sent == nil {
 		f.sent, f.received = make([]int32, 2*n), make([]int32, 2*n)
-		f.sendBytes, f.recvBytes, f.bytes = make([]int, n), make([]int, n), make([]int, n)
-		for r := range f.bytes {
-			f.bytes[r] = 8
-		}
+		f.sendBytes, f.recvBytes = make([]int, n), make([]int, n)
 	}
 	f.resetLists(n)
 	first, end := at, at
@@ -79,7 +76,7 @@ func (f *flush) exchangeSlots(c *Cache, mine bool) (more bool, err error) {
 			f.sent[2*r+1] = 1
 		}
 	}
-	if err := comm.AllToAllV(kernels.HostBuffer(f.received), f.bytes, kernels.HostBuffer(f.sent), f.bytes).Wait(); err != nil {
+	if err := comm.AllToAll(kernels.HostBuffer(f.received), kernels.HostBuffer(f.sent)).Wait(); err != nil {
 		return false, err
 	}
 	total := 0
