@@ -28,13 +28,22 @@ const broadcastPlaceBytes = 64 << 10
 // the depth costs more than the second child.
 //
 //	steps  in a chain n - 1, in a binary tree the depth, at most log2 n; 1 for each
-//	       further chunk of 128 KiB; 2 log2 n in place
+//	       further chunk of 128 KiB to 1 MiB; 2 log2 n in place
 //	bytes  B received by all but root; B sent to each child: at most 1 or 2
 func (c *Comm) Broadcast(b kernels.Buffer, root int) *Handle {
 	if root < 0 || root >= c.Size() {
 		panic(fmt.Sprintf("collectives: broadcast from rank %d of %d", root, c.Size()))
 	}
 	return c.newHandle(op{what: "Broadcast", run: (*Comm).runBroadcast, dst: b, root: root, reads: true})
+}
+
+// mostBroadcastChunk is the length of the longest chunk of a Broadcast.
+const mostBroadcastChunk = 1 << 20
+
+// broadcastChunk returns the length of a chunk. A chain of n ranks is full after n of
+// them, so that longer chunks cost time there. Shorter ones cost more messages.
+func broadcastChunk(size, n int) int {
+	return max(chunkBytes, min(size/(4*n)/chunkBytes*chunkBytes, mostBroadcastChunk))
 }
 
 // tree is a rank's part of a tree over all ranks. noRank: there is none.
@@ -73,15 +82,16 @@ func (c *Comm) runBroadcast(o *op) {
 	if n == 1 || size == 0 || c.broadcastInPlace(o) {
 		return
 	}
-	chunks := (size + chunkBytes - 1) / chunkBytes
+	length := broadcastChunk(size, n)
+	chunks := (size + length - 1) / length
 	width := 2
 	if chunks >= n {
 		width = 1
 	}
 	t := treeOf(n, c.Rank(), o.root, width)
 	chunk := func(i int) []byte {
-		off := i * chunkBytes
-		return host(o.dst.Slice(off, min(chunkBytes, size-off)))
+		off := i * length
+		return host(o.dst.Slice(off, min(length, size-off)))
 	}
 	w := &c.broadcast
 	if t.parent != noRank {

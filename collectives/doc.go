@@ -31,9 +31,9 @@
 //   - Which algorithm runs is a function of the number of ranks and of lengths that all
 //     ranks know, or all learn it from root's message (Broadcast). So all ranks choose the
 //     same one.
-//   - Nothing is allocated in the steady state. Scratch memory is bounded and is
-//     allocated from the device by the first AllReduce, or by the first operations that
-//     forward tiny parts (bruck.go).
+//   - Nothing is allocated in the steady state. Scratch memory is bounded. The first
+//     AllReduce allocates its own from the device, operations that forward tiny parts
+//     (bruck.go) from the heap when they need more.
 //
 // The package has no global state, reads no clock and never retries. It accesses buffers
 // through Buffer.Host. Buffers that only a device can address are copied through staging
