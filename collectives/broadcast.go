@@ -17,7 +17,7 @@ const broadcastWindow = 8
 
 // broadcastPlaceBytes is the length of the shortest Broadcast for which messages up and
 // down the tree cost less than the copies that they save.
-const broadcastPlaceBytes = 64 << 10
+const broadcastPlaceBytes = 128 << 10
 
 // Broadcast copies root's bytes of b to all ranks.
 //
@@ -28,13 +28,29 @@ const broadcastPlaceBytes = 64 << 10
 // the depth costs more than the second child.
 //
 //	steps  in a chain n - 1, in a binary tree the depth, at most log2 n; 1 for each
-//	       further chunk of 128 KiB to 1 MiB; 2 log2 n in place
+//	       further chunk of 128 KiB to 1 MiB; in place 3 times the depth
 //	bytes  B received by all but root; B sent to each child: at most 1 or 2
 func (c *Comm) Broadcast(b kernels.Buffer, root int) *Handle {
 	if root < 0 || root >= c.Size() {
 		panic(fmt.Sprintf("collectives: broadcast from rank %d of %d", root, c.Size()))
 	}
 	return c.newHandle(op{what: "Broadcast", run: (*Comm).runBroadcast, dst: b, root: root, reads: true})
+}
+
+// A rank that copies in place confirms each of a few pieces of pieceBytes, because a wait
+// polls only for about as long as one takes, and then sleeps. In a longer copy one more
+// sleep does not matter.
+const (
+	pieceBytes = 256 << 10
+	mostPieces = 8
+)
+
+// piecesOf returns the number of confirmations of a copy of some bytes.
+func piecesOf(size int) int {
+	if n := (size + pieceBytes - 1) / pieceBytes; n <= mostPieces {
+		return n
+	}
+	return 1
 }
 
 // mostBroadcastChunk is the length of the longest chunk of a Broadcast.
@@ -75,6 +91,7 @@ type broadcaster struct {
 	in    [broadcastWindow]transport.Request
 	out   [broadcastWindow][2]transport.Request
 	place placeMessage
+	done  [2][mostPieces]byte // confirmations of the children
 }
 
 func (c *Comm) runBroadcast(o *op) {
@@ -125,7 +142,9 @@ func (c *Comm) runBroadcast(o *op) {
 //
 // The place of b passes down a binary tree from root. Each rank copies the bytes from
 // there. Then confirmations pass up the tree, so that root writes to b only after all have
-// read it.
+// read it. At last a release passes down: root's operation may fail, and its memory be
+// used again, before a rank has read all of it. Only a rank that is released has the
+// bytes.
 func (c *Comm) broadcastInPlace(o *op) bool {
 	viewer, ok := c.ep.(transport.Viewer)
 	if !ok || o.dst.Bytes() < broadcastPlaceBytes {
@@ -153,37 +172,57 @@ func (c *Comm) broadcastInPlace(o *op) bool {
 		c.waitAll()
 		return c.err != nil
 	}
-	if t.parent != noRank {
-		c.copyView(viewer, o)
-	}
-	for _, child := range t.children {
-		if child != noRank && c.err == nil {
-			c.addRequest(c.recvMessage(child, tagShort, c.tokensIn[child:child+1]))
+	pieces := piecesOf(o.dst.Bytes())
+	for k, child := range t.children {
+		for i := 0; i < pieces && child != noRank; i++ {
+			c.addRequest(c.recvMessage(child, tagShort, c.broadcast.done[k][i:i+1]))
 		}
+	}
+	if t.parent != noRank {
+		c.copyView(viewer, o, t.parent, pieces)
 	}
 	c.waitAll()
 	if t.parent != noRank && c.err == nil {
+		c.addRequest(c.recvMessage(t.parent, tagShort, c.tokensIn[t.parent:t.parent+1]))
 		c.addRequest(c.sendMessage(t.parent, tagShort, c.tokenOut[:]))
 		c.waitAll()
 	}
+	for _, child := range t.children {
+		if child != noRank && c.err == nil {
+			c.addRequest(c.sendMessage(child, tagShort, c.tokenOut[:]))
+		}
+	}
+	c.waitAll()
 	return true
 }
 
-// copyView copies root's bytes of a broadcast from its memory.
-func (c *Comm) copyView(viewer transport.Viewer, o *op) {
+// copyView copies root's bytes of a broadcast from its memory, and confirms all pieces but
+// the last.
+func (c *Comm) copyView(viewer transport.Viewer, o *op, parent, pieces int) {
 	if !viewer.Enter() {
 		c.failWith(errMemoryClosed)
 		return
 	}
 	defer viewer.Leave()
+	size := o.dst.Bytes()
 	at := transport.Place(binary.LittleEndian.Uint64(c.broadcast.place[:]))
-	theirs := viewer.View(o.root, at, o.dst.Bytes())
+	theirs := viewer.View(o.root, at, size)
 	if theirs == nil {
-		c.failWith(fmt.Errorf("collectives: rank %d shares no %d bytes at %#x", o.root, o.dst.Bytes(), at))
+		c.failWith(fmt.Errorf("collectives: rank %d shares no %d bytes at %#x", o.root, size, at))
 		return
 	}
-	// As many bytes are in use at a time as if all ranks copied this many from each other.
-	blockcopy.Copy(host(o.dst), theirs, len(theirs)/(2*(c.Size()-1)))
+	mine := host(o.dst)
+	for i := range pieces {
+		from, to := i*pieceBytes, min((i+1)*pieceBytes, size)
+		if i == pieces-1 {
+			to = size
+		}
+		// As many bytes are in use at a time as if all ranks copied this many from each other.
+		blockcopy.Copy(mine[from:to], theirs[from:to], size/(2*(c.Size()-1)))
+		if i < pieces-1 {
+			c.addRequest(c.sendMessage(parent, tagShort, c.tokenOut[:]))
+		}
+	}
 }
 
 var errMemoryClosed = errors.New("collectives: the shared memory of a rank has been closed")

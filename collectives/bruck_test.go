@@ -180,15 +180,3 @@ func BenchmarkTinyParts(b *testing.B) {
 		}
 	}
 }
-
-// TestTreesReachAllRanks: every broadcast ends with root's bytes, whatever its length beside the
-// window of chunks.
-func TestTreesReachAllRanks(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int{2, 3, 6, 9, 14} {
-		g := newGroup(t, mem(n))
-		for _, size := range []int{1, 128 << 10, 128<<10 + 1, 7 * 128 << 10, 9*128<<10 + 5, 20 * 128 << 10} {
-			g.checkBroadcast(t, r, size, r.IntN(n))
-		}
-	}
-}

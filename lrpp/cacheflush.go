@@ -6,7 +6,6 @@ import "github.com/ecrec/ecrec/kernels"
 type flush struct {
 	transfer
 	sent, received []int32 // of each rank: number of rows in this part, and whether more follow
-	bytes          []int   // of such a pair
 	mine           []int32 // owners' slots, in the order of cached
 	sendBytes      []int
 	recvBytes      []int
