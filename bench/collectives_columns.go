@@ -29,7 +29,7 @@ func (b *collectivesRun) printTables(l *lane) {
 	}
 	fmt.Fprintf(b.out, "\n%s, %s, medians of %d\n", l.name, l.where, b.options.repeats())
 	if b.columns.nccl {
-		printNCCL(b.out, rows, l.besideWhat())
+		printNCCL(b.out, rows, l.besideName())
 	}
 	if b.columns.osu {
 		printOSU(b.out, rows)
@@ -62,13 +62,13 @@ func (b *collectivesRun) addFigures(l *lane, c collectiveCase, m *measured) row 
 	return r
 }
 
-// printNCCL prints the columns of nccl-tests, and those of what was measured beside them.
-func printNCCL(out io.Writer, rows []row, what string) {
+// printNCCL prints the columns of nccl-tests, and the time of MPI or a bare connection, if it was measured.
+func printNCCL(out io.Writer, rows []row, name string) {
 	t := table(out)
 	head, units := "\tsize\tcount\ttype\tredop\ttime\talgbw\tbusbw\t#wrong\t", "\tB\telements\t\t\tus\tGB/s\tGB/s\t\t"
 	beside := rows[0].beside > 0
 	if beside {
-		head, units = head+what+"\tratio\tinterval\t", units+"us\t\t\t"
+		head, units = head+name+"\tratio\tinterval\t", units+"us\t\t\t"
 	}
 	fmt.Fprintln(t, head)
 	fmt.Fprintln(t, units)

@@ -213,8 +213,8 @@ func (m *measured) addBeside(us float64) {
 	m.beside = append(m.beside, us)
 }
 
-// besideWhat is the name of what a lane is compared with.
-func (l *lane) besideWhat() string {
+// besideName is the name of the times beside those of a lane.
+func (l *lane) besideName() string {
 	if l.bare != nil {
 		return "bare"
 	}

@@ -22,7 +22,7 @@ const broadcastPlaceBytes = 128 << 10
 // Broadcast copies root's bytes of b to all ranks.
 //
 // If every rank can read root's memory in place, only short messages are sent: see
-// broadcastInPlace. Otherwise chunks pass down a tree from root. A rank forwards one chunk
+// broadcastInPlace. If not, chunks pass down a tree from root. A rank forwards one chunk
 // while it receives the next ones. If there are as many chunks as ranks, the tree is a
 // chain, and a link carries each byte once. With fewer chunks it is binary, because then
 // the depth costs more than the second child.

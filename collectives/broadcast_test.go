@@ -13,8 +13,8 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// TestTreesReachAllRanks: every broadcast ends with root's bytes, whatever its length beside the
-// window of chunks.
+// TestTreesReachAllRanks: a broadcast ends with root's bytes, for lengths around chunks and their
+// window.
 func TestTreesReachAllRanks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{2, 3, 6, 9, 14} {

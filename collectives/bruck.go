@@ -8,7 +8,7 @@ import "math/bits"
 // replace n - 1.
 //
 // More messages follow each other, and all-to-all sends most parts more than once. All
-// ranks therefore decide by the number of ranks and the length of a part, which all know.
+// ranks therefore decide by the number of ranks and the length of a part, equal on all ranks.
 
 const (
 	// bruckRanks is the number of ranks from which tiny parts are forwarded. With fewer, the

@@ -30,8 +30,8 @@ func (g *group) checkAllToAll(t *testing.T, r *rand.Rand, size int) {
 	}
 }
 
-// TestForwardedParts: forwarded parts arrive as those that are sent directly do, for any number of
-// ranks and any length around the limits.
+// TestForwardedParts: parts arrive, forwarded and sent directly, for any number of ranks and any length
+// around the limits.
 func TestForwardedParts(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -28,9 +28,8 @@
 //     waits for one that failed, and every later operation returns the same error.
 //     Recovery makes new communicators on a new endpoint.
 //   - An operation does not end while the transport may access its memory.
-//   - Which algorithm runs is a function of the number of ranks and of lengths that all
-//     ranks know, or all learn it from root's message (Broadcast). So all ranks choose the
-//     same one.
+//   - All ranks choose the same algorithm: by the number of ranks and by lengths that agree,
+//     or by root's message (Broadcast).
 //   - Nothing is allocated in the steady state. Scratch memory is bounded. The first
 //     AllReduce allocates its own from the device, operations that forward tiny parts
 //     (bruck.go) from the heap when they need more.

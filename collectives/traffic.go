@@ -27,7 +27,7 @@ func AllReduceSent(n, rank, floats int, inPlace bool) (s Sent) {
 	return s
 }
 
-// AllGatherSent is what each rank sends in an AllGather of parts of some bytes among n ranks. steps
+// AllGatherSent counts the messages of each rank in an AllGather of parts of some bytes among n ranks. steps
 // is the number of messages that follow each other.
 func AllGatherSent(n, bytes int) (s Sent, steps int) {
 	if n == 1 || bytes == 0 {
@@ -41,7 +41,7 @@ func AllGatherSent(n, bytes int) (s Sent, steps int) {
 	return s, bruckSteps(n)
 }
 
-// AllToAllSent is what each rank sends in an AllToAll of parts of some bytes among n ranks.
+// AllToAllSent counts the messages of each rank in an AllToAll of parts of some bytes among n ranks.
 func AllToAllSent(n, bytes int) (s Sent) {
 	if n == 1 || bytes == 0 {
 		return s

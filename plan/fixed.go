@@ -24,13 +24,13 @@ func (c *Counter) countFixed() {
 	}
 }
 
-// countsOf is what each rank sends, and receives, to exchange how many rows the lists have.
+// countsOf counts the messages that each rank sends, and receives, to exchange how many rows the lists have.
 func countsOf(j *Job) Traffic {
 	s := collectives.AllToAllSent(j.Ranks, 4)
 	return Traffic{s.Messages, s.Bytes}
 }
 
-// statusOf is what each rank sends, and receives, of a step status of some bytes.
+// statusOf counts the same for a step status of some bytes.
 func statusOf(j *Job, bytes int) Traffic {
 	s, _ := collectives.AllGatherSent(j.Ranks, bytes)
 	return Traffic{s.Messages, s.Bytes}
