@@ -8,7 +8,7 @@
 #
 # Needs: root, iproute2 (ip, tc), a kernel with veth and tbf. Exit code 3: the kernel refused one of them; a line has which one.
 # Environment: RATES ("10gbit 25gbit")   REPEATS (5)   LIMIT (300, seconds of a run)
-# The link has no delay. For one: ecrec bench step --link BANDWIDTH,LATENCY. Removes its namespaces, and ends no process but its own.
+# The link has no delay. For one: ecrec bench ideal --link BANDWIDTH,LATENCY. Removes its namespaces, and ends no process but its own.
 set -euo pipefail
 
 RATES=${RATES:-10gbit 25gbit}
@@ -24,6 +24,8 @@ ecrec=$(realpath "$1"); shift
 [ "$(id -u)" = 0 ] || die 2 "network namespaces need root"
 for tool in ip tc; do command -v "$tool" >/dev/null || die 2 "no $tool: apt-get install iproute2"; done
 [ $# -gt 0 ] || set -- operations=broadcast,all_to_all_v,all_reduce sizes=64K,1M,16M
+
+for rate in $RATES; do [[ $rate =~ ^[0-9]+[mg]bit$ ]] || die 2 "RATES: $rate is not a rate such as 10gbit"; done
 
 work=$(mktemp -d)
 near=ecrec-a-$$ far=ecrec-b-$$
