@@ -14,7 +14,8 @@ var collectivesBench = Bench{
 	Name: "collectives",
 	Doc:  "time and bandwidth of collectives between processes (--np P)",
 	Detail: "Shared memory is measured in turn with Open MPI, if that is installed. Processes that have a core each are " +
-		"bound to it, as Open MPI's are. transport=mpi needs mpirun and a build with MPI; it measures our collectives over MPI, " +
+		"bound to it, as Open MPI's are. TCP is measured in turn with the bytes of the collective over a bare connection from each " +
+		"process to the next one, the floor of its time. transport=mpi needs mpirun and a build with MPI; it measures our collectives over MPI, " +
 		"in turn with shm and tcp between the same processes.",
 	Settings: []Setting{
 		text("sizes", "4K,64K,1M,16M", "bytes up to 1024M, separated by commas", "sizes of the buffers").orTiny("4K"),

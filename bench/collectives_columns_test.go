@@ -24,7 +24,7 @@ func TestColumnsOfCollectives(t *testing.T) {
 				us := us + float64(repeat-1) // the median of the repeats is that of the second
 				l.found[i].addRepeat(b.cases[i], b.ranks, timing{us: us, mean: us - 2, least: us - 3, most: us - 1, p50: us - 1.5, wrong: repeat * i})
 				if c.mpi != "" {
-					l.found[i].addMPI(us / 2)
+					l.found[i].addBeside(us / 2)
 				}
 			}
 		}

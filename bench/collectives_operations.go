@@ -12,6 +12,7 @@ type operation struct {
 	elementBytes  int
 	parts         bool // the buffer is split into one part for each rank
 	inPlace       bool // the result replaces the input
+	oneWay        bool // from rank 0 to the others
 	// traffic is the share of the buffer that a rank must send or receive in any algorithm:
 	// nccl-tests' factor of busbw.
 	traffic func(ranks float64) float64
@@ -80,7 +81,7 @@ var operations = []operation{
 		},
 	},
 	{
-		name: "broadcast", element: "uint8", redop: "none", elementBytes: 1, inPlace: true,
+		name: "broadcast", element: "uint8", redop: "none", elementBytes: 1, inPlace: true, oneWay: true,
 		traffic: func(float64) float64 { return 1 },
 		start: func(r *collectivesRank, bytes int) *collectives.Handle {
 			return r.comm.Broadcast(r.dst.Slice(0, bytes), 0)

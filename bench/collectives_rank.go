@@ -120,7 +120,12 @@ func (r *collectivesRank) timeCase(c collectiveCase) (timing, error) {
 	}
 	bad := c.wrong(r, c.bytes)
 	clear(r.dst.Host()) // zeros stay zeros, however often they are added up
-	if err := r.runLoop(c, collectiveWarmup); err != nil {
+	return r.timeRounds(c, bad, r.runLoop)
+}
+
+// timeRounds times the rounds of a case, whose operations loop runs.
+func (r *collectivesRank) timeRounds(c collectiveCase, bad int, loop func(c collectiveCase, times int) error) (timing, error) {
+	if err := loop(c, collectiveWarmup); err != nil {
 		return timing{}, err
 	}
 	words := kernels.HostView[float64](r.words)
@@ -130,7 +135,7 @@ func (r *collectivesRank) timeCase(c collectiveCase) (timing, error) {
 			return timing{}, err
 		}
 		begin := time.Now()
-		if err := r.runLoop(c, c.iterations()); err != nil {
+		if err := loop(c, c.iterations()); err != nil {
 			return timing{}, err
 		}
 		words[i] = time.Since(begin).Seconds() / float64(c.iterations())
@@ -143,6 +148,13 @@ func (r *collectivesRank) timeCase(c collectiveCase) (timing, error) {
 		return timing{}, err
 	}
 	return r.summarize()
+}
+
+// timeBare times the bytes of a case over a bare connection.
+func (r *collectivesRank) timeBare(c collectiveCase, ring *bareRing) (float64, error) {
+	r.chooseBuffer(c.operation)
+	t, err := r.timeRounds(c, 0, func(c collectiveCase, times int) error { return ring.moveBytes(r, c, times) })
+	return t.us, err
 }
 
 // chooseBuffer sets dst to the buffer for the results of an operation.

@@ -13,7 +13,8 @@ import (
 type lane struct {
 	name, where string
 	rank        *collectivesRank
-	openMPI     *openMPI // runs beside it; nil: nothing does
+	openMPI     *openMPI  // runs beside it; nil: nothing does
+	bare        *bareRing // likewise, of all ranks
 	found       []measured
 }
 
@@ -21,7 +22,7 @@ type lane struct {
 type measured struct {
 	us, algbw, busbw, wrong []float64
 	mean, least, most, p50  []float64 // us, see timing
-	mpi                     []float64 // us of the same over MPI; nil: not measured
+	beside                  []float64 // us of the same over MPI or a bare connection; nil: not measured
 }
 
 func (b *collectivesRun) newLane(name, where string, r *collectivesRank) *lane {
@@ -61,6 +62,12 @@ func (b *collectivesRun) betweenProcesses(names []string) error {
 			if l.openMPI != nil {
 				defer l.openMPI.removeFolder()
 			}
+		}
+		if name == "tcp" && w.MPI == "" {
+			if l.bare, err = joinRing(r, w.Host); err != nil {
+				return err
+			}
+			defer l.bare.closeRing()
 		}
 		lanes = append(lanes, l)
 	}
@@ -158,6 +165,13 @@ func (b *collectivesRun) measureOnce(l *lane) error {
 			return err
 		}
 		l.found[i].addRepeat(c, b.ranks, t)
+		if l.bare != nil {
+			us, err := l.rank.timeBare(c, l.bare)
+			if err != nil {
+				return err
+			}
+			l.found[i].addBeside(us)
+		}
 	}
 	if l.openMPI == nil {
 		return nil
@@ -171,9 +185,9 @@ func (b *collectivesRun) measureOnce(l *lane) error {
 	}
 	for i := range l.found {
 		if m := &l.found[i]; l.openMPI == nil {
-			m.mpi = nil
+			m.beside = nil
 		} else {
-			m.addMPI(theirs[i])
+			m.addBeside(theirs[i])
 		}
 	}
 	return nil
@@ -183,7 +197,7 @@ func (b *collectivesRun) measureOnce(l *lane) error {
 func (l *lane) compareWith(mpi *lane) {
 	for i := range l.found {
 		theirs := mpi.found[i].us
-		l.found[i].addMPI(theirs[len(theirs)-1])
+		l.found[i].addBeside(theirs[len(theirs)-1])
 	}
 }
 
@@ -194,7 +208,15 @@ func (m *measured) addRepeat(c collectiveCase, ranks int, t timing) {
 	m.mean, m.least, m.most, m.p50 = append(m.mean, t.mean), append(m.least, t.least), append(m.most, t.most), append(m.p50, t.p50)
 }
 
-// addMPI adds the time of the same case over MPI in the newest repeat.
-func (m *measured) addMPI(mpi float64) {
-	m.mpi = append(m.mpi, mpi)
+// addBeside adds the time of the same case over MPI or a bare connection in the newest repeat.
+func (m *measured) addBeside(us float64) {
+	m.beside = append(m.beside, us)
+}
+
+// besideName is the name of the times beside those of a lane.
+func (l *lane) besideName() string {
+	if l.bare != nil {
+		return "bare"
+	}
+	return "mpi"
 }

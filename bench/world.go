@@ -9,6 +9,8 @@ import (
 // World is a group of processes that measure together, one rank each.
 type World struct {
 	Rank, Size int
+	// Host is the address at which this process listens, without the port.
+	Host string
 	// OneHost is set if all processes are on one machine.
 	OneHost bool
 	// Transports lists the transports of Join, in the order of their turns.

@@ -7,9 +7,9 @@ import "github.com/ecrec/ecrec/kernels"
 // memory as that part of dst.
 //
 // Direct: all messages are posted at once, the first to rank + 1. An empty part is not
-// sent.
+// sent. Equal parts of at most 512 bytes are forwarded if there are many ranks: see bruck.go.
 //
-//	steps  1
+//	steps  1; forwarded ceil(log2 n), in as many messages
 //	bytes  (n-1) dstBytes[rank] sent, B - dstBytes[rank] received
 func (c *Comm) AllGatherV(dst kernels.Buffer, dstBytes []int, src kernels.Buffer) *Handle {
 	wantBytes("AllGatherV's dst", dst, c.sumCounts("AllGatherV's dst", dstBytes))
@@ -25,11 +25,28 @@ func (c *Comm) AllGather(dst, src kernels.Buffer) *Handle {
 }
 
 func (c *Comm) runAllGatherV(o *op) {
+	if gathersByBruck(c.Size(), o.src.Bytes()) && allEqual(o.dstBytes) {
+		c.bruckGather(host(o.dst), host(o.src))
+		return
+	}
 	c.gatherParts(o.src, func(r int) kernels.Buffer { return part(o.dst, o.dstBytes, r) })
+}
+
+func allEqual(counts []int) bool {
+	for _, n := range counts {
+		if n != counts[0] {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Comm) runAllGather(o *op) {
 	size := o.src.Bytes()
+	if gathersByBruck(c.Size(), size) {
+		c.bruckGather(host(o.dst), host(o.src))
+		return
+	}
 	c.gatherParts(o.src, func(r int) kernels.Buffer { return o.dst.Slice(r*size, size) })
 }
 

@@ -28,11 +28,13 @@ type Comm struct {
 	closed     bool
 
 	// The following belong to the goroutine that runs the current operation.
-	track  *trace.Track
-	ops    int64 // number of operations run
-	reduce reducer
-	staged staged
-	nccl   *ncclComm // nil: NCCL is not used
+	track     *trace.Track
+	ops       int64 // number of operations run
+	reduce    reducer
+	broadcast broadcaster
+	bruck     bruck
+	staged    staged
+	nccl      *ncclComm // nil: NCCL is not used
 }
 
 // New returns this rank's communicator on ep. channel distinguishes it from the others on

@@ -28,8 +28,11 @@
 //     waits for one that failed, and every later operation returns the same error.
 //     Recovery makes new communicators on a new endpoint.
 //   - An operation does not end while the transport may access its memory.
-//   - Nothing is allocated in the steady state. Scratch memory is bounded and is
-//     allocated from the device by the first AllReduce.
+//   - All ranks choose the same algorithm: by the number of ranks and by lengths that agree,
+//     or by root's message (Broadcast).
+//   - Nothing is allocated in the steady state. Scratch memory is bounded. The first
+//     AllReduce allocates its own from the device, operations that forward tiny parts
+//     (bruck.go) from the heap when they need more.
 //
 // The package has no global state, reads no clock and never retries. It accesses buffers
 // through Buffer.Host. Buffers that only a device can address are copied through staging

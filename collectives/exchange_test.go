@@ -213,9 +213,14 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		func(r int) *collectives.Handle { return g.comms[r].AllToAllV(b[r], counts, c[r], counts) },
 		func(r int) *collectives.Handle { return g.comms[r].AllGatherV(b[r], counts, c[r].Slice(0, 80_000)) },
 		func(r int) *collectives.Handle { return g.comms[r].AllGather(b[r], c[r].Slice(0, 80_000)) },
+		func(r int) *collectives.Handle { return g.comms[r].AllToAll(b[r], c[r]) },
 		func(r int) *collectives.Handle { return g.comms[r].Broadcast(b[r], 1) },
 		func(r int) *collectives.Handle { return g.comms[r].Barrier() },
 	}
+	defer collectives.BruckFrom(2)()
+	operations = append(operations,
+		func(r int) *collectives.Handle { return g.comms[r].AllGather(b[r].Slice(0, 48), c[r].Slice(0, 24)) },
+		func(r int) *collectives.Handle { return g.comms[r].AllToAll(b[r].Slice(0, 8), c[r].Slice(0, 8)) })
 	for i, start := range operations {
 		allocs := testing.AllocsPerRun(20, func() {
 			first, second := start(0).Start(), start(1) // the second runs on this goroutine
@@ -259,6 +264,7 @@ func TestMisusePanics(t *testing.T) {
 	mustPanic(t, "counts that do not add up", func() { c.AllToAllV(b, []int{8}, b, []int{8}) })
 	mustPanic(t, "a negative count", func() { c.AllToAllV(b, []int{-1}, b, []int{16}) })
 	mustPanic(t, "own parts of two lengths", func() { c.AllToAllV(b.Slice(0, 8), []int{8}, b, []int{16}) })
+	mustPanic(t, "an AllToAll of two lengths", func() { c.AllToAll(b.Slice(0, 8), b) })
 	mustPanic(t, "a short AllGather", func() { c.AllGather(b.Slice(0, 8), b) })
 	c.Close()
 	mustPanic(t, "starting after Close", func() { c.Barrier().Start() })

@@ -18,3 +18,11 @@ func StageAlways(always bool) (undo func()) {
 func StagingPays(coreCache, cores, ranks, bytes int) bool {
 	return stagingFor(coreCache, cores).paysOff(ranks, bytes)
 }
+
+// BruckFrom makes operations on tiny parts forward them from some number of ranks on, until
+// undo. No operation may run meanwhile.
+func BruckFrom(ranks int) (undo func()) {
+	was := leastBruckRanks
+	leastBruckRanks = ranks
+	return func() { leastBruckRanks = was }
+}

@@ -2,7 +2,6 @@ package collectives
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/ecrec/ecrec/kernels"
@@ -41,7 +40,7 @@ func (a *reduction) inPlace() bool {
 		return true
 	}
 	if !viewer.Enter() {
-		c.failWith(errors.New("collectives: the shared memory of a rank has been closed"))
+		c.failWith(errMemoryClosed)
 		return true
 	}
 	defer viewer.Leave()

@@ -131,6 +131,9 @@ func (r *runner) run(o peerOperation, times int, begin func(i int)) error {
 	for i := range r.counts {
 		r.counts[i] = o.Bytes / n
 	}
+	if err := r.comm.Barrier().Wait(); err != nil { // a process that is lost while it joins has a longer limit
+		return err
+	}
 	for i := range times {
 		if begin != nil {
 			begin(i)

@@ -27,5 +27,33 @@ func AllReduceSent(n, rank, floats int, inPlace bool) (s Sent) {
 	return s
 }
 
+// AllGatherSent counts the messages of each rank in an AllGather of parts of some bytes among n ranks. steps
+// is the number of messages that follow each other.
+func AllGatherSent(n, bytes int) (s Sent, steps int) {
+	if n == 1 || bytes == 0 {
+		return s, 0
+	}
+	s = Sent{Messages: int64(n - 1), Bytes: int64(n-1) * int64(bytes)}
+	if !gathersByBruck(n, bytes) {
+		return s, 1
+	}
+	s.Messages = int64(bruckSteps(n))
+	return s, bruckSteps(n)
+}
+
+// AllToAllSent counts the messages of each rank in an AllToAll of parts of some bytes among n ranks.
+func AllToAllSent(n, bytes int) (s Sent) {
+	if n == 1 || bytes == 0 {
+		return s
+	}
+	if !pairsByBruck(n, bytes) {
+		return Sent{Messages: int64(n - 1), Bytes: int64(n-1) * int64(bytes)}
+	}
+	for d := 1; d < n; d *= 2 {
+		s.Messages, s.Bytes = s.Messages+1, s.Bytes+int64(bruckPlaces(n, d))*int64(bytes)
+	}
+	return s
+}
+
 // AllReduceBytes is the scratch memory of AllReduces among n ranks.
 func AllReduceBytes(n int) int64 { return 4 * (reduceLag + 1) * int64(n) * int64(chunkFloats(n)) }

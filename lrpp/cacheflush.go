@@ -6,7 +6,6 @@ import "github.com/ecrec/ecrec/kernels"
 type flush struct {
 	transfer
 	sent, received []int32 // of each rank: number of rows in this part, and whether more follow
-	bytes          []int   // of such a pair
 	mine           []int32 // owners' slots, in the order of cached
 	sendBytes      []int
 	recvBytes      []int
@@ -38,10 +37,7 @@ func (f *flush) collectDirty(c *Cache, at int) int {
 	n := c.x.critical.Comm.Size()
 	if f.sent == nil {
 		f.sent, f.received = make([]int32, 2*n), make([]int32, 2*n)
-		f.sendBytes, f.recvBytes, f.bytes = make([]int, n), make([]int, n), make([]int, n)
-		for r := range f.bytes {
-			f.bytes[r] = 8
-		}
+		f.sendBytes, f.recvBytes = make([]int, n), make([]int, n)
 	}
 	f.resetLists(n)
 	first, end := at, at
@@ -79,7 +75,7 @@ func (f *flush) exchangeSlots(c *Cache, mine bool) (more bool, err error) {
 			f.sent[2*r+1] = 1
 		}
 	}
-	if err := comm.AllToAllV(kernels.HostBuffer(f.received), f.bytes, kernels.HostBuffer(f.sent), f.bytes).Wait(); err != nil {
+	if err := comm.AllToAll(kernels.HostBuffer(f.received), kernels.HostBuffer(f.sent)).Wait(); err != nil {
 		return false, err
 	}
 	total := 0

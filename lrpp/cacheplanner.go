@@ -138,9 +138,8 @@ func (c *cachePlanner) exchangeOps(step int64) error {
 		if full != nil {
 			c.sent[r] = noPlan
 		}
-		d.sendBytes[r], d.recvBytes[r] = 8, 8
 	}
-	if err := c.comm.AllToAllV(kernels.HostBuffer(c.received), d.recvBytes, kernels.HostBuffer(c.sent), d.sendBytes).Wait(); err != nil {
+	if err := c.comm.AllToAll(kernels.HostBuffer(c.received), kernels.HostBuffer(c.sent)).Wait(); err != nil {
 		return err
 	}
 	if full != nil {

@@ -238,11 +238,7 @@ func (p *Planner) allocLists(st *Step) {
 
 // exchangeCounts sends each owner the number of its rows that this rank uses.
 func (p *Planner) exchangeCounts(st *Step) error {
-	for r := range st.sendBytes {
-		st.sendBytes[r], st.recvBytes[r] = 4, 4
-	}
-	if err := p.comm.AllToAllV(kernels.HostBuffer(st.requests), st.recvBytes,
-		kernels.HostBuffer(st.counts), st.sendBytes).Wait(); err != nil {
+	if err := p.comm.AllToAll(kernels.HostBuffer(st.requests), kernels.HostBuffer(st.counts)).Wait(); err != nil {
 		return err
 	}
 	for r, k := range st.requests {

@@ -1,6 +1,10 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"github.com/ecrec/ecrec/collectives"
+)
 
 // Work is the seconds that one rank needs for each part of a step, alone on its threads.
 type Work struct {
@@ -95,6 +99,9 @@ func (h *Host) Step(j *Job, r *RankMean, w *Work) (t Times) {
 	rows, grads := h.passTime(r, LateRows), h.passTime(r, Gradients)
 	delayed := h.passTime(r, EarlyRows) + h.passTime(r, LaterGrads) + (1-now)*w.Apply + (1-late)*w.Serve
 	dense, status := h.passTime(r, Dense)+w.Reduce, h.passTime(r, Status)
+	if _, steps := collectives.AllGatherSent(j.Ranks, j.StatusBytes); steps > 1 {
+		status += float64(steps-1) * h.latency(r, Status)
+	}
 	if j.Trainers > 1 {
 		dense += h.latency(r, Dense) // parts, and then sums
 	}

@@ -9,11 +9,9 @@ import (
 // countFixed counts the messages of a step that do not depend on ids.
 func (c *Counter) countFixed() {
 	j := &c.job
-	others := int64(j.Ranks - 1)
+	counts, status := countsOf(j), statusOf(j, j.StatusBytes)
 	for rank := range c.Ranks {
 		r := &c.Ranks[rank]
-		counts := Traffic{Messages: others, Bytes: 4 * others} // how many rows the lists have
-		status := Traffic{Messages: others, Bytes: others * int64(j.StatusBytes)}
 		for _, way := range []*[Classes]Traffic{&r.Sent, &r.Received} {
 			way[Lists].Add(counts)
 			way[Status].Add(status)
@@ -24,6 +22,18 @@ func (c *Counter) countFixed() {
 		c.Ranks[t].Sent[Dense].Add(dense)
 		c.Ranks[t].Received[Dense].Add(dense)
 	}
+}
+
+// countsOf counts the messages that each rank sends, and receives, to exchange how many rows the lists have.
+func countsOf(j *Job) Traffic {
+	s := collectives.AllToAllSent(j.Ranks, 4)
+	return Traffic{s.Messages, s.Bytes}
+}
+
+// statusOf counts the same for a step status of some bytes.
+func statusOf(j *Job, bytes int) Traffic {
+	s, _ := collectives.AllGatherSent(j.Ranks, bytes)
+	return Traffic{s.Messages, s.Bytes}
 }
 
 // reduced counts the messages of a trainer that reduce the dense gradients of a step.
@@ -58,10 +68,10 @@ func (c *Counter) endEpoch() {
 	if j.Coded {
 		c.countCounts()
 	}
+	usual, longer := statusOf(j, j.StatusBytes), statusOf(j, j.StatusBytes+j.SealBytes)
 	for rank := range c.Ranks {
-		others := int64(j.Ranks - 1)
 		for _, way := range []*[Classes]Traffic{&c.Ranks[rank].Sent, &c.Ranks[rank].Received} {
-			way[Status].Bytes += others * int64(j.SealBytes)
+			way[Status].Add(Traffic{longer.Messages - usual.Messages, longer.Bytes - usual.Bytes})
 		}
 	}
 	c.Epochs, c.EpochSteps = c.Epochs+1, c.EpochSteps+c.inEpoch

@@ -45,7 +45,7 @@ type Walls struct {
 	Connections int     `json:"connections"`  // of a process
 	Status      float64 `json:"status_bytes"` // received by a rank in a step
 	Messages    float64 `json:"messages"`     // sent by a rank in a step
-	Lists       float64 `json:"lists"`        // of these, messages that carry 4 bytes for each other rank
+	Lists       float64 `json:"lists"`        // of these, messages of the counts of rows, 4 bytes for each pair of ranks
 	Dense       float64 `json:"dense"`        // of these, the all-reduce
 	RowsPerPair float64 `json:"rows_per_pair"`
 	Heartbeats  float64 `json:"heartbeats"` // messages of a process in a second
@@ -58,7 +58,7 @@ func walls(j *Job, m *RankMean, heartbeat float64) (w Walls) {
 	for k := range Classes {
 		w.Messages += m.Sent[k].Messages
 	}
-	w.Lists, w.Dense = float64(j.Ranks-1), m.Sent[Dense].Messages
+	w.Lists, w.Dense = float64(countsOf(j).Messages), m.Sent[Dense].Messages
 	w.RowsPerPair = m.Rows / float64(j.Place.Owners)
 	if heartbeat > 0 {
 		w.Heartbeats = float64(j.Ranks-1) / heartbeat

@@ -124,6 +124,7 @@ func TestOutlineCountsTheTraffic(t *testing.T) {
 		"deep":      {"job.ranks=3", "model.top_mlp=[600,700,1]"},
 		"in place":  {"job.ranks=4", "model.top_mlp=[600,700,1]"},
 		"one rank":  {"job.ranks=1"},
+		"many":      {"job.ranks=11", "ec.code=xor", "ec.k=10", "ec.commit_every=3", "job.digests=true"},
 		"all rows":  {"job.ranks=2", "optimizer.sparse.dense=true", "optimizer.sparse.kind=adam"},
 		"clipped":   {"job.ranks=3", "train.clip_dense=1"},
 	} {

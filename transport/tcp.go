@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +14,16 @@ import (
 const (
 	// batchFrames is the number of frames written in one call.
 	batchFrames = 16
+	// batchBytes is the length of their payloads from which no more frames are added: the
+	// connection would be idle while their checksums are computed, and the first bytes
+	// would have left the core's cache.
+	batchBytes = 256 << 10
 	// readAhead is the buffer of a connection: one read may return more than was asked
 	// for.
 	readAhead = 64 << 10
+	// bulkAhead is how much of it is used after a long payload. Another one follows as a
+	// rule, and bytes that are read ahead are copied once more.
+	bulkAhead = 4 << 10
 )
 
 // startLoops starts the goroutines that send and receive the link's frames.
@@ -50,7 +56,7 @@ func (l *link) sealedConn() *seal.Conn {
 func (l *link) readLoop() {
 	r := io.Reader(l.conn) // a sealed one has a buffer of its own
 	if l.sealedConn() == nil {
-		r = bufio.NewReaderSize(l.conn, readAhead)
+		r = &aheadReader{conn: l.conn, buf: make([]byte, readAhead)}
 	}
 	var n int
 	step := func() error {
@@ -70,6 +76,36 @@ func (l *link) readLoop() {
 	}
 	l.failWith(connectionLost(err))
 	l.in.abandonReceive()
+}
+
+// aheadReader reads from a connection with as few calls as possible: short frames many at
+// a time, long payloads directly to where they belong.
+type aheadReader struct {
+	conn   net.Conn
+	buf    []byte
+	unread []byte // part of buf
+	bulk   bool   // the last call read a long payload
+}
+
+func (a *aheadReader) Read(p []byte) (int, error) {
+	if len(a.unread) == 0 {
+		if len(p) >= bulkAhead {
+			a.bulk = len(p) >= len(a.buf)/2
+			return a.conn.Read(p)
+		}
+		ahead := len(a.buf)
+		if a.bulk {
+			ahead = bulkAhead
+		}
+		n, err := a.conn.Read(a.buf[:ahead])
+		a.unread, a.bulk = a.buf[:n], false
+		if n == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, a.unread)
+	a.unread = a.unread[n:]
+	return n, nil
 }
 
 // errHungUp is the cause of a loss if the peer closed its connection.
@@ -104,8 +140,8 @@ func (l *link) writeLoop() {
 	}
 	for l.awaitFrames() {
 		n = 0
-		for n < batchFrames && l.nextFrame(&frames[n]) {
-			n++
+		for bytes := 0; n < batchFrames && bytes < batchBytes && l.nextFrame(&frames[n]); n++ {
+			bytes += len(frames[n].payload)
 		}
 		err := l.world.env.Do("write to a process", step)
 		for i := range frames[:n] {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -172,7 +173,8 @@ const benchHeartbeat = 2 * time.Second
 // generation of it.
 func benchWorld(a *app) *bench.World {
 	w := a.stop.world
-	return &bench.World{Rank: w.Process, Size: len(w.Processes), OneHost: neighbours(w) == len(w.Processes),
+	host, _, _ := net.SplitHostPort(w.Processes[w.Process].Addr)
+	return &bench.World{Rank: w.Process, Size: len(w.Processes), Host: host, OneHost: neighbours(w) == len(w.Processes),
 		Transports: []string{"shm", "tcp"}, Stop: a.stop.isRequested, Join: benchJoin(netOptions(env.Real(), w, benchHeartbeat))}
 }
 
