@@ -14,6 +14,8 @@ type innerLoops struct {
 	prefetch func(rows []float32, stride int, slots []int32, bytes int)
 	// xor computes dst[i] = a[i] XOR b[i], bit by bit; dst may be a.
 	xor func(dst, a, b []float32)
+	// xorRows does that for the rows that rowXor describes.
+	xorRows func(x *rowXor)
 	// update holds vector versions of Rule.Update, by OptimizerKind.
 	update []UpdateLoop
 	// decay adds by*w[i] to g[i].
@@ -53,6 +55,7 @@ var plainLoops = innerLoops{
 	sumRows:  sumRowsPlain,
 	prefetch: func([]float32, int, []int32, int) {},
 	xor:      xorPlain,
+	xorRows:  xorRowsPlain,
 	decay:    decayPlain,
 	shrink:   shrinkPlain,
 	draw: drawLoops{drawPlain, func(first, second []float32, d, e *rowDraw) {
