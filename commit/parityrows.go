@@ -104,7 +104,9 @@ func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
 		if p.isUnbuilt(at) {
 			continue
 		}
-		p.markColumn(at, to.column)
+		if !p.isMarked(at, to.column) {
+			p.markColumn(at, to.column)
+		}
 		plain = plain && to.factor == 1
 		p.index, p.from, p.factors = append(p.index, int32(at)), append(p.from, int32(i)), append(p.factors, to.factor)
 	}

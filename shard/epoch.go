@@ -2,7 +2,6 @@ package shard
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/kernels"
@@ -30,54 +29,38 @@ func (e *Epoch) Before() kernels.Matrix { return kernels.Mat(e.before, len(e.Slo
 // Both are appended to the given slices.
 func (e *Epoch) Sorted(slots, places []int32) ([]int32, []int32) {
 	n := len(e.Slots)
+	if cap(e.sorted) < 2*n {
+		e.sorted = make([]uint64, 2*n, 3*n)
+	}
+	keys, other := e.sorted[:n], e.sorted[n:2*n]
 	top := int32(0)
-	for _, slot := range e.Slots {
+	for i, slot := range e.Slots {
+		keys[i] = uint64(slot)<<32 | uint64(i)
 		top = max(top, slot)
 	}
-	digits := max(2, (bits.Len32(uint32(top))+digit-1)/digit)
-	var next [maxDigits][1 << digit]int32 // for each digit, the lowest first: where the next slot with a value goes
-	for _, slot := range e.Slots {
-		for d := range next[:digits] {
-			next[d][slot>>(digit*d)&(1<<digit-1)]++
+	const digit = 11
+	for shift := 32; shift < 32+bits.Len32(uint32(top)); shift += digit { // radix sort, the lowest digit first
+		var next [1 << digit]int32
+		for _, k := range keys {
+			next[k>>shift&(1<<digit-1)]++
 		}
-	}
-	for d := range next[:digits] {
 		at := int32(0)
-		for value, count := range next[d] {
-			next[d][value] = at
+		for d, count := range next {
+			next[d] = at
 			at += count
 		}
-	}
-	if len(e.sorted) < 2*n {
-		e.sorted = make([]uint64, 3*n)
-	}
-	keys, other := e.sorted[:n], e.sorted[n:2*n] // each a slot, and its place
-	for i, slot := range e.Slots {
-		at := &next[0][slot&(1<<digit-1)]
-		keys[*at] = uint64(slot)<<32 | uint64(i)
-		*at++
-	}
-	for d := 1; d < digits-1; d++ {
 		for _, k := range keys {
-			at := &next[d][k>>(32+digit*d)&(1<<digit-1)]
-			other[*at] = k
-			*at++
+			d := k >> shift & (1<<digit - 1)
+			other[next[d]] = k
+			next[d]++
 		}
 		keys, other = other, keys
 	}
-	slots, places = slices.Grow(slots, n), slices.Grow(places, n)
-	toSlots, toPlaces := slots[len(slots):len(slots)+n], places[len(places):len(places)+n]
-	last, shift := &next[digits-1], digit*(digits-1)
 	for _, k := range keys {
-		at := &last[k>>(32+shift)&(1<<digit-1)]
-		toSlots[*at], toPlaces[*at] = int32(k>>32), int32(uint32(k))
-		*at++
+		slots, places = append(slots, int32(k>>32)), append(places, int32(uint32(k)))
 	}
-	return slots[:len(slots)+n], places[:len(places)+n]
+	return slots, places
 }
-
-// Sorted is a radix sort by digits of digit bits, of which a slot has at most maxDigits.
-const digit, maxDigits = 11, 3
 
 // findSlot returns the place of a slot in Slots, if the epoch wrote it.
 func (e *Epoch) findSlot(slot int32) (place int, ok bool) {
