@@ -69,7 +69,7 @@ func (t *xorTask) runPart(worker, i int) {
 	if x.into == 0 {
 		x.dst = x.dst[lo*x.dstBytes/4:]
 	}
-	t.stream.xorRows(x)
+	t.stream.xor.rows(x)
 	*x = rowXor{} // no operand outlives its operation
 }
 
@@ -84,7 +84,7 @@ func (t *xorTask) foldMultiples(lo, hi int) {
 				field.GalMulSliceXor(t.factors[k], BytesOf(b), BytesOf(a))
 				continue
 			}
-			t.stream.xor(a, a, b)
+			t.stream.xor.one(a, a, b)
 		}
 	}
 }

@@ -131,9 +131,9 @@ func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
 	h.hold.written.add(slots)
 	j := h.journal
 	if j == nil || j.paused {
-		h.drawn = h.noteWrites(slots, h.drawn[:0])
+		h.drawn = noteWrites(h, slots, h.drawn[:0])
 		if draw {
-			return h.drawFresh()
+			return drawFresh(h)
 		}
 		return nil
 	}
@@ -150,8 +150,8 @@ func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
 	if len(j.fresh) == 0 {
 		return nil
 	}
-	e.drawn = h.noteWrites(j.fresh, e.drawn)
-	if err := h.drawFresh(); err != nil { // an untouched row was its init
+	e.drawn = noteWrites(h, j.fresh, e.drawn)
+	if err := drawFresh(h); err != nil { // an untouched row was its init
 		return err
 	}
 	if j.keep == KeepHashes {
@@ -161,9 +161,9 @@ func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
 }
 
 // noteWrites notes that rows may differ from their inits from now on. For each it appends to drawn whether the row equals
-// its init so far. Those that were never touched are listed in fresh. Only rows that equal their inits can be such, so the
-// bit that says so is read of no other row: each bit is a cache miss.
-func (h *Shard) noteWrites(slots []int32, drawn []bool) []bool {
+// its init so far. It lists the rows in h.fresh that were never touched. They are among the rows that equal their inits, so
+// touched is not read for other rows: each bit that is read is a cache miss.
+func noteWrites(h *Shard, slots []int32, drawn []bool) []bool {
 	h.fresh = h.fresh[:0]
 	for _, slot := range slots {
 		word, bit := &h.hold.differs[slot>>6], uint64(1)<<(slot&63)

@@ -308,11 +308,11 @@ func (h *Shard) drawUntouched(slots []int32) error {
 			h.fresh = append(h.fresh, slot)
 		}
 	}
-	return h.drawFresh()
+	return drawFresh(h)
 }
 
 // drawFresh is drawUntouched for the slots in fresh, of which none was touched.
-func (h *Shard) drawFresh() error {
+func drawFresh(h *Shard) error {
 	for _, slot := range h.fresh {
 		setBit(h.touched, slot)
 	}
