@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/bench/measure"
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/ec"
@@ -22,7 +24,8 @@ var overheadBench = Bench{
 	Name: "overhead",
 	Doc:  "cost of erasure coding in a training step, and of checkpoints for comparison",
 	Detail: "Blocks of steps with and without the code take turns in one run. A block is a whole number of epochs. " +
-		"Every combination of k, r and every is measured.",
+		"Every combination of k, r and every is measured. After each block with the code, a bare loop over the same rows measures " +
+		"the memory traffic that protection needs at least: the floor.",
 	Settings: []Setting{
 		deviceSetting,
 		choice("model", "", []string{"dim16", "dim48", "dim16-bare", "dim48-bare", "mlperf"}, "model to train. Default: all except mlperf"),
@@ -158,6 +161,12 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 	defer os.RemoveAll(dir)
 	var cpu [2][]float64
 	began, block := time.Duration(0), 0
+	floor, sinks := newFloor(c), []commit.SinkFactory(nil)
+	defer floor.free()
+	if b.o.text("device") == "cpu" {
+		sinks = append(sinks, floor.openSink)
+	}
+	var failed error
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, c.every), Steps: steps, Repeats: 1 + b.o.repeats(), Checkpoints: save,
 		Modes: []string{measure.Unprotected, cfg.Cache.Mode},
@@ -167,12 +176,15 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 				return
 			}
 			cpu[block%2] = append(cpu[block%2], (cpuTime() - began).Seconds())
+			if block%2 == 1 {
+				failed = cmp.Or(failed, floor.runBlock(steps))
+			}
 			block++
 		},
 		EndEarly: b.o.isStopped,
-		Options:  train.Options{Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }},
+		Options:  train.Options{Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }, Sinks: sinks},
 	})
-	if err != nil {
+	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}
 	if b.report == nil {
@@ -186,6 +198,7 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 	fmt.Fprintf(b.out, "\n%s: %d threads, blocks of %d steps, cache.mode %s\n", f.name, info.Threads, steps, cfg.Cache.Mode)
 	first := len(b.report.Figures)
 	over := f.compareTimes(b.out, samples[0], samples[1], cpu)
+	f.reportFloor(b.out, floor, samples[0], cpu[0])
 	f.reportShares(b.out, samples[1])
 	f.reportMemory(b.out, samples[1], float64(info.Rows)*float64(info.BytesPerRow))
 	if save {

@@ -79,7 +79,8 @@ type staging struct {
 // outgoing is the deltas of an epoch that an owner sends.
 type outgoing struct {
 	perRank, next []int   // rows for each rank; scratch
-	slots, at     []int32 // by rank: the slot of each row, and its place in the set
+	perColumn     []int   // scratch: by slot modulo data columns
+	slots, places []int32 // by rank: the slot of each row, and its place in the epoch
 	rows          kernels.Buffer
 }
 
@@ -228,27 +229,33 @@ func (p *Parity) copyDeltas(s *Set) error {
 	out := &p.out
 	out.perRank, out.next = resize(out.perRank, len(p.peers)), resize(out.next, len(p.peers))
 	clear(out.perRank)
-	out.slots, out.at = out.slots[:0], out.at[:0]
+	out.slots, out.places = out.slots[:0], out.places[:0]
 	if len(s.Slots) == 0 {
 		return nil
 	}
-	data, r, stride := uint32(p.group.Data()), p.group.Parity, p.o.Shard.RowBytes()
+	r, stride := p.group.Parity, p.o.Shard.RowBytes()
+	out.perColumn = resize(out.perColumn, p.group.Data())
+	clear(out.perColumn)
 	for _, slot := range s.Slots {
-		for _, rank := range p.holders[int(uint32(slot)%data)*r:][:r] {
-			out.perRank[rank]++
-		}
+		_, x := p.divide.quotient(slot)
+		out.perColumn[x]++
+	}
+	for i, rank := range p.holders {
+		out.perRank[rank] += out.perColumn[i/r]
 	}
 	n := len(s.Slots) * r
-	out.slots, out.at = resize(out.slots, n), resize(out.at, n)
+	out.slots, out.places = resize(out.slots, n), resize(out.places, n)
 	at := 0
 	for rank, rows := range out.perRank {
 		out.next[rank] = at
 		at += rows
 	}
 	for i, slot := range s.Slots {
-		for _, rank := range p.holders[int(uint32(slot)%data)*r:][:r] {
-			out.slots[out.next[rank]], out.at[out.next[rank]] = slot, int32(i)
-			out.next[rank]++
+		_, x := p.divide.quotient(slot)
+		for _, rank := range p.holders[int(x)*r:][:r] {
+			to := &out.next[rank]
+			out.slots[*to], out.places[*to] = slot, s.places[i]
+			*to++
 		}
 	}
 	p.stats.SentRows += int64(n)
@@ -256,7 +263,7 @@ func (p *Parity) copyDeltas(s *Set) error {
 	if err := p.growBuffer(&out.rows, n*stride, kernels.Sent); err != nil {
 		return fmt.Errorf("commit: deltas of %d rows: %w", n, err)
 	}
-	return s.Deltas.Read(kernels.Mat(out.rows, n, stride/4), out.at)
+	return s.shard.Delta(kernels.Mat(out.rows, n, stride/4), s.epoch, out.places, out.slots)
 }
 
 // exchangeDeltas sends the deltas of this rank and stages those of others.

@@ -25,11 +25,20 @@ type parityRows struct {
 	unbuilt bitset
 	missing atomic.Int64 // bits of unbuilt
 
-	series      []ec.Series   // this owner's shards, by stripe modulo the group's size
-	columns     [][]ec.Column // for each member, the parities of its slots, by slot modulo data columns
-	holds       [][]bool      // and whether this owner holds them
-	index, from []int32       // scratch of foldRows
-	factors     []byte        // scratch of foldRows
+	series      []ec.Series    // this owner's shards, by stripe modulo the group's size
+	targets     [][]foldTarget // for each member, where the deltas of its slots are added, by slot modulo data columns
+	divide      divisor        // by the number of data columns
+	index, from []int32        // scratch of foldRows
+	factors     []byte         // scratch of foldRows
+}
+
+// foldTarget is where this owner adds the deltas of some slots of another one, multiplied by factor: to its parity rows row,
+// row + r, ..., of which they are a data column.
+type foldTarget struct {
+	row    int64
+	column int
+	factor byte
+	held   bool // if not, this owner holds no parity of these slots
 }
 
 // newParityRows reserves the parity rows of an owner.
@@ -49,9 +58,16 @@ func newParityRows(o *ParityOptions, code *ec.Code) (*parityRows, error) {
 	p.folded = newBitset(n * int64(p.group.Data()))
 	p.series = p.group.Series(owner)
 	for member := p.group.First; member < p.group.First+p.group.Size; member++ {
-		columns, holds := p.group.Columns(member, owner)
-		p.columns, p.holds = append(p.columns, columns), append(p.holds, holds)
+		columns, held := p.group.Columns(member, owner)
+		targets := make([]foldTarget, len(columns))
+		for x, c := range columns {
+			if held[x] {
+				targets[x] = foldTarget{c.Row, c.Column, code.Factor(c.Column, c.Parity), true}
+			}
+		}
+		p.targets = append(p.targets, targets)
 	}
+	p.divide = newDivisor(p.group.Data())
 	return p, nil
 }
 
@@ -75,25 +91,24 @@ func (p *parityRows) isUnbuilt(at int64) bool {
 
 // foldRows adds the deltas of some rows of a sender, which follow each other in rows.
 func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
-	data, r := uint32(p.group.Data()), int64(p.group.Parity)
-	columns, holds := p.columns[sender-p.group.First], p.holds[sender-p.group.First]
+	r, targets := int64(p.group.Parity), p.targets[sender-p.group.First]
 	p.index, p.from, p.factors = p.index[:0], p.from[:0], p.factors[:0]
 	plain := true
 	for i, slot := range slots {
-		rotation := uint32(slot) / data
-		x := uint32(slot) - rotation*data
-		if !holds[x] {
+		rotation, x := p.divide.quotient(slot)
+		to := &targets[x]
+		if !to.held {
 			panic(fmt.Sprintf("commit: owner %d received the delta of slot %d of owner %d, but does not hold its parity", p.owner, slot, sender))
 		}
-		column := columns[x]
-		at := column.Row + int64(rotation)*r
+		at := to.row + int64(rotation)*r
 		if p.isUnbuilt(at) {
 			continue
 		}
-		p.markColumn(at, column.Column)
-		factor := p.code.Factor(column.Column, column.Parity)
-		plain = plain && factor == 1
-		p.index, p.from, p.factors = append(p.index, int32(at)), append(p.from, int32(i)), append(p.factors, factor)
+		if !p.isMarked(at, to.column) {
+			p.markColumn(at, to.column)
+		}
+		plain = plain && to.factor == 1
+		p.index, p.from, p.factors = append(p.index, int32(at)), append(p.from, int32(i)), append(p.factors, to.factor)
 	}
 	factors := p.factors
 	if plain {
@@ -131,9 +146,12 @@ func (p *parityRows) isMarked(at int64, column int) bool {
 
 // isZero reports whether a row is all zeros, because no column of it was marked.
 func (p *parityRows) isZero(at int64) bool {
-	first := at * int64(p.group.Data())
-	last := first + int64(p.group.Data())
-	return p.folded.next(first, last) == last
+	n := int64(p.group.Data())
+	first := at * n
+	if skip := first & 63; skip+n <= 64 { // its bits are in one word
+		return p.folded[first>>6]>>skip<<(64-n) == 0
+	}
+	return p.folded.next(first, first+n) == first+n
 }
 
 // discardRows makes all rows zeros and unbuilt, for a new holder.

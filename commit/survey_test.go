@@ -15,7 +15,7 @@ func (c *cluster) checkSurvey(t *testing.T, r *rand.Rand, lost []Loss) {
 	t.Helper()
 	for _, m := range c.members {
 		p, stripes := m.p, m.p.group.Stripes(m.p.o.Slots)
-		p.rebuild.lost = lost
+		p.rebuild.lost = slices.Clone(lost)
 		for owner := p.group.First; owner < p.group.First+p.group.Size; owner++ {
 			few, all, touched := newBitset(stripes), newBitset(stripes), bitset(p.o.Shard.TouchedBits())
 			p.markMembers(few, touched, owner)

@@ -177,7 +177,7 @@ func (t *initRowsTask) target(w *worker, k, place int) []float32 {
 func (t *initRowsTask) finishRow(drawn []float32, k int) {
 	if t.xor {
 		row := t.rows[k*t.stride:][:t.Width]
-		t.s.xor(row, row, drawn)
+		t.s.xor.one(row, row, drawn)
 		return
 	}
 	clear(drawn[t.Width:])

@@ -12,8 +12,8 @@ type innerLoops struct {
 	sumRows func(s *rowSum)
 	// prefetch prefetches the first bytes of rows that will be updated soon.
 	prefetch func(rows []float32, stride int, slots []int32, bytes int)
-	// xor computes dst[i] = a[i] XOR b[i], bit by bit; dst may be a.
-	xor func(dst, a, b []float32)
+	// xor computes XORs.
+	xor xorLoops
 	// update holds vector versions of Rule.Update, by OptimizerKind.
 	update []UpdateLoop
 	// decay adds by*w[i] to g[i].
@@ -27,6 +27,14 @@ type innerLoops struct {
 	interactGrad func(dx, dout, x []float32, k *interaction)
 	// vectors are loops over the columns of a row.
 	vectors *vectorLoops
+}
+
+// xorLoops compute XORs.
+type xorLoops struct {
+	// one computes dst[i] = a[i] XOR b[i], bit by bit; dst may be a.
+	one func(dst, a, b []float32)
+	// rows does that for the rows that rowXor describes.
+	rows func(x *rowXor)
 }
 
 // drawLoops draw initial weights.
@@ -52,7 +60,7 @@ var plainLoops = innerLoops{
 	gather:   gatherPlain,
 	sumRows:  sumRowsPlain,
 	prefetch: func([]float32, int, []int32, int) {},
-	xor:      xorPlain,
+	xor:      xorLoops{xorPlain, xorRowsPlain},
 	decay:    decayPlain,
 	shrink:   shrinkPlain,
 	draw: drawLoops{drawPlain, func(first, second []float32, d, e *rowDraw) {

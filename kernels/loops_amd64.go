@@ -25,7 +25,7 @@ var avx2Loops = innerLoops{
 	gather:       gatherAVX2,
 	sumRows:      sumSegmentsAVX2,
 	prefetch:     prefetchRows,
-	xor:          xorAVX2,
+	xor:          xorLoops{xorAVX2, xorRowsAVX2},
 	update:       []UpdateLoop{SGD: sgdAVX2, Momentum: momentumAVX2, Adagrad: adagradAVX2, RowwiseAdagrad: rowwiseAVX2, Adam: adamAVX2, AdamW: adamWAVX2, FTRL: ftrlAVX2},
 	decay:        decayAVX2,
 	shrink:       shrinkAVX2,
@@ -69,6 +69,9 @@ func prefetchRows(rows []float32, stride int, slots []int32, bytes int)
 
 //go:noescape
 func xorAVX2(dst, a, b []float32)
+
+//go:noescape
+func xorRowsAVX2(x *rowXor)
 
 //go:noescape
 func drawAVX2(dst []float32, d *rowDraw)

@@ -515,3 +515,107 @@ loop1:
 done:
 	VZEROUPPER
 	RET
+
+// func xorRowsAVX2(x *rowXor)
+// for i < rows { dst row i, or a row ia[i] = a row ia[i] XOR b row ib[i] }
+TEXT ·xorRowsAVX2(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), DI
+	MOVQ rowXor_a(DI), SI
+	MOVQ rowXor_aBytes(DI), R8
+	MOVQ rowXor_b(DI), DX
+	MOVQ rowXor_d(DI), R9
+	SHLQ $2, R9
+	MOVQ rowXor_dst(DI), R10
+	MOVQ rowXor_ia(DI), BX
+	MOVQ (rowXor_ia+8)(DI), R11
+	LEAQ -4(BX)(R11*4), R11
+	MOVQ R11, last-8(SP)
+	MOVQ rowXor_ib(DI), CX
+	SUBQ BX, CX
+	MOVQ rowXor_ahead(DI), R11
+	LEAQ (BX)(R11*4), R11
+
+row:
+	SUBQ    $1, rowXor_rows(DI)
+	JLT     done
+	CMPQ    R11, last-8(SP)
+	CMOVQHI last-8(SP), R11
+	MOVLQSX (R11), R13
+	IMULQ   R8, R13
+	ADDQ    SI, R13
+	ASK(aska)
+	MOVLQSX (R11)(CX*1), R13
+	IMULQ   rowXor_bBytes(DI), R13
+	ADDQ    DX, R13
+	ASK(askb)
+	ADDQ    $4, R11
+
+	MOVLQSX (BX), AX
+	IMULQ   R8, AX
+	ADDQ    SI, AX
+	MOVLQSX (BX)(CX*1), R13
+	IMULQ   rowXor_bBytes(DI), R13
+	ADDQ    DX, R13
+	ADDQ    $4, BX
+	MOVQ    R10, R14
+	CMPQ    rowXor_into(DI), $0
+	CMOVQNE AX, R14
+	MOVQ    R9, R12
+
+xor128:
+	SUBQ    $128, R12
+	JLT     below128
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VXORPS  (R13), Y0, Y0
+	VXORPS  32(R13), Y1, Y1
+	VXORPS  64(R13), Y2, Y2
+	VXORPS  96(R13), Y3, Y3
+	VMOVUPS Y0, (R14)
+	VMOVUPS Y1, 32(R14)
+	VMOVUPS Y2, 64(R14)
+	VMOVUPS Y3, 96(R14)
+	ADDQ    $128, AX
+	ADDQ    $128, R13
+	ADDQ    $128, R14
+	JMP     xor128
+
+below128:
+	ADDQ $128, R12
+	JZ   next
+
+xor32:
+	SUBQ    $32, R12
+	JLT     below32
+	VMOVUPS (AX), Y0
+	VXORPS  (R13), Y0, Y0
+	VMOVUPS Y0, (R14)
+	ADDQ    $32, AX
+	ADDQ    $32, R13
+	ADDQ    $32, R14
+	JMP     xor32
+
+below32:
+	ADDQ $32, R12
+	JZ   next
+
+xor4:
+	VMOVSS (AX), X0
+	VMOVSS (R13), X1
+	VXORPS X1, X0, X0
+	VMOVSS X0, (R14)
+	ADDQ   $4, AX
+	ADDQ   $4, R13
+	ADDQ   $4, R14
+	SUBQ   $4, R12
+	JNZ    xor4
+
+next:
+	ADDQ rowXor_dstBytes(DI), R10
+	JMP  row
+
+done:
+	VZEROUPPER
+	RET

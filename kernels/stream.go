@@ -50,6 +50,7 @@ type elementTasks struct {
 // worker is the scratch of one thread.
 type worker struct {
 	copy  rowCopy
+	xor   rowXor
 	sum   rowSum
 	grads []float32
 	inter interaction

@@ -34,7 +34,6 @@ type Journal struct {
 	active *Epoch
 	sealed []*Epoch // oldest first
 	idle   []*Epoch // empty; their memory is reused
-	wrote  []uint64 // a bit for each slot: the row may differ from its init
 	fresh  []int32  // scratch: slots that are written for the first time in the epoch
 	bytes  int64    // memory of all epochs' rows or hashes
 	paused bool
@@ -50,8 +49,7 @@ type Journal struct {
 // OpenJournal gives the shard a journal, which reads the time from now. It must be called
 // before On.
 func (h *Shard) OpenJournal(keep Keep, now func() time.Duration) {
-	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now, digester: NewDigester(h.o),
-		wrote: slices.Clone(h.hold.differs)}
+	j := &Journal{keep: keep, dev: h.dev, use: kernels.Working, stride: h.rows.Stride, now: now, digester: NewDigester(h.o)}
 	if h.rows.Buf.OnHost() {
 		j.use = kernels.Staging
 	}
@@ -126,12 +124,17 @@ func (j *Journal) Commit() {
 }
 
 // recordFirstWrites puts rows aside for the pin, and records the slots that the active epoch has not
-// written yet. It is called before they are written.
-func (h *Shard) recordFirstWrites(slots []int32) error {
+// written yet. It is called before they are written. Without a journal, rows that were never touched are
+// drawn only if draw is set.
+func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
 	h.hold.pin.putAside(h, slots)
-	h.hold.addSlots(slots)
+	h.hold.written.add(slots)
 	j := h.journal
 	if j == nil || j.paused {
+		h.drawn = noteWrites(h, slots, h.drawn[:0])
+		if draw {
+			return drawFresh(h)
+		}
 		return nil
 	}
 	began := j.now()
@@ -147,11 +150,9 @@ func (h *Shard) recordFirstWrites(slots []int32) error {
 	if len(j.fresh) == 0 {
 		return nil
 	}
-	if err := h.drawUntouched(j.fresh); err != nil { // an untouched row was its init
+	e.drawn = noteWrites(h, j.fresh, e.drawn)
+	if err := drawFresh(h); err != nil { // an untouched row was its init
 		return err
-	}
-	for _, slot := range j.fresh {
-		e.drawn = append(e.drawn, !j.markWritten(slot))
 	}
 	if j.keep == KeepHashes {
 		return h.recordHashes(e)
@@ -159,13 +160,25 @@ func (h *Shard) recordFirstWrites(slots []int32) error {
 	return h.recordRows(e)
 }
 
-// markWritten notes that a row may differ from its init from now on, and reports whether it might
-// before.
-func (j *Journal) markWritten(slot int32) (before bool) {
-	word, bit := &j.wrote[slot>>6], uint64(1)<<(slot&63)
-	before = *word&bit != 0
-	*word |= bit
-	return before
+// noteWrites notes that rows may differ from their inits from now on. For each it appends to drawn whether the row equals
+// its init so far. It lists the rows in h.fresh that were never touched. They are among the rows that equal their inits, so
+// touched is not read for other rows: each bit that is read is a cache miss.
+func noteWrites(h *Shard, slots []int32, drawn []bool) []bool {
+	h.fresh = h.fresh[:0]
+	for _, slot := range slots {
+		word, bit := &h.hold.differs[slot>>6], uint64(1)<<(slot&63)
+		equals := *word&bit == 0
+		drawn = append(drawn, equals)
+		if !equals {
+			continue
+		}
+		*word |= bit
+		if !isSet(h.touched, slot) {
+			h.fresh = append(h.fresh, slot)
+			setBit(h.touched, slot)
+		}
+	}
+	return drawn
 }
 
 // recordRows saves the pre-images of the slots in fresh.

@@ -198,7 +198,6 @@ func (h *Shard) undoEpoch(e *Epoch) error {
 	for place, slot := range e.Slots {
 		if e.drawn[place] { // it is its init again
 			unsetBit(h.hold.differs, slot)
-			unsetBit(h.journal.wrote, slot)
 		}
 	}
 	if err := h.replaceRows(e.Slots, e.Before()); err != nil {

@@ -203,7 +203,7 @@ func (h *Shard) Adopt(slots []int32) {
 	h.frames.policy.Stored(slots)
 }
 
-// Reset makes every row untouched, as after New.
+// Reset makes every row untouched, as after New. The writes of the active epoch are forgotten.
 func (h *Shard) Reset() {
 	h.hold.needNone()
 	clear(h.touched)
@@ -212,7 +212,7 @@ func (h *Shard) Reset() {
 		h.frames.makeFresh()
 	}
 	if h.journal != nil {
-		clear(h.journal.wrote)
+		h.journal.active.reset()
 	}
 }
 

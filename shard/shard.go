@@ -22,6 +22,7 @@ type Shard struct {
 	frames  *frames // nil: all rows are in memory, and the frame of each is its slot
 
 	fresh  []int32        // scratch: slots to draw
+	drawn  []bool         // scratch: of slots that are written without a journal
 	index  []int32        // scratch: slots to read
 	ahead  []int32        // scratch: slots to put aside
 	slots  kernels.Buffer // scratch: slots on the device
@@ -128,7 +129,7 @@ func (h *Shard) StoreRows(slots []int32, src kernels.Matrix) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	if err := h.recordFirstWrites(slots); err != nil {
+	if err := h.recordFirstWrites(slots, false); err != nil {
 		return err
 	}
 	if err := h.replaceRows(slots, src); err != nil {
@@ -200,14 +201,16 @@ func (h *Shard) TouchAll() error {
 // int32 device buffers as in kernels.UpdateRows. A rule for all rows also updates the other rows;
 // slots must then ascend.
 func (h *Shard) Apply(rule kernels.RowRule, slots []int32, grads kernels.Matrix, start, pos kernels.Buffer) error {
-	if err := h.drawUntouched(slots); err != nil {
-		return err
+	if h.frames != nil {
+		if err := h.drawUntouched(slots); err != nil { // before they are brought in
+			return err
+		}
 	}
 	err := h.frames.eachPiece(len(slots), func(lo, hi int) error {
 		if err := h.frames.bringIn(h.s, slots[lo:hi]); err != nil { // else they are read twice
 			return err
 		}
-		if err := h.recordFirstWrites(slots[lo:hi]); err != nil {
+		if err := h.recordFirstWrites(slots[lo:hi], true); err != nil {
 			return err
 		}
 		rows, index, err := h.locate(slots[lo:hi], forUpdate)
@@ -303,9 +306,14 @@ func (h *Shard) drawUntouched(slots []int32) error {
 	for _, slot := range slots {
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
-			setBit(h.touched, slot)
+			setBit(h.touched, slot) // a slot may be listed twice
 		}
 	}
+	return drawFresh(h)
+}
+
+// drawFresh draws the slots in fresh, which count as touched already.
+func drawFresh(h *Shard) error {
 	if len(h.fresh) == 0 || h.frames != nil {
 		return nil
 	}
@@ -358,9 +366,6 @@ func (h *Shard) touchWritten(slot int32) {
 	h.hold.needNone()
 	h.hold.addOne(slot)
 	setBit(h.touched, slot)
-	if h.journal != nil {
-		h.journal.markWritten(slot)
-	}
 }
 
 // Touched is how many rows are touched.

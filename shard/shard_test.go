@@ -238,3 +238,15 @@ func TestOwnerWithoutRows(t *testing.T) {
 		t.Errorf("%d allocations are not freed", dev.live)
 	}
 }
+
+// A slot that is listed twice is drawn once: two threads would else draw it at the same time.
+func TestReadDrawsARowOnce(t *testing.T) {
+	h := shards(t, 1, 0)[0]
+	_, dst := matrix(5)
+	if err := h.Read(dst, []int32{7, 3, 7, 7, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(h.fresh, []int32{7, 3}) {
+		t.Errorf("drew slots %v, want 7 and 3", h.fresh)
+	}
+}

@@ -89,3 +89,53 @@ func readPin(t *testing.T, p *Pin, failed bool, saved map[int][]byte) {
 		}
 	}
 }
+
+// TestFirstWrites writes random rows of a shard with a journal and of one without, among them rows that were never touched. Both have the
+// same rows and digests, and each row that may differ from its init was touched.
+func TestFirstWrites(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 30 {
+		with, without := shards(t, 2, 1)[1], shards(t, 2, 1)[1]
+		with.OpenJournal([]Keep{KeepRows, KeepHashes}[r.IntN(2)], func() time.Duration { return 0 })
+		for range 12 {
+			again := r.Uint64()
+			for _, h := range []*Shard{with, without} {
+				update(t, rand.New(rand.NewPCG(again, 1)), h)
+			}
+			if r.IntN(3) == 0 {
+				with.Journal().Seal()
+			}
+			if with.Journal().Sealed() > 0 && r.IntN(2) == 0 {
+				with.Journal().Commit()
+			}
+			for i, word := range with.hold.differs {
+				if word != without.hold.differs[i] || word&^with.touched[i] != 0 || word&^without.touched[i] != 0 {
+					t.Fatalf("slots from %d: %x differ with a journal, %x without; touched %x, %x", 64*i, word, without.hold.differs[i],
+						with.touched[i], without.touched[i])
+				}
+			}
+			if total(t, []*Shard{with}) != total(t, []*Shard{without}) {
+				t.Fatal("a journal changes the rows")
+			}
+		}
+	}
+}
+
+// An epoch that was reset has written nothing, whether it wrote few rows or most.
+func TestResetOfAnEpoch(t *testing.T) {
+	for _, every := range []int{1, 3, 64, 1000, 5000} {
+		e := &Epoch{wrote: make([]uint64, 1000)}
+		for slot := 0; slot < 64*len(e.wrote); slot += every {
+			e.Slots = append(e.Slots, int32(slot))
+			setBit(e.wrote, int32(slot))
+		}
+		e.reset()
+		for slot := range int32(64 * len(e.wrote)) {
+			if _, ok := e.findSlot(slot); ok || len(e.Slots) > 0 {
+				t.Fatalf("one slot in %d: slot %d is still written", every, slot)
+			}
+		}
+	}
+}

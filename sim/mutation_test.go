@@ -141,7 +141,7 @@ var mutations = []mutation{
 		[]string{"func (p *Parity) Roll(step int64) {\n	p.Prepared()\n", "func (p *Parity) Roll(step int64) {\n"}, 47, ""},
 	{"rows read for encoding are not marked", "commit/round.go",
 		[]string{"				p.markRead(int64(asked[i].at), of.decoder.Reads[k])\n", "				_ = i\n"}, 12, ""},
-	{"folded rows are not marked", "commit/parityrows.go", []string{"		p.markColumn(at, column.Column)\n", ""}, 5, ""},
+	{"folded rows are not marked", "commit/parityrows.go", []string{"		if !p.isMarked(at, to.column) {\n", "		if false {\n"}, 5, ""},
 	{"rows count as rebuilt when they are requested", "commit/round.go", []string{"	x.urgent, b.onDemand = urgent,", "	for _, slot := range urgent {\n		b.missing.set(int64(slot))\n		b.setPresent(int64(slot))\n	}\n	urgent = urgent[:0]\n	x.urgent, b.onDemand = urgent,"}, 29, ""},
 	{"deltas of an old world are sent in the next", "train/connections.go", []string{"	r.protection.leaveWorld()\n", ""}, 1, ""},
 	{"an endpoint is not closed", "train/connections.go", []string{"	_ = g.ep.Close()\n", ""}, 1, ""},
