@@ -20,3 +20,4 @@
 #define tileRun_rows 200
 #define tileRun_ahead 208
 #define tileRun_aheadStep 216
+#define tileRun_fetch 224

@@ -11,6 +11,44 @@
 	VFMADD231PS  Z0, Z2, c0; \
 	VFMADD231PS  Z1, Z2, c1
 
+// ROWSTEP2 is step k + a/4 for A stored by rows, and a packed B, from byte b of it on.
+#define ROWSTEP2(a, b) \
+	VMOVUPS b(SI), Z0; \
+	VMOVUPS (b+64)(SI), Z1; \
+	ROW2(a(AX), Z4, Z5); \
+	ROW2(a(AX)(R8*1), Z6, Z7); \
+	ROW2(a(AX)(R8*2), Z8, Z9); \
+	ROW2(a(AX)(R9*1), Z10, Z11); \
+	ROW2(a(AX)(R8*4), Z12, Z13); \
+	ROW2(a(AX)(R10*1), Z14, Z15); \
+	ROW2(a(AX)(R9*2), Z16, Z17); \
+	ROW2(a(AX)(R11*1), Z18, Z19); \
+	ROW2(a(BX), Z20, Z21); \
+	ROW2(a(BX)(R8*1), Z22, Z23); \
+	ROW2(a(BX)(R8*2), Z24, Z25); \
+	ROW2(a(BX)(R9*1), Z26, Z27); \
+	ROW2(a(BX)(R8*4), Z28, Z29); \
+	ROW2(a(BX)(R10*1), Z30, Z31)
+
+// STRIPSTEP2 is the same for A in strips, from byte a of it on.
+#define STRIPSTEP2(a, b) \
+	VMOVUPS b(SI), Z0; \
+	VMOVUPS (b+64)(SI), Z1; \
+	ROW2(a(AX), Z4, Z5); \
+	ROW2((a+4)(AX), Z6, Z7); \
+	ROW2((a+8)(AX), Z8, Z9); \
+	ROW2((a+12)(AX), Z10, Z11); \
+	ROW2((a+16)(AX), Z12, Z13); \
+	ROW2((a+20)(AX), Z14, Z15); \
+	ROW2((a+24)(AX), Z16, Z17); \
+	ROW2((a+28)(AX), Z18, Z19); \
+	ROW2((a+32)(AX), Z20, Z21); \
+	ROW2((a+36)(AX), Z22, Z23); \
+	ROW2((a+40)(AX), Z24, Z25); \
+	ROW2((a+44)(AX), Z26, Z27); \
+	ROW2((a+48)(AX), Z28, Z29); \
+	ROW2((a+52)(AX), Z30, Z31)
+
 #define LOAD2(c0, c1) \
 	VMOVUPS.Z (DX), K3, c0; \
 	VMOVUPS.Z 64(DX), K4, c1; \
@@ -116,6 +154,81 @@ prefetched:
 	JZ    finish
 	CMPQ  tileRun_rows(DI), $4
 	JEQ   step4
+
+	// Four steps at a time, if strides are the usual ones: fewer instructions, which count where a core runs two threads.
+	CMPQ R13, $128
+	JNE  step
+	SUBQ $4, CX
+	JLT  few
+	CMPQ R12, $4
+	JEQ  byRows
+	CMPQ R12, $64
+	JNE  few
+	CMPQ R8, $4
+	JNE  few
+	MOVQ tileRun_fetch(DI), DX
+
+strips4:
+	STRIPSTEP2(0, 0)
+	PREFETCHT1 (DX)
+	STRIPSTEP2(64, 128)
+	PREFETCHT1 64(DX)
+	STRIPSTEP2(128, 256)
+	ADDQ       $128, DX
+	STRIPSTEP2(192, 384)
+	ADDQ       $256, AX
+	ADDQ       $256, BX
+	ADDQ       $512, SI
+	SUBQ       $4, CX
+	JGE        strips4
+	JMP        fetched
+
+byRows:
+	MOVQ  tileRun_fetch(DI), DX
+	TESTQ R15, R15
+	JNZ   rows4
+
+rows4again: // the next tile of A is in the caches
+	ROWSTEP2(0, 0)
+	PREFETCHT1 (DX)
+	ROWSTEP2(4, 128)
+	PREFETCHT1 64(DX)
+	ROWSTEP2(8, 256)
+	ADDQ       $128, DX
+	ROWSTEP2(12, 384)
+	ADDQ       $16, AX
+	ADDQ       $16, BX
+	ADDQ       $512, SI
+	SUBQ       $4, CX
+	JGE        rows4again
+	JMP        fetched
+
+rows4:
+	ROWSTEP2(0, 0)
+	PREFETCHT1 (DX)
+	PREFETCHT0 (R14)
+	ROWSTEP2(4, 128)
+	PREFETCHT1 64(DX)
+	PREFETCHT0 64(R14)
+	ROWSTEP2(8, 256)
+	ADDQ       $128, DX
+	PREFETCHT0 128(R14)
+	ROWSTEP2(12, 384)
+	PREFETCHT0 192(R14)
+	LEAQ       (R14)(R15*4), R14
+	ADDQ       $16, AX
+	ADDQ       $16, BX
+	ADDQ       $512, SI
+	SUBQ       $4, CX
+	JGE        rows4
+
+fetched:
+	MOVQ DX, tileRun_fetch(DI)
+
+few:
+	ADDQ $4, CX
+	JZ   finish
+	MOVQ tileRun_next(DI), DX
 
 step:
 	VMOVUPS    (SI), Z0

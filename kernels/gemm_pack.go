@@ -46,6 +46,7 @@ type band struct {
 	step     uintptr // from tile to tile
 	rows     int     // of a tile
 	from, to int
+	cold     bool // no panel was computed yet, so that the next tile is in no cache
 }
 
 // readyA prepares rows [i0, i1) and columns [k0, k1) of A as three bands: tiles of mr
@@ -58,7 +59,7 @@ func (p *product) readyA(worker, i0, i1, k0, k1 int) (r [3]band) {
 	if i1-mid > s.mr/s.tail*s.tail { // one tile of mr rows, of which C has most, takes less than tiles of tail rows
 		end, last = mid, s.mr
 	}
-	r = [3]band{{rows: s.mr, from: i0, to: mid}, {rows: s.tail, from: mid, to: end}, {rows: last, from: end, to: i1}}
+	r = [3]band{{rows: s.mr, from: i0, to: mid, cold: true}, {rows: s.tail, from: mid, to: end}, {rows: last, from: end, to: i1}}
 	if k0 == k1 {
 		return r
 	}

@@ -192,6 +192,7 @@ func (q *tilePhase) runPart(worker, i int) {
 		r := p.readyA(worker, i0, i1, k0, k1)
 		for j := share(nb, p.nBlocks, p.panels); j < share(nb+1, p.nBlocks, p.panels); j++ {
 			p.computePanel(&r, worker, j, k0, k1)
+			r[0].cold = false
 		}
 		if k1 == p.now.k1 {
 			return
@@ -252,6 +253,7 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 	case !p.directB:
 		t.b, t.bs = unsafe.Add(p.packedPanel(p.now, j), 4*width*(k0-p.now.k0)), uintptr(4*width)
 		t.next = 4 * p.g.shape.nr * (p.now.k1 - p.now.k0)
+		t.fetch = uintptr(t.b) + uintptr(t.next)
 	case t.cols == width:
 		t.b, t.bs = p.b.elementAt(k0, from), p.b.rs
 		t.next = 16 * int(p.b.rs) // rows are far apart: prefetch one that is used soon
@@ -275,7 +277,7 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 		switch {
 		case r.rs == 4: // each step reads another line
 			q.ahead, q.aheadStep = aheadOfA*int(r.cs), int(r.cs)
-		case int(r.rs) == 4*(k1-k0): // the next tile follows in memory
+		case r.cold && int(r.rs) == 4*(k1-k0): // the next tile follows in memory
 			q.ahead, q.aheadStep = int(r.step), 4*r.rows
 		}
 		q.c, q.tiles = p.c.elementAt(r.from, from), (r.to-r.from)/r.rows

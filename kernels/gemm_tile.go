@@ -26,6 +26,7 @@ type tileRun struct {
 	rows       int       // of a tile: mr or tail
 	ahead      int       // from a tile's first element of A to the bytes that are prefetched in the first step of k
 	aheadStep  int       // from these to those of the next step
+	fetch      uintptr   // the address in the next panel of B that is prefetched next
 }
 
 // tileShape is the geometry of an isa's micro-kernels.
