@@ -311,9 +311,7 @@ stored:
 	VZEROUPPER
 	RET
 
-#define ROW1(mem, c0) \
-	VBROADCASTSS mem, Z2; \
-	VFMADD231PS  Z0, Z2, c0
+#define ROW1(mem, c0) VFMADD231PS.BCST mem, Z0, c0
 
 #define LOAD1(c0) \
 	VMOVUPS.Z (DX), K3, c0; \
@@ -392,6 +390,9 @@ prefetched:
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13
 	MOVQ  tileRun_next(DI), DX
+	MOVQ  tileRun_ahead(DI), R14
+	MOVQ  tileRun_aheadStep(DI), R15
+	ADDQ  AX, R14
 	MOVQ  tileRun_k(DI), CX
 	TESTQ CX, CX
 	JZ    finish
@@ -399,7 +400,9 @@ prefetched:
 	JEQ   step4
 
 step:
-	VMOVUPS (SI), Z0
+	VMOVUPS    (SI), Z0
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
 	ROW1((AX), Z4)
 	ROW1((AX)(R8*1), Z5)
 	ROW1((AX)(R8*2), Z6)
