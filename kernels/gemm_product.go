@@ -253,7 +253,6 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 	case !p.directB:
 		t.b, t.bs = unsafe.Add(p.packedPanel(p.now, j), 4*width*(k0-p.now.k0)), uintptr(4*width)
 		t.next = 4 * p.g.shape.nr * (p.now.k1 - p.now.k0)
-		t.fetch = uintptr(t.b) + uintptr(t.next)
 	case t.cols == width:
 		t.b, t.bs = p.b.elementAt(k0, from), p.b.rs
 		t.next = 16 * int(p.b.rs) // rows are far apart: prefetch one that is used soon
@@ -261,6 +260,7 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
 		copyRows(p.g.isa, t.b, p.b.elementAt(k0, from), t.bs, p.b.rs, t.k, t.cols)
 	}
+	t.fetch = uintptr(t.b) + uintptr(t.next)
 	last := k1 == p.k // bias, activation and gate follow
 	if last {
 		t.relu, t.ldg = p.relu, p.gate.rs
