@@ -135,7 +135,7 @@ func testTrainedFromTopic(t *testing.T, topic topicOf) {
 			x := runningJob{mark: mark}
 			switch what := r.IntN(3); {
 			case killed["trainer"]+killed["broker"]+killed["process"] >= rounds:
-				t.Fatalf("the run does not end: %s\n%s", stderr, stdout)
+				t.Fatalf("the run does not end: %s\n%s\nproducer: %s\n%s", stderr, stdout, produced, lost)
 			case what == 0 && killBroker != nil:
 				killBroker()
 				killed["broker"]++

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/stream"
+	"github.com/ecrec/ecrec/stream/kafka"
 )
 
 type produceCmd struct {
@@ -145,11 +147,22 @@ func (p *producer) sendRows(sync bool) error {
 	}
 	p.sent = 0
 	for _, part := range p.parts {
-		if err := part.Sync(); err != nil {
+		if err := syncPatiently(part); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// syncPatiently waits for a broker that is down for up to a minute: without it a restart of the broker would end a long import.
+func syncPatiently(part stream.Partition) error {
+	const tries = 6 // of 10 s each
+	for try := 1; ; try++ {
+		err := part.Sync()
+		if late := new(kafka.Late); try == tries || !errors.As(err, &late) {
+			return err
+		}
+	}
 }
 
 func (p *producer) closePartitions() {
