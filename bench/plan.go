@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
@@ -192,41 +191,4 @@ func (b *planRun) timeRun(n, steps int) (r ran, err error) {
 	err = json.Unmarshal(text, &summary)
 	r.step = summary.StepMS.P50 / 1e3
 	return r, err
-}
-
-// watchMemory sends the most memory of a process and its descendants until over is closed.
-func watchMemory(pid int, over <-chan struct{}, most chan<- float64) {
-	const every = 50 * time.Millisecond
-	largest := 0.0
-	for {
-		largest = max(largest, memoryOf(pid))
-		select {
-		case <-over:
-			most <- largest
-			return
-		case <-time.After(every):
-		}
-	}
-}
-
-// memoryOf is the memory of a process and its descendants: their own, and their shares of shared memory.
-func memoryOf(pid int) (bytes float64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) // it may have ended
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		if name == "Pss_Anon" || name == "Pss_Shmem" {
-			kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
-			bytes += 1024 * kib
-		}
-	}
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, path := range lists {
-		children, _ := os.ReadFile(path)
-		for _, child := range strings.Fields(string(children)) {
-			if id, err := strconv.Atoi(child); err == nil {
-				bytes += memoryOf(id)
-			}
-		}
-	}
-	return bytes
 }
