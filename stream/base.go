@@ -95,9 +95,6 @@ func (e *Superseded) Error() string {
 	return fmt.Sprintf("%s has a base of step %d, after step %d: another follower writes bases", e.Topic, e.New, e.Step)
 }
 
-// syncTries is how often Write waits for acknowledgements.
-const syncTries = 6
-
 // Write writes a base. Once it returns nil, readers can begin with it, and the topic may be trimmed up to Base.At. Trim may follow.
 func (b *Bases) Write(x Base) error {
 	err := b.openParts()
@@ -144,7 +141,7 @@ func (b *Bases) writeAll(x Base) error {
 		}
 	}
 	for _, p := range b.parts {
-		if err := syncAll(p); err != nil {
+		if err := SyncAll(p, nil); err != nil {
 			return err
 		}
 	}
@@ -178,16 +175,6 @@ func writeBase(p Partition, h header, x *Base) error {
 	f.addFrame(kindPlace, place)
 	f.addEnd(extra)
 	return to.end()
-}
-
-// syncAll waits until all records of a partition are acknowledged.
-func syncAll(p Partition) (err error) {
-	for range syncTries {
-		if err = p.Sync(); err == nil || errors.As(err, new(*Final)) {
-			return err
-		}
-	}
-	return err
 }
 
 // Trim removes the bases before the one that was written last.

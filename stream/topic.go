@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -38,6 +39,26 @@ type Partition interface {
 	// Trim removes the records before an offset. It may keep some of them.
 	Trim(before int64) error
 	Close()
+}
+
+// syncTries is how often SyncAll waits for acknowledgements: for a broker that restarts, about a minute.
+const syncTries = 6
+
+// SyncAll waits until all records of a partition are acknowledged, also if that takes longer than one Sync. Unless late is nil, it is
+// called after each temporary error but the last, and an error of late ends the wait.
+func SyncAll(p Partition, late func(why error) error) error {
+	for try := 1; ; try++ {
+		err := p.Sync()
+		if err == nil || errors.As(err, new(*Final)) || try == syncTries {
+			return err
+		}
+		if late == nil {
+			continue
+		}
+		if err := late(err); err != nil {
+			return err
+		}
+	}
 }
 
 // Record is a record of a partition.

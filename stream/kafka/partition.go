@@ -89,13 +89,8 @@ func (p *partition) takeRoom(bytes int) error {
 }
 
 func (p *partition) noAcknowledgement() error {
-	return &Late{fmt.Sprintf("%d records are not acknowledged within %v: is the broker down, or short of replicas?", p.waiting, ackFor)}
+	return fmt.Errorf("%d records are not acknowledged within %v: is the broker down, or short of replicas?", p.waiting, ackFor)
 }
-
-// Late is the error of records that are not acknowledged yet. The client still sends them: Sync can be called again.
-type Late struct{ text string }
-
-func (e *Late) Error() string { return e.text }
 
 // acknowledged notes that a record was acknowledged, or will never be.
 func (p *partition) acknowledged(r *kgo.Record, err error) {

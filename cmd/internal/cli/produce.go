@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/stream"
-	"github.com/ecrec/ecrec/stream/kafka"
 )
 
 type produceCmd struct {
@@ -39,7 +37,10 @@ func (c *produceCmd) Run(a *app) error {
 		return fmt.Errorf("data produce: %s: %w", c.To, err)
 	}
 	defer topic.Close()
-	p := producer{env: e, rate: c.Rate, began: e.Now()}
+	p := producer{env: e, rate: c.Rate, began: e.Now(), late: func(why error) error {
+		report.Line(a.out, "warning: %s: %v", topic.Name(), why)
+		return a.stop.err()
+	}}
 	if err := p.openPartitions(topic, c.Partitions); err != nil {
 		return fmt.Errorf("data produce: %s: %w", topic.Name(), err)
 	}
@@ -62,8 +63,10 @@ func (c *produceCmd) Run(a *app) error {
 	if err == errEnough {
 		err = nil
 	}
-	if flushed := p.flushRows(); err == nil {
-		err = flushed
+	if !p.failed {
+		if flushed := p.flushRows(); err == nil {
+			err = flushed
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("data produce: %s: after %s: %w", topic.Name(), report.Count(p.rows, "row"), err)
@@ -86,14 +89,16 @@ const (
 
 // producer writes rows to the partitions of a topic in turn.
 type producer struct {
-	env   env.Env
-	parts []stream.Partition
-	wait  [][][]byte // by partition
-	bytes int        // of wait
-	sent  int        // since the last Sync
-	rows  int64
-	rate  int
-	began time.Duration
+	env    env.Env
+	parts  []stream.Partition
+	wait   [][][]byte // by partition
+	bytes  int        // of wait
+	sent   int        // since the last Sync
+	rows   int64
+	rate   int
+	began  time.Duration
+	late   func(why error) error // see stream.SyncAll
+	failed bool                  // rows could not be sent
 }
 
 func (p *producer) openPartitions(topic stream.Topic, partitions int) error {
@@ -132,7 +137,8 @@ func (p *producer) putRow(row []byte) error {
 // flushRows sends all rows that wait, and returns when they are acknowledged.
 func (p *producer) flushRows() error { return p.sendRows(true) }
 
-func (p *producer) sendRows(sync bool) error {
+func (p *producer) sendRows(sync bool) (err error) {
+	defer func() { p.failed = p.failed || err != nil }()
 	for i, part := range p.parts {
 		if len(p.wait[i]) > 0 {
 			if err := part.Append(p.wait[i]); err != nil {
@@ -147,22 +153,11 @@ func (p *producer) sendRows(sync bool) error {
 	}
 	p.sent = 0
 	for _, part := range p.parts {
-		if err := syncPatiently(part); err != nil {
+		if err := stream.SyncAll(part, p.late); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// syncPatiently waits for a broker that is down for up to a minute: without it a restart of the broker would end a long import.
-func syncPatiently(part stream.Partition) error {
-	const tries = 6 // of 10 s each
-	for try := 1; ; try++ {
-		err := part.Sync()
-		if late := new(kafka.Late); try == tries || !errors.As(err, &late) {
-			return err
-		}
-	}
 }
 
 func (p *producer) closePartitions() {
