@@ -82,6 +82,17 @@ func TestStoppedJobGoesOn(t *testing.T) {
 	}
 }
 
+// newestCheckpoint returns the step of the newest checkpoint of a folder, or 0.
+func newestCheckpoint(home string) (step int64) {
+	all, _ := filepath.Glob(filepath.Join(home, "step-*"))
+	for _, path := range all {
+		if n, err := strconv.ParseInt(strings.TrimPrefix(filepath.Base(path), "step-"), 10, 64); err == nil {
+			step = max(step, n)
+		}
+	}
+	return step
+}
+
 // A job whose processes are all killed at once resumes from its newest checkpoint, and cleans up.
 func TestKilledJobGoesOn(t *testing.T) {
 	if testing.Short() {
@@ -89,16 +100,7 @@ func TestKilledJobGoesOn(t *testing.T) {
 	}
 	home := t.TempDir()
 	out, x := endless(t, 2, "checkpoint.dir="+home, "checkpoint.every=5")
-	newest := func() (step int64) {
-		all, _ := filepath.Glob(filepath.Join(home, "step-*"))
-		for _, path := range all {
-			if n, err := strconv.ParseInt(strings.TrimPrefix(filepath.Base(path), "step-"), 10, 64); err == nil {
-				step = max(step, n)
-			}
-		}
-		return step
-	}
-	until(t, "a checkpoint", func() bool { return newest() > 0 })
+	until(t, "a checkpoint", func() bool { return newestCheckpoint(home) > 0 })
 	until(t, "all to be killed", func() bool {
 		all := x.processes()
 		for _, p := range all {
@@ -109,7 +111,7 @@ func TestKilledJobGoesOn(t *testing.T) {
 	x.wait()
 	// As if it was killed while it wrote its model.
 	write(t, filepath.Join(out, "..model.safetensors.new.tmp-123"), "half")
-	x.resumed(t, out, home, 1, newest())
+	x.resumed(t, out, home, 1, newestCheckpoint(home))
 }
 
 // A second run cannot save to a folder of checkpoints in use, even if its output folder is another
