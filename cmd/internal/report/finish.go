@@ -154,20 +154,8 @@ func clearUnfinished(dir string, another bool) error {
 }
 
 // cleanUp cleans up after a run that died. If its summary is complete, its files are renamed; else
-// its model and incomplete files are removed.
+// its model is removed. Incomplete files are removed in both cases.
 func (r *Run) cleanUp() error {
-	var s Summary
-	text, err := readRegular(r.path(newSummary))
-	if err == nil && json.Unmarshal(bytes.TrimRight(text, "\x00"), &s) == nil {
-		found, err := Look(r.dir)
-		if err != nil {
-			return err
-		}
-		return place(r.dir, &s, s.keepsEarlier(found, r.dir))
-	}
-	if err := errors.Join(os.RemoveAll(r.path(newSummary)), os.RemoveAll(NewModel(r.dir))); err != nil {
-		return err
-	}
 	for _, name := range []string{NewModel(r.dir), r.path(configFile), r.path(unfinished, configFile)} {
 		if !exists(filepath.Dir(name)) {
 			continue
@@ -176,5 +164,14 @@ func (r *Run) cleanUp() error {
 			return err
 		}
 	}
-	return nil
+	var s Summary
+	text, err := readRegular(r.path(newSummary))
+	if err != nil || json.Unmarshal(bytes.TrimRight(text, "\x00"), &s) != nil {
+		return errors.Join(os.RemoveAll(r.path(newSummary)), os.RemoveAll(NewModel(r.dir)))
+	}
+	found, err := Look(r.dir)
+	if err != nil {
+		return err
+	}
+	return place(r.dir, &s, s.keepsEarlier(found, r.dir))
 }

@@ -132,7 +132,7 @@ func list(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// If a run dies while its files are renamed, at any point, the next run completes the renames.
+// If a run dies while its files are renamed, at any point, the next run completes the renames, and removes what was written in part.
 func TestDeathWhilePlacing(t *testing.T) {
 	moves := [][2]string{{".model.safetensors.new", "model.safetensors"}, {"unfinished/metrics.jsonl", "metrics.jsonl"},
 		{"unfinished/config.toml", "config.toml"}}
@@ -141,6 +141,8 @@ func TestDeathWhilePlacing(t *testing.T) {
 		finish(t, trained(t, dir, beginning("a", 0), 10), "model a", "digest-a", nil)
 		r := trained(t, dir, beginning("b", 0), 20)
 		put(t, NewModel(dir), "model b")
+		half := filepath.Join(dir, "."+filepath.Base(NewModel(dir))+".tmp-1")
+		put(t, half, "mod")
 		if err := r.writeSummary(Summary{Digest: "digest-b", Model: ModelFile}); err != nil {
 			t.Fatal(err)
 		}
@@ -152,6 +154,9 @@ func TestDeathWhilePlacing(t *testing.T) {
 		}
 		trained(t, dir, beginning("c", 0)).Close()
 		holds(t, dir, "b", "model b", `"digest": "digest-b"`, "20")
+		if exists(half) {
+			t.Errorf("after %d renames a file is left that a dead process wrote in part", n)
+		}
 	}
 }
 
