@@ -123,7 +123,7 @@ func (r *collectivesRank) timeCase(c collectiveCase) (timing, error) {
 	return r.timeRounds(c, bad, r.runLoop)
 }
 
-// timeRounds times the rounds of a case, whose operations loop runs.
+// timeRounds times the rounds of a case. loop runs its operations.
 func (r *collectivesRank) timeRounds(c collectiveCase, bad int, loop func(c collectiveCase, times int) error) (timing, error) {
 	if err := loop(c, collectiveWarmup); err != nil {
 		return timing{}, err

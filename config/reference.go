@@ -353,7 +353,7 @@ var exchangeAndStorage = []Doc{
 	{"elastic.heartbeat", "", "cmd/internal/cli sim",
 		"Time between two signs of life of a process. With `ec.code`, a process that is silent for 5 heartbeats is lost; without, for 30 s or 5 heartbeats, whichever is longer. At least 10 ms."},
 	{"elastic.standby", "", "cmd/internal/cli",
-		"Whether each supervisor of a job with `ec.code` keeps a process in reserve, which replaces its next lost worker. It takes 6 MB of memory that it does not share with others, and saves the start of a process, some 30 ms."},
+		"Whether each supervisor of a job with `ec.code` keeps a process in reserve, which replaces its next lost worker. Recovery then does not wait for the start of a process, which takes tens of milliseconds. The process takes some megabytes of memory."},
 	{"store.tier", "", "train",
 		"`\"file\"` keeps rows on a disk of each machine, in the folder `store.path`, and those in use in memory. The result does not change. See [rows beyond memory](recovery.md#rows-beyond-memory)."},
 	{"store.path", "`store` in `job.out` where `store.tier` is `\"file\"`, else none", "store train",
