@@ -20,13 +20,17 @@ type digestAt struct {
 // NeedsPreImages implements Sink. Hashes of rows are enough.
 func (d *Digests) NeedsPreImages() bool { return false }
 
-// Begin implements Sink. If drawn is false, Start must follow before the next Seal.
+// Begin implements Sink. If drawn is false, a Start at this step precedes it, or follows before the next Seal.
 func (d *Digests) Begin(step int64, drawn bool) {
-	d.sums = append(d.sums[:0], digestAt{step: step})
+	if drawn || d.sums[0].step != step {
+		d.Start(step, digest.Sum{})
+	}
 }
 
-// Start sets the digest of the rows that Begin declared to be a commit.
-func (d *Digests) Start(sum digest.Sum) { d.sums[0].sum = sum }
+// Start declares rows with a digest to be the commit of a step.
+func (d *Digests) Start(step int64, sum digest.Sum) {
+	d.sums = append(d.sums[:0], digestAt{step, sum})
+}
 
 // Seal implements Sink.
 func (d *Digests) Seal(s *Set) error {

@@ -27,7 +27,7 @@ func (p *protection) exchangeDigests() error {
 	return d.received(reports, p.rank.job.tolerated()+1)
 }
 
-// beginDigests finds the digest of the model that the run starts from.
+// beginDigests finds the digest of the model that the run starts from. The sinks need it when they begin.
 func (p *protection) beginDigests(drawn bool) error {
 	r := p.rank
 	var rows digest.Sum
@@ -165,7 +165,7 @@ func (p *protection) restoreDigests(step int64, fresh []bool, lost digest.Sum) {
 		return
 	}
 	if p.rank.id == p.rank.job.firstLost(fresh) {
-		d.rows.Start(lost)
+		d.rows.Start(step, lost)
 	}
 	sum, _ := d.at(step)
 	d.seal, d.dense, d.sums = step, sum.dense, append(d.sums[:0], sum)

@@ -102,6 +102,6 @@ func (d *digests) keep(sum modelSum) {
 
 // begin declares the present model to be a commit; rows is the digest of this rank's rows.
 func (d *digests) begin(step int64, rows digest.Sum) {
-	d.rows.Start(rows)
+	d.rows.Start(step, rows)
 	d.seal, d.dense, d.sums = step, digest.Sum{}, d.sums[:0]
 }

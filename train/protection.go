@@ -142,15 +142,15 @@ func (p *protection) leaveWorld() {
 func (p *protection) beginCommits() error {
 	r := p.rank
 	drawn := r.done == 0 && r.job.cfg.Model.InitFrom == ""
-	p.commits.Begin(r.done, drawn)
-	if err := p.stream.checkRun(); err != nil {
-		return err
-	}
 	p.snapshots.dropAll() // those of a run before restoreFromCheckpoint
 	if err := p.takeSnapshot(r.done); err != nil {
 		return err
 	}
-	if err := p.beginDigests(drawn); err != nil || drawn || p.parity == nil {
+	if err := p.beginDigests(drawn); err != nil {
+		return err
+	}
+	p.commits.Begin(r.done, drawn)
+	if err := p.stream.checkRun(); err != nil || drawn || p.parity == nil {
 		return err
 	}
 	lost := make([]commit.Loss, r.job.ranks)

@@ -204,3 +204,23 @@ func (j *killedJob) compareFollowed(t *testing.T, out, digest string) {
 		t.Errorf("%s: the followed model has another digest than %s: %s%s", j, digest, r.stdout, r.stderr)
 	}
 }
+
+// A job that is resumed at its last step, and sends its model only then, sends its digest too: the follower's checkpoint is that of
+// the run.
+func TestFollowedFromItsEnd(t *testing.T) {
+	out, topic, made := filepath.Join(t.TempDir(), "out"), "file:"+filepath.Join(t.TempDir(), "topic"), filepath.Join(t.TempDir(), "made")
+	sets := []string{"job.ranks=3", "train.iterations=40", "job.digests=true", "checkpoint.every=40"}
+	for _, more := range [][]string{nil, {"stream.to=" + topic}} {
+		args := append(train(golden("dlrm-rowwise-adagrad"), out, append(sets, more...)...), "--resume", "auto", "--overwrite")
+		if r := run(t, ecrec(t), nil, args...); r.code != 0 {
+			t.Fatalf("%v: %s\n%s", more, r.stderr, r.stdout)
+		}
+	}
+	if r := run(t, ecrec(t), nil, "follow", topic, "--to", made, "--at", "40"); r.code != 0 {
+		t.Fatalf("%s\n%s", r.stderr, r.stdout)
+	}
+	last := filepath.Join(out, "checkpoints", stepFolder(40))
+	if diff, err := exec.Command("diff", "-r", filepath.Join(made, stepFolder(40)), last).CombinedOutput(); err != nil {
+		t.Errorf("the checkpoints differ: %s", diff)
+	}
+}
