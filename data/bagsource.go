@@ -264,30 +264,22 @@ func (s *bagSource) Close() error {
 // bagBlock is a block in memory.
 type bagBlock struct{ records, heap []byte }
 
-// blockKey names a block.
-type blockKey struct {
-	file  *bagFile
-	block int64
-}
-
 func (s *bagSource) Read(b *Batch, idx []int64) error {
 	b.beginBags(len(idx), &s.schema)
 	return s.env.Do("read "+s.files[0].name, func() error {
-		blocks := map[blockKey]bagBlock{}
+		blocks := b.read.blocks
+		if blocks == nil {
+			blocks = new(blockCache)
+		}
 		for at, i := range idx {
 			if i < 0 || i >= s.samples {
 				return usageErr("sample %d is out of range; there are %d", i, s.samples)
 			}
 			f := s.files[sort.Search(len(s.files), func(k int) bool { return s.files[k].first > i })-1]
 			i -= f.first
-			key := blockKey{f, i / int64(f.head.blockRecords)}
-			block, loaded := blocks[key]
-			if !loaded {
-				var err error
-				if block, err = f.loadBlock(key.block); err != nil {
-					return err
-				}
-				blocks[key] = block
+			block, err := f.findBlock(blocks, i/int64(f.head.blockRecords))
+			if err != nil {
+				return err
 			}
 			size, bags := int64(f.head.recordBytes), &f.head.bags
 			rec := block.records[i%int64(f.head.blockRecords)*size:][:size]
@@ -303,25 +295,35 @@ func (s *bagSource) Read(b *Batch, idx []int64) error {
 	})
 }
 
-// loadBlock reads and checks a block.
-func (f *bagFile) loadBlock(block int64) (b bagBlock, err error) {
+// findBlock returns a block, of a cache or of the file.
+func (f *bagFile) findBlock(blocks *blockCache, block int64) (bagBlock, error) {
 	l := f.head.blockLayout()
-	at := f.positions[block]
-	body := make([]byte, f.positions[block+1]-at)
-	if _, err := f.file.ReadAt(body, int64(at)); err == io.EOF {
-		return b, fileErr(f.name, "it became shorter while in use")
-	} else if err != nil {
-		return b, err
+	records := min(l.blockRecords, f.n-block*l.blockRecords)
+	b := blocks.find(f, block, records)
+	records *= l.recordBytes
+	if !b.loaded {
+		b.body = grown(b.body, int(f.positions[block+1]-f.positions[block]))
+		if err := f.loadBlock(block, records, b.body); err != nil {
+			return bagBlock{}, err
+		}
+		b.loaded = true
 	}
-	records := min(l.blockRecords, f.n-block*l.blockRecords) * l.recordBytes
-	if int64(len(body)) < bagPrefixBytes+records+trailerBytes {
-		return b, fileErr(f.name, "block %d is damaged; delete the file to convert the sources again", block)
-	}
-	if err := l.checkBlock(f.name, block, body); err != nil {
-		return b, err
-	}
-	body = body[bagPrefixBytes : len(body)-trailerBytes]
+	body := b.body[bagPrefixBytes : len(b.body)-trailerBytes]
 	return bagBlock{body[:records], body[records:]}, nil
+}
+
+// loadBlock reads and checks a block with a number of bytes of records.
+func (f *bagFile) loadBlock(block, records int64, body []byte) error {
+	if _, err := f.file.ReadAt(body, int64(f.positions[block])); err == io.EOF {
+		return fileErr(f.name, "it became shorter while in use")
+	} else if err != nil {
+		return err
+	}
+	if int64(len(body)) < bagPrefixBytes+records+trailerBytes {
+		return fileErr(f.name, "block %d is damaged; delete the file to convert the sources again", block)
+	}
+	l := f.head.blockLayout()
+	return l.checkBlock(f.name, block, body)
 }
 
 // decodeBags appends a record of version 2 to b, as sample at. The ids of its bags, of a mask, are in

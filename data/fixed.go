@@ -56,6 +56,8 @@ type readState struct {
 	buf   []byte
 	do    func() error
 
+	blocks *blockCache // nil: each Read reads what it needs
+
 	// Of criteo-numpy: the samples that are loaded, and the places in them of those to read.
 	rows  numpyRows
 	picks []int
@@ -106,15 +108,10 @@ func (s *fixed) readSamples(r *readState) error {
 		t, err := s.findStretch(r.idx[at:], start, end)
 		switch {
 		case err != nil:
-		case t.ascending:
+		case t.ascending && t.n > 1:
 			err = s.readRun(r, src, block, t.lo, t.hi, at)
-		case t.isDense():
-			err = s.readSpread(r, src, block, t.lo, t.hi, at, t.n)
 		default:
-			for i := at; i < at+t.n && err == nil; i++ {
-				p, _ := s.physicalIndex(r.idx[i])
-				err = s.readRun(r, src, block, p, p+1, i)
-			}
+			err = s.readScattered(r, src, block, &t, at)
 		}
 		if err != nil {
 			return err
@@ -187,12 +184,46 @@ func (s *fixed) readRun(r *readState, src *sourceFile, block, lo, hi int64, at i
 	return nil
 }
 
-// readSpread reads all of [lo, hi) at once and decodes k records of it.
-func (s *fixed) readSpread(r *readState, src *sourceFile, block, lo, hi int64, at, k int) error {
-	rec, err := src.loadRecords(r, block, lo-src.first, hi-src.first)
-	if err != nil {
-		return err
+// readScattered decodes the records of a stretch: from the block in memory, from all bytes of the stretch if they are few, or by
+// themselves.
+func (s *fixed) readScattered(r *readState, src *sourceFile, block int64, t *stretch, at int) error {
+	if r.blocks != nil {
+		l := &src.layout
+		first := block * l.blockRecords
+		n := min(l.blockRecords, src.n-first)
+		b := r.blocks.find(src, block, n)
+		if !b.loaded && b.wants(t.n, n*l.recordBytes) {
+			b.body = grown(b.body, int(l.blockBytes(n)))
+			if err := src.loadBlock(block, b.body); err != nil {
+				return err
+			}
+			b.loaded = true
+		}
+		if b.loaded {
+			return s.decodeSome(r, src, b.body, src.first+first, at, t.n)
+		}
 	}
+	if t.isDense() {
+		rec, err := src.loadRecords(r, block, t.lo-src.first, t.hi-src.first)
+		if err != nil {
+			return err
+		}
+		return s.decodeSome(r, src, rec, t.lo, at, t.n)
+	}
+	for i := at; i < at+t.n; i++ {
+		p, err := s.physicalIndex(r.idx[i])
+		if err == nil {
+			err = s.readRun(r, src, block, p, p+1, i)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decodeSome decodes k records, of samples at, at+1, ..., from the bytes of the records from lo on.
+func (s *fixed) decodeSome(r *readState, src *sourceFile, rec []byte, lo int64, at, k int) error {
 	size := src.layout.recordBytes
 	for i := at; i < at+k; i++ {
 		p, err := s.physicalIndex(r.idx[i])
@@ -223,18 +254,31 @@ func (src *sourceFile) loadRecords(r *readState, block, lo, hi int64) ([]byte, e
 			first := block * l.blockRecords
 			n := min(l.blockRecords, src.n-first)
 			r.buf = grown(r.buf, int(l.blockBytes(n)))
-			if err := src.readAt(r.buf, l.recordOffset(first)); err != nil {
+			if err := src.loadBlock(block, r.buf); err != nil {
 				return nil, err
 			}
-			if err := l.checkBlock(src.name, block, r.buf); err != nil {
-				return nil, err
-			}
-			word.Or(bit)
 			return r.buf[(lo-first)*l.recordBytes : (hi-first)*l.recordBytes], nil
 		}
 	}
 	r.buf = grown(r.buf, int((hi-lo)*l.recordBytes))
 	return r.buf, src.readAt(r.buf, l.recordOffset(lo))
+}
+
+// loadBlock reads a block, and checks it if it has a checksum that was not checked before.
+func (src *sourceFile) loadBlock(block int64, buf []byte) error {
+	l := &src.layout
+	if err := src.readAt(buf, l.recordOffset(block*l.blockRecords)); err != nil || src.checked == nil {
+		return err
+	}
+	word, bit := &src.checked[block/32], uint32(1)<<(block%32)
+	if word.Load()&bit != 0 {
+		return nil
+	}
+	if err := l.checkBlock(src.name, block, buf); err != nil {
+		return err
+	}
+	word.Or(bit)
+	return nil
 }
 
 func (src *sourceFile) readAt(buf []byte, off int64) error {

@@ -41,8 +41,9 @@ func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int6
 		free:  env.NewQueue[*Batch](e, "data free", depth),
 		done:  env.NewEvent(e, "data reader"),
 	}
+	blocks := new(blockCache)
 	for range depth {
-		r.free.Put(new(Batch))
+		r.free.Put(&Batch{read: readState{blocks: blocks}})
 	}
 	e.Go(fmt.Sprintf("data reader %d", rank), r.prepareAll)
 	return r
