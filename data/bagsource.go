@@ -299,7 +299,7 @@ func (s *bagSource) Read(b *Batch, idx []int64) error {
 func (f *bagFile) findBlock(blocks *blockCache, block int64) (bagBlock, error) {
 	l := f.head.blockLayout()
 	records := min(l.blockRecords, f.n-block*l.blockRecords)
-	b := blocks.find(f, block, records)
+	b := blocks.findPlace(f, block, records)
 	records *= l.recordBytes
 	if !b.loaded {
 		b.body = grown(b.body, int(f.positions[block+1]-f.positions[block]))

@@ -26,8 +26,8 @@ const (
 	singleBytes = 4096
 )
 
-// find returns the place of a block. The block may not be loaded yet. The place is valid until the next find.
-func (c *blockCache) find(file any, block, records int64) *cachedBlock {
+// findPlace returns the place of a block. The block may not be loaded yet. The place is valid until the next call.
+func (c *blockCache) findPlace(file any, block, records int64) *cachedBlock {
 	c.clock++
 	total, free := records, -1
 	for i := range c.blocks {

@@ -129,7 +129,7 @@ func TestBlockCacheIsBounded(t *testing.T) {
 		if rnd.IntN(2) == 0 {
 			n %= 4
 		}
-		b := c.find(file, n, sizes[n])
+		b := c.findPlace(file, n, sizes[n])
 		for i := range recent {
 			if recent[i] == n {
 				recent = append(recent[:i], recent[i+1:]...)

@@ -191,7 +191,7 @@ func (s *fixed) readScattered(r *readState, src *sourceFile, block int64, t *str
 		l := &src.layout
 		first := block * l.blockRecords
 		n := min(l.blockRecords, src.n-first)
-		b := r.blocks.find(src, block, n)
+		b := r.blocks.findPlace(src, block, n)
 		if !b.loaded && b.wants(t.n, n*l.recordBytes) {
 			b.body = grown(b.body, int(l.blockBytes(n)))
 			if err := src.loadBlock(block, b.body); err != nil {
