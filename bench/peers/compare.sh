@@ -26,10 +26,12 @@ if [ -z "${PYTHON:-}" ]; then
 	fi
 fi
 "$PYTHON" -c 'import torch, torchrec; print("peers: PyTorch", torch.__version__, "TorchRec", torchrec.__version__)'
-preload=""
-if command -v cc >/dev/null; then
+preload="" wide=""
+if grep -q GenuineIntel /proc/cpuinfo; then
+	echo "peers: on CPUs of Intel MKL takes AVX-512 by itself"
+elif command -v cc >/dev/null; then
 	cc -O2 -shared -fPIC -o "$out/avx512.so" $here/avx512.c
-	preload="LD_PRELOAD=$PWD/$out/avx512.so "
+	preload="LD_PRELOAD=$PWD/$out/avx512.so " wide=512
 else
 	echo "peers: no C compiler: MKL takes AVX2 on CPUs of AMD"
 fi
@@ -43,7 +45,7 @@ for model in ${MODELS:-deepfm wdl dcnv2}; do
 	peer="$PYTHON $here/train.py --ids $out/ids.bin --model $model --batch $batch --threads $threads --steps $steps --engine"
 	commands=("torchrec=$peer torchrec")
 	[ -z "$preload" ] || commands+=("torchrec512=$preload$peer torchrec")
-	commands+=("fbgemm512=$preload$peer fbgemm" "fbgemm-onednn=$peer fbgemm --products onednn")
+	commands+=("fbgemm$wide=$preload$peer fbgemm" "fbgemm-onednn=$peer fbgemm --products onednn")
 	"$out/turns" -pairs "${PAIRS:-7}" -by "${BY:-wall}" -title "$model" \
 		"ecrec=./ecrec bench train model=$model batch=$batch threads=$threads steps=$steps --repeats 4 --json $out/$model.json" \
 		"${commands[@]}" | tee "$out/$model.txt"
