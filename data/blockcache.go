@@ -12,10 +12,11 @@ type cachedBlock struct {
 	file    any   // identifies the file; nil: the place is free
 	block   int64 // its number
 	records int64
-	used    int64  // the cache's clock at the last use
-	single  int64  // samples that were read by themselves
-	loaded  bool   // body has the block
-	body    []byte // as in the file
+	used    int64 // the cache's clock at the last use
+	single  int64 // samples that were read by themselves
+	loaded  bool
+	body    []byte    // as in the file
+	rows    numpyRows // in place of body, of criteo-numpy
 }
 
 const (
@@ -41,7 +42,7 @@ func (c *blockCache) findPlace(file any, block, records int64) *cachedBlock {
 		}
 		total += b.records
 	}
-	var body []byte
+	var evicted cachedBlock
 	for total > cachedRecords || free < 0 {
 		oldest := c.oldest()
 		if oldest < 0 {
@@ -49,13 +50,11 @@ func (c *blockCache) findPlace(file any, block, records int64) *cachedBlock {
 		}
 		b := &c.blocks[oldest]
 		total -= b.records
-		if cap(b.body) > cap(body) {
-			body = b.body
-		}
+		evicted = *b
 		*b, free = cachedBlock{}, oldest
 	}
 	b := &c.blocks[free]
-	*b = cachedBlock{file: file, block: block, records: records, used: c.clock, body: body}
+	*b = cachedBlock{file: file, block: block, records: records, used: c.clock, body: evicted.body, rows: evicted.rows}
 	return b
 }
 

@@ -14,12 +14,12 @@ import (
 // A Reader, whose batches share a cache of blocks, returns the batches that single reads return, of files of any sizes.
 func TestReaderCachesBlocks(t *testing.T) {
 	rnd := random(t)
-	for round := range 12 {
+	for round := range 16 {
 		sizes := []int{1 + rnd.IntN(9000)}
 		for rnd.IntN(2) == 0 && len(sizes) < 40 {
 			sizes = append(sizes, 1+rnd.IntN(2*cachedRecords/len(sizes)))
 		}
-		s := []func(*testing.T, *rand.Rand, []int) Source{criteoFiles, recordFiles, bagFiles}[round%3](t, rnd, sizes)
+		s := []func(*testing.T, *rand.Rand, []int) Source{criteoFiles, recordFiles, bagFiles, numpyDays}[round%4](t, rnd, sizes)
 		o := Order{Samples: s.Len(), Batch: 1 + rnd.IntN(3000), Shuffle: rnd.IntN(4) > 0, Seed: rnd.Uint64()}
 		ranks := 1 + rnd.IntN(20)
 		rank := rnd.IntN(ranks)
@@ -76,6 +76,18 @@ func bagFiles(t *testing.T, rnd *rand.Rand, sizes []int) Source {
 		}
 	}
 	return mustOpen(t, o)
+}
+
+func numpyDays(t *testing.T, rnd *rand.Rand, sizes []int) Source {
+	dir := t.TempDir()
+	for i, n := range sizes {
+		randomDay(rnd, n, []int{3, 1, 2, 5}).Write(t, filepath.Join(dir, fmt.Sprintf("day_%02d%s", i, multiHotEnding)))
+	}
+	s := mustOpen(t, numpyOptions(t, filepath.Join(dir, "*"+multiHotEnding)))
+	if rnd.IntN(2) == 0 {
+		s.(*numpySource).blockSamples = 1 + rnd.Int64N(shuffleBlock) // as of larger samples
+	}
+	return s
 }
 
 // A block of which a Reader takes many samples is read once: the Reader does not notice that the file has been overwritten since.

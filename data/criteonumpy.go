@@ -168,25 +168,34 @@ func (s *numpySource) readSamples(r *readState) error {
 			return err
 		}
 		d := s.dayOf(p)
-		start := d.first + (p-d.first)/s.blockSamples*s.blockSamples
-		t, err := s.findStretch(r.idx[at:], start, min(start+s.blockSamples, d.first+d.n))
+		block := (p - d.first) / s.blockSamples
+		start := d.first + block*s.blockSamples
+		end := min(start+s.blockSamples, d.first+d.n)
+		t, err := s.findStretch(r.idx[at:], start, end)
 		if err != nil {
 			return err
 		}
-		if !t.isDense() {
-			t = stretch{n: 1, lo: p, hi: p + 1}
+		rows, err := r.findRows(d, block, start-d.first, end-d.first, &t)
+		if err != nil {
+			return err
+		}
+		if rows == nil {
+			rows = &r.rows
+			if !t.isDense() {
+				t = stretch{n: 1, lo: p, hi: p + 1}
+			}
+			if err := rows.load(d, t.lo-d.first, int(t.hi-t.lo)); err != nil {
+				return err
+			}
 		}
 		r.picks = grown(r.picks, t.n)
 		for i := range r.picks {
 			p, _ := s.physicalIndex(r.idx[at+i])
-			r.picks[i] = int(p - t.lo)
+			r.picks[i] = int(p - d.first - rows.first)
 		}
-		if err := r.rows.load(d, t.lo-d.first, int(t.hi-t.lo)); err != nil {
-			return err
-		}
-		if !s.decode(r.batch, at, &r.rows, r.picks) {
+		if !s.decode(r.batch, at, rows, r.picks) {
 			for _, i := range r.picks {
-				if err := r.rows.findFault(i); err != nil {
+				if err := rows.findFault(i); err != nil {
 					return err
 				}
 			}
@@ -194,6 +203,25 @@ func (s *numpySource) readSamples(r *readState) error {
 		at += t.n
 	}
 	return nil
+}
+
+// findRows returns samples [lo, hi) of a day, which are a block, if the cache has them or is to load them for a stretch; else nil.
+func (r *readState) findRows(d *numpyDay, block, lo, hi int64, t *stretch) (*numpyRows, error) {
+	if r.blocks == nil || t.ascending && t.n > 1 {
+		return nil, nil
+	}
+	b := r.blocks.findPlace(d, block, hi-lo)
+	if !b.loaded {
+		perArray := int64(d.sampleBytes() / len(d.arrays)) // a sample by itself is a read of each array
+		if !b.wants(t.n, (hi-lo)*perArray) {
+			return nil, nil
+		}
+		if err := b.rows.load(d, lo, int(hi-lo)); err != nil {
+			return nil, err
+		}
+		b.loaded = true
+	}
+	return &b.rows, nil
 }
 
 // dayOf returns the day of a sample.

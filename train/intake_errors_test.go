@@ -89,15 +89,18 @@ func TestTopicWaitIsReported(t *testing.T) {
 	path, sets := topicCase(t, topicRows(r, 100))
 	topic := newSamples(t, [][]string{topicRows(r, 50), topicRows(r, 90), topicRows(r, 90)})
 	for _, more := range [][]string{{"job.ranks=1"}, {"job.ranks=3", "ranks.readers=1"}} {
-		seen := &noticed{}
-		var stop atomic.Bool
-		time.AfterFunc(11500*time.Millisecond, func() { stop.Store(true) })
-		run(t, Options{Samples: topic.open, Observer: seen, Stop: stop.Load}, path, slices.Concat(sets, more,
-			[]string{"data.kafka.at_end=wait"})...)
-		want := "training waits for a message in partition 0, from offset 50 on; the order takes one sample of each partition in turn, and partitions [1 2] have more"
-		if len(seen.text) != 1 || !strings.Contains(seen.text[0], want) {
-			t.Errorf("%v: warned %q", more, seen.text)
-		}
+		t.Run(strings.Join(more, " "), func(t *testing.T) {
+			t.Parallel() // it only waits
+			seen := &noticed{}
+			var stop atomic.Bool
+			time.AfterFunc(11500*time.Millisecond, func() { stop.Store(true) })
+			run(t, Options{Samples: topic.open, Observer: seen, Stop: stop.Load}, path, slices.Concat(sets, more,
+				[]string{"data.kafka.at_end=wait"})...)
+			want := "training waits for a message in partition 0, from offset 50 on; the order takes one sample of each partition in turn, and partitions [1 2] have more"
+			if len(seen.text) != 1 || !strings.Contains(seen.text[0], want) {
+				t.Errorf("warned %q", seen.text)
+			}
+		})
 	}
 }
 
