@@ -180,3 +180,13 @@ func BenchmarkTinyParts(b *testing.B) {
 		}
 	}
 }
+
+// The messages of an all-reduce do not grow with the square of the ranks: a segment that is shorter than a chunk is one message.
+func TestAllReduceOfManyRanks(t *testing.T) {
+	const floats = 4 << 20
+	for n := 256; n <= 4096; n *= 2 {
+		if s, most := collectives.AllReduceSent(n, 1, floats, false), int64(2*(n-1)*max(1, 4*floats/n>>14)); s.Messages > most {
+			t.Errorf("%d ranks: a rank sends %d messages, want %d at most", n, s.Messages, most)
+		}
+	}
+}

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// partsBytes limits the chunks that AllReduce receives at once.
-	partsBytes = 2 << 20
+	// partsBytes limits the chunks that AllReduce receives at once, down to leastChunk each: of many ranks, shorter chunks would only be
+	// more messages, each of which costs about as much as its bytes on a link of 25 Gb/s.
+	partsBytes, leastChunk = 2 << 20, 16 << 10
 	// reduceLag is the number of chunks by which messages are posted ahead of the
 	// additions.
 	reduceLag = 2
@@ -25,7 +26,9 @@ func segmentFloats(floats, n int) int {
 }
 
 // chunkFloats returns the length of a chunk among n ranks.
-func chunkFloats(n int) int { return max(min(chunkBytes, partsBytes/n)/4/lineFloats, 1) * lineFloats }
+func chunkFloats(n int) int {
+	return max(min(chunkBytes, partsBytes/n), leastChunk) / 4 / lineFloats * lineFloats
+}
 
 // reducer holds the memory of AllReduce between operations.
 type reducer struct {
