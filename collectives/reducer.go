@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// partsBytes limits the chunks that AllReduce receives at once, down to leastChunk each: of many ranks, shorter chunks would only be
-	// more messages, each of which costs about as much as its bytes on a link of 25 Gb/s.
-	partsBytes, leastChunk = 2 << 20, 16 << 10
+	// partsBytes limits the chunks that AllReduce receives at once.
+	partsBytes = 2 << 20
+	// leastChunk is the least length of a chunk, in bytes. A link of 25 Gb/s sends it in 5 us, less time than a message takes.
+	leastChunk = 16 << 10
 	// reduceLag is the number of chunks by which messages are posted ahead of the
 	// additions.
 	reduceLag = 2

@@ -164,8 +164,12 @@ func (p *protection) restoreDigests(step int64, fresh []bool, lost digest.Sum) {
 	if d.rows == nil {
 		return
 	}
-	if p.rank.id == p.rank.job.firstLost(fresh) {
-		d.rows.Start(step, lost)
+	if fresh[p.rank.id] {
+		sum := digest.Sum{} // also if the rank had begun with rows, in a world that ended before it trained
+		if p.rank.id == p.rank.job.firstLost(fresh) {
+			sum = lost
+		}
+		d.rows.Start(step, sum)
 	}
 	sum, _ := d.at(step)
 	d.seal, d.dense, d.sums = step, sum.dense, append(d.sums[:0], sum)
