@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/digest"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
@@ -128,6 +130,23 @@ func TestUntil(t *testing.T) {
 				!slices.Equal(got.TrainLoss, all.TrainLoss[:last]) {
 				t.Errorf("%s, until step %d: %d steps, digest %s; want %s", mode, until, got.Steps, got.Digest, l.digests[last])
 			}
+		}
+	}
+}
+
+// Ranks that are new to a job have no digest of rows, except that the first of them has that of all lost rows. Also a rank that had begun
+// with rows is new, if its first world ended before it trained.
+func TestDigestsOfNewRanks(t *testing.T) {
+	lost := digest.Sum{Lo: 7}
+	for id, want := range []digest.Sum{{Lo: 5}, lost, {}} {
+		j := &job{topology: topology{ranks: 3, roles: roles{trainers: 3, rows: 3}}}
+		p := &protection{rank: &rank{job: j, id: id}}
+		p.digests.rows = commit.NewDigests()
+		p.digests.begin(40, digest.Sum{Lo: 5})
+		p.digests.rows.Begin(40, false)
+		p.restoreDigests(40, []bool{false, true, true}, lost)
+		if got := p.digests.rows.At(40); got != want {
+			t.Errorf("rank %d: %v, want %v", id, got, want)
 		}
 	}
 }
