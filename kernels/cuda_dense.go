@@ -117,33 +117,33 @@ func (s *cudaStream) vectorOf(op, name string, b Buffer, n int) uintptr {
 	return s.addressOf(op, name, b)
 }
 
-// cudaTile is one way to cut a product: into tiles of side x side, each computed by a block of
-// threads. The other fields are a thread's work for one link of all its chains: fmas; loads of
-// operands, each of which occupies the multiprocessor for cycles per warp; and rest, the other
-// instructions, which fetch the next slices.
-type cudaTile struct{ side, threads, fmas, loads, cycles, rest int }
+// cudaTile is one way to cut a product: into tiles of m x n, each computed by a block of threads
+// with shared bytes. The other fields are cycles of an H200 for one link of all chains of a tile,
+// as bench/results/2026-11-27-gpu-products.txt has them: alone if a multiprocessor has this one
+// block, and busy if it has several, whose work overlaps.
+type cudaTile struct{ m, n, threads, shared, alone, busy int }
 
 // productTiles are the tiles of cuda/gemm.cu.
 var productTiles = [...]cudaTile{
-	{side: 128, threads: 256, fmas: 64, loads: 4, cycles: 4, rest: 10},
-	{side: 64, threads: 64, fmas: 64, loads: 4, cycles: 4, rest: 14},
-	{side: 32, threads: 64, fmas: 16, loads: 2, cycles: 4, rest: 8},
-	{side: 16, threads: 256, fmas: 1, loads: 2, cycles: 1, rest: 4},
+	{m: 128, n: 128, threads: 256, shared: tileBytes(128, 128, 16, 3, 1), alone: 170, busy: 105},
+	{m: 128, n: 64, threads: 128, shared: tileBytes(128, 64, 16, 4, 1), alone: 90, busy: 54},
+	{m: 64, n: 64, threads: 256, shared: tileBytes(64, 64, 32, 3, 2), alone: 50, busy: 32},
+	{m: 32, n: 32, threads: 128, shared: tileBytes(32, 32, 64, 3, 4), alone: 16, busy: 11},
+	{m: 16, n: 16, threads: 128, shared: tileBytes(16, 16, 64, 5, 8), alone: 10, busy: 5},
 }
+
+// tileBytes returns the shared memory of a tile: stages slices of depth, and the links that a
+// thread reads ahead of the last.
+func tileBytes(m, n, depth, stages, links int) int { return 4 * (m + n + 8) * (stages*depth + links) }
 
 // cyclesPerLink estimates the cycles that a GPU takes for one link of the chains of (m, n)
-// elements: the work of its busiest multiprocessor, which starts instructions of four warps a
-// cycle.
+// elements: those of its busiest multiprocessor.
 func (t cudaTile) cyclesPerLink(m, n, processors int) int {
-	blocks := t.blockCount(m, n)
-	each := (blocks + processors - 1) / processors
-	warps, work := t.threads/32, t.fmas+t.loads+t.rest
-	return max(each*warps*work/4, each*warps*t.loads*t.cycles, (warps+3)/4*work)
+	each := (t.blockCount(m, n) + processors - 1) / processors
+	return max(t.alone, each*t.busy)
 }
 
-func (t cudaTile) blockCount(m, n int) int {
-	return (m + t.side - 1) / t.side * ((n + t.side - 1) / t.side)
-}
+func (t cudaTile) blockCount(m, n int) int { return (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) }
 
 // mostStride is the greatest stride of operands: their offsets in a tile fit 32 bits.
 const mostStride = 1 << 23
@@ -160,8 +160,10 @@ func (s *cudaStream) runProduct(k cudaKernel, p *cudaProduct) {
 			s.setError(fmt.Errorf("%s of rows that are %d floats apart: the limit is %d", cudaNames[k], x.stride, mostStride))
 		}
 	}
-	if by4(0, p.c, p.gate) {
-		p.wide = 1
+	for i, all := range [][]cudaMat{{p.c, p.gate}, {p.a}, {p.b}} {
+		if by4(0, all...) {
+			p.wide |= 1 << i
+		}
 	}
 	m, n := int(p.m), int(p.n)
 	if p.sums != 0 {
@@ -171,7 +173,7 @@ func (s *cudaStream) runProduct(k cudaKernel, p *cudaProduct) {
 	if s.tile == 0 {
 		best = bestTile(m, n, s.d.Processors)
 	}
-	s.launchKernel(k+cudaKernel(best), productTiles[best].blockCount(m, n), productTiles[best].threads, 1, 0, unsafe.Pointer(p))
+	s.launchKernel(k+cudaKernel(best), productTiles[best].blockCount(m, n), productTiles[best].threads, 1, productTiles[best].shared, unsafe.Pointer(p))
 }
 
 // bestTile returns the index in productTiles of the tile with the least estimated time.

@@ -246,6 +246,11 @@ func products(c *testCase, s Stream, m, n, k int) {
 	s.LinearGradInput(c.aligned(m, k, even(k)), dy, w, x)
 	s.LinearGradWeight(c.aligned(n, k, even(k)), c.vector(n), dy, x)
 	s.LinearGradWeight(c.aligned(n, k, even(k)+1), Buffer{}, dy, x)
+	// Operands that can be copied so.
+	x, w, dy = c.aligned(m, k, even(k)), c.aligned(n, k, even(k)+4), c.aligned(m, n, even(n))
+	s.Linear(y, x, w, b, ReLU)
+	s.LinearGradInput(c.matrix(m, k, 1), dy, w, x)
+	s.LinearGradWeight(c.matrix(n, k, 0), c.vector(n), dy, x)
 }
 
 // TestCUDAPreconditions checks that wrong operands panic: at the call, or at Sync if only the

@@ -51,7 +51,8 @@ def main():
     torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(1)
     device = torch.device("cuda")
-    model = DLRM().to(device)
+    with device:  # 17 GB of weights are drawn there
+        model = DLRM()
     dense_step = torch.optim.SGD([p for n, p in model.named_parameters() if not n.startswith("table")], lr=0.1)
     sparse_step = torch.optim.SGD(model.table.parameters(), lr=0.1)
     loss_of = nn.BCEWithLogitsLoss()

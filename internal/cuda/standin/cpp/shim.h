@@ -18,6 +18,9 @@ struct Dim {
 };
 extern Dim threadIdx, blockIdx, blockDim, gridDim;
 
+struct alignas(8) float2 {
+	float x, y;
+};
 struct alignas(16) float4 {
 	float x, y, z, w;
 };
