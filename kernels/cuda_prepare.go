@@ -5,7 +5,7 @@ import "github.com/ecrec/ecrec/internal/cuda"
 // leastFree is the free memory of a GPU, in bytes, with which PrepareCUDA leaves it open.
 const leastFree = 1 << 30
 
-// PrepareCUDA does early what takes NewCUDA most of its time: it starts the driver and opens
+// PrepareCUDA does early the part of NewCUDA that takes most of its time: it starts the driver and opens
 // this machine's GPU. That takes some 500 MB of the GPU's memory until the process ends.
 // PrepareCUDA opens no GPU of several, since the caller's rank decides which one it will use, and
 // none that has less than 1 GiB free. It reports whether the GPU is open.

@@ -15,7 +15,7 @@
 //
 // A warp has 8 x 4 threads, whose outputs form squares of up to 4 x 4: a thread reads up to four
 // operands at once, and the warp's reads of a slice meet no bank twice. Nothing is read outside an
-// operand, and what a slice has beyond its operand is never used for an output that is stored.
+// operand. A slice may have stale floats beyond its operand, which no stored output uses.
 
 struct Product {
 	Mat c, a, b;
@@ -199,7 +199,7 @@ template <Lie A, Lie B, int M, int N, int EM, int EN, int DEPTH, int STAGES, int
 #pragma unroll
 				for (int l = 0; l < LINKS; l++)
 					link(0, l);
-				fetch(0); // after the last links, what is fetched is not used
+				fetch(0); // unused after the last links
 #pragma unroll
 				for (int l = 0; l < LINKS; l++)
 					link(1, l);
