@@ -93,9 +93,9 @@ var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns
 	"pool_rows", "pool_rows_4", "divide_cells",
 	"dot_interaction", "dot_interaction_grad", "add_bias", "column_sums",
 	"column_chains", "batch_norm", "batch_norm_sums", "batch_norm_grad", "average", "inverse_root", "scale", "dropout", "fm", "fm_grad",
-	"scale_vectors", "scale_vectors_grad", "extend_vectors", "linear_128", "linear_128_64", "linear_64", "linear_32", "linear_16",
-	"grad_input_128", "grad_input_128_64", "grad_input_64", "grad_input_32", "grad_input_16",
-	"grad_weight_128", "grad_weight_128_64", "grad_weight_64", "grad_weight_32", "grad_weight_16"}
+	"scale_vectors", "scale_vectors_grad", "extend_vectors", "linear_128", "linear_128_64", "linear_64", "linear_64_32", "linear_32", "linear_16",
+	"grad_input_128", "grad_input_128_64", "grad_input_64", "grad_input_64_32", "grad_input_32", "grad_input_16",
+	"grad_weight_128", "grad_weight_128_64", "grad_weight_64", "grad_weight_64_32", "grad_weight_32", "grad_weight_16"}
 
 // cudaCode holds the loaded kernels.
 type cudaCode struct {

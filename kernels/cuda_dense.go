@@ -118,18 +118,19 @@ func (s *cudaStream) vectorOf(op, name string, b Buffer, n int) uintptr {
 }
 
 // cudaTile is one way to cut a product: into tiles of m x n, each computed by a block of threads
-// with shared bytes. The other fields are cycles of an H200 for one link of all chains of a tile,
-// as bench/results/2026-11-27-gpu-products.txt has them: alone if a multiprocessor has this one
-// block, and busy if it has several, whose work overlaps.
-type cudaTile struct{ m, n, threads, shared, alone, busy int }
+// with shared bytes. The other fields are cycles of an H200 for one link of all chains: of a
+// multiprocessor with one block, with two, and for each block of many.
+type cudaTile struct{ m, n, threads, shared, one, two, each int }
 
-// productTiles are the tiles of cuda/gemm.cu.
+// productTiles are the tiles of cuda/gemm.cu. Cycles are those of gradients of weights, as measured
+// (bench/results/2026-11-27-gpu-tiles.txt).
 var productTiles = [...]cudaTile{
-	{m: 128, n: 128, threads: 256, shared: tileBytes(128, 128, 16, 3, 1), alone: 170, busy: 105},
-	{m: 128, n: 64, threads: 128, shared: tileBytes(128, 64, 16, 4, 1), alone: 90, busy: 54},
-	{m: 64, n: 64, threads: 256, shared: tileBytes(64, 64, 32, 3, 2), alone: 50, busy: 32},
-	{m: 32, n: 32, threads: 128, shared: tileBytes(32, 32, 64, 3, 4), alone: 16, busy: 11},
-	{m: 16, n: 16, threads: 128, shared: tileBytes(16, 16, 64, 5, 8), alone: 10, busy: 5},
+	{m: 128, n: 128, threads: 256, shared: tileBytes(128, 128, 16, 3, 1), one: 225, two: 225, each: 106},
+	{m: 128, n: 64, threads: 128, shared: tileBytes(128, 64, 32, 2, 1), one: 130, two: 208, each: 54},
+	{m: 64, n: 64, threads: 256, shared: tileBytes(64, 64, 56, 2, 2), one: 72, two: 125, each: 60},
+	{m: 64, n: 32, threads: 128, shared: tileBytes(64, 32, 48, 3, 2), one: 47, two: 70, each: 35},
+	{m: 32, n: 32, threads: 128, shared: tileBytes(32, 32, 64, 3, 4), one: 31, two: 46, each: 19},
+	{m: 16, n: 16, threads: 128, shared: tileBytes(16, 16, 128, 3, 8), one: 17, two: 26, each: 13},
 }
 
 // tileBytes returns the shared memory of a tile: stages slices of depth, and the links that a
@@ -139,8 +140,14 @@ func tileBytes(m, n, depth, stages, links int) int { return 4 * (m + n + 8) * (s
 // cyclesPerLink estimates the cycles that a GPU takes for one link of the chains of (m, n)
 // elements: those of its busiest multiprocessor.
 func (t cudaTile) cyclesPerLink(m, n, processors int) int {
-	each := (t.blockCount(m, n) + processors - 1) / processors
-	return max(t.alone, each*t.busy)
+	switch blocks := (t.blockCount(m, n) + processors - 1) / processors; blocks {
+	case 0, 1:
+		return t.one
+	case 2:
+		return t.two
+	default:
+		return max(t.two, blocks*t.each)
+	}
 }
 
 func (t cudaTile) blockCount(m, n int) int { return (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) }
@@ -166,14 +173,16 @@ func (s *cudaStream) runProduct(k cudaKernel, p *cudaProduct) {
 		}
 	}
 	m, n := int(p.m), int(p.n)
-	if p.sums != 0 {
-		n = max(n, 1) // there are column sums even if C has no columns
-	}
 	best := s.tile - 1
 	if s.tile == 0 {
 		best = bestTile(m, n, s.d.Processors)
 	}
-	s.launchKernel(k+cudaKernel(best), productTiles[best].blockCount(m, n), productTiles[best].threads, 1, productTiles[best].shared, unsafe.Pointer(p))
+	t := productTiles[best]
+	blocks := t.blockCount(m, n)
+	if p.sums != 0 {
+		blocks += t.blockCount(m, 1) // for the column sums
+	}
+	s.launchKernel(k+cudaKernel(best), blocks, t.threads, 1, t.shared, unsafe.Pointer(p))
 }
 
 // bestTile returns the index in productTiles of the tile with the least estimated time.

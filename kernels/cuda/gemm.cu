@@ -30,6 +30,9 @@ struct Product {
 
 enum { WIDE_C = 1, WIDE_A = 2, WIDE_B = 4 };
 
+// AHEAD_SUMS is the number of floats that a thread reads before it adds them to a column sum.
+enum { AHEAD_SUMS = 16 };
+
 // The layout of an operand: along p, the k floats of one row are consecutive in memory; across,
 // the floats of its rows at one p are.
 enum Lie { ALONG, ACROSS };
@@ -131,6 +134,49 @@ __device__ __forceinline__ float finished(const Product &p, float v, float bias)
 	return p.relu && v < 0.0f ? 0.0f : v;
 }
 
+// sumColumns computes the column sums of M of A's rows, each one chain of additions. A block does
+// this alone, beside the blocks of the product: in one of these it would take as long again.
+template <typename SA, int M, int DEPTH, int STAGES> __device__ __forceinline__ void sumColumns(const Product &p, float *memory, int stage, int row) {
+	SA a;
+	a.begin(p.a, row, p.m, p.k, p.wide & WIDE_A);
+	auto copy = [&](int at) {
+		if (at < p.k)
+			a.copy(memory + at / DEPTH % STAGES * stage, at);
+		commitCopies();
+	};
+#pragma unroll 1
+	for (int s = 0; s < STAGES - 1; s++)
+		copy(s * DEPTH);
+	float sum = 0.0f;
+#pragma unroll 1
+	for (int from = 0; from < p.k; from += DEPTH) {
+		waitCopies<STAGES - 2>();
+		__syncthreads();
+		copy(from + (STAGES - 1) * DEPTH);
+		const float *x = memory + from / DEPTH % STAGES * stage + threadIdx.x;
+		if (threadIdx.x < M) {
+			const int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
+			int q = 0;
+#pragma unroll 1
+			for (; q + AHEAD_SUMS <= depth; q += AHEAD_SUMS) {
+				float next[AHEAD_SUMS];
+#pragma unroll
+				for (int l = 0; l < AHEAD_SUMS; l++)
+					next[l] = x[(q + l) * SA::ROW];
+#pragma unroll
+				for (int l = 0; l < AHEAD_SUMS; l++)
+					sum = sum + next[l];
+			}
+			for (; q < depth; q++)
+				sum = sum + x[q * SA::ROW];
+		}
+	}
+	waitCopies<0>();
+	__syncthreads(); // memory is free for the next tile
+	if (threadIdx.x < M && row + threadIdx.x < p.m)
+		p.sums[row + threadIdx.x] = sum;
+}
+
 template <Lie A, Lie B, int M, int N, int EM, int EN, int DEPTH, int STAGES, int LINKS, int UNROLL, bool SUMS> __device__ __forceinline__ void product(const Product &p) {
 	const int THREADS = M / EM * (N / EN), LM = 8, LN = 4, PM = EM < 4 ? EM : 4, PN = EN < 4 ? EN : 4;
 	typedef Slices<A, M, DEPTH, THREADS> SA;
@@ -141,13 +187,16 @@ template <Lie A, Lie B, int M, int N, int EM, int EN, int DEPTH, int STAGES, int
 	// Eight threads that follow each other read two banks of one operand and four of the other.
 	const int lm = lane >> 1 & 7, ln = (lane & 1) | (lane >> 4) << 1;
 	const int mine = warp / warpsAcross * (LM * EM) + lm * PM, mineAcross = warp % warpsAcross * (LN * EN) + ln * PN;
-	// There are column sums even if C has no columns.
-	const int across = p.n > 0 ? (p.n + N - 1) / N : 1;
-	const i64 tiles = (i64)across * ((p.m + M - 1) / M);
+	const int across = (p.n + N - 1) / N;
+	const int down = (p.m + M - 1) / M, sums = SUMS && p.sums ? down : 0;
+	const i64 tiles = (i64)across * down + sums;
 	for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+		if (tile >= tiles - sums) {
+			sumColumns<SA, M, DEPTH, STAGES>(p, memory, STAGE, (int)(tile - (tiles - sums)) * M);
+			continue;
+		}
 		const int row = (int)(tile / across) * M, col = (int)(tile % across) * N;
-		const bool sums = SUMS && p.sums && col == 0 && t < M;
-		float c[EM][EN], column = 0.0f;
+		float c[EM][EN];
 #pragma unroll
 		for (int i = 0; i < EM; i++)
 #pragma unroll
@@ -214,15 +263,9 @@ template <Lie A, Lie B, int M, int N, int EM, int EN, int DEPTH, int STAGES, int
 				x0 += SA::ROW;
 				y0 += SB::ROW;
 			}
-			if (sums)
-#pragma unroll 8
-				for (int q = 0; q < depth; q++)
-					column = column + slice[q * SA::ROW + t];
 		}
 		waitCopies<0>();
 		__syncthreads(); // memory is free for the next tile
-		if (sums && row + t < p.m)
-			p.sums[row + t] = column;
 #pragma unroll
 		for (int i = 0; i < EM; i++) {
 			const int r = row + mine + i / PM * (LM * PM) + i % PM;
@@ -256,21 +299,24 @@ template <Lie A, Lie B, int M, int N, int EM, int EN, int DEPTH, int STAGES, int
 	}
 }
 
-// The tiles, their threads and shared memory are those of kernels.productTiles. A loop of some
-// 300 instructions at most stays in the multiprocessor's instruction cache: fully unrolled slices
-// were half as fast. Small tiles read several links ahead, which are few instructions each.
-KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 128, 8, 8, 16, 3, 1, 2, false>(p); }
-KERNEL __launch_bounds__(128, 2) linear_128_64(Product p) { product<ALONG, ALONG, 128, 64, 8, 8, 16, 4, 1, 2, false>(p); }
-KERNEL __launch_bounds__(256, 2) linear_64(Product p) { product<ALONG, ALONG, 64, 64, 4, 4, 32, 3, 2, 2, false>(p); }
+// The tiles, their threads and shared memory are those of kernels.productTiles. Gradients of weights
+// occupy a multiprocessor with one or two blocks: their slices are long, so that waiting for
+// copies and for other warps is rare, and their loops short. Small tiles read several links ahead.
+KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 128, 8, 8, 16, 3, 1, 8, false>(p); }
+KERNEL __launch_bounds__(128, 2) linear_128_64(Product p) { product<ALONG, ALONG, 128, 64, 8, 8, 32, 2, 1, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) linear_64(Product p) { product<ALONG, ALONG, 64, 64, 4, 4, 56, 2, 2, 1, false>(p); }
+KERNEL __launch_bounds__(128, 2) linear_64_32(Product p) { product<ALONG, ALONG, 64, 32, 4, 4, 48, 3, 2, 2, false>(p); }
 KERNEL __launch_bounds__(128, 4) linear_32(Product p) { product<ALONG, ALONG, 32, 32, 4, 2, 64, 3, 4, 1, false>(p); }
-KERNEL __launch_bounds__(128, 4) linear_16(Product p) { product<ALONG, ALONG, 16, 16, 2, 1, 64, 5, 8, 1, false>(p); }
-KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 128, 8, 8, 16, 3, 1, 2, false>(p); }
-KERNEL __launch_bounds__(128, 2) grad_input_128_64(Product p) { product<ALONG, ACROSS, 128, 64, 8, 8, 16, 4, 1, 2, false>(p); }
-KERNEL __launch_bounds__(256, 2) grad_input_64(Product p) { product<ALONG, ACROSS, 64, 64, 4, 4, 32, 3, 2, 2, false>(p); }
+KERNEL __launch_bounds__(128, 4) linear_16(Product p) { product<ALONG, ALONG, 16, 16, 2, 1, 128, 3, 8, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 128, 8, 8, 16, 3, 1, 8, false>(p); }
+KERNEL __launch_bounds__(128, 2) grad_input_128_64(Product p) { product<ALONG, ACROSS, 128, 64, 8, 8, 32, 2, 1, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_input_64(Product p) { product<ALONG, ACROSS, 64, 64, 4, 4, 56, 2, 2, 1, false>(p); }
+KERNEL __launch_bounds__(128, 2) grad_input_64_32(Product p) { product<ALONG, ACROSS, 64, 32, 4, 4, 48, 3, 2, 2, false>(p); }
 KERNEL __launch_bounds__(128, 4) grad_input_32(Product p) { product<ALONG, ACROSS, 32, 32, 4, 2, 64, 3, 4, 1, false>(p); }
-KERNEL __launch_bounds__(128, 4) grad_input_16(Product p) { product<ALONG, ACROSS, 16, 16, 2, 1, 64, 5, 8, 1, false>(p); }
-KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 128, 8, 8, 16, 3, 1, 2, true>(p); }
-KERNEL __launch_bounds__(128, 2) grad_weight_128_64(Product p) { product<ACROSS, ACROSS, 128, 64, 8, 8, 16, 4, 1, 2, true>(p); }
-KERNEL __launch_bounds__(256, 2) grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 64, 4, 4, 32, 3, 2, 2, true>(p); }
+KERNEL __launch_bounds__(128, 4) grad_input_16(Product p) { product<ALONG, ACROSS, 16, 16, 2, 1, 128, 3, 8, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 128, 8, 8, 16, 3, 1, 8, true>(p); }
+KERNEL __launch_bounds__(128, 2) grad_weight_128_64(Product p) { product<ACROSS, ACROSS, 128, 64, 8, 8, 32, 2, 1, 1, true>(p); }
+KERNEL __launch_bounds__(256, 2) grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 64, 4, 4, 56, 2, 2, 1, true>(p); }
+KERNEL __launch_bounds__(128, 2) grad_weight_64_32(Product p) { product<ACROSS, ACROSS, 64, 32, 4, 4, 48, 3, 2, 2, true>(p); }
 KERNEL __launch_bounds__(128, 4) grad_weight_32(Product p) { product<ACROSS, ACROSS, 32, 32, 4, 2, 64, 3, 4, 1, true>(p); }
-KERNEL __launch_bounds__(128, 4) grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 16, 2, 1, 64, 5, 8, 1, true>(p); }
+KERNEL __launch_bounds__(128, 4) grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 16, 2, 1, 128, 3, 8, 1, true>(p); }
