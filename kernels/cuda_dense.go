@@ -184,39 +184,6 @@ func bestTile(m, n, processors int) (best int) {
 	return best
 }
 
-func (s *cudaStream) DotInteraction(out, feats Matrix, f, d int) {
-	const op = "DotInteraction"
-	lead := checkDots(op, out, f, d)
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
-	p.out, p.feats = s.matrixOf(op, "out", out, feats.Rows, lead+f*(f-1)/2), s.matrixOf(op, "feats", feats, feats.Rows, f*d)
-	s.runInteraction(op, kernelInteraction, &p, 4*f*int(p.row))
-}
-
-func (s *cudaStream) DotInteractionGrad(dfeats, dout, feats Matrix, f, d int) {
-	const op = "DotInteractionGrad"
-	lead := checkDots(op, dout, f, d)
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
-	p.out = s.matrixOf(op, "dout", dout, feats.Rows, lead+f*(f-1)/2)
-	p.feats = s.matrixOf(op, "feats", feats, feats.Rows, f*d)
-	p.dfeats = s.matrixOf(op, "dfeats", dfeats, feats.Rows, f*d)
-	s.runInteraction(op, kernelInteractionGrad, &p, 4*f*(int(p.row)+f))
-}
-
-// interactionThreads is the number of threads that share a sample.
-const interactionThreads = 128
-
-func (s *cudaStream) runInteraction(op string, k cudaKernel, p *cudaInteraction, shared int) {
-	if p.samples == 0 {
-		return
-	}
-	if shared > s.d.Shared {
-		s.setError(fmt.Errorf("%s of %d vectors of %d floats takes %d bytes of shared memory, and %s has %d: use a smaller model.embedding_dim",
-			op, p.f, p.d, shared, s.d.Context.Name, s.d.Shared))
-		return
-	}
-	s.launchKernel(k, s.blocksOf(int(p.samples), 1), interactionThreads, 1, shared, unsafe.Pointer(p))
-}
-
 func (s *cudaStream) SigmoidBCE(loss, dlogit, logit, label Buffer, scale float32) {
 	s.crossEntropy("SigmoidBCE", loss, dlogit, logit, label, Buffer{}, 1, scale)
 }

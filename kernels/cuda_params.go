@@ -138,6 +138,9 @@ type cudaInteraction struct {
 	out, feats, dfeats cudaMat
 	samples            int64
 	f, d, row, lead    int32
+	group, each, wide  int32
+	_                  int32
+	by                 cudaDivisor
 }
 
 type cudaProduct struct {
