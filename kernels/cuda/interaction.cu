@@ -107,6 +107,7 @@ template <int T> __device__ __forceinline__ void interact(const Interaction &p) 
 	for (int g = 0; g < p.group && sample + g < p.samples; g++)
 		copyFeatures(p, sample + g, x + g * p.each);
 	for (; sample < p.samples; sample += ahead) {
+		commitCopies();
 		waitCopies<0>();
 		__syncthreads();
 		for (int g = 0; g < p.group && sample + g < p.samples; g++)
@@ -148,6 +149,7 @@ KERNEL dot_interaction_grad(Interaction p) {
 			int i = q / p.f, j = q - i * p.f;
 			s[q] = i == j ? 0.0f : i > j ? dout[p.lead + i * (i - 1) / 2 + j] : dout[p.lead + j * (j - 1) / 2 + i];
 		}
+		commitCopies();
 		waitCopies<0>();
 		__syncthreads();
 		float *to = p.dfeats.p + sample * p.dfeats.stride;
@@ -211,6 +213,7 @@ template <int F> __device__ __forceinline__ void interactGrad(const Interaction 
 			for (int v = 0; v < F; v++)
 				x[v] = has && c < quads && v < p.f ? from[v * quads + c] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 			if (first == 0) {
+				commitCopies();
 				waitCopies<0>();
 				__syncthreads(); // s is free
 				for (int g = 0; g < p.group && sample + g < p.samples; g++) {
