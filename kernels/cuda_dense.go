@@ -25,9 +25,21 @@ func (s *cudaStream) runColumns(k cudaKernel, dst, src cudaMat, rows, cols int) 
 	if rows == 0 || cols == 0 {
 		return
 	}
-	x, y := threadsOf(cols)
 	p := cudaColumns{dst: dst, src: src, rows: int64(rows), cols: int32(cols)}
+	x, y := threadsOf(cols)
+	if k == kernelColumns {
+		x, y = columnThreads(&p.wide, cols, dst, src)
+	}
 	s.launchKernel(k, s.blocksOf(rows, y), x, y, 0, unsafe.Pointer(&p))
+}
+
+// columnThreads returns the form of a block for columns of rows, which sets wide if the kernel moves
+// four of them at a time.
+func columnThreads(wide *int32, cols int, all ...cudaMat) (x, y int) {
+	if by4(cols, all...) {
+		*wide, cols = 1, cols/4
+	}
+	return threadsOf(cols)
 }
 
 func (s *cudaStream) MulAdd(dst, a, b, c Matrix) {
@@ -46,7 +58,11 @@ func (s *cudaStream) MulAdd(dst, a, b, c Matrix) {
 	if rows == 0 || cols == 0 {
 		return
 	}
-	x, y := threadsOf(cols)
+	all := []cudaMat{p.dst, p.a, p.c, p.b}
+	if b.Cols == 1 && cols > 1 {
+		all = all[:3]
+	}
+	x, y := columnThreads(&p.wide, cols, all...)
 	s.launchKernel(kernelMulAdd, s.blocksOf(rows, y), x, y, 0, unsafe.Pointer(&p))
 }
 
@@ -67,6 +83,13 @@ func (s *cudaStream) Sum(dst Buffer, addends []Buffer) {
 		return
 	}
 	p := cudaSum{dst: s.addressOf(op, "dst", dst), from: s.stageList(BytesOf(s.pointers)), n: int64(n), addends: int32(len(addends))}
+	bits := p.dst
+	for _, from := range s.pointers {
+		bits |= uintptr(from)
+	}
+	if by4(n, cudaMat{p: bits}) {
+		p.wide, n = 1, n/4
+	}
 	s.launchKernel(kernelSum, s.blocksOf(n, elementThreads), elementThreads, 1, 0, unsafe.Pointer(&p))
 }
 
