@@ -60,7 +60,10 @@ func (s *cudaStream) interactionOf(op string, feats Matrix, f, d, lead int) cuda
 // few kilobytes, so that a multiprocessor has room for many blocks.
 func (s *cudaStream) groupOf(most, bytes int) int { return max(1, min(most, 24<<10/bytes)) }
 
-// runInteraction starts as many blocks as run at the same time.
+// interactionBlocks is the number of blocks for a multiprocessor: more than run at the same time, so
+// that all have work to the end, and few enough that each takes several samples.
+const interactionBlocks = 64
+
 func (s *cudaStream) runInteraction(op string, k cudaKernel, p *cudaInteraction, threads, shared int) {
 	if p.samples == 0 {
 		return
@@ -71,5 +74,5 @@ func (s *cudaStream) runInteraction(op string, k cudaKernel, p *cudaInteraction,
 		return
 	}
 	groups := (int(p.samples) + int(p.group) - 1) / int(p.group)
-	s.launchKernel(k, min(groups, 64*s.d.Processors), threads, 1, shared, unsafe.Pointer(p))
+	s.launchKernel(k, min(groups, interactionBlocks*s.d.Processors), threads, 1, shared, unsafe.Pointer(p))
 }
