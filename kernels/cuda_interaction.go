@@ -62,7 +62,7 @@ func (s *cudaStream) groupOf(most, bytes int) int { return max(1, min(most, 24<<
 
 // interactionBlocks is the number of blocks for a multiprocessor: more than run at the same time, so
 // that all have work to the end, and few enough that each takes several samples.
-const interactionBlocks = 64
+const interactionBlocks = 48
 
 func (s *cudaStream) runInteraction(op string, k cudaKernel, p *cudaInteraction, threads, shared int) {
 	if p.samples == 0 {
