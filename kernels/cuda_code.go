@@ -65,6 +65,7 @@ const (
 	kernelDivide
 	kernelInteraction
 	kernelInteractionGrad
+	kernelInteractionGrad28
 	kernelAddBias
 	kernelColumnSums
 	kernelColumnChains
@@ -91,7 +92,7 @@ var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns
 	"gather_rows", "gather_rows_4",
 	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4", "sum_long", "update_long",
 	"pool_rows", "pool_rows_4", "divide_cells",
-	"dot_interaction", "dot_interaction_grad", "add_bias", "column_sums",
+	"dot_interaction", "dot_interaction_grad", "dot_interaction_grad_28", "add_bias", "column_sums",
 	"column_chains", "batch_norm", "batch_norm_sums", "batch_norm_grad", "average", "inverse_root", "scale", "dropout", "fm", "fm_grad",
 	"scale_vectors", "scale_vectors_grad", "extend_vectors", "linear_128", "linear_128_64", "linear_64", "linear_64_32", "linear_32", "linear_16",
 	"grad_input_128", "grad_input_128_64", "grad_input_64", "grad_input_64_32", "grad_input_32", "grad_input_16",
@@ -115,7 +116,7 @@ func loadCUDA(c *cuda.Context) (*cudaCode, error) {
 	}
 	for k, name := range cudaNames {
 		shared := 0
-		if k := cudaKernel(k); k == kernelInteraction || k == kernelInteractionGrad || k >= kernelLinear {
+		if k := cudaKernel(k); k >= kernelInteraction && k <= kernelInteractionGrad28 || k >= kernelLinear {
 			shared = c.Shared
 		}
 		if code.functions[k], err = code.module.Function(name, shared); err != nil {

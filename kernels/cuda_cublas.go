@@ -38,8 +38,8 @@ func (s *cudaStream) runBLAS(k cudaKernel, p *cudaProduct) {
 	s.setError(s.products.Multiply(int(p.n), int(p.m), int(p.k), c, b, a))
 	switch {
 	case k == kernelLinear && (p.bias != 0 || p.relu != 0):
-		x, y := threadsOf(int(p.n))
 		follow := cudaFollow{y: p.c, bias: p.bias, rows: int64(p.m), cols: p.n, relu: p.relu}
+		x, y := columnThreads(&follow.wide, int(p.n), p.c, cudaMat{p: p.bias})
 		s.launchKernel(kernelAddBias, s.blocksOf(int(p.m), y), x, y, 0, unsafe.Pointer(&follow))
 	case k == kernelGradInput && p.gate.p != 0:
 		s.runColumns(kernelGate, p.c, p.gate, int(p.m), int(p.n))

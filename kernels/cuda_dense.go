@@ -25,9 +25,21 @@ func (s *cudaStream) runColumns(k cudaKernel, dst, src cudaMat, rows, cols int) 
 	if rows == 0 || cols == 0 {
 		return
 	}
-	x, y := threadsOf(cols)
 	p := cudaColumns{dst: dst, src: src, rows: int64(rows), cols: int32(cols)}
+	x, y := threadsOf(cols)
+	if k == kernelColumns {
+		x, y = columnThreads(&p.wide, cols, dst, src)
+	}
 	s.launchKernel(k, s.blocksOf(rows, y), x, y, 0, unsafe.Pointer(&p))
+}
+
+// columnThreads returns the form of a block for columns of rows, which sets wide if the kernel moves
+// four of them at a time.
+func columnThreads(wide *int32, cols int, all ...cudaMat) (x, y int) {
+	if by4(cols, all...) {
+		*wide, cols = 1, cols/4
+	}
+	return threadsOf(cols)
 }
 
 func (s *cudaStream) MulAdd(dst, a, b, c Matrix) {
@@ -46,7 +58,11 @@ func (s *cudaStream) MulAdd(dst, a, b, c Matrix) {
 	if rows == 0 || cols == 0 {
 		return
 	}
-	x, y := threadsOf(cols)
+	all := []cudaMat{p.dst, p.a, p.c, p.b}
+	if b.Cols == 1 && cols > 1 {
+		all = all[:3]
+	}
+	x, y := columnThreads(&p.wide, cols, all...)
 	s.launchKernel(kernelMulAdd, s.blocksOf(rows, y), x, y, 0, unsafe.Pointer(&p))
 }
 
@@ -67,6 +83,13 @@ func (s *cudaStream) Sum(dst Buffer, addends []Buffer) {
 		return
 	}
 	p := cudaSum{dst: s.addressOf(op, "dst", dst), from: s.stageList(BytesOf(s.pointers)), n: int64(n), addends: int32(len(addends))}
+	bits := p.dst
+	for _, from := range s.pointers {
+		bits |= uintptr(from)
+	}
+	if by4(n, cudaMat{p: bits}) {
+		p.wide, n = 1, n/4
+	}
 	s.launchKernel(kernelSum, s.blocksOf(n, elementThreads), elementThreads, 1, 0, unsafe.Pointer(&p))
 }
 
@@ -193,39 +216,6 @@ func bestTile(m, n, processors int) (best int) {
 		}
 	}
 	return best
-}
-
-func (s *cudaStream) DotInteraction(out, feats Matrix, f, d int) {
-	const op = "DotInteraction"
-	lead := checkDots(op, out, f, d)
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
-	p.out, p.feats = s.matrixOf(op, "out", out, feats.Rows, lead+f*(f-1)/2), s.matrixOf(op, "feats", feats, feats.Rows, f*d)
-	s.runInteraction(op, kernelInteraction, &p, 4*f*int(p.row))
-}
-
-func (s *cudaStream) DotInteractionGrad(dfeats, dout, feats Matrix, f, d int) {
-	const op = "DotInteractionGrad"
-	lead := checkDots(op, dout, f, d)
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
-	p.out = s.matrixOf(op, "dout", dout, feats.Rows, lead+f*(f-1)/2)
-	p.feats = s.matrixOf(op, "feats", feats, feats.Rows, f*d)
-	p.dfeats = s.matrixOf(op, "dfeats", dfeats, feats.Rows, f*d)
-	s.runInteraction(op, kernelInteractionGrad, &p, 4*f*(int(p.row)+f))
-}
-
-// interactionThreads is the number of threads that share a sample.
-const interactionThreads = 128
-
-func (s *cudaStream) runInteraction(op string, k cudaKernel, p *cudaInteraction, shared int) {
-	if p.samples == 0 {
-		return
-	}
-	if shared > s.d.Shared {
-		s.setError(fmt.Errorf("%s of %d vectors of %d floats takes %d bytes of shared memory, and %s has %d: use a smaller model.embedding_dim",
-			op, p.f, p.d, shared, s.d.Context.Name, s.d.Shared))
-		return
-	}
-	s.launchKernel(k, s.blocksOf(int(p.samples), 1), interactionThreads, 1, shared, unsafe.Pointer(p))
 }
 
 func (s *cudaStream) SigmoidBCE(loss, dlogit, logit, label Buffer, scale float32) {

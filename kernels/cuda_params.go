@@ -39,17 +39,16 @@ type cudaUpdateDense struct {
 }
 
 type cudaSum struct {
-	dst, from uintptr
-	n         int64
-	addends   int32
-	_         int32
+	dst, from     uintptr
+	n             int64
+	addends, wide int32
 }
 
 type cudaFollow struct {
-	y          cudaMat
-	bias       uintptr
-	rows       int64
-	cols, relu int32
+	y                   cudaMat
+	bias                uintptr
+	rows                int64
+	cols, relu, wide, _ int32
 }
 
 type cudaColumnSums struct {
@@ -60,10 +59,9 @@ type cudaColumnSums struct {
 }
 
 type cudaColumns struct {
-	dst, src cudaMat
-	rows     int64
-	cols     int32
-	_        int32
+	dst, src   cudaMat
+	rows       int64
+	cols, wide int32
 }
 
 type cudaExtended struct {
@@ -73,9 +71,9 @@ type cudaExtended struct {
 }
 
 type cudaMulAdd struct {
-	dst, a, b, c cudaMat
-	rows         int64
-	cols, bCols  int32
+	dst, a, b, c         cudaMat
+	rows                 int64
+	cols, bCols, wide, _ int32
 }
 
 type cudaLoss struct {
@@ -138,6 +136,9 @@ type cudaInteraction struct {
 	out, feats, dfeats cudaMat
 	samples            int64
 	f, d, row, lead    int32
+	group, each, wide  int32
+	_                  int32
+	by                 cudaDivisor
 }
 
 type cudaProduct struct {

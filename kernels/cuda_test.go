@@ -119,6 +119,9 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 			s.GateReLU(c.matrix(0, d, 3), c.matrix(0, d, 0))
 		}
 		ops[fmt.Sprintf("aligned/d=%d", d)] = func(c *testCase, s Stream) {
+			s.CopyColumns(c.aligned(300, d, 4), c.aligned(300, d, 8))
+			s.MulAdd(c.aligned(70, d, 0), c.aligned(70, d, 4), c.matrix(70, 1, 2), c.aligned(1, d, 0))
+			s.Sum(c.aligned(9, d, 0).Buf, []Buffer{c.aligned(9, d, 0).Buf, c.aligned(9, d, 0).Buf})
 			s.GatherRows(c.aligned(100, 3*d, 4), c.aligned(57, d, 8), c.indexes(300, 57))
 			start, pos := c.segments(500, 57*3)
 			s.SumRows(c.aligned(500, d, 0), c.aligned(57, 3*d, 4), start, pos)
