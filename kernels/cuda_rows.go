@@ -171,6 +171,8 @@ const (
 	longSegment   = 64
 	longColumns   = 16
 	longThreads   = 5 // warps of a block
+	longBlocks    = 4 // of a processor
+	longCounters  = 4
 	sumsAtOnce    = 4 // segments that a group takes at a time
 	updatesAtOnce = 2 // if the rule has state of a weight
 )
@@ -186,22 +188,26 @@ func (s *cudaStream) sumSegments(op string, p *cudaSegments, src Matrix, d int, 
 	p.t, p.d, p.n, p.positions, p.fault = int32(max(src.Cols/d, 1)), int32(d), int64(n), int64(pos.Floats()), uintptr(s.fault.ptr)
 	p.limit, p.by = int64(src.Rows)*int64(p.t), divisorOf(int(p.t))
 	most := pos.Floats() / longSegment // segments that can be long
-	s.growBuffer(&s.long, 4*(most+1))
+	s.turn = 1 - s.turn
+	if bytes := 4 * (2*longCounters + most); s.long.bytes < bytes {
+		if s.growBuffer(&s.long, bytes); s.err == nil {
+			s.Zero(s.long.Slice(0, 4*2*longCounters)) // each call clears the counters of the next
+		}
+	}
 	if p.update != 0 {
 		s.growBuffer(&s.sums, 4*d*most)
 		p.sums = uintptr(s.sums.ptr)
 	}
-	p.longOnes = uintptr(s.long.ptr)
+	p.longOnes, p.turn = uintptr(s.long.ptr), s.turn
 	if s.err != nil {
 		return
 	}
-	s.Zero(s.long.Slice(0, 4))
 	if !s.launchSegments(op, p, n) || most == 0 {
 		return
 	}
-	s.launchKernel(kernelSumLong, s.blocksOf(most*((d+longColumns-1)/longColumns), 1), 32, longThreads, 0, unsafe.Pointer(p))
+	s.launchKernel(kernelSumLong, min(most*((d+longColumns-1)/longColumns), longBlocks*s.d.Processors), 32, longThreads, 0, unsafe.Pointer(p))
 	if p.update != 0 {
-		s.launchKernel(kernelUpdateLong, s.blocksOf(most, 1), 128, 1, 0, unsafe.Pointer(p))
+		s.launchKernel(kernelUpdateLong, min(most, longBlocks*s.d.Processors), 128, 1, 0, unsafe.Pointer(p))
 	}
 }
 

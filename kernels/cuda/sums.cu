@@ -12,10 +12,10 @@ struct Segments {
 	Mat dst, src;
 	const int *start, *pos;
 	u64 *fault;
-	int *longOnes; // their number, then the segments
+	int *longOnes; // counters of this call and of the next, then the segments
 	i64 n, limit;  // segments, lookups of src
 	i64 positions; // in pos
-	int t, d, op, pad;
+	int t, d, op, turn; // turn: which counters of longOnes are this call's
 	Divisor by; // t
 	// If rows are updated by the sums, which are then not stored in dst:
 	RowPart parts[ROW_PARTS];
@@ -43,7 +43,7 @@ struct Segments {
 #define SUM_BLOCKS_R 2
 #endif
 enum {
-	AHEAD = 4, LONG = 64, LONG_COLUMNS = SUM_COLUMNS, LONG_LOOKUPS = SUM_LOOKUPS, LONG_TILES = SUM_TILES,
+	AHEAD = 4, LONG = 64, VERY_LONG = 4096, LONG_COLUMNS = SUM_COLUMNS, LONG_LOOKUPS = SUM_LOOKUPS, LONG_TILES = SUM_TILES,
 	LONG_LANES = 32, LONG_LOADERS = 4 * LONG_LANES, LONG_BATCH = 16, SUMS_AT_ONCE = SUM_SOME, UPDATES_AT_ONCE = SUM_UPDATES
 };
 
@@ -60,6 +60,34 @@ __device__ __forceinline__ const float *lookup(const Segments &p, int l) {
 		return p.src.p + l * p.src.stride;
 	i64 row = quotient((u32)l, p.by);
 	return p.src.p + row * p.src.stride + (i64)(l - row * p.t) * p.d;
+}
+
+// The counters of longOnes. Segments of more than VERY_LONG lookups are listed from the front of
+// the list, so that they start first, and the others from the back.
+enum { VERY_LONG_ONES = 0, LONG_ONES = 1, TAKEN = 2, COUNTERS = 4 };
+
+__device__ __forceinline__ int *counter(const Segments &p, int which) { return p.longOnes + COUNTERS * p.turn + which; }
+__device__ __forceinline__ int *listed(const Segments &p) { return p.longOnes + 2 * COUNTERS; }
+
+__device__ __forceinline__ void listLong(const Segments &p, i64 s, int n) {
+	if (n > VERY_LONG)
+		listed(p)[atomicAdd(counter(p, VERY_LONG_ONES), 1)] = (int)s;
+	else
+		listed(p)[p.positions / LONG - 1 - atomicAdd(counter(p, LONG_ONES), 1)] = (int)s;
+}
+
+__device__ __forceinline__ int longOnes(const Segments &p) { return *counter(p, VERY_LONG_ONES) + *counter(p, LONG_ONES); }
+
+__device__ __forceinline__ int longOne(const Segments &p, i64 i) {
+	int first = *counter(p, VERY_LONG_ONES);
+	return listed(p)[i < first ? i : p.positions / LONG - 1 - (i - first)];
+}
+
+// clearNext clears the counters of the next call, before which this call is done.
+__device__ __forceinline__ void clearNext(const Segments &p) {
+	if (blockIdx.x == 0 && threadIdx.y == 0 && threadIdx.x == 0)
+		for (int i = 0; i < COUNTERS; i++)
+			p.longOnes[COUNTERS * (1 - p.turn) + i] = 0;
 }
 
 // bounds sets the range of a segment's positions. If it is invalid, bounds stores a fault and
@@ -179,6 +207,7 @@ __device__ __forceinline__ bool unknownRule(const Segments &p) {
 }
 
 template <typename V> __device__ __forceinline__ void segments(const Segments &p) {
+	clearNext(p);
 	if (unknownRule(p))
 		return;
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
@@ -195,7 +224,7 @@ template <typename V> __device__ __forceinline__ void segments(const Segments &p
 		}
 		if (here && hi - lo > LONG) {
 			if (threadIdx.x == 0)
-				p.longOnes[1 + atomicAdd(p.longOnes, 1)] = (int)s;
+				listLong(p, s, hi - lo);
 			here = false;
 		}
 		if (here)
@@ -253,7 +282,7 @@ template <bool FACTORS, int N> __device__ __forceinline__ int take(const Segment
 		int n = at[k + 1] - at[k];
 		if (n > LONG) {
 			if (threadIdx.x == 0)
-				p.longOnes[1 + atomicAdd(p.longOnes, 1)] = (int)(s + k);
+				listLong(p, s + k, n);
 		} else if (n > FIRST_ONES)
 			more |= 1 << k;
 		else
@@ -294,6 +323,7 @@ __device__ __forceinline__ V sumFirst(const Some<N> &m, int k, const V (&next)[N
 
 template <typename V, bool FACTORS, int N> __device__ __forceinline__ void sums(const Segments &p) {
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
+	clearNext(p);
 	for (i64 s = N * firstRow(); s < p.n; s += N * rowStep()) {
 		Some<N> m;
 		int more = take<FACTORS>(p, s, m);
@@ -349,6 +379,7 @@ template <int KIND, int N> __device__ __forceinline__ void updateRows(const Segm
 	const bool one = KIND != SGD, two = KIND >= ADAM;
 	const int n = p.d / 4;
 	const Optimizer &o = p.parts[0].opt;
+	clearNext(p);
 	for (i64 s = N * firstRow(); s < p.n; s += N * rowStep()) {
 		Some<N> m;
 		int slot[N];
@@ -399,6 +430,7 @@ template <int N> __device__ __forceinline__ void updateRowwise(const Segments &p
 	const int n = p.d / 4, each = N * (p.d + LANES), x = blockDim.x;
 	const Optimizer &o = p.parts[0].opt;
 	float *g = (float *)sharedMemory + threadIdx.y * each, *squared = g + N * p.d;
+	clearNext(p);
 	// All groups of a warp iterate together, because of the barriers.
 	for (i64 first = N * (i64)blockIdx.x * blockDim.y; first < p.n; first += N * rowStep()) {
 		i64 s = first + N * threadIdx.y;
@@ -627,15 +659,21 @@ template <typename V> __device__ __forceinline__ float sumLong(const Segments &p
 }
 
 // sum_long sums the listed segments: blockDim is (LONG_LANES, 1 + loaders), and blocks take
-// LONG_COLUMNS columns of a segment each. Sums go to dst, or to row i of sums for update_long.
+// turns to take LONG_COLUMNS columns of a segment. Sums go to dst, or to row i of sums for update_long.
 KERNEL sum_long(Segments p) {
 	__shared__ LongTiles tiles;
+	__shared__ int taken;
 	const int parts = (p.d + LONG_COLUMNS - 1) / LONG_COLUMNS;
-	const i64 work = (i64)*p.longOnes * parts;
+	const i64 work = (i64)longOnes(p) * parts;
 	const bool four = ((u64)p.src.p % 16 | p.src.stride % 4 | p.d % 4) == 0;
-	for (i64 w = blockIdx.x; w < work; w += gridDim.x) {
-		i64 i = w / parts;
-		int s = p.longOnes[1 + i], first = (int)(w - i * parts) * LONG_COLUMNS, column = first + threadIdx.x;
+	while (work > 0) {
+		if (threadIdx.y == 0 && threadIdx.x == 0)
+			taken = atomicAdd(counter(p, TAKEN), 1);
+		__syncthreads();
+		i64 w = taken, i = w / parts;
+		if (w >= work)
+			break;
+		int s = longOne(p, i), first = (int)(w - i * parts) * LONG_COLUMNS, column = first + threadIdx.x;
 		int lo = p.start[s], hi = p.start[s + 1];
 		float sum = four ? sumLong<float4>(p, tiles, lo, hi, first) : sumLong<float>(p, tiles, lo, hi, first);
 		if (threadIdx.y == 0 && threadIdx.x < LONG_COLUMNS && column < p.d)
@@ -648,8 +686,9 @@ KERNEL update_long(Segments p) {
 	__shared__ float lanes[LANES];
 	if (unknownRule(p))
 		return;
-	for (i64 i = blockIdx.x; i < *p.longOnes; i += gridDim.x) {
-		float *row = p.rows.p + p.slots[p.longOnes[1 + i]] * p.rows.stride;
+	const int n = longOnes(p);
+	for (i64 i = blockIdx.x; i < n; i += gridDim.x) {
+		float *row = p.rows.p + p.slots[longOne(p, i)] * p.rows.stride;
 		float *g = p.sums + i * p.d;
 		for (int k = 0; k < p.update; k++) {
 			const RowPart &part = p.parts[k];
