@@ -547,9 +547,9 @@ KERNEL __launch_bounds__(256, SUM_BLOCKS_R) update_rowwise(Segments p) { updateR
 template <typename V> __device__ __forceinline__ void copyLater(V *to, const V *from) {
 	u32 at = (u32)__cvta_generic_to_shared(to);
 	if (sizeof(V) == 16)
-		asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+		asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
 	else
-		asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
+		asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from));
 }
 __device__ __forceinline__ void endCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> __device__ __forceinline__ void waitCopies() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
@@ -602,17 +602,21 @@ __device__ __forceinline__ float addTile(const Segments &p, const LongTiles &t, 
 			sum = sum + f[k] * x[k * LONG_COLUMNS];
 		return sum;
 	}
-	int k = 0;
-	for (; k + LONG_BATCH <= n; k += LONG_BATCH) {
-		float y[LONG_BATCH];
+	if (n == LONG_LOOKUPS) { // a batch is loaded while the one before is added
+		float y[2][LONG_BATCH];
 #pragma unroll
-		for (int b = 0; b < LONG_BATCH; b++)
-			y[b] = x[(k + b) * LONG_COLUMNS];
+		for (int k = -LONG_BATCH; k < LONG_LOOKUPS; k += LONG_BATCH) {
 #pragma unroll
-		for (int b = 0; b < LONG_BATCH; b++)
-			sum = sum + y[b];
+			for (int b = 0; b < LONG_BATCH && k + LONG_BATCH < LONG_LOOKUPS; b++)
+				y[(k / LONG_BATCH + 1) % 2][b] = x[(k + LONG_BATCH + b) * LONG_COLUMNS];
+#pragma unroll
+			for (int b = 0; b < LONG_BATCH && k >= 0; b++)
+				sum = sum + y[k / LONG_BATCH % 2][b];
+		}
+		return sum;
 	}
-	for (; k < n; k++)
+#pragma unroll 4
+	for (int k = 0; k < n; k++)
 		sum = sum + x[k * LONG_COLUMNS];
 	return sum;
 }
