@@ -17,7 +17,8 @@ import (
 var cudaFiles embed.FS
 
 // cudaUnit lists the sources in the order in which they are compiled, as one unit.
-var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "bags.cu", "interaction.cu", "norm.cu", "gemm.cu"}
+var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "short.cu", "long.cu",
+	"bags.cu", "interaction.cu", "norm.cu", "gemm.cu"}
 
 // CUDASource returns the text of all CUDA kernels.
 func CUDASource() string {
