@@ -17,7 +17,8 @@ import (
 var cudaFiles embed.FS
 
 // cudaUnit lists the sources in the order in which they are compiled, as one unit.
-var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "bags.cu", "interaction.cu", "norm.cu", "gemm.cu"}
+var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "short.cu", "long.cu",
+	"bags.cu", "interaction.cu", "norm.cu", "gemm.cu"}
 
 // CUDASource returns the text of all CUDA kernels.
 func CUDASource() string {
@@ -58,6 +59,14 @@ const (
 	kernelDraw
 	kernelSegments
 	kernelSegments4
+	kernelWeighted
+	kernelWeighted4
+	kernelUpdateParts
+	kernelUpdateParts4
+	kernelUpdateRows0
+	kernelUpdateRows1
+	kernelUpdateRows2
+	kernelUpdateRowwise
 	kernelSumLong
 	kernelUpdateLong
 	kernelPool
@@ -90,7 +99,9 @@ const (
 // cudaNames are the kernels' names in the sources.
 var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns", "gate_relu", "mul_add", "sigmoid_bce", "sigmoid",
 	"gather_rows", "gather_rows_4",
-	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4", "sum_long", "update_long",
+	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4",
+	"sum_weighted", "sum_weighted_4", "update_parts", "update_parts_4", "update_rows_0", "update_rows_1", "update_rows_2", "update_rowwise",
+	"sum_long", "update_long",
 	"pool_rows", "pool_rows_4", "divide_cells",
 	"dot_interaction", "dot_interaction_grad", "dot_interaction_grad_28", "add_bias", "column_sums",
 	"column_chains", "batch_norm", "batch_norm_sums", "batch_norm_grad", "average", "inverse_root", "scale", "dropout", "fm", "fm_grad",

@@ -113,7 +113,7 @@ type cudaSegments struct {
 	dst, src                    cudaMat
 	start, pos, fault, longOnes uintptr
 	n, limit, positions         int64
-	t, d, op, _                 int32
+	t, d, op, turn              int32
 	by                          cudaDivisor
 	parts                       [MaxRowParts]cudaRowPart
 	update                      int32

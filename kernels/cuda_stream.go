@@ -27,6 +27,7 @@ type cudaStream struct {
 	used  int    // bytes of the last
 
 	long, sums Buffer   // the list of long segments, and their sums
+	turn       int32    // 0 or 1 in turn: the counters of long in use
 	pointers   []uint64 // scratch of Sum
 	base       cudaBase
 	products   *cuda.Products // nil: products are exact

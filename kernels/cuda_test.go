@@ -134,6 +134,9 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 			}
 		}
 	}
+	for _, d := range []int{1, 4, 7, 16, 20, 128, 132, 260} {
+		ops[fmt.Sprintf("segments/d=%d", d)] = func(c *testCase, s Stream) { segmentsOfAllLengths(c, s, d, few) }
+	}
 	for _, n := range []int{1, 100, 3*ringBytes/4 + 5} {
 		ops[fmt.Sprintf("copies/n=%d", n)] = func(c *testCase, s Stream) { copies(c, s, n) }
 	}
@@ -176,6 +179,29 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 		}
 	}
 	return ops
+}
+
+// segmentsOfAllLengths sums segments that a group of threads takes with others or alone, and long
+// ones that take one tile or go around all tiles.
+func segmentsOfAllLengths(c *testCase, s Stream, d int, few func(c *testCase, n, limit int) Buffer) {
+	start := []int32{0}
+	for _, n := range c.Perm(71) {
+		start = append(start, start[len(start)-1]+int32(n))
+	}
+	for _, n := range []int{128, 0, 129, 2, 1280, 1, 3001} {
+		start = append(start, start[len(start)-1]+int32(n))
+	}
+	n, lookups := len(start)-1, int(start[len(start)-1])
+	for _, pad := range []int{0, 1, 4} {
+		s.SumRows(c.aligned(n, d, pad), c.aligned(57, 3*d, pad), HostBuffer(start), c.indexes(lookups, 171))
+		s.SumWeighted(c.aligned(n, d, 0), c.aligned(57, d, pad), HostBuffer(start), c.indexes(lookups, 57), c.vector(lookups))
+		for kind := range Rules {
+			kind := OptimizerKind(kind)
+			rows := c.aligned(99, d+kind.RowState(d), pad)
+			positive(rows)
+			s.UpdateRows(WholeRow(testOptimizer(kind)), rows, few(c, n, 99), c.aligned(77, d, pad), HostBuffer(start), c.indexes(lookups, 77))
+		}
+	}
 }
 
 // A cudaDivisor divides all numbers below 2^31 as the hardware does.
