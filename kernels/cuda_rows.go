@@ -169,12 +169,12 @@ func (s *cudaStream) UpdateRows(rule RowRule, rows Matrix, slots Buffer, grads M
 // As in cuda/sums.cu.
 const (
 	longSegment   = 64
-	longColumns   = 16
+	longColumns   = 8
 	longThreads   = 5 // warps of a block
 	longBlocks    = 4 // of a processor
 	longCounters  = 4
-	sumsAtOnce    = 4 // segments that a group takes at a time
-	updatesAtOnce = 2 // if the rule has state of a weight
+	sumsAtOnce    = 2 // segments that a group takes at a time
+	updatesAtOnce = 1 // if the rule has state of a weight
 )
 
 // sumSegments sums n segments of src over d floats, and stores the sums or updates rows by

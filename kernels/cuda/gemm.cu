@@ -137,6 +137,7 @@ __device__ __forceinline__ float finished(const Product &p, float v, float bias)
 // sumColumns computes the column sums of M of A's rows, each one chain of additions. A block does
 // this alone, beside the blocks of the product: in one of these it would take as long again.
 template <typename SA, int M, int DEPTH, int STAGES> __device__ __forceinline__ void sumColumns(const Product &p, float *memory, int stage, int row) {
+	const int t = threadIdx.x;
 	SA a;
 	a.begin(p.a, row, p.m, p.k, p.wide & WIDE_A);
 	auto copy = [&](int at) {
@@ -153,8 +154,8 @@ template <typename SA, int M, int DEPTH, int STAGES> __device__ __forceinline__ 
 		waitCopies<STAGES - 2>();
 		__syncthreads();
 		copy(from + (STAGES - 1) * DEPTH);
-		const float *x = memory + from / DEPTH % STAGES * stage + threadIdx.x;
-		if (threadIdx.x < M) {
+		const float *x = memory + from / DEPTH % STAGES * stage + t;
+		if (t < M) {
 			const int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
 			int q = 0;
 #pragma unroll 1
@@ -173,8 +174,8 @@ template <typename SA, int M, int DEPTH, int STAGES> __device__ __forceinline__ 
 	}
 	waitCopies<0>();
 	__syncthreads(); // memory is free for the next tile
-	if (threadIdx.x < M && row + threadIdx.x < p.m)
-		p.sums[row + threadIdx.x] = sum;
+	if (t < M && row + t < p.m)
+		p.sums[row + t] = sum;
 }
 
 template <Lie A, Lie B, int M, int N, int EM, int EN, int DEPTH, int STAGES, int LINKS, int UNROLL, bool SUMS> __device__ __forceinline__ void product(const Product &p) {

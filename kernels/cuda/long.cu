@@ -1,22 +1,9 @@
 // Kernels for long segments, which those for the others have listed.
 
-// copyLater starts a copy of V to shared memory. endCopies ends a group of copies, of which
-// waitCopies leaves the last N to continue.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-template <typename V> __device__ __forceinline__ void copyLater(V *to, const V *from) {
-	u32 at = (u32)__cvta_generic_to_shared(to);
-	if (sizeof(V) == 16)
-		asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
-	else
-		asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from));
-}
-__device__ __forceinline__ void endCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N> __device__ __forceinline__ void waitCopies() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
-#else
-template <typename V> __device__ __forceinline__ void copyLater(V *to, const V *from) { *to = *from; }
-__device__ __forceinline__ void endCopies() {}
-template <int N> __device__ __forceinline__ void waitCopies() {}
-#endif
+// copyLater starts a copy to shared memory.
+__device__ __forceinline__ void copyLater(float *to, const float *from) { copyFloat(to, from); }
+__device__ __forceinline__ void copyLater(int *to, const int *from) { copyFloat((float *)to, (const float *)from); }
+__device__ __forceinline__ void copyLater(float4 *to, const float4 *from) { copyFloats((float *)to, (const float *)from, 4); }
 
 // Tiles of LONG_LOOKUPS lookups of LONG_COLUMNS columns are loaded LONG_TILES - 1 ahead of the
 // additions, and their positions as far ahead of them. One warp adds, the others load.
@@ -88,7 +75,7 @@ template <typename V> __device__ __forceinline__ float sumLong(const Segments &p
 	if (loads) {
 		for (int i = 0; i < LONG_TILES; i++)
 			loadPositions(p, t, i, lo, hi);
-		endCopies();
+		commitCopies();
 		waitCopies<0>();
 	}
 	__syncthreads();
@@ -98,7 +85,7 @@ template <typename V> __device__ __forceinline__ float sumLong(const Segments &p
 			if (i < tiles)
 				loadTile<V>(p, t, i, lo, hi, column);
 			loadPositions(p, t, i + LONG_TILES, lo, hi);
-			endCopies();
+			commitCopies();
 		}
 	for (int i = 0; i < tiles; i++) {
 		if (loads)
@@ -113,7 +100,7 @@ template <typename V> __device__ __forceinline__ float sumLong(const Segments &p
 			if (next < tiles)
 				loadTile<V>(p, t, next, lo, hi, column);
 			loadPositions(p, t, next + LONG_TILES, lo, hi);
-			endCopies();
+			commitCopies();
 		}
 	}
 	if (loads)

@@ -3,7 +3,7 @@
 // A group takes N segments at a time: it loads all their starts, then the positions of their
 // FIRST_ONES lookups, then those lookups and the rows to update. Most segments have no more
 // lookups; the others follow one by one.
-enum { FIRST_ONES = 2, MORE_AHEAD = SUM_MORE };
+enum { FIRST_ONES = 2, MORE_AHEAD = 4 };
 
 template <int N> struct Some {
 	int n[N]; // lookups; -1: the group does not sum the segment with the others
@@ -260,7 +260,7 @@ template <int N> __device__ __forceinline__ void updateRowwise(const Segments &p
 
 // sum_segments: dst row s = the sum of its lookups; long segments are listed for sum_long.
 KERNEL sum_segments(Segments p) { sums<float, false, SUMS_AT_ONCE>(p); }
-KERNEL __launch_bounds__(256, SUM_BLOCKS) sum_segments_4(Segments p) { sums<float4, false, SUMS_AT_ONCE>(p); }
+KERNEL __launch_bounds__(256, 4) sum_segments_4(Segments p) { sums<float4, false, SUMS_AT_ONCE>(p); }
 
 // sum_weighted is sum_segments with a factor for each position.
 KERNEL sum_weighted(Segments p) { sums<float, true, SUMS_AT_ONCE>(p); }
@@ -272,14 +272,14 @@ KERNEL update_parts_4(Segments p) { segments<float4>(p); }
 
 // update_rows_0 to 2 are update_parts_4 for rows of one part, by the floats of state of a weight.
 // update_rowwise is that for row-wise Adagrad.
-KERNEL __launch_bounds__(256, SUM_BLOCKS_0) update_rows_0(Segments p) { updateRows<SGD, SUMS_AT_ONCE>(p); }
-KERNEL __launch_bounds__(256, SUM_BLOCKS_1) update_rows_1(Segments p) {
+KERNEL __launch_bounds__(256, 4) update_rows_0(Segments p) { updateRows<SGD, SUMS_AT_ONCE>(p); }
+KERNEL __launch_bounds__(256, 4) update_rows_1(Segments p) {
 	if (p.parts[0].opt.kind == MOMENTUM)
 		updateRows<MOMENTUM, UPDATES_AT_ONCE>(p);
 	else
 		updateRows<ADAGRAD, UPDATES_AT_ONCE>(p);
 }
-KERNEL __launch_bounds__(256, SUM_BLOCKS_2) update_rows_2(Segments p) {
+KERNEL __launch_bounds__(256, 3) update_rows_2(Segments p) {
 	if (p.parts[0].opt.kind == ADAM)
 		updateRows<ADAM, UPDATES_AT_ONCE>(p);
 	else if (p.parts[0].opt.kind == ADAMW)
@@ -287,4 +287,4 @@ KERNEL __launch_bounds__(256, SUM_BLOCKS_2) update_rows_2(Segments p) {
 	else
 		updateRows<FTRL, UPDATES_AT_ONCE>(p);
 }
-KERNEL __launch_bounds__(256, SUM_BLOCKS_R) update_rowwise(Segments p) { updateRowwise<SUMS_AT_ONCE>(p); }
+KERNEL __launch_bounds__(256, 4) update_rowwise(Segments p) { updateRowwise<SUMS_AT_ONCE>(p); }

@@ -27,24 +27,10 @@ struct Segments {
 	const float *factors; // of each position, or 0: all are 1
 };
 
-#ifndef SUM_COLUMNS
-#define SUM_COLUMNS 16
-#define SUM_LOOKUPS 128
-#define SUM_TILES 5
-#endif
-#ifndef SUM_BLOCKS
-#define SUM_SOME 4
-#define SUM_MORE 4
-#define SUM_UPDATES 2
-#define SUM_BLOCKS 3
-#define SUM_BLOCKS_0 2
-#define SUM_BLOCKS_1 2
-#define SUM_BLOCKS_2 2
-#define SUM_BLOCKS_R 2
-#endif
+// As an H200 is fastest (bench/results/2026-11-27-gpu-sums.txt).
 enum {
-	AHEAD = 4, LONG = 64, VERY_LONG = 4096, LONG_COLUMNS = SUM_COLUMNS, LONG_LOOKUPS = SUM_LOOKUPS, LONG_TILES = SUM_TILES,
-	LONG_LANES = 32, LONG_LOADERS = 4 * LONG_LANES, LONG_BATCH = 16, SUMS_AT_ONCE = SUM_SOME, UPDATES_AT_ONCE = SUM_UPDATES
+	AHEAD = 4, LONG = 64, VERY_LONG = 4096, LONG_COLUMNS = 8, LONG_LOOKUPS = 128, LONG_TILES = 7,
+	LONG_LANES = 32, LONG_LOADERS = 4 * LONG_LANES, LONG_BATCH = 16, SUMS_AT_ONCE = 2, UPDATES_AT_ONCE = 1
 };
 
 __device__ __forceinline__ float zeroOf(float) { return 0.0f; }
