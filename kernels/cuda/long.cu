@@ -1,4 +1,4 @@
-// Kernels for long segments, which those for the others have listed.
+// Kernels for long segments, which the kernels of short.cu have listed.
 
 // copyLater starts a copy to shared memory.
 __device__ __forceinline__ void copyLater(float *to, const float *from) { copyFloat(to, from); }
