@@ -100,7 +100,7 @@ func TestBars(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := bars(); err != nil || strings.Count(out, ": not measured\n") != 12 {
+	if out, err := bars(); err != nil || strings.Count(out, ": not measured\n") != 13 {
 		t.Errorf("nothing is measured: %v\n%s", err, out)
 	}
 	report("kernels.json", 70.5, barred["kernels"]...)
@@ -119,8 +119,18 @@ func TestBars(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	recovered := func(ms ...float64) {
+		var text strings.Builder
+		for _, x := range ms {
+			fmt.Fprintf(&text, "recovered in %f ms\n", x)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "recovery.txt"), []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recovered(900, 1999, 3)
 	out, err := bars()
-	if err != nil || strings.Count(out, ": holds\n") != 12 || !strings.Contains(out, "beside PyTorch: 2.50 times") ||
+	if err != nil || strings.Count(out, ": holds\n") != 13 || !strings.Contains(out, "beside PyTorch: 2.50 times") ||
 		!strings.Contains(out, "beside PyTorch, TF32: 2.50 times") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -129,9 +139,14 @@ func TestBars(t *testing.T) {
 	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 7 {
 		t.Errorf("%v\n%s", err, out)
 	}
+	recovered()
+	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 8 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	recovered(3, 2001, 3)
 	report("train.json", 1e9, "a figure of another name")
 	report("train-cublas.json", 1e9, "a figure of another name")
-	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 9 {
+	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 10 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

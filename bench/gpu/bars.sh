@@ -55,4 +55,6 @@ bar "MLPerf DCNv2, exact" "$(training dcnv2.json dcnv2)" least 500000 "samples/s
 # MLPerf's best published rates for a GPU, in mixed precision: 1.72 million on an H100, 1.94 million on an H200.
 bar "MLPerf DCNv2, TF32" "$(training dcnv2-cublas-tf32.json dcnv2)" least 1700000 "samples/s"
 bar "erasure coding" "$(median overhead.json "dim48 batch 16384 ranks 5 xor k 4 r 1 every 10: with / without the code")" most 1.01 "times"
+longest=$([ -f "$out/recovery.txt" ] && sed -n 's/^recovered in \([0-9.]*\) ms/\1/p' "$out/recovery.txt" | sort -g | awk '{ x = $1 } END { print NR ? x : "none" }')
+bar "longest recovery by a standby" "$longest" most 2000 "ms"
 exit $missed

@@ -13,7 +13,7 @@ export bin=build/gpu
 out=${OUT:-$bin/results}
 python=${PYTHON:-python3}
 limit=${LIMIT:-480}
-names=(kernels golden digests-of-ranks nccl digests bench-kernels bench-train bench-train-cublas bench-train-cublas-tf32
+names=(kernels golden digests-of-ranks nccl digests recovery bench-kernels bench-train bench-train-cublas bench-train-cublas-tf32
 	bench-dcnv2 bench-dcnv2-cublas-tf32 bench-torch bench-torch-tf32 bench-overhead memory)
 for name; do
 	if [[ " ${names[*]} " != *" $name "* ]]; then
@@ -70,7 +70,7 @@ digest() { sed -n 's/^ *"digest": "\(.*\)".*/\1/p' "$1/summary.json"; }
 digests() {
 	local dir want got
 	dir=$(mktemp -d)
-	run() { "$bin/ecrec" train examples/quickstart.toml --np 5 --overwrite --set job.out="$dir/run" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }; }
+	run() { "$bin/ecrec" train examples/quickstart.toml --np 5 --overwrite --set train.epochs=2 --set job.out="$dir/run" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }; }
 	run --device cpu || return 1
 	want=$(digest "$dir/run")
 	echo "cpu: $want"
@@ -91,7 +91,15 @@ digests() {
 	END
 }
 
-export -f tests digest digests
+# recovery: times of recoveries by standbys, which have the GPU open by then.
+recovery() {
+	local dir
+	dir=$(mktemp -d)
+	"$bin/ecrec" train examples/quickstart.toml --np 5 --overwrite --set job.out="$dir/run" --device cuda --chaos kill:2@700 --chaos kill:3@1000 --chaos kill:1@1300 || return 1
+	sed -n 's/.*"event":"recovered".*"resume_ms":\([0-9.]*\).*/recovered in \1 ms/p' "$dir/run/events.jsonl"
+}
+
+export -f tests digest digests recovery
 
 # measure NAME REPORT SETTINGS...: a measurement of training.
 measure() {
@@ -105,6 +113,7 @@ check golden tests train '^TestGolden$'
 check digests-of-ranks tests train 'OnGPUs'
 check nccl tests collectives 'NCCL'
 check digests digests
+check recovery recovery
 check bench-kernels "$bin/ecrec" bench kernels device=cuda --json "$out/kernels.json"
 measure bench-train train model=mlperf steps=20 --repeats 3
 measure bench-train-cublas train-cublas model=mlperf steps=20 blas=cublas --repeats 3
