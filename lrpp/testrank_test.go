@@ -21,6 +21,7 @@ type testRank struct {
 	comms    []*collectives.Comm
 	shard    *shard.Shard
 	planner  *Planner
+	threads  *kernels.Threads // of the planner
 	base     *Exchange
 	cache    *Cache // nil except in mode Cached
 	exchange exchange
@@ -53,7 +54,10 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 		State: j.opt.Kind.RowState(j.width)}); err != nil {
 		t.Error(err)
 	}
+	r.threads = kernels.NewThreads(1 + ep.Rank()%3) // ranks plan alike with any number
+	o.Threads = r.threads
 	r.planner = NewPlanner(comm(1), j.place, o)
+	r.planner.splitter.most = 1 + ep.Rank()%4
 	background := dev.Stream(1)
 	r.streams = append(r.streams, background)
 	r.base = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Channel{comm(2), r.s},
@@ -71,6 +75,7 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 
 func (r *testRank) closeAll() {
 	r.base.Close()
+	r.threads.Close()
 	if r.cache != nil {
 		r.cache.Close()
 	}

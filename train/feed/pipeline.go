@@ -54,8 +54,9 @@ type Options struct {
 	Steps int64
 	// Open opens the source of slices, which may read a number of steps ahead.
 	Open func(ahead int) Batches
-	// Plan configures the planner.
-	Plan lrpp.PlanOptions
+	// Plan configures the planner, but its threads. Threads is their number.
+	Plan    lrpp.PlanOptions
+	Threads int
 	// Explain, if set, may replace the error of a step that cannot be planned.
 	Explain func(err error, step int64) error
 	// Notice, if set, is called by the training goroutine with the text of a Notice.
@@ -73,6 +74,7 @@ type Pipeline struct {
 	batches Batches
 	comm    *collectives.Comm // the planner's
 	stream  kernels.Stream    // comm's
+	threads *kernels.Threads  // of the planner
 	planner *lrpp.Planner
 	ready   *env.Queue[planned]
 	free    *env.Queue[*Work]
@@ -107,6 +109,8 @@ func Start(o Options) *Pipeline {
 		ended:   env.NewEvent(o.Env, "pipeline"),
 	}
 	p.comm = collectives.New(o.Env, o.Endpoint, o.Channel, o.Host, p.stream)
+	p.threads = kernels.NewThreads(o.Threads)
+	o.Plan.Threads = p.threads
 	p.planner = lrpp.NewPlanner(p.comm, o.Place, o.Plan)
 	for range works {
 		p.free.Put(new(Work))
@@ -329,6 +333,7 @@ func (p *Pipeline) Close(err error) {
 	}
 	p.free.Close()
 	_ = p.ended.Wait() // it carries no error
+	p.threads.Close()
 	p.batches.Close()
 	p.comm.Close()
 	p.stream.Close()
