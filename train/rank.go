@@ -105,6 +105,7 @@ func (r *rank) close() {
 func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions) *feed.Pipeline {
 	j := r.job
 	po.FirstOwner, po.Before = j.roles.first, s.First-1
+	s.Threads = r.planThreads()
 	var notice func(string)
 	if r.id == 0 {
 		notice = j.o.Observer.Warned
