@@ -67,8 +67,8 @@ func (x *Filler) rangesOf(c *buckets) ranges {
 	return ranges{owners, (1<<63 + owners - 1) / owners, c.offset, uint64(x.perOwner), uint64(c.first), c.shift & 63}
 }
 
-// find returns the bucket, and the distance of the row's slot from the owner's first of the table.
-func (r *ranges) find(id uint32) (bucket, behind uint64) {
+// findBucket returns the bucket, and the distance of the row's slot from the owner's first of the table.
+func (r *ranges) findBucket(id uint32) (bucket, behind uint64) {
 	number := uint64(id) + r.offset
 	behind, _ = bits.Mul64(2*number, r.inverse) // number / owners: exact while number * owners < 1<<63
 	return (number-behind*r.owners)*r.perOwner + r.first + behind>>(r.shift&63), behind
@@ -99,7 +99,7 @@ func (x *Filler) countLookupsOf(chunk int) {
 func countColumn(n, ids []uint32, g *bags, r ranges) {
 	at, features := 0, g.features
 	for range g.samples {
-		b, _ := r.find(ids[at])
+		b, _ := r.findBucket(ids[at])
 		n[b]++
 		at += features
 	}
@@ -122,7 +122,7 @@ func countMixed(n, ids []uint32, g *bags, c *buckets, r ranges) {
 		for _, f := range c.from {
 			lo, hi, _ := g.cut(s, f)
 			for _, id := range ids[lo:hi] {
-				b, _ := r.find(id)
+				b, _ := r.findBucket(id)
 				n[b]++
 			}
 		}
@@ -188,7 +188,7 @@ func (x *Filler) dealLookupsOf(w *worker, chunk int) {
 func dealColumn(next, ids, dealt []uint32, g *bags, r ranges, cell int) {
 	at, features, mask := 0, g.features, uint64(1)<<(r.shift&63)-1
 	for range g.samples {
-		b, behind := r.find(ids[at])
+		b, behind := r.findBucket(ids[at])
 		i := next[b]
 		next[b] = i + 1
 		to := dealt[2*uint64(i):][:2]
@@ -220,7 +220,7 @@ func (x *Filler) dealMixed(w *worker, g *bags, c *buckets, r ranges) {
 		for _, f := range c.from {
 			lo, hi, cell := g.cut(s, f)
 			for l := lo; l < hi; l++ {
-				b, behind := r.find(ids[l])
+				b, behind := r.findBucket(ids[l])
 				i := next[b]
 				next[b] = i + 1
 				to := dealt[2*uint64(i):][:2]
@@ -269,7 +269,7 @@ func collectColumn(next, ids, rows []uint32, index []int32, g *bags, r ranges) {
 	at, features := 0, g.features
 	index = index[:len(ids)]
 	for range g.samples {
-		b, _ := r.find(ids[at])
+		b, _ := r.findBucket(ids[at])
 		i := next[b]
 		next[b] = i + 1
 		index[at] = int32(rows[i])
@@ -298,7 +298,7 @@ func collectMixed(next, ids, rows []uint32, index []int32, g *bags, c *buckets, 
 		for _, f := range c.from {
 			lo, hi, _ := g.cut(s, f)
 			for l := lo; l < hi; l++ {
-				b, _ := r.find(ids[l])
+				b, _ := r.findBucket(ids[l])
 				i := next[b]
 				next[b] = i + 1
 				index[l] = int32(rows[i])

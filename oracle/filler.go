@@ -96,8 +96,8 @@ const (
 	// blockLookups is about the number of lookups of a block of samples: their ids fit the
 	// innermost cache.
 	blockLookups = 1 << 12
-	// copyBuckets is how many buckets one part copies.
-	copyBuckets = 8
+	// bucketsCopied is how many buckets one part copies.
+	bucketsCopied = 8
 )
 
 // FillerOptions configure a Filler.
@@ -125,9 +125,9 @@ func NewFiller(o FillerOptions) *Filler {
 	x.finish = func(w, i int) {
 		if i -= x.chunks; i < 0 { // chunks take longer
 			x.collectRowsOf(&x.workers[w], i+x.chunks)
-			return
+		} else {
+			x.copyBuckets(i)
 		}
-		x.copyRows(i)
 	}
 	return x
 }
@@ -294,13 +294,13 @@ func (x *Filler) numberRows(owners int) int {
 		}
 		x.plan.PerOwner[o] = int(sum - first)
 	}
-	x.copies = (len(x.full) + copyBuckets - 1) / copyBuckets
+	x.copies = (len(x.full) + bucketsCopied - 1) / bucketsCopied
 	return int(sum)
 }
 
-// copyRows copies the rows of some buckets to the plan.
-func (x *Filler) copyRows(part int) {
-	for _, b := range x.full[part*copyBuckets : min((part+1)*copyBuckets, len(x.full))] {
+// copyBuckets copies the rows of some buckets to the plan.
+func (x *Filler) copyBuckets(part int) {
+	for _, b := range x.full[part*bucketsCopied : min((part+1)*bucketsCopied, len(x.full))] {
 		from, to, n := x.room[b], x.firstOf[b], x.rows[b]
 		copy(x.plan.Slots[to:], x.slots[from:from+n])
 		copy(x.plan.Start[to:], x.start[from:from+n])

@@ -105,14 +105,14 @@ func (r *rank) close() {
 func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions) *feed.Pipeline {
 	j := r.job
 	po.FirstOwner, po.Before = j.roles.first, s.First-1
-	s.Threads = r.planThreads()
+	s.Threads = planThreads(r)
 	var notice func(string)
 	if r.id == 0 {
 		notice = j.o.Observer.Warned
 	}
 	return feed.Start(feed.Options{
 		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf,
-		Steps: s.Last - s.First + 1, Plan: po, Threads: r.planThreads(),
+		Steps: s.Last - s.First + 1, Plan: po, Threads: planThreads(r),
 		Open:    func(ahead int) feed.Batches { return r.openBatches(s, slices, ahead) },
 		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner, Notice: notice,
 	})
@@ -120,7 +120,7 @@ func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions)
 
 // planThreads is the number of threads that plan. A GPU leaves the rank's threads idle. On the CPU they compute, and one thread
 // plans beside them.
-func (r *rank) planThreads() int {
+func planThreads(r *rank) int {
 	if r.job.dev == r.job.host {
 		return 1
 	}
