@@ -119,6 +119,7 @@ type Lookups = oracle.Lookups
 // Fill collects the rows that a step uses. The lookups are those of this rank's slice. All
 // ranks call it together.
 func (p *Planner) Fill(st *Step, l Lookups) error {
+	st.device.forgetAll()
 	if p.cache != nil {
 		return p.cache.fillStep(st, l)
 	}

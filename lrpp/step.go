@@ -38,6 +38,8 @@ type Step struct {
 	number           int64
 	before           []int64 // of Owned: the previous step that used it, 0 if none did; nil if that is not checked
 
+	device deviceLists
+
 	// cache is the plan in mode Cached, in which only Plan and cache are set.
 	cache *cachePlan
 }

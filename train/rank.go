@@ -110,8 +110,13 @@ func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions)
 	if r.id == 0 {
 		notice = j.o.Observer.Warned
 	}
+	var lists kernels.Device
+	if j.dev != j.host {
+		lists = j.dev
+	}
 	return feed.Start(feed.Options{
-		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf,
+		Lists: lists,
+		Env:   r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf,
 		Steps: s.Last - s.First + 1, Plan: po, Threads: planThreads(r),
 		Open:    func(ahead int) feed.Batches { return r.openBatches(s, slices, ahead) },
 		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner, Notice: notice,
