@@ -155,15 +155,15 @@ type pushing struct {
 	row, at int32
 }
 
-// copyShort copies a list that mostly has one or two entries.
+// copyShort copies a list that mostly has one or two entries, for which a call costs more than they do.
 func copyShort(to, from []int32) {
-	if len(from) > 8 {
+	switch len(from) {
+	case 1:
+		to[0] = from[0]
+	case 2:
+		to[0], to[1] = from[0], from[1]
+	default:
 		copy(to, from)
-		return
-	}
-	to = to[:len(from)]
-	for i, x := range from {
-		to[i] = x
 	}
 }
 
