@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// piecesOf are the pieces of a row, as integers and the reciprocal of their scale.
-func piecesOf(x []float32) (pieces []pieceOf) {
+// rowPieces returns the pieces of a row, as integers and the reciprocal of their scale.
+func rowPieces(x []float32) (pieces []pieceOf) {
 	for k0 := 0; k0 < len(x); k0 += 1024 {
 		q, down, ok := integersOf(x[k0:min(k0+1024, len(x))])
 		pieces = append(pieces, pieceOf{q, down, ok})
@@ -24,7 +24,7 @@ type pieceOf struct {
 	ok   bool // all floats are finite
 }
 
-// pieceReference is an element of a product of pieces, in arithmetic without bounds: a and b are
+// pieceReference returns an element of a product of pieces, in arithmetic without bounds: a and b are
 // its row and its column.
 func pieceReference(a, b []pieceOf) (y float32) {
 	for k := range a {
@@ -149,11 +149,11 @@ func TestPiecesAgainstReference(t *testing.T) {
 		want := make([][]float32, m)
 		columns := make([][]pieceOf, n)
 		for j := range b {
-			columns[j] = piecesOf(b[j])
+			columns[j] = rowPieces(b[j])
 		}
 		for i := range want {
 			want[i] = make([]float32, n)
-			row := piecesOf(a[i])
+			row := rowPieces(a[i])
 			for j := range n {
 				want[i][j] = pieceReference(row, columns[j])
 			}

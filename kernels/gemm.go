@@ -18,7 +18,7 @@ type gemm struct {
 	packedB []float32
 	narrow  []float32 // the transpose of a C of few columns
 	edges   []*edge
-	pieces  pieces // scratch of products of pieces
+	pieces  pieces  // scratch of products of pieces
 	p       product // the product in progress: a field, so that it needs no allocation
 }
 
