@@ -17,12 +17,12 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// barred are figures that gpu/bars.sh asks for, as a tiny run names them, and those of cuBLAS beside.
+// barred are figures that gpu/bars.sh asks for, as a tiny run names them, and those of other products beside.
 var barred = map[string][]string{
 	"kernels": {"gather, of a copy", "segment sums, of a copy", "segment sums and sgd, of a copy",
 		"segment sums and rowwise adagrad, of a copy",
 		"segment sums and adagrad, of a copy", "segment sums and adam, of a copy", "13x8, forward, exact",
-		"13x8, forward, cublas", "13x8, forward, cublas-tf32"},
+		"13x8, forward, exact-tc", "13x8, forward, cublas", "13x8, forward, cublas-tf32"},
 	"train":    {"tiny batch 64 training"},
 	"overhead": {"tiny batch 64 ranks 5 xor k 2 r 1 every 2: with / without the code"},
 }

@@ -18,7 +18,7 @@ var cudaFiles embed.FS
 
 // cudaUnit lists the sources in the order in which they are compiled, as one unit.
 var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "short.cu", "long.cu",
-	"bags.cu", "interaction.cu", "norm.cu", "gemm.cu"}
+	"bags.cu", "interaction.cu", "norm.cu", "gemm.cu", "exact_tc.cu"}
 
 // CUDASource returns the text of all CUDA kernels.
 func CUDASource() string {
@@ -90,6 +90,12 @@ const (
 	kernelScaleVectors
 	kernelScaleVectorsGrad
 	kernelExtendVectors
+	kernelDigitsAlong
+	kernelDigitsAcross
+	kernelExactPlain
+	kernelExactProduct
+	kernelExactProduct2
+	kernelExactSum
 	kernelLinear     // one for each of productTiles, as for the next two
 	kernelGradInput  = kernelLinear + cudaKernel(len(productTiles))
 	kernelGradWeight = kernelGradInput + cudaKernel(len(productTiles))
@@ -105,7 +111,9 @@ var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns
 	"pool_rows", "pool_rows_4", "divide_cells",
 	"dot_interaction", "dot_interaction_grad", "dot_interaction_grad_28", "add_bias", "column_sums",
 	"column_chains", "batch_norm", "batch_norm_sums", "batch_norm_grad", "average", "inverse_root", "scale", "dropout", "fm", "fm_grad",
-	"scale_vectors", "scale_vectors_grad", "extend_vectors", "linear_128", "linear_128_64", "linear_64", "linear_64_32", "linear_32", "linear_16",
+	"scale_vectors", "scale_vectors_grad", "extend_vectors",
+	"digits_along", "digits_across", "exact_plain", "exact_product", "exact_product_2", "exact_sum",
+	"linear_128", "linear_128_64", "linear_64", "linear_64_32", "linear_32", "linear_16",
 	"grad_input_128", "grad_input_128_64", "grad_input_64", "grad_input_64_32", "grad_input_32", "grad_input_16",
 	"grad_weight_128", "grad_weight_128_64", "grad_weight_64", "grad_weight_64_32", "grad_weight_32", "grad_weight_16"}
 
@@ -127,7 +135,8 @@ func loadCUDA(c *cuda.Context) (*cudaCode, error) {
 	}
 	for k, name := range cudaNames {
 		shared := 0
-		if k := cudaKernel(k); k >= kernelInteraction && k <= kernelInteractionGrad28 || k >= kernelLinear {
+		switch k := cudaKernel(k); {
+		case k >= kernelInteraction && k <= kernelInteractionGrad28, k == kernelExactProduct, k == kernelExactProduct2, k >= kernelLinear:
 			shared = c.Shared
 		}
 		if code.functions[k], err = code.module.Function(name, shared); err != nil {

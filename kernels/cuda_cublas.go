@@ -7,17 +7,21 @@ import (
 	"github.com/ecrec/ecrec/internal/cuda"
 )
 
-// cublasModes are the values of CUDAConfig.BLAS other than "exact".
+// cublasModes are the values of CUDAConfig.BLAS that name cuBLAS.
 var cublasModes = map[string]cuda.Compute{"cublas": cuda.Float32, "cublas-tf32": cuda.TF32, "cublas-bf16": cuda.BFloat16}
 
-// openBLAS opens cuBLAS if name is one of cublasModes.
+// openBLAS chooses the arithmetic of products, and opens cuBLAS if name is one of cublasModes.
 func (d *cudaDevice) openBLAS(name string) (err error) {
-	if name == "" || name == "exact" {
+	switch name {
+	case "", "exact":
+		return nil
+	case exactTC:
+		d.blas = name
 		return nil
 	}
 	compute, ok := cublasModes[name]
 	if !ok {
-		return fmt.Errorf("kernels: blas %q is unknown; want exact, cublas, cublas-tf32 or cublas-bf16", name)
+		return fmt.Errorf("kernels: blas %q is unknown; want exact, exact-tc, cublas, cublas-tf32 or cublas-bf16", name)
 	}
 	d.blas, d.compute = name, compute
 	if d.cublas, err = cuda.OpenCUBLAS(); err != nil {

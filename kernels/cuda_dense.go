@@ -178,13 +178,23 @@ func (t cudaTile) blockCount(m, n int) int { return (m + t.m - 1) / t.m * ((n + 
 // mostStride is the greatest stride of operands: their offsets in a tile fit 32 bits.
 const mostStride = 1 << 23
 
-// runProduct runs a product in the tiles with the least estimated time. All tiles give the
-// same bits.
+// runProduct runs a product as CUDAConfig.BLAS asks for.
 func (s *cudaStream) runProduct(k cudaKernel, p *cudaProduct) {
-	if s.products != nil && p.m > 0 && p.n > 0 && p.k > 0 {
+	switch {
+	case p.m == 0 || p.n == 0 || p.k == 0:
+		s.runChains(k, p)
+	case s.products != nil:
 		s.runBLAS(k, p)
-		return
+	case s.d.blas == exactTC:
+		s.runPieces(k, p)
+	default:
+		s.runChains(k, p)
 	}
+}
+
+// runChains runs a product of chains of FMAs in the tiles with the least estimated time. All tiles
+// give the same bits.
+func (s *cudaStream) runChains(k cudaKernel, p *cudaProduct) {
 	for _, x := range []cudaMat{p.a, p.b} {
 		if x.stride > mostStride {
 			s.setError(fmt.Errorf("%s of rows that are %d floats apart: the limit is %d", cudaNames[k], x.stride, mostStride))
@@ -197,7 +207,7 @@ func (s *cudaStream) runProduct(k cudaKernel, p *cudaProduct) {
 	}
 	m, n := int(p.m), int(p.n)
 	best := s.tile - 1
-	if s.tile == 0 {
+	if s.tile == 0 || s.d.blas == exactTC {
 		best = bestTile(m, n, s.d.Processors)
 	}
 	t := productTiles[best]

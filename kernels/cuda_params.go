@@ -149,3 +149,21 @@ type cudaProduct struct {
 	m, n, k, relu int32
 	wide, _       int32
 }
+
+type cudaDigits struct {
+	x          cudaMat
+	to, scales uintptr
+	rows, k    int32
+	wide, _    int32
+}
+
+type cudaExactProduct struct {
+	c              cudaMat
+	a, b           uintptr
+	scaleA, scaleB uintptr
+	bias           uintptr
+	gate           cudaMat
+	partial        uintptr
+	m, n, k, relu  int32
+	more, _        int32
+}

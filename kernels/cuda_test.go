@@ -348,6 +348,46 @@ func TestCUDARefusesRules(t *testing.T) {
 	c.free()
 }
 
+// TestCUDAPieces compares products of pieces with those of the CPU: by each kernel, whole and in
+// parts.
+func TestCUDAPieces(t *testing.T) {
+	d := newTestCUDA(t, CUDAConfig{BLAS: exactTC})
+	if !strings.HasSuffix(d.Name(), " exact-tc") {
+		t.Errorf("the device is called %s", d.Name())
+	}
+	cpu, err := NewCPU(CPUOptions{BLAS: exactTC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, s := cpu.Stream(2), newTestCUDAStream(t, d)
+	defer plain.Close()
+	shapes := [][3]int{{1, 1, 1}, {100, 1, 128}, {37, 48, 64}, {130, 70, 1100}, {28, 300, 13}, {2100, 20, 9}, {129, 9, 2100}, {3, 4, 0}, {0, 3, 4}, {3, 0, 4}}
+	for _, shape := range some(t, shapes) {
+		for i, tile := range exactTiles {
+			if tile.shared > d.Shared {
+				continue
+			}
+			for _, limit := range []int{0, 3 * 2048 * 128, 1} {
+				run := func(dev Device, s Stream) *testCase {
+					c := &testCase{Rand: rand.New(rand.NewPCG(9, 9)), dev: dev}
+					products(c, s, shape[0], shape[1], shape[2])
+					if err := s.Sync(); err != nil {
+						t.Fatal(err)
+					}
+					c.checkGuards(t)
+					return c
+				}
+				s.tile, s.digitLimit = i+1, limit
+				want, got := run(nil, plain), run(d, s)
+				if got.hash() != want.hash() {
+					t.Errorf("%v, %s, limit %d: other bits than the CPU's; first difference: %s", shape, cudaNames[tile.kernel], limit, difference(got, want))
+				}
+				got.free()
+			}
+		}
+	}
+}
+
 // TestCUBLAS checks products by cuBLAS: their transposes, bias, activation, gate and sums. The
 // stand-in computes chains of FMAs, so that even the bits agree, except of column sums, which
 // are added up in chunks.
