@@ -108,7 +108,7 @@ measure() {
 	check "$name" "$bin/ecrec" bench train device=cuda batch=65536 "$@" --json "$out/$report.json"
 }
 
-check kernels tests kernels 'CUDA(Agrees|Preconditions)'
+check kernels tests kernels 'CUDA(Agrees|Preconditions|Pieces)'
 check golden tests train '^TestGolden$'
 check digests-of-ranks tests train 'OnGPUs'
 check nccl tests collectives 'NCCL'
