@@ -31,7 +31,7 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	cmd := exec.Command(program, append(a.args[:len(a.args):len(a.args)], "--here")...)
 	cmd.Args[0] = os.Args[0]
-	r, err := reportOf(cmd, doctor.Limit+doctorSlack)
+	r, err := reportOf(cmd, doctor.CompileLimit+doctorSlack)
 	if err != nil {
 		return err
 	}

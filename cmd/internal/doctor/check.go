@@ -34,18 +34,29 @@ type question struct {
 	run        func(context.Context) []Check
 }
 
-// Limit is the time limit of all questions together. They run concurrently.
+// Limit is the time limit of all questions together, but for deviceQuestion. They run concurrently.
 const Limit = 10 * time.Second
+
+// deviceQuestion is the name of the question that the first use of a GPU answers: its kernels are compiled for the GPU,
+// which takes some 20 s once for each version of ecrec. CompileLimit is its time limit.
+const (
+	deviceQuestion = "job.device"
+	CompileLimit   = 2 * time.Minute
+)
 
 // runAll runs all questions concurrently and returns their checks after limit at the latest. The
 // goroutine of a question without an answer by then is abandoned.
 func runAll(questions []question, limit time.Duration) (all []Check) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	pending := make([]chan []Check, len(questions))
+	pending, contexts := make([]chan []Check, len(questions)), make([]context.Context, len(questions))
 	for i, q := range questions {
+		own := limit
+		if q.name == deviceQuestion {
+			own = max(limit, CompileLimit)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), own)
+		defer cancel()
 		answer := make(chan []Check, 1)
-		pending[i] = answer
+		pending[i], contexts[i] = answer, ctx
 		go func() {
 			if found := q.run(ctx); ctx.Err() == nil { // else it was interrupted, and proves nothing
 				answer <- found
@@ -56,7 +67,7 @@ func runAll(questions []question, limit time.Duration) (all []Check) {
 		var found []Check
 		select {
 		case found = <-pending[i]:
-		case <-ctx.Done():
+		case <-contexts[i].Done():
 			select {
 			case found = <-pending[i]: // it arrived during the wait for another question
 			default:

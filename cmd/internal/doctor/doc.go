@@ -9,7 +9,8 @@
 // has failed. The command then ends with code 0, else with 1 and one line on stderr that names
 // the failures. Bad usage is code 2.
 //
-// All questions run concurrently and have 10 s together. One that hangs, as NVML or a file system
+// All questions run concurrently and have 10 s together, or 2 minutes where the kernels for a GPU are
+// compiled first. One that hangs, as NVML or a file system
 // may, is abandoned, and its check fails with the name of the source. A process cannot end while
 // the kernel holds one of its threads. So the command runs the checks in a process of their own,
 // and waits for its report, not for its end. Each check is a pure function of values that

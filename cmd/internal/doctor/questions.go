@@ -46,7 +46,7 @@ func (o Options) allQuestions() []question {
 		{"launchers and services", "kafka", "", one(func() Check {
 			return Check{Status: Absent, Value: "not supported in this version (stream.to)"}
 		})},
-		{"ecrec would choose", "job.device", "", one(device)},
+		{"ecrec would choose", deviceQuestion, "the compiler of the GPU's kernels", one(device)},
 		askKernels,
 		{"ecrec would choose", "job.threads", "", one(func() Check { return Check{Status: OK, Value: fmt.Sprint(runtime.GOMAXPROCS(0))} })},
 		{"ecrec would choose", "collectives.transport", "",

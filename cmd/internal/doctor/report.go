@@ -29,7 +29,7 @@ type Options struct {
 	Expect Expectations
 }
 
-// Examine runs all checks. It takes no longer than Limit.
+// Examine runs all checks. It takes no longer than CompileLimit, and mostly no longer than Limit.
 func Examine(o Options) *Report {
 	return newReport(runAll(o.allQuestions(), Limit), o.Expect)
 }
