@@ -62,9 +62,9 @@ func (d *Digests) Wait() error { return nil }
 // Prepared implements Sink.
 func (d *Digests) Prepared() int64 { return d.newest().step }
 
-// Commit implements Sink.
+// Commit implements Sink. If Start has declared an earlier step, whose world ended before Begin, that remains until the next Start.
 func (d *Digests) Commit(step int64) {
-	for d.sums[0].step < step {
+	for len(d.sums) > 1 && d.sums[0].step < step {
 		d.sums = append(d.sums[:0], d.sums[1:]...)
 	}
 }

@@ -70,7 +70,7 @@ func (c *blockCache) oldest() int {
 }
 
 // wants counts n more samples that are read from the block, and reports whether to load it: once the samples by themselves would
-// have cost as much, so that no order of samples costs more than twice the least that is possible.
+// have cost as much. Until the block leaves the cache, its reads then cost at most about twice those of the cheaper way.
 func (b *cachedBlock) wants(n int, blockBytes int64) bool {
 	b.single += int64(n)
 	return b.single*singleBytes >= blockBytes

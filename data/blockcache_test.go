@@ -11,7 +11,7 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// A Reader, whose batches share a cache of blocks, returns the batches that single reads return, of files of any sizes.
+// A Reader has one cache of blocks for all its batches. It returns the batches that single reads return, of files of any sizes.
 func TestReaderCachesBlocks(t *testing.T) {
 	rnd := random(t)
 	for round := range 16 {
