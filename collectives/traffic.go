@@ -55,9 +55,9 @@ func AllToAllSent(n, bytes int) (s Sent) {
 	return s
 }
 
-// AllReduceLeast is the length in floats, of an AllReduce among n ranks, from which on its messages have leastChunk bytes. Two shorter ones cost
-// nearly twice as much as one over both.
-func AllReduceLeast(n int) int { return n * leastChunk / 4 }
+// AllReduceWhole is the length in floats, of an AllReduce among n ranks, that needs the fewest messages for its bytes: each segment is one
+// full chunk. So are its multiples. A message of a shorter chunk costs nearly as much.
+func AllReduceWhole(n int) int { return n * chunkFloats(n) }
 
 // AllReduceBytes is the scratch memory of AllReduces among n ranks.
 func AllReduceBytes(n int) int64 { return 4 * (reduceLag + 1) * int64(n) * int64(chunkFloats(n)) }

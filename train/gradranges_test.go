@@ -3,9 +3,12 @@ package train
 import (
 	"slices"
 	"testing"
+
+	"github.com/ecrec/ecrec/collectives"
 )
 
-// The buckets of up to 64 trainers are reduced one by one. Those of more trainers are joined, in order and without gaps.
+// The buckets of up to 64 trainers are reduced one by one. Those of more trainers are joined and cut, without gaps, and as early as their
+// floats are final. No range but the last one has a chunk that is not full.
 func TestGradRanges(t *testing.T) {
 	r := seeded(t)
 	for range 1000 {
@@ -20,23 +23,38 @@ func TestGradRanges(t *testing.T) {
 			all += n
 		}
 		trainers := 1 + r.IntN(1<<r.IntN(13))
-		got := joinBuckets(buckets, trainers)
-		if trainers <= 64 && !slices.Equal(got, buckets) {
-			t.Fatalf("%d trainers: %v, want %v", trainers, got, buckets)
-		}
-		at, least := 0, trainers*4096
-		for i, n := range got {
-			k := 0 // buckets of the range
-			for rest := n; rest > 0; rest, at = rest-buckets[at], at+1 {
-				k++
+		ranges := joinBuckets(buckets, trainers)
+		if trainers <= 64 {
+			if !slices.Equal(ranges, buckets) {
+				t.Fatalf("%d trainers: %v, want %v", trainers, ranges, buckets)
 			}
-			if last := i == len(got)-1; !last && n < least || k > 1 && n-buckets[at-1] >= least {
-				t.Fatalf("%d trainers, buckets %v: range %d of %v has %d buckets, at least %d floats are wanted", trainers, buckets, i, got, k, least)
-			}
-			all -= n
+			continue
 		}
-		if all != 0 || at != len(buckets) {
-			t.Fatalf("%d trainers: %v, of buckets %v", trainers, got, buckets)
+		var g gradRanges
+		g.ofTrainers(trainers)
+		final, at := 0, 0
+		for i, b := range append(buckets, 0) {
+			final += b
+			from, n := g.addBucket(b)
+			if i == len(buckets) {
+				from, n = g.takeRest()
+			}
+			if from != at && n > 0 || at+n > final || final-at-n >= g.unit {
+				t.Fatalf("%d trainers, buckets %v: range of %d floats from %d on, when %d are final and %d are in ranges", trainers, buckets, n, from, final, at)
+			}
+			at += n
+		}
+		if at != all {
+			t.Fatalf("%d trainers, buckets %v: %d floats are in ranges, want %d", trainers, buckets, at, all)
+		}
+		rank := r.IntN(trainers)
+		var sent int64
+		for _, n := range ranges {
+			sent += collectives.AllReduceSent(trainers, rank, n, false).Messages
+		}
+		// A chunk of a range is a part for each other rank, and a sum for each.
+		if most := int64((all+g.unit-1)/g.unit) * int64(2*(trainers-1)); sent > most {
+			t.Fatalf("%d trainers, buckets %v: rank %d sends %d messages, at most %d are needed", trainers, buckets, rank, sent, most)
 		}
 	}
 }
