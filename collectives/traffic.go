@@ -3,8 +3,8 @@ package collectives
 // Sent counts the messages that one rank sends in an operation, and their bytes.
 type Sent struct{ Messages, Bytes int64 }
 
-// AllReduceSent is what rank sends in an AllReduce of a buffer of some floats among n ranks. With
-// inPlace every rank reads the memory of all others: see AllReduce. It counts the messages of
+// AllReduceSent counts the messages and bytes that rank sends in an AllReduce of a buffer of some floats among n ranks. With
+// inPlace every rank reads the memory of all others: see AllReduce. It follows
 // runAllReduce without running it.
 func AllReduceSent(n, rank, floats int, inPlace bool) (s Sent) {
 	if n == 1 {

@@ -112,7 +112,7 @@ func (g *connections) startReduce(s kernels.Stream, grad kernels.Buffer, trainer
 	}
 }
 
-// finishReduce starts to reduce what is left of the gradient, once all of it is computed.
+// finishReduce starts to reduce the rest of the gradient, once all of it is computed.
 func (g *connections) finishReduce(s kernels.Stream, grad kernels.Buffer) {
 	from, n := g.ranges.takeRest()
 	g.reduceRange(s, grad, from, n)

@@ -3,7 +3,7 @@ package train
 import "github.com/ecrec/ecrec/collectives"
 
 // joinedFrom is the number of trainers from which on buckets are joined. With fewer, the messages of the least bucket of package model
-// (2^18 floats, but for the last one) have 16 KiB at least.
+// (2^18 floats, except the last one) have 16 KiB at least.
 const joinedFrom = 65
 
 // gradRanges cuts the flat dense gradient into ranges that are reduced together. Among few trainers these are the buckets of package
@@ -11,7 +11,7 @@ const joinedFrom = 65
 // whole; only the last range has shorter ones. The ranges depend on nothing but the shape of the model and the number of trainers, and no
 // bit of a sum depends on them.
 type gradRanges struct {
-	unit        int // floats, of which ranges are multiples, but for the last one; 1: buckets are ranges
+	unit        int // floats, of which all ranges except the last are multiples; 1: buckets are ranges
 	final, sent int // floats of the gradient that are computed, and those in ranges
 }
 
