@@ -179,10 +179,11 @@ type productsOf struct {
 	s    kernels.Stream
 }
 
-// withCUBLAS returns our own products and, if it is installed, those of cuBLAS in float32 and TF32.
-func (g *gpuBench) withCUBLAS() []productsOf {
+// withOthers returns our own products, those of pieces and, if it is installed, those of cuBLAS in float32
+// and TF32.
+func (g *gpuBench) withOthers() []productsOf {
 	all := []productsOf{{"exact", g.s}}
-	for _, blas := range []string{"cublas", "cublas-tf32"} {
+	for _, blas := range []string{"exact-tc", "cublas", "cublas-tf32"} {
 		dev, err := kernels.NewCUDA(kernels.CUDAConfig{Own: true, BLAS: blas}) // on the same GPU, whose memory they share
 		if err != nil {
 			fmt.Fprintf(g.out, "%s is not measured: %v\n", blas, err)
@@ -193,9 +194,9 @@ func (g *gpuBench) withCUBLAS() []productsOf {
 	return all
 }
 
-// measureProducts measures the three products of each layer, exact ones and those of cuBLAS in turn.
+// measureProducts measures the three products of each layer, exact ones, those of pieces and those of cuBLAS in turn.
 func (g *gpuBench) measureProducts() error {
-	all := g.withCUBLAS()
+	all := g.withOthers()
 	defer func() {
 		for _, p := range all[1:] {
 			p.s.Close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -16,12 +17,12 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// barred are figures that gpu/bars.sh asks for, as a tiny run names them, and those of cuBLAS beside.
+// barred are figures that gpu/bars.sh asks for, as a tiny run names them, and those of other products beside.
 var barred = map[string][]string{
 	"kernels": {"gather, of a copy", "segment sums, of a copy", "segment sums and sgd, of a copy",
 		"segment sums and rowwise adagrad, of a copy",
 		"segment sums and adagrad, of a copy", "segment sums and adam, of a copy", "13x8, forward, exact",
-		"13x8, forward, cublas", "13x8, forward, cublas-tf32"},
+		"13x8, forward, exact-tc", "13x8, forward, cublas", "13x8, forward, cublas-tf32"},
 	"train":    {"tiny batch 64 training"},
 	"overhead": {"tiny batch 64 ranks 5 xor k 2 r 1 every 2: with / without the code"},
 }
@@ -99,19 +100,38 @@ func TestBars(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := bars(); err != nil || strings.Count(out, ": not measured\n") != 9 {
+	if out, err := bars(); err != nil || strings.Count(out, ": not measured\n") != 13 {
 		t.Errorf("nothing is measured: %v\n%s", err, out)
 	}
 	report("kernels.json", 70.5, barred["kernels"]...)
 	report("train.json", 1.5e6, "mlperf batch 65536 training")
 	report("train-cublas.json", 2.5e6, "mlperf batch 65536 training")
+	report("train-cublas-tf32.json", 3e6, "mlperf batch 65536 training")
+	report("dcnv2.json", 500_000, "dcnv2 batch 65536 training")
+	report("dcnv2-cublas-tf32.json", 1.7e6, "dcnv2 batch 65536 training")
 	report("overhead.json", 0.9999999, "dim48 batch 16384 ranks 5 xor k 4 r 1 every 10: with / without the code")
-	text := "PyTorch 2.9, X, batch 65536: 990,000 samples/s, loss 0.5\nPyTorch 2.9, X, batch 65536: 1,250,000 samples/s, loss 0.5\nPyTorch 2.9, X, batch 65536: 1,000,000 samples/s, loss 0.5\n"
-	if err := os.WriteFile(filepath.Join(dir, "bench-torch.txt"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+	for file, rates := range map[string][]string{"bench-torch.txt": {"990,000", "1,250,000", "1,000,000"}, "bench-torch-tf32.txt": {"1,200,000"}} {
+		var text strings.Builder
+		for _, rate := range rates {
+			fmt.Fprintf(&text, "PyTorch 2.11.0+cu130, float32, NVIDIA X, batch 65536: %s samples/s, loss 0.5\n", rate)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
+	recovered := func(ms ...float64) {
+		var text strings.Builder
+		for _, x := range ms {
+			fmt.Fprintf(&text, "recovered in %f ms\n", x)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "recovery.txt"), []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recovered(900, 1999, 3)
 	out, err := bars()
-	if err != nil || strings.Count(out, ": holds\n") != 9 || !strings.Contains(out, "beside PyTorch: 2.50 times") {
+	if err != nil || strings.Count(out, ": holds\n") != 13 || !strings.Contains(out, "beside PyTorch: 2.50 times") ||
+		!strings.Contains(out, "beside PyTorch, TF32: 2.50 times") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	report("overhead.json", 1.0101, "dim48 batch 16384 ranks 5 xor k 4 r 1 every 10: with / without the code")
@@ -119,9 +139,57 @@ func TestBars(t *testing.T) {
 	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 7 {
 		t.Errorf("%v\n%s", err, out)
 	}
+	recovered()
+	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 8 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	recovered(3, 2001, 3)
 	report("train.json", 1e9, "a figure of another name")
 	report("train-cublas.json", 1e9, "a figure of another name")
-	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 9 {
+	if out, err := bars(); err == nil || strings.Count(out, ": MISSED\n") != 10 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestGPUCheckSelects runs gpu/check.sh with programs that only print their arguments.
+func TestGPUCheckSelects(t *testing.T) {
+	script, err := filepath.Abs("gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, folder := range []string{"build/gpu", "bench", "kernels", "train", "collectives"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(script, filepath.Join(dir, "bench/gpu")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ecrec", "kernels.test", "train.test", "collectives.test"} {
+		text := "#!/bin/sh\necho \"  job.device  ok  cuda\" $ECREC_TEST_GPU \"$@\"\n"
+		if err := os.WriteFile(filepath.Join(dir, "build/gpu", name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(limit string, names ...string) (string, error) {
+		c := exec.Command("bash", append([]string{"bench/gpu/check.sh"}, names...)...)
+		c.Dir, c.Env = dir, append(os.Environ(), "LIMIT="+limit, "PYTHON=false", "OUT=")
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	out, err := check("60", "golden", "bench-train", "bench-torch")
+	if err != nil || strings.Count(out, ": passed in") != 2 || !strings.Contains(out, "bench-torch: skipped: no PyTorch") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "build/gpu/results/golden.txt"))
+	if err != nil || !strings.Contains(string(text), "cuda 1 -test.run ^TestGolden$") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if out, err := check("0", "golden", "nccl"); err == nil || strings.Count(out, "FAILED: no time is left") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := check("60", "goldn"); err == nil || !strings.Contains(out, "there is no check goldn") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

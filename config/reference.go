@@ -253,7 +253,7 @@ var modelAndTrain = []Doc{
 		"A safetensors file with the initial weights."},
 
 	{"kernels.blas", "", "train",
-		"The implementation of matrix products. `exact`: own kernels, the same bits on every device. `openblas` is not exact across CPU models. On a GPU `cublas`, `cublas-tf32` and `cublas-bf16` repeat their bits on one kind of GPU only."},
+		"The implementation of matrix products. `exact`: own kernels, the same bits on every device. `exact-tc`: products of integers on the tensor cores of a GPU, with other bits, the same on every device; slow on a CPU. `openblas` is not exact across CPU models. On a GPU `cublas`, `cublas-tf32` and `cublas-bf16` repeat their bits on one kind of GPU only."},
 
 	{"train.global_batch", "", "train",
 		"Samples of a step, over all ranks. At least one per rank that trains."},

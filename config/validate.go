@@ -70,7 +70,7 @@ func (c *Config) choices() []choice {
 		{"model.interaction", c.Model.Interaction, model.FormNames(model.Interactions)},
 		{"model.cross", c.Model.Cross, model.FormNames(model.Crosses)},
 		{"model.structure", c.Model.Structure, model.FormNames(model.Structures)},
-		{"kernels.blas", c.Kernels.BLAS, []string{"exact", "openblas", "cublas", "cublas-tf32", "cublas-bf16"}},
+		{"kernels.blas", c.Kernels.BLAS, []string{"exact", "exact-tc", "openblas", "cublas", "cublas-tf32", "cublas-bf16"}},
 		{"optimizer.dense.kind", c.Optimizer.Dense.Kind, kernels.RuleNames(true)},
 		{"optimizer.sparse.kind", c.Optimizer.Sparse.Kind, kernels.RuleNames(false)},
 		{"optimizer.linear.kind", c.Optimizer.Linear.Kind, kernels.RuleNames(false)},

@@ -24,7 +24,7 @@ func TestReaderCachesBlocks(t *testing.T) {
 		ranks := 1 + rnd.IntN(20)
 		rank := rnd.IntN(ranks)
 		steps := min(3*o.StepsPerEpoch(), 60)
-		r := NewReader(env.Real(), s, o, rank, ranks, 1, steps, 3)
+		r := NewReader(env.Real(), s, o, rank, ranks, 1, steps, 3, 1)
 		for step := range steps {
 			b, err := r.Next()
 			if err != nil {

@@ -17,7 +17,7 @@ func ExampleReader() {
 	}
 	defer src.Close()
 	order := data.Order{Samples: 600, Batch: 6}
-	r := data.NewReader(e, src, order, 1, 2, 1, 2, 2)
+	r := data.NewReader(e, src, order, 1, 2, 1, 2, 2, 1)
 	defer r.Close()
 	for range 2 {
 		b, err := r.Next()

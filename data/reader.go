@@ -16,11 +16,18 @@ type Reader struct {
 	first, last int64
 	depth       int
 	held        int // batches that the caller has
+	given       int // batches that Next has returned
 	closed      bool
 
+	turns []*turn // goroutine i prepares every len(turns)-th step from first + i on
+}
+
+// turn is a goroutine that prepares steps, with batches of its own: it always has one for the
+// step that the caller waits for.
+type turn struct {
 	ready *env.Queue[prepared]
 	free  *env.Queue[*Batch]
-	done  *env.Event // the background goroutine has ended
+	done  *env.Event // the goroutine has ended
 }
 
 type prepared struct {
@@ -28,45 +35,64 @@ type prepared struct {
 	err   error
 }
 
+// apart is a Source that can prepare several steps at once for no more work than one after
+// another. A Source that reads blocks of files is not one: they are kept from step to step.
+type apart interface{ readsApart() }
+
 // NewReader starts reading slice rank of ranks of the steps first to last. depth
-// batches exist in all, at least 2: the prepared ones and the ones that the
-// caller holds.
-func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int64, depth int) *Reader {
+// batches exist at least, and at least 2: the prepared ones and the ones that the
+// caller holds, which are those of consecutive steps. Up to threads goroutines prepare
+// steps of synthetic data; others have one.
+func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int64, depth, threads int) *Reader {
 	if depth < 2 || rank < 0 || rank >= ranks || first < 1 || o.Batch < 1 || o.Samples < 1 {
 		panic(fmt.Sprintf("data: NewReader(%+v, rank %d of %d, from step %d, depth %d)", o, rank, ranks, first, depth))
 	}
-	r := &Reader{
-		src: src, order: o, rank: rank, ranks: ranks, first: first, last: last, depth: depth,
-		ready: env.NewQueue[prepared](e, "data ready", depth+1), // and the end
-		free:  env.NewQueue[*Batch](e, "data free", depth),
-		done:  env.NewEvent(e, "data reader"),
+	if _, ok := src.(apart); !ok {
+		threads = 1
 	}
-	blocks := new(blockCache)
-	for range depth {
-		r.free.Put(&Batch{read: readState{blocks: blocks}})
+	threads = min(max(threads, 1), depth, mostReaders)
+	each := (depth + threads - 1) / threads
+	r := &Reader{src: src, order: o, rank: rank, ranks: ranks, first: first, last: last, depth: depth}
+	for range threads {
+		t := &turn{
+			ready: env.NewQueue[prepared](e, "data ready", each+1), // and the end
+			free:  env.NewQueue[*Batch](e, "data free", each),
+			done:  env.NewEvent(e, "data reader"),
+		}
+		blocks := new(blockCache)
+		for range each {
+			t.free.Put(&Batch{read: readState{blocks: blocks}})
+		}
+		r.turns = append(r.turns, t)
 	}
-	e.Go(fmt.Sprintf("data reader %d", rank), r.prepareAll)
+	for i, t := range r.turns {
+		e.Go(fmt.Sprintf("data reader %d", rank), func() { r.prepareAll(t, first+int64(i)) })
+	}
 	return r
 }
 
-func (r *Reader) prepareAll() {
-	defer r.done.Set(nil)
-	for step := r.first; step <= r.last; step++ {
-		b, ok := r.free.Get()
+// mostReaders bounds the goroutines of a Reader, and so the steps that are prepared at once.
+const mostReaders = 8
+
+// prepareAll prepares the steps of t, from first on.
+func (r *Reader) prepareAll(t *turn, first int64) {
+	defer t.done.Set(nil)
+	for step := first; step <= r.last; step += int64(len(r.turns)) {
+		b, ok := t.free.Get()
 		if !ok {
 			return
 		}
 		b.idx = r.order.Slice(step, r.rank, r.ranks, b.idx)
 		if err := r.src.Read(b, b.idx); err != nil {
-			r.ready.Put(prepared{err: fmt.Errorf("step %d: %w", step, err)})
+			t.ready.Put(prepared{err: fmt.Errorf("step %d: %w", step, err)})
 			return
 		}
 		b.Step, b.GlobalN = step, r.order.BatchSize(step)
-		if !r.ready.Put(prepared{batch: b}) {
+		if !t.ready.Put(prepared{batch: b}) {
 			return
 		}
 	}
-	r.ready.Put(prepared{err: io.EOF})
+	t.ready.Put(prepared{err: io.EOF})
 }
 
 // Next returns the next step's batch, waiting until it is there. After the last
@@ -76,15 +102,17 @@ func (r *Reader) Next() (*Batch, error) {
 	if r.held == r.depth {
 		panic("data: Next called while all batches of the reader are held")
 	}
-	p, ok := r.ready.Get()
+	t := r.turns[r.given%len(r.turns)]
+	p, ok := t.ready.Get()
 	if !ok || r.closed {
 		return nil, io.EOF
 	}
 	if p.err != nil {
-		r.ready.Put(p) // there is room: nothing follows an error
+		t.ready.Put(p) // there is room: nothing follows an error
 		return nil, p.err
 	}
 	r.held++
+	r.given++
 	return p.batch, nil
 }
 
@@ -94,13 +122,17 @@ func (r *Reader) Release(b *Batch) {
 		panic("data: Release of a batch that is not held")
 	}
 	r.held--
-	r.free.Put(b)
+	r.turns[(b.Step-r.first)%int64(len(r.turns))].free.Put(b)
 }
 
 // Close ends the background work and waits until it has.
 func (r *Reader) Close() {
 	r.closed = true
-	r.free.Close()
-	r.ready.Close()
-	r.done.Wait()
+	for _, t := range r.turns {
+		t.free.Close()
+		t.ready.Close()
+	}
+	for _, t := range r.turns {
+		t.done.Wait()
+	}
 }

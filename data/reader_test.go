@@ -16,7 +16,7 @@ func TestReader(t *testing.T) {
 	o := Order{Samples: s.Len(), Batch: size, Shuffle: true, Seed: 5}
 	for ranks := 1; ranks <= 3; ranks++ {
 		for rank := range ranks {
-			r := NewReader(env.Real(), s, o, rank, ranks, 3, 40, 4)
+			r := NewReader(env.Real(), s, o, rank, ranks, 3, 40, 4, 1)
 			var held []*Batch
 			for step := int64(3); step <= 40; step++ {
 				b, err := r.Next()
@@ -53,7 +53,7 @@ func TestReaderError(t *testing.T) {
 	s := mustOpen(t, Options{Format: FormatCriteoBin, Files: []string{name}, Tables: testTables})
 	records[55*criteoFields] = 2
 	writeFile(t, name, recordBytesOf(records)) // changed in use
-	r := NewReader(env.Real(), s, Order{Samples: 100, Batch: 10}, 0, 1, 1, 10, 3)
+	r := NewReader(env.Real(), s, Order{Samples: 100, Batch: 10}, 0, 1, 1, 10, 3, 1)
 	for range 5 {
 		b, err := r.Next()
 		if err != nil {
@@ -72,7 +72,7 @@ func TestReaderClosedEarly(t *testing.T) {
 	records := randomRecords(rand.New(rand.NewPCG(1, 1)), 100)
 	s := mustOpen(t, Options{Format: FormatCriteoBin, Files: []string{writeFile(t, "a.bin", recordBytesOf(records))}, Tables: testTables})
 	for range 20 {
-		r := NewReader(env.Real(), s, Order{Samples: 100, Batch: 10}, 0, 1, 1, 1000, 3)
+		r := NewReader(env.Real(), s, Order{Samples: 100, Batch: 10}, 0, 1, 1, 1000, 3, 1)
 		b, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestReaderClosedEarly(t *testing.T) {
 
 func TestReaderReusesItsMemory(t *testing.T) {
 	s := mustOpen(t, Options{Format: FormatSynthetic, Tables: testTables, Seed: 1})
-	r := NewReader(env.Real(), s, Order{Samples: s.Len(), Batch: 64}, 1, 2, 1, 1000, 3)
+	r := NewReader(env.Real(), s, Order{Samples: s.Len(), Batch: 64}, 1, 2, 1, 1000, 3, 1)
 	defer r.Close()
 	step := func() {
 		b, err := r.Next()
@@ -101,5 +101,40 @@ func TestReaderReusesItsMemory(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(200, step); n != 0 {
 		t.Errorf("%v allocations per step", n)
+	}
+}
+
+// Several goroutines yield the same batches in the same order, whichever ones the caller holds.
+func TestReaderOnThreads(t *testing.T) {
+	s := mustOpen(t, Options{Format: FormatSynthetic, Tables: testTables, Seed: 1})
+	o := Order{Samples: s.Len(), Batch: 20}
+	for _, c := range [][3]int{{2, 2, 1}, {3, 2, 2}, {5, 3, 4}, {8, 100, 7}} {
+		depth, threads, most := c[0], c[1], c[2]
+		const first, last = 4, 40
+		r := NewReader(env.Real(), s, o, 0, 1, first, last, depth, threads)
+		var held []*Batch
+		for step := int64(first); step <= last; step++ {
+			b, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want Batch
+			if err := s.Read(&want, o.Slice(step, 0, 1, nil)); err != nil {
+				t.Fatal(err)
+			}
+			if b.Step != step || !slices.Equal(b.IDs, want.IDs) || !slices.Equal(b.Labels, want.Labels) {
+				t.Fatalf("%v: step %d is not the one that is read alone", c, step)
+			}
+			if held = append(held, b); len(held) == most {
+				r.Release(held[0])
+				held = held[1:]
+			}
+		}
+		for range 2 {
+			if _, err := r.Next(); err != io.EOF {
+				t.Fatalf("%v: after the last step: %v", c, err)
+			}
+		}
+		r.Close()
 	}
 }

@@ -148,6 +148,7 @@ func (s *synthetic) Schema() Schema { return s.schema }
 func (s *synthetic) Len() int64     { return math.MaxInt64 }
 func (s *synthetic) Skipped() int64 { return 0 }
 func (s *synthetic) Close() error   { return nil }
+func (s *synthetic) readsApart()    {}
 
 func (s *synthetic) Read(b *Batch, idx []int64) error {
 	b.resize(len(idx), &s.schema)

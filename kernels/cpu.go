@@ -10,8 +10,9 @@ import (
 
 // CPUOptions choose between CPU backends.
 type CPUOptions struct {
-	// BLAS names the library for matrix products: "exact" (also ""), or "openblas".
-	// OpenBLAS is exact only for one CPU model and number of threads.
+	// BLAS names the arithmetic of matrix products: "exact" (also ""), "exact-tc" or "openblas".
+	// "exact-tc" are products of pieces, which are slow on a CPU. OpenBLAS is exact only for
+	// one CPU model and number of threads.
 	BLAS string
 	// Poison fills the first 64 MiB of each Rows allocation with NaNs, which no row
 	// holds, so that tests detect reads of rows that were never written.
@@ -25,6 +26,7 @@ type cpuDevice struct {
 	isa  isa
 	blas *openblas.Library // nil: exact
 
+	pieces bool // products are of pieces
 	poison bool
 
 	mu     sync.Mutex
@@ -45,6 +47,8 @@ func newCPU(opts CPUOptions, level isa) (*cpuDevice, error) {
 	c := &cpuDevice{isa: level, poison: opts.Poison, allocs: make(map[unsafe.Pointer]allocation)}
 	switch opts.BLAS {
 	case "", "exact":
+	case exactTC:
+		c.pieces = true
 	case "openblas":
 		lib, err := openblas.Open()
 		if err != nil {
@@ -52,14 +56,17 @@ func newCPU(opts CPUOptions, level isa) (*cpuDevice, error) {
 		}
 		c.blas = lib
 	default:
-		return nil, fmt.Errorf("kernels: blas %q is unknown; want exact or openblas", opts.BLAS)
+		return nil, fmt.Errorf("kernels: blas %q is unknown; want exact, exact-tc or openblas", opts.BLAS)
 	}
 	return c, nil
 }
 
 func (c *cpuDevice) Name() string {
-	if c.blas != nil {
+	switch {
+	case c.blas != nil:
 		return "cpu " + c.isa.String() + " openblas"
+	case c.pieces:
+		return "cpu " + c.isa.String() + " " + exactTC
 	}
 	return "cpu " + c.isa.String()
 }

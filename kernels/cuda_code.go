@@ -17,7 +17,8 @@ import (
 var cudaFiles embed.FS
 
 // cudaUnit lists the sources in the order in which they are compiled, as one unit.
-var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "bags.cu", "interaction.cu", "norm.cu", "gemm.cu"}
+var cudaUnit = []string{"common.cuh", "optimizer.cuh", "elements.cu", "rows.cu", "sums.cu", "short.cu", "long.cu",
+	"bags.cu", "interaction.cu", "norm.cu", "gemm.cu", "exact_tc.cu"}
 
 // CUDASource returns the text of all CUDA kernels.
 func CUDASource() string {
@@ -58,6 +59,14 @@ const (
 	kernelDraw
 	kernelSegments
 	kernelSegments4
+	kernelWeighted
+	kernelWeighted4
+	kernelUpdateParts
+	kernelUpdateParts4
+	kernelUpdateRows0
+	kernelUpdateRows1
+	kernelUpdateRows2
+	kernelUpdateRowwise
 	kernelSumLong
 	kernelUpdateLong
 	kernelPool
@@ -65,6 +74,7 @@ const (
 	kernelDivide
 	kernelInteraction
 	kernelInteractionGrad
+	kernelInteractionGrad28
 	kernelAddBias
 	kernelColumnSums
 	kernelColumnChains
@@ -80,6 +90,12 @@ const (
 	kernelScaleVectors
 	kernelScaleVectorsGrad
 	kernelExtendVectors
+	kernelDigitsAlong
+	kernelDigitsAcross
+	kernelExactPlain
+	kernelExactProduct
+	kernelExactProduct2
+	kernelExactSum
 	kernelLinear     // one for each of productTiles, as for the next two
 	kernelGradInput  = kernelLinear + cudaKernel(len(productTiles))
 	kernelGradWeight = kernelGradInput + cudaKernel(len(productTiles))
@@ -89,13 +105,17 @@ const (
 // cudaNames are the kernels' names in the sources.
 var cudaNames = [cudaKernels]string{"update_dense", "sum_addends", "copy_columns", "gate_relu", "mul_add", "sigmoid_bce", "sigmoid",
 	"gather_rows", "gather_rows_4",
-	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4", "sum_long", "update_long",
+	"scatter_rows", "scatter_rows_4", "xor_rows", "xor_rows_4", "draw_rows", "sum_segments", "sum_segments_4",
+	"sum_weighted", "sum_weighted_4", "update_parts", "update_parts_4", "update_rows_0", "update_rows_1", "update_rows_2", "update_rowwise",
+	"sum_long", "update_long",
 	"pool_rows", "pool_rows_4", "divide_cells",
-	"dot_interaction", "dot_interaction_grad", "add_bias", "column_sums",
+	"dot_interaction", "dot_interaction_grad", "dot_interaction_grad_28", "add_bias", "column_sums",
 	"column_chains", "batch_norm", "batch_norm_sums", "batch_norm_grad", "average", "inverse_root", "scale", "dropout", "fm", "fm_grad",
-	"scale_vectors", "scale_vectors_grad", "extend_vectors", "linear_128", "linear_64", "linear_32", "linear_16",
-	"grad_input_128", "grad_input_64", "grad_input_32", "grad_input_16", "grad_weight_128", "grad_weight_64",
-	"grad_weight_32", "grad_weight_16"}
+	"scale_vectors", "scale_vectors_grad", "extend_vectors",
+	"digits_along", "digits_across", "exact_plain", "exact_product", "exact_product_2", "exact_sum",
+	"linear_128", "linear_128_64", "linear_64", "linear_64_32", "linear_32", "linear_16",
+	"grad_input_128", "grad_input_128_64", "grad_input_64", "grad_input_64_32", "grad_input_32", "grad_input_16",
+	"grad_weight_128", "grad_weight_128_64", "grad_weight_64", "grad_weight_64_32", "grad_weight_32", "grad_weight_16"}
 
 // cudaCode holds the loaded kernels.
 type cudaCode struct {
@@ -115,7 +135,8 @@ func loadCUDA(c *cuda.Context) (*cudaCode, error) {
 	}
 	for k, name := range cudaNames {
 		shared := 0
-		if k := cudaKernel(k); k == kernelInteraction || k == kernelInteractionGrad {
+		switch k := cudaKernel(k); {
+		case k >= kernelInteraction && k <= kernelInteractionGrad28, k == kernelExactProduct, k == kernelExactProduct2, k >= kernelLinear:
 			shared = c.Shared
 		}
 		if code.functions[k], err = code.module.Function(name, shared); err != nil {

@@ -20,19 +20,23 @@ func TestCUDACompiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%s, CUDA %d.%d", compiler.Path, compiler.Version/1000, compiler.Version%1000/10)
-	for _, arch := range []string{"sm_80", "sm_90", "sm_100", "compute_80", "compute_90", "compute_100"} {
-		image, err := compiler.Compile(CUDASource(), "ecrec.cu", arch, CUDAOptions()...)
-		if err != nil {
-			t.Errorf("%s: %v", arch, err)
-			continue
+	t.Run("architectures", func(t *testing.T) {
+		for _, arch := range []string{"sm_80", "sm_90", "sm_100", "compute_80", "compute_90", "compute_100"} {
+			t.Run(arch, func(t *testing.T) {
+				t.Parallel()
+				image, err := compiler.Compile(CUDASource(), "ecrec.cu", arch, CUDAOptions()...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range cudaNames {
+					if !bytes.Contains(image, []byte(name)) {
+						t.Errorf("kernel %s is not in what was compiled", name)
+					}
+				}
+				t.Logf("%d bytes", len(image))
+			})
 		}
-		for _, name := range cudaNames {
-			if !bytes.Contains(image, []byte(name)) {
-				t.Errorf("%s: kernel %s is not in what was compiled", arch, name)
-			}
-		}
-		t.Logf("%s: %d bytes", arch, len(image))
-	}
+	})
 	_, err = compiler.Compile("KERNEL broken(", "ecrec.cu", "sm_90")
 	if rejected := (*cuda.Rejected)(nil); !errors.As(err, &rejected) || !strings.Contains(rejected.Log, "ecrec.cu(1)") {
 		t.Errorf("a source with an error: %v", err)

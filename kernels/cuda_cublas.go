@@ -7,17 +7,21 @@ import (
 	"github.com/ecrec/ecrec/internal/cuda"
 )
 
-// cublasModes are the values of CUDAConfig.BLAS other than "exact".
+// cublasModes are the values of CUDAConfig.BLAS that name cuBLAS.
 var cublasModes = map[string]cuda.Compute{"cublas": cuda.Float32, "cublas-tf32": cuda.TF32, "cublas-bf16": cuda.BFloat16}
 
-// openBLAS opens cuBLAS if name is one of cublasModes.
+// openBLAS chooses the arithmetic of products, and opens cuBLAS if name is one of cublasModes.
 func (d *cudaDevice) openBLAS(name string) (err error) {
-	if name == "" || name == "exact" {
+	switch name {
+	case "", "exact":
+		return nil
+	case exactTC:
+		d.blas = name
 		return nil
 	}
 	compute, ok := cublasModes[name]
 	if !ok {
-		return fmt.Errorf("kernels: blas %q is unknown; want exact, cublas, cublas-tf32 or cublas-bf16", name)
+		return fmt.Errorf("kernels: blas %q is unknown; want exact, exact-tc, cublas, cublas-tf32 or cublas-bf16", name)
 	}
 	d.blas, d.compute = name, compute
 	if d.cublas, err = cuda.OpenCUBLAS(); err != nil {
@@ -38,8 +42,8 @@ func (s *cudaStream) runBLAS(k cudaKernel, p *cudaProduct) {
 	s.setError(s.products.Multiply(int(p.n), int(p.m), int(p.k), c, b, a))
 	switch {
 	case k == kernelLinear && (p.bias != 0 || p.relu != 0):
-		x, y := threadsOf(int(p.n))
 		follow := cudaFollow{y: p.c, bias: p.bias, rows: int64(p.m), cols: p.n, relu: p.relu}
+		x, y := columnThreads(&follow.wide, int(p.n), p.c, cudaMat{p: p.bias})
 		s.launchKernel(kernelAddBias, s.blocksOf(int(p.m), y), x, y, 0, unsafe.Pointer(&follow))
 	case k == kernelGradInput && p.gate.p != 0:
 		s.runColumns(kernelGate, p.c, p.gate, int(p.m), int(p.n))

@@ -25,9 +25,21 @@ func (s *cudaStream) runColumns(k cudaKernel, dst, src cudaMat, rows, cols int) 
 	if rows == 0 || cols == 0 {
 		return
 	}
-	x, y := threadsOf(cols)
 	p := cudaColumns{dst: dst, src: src, rows: int64(rows), cols: int32(cols)}
+	x, y := threadsOf(cols)
+	if k == kernelColumns {
+		x, y = columnThreads(&p.wide, cols, dst, src)
+	}
 	s.launchKernel(k, s.blocksOf(rows, y), x, y, 0, unsafe.Pointer(&p))
+}
+
+// columnThreads returns the form of a block for columns of rows, which sets wide if the kernel moves
+// four of them at a time.
+func columnThreads(wide *int32, cols int, all ...cudaMat) (x, y int) {
+	if by4(cols, all...) {
+		*wide, cols = 1, cols/4
+	}
+	return threadsOf(cols)
 }
 
 func (s *cudaStream) MulAdd(dst, a, b, c Matrix) {
@@ -46,7 +58,11 @@ func (s *cudaStream) MulAdd(dst, a, b, c Matrix) {
 	if rows == 0 || cols == 0 {
 		return
 	}
-	x, y := threadsOf(cols)
+	all := []cudaMat{p.dst, p.a, p.c, p.b}
+	if b.Cols == 1 && cols > 1 {
+		all = all[:3]
+	}
+	x, y := columnThreads(&p.wide, cols, all...)
 	s.launchKernel(kernelMulAdd, s.blocksOf(rows, y), x, y, 0, unsafe.Pointer(&p))
 }
 
@@ -67,6 +83,13 @@ func (s *cudaStream) Sum(dst Buffer, addends []Buffer) {
 		return
 	}
 	p := cudaSum{dst: s.addressOf(op, "dst", dst), from: s.stageList(BytesOf(s.pointers)), n: int64(n), addends: int32(len(addends))}
+	bits := p.dst
+	for _, from := range s.pointers {
+		bits |= uintptr(from)
+	}
+	if by4(n, cudaMat{p: bits}) {
+		p.wide, n = 1, n/4
+	}
 	s.launchKernel(kernelSum, s.blocksOf(n, elementThreads), elementThreads, 1, 0, unsafe.Pointer(&p))
 }
 
@@ -117,61 +140,82 @@ func (s *cudaStream) vectorOf(op, name string, b Buffer, n int) uintptr {
 	return s.addressOf(op, name, b)
 }
 
-// cudaTile is one way to cut a product: into tiles of side x side, each computed by a block of
-// threads. The other fields are a thread's work for one link of all its chains: fmas; loads of
-// operands, each of which occupies the multiprocessor for cycles per warp; and rest, the other
-// instructions, which fetch the next slices.
-type cudaTile struct{ side, threads, fmas, loads, cycles, rest int }
+// cudaTile is one way to cut a product: into tiles of m x n, each computed by a block of threads
+// with shared bytes. The other fields are cycles of an H200 for one link of all chains: of a
+// multiprocessor with one block, with two, and for each block of many.
+type cudaTile struct{ m, n, threads, shared, one, two, each int }
 
-// productTiles are the tiles of cuda/gemm.cu.
+// productTiles are the tiles of cuda/gemm.cu. Cycles are those of gradients of weights, as measured
+// (bench/results/2026-11-27-gpu-tiles.txt).
 var productTiles = [...]cudaTile{
-	{side: 128, threads: 256, fmas: 64, loads: 4, cycles: 4, rest: 10},
-	{side: 64, threads: 64, fmas: 64, loads: 4, cycles: 4, rest: 14},
-	{side: 32, threads: 64, fmas: 16, loads: 2, cycles: 4, rest: 8},
-	{side: 16, threads: 256, fmas: 1, loads: 2, cycles: 1, rest: 4},
+	{m: 128, n: 128, threads: 256, shared: tileBytes(128, 128, 16, 3, 1), one: 225, two: 225, each: 106},
+	{m: 128, n: 64, threads: 128, shared: tileBytes(128, 64, 32, 2, 1), one: 130, two: 208, each: 54},
+	{m: 64, n: 64, threads: 256, shared: tileBytes(64, 64, 56, 2, 2), one: 72, two: 125, each: 60},
+	{m: 64, n: 32, threads: 128, shared: tileBytes(64, 32, 48, 3, 2), one: 47, two: 70, each: 35},
+	{m: 32, n: 32, threads: 128, shared: tileBytes(32, 32, 64, 3, 4), one: 31, two: 46, each: 19},
+	{m: 16, n: 16, threads: 128, shared: tileBytes(16, 16, 128, 3, 8), one: 17, two: 26, each: 13},
 }
+
+// tileBytes returns the shared memory of a tile: stages slices of depth, and the links that a
+// thread reads ahead of the last.
+func tileBytes(m, n, depth, stages, links int) int { return 4 * (m + n + 8) * (stages*depth + links) }
 
 // cyclesPerLink estimates the cycles that a GPU takes for one link of the chains of (m, n)
-// elements: the work of its busiest multiprocessor, which starts instructions of four warps a
-// cycle.
+// elements: those of its busiest multiprocessor.
 func (t cudaTile) cyclesPerLink(m, n, processors int) int {
-	blocks := t.blockCount(m, n)
-	each := (blocks + processors - 1) / processors
-	warps, work := t.threads/32, t.fmas+t.loads+t.rest
-	return max(each*warps*work/4, each*warps*t.loads*t.cycles, (warps+3)/4*work)
+	switch blocks := (t.blockCount(m, n) + processors - 1) / processors; blocks {
+	case 0, 1:
+		return t.one
+	case 2:
+		return t.two
+	default:
+		return max(t.two, blocks*t.each)
+	}
 }
 
-func (t cudaTile) blockCount(m, n int) int {
-	return (m + t.side - 1) / t.side * ((n + t.side - 1) / t.side)
-}
+func (t cudaTile) blockCount(m, n int) int { return (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) }
 
 // mostStride is the greatest stride of operands: their offsets in a tile fit 32 bits.
 const mostStride = 1 << 23
 
-// runProduct runs a product in the tiles with the least estimated time. All tiles give the
-// same bits.
+// runProduct runs a product as CUDAConfig.BLAS asks for.
 func (s *cudaStream) runProduct(k cudaKernel, p *cudaProduct) {
-	if s.products != nil && p.m > 0 && p.n > 0 && p.k > 0 {
+	switch {
+	case p.m == 0 || p.n == 0 || p.k == 0:
+		s.runChains(k, p)
+	case s.products != nil:
 		s.runBLAS(k, p)
-		return
+	case s.d.blas == exactTC:
+		s.runPieces(k, p)
+	default:
+		s.runChains(k, p)
 	}
+}
+
+// runChains runs a product of chains of FMAs in the tiles with the least estimated time. All tiles
+// give the same bits.
+func (s *cudaStream) runChains(k cudaKernel, p *cudaProduct) {
 	for _, x := range []cudaMat{p.a, p.b} {
 		if x.stride > mostStride {
 			s.setError(fmt.Errorf("%s of rows that are %d floats apart: the limit is %d", cudaNames[k], x.stride, mostStride))
 		}
 	}
-	if by4(0, p.c, p.gate) {
-		p.wide = 1
+	for i, all := range [][]cudaMat{{p.c, p.gate}, {p.a}, {p.b}} {
+		if by4(0, all...) {
+			p.wide |= 1 << i
+		}
 	}
 	m, n := int(p.m), int(p.n)
-	if p.sums != 0 {
-		n = max(n, 1) // there are column sums even if C has no columns
-	}
 	best := s.tile - 1
-	if s.tile == 0 {
+	if s.tile == 0 || s.d.blas == exactTC {
 		best = bestTile(m, n, s.d.Processors)
 	}
-	s.launchKernel(k+cudaKernel(best), productTiles[best].blockCount(m, n), productTiles[best].threads, 1, 0, unsafe.Pointer(p))
+	t := productTiles[best]
+	blocks := t.blockCount(m, n)
+	if p.sums != 0 {
+		blocks += t.blockCount(m, 1) // for the column sums
+	}
+	s.launchKernel(k+cudaKernel(best), blocks, t.threads, 1, t.shared, unsafe.Pointer(p))
 }
 
 // bestTile returns the index in productTiles of the tile with the least estimated time.
@@ -182,39 +226,6 @@ func bestTile(m, n, processors int) (best int) {
 		}
 	}
 	return best
-}
-
-func (s *cudaStream) DotInteraction(out, feats Matrix, f, d int) {
-	const op = "DotInteraction"
-	lead := checkDots(op, out, f, d)
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
-	p.out, p.feats = s.matrixOf(op, "out", out, feats.Rows, lead+f*(f-1)/2), s.matrixOf(op, "feats", feats, feats.Rows, f*d)
-	s.runInteraction(op, kernelInteraction, &p, 4*f*int(p.row))
-}
-
-func (s *cudaStream) DotInteractionGrad(dfeats, dout, feats Matrix, f, d int) {
-	const op = "DotInteractionGrad"
-	lead := checkDots(op, dout, f, d)
-	p := cudaInteraction{samples: int64(feats.Rows), f: int32(f), d: int32(d), row: int32(d | 1), lead: int32(lead)}
-	p.out = s.matrixOf(op, "dout", dout, feats.Rows, lead+f*(f-1)/2)
-	p.feats = s.matrixOf(op, "feats", feats, feats.Rows, f*d)
-	p.dfeats = s.matrixOf(op, "dfeats", dfeats, feats.Rows, f*d)
-	s.runInteraction(op, kernelInteractionGrad, &p, 4*f*(int(p.row)+f))
-}
-
-// interactionThreads is the number of threads that share a sample.
-const interactionThreads = 128
-
-func (s *cudaStream) runInteraction(op string, k cudaKernel, p *cudaInteraction, shared int) {
-	if p.samples == 0 {
-		return
-	}
-	if shared > s.d.Shared {
-		s.setError(fmt.Errorf("%s of %d vectors of %d floats takes %d bytes of shared memory, and %s has %d: use a smaller model.embedding_dim",
-			op, p.f, p.d, shared, s.d.Context.Name, s.d.Shared))
-		return
-	}
-	s.launchKernel(k, s.blocksOf(int(p.samples), 1), interactionThreads, 1, shared, unsafe.Pointer(p))
 }
 
 func (s *cudaStream) SigmoidBCE(loss, dlogit, logit, label Buffer, scale float32) {

@@ -19,7 +19,8 @@ type CUDAConfig struct {
 	// Keep defers the freeing of memory until Reclaim. Freeing waits for all work of the GPU,
 	// including exchanges with other ranks, which may in turn wait for this one.
 	Keep bool
-	// BLAS names the library for matrix products. "exact" (also "") gives the CPU's bits.
+	// BLAS names the arithmetic of matrix products. "exact" (also "") and "exact-tc" (products of
+	// pieces, on tensor cores) give the bits of a CPU with the same BLAS.
 	// "cublas" (float32), "cublas-tf32" and "cublas-bf16" repeat their bits on one kind of GPU
 	// only.
 	BLAS string
@@ -150,7 +151,7 @@ func (d *cudaDevice) onHost(use Use) bool {
 }
 
 // GPURoom returns the bytes of its GPU that are one process's share, and the bytes that are free
-// now. Both exclude the driver's share. processes is the number of processes on this machine,
+// now. Both exclude the driver's share and scratch of products. processes is the number of processes on this machine,
 // which are assigned to GPUs round-robin. ok is false for devices other than GPUs.
 func GPURoom(d Device, processes int) (share, free int64, ok bool) {
 	c, ok := d.(*cudaDevice)
@@ -165,6 +166,9 @@ func GPURoom(d Device, processes int) (share, free int64, ok bool) {
 		return 0, 0, false
 	}
 	driver := c.Memory / driverShare
+	if c.blas == exactTC {
+		driver += pieceScratch
+	}
 	return c.Memory/int64((processes+n-1)/n) - driver, free - driver, true
 }
 

@@ -39,17 +39,16 @@ type cudaUpdateDense struct {
 }
 
 type cudaSum struct {
-	dst, from uintptr
-	n         int64
-	addends   int32
-	_         int32
+	dst, from     uintptr
+	n             int64
+	addends, wide int32
 }
 
 type cudaFollow struct {
-	y          cudaMat
-	bias       uintptr
-	rows       int64
-	cols, relu int32
+	y                   cudaMat
+	bias                uintptr
+	rows                int64
+	cols, relu, wide, _ int32
 }
 
 type cudaColumnSums struct {
@@ -60,10 +59,9 @@ type cudaColumnSums struct {
 }
 
 type cudaColumns struct {
-	dst, src cudaMat
-	rows     int64
-	cols     int32
-	_        int32
+	dst, src   cudaMat
+	rows       int64
+	cols, wide int32
 }
 
 type cudaExtended struct {
@@ -73,9 +71,9 @@ type cudaExtended struct {
 }
 
 type cudaMulAdd struct {
-	dst, a, b, c cudaMat
-	rows         int64
-	cols, bCols  int32
+	dst, a, b, c         cudaMat
+	rows                 int64
+	cols, bCols, wide, _ int32
 }
 
 type cudaLoss struct {
@@ -115,7 +113,7 @@ type cudaSegments struct {
 	dst, src                    cudaMat
 	start, pos, fault, longOnes uintptr
 	n, limit, positions         int64
-	t, d, op, _                 int32
+	t, d, op, turn              int32
 	by                          cudaDivisor
 	parts                       [MaxRowParts]cudaRowPart
 	update                      int32
@@ -138,6 +136,9 @@ type cudaInteraction struct {
 	out, feats, dfeats cudaMat
 	samples            int64
 	f, d, row, lead    int32
+	group, each, wide  int32
+	_                  int32
+	by                 cudaDivisor
 }
 
 type cudaProduct struct {
@@ -147,4 +148,22 @@ type cudaProduct struct {
 	sums          uintptr
 	m, n, k, relu int32
 	wide, _       int32
+}
+
+type cudaDigits struct {
+	x          cudaMat
+	to, scales uintptr
+	rows, k    int32
+	wide, _    int32
+}
+
+type cudaExactProduct struct {
+	c              cudaMat
+	a, b           uintptr
+	scaleA, scaleB uintptr
+	bias           uintptr
+	gate           cudaMat
+	partial        uintptr
+	m, n, k, relu  int32
+	more, _        int32
 }

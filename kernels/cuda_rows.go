@@ -168,9 +168,13 @@ func (s *cudaStream) UpdateRows(rule RowRule, rows Matrix, slots Buffer, grads M
 
 // As in cuda/sums.cu.
 const (
-	longSegment = 64
-	longColumns = 32
-	longThreads = 8 // for a column
+	longSegment   = 64
+	longColumns   = 8
+	longThreads   = 5 // warps of a block
+	longBlocks    = 4 // of a processor
+	longCounters  = 4
+	sumsAtOnce    = 2 // segments that a group takes at a time
+	updatesAtOnce = 1 // if the rule has state of a weight
 )
 
 // sumSegments sums n segments of src over d floats, and stores the sums or updates rows by
@@ -184,40 +188,81 @@ func (s *cudaStream) sumSegments(op string, p *cudaSegments, src Matrix, d int, 
 	p.t, p.d, p.n, p.positions, p.fault = int32(max(src.Cols/d, 1)), int32(d), int64(n), int64(pos.Floats()), uintptr(s.fault.ptr)
 	p.limit, p.by = int64(src.Rows)*int64(p.t), divisorOf(int(p.t))
 	most := pos.Floats() / longSegment // segments that can be long
-	s.growBuffer(&s.long, 4*(most+1))
+	s.turn = 1 - s.turn
+	if bytes := 4 * (2*longCounters + most); s.long.bytes < bytes {
+		if s.growBuffer(&s.long, bytes); s.err == nil {
+			s.Zero(s.long.Slice(0, 4*2*longCounters)) // each call clears the counters of the next
+		}
+	}
 	if p.update != 0 {
 		s.growBuffer(&s.sums, 4*d*most)
 		p.sums = uintptr(s.sums.ptr)
 	}
-	p.longOnes = uintptr(s.long.ptr)
+	p.longOnes, p.turn = uintptr(s.long.ptr), s.turn
 	if s.err != nil {
 		return
 	}
-	s.Zero(s.long.Slice(0, 4))
-	k, lanes := kernelSegments, d
-	if by4(d, p.src) && (p.update != 0 || by4(d, p.dst)) {
-		k, lanes = kernelSegments4, d/4
-	}
-	x, y := threadsOf(lanes)
-	shared := 0
-	if p.update != 0 {
-		each := 4 * ((d+3)&^3 + 8) // a gradient and its squares' lanes
-		for y > 1 && y*each > sumShared {
-			y /= 2
-		}
-		if shared = y * each; shared > plainShared {
-			s.setError(fmt.Errorf("%s of rows of %d weights: %d fit", op, d, plainShared/4-8))
-			return
-		}
-	}
-	s.launchKernel(k, s.blocksOf(n, y), x, y, shared, unsafe.Pointer(p))
-	if most == 0 {
+	if !s.launchSegments(op, p, n) || most == 0 {
 		return
 	}
-	s.launchKernel(kernelSumLong, s.blocksOf(most*((d+longColumns-1)/longColumns), 1), longColumns, longThreads, 0, unsafe.Pointer(p))
+	s.launchKernel(kernelSumLong, min(most*((d+longColumns-1)/longColumns), longBlocks*s.d.Processors), 32, longThreads, 0, unsafe.Pointer(p))
 	if p.update != 0 {
-		s.launchKernel(kernelUpdateLong, s.blocksOf(most, 1), 128, 1, 0, unsafe.Pointer(p))
+		s.launchKernel(kernelUpdateLong, min(most, longBlocks*s.d.Processors), 128, 1, 0, unsafe.Pointer(p))
 	}
+}
+
+// segmentKernel returns the kernel for n segments that are not long, the columns that a thread
+// takes at once, the segments that a group takes at once, and the shared memory of a group.
+func segmentKernel(p *cudaSegments) (k cudaKernel, four bool, each, shared int) {
+	d := int(p.d)
+	switch k, four = kernelSegments, by4(d, p.src); {
+	case p.update == 0:
+		if p.factors != 0 {
+			k = kernelWeighted
+		}
+		if four = four && by4(d, p.dst); four {
+			k++
+		}
+		return k, four, sumsAtOnce, 0
+	case p.update == 1 && four && p.parts[0].first == 0 && int(p.parts[0].width) == d && int(p.parts[0].state) == d:
+		if kind := OptimizerKind(p.parts[0].opt.kind); kind == RowwiseAdagrad {
+			if shared = 4 * sumsAtOnce * (d + 8); shared <= plainShared {
+				return kernelUpdateRowwise, true, sumsAtOnce, shared
+			}
+		} else if by4(d, p.rows) && int(kind) < len(rowKernels) {
+			if k = rowKernels[kind]; k == kernelUpdateRows0 {
+				return k, true, sumsAtOnce, 0
+			}
+			return k, true, updatesAtOnce, 0
+		}
+	}
+	if k = kernelUpdateParts; four {
+		k++
+	}
+	return k, four, 1, 4 * ((d+3)&^3 + 8) // a gradient and its squares' lanes
+}
+
+// rowKernels are the kernels for rows of one part, by rule.
+var rowKernels = [...]cudaKernel{SGD: kernelUpdateRows0, Momentum: kernelUpdateRows1, Adagrad: kernelUpdateRows1,
+	Adam: kernelUpdateRows2, AdamW: kernelUpdateRows2, FTRL: kernelUpdateRows2}
+
+// launchSegments starts the kernel for the segments that are not long, which lists the long ones.
+func (s *cudaStream) launchSegments(op string, p *cudaSegments, n int) bool {
+	k, four, each, shared := segmentKernel(p)
+	lanes := int(p.d)
+	if four {
+		lanes /= 4
+	}
+	x, y := threadsOf(lanes)
+	for y > 1 && y*shared > sumShared {
+		y /= 2
+	}
+	if y*shared > plainShared {
+		s.setError(fmt.Errorf("%s of rows of %d weights: %d fit", op, p.d, plainShared/4-8))
+		return false
+	}
+	s.launchKernel(k, s.blocksOf(n, y*each), x, y, y*shared, unsafe.Pointer(p))
+	return true
 }
 
 // sumShared is the shared memory in bytes that the gradients of a block's groups may take.

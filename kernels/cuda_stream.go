@@ -27,11 +27,14 @@ type cudaStream struct {
 	used  int    // bytes of the last
 
 	long, sums Buffer   // the list of long segments, and their sums
+	turn       int32    // 0 or 1 in turn: the counters of long in use
 	pointers   []uint64 // scratch of Sum
 	base       cudaBase
 	products   *cuda.Products // nil: products are exact
 	partial    Buffer         // column sums of chunks
-	tile       int            // 1 + the index in productTiles that products use; 0: the best (tests set it)
+	digits     Buffer         // scratch of products of pieces
+	digitLimit int            // not 0: instead of mostDigitBytes (tests set it)
+	tile       int            // 1 + the index in productTiles or exactTiles that products use; 0: the best (tests set it)
 }
 
 // cudaBase holds the tables of a RowInit on the GPU.
@@ -55,7 +58,7 @@ func (s *cudaStream) Close() {
 	if s.products != nil {
 		_ = s.products.Close()
 	}
-	for _, b := range []Buffer{s.fault, s.long, s.sums, s.partial, s.base.buf, s.base.scale} {
+	for _, b := range []Buffer{s.fault, s.long, s.sums, s.partial, s.digits, s.base.buf, s.base.scale} {
 		s.d.Free(b)
 	}
 	for i := range s.rings {

@@ -119,6 +119,9 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 			s.GateReLU(c.matrix(0, d, 3), c.matrix(0, d, 0))
 		}
 		ops[fmt.Sprintf("aligned/d=%d", d)] = func(c *testCase, s Stream) {
+			s.CopyColumns(c.aligned(300, d, 4), c.aligned(300, d, 8))
+			s.MulAdd(c.aligned(70, d, 0), c.aligned(70, d, 4), c.matrix(70, 1, 2), c.aligned(1, d, 0))
+			s.Sum(c.aligned(9, d, 0).Buf, []Buffer{c.aligned(9, d, 0).Buf, c.aligned(9, d, 0).Buf})
 			s.GatherRows(c.aligned(100, 3*d, 4), c.aligned(57, d, 8), c.indexes(300, 57))
 			start, pos := c.segments(500, 57*3)
 			s.SumRows(c.aligned(500, d, 0), c.aligned(57, 3*d, 4), start, pos)
@@ -130,6 +133,9 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 				s.UpdateRows(WholeRow(testOptimizer(kind)), rows, few(c, 500, 600), c.aligned(77, d, 0), start, pos)
 			}
 		}
+	}
+	for _, d := range []int{1, 4, 7, 16, 20, 128, 132, 260} {
+		ops[fmt.Sprintf("segments/d=%d", d)] = func(c *testCase, s Stream) { segmentsOfAllLengths(c, s, d, few) }
 	}
 	for _, n := range []int{1, 100, 3*ringBytes/4 + 5} {
 		ops[fmt.Sprintf("copies/n=%d", n)] = func(c *testCase, s Stream) { copies(c, s, n) }
@@ -173,6 +179,29 @@ func cudaOperations() map[string]func(c *testCase, s Stream) {
 		}
 	}
 	return ops
+}
+
+// segmentsOfAllLengths sums segments that a group of threads takes with others or alone, and long
+// ones that take one tile or go around all tiles.
+func segmentsOfAllLengths(c *testCase, s Stream, d int, few func(c *testCase, n, limit int) Buffer) {
+	start := []int32{0}
+	for _, n := range c.Perm(71) {
+		start = append(start, start[len(start)-1]+int32(n))
+	}
+	for _, n := range []int{128, 0, 129, 2, 1280, 1, 3001} {
+		start = append(start, start[len(start)-1]+int32(n))
+	}
+	n, lookups := len(start)-1, int(start[len(start)-1])
+	for _, pad := range []int{0, 1, 4} {
+		s.SumRows(c.aligned(n, d, pad), c.aligned(57, 3*d, pad), HostBuffer(start), c.indexes(lookups, 171))
+		s.SumWeighted(c.aligned(n, d, 0), c.aligned(57, d, pad), HostBuffer(start), c.indexes(lookups, 57), c.vector(lookups))
+		for kind := range Rules {
+			kind := OptimizerKind(kind)
+			rows := c.aligned(99, d+kind.RowState(d), pad)
+			positive(rows)
+			s.UpdateRows(WholeRow(testOptimizer(kind)), rows, few(c, n, 99), c.aligned(77, d, pad), HostBuffer(start), c.indexes(lookups, 77))
+		}
+	}
 }
 
 // A cudaDivisor divides all numbers below 2^31 as the hardware does.
@@ -246,6 +275,11 @@ func products(c *testCase, s Stream, m, n, k int) {
 	s.LinearGradInput(c.aligned(m, k, even(k)), dy, w, x)
 	s.LinearGradWeight(c.aligned(n, k, even(k)), c.vector(n), dy, x)
 	s.LinearGradWeight(c.aligned(n, k, even(k)+1), Buffer{}, dy, x)
+	// Operands that can be copied so.
+	x, w, dy = c.aligned(m, k, even(k)), c.aligned(n, k, even(k)+4), c.aligned(m, n, even(n))
+	s.Linear(y, x, w, b, ReLU)
+	s.LinearGradInput(c.matrix(m, k, 1), dy, w, x)
+	s.LinearGradWeight(c.matrix(n, k, 0), c.vector(n), dy, x)
 }
 
 // TestCUDAPreconditions checks that wrong operands panic: at the call, or at Sync if only the
@@ -312,6 +346,46 @@ func TestCUDARefusesRules(t *testing.T) {
 		}
 	}
 	c.free()
+}
+
+// TestCUDAPieces compares products of pieces with those of the CPU: by each kernel, whole and in
+// parts.
+func TestCUDAPieces(t *testing.T) {
+	d := newTestCUDA(t, CUDAConfig{BLAS: exactTC})
+	if !strings.HasSuffix(d.Name(), " exact-tc") {
+		t.Errorf("the device is called %s", d.Name())
+	}
+	cpu, err := NewCPU(CPUOptions{BLAS: exactTC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, s := cpu.Stream(2), newTestCUDAStream(t, d)
+	defer plain.Close()
+	shapes := [][3]int{{1, 1, 1}, {100, 1, 128}, {37, 48, 64}, {130, 70, 1100}, {28, 300, 13}, {2100, 20, 9}, {129, 9, 2100}, {3, 4, 0}, {0, 3, 4}, {3, 0, 4}}
+	for _, shape := range some(t, shapes) {
+		for i, tile := range exactTiles {
+			if tile.shared > d.Shared {
+				continue
+			}
+			for _, limit := range []int{0, 3 * 2048 * 128, 1} {
+				run := func(dev Device, s Stream) *testCase {
+					c := &testCase{Rand: rand.New(rand.NewPCG(9, 9)), dev: dev}
+					products(c, s, shape[0], shape[1], shape[2])
+					if err := s.Sync(); err != nil {
+						t.Fatal(err)
+					}
+					c.checkGuards(t)
+					return c
+				}
+				s.tile, s.digitLimit = i+1, limit
+				want, got := run(nil, plain), run(d, s)
+				if got.hash() != want.hash() {
+					t.Errorf("%v, %s, limit %d: other bits than the CPU's; first difference: %s", shape, cudaNames[tile.kernel], limit, difference(got, want))
+				}
+				got.free()
+			}
+		}
+	}
 }
 
 // TestCUBLAS checks products by cuBLAS: their transposes, bias, activation, gate and sums. The

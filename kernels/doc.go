@@ -19,6 +19,7 @@
 //   - A matrix product's element is one chain of fused multiply-adds over k
 //     ascending that starts at +0.0. Bias, activation and gate are separate
 //     float32 operations on the finished chain.
+//   - With BLAS "exact-tc" a product is of pieces instead: see below.
 //   - Column sums (bias gradients, batch norm) and segment sums (row gradients) are
 //     chains of float32 additions in row order that start at +0.0. So are the sums over
 //     vectors and columns of a factorization machine.
@@ -32,6 +33,25 @@
 // Every assembly loop has a plain Go reference of the same name and result. The CPU's
 // features choose between them at start: avx512, avx2 or plain. ECREC_CPU=plain, avx2
 // or avx512 caps the choice. One table test compares the bits of all of them.
+//
+// # Products of pieces
+//
+// BLAS "exact-tc" defines another result of the three matrix products, which integer units
+// (a GPU's tensor cores) compute exactly, in any order and with the same bits everywhere:
+//
+//   - The k links of an element are cut into pieces of 1,024, the last one shorter.
+//   - Each row of A and each column of B has a scale in each piece: the greatest power of two,
+//     at most 2^149, with which its greatest magnitude there stays below 127 * 2^16. Its
+//     elements times the scale are rounded to the nearest integers, ties to even.
+//   - A piece's value is the sum of the products of these integers, exact, rounded once to
+//     float32, times the reciprocals of both scales, the smaller one first.
+//   - The element is the float32 sum of its pieces, from the first on. A product without
+//     links is +0.0.
+//   - A row of A or a column of B with a NaN or an infinity in a piece makes all its elements
+//     NaN.
+//
+// The rounding to integers is relative to the greatest magnitudes of a row and a column, by up to
+// 2^-22 of them, and not to each link. Bias, activation, gate and column sums are as above.
 //
 // # Work on threads
 //

@@ -18,6 +18,7 @@ type gemm struct {
 	packedB []float32
 	narrow  []float32 // the transpose of a C of few columns
 	edges   []*edge
+	pieces  pieces  // scratch of products of pieces
 	p       product // the product in progress: a field, so that it needs no allocation
 }
 
@@ -112,6 +113,8 @@ func (g *gemm) runProduct(p product) {
 		if p.sum != nil {
 			g.p.runSums()
 		}
+	case g.pieces.of && p.k > 0:
+		g.p.runPieces()
 	case g.blas != nil && p.k > 0:
 		g.p.runBLAS()
 	default:

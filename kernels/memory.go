@@ -88,8 +88,8 @@ func Populate(b Buffer) {
 
 // HugePages requests huge pages for the aligned part of memory, which is on the Go
 // heap. It changes no byte, and may do nothing.
-func HugePages(memory []uint64) {
-	bytes := uintptr(len(memory)) * 8
+func HugePages[T uint32 | uint64](memory []T) {
+	bytes := uintptr(len(memory)) * unsafe.Sizeof(*new(T))
 	start := -uintptr(unsafe.Pointer(unsafe.SliceData(memory))) & (hugePage - 1)
 	if bytes < start+hugePage {
 		return

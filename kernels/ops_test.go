@@ -262,6 +262,22 @@ func operations() map[string]func(c *testCase, s Stream) {
 		const t, d, b = 3, 48, bypassBytes/(4*3*48) + 1
 		s.GatherRows(c.aligned(b, t*d, d), c.matrix(57, d, 1), c.indexes(b*t, 57))
 	}
+	ops["DotInteraction/wide"] = func(c *testCase, s Stream) {
+		const b, f, d = 5, 6, 200
+		feats, out := c.aligned(b, f*d, 0), c.matrix(b, d+f*(f-1)/2, 0)
+		s.DotInteraction(out, feats, f, d)
+		s.DotInteractionGrad(c.aligned(b, f*d, 0), out, feats, f, d)
+	}
+	ops["DotInteraction/underflow"] = func(c *testCase, s Stream) { // all sums are -0.0
+		const b, f, d = 3, 5, 8
+		feats, out := c.aligned(b, f*d, 0), c.matrix(b, f*(f-1)/2, 0)
+		for i, x := range [][]float32{HostView[float32](feats.Buf), HostView[float32](out.Buf)} {
+			for k := range x {
+				x[k] = 1e-30 * float32(2*i-1)
+			}
+		}
+		s.DotInteractionGrad(c.aligned(b, f*d, 0), out, feats, f, d)
+	}
 	for _, d := range widths {
 		for _, t := range []int{1, 3, 26} {
 			for _, gap := range []int{0, 1, d} {
@@ -300,6 +316,12 @@ func operations() map[string]func(c *testCase, s Stream) {
 					s.DotInteractionGrad(c.matrix(b, f*d, 0), out, feats, f, d)
 				}
 			}
+			ops[fmt.Sprintf("DotInteraction/aligned,f=%d,d=%d", f, d)] = func(c *testCase, s Stream) {
+				const b = 19
+				feats, out := c.aligned(b, f*d, 4*(d%3)), c.matrix(b, d+f*(f-1)/2, d%2)
+				s.DotInteraction(out, feats, f, d)
+				s.DotInteractionGrad(c.aligned(b, f*d, 4), out, feats, f, d)
+			}
 			if f == 1 {
 				continue // it has no dots
 			}
@@ -316,7 +338,7 @@ func operations() map[string]func(c *testCase, s Stream) {
 }
 
 // TestLoopsAgree compares every instruction set and number of threads with plain Go.
-func TestLoopsAgree(t *testing.T) { testLoops(t, operations(), 0xc2adcec6c6c37c66) }
+func TestLoopsAgree(t *testing.T) { testLoops(t, operations(), 0x213a68295944d4b7) }
 
 // testLoops is TestLoopsAgree for some operations. The hash of all results is pinned, because
 // builds for other GOAMD64, GODEBUG and CPUs must agree too.

@@ -64,7 +64,9 @@ type worker struct {
 // Stream makes a stream that computes with this number of threads.
 func (c *cpuDevice) Stream(threads int) Stream {
 	p := newPool(threads)
-	return &stream{innerLoops: loopsFor(c.isa), pool: p, gemm: newGemm(c.isa, p, c.blas), workers: make([]worker, p.threads)}
+	g := newGemm(c.isa, p, c.blas)
+	g.pieces.of = c.pieces
+	return &stream{innerLoops: loopsFor(c.isa), pool: p, gemm: g, workers: make([]worker, p.threads)}
 }
 
 func (s *stream) Close()      { s.pool.stopWorkers() }

@@ -158,7 +158,7 @@ func (c *Cache) finishDelayed(u *pendingStep) error {
 // missing ones has started.
 func (c *Cache) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) error {
 	p := st.cache
-	now, err := c.x.sumGradients(&c.x.sumsNow, segments{p.now.start, p.now.pos, p.now.factors}, cells)
+	now, err := c.x.sumGradients(&c.x.sumsNow, segments{p.now.start, p.now.pos, p.now.factors, nil}, cells)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (c *Cache) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) error 
 	if err := c.updateOwn(p, rule, cells); err != nil { // while that is being sent
 		return err
 	}
-	later, err := c.x.sumGradients(&c.x.sumsLate, segments{p.later.start, p.later.pos, p.later.factors}, cells)
+	later, err := c.x.sumGradients(&c.x.sumsLate, segments{p.later.start, p.later.pos, p.later.factors, nil}, cells)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (c *Cache) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) error 
 
 // updateOwn updates the exclusive rows of this trainer.
 func (c *Cache) updateOwn(p *cachePlan, rule kernels.RowRule, cells kernels.Matrix) error {
-	sums, err := c.x.sumGradients(&c.sumsOwn, segments{p.own.start, p.own.pos, p.own.factors}, cells)
+	sums, err := c.x.sumGradients(&c.sumsOwn, segments{p.own.start, p.own.pos, p.own.factors, nil}, cells)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (x *Exchange) Begin(st, next *Step) (rows kernels.Matrix, index kernels.Buf
 		return rows, index, err
 	}
 	rows = x.rowsOf(x.step, st)
-	if index, err = x.uploadIndex(st.Index); err != nil {
+	if index, err = x.indexOf(st); err != nil {
 		return rows, index, err
 	}
 	x.next, x.lateOf = next, nil
@@ -214,7 +214,7 @@ func (d *delayed) updateLater(p *pending) error {
 // Before it returns, the rows that the next step reads are updated and their transfer has
 // started.
 func (x *Exchange) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) error {
-	now, err := x.sumGradients(&x.sumsNow, segments{st.Now.Start, st.Now.Pos, st.Now.Factors}, cells)
+	now, err := x.sumGradients(&x.sumsNow, segments{st.Now.Start, st.Now.Pos, st.Now.Factors, &st.device.now}, cells)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (x *Exchange) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) err
 		return err
 	}
 	x.critical.startExchange()
-	later, err := x.sumGradients(&x.sumsLate, segments{st.Later.Start, st.Later.Pos, st.Later.Factors}, cells) // while that is being sent
+	later, err := x.sumGradients(&x.sumsLate, segments{st.Later.Start, st.Later.Pos, st.Later.Factors, &st.device.later}, cells) // while that is being sent
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (x *Exchange) Peek(st *Step) (rows kernels.Matrix, index kernels.Buffer, er
 	if err := x.critical.waitExchange(); err != nil {
 		return rows, index, err
 	}
-	index, err = x.uploadIndex(st.Index)
+	index, err = x.indexOf(st)
 	return rows, index, err
 }
 
@@ -338,39 +338,6 @@ func (x *Exchange) fetchLate(st *Step, step int32) error {
 	return nil
 }
 
-// segments are the cells of the lookups of each row and their weights, as in oracle.Plan.
-type segments struct {
-	start, pos []int32
-	factors    []float32
-}
-
-// sumGradients sums the gradients of the cells of each row.
-func (x *Exchange) sumGradients(b *kernels.Buffer, of segments, cells kernels.Matrix) (kernels.Matrix, error) {
-	width, rows := x.shard.Width(), max(len(of.start)-1, 0)
-	if rows == 0 {
-		return kernels.Matrix{Cols: width, Stride: width}, nil
-	}
-	if err := grow(x.dev, b, rows*width, kernels.Shared); err != nil {
-		return kernels.Matrix{}, err
-	}
-	sums := kernels.Mat(*b, rows, width)
-	s, p, err := x.critical.uploadSegments(of.start, of.pos)
-	if err != nil {
-		return sums, err
-	}
-	if len(of.factors) == 0 {
-		x.critical.Stream.SumRows(sums, cells, s, p)
-		return sums, x.critical.Stream.Sync()
-	}
-	if err := grow(x.dev, &x.factors, len(of.factors), kernels.Working); err != nil {
-		return sums, err
-	}
-	factors := x.factors.SliceFloats(0, len(of.factors))
-	x.critical.Stream.Upload(factors, kernels.BytesOf(of.factors))
-	x.critical.Stream.SumWeighted(sums, cells, s, p, factors)
-	return sums, x.critical.Stream.Sync()
-}
-
 // rowsOf returns the matrix of a step's rows, early rows first.
 func (x *Exchange) rowsOf(step int32, st *Step) kernels.Matrix {
 	return kernels.Mat(x.rows[step&1], st.Early.rows+st.Late.rows, x.shard.Width())
@@ -378,6 +345,14 @@ func (x *Exchange) rowsOf(step int32, st *Step) kernels.Matrix {
 
 func (x *Exchange) growRows(step int32, st *Step) error {
 	return grow(x.dev, &x.rows[step&1], (st.Early.rows+st.Late.rows)*x.shard.Width(), kernels.Working)
+}
+
+// indexOf returns the index of a step on the device.
+func (x *Exchange) indexOf(st *Step) (kernels.Buffer, error) {
+	if index, ok := st.device.index.entries(st.Index); ok {
+		return index, nil
+	}
+	return x.uploadIndex(st.Index)
 }
 
 func (x *Exchange) uploadIndex(index []int32) (kernels.Buffer, error) {

@@ -39,7 +39,9 @@ type Planner struct {
 	last  []int64       // of each slot: the last step that used it, 0 if none did; nil if that is not checked
 	cache *cachePlanner // in mode Cached
 
-	merged oracle.Merged
+	filler   *oracle.Filler
+	merged   oracle.Merged
+	splitter splitter
 }
 
 // PlanOptions configure a Planner.
@@ -56,6 +58,8 @@ type PlanOptions struct {
 	Before int64
 	// Check asserts the invariant of the package, at a cost.
 	Check bool
+	// Threads plan this rank's slices; nil: the thread of the caller. Plans do not depend on it.
+	Threads oracle.Threads
 
 	// The following are for mode Cached. Trainers is the number of ranks that train:
 	// ranks 0 to Trainers-1. Lookahead is the number of steps known after the planned
@@ -69,7 +73,11 @@ type PlanOptions struct {
 
 // NewPlanner returns the planner of one rank.
 func NewPlanner(comm *collectives.Comm, place placement.Map, o PlanOptions) *Planner {
-	p := &Planner{comm: comm, place: place, o: o, steps: o.Before}
+	p := &Planner{comm: comm, place: place, o: o, steps: o.Before, splitter: splitter{o.Threads, segmentRows}}
+	if o.Threads == nil {
+		p.splitter.Threads = oracle.Caller{}
+	}
+	p.filler = oracle.NewFiller(oracle.FillerOptions{Threads: p.splitter.Threads, HugePages: kernels.HugePages[uint32]})
 	if owner := comm.Rank() - o.FirstOwner; owner >= 0 && owner < place.Owners {
 		p.slots = place.Slots(owner)
 	}
@@ -111,6 +119,7 @@ type Lookups = oracle.Lookups
 // Fill collects the rows that a step uses. The lookups are those of this rank's slice. All
 // ranks call it together.
 func (p *Planner) Fill(st *Step, l Lookups) error {
+	st.device.forgetAll()
 	if p.cache != nil {
 		return p.cache.fillStep(st, l)
 	}
@@ -127,7 +136,7 @@ func (p *Planner) Fill(st *Step, l Lookups) error {
 // collectRequests fills those parts of st that do not depend on neighbouring steps.
 func (p *Planner) collectRequests(st *Step, l oracle.Lookups) error {
 	p.allocLists(st)
-	st.Plan.Fill(p.place, l)
+	p.filler.Fill(&st.Plan, p.place, l)
 	for o, k := range st.Plan.PerOwner {
 		st.PerOwner[p.o.FirstOwner+o] = k
 	}
@@ -145,8 +154,9 @@ func (p *Planner) collectRequests(st *Step, l oracle.Lookups) error {
 	if n := len(m.Slots); n > 0 && int64(m.Slots[n-1]) >= p.slots {
 		panic(fmt.Sprintf("lrpp: slot %d requested from rank %d, which has %d slots", m.Slots[n-1], p.comm.Rank(), p.slots))
 	}
-	st.Owned = append(st.Owned[:0], m.Slots...)
-	st.OwnedStart, st.OwnedPos = append(st.OwnedStart[:0], m.Start...), append(st.OwnedPos[:0], m.Pos...)
+	swap(&st.Owned, &m.Slots) // the next Merge overwrites what st had
+	swap(&st.OwnedStart, &m.Start)
+	swap(&st.OwnedPos, &m.Pos)
 	return nil
 }
 
@@ -187,21 +197,14 @@ func (p *Planner) Plan(prev, st, next *Step) error {
 // In splitStep, owners send requesters the classes of their rows, and both split their
 // lists by class.
 func (p *Planner) splitStep(prev, st, next *Step) error {
-	st.classifyRows(prev, next)
+	always := class(0)
 	if !p.o.DelayedSync {
-		for _, list := range [][]class{st.class.owned, st.class.requested} {
-			for i := range list {
-				list[i] |= usedAfter
-			}
-		}
+		always = usedAfter
 	}
 	if p.o.AllRows {
-		for _, list := range [][]class{st.class.owned, st.class.requested} {
-			for i := range list {
-				list[i] |= usedBefore | usedAfter
-			}
-		}
+		always = usedBefore | usedAfter
 	}
+	st.classifyRows(p.splitter, prev, next, always)
 	st.class.mine = resize(st.class.mine, len(st.Plan.Slots))
 	copy(st.sendBytes, st.PerRank)
 	copy(st.recvBytes, st.PerOwner)
@@ -209,7 +212,7 @@ func (p *Planner) splitStep(prev, st, next *Step) error {
 		kernels.HostBuffer(st.class.requested), st.sendBytes).Wait(); err != nil {
 		return err
 	}
-	st.splitLists()
+	st.splitLists(p.splitter)
 	return nil
 }
 

@@ -38,6 +38,8 @@ type Step struct {
 	number           int64
 	before           []int64 // of Owned: the previous step that used it, 0 if none did; nil if that is not checked
 
+	device deviceLists
+
 	// cache is the plan in mode Cached, in which only Plan and cache are set.
 	cache *cachePlan
 }
@@ -84,7 +86,10 @@ type classes struct {
 	owned     []class // of Owned
 	requested []class // of Requested
 	mine      []class // of Plan.Slots
-	at        []int32 // new positions
+	at        []int32 // of Plan.Slots: the row of the step's matrix
+	received  []int32 // of Requested: the position of its gradient among those of its Push
+
+	ofMine, ofRequested, ofOwned, ofIndex []segment
 }
 
 // allCritical makes all rows of the step late and sends all gradients now, as in cache
@@ -111,158 +116,4 @@ func (st *Step) beforeRequested() []int64 {
 		}
 	}
 	return out
-}
-
-// classifyRows computes the classes of Owned and Requested from the lists of the
-// neighbouring steps, which are nil if there is none.
-func (st *Step) classifyRows(prev, next *Step) {
-	c := &st.class
-	c.owned = resize(c.owned, len(st.Owned))
-	clear(c.owned)
-	if prev != nil {
-		oracle.MarkCommon(c.owned, st.Owned, prev.Owned, usedBefore)
-	}
-	if next != nil {
-		oracle.MarkCommon(c.owned, st.Owned, next.Owned, usedAfter)
-	}
-	c.requested = resize(c.requested, len(st.Requested))
-	for o, k := range c.owned {
-		for _, p := range st.OwnedPos[st.OwnedStart[o]:st.OwnedStart[o+1]] {
-			c.requested[p] = k
-		}
-	}
-}
-
-// splitLists derives Early, Late, Now and Later from the classes.
-func (st *Step) splitLists() {
-	st.splitFetch()
-	st.splitPush(&st.Now, usedAfter)
-	st.splitPush(&st.Later, 0)
-}
-
-func (st *Step) splitFetch() {
-	c, p := &st.class, &st.Plan
-	c.at = resize(c.at, len(p.Slots))
-	early, late := int32(0), int32(0)
-	for _, k := range c.mine {
-		if k&usedBefore == 0 {
-			late++ // late rows follow all early ones
-		}
-	}
-	for u, k := range c.mine {
-		if k&usedBefore == 0 {
-			c.at[u] = early
-			early++
-		} else {
-			c.at[u] = late
-			late++
-		}
-	}
-	st.Index = resize(st.Index, len(p.Index))
-	for l, u := range p.Index {
-		st.Index[l] = c.at[u]
-	}
-	st.Early.splitRows(st, 0)
-	st.Late.splitRows(st, usedBefore)
-}
-
-// splitRows selects the rows whose usedBefore bit equals bit.
-func (f *Fetch) splitRows(st *Step, bit class) {
-	c := &st.class
-	f.PerOwner = resize(f.PerOwner, len(st.PerOwner))
-	f.rows = 0
-	u := 0
-	for o, n := range st.PerOwner {
-		f.PerOwner[o] = countClass(c.mine[u:u+n], usedBefore, bit)
-		f.rows += f.PerOwner[o]
-		u += n
-	}
-	f.PerRank = resize(f.PerRank, len(st.PerRank))
-	f.Slots = f.Slots[:0]
-	i := 0
-	for r, n := range st.PerRank {
-		first := len(f.Slots)
-		for _, slot := range st.Requested[i : i+n] {
-			if c.requested[i]&usedBefore == bit {
-				f.Slots = append(f.Slots, slot)
-			}
-			i++
-		}
-		f.PerRank[r] = len(f.Slots) - first
-	}
-	f.before = nil
-	if st.before != nil {
-		for i, b := range st.beforeRequested() {
-			if c.requested[i]&usedBefore == bit {
-				f.before = append(f.before, b)
-			}
-		}
-	}
-}
-
-func countClass(classes []class, mask, bit class) int {
-	n := 0
-	for _, k := range classes {
-		if k&mask == bit {
-			n++
-		}
-	}
-	return n
-}
-
-// splitPush selects the rows whose usedAfter bit equals bit.
-func (st *Step) splitPush(p *Push, bit class) {
-	c, plan := &st.class, &st.Plan
-	p.PerOwner = resize(p.PerOwner, len(st.PerOwner))
-	p.Start, p.Pos, p.Factors = append(p.Start[:0], 0), p.Pos[:0], p.Factors[:0]
-	u := 0
-	for o, n := range st.PerOwner {
-		first := len(p.Start)
-		for ; n > 0; n-- {
-			if c.mine[u]&usedAfter == bit {
-				p.Pos = append(p.Pos, plan.Pos[plan.Start[u]:plan.Start[u+1]]...)
-				if len(plan.Factors) > 0 {
-					p.Factors = append(p.Factors, plan.Factors[plan.Start[u]:plan.Start[u+1]]...)
-				}
-				p.Start = append(p.Start, int32(len(p.Pos)))
-			}
-			u++
-		}
-		p.PerOwner[o] = len(p.Start) - first
-	}
-	st.splitOwned(p, bit)
-}
-
-func (st *Step) splitOwned(p *Push, bit class) {
-	c := &st.class
-	p.PerRank = resize(p.PerRank, len(st.PerRank))
-	c.at = resize(c.at, len(st.Requested))
-	i, received := 0, int32(0)
-	for r, n := range st.PerRank {
-		first := received
-		for ; n > 0; n-- {
-			c.at[i] = received
-			if c.requested[i]&usedAfter == bit {
-				received++
-			}
-			i++
-		}
-		p.PerRank[r] = int(received - first)
-	}
-	p.received = int(received)
-	p.Slots, p.SlotPos, p.SlotStart = p.Slots[:0], p.SlotPos[:0], append(p.SlotStart[:0], 0)
-	p.before = nil
-	for o, slot := range st.Owned {
-		if c.owned[o]&usedAfter != bit {
-			continue
-		}
-		p.Slots = append(p.Slots, slot)
-		for _, w := range st.OwnedPos[st.OwnedStart[o]:st.OwnedStart[o+1]] {
-			p.SlotPos = append(p.SlotPos, c.at[w])
-		}
-		p.SlotStart = append(p.SlotStart, int32(len(p.SlotPos)))
-		if st.before != nil {
-			p.before = append(p.before, st.before[o])
-		}
-	}
 }

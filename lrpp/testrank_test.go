@@ -21,6 +21,7 @@ type testRank struct {
 	comms    []*collectives.Comm
 	shard    *shard.Shard
 	planner  *Planner
+	threads  *kernels.Threads // of the planner
 	base     *Exchange
 	cache    *Cache // nil except in mode Cached
 	exchange exchange
@@ -53,7 +54,10 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 		State: j.opt.Kind.RowState(j.width)}); err != nil {
 		t.Error(err)
 	}
+	r.threads = kernels.NewThreads(1 + ep.Rank()%3) // ranks plan alike with any number
+	o.Threads = r.threads
 	r.planner = NewPlanner(comm(1), j.place, o)
+	r.planner.splitter.most = 1 + ep.Rank()%4
 	background := dev.Stream(1)
 	r.streams = append(r.streams, background)
 	r.base = New(Options{Env: e, Device: dev, Shard: r.shard, Critical: Channel{comm(2), r.s},
@@ -71,6 +75,10 @@ func newTestRank(t *testing.T, e env.Env, dev kernels.Device, ep transport.Endpo
 
 func (r *testRank) closeAll() {
 	r.base.Close()
+	r.threads.Close()
+	for i := range r.steps {
+		r.steps[i].FreeLists(r.dev)
+	}
 	if r.cache != nil {
 		r.cache.Close()
 	}
@@ -131,6 +139,25 @@ func (r *testRank) trainSteps(t *testing.T, j task) (seen [][]float32, err error
 	return seen, nil
 }
 
+// uploadLists copies the long lists of every second step ahead, and spoils the lists themselves.
+func (r *testRank) uploadLists(st *Step) error {
+	if st.number%2 == 0 {
+		return nil
+	}
+	if err := st.uploadLists(r.dev, r.streams[0], 2); err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		copied listCopy
+		list   []int32
+	}{{st.device.index, st.Index}, {st.device.now, st.Now.Pos}, {st.device.later, st.Later.Pos}} {
+		for i := range l.list[:l.copied.n] {
+			l.list[i] = -1
+		}
+	}
+	return nil
+}
+
 // planSteps plans all steps.
 func (r *testRank) planSteps(j task) ([]Step, error) {
 	steps := make([]Step, len(j.ids))
@@ -155,6 +182,9 @@ func (r *testRank) planSteps(j task) ([]Step, error) {
 				prev, next = r.spoil(steps, planned)
 			}
 			if err := r.planner.Plan(prev, &steps[planned], next); err != nil {
+				return nil, err
+			}
+			if err := r.uploadLists(&steps[planned]); err != nil {
 				return nil, err
 			}
 			if r.spoilCache != nil {

@@ -27,6 +27,7 @@ func drawBags(r *rand.Rand, m placement.Map, tableOf []int, samples int) Lookups
 func TestBagsAgainstMaps(t *testing.T) {
 	r := random(t)
 	var p Plan // reused, as in training
+	threaded := NewFiller(FillerOptions{Threads: someThreads(2)})
 	for range 200 {
 		tables := make([]int64, 1+r.IntN(5))
 		for i := range tables {
@@ -59,6 +60,7 @@ func TestBagsAgainstMaps(t *testing.T) {
 		}
 		p.Fill(m, l)
 		checkBags(t, &p, m, l)
+		checkFiller(t, threaded, m, l, &p)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package oracle plans which rows a step needs and where they are fetched from. It is
-// pure: ids in, plans out, with no clock, I/O or goroutine.
+// pure: ids in, plans out, with no clock, I/O or goroutine. Threads of the caller's may run
+// parts of a plan.
 //
 // # Terms
 //
@@ -50,9 +51,13 @@
 //
 // # Method
 //
-// A plan processes one table after another, because an owner's slots ascend from table to
-// table. The lookups of a small table are counted row by row (counting sort). Those of
-// other tables are sorted by owner and slot (stable radix sort). An owner merges the
+// A slice is planned by a Filler. Bags, and any slice on several threads, are dealt to buckets:
+// each bucket is consecutive slots of a table at an owner, and the buckets are in the order of
+// the plan's rows. The lookups of a bucket of few rows are counted row by row (counting sort).
+// Those of others are sorted by slot (stable radix sort). No two parts write the same
+// memory, and the plan is the same on any number of threads. On one thread, slices of
+// single ids are planned in the same way without buckets, one table after another, because an
+// owner's slots ascend from table to table. An owner merges the
 // ascending lists of the ranks pairwise, in rank order within a slot. The time of a
 // window is dominated by cache misses. It therefore prefetches the data that it will need
 // a few blocks of rows later, and avoids branches on random data. No call allocates once

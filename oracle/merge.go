@@ -18,13 +18,17 @@ type Merged struct {
 // Merge merges the lists of all ranks, which are concatenated in lists. counts[r] is the
 // length of rank r's list. Each list ascends and names no slot twice.
 func (g *Merged) Merge(lists []int32, counts []int) {
+	if r := onlyRank(counts); r >= 0 && counts[r] == len(lists) {
+		g.copyList(lists, r)
+		return
+	}
 	g.words, g.spare = resize(g.words, len(lists)), resize(g.spare, len(lists))
 	pos := 0
 	for r, n := range counts {
 		last := int32(-1)
 		for i, slot := range lists[pos : pos+n] {
 			if slot <= last {
-				panic(fmt.Sprintf("oracle: slot %d follows slot %d in the list of rank %d; lists must ascend", slot, last, r))
+				panic(unsorted(slot, last, r))
 			}
 			last = slot
 			g.words[pos+i] = uint64(slot)<<32 | uint64(pos+i)
@@ -39,6 +43,39 @@ func (g *Merged) Merge(lists []int32, counts []int) {
 		g.mergePairs()
 	}
 	g.collectSlots()
+}
+
+// onlyRank returns the rank whose list is the only one with slots, -1 if there is none.
+func onlyRank(counts []int) int {
+	only := -1
+	for r, n := range counts {
+		if n > 0 && only >= 0 {
+			return -1
+		}
+		if n > 0 {
+			only = r
+		}
+	}
+	return only
+}
+
+// copyList is Merge of the list of one rank, while those of all others are empty.
+func (g *Merged) copyList(list []int32, rank int) {
+	n := len(list)
+	g.Slots, g.Start, g.Pos = resize(g.Slots, n), resize(g.Start, n+1), resize(g.Pos, n)
+	last := int32(-1)
+	for i, slot := range list {
+		if slot <= last {
+			panic(unsorted(slot, last, rank))
+		}
+		last = slot
+		g.Slots[i], g.Start[i], g.Pos[i] = slot, int32(i), int32(i)
+	}
+	g.Start[n] = int32(n)
+}
+
+func unsorted(slot, last int32, rank int) string {
+	return fmt.Sprintf("oracle: slot %d follows slot %d in the list of rank %d; lists must ascend", slot, last, rank)
 }
 
 // mergePairs merges each list with its neighbour.

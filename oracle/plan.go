@@ -23,9 +23,7 @@ type Plan struct {
 	// Factors are the weights of the lookups of Pos, empty if lookups have none.
 	Factors []float32
 
-	tables   []tableLookups
-	features []int // the number of lookups of each feature, if they are bags
-	sort     sorter
+	own *Filler // of Fill
 }
 
 // Lookups are those of a slice.
@@ -41,85 +39,67 @@ type Lookups struct {
 	TableOf []int
 }
 
-// Fill plans a slice.
+func (l Lookups) tableOf(f int) int {
+	if l.TableOf == nil {
+		return f
+	}
+	return l.TableOf[f]
+}
+
+// Threads run independent parts of a plan. A kernels.Threads is one.
+type Threads interface {
+	// Count is the number of threads.
+	Count() int
+	// Run calls part for each i in [0, parts), in any order and at the same time, and returns
+	// when all are done. worker is below Count; no two parts run with the same worker at once.
+	Run(parts int, part func(worker, i int))
+}
+
+// Caller is the thread of the caller, which runs parts one after another.
+type Caller struct{}
+
+// Count is 1.
+func (Caller) Count() int { return 1 }
+
+// Run runs all parts.
+func (Caller) Run(parts int, part func(worker, i int)) {
+	for i := range parts {
+		part(0, i)
+	}
+}
+
+// Fill plans a slice on the thread of the caller.
 func (p *Plan) Fill(m placement.Map, l Lookups) {
-	ids := l.IDs
-	if m.Slots(0) > math.MaxInt32 || len(ids) > math.MaxInt32 || len(l.Offsets) > math.MaxInt32 { // owner 0 has the most slots
+	if p.own == nil {
+		p.own = NewFiller(FillerOptions{})
+	}
+	p.own.Fill(p, m, l)
+}
+
+// Fill plans a slice. The plan does not depend on the number of threads.
+func (x *Filler) Fill(p *Plan, m placement.Map, l Lookups) {
+	ids := len(l.IDs)
+	if m.Slots(0) > math.MaxInt32 || ids > math.MaxInt32 || len(l.Offsets) > math.MaxInt32 { // owner 0 has the most slots
 		panic(fmt.Sprintf("oracle: %d lookups of %d rows on %d owners; a plan covers at most %d lookups, and as many rows of each owner",
-			len(ids), m.Rows(), m.Owners, math.MaxInt32))
+			ids, m.Rows(), m.Owners, math.MaxInt32))
 	}
-	bags := l.Offsets != nil || l.Weights != nil || l.TableOf != nil
-	rows := 0
-	if bags {
-		rows = p.beginBags(m, l)
-	} else {
-		rows = p.beginTables(m, len(ids)/m.Tables())
+	p.Index, p.Pos, p.Factors = resize(p.Index, ids), resize(p.Pos, ids), resize(p.Factors, len(l.Weights))
+	if l.Offsets == nil && l.Weights == nil && l.TableOf == nil && x.threads.Count() == 1 {
+		x.columns.fill(p, m, l.IDs)
+		return
 	}
-	p.Slots, p.Start, p.PerOwner = resize(p.Slots, rows+1), resize(p.Start, rows+1), resize(p.PerOwner, m.Owners)
-	p.Index, p.Pos, p.Factors = resize(p.Index, len(ids)), resize(p.Pos, len(ids)), resize(p.Factors, len(l.Weights))
-	if bags {
-		p.readBags(l)
-	} else {
-		p.readIDs(ids)
-	}
-	for t := range p.tables {
-		if c := &p.tables[t]; c.counted {
-			c.countLookups()
-		} else {
-			c.packLookups()
-			c.words = p.sort.sortWords(c.words, sampleBits, c.keyBits)
-		}
-	}
-	p.listRows(bags)
-	if bags {
-		p.writeBagIndex()
-	} else {
-		p.writeIndex()
-	}
-}
-
-// beginTables prepares each table for the given number of samples, and returns an upper
-// limit of the number of distinct rows.
-func (p *Plan) beginTables(m placement.Map, samples int) (rows int) {
-	p.tables = resize(p.tables, m.Tables())
-	for t := range p.tables {
-		c := &p.tables[t]
-		c.beginTable(m, t, samples)
-		rows += min(c.rows, samples)
-	}
-	return rows
-}
-
-// listRows lists the distinct rows and the lookups of each. The rows of an owner are
-// listed table by table.
-func (p *Plan) listRows(bags bool) {
-	var at place
-	tables := len(p.tables)
-	for o := range p.PerOwner {
-		first := at.row
-		for t := range p.tables {
-			c, begin := &p.tables[t], at
-			if c.counted {
-				at = c.listCounted(o, p.Slots, p.Start, begin)
-			} else {
-				at = c.listSorted(o, p.Slots, p.Start, begin)
-				if bags {
-					c.placeSortedBags(p, begin.pos, at.pos)
-				} else {
-					c.placeSorted(p.Pos[begin.pos:at.pos], t, tables)
-				}
-			}
-		}
-		p.PerOwner[o] = at.row - first
-	}
-	p.Start[at.row] = int32(at.pos)
-	p.Slots, p.Start = p.Slots[:at.row], p.Start[:at.row+1]
-	for t := range p.tables {
-		switch c := &p.tables[t]; {
-		case c.counted && bags:
-			c.placeCountedBags(p)
-		case c.counted:
-			c.placeCounted(p.Pos, t, tables)
-		}
-	}
+	x.plan, x.lookups = p, l
+	x.cutChunks(m)
+	x.threads.Run(x.chunks, x.countFeatures)
+	x.cutTables(m)
+	x.threads.Run(x.chunks, x.countChunk)
+	x.placeBuckets()
+	x.threads.Run(x.chunks, x.dealChunk)
+	x.orderBuckets()
+	x.threads.Run(len(x.full), x.listBucket)
+	rows := x.numberRows(m.Owners)
+	p.Slots, p.Start = resize(p.Slots, rows), resize(p.Start, rows+1)
+	p.Start[rows] = int32(ids)
+	x.threads.Run(x.copies+x.chunks, x.finish)
+	x.plan, x.lookups = nil, Lookups{}
 }

@@ -24,6 +24,7 @@ func random(t *testing.T) *rand.Rand {
 func TestPlanAgainstMaps(t *testing.T) {
 	r := random(t)
 	var p Plan // reused, as in training
+	threaded := NewFiller(FillerOptions{Threads: someThreads(2)})
 	for range 200 {
 		tables := make([]int64, 1+r.IntN(5))
 		for i := range tables {
@@ -36,6 +37,7 @@ func TestPlanAgainstMaps(t *testing.T) {
 		}
 		p.Fill(m, Lookups{IDs: ids})
 		check(t, &p, m, ids)
+		checkFiller(t, threaded, m, Lookups{IDs: ids}, &p)
 	}
 }
 
@@ -47,12 +49,13 @@ func TestPlanAtLimits(t *testing.T) {
 	last := func(rows int64, l int) uint32 { return uint32(rows - 1) }
 	inOrder := func(rows int64, l int) uint32 { return uint32(int64(l) % rows) }
 	sparse := func(rows int64, l int) uint32 { return uint32(int64(l) << 12 % rows) }
-	many := make([]int64, 3*blockSamples/2) // more tables than lookups in a block
+	many := make([]int64, 100) // more tables than lookups in a block
 	for t := range many {
 		many[t] = 1 + r.Int64N(40)
 	}
 	huge := []int64{math.MaxUint32, 3, math.MaxUint32, math.MaxUint32}
 	var p Plan
+	threaded := NewFiller(FillerOptions{Threads: someThreads(2)})
 	for _, c := range []struct {
 		name    string
 		tables  []int64
@@ -63,9 +66,9 @@ func TestPlanAtLimits(t *testing.T) {
 		{"one row", []int64{1}, 5000, zero},
 		{"equal ids", []int64{1 << 20, 7}, 3000, last},
 		{"all rows", []int64{1 << 16}, 1 << 16, inOrder},
-		{"a block", []int64{1000}, blockSamples, uniform},
-		{"a block and one", []int64{1000}, blockSamples + 1, uniform},
-		{"blocks of samples", []int64{9, 1 << 30, 70_000}, 2*blockSamples + 1, uniform},
+		{"a block", []int64{1000}, blockLookups, uniform},
+		{"a block and one", []int64{1000}, blockLookups + 1, uniform},
+		{"blocks of samples", []int64{9, 1 << 30, 70_000}, 2*blockLookups + 1, uniform},
 		{"few rows and many", []int64{999, 2000, 2001, 1 << 20}, 1000, uniform},
 		{"multiples", []int64{1 << 30}, 1 << 16, sparse},
 		{"many tables", many, 5, uniform},
@@ -86,6 +89,7 @@ func TestPlanAtLimits(t *testing.T) {
 				m := placement.New(c.tables, owners)
 				p.Fill(m, Lookups{IDs: ids})
 				check(t, &p, m, ids)
+				checkFiller(t, threaded, m, Lookups{IDs: ids}, &p)
 			})
 		}
 	}

@@ -6,20 +6,76 @@ import (
 	"github.com/ecrec/ecrec/internal/placement"
 )
 
+// tableByTable plans slices of single ids on one thread, without buckets: each table has few
+// lookups then, and dealing them to buckets costs more than it saves.
+type tableByTable struct {
+	tables []tableLookups
+	sort   sorter
+}
+
+// fill plans a slice. Its lists have the right length, but Slots and Start.
+func (x *tableByTable) fill(p *Plan, m placement.Map, ids []uint32) {
+	rows := x.beginTables(m, len(ids)/m.Tables())
+	p.Slots, p.Start, p.PerOwner = resize(p.Slots, rows+1), resize(p.Start, rows+1), resize(p.PerOwner, m.Owners)
+	x.readIDs(ids)
+	for t := range x.tables {
+		if c := &x.tables[t]; c.counted {
+			c.countLookups()
+		} else {
+			c.packLookups()
+			c.words = x.sort.sortWords(c.words, sampleBits, c.keyBits)
+		}
+	}
+	x.listRows(p)
+	x.writeIndex(p.Index)
+}
+
+// beginTables prepares each table for the given number of samples, and returns an upper
+// limit of the number of distinct rows.
+func (x *tableByTable) beginTables(m placement.Map, samples int) (rows int) {
+	x.tables = resize(x.tables, m.Tables())
+	for t := range x.tables {
+		c := &x.tables[t]
+		c.beginTable(m, t, samples)
+		rows += min(c.rows, samples)
+	}
+	return rows
+}
+
+// listRows lists the distinct rows and the lookups of each. The rows of an owner are
+// listed table by table.
+func (x *tableByTable) listRows(p *Plan) {
+	var at place
+	tables := len(x.tables)
+	for o := range p.PerOwner {
+		first := at.row
+		for t := range x.tables {
+			c, begin := &x.tables[t], at
+			if c.counted {
+				at = c.listCounted(o, p.Slots, p.Start, begin)
+			} else {
+				at = c.listSorted(o, p.Slots, p.Start, begin)
+				c.placeSorted(p.Pos[begin.pos:at.pos], t, tables)
+			}
+		}
+		p.PerOwner[o] = at.row - first
+	}
+	p.Start[at.row] = int32(at.pos)
+	p.Slots, p.Start = p.Slots[:at.row], p.Start[:at.row+1]
+	for t := range x.tables {
+		if c := &x.tables[t]; c.counted {
+			c.placeCounted(p.Pos, t, tables)
+		}
+	}
+}
+
 // tableLookups holds the lookups of one table in a slice. If the table has few rows, its
 // lookups are counted row by row; otherwise they are sorted by row. Each loop is a
 // function that is never inlined, so that its variables stay in registers.
 type tableLookups struct {
 	rows    int
 	counted bool
-	of      []uint32 // of each lookup of the table: the id, finally the row's position in Slots
-
-	// If features are bags, or share the table: the number, the cell and the weight of each
-	// lookup of the table. Otherwise lookup i of the table is that of sample i, and the
-	// lists are not used.
-	at, cell []int32
-	weight   []float32
-	from     []int // the features that look it up, ascending
+	of      []uint32 // of each sample: the id, finally the row's position in Slots
 
 	// Row id has the number id + offset, counted from owner 0's slot `slot`. That number
 	// modulo owners is the row's owner. The number divided by owners is the distance of
@@ -31,16 +87,15 @@ type tableLookups struct {
 	cells []uint64
 
 	// If sorted: of each lookup (owner * span + distance from slot) << sampleBits |
-	// sample, or rather its number in the table. Once the lookup's row is listed:
-	// position in Slots << sampleBits | sample.
+	// sample. Once the lookup's row is listed: position in Slots << sampleBits | sample.
 	words   []uint64
 	listed  int // number of words whose rows are listed
 	span    uint64
 	keyBits int
 }
 
-// sampleBits is the number of low bits of a word that hold its sample, or the number of its
-// lookup in the table. The other bits can hold any row of a table.
+// sampleBits is the number of low bits of a word that hold its sample. The other bits can hold
+// any row of a table.
 const sampleBits = 31
 
 // place is the position in Slots of the next row, and the position in Pos of its first

@@ -1,15 +1,15 @@
 package oracle
 
-// Ids and indexes are transposed in blocks of samples that fit the innermost cache.
-const blockSamples = 64
+// Ids and indexes are transposeSamples in blocks of samples that fit the innermost cache.
+const transposeSamples = 64
 
 // readIDs distributes ids, (samples, tables), to the tables.
-func (p *Plan) readIDs(ids []uint32) {
-	tables := len(p.tables)
-	for first := 0; len(ids) > 0; first += blockSamples {
-		n := min(blockSamples*tables, len(ids))
-		for t := range p.tables {
-			readTable(p.tables[t].of[first:][:n/tables], ids[t:n], tables)
+func (x *tableByTable) readIDs(ids []uint32) {
+	tables := len(x.tables)
+	for first := 0; len(ids) > 0; first += transposeSamples {
+		n := min(transposeSamples*tables, len(ids))
+		for t := range x.tables {
+			readTable(x.tables[t].of[first:][:n/tables], ids[t:n], tables)
 		}
 		ids = ids[n:]
 	}
@@ -25,13 +25,12 @@ func readTable(of, ids []uint32, tables int) {
 }
 
 // writeIndex gathers Index, (samples, tables), from the tables.
-func (p *Plan) writeIndex() {
-	tables := len(p.tables)
-	index := p.Index
-	for first := 0; len(index) > 0; first += blockSamples {
-		n := min(blockSamples*tables, len(index))
-		for t := range p.tables {
-			writeTable(index[t:n], p.tables[t].of[first:][:n/tables], tables)
+func (x *tableByTable) writeIndex(index []int32) {
+	tables := len(x.tables)
+	for first := 0; len(index) > 0; first += transposeSamples {
+		n := min(transposeSamples*tables, len(index))
+		for t := range x.tables {
+			writeTable(index[t:n], x.tables[t].of[first:][:n/tables], tables)
 		}
 		index = index[n:]
 	}

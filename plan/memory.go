@@ -75,11 +75,12 @@ func (m *Memory) AddCounted(j *Job, s Sizes, r *RankMean, samples int) {
 	rows += r.Served + r.Summed
 	m[Buffers] += spareOfBuffers * (row*rows + 4*(r.Lookups+r.Updated+r.Summed))
 	batch := float64(4*samples*(1+s.Dense)) + 4*r.Lookups
-	lists := 14*r.Lookups + 8*r.Rows + 8*r.Served + 8*r.Updated
+	lists := 8*r.Lookups + 8*r.Rows + 8*r.Served + 8*r.Updated
 	if j.Split { // the lists of rows early and late, of gradients now and later
 		lists += 8*r.Lookups + 9*r.Rows + 9*r.Served + 13*r.Updated
 	}
-	m[Prepared] += s.Heap * (float64(s.Ahead+1)*batch + float64(s.Ahead)*lists)
+	filler := 6 * r.Lookups // memory that is needed only while a plan is filled
+	m[Prepared] += s.Heap * (float64(s.Ahead+1)*batch + float64(s.Ahead)*lists + filler)
 	if s.Changed {
 		m[PreImages] += spareOfJournals * float64(s.Epochs) * r.Changed * (stride + 4)
 	}

@@ -3,6 +3,7 @@ package predict
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
@@ -26,7 +27,7 @@ type Form struct {
 func NewForm(cfg *config.Config) (f *Form, err error) {
 	f = &Form{cfg: cfg}
 	blas := cfg.Kernels.BLAS
-	if blas != "openblas" {
+	if strings.HasPrefix(blas, "cublas") {
 		blas = "exact"
 	}
 	if f.dev, err = kernels.NewCPU(kernels.CPUOptions{BLAS: blas}); err != nil {

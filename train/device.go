@@ -11,14 +11,20 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
+// exactTC is the kernels.blas that has the same bits on CPUs and GPUs and is slow on CPUs.
+const exactTC = "exact-tc"
+
 // openDevices opens the CPU and, if job.device names or allows one, a GPU. The GPU computes,
 // and holds the rows, their pre-images and all activations. The host holds parities,
 // histories and staged messages.
 func (j *job) openDevices() (err error) {
 	c := j.cfg
 	onCPU, onGPU := c.Kernels.BLAS, "exact"
-	if strings.HasPrefix(onCPU, "cublas") {
+	switch {
+	case strings.HasPrefix(onCPU, "cublas"):
 		onCPU, onGPU = onGPU, onCPU
+	case onCPU == exactTC:
+		onGPU = onCPU
 	}
 	if j.host, err = kernels.NewCPU(kernels.CPUOptions{BLAS: onCPU, Poison: invariant.Enabled}); err != nil {
 		return err
@@ -40,7 +46,7 @@ func (j *job) openDevices() (err error) {
 	}
 	none := (*kernels.NoGPU)(nil)
 	switch {
-	case onGPU != "exact":
+	case strings.HasPrefix(onGPU, "cublas"):
 		return config.Errorf("kernels.blas = %q: %v; use \"exact\"", onGPU, err)
 	case c.Job.Device == "cuda":
 		return config.Errorf("job.device = \"cuda\": %v; use \"cpu\" or \"auto\", or see the CUDA lines of `ecrec doctor`", err)

@@ -105,16 +105,31 @@ func (r *rank) close() {
 func (r *rank) startFeed(s feed.Span, plans, slices uint16, po lrpp.PlanOptions) *feed.Pipeline {
 	j := r.job
 	po.FirstOwner, po.Before = j.roles.first, s.First-1
+	s.Threads = planThreads(r)
 	var notice func(string)
 	if r.id == 0 {
 		notice = j.o.Observer.Warned
 	}
+	var lists kernels.Device
+	if j.dev != j.host {
+		lists = j.dev
+	}
 	return feed.Start(feed.Options{
-		Env: r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf,
-		Steps: s.Last - s.First + 1, Plan: po,
+		Lists: lists,
+		Env:   r.env, Endpoint: r.conns.ep, Channel: plans, Host: j.host, Place: j.place, TableOf: j.schema.TableOf,
+		Steps: s.Last - s.First + 1, Plan: po, Threads: planThreads(r),
 		Open:    func(ahead int) feed.Batches { return r.openBatches(s, slices, ahead) },
 		Explain: j.explainCapacity, Probe: r.probe, Track: r.tracks.planner, Notice: notice,
 	})
+}
+
+// planThreads is the number of threads that plan. A GPU leaves the rank's threads idle. On the CPU they compute, and one thread
+// plans beside them.
+func planThreads(r *rank) int {
+	if r.job.dev == r.job.host {
+		return 1
+	}
+	return r.job.threadsOf(r.id)
 }
 
 // openBatches opens the source of this rank's slices: it reads them itself, or a reader

@@ -1,11 +1,27 @@
 #!/usr/bin/env bash
-# All checks that need a GPU, within 8 minutes: run from the repository's root. It needs the
-# binaries of `make gpu-build` (in build/gpu), the NVIDIA driver, NVRTC and cuBLAS; neither Go nor a
-# network. NCCL, compute-sanitizer and PyTorch are used if they are installed. Output and reports
-# are written to the folder OUT (default build/gpu/results).
+# The checks that need a GPU, within 8 minutes: run from the repository's root, with the names of some
+# checks, or for all of them with none. It needs the binaries of `make gpu-build` (in build/gpu), the
+# NVIDIA driver, NVRTC and cuBLAS; neither Go nor a network. NCCL, compute-sanitizer and the PyTorch of
+# PYTHON (default python3) are used if they are installed. Output and reports are written to the folder
+# OUT (default build/gpu/results). A check that is running after LIMIT seconds (default 480) fails, and
+# so do those that have not begun.
+#
+#	bench/gpu/check.sh
+#	bench/gpu/check.sh kernels golden bench-train
 set -uo pipefail
-bin=build/gpu
+export bin=build/gpu
 out=${OUT:-$bin/results}
+python=${PYTHON:-python3}
+limit=${LIMIT:-480}
+names=(kernels golden digests-of-ranks nccl digests recovery bench-kernels bench-train bench-train-cublas bench-train-cublas-tf32
+	bench-dcnv2 bench-dcnv2-cublas-tf32 bench-torch bench-torch-tf32 bench-overhead memory)
+for name; do
+	if [[ " ${names[*]} " != *" $name "* ]]; then
+		echo "gpu-check: there is no check $name; there are ${names[*]}" >&2
+		exit 2
+	fi
+done
+selected=" ${*:-${names[*]}} "
 mkdir -p "$out"
 rm -f "$out"/*.txt "$out"/*.json # of the run before
 
@@ -24,18 +40,28 @@ esac
 nvidia-smi >"$out/nvidia-smi.txt" 2>&1
 
 failed=()
-# check NAME COMMAND...: runs a check, keeps its output, and continues after a failure.
+selects() { [[ "$selected" == *" $1 "* ]]; }
+# check NAME COMMAND...: runs a check if it is selected, keeps its output, and continues after a failure.
 check() {
-	local name=$1 began=$SECONDS
+	local name=$1 began=$SECONDS code=0
 	shift
-	if "$@" >"$out/$name.txt" 2>&1; then
+	selects "$name" || return 0
+	if [ $SECONDS -ge "$limit" ]; then
+		echo "gpu-check: $name: FAILED: no time is left"
+		failed+=("$name")
+		return 0
+	fi
+	timeout --kill-after 5 $((limit - SECONDS)) bash -c '"$@"' check "$@" >"$out/$name.txt" 2>&1 || code=$?
+	if [ $code -eq 0 ]; then
 		echo "gpu-check: $name: passed in $((SECONDS - began)) s"
 	else
-		echo "gpu-check: $name: FAILED (code $?) in $((SECONDS - began)) s; the end of $out/$name.txt:"
+		echo "gpu-check: $name: FAILED (code $code) in $((SECONDS - began)) s; the end of $out/$name.txt:"
 		tail -n 15 "$out/$name.txt"
 		failed+=("$name")
 	fi
 }
+# skip NAME REASON: reports that a selected check is not run.
+skip() { ! selects "$1" || echo "gpu-check: $1: skipped: $2"; }
 # tests PACKAGE PATTERN: the package's tests on the GPU, in its own folder, where its data is.
 tests() { (cd "$1" && ECREC_TEST_GPU=1 "$OLDPWD/$bin/$1.test" -test.run "$2" -test.v -test.timeout 3m); }
 digest() { sed -n 's/^ *"digest": "\(.*\)".*/\1/p' "$1/summary.json"; }
@@ -44,7 +70,7 @@ digest() { sed -n 's/^ *"digest": "\(.*\)".*/\1/p' "$1/summary.json"; }
 digests() {
 	local dir want got
 	dir=$(mktemp -d)
-	run() { "$bin/ecrec" train examples/quickstart.toml --np 5 --overwrite --set job.out="$dir/run" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }; }
+	run() { "$bin/ecrec" train examples/quickstart.toml --np 5 --overwrite --set train.epochs=2 --set job.out="$dir/run" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }; }
 	run --device cpu || return 1
 	want=$(digest "$dir/run")
 	echo "cpu: $want"
@@ -65,26 +91,51 @@ digests() {
 	END
 }
 
-check kernels tests kernels 'CUDA(Agrees|Preconditions)'
+# recovery: times of recoveries by standbys, which have the GPU open by then.
+recovery() {
+	local dir
+	dir=$(mktemp -d)
+	"$bin/ecrec" train examples/quickstart.toml --np 5 --overwrite --set job.out="$dir/run" --device cuda --chaos kill:2@700 --chaos kill:3@1000 --chaos kill:1@1300 || return 1
+	sed -n 's/.*"event":"recovered".*"resume_ms":\([0-9.]*\).*/recovered in \1 ms/p' "$dir/run/events.jsonl"
+}
+
+export -f tests digest digests recovery
+
+# measure NAME REPORT SETTINGS...: a measurement of training.
+measure() {
+	local name=$1 report=$2
+	shift 2
+	check "$name" "$bin/ecrec" bench train device=cuda batch=65536 "$@" --json "$out/$report.json"
+}
+
+check kernels tests kernels 'CUDA(Agrees|Preconditions|Pieces)'
 check golden tests train '^TestGolden$'
 check digests-of-ranks tests train 'OnGPUs'
 check nccl tests collectives 'NCCL'
 check digests digests
+check recovery recovery
+check bench-kernels "$bin/ecrec" bench kernels device=cuda --json "$out/kernels.json"
+measure bench-train train model=mlperf steps=20 --repeats 3
+measure bench-train-cublas train-cublas model=mlperf steps=20 blas=cublas --repeats 3
+measure bench-train-cublas-tf32 train-cublas-tf32 model=mlperf steps=20 blas=cublas-tf32 --repeats 3
+measure bench-dcnv2 dcnv2 model=dcnv2 steps=10 --repeats 2
+measure bench-dcnv2-cublas-tf32 dcnv2-cublas-tf32 model=dcnv2 steps=10 blas=cublas-tf32 --repeats 2
+if ! selects bench-torch && ! selects bench-torch-tf32; then
+	: # PyTorch takes seconds to start
+elif "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+	check bench-torch "$python" bench/peers/dlrm_torch.py --batch 65536 --steps 20
+	check bench-torch-tf32 "$python" bench/peers/dlrm_torch.py --batch 65536 --steps 20 --tf32
+else
+	skip bench-torch "no PyTorch of $python that sees the GPU"
+	skip bench-torch-tf32 "no PyTorch of $python that sees the GPU"
+fi
+check bench-overhead "$bin/ecrec" bench overhead device=cuda model=dim48 every=10 checkpoints=no steps=20 batch=16384 --repeats 3 --json "$out/overhead.json"
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 if [ -n "$sanitizer" ]; then
 	check memory env ECREC_TEST_GPU=1 "$sanitizer" --error-exitcode 9 "$bin/kernels.test" -test.run 'CUDA(Agrees|Preconditions)' -test.short -test.timeout 3m
 else
-	echo "gpu-check: memory: skipped: no compute-sanitizer on this machine"
+	skip memory "no compute-sanitizer on this machine"
 fi
-check bench-kernels "$bin/ecrec" bench kernels device=cuda --json "$out/kernels.json"
-check bench-train "$bin/ecrec" bench train device=cuda model=mlperf batch=65536 steps=20 --repeats 3 --json "$out/train.json"
-check bench-train-cublas "$bin/ecrec" bench train device=cuda model=mlperf batch=65536 steps=20 blas=cublas --repeats 3 --json "$out/train-cublas.json"
-if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-	check bench-torch python3 bench/peers/dlrm_torch.py --batch 65536 --steps 20
-else
-	echo "gpu-check: bench-torch: skipped: no PyTorch that sees the GPU"
-fi
-check bench-overhead "$bin/ecrec" bench overhead device=cuda model=dim48 every=10 checkpoints=no steps=20 batch=16384 --repeats 3 --json "$out/overhead.json"
 
 bench/gpu/bars.sh "$out" | tee "$out/bars.txt" || failed+=(bars)
 

@@ -20,31 +20,89 @@ const (
 
 // folders returns folders with libraries that the system's loader does not find: CUDA's own,
 // and those of NVIDIA's wheels in Python installations. The driver is in none of them.
-func folders() (all []string) {
-	for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
-		if home != "" {
-			all = append(all, filepath.Join(home, "lib64"))
-		}
+func folders() []string { return foldersIn("/") }
+
+// foldersIn is folders with the usual places below root.
+func foldersIn(root string) (all []string) {
+	for _, home := range toolkits(root) {
+		all = append(all, filepath.Join(home, "lib64"))
+		all = append(all, matches(home, "targets", "*", "lib")...)
 	}
-	var pythons []string
-	for _, root := range []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), "/usr/local", "/usr", "/opt/conda", "/opt/venv"} {
-		if root != "" {
-			pythons = append(pythons, filepath.Join(root, "lib", "python3*", "site-packages"),
-				filepath.Join(root, "lib", "python3", "dist-packages"),
-				filepath.Join(root, "lib", "python3*", "dist-packages"))
-		}
-	}
-	if home, err := os.UserHomeDir(); err == nil {
-		pythons = append(pythons, filepath.Join(home, ".local", "lib", "python3*", "site-packages"),
-			filepath.Join(home, ".pyenv", "versions", "*", "lib", "python3*", "site-packages"))
-	}
-	for _, p := range pythons {
+	for _, packages := range sitePackages(root) {
 		for _, lib := range []string{"cu13/lib", "*/lib"} {
-			found, _ := filepath.Glob(filepath.Join(p, "nvidia", lib)) // the pattern is well formed
-			all = append(all, found...)
+			all = append(all, matches(packages, "nvidia", lib)...)
 		}
 	}
 	return all
+}
+
+// toolkits returns the folders of CUDA's installations: those that the environment names, the
+// default one, then those of single versions, newest first.
+func toolkits(root string) (homes []string) {
+	for _, home := range []string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH")} {
+		if home != "" {
+			homes = append(homes, home)
+		}
+	}
+	versions := matches(root, "usr/local/cuda-*")
+	slices.Reverse(versions)
+	return append(append(homes, filepath.Join(root, "usr/local/cuda")), versions...)
+}
+
+// sitePackages returns the folders of Python's packages, as patterns.
+func sitePackages(root string) (all []string) {
+	prefixes := []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX")}
+	prefixes = append(prefixes, pythons()...)
+	for _, usual := range []string{"usr/local", "usr", "opt/conda", "opt/venv"} {
+		prefixes = append(prefixes, filepath.Join(root, usual))
+	}
+	for _, prefix := range prefixes {
+		if prefix != "" {
+			all = append(all, filepath.Join(prefix, "lib", "python3*", "site-packages"),
+				filepath.Join(prefix, "lib", "python3", "dist-packages"),
+				filepath.Join(prefix, "lib", "python3*", "dist-packages"))
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		all = append(all, filepath.Join(home, ".local", "lib", "python3*", "site-packages"),
+			filepath.Join(home, ".pyenv", "versions", "*", "lib", "python3*", "site-packages"))
+	}
+	return all
+}
+
+// pythons returns the prefixes of the Pythons in PATH. A virtual environment's python3 is a symbolic
+// link to another Python: the prefixes of both are returned, its own first.
+func pythons() (prefixes []string) {
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(folder, "python3")
+		for range 8 { // links
+			info, err := os.Lstat(path)
+			if err != nil {
+				break
+			}
+			if prefix := filepath.Dir(filepath.Dir(path)); !slices.Contains(prefixes, prefix) {
+				prefixes = append(prefixes, prefix)
+			}
+			if info.Mode()&os.ModeSymlink == 0 {
+				break
+			}
+			target, err := os.Readlink(path)
+			if err != nil {
+				break
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(path), target)
+			}
+			path = target
+		}
+	}
+	return prefixes
+}
+
+// matches returns the files of a pattern that is given in parts.
+func matches(parts ...string) []string {
+	found, _ := filepath.Glob(filepath.Join(parts...)) // the pattern is well formed
+	return found
 }
 
 // Folders returns the folders that are searched in addition to those of the system's loader.

@@ -1,33 +1,60 @@
 // Element by element: sums over ranks, columns, gates, losses.
 
+// The loops over V take a float or, if a launch sets wide, four floats at a time.
+
+__device__ __forceinline__ float added(float a, float b) { return a + b; }
+__device__ __forceinline__ float4 added(float4 a, float4 b) { return add4(a, b); }
+__device__ __forceinline__ float product(float a, float b) { return a * b; }
+__device__ __forceinline__ float4 product(float4 a, float4 b) { return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w); }
+__device__ __forceinline__ float4 product(float4 a, float b) { return make_float4(a.x * b, a.y * b, a.z * b, a.w * b); }
+__device__ __forceinline__ float positive(float x) { return x < 0.0f ? 0.0f : x; }
+__device__ __forceinline__ float4 positive(float4 x) { return make_float4(positive(x.x), positive(x.y), positive(x.z), positive(x.w)); }
+
+template <typename V> __device__ __forceinline__ V *rowOf(const Mat &m, i64 i) { return (V *)(m.p + i * m.stride); }
+template <typename V> __device__ __forceinline__ constexpr int lanesOf() { return sizeof(V) / sizeof(float); }
+
 struct Sum {
 	float *dst;
 	const float *const *from; // addends of them
 	i64 n;
-	int addends, pad;
+	int addends, wide;
 };
+
+template <typename V> __device__ __forceinline__ void sumAddends(const Sum &p) {
+	for (i64 i = firstItem(); i < p.n / lanesOf<V>(); i += itemStep()) {
+		V sum = V();
+		for (int k = 0; k < p.addends; k++)
+			sum = added(sum, ((const V *)p.from[k])[i]);
+		((V *)p.dst)[i] = sum;
+	}
+}
 
 // sum_addends: dst[i] = ((+0.0 + from[0][i]) + from[1][i]) + ...; dst may be one of them.
 KERNEL sum_addends(Sum p) {
-	for (i64 i = firstItem(); i < p.n; i += itemStep()) {
-		float sum = 0.0f;
-		for (int k = 0; k < p.addends; k++)
-			sum = sum + p.from[k][i];
-		p.dst[i] = sum;
-	}
+	if (p.wide)
+		sumAddends<float4>(p);
+	else
+		sumAddends<float>(p);
 }
 
 struct Columns {
 	Mat dst, src;
 	i64 rows;
-	int cols, pad;
+	int cols, wide;
 };
+
+template <typename V> __device__ __forceinline__ void copyColumns(const Columns &p) {
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int j = threadIdx.x; j < p.cols / lanesOf<V>(); j += blockDim.x)
+			rowOf<V>(p.dst, i)[j] = rowOf<V>(p.src, i)[j];
+}
 
 // copy_columns: dst = src, (rows, cols) of any strides.
 KERNEL copy_columns(Columns p) {
-	for (i64 i = firstRow(); i < p.rows; i += rowStep())
-		for (int j = threadIdx.x; j < p.cols; j += blockDim.x)
-			p.dst.p[i * p.dst.stride + j] = p.src.p[i * p.src.stride + j];
+	if (p.wide)
+		copyColumns<float4>(p);
+	else
+		copyColumns<float>(p);
 }
 
 // gate_relu: dst(i, j) = +0.0 unless src(i, j) > 0.
@@ -41,16 +68,24 @@ KERNEL gate_relu(Columns p) {
 struct MulAdd {
 	Mat dst, a, b, c; // c: or 0; of stride 0 if it is one row
 	i64 rows;
-	int cols, bCols;
+	int cols, bCols, wide, pad;
 };
+
+template <typename V> __device__ __forceinline__ void mulAdd(const MulAdd &p) {
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int j = threadIdx.x; j < p.cols / lanesOf<V>(); j += blockDim.x) {
+			V a = rowOf<V>(p.a, i)[j];
+			V y = p.bCols == 1 ? product(a, *rowOf<float>(p.b, i)) : product(a, rowOf<V>(p.b, i)[j]);
+			rowOf<V>(p.dst, i)[j] = p.c.p ? added(y, rowOf<V>(p.c, i)[j]) : y;
+		}
+}
 
 // mul_add: dst = a * b + c; b may have one column.
 KERNEL mul_add(MulAdd p) {
-	for (i64 i = firstRow(); i < p.rows; i += rowStep())
-		for (int j = threadIdx.x; j < p.cols; j += blockDim.x) {
-			float y = p.a.p[i * p.a.stride + j] * p.b.p[i * p.b.stride + (p.bCols == 1 ? 0 : j)];
-			p.dst.p[i * p.dst.stride + j] = p.c.p ? y + p.c.p[i * p.c.stride + j] : y;
-		}
+	if (p.wide)
+		mulAdd<float4>(p);
+	else
+		mulAdd<float>(p);
 }
 
 // exp64 and log1p64 are those of internal/f32, operation by operation.
@@ -146,17 +181,24 @@ struct Follow {
 	Mat y;
 	const float *bias; // of the columns, or 0
 	i64 rows;
-	int cols, relu;
+	int cols, relu, wide, pad;
 };
+
+template <typename V> __device__ __forceinline__ void addBias(const Follow &p) {
+	for (i64 i = firstRow(); i < p.rows; i += rowStep())
+		for (int j = threadIdx.x; j < p.cols / lanesOf<V>(); j += blockDim.x) {
+			V *y = rowOf<V>(p.y, i) + j;
+			V v = p.bias ? added(*y, ((const V *)p.bias)[j]) : *y;
+			*y = p.relu ? positive(v) : v;
+		}
+}
 
 // add_bias: y = act(y + bias).
 KERNEL add_bias(Follow p) {
-	for (i64 i = firstRow(); i < p.rows; i += rowStep())
-		for (int j = threadIdx.x; j < p.cols; j += blockDim.x) {
-			float *y = p.y.p + i * p.y.stride + j;
-			float v = p.bias ? *y + p.bias[j] : *y;
-			*y = p.relu && v < 0.0f ? 0.0f : v;
-		}
+	if (p.wide)
+		addBias<float4>(p);
+	else
+		addBias<float>(p);
 }
 
 struct ColumnSums {

@@ -7,13 +7,15 @@
 //   grad_weight   dw(n, k) = dyᵀ x, db = column sums   chains over m
 //
 // One template computes all three: C(i, j) = sum over p of A(i, p) B(p, j). Each operand is
-// stored along p or across it. A block of THREADS computes a tile of TILE x TILE, each thread
-// EACH x EACH of it, from slices of DEPTH of p in shared memory. There are two slices: the next
-// one is loaded through registers during the computation with the current one. A thread's
-// outputs form squares of PART x PART, so that it reads four operands at once and neighbours
-// read other banks. Nothing is read outside an operand: its last row, or column, is read again
-// instead, for outputs that are not stored. Small tiles are for products with few elements and
-// long chains: they give more blocks.
+// stored along p or across it. A block computes a tile of M x N, each thread EM x EN of it, from
+// slices of DEPTH of p in shared memory. STAGES slices are in use at a time: the block computes
+// with one while the others are copied there. A chain cannot be split, so the gradients of weights
+// have few elements and chains as long as a batch: they need a tile that gives each multiprocessor
+// one block, and copies that start long before they are used.
+//
+// A warp has 8 x 4 threads, whose outputs form squares of up to 4 x 4: a thread reads up to four
+// operands at once, and the warp's reads of a slice meet no bank twice. Nothing is read outside an
+// operand. A slice may have stale floats beyond its operand, which no stored output uses.
 
 struct Product {
 	Mat c, a, b;
@@ -21,167 +23,264 @@ struct Product {
 	Mat gate;          // grad_input: of C's shape, or 0
 	float *sums;       // grad_weight: of A's rows, or 0
 	int m, n, k;       // C is (m, n), chains are k long
-	int relu, wide;    // wide: rows of C and of the gate can be moved four floats at a time
+	int relu;
+	int wide; // bits: rows of C and of the gate, of A, of B can be moved four floats at a time
 	int pad;
 };
+
+enum { WIDE_C = 1, WIDE_A = 2, WIDE_B = 4 };
+
+// AHEAD_SUMS is the number of floats that a thread reads before it adds them to a column sum.
+enum { AHEAD_SUMS = 16 };
 
 // The layout of an operand: along p, the k floats of one row are consecutive in memory; across,
 // the floats of its rows at one p are.
 enum Lie { ALONG, ACROSS };
 
-// Slices loads one thread's part of an operand's slices: consecutive threads load consecutive
-// floats.
+// Slices copies one thread's part of an operand's slices to shared memory, where the floats of
+// one p are consecutive, ROW floats apart.
 template <Lie LIE, int TILE, int DEPTH, int THREADS> struct Slices {
-	enum { LOADS = TILE * DEPTH / THREADS };
+	enum {
+		ROW = TILE + 4,
+		FLOATS = DEPTH * ROW,
+		RUN = 8,                               // along: consecutive floats of a row that as many threads copy
+		ROWS = LIE == ALONG ? THREADS / RUN : 1, // along: rows that the block copies at once
+		PASSES = LIE == ALONG ? TILE / ROWS : 1,
+		LINES = LIE == ACROSS ? THREADS / (TILE / 4) : 1 // across: p that the block copies at once, four floats by each thread
+	};
 	const float *from;
-	int stride, k, offset[LIE == ALONG ? LOADS : 1];
-	float next[LOADS];
-
-	// place returns the place in a slice of number l of this thread's floats: its row and its p.
-	static __device__ __forceinline__ int row(int t, int l) { return LIE == ALONG ? t / DEPTH + l * (THREADS / DEPTH) : t % TILE; }
-	static __device__ __forceinline__ int depth(int t, int l) { return LIE == ALONG ? t % DEPTH : t / TILE + l * (THREADS / TILE); }
+	i64 stride;
+	int k, left, offset[PASSES];
+	bool wide;
 
 	// begin starts a tile, whose last rows may be outside the operand.
-	__device__ __forceinline__ void begin(const Mat &x, int first, int rows, int length) {
-		stride = (int)x.stride;
+	__device__ __forceinline__ void begin(const Mat &x, int first, int rows, int length, bool by4) {
+		stride = x.stride;
 		k = length;
+		wide = by4;
+		const int t = threadIdx.x;
 		if (LIE == ALONG) {
-			from = x.p + (i64)first * stride;
+			from = x.p + (i64)first * stride + t % RUN;
+			left = rows;
 #pragma unroll
-			for (int l = 0; l < LOADS; l++) {
-				int r = row(threadIdx.x, l), last = rows - 1 - first;
-				offset[LIE == ALONG ? l : 0] = (r < last ? r : last) * stride;
+			for (int l = 0; l < PASSES; l++) {
+				int r = t / RUN + l * ROWS, last = rows - 1 - first;
+				offset[l] = (r < last ? r : last) * (int)stride;
 			}
 		} else {
-			int r = first + row(threadIdx.x, 0);
-			from = x.p + (r < rows ? r : rows - 1);
+			int r = first + t % (TILE / 4) * 4;
+			from = x.p + r;
+			left = rows - r < 4 ? rows - r : 4; // floats that this thread copies of each p
 		}
 	}
 
-	__device__ __forceinline__ void load(int at) {
+	__device__ __forceinline__ void copy(float *to, int at) const {
+		const int t = threadIdx.x;
+		if (LIE == ALONG) {
+			if (left <= 0)
+				return;
+			float *mine = to + t % RUN * ROW + t / RUN;
 #pragma unroll
-		for (int l = 0; l < LOADS; l++) {
-			int q = at + depth(threadIdx.x, l);
-			q = q < k ? q : k - 1;
-			next[l] = LIE == ALONG ? from[offset[LIE == ALONG ? l : 0] + q] : from[(i64)q * stride];
+			for (int q = 0; q < DEPTH; q += RUN)
+				if (at + q + t % RUN < k)
+#pragma unroll
+					for (int l = 0; l < PASSES; l++)
+						copyFloat(mine + q * ROW + l * ROWS, from + offset[l] + (at + q));
+		} else {
+			if (left <= 0)
+				return;
+			const int q0 = t / (TILE / 4);
+			float *mine = to + q0 * ROW + t % (TILE / 4) * 4;
+			const float *x = from + (at + q0) * stride;
+			if (wide) {
+#pragma unroll
+				for (int q = 0; q < DEPTH; q += LINES)
+					if (at + q0 + q < k && (DEPTH % LINES == 0 || q0 + q < DEPTH))
+						copyFloats(mine + q * ROW, x + q * stride, left);
+			} else {
+#pragma unroll 1
+				for (int q = q0; q < DEPTH && at + q < k; q += LINES)
+					for (int l = 0; l < left; l++)
+						copyFloat(to + q * ROW + t % (TILE / 4) * 4 + l, from + (at + q) * stride + l);
+			}
 		}
-	}
-
-	template <int ROW> __device__ __forceinline__ void store(float (*to)[ROW]) const {
-#pragma unroll
-		for (int l = 0; l < LOADS; l++)
-			to[depth(threadIdx.x, l)][row(threadIdx.x, l)] = next[l];
 	}
 };
 
-// operands reads a thread's EACH operands of one p.
-template <int TILE, int EACH, int PART> __device__ __forceinline__ void operands(float *x, const float *from) {
+// operands reads a thread's EACH operands of one p: squares of PART, LANES * PART apart.
+template <int EACH, int PART, int LANES> __device__ __forceinline__ void operands(float *x, const float *from) {
 #pragma unroll
 	for (int u = 0; u < EACH / PART; u++) {
+		const float *f = from + u * LANES * PART;
 		if (PART == 4) {
-			float4 v = *(const float4 *)(from + u * (TILE * PART / EACH));
+			float4 v = *(const float4 *)f;
 			x[4 * u] = v.x;
 			x[4 * u + 1] = v.y;
 			x[4 * u + 2] = v.z;
 			x[4 * u + 3] = v.w;
+		} else if (PART == 2) {
+			float2 v = *(const float2 *)f;
+			x[2 * u] = v.x;
+			x[2 * u + 1] = v.y;
 		} else
-			x[u] = from[u];
+			x[u] = *f;
 	}
 }
 
-// finished returns the element of C for a chain's sum: with bias, activation and gate.
+// finished returns the element of C for a chain's sum: with bias and activation.
 __device__ __forceinline__ float finished(const Product &p, float v, float bias) {
 	if (p.bias)
 		v = v + bias;
 	return p.relu && v < 0.0f ? 0.0f : v;
 }
 
-template <Lie A, Lie B, int TILE, int EACH, int DEPTH, bool SUMS> __device__ __forceinline__ void product(const Product &p) {
-	const int SIDE = TILE / EACH, THREADS = SIDE * SIDE, ROW = TILE + 4, PART = EACH < 4 ? 1 : 4, PARTS = EACH / PART;
-	__shared__ float4 memory[2][2][DEPTH][ROW / 4]; // slices, of A and B
-	const int t = threadIdx.x, ti = t / SIDE, tj = t % SIDE;
-	// There are column sums even if C has no columns.
-	const int across = p.n > 0 ? (p.n + TILE - 1) / TILE : 1;
-	const i64 tiles = (i64)across * ((p.m + TILE - 1) / TILE);
-	for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-		const int row = (int)(tile / across) * TILE, col = (int)(tile % across) * TILE;
-		const bool sums = SUMS && p.sums && col == 0 && t < TILE;
-		float c[EACH][EACH], column = 0.0f;
-#pragma unroll
-		for (int i = 0; i < EACH; i++)
-#pragma unroll
-			for (int j = 0; j < EACH; j++)
-				c[i][j] = 0.0f;
-		Slices<A, TILE, DEPTH, THREADS> a;
-		Slices<B, TILE, DEPTH, THREADS> b;
-		a.begin(p.a, row, p.m, p.k);
-		b.begin(p.b, col, p.n, p.k);
-		auto slice = [&](int number, int operand) { return (float(*)[ROW])memory[number][operand]; };
-		auto load = [&](int from) {
-			a.load(from);
-			if (!SUMS || p.n > 0)
-				b.load(from);
-		};
-		auto store = [&](int number) {
-			a.store(slice(number, 0));
-			b.store(slice(number, 1));
-		};
-		if (p.k > 0) {
-			load(0);
-			store(0);
-		}
-		__syncthreads();
-		for (int from = 0, at = 0; from < p.k; from += DEPTH, at ^= 1) {
-			const bool more = from + DEPTH < p.k;
-			if (more)
-				load(from + DEPTH);
-			const float *x0 = &slice(at, 0)[0][PART * ti], *y0 = &slice(at, 1)[0][PART * tj];
-			auto link = [&](int q) {
-				float x[EACH], y[EACH];
-				operands<TILE, EACH, PART>(x, x0 + q * ROW);
-				operands<TILE, EACH, PART>(y, y0 + q * ROW);
-#pragma unroll
-				for (int i = 0; i < EACH; i++)
-#pragma unroll
-					for (int j = 0; j < EACH; j++)
-						c[i][j] = chain(x[i], y[j], c[i][j]);
-			};
-			const int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
-			if (depth == DEPTH) {
-#pragma unroll 8
-				for (int q = 0; q < DEPTH; q++)
-					link(q);
-			} else {
+// sumColumns computes the column sums of M of A's rows, each one chain of additions. A block does
+// this alone, beside the blocks of the product: in one of these it would take as long again.
+template <typename SA, int M, int DEPTH, int STAGES> __device__ __forceinline__ void sumColumns(const Product &p, float *memory, int stage, int row) {
+	const int t = threadIdx.x;
+	SA a;
+	a.begin(p.a, row, p.m, p.k, p.wide & WIDE_A);
+	auto copy = [&](int at) {
+		if (at < p.k)
+			a.copy(memory + at / DEPTH % STAGES * stage, at);
+		commitCopies();
+	};
 #pragma unroll 1
-				for (int q = 0; q < depth; q++)
-					link(q);
+	for (int s = 0; s < STAGES - 1; s++)
+		copy(s * DEPTH);
+	float sum = 0.0f;
+#pragma unroll 1
+	for (int from = 0; from < p.k; from += DEPTH) {
+		waitCopies<STAGES - 2>();
+		__syncthreads();
+		copy(from + (STAGES - 1) * DEPTH);
+		const float *x = memory + from / DEPTH % STAGES * stage + t;
+		if (t < M) {
+			const int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
+			int q = 0;
+#pragma unroll 1
+			for (; q + AHEAD_SUMS <= depth; q += AHEAD_SUMS) {
+				float next[AHEAD_SUMS];
+#pragma unroll
+				for (int l = 0; l < AHEAD_SUMS; l++)
+					next[l] = x[(q + l) * SA::ROW];
+#pragma unroll
+				for (int l = 0; l < AHEAD_SUMS; l++)
+					sum = sum + next[l];
 			}
-			if (sums)
-				for (int q = 0; q < depth; q++)
-					column = column + slice(at, 0)[q][t];
-			if (more)
-				store(at ^ 1);
-			__syncthreads();
+			for (; q < depth; q++)
+				sum = sum + x[q * SA::ROW];
 		}
-		if (sums && row + t < p.m)
-			p.sums[row + t] = column;
+	}
+	waitCopies<0>();
+	__syncthreads(); // memory is free for the next tile
+	if (t < M && row + t < p.m)
+		p.sums[row + t] = sum;
+}
+
+template <Lie A, Lie B, int M, int N, int EM, int EN, int DEPTH, int STAGES, int LINKS, int UNROLL, bool SUMS> __device__ __forceinline__ void product(const Product &p) {
+	const int THREADS = M / EM * (N / EN), LM = 8, LN = 4, PM = EM < 4 ? EM : 4, PN = EN < 4 ? EN : 4;
+	typedef Slices<A, M, DEPTH, THREADS> SA;
+	typedef Slices<B, N, DEPTH, THREADS> SB;
+	const int STAGE = SA::FLOATS + SB::FLOATS;
+	float *memory = (float *)sharedMemory;
+	const int t = threadIdx.x, warp = t / 32, lane = t % 32, warpsAcross = N / EN / LN;
+	// Eight threads that follow each other read two banks of one operand and four of the other.
+	const int lm = lane >> 1 & 7, ln = (lane & 1) | (lane >> 4) << 1;
+	const int mine = warp / warpsAcross * (LM * EM) + lm * PM, mineAcross = warp % warpsAcross * (LN * EN) + ln * PN;
+	const int across = (p.n + N - 1) / N;
+	const int down = (p.m + M - 1) / M, sums = SUMS && p.sums ? down : 0;
+	const i64 tiles = (i64)across * down + sums;
+	for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+		if (tile >= tiles - sums) {
+			sumColumns<SA, M, DEPTH, STAGES>(p, memory, STAGE, (int)(tile - (tiles - sums)) * M);
+			continue;
+		}
+		const int row = (int)(tile / across) * M, col = (int)(tile % across) * N;
+		float c[EM][EN];
 #pragma unroll
-		for (int w = 0; w < PARTS; w++) {
-			const int s = col + w * (TILE / PARTS) + PART * tj;
-			float bias[PART];
+		for (int i = 0; i < EM; i++)
 #pragma unroll
-			for (int j = 0; j < PART; j++)
-				bias[j] = p.bias && s + j < p.n ? p.bias[s + j] : 0.0f;
+			for (int j = 0; j < EN; j++)
+				c[i][j] = 0.0f;
+		SA a;
+		SB b;
+		a.begin(p.a, row, p.m, p.k, p.wide & WIDE_A);
+		b.begin(p.b, col, p.n, p.k, p.wide & WIDE_B);
+		auto copy = [&](int at) {
+			float *to = memory + at / DEPTH % STAGES * STAGE;
+			if (at < p.k) {
+				a.copy(to, at);
+				b.copy(to + SA::FLOATS, at);
+			}
+			commitCopies();
+		};
 #pragma unroll
-			for (int i = 0; i < EACH; i++) {
-				const int r = row + i / PART * (TILE / PARTS) + PART * ti + i % PART;
-				if (r >= p.m)
-					break;
+		for (int s = 0; s < STAGES - 1; s++)
+			copy(s * DEPTH);
+		for (int from = 0; from < p.k; from += DEPTH) {
+			waitCopies<STAGES - 2>();
+			__syncthreads();
+			copy(from + (STAGES - 1) * DEPTH);
+			const float *slice = memory + from / DEPTH % STAGES * STAGE;
+			const float *x0 = slice + mine, *y0 = slice + SA::FLOATS + mineAcross;
+			const int depth = p.k - from < DEPTH ? p.k - from : DEPTH;
+			float x[2][LINKS][EM], y[2][LINKS][EN];
+			auto fetch = [&](int into) {
+#pragma unroll
+				for (int l = 0; l < LINKS; l++) {
+					operands<EM, PM, LM>(x[into][l], x0 + l * SA::ROW);
+					operands<EN, PN, LN>(y[into][l], y0 + l * SB::ROW);
+				}
+				x0 += LINKS * SA::ROW;
+				y0 += LINKS * SB::ROW;
+			};
+			auto link = [&](int with, int l) {
+#pragma unroll
+				for (int i = 0; i < EM; i++)
+#pragma unroll
+					for (int j = 0; j < EN; j++)
+						c[i][j] = chain(x[with][l][i], y[with][l][j], c[i][j]);
+			};
+			fetch(0);
+#pragma unroll UNROLL
+			for (int n = depth / (2 * LINKS); n > 0; n--) {
+				fetch(1);
+#pragma unroll
+				for (int l = 0; l < LINKS; l++)
+					link(0, l);
+				fetch(0); // unused after the last links
+#pragma unroll
+				for (int l = 0; l < LINKS; l++)
+					link(1, l);
+			}
+			x0 -= LINKS * SA::ROW;
+			y0 -= LINKS * SB::ROW;
+#pragma unroll 1
+			for (int n = depth % (2 * LINKS); n > 0; n--) {
+				operands<EM, PM, LM>(x[0][0], x0);
+				operands<EN, PN, LN>(y[0][0], y0);
+				link(0, 0);
+				x0 += SA::ROW;
+				y0 += SB::ROW;
+			}
+		}
+		waitCopies<0>();
+		__syncthreads(); // memory is free for the next tile
+#pragma unroll
+		for (int i = 0; i < EM; i++) {
+			const int r = row + mine + i / PM * (LM * PM) + i % PM;
+			if (r >= p.m)
+				break;
+#pragma unroll
+			for (int w = 0; w < EN / PN; w++) {
+				const int s = col + mineAcross + w * (LN * PN);
 				float *to = p.c.p + r * p.c.stride + s;
 				const float *gate = p.gate.p + r * p.gate.stride + s;
-				if (PART == 4 && p.wide && s + 4 <= p.n) {
-					const float *v = c[i] + PART * w;
-					float4 out = make_float4(finished(p, v[0], bias[0]), finished(p, v[1 % PART], bias[1 % PART]), finished(p, v[2 % PART], bias[2 % PART]), finished(p, v[3 % PART], bias[3 % PART]));
+				const float *v = c[i] + PN * w;
+				if (PN == 4 && (p.wide & WIDE_C) && s + 4 <= p.n) {
+					float4 bias = p.bias ? make_float4(p.bias[s], p.bias[s + 1], p.bias[s + 2], p.bias[s + 3]) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+					float4 out = make_float4(finished(p, v[0], bias.x), finished(p, v[1 % PN], bias.y), finished(p, v[2 % PN], bias.z), finished(p, v[3 % PN], bias.w));
 					if (p.gate.p) {
 						float4 g = *(const float4 *)gate;
 						out = make_float4(g.x > 0.0f ? out.x : 0.0f, g.y > 0.0f ? out.y : 0.0f, g.z > 0.0f ? out.z : 0.0f, g.w > 0.0f ? out.w : 0.0f);
@@ -190,28 +289,35 @@ template <Lie A, Lie B, int TILE, int EACH, int DEPTH, bool SUMS> __device__ __f
 					continue;
 				}
 #pragma unroll
-				for (int j = 0; j < PART; j++) {
+				for (int j = 0; j < PN; j++) {
 					if (s + j >= p.n)
 						break;
-					float v = finished(p, c[i][PART * w + j], bias[j]);
-					to[j] = p.gate.p && !(gate[j] > 0.0f) ? 0.0f : v;
+					float x = finished(p, v[j], p.bias ? p.bias[s + j] : 0.0f);
+					to[j] = p.gate.p && !(gate[j] > 0.0f) ? 0.0f : x;
 				}
 			}
 		}
 	}
 }
 
-// The tiles, their threads and slices are those of kernels.productTiles. Small ones have deep
-// slices, so that the computation with a slice takes longer than loading the next one.
-KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 8, 8, false>(p); }
-KERNEL __launch_bounds__(64, 6) linear_64(Product p) { product<ALONG, ALONG, 64, 8, 8, false>(p); }
-KERNEL __launch_bounds__(64, 6) linear_32(Product p) { product<ALONG, ALONG, 32, 4, 32, false>(p); }
-KERNEL __launch_bounds__(256) linear_16(Product p) { product<ALONG, ALONG, 16, 1, 64, false>(p); }
-KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 8, 8, false>(p); }
-KERNEL __launch_bounds__(64, 6) grad_input_64(Product p) { product<ALONG, ACROSS, 64, 8, 8, false>(p); }
-KERNEL __launch_bounds__(64, 6) grad_input_32(Product p) { product<ALONG, ACROSS, 32, 4, 32, false>(p); }
-KERNEL __launch_bounds__(256) grad_input_16(Product p) { product<ALONG, ACROSS, 16, 1, 64, false>(p); }
-KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 8, 8, true>(p); }
-KERNEL __launch_bounds__(64, 6) grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 8, 8, true>(p); }
-KERNEL __launch_bounds__(64, 6) grad_weight_32(Product p) { product<ACROSS, ACROSS, 32, 4, 32, true>(p); }
-KERNEL __launch_bounds__(256) grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 1, 64, true>(p); }
+// The tiles, their threads and shared memory are those of kernels.productTiles. Gradients of weights
+// occupy a multiprocessor with one or two blocks: their slices are long, so that waiting for
+// copies and for other warps is rare, and their loops short. Small tiles read several links ahead.
+KERNEL __launch_bounds__(256, 2) linear_128(Product p) { product<ALONG, ALONG, 128, 128, 8, 8, 16, 3, 1, 8, false>(p); }
+KERNEL __launch_bounds__(128, 2) linear_128_64(Product p) { product<ALONG, ALONG, 128, 64, 8, 8, 32, 2, 1, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) linear_64(Product p) { product<ALONG, ALONG, 64, 64, 4, 4, 56, 2, 2, 1, false>(p); }
+KERNEL __launch_bounds__(128, 2) linear_64_32(Product p) { product<ALONG, ALONG, 64, 32, 4, 4, 48, 3, 2, 2, false>(p); }
+KERNEL __launch_bounds__(128, 4) linear_32(Product p) { product<ALONG, ALONG, 32, 32, 4, 2, 64, 3, 4, 1, false>(p); }
+KERNEL __launch_bounds__(128, 4) linear_16(Product p) { product<ALONG, ALONG, 16, 16, 2, 1, 128, 3, 8, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_input_128(Product p) { product<ALONG, ACROSS, 128, 128, 8, 8, 16, 3, 1, 8, false>(p); }
+KERNEL __launch_bounds__(128, 2) grad_input_128_64(Product p) { product<ALONG, ACROSS, 128, 64, 8, 8, 32, 2, 1, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_input_64(Product p) { product<ALONG, ACROSS, 64, 64, 4, 4, 56, 2, 2, 1, false>(p); }
+KERNEL __launch_bounds__(128, 2) grad_input_64_32(Product p) { product<ALONG, ACROSS, 64, 32, 4, 4, 48, 3, 2, 2, false>(p); }
+KERNEL __launch_bounds__(128, 4) grad_input_32(Product p) { product<ALONG, ACROSS, 32, 32, 4, 2, 64, 3, 4, 1, false>(p); }
+KERNEL __launch_bounds__(128, 4) grad_input_16(Product p) { product<ALONG, ACROSS, 16, 16, 2, 1, 128, 3, 8, 1, false>(p); }
+KERNEL __launch_bounds__(256, 2) grad_weight_128(Product p) { product<ACROSS, ACROSS, 128, 128, 8, 8, 16, 3, 1, 8, true>(p); }
+KERNEL __launch_bounds__(128, 2) grad_weight_128_64(Product p) { product<ACROSS, ACROSS, 128, 64, 8, 8, 32, 2, 1, 1, true>(p); }
+KERNEL __launch_bounds__(256, 2) grad_weight_64(Product p) { product<ACROSS, ACROSS, 64, 64, 4, 4, 56, 2, 2, 1, true>(p); }
+KERNEL __launch_bounds__(128, 2) grad_weight_64_32(Product p) { product<ACROSS, ACROSS, 64, 32, 4, 4, 48, 3, 2, 2, true>(p); }
+KERNEL __launch_bounds__(128, 4) grad_weight_32(Product p) { product<ACROSS, ACROSS, 32, 32, 4, 2, 64, 3, 4, 1, true>(p); }
+KERNEL __launch_bounds__(128, 4) grad_weight_16(Product p) { product<ACROSS, ACROSS, 16, 16, 2, 1, 128, 3, 8, 1, true>(p); }

@@ -12,10 +12,10 @@ struct Segments {
 	Mat dst, src;
 	const int *start, *pos;
 	u64 *fault;
-	int *longOnes; // their number, then the segments
+	int *longOnes; // counters of this call and of the next, then the segments
 	i64 n, limit;  // segments, lookups of src
 	i64 positions; // in pos
-	int t, d, op, pad;
+	int t, d, op, turn; // turn: which counters of longOnes are this call's
 	Divisor by; // t
 	// If rows are updated by the sums, which are then not stored in dst:
 	RowPart parts[ROW_PARTS];
@@ -27,7 +27,11 @@ struct Segments {
 	const float *factors; // of each position, or 0: all are 1
 };
 
-enum { AHEAD = 4, LONG = 64, LONG_COLUMNS = 32, LONG_THREADS = 8, LONG_LOOKUPS = 64, LONG_EACH = LONG_LOOKUPS / LONG_THREADS };
+// As an H200 is fastest (bench/results/2026-11-27-gpu-sums.txt).
+enum {
+	AHEAD = 4, LONG = 64, VERY_LONG = 4096, LONG_COLUMNS = 8, LONG_LOOKUPS = 128, LONG_TILES = 7,
+	LONG_LANES = 32, LONG_LOADERS = 4 * LONG_LANES, LONG_BATCH = 16, SUMS_AT_ONCE = 2, UPDATES_AT_ONCE = 1
+};
 
 __device__ __forceinline__ float zeroOf(float) { return 0.0f; }
 __device__ __forceinline__ float4 zeroOf(float4) { return make_float4(0.0f, 0.0f, 0.0f, 0.0f); }
@@ -44,6 +48,34 @@ __device__ __forceinline__ const float *lookup(const Segments &p, int l) {
 	return p.src.p + row * p.src.stride + (i64)(l - row * p.t) * p.d;
 }
 
+// The counters of longOnes. Segments of more than VERY_LONG lookups are listed from the front of
+// the list, so that they start first, and the others from the back.
+enum { VERY_LONG_ONES = 0, LONG_ONES = 1, TAKEN = 2, COUNTERS = 4 };
+
+__device__ __forceinline__ int *counter(const Segments &p, int which) { return p.longOnes + COUNTERS * p.turn + which; }
+__device__ __forceinline__ int *listed(const Segments &p) { return p.longOnes + 2 * COUNTERS; }
+
+__device__ __forceinline__ void listLong(const Segments &p, i64 s, int n) {
+	if (n > VERY_LONG)
+		listed(p)[atomicAdd(counter(p, VERY_LONG_ONES), 1)] = (int)s;
+	else
+		listed(p)[p.positions / LONG - 1 - atomicAdd(counter(p, LONG_ONES), 1)] = (int)s;
+}
+
+__device__ __forceinline__ int longOnes(const Segments &p) { return *counter(p, VERY_LONG_ONES) + *counter(p, LONG_ONES); }
+
+__device__ __forceinline__ int longOne(const Segments &p, i64 i) {
+	int first = *counter(p, VERY_LONG_ONES);
+	return listed(p)[i < first ? i : p.positions / LONG - 1 - (i - first)];
+}
+
+// clearNext clears the counters of the next call, before which this call is done.
+__device__ __forceinline__ void clearNext(const Segments &p) {
+	if (blockIdx.x == 0 && threadIdx.y == 0 && threadIdx.x == 0)
+		for (int i = 0; i < COUNTERS; i++)
+			p.longOnes[COUNTERS * (1 - p.turn) + i] = 0;
+}
+
 // bounds sets the range of a segment's positions. If it is invalid, bounds stores a fault and
 // returns false.
 __device__ __forceinline__ bool bounds(const Segments &p, i64 s, int &lo, int &hi) {
@@ -55,25 +87,33 @@ __device__ __forceinline__ bool bounds(const Segments &p, i64 s, int &lo, int &h
 	return false;
 }
 
-// sumColumn adds up column j, in units of V, of positions [lo, hi).
-template <typename V> __device__ __forceinline__ V sumColumn(const Segments &p, int lo, int hi, int j) {
+// sumColumn adds up column j, in units of V, of positions [lo, hi), DEPTH at a time.
+template <bool FACTORS, int DEPTH, typename V> __device__ __forceinline__ V sumColumn(const Segments &p, int lo, int hi, int j) {
 	V sum = zeroOf(V());
-	for (; lo < hi; lo += AHEAD) {
-		V next[AHEAD];
-		int l[AHEAD];
+	for (; lo < hi; lo += DEPTH) {
+		V next[DEPTH];
+		int l[DEPTH];
 #pragma unroll
-		for (int k = 0; k < AHEAD; k++)
+		for (int k = 0; k < DEPTH; k++)
 			l[k] = lo + k < hi ? p.pos[lo + k] : 0;
 #pragma unroll
-		for (int k = 0; k < AHEAD; k++)
+		for (int k = 0; k < DEPTH; k++)
 			if (lo + k < hi)
 				next[k] = outside(p.fault, p.op, POS, l[k], p.limit) ? zeroOf(V()) : ((const V *)lookup(p, l[k]))[j];
 #pragma unroll
-		for (int k = 0; k < AHEAD; k++)
+		for (int k = 0; k < DEPTH; k++)
 			if (lo + k < hi)
-				sum = plus(sum, p.factors ? scaled(p.factors[lo + k], next[k]) : next[k]);
+				sum = plus(sum, FACTORS ? scaled(p.factors[lo + k], next[k]) : next[k]);
 	}
 	return sum;
+}
+
+// lowest returns the number of the lowest bit that is set.
+__device__ __forceinline__ int lowest(int bits) {
+	int k = 0;
+	while ((bits >> k & 1) == 0)
+		k++;
+	return k;
 }
 
 // The mean of g*g is a sum in the 8 lanes of package kernels' doc. In squares, each thread of a
@@ -153,35 +193,29 @@ __device__ __forceinline__ bool unknownRule(const Segments &p) {
 }
 
 template <typename V> __device__ __forceinline__ void segments(const Segments &p) {
+	clearNext(p);
 	if (unknownRule(p))
 		return;
 	const int lanes = sizeof(V) / sizeof(float), n = p.d / lanes;
-	// If rows are updated: a gradient and its squares for each group.
+	// A gradient and its squares for each group.
 	float *mine = (float *)sharedMemory + threadIdx.y * ((p.d + 3) / 4 * 4 + LANES), *squared = mine + (p.d + 3) / 4 * 4;
 	// All groups of a warp iterate together, because of the barriers.
 	for (i64 first = (i64)blockIdx.x * blockDim.y; first < p.n; first += rowStep()) {
 		i64 s = first + threadIdx.y;
 		int lo = 0, hi = 0, slot = 0;
 		bool here = s < p.n && bounds(p, s, lo, hi);
-		if (here && p.update) {
+		if (here) {
 			slot = p.slots[s];
 			here = !outside(p.fault, p.op, SLOTS, slot, p.slotLimit);
 		}
 		if (here && hi - lo > LONG) {
 			if (threadIdx.x == 0)
-				p.longOnes[1 + atomicAdd(p.longOnes, 1)] = (int)s;
+				listLong(p, s, hi - lo);
 			here = false;
 		}
 		if (here)
-			for (int j = threadIdx.x; j < n; j += blockDim.x) {
-				V sum = sumColumn<V>(p, lo, hi, j);
-				if (p.update)
-					((V *)mine)[j] = sum;
-				else
-					((V *)(p.dst.p + s * p.dst.stride))[j] = sum;
-			}
-		if (!p.update)
-			continue;
+			for (int j = threadIdx.x; j < n; j += blockDim.x)
+				((V *)mine)[j] = sumColumn<false, AHEAD, V>(p, lo, hi, j);
 		__syncwarp();
 		float *row = p.rows.p + slot * p.rows.stride;
 		for (int k = 0; k < p.update; k++) {
@@ -200,81 +234,6 @@ template <typename V> __device__ __forceinline__ void segments(const Segments &p
 			__syncwarp(); // mine and squared are free again
 			if (here)
 				storeState(part, row, q);
-		}
-	}
-}
-
-// sum_segments: dst row s = the sum of its lookups, or the update of row slots[s] by it; long
-// segments are listed for sum_long.
-KERNEL sum_segments(Segments p) { segments<float>(p); }
-KERNEL sum_segments_4(Segments p) { segments<float4>(p); }
-
-// sum_long sums the listed segments: blockDim is (LONG_COLUMNS, LONG_THREADS), and blocks take
-// 32 columns of a segment each. Sums go to dst, or to row i of sums for update_long.
-KERNEL sum_long(Segments p) {
-	__shared__ float tile[LONG_LOOKUPS][LONG_COLUMNS];
-	const int parts = (p.d + LONG_COLUMNS - 1) / LONG_COLUMNS;
-	const i64 work = (i64)*p.longOnes * parts;
-	for (i64 w = blockIdx.x; w < work; w += gridDim.x) {
-		i64 i = w / parts;
-		int s = p.longOnes[1 + i], column = (int)(w - i * parts) * LONG_COLUMNS + threadIdx.x;
-		bool mine = column < p.d;
-		int lo = p.start[s], hi = p.start[s + 1];
-		float sum = 0.0f, next[LONG_EACH];
-		int l[LONG_EACH];
-		auto load = [&](int from) {
-#pragma unroll
-			for (int k = 0; k < LONG_EACH; k++) { // all positions at once, then all their lookups
-				int at = from + k * LONG_THREADS + threadIdx.y;
-				l[k] = mine && at < hi ? p.pos[at] : 0;
-			}
-#pragma unroll
-			for (int k = 0; k < LONG_EACH; k++) {
-				int at = from + k * LONG_THREADS + threadIdx.y;
-				next[k] = !mine || at >= hi || outside(p.fault, p.op, POS, l[k], p.limit) ? 0.0f : lookup(p, l[k])[column];
-				if (p.factors && mine && at < hi)
-					next[k] = p.factors[at] * next[k];
-			}
-		};
-		load(lo);
-		for (; lo < hi; lo += LONG_LOOKUPS) {
-#pragma unroll
-			for (int k = 0; k < LONG_EACH; k++)
-				tile[k * LONG_THREADS + threadIdx.y][threadIdx.x] = next[k];
-			__syncthreads();
-			load(lo + LONG_LOOKUPS); // while these are added up
-			int n = hi - lo < LONG_LOOKUPS ? hi - lo : LONG_LOOKUPS;
-			if (threadIdx.y == 0)
-				for (int k = 0; k < n; k++)
-					sum = sum + tile[k][threadIdx.x];
-			__syncthreads();
-		}
-		if (threadIdx.y == 0 && mine)
-			*(p.update ? p.sums + i * p.d + column : p.dst.p + s * p.dst.stride + column) = sum;
-	}
-}
-
-// update_long updates the rows whose sums sum_long left; a block takes a row.
-KERNEL update_long(Segments p) {
-	__shared__ float lanes[LANES];
-	if (unknownRule(p))
-		return;
-	for (i64 i = blockIdx.x; i < *p.longOnes; i += gridDim.x) {
-		float *row = p.rows.p + p.slots[p.longOnes[1 + i]] * p.rows.stride;
-		float *g = p.sums + i * p.d;
-		for (int k = 0; k < p.update; k++) {
-			const RowPart &part = p.parts[k];
-			if (changesGradient(part.opt)) {
-				change(part, row, g + part.first);
-				__syncthreads();
-			}
-			if (part.opt.kind == ROWWISE_ADAGRAD) {
-				squares(lanes, g + part.first, part.width);
-				__syncthreads();
-			}
-			float q = apply(part, row, g + part.first, lanes);
-			__syncthreads();
-			storeState(part, row, q);
 		}
 	}
 }

@@ -26,11 +26,13 @@ type Span struct {
 	First, Last int64
 	// Topic is the topic that the samples are in, in place of Source. It may end before Last.
 	Topic *Topic
+	// Threads is how many goroutines may read steps at once; 0 is one.
+	Threads int
 }
 
 // openReader opens a reader of one trainer's slices, some steps ahead.
 func (s Span) openReader(e env.Env, trainer, trainers, ahead int) *data.Reader {
-	return data.NewReader(e, s.Source, s.Order, trainer, trainers, s.First, s.Last, ahead)
+	return data.NewReader(e, s.Source, s.Order, trainer, trainers, s.First, s.Last, ahead, s.Threads)
 }
 
 // Read yields the slices of one of some trainers, which reads them itself.

@@ -46,7 +46,9 @@ type Options struct {
 	// Channel is the planner's. One Pipeline at a time may use it.
 	Channel uint16
 	// Host is the CPU, whose memory plans are in.
-	Host  kernels.Device
+	Host kernels.Device
+	// Lists, if not nil, is the device to which the long lists of plans are copied in the background.
+	Lists kernels.Device
 	Place placement.Map
 	// TableOf is the table of each feature, as in data.Schema.
 	TableOf []int
@@ -54,8 +56,9 @@ type Options struct {
 	Steps int64
 	// Open opens the source of slices, which may read a number of steps ahead.
 	Open func(ahead int) Batches
-	// Plan configures the planner.
-	Plan lrpp.PlanOptions
+	// Plan configures the planner, but its threads. Threads is their number.
+	Plan    lrpp.PlanOptions
+	Threads int
 	// Explain, if set, may replace the error of a step that cannot be planned.
 	Explain func(err error, step int64) error
 	// Notice, if set, is called by the training goroutine with the text of a Notice.
@@ -73,11 +76,16 @@ type Pipeline struct {
 	batches Batches
 	comm    *collectives.Comm // the planner's
 	stream  kernels.Stream    // comm's
+	threads *kernels.Threads  // of the planner
 	planner *lrpp.Planner
+	works   []*Work
+	plans   *env.Queue[planned] // of the planner; ready, or those that the uploader takes
 	ready   *env.Queue[planned]
 	free    *env.Queue[*Work]
 	ended   *env.Event
-	notices int // that the planner received
+	lists   kernels.Stream // of the uploader; nil: there is none
+	copied  *env.Event     // the uploader has ended
+	notices int            // that the planner received
 
 	begun           bool
 	prev, cur, next *Work
@@ -107,9 +115,19 @@ func Start(o Options) *Pipeline {
 		ended:   env.NewEvent(o.Env, "pipeline"),
 	}
 	p.comm = collectives.New(o.Env, o.Endpoint, o.Channel, o.Host, p.stream)
+	p.threads = kernels.NewThreads(o.Threads)
+	o.Plan.Threads = p.threads
 	p.planner = lrpp.NewPlanner(p.comm, o.Place, o.Plan)
 	for range works {
-		p.free.Put(new(Work))
+		w := new(Work)
+		p.works = append(p.works, w)
+		p.free.Put(w)
+	}
+	p.plans = p.ready
+	if o.Lists != nil {
+		p.plans = env.NewQueue[planned](o.Env, "plans", works+1+mostNotices)
+		p.lists, p.copied = o.Lists.Stream(1), env.NewEvent(o.Env, "list uploader")
+		o.Env.Go("list uploader", p.uploadAll)
 	}
 	o.Env.Go("planner", p.planAll)
 	return p
@@ -118,7 +136,7 @@ func Start(o Options) *Pipeline {
 // planAll is the planner: it fills and plans one step after another.
 func (p *Pipeline) planAll() {
 	defer p.ended.Set(nil)
-	defer p.ready.Close()
+	defer p.plans.Close()
 	var before *Work   // the last that was planned
 	var filled []*Work // read, but not planned
 	for {
@@ -128,7 +146,7 @@ func (p *Pipeline) planAll() {
 		}
 		if w == nil && !alike { // other planners may wait for this one, and this rank for theirs
 			p.o.Endpoint.Abort(err)
-			p.ready.Put(planned{err: err})
+			p.plans.Put(planned{err: err})
 			return
 		}
 		if w != nil {
@@ -141,19 +159,38 @@ func (p *Pipeline) planAll() {
 				if err == nil {
 					err = planErr
 				}
-				p.ready.Put(planned{err: err})
+				p.plans.Put(planned{err: err})
 				return
 			}
 			before = filled[0]
-			p.ready.Put(planned{w: before})
+			p.plans.Put(planned{w: before})
 			filled = append(filled[:0], filled[1:]...)
 		}
 		if err != nil {
-			p.ready.Put(planned{err: err})
+			p.plans.Put(planned{err: err})
 		}
 		if w == nil {
 			return
 		}
+	}
+}
+
+// uploadAll copies the lists of one plan after another to the device.
+func (p *Pipeline) uploadAll() {
+	defer p.copied.Set(nil)
+	defer p.ready.Close()
+	for {
+		x, ok := p.plans.Get()
+		if !ok {
+			return
+		}
+		if x.w != nil {
+			if err := x.w.Plan.UploadLists(p.o.Lists, p.lists); err != nil {
+				p.o.Endpoint.Abort(err)
+				x = planned{err: err}
+			}
+		}
+		p.ready.Put(x)
 	}
 }
 
@@ -226,7 +263,7 @@ func (p *Pipeline) nextSlice() (*data.Batch, error) {
 			return b, err
 		}
 		if p.notices++; p.notices <= mostNotices && p.o.Notice != nil {
-			p.ready.Put(planned{notice: notice.Text})
+			p.plans.Put(planned{notice: notice.Text})
 		}
 	}
 }
@@ -329,6 +366,14 @@ func (p *Pipeline) Close(err error) {
 	}
 	p.free.Close()
 	_ = p.ended.Wait() // it carries no error
+	if p.lists != nil {
+		_ = p.copied.Wait()
+		for _, w := range p.works {
+			w.Plan.FreeLists(p.o.Lists) // only the training goroutine uses them
+		}
+		p.lists.Close()
+	}
+	p.threads.Close()
 	p.batches.Close()
 	p.comm.Close()
 	p.stream.Close()

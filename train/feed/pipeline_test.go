@@ -50,7 +50,7 @@ func TestLossWhileFilling(t *testing.T) {
 			var all sync.WaitGroup
 			for rank, g := range []*given{{steps: steps + more, end: io.EOF}, {steps: steps, end: lost}} {
 				all.Go(func() {
-					p := Start(Options{Env: e, Endpoint: eps[rank], Channel: 1, Host: dev, Place: placement.New([]int64{5, 4}, 2), TableOf: []int{0, 1},
+					p := Start(Options{Env: e, Endpoint: eps[rank], Channel: 1, Host: dev, Lists: dev, Threads: 2, Place: placement.New([]int64{5, 4}, 2), TableOf: []int{0, 1},
 						Steps: steps + more, Open: func(int) Batches { return g },
 						Plan: lrpp.PlanOptions{Mode: mode, Trainers: 2, Lookahead: 2, DelayedSync: true}, Probe: probe.New(e, nil, nil)})
 					for errs[rank] == nil {

@@ -18,6 +18,9 @@ struct Dim {
 };
 extern Dim threadIdx, blockIdx, blockDim, gridDim;
 
+struct alignas(8) float2 {
+	float x, y;
+};
 struct alignas(16) float4 {
 	float x, y, z, w;
 };
@@ -29,6 +32,17 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
 
 static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 static inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+static inline int __float2int_rn(float x) {
+	return std::isnan(x) ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int)std::nearbyint(x);
+}
+// __byte_perm picks four of the eight bytes of (y, x), by the low bits of each digit of s.
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+	const uint64_t bytes = (uint64_t)y << 32 | x;
+	unsigned to = 0;
+	for (int i = 0; i < 4; i++)
+		to |= (unsigned)(bytes >> 8 * (s >> 4 * i & 7) & 0xff) << 8 * i;
+	return to;
+}
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 
 template <typename To, typename From> static inline To bitsAs(From x) {
@@ -38,6 +52,7 @@ template <typename To, typename From> static inline To bitsAs(From x) {
 	return y;
 }
 static inline unsigned __float_as_uint(float x) { return bitsAs<unsigned>(x); }
+static inline float __uint_as_float(unsigned x) { return bitsAs<float>(x); }
 static inline double __longlong_as_double(long long x) { return bitsAs<double>(x); }
 
 static inline int atomicAdd(int *p, int n) { // fibers take turns
