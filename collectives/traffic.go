@@ -3,9 +3,8 @@ package collectives
 // Sent counts the messages that one rank sends in an operation, and their bytes.
 type Sent struct{ Messages, Bytes int64 }
 
-// AllReduceSent counts the messages and bytes that rank sends in an AllReduce of a buffer of some floats among n ranks. With
-// inPlace every rank reads the memory of all others: see AllReduce. It follows
-// runAllReduce without running it.
+// AllReduceSent counts the messages and bytes that rank sends in an AllReduce of a buffer of some floats among n ranks, as
+// runAllReduce does. With inPlace every rank reads the memory of all others: see AllReduce.
 func AllReduceSent(n, rank, floats int, inPlace bool) (s Sent) {
 	if n == 1 {
 		return s
