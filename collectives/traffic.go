@@ -3,9 +3,8 @@ package collectives
 // Sent counts the messages that one rank sends in an operation, and their bytes.
 type Sent struct{ Messages, Bytes int64 }
 
-// AllReduceSent is what rank sends in an AllReduce of a buffer of some floats among n ranks. With
-// inPlace every rank reads the memory of all others: see AllReduce. It counts the messages of
-// runAllReduce without running it.
+// AllReduceSent counts the messages and bytes that rank sends in an AllReduce of a buffer of some floats among n ranks, as
+// runAllReduce does. With inPlace every rank reads the memory of all others: see AllReduce.
 func AllReduceSent(n, rank, floats int, inPlace bool) (s Sent) {
 	if n == 1 {
 		return s
@@ -54,6 +53,10 @@ func AllToAllSent(n, bytes int) (s Sent) {
 	}
 	return s
 }
+
+// AllReduceWhole is the length in floats, of an AllReduce among n ranks, that needs the fewest messages for its bytes: each segment is one
+// full chunk. So are its multiples. A message of a shorter chunk costs nearly as much.
+func AllReduceWhole(n int) int { return n * chunkFloats(n) }
 
 // AllReduceBytes is the scratch memory of AllReduces among n ranks.
 func AllReduceBytes(n int) int64 { return 4 * (reduceLag + 1) * int64(n) * int64(chunkFloats(n)) }

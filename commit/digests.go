@@ -25,6 +25,7 @@ func (d *Digests) Begin(step int64, drawn bool) {
 	if drawn || d.sums[0].step != step {
 		d.Start(step, digest.Sum{})
 	}
+	d.sums = d.sums[:1]
 }
 
 // Start declares rows with a digest to be the commit of a step.
@@ -62,9 +63,10 @@ func (d *Digests) Wait() error { return nil }
 // Prepared implements Sink.
 func (d *Digests) Prepared() int64 { return d.newest().step }
 
-// Commit implements Sink. If Start has declared an earlier step, whose world ended before Begin, that remains until the next Start.
+// Commit implements Sink. Start may have declared another step, whose world ended before Begin. The newest step up to the committed one
+// remains, or the oldest.
 func (d *Digests) Commit(step int64) {
-	for len(d.sums) > 1 && d.sums[0].step < step {
+	for len(d.sums) > 1 && d.sums[1].step <= step {
 		d.sums = append(d.sums[:0], d.sums[1:]...)
 	}
 }

@@ -31,6 +31,7 @@ type connections struct {
 	ahead    int            // the most steps that the cache looks ahead
 	perOwner int            // the most rows of an owner that the cache holds; 0: all
 	reduces  []*collectives.Handle
+	ranges   gradRanges
 	gpus     []*collectives.Comm // for buffers of GPUs, used in each step
 	direct   bool                // gpus move by NCCL
 }
@@ -100,15 +101,27 @@ func (g *connections) openStream() kernels.Stream {
 	return s
 }
 
-// startReduce returns the function that starts to reduce a bucket of dense gradients, which
-// s has computed. waitReduces waits for all of them.
-func (g *connections) startReduce(s kernels.Stream) func(bucket kernels.Buffer) {
+// startReduce returns the function that starts to reduce the dense gradient grad, in ranges, as buckets of it are computed by s.
+// finishReduce starts the last range, and waitReduces waits for all of them.
+func (g *connections) startReduce(s kernels.Stream, grad kernels.Buffer, trainers int) func(bucket kernels.Buffer) {
 	g.reduces = g.reduces[:0]
+	g.ranges.ofTrainers(trainers)
 	return func(bucket kernels.Buffer) {
-		if g.dense != nil {
-			_ = s.Sync() // an error stays in the stream, and ends the step
-			g.reduces = append(g.reduces, g.dense.AllReduce(bucket).Start())
-		}
+		from, n := g.ranges.addBucket(bucket.Floats())
+		g.reduceRange(s, grad, from, n)
+	}
+}
+
+// finishReduce starts to reduce the rest of the gradient, once all of it is computed.
+func (g *connections) finishReduce(s kernels.Stream, grad kernels.Buffer) {
+	from, n := g.ranges.takeRest()
+	g.reduceRange(s, grad, from, n)
+}
+
+func (g *connections) reduceRange(s kernels.Stream, grad kernels.Buffer, from, n int) {
+	if g.dense != nil && n > 0 {
+		_ = s.Sync() // an error stays in the stream, and ends the step
+		g.reduces = append(g.reduces, g.dense.AllReduce(grad.SliceFloats(from, n)).Start())
 	}
 }
 

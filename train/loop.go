@@ -188,7 +188,9 @@ func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error)
 	r.checkpoints.addTo(&mine, b.Step, r.protection.isRebuilding())
 	sent := r.conns.ctl.sendStatus(mine)
 
-	cells := r.model.Backward(in, dlogits, r.conns.startReduce(r.s))
+	grad := r.model.Params().Grad
+	cells := r.model.Backward(in, dlogits, r.conns.startReduce(r.s, grad, r.job.roles.trainers))
+	r.conns.finishReduce(r.s, grad)
 	if err := r.conns.passError(); err != nil {
 		return d, err
 	}

@@ -109,7 +109,7 @@ func planJob(j *job) plan.Job {
 	mode := j.modeOf(j.cfg.Cache.Mode)
 	p := plan.Job{Ranks: j.ranks, Trainers: j.roles.trainers, First: j.roles.first, Place: j.place, Width: j.width, Stride: j.width + j.rowState(),
 		Split: mode != lrpp.Direct, DelayedSync: j.cfg.Cache.DelayedSync && j.cfg.Train.ClipNorm == 0, AllRows: j.rows.movesAll(),
-		Buckets: j.shape.Buckets(), OneHost: j.ranks <= j.world.Neighbours && j.cfg.Collectives.Transport == "auto",
+		Buckets: joinBuckets(j.shape.Buckets(), j.roles.trainers), OneHost: j.ranks <= j.world.Neighbours && j.cfg.Collectives.Transport == "auto",
 		Coded: j.coded(), Layout: j.layout, Commits: j.commits() || streams(j), CommitEvery: j.cfg.EC.CommitEvery, StatusBytes: 8 * statusFields}
 	if hashes(j) || j.stores() {
 		p.SealBytes = 8 * len((&sealReport{}).words())
