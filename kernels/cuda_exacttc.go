@@ -27,7 +27,7 @@ var exactTiles = [...]struct {
 
 // exactTile returns the index of the fastest of exactTiles that a GPU can run. Those before sm_80
 // lack the instructions.
-func (s *cudaStream) exactTile() int {
+func exactTile(s *cudaStream) int {
 	switch {
 	case s.tile > 0:
 		return s.tile - 1
@@ -72,7 +72,7 @@ func piecesOf(links int) int { return (links + pieceLinks - 1) / pieceLinks }
 
 // partsOfPieces cuts a product so that its scratch is within limits: links at pieces, for the
 // digits of B, then rows of C at tiles, for those of A. It gets the scratch.
-func (s *cudaStream) partsOfPieces(m, n, k int) (p pieceParts) {
+func partsOfPieces(s *cudaStream, m, n, k int) (p pieceParts) {
 	limit := mostDigitBytes
 	if s.digitLimit > 0 {
 		limit = s.digitLimit
@@ -113,7 +113,7 @@ func padTo(n, to int) int { return (n + to - 1) / to * to }
 func (s *cudaStream) runPieces(k cudaKernel, p *cudaProduct) {
 	m, n, links := int(p.m), int(p.n), int(p.k)
 	a, b := exactOperand{p.a, k == kernelGradWeight}, exactOperand{p.b, k != kernelLinear}
-	parts := s.partsOfPieces(m, n, links)
+	parts := partsOfPieces(s, m, n, links)
 	if s.err != nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (s *cudaStream) runPieces(k cudaKernel, p *cudaProduct) {
 // multiplyDigits computes a part of a product whose digits are there.
 func (s *cudaStream) multiplyDigits(e *cudaExactProduct) {
 	m, n := int(e.m), int(e.n)
-	tile, elements := exactTiles[s.exactTile()], s.blocksOf(m*n, exactThreads)
+	tile, elements := exactTiles[exactTile(s)], s.blocksOf(m*n, exactThreads)
 	blocks := elements
 	if tile.kernel != kernelExactPlain {
 		blocks = tilesOf(m, n)

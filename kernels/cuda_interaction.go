@@ -25,7 +25,7 @@ func (s *cudaStream) DotInteraction(out, feats Matrix, f, d int) {
 	step := (f + dotTile - 1) / dotTile
 	tiles := step * (step + 1) / 2
 	p.each = int32(oddQuads(f*int(p.row) + dots))
-	p.group = int32(s.groupOf(warpThreads/tiles, 4*int(p.each)))
+	p.group = int32(samplesOf(warpThreads/tiles, 4*int(p.each)))
 	threads := min((tiles+warpThreads-1)/warpThreads*warpThreads, 256)
 	s.runInteraction(op, kernelInteraction, &p, threads, 4*int(p.group*p.each))
 }
@@ -38,7 +38,7 @@ func (s *cudaStream) DotInteractionGrad(dfeats, dout, feats Matrix, f, d int) {
 	p.dfeats = s.matrixOf(op, "dfeats", dfeats, feats.Rows, f*d)
 	p.each = int32(oddQuads(f*mostVectors + lead + lead + dots))
 	places := (dots + 3) / 4 * 4
-	p.group = int32(s.groupOf(warpThreads/max(d/4, 1), 4*int(p.each)))
+	p.group = int32(samplesOf(warpThreads/max(d/4, 1), 4*int(p.each)))
 	if shared := 4 * (places + int(p.group*p.each)); f <= mostVectors && by4(d, p.feats, p.dfeats) && shared <= s.d.Shared {
 		s.runInteraction(op, kernelInteractionGrad28, &p, warpThreads, shared)
 		return
@@ -56,9 +56,9 @@ func (s *cudaStream) interactionOf(op string, feats Matrix, f, d, lead int) cuda
 	return p
 }
 
-// groupOf returns the number of samples for a block at a time: at most the given number, and a
+// samplesOf returns the number of samples for a block at a time: at most the given number, and a
 // few kilobytes, so that a multiprocessor has room for many blocks.
-func (s *cudaStream) groupOf(most, bytes int) int { return max(1, min(most, 24<<10/bytes)) }
+func samplesOf(most, bytes int) int { return max(1, min(most, 24<<10/bytes)) }
 
 // interactionBlocks is the number of blocks for a multiprocessor: more than run at the same time, so
 // that all have work to the end, and few enough that each takes several samples.
