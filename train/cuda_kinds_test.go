@@ -35,3 +35,18 @@ func TestKindsOnGPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestLongListsOnGPUs checks that the long lists of plans, which are copied to a GPU ahead of their steps, are those that the
+// steps use: bags of 214 ids a sample, on one rank and on two.
+func TestLongListsOnGPUs(t *testing.T) {
+	standin.Use(t, kernels.CUDASource(), 1)
+	for _, ranks := range []string{"job.ranks=1", "job.ranks=2"} {
+		sets := []string{ranks, "train.iterations=4", "train.global_batch=11000", "data.format=synthetic", "data.train=[]", "data.eval=[]", "data.hots=mlperf",
+			"model.init_from=", "model.embedding_dim=2", "model.bottom_mlp=[4, 2]", "model.top_mlp=[4, 1]"}
+		want := run(t, Options{}, adagrad, append(sets, "job.device=cpu")...)
+		got := run(t, Options{}, adagrad, append(sets, "job.device=cuda")...)
+		if got.Digest != want.Digest || fmt.Sprint(got.TrainLoss) != fmt.Sprint(want.TrainLoss) {
+			t.Errorf("%s: digest %s, losses %v; on the CPU %s, %v", ranks, got.Digest, got.TrainLoss, want.Digest, want.TrainLoss)
+		}
+	}
+}
