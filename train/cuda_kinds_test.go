@@ -36,8 +36,8 @@ func TestKindsOnGPUs(t *testing.T) {
 	}
 }
 
-// TestLongListsOnGPUs checks that the long lists of plans, which are copied to a GPU ahead of their steps, are those that the
-// steps use: bags of 214 ids a sample, on one rank and on two.
+// TestLongListsOnGPUs checks that steps use the right long lists, which are copied to a GPU ahead of them: bags of 214 ids a
+// sample, on one rank and on two.
 func TestLongListsOnGPUs(t *testing.T) {
 	standin.Use(t, kernels.CUDASource(), 1)
 	for _, ranks := range []string{"job.ranks=1", "job.ranks=2"} {
