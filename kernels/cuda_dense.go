@@ -145,11 +145,11 @@ func (s *cudaStream) vectorOf(op, name string, b Buffer, n int) uintptr {
 // multiprocessor with one block, with two, and for each block of many.
 type cudaTile struct{ m, n, threads, shared, one, two, each int }
 
-// productTiles are the tiles of cuda/gemm.cu. Cycles are those of gradients of weights, as measured
-// (bench/results/2026-11-27-gpu-tiles.txt).
+// productTiles are the tiles of cuda/gemm.cu. Cycles are as measured (bench/results/2026-11-27-gpu-tiles.txt):
+// of the first tile and of many for the other two products, else for gradients of weights.
 var productTiles = [...]cudaTile{
-	{m: 128, n: 128, threads: 256, shared: tileBytes(128, 128, 16, 3, 1), one: 225, two: 225, each: 106},
-	{m: 128, n: 64, threads: 128, shared: tileBytes(128, 64, 32, 2, 1), one: 130, two: 208, each: 54},
+	{m: 128, n: 128, threads: 256, shared: tileBytes(128, 128, 16, 3, 1), one: 213, two: 213, each: 107},
+	{m: 128, n: 64, threads: 128, shared: tileBytes(128, 64, 32, 2, 1), one: 130, two: 208, each: 56},
 	{m: 64, n: 64, threads: 256, shared: tileBytes(64, 64, 56, 2, 2), one: 72, two: 125, each: 60},
 	{m: 64, n: 32, threads: 128, shared: tileBytes(64, 32, 48, 3, 2), one: 47, two: 70, each: 35},
 	{m: 32, n: 32, threads: 128, shared: tileBytes(32, 32, 64, 3, 4), one: 31, two: 46, each: 19},
