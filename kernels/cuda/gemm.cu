@@ -45,8 +45,7 @@ template <Lie LIE, int TILE, int DEPTH, int THREADS> struct Slices {
 		FLOATS = DEPTH * ROW,
 		RUN = 8,                               // along: consecutive floats of a row that as many threads copy
 		ROWS = LIE == ALONG ? THREADS / RUN : 1, // along: rows that the block copies at once
-		PASSES = LIE == ALONG ? TILE / ROWS : 1,
-		LINES = LIE == ACROSS ? THREADS / (TILE / 4) : 1 // across: p that the block copies at once, four floats by each thread
+		PASSES = LIE == ALONG ? TILE / ROWS : 1
 	};
 	const float *from;
 	i64 stride;
@@ -68,10 +67,28 @@ template <Lie LIE, int TILE, int DEPTH, int THREADS> struct Slices {
 				offset[l] = (r < last ? r : last) * (int)stride;
 			}
 		} else {
-			int r = first + t % (TILE / 4) * 4;
-			from = x.p + r;
-			left = rows - r < 4 ? rows - r : 4; // floats that this thread copies of each p
+			from = x.p + first;
+			left = rows - first;
 		}
+	}
+
+	// copyLines copies slices across p: each thread EACH floats of every p of its own.
+	template <int EACH> __device__ __forceinline__ void copyLines(float *to, int at) const {
+		const int LINES = THREADS / (TILE / EACH); // p that the block copies at once
+		const int UNROLLED = EACH == 4 ? DEPTH : 4; // copies of single floats take many instructions
+		const int r = threadIdx.x % (TILE / EACH) * EACH, q0 = threadIdx.x / (TILE / EACH), n = left - r < EACH ? left - r : EACH;
+		if (n <= 0)
+			return;
+		float *mine = to + q0 * ROW + r;
+		const float *x = from + (at + q0) * stride + r;
+#pragma unroll UNROLLED
+		for (int q = 0; q < DEPTH; q += LINES)
+			if (at + q0 + q < k && (DEPTH % LINES == 0 || q0 + q < DEPTH)) {
+				if (EACH == 4)
+					copyFloats(mine + q * ROW, x + q * stride, n);
+				else
+					copyFloat(mine + q * ROW, x + q * stride);
+			}
 	}
 
 	__device__ __forceinline__ void copy(float *to, int at) const {
@@ -87,22 +104,10 @@ template <Lie LIE, int TILE, int DEPTH, int THREADS> struct Slices {
 					for (int l = 0; l < PASSES; l++)
 						copyFloat(mine + q * ROW + l * ROWS, from + offset[l] + (at + q));
 		} else {
-			if (left <= 0)
-				return;
-			const int q0 = t / (TILE / 4);
-			float *mine = to + q0 * ROW + t % (TILE / 4) * 4;
-			const float *x = from + (at + q0) * stride;
-			if (wide) {
-#pragma unroll
-				for (int q = 0; q < DEPTH; q += LINES)
-					if (at + q0 + q < k && (DEPTH % LINES == 0 || q0 + q < DEPTH))
-						copyFloats(mine + q * ROW, x + q * stride, left);
-			} else {
-#pragma unroll 1
-				for (int q = q0; q < DEPTH && at + q < k; q += LINES)
-					for (int l = 0; l < left; l++)
-						copyFloat(to + q * ROW + t % (TILE / 4) * 4 + l, from + (at + q) * stride + l);
-			}
+			if (wide)
+				copyLines<4>(to, at);
+			else
+				copyLines<1>(to, at);
 		}
 	}
 };
