@@ -189,6 +189,14 @@ func TestGPUCheckSelects(t *testing.T) {
 	if out, err := check("0", "golden", "nccl"); err == nil || strings.Count(out, "FAILED: no time is left") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
+	for text, want := range map[string]string{"  job.device  ok  cpu": "skipped: no GPU", "  gpu0  ok  X\n  job.device  fail  no answer": "FAILED: there is a GPU"} {
+		if err := os.WriteFile(filepath.Join(dir, "build/gpu/ecrec"), []byte("#!/bin/sh\necho '"+text+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := check("60", "golden"); (err != nil) != strings.HasPrefix(want, "FAILED") || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%s", text, err, out)
+		}
+	}
 	if out, err := check("60", "goldn"); err == nil || !strings.Contains(out, "there is no check goldn") {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -29,10 +29,15 @@ if [ ! -x "$bin/ecrec" ]; then
 	echo "gpu-check: $bin/ecrec is not there; run make gpu-build first" >&2
 	exit 1
 fi
-found=$("$bin/ecrec" doctor | sed -n 's/^  job.device *//p')
+report=$("$bin/ecrec" doctor)
+found=$(sed -n 's/^  job.device *//p' <<<"$report")
 case "$found" in
 *cuda*) echo "gpu-check: $found" | tee "$out/device.txt" ;;
 *)
+	if grep -q '^  gpu0 ' <<<"$report"; then
+		echo "gpu-check: FAILED: there is a GPU, but ecrec cannot use it ($found)"
+		exit 1
+	fi
 	echo "gpu-check: skipped: no GPU that ecrec can use ($found)"
 	exit 0
 	;;
