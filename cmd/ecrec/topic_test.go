@@ -125,6 +125,8 @@ func testTrainedFromTopic(t *testing.T, topic topicOf) {
 				gone = true
 				if code := exitCode(t, err); code == 2 && killed["broker"] > 0 && strings.Contains(stderr.String(), "data.train: kafka://") {
 					continue // it was down when the job began
+				} else if code == 1 && np == 2 && killed["process"] > 0 && strings.Contains(stderr.String(), "there is no checkpoint to restore") {
+					continue // the process that was killed had two of three ranks
 				} else if code != 0 {
 					t.Fatalf("exit code %d after %v: %s\n%s", code, killed, stderr, stdout)
 				}
