@@ -31,8 +31,8 @@ func scaleOf(most uint32) (exponent int, down float32) {
 	return 149 - e, down
 }
 
-// quantizePiece sets dst to the integers of a piece of a row, whose floats are step bytes apart,
-// and returns the reciprocal of its scale.
+// quantizePiece sets dst to the integers of a piece of a row. Its floats are step bytes apart. It
+// returns the reciprocal of its scale.
 func quantizePiece(dst []int32, src unsafe.Pointer, step uintptr) (down float32) {
 	most := uint32(0)
 	for i := range dst {

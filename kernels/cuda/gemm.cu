@@ -13,7 +13,7 @@
 // have few elements and chains as long as a batch: they need a tile that gives each multiprocessor
 // one block, and copies that start long before they are used.
 //
-// A warp has 8 x 4 threads, whose outputs form squares of up to 4 x 4: a thread reads up to four
+// A warp has 8 x 4 threads. The outputs of a thread form squares of up to 4 x 4: it reads up to four
 // operands at once, and the warp's reads of a slice meet no bank twice. Nothing is read outside an
 // operand. A slice may have stale floats beyond its operand, which no stored output uses.
 

@@ -58,7 +58,7 @@ __device__ __forceinline__ void loadFirst(const Segments &p, const Some<N> &m, i
 				next[k][i] = outside(p.fault, p.op, POS, m.l[k][i], p.limit) ? zeroOf(V()) : ((const V *)lookup(p, m.l[k][i]))[j];
 }
 
-// sumFirst adds up column j of segment k, whose lookups are loaded.
+// sumFirst adds up column j of the loaded lookups of segment k.
 template <bool FACTORS, typename V, int N>
 __device__ __forceinline__ V sumFirst(const Some<N> &m, int k, const V (&next)[N][FIRST_ONES]) {
 	V sum = zeroOf(V());
@@ -171,7 +171,7 @@ template <int KIND, int N> __device__ __forceinline__ void updateRows(const Segm
 	}
 }
 
-// updateRowwise is updateRows for row-wise Adagrad, whose rows have any alignment. The group's
+// updateRowwise is updateRows for row-wise Adagrad, with rows of any alignment. The group's
 // N gradients are in shared memory, then the lanes of their squares.
 template <int N> __device__ __forceinline__ void updateRowwise(const Segments &p) {
 	enum { W = 4 }; // weights of a row that a thread has at once
