@@ -61,6 +61,9 @@ const (
 	Modelled Evidence = "modelled"
 	// Simulated figures are times with emulated links, disks or computations.
 	Simulated Evidence = "simulated"
+	// Virtual figures are times on a simulated clock with links, computations and disks of given speeds. Work of our own on a CPU
+	// takes no time there.
+	Virtual Evidence = "virtual"
 )
 
 // Figure is one quantity.
