@@ -75,7 +75,7 @@ func runStreamCost(out io.Writer, o Options) (r *Report, err error) {
 	modes := []string{measure.Unprotected, measure.Unstreamed, cfg.Cache.Mode}
 	cpu, began, block := make([][]float64, len(modes)), time.Duration(0), 0
 	floor := newStreamFloor(dir, every)
-	defer func() { err = errors.Join(err, floor.free()) }()
+	defer func() { err = errors.Join(err, floor.freeAll()) }()
 	var failed error
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, every), Steps: steps, Repeats: 1 + o.repeats(), Modes: modes, EndEarly: o.isStopped,

@@ -109,8 +109,8 @@ func (o *streamFloorOwner) runEpochs(n int) error {
 	return o.file.Truncate(0)
 }
 
-// free frees all memory, and removes the files.
-func (f *streamFloor) free() error {
+// freeAll frees all memory, and removes the files.
+func (f *streamFloor) freeAll() error {
 	var errs []error
 	for _, o := range f.owners {
 		if o.rows.Buf.Bytes() > 0 {
