@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -74,8 +75,8 @@ func (r *Record) addReport(b []byte) error {
 		return err
 	}
 	r.addNumber(report.Machine.Cores, "cores")
-	for key, value := range report.Settings {
-		r.addNumbers(value, "setting "+key)
+	for _, key := range slices.Sorted(maps.Keys(report.Settings)) {
+		r.addNumbers(report.Settings[key], "setting "+key)
 	}
 	for _, f := range report.Figures {
 		for i, x := range append([]float64{f.Median, f.Min, f.Max}, f.Interval...) {
