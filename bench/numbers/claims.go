@@ -11,7 +11,7 @@ type Claim struct {
 	Doc     string // "README.md", "docs/plan.md"
 	Section string // its heading
 	Line    int
-	Text    string // as it stands there: "44,700"
+	Text    string // as written: "44,700"
 	Unit    string // behind it; may be empty
 	Around  string // some of the text before and behind it
 }

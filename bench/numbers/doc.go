@@ -9,7 +9,7 @@
 //
 // # Limits
 //
-// The comparison does not know which figure a claim means: a wrong number may be found by chance. The test prints how often random
+// The comparison has no means to find the figure that a claim is about: a wrong number may be found by chance. The test prints how often random
 // numbers of the same digits are found.
 //
 // # Rules

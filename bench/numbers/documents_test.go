@@ -165,7 +165,7 @@ func reportChance(t *testing.T, all []Number, records map[string]*Record) {
 	t.Logf("%d numbers; of random ones with at least three digits %d %% are in the records by chance", len(all), 100*found/max(1, tried))
 }
 
-// A number that no record has is an error, whatever its digits.
+// Find rounds numbers to the digits of a claim.
 func TestFind(t *testing.T) {
 	r := &Record{Name: "x"}
 	r.addText("train  77865.3 samples/s  ratio 1.0234\n0.29012 s")

@@ -103,7 +103,9 @@ func (r *Record) addNumbers(text, place string) {
 	}
 }
 
-func (r *Record) addNumber(x float64, place string) { r.numbers = append(r.numbers, named{x, "", place}) }
+func (r *Record) addNumber(x float64, place string) {
+	r.numbers = append(r.numbers, named{x, "", place})
+}
 
 // scale converts a number of a record to a unit: x * Factor - Less.
 type scale struct {
@@ -113,7 +115,7 @@ type scale struct {
 
 var same = scale{factor: 1}
 
-// scales are the conversions to the unit of a claim. A number without a unit may stand in a column of a table that has one.
+// scales are the conversions to the unit of a claim. A number without a unit may be in a column of a table that has one.
 func scales(unit string) []scale {
 	up, down := scale{1e3, 0, " x 1,000"}, scale{1e-3, 0, " / 1,000"}
 	millionth, billionth := scale{1e-6, 0, " / 10^6"}, scale{1e-9, 0, " / 10^9"}
@@ -132,7 +134,7 @@ func scales(unit string) []scale {
 }
 
 // Find returns the first record that has a number which rounds to a claim, and the number's place there. Figures in the unit of the
-// claim come before all other numbers.
+// claim precede all other numbers.
 func Find(c Claim, records []*Record) (r *Record, place string) {
 	value, step, err := parse(c.Text)
 	if err != nil {
@@ -177,7 +179,7 @@ func unitScale(from, to string) []scale {
 	return nil
 }
 
-// parse returns the value of a claim, and the distance of the numbers with as many digits. Zeros at the end of a whole number of
+// parse returns the value of a claim, and the distance of the numbers with as many digits. Zeros at the end of an integer of
 // 1,000 or more are no digits.
 func parse(claim string) (value, step float64, err error) {
 	s := strings.ReplaceAll(claim, ",", "")
