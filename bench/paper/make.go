@@ -126,6 +126,7 @@ func (f *Figure) drawFrom(d Drawing, s Session, reports map[string]*bench.Report
 	f.addBuild(inputs)
 	if err := f.callDraw(d, inputs); err != nil {
 		f.Error = err.Error()
+		f.Series, f.Checks = nil, nil // a part of the drawing
 	}
 }
 
