@@ -156,20 +156,29 @@ func number(y float64) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
-	whole, rest, _ := strings.Cut(s, ".")
-	start := len(whole) % 3
-	if y < 0 {
-		start = (len(whole)-1)%3 + 1
+	return groupThousands(s)
+}
+
+// full is a value with all its digits, thousands separated.
+func full(y float64) string {
+	if a := math.Abs(y); a != 0 && (a < 1e-3 || a >= 1e15) {
+		return strconv.FormatFloat(y, 'g', -1, 64)
 	}
-	out := whole[:start]
-	for i := start; i < len(whole); i += 3 {
-		if i > 0 && out != "-" {
-			out += ","
-		}
-		out += whole[i : i+3]
+	return groupThousands(strconv.FormatFloat(y, 'f', -1, 64))
+}
+
+// groupThousands separates the thousands of a decimal number.
+func groupThousands(s string) string {
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
 	}
-	if rest != "" {
-		out += "." + rest
+	whole, rest, found := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
-	return out
+	if found {
+		whole += "." + rest
+	}
+	return sign + whole
 }

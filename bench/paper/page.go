@@ -22,6 +22,7 @@ var pageHTML string
 
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{
 	"number": number,
+	"full":   full,
 	"exact":  func(y float64) string { return strconv.FormatFloat(y, 'g', -1, 64) },
 }).Parse(pageHTML))
 
@@ -69,13 +70,17 @@ type figureView struct {
 	Reason                   string // of the line in the table of all figures
 	Drawn                    bool
 	Kinds                    []bench.Evidence
-	Plot                     template.HTML
-	Legend                   []legendView
+	Plots                    []plotView
 	Checks                   []checkView
 	Rows                     []rowView
 	Params                   []Param
 	Notes, Commands          []string
 	Commit, When             string
+}
+
+type plotView struct {
+	SVG    template.HTML
+	Legend []legendView
 }
 
 type legendView struct {
@@ -236,7 +241,7 @@ func (f *Figure) view(l looks) (v figureView, err error) {
 			v.Checks = append(v.Checks, checkView{"differs", "fails", c.Text, c.Seen})
 		}
 	}
-	if c := f.chartOf(l); c != nil {
+	for _, c := range f.charts(l) {
 		if err := v.addPlot(c, f.Title); err != nil {
 			return v, err
 		}
@@ -250,7 +255,7 @@ func (v *figureView) addPlot(c *chart.Chart, title string) error {
 	if err != nil {
 		return err
 	}
-	v.Plot = template.HTML(svg)
+	plot := plotView{SVG: template.HTML(svg)}
 	for _, s := range c.Series {
 		swatch, err := c.Swatch(s)
 		if err != nil {
@@ -260,8 +265,9 @@ func (v *figureView) addPlot(c *chart.Chart, title string) error {
 		if s.Hollow {
 			name += paperSuffix
 		}
-		v.Legend = append(v.Legend, legendView{template.HTML(swatch), name})
+		plot.Legend = append(plot.Legend, legendView{template.HTML(swatch), name})
 	}
+	v.Plots = append(v.Plots, plot)
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (f *paperFigure) completeValues() error {
 		}
 		place := v.Label
 		if place == "" {
-			place = number(v.X)
+			place = full(v.X)
 		}
 		switch {
 		case v.System == "" || v.Section == "":

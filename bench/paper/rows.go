@@ -57,7 +57,7 @@ func (f *Figure) placeOf(label string, x float64) string {
 	if label != "" {
 		return label
 	}
-	return number(x)
+	return full(x)
 }
 
 func (f *Figure) unitOf(unit string) string {
