@@ -66,7 +66,7 @@ func plotThroughput(path, title string, r jobRun, report *Report) error {
 	}
 	caption := []string{
 		fmt.Sprintf("Windows of %.1f s; steps that a loss made redo do not count. Ranks killed, in order: %s.", windowMS/1e3, strings.Join(lost, ", ")),
-		fmt.Sprintf("%s, %d cores. ecrec %v. %s.", report.Machine.CPU, report.Machine.Cores, report.Build, report.When.Format("2006-01-02 15:04 MST")),
+		fmt.Sprintf("%s, %d cores. ecrec %s. %s.", report.Machine.CPU, report.Machine.Cores, report.buildText(), report.When.Format("2006-01-02 15:04 MST")),
 	}
 	command := "ecrec"
 	if len(report.Command) > 1 {
