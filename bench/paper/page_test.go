@@ -262,7 +262,7 @@ func TestNumbersOfPageAreThoseOfJSON(t *testing.T) {
 	}
 }
 
-// A check that is made false is red on the page, and its figure is among those that differ.
+// A check that is made false is red on the page, and its figure is marked as different.
 func TestFailingCheckIsRed(t *testing.T) {
 	drawings := sample()
 	i := slices.IndexFunc(drawings, func(d Drawing) bool { return d.ID == "B-tab3" })

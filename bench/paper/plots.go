@@ -43,8 +43,8 @@ const (
 // mostCharts is the number of charts of a figure whose values have several units.
 const mostCharts = 3
 
-// charts returns the charts of a figure, one for each unit of our values, that of the axis first. It is empty without values of ours.
-func (f *Figure) charts(l looks) (all []*chart.Chart) {
+// listCharts returns the charts of a figure, one for each unit of our values, that of the axis first. It is empty without values of ours.
+func (f *Figure) listCharts(l looks) (all []*chart.Chart) {
 	units := []string{f.Y.Unit}
 	for _, s := range f.Series {
 		for _, p := range s.Points {
