@@ -51,35 +51,24 @@ func describeFigures(drawings []Drawing) string {
 			continue
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n| figure | in the paper | shows | state |\n|---|---|---|---|\n", s.Cite)
-		var reasons []string
-		why := map[string][]string{} // ids by their reason
-		add := func(reason, id string) {
-			if why[reason] == nil {
-				reasons = append(reasons, reason)
-			}
-			why[reason] = append(why[reason], "`"+id+"`")
-		}
+		var why []string
 		for _, f := range figures {
 			state := "drawn"
 			d := slices.IndexFunc(drawings, func(d Drawing) bool { return d.ID == f.ID })
 			switch {
 			case d < 0:
-				state = "not run"
-				add("there is no benchmark for it yet", f.ID)
+				state = "no benchmark yet"
 			case drawings[d].Runs == nil:
 				state = "not run"
 				if drawings[d].Impossible {
 					state = "impossible here"
 				}
-				add(drawings[d].Why, f.ID)
+				why = append(why, "- `"+f.ID+"`: "+drawings[d].Why+".\n")
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.ID, f.Number, f.Title, state)
 		}
-		for i, reason := range reasons {
-			if i == 0 {
-				b.WriteString("\nNot run:\n\n")
-			}
-			fmt.Fprintf(&b, "- %s: %s.\n", strings.Join(why[reason], ", "), reason)
+		if len(why) > 0 {
+			fmt.Fprintf(&b, "\nNot run:\n\n%s", strings.Join(why, ""))
 		}
 		writeCommands(&b, figures, drawings)
 	}
