@@ -163,8 +163,11 @@ func (r *Report) listFacts() (all []factView) {
 	if m.Memory > 0 {
 		add("memory", number(float64(m.Memory)/(1<<30))+" GiB")
 	}
-	if m.Disk != nil {
+	switch {
+	case m.Disk != nil:
 		add("disk", m.Disk.String())
+	case s.Disk != nil:
+		add("disk", s.Disk.String())
 	}
 	add("kernel", strings.TrimSpace(m.Kernel+" "+m.OS))
 	add("Go", m.Go)

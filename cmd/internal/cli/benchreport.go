@@ -17,6 +17,7 @@ import (
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/internal/atomicfile"
 	"github.com/ecrec/ecrec/internal/buildinfo"
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
 // benchCommands are the commands ecrec bench NAME and ecrec bench report.
@@ -57,7 +58,11 @@ func (c *benchReportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	r := reportRuns{app: a, session: s, dir: filepath.Join(c.Out, runsFolder)}
+	program, err := self()
+	if err != nil {
+		return fmt.Errorf("bench report: %w", err)
+	}
+	r := reportRuns{app: a, program: program, session: s, dir: filepath.Join(c.Out, runsFolder)}
 	if err := r.measureAll(); err != nil {
 		return err
 	}
@@ -91,6 +96,9 @@ func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunR
 	}
 	s := &paper.Session{Size: size.String(), Only: c.Only, Command: append([]string{"ecrec"}, a.args...), When: time.Now().UTC().Truncate(time.Second),
 		Build: buildinfo.Read(), Program: program, Accelerators: accelerators(), Runs: plan}
+	if d, err := machine.ReadDisk(os.TempDir()); err == nil {
+		s.Disk = &d
+	}
 	if old == nil {
 		return s, os.MkdirAll(filepath.Join(c.Out, runsFolder), 0o777)
 	}
