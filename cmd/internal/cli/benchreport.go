@@ -23,7 +23,7 @@ import (
 // benchCommands are the commands ecrec bench NAME and ecrec bench report.
 type benchCommands struct {
 	Run    benchCmd       `cmd:"" default:"withargs" help:"Run a benchmark; 'bench list' lists them, 'bench NAME --help' shows the settings of one."`
-	Report benchReportCmd `cmd:"" help:"Measure and draw the figures of four papers, as one page: DIR/index.html. The exit code is 1 if a run or a drawing failed, 0 even if checks of shapes do not hold."`
+	Report benchReportCmd `cmd:"" help:"Measure and draw the figures of papers, as one page: DIR/index.html. The exit code is 1 if a run or a drawing failed, 0 even if checks of shapes do not hold."`
 }
 
 type benchReportCmd struct {
