@@ -27,6 +27,7 @@ type exchangeData struct {
 	batch    int
 	ranks    int
 	order    []int32 // the sample at each position; nil: they are in order
+	skipped  int     // steps before the first one, at which position 0 is
 	original func(step int, ids []uint32) ([]uint32, error)
 	numbers  []renumbering
 }
@@ -101,9 +102,10 @@ func drawExchangeData(c *exchangeSettings, seed uint64) (*exchangeData, error) {
 	return d, nil
 }
 
-// trained is the number of steps that are trained, and allSteps that of those with the lookahead after them.
-func (c *exchangeSettings) trained() int  { return c.warmup + c.lookahead + c.steps }
-func (c *exchangeSettings) allSteps() int { return c.trained() + c.lookahead + 2 }
+// trained is the number of steps that are trained before those of the lookahead, if there is one, are full, and after that. allSteps
+// is the number of steps with the lookahead before and after them.
+func (c *exchangeSettings) trained() int  { return c.warmup + c.steps }
+func (c *exchangeSettings) allSteps() int { return c.trained() + 2*c.lookahead + 2 }
 
 // batchesOf returns the function that draws the ids of a batch, by sample and feature.
 func batchesOf(c *exchangeSettings, seed uint64) (func(step int, ids []uint32) ([]uint32, error), error) {
@@ -124,6 +126,7 @@ func batchesOf(c *exchangeSettings, seed uint64) (func(step int, ids []uint32) (
 
 // at is the sample at a position of the order.
 func (d *exchangeData) at(position int64) int {
+	position += int64(d.skipped * d.batch)
 	if d.order != nil {
 		return int(d.order[position])
 	}
@@ -147,6 +150,13 @@ func (d *exchangeData) stream() *baseline.Stream {
 		}}
 }
 
+// skip returns the data without the first steps.
+func (d *exchangeData) skip(steps int) *exchangeData {
+	x := *d
+	x.skipped += steps
+	return &x
+}
+
 // reordered returns the data with samples in another order.
 func (d *exchangeData) reordered(order []int32) *exchangeData {
 	x := *d
@@ -162,6 +172,33 @@ func (d *exchangeData) countLookups() []int32 {
 		n[p.Base[l%len(d.tables)]+int64(id)]++
 	}
 	return n
+}
+
+// past returns a function that returns the rows that each rank used in each of the steps before the first one, of those that have new
+// ids; then nil.
+func (d *exchangeData) past(steps int) func() [][]int32 {
+	p, f, step := placement.New(d.tables, d.ranks), len(d.tables), 0
+	var ids []uint32
+	return func() [][]int32 {
+		if step == steps {
+			return nil
+		}
+		ids, _ = d.original(d.skipped+step, ids) // drawing failed before, if it does
+		step++
+		uses := make([][]int32, d.ranks)
+		for r := range uses {
+			used := map[int32]bool{}
+			first, last := data.SliceStart(d.batch, r, d.ranks), data.SliceStart(d.batch, r+1, d.ranks)
+			for l := int(first) * f; l < int(last)*f; l++ {
+				id, ok := d.numbers[l%f].find(ids[l])
+				if g := int32(p.Base[l%f] + int64(id)); ok && !used[g] {
+					used[g] = true
+					uses[r] = append(uses[r], g)
+				}
+			}
+		}
+		return uses
+	}
 }
 
 // hotSamples reports which samples use hot rows only. hot is ascending.
