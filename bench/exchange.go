@@ -25,7 +25,8 @@ var exchangeBench = Bench{
 	Settings: []Setting{
 		text("system", "all", "all, or names separated by commas: "+strings.Join(exchangeSystems(), ", "), "systems to measure, by turns"),
 		choice("model", "dlrm", exchangeModelNames(), "row width, and number of dense parameters, of BagPipe's models"),
-		text("tables", "criteo-kaggle", "as model.tables", "table set"),
+		choice("tables", "criteo-kaggle", tableNames, "rows of the tables"),
+		choice("stream", burstStream, streamNames(), "ids: synthetic as of data.law, or with this probability one of the hottest 1 % of a table"),
 		number("dim", "", 1, 1<<12, "floats of a row. Default: that of the model"),
 		number("batch", "16384", 1, maxSamples, "samples of a step, over all ranks").orTiny("48"),
 		number("ranks", "8", 1, 1024, "ranks that train and own rows").orTiny("3"),
@@ -80,6 +81,7 @@ type exchangeSettings struct {
 	systems                                    []string
 	model                                      exchangeModel
 	tables                                     []int64
+	stream                                     string
 	batch, ranks                               int
 	link                                       transport.EmulatedLink
 	compute, parse                             time.Duration
@@ -169,12 +171,12 @@ func (c *exchangeSettings) caseOf(o map[string]string, more ...string) map[strin
 // exchangeFigures reports times, stages and traffic.
 func (r *Report) exchangeFigures(out io.Writer, c *exchangeSettings, samples [][]exchangeSample) {
 	base := map[string]string{}
-	for _, key := range []string{"model", "tables", "batch", "ranks", "link", "clock", "lookahead"} {
+	for _, key := range []string{"model", "tables", "stream", "batch", "ranks", "link", "clock", "lookahead"} {
 		base[key] = r.Settings[key]
 	}
 	base["compute"], base["dim"] = c.compute.String(), fmt.Sprint(c.model.width)
-	fmt.Fprintf(out, "\n%s on %s, rows of %d floats, %d dense parameters, batch %d, %d ranks, link %s, compute %v, clock %s\n\n",
-		c.model.name, r.Settings["tables"], c.model.width, c.denseFloats(), c.batch, c.ranks, r.Settings["link"], c.compute, r.Settings["clock"])
+	fmt.Fprintf(out, "\n%s on %s, ids %s, rows of %d floats, %d dense parameters, batch %d, %d ranks, link %s, compute %v, clock %s\n\n",
+		c.model.name, r.Settings["tables"], c.stream, c.model.width, c.denseFloats(), c.batch, c.ranks, r.Settings["link"], c.compute, r.Settings["clock"])
 	t := table(out)
 	fmt.Fprint(t, "system\tms per step\tleast\tgreatest\trows\tcritical\tMB\tcritical\t\n")
 	for i, name := range c.systems {
@@ -260,11 +262,12 @@ func (o Options) exchangeSettings() (*exchangeSettings, error) {
 			return nil, settingError("system=%s: %q is no system; want all, or some of %s", o.text("system"), name, strings.Join(exchangeSystems(), ", "))
 		}
 	}
+	c.stream = o.text("stream")
 	if n := o.number("dim"); n > 0 {
 		c.model.width = n
 	}
 	var err error
-	if c.tables, err = tablesOf(o.text("tables"), o.Tiny); err != nil {
+	if c.tables, err = streamTables(o.text("tables"), o.Tiny); err != nil {
 		return nil, settingError("tables=%s: %v", o.text("tables"), err)
 	}
 	link, compute, err := o.linkAndCompute()

@@ -1,23 +1,14 @@
 package bench
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/ecrec/ecrec/bench/baseline"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/placement"
 )
-
-// tablesOf returns the rows of the tables of a set.
-func tablesOf(name string, tiny bool) ([]int64, error) {
-	tables, err := data.Tables(name)
-	if tiny {
-		for i := range tables {
-			tables[i] = min(tables[i], 1000)
-		}
-	}
-	return tables, err
-}
 
 // exchangeData are the samples of some steps, with tables of only those rows that they use. Rows have other ids, in the order of their first
 // use: which samples share a row, and how evenly rows are spread over owners, stays the same.
@@ -109,7 +100,11 @@ func (c *exchangeSettings) allSteps() int { return c.trained() + 2*c.lookahead +
 
 // batchesOf returns the function that draws the ids of a batch, by sample and feature.
 func batchesOf(c *exchangeSettings, seed uint64) (func(step int, ids []uint32) ([]uint32, error), error) {
-	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: c.tables, Seed: seed})
+	var hot int
+	if n, _ := fmt.Sscanf(c.stream, "mixture-%d", &hot); n == 1 {
+		return drawBatches(mixture(float64(hot)/100), c.tables, c.batch, seed), nil
+	}
+	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: c.tables, Seed: seed, Law: c.stream})
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +117,20 @@ func batchesOf(c *exchangeSettings, seed uint64) (func(step int, ids []uint32) (
 		err := src.Read(&b, idx)
 		return append(ids[:0], b.IDs...), err
 	}, nil
+}
+
+// drawBatches draws batches with one law in every table.
+func drawBatches(law idLaw, tables []int64, batch int, seed uint64) func(step int, ids []uint32) ([]uint32, error) {
+	return func(step int, ids []uint32) ([]uint32, error) {
+		random := rand.New(rand.NewPCG(seed, uint64(step)))
+		ids = ids[:0]
+		for range batch {
+			for _, rows := range tables {
+				ids = append(ids, law.rank(random.Float64(), float64(rows)))
+			}
+		}
+		return ids, nil
+	}
 }
 
 // at is the sample at a position of the order.
