@@ -55,18 +55,22 @@ type exchangeModel struct {
 	dense   int // dense parameters, without those of a linear model over ids
 	perRow  int // dense parameters for each row of all tables
 	compute time.Duration
+	// perFloat is how many dense parameters each further float of a row adds.
+	perFloat int
 }
 
 // exchangeModels are BagPipe's, with the numbers of parameters of its public code. deepfm has the weights of its linear model over ids as a
 // dense table, all of whose gradient is all-reduced in each step, after the backward pass; deepfm-row has them in the rows. The times of the
 // stand-ins are such that a step without exchange takes the time of the paper's ideal step on a p3 machine (fig. 15). It gives none for
-// wdl and dcn, which have that of dlrm.
+// wdl and dcn, which have that of dlrm. openembedding is the DeepFM of OpenEmbedding, with three layers of 400 and no linear weights of
+// rows; its paper gives no time of a step either.
 var exchangeModels = []exchangeModel{
-	{"dlrm", 48, 2_962_289, 0, 30 * time.Millisecond},
-	{"wdl", 48, 136_673, 0, 30 * time.Millisecond},
-	{"dcn", 48, 2_718_609, 0, 30 * time.Millisecond},
-	{"deepfm", 48, 88_706, 1, 47 * time.Millisecond},
-	{"deepfm-row", 49, 88_706, 0, 47 * time.Millisecond},
+	{"dlrm", 48, 2_962_289, 0, 30 * time.Millisecond, 0},
+	{"wdl", 48, 136_673, 0, 30 * time.Millisecond, 0},
+	{"dcn", 48, 2_718_609, 0, 30 * time.Millisecond, 0},
+	{"deepfm", 48, 88_706, 1, 47 * time.Millisecond, 0},
+	{"deepfm-row", 49, 88_706, 0, 47 * time.Millisecond, 0},
+	{"openembedding", 16, 493_214, 0, 10 * time.Millisecond, 26 * 400},
 }
 
 func exchangeModelNames() (names []string) {
@@ -212,7 +216,25 @@ func (r *Report) exchangeFigures(out io.Writer, c *exchangeSettings, samples [][
 	r.addAs(Counted, "distinct rows of a batch", "rows", distinctRows(samples[0])...)
 	r.addAs(Counted, "dense parameters", "floats", float64(c.denseFloats()))
 	r.setCase(first, base)
+	r.addDenseRows(out, c, base)
 	r.exchangeStages(out, c, base, samples)
+}
+
+// addDenseRows adds what it would take to all-reduce the gradient of all rows of all tables as one dense gradient, as a framework does whose
+// tables are dense variables: the bytes that all ranks receive, and the time of a step that computes and then waits for them.
+func (r *Report) addDenseRows(out io.Writer, c *exchangeSettings, base map[string]string) {
+	rows := int64(0)
+	for _, n := range c.tables {
+		rows += n
+	}
+	gradient := 4 * rows * int64(c.model.width)
+	each := 2 * float64(c.ranks-1) / float64(c.ranks) * float64(gradient)
+	step := 1e3 * (c.compute.Seconds() + each/c.link.BytesPerS)
+	first := len(r.Figures)
+	r.addAs(Counted, "bytes", "bytes/step", float64(c.ranks)*each)
+	r.addAs(Modelled, "step", "ms", step)
+	r.setCase(first, c.caseOf(base, "system", "dense rows"))
+	fmt.Fprintf(out, "\nall rows as a dense gradient: %.0f MB a step, %.0f ms by the bandwidth of the links\n", float64(c.ranks)*each/1e6, step)
 }
 
 func distinctRows(samples []exchangeSample) (all []float64) {
@@ -264,6 +286,7 @@ func (o Options) exchangeSettings() (*exchangeSettings, error) {
 	}
 	c.stream = o.text("stream")
 	if n := o.number("dim"); n > 0 {
+		c.model.dense += c.model.perFloat * (n - c.model.width)
 		c.model.width = n
 	}
 	var err error

@@ -6,5 +6,6 @@ import "slices"
 func bagPipeDrawings() []Drawing {
 	return slices.Concat(
 		bagPipeExchange(),
+		bagPipeSkew(),
 	)
 }
