@@ -36,6 +36,8 @@ type Options struct {
 	// Recipe is the recipe of the model's data, of which nothing is counted then. Nil: the training
 	// data is counted if the config requires it.
 	Recipe *data.Recipe
+	// Source, if set, is the training data, in place of that of the config. It is for measurements of synthetic data.
+	Source data.Source
 	// World defines the ranks of this process. Nil: it has all ranks.
 	World *World
 	// Resume is the checkpoint to resume from: its folder, a folder of several, or "auto" for
