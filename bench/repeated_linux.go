@@ -7,25 +7,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapRepeated returns memory of at least a number of bytes that consists of the same period bytes again and again: a write changes
-// all repetitions. It takes physical memory for one of them. The period is a multiple of the page size.
-func mapRepeated(bytes, period int) ([]byte, error) {
+// repeated is memory of which any number of bytes can be mapped: they are the same period bytes again and again, in all mappings. A
+// write changes all repetitions. It takes physical memory for one of them, although the system counts each as resident.
+type repeated struct{ fd, period int }
+
+// newRepeated takes memory of a period, which is a multiple of the page size.
+func newRepeated(period int) (*repeated, error) {
 	fd, err := unix.MemfdCreate("ecrec-bench", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("bench: memory: %w", err)
 	}
-	defer unix.Close(fd)
 	if err := unix.Ftruncate(fd, int64(period)); err != nil {
+		unix.Close(fd)
 		return nil, fmt.Errorf("bench: memory: %w", err)
 	}
-	size := (bytes + period - 1) / period * period
+	return &repeated{fd, period}, nil
+}
+
+// freeMemory frees the memory once all mappings are gone.
+func (r *repeated) freeMemory() { unix.Close(r.fd) }
+
+// mapBytes returns at least a number of bytes, for unmapRepeated.
+func (r *repeated) mapBytes(bytes int) ([]byte, error) {
+	size := (bytes + r.period - 1) / r.period * r.period
 	base, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("bench: addresses of %d bytes: %w", size, err)
 	}
 	memory := unsafe.Slice((*byte)(base), size)
-	for at := 0; at < size; at += period {
-		if _, err := unix.MmapPtr(fd, 0, unsafe.Add(base, at), uintptr(period), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+	for at := 0; at < size; at += r.period {
+		if _, err := unix.MmapPtr(r.fd, 0, unsafe.Add(base, at), uintptr(r.period), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 			unmapRepeated(memory)
 			return nil, fmt.Errorf("bench: memory: %w", err)
 		}

@@ -2,7 +2,10 @@
 
 package bench
 
-// mapRepeated returns memory that does not repeat: it takes all of its bytes.
-func mapRepeated(bytes, _ int) ([]byte, error) { return make([]byte, bytes), nil }
+// repeated is memory that does not repeat: a mapping takes all of its bytes.
+type repeated struct{}
 
-func unmapRepeated([]byte) {}
+func newRepeated(int) (*repeated, error)             { return &repeated{}, nil }
+func (*repeated) freeMemory()                        {}
+func (*repeated) mapBytes(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
+func unmapRepeated([]byte)                           {}

@@ -29,15 +29,12 @@ func newStandIn(e env.Env, m model.Model, floats int, takes time.Duration) *stan
 	return &standIn{Model: m, env: e, takes: takes, floats: floats, params: m.Params()}
 }
 
-// standInPeriod is the physical memory of each of the large buffers of a stand-in.
-const standInPeriod = 4 << 20
-
-// enlarge gives the stand-in a number of dense parameters, which are all in the same memory, and gradients of the lookups of some
-// samples, which are always zero. Only their sizes matter.
-func (m *standIn) enlarge(dense, samples int) error {
+// enlarge gives the stand-in a number of dense parameters and their gradients, and gradients of the lookups of some samples, all of
+// which are zeros. Only their sizes matter.
+func (m *standIn) enlarge(dense, samples int, zeros *repeated) error {
 	var buffers [3]kernels.Buffer // weights, gradients, gradients of lookups
 	for i, floats := range []int{dense, dense, samples * m.floats} {
-		memory, err := mapRepeated(4*max(1, floats), standInPeriod)
+		memory, err := zeros.mapBytes(4 * max(1, floats))
 		if err != nil {
 			return err
 		}
