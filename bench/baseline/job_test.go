@@ -132,7 +132,7 @@ func (silent) Committed(int64, string)           {}
 
 // train trains some steps and returns the digest of all rows, and the traffic of all ranks. open makes the exchange of a rank; nil
 // trains in a mode of cache.mode.
-func (s *samples) train(t *testing.T, steps int, mode string, open func(*train.Trial) (*baseline.Exchange, error)) (digest.Sum, lrpp.Moved) {
+func (s *samples) train(t *testing.T, steps int, mode string, open func(*train.Trial) (exchange, error)) (digest.Sum, lrpp.Moved) {
 	t.Helper()
 	var mutex sync.Mutex
 	var sum digest.Sum
@@ -181,11 +181,21 @@ func (s *samples) train(t *testing.T, steps int, mode string, open func(*train.T
 	return sum, moved
 }
 
+// exchange is one of a baseline.
+type exchange interface {
+	train.Exchange
+	Close()
+}
+
 // opener makes the exchanges of a program.
-func opener(p *baseline.Program, features int) func(r *train.Trial) (*baseline.Exchange, error) {
-	return func(r *train.Trial) (*baseline.Exchange, error) {
-		dev, s := r.Device()
-		return baseline.New(baseline.Options{Env: env.Real(), Device: dev, Stream: s, Shard: r.Shard(), Base: r.BaseExchange(), Program: p,
-			Critical: r.OpenComm(0), Background: r.OpenComm(1), Features: features})
+func opener(p *baseline.Program, features int) func(r *train.Trial) (exchange, error) {
+	return func(r *train.Trial) (exchange, error) {
+		return baseline.New(optionsOf(r, p, features))
 	}
+}
+
+func optionsOf(r *train.Trial, p *baseline.Program, features int) baseline.Options {
+	dev, s := r.Device()
+	return baseline.Options{Env: env.Real(), Device: dev, Stream: s, Shard: r.Shard(), Base: r.BaseExchange(), Program: p,
+		Critical: r.OpenComm(0), Background: r.OpenComm(1), Features: features}
 }
