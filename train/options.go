@@ -30,6 +30,9 @@ type Options struct {
 	SaveTo string
 	// WrapStream, if set, may wrap the stream of a rank, to measure its operations.
 	WrapStream func(rank int, s kernels.Stream) kernels.Stream
+	// WrapDevice, if set, may wrap the device of the ranks, for measurements whose memory is not that of the job. It is then not
+	// checked whether the job fits into the memory of the machine.
+	WrapDevice func(kernels.Device) kernels.Device
 	// Recipe is the recipe of the model's data, of which nothing is counted then. Nil: the training
 	// data is counted if the config requires it.
 	Recipe *data.Recipe

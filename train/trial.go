@@ -63,17 +63,21 @@ func (t *Trial) TouchAll() error {
 	if err := t.rank.shard.TouchAll(); err != nil {
 		return err
 	}
-	p := t.rank.protection
-	if p == nil {
-		return nil
-	}
-	if err := p.beginCommits(); err != nil {
+	if err := t.BeginCommits(); err != nil {
 		return err
 	}
-	if p.parity != nil {
+	if p := t.rank.protection; p != nil && p.parity != nil {
 		p.parity.TouchAll()
 	}
 	return nil
+}
+
+// BeginCommits begins commits if the job protects rows.
+func (t *Trial) BeginCommits() error {
+	if t.rank.protection == nil {
+		return nil
+	}
+	return t.rank.protection.beginCommits()
 }
 
 // OpenCache opens the cache of cache.mode lrpp, for passes of some steps.

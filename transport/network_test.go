@@ -27,7 +27,9 @@ var networks = []struct {
 	name string
 	make func(e env.Env, n int, l transport.EmulatedLink) []transport.Endpoint
 }{
-	{"NewNetwork", func(e env.Env, n int, l transport.EmulatedLink) []transport.Endpoint { return transport.NewNetwork(e, n, 1, l) }},
+	{"NewNetwork", func(e env.Env, n int, l transport.EmulatedLink) []transport.Endpoint {
+		return transport.NewNetwork(e, n, 1, l)
+	}},
 	{"EmulateLink", func(e env.Env, n int, l transport.EmulatedLink) []transport.Endpoint {
 		eps := transport.NewMem(e, n, 1)
 		for i := range eps {

@@ -63,6 +63,9 @@ type Options struct {
 	GEMMs bool
 	// WrapModel, if set, may replace a rank's model.
 	WrapModel func(rank int, m model.Model) model.Model
+	// Untouched leaves rows untouched before the first block: their memory is not that of a job, and what the first touch of a row takes
+	// is not measured.
+	Untouched bool
 	// Block, if set, is called on rank 0 when the timed part of a block begins (true) and
 	// ends (false).
 	Block func(begins bool)
@@ -182,7 +185,11 @@ func (m *measurement) measureModes() ([][]Sample, error) {
 			return nil, err
 		}
 	}
-	if err := t.TouchAll(); err != nil {
+	begin := t.TouchAll
+	if m.Untouched {
+		begin = t.BeginCommits
+	}
+	if err := begin(); err != nil {
 		return nil, err
 	}
 	others, err := m.openExchanges()
