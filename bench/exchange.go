@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +19,10 @@ import (
 var exchangeBench = Bench{
 	Name: "exchange",
 	Doc:  "step time of the row exchanges of other systems, beside the cache modes, over links",
-	Detail: "All systems run in the step loop of ecrec, over links of a given bandwidth, with a stand-in that waits in place of the forward and " +
-		"backward pass (package bench/baseline has the systems). Rows and bytes are those that all ranks receive from others. " +
-		"Of large tables only the rows that the steps use are in memory, under other ids: what is shared between steps and ranks stays the same. " +
+	Detail: "All systems run in the step loop of ecrec, over links of a given bandwidth, with a stand-in that waits in place of " +
+		"the forward and " +
+		"backward pass (package bench/baseline has the systems). Rows and bytes are the sums that all ranks receive from others. " +
+		"Of large tables only the rows that the steps use are in memory, under other ids: rows shared by steps and ranks stay shared. " +
 		"With clock=virtual, our own work on the CPU takes no time, and each repeat draws other ids.",
 	Settings: []Setting{
 		text("system", "all", "all, or names separated by commas: "+strings.Join(exchangeSystems(), ", "), "systems to measure, by turns"),
@@ -35,7 +37,8 @@ var exchangeBench = Bench{
 		choice("clock", "virtual", []string{"virtual", "real"}, "virtual: time passes on links and in stand-ins only"),
 		number("steps", "10", 1, 10_000, "steps that are timed").orTiny("2"),
 		number("warmup", "3", 1, 10_000, "steps before them").orTiny("1"),
-		number("lookahead", "20", 1, 1000, "steps that lrpp, replicated and partitioned look ahead, and as many more before they are timed").orTiny("2"),
+		number("lookahead", "20", 1, 1000, "steps that lrpp, replicated and partitioned look ahead, and as many more before they "+
+			"are timed").orTiny("2"),
 		number("history", "50", 0, 10_000, "steps whose rows fill the caches of het before its first one").orTiny("2"),
 		number("staleness", "100", 0, 254, "updates that a cached row of het may be behind"),
 		text("hot", "0.1", "a share in %", "rows of which static-hot and fae have copies"),
@@ -59,8 +62,10 @@ type exchangeModel struct {
 	perFloat int
 }
 
-// exchangeModels are BagPipe's, with the numbers of parameters of its public code. deepfm has the weights of its linear model over ids as a
-// dense table, all of whose gradient is all-reduced in each step, after the backward pass; deepfm-row has them in the rows. The times of the
+// exchangeModels are BagPipe's, with the numbers of parameters of its public code. deepfm has the weights of its linear model
+// over ids as a
+// dense table, all of whose gradient is all-reduced in each step, after the backward pass; deepfm-row has them in the rows. The
+// times of the
 // stand-ins are such that a step without exchange takes the time of the paper's ideal step on a p3 machine (fig. 15). It gives none for
 // wdl and dcn, which have that of dlrm. openembedding is the DeepFM of OpenEmbedding, with three layers of 400 and no linear weights of
 // rows; its paper gives no time of a step either.
@@ -95,11 +100,16 @@ type exchangeSettings struct {
 	seed                                       uint64
 }
 
+// exchangeHeap is the size of the heap from which on the garbage collector works harder: programs of many steps are large, and
+// short-lived.
+const exchangeHeap = 1 << 30
+
 func runExchange(out io.Writer, o Options) (*Report, error) {
 	c, err := o.exchangeSettings()
 	if err != nil {
 		return nil, err
 	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(exchangeHeap))
 	turns := o.repeats()
 	if c.isVirtual && o.Repeats == 0 {
 		turns = 1
@@ -180,7 +190,8 @@ func (r *Report) exchangeFigures(out io.Writer, c *exchangeSettings, samples [][
 	}
 	base["compute"], base["dim"] = c.compute.String(), fmt.Sprint(c.model.width)
 	fmt.Fprintf(out, "\n%s on %s, ids %s, rows of %d floats, %d dense parameters, batch %d, %d ranks, link %s, compute %v, clock %s\n\n",
-		c.model.name, r.Settings["tables"], c.stream, c.model.width, c.denseFloats(), c.batch, c.ranks, r.Settings["link"], c.compute, r.Settings["clock"])
+		c.model.name, r.Settings["tables"], c.stream, c.model.width, c.denseFloats(), c.batch, c.ranks, r.Settings["link"], c.compute,
+		r.Settings["clock"])
 	t := table(out)
 	fmt.Fprint(t, "system\tms per step\tleast\tgreatest\trows\tcritical\tMB\tcritical\t\n")
 	for i, name := range c.systems {
@@ -220,7 +231,7 @@ func (r *Report) exchangeFigures(out io.Writer, c *exchangeSettings, samples [][
 	r.exchangeStages(out, c, base, samples)
 }
 
-// addDenseRows adds what it would take to all-reduce the gradient of all rows of all tables as one dense gradient, as a framework does whose
+// addDenseRows adds the cost to all-reduce the gradient of all rows of all tables as one dense gradient, as a framework does whose
 // tables are dense variables: the bytes that all ranks receive, and the time of a step that computes and then waits for them.
 func (r *Report) addDenseRows(out io.Writer, c *exchangeSettings, base map[string]string) {
 	rows := int64(0)
@@ -234,7 +245,8 @@ func (r *Report) addDenseRows(out io.Writer, c *exchangeSettings, base map[strin
 	r.addAs(Counted, "bytes", "bytes/step", float64(c.ranks)*each)
 	r.addAs(Modelled, "step", "ms", step)
 	r.setCase(first, c.caseOf(base, "system", "dense rows"))
-	fmt.Fprintf(out, "\nall rows as a dense gradient: %.0f MB a step, %.0f ms by the bandwidth of the links\n", float64(c.ranks)*each/1e6, step)
+	fmt.Fprintf(out, "\nall rows as a dense gradient: %.0f MB a step, %.0f ms by the bandwidth of the links\n",
+		float64(c.ranks)*each/1e6, step)
 }
 
 func distinctRows(samples []exchangeSample) (all []float64) {
@@ -281,7 +293,8 @@ func (o Options) exchangeSettings() (*exchangeSettings, error) {
 	}
 	for _, name := range c.systems {
 		if !slices.Contains(exchangeSystems(), name) {
-			return nil, settingError("system=%s: %q is no system; want all, or some of %s", o.text("system"), name, strings.Join(exchangeSystems(), ", "))
+			return nil, settingError("system=%s: %q is no system; want all, or some of %s", o.text("system"), name,
+				strings.Join(exchangeSystems(), ", "))
 		}
 	}
 	c.stream = o.text("stream")

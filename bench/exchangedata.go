@@ -10,8 +10,8 @@ import (
 	"github.com/ecrec/ecrec/internal/placement"
 )
 
-// exchangeData are the samples of some steps, with tables of only those rows that they use. Rows have other ids, in the order of their first
-// use: which samples share a row, and how evenly rows are spread over owners, stays the same.
+// exchangeData are the samples of some steps, with tables of only those rows that they use. Rows have other ids, in the order of
+// their first use: which samples share a row, and how evenly rows are spread over owners, stays the same.
 type exchangeData struct {
 	tables   []int64
 	ids      []uint32
@@ -58,8 +58,8 @@ func (n *renumbering) numberOf(id uint32) uint32 {
 	return x
 }
 
-// find returns the new id of a row, if it has one.
-func (n *renumbering) find(id uint32) (uint32, bool) {
+// findNumber returns the new id of a row, if it has one.
+func (n *renumbering) findNumber(id uint32) (uint32, bool) {
 	if n.list != nil {
 		return n.list[id] - 1, n.list[id] > 0
 	}
@@ -133,8 +133,8 @@ func drawBatches(law idLaw, tables []int64, batch int, seed uint64) func(step in
 	}
 }
 
-// at is the sample at a position of the order.
-func (d *exchangeData) at(position int64) int {
+// sampleAt is the sample at a position of the order.
+func (d *exchangeData) sampleAt(position int64) int {
 	position += int64(d.skipped * d.batch)
 	if d.order != nil {
 		return int(d.order[position])
@@ -142,8 +142,8 @@ func (d *exchangeData) at(position int64) int {
 	return int(position)
 }
 
-// stream is the data from the view of package baseline.
-func (d *exchangeData) stream() *baseline.Stream {
+// idsOf is the data from the view of package baseline.
+func (d *exchangeData) idsOf() *baseline.Stream {
 	f := len(d.tables)
 	order := data.Order{Samples: d.Len(), Batch: d.batch}
 	var idx []int64
@@ -152,15 +152,15 @@ func (d *exchangeData) stream() *baseline.Stream {
 		IDs: func(step, rank int) []uint32 {
 			idx, ids = order.Slice(int64(step)+1, rank, d.ranks, idx), ids[:0]
 			for _, p := range idx {
-				i := d.at(p)
+				i := d.sampleAt(p)
 				ids = append(ids, d.ids[i*f:(i+1)*f]...)
 			}
 			return ids
 		}}
 }
 
-// skip returns the data without the first steps.
-func (d *exchangeData) skip(steps int) *exchangeData {
+// skipSteps returns the data without the first steps.
+func (d *exchangeData) skipSteps(steps int) *exchangeData {
 	x := *d
 	x.skipped += steps
 	return &x
@@ -183,9 +183,9 @@ func (d *exchangeData) countLookups() []int32 {
 	return n
 }
 
-// past returns a function that returns the rows that each rank used in each of the steps before the first one, of those that have new
+// pastUses returns a function that returns the rows that each rank used in each of the steps before the first one, if they have new
 // ids; then nil.
-func (d *exchangeData) past(steps int) func() [][]int32 {
+func (d *exchangeData) pastUses(steps int) func() [][]int32 {
 	p, f, step := placement.New(d.tables, d.ranks), len(d.tables), 0
 	var ids []uint32
 	return func() [][]int32 {
@@ -199,7 +199,7 @@ func (d *exchangeData) past(steps int) func() [][]int32 {
 			used := map[int32]bool{}
 			first, last := data.SliceStart(d.batch, r, d.ranks), data.SliceStart(d.batch, r+1, d.ranks)
 			for l := int(first) * f; l < int(last)*f; l++ {
-				id, ok := d.numbers[l%f].find(ids[l])
+				id, ok := d.numbers[l%f].findNumber(ids[l])
 				if g := int32(p.Base[l%f] + int64(id)); ok && !used[g] {
 					used[g] = true
 					uses[r] = append(uses[r], g)
@@ -236,7 +236,7 @@ func (d *exchangeData) Len() int64     { return int64(len(d.ids) / len(d.tables)
 func (d *exchangeData) Skipped() int64 { return 0 }
 func (d *exchangeData) Close() error   { return nil }
 
-// Read fills b with samples of zeros, but for their ids.
+// Read fills b with samples whose labels and numbers are zeros.
 func (d *exchangeData) Read(b *data.Batch, idx []int64) error {
 	f := len(d.tables)
 	b.N, b.IDs = len(idx), b.IDs[:0]
@@ -245,7 +245,7 @@ func (d *exchangeData) Read(b *data.Batch, idx []int64) error {
 	}
 	b.Labels, b.Dense = b.Labels[:len(idx)], b.Dense[:exchangeDense*len(idx)]
 	for _, p := range idx {
-		i := d.at(p)
+		i := d.sampleAt(p)
 		b.IDs = append(b.IDs, d.ids[i*f:(i+1)*f]...)
 	}
 	return nil

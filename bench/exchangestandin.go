@@ -10,7 +10,8 @@ import (
 )
 
 // exchangeStandIn is a standIn whose dense gradient has any number of floats: all but those of the small model inside are zeros in one
-// buffer, which is all-reduced as often as it takes. Messages and bytes are those of a gradient of that length. Their update is not done.
+// buffer, which is all-reduced as often as it takes. Messages and bytes are those of a gradient of that length. Their update is
+// not done.
 type exchangeStandIn struct {
 	*standIn
 	trial  *train.Trial

@@ -25,28 +25,28 @@ type otherSystem struct {
 // others are the systems that are not cache modes. Each plans the steps that are trained of the data, whose order it may change.
 var others = []otherSystem{
 	{"pooled", false, func(c *exchangeSettings, d *exchangeData) plannedExchange {
-		return plannedExchange{data: d, program: baseline.Pooled(d.stream(), c.trained())}
+		return plannedExchange{data: d, program: baseline.Pooled(d.idsOf(), c.trained())}
 	}},
 	{"fb-dlrm", false, func(c *exchangeSettings, d *exchangeData) plannedExchange {
-		return plannedExchange{data: d, program: baseline.FBDLRM(d.stream(), c.trained()), parse: c.parse}
+		return plannedExchange{data: d, program: baseline.FBDLRM(d.idsOf(), c.trained()), parse: c.parse}
 	}},
 	{"fae", false, planFAE},
 	{"het", false, func(c *exchangeSettings, d *exchangeData) plannedExchange {
-		return plannedExchange{data: d, het: baseline.HET(d.stream(), c.trained(), c.staleAt, d.past(c.history))}
+		return plannedExchange{data: d, het: baseline.HET(d.idsOf(), c.trained(), c.staleAt, d.pastUses(c.history))}
 	}},
 	{"replicated", true, func(c *exchangeSettings, d *exchangeData) plannedExchange {
-		return plannedExchange{data: d, program: baseline.Replicated(d.stream(), c.lookahead+c.trained(), c.lookahead)}
+		return plannedExchange{data: d, program: baseline.Replicated(d.idsOf(), c.lookahead+c.trained(), c.lookahead)}
 	}},
 	{"partitioned", true, func(c *exchangeSettings, d *exchangeData) plannedExchange {
-		return plannedExchange{data: d, program: baseline.Partitioned(d.stream(), c.lookahead+c.trained(), c.lookahead)}
+		return plannedExchange{data: d, program: baseline.Partitioned(d.idsOf(), c.lookahead+c.trained(), c.lookahead)}
 	}},
 	{"partitioned-placed", true, planPlaced},
 	{"static-hot", false, func(c *exchangeSettings, d *exchangeData) plannedExchange {
-		return plannedExchange{data: d, program: baseline.StaticHot(d.stream(), c.trained(), hottest(c, d))}
+		return plannedExchange{data: d, program: baseline.StaticHot(d.idsOf(), c.trained(), hottest(c, d))}
 	}},
 }
 
-// plannedExchange is what a system will do.
+// plannedExchange is the work of a system.
 type plannedExchange struct {
 	data    *exchangeData // in the order of the system
 	program *baseline.Program
@@ -77,15 +77,15 @@ func planFAE(c *exchangeSettings, d *exchangeData) plannedExchange {
 	hot := hottest(c, d)
 	order, batches := baseline.Resort(d.hotSamples(hot), c.batch)
 	x := plannedExchange{data: d.reordered(order), hot: float64(batches) * float64(c.batch) / float64(len(order))} // of all samples, also those skipped
-	x.program = baseline.StaticHot(x.data.stream(), c.trained(), hot)
+	x.program = baseline.StaticHot(x.data.idsOf(), c.trained(), hot)
 	return x
 }
 
 func planPlaced(c *exchangeSettings, d *exchangeData) plannedExchange {
 	began := time.Now()
-	order := baseline.Place(d.stream(), c.batch, c.allSteps(), c.lookahead)
+	order := baseline.Place(d.idsOf(), c.batch, c.allSteps(), c.lookahead)
 	x := plannedExchange{data: d.reordered(order), placing: time.Since(began).Seconds() / float64(c.allSteps())}
-	x.program = baseline.Partitioned(x.data.stream(), c.lookahead+c.trained(), c.lookahead)
+	x.program = baseline.Partitioned(x.data.idsOf(), c.lookahead+c.trained(), c.lookahead)
 	return x
 }
 
@@ -94,22 +94,33 @@ func measureExchange(c *exchangeSettings, name string, d *exchangeData) (s excha
 	x, looksAhead := plannedExchange{data: d}, name == "lrpp"
 	if i := slices.IndexFunc(others, func(o otherSystem) bool { return o.name == name }); i >= 0 {
 		if looksAhead = others[i].looksAhead; !looksAhead {
-			d = d.skip(c.lookahead)
+			d = d.skipSteps(c.lookahead)
 		}
 		x = others[i].plan(c, d)
 	} else if !looksAhead {
-		x.data = d.skip(c.lookahead)
+		x.data = d.skipSteps(c.lookahead)
 	}
 	before := c.warmup
 	if looksAhead {
 		before += c.lookahead
 	}
+	var memory sizes
+	if c.isVirtual { // rows have sizes only: nothing depends on their values
+		if memory, err = newSizes(); err != nil {
+			return s, device, err
+		}
+		defer memory.freeMemory()
+	}
 	err = c.runOn(func(e env.Env) error {
-		cfg, err := c.shape(d).config(job{batch: c.batch, ranks: c.ranks, threads: c.ranks}, "oracle.lookahead="+strconv.Itoa(c.lookahead))
+		cfg, err := c.shapeOf(d).config(job{batch: c.batch, ranks: c.ranks, threads: c.ranks}, "oracle.lookahead="+strconv.Itoa(c.lookahead))
 		if err != nil {
 			return err
 		}
-		samples, info, err := measure.Run(e, cfg, c.measureOptions(e, name, before, x))
+		o := c.measureOptions(e, name, before, x)
+		if c.isVirtual {
+			o.WrapDevice, o.Untouched = memory.wrapDevice, true
+		}
+		samples, info, err := measure.Run(e, cfg, o)
 		if err == nil {
 			s, device = exchangeSample{Sample: samples[0][0], placing: x.placing, hot: x.hot}, info.Device
 		}
@@ -123,7 +134,7 @@ func measureExchange(c *exchangeSettings, name string, d *exchangeData) (s excha
 func (d *exchangeData) distinctOf(step int) float64 {
 	rows, f := map[uint64]bool{}, len(d.tables)
 	for p := step * d.batch; p < (step+1)*d.batch; p++ {
-		i := d.at(int64(p))
+		i := d.sampleAt(int64(p))
 		for k, id := range d.ids[i*f : (i+1)*f] {
 			rows[uint64(k)<<32|uint64(id)] = true
 		}
@@ -131,8 +142,8 @@ func (d *exchangeData) distinctOf(step int) float64 {
 	return float64(len(rows))
 }
 
-// shape is a model with the least dense part; the rest of the dense gradient is the stand-in's.
-func (c *exchangeSettings) shape(d *exchangeData) shape {
+// shapeOf is a model with the least dense part; the rest of the dense gradient is the stand-in's.
+func (c *exchangeSettings) shapeOf(d *exchangeData) shape {
 	var tables []string
 	for _, n := range d.tables {
 		tables = append(tables, strconv.Itoa(int(n)))

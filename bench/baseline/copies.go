@@ -6,15 +6,15 @@ import "slices"
 func Replicated(s *Stream, steps, lookahead int) *Program {
 	p, w := &Program{Ranks: s.Place.Owners}, newWindow(s, lookahead)
 	for t := range steps {
-		uses := w.next(t)
+		uses := w.nextUses(t)
 		all := usersOf(uses)
 		var fetched []move
 		for _, g := range all.rows {
 			if _, ok := w.placed[g]; ok {
 				continue
 			}
-			owner, slot := s.owner(g)
-			at := placed{owner, w.slots[0].take()} // one slot for the copies of all ranks
+			owner, slot := s.ownerOf(g)
+			at := placed{owner, w.slots[0].takeSlot()} // one slot for the copies of all ranks
 			w.placed[g] = at
 			for r := range p.Ranks {
 				fetched = append(fetched, move{from: owner, to: r, sends: slot, becomes: at.slot})
@@ -22,7 +22,7 @@ func Replicated(s *Stream, steps, lookahead int) *Program {
 		}
 		step := p.addParts(planParts(uses, func(int32) (int, int32) { return -1, 0 }), (*Part).groupRows)
 		addCopies(step, uses, all.rows, func(g int32) int32 { return w.placed[g].slot })
-		evicted := w.evict(&all, t)
+		evicted := w.evictUnused(&all, t)
 		for i := range w.leaving[1] {
 			w.leaving[1][i].rank = 0
 		}
@@ -60,7 +60,7 @@ func StaticHot(s *Stream, steps int, hot []int32) *Program {
 	p := &Program{Ranks: s.Place.Owners, StoreRows: len(hot)}
 	var load, final []move
 	for i, g := range hot {
-		owner, slot := s.owner(g)
+		owner, slot := s.ownerOf(g)
 		for r := range p.Ranks {
 			load = append(load, move{from: owner, to: r, sends: slot, becomes: int32(i)})
 		}
@@ -68,14 +68,14 @@ func StaticHot(s *Stream, steps int, hot []int32) *Program {
 	}
 	p.Final = planMoves(p.Ranks, final)
 	for t := range steps {
-		uses := s.uses(t)
+		uses := s.usesOf(t)
 		all := usersOf(uses)
 		used := slices.DeleteFunc(slices.Clone(all.rows), func(g int32) bool { return !isHot(hot, g) })
 		step := p.addParts(planParts(uses, func(g int32) (int, int32) {
 			if isHot(hot, g) {
 				return -1, 0
 			}
-			return s.owner(g)
+			return s.ownerOf(g)
 		}), (*Part).groupRows)
 		addCopies(step, uses, used, func(g int32) int32 {
 			i, _ := slices.BinarySearch(hot, g)

@@ -4,10 +4,11 @@
 // # Terms
 //
 // A row has a global number g (package placement): its owner is g mod n of n ranks. All ranks train, and own rows. A home is the rank
-// that has the current value of a row between two steps, and updates it. A copy is a row that all ranks have, and all update alike.
+// that has the current value of a row between two steps, and updates it. A copy is a row that all ranks have, and that all
+// update in the same way.
 // A store is a rank's memory for rows that it is home of without being their owner, and for copies. An item is a row or, of Pooled,
 // a lookup that a rank exchanges with its home in a step.
-// A program is what all ranks exchange in each step: which rows, from where to where, and when. It is planned before training, from
+// A program lists the rows that all ranks exchange in each step, with their ends and times. It is planned before training, from
 // the ids of all ranks, and is pure. An Exchange carries it out.
 //
 // Traffic is critical if a rank waits for it between the computations of two steps. The lists of a program are not sent, as a
@@ -22,7 +23,7 @@
 //	             length for each sample. Dense gradients still move during the backward pass: stronger.
 //	StaticHot    copies of the hottest rows on all ranks, whose gradients are all-reduced; other rows as in cache mode "none".
 //	FAE          StaticHot, with batches of hot samples, whose rows are all copies, and batches of all others (Adnan et al., VLDB'22).
-//	             FAE all-reduces all hot rows and moves them to and from the CPU between hot and cold batches; here only those that a
+//	             FAE all-reduces all hot rows and moves them to and from the CPU between hot and cold batches; here only the ones that a
 //	             batch uses, and never: stronger. FAE keeps cold rows on one CPU; here all ranks own some: stronger.
 //	HET          a cache for each trainer; a cached row is read and updated there until it is more than a bound of updates behind
 //	             (Miao et al., VLDB'22). Not exact. Caches have no limit here: stronger. See HET.
@@ -34,6 +35,6 @@
 //
 //   - All but HET give the rows that the modes of package lrpp give for the same order of samples, bit for bit: gradients are summed
 //     per rank in sample order, then in rank order, from +0.0. FAE and Placed change the order of samples.
-//   - A program is a function of the ids. Every transfer has both ends: what one rank sends, the other expects.
+//   - A program is a function of the ids. Every transfer has both ends: the receiver expects the rows that the sender lists.
 //   - Optimizer state is not moved: rows are updated by SGD, as in BagPipe.
 package baseline

@@ -41,7 +41,7 @@ type Options struct {
 	Shard   *shard.Shard
 	Base    train.Exchange
 	Program *Program
-	// Critical carries what the training goroutine waits for, Background what moves while a step computes.
+	// Critical carries the rows that the training goroutine waits for, Background the rows that move while a step computes.
 	Critical, Background *collectives.Comm
 	// Parse is the time that a sample takes to be read and parsed before the step that trains it.
 	Parse time.Duration
@@ -49,7 +49,7 @@ type Options struct {
 	Features int
 }
 
-// channel is a communicator, with what only its user touches.
+// channel is a communicator, with the memory that its one user needs.
 type channel struct {
 	comm         *collectives.Comm
 	stream       kernels.Stream
@@ -86,21 +86,21 @@ func New(o Options) (*Exchange, error) {
 
 // Close frees the exchange. If a step failed, the endpoint must be aborted first.
 func (x *Exchange) Close() {
-	x.worker.stop()
+	x.worker.stopWorker()
 	x.background.shard.Close()
 	x.background.stream.Close()
 	for _, b := range slices.Concat(x.rows[:], x.sums[:], x.copied[:], x.index[:], x.lists[:], []kernels.Buffer{x.store.Buf},
-		x.critical.buffers(), x.background.buffers()) {
+		x.critical.allBuffers(), x.background.allBuffers()) {
 		if b.Bytes() > 0 {
 			x.o.Device.Free(b)
 		}
 	}
 }
 
-func (c *channel) buffers() []kernels.Buffer { return []kernels.Buffer{c.sends, c.lands, c.index} }
+func (c *channel) allBuffers() []kernels.Buffer { return []kernels.Buffer{c.sends, c.lands, c.index} }
 
-// plan is this rank's part of step i, counted from 0; nil beyond the last.
-func (x *Exchange) plan(i int) *Step {
+// planOf is this rank's part of step i, counted from 0; nil beyond the last.
+func (x *Exchange) planOf(i int) *Step {
 	if i >= len(x.o.Program.Steps) {
 		return nil
 	}
@@ -109,21 +109,21 @@ func (x *Exchange) plan(i int) *Step {
 
 // Begin returns the rows of a step.
 func (x *Exchange) Begin(st, _ *lrpp.Step) (rows kernels.Matrix, index kernels.Buffer, err error) {
-	now := x.plan(x.step)
+	now := x.planOf(x.step)
 	if now == nil {
 		return rows, index, fmt.Errorf("baseline: the program has %d steps", x.step)
 	}
 	if x.o.Parse > 0 {
 		x.o.Env.Sleep(x.o.Parse * time.Duration(len(st.Plan.Index)/x.o.Features))
 	}
-	err = x.worker.wait()
+	err = x.worker.waitJob()
 	if err == nil && (x.step == 0 || x.o.Program.Inline) {
-		err = x.prepare(nil, now)
+		err = x.moveAround(nil, now)
 	}
 	if err != nil {
 		return rows, index, err
 	}
-	if rows, err = x.fetch(now); err != nil {
+	if rows, err = x.fetchItems(now); err != nil {
 		return rows, index, err
 	}
 	if index, err = x.indexOf(st, now); err != nil {
@@ -131,23 +131,23 @@ func (x *Exchange) Begin(st, _ *lrpp.Step) (rows kernels.Matrix, index kernels.B
 	}
 	x.moved = x.o.Program.Moved(x.step, x.rank, x.width)
 	x.step++
-	before, next := x.planBefore(), x.plan(x.step)
+	before, next := x.planBefore(), x.planOf(x.step)
 	if !x.o.Program.Inline {
-		x.worker.start(func() error { return x.prepare(before, next) })
+		x.worker.startJob(func() error { return x.moveAround(before, next) })
 	}
 	return rows, index, nil
 }
 
-// planBefore is the plan of the step before the one that has begun.
+// planBefore is the plan of the last step that has ended.
 func (x *Exchange) planBefore() *Step {
 	if x.step < 2 {
 		return nil
 	}
-	return x.plan(x.step - 2)
+	return x.planOf(x.step - 2)
 }
 
-// prepare evicts rows after a step, and brings those that the next one needs. Either may be nil.
-func (x *Exchange) prepare(before, next *Step) error {
+// moveAround evicts rows after a step, and brings the rows of the next one. Either may be nil.
+func (x *Exchange) moveAround(before, next *Step) error {
 	if before != nil {
 		if err := x.background.moveRows(x, &before.Evict, false); err != nil {
 			return err
@@ -170,7 +170,7 @@ func (x *Exchange) sendIDs(p *Part) error {
 	c := &x.background
 	c.setCounts(p.From, p.To, 4)
 	got := make([]int32, len(p.Slots))
-	if err := c.comm.AllToAllV(kernels.HostBuffer(got), c.recv, kernels.HostBuffer(p.Asked), c.send).Wait(); err != nil {
+	if err := c.comm.AllToAllV(kernels.HostBuffer(got), c.recv, kernels.HostBuffer(p.HomeSlots), c.send).Wait(); err != nil {
 		return err
 	}
 	if !slices.Equal(got, p.Slots) {
@@ -191,15 +191,15 @@ func (c *channel) moveRows(x *Exchange, m *Moves, toStore bool) error {
 	if m.To == nil {
 		return nil
 	}
-	sends, err := x.matrix(&c.sends, len(m.Send))
+	sends, err := x.growMatrix(&c.sends, len(m.Send))
 	if err != nil {
 		return err
 	}
-	lands, err := x.matrix(&c.lands, len(m.Recv))
+	lands, err := x.growMatrix(&c.lands, len(m.Recv))
 	if err != nil {
 		return err
 	}
-	if err := c.read(x, sends, m.Send, !toStore); err != nil {
+	if err := c.readRows(x, sends, m.Send, !toStore); err != nil {
 		return err
 	}
 	c.setCounts(m.To, m.From, 4*x.width)
@@ -212,7 +212,7 @@ func (c *channel) moveRows(x *Exchange, m *Moves, toStore bool) error {
 	if !toStore {
 		return c.shard.StoreRows(m.Recv, lands)
 	}
-	index, err := x.upload(c.stream, &c.index, m.Recv)
+	index, err := x.uploadList(c.stream, &c.index, m.Recv)
 	if err != nil {
 		return err
 	}
@@ -220,8 +220,8 @@ func (c *channel) moveRows(x *Exchange, m *Moves, toStore bool) error {
 	return c.stream.Sync()
 }
 
-// read gathers rows of the store or of the shard.
-func (c *channel) read(x *Exchange, dst kernels.Matrix, slots []int32, inStore bool) error {
+// readRows gathers rows of the store or of the shard.
+func (c *channel) readRows(x *Exchange, dst kernels.Matrix, slots []int32, inStore bool) error {
 	if len(slots) == 0 {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (c *channel) read(x *Exchange, dst kernels.Matrix, slots []int32, inStore b
 		}
 		return c.stream.Sync()
 	}
-	index, err := x.upload(c.stream, &c.index, slots)
+	index, err := x.uploadList(c.stream, &c.index, slots)
 	if err != nil {
 		return err
 	}
@@ -239,16 +239,16 @@ func (c *channel) read(x *Exchange, dst kernels.Matrix, slots []int32, inStore b
 	return c.stream.Sync()
 }
 
-// matrix returns a matrix of some rows in a buffer, which grows.
-func (x *Exchange) matrix(b *kernels.Buffer, rows int) (kernels.Matrix, error) {
+// growMatrix returns a matrix of some rows in a buffer, which grows.
+func (x *Exchange) growMatrix(b *kernels.Buffer, rows int) (kernels.Matrix, error) {
 	if err := kernels.Grow(x.o.Device, b, 4*rows*x.width, kernels.Shared); err != nil {
 		return kernels.Matrix{}, err
 	}
 	return kernels.Mat(*b, rows, x.width), nil
 }
 
-// upload copies a list to a buffer, which grows.
-func (x *Exchange) upload(s kernels.Stream, b *kernels.Buffer, list []int32) (kernels.Buffer, error) {
+// uploadList copies a list to a buffer, which grows.
+func (x *Exchange) uploadList(s kernels.Stream, b *kernels.Buffer, list []int32) (kernels.Buffer, error) {
 	if err := kernels.Grow(x.o.Device, b, 4*len(list), kernels.Working); err != nil {
 		return kernels.Buffer{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/ecrec/ecrec/lrpp"
 )
 
-// All exact systems give the rows that the modes of package lrpp give, bit for bit, and move what their programs count.
+// All exact systems give the rows that the modes of package lrpp give, bit for bit, and move the rows that their programs count.
 func TestRowsAreThoseOfOurModes(t *testing.T) {
 	const steps, batch, ranks = 12, 48, 3
 	s := drawSamples(7, []int64{5, 40, 300, 1000}, batch, ranks, steps+6)

@@ -2,14 +2,15 @@ package baseline
 
 import "github.com/ecrec/ecrec/lrpp"
 
-// HETProgram is what ranks exchange whose caches may be stale (HET, section 3.2 and algorithm 1).
+// HETProgram lists the rows that ranks exchange if their caches may be stale (HET, section 3.2 and algorithm 1).
 //
 // The clock of a row at its owner counts the updates that were pushed. A trainer keeps each row that it has used. It updates its copy
-// at once and adds the gradient to those that it has not pushed. Before a step it reads the copy again if the updates that it
-// has not pushed, and those that the owner has had since the copy was fetched, are each at most the bound; else it pushes the sum of the
+// at once and adds the gradient to its unpushed ones. Before a step it reads the copy again if its unpushed updates, and the
+// updates of the owner since the copy was fetched, are each at most the bound; else it pushes the sum of the
 // gradients and fetches the row. To compare clocks, the trainer sends the number and the clock of each row, 8 bytes.
 //
-// What is left out: the limit of the cache and its eviction (stronger), and the asynchronous mode. All ranks take their steps together.
+// Two parts are left out: the limit of the cache and its eviction (stronger), and the asynchronous mode. All ranks take their
+// steps together.
 type HETProgram struct {
 	Ranks     int
 	Steps     [][]HETStep // by step and rank
@@ -24,8 +25,8 @@ type HETProgram struct {
 type HETStep struct {
 	// Slots are those of the rows of the slice, in the store.
 	Slots []int32
-	// Asked is the number of clocks that the rank sends to each owner, and Told that of those it receives from each reader.
-	Asked, Told []int
+	// SentClocks is the number of clocks that the rank sends to each owner, and GotClocks the number that it receives from each reader.
+	SentClocks, GotClocks []int
 	// PushSlots are the rows whose gradients the rank pushes: Items of Push, by owner.
 	PushSlots []int32
 	Push      Part
@@ -35,7 +36,7 @@ type HETStep struct {
 // clockBytes are those of the number of a row and its clock.
 const clockBytes = 8
 
-// hetState is what the planner knows of all caches.
+// hetState is the planner's view of all caches.
 type hetState struct {
 	s      *Stream
 	bound  int
@@ -63,8 +64,8 @@ func (h *hetState) mustSync(r int, g int32) bool {
 	return h.start[r][g] < 0 || int(h.behind[r][g]) > h.bound || int(h.clock[g]-h.start[r][g]) > h.bound
 }
 
-// step moves all clocks by a step. pushed and fetched list the rows that each rank synchronises.
-func (h *hetState) step(uses [][]int32) (pushed, fetched [][]int32) {
+// stepClocks moves all clocks by a step. pushed and fetched list the rows that each rank synchronises.
+func (h *hetState) stepClocks(uses [][]int32) (pushed, fetched [][]int32) {
 	pushed, fetched = make([][]int32, len(uses)), make([][]int32, len(uses))
 	for r, list := range uses {
 		for _, g := range list {
@@ -107,13 +108,13 @@ func (h *hetState) slotOf(r int, g int32) int32 {
 func HET(s *Stream, steps, bound int, past func() [][]int32) *HETProgram {
 	h := newHETState(s, bound)
 	for uses := past(); uses != nil; uses = past() {
-		h.step(uses)
+		h.stepClocks(uses)
 	}
 	p := &HETProgram{Ranks: s.Place.Owners}
 	for t := range steps {
-		uses := s.uses(t)
+		uses := s.usesOf(t)
 		if t == 0 {
-			p.preload(h, steps)
+			p.planPreload(h, steps)
 		}
 		p.Steps = append(p.Steps, p.planStep(h, uses))
 	}
@@ -132,14 +133,14 @@ func HET(s *Stream, steps, bound int, past func() [][]int32) *HETProgram {
 	return p
 }
 
-// preload gives slots to the rows that are cached and that the steps use.
-func (p *HETProgram) preload(h *hetState, steps int) {
+// planPreload gives slots to the rows that are cached and that the steps use.
+func (p *HETProgram) planPreload(h *hetState, steps int) {
 	var moves []move
 	for t := range steps {
-		for r, list := range h.s.uses(t) {
+		for r, list := range h.s.usesOf(t) {
 			for _, g := range list {
 				if h.start[r][g] >= 0 && h.slot[r][g] < 0 {
-					owner, slot := h.s.owner(g)
+					owner, slot := h.s.ownerOf(g)
 					moves = append(moves, move{from: owner, to: r, sends: slot, becomes: h.slotOf(r, g)})
 				}
 			}
@@ -154,17 +155,17 @@ func (p *HETProgram) planStep(h *hetState, uses [][]int32) []HETStep {
 		asked[r] = make([]int, p.Ranks)
 		for _, g := range list {
 			if h.start[r][g] >= 0 {
-				owner, _ := h.s.owner(g)
+				owner, _ := h.s.ownerOf(g)
 				asked[r][owner]++
 			}
 		}
 	}
-	pushed, fetched := h.step(uses)
+	pushed, fetched := h.stepClocks(uses)
 	step := h.planSync(pushed, fetched)
 	for r := range step {
-		step[r].Asked, step[r].Told = asked[r], make([]int, p.Ranks)
+		step[r].SentClocks, step[r].GotClocks = asked[r], make([]int, p.Ranks)
 		for q := range asked {
-			step[r].Told[q] = asked[q][r]
+			step[r].GotClocks[q] = asked[q][r]
 		}
 		for _, g := range uses[r] {
 			step[r].Slots = append(step[r].Slots, h.slotOf(r, g))
@@ -177,7 +178,7 @@ func (p *HETProgram) planStep(h *hetState, uses [][]int32) []HETStep {
 func (h *hetState) planSync(pushed, fetched [][]int32) []HETStep {
 	n := len(pushed)
 	step := make([]HETStep, n)
-	parts := planParts(pushed, h.s.owner)
+	parts := planParts(pushed, h.s.ownerOf)
 	var moves []move
 	for r := range step {
 		parts[r].groupRows()
@@ -186,7 +187,7 @@ func (h *hetState) planSync(pushed, fetched [][]int32) []HETStep {
 			step[r].PushSlots = append(step[r].PushSlots, h.slotOf(r, pushed[r][i]))
 		}
 		for _, g := range fetched[r] {
-			owner, slot := h.s.owner(g)
+			owner, slot := h.s.ownerOf(g)
 			moves = append(moves, move{from: owner, to: r, sends: slot, becomes: h.slotOf(r, g)})
 		}
 	}
@@ -201,7 +202,7 @@ func (p *HETProgram) Moved(step, rank, width int) (m lrpp.Moved) {
 	s := &p.Steps[step][rank]
 	addRows(&m.Critical, s.Fetch.From, rank, width)
 	addRows(&m.Critical, s.Push.To, rank, width)
-	for r, n := range s.Told {
+	for r, n := range s.GotClocks {
 		if r != rank {
 			m.Critical.Bytes += int64(clockBytes * n)
 		}

@@ -13,7 +13,10 @@ func noPast() [][]int32 { return nil }
 // Two ranks that use one row each step: each fetches it once, and again after more updates than the bound.
 func TestHETByHand(t *testing.T) {
 	const steps, bound = 9, 2
-	s := &baseline.Stream{Place: placement.New([]int64{4}, 2), Features: 1, Steps: steps, IDs: func(int, int) []uint32 { return []uint32{1} }} // owner 1
+	s := &baseline.Stream{Place: placement.New([]int64{4}, 2), Features: 1, Steps: steps, IDs: func(int,
+		int) []uint32 {
+		return []uint32{1}
+	}} // owner 1
 	p := baseline.HET(s, steps, bound, noPast)
 	var fetched, pushed []int
 	for _, step := range p.Steps {
@@ -30,8 +33,8 @@ func TestHETByHand(t *testing.T) {
 			t.Fatalf("fetched %v, pushed %v", fetched, pushed)
 		}
 	}
-	if p.Steps[0][0].Asked[1] != 0 || p.Steps[1][0].Asked[1] != 1 {
-		t.Errorf("clocks of the first steps: %v, %v", p.Steps[0][0].Asked, p.Steps[1][0].Asked)
+	if p.Steps[0][0].SentClocks[1] != 0 || p.Steps[1][0].SentClocks[1] != 1 {
+		t.Errorf("clocks of the first steps: %v, %v", p.Steps[0][0].SentClocks, p.Steps[1][0].SentClocks)
 	}
 	if n := p.Moved(3, 0, 48).Critical; n.Rows != 1 || n.Bytes != 4*48 {
 		t.Errorf("rank 0 receives %+v", n)

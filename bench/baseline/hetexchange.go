@@ -55,19 +55,19 @@ func (x *HETExchange) Begin(st, _ *lrpp.Step) (rows kernels.Matrix, index kernel
 	x.at = list
 	x.moved = x.program.Moved(x.step, x.rank, x.width)
 	x.step++
-	index, err = x.upload(x.o.Stream, &x.Exchange.index[0], list)
+	index, err = x.uploadList(x.o.Stream, &x.Exchange.index[0], list)
 	return x.store, index, err
 }
 
-// compareClocks sends the clocks of the cached rows. What they say is in the program.
+// compareClocks sends the clocks of the cached rows. The program has their result.
 func (x *HETExchange) compareClocks(now *HETStep) error {
 	c := &x.critical
 	asked, told := 0, 0
-	for r := range now.Asked {
-		asked, told = asked+now.Asked[r], told+now.Told[r]
+	for r := range now.SentClocks {
+		asked, told = asked+now.SentClocks[r], told+now.GotClocks[r]
 	}
 	x.ids, x.got = resize(x.ids, asked), resize(x.got, told)
-	c.setCounts(now.Asked, now.Told, clockBytes)
+	c.setCounts(now.SentClocks, now.GotClocks, clockBytes)
 	return c.comm.AllToAllV(kernels.HostBuffer(x.got), c.recv, kernels.HostBuffer(x.ids), c.send).Wait()
 }
 
@@ -79,7 +79,7 @@ func (x *HETExchange) pushPending(now *HETStep) error {
 		copy(x.sent[i*x.width:], from)
 		clear(from)
 	}
-	return x.push(&now.Push, x.rule, kernels.Mat(kernels.HostBuffer(x.sent), len(now.PushSlots), x.width))
+	return x.pushGradients(&now.Push, x.rule, kernels.Mat(kernels.HostBuffer(x.sent), len(now.PushSlots), x.width))
 }
 
 // End updates the copies with the gradients of the cells.
@@ -101,10 +101,10 @@ func (x *HETExchange) End(st *lrpp.Step, rule kernels.RowRule, cells kernels.Mat
 			to[k] += g
 		}
 	}
-	return x.update(rule, now.Slots, sums, x.upTo(n+1), x.upTo(n), true)
+	return x.updateRows(rule, now.Slots, sums, x.upTo(n+1), x.upTo(n), true)
 }
 
-// Settle pushes what is left, after the last step of the program.
+// Settle pushes the gradients that are left, after the last step of the program.
 func (x *HETExchange) Settle() error {
 	if x.step != len(x.program.Steps) {
 		return nil

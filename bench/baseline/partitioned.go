@@ -5,14 +5,14 @@ package baseline
 func Partitioned(s *Stream, steps, lookahead int) *Program {
 	p, w := &Program{Ranks: s.Place.Owners, InStore: true}, newWindow(s, lookahead)
 	for t := range steps {
-		uses := w.next(t)
+		uses := w.nextUses(t)
 		all := usersOf(uses)
 		fetched := w.placeNew(&all)
 		step := p.addParts(planParts(uses, func(g int32) (int, int32) {
 			at := w.placed[g]
 			return at.rank, at.slot
 		}), (*Part).groupRows)
-		evicted := w.evict(&all, t)
+		evicted := w.evictUnused(&all, t)
 		for r, m := range planMoves(p.Ranks, fetched) {
 			step[r].Fetch = m
 		}
@@ -30,9 +30,9 @@ func (w *window) placeNew(all *users) (fetched []move) {
 		if _, ok := w.placed[g]; ok {
 			continue
 		}
-		owner, slot := w.stream.owner(g)
+		owner, slot := w.stream.ownerOf(g)
 		home := homeAmong(all.of(i), slot)
-		at := placed{home, w.slots[home].take()}
+		at := placed{home, w.slots[home].takeSlot()}
 		w.placed[g] = at
 		fetched = append(fetched, move{from: owner, to: home, sends: slot, becomes: at.slot})
 	}
@@ -42,15 +42,15 @@ func (w *window) placeNew(all *users) (fetched []move) {
 // homeAmong is the home of a row among the ranks that use it first.
 func homeAmong(by []uint16, slot int32) int { return int(by[int(slot)%len(by)]) }
 
-// evict returns the rows to their owners that the window has no further use of.
-func (w *window) evict(all *users, step int) (evicted []move) {
+// evictUnused returns the rows to their owners that the window has no further use of.
+func (w *window) evictUnused(all *users, step int) (evicted []move) {
 	for _, g := range all.rows {
 		if !w.isLastUse(g, step) {
 			continue
 		}
 		at := w.placed[g]
 		delete(w.placed, g)
-		owner, slot := w.stream.owner(g)
+		owner, slot := w.stream.ownerOf(g)
 		evicted = append(evicted, move{from: at.rank, to: owner, sends: at.slot, becomes: slot})
 		w.leaving[1] = append(w.leaving[1], at)
 	}
@@ -63,7 +63,7 @@ func (p *Program) endStores(w *window) {
 	left := w.evicted
 	for g := range w.last { // in the order of rows, not of the map
 		if at, ok := w.placed[int32(g)]; ok {
-			owner, slot := w.stream.owner(int32(g))
+			owner, slot := w.stream.ownerOf(int32(g))
 			left = append(left, move{from: at.rank, to: owner, sends: at.slot, becomes: slot})
 		}
 	}

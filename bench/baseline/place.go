@@ -13,7 +13,7 @@ func PlaceSamples(cost []int32, room []int) []uint16 {
 	p := newPlacing(cost, room)
 	for r := range p.n {
 		for p.load[r] > room[r] {
-			p.shift(r)
+			p.shiftSample(r)
 		}
 	}
 	return p.at
@@ -38,36 +38,36 @@ func newPlacing(cost []int32, room []int) *placing {
 				best = r
 			}
 		}
-		p.add(int32(i), best)
+		p.addSample(int32(i), best)
 	}
 	return p
 }
 
-// add puts a sample at a rank.
-func (p *placing) add(i int32, r int) {
+// addSample puts a sample at a rank.
+func (p *placing) addSample(i int32, r int) {
 	p.at[i] = uint16(r)
 	p.load[r]++
 	for b := range p.n {
 		if b != r {
-			p.heaps[r*p.n+b].push(edge{p.cost[int(i)*p.n+b] - p.cost[int(i)*p.n+r], i})
+			p.heaps[r*p.n+b].pushEdge(edge{p.cost[int(i)*p.n+b] - p.cost[int(i)*p.n+r], i})
 		}
 	}
 }
 
-// cheapest is the sample at rank a that moves to b for the least. ok is false if a has none.
-func (p *placing) cheapest(a, b int) (e edge, ok bool) {
+// cheapestMove is the sample at rank a that moves to b for the least. ok is false if a has none.
+func (p *placing) cheapestMove(a, b int) (e edge, ok bool) {
 	h := &p.heaps[a*p.n+b]
 	for len(*h) > 0 {
 		if e := (*h)[0]; int(p.at[e.sample]) == a {
 			return e, true
 		}
-		h.pop() // it has left
+		h.popEdge() // it has left
 	}
 	return e, false
 }
 
-// shift moves one sample from rank r, which has too many, along the cheapest path to a rank that has too few.
-func (p *placing) shift(r int) {
+// shiftSample moves one sample from rank r, which has too many, along the cheapest path to a rank that has too few.
+func (p *placing) shiftSample(r int) {
 	dist, from := make([]int64, p.n), make([]int, p.n)
 	for b := range dist {
 		dist[b], from[b] = math.MaxInt64, -1
@@ -80,7 +80,7 @@ func (p *placing) shift(r int) {
 				if a == b || dist[a] == math.MaxInt64 {
 					continue
 				}
-				if e, ok := p.cheapest(a, b); ok && dist[a]+int64(e.cost) < dist[b] {
+				if e, ok := p.cheapestMove(a, b); ok && dist[a]+int64(e.cost) < dist[b] {
 					dist[b], from[b], changed = dist[a]+int64(e.cost), a, true
 				}
 			}
@@ -101,12 +101,12 @@ func (p *placing) shift(r int) {
 	}
 	var path []step
 	for b := best; b != r; b = from[b] {
-		e, _ := p.cheapest(from[b], b)
+		e, _ := p.cheapestMove(from[b], b)
 		path = append(path, step{e.sample, b})
 	}
 	for _, s := range path {
 		p.load[p.at[s.sample]]--
-		p.add(s.sample, s.to)
+		p.addSample(s.sample, s.to)
 	}
 }
 
@@ -119,18 +119,18 @@ type edge struct {
 // edgeHeap has the cheapest edge first; of equals, that of the first sample.
 type edgeHeap []edge
 
-func (h edgeHeap) less(i, j int) bool {
+func (h edgeHeap) isLess(i, j int) bool {
 	return h[i].cost < h[j].cost || h[i].cost == h[j].cost && h[i].sample < h[j].sample
 }
 
-func (h *edgeHeap) push(e edge) {
+func (h *edgeHeap) pushEdge(e edge) {
 	*h = append(*h, e)
-	for i := len(*h) - 1; i > 0 && h.less(i, (i-1)/2); i = (i - 1) / 2 {
+	for i := len(*h) - 1; i > 0 && h.isLess(i, (i-1)/2); i = (i - 1) / 2 {
 		(*h)[i], (*h)[(i-1)/2] = (*h)[(i-1)/2], (*h)[i]
 	}
 }
 
-func (h *edgeHeap) pop() {
+func (h *edgeHeap) popEdge() {
 	s := *h
 	last := len(s) - 1
 	s[0] = s[last]
@@ -138,10 +138,10 @@ func (h *edgeHeap) pop() {
 	*h = s
 	for i := 0; ; {
 		child := 2*i + 1
-		if child+1 < last && s.less(child+1, child) {
+		if child+1 < last && s.isLess(child+1, child) {
 			child++
 		}
-		if child >= last || !s.less(child, i) {
+		if child >= last || !s.isLess(child, i) {
 			return
 		}
 		s[i], s[child] = s[child], s[i]

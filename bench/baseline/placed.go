@@ -32,11 +32,11 @@ func Place(s *Stream, batch, steps, lookahead int) (order []int32) {
 	}
 	w := newWindow(&reordered, lookahead)
 	for t := range steps {
-		w.next(t) // which rows are used does not depend on the order within a batch
+		w.nextUses(t) // which rows are used does not depend on the order within a batch
 		rows := make([]int32, 0, batch*s.Features)
 		ids := make([]uint32, 0, batch*s.Features)
 		for r := range n {
-			rows, ids = append(rows, s.lookups(t, r)...), append(ids, s.IDs(t, r)...)
+			rows, ids = append(rows, s.lookupsOf(t, r)...), append(ids, s.IDs(t, r)...)
 		}
 		at := PlaceSamples(placingCosts(rows, s.Features, n, w), room)
 		ordered := make([]uint32, 0, len(ids))
@@ -52,10 +52,10 @@ func Place(s *Stream, batch, steps, lookahead int) (order []int32) {
 		if t > 0 {
 			current[t-1] = nil
 		}
-		uses := reordered.uses(t)
+		uses := reordered.usesOf(t)
 		all := usersOf(uses)
 		w.placeNew(&all)
-		w.evict(&all, t)
+		w.evictUnused(&all, t)
 	}
 	return order
 }

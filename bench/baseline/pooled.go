@@ -6,9 +6,9 @@ func Pooled(s *Stream, steps int) *Program {
 	for t := range steps {
 		rows := make([][]int32, p.Ranks)
 		for r := range rows {
-			rows[r] = s.lookups(t, r)
+			rows[r] = s.lookupsOf(t, r)
 		}
-		p.addParts(planParts(rows, s.owner), (*Part).groupLookups)
+		p.addParts(planParts(rows, s.ownerOf), (*Part).groupLookups)
 	}
 	return p
 }

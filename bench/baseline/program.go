@@ -7,7 +7,7 @@ import (
 	"github.com/ecrec/ecrec/lrpp"
 )
 
-// Program is what all ranks exchange in some steps.
+// Program lists the rows that all ranks exchange in some steps.
 type Program struct {
 	Ranks int
 	Steps [][]Step // by step from the first one, and rank
@@ -40,8 +40,8 @@ type Part struct {
 	// As reader: the number of items of each home, and the items, those of home 0 first.
 	From  []int
 	Items []int32
-	// Asked lists the slots of the items at their homes.
-	Asked []int32
+	// HomeSlots lists the slots of the items at their homes.
+	HomeSlots []int32
 	// As home: the number of items of each reader, and their slots, those of reader 0 first.
 	To    []int
 	Slots []int32
@@ -72,20 +72,20 @@ func planParts(rows [][]int32, home homeOf) []Part {
 		parts[h].From, parts[h].To = make([]int, n), make([]int, n)
 	}
 	for r, list := range rows {
-		items, asked := make([][]int32, n), make([][]int32, n)
+		items, slots := make([][]int32, n), make([][]int32, n)
 		for i, g := range list {
 			h, slot := home(g)
 			if h < 0 {
 				continue
 			}
-			items[h], asked[h] = append(items[h], int32(i)), append(asked[h], slot)
+			items[h], slots[h] = append(items[h], int32(i)), append(slots[h], slot)
 			parts[h].Slots = append(parts[h].Slots, slot)
 			parts[h].To[r]++
 		}
 		for h := range items {
 			parts[r].From[h] = len(items[h])
 			parts[r].Items = append(parts[r].Items, items[h]...)
-			parts[r].Asked = append(parts[r].Asked, asked[h]...)
+			parts[r].HomeSlots = append(parts[r].HomeSlots, slots[h]...)
 		}
 	}
 	return parts
@@ -172,8 +172,8 @@ func planMoves(n int, moves []move) []Moves {
 	return all
 }
 
-// Moved is the traffic that a rank receives in a step, with rows of some floats. Those of an all-reduce are what it receives for the
-// rows of the whole sum: 2 (n-1)/n of them.
+// Moved is the traffic that a rank receives in a step, with rows of some floats. An all-reduce of some rows counts as
+// 2 (n-1)/n of them on each rank.
 func (p *Program) Moved(step, rank, width int) (m lrpp.Moved) {
 	s := &p.Steps[step][rank]
 	addRows(&m.Critical, s.Part.From, rank, width)
@@ -206,6 +206,7 @@ func (p *Program) Total(first, last, width int) (m lrpp.Moved) {
 		}
 	}
 	n := int64(last - first + 1)
-	m.Critical.Rows, m.Critical.Bytes, m.Delayed.Rows, m.Delayed.Bytes = m.Critical.Rows/n, m.Critical.Bytes/n, m.Delayed.Rows/n, m.Delayed.Bytes/n
+	m.Critical.Rows, m.Critical.Bytes, m.Delayed.Rows, m.Delayed.Bytes = m.Critical.Rows/n, m.Critical.Bytes/n, m.Delayed.Rows/n,
+		m.Delayed.Bytes/n
 	return m
 }

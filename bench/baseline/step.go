@@ -8,24 +8,24 @@ import (
 	"github.com/ecrec/ecrec/lrpp"
 )
 
-// fetch brings the items of a step: those of the part first, then the copies.
-func (x *Exchange) fetch(now *Step) (rows kernels.Matrix, err error) {
+// fetchItems brings the items of a step: those of the part first, then the copies.
+func (x *Exchange) fetchItems(now *Step) (rows kernels.Matrix, err error) {
 	p, c := &now.Part, &x.critical
-	if rows, err = x.matrix(&x.rows[0], len(p.Items)+len(now.Copied)); err != nil {
+	if rows, err = x.growMatrix(&x.rows[0], len(p.Items)+len(now.Copied)); err != nil {
 		return rows, err
 	}
-	served, err := x.matrix(&c.sends, len(p.Slots))
+	served, err := x.growMatrix(&c.sends, len(p.Slots))
 	if err != nil {
 		return rows, err
 	}
-	if err := c.read(x, served, p.Slots, x.o.Program.InStore); err != nil {
+	if err := c.readRows(x, served, p.Slots, x.o.Program.InStore); err != nil {
 		return rows, err
 	}
 	c.setCounts(p.To, p.From, 4*x.width)
 	if err := c.comm.AllToAllV(rows.RowRange(0, len(p.Items)).Buf, c.recv, served.Buf, c.send).Wait(); err != nil {
 		return rows, err
 	}
-	return rows, c.read(x, rows.RowRange(len(p.Items), len(now.Copied)), now.CopySlots, true)
+	return rows, c.readRows(x, rows.RowRange(len(p.Items), len(now.Copied)), now.CopySlots, true)
 }
 
 // indexOf returns the row of the step's matrix that each lookup reads.
@@ -39,7 +39,7 @@ func (x *Exchange) indexOf(st *lrpp.Step, now *Step) (kernels.Buffer, error) {
 		x.at[item] = int32(len(now.Part.Items) + i)
 	}
 	if x.o.Program.PerLookup {
-		return x.upload(x.o.Stream, &x.index[0], x.at)
+		return x.uploadList(x.o.Stream, &x.index[0], x.at)
 	}
 	if items != len(st.Plan.Slots) {
 		panic(fmt.Sprintf("baseline: a program of %d rows for a slice of %d", items, len(st.Plan.Slots)))
@@ -49,12 +49,12 @@ func (x *Exchange) indexOf(st *lrpp.Step, now *Step) (kernels.Buffer, error) {
 		index[l] = x.at[u]
 	}
 	x.start = index
-	return x.upload(x.o.Stream, &x.index[0], index)
+	return x.uploadList(x.o.Stream, &x.index[0], index)
 }
 
 // End takes the gradients of the cells, (samples, features*width).
 func (x *Exchange) End(st *lrpp.Step, rule kernels.RowRule, cells kernels.Matrix) error {
-	now := x.plan(x.step - 1)
+	now := x.planOf(x.step - 1)
 	sums, err := x.partGradients(st, &now.Part, cells)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (x *Exchange) End(st *lrpp.Step, rule kernels.RowRule, cells kernels.Matrix
 	if err != nil {
 		return err
 	}
-	if err := x.push(&now.Part, rule, sums); err != nil {
+	if err := x.pushGradients(&now.Part, rule, sums); err != nil {
 		return err
 	}
 	return x.updateCopies(now, rule, copied)
@@ -71,15 +71,15 @@ func (x *Exchange) End(st *lrpp.Step, rule kernels.RowRule, cells kernels.Matrix
 
 // partGradients returns the gradients of the items of a part.
 func (x *Exchange) partGradients(st *lrpp.Step, p *Part, cells kernels.Matrix) (sums kernels.Matrix, err error) {
-	if sums, err = x.matrix(&x.sums[0], len(p.Items)); err != nil || len(p.Items) == 0 {
+	if sums, err = x.growMatrix(&x.sums[0], len(p.Items)); err != nil || len(p.Items) == 0 {
 		return sums, err
 	}
 	if x.o.Program.PerLookup {
-		start, err := x.upload(x.o.Stream, &x.lists[0], x.upTo(len(p.Items)+1))
+		start, err := x.uploadList(x.o.Stream, &x.lists[0], x.upTo(len(p.Items)+1))
 		if err != nil {
 			return sums, err
 		}
-		pos, err := x.upload(x.o.Stream, &x.lists[1], p.Items)
+		pos, err := x.uploadList(x.o.Stream, &x.lists[1], p.Items)
 		if err != nil {
 			return sums, err
 		}
@@ -89,9 +89,9 @@ func (x *Exchange) partGradients(st *lrpp.Step, p *Part, cells kernels.Matrix) (
 	return sums, x.sumCells(st, sums, p.Items, cells)
 }
 
-// copyGradients returns this rank's gradients of the copies that all ranks sum; +0.0 for those that it does not use.
+// copyGradients returns this rank's gradients of the copies that all ranks sum; +0.0 for a row that it does not use.
 func (x *Exchange) copyGradients(st *lrpp.Step, now *Step, cells kernels.Matrix) (sums kernels.Matrix, err error) {
-	if sums, err = x.matrix(&x.sums[1], len(now.Summed)); err != nil || len(now.Summed) == 0 {
+	if sums, err = x.growMatrix(&x.sums[1], len(now.Summed)); err != nil || len(now.Summed) == 0 {
 		return sums, err
 	}
 	return sums, x.sumCells(st, sums, now.Mine, cells)
@@ -107,11 +107,11 @@ func (x *Exchange) sumCells(st *lrpp.Step, sums kernels.Matrix, rows []int32, ce
 		start = append(start, int32(len(pos)))
 	}
 	x.start, x.pos = start, pos
-	s, err := x.upload(x.o.Stream, &x.lists[0], start)
+	s, err := x.uploadList(x.o.Stream, &x.lists[0], start)
 	if err != nil {
 		return err
 	}
-	p, err := x.upload(x.o.Stream, &x.lists[1], pos)
+	p, err := x.uploadList(x.o.Stream, &x.lists[1], pos)
 	if err != nil {
 		return err
 	}
@@ -119,10 +119,10 @@ func (x *Exchange) sumCells(st *lrpp.Step, sums kernels.Matrix, rows []int32, ce
 	return x.o.Stream.Sync()
 }
 
-// push sends gradients to the homes of their rows, which update them.
-func (x *Exchange) push(p *Part, rule kernels.RowRule, sums kernels.Matrix) error {
+// pushGradients sends gradients to the homes of their rows, which update them.
+func (x *Exchange) pushGradients(p *Part, rule kernels.RowRule, sums kernels.Matrix) error {
 	c := &x.critical
-	received, err := x.matrix(&c.lands, len(p.Slots))
+	received, err := x.growMatrix(&c.lands, len(p.Slots))
 	if err != nil {
 		return err
 	}
@@ -140,20 +140,20 @@ func (x *Exchange) push(p *Part, rule kernels.RowRule, sums kernels.Matrix) erro
 		}
 		start, pos = p.RankStart, x.upTo(received.Rows)
 	}
-	return x.update(rule, p.Updated, received, start, pos, x.o.Program.InStore)
+	return x.updateRows(rule, p.Updated, received, start, pos, x.o.Program.InStore)
 }
 
 // sumByRank sums the gradients of the lookups of each row of each rank.
 func (x *Exchange) sumByRank(p *Part, received kernels.Matrix) (kernels.Matrix, error) {
-	sums, err := x.matrix(&x.copied[0], len(p.Start)-1)
+	sums, err := x.growMatrix(&x.copied[0], len(p.Start)-1)
 	if err != nil {
 		return sums, err
 	}
-	s, err := x.upload(x.o.Stream, &x.lists[0], p.Start)
+	s, err := x.uploadList(x.o.Stream, &x.lists[0], p.Start)
 	if err != nil {
 		return sums, err
 	}
-	pos, err := x.upload(x.o.Stream, &x.lists[1], p.Pos)
+	pos, err := x.uploadList(x.o.Stream, &x.lists[1], p.Pos)
 	if err != nil {
 		return sums, err
 	}
@@ -161,13 +161,13 @@ func (x *Exchange) sumByRank(p *Part, received kernels.Matrix) (kernels.Matrix, 
 	return sums, x.o.Stream.Sync()
 }
 
-// update updates rows of the store or of the shard, each with the sum of its gradients.
-func (x *Exchange) update(rule kernels.RowRule, slots []int32, grads kernels.Matrix, start, pos []int32, inStore bool) error {
-	s, err := x.upload(x.o.Stream, &x.lists[0], start)
+// updateRows updates rows of the store or of the shard, each with the sum of its gradients.
+func (x *Exchange) updateRows(rule kernels.RowRule, slots []int32, grads kernels.Matrix, start, pos []int32, inStore bool) error {
+	s, err := x.uploadList(x.o.Stream, &x.lists[0], start)
 	if err != nil {
 		return err
 	}
-	p, err := x.upload(x.o.Stream, &x.lists[1], pos)
+	p, err := x.uploadList(x.o.Stream, &x.lists[1], pos)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (x *Exchange) update(rule kernels.RowRule, slots []int32, grads kernels.Mat
 		}
 		return x.o.Stream.Sync()
 	}
-	at, err := x.upload(x.o.Stream, &x.index[1], slots)
+	at, err := x.uploadList(x.o.Stream, &x.index[1], slots)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (x *Exchange) updateCopies(now *Step, rule kernels.RowRule, sums kernels.Ma
 	if err := x.critical.comm.AllReduce(sums.Buf).Wait(); err != nil {
 		return err
 	}
-	return x.update(rule, now.Summed, sums, x.upTo(n+1), x.upTo(n), true)
+	return x.updateRows(rule, now.Summed, sums, x.upTo(n+1), x.upTo(n), true)
 }
 
 // upTo lists the numbers below n.
@@ -207,7 +207,7 @@ func (x *Exchange) upTo(n int) []int32 {
 
 // Settle returns the rows of stores to the shards, after the last step of the program.
 func (x *Exchange) Settle() error {
-	if err := x.worker.wait(); err != nil || x.step != len(x.o.Program.Steps) || x.o.Program.Final == nil {
+	if err := x.worker.waitJob(); err != nil || x.step != len(x.o.Program.Steps) || x.o.Program.Final == nil {
 		return err
 	}
 	return x.background.moveRows(x, &x.o.Program.Final[x.rank], false)

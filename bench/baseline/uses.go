@@ -14,8 +14,8 @@ type Stream struct {
 	Steps int
 }
 
-// lookups returns the row of each lookup of a slice.
-func (s *Stream) lookups(step, rank int) []int32 {
+// lookupsOf returns the row of each lookup of a slice.
+func (s *Stream) lookupsOf(step, rank int) []int32 {
 	ids := s.IDs(step, rank)
 	rows := make([]int32, len(ids))
 	for l, id := range ids {
@@ -24,8 +24,8 @@ func (s *Stream) lookups(step, rank int) []int32 {
 	return rows
 }
 
-// uses returns the distinct rows of each rank's slice, in the order of its plan.
-func (s *Stream) uses(step int) [][]int32 {
+// usesOf returns the distinct rows of each rank's slice, in the order of its plan.
+func (s *Stream) usesOf(step int) [][]int32 {
 	n := s.Place.Owners
 	all := make([][]int32, n)
 	var plan oracle.Plan
@@ -42,8 +42,8 @@ func (s *Stream) uses(step int) [][]int32 {
 	return all
 }
 
-// owner returns the owner of a row, and its slot there.
-func (s *Stream) owner(g int32) (owner int, slot int32) {
+// ownerOf returns the owner of a row, and its slot there.
+func (s *Stream) ownerOf(g int32) (owner int, slot int32) {
 	n := int32(s.Place.Owners)
 	return int(g % n), g / n
 }

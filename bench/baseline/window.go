@@ -2,12 +2,12 @@ package baseline
 
 import "slices"
 
-// window knows which rows the next steps use: a row stays where it is while one of them does, as in package oracle.
+// window has the rows that the next steps use: a row stays where it is while one of them does, as in package oracle.
 type window struct {
 	stream    *Stream
 	lookahead int
 	filled    int           // steps that are in last
-	last      []int32       // of each row: the last known step that uses it, -1 for none
+	last      []int32       // of each row: the last step of the window that uses it, -1 for none
 	known     [][][]int32   // uses of the steps from now on
 	slots     []slotCounter // of each rank's store
 	placed    map[int32]placed
@@ -29,7 +29,7 @@ type slotCounter struct {
 	end  int32
 }
 
-func (c *slotCounter) take() int32 {
+func (c *slotCounter) takeSlot() int32 {
 	if n := len(c.free); n > 0 {
 		slot := c.free[n-1]
 		c.free = c.free[:n-1]
@@ -48,14 +48,14 @@ func newWindow(s *Stream, lookahead int) *window {
 	return w
 }
 
-// next returns the uses of a step by rank. Steps follow each other.
-func (w *window) next(step int) [][]int32 {
+// nextUses returns the uses of a step by rank. Steps follow each other.
+func (w *window) nextUses(step int) [][]int32 {
 	for _, at := range w.leaving[0] {
 		w.slots[at.rank].free = append(w.slots[at.rank].free, at.slot)
 	}
 	w.leaving = [2][]placed{w.leaving[1], nil}
 	for ; w.filled <= step+w.lookahead && w.filled < w.stream.Steps; w.filled++ {
-		uses := w.stream.uses(w.filled)
+		uses := w.stream.usesOf(w.filled)
 		for _, list := range uses {
 			for _, g := range list {
 				w.last[g] = int32(w.filled)

@@ -34,13 +34,13 @@ func startWorker(e env.Env) worker {
 	return w
 }
 
-func (w *worker) start(job func() error) {
+func (w *worker) startJob(job func() error) {
 	w.running, w.begins = true, w.env.Now()
 	w.jobs.Put(job)
 }
 
-// wait waits for the job. It returns at once if there is none.
-func (w *worker) wait() error {
+// waitJob waits for the job. It returns at once if there is none.
+func (w *worker) waitJob() error {
 	if !w.running {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (w *worker) wait() error {
 	return err
 }
 
-func (w *worker) stop() {
+func (w *worker) stopWorker() {
 	w.jobs.Close()
 	_ = w.stopped.Wait()
 }

@@ -41,17 +41,21 @@ func drawB18(f *Figure, reports []*bench.Report) error {
 		atMost("BagPipe takes at most 30 % longer without skew", more, 1.3),
 		atMost("so does ecrec's planned mode", over(f.at("ecrec (planned)", last), f.at("ecrec (planned)", first)), 1.3))
 	if v, ok := f.paperAt("BagPipe", 0, "more time, 1 over 90"); ok {
-		f.Checks = append(f.Checks, near(fmt.Sprintf("BagPipe's growth is the paper's %s %%, within 10 points", number(v)), scaled(more, 100), 100+v, 10/(100+v)))
+		f.Checks = append(f.Checks, near(fmt.Sprintf("BagPipe's growth is the paper's %s %%, within 10 points", number(v)),
+			scaled(more, 100), 100+v, 10/(100+v)))
 	}
 	for _, hot := range skewShares {
-		f.Checks = append(f.Checks, above(fmt.Sprintf("FAE takes longer than BagPipe at %d %%", hot), f.at("FAE", float64(hot)), f.at("BagPipe", float64(hot))))
+		f.Checks = append(f.Checks, above(fmt.Sprintf("FAE takes longer than BagPipe at %d %%", hot), f.at("FAE", float64(hot)),
+			f.at("BagPipe", float64(hot))))
 	}
 	if v, ok := f.paperAt("FAE", 0, "factor in the text"); ok {
-		f.Checks = append(f.Checks, near(fmt.Sprintf("FAE takes %s times as long as BagPipe where it is worst, within 25 %%", number(v)), worstOver(f), v, 0.25))
+		f.Checks = append(f.Checks, near(fmt.Sprintf("FAE takes %s times as long as BagPipe where it is worst, within 25 %%",
+			number(v)), worstOver(f), v, 0.25))
 	}
 	exchangeParams(f, reports[0])
 	exchangeNotes(f, "FAE", "TorchRec")
-	f.Notes = append(f.Notes, "Ids are the paper's own mixture: with the probability on the axis one of the hottest 1 % of the rows of a table, all alike, else any row. "+
+	f.Notes = append(f.Notes, "Ids are the paper's own mixture: with the probability on the axis one of the hottest 1 % of the "+
+		"rows of a table, each with the same probability, else any row. "+
 		"FAE has copies of the most used 0.1 % of all rows.")
 	return nil
 }

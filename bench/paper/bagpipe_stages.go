@@ -58,13 +58,16 @@ func drawB2(f *Figure, reports []*bench.Report) error {
 	}
 	for _, model := range []string{"DLRM", "DeepFM"} {
 		label := model + ", embedding access"
-		f.Checks = append(f.Checks, above(model+": TorchRec spends a greater share on embeddings than BagPipe", f.atLabel("TorchRec", label), f.atLabel("BagPipe", label)))
+		f.Checks = append(f.Checks, above(model+": TorchRec spends a greater share on embeddings than BagPipe", f.atLabel("TorchRec",
+			label), f.atLabel("BagPipe", label)))
 		if v, ok := f.paperAt("TorchRec", 0, label); ok {
-			f.Checks = append(f.Checks, near(fmt.Sprintf("%s: TorchRec's share within 25 %% of the paper's %s %%", model, number(v)), f.atLabel("TorchRec", label), v, 0.25))
+			f.Checks = append(f.Checks, near(fmt.Sprintf("%s: TorchRec's share within 25 %% of the paper's %s %%", model, number(v)),
+				f.atLabel("TorchRec", label), v, 0.25))
 		}
 	}
 	if v, ok := f.paperAt("BagPipe", 0, "DeepFM, embedding access"); ok {
-		f.Checks = append(f.Checks, atMost(fmt.Sprintf("DeepFM: BagPipe's share is at most the paper's %s %%", number(v)), f.atLabel("BagPipe", "DeepFM, embedding access"), v))
+		f.Checks = append(f.Checks, atMost(fmt.Sprintf("DeepFM: BagPipe's share is at most the paper's %s %%", number(v)),
+			f.atLabel("BagPipe", "DeepFM, embedding access"), v))
 	}
 	exchangeParams(f, reports[0])
 	exchangeNotes(f, "TorchRec")
@@ -87,7 +90,8 @@ func drawB7(f *Figure, reports []*bench.Report) error {
 	times := func(system string) Point { return f.atLabel(system, "iteration") }
 	for _, system := range []string{"replicated", "partitioned"} {
 		ratio := over(times("LRPP"), times(system))
-		better := Point{X: 2, Label: "better than " + system, Y: 100 * (1 - ratio.Y), Least: 100 * (1 - ratio.Most), Most: 100 * (1 - ratio.Least), N: ratio.N, Unit: "%"}
+		better := Point{X: 2, Label: "better than " + system, Y: 100 * (1 - ratio.Y), Least: 100 * (1 - ratio.Most),
+			Most: 100 * (1 - ratio.Least), N: ratio.N, Unit: "%"}
 		s := f.series("LRPP")
 		s.Points = append(s.Points, better)
 	}
@@ -100,7 +104,8 @@ func drawB7(f *Figure, reports []*bench.Report) error {
 			times("ecrec (planned)"), fastest(times("LRPP"), times("replicated"), times("partitioned"))))
 	for _, system := range []string{"replicated", "partitioned"} {
 		if v, ok := f.paperAt("LRPP", 0, "better than "+system); ok {
-			f.Checks = append(f.Checks, near(fmt.Sprintf("LRPP is better than %s by the paper's %s %%, within a quarter", system, number(v)), f.atLabel("LRPP", "better than "+system), v, 0.25))
+			f.Checks = append(f.Checks, near(fmt.Sprintf("LRPP is better than %s by the paper's %s %%, within a quarter", system,
+				number(v)), f.atLabel("LRPP", "better than "+system), v, 0.25))
 		}
 	}
 	if v, ok := f.paperAt("partitioned", 0, "placing the samples of a batch, 16 cores"); ok {
@@ -108,7 +113,8 @@ func drawB7(f *Figure, reports []*bench.Report) error {
 	}
 	exchangeParams(f, reports[0])
 	exchangeNotes(f)
-	f.Notes = append(f.Notes, "Samples are placed exactly, as a transportation problem by min-cost flow; the cost of a sample at a trainer is that of its rows that are cached elsewhere. "+
+	f.Notes = append(f.Notes, "Samples are placed exactly, as a transportation problem by min-cost flow; the cost of a sample at "+
+		"a trainer is that of its rows that are cached elsewhere. "+
 		"The paper's program is a mixed integer one. Its time here has the planning of homes with it.",
 		"Bytes of optimizer state are not moved: rows are updated by SGD.")
 	return nil

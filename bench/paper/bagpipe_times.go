@@ -9,7 +9,8 @@ import (
 // drawB10 draws four models. DeepFM has its linear model over ids as a dense table, as the paper's code has it; in the last group, in the
 // rows.
 func drawB10(f *Figure, reports []*bench.Report) error {
-	labels, systems := []string{"DLRM", "W&D", "D&C", "DeepFM", "DeepFM, weights in rows"}, []string{"TorchRec", "BagPipe", "ecrec (planned)", "ideal"}
+	labels, systems := []string{"DLRM", "W&D", "D&C", "DeepFM", "DeepFM, weights in rows"}, []string{"TorchRec", "BagPipe",
+		"ecrec (planned)", "ideal"}
 	if err := addTimes(f, systems, labels, reports); err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func drawB10(f *Figure, reports []*bench.Report) error {
 	exchangeParams(f, reports[0])
 	exchangeNotes(f, "TorchRec")
 	f.Notes = append(f.Notes, "The paper gives no time of an ideal step of W&D and D&C: their wait is DLRM's.",
-		"The dense gradient of DeepFM's table of 33.8 M weights is all-reduced in each step, by all systems alike; it takes most of the step. "+
+		"The dense gradient of DeepFM's table of 33.8 M weights is all-reduced in each step, by all systems; it takes most of the step. "+
 			"Weights in the rows (49 floats each) need none.")
 	return nil
 }
@@ -41,7 +42,8 @@ func drawB9(f *Figure, reports []*bench.Report) error {
 	for _, other := range systems[:4] {
 		f.Checks = append(f.Checks, slower(f, other, "BagPipe", labels...), slower(f, other, "ecrec (planned)", labels...))
 	}
-	f.Checks = append(f.Checks, slower(f, "FB DLRM", "TorchRec", labels...), slower(f, "FB DLRM", "FAE", labels...), slower(f, "FAE", "HET", labels...),
+	f.Checks = append(f.Checks, slower(f, "FB DLRM", "TorchRec", labels...), slower(f, "FB DLRM", "FAE", labels...), slower(f,
+		"FAE", "HET", labels...),
 		slower(f, "HET", "TorchRec", labels...))
 	addLikePaper(f, systems, labels)
 	exchangeParams(f, reports[0])
@@ -51,7 +53,8 @@ func drawB9(f *Figure, reports []*bench.Report) error {
 
 // drawB11 draws two machines.
 func drawB11(f *Figure, reports []*bench.Report) error {
-	labels, systems := []string{"DLRM, p3", "DLRM, g5", "DeepFM, p3", "DeepFM, g5"}, []string{"TorchRec", "BagPipe", "ecrec (planned)", "ideal"}
+	labels, systems := []string{"DLRM, p3", "DLRM, g5", "DeepFM, p3", "DeepFM, g5"}, []string{"TorchRec", "BagPipe",
+		"ecrec (planned)", "ideal"}
 	if err := addTimes(f, systems, labels, reports); err != nil {
 		return err
 	}
@@ -63,15 +66,18 @@ func drawB11(f *Figure, reports []*bench.Report) error {
 		s := f.series(system)
 		s.Points = append(s.Points, p)
 		f.Checks = append(f.Checks, all(system+" is faster on g5",
-			above("", f.atLabel(system, "DLRM, p3"), f.atLabel(system, "DLRM, g5")), above("", f.atLabel(system, "DeepFM, p3"), f.atLabel(system, "DeepFM, g5"))))
+			above("", f.atLabel(system, "DLRM, p3"), f.atLabel(system, "DLRM, g5")), above("", f.atLabel(system, "DeepFM, p3"),
+				f.atLabel(system, "DeepFM, g5"))))
 	}
 	f.Checks = append(f.Checks, slower(f, "TorchRec", "BagPipe", labels...),
 		above("the faster network helps TorchRec more than BagPipe (DLRM)", f.atLabel("TorchRec", "DLRM, times as fast on g5"),
 			f.atLabel("BagPipe", "DLRM, times as fast on g5")),
-		all("BagPipe gains less on g5 than on p3", above("", gains("DLRM, p3"), gains("DLRM, g5")), above("", gains("DeepFM, p3"), gains("DeepFM, g5"))))
+		all("BagPipe gains less on g5 than on p3", above("", gains("DLRM, p3"), gains("DLRM, g5")), above("", gains("DeepFM, p3"),
+			gains("DeepFM, g5"))))
 	for _, label := range []string{"DeepFM, p3", "DeepFM, g5"} {
 		if v, ok := f.paperAt("TorchRec", 0, label); ok {
-			f.Checks = append(f.Checks, near(fmt.Sprintf("TorchRec, %s: within 25 %% of the paper's %s ms", label, number(v)), f.atLabel("TorchRec", label), v, 0.25))
+			f.Checks = append(f.Checks, near(fmt.Sprintf("TorchRec, %s: within 25 %% of the paper's %s ms", label, number(v)),
+				f.atLabel("TorchRec", label), v, 0.25))
 		}
 	}
 	exchangeParams(f, reports[0])
@@ -92,12 +98,14 @@ func drawB12(f *Figure, reports []*bench.Report) error {
 	most, ok2 := f.paperAt("TorchRec", 0, "over BagPipe, greatest")
 	if ok && ok2 {
 		for _, label := range labels {
-			f.Checks = append(f.Checks, within(fmt.Sprintf("%s: TorchRec takes %s to %s times as long as BagPipe", label, number(least), number(most)),
+			f.Checks = append(f.Checks, within(fmt.Sprintf("%s: TorchRec takes %s to %s times as long as BagPipe", label, number(least),
+				number(most)),
 				f.atLabel("TorchRec", label+overBagPipe), least, most))
 		}
 	}
 	exchangeParams(f, reports[0])
 	exchangeNotes(f, "TorchRec")
-	f.Notes = append(f.Notes, "Rows are of 48 floats for both, as in the paper's other figures. Of Terabyte's 882.8 M rows only those that the steps use are in memory.")
+	f.Notes = append(f.Notes, "Rows are of 48 floats for both, as in the paper's other figures. Of Terabyte's 882.8 M rows only "+
+		"the ones that the steps use are in memory.")
 	return nil
 }
