@@ -10,6 +10,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/env/virtual"
+	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
@@ -100,7 +101,8 @@ func (j emulatedJob) measureOn(e env.Env, cfg *config.Config, o measure.Options)
 			return nil, train.Info{}, err
 		}
 		defer memory.freeMemory()
-		o.Untouched, o.WrapDevice, zeros = true, memory.wrapDevice, memory.zeros
+		o.Untouched, zeros = true, memory.zeros
+		o.WrapDevice = func(dev kernels.Device) kernels.Device { return memory.wrapDevice(dev, j.virtual) }
 		if j.dense == 0 {
 			if j.dense, err = j.shape.denseParams(); err != nil {
 				return nil, train.Info{}, err

@@ -32,7 +32,7 @@ var idealBench = Bench{
 		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links between ranks. Default: none"),
 		text("compute", "", "a duration up to 1m, such as 30ms", "time of the stand-in for the forward and backward pass. Default: none"),
 		text("ideal", "", "a duration up to 1m, such as 30ms", "time of the ideal step, to which compute is fitted. It needs clock=virtual"),
-		number("dense", "", 1, 1<<30, "dense parameters of the stand-in. Default: those of the model"),
+		numbers("dense", "", 1, 1<<30, "dense parameters of the stand-in; the first ones are those of the step that ideal names. Default: those of the model"),
 		text("modes", "", "names of cache.mode and ideal, separated by commas", "what takes turns. Default: ideal, "+strings.Join(lrpp.ModeNames(), ", ")),
 		numbers("lookahead", "200", 1, 1<<20, "oracle.lookahead, which mode lrpp reads"),
 		choice("delayed", "yes", []string{"yes", "no", "both"}, "cache.delayed_sync"),
@@ -54,17 +54,19 @@ type idealRun struct {
 	compute time.Duration
 	ideal   time.Duration
 	report  *Report
+	fitted  map[[2]int]time.Duration // by batch and ranks
 }
 
 // idealCase is the settings in which its figures differ.
 type idealCase struct {
 	shape                   shape
 	batch, ranks, lookahead int
+	dense                   int // 0: those of the model
 	delayed                 bool
 }
 
 func runIdeal(out io.Writer, o Options) (*Report, error) {
-	r := &idealRun{out: out, o: o, clock: o.text("clock"), modes: idealModes}
+	r := &idealRun{out: out, o: o, clock: o.text("clock"), modes: idealModes, fitted: map[[2]int]time.Duration{}}
 	if err := r.readSettings(); err != nil {
 		return nil, err
 	}
@@ -131,6 +133,10 @@ func (r *idealRun) listCases() (cases []idealCase, err error) {
 			return nil, settingError("model=dim16: compute needs model=dim48")
 		}
 	}
+	dense := o.numbers("dense")
+	if dense == nil {
+		dense = []int{0}
+	}
 	delayed := map[string][]bool{"yes": {true}, "no": {false}, "both": {true, false}}[o.text("delayed")]
 	for _, m := range models {
 		for _, n := range ranks {
@@ -140,7 +146,9 @@ func (r *idealRun) listCases() (cases []idealCase, err error) {
 				}
 				for _, ahead := range o.numbers("lookahead") {
 					for _, d := range delayed {
-						cases = append(cases, idealCase{m, batch, n, ahead, d})
+						for _, p := range dense {
+							cases = append(cases, idealCase{m, batch, n, ahead, p, d})
+						}
 					}
 				}
 			}
@@ -191,7 +199,7 @@ func (r *idealRun) jobOf(c idealCase) emulatedJob {
 	sized := r.clock != realClock
 	return emulatedJob{shape: c.shape, ranks: c.ranks, batch: c.batch, threads: r.o.number("threads"), link: r.link, compute: r.compute,
 		sets:     []string{fmt.Sprint("oracle.lookahead=", c.lookahead), fmt.Sprint("cache.delayed_sync=", c.delayed)},
-		sizeOnly: sized, dense: r.o.number("dense"), virtual: r.clock == virtualClock, seed: 1}
+		sizeOnly: sized, dense: c.dense, virtual: r.clock == virtualClock, seed: 1}
 }
 
 // options are those of a turn with some modes.
@@ -219,9 +227,13 @@ func (r *idealRun) options(c idealCase, repeats int, modes ...string) measure.Op
 func (r *idealRun) measureCase(c idealCase) (err error) {
 	j := r.jobOf(c)
 	if r.ideal > 0 {
-		if j.compute, err = r.fitCompute(j, c); err != nil {
-			return err
+		place := [2]int{c.batch, c.ranks}
+		if r.fitted[place] == 0 {
+			if r.fitted[place], err = r.fitCompute(j, c); err != nil {
+				return err
+			}
 		}
+		j.compute = r.fitted[place]
 	}
 	switch r.clock {
 	case bothClocks:

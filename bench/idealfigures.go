@@ -24,8 +24,8 @@ func (r *idealRun) caseOf(c idealCase, j emulatedJob, mode string) map[string]st
 	if mode == "lrpp" {
 		m["lookahead"] = strconv.Itoa(c.lookahead)
 	}
-	if r.o.isSet("dense") {
-		m["dense"] = r.o.text("dense")
+	if c.dense > 0 {
+		m["dense"] = strconv.Itoa(c.dense)
 	}
 	return m
 }
@@ -41,6 +41,9 @@ func (r *idealRun) titleOf(c idealCase, j emulatedJob) string {
 	}
 	if slices.Contains(r.modes, "lrpp") {
 		name += fmt.Sprintf(" lookahead %d", c.lookahead)
+	}
+	if c.dense > 0 {
+		name += fmt.Sprintf(" dense parameters %d", c.dense)
 	}
 	if !c.delayed {
 		name += ", nothing delayed"

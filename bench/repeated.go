@@ -34,13 +34,14 @@ func (s sizes) freeMemory() {
 // memory. It is for measurements in which nothing depends on weights: which rows move, and when.
 type repeatedRows struct {
 	kernels.Device
-	memory *repeated
-	mu     sync.Mutex
-	mapped map[*byte][]byte // by the first byte of the allocation
+	memory  *repeated
+	virtual bool
+	mu      sync.Mutex
+	mapped  map[*byte][]byte // by the first byte of the allocation
 }
 
-func (s sizes) wrapDevice(dev kernels.Device) kernels.Device {
-	return &repeatedRows{Device: dev, memory: s.rows, mapped: map[*byte][]byte{}}
+func (s sizes) wrapDevice(dev kernels.Device, virtual bool) kernels.Device {
+	return &repeatedRows{Device: dev, memory: s.rows, virtual: virtual, mapped: map[*byte][]byte{}}
 }
 
 func (d *repeatedRows) Alloc(bytes int, use kernels.Use) (b kernels.Buffer, err error) {
@@ -55,6 +56,18 @@ func (d *repeatedRows) Alloc(bytes int, use kernels.Use) (b kernels.Buffer, err 
 	defer d.mu.Unlock()
 	d.mapped[&memory[0]] = memory
 	return kernels.HostBuffer(memory[:bytes]), nil
+}
+
+// sizeStream does not add up the zeros of dense gradients over ranks: in virtual time that would only delay the result.
+type sizeStream struct{ kernels.Stream }
+
+func (sizeStream) Sum(kernels.Buffer, []kernels.Buffer) {}
+
+func (d *repeatedRows) Stream(threads int) kernels.Stream {
+	if d.virtual {
+		return sizeStream{d.Device.Stream(threads)}
+	}
+	return d.Device.Stream(threads)
 }
 
 func (d *repeatedRows) Free(b kernels.Buffer) {
