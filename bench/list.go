@@ -14,6 +14,7 @@ func All() []Bench {
 		incrementsBench,
 		kernelsBench,
 		loadBench,
+		lossesBench,
 		memoryBench,
 		oracleBench,
 		overheadBench,
