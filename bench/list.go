@@ -16,6 +16,7 @@ func All() []Bench {
 		loadBench,
 		lossesBench,
 		memoryBench,
+		messagesBench,
 		oracleBench,
 		overheadBench,
 		planBench,
