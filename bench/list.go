@@ -34,6 +34,7 @@ func All() []Bench {
 		streamCostBench,
 		tierBench,
 		tieredBench,
+		timelineBench,
 		trainBench,
 	}
 }

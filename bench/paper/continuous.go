@@ -7,5 +7,6 @@ func continuousDrawings() []Drawing {
 	return slices.Concat(
 		continuousMessages(),
 		continuousTables(),
+		continuousTimeline(),
 	)
 }
