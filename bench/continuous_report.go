@@ -92,12 +92,15 @@ func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, ti
 		r.addFigure("dense part", "s", x.dense...)
 		r.setCase(first, b.settings(j))
 	}
-	r.evidence = ""
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if len(b.rebuild.followed) == 0 {
 		return errors.New("bench: no model was loaded")
+	}
+	r.evidence = ""
+	if b.link != nil { // a job that loads has its links
+		r.evidence = Simulated
 	}
 	first := len(r.Figures)
 	load := r.addFigure("load", "s", b.rebuild.loaded...).Median

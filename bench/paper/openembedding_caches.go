@@ -130,7 +130,7 @@ func popularityRuns(size Size) []Run {
 	runs := serverRun(size, "stores=dram-ps,tier,inline-lru", trainers)
 	runs[0].Args[0] = "skew=" + strings.Join(laws, ",")
 	if size == Tiny {
-		runs[0].Args = append(runs[0].Args, "rows=26000", "batch=64", "cache=100")
+		runs[0].Args = append(runs[0].Args, "rows=26000", "batch=64", "cache=20")
 	}
 	return runs
 }
