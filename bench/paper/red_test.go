@@ -39,7 +39,7 @@ func TestChecksOfStoresAndStreamsTurnRed(t *testing.T) {
 		{"O9", "the cache alone is faster", 0, 1e9, "epoch", []string{"store", "no-pipeline"}},
 		{"O9", "both are faster", 0, 1e9, "epoch", []string{"store", "tier"}},
 		{"O11", "more skew:", 0, 1e9, "misses", []string{"store", "inline-lru", "skew", "88/91.5/97"}},
-		{"O11", "less skew:", 0, 1e-9, "misses", []string{"store", "inline-lru", "skew", "83/87.3/94.5"}},
+		{"O11", "less skew:", 0, 0, "misses", []string{"store", "inline-lru", "skew", "83/87.3/94.5"}},
 		{"O11", "fitted: PMem-OE is closer", 0, 1e9, "of dram-ps", []string{"store", "tier"}},
 		{"B13", "one digest", 0, 2, "digests", nil},
 		{"B13", "differ by at most 1e-5", 0, 1e9, "largest difference", []string{"golden", "ecrec"}},
