@@ -22,13 +22,17 @@ import (
 var continuousBench = Bench{
 	Name: "continuous",
 	Doc:  "continuous checkpoints to a topic, beside full ones for which training waits",
-	Detail: "The jobs of Continuous Checkpointing (Buffalo, 2024), tables 4.4 and 6.1 to 6.12. Jobs without checkpoints, with full checkpoints " +
+	Detail: "The jobs of Continuous Checkpointing (Buffalo, 2024), tables 4.4 and 6.1 to 6.12. Jobs without checkpoints, with full " +
+		"checkpoints " +
 		"for which training waits, with the same to a store of the thesis's speed, and with a stream of commits take turns; the time is " +
 		"that of the job from start to end. The slow store is a wait after each save. No sample is used twice. Steps lost are " +
 		"those between each step and the newest checkpoint, or commit in the topic, at that moment: the work that a loss of all processes " +
-		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All ranks are in " +
-		"one process, which connects them by memory or TCP, with simulated links if link is set; the topic is a folder or a broker's. Times of the optimizer are those " +
-		"of the updates of rows and of the dense part, of all ranks; a capture is the time in which sets of rows and the dense part are taken to a stream.",
+		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All " +
+		"ranks are in " +
+		"one process, which connects them by memory or TCP, with simulated links if link is set; the topic is a folder or a broker's. Times " +
+		"of the optimizer are those " +
+		"of the updates of rows and of the dense part, of all ranks; a capture is the time in which sets of rows and the dense part are taken " +
+		"to a stream.",
 	Settings: []Setting{
 		choice("model", "thesis", []string{"thesis", "dim16"},
 			"thesis: 8 tables of 80,000 rows of 64 floats, 100 ids each; or Criteo Kaggle's tables"),
@@ -160,11 +164,11 @@ func (b *continuousRun) settings(j continuousJob) map[string]string {
 // runTurn runs each job once.
 func (b *continuousRun) runTurn(run func(name string, job func() (continuousTimes, error))) {
 	for _, j := range b.jobs() {
-		run(b.name(j), func() (continuousTimes, error) { return b.runJob(j) })
+		run(b.name(j), func() (continuousTimes, error) { return b.runSystem(j) })
 	}
 }
 
-func (b *continuousRun) runJob(j continuousJob) (continuousTimes, error) {
+func (b *continuousRun) runSystem(j continuousJob) (continuousTimes, error) {
 	switch {
 	case j.system == "none":
 		return b.runWhole(0)

@@ -28,7 +28,8 @@ type updating struct {
 
 func (s *updating) addSince(began time.Time) { s.to.ns.Add(int64(time.Since(began))) }
 
-func (s *updating) UpdateRows(rule kernels.RowRule, rows kernels.Matrix, slots kernels.Buffer, grads kernels.Matrix, start, pos kernels.Buffer) {
+func (s *updating) UpdateRows(rule kernels.RowRule, rows kernels.Matrix, slots kernels.Buffer, grads kernels.Matrix, start,
+	pos kernels.Buffer) {
 	defer s.addSince(time.Now())
 	s.Stream.UpdateRows(rule, rows, slots, grads, start, pos)
 }
@@ -60,7 +61,8 @@ func (b *continuousRun) world() *train.World {
 func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, times [][]continuousTimes) error {
 	every := len(b.o.numbers("every"))
 	t := table(out)
-	fmt.Fprintln(t, "\tseconds\tof the full ones as often\tinterval\tof none\tinterval\tCPU s\ts waiting for saves\tMB\tsteps lost\ts of updates\ts of captures\t")
+	fmt.Fprintln(t, "\tseconds\tof the full ones as often\tinterval\tof none\tinterval\tCPU s\ts waiting for saves\tMB\tsteps lost\ts of "+
+		"updates\ts of captures\t")
 	for i, j := range b.jobs() {
 		base := 1 // the first of the full ones
 		if j.system == "stream" && j.every > 0 {
@@ -84,7 +86,8 @@ func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, ti
 			compared = fmt.Sprintf("%.3f\t%s", ratio.Median, ratio.betweenText(3))
 		}
 		ofNone := r.addRatio("of none", x.seconds, x.none)
-		fmt.Fprintf(t, "%s\t%.2f\t%s\t%.3f\t%s\t%.2f\t%.2f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", names[i], r.addFigure("time", "s", x.seconds...).Median, compared,
+		fmt.Fprintf(t, "%s\t%.2f\t%s\t%.3f\t%s\t%.2f\t%.2f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", names[i], r.addFigure("time", "s",
+			x.seconds...).Median, compared,
 			ofNone.Median, ofNone.betweenText(3), r.addFigure("CPU", "s", x.cpu...).Median,
 			r.addFigure("saving", "s", x.saving...).Median, r.addAs(Counted, "bytes", "MB", x.megabytes...).Median,
 			r.addAs(Counted, "lost", "steps", x.lost...).Median, r.addFigure("optimizer", "s", x.optimizer...).Median,

@@ -26,8 +26,10 @@ import (
 var lossesBench = Bench{
 	Name: "losses",
 	Doc:  "losses over steps of all cache modes and numbers of processes, and beside PyTorch's",
-	Detail: "Jobs with the same seed, in every cache mode and spread over processes, whose losses and digests should be equal. Then a run that PyTorch has " +
-		"made: the same weights, samples and order are trained here, and the losses of each step are compared. The run that comes with this program " +
+	Detail: "Jobs with the same seed, in every cache mode and spread over processes, whose losses and digests should be equal. Then a run " +
+		"that PyTorch has " +
+		"made: the same weights, samples and order are trained here, and the losses of each step are compared. The run that comes with this " +
+		"program " +
 		"has 20 steps; tools/python/golden.py makes others where PyTorch is installed.",
 	Settings: []Setting{
 		choice("model", "dim48-bare", []string{"dim48-bare", "dim16-bare", "dim48", "dim16"}, "model to train"),
@@ -101,7 +103,8 @@ func (o Options) loseHere(s shape, x *lossRun) (info train.Info, err error) {
 		return info, err
 	}
 	t := &timedSteps{}
-	result, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: o.isStopped, Progress: func(data.Progress) error { return nil }})
+	result, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: o.isStopped,
+		Progress: func(data.Progress) error { return nil }})
 	if err != nil {
 		return info, err
 	}
@@ -122,7 +125,8 @@ func (o Options) loseInProcesses(s shape, x *lossRun) error {
 	o.Progress.addFolder(dir)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "bench.toml")
-	if err := os.WriteFile(path, []byte(s.toml(job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}, dir)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(s.toml(job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")},
+		dir)), 0o644); err != nil {
 		return err
 	}
 	args := []string{"train", path, "--np", strconv.Itoa(x.processes)}
@@ -207,7 +211,8 @@ func (o Options) runGolden() (golden goldenRun, ours []float64, err error) {
 	if err != nil {
 		return golden, nil, err
 	}
-	result, err := train.Run(env.Real(), cfg, train.Options{Observer: silent{}, Stop: o.isStopped, Progress: func(data.Progress) error { return nil }})
+	result, err := train.Run(env.Real(), cfg, train.Options{Observer: silent{}, Stop: o.isStopped,
+		Progress: func(data.Progress) error { return nil }})
 	if err != nil {
 		return golden, nil, err
 	}
@@ -259,7 +264,8 @@ func (r *Report) addLosses(out io.Writer, o Options, runs []lossRun, golden gold
 	first := len(r.Figures)
 	r.addAs(Counted, "largest difference", "", worst)
 	r.setCase(first, map[string]string{"golden": "ecrec"})
-	_, err := fmt.Fprintf(out, "from the same weights and samples, the losses of %d steps differ by at most %.2g from PyTorch's\n", len(ours), worst)
+	_, err := fmt.Fprintf(out, "from the same weights and samples, the losses of %d steps differ by at most %.2g from PyTorch's\n",
+		len(ours), worst)
 	return err
 }
 

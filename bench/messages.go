@@ -20,10 +20,14 @@ import (
 var messagesBench = Bench{
 	Name: "messages",
 	Doc:  "time to serialise changed rows for a stream, and to hand them over to its writer, beside Python's",
-	Detail: "The rows of 8 tables, in the four sizes of Continuous Checkpointing (Buffalo, 2024), table 4.3. Frames of package stream with their sums go to a " +
-		"topic in memory, and are read, checked and merged from there. A hand-over has the operations of package store: a list under a monitor, with a wake-up of the " +
-		"goroutine that writes. Beside them, where python3 is installed, Pickle and the queue of multiprocessing; and safetensors, and Pickle over arrays of NumPy " +
-		"and tensors of PyTorch, where these are. Python's queue carries the message to another process' pipe, and ours a pointer within one process.",
+	Detail: "The rows of 8 tables, in the four sizes of Continuous Checkpointing (Buffalo, 2024), table 4.3. Frames of package stream with " +
+		"their sums go to a " +
+		"topic in memory, and are read, checked and merged from there. A hand-over has the operations of package store: a list under a " +
+		"monitor, with a wake-up of the " +
+		"goroutine that writes. Beside them, where python3 is installed, Pickle and the queue of multiprocessing; and safetensors, and Pickle " +
+		"over arrays of NumPy " +
+		"and tensors of PyTorch, where these are. Python's queue carries the message to another process' pipe, and ours a pointer within one " +
+		"process.",
 	Settings: []Setting{
 		number("width", "60", 1, 1<<16, "floats of a row"),
 		number("messages", "2000", 1, 1<<24, "messages of a queue in a turn").orTiny("20"),

@@ -37,7 +37,8 @@ type oracleCase struct {
 
 // settings returns the case of its figures.
 func (c oracleCase) settings() map[string]string {
-	return map[string]string{"mode": c.mode, "batch": strconv.Itoa(c.batch), "features": strconv.Itoa(c.features), "ranks": strconv.Itoa(c.ranks),
+	return map[string]string{"mode": c.mode, "batch": strconv.Itoa(c.batch), "features": strconv.Itoa(c.features),
+		"ranks":     strconv.Itoa(c.ranks),
 		"lookahead": strconv.Itoa(c.lookahead)}
 }
 
@@ -120,7 +121,8 @@ func oracleFigures(t io.Writer, report *Report, batch, cores int, took []oracleP
 	}
 	f := report.addFigure("rate", "samples/s", all...)
 	c := report.addFigure("rate per core", "samples/s", core...)
-	fmt.Fprintf(t, "%.2f (%.2f-%.2f)\t%.2f\t%.3f\t", f.Median/1e6, f.Min/1e6, f.Max/1e6, c.Median/1e6, report.addFigure("batch", "ms", ms...).Median)
+	fmt.Fprintf(t, "%.2f (%.2f-%.2f)\t%.2f\t%.3f\t", f.Median/1e6, f.Min/1e6, f.Max/1e6, c.Median/1e6, report.addFigure("batch", "ms",
+		ms...).Median)
 	for i, part := range []string{"plans", "merges", "decisions"} {
 		fmt.Fprintf(t, "%.0f\t", report.addFigure(part, "ns/sample", parts[i]...).Median)
 	}

@@ -18,8 +18,10 @@ import (
 var requestsBench = Bench{
 	Name: "requests",
 	Doc:  "rows that a server is asked for and updates in each millisecond of some steps",
-	Detail: "One rank holds all rows, and others train, which wait in place of most of the forward and backward pass; links are simulated. The jobs of the cache " +
-		"modes take turns. The parts of messages with rows, and with their gradients, are recorded when they leave a port, over some steps near the end of " +
+	Detail: "One rank holds all rows, and others train, which wait in place of most of the forward and backward pass; links are simulated. " +
+		"The jobs of the cache " +
+		"modes take turns. The parts of messages with rows, and with their gradients, are recorded when they leave a port, over some steps " +
+		"near the end of " +
 		"a job, and counted by millisecond.",
 	Settings: []Setting{
 		choice("model", "dim64-bare", []string{"dim64-bare", "dim16-bare", "dim48-bare"}, "model to train"),
@@ -29,7 +31,8 @@ var requestsBench = Bench{
 		number("shown", "2", 1, 1000, "steps that are recorded, near the end of the job"),
 		text("modes", "none,planned", "as cache.mode, separated by commas", "cache modes to compare"),
 		text("link", "30Gb/s,50us", "BANDWIDTH,LATENCY such as 30Gb/s,50us", "simulated links between ranks"),
-		text("compute", "20ms", "a duration up to 1m, such as 30ms", "time that a trainer waits in place of the forward and backward pass").orTiny("1ms"),
+		text("compute", "20ms", "a duration up to 1m, such as 30ms", "time that a trainer waits in place of the forward and backward "+
+			"pass").orTiny("1ms"),
 	},
 	Evidence: Simulated,
 	measure:  runRequests,
@@ -116,7 +119,8 @@ func runRequests(out io.Writer, o Options) (*Report, error) {
 	}
 	r := o.newReport(info.Device)
 	r.writeHeader(out)
-	fmt.Fprintf(out, "%d trainers of %d samples, links %v, a wait of %v: %d rows of %d bytes\n", o.number("trainers"), o.number("batch"), link, compute,
+	fmt.Fprintf(out, "%d trainers of %d samples, links %v, a wait of %v: %d rows of %d bytes\n", o.number("trainers"), o.number("batch"),
+		link, compute,
 		info.Rows, info.BytesPerRow)
 	t := table(out)
 	fmt.Fprintln(t, "mode\trows\tms per step\trows per step\tmost rows in a ms\tthat of the mean\tms with rows, %\t")
@@ -168,10 +172,12 @@ func (c *stepClock) Started(i train.Info) error { c.info = i; return nil }
 func (c *stepClock) Step(train.StepInfo)        { c.ends = append(c.ends, time.Now()) }
 
 // recordRequests runs a job.
-func (o Options) recordRequests(mode string, link transport.EmulatedLink, compute time.Duration) (x requestsSeries, info train.Info, err error) {
+func (o Options) recordRequests(mode string, link transport.EmulatedLink, compute time.Duration) (x requestsSeries, info train.Info,
+	err error) {
 	e, trainers, shown := env.Real(), o.number("trainers"), o.number("shown")
 	cfg, err := o.models(o.text("model"))[0].config(job{batch: o.number("batch") * trainers, ranks: trainers + 1, threads: 1},
-		fmt.Sprint("ranks.trainers=", trainers), "ranks.servers=1", "cache.mode="+mode, fmt.Sprint("train.iterations=", o.number("steps")), "train.keep=last")
+		fmt.Sprint("ranks.trainers=", trainers), "ranks.servers=1", "cache.mode="+mode, fmt.Sprint("train.iterations=", o.number("steps")),
+		"train.keep=last")
 	if err != nil {
 		return x, info, err
 	}

@@ -45,7 +45,8 @@ func runSealed(out io.Writer, o Options) (*Report, error) {
 	}
 	r := o.newReport("none")
 	r.writeHeader(out)
-	fmt.Fprintf(out, "\ntwo ranks of one process, each way at once, medians of %d pairs of turns; sealed / in clear, and its 95 %% interval\n", pairs)
+	fmt.Fprintf(out, "\ntwo ranks of one process, each way at once, medians of %d pairs of turns; sealed / in clear, and its 95 %% "+
+		"interval\n", pairs)
 	t := table(out)
 	fmt.Fprintln(t, "bytes\tGB/s in clear\tsealed\tratio\tinterval\tCPU s/GB in clear\tsealed\tratio\tinterval\t")
 	for _, size := range sizes {

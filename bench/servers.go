@@ -16,27 +16,33 @@ import (
 var serversBench = Bench{
 	Name: "servers",
 	Doc:  "time of an epoch with one server of rows and several trainers, by the server's store of rows",
-	Detail: "The jobs of OpenEmbedding (ICDE 2023): one rank holds all rows, and others train, each with its own slice of samples. Each store is " +
-		"run with each number of trainers and, where a part of the rows is in memory, each size of the cache. An epoch is the same samples for all, and " +
+	Detail: "The jobs of OpenEmbedding (ICDE 2023): one rank holds all rows, and others train, each with its own slice of samples. Each " +
+		"store is " +
+		"run with each number of trainers and, where a part of the rows is in memory, each size of the cache. An epoch is the same samples " +
+		"for all, and " +
 		"the second half of its steps is timed. Trainers wait in place of most of the forward and backward pass, and links are " +
 		"simulated. All ranks share the cores of this machine, so a CPU that is too slow shows as a longer epoch. " +
-		"dram-ps has all rows in memory. inline-lru and pmem-hash have a hash table, a lock for each row and a file in the page cache, and fetch the rows of a step when it " +
+		"dram-ps has all rows in memory. inline-lru and pmem-hash have a hash table, a lock for each row and a file in the page cache, and " +
+		"fetch the rows of a step when it " +
 		"begins; pmem-hash has no cache. tier is store.tier = \"file\" with rows planned ahead, no-pipeline is tier without that, " +
 		"no-cache is tier with the memory of the rows of one step, and neither is both.",
 	Settings: []Setting{
 		choice("model", "dim64-bare", []string{"dim64-bare", "dim16-bare", "dim48-bare", "dim64", "dim16", "dim48"}, "model to train"),
 		number("rows", "10500000", 26, 1<<31-1, "rows of the model, in 26 tables").orTiny("2600"),
-		text("skew", "synthetic", "synthetic, or shares of the top 0.05, 0.1 and 1 % of rows, such as 85.7/89.5/95.7; several separated by commas",
+		text("skew", "synthetic", "synthetic, or shares of the top 0.05, 0.1 and 1 % of rows, such as 85.7/89.5/95.7; several separated by "+
+			"commas",
 			"popularity of ids"),
 		number("batch", "1024", 1, maxSamples, "samples of a step of each trainer").orTiny("32"),
 		number("steps", "64", 4, maxSteps, "steps of an epoch with one trainer; n trainers take an n-th").orTiny("16"),
 		numbers("trainers", "1,2,4", 1, 64, "numbers of trainers").orTiny("1,2"),
 		numbers("cache", "10240", 1, 1<<30, "memory for rows of the server, in KiB").orTiny("40"),
 		text("stores", "dram-ps,tier,inline-lru,pmem-hash", "some of "+oneOf(storeNames)+", separated by commas", "the stores to measure"),
-		number("saves", "0", 0, 1000, "checkpoints in an epoch: increments for which training waits; tier has commits in place of them").orTiny("1"),
+		number("saves", "0", 0, 1000, "checkpoints in an epoch: increments for which training waits; tier has commits in place of "+
+			"them").orTiny("1"),
 		number("every", "10", 1, 1<<20, "steps between commits of tier").orTiny("2"),
 		text("link", "30Gb/s,50us", "BANDWIDTH,LATENCY such as 30Gb/s,50us", "simulated links between ranks"),
-		text("compute", "20ms", "a duration up to 1m, such as 30ms", "time that a trainer waits in place of the forward and backward pass").orTiny("1ms"),
+		text("compute", "20ms", "a duration up to 1m, such as 30ms", "time that a trainer waits in place of the forward and backward "+
+			"pass").orTiny("1ms"),
 		dirSetting,
 	},
 	Evidence: Simulated,
@@ -143,7 +149,8 @@ func (b *serversRun) jobs() (all []storeJob) {
 // report reports the jobs, and the ratio of each to the one with all rows in memory in the same turn.
 func (b *serversRun) report(out io.Writer, r *Report, jobs []storeJob, times [][]storeTimes) error {
 	t := table(out)
-	fmt.Fprintln(t, "store\ttrainers\tKiB\tskew\tepoch, s\tleast\tgreatest\tof dram-ps\tinterval\tms per step\tCPU ms\tmisses, %\tspilled per step\t")
+	fmt.Fprintln(t, "store\ttrainers\tKiB\tskew\tepoch, s\tleast\tgreatest\tof dram-ps\tinterval\tms per step\tCPU ms\tmisses, %\tspilled "+
+		"per step\t")
 	for i, j := range jobs {
 		of := slices.IndexFunc(jobs, func(d storeJob) bool {
 			return d.store == "dram-ps" && d.trainers == j.trainers && d.law.name == j.law.name

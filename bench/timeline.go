@@ -20,8 +20,10 @@ import (
 var timelineBench = Bench{
 	Name: "timeline",
 	Doc:  "the parts of some steps over time, with copies in line and beside the computation",
-	Detail: "Two jobs with a stream of commits, whose timelines are recorded (--trace): one exchanges all rows between the steps (cache.delayed_sync = false), the " +
-		"other moves those that the next step does not need while it computes. Shown are some steps near the end of each, on the first rank: every part of a step, rows that " +
+	Detail: "Two jobs with a stream of commits, whose timelines are recorded (--trace): one exchanges all rows between the steps " +
+		"(cache.delayed_sync = false), the " +
+		"other moves those that the next step does not need while it computes. Shown are some steps near the end of each, on the first rank: " +
+		"every part of a step, rows that " +
 		"move beside it, and writes to the topic.",
 	Settings: []Setting{
 		choice("model", "dim48-bare", []string{"dim48-bare", "dim16-bare", "dim48", "dim16"}, "model to train"),
@@ -67,13 +69,15 @@ func runTimeline(out io.Writer, o Options) (*Report, error) {
 	}
 	r := o.newReport(info.Device)
 	r.writeHeader(out)
-	fmt.Fprintf(out, "%d ranks, batch %d, links %v, a commit each step: %d steps\n", o.number("ranks"), o.number("batch"), link, o.number("shown"))
+	fmt.Fprintf(out, "%d ranks, batch %d, links %v, a commit each step: %d steps\n", o.number("ranks"), o.number("batch"), link,
+		o.number("shown"))
 	t := table(out)
 	fmt.Fprintln(t, "copies\tline\tpart\tbegin, ms\tend, ms\t")
 	for i, way := range ways {
 		for n, s := range lists[i] {
 			first := len(r.Figures)
-			fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%.3f\t\n", way, s.track, s.name, r.addFigure("begin", "ms", s.begin).Median, r.addFigure("end", "ms", s.end).Median)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%.3f\t\n", way, s.track, s.name, r.addFigure("begin", "ms", s.begin).Median, r.addFigure("end",
+				"ms", s.end).Median)
 			r.setCase(first, map[string]string{"copies": way, "line": s.track, "part": s.name, "span": strconv.Itoa(n)})
 		}
 		first := len(r.Figures)
@@ -87,12 +91,14 @@ func runTimeline(out io.Writer, o Options) (*Report, error) {
 }
 
 // recordTimeline runs a job, and returns the spans of its first rank in the steps that are shown.
-func (o Options) recordTimeline(delayed bool, link transport.EmulatedLink, dir string) (spans []timelineSpan, fetches []float64, info train.Info, err error) {
+func (o Options) recordTimeline(delayed bool, link transport.EmulatedLink, dir string) (spans []timelineSpan, fetches []float64,
+	info train.Info, err error) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return nil, nil, info, err
 	}
 	path, ranks, e := filepath.Join(dir, "trace.json"), o.number("ranks"), env.Real()
-	cfg, err := o.models(o.text("model"))[0].config(job{batch: o.number("batch"), ranks: ranks, threads: o.number("threads")}, "cache.mode=planned",
+	cfg, err := o.models(o.text("model"))[0].config(job{batch: o.number("batch"), ranks: ranks, threads: o.number("threads")},
+		"cache.mode=planned",
 		fmt.Sprint("cache.delayed_sync=", delayed), fmt.Sprint("train.iterations=", o.number("steps")), "train.keep=last", "ec.commit_every=1",
 		"stream.to=file:"+filepath.Join(dir, "topic"))
 	if err != nil {

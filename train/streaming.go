@@ -57,7 +57,8 @@ func (x *streaming) openLog(later bool, session uint64) (store.Log, error) {
 		return nil, err
 	}
 	defer topic.Close()
-	o := stream.LogOptions{Env: r.job.env, Topic: &tracedTopic{topic, r.job.env, x.track}, Rank: r.id, Ranks: r.job.ranks, Session: session, Moved: later,
+	o := stream.LogOptions{Env: r.job.env, Topic: &tracedTopic{topic, r.job.env, x.track}, Rank: r.id, Ranks: r.job.ranks,
+		Session: session, Moved: later,
 		Run: func() lineage.Run { return r.lineage }}
 	if r.id == 0 {
 		o.About = x.about
@@ -171,7 +172,8 @@ func (x *streaming) finishStream() {
 		if why == nil {
 			why = fmt.Errorf("stream.to: %s did not take all rows within %v", r.job.cfg.Stream.To, drainFor)
 		}
-		r.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it goes on",
+		r.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it "+
+			"goes on",
 			why, r.id, x.store.Durable(), r.done))
 	}
 }

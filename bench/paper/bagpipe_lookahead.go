@@ -70,22 +70,27 @@ func drawLosses(f *Figure, reports []*bench.Report) error {
 	f.Params = []Param{
 		{"model and data", "DLRM, dim 48, Criteo Kaggle", r.Settings["model"] + " on the synthetic stream"},
 		{"batch", "16,384", r.Settings["batch"]}, {"trainers", "8", r.Settings["ranks"] + " ranks in " + r.Settings["processes"] + " processes"},
-		{"beside PyTorch", "TorchRec, another random start", "the same start: a DLRM of dim 8, 20 steps of 64 samples, run by PyTorch 1.13 and kept as a file"},
+		{"beside PyTorch", "TorchRec, another random start", "the same start: a DLRM of dim 8, 20 steps of 64 samples, run by PyTorch 1.13 " +
+			"and kept as a file"},
 	}
 	f.Notes = append(f.Notes, "The synthetic labels can be learnt only in part, so the curves are flatter than on Criteo.",
-		"The run of PyTorch was made before and comes with ecrec; tools/python/golden.py makes others where PyTorch is installed. HET, whose rows may be stale, is not drawn here.")
+		"The run of PyTorch was made before and comes with ecrec; tools/python/golden.py makes others where PyTorch is installed. HET, whose "+
+			"rows may be stale, is not drawn here.")
 	return nil
 }
 
 func lookaheadRuns(size Size) []Run {
 	switch size {
 	case Tiny:
-		return []Run{{Bench: "oracle", Args: []string{"batch=64,128", "features=5,3", "ranks=2", "lookahead=3,1", "threads=1"}}, {Bench: "losses"}}
+		return []Run{{Bench: "oracle", Args: []string{"batch=64,128", "features=5,3", "ranks=2", "lookahead=3,1", "threads=1"}},
+			{Bench: "losses"}}
 	case Quick:
-		return []Run{{Bench: "oracle", Args: []string{"batch=16384,2048,65536", "features=26,13,52", "ranks=2", "lookahead=50,10,100", "threads=1"}, Repeats: 3},
+		return []Run{{Bench: "oracle", Args: []string{"batch=16384,2048,65536", "features=26,13,52", "ranks=2", "lookahead=50,10,100",
+			"threads=1"}, Repeats: 3},
 			{Bench: "losses", Args: []string{"steps=30"}}}
 	}
-	return []Run{{Bench: "oracle", Args: []string{"batch=16384,2048,4096,8192,32768,65536", "features=26,13,39,52", "ranks=2", "lookahead=50,10,100,200", "threads=1"}},
+	return []Run{{Bench: "oracle", Args: []string{"batch=16384,2048,4096,8192,32768,65536", "features=26,13,39,52", "ranks=2",
+		"lookahead=50,10,100,200", "threads=1"}},
 		lossRuns(Full)[0]}
 }
 
@@ -143,10 +148,12 @@ func drawLookahead(f *Figure, reports []*bench.Report) error {
 	if p := f.at(name, batch); p.N > 0 {
 		f.Checks = append(f.Checks, below("a batch is planned in less time than a step takes", p, step))
 	}
-	f.Params = []Param{{"processors", "72 vCPUs", "one thread; plans of the ranks run on all cores in a job"}, {"trainers", "8", base["ranks"] + " ranks"},
+	f.Params = []Param{{"processors", "72 vCPUs", "one thread; plans of the ranks run on all cores in a job"}, {"trainers", "8",
+		base["ranks"] + " ranks"},
 		{"data", "Criteo Kaggle", "synthetic Criteo Kaggle; tables are repeated beyond 26 features"},
 		{"step", "GPUs", "all ranks on the cores of this machine, which compute the layers"}}
-	f.Notes = append(f.Notes, "Our plan has no cache of rows that are fetched long before: in mode planned it marks rows that neighbouring steps share, which is less work than BagPipe's lookahead.")
+	f.Notes = append(f.Notes, "Our plan has no cache of rows that are fetched long before: in mode planned it marks rows that neighbouring "+
+		"steps share, which is less work than BagPipe's lookahead.")
 	return nil
 }
 

@@ -33,15 +33,19 @@ func drawQueues(f *Figure, reports []*bench.Report) error {
 		f.Series = append(f.Series, scaledSeries(s, 1e-9))
 	}
 	f.Params = []Param{{"message", "a dictionary of tensors", "a set of 8 tables of 1.2 KB"}}
-	f.Notes = append(f.Notes, "Ours hands over a pointer between two goroutines of one process; Python's queue serialises, and moves bytes through a pipe. So the two do not do "+
+	f.Notes = append(f.Notes, "Ours hands over a pointer between two goroutines of one process; Python's queue serialises, and moves bytes "+
+		"through a pipe. So the two do not do "+
 		"the same: the comparison shows what a design with another process costs. The thesis's quick queue is not public.")
 	if f.series("multiprocessing queue") != nil {
 		f.Checks = []Check{
-			below("a put of ours is faster than one of Python's queue", f.atLabel("hand-over (ecrec)", "put"), f.atLabel("multiprocessing queue", "put")),
-			below("a get of ours is faster than one of Python's queue", f.atLabel("hand-over (ecrec)", "get"), f.atLabel("multiprocessing queue", "get"))}
+			below("a put of ours is faster than one of Python's queue", f.atLabel("hand-over (ecrec)", "put"), f.atLabel("multiprocessing queue",
+				"put")),
+			below("a get of ours is faster than one of Python's queue", f.atLabel("hand-over (ecrec)", "get"), f.atLabel("multiprocessing queue",
+				"get"))}
 		return nil
 	}
-	f.Checks = []Check{atMost("a put of ours takes at most the 1.7 us of the thesis's quick queue", f.atLabel("hand-over (ecrec)", "put"), 1.7e-6)}
+	f.Checks = []Check{atMost("a put of ours takes at most the 1.7 us of the thesis's quick queue", f.atLabel("hand-over (ecrec)", "put"),
+		1.7e-6)}
 	return nil
 }
 
@@ -136,8 +140,11 @@ func drawGains(f *Figure, reports []*bench.Report) error {
 }
 
 func (f *Figure) describeMessages(r *bench.Report) {
-	f.Params = []Param{{"sets", "8 arrays of 1.2 KB, 12 KB, 1.2 MB, and 1.2 to 9.6 KB", "rows of " + r.Settings["width"] + " floats: as many bytes"},
+	f.Params = []Param{{"sets", "8 arrays of 1.2 KB, 12 KB, 1.2 MB, and 1.2 to 9.6 KB", "rows of " + r.Settings["width"] + " floats: as " +
+		"many bytes"},
 		{"Pickle", "tensors of PyTorch", strings.Join(messageSystems(r)[1:], "; ")}}
-	f.Notes = append(f.Notes, "Our frames carry the numbers of rows, and sums of every byte that are compared when they are read; Pickle and safetensors have neither. So ours do more. "+
-		"The time of frames includes their copy to a topic in memory.", "Pickle of Python's own arrays copies their bytes at once: it is a stronger baseline than lists, and as strong as tensors'.")
+	f.Notes = append(f.Notes, "Our frames carry the numbers of rows, and sums of every byte that are compared when they are read; Pickle "+
+		"and safetensors have neither. So ours do more. "+
+		"The time of frames includes their copy to a topic in memory.", "Pickle of Python's own arrays copies their bytes at once: it is a "+
+		"stronger baseline than lists, and as strong as tensors'.")
 }

@@ -50,7 +50,8 @@ func drawTimeline(f *Figure, r *bench.Report, copies string) error {
 			name += fmt.Sprintf(" (%d)", count[name])
 		}
 		y := float64(height)
-		f.Series = append(f.Series, Series{System: name, Kind: kind, Points: []Point{{X: x.Median, Y: y, Least: y, Most: y, N: 1}, {X: end.Y, Y: y, Least: y, Most: y, N: 1}}})
+		f.Series = append(f.Series, Series{System: name, Kind: kind, Points: []Point{{X: x.Median, Y: y, Least: y, Most: y, N: 1}, {X: end.Y,
+			Y: y, Least: y, Most: y, N: 1}}})
 	}
 	value := func(copies, name string) Point {
 		p, _, err := point(r, 0, "", name, "copies", copies)
@@ -59,13 +60,17 @@ func drawTimeline(f *Figure, r *bench.Report, copies string) error {
 		}
 		return p
 	}
-	f.Checks = []Check{below("the step waits less for planning and commits than the topic takes to be written", value(copies, "wait"), value(copies, "topic"))}
+	f.Checks = []Check{below("the step waits less for planning and commits than the topic takes to be written", value(copies, "wait"),
+		value(copies, "topic"))}
 	if copies == "beside" {
-		f.Checks = append(f.Checks, below("a step waits less for its rows if the others move beside it", value(copies, "fetch"), value("in line", "fetch")))
+		f.Checks = append(f.Checks, below("a step waits less for its rows if the others move beside it", value(copies, "fetch"), value("in "+
+			"line", "fetch")))
 	}
-	f.Params = []Param{{"copies", "changed rows, from a GPU", "rows between ranks, over emulated links of " + r.Settings["link"] + "; changed rows to a topic in a folder"},
+	f.Params = []Param{{"copies", "changed rows, from a GPU", "rows between ranks, over emulated links of " + r.Settings["link"] + "; " +
+		"changed rows to a topic in a folder"},
 		{"model and batch", "not stated", r.Settings["model"] + ", " + r.Settings["batch"] + " samples on " + r.Settings["ranks"] + " ranks"}}
-	f.Notes = append(f.Notes, "The timeline is that of ecrec train --trace, of the first rank in one step. The thesis's stream for copies is one of CUDA; ours here is a thread beside the "+
+	f.Notes = append(f.Notes, "The timeline is that of ecrec train --trace, of the first rank in one step. The thesis's stream for copies "+
+		"is one of CUDA; ours here is a thread beside the "+
 		"computation. The topic is always written beside the step.")
 	return nil
 }

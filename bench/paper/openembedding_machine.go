@@ -52,7 +52,8 @@ func drawMemory(f *Figure, reports []*bench.Report) error {
 		}
 	}
 	f.Checks = []Check{
-		below("a random read of DRAM is faster than one of the page cache", f.atLabel("DRAM", "latency of a read"), f.atLabel("page cache", "latency of a read")),
+		below("a random read of DRAM is faster than one of the page cache", f.atLabel("DRAM", "latency of a read"), f.atLabel("page cache",
+			"latency of a read")),
 	}
 	if f.series("disk") != nil {
 		f.Checks = append(f.Checks,
@@ -63,8 +64,10 @@ func drawMemory(f *Figure, reports []*bench.Report) error {
 	f.Params = []Param{{"DRAM", "a server's channels, all cores", fmt.Sprintf("all %d cores of this machine", r.Machine.Cores)},
 		{"slow memory", "Optane PMem", "the page cache and the disk of this machine: it has no persistent memory"},
 		{"access", "not stated", "memory 8 bytes, files 4 KiB; sequential 1 MiB"}}
-	f.Notes = append(f.Notes, "The stand-in for PMem in the figures of stores is a file in the page cache: its read costs more than PMem's 305 ns, since a system call is part of it. "+
-		"That makes our Ori-Cache and PMem-Hash weaker.", "Writes to DRAM at random places overlap, so their time is less than a round trip to memory.")
+	f.Notes = append(f.Notes, "The stand-in for PMem in the figures of stores is a file in the page cache: its read costs more than PMem's "+
+		"305 ns, since a system call is part of it. "+
+		"That makes our Ori-Cache and PMem-Hash weaker.", "Writes to DRAM at random places overlap, so their time is less than a round trip "+
+		"to memory.")
 	return nil
 }
 
@@ -101,8 +104,10 @@ func drawRequests(f *Figure, reports []*bench.Report) error {
 	}
 	f.Checks = []Check{
 		atLeast("without a plan requests come in bursts: the busiest ms has 5 times the mean", value("none", "asked for", "most of the mean"), 5),
-		above("planned rows are asked for in more of the time", value("planned", "asked for", "time with rows"), value("none", "asked for", "time with rows")),
-		above("planned rows are updated in more of the time", value("planned", "updated", "time with rows"), value("none", "updated", "time with rows")),
+		above("planned rows are asked for in more of the time", value("planned", "asked for", "time with rows"), value("none", "asked for",
+			"time with rows")),
+		above("planned rows are updated in more of the time", value("planned", "updated", "time with rows"), value("none", "updated", "time "+
+			"with rows")),
 	}
 	for _, mode := range modes {
 		step := value(mode, "asked for", "step")
@@ -110,6 +115,7 @@ func drawRequests(f *Figure, reports []*bench.Report) error {
 	}
 	f.Params = slices.Concat(f.Params, []Param{{"store", "not named", "all rows in memory on one rank"},
 		{"links", "30 Gb/s", "30 Gb/s, 50 us, emulated"}, {"forward and backward", "GPU", "a wait"}})
-	f.Notes = append(f.Notes, "none is OpenEmbedding's own order: pull, compute, update. planned moves the rows that the next step does not need while a step computes.")
+	f.Notes = append(f.Notes, "none is OpenEmbedding's own order: pull, compute, update. planned moves the rows that the next step does "+
+		"not need while a step computes.")
 	return nil
 }

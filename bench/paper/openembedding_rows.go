@@ -22,7 +22,8 @@ func openEmbeddingRows() []Drawing {
 // tableTwo is the popularity of OpenEmbedding's table II.
 const tableTwo = "85.7/89.5/95.7"
 
-// serverRun is a run of the benchmark servers. Its caches are those for which inline-lru reads about 13.6 % of the rows that it is asked for, as the paper's
+// serverRun is a run of the benchmark servers. Its caches are those for which inline-lru reads about 13.6 % of the rows that it is asked
+// for, as the paper's
 // does (fig. 11): at 85.7/89.5/95.7, 10.8 to 13.6 % for Quick, and 8.9 to 15.2 % for Full.
 func serverRun(size Size, args ...string) []Run {
 	r := Run{Bench: "servers", Args: append([]string{"skew=" + tableTwo}, args...)}
@@ -79,7 +80,8 @@ func sameTrainers(text string, a, b []Point, check func(string, Point, Point) Ch
 // describeStores adds what the figures of stores have in common.
 func describeStores(f *Figure, r *bench.Report) {
 	f.Params = append(f.Params,
-		Param{"model", "DeepFM, 2.1 billion rows of 64 floats: 538 GB", r.Settings["rows"] + " rows of 64 floats, 2.7 GB (s = 200), one layer before and after the products"},
+		Param{"model", "DeepFM, 2.1 billion rows of 64 floats: 538 GB", r.Settings["rows"] + " rows of 64 floats, 2.7 GB (s = 200), one layer " +
+			"before and after the products"},
 		Param{"batch of a trainer", "4,096", r.Settings["batch"]},
 		Param{"servers and trainers", "GPUs share servers", "one server; 1, 2 and 4 trainers are drawn at 4, 8 and 16 GPUs"},
 		Param{"cache", "2 GB, 0.4 % of the rows", r.Settings["cache"] + " KiB: in a short run, about the paper's miss rate of 13.6 %"},
@@ -88,9 +90,12 @@ func describeStores(f *Figure, r *bench.Report) {
 		Param{"forward and backward", "V100", "a wait of " + r.Settings["compute"]},
 		Param{"popularity", "table II", "drawn by table II's shares: " + r.Settings["skew"] + " %"})
 	f.Notes = append(f.Notes,
-		"All systems run on one loop, one set of kernels and one transport. Ori-Cache is inline-lru: a hash table and a lock for each row within the request, and "+
-			"the least recently used row leaves. PMem-Hash is the same without a cache. Both are stronger than the paper's where a row is in memory: that costs no hash table and no lock here.",
-		"PMem-OE is ecrec's own store.tier with rows planned ahead: it also keeps a log with sums, which the paper's has not. Its device is a disk, far slower "+
+		"All systems run on one loop, one set of kernels and one transport. Ori-Cache is inline-lru: a hash table and a lock for each row "+
+			"within the request, and "+
+			"the least recently used row leaves. PMem-Hash is the same without a cache. Both are stronger than the paper's where a row is in "+
+			"memory: that costs no hash table and no lock here.",
+		"PMem-OE is ecrec's own store.tier with rows planned ahead: it also keeps a log with sums, which the paper's has not. Its device is a "+
+			"disk, far slower "+
 			"than PMem, which makes it weaker.",
 		"All ranks share the cores of one machine, so more trainers also take CPU time from the server: gaps between systems are upper bounds.")
 }
@@ -185,7 +190,8 @@ func drawSavingStores(f *Figure, reports []*bench.Report) error {
 	f.Series = append(f.Series, a, b)
 	describeStores(f, r)
 	f.Params = append(f.Params, Param{"checkpoints of an epoch", "16 (every 20 minutes of 5.3 hours)", r.Settings["saves"]})
-	f.Notes = append(f.Notes, "DRAM-PS and Ori-Cache save the rows that changed since the checkpoint before, and training waits for that, as the incremental "+
+	f.Notes = append(f.Notes, "DRAM-PS and Ori-Cache save the rows that changed since the checkpoint before, and training waits for that, "+
+		"as the incremental "+
 		"checkpoints of the paper. PMem-OE has its commits, which survive the loss of all processes.")
 	zero := Point{N: 1}
 	f.Checks = []Check{
@@ -243,7 +249,8 @@ func drawMoney(f *Figure, reports []*bench.Report) error {
 	}
 	describeStores(f, r)
 	f.Params = append(f.Params, Param{"prices of an hour", "$6.07 with DRAM, $3.80 with PMem", "the paper's"})
-	f.Notes = append(f.Notes, fmt.Sprintf("The price of an epoch is computed: the paper's price of an hour, times the paper's %g hours of DRAM-PS, times our "+
+	f.Notes = append(f.Notes, fmt.Sprintf("The price of an epoch is computed: the paper's price of an hour, times the paper's %g hours of "+
+		"DRAM-PS, times our "+
 		"time over DRAM-PS's. It is no price of this machine.", hours))
 	f.Checks = []Check{
 		below("an epoch of PMem-OE is cheaper than one of DRAM-PS", prices["PMem-OE"], prices["DRAM-PS"]),
