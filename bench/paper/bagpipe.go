@@ -7,5 +7,6 @@ func bagPipeDrawings() []Drawing {
 	return slices.Concat(
 		bagPipeExchange(),
 		bagPipeSkew(),
+		bagPipeLookahead(),
 	)
 }

@@ -6,5 +6,7 @@ import "slices"
 func openEmbeddingDrawings() []Drawing {
 	return slices.Concat(
 		openEmbeddingExchange(),
+		openEmbeddingMachine(),
+		openEmbeddingRows(),
 	)
 }
