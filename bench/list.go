@@ -17,6 +17,7 @@ func All() []Bench {
 		oracleBench,
 		overheadBench,
 		planBench,
+		protectionBench,
 		rebuildBench,
 		recoveryBench,
 		restartBench,
