@@ -10,6 +10,7 @@ func All() []Bench {
 		convertBench,
 		driftBench,
 		ecBench,
+		faultsBench,
 		idealBench,
 		incrementsBench,
 		kernelsBench,

@@ -47,6 +47,9 @@ type guardedJob struct {
 	plain, with [][]guardBlock // [system][turn]
 }
 
+// leastSteps is the least number of steps of a block that is not as long as the time between two checkpoints. Tiny blocks are shorter.
+const leastSteps = 20
+
 // warmSteps are not timed at the begin of each block, or those of an epoch if that is longer.
 const warmSteps = 2
 
@@ -185,15 +188,16 @@ func (g *guardedJob) choosesSteps(t *train.Trial, mode lrpp.Mode) error {
 	return t.Barrier()
 }
 
-// blockSteps is the number of steps of a block: complete epochs of a code, or the time between two checkpoints.
+// blockSteps is the number of steps of a block: the time between two checkpoints, or at least leastSteps, and complete epochs of a code.
 func (g *guardedJob) blockSteps(of guard) int {
-	switch {
-	case of.minutes > 0:
+	if of.minutes > 0 {
 		return g.steps * of.minutes / 30
-	case of.k > 0:
-		return (g.steps + g.job.every - 1) / g.job.every * g.job.every
 	}
-	return g.steps
+	steps := g.steps
+	if !g.b.o.Tiny {
+		steps = max(steps, leastSteps)
+	}
+	return (steps + g.job.every - 1) / g.job.every * g.job.every
 }
 
 // runBlock trains a block. Its times are rank 0's.
