@@ -160,9 +160,10 @@ func (b *faultsRun) newJob(sets ...string) (*processJob, error) {
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
 		return nil, err
 	}
-	return &processJob{b.o, b.program, dir, b.shape, job{batch: b.batch(), ranks: b.o.number("ranks")}, append([]string{"job.save_model=false",
-		"train.log_every=1", fmt.Sprint("train.iterations=", b.all), "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
-		"cache.mode=" + b.o.text("mode"), "model.init_from=" + b.modelPath()}, sets...)}, nil
+	j := &processJob{o: b.o, program: b.program, dir: dir, shape: b.shape, job: job{batch: b.batch(), ranks: b.o.number("ranks")}}
+	j.sets = append([]string{"job.save_model=false", "train.log_every=1", fmt.Sprint("train.iterations=", b.all), "optimizer.dense.kind=adagrad",
+		"optimizer.sparse.kind=adagrad", "cache.mode=" + b.o.text("mode"), "model.init_from=" + b.modelPath()}, sets...)
+	return j, nil
 }
 
 // runUndisturbed runs a job without protection or a loss.
@@ -246,6 +247,7 @@ func (b *faultsRun) loseWithCheckpoints(minutes int, moment string) (x faultOutc
 		return x, err
 	}
 	defer os.RemoveAll(filepath.Join(b.dir, "checkpoints"))
+	j.env = []string{"ECREC_PAUSE_SAVES=1"}
 	fault := map[string]string{"after": fmt.Sprintf("kill:1@%d:%s", saves*every, probe.Saved), "half": fmt.Sprintf("kill:1@%d", saves*every+every/2+1),
 		"before": fmt.Sprintf("kill:1@%d:%s", (saves+1)*every, probe.Checkpoint)}[moment]
 	if err := j.run([]string{fault}); err == nil || b.o.isStopped() {

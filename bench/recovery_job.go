@@ -50,7 +50,7 @@ func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err err
 	if b.firstModel != "" {
 		sets = append(sets, "model.init_from="+b.firstModel)
 	}
-	p := processJob{b.o, program, dir, b.shape, job{batch: b.batch, ranks: b.ranks}, sets}
+	p := processJob{o: b.o, program: program, dir: dir, shape: b.shape, job: job{batch: b.batch, ranks: b.ranks}, sets: sets}
 	if err := p.run(faults); err != nil {
 		return r, err
 	}
@@ -65,6 +65,7 @@ type processJob struct {
 	shape   shape
 	job     job
 	sets    []string
+	env     []string // further variables
 }
 
 // run runs it to its end, with faults and further arguments.
@@ -83,7 +84,7 @@ func (p *processJob) run(faults []string, more ...string) error {
 	runtime.LockOSThread() // endWithParent ends the child with this thread
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(p.program, append(args, more...)...)
-	cmd.SysProcAttr = endWithParent()
+	cmd.SysProcAttr, cmd.Env = endWithParent(), append(os.Environ(), p.env...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	if err := p.o.runCommand(cmd); err != nil {

@@ -70,7 +70,7 @@ func drawTiny(t *testing.T, d Drawing) *Figure {
 // drawReports draws a figure from reports.
 func drawReports(t *testing.T, d Drawing, reports []*bench.Report) *Figure {
 	t.Helper()
-	f := &Figure{ID: d.ID}
+	f := Of(d.ID)
 	if err := d.Draw(f, reports); err != nil {
 		t.Fatalf("%s: %v", d.ID, err)
 	}

@@ -130,10 +130,10 @@ func (f *Figure) points(system string) []Point {
 	return slices.SortedStableFunc(slices.Values(s.Points), func(a, b Point) int { return cmp.Compare(a.X, b.X) })
 }
 
-// paperAt returns the paper's value of a system at x and a label; false if it has none.
+// paperAt returns the paper's value of a system at x, or at a label if that is not empty; false if it has none.
 func (f *Figure) paperAt(system string, x float64, label string) (float64, bool) {
 	for _, v := range f.Values {
-		if v.System == system && v.X == x && v.Label == label {
+		if v.System == system && v.Label == label && (label != "" || v.X == x) {
 			return v.Y, true
 		}
 	}
