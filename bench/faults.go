@@ -60,6 +60,7 @@ type faultsRun struct {
 	digest   string
 	normal   float64   // samples/s, the median of the runs without a loss
 	rates    []float64 // of these runs
+	start    float64   // ms, from the start of the command to the end of the first step of the last of them
 	stepTime time.Duration
 	rowBytes float64 // of all rows with their state
 }
@@ -175,7 +176,10 @@ func (b *faultsRun) runUndisturbed() (r jobRun, err error) {
 	if err := j.run(nil); err != nil {
 		return r, err
 	}
-	return j.read()
+	if r, err = j.read(); err == nil && len(r.steps) > 0 {
+		b.start = float64(r.steps[0].UnixMS - j.began.UnixMilli())
+	}
+	return r, err
 }
 
 // measureTurn runs a job without a loss, and one for each kind of loss.

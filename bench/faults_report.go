@@ -108,6 +108,7 @@ func (b *faultsRun) addFigures(found []faultFigures) error {
 		f.of["size"] = b.size.name
 		if f.outcomes[0].hit < 0 {
 			b.report.addFigure("throughput of a run", "samples/s", b.rates...)
+			b.report.addFigure("start", "ms", b.start)
 			b.report.addAs(Counted, "rows and state", "B", b.rowBytes)
 			b.report.addAs(Counted, "steps of 30 minutes / scale", "steps", float64(b.steps))
 			b.report.setCase(first, f.of)

@@ -66,6 +66,7 @@ type processJob struct {
 	job     job
 	sets    []string
 	env     []string // further variables
+	began   time.Time
 }
 
 // run runs it to its end, with faults and further arguments.
@@ -86,7 +87,7 @@ func (p *processJob) run(faults []string, more ...string) error {
 	cmd := exec.Command(p.program, append(args, more...)...)
 	cmd.SysProcAttr, cmd.Env = endWithParent(), append(os.Environ(), p.env...)
 	var errs bytes.Buffer
-	cmd.Stderr = &errs
+	cmd.Stderr, p.began = &errs, time.Now()
 	if err := p.o.runCommand(cmd); err != nil {
 		return fmt.Errorf("bench: a run of %d processes: %w: %s", p.job.ranks, err, bytes.TrimSpace(errs.Bytes()))
 	}
