@@ -7,5 +7,6 @@ func ecrecDrawings() []Drawing {
 	return slices.Concat(
 		ecrecLoad(),
 		ecrecOverhead(),
+		ecrecRecovery(),
 	)
 }

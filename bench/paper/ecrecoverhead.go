@@ -45,7 +45,9 @@ func overheadRuns(size Size) []Run {
 	return protectionRun(size, 3, sizes, "systems=k2,k4,ckpt-30,ckpt-60")
 }
 
-func wideRuns(size Size) []Run { return protectionRun(size, 3, "sizes=4S,2S-2D", "systems=k4", "timeline=none") }
+func wideRuns(size Size) []Run {
+	return protectionRun(size, 3, "sizes=4S,2S-2D", "systems=k4", "timeline=none")
+}
 
 func ablationRuns(size Size) []Run {
 	every := map[Size]string{Tiny: "every=1,2", Quick: "every=1,10", Full: "every=1,10,50"}[size]
