@@ -23,9 +23,9 @@ const (
 
 // Run is one run of a benchmark.
 type Run struct {
-	Bench   string
-	Args    []string // settings, KEY=VALUE
-	Repeats int      // 0: the benchmark's default
+	Bench   string   `json:"bench"`
+	Args    []string `json:"args,omitempty"`    // settings, KEY=VALUE
+	Repeats int      `json:"repeats,omitempty"` // 0: the default of the benchmark
 }
 
 // Drawing makes one figure.
