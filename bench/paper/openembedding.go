@@ -8,5 +8,6 @@ func openEmbeddingDrawings() []Drawing {
 		openEmbeddingExchange(),
 		openEmbeddingMachine(),
 		openEmbeddingRows(),
+		openEmbeddingSaves(),
 	)
 }
