@@ -79,6 +79,14 @@ def make_batch(torch, samples, step, process):
     return dense, ids, ((ids.sum(1) + dense.sum(1) * 100) % 2 > 1).float()
 
 
+def wait_for_all(a):
+    """Waits until all processes are here, at the first start only: a process that replaces another does not wait."""
+    here = [os.path.join(a.dir, f"here-{p}") for p in range(a.processes)]
+    open(here[a.worker], "w").close()
+    while not all(os.path.exists(h) for h in here):
+        time.sleep(0.01)
+
+
 class Steps:
     """The file of a process with a line for each step: STEP SECONDS BATCHES."""
 
@@ -168,6 +176,7 @@ def train_torchft(torch, a):
         replica_id=f"group{process}", store_addr="localhost", store_port=store.port, rank=0, world_size=1, lighthouse_addr=a.meet,
         hostname="localhost", init_sync=False, timeout=timedelta(seconds=10), quorum_timeout=timedelta(seconds=30))
     net, optimizer = torchft.DistributedDataParallel(manager, model), torchft.Optimizer(manager, inner)
+    wait_for_all(a)
     steps, began, loss = Steps(a, process), time.time(), 0.0
     while a.steps == 0 or manager.current_step() < a.steps:
         dense, ids, labels = make_batch(torch, a.batch // world, manager.current_step() + 1, process)
@@ -273,7 +282,7 @@ class Run:
             if self.a.system == "torchft":
                 from torchft.coordination import LighthouseServer
 
-                self.lighthouse = LighthouseServer(bind="[::]:0", min_replicas=1, join_timeout_ms=1000 if self.losses else 10_000)
+                self.lighthouse = LighthouseServer(bind="[::]:0", min_replicas=1, join_timeout_ms=1000)
             self.start_all()
             self.watch()
         finally:
@@ -383,7 +392,12 @@ def main():
         run_worker(a)
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds: Run.train ends the workers
-    result = measure(a)
+    if a.system == "torchft":  # its lighthouse writes some lines for each step
+        os.dup2(os.open(os.path.join(a.dir, "lighthouse.log"), os.O_WRONLY | os.O_CREAT, 0o600), 2)
+    try:
+        result = measure(a)
+    except Exception as e:
+        result = {"error": f"{type(e).__name__}: {e}"}
     with open(a.result, "w") as f:
         json.dump(result, f)
 
