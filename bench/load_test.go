@@ -16,10 +16,12 @@ func TestLoadCountsEveryDelta(t *testing.T) {
 	}
 	means := map[string]float64{}
 	for _, f := range r.Figures {
-		means[f.Name] = f.Median
+		if f.Name == "updates" {
+			means[f.Case["rows"]+" "+f.Case["deltas"]] = f.Median
+		}
 	}
-	for _, way := range []string{"rows in turn: ", "ranges: "} {
-		rows, each, commits := means[way+"updates of rows"], means[way+"and a delta each"], means[way+"and deltas of commits"]
+	for _, way := range []string{"in turn ", "ranges "} {
+		rows, each, commits := means[way+"none"], means[way+"each update"], means[way+"each commit"]
 		if rows <= 0 || each < 2.999*rows || each > 3.001*rows {
 			t.Errorf("%s%v updates, with two parities %v", way, rows, each)
 		}

@@ -2,6 +2,8 @@ package paper
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/ecrec/ecrec/bench"
 )
@@ -21,9 +23,9 @@ const (
 
 // Run is one run of a benchmark.
 type Run struct {
-	Bench   string
-	Args    []string // settings, KEY=VALUE
-	Repeats int      // 0: the benchmark's default
+	Bench   string   `json:"bench"`
+	Args    []string `json:"args,omitempty"`    // settings, KEY=VALUE
+	Repeats int      `json:"repeats,omitempty"` // 0: the default of the benchmark
 }
 
 // Drawing makes one figure.
@@ -44,11 +46,7 @@ func point(r *bench.Report, x float64, label, name string, of ...string) (Point,
 		if f.Name != name || !hasCase(f.Case, of) {
 			continue
 		}
-		p := Point{X: x, Label: label, Y: f.Median, Least: f.Min, Most: f.Max, N: f.N}
-		if f.Interval != nil {
-			p.Least, p.Most = f.Interval[0], f.Interval[1]
-		}
-		return p, f.Evidence, nil
+		return pointOf(f, x, label), f.Evidence, nil
 	}
 	return Point{}, "", fmt.Errorf("the report of %s has no figure %q of %v", r.Bench, name, of)
 }
@@ -60,4 +58,13 @@ func hasCase(c map[string]string, of []string) bool {
 		}
 	}
 	return true
+}
+
+// String is the command line of the run, without the program: it identifies the run.
+func (r Run) String() string {
+	words := append([]string{"bench", r.Bench}, r.Args...)
+	if r.Repeats > 0 {
+		words = append(words, "--repeats", strconv.Itoa(r.Repeats))
+	}
+	return strings.Join(words, " ")
 }

@@ -1,3 +1,10 @@
 package paper
 
-func ecrecDrawings() []Drawing { return nil }
+import "slices"
+
+// ecrecDrawings lists the drawings of ECRec.
+func ecrecDrawings() []Drawing {
+	return slices.Concat(
+		ecrecLoad(),
+	)
+}

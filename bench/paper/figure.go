@@ -12,6 +12,7 @@ type Figure struct {
 	Paper  string `json:"paper"`  // "BagPipe"
 	Number string `json:"number"` // "fig. 7"
 	Title  string `json:"title"`  // in our words
+	Mark   Mark   `json:"mark"`
 	X      Axis   `json:"x"`
 	Y      Axis   `json:"y"`
 	// Bars reports whether the values are drawn as groups of bars, one for each x, in place of lines over x.

@@ -26,7 +26,7 @@ type root struct {
 	Sweep      sweepCmd      `cmd:"" help:"Train a config with every combination of some values, one run after another."`
 	Report     reportCmd     `cmd:"" help:"Write a report of a run as one HTML page: curves, losses, config."`
 	Data       dataCmd       `cmd:"" help:"Generate, convert and measure data."`
-	Bench      benchCmd      `cmd:"" help:"Run a benchmark; 'bench list' lists them, 'bench NAME --help' shows the settings of one."`
+	Bench      benchCommands `cmd:"" help:"Run a benchmark, or draw the figures of papers."`
 	Sim        simCmd        `cmd:"" help:"Run simulated clusters with faults and check that the result stays bit-identical."`
 	Slurm      slurmCmd      `cmd:"" help:"Print a batch script (sbatch) that trains under Slurm."`
 	K8s        k8sCmd        `cmd:"" name:"k8s" help:"Print manifests (JobSet) that train on Kubernetes."`

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,3 +18,8 @@ func unread(pipe *os.File) int {
 
 // self returns the path of this program, which holds even if its file has been replaced.
 func self() (string, error) { return "/proc/self/exe", nil }
+
+// childOfReport keeps signals of the terminal from a child, and kills it when this process ends.
+func childOfReport() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

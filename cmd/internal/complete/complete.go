@@ -76,13 +76,22 @@ func (c *cursor) advance(word string) {
 				return
 			}
 		}
+		c.node = c.withDefault()
 		c.args = append(c.args, word)
 	}
 }
 
+// withDefault returns the default command of a group, which takes arguments and flags without its name, else the command itself.
+func (c *cursor) withDefault() *kong.Node {
+	if c.node.DefaultCmd != nil {
+		return c.node.DefaultCmd
+	}
+	return c.node
+}
+
 // findFlag returns the flag --name of the command or of its groups, nil if there is none.
 func (c *cursor) findFlag(name string) *kong.Flag {
-	for _, group := range c.node.AllFlags(false) {
+	for _, group := range c.withDefault().AllFlags(false) {
 		for _, f := range group {
 			if "--"+f.Name == name {
 				return f
@@ -93,7 +102,7 @@ func (c *cursor) findFlag(name string) *kong.Flag {
 }
 
 func (c *cursor) completeFlag(prefix string) (found []Candidate) {
-	for _, group := range c.node.AllFlags(true) {
+	for _, group := range c.withDefault().AllFlags(true) {
 		for _, f := range group {
 			found = add(found, prefix, "--"+f.Name, f.Help)
 		}
@@ -103,7 +112,7 @@ func (c *cursor) completeFlag(prefix string) (found []Candidate) {
 
 func (c *cursor) completeCommand(prefix string) (found []Candidate) {
 	for _, child := range c.node.Children {
-		if !child.Hidden {
+		if !child.Hidden && child != c.node.DefaultCmd {
 			found = add(found, prefix, child.Name, child.Help)
 		}
 	}
@@ -111,11 +120,12 @@ func (c *cursor) completeCommand(prefix string) (found []Candidate) {
 }
 
 func (c *cursor) completeArgument(prefix string, sources map[string]Source) []Candidate {
-	n := len(c.node.Positional)
-	if n == 0 || len(c.args) >= n && !c.node.Positional[n-1].IsCumulative() {
+	positional := c.withDefault().Positional
+	n := len(positional)
+	if n == 0 || len(c.args) >= n && !positional[n-1].IsCumulative() {
 		return nil
 	}
-	arg := c.node.Positional[min(len(c.args), n-1)]
+	arg := positional[min(len(c.args), n-1)]
 	return c.completeValue(arg, arg.Tag.PlaceHolder, prefix, sources)
 }
 

@@ -131,3 +131,31 @@ func TestScripts(t *testing.T) {
 		})
 	}
 }
+
+// A group's default command takes arguments and flags without its name.
+func TestDefaultCommands(t *testing.T) {
+	var l struct {
+		Bench struct {
+			Run struct {
+				Name  string `arg:"" enum:"cache,load"`
+				Count int
+			} `cmd:"" default:"withargs"`
+			Report struct {
+				Out string
+			} `cmd:""`
+		} `cmd:""`
+	}
+	root := kong.Must(&l).Model.Node
+	for words, want := range map[string]string{"bench ": "report cache load", "bench l": "load", "bench load --": "--count", "bench --": "--count",
+		"bench report --": "--out", "bench --count 3 l": "load"} {
+		var got []string
+		for _, found := range Candidates(root, strings.Split(words, " "), nil) {
+			if found.Text != "--help" {
+				got = append(got, found.Text)
+			}
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%q: %q, want %q", words, text, want)
+		}
+	}
+}

@@ -126,8 +126,11 @@ func (p *page) writeItem(term, value, text string) {
 	p.writeText(text)
 }
 
-// path returns a command's name after those of its groups.
+// path returns a command's name after those of its groups. The default command of a group has no name of its own.
 func path(c *kong.Node) string {
+	if c.Parent != nil && c.Parent.DefaultCmd == c {
+		return path(c.Parent)
+	}
 	if c.Parent == nil || c.Parent.Type == kong.ApplicationNode {
 		return c.Name
 	}

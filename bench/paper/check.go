@@ -1,0 +1,175 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A check of measured values takes their spreads into account: it holds or fails only if it does so for all values within the spreads,
+// else it is unclear. Counts have no spread, so their checks are always clear. A value that is missing (N = 0) fails its check.
+
+// above checks that a is greater than b.
+func above(text string, a, b Point) Check {
+	return judge(text, a.Least > b.Most, a.Most <= b.Least, seen(a)+" and "+seen(b), a, b)
+}
+
+// below checks that a is less than b.
+func below(text string, a, b Point) Check {
+	return judge(text, a.Most < b.Least, a.Least >= b.Most, seen(a)+" and "+seen(b), a, b)
+}
+
+// atLeast checks that a value is at least a bound.
+func atLeast(text string, a Point, bound float64) Check {
+	return judge(text, a.Least >= bound, a.Most < bound, seen(a), a)
+}
+
+// atMost checks that a value is at most a bound.
+func atMost(text string, a Point, bound float64) Check {
+	return judge(text, a.Most <= bound, a.Least > bound, seen(a), a)
+}
+
+// within checks that a value lies between two bounds.
+func within(text string, a Point, least, most float64) Check {
+	return judge(text, a.Least >= least && a.Most <= most, a.Most < least || a.Least > most, seen(a), a)
+}
+
+// near checks that a value differs from another one by at most a share of that: 0.1 is 10 %.
+func near(text string, a Point, to, share float64) Check {
+	margin := math.Abs(to) * share
+	return within(text, a, to-margin, to+margin)
+}
+
+// rising checks that each value is greater than the one before it.
+func rising(text string, points []Point) Check {
+	return each(text, points, func(a, b Point) Check { return above(text, b, a) })
+}
+
+// falling checks that each value is less than the one before it.
+func falling(text string, points []Point) Check {
+	return each(text, points, func(a, b Point) Check { return below(text, b, a) })
+}
+
+// flat checks that the greatest value is at most a share above the least: 0.1 is 10 %.
+func flat(text string, points []Point, share float64) Check {
+	if len(points) < 2 {
+		return each(text, points, nil)
+	}
+	byY := func(a, b Point) int { return int(math.Copysign(1, a.Y-b.Y)) }
+	least, most := slices.MinFunc(points, byY), slices.MaxFunc(points, byY)
+	return judge(text, most.Most <= least.Least*(1+share), most.Least > least.Most*(1+share), seenAll(points), points...)
+}
+
+// growsLess checks that from the first to the last point y grows by a smaller factor than x does.
+func growsLess(text string, points []Point) Check {
+	if len(points) < 2 {
+		return each(text, points, nil)
+	}
+	a, b := points[0], points[len(points)-1]
+	grows := b.X / a.X
+	return judge(text, b.Most/a.Least < grows, b.Least/a.Most >= grows,
+		fmt.Sprintf("%s to %s while x grows %s times", seen(a), seen(b), number(grows)), a, b)
+}
+
+// holdsIf is a check whose verdict the caller computes, for values without a spread.
+func holdsIf(text string, holds bool, format string, args ...any) Check {
+	return Check{Text: text, Holds: holds, Seen: fmt.Sprintf(format, args...)}
+}
+
+// all joins checks into one, which holds if all hold.
+func all(text string, checks ...Check) Check {
+	joined := Check{Text: text, Holds: len(checks) > 0}
+	var sees []string
+	fails := false
+	for _, c := range checks {
+		joined.Holds = joined.Holds && c.Holds
+		joined.Unclear = joined.Unclear || c.Unclear
+		fails = fails || !c.Holds && !c.Unclear
+		sees = append(sees, c.Seen)
+	}
+	joined.Unclear = joined.Unclear && !fails
+	joined.Seen = strings.Join(sees, "; ")
+	return joined
+}
+
+// each checks neighbouring points.
+func each(text string, points []Point, check func(a, b Point) Check) Check {
+	if len(points) < 2 {
+		return Check{Text: text, Seen: fmt.Sprintf("%d values, too few", len(points))}
+	}
+	var checks []Check
+	for i := range points[1:] {
+		checks = append(checks, check(points[i], points[i+1]))
+	}
+	c := all(text, checks...)
+	c.Seen = seenAll(points)
+	return c
+}
+
+// judge makes a check that holds, fails, or is unclear if it does neither.
+func judge(text string, holds, fails bool, sees string, points ...Point) Check {
+	c := Check{Text: text, Seen: sees}
+	if slices.ContainsFunc(points, func(p Point) bool { return p.N == 0 }) {
+		c.Seen = "a value is missing: " + sees
+		return c
+	}
+	c.Holds = holds
+	c.Unclear = !holds && !fails
+	return c
+}
+
+// seen is a value with its spread, as checks and tables show it.
+func seen(p Point) string {
+	if p.N == 0 {
+		return "no value"
+	}
+	if p.Least == p.Y && p.Most == p.Y {
+		return number(p.Y)
+	}
+	return fmt.Sprintf("%s (%s to %s)", number(p.Y), number(p.Least), number(p.Most))
+}
+
+func seenAll(points []Point) string {
+	var list []string
+	for _, p := range points {
+		list = append(list, seen(p))
+	}
+	return strings.Join(list, ", ")
+}
+
+// number is a value for people: four digits, thousands separated.
+func number(y float64) string {
+	if math.IsNaN(y) || math.IsInf(y, 0) {
+		return strconv.FormatFloat(y, 'g', -1, 64)
+	}
+	a := math.Abs(y)
+	if a != 0 && (a < 1e-3 || a >= 1e15) {
+		return strconv.FormatFloat(y, 'g', 4, 64)
+	}
+	decimals := 0
+	for bound := 1e3; decimals < 6 && a < bound && a != 0; bound /= 10 {
+		decimals++
+	}
+	s := strconv.FormatFloat(y, 'f', decimals, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	whole, rest, _ := strings.Cut(s, ".")
+	start := len(whole) % 3
+	if y < 0 {
+		start = (len(whole)-1)%3 + 1
+	}
+	out := whole[:start]
+	for i := start; i < len(whole); i += 3 {
+		if i > 0 && out != "-" {
+			out += ","
+		}
+		out += whole[i : i+3]
+	}
+	if rest != "" {
+		out += "." + rest
+	}
+	return out
+}

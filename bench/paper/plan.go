@@ -1,0 +1,104 @@
+package paper
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ecrec/ecrec/internal/buildinfo"
+)
+
+// Session is the record of the runs of a report, beside their report files. With those it is all that a page needs.
+type Session struct {
+	Size         string         `json:"size"` // tiny, quick or full
+	Only         []string       `json:"only,omitempty"`
+	Command      []string       `json:"command"`
+	When         time.Time      `json:"when"` // the session began
+	Seconds      float64        `json:"seconds"`
+	Build        buildinfo.Info `json:"build"`
+	Program      string         `json:"program"` // a hash of the executable
+	Accelerators []string       `json:"accelerators,omitempty"`
+	Runs         []RunRecord    `json:"runs"`
+	// Stopped is the part of the runs that was done when a signal ended them: "3 of 20 runs".
+	Stopped string `json:"stopped,omitempty"`
+}
+
+// RunRecord is the outcome of a run.
+type RunRecord struct {
+	Run     Run      `json:"run"`
+	File    string   `json:"file"` // of the report, in the folder of the session
+	Figures []string `json:"figures"`
+	Seconds float64  `json:"seconds"`
+	Done    bool     `json:"done"`
+	Program string   `json:"program,omitempty"` // a hash of the executable that measured
+	Reused  bool     `json:"reused,omitempty"`  // an earlier session measured it
+	Error   string   `json:"error,omitempty"`
+}
+
+// ErrUnknown is wrapped by errors about ids of figures.
+var ErrUnknown = errors.New("unknown figure")
+
+// String is the name of the size.
+func (s Size) String() string { return [...]string{"tiny", "quick", "full"}[s] }
+
+// parseSize is the inverse of String; an unknown name is Quick.
+func parseSize(name string) Size {
+	return Size(max(int(Tiny), slices.Index([]string{"tiny", "quick", "full"}, name)))
+}
+
+// File is the name of the report of a run: the benchmark, and a hash of the command line.
+func (r Run) File() string {
+	sum := sha256.Sum256([]byte(r.String()))
+	return r.Bench + "-" + hex.EncodeToString(sum[:6]) + ".json"
+}
+
+// Plan lists the runs of the figures, each once, in the order of the figures. only has the ids of the wanted figures; empty: all.
+func Plan(size Size, only []string) ([]RunRecord, error) {
+	var unknown []string
+	for _, id := range only {
+		if !slices.Contains(IDs(), id) {
+			unknown = append(unknown, id)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("%w %s; there are %s", ErrUnknown, strings.Join(unknown, ", "), strings.Join(IDs(), " "))
+	}
+	return planDrawings(inOrder(All()), size, only), nil
+}
+
+func planDrawings(drawings []Drawing, size Size, only []string) (runs []RunRecord) {
+	for _, d := range drawings {
+		if d.Runs == nil || !isWanted(d.ID, only) {
+			continue
+		}
+		for _, r := range d.Runs(size) {
+			i := slices.IndexFunc(runs, func(x RunRecord) bool { return x.Run.String() == r.String() })
+			if i < 0 {
+				runs = append(runs, RunRecord{Run: r, File: r.File()})
+				i = len(runs) - 1
+			}
+			if !slices.Contains(runs[i].Figures, d.ID) {
+				runs[i].Figures = append(runs[i].Figures, d.ID)
+			}
+		}
+	}
+	return runs
+}
+
+func isWanted(id string, only []string) bool { return len(only) == 0 || slices.Contains(only, id) }
+
+// inOrder sorts drawings as the page does.
+func inOrder(drawings []Drawing) []Drawing {
+	ids := IDs()
+	place := func(d Drawing) int {
+		if i := slices.Index(ids, d.ID); i >= 0 {
+			return i
+		}
+		return len(ids)
+	}
+	return slices.SortedStableFunc(slices.Values(drawings), func(a, b Drawing) int { return place(a) - place(b) })
+}

@@ -1,0 +1,120 @@
+package paper
+
+import (
+	"slices"
+
+	"github.com/ecrec/ecrec/bench/chart"
+)
+
+// looks gives each system of a report a number, which decides its looks on all charts.
+type looks map[string]int
+
+// newLooks numbers the systems in the order in which the figures show them, ours before the paper's.
+func newLooks(figures []*Figure) looks {
+	l := looks{}
+	add := func(system string) {
+		if _, ok := l[system]; !ok {
+			l[system] = len(l)
+		}
+	}
+	for _, f := range figures {
+		for _, s := range f.Series {
+			add(s.System)
+		}
+	}
+	for _, f := range figures {
+		for _, v := range f.Values {
+			add(v.System)
+		}
+	}
+	return l
+}
+
+const (
+	// mostMarkers is the number of values up to which a line has markers and its values have rows in the table.
+	mostMarkers = 40
+	// mostPoints is the number of values of a line that a chart draws.
+	mostPoints = 1000
+	// paperSuffix names the values of the paper in a legend.
+	paperSuffix = " (paper)"
+)
+
+// chartOf returns the chart of a figure: values with the unit of the axis. It is nil without values of ours.
+func (f *Figure) chartOf(l looks) *chart.Chart {
+	c := &chart.Chart{X: axisLabel(f.X), Y: axisLabel(f.Y), Bars: f.Bars}
+	for _, s := range f.Series {
+		line := chart.Series{Name: s.System, Number: l[s.System], Dashed: s.Dashed, Plain: len(s.Points) > mostMarkers}
+		for _, p := range s.Points {
+			if f.isPlotted(p.Unit, p.Label) && !hasOtherScale(p) {
+				line.Points = append(line.Points, chart.Point{X: p.X, Label: p.Label, Y: p.Y, Least: p.Least, Most: p.Most})
+			}
+		}
+		if !f.Bars {
+			slices.SortStableFunc(line.Points, func(a, b chart.Point) int {
+				switch {
+				case a.X < b.X:
+					return -1
+				case a.X > b.X:
+					return 1
+				}
+				return 0
+			})
+			line.Points = thinPoints(line.Points)
+		}
+		if len(line.Points) > 0 {
+			c.Series = append(c.Series, line)
+		}
+	}
+	if len(c.Series) == 0 {
+		return nil
+	}
+	for _, s := range f.paperSeries(l) {
+		c.Series = append(c.Series, s)
+	}
+	return c
+}
+
+// isPlotted reports whether a value with a unit and a label has a place on the chart.
+func (f *Figure) isPlotted(unit, label string) bool {
+	return (unit == "" || unit == f.Y.Unit) && (label != "") == f.Bars
+}
+
+// hasOtherScale reports whether a value cannot be drawn.
+func hasOtherScale(p Point) bool { return p.Y != p.Y || p.X != p.X }
+
+// paperSeries returns the paper's values, a series for each system.
+func (f *Figure) paperSeries(l looks) (all []chart.Series) {
+	for _, v := range f.Values {
+		if !f.isPlotted(v.Unit, v.Label) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(s chart.Series) bool { return s.Name == v.System })
+		if i < 0 {
+			all = append(all, chart.Series{Name: v.System, Number: l[v.System], Hollow: true})
+			i = len(all) - 1
+		}
+		all[i].Points = append(all[i].Points, chart.Point{X: v.X, Label: v.Label, Y: v.Y, Least: v.Y, Most: v.Y})
+	}
+	return all
+}
+
+// thinPoints returns the last point and evenly spaced ones before it.
+func thinPoints(points []chart.Point) []chart.Point {
+	every := (len(points) + mostPoints - 1) / mostPoints
+	if every < 2 {
+		return points
+	}
+	var kept []chart.Point
+	for i := (len(points) - 1) % every; i < len(points); i += every {
+		kept = append(kept, points[i])
+	}
+	return kept
+}
+
+func axisLabel(a Axis) chart.Axis {
+	label := a.Name
+	if a.Unit != "" {
+		label += " (" + a.Unit + ")"
+	}
+	return chart.Axis{Label: label, Log: a.Log}
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ecrec/ecrec/bench"
+	"github.com/ecrec/ecrec/bench/paper"
+	"github.com/ecrec/ecrec/cmd/internal/report"
+	"github.com/ecrec/ecrec/internal/atomicfile"
+	"github.com/ecrec/ecrec/internal/buildinfo"
+)
+
+// benchCommands are the commands ecrec bench NAME and ecrec bench report.
+type benchCommands struct {
+	Run    benchCmd       `cmd:"" default:"withargs" help:"Run a benchmark; 'bench list' lists them, 'bench NAME --help' shows the settings of one."`
+	Report benchReportCmd `cmd:"" help:"Measure and draw the figures of four papers, as one page: DIR/index.html. The exit code is 1 if a run or a drawing failed, 0 even if checks of shapes do not hold."`
+}
+
+type benchReportCmd struct {
+	Out    string   `default:"report" placeholder:"DIR" complete:"dir" help:"The folder to write (report): index.html, report.json, ID.csv for each figure, and runs/ with the report and the output of each run."`
+	Quick  bool     `xor:"size" help:"Small runs: less than 10 minutes in all on 2 cores. The default."`
+	Full   bool     `xor:"size" help:"Runs that take less than two hours in all on 2 cores."`
+	Only   []string `placeholder:"ID" help:"Only these figures, for example E5,B7. docs/figures.md lists them."`
+	From   string   `placeholder:"DIR" complete:"dir" help:"Measure nothing: draw the runs of this report again."`
+	Resume bool     `help:"Continue the report in DIR: runs of this same program are not repeated."`
+}
+
+// Run measures and writes the report, or only writes it.
+func (c *benchReportCmd) Run(a *app) error {
+	if c.From != "" && (c.Quick || c.Full || c.Resume) {
+		return errUsage("bench report: --from measures nothing; remove --quick, --full and --resume")
+	}
+	if err := report.CheckDir(c.Out, "--out"); err != nil {
+		return err
+	}
+	if c.From != "" {
+		return c.drawFrom(a)
+	}
+	size := paper.Quick
+	if c.Full {
+		size = paper.Full
+	}
+	plan, err := paper.Plan(size, c.Only)
+	if err != nil {
+		return errUsage("bench report: --only: " + err.Error())
+	}
+	s, err := c.begin(a, size, plan)
+	if err != nil {
+		return err
+	}
+	r := reportRuns{app: a, session: s, dir: filepath.Join(c.Out, runsFolder)}
+	if err := r.measureAll(); err != nil {
+		return err
+	}
+	return c.write(a, *s, r.dir)
+}
+
+const (
+	runsFolder  = "runs"
+	sessionFile = "session.json"
+)
+
+// begin returns the session of the report, with the runs that an earlier one has done if it is resumed.
+func (c *benchReportCmd) begin(a *app, size paper.Size, plan []paper.RunRecord) (*paper.Session, error) {
+	old, err := readSession(filepath.Join(c.Out, runsFolder))
+	switch {
+	case err == nil && !c.Resume:
+		return nil, errUsage(fmt.Sprintf("bench report: --out %s has a report of %s; continue it with --resume, or give another folder",
+			c.Out, old.When.UTC().Format("2006-01-02 15:04 MST")))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, errUsage("bench report: --out " + c.Out + ": " + err.Error())
+	case err != nil && c.Resume:
+		return nil, errUsage("bench report: --resume: there is no report in " + c.Out)
+	case err != nil:
+		if entries, _ := os.ReadDir(c.Out); len(entries) > 0 { // a folder that cannot be read fails when it is written
+			return nil, errUsage("bench report: --out " + c.Out + ": the folder is not empty and has no report; give another one")
+		}
+	}
+	program, err := hashProgram()
+	if err != nil {
+		return nil, fmt.Errorf("bench report: %w", err)
+	}
+	s := &paper.Session{Size: size.String(), Only: c.Only, Command: append([]string{"ecrec"}, a.args...), When: time.Now().UTC().Truncate(time.Second),
+		Build: buildinfo.Read(), Program: program, Accelerators: accelerators(), Runs: plan}
+	if old == nil {
+		return s, os.MkdirAll(filepath.Join(c.Out, runsFolder), 0o777)
+	}
+	for i := range s.Runs {
+		x := &s.Runs[i]
+		j := slices.IndexFunc(old.Runs, func(o paper.RunRecord) bool { return o.File == x.File && o.Done && o.Program == program })
+		if j < 0 {
+			continue
+		}
+		if b, err := readReport(filepath.Join(c.Out, runsFolder, x.File)); err == nil && b.Incomplete == "" {
+			x.Done, x.Reused, x.Seconds, x.Program = true, true, old.Runs[j].Seconds, program
+		}
+	}
+	return s, nil
+}
+
+// drawFrom draws a report again.
+func (c *benchReportCmd) drawFrom(a *app) error {
+	dir := filepath.Join(c.From, runsFolder)
+	s, err := readSession(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errUsage("bench report: --from " + c.From + ": there is no report in this folder")
+	}
+	if err != nil {
+		return errUsage("bench report: --from: " + err.Error())
+	}
+	if len(c.Only) > 0 {
+		if _, err := paper.Plan(paper.Quick, c.Only); err != nil {
+			return errUsage("bench report: --only: " + err.Error())
+		}
+		s.Only = c.Only
+	}
+	return c.write(a, *s, dir)
+}
+
+// write draws the figures, and writes the files of the report.
+func (c *benchReportCmd) write(a *app, s paper.Session, dir string) error {
+	r := paper.Make(s, func(run paper.Run) (*bench.Report, error) { return readReport(filepath.Join(dir, run.File())) })
+	if err := os.MkdirAll(c.Out, 0o777); err != nil {
+		return err
+	}
+	for _, f := range r.Figures {
+		if err := writeAtomically(filepath.Join(c.Out, f.ID+".csv"), f.WriteCSV); err != nil {
+			return err
+		}
+	}
+	if err := writeAtomically(filepath.Join(c.Out, "report.json"), r.WriteJSON); err != nil {
+		return err
+	}
+	page := filepath.Join(c.Out, "index.html")
+	if err := writeAtomically(page, r.WritePage); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, r.Summary())
+	fmt.Fprintf(a.out, "written to %s\n", page)
+	if s.Stopped != "" && c.From == "" {
+		return fmt.Errorf("%w after %s; continue with --resume", errStopped, s.Stopped)
+	}
+	if failed := r.Failed(); len(failed) > 0 {
+		return fmt.Errorf("bench report: %d figures failed: %s; the page has their errors", len(failed), strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func writeAtomically(path string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err := write(f); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return f.Commit()
+}
+
+func readSession(dir string) (*paper.Session, error) {
+	var s paper.Session
+	if err := readJSON(filepath.Join(dir, sessionFile), &s); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+func readReport(path string) (*bench.Report, error) {
+	var r bench.Report
+	if err := readJSON(path, &r); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+func readJSON(path string, to any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, to); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
