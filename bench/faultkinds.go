@@ -51,13 +51,13 @@ func faultKindNames() (names []string) {
 var faultKindsBench = Bench{
 	Name: "faultkinds",
 	Doc:  "time from a fault to the next step, and its parts, by kind of fault",
-	Detail: "Each job of real processes meets one fault in its middle. The digest must be that of a run without faults. Times are from " +
+	Detail: "Each job of real processes meets one fault after a third of its steps. The digest must be that of a run without faults. Times are from " +
 		"the fault itself, by the clock of this program. Faults: " + faultKindDocs() + ".",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),
 		text("kinds", strings.Join(faultKindNames(), ","), oneOf(faultKindNames())+", separated by commas", "faults").
 			orTiny("kill,stall,silent-node,full-disk"),
-		number("steps", "300", 10, maxSteps, "steps of a job; the fault is after half of them").orTiny("1500"),
+		number("steps", "300", 10, maxSteps, "steps of a job; the fault is after a third of them").orTiny("900"),
 		number("k", "3", 1, mostColumns, "data rows in a stripe"),
 		number("r", "1", 1, mostParity, "parity rows in a stripe"),
 		choice("code", "", ec.Names(1), "erasure code. Default: xor for r = 1, else rs"),
@@ -190,11 +190,11 @@ func (b *faultRun) findSmallDisk() error {
 // runFault runs the job with a fault. Turn by turn another process is hit.
 func (b *faultRun) runFault(k faultKind) (x faultTimes, err error) {
 	j := b.newFaultJob(k.sets...)
-	victim, half := 1+b.turn%(b.ranks()-1), int64(b.steps/2)
-	w := &faultWatch{program: b.program, step: half, process: victim, inject: k.inject}
+	victim, step := 1+b.turn%(b.ranks()-1), int64(b.steps/3)
+	w := &faultWatch{program: b.program, step: step, process: victim, inject: k.inject}
 	if k.inject == nil {
-		j.sets, j.smallDisk = append(j.sets, fmt.Sprint("checkpoint.every=", half)), b.prefix
-		w.then = func(out string) bool { return growDisk(out, half) }
+		j.sets, j.smallDisk = append(j.sets, fmt.Sprint("checkpoint.every=", step)), b.prefix
+		w.then = func(out string) bool { return growDisk(out, step) }
 	}
 	j.watch = w.start
 	r, err := j.run()

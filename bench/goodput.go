@@ -155,7 +155,7 @@ func (b *goodputRun) codeSets(system string) []string {
 // calibrationSteps is the number of steps of the run that measures the time of a step.
 func (b *goodputRun) calibrationSteps() int {
 	if b.o.Tiny {
-		return 400
+		return 150
 	}
 	return 100
 }

@@ -2,9 +2,9 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,9 +36,10 @@ func (p *torchPeers) missing(system string) string { return p.why[system] }
 func (p *torchPeers) find(b *goodputRun) error {
 	p.why, p.steps = map[string]string{}, map[string]int{}
 	p.python = b.o.text("python")
-	asked := p.python != ""
-	if !asked {
+	if p.python == "" {
 		p.python = "python3"
+	} else if _, err := exec.LookPath(p.python); err != nil && p.python != "none" {
+		return settingError("python=%s: %v", p.python, err)
 	}
 	var versions []string
 	for _, x := range []struct{ system, module string }{{sysRestart, "torch"}, {sysTorchFT, "torchft"}} {
@@ -54,12 +55,10 @@ func (p *torchPeers) find(b *goodputRun) error {
 		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Second
 		err := b.o.runCommand(cmd)
 		b.o.mustRun()
-		if err != nil && asked && errors.Is(err, exec.ErrNotFound) {
-			return settingError("python=%s: %v", p.python, err)
-		}
 		if err != nil {
 			lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
-			p.why[x.system] = fmt.Sprintf("not installed: %s has no %s (%s)", p.python, x.module, strings.TrimSpace(lines[len(lines)-1]))
+			why := cmp.Or(strings.TrimSpace(lines[len(lines)-1]), err.Error())
+			p.why[x.system] = fmt.Sprintf("not installed: %s has no %s (%s)", p.python, x.module, why)
 			continue
 		}
 		versions = append(versions, x.module+" "+strings.TrimSpace(out.String()))

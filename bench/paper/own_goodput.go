@@ -233,9 +233,9 @@ func faultRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "faultkinds"}}
 	case Quick:
-		return []Run{{Bench: "faultkinds", Args: []string{"kinds=kill,stall,silent-node,full-disk", "steps=60"}, Repeats: 1}}
+		return []Run{{Bench: "faultkinds", Args: []string{"kinds=kill,stall,silent-node,full-disk", "steps=90"}, Repeats: 1}}
 	}
-	return []Run{{Bench: "faultkinds", Args: []string{"steps=200"}, Repeats: 3}}
+	return []Run{{Bench: "faultkinds", Args: []string{"steps=300"}, Repeats: 3}}
 }
 
 // faultKinds lists the kinds in the order of the figure.
