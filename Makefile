@@ -15,7 +15,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench figures bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -106,6 +106,10 @@ sim: build ## run RUNS (2000) simulated clusters with faults, none of which may 
 bench: build ## run every benchmark; reports go to build/
 	@mkdir -p build
 	@for name in $$(./ecrec bench list | awk '{print $$1}'); do ./ecrec bench $$name --json build/bench-$$name.json || exit 1; done
+
+figures: build ## measure and draw the figures of papers, quick runs: build/figures/index.html (10 minutes)
+	rm -rf build/figures
+	./ecrec bench report --out build/figures
 
 bench-peers: build ## train with ecrec, TorchRec and FBGEMM by turns, and compare; bench/peers/README.md (PyTorch from PyPI, or PYTHON)
 	@bench/peers/compare.sh

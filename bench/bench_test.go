@@ -141,7 +141,8 @@ func TestBadSettingsOfLossesAreNamed(t *testing.T) {
 		args  []string
 	}{
 		{overheadBench, []string{"k=0", "every=x", "model=x", "steps=3", "checkpoints=x", "dir=/none"}},
-		{recoveryBench, []string{"kills=0", "gap=x", "model=x", "csv=/none/x.csv", "png=/none/x.png"}},
+		{recoveryBench, []string{"kills=0", "gap=x", "model=x", "csv=/none/x.csv", "png=/none/x.png",
+			"svg=x.png", "png=x"}},
 		{driftBench, []string{"k=0", "updates=1,x", "stripes=0", "width=-1"}},
 	} {
 		for _, arg := range b.args {
@@ -167,13 +168,18 @@ func TestThroughputAroundALoss(t *testing.T) {
 	if before, rebuilding := r.throughputAround(&x); r.lossOf(&x) != 5 || before != 100 || rebuilding != 100 {
 		t.Errorf("line %d, %v before, %v while it rebuilds; want 5, 100, 100", r.lossOf(&x), before, rebuilding)
 	}
+	// Nine steps end 0 to 1.9 s after the first one. 4 and 5 are redone, and the loss pauses for 0.8 s.
+	if w := r.throughputWindows(); !slices.Equal(w, []float64{80, 0, 0}) {
+		t.Errorf("windows %v", w)
+	}
 	dir := t.TempDir()
 	r.Recoveries = []train.Recovery{x}
+	report := &Report{Command: []string{"/usr/bin/ecrec", "bench", "recovery"}}
 	if err := errors.Join(writeStepsCSV(filepath.Join(dir, "x.csv"), []jobRun{r}),
-		plotThroughput(filepath.Join(dir, "x.png"), "x", r)); err != nil {
+		plotThroughput(filepath.Join(dir, "x.png"), "x", r, report), plotThroughput(filepath.Join(dir, "x.svg"), "x", r, report)); err != nil {
 		t.Fatal(err)
 	}
-	for name, begins := range map[string]string{"x.csv": "run,seconds,step,samples_per_s\n1,0.100,2,100.0\n", "x.png": "\x89PNG"} {
+	for name, begins := range map[string]string{"x.csv": "run,seconds,step,samples_per_s\n1,0.100,2,100.0\n", "x.png": "\x89PNG", "x.svg": "<?xml"} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasPrefix(string(got), begins) {
 			t.Errorf("%s: %v, %.60q", name, err, got)
 		}

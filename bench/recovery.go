@@ -36,6 +36,7 @@ var recoveryBench = Bench{
 		text("digest", "", "a digest in hex", "digest of a run without a loss. Default: measured in such a run"),
 		text("csv", "", "a file", "also write the time of each step. Default: no file"),
 		text("png", "", "a file", "also draw the throughput of the first run. Default: no file"),
+		text("svg", "", "a file", "the same as SVG. Default: no file"),
 	},
 	Bars: []Bar{
 		{[]string{"lose=worker"}, "training again within 0.15 s (median) and 0.25 s (95 %) after the loss of a worker", oneWay(
@@ -79,15 +80,16 @@ var recoveryTimes = []recoveryTime{
 
 func runRecovery(out io.Writer, o Options) (*Report, error) {
 	b := newRecoveryRun(out, o)
-	var plots []string
-	for _, key := range []string{"csv", "png"} {
+	for _, key := range append([]string{"csv"}, pictureKeys...) {
 		path := o.text(key)
 		if path != "" {
 			if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 				return nil, settingError("%s=%s: its folder does not exist", key, path)
 			}
 		}
-		plots = append(plots, path)
+	}
+	if err := o.checkPictures(); err != nil {
+		return nil, err
 	}
 	program, err := o.programPath()
 	if err != nil {
@@ -113,15 +115,13 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 	report := o.newReport("of the processes")
 	report.writeHeader(out)
 	b.addFigures(report, undisturbed, runs)
-	if plots[0] != "" {
-		if err := writeStepsCSV(plots[0], runs); err != nil {
+	if path := o.text("csv"); path != "" {
+		if err := writeStepsCSV(path, runs); err != nil {
 			return nil, err
 		}
 	}
-	if plots[1] != "" {
-		if err := plotThroughput(plots[1], fmt.Sprintf("%v", b), runs[0]); err != nil {
-			return nil, err
-		}
+	if err := b.plotFiles(report, runs[0]); err != nil {
+		return nil, err
 	}
 	return report, nil
 }

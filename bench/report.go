@@ -214,6 +214,14 @@ func (r *Report) WriteJSON(path string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
+// buildText returns the version and the commit.
+func (r *Report) buildText() string {
+	if r.Build.Commit == "" {
+		return r.Build.String() + ", commit unknown"
+	}
+	return r.Build.String()
+}
+
 // writeHeader writes the machine, the build and the load of a report.
 func (r *Report) writeHeader(out io.Writer) {
 	m := r.Machine
@@ -222,11 +230,7 @@ func (r *Report) writeHeader(out io.Writer) {
 		memory = machine.Size(m.Memory) + ", "
 	}
 	fmt.Fprintf(out, "%s, %s, %d cores, %skernels %s, %s\n", r.Bench, m.CPU, m.Cores, memory, m.Kernels, m.Go)
-	build := r.Build.String()
-	if r.Build.Commit == "" {
-		build += ", commit unknown"
-	}
-	fmt.Fprintf(out, "ecrec %s, %s, load average %s\n", build, m.Kernel, r.Load.startText())
+	fmt.Fprintf(out, "ecrec %s, %s, load average %s\n", r.buildText(), m.Kernel, r.Load.startText())
 	if m.Disk != nil {
 		fmt.Fprintf(out, "files in %v\n", m.Disk)
 	}

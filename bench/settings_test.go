@@ -72,7 +72,7 @@ func TestSettingsAreDeclaredAndRead(t *testing.T) {
 
 // keysRead returns the keys with which the package's code reads settings.
 func keysRead(t *testing.T) map[string]bool {
-	keys := map[string]bool{"csv": true, "png": true} // read in a loop over both
+	keys := map[string]bool{"csv": true, "png": true, "svg": true} // read in a loop
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Chart is what is drawn.
+// Chart holds the values, and how they are drawn.
 type Chart struct {
 	X, Y Axis
 	// Bars reports whether values are groups of bars, one group for each label, in place of lines over x.
@@ -133,7 +133,7 @@ func (c *Chart) isTimeline() bool {
 	return !slices.ContainsFunc(c.Series, func(s Series) bool { return !s.Plain })
 }
 
-// niceRange widens the range of the y axis. It holds zero if the values do not lie far from it.
+// niceRange widens the range of the y axis. It contains zero if the values are not far from it.
 func niceRange(low, high float64, isLog, bars bool) (float64, float64) {
 	if isLog {
 		return low / 1.5, high * 1.5

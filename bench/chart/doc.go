@@ -2,8 +2,8 @@
 //
 // # Looks
 //
-// A series has a number. Its colour, its marker, its dashes and the hatching of its bars follow from it, so that a series is told from
-// others without its colour, and one number looks the same on all charts. Values of a paper are hollow.
+// A series has a number. Its colour, its marker, its dashes and the hatching of its bars follow from it, so that a series differs from
+// others also without colour, and one number looks the same on all charts. Values of a paper are hollow.
 //
 // On a page, colours are variables of CSS: --c0 to --c7 for series, --ink, --muted, --grid and --paper. A page sets them for a light and
 // a dark scheme. The legend of a chart on a page is text of the page, with swatches of this package. A file has the light colours, and a

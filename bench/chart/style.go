@@ -16,7 +16,7 @@ type palette struct {
 	series                  [Colors]color.Color
 }
 
-// onPage has colours that stand for variables of CSS: see variables.
+// onPage has colours that inline replaces by variables of CSS.
 var onPage = func() palette {
 	p := palette{ink: color.RGBA{2, 0, 0, 255}, muted: color.RGBA{2, 0, 1, 255}, grid: color.RGBA{2, 0, 2, 255}, paper: color.RGBA{2, 0, 3, 255}}
 	for i := range p.series {

@@ -140,9 +140,11 @@ func labelTicks(labels []string, width vg.Length) plot.ConstantTicks {
 	return all
 }
 
-// wrapText breaks a text at spaces into lines of at most n characters, if its words allow.
-func wrapText(text string, n int) string {
-	var out []string
+// wrapText breaks a text into lines.
+func wrapText(text string, n int) string { return strings.Join(Wrap(text, n), "\n") }
+
+// Wrap breaks a text at spaces into lines of at most n characters, if its words allow.
+func Wrap(text string, n int) (out []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
 		switch {
@@ -155,5 +157,5 @@ func wrapText(text string, n int) string {
 			line += " " + word
 		}
 	}
-	return strings.Join(append(out, line), "\n")
+	return append(out, line)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -137,39 +136,4 @@ func seenAll(points []Point) string {
 		list = append(list, seen(p))
 	}
 	return strings.Join(list, ", ")
-}
-
-// number is a value for people: four digits, thousands separated.
-func number(y float64) string {
-	if math.IsNaN(y) || math.IsInf(y, 0) {
-		return strconv.FormatFloat(y, 'g', -1, 64)
-	}
-	a := math.Abs(y)
-	if a != 0 && (a < 1e-3 || a >= 1e15) {
-		return strconv.FormatFloat(y, 'g', 4, 64)
-	}
-	decimals := 0
-	for bound := 1e3; decimals < 6 && a < bound && a != 0; bound /= 10 {
-		decimals++
-	}
-	s := strconv.FormatFloat(y, 'f', decimals, 64)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	whole, rest, _ := strings.Cut(s, ".")
-	start := len(whole) % 3
-	if y < 0 {
-		start = (len(whole)-1)%3 + 1
-	}
-	out := whole[:start]
-	for i := start; i < len(whole); i += 3 {
-		if i > 0 && out != "-" {
-			out += ","
-		}
-		out += whole[i : i+3]
-	}
-	if rest != "" {
-		out += "." + rest
-	}
-	return out
 }

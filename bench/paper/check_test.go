@@ -69,6 +69,11 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%v: %q, want %q", y, got, want)
 		}
 	}
+	for y, want := range map[float64]string{0: "0", -1512.8: "-1,512.8", 1003.3: "1,003.3", 1e7: "10,000,000", 1.7e-6: "1.7e-06", 0.016: "0.016"} {
+		if got := full(y); got != want {
+			t.Errorf("%v in full: %q, want %q", y, got, want)
+		}
+	}
 }
 
 func TestPicking(t *testing.T) {

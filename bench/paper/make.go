@@ -24,11 +24,7 @@ type Report struct {
 	Figures []*Figure `json:"figures"`
 }
 
-// Make draws all figures. read returns the report of a run that is done.
-func Make(s Session, read func(Run) (*bench.Report, error)) *Report {
-	return makeFrom(inOrder(All()), s, read)
-}
-
+// makeFrom draws all figures: those of the papers, and the drawings of none. read returns the report of a run that is done.
 func makeFrom(drawings []Drawing, s Session, read func(Run) (*bench.Report, error)) *Report {
 	r := &Report{Session: s, Papers: Sources()}
 	reports := map[string]*bench.Report{}
@@ -48,13 +44,7 @@ func makeFrom(drawings []Drawing, s Session, read func(Run) (*bench.Report, erro
 		}
 	}
 	r.addMachine(s.Runs, reports)
-	ids := IDs()
-	for _, d := range drawings {
-		if !slices.Contains(ids, d.ID) {
-			ids = append(ids, d.ID)
-		}
-	}
-	for _, id := range ids {
+	for _, id := range idsOf(drawings) {
 		f := Of(id)
 		if i := slices.IndexFunc(drawings, func(d Drawing) bool { return d.ID == id }); i >= 0 {
 			f.drawFrom(drawings[i], s, reports, failed)
@@ -126,6 +116,7 @@ func (f *Figure) drawFrom(d Drawing, s Session, reports map[string]*bench.Report
 	f.addBuild(inputs)
 	if err := f.callDraw(d, inputs); err != nil {
 		f.Error = err.Error()
+		f.Series, f.Checks = nil, nil // a part of the drawing
 	}
 }
 
@@ -166,54 +157,6 @@ func commitText(commit string, modified bool) string {
 		return commit[:min(12, len(commit))] + " with uncommitted changes"
 	}
 	return commit[:min(12, len(commit))]
-}
-
-// Mark is the state of a figure in a report.
-type Mark string
-
-// The marks.
-const (
-	ShapeHolds   Mark = "shape holds"
-	ShapeDiffers Mark = "shape differs"
-	ShapeUnclear Mark = "unclear"
-	NoChecks     Mark = "drawn, no checks"
-	NotRun       Mark = "not run"
-	Impossible   Mark = "impossible here"
-	Failed       Mark = "failed"
-)
-
-// marks lists them in the order of the page, with their meaning and their class.
-var marks = []struct {
-	Mark  Mark
-	Class string
-	Means string
-}{
-	{ShapeHolds, "holds", "all checks of the shape hold"},
-	{ShapeDiffers, "differs", "a check fails"},
-	{ShapeUnclear, "unclear", "no check fails, but the spread of a value allows no verdict on one"},
-	{NoChecks, "drawn", "values without a check"},
-	{NotRun, "notrun", "no values in this report; the line has the reason"},
-	{Impossible, "impossible", "no machine like this one can show it; the line has the reason"},
-	{Failed, "failed", "a run or the drawing ended with an error"},
-}
-
-func (f *Figure) findMark() Mark {
-	fails := func(c Check) bool { return !c.Holds && !c.Unclear }
-	switch {
-	case f.Error != "":
-		return Failed
-	case f.Impossible:
-		return Impossible
-	case len(f.Series) == 0:
-		return NotRun
-	case slices.ContainsFunc(f.Checks, fails):
-		return ShapeDiffers
-	case slices.ContainsFunc(f.Checks, func(c Check) bool { return c.Unclear }):
-		return ShapeUnclear
-	case len(f.Checks) == 0:
-		return NoChecks
-	}
-	return ShapeHolds
 }
 
 // checkFinite returns an error if a value of a figure is no number: JSON and CSV could not hold it.

@@ -22,6 +22,7 @@ var pageHTML string
 
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{
 	"number": number,
+	"full":   full,
 	"exact":  func(y float64) string { return strconv.FormatFloat(y, 'g', -1, 64) },
 }).Parse(pageHTML))
 
@@ -69,13 +70,17 @@ type figureView struct {
 	Reason                   string // of the line in the table of all figures
 	Drawn                    bool
 	Kinds                    []bench.Evidence
-	Plot                     template.HTML
-	Legend                   []legendView
+	Plots                    []plotView
 	Checks                   []checkView
 	Rows                     []rowView
 	Params                   []Param
 	Notes, Commands          []string
 	Commit, When             string
+}
+
+type plotView struct {
+	SVG    template.HTML
+	Legend []legendView
 }
 
 type legendView struct {
@@ -95,17 +100,17 @@ func (p Point) HasSpread() bool { return p.Least != p.Y || p.Most != p.Y }
 
 // WritePage writes the page of a report.
 func (r *Report) WritePage(out io.Writer) error {
-	v, err := r.view()
+	v, err := r.makeView()
 	if err != nil {
 		return err
 	}
 	return layout.Execute(out, v)
 }
 
-func (r *Report) view() (*view, error) {
+func (r *Report) makeView() (*view, error) {
 	s := r.Session
 	v := &view{Title: "The figures of four papers, by ecrec", CSS: template.CSS(pageCSS), Stopped: s.Stopped, Modified: s.Build.Modified,
-		Kinds: kindsOfEvidence, Marks: marks, Facts: r.facts()}
+		Kinds: kindsOfEvidence, Marks: marks, Facts: r.listFacts()}
 	v.Lead = fmt.Sprintf("%d figures and tables of ECRec, BagPipe, OpenEmbedding and Continuous Checkpointing; %s runs of %s, commit %s.",
 		len(r.Figures), s.Size, s.When.UTC().Format("2 January 2006"), commitText(s.Build.Commit, s.Build.Modified))
 	if r.Others != nil && (*r.Others > busyShare || *r.Steal > busyShare) {
@@ -128,7 +133,7 @@ func (r *Report) view() (*view, error) {
 			if f.Paper != p.Name {
 				continue
 			}
-			fv, err := f.view(l)
+			fv, err := f.makeView(l)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.ID, err)
 			}
@@ -144,8 +149,8 @@ func (r *Report) view() (*view, error) {
 // busyShare is the share of the cores above which other work makes rates doubtful.
 const busyShare = 0.05
 
-// facts are the lines about the machine and the session.
-func (r *Report) facts() (all []factView) {
+// listFacts returns the lines about the machine and the session.
+func (r *Report) listFacts() (all []factView) {
 	s, m := r.Session, r.Machine
 	add := func(name, text string) {
 		if text != "" {
@@ -210,9 +215,9 @@ func classOf(m Mark) string {
 	return ""
 }
 
-func (f *Figure) view(l looks) (v figureView, err error) {
+func (f *Figure) makeView(l looks) (v figureView, err error) {
 	v = figureView{ID: f.ID, Paper: f.Paper, Number: f.Number, Title: f.Title, Mark: f.Mark, Class: classOf(f.Mark), Why: f.Why, Error: f.Error,
-		Reason: f.reason(), Drawn: len(f.Series) > 0 && f.Error == "", Kinds: f.kinds(), Params: f.Params, Notes: f.Notes,
+		Reason: f.findReason(), Drawn: len(f.Series) > 0 && f.Error == "", Kinds: f.listKinds(), Params: f.Params, Notes: f.Notes,
 		Commands: f.Commands, Commit: f.Commit}
 	if v.Title == "" {
 		v.Title = f.ID
@@ -220,7 +225,7 @@ func (f *Figure) view(l looks) (v figureView, err error) {
 	if !f.When.IsZero() {
 		v.When = f.When.UTC().Format("2006-01-02 15:04 MST")
 	}
-	for _, r := range f.rows() {
+	for _, r := range f.listRows() {
 		v.Rows = append(v.Rows, rowView{r, float64(r.Many)})
 	}
 	if !v.Drawn {
@@ -236,7 +241,7 @@ func (f *Figure) view(l looks) (v figureView, err error) {
 			v.Checks = append(v.Checks, checkView{"differs", "fails", c.Text, c.Seen})
 		}
 	}
-	if c := f.chartOf(l); c != nil {
+	for _, c := range f.listCharts(l) {
 		if err := v.addPlot(c, f.Title); err != nil {
 			return v, err
 		}
@@ -250,7 +255,7 @@ func (v *figureView) addPlot(c *chart.Chart, title string) error {
 	if err != nil {
 		return err
 	}
-	v.Plot = template.HTML(svg)
+	plot := plotView{SVG: template.HTML(svg)}
 	for _, s := range c.Series {
 		swatch, err := c.Swatch(s)
 		if err != nil {
@@ -260,13 +265,14 @@ func (v *figureView) addPlot(c *chart.Chart, title string) error {
 		if s.Hollow {
 			name += paperSuffix
 		}
-		v.Legend = append(v.Legend, legendView{template.HTML(swatch), name})
+		plot.Legend = append(plot.Legend, legendView{template.HTML(swatch), name})
 	}
+	v.Plots = append(v.Plots, plot)
 	return nil
 }
 
-// reason is the line below the title in the table of all figures: why there are no values, or the checks that do not hold.
-func (f *Figure) reason() string {
+// findReason returns the line below the title in the table of all figures: why there are no values, or the checks that do not hold.
+func (f *Figure) findReason() string {
 	switch {
 	case f.Error != "":
 		first, _, _ := strings.Cut(f.Error, "\n")

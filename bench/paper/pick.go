@@ -95,15 +95,15 @@ func over(a, b Point) Point {
 
 // at returns the value of a system at x. It has N = 0 if there is none: a check of it fails, and reports the missing value.
 func (f *Figure) at(system string, x float64) Point {
-	return f.find(system, func(p Point) bool { return p.X == x })
+	return f.findPoint(system, func(p Point) bool { return p.X == x })
 }
 
 // atLabel returns the value of a system at a label, as at does.
 func (f *Figure) atLabel(system, label string) Point {
-	return f.find(system, func(p Point) bool { return p.Label == label })
+	return f.findPoint(system, func(p Point) bool { return p.Label == label })
 }
 
-func (f *Figure) find(system string, is func(Point) bool) Point {
+func (f *Figure) findPoint(system string, is func(Point) bool) Point {
 	if s := f.series(system); s != nil {
 		if i := slices.IndexFunc(s.Points, is); i >= 0 {
 			return s.Points[i]

@@ -3,16 +3,13 @@ package paper
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/buildinfo"
 )
 
-// Session is the record of the runs of a report, beside their report files. With those it is all that a page needs.
+// Session is the record of the runs of a report, beside their report files. A page needs nothing else.
 type Session struct {
 	Size         string         `json:"size"` // tiny, quick or full
 	Only         []string       `json:"only,omitempty"`
@@ -39,9 +36,6 @@ type RunRecord struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-// ErrUnknown is wrapped by errors about ids of figures.
-var ErrUnknown = errors.New("unknown figure")
-
 // String is the name of the size.
 func (s Size) String() string { return [...]string{"tiny", "quick", "full"}[s] }
 
@@ -56,20 +50,7 @@ func (r Run) File() string {
 	return r.Bench + "-" + hex.EncodeToString(sum[:6]) + ".json"
 }
 
-// Plan lists the runs of the figures, each once, in the order of the figures. only has the ids of the wanted figures; empty: all.
-func Plan(size Size, only []string) ([]RunRecord, error) {
-	var unknown []string
-	for _, id := range only {
-		if !slices.Contains(IDs(), id) {
-			unknown = append(unknown, id)
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("%w %s; there are %s", ErrUnknown, strings.Join(unknown, ", "), strings.Join(IDs(), " "))
-	}
-	return planDrawings(inOrder(All()), size, only), nil
-}
-
+// planDrawings lists the runs of the wanted drawings, each once, in the order of the drawings.
 func planDrawings(drawings []Drawing, size Size, only []string) (runs []RunRecord) {
 	for _, d := range drawings {
 		if d.Runs == nil || !isWanted(d.ID, only) {
@@ -90,15 +71,3 @@ func planDrawings(drawings []Drawing, size Size, only []string) (runs []RunRecor
 }
 
 func isWanted(id string, only []string) bool { return len(only) == 0 || slices.Contains(only, id) }
-
-// inOrder sorts drawings as the page does.
-func inOrder(drawings []Drawing) []Drawing {
-	ids := IDs()
-	place := func(d Drawing) int {
-		if i := slices.Index(ids, d.ID); i >= 0 {
-			return i
-		}
-		return len(ids)
-	}
-	return slices.SortedStableFunc(slices.Values(drawings), func(a, b Drawing) int { return place(a) - place(b) })
-}

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ecrec/ecrec/bench/chart"
@@ -39,26 +40,42 @@ const (
 	paperSuffix = " (paper)"
 )
 
-// chartOf returns the chart of a figure: values with the unit of the axis. It is nil without values of ours.
-func (f *Figure) chartOf(l looks) *chart.Chart {
+// mostCharts is the number of charts of a figure whose values have several units.
+const mostCharts = 3
+
+// listCharts returns the charts of a figure, one for each unit of our values, that of the axis first. It is empty without values of ours.
+func (f *Figure) listCharts(l looks) (all []*chart.Chart) {
+	units := []string{f.Y.Unit}
+	for _, s := range f.Series {
+		for _, p := range s.Points {
+			if u := f.unitOf(p.Unit); !slices.Contains(units, u) {
+				units = append(units, u)
+			}
+		}
+	}
+	for _, u := range units {
+		if c := f.chartOf(l, u); c != nil && len(all) < mostCharts {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// chartOf returns the chart of the values of a unit, nil without values of ours.
+func (f *Figure) chartOf(l looks, unit string) *chart.Chart {
 	c := &chart.Chart{X: axisLabel(f.X), Y: axisLabel(f.Y), Bars: f.Bars}
+	if unit != f.Y.Unit {
+		c.Y = chart.Axis{Label: unit}
+	}
 	for _, s := range f.Series {
 		line := chart.Series{Name: s.System, Number: l[s.System], Dashed: s.Dashed, Plain: len(s.Points) > mostMarkers}
 		for _, p := range s.Points {
-			if f.isPlotted(p.Unit, p.Label) && !hasOtherScale(p) {
+			if f.isPlotted(unit, p.Unit, p.Label) {
 				line.Points = append(line.Points, chart.Point{X: p.X, Label: p.Label, Y: p.Y, Least: p.Least, Most: p.Most})
 			}
 		}
 		if !f.Bars {
-			slices.SortStableFunc(line.Points, func(a, b chart.Point) int {
-				switch {
-				case a.X < b.X:
-					return -1
-				case a.X > b.X:
-					return 1
-				}
-				return 0
-			})
+			slices.SortStableFunc(line.Points, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
 			line.Points = thinPoints(line.Points)
 		}
 		if len(line.Points) > 0 {
@@ -68,24 +85,19 @@ func (f *Figure) chartOf(l looks) *chart.Chart {
 	if len(c.Series) == 0 {
 		return nil
 	}
-	for _, s := range f.paperSeries(l) {
-		c.Series = append(c.Series, s)
-	}
+	c.Series = append(c.Series, f.paperSeries(l, unit)...)
 	return c
 }
 
-// isPlotted reports whether a value with a unit and a label has a place on the chart.
-func (f *Figure) isPlotted(unit, label string) bool {
-	return (unit == "" || unit == f.Y.Unit) && (label != "") == f.Bars
+// isPlotted reports whether a value with a unit and a label has a place on the chart of a unit.
+func (f *Figure) isPlotted(chart, unit, label string) bool {
+	return f.unitOf(unit) == chart && (label != "") == f.Bars
 }
 
-// hasOtherScale reports whether a value cannot be drawn.
-func hasOtherScale(p Point) bool { return p.Y != p.Y || p.X != p.X }
-
-// paperSeries returns the paper's values, a series for each system.
-func (f *Figure) paperSeries(l looks) (all []chart.Series) {
+// paperSeries returns the paper's values of a unit, a series for each system.
+func (f *Figure) paperSeries(l looks, unit string) (all []chart.Series) {
 	for _, v := range f.Values {
-		if !f.isPlotted(v.Unit, v.Label) {
+		if !f.isPlotted(unit, v.Unit, v.Label) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(s chart.Series) bool { return s.Name == v.System })

@@ -84,7 +84,7 @@ func (f *paperFigure) completeValues() error {
 		}
 		place := v.Label
 		if place == "" {
-			place = number(v.X)
+			place = full(v.X)
 		}
 		switch {
 		case v.System == "" || v.Section == "":
@@ -109,8 +109,8 @@ func (p *papersFile) sourceOf(id string) *Source {
 	return &p.Papers[i]
 }
 
-// figure returns the entry of a figure, nil if there is none.
-func (p *papersFile) figure(id string) *paperFigure {
+// findFigure returns the entry of a figure, nil if there is none.
+func (p *papersFile) findFigure(id string) *paperFigure {
 	i := slices.IndexFunc(p.Figures, func(f paperFigure) bool { return f.ID == id })
 	if i < 0 {
 		return nil
@@ -120,7 +120,7 @@ func (p *papersFile) figure(id string) *paperFigure {
 
 // Of returns the figure of an id as papers.toml has it: without values of ours. A figure of no paper has its id alone.
 func Of(id string) *Figure {
-	e := registry().figure(id)
+	e := registry().findFigure(id)
 	if e == nil {
 		return &Figure{ID: id}
 	}
@@ -131,13 +131,12 @@ func Of(id string) *Figure {
 // Sources lists the papers.
 func Sources() []Source { return slices.Clone(registry().Papers) }
 
-// IDs lists the ids of all figures, in the order of the page: those of the papers, then the drawings of none.
-func IDs() []string {
-	var ids []string
+// idsOf lists the ids of the figures of the papers, then those of the drawings of none.
+func idsOf(drawings []Drawing) (ids []string) {
 	for _, f := range registry().Figures {
 		ids = append(ids, f.ID)
 	}
-	for _, d := range All() {
+	for _, d := range drawings {
 		if !slices.Contains(ids, d.ID) {
 			ids = append(ids, d.ID)
 		}

@@ -107,7 +107,7 @@ func TestDrawingsHaveFigures(t *testing.T) {
 			t.Errorf("there are two drawings of %s", d.ID)
 		}
 		seen[d.ID] = true
-		if registry().figure(d.ID) == nil && !own[d.ID] {
+		if registry().findFigure(d.ID) == nil && !own[d.ID] {
 			t.Errorf("the drawing %s has no figure in bench/papers.toml; ids are %s", d.ID, strings.Join(IDs(), " "))
 		}
 		if (d.Why == "") != (d.Runs != nil) || (d.Runs == nil) != (d.Draw == nil) {

@@ -22,9 +22,9 @@ type row struct {
 	Many int
 }
 
-// rows returns the table of a figure: ours in order, each with the paper's value of the same system, place and unit, then the other
+// listRows returns the table of a figure: ours in order, each with the paper's value of the same system, place and unit, then the other
 // values of the paper.
-func (f *Figure) rows() (all []row) {
+func (f *Figure) listRows() (all []row) {
 	used := make([]bool, len(f.Values))
 	for _, s := range f.Series {
 		if len(s.Points) > mostMarkers {
@@ -57,7 +57,7 @@ func (f *Figure) placeOf(label string, x float64) string {
 	if label != "" {
 		return label
 	}
-	return number(x)
+	return full(x)
 }
 
 func (f *Figure) unitOf(unit string) string {
@@ -67,8 +67,8 @@ func (f *Figure) unitOf(unit string) string {
 	return unit
 }
 
-// kinds lists the kinds of evidence of a figure.
-func (f *Figure) kinds() (all []bench.Evidence) {
+// listKinds lists the kinds of evidence of a figure.
+func (f *Figure) listKinds() (all []bench.Evidence) {
 	for _, s := range f.Series {
 		if !slices.Contains(all, s.Kind) {
 			all = append(all, s.Kind)

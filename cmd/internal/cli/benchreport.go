@@ -53,7 +53,7 @@ func (c *benchReportCmd) Run(a *app) error {
 	if err != nil {
 		return errUsage("bench report: --only: " + err.Error())
 	}
-	s, err := c.begin(a, size, plan)
+	s, err := c.beginSession(a, size, plan)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (c *benchReportCmd) Run(a *app) error {
 	if err := r.measureAll(); err != nil {
 		return err
 	}
-	return c.write(a, *s, r.dir)
+	return c.writeFiles(a, *s, r.dir)
 }
 
 const (
@@ -69,8 +69,8 @@ const (
 	sessionFile = "session.json"
 )
 
-// begin returns the session of the report, with the runs that an earlier one has done if it is resumed.
-func (c *benchReportCmd) begin(a *app, size paper.Size, plan []paper.RunRecord) (*paper.Session, error) {
+// beginSession returns the session of the report, with the runs that an earlier one has done if it is resumed.
+func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunRecord) (*paper.Session, error) {
 	old, err := readSession(filepath.Join(c.Out, runsFolder))
 	switch {
 	case err == nil && !c.Resume:
@@ -123,11 +123,11 @@ func (c *benchReportCmd) drawFrom(a *app) error {
 		}
 		s.Only = c.Only
 	}
-	return c.write(a, *s, dir)
+	return c.writeFiles(a, *s, dir)
 }
 
-// write draws the figures, and writes the files of the report.
-func (c *benchReportCmd) write(a *app, s paper.Session, dir string) error {
+// writeFiles draws the figures, and writes the files of the report.
+func (c *benchReportCmd) writeFiles(a *app, s paper.Session, dir string) error {
 	r := paper.Make(s, func(run paper.Run) (*bench.Report, error) { return readReport(filepath.Join(dir, run.File())) })
 	if err := os.MkdirAll(c.Out, 0o777); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 	"github.com/ecrec/ecrec/cmd/internal/doctor"
 )
 
-// reportRuns measures the runs of a report, one after the other. Each is a process of its own: the end of one, however it comes, is not
-// the end of the others, and its memory is free.
+// reportRuns measures the runs of a report in sequence. Each is a process of its own: a crash of one does not end
+// the others, and its memory is free after it.
 type reportRuns struct {
 	*app
 	session *paper.Session
@@ -160,7 +160,7 @@ func (r *reportRuns) wait(child *os.Process, ended <-chan error) error {
 // mostErrorLines is the number of last lines of a child's errors that a report shows.
 const mostErrorLines = 6
 
-// childError is the error of a child: the end of what it wrote, or how it ended.
+// childError is the error of a child: its last lines, or its exit code.
 func childError(err error, text string) error {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	text = strings.Join(lines[max(0, len(lines)-mostErrorLines):], "\n")
