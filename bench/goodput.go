@@ -280,6 +280,9 @@ func (b *goodputRun) runSystem(system string, mtbf float64) (x goodputTimes, err
 	if err != nil {
 		return x, err
 	}
+	if r.last < int64(b.steps) { // it was stopped
+		r.seconds = max(r.seconds, j.limit.Seconds())
+	}
 	return goodputTimes{seconds: r.seconds, done: 100 * float64(r.last) / float64(b.steps), hits: r.hits, missed: r.missed,
 		restarts: len(r.restarts), redone: r.redone, lost: int64(b.o.number("batch")) * r.stepsUnlike(&b.clean),
 		equal: r.digest == b.clean.digest, splits: r.splits(), digest: cmp.Or(r.digest, "none")}, nil

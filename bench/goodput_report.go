@@ -61,16 +61,23 @@ func (b *goodputRun) addSystem(t io.Writer, system string, mtbf int, turns []goo
 	redone := count(figRedone, "steps", func(x goodputTimes) float64 { return float64(x.redone) })
 	lost := count(figLost, "samples", func(x goodputTimes) float64 { return float64(x.lost) })
 	equal := count(figDigest, "1 if equal", func(x goodputTimes) float64 { return map[bool]float64{true: 1}[x.equal] })
-	interval := 0
+	interval := "-"
 	if !b.python.isFor(system) {
-		interval = b.interval(system, b.mtbf(mtbf))
-		r.addAs(Modelled, figInterval, "steps", float64(interval))
+		n := b.interval(system, b.mtbf(mtbf))
+		r.addAs(Modelled, figInterval, "steps", float64(n))
+		if interval = strconv.Itoa(n); n >= b.steps {
+			interval = "none"
+		}
+	}
+	bound := ""
+	if done.Min < 100 { // a run was stopped
+		bound = "> "
 	}
 	between := ""
 	if ratio.Interval != nil {
 		between = fmt.Sprintf(" (%.3f to %.3f)", ratio.Interval[0], ratio.Interval[1])
 	}
-	fmt.Fprintf(t, "%s\t%d\t%.3f%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t", system, mtbf, ratio.Median, between, interval, done.Median, hits.Median,
+	fmt.Fprintf(t, "%s\t%d\t%s%.3f%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t", system, mtbf, bound, ratio.Median, between, interval, done.Median, hits.Median,
 		restarts.Median, redone.Median, lost.Median, equalText(equal))
 	for _, p := range []struct {
 		name string

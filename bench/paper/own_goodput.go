@@ -59,6 +59,9 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 			return err
 		}
 		f.Series = append(f.Series, s)
+		if err := f.noteUnfinished(r, system); err != nil {
+			return err
+		}
 	}
 	if err := f.addGoodputTable(r); err != nil {
 		return err
@@ -105,6 +108,20 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 		"restart and torchft train a model with small tables that each process holds in full, because neither shards embeddings. Each is compared with its own "+
 			"failure-free run. Small checkpoints make them stronger.",
 		"A failure that finds its process dead is left out, which favours systems that are slow to start again.")
+	return nil
+}
+
+// noteUnfinished adds a note for each run of a system that was stopped before its last step.
+func (f *Figure) noteUnfinished(r *bench.Report, system string) error {
+	done, err := line(r, system, "steps done", "mtbf", "system", system)
+	if err != nil {
+		return err
+	}
+	for _, p := range done.Points {
+		if p.Least < 100 {
+			f.Notes = append(f.Notes, fmt.Sprintf("%s at %s s was stopped after %s %% of its steps: its value is a lower bound.", system, number(p.X), number(p.Least)))
+		}
+	}
 	return nil
 }
 

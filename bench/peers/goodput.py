@@ -381,6 +381,8 @@ def measure(a):
     hit = Run(a, "hit", kills, steps, every, a.limit)
     hit.train()
     r = hit.result()
+    if r["last"] < steps:  # it was stopped
+        r["seconds"] = max(r["seconds"], a.limit)
     return {"steps": steps, "clean_s": without["seconds"] * steps / without["last"], "seconds": r["seconds"], "done": r["last"] / steps,
             "hits": hit.hits, "missed": hit.missed, "restarts": hit.restarts, "redone": r["redone"], "lost": r["lost"],
             "equal": r["digest"] == without["digest"], "digest": r["digest"], "loss": r["loss"], "splits": r["splits"], "every": every}
