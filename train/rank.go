@@ -28,6 +28,7 @@ const (
 	chanCommit                     // deltas of rows
 	chanRebuild                    // stripes that lost rows are decoded from
 	chanSums                       // sums within the forward and the backward pass
+	chanTrial                      // the first of those of Trial.OpenComm
 )
 
 // rank is one rank of a job, with its state from world to world.

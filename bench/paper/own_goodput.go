@@ -179,8 +179,6 @@ func lostWorkRuns(size Size) []Run {
 var lostWorkSystems = []string{"ours", "replica", "ckpt-full"}
 
 func drawLostWork(f *Figure, reports []*bench.Report) error {
-	f.Title = "Overhead against lost work: a code, a copy and a checkpoint every n steps"
-	f.X, f.Y = Axis{Name: "steps done again for each failure", Unit: "steps"}, Axis{Name: "time without a failure / without protection", Unit: "ratio"}
 	r := reports[0]
 	ns := strings.Split(r.Settings["n"], ",")
 	for _, system := range lostWorkSystems {
@@ -262,8 +260,6 @@ var faultKinds = []string{"kill", "stop", "stall", "node", "silent-node", "silen
 var faultParts = []string{"detect", "start", "join", "agree", "roll back", "first step", "redo"}
 
 func drawFaults(f *Figure, reports []*bench.Report) error {
-	f.Title = "Time from a fault to the end of the next step, and its parts, by kind of fault"
-	f.X, f.Y, f.Bars = Axis{Name: "kind of fault"}, Axis{Name: "time", Unit: "ms"}, true
 	r := reports[0]
 	var ran []string
 	for _, k := range faultKinds {
