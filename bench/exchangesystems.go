@@ -10,6 +10,7 @@ import (
 	"github.com/ecrec/ecrec/bench/measure"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -118,7 +119,8 @@ func measureExchange(c *exchangeSettings, name string, d *exchangeData) (s excha
 		}
 		o := c.measureOptions(e, name, before, x)
 		if c.isVirtual {
-			o.WrapDevice, o.Untouched = memory.wrapDevice, true
+			o.WrapDevice = func(dev kernels.Device) kernels.Device { return memory.wrapDevice(dev, true) }
+			o.Untouched = true
 		}
 		samples, info, err := measure.Run(e, cfg, o)
 		if err == nil {
