@@ -33,13 +33,13 @@ var goodputBench = Bench{
 		"row at a peer. Both also save a checkpoint for losses beyond the code, at the interval that is best for their rate. ckpt-full: no code, " +
 		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. restart: the same idea in PyTorch with gloo. " +
 		"torchft: PyTorch with torchft and gloo. These two train a smaller model, and are compared with their own failure-free run. " +
-		"A mean time between failures is divided by scale, so that a short run has several; what does not depend on the model, such as the " +
-		"start of a process, is not divided. So all systems look worse at a larger scale.",
+		"A mean time between failures is divided by scale, so that a short run has several. So are the rows of all tables, and with them the " +
+		"times of a save and a rebuild. The start of a process and the limit of silence are not: all systems look worse at a larger scale.",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),
 		text("systems", strings.Join(goodputSystems, ","), oneOf(goodputSystems)+", separated by commas", "systems to measure"),
 		numbers("mtbf", "60", 1, 1<<20, "seconds between failures of the job, on average"),
-		number("scale", "1", 1, 10_000, "divides mtbf").orTiny("150"),
+		number("scale", "1", 1, 10_000, "divides mtbf, and the rows of each table").orTiny("150"),
 		number("seconds", "240", 1, 1<<20, "failure-free time of a run; the steps follow from the measured time of a step").orTiny("1"),
 		number("k", "3", 1, mostColumns, "data rows in a stripe"),
 		number("r", "1", 1, mostParity, "parity rows in a stripe"),
@@ -127,6 +127,9 @@ func newGoodputRun(out io.Writer, o Options) (*goodputRun, error) {
 	r := o.number("r")
 	b := &goodputRun{out: out, o: o, shape: o.models("dim16")[0], code: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")},
 		systems: strings.Split(o.text("systems"), ",")}
+	if scale := o.number("scale"); scale > 1 && !o.Tiny {
+		b.shape = b.shape.scaleRows(int64(scale))
+	}
 	return b, b.check(goodputSystems)
 }
 
@@ -229,7 +232,7 @@ func (b *goodputRun) setsOf(system string, mtbf float64) (sets []string) {
 
 // limit is the time after which a run is stopped that makes no progress.
 func (b *goodputRun) limit() time.Duration {
-	return time.Duration(8*float64(b.steps)*b.step*1e9) + 20*time.Second
+	return time.Duration(4*float64(b.steps)*b.step*1e9) + 20*time.Second
 }
 
 // measureAll runs the systems by turns, each turn with other failures.

@@ -34,11 +34,11 @@ func goodputRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "goodput", Args: []string{"mtbf=60,300"}}}
 	case Quick:
-		return []Run{{Bench: "goodput", Args: []string{"systems=ours,replica,ckpt-full", "mtbf=60", "scale=30", "seconds=5"}, Repeats: 1}}
+		return []Run{{Bench: "goodput", Args: []string{"systems=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=10"}, Repeats: 1}}
 	}
 	return []Run{
-		{Bench: "goodput", Args: []string{"mtbf=30,60,300", "scale=15", "seconds=25"}, Repeats: 1},
-		{Bench: "goodput", Args: []string{"systems=ours", "mtbf=60", "scale=1", "seconds=120"}, Repeats: 2},
+		{Bench: "goodput", Args: []string{"mtbf=30,60,300", "scale=10", "seconds=20"}, Repeats: 1},
+		{Bench: "goodput", Args: []string{"systems=ours", "mtbf=60", "scale=1", "seconds=90"}, Repeats: 2},
 	}
 }
 
@@ -93,14 +93,14 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 			atMost("", p, 1.05), exact))
 	}
 	f.Params = []Param{
-		{"model", "Llama-4 Scout, 109 billion parameters", "DLRM " + r.Settings["model"] + " over Criteo Kaggle's tables"},
+		{"model", "Llama-4 Scout, 109 billion parameters", "DLRM " + r.Settings["model"] + ", Criteo Kaggle's rows divided by " + r.Settings["scale"]},
 		{"processes", "64 H200", r.Settings["ranks"] + " on this machine"},
 		{"times between failures", "-", "exponential, divided by " + r.Settings["scale"] + ", seed " + r.Settings["seed"]},
 		{"code of ours", "-", "k=" + r.Settings["k"] + " r=" + r.Settings["r"] + ", a commit every " + r.Settings["every"] + " steps"},
 	}
 	f.Notes = append(f.Notes,
-		"The times between failures are divided by the scale, the start of a process and the limit of silence are not: all systems look worse than at "+
-			"the times on the axis. PyTorch's start is the longest, so its systems suffer most.",
+		"The times between failures and the rows of each table are divided by the scale, the start of a process and the limit of silence are not: all "+
+			"systems look worse than at the times on the axis. PyTorch's start is the longest, so its systems suffer most.",
 		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows at a peer, as a code with k = 1. "+
 			"It sends the changes of a commit in place of all rows, and survivors keep running: stronger than Gemini, which restarts from the copies.",
 		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and starts again at once: "+
