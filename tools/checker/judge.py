@@ -179,8 +179,13 @@ class Judge:
                 self.same_checkpoint(path, self.ref.checkpoints[step])
 
     def same_checkpoint(self, path, want):
-        differs = files.difference(path, want, lambda name: name.endswith((".safetensors", ".bin")))
+        differs = files.difference(path, want, lambda name: name.endswith(".safetensors"))
         self.need(differs is None, "%s differs from the reference's in %s", path, differs)
+        mine, theirs = (files.read_json(os.path.join(p, "history.bin")) for p in (path, want))
+        for key in mine.keys() | theirs.keys():
+            # It has the times of losses, which a run without faults does not have.
+            if key != "recoveries":
+                self.need(mine.get(key) == theirs.get(key), "%s: %s in history.bin differs from the reference's", path, key)
 
 
 def mean(values):

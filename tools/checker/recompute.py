@@ -214,7 +214,7 @@ class Model:
     def logit(self, numbers, ids):
         keys, kind = self.keys, self.keys["model.kind"]
         rows = [self.vector("emb_l.%d.weight" % t, n) for t, n in enumerate(ids)]
-        x = self.mlp("bot_l", numbers, True)
+        x = self.mlp("bot_l", numbers, kind != "wdl")
         flat = [v for row in rows for v in row]
         if kind == "dlrm":
             vectors = ([x] if numbers else []) + rows
@@ -251,10 +251,8 @@ class Model:
         for i in range(len(vectors)):
             for j in range(i):
                 z = z + dot(vectors[i], vectors[j])
-        order = self.keys.get("checker.deep_order", 0)
         if self.keys.get("model.dense_embedding"):
-            extra = [v for row in scaled for v in row]
-            flat = extra + flat if order else flat + extra
+            flat = flat + [v for row in scaled for v in row]
         return z + self.mlp("top_l", flat, False)[0]
 
     def dcn(self, x0):
@@ -275,8 +273,11 @@ class Model:
         if keys["model.structure"] == "stacked":
             return self.mlp("top_l", x, False)[0]
         deep = self.mlp("top_l", x0, True)
-        both = deep + x if keys.get("checker.fc_order") else x + deep
-        return self.layer("fc.0", both)[0]
+        return self.layer("fc.0", x + deep)[0]
+
+
+def sigmoid(z):
+    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
 
 
 def loss_of(z, y):
@@ -340,7 +341,7 @@ def train(keys, weights, rows, features):
             weight = factor if y else 1.0
             z = model.logit(*features.of(row))
             loss += weight * loss_of(z.value, y)
-            slope = weight * (1 / (1 + math.exp(-z.value)) - y) / len(part)
+            slope = weight * (sigmoid(z.value) - y) / len(part)
             total = z * slope if total is None else total + z * slope
         losses.append(loss / len(part))
         backward(total)
@@ -370,7 +371,7 @@ def load(keys, path):
 
 def scores(model, rows, features):
     model.begin(False)
-    return [1 / (1 + math.exp(-model.logit(*features.of(row)))) for row in rows]
+    return [sigmoid(model.logit(*features.of(row))) for row in rows]
 
 
 def auc(labels, values):

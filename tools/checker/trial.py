@@ -2,16 +2,14 @@
 
 import os
 import random
-import shutil
-import signal
+import re
 import subprocess
-import time
 
 import files
 import recompute
 import samples
 from judge import Judge, Reference
-from procs import Run, hit, marked
+from procs import Run
 
 DEADLINE = 60  # seconds for one command of a few hundred small steps, on a loaded machine
 
@@ -73,14 +71,18 @@ class Trial:
         code, text = self.command(["train", self.config("ref", keys)])
         if code == 2:
             raise Skip("refused: " + text.strip().split("\n")[-1][:200])
-        if code != 0 and "not a finite number" in text:
-            raise Skip("the loss of the drawn job is not finite")
+        self.finite(code, text)
         if not self.need(code == 0, "the reference run ended with code %s: %s", code, text[-400:]):
             return None
         ref = Reference(self.path("ref"))
         why = ref.incomplete()
         self.need(why is None, why)
         return ref
+
+    @staticmethod
+    def finite(code, text):
+        if code == 1 and re.search(r"the loss is (NaN|[+-]?Inf)", text):
+            raise Skip("the loss of the drawn job is not finite")
 
     def subject(self, extra=None):
         keys = dict(self.plan["keys"], **self.plan["free"])
