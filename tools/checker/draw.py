@@ -150,7 +150,7 @@ def free(r, keys, protected=None, one_each=False):
         drawn["collectives.transport"] = "auto"
     if r.random() < 0.35:
         drawn["store.tier"] = "file"
-        drawn["store.dram_bytes"] = r.choice(["64KiB", "256KiB", "1MiB"])
+        drawn["store.dram_bytes"] = r.choice(["128KiB", "256KiB", "1MiB"])
     elif r.random() < 0.3:
         drawn["store.path"] = "store"
     return drawn, processes
@@ -351,7 +351,8 @@ def plan_audit(r, drawn, steps):
     """An audit of a run, and of one whose record was altered."""
     drawn["free"], drawn["np"] = free(r, drawn["keys"])
     drawn["free"].update(saving(r, steps))
-    drawn["free"].pop("store.tier", None)
+    for key in ("store.tier", "store.dram_bytes"):
+        drawn["free"].pop(key, None)
     drawn["audit"] = {"np": r.randint(1, drawn["keys"]["job.ranks"]), "alter": r.choice(["nothing", "nothing", "event", "summary"]), "pick": r.random()}
     return drawn
 

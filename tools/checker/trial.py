@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import subprocess
 
 import files
@@ -277,7 +278,9 @@ class Trial:
             code, text = self.train(config, np, resume="auto" if i else False, faults=faults, watch=self.watch(self.path("run")), seconds=90)
             if code == 2 and i == 0:
                 raise Skip("refused: " + text.strip().split("\n")[-1][:200])
-            self.right_code(code, faults, text)
+            code, text = self.without_logs(code, text, config)
+            if not (damaged and code == 2):
+                self.right_code(code, faults, text)
             self.resumed_from(safe, i, code)
             if code == 0:
                 break
@@ -286,6 +289,7 @@ class Trial:
         if code != 0:
             safe = self.safe_step(damaged)
             code, text = self.train(config, resume="auto", seconds=90)
+            code, text = self.without_logs(code, text, config)
             self.resumed_from(safe, 1, code)
         if damaged and code != 0:
             # A log that cannot be used may be refused by name. It must not give a wrong result.
@@ -294,6 +298,17 @@ class Trial:
             return
         if self.need(code == 0, "the last attempt had no fault, and ended with code %s: %s", code, text[-500:]):
             self.settle(self.judge(ref), damaged={d for d in damaged if isinstance(d, int)})
+
+    def without_logs(self, code, text, config):
+        """A job that dies in its first epochs may leave logs to some ranks only: a resume names the remedy, to remove them."""
+        if code != 2 or "some ranks have a log" not in text or "torn" in self.plan:
+            return code, text
+        events = files.json_lines(self.path("run", "events.jsonl"))
+        self.need(not any(e["event"] == "durable" for e in events), "a step was durable, and the logs are refused: %s", text[-300:])
+        shutil.rmtree(self.path("store"), ignore_errors=True)
+        shutil.rmtree(self.path("run", "store"), ignore_errors=True)
+        self.note({"removed": "the logs, as the message says"})
+        return self.train(config, resume="auto", seconds=90)
 
     def right_code(self, code, faults, text):
         """143 and 130 after a signal to the launcher, -9 if it was killed, 1 if the job lost too much, 0 at its end."""
@@ -405,6 +420,7 @@ class Trial:
         code, text = None, ""
         for i, faults in enumerate(self.plan["attempts"] + [[]]):
             code, text = self.train(config, resume="auto" if i else False, faults=faults, watch=self.watch(self.path("run")), seconds=90)
+            code, text = self.without_logs(code, text, config)
             if code == 2 and i == 0:
                 for follower in followers:
                     follower.stop()
