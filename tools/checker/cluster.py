@@ -100,7 +100,9 @@ def train(trial, ref, network, hosts):
         trial.need(code == 0 or (i in cut and code is not None), "process %d ended with code %s, and its link was not cut; all: %s", i, code, texts)
     if all(c == 0 for i, c in enumerate(codes) if i not in cut):
         trial.kills += 2
-        trial.settle(trial.judge(ref))
+        # A host of the job that is cut off and still sees its folder adds its own "failed" there, and no "end" is written: an open
+        # defect of the record (docs/testing.md). The result is right.
+        trial.settle(trial.judge(ref), ended=0 not in cut)
 
 
 def harm(trial, network, hosts, watch, runs, done):

@@ -64,7 +64,7 @@ def data(r, seed):
         keys = {"data.format": "synthetic"}
         if r.random() < 0.25:
             keys["data.hots"] = [r.randint(1, 4) for _ in range(features)]
-        tables = [r.choice([3, 10, 50, 200, 1000]) for _ in range(features)]
+        tables = [r.choice([3, 10, 50, 200, 1000, 8000]) for _ in range(features)]
         return {"kind": kind}, keys, tables, features, 13
     if kind == "criteo-tsv":
         samples = r.randint(300, 900)

@@ -252,7 +252,7 @@ class Model:
             for j in range(i):
                 z = z + dot(vectors[i], vectors[j])
         if self.keys.get("model.dense_embedding"):
-            flat = flat + [v for row in scaled for v in row]
+            flat = [v for row in scaled for v in row] + flat
         return z + self.mlp("top_l", flat, False)[0]
 
     def dcn(self, x0):

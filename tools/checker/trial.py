@@ -157,10 +157,10 @@ class Trial:
     def judge(self, ref, name="run", shared=True):
         return Judge(ref, self.plan, self.path(name), shared)
 
-    def settle(self, judge, damaged=()):
+    def settle(self, judge, damaged=(), ended=True):
         """All checks of a run that is done."""
         judge.finished()
-        judge.history(self.kills)
+        judge.history(self.kills, ended=ended)
         judge.saved(damaged=damaged)
         self.problems += judge.problems
 
@@ -350,7 +350,7 @@ class Trial:
             if not folders:
                 return
             folder = folders[int(torn["pick"] * len(folders))]
-            names = sorted(n for n in os.listdir(folder) if os.path.getsize(os.path.join(folder, n)) > 0)
+            names = sorted(n for n in os.listdir(folder) if os.path.isfile(os.path.join(folder, n)) and os.path.getsize(os.path.join(folder, n)) > 0)
             damaged.add("store")
         if not names:
             return
