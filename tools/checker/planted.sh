@@ -8,6 +8,9 @@ seed=${1:-1} minutes=${2:-5} pattern=${3:-*}
 scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/ecrec-planted.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 git ls-files -z | xargs -0 tar c | tar x -C "$scratch"
+# Without a defect nothing may be found in the same trials: else a row below would mean nothing.
+(cd "$scratch" && go build -o ecrec-whole ./cmd/ecrec)
+python3 tools/checker --ecrec "$scratch/ecrec-whole" --seed "$seed" --minutes "$minutes" --scratch "$scratch" --log "$scratch/whole.jsonl"
 missed=0
 for patch in tools/checker/defects/$pattern.patch; do
 	name=$(basename "$patch" .patch)

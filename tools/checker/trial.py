@@ -307,6 +307,7 @@ class Trial:
         self.need(not any(e["event"] == "durable" for e in events), "a step was durable, and the logs are refused: %s", text[-300:])
         shutil.rmtree(self.path("store"), ignore_errors=True)
         shutil.rmtree(self.path("run", "store"), ignore_errors=True)
+        shutil.rmtree(self.path("small", "store"), ignore_errors=True)
         self.note({"removed": "the logs, as the message says"})
         return self.train(config, resume="auto", seconds=90)
 
@@ -401,6 +402,7 @@ class Trial:
             if mounted:
                 subprocess.call(["mount", "-o", "remount,size=256m", small])
             code, text = self.train(config, resume="auto", seconds=90)
+            code, text = self.without_logs(code, text, config)
             if self.need(code == 0, "with room again, the run ended with code %s: %s", code, text[-400:]):
                 judge = self.judge(ref)
                 judge.finished()
