@@ -12,7 +12,7 @@ import (
 var cacheBench = Bench{
 	Name: "cache",
 	Doc:  "rows, messages and bytes that each cache mode moves",
-	Detail: "Counts exactly what the modes would move for a stream of ids. Nothing is timed. " +
+	Detail: "Counts exactly the rows that the modes would move for a stream of ids. Nothing is timed. " +
 		"Before counting, as many steps as the lookahead fill the caches.",
 	Settings: append(append(cacheSettingsOf("200", "50"),
 		numbers("sizes", "5,10,50,100", 1, 1000, "further lookaheads, for which only the sizes of the caches are counted").orTiny("2,3")), streamSettings()...),

@@ -131,7 +131,7 @@ func (j failingJob) runAll(config string, inject *injector) (restarts []jobResta
 	}
 }
 
-// runOnce runs the job from its start, or its newest checkpoint, to its end or a loss. It returns what the job wrote about errors.
+// runOnce runs the job from its start, or its newest checkpoint, to its end or a loss. It returns the errors that the job wrote.
 func (j failingJob) runOnce(o Options, config string) (message string, err error) {
 	args := append(slices.Clone(j.smallDisk), j.program, "train", config, "--np", strconv.Itoa(j.ranks), "--resume", "auto")
 	for _, set := range append([]string{"job.save_model=false", "train.log_every=1", fmt.Sprint("train.iterations=", j.steps),

@@ -51,7 +51,8 @@ func faultKindNames() (names []string) {
 var faultKindsBench = Bench{
 	Name: "faultkinds",
 	Doc:  "time from a fault to the next step, and its parts, by kind of fault",
-	Detail: "Each job of real processes meets one fault after a third of its steps. The digest must be that of a run without faults. Times are from " +
+	Detail: "Each job of real processes meets one fault after a third of its steps. The digest must be that of a run without " +
+		"faults. Times are from " +
 		"the fault itself, by the clock of this program. Faults: " + faultKindDocs() + ".",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),

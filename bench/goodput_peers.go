@@ -32,8 +32,8 @@ func (p *torchPeers) isFor(system string) bool { return system == sysRestart || 
 // missing returns why a system is not measured, empty if it is.
 func (p *torchPeers) missing(system string) string { return p.why[system] }
 
-// find looks for the modules.
-func (p *torchPeers) find(b *goodputRun) error {
+// findPackages looks for the modules.
+func (p *torchPeers) findPackages(b *goodputRun) error {
 	p.why, p.steps = map[string]string{}, map[string]int{}
 	p.python = b.o.text("python")
 	if p.python == "" {

@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// addAll adds the figures of all systems.
-func (b *goodputRun) addAll(names []string, turns [][]goodputTimes) {
+// addTimes adds the figures of all systems.
+func (b *goodputRun) addTimes(names []string, turns [][]goodputTimes) {
 	r, first := b.report, len(b.report.Figures)
 	t := table(b.out)
 	defer t.Flush()
-	fmt.Fprintln(t, "system\tmtbf s\ttime / failure-free\tinterval\tdone %\tfailures\trestarts\tsteps redone\tsamples lost\tdigest\trecovery s\tdetect\trestart\tredo\t")
+	fmt.Fprintln(t, "system\tmtbf s\ttime / failure-free\tinterval\tdone %\tfailures\trestarts\tsteps redone\tsamples "+
+		"lost\tdigest\trecovery s\tdetect\trestart\tredo\t")
 	clean := make([]float64, len(turns))
 	for i, turn := range turns {
 		clean[i] = turn[0].seconds

@@ -41,7 +41,7 @@ func TestDrawFailures(t *testing.T) {
 	}
 }
 
-// A save costs what its steps take beyond others.
+// A save costs the time of its steps beyond that of others.
 func TestCostOfSave(t *testing.T) {
 	r := failingRun{}
 	for step, at := int64(1), int64(1000); step <= 20; step++ {
@@ -159,7 +159,7 @@ func commandsWith(text string) (found []string) {
 	return found
 }
 
-// PyTorch's systems train, are killed and go on.
+// PyTorch's systems train, are killed and resume.
 func TestGoodputOfPeers(t *testing.T) {
 	if *peersPython == "" {
 		t.Skip("go test ./bench -run GoodputOfPeers -python PYTHON")

@@ -46,7 +46,8 @@ func streamNames() []string {
 // streamSettings declares the settings that choose the ids to count.
 func streamSettings() []Setting {
 	return []Setting{
-		choice("stream", independentStream, streamNames(), "ids: synthetic as of data.law, or with this probability one of the hottest 1 % of a table"),
+		choice("stream", independentStream, streamNames(), "ids: synthetic as of data.law, or with this probability one of the hottest "+
+			"1 % of a table"),
 		choice("tables", "criteo-kaggle", tableNames, "rows of the tables of these ids"),
 		text("data", "", "a run's config", "counts the training data of this config, in the order of its files, in place of a stream"),
 	}

@@ -18,7 +18,8 @@ var lostWorkSystems = []string{sysOurs, sysReplica, sysCheckpoint}
 var lostWorkBench = Bench{
 	Name: "lostwork",
 	Doc:  "overhead, lost work and memory of codes, replicas and checkpoints every n steps",
-	Detail: "For each system and each n, a job of real processes trains the same steps twice: without a failure, beside a job without protection in " +
+	Detail: "For each system and each n, a job of real processes trains the same steps twice: without a failure, beside a job " +
+		"without protection in " +
 		"the same turn, and with processes that are killed at random times. n is the steps between commits of ours and replica, and between " +
 		"checkpoints of ckpt-full. Lost work is the steps that were done again, for each failure. Memory is that of parities or copies, " +
 		"pre-images, deltas and snapshots of all ranks, over that of all rows with their optimizer state.",

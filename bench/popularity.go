@@ -41,8 +41,8 @@ func newRowCounts(places int) *rowCounts {
 	return &rowCounts{keys: make([]uint64, places), counts: make([]uint32, places), marks: make([]uint32, places), isHot: make([]bool, places)}
 }
 
-// find returns the place of a row, which it adds if add is set; -1 if it is absent.
-func (c *rowCounts) find(row uint64, add bool) int {
+// findRow returns the place of a row, which it adds if add is set; -1 if it is absent.
+func (c *rowCounts) findRow(row uint64, add bool) int {
 	mask := uint64(len(c.keys) - 1)
 	x := (row + 1) * 0x9E3779B97F4A7C15
 	for i := (x ^ x>>32) & mask; ; i = (i + 1) & mask {
@@ -57,7 +57,7 @@ func (c *rowCounts) find(row uint64, add bool) int {
 		}
 		if 4*(c.used+1) > 3*len(c.keys) {
 			c.grow()
-			return c.find(row, true)
+			return c.findRow(row, true)
 		}
 		c.used++
 		c.keys[i] = row + 1
@@ -69,7 +69,7 @@ func (c *rowCounts) grow() {
 	larger := newRowCounts(2 * len(c.keys))
 	for i, key := range c.keys {
 		if key != 0 {
-			larger.counts[larger.find(key-1, true)] = c.counts[i]
+			larger.counts[larger.findRow(key-1, true)] = c.counts[i]
 		}
 	}
 	*c = *larger
@@ -165,7 +165,7 @@ func (p *popularity) countLookups(o Options, samples int64) error {
 
 func (p *popularity) addIDs(ids []uint32) {
 	for i, id := range ids {
-		p.counts[p.find(p.bases[i%len(p.bases)]+uint64(id), true)]++
+		p.counts[p.findRow(p.bases[i%len(p.bases)]+uint64(id), true)]++
 	}
 }
 
@@ -188,7 +188,7 @@ func (p *popularity) countBatches(o Options, samples int64, batch int) (distinct
 			return 0, 0, err
 		}
 		for f, id := range ids {
-			i := p.find(p.bases[f%len(p.bases)]+uint64(id), false)
+			i := p.findRow(p.bases[f%len(p.bases)]+uint64(id), false)
 			if p.marks[i] == uint32(n+1) {
 				continue
 			}

@@ -157,7 +157,8 @@ func (x keeper) warnNotKept(step int64, err error) {
 	if k, _ := r.history.kept(); k != nil {
 		stays = fmt.Sprintf("the kept model is still that of step %d", k.Step)
 	}
-	r.job.o.Observer.Warned(fmt.Sprintf("the model after step %d is the best so far and cannot be kept: %v; %s; free some space, or set train.keep = \"last\"",
+	r.job.o.Observer.Warned(fmt.Sprintf("the model after step %d is the best so far and cannot be kept: %v; %s; free some space, or "+
+		"set train.keep = \"last\"",
 		step, err, stays))
 }
 

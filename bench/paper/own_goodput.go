@@ -99,13 +99,18 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 		{"code of ours", "-", "k=" + r.Settings["k"] + " r=" + r.Settings["r"] + ", a commit every " + r.Settings["every"] + " steps"},
 	}
 	f.Notes = append(f.Notes,
-		"The times between failures and the rows of each table are divided by the scale, the start of a process and the limit of silence are not: all "+
+		"The times between failures and the rows of each table are divided by the scale, the start of a process and the limit of "+
+			"silence are not: all "+
 			"systems look worse than at the times on the axis. PyTorch's start is the longest, so its systems suffer most.",
-		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows at a peer, as a code with k = 1. "+
-			"It sends the changes of a commit in place of all rows, and survivors keep running: stronger than Gemini, which restarts from the copies.",
-		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and starts again at once: "+
+		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows at a peer, "+
+			"as a code with k = 1. "+
+			"It sends the changes of a commit in place of all rows, and survivors keep running: stronger than Gemini, which restarts from "+
+			"the copies.",
+		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and starts "+
+			"again at once: "+
 			"stronger than a baseline that stops to save, and than a scheduler that waits before it restarts.",
-		"restart and torchft train a model with small tables that each process holds in full, because neither shards embeddings. Each is compared with its own "+
+		"restart and torchft train a model with small tables that each process holds in full, because neither shards embeddings. Each "+
+			"is compared with its own "+
 			"failure-free run. Small checkpoints make them stronger.",
 		"A failure that finds its process dead is left out, which favours systems that are slow to start again.")
 	return nil
@@ -222,9 +227,11 @@ func drawLostWork(f *Figure, reports []*bench.Report) error {
 	f.addLostWorkChecks(r, ns[0], ns[len(ns)-1])
 	f.Params = []Param{{"code of ours", "-", "k=" + r.Settings["k"] + " r=" + r.Settings["r"]}, {"n", "-", r.Settings["n"]},
 		{"steps, losses of a run", "-", r.Settings["steps"] + ", " + r.Settings["kills"]}}
-	f.Notes = append(f.Notes, "Memory is counted by the processes themselves: parities or copies, pre-images, deltas and snapshots. A checkpoint takes the disk, and "+
+	f.Notes = append(f.Notes, "Memory is counted by the processes themselves: parities or copies, pre-images, deltas and snapshots. "+
+		"A checkpoint takes the disk, and "+
 		"while it is written at most a quarter of the rows in memory, which is not counted.",
-		"replica is a code with k = 1; see G1. Checkpoints are written beside training. The tables show n, the line connects the values in the order of lost work.")
+		"replica is a code with k = 1; see G1. Checkpoints are written beside training. The tables show n, the line connects the "+
+			"values in the order of lost work.")
 	return nil
 }
 
@@ -302,7 +309,8 @@ func drawFaults(f *Figure, reports []*bench.Report) error {
 	f.Params = []Param{{"code", "-", fmt.Sprintf("k=%s r=%s, a commit every %s steps", r.Settings["k"], r.Settings["r"], r.Settings["every"])},
 		{"steps of a run", "-", r.Settings["steps"]}}
 	f.Notes = append(f.Notes, "A process is silent after five heartbeats, 1 s.",
-		"silent-node stops a worker and its supervisor: their connections stay open and carry nothing, as those to a machine that hangs. Packets that a network drops "+
+		"silent-node stops a worker and its supervisor: their connections stay open and carry nothing, as those to a machine that "+
+			"hangs. Packets that a network drops "+
 			"need the rights of root, and are not shown; a peer sees the same silence.",
 		"full-disk is the first step after a checkpoint that fails; no rank is lost.")
 	return nil

@@ -95,7 +95,7 @@ func TestDefectsOfPapersAreRefused(t *testing.T) {
 	}
 }
 
-// A drawing has a figure of a paper, or says itself what it is.
+// A drawing has a figure of a paper, or describes itself.
 func TestDrawingsHaveFigures(t *testing.T) {
 	seen := map[string]bool{}
 	own := map[string]bool{}
