@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// addAll adds the figures of all systems.
-func (b *goodputRun) addAll(names []string, turns [][]goodputTimes) {
+// addSystems adds the figures of all systems.
+func (b *goodputRun) addSystems(names []string, turns [][]goodputTimes) {
 	r, first := b.report, len(b.report.Figures)
 	t := table(b.out)
 	defer t.Flush()
-	fmt.Fprintln(t, "system\tmtbf s\ttime / failure-free\tinterval\tdone %\tfailures\trestarts\tsteps redone\tsamples lost\tdigest\trecovery s\tdetect\trestart\tredo\t")
+	fmt.Fprintln(t, "system\tmtbf s\ttime / failure-free\tinterval\tdone %\tfailures\trestarts\tsteps redone\tsamples "+
+		"lost\tdigest\trecovery s\tdetect\trestart\tredo\t")
 	clean := make([]float64, len(turns))
 	for i, turn := range turns {
 		clean[i] = turn[0].seconds
@@ -77,7 +78,8 @@ func (b *goodputRun) addSystem(t io.Writer, system string, mtbf int, turns []goo
 	if ratio.Interval != nil {
 		between = fmt.Sprintf(" (%.3f to %.3f)", ratio.Interval[0], ratio.Interval[1])
 	}
-	fmt.Fprintf(t, "%s\t%d\t%s%.3f%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t", system, mtbf, bound, ratio.Median, between, interval, done.Median, hits.Median,
+	fmt.Fprintf(t, "%s\t%d\t%s%.3f%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t", system, mtbf, bound, ratio.Median, between,
+		interval, done.Median, hits.Median,
 		restarts.Median, redone.Median, lost.Median, equalText(equal))
 	for _, p := range []struct {
 		name string
