@@ -7,5 +7,7 @@ func bagPipeDrawings() []Drawing {
 	return slices.Concat(
 		bagPipeExchange(),
 		bagPipeSkew(),
+		bagPipeLookahead(),
+		bagPipeRecovery(),
 	)
 }

@@ -6,5 +6,8 @@ import "slices"
 func openEmbeddingDrawings() []Drawing {
 	return slices.Concat(
 		openEmbeddingExchange(),
+		openEmbeddingMachine(),
+		openEmbeddingRows(),
+		openEmbeddingSaves(),
 	)
 }

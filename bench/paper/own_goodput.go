@@ -13,7 +13,7 @@ func goodputDrawings() []Drawing {
 	return []Drawing{
 		{ID: "G1", Runs: goodputRuns, Draw: drawGoodput},
 		{ID: "G2", Runs: lostWorkRuns, Draw: drawLostWork},
-		{ID: "G3", Runs: faultRuns, Draw: drawFaults},
+		{ID: "G3", Runs: faultKindRuns, Draw: drawFaults},
 	}
 }
 
@@ -262,7 +262,7 @@ func (f *Figure) addLostWorkChecks(r *bench.Report, least, most string) {
 			value("ckpt-full", withProtect, least)))
 }
 
-func faultRuns(size Size) []Run {
+func faultKindRuns(size Size) []Run {
 	switch size {
 	case Tiny:
 		return []Run{{Bench: "faultkinds"}}
