@@ -141,7 +141,8 @@ func (f *Figure) noteUnfinished(r *bench.Report, system string) error {
 // addGoodputTable adds values that are in the table alone.
 func (f *Figure) addGoodputTable(r *bench.Report) error {
 	for _, s := range slices.Clone(f.Series) {
-		for _, name := range []string{"failures", stepsRedone, samplesLost, "recovery", "recovery, detect", "recovery, restart", "recovery, redo"} {
+		for _, name := range []string{"failures", stepsRedone, samplesLost, "recovery", "recovery, detect",
+			"recovery, restart", "recovery, redo"} {
 			t, err := line(r, s.System+": "+name, name, "mtbf", "system", s.System)
 			if err != nil {
 				continue // no failure hit
