@@ -131,7 +131,7 @@ func (j failingJob) runAll(config string, inject *injector) (restarts []jobResta
 	}
 }
 
-// runOnce runs the job from its start, or its newest checkpoint, to its end or a loss. It returns the errors that the job wrote.
+// runOnce runs the job from its start, or its newest checkpoint, to its end or a loss. It returns the last line of its errors.
 func (j failingJob) runOnce(o Options, config string) (message string, err error) {
 	args := append(slices.Clone(j.smallDisk), j.program, "train", config, "--np", strconv.Itoa(j.ranks), "--resume", "auto")
 	for _, set := range append([]string{"job.save_model=false", "train.log_every=1", fmt.Sprint("train.iterations=", j.steps),
@@ -197,7 +197,7 @@ func (r *failingRun) addSteps(steps int64) {
 	r.seconds = float64(end-r.lines[0].UnixMS) / 1e3
 }
 
-// stepsUnlike counts the steps whose loss is not that of another run: samples were lost before them, or trained otherwise.
+// stepsUnlike counts the steps whose loss is not that of another run: samples were lost before them, or trained in another order.
 func (r *failingRun) stepsUnlike(other *failingRun) (n int64) {
 	for i, x := range r.losses {
 		if i >= len(other.losses) || x == nil || other.losses[i] == nil || *x != *other.losses[i] {
@@ -212,7 +212,7 @@ type split struct{ detect, restart, redo float64 }
 
 func (s split) total() float64 { return s.detect + s.restart + s.redo }
 
-// splits returns the parts of the recoveries, of ranks and of the job: until the loss is known, until the end of the first step
+// splits returns the parts of the recoveries, of ranks and of the job: until the loss is noticed, until the end of the first step
 // after it, and until the last step before it is done again.
 func (r *failingRun) splits() (all []split) {
 	for i := range r.recoveries {

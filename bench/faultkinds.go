@@ -34,8 +34,10 @@ var faultKinds = []faultKind{
 	{"stop", "SIGSTOP of a worker for good: its connections stay open", nil, stopProcess, true},
 	{"stall", "SIGSTOP of a worker for 0.5 s, less than five heartbeats", nil, stallProcess, false},
 	{"node", "SIGKILL of a worker and its supervisor; a spare replaces them", spareSets, killNode, true},
-	{"silent-node", "SIGSTOP of a worker and its supervisor: half-open connections to a machine that does not reply", spareSets, stopNode, true},
-	{"silent-supervisor", "SIGSTOP of a supervisor, whose worker trains on: a half-open connection to the controller", spareSets, stopSupervisor, true},
+	{"silent-node", "SIGSTOP of a worker and its supervisor: half-open connections to a machine that does not reply",
+		spareSets, stopNode, true},
+	{"silent-supervisor", "SIGSTOP of a supervisor, whose worker trains on: a half-open connection to the controller",
+		spareSets, stopSupervisor, true},
 	{"full-disk", "no space on the disk of a checkpoint", nil, nil, false},
 }
 
@@ -51,8 +53,8 @@ func faultKindNames() (names []string) {
 var faultKindsBench = Bench{
 	Name: "faultkinds",
 	Doc:  "time from a fault to the next step, and its parts, by kind of fault",
-	Detail: "Each job of real processes meets one fault after a third of its steps. The digest must be that of a run without " +
-		"faults. Times are from " +
+	Detail: "Each job of real processes meets one fault after a third of its steps. The digest must be that of a run " +
+		"without faults. Times are from " +
 		"the fault itself, by the clock of this program. Faults: " + faultKindDocs() + ".",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),
@@ -240,7 +242,8 @@ func (x *faultTimes) addTimes(r *failingRun, fault int64) {
 
 // addKinds adds the figures of all kinds.
 func (b *faultRun) addKinds(names []string, turns [][]faultTimes) {
-	fmt.Fprintf(b.out, "%s, batch %d, %d processes, %d steps of %.2f ms, %s; times in ms\n", b.shape.name, b.o.number("batch"), b.ranks(), b.steps,
+	fmt.Fprintf(b.out, "%s, batch %d, %d processes, %d steps of %.2f ms, %s; times in ms\n", b.shape.name, b.o.number("batch"),
+		b.ranks(), b.steps,
 		1e3*b.step, b.code)
 	t := table(b.out)
 	defer t.Flush()
@@ -253,7 +256,8 @@ func (b *faultRun) addKinds(names []string, turns [][]faultTimes) {
 			}
 			return values
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t", name, r.addAs(Measured, figFirstStep, "ms", of(func(x faultTimes) float64 { return 1e3 * x.first })...).Median)
+		fmt.Fprintf(t, "%s\t%.1f\t", name, r.addAs(Measured, figFirstStep, "ms",
+			of(func(x faultTimes) float64 { return 1e3 * x.first })...).Median)
 		r.addAs(Measured, figAsBefore, "ms", of(func(x faultTimes) float64 { return 1e3 * x.regained })...)
 		lost := turns[0][n+1].parts != nil
 		for i, part := range faultParts {

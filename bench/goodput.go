@@ -29,12 +29,12 @@ var goodputBench = Bench{
 	Name: "goodput",
 	Doc:  "time of jobs whose processes are killed at random, over the failure-free time",
 	Detail: "Jobs of real processes train the same steps. Each is killed by SIGKILL, process by process, with exponential gaps between " +
-		"the losses. A run without protection and failures comes before, in the same turn. ours: ec.code. replica: ec.code with k = 1, " +
-		"a copy of each " +
-		"row at a peer. Both also save a checkpoint for losses beyond the code, at the interval that is best for their rate. " +
-		"ckpt-full: no code, " +
-		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. restart: the same idea in PyTorch " +
-		"with gloo. " +
+		"the losses. A run without protection and failures precedes them, in the same turn. ours: ec.code. replica: ec.code " +
+		"with k = 1, a copy of each " +
+		"row at a peer. Both also save a checkpoint for losses beyond the code, at the interval that is best for their " +
+		"rate. ckpt-full: no code, " +
+		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. restart: the same idea " +
+		"in PyTorch with gloo. " +
 		"torchft: PyTorch with torchft and gloo. These two train a smaller model, and are compared with their own failure-free run. " +
 		"A mean time between failures is divided by scale, so that a short run has several. So are the rows of all tables, and with them the " +
 		"times of a save and a rebuild. The start of a process and the limit of silence are not: all systems look worse at a larger scale.",
@@ -117,7 +117,7 @@ func runGoodput(out io.Writer, o Options) (*Report, error) {
 	}
 	b.report = o.newReport("of the processes")
 	b.report.writeHeader(out)
-	if err := b.python.findPackages(b); err != nil {
+	if err := b.python.findModules(b); err != nil {
 		return nil, err
 	}
 	if err := b.calibrate(); err != nil {
@@ -133,7 +133,7 @@ func newGoodputRun(out io.Writer, o Options) (*goodputRun, error) {
 	if scale := o.number("scale"); scale > 1 && !o.Tiny {
 		b.shape = b.shape.scaleRows(int64(scale))
 	}
-	return b, b.check(goodputSystems)
+	return b, b.checkSystems(goodputSystems)
 }
 
 func (b *goodputRun) measures(system string) bool { return slices.Contains(b.systems, system) }
@@ -192,8 +192,8 @@ func (b *goodputRun) calibrate() error {
 		}
 	}
 	o := b.o
-	fmt.Fprintf(b.out, "%s, batch %d, %d processes: %d steps of %.2f ms; a checkpoint takes %.2f s, of which training loses %.3f s; "+
-		"%s, rebuilt after %.2f s\n",
+	fmt.Fprintf(b.out, "%s, batch %d, %d processes: %d steps of %.2f ms; a checkpoint takes %.2f s, of which training "+
+		"loses %.3f s; %s, rebuilt after %.2f s\n",
 		b.shape.name, o.number("batch"), o.number("ranks"), b.steps, 1e3*b.step, b.saved.duration, b.saved.lost, b.code, b.rebuilt)
 	fmt.Fprintf(b.out, "scale %d: a mean time between failures of %s s is one of ", o.number("scale"), o.text("mtbf"))
 	for i, m := range o.numbers("mtbf") {
@@ -259,7 +259,7 @@ func (b *goodputRun) measureAll() error {
 	if err != nil {
 		return err
 	}
-	b.addTimes(names, turns)
+	b.addSystems(names, turns)
 	return nil
 }
 

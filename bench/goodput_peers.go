@@ -32,8 +32,8 @@ func (p *torchPeers) isFor(system string) bool { return system == sysRestart || 
 // missing returns why a system is not measured, empty if it is.
 func (p *torchPeers) missing(system string) string { return p.why[system] }
 
-// findPackages looks for the modules.
-func (p *torchPeers) findPackages(b *goodputRun) error {
+// findModules looks for the modules.
+func (p *torchPeers) findModules(b *goodputRun) error {
 	p.why, p.steps = map[string]string{}, map[string]int{}
 	p.python = b.o.text("python")
 	if p.python == "" {
@@ -128,7 +128,8 @@ func (p *torchPeers) run(b *goodputRun, system string, mtbf float64) (x goodputT
 		return x, fmt.Errorf("bench: %s: %s", system, r.Error)
 	}
 	p.steps[system] = r.Steps
-	x = goodputTimes{seconds: r.Seconds, clean: r.Clean, done: 100 * r.Done, hits: r.Hits, missed: r.Missed, restarts: r.Restarts, redone: r.Redone,
+	x = goodputTimes{seconds: r.Seconds, clean: r.Clean, done: 100 * r.Done, hits: r.Hits, missed: r.Missed,
+		restarts: r.Restarts, redone: r.Redone,
 		lost: r.Lost, equal: r.Equal, digest: r.Digest}
 	for _, s := range r.Splits {
 		x.splits = append(x.splits, split{s.Detect, s.Restart, s.Redo})

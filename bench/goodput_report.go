@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// addTimes adds the figures of all systems.
-func (b *goodputRun) addTimes(names []string, turns [][]goodputTimes) {
+// addSystems adds the figures of all systems.
+func (b *goodputRun) addSystems(names []string, turns [][]goodputTimes) {
 	r, first := b.report, len(b.report.Figures)
 	t := table(b.out)
 	defer t.Flush()
@@ -78,7 +78,8 @@ func (b *goodputRun) addSystem(t io.Writer, system string, mtbf int, turns []goo
 	if ratio.Interval != nil {
 		between = fmt.Sprintf(" (%.3f to %.3f)", ratio.Interval[0], ratio.Interval[1])
 	}
-	fmt.Fprintf(t, "%s\t%d\t%s%.3f%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t", system, mtbf, bound, ratio.Median, between, interval, done.Median, hits.Median,
+	fmt.Fprintf(t, "%s\t%d\t%s%.3f%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t", system, mtbf, bound, ratio.Median, between,
+		interval, done.Median, hits.Median,
 		restarts.Median, redone.Median, lost.Median, equalText(equal))
 	for _, p := range []struct {
 		name string

@@ -41,7 +41,7 @@ func TestDrawFailures(t *testing.T) {
 	}
 }
 
-// A save costs the time of its steps beyond that of others.
+// The cost of a save is the time of its steps beyond that of others.
 func TestCostOfSave(t *testing.T) {
 	r := failingRun{}
 	for step, at := int64(1), int64(1000); step <= 20; step++ {
@@ -95,7 +95,8 @@ func TestLastStep(t *testing.T) {
 	if lastStep(path) != 0 {
 		t.Error("a file that does not exist has a step")
 	}
-	lines := strings.Repeat(`{"step":8,"loss":1,"unix_ms":1}`+"\n", 500) + `{"step":9,"unix_ms":5}` + "\n" + `{"step":9,"event":{"step":11}}` + "\n" + `{"step":10,"uni`
+	lines := strings.Repeat(`{"step":8,"loss":1,"unix_ms":1}`+"\n",
+		500) + `{"step":9,"unix_ms":5}` + "\n" + `{"step":9,"event":{"step":11}}` + "\n" + `{"step":10,"uni`
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -159,12 +160,13 @@ func commandsWith(text string) (found []string) {
 	return found
 }
 
-// PyTorch's systems train, are killed and resume.
+// PyTorch's systems train, are killed, and continue.
 func TestGoodputOfPeers(t *testing.T) {
 	if *peersPython == "" {
 		t.Skip("go test ./bench -run GoodputOfPeers -python PYTHON")
 	}
-	o := Options{Tiny: true, Program: program, Args: []string{"systems=restart,torchft", "mtbf=60", "scale=15", "seconds=6", "python=" + *peersPython}}
+	o := Options{Tiny: true, Program: program, Args: []string{"systems=restart,torchft", "mtbf=60", "scale=15", "seconds=6",
+		"python=" + *peersPython}}
 	var out bytes.Buffer
 	r, err := goodputBench.Run(&out, o)
 	if err != nil {

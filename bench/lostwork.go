@@ -18,8 +18,8 @@ var lostWorkSystems = []string{sysOurs, sysReplica, sysCheckpoint}
 var lostWorkBench = Bench{
 	Name: "lostwork",
 	Doc:  "overhead, lost work and memory of codes, replicas and checkpoints every n steps",
-	Detail: "For each system and each n, a job of real processes trains the same steps twice: without a failure, beside a job " +
-		"without protection in " +
+	Detail: "For each system and each n, a job of real processes trains the same steps twice: without a failure, beside " +
+		"a job without protection in " +
 		"the same turn, and with processes that are killed at random times. n is the steps between commits of ours and replica, and between " +
 		"checkpoints of ckpt-full. Lost work is the steps that were done again, for each failure. Memory is that of parities or copies, " +
 		"pre-images, deltas and snapshots of all ranks, over that of all rows with their optimizer state.",
@@ -74,7 +74,7 @@ func runLostWork(out io.Writer, o Options) (*Report, error) {
 	r := o.number("r")
 	b := &lostWorkRun{out, goodputRun{out: out, o: o, shape: o.models("dim16")[0], steps: o.number("steps"),
 		code: overheadCase{o.codeFor(r), o.number("k"), r, 0}, systems: strings.Split(o.text("systems"), ",")}}
-	if err := b.check(lostWorkSystems); err != nil {
+	if err := b.checkSystems(lostWorkSystems); err != nil {
 		return nil, err
 	}
 	b.report = o.newReport("of the processes")
@@ -189,7 +189,8 @@ func (b *lostWorkRun) addCases(cases []lostWorkCase, turns [][]lostWorkTimes, ro
 			r.addAs(Counted, figMemory, "%", of(func(x lostWorkTimes) float64 { return 100 * x.memory / rows })...),
 			r.addAs(Counted, figDisk, "%", of(func(x lostWorkTimes) float64 { return 100 * x.disk / rows })...),
 			r.addAs(Counted, figDigest, "1 if equal", of(func(x lostWorkTimes) float64 { return map[bool]float64{true: 1}[x.equal] })...)}
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.1f\t%.0f\t%.1f\t%.1f\t%s\t\n", c.system, c.n, f[0].Median, f[1].Median, f[2].Median, f[3].Median, f[4].Median,
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.1f\t%.0f\t%.1f\t%.1f\t%s\t\n", c.system, c.n, f[0].Median, f[1].Median, f[2].Median,
+			f[3].Median, f[4].Median,
 			equalText(f[5]))
 		r.setCase(first, map[string]string{"system": c.system, "n": strconv.Itoa(c.n)})
 	}
@@ -217,8 +218,8 @@ func sizeOfFolder(dir string) (bytes float64, err error) {
 	return bytes, err
 }
 
-// check checks the systems, and that the ranks fit their codes.
-func (b *goodputRun) check(known []string) (err error) {
+// checkSystems checks the systems, and that the ranks fit their codes.
+func (b *goodputRun) checkSystems(known []string) (err error) {
 	ranks := b.o.number("ranks")
 	for _, s := range b.systems {
 		if !slices.Contains(known, s) {

@@ -13,7 +13,7 @@ func goodputDrawings() []Drawing {
 	return []Drawing{
 		{ID: "G1", Runs: goodputRuns, Draw: drawGoodput},
 		{ID: "G2", Runs: lostWorkRuns, Draw: drawLostWork},
-		{ID: "G3", Runs: goodputFaultRuns, Draw: drawFaults},
+		{ID: "G3", Runs: faultKindRuns, Draw: drawFaults},
 	}
 }
 
@@ -75,7 +75,8 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 	for _, p := range f.points("ours") {
 		before = append(before, below("", p, f.at("ckpt-full", p.X)))
 	}
-	f.Checks = append(f.Checks, all("ours takes less time than restarts from a checkpoint at its best interval, at each rate of failures", before...))
+	f.Checks = append(f.Checks, all("ours takes less time than restarts from a checkpoint at its best interval, at each "+
+		"rate of failures", before...))
 	if p := f.points("ckpt-full"); len(p) > 1 {
 		f.Checks = append(f.Checks, above("ckpt-full: frequent failures cost more than rare ones", p[0], p[len(p)-1]))
 	}
@@ -92,28 +93,34 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 		f.Checks = append(f.Checks, all("ours with a failure a minute, not scaled: at most 1.05 times the failure-free time, nothing lost",
 			atMost("", p, 1.05), exact))
 	}
+	f.describeGoodput(r)
+	return nil
+}
+
+// describeGoodput adds the parameters, and the notes about the systems.
+func (f *Figure) describeGoodput(r *bench.Report) {
 	f.Params = []Param{
-		{"model", "Llama-4 Scout, 109 billion parameters", "DLRM " + r.Settings["model"] + ", Criteo Kaggle's rows divided by " + r.Settings["scale"]},
+		{"model", "Llama-4 Scout, 109 billion parameters", "DLRM " + r.Settings["model"] + ", Criteo Kaggle's rows divided " +
+			"by " + r.Settings["scale"]},
 		{"processes", "64 H200", r.Settings["ranks"] + " on this machine"},
 		{"times between failures", "-", "exponential, divided by " + r.Settings["scale"] + ", seed " + r.Settings["seed"]},
 		{"code of ours", "-", "k=" + r.Settings["k"] + " r=" + r.Settings["r"] + ", a commit every " + r.Settings["every"] + " steps"},
 	}
 	f.Notes = append(f.Notes,
-		"The times between failures and the rows of each table are divided by the scale, the start of a process and the limit of "+
-			"silence are not: all "+
+		"The times between failures and the rows of each table are divided by the scale, the start of a process and the "+
+			"limit of silence are not: all "+
 			"systems look worse than at the times on the axis. PyTorch's start is the longest, so its systems suffer most.",
-		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows at a peer, "+
-			"as a code with k = 1. "+
-			"It sends the changes of a commit in place of all rows, and survivors keep running: stronger than Gemini, which restarts from "+
-			"the copies.",
-		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and starts "+
-			"again at once: "+
+		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows "+
+			"at a peer, as a code with k = 1. "+
+			"It sends the changes of a commit in place of all rows, and survivors keep running: stronger than Gemini, which "+
+			"restarts from the copies.",
+		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and "+
+			"starts again at once: "+
 			"stronger than a baseline that stops to save, and than a scheduler that waits before it restarts.",
-		"restart and torchft train a model with small tables that each process holds in full, because neither shards embeddings. Each "+
-			"is compared with its own "+
+		"restart and torchft train a model with small tables that each process holds in full, because neither shards "+
+			"embeddings. Each is compared with its own "+
 			"failure-free run. Small checkpoints make them stronger.",
 		"A failure that finds its process dead is left out, which favours systems that are slow to start again.")
-	return nil
 }
 
 // noteUnfinished adds a note for each run of a system that was stopped before its last step.
@@ -124,7 +131,8 @@ func (f *Figure) noteUnfinished(r *bench.Report, system string) error {
 	}
 	for _, p := range done.Points {
 		if p.Least < 100 {
-			f.Notes = append(f.Notes, fmt.Sprintf("%s at %s s was stopped after %s %% of its steps: its value is a lower bound.", system, number(p.X), number(p.Least)))
+			f.Notes = append(f.Notes, fmt.Sprintf("%s at %s s was stopped after %s %% of its steps: its value is a lower "+
+				"bound.", system, number(p.X), number(p.Least)))
 		}
 	}
 	return nil
@@ -133,7 +141,8 @@ func (f *Figure) noteUnfinished(r *bench.Report, system string) error {
 // addGoodputTable adds values that are in the table alone.
 func (f *Figure) addGoodputTable(r *bench.Report) error {
 	for _, s := range slices.Clone(f.Series) {
-		for _, name := range []string{"failures", stepsRedone, samplesLost, "recovery", "recovery, detect", "recovery, restart", "recovery, redo"} {
+		for _, name := range []string{"failures", stepsRedone, samplesLost, "recovery", "recovery, detect",
+			"recovery, restart", "recovery, redo"} {
 			t, err := line(r, s.System+": "+name, name, "mtbf", "system", s.System)
 			if err != nil {
 				continue // no failure hit
@@ -167,7 +176,8 @@ func exactCheck(r *bench.Report) (Check, error) {
 		holds = holds && lost.Points[i].Most == 0 && equal.Points[i].Least == 1
 		failures += hits.Points[i].Most
 	}
-	return holdsIf(text, holds && failures > 0, "%s samples lost, %s of the digests equal, failures %s", seenAll(lost.Points), seenAll(equal.Points),
+	return holdsIf(text, holds && failures > 0, "%s samples lost, %s of the digests equal, failures %s", seenAll(lost.Points),
+		seenAll(equal.Points),
 		seenAll(hits.Points)), nil
 }
 
@@ -205,7 +215,8 @@ func drawLostWork(f *Figure, reports []*bench.Report) error {
 	}
 	exact := true
 	for _, system := range lostWorkSystems {
-		for _, x := range []struct{ name, unit string }{{perFailure, "steps"}, {memoryShare, "%"}, {"a checkpoint on the disk, of all rows", "% of the disk"}} {
+		for _, x := range []struct{ name, unit string }{{perFailure, "steps"}, {memoryShare, "%"}, {"a checkpoint on the " +
+			"disk, of all rows", "% of the disk"}} {
 			t, err := line(r, system+": "+x.name+", n at the left", x.name, "n", "system", system)
 			if err != nil {
 				return err
@@ -227,11 +238,11 @@ func drawLostWork(f *Figure, reports []*bench.Report) error {
 	f.addLostWorkChecks(r, ns[0], ns[len(ns)-1])
 	f.Params = []Param{{"code of ours", "-", "k=" + r.Settings["k"] + " r=" + r.Settings["r"]}, {"n", "-", r.Settings["n"]},
 		{"steps, losses of a run", "-", r.Settings["steps"] + ", " + r.Settings["kills"]}}
-	f.Notes = append(f.Notes, "Memory is counted by the processes themselves: parities or copies, pre-images, deltas and snapshots. "+
-		"A checkpoint takes the disk, and "+
+	f.Notes = append(f.Notes, "Memory is counted by the processes themselves: parities or copies, pre-images, deltas and "+
+		"snapshots. A checkpoint takes the disk, and "+
 		"while it is written at most a quarter of the rows in memory, which is not counted.",
-		"replica is a code with k = 1; see G1. Checkpoints are written beside training. The tables show n, the line connects the "+
-			"values in the order of lost work.")
+		"replica is a code with k = 1; see G1. Checkpoints are written beside training. The tables show n, the line "+
+			"connects the values in the order of lost work.")
 	return nil
 }
 
@@ -245,12 +256,14 @@ func (f *Figure) addLostWorkChecks(r *bench.Report, least, most string) {
 		return p
 	}
 	f.Checks = append(f.Checks,
-		below("ours takes less memory than a copy of each row, at the least n", value("ours", memoryShare, least), value("replica", memoryShare, least)),
+		below("ours takes less memory than a copy of each row, at the least n", value("ours", memoryShare, least),
+			value("replica", memoryShare, least)),
 		below("ours costs less than a checkpoint at the least n", value("ours", withProtect, least), value("ckpt-full", withProtect, least)),
-		below("checkpoints cost less at the greatest n than at the least", value("ckpt-full", withProtect, most), value("ckpt-full", withProtect, least)))
+		below("checkpoints cost less at the greatest n than at the least", value("ckpt-full", withProtect, most),
+			value("ckpt-full", withProtect, least)))
 }
 
-func goodputFaultRuns(size Size) []Run {
+func faultKindRuns(size Size) []Run {
 	switch size {
 	case Tiny:
 		return []Run{{Bench: "faultkinds"}}
@@ -306,11 +319,12 @@ func drawFaults(f *Figure, reports []*bench.Report) error {
 		below("a process that dies is noticed before one that is silent", f.atLabel("detect", "kill"), f.atLabel("detect", "silent-node")),
 		atMost("a silent machine is replaced within 3 s", f.atLabel("fault to first step", "silent-node"), 3000),
 	}
-	f.Params = []Param{{"code", "-", fmt.Sprintf("k=%s r=%s, a commit every %s steps", r.Settings["k"], r.Settings["r"], r.Settings["every"])},
+	f.Params = []Param{{"code", "-", fmt.Sprintf("k=%s r=%s, a commit every %s steps", r.Settings["k"], r.Settings["r"],
+		r.Settings["every"])},
 		{"steps of a run", "-", r.Settings["steps"]}}
 	f.Notes = append(f.Notes, "A process is silent after five heartbeats, 1 s.",
-		"silent-node stops a worker and its supervisor: their connections stay open and carry nothing, as those to a machine that "+
-			"hangs. Packets that a network drops "+
+		"silent-node stops a worker and its supervisor: their connections stay open and carry nothing, as those to a "+
+			"machine that hangs. Packets that a network drops "+
 			"need the rights of root, and are not shown; a peer sees the same silence.",
 		"full-disk is the first step after a checkpoint that fails; no rank is lost.")
 	return nil
