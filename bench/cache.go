@@ -3,17 +3,19 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 
-	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/kernels"
 )
 
 var cacheBench = Bench{
 	Name: "cache",
 	Doc:  "rows, messages and bytes that each cache mode moves",
-	Detail: "Counts exactly what the modes would move on the synthetic Criteo Kaggle stream. Nothing is timed. " +
+	Detail: "Counts exactly what the modes would move for a stream of ids. Nothing is timed. " +
 		"Before counting, as many steps as the lookahead fill the caches.",
-	Settings: cacheSettingsOf("200", "50"),
+	Settings: append(append(cacheSettingsOf("200", "50"),
+		numbers("sizes", "5,10,50,100", 1, 1000, "further lookaheads, for which only the sizes of the caches are counted").orTiny("2,3")), streamSettings()...),
 	Evidence: Counted,
 	measure:  runCache,
 }
@@ -44,59 +46,62 @@ func (o Options) cacheSettings() cacheSettings {
 
 func runCache(out io.Writer, o Options) (*Report, error) {
 	c := o.cacheSettings()
-	tables, err := cacheTables(o.Tiny)
+	ids, err := o.openStream()
 	if err != nil {
+		return nil, err
+	}
+	defer ids.close()
+	lookaheads := cacheLookaheads(o.numbers("sizes"), c.lookahead)
+	if err := ids.checkLength(int64(2*lookaheads[len(lookaheads)-1]+c.steps+1), c.batch); err != nil {
 		return nil, err
 	}
 	report := o.newReport("none")
 	report.writeHeader(out)
-	draw, err := criteoIDs(tables, c.trainers, c.batch)
-	if err != nil {
-		return nil, err
-	}
-	stream := newCacheStream(tables, c.trainers, draw)
+	stream := newCacheStream(ids.tables, c.trainers, ids.draw(c.trainers, c.batch))
 	counted, err := countCache(stream, c)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "\nsynthetic Criteo Kaggle, %d trainers that also own the rows, batch %d, lookahead %d, %d steps\n",
-		c.trainers, c.batch, c.lookahead, c.steps)
-	unique := report.addFigure("distinct rows per batch", "rows", counted.distinct)
-	fmt.Fprintf(out, "distinct rows per batch: %.0f (paper: 65,000)\n\n", unique.Median)
+	fmt.Fprintf(out, "\n%s; %d trainers that also own the rows, batch %d, lookahead %d, %d steps\n",
+		ids.name, c.trainers, c.batch, c.lookahead, c.steps)
+	unique := report.addFigure("distinct rows", "rows/step", counted.distinct)
+	fmt.Fprintf(out, "distinct rows per batch: %.0f (BagPipe, fig. 7: 65,000)\n\n", unique.Median)
 	report.cacheRows(out, counted)
 	report.cacheMessages(out, counted)
 	report.cacheBytes(out, counted)
-	return report, report.cacheSizes(out, stream, c, counted)
-}
-
-func cacheTables(tiny bool) ([]int64, error) {
-	tables, err := data.Tables("criteo-kaggle")
-	if tiny {
-		for i := range tables {
-			tables[i] = min(tables[i], 1000)
-		}
-	}
-	return tables, err
+	return report, report.cacheSizes(out, stream, c, counted, lookaheads)
 }
 
 // paperRows are the distinct rows synchronised in a step of 16,384 samples on 8 trainers according
-// to the paper: all, and those on the critical path.
+// to BagPipe (SOSP 2023): all (fig. 7), and those on the critical path (fig. 8).
 var paperRows = map[cacheMode][2]string{
 	replicated:  {"65,000", "65,000"},
-	partitioned: {"21,000 (moves samples too)", ""},
+	partitioned: {"21,000 (places samples)", ""},
 	lrppReduced: {"48,000", "22,700"},
 	lrppOwners:  {"48,000", "22,700"},
+}
+
+// addCase adds a quantity of a case: KEY, VALUE, KEY, VALUE.
+func (r *Report) addCase(name, unit string, value float64, of ...string) Figure {
+	first := len(r.Figures)
+	f := r.addFigure(name, unit, value)
+	c := map[string]string{}
+	for i := 0; i+1 < len(of); i += 2 {
+		c[of[i]] = of[i+1]
+	}
+	r.setCase(first, c)
+	return f
 }
 
 // cacheRows reports the distinct rows per step.
 func (r *Report) cacheRows(out io.Writer, c *cacheCounts) {
 	t := table(out)
 	defer t.Flush()
-	fmt.Fprint(t, "distinct rows synchronised per step\tall\tpaper\tcritical\tpaper\t\n")
+	fmt.Fprint(t, "distinct rows synchronised per step\tall\tBagPipe, fig. 7\tcritical\tBagPipe, fig. 8\t\n")
 	for m := range cacheModes {
 		x := &c.modes[m]
-		all := r.addFigure(m.String()+": distinct rows synchronised", "rows/step", x.rows[later]+x.rows[critical])
-		now := r.addFigure(m.String()+": distinct rows synchronised, critical", "rows/step", x.rows[critical])
+		all := r.addCase("rows", "rows/step", x.rows[later]+x.rows[critical], "mode", m.String())
+		now := r.addCase("rows, critical", "rows/step", x.rows[critical], "mode", m.String())
 		fmt.Fprintf(t, "%v\t%.0f\t%s\t%.0f\t%s\t\n", m, all.Median, paperRows[m][0], now.Median, paperRows[m][1])
 	}
 }
@@ -110,18 +115,17 @@ func (r *Report) cacheMessages(out io.Writer, c *cacheCounts) {
 		x := &c.modes[m]
 		fmt.Fprintf(t, "%v\t", m)
 		for _, q := range []struct {
-			what string
+			name string
 			of   func(x *modeCount, links []float64) float64
 		}{{"messages", (*modeCount).sumOf}, {"messages of the busiest rank", (*modeCount).busiestRank},
 			{"messages of the busiest link", (*modeCount).busiestLink}} {
-			name := fmt.Sprintf("%v: %s", m, q.what)
-			all := r.addFigure(name, "rows/step", q.of(x, x.allMessages()))
-			now := r.addFigure(name+", critical", "rows/step", q.of(x, x.links[critical]))
+			all := r.addCase(q.name, "rows/step", q.of(x, x.allMessages()), "mode", m.String())
+			now := r.addCase(q.name+", critical", "rows/step", q.of(x, x.links[critical]), "mode", m.String())
 			fmt.Fprintf(t, "%.0f\t%.0f\t", all.Median, now.Median)
 		}
 		fmt.Fprintln(t)
 	}
-	fmt.Fprintf(t, "optimum in hindsight\t%.0f\t\t\t\t\t\t\n", r.addFigure("optimum: messages", "rows/step", c.optimum).Median)
+	fmt.Fprintf(t, "optimum in hindsight\t%.0f\t\t\t\t\t\t\n", r.addCase("messages", "rows/step", c.optimum, "mode", "optimum").Median)
 }
 
 // cacheBytes reports the bytes per step.
@@ -136,22 +140,27 @@ func (r *Report) cacheBytes(out io.Writer, c *cacheCounts) {
 	for m := range cacheModes {
 		fmt.Fprintf(t, "%v\t", m)
 		for _, k := range cacheOptimizers {
-			name := fmt.Sprintf("%v: bytes with %s", m, k)
-			all := r.addFigure(name, "bytes/step", c.modes[m].bytes(k, later)+c.modes[m].bytes(k, critical))
-			now := r.addFigure(name+", critical", "bytes/step", c.modes[m].bytes(k, critical))
+			of := []string{"mode", m.String(), "optimizer", k.String()}
+			all := r.addCase("bytes", "bytes/step", c.modes[m].bytes(k, later)+c.modes[m].bytes(k, critical), of...)
+			now := r.addCase("bytes, critical", "bytes/step", c.modes[m].bytes(k, critical), of...)
 			fmt.Fprintf(t, "%.2f\t%.2f\t", all.Median/1e6, now.Median/1e6)
 		}
 		fmt.Fprintln(t)
 	}
+	fmt.Fprint(t, "planned: critical of its bytes, %\t")
 	for _, k := range cacheOptimizers {
-		for _, m := range []cacheMode{lrppReduced, lrppOwners} {
-			share := r.addFigure(fmt.Sprintf("planned of the bytes of %v with %s", m, k), "%", 100*c.ofBytes(planned, m, k))
-			verdict := "at most half"
-			if share.Median > 50 {
-				verdict = "MORE THAN HALF"
-			}
-			fmt.Fprintf(t, "planned moves of the bytes of %v\t%s: %.1f %%, %s\t\n", m, k, share.Median, verdict)
+		x := &c.modes[planned]
+		share := 100 * x.bytes(k, critical) / (x.bytes(k, later) + x.bytes(k, critical))
+		fmt.Fprintf(t, "\t%.1f\t", r.addCase("critical of the bytes", "%", share, "mode", planned.String(), "optimizer", k.String()).Median)
+	}
+	fmt.Fprintln(t)
+	for _, m := range []cacheMode{lrppReduced, lrppOwners} {
+		fmt.Fprintf(t, "planned: bytes in %% of those of %v\t", m)
+		for _, k := range cacheOptimizers {
+			share := r.addCase("planned of the bytes", "%", 100*c.ofBytes(planned, m, k), "mode", m.String(), "optimizer", k.String())
+			fmt.Fprintf(t, "%.1f\t\t", share.Median)
 		}
+		fmt.Fprintln(t)
 	}
 }
 
@@ -167,11 +176,11 @@ func (c *cacheCounts) ofBytes(m, of cacheMode, k kernels.OptimizerKind) float64 
 
 // cacheSizes reports how many rows are cached at the peak of each lookahead. c holds the counts of
 // the lookahead in settings.
-func (r *Report) cacheSizes(out io.Writer, s *cacheStream, settings cacheSettings, c *cacheCounts) error {
+func (r *Report) cacheSizes(out io.Writer, s *cacheStream, settings cacheSettings, c *cacheCounts, lookaheads []int) error {
 	t := table(out)
 	defer t.Flush()
-	fmt.Fprint(t, "\nlookahead\trows cached at the peak\tin one trainer's cache\tMB of weights\t\n")
-	for _, lookahead := range cacheLookaheads(settings.lookahead) {
+	fmt.Fprintf(t, "\nlookahead\trows cached at the peak\tin one trainer's cache\tMB of weights\twith %s\tBagPipe, tab. 3\t\n", cacheOptimizers[0])
+	for _, lookahead := range lookaheads {
 		counted := c
 		if lookahead != settings.lookahead {
 			var err error
@@ -179,20 +188,23 @@ func (r *Report) cacheSizes(out io.Writer, s *cacheStream, settings cacheSetting
 				return err
 			}
 		}
-		name := fmt.Sprintf("lookahead %d: ", lookahead)
-		all := r.addFigure(name+"rows cached by all together at the peak", "rows", counted.peakAll)
-		one := r.addFigure(name+"rows in one trainer's cache at the peak of mode lrpp", "rows", counted.peakTrainer)
-		fmt.Fprintf(t, "%d\t%.0f\t%.0f\t%.1f\t\n", lookahead, all.Median, one.Median, 4*cacheRowWidth*one.Median/1e6)
+		of := []string{"lookahead", strconv.Itoa(lookahead)}
+		bytes := 4 * cacheRowWidth * counted.peakTrainer
+		state := 4 * float64(cacheOptimizers[0].RowState(cacheRowWidth)) * counted.peakTrainer
+		all := r.addCase("rows cached by all", "rows", counted.peakAll, of...)
+		one := r.addCase("rows cached by a trainer", "rows", counted.peakTrainer, of...)
+		fmt.Fprintf(t, "%d\t%.0f\t%.0f\t%.1f\t%.1f\t%s\t\n", lookahead, all.Median, one.Median, r.addCase("cache", "bytes", bytes, of...).Median/1e6,
+			r.addCase("cache with state", "bytes", bytes+state, of...).Median/1e6, paperSizes[lookahead])
 	}
 	return nil
 }
 
-// cacheLookaheads returns the lookaheads of the paper (table 3) below most, and most.
-func cacheLookaheads(most int) (all []int) {
-	for _, l := range []int{10, 50, 100, 200} {
-		if l < most {
-			all = append(all, l)
-		}
-	}
-	return append(all, most)
+// paperSizes are the MB of the caches of BagPipe (SOSP 2023, table 3), by lookahead.
+var paperSizes = map[int]string{5: "39.6", 10: "66.7", 50: "235.2", 100: "410.5", 200: "720.6", 300: "1003.3"}
+
+// cacheLookaheads returns some lookaheads and another one, ascending.
+func cacheLookaheads(sizes []int, lookahead int) []int {
+	all := append(slices.Clone(sizes), lookahead)
+	slices.Sort(all)
+	return slices.Compact(all)
 }

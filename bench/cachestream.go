@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 
-	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/placement"
 	"github.com/ecrec/ecrec/oracle"
 )
@@ -14,7 +13,7 @@ import (
 type cacheStream struct {
 	ranks  int
 	place  placement.Map
-	draw   func(step int64, trainer int, ids []uint32) ([]uint32, error)
+	draw   drawSlice
 	ids    [][]uint32
 	plans  []oracle.Plan
 	owners []wantedRows
@@ -27,7 +26,7 @@ type wantedRows struct {
 	merged  oracle.Merged
 }
 
-func newCacheStream(tables []int64, ranks int, draw func(int64, int, []uint32) ([]uint32, error)) *cacheStream {
+func newCacheStream(tables []int64, ranks int, draw drawSlice) *cacheStream {
 	s := &cacheStream{ranks: ranks, place: placement.New(tables, ranks), draw: draw,
 		ids: make([][]uint32, ranks), plans: make([]oracle.Plan, ranks), owners: make([]wantedRows, ranks)}
 	for o := range s.owners {
@@ -62,25 +61,6 @@ func (w *wantedRows) fillFrom(plans []oracle.Plan, owner int) {
 		w.lists = append(w.lists, plans[r].Slots[first:first+w.perRank[r]]...)
 	}
 	w.merged.Merge(w.lists, w.perRank)
-}
-
-// criteoIDs draws the slices of the synthetic Criteo Kaggle stream.
-func criteoIDs(tables []int64, ranks, batch int) (func(int64, int, []uint32) ([]uint32, error), error) {
-	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: tables, Seed: oracleSeed})
-	if err != nil {
-		return nil, err
-	}
-	order := data.Order{Samples: src.Len(), Batch: batch}
-	slices := make([]struct {
-		idx   []int64
-		batch data.Batch
-	}, ranks)
-	return func(step int64, trainer int, _ []uint32) ([]uint32, error) {
-		s := &slices[trainer]
-		s.idx = order.Slice(step+1, trainer, ranks, s.idx)
-		err := src.Read(&s.batch, s.idx)
-		return s.batch.IDs, err
-	}, nil
 }
 
 // powerLaw draws ranks of rows, from 0 for the most popular. Their popularity is 1/rank^a, where a is
@@ -121,6 +101,6 @@ func (p powerLaw) rank(u, rows float64) uint32 {
 }
 
 // ids draws slices with this law in every table.
-func (p powerLaw) ids(tables []int64, ranks, batch int) func(int64, int, []uint32) ([]uint32, error) {
+func (p powerLaw) ids(tables []int64, ranks, batch int) drawSlice {
 	return drawIDs(p, tables, ranks, batch)
 }

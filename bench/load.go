@@ -12,16 +12,16 @@ import (
 var loadBench = Bench{
 	Name: "load",
 	Doc:  "balance of row and parity updates over the ranks",
-	Detail: "Counts updates exactly on the synthetic Criteo Kaggle stream, alone and with the deltas that a rank folds into parities: one " +
+	Detail: "Counts updates exactly on a stream of ids, alone and with the deltas that a rank folds into parities: one " +
 		"for each update, as published, or one for each row that a commit changed. Nothing is timed.",
-	Settings: []Setting{
+	Settings: append([]Setting{
 		number("ranks", "10", 1, mostRanks, "number of ranks").orTiny("5"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("k", "4", 1, ec.MaxShards-1, "data rows in a stripe"),
 		number("r", "1", 1, ec.MaxShards-1, "parity rows in a stripe"),
 		number("commit_every", "10", 1, 10_000, "steps between commits").orTiny("2"),
 		number("commits", "5", 1, 10_000, "commits to count").orTiny("2"),
-	},
+	}, streamSettings()...),
 	Evidence: Counted,
 	measure:  runLoad,
 }
@@ -50,15 +50,15 @@ func runLoad(out io.Writer, o Options) (*Report, error) {
 	if err != nil {
 		return nil, settingError("%v", err)
 	}
-	tables, err := cacheTables(o.Tiny)
+	ids, err := o.openStream()
 	if err != nil {
 		return nil, err
 	}
-	draw, err := criteoIDs(tables, s.ranks, s.batch)
-	if err != nil {
+	defer ids.close()
+	if err := ids.checkLength(int64(s.commits*s.every), s.batch); err != nil {
 		return nil, err
 	}
-	stream := newCacheStream(tables, s.ranks, draw)
+	stream := newCacheStream(ids.tables, s.ranks, ids.draw(s.ranks, s.batch))
 	ways := waysToSpread(stream.place, s.ranks)
 	loads := make([]rowLoads, len(ways))
 	for i := range loads {
@@ -71,7 +71,7 @@ func runLoad(out io.Writer, o Options) (*Report, error) {
 	}
 	report := o.newReport("none")
 	report.writeHeader(out)
-	fmt.Fprintf(out, "\nsynthetic Criteo Kaggle, %d ranks, batch %d, k = %d, r = %d, %d commits of %d steps\n\n", s.ranks,
+	fmt.Fprintf(out, "\n%s, %d ranks, batch %d, k = %d, r = %d, %d commits of %d steps\n\n", ids.name, s.ranks,
 		s.batch, s.k, s.r, s.commits, s.every)
 	report.addLoads(out, ways, loads, float64(s.commits*s.every))
 	return report, nil

@@ -16,7 +16,7 @@ var tierBench = Bench{
 		"As many steps as are counted fill the memory before them, and at least as many follow. The optimum puts reads off to the end of " +
 		"the run, so only the reads of all steps are a bound for others. Nothing is timed.",
 	Settings: []Setting{
-		choice("skew", "criteo", tierSkews(), "popularity of ids: synthetic Criteo Kaggle, OpenEmbedding's table II, or 1/rank^a in tables of Kaggle's sizes"),
+		choice("skew", "criteo", tierSkews(), "popularity of ids: synthetic Criteo Kaggle, the same with bursts, OpenEmbedding's table II, or 1/rank^a in tables of Kaggle's sizes"),
 		number("rows", "10500000", 26, math.MaxInt32, "rows of the model with skew=openembedding").orTiny("20000"),
 		number("batch", "4096", 1, maxSamples, "samples of a step, with 26 ids each").orTiny("96"),
 		number("steps", "200", 1, 100_000, "steps to count").orTiny("8"),
@@ -35,7 +35,7 @@ const openEmbedding = "openembedding"
 
 // tierSkews lists the values of the setting skew.
 func tierSkews() []string {
-	all := []string{"criteo", openEmbedding}
+	all := []string{"criteo", "criteo-bursts", openEmbedding}
 	for _, law := range skews {
 		all = append(all, law.exponentText())
 	}
@@ -101,7 +101,7 @@ func (o Options) tierStream() (*cacheStream, error) {
 		}
 		return newCacheStream(tables, 1, drawIDs(newShareLaw(openEmbeddingShares, float64(tables[0])), tables, 1, batch)), nil
 	}
-	tables, err := cacheTables(o.Tiny)
+	tables, err := streamTables("criteo-kaggle", o.Tiny)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +110,15 @@ func (o Options) tierStream() (*cacheStream, error) {
 			return newCacheStream(tables, 1, law.ids(tables, 1, batch)), nil
 		}
 	}
-	draw, err := criteoIDs(tables, 1, batch)
+	law := independentStream
+	if skew == "criteo-bursts" {
+		law = burstStream
+	}
+	ids, err := namedStream(law, "criteo-kaggle", o.Tiny)
 	if err != nil {
 		return nil, err
 	}
-	return newCacheStream(tables, 1, draw), nil
+	return newCacheStream(ids.tables, 1, ids.draw(1, batch)), nil
 }
 
 // tierStream reports the stream: its rows, and the share of the lookups that the most popular ones have.

@@ -63,7 +63,7 @@ type idLaw interface {
 }
 
 // drawIDs draws slices with a law in every table.
-func drawIDs(law idLaw, tables []int64, ranks, batch int) func(int64, int, []uint32) ([]uint32, error) {
+func drawIDs(law idLaw, tables []int64, ranks, batch int) drawSlice {
 	return func(step int64, trainer int, ids []uint32) ([]uint32, error) {
 		random := rand.New(rand.NewPCG(oracleSeed, uint64(step)<<16|uint64(trainer)))
 		samples := batch*(trainer+1)/ranks - batch*trainer/ranks

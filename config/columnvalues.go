@@ -54,7 +54,7 @@ func (t *Tables) UnmarshalTOML(raw []byte) error {
 			*t = Tables{Rows: rows}
 			return nil
 		}
-		return errWant("a list of rows per table, a table of rows by column, \"auto\", \"criteo-kaggle\" or \"criteo-terabyte-40m\"")
+		return errWant("a list of rows per table, a table of rows by column, \"auto\", or the name of a set such as \"criteo-kaggle\"")
 	})
 }
 

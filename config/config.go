@@ -59,6 +59,7 @@ type Data struct {
 	Transform Transforms `toml:"transform"`
 	MinCount  int        `toml:"min_count"` // samples with a text that has a row of its own
 	Hots      Hots       `toml:"hots"`      // empty: one id of each feature
+	Law       string     `toml:"law"`       // of synthetic ids
 	// Cache is the folder of the record files that text is converted to. Empty: Job.Out.
 	Cache string `toml:"cache"`
 	CSV   CSV    `toml:"csv"`
@@ -126,7 +127,7 @@ func (d Data) columnNames() data.CSV {
 func (c *Config) DataOptions(eval bool) data.Options {
 	d := c.Data
 	o := data.Options{Format: d.Format, Files: d.Train, Tables: c.Model.TableRows(), TableOf: c.Model.TableNumbers(),
-		Hots: d.Hots.IDs, CSV: d.columnNames(), Seed: c.Job.Seed,
+		Hots: d.Hots.IDs, Law: d.Law, CSV: d.columnNames(), Seed: c.Job.Seed,
 		SkipBad: d.OnError == "skip", RecordDir: cmp.Or(c.Data.Cache, c.Job.Out)}
 	o.MinCount, o.Fields = int64(d.MinCount), d.Kafka.Columns
 	split, ok := c.EvalSplit()
@@ -355,7 +356,7 @@ func Default() *Config {
 	}
 	c := &Config{
 		Job: Job{Seed: 42, Ranks: 1, Device: "auto", Secure: "auto", SaveModel: true, OnEvent: Command{}},
-		Data: Data{Format: "criteo-bin", Train: []string{}, Eval: Files{}, Shuffle: "block", OnError: "fail",
+		Data: Data{Format: "criteo-bin", Train: []string{}, Eval: Files{}, Shuffle: "block", OnError: "fail", Law: data.LawIndependent,
 			Transform: Transforms{}, MinCount: 1,
 			CSV:   CSV{Label: "label", Dense: []string{}, Categorical: []string{}, Delimiter: ",", NA: []string{}, Bags: []string{}},
 			Kafka: Kafka{Columns: []string{}, Begin: BeginFirst, AtEnd: AtEndStop}},

@@ -62,6 +62,7 @@ func (c *Config) choices() []choice {
 		{"data.format", c.Data.Format, data.FormatNames()},
 		{"data.shuffle", c.Data.Shuffle, []string{"none", "block"}},
 		{"data.on_error", c.Data.OnError, []string{"fail", "skip"}},
+		{"data.law", c.Data.Law, data.Laws},
 		{"data.kafka.begin", c.Data.Kafka.Begin, []string{BeginFirst, BeginLast}},
 		{"data.kafka.at_end", c.Data.Kafka.AtEnd, []string{AtEndStop, AtEndWait}},
 		{"model.kind", c.Model.Kind, model.Names()},
@@ -377,6 +378,9 @@ func (c *Config) checkFeatures(src *source) error {
 	}
 	if n := len(c.Data.Hots.IDs); n > 0 && n != features {
 		return src.errorf("data.hots", "has %d numbers of ids for %d features; give one for each", n, features)
+	}
+	if len(c.Data.Hots.IDs) > 0 && c.Data.Law == data.LawBursts {
+		return src.errorf("data.law", "%q draws one id for each feature; remove data.hots", c.Data.Law)
 	}
 	return nil
 }

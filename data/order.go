@@ -6,7 +6,7 @@ import "github.com/ecrec/ecrec/internal/rng"
 const shuffleBlock = 4096
 
 // maxShuffled is the largest number of samples that a shuffle can address; more
-// (which only synthetic data has, whose samples are independent) stay in order.
+// (which only synthetic data has) stay in order.
 const maxShuffled = 1 << 59
 
 // Order assigns samples to steps, as a pure function of (order, step). An epoch has

@@ -78,6 +78,12 @@ var tableSets = map[string][]int64{
 	// Criteo Kaggle Display Advertising Challenge, 33,762,577 rows.
 	"criteo-kaggle": {1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992,
 		5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572},
+	// Criteo Terabyte, 882,774,559 rows.
+	"criteo-terabyte": {227605432, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 130229467, 3067956, 405282, 10, 2209, 11938, 155, 4,
+		976, 14, 292775614, 40790948, 187188510, 590152, 12973, 108, 36},
+	// Kaggle's Avazu without hour, which BagPipe reads as a number, 9,449,205 rows: C1, banner_pos, site_id, site_domain, site_category,
+	// app_id, app_domain, app_category, device_id, device_ip, device_model, device_type, device_conn_type and C14 to C21.
+	"avazu": {7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60},
 	// Criteo Terabyte with ids modulo 40,000,000 (MLPerf), 187,767,399 rows.
 	"criteo-terabyte-40m": {39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10,
 		2208, 11938, 155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36},

@@ -71,10 +71,16 @@ func (k *skew) drawRank(w uint64) uint32 {
 		u *= u
 		x = k.size * float64(u*u)
 	} else {
-		x = 1/(k.hi-float64(k.span*u)) - k.shift
+		x = k.drawHead(u)
 	}
-	return uint32(min(uint64(int64(x)), k.rows-1))
+	return k.rankAt(x)
 }
+
+// drawHead maps u, uniform in [0, 1), to a place by the power law of popular rows.
+func (k *skew) drawHead(u float64) float64 { return 1/(k.hi-float64(k.span*u)) - k.shift }
+
+// rankAt is the rank at a place.
+func (k *skew) rankAt(x float64) uint32 { return uint32(min(uint64(int64(x)), k.rows-1)) }
 
 // scatterRank is the row of a rank.
 func (k *skew) scatterRank(rank uint32) uint32 {

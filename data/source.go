@@ -32,7 +32,9 @@ type Options struct {
 	TableOf []int
 	// Hots is the number of ids of each feature of synthetic data. Nil: one.
 	Hots []int
-	CSV  CSV // for formats whose columns have names
+	// Law is the law of the ids of synthetic data, one of Laws. Empty: LawIndependent.
+	Law string
+	CSV CSV // for formats whose columns have names
 	// Fields are the columns of a message of a topic, in the order of its fields. Nil: the label, the weight, the numbers and
 	// the categories.
 	Fields []string

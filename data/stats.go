@@ -17,6 +17,8 @@ type StatsOptions struct {
 	Progress func(Progress) error
 
 	maxUses int // a power of two, which tests lower; 0: the constant
+	// margin is the number of batches at each end that tests leave out of the figures of batches: there the stays of rows are cut.
+	margin int64
 }
 
 // Check returns an error if there can be no such figures.
@@ -43,6 +45,10 @@ type Statistics struct {
 	UniquePerBatch  float64 `json:"unique_rows_per_batch"`
 	OneTrainerBatch float64 `json:"one_trainer_in_batch"`     // share of a batch's unique rows that one trainer alone uses in that batch
 	OneTrainer      float64 `json:"one_trainer_while_cached"` // and in all batches until the row is evicted
+	TopInBatch      float64 `json:"top_rows_in_batch"`        // share of a batch's unique rows that are among the 0.1 % most looked up
+	// SyncedNext is the number of a batch's unique rows that several trainers use while they are cached, and that the next batch uses
+	// too: updates of them must arrive between the two.
+	SyncedNext float64 `json:"synchronised_before_next_batch"`
 }
 
 // TableStats are the figures of one table.
@@ -50,12 +56,24 @@ type TableStats struct {
 	Rows     int64   `json:"rows"`
 	Seen     int64   `json:"seen"`      // rows looked up at least once
 	TopShare float64 `json:"top_share"` // lookups of the 0.1 % of rows (one at least) most looked up
+	// Curve is the share of the lookups that the rows most looked up have, over their share of all rows. Only all tables taken as one
+	// have it.
+	Curve []CurvePoint `json:"curve,omitempty"`
 }
 
-// maxUses is how many rows Stats has room to follow at a time, of which it uses three quarters: 256 MiB.
+// CurvePoint is a share of the rows and their share of the lookups.
+type CurvePoint struct {
+	Rows    float64 `json:"rows"`
+	Lookups float64 `json:"lookups"`
+}
+
+// CurveShares are the shares of the rows in a curve.
+var CurveShares = []float64{0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1}
+
+// maxUses is how many rows Stats has room to follow at a time, of which it uses three quarters: 320 MiB.
 const maxUses = 1 << 23
 
-// Stats measures a data set. Its memory grows with the rows of the data, up to 256 MiB. If it meets more than have room, it reads the
+// Stats measures a data set. Its memory grows with the rows of the data, up to 320 MiB. If it meets more than have room, it reads the
 // samples again for each share of the rows. The figures are exact.
 func Stats(src Source, o StatsOptions) (*Statistics, error) {
 	schema := src.Schema()
@@ -76,9 +94,9 @@ func Stats(src Source, o StatsOptions) (*Statistics, error) {
 		base[t+1] = base[t] + r
 	}
 	st := &Statistics{Samples: o.Samples, Skipped: src.Skipped(), Batches: Order{Samples: o.Samples, Batch: o.Batch}.StepsPerEpoch()}
-	sums := usesOf{counts: make([]histogram, len(schema.Tables))}
+	sums := usesOf{counts: make([]histogram, len(schema.Tables)), uses: histogram{}}
 	shares := []share{{0, 1}}
-	c := &counter{window: int64(o.Window), rows: make([]rowUse, roomFor(src, &o))}
+	c := &counter{window: int64(o.Window), first: o.margin + 1, last: st.Batches - o.margin, rows: make([]rowUse, roomFor(src, &o))}
 	for pass := 1; len(shares) > 0; pass++ {
 		last := len(shares) - 1
 		p := shares[last]
@@ -96,7 +114,7 @@ func Stats(src Source, o StatsOptions) (*Statistics, error) {
 		st.LabelRate = ones / float64(o.Samples)
 		c.addUses(&sums, base)
 	}
-	sums.summarize(st, schema.Tables)
+	sums.summarize(st, schema.Tables, st.Batches-2*o.margin)
 	return st, nil
 }
 
@@ -169,12 +187,13 @@ func (c *counter) readUses(src Source, o *StatsOptions, base []int64, pass int) 
 
 // counter follows every row of a share that is looked up, in an open-addressing table.
 type counter struct {
-	share  share
-	rows   []rowUse // power of two
-	used   int
-	window int64
+	share       share
+	rows        []rowUse // power of two
+	used        int
+	window      int64
+	first, last int64 // batches whose unique rows are counted
 
-	unique, batchAlone, alone int64 // sums over batches of unique rows
+	unique, batchAlone, alone, next int64 // sums over batches of unique rows
 }
 
 // rowUse counts the uses of one row. A stay in the cache begins with a use and
@@ -184,6 +203,8 @@ type rowUse struct {
 	last    int64  // step of the last use
 	count   uint32 // lookups
 	batches uint32 // batches of this stay that used it
+	next    uint32 // those of them whose next batch used it too
+	uses    uint32 // batches of all stays that used it
 	first   uint16 // trainer that began this stay
 	current uint16 // trainer that used it first in step last
 	shared  bool   // another trainer used it during this stay
@@ -193,7 +214,7 @@ type rowUse struct {
 // reset begins to follow the rows of a share.
 func (c *counter) reset(s share) {
 	clear(c.rows)
-	*c = counter{share: s, rows: c.rows, window: c.window}
+	*c = counter{share: s, rows: c.rows, window: c.window, first: c.first, last: c.last}
 }
 
 // lookUp counts a use of a row. It reports false if there is no room for the row.
@@ -210,18 +231,26 @@ func (c *counter) lookUp(row uint64, step int64, trainer uint16) bool {
 		c.used++
 	}
 	e.count++
+	isCounted := c.isCounted(step)
 	if e.last != step {
 		if e.last == 0 || step-e.last > c.window {
 			c.endStay(e)
-			e.batches, e.first, e.shared = 0, trainer, false
+			e.batches, e.next, e.first, e.shared = 0, 0, trainer, false
+		} else if step == e.last+1 && c.isCounted(e.last) {
+			e.next++
 		}
-		e.batches++
 		e.last, e.current, e.both = step, trainer, false
-		c.unique++
-		c.batchAlone++
+		if isCounted {
+			e.batches++
+			e.uses++
+			c.unique++
+			c.batchAlone++
+		}
 	} else if e.current != trainer && !e.both {
 		e.both = true
-		c.batchAlone--
+		if isCounted {
+			c.batchAlone--
+		}
 	}
 	if e.first != trainer {
 		e.shared = true
@@ -229,8 +258,12 @@ func (c *counter) lookUp(row uint64, step int64, trainer uint16) bool {
 	return true
 }
 
+func (c *counter) isCounted(step int64) bool { return step >= c.first && step <= c.last }
+
 func (c *counter) endStay(e *rowUse) {
-	if !e.shared {
+	if e.shared {
+		c.next += int64(e.next)
+	} else {
 		c.alone += int64(e.batches)
 	}
 }
@@ -246,8 +279,9 @@ func (c *counter) findRow(key uint64) *rowUse {
 
 // usesOf are sums over the rows of all counters.
 type usesOf struct {
-	counts                    []histogram // of each table
-	unique, batchAlone, alone int64
+	counts                          []histogram // of each table
+	uses                            histogram   // the batches that use the rows of each number of lookups
+	unique, batchAlone, alone, next int64
 }
 
 // histogram is the number of rows for each number of lookups.
@@ -266,13 +300,16 @@ func (c *counter) addUses(to *usesOf, base []int64) {
 			to.counts[t] = histogram{}
 		}
 		to.counts[t][e.count]++
+		to.uses[e.count] += int64(e.uses)
 	}
 	to.unique += c.unique
 	to.batchAlone += c.batchAlone
 	to.alone += c.alone
+	to.next += c.next
 }
 
-func (u *usesOf) summarize(st *Statistics, tables []int64) {
+// summarize computes the figures. Batches are those whose unique rows are counted.
+func (u *usesOf) summarize(st *Statistics, tables []int64, batches int64) {
 	all, rows := histogram{}, int64(0)
 	for t, n := range tables {
 		st.Tables = append(st.Tables, u.counts[t].tableStats(n))
@@ -282,19 +319,46 @@ func (u *usesOf) summarize(st *Statistics, tables []int64) {
 		rows += n
 	}
 	st.All = all.tableStats(rows)
-	st.UniquePerBatch = float64(u.unique) / float64(st.Batches)
+	for _, share := range CurveShares {
+		covered, _ := all.sumTop(int64(share*float64(rows)), all)
+		st.All.Curve = append(st.All.Curve, CurvePoint{share, covered / max(float64(all.lookups()), 1)})
+	}
+	_, inBatch := all.sumTop(max(1, rows/1000), u.uses)
+	st.TopInBatch = inBatch / float64(u.unique)
+	st.SyncedNext = float64(u.next) / float64(batches)
+	st.UniquePerBatch = float64(u.unique) / float64(batches)
 	st.OneTrainerBatch = float64(u.batchAlone) / float64(u.unique)
 	st.OneTrainer = float64(u.alone) / float64(u.unique)
 }
 
 // tableStats returns the figures of a table, or of all tables, with some rows.
 func (h histogram) tableStats(rows int64) TableStats {
-	top, seen, sum, covered := max(1, rows/1000), int64(0), int64(0), int64(0)
-	counts := slices.Sorted(maps.Keys(h))
-	for _, count := range slices.Backward(counts) {
-		covered += int64(count) * min(h[count], max(top-seen, 0))
-		seen += h[count]
-		sum += int64(count) * h[count]
+	seen := int64(0)
+	for _, n := range h {
+		seen += n
 	}
-	return TableStats{Rows: rows, Seen: seen, TopShare: float64(covered) / max(float64(sum), 1)}
+	covered, _ := h.sumTop(max(1, rows/1000), h)
+	return TableStats{Rows: rows, Seen: seen, TopShare: covered / max(float64(h.lookups()), 1)}
+}
+
+// lookups is the number of lookups of all rows.
+func (h histogram) lookups() (sum int64) {
+	for count, n := range h {
+		sum += int64(count) * n
+	}
+	return sum
+}
+
+// sumTop sums the lookups of the rows most looked up, and the batches that use them: uses has those of all rows of a number of lookups.
+// Of the rows at the border, which have the same number, as many as are missing have their share of the uses.
+func (h histogram) sumTop(top int64, uses histogram) (lookups, inBatches float64) {
+	for _, count := range slices.Backward(slices.Sorted(maps.Keys(h))) {
+		n := min(h[count], top)
+		lookups += float64(int64(count) * n)
+		inBatches += float64(uses[count]) * float64(n) / float64(h[count])
+		if top -= n; top == 0 {
+			break
+		}
+	}
+	return lookups, inBatches
 }

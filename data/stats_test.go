@@ -77,9 +77,11 @@ func TestStatsCounts(t *testing.T) {
 	b, u := float64(st.Batches), float64(want.unique)
 	if st.Samples != 1003 || st.Batches != 101 || st.All.Seen != int64(len(want.counts)) ||
 		math.Round(st.LabelRate*1003) != float64(want.ones) || math.Round(st.UniquePerBatch*b) != u ||
-		math.Round(st.OneTrainerBatch*u) != float64(want.batchAlone) || math.Round(st.OneTrainer*u) != float64(want.alone) {
+		math.Round(st.OneTrainerBatch*u) != float64(want.batchAlone) || math.Round(st.OneTrainer*u) != float64(want.alone) ||
+		math.Round(st.SyncedNext*b) != float64(want.next) {
 		t.Errorf("%+v, want %+v", st, want)
 	}
+	checkTop(t, st, want)
 	_, err = Stats(s, StatsOptions{Batch: 0, Trainers: 1})
 	checkError(t, err, "batches of 0")
 
@@ -101,15 +103,51 @@ func TestStatsCounts(t *testing.T) {
 type row struct{ table, id int }
 
 type plainFigures struct {
-	ones, unique, batchAlone, alone int
-	counts                          map[row]int
+	ones, unique, batchAlone, alone, next int
+	counts, batches                       map[row]int
+}
+
+// checkTop checks the curve and the rows of a batch that are among the most popular ones. Those of the same number of lookups at the border
+// have their share of the batches.
+func checkTop(t *testing.T, st *Statistics, want plainFigures) {
+	type use struct{ lookups, batches int }
+	var uses []use
+	lookups := 0
+	for r, n := range want.counts {
+		uses = append(uses, use{n, want.batches[r]})
+		lookups += n
+	}
+	slices.SortFunc(uses, func(a, b use) int { return b.lookups - a.lookups })
+	for i, p := range st.All.Curve {
+		sum := 0
+		for _, u := range uses[:min(len(uses), int(CurveShares[i]*float64(st.All.Rows)))] {
+			sum += u.lookups
+		}
+		if p.Rows != CurveShares[i] || math.Abs(p.Lookups-float64(sum)/float64(lookups)) > 1e-12 {
+			t.Errorf("%v of the rows: %+v, want %v of the lookups", CurveShares[i], p, float64(sum)/float64(lookups))
+		}
+	}
+	top, sum := int(st.All.Rows/1000), 0.0
+	for _, u := range uses[:top] {
+		same, batches := 0.0, 0
+		for _, v := range uses {
+			if v.lookups == u.lookups {
+				same++
+				batches += v.batches
+			}
+		}
+		sum += float64(batches) / same
+	}
+	if math.Abs(st.TopInBatch-sum/float64(want.unique)) > 1e-9 {
+		t.Errorf("%v of the rows of a batch are popular, want %v", st.TopInBatch, sum/float64(want.unique))
+	}
 }
 
 // plainStats is Stats with maps.
 func plainStats(t *testing.T, s Source, batch, trainers, window int) plainFigures {
 	o := Order{Samples: s.Len(), Batch: batch}
 	uses := map[row][]map[int]bool{} // per step, the trainers
-	w := plainFigures{counts: map[row]int{}}
+	w := plainFigures{counts: map[row]int{}, batches: map[row]int{}}
 	for step := range o.StepsPerEpoch() {
 		for tr := range trainers {
 			var b Batch
@@ -132,13 +170,15 @@ func plainStats(t *testing.T, s Source, batch, trainers, window int) plainFigure
 			}
 		}
 	}
-	for _, steps := range uses {
-		stay, trs, last := 0, map[int]bool{}, -100
+	for r, steps := range uses {
+		stay, next, trs, last := 0, 0, map[int]bool{}, -100
 		end := func() {
 			if len(trs) == 1 {
 				w.alone += stay
+			} else {
+				w.next += next
 			}
-			stay, trs = 0, map[int]bool{}
+			stay, next, trs = 0, 0, map[int]bool{}
 		}
 		for step, by := range steps {
 			if by == nil {
@@ -147,8 +187,12 @@ func plainStats(t *testing.T, s Source, batch, trainers, window int) plainFigure
 			if step-last > window {
 				end()
 			}
+			if step == last+1 {
+				next++
+			}
 			last = step
 			w.unique++
+			w.batches[r]++
 			stay++
 			if len(by) == 1 {
 				w.batchAlone++

@@ -14,7 +14,8 @@ type SynthOptions struct {
 	To       string // the file; replaced when it is there
 	Tables   []int64
 	Seed     uint64
-	First    int64 // index of the first sample: training and evaluation data differ in it alone
+	Law      string // one of Laws; empty: LawIndependent
+	First    int64  // index of the first sample: training and evaluation data differ in it alone
 	Samples  int64
 	Progress func(Progress) error
 }
@@ -29,7 +30,7 @@ func Synth(o SynthOptions) error {
 	if o.Samples < 1 || o.First < 0 || o.First+o.Samples < o.First {
 		return usageErr("%d samples from sample %d on cannot be written; both must be positive", o.Samples, o.First)
 	}
-	s, err := newSynthetic(schema, o.Seed)
+	s, err := newSyntheticOf(schema, o.Seed, nil, o.Law)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package data
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/ecrec/ecrec/internal/rng"
 )
@@ -11,10 +13,10 @@ var syntheticFormat = Format{
 	Name:    FormatSynthetic,
 	Doc:     "Criteo-like samples that are made on the fly from job.seed, for any tables; no files",
 	Endless: true,
-	Keys:    []string{"hots"},
+	Keys:    []string{"hots", "law"},
 	Columns: func(CSV) (dense, categorical int) { return criteoDense, Any },
 	Open: func(o *Options) (Source, error) {
-		s, err := newSyntheticBags(o.schema(criteoDense), o.Seed, o.Hots)
+		s, err := newSyntheticOf(o.schema(criteoDense), o.Seed, o.Hots, o.Law)
 		if err != nil {
 			return nil, err
 		}
@@ -25,12 +27,14 @@ var syntheticFormat = Format{
 // synthetic is a Source of Criteo-like samples, made on the fly. Sample i is a
 // pure function of (seed, tables, i): 26 ids with the skew of real tables
 // (skew.go), 13 skewed integers, and a label that a hidden teacher draws
-// (teacher.go). Every index is valid; the samples are independent.
+// (teacher.go). Every index is valid. The samples are independent, unless ids come in bursts (bursts.go).
 type synthetic struct {
 	schema  Schema
 	hots    []int // ids of each feature; nil: one
 	key     uint64
 	skews   []skew
+	bursts  []bursts // nil: ids are independent
+	shares  burstShares
 	dense   [criteoDense]denseSkew
 	teacher *teacher
 }
@@ -40,6 +44,7 @@ const (
 	itemKey     = iota // the key of the samples
 	itemScatter        // one per table: the places of its hot rows
 	itemTeacher        // one per table: its weights
+	itemLane           // one per feature: the places of its bursts
 )
 
 // denseSkew shapes one dense feature: a share of zeros (missing values), and
@@ -52,11 +57,43 @@ type denseSkew struct {
 }
 
 func newSynthetic(schema Schema, seed uint64) (*synthetic, error) {
-	return newSyntheticBags(schema, seed, nil)
+	return newSyntheticOf(schema, seed, nil, "")
 }
 
-// newSyntheticBags is newSynthetic for features with several ids each.
-func newSyntheticBags(schema Schema, seed uint64, hots []int) (*synthetic, error) {
+// newSyntheticOf is newSynthetic for features with several ids each, or ids of another law.
+func newSyntheticOf(schema Schema, seed uint64, hots []int, law string) (*synthetic, error) {
+	switch {
+	case law != "" && !slices.Contains(Laws, law):
+		return nil, usageErr("data.law = %q: synthetic ids are %s", law, strings.Join(Laws, " or "))
+	case law == LawBursts && hots != nil:
+		return nil, usageErr("data.law = %q draws one id for each feature; remove data.hots", law)
+	case law == LawBursts:
+		return newBurstySynthetic(schema, seed, fittedBursts)
+	}
+	s, err := makeSynthetic(schema, seed, hots)
+	if err == nil {
+		s.teacher = newTeacher(s, drawKey(seed, itemTeacher, 0))
+	}
+	return s, err
+}
+
+// newBurstySynthetic is newSynthetic for ids in bursts.
+func newBurstySynthetic(schema Schema, seed uint64, shares burstShares) (*synthetic, error) {
+	s, err := makeSynthetic(schema, seed, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.shares = shares
+	for f, rows := range schema.FeatureRows() {
+		scatter := drawKey(seed, itemScatter, uint64(schema.TableOfFeature(f)))
+		s.bursts = append(s.bursts, newBursts(rows, scatter, drawKey(seed, itemLane, uint64(f)), &shares))
+	}
+	s.teacher = newTeacher(s, drawKey(seed, itemTeacher, 0))
+	return s, nil
+}
+
+// makeSynthetic makes a source without a teacher.
+func makeSynthetic(schema Schema, seed uint64, hots []int) (*synthetic, error) {
 	if err := schema.checkLimits(); err != nil {
 		return nil, err
 	}
@@ -80,7 +117,6 @@ func newSyntheticBags(schema Schema, seed uint64, hots []int) (*synthetic, error
 		s.dense[j] = denseSkew{zeros: uint32(16 + 13*(j*5%criteoDense)/2), median: medians[j], floor: medians[j] / bounds[j]}
 	}
 	s.dense[1].shift = 2
-	s.teacher = newTeacher(s, drawKey(seed, itemTeacher, 0))
 	return s, nil
 }
 
@@ -106,7 +142,12 @@ func (s *synthetic) drawSample(i uint64, dense *[criteoDense]int32, ids []uint32
 			ids = ids[len(bag):]
 			continue
 		}
-		rank := k.drawRank(mix(state))
+		var rank uint32
+		if s.bursts != nil {
+			rank = s.bursts[t].drawRank(s.key, i, t, s.shares.again)
+		} else {
+			rank = k.drawRank(mix(state))
+		}
 		score += weights[t][min(rank, hotRanks)]
 		ids[t] = k.scatterRank(rank)
 	}

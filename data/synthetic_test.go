@@ -16,7 +16,8 @@ func kaggle(t testing.TB) []int64 {
 }
 
 func TestKnownTables(t *testing.T) {
-	for name, want := range map[string]int64{"criteo-kaggle": 33762577, "criteo-terabyte-40m": 187767399} {
+	for name, want := range map[string][2]int64{"criteo-kaggle": {26, 33762577}, "criteo-terabyte-40m": {26, 187767399},
+		"criteo-terabyte": {26, 882774559}, "avazu": {21, 9449205}} {
 		tables, err := Tables(name)
 		if err != nil {
 			t.Fatal(err)
@@ -25,12 +26,12 @@ func TestKnownTables(t *testing.T) {
 		for _, r := range tables {
 			sum += r
 		}
-		if len(tables) != criteoTables || sum != want {
-			t.Errorf("%s: %d tables of %d rows, want %d", name, len(tables), sum, want)
+		if int64(len(tables)) != want[0] || sum != want[1] {
+			t.Errorf("%s: %d tables of %d rows, want %d of %d", name, len(tables), sum, want[0], want[1])
 		}
 	}
 	_, err := Tables("criteo-keggle")
-	checkError(t, err, "criteo-keggle", "criteo-kaggle, criteo-terabyte-40m")
+	checkError(t, err, "criteo-keggle", "avazu, criteo-kaggle, criteo-terabyte, criteo-terabyte-40m")
 }
 
 func TestSyntheticIsAFunctionOfSeedAndIndex(t *testing.T) {

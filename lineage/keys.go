@@ -31,6 +31,7 @@ var classes = map[string]class{
 	"data.transform":       defines,
 	"data.min_count":       defines,
 	"data.hots":            defines,
+	"data.law":             defines,
 	"data.cache":           free,
 	"data.csv.label":       defines,
 	"data.csv.weight":      defines,

@@ -29,6 +29,7 @@ const (
 	chanCommit                     // deltas of rows
 	chanRebuild                    // stripes that lost rows are decoded from
 	chanSums                       // sums within the forward and the backward pass
+	chanTrial                      // the first of those of Trial.OpenComm
 )
 
 // CarriesRows reports whether the messages of a tag have rows or row gradients of training. It is for measurements of links.

@@ -5,6 +5,9 @@ import "slices"
 // bagPipeDrawings lists the drawings of BagPipe.
 func bagPipeDrawings() []Drawing {
 	return slices.Concat(
+		bagPipeExchange(),
+		bagPipeSkew(),
 		bagPipeLookahead(),
+		bagPipeRecovery(),
 	)
 }

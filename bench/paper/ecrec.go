@@ -6,5 +6,7 @@ import "slices"
 func ecrecDrawings() []Drawing {
 	return slices.Concat(
 		ecrecLoad(),
+		ecrecOverhead(),
+		ecrecRecovery(),
 	)
 }

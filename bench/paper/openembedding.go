@@ -5,7 +5,9 @@ import "slices"
 // openEmbeddingDrawings lists the drawings of OpenEmbedding.
 func openEmbeddingDrawings() []Drawing {
 	return slices.Concat(
+		openEmbeddingExchange(),
 		openEmbeddingMachine(),
 		openEmbeddingRows(),
+		openEmbeddingSaves(),
 	)
 }

@@ -61,7 +61,8 @@ type synthCmd struct {
 	Samples int64  `required:"" placeholder:"N" help:"Number of samples."`
 	First   int64  `placeholder:"N" help:"Index of the first sample. Start evaluation data where training data ends."`
 	Seed    uint64 `default:"42" help:"Seed of the data."`
-	Tables  string `default:"criteo-kaggle" help:"Rows per table: criteo-kaggle or criteo-terabyte-40m."`
+	Tables  string `default:"criteo-kaggle" help:"Rows per table: criteo-kaggle, criteo-terabyte or criteo-terabyte-40m."`
+	Law     string `enum:"independent,bursts" default:"independent" help:"When rows are used, as data.law."`
 
 	Overwrite bool `help:"Replace an existing file of that name."`
 }
@@ -78,7 +79,7 @@ func (c *synthCmd) Run(a *app) error {
 	}
 	b := a.newBars()
 	defer b.endBars()
-	err = data.Synth(data.SynthOptions{Env: env.Real(), To: c.To, Tables: tables, Seed: c.Seed, First: c.First,
+	err = data.Synth(data.SynthOptions{Env: env.Real(), To: c.To, Tables: tables, Seed: c.Seed, Law: c.Law, First: c.First,
 		Samples: c.Samples, Progress: b.showProgress})
 	if err != nil {
 		return err
@@ -246,7 +247,14 @@ func printStats(out io.Writer, st *data.Statistics, o data.StatsOptions) {
 	}
 	fmt.Fprintf(w, "all\t%s\t%s\t%.4f\t\n", report.Thousands(st.All.Rows), report.Thousands(st.All.Seen), st.All.TopShare)
 	w.Flush()
+	fmt.Fprint(out, "top rows take of the lookups:")
+	for _, p := range st.All.Curve {
+		fmt.Fprintf(out, " %g %% %.4f,", 100*p.Rows, p.Lookups)
+	}
+	fmt.Fprintln(out, " of rows and lookups of all tables")
 	fmt.Fprintf(out, "%s batches of %s for %s: %.0f unique rows in a batch; one trainer alone uses %.4f of them in the batch, %.4f until evicted (%d batches unused)\n",
 		report.Thousands(st.Batches), report.Thousands(int64(o.Batch)), report.Count(int64(o.Trainers), "trainer"),
 		st.UniquePerBatch, st.OneTrainerBatch, st.OneTrainer, o.Window)
+	fmt.Fprintf(out, "of the unique rows in a batch, %.4f are among the top 0.1 %%; several trainers use %.0f of them that the next batch uses too\n",
+		st.TopInBatch, st.SyncedNext)
 }

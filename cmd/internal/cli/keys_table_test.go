@@ -30,6 +30,8 @@ var keyEffects = map[string]effect{
 	"data.min_count":       {config: "csv.toml", with: []string{"model.tables=auto"}, set: []string{"data.min_count=2"}, shows: digest},
 	"data.cache":           {config: "csv.toml", set: []string{"data.cache=converted"}, shows: files("converted/*.rec")},
 	"data.hots":            {set: []string{"data.hots=[2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"}, shows: digest},
+	"data.law": {with: []string{"data.format=synthetic", "data.train=[]", "data.eval=[]", "model.tables=criteo-kaggle", "train.iterations=3"},
+		set: []string{"data.law=bursts"}, shows: digest},
 	"data.csv.label":       {config: "csv.toml", set: []string{"data.csv.label=label2"}, shows: digest},
 	"data.csv.weight":      {config: "csv.toml", set: []string{"data.csv.weight=b"}, shows: digest},
 	"data.csv.dense":       {config: "csv.toml", set: []string{`data.csv.dense=["b"]`}, shows: digest},
