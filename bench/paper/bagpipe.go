@@ -8,5 +8,6 @@ func bagPipeDrawings() []Drawing {
 		bagPipeExchange(),
 		bagPipeSkew(),
 		bagPipeLookahead(),
+		bagPipeVirtual(),
 	)
 }
