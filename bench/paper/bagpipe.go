@@ -9,5 +9,6 @@ func bagPipeDrawings() []Drawing {
 		bagPipeSkew(),
 		bagPipeLookahead(),
 		bagPipeRecovery(),
+		bagPipeVirtual(),
 	)
 }
