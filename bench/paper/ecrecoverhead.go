@@ -255,14 +255,21 @@ func drawDone(minutes int) func(*Figure, []*bench.Report) error {
 	}
 }
 
-// atSameTime returns the last points of two curves that are at the same time. They have N = 0 if there are none.
-func atSameTime(a, b []Point) (Point, Point) {
-	for i := min(len(a), len(b)) - 1; i >= 0; i-- {
-		if a[i].X == b[i].X {
-			return a[i], b[i]
-		}
+// atSameTime returns the last points of two curves before the shorter one ends. They have N = 0 if there are none.
+func atSameTime(a, b []Point) (x, y Point) {
+	if len(a) == 0 || len(b) == 0 {
+		return x, y
 	}
-	return Point{}, Point{}
+	end := min(a[len(a)-1].X, b[len(b)-1].X)
+	last := func(points []Point) (p Point) {
+		for _, q := range points {
+			if q.X <= end {
+				p = q
+			}
+		}
+		return p
+	}
+	return last(a), last(b)
 }
 
 func drawWide(f *Figure, reports []*bench.Report) error {
