@@ -85,6 +85,13 @@
 // for each value of ec.rebuild_rate: the rate is what a lost rank rebuilt on average from the survey on, and the throughput meanwhile
 // that of the steps from the first one to the last row, beside the normal one around it.
 //
+// # Protection and faults, by size
+//
+// Sizes of ECRec's models are divided by a scale, and with them every time that belongs to the size: the time between checkpoints, the
+// moment of a failure. Protection measures training without a failure: the ranks are in one process, with emulated links, computing
+// and store. Faults kills ranks of real processes. Its times are from the end of the last step before the loss. Checkpoints of both are those
+// that training waits for.
+//
 // # Collectives
 //
 // A world of processes measures together, one rank each. The figure of an operation is the time of

@@ -20,7 +20,7 @@ var faultsBench = Bench{
 	Name: "faults",
 	Doc:  "time to recover a killed rank by a code, and by checkpoints, by size of the model",
 	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. All rows are touched before, so that all rows of the rank are lost. " +
-		"With a code, the job goes on; the kill is at the begin of a step, and during a commit. " +
+		"With a code, the job continues; the kill is at the begin of a step, and during a commit. " +
 		"With checkpoints, the job ends and is started again with --resume auto; the kill is just after a save, half-way, and just before one. " +
 		"The digest of each run must be that of a run without a loss. Computing is left out: the models have one layer before and after the " +
 		"interaction. The first steps of a run are not normal.",
@@ -40,7 +40,7 @@ var faultsBench = Bench{
 	measure: runFaults,
 }
 
-// calmSteps are left out at the begin of a run. At least so many steps are before each kill, and after it.
+// calmSteps are left out at the begin of a run. At least this number of steps is before each kill, and after it.
 const calmSteps = 30
 
 // faultsRun is one run of the benchmark.
@@ -134,7 +134,7 @@ func (b *faultsRun) measureSize(z ecrecSize) (err error) {
 
 func (b *faultsRun) batch() int { return b.o.number("batch") }
 
-// stepsOf is the number of steps between two checkpoints of so many minutes / scale.
+// stepsOf is the number of steps between two checkpoints, whose distance is given in minutes * scale.
 func (b *faultsRun) stepsOf(minutes int) int { return max(1, b.steps*minutes/30) }
 
 // makeFirstModel makes the model that all jobs begin with. It has all rows.

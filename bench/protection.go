@@ -173,7 +173,7 @@ func runProtection(out io.Writer, o Options) (*Report, error) {
 	return b.report, nil
 }
 
-// interval is the time between two checkpoints of so many minutes of the paper.
+// interval is the time between two checkpoints, given in minutes of the paper.
 func (b *protectionRun) interval(minutes int) time.Duration {
 	return time.Duration(minutes) * time.Minute / time.Duration(b.scale)
 }

@@ -14,7 +14,7 @@ func drawLostTrainer(f *Figure, reports []*bench.Report) error {
 		name, quantity string
 		of             []string
 	}{
-		{"ecrec, training goes on", "resume", lossOfOurs(size, 4)},
+		{"ecrec, training continues", "resume", lossOfOurs(size, 4)},
 		{"ecrec, the lost step is trained again", "regain", lossOfOurs(size, 4)},
 		{"ckpt-full, saved just before", "regain", lossOfCheckpoints(size, 30, "after")},
 		{"ckpt-full, saved half an interval before", "regain", lossOfCheckpoints(size, 30, "half")},

@@ -149,7 +149,7 @@ func drawOverhead(f *Figure, reports []*bench.Report) error {
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves...)
 	f.Notes = append(f.Notes, "The sum of the parts is the time of rank 0's training goroutine for protection, of a step without: it has no noise of the machine, and "+
-		"leaves out what traffic in the background costs.")
+		"leaves out the cost of traffic in the background.")
 	return nil
 }
 
@@ -182,7 +182,7 @@ func overTime(f *Figure, r *bench.Report, minutes int, quantity string) error {
 	}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves...)
-	f.Notes = append(f.Notes, "Each curve is the blocks of its system end to end: they were measured by turns, so that changes of the machine affect all alike. "+
+	f.Notes = append(f.Notes, "Each curve is the blocks of its system end to end: they were measured by turns, so that changes of the machine affect all of them. "+
 		"Blocks of the code have at least 20 steps, so curves differ in length. Steps do not shrink with the scale, so a window of ours has fewer of "+
 		"them than one of the paper.")
 	return nil

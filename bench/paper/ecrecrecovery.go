@@ -99,14 +99,14 @@ func checkFailure(f *Figure, r *bench.Report, minutes int) error {
 	if err != nil {
 		return err
 	}
-	f.Checks = append(f.Checks, below("training goes on sooner with the code than from a checkpoint", resume, stands),
-		atMost("training goes on within 30 s with the code", scaled(resume, 1e-3), 30))
-	kept, _, err := point(r, 0, "", "throughput from resume to whole, of normal", lossOfOurs("4S", 4)...)
+	f.Checks = append(f.Checks, below("training continues sooner with the code than from a checkpoint", resume, stands),
+		atMost("training continues within 30 s with the code", scaled(resume, 1e-3), 30))
+	kept, _, err := point(r, 0, "", "throughput while recovering, of normal", lossOfOurs("4S", 4)...)
 	if err != nil { // the rebuild ended with the first step
 		kept = Point{}
 	}
 	f.Checks = append(f.Checks, atLeast("k=4 keeps at least 87 % of its throughput while it rebuilds", kept, 87))
-	net, _, err := point(r, 0, "", "net samples from loss to whole, of normal", lossOfOurs("4S", 4)...)
+	net, _, err := point(r, 0, "", "net samples until recovered, of normal", lossOfOurs("4S", 4)...)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func drawRecoveryTimes(f *Figure, reports []*bench.Report) error {
 	r := reports[0]
 	sizes := sizesOf(r)
 	for _, k := range []int{2, 4} {
-		for _, x := range []struct{ name, quantity string }{{"ecrec k=%d", "whole"}, {"ecrec k=%d, training goes on", "resume"}} {
+		for _, x := range []struct{ name, quantity string }{{"ecrec k=%d", "recovered"}, {"ecrec k=%d, training continues", "resume"}} {
 			s := Series{System: fmt.Sprintf(x.name, k)}
 			for i, size := range sizes {
 				p, kind, err := point(r, float64(i), size, x.quantity, lossOfOurs(size, k)...)
@@ -142,7 +142,7 @@ func drawRecoveryTimes(f *Figure, reports []*bench.Report) error {
 		for i, size := range sizes {
 			var of [3]Point
 			for n, m := range moments {
-				p, kind, err := point(r, float64(i), size, "whole", lossOfCheckpoints(size, minutes, m.ours)...)
+				p, kind, err := point(r, float64(i), size, "recovered", lossOfCheckpoints(size, minutes, m.ours)...)
 				if err != nil {
 					return err
 				}
@@ -173,7 +173,7 @@ func checkRecoveryTimes(f *Figure, sizes []string) {
 		above("a higher k is slower, on "+last, of("ecrec k=4", last), of("ecrec k=2", last)),
 		below("k=4 is faster than the average of Ckpt-30 on "+last, of("ecrec k=4", last), average(30, last)),
 		below("k=4 is faster than the average of Ckpt-60 on "+last, of("ecrec k=4", last), average(60, last)),
-		atMost("training goes on within 30 s, on "+last, of("ecrec k=4, training goes on", last), 30),
+		atMost("training continues within 30 s, on "+last, of("ecrec k=4, training continues", last), 30),
 	}
 	if first := sizes[0]; first != last {
 		f.Checks = append(f.Checks, above("the time of the code grows faster with the size than that of checkpoints",
@@ -223,7 +223,7 @@ func drawRates(f *Figure, reports []*bench.Report) error {
 		below("without a bound, a rank is rebuilt sooner than at the least rate", took.Points[len(took.Points)-1], took.Points[0]),
 	}
 	f.Params = []Param{{"knob", "10 locks in place of 1", "ec.rebuild_rate, the bound on the rate of a rebuild"}, {"model", "E-DLRM", r.Settings["model"] + ", Criteo Kaggle"},
-		{"rows lost", "all of a server", "those that a short run has touched"}}
+		{"rows lost", "all of a server", "the rows that a short run has touched"}}
 	f.Notes = append(f.Notes, "Ours has no locks: all ranks rebuild in rounds between their steps, at a commit that all of them hold, so no row is locked while it is "+
 		"decoded. ECRec's locks trade throughput for the time of a rebuild; the bound on its rate does so here. The values are no gains over one lock, so they "+
 		"can't be compared with the paper's.")

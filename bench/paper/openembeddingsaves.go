@@ -20,7 +20,7 @@ func openEmbeddingSaves() []Drawing {
 // savesScale divides the intervals of the paper.
 var savesScale = map[Size]float64{Quick: 1200, Full: 400}
 
-// savesRun is a run of bench increments with a checkpoint every so many minutes of the paper.
+// savesRun is a run of bench increments with a checkpoint every few minutes of the paper.
 func savesRun(size Size, minutes float64, ranks int) Run {
 	r := Run{Bench: "increments", Repeats: 1, Args: []string{fmt.Sprint("ranks=", ranks)}}
 	if size == Tiny {
@@ -77,7 +77,7 @@ func saveCosts(f *Figure, reports []*bench.Report, x func(int, *bench.Report) fl
 		{"samples of a step", "not in the text", r.Settings["batch"]},
 		{"memory of checkpoints", "persistent memory", "the disk of this machine"},
 	}
-	f.Notes = append(f.Notes, "The baseline incremental is ours: training stops, the rows that changed since the last checkpoint are copied and written, and training goes on. OE writes each "+
+	f.Notes = append(f.Notes, "The baseline incremental is ours: training stops, the rows that changed since the last checkpoint are copied and written, and training continues. OE writes each "+
 		"batch's rows to persistent memory anyway, so its checkpoints are a mark there. Ours beside training copies rows as they are about to change.",
 		"OE without its dense part costs nothing; ours always has the dense part in a checkpoint: there is no such bar.",
 		"The synthetic rows of a short run are touched for the first time, so increments are larger than in a long one: weaker for all.")
@@ -164,7 +164,7 @@ func drawRestarts(f *Figure, reports []*bench.Report) error {
 		f.Series = append(f.Series, Series{System: x.system, Kind: kind, Points: []Point{p}})
 	}
 	size := sizesOf(faults)[0]
-	for i, x := range []struct{ system, quantity string }{{"decode from peers, training goes on", "resume"}, {"decode from peers, all rows", "whole"}} {
+	for i, x := range []struct{ system, quantity string }{{"decode from peers, training continues", "resume"}, {"decode from peers, all rows", "recovered"}} {
 		p, kind, err := point(faults, float64(4+i), "recovery", x.quantity, lossOfOurs(size, 4)...)
 		if err != nil {
 			return err
