@@ -48,7 +48,8 @@ func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, calm int) 
 	}
 	x := faultOutcome{of: of, lines: all.steps, hit: len(before.steps)}
 	if x.hit >= len(x.lines) {
-		return x, fmt.Errorf("bench: the job trained no step after its loss, which was after step %d, and step %d", last.Step, after.steps[0].Step)
+		return x, fmt.Errorf("bench: the job trained no step after its loss, which was after step %d, and step %d", last.Step,
+			after.steps[0].Step)
 	}
 	x.redone = float64(last.Step - x.lines[x.hit].Step + 1)
 	x.setTimes()
