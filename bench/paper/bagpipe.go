@@ -1,3 +1,10 @@
 package paper
 
-func bagPipeDrawings() []Drawing { return nil }
+import "slices"
+
+// bagPipeDrawings lists the drawings of BagPipe.
+func bagPipeDrawings() []Drawing {
+	return slices.Concat(
+		bagPipeCounts(),
+	)
+}

@@ -6,5 +6,6 @@ import "slices"
 func ecrecDrawings() []Drawing {
 	return slices.Concat(
 		ecrecLoad(),
+		ecrecCounts(),
 	)
 }

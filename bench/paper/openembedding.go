@@ -1,3 +1,10 @@
 package paper
 
-func openEmbeddingDrawings() []Drawing { return nil }
+import "slices"
+
+// openEmbeddingDrawings lists the drawings of OpenEmbedding.
+func openEmbeddingDrawings() []Drawing {
+	return slices.Concat(
+		openEmbeddingCounts(),
+	)
+}
