@@ -186,7 +186,7 @@ func (p *popularity) countBatches(o Options, samples int64, batch int) (distinct
 			return 0, 0, err
 		}
 		for f, id := range ids {
-			i := p.find(p.bases[f%len(p.bases)]+uint64(id)) // the other laws draw other samples for each size of a batch
+			i := p.find(p.bases[f%len(p.bases)] + uint64(id)) // the other laws draw other samples for each size of a batch
 			if p.marks[i] == uint32(n+1) {
 				continue
 			}
