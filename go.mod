@@ -5,6 +5,7 @@ go 1.25.0
 require (
 	github.com/NVIDIA/go-nvml v0.13.0-1 // the newest whose nvml.h prints no deprecation warnings in every build
 	github.com/alecthomas/kong v1.17.0
+	github.com/google/pprof v0.0.0-20250403155104-27863c87afa6 // the newest for Go 1.25
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/raft v1.8.0
 	github.com/klauspost/compress v1.20.3

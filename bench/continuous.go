@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/ecrec/ecrec/config"
@@ -16,17 +16,23 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/stream"
 	"github.com/ecrec/ecrec/train"
+	"github.com/ecrec/ecrec/transport"
 )
 
 var continuousBench = Bench{
 	Name: "continuous",
 	Doc:  "continuous checkpoints to a topic, beside full ones for which training waits",
-	Detail: "The jobs of Continuous Checkpointing (Buffalo, 2024), tables 4.4 and 6.1 to 6.12. Jobs without checkpoints, with full checkpoints " +
+	Detail: "The jobs of Continuous Checkpointing (Buffalo, 2024), tables 4.4 and 6.1 to 6.12. Jobs without checkpoints, with full " +
+		"checkpoints " +
 		"for which training waits, with the same to a store of the thesis's speed, and with a stream of commits take turns; the time is " +
 		"that of the job from start to end. The slow store is a wait after each save. No sample is used twice. Steps lost are " +
 		"those between each step and the newest checkpoint, or commit in the topic, at that moment: the work that a loss of all processes " +
-		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All run on " +
-		"one machine, in one process; the topic is a folder or a broker's.",
+		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All " +
+		"ranks are in " +
+		"one process, which connects them by memory or TCP, with simulated links if link is set; the topic is a folder or a broker's. Times " +
+		"of the optimizer are those " +
+		"of the updates of rows and of the dense part, of all ranks; a capture is the time in which sets of rows and the dense part are taken " +
+		"to a stream.",
 	Settings: []Setting{
 		choice("model", "thesis", []string{"thesis", "dim16"},
 			"thesis: 8 tables of 80,000 rows of 64 floats, 100 ids each; or Criteo Kaggle's tables"),
@@ -38,6 +44,8 @@ var continuousBench = Bench{
 		numbers("every", "1,2,3", 1, 1<<20, "epochs between checkpoints").orTiny("1"),
 		number("slow", "22", 1, 1<<20, "speed of the slow store, in MB/s").orTiny("1000"),
 		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "the place of the topics: below dir, or a broker"),
+		choice("transport", "mem", []string{"mem", "tcp"}, "connection of the ranks"),
+		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links between ranks. Default: none"),
 		modeSetting,
 		dirSetting,
 	},
@@ -49,6 +57,7 @@ type continuousRun struct {
 	o      Options
 	shape  shape
 	job    job
+	link   *transport.EmulatedLink // nil: none
 	topics topicNames
 	dir    string
 	epoch  int // steps
@@ -66,6 +75,9 @@ type continuousTimes struct {
 	saving       float64 // seconds that training waited for saves
 	megabytes    float64 // saved or streamed
 	lost         float64 // mean, in steps
+	optimizer    float64 // seconds of updates
+	captured     float64 // seconds in which rows were taken to the stream
+	dense        float64 // seconds of copies of the dense part
 }
 
 func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
@@ -80,6 +92,13 @@ func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
 	if b.topics, err = newTopicNames(o.text("to"), b.dir); err != nil {
 		return nil, err
 	}
+	if l := o.text("link"); l != "" {
+		link, err := transport.ParseEmulatedLink(l)
+		if err != nil {
+			return nil, settingError("%v", err)
+		}
+		b.link = &link
+	}
 	names, times, err := runTurns(o, o.repeats(), b.runTurn)
 	if err != nil {
 		return nil, err
@@ -92,39 +111,88 @@ func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
 	return r, b.writeTables(out, r, names, times)
 }
 
-// runTurn runs each job once.
-func (b *continuousRun) runTurn(run func(name string, job func() (continuousTimes, error))) {
-	run("no checkpoints", func() (continuousTimes, error) { return b.runWhole(0) })
+// continuousJob is one kind of job.
+type continuousJob struct {
+	system string // none, full, stream
+	every  int    // epochs; 0: a commit each step
+	slow   bool   // the store has the thesis's speed
+}
+
+// jobs lists the jobs, in the order of a turn.
+func (b *continuousRun) jobs() []continuousJob {
+	all := []continuousJob{{system: "none"}}
 	for _, slow := range []bool{false, true} {
 		for _, every := range b.o.numbers("every") {
-			name, speed := fmt.Sprintf("full, every %s", epochs(every)), 0
-			if slow {
-				speed = b.o.number("slow")
-				name += fmt.Sprintf(", at %d MB/s", speed)
-			}
-			run(name, func() (continuousTimes, error) {
-				dir := filepath.Join(b.dir, "checkpoints")
-				if err := os.RemoveAll(dir); err != nil {
-					return continuousTimes{}, err
-				}
-				b.checkpoint = dir
-				return b.runWhole(speed, fmt.Sprint("checkpoint.every=", every*b.epoch), "checkpoint.dir="+dir, "checkpoint.keep=1")
-			})
+			all = append(all, continuousJob{"full", every, slow})
 		}
 	}
 	for _, every := range b.o.numbers("every") {
-		run(fmt.Sprintf("stream, a commit every %s", epochs(every)), func() (continuousTimes, error) {
-			return b.runWhole(0, "stream.to="+b.topics.next(), fmt.Sprint("ec.commit_every=", every*b.epoch))
-		})
+		all = append(all, continuousJob{system: "stream", every: every})
 	}
-	run("stream, a commit each step", func() (continuousTimes, error) {
-		b.topic = b.topics.next()
-		x, err := b.runWhole(0, "stream.to="+b.topic, "ec.commit_every=1")
-		if err == nil {
-			err = b.rebuildModels()
+	return append(all, continuousJob{system: "stream"})
+}
+
+func (b *continuousRun) name(j continuousJob) string {
+	switch {
+	case j.system == "none":
+		return "no checkpoints"
+	case j.system == "stream" && j.every == 0:
+		return "stream, a commit each step"
+	case j.system == "stream":
+		return fmt.Sprintf("stream, a commit every %s", epochs(j.every))
+	case j.slow:
+		return fmt.Sprintf("full, every %s, at %d MB/s", epochs(j.every), b.o.number("slow"))
+	}
+	return fmt.Sprintf("full, every %s", epochs(j.every))
+}
+
+// settings returns the case of a job's figures.
+func (b *continuousRun) settings(j continuousJob) map[string]string {
+	c := map[string]string{"system": j.system, "samples": b.o.text("samples"), "ranks": b.o.text("ranks")}
+	if j.system != "none" {
+		c["every"] = strconv.Itoa(j.every) // epochs
+	}
+	if j.system == "full" {
+		c["store"] = "disk"
+		if j.slow {
+			c["store"] = "slow"
 		}
-		return x, err
-	})
+	}
+	return c
+}
+
+// runTurn runs each job once.
+func (b *continuousRun) runTurn(run func(name string, job func() (continuousTimes, error))) {
+	for _, j := range b.jobs() {
+		run(b.name(j), func() (continuousTimes, error) { return b.runSystem(j) })
+	}
+}
+
+func (b *continuousRun) runSystem(j continuousJob) (continuousTimes, error) {
+	switch {
+	case j.system == "none":
+		return b.runWhole(0)
+	case j.system == "full":
+		speed := 0
+		if j.slow {
+			speed = b.o.number("slow")
+		}
+		b.checkpoint = filepath.Join(b.dir, "checkpoints")
+		if err := os.RemoveAll(b.checkpoint); err != nil {
+			return continuousTimes{}, err
+		}
+		return b.runWhole(speed, fmt.Sprint("checkpoint.every=", j.every*b.epoch), "checkpoint.dir="+b.checkpoint, "checkpoint.keep=1")
+	}
+	topic, commits := b.topics.next(), j.every*b.epoch
+	if j.every > 0 {
+		return b.runWhole(0, "stream.to="+topic, fmt.Sprint("ec.commit_every=", commits))
+	}
+	b.topic = topic
+	x, err := b.runWhole(0, "stream.to="+topic, "ec.commit_every=1")
+	if err == nil {
+		err = b.rebuildModels()
+	}
+	return x, err
 }
 
 func epochs(n int) string {
@@ -186,16 +254,18 @@ func (b *continuousRun) runWhole(slow int, sets ...string) (x continuousTimes, e
 	if err != nil {
 		return x, err
 	}
-	w := &wholeJob{slow: slow}
+	w, updates := &wholeJob{slow: slow}, &updateTime{}
 	began, cpu := time.Now(), cpuTime()
-	if _, err = train.Run(env.Real(), cfg, train.Options{Observer: w, Stop: b.o.isStopped, PauseSaves: true, Topic: openTopic,
-		Session: rand.Uint64(), Progress: func(data.Progress) error { return nil }}); err != nil {
+	result, err := train.Run(env.Real(), cfg, train.Options{Observer: w, Stop: b.o.isStopped, PauseSaves: true, Topic: openTopic,
+		Session: rand.Uint64(), Progress: func(data.Progress) error { return nil }, World: b.world(), WrapStream: updates.wrap})
+	if err != nil {
 		return x, err
 	}
 	b.info = w.info
 	x = continuousTimes{seconds: time.Since(began).Seconds(), cpu: (cpuTime() - cpu).Seconds(), saving: w.wait.Seconds(),
 		megabytes: float64(w.bytes) / 1e6,
-		lost:      float64(w.lost) / float64(w.steps)}
+		lost:      float64(w.lost) / float64(w.steps), optimizer: updates.seconds(), captured: result.Protection.Sealed.Seconds(),
+		dense: result.Protection.Snapshots.Seconds()}
 	if to := cfg.Stream.To; to != "" {
 		bytes, err := topicBytes(to)
 		x.megabytes = float64(bytes) / 1e6
@@ -253,7 +323,7 @@ func (b *continuousRun) rebuildModels() error {
 		return err
 	}
 	t := &timedSteps{began: time.Now()}
-	if _, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: b.o.isStopped, Resume: b.checkpoint,
+	if _, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: b.o.isStopped, Resume: b.checkpoint, World: b.world(),
 		Progress: func(data.Progress) error { return nil }}); err != nil {
 		return err
 	}
@@ -280,46 +350,4 @@ func (b *continuousRun) rebuildModels() error {
 	}
 	b.rebuild.followed = append(b.rebuild.followed, ended.Sub(began).Seconds())
 	return nil
-}
-
-// writeTables compares each job with the one of the same turn that saves full checkpoints as often, or most often.
-func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, times [][]continuousTimes) error {
-	every := len(b.o.numbers("every"))
-	t := table(out)
-	fmt.Fprintln(t, "\tseconds\tof the full ones as often\tinterval\tof none\tinterval\tCPU s\ts waiting for saves\tMB\tsteps lost\t")
-	for i, name := range names {
-		base := 1 // the first of the full ones
-		if i > 2*every && i < len(names)-1 {
-			base = 1 + (i-1)%every
-		}
-		var seconds, full, none, cpu, saving, megabytes, lost []float64
-		for _, turn := range times {
-			x := turn[i]
-			seconds, cpu, saving, megabytes = append(seconds, x.seconds), append(cpu, x.cpu), append(saving, x.saving), append(megabytes,
-				x.megabytes)
-			full, none, lost = append(full, turn[base].seconds), append(none, turn[0].seconds), append(lost, x.lost)
-		}
-		compared := "\t"
-		if strings.HasPrefix(name, "stream") {
-			ratio := r.addRatio(name+": of full ones", seconds, full)
-			compared = fmt.Sprintf("%.3f\t%s", ratio.Median, ratio.betweenText(3))
-		}
-		r.evidence = ""
-		if strings.HasSuffix(name, "MB/s") { // the slow store is a wait
-			r.evidence = Simulated
-		}
-		ofNone := r.addRatio(name+": of none", seconds, none)
-		fmt.Fprintf(t, "%s\t%.2f\t%s\t%.3f\t%s\t%.2f\t%.2f\t%.1f\t%.1f\t\n", name, r.addFigure(name, "s", seconds...).Median, compared,
-			ofNone.Median, ofNone.betweenText(3), r.addFigure(name+": CPU", "s", cpu...).Median,
-			r.addFigure(name+": waiting for saves", "s", saving...).Median, r.addAs(Counted, name+": bytes", "MB", megabytes...).Median,
-			r.addAs(Counted, name+": steps lost", "steps", lost...).Median)
-	}
-	r.evidence = ""
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(out, "\nthe last model again: %.2f s from a full checkpoint, %.2f s from the topic of all steps\n",
-		r.addFigure("load a full checkpoint", "s", b.rebuild.loaded...).Median, r.addFigure("follow the topic", "s",
-			b.rebuild.followed...).Median)
-	return err
 }

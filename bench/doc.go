@@ -85,6 +85,13 @@
 // for each value of ec.rebuild_rate: the rate is what a lost rank rebuilt on average from the survey on, and the throughput meanwhile
 // that of the steps from the first one to the last row, beside the normal one around it.
 //
+// # Exchanges of other systems
+//
+// Package baseline has them. They and the cache modes train in the same step loop, over the same links, with the same stand-in for the
+// forward and backward pass. The dense gradients of a model are all-reduced in parts, as zeros; their update is not timed. All systems are
+// timed on the same steps, except the two that put samples in another order. Traffic is the sum of all ranks. Lists of rows are left out
+// of it, as they are for the cache modes.
+//
 // # Collectives
 //
 // A world of processes measures together, one rank each. The figure of an operation is the time of

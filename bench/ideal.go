@@ -3,14 +3,12 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/bench/measure"
-	"github.com/ecrec/ecrec/data"
-	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/lrpp"
-	"github.com/ecrec/ecrec/model"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -19,15 +17,25 @@ var idealBench = Bench{
 	Name: "ideal",
 	Doc:  "step time of each cache mode, beside a step that exchanges no rows",
 	Detail: "The ideal step has every row at hand (BagPipe, fig. 15). All modes take turns in one run. With link the ranks " +
-		"exchange messages over simulated links; with compute a stand-in waits in place of the forward and backward pass.",
+		"exchange messages over simulated links; with compute a stand-in waits in place of the forward and backward pass. " +
+		"With clock=virtual the same step loop runs on a simulated clock: links and stand-in take their time, the work of this machine's " +
+		"CPU takes none, and rows and gradients have sizes but no values. Its repeats have different seeds.",
 	Settings: []Setting{
-		choice("model", "", []string{"dim48", "dim16"}, "model to train. Default: both; with compute dim48 alone"),
-		number("batch", "", 1, maxSamples, "samples of a step, over all ranks. Default: 2048; with compute 8192"),
-		number("ranks", "4", 1, 1024, "number of ranks"),
+		choice("clock", realClock, []string{realClock, virtualClock, bothClocks},
+			"clock of the steps. both: a run on each by turns, and their ratio; it needs link and compute"),
+		choice("model", "", []string{"dim48", "dim16", "deepfm48"}, "model to train. Default: dim48 and dim16; with compute dim48 alone"),
+		numbers("batch", "", 1, maxSamples, "samples of a step, over all ranks. Default: 2048; with compute 8192; with a virtual clock 2048 for each rank"),
+		numbers("ranks", "", 1, 1024, "number of ranks. Default: 4; with clock=virtual 8"),
 		threadsSetting,
-		number("steps", "", 1, maxSteps, "steps in a turn. Default: 40960 / batch, at least 4"),
+		number("steps", "", 1, maxSteps, "steps in a turn. Default: 40960 / batch, at least 4; with a virtual clock 4"),
+		number("warmup", "2", 0, maxSteps, "steps before each turn that are not timed"),
 		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links between ranks. Default: none"),
 		text("compute", "", "a duration up to 1m, such as 30ms", "time of the stand-in for the forward and backward pass. Default: none"),
+		text("ideal", "", "a duration up to 1m, such as 30ms", "time of the ideal step, to which compute is fitted. It needs clock=virtual"),
+		numbers("dense", "", 1, 1<<30, "dense parameters of the stand-in; the first ones are those of the step that ideal names. Default: those of the model"),
+		text("modes", "", "names of cache.mode and ideal, separated by commas", "what takes turns. Default: ideal, "+strings.Join(lrpp.ModeNames(), ", ")),
+		numbers("lookahead", "200", 1, 1<<20, "oracle.lookahead, which mode lrpp reads"),
+		choice("delayed", "yes", []string{"yes", "no", "both"}, "cache.delayed_sync"),
 	},
 	measure: runIdeal,
 }
@@ -35,35 +43,132 @@ var idealBench = Bench{
 // idealModes are compared, the ideal first.
 var idealModes = append([]string{measure.Ideal}, lrpp.ModeNames()...)
 
+// idealRun is one run of the benchmark.
+type idealRun struct {
+	out     io.Writer
+	o       Options
+	clock   string
+	modes   []string
+	steps   int // 0: the default
+	link    *transport.EmulatedLink
+	compute time.Duration
+	ideal   time.Duration
+	report  *Report
+	fitted  map[[2]int]time.Duration // by batch and ranks
+}
+
+// idealCase is the settings in which its figures differ.
+type idealCase struct {
+	shape                   shape
+	batch, ranks, lookahead int
+	dense                   int // 0: those of the model
+	delayed                 bool
+}
+
 func runIdeal(out io.Writer, o Options) (*Report, error) {
-	ranks := o.number("ranks")
-	link, compute, err := o.linkAndCompute()
+	r := &idealRun{out: out, o: o, clock: o.text("clock"), modes: idealModes, fitted: map[[2]int]time.Duration{}}
+	if err := r.readSettings(); err != nil {
+		return nil, err
+	}
+	cases, err := r.listCases()
 	if err != nil {
 		return nil, err
 	}
-	batch, models := 2048, o.models("dim48", "dim16")
-	if compute > 0 {
-		if batch, models = 8192, o.models("dim48"); models[0].name == "dim16" {
-			return nil, settingError("model=dim16: compute needs model=dim48")
-		}
-	}
-	switch {
-	case o.isSet("batch"):
-		batch = o.number("batch")
-	case o.Tiny:
-		batch = 64
-	}
-	if batch < ranks {
-		return nil, settingError("batch=%d: want at least 1 sample for each of the %d ranks", batch, ranks)
-	}
-	var report *Report
-	for i, m := range models {
-		o.setDone(i, len(models), "models")
-		if err := idealOne(out, o, m, batch, ranks, link, compute, &report); err != nil {
+	for i, c := range cases {
+		o.setDone(i, len(cases), "cases")
+		if err := r.measureCase(c); err != nil {
 			return nil, err
 		}
 	}
-	return report, nil
+	return r.report, nil
+}
+
+func (r *idealRun) readSettings() (err error) {
+	o := r.o
+	if r.link, r.compute, err = o.linkAndCompute(); err != nil {
+		return err
+	}
+	if r.ideal, err = o.shortTime("ideal"); err != nil {
+		return err
+	}
+	if s := o.text("modes"); s != "" {
+		r.modes = strings.Split(s, ",")
+		for _, m := range r.modes {
+			if !slices.Contains(idealModes, m) {
+				return settingError("modes=%s: %q is not a mode; want %s", s, m, oneOf(idealModes))
+			}
+		}
+	}
+	virtual := r.clock == virtualClock
+	switch {
+	case r.clock == bothClocks && (r.link == nil || r.compute == 0):
+		return settingError("clock=both: needs link and compute, such as link=10Gb/s,50us compute=30ms")
+	case r.ideal > 0 && !virtual:
+		return settingError("ideal=%v: needs clock=virtual", r.ideal)
+	case r.ideal > 0 && r.compute > 0:
+		return settingError("ideal=%v: compute is fitted to it; leave compute out", r.ideal)
+	case o.isSet("dense") && r.clock == realClock:
+		return settingError("dense=%s: needs clock=virtual or clock=both", o.text("dense"))
+	case virtual && r.compute == 0 && r.ideal == 0:
+		r.compute = 30 * time.Millisecond
+	}
+	if virtual && r.link == nil {
+		r.link = &transport.EmulatedLink{BytesPerS: 1.25e9, Latency: 50 * time.Microsecond}
+	}
+	return nil
+}
+
+// listCases lists the combinations of the settings that are lists.
+func (r *idealRun) listCases() (cases []idealCase, err error) {
+	o, sized := r.o, r.clock != realClock
+	ranks, models := o.numbers("ranks"), o.models("dim48", "dim16")
+	if ranks == nil {
+		ranks = []int{4}
+		if r.clock == virtualClock {
+			ranks = []int{8}
+		}
+	}
+	if r.compute > 0 || sized {
+		if models = o.models("dim48"); models[0].name == "dim16" && !sized {
+			return nil, settingError("model=dim16: compute needs model=dim48")
+		}
+	}
+	dense := o.numbers("dense")
+	if dense == nil {
+		dense = []int{0}
+	}
+	delayed := map[string][]bool{"yes": {true}, "no": {false}, "both": {true, false}}[o.text("delayed")]
+	for _, m := range models {
+		for _, n := range ranks {
+			for _, batch := range r.batches(n) {
+				if batch < n {
+					return nil, settingError("batch=%d: want at least 1 sample for each of the %d ranks", batch, n)
+				}
+				for _, ahead := range o.numbers("lookahead") {
+					for _, d := range delayed {
+						for _, p := range dense {
+							cases = append(cases, idealCase{m, batch, n, ahead, p, d})
+						}
+					}
+				}
+			}
+		}
+	}
+	return cases, nil
+}
+
+func (r *idealRun) batches(ranks int) []int {
+	switch {
+	case r.o.isSet("batch"):
+		return r.o.numbers("batch")
+	case r.o.Tiny:
+		return []int{64}
+	case r.clock == virtualClock:
+		return []int{2048 * ranks}
+	case r.compute > 0:
+		return []int{8192}
+	}
+	return []int{2048}
 }
 
 // linkAndCompute returns the settings link and compute, nil and 0 if they are not set.
@@ -75,105 +180,129 @@ func (o Options) linkAndCompute() (link *transport.EmulatedLink, compute time.Du
 		}
 		link = &l
 	}
-	if s := o.text("compute"); s != "" {
-		if compute, err = time.ParseDuration(s); err != nil || compute <= 0 || compute > time.Minute {
-			return nil, 0, settingError("compute=%s: want a duration up to 1m, such as 30ms", s)
-		}
-	}
-	return link, compute, nil
+	compute, err = o.shortTime("compute")
+	return link, compute, err
 }
 
-func idealOne(out io.Writer, o Options, s shape, batch, ranks int, link *transport.EmulatedLink, compute time.Duration,
-	report **Report) error {
-	cfg, err := s.config(job{batch: batch, ranks: ranks, threads: o.number("threads")})
-	if err != nil {
-		return err
-	}
-	steps := max(4, 40960/batch)
-	if o.Tiny {
-		steps = 2
-	}
-	if o.isSet("steps") {
-		steps = o.number("steps")
-	}
-	e := env.Real()
-	m := measure.Options{
-		Warmup: 2, Steps: steps, Repeats: o.repeats(), Modes: idealModes, EndEarly: o.isStopped,
-		Options: train.Options{Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }},
-	}
-	if compute > 0 {
-		lookups := len(cfg.Model.TableRows()) * model.ShapeOf(cfg.ModelConfig()).RowWidth()
-		m.WrapModel = func(_ int, inner model.Model) model.Model {
-			return newStandIn(e, inner, lookups, compute)
+// shortTime returns a setting that is a duration, 0 if it is not set.
+func (o Options) shortTime(key string) (d time.Duration, err error) {
+	if s := o.text(key); s != "" {
+		if d, err = time.ParseDuration(s); err != nil || d <= 0 || d > time.Minute {
+			return 0, settingError("%s=%s: want a duration up to 1m, such as 30ms", key, s)
 		}
 	}
-	if link != nil {
-		m.World = &train.World{Processes: 1, Neighbours: 1, Join: func([]int) ([]transport.Endpoint, error) {
-			eps := transport.NewMem(e, ranks, 1)
-			for i := range eps {
-				eps[i] = transport.EmulateLink(e, eps[i], *link)
-			}
-			return eps, nil
-		}}
+	return d, nil
+}
+
+// jobOf is the job of a case.
+func (r *idealRun) jobOf(c idealCase) emulatedJob {
+	sized := r.clock != realClock
+	return emulatedJob{shape: c.shape, ranks: c.ranks, batch: c.batch, threads: r.o.number("threads"), link: r.link, compute: r.compute,
+		sets:     []string{fmt.Sprint("oracle.lookahead=", c.lookahead), fmt.Sprint("cache.delayed_sync=", c.delayed)},
+		sizeOnly: sized, dense: c.dense, virtual: r.clock == virtualClock, seed: 1}
+}
+
+// options are those of a turn with some modes.
+func (r *idealRun) options(c idealCase, repeats int, modes ...string) measure.Options {
+	steps := max(4, 40960/c.batch)
+	if r.clock != realClock {
+		steps = 4
 	}
-	samples, info, err := measure.Run(e, cfg, m)
+	if r.o.Tiny {
+		steps = 2
+	}
+	if r.o.isSet("steps") {
+		steps = r.o.number("steps")
+	}
+	ahead := 1 // else the last step fetches nothing for the one after it
+	if slices.Contains(modes, "lrpp") {
+		ahead = c.lookahead
+		if r.o.Tiny {
+			ahead = 2
+		}
+	}
+	return measure.Options{Warmup: r.o.number("warmup"), Steps: steps, Ahead: ahead, Repeats: repeats, Modes: modes, EndEarly: r.o.isStopped}
+}
+
+func (r *idealRun) measureCase(c idealCase) (err error) {
+	j := r.jobOf(c)
+	if r.ideal > 0 {
+		place := [2]int{c.batch, c.ranks}
+		if r.fitted[place] == 0 {
+			if r.fitted[place], err = r.fitCompute(j, c); err != nil {
+				return err
+			}
+		}
+		j.compute = r.fitted[place]
+	}
+	switch r.clock {
+	case bothClocks:
+		return r.compareClocks(j, c)
+	case virtualClock:
+		samples, info, err := r.measureSeeds(j, c, r.o.repeats())
+		if err != nil {
+			return err
+		}
+		r.beginReport(info)
+		r.addFigures(c, j, Virtual, samples)
+		return nil
+	}
+	samples, info, err := j.measure(r.options(c, r.o.repeats(), r.modes...))
 	if err != nil {
 		return err
 	}
-	if *report == nil {
-		*report = o.newReport(info.Device)
-		(*report).writeHeader(out)
+	r.beginReport(info)
+	kind := Evidence("")
+	if r.link != nil || r.compute > 0 {
+		kind = Simulated
 	}
-	name := fmt.Sprintf("%s batch %d ranks %d", s.name, batch, ranks)
-	if link != nil {
-		name += fmt.Sprintf(" link %v", *link)
-	}
-	if compute > 0 {
-		name += fmt.Sprintf(" compute %v", compute)
-	}
-	if link != nil || compute > 0 {
-		(*report).evidence = Simulated
-	}
-	(*report).idealFigures(out, name, samples)
+	r.addFigures(c, j, kind, samples)
 	return nil
 }
 
-// idealFigures compares modes repeat by repeat.
-func (r *Report) idealFigures(out io.Writer, name string, samples [][]measure.Sample) {
-	fmt.Fprintf(out, "\n%s\n", name)
-	t := table(out)
-	fmt.Fprintln(t, "mode\tms per step\tleast\tgreatest\tof ideal\tinterval\tspeed of none's\tinterval\tcritical rows\tKiB\tdelayed rows\tKiB\t")
-	none := 0
-	for i, mode := range idealModes {
-		if mode == "none" {
-			none = i
-		}
-	}
-	for i, mode := range idealModes {
-		var ms, best, unplanned []float64
-		for k, s := range samples[i] {
-			ms = append(ms, 1e3*s.Step.Seconds())
-			best, unplanned = append(best, 1e3*samples[0][k].Step.Seconds()), append(unplanned, 1e3*samples[none][k].Step.Seconds())
-		}
-		step := r.addFigure(fmt.Sprintf("%s, %s: step", name, mode), "ms", ms...)
-		of := r.addRatio(fmt.Sprintf("%s, %s: time over ideal", name, mode), ms, best)
-		over := r.addRatio(fmt.Sprintf("%s, %s: speed over none", name, mode), unplanned, ms)
-		moved := samples[i][0].Moved
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.3f\t%s\t%.3f\t%s\t%d\t%d\t%d\t%d\t\n", mode, step.Median, step.Min, step.Max,
-			of.Median, of.betweenText(3), over.Median, over.betweenText(3), moved.Critical.Rows, moved.Critical.Bytes>>10, moved.Delayed.Rows, moved.Delayed.Bytes>>10)
-	}
-	t.Flush()
-	t = table(out)
-	for i, mode := range idealModes {
-		fmt.Fprintf(t, "%s\t", mode)
-		for st := probe.Stage(0); st < probe.Stages; st++ {
-			var stage []float64
-			for _, s := range samples[i] {
-				stage = append(stage, 1e3*s.Stages[st].Seconds())
+// measureSeeds measures one turn of each of some seeds, in virtual time. A mode is planned by itself: what others leave in caches
+// would change it.
+func (r *idealRun) measureSeeds(j emulatedJob, c idealCase, seeds int) (samples [][]measure.Sample, info train.Info, err error) {
+	samples = make([][]measure.Sample, len(r.modes))
+	j.virtual = true
+	for seed := range seeds {
+		j.seed = uint64(seed + 1)
+		for i, mode := range r.modes {
+			r.o.mustRun()
+			var got [][]measure.Sample
+			if got, info, err = j.measure(r.options(c, 1, mode)); err != nil {
+				return nil, info, err
 			}
-			fmt.Fprintf(t, "%s %.2f\t", st, r.addFigure(fmt.Sprintf("%s, %s: stage %s", name, mode, st), "ms", stage...).Median)
+			samples[i] = append(samples[i], got[0]...)
 		}
-		fmt.Fprintln(t)
 	}
-	t.Flush()
+	return samples, info, nil
+}
+
+// fitCompute returns the wait of the stand-in with which the ideal step takes a time. The step grows with the wait, by at most as much.
+func (r *idealRun) fitCompute(j emulatedJob, c idealCase) (time.Duration, error) {
+	j.compute = r.ideal
+	for range 20 {
+		o := r.options(c, 1, measure.Ideal)
+		o.Warmup, o.Steps = min(1, o.Warmup), min(2, o.Steps) // in virtual time all ideal steps are alike
+		got, _, err := j.measure(o)
+		if err != nil {
+			return 0, err
+		}
+		over := got[0][0].Step - r.ideal
+		if over.Abs() < r.ideal/1000 {
+			return j.compute, nil
+		}
+		if j.compute -= over; j.compute <= 0 {
+			break
+		}
+	}
+	return 0, settingError("ideal=%v: the exchange of %d dense parameters over the link takes longer", r.ideal, j.dense)
+}
+
+func (r *idealRun) beginReport(info train.Info) {
+	if r.report == nil {
+		r.report = r.o.newReport(info.Device)
+		r.report.writeHeader(r.out)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ecrec/ecrec/data"
@@ -34,8 +35,11 @@ type oracleCase struct {
 	mode                              string
 }
 
-func (c oracleCase) String() string {
-	return fmt.Sprintf("mode %s, batch %d, features %d, ranks %d, lookahead %d", c.mode, c.batch, c.features, c.ranks, c.lookahead)
+// settings returns the case of its figures.
+func (c oracleCase) settings() map[string]string {
+	return map[string]string{"mode": c.mode, "batch": strconv.Itoa(c.batch), "features": strconv.Itoa(c.features),
+		"ranks":     strconv.Itoa(c.ranks),
+		"lookahead": strconv.Itoa(c.lookahead)}
 }
 
 const (
@@ -66,15 +70,21 @@ func runOracle(out io.Writer, o Options) (*Report, error) {
 			}
 		}
 	}
-	fmt.Fprintf(out, "million samples/s of all ranks: median (least-greatest), the same per core, and ns/sample of the parts\n")
+	fmt.Fprintf(out, "million samples/s of all ranks: median (least-greatest), the same per core, ms per batch, and ns/sample of the parts\n")
 	t := table(out)
 	defer t.Flush()
-	fmt.Fprint(t, "batch\tfeatures\tranks\tlookahead\trows\tthreads\tM samples/s\tper core\tplans\tmerges\tdecisions\t\n")
+	fmt.Fprint(t, "batch\tfeatures\tranks\tlookahead\trows\tthreads\tM samples/s\tper core\tms per batch\tplans\tmerges\tdecisions\t\n")
 	for i, r := range runs {
-		rows := report.addAs(Counted, "distinct rows, "+r.String(), "rows", float64(r.rows))
+		first := len(report.Figures)
+		rows := report.addAs(Counted, "distinct rows", "rows", float64(r.rows))
+		report.setCase(first, r.settings())
 		for j, n := range threads {
 			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.0f\t%d\t", r.batch, r.features, r.ranks, r.lookahead, rows.Median, n)
-			oracleFigures(t, report, fmt.Sprintf("%v, threads %d", r, n), min(n, r.ranks), took[i][j])
+			first := len(report.Figures)
+			oracleFigures(t, report, r.batch, min(n, r.ranks), took[i][j])
+			of := r.settings()
+			of["threads"] = strconv.Itoa(n)
+			report.setCase(first, of)
 		}
 	}
 	return report, nil
@@ -96,8 +106,8 @@ func oracleCases(o Options) (cases []oracleCase, threads []int) {
 }
 
 // oracleFigures reports the measurements of one case that kept cores cores busy.
-func oracleFigures(t io.Writer, report *Report, name string, cores int, took []oracleParts) {
-	var all, core []float64
+func oracleFigures(t io.Writer, report *Report, batch, cores int, took []oracleParts) {
+	var all, core, ms []float64
 	parts := make([][]float64, len(oracleParts{}))
 	for _, p := range took {
 		sum := 0.0
@@ -107,12 +117,14 @@ func oracleFigures(t io.Writer, report *Report, name string, cores int, took []o
 		}
 		all = append(all, 1/sum)
 		core = append(core, 1/sum/float64(cores))
+		ms = append(ms, 1e3*sum*float64(batch))
 	}
-	f := report.addFigure("oracle, "+name, "samples/s", all...)
-	c := report.addFigure("oracle per core, "+name, "samples/s", core...)
-	fmt.Fprintf(t, "%.2f (%.2f-%.2f)\t%.2f\t", f.Median/1e6, f.Min/1e6, f.Max/1e6, c.Median/1e6)
+	f := report.addFigure("rate", "samples/s", all...)
+	c := report.addFigure("rate per core", "samples/s", core...)
+	fmt.Fprintf(t, "%.2f (%.2f-%.2f)\t%.2f\t%.3f\t", f.Median/1e6, f.Min/1e6, f.Max/1e6, c.Median/1e6, report.addFigure("batch", "ms",
+		ms...).Median)
 	for i, part := range []string{"plans", "merges", "decisions"} {
-		fmt.Fprintf(t, "%.0f\t", report.addFigure(part+", "+name, "ns/sample", parts[i]...).Median)
+		fmt.Fprintf(t, "%.0f\t", report.addFigure(part, "ns/sample", parts[i]...).Median)
 	}
 	fmt.Fprintln(t)
 }

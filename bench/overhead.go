@@ -164,7 +164,7 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 	floor, sinks := newFloor(c), []commit.SinkFactory(nil)
 	defer floor.free()
 	if b.o.text("device") == "cpu" {
-		sinks = append(sinks, floor.openSink)
+		sinks = append(sinks, floor.written.openSink)
 	}
 	var failed error
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/bench/measure"
-	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/kernels"
 )
 
@@ -19,16 +18,10 @@ import (
 // same size and kind as the job's.
 type floor struct {
 	c          overheadCase
-	keep       int                // epochs to record
-	mu         sync.Mutex         // of epochs: the ranks seal theirs at the same time
-	epochs     map[int][][]int32  // by rank: the slots of the first epochs, ascending
-	owners     []*floorOwner      // nil until prepared
-	slots      map[int]placedRows // by rank
-	wall, used []float64          // seconds of each block
+	written    *writtenRows
+	owners     []*floorOwner // nil until prepared
+	wall, used []float64     // seconds of each block
 }
-
-// placedRows is the size of a rank's rows.
-type placedRows struct{ slots, stride int }
 
 // floorOwner is the memory of one owner, and its epochs.
 type floorOwner struct {
@@ -47,56 +40,25 @@ type floorEpoch struct {
 	from          []int32   // 0, 1, 2, ...
 }
 
-// newFloor returns a floor that records the rows of at least three epochs and 30 steps.
-func newFloor(c overheadCase) *floor {
-	return &floor{c: c, keep: max(3, 30/c.every), epochs: map[int][][]int32{}, slots: map[int]placedRows{}}
-}
-
-// floorSink records the rows of a rank's first epochs. It takes no part in commits.
-type floorSink struct {
-	f      *floor
-	o      commit.SinkOptions
-	newest int64
-}
-
-func (f *floor) openSink(o commit.SinkOptions) (commit.Sink, error) {
-	return &floorSink{f: f, o: o}, nil
-}
-
-func (s *floorSink) NeedsPreImages() bool     { return false }
-func (s *floorSink) Begin(step int64, _ bool) { s.newest = step }
-func (s *floorSink) Wait() error              { return nil }
-func (s *floorSink) Prepared() int64          { return s.newest }
-func (s *floorSink) Commit(int64)             {}
-func (s *floorSink) Roll(step int64)          { s.newest = step }
-func (s *floorSink) Close()                   {}
-func (s *floorSink) Seal(set *commit.Set) error {
-	s.newest = set.Step
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
-	if e := s.f.epochs[s.o.Rank]; len(e) < s.f.keep && len(set.Slots) > 0 {
-		s.f.epochs[s.o.Rank] = append(e, append([]int32(nil), set.Slots...))
-		s.f.slots[s.o.Rank] = placedRows{int(s.o.Shard.Slots()), set.RowBytes() / 4}
-	}
-	return nil
-}
+// newFloor returns a floor of a case.
+func newFloor(c overheadCase) *floor { return &floor{c: c, written: newWrittenRows(c.every)} }
 
 // prepare takes memory and makes the lists of indexes.
 func (f *floor) prepare() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for rank, epochs := range f.epochs {
+	f.written.mu.Lock()
+	defer f.written.mu.Unlock()
+	for rank, epochs := range f.written.epochs {
 		dev, err := kernels.NewCPU(kernels.CPUOptions{})
 		if err != nil {
 			return err
 		}
 		o := &floorOwner{dev: dev, stream: dev.Stream(1)}
 		f.owners = append(f.owners, o)
-		if err := o.prepare(f.c, f.slots[rank], epochs); err != nil {
+		if err := o.prepare(f.c, f.written.sizes[rank], epochs); err != nil {
 			return fmt.Errorf("memory of the floor of rank %d: %w", rank, err)
 		}
 	}
-	f.runEpochs(f.keep) // takes memory
+	f.runEpochs(f.written.keep) // takes memory
 	return nil
 }
 

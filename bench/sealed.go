@@ -38,14 +38,15 @@ func runSealed(out io.Writer, o Options) (*Report, error) {
 	var err error
 	var worlds [2][]transport.Endpoint // plain, sealed
 	for i, secure := range []transport.Secure{transport.SecureOff, transport.SecureOn} {
-		if worlds[i], err = joinLoopback(secure); err != nil {
+		if worlds[i], err = joinLoopback(2, secure); err != nil {
 			return nil, err
 		}
 		defer closeEndpoints(worlds[i])
 	}
 	r := o.newReport("none")
 	r.writeHeader(out)
-	fmt.Fprintf(out, "\ntwo ranks of one process, each way at once, medians of %d pairs of turns; sealed / in clear, and its 95 %% interval\n", pairs)
+	fmt.Fprintf(out, "\ntwo ranks of one process, each way at once, medians of %d pairs of turns; sealed / in clear, and its 95 %% "+
+		"interval\n", pairs)
 	t := table(out)
 	fmt.Fprintln(t, "bytes\tGB/s in clear\tsealed\tratio\tinterval\tCPU s/GB in clear\tsealed\tratio\tinterval\t")
 	for _, size := range sizes {
@@ -59,16 +60,20 @@ func runSealed(out io.Writer, o Options) (*Report, error) {
 	return r, t.Flush()
 }
 
-// joinLoopback connects two ranks of this process over TCP.
-func joinLoopback(secure transport.Secure) ([]transport.Endpoint, error) {
+// joinLoopback connects ranks of this process over TCP.
+func joinLoopback(ranks int, secure transport.Secure) ([]transport.Endpoint, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = l.Close() }()
-	processes := []transport.Process{{Ranks: []int{0}, Addr: l.Addr().String()}, {Ranks: []int{1}}}
-	eps, errs := make([]transport.Endpoint, 2), make([]error, 2)
-	together(2, func(i int) {
+	processes := make([]transport.Process, ranks)
+	for i := range processes {
+		processes[i].Ranks = []int{i}
+	}
+	processes[0].Addr = l.Addr().String()
+	eps, errs := make([]transport.Endpoint, ranks), make([]error, ranks)
+	together(ranks, func(i int) {
 		var mine []transport.Endpoint
 		mine, errs[i] = transport.Join(transport.NetOptions{Env: env.Real(), Generation: 1, Secret: []byte("a benchmark's"), Processes: processes,
 			Self: i, Listener: l, Heartbeat: 2 * time.Second, Timeout: 20 * time.Second, Secure: secure})

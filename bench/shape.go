@@ -26,7 +26,8 @@ type shape struct {
 // are left. mlperf is the DLRM of MLPerf with the tables of Criteo Kaggle: 17 GB of weights,
 // for a GPU. dcnv2 is MLPerf's DLRM-DCNv2, 214 ids a sample, with tables of at most 2.4 million
 // rows: 8 GB of weights. wdl is the form with a linear model over features and ids. deepfm
-// has no batch norm, and does not read dense features. thesis is the synthetic model of Continuous Checkpointing (Buffalo, 2024).
+// has no batch norm, and does not read dense features. deepfm48 is that of BagPipe (table 1), without its batch norm, and with the
+// linear weights in the rows. thesis is the synthetic model of Continuous Checkpointing (Buffalo, 2024).
 var shapes = []shape{
 	{"dim64", 64, []int{512, 256, 64}, []int{1024, 1024, 1024, 256, 128, 1}, `"criteo-kaggle"`, "", ""},
 	{"dim64-bare", 64, []int{64}, []int{1}, `"criteo-kaggle"`, "", ""},
@@ -36,6 +37,7 @@ var shapes = []shape{
 	{"dim48-bare", 48, []int{48}, []int{1}, `"criteo-kaggle"`, "", ""},
 	{"mlperf", 128, []int{512, 256, 128}, []int{1024, 1024, 512, 256, 1}, `"criteo-kaggle"`, "", ""},
 	{"deepfm", 16, nil, []int{400, 400, 400, 1}, `"criteo-kaggle"`, "kind = \"deepfm\"\nbatch_norm = false\n", ""},
+	{"deepfm48", 48, nil, []int{64, 64, 64, 1}, `"criteo-kaggle"`, "kind = \"deepfm\"\nbatch_norm = false\n", ""},
 	{"wdl", 16, []int{}, []int{256, 128, 1}, `"criteo-kaggle"`, "kind = \"wdl\"\nlinear = true\n", ""},
 	{"dcnv2", 128, []int{512, 256, 128}, []int{1024, 1024, 512, 256, 1}, capTables("criteo-terabyte-40m", 2_400_000),
 		"kind = \"dcn\"\ncross = \"low-rank\"\ncross_layers = 3\ncross_rank = 512\n", "mlperf"},

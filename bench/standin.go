@@ -18,13 +18,44 @@ type standIn struct {
 	logits  []float32
 	lookups []float32 // gradients, all zero
 	floats  int       // gradients of the lookups of a sample
+	params  *model.Params
+	memory  [][]byte // of params and lookups; nil: they are on the heap
 }
 
 // bucketFloats is the least size of a bucket, as in package model.
 const bucketFloats = 1 << 18
 
 func newStandIn(e env.Env, m model.Model, floats int, takes time.Duration) *standIn {
-	return &standIn{Model: m, env: e, takes: takes, floats: floats}
+	return &standIn{Model: m, env: e, takes: takes, floats: floats, params: m.Params()}
+}
+
+// enlarge gives the stand-in a number of dense parameters and their gradients, and gradients of the lookups of some samples, all of
+// which are zeros. Only their sizes matter.
+func (m *standIn) enlarge(dense, samples int, zeros *repeated) error {
+	var buffers [3]kernels.Buffer // weights, gradients, gradients of lookups
+	for i, floats := range []int{dense, dense, samples * m.floats} {
+		memory, err := zeros.mapBytes(4 * max(1, floats))
+		if err != nil {
+			return err
+		}
+		m.memory = append(m.memory, memory)
+		buffers[i] = kernels.HostBuffer(memory[:4*floats])
+	}
+	m.params = &model.Params{Tensors: []model.Tensor{{Name: "stand-in", Rows: dense}}, Weights: buffers[0], Grad: buffers[1]}
+	m.lookups = kernels.HostView[float32](buffers[2])
+	return nil
+}
+
+// Params are those of the model, or as many as enlarge was given.
+func (m *standIn) Params() *model.Params { return m.params }
+
+// Close frees the memory of enlarge, and the model.
+func (m *standIn) Close() {
+	for _, memory := range m.memory {
+		unmapRepeated(memory)
+	}
+	m.memory = nil
+	m.Model.Close()
 }
 
 // Forward waits; its logits are zero.
@@ -32,6 +63,8 @@ func (m *standIn) Forward(in model.Batch) kernels.Matrix {
 	b := in.Dense.Rows
 	if len(m.logits) < b {
 		m.logits = make([]float32, b)
+	}
+	if len(m.lookups) < b*m.floats {
 		m.lookups = make([]float32, b*m.floats)
 	}
 	if b > 0 {

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/bench/measure"
+	"github.com/ecrec/ecrec/bench/paired"
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/train"
@@ -17,7 +21,9 @@ var streamCostBench = Bench{
 	Name: "streamcost",
 	Doc:  "cost of a stream of commits to a training step, in blocks of one run",
 	Detail: "Blocks of steps without commits, with commits and their digests, and with a stream of these take turns in one run. Each block " +
-		"begins with an epoch that is not timed. Nothing follows the topic, so CPU time is the trainer's alone.",
+		"begins with an epoch that is not timed. Nothing follows the topic, so CPU time is the trainer's alone. After each turn a bare " +
+		"loop copies the rows of as many epochs to frames and writes these to a file: the floor. Samples of the stacks in blocks with the " +
+		"stream have the share of its functions, which other work on the machine changes less than it changes times.",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48", "dim16-bare", "dim48-bare"}, "model to train"),
 		number("batch", "16384", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
@@ -43,7 +49,7 @@ const (
 	streamedCPU  = "with the stream / with commits, CPU time"
 )
 
-func runStreamCost(out io.Writer, o Options) (*Report, error) {
+func runStreamCost(out io.Writer, o Options) (r *Report, err error) {
 	every := o.number("every")
 	steps := every
 	if o.isSet("steps") {
@@ -69,19 +75,29 @@ func runStreamCost(out io.Writer, o Options) (*Report, error) {
 	}
 	modes := []string{measure.Unprotected, measure.Unstreamed, cfg.Cache.Mode}
 	cpu, began, block := make([][]float64, len(modes)), time.Duration(0), 0
+	floor := newStreamFloor(dir, every)
+	defer func() { err = errors.Join(err, floor.freeAll()) }()
+	share := cpuShare{packages: []string{"github.com/ecrec/ecrec/store", "github.com/ecrec/ecrec/stream", "github.com/ecrec/ecrec/stream/kafka",
+		"github.com/twmb/franz-go/pkg/kgo"}}
+	var failed error
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, every), Steps: steps, Repeats: 1 + o.repeats(), Modes: modes, EndEarly: o.isStopped,
 		Block: func(begins bool) {
 			if begins {
+				if block%len(modes) == 2 {
+					share.beginBlock()
+				}
 				began = cpuTime()
 				return
 			}
 			cpu[block%len(modes)] = append(cpu[block%len(modes)], 1e3*(cpuTime()-began).Seconds()/float64(steps))
-			block++
+			if block++; block%len(modes) == 0 {
+				failed = cmp.Or(failed, share.endBlock(), floor.runBlock(steps))
+			}
 		},
-		Options: train.Options{Observer: silent{}, Stop: o.isStopped, Topic: openTopic, Session: rand.Uint64(),
+		Options: train.Options{Sinks: []commit.SinkFactory{floor.written.openSink}, Observer: silent{}, Stop: o.isStopped, Topic: openTopic, Session: rand.Uint64(),
 			Progress: func(data.Progress) error { return nil }}})
-	if err != nil {
+	if err = cmp.Or(err, failed); err != nil {
 		return nil, err
 	}
 	ms := make([][]float64, len(modes))
@@ -91,15 +107,18 @@ func runStreamCost(out io.Writer, o Options) (*Report, error) {
 		}
 		cpu[i] = cpu[i][1:]
 	}
-	r := o.newReport(info.Device)
+	r = o.newReport(info.Device)
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, blocks of %d steps, cache.mode %s, a commit every %d steps, topic in %s: %d rows of %d bytes\n",
 		s.name, o.number("batch"), o.number("ranks"), info.Threads, steps, o.text("mode"), every, topics.place(), info.Rows, info.BytesPerRow)
-	return r, writeStreamCost(out, r, ms, cpu)
+	return r, writeStreamCost(out, r, ms, cpu, share.shares, floor)
 }
 
+// shares returns a as a percentage of b, pair by pair.
+func shares(a, b []float64) []float64 { return scale(paired.Ratios(a, b), 100) }
+
 // writeStreamCost writes the times of blocks without commits, with commits, and with a stream.
-func writeStreamCost(out io.Writer, r *Report, ms, cpu [][]float64) error {
+func writeStreamCost(out io.Writer, r *Report, ms, cpu [][]float64, share []float64, floor *streamFloor) error {
 	t := table(out)
 	fmt.Fprintln(t, "\tmedian\tleast\tgreatest\t\tinterval\t")
 	for i, name := range []string{"without commits", "with commits", "with the stream"} {
@@ -110,5 +129,12 @@ func writeStreamCost(out io.Writer, r *Report, ms, cpu [][]float64) error {
 	r.addRatio("with commits / without, CPU time", cpu[1], cpu[0]).writeLine(t, 4)
 	r.addRatio(streamedWall, ms[2], ms[1]).writeLine(t, 4)
 	r.addRatio(streamedCPU, cpu[2], cpu[1]).writeLine(t, 4)
+	if len(share) > 0 {
+		r.addPaired("share of the stream's own functions in CPU time, by samples", "%", share...).writeLine(t, 4)
+	}
+	if len(floor.used) == len(cpu[1])+1 { // without recorded rows there is none
+		r.addPaired("floor, of the CPU time with commits", "%", shares(scale(floor.used[1:], 1e3), cpu[1])...).writeLine(t, 4)
+		r.addPaired("floor, of a step with commits", "%", shares(scale(floor.wall[1:], 1e3), ms[1])...).writeLine(t, 4)
+	}
 	return t.Flush()
 }

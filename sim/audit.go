@@ -27,7 +27,7 @@ type sealed struct {
 // auditHook returns the Options.Audit of a process.
 func (a *auditor) auditHook(p *process) func(int64, *commit.Audit) {
 	return func(step int64, x *commit.Audit) {
-		if p.dead || p.isFenced() {
+		if p.Dead || p.isFenced() {
 			return
 		}
 		a.checkTasks()
@@ -54,10 +54,10 @@ func maxTasks(ranks int) int { return ranks * (30 + 6*ranks) }
 // checkTasks checks that the number of goroutines does not grow with time.
 func (a *auditor) checkTasks() {
 	c := a.c
-	c.seen.mostTasks = max(c.seen.mostTasks, len(c.s.tasks))
-	if most := maxTasks(c.cfg.Job.Ranks); len(c.s.tasks) > most {
+	c.seen.mostTasks = max(c.seen.mostTasks, c.s.Tasks())
+	if most := maxTasks(c.cfg.Job.Ranks); c.s.Tasks() > most {
 		a.failWith(fmt.Errorf("%d goroutines of %d ranks exceed the limit of %d: worlds that ended left some behind",
-			len(c.s.tasks), c.cfg.Job.Ranks, most))
+			c.s.Tasks(), c.cfg.Job.Ranks, most))
 	}
 }
 

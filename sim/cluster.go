@@ -9,6 +9,7 @@ import (
 
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/env/virtual"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/rowlog"
 	"github.com/ecrec/ecrec/train"
@@ -18,11 +19,11 @@ import (
 // cluster is the hosts of a job, the network between them, and the register that assigns
 // processes to hosts.
 type cluster struct {
-	s        *scheduler
+	s        *virtual.Scheduler
 	seed     uint64
 	draw     *rand.Rand
 	cfg      *config.Config
-	home     *osProcess // of the network and the register, which outlive hosts
+	home     *virtual.Process // of the network and the register, which outlive hosts
 	hosts    []*host
 	register *register
 	net      *network
@@ -69,8 +70,8 @@ type seen struct {
 	history    []string // faults and worlds
 }
 
-func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
-	c := &cluster{s: s, seed: seed, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.newProcess("network"),
+func newCluster(s *virtual.Scheduler, cfg *config.Config, set *setting, seed uint64) *cluster {
+	c := &cluster{s: s, seed: seed, cfg: cfg, draw: rand.New(rand.NewPCG(seed, purposeMembership)), home: s.NewProcess("network"),
 		linked: set.linked, delays: set.delays, rebuildRows: set.rebuildRows, frames: set.frames, slowest: set.slowest, lossy: set.lossy,
 		digests: map[int64]string{}, memory: map[uint64][]transport.Endpoint{}, results: map[uint64]*train.Result{}, trained: map[uint64]*slot{}}
 	c.auditor = &auditor{c: c, received: map[sealed][]*commit.Audit{}}
@@ -96,7 +97,7 @@ func newCluster(s *scheduler, cfg *config.Config, set *setting, seed uint64) *cl
 
 // runJob runs the job and all its tasks to the end.
 func (c *cluster) runJob() error {
-	err := c.s.runAll(c.home, func() {
+	err := c.s.Run(c.home, func() {
 		for range len(c.register.world.slots) + len(c.register.world.spares) {
 			c.startHost(&machine{number: len(c.hosts), dirs: map[string]*rowlog.MemDir{}})
 		}
@@ -202,7 +203,7 @@ func mostUndone(epoch int) int64 { return maxUncommitted*int64(epoch) + 1 }
 func (c *cluster) checkPoint(p *process, step int64, point probe.Point) {
 	w := p.at
 	if s := &w.slots[p.number]; s.isReassigned() || s.host != p.host.number || s.incarnation != p.incarnation {
-		c.failRun("%s takes part in world %d, in which process %d is start %d on host %d", p.name, w.generation, p.number, s.incarnation, s.host)
+		c.failRun("%s takes part in world %d, in which process %d is start %d on host %d", p.Name(), w.generation, p.number, s.incarnation, s.host)
 	}
 	c.checkEvals(w, step, point)
 	switch point {

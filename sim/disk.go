@@ -55,7 +55,7 @@ type disk struct {
 // use takes the time of a write, and returns an error if the process is dead then.
 func (d disk) use() error {
 	d.p.Sleep(time.Duration(d.p.c.draw.Int64N(int64(slowestDisk))))
-	if d.p.dead {
+	if d.p.Dead {
 		return errDead
 	}
 	return nil
@@ -106,7 +106,7 @@ func (f diskFile) WriteAt(b []byte, at int64) error {
 }
 
 func (f diskFile) Truncate(size int64) error {
-	if f.disk.p.dead {
+	if f.disk.p.Dead {
 		return errDead
 	}
 	return f.File.Truncate(size)

@@ -9,9 +9,9 @@
 // # Terms
 //
 // A task is a goroutine of a run. One task runs at a time. The next is drawn from the
-// seed whenever a task waits, sleeps, or locks a monitor (scheduler). Time is virtual: it
-// advances when no task can run. An osProcess is a process of the operating system, which is
-// killed or frozen as one.
+// seed whenever a task waits, sleeps, or locks a monitor (package internal/env/virtual). Time
+// is virtual: it advances when no task can run. A virtual.Process is a process of the
+// operating system, which is killed or frozen as one.
 //
 // A host has a supervisor and, unless it is a spare, a worker: its process. A slot is a
 // process of a world; a worker that fills it is an incarnation. The register replaces the

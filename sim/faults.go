@@ -56,7 +56,7 @@ func (f *faults) worldFormed(generation uint64) {
 // schedule schedules faults after their numbers of decisions.
 func (f *faults) schedule(list []fault) {
 	for _, x := range list {
-		f.c.s.addAlarm(f.c.s.decisions+x.after, func() { f.injectFault(x) })
+		f.c.s.AddAlarm(f.c.s.Decisions()+x.after, func() { f.injectFault(x) })
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/follow"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/env/virtual"
 	"github.com/ecrec/ecrec/stream"
 )
 
@@ -21,7 +22,7 @@ import (
 // partition reaches it with a delay of its own: epochs arrive in another order than they were written.
 type follower struct {
 	b     *broker
-	s     *scheduler
+	s     *virtual.Scheduler
 	draw  *rand.Rand
 	o     follow.Options
 	parts []*readLog
@@ -29,7 +30,7 @@ type follower struct {
 	kills []time.Duration
 	work  int // after how many operations of saves it is killed; 0: it is not
 
-	present        *osProcess
+	present        *virtual.Process
 	starts, killed int
 	applied        int64 // the step of the model of the present process; -1: it has none
 	published      int64 // the step of the newest checkpoint that was reported; -1: there is none
@@ -59,7 +60,7 @@ const (
 // follow runs a follower in a folder, and checks all models that it publishes.
 func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err error) {
 	r := rand.New(rand.NewPCG(seed, purposeFollower))
-	f = &follower{b: b, s: newSchedulerWith(r), draw: r, applied: -1, published: -1}
+	f = &follower{b: b, s: newSchedulerWith(r, maxDecisions), draw: r, applied: -1, published: -1}
 	f.o = follow.Options{Dir: dir, At: follow.Latest, Every: time.Duration(r.Int64N(int64(rarestSave))), Full: r.IntN(4) == 0, Keep: r.IntN(3),
 		Trim: r.IntN(3) == 0}
 	for _, l := range b.logs {
@@ -78,10 +79,10 @@ func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err 
 	slices.Sort(f.kills)
 	f.end += slowestRead + lastRead
 	f.drawWork()
-	f.s.fail = f.countWork
+	f.s.FailWork(f.countWork)
 	defer os.RemoveAll(dir)
 	var last error
-	err = f.s.runAll(f.s.newProcess("follower's supervisor"), func() { last = f.supervise() })
+	err = f.s.Run(f.s.NewProcess("follower's supervisor"), func() { last = f.supervise() })
 	if err = errors.Join(err, f.err); err == nil {
 		err = errors.Join(f.checkLast(last, steps), f.checkFolder())
 	}
@@ -103,7 +104,7 @@ func (f *follower) countWork(what string) error {
 	if f.work--; f.work > 0 {
 		return nil
 	}
-	f.present.dead = true
+	f.present.Dead = true
 	return errDead
 }
 
@@ -118,12 +119,12 @@ func (f *follower) checkLast(err error, steps int64) error {
 // supervise starts the follower again whenever it was killed, and once more if it ended with an error. It returns how the last one ended.
 func (f *follower) supervise() (err error) {
 	for again := true; ; {
-		p := f.s.newProcess(fmt.Sprintf("follower (start %d)", f.starts))
+		p := f.s.NewProcess(fmt.Sprintf("follower (start %d)", f.starts))
 		f.starts++
 		f.present = p
 		err = f.runOnce(p)
 		switch {
-		case p.dead:
+		case p.Dead:
 			f.killed++
 			f.drawWork()
 		case err == nil || !again || f.err != nil:
@@ -131,12 +132,12 @@ func (f *follower) supervise() (err error) {
 		default:
 			again = false
 		}
-		f.s.sleepUntil(f.s.now+time.Duration(f.draw.Int64N(int64(slowestStart))), nil, "to start the follower again")
+		p.SleepFor(time.Duration(f.draw.Int64N(int64(slowestStart))), "to start the follower again")
 	}
 }
 
 // runOnce runs a process until it ends or is killed.
-func (f *follower) runOnce(p *osProcess) (err error) {
+func (f *follower) runOnce(p *virtual.Process) (err error) {
 	over := p.Monitor("end of the follower")
 	ended := false
 	p.Go("main", func() {
@@ -149,11 +150,11 @@ func (f *follower) runOnce(p *osProcess) (err error) {
 	over.Lock()
 	defer over.Unlock()
 	for !ended {
-		if len(f.kills) > 0 && f.kills[0] <= f.s.now {
+		if len(f.kills) > 0 && f.kills[0] <= f.s.Now() {
 			f.kills = f.kills[1:]
-			p.dead = true
+			p.Dead = true
 		}
-		if len(f.kills) > 0 && !p.dead {
+		if len(f.kills) > 0 && !p.Dead {
 			over.WaitUntil(f.kills[0])
 		} else {
 			over.Wait()
@@ -163,13 +164,13 @@ func (f *follower) runOnce(p *osProcess) (err error) {
 }
 
 // followOn is the main function of a process.
-func (f *follower) followOn(p *osProcess) error {
+func (f *follower) followOn(p *virtual.Process) error {
 	o := f.o
 	o.Env, o.Topic = p, readTopic{f, p}
-	until := max(f.end, f.s.now+slowestRead+lastRead)
-	o.Stop = func() bool { return p.dead || f.s.now > until }
+	until := max(f.end, f.s.Now()+slowestRead+lastRead)
+	o.Stop = func() bool { return p.Dead || f.s.Now() > until }
 	o.Report = func(x follow.Progress) {
-		if !p.dead {
+		if !p.Dead {
 			f.noteProgress(x)
 		}
 	}
@@ -178,7 +179,7 @@ func (f *follower) followOn(p *osProcess) error {
 		return err
 	}
 	defer g.Close()
-	if f.applied = g.Step(); !p.dead && f.applied < f.newest() {
+	if f.applied = g.Step(); !p.Dead && f.applied < f.newest() {
 		f.failWith(fmt.Errorf("it begins with step %d, although the checkpoint of step %d is there", f.applied, f.newest()))
 	}
 	return g.Run()
@@ -249,7 +250,7 @@ func (f *follower) checkFolder() error {
 // readTopic is the topic as a process of a follower sees it.
 type readTopic struct {
 	f *follower
-	p *osProcess
+	p *virtual.Process
 }
 
 func (t readTopic) Name() string             { return "topic" }
@@ -280,7 +281,7 @@ func (l *readLog) see(now time.Duration) (next int64) {
 }
 
 func (t *readPartition) Bounds() (first, next int64, err error) {
-	next = t.log.see(t.f.s.now)
+	next = t.log.see(t.f.s.Now())
 	return min(t.log.first, next), next, nil
 }
 
@@ -292,19 +293,19 @@ func (t *readPartition) Close()                {}
 const pollEvery = 50 * time.Millisecond
 
 func (t *readPartition) Read(from int64, _ int, wait time.Duration) ([]stream.Record, error) {
-	for until := t.f.s.now + wait; ; {
+	for until := t.f.s.Now() + wait; ; {
 		first, next, _ := t.Bounds()
 		switch {
-		case t.p.dead:
+		case t.p.Dead:
 			return nil, errDead
 		case from < first || from > next:
 			return nil, &stream.Trimmed{Partition: t.number, Offset: from, First: first, After: next}
 		case from < next:
 			return slices.Clone(t.log.all[from : from+1+t.f.draw.Int64N(next-from)]), nil
-		case t.f.s.now >= until:
+		case t.f.s.Now() >= until:
 			return nil, nil
 		}
-		t.p.Sleep(min(pollEvery, until-t.f.s.now))
+		t.p.Sleep(min(pollEvery, until-t.f.s.Now()))
 	}
 }
 

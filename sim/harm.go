@@ -93,11 +93,11 @@ func (h *harm) truncate(b *broker) {
 	for len(h.losses) > 0 && h.losses[0] <= h.batches {
 		h.losses = h.losses[1:]
 		l := b.logs[h.draw.IntN(len(b.logs))]
-		l.takeLate(b.c.s.now)
+		l.takeLate(b.c.s.Now())
 		if n := len(l.records); n > 0 {
 			h.lost++
 			l.bare = true
-			l.addChange(change{at: b.c.s.now, from: int64(n - 1 - h.draw.IntN(1+h.draw.IntN(n)))})
+			l.addChange(change{at: b.c.s.Now(), from: int64(n - 1 - h.draw.IntN(1+h.draw.IntN(n)))})
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/env/virtual"
 	"github.com/ecrec/ecrec/internal/heartbeat"
 )
 
@@ -13,11 +14,11 @@ import (
 // every heartbeat, and the worker that it runs, if any. It behaves like the real
 // processes of package launcher.
 type host struct {
-	*osProcess // of the supervisor
-	c          *cluster
-	number     int
-	machine    *machine
-	mon        env.Monitor // guards the fields below
+	*virtual.Process // of the supervisor
+	c                *cluster
+	number           int
+	machine          *machine
+	mon              env.Monitor // guards the fields below
 
 	world        *world // the newest known
 	worker       *process
@@ -50,11 +51,11 @@ func (c *cluster) heartbeatTime() time.Duration { return time.Duration(c.cfg.Ela
 // startHost starts a host on a machine. A host that restarts has a new number.
 func (c *cluster) startHost(m *machine) {
 	number := len(c.hosts)
-	h := &host{c: c, number: number, machine: m, unreached: noProcess, lastAnswered: c.s.now}
-	h.osProcess = c.s.newProcess(fmt.Sprintf("supervisor %d", number))
+	h := &host{c: c, number: number, machine: m, unreached: noProcess, lastAnswered: c.s.Now()}
+	h.Process = c.s.NewProcess(fmt.Sprintf("supervisor %d", number))
 	h.mon = h.Monitor(fmt.Sprintf("supervisor %d", number))
 	c.hosts = append(c.hosts, h)
-	c.register.lastRequest = append(c.register.lastRequest, c.s.now)
+	c.register.lastRequest = append(c.register.lastRequest, c.s.Now())
 	h.Go("main", h.supervise)
 }
 
@@ -87,7 +88,7 @@ func (h *host) supervise() {
 func (h *host) awaitEvent() {
 	until := h.Now() + h.c.heartbeatTime()
 	h.mon.Lock()
-	for !h.event && !h.dead && !h.c.over && h.Now() < until {
+	for !h.event && !h.Dead && !h.c.over && h.Now() < until {
 		h.mon.WaitUntil(until)
 	}
 	h.event = false
@@ -102,7 +103,7 @@ func (h *host) checkSilence() {
 	stood := now-h.lastCheck > 2*h.c.heartbeatTime() // this host itself was stopped
 	h.lastCheck = now
 	switch {
-	case p == nil || p.dead:
+	case p == nil || p.Dead:
 	case now-h.lastAnswered > h.c.leaseTime()-h.c.heartbeatTime():
 		p.killProcess()
 	case stood && p.lastBeat > 0:
@@ -149,7 +150,7 @@ func (h *host) nextWorld(a *answer) *world {
 			if w.reassign(p) {
 				because("host %d of process %d is silent", a.world.slots[p].host, p)
 			}
-		case mine && h.worker != nil && h.worker.dead && h.worker.incarnation == s.incarnation:
+		case mine && h.worker != nil && h.worker.Dead && h.worker.incarnation == s.incarnation:
 			because("process %d died", p)
 			s.incarnation++
 		}
@@ -190,9 +191,9 @@ func (h *host) losePower() {
 		p.endProcess(true)
 	}
 	h.machine.losePower()
-	h.dead = true
-	if h.frozen {
-		h.thaw()
+	h.Dead = true
+	if h.IsFrozen() {
+		h.Thaw()
 	}
 	wake(h.mon)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ecrec/ecrec/internal/env/virtual"
 	"github.com/ecrec/ecrec/transport"
 )
 
@@ -12,11 +13,11 @@ import (
 func (f *faults) injectFault(x fault) {
 	c := f.c
 	h := c.hosts[x.host]
-	if h.dead || c.over {
+	if h.Dead || c.over {
 		return
 	}
 	p := h.worker
-	works := p != nil && !p.dead
+	works := p != nil && !p.Dead
 	switch x.kind {
 	case killWorker:
 		if works && f.mayLose(h) {
@@ -24,13 +25,13 @@ func (f *faults) injectFault(x fault) {
 		}
 	case freezeWorker:
 		if works && f.mayFreeze(&x, h) {
-			f.freezeProcesses(x, p.osProcess)
+			f.freezeProcesses(x, p.Process)
 		}
 	case freezeHost:
 		if f.mayFreeze(&x, h) {
-			stood := []*osProcess{h.osProcess}
+			stood := []*virtual.Process{h.Process}
 			if works {
-				stood = append(stood, p.osProcess)
+				stood = append(stood, p.Process)
 			}
 			f.freezeProcesses(x, stood...)
 		}
@@ -82,7 +83,7 @@ func (f *faults) injectFault(x fault) {
 func (f *faults) applyFault(x fault, do func(), undo ...func()) {
 	f.injected = append(f.injected, x)
 	f.count[slices.IndexFunc(kinds[:], func(k kindOf) bool { return k.name == x.kind })]++
-	f.c.seen.history = append(f.c.seen.history, fmt.Sprintf("%v: %v", f.c.s.now, x))
+	f.c.seen.history = append(f.c.seen.history, fmt.Sprintf("%v: %v", f.c.s.Now(), x))
 	do()
 	for _, undo := range undo {
 		f.c.home.Go("end of a fault", func() {
@@ -93,15 +94,15 @@ func (f *faults) applyFault(x fault, do func(), undo ...func()) {
 }
 
 // freezeProcesses freezes processes for the duration of the fault.
-func (f *faults) freezeProcesses(x fault, processes ...*osProcess) {
+func (f *faults) freezeProcesses(x fault, processes ...*virtual.Process) {
 	f.applyFault(x, func() {
 		for _, p := range processes {
-			p.freeze()
+			p.Freeze()
 		}
 	}, func() {
 		for _, p := range processes {
-			if p.frozen {
-				p.thaw()
+			if p.IsFrozen() {
+				p.Thaw()
 			}
 		}
 	})
@@ -114,7 +115,7 @@ func (f *faults) applyPartition(x fault, p *partition) {
 // poweredHosts returns the hosts that have power.
 func (c *cluster) poweredHosts() (list []*host) {
 	for _, h := range c.hosts {
-		if !h.dead {
+		if !h.Dead {
 			list = append(list, h)
 		}
 	}
@@ -151,11 +152,11 @@ func (f *faults) mayFreeze(x *fault, hosts ...*host) bool {
 	if f.unlimited || x.hold > 2*f.c.heartbeatTime() && f.mayLose(hosts...) {
 		return true
 	}
-	if f.c.s.now < f.frozenUntil {
+	if f.c.s.Now() < f.frozenUntil {
 		return false
 	}
 	x.hold = min(x.hold, 2*f.c.heartbeatTime())
-	f.frozenUntil = f.c.s.now + x.hold + f.c.leaseTime()
+	f.frozenUntil = f.c.s.Now() + x.hold + f.c.leaseTime()
 	return true
 }
 

@@ -150,7 +150,7 @@ var mutations = []mutation{
 	{"the register accepts two worlds of one generation", "sim/register.go",
 		[]string{"w.generation != r.world.generation+1 || r.over", "w.generation < r.world.generation || r.over"}, 4, ""},
 	{"a replaced worker is not fenced", "sim/host.go",
-		[]string{"w.slots[number].incarnation != p.incarnation)", "p.dead && w.slots[number].incarnation != p.incarnation)"}, 100, ""},
+		[]string{"w.slots[number].incarnation != p.incarnation)", "p.Dead && w.slots[number].incarnation != p.incarnation)"}, 100, ""},
 	{"rows that are written during a save are not in the next increment", "shard/written.go",
 		[]string{"	w.taken, w.spare = nil, w.taken", "	clear(w.bits)\n	w.taken, w.spare = nil, w.taken"}, 2, Safety},
 	{"parents are removed", "checkpoint/folder.go", []string{"			needed[at.Parent.Name] = true", "			_ = at"}, 2, Safety},

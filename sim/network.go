@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/env/virtual"
 )
 
 // maxInFlight limits the bytes of a connection in one direction. A writer blocks beyond
@@ -21,9 +22,9 @@ const maxInFlight = 256 << 10
 // network is the connections between hosts, which package transport uses in place of TCP.
 // Bytes arrive once and in order, except for packets with a fault.
 type network struct {
-	s         *scheduler
+	s         *virtual.Scheduler
 	draw      *rand.Rand
-	home      *osProcess
+	home      *virtual.Process
 	mon       env.Monitor // for dialling processes
 	pipes     []*pipe     // that may still be read
 	listeners map[string]*listener
@@ -33,7 +34,7 @@ type network struct {
 	slow    map[int]time.Duration // by host: additional delay of its bytes
 }
 
-func newNetwork(s *scheduler, home *osProcess, seed uint64) *network {
+func newNetwork(s *virtual.Scheduler, home *virtual.Process, seed uint64) *network {
 	return &network{s: s, home: home, draw: rand.New(rand.NewPCG(seed, purposeNetwork)), mon: home.Monitor("dial"),
 		listeners: map[string]*listener{}, down: map[int]bool{}, slow: map[int]time.Duration{}}
 }
@@ -72,12 +73,6 @@ func (n *network) endPartition(p *partition) {
 	wake(n.mon)
 }
 
-func wake(m env.Monitor) {
-	m.Lock()
-	m.Wake()
-	m.Unlock()
-}
-
 // packet is the data of one Write, or the end of a connection.
 type packet struct {
 	b   []byte
@@ -112,7 +107,7 @@ func (p *pipe) readBytes(b []byte) (int, error) {
 	p.mon.Lock()
 	defer p.mon.Unlock()
 	for {
-		now, until := p.n.s.now, p.readUntil
+		now, until := p.n.s.Now(), p.readUntil
 		switch {
 		case p.left:
 			return 0, net.ErrClosed
@@ -127,14 +122,6 @@ func (p *pipe) readBytes(b []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		waitUntil(p.mon, until)
-	}
-}
-
-func waitUntil(m env.Monitor, until time.Duration) {
-	if until == never {
-		m.Wait()
-	} else {
-		m.WaitUntil(until)
 	}
 }
 
@@ -166,7 +153,7 @@ func (p *pipe) writeBytes(b []byte) (int, error) {
 			p.addPacket(packet{b: slices.Clone(b)})
 			p.mon.Wake()
 			return len(b), nil
-		case p.sendUntil <= p.n.s.now:
+		case p.sendUntil <= p.n.s.Now():
 			return 0, os.ErrDeadlineExceeded
 		}
 		waitUntil(p.mon, p.sendUntil)
@@ -178,7 +165,7 @@ func (p *pipe) addPacket(x packet) {
 	if len(x.b) == 0 && !x.end {
 		return
 	}
-	x.due = p.n.s.now + p.n.slow[p.from] + p.n.slow[p.to]
+	x.due = p.n.s.Now() + p.n.slow[p.from] + p.n.slow[p.to]
 	if n := len(p.flight); n > 0 {
 		x.due = max(x.due, p.flight[n-1].due)
 	}
@@ -235,7 +222,7 @@ func (p *pipe) breakPipe() {
 
 // netProcess is a process from the view of the network.
 type netProcess struct {
-	*osProcess
+	*virtual.Process
 	hostNumber int
 	addr       string // on which it listens
 	conns      []*conn
@@ -288,24 +275,11 @@ func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.setDeadline(&c
 
 func (p *pipe) setDeadline(until *time.Duration, t time.Time) error {
 	p.mon.Lock()
-	*until = virtual(t)
+	*until = virtualTime(t)
 	p.mon.Wake()
 	p.mon.Unlock()
 	return nil
 }
-
-// virtual converts a deadline of a socket to virtual time.
-func virtual(t time.Time) time.Duration {
-	if t.IsZero() {
-		return never
-	}
-	return t.Sub(epoch)
-}
-
-type address string
-
-func (a address) Network() string { return "sim" }
-func (a address) String() string  { return string(a) }
 
 // listener is the listening socket of a process.
 type listener struct {
@@ -335,7 +309,7 @@ func (d *listener) Accept() (net.Conn, error) {
 		switch {
 		case d.closed:
 			return nil, net.ErrClosed
-		case d.until <= d.n.s.now:
+		case d.until <= d.n.s.Now():
 			return nil, os.ErrDeadlineExceeded
 		case len(d.pending) > 0:
 			c := d.pending[0]
@@ -366,7 +340,7 @@ func (d *listener) Addr() net.Addr { return address(d.addr) }
 
 func (d *listener) SetDeadline(t time.Time) error {
 	d.mon.Lock()
-	d.until = virtual(t)
+	d.until = virtualTime(t)
 	d.mon.Wake()
 	d.mon.Unlock()
 	return nil
@@ -374,10 +348,10 @@ func (d *listener) SetDeadline(t time.Time) error {
 
 // dialHost connects a process with the listener at an address on a host.
 func (n *network) dialHost(p *netProcess, host int, addr string, limit time.Duration) (net.Conn, error) {
-	until := n.s.now + limit
+	until := n.s.Now() + limit
 	n.mon.Lock()
 	defer n.mon.Unlock()
-	for n.s.now < until && !p.dead {
+	for n.s.Now() < until && !p.Dead {
 		if d := n.listeners[addr]; !n.down[host] && !n.isSevered(p.hostNumber, host) && !n.isSevered(host, p.hostNumber) {
 			if d == nil || len(d.pending) == maxPending {
 				return nil, syscall.ECONNREFUSED

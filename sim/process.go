@@ -33,11 +33,11 @@ var (
 
 // startProcess starts a process on a host that has power.
 func (h *host) startProcess(number int, w *world) {
-	if h.dead {
+	if h.Dead {
 		return
 	}
 	p := &process{c: h.c, host: h, number: number, incarnation: w.slots[number].incarnation, latest: w}
-	p.netProcess = netProcess{osProcess: h.c.s.newProcess(fmt.Sprintf("process %d (start %d, on host %d)", number, p.incarnation, h.number)),
+	p.netProcess = netProcess{Process: h.c.s.NewProcess(fmt.Sprintf("process %d (start %d, on host %d)", number, p.incarnation, h.number)),
 		hostNumber: h.number, addr: addrOf(h.number, p.incarnation, number)}
 	h.worker = p
 	pause := time.Duration(h.c.draw.Int64N(int64(slowestRestart)))
@@ -49,7 +49,7 @@ func (h *host) startProcess(number int, w *world) {
 
 // trainMain is the main function of a process.
 func (p *process) trainMain() {
-	if p.dead {
+	if p.Dead {
 		return
 	}
 	c := p.c
@@ -59,7 +59,7 @@ func (p *process) trainMain() {
 		Audit: c.auditor.auditHook(p), Check: true, StoreDir: p.storeDir, Frames: c.frames,
 		Topic: p.openTopic, Samples: p.openSamples, Session: uint64(p.hostNumber)<<32 + uint64(p.incarnation)})
 	switch {
-	case p.dead || errors.Is(err, errOver) || errors.Is(err, errDead):
+	case p.Dead || errors.Is(err, errOver) || errors.Is(err, errDead):
 	case p.isFenced(): // its result has no effect
 		p.killProcess()
 	case err != nil:
@@ -69,7 +69,7 @@ func (p *process) trainMain() {
 
 // heartbeatLoop sends heartbeats to the supervisor.
 func (p *process) heartbeatLoop() {
-	for !p.dead && !p.c.over {
+	for !p.Dead && !p.c.over {
 		p.lastBeat = p.Now()
 		p.Sleep(p.c.heartbeatTime())
 	}
@@ -108,10 +108,10 @@ func (p *process) trainWorld() *train.World {
 }
 
 // isOver reports whether the process has nothing left to wait for.
-func (p *process) isOver() bool { return p.dead || p.c.over }
+func (p *process) isOver() bool { return p.Dead || p.c.over }
 
 func (p *process) overError() error {
-	if p.dead {
+	if p.Dead {
 		return errDead
 	}
 	return errOver
@@ -201,7 +201,7 @@ func (p *process) renewWorld(err error) *train.World {
 func (p *process) workDone(w *world, r *train.Result) (bool, error) {
 	h := p.host
 	p.Sleep(time.Duration(p.c.draw.Int64N(int64(slowestEnd))))
-	if p.dead {
+	if p.Dead {
 		return true, errDead
 	}
 	if slices.Contains(w.slots[p.number].ranks, 0) {
@@ -214,7 +214,7 @@ func (p *process) workDone(w *world, r *train.Result) (bool, error) {
 	for p.latest == w && !p.isOver() {
 		h.mon.Wait()
 	}
-	if p.dead {
+	if p.Dead {
 		return true, errDead
 	}
 	return p.c.over, nil
@@ -226,12 +226,12 @@ func (p *process) killProcess() { p.endProcess(false) }
 
 // endProcess ends a process. If its host has lost power, no peer is notified.
 func (p *process) endProcess(silent bool) {
-	if p.dead {
+	if p.Dead {
 		return
 	}
-	p.dead = true
-	if p.frozen {
-		p.thaw()
+	p.Dead = true
+	if p.IsFrozen() {
+		p.Thaw()
 	}
 	for _, c := range slices.Clone(p.conns) {
 		if silent {
@@ -260,17 +260,15 @@ func addrOf(host, incarnation, process int) string {
 
 // reachPoint is a process's Options.Inject.
 func (p *process) reachPoint(rank int, step int64, point probe.Point) error {
-	if s := p.c.s; s.draw.IntN(s.yields) == 0 {
-		s.yieldTurn()
-	}
-	if !p.dead {
+	p.c.s.MaybeYield()
+	if !p.Dead {
 		p.c.checkPoint(p, step, point)
 		if point == probe.Survey {
 			p.c.faults.lost.hasDense(rank, p.at.generation)
 		}
 		p.c.faults.pointReached(p, step, point)
 	}
-	if p.dead {
+	if p.Dead {
 		return &train.Died{Rank: rank, Step: step}
 	}
 	return nil
@@ -283,26 +281,26 @@ func (o observer) Started(train.Info) error { return nil }
 func (o observer) Step(train.StepInfo)      {}
 func (o observer) Evaluated(train.Eval)     {}
 func (o observer) Committed(step int64, digest string) {
-	if !o.p.dead {
+	if !o.p.Dead {
 		o.p.c.noteDigest(step, digest)
 	}
 }
 func (o observer) SkippedCheckpoint(path string, err error) {}
 func (o observer) Checkpointed(_ int64, _ string, err error) {
-	if !o.p.dead && err == nil {
+	if !o.p.Dead && err == nil {
 		o.p.c.seen.saved++
-	} else if !o.p.dead {
+	} else if !o.p.Dead {
 		o.p.c.seen.unsaved++
 	}
 }
 func (o observer) Recovered(r train.Recovery) {
-	if !o.p.dead {
+	if !o.p.Dead {
 		o.p.c.seen.recoveries = append(o.p.c.seen.recoveries, r)
 		o.p.c.faults.lost.rebuilt(o.p.at.generation)
 	}
 }
 func (o observer) Warned(what string) {
-	if !o.p.dead && strings.Contains(what, ": resuming after step ") {
+	if !o.p.Dead && strings.Contains(what, ": resuming after step ") {
 		o.p.c.seen.restored = true
 		o.p.c.seen.fromLogs = o.p.c.seen.fromLogs || fromLogs(what)
 	}

@@ -32,7 +32,7 @@ type answer struct {
 func (r *register) makeAnswer() *answer {
 	a := &answer{world: r.world, over: r.over}
 	for h, at := range r.lastRequest {
-		if r.c.s.now-at > r.c.leaseTime() {
+		if r.c.s.Now()-at > r.c.leaseTime() {
 			a.silent = append(a.silent, h)
 		}
 	}
@@ -47,7 +47,7 @@ func (r *register) adoptWorld(w *world) {
 	r.checkGivenUp(w)
 	before := r.world
 	w.trained = r.trained
-	r.c.seen.history = append(r.c.seen.history, fmt.Sprintf("%v: world %d: %s", r.c.s.now, w.generation, strings.Join(w.why, ", ")))
+	r.c.seen.history = append(r.c.seen.history, fmt.Sprintf("%v: world %d: %s", r.c.s.Now(), w.generation, strings.Join(w.why, ", ")))
 	r.world, r.done = w, make([]bool, len(w.slots))
 	r.c.worldFormed(before)
 }
@@ -61,8 +61,8 @@ func (r *register) checkGivenUp(w *world) {
 		p := h.worker
 		switch {
 		case was.isReassigned() || !is.isReassigned() && is.host == was.host: // it keeps its slot
-		case r.c.s.now-r.lastRequest[h.number] <= r.c.leaseTime() || p == nil || p.dead:
-		case h.wasFrozen(r.c.heartbeatTime()) || p.wasFrozen(r.c.heartbeatTime()):
+		case r.c.s.Now()-r.lastRequest[h.number] <= r.c.leaseTime() || p == nil || p.Dead:
+		case h.WasFrozen(r.c.heartbeatTime()) || p.WasFrozen(r.c.heartbeatTime()):
 		default:
 			r.c.failRun("world %d takes the ranks of process %d from the silent host %d, whose worker still runs", w.generation, number, h.number)
 		}
@@ -116,8 +116,8 @@ func (h *host) request(do func(*register)) *answer {
 	c := h.c
 	r, n := c.register, c.net
 	var got *answer
-	for !h.dead && !c.over {
-		sent, committed := c.s.now, h.committed > 0
+	for !h.Dead && !c.over {
+		sent, committed := c.s.Now(), h.committed > 0
 		way := func() bool { // transfers a message one way and reports whether it arrives
 			c.home.Sleep(time.Duration(c.draw.Int64N(int64(c.slowest))))
 			return c.draw.Float64() >= c.lossy
@@ -134,7 +134,7 @@ func (h *host) request(do func(*register)) *answer {
 				if do != nil {
 					do(r)
 				}
-				r.lastRequest[h.number] = c.s.now
+				r.lastRequest[h.number] = c.s.Now()
 				r.trained = r.trained || committed
 				a := r.makeAnswer()
 				if !way() || n.isSevered(atRegister, h.number) {
@@ -147,7 +147,7 @@ func (h *host) request(do func(*register)) *answer {
 			})
 		}
 		h.mon.Lock()
-		for got == nil && !h.dead && !c.over && c.s.now < sent+c.slowest+askAgain {
+		for got == nil && !h.Dead && !c.over && c.s.Now() < sent+c.slowest+askAgain {
 			h.mon.WaitUntil(sent + c.slowest + askAgain)
 		}
 		h.mon.Unlock()

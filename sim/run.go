@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/ecrec/ecrec/commit"
+	"github.com/ecrec/ecrec/internal/env/virtual"
 	"github.com/ecrec/ecrec/train"
 )
 
@@ -38,8 +39,7 @@ func Run(d *Data, seed uint64, opts Options) (*Outcome, error) {
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
-	s := newScheduler(seed)
-	s.limitDecisions(set.ranks)
+	s := newSchedulerWith(rand.New(rand.NewPCG(seed, purposeSchedule)), decisionsOf(set.ranks))
 	c := newCluster(s, cfg, &set, seed)
 	if set.samples {
 		if c.samples, err = newSamples(d, &set, seed); err != nil {
@@ -47,10 +47,11 @@ func Run(d *Data, seed uint64, opts Options) (*Outcome, error) {
 		}
 	}
 	c.saveTo = filepath.Join(models[1], modelName)
-	c.saves, s.fail = saves, func(what string) error { return saves.fail(what, c.furthest) }
+	c.saves = saves
+	s.FailWork(func(what string) error { return saves.fail(what, c.furthest) })
 	c.faults.waiting, c.faults.unlimited = drawFaults(r, &set), set.safety
 	err = c.runJob()
-	o := &Outcome{Seed: seed, Trace: s.trace, Decisions: s.decisions, Faults: c.faults.count, Worlds: c.seen.worlds, Checks: c.auditor.checks,
+	o := &Outcome{Seed: seed, Trace: s.Trace(), Decisions: s.Decisions(), Faults: c.faults.count, Worlds: c.seen.worlds, Checks: c.auditor.checks,
 		Reassigned: c.seen.reassigned, Replaced: c.seen.replaced, Restored: c.seen.restored,
 		FromLogs: c.seen.fromLogs, Saves: c.seen.saved, Unsaved: c.seen.unsaved, FromTopic: set.samples}
 	if err = c.checkOutcome(o, want, err); err == nil && !o.Unrecoverable && !set.samples { // else the file names other data; the digest of its tensors is compared
@@ -91,12 +92,13 @@ func reference(d *Data, set *setting, saveTo string) (want *train.Result, err er
 	if err != nil {
 		return nil, err
 	}
-	s := newScheduler(0)
-	s.yields = 1 << 30
-	n := s.newProcess("reference")
-	ended := s.runAll(n, func() {
+	o := drawSchedule(rand.New(rand.NewPCG(0, purposeSchedule)), maxDecisions)
+	o.Yields = 1 << 30
+	s := virtual.New(o)
+	n := s.NewProcess("reference")
+	ended := s.Run(n, func() {
 		want, err = train.Run(n, cfg, train.Options{SaveTo: saveTo, Stop: func() bool { return false },
-			Observer: observer{&process{netProcess: netProcess{osProcess: &osProcess{dead: true}}}}})
+			Observer: observer{&process{netProcess: netProcess{Process: &virtual.Process{Dead: true}}}}})
 	})
 	return want, errors.Join(ended, err)
 }

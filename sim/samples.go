@@ -129,7 +129,7 @@ func (v *samplesPartition) Bounds() (first, next int64, err error) {
 
 // Read returns up to some messages, the first of them maybe again.
 func (v *samplesPartition) Read(from int64, _ int, wait time.Duration) (list []stream.Record, err error) {
-	if v.p.dead {
+	if v.p.Dead {
 		return nil, errDead
 	}
 	v.p.Sleep(time.Duration(v.draw.Int64N(int64(time.Millisecond))))

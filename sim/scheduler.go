@@ -1,338 +1,47 @@
 package sim
 
 import (
-	"fmt"
-	"iter"
 	"math/rand/v2"
-	"runtime"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/ecrec/ecrec/internal/env/virtual"
 )
 
 // Limits of a run, for runs that do not end. A normal run takes about 100,000 decisions; with many ranks they grow with the square
-// of their number (limitDecisions).
+// of their number (decisionsOf).
 const (
 	maxDecisions = 20_000_000
 	maxTime      = 10 * time.Minute // virtual
 )
 
-// scheduler runs tasks: goroutines of which one runs at a time. The next one is drawn
-// from the seed. Time does not advance while any task can run.
-//
-// A run is a function of the seed: nothing else determines an order.
-type scheduler struct {
-	draw *rand.Rand
-	// yields is how often a task lets others run first although it could continue: once
-	// in this many locks of a monitor.
-	yields int
-	// lazy is the percentage of tasks that are delayed: when such a task is drawn,
-	// another is usually drawn instead.
-	lazy int
+// slowest is the maximum virtual time of a disk operation.
+const slowest = 2 * time.Millisecond
 
-	now       time.Duration
-	tasks     []*task // that have not ended, in the order of their start
-	ready     []*task
-	asleep    []*task // by due time
-	current   *task
-	begun     int
-	decisions int64
-	limit     int64  // of decisions
-	trace     uint64 // hash of all decisions
-	alarms    []alarm
-	fail      func(what string) error // of Env.Do, if it is set
-	ending    bool                    // the tasks are being unwound
-	err       error
-}
+// errDead is returned to a process that was killed.
+var errDead = virtual.ErrDead
 
-// alarm is a function called at a decision.
-type alarm struct {
-	at int64
-	do func()
-}
-
-// task is one goroutine.
-type task struct {
-	s     *scheduler
-	proc  *osProcess
-	id    int
-	name  string
-	where string        // the event it waits for, for reports
-	on    *monitor      // the monitor whose Wake it waits for
-	due   time.Duration // when it is ready at the latest; or never
-	next  func() (struct{}, bool)
-	stop  func()
-	yield func(struct{}) bool
-	ended bool
-	lazy  bool
-}
-
-const never = time.Duration(1<<63 - 1)
+const never = virtual.Never
 
 // newScheduler returns the scheduler of a seed.
-func newScheduler(seed uint64) *scheduler {
-	return newSchedulerWith(rand.New(rand.NewPCG(seed, purposeSchedule)))
+func newScheduler(seed uint64) *virtual.Scheduler {
+	return newSchedulerWith(rand.New(rand.NewPCG(seed, purposeSchedule)), maxDecisions)
 }
 
-// newSchedulerWith returns a scheduler with its random numbers.
-func newSchedulerWith(draw *rand.Rand) *scheduler {
-	s := &scheduler{draw: draw, limit: maxDecisions}
-	s.yields = []int{2, 8, 64}[s.draw.IntN(3)]
-	s.lazy = []int{0, 5, 30}[s.draw.IntN(3)]
-	return s
+// newSchedulerWith returns a scheduler with its random numbers, and a limit of decisions.
+func newSchedulerWith(draw *rand.Rand, limit int64) *virtual.Scheduler {
+	return virtual.New(drawSchedule(draw, limit))
 }
 
-// limitDecisions sets the limit of decisions of a run with some ranks.
-func (s *scheduler) limitDecisions(ranks int) {
+// drawSchedule draws how often tasks are delayed.
+func drawSchedule(draw *rand.Rand, limit int64) virtual.Options {
+	o := virtual.Options{Draw: draw, SlowestWork: slowest, MaxDecisions: limit, MaxTime: maxTime}
+	o.Yields = []int{2, 8, 64}[draw.IntN(3)]
+	o.Lazy = []int{0, 5, 30}[draw.IntN(3)]
+	return o
+}
+
+// decisionsOf is the limit of decisions of a run with some ranks.
+func decisionsOf(ranks int) int64 {
 	const usual = 10
-	s.limit = maxDecisions * int64(max(1, ranks*ranks/(usual*usual)))
-}
-
-// runAll runs f as the first task of a process, until no task is left. It fails if all tasks
-// wait, if one panics, or if a limit is exceeded.
-func (s *scheduler) runAll(n *osProcess, f func()) error {
-	s.startTask(n, "main", f)
-	for len(s.tasks) > 0 && s.err == nil {
-		s.runNext()
-	}
-	if s.err != nil {
-		s.unwindTasks()
-	}
-	if e, ok := s.err.(interface{ setWaits(string) }); ok {
-		e.setWaits(s.dumpTasks())
-	}
-	return s.err
-}
-
-// runNext runs one task until it waits.
-func (s *scheduler) runNext() {
-	for len(s.alarms) > 0 && s.alarms[0].at <= s.decisions {
-		a := s.alarms[0]
-		s.alarms = s.alarms[1:]
-		s.startTask(nil, "fault", a.do)
-	}
-	if len(s.ready) == 0 && !s.wakeNext() {
-		s.err = &Deadlock{}
-		return
-	}
-	i := 0
-	if len(s.ready) > 1 {
-		i = s.draw.IntN(len(s.ready))
-		if s.ready[i].lazy && s.draw.IntN(64) > 0 {
-			i = s.draw.IntN(len(s.ready))
-		}
-	}
-	t := s.ready[i]
-	last := len(s.ready) - 1
-	s.ready[i] = s.ready[last]
-	s.ready = s.ready[:last]
-	s.decisions++
-	s.trace = (s.trace ^ uint64(t.id)) * 0x9e3779b97f4a7c15
-	if s.decisions > s.limit || s.now > maxTime {
-		s.err = &Endless{Decisions: s.decisions, Now: s.now}
-		return
-	}
-	if t.proc != nil && t.proc.frozen {
-		t.proc.held = append(t.proc.held, t)
-		return
-	}
-	s.current = t
-	t.next()
-	s.current = nil
-	if t.ended {
-		s.tasks = slices.DeleteFunc(s.tasks, func(x *task) bool { return x == t })
-	}
-}
-
-// wakeNext advances the time until a task is due, and reports whether there is one.
-func (s *scheduler) wakeNext() bool {
-	if len(s.asleep) == 0 {
-		return false
-	}
-	s.now = s.asleep[0].due
-	for len(s.asleep) > 0 && s.asleep[0].due <= s.now {
-		t := s.asleep[0]
-		if t.on != nil {
-			t.on.waiting = remove(t.on.waiting, t)
-		}
-		s.wakeTask(t)
-	}
-	return true
-}
-
-// wakeTask makes a waiting task ready.
-func (s *scheduler) wakeTask(t *task) {
-	if t.due != never {
-		s.asleep = remove(s.asleep, t)
-	}
-	t.on, t.due = nil, never
-	s.ready = append(s.ready, t)
-}
-
-func remove(list []*task, t *task) []*task {
-	i := slices.Index(list, t)
-	return slices.Delete(list, i, i+1)
-}
-
-func (s *scheduler) startTask(n *osProcess, name string, f func()) {
-	if s.ending {
-		return
-	}
-	s.begun++
-	t := &task{s: s, proc: n, id: s.begun, name: name, due: never, lazy: s.draw.IntN(100) < s.lazy}
-	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
-		t.yield = yield
-		defer t.finishTask()
-		f()
-	})
-	s.tasks = append(s.tasks, t)
-	s.ready = append(s.ready, t)
-}
-
-// unwound is the panic that ends a task of a failed run.
-type unwound struct{}
-
-// finishTask ends a task. A panic ends the run.
-func (t *task) finishTask() {
-	t.ended = true
-	p := recover()
-	if _, stopped := p.(unwound); p == nil || stopped || t.s.ending {
-		return
-	}
-	t.s.err = &Panicked{Task: t.describe(), Value: p, Stack: string(debug.Stack())}
-}
-
-// parkTask suspends the task until the scheduler runs it again. The caller has recorded
-// what the task waits for, or has made it ready.
-func (t *task) parkTask(where string) {
-	if t.s.ending {
-		panic(unwound{})
-	}
-	t.where = where
-	if !t.yield(struct{}{}) {
-		t.where = where + callers()
-		panic(unwound{})
-	}
-	t.where = ""
-}
-
-// yieldTurn lets other tasks run first.
-func (s *scheduler) yieldTurn() {
-	s.ready = append(s.ready, s.current)
-	s.current.parkTask("its turn")
-}
-
-// sleepUntil suspends the current task until a time.
-func (s *scheduler) sleepUntil(until time.Duration, on *monitor, where string) {
-	t := s.current
-	t.due = until
-	i, _ := slices.BinarySearchFunc(s.asleep, until, func(x *task, d time.Duration) int {
-		if x.due <= d {
-			return -1
-		}
-		return 1
-	})
-	s.asleep = slices.Insert(s.asleep, i, t)
-	if on != nil {
-		t.on = on
-		on.waiting = append(on.waiting, t)
-	}
-	t.parkTask(where)
-}
-
-// unwindTasks ends the remaining tasks, so that no goroutine is left behind. It begins
-// with the last one started, because a task may use memory that the task that started it
-// frees at its end.
-func (s *scheduler) unwindTasks() {
-	s.ending = true
-	for _, t := range slices.Backward(s.tasks) {
-		s.current = t
-		t.stop()
-	}
-}
-
-// addAlarm runs f as a task at a decision.
-func (s *scheduler) addAlarm(decision int64, f func()) {
-	i, _ := slices.BinarySearchFunc(s.alarms, decision, func(a alarm, at int64) int {
-		if a.at <= at {
-			return -1
-		}
-		return 1
-	})
-	s.alarms = slices.Insert(s.alarms, i, alarm{decision, f})
-}
-
-func (t *task) describe() string {
-	if t.proc == nil {
-		return t.name
-	}
-	return t.proc.name + ", " + t.name
-}
-
-// maxCallers limits the functions reported of a waiting task.
-const maxCallers = 12
-
-// callers lists the functions of this module on the stack, innermost first, without those
-// in which every task waits.
-func callers() string {
-	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	text, reported := "", 0
-	for more := true; more && reported < maxCallers; {
-		var f runtime.Frame
-		f, more = frames.Next()
-		name, ours := strings.CutPrefix(f.Function, "github.com/ecrec/ecrec/")
-		if !ours || strings.HasPrefix(name, "sim.") || strings.HasPrefix(name, "internal/env.") || strings.HasPrefix(name, "transport.") {
-			continue
-		}
-		text += fmt.Sprintf(" < %s:%d", name, f.Line)
-		reported++
-	}
-	return text
-}
-
-// dumpTasks lists what each task waits for, when all tasks have been unwound.
-func (s *scheduler) dumpTasks() string {
-	var lines []string
-	for _, t := range s.tasks {
-		line := fmt.Sprintf("%s waits for %s", t.describe(), t.where)
-		if t.where == "" {
-			line = t.describe() + " has not started"
-		}
-		lines = append(lines, line)
-	}
-	slices.Sort(lines)
-	return strings.Join(slices.Compact(lines), "\n")
-}
-
-// Deadlock is a run in which all tasks wait.
-type Deadlock struct{ Waits string }
-
-func (e *Deadlock) setWaits(waits string) { e.Waits = waits }
-
-func (e *Deadlock) Error() string { return "deadlock: all tasks wait:\n" + e.Waits }
-
-// Endless is a run that exceeds a limit.
-type Endless struct {
-	Decisions int64
-	Now       time.Duration
-	Waits     string
-}
-
-func (e *Endless) setWaits(waits string) { e.Waits = waits }
-
-func (e *Endless) Error() string {
-	return fmt.Sprintf("the run did not end within %d decisions and %v:\n%s", e.Decisions, e.Now, e.Waits)
-}
-
-// Panicked is a run in which a task panicked.
-type Panicked struct {
-	Task  string
-	Value any
-	Stack string
-}
-
-func (e *Panicked) Error() string {
-	return fmt.Sprintf("%s panicked: %v\n%s", e.Task, e.Value, e.Stack)
+	return maxDecisions * int64(max(1, ranks*ranks/(usual*usual)))
 }

@@ -75,7 +75,7 @@ type topicPartition struct {
 }
 
 func (t *topicPartition) Bounds() (first, next int64, err error) {
-	t.log.takeLate(t.c.s.now)
+	t.log.takeLate(t.c.s.Now())
 	return 0, int64(len(t.log.records)), nil
 }
 
@@ -84,7 +84,7 @@ var errBroker = errors.New("the broker fails")
 func (t *topicPartition) fails() bool { return t.faulty > 0 && t.draw.IntN(t.faulty) == 0 }
 
 func (t *topicPartition) Append(records [][]byte) error {
-	if t.p.dead {
+	if t.p.Dead {
 		return errDead
 	}
 	records = slices.Clone(records)
@@ -105,11 +105,11 @@ const slowestBroker = 100 * time.Millisecond
 
 func (t *topicPartition) Sync() error {
 	t.p.Sleep(time.Duration(t.draw.Int64N(int64(slowestBroker))))
-	if t.p.dead {
+	if t.p.Dead {
 		t.leave()
 		return errDead
 	}
-	now := t.c.s.now
+	now := t.c.s.Now()
 	if t.fails() || t.harm.isDown(now) {
 		t.lost++
 		return errBroker
@@ -128,9 +128,9 @@ func (t *topicPartition) Sync() error {
 // leave leaves some records on their way to the broker. It is called when a process has died, or closes the partition.
 func (t *topicPartition) leave() {
 	n := t.draw.IntN(len(t.waiting) + 1)
-	t.log.late = append(t.log.late, lateRecords{t.c.s.now + t.harm.lateness(), t.waiting[:n]})
+	t.log.late = append(t.log.late, lateRecords{t.c.s.Now() + t.harm.lateness(), t.waiting[:n]})
 	t.waiting = nil
-	t.log.takeLate(t.c.s.now)
+	t.log.takeLate(t.c.s.Now())
 }
 
 func (t *topicPartition) Read(from int64, _ int, _ time.Duration) ([]stream.Record, error) {

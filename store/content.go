@@ -70,7 +70,8 @@ func (c *Content) AddLosses(losses []float64) ([]float64, error) {
 // the losses behind the owned ones.
 func (c *Content) Past(losses []float64, owned int64, rowBytes int) (slots []int32, rows, extra []byte) {
 	var e epoch
-	e.setExtra(c.Record, c.Dense, int64(len(losses)))
+	e.setExtra(c.Record, int64(len(losses)))
+	e.extra = append(e.extra, c.Dense...)
 	e.setDigest(c.Digest)
 	slots, rows = appendLosses(nil, nil, losses, 0, owned, int64(rowBytes))
 	return slots, rows, e.extra

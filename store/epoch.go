@@ -48,11 +48,12 @@ const (
 	recordAt    = digestBytes + 16
 )
 
-func (e *epoch) setExtra(record, dense []byte, losses int64) {
+// setExtra sets all but the dense part, which follows.
+func (e *epoch) setExtra(record []byte, losses int64) {
 	e.extra = append(e.extra[:0], make([]byte, digestBytes)...)
 	e.extra = binary.LittleEndian.AppendUint64(e.extra, uint64(losses))
 	e.extra = binary.LittleEndian.AppendUint64(e.extra, uint64(len(record)))
-	e.extra = append(append(e.extra, record...), dense...)
+	e.extra = append(e.extra, record...)
 }
 
 // setDigest sets the digest of the model, if the epoch has an extra part.

@@ -89,15 +89,11 @@ func (s *Store) beginWith(step int64) error {
 	if err := s.appendAll(step); err != nil {
 		return err
 	}
-	var dense []byte
-	if s.o.Past != nil {
-		var err error
-		if dense, err = s.o.Dense(); err != nil {
-			return err
-		}
-	}
 	e := s.newEpoch(step)
-	if err := s.remember(e, step, dense); err != nil {
+	if err := s.remember(e, step, func(b []byte) ([]byte, error) {
+		dense, err := s.o.Dense()
+		return append(b, dense...), err
+	}); err != nil {
 		return err
 	}
 	e.setDigest(s.o.Digest(step))
@@ -169,8 +165,8 @@ func (s *Store) appendAll(step int64) error {
 	}
 }
 
-// remember adds the run's past to an epoch, on the first rank.
-func (s *Store) remember(e *epoch, step int64, dense []byte) error {
+// remember adds the run's past to an epoch, on the first rank, and the dense part, which dense appends.
+func (s *Store) remember(e *epoch, step int64, dense func([]byte) ([]byte, error)) error {
 	if s.o.Past == nil {
 		return nil
 	}
@@ -179,7 +175,10 @@ func (s *Store) remember(e *epoch, step int64, dense []byte) error {
 		return err
 	}
 	losses := past.Losses[:min(step, int64(len(past.Losses)))]
-	e.setExtra(past.Record, dense, int64(len(losses)))
+	e.setExtra(past.Record, int64(len(losses)))
+	if e.extra, err = dense(e.extra); err != nil {
+		return err
+	}
 	s.addLosses(e, losses)
 	return nil
 }
@@ -193,12 +192,6 @@ func (s *Store) Seal(set *commit.Set) error {
 	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter) {
 		return nil
 	}
-	var err error
-	if s.o.Past != nil {
-		if s.dense, err = set.Dense(s.dense[:0]); err != nil {
-			return err
-		}
-	}
 	e := s.newEpoch(set.Step)
 	switch {
 	case s.all:
@@ -209,11 +202,12 @@ func (s *Store) Seal(set *commit.Set) error {
 	default:
 		e.held = s.hold
 		e.slots = append(e.slots, set.Slots...)
+		var err error
 		if e.rows, err = set.TakeRows(e.rows); err != nil {
 			return err
 		}
 	}
-	if err := s.remember(e, set.Step, s.dense); err != nil {
+	if err := s.remember(e, set.Step, set.Dense); err != nil {
 		return err
 	}
 	s.sealed = append(s.sealed, e)

@@ -30,7 +30,6 @@ type Store struct {
 	step   int64      // of the newest set, or of Begin
 	losses int64      // how many are in sealed epochs, held ones or the log
 	hold   bool       // the next epoch is held
-	dense  []byte     // scratch: the dense part
 
 	restored int64         // the step of Restore, until Begin
 	lost     bool          // by Lose, until Begin

@@ -29,6 +29,9 @@ func (j *job) openDevices() (err error) {
 	if j.host, err = kernels.NewCPU(kernels.CPUOptions{BLAS: onCPU, Poison: invariant.Enabled}); err != nil {
 		return err
 	}
+	if j.o.WrapDevice != nil {
+		j.host = j.o.WrapDevice(j.host)
+	}
 	j.dev = j.host
 	if c.Job.Device == "cpu" || onCPU == "openblas" {
 		return nil

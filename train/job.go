@@ -119,6 +119,9 @@ func (j *job) open() (err error) {
 
 // openSource opens the training data, or with eval the evaluation data.
 func (j *job) openSource(eval bool) (data.Source, error) {
+	if !eval && j.o.Source != nil {
+		return j.o.Source, nil
+	}
 	return data.Open(j.dataOptions(eval))
 }
 

@@ -37,7 +37,7 @@ func (j *job) checkMemory() error {
 		rest = 0
 	}
 	available, ok := machine.AvailableMemory()
-	if !ok || j.world.LostAgo > 0 || j.dev != j.host && !j.far {
+	if !ok || j.o.WrapDevice != nil || j.world.LostAgo > 0 || j.dev != j.host && !j.far {
 		return nil
 	}
 	return j.fitsMemory(rows, rest, float64(available))

@@ -59,7 +59,7 @@ func (p *protection) sumCosts() (sum Protection, err error) {
 	}
 	all, err := p.rank.conns.ctl.gather([]uint64{uint64(parity.SentBytes), uint64(parityBytes), uint64(s.JournalBytes),
 		uint64(parity.StagedBytes),
-		uint64(p.snapshots.bytes()), uint64(s.Waited)})
+		uint64(p.snapshots.bytes()), uint64(s.Waited), uint64(s.Sealed), uint64(p.snapshots.took)})
 	if err != nil {
 		return sum, err
 	}
@@ -70,6 +70,8 @@ func (p *protection) sumCosts() (sum Protection, err error) {
 		sum.StagedBytes += int64(w[3])
 		sum.SnapshotBytes += int64(w[4])
 		sum.Waited = max(sum.Waited, time.Duration(w[5]))
+		sum.Sealed += time.Duration(w[6])
+		sum.Snapshots += time.Duration(w[7])
 	}
 	return sum, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ecrec/ecrec/shard"
 	"github.com/ecrec/ecrec/store"
 	"github.com/ecrec/ecrec/train/feed"
+	"github.com/ecrec/ecrec/transport"
 )
 
 // The channels of a rank, each a communicator of its own. Operations on one channel run in
@@ -28,7 +29,14 @@ const (
 	chanCommit                     // deltas of rows
 	chanRebuild                    // stripes that lost rows are decoded from
 	chanSums                       // sums within the forward and the backward pass
+	chanTrial                      // the first of those of Trial.OpenComm
 )
+
+// CarriesRows reports whether the messages of a tag have rows or row gradients of training. It is for measurements of links.
+func CarriesRows(t transport.Tag) bool {
+	channel := uint16(t >> 48)
+	return channel == chanRows || channel == chanDelayed
+}
 
 // rank is one rank of a job, with its state from world to world.
 type rank struct {

@@ -98,7 +98,9 @@ type Result struct {
 // wait of a rank.
 type Protection struct {
 	SentBytes, ParityBytes, JournalBytes, StagedBytes, SnapshotBytes int64
-	Waited                                                           time.Duration
+	// Waited is the longest of all ranks. Sealed, the time of taking sets of rows to sinks, and Snapshots, that of copies of the dense
+	// part, are the sums of all.
+	Waited, Sealed, Snapshots time.Duration
 }
 
 // Recovery describes how a run recovered from the loss of ranks. Times are counted from the

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/trace"
 	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/store"
 	"github.com/ecrec/ecrec/stream"
@@ -19,12 +20,14 @@ type streaming struct {
 	streamed   int64 // the last step that the topic has of all ranks
 	warned     bool  // of a topic that does not take anything
 	checked    bool  // that the topic is not of another run
+	track      *trace.Track
 }
 
 // openStream opens the stream of the rank.
 func (x *streaming) openStream(p *protection) (err error) {
 	r, j := p.rank, p.rank.job
 	x.protection = p
+	x.track = j.trace.Track(j.world.Process, fmt.Sprintf("rank %d stream", r.id))
 	o := store.Options{Env: j.env, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard, Steps: j.steps, Digest: p.digestText,
 		Rebuilt: func() bool { return p.lossLeft().Rows == 0 }, Key: "stream.to: " + j.cfg.Stream.To,
 		Backlog: max(1, int64(j.cfg.Stream.Backlog)/int64(j.ranks))}
@@ -54,7 +57,8 @@ func (x *streaming) openLog(later bool, session uint64) (store.Log, error) {
 		return nil, err
 	}
 	defer topic.Close()
-	o := stream.LogOptions{Env: r.job.env, Topic: topic, Rank: r.id, Ranks: r.job.ranks, Session: session, Moved: later,
+	o := stream.LogOptions{Env: r.job.env, Topic: &tracedTopic{topic, r.job.env, x.track}, Rank: r.id, Ranks: r.job.ranks,
+		Session: session, Moved: later,
 		Run: func() lineage.Run { return r.lineage }}
 	if r.id == 0 {
 		o.About = x.about
@@ -168,7 +172,8 @@ func (x *streaming) finishStream() {
 		if why == nil {
 			why = fmt.Errorf("stream.to: %s did not take all rows within %v", r.job.cfg.Stream.To, drainFor)
 		}
-		r.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it goes on",
+		r.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it "+
+			"goes on",
 			why, r.id, x.store.Durable(), r.done))
 	}
 }

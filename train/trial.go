@@ -3,12 +3,14 @@ package train
 import (
 	"time"
 
+	"github.com/ecrec/ecrec/collectives"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/model"
+	"github.com/ecrec/ecrec/shard"
 	"github.com/ecrec/ecrec/train/feed"
 )
 
@@ -61,21 +63,42 @@ func (t *Trial) TouchAll() error {
 	if err := t.rank.shard.TouchAll(); err != nil {
 		return err
 	}
-	p := t.rank.protection
-	if p == nil {
-		return nil
-	}
-	if err := p.beginCommits(); err != nil {
+	if err := t.BeginCommits(); err != nil {
 		return err
 	}
-	if p.parity != nil {
+	if p := t.rank.protection; p != nil && p.parity != nil {
 		p.parity.TouchAll()
 	}
 	return nil
 }
 
+// BeginCommits begins commits if the job protects rows.
+func (t *Trial) BeginCommits() error {
+	if t.rank.protection == nil {
+		return nil
+	}
+	return t.rank.protection.beginCommits()
+}
+
 // OpenCache opens the cache of cache.mode lrpp, for passes of some steps.
 func (t *Trial) OpenCache(steps int64) error { return t.rank.openCache(steps) }
+
+// Shard holds the rows that the rank owns, on the stream of Device.
+func (t *Trial) Shard() *shard.Shard { return t.rank.shard }
+
+// OpenComm opens communicator i of the caller, counted from 0, beside those of the job. The rank closes it.
+func (t *Trial) OpenComm(i int) *collectives.Comm {
+	return t.rank.conns.openComm(t.rank.conns.ep, chanTrial+uint16(i))
+}
+
+// Reduce starts to all-reduce b among the trainers, as a part of the dense gradient of the step under way. It is called during the
+// backward pass. b belongs to the rank until the step ends.
+func (t *Trial) Reduce(b kernels.Buffer) {
+	g := &t.rank.conns
+	if g.dense != nil {
+		g.reduces = append(g.reduces, g.dense.AllReduce(b).Start())
+	}
+}
 
 // BaseExchange exchanges rows without a cache.
 func (t *Trial) BaseExchange() Exchange { return t.rank.conns.base }

@@ -80,7 +80,8 @@
 // stalls and loses peers.
 //
 // EmulateLink emulates a link of a given bandwidth and latency over any of them, to
-// measure on one host what a network would do.
+// measure on one host what a network would do. NewNetwork is the same model among the ranks of
+// one process, for virtual time.
 //
 // Everything that blocks does so through env. A transport never inspects the content of a
 // message, never retries one, and never decides on the members of a world.

@@ -66,6 +66,15 @@ func ParseEmulatedLink(spec string) (EmulatedLink, error) {
 	return l, nil
 }
 
+// String returns the link as ParseEmulatedLink reads it.
+func (l EmulatedLink) String() string {
+	u := units[0]
+	if l.BytesPerS < u.bytesPerS {
+		u = units[1]
+	}
+	return fmt.Sprintf("%g%s,%s", l.BytesPerS/u.bytesPerS, u.name, strings.Replace(l.Latency.String(), "\u00b5", "u", 1))
+}
+
 // passTime returns the time that n bytes take to pass a port.
 func (l EmulatedLink) passTime(n int) time.Duration {
 	return time.Duration(math.Ceil(float64(n) / l.BytesPerS * float64(time.Second)))

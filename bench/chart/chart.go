@@ -176,7 +176,7 @@ func (c *Chart) build(p palette, width vg.Length) (*plot.Plot, error) {
 		a.Padding = 0
 		a.Label.Padding = 4
 	}
-	g.X.Label.Text, g.Y.Label.Text = c.X.Label, c.Y.Label
+	g.X.Label.Text, g.Y.Label.Text = wrapText(c.X.Label, 90), wrapText(c.Y.Label, 40)
 	g.X.Min, g.X.Max, g.Y.Min, g.Y.Max = b.x0, b.x1, b.y0, b.y1
 	g.Y.Width, g.Y.Tick.Length = 0, 0 // the grid shows the values
 	g.X.Tick.Marker, g.Y.Tick.Marker = ticker{b.logX}, ticker{b.logY}

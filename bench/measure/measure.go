@@ -2,6 +2,7 @@ package measure
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,8 +34,8 @@ type Sample struct {
 	Step, GEMM time.Duration
 	// Stages are rank 0's, mean per step.
 	Stages [probe.Stages]time.Duration
-	// Moved is the traffic that rank 0 received, mean per step.
-	Moved lrpp.Moved
+	// Moved is the traffic that rank 0 received, mean per step. Total is that of all ranks of this process.
+	Moved, Total lrpp.Moved
 	// Cost is the cost of protection on rank 0, mean per step. Protection is the memory and
 	// traffic of all ranks for it after the block.
 	Cost       train.Cost
@@ -47,6 +48,13 @@ type Sample struct {
 // Warmup steps.
 type Options struct {
 	Warmup, Steps, Repeats int
+	// Ahead is how many steps after those of a block are planned and never trained, so that its last steps look as far ahead as
+	// its first ones.
+	Ahead int
+	// Exchanges makes the exchanges of further modes. Their steps are planned as those of cache mode "none".
+	Exchanges map[string]func(*train.Trial) (Exchange, error)
+	// Prepare, if set, is called on each rank before its first block.
+	Prepare func(t *train.Trial) error
 	// Modes are the modes in turn; empty: the config's cache.mode.
 	Modes []string
 	// Checkpoints adds a checkpoint after each block of the first mode.
@@ -55,12 +63,21 @@ type Options struct {
 	GEMMs bool
 	// WrapModel, if set, may replace a rank's model.
 	WrapModel func(rank int, m model.Model) model.Model
+	// Untouched leaves rows untouched before the first block: their memory is not that of a job, and what the first touch of a row takes
+	// is not measured.
+	Untouched bool
 	// Block, if set, is called on rank 0 when the timed part of a block begins (true) and
 	// ends (false).
 	Block func(begins bool)
 	// EndEarly, if set, is called before each turn of the modes. If it returns true, Run returns ErrEnded.
 	EndEarly func() bool
 	train.Options
+}
+
+// Exchange is a train.Exchange that a measurement closes at its end.
+type Exchange interface {
+	train.Exchange
+	Close()
 }
 
 // ErrEnded is the error of a measurement that EndEarly ended.
@@ -72,15 +89,40 @@ func Run(e env.Env, cfg *config.Config, o Options) (samples [][]Sample, info tra
 		o.Modes = []string{cfg.Cache.Mode}
 	}
 	steps := int64(o.Repeats * len(o.Modes) * (o.Warmup + o.Steps))
-	turns := NewTurns(o.Repeats, o.EndEarly)
+	turns, total := NewTurns(o.Repeats, o.EndEarly), &totals{moved: make([]lrpp.Moved, o.Repeats*len(o.Modes))}
 	info, err = train.Try(e, cfg, o.Options, steps, func(t *train.Trial) error {
-		s, err := (&measurement{o, t, e, cfg.Cache.Mode, turns}).measureModes()
+		m := &measurement{Options: o, trial: t, env: e, config: cfg.Cache.Mode, turns: turns, totals: total}
+		s, err := m.measureModes()
 		if t.Rank() == 0 {
 			samples = s
 		}
 		return err
 	})
+	for i := range samples {
+		for k := range samples[i] {
+			samples[i][k].Total = meanOf(total.moved[k*len(samples)+i], o.Steps)
+		}
+	}
 	return samples, info, err
+}
+
+// totals are the traffic of all ranks of this process, by block.
+type totals struct {
+	mutex sync.Mutex // nothing waits while it is locked
+	moved []lrpp.Moved
+}
+
+func (t *totals) addBlock(block int, m lrpp.Moved) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.moved[block].Add(m)
+}
+
+// meanOf is the traffic of one of some steps.
+func meanOf(m lrpp.Moved, steps int) lrpp.Moved {
+	n := int64(steps)
+	mean := func(t lrpp.Traffic) lrpp.Traffic { return lrpp.Traffic{Rows: t.Rows / n, Bytes: t.Bytes / n} }
+	return lrpp.Moved{Critical: mean(m.Critical), Delayed: mean(m.Delayed)}
 }
 
 // measurement is one rank's.
@@ -90,6 +132,8 @@ type measurement struct {
 	env    env.Env
 	config string // cache.mode
 	turns  *Turns
+	totals *totals
+	blocks int // that this rank measured
 }
 
 // Turns are the decisions whether each turn is run. All ranks of the process read the same one, so that none waits for another
@@ -119,6 +163,9 @@ func (t *Turns) IsEnded(turn int) bool {
 
 // cacheMode is the mode in which steps are planned. An ideal step needs no plan.
 func (m *measurement) cacheMode(name string) lrpp.Mode {
+	if m.Exchanges[name] != nil {
+		return lrpp.Direct
+	}
 	switch name {
 	case Ideal:
 		return lrpp.Direct
@@ -133,12 +180,30 @@ func (m *measurement) measureModes() ([][]Sample, error) {
 	if m.WrapModel != nil {
 		t.SetModel(m.WrapModel(t.Rank(), t.Model()))
 	}
-	if err := t.TouchAll(); err != nil {
+	if m.Prepare != nil {
+		if err := m.Prepare(t); err != nil {
+			return nil, err
+		}
+	}
+	begin := t.TouchAll
+	if m.Untouched {
+		begin = t.BeginCommits
+	}
+	if err := begin(); err != nil {
+		return nil, err
+	}
+	others, err := m.openExchanges()
+	defer func() {
+		for _, x := range others {
+			x.Close()
+		}
+	}()
+	if err != nil {
 		return nil, err
 	}
 	for _, name := range m.Modes {
 		if m.cacheMode(name) == lrpp.Cached {
-			if err := t.OpenCache(int64(m.Warmup + m.Steps)); err != nil {
+			if err := t.OpenCache(int64(m.Warmup + m.Steps + m.Ahead)); err != nil {
 				return nil, err
 			}
 			break
@@ -152,7 +217,9 @@ func (m *measurement) measureModes() ([][]Sample, error) {
 			return nil, ErrEnded
 		}
 		for i, name := range m.Modes {
-			if name == Ideal {
+			if x := others[name]; x != nil {
+				t.SetExchange(x)
+			} else if name == Ideal {
 				t.SetExchange(ideal)
 			} else {
 				t.SetMode(m.cacheMode(name))
@@ -172,6 +239,21 @@ func (m *measurement) measureModes() ([][]Sample, error) {
 	return samples, nil
 }
 
+// openExchanges makes the exchanges of the modes that are not those of cache.mode.
+func (m *measurement) openExchanges() (map[string]Exchange, error) {
+	all := map[string]Exchange{}
+	for _, name := range m.Modes {
+		if open := m.Exchanges[name]; open != nil {
+			x, err := open(m.trial)
+			if err != nil {
+				return all, err
+			}
+			all[name] = x
+		}
+	}
+	return all, nil
+}
+
 // measureBlock measures one block of a mode.
 func (m *measurement) measureBlock(name string) (s Sample, err error) {
 	t := m.trial
@@ -181,7 +263,7 @@ func (m *measurement) measureBlock(name string) (s Sample, err error) {
 	if name == Unstreamed {
 		defer t.SuspendStream()()
 	}
-	steps := t.Start(m.cacheMode(name), m.Warmup+m.Steps)
+	steps := t.Start(m.cacheMode(name), m.Warmup+m.Steps+m.Ahead)
 	defer func() { steps.Close(err) }()
 	for range m.Warmup {
 		if err := steps.Train(); err != nil {
@@ -207,10 +289,9 @@ func (m *measurement) measureBlock(name string) (s Sample, err error) {
 	}
 	m.reportBlock(false)
 	s.Cost = t.Cost().Since(before, m.Steps)
-	n := int64(m.Steps)
-	mean := func(t lrpp.Traffic) lrpp.Traffic { return lrpp.Traffic{Rows: t.Rows / n, Bytes: t.Bytes / n} }
-	moved := t.Moved()
-	s.Moved = lrpp.Moved{Critical: mean(moved.Critical), Delayed: mean(moved.Delayed)}
+	s.Moved = meanOf(t.Moved(), m.Steps)
+	m.totals.addBlock(m.blocks, t.Moved())
+	m.blocks++
 	if s.Protection, err = t.Settle(); err != nil || !m.GEMMs {
 		return s, err
 	}

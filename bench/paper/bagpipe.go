@@ -6,5 +6,9 @@ import "slices"
 func bagPipeDrawings() []Drawing {
 	return slices.Concat(
 		bagPipeCounts(),
+		bagPipeExchange(),
+		bagPipeSkew(),
+		bagPipeLookahead(),
+		bagPipeRecovery(),
 	)
 }

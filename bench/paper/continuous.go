@@ -1,3 +1,12 @@
 package paper
 
-func continuousDrawings() []Drawing { return nil }
+import "slices"
+
+// continuousDrawings lists the drawings of Continuous Checkpointing.
+func continuousDrawings() []Drawing {
+	return slices.Concat(
+		continuousMessages(),
+		continuousTables(),
+		continuousTimeline(),
+	)
+}

@@ -23,7 +23,7 @@ func TestChecksOfCountsCanFail(t *testing.T) {
 		{"B-tab2", "D&C", 0, 1.001, "dense parameters", []string{"model", "B D&C"}},
 		{"B-tab3", "independent draws: the cache grows", 0, 1000, "cache", []string{"lookahead", "2"}},
 		{"B-tab3", "bursts: it grows by a smaller", 1, 1000, "cache", []string{"lookahead", "4"}},
-		{"B18", "critical rows of LRPP", 0, 1000, "rows, critical", []string{"hot", "90"}},
+		{"B18", "critical rows of LRPP", 5, 1000, "rows, critical", []string{"hot", "90"}},
 		{"E-traffic", "bursts: the NN is more", 0, 0, "dense of the updates", []string{"model", "E DLRM", "data", "Criteo Terabyte", "stream", "bursts"}},
 		{"E-traffic", "bursts: rows are at least 99 %", 0, 0.9, "rows of memory", []string{"model", "E DLRM"}},
 		{"O-tab2", "the hottest 1 %", 0, 0.5, "lookups", []string{"hottest", "1"}},

@@ -7,5 +7,7 @@ func ecrecDrawings() []Drawing {
 	return slices.Concat(
 		ecrecLoad(),
 		ecrecCounts(),
+		ecrecOverhead(),
+		ecrecRecovery(),
 	)
 }

@@ -54,7 +54,8 @@ type Series struct {
 
 // Point is one value, with its spread.
 type Point struct {
-	// X is the place on a numeric axis. Of bars and tables, Label is the place, and X its order.
+	// X is the place on a numeric axis, and Label explains it. Of bars and tables, Label is the place, and X its order. A point with a
+	// label and without X is beside the lines: in the table alone.
 	X     float64 `json:"x"`
 	Label string  `json:"label,omitempty"`
 	Y     float64 `json:"y"`

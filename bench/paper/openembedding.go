@@ -6,5 +6,9 @@ import "slices"
 func openEmbeddingDrawings() []Drawing {
 	return slices.Concat(
 		openEmbeddingCounts(),
+		openEmbeddingExchange(),
+		openEmbeddingMachine(),
+		openEmbeddingRows(),
+		openEmbeddingSaves(),
 	)
 }

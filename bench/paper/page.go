@@ -109,10 +109,13 @@ func (r *Report) WritePage(out io.Writer) error {
 
 func (r *Report) makeView() (*view, error) {
 	s := r.Session
-	v := &view{Title: "The figures of four papers, by ecrec", CSS: template.CSS(pageCSS), Stopped: s.Stopped, Modified: s.Build.Modified,
+	v := &view{Title: "Figures of papers, measured again by ecrec", CSS: template.CSS(pageCSS), Stopped: s.Stopped, Modified: s.Build.Modified,
 		Kinds: kindsOfEvidence, Marks: marks, Facts: r.listFacts()}
-	v.Lead = fmt.Sprintf("%d figures and tables of ECRec, BagPipe, OpenEmbedding and Continuous Checkpointing; %s runs of %s, commit %s.",
-		len(r.Figures), s.Size, s.When.UTC().Format("2 January 2006"), commitText(s.Build.Commit, s.Build.Modified))
+	var names []string
+	for _, p := range r.Papers {
+		names = append(names, p.Name)
+	}
+	v.Lead = fmt.Sprintf("%d figures and tables of %s; %s runs of %s, commit %s.", len(r.Figures), strings.Join(names, ", "), s.Size, s.When.UTC().Format("2 January 2006"), commitText(s.Build.Commit, s.Build.Modified))
 	if r.Others != nil && (*r.Others > busyShare || *r.Steal > busyShare) {
 		v.Busy = fmt.Sprintf("Other work used %.0f %% of the cores while the benchmarks ran, and the host of this virtual machine %.0f %%: rates are "+
 			"too low. Ratios of pairs suffer less; counted and virtual values do not.", 100**r.Others, 100**r.Steal)
@@ -130,7 +133,8 @@ func (r *Report) makeView() (*view, error) {
 	for _, p := range append(slices.Clone(r.Papers), Source{Cite: "Figures of ecrec that no paper has"}) {
 		view := paperView{Cite: p.Cite, Setup: p.Setup, Notes: p.Notes}
 		for _, f := range r.Figures {
-			if f.Paper != p.Name {
+			isOwn := !slices.Contains(names, f.Paper)
+			if isOwn && p.Name != "" || !isOwn && f.Paper != p.Name {
 				continue
 			}
 			fv, err := f.makeView(l)
@@ -163,8 +167,11 @@ func (r *Report) listFacts() (all []factView) {
 	if m.Memory > 0 {
 		add("memory", number(float64(m.Memory)/(1<<30))+" GiB")
 	}
-	if m.Disk != nil {
+	switch {
+	case m.Disk != nil:
 		add("disk", m.Disk.String())
+	case s.Disk != nil:
+		add("disk", s.Disk.String())
 	}
 	add("kernel", strings.TrimSpace(m.Kernel+" "+m.OS))
 	add("Go", m.Go)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/buildinfo"
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
 // Session is the record of the runs of a report, beside their report files. A page needs nothing else.
@@ -19,6 +20,7 @@ type Session struct {
 	Build        buildinfo.Info `json:"build"`
 	Program      string         `json:"program"` // a hash of the executable
 	Accelerators []string       `json:"accelerators,omitempty"`
+	Disk         *machine.Disk  `json:"disk,omitempty"` // of temporary files
 	Runs         []RunRecord    `json:"runs"`
 	// Stopped is the part of the runs that was done when a signal ended them: "3 of 20 runs".
 	Stopped string `json:"stopped,omitempty"`

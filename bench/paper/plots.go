@@ -70,7 +70,7 @@ func (f *Figure) chartOf(l looks, unit string) *chart.Chart {
 	for _, s := range f.Series {
 		line := chart.Series{Name: s.System, Number: l[s.System], Dashed: s.Dashed, Plain: len(s.Points) > mostMarkers}
 		for _, p := range s.Points {
-			if f.isPlotted(unit, p.Unit, p.Label) {
+			if f.isPlotted(unit, p.Unit, p.Label, p.X) {
 				line.Points = append(line.Points, chart.Point{X: p.X, Label: p.Label, Y: p.Y, Least: p.Least, Most: p.Most})
 			}
 		}
@@ -89,15 +89,16 @@ func (f *Figure) chartOf(l looks, unit string) *chart.Chart {
 	return c
 }
 
-// isPlotted reports whether a value with a unit and a label has a place on the chart of a unit.
-func (f *Figure) isPlotted(chart, unit, label string) bool {
-	return f.unitOf(unit) == chart && (label != "") == f.Bars
+// isPlotted reports whether a value has a place on the chart of a unit: bars have labels, lines an x. On a line a label with x = 0 is
+// that of a value beside the line.
+func (f *Figure) isPlotted(chart, unit, label string, x float64) bool {
+	return f.unitOf(unit) == chart && (f.Bars && label != "" || !f.Bars && (label == "" || x != 0))
 }
 
 // paperSeries returns the paper's values of a unit, a series for each system.
 func (f *Figure) paperSeries(l looks, unit string) (all []chart.Series) {
 	for _, v := range f.Values {
-		if !f.isPlotted(unit, v.Unit, v.Label) {
+		if !f.isPlotted(unit, v.Unit, v.Label, v.X) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(s chart.Series) bool { return s.Name == v.System })

@@ -33,10 +33,10 @@ func (f *Figure) listRows() (all []row) {
 		}
 		for i := range s.Points {
 			p := &s.Points[i]
-			r := row{System: s.System, At: f.placeOf(p.Label, p.X), Unit: f.unitOf(p.Unit), Ours: p, Kind: s.Kind}
+			r := row{System: s.System, At: f.placeText(p), Unit: f.unitOf(p.Unit), Ours: p, Kind: s.Kind}
 			for j := range f.Values {
 				v := &f.Values[j]
-				if v.System == s.System && f.placeOf(v.Label, v.X) == r.At && f.unitOf(v.Unit) == r.Unit && !used[j] {
+				if v.System == s.System && f.placeOf(v.Label, v.X) == f.placeOf(p.Label, p.X) && f.unitOf(v.Unit) == r.Unit && !used[j] {
 					r.Paper, used[j] = v, true
 					r.NotApart = p.Least < p.Most && p.Least <= v.Y && v.Y <= p.Most
 					break
@@ -53,11 +53,21 @@ func (f *Figure) listRows() (all []row) {
 	return all
 }
 
+// placeOf identifies the place of a value: values of the paper and ours at one place are in one row.
 func (f *Figure) placeOf(label string, x float64) string {
-	if label != "" {
+	if label != "" && (f.Bars || x == 0) {
 		return label
 	}
 	return full(x)
+}
+
+// placeText is the place of a value of ours, with its label.
+func (f *Figure) placeText(p *Point) string {
+	place := f.placeOf(p.Label, p.X)
+	if p.Label != "" && p.Label != place {
+		return place + " (" + p.Label + ")"
+	}
+	return place
 }
 
 func (f *Figure) unitOf(unit string) string {

@@ -17,12 +17,13 @@ import (
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/internal/atomicfile"
 	"github.com/ecrec/ecrec/internal/buildinfo"
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
 // benchCommands are the commands ecrec bench NAME and ecrec bench report.
 type benchCommands struct {
 	Run    benchCmd       `cmd:"" default:"withargs" help:"Run a benchmark; 'bench list' lists them, 'bench NAME --help' shows the settings of one."`
-	Report benchReportCmd `cmd:"" help:"Measure and draw the figures of four papers, as one page: DIR/index.html. The exit code is 1 if a run or a drawing failed, 0 even if checks of shapes do not hold."`
+	Report benchReportCmd `cmd:"" help:"Measure and draw the figures of papers, as one page: DIR/index.html. The exit code is 1 if a run or a drawing failed, 0 even if checks of shapes do not hold."`
 }
 
 type benchReportCmd struct {
@@ -57,7 +58,11 @@ func (c *benchReportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	r := reportRuns{app: a, session: s, dir: filepath.Join(c.Out, runsFolder)}
+	program, err := self()
+	if err != nil {
+		return fmt.Errorf("bench report: %w", err)
+	}
+	r := reportRuns{app: a, program: program, session: s, dir: filepath.Join(c.Out, runsFolder)}
 	if err := r.measureAll(); err != nil {
 		return err
 	}
@@ -91,6 +96,9 @@ func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunR
 	}
 	s := &paper.Session{Size: size.String(), Only: c.Only, Command: append([]string{"ecrec"}, a.args...), When: time.Now().UTC().Truncate(time.Second),
 		Build: buildinfo.Read(), Program: program, Accelerators: accelerators(), Runs: plan}
+	if d, err := machine.ReadDisk(os.TempDir()); err == nil {
+		s.Disk = &d
+	}
 	if old == nil {
 		return s, os.MkdirAll(filepath.Join(c.Out, runsFolder), 0o777)
 	}

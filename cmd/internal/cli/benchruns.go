@@ -24,6 +24,7 @@ import (
 // the others, and its memory is free after it.
 type reportRuns struct {
 	*app
+	program string // the executable that measures
 	session *paper.Session
 	dir     string // of the report files
 }
@@ -94,10 +95,6 @@ func (r *reportRuns) writeSession() error {
 
 // measure runs a benchmark in a child, and keeps its report and its output.
 func (r *reportRuns) measure(x *paper.RunRecord) error {
-	program, err := self()
-	if err != nil {
-		return err
-	}
 	to := filepath.Join(r.dir, x.File)
 	partial := to + ".part"
 	defer os.Remove(partial)
@@ -112,7 +109,7 @@ func (r *reportRuns) measure(x *paper.RunRecord) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, append(args, "--json", partial)...)
+	cmd := exec.CommandContext(ctx, r.program, append(args, "--json", partial)...)
 	cmd.Args[0] = os.Args[0]
 	var errs strings.Builder
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, io.MultiWriter(log, &errs), childOfReport()

@@ -1,8 +1,9 @@
-package sim
+package virtual_test
 
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,15 +12,21 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/env/virtual"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// newScheduler returns a scheduler that delays tasks, as a simulation of faults does.
+func newScheduler(seed uint64) *virtual.Scheduler {
+	return virtual.New(virtual.Options{Draw: rand.New(rand.NewPCG(seed, 0)), Yields: 2, Lazy: 30, SlowestWork: time.Millisecond})
+}
+
 // crowd runs tasks that meet in queues and sleep. It returns the order in which they ran.
 func crowd(seed uint64) (order []int, trace uint64, err error) {
 	s := newScheduler(seed)
-	e := s.newProcess("a")
-	err = s.runAll(e, func() {
+	e := s.NewProcess("a")
+	err = s.Run(e, func() {
 		q := env.NewQueue[int](e, "queue", 2)
 		for i := range 20 {
 			e.Go(fmt.Sprint("putter ", i), func() {
@@ -34,7 +41,7 @@ func crowd(seed uint64) (order []int, trace uint64, err error) {
 			order = append(order, x)
 		}
 	})
-	return order, s.trace, err
+	return order, s.Trace(), err
 }
 
 // A seed has one schedule, and seeds have different ones.
@@ -60,10 +67,10 @@ func TestScheduleDependsOnSeed(t *testing.T) {
 // Time advances when no task can run, to the earliest due time.
 func TestVirtualTime(t *testing.T) {
 	s := newScheduler(1)
-	e := s.newProcess("a")
+	e := s.NewProcess("a")
 	var woke []time.Duration
 	began := time.Now()
-	err := s.runAll(e, func() {
+	err := s.Run(e, func() {
 		for _, d := range []time.Duration{3, 1, 2} {
 			e.Go("sleeper", func() {
 				e.Sleep(d * time.Minute)
@@ -90,8 +97,8 @@ func TestVirtualTime(t *testing.T) {
 func TestWakeBeforeTime(t *testing.T) {
 	for seed := range uint64(10) {
 		s := newScheduler(seed)
-		e := s.newProcess("a")
-		if err := s.runAll(e, func() {
+		e := s.NewProcess("a")
+		if err := s.Run(e, func() {
 			m, woken := e.Monitor("test"), false
 			e.Go("waker", func() {
 				e.Sleep(time.Second)
@@ -118,9 +125,9 @@ func TestWakeBeforeTime(t *testing.T) {
 // the other started.
 func TestDeadlockIsFound(t *testing.T) {
 	s := newScheduler(1)
-	e := s.newProcess("process 7")
+	e := s.NewProcess("process 7")
 	var unwound []string
-	err := s.runAll(e, func() {
+	err := s.Run(e, func() {
 		defer func() { unwound = append(unwound, "main") }()
 		a, b := env.NewEvent(e, "event a"), env.NewEvent(e, "event b")
 		e.Go("other", func() {
@@ -131,7 +138,7 @@ func TestDeadlockIsFound(t *testing.T) {
 		_ = b.Wait()
 		a.Set(nil)
 	})
-	var d *Deadlock
+	var d *virtual.Deadlock
 	if !errors.As(err, &d) || !strings.Contains(err.Error(), "process 7, other waits for event a") ||
 		!strings.Contains(err.Error(), "process 7, main waits for event b") {
 		t.Errorf("%v", err)
@@ -144,12 +151,12 @@ func TestDeadlockIsFound(t *testing.T) {
 // A panic ends the run with its stack.
 func TestPanicIsReported(t *testing.T) {
 	s := newScheduler(1)
-	e := s.newProcess("a")
-	err := s.runAll(e, func() {
+	e := s.NewProcess("a")
+	err := s.Run(e, func() {
 		e.Go("bad", func() { panic("broken invariant") })
 		_ = env.NewEvent(e, "never").Wait()
 	})
-	var p *Panicked
+	var p *virtual.Panicked
 	if !errors.As(err, &p) || !strings.Contains(err.Error(), "a, bad panicked: broken invariant") ||
 		!strings.Contains(p.Stack, "TestPanicIsReported") {
 		t.Errorf("%v", err)
@@ -159,17 +166,17 @@ func TestPanicIsReported(t *testing.T) {
 // A frozen process does nothing until it thaws. Alarms run at their decision.
 func TestFreezeAndAlarms(t *testing.T) {
 	s := newScheduler(3)
-	a, b := s.newProcess("a"), s.newProcess("b")
+	a, b := s.NewProcess("a"), s.NewProcess("b")
 	ran := time.Duration(-1)
 	at := int64(0)
-	s.addAlarm(5, func() { at = s.decisions })
-	if err := s.runAll(b, func() {
-		a.freeze()
+	s.AddAlarm(5, func() { at = s.Decisions() })
+	if err := s.Run(b, func() {
+		a.Freeze()
 		a.Go("late", func() { ran = a.Now() })
 		for range 10 {
 			b.Sleep(time.Second)
 		}
-		a.thaw()
+		a.Thaw()
 	}); err != nil {
 		t.Fatal(err)
 	}

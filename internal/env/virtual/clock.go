@@ -1,0 +1,23 @@
+package virtual
+
+import (
+	"math/rand/v2"
+
+	"github.com/ecrec/ecrec/internal/env"
+)
+
+// NewClock returns a scheduler that delays no task. The seed chooses the order of tasks that are ready at one moment, and
+// nothing else.
+func NewClock(seed uint64) *Scheduler { return New(Options{Draw: rand.New(rand.NewPCG(seed, 0))}) }
+
+// Run calls f with an Env whose time is virtual, and returns when all of its tasks have ended. The error is that of the run or
+// that of f.
+func Run(seed uint64, f func(e env.Env) error) error {
+	s := NewClock(seed)
+	p := s.NewProcess("virtual")
+	var failed error
+	if err := s.Run(p, func() { failed = f(p) }); err != nil {
+		return err
+	}
+	return failed
+}
