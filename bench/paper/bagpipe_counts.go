@@ -139,6 +139,35 @@ func drawDelay(f *Figure, reports []*bench.Report) error {
 	return nil
 }
 
+// addSynchronised adds the rows that the designs of fig. 7 synchronise in a step, for each law of ids.
+func addSynchronised(f *Figure, reports []*bench.Report) error {
+	for i, x := range countedStreams {
+		s := Series{System: "counted, " + x.name}
+		for k, design := range []struct{ label, mode string }{{"replicated", replicatedMode}, {"partitioned", "partitioned"}, {"LRPP", lrppMode}} {
+			p, kind, err := point(reports[i], float64(3+k), "rows synchronised, "+design.label, "rows", "mode", design.mode)
+			if err != nil {
+				return err
+			}
+			p.Unit = "rows"
+			if err := s.addPoint(p, kind); err != nil {
+				return err
+			}
+		}
+		f.Series = append(f.Series, s)
+		at := func(design string) Point { return f.atLabel(s.System, "rows synchronised, "+design) }
+		f.Checks = append(f.Checks, below(x.name+": LRPP synchronises fewer rows than replicated caches", at("LRPP"), at("replicated")),
+			below(x.name+": partitioned ones fewer than LRPP", at("partitioned"), at("LRPP")))
+		for _, design := range []string{"replicated", "LRPP"} {
+			if v, ok := f.paperAt(design, 0, "rows synchronised"); ok {
+				f.Checks = append(f.Checks, near(fmt.Sprintf("%s, %s: rows synchronised within 10 %% of the paper's %s", x.name, design, number(v)), at(design), v, 0.1))
+			}
+		}
+	}
+	f.Notes = append(f.Notes, countNote, "The rows are counted by bench cache. There the samples of partitioned caches are not placed on trainers: this baseline "+
+		"synchronises more rows than the paper's 21,000.")
+	return nil
+}
+
 func cacheParams(r *bench.Report) []Param {
 	s := r.Settings
 	return []Param{{"data", "Criteo Kaggle", "synthetic ids in tables of its sizes"}, {"trainers, batch", "8, 16,384", s["trainers"] + ", " + s["batch"]},

@@ -17,6 +17,8 @@ func TestChecksOfCountsCanFail(t *testing.T) {
 	}{
 		{"B3", "Kaggle, bursts: the hottest 0.1 %", 1, 0, "lookups", []string{"hottest", "0.1"}},
 		{"B4", "independent draws: the share falls", 0, 1000, "in the cache", []string{"batch", "64"}},
+		{"B7", "independent draws: LRPP syn", 1, 0, "rows", []string{"mode", "replicated"}},
+		{"B7", "bursts: partitioned ones", 2, 1000, "rows", []string{"mode", "partitioned"}},
 		{"B8", "independent draws: LRPP synchronises fewer", 0, 0, "rows", []string{"mode", "replicated"}},
 		{"B8", "bursts: at most half", 1, 1000, "rows, critical", []string{"mode", lrppMode}},
 		{"B-tab1", "Avazu, rows", 0, 2, "rows", []string{"data", "Avazu"}},
