@@ -41,8 +41,8 @@ func newRowCounts(places int) *rowCounts {
 	return &rowCounts{keys: make([]uint64, places), counts: make([]uint32, places), marks: make([]uint32, places), isHot: make([]bool, places)}
 }
 
-// find returns the place of a row, which it adds if it is absent.
-func (c *rowCounts) find(row uint64) int {
+// findRow returns the place of a row, which it adds if it is absent.
+func (c *rowCounts) findRow(row uint64) int {
 	mask := uint64(len(c.keys) - 1)
 	x := (row + 1) * 0x9E3779B97F4A7C15
 	for i := (x ^ x>>32) & mask; ; i = (i + 1) & mask {
@@ -54,7 +54,7 @@ func (c *rowCounts) find(row uint64) int {
 		}
 		if 4*(c.used+1) > 3*len(c.keys) {
 			c.grow()
-			return c.find(row)
+			return c.findRow(row)
 		}
 		c.used++
 		c.keys[i] = row + 1
@@ -66,7 +66,7 @@ func (c *rowCounts) grow() {
 	larger := newRowCounts(2 * len(c.keys))
 	for i, key := range c.keys {
 		if key != 0 {
-			k := larger.find(key - 1)
+			k := larger.findRow(key - 1)
 			larger.counts[k], larger.marks[k], larger.isHot[k] = c.counts[i], c.marks[i], c.isHot[i]
 		}
 	}
@@ -163,7 +163,7 @@ func (p *popularity) countLookups(o Options, samples int64) error {
 
 func (p *popularity) addIDs(ids []uint32) {
 	for i, id := range ids {
-		p.counts[p.find(p.bases[i%len(p.bases)]+uint64(id))]++
+		p.counts[p.findRow(p.bases[i%len(p.bases)]+uint64(id))]++
 	}
 }
 
@@ -186,7 +186,7 @@ func (p *popularity) countBatches(o Options, samples int64, batch int) (distinct
 			return 0, 0, err
 		}
 		for f, id := range ids {
-			i := p.find(p.bases[f%len(p.bases)] + uint64(id)) // the other laws draw other samples for each size of a batch
+			i := p.findRow(p.bases[f%len(p.bases)] + uint64(id)) // the other laws draw other samples for each size of a batch
 			if p.marks[i] == uint32(n+1) {
 				continue
 			}
