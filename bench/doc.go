@@ -77,6 +77,14 @@
 // memory traffic of a rebuild is computed from the bytes that it read and produced, and compared
 // with the copy rate of one core.
 //
+// # Losses at random
+//
+// The losses of a run have exponential gaps, and hit a drawn process by SIGKILL. They are the same for all systems of a turn. The clock
+// begins with the end of the first step, and stops with the first end of the last one. A job that a loss ends is started again at
+// once. The digest, and the loss of each step, are compared with those of a run without failures; samples of a step whose loss differs
+// count as lost. PyTorch's systems run under a script that is part of the program (bench/peers/goodput.py), each beside its own run
+// without failures.
+//
 // # Rebuild
 //
 // In memory: owners of one group, a thread each, have rows that were written. One is replaced and rebuilt, in turn with a bare loop,

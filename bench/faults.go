@@ -19,8 +19,9 @@ import (
 var faultsBench = Bench{
 	Name: "faults",
 	Doc:  "time to recover a killed rank by a code, and by checkpoints, by size of the model",
-	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. All rows are touched before, so that all rows of the rank are lost. " +
-		"With a code, the job goes on; the kill is at the begin of a step, and during a commit. " +
+	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. All rows are touched before, so that all rows of " +
+		"the rank are lost. " +
+		"With a code, the job continues; the kill is at the begin of a step, and during a commit. " +
 		"With checkpoints, the job ends and is started again with --resume auto; the kill is just after a save, half-way, and just before one. " +
 		"The digest of each run must be that of a run without a loss. Computing is left out: the models have one layer before and after the " +
 		"interaction. The first steps of a run are not normal.",

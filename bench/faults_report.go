@@ -42,7 +42,7 @@ func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, calm int) 
 	last := before.steps[len(before.steps)-1]
 	all := jobRun{batch: after.batch, steps: slices.Clone(before.steps)}
 	for _, s := range after.steps {
-		if s.UnixMS > last.UnixMS { // the file of the first run goes on in the second one
+		if s.UnixMS > last.UnixMS { // the second run continues the file of the first one
 			all.steps = append(all.steps, s)
 		}
 	}

@@ -61,7 +61,8 @@ func streamNames() []string {
 // streamSettings declares the settings that choose the ids to count.
 func streamSettings() []Setting {
 	return []Setting{
-		choice("stream", independentStream, streamNames(), "ids: synthetic as of data.law; with this probability in % one of the hottest 1 % of a table; or with shares as in OpenEmbedding's table II"),
+		choice("stream", independentStream, streamNames(), "ids: synthetic as of data.law; with this probability in % one of the hottest "+
+			"1 % of a table; or with shares as in OpenEmbedding's table II"),
 		choice("tables", "criteo-kaggle", tableNames, "rows of the tables of these ids"),
 		text("data", "", "a run's config", "counts the training data of this config, in the order of its files, in place of a stream"),
 	}
@@ -154,7 +155,8 @@ func openDataStream(path string) (*idStream, error) {
 // checkLength returns an error if a data set has fewer batches than a count needs.
 func (s *idStream) checkLength(batches int64, batch int) error {
 	if need := batches * int64(batch); s.samples > 0 && s.samples < need {
-		return settingError("the data has %d samples, and %d batches of %d need %d; lower steps, lookahead or batch", s.samples, batches, batch, need)
+		return settingError("the data has %d samples, and %d batches of %d need %d; lower steps, lookahead or batch",
+			s.samples, batches, batch, need)
 	}
 	return nil
 }

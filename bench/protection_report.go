@@ -14,7 +14,8 @@ import (
 func (g *guardedJob) addFigures(info train.Info) error {
 	b, r := g.b, g.b.report
 	bytes := float64(info.Rows) * float64(info.BytesPerRow)
-	fmt.Fprintf(b.out, "\n%s / %d: %s of rows and state on %d ranks, batch %d a rank, link %v, computing %v, blocks of %d steps, cache.mode %s\n",
+	fmt.Fprintf(b.out, "\n%s / %d: %s of rows and state on %d ranks, batch %d a rank, link %v, computing %v, blocks of %d steps, "+
+		"cache.mode %s\n",
 		g.size.name, b.scale, machine.Size(int64(bytes)), b.ranks, b.o.number("batch"), b.link, b.compute, g.steps, g.cfg.Cache.Mode)
 	t := table(b.out)
 	fmt.Fprintln(t, "\tms per step\tleast\tgreatest\toverhead %\tinterval\tby parts %\tpause s\tof it on the disk\t")

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
@@ -110,7 +109,10 @@ func (p *processJob) read() (r jobRun, err error) {
 // stopPoll is the time between two looks at a request to stop, while a command runs.
 const stopPoll = 50 * time.Millisecond
 
-// runCommand runs a command to its end. It sends SIGTERM to it once a stop is requested.
+// stopWait is the time that a command has to end after SIGTERM.
+const stopWait = 5 * time.Second
+
+// runCommand runs a command to its end. It sends SIGTERM to it once a stop is requested, and SIGKILL if it has not ended then.
 func (o Options) runCommand(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -128,28 +130,18 @@ func (o Options) runCommand(cmd *exec.Cmd) error {
 			}
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
+		select {
+		case <-ended:
+		case <-time.After(stopWait):
+			_ = cmd.Process.Kill()
+		}
 	}()
 	return cmd.Wait()
 }
 
-func (r *jobRun) readSteps(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if bytes.Contains(lines.Bytes(), []byte(`,"event":{`)) {
-			continue
-		}
-		var s stepLine
-		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		r.steps = append(r.steps, s)
-	}
-	return lines.Err()
+func (r *jobRun) readSteps(path string) (err error) {
+	r.steps, err = readStepLines(path)
+	return err
 }
 
 // throughput returns the samples per second from line i to the one before j, 0 if no time is

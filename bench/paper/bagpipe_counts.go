@@ -23,12 +23,14 @@ func bagPipeCounts() []Drawing {
 var countedStreams = []struct{ name, law string }{{"independent draws", "independent"}, {"bursts", "bursts"}}
 
 // countNote is the note of all figures of counts.
-const countNote = "The ids are synthetic. Independent draws were fitted to four figures of Criteo Kaggle in the paper, bursts to five. The paper's figures " +
-	"cannot all hold at once: 65,000 distinct rows, 90 % of the lookups by 0.1 % of the rows, and at most 15 % of the distinct rows among these."
+const countNote = "The ids are synthetic. Independent draws were fitted to four figures of Criteo Kaggle in the paper, bursts to five. " +
+	"The paper's figures cannot all hold at once: 65,000 distinct rows, 90 % of the lookups by 0.1 % of the rows, and at most " +
+	"15 % of the distinct rows among these."
 
 // curveRuns count popularity: both laws with the tables of Criteo Kaggle, and bursts with those of the other sets.
 func curveRuns(size Size) (runs []Run) {
-	for _, args := range [][]string{{"stream=independent"}, {"stream=bursts"}, {"stream=bursts", "tables=avazu"}, {"stream=bursts", "tables=criteo-terabyte"}} {
+	for _, args := range [][]string{{"stream=independent"}, {"stream=bursts"}, {"stream=bursts", "tables=avazu"},
+		{"stream=bursts", "tables=criteo-terabyte"}} {
 		switch size {
 		case Tiny: // the benchmark's tiny sizes
 		case Quick:
@@ -43,7 +45,8 @@ func curveRuns(size Size) (runs []Run) {
 
 // drawCurves draws the lookups over the hottest rows (fig. 3).
 func drawCurves(f *Figure, reports []*bench.Report) error {
-	names := []string{"Criteo Kaggle, independent draws", "Criteo Kaggle, bursts", "Avazu's tables, bursts", "Criteo Terabyte's tables, bursts"}
+	names := []string{"Criteo Kaggle, independent draws", "Criteo Kaggle, bursts", "Avazu's tables, bursts",
+		"Criteo Terabyte's tables, bursts"}
 	for i, name := range names {
 		s, err := line(reports[i], name, "lookups", "hottest")
 		if err != nil {
@@ -56,7 +59,8 @@ func drawCurves(f *Figure, reports []*bench.Report) error {
 		{"samples", "all", reports[0].Settings["samples"]}}
 	f.Notes = append(f.Notes, countNote, "Only the sizes of the tables differ between the sets: the popularity is that fitted to Kaggle. "+
 		"The popularity of synthetic ids does not drift from day to day. `ecrec bench popularity data=CONFIG` counts real files.",
-		"Of few samples the hottest rows seem hotter, since rare rows are missing: most so for Terabyte, of whose rows these samples use less than 1 %.")
+		"Of few samples the hottest rows seem hotter, since rare rows are missing: most so for Terabyte, "+
+			"of whose rows these samples use less than 1 %.")
 	return nil
 }
 
@@ -71,7 +75,8 @@ func drawStaticCache(f *Figure, reports []*bench.Report) error {
 		f.Checks = append(f.Checks, falling(x.name+": the share falls with the batch", f.points(x.name)),
 			within(x.name+": 10 to 15 % at a batch of 16,384", f.at(x.name, 16384), 10, 15))
 	}
-	f.Params = []Param{{"data", "Criteo Kaggle", "synthetic ids in tables of its sizes"}, {"samples whose lookups make rows hot", "all", reports[0].Settings["samples"]}}
+	f.Params = []Param{{"data", "Criteo Kaggle", "synthetic ids in tables of its sizes"},
+		{"samples whose lookups make rows hot", "all", reports[0].Settings["samples"]}}
 	f.Notes = append(f.Notes, countNote)
 	return nil
 }
@@ -134,7 +139,8 @@ func drawDelay(f *Figure, reports []*bench.Report) error {
 			near(x.name+": critical rows within 10 % of the paper's 22,700", now, 22_700, 0.1))
 	}
 	f.Params = cacheParams(reports[0])
-	f.Notes = append(f.Notes, countNote, "Counted, not timed. The bytes are those of all-reduced rows, as in the paper, against replicated caches.",
+	f.Notes = append(f.Notes, countNote,
+		"Counted, not timed. The bytes are those of all-reduced rows, as in the paper, against replicated caches.",
 		"The critical rows follow from the data: the rule is the paper's own. Independent draws have few, which flatters the method.")
 	return nil
 }
@@ -143,7 +149,8 @@ func drawDelay(f *Figure, reports []*bench.Report) error {
 func addSynchronised(f *Figure, reports []*bench.Report) error {
 	for i, x := range countedStreams {
 		s := Series{System: "counted, " + x.name}
-		for k, design := range []struct{ label, mode string }{{"replicated", replicatedMode}, {"partitioned", "partitioned"}, {"LRPP", lrppMode}} {
+		for k, design := range []struct{ label, mode string }{{"replicated", replicatedMode}, {"partitioned", "partitioned"},
+			{"LRPP", lrppMode}} {
 			p, kind, err := point(reports[i], float64(3+k), "rows synchronised, "+design.label, "rows", "mode", design.mode)
 			if err != nil {
 				return err
@@ -159,18 +166,20 @@ func addSynchronised(f *Figure, reports []*bench.Report) error {
 			below(x.name+": partitioned ones fewer than LRPP", at("partitioned"), at("LRPP")))
 		for _, design := range []string{"replicated", "LRPP"} {
 			if v, ok := f.paperAt(design, 0, "rows synchronised"); ok {
-				f.Checks = append(f.Checks, near(fmt.Sprintf("%s, %s: rows synchronised within 10 %% of the paper's %s", x.name, design, number(v)), at(design), v, 0.1))
+				text := fmt.Sprintf("%s, %s: rows synchronised within 10 %% of the paper's %s", x.name, design, number(v))
+				f.Checks = append(f.Checks, near(text, at(design), v, 0.1))
 			}
 		}
 	}
-	f.Notes = append(f.Notes, countNote, "The rows are counted by bench cache. There the samples of partitioned caches are not placed on trainers: this baseline "+
-		"synchronises more rows than the paper's 21,000.")
+	f.Notes = append(f.Notes, countNote, "The rows are counted by bench cache. There the samples of partitioned caches are not placed "+
+		"on trainers: this baseline synchronises more rows than the paper's 21,000.")
 	return nil
 }
 
 func cacheParams(r *bench.Report) []Param {
 	s := r.Settings
-	return []Param{{"data", "Criteo Kaggle", "synthetic ids in tables of its sizes"}, {"trainers, batch", "8, 16,384", s["trainers"] + ", " + s["batch"]},
+	return []Param{{"data", "Criteo Kaggle", "synthetic ids in tables of its sizes"},
+		{"trainers, batch", "8, 16,384", s["trainers"] + ", " + s["batch"]},
 		{"lookahead", "200", s["lookahead"]}, {"owners of rows", "one server", "the trainers"}}
 }
 
@@ -187,8 +196,9 @@ func drawCacheSizes(f *Figure, reports []*bench.Report) error {
 			growsLess(x.name+": it grows by a smaller factor than the lookahead", points))
 	}
 	f.Params = append(cacheParams(reports[0]), Param{"row", "48 floats", "48 floats, without optimizer state"})
-	f.Notes = append(f.Notes, countNote, "The size is that of one trainer's cache of mode lrpp at its peak. The paper's cache also holds rows that were fetched a "+
-		"lookahead early, ours fetches one step early: it is not the same quantity, and ours is smaller.")
+	f.Notes = append(f.Notes, countNote, "The size is that of one trainer's cache of mode lrpp at its peak. "+
+		"The paper's cache also holds rows that were fetched a lookahead early, ours fetches one step early: "+
+		"it is not the same quantity, and ours is smaller.")
 	return nil
 }
 
@@ -242,8 +252,8 @@ func drawModels(f *Figure, reports []*bench.Report) error {
 		}
 	}
 	f.Series = []Series{s}
-	f.Notes = append(f.Notes, "DeepFM is counted with the linear weight of each row as a dense parameter, as in the paper's code. ecrec keeps it in the row: "+
-		"its DeepFM all-reduces 33,762,577 floats less in each step.")
+	f.Notes = append(f.Notes, "DeepFM is counted with the linear weight of each row as a dense parameter, as in the paper's code. "+
+		"ecrec keeps it in the row: its DeepFM all-reduces 33,762,577 floats less in each step.")
 	return nil
 }
 
@@ -291,10 +301,12 @@ func addMixture(f *Figure, r *bench.Report) error {
 		f.Checks = append(f.Checks, falling(system+": fewer, the more skew there is", f.points(system)))
 	}
 	for _, x := range []struct{ hot, rows float64 }{{90, 93_800}, {1, 166_000}} {
-		f.Checks = append(f.Checks, near(fmt.Sprintf("distinct rows of a batch at %s %%: the expected %s, within 1 %%", strconv.Itoa(int(x.hot)), number(x.rows)),
-			f.at("distinct rows of a batch", x.hot), x.rows, 0.01))
+		text := fmt.Sprintf("distinct rows of a batch at %s %%: the expected %s, within 1 %%", strconv.Itoa(int(x.hot)), number(x.rows))
+		f.Checks = append(f.Checks, near(text, f.at("distinct rows of a batch", x.hot), x.rows, 0.01))
 	}
-	f.Params = append(f.Params, Param{"counted rows and bytes: batch, lookahead", "16,384, 200", r.Settings["batch"] + ", " + r.Settings["lookahead"]})
-	f.Notes = append(f.Notes, "Rows and bytes are counted by bench skew. The expected distinct rows follow from the probabilities of the mixture.")
+	f.Params = append(f.Params, Param{"counted rows and bytes: batch, lookahead", "16,384, 200",
+		r.Settings["batch"] + ", " + r.Settings["lookahead"]})
+	f.Notes = append(f.Notes, "Rows and bytes are counted by bench skew. "+
+		"The expected distinct rows follow from the probabilities of the mixture.")
 	return nil
 }

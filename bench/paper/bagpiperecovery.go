@@ -14,7 +14,7 @@ func drawLostTrainer(f *Figure, reports []*bench.Report) error {
 		name, quantity string
 		of             []string
 	}{
-		{"ecrec, training goes on", "resume", lossOfOurs(size, 4)},
+		{"ecrec, training continues", "resume", lossOfOurs(size, 4)},
 		{"ecrec, the lost step is trained again", "regain", lossOfOurs(size, 4)},
 		{"ckpt-full, saved just before", "regain", lossOfCheckpoints(size, 30, "after")},
 		{"ckpt-full, saved half an interval before", "regain", lossOfCheckpoints(size, 30, "half")},
@@ -33,6 +33,7 @@ func drawLostTrainer(f *Figure, reports []*bench.Report) error {
 	f.Params = append([]Param{{"model", "DLRM on Criteo Kaggle, 6 GB", "ECRec's " + size + ", scaled"},
 		{"lost", "a trainer; rows are on servers", "a rank, which is trainer and server: its rows are lost too"}}, faultParams(r)...)
 	f.Notes = append(f.Notes, faultNotes...)
-	f.Notes = append(f.Notes, "BagPipe's trainers hold no rows, so it loses none; our rank loses its rows and rebuilds them beside training: more work than in the paper.")
+	f.Notes = append(f.Notes, "BagPipe's trainers hold no rows, so it loses none; our rank loses its rows and rebuilds them beside "+
+		"training: more work than in the paper.")
 	return nil
 }

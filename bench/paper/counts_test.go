@@ -26,7 +26,8 @@ func TestChecksOfCountsCanFail(t *testing.T) {
 		{"B-tab3", "independent draws: the cache grows", 0, 1000, "cache", []string{"lookahead", "2"}},
 		{"B-tab3", "bursts: it grows by a smaller", 1, 1000, "cache", []string{"lookahead", "4"}},
 		{"B18", "critical rows of LRPP", 5, 1000, "rows, critical", []string{"hot", "90"}},
-		{"E-traffic", "bursts: the NN is more", 0, 0, "dense of the updates", []string{"model", "E DLRM", "data", "Criteo Terabyte", "stream", "bursts"}},
+		{"E-traffic", "bursts: the NN is more", 0, 0, "dense of the updates",
+			[]string{"model", "E DLRM", "data", "Criteo Terabyte", "stream", "bursts"}},
 		{"E-traffic", "bursts: rows are at least 99 %", 0, 0.9, "rows of memory", []string{"model", "E DLRM"}},
 		{"O-tab2", "the hottest 1 %", 0, 0.5, "lookups", []string{"hottest", "1"}},
 		{"O10", "more skew", 1, 0, "lookups", []string{"hottest", "0.1"}},
@@ -46,7 +47,8 @@ func TestChecksOfCountsCanFail(t *testing.T) {
 // Checks that do not depend on the size of a run hold in tiny runs too.
 func TestChecksOfCountsHold(t *testing.T) {
 	for _, x := range []struct{ id, check string }{
-		{"B-tab1", "Criteo Kaggle, rows"}, {"B-tab1", "Avazu, bytes"}, {"B-tab2", "DLRM"}, {"B-tab2", "W&D"}, {"B-tab2", "D&C"}, {"B-tab2", "DeepFM"},
+		{"B-tab1", "Criteo Kaggle, rows"}, {"B-tab1", "Avazu, bytes"}, {"B-tab2", "DLRM"},
+		{"B-tab2", "W&D"}, {"B-tab2", "D&C"}, {"B-tab2", "DeepFM"},
 		{"B-tab3", "bursts: the cache grows"}, {"E-traffic", "bursts: rows are at least 99 %"},
 	} {
 		d := drawing(t, x.id)

@@ -38,7 +38,8 @@ func drawTraffic(f *Figure, reports []*bench.Report) error {
 			}
 		}
 		f.Series = append(f.Series, s)
-		f.Checks = append(f.Checks, near(x.name+": rows of a batch within 15 % of the paper's 8,900", f.atLabel(s.System, "rows of a batch of 2,048"), 8900, 0.15),
+		rows := f.atLabel(s.System, "rows of a batch of 2,048")
+		f.Checks = append(f.Checks, near(x.name+": rows of a batch within 15 % of the paper's 8,900", rows, 8900, 0.15),
 			above(x.name+": the NN is more of the updates than the rows are", f.atLabel(s.System, "NN, share of update traffic"),
 				f.atLabel(s.System, "rows, share of update traffic")),
 			atLeast(x.name+": rows are at least 99 % of memory", f.atLabel(s.System, "rows, share of memory"), 99))
@@ -64,9 +65,10 @@ func drawAvazu(f *Figure, r *bench.Report) error {
 		}
 	}
 	f.Series = append(f.Series, s)
-	f.Params = append(f.Params, Param{"data", "Criteo Terabyte, 1/24; Avazu", "synthetic ids in tables of the sizes of all of Criteo Terabyte, and of Avazu"},
+	f.Params = append(f.Params, Param{"data", "Criteo Terabyte, 1/24; Avazu",
+		"synthetic ids in tables of the sizes of all of Criteo Terabyte, and of Avazu"},
 		Param{"batch", "2,048", r.Settings["batch"]}, Param{"Avazu models", "not described", "those for Criteo, with Avazu's features"})
-	f.Notes = append(f.Notes, "The layers are those of the paper's public code. Updates are all dense parameters and the distinct rows of a batch, 4 bytes a number, "+
-		"without optimizer state. Shares for every model and data set: ecrec bench sizes.")
+	f.Notes = append(f.Notes, "The layers are those of the paper's public code. Updates are all dense parameters and the distinct rows "+
+		"of a batch, 4 bytes a number, without optimizer state. Shares for every model and data set: ecrec bench sizes.")
 	return nil
 }

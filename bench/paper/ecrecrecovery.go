@@ -36,12 +36,16 @@ var moments = []struct{ paper, ours string }{{"best", "after"}, {"average", "hal
 
 // faultNotes are the notes on bench faults.
 var faultNotes = []string{
-	"Each value is a run of real processes, one for each rank, of which rank 1 is killed by SIGKILL; all rows were touched before. The digest is that of a " +
+	"Each value is a run of real processes, one for each rank, of which rank 1 is killed by SIGKILL; all rows were touched before. " +
+		"The digest is that of a " +
 		"run without a loss.",
-	"Ckpt-30 and Ckpt-60 are our ckpt-full, without a code: training waits for each save, the job ends with the loss and is started again at " +
-		"once, loads and repeats steps. Best, average and worst are kills just after a save, half-way, and just before one. A scheduler's wait is left out: " +
+	"Ckpt-30 and Ckpt-60 are our ckpt-full, without a code: training waits for each save, the job ends with the loss and is started " +
+		"again at " +
+		"once, loads and repeats steps. Best, average and worst are kills just after a save, half-way, and just before one. A " +
+		"scheduler's wait is left out: " +
 		"stronger than the paper's.",
-	"The start of processes takes the same time at any scale, so it weighs more here than in the paper. Checkpoints need it for all ranks, the code " +
+	"The start of processes takes the same time at any scale, so it weighs more here than in the paper. Checkpoints need it for all " +
+		"ranks, the code " +
 		"for one. Computing is left out (a layer before and after the interaction), so steps are repeated sooner: stronger for checkpoints.",
 	"The disk is as it is, and files may be in the page cache: stronger for checkpoints.",
 }
@@ -50,7 +54,8 @@ var faultNotes = []string{
 func faultParams(r *bench.Report) []Param {
 	return append(scaledParams(r), []Param{
 		{"batch", "2,048 a trainer, 15 trainers", r.Settings["batch"] + " in all"},
-		{"moment of the failure", "15 min", fmt.Sprintf("%s s, after some first steps; with checkpoints just after a save, half-way, just before", number(900/scaleOf(r)))},
+		{"moment of the failure", "15 min", fmt.Sprintf("%s s, after some first steps; with checkpoints just after a save, half-way, "+
+			"just before", number(900/scaleOf(r)))},
 		{"bound on the rate of a rebuild", "none", "ec.rebuild_rate = " + r.Settings["rate"]},
 		{"steps between commits", "1", r.Settings["every"]},
 	}...)
@@ -99,8 +104,8 @@ func checkFailure(f *Figure, r *bench.Report, minutes int) error {
 	if err != nil {
 		return err
 	}
-	f.Checks = append(f.Checks, below("training goes on sooner with the code than from a checkpoint", resume, stands),
-		atMost("training goes on within 30 s with the code", scaled(resume, 1e-3), 30))
+	f.Checks = append(f.Checks, below("training continues sooner with the code than from a checkpoint", resume, stands),
+		atMost("training continues within 30 s with the code", scaled(resume, 1e-3), 30))
 	kept, _, err := point(r, 0, "", "throughput from resume to whole, of normal", lossOfOurs("4S", 4)...)
 	if err != nil { // the rebuild ended with the first step
 		kept = Point{}
@@ -123,7 +128,7 @@ func drawRecoveryTimes(f *Figure, reports []*bench.Report) error {
 	r := reports[0]
 	sizes := sizesOf(r)
 	for _, k := range []int{2, 4} {
-		for _, x := range []struct{ name, quantity string }{{"ecrec k=%d", "whole"}, {"ecrec k=%d, training goes on", "resume"}} {
+		for _, x := range []struct{ name, quantity string }{{"ecrec k=%d", "whole"}, {"ecrec k=%d, training continues", "resume"}} {
 			s := Series{System: fmt.Sprintf(x.name, k)}
 			for i, size := range sizes {
 				p, kind, err := point(r, float64(i), size, x.quantity, lossOfOurs(size, k)...)
@@ -173,7 +178,7 @@ func checkRecoveryTimes(f *Figure, sizes []string) {
 		above("a higher k is slower, on "+last, of("ecrec k=4", last), of("ecrec k=2", last)),
 		below("k=4 is faster than the average of Ckpt-30 on "+last, of("ecrec k=4", last), average(30, last)),
 		below("k=4 is faster than the average of Ckpt-60 on "+last, of("ecrec k=4", last), average(60, last)),
-		atMost("training goes on within 30 s, on "+last, of("ecrec k=4, training goes on", last), 30),
+		atMost("training continues within 30 s, on "+last, of("ecrec k=4, training continues", last), 30),
 	}
 	if first := sizes[0]; first != last {
 		f.Checks = append(f.Checks, above("the time of the code grows faster with the size than that of checkpoints",
@@ -224,8 +229,10 @@ func drawRates(f *Figure, reports []*bench.Report) error {
 	}
 	f.Params = []Param{{"knob", "10 locks in place of 1", "ec.rebuild_rate, the bound on the rate of a rebuild"}, {"model", "E-DLRM", r.Settings["model"] + ", Criteo Kaggle"},
 		{"rows lost", "all of a server", "those that a short run has touched"}}
-	f.Notes = append(f.Notes, "Ours has no locks: all ranks rebuild in rounds between their steps, at a commit that all of them hold, so no row is locked while it is "+
-		"decoded. ECRec's locks trade throughput for the time of a rebuild; the bound on its rate does so here. The values are no gains over one lock, so they "+
+	f.Notes = append(f.Notes, "Ours has no locks: all ranks rebuild in rounds between their steps, at a commit that all of them "+
+		"hold, so no row is locked while it is "+
+		"decoded. ECRec's locks trade throughput for the time of a rebuild; the bound on its rate does so here. The values are no "+
+		"gains over one lock, so they "+
 		"can't be compared with the paper's.")
 	return nil
 }

@@ -12,7 +12,7 @@
 // parities and answer: the second one. With Variant.Copies, each trainer also sends its dense gradient to a second server of each
 // part, which adds them up.
 //
-// # What it leaves out
+// # Left out
 //
 // ECRec trains asynchronously: the commits of some trainers overlap with the steps of others. Here all ranks wait, which makes it
 // weaker. A copy of the dense part is summed gradients: no optimizer updates it, which makes it stronger. The number of rows of a
