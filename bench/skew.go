@@ -10,7 +10,7 @@ var skewBench = Bench{
 	Doc:  "rows and bytes that each cache mode moves, for flat to steep popularity of ids",
 	Detail: "Counts as bench cache does, in tables of Criteo Kaggle's sizes. The ids have a popularity of 1/rank^a, or are " +
 		"BagPipe's mixture " +
-		"(SOSP 2023, fig. 18): with a probability one of the hottest 1 % of a table, all alike, else any row, all alike. Nothing is timed.",
+		"(SOSP 2023, fig. 18): with a probability one of the hottest 1 % of a table, each with the same chance, else any row. Nothing is timed.",
 	Settings: append(cacheSettingsOf("50", "10"), choice("law", "power", []string{"power", "mixture"}, "popularity of ids")),
 	Evidence: Counted,
 	measure:  runSkew,

@@ -11,7 +11,7 @@ import (
 func bagPipeExchange() []Drawing {
 	return []Drawing{
 		{ID: "B2", Runs: runsOf(dlrmP3, deepfmP3), Draw: drawB2},
-		{ID: "B7", Runs: runsOf(dlrmP3), Draw: drawB7},
+		{ID: "B7", Runs: func(size Size) []Run { return append(runsOf(dlrmP3)(size), cacheRunsOf(size)...) }, Draw: drawB7},
 		{ID: "B9", Runs: runsOf(dlrmP3, wdlP3), Draw: drawB9},
 		{ID: "B10", Runs: runsOf(dlrmP3, wdlP3, dcnP3, deepfmP3, deepfmRowP3), Draw: drawB10},
 		{ID: "B11", Runs: runsOf(dlrmP3, dlrmG5, deepfmP3, deepfmG5), Draw: drawB11},

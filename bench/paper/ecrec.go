@@ -6,6 +6,7 @@ import "slices"
 func ecrecDrawings() []Drawing {
 	return slices.Concat(
 		ecrecLoad(),
+		ecrecCounts(),
 		ecrecOverhead(),
 		ecrecRecovery(),
 	)

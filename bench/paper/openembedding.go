@@ -5,6 +5,7 @@ import "slices"
 // openEmbeddingDrawings lists the drawings of OpenEmbedding.
 func openEmbeddingDrawings() []Drawing {
 	return slices.Concat(
+		openEmbeddingCounts(),
 		openEmbeddingExchange(),
 		openEmbeddingMachine(),
 		openEmbeddingRows(),
