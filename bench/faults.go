@@ -19,8 +19,8 @@ import (
 var faultsBench = Bench{
 	Name: "faults",
 	Doc:  "time to recover a killed rank by a code, and by checkpoints, by size of the model",
-	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. All rows are touched before, so that all rows of " +
-		"the rank are lost. " +
+	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. All rows are touched before, so that all rows of the " +
+		"rank are lost. " +
 		"With a code, the job continues; the kill is at the begin of a step, and during a commit. " +
 		"With checkpoints, the job ends and is started again with --resume auto; the kill is just after a save, half-way, and just before one. " +
 		"The digest of each run must be that of a run without a loss. Computing is left out: the models have one layer before and after the " +
@@ -41,7 +41,7 @@ var faultsBench = Bench{
 	measure: runFaults,
 }
 
-// calmSteps are left out at the begin of a run. At least so many steps are before each kill, and after it.
+// calmSteps are left out at the begin of a run. At least this number of steps is before each kill, and after it.
 const calmSteps = 30
 
 // faultsRun is one run of the benchmark.
@@ -114,7 +114,8 @@ func (b *faultsRun) measureSize(z ecrecSize) (err error) {
 		longest = max(longest, m)
 	}
 	b.all = 2*b.stepsOf(longest) + 3*b.calm
-	fmt.Fprintf(b.out, "\n%s / %d: %.1f MB of rows and state on %d ranks, batch %d, %.1f ms per step, %d steps in 30 minutes / %d\n", z.name, b.scale,
+	fmt.Fprintf(b.out, "\n%s / %d: %.1f MB of rows and state on %d ranks, batch %d, %.1f ms per step, %d steps in 30 minutes / %d\n",
+		z.name, b.scale,
 		b.rowBytes/1e6, b.o.number("ranks"), b.batch(), 1e3*b.stepTime.Seconds(), b.steps, b.scale)
 	found := make([]faultFigures, 0)
 	for turn := range b.o.repeats() {
@@ -135,7 +136,7 @@ func (b *faultsRun) measureSize(z ecrecSize) (err error) {
 
 func (b *faultsRun) batch() int { return b.o.number("batch") }
 
-// stepsOf is the number of steps between two checkpoints of so many minutes / scale.
+// stepsOf is the number of steps between two checkpoints, whose distance is given in minutes * scale.
 func (b *faultsRun) stepsOf(minutes int) int { return max(1, b.steps*minutes/30) }
 
 // makeFirstModel makes the model that all jobs begin with. It has all rows.
@@ -163,7 +164,8 @@ func (b *faultsRun) newJob(sets ...string) (*processJob, error) {
 		return nil, err
 	}
 	j := &processJob{o: b.o, program: b.program, dir: dir, shape: b.shape, job: job{batch: b.batch(), ranks: b.o.number("ranks")}}
-	j.sets = append([]string{"job.save_model=false", "train.log_every=1", fmt.Sprint("train.iterations=", b.all), "optimizer.dense.kind=adagrad",
+	j.sets = append([]string{"job.save_model=false", "train.log_every=1", fmt.Sprint("train.iterations=", b.all),
+		"optimizer.dense.kind=adagrad",
 		"optimizer.sparse.kind=adagrad", "cache.mode=" + b.o.text("mode"), "model.init_from=" + b.modelPath()}, sets...)
 	return j, nil
 }
@@ -247,13 +249,15 @@ func (b *faultsRun) loseWithCode(k int, moment string) (x faultOutcome, err erro
 func (b *faultsRun) loseWithCheckpoints(minutes int, moment string) (x faultOutcome, err error) {
 	every := b.stepsOf(minutes)
 	saves := (b.calm + every - 1) / every // the checkpoint from which the job resumes: not that of the first steps
-	j, err := b.newJob("ec.code=none", "checkpoint.dir="+filepath.Join(b.dir, "checkpoints"), fmt.Sprint("checkpoint.every=", every), "checkpoint.keep=1")
+	j, err := b.newJob("ec.code=none", "checkpoint.dir="+filepath.Join(b.dir, "checkpoints"), fmt.Sprint("checkpoint.every=", every),
+		"checkpoint.keep=1")
 	if err != nil {
 		return x, err
 	}
 	defer os.RemoveAll(filepath.Join(b.dir, "checkpoints"))
 	j.env = []string{"ECREC_PAUSE_SAVES=1"}
-	fault := map[string]string{"after": fmt.Sprintf("kill:1@%d:%s", saves*every, probe.Saved), "half": fmt.Sprintf("kill:1@%d", saves*every+every/2+1),
+	fault := map[string]string{"after": fmt.Sprintf("kill:1@%d:%s", saves*every, probe.Saved), "half": fmt.Sprintf("kill:1@%d",
+		saves*every+every/2+1),
 		"before": fmt.Sprintf("kill:1@%d:%s", (saves+1)*every, probe.Checkpoint)}[moment]
 	if err := j.run([]string{fault}); err == nil || b.o.isStopped() {
 		return x, errors.Join(err, fmt.Errorf("bench: the job did not end by %s", fault))

@@ -17,24 +17,24 @@ type faultOutcome struct {
 
 	// From the end of the last step before the loss, in ms: to the end of the first step after it, of the step that repeats the last
 	// one, and to the moment at which all lost rows and parities are there again.
-	resume, regain, whole float64
-	redone                float64 // steps
-	net                   float64 // steps gained from the loss to whole, of those of a normal run, in %; with checkpoints 0
-	kept                  float64 // throughput from the first step to whole, of normal, in %; 0: too few steps
-	rebuilt               float64 // MB of rows and parities, of all ranks; 0: none by a code
+	resume, regain, recovered float64
+	redone                    float64 // steps
+	net                       float64 // steps gained until recovered, of the steps of a normal run, in %; with checkpoints 0
+	kept                      float64 // throughput from the first step until recovered, of normal, in %; 0: too few steps
+	rebuilt                   float64 // MB of rows and parities, of all ranks; 0: none by a code
 }
 
 // outcomeOfCode is that of a run with a code. Its first calm steps are not normal.
 func outcomeOfCode(of map[string]string, r *jobRun, calm int) faultOutcome {
 	loss := &r.Recoveries[0]
-	x := faultOutcome{of: of, lines: r.steps, hit: max(1, r.lossOf(loss)), whole: loss.WholeMS, redone: float64(loss.StepsRedone)}
+	x := faultOutcome{of: of, lines: r.steps, hit: max(1, r.lossOf(loss)), recovered: loss.WholeMS, redone: float64(loss.StepsRedone)}
 	x.rebuilt = loss.RebuildRate * max(0, loss.WholeMS-loss.SurveyMS) / 1e9 * float64(len(loss.Ranks))
 	x.setTimes()
 	x.setShares(r, calm)
 	return x
 }
 
-// outcomeOfCheckpoint is that of a run that ended with a loss, and of the one that resumed from its checkpoint.
+// outcomeOfCheckpoint is that of a run that ended with a loss, and of a run that resumed from its checkpoint.
 func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, calm int) (faultOutcome, error) {
 	if len(before.steps) == 0 {
 		return faultOutcome{}, errors.New("bench: the job ended before its first step")
@@ -42,17 +42,18 @@ func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, calm int) 
 	last := before.steps[len(before.steps)-1]
 	all := jobRun{batch: after.batch, steps: slices.Clone(before.steps)}
 	for _, s := range after.steps {
-		if s.UnixMS > last.UnixMS { // the second run continues the file of the first one
+		if s.UnixMS > last.UnixMS { // the file of the first run continues in the second one
 			all.steps = append(all.steps, s)
 		}
 	}
 	x := faultOutcome{of: of, lines: all.steps, hit: len(before.steps)}
 	if x.hit >= len(x.lines) {
-		return x, fmt.Errorf("bench: the job trained no step after its loss, which was after step %d, and step %d", last.Step, after.steps[0].Step)
+		return x, fmt.Errorf("bench: the job trained no step after its loss, which was after step %d, and step %d", last.Step,
+			after.steps[0].Step)
 	}
 	x.redone = float64(last.Step - x.lines[x.hit].Step + 1)
 	x.setTimes()
-	x.whole = x.regain
+	x.recovered = x.regain
 	x.setShares(&all, calm)
 	return x, nil
 }
@@ -80,16 +81,16 @@ func (x *faultOutcome) setTimes() {
 // setShares sets the shares of normal, which is the throughput of the steps before the loss.
 func (x *faultOutcome) setShares(r *jobRun, calm int) {
 	normal := r.throughput(min(calm, max(0, x.hit-2)), x.hit)
-	if normal == 0 || x.whole <= 0 {
+	if normal == 0 || x.recovered <= 0 {
 		return
 	}
-	until := x.lines[x.hit-1].UnixMS + int64(x.whole)
+	until := x.lines[x.hit-1].UnixMS + int64(x.recovered)
 	end := x.hit
 	for end < len(x.lines) && x.lines[end].UnixMS <= until {
 		end++
 	}
 	gained := float64(max(x.highest(end), x.highest(x.hit)) - x.highest(x.hit))
-	x.net = 100 * gained * float64(r.batch) / (normal * x.whole / 1e3)
+	x.net = 100 * gained * float64(r.batch) / (normal * x.recovered / 1e3)
 	x.kept = 100 * r.throughput(x.hit, end) / normal
 }
 
@@ -102,7 +103,7 @@ type faultFigures struct {
 // addFigures adds the figures of a size to the report.
 func (b *faultsRun) addFigures(found []faultFigures) error {
 	t := table(b.out)
-	fmt.Fprintln(t, "killed\tresume ms\tregain ms\twhole ms\tsteps redone\tnet, loss to whole, %\tthroughput meanwhile, %\trebuilt MB\t")
+	fmt.Fprintln(t, "killed\tresume ms\tregain ms\trecovered ms\tsteps redone\tnet until then, %\tthroughput meanwhile, %\trebuilt MB\t")
 	for _, f := range found {
 		first := len(b.report.Figures)
 		f.of["size"] = b.size.name
@@ -123,15 +124,15 @@ func (b *faultsRun) addFigures(found []faultFigures) error {
 		}{
 			{"resume", "ms", Measured, func(x *faultOutcome) float64 { return x.resume }},
 			{"regain", "ms", Measured, func(x *faultOutcome) float64 { return x.regain }},
-			{"whole", "ms", Measured, func(x *faultOutcome) float64 { return x.whole }},
+			{"recovered", "ms", Measured, func(x *faultOutcome) float64 { return x.recovered }},
 			{"steps redone", "steps", Counted, func(x *faultOutcome) float64 { return x.redone }},
-			{"net samples from loss to whole, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.net }},
-			{"throughput from resume to whole, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.kept }},
+			{"net samples until recovered, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.net }},
+			{"throughput while recovering, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.kept }},
 			{"rebuilt", "MB", Counted, func(x *faultOutcome) float64 { return x.rebuilt }},
 		} {
 			var values []float64
 			for i := range f.outcomes {
-				if v := q.of(&f.outcomes[i]); v > 0 || q.evidence == Counted || q.name == "net samples from loss to whole, of normal" {
+				if v := q.of(&f.outcomes[i]); v > 0 || q.evidence == Counted || q.name == "net samples until recovered, of normal" {
 					values = append(values, v)
 				}
 			}
@@ -150,7 +151,7 @@ func (b *faultsRun) addFigures(found []faultFigures) error {
 }
 
 // addFaultWindows adds the throughput over time of the run of the first turn: of steps that are done for the first time or again, and the
-// samples done, of which those that are lost do not count. Time is that since calm steps have passed.
+// samples done, less those of lost steps. Time is that since calm steps have passed.
 func (b *faultsRun) addFaultWindows(x *faultOutcome) {
 	if b.size.name != b.o.text("timeline") && !b.o.Tiny {
 		return

@@ -37,6 +37,7 @@ var idealBench = Bench{
 			"Default: those of the model"),
 		text("modes", "", "names of cache.mode and ideal, separated by commas", "modes that take turns. Default: ideal, "+strings.Join(lrpp.ModeNames(), ", ")),
 		numbers("lookahead", "200", 1, 1<<20, "oracle.lookahead, which mode lrpp reads"),
+		choice("law", "independent", []string{"independent", "bursts", "both"}, "data.law, when rows are used"),
 		choice("delayed", "yes", []string{"yes", "no", "both"}, "cache.delayed_sync"),
 	},
 	measure: runIdeal,
@@ -65,6 +66,7 @@ type idealCase struct {
 	batch, ranks, lookahead int
 	dense                   int // 0: those of the model
 	delayed                 bool
+	law                     string // data.law
 }
 
 func runIdeal(out io.Writer, o Options) (*Report, error) {
@@ -139,6 +141,10 @@ func (r *idealRun) listCases() (cases []idealCase, err error) {
 	if dense == nil {
 		dense = []int{0}
 	}
+	laws := []string{o.text("law")}
+	if laws[0] == "both" {
+		laws = []string{"independent", "bursts"}
+	}
 	delayed := map[string][]bool{"yes": {true}, "no": {false}, "both": {true, false}}[o.text("delayed")]
 	for _, m := range models {
 		for _, n := range ranks {
@@ -149,7 +155,9 @@ func (r *idealRun) listCases() (cases []idealCase, err error) {
 				for _, ahead := range o.numbers("lookahead") {
 					for _, d := range delayed {
 						for _, p := range dense {
-							cases = append(cases, idealCase{m, batch, n, ahead, p, d})
+							for _, law := range laws {
+								cases = append(cases, idealCase{m, batch, n, ahead, p, d, law})
+							}
 						}
 					}
 				}
@@ -200,7 +208,7 @@ func (o Options) shortTime(key string) (d time.Duration, err error) {
 func (r *idealRun) jobOf(c idealCase) emulatedJob {
 	sized := r.clock != realClock
 	return emulatedJob{shape: c.shape, ranks: c.ranks, batch: c.batch, threads: r.o.number("threads"), link: r.link, compute: r.compute,
-		sets:     []string{fmt.Sprint("oracle.lookahead=", c.lookahead), fmt.Sprint("cache.delayed_sync=", c.delayed)},
+		sets:     []string{fmt.Sprint("oracle.lookahead=", c.lookahead), fmt.Sprint("cache.delayed_sync=", c.delayed), "data.law=" + c.law},
 		sizeOnly: sized, dense: c.dense, virtual: r.clock == virtualClock, seed: 1}
 }
 

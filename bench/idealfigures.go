@@ -11,7 +11,8 @@ import (
 
 // caseOf is the case of the figures of a mode.
 func (r *idealRun) caseOf(c idealCase, j emulatedJob, mode string) map[string]string {
-	m := map[string]string{"model": c.shape.name, "batch": strconv.Itoa(c.batch), "ranks": strconv.Itoa(c.ranks), "clock": r.clock, "mode": mode}
+	m := map[string]string{"model": c.shape.name, "batch": strconv.Itoa(c.batch), "ranks": strconv.Itoa(c.ranks), "clock": r.clock, "mode": mode,
+		"law": c.law}
 	if r.link != nil {
 		m["link"] = r.link.String()
 	}
@@ -32,7 +33,7 @@ func (r *idealRun) caseOf(c idealCase, j emulatedJob, mode string) map[string]st
 
 // titleOf names a case for people.
 func (r *idealRun) titleOf(c idealCase, j emulatedJob) string {
-	name := fmt.Sprintf("%s batch %d ranks %d", c.shape.name, c.batch, c.ranks)
+	name := fmt.Sprintf("%s batch %d ranks %d, ids %s", c.shape.name, c.batch, c.ranks, c.law)
 	if r.link != nil {
 		name += " link " + r.link.String()
 	}

@@ -48,7 +48,7 @@ func TestOutcomeOfACheckpoint(t *testing.T) {
 		after.steps = append(after.steps, stepLine{int64(i + 5), int64(1600 + 100*i)})
 	}
 	x, err := outcomeOfCheckpoint(nil, before, after, 1)
-	if err != nil || x.resume != 1000 || x.regain != 1100 || x.whole != 1100 || x.redone != 2 || x.net != 0 || x.kept != 100 {
+	if err != nil || x.resume != 1000 || x.regain != 1100 || x.recovered != 1100 || x.redone != 2 || x.net != 0 || x.kept != 100 {
 		t.Errorf("%+v, %v", x, err)
 	}
 	if _, err := outcomeOfCheckpoint(nil, before, before, 1); err == nil {

@@ -10,5 +10,6 @@ func bagPipeDrawings() []Drawing {
 		bagPipeSkew(),
 		bagPipeLookahead(),
 		bagPipeRecovery(),
+		bagPipeVirtual(),
 	)
 }

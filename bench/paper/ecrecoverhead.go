@@ -72,10 +72,10 @@ func checkpointsOf(minutes int) ecrecSystem {
 
 // saves are the notes on ckpt-full.
 var saves = []string{
-	"Ckpt-30 and Ckpt-60 are our ckpt-full: training stops, all touched rows, state and the dense part are written to real files, " +
-		"and training " +
-		"continues after the longer of that and of the bytes at the rate of the store. The paper's writes to HDFS. Ours checks sums as " +
-		"it writes, which " +
+	"Ckpt-30 and Ckpt-60 are our ckpt-full: training stops, all touched rows, state and the dense part are written to real files, and " +
+		"training " +
+		"continues after the longer of that and of the bytes at the rate of the store. The paper's writes to HDFS. Ours checks sums as it " +
+		"writes, which " +
 		"costs it nothing here; it waits for no replicas: stronger than the paper's.",
 	"Our code commits every few steps beside training, and trainers are synchronous, so each has the dense part: no copies of it are sent. " +
 		"ECRec commits each step.",
@@ -104,8 +104,8 @@ func shapedParams(r *bench.Report) []Param {
 		{"trainers", "15, with a V100, asynchronous", r.Settings["ranks"] + " ranks, each also a server, synchronous"},
 		{"batch", "2,048 a trainer", r.Settings["batch"] + " a rank"},
 		{"links", "25 Gb/s (servers), 10 Gb/s (trainers)", r.Settings["link"]},
-		{"forward and backward", "not in the text", r.Settings["compute"] + ", a wait: BagPipe's ideal step, on the same GPU with the " +
-			"same samples"},
+		{"forward and backward", "not in the text", r.Settings["compute"] + ", a wait: BagPipe's ideal step, on the same GPU with the same " +
+			"samples"},
 		{"store", "1.4 to 1.5 GB/s, computed from the overhead of Ckpt-30", r.Settings["store"] + " MB/s, or the disk if that is slower"},
 		{"steps between commits", "1", r.Settings["every"]},
 	}...)
@@ -151,8 +151,8 @@ func drawOverhead(f *Figure, reports []*bench.Report) error {
 	}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves...)
-	f.Notes = append(f.Notes, "The sum of the parts is the time of rank 0's training goroutine for protection, of a step without: "+
-		"it has no noise of the machine, and "+
+	f.Notes = append(f.Notes, "The sum of the parts is the time of rank 0's training goroutine for protection, of a step without: it has "+
+		"no noise of the machine, and "+
 		"leaves out the cost of traffic in the background.")
 	return nil
 }
@@ -164,7 +164,8 @@ func addByRate(f *Figure, r *bench.Report, sizes []string) error {
 		return nil
 	}
 	for _, minutes := range []int{30, 60} {
-		s, err := bars(r, fmt.Sprintf("Ckpt-%d, by bytes and rate", minutes), "bytes of a checkpoint", "size", sizes, checkpointsOf(minutes).of...)
+		s, err := bars(r, fmt.Sprintf("Ckpt-%d, by bytes and rate", minutes), "bytes of a checkpoint", "size", sizes,
+			checkpointsOf(minutes).of...)
 		if err != nil {
 			return err
 		}
@@ -177,7 +178,8 @@ func addByRate(f *Figure, r *bench.Report, sizes []string) error {
 
 // overTime draws a quantity over time on 8S.
 func overTime(f *Figure, r *bench.Report, minutes int, quantity string) error {
-	for _, s := range []ecrecSystem{{"no fault tolerance", []string{"system", "noft"}}, oursOf(2, everyOf(r)), oursOf(4, everyOf(r)), checkpointsOf(minutes)} {
+	for _, s := range []ecrecSystem{{"no fault tolerance", []string{"system", "noft"}}, oursOf(2, everyOf(r)), oursOf(4, everyOf(r)),
+		checkpointsOf(minutes)} {
 		x, err := line(r, s.name, quantity, "at", append([]string{"size", "8S"}, s.of...)...)
 		if err != nil {
 			return err
@@ -186,10 +188,10 @@ func overTime(f *Figure, r *bench.Report, minutes int, quantity string) error {
 	}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves...)
-	f.Notes = append(f.Notes, "Each curve is the blocks of its system end to end: they were measured by turns, so that changes of "+
-		"the machine affect all alike. "+
-		"Blocks of the code have at least 20 steps, so curves differ in length. Steps do not shrink with the scale, so a window of "+
-		"ours has fewer of "+
+	f.Notes = append(f.Notes, "Each curve is the blocks of its system end to end: they were measured by turns, so that changes of the "+
+		"machine affect all of them. "+
+		"Blocks of the code have at least 20 steps, so curves differ in length. Steps do not shrink with the scale, so a window of ours has "+
+		"fewer of "+
 		"them than one of the paper.")
 	return nil
 }
@@ -206,9 +208,11 @@ func drawOverTime(minutes int) func(*Figure, []*bench.Report) error {
 			return err
 		}
 		least := slices.MinFunc(f.points(system), byValue)
-		f.Checks = []Check{holdsIf(fmt.Sprintf("the throughput of %s falls to 0 while it writes", system), least.Y == 0, "the least window has %s samples/s",
+		f.Checks = []Check{holdsIf(fmt.Sprintf("the throughput of %s falls to 0 while it writes", system), least.Y == 0,
+			"the least window has %s samples/s",
 			number(least.Y)),
-			atLeast("the mean with k=4 is at least 70 % of that without fault tolerance", over(means["ecrec k=4"], means["no fault tolerance"]), 0.7)}
+			atLeast("the mean with k=4 is at least 70 % of that without fault tolerance", over(means["ecrec k=4"], means["no fault "+
+				"tolerance"]), 0.7)}
 		if minutes == 30 {
 			f.Checks = append(f.Checks, below("the mean of Ckpt-30 is below that of k=4", means[system], means["ecrec k=4"]))
 		} else {
@@ -221,7 +225,8 @@ func drawOverTime(minutes int) func(*Figure, []*bench.Report) error {
 // addMeans adds the mean of each curve.
 func addMeans(f *Figure, r *bench.Report, minutes int) (map[string]Point, error) {
 	means := map[string]Point{}
-	for _, s := range []ecrecSystem{{"no fault tolerance", []string{"system", "noft"}}, oursOf(2, everyOf(r)), oursOf(4, everyOf(r)), checkpointsOf(minutes)} {
+	for _, s := range []ecrecSystem{{"no fault tolerance", []string{"system", "noft"}}, oursOf(2, everyOf(r)), oursOf(4, everyOf(r)),
+		checkpointsOf(minutes)} {
 		p, kind, err := point(r, 0, "", "mean throughput", append([]string{"size", "8S"}, s.of...)...)
 		if err != nil {
 			return nil, err
@@ -261,14 +266,21 @@ func drawDone(minutes int) func(*Figure, []*bench.Report) error {
 	}
 }
 
-// atSameTime returns the last points of two curves that are at the same time. They have N = 0 if there are none.
-func atSameTime(a, b []Point) (Point, Point) {
-	for i := min(len(a), len(b)) - 1; i >= 0; i-- {
-		if a[i].X == b[i].X {
-			return a[i], b[i]
-		}
+// atSameTime returns the last points of two curves before the shorter one ends. They have N = 0 if there are none.
+func atSameTime(a, b []Point) (x, y Point) {
+	if len(a) == 0 || len(b) == 0 {
+		return x, y
 	}
-	return Point{}, Point{}
+	end := min(a[len(a)-1].X, b[len(b)-1].X)
+	last := func(points []Point) (p Point) {
+		for _, q := range points {
+			if q.X <= end {
+				p = q
+			}
+		}
+		return p
+	}
+	return last(a), last(b)
 }
 
 func drawWide(f *Figure, reports []*bench.Report) error {
@@ -280,7 +292,8 @@ func drawWide(f *Figure, reports []*bench.Report) error {
 		}
 		f.Series = append(f.Series, x)
 	}
-	f.Checks = []Check{above("2S-2D costs more than 4S, which has as many bytes", f.atLabel("ecrec k=4", "2S-2D"), f.atLabel("ecrec k=4", "4S"))}
+	f.Checks = []Check{above("2S-2D costs more than 4S, which has as many bytes", f.atLabel("ecrec k=4", "2S-2D"), f.atLabel("ecrec k=4",
+		"4S"))}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves[1])
 	return nil
@@ -291,7 +304,8 @@ func drawAblation(f *Figure, reports []*bench.Report) error {
 	like := Series{System: "ecrec-like k=4"}
 	for i, x := range []struct{ label, copies, phases string }{{"all", "true", "true"}, {"without copies of the NN", "false", "true"},
 		{"also without two-phase commit", "false", "false"}} {
-		p, kind, err := point(r, float64(i), x.label, "overhead", "size", "Original", "system", "ecrec-like", "copies", x.copies, "two_phase", x.phases)
+		p, kind, err := point(r, float64(i), x.label, "overhead", "size", "Original", "system", "ecrec-like", "copies", x.copies,
+			"two_phase", x.phases)
 		if err != nil {
 			return err
 		}
@@ -301,7 +315,8 @@ func drawAblation(f *Figure, reports []*bench.Report) error {
 	}
 	ours := Series{System: "ecrec k=4"}
 	for i, every := range strings.Split(r.Settings["every"], ",") {
-		p, kind, err := point(r, float64(3+i), "a commit every "+every, "overhead", append([]string{"size", "Original"}, oursOf(4, every).of...)...)
+		p, kind, err := point(r, float64(3+i), "a commit every "+every, "overhead", append([]string{"size", "Original"}, oursOf(4,
+			every).of...)...)
 		if err != nil {
 			return err
 		}
@@ -316,10 +331,10 @@ func drawAblation(f *Figure, reports []*bench.Report) error {
 		below("our commits every step cost less than ECRec's, with all its parts", ours.Points[0], like.Points[0]),
 	}
 	f.Params = shapedParams(r)
-	f.Notes = append(f.Notes, "ecrec-like is ECRec's commit on our kernels, data order and links: differences of rows, as floats, "+
-		"to the holder of a float-sum parity, two round "+
-		"trips in the foreground, and the dense gradient to a second server. All ranks wait for it, where ECRec's trainers are "+
-		"asynchronous and overlap: weaker. "+
+	f.Notes = append(f.Notes, "ecrec-like is ECRec's commit on our kernels, data order and links: differences of rows, as floats, to the "+
+		"holder of a float-sum parity, two round "+
+		"trips in the foreground, and the dense gradient to a second server. All ranks wait for it, where ECRec's trainers are asynchronous "+
+		"and overlap: weaker. "+
 		"No optimizer updates the copy of the dense part: stronger.",
 		"Our code has no such copies: trainers are synchronous, so all of them have the dense part.")
 	return nil
@@ -360,8 +375,8 @@ func drawCompression(f *Figure, reports []*bench.Report) error {
 		atLeast("Ckpt-30 costs as much as the code only if it is compressed by more than 60 %", meets, 60),
 	}
 	f.Params = shapedParams(r)
-	f.Notes = append(f.Notes, "Computed, as in the paper: the overhead of fig. 5 on 8S less the compressed share. Compressing is "+
-		"free here, and no loss of "+
+	f.Notes = append(f.Notes, "Computed, as in the paper: the overhead of fig. 5 on 8S less the compressed share. Compressing is free "+
+		"here, and no loss of "+
 		"precision is counted: both favour checkpoints. No checkpoint of ecrec is compressed, so no point of this figure is measured.")
 	return nil
 }

@@ -64,10 +64,10 @@ func TestChecksOfRecovery(t *testing.T) {
 	const low, high = 1e-9, 1e9
 	turn(t, "E10", "sooner with the code", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")
 	turn(t, "E10", "within 30 s", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")
-	turn(t, "E10", "not trained before", 0, 50, 0, "net samples from loss to whole, of normal", "system", "ours", "k", "4")
+	turn(t, "E10", "not trained before", 0, 50, 0, "net samples until recovered, of normal", "system", "ours", "k", "4")
 	turn(t, "E11", "at its worst", 0, high, -high, "samples done", "system", "ours", "k", "4", "moment", "step")
-	turn(t, "E12", "a higher k is slower", 0, high, low, "whole", "system", "ours", "k", "4", "moment", "step")
-	turn(t, "E12", "average of Ckpt-30", 0, low, high, "whole", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "E12", "a higher k is slower", 0, high, low, "recovered", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "E12", "average of Ckpt-30", 0, low, high, "recovered", "system", "ours", "k", "4", "moment", "step")
 	turn(t, "B14", "saved just before", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")
 	turn(t, "E-locks", "sooner than at the least rate", 0, low, high, "from loss to rebuilt", "rate", "max")
 }

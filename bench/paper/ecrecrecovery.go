@@ -36,13 +36,13 @@ var moments = []struct{ paper, ours string }{{"best", "after"}, {"average", "hal
 
 // faultNotes are the notes on bench faults.
 var faultNotes = []string{
-	"Each value is a run of real processes, one for each rank, of which rank 1 is killed by SIGKILL; all rows were touched before. " +
-		"The digest is that of a " +
+	"Each value is a run of real processes, one for each rank, of which rank 1 is killed by SIGKILL; all rows were touched before. The " +
+		"digest is that of a " +
 		"run without a loss.",
-	"Ckpt-30 and Ckpt-60 are our ckpt-full, without a code: training waits for each save, the job ends with the loss and is started " +
-		"again at " +
-		"once, loads and repeats steps. Best, average and worst are kills just after a save, half-way, and just before one. A " +
-		"scheduler's wait is left out: " +
+	"Ckpt-30 and Ckpt-60 are our ckpt-full, without a code: training waits for each save, the job ends with the loss and is started again " +
+		"at " +
+		"once, loads and repeats steps. Best, average and worst are kills just after a save, half-way, and just before one. A scheduler's " +
+		"wait is left out: " +
 		"stronger than the paper's.",
 	"The start of processes takes the same time at any scale, so it weighs more here than in the paper. Checkpoints need it for all " +
 		"ranks, the code " +
@@ -106,20 +106,22 @@ func checkFailure(f *Figure, r *bench.Report, minutes int) error {
 	}
 	f.Checks = append(f.Checks, below("training continues sooner with the code than from a checkpoint", resume, stands),
 		atMost("training continues within 30 s with the code", scaled(resume, 1e-3), 30))
-	kept, _, err := point(r, 0, "", "throughput from resume to whole, of normal", lossOfOurs("4S", 4)...)
+	kept, _, err := point(r, 0, "", "throughput while recovering, of normal", lossOfOurs("4S", 4)...)
 	if err != nil { // the rebuild ended with the first step
 		kept = Point{}
 	}
 	f.Checks = append(f.Checks, atLeast("k=4 keeps at least 87 % of its throughput while it rebuilds", kept, 87))
-	net, _, err := point(r, 0, "", "net samples from loss to whole, of normal", lossOfOurs("4S", 4)...)
+	net, _, err := point(r, 0, "", "net samples until recovered, of normal", lossOfOurs("4S", 4)...)
 	if err != nil {
 		return err
 	}
-	f.Checks = append(f.Checks, above("until all is rebuilt, k=4 trains samples that were not trained before; checkpoints train none", net, Point{N: 1}))
+	f.Checks = append(f.Checks, above("until all is rebuilt, k=4 trains samples that were not trained before; checkpoints train none",
+		net, Point{N: 1}))
 	done, _ := line(r, "", "samples done", "at", lossOfOurs("4S", 4)...)
 	redone, _ := line(r, "", "samples done", "at", lossOfCheckpoints("4S", minutes, "before")...)
 	coded, saved := atSameTime(done.Points, redone.Points)
-	f.Checks = append(f.Checks, above(fmt.Sprintf("k=4 has done more samples than Ckpt-%d at its worst, at the end of the shorter curve", minutes), coded, saved))
+	f.Checks = append(f.Checks, above(fmt.Sprintf("k=4 has done more samples than Ckpt-%d at its worst, at the end of the shorter curve",
+		minutes), coded, saved))
 	return nil
 }
 
@@ -128,7 +130,7 @@ func drawRecoveryTimes(f *Figure, reports []*bench.Report) error {
 	r := reports[0]
 	sizes := sizesOf(r)
 	for _, k := range []int{2, 4} {
-		for _, x := range []struct{ name, quantity string }{{"ecrec k=%d", "whole"}, {"ecrec k=%d, training continues", "resume"}} {
+		for _, x := range []struct{ name, quantity string }{{"ecrec k=%d", "recovered"}, {"ecrec k=%d, training continues", "resume"}} {
 			s := Series{System: fmt.Sprintf(x.name, k)}
 			for i, size := range sizes {
 				p, kind, err := point(r, float64(i), size, x.quantity, lossOfOurs(size, k)...)
@@ -147,7 +149,7 @@ func drawRecoveryTimes(f *Figure, reports []*bench.Report) error {
 		for i, size := range sizes {
 			var of [3]Point
 			for n, m := range moments {
-				p, kind, err := point(r, float64(i), size, "whole", lossOfCheckpoints(size, minutes, m.ours)...)
+				p, kind, err := point(r, float64(i), size, "recovered", lossOfCheckpoints(size, minutes, m.ours)...)
 				if err != nil {
 					return err
 				}
@@ -227,12 +229,13 @@ func drawRates(f *Figure, reports []*bench.Report) error {
 		atLeast("with the default rate, at least 87 % of the throughput is kept", f.atLabel(kept.System, "ec.rebuild_rate = auto"), 87),
 		below("without a bound, a rank is rebuilt sooner than at the least rate", took.Points[len(took.Points)-1], took.Points[0]),
 	}
-	f.Params = []Param{{"knob", "10 locks in place of 1", "ec.rebuild_rate, the bound on the rate of a rebuild"}, {"model", "E-DLRM", r.Settings["model"] + ", Criteo Kaggle"},
-		{"rows lost", "all of a server", "those that a short run has touched"}}
-	f.Notes = append(f.Notes, "Ours has no locks: all ranks rebuild in rounds between their steps, at a commit that all of them "+
-		"hold, so no row is locked while it is "+
-		"decoded. ECRec's locks trade throughput for the time of a rebuild; the bound on its rate does so here. The values are no "+
-		"gains over one lock, so they "+
+	f.Params = []Param{{"knob", "10 locks in place of 1", "ec.rebuild_rate, the bound on the rate of a rebuild"}, {"model", "E-DLRM",
+		r.Settings["model"] + ", Criteo Kaggle"},
+		{"rows lost", "all of a server", "the rows that a short run has touched"}}
+	f.Notes = append(f.Notes, "Ours has no locks: all ranks rebuild in rounds between their steps, at a commit that all of them hold, so "+
+		"no row is locked while it is "+
+		"decoded. ECRec's locks trade throughput for the time of a rebuild; the bound on its rate does so here. The values are no gains over "+
+		"one lock, so they "+
 		"can't be compared with the paper's.")
 	return nil
 }

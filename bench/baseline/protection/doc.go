@@ -9,10 +9,10 @@
 //
 // Each step is a commit, and training waits for it. Owners send the differences of their rows to the holders of the parities, which stage
 // them and answer: one round trip. With Variant.TwoPhase, owners then send a commit, on which the holders add the differences to the
-// parities and answer: the second one. With Variant.Copies, each trainer also sends its dense gradient to a second server of each
+// parities and reply: the second one. With Variant.Copies, each trainer also sends its dense gradient to a second server of each
 // part, which adds them up.
 //
-// # Left out
+// # Simplifications
 //
 // ECRec trains asynchronously: the commits of some trainers overlap with the steps of others. Here all ranks wait, which makes it
 // weaker. A copy of the dense part is summed gradients: no optimizer updates it, which makes it stronger. The number of rows of a
