@@ -11,11 +11,11 @@ import (
 // bagPipeVirtual are figures of BagPipe whose steps run on a simulated clock.
 func bagPipeVirtual() []Drawing {
 	return []Drawing{
-		{ID: "B8", Runs: delayRuns, Draw: drawDelay},
+		withCounts(Drawing{ID: "B8", Runs: delayRuns, Draw: drawDelay}, cacheRunsOf, addDelay),
 		{ID: "B15", Runs: idealRuns, Draw: drawIdeal},
 		{ID: "B16a", Runs: trainersRuns, Draw: drawTrainers},
 		{ID: "B16b", Runs: batchRuns, Draw: drawBatches},
-		{ID: "B-tab3", Runs: lookaheadStepRuns, Draw: drawLookaheadSteps},
+		withCounts(Drawing{ID: "B-tab3", Runs: lookaheadStepRuns, Draw: drawLookaheadSteps}, burstCacheRuns, addCacheSizes),
 	}
 }
 
