@@ -15,7 +15,7 @@ import (
 
 var protectionBench = Bench{
 	Name: "protection",
-	Doc:  "throughput with a code, with checkpoints that training waits for, and as in ECRec, by size of the model",
+	Doc:  "throughput with a code, with checkpoints, and as in ECRec, by size of the model",
 	Detail: "Links, computing and the rate of the store are emulated. A checkpoint is a real save of all rows, state and dense part: training stops " +
 		"for the longer of the save and of its bytes at the rate of the store. Blocks of steps take turns, each after one without protection. " +
 		"A block with a checkpoint lasts for the time between two. All rows are touched before. Windows of throughput are those of " +
