@@ -15,9 +15,8 @@ import (
 
 var protectionBench = Bench{
 	Name: "protection",
-	Doc:  "throughput with a code, with checkpoints that training waits for, and as in ECRec, by size of the model",
-	Detail: "Links, computing and the rate of the store are emulated. A checkpoint is a real save of all rows, state and dense part: " +
-		"training stops " +
+	Doc:  "throughput with a code, with checkpoints, and as in ECRec, by size of the model",
+	Detail: "Links, computing and the rate of the store are emulated. A checkpoint is a real save of all rows, state and dense part: training stops " +
 		"for the longer of the save and of its bytes at the rate of the store. Blocks of steps take turns, each after one without protection. " +
 		"A block with a checkpoint lasts for the time between two. All rows are touched before. Windows of throughput are those of " +
 		"the blocks of a system, end to end.",
@@ -26,7 +25,7 @@ var protectionBench = Bench{
 		sizesSetting("Original,2S,4S,8S").orTiny("Original,8S"),
 		scaleSetting,
 		Setting{Name: "systems", Default: "k2,k4,ckpt-30,ckpt-60", Allowed: oneOf(guardNames()) + "; several, separated by commas",
-			Doc: "protection of rows: our code, checkpoints every 30 or 60 minutes / scale, ECRec's commits", check: areGuards}.
+			Doc: "what protects rows: our code, checkpoints every 30 or 60 minutes / scale, ECRec's commits", check: areGuards}.
 			orTiny("k2,k4,ckpt-30,ckpt-60,like,like-nocopies,like-bare"),
 		numbers("every", "10", 1, 1<<20, "steps between commits of our code").orTiny("2"),
 		number("ranks", "5", 2, 64, "number of ranks"),
@@ -174,7 +173,7 @@ func runProtection(out io.Writer, o Options) (*Report, error) {
 	return b.report, nil
 }
 
-// interval is the time between two checkpoints, given in minutes of the paper.
+// interval is the time between two checkpoints of so many minutes of the paper.
 func (b *protectionRun) interval(minutes int) time.Duration {
 	return time.Duration(minutes) * time.Minute / time.Duration(b.scale)
 }
