@@ -6,6 +6,7 @@ NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 FUZZTIME    ?= 10s
 RUNS        ?= 2000
 PKG         ?= ./...
+MINUTES     ?= 5
 # Packages whose goroutines meet: tested with the race detector, which needs cgo.
 RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/... ./cmd/internal/cli/... ./launcher/... ./transport/... ./collectives/... ./data/... ./predict/... ./kernels/... ./lrpp/... ./shard/... ./store/... ./stream/... ./follow/... ./serve/... ./derive/... ./internal/uring/... ./internal/directio/... ./checkpoint/... ./train/...
 # Packages that have other files without cgo.
@@ -15,7 +16,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench figures bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench figures bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick check-outside soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -162,10 +163,15 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
-soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments; train 100 models beside PyTorch; test with the race detector what make test draws from
+check-outside: build ## check ./ecrec by a program that shares no code with it, for MINUTES (5): random jobs and faults, SEED=N repeats (needs python3)
+	@if command -v python3 >/dev/null; then python3 tools/checker --ecrec ./ecrec --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)); else echo "skipped: no python3"; fi
+
+soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments; check the program from outside for two hours, and find planted defects; train 100 models beside PyTorch; test with the race detector what make test draws from
 	go test -count=1 -timeout 60m -run '^Test(Killed|StoppedRanks|LostNodes|Unsurvivable)' ./cmd/ecrec -soak -kills 200 -v
 	go test -count=1 -timeout 60m -run '^TestKilled(Ranks|WhileRebuilding)' ./cmd/ecrec -build race -kills 20 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
+	$(MAKE) check-outside MINUTES=120
+	tools/checker/planted.sh
 	$(MAKE) test-python SEEDS="$$(seq -s ' ' 100)"
 	GORACE=atexit_sleep_ms=0 go test -count=1 -vet=off -race -timeout 60m $(RACE)
 

@@ -12,10 +12,11 @@ import (
 var cacheBench = Bench{
 	Name: "cache",
 	Doc:  "rows, messages and bytes that each cache mode moves",
-	Detail: "Counts exactly what the modes would move for a stream of ids. Nothing is timed. " +
+	Detail: "Counts exactly the rows that the modes would move for a stream of ids. Nothing is timed. " +
 		"Before counting, as many steps as the lookahead fill the caches.",
 	Settings: append(append(cacheSettingsOf("200", "50"),
-		numbers("sizes", "5,10,50,100", 1, 1000, "further lookaheads, for which only the sizes of the caches are counted").orTiny("2,3")), streamSettings()...),
+		numbers("sizes", "5,10,50,100", 1, 1000, "further lookaheads, for which only the sizes of the caches are counted").orTiny("2,3")),
+		streamSettings()...),
 	Evidence: Counted,
 	measure:  runCache,
 }
@@ -179,7 +180,8 @@ func (c *cacheCounts) ofBytes(m, of cacheMode, k kernels.OptimizerKind) float64 
 func (r *Report) cacheSizes(out io.Writer, s *cacheStream, settings cacheSettings, c *cacheCounts, lookaheads []int) error {
 	t := table(out)
 	defer t.Flush()
-	fmt.Fprintf(t, "\nlookahead\trows cached at the peak\tin one trainer's cache\tMB of weights\twith %s\tBagPipe, tab. 3\t\n", cacheOptimizers[0])
+	fmt.Fprintf(t, "\nlookahead\trows cached at the peak\tin one trainer's cache\tMB of weights\twith %s\tBagPipe, tab. 3\t\n",
+		cacheOptimizers[0])
 	for _, lookahead := range lookaheads {
 		counted := c
 		if lookahead != settings.lookahead {
@@ -193,7 +195,8 @@ func (r *Report) cacheSizes(out io.Writer, s *cacheStream, settings cacheSetting
 		state := 4 * float64(cacheOptimizers[0].RowState(cacheRowWidth)) * counted.peakTrainer
 		all := r.addCase("rows cached by all", "rows", counted.peakAll, of...)
 		one := r.addCase("rows cached by a trainer", "rows", counted.peakTrainer, of...)
-		fmt.Fprintf(t, "%d\t%.0f\t%.0f\t%.1f\t%.1f\t%s\t\n", lookahead, all.Median, one.Median, r.addCase("cache", "bytes", bytes, of...).Median/1e6,
+		fmt.Fprintf(t, "%d\t%.0f\t%.0f\t%.1f\t%.1f\t%s\t\n", lookahead, all.Median, one.Median,
+			r.addCase("cache", "bytes", bytes, of...).Median/1e6,
 			r.addCase("cache with state", "bytes", bytes+state, of...).Median/1e6, paperSizes[lookahead])
 	}
 	return nil

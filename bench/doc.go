@@ -85,12 +85,12 @@
 // for each value of ec.rebuild_rate: the rate is what a lost rank rebuilt on average from the survey on, and the throughput meanwhile
 // that of the steps from the first one to the last row, beside the normal one around it.
 //
-// # Exchanges of other systems
+// # Protection and faults, by size
 //
-// Package baseline has them. They and the cache modes train in the same step loop, over the same links, with the same stand-in for the
-// forward and backward pass. The dense gradients of a model are all-reduced in parts, as zeros; their update is not timed. All systems are
-// timed on the same steps, except the two that put samples in another order. Traffic is the sum of all ranks. Lists of rows are left out
-// of it, as they are for the cache modes.
+// Sizes of ECRec's models are divided by a scale, and with them every time that belongs to the size: the time between checkpoints, the
+// moment of a failure. Protection measures training without a failure: the ranks are in one process, with emulated links, computing
+// and store. Faults kills ranks of real processes. Its times are from the end of the last step before the loss. Checkpoints of both are those
+// that training waits for.
 //
 // # Collectives
 //

@@ -36,7 +36,7 @@ type emulatedJob struct {
 	sizeOnly bool
 	dense    int
 
-	// virtual runs the job on a virtual clock; it needs sizeOnly. The seed chooses the data, and the order of what happens at one
+	// virtual runs the job on a virtual clock; it needs sizeOnly. The seed chooses the data, and the order of events at one
 	// moment.
 	virtual bool
 	seed    uint64

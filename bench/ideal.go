@@ -24,7 +24,8 @@ var idealBench = Bench{
 		choice("clock", realClock, []string{realClock, virtualClock, bothClocks},
 			"clock of the steps. both: a run on each by turns, and their ratio; it needs link and compute"),
 		choice("model", "", []string{"dim48", "dim16", "deepfm48"}, "model to train. Default: dim48 and dim16; with compute dim48 alone"),
-		numbers("batch", "", 1, maxSamples, "samples of a step, over all ranks. Default: 2048; with compute 8192; with a virtual clock 2048 for each rank"),
+		numbers("batch", "", 1, maxSamples, "samples of a step, over all ranks. Default: 2048; with compute 8192; with a virtual clock "+
+			"2048 for each rank"),
 		numbers("ranks", "", 1, 1024, "number of ranks. Default: 4; with clock=virtual 8"),
 		threadsSetting,
 		number("steps", "", 1, maxSteps, "steps in a turn. Default: 40960 / batch, at least 4; with a virtual clock 4"),
@@ -32,8 +33,9 @@ var idealBench = Bench{
 		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links between ranks. Default: none"),
 		text("compute", "", "a duration up to 1m, such as 30ms", "time of the stand-in for the forward and backward pass. Default: none"),
 		text("ideal", "", "a duration up to 1m, such as 30ms", "time of the ideal step, to which compute is fitted. It needs clock=virtual"),
-		numbers("dense", "", 1, 1<<30, "dense parameters of the stand-in; the first ones are those of the step that ideal names. Default: those of the model"),
-		text("modes", "", "names of cache.mode and ideal, separated by commas", "what takes turns. Default: ideal, "+strings.Join(lrpp.ModeNames(), ", ")),
+		numbers("dense", "", 1, 1<<30, "dense parameters of the stand-in; the first ones are those of the step that ideal names. "+
+			"Default: those of the model"),
+		text("modes", "", "names of cache.mode and ideal, separated by commas", "modes that take turns. Default: ideal, "+strings.Join(lrpp.ModeNames(), ", ")),
 		numbers("lookahead", "200", 1, 1<<20, "oracle.lookahead, which mode lrpp reads"),
 		choice("law", "independent", []string{"independent", "bursts", "both"}, "data.law, when rows are used"),
 		choice("delayed", "yes", []string{"yes", "no", "both"}, "cache.delayed_sync"),
@@ -268,7 +270,7 @@ func (r *idealRun) measureCase(c idealCase) (err error) {
 	return nil
 }
 
-// measureSeeds measures one turn of each of some seeds, in virtual time. A mode is planned by itself: what others leave in caches
+// measureSeeds measures one turn of each of some seeds, in virtual time. A mode is planned by itself: rows that others leave in caches
 // would change it.
 func (r *idealRun) measureSeeds(j emulatedJob, c idealCase, seeds int) (samples [][]measure.Sample, info train.Info, err error) {
 	samples = make([][]measure.Sample, len(r.modes))

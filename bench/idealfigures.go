@@ -56,7 +56,8 @@ func (r *idealRun) titleOf(c idealCase, j emulatedJob) string {
 func (r *idealRun) addFigures(c idealCase, j emulatedJob, kind Evidence, samples [][]measure.Sample) {
 	fmt.Fprintf(r.out, "\n%s\n", r.titleOf(c, j))
 	t := table(r.out)
-	fmt.Fprintln(t, "mode\tms per step\tleast\tgreatest\tof ideal\tinterval\tspeed of none's\tinterval\tcritical rows\tKiB\tdelayed rows\tKiB\t")
+	fmt.Fprintln(t, "mode\tms per step\tleast\tgreatest\tof ideal\tinterval\tspeed of none's\tinterval\tcritical rows\tKiB\tdelayed "+
+		"rows\tKiB\t")
 	was := r.report.evidence
 	r.report.evidence = kind
 	for i, mode := range r.modes {

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/ecrec/ecrec/config"
@@ -34,11 +35,25 @@ var mixtures = []int{90, 70, 40, 10, 1}
 
 func mixtureName(hot int) string { return fmt.Sprintf("mixture-%d", hot) }
 
+// sharedPopularities are popularities that are given by the shares of the lookups of the hottest 0.05, 0.1 and 1 % of the rows: that of
+// OpenEmbedding (ICDE 2023), table II, and ones with more and less skew for its fig. 10, whose exponents are only in a picture.
+var sharedPopularities = []struct {
+	name   string
+	points []sharePoint
+}{
+	{"table-2", openEmbeddingShares},
+	{"table-2-more", []sharePoint{{0.0005, 0.88}, {0.001, 0.915}, {0.01, 0.97}}},
+	{"table-2-less", []sharePoint{{0.0005, 0.83}, {0.001, 0.873}, {0.01, 0.945}}},
+}
+
 // streamNames lists the values of the setting stream.
 func streamNames() []string {
 	names := []string{independentStream, burstStream}
 	for _, hot := range mixtures {
 		names = append(names, mixtureName(hot))
+	}
+	for _, p := range sharedPopularities {
+		names = append(names, p.name)
 	}
 	return names
 }
@@ -46,13 +61,14 @@ func streamNames() []string {
 // streamSettings declares the settings that choose the ids to count.
 func streamSettings() []Setting {
 	return []Setting{
-		choice("stream", independentStream, streamNames(), "ids: synthetic as of data.law, or with this probability one of the hottest 1 % of a table"),
+		choice("stream", independentStream, streamNames(), "ids: synthetic as of data.law; with this probability in % one of the hottest "+
+			"1 % of a table; or with shares as in OpenEmbedding's table II"),
 		choice("tables", "criteo-kaggle", tableNames, "rows of the tables of these ids"),
 		text("data", "", "a run's config", "counts the training data of this config, in the order of its files, in place of a stream"),
 	}
 }
 
-var tableNames = []string{"criteo-kaggle", "criteo-terabyte-40m", "criteo-terabyte", "avazu"}
+var tableNames = []string{"criteo-kaggle", "criteo-terabyte-40m", "criteo-terabyte", "avazu", equalTables}
 
 // openStream opens the ids that the settings choose. The caller closes it.
 func (o Options) openStream() (*idStream, error) {
@@ -74,6 +90,14 @@ func namedStream(law, set string, isTiny bool) (*idStream, error) {
 		s.draw = func(ranks, batch int) drawSlice { return drawIDs(mixture(float64(hot)/100), tables, ranks, batch) }
 		return s, nil
 	}
+	for _, p := range sharedPopularities {
+		if p.name == law {
+			s.draw = func(ranks, batch int) drawSlice {
+				return drawIDs(newShareLaws(p.points, tables...), tables, ranks, batch)
+			}
+			return s, nil
+		}
+	}
 	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: tables, Seed: oracleSeed, Law: law})
 	if err != nil {
 		return nil, err
@@ -82,9 +106,16 @@ func namedStream(law, set string, isTiny bool) (*idStream, error) {
 	return s, nil
 }
 
+// equalTables is the name of 26 tables of the same size, 10.5 million rows: OpenEmbedding's 2.1 billion divided by 200.
+const equalTables = "equal"
+
 // streamTables returns the tables of a set, small ones for tiny runs.
-func streamTables(set string, isTiny bool) ([]int64, error) {
-	tables, err := data.Tables(set)
+func streamTables(set string, isTiny bool) (tables []int64, err error) {
+	if set == equalTables {
+		tables = slices.Repeat([]int64{10_500_000 / 26}, 26)
+	} else {
+		tables, err = data.Tables(set)
+	}
 	if isTiny {
 		for i := range tables {
 			tables[i] = min(tables[i], 1000)
@@ -124,7 +155,8 @@ func openDataStream(path string) (*idStream, error) {
 // checkLength returns an error if a data set has fewer batches than a count needs.
 func (s *idStream) checkLength(batches int64, batch int) error {
 	if need := batches * int64(batch); s.samples > 0 && s.samples < need {
-		return settingError("the data has %d samples, and %d batches of %d need %d; lower steps, lookahead or batch", s.samples, batches, batch, need)
+		return settingError("the data has %d samples, and %d batches of %d need %d; lower steps, lookahead or batch",
+			s.samples, batches, batch, need)
 	}
 	return nil
 }

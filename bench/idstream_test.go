@@ -45,7 +45,8 @@ func TestDataOfAConfigIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "x.bin")
-	if err := data.Synth(data.SynthOptions{Env: env.Real(), To: file, Tables: tables, Seed: oracleSeed, Law: data.LawBursts, Samples: 96 * 16}); err != nil {
+	synth := data.SynthOptions{Env: env.Real(), To: file, Tables: tables, Seed: oracleSeed, Law: data.LawBursts, Samples: 96 * 16}
+	if err := data.Synth(synth); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "x.toml")
@@ -68,7 +69,8 @@ func TestDataOfAConfigIsCounted(t *testing.T) {
 		}
 	}
 	for _, arg := range []string{"data=/none.toml", "stream=flat", "tables=x"} {
-		if _, err := cacheBench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}}); !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
+		_, err := cacheBench.Run(&bytes.Buffer{}, Options{Tiny: true, Args: []string{arg}})
+		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), arg) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}

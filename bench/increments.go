@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ecrec/ecrec/checkpoint"
@@ -166,18 +167,20 @@ func (b *incrementsRun) report(out io.Writer, r *Report, names []string, times [
 				extra = append(extra, x.bytes/(x.rows*x.rowSize))
 			}
 		}
-		ratio, verdict := r.addRatio(name+": of that without checkpoints", ms, plain), ""
+		first := len(r.Figures)
+		ratio, verdict := r.addRatio("time, of that without checkpoints", ms, plain), ""
 		if i > 0 {
 			verdict = ratio.betweenText(3)
 		}
 		ofRows := "-"
 		if len(extra) > 0 {
-			ofRows = fmt.Sprintf("%.3f", r.addAs(Counted, name+": bytes of increments, of their rows'", ratioUnit, extra...).Median)
+			ofRows = fmt.Sprintf("%.3f", r.addAs(Counted, "bytes of increments, of their rows'", ratioUnit, extra...).Median)
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.2f\t%.0f\t%.1f\t%s\t\n", name, r.addFigure(name+": step", "ms", ms...).Median,
-			ratio.Median, verdict, r.addFigure(name+": CPU", "ms/step", cpu...).Median,
-			r.addFigure(name+": longest step of the median", ratioUnit, longest...).Median, r.addAs(Counted, name+": saves", "saves", saves...).Median,
-			r.addAs(Counted, name+": bytes of increments", "MB", written...).Median, ofRows)
+		fmt.Fprintf(t, "%s\t%.2f\t%.3f\t%s\t%.2f\t%.2f\t%.0f\t%.1f\t%s\t\n", name, r.addFigure("step", "ms", ms...).Median,
+			ratio.Median, verdict, r.addFigure("CPU", "ms/step", cpu...).Median,
+			r.addFigure("longest step of the median", ratioUnit, longest...).Median, r.addAs(Counted, "saves", "saves", saves...).Median,
+			r.addAs(Counted, "bytes of increments", "MB", written...).Median, ofRows)
+		r.setCase(first, map[string]string{"system": name, "every": b.o.text("every"), "ranks": strconv.Itoa(b.job.ranks)})
 	}
 	return t.Flush()
 }

@@ -176,7 +176,7 @@ func (x *lossRun) readResult(dir string) error {
 	return nil
 }
 
-// goldenRun is what PyTorch found.
+// goldenRun has the losses of PyTorch.
 type goldenRun struct {
 	TrainLoss []float64 `json:"train_loss"`
 }

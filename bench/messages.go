@@ -19,7 +19,7 @@ import (
 
 var messagesBench = Bench{
 	Name: "messages",
-	Doc:  "time to serialise changed rows for a stream, and to hand them over to its writer, beside Python's",
+	Doc:  "time to serialise changed rows and to hand them to a writer, beside Python's",
 	Detail: "The rows of 8 tables, in the four sizes of Continuous Checkpointing (Buffalo, 2024), table 4.3. Frames of package stream with " +
 		"their sums go to a " +
 		"topic in memory, and are read, checked and merged from there. A hand-over has the operations of package store: a list under a " +

@@ -41,8 +41,8 @@ func newRowCounts(places int) *rowCounts {
 	return &rowCounts{keys: make([]uint64, places), counts: make([]uint32, places), marks: make([]uint32, places), isHot: make([]bool, places)}
 }
 
-// find returns the place of a row, which it adds if add is set; -1 if it is absent.
-func (c *rowCounts) find(row uint64, add bool) int {
+// findRow returns the place of a row, which it adds if it is absent.
+func (c *rowCounts) findRow(row uint64) int {
 	mask := uint64(len(c.keys) - 1)
 	x := (row + 1) * 0x9E3779B97F4A7C15
 	for i := (x ^ x>>32) & mask; ; i = (i + 1) & mask {
@@ -52,12 +52,9 @@ func (c *rowCounts) find(row uint64, add bool) int {
 		if c.keys[i] != 0 {
 			continue
 		}
-		if !add {
-			return -1
-		}
 		if 4*(c.used+1) > 3*len(c.keys) {
 			c.grow()
-			return c.find(row, true)
+			return c.findRow(row)
 		}
 		c.used++
 		c.keys[i] = row + 1
@@ -69,7 +66,8 @@ func (c *rowCounts) grow() {
 	larger := newRowCounts(2 * len(c.keys))
 	for i, key := range c.keys {
 		if key != 0 {
-			larger.counts[larger.find(key-1, true)] = c.counts[i]
+			k := larger.findRow(key - 1)
+			larger.counts[k], larger.marks[k], larger.isHot[k] = c.counts[i], c.marks[i], c.isHot[i]
 		}
 	}
 	*c = *larger
@@ -95,7 +93,7 @@ type popularity struct {
 	bases []uint64 // the number of the first row of each table
 	rows  int64
 	*rowCounts
-	sorted []int
+	sorted []int // places of the rows that are looked up, the hottest first; until countBatches
 }
 
 func runPopularity(out io.Writer, o Options) (*Report, error) {
@@ -165,7 +163,7 @@ func (p *popularity) countLookups(o Options, samples int64) error {
 
 func (p *popularity) addIDs(ids []uint32) {
 	for i, id := range ids {
-		p.counts[p.find(p.bases[i%len(p.bases)]+uint64(id), true)]++
+		p.counts[p.findRow(p.bases[i%len(p.bases)]+uint64(id))]++
 	}
 }
 
@@ -188,7 +186,7 @@ func (p *popularity) countBatches(o Options, samples int64, batch int) (distinct
 			return 0, 0, err
 		}
 		for f, id := range ids {
-			i := p.find(p.bases[f%len(p.bases)]+uint64(id), false)
+			i := p.findRow(p.bases[f%len(p.bases)] + uint64(id)) // the other laws draw other samples for each size of a batch
 			if p.marks[i] == uint32(n+1) {
 				continue
 			}

@@ -95,7 +95,9 @@ func (b *recoveryRun) rebuildByRate(report *Report) error {
 				fmt.Fprint(t, "-\t")
 				continue
 			}
-			f := report.addFigure("rate "+rate+": "+c.name, c.unit, c.values...)
+			first := len(report.Figures)
+			f := report.addFigure(c.name, c.unit, c.values...)
+			report.setCase(first, map[string]string{"rate": rate})
 			fmt.Fprintf(t, "%.1f (%.1f-%.1f)\t", f.Median, f.Min, f.Max)
 		}
 		fmt.Fprintln(t)

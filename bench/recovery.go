@@ -56,6 +56,7 @@ type recoveryRun struct {
 	batch, ranks, kills, first, gap int
 	nodes                           bool   // are lost, not only workers
 	rate                            string // ec.rebuild_rate
+	firstModel                      string // has all rows; empty: the job begins without rows
 }
 
 // recoveryTime is the time of a phase, counted from the loss.

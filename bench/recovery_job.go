@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
@@ -40,47 +39,80 @@ func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err err
 	}
 	b.o.Progress.addFolder(dir)
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "bench.toml")
-	if err := os.WriteFile(path, []byte(b.shape.toml(job{batch: b.batch, ranks: b.ranks}, dir)), 0o644); err != nil {
-		return r, err
-	}
-	args := []string{"train", path, "--np", strconv.Itoa(b.ranks)}
-	for _, set := range []string{"job.save_model=false", "train.log_every=1",
+	sets := []string{"job.save_model=false", "train.log_every=1",
 		fmt.Sprintf("train.iterations=%d", b.stepCount()), "optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad",
 		"ec.code=" + b.code, fmt.Sprintf("ec.k=%d", b.k), fmt.Sprintf("ec.r=%d", b.r), fmt.Sprintf("ec.commit_every=%d", b.every),
-		"cache.mode=" + b.o.text("mode"), "ec.rebuild_rate=" + b.rate} {
-		args = append(args, "--set", set)
-	}
+		"cache.mode=" + b.o.text("mode"), "ec.rebuild_rate=" + b.rate}
 	if b.nodes {
-		args = append(args, "--set", fmt.Sprintf("elastic.spares=%d", b.kills))
+		sets = append(sets, fmt.Sprintf("elastic.spares=%d", b.kills))
+	}
+	if b.firstModel != "" {
+		sets = append(sets, "model.init_from="+b.firstModel)
+	}
+	p := processJob{o: b.o, program: program, dir: dir, shape: b.shape, job: job{batch: b.batch, ranks: b.ranks}, sets: sets}
+	if err := p.run(faults); err != nil {
+		return r, err
+	}
+	return p.read()
+}
+
+// processJob is a job of processes, one for each rank, that writes to a folder.
+type processJob struct {
+	o       Options
+	program string
+	dir     string
+	shape   shape
+	job     job
+	sets    []string
+	env     []string // further variables
+	began   time.Time
+}
+
+// run runs it to its end, with faults and further arguments.
+func (p *processJob) run(faults []string, more ...string) error {
+	path := filepath.Join(p.dir, "bench.toml")
+	if err := os.WriteFile(path, []byte(p.shape.toml(p.job, p.dir)), 0o644); err != nil {
+		return err
+	}
+	args := []string{"train", path, "--np", strconv.Itoa(p.job.ranks)}
+	for _, set := range p.sets {
+		args = append(args, "--set", set)
 	}
 	for _, f := range faults {
 		args = append(args, "--chaos", f)
 	}
 	runtime.LockOSThread() // endWithParent ends the child with this thread
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(program, args...)
-	cmd.SysProcAttr = endWithParent()
+	cmd := exec.Command(p.program, append(args, more...)...)
+	cmd.SysProcAttr, cmd.Env = endWithParent(), append(os.Environ(), p.env...)
 	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := b.o.runCommand(cmd); err != nil {
-		return r, fmt.Errorf("bench: a run of %d processes: %v: %s", b.ranks, err, bytes.TrimSpace(errs.Bytes()))
+	cmd.Stderr, p.began = &errs, time.Now()
+	if err := p.o.runCommand(cmd); err != nil {
+		return fmt.Errorf("bench: a run of %d processes: %w: %s", p.job.ranks, err, bytes.TrimSpace(errs.Bytes()))
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	return nil
+}
+
+// read reads the output of a run that has ended without an error.
+func (p *processJob) read() (r jobRun, err error) {
+	text, err := os.ReadFile(filepath.Join(p.dir, "summary.json"))
 	if err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
 		return r, err
 	}
-	r.batch = b.batch
-	return r, r.readSteps(filepath.Join(dir, "metrics.jsonl"))
+	r.batch = p.job.batch
+	return r, r.readSteps(filepath.Join(p.dir, "metrics.jsonl"))
 }
 
 // stopPoll is the time between two looks at a request to stop, while a command runs.
 const stopPoll = 50 * time.Millisecond
 
-// runCommand runs a command to its end. It sends SIGTERM to it once a stop is requested.
+// stopWait is the time that a command has to end after SIGTERM.
+const stopWait = 5 * time.Second
+
+// runCommand runs a command to its end. It sends SIGTERM to it once a stop is requested, and SIGKILL if it has not ended then.
 func (o Options) runCommand(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -98,28 +130,18 @@ func (o Options) runCommand(cmd *exec.Cmd) error {
 			}
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
+		select {
+		case <-ended:
+		case <-time.After(stopWait):
+			_ = cmd.Process.Kill()
+		}
 	}()
 	return cmd.Wait()
 }
 
-func (r *jobRun) readSteps(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if bytes.Contains(lines.Bytes(), []byte(`,"event":{`)) {
-			continue
-		}
-		var s stepLine
-		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		r.steps = append(r.steps, s)
-	}
-	return lines.Err()
+func (r *jobRun) readSteps(path string) (err error) {
+	r.steps, err = readStepLines(path)
+	return err
 }
 
 // throughput returns the samples per second from line i to the one before j, 0 if no time is

@@ -29,9 +29,11 @@ type Report struct {
 	// MPI is the library of the transport "mpi".
 	MPI string `json:"mpi,omitempty"`
 	// Incomplete is the part of the run that was done when a signal stopped it: "3 of 15 turns".
-	Incomplete string      `json:"incomplete,omitempty"`
-	Figures    []Figure    `json:"figures"`
-	Bars       []BarResult `json:"bars,omitempty"` // of these settings
+	Incomplete string `json:"incomplete,omitempty"`
+	// Missing names the parts that this machine cannot measure, and why.
+	Missing map[string]string `json:"missing,omitempty"`
+	Figures []Figure          `json:"figures"`
+	Bars    []BarResult       `json:"bars,omitempty"` // of these settings
 
 	evidence Evidence // of figures that name none
 }
@@ -113,6 +115,14 @@ func (o Options) newReport(kernels string) *Report {
 		o.Progress.setReport(r)
 	}
 	return r
+}
+
+// addMissing adds a part that cannot be measured here.
+func (r *Report) addMissing(part, why string) {
+	if r.Missing == nil {
+		r.Missing = map[string]string{}
+	}
+	r.Missing[part] = why
 }
 
 // addFigure adds a quantity with its repeats.

@@ -163,8 +163,8 @@ func (b *restartRun) measureAll(out io.Writer, r *Report) error {
 		r.addRatio("with / without, of a turn", of(1, step), of(0, step)),
 		r.addRatio("CPU time of the jobs, with / without", of(1, cpu), of(0, cpu)),
 		r.addFigure("start to the first step, from the logs", "s", of(2, first)...),
-		r.addFigure("the same, and rows stay on the disk", "s", of(3, first)...),
-		r.addFigure("the same, from a checkpoint", "s", of(4, first)...),
+		r.addFigure("start to the first step, rows on the disk", "s", of(3, first)...),
+		r.addFigure("start to the first step, from a checkpoint", "s", of(4, first)...),
 		r.addRatio("from the logs / from a checkpoint", of(2, first), of(4, first)),
 		r.addRatio("rows on the disk / from a checkpoint", of(3, first), of(4, first)),
 	} {

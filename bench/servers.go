@@ -15,7 +15,7 @@ import (
 
 var serversBench = Bench{
 	Name: "servers",
-	Doc:  "time of an epoch with one server of rows and several trainers, by the server's store of rows",
+	Doc:  "time of an epoch with one server and some trainers, by the server's store of rows",
 	Detail: "The jobs of OpenEmbedding (ICDE 2023): one rank holds all rows, and others train, each with its own slice of samples. Each " +
 		"store is " +
 		"run with each number of trainers and, where a part of the rows is in memory, each size of the cache. An epoch is the same samples " +

@@ -44,6 +44,19 @@ var shapes = []shape{
 	{"thesis", 64, []int{512, 512, 64}, []int{1024, 1024, 1024, 1}, "[80000, 80000, 80000, 80000, 80000, 80000, 80000, 80000]", "", "hundred"},
 }
 
+// scaleRows returns the shape over the tables of Criteo Kaggle with their rows divided.
+func (s shape) scaleRows(by int64) shape {
+	rows, err := data.Tables("criteo-kaggle")
+	if err != nil {
+		panic(err)
+	}
+	for i := range rows {
+		rows[i] = max(1, rows[i]/by)
+	}
+	s.tables = strings.ReplaceAll(fmt.Sprint(rows), " ", ", ")
+	return s
+}
+
 // capTables returns the tables of a set, of at most this number of rows, as TOML. It panics if
 // there is no such set.
 func capTables(set string, most int64) string {

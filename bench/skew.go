@@ -8,8 +8,9 @@ import (
 var skewBench = Bench{
 	Name: "skew",
 	Doc:  "rows and bytes that each cache mode moves, for flat to steep popularity of ids",
-	Detail: "Counts as bench cache does, in tables of Criteo Kaggle's sizes. The ids have a popularity of 1/rank^a, or are BagPipe's mixture " +
-		"(SOSP 2023, fig. 18): with a probability one of the hottest 1 % of a table, all alike, else any row, all alike. Nothing is timed.",
+	Detail: "Counts as bench cache does, in tables of Criteo Kaggle's sizes. The ids have a popularity of 1/rank^a, or are " +
+		"BagPipe's mixture " +
+		"(SOSP 2023, fig. 18): with a probability one of the hottest 1 % of a table, each with the same chance, else any row. Nothing is timed.",
 	Settings: append(cacheSettingsOf("50", "10"), choice("law", "power", []string{"power", "mixture"}, "popularity of ids")),
 	Evidence: Counted,
 	measure:  runSkew,
@@ -52,7 +53,8 @@ func runSkew(out io.Writer, o Options) (*Report, error) {
 		c.trainers, c.batch, c.lookahead, c.steps, cacheOptimizers[0])
 	t := table(out)
 	defer t.Flush()
-	fmt.Fprintf(t, "%s\tdistinct rows\tlrpp shared\tcritical\tnone MB\tlrpp reduced MB\tlrpp owners MB\tplanned MB\tcritical\tplanned of lrpp owners %%\t\n", key)
+	fmt.Fprintf(t, "%s\tdistinct rows\tlrpp shared\tcritical\tnone MB\tlrpp reduced MB\tlrpp owners MB\tplanned "+
+		"MB\tcritical\tplanned of lrpp owners %%\t\n", key)
 	for _, x := range cases {
 		o.mustRun()
 		counted, err := countCache(newCacheStream(tables, c.trainers, drawIDs(x.law, tables, c.trainers, c.batch)), c)

@@ -16,7 +16,8 @@ var tierBench = Bench{
 		"As many steps as are counted fill the memory before them, and at least as many follow. The optimum puts reads off to the end of " +
 		"the run, so only the reads of all steps are a bound for others. Nothing is timed.",
 	Settings: []Setting{
-		choice("skew", "criteo", tierSkews(), "popularity of ids: synthetic Criteo Kaggle, the same with bursts, OpenEmbedding's table II, or 1/rank^a in tables of Kaggle's sizes"),
+		choice("skew", "criteo", tierSkews(), "popularity of ids: synthetic Criteo Kaggle, the same with bursts, OpenEmbedding's table "+
+			"II, or 1/rank^a in tables of Kaggle's sizes"),
 		number("rows", "10500000", 26, math.MaxInt32, "rows of the model with skew=openembedding").orTiny("20000"),
 		number("batch", "4096", 1, maxSamples, "samples of a step, with 26 ids each").orTiny("96"),
 		number("steps", "200", 1, 100_000, "steps to count").orTiny("8"),

@@ -24,6 +24,20 @@ type sharePart struct {
 
 const shareLawBits = 30
 
+// shareLaws are the laws of tables of several sizes, with the same shares.
+type shareLaws map[float64]shareLaw
+
+func newShareLaws(points []sharePoint, tables ...int64) shareLaws {
+	l := shareLaws{}
+	for _, rows := range tables {
+		l[float64(rows)] = newShareLaw(points, float64(rows))
+	}
+	return l
+}
+
+// rank maps u, uniform in [0, 1), to a rank below rows.
+func (l shareLaws) rank(u, rows float64) uint32 { return l[rows].rank(u, rows) }
+
 func newShareLaw(points []sharePoint, rows float64) (law shareLaw) {
 	before := sharePoint{}
 	for _, p := range append(points[:len(points):len(points)], sharePoint{1, 1}) {

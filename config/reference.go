@@ -156,7 +156,8 @@ var jobAndData = []Doc{
 	{"job.out", "`runs/NAME` beside the config", "cmd/internal/cli",
 		"Output folder. All processes of a job must see the same folder."},
 	{"job.ranks", "the number of processes", "train",
-		"Number of logical ranks over which rows and samples are spread. It is part of the definition of the result. On resume, a config without the key takes the checkpoint's."},
+		"Number of logical ranks over which rows and samples are spread. It is part of the definition of the result. On resume, a " +
+			"config without the key takes the checkpoint's."},
 	{"job.threads", "", "train",
 		"Compute threads of a process. 0: its share of the cores of its machine."},
 	{"job.device", "", "cmd/internal/cli train",
@@ -168,7 +169,8 @@ var jobAndData = []Doc{
 	{"job.digests", "", "train",
 		"Whether `events.jsonl` gets the digest of the whole model after every `ec.commit_every` steps, also with `ec.code = \"none\"`. See [digests](exactness.md#the-digest-of-every-commit)."},
 	{"job.on_event", "", "cmd/internal/cli",
-		"Command to run at losses, recoveries, checkpoints and the end: a string for the shell, or a list of program and arguments. See [hooks](operate.md#hooks)."},
+		"Command to run at losses, recoveries, checkpoints and the end: a string for the shell, or a list of program and arguments. " +
+			"See [hooks](operate.md#hooks)."},
 
 	{"data.format", "", "data",
 		"Format of the files, or `kafka` for a topic. See [data](data.md)."},
@@ -189,7 +191,8 @@ var jobAndData = []Doc{
 	{"data.law", "", "data",
 		"When rows of `synthetic` data are used. `independent`: each id is drawn by itself. `bursts`: some ids are drawn again for some time. Batches then share as many rows as those of Criteo Kaggle in BagPipe. See [laws](data.md#laws-of-synthetic-ids)."},
 	{"data.cache", "`job.out`", "config",
-		"Folder of the record files that text is converted to. Runs with the same folder share conversions. See [conversions](data.md#text-is-converted-once)."},
+		"Folder of the record files that text is converted to. Runs with the same folder share conversions. See " +
+			"[conversions](data.md#text-is-converted-once)."},
 	{"data.csv.label", "", "data",
 		"Column of the label, 0 or 1. The keys of `[data.csv]` name columns of Parquet files too."},
 	{"data.csv.weight", "none: all weights are 1", "data",
@@ -373,7 +376,8 @@ var exchangeAndStorage = []Doc{
 	{"stream.to", "none", "train",
 		"Topic that the rows of every commit are sent to: `\"kafka://HOST:PORT/TOPIC\"`, or `\"file:DIR\"`. `ecrec follow` makes models of it. Commits then have digests, as with `job.digests`. See [streams](stream.md)."},
 	{"stream.backlog", "", "train",
-		"How many bytes of rows wait while the topic takes them too slowly, or not at all. Then commits are merged: readers see fewer of them, with all rows. Training does not wait."},
+		"How many bytes of rows wait while the topic takes them too slowly, or not at all. Then commits are merged: readers see fewer " +
+			"of them, with all rows. Training does not wait."},
 	{"metrics.listen", "no endpoint", "cmd/internal/exporter",
 		"Address of the metrics endpoint for Prometheus, like `\":9100\"`. The next process of a node takes the next port."},
 	{"metrics.textfile", "no file", "cmd/internal/exporter",

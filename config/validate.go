@@ -134,7 +134,8 @@ func (c *Config) checkRanges(src *source) error {
 	}
 	switch {
 	case c.EC.Code == ec.None && c.Elastic.Spares > 0:
-		return src.errorf("elastic.spares", "%d processes would wait for ever: with ec.code = \"none\" the first loss ends the job; set ec.code to \"xor\" or \"rs\"", c.Elastic.Spares)
+		return src.errorf("elastic.spares", "%d processes would wait for ever: with ec.code = \"none\" the first loss ends the job; "+
+			"set ec.code to \"xor\" or \"rs\"", c.Elastic.Spares)
 	case c.EC.Code == ec.None:
 		return nil
 	}
@@ -193,7 +194,8 @@ func (c *Config) checkStore(src *source) error {
 	s := c.Store
 	switch {
 	case s.Tier == "dram" && s.DRAMBytes != 0:
-		return src.errorf("store.dram_bytes", "limits the memory for rows whose others are on a disk, and store.tier is \"dram\"; set store.tier = \"file\", or leave it out")
+		return src.errorf("store.dram_bytes", "limits the memory for rows whose others are on a disk, and store.tier is \"dram\"; set "+
+			"store.tier = \"file\", or leave it out")
 	case s.Tier == "file" && s.DRAMBytes <= 0:
 		return src.errorf("store.tier", "\"file\" needs store.dram_bytes, the memory for rows of each rank, like \"8GiB\"")
 	case s.Tier == "file" && c.Job.Device == "cuda":
@@ -331,7 +333,8 @@ func (c *Config) checkLayers(src *source) error {
 // checkSecure refuses transports that cannot be encrypted here.
 func (c *Config) checkSecure(src *source) error {
 	if t := c.Collectives.Transport; c.Job.Secure == "on" && in(t, "mpi", "nccl") {
-		return src.errorf("job.secure", "\"on\" cannot encrypt the traffic of collectives.transport = %q, which the fabric carries; use transport \"tcp\" or \"auto\", or job.secure = \"auto\"", t)
+		return src.errorf("job.secure", "\"on\" cannot encrypt the traffic of collectives.transport = %q, which the fabric carries; "+
+			"use transport \"tcp\" or \"auto\", or job.secure = \"auto\"", t)
 	}
 	return nil
 }
@@ -340,7 +343,8 @@ func (c *Config) checkSecure(src *source) error {
 func (c *Config) checkProcesses(src *source, processes int) error {
 	switch {
 	case processes > c.Job.Ranks:
-		return src.errorf("job.ranks", "%d ranks cannot be spread over %d processes: each hosts one at least; start fewer processes, or raise job.ranks",
+		return src.errorf("job.ranks", "%d ranks cannot be spread over %d processes: each hosts one at least; start fewer processes, "+
+			"or raise job.ranks",
 			c.Job.Ranks, processes)
 	case processes > 1 && c.Collectives.Transport == "mem":
 		return src.errorf("collectives.transport", "\"mem\" connects the ranks of one process, and this job has %d; use \"auto\" or \"tcp\"",
@@ -365,7 +369,8 @@ func (c *Config) checkFeatures(src *source) error {
 	switch n := len(m.TableOf); {
 	case n == 0:
 	case len(names) != len(m.TableRows()):
-		return src.errorf("model.table_of", "names %d different tables, but model.tables has %d; list the rows of each, in the order in which table_of names them first",
+		return src.errorf("model.table_of", "names %d different tables, but model.tables has %d; list the rows of each, in the order "+
+			"in which table_of names them first",
 			len(names), len(m.TableRows()))
 	case categorical != data.Any && n != categorical:
 		return src.errorf("model.table_of", "names tables for %d features, but %s has %d categorical columns; name one for each column",

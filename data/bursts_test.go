@@ -113,7 +113,7 @@ func TestBurstsEnd(t *testing.T) {
 			}
 		}
 	}
-	// Of the lookups that draw for themselves x are of bursts. Of all lookups y are: y = p y + (1 - p y) x. A burst goes on with p.
+	// Of the lookups that draw for themselves x are of bursts. Of all lookups y are: y = p y + (1 - p y) x. A burst continues with p.
 	x, p := float64(fittedBursts.largeBurst)/float64(fittedBursts.largeTail), burstAgain/16.0
 	tail := float64(fittedBursts.largeTail) / 2048
 	y := x * tail / (1 - p + p*x*tail)

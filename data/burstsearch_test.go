@@ -76,7 +76,7 @@ type rankUse struct {
 	inBatches uint8 // counted batches
 }
 
-// rankSample is how many rows one row stands for beyond the most popular ones, all of which are counted.
+// rankSample is the number of rows that one row is counted for, beyond the most popular ones, all of which are counted.
 const rankSample, allRanks = 8, 8192
 
 // burstCount counts one table at a time. Stats finds the same figures, in ten times the time.
@@ -160,7 +160,7 @@ func (c *burstCount) figures() burstFigures {
 	slices.SortFunc(c.all, func(a, b rankWeight) int { return cmp.Compare(b.lookups, a.lookups) })
 	lookups, top, inBatches, left := 0.0, 0.0, 0.0, 33_762.0
 	for i := 0; i < len(c.all); {
-		// Rows with the same number of lookups have their share of what is left.
+		// Rows with the same number of lookups have their share of the rows that are left.
 		same, rows, batches := i, 0.0, 0.0
 		for ; same < len(c.all) && c.all[same].lookups == c.all[i].lookups; same++ {
 			rows += c.all[same].weight
@@ -174,5 +174,6 @@ func (c *burstCount) figures() burstFigures {
 		i = same
 	}
 	n := float64(c.batches)
-	return burstFigures{unique: c.unique / n, top: top / lookups, alone: c.alone / c.unique, next: c.next / n, topInBatch: inBatches / c.unique}
+	return burstFigures{unique: c.unique / n, top: top / lookups, alone: c.alone / c.unique, next: c.next / n,
+		topInBatch: inBatches / c.unique}
 }

@@ -128,7 +128,12 @@ func TestIncrements(t *testing.T) {
 	if last != 30 || increments == 0 {
 		t.Errorf("the last checkpoint is of step %d, %d are increments", last, increments)
 	}
+	half := filepath.Join(dir, ".follow.json.tmp-12") // of a follower that was killed
+	must(t, os.WriteFile(half, []byte("{"), 0o600))
 	must(t, follow(t, topic, dir, 30)) // the last one was an increment
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", half, err)
+	}
 	sameFolder(t, filepath.Join(dir, "step-000000000030"), filepath.Join(saved, "step-000000000030"))
 	must(t, follow(t, topic, t.TempDir(), 25))
 }

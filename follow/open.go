@@ -2,9 +2,11 @@ package follow
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/ecrec/ecrec/checkpoint"
+	"github.com/ecrec/ecrec/internal/atomicfile"
 )
 
 // Open begins with the newest checkpoint in the folder, or else with the newest base of the topic.
@@ -19,9 +21,12 @@ func Open(o Options) (f *Follower, err error) {
 	if f.lock, err = checkpoint.Hold(o.Env, o.Dir, time.Second); err != nil {
 		return nil, err
 	}
-	if o.Anew {
+	err = o.Env.Do("remove leftovers", func() error { // of a follower that was killed
+		return atomicfile.RemoveLeftovers(filepath.Join(o.Dir, positionsFile))
+	})
+	if err == nil && o.Anew {
 		err = f.dropFolder()
-	} else {
+	} else if err == nil {
 		err = f.loadNewest()
 	}
 	if err == nil && f.model == nil {

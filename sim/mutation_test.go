@@ -26,15 +26,19 @@ type mutation struct {
 var mutations = []mutation{
 	{"a moved rank continues a partition that ended before the commit", "stream/log.go",
 		[]string{"l.tail.to >= step", "l.tail.to >= 0"}, 1, ""},
-	{"a rebuilt rank sends only the rows that it writes", "store/sink.go", []string{"	s.losses, s.all = 0, lost\n", "	s.losses, s.all = 0, false\n"}, 1, ""},
+	{"a rebuilt rank sends only the rows that it writes", "store/sink.go", []string{"	s.losses, s.all = 0, lost\n", "	s.losses, " +
+		"s.all = 0, false\n"}, 1, ""},
 	{"a merged epoch keeps the older rows", "store/epoch.go",
 		[]string{"old.slots[k] < e.slots[i]", "old.slots[k] <= e.slots[i]", "		slots, rows = append(slots, e.slots[i])",
 			"		if len(slots) > 0 && slots[len(slots)-1] == e.slots[i] {\n			i++\n			continue\n		}\n		slots, rows = append(slots, e.slots[i])"}, 1, ""},
 	{"a new rank does not know the lineage of the stream", "train/digests.go", []string{"		binary.LittleEndian.PutUint64(r.lineage.Lineage[:8], all[root][n-2])\n", ""}, 1, ""},
 	{"a rank that is rebuilt after the last seal sends nothing", "train/streaming.go", []string{"	x.store.Complete(x.protection.rank.done)\n", ""}, 1, ""},
-	{"an epoch that the topic has lost is not noticed", "stream/chain.go", []string{"h.from > c.at.Step:", "h.from > c.at.Step && h.from < 0:"}, 29, ""},
-	{"a frame that the topic has lost is not noticed", "stream/chain.go", []string{"h.number > a.next:", "h.number > a.next && a.next > 99:"}, 548, ""},
-	{"frames that are there twice are taken twice", "stream/chain.go", []string{"isOf && h.number < a.next:", "isOf && h.number < a.next && h.number > 99:"}, 263, ""},
+	{"an epoch that the topic has lost is not noticed", "stream/chain.go", []string{"h.from > c.at.Step:", "h.from > c.at.Step && " +
+		"h.from < 0:"}, 29, ""},
+	{"a frame that the topic has lost is not noticed", "stream/chain.go", []string{"h.number > a.next:", "h.number > a.next && " +
+		"a.next > 99:"}, 548, ""},
+	{"frames that are there twice are taken twice", "stream/chain.go", []string{"isOf && h.number < a.next:", "isOf && h.number < " +
+		"a.next && h.number > 99:"}, 263, ""},
 	{"epochs that are there twice are taken twice", "stream/chain.go",
 		[]string{"h.kind != kindAbout && h.to <= c.at.Step:", "h.kind != kindAbout && h.to < 0:"}, 6, ""},
 	{"a cut has epochs that end at different steps", "stream/merge.go", []string{"x.Lineage == e.Lineage && x.To == e.To", "x.Lineage == e.Lineage && x.To >= e.To"}, 8, ""},
@@ -55,15 +59,23 @@ var mutations = []mutation{
 		[]string{"if p.isUnbuilt(at) {\n			continue", "if p.isUnbuilt(at) || slot%5 == 2 {\n			continue"}, 2, ""},
 	{"a new rank treats its parities as built", "train/rollback.go",
 		[]string{"p.commits.Begin(w.committed, false)", "p.commits.Begin(w.committed, true)"}, 5, ""},
-	{"an epoch counts as prepared before its deltas have arrived", "commit/parity.go", []string{"	received, err := p.background.exchangeCounts(p.out.perRank", "	p.arrived.Store(s.step)\n	received, err := p.background.exchangeCounts(p.out.perRank"}, 2, ""},
-	{"staged deltas survive a rollback", "commit/holder.go", []string{"		for _, step := range h.epochs {\n			do = append(do, action{drop, step})\n		}\n		*h = holder{prepared: e.step, epochs: h.epochs[:0]}\n", "		h.prepared = e.step\n"}, 5, ""},
-	{"the prepared step survives a rollback", "commit/parity.go", []string{"	p.carryOut(event{kind: rolled, step: step})\n	p.arrived.Store(step)\n	p.committed = step\n}\n\n// carryOut", "	p.carryOut(event{kind: rolled, step: step})\n	p.committed = step\n}\n\n// carryOut"}, 5, ""},
+	{"an epoch counts as prepared before its deltas have arrived", "commit/parity.go", []string{"	received, err := " +
+		"p.background.exchangeCounts(p.out.perRank", "	p.arrived.Store(s.step)\n	received, err := p.background.exchangeCounts(p.out.perRank"}, 2, ""},
+	{"staged deltas survive a rollback", "commit/holder.go", []string{"		for _, step := range h.epochs {\n			do = append(do, " +
+		"action{drop, step})\n		}\n		*h = holder{prepared: e.step, epochs: h.epochs[:0]}\n", "		h.prepared = e.step\n"}, 5, ""},
+	{"the prepared step survives a rollback", "commit/parity.go", []string{"	p.carryOut(event{kind: rolled, step: " +
+		"step})\n	p.arrived.Store(step)\n	p.committed = step\n}\n\n// carryOut", "	p.carryOut(event{kind: rolled, step: " +
+		"step})\n	p.committed = step\n}\n\n// carryOut"}, 5, ""},
 	{"lost rows are decoded from uncommitted rows", "commit/round.go", []string{"h.ReadCommitted(", "h.ReadRows("}, 5, ""},
-	{"the survey misses rows", "commit/rebuild.go", []string{"	return set\n", "	for i := range set { // stripes 1, 5, 9 ...\n		set[i] &^= 0x2222222222222222\n	}\n	return set\n"}, 5, ""},
+	{"the survey misses rows", "commit/rebuild.go", []string{"	return set\n", "	for i := range set { // stripes 1, 5, 9 " +
+		"...\n		set[i] &^= 0x2222222222222222\n	}\n	return set\n"}, 5, ""},
 	{"the largest prepared epoch is committed", "commit/decision.go",
 		[]string{"least = min(least, prepared)", "least = max(least, prepared)"}, 9, ""},
-	{"only the last rank reports losses", "train/protection.go", []string{"slices.ContainsFunc(p.rank.conns.ctl.last, func(s status) bool { return s.degraded })", "slices.ContainsFunc(p.rank.conns.ctl.last[len(p.rank.conns.ctl.last)-1:], func(s status) bool { return s.degraded })"}, 5, ""},
-	{"caches are not written back before a seal", "train/protection.go", []string{"	if err := r.conns.exchange.Settle(); err != nil {\n		return err\n	}\n	return p.sealEpoch(r.done)", "	return p.sealEpoch(r.done)"}, 5, ""},
+	{"only the last rank reports losses", "train/protection.go", []string{"slices.ContainsFunc(p.rank.conns.ctl.last, func(s " +
+		"status) bool { return s.degraded })", "slices.ContainsFunc(p.rank.conns.ctl.last[len(p.rank.conns.ctl.last)-1:], func(s " +
+		"status) bool { return s.degraded })"}, 5, ""},
+	{"caches are not written back before a seal", "train/protection.go", []string{"	if err := r.conns.exchange.Settle(); err != nil " +
+		"{\n		return err\n	}\n	return p.sealEpoch(r.done)", "	return p.sealEpoch(r.done)"}, 5, ""},
 	{"the snapshot of the commit is dropped", "train/snapshot.go", []string{"if x.step >= step {", "if x.step > step {"}, 2, ""},
 	{"rows are read before they are rebuilt", "train/rebuild.go", []string{"err = p.parity.Round(slots, n)", "err = p.parity.Round(nil, n)"}, 5, ""},
 	{"an evaluation reads rows before they are rebuilt", "train/loop.go",
@@ -75,7 +87,8 @@ var mutations = []mutation{
 		[]string{"state.committed = max(state.committed, int64(w[1]))", "state.committed = max(state.committed, int64(all[0][1]))"}, 5, ""},
 	{"only trainers keep the dense part", "train/job.go",
 		[]string{"return id <= j.tolerated() }", "return j.roles.isTrainer(id) && id <= j.tolerated() }"}, 89, ""},
-	{"an epoch is sealed during updates", "lrpp/exchange.go", []string{"	if err := x.delayed.waitJob(); err != nil {\n		return err\n	}\n	if err := x.between(st.number); err != nil {\n		return err\n	}\n",
+	{"an epoch is sealed during updates", "lrpp/exchange.go", []string{"	if err := x.delayed.waitJob(); err != nil {\n		return " +
+		"err\n	}\n	if err := x.between(st.number); err != nil {\n		return err\n	}\n",
 		"	if err := x.between(st.number); err != nil {\n		return err\n	}\n	if err := x.delayed.waitJob(); err != nil {\n		return err\n	}\n"}, 19, ""},
 	{"deltas of an epoch are folded twice", "commit/parity.go",
 		[]string{"				p.foldStaged(s)\n", "				p.foldStaged(s)\n				p.foldStaged(s)\n"}, 1, ""},
@@ -120,15 +133,21 @@ var mutations = []mutation{
 	{"an evaluation in the history is repeated", "train/rollback.go",
 		[]string{"		r.evaluated = max(r.evaluated, e.Step)\n", "		_ = e\n"}, 75, ""},
 	{"only rank 0 keeps the losses", "train/job.go", []string{"return id == 0 || j.coded() && j.keepsSnapshots(id)", "return id == 0"}, 5, ""},
-	{"servers' snapshots of the dense part are old", "train/protection.go", []string{"func (p *protection) sealEpoch(step int64) error {\n	if err := p.shareDense(); err != nil {\n		return err\n	}\n", "func (p *protection) sealEpoch(step int64) error {\n"}, 89, ""},
+	{"servers' snapshots of the dense part are old", "train/protection.go", []string{"func (p *protection) sealEpoch(step int64) " +
+		"error {\n	if err := p.shareDense(); err != nil {\n		return err\n	}\n", "func (p *protection) sealEpoch(step int64) error {\n"}, 89, ""},
 	{"the job ends before all rows are rebuilt", "train/loop.go",
 		[]string{"		if err := r.protection.finishRebuild(); err != nil {\n			return err\n		}\n", ""}, 44, ""},
 	{"rows of the first step after a recovery are read before they are rebuilt", "lrpp/exchange.go", []string{"		if x.isRebuilding() {\n			if err := x.rebuildFor(st.Early.Slots", "		if false {\n			if err := x.rebuildFor(st.Early.Slots"}, 9, ""},
-	{"the first rows that a cache fetches are read before they are rebuilt", "lrpp/cache.go", []string{"		if c.x.isRebuilding() {\n			if err := c.x.rebuildFor(st.cache.early.slots", "		if false {\n			if err := c.x.rebuildFor(st.cache.early.slots"}, 5, ""},
+	{"the first rows that a cache fetches are read before they are rebuilt", "lrpp/cache.go", []string{"		if c.x.isRebuilding() " +
+		"{\n			if err := c.x.rebuildFor(st.cache.early.slots", "		if false {\n			if err := c.x.rebuildFor(st.cache.early.slots"}, 5, ""},
 	{"early rows are sent before they are rebuilt", "lrpp/exchange.go",
 		[]string{"	rebuild := next != nil && x.isRebuilding()\n", "	rebuild := next != nil && x.isRebuilding() && x.step%2 == 0\n"}, 25, ""},
-	{"a row is evicted from a cache before its last update", "lrpp/cache.go", []string{"	d := &c.delayed\n	if err := d.sendGradients(&u.plan.later, u.sums)", "	d := &c.delayed\n	if err := d.evictRows(&u.plan.evictLater); err != nil {\n		return err\n	}\n	if err := d.sendGradients(&u.plan.later, u.sums)", "	return d.evictRows(&u.plan.evictLater)\n", "	return nil\n"}, 1, ""},
-	{"a rank sends deltas while it seals the next epoch", "commit/committer.go", []string{"	if err := c.waitForSinks(); err != nil {\n		return err\n	}\n	if err := c.o.Reach.reachPoint(step, probe.Delivered)", "	if err := c.o.Reach.reachPoint(step, probe.Delivered)"}, 1, ""},
+	{"a row is evicted from a cache before its last update", "lrpp/cache.go", []string{"	d := &c.delayed\n	if err := " +
+		"d.sendGradients(&u.plan.later, u.sums)", "	d := &c.delayed\n	if err := d.evictRows(&u.plan.evictLater); err != nil " +
+		"{\n		return err\n	}\n	if err := d.sendGradients(&u.plan.later, u.sums)", "	return d.evictRows(&u.plan.evictLater)\n", "	return nil\n"}, 1, ""},
+	{"a rank sends deltas while it seals the next epoch", "commit/committer.go", []string{"	if err := c.waitForSinks(); err != nil " +
+		"{\n		return err\n	}\n	if err := c.o.Reach.reachPoint(step, probe.Delivered)", "	if err := c.o.Reach.reachPoint(step, " +
+		"probe.Delivered)"}, 1, ""},
 	{"an epoch is committed without a barrier", "commit/committer.go",
 		[]string{"	if err := c.comm.Barrier().Wait(); err != nil {\n		return err\n	}\n", ""}, 44, ""},
 	{"two epochs are sealed at once", "commit/owner.go", []string{"const maxSealed = 1", "const maxSealed = 2"}, 21, ""},
@@ -142,7 +161,9 @@ var mutations = []mutation{
 	{"rows read for encoding are not marked", "commit/round.go",
 		[]string{"				p.markRead(int64(asked[i].at), of.decoder.Reads[k])\n", "				_ = i\n"}, 12, ""},
 	{"folded rows are not marked", "commit/parityrows.go", []string{"		if !p.isMarked(at, to.column) {\n", "		if false {\n"}, 5, ""},
-	{"rows count as rebuilt when they are requested", "commit/round.go", []string{"	x.urgent, b.onDemand = urgent,", "	for _, slot := range urgent {\n		b.missing.set(int64(slot))\n		b.setPresent(int64(slot))\n	}\n	urgent = urgent[:0]\n	x.urgent, b.onDemand = urgent,"}, 29, ""},
+	{"rows count as rebuilt when they are requested", "commit/round.go", []string{"	x.urgent, b.onDemand = urgent,", "	for _, slot " +
+		":= range urgent {\n		b.missing.set(int64(slot))\n		b.setPresent(int64(slot))\n	}\n	urgent = urgent[:0]\n	x.urgent, b.onDemand " +
+		"= urgent,"}, 29, ""},
 	{"deltas of an old world are sent in the next", "train/connections.go", []string{"	r.protection.leaveWorld()\n", ""}, 1, ""},
 	{"an endpoint is not closed", "train/connections.go", []string{"	_ = g.ep.Close()\n", ""}, 1, ""},
 	{"connections of an older world are accepted", "transport/handshake.go",

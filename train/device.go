@@ -86,7 +86,8 @@ func (j *job) warnIfUnsealed() {
 	}
 	for rank := range j.ranks {
 		if machine(rank) != machine(0) {
-			j.warnOnce(warnUnsealed, "job.secure: rows and gradients move between hosts by NCCL, which encrypts nothing; job.secure = \"on\" moves them by way of the hosts' memory")
+			j.warnOnce(warnUnsealed, "job.secure: rows and gradients move between hosts by NCCL, which encrypts nothing; job.secure = "+
+				"\"on\" moves them by way of the hosts' memory")
 			return
 		}
 	}

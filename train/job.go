@@ -106,7 +106,8 @@ func (j *job) open() (err error) {
 		}
 	}
 	if j.rows.movesAll() && (len(j.o.Sinks) > 0 || j.stores()) && !j.o.EvalOnly {
-		return config.Errorf("optimizer.sparse.dense: changes every row at each step, and a sink would receive them all; leave it out, or the sink or store.path")
+		return config.Errorf("optimizer.sparse.dense: changes every row at each step, and a sink would receive them all; leave it out, " +
+			"or the sink or store.path")
 	}
 	if j.workload, err = newWorkload(&j.topology, j.train, j.eval); err != nil {
 		return err

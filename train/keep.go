@@ -157,12 +157,13 @@ func (x keeper) warnNotKept(step int64, err error) {
 	if k, _ := r.history.kept(); k != nil {
 		stays = fmt.Sprintf("the kept model is still that of step %d", k.Step)
 	}
-	r.job.o.Observer.Warned(fmt.Sprintf("the model after step %d is the best so far and cannot be kept: %v; %s; free some space, or set train.keep = \"last\"",
+	r.job.o.Observer.Warned(fmt.Sprintf("the model after step %d is the best so far and cannot be kept: %v; %s; free some space, or "+
+		"set train.keep = \"last\"",
 		step, err, stays))
 }
 
 // pruneKept removes, on rank 0, models that are no longer the best, even if the run goes back to its
-// last commit or to any of its checkpoints.
+// last commit, to the last one in its logs, or to any of its checkpoints.
 func (x keeper) pruneKept(step int64) error {
 	r := x.rank
 	j := r.job
@@ -172,6 +173,9 @@ func (x keeper) pruneKept(step int64) error {
 	horizon := r.checkpoints.horizon(step) // the earliest step to which the run may go back
 	if p := r.protection; p != nil && p.parity != nil {
 		horizon = min(horizon, p.commits.Committed())
+	}
+	if p := r.protection; p != nil && p.log.store != nil {
+		horizon = min(horizon, p.log.durable)
 	}
 	if dir := j.cfg.Checkpoint.Dir; dir != "" {
 		oldest, ok, err := checkpoint.Oldest(j.env, dir, r.lineage.Lineage)

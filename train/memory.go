@@ -31,7 +31,8 @@ func (j *job) checkMemory() error {
 	}
 	if room, ok := j.placeRows(rows, rest, j.gpuRoom); ok {
 		if j.lacksRoom(rest, room) {
-			return config.Errorf("memory: activations and buffers take %s, and this process has %s of %s; use a smaller train.global_batch, or more GPUs and job.ranks",
+			return config.Errorf("memory: activations and buffers take %s, and this process has %s of %s; use a smaller "+
+				"train.global_batch, or more GPUs and job.ranks",
 				size(rest), machine.Size(max(room, 0)), j.dev.Name())
 		}
 		rest = 0
@@ -57,11 +58,14 @@ func (j *job) fitsMemory(rows, rest, available float64) error {
 	processes := j.processBytes()
 	need := rows + rest + processes
 	if need > available {
-		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s, processes %s), this machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
+		return config.Errorf("memory: the job needs %s (rows and optimizer state %s, activations and buffers %s, processes %s), this "+
+			"machine has %s available; use smaller model.tables or model.embedding_dim, a smaller train.global_batch, or fewer job.ranks",
 			size(need), size(rows), size(rest), size(processes), size(available))
 	}
 	if need+held > available && slices.Contains(j.hosted, 0) {
-		j.warnOnce(warnMemory, fmt.Sprintf("memory: the job needs %s, and commits and saves hold up to %s more, depending on how many rows the steps change; this machine has %s available, and where that runs out the system kills processes; a smaller ec.commit_every takes less",
+		j.warnOnce(warnMemory, fmt.Sprintf("memory: the job needs %s, and commits and saves hold up to %s more, depending on how many "+
+			"rows the steps change; this machine has %s available, and where that runs out the system kills processes; a smaller "+
+			"ec.commit_every takes less",
 			size(need), size(held), size(available)))
 	}
 	return nil
@@ -109,7 +113,8 @@ func (j *job) checkAddressSpace(need float64) error {
 	if !limited || err != nil || limit > memory.Total || j.world.LostAgo > 0 || need+leastGrowth <= float64(left) {
 		return nil
 	}
-	return config.Errorf("address space: this process must map %s for rows, activations and buffers, and may map %s of the %s that ulimit -v allows; raise the limit (ulimit -v unlimited), or use smaller model.tables, a smaller train.global_batch, or more processes",
+	return config.Errorf("address space: this process must map %s for rows, activations and buffers, and may map %s of the %s that "+
+		"ulimit -v allows; raise the limit (ulimit -v unlimited), or use smaller model.tables, a smaller train.global_batch, or more processes",
 		size(need+leastGrowth), machine.Size(left), machine.Size(limit))
 }
 
@@ -123,7 +128,8 @@ func (j *job) placeRows(rows, rest float64, roomFor func(need float64) (room int
 		return room, ok
 	}
 	if !j.far && near+beside > float64(room) {
-		j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s this process, one of %d on its machine, has %s, of which other buffers take %s; with more GPUs they would fit",
+		j.o.Observer.Warned(fmt.Sprintf("rows and optimizer state of %s lie in the host's memory, which steps read over the bus: of %s "+
+			"this process, one of %d on its machine, has %s, of which other buffers take %s; with more GPUs they would fit",
 			size(rows), j.dev.Name(), j.world.Neighbours, machine.Size(room), size(beside)))
 		j.far = true
 		kernels.KeepRowsOnHost(j.dev)
@@ -302,14 +308,16 @@ func (j *job) checkTier() error {
 	case !j.tiers():
 		return nil
 	case j.dev != j.host: // job.device = "auto" on a machine with a GPU
-		return config.Errorf("store.tier: \"file\" is for CPUs in this version, and the job would run on %s; set job.device = \"cpu\", or store.tier = \"dram\"",
+		return config.Errorf("store.tier: \"file\" is for CPUs in this version, and the job would run on %s; set job.device = \"cpu\", "+
+			"or store.tier = \"dram\"",
 			j.dev.Name())
 	case j.o.Frames > 0:
 		return nil
 	}
 	known, each := j.tierBytes()
 	if least := known + leastFrames*each + leastFrames/aheadShare*shard.RowBytes(j.shardOptions(0)); int64(j.cfg.Store.DRAMBytes) < least {
-		return config.Errorf("store.dram_bytes: %s is too little: each rank needs %s, of which the index of its rows takes %s; use at least %d, or more job.ranks",
+		return config.Errorf("store.dram_bytes: %s is too little: each rank needs %s, of which the index of its rows takes %s; use at "+
+			"least %d, or more job.ranks",
 			machine.Size(int64(j.cfg.Store.DRAMBytes)), machine.Size(least), machine.Size(known), least)
 	}
 	return nil

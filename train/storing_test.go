@@ -80,3 +80,36 @@ func TestRestartFromLogs(t *testing.T) {
 		t.Error("no job went on from its logs")
 	}
 }
+
+// TestBestModelOfTheLog ends jobs soon after a better evaluation: the next one goes on from an earlier commit in the logs, and must find
+// the model that was the best then.
+func TestBestModelOfTheLog(t *testing.T) {
+	sets := append(slices.Clone(judged), "ec.commit_every=4", "job.ranks=1")
+	best := run(t, Options{SaveTo: filepath.Join(t.TempDir(), "m")}, adagrad, sets...)
+	began := 0
+	for i := 1; i < len(best.Eval); i++ {
+		if b := bestOf(best.Eval[:i+1], "auc"); b.Step != best.Eval[i].Step {
+			continue // an earlier one stays the best
+		}
+		here := append(slices.Clone(sets), "store.path="+filepath.Join(t.TempDir(), "store"))
+		saved := filepath.Join(t.TempDir(), "m")
+		e := ending{0, best.Eval[i].Step + 1, probe.Step}
+		if _, err := runAnyway(t, Options{Inject: e.inject, Observer: &quiet{}, SaveTo: saved}, adagrad, here...); !errors.Is(err, errDevice) {
+			t.Fatal(err)
+		}
+		w := &warned{}
+		got := run(t, Options{Resume: "auto", SaveTo: saved, Observer: w}, adagrad, here...)
+		if got.ModelDigest != best.ModelDigest {
+			t.Errorf("ended after step %d, resumed at %d: model %s, want %s", e.step, got.Began, got.ModelDigest, best.ModelDigest)
+		}
+		for _, text := range w.said {
+			if strings.Contains(text, "is not there") {
+				t.Errorf("ended after step %d, resumed at %d: %s", e.step, got.Began, text)
+			}
+		}
+		if got.Began > 0 && got.Began < best.Eval[i].Step {
+			began++
+		}
+	}
+	t.Logf("%d jobs went on from a commit before the best evaluation", began)
+}

@@ -85,3 +85,32 @@ func TestHETRuns(t *testing.T) {
 		t.Errorf("%d rows pushed with bound 0, %d with bound 2", len(eager.PushSlots), len(lazy.PushSlots))
 	}
 }
+
+// With caches that were filled before, the first step may push: gradients of zeros.
+func TestHETPushesInItsFirstStep(t *testing.T) {
+	const steps, batch, ranks, bound = 4, 48, 3, 2
+	s := drawSamples(7, []int64{5, 40, 300}, batch, ranks, steps)
+	left, st := bound+1, s.stream()
+	p := baseline.HET(st, steps, bound, func() (uses [][]int32) {
+		if left--; left < 0 {
+			return nil
+		}
+		for rank := range ranks {
+			var rows []int32
+			used := map[int32]bool{}
+			for l, id := range st.IDs(0, rank) {
+				if g := int32(st.Place.Base[l%st.Features] + int64(id)); !used[g] {
+					used[g], rows = true, append(rows, g)
+				}
+			}
+			uses = append(uses, rows)
+		}
+		return uses
+	})
+	if len(p.Steps[0][0].PushSlots) == 0 {
+		t.Fatal("the first step pushes nothing")
+	}
+	s.train(t, steps, "none", func(r *train.Trial) (exchange, error) {
+		return baseline.NewHET(optionsOf(r, nil, len(s.tables)), p)
+	})
+}

@@ -79,7 +79,11 @@ func (x *HETExchange) pushPending(now *HETStep) error {
 		copy(x.sent[i*x.width:], from)
 		clear(from)
 	}
-	return x.pushGradients(&now.Push, x.rule, kernels.Mat(kernels.HostBuffer(x.sent), len(now.PushSlots), x.width))
+	p := now.Push
+	if x.step == 0 {
+		p.Updated = nil // nothing was trained: the sums are zeros, and there is no rule yet
+	}
+	return x.pushGradients(&p, x.rule, kernels.Mat(kernels.HostBuffer(x.sent), len(now.PushSlots), x.width))
 }
 
 // End updates the copies with the gradients of the cells.

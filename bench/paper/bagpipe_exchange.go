@@ -11,7 +11,7 @@ import (
 func bagPipeExchange() []Drawing {
 	return []Drawing{
 		{ID: "B2", Runs: runsOf(dlrmP3, deepfmP3), Draw: drawB2},
-		{ID: "B7", Runs: runsOf(dlrmP3), Draw: drawB7},
+		{ID: "B7", Runs: func(size Size) []Run { return append(runsOf(dlrmP3)(size), cacheRunsOf(size)...) }, Draw: drawB7},
 		{ID: "B9", Runs: runsOf(dlrmP3, wdlP3), Draw: drawB9},
 		{ID: "B10", Runs: runsOf(dlrmP3, wdlP3, dcnP3, deepfmP3, deepfmRowP3), Draw: drawB10},
 		{ID: "B11", Runs: runsOf(dlrmP3, dlrmG5, deepfmP3, deepfmG5), Draw: drawB11},
@@ -41,9 +41,9 @@ func runsOf(args ...[]string) func(Size) []Run {
 			case Tiny:
 				r.Args = append(r.Args, "compute=1ms") // the first of two settings counts
 			case Quick:
-				r.Args = append(r.Args, "steps=4", "warmup=1", "lookahead=8", "history=20")
+				r.Args = append(r.Args, "steps=4", "warmup=1", "lookahead=8", "history=150")
 			case Full:
-				r.Args, r.Repeats = append(r.Args, "steps=8", "warmup=2", "lookahead=25", "history=60"), 3
+				r.Args, r.Repeats = append(r.Args, "steps=8", "warmup=2", "lookahead=25", "history=150"), 3
 			}
 			runs = append(runs, r)
 		}
@@ -148,8 +148,8 @@ func exchangeNotes(f *Figure, systems ...string) {
 		"FAE": "FAE all-reduces those hot rows that a batch uses rather than all hot ones, and does not move them between CPU and " +
 			"GPU: stronger. " +
 			"Its hot rows are 0.1 % of all.",
-		"HET": "HET is not exact: rows may be 100 updates behind. Its caches have no limit, which makes it stronger, " +
-			"and were filled by fewer steps than a long run has, which makes it weaker.",
+		"HET": "HET is not exact: rows may be 100 updates behind. Its caches have no limit, which makes it stronger. " +
+			"150 steps filled them, fewer than a long run has, which makes it weaker.",
 		"ecrec": "All systems run in ecrec's step loop. Its ranks own the rows, as FB DLRM's and TorchRec's do; BagPipe has a " +
 			"server for them, which is one link instead of eight: ours is stronger.",
 		"clock": "On the virtual clock our work on CPUs takes no time: only links and the wait count.",

@@ -16,7 +16,7 @@ func bagPipeSkew() []Drawing {
 		for _, hot := range skewShares {
 			runs = append(runs, runsOf([]string{fmt.Sprintf("stream=mixture-%d", hot), "system=fae,pooled,ideal,planned,lrpp"})(size)...)
 		}
-		return runs
+		return append(runs, mixtureRuns(size)...)
 	}}}
 }
 
@@ -57,7 +57,7 @@ func drawB18(f *Figure, reports []*bench.Report) error {
 	f.Notes = append(f.Notes, "Ids are the paper's own mixture: with the probability on the axis one of the hottest 1 % of the "+
 		"rows of a table, each with the same probability, else any row. "+
 		"FAE has copies of the most used 0.1 % of all rows.")
-	return nil
+	return addMixture(f, reports[len(skewShares)])
 }
 
 // worstOver is the greatest ratio of FAE's time and BagPipe's.

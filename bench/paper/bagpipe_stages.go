@@ -117,7 +117,7 @@ func drawB7(f *Figure, reports []*bench.Report) error {
 		"a trainer is that of its rows that are cached elsewhere. "+
 		"The paper's program is a mixed integer one. Its time here has the planning of homes with it.",
 		"Bytes of optimizer state are not moved: rows are updated by SGD.")
-	return nil
+	return addSynchronised(f, reports[1:])
 }
 
 // fastest is the least of some values.

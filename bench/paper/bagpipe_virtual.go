@@ -80,10 +80,12 @@ func idealRuns(size Size) []Run {
 
 // virtualNotes are the sentences about the clock of these figures.
 var virtualNotes = []string{
-	"The step loop is that of a run, on a simulated clock: links of the given bandwidth and latency, one for each rank in each direction, and a wait " +
+	"The step loop is that of a run, on a simulated clock: links of the given bandwidth and latency, one for each rank in each " +
+		"direction, and a wait " +
 		"for the forward and backward pass. The work of our own code on CPUs takes no time, which makes ours faster than it is.",
 	"The wait is fitted, so that the step without an exchange of rows takes as long as the paper's ideal step.",
-	"BagPipe is imitated by our cache.mode lrpp, which follows its rule; its rows are at the ranks, as in our other modes, where BagPipe has a server for them.",
+	"BagPipe is imitated by our cache.mode lrpp, which follows its rule; its rows are at the ranks, as in our other modes, where " +
+		"BagPipe has a server for them.",
 }
 
 func virtualParams(r *bench.Report, more ...Param) []Param {
@@ -242,7 +244,8 @@ func drawTrainers(f *Figure, reports []*bench.Report) error {
 	f.Checks = append(f.Checks, all("planned: at least half of the ideal throughput at each number of trainers", shares(f, "ecrec (planned)", "ideal", 0.5)...))
 	f.Params = virtualParams(r, Param{"trainers", "4 to 32", r.Settings["ranks"]})
 	f.Notes = append(f.Notes, virtualNotes...)
-	f.Notes = append(f.Notes, "Each rank also owns rows: more trainers bring more links to the rows. The paper's server has one: ours is stronger. "+
+	f.Notes = append(f.Notes, "Each rank also owns rows: more trainers bring more links to the rows. The paper's server has one: "+
+		"ours is stronger. "+
 		"The lookahead is shorter than the paper's; a longer one changes no critical traffic.")
 	return nil
 }
@@ -306,7 +309,8 @@ func drawBatches(f *Figure, reports []*bench.Report) error {
 	}
 	f.Params = virtualParams(last, Param{"batches", "16,384 to 131,072", last.Settings["batch"]}, Param{"ranks", "8", last.Settings["ranks"]})
 	f.Notes = append(f.Notes, virtualNotes...)
-	f.Notes = append(f.Notes, "How the computing of a GPU grows with the batch is not in the paper. One wait for all batches is the least, a wait in proportion the most: "+
+	f.Notes = append(f.Notes, "How the computing of a GPU grows with the batch is not in the paper. One wait for all batches is the "+
+		"least, a wait in proportion the most: "+
 		"a GPU is between them.")
 	return nil
 }
@@ -345,6 +349,7 @@ func drawLookaheadSteps(f *Figure, reports []*bench.Report) error {
 	}
 	f.Params = virtualParams(reports[1], Param{"cache", "of a trainer", "of a trainer: weights, at the peak"})
 	f.Notes = append(f.Notes, virtualNotes...)
-	f.Notes = append(f.Notes, "BagPipe waits for rows with a short lookahead, since its server needs that time. Ours are fetched while the step before computes, with any lookahead.")
+	f.Notes = append(f.Notes, "BagPipe waits for rows with a short lookahead, since its server needs that time. Ours are fetched "+
+		"while the step before computes, with any lookahead.")
 	return nil
 }

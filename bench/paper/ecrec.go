@@ -6,5 +6,8 @@ import "slices"
 func ecrecDrawings() []Drawing {
 	return slices.Concat(
 		ecrecLoad(),
+		ecrecCounts(),
+		ecrecOverhead(),
+		ecrecRecovery(),
 	)
 }

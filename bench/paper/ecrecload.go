@@ -52,7 +52,8 @@ func drawLoad(f *Figure, reports []*bench.Report) error {
 		{"batch", "2,048 a worker, 15 workers", "2,048 in all"},
 		{"stripes of k=2", "k + r need not divide the servers", "a group of 3 ranks, and a short one of 2"},
 	}
-	f.Notes = append(f.Notes, "Rows in turn are ecrec's own spread, with the deltas of its commits. The stream is synthetic: its skew over the ranges "+
+	f.Notes = append(f.Notes, "Rows in turn are ecrec's own spread, with the deltas of its commits. The stream is synthetic: its "+
+		"skew over the ranges "+
 		"is stronger than the paper's, so only the direction can be compared.")
 	return nil
 }

@@ -35,7 +35,7 @@ type Figure struct {
 	When     time.Time `json:"when,omitzero"`
 }
 
-// Axis is what an axis shows.
+// Axis is the quantity of an axis.
 type Axis struct {
 	Name string `json:"name" toml:"name"`
 	Unit string `json:"unit,omitempty" toml:"unit"`

@@ -5,8 +5,10 @@ import "slices"
 // openEmbeddingDrawings lists the drawings of OpenEmbedding.
 func openEmbeddingDrawings() []Drawing {
 	return slices.Concat(
+		openEmbeddingCounts(),
 		openEmbeddingExchange(),
 		openEmbeddingMachine(),
 		openEmbeddingRows(),
+		openEmbeddingSaves(),
 	)
 }

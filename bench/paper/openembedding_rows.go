@@ -77,7 +77,7 @@ func sameTrainers(text string, a, b []Point, check func(string, Point, Point) Ch
 	return all(text, checks...)
 }
 
-// describeStores adds what the figures of stores have in common.
+// describeStores adds the parameters that the figures of stores have in common.
 func describeStores(f *Figure, r *bench.Report) {
 	f.Params = append(f.Params,
 		Param{"model", "DeepFM, 2.1 billion rows of 64 floats: 538 GB", r.Settings["rows"] + " rows of 64 floats, 2.7 GB (s = 200), one layer " +

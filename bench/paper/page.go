@@ -34,8 +34,10 @@ var kindsOfEvidence = []struct {
 	{bench.Measured, "times of this machine: processes of this program, real sockets or shared memory, real files, real kills"},
 	{bench.Counted, "exact numbers of rows, messages, bytes or events; they do not depend on the machine"},
 	{bench.Modelled, "computed by a formula whose parts are measured or counted"},
-	{bench.Simulated, "measured, with emulated links, disks or computations: a link has a given bandwidth and latency, a forward and backward pass may be a wait"},
-	{bench.Virtual, "times on a simulated clock with links, computations and disks of given speeds; work of our own on a CPU takes no time there"},
+	{bench.Simulated, "measured, with emulated links, disks or computations: a link has a given bandwidth and latency, a forward " +
+		"and backward pass may be a wait"},
+	{bench.Virtual, "times on a simulated clock with links, computations and disks of given speeds; work of our own on a CPU takes " +
+		"no time there"},
 }
 
 // view is the input of the template.
@@ -117,7 +119,8 @@ func (r *Report) makeView() (*view, error) {
 	}
 	v.Lead = fmt.Sprintf("%d figures and tables of %s; %s runs of %s, commit %s.", len(r.Figures), strings.Join(names, ", "), s.Size, s.When.UTC().Format("2 January 2006"), commitText(s.Build.Commit, s.Build.Modified))
 	if r.Others != nil && (*r.Others > busyShare || *r.Steal > busyShare) {
-		v.Busy = fmt.Sprintf("Other work used %.0f %% of the cores while the benchmarks ran, and the host of this virtual machine %.0f %%: rates are "+
+		v.Busy = fmt.Sprintf("Other work used %.0f %% of the cores while the benchmarks ran, and the host of this virtual machine %.0f "+
+			"%%: rates are "+
 			"too low. Ratios of pairs suffer less; counted and virtual values do not.", 100**r.Others, 100**r.Steal)
 	}
 	for _, m := range marks {

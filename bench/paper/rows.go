@@ -61,11 +61,17 @@ func (f *Figure) placeOf(label string, x float64) string {
 	return full(x)
 }
 
-// placeText is the place of a value of ours, with its label.
+// placeText is the place of a value of ours, with its label. An x of many digits is rounded.
 func (f *Figure) placeText(p *Point) string {
 	place := f.placeOf(p.Label, p.X)
-	if p.Label != "" && p.Label != place {
-		return place + " (" + p.Label + ")"
+	if p.Label == place {
+		return place
+	}
+	if len(place) > len("1,000,000.5") {
+		place = number(p.X)
+	}
+	if p.Label != "" {
+		place += " (" + p.Label + ")"
 	}
 	return place
 }

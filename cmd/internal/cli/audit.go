@@ -15,6 +15,7 @@ import (
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/cmd/internal/audit"
 	"github.com/ecrec/ecrec/cmd/internal/report"
+	"github.com/ecrec/ecrec/cmd/internal/rundir"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/digest"
@@ -87,14 +88,14 @@ func originText(v audit.Interval) string {
 
 // plan reads the record of the run, and plans the intervals. It computes nothing.
 func (c *auditCmd) plan(a *app) (*auditing, []audit.Interval, error) {
-	if _, err := readRun(c.Path); err != nil {
+	run, err := readRun(c.Path)
+	if err != nil {
 		return nil, nil, err
 	}
 	if c.Np < 1 || c.Sample < 0 || c.From < 0 || c.To < 0 {
 		return nil, nil, errUsage("--np needs 1 or more; --from, --to and --sample need 0 or more")
 	}
 	x := &auditing{auditCmd: c, app: a, started: time.Now(), lastEnd: -1}
-	var err error
 	if x.cfg, err = config.Load(x.config(), nil); err != nil {
 		return nil, nil, err
 	}
@@ -107,6 +108,9 @@ func (c *auditCmd) plan(a *app) (*auditing, []audit.Interval, error) {
 		return nil, nil, fmt.Errorf("audit: %w", err)
 	}
 	x.record = audit.RecordOf(events)
+	if end := x.record.EndDigest; end != "" && run.State == rundir.Finished && run.Digest != end {
+		return nil, nil, fmt.Errorf("audit: summary.json has digest %s, and the end in events.jsonl has %s; one of them was changed", run.Digest, end)
+	}
 	for step, path := range x.record.Checkpoints {
 		if !checkpoint.At(path) {
 			path = filepath.Join(x.cfg.Checkpoint.Dir, filepath.Base(path)) // the folder has moved, with its config changed

@@ -87,6 +87,10 @@ func (s *session) newInjector(faults []chaos.Fault) func(rank int, step int64, a
 // changes no result.
 const envRebuildRows = "ECREC_REBUILD_ROWS"
 
+// envPauseSaves names the variable that, if it is set, makes training wait for each save: the baseline of ecrec bench faults. It
+// changes no result.
+const envPauseSaves = "ECREC_PAUSE_SAVES"
+
 func rebuildRows(text string) (int, error) {
 	if text == "" {
 		return 0, nil

@@ -252,9 +252,11 @@ func printStats(out io.Writer, st *data.Statistics, o data.StatsOptions) {
 		fmt.Fprintf(out, " %g %% %.4f,", 100*p.Rows, p.Lookups)
 	}
 	fmt.Fprintln(out, " of rows and lookups of all tables")
-	fmt.Fprintf(out, "%s batches of %s for %s: %.0f unique rows in a batch; one trainer alone uses %.4f of them in the batch, %.4f until evicted (%d batches unused)\n",
+	fmt.Fprintf(out, "%s batches of %s for %s: %.0f unique rows in a batch; one trainer alone uses %.4f of them in the batch, %.4f "+
+		"until evicted (%d batches unused)\n",
 		report.Thousands(st.Batches), report.Thousands(int64(o.Batch)), report.Count(int64(o.Trainers), "trainer"),
 		st.UniquePerBatch, st.OneTrainerBatch, st.OneTrainer, o.Window)
-	fmt.Fprintf(out, "of the unique rows in a batch, %.4f are among the top 0.1 %%; several trainers use %.0f of them that the next batch uses too\n",
+	fmt.Fprintf(out, "of the unique rows in a batch, %.4f are among the top 0.1 %%; several trainers use %.0f of them that the next "+
+		"batch uses too\n",
 		st.TopInBatch, st.SyncedNext)
 }

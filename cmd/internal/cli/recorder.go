@@ -96,7 +96,7 @@ func (r *recorder) writeEvent(e event.Event) {
 		}
 		return
 	}
-	if e.Step == 0 {
+	if e.Step == 0 && e.Event != event.Commit { // a loss before the first commit leads back to step 0
 		e.Step = r.step
 	}
 	if w := r.world(); w != nil && elastic(r.cfg) && e.Event.HasSpares() {

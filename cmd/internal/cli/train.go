@@ -130,7 +130,7 @@ func (c *trainCmd) trainHere(s *session, faults []chaos.Fault) (*train.Result, e
 	defer s.metrics.exporter.Close()
 	o := train.Options{Stop: s.stopRequested, Observer: s, Meter: s.metrics.meter, Progress: s.console.bars.showProgress,
 		World: s.trainWorld(), Resume: c.Resume, Allow: c.Allow, Until: c.Until, Inject: s.newInjector(faults), RebuildRows: s.rebuildRows,
-		Topic: openTopic, Samples: openSamples, Session: newSession(), Restore: c.restoring(s)}
+		PauseSaves: os.Getenv(envPauseSaves) != "", Topic: openTopic, Samples: openSamples, Session: newSession(), Restore: c.restoring(s)}
 	var err error
 	if o.TraceTo, err = c.traceFile(); err != nil {
 		return nil, err

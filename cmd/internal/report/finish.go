@@ -132,6 +132,10 @@ func place(dir string, s *Summary, kept bool) error {
 		if err := os.Rename(m[0], m[1]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		// A rename to another name of the same file leaves both: the model of an earlier run, kept again.
+		if err := os.Remove(m[0]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if kept {
 		return atomicfile.SyncDir(dir)

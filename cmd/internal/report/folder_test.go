@@ -132,6 +132,23 @@ func list(t *testing.T, dir string) (names []string) {
 	return names
 }
 
+// A run that resumes at its end keeps the same file as its model again: nothing of the second name is left.
+func TestModelKeptAgain(t *testing.T) {
+	dir := t.TempDir()
+	finish(t, trained(t, dir, beginning("a", 0), 10), "model a", "digest-a", nil)
+	r := trained(t, dir, beginning("a", 0), 10)
+	if err := os.Link(filepath.Join(dir, ModelFile), NewModel(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Finish(Summary{Digest: "digest-a"}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dir, "a", "model a", `"digest": "digest-a"`, "10")
+	if exists(NewModel(dir)) {
+		t.Errorf("left behind: %v", list(t, dir))
+	}
+}
+
 // If a run dies while its files are renamed, at any point, the next run completes the renames, and removes what was written in part.
 func TestDeathWhilePlacing(t *testing.T) {
 	moves := [][2]string{{".model.safetensors.new", "model.safetensors"}, {"unfinished/metrics.jsonl", "metrics.jsonl"},

@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// faultOutcome is the course of a run with a loss, or of one without.
+type faultOutcome struct {
+	of    map[string]string // the case, without the size
+	lines []stepLine        // in the order of time; replayed steps twice
+	hit   int               // the first line after the loss; -1: there was none
+
+	// From the end of the last step before the loss, in ms: to the end of the first step after it, of the step that repeats the last
+	// one, and to the moment at which all lost rows and parities are there again.
+	resume, regain, recovered float64
+	redone                    float64 // steps
+	net                       float64 // steps gained until recovered, of the steps of a normal run, in %; with checkpoints 0
+	kept                      float64 // throughput from the first step until recovered, of normal, in %; 0: too few steps
+	rebuilt                   float64 // MB of rows and parities, of all ranks; 0: none by a code
+}
+
+// outcomeOfCode is that of a run with a code. Its first calm steps are not normal.
+func outcomeOfCode(of map[string]string, r *jobRun, calm int) faultOutcome {
+	loss := &r.Recoveries[0]
+	x := faultOutcome{of: of, lines: r.steps, hit: max(1, r.lossOf(loss)), recovered: loss.WholeMS, redone: float64(loss.StepsRedone)}
+	x.rebuilt = loss.RebuildRate * max(0, loss.WholeMS-loss.SurveyMS) / 1e9 * float64(len(loss.Ranks))
+	x.setTimes()
+	x.setShares(r, calm)
+	return x
+}
+
+// outcomeOfCheckpoint is that of a run that ended with a loss, and of a run that resumed from its checkpoint.
+func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, calm int) (faultOutcome, error) {
+	if len(before.steps) == 0 {
+		return faultOutcome{}, errors.New("bench: the job ended before its first step")
+	}
+	last := before.steps[len(before.steps)-1]
+	all := jobRun{batch: after.batch, steps: slices.Clone(before.steps)}
+	for _, s := range after.steps {
+		if s.UnixMS > last.UnixMS { // the file of the first run continues in the second one
+			all.steps = append(all.steps, s)
+		}
+	}
+	x := faultOutcome{of: of, lines: all.steps, hit: len(before.steps)}
+	if x.hit >= len(x.lines) {
+		return x, fmt.Errorf("bench: the job trained no step after its loss, which was after step %d, and step %d", last.Step,
+			after.steps[0].Step)
+	}
+	x.redone = float64(last.Step - x.lines[x.hit].Step + 1)
+	x.setTimes()
+	x.recovered = x.regain
+	x.setShares(&all, calm)
+	return x, nil
+}
+
+// highest is the greatest step of the lines before one: that of a lost step counts.
+func (x *faultOutcome) highest(before int) (step int64) {
+	for _, s := range x.lines[:before] {
+		step = max(step, s.Step)
+	}
+	return step
+}
+
+// setTimes sets the times that follow from the lines.
+func (x *faultOutcome) setTimes() {
+	lost := x.lines[x.hit-1].UnixMS
+	x.resume = float64(x.lines[x.hit].UnixMS - lost)
+	for _, s := range x.lines[x.hit:] {
+		if s.Step >= x.highest(x.hit) {
+			x.regain = float64(s.UnixMS - lost)
+			return
+		}
+	}
+}
+
+// setShares sets the shares of normal, which is the throughput of the steps before the loss.
+func (x *faultOutcome) setShares(r *jobRun, calm int) {
+	normal := r.throughput(min(calm, max(0, x.hit-2)), x.hit)
+	if normal == 0 || x.recovered <= 0 {
+		return
+	}
+	until := x.lines[x.hit-1].UnixMS + int64(x.recovered)
+	end := x.hit
+	for end < len(x.lines) && x.lines[end].UnixMS <= until {
+		end++
+	}
+	gained := float64(max(x.highest(end), x.highest(x.hit)) - x.highest(x.hit))
+	x.net = 100 * gained * float64(r.batch) / (normal * x.recovered / 1e3)
+	x.kept = 100 * r.throughput(x.hit, end) / normal
+}
+
+// faultFigures are the outcomes of one kind of run, by turn.
+type faultFigures struct {
+	of       map[string]string
+	outcomes []faultOutcome
+}
+
+// addFigures adds the figures of a size to the report.
+func (b *faultsRun) addFigures(found []faultFigures) error {
+	t := table(b.out)
+	fmt.Fprintln(t, "killed\tresume ms\tregain ms\trecovered ms\tsteps redone\tnet until then, %\tthroughput meanwhile, %\trebuilt MB\t")
+	for _, f := range found {
+		first := len(b.report.Figures)
+		f.of["size"] = b.size.name
+		if f.outcomes[0].hit < 0 {
+			b.report.addFigure("throughput of a run", "samples/s", b.rates...)
+			b.report.addFigure("start", "ms", b.start)
+			b.report.addAs(Counted, "rows and state", "B", b.rowBytes)
+			b.report.addAs(Counted, "steps of 30 minutes / scale", "steps", float64(b.steps))
+			b.report.setCase(first, f.of)
+			b.addFaultWindows(&f.outcomes[0])
+			continue
+		}
+		fmt.Fprintf(t, "%s\t", b.nameOf(f.of))
+		for _, q := range []struct {
+			name, unit string
+			evidence   Evidence
+			of         func(*faultOutcome) float64
+		}{
+			{"resume", "ms", Measured, func(x *faultOutcome) float64 { return x.resume }},
+			{"regain", "ms", Measured, func(x *faultOutcome) float64 { return x.regain }},
+			{"recovered", "ms", Measured, func(x *faultOutcome) float64 { return x.recovered }},
+			{"steps redone", "steps", Counted, func(x *faultOutcome) float64 { return x.redone }},
+			{"net samples until recovered, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.net }},
+			{"throughput while recovering, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.kept }},
+			{"rebuilt", "MB", Counted, func(x *faultOutcome) float64 { return x.rebuilt }},
+		} {
+			var values []float64
+			for i := range f.outcomes {
+				if v := q.of(&f.outcomes[i]); v > 0 || q.evidence == Counted || q.name == "net samples until recovered, of normal" {
+					values = append(values, v)
+				}
+			}
+			if len(values) == 0 { // a rebuild that ends with the first step shows nothing of its throughput
+				fmt.Fprint(t, "-\t")
+				continue
+			}
+			line := b.report.addAs(q.evidence, q.name, q.unit, values...)
+			fmt.Fprintf(t, "%.1f\t", line.Median)
+		}
+		fmt.Fprintln(t)
+		b.report.setCase(first, f.of)
+		b.addFaultWindows(&f.outcomes[0])
+	}
+	return t.Flush()
+}
+
+// addFaultWindows adds the throughput over time of the run of the first turn: of steps that are done for the first time or again, and the
+// samples done, less those of lost steps. Time is that since calm steps have passed.
+func (b *faultsRun) addFaultWindows(x *faultOutcome) {
+	if b.size.name != b.o.text("timeline") && !b.o.Tiny {
+		return
+	}
+	window := max(30*time.Minute/time.Duration(b.scale)/18, 3*b.stepTime)
+	calm := min(b.calm, len(x.lines)-1)
+	start := x.lines[calm].UnixMS
+	done, from := x.lines[calm].Step, calm+1
+	base := done
+	end := x.lines[len(x.lines)-1].UnixMS - start
+	for i := range min(maxWindows, int(float64(end)*1e6/float64(window))) {
+		until, steps := start+int64(window*time.Duration(i+1)/time.Millisecond), 0
+		for from < len(x.lines) && x.lines[from].UnixMS <= until {
+			done, steps, from = x.lines[from].Step, steps+1, from+1
+		}
+		of := maps.Clone(x.of)
+		of["at"] = strconv.FormatFloat((window * time.Duration(i+1)).Seconds(), 'f', 3, 64)
+		first := len(b.report.Figures)
+		b.report.addFigure("throughput", "samples/s", float64(steps*b.batch())/window.Seconds())
+		b.report.addFigure("samples done", "samples", float64(done-base)*float64(b.batch()))
+		b.report.setCase(first, of)
+	}
+}
+
+// maxWindows bounds the windows of a run.
+const maxWindows = 200

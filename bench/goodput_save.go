@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// saveTime is the measured time of a checkpoint, in seconds.
+type saveTime struct {
+	duration float64 // from the step that it holds to its publication
+	lost     float64 // by training meanwhile
+}
+
+// bestInterval returns the seconds between checkpoints that lose the least time, by Young and Daly: the cost of a checkpoint to
+// training over the interval, and half an interval for each failure. The next one cannot begin before one has ended.
+func (s saveTime) bestInterval(mtbf float64) float64 {
+	return max(math.Sqrt(2*s.lost*mtbf), s.duration)
+}
+
+// measureSave measures a checkpoint in the middle of a run.
+func measureSave(j failingJob, at int) (s saveTime, err error) {
+	var published time.Time
+	j.afterEnd = func(out string) (err error) {
+		published, err = publishedAt(out, int64(at))
+		return err
+	}
+	r, err := j.run()
+	if err != nil {
+		return s, err
+	}
+	return r.costOfSave(int64(at), published.UnixMilli()), nil
+}
+
+// costOfSave compares the steps during a save with the median step of the others.
+func (r *failingRun) costOfSave(at, published int64) (s saveTime) {
+	var plain []float64
+	began, during, steps := int64(0), 0.0, 0
+	for i, l := range r.lines[1:] {
+		took := float64(l.UnixMS-r.lines[i].UnixMS) / 1e3
+		switch {
+		case l.Step <= at:
+			began = l.UnixMS
+			if l.Step > at/2 {
+				plain = append(plain, took)
+			}
+		case r.lines[i].UnixMS < published:
+			during, steps = during+took, steps+1
+		default:
+			plain = append(plain, took)
+		}
+	}
+	s.duration = float64(published-began) / 1e3
+	if len(plain) > 0 {
+		s.lost = max(0, during-float64(steps)*meanOf(plain))
+	}
+	return s
+}
+
+// publishedAt returns when the checkpoint of a step was there, by the events of a run.
+func publishedAt(out string, step int64) (at time.Time, err error) {
+	events, err := readEvents(out)
+	if err != nil {
+		return at, err
+	}
+	for _, e := range events {
+		if e.Event == "checkpoint" && e.Step == step {
+			return e.Time, nil
+		}
+	}
+	return at, fmt.Errorf("bench: the run has no checkpoint of step %d", step)
+}
+
+// jobEvent is a line of events.jsonl.
+type jobEvent struct {
+	Time  time.Time `json:"time"`
+	Event string    `json:"event"`
+	Step  int64     `json:"step"`
+	Error string    `json:"error"`
+}
+
+// readEvents reads the events of a run. It leaves out lines that are not complete.
+func readEvents(out string) (events []jobEvent, err error) {
+	f, err := os.Open(filepath.Join(out, "events.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var e jobEvent
+		if json.Unmarshal(lines.Bytes(), &e) == nil {
+			events = append(events, e)
+		}
+	}
+	return events, lines.Err()
+}

@@ -1,0 +1,91 @@
+package paper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ecrec/ecrec/bench"
+)
+
+// fixed returns a report in which each given figure is replaced by one value, without a spread.
+func fixed(t *testing.T, r *bench.Report, y float64, name string, of ...string) *bench.Report {
+	t.Helper()
+	c := changed(t, r, 1, name, of...)
+	for i := range c.Figures {
+		if f := &c.Figures[i]; f.Name == name && hasCase(f.Case, of) {
+			f.Median, f.Min, f.Max, f.Interval = y, y, y, nil
+		}
+	}
+	return c
+}
+
+// check finds the check whose text has these words.
+func check(t *testing.T, f *Figure, words string) Check {
+	t.Helper()
+	for _, c := range f.Checks {
+		if strings.Contains(c.Text, words) {
+			return c
+		}
+	}
+	t.Fatalf("%s has no check with %q: %+v", f.ID, words, f.Checks)
+	return Check{}
+}
+
+// turn draws a figure twice: check must hold with the first value of a name and case, and not with the second one.
+func turn(t *testing.T, id, words string, at int, good, bad float64, name string, of ...string) {
+	t.Helper()
+	d := drawing(t, id)
+	for _, y := range []float64{good, bad} {
+		reports := append([]*bench.Report(nil), runTiny(t, d)...)
+		reports[at] = fixed(t, reports[at], y, name, of...)
+		if c := check(t, drawReports(t, d, reports), words); c.Holds != (y == good) || c.Unclear {
+			t.Errorf("%s with %q of %v = %v: %+v", id, name, of, y, c)
+		}
+	}
+}
+
+func TestChecksOfProtection(t *testing.T) {
+	const low, high = -1e9, 1e9
+	turn(t, "E5", "Ckpt-30 grows with the size", 0, high, low, "overhead", "size", "8S", "minutes", "30")
+	turn(t, "E5", "Ckpt-60 grows with the size", 0, high, low, "overhead", "size", "8S", "minutes", "60")
+	turn(t, "E5", "8S: the code costs less", 0, low, high, "overhead", "size", "8S", "system", "ours", "k", "4")
+	turn(t, "E5", "grows by more", 0, high, low, "overhead", "size", "8S", "minutes", "30")
+	turn(t, "E5", "Original: Ckpt-30 costs less", 0, low, high, "overhead", "size", "Original", "minutes", "30")
+	turn(t, "E6", "falls to 0", 0, 0, 5, "throughput", "size", "8S", "minutes", "30")
+	turn(t, "E6", "at least 70 %", 0, high, 1e-9, "mean throughput", "size", "8S", "k", "4")
+	turn(t, "E6", "is below that of k=4", 0, high, 1e-9, "mean throughput", "size", "8S", "k", "4")
+	turn(t, "E7", "fewer samples", 0, 1e-9, high, "samples done", "size", "8S", "minutes", "30")
+	turn(t, "E-wide", "2S-2D costs more", 0, high, low, "overhead", "size", "2S-2D")
+	turn(t, "E-ablation", "fewer commits", 0, high, low, "overhead", "system", "ours", "every", "1")
+	turn(t, "E-ablation", "cost less than ECRec's", 0, low, high, "overhead", "system", "ours", "every", "1")
+}
+
+func TestChecksOfRecovery(t *testing.T) {
+	const low, high = 1e-9, 1e9
+	turn(t, "E10", "sooner with the code", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "E10", "within 30 s", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "E10", "not trained before", 0, 50, 0, "net samples until recovered, of normal", "system", "ours", "k", "4")
+	turn(t, "E11", "at its worst", 0, high, -high, "samples done", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "E12", "a higher k is slower", 0, high, low, "recovered", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "E12", "average of Ckpt-30", 0, low, high, "recovered", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "B14", "saved just before", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")
+	turn(t, "E-locks", "sooner than at the least rate", 0, low, high, "from loss to rebuilt", "rate", "max")
+}
+
+func TestChecksOfSaves(t *testing.T) {
+	const low, high = 1e-9, 1e9
+	turn(t, "O12", "at the shortest interval", 0, low, high, "time, of that without checkpoints", "system", "increments beside training")
+	turn(t, "O13", "1 ranks", 0, low, high, "time, of that without checkpoints", "system", "increments beside training")
+	turn(t, "O14", "rows stay on the disk", 0, low, high, "start to the first step, rows on the disk")
+	turn(t, "O14", "in memory loads faster", 1, low, high, "start to the first step, from a checkpoint")
+}
+
+func TestCompressionAtWhichCheckpointsMeetTheCode(t *testing.T) {
+	p := meetAt(spread(0, 22, 20, 24), spread(0, 65, 60, 70))
+	if int(p.Y) != 66 || p.Least != 60 || int(p.Most) != 71 {
+		t.Errorf("%+v", p)
+	}
+	if p := meetAt(spread(0, 22, 20, 24), spread(0, 1, -1, 2)); p.N != 0 {
+		t.Errorf("an overhead that may be less than 0: %+v", p)
+	}
+}

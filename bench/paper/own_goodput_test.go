@@ -1,0 +1,51 @@
+package paper
+
+import (
+	"testing"
+
+	"github.com/ecrec/ecrec/bench"
+)
+
+// changedCheck draws a figure with changed values, and expects a check to hold or not.
+func changedCheck(t *testing.T, id string, check int, holds bool, reports ...*bench.Report) {
+	t.Helper()
+	f := drawReports(t, drawing(t, id), reports)
+	if c := f.Checks[check]; c.Holds != holds {
+		t.Errorf("%s: %+v, want %v", id, c, holds)
+	}
+}
+
+func TestGoodputChecks(t *testing.T) {
+	r := runTiny(t, drawing(t, "G1"))[0]
+	changedCheck(t, "G1", 0, true, r)
+	changedCheck(t, "G1", 0, false, changed(t, r, 0, digestEqual, "system", "ours"))
+	changedCheck(t, "G1", 0, false, changed(t, r, 0, "failures", "system", "ours"))
+	changedCheck(t, "G1", 1, false, changed(t, r, 1000, timeOverClean, "system", "ours"))
+	changedCheck(t, "G1", 1, true, changed(t, r, 1e-3, timeOverClean, "system", "ours"))
+	changedCheck(t, "G1", 2, false, changed(t, r, 1e-3, timeOverClean, "system", "ckpt-full", "mtbf", "60"))
+	changedCheck(t, "G1", 3, false, r, changed(t, r, 1000, timeOverClean, "system", "ours", "mtbf", "60"))
+	fast := changed(t, r, 1e-3, timeOverClean, "system", "ours", "mtbf", "60")
+	changedCheck(t, "G1", 3, true, r, fast)
+	changedCheck(t, "G1", 3, false, r, changed(t, fast, 0, digestEqual, "system", "ours"))
+	f := drawTiny(t, drawing(t, "G1"))
+	if len(f.Values) != 3 || len(f.Notes) < 6 {
+		t.Errorf("values %+v, notes %q", f.Values, f.Notes)
+	}
+}
+
+func TestLostWorkChecks(t *testing.T) {
+	r := runTiny(t, drawing(t, "G2"))[0]
+	changedCheck(t, "G2", 0, true, r)
+	changedCheck(t, "G2", 0, false, changed(t, r, 0, digestEqual, "system", "replica", "n", "5"))
+	changedCheck(t, "G2", 1, false, changed(t, r, 1000, memoryShare, "system", "ours"))
+	changedCheck(t, "G2", 2, false, changed(t, r, 1000, withProtect, "system", "ours"))
+	changedCheck(t, "G2", 3, false, changed(t, r, 1000, withProtect, "system", "ckpt-full", "n", "50"))
+}
+
+func TestFaultChecks(t *testing.T) {
+	r := runTiny(t, drawing(t, "G3"))[0]
+	changedCheck(t, "G3", 0, true, r)
+	changedCheck(t, "G3", 0, false, changed(t, r, 0, digestEqual, "fault", "stall"))
+	changedCheck(t, "G3", 1, false, changed(t, r, 1e6, "detect", "fault", "kill"))
+	changedCheck(t, "G3", 2, false, changed(t, r, 1e6, "fault to first step", "fault", "silent-node"))
+}

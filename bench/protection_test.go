@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Steps are counted in the windows in which they end, over blocks end to end; a pause has none.
+func TestStepsOfWindows(t *testing.T) {
+	s := time.Second
+	blocks := []guardBlock{{steps: 2, took: 5 * s, ends: []time.Duration{s, 2 * s}}, {steps: 1, took: 2 * s, ends: []time.Duration{s / 2}}}
+	counts, all, steps := stepsOfWindows(blocks, 2*s)
+	if !slices.Equal(counts, []int{1, 1, 1}) || all != 7*s || steps != 3 {
+		t.Errorf("%v, %v, %d", counts, all, steps)
+	}
+}
+
+// The rows of a size, and its times, are divided by one scale.
+func TestScaleOfSizes(t *testing.T) {
+	b := &protectionRun{scale: 200}
+	if b.interval(30) != 9*time.Second {
+		t.Errorf("30 minutes / 200: %v", b.interval(30))
+	}
+	for _, z := range ecrecSizes {
+		s, err := z.shape(200, false)
+		cfg, err2 := s.config(job{batch: 64, ranks: 5})
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		rows := int64(0)
+		for _, n := range cfg.Model.TableRows() {
+			rows += n
+		}
+		if want := ecrecRows * z.rows / 200; rows < want || rows > want+30 {
+			t.Errorf("%s: %d rows, want %d", z.name, rows, want)
+		}
+	}
+}
+
+// Steps that are trained again are no progress: net is that of new ones.
+func TestOutcomeOfACheckpoint(t *testing.T) {
+	before, after := &jobRun{batch: 10}, &jobRun{batch: 10}
+	for i := range 6 { // steps 1 to 6, one each 100 ms
+		before.steps = append(before.steps, stepLine{int64(i + 1), int64(100 * (i + 1))})
+	}
+	for i := range 4 { // from step 5 on, after a second
+		after.steps = append(after.steps, stepLine{int64(i + 5), int64(1600 + 100*i)})
+	}
+	x, err := outcomeOfCheckpoint(nil, before, after, 1)
+	if err != nil || x.resume != 1000 || x.regain != 1100 || x.recovered != 1100 || x.redone != 2 || x.net != 0 || x.kept != 100 {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if _, err := outcomeOfCheckpoint(nil, before, before, 1); err == nil {
+		t.Error("a job that was not started again has an outcome")
+	}
+}
