@@ -11,11 +11,11 @@ import (
 // bagPipeVirtual are figures of BagPipe whose steps run on a simulated clock.
 func bagPipeVirtual() []Drawing {
 	return []Drawing{
-		{ID: "B8", Runs: delayRuns, Draw: drawDelay},
+		{ID: "B8", Runs: withCounts(delayRuns), Draw: withRows(drawDelay, addDelayedRows)},
 		{ID: "B15", Runs: idealRuns, Draw: drawIdeal},
 		{ID: "B16a", Runs: trainersRuns, Draw: drawTrainers},
 		{ID: "B16b", Runs: batchRuns, Draw: drawBatches},
-		{ID: "B-tab3", Runs: lookaheadStepRuns, Draw: drawLookaheadSteps},
+		{ID: "B-tab3", Runs: withCounts(lookaheadStepRuns), Draw: withRows(drawLookaheadSteps, addCacheSizes)},
 	}
 }
 
@@ -70,6 +70,22 @@ func deepFMRun(size Size, m []string) Run {
 
 func windowOf(size Size) string {
 	return "lookahead=" + map[Size]string{Tiny: "3", Quick: "20", Full: "200"}[size]
+}
+
+// withCounts adds the runs that count rows behind two runs of times.
+func withCounts(times func(Size) []Run) func(Size) []Run {
+	return func(size Size) []Run { return append(times(size), cacheRunsOf(size)...) }
+}
+
+// withRows draws times, and then the rows counted.
+func withRows(times, rows func(*Figure, []*bench.Report) error) func(*Figure, []*bench.Report) error {
+	return func(f *Figure, reports []*bench.Report) error {
+		const ofTimes = 2
+		if err := times(f, reports[:ofTimes]); err != nil {
+			return err
+		}
+		return rows(f, reports[ofTimes:])
+	}
 }
 
 func delayRuns(size Size) []Run { return []Run{dlrmRun(size, p3), deepFMRun(size, p3)} }
