@@ -15,8 +15,9 @@ import (
 
 var protectionBench = Bench{
 	Name: "protection",
-	Doc:  "throughput with a code, with checkpoints, and as in ECRec, by size of the model",
-	Detail: "Links, computing and the rate of the store are emulated. A checkpoint is a real save of all rows, state and dense part: training stops " +
+	Doc:  "throughput with a code, checkpoints, or ECRec's commits, by size of the model",
+	Detail: "Links, computing and the rate of the store are emulated. A checkpoint is a real save of all rows, state and dense part: " +
+		"training stops " +
 		"for the longer of the save and of its bytes at the rate of the store. Blocks of steps take turns, each after one without protection. " +
 		"A block with a checkpoint lasts for the time between two. All rows are touched before. Windows of throughput are those of " +
 		"the blocks of a system, end to end.",
@@ -139,11 +140,12 @@ type protectionRun struct {
 	compute time.Duration
 	scale   int
 	ranks   int
+	windows map[string]time.Duration // of throughput over time, by size
 	report  *Report
 }
 
 func runProtection(out io.Writer, o Options) (*Report, error) {
-	b := &protectionRun{out: out, o: o, scale: o.number("scale"), ranks: o.number("ranks")}
+	b := &protectionRun{out: out, o: o, windows: map[string]time.Duration{}, scale: o.number("scale"), ranks: o.number("ranks")}
 	link, compute, err := o.linkAndCompute()
 	if err != nil {
 		return nil, err
@@ -173,7 +175,7 @@ func runProtection(out io.Writer, o Options) (*Report, error) {
 	return b.report, nil
 }
 
-// interval is the time between two checkpoints of so many minutes of the paper.
+// interval is the time between two checkpoints, given in minutes of the paper.
 func (b *protectionRun) interval(minutes int) time.Duration {
 	return time.Duration(minutes) * time.Minute / time.Duration(b.scale)
 }
