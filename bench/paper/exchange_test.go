@@ -54,14 +54,17 @@ func TestChecksOfExchangesCanFail(t *testing.T) {
 type change struct {
 	report              int
 	name, system, stage string
+	mode, hot           string // of counts
 }
 
 func changesOf(reports []*bench.Report) (all []change) {
 	for i, r := range reports {
 		for _, f := range r.Figures {
 			for _, of := range []int{i, -1} {
-				c := change{of, f.Name, f.Case["system"], f.Case["stage"]}
-				if c.system != "" && !slices.Contains(all, c) && (f.Name == "step" || f.Name == "stage" || f.Name == "placing a batch") {
+				c := change{of, f.Name, f.Case["system"], f.Case["stage"], f.Case["mode"], f.Case["hot"]}
+				timed := c.system != "" && slices.Contains([]string{"step", "stage", "placing a batch"}, f.Name)
+				counted := c.system == "" && slices.Contains([]string{"rows", "bytes", "distinct rows"}, f.Name)
+				if (timed || counted) && !slices.Contains(all, c) {
 					all = append(all, c)
 				}
 			}
@@ -76,7 +79,7 @@ func changedIf(r *bench.Report, by float64, c change) *bench.Report {
 	x.Figures = slices.Clone(r.Figures)
 	for i := range x.Figures {
 		f := &x.Figures[i]
-		if f.Name == c.name && f.Case["system"] == c.system && f.Case["stage"] == c.stage {
+		if f.Name == c.name && f.Case["system"] == c.system && f.Case["stage"] == c.stage && f.Case["mode"] == c.mode && f.Case["hot"] == c.hot {
 			f.Median, f.Min, f.Max = f.Median*by, f.Min*by, f.Max*by
 		}
 	}
