@@ -35,7 +35,7 @@ func drawQueues(f *Figure, reports []*bench.Report) error {
 	f.Params = []Param{{"message", "a dictionary of tensors", "a set of 8 tables of 1.2 KB"}}
 	f.Notes = append(f.Notes, "Ours hands over a pointer between two goroutines of one process; Python's queue serialises, and moves bytes "+
 		"through a pipe. So the two do not do "+
-		"the same: the comparison shows what a design with another process costs. The thesis's quick queue is not public.")
+		"the same: the comparison shows the cost of a design with another process. The thesis's quick queue is not public.")
 	if f.series("multiprocessing queue") != nil {
 		f.Checks = []Check{
 			below("a put of ours is faster than one of Python's queue", f.atLabel("hand-over (ecrec)", "put"), f.atLabel("multiprocessing queue",
@@ -86,7 +86,7 @@ func drawMessages(f *Figure, reports []*bench.Report) error {
 	return nil
 }
 
-// drawGains draws how much less time than Pickle's is needed, over all sets: each set counts alike.
+// drawGains draws how much less time than Pickle's is needed, over all sets: each set has the same weight.
 func drawGains(f *Figure, reports []*bench.Report) error {
 	r := reports[0]
 	pickle := slices.DeleteFunc(messageSystems(r), func(s string) bool { return !strings.HasPrefix(s, "Pickle") })

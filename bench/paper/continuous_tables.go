@@ -202,7 +202,7 @@ func describeContinuous(f *Figure, reports []*bench.Report) {
 		if saved, _, err := point(r, 0, "", "bytes", "system", "full", "every", "1", "store", "disk"); err == nil {
 			f.Notes = append(f.Notes, fmt.Sprintf("(a) A batch of 2,048 samples with 100 ids each touches about 92 %% of the rows of each "+
 				"synthetic table, so the changed rows of a "+
-				"step are nearly the whole model. Here the stream took %s MB in all, and the full checkpoints of each epoch %s MB.",
+				"step are nearly all of the model. Here the stream took %s MB in all, and the full checkpoints of each epoch %s MB.",
 				number(x.Median), number(saved.Y)))
 		}
 	}

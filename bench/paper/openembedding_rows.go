@@ -24,8 +24,7 @@ func openEmbeddingRows() []Drawing {
 // tableTwo is the popularity of OpenEmbedding's table II.
 const tableTwo = "85.7/89.5/95.7"
 
-// serverRun is a run of the benchmark servers. Its caches are those for which inline-lru reads about 13.6 % of the rows that it is asked
-// for, as the paper's
+// serverRun is a run of the benchmark servers. Its caches are those for which inline-lru reads about 13.6 % of the requested rows, as the paper's
 // does (fig. 11): at 85.7/89.5/95.7, 10.8 to 13.6 % for Quick, and 8.9 to 15.2 % for Full.
 func serverRun(size Size, args ...string) []Run {
 	r := Run{Bench: "servers", Args: append([]string{"skew=" + tableTwo}, args...)}
@@ -50,7 +49,7 @@ func savingStoreRuns(size Size) []Run {
 	return serverRun(size, "stores=dram-ps,tier,inline-lru", saves)
 }
 
-// storeOf is the store of ours that stands for each system of the paper.
+// storeOf is our store in place of each system of the paper.
 var storeOf = map[string]string{"DRAM-PS": "dram-ps", "PMem-OE": "tier", "Ori-Cache": "inline-lru", "PMem-Hash": "pmem-hash"}
 
 // perServer is the number of GPUs of the paper for each of our trainers.
@@ -83,7 +82,7 @@ func sameTrainers(text string, a, b []Point, check func(string, Point, Point) Ch
 	return all(text, checks...)
 }
 
-// describeStores adds what the figures of stores have in common.
+// describeStores adds the common parameters and notes of the figures of stores.
 func describeStores(f *Figure, r *bench.Report) {
 	f.Params = append(f.Params,
 		Param{"model", "DeepFM, 2.1 billion rows of 64 floats: 538 GB", r.Settings["rows"] + " rows of 64 floats, 2.7 GB (s = 200), one layer " +

@@ -18,7 +18,7 @@ func TestChecksOfStoresAndStreamsTurnRed(t *testing.T) {
 	}{
 		{"O-tab1", "DRAM is faster", 0, 1e9, "latency", []string{"medium", "DRAM"}},
 		{"O2", "busiest ms", 0, 1e-9, "most of the mean", []string{"mode", "none"}},
-		{"O2", "asked for in more", 0, 1e-9, "time with rows", []string{"mode", "planned"}},
+		{"O2", "requested in more", 0, 1e-9, "time with rows", []string{"mode", "planned"}},
 		{"O2", "updated in more", 0, 1e-9, "time with rows", []string{"mode", "planned"}},
 		{"O3", "less than PMem-Hash's", 0, 1e9, "of dram-ps", []string{"store", "inline-lru"}},
 		{"O3", "Ori-Cache's gap grows", 0, 1e-9, "of dram-ps", []string{"store", "inline-lru", "trainers", "2"}},
