@@ -24,8 +24,8 @@ func openEmbeddingRows() []Drawing {
 // tableTwo is the popularity of OpenEmbedding's table II.
 const tableTwo = "85.7/89.5/95.7"
 
-// serverRun is a run of the benchmark servers. Its caches are those for which inline-lru reads about 13.6 % of the requested rows, as the paper's
-// does (fig. 11): at 85.7/89.5/95.7, 10.8 to 13.6 % for Quick, and 8.9 to 15.2 % for Full.
+// serverRun is a run of the benchmark servers. Its caches are those for which inline-lru reads about 13.6 % of the
+// requested rows, as the paper's does (fig. 11): at 85.7/89.5/95.7, 10.8 to 13.6 % for Quick, and 8.9 to 15.2 % for Full.
 func serverRun(size Size, args ...string) []Run {
 	r := Run{Bench: "servers", Args: append([]string{"skew=" + tableTwo}, args...)}
 	cache := ""
