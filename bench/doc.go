@@ -92,6 +92,16 @@
 // and store. Faults kills ranks of real processes. Its times are from the end of the last step before the loss. Checkpoints of both are those
 // that training waits for.
 //
+// # Servers of rows
+//
+// One rank holds the rows, and others train: all stores run on one loop, on the cores of one machine. Trainers wait in place of a pass on a
+// GPU, and compute two small layers. Stores that are compared begin without rows. A first use reads nothing, so the caches of short jobs are
+// chosen by the share of rows that is read, not by their bytes.
+//
+// # Messages of Python
+//
+// A script of ours runs in the Python that is installed, and measures itself there. What is not installed has no figure.
+//
 // # Collectives
 //
 // A world of processes measures together, one rank each. The figure of an operation is the time of

@@ -28,7 +28,7 @@ var lossesBench = Bench{
 	Doc:  "losses over steps of all cache modes and numbers of processes, and beside PyTorch's",
 	Detail: "Jobs with the same seed, in every cache mode and spread over processes, whose losses and digests should be equal. Then a run " +
 		"that PyTorch has " +
-		"made: the same weights, samples and order are trained here, and the losses of each step are compared. The run that comes with this " +
+		"made: the same weights, samples and order are trained here, and the losses of each step are compared. The run of this " +
 		"program " +
 		"has 20 steps; tools/python/golden.py makes others where PyTorch is installed.",
 	Settings: []Setting{
@@ -176,7 +176,7 @@ func (x *lossRun) readResult(dir string) error {
 	return nil
 }
 
-// goldenRun has the losses of PyTorch.
+// goldenRun is the result of PyTorch.
 type goldenRun struct {
 	TrainLoss []float64 `json:"train_loss"`
 }

@@ -17,7 +17,7 @@ import (
 
 var requestsBench = Bench{
 	Name: "requests",
-	Doc:  "rows that a server is asked for and updates in each millisecond of some steps",
+	Doc:  "rows that are requested of a server, and updated, in each millisecond of some steps",
 	Detail: "One rank holds all rows, and others train, which wait in place of most of the forward and backward pass; links are simulated. " +
 		"The jobs of the cache " +
 		"modes take turns. The parts of messages with rows, and with their gradients, are recorded when they leave a port, over some steps " +
@@ -45,7 +45,7 @@ const (
 	requestKinds
 )
 
-var requestNames = [requestKinds]string{"asked for", "updated"}
+var requestNames = [requestKinds]string{"requested", "updated"}
 
 // request is a part of a message with rows that a server sends, or with their gradients.
 type request struct {

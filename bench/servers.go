@@ -75,7 +75,7 @@ type storeJob struct {
 // storeTimes are those of the second half of a job's steps.
 type storeTimes struct {
 	epoch, step, cpu float64 // s, ms, ms
-	misses           float64 // % of the rows that the server is asked for
+	misses           float64 // % of the requested rows
 	spilled          float64
 	needed           int // rows: the memory is not enough for a step
 }

@@ -186,7 +186,7 @@ func (b *serversRun) runStore(j storeJob) (x storeTimes, err error) {
 		misses: 100 * float64(t.last.read-t.first.read) / float64(asked), spilled: float64(t.last.spilled-t.first.spilled) / n}, t.err
 }
 
-// countAsked counts the rows that trainers ask the server for in the steps of the second half, each distinct one once in each slice, and
+// countAsked counts the rows that trainers request of the server in the steps of the second half, each distinct one once in each slice, and
 // the most distinct rows of one step.
 func (b *serversRun) countAsked(o data.Options, tables []int64, trainers int) (asked, most int, err error) {
 	o.Env = env.Real()

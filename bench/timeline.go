@@ -22,7 +22,8 @@ var timelineBench = Bench{
 	Doc:  "the parts of some steps over time, with copies in line and beside the computation",
 	Detail: "Two jobs with a stream of commits, whose timelines are recorded (--trace): one exchanges all rows between the steps " +
 		"(cache.delayed_sync = false), the " +
-		"other moves those that the next step does not need while it computes. Shown are some steps near the end of each, on the first rank: " +
+		"other moves the rows that the next step does not need while it computes. Some steps near the end of each are shown, on the " +
+		"first rank: " +
 		"every part of a step, rows that " +
 		"move beside it, and writes to the topic.",
 	Settings: []Setting{

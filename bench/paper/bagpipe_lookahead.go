@@ -73,8 +73,8 @@ func drawLosses(f *Figure, reports []*bench.Report) error {
 		{"beside PyTorch", "TorchRec, another random start", "the same start: a DLRM of dim 8, 20 steps of 64 samples, run by PyTorch 1.13 " +
 			"and kept as a file"},
 	}
-	f.Notes = append(f.Notes, "The synthetic labels can be learnt only in part, so the curves are flatter than on Criteo.",
-		"The run of PyTorch was made before and comes with ecrec; tools/python/golden.py makes others where PyTorch is installed. HET, whose "+
+	f.Notes = append(f.Notes, "The synthetic labels follow the features only in part, so the curves are flatter than on Criteo.",
+		"The run of PyTorch was made before and is part of ecrec; tools/python/golden.py makes others where PyTorch is installed. HET, whose "+
 			"rows may be stale, is not drawn here.")
 	return nil
 }

@@ -86,7 +86,7 @@ func drawMessages(f *Figure, reports []*bench.Report) error {
 	return nil
 }
 
-// drawGains draws how much less time than Pickle's is needed, over all sets: each set counts alike.
+// drawGains draws how much less time than Pickle's is needed, over all sets: each set has the same weight.
 func drawGains(f *Figure, reports []*bench.Report) error {
 	r := reports[0]
 	pickle := slices.DeleteFunc(messageSystems(r), func(s string) bool { return !strings.HasPrefix(s, "Pickle") })

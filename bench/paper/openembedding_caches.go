@@ -30,7 +30,7 @@ func cacheRuns(size Size) []Run {
 func drawCaches(f *Figure, reports []*bench.Report) error {
 	r := reports[0]
 	for _, system := range []string{"PMem-OE", "Ori-Cache"} {
-		times, misses := Series{System: system}, Series{System: system + ", rows read of those asked for"}
+		times, misses := Series{System: system}, Series{System: system + ", rows read of the requested ones"}
 		var first Point
 		for _, c := range cacheSizes {
 			label := fmt.Sprintf("%d KiB", c.kib)
@@ -62,10 +62,10 @@ func drawCaches(f *Figure, reports []*bench.Report) error {
 	f.Params = append(f.Params, Param{"cache", "10 MB to 20 GB", "50 KB to 100 MB: drawn at 200 times its size"})
 	f.Notes = append(f.Notes, "The batch is not divided by s, so a step needs far more rows than the smallest caches hold; they are then "+
 		"read in pieces. "+
-		"The memory of PMem-OE includes the rows that are read ahead. Rows read may be more than 100 %: a row is asked for to compute and "+
+		"The memory of PMem-OE includes the rows that are read ahead. Rows read may be more than 100 %: a row is requested to compute and "+
 		"again to be updated.")
 	for _, system := range []string{"PMem-OE", "Ori-Cache"} {
-		misses := f.points(system + ", rows read of those asked for")
+		misses := f.points(system + ", rows read of the requested ones")
 		f.Checks = append(f.Checks, fallsToLast(system+": fewer rows are read with the largest cache than with the smallest", misses))
 	}
 	f.Checks = append(f.Checks, fallsToLast("PMem-OE is faster with the largest cache than with the smallest", f.points("PMem-OE")))
@@ -168,7 +168,7 @@ func drawPopularities(f *Figure, reports []*bench.Report) error {
 	describeStores(f, r)
 	f.Params = append(f.Params, Param{"more and less skewed", "other exponents, in the picture only", "88, 91.5, 97 and 83, 87.3, 94.5 % " +
 		"of the accesses by the top 0.05, 0.1, 1 %"})
-	f.Notes = append(f.Notes, "A miss is a row that is read from the device, over the rows that trainers ask for; first uses read nothing, "+
+	f.Notes = append(f.Notes, "A miss is a row that is read from the device, over the rows that trainers request; first uses read nothing, "+
 		"and a row may be read again to be updated.")
 	f.Checks = []Check{
 		below("more skew: fewer misses", f.atLabel("Ori-Cache", "more skewed"), f.atLabel("Ori-Cache", "fitted")),

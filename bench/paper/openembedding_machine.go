@@ -86,7 +86,7 @@ func drawRequests(f *Figure, reports []*bench.Report) error {
 	r := reports[0]
 	modes := []string{"none", "planned"}
 	for _, mode := range modes {
-		for _, rows := range []string{"asked for", "updated"} {
+		for _, rows := range []string{"requested", "updated"} {
 			s, err := line(r, mode+", "+rows, "rows in a ms", "ms", "mode", mode, "rows", rows)
 			if err != nil {
 				return err
@@ -103,14 +103,14 @@ func drawRequests(f *Figure, reports []*bench.Report) error {
 		return p
 	}
 	f.Checks = []Check{
-		atLeast("without a plan requests come in bursts: the busiest ms has 5 times the mean", value("none", "asked for", "most of the mean"), 5),
-		above("planned rows are asked for in more of the time", value("planned", "asked for", "time with rows"), value("none", "asked for",
+		atLeast("without a plan requests are in bursts: the busiest ms has 5 times the mean", value("none", "requested", "most of the mean"), 5),
+		above("planned rows are requested in more of the time", value("planned", "requested", "time with rows"), value("none", "requested",
 			"time with rows")),
 		above("planned rows are updated in more of the time", value("planned", "updated", "time with rows"), value("none", "updated", "time "+
 			"with rows")),
 	}
 	for _, mode := range modes {
-		step := value(mode, "asked for", "step")
+		step := value(mode, "requested", "step")
 		f.Params = append(f.Params, Param{"two steps of " + mode, "about 58 ms: bursts at 2, 16, 31 and 45 ms", number(2*step.Y) + " ms"})
 	}
 	f.Params = slices.Concat(f.Params, []Param{{"store", "not named", "all rows in memory on one rank"},
