@@ -56,7 +56,6 @@ type recoveryRun struct {
 	batch, ranks, kills, first, gap int
 	nodes                           bool   // are lost, not only workers
 	rate                            string // ec.rebuild_rate
-	firstModel                      string // has all rows; empty: the job begins without rows
 }
 
 // recoveryTime is the time of a phase, counted from the loss.
@@ -226,7 +225,7 @@ func (b *recoveryRun) addFigures(r *Report, undisturbed jobRun, runs []jobRun) {
 	r.addFigure(name+": copied by a core, read and written", "GB/s", copied)
 	fmt.Fprintf(t, "copied by a core, read and written\t%.1f\t\t\t\tGB/s\t\n", copied)
 	if len(undisturbed.steps) > 0 {
-		line("throughput of a run without a loss", "samples/s", []float64{undisturbed.throughput(0, len(undisturbed.steps))})
+		line("throughput of a run without a loss", "samples/s", []float64{undisturbed.throughput(min(calmSteps, len(undisturbed.steps)/2), len(undisturbed.steps))})
 	}
 	t.Flush()
 }

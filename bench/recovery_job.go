@@ -46,9 +46,6 @@ func (b *recoveryRun) runJob(program string, faults []string) (r jobRun, err err
 	if b.nodes {
 		sets = append(sets, fmt.Sprintf("elastic.spares=%d", b.kills))
 	}
-	if b.firstModel != "" {
-		sets = append(sets, "model.init_from="+b.firstModel)
-	}
 	p := processJob{o: b.o, program: program, dir: dir, shape: b.shape, job: job{batch: b.batch, ranks: b.ranks}, sets: sets}
 	if err := p.run(faults); err != nil {
 		return r, err
