@@ -10,7 +10,7 @@ import (
 func TestChecksOfCountsCanFail(t *testing.T) {
 	for _, x := range []struct {
 		id, check string // a part of its text
-		report    int // of a negative number: from the end
+		report    int    // of a negative number: from the end
 		by        float64
 		name      string
 		of        []string

@@ -54,13 +54,18 @@ func TestChecksOfExchangesCanFail(t *testing.T) {
 type change struct {
 	report              int
 	name, system, stage string
+	mode, hot           string // of counts
 }
 
 func changesOf(reports []*bench.Report) (all []change) {
 	for i, r := range reports {
 		for _, f := range r.Figures {
+			isCount := slices.Contains([]string{"rows", "rows, critical", "distinct rows", "bytes"}, f.Name)
+			if c := (change{report: i, name: f.Name, mode: f.Case["mode"], hot: f.Case["hot"]}); isCount && !slices.Contains(all, c) {
+				all = append(all, c)
+			}
 			for _, of := range []int{i, -1} {
-				c := change{of, f.Name, f.Case["system"], f.Case["stage"]}
+				c := change{report: of, name: f.Name, system: f.Case["system"], stage: f.Case["stage"]}
 				if c.system != "" && !slices.Contains(all, c) && (f.Name == "step" || f.Name == "stage" || f.Name == "placing a batch") {
 					all = append(all, c)
 				}
@@ -76,7 +81,8 @@ func changedIf(r *bench.Report, by float64, c change) *bench.Report {
 	x.Figures = slices.Clone(r.Figures)
 	for i := range x.Figures {
 		f := &x.Figures[i]
-		if f.Name == c.name && f.Case["system"] == c.system && f.Case["stage"] == c.stage {
+		if f.Name == c.name && f.Case["system"] == c.system && f.Case["stage"] == c.stage &&
+			(c.system != "" || f.Case["mode"] == c.mode && f.Case["hot"] == c.hot) {
 			f.Median, f.Min, f.Max = f.Median*by, f.Min*by, f.Max*by
 		}
 	}
