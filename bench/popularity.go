@@ -10,7 +10,7 @@ import (
 
 var popularityBench = Bench{
 	Name: "popularity",
-	Doc:  "share of the lookups that the hottest rows have, and of a batch's rows that a cache of them holds",
+	Doc:  "shares of the hottest rows: of the lookups, and of a batch's rows",
 	Detail: "Counts the lookups of each row. Of rows with the same number of lookups, those with the lower number are hotter. " +
 		"Then it counts, for each size of a batch, the distinct rows among the hottest 0.1 % of all rows. Nothing is timed.",
 	Settings: append([]Setting{

@@ -15,7 +15,7 @@ import (
 
 var protectionBench = Bench{
 	Name: "protection",
-	Doc:  "throughput with a code, with checkpoints that training waits for, and as in ECRec, by size of the model",
+	Doc:  "throughput with a code, checkpoints, or ECRec's commits, by size of the model",
 	Detail: "Links, computing and the rate of the store are emulated. A checkpoint is a real save of all rows, state and dense part: " +
 		"training stops " +
 		"for the longer of the save and of its bytes at the rate of the store. Blocks of steps take turns, each after one without protection. " +
@@ -26,7 +26,7 @@ var protectionBench = Bench{
 		sizesSetting("Original,2S,4S,8S").orTiny("Original,8S"),
 		scaleSetting,
 		Setting{Name: "systems", Default: "k2,k4,ckpt-30,ckpt-60", Allowed: oneOf(guardNames()) + "; several, separated by commas",
-			Doc: "protection of rows: our code, checkpoints every 30 or 60 minutes / scale, ECRec's commits", check: areGuards}.
+			Doc: "what protects rows: our code, checkpoints every 30 or 60 minutes / scale, ECRec's commits", check: areGuards}.
 			orTiny("k2,k4,ckpt-30,ckpt-60,like,like-nocopies,like-bare"),
 		numbers("every", "10", 1, 1<<20, "steps between commits of our code").orTiny("2"),
 		number("ranks", "5", 2, 64, "number of ranks"),
@@ -140,11 +140,12 @@ type protectionRun struct {
 	compute time.Duration
 	scale   int
 	ranks   int
+	windows map[string]time.Duration // of throughput over time, by size
 	report  *Report
 }
 
 func runProtection(out io.Writer, o Options) (*Report, error) {
-	b := &protectionRun{out: out, o: o, scale: o.number("scale"), ranks: o.number("ranks")}
+	b := &protectionRun{out: out, o: o, windows: map[string]time.Duration{}, scale: o.number("scale"), ranks: o.number("ranks")}
 	link, compute, err := o.linkAndCompute()
 	if err != nil {
 		return nil, err

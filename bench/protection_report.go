@@ -90,7 +90,11 @@ func (g *guardedJob) addPlain() {
 // addWindows adds the throughput over time, in windows of half a second / scale * 200, or three steps if that is longer, and the mean.
 func (g *guardedJob) addWindows(of map[string]string, blocks []guardBlock) {
 	r, samples := g.b.report, float64(g.b.ranks*g.b.o.number("batch"))
-	window := max(g.b.interval(30)/18, time.Duration(3*g.plain[0][0].perStep()*float64(time.Millisecond)))
+	window := g.b.windows[g.size.name]
+	if window == 0 { // all jobs of a size have the same
+		window = max(g.b.interval(30)/18, time.Duration(3*g.plain[0][0].perStep()*float64(time.Millisecond)))
+		g.b.windows[g.size.name] = window
+	}
 	counts, all, steps := stepsOfWindows(blocks, window)
 	first := len(r.Figures)
 	r.addFigure("mean throughput", "samples/s", samples*float64(steps)/all.Seconds())

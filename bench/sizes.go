@@ -11,9 +11,8 @@ import (
 
 var sizesBench = Bench{
 	Name: "sizes",
-	Doc:  "rows and dense parameters of the papers' models and data sets, and their shares of memory and of update traffic",
-	Detail: "Counts the distinct rows of a batch, of both laws of synthetic ids, in the tables of each data set. Updates are the " +
-		"rows of a batch " +
+	Doc:  "rows and dense parameters of the papers' models, and their shares of memory and traffic",
+	Detail: "Counts the distinct rows of a batch, of both laws of synthetic ids, in the tables of each data set. Updates are the rows of a batch " +
 		"and all dense parameters, as in ECRec (VLDB 2023, sections 2.2 and 3.3). Nothing is timed.",
 	Settings: []Setting{
 		number("batch", "2048", 1, maxSamples, "samples of a batch").orTiny("64"),
@@ -23,7 +22,7 @@ var sizesBench = Bench{
 	measure:  runSizes,
 }
 
-// sizedModel is a model of a paper. Its config lacks the values that follow from the data.
+// sizedModel is a model of a paper. Its config lacks what follows from the data.
 type sizedModel struct {
 	name   string
 	config model.Config
@@ -31,20 +30,17 @@ type sizedModel struct {
 	perRow int
 }
 
-// sizedModels are models of BagPipe (B), ECRec (E), OpenEmbedding (O) and Continuous Checkpointing (T).
-// ECRec's are those of its public code and of MLPerf, OpenEmbedding's those of its public code.
-// Continuous Checkpointing does not describe its model.
+// sizedModels are models of BagPipe (B), ECRec (E), OpenEmbedding (O) and Continuous Checkpointing (T). ECRec's are those of its public code
+// and of MLPerf, OpenEmbedding's those of its public code. Continuous Checkpointing does not describe its model.
 var sizedModels = []sizedModel{
-	{"B DLRM", model.Config{Kind: "dlrm", EmbeddingDim: 48, BottomMLP: []int{512, 256, 64, 48},
-		TopMLP: []int{1024, 1024, 1024, 256, 128, 1}}, 0},
+	{"B DLRM", model.Config{Kind: "dlrm", EmbeddingDim: 48, BottomMLP: []int{512, 256, 64, 48}, TopMLP: []int{1024, 1024, 1024, 256, 128, 1}}, 0},
 	{"B W&D", model.Config{Kind: "wdl", EmbeddingDim: 48, BottomMLP: []int{256, 256, 256}, TopMLP: []int{1}}, 0},
 	{"B D&C", model.Config{Kind: "dcn", EmbeddingDim: 48, BottomMLP: []int{1024, 512, 256, 64, 48}, TopMLP: []int{1024, 512, 256, 1},
 		CrossLayers: 2, CrossRank: 8}, 0},
 	{"B DeepFM", model.Config{Kind: "deepfm", EmbeddingDim: 48, TopMLP: []int{64, 64, 64, 1}, BatchNorm: true}, 1},
 	{"E DLRM", model.Config{Kind: "dlrm", EmbeddingDim: 128, BottomMLP: []int{512, 256, 128}, TopMLP: []int{1024, 1024, 512, 256, 1},
 		Interaction: model.InteractionSum}, 0},
-	{"E DLRM, MLPerf", model.Config{Kind: "dlrm", EmbeddingDim: 128, BottomMLP: []int{512, 256, 128},
-		TopMLP: []int{1024, 1024, 512, 256, 1}}, 0},
+	{"E DLRM, MLPerf", model.Config{Kind: "dlrm", EmbeddingDim: 128, BottomMLP: []int{512, 256, 128}, TopMLP: []int{1024, 1024, 512, 256, 1}}, 0},
 	{"O DeepFM", model.Config{Kind: "deepfm", EmbeddingDim: 64, TopMLP: []int{400, 400, 400, 1}, DenseEmbedding: false}, 0},
 	{"T DLRM, dim 16", model.Config{Kind: "dlrm", EmbeddingDim: 16, BottomMLP: []int{512, 256, 64, 16}, TopMLP: []int{512, 256, 1}}, 0},
 }
@@ -57,8 +53,7 @@ type sizedSet struct {
 }
 
 var sizedSets = []sizedSet{
-	{"Criteo Kaggle", "criteo-kaggle", 13, 39_291_958}, {"Avazu", "avazu", 1, 40_428_967},
-	{"Criteo Terabyte", "criteo-terabyte", 13, 4_373_472_329},
+	{"Criteo Kaggle", "criteo-kaggle", 13, 39_291_958}, {"Avazu", "avazu", 1, 40_428_967}, {"Criteo Terabyte", "criteo-terabyte", 13, 4_373_472_329},
 }
 
 func runSizes(out io.Writer, o Options) (*Report, error) {

@@ -43,27 +43,29 @@ func virtualRun(size Size, repeats int, args ...string) Run {
 			}
 		}
 	case Quick:
-		args, repeats = append(args, "steps=3", "warmup=1"), 2
+		args, repeats = append(args, "steps=2", "warmup=1"), 1
 	}
 	return Run{Bench: "ideal", Args: args, Repeats: repeats}
 }
 
-// dlrmRun and deepFMRun are those of B8 and B15. DeepFM's gradient of 135 MB makes it slow to run: the quick one has one seed.
+// dlrmRun and deepFMRun are those of B8 and B15. B8 needs p3 alone. DeepFM's gradient of 135 MB makes it slow to run.
 func dlrmRun(size Size, m []string) Run {
-	args := []string{m[0], m[1], "modes=ideal,none,planned,lrpp", "delayed=both", "law=both"}
-	return virtualRun(size, 5, append(args, windowOf(size))...)
+	args := []string{m[0], m[1], "modes=ideal,planned,lrpp", "delayed=yes", "law=bursts", windowOf(size)}
+	if m[0] == p3[0] {
+		args[3], args[4] = "delayed=both", "law=both"
+	}
+	return virtualRun(size, 5, args...)
 }
 
 func deepFMRun(size Size, m []string) Run {
-	args := []string{m[0], m[2], "modes=ideal,planned,lrpp", "delayed=both", "law=bursts", "dense=" + deepFMDense + "," + deepFMInRows}
+	args := []string{m[0], m[2], "modes=ideal,planned,lrpp", "delayed=yes", "law=bursts", "dense=" + deepFMDense + "," + deepFMInRows, windowOf(size)}
+	if m[0] == p3[0] {
+		args[3] = "delayed=both"
+	}
 	if size == Tiny {
-		args[4], args = "law=bursts", append(args[:5:5], "dense=50000,500")
+		args[5] = "dense=50000,500"
 	}
-	r := virtualRun(size, 2, append(args, windowOf(size))...)
-	if size == Quick {
-		r.Repeats, r.Args = 1, append(r.Args[:len(r.Args)-2:len(r.Args)-2], "steps=2", "warmup=1")
-	}
-	return r
+	return virtualRun(size, 2, args...)
 }
 
 func windowOf(size Size) string {
@@ -220,11 +222,7 @@ func minusPoint(a, b Point) Point {
 func trainersRuns(size Size) []Run {
 	ranks := map[Size]string{Tiny: "ranks=2,3,4", Quick: "ranks=4,8,16,32", Full: "ranks=4,8,16,32,64"}[size]
 	ahead := map[Size]string{Tiny: "lookahead=3", Quick: "lookahead=5", Full: "lookahead=20"}[size]
-	r := virtualRun(size, 3, p3[0], p3[1], ranks, "modes=ideal,planned,lrpp", "law=bursts", ahead)
-	if size == Quick {
-		r.Repeats = 1
-	}
-	return []Run{r}
+	return []Run{virtualRun(size, 3, p3[0], p3[1], ranks, "modes=ideal,planned,lrpp", "law=bursts", ahead)}
 }
 
 // drawTrainers draws the throughput over the number of trainers.

@@ -24,7 +24,7 @@ var limits = []limit{
 	{"comments: so many", 1, 1},
 	{"comments: but for", 1, 1},
 	{"comments: who, what anywhere", 5, 5},
-	{"comments: speak, talk, listen", 3.1, 2},
+	{"comments: speak, talk, listen", 2.5, 2},
 	{"comments: ask, answer, know, learn", 8, 8},
 	{"comments: want, wish, believe, forget", 3, 3},
 	{"comments: come", 3, 3},

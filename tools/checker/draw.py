@@ -150,7 +150,7 @@ def free(r, keys, protected=None, one_each=False):
         drawn["collectives.transport"] = "auto"
     if r.random() < 0.35:
         drawn["store.tier"] = "file"
-        drawn["store.dram_bytes"] = r.choice(["128KiB", "256KiB", "1MiB"])
+        drawn["store.dram_bytes"] = r.choice(["least", "least", "256KiB"])
     elif r.random() < 0.3:
         drawn["store.path"] = "store"
     return drawn, processes
@@ -255,6 +255,8 @@ def plan_storm(r, drawn, steps):
     if r.random() < 0.85:
         drawn["free"].update(saving(r, steps))
     drawn["attempts"] = [[fault(r, steps) for _ in range(r.randint(1, 3))] for _ in range(r.randint(1, 3))]
+    if r.random() < 0.25:
+        drawn["attempts"] = [[{"do": r.choice(["term", "int"]), "of": "launcher", "when": moment(r, steps)}] for _ in range(r.randint(1, 3))]
     if drawn["data"]["kind"] != "topic" and r.random() < 0.3:
         drawn["nps"] = [r.randint(1, drawn["keys"]["job.ranks"]) for _ in range(4)]
     if r.random() < 0.3:

@@ -51,7 +51,7 @@ class Judge:
     def path(self, *names):
         return os.path.join(self.out, *names)
 
-    def finished(self):
+    def finished(self, model=True):
         """The result: digest, losses, evaluations and model are those of the reference, and nothing else is left over."""
         if not self.need(os.path.exists(self.path("summary.json")), "a run that exited with 0 wrote no summary.json"):
             return
@@ -66,9 +66,10 @@ class Judge:
         stops = self.stops()
         mine = [e for e in plain_evals(summary) if e in self.ref.evals or e[0] not in stops]
         self.need(mine == self.ref.evals, "evaluations %s, the reference has %s", plain_evals(summary), self.ref.evals)
-        for key in ("model_step", "model_digest"):
+        for key in ("model_step", "model_digest") if model else ():
             self.need(summary.get(key) == ref.get(key), "%s %s, the reference has %s", key, summary.get(key), ref.get(key))
-        self.same_models(self.path("model.safetensors"), os.path.join(self.ref.out, "model.safetensors"))
+        if model:
+            self.same_models(self.path("model.safetensors"), os.path.join(self.ref.out, "model.safetensors"))
         self.recoveries(summary)
         self.left_over()
 
@@ -108,6 +109,9 @@ class Judge:
         saved = self.path("checkpoints")
         for folder, allowed in ((self.out, OUT), (saved, SAVED)):
             for name in os.listdir(folder) if os.path.isdir(folder) else []:
+                # A process that is killed between the last two operations of a job leaves a second name of its model, which takes no space.
+                if name.startswith("model-best-") and os.path.samefile(os.path.join(folder, name), self.path("model.safetensors")):
+                    continue
                 self.need(allowed.match(name), "%s is left over in %s", name, os.path.basename(folder))
 
     def stops(self):

@@ -20,8 +20,14 @@ for patch in tools/checker/defects/$pattern.patch; do
 	if python3 tools/checker --ecrec "$scratch/ecrec-planted" --seed "$seed" --minutes "$minutes" --first --scratch "$scratch" --log "$scratch/$name.jsonl" >"$scratch/out"; then
 		echo "$name: NOT FOUND in $minutes minutes of seed $seed"
 		missed=1
-	else
+		continue
+	fi
+	trial=$(sed -n 's/^FAILED after .* trial \([^ ]*\) .*/\1/p' "$scratch/out")
+	if python3 tools/checker --ecrec "$scratch/ecrec-whole" --replay "$scratch/$name.jsonl" --trial "$trial" --times 3 --scratch "$scratch" --log "$scratch/again.jsonl" >"$scratch/again"; then
 		echo "$name: $(grep -m1 -A1 FAILED "$scratch/out" | tr -s ' \n' ' ' | cut -c1-260)"
+	else
+		echo "$name: trial $trial fails without the defect too: $(grep -m1 -A1 FAILED "$scratch/again" | tr -s ' \n' ' ' | cut -c1-200)"
+		missed=1
 	fi
 done
 exit $missed

@@ -22,7 +22,7 @@ class Skip(Exception):
 class Trial:
     def __init__(self, plan, folder, ecrec, log):
         self.plan, self.folder, self.ecrec, self.log = plan, folder, ecrec, log
-        self.problems, self.runs, self.kills = [], 0, 0
+        self.problems, self.runs, self.kills, self.known = [], 0, 0, {}
 
     def note(self, about):
         self.log({"trial": self.plan["seed"], **about})
@@ -88,7 +88,19 @@ class Trial:
     def subject(self, extra=None):
         keys = dict(self.plan["keys"], **self.plan["free"])
         keys.update(extra or {})
+        if keys.get("store.dram_bytes") == "least":
+            keys["store.dram_bytes"] = self.least_memory(keys)
         return self.config("run", keys)
+
+    def least_memory(self, keys):
+        """The least store.dram_bytes that a job accepts: a refusal of less names it."""
+        if "least" not in self.known:
+            config = self.config("small", dict(keys, **{"store.dram_bytes": "1KiB"}))
+            code, text = self.train(config)
+            found = re.search(r"use at least (\d+)", text)
+            self.need(code == 2 and found, "too little store.dram_bytes: code %s, without the least that is needed: %s", code, text[-300:])
+            self.known["least"] = int(found.group(1)) if found else 1 << 20
+        return self.known["least"]
 
     def train(self, config, np=None, resume=False, **more):
         np = np or self.plan["np"]
@@ -314,7 +326,8 @@ class Trial:
     def right_code(self, code, faults, text):
         """143 and 130 after a signal to the launcher, -9 if it was killed, 1 if the job lost too much, 0 at its end."""
         kinds = {(f["do"], f["of"]) for f in faults}
-        allowed = {0, 1}
+        # A signal is no failure: the run saves, and says by its code which signal it was.
+        allowed = {0} if kinds and kinds <= {("term", "launcher"), ("int", "launcher")} else {0, 1}
         if ("term", "launcher") in kinds:
             allowed |= {143}
         if ("int", "launcher") in kinds:
@@ -427,6 +440,7 @@ class Trial:
                 for follower in followers:
                     follower.stop()
                 raise Skip("refused: " + text.strip().split("\n")[-1][:200])
+            self.right_code(code, faults, text)
             if code == 0:
                 break
         self.need(code == 0, "the last attempt had no fault, and ended with code %s: %s", code, text[-500:])
@@ -492,13 +506,16 @@ class Trial:
             source = "file:topic@%d" % steps[int(self.plan["at"] * (len(steps) - 1))]
         keys = dict(self.plan["keys"], **self.plan["free"])
         keys.pop("stream.to")
+        if keys.get("store.dram_bytes") == "least":
+            keys["store.dram_bytes"] = self.least_memory(keys)
         config = self.config("again", keys)
         code, text = self.train(config, self.plan["resume_np"], resume=source)
         if "@" in source and code != 0 and "has no model of step" in text:
             return  # commits are merged while the topic takes them too slowly
         if self.need(code == 0, "--resume %s ended with code %s: %s", source, code, text[-400:]):
             judge = self.judge(ref, "again")
-            judge.finished()
+            # A topic has the newest model, and no earlier one that was the best: then the run warns.
+            judge.finished(model="the best model so far" not in text)
             self.problems += judge.problems
 
     def damaged_topic(self, ref):
