@@ -170,6 +170,7 @@ soak: ## lose ranks in every way and at every point, 200 of them at random momen
 	go test -count=1 -timeout 60m -run '^Test(Killed|StoppedRanks|LostNodes|Unsurvivable)' ./cmd/ecrec -soak -kills 200 -v
 	go test -count=1 -timeout 60m -run '^TestKilled(Ranks|WhileRebuilding)' ./cmd/ecrec -build race -kills 20 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
+	go test -count=1 -timeout 60m -run 'TestBurstsSearch' ./data -search -v
 	$(MAKE) check-outside MINUTES=120
 	tools/checker/planted.sh
 	$(MAKE) test-python SEEDS="$$(seq -s ' ' 100)"
