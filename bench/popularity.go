@@ -181,7 +181,7 @@ func (p *popularity) countBatches(o Options, samples int64, batch int) (distinct
 	clear(p.marks)
 	for n := range batches {
 		o.mustRun()
-		ids, err := draw(n*all/batches, 0, nil)
+		ids, err := draw((2*n+1)*all/(2*batches), 0, nil) // the first samples of a stream have fewer bursts
 		if err != nil {
 			return 0, 0, err
 		}
