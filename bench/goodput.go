@@ -40,7 +40,7 @@ var goodputBench = Bench{
 		"times of a save and a rebuild. The start of a process and the limit of silence are not: all systems look worse at a larger scale.",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),
-		text("systems", strings.Join(goodputSystems, ","), oneOf(goodputSystems)+", separated by commas", "systems to measure"),
+		text("system", strings.Join(goodputSystems, ","), oneOf(goodputSystems)+", separated by commas", "systems to measure"),
 		numbers("mtbf", "60", 1, 1<<20, "seconds between failures of the job, on average"),
 		number("scale", "1", 1, 10_000, "divides mtbf, and the rows of each table").orTiny("150"),
 		number("seconds", "240", 1, 1<<20, "failure-free time of a run; the steps follow from the measured time of a step").orTiny("1"),
@@ -129,7 +129,7 @@ func runGoodput(out io.Writer, o Options) (*Report, error) {
 func newGoodputRun(out io.Writer, o Options) (*goodputRun, error) {
 	r := o.number("r")
 	b := &goodputRun{out: out, o: o, shape: o.models("dim16")[0], code: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")},
-		systems: strings.Split(o.text("systems"), ",")}
+		systems: strings.Split(o.text("system"), ",")}
 	if scale := o.number("scale"); scale > 1 && !o.Tiny {
 		b.shape = b.shape.scaleRows(int64(scale))
 	}

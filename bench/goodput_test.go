@@ -113,8 +113,8 @@ func TestBadSettingsOfFailuresAreNamed(t *testing.T) {
 		bench Bench
 		args  []string
 	}{
-		{goodputBench, []string{"mtbf=0", "scale=x", "systems=ours,gemini", "ranks=5", "python=/none/python"}},
-		{lostWorkBench, []string{"n=0", "systems=restart", "kills=0", "ranks=3"}},
+		{goodputBench, []string{"mtbf=0", "scale=x", "system=ours,gemini", "ranks=5", "python=/none/python"}},
+		{lostWorkBench, []string{"n=0", "system=restart", "kills=0", "ranks=3"}},
 		{faultKindsBench, []string{"kinds=kill,flood", "steps=1", "k=0"}},
 	} {
 		for _, arg := range x.args {
@@ -129,7 +129,7 @@ func TestBadSettingsOfFailuresAreNamed(t *testing.T) {
 // A stop ends the processes of a job whose processes are lost, and removes its files.
 func TestStopEndsFailingJobs(t *testing.T) {
 	began, dir := time.Now(), t.TempDir()
-	o := Options{Tiny: true, Program: program, Args: []string{"seconds=1000", "mtbf=60", "systems=ckpt-full", "dir=" + dir},
+	o := Options{Tiny: true, Program: program, Args: []string{"seconds=1000", "mtbf=60", "system=ckpt-full", "dir=" + dir},
 		Stop: func() bool { return time.Since(began) > 4*time.Second }}
 	if r, err := goodputBench.Run(io.Discard, o); !errors.Is(err, ErrStopped) {
 		t.Fatalf("%+v, %v", r, err)
@@ -165,7 +165,7 @@ func TestGoodputOfPeers(t *testing.T) {
 	if *peersPython == "" {
 		t.Skip("go test ./bench -run GoodputOfPeers -python PYTHON")
 	}
-	o := Options{Tiny: true, Program: program, Args: []string{"systems=restart,torchft", "mtbf=60", "scale=15", "seconds=6",
+	o := Options{Tiny: true, Program: program, Args: []string{"system=restart,torchft", "mtbf=60", "scale=15", "seconds=6",
 		"python=" + *peersPython}}
 	var out bytes.Buffer
 	r, err := goodputBench.Run(&out, o)

@@ -32,7 +32,8 @@ var idealBench = Bench{
 		number("warmup", "2", 0, maxSteps, "steps before each turn that are not timed"),
 		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links between ranks. Default: none"),
 		text("compute", "", "a duration up to 1m, such as 30ms", "time of the stand-in for the forward and backward pass. Default: none"),
-		text("ideal", "", "a duration up to 1m, such as 30ms", "time of the ideal step, to which compute is fitted. It needs clock=virtual"),
+		text("ideal", "", "a duration up to 1m, such as 30ms", "time of the ideal step, to which compute is fitted. It needs "+
+			"clock=virtual. Default: compute is not fitted"),
 		numbers("dense", "", 1, 1<<30, "dense parameters of the stand-in; the first ones are those of the step that ideal names. "+
 			"Default: those of the model"),
 		text("modes", "", "names of cache.mode and ideal, separated by commas", "modes that take turns. Default: ideal, "+strings.Join(lrpp.ModeNames(), ", ")),
@@ -52,7 +53,6 @@ type idealRun struct {
 	o       Options
 	clock   string
 	modes   []string
-	steps   int // 0: the default
 	link    *transport.EmulatedLink
 	compute time.Duration
 	ideal   time.Duration

@@ -64,7 +64,7 @@ func streamSettings() []Setting {
 		choice("stream", independentStream, streamNames(), "ids: synthetic as of data.law; with this probability in % one of the hottest "+
 			"1 % of a table; or with shares as in OpenEmbedding's table II"),
 		choice("tables", "criteo-kaggle", tableNames, "rows of the tables of these ids"),
-		text("data", "", "a run's config", "counts the training data of this config, in the order of its files, in place of a stream"),
+		text("data", "", "a run's config", "counts the training data of this config, in the order of its files. Default: the stream"),
 	}
 }
 

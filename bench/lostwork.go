@@ -25,7 +25,7 @@ var lostWorkBench = Bench{
 		"pre-images, deltas and snapshots of all ranks, over that of all rows with their optimizer state.",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),
-		text("systems", strings.Join(lostWorkSystems, ","), oneOf(lostWorkSystems)+", separated by commas", "systems to measure"),
+		text("system", strings.Join(lostWorkSystems, ","), oneOf(lostWorkSystems)+", separated by commas", "systems to measure"),
 		numbers("n", "1,10,100", 1, 1<<20, "steps between commits or checkpoints").orTiny("5,50"),
 		number("steps", "400", 2, maxSteps, "steps of a run").orTiny("200"),
 		number("kills", "3", 1, 1000, "losses in a run").orTiny("1"),
@@ -73,7 +73,7 @@ type lostWorkRun struct {
 func runLostWork(out io.Writer, o Options) (*Report, error) {
 	r := o.number("r")
 	b := &lostWorkRun{out, goodputRun{out: out, o: o, shape: o.models("dim16")[0], steps: o.number("steps"),
-		code: overheadCase{o.codeFor(r), o.number("k"), r, 0}, systems: strings.Split(o.text("systems"), ",")}}
+		code: overheadCase{o.codeFor(r), o.number("k"), r, 0}, systems: strings.Split(o.text("system"), ",")}}
 	if err := b.checkSystems(lostWorkSystems); err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (b *goodputRun) checkSystems(known []string) (err error) {
 	ranks := b.o.number("ranks")
 	for _, s := range b.systems {
 		if !slices.Contains(known, s) {
-			return settingError("systems=%s: %q is not one of %s", b.o.text("systems"), s, oneOf(known))
+			return settingError("system=%s: %q is not one of %s", b.o.text("system"), s, oneOf(known))
 		}
 	}
 	for _, c := range []struct {

@@ -92,7 +92,7 @@ func keysRead(t *testing.T) map[string]bool {
 			}
 			method, isMethod := call.Fun.(*ast.SelectorExpr)
 			literal, isLiteral := call.Args[0].(*ast.BasicLit)
-			if isMethod && isLiteral && slices.Contains([]string{"text", "number", "numbers", "isSet"}, method.Sel.Name) {
+			if isMethod && isLiteral && slices.Contains([]string{"text", "number", "numbers", "isSet", "shortTime"}, method.Sel.Name) {
 				key, _ := strconv.Unquote(literal.Value) // a literal of the parser
 				keys[key] = true
 			}

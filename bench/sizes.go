@@ -12,7 +12,8 @@ import (
 var sizesBench = Bench{
 	Name: "sizes",
 	Doc:  "rows and dense parameters of the papers' models, and their shares of memory and traffic",
-	Detail: "Counts the distinct rows of a batch, of both laws of synthetic ids, in the tables of each data set. Updates are the rows of a batch " +
+	Detail: "Counts the distinct rows of a batch, of both laws of synthetic ids, in the tables of each data set. Updates are the " +
+		"rows of a batch " +
 		"and all dense parameters, as in ECRec (VLDB 2023, sections 2.2 and 3.3). Nothing is timed.",
 	Settings: []Setting{
 		number("batch", "2048", 1, maxSamples, "samples of a batch").orTiny("64"),

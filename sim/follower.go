@@ -60,7 +60,7 @@ const (
 // follow runs a follower in a folder, and checks all models that it publishes.
 func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err error) {
 	r := rand.New(rand.NewPCG(seed, purposeFollower))
-	f = &follower{b: b, s: newSchedulerWith(r, maxDecisions), draw: r, applied: -1, published: -1}
+	f = &follower{b: b, s: newScheduler(r, maxDecisions), draw: r, applied: -1, published: -1}
 	f.o = follow.Options{Dir: dir, At: follow.Latest, Every: time.Duration(r.Int64N(int64(rarestSave))), Full: r.IntN(4) == 0, Keep: r.IntN(3),
 		Trim: r.IntN(3) == 0}
 	for _, l := range b.logs {

@@ -39,7 +39,7 @@ func Run(d *Data, seed uint64, opts Options) (*Outcome, error) {
 	if err != nil {
 		return nil, &Failure{seed, set.String(), "none", nil, err}
 	}
-	s := newSchedulerWith(rand.New(rand.NewPCG(seed, purposeSchedule)), decisionsOf(set.ranks))
+	s := newScheduler(rand.New(rand.NewPCG(seed, purposeSchedule)), decisionsOf(set.ranks))
 	c := newCluster(s, cfg, &set, seed)
 	if set.samples {
 		if c.samples, err = newSamples(d, &set, seed); err != nil {

@@ -22,13 +22,8 @@ var errDead = virtual.ErrDead
 
 const never = virtual.Never
 
-// newScheduler returns the scheduler of a seed.
-func newScheduler(seed uint64) *virtual.Scheduler {
-	return newSchedulerWith(rand.New(rand.NewPCG(seed, purposeSchedule)), maxDecisions)
-}
-
-// newSchedulerWith returns a scheduler with its random numbers, and a limit of decisions.
-func newSchedulerWith(draw *rand.Rand, limit int64) *virtual.Scheduler {
+// newScheduler returns a scheduler with its random numbers, and a limit of decisions.
+func newScheduler(draw *rand.Rand, limit int64) *virtual.Scheduler {
 	return virtual.New(drawSchedule(draw, limit))
 }
 

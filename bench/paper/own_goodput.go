@@ -34,11 +34,11 @@ func goodputRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "goodput", Args: []string{"mtbf=60,300"}}}
 	case Quick:
-		return []Run{{Bench: "goodput", Args: []string{"systems=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=10"}, Repeats: 1}}
+		return []Run{{Bench: "goodput", Args: []string{"system=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=10"}, Repeats: 1}}
 	}
 	return []Run{
 		{Bench: "goodput", Args: []string{"mtbf=30,60,300", "scale=10", "seconds=20"}, Repeats: 1},
-		{Bench: "goodput", Args: []string{"systems=ours", "mtbf=60", "scale=1", "seconds=90"}, Repeats: 2},
+		{Bench: "goodput", Args: []string{"system=ours", "mtbf=60", "scale=1", "seconds=90"}, Repeats: 2},
 	}
 }
 
@@ -51,7 +51,7 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 			f.Notes = append(f.Notes, system+" has no values: "+why+".")
 			continue
 		}
-		if !slices.Contains(strings.Split(r.Settings["systems"], ","), system) {
+		if !slices.Contains(strings.Split(r.Settings["system"], ","), system) {
 			continue
 		}
 		s, err := line(r, system, timeOverClean, "mtbf", "system", system)

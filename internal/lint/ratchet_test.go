@@ -77,7 +77,8 @@ func TestMeasuresOnlyFall(t *testing.T) {
 			t.Errorf("%s: %.1f, over the limit %.1f that was already reached (%s). %s Never raise the limit in internal/lint/ratchet_test.go.",
 				m.Name, m.Value, l.most, m.Detail, advice(l.measure))
 		case m.Value < 0.8*l.most && l.most > l.bar:
-			t.Errorf("%s: %.1f, well under the limit %.1f: write the lower number, or the bar %.1f if it is reached, into internal/lint/ratchet_test.go",
+			t.Errorf("%s: %.1f, well under the limit %.1f: write the lower number, or the bar %.1f if it is reached, into "+
+				"internal/lint/ratchet_test.go",
 				m.Name, m.Value, l.most, l.bar)
 		}
 	}
