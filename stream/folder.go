@@ -147,13 +147,21 @@ func (p *folderPartition) scan(place readPlace, f func(Record) bool) (readPlace,
 		return place, err
 	}
 	r := bufio.NewReaderSize(file, 256<<10)
-	for {
+	for again := false; ; {
 		x, n, err := readRecord(r)
 		if errors.Is(err, errTorn) {
-			if info, fault := file.Stat(); fault == nil && info.Size() > place.at+recordHead+n {
+			if info, fault := file.Stat(); fault != nil || info.Size() <= place.at+recordHead+n {
+				return place, nil // it is being written, or its writer died
+			}
+			if again {
 				return place, fmt.Errorf("%s: the record at offset %d is damaged", file.Name(), place.next)
 			}
-			return place, nil // it is being written, or its writer died
+			again = true // it may have been completed since it was read, and another one begun
+			if _, err := file.Seek(place.at, io.SeekStart); err != nil {
+				return place, err
+			}
+			r.Reset(file)
+			continue
 		}
 		if errors.Is(err, io.EOF) {
 			return place, nil
@@ -161,7 +169,7 @@ func (p *folderPartition) scan(place readPlace, f func(Record) bool) (readPlace,
 		if err != nil {
 			return place, err
 		}
-		x.Offset = place.next
+		x.Offset, again = place.next, false
 		place.at, place.next, place.valid = place.at+recordHead+n, place.next+1, true
 		if !f(x) {
 			return place, nil

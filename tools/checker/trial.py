@@ -482,7 +482,8 @@ class Trial:
         judge.saved(self.path(folder))
         self.problems += judge.problems
         for name in os.listdir(self.path(folder)) if os.path.isdir(self.path(folder)) else []:
-            self.need(files.STEP.match(name) or name in (".lock", "follow.json"), "%s is left over in the folder of a follower", name)
+            # A follower that is killed while it saves leaves a part, which the next save removes.
+            self.need(files.STEP.match(name) or name in (".lock", "follow.json") or name.startswith("step-") and ".tmp-" in name, "%s is left over in the folder of a follower", name)
 
     def same_scores(self, one, other):
         rows = {"csv": "eval.csv", "topic": "eval.csv", "criteo-tsv": "eval.txt"}.get(self.plan["data"]["kind"])
