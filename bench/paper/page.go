@@ -12,6 +12,7 @@ import (
 
 	"github.com/ecrec/ecrec/bench"
 	"github.com/ecrec/ecrec/bench/chart"
+	"github.com/ecrec/ecrec/bench/numbers"
 )
 
 //go:embed page.css
@@ -49,6 +50,13 @@ type view struct {
 	Facts                      []factView
 	Kinds, Marks               any
 	Papers                     []paperView
+	Documents                  []documentView
+}
+
+// documentView is the numbers of a document.
+type documentView struct {
+	Name    string
+	Numbers []numbers.Number
 }
 
 type countView struct {
@@ -119,9 +127,8 @@ func (r *Report) makeView() (*view, error) {
 	}
 	v.Lead = fmt.Sprintf("%d figures and tables of %s; %s runs of %s, commit %s.", len(r.Figures), strings.Join(names, ", "), s.Size, s.When.UTC().Format("2 January 2006"), commitText(s.Build.Commit, s.Build.Modified))
 	if r.Others != nil && (*r.Others > busyShare || *r.Steal > busyShare) {
-		v.Busy = fmt.Sprintf("Other work used %.0f %% of the cores while the benchmarks ran, and the host of this virtual machine %.0f "+
-			"%%: rates are "+
-			"too low. Ratios of pairs suffer less; counted and virtual values do not.", 100**r.Others, 100**r.Steal)
+		v.Busy = fmt.Sprintf("Other work used %.0f %% of the cores while the benchmarks ran, and the host of this virtual machine %.0f %%: "+
+			"rates are too low. Ratios of pairs suffer less; counted and virtual values do not.", 100**r.Others, 100**r.Steal)
 	}
 	for _, m := range marks {
 		n := 0
@@ -150,7 +157,22 @@ func (r *Report) makeView() (*view, error) {
 			v.Papers = append(v.Papers, view)
 		}
 	}
-	return v, nil
+	var err error
+	v.Documents, err = documents()
+	return v, err
+}
+
+// documents lists the numbers of README.md and docs.
+func documents() (all []documentView, err error) {
+	list, err := numbers.All()
+	for _, n := range list {
+		if i := len(all) - 1; i < 0 || all[i].Name != n.Claim.Doc {
+			all = append(all, documentView{Name: n.Claim.Doc})
+		}
+		d := &all[len(all)-1]
+		d.Numbers = append(d.Numbers, n)
+	}
+	return all, err
 }
 
 // busyShare is the share of the cores above which other work makes rates doubtful.

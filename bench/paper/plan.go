@@ -41,7 +41,7 @@ type RunRecord struct {
 // String is the name of the size.
 func (s Size) String() string { return [...]string{"tiny", "quick", "full"}[s] }
 
-// parseSize is the inverse of String; an unknown name is Quick.
+// parseSize is the inverse of String; an unknown name is Tiny.
 func parseSize(name string) Size {
 	return Size(max(int(Tiny), slices.Index([]string{"tiny", "quick", "full"}, name)))
 }
