@@ -140,18 +140,15 @@ func exchangeParams(f *Figure, r *bench.Report) {
 func exchangeNotes(f *Figure, systems ...string) {
 	notes := map[string]string{
 		"TorchRec": "TorchRec is imitated by the exchange of pooled vectors alone, on our collectives: the time of its own code, of " +
-			"its kernels and of Python is left out, " +
-			"which makes it stronger than the paper's.",
+			"its kernels and of Python is left out, which makes it stronger than the paper's.",
 		"FB DLRM": "FB DLRM is TorchRec's exchange with ids sent, and samples read and parsed, while nothing computes; parsing is a " +
-			"wait of 2 us a sample, " +
-			"about that of our own reader. PyTorch's is slower, so this one is stronger.",
-		"FAE": "FAE all-reduces those hot rows that a batch uses rather than all hot ones, and does not move them between CPU and " +
-			"GPU: stronger. " +
-			"Its hot rows are 0.1 % of all.",
-		"HET": "HET is not exact: rows may be 100 updates behind. Its caches have no limit, which makes it stronger. " +
-			"150 steps filled them, fewer than a long run has, which makes it weaker.",
-		"ecrec": "All systems run in ecrec's step loop. Its ranks own the rows, as FB DLRM's and TorchRec's do; BagPipe has a " +
-			"server for them, which is one link instead of eight: ours is stronger.",
+			"wait of 2 us a sample, about that of our own reader. PyTorch's is slower, so this one is stronger.",
+		"FAE": "FAE all-reduces those hot rows that a batch uses rather than all hot ones, and does not move them between CPU and GPU: " +
+			"stronger. Its hot rows are 0.1 % of all.",
+		"HET": "HET is not exact: rows may be 100 updates behind. Its caches have no limit, which makes it stronger. 150 steps filled " +
+			"them, fewer than a long run has, which makes it weaker.",
+		"ecrec": "All systems run in ecrec's step loop. Its ranks own the rows, as FB DLRM's and TorchRec's do; BagPipe has a server " +
+			"for them, which is one link instead of eight: ours is stronger.",
 		"clock": "On the virtual clock our work on CPUs takes no time: only links and the wait count.",
 	}
 	for _, name := range append(systems, "ecrec", "clock") {

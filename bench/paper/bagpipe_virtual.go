@@ -81,8 +81,8 @@ func idealRuns(size Size) []Run {
 // virtualNotes are the sentences about the clock of these figures.
 var virtualNotes = []string{
 	"The step loop is that of a run, on a simulated clock: links of the given bandwidth and latency, one for each rank in each " +
-		"direction, and a wait " +
-		"for the forward and backward pass. The work of our own code on CPUs takes no time, which makes ours faster than it is.",
+		"direction, and a wait for the forward and backward pass. The work of our own code on CPUs takes no time, which makes ours " +
+		"faster than it is.",
 	"The wait is fitted, so that the step without an exchange of rows takes as long as the paper's ideal step.",
 	"BagPipe is imitated by our cache.mode lrpp, which follows its rule; its rows are at the ranks, as in our other modes, where " +
 		"BagPipe has a server for them.",
@@ -245,8 +245,7 @@ func drawTrainers(f *Figure, reports []*bench.Report) error {
 	f.Params = virtualParams(r, Param{"trainers", "4 to 32", r.Settings["ranks"]})
 	f.Notes = append(f.Notes, virtualNotes...)
 	f.Notes = append(f.Notes, "Each rank also owns rows: more trainers bring more links to the rows. The paper's server has one: "+
-		"ours is stronger. "+
-		"The lookahead is shorter than the paper's; a longer one changes no critical traffic.")
+		"ours is stronger. The lookahead is shorter than the paper's; a longer one changes no critical traffic.")
 	return nil
 }
 
@@ -310,8 +309,7 @@ func drawBatches(f *Figure, reports []*bench.Report) error {
 	f.Params = virtualParams(last, Param{"batches", "16,384 to 131,072", last.Settings["batch"]}, Param{"ranks", "8", last.Settings["ranks"]})
 	f.Notes = append(f.Notes, virtualNotes...)
 	f.Notes = append(f.Notes, "How the computing of a GPU grows with the batch is not in the paper. One wait for all batches is the "+
-		"least, a wait in proportion the most: "+
-		"a GPU is between them.")
+		"least, a wait in proportion the most: a GPU is between them.")
 	return nil
 }
 

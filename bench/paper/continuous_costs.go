@@ -55,8 +55,8 @@ func drawCapture(f *Figure, reports []*bench.Report) error {
 	}
 	f.Series = append(f.Series, base, custom)
 	describeContinuous(f, reports)
-	f.Notes = append(f.Notes, "Ours does not change the optimizer: its time with the capture is that of the updates plus that in which the "+
-		"changed rows are copied for the stream.")
+	f.Notes = append(f.Notes, "Ours does not change the optimizer: its time with the capture is that of the updates plus that in "+
+		"which the changed rows are copied for the stream.")
 	for i, label := range labels {
 		f.Checks = append(f.Checks, above(label+": with the capture updates take longer", custom.Points[2*i], base.Points[2*i]),
 			below(label+": updates and capture are less than half of training", custom.Points[2*i], scaled(custom.Points[2*i+1], 0.5)))
@@ -92,8 +92,8 @@ func drawSaves(f *Figure, reports []*bench.Report) error {
 	}
 	f.Series = append(f.Series, dense, disk, slow)
 	describeContinuous(f, reports)
-	f.Notes = append(f.Notes, "The dense part's time is that of its copy at each commit; it is written beside training. The time of the "+
-		"complete model is that for which training waits.")
+	f.Notes = append(f.Notes, "The dense part's time is that of its copy at each commit; it is written beside training. The time of "+
+		"the complete model is that for which training waits.")
 	f.Checks = []Check{
 		sameTrainers("the dense part is copied in less time than the model is saved", dense.Points, disk.Points, below),
 		sameTrainers("a slow store makes training wait longer", disk.Points, slow.Points, below),
@@ -125,9 +125,8 @@ func drawLost(f *Figure, reports []*bench.Report) error {
 		f.Series = append(f.Series, s)
 	}
 	describeContinuous(f, reports)
-	f.Notes = append(f.Notes, "Steps between the end of each step and the newest checkpoint, or commit in the topic, at that moment. A "+
-		"fast loop outruns the stream: "+
-		"the rows of the newest commits are on their way then.")
+	f.Notes = append(f.Notes, "Steps between the end of each step and the newest checkpoint, or commit in the topic, at that "+
+		"moment. A fast loop outruns the stream: the rows of the newest commits are on their way then.")
 	f.Checks = []Check{
 		sameTrainers("continuous loses less work than no checkpoints", f.points("continuous"), f.points("no checkpoints"), below),
 		sameTrainers("continuous loses less work than base", f.points("continuous"), f.points("base"), below),

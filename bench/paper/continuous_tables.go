@@ -183,16 +183,16 @@ func describeContinuous(f *Figure, reports []*bench.Report) {
 	isThesis := r.Settings["model"] == "thesis"
 	if isThesis {
 		f.Params = append(f.Params, Param{"model", "8 tables of 80,000 rows of 64 floats, 100 ids each: 164 MB", "the same, as it is"},
-			Param{"samples of an epoch", "10K, 25K, 50K", "here " + samplesOf(reports) + ": 10K, 25K and 50K are divided by 2.5, or by 5 in a " +
-				"quick report"})
+			Param{"samples of an epoch", "10K, 25K, 50K", "here " + samplesOf(reports) + ": 10K, 25K and 50K are divided by 2.5, or by 5 " +
+				"in a quick report"})
 	} else {
-		f.Params = append(f.Params, Param{"model", "Criteo Kaggle; the thesis does not give its dim and layers", "tables of Criteo Kaggle, " +
-			"dim 16, synthetic stream"},
+		f.Params = append(f.Params, Param{"model", "Criteo Kaggle; the thesis does not give its dim and layers", "tables of Criteo " +
+			"Kaggle, dim 16, synthetic stream"},
 			Param{"samples of an epoch", "39 M", r.Settings["samples"]})
 	}
 	f.Params = append(f.Params, Param{"epochs", "100 synthetic, 5 Criteo", r.Settings["epochs"]}, Param{"batch", "2,048", r.Settings["batch"]},
-		Param{"nodes", "A6000 and A100 servers", nodesOf(r)}, Param{"store of base", "22 MB/s for the synthetic model, 57 to 107 MB/s for " +
-			"Criteo (computed)",
+		Param{"nodes", "A6000 and A100 servers", nodesOf(r)}, Param{"store of base", "22 MB/s for the synthetic model, 57 to 107 MB/s " +
+			"for Criteo (computed)",
 			"this disk, and a wait as of a store of " + r.Settings["slow"] + " MB/s"},
 		Param{"stream", "Kafka", "a topic in a folder; bench continuous to=kafka://... takes a broker"})
 	for _, x := range r.Figures {
@@ -201,21 +201,19 @@ func describeContinuous(f *Figure, reports []*bench.Report) {
 		}
 		if saved, _, err := point(r, 0, "", "bytes", "system", "full", "every", "1", "store", "disk"); err == nil {
 			f.Notes = append(f.Notes, fmt.Sprintf("(a) A batch of 2,048 samples with 100 ids each touches about 92 %% of the rows of each "+
-				"synthetic table, so the changed rows of a "+
-				"step are nearly all of the model. Here the stream took %s MB in all, and the full checkpoints of each epoch %s MB.",
+				"synthetic table, so the changed rows of a step are nearly all of the model. Here the stream took %s MB in all, and the full "+
+				"checkpoints of each epoch %s MB.",
 				number(x.Median), number(saved.Y)))
 		}
 	}
 	f.Notes = append(f.Notes,
-		"(b) The thesis's base saves 174 MB in 8.0 s, which is 22 MB/s: the gain depends on that slow path. So base is shown on our disk as "+
-			"it is and with a store of "+r.Settings["slow"]+" MB/s (a wait).",
-		"(c) The thesis has no bar without checkpoints. By its tables that would take 1,591 - 803 = 788 s, so continuous (979 s) costs 24 % "+
-			"of training there, and 1 % on "+
-			"Criteo. Ours is \"no checkpoints\".",
-		"base stops training, writes all touched rows with sums and waits for the disk: it is stronger than torch.save, which writes all "+
-			"rows. continuous sends "+
-			"the changed rows of each step, the dense part and a digest: it is more than the thesis's, which sends the dense part at an epoch's "+
-			"end.")
+		"(b) The thesis's base saves 174 MB in 8.0 s, which is 22 MB/s: the gain depends on that slow path. So base is shown on our "+
+			"disk as it is and with a store of "+r.Settings["slow"]+" MB/s (a wait).",
+		"(c) The thesis has no bar without checkpoints. By its tables that would take 1,591 - 803 = 788 s, so continuous (979 s) costs "+
+			"24 % of training there, and 1 % on Criteo. Ours is \"no checkpoints\".",
+		"base stops training, writes all touched rows with sums and waits for the disk: it is stronger than torch.save, which writes "+
+			"all rows. continuous sends the changed rows of each step, the dense part and a digest: it is more than the thesis's, which "+
+			"sends the dense part at an epoch's end.")
 }
 
 // samplesOf lists the samples of each report.
@@ -271,9 +269,8 @@ func (f *Figure) drawLoads(reports []*bench.Report, label func(int) string) erro
 		f.Series = append(f.Series, s)
 	}
 	describeContinuous(f, reports)
-	f.Notes = append(f.Notes, "base is loaded from one checkpoint; continuous is rebuilt from all steps of the topic, with every sum and "+
-		"the digest compared. A follower that "+
-		"saves bases needs only the steps since the last one.")
+	f.Notes = append(f.Notes, "base is loaded from one checkpoint; continuous is rebuilt from all steps of the topic, with every "+
+		"sum and the digest compared. A follower that saves bases needs only the steps since the last one.")
 	f.Checks = []Check{sameTrainers("continuous is slower to load", f.points("base"), f.points("continuous"), below)}
 	return nil
 }

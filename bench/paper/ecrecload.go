@@ -63,7 +63,6 @@ func drawLoad(f *Figure, reports []*bench.Report) error {
 		{"stripes of k=2", "k + r need not divide the servers", "a group of 3 ranks, and a short one of 2"},
 	}
 	f.Notes = append(f.Notes, "Rows in turn are ecrec's own spread, with the deltas of its commits. The stream is synthetic: its "+
-		"skew over the ranges "+
-		"is stronger than the paper's, so only the direction can be compared.")
+		"skew over the ranges is stronger than the paper's, so only the direction can be compared.")
 	return nil
 }

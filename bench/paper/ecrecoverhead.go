@@ -72,13 +72,11 @@ func checkpointsOf(minutes int) ecrecSystem {
 
 // saves are the notes on ckpt-full.
 var saves = []string{
-	"Ckpt-30 and Ckpt-60 are our ckpt-full: training stops, all touched rows, state and the dense part are written to real files, and " +
-		"training " +
-		"continues after the longer of that and of the bytes at the rate of the store. The paper's writes to HDFS. Ours checks sums as it " +
-		"writes, which " +
-		"costs it nothing here; it waits for no replicas: stronger than the paper's.",
-	"Our code commits every few steps beside training, and trainers are synchronous, so each has the dense part: no copies of it are sent. " +
-		"ECRec commits each step.",
+	"Ckpt-30 and Ckpt-60 are our ckpt-full: training stops, all touched rows, state and the dense part are written to real files, " +
+		"and training continues after the longer of that and of the bytes at the rate of the store. The paper's writes to HDFS. Ours " +
+		"checks sums as it writes, which costs it nothing here; it waits for no replicas: stronger than the paper's.",
+	"Our code commits every few steps beside training, and trainers are synchronous, so each has the dense part: no copies of it " +
+		"are sent. ECRec commits each step.",
 }
 
 // scaleOf is the scale of a report.
@@ -104,8 +102,8 @@ func shapedParams(r *bench.Report) []Param {
 		{"trainers", "15, with a V100, asynchronous", r.Settings["ranks"] + " ranks, each also a server, synchronous"},
 		{"batch", "2,048 a trainer", r.Settings["batch"] + " a rank"},
 		{"links", "25 Gb/s (servers), 10 Gb/s (trainers)", r.Settings["link"]},
-		{"forward and backward", "not in the text", r.Settings["compute"] + ", a wait: BagPipe's ideal step, on the same GPU with the same " +
-			"samples"},
+		{"forward and backward", "not in the text", r.Settings["compute"] + ", a wait: BagPipe's ideal step, on the same GPU with the " +
+			"same samples"},
 		{"store", "1.4 to 1.5 GB/s, computed from the overhead of Ckpt-30", r.Settings["store"] + " MB/s, or the disk if that is slower"},
 		{"steps between commits", "1", r.Settings["every"]},
 	}...)
@@ -151,9 +149,8 @@ func drawOverhead(f *Figure, reports []*bench.Report) error {
 	}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves...)
-	f.Notes = append(f.Notes, "The sum of the parts is the time of rank 0's training goroutine for protection, of a step without: it has "+
-		"no noise of the machine, and "+
-		"leaves out the cost of traffic in the background.")
+	f.Notes = append(f.Notes, "The sum of the parts is the time of rank 0's training goroutine for protection, of a step without: "+
+		"it has no noise of the machine, and leaves out the cost of traffic in the background.")
 	return nil
 }
 
@@ -188,11 +185,9 @@ func overTime(f *Figure, r *bench.Report, minutes int, quantity string) error {
 	}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves...)
-	f.Notes = append(f.Notes, "Each curve is the blocks of its system end to end: they were measured by turns, so that changes of the "+
-		"machine affect all of them. "+
-		"Blocks of the code have at least 20 steps, so curves differ in length. Steps do not shrink with the scale, so a window of ours has "+
-		"fewer of "+
-		"them than one of the paper.")
+	f.Notes = append(f.Notes, "Each curve is the blocks of its system end to end: they were measured by turns, so that changes of "+
+		"the machine affect all of them. Blocks of the code have at least 20 steps, so curves differ in length. Steps do not shrink "+
+		"with the scale, so a window of ours has fewer of them than one of the paper.")
 	return nil
 }
 
@@ -211,8 +206,7 @@ func drawOverTime(minutes int) func(*Figure, []*bench.Report) error {
 		f.Checks = []Check{holdsIf(fmt.Sprintf("the throughput of %s falls to 0 while it writes", system), least.Y == 0,
 			"the least window has %s samples/s",
 			number(least.Y)),
-			atLeast("the mean with k=4 is at least 70 % of that without fault tolerance", over(means["ecrec k=4"], means["no fault "+
-				"tolerance"]), 0.7)}
+			atLeast("the mean with k=4 is at least 70 % of that without fault tolerance", over(means["ecrec k=4"], means["no fault tolerance"]), 0.7)}
 		if minutes == 30 {
 			f.Checks = append(f.Checks, below("the mean of Ckpt-30 is below that of k=4", means[system], means["ecrec k=4"]))
 		} else {
@@ -331,11 +325,9 @@ func drawAblation(f *Figure, reports []*bench.Report) error {
 		below("our commits every step cost less than ECRec's, with all its parts", ours.Points[0], like.Points[0]),
 	}
 	f.Params = shapedParams(r)
-	f.Notes = append(f.Notes, "ecrec-like is ECRec's commit on our kernels, data order and links: differences of rows, as floats, to the "+
-		"holder of a float-sum parity, two round "+
-		"trips in the foreground, and the dense gradient to a second server. All ranks wait for it, where ECRec's trainers are asynchronous "+
-		"and overlap: weaker. "+
-		"No optimizer updates the copy of the dense part: stronger.",
+	f.Notes = append(f.Notes, "ecrec-like is ECRec's commit on our kernels, data order and links: differences of rows, as floats, "+
+		"to the holder of a float-sum parity, two round trips in the foreground, and the dense gradient to a second server. All ranks "+
+		"wait for it, where ECRec's trainers are asynchronous and overlap: weaker. No optimizer updates the copy of the dense part: stronger.",
 		"Our code has no such copies: trainers are synchronous, so all of them have the dense part.")
 	return nil
 }
@@ -375,9 +367,9 @@ func drawCompression(f *Figure, reports []*bench.Report) error {
 		atLeast("Ckpt-30 costs as much as the code only if it is compressed by more than 60 %", meets, 60),
 	}
 	f.Params = shapedParams(r)
-	f.Notes = append(f.Notes, "Computed, as in the paper: the overhead of fig. 5 on 8S less the compressed share. Compressing is free "+
-		"here, and no loss of "+
-		"precision is counted: both favour checkpoints. No checkpoint of ecrec is compressed, so no point of this figure is measured.")
+	f.Notes = append(f.Notes, "Computed, as in the paper: the overhead of fig. 5 on 8S less the compressed share. Compressing is "+
+		"free here, and no loss of precision is counted: both favour checkpoints. No checkpoint of ecrec is compressed, so no point of "+
+		"this figure is measured.")
 	return nil
 }
 

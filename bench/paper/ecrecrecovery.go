@@ -36,17 +36,14 @@ var moments = []struct{ paper, ours string }{{"best", "after"}, {"average", "hal
 
 // faultNotes are the notes on bench faults.
 var faultNotes = []string{
-	"Each value is a run of real processes, one for each rank, of which rank 1 is killed by SIGKILL; all rows were touched before. The " +
-		"digest is that of a " +
-		"run without a loss.",
-	"Ckpt-30 and Ckpt-60 are our ckpt-full, without a code: training waits for each save, the job ends with the loss and is started again " +
-		"at " +
-		"once, loads and repeats steps. Best, average and worst are kills just after a save, half-way, and just before one. A scheduler's " +
-		"wait is left out: " +
-		"stronger than the paper's.",
+	"Each value is a run of real processes, one for each rank, of which rank 1 is killed by SIGKILL; all rows were touched before. " +
+		"The digest is that of a run without a loss.",
+	"Ckpt-30 and Ckpt-60 are our ckpt-full, without a code: training waits for each save, the job ends with the loss and is started " +
+		"again at once, loads and repeats steps. Best, average and worst are kills just after a save, half-way, and just before one. A " +
+		"scheduler's wait is left out: stronger than the paper's.",
 	"The start of processes takes the same time at any scale, so it weighs more here than in the paper. Checkpoints need it for all " +
-		"ranks, the code " +
-		"for one. Computing is left out (a layer before and after the interaction), so steps are repeated sooner: stronger for checkpoints.",
+		"ranks, the code for one. Computing is left out (a layer before and after the interaction), so steps are repeated sooner: " +
+		"stronger for checkpoints.",
 	"The disk is as it is, and files may be in the page cache: stronger for checkpoints.",
 }
 
@@ -232,10 +229,8 @@ func drawRates(f *Figure, reports []*bench.Report) error {
 	f.Params = []Param{{"knob", "10 locks in place of 1", "ec.rebuild_rate, the bound on the rate of a rebuild"}, {"model", "E-DLRM",
 		r.Settings["model"] + ", Criteo Kaggle"},
 		{"rows lost", "all of a server", "the rows that a short run has touched"}}
-	f.Notes = append(f.Notes, "Ours has no locks: all ranks rebuild in rounds between their steps, at a commit that all of them hold, so "+
-		"no row is locked while it is "+
-		"decoded. ECRec's locks trade throughput for the time of a rebuild; the bound on its rate does so here. The values are no gains over "+
-		"one lock, so they "+
-		"can't be compared with the paper's.")
+	f.Notes = append(f.Notes, "Ours has no locks: all ranks rebuild in rounds between their steps, at a commit that all of them "+
+		"hold, so no row is locked while it is decoded. ECRec's locks trade throughput for the time of a rebuild; the bound on its "+
+		"rate does so here. The values are no gains over one lock, so they can't be compared with the paper's.")
 	return nil
 }

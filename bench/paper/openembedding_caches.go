@@ -60,10 +60,9 @@ func drawCaches(f *Figure, reports []*bench.Report) error {
 	}
 	describeStores(f, r)
 	f.Params = append(f.Params, Param{"cache", "10 MB to 20 GB", "50 KB to 100 MB: drawn at 200 times its size"})
-	f.Notes = append(f.Notes, "The batch is not divided by s, so a step needs far more rows than the smallest caches hold; they are then "+
-		"read in pieces. "+
-		"The memory of PMem-OE includes the rows that are read ahead. Rows read may be more than 100 %: a row is requested to compute and "+
-		"again to be updated.")
+	f.Notes = append(f.Notes, "The batch is not divided by s, so a step needs far more rows than the smallest caches hold; they are "+
+		"then read in pieces. The memory of PMem-OE includes the rows that are read ahead. Rows read may be more than 100 %: a row is "+
+		"requested to compute and again to be updated.")
 	for _, system := range []string{"PMem-OE", "Ori-Cache"} {
 		misses := f.points(system + ", rows read of the requested ones")
 		f.Checks = append(f.Checks, fallsToLast(system+": fewer rows are read with the largest cache than with the smallest", misses))
@@ -103,8 +102,7 @@ func drawSwitches(f *Figure, reports []*bench.Report) error {
 		}
 	}
 	s := Series{System: "PMem-OE", Kind: times.Kind}
-	for i, x := range []struct{ label, a, b string }{{"cache over neither", "cache only", "neither"}, {"pipeline over neither", "pipeline " +
-		"only", "neither"},
+	for i, x := range []struct{ label, a, b string }{{"cache over neither", "cache only", "neither"}, {"pipeline over neither", "pipeline only", "neither"},
 		{"both over cache", "both", "cache only"}, {"both over neither", "both", "neither"}} {
 		p := percentOver(over(at[x.a], at[x.b]))
 		p.X, p.Label = float64(i), x.label
@@ -149,8 +147,7 @@ func drawPopularities(f *Figure, reports []*bench.Report) error {
 			to                       *Series
 			store, name, label, unit string
 		}{{&oe, "tier", "misses", law.label, ""}, {&lru, "inline-lru", "misses", law.label, ""},
-			{&times, "tier", "of dram-ps", law.label + ", time above DRAM-PS", "%"}, {&slower, "inline-lru", "of dram-ps", law.label + ", time " +
-				"above DRAM-PS", "%"}} {
+			{&times, "tier", "of dram-ps", law.label + ", time above DRAM-PS", "%"}, {&slower, "inline-lru", "of dram-ps", law.label + ", time above DRAM-PS", "%"}} {
 			p, kind, err := point(r, float64(i), x.label, x.name, "store", x.store, "skew", law.shares)
 			if err != nil {
 				return err
@@ -166,11 +163,11 @@ func drawPopularities(f *Figure, reports []*bench.Report) error {
 	}
 	f.Series = append(f.Series, oe, lru, times, slower)
 	describeStores(f, r)
-	f.Params = append(f.Params, Param{"more and less skewed", "other exponents, in the picture only", "88, 91.5, 97 and 83, 87.3, 94.5 % " +
-		"of the accesses by the top 0.05, 0.1, 1 %"})
-	f.Notes = append(f.Notes, "A miss is a row that is read from the device, over the rows that trainers request; first uses read nothing, "+
-		"and a row may be read again to be updated.", "The size of the cache and the two other laws were chosen by their misses, so that "+
-		"these are near the paper's: the three rates of misses agree by construction. The times do not.")
+	f.Params = append(f.Params, Param{"more and less skewed", "other exponents, in the picture only", "88, 91.5, 97 and 83, 87.3, " +
+		"94.5 % of the accesses by the top 0.05, 0.1, 1 %"})
+	f.Notes = append(f.Notes, "A miss is a row that is read from the device, over the rows that trainers request; first uses read "+
+		"nothing, and a row may be read again to be updated.", "The size of the cache and the two other laws were chosen by their "+
+		"misses, so that these are near the paper's: the three rates of misses agree by construction. The times do not.")
 	f.Checks = []Check{
 		below("more skew: fewer misses", f.atLabel("Ori-Cache", "more skewed"), f.atLabel("Ori-Cache", "fitted")),
 		above("less skew: more misses", f.atLabel("Ori-Cache", "less skewed"), f.atLabel("Ori-Cache", "fitted")),

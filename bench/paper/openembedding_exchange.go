@@ -80,15 +80,14 @@ func drawO15(f *Figure, reports []*bench.Report) error {
 		{"batch", "4,096 a GPU", fmt.Sprintf("%s samples of %d ranks", reports[len(reports)-1].Settings["batch"], o15Bars[len(o15Bars)-1].ranks)},
 		{"network", "30 Gb/s, GPUs of one machine", reports[0].Settings["link"] + " between all ranks"},
 		{"forward and backward", "V100, DeepFM 400-400-400", "a wait of 10 ms; the paper gives none"},
-		{"TensorFlow", "TensorFlow", "the gradient of all rows, as one dense gradient, over the same links: bytes counted, time by " +
-			"the bandwidth"},
+		{"TensorFlow", "TensorFlow", "the gradient of all rows, as one dense gradient, over the same links: bytes counted, time by the " +
+			"bandwidth"},
 	}
 	f.Notes = append(f.Notes, "TensorFlow's time is modelled on the supposition that its tables are dense variables, whose "+
-		"gradients are all-reduced. "+
-		"With these bytes over a network TensorFlow would lose far more than the paper shows, so its GPUs exchanged them over a "+
-		"faster link, or did not exchange them densely: "+
-		"a check beside the paper's values that fails shows that a supposition does not hold.",
-		"DRAM-PS is cache mode none: owners in memory, rows fetched and gradients returned while nothing computes. PMem and its "+
-			"caches are figures of their own.")
+		"gradients are all-reduced. With these bytes over a network TensorFlow would lose far more than the paper shows, so its GPUs "+
+		"exchanged them over a faster link, or did not exchange them densely: a check beside the paper's values that fails shows that "+
+		"a supposition does not hold.",
+		"DRAM-PS is cache mode none: owners in memory, rows fetched and gradients returned while nothing computes. PMem and its caches "+
+			"are figures of their own.")
 	return nil
 }

@@ -85,8 +85,8 @@ func sameTrainers(text string, a, b []Point, check func(string, Point, Point) Ch
 // describeStores adds the common parameters and notes of the figures of stores.
 func describeStores(f *Figure, r *bench.Report) {
 	f.Params = append(f.Params,
-		Param{"model", "DeepFM, 2.1 billion rows of 64 floats: 538 GB", r.Settings["rows"] + " rows of 64 floats, 2.7 GB (s = 200), one layer " +
-			"before and after the products"},
+		Param{"model", "DeepFM, 2.1 billion rows of 64 floats: 538 GB", r.Settings["rows"] + " rows of 64 floats, 2.7 GB (s = 200), " +
+			"one layer before and after the products"},
 		Param{"batch of a trainer", "4,096", r.Settings["batch"]},
 		Param{"servers and trainers", "GPUs share servers", "one server; 1, 2 and 4 trainers are drawn at 4, 8 and 16 GPUs"},
 		Param{"device", "Optane PMem", "a file: PMem-OE's past the page cache where the disk allows it, the others' in the page cache"},
@@ -98,13 +98,11 @@ func describeStores(f *Figure, r *bench.Report) {
 			r.Settings["cache"] + " KiB: in a short run, about the paper's miss rate of 13.6 %"})
 	}
 	f.Notes = append(f.Notes,
-		"All systems run on one loop, one set of kernels and one transport. Ori-Cache is inline-lru: a hash table and a lock for each row "+
-			"within the request, and "+
-			"the least recently used row leaves. PMem-Hash is the same without a cache. Both are stronger than the paper's where a row is in "+
-			"memory: that costs no hash table and no lock here.",
-		"PMem-OE is ecrec's own store.tier with rows planned ahead: it also keeps a log with sums, which the paper's has not. Its device is a "+
-			"disk, far slower "+
-			"than PMem, which makes it weaker.",
+		"All systems run on one loop, one set of kernels and one transport. Ori-Cache is inline-lru: a hash table and a lock for each "+
+			"row within the request, and the least recently used row leaves. PMem-Hash is the same without a cache. Both are stronger "+
+			"than the paper's where a row is in memory: that costs no hash table and no lock here.",
+		"PMem-OE is ecrec's own store.tier with rows planned ahead: it also keeps a log with sums, which the paper's has not. Its "+
+			"device is a disk, far slower than PMem, which makes it weaker.",
 		"All ranks share the cores of one machine, so more trainers also take CPU time from the server: gaps between systems are upper bounds.")
 }
 
@@ -198,9 +196,8 @@ func drawSavingStores(f *Figure, reports []*bench.Report) error {
 	f.Series = append(f.Series, a, b)
 	describeStores(f, r)
 	f.Params = append(f.Params, Param{"checkpoints of an epoch", "16 (every 20 minutes of 5.3 hours)", r.Settings["saves"]})
-	f.Notes = append(f.Notes, "DRAM-PS and Ori-Cache save the rows that changed since the checkpoint before, and training waits for that, "+
-		"as the incremental "+
-		"checkpoints of the paper. PMem-OE has its commits, which survive the loss of all processes.")
+	f.Notes = append(f.Notes, "DRAM-PS and Ori-Cache save the rows that changed since the checkpoint before, and training waits for "+
+		"that, as the incremental checkpoints of the paper. PMem-OE has its commits, which survive the loss of all processes.")
 	zero := Point{N: 1}
 	f.Checks = []Check{
 		sameTrainers("with checkpoints PMem-OE is faster than Ori-Cache", b.Points, zeros(b.Points), below),
@@ -257,9 +254,8 @@ func drawMoney(f *Figure, reports []*bench.Report) error {
 	}
 	describeStores(f, r)
 	f.Params = append(f.Params, Param{"prices of an hour", "$6.07 with DRAM, $3.80 with PMem", "the paper's"})
-	f.Notes = append(f.Notes, fmt.Sprintf("The price of an epoch is computed: the paper's price of an hour, times the paper's %g hours of "+
-		"DRAM-PS, times our "+
-		"time over DRAM-PS's. It is no price of this machine.", hours))
+	f.Notes = append(f.Notes, fmt.Sprintf("The price of an epoch is computed: the paper's price of an hour, times the paper's %g "+
+		"hours of DRAM-PS, times our time over DRAM-PS's. It is no price of this machine.", hours))
 	f.Checks = []Check{
 		below("an epoch of PMem-OE is cheaper than one of DRAM-PS", prices["PMem-OE"], prices["DRAM-PS"]),
 		below("an epoch of PMem-OE is cheaper than one of Ori-Cache", prices["PMem-OE"], prices["Ori-Cache"]),

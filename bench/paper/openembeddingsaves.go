@@ -77,10 +77,9 @@ func saveCosts(f *Figure, reports []*bench.Report, x func(int, *bench.Report) fl
 		{"samples of a step", "not in the text", r.Settings["batch"]},
 		{"memory of checkpoints", "persistent memory", "the disk of this machine"},
 	}
-	f.Notes = append(f.Notes, "The baseline incremental is ours: training stops, the rows that changed since the last checkpoint are "+
-		"copied and written, and training continues. OE writes each "+
-		"batch's rows to persistent memory anyway, so its checkpoints are a mark there. Ours beside training copies rows as they are about "+
-		"to change.",
+	f.Notes = append(f.Notes, "The baseline incremental is ours: training stops, the rows that changed since the last checkpoint "+
+		"are copied and written, and training continues. OE writes each batch's rows to persistent memory anyway, so its checkpoints "+
+		"are a mark there. Ours beside training copies rows as they are about to change.",
 		"OE without its dense part costs nothing; ours always has the dense part in a checkpoint: there is no such bar.",
 		"The synthetic rows of a short run are touched for the first time, so increments are larger than in a long one: weaker for all.")
 	return nil
@@ -132,8 +131,7 @@ func drawRanks(f *Figure, reports []*bench.Report) error {
 			f.points(savesSystems[1].figure)[i]))
 	}
 	f.X.Name = "ranks"
-	f.Params = append(f.Params, Param{"trainers", "4, 8, 16 GPUs", "ranks of one process"}, Param{"interval", "20 min", "every " +
-		"" + saveIntervals(reports[:1])})
+	f.Params = append(f.Params, Param{"trainers", "4, 8, 16 GPUs", "ranks of one process"}, Param{"interval", "20 min", "every " + saveIntervals(reports[:1])})
 	return nil
 }
 
@@ -168,8 +166,8 @@ func drawRestarts(f *Figure, reports []*bench.Report) error {
 		f.Series = append(f.Series, Series{System: x.system, Kind: kind, Points: []Point{p}})
 	}
 	size := sizesOf(faults)[0]
-	for i, x := range []struct{ system, quantity string }{{"decode from peers, training continues", "resume"}, {"decode from peers, all " +
-		"rows", "recovered"}} {
+	for i, x := range []struct{ system, quantity string }{{"decode from peers, training continues", "resume"}, {"decode from peers, " +
+		"all rows", "recovered"}} {
 		p, kind, err := point(faults, float64(4+i), "recovery", x.quantity, lossOfOurs(size, 4)...)
 		if err != nil {
 			return err
@@ -182,13 +180,12 @@ func drawRestarts(f *Figure, reports []*bench.Report) error {
 		below("a checkpoint in memory loads faster than one on the disk", at(1), at(0)),
 	}
 	f.Params = []Param{
-		{"model", "DeepFM, dim 64, 2.1 billion rows: 538 GB", disk.Settings["model"] + ", Criteo Kaggle; decode: ECRec's " + size + " / " +
-			"" + faults.Settings["scale"]},
+		{"model", "DeepFM, dim 64, 2.1 billion rows: 538 GB", disk.Settings["model"] + ", Criteo Kaggle; decode: ECRec's " + size + " / " + faults.Settings["scale"]},
 		{"persistent memory", "Optane", "files in memory (/dev/shm)"},
 	}
-	f.Notes = append(f.Notes, "DRAM-PS from SSD is a checkpoint on the disk, from PMem one in memory. PMem-OE scans its rows, which stay "+
-		"where they are: here a restart from the logs "+
-		"of store.path with store.tier = \"file\". Files on the disk may be in the page cache, which makes the first bar stronger.",
+	f.Notes = append(f.Notes, "DRAM-PS from SSD is a checkpoint on the disk, from PMem one in memory. PMem-OE scans its rows, which "+
+		"stay where they are: here a restart from the logs of store.path with store.tier = \"file\". Files on the disk may be in the "+
+		"page cache, which makes the first bar stronger.",
 		"Decoding from peers is another model, and only one rank is lost: it is shown beside the others, not compared with them.")
 	return nil
 }

@@ -75,8 +75,7 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 	for _, p := range f.points("ours") {
 		before = append(before, below("", p, f.at("ckpt-full", p.X)))
 	}
-	f.Checks = append(f.Checks, all("ours takes less time than restarts from a checkpoint at its best interval, at each "+
-		"rate of failures", before...))
+	f.Checks = append(f.Checks, all("ours takes less time than restarts from a checkpoint at its best interval, at each rate of failures", before...))
 	if p := f.points("ckpt-full"); len(p) > 1 {
 		f.Checks = append(f.Checks, above("ckpt-full: frequent failures cost more than rare ones", p[0], p[len(p)-1]))
 	}
@@ -100,26 +99,21 @@ func drawGoodput(f *Figure, reports []*bench.Report) error {
 // describeGoodput adds the parameters, and the notes about the systems.
 func (f *Figure) describeGoodput(r *bench.Report) {
 	f.Params = []Param{
-		{"model", "Llama-4 Scout, 109 billion parameters", "DLRM " + r.Settings["model"] + ", Criteo Kaggle's rows divided " +
-			"by " + r.Settings["scale"]},
+		{"model", "Llama-4 Scout, 109 billion parameters", "DLRM " + r.Settings["model"] + ", Criteo Kaggle's rows divided by " + r.Settings["scale"]},
 		{"processes", "64 H200", r.Settings["ranks"] + " on this machine"},
 		{"times between failures", "-", "exponential, divided by " + r.Settings["scale"] + ", seed " + r.Settings["seed"]},
 		{"code of ours", "-", "k=" + r.Settings["k"] + " r=" + r.Settings["r"] + ", a commit every " + r.Settings["every"] + " steps"},
 	}
 	f.Notes = append(f.Notes,
-		"The times between failures and the rows of each table are divided by the scale, the start of a process and the "+
-			"limit of silence are not: all "+
-			"systems look worse than at the times on the axis. PyTorch's start is the longest, so its systems suffer most.",
-		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows "+
-			"at a peer, as a code with k = 1. "+
-			"It sends the changes of a commit in place of all rows, and survivors keep running: stronger than Gemini, which "+
-			"restarts from the copies.",
-		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and "+
-			"starts again at once: "+
-			"stronger than a baseline that stops to save, and than a scheduler that waits before it restarts.",
-		"restart and torchft train a model with small tables that each process holds in full, because neither shards "+
-			"embeddings. Each is compared with its own "+
-			"failure-free run. Small checkpoints make them stronger.",
+		"The times between failures and the rows of each table are divided by the scale, the start of a process and the limit of "+
+			"silence are not: all systems look worse than at the times on the axis. PyTorch's start is the longest, so its systems suffer most.",
+		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows at a peer, "+
+			"as a code with k = 1. It sends the changes of a commit in place of all rows, and survivors keep running: stronger than "+
+			"Gemini, which restarts from the copies.",
+		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and starts "+
+			"again at once: stronger than a baseline that stops to save, and than a scheduler that waits before it restarts.",
+		"restart and torchft train a model with small tables that each process holds in full, because neither shards embeddings. Each "+
+			"is compared with its own failure-free run. Small checkpoints make them stronger.",
 		"A failure that finds its process dead is left out, which favours systems that are slow to start again.")
 }
 
@@ -131,8 +125,7 @@ func (f *Figure) noteUnfinished(r *bench.Report, system string) error {
 	}
 	for _, p := range done.Points {
 		if p.Least < 100 {
-			f.Notes = append(f.Notes, fmt.Sprintf("%s at %s s was stopped after %s %% of its steps: its value is a lower "+
-				"bound.", system, number(p.X), number(p.Least)))
+			f.Notes = append(f.Notes, fmt.Sprintf("%s at %s s was stopped after %s %% of its steps: its value is a lower bound.", system, number(p.X), number(p.Least)))
 		}
 	}
 	return nil
@@ -215,8 +208,7 @@ func drawLostWork(f *Figure, reports []*bench.Report) error {
 	}
 	exact := true
 	for _, system := range lostWorkSystems {
-		for _, x := range []struct{ name, unit string }{{perFailure, "steps"}, {memoryShare, "%"}, {"a checkpoint on the " +
-			"disk, of all rows", "% of the disk"}} {
+		for _, x := range []struct{ name, unit string }{{perFailure, "steps"}, {memoryShare, "%"}, {"a checkpoint on the disk, of all rows", "% of the disk"}} {
 			t, err := line(r, system+": "+x.name+", n at the left", x.name, "n", "system", system)
 			if err != nil {
 				return err
@@ -238,11 +230,10 @@ func drawLostWork(f *Figure, reports []*bench.Report) error {
 	f.addLostWorkChecks(r, ns[0], ns[len(ns)-1])
 	f.Params = []Param{{"code of ours", "-", "k=" + r.Settings["k"] + " r=" + r.Settings["r"]}, {"n", "-", r.Settings["n"]},
 		{"steps, losses of a run", "-", r.Settings["steps"] + ", " + r.Settings["kills"]}}
-	f.Notes = append(f.Notes, "Memory is counted by the processes themselves: parities or copies, pre-images, deltas and "+
-		"snapshots. A checkpoint takes the disk, and "+
-		"while it is written at most a quarter of the rows in memory, which is not counted.",
-		"replica is a code with k = 1; see G1. Checkpoints are written beside training. The tables show n, the line "+
-			"connects the values in the order of lost work.")
+	f.Notes = append(f.Notes, "Memory is counted by the processes themselves: parities or copies, pre-images, deltas and snapshots. "+
+		"A checkpoint takes the disk, and while it is written at most a quarter of the rows in memory, which is not counted.",
+		"replica is a code with k = 1; see G1. Checkpoints are written beside training. The tables show n, the line connects the "+
+			"values in the order of lost work.")
 	return nil
 }
 
@@ -323,9 +314,8 @@ func drawFaults(f *Figure, reports []*bench.Report) error {
 		r.Settings["every"])},
 		{"steps of a run", "-", r.Settings["steps"]}}
 	f.Notes = append(f.Notes, "A process is silent after five heartbeats, 1 s.",
-		"silent-node stops a worker and its supervisor: their connections stay open and carry nothing, as those to a "+
-			"machine that hangs. Packets that a network drops "+
-			"need the rights of root, and are not shown; a peer sees the same silence.",
+		"silent-node stops a worker and its supervisor: their connections stay open and carry nothing, as those to a machine that "+
+			"hangs. Packets that a network drops need the rights of root, and are not shown; a peer sees the same silence.",
 		"full-disk is the first step after a checkpoint that fails; no rank is lost.")
 	return nil
 }
