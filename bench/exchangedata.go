@@ -93,8 +93,8 @@ func drawExchangeData(c *exchangeSettings, seed uint64) (*exchangeData, error) {
 	return d, nil
 }
 
-// trained is the number of steps that are trained before those of the lookahead, if there is one, are full, and after that. allSteps
-// is the number of steps with the lookahead before and after them.
+// trained is the number of steps of a system without a lookahead. One with a lookahead trains as many steps more as it looks ahead,
+// before them, until its caches are full. allSteps also has the steps that it sees ahead of its last one.
 func (c *exchangeSettings) trained() int  { return c.warmup + c.steps }
 func (c *exchangeSettings) allSteps() int { return c.trained() + 2*c.lookahead + 2 }
 
@@ -192,7 +192,7 @@ func (d *exchangeData) pastUses(steps int) func() [][]int32 {
 		if step == steps {
 			return nil
 		}
-		ids, _ = d.original(d.skipped+step, ids) // drawing failed before, if it does
+		ids, _ = d.original(d.skipped+step, ids) // a draw that can fail has failed in drawExchangeData
 		step++
 		uses := make([][]int32, d.ranks)
 		for r := range uses {
@@ -236,7 +236,7 @@ func (d *exchangeData) Len() int64     { return int64(len(d.ids) / len(d.tables)
 func (d *exchangeData) Skipped() int64 { return 0 }
 func (d *exchangeData) Close() error   { return nil }
 
-// Read fills b with samples whose labels and numbers are zeros.
+// Read fills b with samples. Their labels and numbers are zeros.
 func (d *exchangeData) Read(b *data.Batch, idx []int64) error {
 	f := len(d.tables)
 	b.N, b.IDs = len(idx), b.IDs[:0]

@@ -36,7 +36,7 @@ var mixtures = []int{90, 70, 40, 10, 1}
 func mixtureName(hot int) string { return fmt.Sprintf("mixture-%d", hot) }
 
 // sharedPopularities are popularities that are given by the shares of the lookups of the hottest 0.05, 0.1 and 1 % of the rows: that of
-// OpenEmbedding (ICDE 2023), table II, and ones with more and less skew for its fig. 10, whose exponents are only in a picture.
+// OpenEmbedding (ICDE 2023), table II, and ones with more and less skew for its fig. 10. The exponents of that figure are only drawn.
 var sharedPopularities = []struct {
 	name   string
 	points []sharePoint

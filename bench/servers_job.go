@@ -53,7 +53,7 @@ func (o Options) storeLaws() (laws []storeLaw, err error) {
 	return laws, nil
 }
 
-// writeSamples writes the samples of an epoch whose ids a law draws. The ranks of rows are scattered over each table.
+// writeSamples writes the samples of an epoch, with ids that a law draws. The ranks of rows are scattered over each table.
 func (b *serversRun) writeSamples(law *storeLaw) (err error) {
 	if law.points == nil {
 		return nil

@@ -25,7 +25,7 @@ type samples struct {
 	order        []int32 // the sample at each position; nil: they are in order
 }
 
-// drawSamples draws samples some of whose ids are popular.
+// drawSamples draws samples. Some ids are popular.
 func drawSamples(seed uint64, tables []int64, batch, ranks, steps int) *samples {
 	s := &samples{tables: tables, batch: batch, ranks: ranks}
 	state := seed

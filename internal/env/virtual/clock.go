@@ -10,7 +10,7 @@ import (
 // nothing else.
 func NewClock(seed uint64) *Scheduler { return New(Options{Draw: rand.New(rand.NewPCG(seed, 0))}) }
 
-// Run calls f with an Env whose time is virtual, and returns when all of its tasks have ended. The error is that of the run or
+// Run calls f with an Env in virtual time, and returns when all of its tasks have ended. The error is that of the run or
 // that of f.
 func Run(seed uint64, f func(e env.Env) error) error {
 	s := NewClock(seed)
