@@ -30,7 +30,8 @@ var exchangeBench = Bench{
 		text("system", "all", "all, or names separated by commas: "+strings.Join(exchangeSystems(), ", "), "systems to measure, by turns"),
 		choice("model", "dlrm", exchangeModelNames(), "row width, and number of dense parameters, of BagPipe's models"),
 		choice("tables", "criteo-kaggle", tableNames, "rows of the tables"),
-		choice("stream", burstStream, streamNames(), "ids: synthetic as of data.law, or with this probability one of the hottest 1 % of a table"),
+		choice("stream", burstStream, streamNames(), "ids: synthetic as of data.law; with this probability in % one of the hottest "+
+			"1 % of a table; or with shares as in OpenEmbedding's table II"),
 		number("dim", "", 1, 1<<12, "floats of a row. Default: that of the model"),
 		number("batch", "16384", 1, maxSamples, "samples of a step, over all ranks").orTiny("48"),
 		number("ranks", "8", 1, 1024, "ranks that train and own rows").orTiny("3"),

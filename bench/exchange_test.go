@@ -89,6 +89,15 @@ func TestExchangeClocks(t *testing.T) {
 	}
 }
 
+// Each value of the setting stream can be measured.
+func TestStreamsOfExchange(t *testing.T) {
+	for _, stream := range streamNames() {
+		if _, err := exchangeBench.Run(io.Discard, Options{Tiny: true, Args: []string{"system=pooled", "stream=" + stream}}); err != nil {
+			t.Errorf("stream=%s: %v", stream, err)
+		}
+	}
+}
+
 func TestBadSettingsOfExchangeAreNamed(t *testing.T) {
 	for _, arg := range []string{"system=pooled,x", "model=x", "tables=x", "stream=x", "link=10", "link=", "compute=x", "clock=x", "hot=101", "hot=0.1x",
 		"parse=x", "batch=2"} {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -100,9 +99,8 @@ func (c *exchangeSettings) allSteps() int { return c.trained() + 2*c.lookahead +
 
 // batchesOf returns the function that draws the ids of a batch, by sample and feature.
 func batchesOf(c *exchangeSettings, seed uint64) (func(step int, ids []uint32) ([]uint32, error), error) {
-	var hot int
-	if n, _ := fmt.Sscanf(c.stream, "mixture-%d", &hot); n == 1 {
-		return drawBatches(mixture(float64(hot)/100), c.tables, c.batch, seed), nil
+	if popular := popularityOf(c.stream, c.tables); popular != nil {
+		return drawBatches(popular, c.tables, c.batch, seed), nil
 	}
 	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: c.tables, Seed: seed, Law: c.stream})
 	if err != nil {
