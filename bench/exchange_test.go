@@ -99,8 +99,8 @@ func TestStreamsOfExchange(t *testing.T) {
 }
 
 func TestBadSettingsOfExchangeAreNamed(t *testing.T) {
-	for _, arg := range []string{"system=pooled,x", "model=x", "tables=x", "stream=x", "link=10", "link=", "compute=x", "clock=x", "hot=101", "hot=0.1x",
-		"parse=x", "batch=2"} {
+	for _, arg := range []string{"system=pooled,x", "model=x", "tables=x", "stream=x", "link=10", "link=", "compute=x", "clock=x", "hot=101",
+		"hot=0.1x", "parse=x", "batch=2"} {
 		_, err := exchangeBench.Run(io.Discard, Options{Tiny: true, Args: []string{arg}})
 		if key, _, _ := strings.Cut(arg, "="); !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", arg, err)

@@ -9,8 +9,8 @@
 //
 // Each step is a commit, and training waits for it. Owners send the differences of their rows to the holders of the parities, which add
 // them to the parities: half a round trip. With Variant.TwoPhase, the holders stage them first and answer, which completes the round
-// trip; owners then send a commit, on which the holders add the differences and reply: a second one. With Variant.Copies, each trainer also sends its dense gradient to a second server of each
-// part, which adds them up.
+// trip; owners then send a commit, on which the holders add the differences and reply: a second one. With
+// Variant.Copies, each trainer also sends its dense gradient to a second server of each part, which adds them up.
 //
 // # Simplifications
 //
