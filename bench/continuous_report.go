@@ -18,7 +18,7 @@ type updateTime struct{ ns atomic.Int64 }
 
 func (u *updateTime) seconds() float64 { return time.Duration(u.ns.Load()).Seconds() }
 
-// wrap returns a rank's stream, whose updates are timed. Updates in the background have other streams.
+// wrap returns a rank's stream, and times its updates. Updates in the background have other streams.
 func (u *updateTime) wrap(_ int, s kernels.Stream) kernels.Stream { return &updating{s, u} }
 
 type updating struct {

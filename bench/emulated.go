@@ -23,7 +23,7 @@ const (
 	bothClocks   = "both"
 )
 
-// emulatedJob is a job of several ranks in this process, whose links, forward and backward pass may be emulated.
+// emulatedJob is a job of several ranks in this process. Its links, forward and backward pass may be emulated.
 type emulatedJob struct {
 	shape                 shape
 	ranks, batch, threads int
@@ -61,7 +61,8 @@ func (j emulatedJob) measure(o measure.Options) (samples [][]measure.Sample, inf
 	return samples, info, err
 }
 
-// config returns the config of the job. A stand-in has no use of the MLPs, whose memory would be that of the dense parameters.
+// config returns the config of the job. A stand-in has no use of the MLPs: its dense parameters have memory of
+// their own.
 func (j emulatedJob) config() (*config.Config, error) {
 	s := j.shape
 	if j.sizeOnly {

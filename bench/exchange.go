@@ -3,8 +3,10 @@ package bench
 import (
 	"fmt"
 	"io"
+	"maps"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +30,8 @@ var exchangeBench = Bench{
 		text("system", "all", "all, or names separated by commas: "+strings.Join(exchangeSystems(), ", "), "systems to measure, by turns"),
 		choice("model", "dlrm", exchangeModelNames(), "row width, and number of dense parameters, of BagPipe's models"),
 		choice("tables", "criteo-kaggle", tableNames, "rows of the tables"),
-		choice("stream", burstStream, streamNames(), "ids: synthetic as of data.law, or with this probability one of the hottest 1 % of a table"),
+		choice("stream", burstStream, streamNames(), "ids: synthetic as of data.law; with this probability in % one of the hottest "+
+			"1 % of a table; or with shares as in OpenEmbedding's table II"),
 		number("dim", "", 1, 1<<12, "floats of a row. Default: that of the model"),
 		number("batch", "16384", 1, maxSamples, "samples of a step, over all ranks").orTiny("48"),
 		number("ranks", "8", 1, 1024, "ranks that train and own rows").orTiny("3"),
@@ -39,9 +42,9 @@ var exchangeBench = Bench{
 		number("warmup", "3", 1, 10_000, "steps before them").orTiny("1"),
 		number("lookahead", "20", 1, 1000, "steps that lrpp, replicated and partitioned look ahead, and as many more before they "+
 			"are timed").orTiny("2"),
-		number("history", "50", 0, 10_000, "steps whose rows fill the caches of het before its first one").orTiny("2"),
+		number("history", "50", 0, 10_000, "steps before the first one that fill the caches of het").orTiny("2"),
 		number("staleness", "100", 0, 254, "updates that a cached row of het may be behind"),
-		text("hot", "0.1", "a share in %", "rows of which static-hot and fae have copies"),
+		text("hot", "0.1", "a share in %", "rows of which static-hot and fae have copies: those with the most lookups in the steps of the run"),
 		text("parse", "2us", "a duration", "time in which fb-dlrm reads and parses a sample"),
 		number("seed", "1", 0, 1<<31-1, "seed of the ids of the first repeat"),
 	},
@@ -62,13 +65,11 @@ type exchangeModel struct {
 	perFloat int
 }
 
-// exchangeModels are BagPipe's, with the numbers of parameters of its public code. deepfm has the weights of its linear model
-// over ids as a
-// dense table, all of whose gradient is all-reduced in each step, after the backward pass; deepfm-row has them in the rows. The
-// times of the
-// stand-ins are such that a step without exchange takes the time of the paper's ideal step on a p3 machine (fig. 15). It gives none for
-// wdl and dcn, which have that of dlrm. openembedding is the DeepFM of OpenEmbedding, with three layers of 400 and no linear weights of
-// rows; its paper gives no time of a step either.
+// exchangeModels are BagPipe's, with the numbers of parameters of its public code. deepfm has the weights of its linear model over ids
+// as a dense table, and all-reduces the gradient of that table in each step, after the backward pass; deepfm-row has them in the rows.
+// The times of the stand-ins are such that a step without exchange takes the time of the paper's ideal step on a p3 machine (fig. 15).
+// It gives none for wdl and dcn, which have that of dlrm. openembedding is the DeepFM of OpenEmbedding, with three layers of 400 and no
+// linear weights of rows; its paper gives no time of a step either: 10 ms is our choice.
 var exchangeModels = []exchangeModel{
 	{"dlrm", 48, 2_962_289, 0, 30 * time.Millisecond, 0},
 	{"wdl", 48, 136_673, 0, 30 * time.Millisecond, 0},
@@ -170,12 +171,9 @@ func (c *exchangeSettings) joinRanks(e env.Env) []transport.Endpoint {
 	return eps
 }
 
-// caseOf is the case of the figures of a system.
-func (c *exchangeSettings) caseOf(o map[string]string, more ...string) map[string]string {
-	of := map[string]string{}
-	for k, v := range o {
-		of[k] = v
-	}
+// moreOf returns a case with more settings: names and values by turns.
+func moreOf(base map[string]string, more ...string) map[string]string {
+	of := maps.Clone(base)
 	for i := 0; i+1 < len(more); i += 2 {
 		of[more[i]] = more[i+1]
 	}
@@ -195,7 +193,7 @@ func (r *Report) exchangeFigures(out io.Writer, c *exchangeSettings, samples [][
 	t := table(out)
 	fmt.Fprint(t, "system\tms per step\tleast\tgreatest\trows\tcritical\tMB\tcritical\t\n")
 	for i, name := range c.systems {
-		of := c.caseOf(base, "system", name)
+		of := moreOf(base, "system", name)
 		values := func(f func(exchangeSample) float64) (all []float64) {
 			for _, s := range samples[i] {
 				all = append(all, f(s))
@@ -231,8 +229,8 @@ func (r *Report) exchangeFigures(out io.Writer, c *exchangeSettings, samples [][
 	r.exchangeStages(out, c, base, samples)
 }
 
-// addDenseRows adds the cost to all-reduce the gradient of all rows of all tables as one dense gradient, as a framework does whose
-// tables are dense variables: the bytes that all ranks receive, and the time of a step that computes and then waits for them.
+// addDenseRows adds the cost to all-reduce the gradient of all rows of all tables as one dense gradient, as a framework does
+// with tables that are dense variables: the bytes that all ranks receive, and the time of a step that computes and then waits for them.
 func (r *Report) addDenseRows(out io.Writer, c *exchangeSettings, base map[string]string) {
 	rows := int64(0)
 	for _, n := range c.tables {
@@ -244,7 +242,7 @@ func (r *Report) addDenseRows(out io.Writer, c *exchangeSettings, base map[strin
 	first := len(r.Figures)
 	r.addAs(Counted, "bytes", "bytes/step", float64(c.ranks)*each)
 	r.addAs(Modelled, "step", "ms", step)
-	r.setCase(first, c.caseOf(base, "system", "dense rows"))
+	r.setCase(first, moreOf(base, "system", "dense rows"))
 	fmt.Fprintf(out, "\nall rows as a dense gradient: %.0f MB a step, %.0f ms by the bandwidth of the links\n",
 		float64(c.ranks)*each/1e6, step)
 }
@@ -275,7 +273,7 @@ func (r *Report) exchangeStages(out io.Writer, c *exchangeSettings, base map[str
 			}
 			first := len(r.Figures)
 			fmt.Fprintf(t, "%.2f\t", r.addFigure("stage", "ms", ms...).Median)
-			r.setCase(first, c.caseOf(base, "system", name, "stage", st.String()))
+			r.setCase(first, moreOf(base, "system", name, "stage", st.String()))
 		}
 		fmt.Fprintln(t)
 	}
@@ -319,7 +317,7 @@ func (o Options) exchangeSettings() (*exchangeSettings, error) {
 	if c.parse, err = time.ParseDuration(o.text("parse")); err != nil || c.parse < 0 {
 		return nil, settingError("parse=%s: want a duration, such as 2us", o.text("parse"))
 	}
-	if _, err = fmt.Sscanf(o.text("hot"), "%g", &c.hot); err != nil || !(c.hot >= 0 && c.hot <= 100) {
+	if c.hot, err = strconv.ParseFloat(o.text("hot"), 64); err != nil || !(c.hot >= 0 && c.hot <= 100) {
 		return nil, settingError("hot=%s: want a share from 0 to 100", o.text("hot"))
 	}
 	c.hot /= 100

@@ -89,9 +89,18 @@ func TestExchangeClocks(t *testing.T) {
 	}
 }
 
+// Each value of the setting stream can be measured.
+func TestStreamsOfExchange(t *testing.T) {
+	for _, stream := range streamNames() {
+		if _, err := exchangeBench.Run(io.Discard, Options{Tiny: true, Args: []string{"system=pooled", "stream=" + stream}}); err != nil {
+			t.Errorf("stream=%s: %v", stream, err)
+		}
+	}
+}
+
 func TestBadSettingsOfExchangeAreNamed(t *testing.T) {
 	for _, arg := range []string{"system=pooled,x", "model=x", "tables=x", "stream=x", "link=10", "link=", "compute=x", "clock=x", "hot=101",
-		"parse=x", "batch=2"} {
+		"hot=0.1x", "parse=x", "batch=2"} {
 		_, err := exchangeBench.Run(io.Discard, Options{Tiny: true, Args: []string{arg}})
 		if key, _, _ := strings.Cut(arg, "="); !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", arg, err)

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -93,16 +92,15 @@ func drawExchangeData(c *exchangeSettings, seed uint64) (*exchangeData, error) {
 	return d, nil
 }
 
-// trained is the number of steps that are trained before those of the lookahead, if there is one, are full, and after that. allSteps
-// is the number of steps with the lookahead before and after them.
+// trained is the number of steps of a system without a lookahead. One with a lookahead trains as many steps more as it looks ahead,
+// before them, until its caches are full. allSteps also has the steps that it sees ahead of its last one.
 func (c *exchangeSettings) trained() int  { return c.warmup + c.steps }
 func (c *exchangeSettings) allSteps() int { return c.trained() + 2*c.lookahead + 2 }
 
 // batchesOf returns the function that draws the ids of a batch, by sample and feature.
 func batchesOf(c *exchangeSettings, seed uint64) (func(step int, ids []uint32) ([]uint32, error), error) {
-	var hot int
-	if n, _ := fmt.Sscanf(c.stream, "mixture-%d", &hot); n == 1 {
-		return drawBatches(mixture(float64(hot)/100), c.tables, c.batch, seed), nil
+	if popular := popularityOf(c.stream, c.tables); popular != nil {
+		return drawBatches(popular, c.tables, c.batch, seed), nil
 	}
 	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: c.tables, Seed: seed, Law: c.stream})
 	if err != nil {
@@ -192,7 +190,7 @@ func (d *exchangeData) pastUses(steps int) func() [][]int32 {
 		if step == steps {
 			return nil
 		}
-		ids, _ = d.original(d.skipped+step, ids) // drawing failed before, if it does
+		ids, _ = d.original(d.skipped+step, ids) // a draw that can fail has failed in drawExchangeData
 		step++
 		uses := make([][]int32, d.ranks)
 		for r := range uses {
@@ -236,7 +234,7 @@ func (d *exchangeData) Len() int64     { return int64(len(d.ids) / len(d.tables)
 func (d *exchangeData) Skipped() int64 { return 0 }
 func (d *exchangeData) Close() error   { return nil }
 
-// Read fills b with samples whose labels and numbers are zeros.
+// Read fills b with samples. Their labels and numbers are zeros.
 func (d *exchangeData) Read(b *data.Batch, idx []int64) error {
 	f := len(d.tables)
 	b.N, b.IDs = len(idx), b.IDs[:0]

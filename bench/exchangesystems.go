@@ -23,7 +23,8 @@ type otherSystem struct {
 	plan       func(c *exchangeSettings, d *exchangeData) plannedExchange
 }
 
-// others are the systems that are not cache modes. Each plans the steps that are trained of the data, whose order it may change.
+// others are the systems that are not cache modes. Each plans the steps that are trained, and may change the order of
+// the samples.
 var others = []otherSystem{
 	{"pooled", false, func(c *exchangeSettings, d *exchangeData) plannedExchange {
 		return plannedExchange{data: d, program: baseline.Pooled(d.idsOf(), c.trained())}

@@ -29,7 +29,7 @@ var idealBench = Bench{
 		numbers("ranks", "", 1, 1024, "number of ranks. Default: 4; with clock=virtual 8"),
 		threadsSetting,
 		number("steps", "", 1, maxSteps, "steps in a turn. Default: 40960 / batch, at least 4; with a virtual clock 4"),
-		number("warmup", "2", 0, maxSteps, "steps before each turn that are not timed"),
+		number("warmup", "2", 0, maxSteps, "steps before each turn that are not timed; the cache of lrpp is empty before them"),
 		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links between ranks. Default: none"),
 		text("compute", "", "a duration up to 1m, such as 30ms", "time of the stand-in for the forward and backward pass. Default: none"),
 		text("ideal", "", "a duration up to 1m, such as 30ms", "time of the ideal step, to which compute is fitted. It needs "+

@@ -36,7 +36,7 @@ var mixtures = []int{90, 70, 40, 10, 1}
 func mixtureName(hot int) string { return fmt.Sprintf("mixture-%d", hot) }
 
 // sharedPopularities are popularities that are given by the shares of the lookups of the hottest 0.05, 0.1 and 1 % of the rows: that of
-// OpenEmbedding (ICDE 2023), table II, and ones with more and less skew for its fig. 10, whose exponents are only in a picture.
+// OpenEmbedding (ICDE 2023), table II, and ones with more and less skew for its fig. 10. The exponents of that figure are only drawn.
 var sharedPopularities = []struct {
 	name   string
 	points []sharePoint
@@ -85,18 +85,9 @@ func namedStream(law, set string, isTiny bool) (*idStream, error) {
 		return nil, err
 	}
 	s := &idStream{name: fmt.Sprintf("synthetic ids, %s, tables of %s", law, set), tables: tables, close: func() error { return nil }}
-	var hot int
-	if n, _ := fmt.Sscanf(law, "mixture-%d", &hot); n == 1 {
-		s.draw = func(ranks, batch int) drawSlice { return drawIDs(mixture(float64(hot)/100), tables, ranks, batch) }
+	if popular := popularityOf(law, tables); popular != nil {
+		s.draw = func(ranks, batch int) drawSlice { return drawIDs(popular, tables, ranks, batch) }
 		return s, nil
-	}
-	for _, p := range sharedPopularities {
-		if p.name == law {
-			s.draw = func(ranks, batch int) drawSlice {
-				return drawIDs(newShareLaws(p.points, tables...), tables, ranks, batch)
-			}
-			return s, nil
-		}
 	}
 	src, err := data.Open(data.Options{Format: data.FormatSynthetic, Tables: tables, Seed: oracleSeed, Law: law})
 	if err != nil {
@@ -104,6 +95,20 @@ func namedStream(law, set string, isTiny bool) (*idStream, error) {
 	}
 	s.draw = func(ranks, batch int) drawSlice { return drawFrom(src, ranks, batch) }
 	return s, nil
+}
+
+// popularityOf is the law of a stream that draws each id by its popularity alone; nil: the stream is one of data.law.
+func popularityOf(stream string, tables []int64) idLaw {
+	var hot int
+	if n, _ := fmt.Sscanf(stream, "mixture-%d", &hot); n == 1 {
+		return mixture(float64(hot) / 100)
+	}
+	for _, p := range sharedPopularities {
+		if p.name == stream {
+			return newShareLaws(p.points, tables...)
+		}
+	}
+	return nil
 }
 
 // equalTables is the name of 26 tables of the same size, 10.5 million rows: OpenEmbedding's 2.1 billion divided by 200.

@@ -22,7 +22,7 @@ var popularityBench = Bench{
 	measure:  runPopularity,
 }
 
-// hotShares are the shares of the rows whose lookups are counted, in per cent.
+// hotShares are the shares of the rows for which lookups are counted, in per cent.
 var hotShares = []float64{0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50, 100}
 
 // cachedShare is the share of the rows in the static cache of BagPipe's fig. 4, in per cent.

@@ -30,8 +30,8 @@ func (s sizes) freeMemory() {
 	}
 }
 
-// repeatedRows is a device whose large allocations of rows repeat. Weights are then meaningless, and a job of any size fits into
-// memory. It is for measurements in which nothing depends on weights: which rows move, and when.
+// repeatedRows is a device in which the memory of large allocations of rows repeats. Weights are then meaningless, and a job of any size
+// fits into memory. It is for measurements in which nothing depends on weights: which rows move, and when.
 type repeatedRows struct {
 	kernels.Device
 	memory  *repeated

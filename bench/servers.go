@@ -22,10 +22,9 @@ var serversBench = Bench{
 		"for all, and " +
 		"the second half of its steps is timed. Trainers wait in place of most of the forward and backward pass, and links are " +
 		"simulated. All ranks share the cores of this machine, so a CPU that is too slow shows as a longer epoch. " +
-		"dram-ps has all rows in memory. inline-lru and pmem-hash have a hash table, a lock for each row and a file in the page cache, and " +
-		"fetch the rows of a step when it " +
-		"begins; pmem-hash has no cache. tier is store.tier = \"file\" with rows planned ahead, no-pipeline is tier without that, " +
-		"no-cache is tier with the memory of the rows of one step, and neither is both.",
+		"dram-ps has all rows in memory. inline-lru and pmem-hash have a hash table, a lock for each row and a file in the page cache; " +
+		"pmem-hash has no cache. These three fetch the rows of a step when it begins. tier is store.tier = \"file\" with rows planned " +
+		"ahead, no-pipeline is tier without that, no-cache is tier with the memory of the rows of one step, and neither is both.",
 	Settings: []Setting{
 		choice("model", "dim64-bare", []string{"dim64-bare", "dim16-bare", "dim48-bare", "dim64", "dim16", "dim48"}, "model to train"),
 		number("rows", "10500000", 26, 1<<31-1, "rows of the model, in 26 tables").orTiny("2600"),

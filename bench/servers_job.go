@@ -53,7 +53,7 @@ func (o Options) storeLaws() (laws []storeLaw, err error) {
 	return laws, nil
 }
 
-// writeSamples writes the samples of an epoch whose ids a law draws. The ranks of rows are scattered over each table.
+// writeSamples writes the samples of an epoch, with ids that a law draws. The ranks of rows are scattered over each table.
 func (b *serversRun) writeSamples(law *storeLaw) (err error) {
 	if law.points == nil {
 		return nil
@@ -88,13 +88,13 @@ func (b *serversRun) writeSamples(law *storeLaw) (err error) {
 // scatterStep returns a number that has no divisor in common with the rows, near their golden section.
 func scatterStep(rows int64) int64 {
 	step := max(1, int64(float64(rows)*0.618))
-	for divisor(step, rows) != 1 {
+	for gcd(step, rows) != 1 {
 		step++
 	}
 	return step
 }
 
-func divisor(a, b int64) int64 {
+func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}

@@ -23,7 +23,7 @@ var sizesBench = Bench{
 	measure:  runSizes,
 }
 
-// sizedModel is a model of a paper. Its config lacks what follows from the data.
+// sizedModel is a model of a paper. Its config lacks the numbers that follow from the data.
 type sizedModel struct {
 	name   string
 	config model.Config

@@ -8,7 +8,7 @@ import (
 	"github.com/ecrec/ecrec/model"
 )
 
-// standIn replaces a model whose forward and backward pass take a given time on another device. It
+// standIn replaces a model that another device would compute in a given time. It
 // waits instead of computing, a third of the time forward and two thirds backward, and passes on
 // the dense gradient in buckets during the wait.
 type standIn struct {

@@ -60,16 +60,7 @@ func runTrain(out io.Writer, o Options) (*Report, error) {
 func neverStop() bool { return false }
 
 // silent observes nothing.
-type silent struct{}
-
-func (silent) Started(train.Info) error          { return nil }
-func (silent) Step(train.StepInfo)               {}
-func (silent) Checkpointed(int64, string, error) {}
-func (silent) SkippedCheckpoint(string, error)   {}
-func (silent) Warned(string)                     {}
-func (silent) Recovered(train.Recovery)          {}
-func (silent) Evaluated(train.Eval)              {}
-func (silent) Committed(int64, string)           {}
+type silent = measure.Silent
 
 func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) error {
 	cfg, err := s.config(job{batch: batch, ranks: o.number("ranks"), threads: o.number("threads"), device: o.text("device"),

@@ -41,35 +41,11 @@ func TestBurstsOfTerabyte(t *testing.T) {
 // A sample is a function of seed and index, whichever samples are read before it.
 func TestBurstsAreAFunctionOfSeedAndIndex(t *testing.T) {
 	rnd := random(t)
-	open := func(seed uint64) Source {
-		return mustOpen(t, Options{Format: FormatSynthetic, Tables: kaggle(t), Seed: seed, Law: LawBursts})
-	}
-	a, b := open(7), open(7)
 	idx := []int64{0, 1, burstBlock - 1, burstBlock, math.MaxInt64 - 1}
 	for range 500 {
 		idx = append(idx, rnd.Int64N(1<<40))
 	}
-	var all, one Batch
-	if err := a.Read(&all, idx); err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range idx {
-		if err := b.Read(&one, []int64{p}); err != nil {
-			t.Fatal(err)
-		}
-		if one.Labels[0] != all.Labels[i] || !slices.Equal(one.Dense, all.Dense[i*13:][:13]) || !slices.Equal(one.IDs, all.IDs[i*26:][:26]) {
-			t.Fatalf("sample %d differs when read alone", p)
-		}
-	}
-	if err := open(8).Read(&one, idx); err != nil {
-		t.Fatal(err)
-	}
-	if slices.Equal(one.IDs, all.IDs) {
-		t.Error("another seed gives the same ids")
-	}
-	if n := testing.AllocsPerRun(3, func() { a.Read(&all, idx) }); n != 0 {
-		t.Errorf("%v allocations per Read", n)
-	}
+	checkSamples(t, LawBursts, idx)
 }
 
 // Bursts must never change: digests depend on them.

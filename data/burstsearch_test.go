@@ -27,7 +27,7 @@ func (f *burstFigures) worstMiss() float64 {
 }
 
 // TestBurstsSearch repeats the search for the constants of the law, by changing one after the other by less and less. It fails if it finds
-// some whose worst miss is clearly better than that of the law.
+// some with a worst miss that is clearly better than that of the law.
 func TestBurstsSearch(t *testing.T) {
 	if !*search {
 		t.Skip("-search is not set")
@@ -72,7 +72,7 @@ type rankUse struct {
 	first     int8 // trainer that began the stay
 	shared    bool
 	inStay    uint8 // counted batches of this stay
-	next      uint8 // those of them whose next batch uses the row too
+	next      uint8 // those of them for which the next batch uses the row too
 	inBatches uint8 // counted batches
 }
 

@@ -36,14 +36,24 @@ func TestKnownTables(t *testing.T) {
 
 func TestSyntheticIsAFunctionOfSeedAndIndex(t *testing.T) {
 	rnd := random(t)
-	open := func(seed uint64) Source {
-		return mustOpen(t, Options{Format: FormatSynthetic, Tables: kaggle(t), Seed: seed})
-	}
-	a, b := open(7), open(7)
 	idx := []int64{0, 1, math.MaxInt64 - 1, math.MaxInt64 - 1}
 	for range 500 {
 		idx = append(idx, rnd.Int64())
 	}
+	a := checkSamples(t, LawIndependent, idx)
+	var all Batch
+	checkError(t, a.Read(&all, []int64{-1}), "sample -1")
+	openFails(t, Options{Format: FormatSynthetic}, "model.tables")
+	openFails(t, Options{Format: FormatSynthetic, Tables: []int64{5}, Files: []string{"x"}}, "no files")
+}
+
+// checkSamples checks that samples of a law are a function of seed and index, and that Read allocates nothing.
+func checkSamples(t *testing.T, law string, idx []int64) Source {
+	t.Helper()
+	open := func(seed uint64) Source {
+		return mustOpen(t, Options{Format: FormatSynthetic, Tables: kaggle(t), Seed: seed, Law: law})
+	}
+	a, b := open(7), open(7)
 	var all, one Batch
 	if err := a.Read(&all, idx); err != nil {
 		t.Fatal(err)
@@ -65,9 +75,7 @@ func TestSyntheticIsAFunctionOfSeedAndIndex(t *testing.T) {
 	if n := testing.AllocsPerRun(3, func() { a.Read(&all, idx) }); n != 0 {
 		t.Errorf("%v allocations per Read", n)
 	}
-	checkError(t, a.Read(&all, []int64{-1}), "sample -1")
-	openFails(t, Options{Format: FormatSynthetic}, "model.tables")
-	openFails(t, Options{Format: FormatSynthetic, Tables: []int64{5}, Files: []string{"x"}}, "no files")
+	return a
 }
 
 func TestScatterIsABijection(t *testing.T) {

@@ -30,13 +30,14 @@ type Options struct {
 	SaveTo string
 	// WrapStream, if set, may wrap the stream of a rank, to measure its operations.
 	WrapStream func(rank int, s kernels.Stream) kernels.Stream
-	// WrapDevice, if set, may wrap the device of the ranks, for measurements whose memory is not that of the job. It is then not
+	// WrapDevice, if set, may wrap the device of the ranks, for measurements that do not take the memory of the job. It is then not
 	// checked whether the job fits into the memory of the machine.
 	WrapDevice func(kernels.Device) kernels.Device
 	// Recipe is the recipe of the model's data, of which nothing is counted then. Nil: the training
 	// data is counted if the config requires it.
 	Recipe *data.Recipe
-	// Source, if set, is the training data, in place of that of the config. It is for measurements of synthetic data.
+	// Source, if set, is the training data, in place of that of the config. The job closes it. It is for measurements of synthetic data:
+	// the lineage of a model has the data of the config.
 	Source data.Source
 	// World defines the ranks of this process. Nil: it has all ranks.
 	World *World

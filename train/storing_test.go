@@ -111,5 +111,7 @@ func TestBestModelOfTheLog(t *testing.T) {
 			began++
 		}
 	}
-	t.Logf("%d jobs went on from a commit before the best evaluation", began)
+	if began == 0 {
+		t.Error("no job went on from a commit before the best evaluation")
+	}
 }

@@ -142,7 +142,7 @@ func TestNetworkIsSharedFairly(t *testing.T) {
 	}
 }
 
-// A message whose receive is posted late takes the receiver's port only then.
+// A message with a receive that is posted late takes the receiver's port only then.
 func TestNetworkWaitsForReceives(t *testing.T) {
 	l := transport.EmulatedLink{BytesPerS: 1e9}
 	err := virtual.Run(1, func(e env.Env) error {

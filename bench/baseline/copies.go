@@ -2,7 +2,7 @@ package baseline
 
 import "slices"
 
-// Replicated plans the steps of a cache whose rows all ranks have: see the package doc.
+// Replicated plans the steps of a cache that all ranks have a copy of: see the package doc.
 func Replicated(s *Stream, steps, lookahead int) *Program {
 	p, w := &Program{Ranks: s.Place.Owners}, newWindow(s, lookahead)
 	for t := range steps {

@@ -12,7 +12,9 @@
 // the ids of all ranks, and is pure. An Exchange carries it out.
 //
 // Traffic is critical if a rank waits for it between the computations of two steps. The lists of a program are not sent, as a
-// planner ahead of training would: none of the papers counts them as time of a step. Pooled sends its ids all the same.
+// planner ahead of training would: none of the papers counts them as time of a step. Pooled sends its ids all the same: they take
+// their time on the links, and are not counted as traffic. The step loop plans the steps of all systems as those of cache mode "none",
+// so the lists of its requests also pass the links, beside the steps.
 //
 // # Systems
 //
@@ -21,8 +23,9 @@
 //	             rows are dealt to owners in turn rather than by table, so that no owner is busier than others: stronger.
 //	FBDLRM       Pooled; the ids are sent, and the samples are read and parsed, while nothing computes. Parsing is a wait of a given
 //	             length for each sample. Dense gradients still move during the backward pass: stronger.
-//	StaticHot    copies of the hottest rows on all ranks, whose gradients are all-reduced; other rows as in cache mode "none".
-//	FAE          StaticHot, with batches of hot samples, whose rows are all copies, and batches of all others (Adnan et al., VLDB'22).
+//	StaticHot    copies of the hottest rows on all ranks, with an all-reduce of their gradients; other rows as in cache mode "none".
+//	             The caller chooses the rows; one that counts the lookups of the steps that it trains makes it stronger.
+//	FAE          StaticHot, with hot batches, of samples that use only copies, and cold batches, of all others (Adnan et al., VLDB'22).
 //	             FAE all-reduces all hot rows and moves them to and from the CPU between hot and cold batches; here only the ones that a
 //	             batch uses, and never: stronger. FAE keeps cold rows on one CPU; here all ranks own some: stronger.
 //	HET          a cache for each trainer; a cached row is read and updated there until it is more than a bound of updates behind

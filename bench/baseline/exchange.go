@@ -84,7 +84,8 @@ func New(o Options) (*Exchange, error) {
 	return x, nil
 }
 
-// Close frees the exchange. If a step failed, the endpoint must be aborted first.
+// Close frees the exchange, when its job beside the step has ended. After a failed step that job ends when the ranks that it waits for
+// have done their part, or have left.
 func (x *Exchange) Close() {
 	x.worker.stopWorker()
 	x.background.shard.Close()

@@ -27,7 +27,7 @@ type HETStep struct {
 	Slots []int32
 	// SentClocks is the number of clocks that the rank sends to each owner, and GotClocks the number that it receives from each reader.
 	SentClocks, GotClocks []int
-	// PushSlots are the rows whose gradients the rank pushes: Items of Push, by owner.
+	// PushSlots are the slots of the rows that the rank pushes gradients of: Items of Push, by owner.
 	PushSlots []int32
 	Push      Part
 	Fetch     Moves

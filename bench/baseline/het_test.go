@@ -86,6 +86,19 @@ func TestHETRuns(t *testing.T) {
 	}
 }
 
+// One rank that pushes each gradient before it uses the row again gives the rows of our modes: no gradient is lost, and none counts twice.
+func TestHETOfOneRankIsExact(t *testing.T) {
+	const steps, batch = 10, 48
+	s := drawSamples(7, []int64{5, 40, 300}, batch, 1, steps)
+	want, _ := s.train(t, steps, "none", nil)
+	p := baseline.HET(s.stream(), steps, 0, noPast)
+	if got, _ := s.train(t, steps, "none", func(r *train.Trial) (exchange, error) {
+		return baseline.NewHET(optionsOf(r, nil, len(s.tables)), p)
+	}); got != want {
+		t.Errorf("rows %v, want %v", got, want)
+	}
+}
+
 // With caches that were filled before, the first step may push: gradients of zeros.
 func TestHETPushesInItsFirstStep(t *testing.T) {
 	const steps, batch, ranks, bound = 4, 48, 3, 2

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ecrec/ecrec/bench/baseline"
+	"github.com/ecrec/ecrec/bench/measure"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/digest"
@@ -25,7 +26,7 @@ type samples struct {
 	order        []int32 // the sample at each position; nil: they are in order
 }
 
-// drawSamples draws samples some of whose ids are popular.
+// drawSamples draws samples. Some ids are popular.
 func drawSamples(seed uint64, tables []int64, batch, ranks, steps int) *samples {
 	s := &samples{tables: tables, batch: batch, ranks: ranks}
 	state := seed
@@ -119,17 +120,6 @@ lr = 0.5
 	return c
 }
 
-type silent struct{}
-
-func (silent) Started(train.Info) error          { return nil }
-func (silent) Step(train.StepInfo)               {}
-func (silent) Checkpointed(int64, string, error) {}
-func (silent) SkippedCheckpoint(string, error)   {}
-func (silent) Warned(string)                     {}
-func (silent) Recovered(train.Recovery)          {}
-func (silent) Evaluated(train.Eval)              {}
-func (silent) Committed(int64, string)           {}
-
 // train trains some steps and returns the digest of all rows, and the traffic of all ranks. open makes the exchange of a rank; nil
 // trains in a mode of cache.mode.
 func (s *samples) train(t *testing.T, steps int, mode string, open func(*train.Trial) (exchange, error)) (digest.Sum, lrpp.Moved) {
@@ -137,7 +127,7 @@ func (s *samples) train(t *testing.T, steps int, mode string, open func(*train.T
 	var mutex sync.Mutex
 	var sum digest.Sum
 	var moved lrpp.Moved
-	o := train.Options{Observer: silent{}, Stop: func() bool { return false }, Source: s, Check: true}
+	o := train.Options{Observer: measure.Silent{}, Stop: func() bool { return false }, Source: s, Check: true}
 	_, err := train.Try(env.Real(), s.config(t, mode), o, int64(steps), func(r *train.Trial) (err error) {
 		planned := lrpp.Direct
 		if err := r.TouchAll(); err != nil {

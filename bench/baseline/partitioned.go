@@ -1,6 +1,6 @@
 package baseline
 
-// Partitioned plans the steps of a cache whose rows have one home each: see the package doc. The home of a row is one of the ranks
+// Partitioned plans the steps of a cache that has one home for each row: see the package doc. The home of a row is one of the ranks
 // that use it first; it fetches the row from its owner before that step, and returns it after the last use that the lookahead shows.
 func Partitioned(s *Stream, steps, lookahead int) *Program {
 	p, w := &Program{Ranks: s.Place.Owners, InStore: true}, newWindow(s, lookahead)

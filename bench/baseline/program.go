@@ -29,7 +29,8 @@ type Step struct {
 	Part Part
 	// Copied lists the items that the rank reads in its store, and CopySlots their slots there.
 	Copied, CopySlots []int32
-	// Summed lists the slots of the copies whose gradients all ranks sum, and Mine the items that they are on this rank, -1 for none.
+	// Summed lists the slots of the copies that get the sum of the gradients of all ranks, and Mine the items that they are on this
+	// rank, -1 for none.
 	Summed, Mine []int32
 	// Fetch brings rows from shards to stores before the step, and Evict back after it. Both are done while a step computes.
 	Fetch, Evict Moves
@@ -63,8 +64,8 @@ type Moves struct {
 // homeOf returns the home of a row, and its slot there.
 type homeOf func(g int32) (home int, slot int32)
 
-// planParts plans the traffic of the items of all ranks. rows are those of the items, by rank. An item whose home is negative has
-// no part in it.
+// planParts plans the traffic of the items of all ranks. rows are those of the items, by rank. An item with a negative home has no
+// part in it.
 func planParts(rows [][]int32, home homeOf) []Part {
 	n := len(rows)
 	parts := make([]Part, n)
@@ -173,7 +174,7 @@ func planMoves(n int, moves []move) []Moves {
 }
 
 // Moved is the traffic that a rank receives in a step, with rows of some floats. An all-reduce of some rows counts as
-// 2 (n-1)/n of them on each rank.
+// 2 (n-1)/n of them on each rank. Ids are not counted: see the package doc.
 func (p *Program) Moved(step, rank, width int) (m lrpp.Moved) {
 	s := &p.Steps[step][rank]
 	addRows(&m.Critical, s.Part.From, rank, width)

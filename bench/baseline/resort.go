@@ -1,8 +1,8 @@
 package baseline
 
-// Resort orders samples as FAE does: batches of hot samples, whose rows are all copies, and batches of others take turns, in the
-// proportion of their numbers. The samples of each kind stay in order. The one batch that may have both kinds is the last of the hot
-// ones. It returns the sample at each position, and how many batches are hot.
+// Resort orders samples as FAE does: batches of hot samples and batches of others take turns, in the proportion of their numbers. A
+// hot sample uses rows with copies only. The samples of each kind stay in order. The one batch that may have both kinds is the last
+// of the hot ones. It returns the sample at each position, and how many batches are hot.
 func Resort(hot []bool, batch int) (order []int32, hotBatches int) {
 	var kinds [2][]int32
 	for i, h := range hot {

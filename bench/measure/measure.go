@@ -63,7 +63,7 @@ type Options struct {
 	GEMMs bool
 	// WrapModel, if set, may replace a rank's model.
 	WrapModel func(rank int, m model.Model) model.Model
-	// Untouched leaves rows untouched before the first block: their memory is not that of a job, and what the first touch of a row takes
+	// Untouched leaves rows untouched before the first block: their memory is not that of a job, and the time of the first touch of a row
 	// is not measured.
 	Untouched bool
 	// Block, if set, is called on rank 0 when the timed part of a block begins (true) and

@@ -7,16 +7,17 @@
 //
 // # Protocol
 //
-// Each step is a commit, and training waits for it. Owners send the differences of their rows to the holders of the parities, which stage
-// them and answer: one round trip. With Variant.TwoPhase, owners then send a commit, on which the holders add the differences to the
-// parities and reply: the second one. With Variant.Copies, each trainer also sends its dense gradient to a second server of each
-// part, which adds them up.
+// Each step is a commit, and training waits for it. Owners send the differences of their rows to the holders of the parities, which add
+// them to the parities: half a round trip. With Variant.TwoPhase, the holders stage them first and answer, which completes the round
+// trip; owners then send a commit, on which the holders add the differences and reply: a second one. With
+// Variant.Copies, each trainer also sends its dense gradient to a second server of each part, which adds them up.
 //
 // # Simplifications
 //
 // ECRec trains asynchronously: the commits of some trainers overlap with the steps of others. Here all ranks wait, which makes it
 // weaker. A copy of the dense part is summed gradients: no optimizer updates it, which makes it stronger. The number of rows of a
-// message goes ahead in one of its own, which adds a latency. Lost rows are not rebuilt.
+// message goes ahead in one of its own, which adds a latency. Without
+// Variant.TwoPhase no answer is sent, so the second phase costs three halves of a round trip instead of two. Lost rows are not rebuilt.
 //
 // # Invariants
 //

@@ -15,7 +15,7 @@ import (
 
 // Variant is which parts of ECRec's commit are made.
 type Variant struct {
-	TwoPhase bool // a second round trip
+	TwoPhase bool // answers, and a second round trip
 	Copies   bool // dense gradients also go to a second server
 }
 

@@ -33,7 +33,7 @@ type world struct {
 	random  *rand.Rand
 }
 
-// newWorld makes ranks whose rows are all touched. Close is a cleanup of the test.
+// newWorld makes ranks, and touches all of their rows. The cleanup of the test closes them.
 func newWorld(t *testing.T, k int, v *Variant) *world {
 	w := &world{t: t, eps: transport.NewMem(env.Real(), ranks, 1), random: rand.New(rand.NewPCG(1, uint64(k)))}
 	place := placement.New([]int64{40, 3, 17}, ranks)
@@ -81,7 +81,7 @@ func newWorld(t *testing.T, k int, v *Variant) *world {
 	return w
 }
 
-// train writes some rows of each rank, and commits the step. Floats are whole numbers, whose sums are exact.
+// train writes some rows of each rank, and commits the step. Floats are small whole numbers, so their sums are exact.
 func (w *world) train(step int64) {
 	w.t.Helper()
 	prepared := make([]int64, ranks)

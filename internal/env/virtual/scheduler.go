@@ -77,7 +77,7 @@ type task struct {
 	id    int
 	name  string
 	where string        // the event it waits for, for reports
-	on    *monitor      // the monitor whose Wake it waits for
+	on    *monitor      // the monitor that it waits for a Wake of
 	due   time.Duration // when it is ready at the latest; or Never
 	next  func() (struct{}, bool)
 	stop  func()
