@@ -36,6 +36,9 @@ var goodputBench = Bench{
 		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. restart: the same idea " +
 		"in PyTorch with gloo. " +
 		"torchft: PyTorch with torchft and gloo. These two train a smaller model, and are compared with their own failure-free run. " +
+		"ours and replica take a lost process's place by one in reserve (elastic.standby). The others start new processes, and those of " +
+		"PyTorch import it first. " +
+		"The losses are the same for all, by the clock: a system that takes longer meets more of them. " +
 		"A mean time between failures is divided by scale, so that a short run has several. So are the rows of all tables, and with them the " +
 		"times of a save and a rebuild. The start of a process and the limit of silence are not: all systems look worse at a larger scale.",
 	Settings: []Setting{
@@ -200,6 +203,12 @@ func (b *goodputRun) calibrate() error {
 		fmt.Fprintf(b.out, "%s%.3g s", []string{"", ", "}[min(i, 1)], b.mtbf(m))
 	}
 	fmt.Fprintf(b.out, "; seed %d\n", o.number("seed"))
+	for _, m := range o.numbers("mtbf") {
+		if share := shareWithin(b.rebuilt, b.mtbf(m)); share > mostWithinRebuild {
+			fmt.Fprintf(b.out, "with a mean time of %.3g s, %.0f %% of the failures come within a rebuild, where one is often beyond the code; "+
+				"a smaller scale has fewer\n", b.mtbf(m), 100*share)
+		}
+	}
 	b.report.addAs(Counted, "steps", "steps", float64(b.steps))
 	b.report.addAs(Measured, "checkpoint", "s", b.saved.duration)
 	b.report.addAs(Measured, "lost by training to a checkpoint", "s", b.saved.lost)
@@ -208,6 +217,12 @@ func (b *goodputRun) calibrate() error {
 	}
 	return nil
 }
+
+// mostWithinRebuild is the share of failures within a rebuild above which a run says so.
+const mostWithinRebuild = 0.05
+
+// shareWithin is the share of failures that come within some seconds after the one before.
+func shareWithin(seconds, mean float64) float64 { return 1 - math.Exp(-seconds/mean) }
 
 // interval returns the steps between checkpoints of a system. Those of a code are for losses that the code does not tolerate: a second
 // one in the group before the first is rebuilt.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,15 @@ func TestDrawFailures(t *testing.T) {
 		if d := f.At - 2*all[i].At; d < -time.Microsecond || d > time.Microsecond || f.Process != all[i].Process {
 			t.Errorf("failure %d is %v, and %v with half of the mean", i, f, all[i])
 		}
+	}
+	within := 0
+	for i, f := range all[1:] {
+		if f.At-all[i].At < 300*time.Millisecond {
+			within++
+		}
+	}
+	if share, want := float64(within)/float64(len(all)), shareWithin(0.3, 1); math.Abs(share-want) > 0.02 {
+		t.Errorf("a share of %v of the failures is within 0.3 means of another, want %v", share, want)
 	}
 	if other := drawFailures(8, time.Second, 10*time.Second, 4); len(other) > 0 && other[0] == all[0] {
 		t.Error("another seed draws the same failures")
@@ -87,6 +97,17 @@ func TestSplitsOfARestart(t *testing.T) {
 	x, y := failingRun{losses: []*float64{&a, &b, &c}}, failingRun{losses: []*float64{&a, &c}}
 	if n := x.stepsUnlike(&y); n != 2 {
 		t.Errorf("%d steps differ, want 2", n)
+	}
+	if n := y.stepsUnlike(&x); n != 2 {
+		t.Errorf("%d steps of a run without its last step differ, want 2", n)
+	}
+}
+
+// A turn whose failures hit no process has no steps redone for each.
+func TestPerLossOf(t *testing.T) {
+	turns := [][]lostWorkTimes{{{}, {hits: 2, perLoss: 7}}, {{}, {}}, {{}, {hits: 1}}}
+	if got := perLossOf(turns, 1); !slices.Equal(got, []float64{7, 0}) {
+		t.Errorf("%v, want 7 and 0", got)
 	}
 }
 
