@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/ec"
+	"github.com/ecrec/ecrec/internal/f32"
 )
 
 // The systems of goodput.
@@ -222,7 +223,7 @@ func (b *goodputRun) calibrate() error {
 const mostWithinRebuild = 0.05
 
 // shareWithin is the share of failures that come within some seconds after the one before.
-func shareWithin(seconds, mean float64) float64 { return 1 - math.Exp(-seconds/mean) }
+func shareWithin(seconds, mean float64) float64 { return 1 - f32.Exp64(-seconds/mean) }
 
 // interval returns the steps between checkpoints of a system. Those of a code are for losses that the code does not tolerate: a second
 // one in the group before the first is rebuilt.
