@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/ec"
-	"github.com/ecrec/ecrec/internal/f32"
 )
 
 // The systems of goodput.
@@ -205,9 +204,9 @@ func (b *goodputRun) calibrate() error {
 	}
 	fmt.Fprintf(b.out, "; seed %d\n", o.number("seed"))
 	for _, m := range o.numbers("mtbf") {
-		if share := shareWithin(b.rebuilt, b.mtbf(m)); share > mostWithinRebuild {
-			fmt.Fprintf(b.out, "with a mean time of %.3g s, %.0f %% of the failures come within a rebuild, where one is often beyond the code; "+
-				"a smaller scale has fewer\n", b.mtbf(m), 100*share)
+		if share := b.rebuilt / b.mtbf(m); share > mostOfRebuild {
+			fmt.Fprintf(b.out, "a rebuild takes %.0f %% of a mean time of %.3g s: many losses come before the last one is rebuilt, beyond the code; "+
+				"a smaller scale has fewer\n", 100*share, b.mtbf(m))
 		}
 	}
 	b.report.addAs(Counted, "steps", "steps", float64(b.steps))
@@ -219,11 +218,9 @@ func (b *goodputRun) calibrate() error {
 	return nil
 }
 
-// mostWithinRebuild is the share of failures within a rebuild above which a run says so.
-const mostWithinRebuild = 0.05
-
-// shareWithin is the share of failures that come within some seconds after the one before.
-func shareWithin(seconds, mean float64) float64 { return 1 - f32.Exp64(-seconds/mean) }
+// mostOfRebuild is the share of the mean time between failures that a rebuild may take without a warning. About as many of the failures
+// come before the one before is rebuilt.
+const mostOfRebuild = 0.05
 
 // interval returns the steps between checkpoints of a system. Those of a code are for losses that the code does not tolerate: a second
 // one in the group before the first is rebuilt.
