@@ -277,7 +277,7 @@ class Trial:
         """The step that a resume must reach: the newest checkpoint, or durable commit, that is in events.jsonl."""
         safe = 0
         for event in files.json_lines(self.path("run", "events.jsonl")):
-            if event["event"] == "checkpoint" and not damaged:
+            if event["event"] in ("checkpoint", "durable") and not damaged:
                 safe = max(safe, event["step"])
         return safe
 
