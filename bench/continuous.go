@@ -336,7 +336,7 @@ func (b *continuousRun) rebuildModels() error {
 	dir, began, ended := filepath.Join(b.dir, "followed"), time.Now(), time.Time{}
 	defer os.RemoveAll(dir)
 	f, err := follow.Open(follow.Options{Env: env.Real(), Topic: topic, Dir: dir, At: int64(b.last), Every: time.Hour,
-		Stop: func() bool { return time.Since(began) > time.Hour }, Report: func(p follow.Progress) {
+		Stop: func() bool { return b.o.isStopped() || time.Since(began) > time.Hour }, Report: func(p follow.Progress) {
 			if p.Step == int64(b.last) && ended.IsZero() {
 				ended = time.Now()
 			}
@@ -347,6 +347,9 @@ func (b *continuousRun) rebuildModels() error {
 	defer f.Close()
 	if err := f.Run(); err != nil {
 		return err
+	}
+	if ended.IsZero() {
+		return fmt.Errorf("bench: the topic was not followed to step %d", b.last)
 	}
 	b.rebuild.followed = append(b.rebuild.followed, ended.Sub(began).Seconds())
 	return nil

@@ -100,7 +100,7 @@
 //
 // # Messages of Python
 //
-// A script of ours runs in the Python that is installed, and measures itself there. What is not installed has no figure.
+// A script of this package runs in the Python that is installed, and measures itself there. A module that is not installed has no figure.
 //
 // # Collectives
 //

@@ -197,14 +197,16 @@ func (r *failingRun) addSteps(steps int64) {
 	r.seconds = float64(end-r.lines[0].UnixMS) / 1e3
 }
 
-// stepsUnlike counts the steps whose loss is not that of another run: samples were lost before them, or trained in another order.
+// stepsUnlike counts the steps whose loss is not that of another run: samples were lost before them, or trained in another order. A
+// step that only one of the runs has is one of them: a run that was stopped has lost all of its samples.
 func (r *failingRun) stepsUnlike(other *failingRun) (n int64) {
-	for i, x := range r.losses {
-		if i >= len(other.losses) || x == nil || other.losses[i] == nil || *x != *other.losses[i] {
+	both := min(len(r.losses), len(other.losses))
+	for i, x := range r.losses[:both] {
+		if y := other.losses[i]; x == nil || y == nil || *x != *y {
 			n++
 		}
 	}
-	return n
+	return n + int64(max(len(r.losses), len(other.losses))-both)
 }
 
 // split is the time of a recovery in parts, in seconds.

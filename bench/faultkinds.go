@@ -288,9 +288,9 @@ const noSpace = "no space left on device"
 const growName = "grow"
 
 // smallDisk runs a command with a small file system at a folder. It grows once the file growName is beside that, for the checkpoint at
-// the end of the run.
+// the end of the run. The loop ends with the command, which has the number $$.
 const smallDisk = `mount -t tmpfs -o size=16k ecrec "$0" || exit 1
-(n=0; while [ -d "$0" ] && [ $n -lt 6000 ]; do
+(n=0; while [ -d "$0" ] && kill -0 $$ && [ $n -lt 6000 ]; do
 	if [ -e "$0/../` + growName + `" ]; then exec mount -o remount,size=4g "$0"; fi
 	n=$((n + 1)); sleep 0.1
 done) >/dev/null 2>&1 &

@@ -22,7 +22,9 @@ var faultsBench = Bench{
 	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. All rows are touched before, so that all rows of the " +
 		"rank are lost. " +
 		"With a code, the job continues; the kill is at the begin of a step, and during a commit. " +
-		"With checkpoints, the job ends and is started again with --resume auto; the kill is just after a save, half-way, and just before one. " +
+		"There a process in reserve takes the lost one's place (elastic.standby). " +
+		"With checkpoints, for each of which training waits (ECREC_PAUSE_SAVES), the job ends and all its processes start again with " +
+		"--resume auto; the kill is just after a save, half-way, and just before one. " +
 		"The digest of each run must be that of a run without a loss. Computing is left out: the models have one layer before and after the " +
 		"interaction. The first steps of a run are not normal.",
 	Settings: []Setting{
@@ -193,6 +195,9 @@ func (b *faultsRun) measureTurn(turn int) (found []faultOutcome, err error) {
 	}
 	if turn == 0 {
 		b.digest = r.Digest
+	}
+	if r.Digest != b.digest {
+		return nil, fmt.Errorf("bench: two runs without a loss have the digests %s and %s", b.digest, r.Digest)
 	}
 	b.rates = append(b.rates, r.throughput(b.calm, len(r.steps)))
 	b.normal = figure("", "", b.rates).Median

@@ -36,6 +36,9 @@ var goodputBench = Bench{
 		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. restart: the same idea " +
 		"in PyTorch with gloo. " +
 		"torchft: PyTorch with torchft and gloo. These two train a smaller model, and are compared with their own failure-free run. " +
+		"ours and replica take a lost process's place by one in reserve (elastic.standby). The others start new processes, and those of " +
+		"PyTorch import it first. " +
+		"The losses are the same for all, by the clock: a system that takes longer meets more of them. " +
 		"A mean time between failures is divided by scale, so that a short run has several. So are the rows of all tables, and with them the " +
 		"times of a save and a rebuild. The start of a process and the limit of silence are not: all systems look worse at a larger scale.",
 	Settings: []Setting{
@@ -200,6 +203,12 @@ func (b *goodputRun) calibrate() error {
 		fmt.Fprintf(b.out, "%s%.3g s", []string{"", ", "}[min(i, 1)], b.mtbf(m))
 	}
 	fmt.Fprintf(b.out, "; seed %d\n", o.number("seed"))
+	for _, m := range o.numbers("mtbf") {
+		if share := b.rebuilt / b.mtbf(m); share > mostOfRebuild {
+			fmt.Fprintf(b.out, "a rebuild takes %.0f %% of a mean time of %.3g s: many losses come before the last one is rebuilt, beyond the code; "+
+				"a smaller scale has fewer\n", 100*share, b.mtbf(m))
+		}
+	}
 	b.report.addAs(Counted, "steps", "steps", float64(b.steps))
 	b.report.addAs(Measured, "checkpoint", "s", b.saved.duration)
 	b.report.addAs(Measured, "lost by training to a checkpoint", "s", b.saved.lost)
@@ -208,6 +217,10 @@ func (b *goodputRun) calibrate() error {
 	}
 	return nil
 }
+
+// mostOfRebuild is the share of the mean time between failures that a rebuild may take without a warning. About as many of the failures
+// come before the one before is rebuilt.
+const mostOfRebuild = 0.05
 
 // interval returns the steps between checkpoints of a system. Those of a code are for losses that the code does not tolerate: a second
 // one in the group before the first is rebuilt.

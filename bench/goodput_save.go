@@ -36,7 +36,7 @@ func measureSave(j failingJob, at int) (s saveTime, err error) {
 	return r.costOfSave(int64(at), published.UnixMilli()), nil
 }
 
-// costOfSave compares the steps during a save with the median step of the others.
+// costOfSave compares the steps during a save with the mean step of the others.
 func (r *failingRun) costOfSave(at, published int64) (s saveTime) {
 	var plain []float64
 	began, during, steps := int64(0), 0.0, 0

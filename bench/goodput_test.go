@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,17 @@ func TestSplitsOfARestart(t *testing.T) {
 	x, y := failingRun{losses: []*float64{&a, &b, &c}}, failingRun{losses: []*float64{&a, &c}}
 	if n := x.stepsUnlike(&y); n != 2 {
 		t.Errorf("%d steps differ, want 2", n)
+	}
+	if n := y.stepsUnlike(&x); n != 2 {
+		t.Errorf("%d steps of a run without its last step differ, want 2", n)
+	}
+}
+
+// A turn whose failures hit no process has no steps redone for each.
+func TestPerLossOf(t *testing.T) {
+	turns := [][]lostWorkTimes{{{}, {hits: 2, perLoss: 7}}, {{}, {}}, {{}, {hits: 1}}}
+	if got := perLossOf(turns, 1); !slices.Equal(got, []float64{7, 0}) {
+		t.Errorf("%v, want 7 and 0", got)
 	}
 }
 

@@ -206,6 +206,7 @@ func (o Options) runGolden() (golden goldenRun, ours []float64, err error) {
 	if err != nil {
 		return golden, nil, err
 	}
+	o.Progress.addFolder(temp)
 	defer os.RemoveAll(temp)
 	cfg, err := config.Load(filepath.Join(dir, "config.toml"), []string{"job.out=" + temp, "job.save_model=false"})
 	if err != nil {

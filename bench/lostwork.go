@@ -141,6 +141,9 @@ func (b *lostWorkRun) runCase(c lostWorkCase) (x lostWorkTimes, err error) {
 		return x, err
 	}
 	x.seconds, x.hits = quiet.seconds, hit.hits
+	if quiet.last < int64(b.steps) {
+		return x, fmt.Errorf("bench: %s, n = %d, ended after step %d of %d without a failure, after %v", c.system, c.n, quiet.last, b.steps, j.limit)
+	}
 	if x.equal = hit.digest == b.clean.digest && quiet.digest == b.clean.digest; hit.hits > 0 {
 		x.perLoss = float64(hit.redone) / float64(hit.hits)
 	}
@@ -183,17 +186,29 @@ func (b *lostWorkRun) addCases(cases []lostWorkCase, turns [][]lostWorkTimes, ro
 			}
 			return values
 		}
+		perLoss := "-"
+		if values := perLossOf(turns, n+1); len(values) > 0 {
+			perLoss = fmt.Sprintf("%.1f", r.addAs(Counted, figPerLoss, "steps", values...).Median)
+		}
 		f := []Figure{r.addRatio(figOverhead, of(func(x lostWorkTimes) float64 { return x.seconds }), clean),
-			r.addAs(Counted, figPerLoss, "steps", of(func(x lostWorkTimes) float64 { return x.perLoss })...),
 			r.addAs(Counted, figFailures, "failures", of(func(x lostWorkTimes) float64 { return float64(x.hits) })...),
 			r.addAs(Counted, figMemory, "%", of(func(x lostWorkTimes) float64 { return 100 * x.memory / rows })...),
 			r.addAs(Counted, figDisk, "%", of(func(x lostWorkTimes) float64 { return 100 * x.disk / rows })...),
 			r.addAs(Counted, figDigest, "1 if equal", of(func(x lostWorkTimes) float64 { return map[bool]float64{true: 1}[x.equal] })...)}
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.1f\t%.0f\t%.1f\t%.1f\t%s\t\n", c.system, c.n, f[0].Median, f[1].Median, f[2].Median,
-			f[3].Median, f[4].Median,
-			equalText(f[5]))
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%s\t%.0f\t%.1f\t%.1f\t%s\t\n", c.system, c.n, f[0].Median, perLoss, f[1].Median,
+			f[2].Median, f[3].Median, equalText(f[4]))
 		r.setCase(first, map[string]string{"system": c.system, "n": strconv.Itoa(c.n)})
 	}
+}
+
+// perLossOf returns the steps redone for each failure, of the turns of a case in which one hit a process: another turn has no such ratio.
+func perLossOf(turns [][]lostWorkTimes, i int) (values []float64) {
+	for _, turn := range turns {
+		if turn[i].hits > 0 {
+			values = append(values, turn[i].perLoss)
+		}
+	}
+	return values
 }
 
 // equalText is the verdict of digests in all turns.

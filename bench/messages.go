@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -23,8 +24,8 @@ var messagesBench = Bench{
 	Detail: "The rows of 8 tables, in the four sizes of Continuous Checkpointing (Buffalo, 2024), table 4.3. Frames of package stream with " +
 		"their sums go to a " +
 		"topic in memory, and are read, checked and merged from there. A hand-over has the operations of package store: a list under a " +
-		"monitor, with a wake-up of the " +
-		"goroutine that writes. Beside them, where python3 is installed, Pickle and the queue of multiprocessing; and safetensors, and Pickle " +
+		"monitor, with a wake-up, for " +
+		"which no goroutine waits. Beside them, where python3 is installed, Pickle and the queue of multiprocessing; and safetensors, and Pickle " +
 		"over arrays of NumPy " +
 		"and tensors of PyTorch, where these are. Python's queue carries the message to another process' pipe, and ours a pointer within one " +
 		"process.",
@@ -227,6 +228,9 @@ func (o Options) timePython(turns int) (all []messageTime, err error) {
 		return nil, err
 	}
 	cmd := exec.Command(program, "-c", messagesScript, string(text), strconv.Itoa(turns), strconv.Itoa(o.number("messages")))
+	runtime.LockOSThread() // endWithParent ends the child with this thread
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = endWithParent()
 	var got, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &got, &errs
 	if err := o.runCommand(cmd); err != nil {

@@ -110,7 +110,11 @@ const stopPoll = 50 * time.Millisecond
 const stopWait = 5 * time.Second
 
 // runCommand runs a command to its end. It sends SIGTERM to it once a stop is requested, and SIGKILL if it has not ended then.
+// Processes that outlive it, and hold its output, do not keep this one waiting.
 func (o Options) runCommand(cmd *exec.Cmd) error {
+	if cmd.WaitDelay == 0 {
+		cmd.WaitDelay = stopWait
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

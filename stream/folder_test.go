@@ -36,7 +36,8 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 	defer reader.Close()
 	began := time.Now()
-	for next := int64(0); next < records && time.Since(began) < time.Minute; {
+	next := int64(0)
+	for next < records && time.Since(began) < time.Minute {
 		list, err := reader.Read(next, 1<<20, 0)
 		if err != nil {
 			t.Errorf("offset %d: %v", next, err)
@@ -51,5 +52,8 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 	if err := <-failed; err != nil {
 		t.Fatal(err)
+	}
+	if next < records && !t.Failed() {
+		t.Errorf("the reader has %d of %d records after %v", next, records, time.Since(began))
 	}
 }

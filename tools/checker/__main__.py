@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -45,6 +46,10 @@ def run_trial(plan, args, log):
         outcome = ("failed", trial.problems) if trial.problems else ("skipped", [str(why)])
     except Exception:
         outcome = ("failed", trial.problems + ["the checker itself failed: " + traceback.format_exc()])
+    except BaseException:  # it is being ended: its jobs have sessions of their own, and do not get the signal
+        procs.end_all()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     procs.reap()
     log({"trial": plan["seed"], "outcome": outcome[0], "why": outcome[1], "folder": folder if outcome[0] == "failed" and args.keep else None})
     if outcome[0] != "failed" or not args.keep:
@@ -92,6 +97,7 @@ def main():
     args.ecrec = os.path.abspath(args.ecrec)
     args.seed = args.seed or str(int(time.time()))
     procs.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     log = Log(args.log or os.path.join(tempfile.gettempdir(), "ecrec-check-%s.jsonl" % args.seed))
     print("checker: seed %s, log %s" % (args.seed, log.path), flush=True)
     log({"seed": args.seed, "minutes": args.minutes, "argv": sys.argv})

@@ -1,14 +1,20 @@
 """Commands that must be refused: each with exit code 2, one line of the reason, and nothing changed (docs/recovery.md, docs/config.md)."""
 
 import os
+import re
 
 import files
+
+# What a run makes of its data, before it is known whether it can train: the next one uses it.
+CONVERTED = re.compile(r"\.(rec|rec\.texts|recipe\.json)$")
 
 
 def run(trial):
     config = trial.subject()
     code, text = trial.train(config, 1)
     trial.finite(code, text)
+    if code == 2:
+        raise trial.skip("refused: " + text.strip().split("\n")[-1][:200])
     if not trial.need(code == 0, "a run without faults ended with code %s: %s", code, text[-400:]):
         return
     before = state(trial)
@@ -33,7 +39,7 @@ def run(trial):
         (["train", config, "--resume", "missing"], "missing", "a checkpoint that is not there"),
         (["train", config, "--chaos", "kill:99@3"], "99", "a rank that is not there"),
         (["follow", "file:none", "--to", "f", "--at", "end"], "none", "a topic that is not there"),
-        (["predict", "run", "--data", "absent.csv"], "", "rows that are not there"),
+        (["predict", "run", "--data", "absent.csv"], "data.format" if keys["data.format"] == "synthetic" else "absent.csv", "rows that are not there"),
     ]
     for args, word, what in cases:
         code, text = trial.command(args)
@@ -41,6 +47,9 @@ def run(trial):
         trial.need(code in (1, 2) if args[0] == "follow" else code == 2, "%s: exit code %s, and not 2: %s", what, code, text[-300:])
         trial.need(lines and word in text, "%s: no line names it: %s", what, text[-300:])
         trial.need(state(trial) == before, "%s: files of the run have changed", what)
+        made = [os.path.join(out, name) for out in ("other", "fork") if os.path.isdir(trial.path(out)) for name in os.listdir(trial.path(out))
+                if not CONVERTED.search(name)]
+        trial.need(not made, "%s: a refused run wrote %s", what, made)
     fork(trial, config)
 
 

@@ -20,6 +20,8 @@ class Skip(Exception):
 
 
 class Trial:
+    skip = Skip
+
     def __init__(self, plan, folder, ecrec, log):
         self.plan, self.folder, self.ecrec, self.log = plan, folder, ecrec, log
         self.problems, self.runs, self.kills, self.known = [], 0, 0, {}
@@ -275,7 +277,7 @@ class Trial:
         """The step that a resume must reach: the newest checkpoint, or durable commit, that is in events.jsonl."""
         safe = 0
         for event in files.json_lines(self.path("run", "events.jsonl")):
-            if event["event"] == "checkpoint" and not damaged:
+            if event["event"] in ("checkpoint", "durable") and not damaged:
                 safe = max(safe, event["step"])
         return safe
 
@@ -433,19 +435,19 @@ class Trial:
         config = self.subject()
         followers = [self.start_follower(i, f) for i, f in enumerate(self.plan["followers"])]
         code, text = None, ""
-        for i, faults in enumerate(self.plan["attempts"] + [[]]):
-            code, text = self.train(config, resume="auto" if i else False, faults=faults, watch=self.watch(self.path("run")), seconds=90)
-            code, text = self.without_logs(code, text, config)
-            if code == 2 and i == 0:
-                for follower in followers:
-                    follower.stop()
-                raise Skip("refused: " + text.strip().split("\n")[-1][:200])
-            self.right_code(code, faults, text)
-            if code == 0:
-                break
+        try:
+            for i, faults in enumerate(self.plan["attempts"] + [[]]):
+                code, text = self.train(config, resume="auto" if i else False, faults=faults, watch=self.watch(self.path("run")), seconds=90)
+                code, text = self.without_logs(code, text, config)
+                if code == 2 and i == 0:
+                    raise Skip("refused: " + text.strip().split("\n")[-1][:200])
+                self.right_code(code, faults, text)
+                if code == 0:
+                    break
+        finally:
+            for follower in followers:
+                follower.stop()
         self.need(code == 0, "the last attempt had no fault, and ended with code %s: %s", code, text[-500:])
-        for follower in followers:
-            follower.stop()
         if code != 0:
             return
         self.settle(self.judge(ref))
@@ -574,6 +576,7 @@ class Trial:
         """Losses of training by hand. float32 and float64 part slowly: the tolerance grows with the steps."""
         order = train
         losses, _ = recompute.train(keys, weights, order, features)
+        self.need(len(losses) == len(ref.losses), "%d steps, computed by hand %d", len(ref.losses), len(losses))
         for step, (mine, theirs) in enumerate(zip(losses, ref.losses), 1):
             near = 1e-5 * (1 + step) * max(1.0, mine)
             if not self.need(abs(mine - theirs) <= near, "loss of step %d is %r, computed by hand %r", step, theirs, mine):

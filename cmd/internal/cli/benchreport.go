@@ -62,7 +62,7 @@ func (c *benchReportCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("bench report: %w", err)
 	}
-	r := reportRuns{app: a, program: program, session: s, dir: filepath.Join(c.Out, runsFolder)}
+	r := reportRuns{app: a, program: program, session: s, dir: filepath.Join(c.Out, runsFolder), limit: runLimit}
 	if err := r.measureAll(); err != nil {
 		return err
 	}
@@ -72,6 +72,7 @@ func (c *benchReportCmd) Run(a *app) error {
 const (
 	runsFolder  = "runs"
 	sessionFile = "session.json"
+	reportFile  = "report.json"
 )
 
 // beginSession returns the session of the report, with the runs that an earlier one has done if it is resumed.
@@ -125,6 +126,9 @@ func (c *benchReportCmd) drawFrom(a *app) error {
 	if err != nil {
 		return errUsage("bench report: --from: " + err.Error())
 	}
+	if err := c.checkDrawing(); err != nil {
+		return err
+	}
 	if len(c.Only) > 0 {
 		if _, err := paper.Plan(paper.Quick, c.Only); err != nil {
 			return errUsage("bench report: --only: " + err.Error())
@@ -132,6 +136,25 @@ func (c *benchReportCmd) drawFrom(a *app) error {
 		s.Only = c.Only
 	}
 	return c.writeFiles(a, *s, dir)
+}
+
+// checkDrawing refuses to draw over files that are not a drawing: those of a user, and the page of another report with its own runs.
+func (c *benchReportCmd) checkDrawing() error {
+	from, err := os.Stat(c.From)
+	if err != nil {
+		return err
+	}
+	if out, err := os.Stat(c.Out); err == nil && os.SameFile(from, out) {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(c.Out, runsFolder)); err == nil {
+		return errUsage("bench report: --out " + c.Out + ": the folder has runs of its own, which the page would not show; give another one")
+	}
+	entries, _ := os.ReadDir(c.Out) // a folder that cannot be read fails when it is written
+	if _, err := os.Stat(filepath.Join(c.Out, reportFile)); err != nil && len(entries) > 0 {
+		return errUsage("bench report: --out " + c.Out + ": the folder is not empty and has no report; give another one")
+	}
+	return nil
 }
 
 // writeFiles draws the figures, and writes the files of the report.
@@ -145,7 +168,7 @@ func (c *benchReportCmd) writeFiles(a *app, s paper.Session, dir string) error {
 			return err
 		}
 	}
-	if err := writeAtomically(filepath.Join(c.Out, "report.json"), r.WriteJSON); err != nil {
+	if err := writeAtomically(filepath.Join(c.Out, reportFile), r.WriteJSON); err != nil {
 		return err
 	}
 	page := filepath.Join(c.Out, "index.html")

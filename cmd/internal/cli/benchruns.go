@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +27,8 @@ type reportRuns struct {
 	*app
 	program string // the executable that measures
 	session *paper.Session
-	dir     string // of the report files
+	dir     string        // of the report files
+	limit   time.Duration // of a run
 }
 
 // runLimit is the longest time of a run. None should take a tenth of it.
@@ -37,6 +39,9 @@ func (r *reportRuns) measureAll() error {
 	all := len(r.session.Runs)
 	r.stop.setBegun()
 	r.session.Stopped = ""
+	if err := r.writeSession(); err != nil { // a report that is killed in its first run can be resumed
+		return err
+	}
 	for i := range r.session.Runs {
 		x := &r.session.Runs[i]
 		if r.stop.isRequested() {
@@ -107,13 +112,16 @@ func (r *reportRuns) measure(x *paper.RunRecord) error {
 	if x.Run.Repeats > 0 {
 		args = append(args, "--repeats", strconv.Itoa(x.Run.Repeats))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.program, append(args, "--json", partial)...)
 	cmd.Args[0] = os.Args[0]
 	var errs strings.Builder
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, io.MultiWriter(log, &errs), childOfReport()
-	cmd.WaitDelay = time.Second
+	// At the limit the child is asked first: it removes its folders, and ends its own children.
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGINT) }, 2*stopGrace
+	runtime.LockOSThread() // childOfReport ends the child with this thread
+	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -122,7 +130,7 @@ func (r *reportRuns) measure(x *paper.RunRecord) error {
 	err = r.wait(cmd.Process, ended)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("killed after %v", runLimit)
+		return fmt.Errorf("stopped after %v", r.limit)
 	case err != nil:
 		return childError(err, errs.String())
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ecrec/ecrec/bench/paper"
 )
@@ -17,7 +18,9 @@ func TestRunsOfAReport(t *testing.T) {
 	script := `#!/bin/sh
 for to; do :; done
 echo "$@"
+[ -e "${to%/*}/session.json" ] || exit 9
 case $2 in
+hangs) trap 'echo asked; kill $!; exit 1' INT; sleep 30 & wait;;
 fails) echo "ecrec: no such thing" >&2; exit 3;;
 crashes) kill -9 $$;;
 writes) echo '{"bench":' >"$to";;
@@ -35,7 +38,7 @@ esac
 	var out strings.Builder
 	a := &app{out: &out, stop: newStopper(io.Discard)}
 	defer a.stop.restoreSignals()
-	r := reportRuns{app: a, program: program, session: s, dir: dir}
+	r := reportRuns{app: a, program: program, session: s, dir: dir, limit: time.Minute}
 	if err := r.measureAll(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +59,37 @@ esac
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
 	}
+	r.limit, r.session = 300*time.Millisecond, &paper.Session{Runs: []paper.RunRecord{{Run: paper.Run{Bench: "hangs"}, File: "hangs.json"}}}
+	if err := r.measureAll(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "hangs.txt"))
+	if x := r.session.Runs[0]; err != nil || !strings.HasSuffix(string(text), "asked\n") || x.Done || x.Error != "stopped after 300ms" {
+		t.Errorf("a run without an end: %+v, %q, %v", x, text, err)
+	}
 	if !strings.Contains(out.String(), "2/5  bench fails a=1 --repeats 2  (E5)\n        failed after ") {
 		t.Errorf("progress: %s", out.String())
+	}
+}
+
+// A report is not drawn over the files of a user, nor over those of another report.
+func TestDrawingsOverwriteNothing(t *testing.T) {
+	from, foreign, other, drawn := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	for _, path := range []string{filepath.Join(from, runsFolder), filepath.Join(other, runsFolder)} {
+		if err := os.Mkdir(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{filepath.Join(foreign, "index.html"), filepath.Join(other, reportFile), filepath.Join(drawn, reportFile)} {
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for out, want := range map[string]string{from: "", t.TempDir(): "", filepath.Join(from, "new"): "", drawn: "", foreign: "has no report",
+		other: "runs of its own"} {
+		err := (&benchReportCmd{From: from, Out: out}).checkDrawing()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
