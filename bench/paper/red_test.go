@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 
 // A check of each kind fails if the values that it is about are changed: by a factor.
 func TestChecksOfStoresAndStreamsTurnRed(t *testing.T) {
+	_, err := exec.LookPath("python3")
+	hasPython := err == nil // some checks compare with it
 	for _, x := range []struct {
 		id, text string
 		report   int
@@ -81,7 +84,8 @@ func TestChecksOfStoresAndStreamsTurnRed(t *testing.T) {
 				}
 			}
 		}
-		if found != 1 && !(found == 0 && strings.HasPrefix(x.text, "faster than by")) { // or there is no Python
+		needsPython := x.id == "T4.3" || strings.HasPrefix(x.text, "faster than by")
+		if found != 1 && !(found == 0 && needsPython && !hasPython) {
 			t.Errorf("%s: %d checks have the text %q: %+v", x.id, found, x.text, whole.Checks)
 		}
 	}

@@ -14,11 +14,11 @@ func TestBenchReport(t *testing.T) {
 	ecrec(t) // is built from this folder
 	t.Chdir(t.TempDir())
 	r := run(t, ecrec(t), nil, "bench", "report", "--only", "E-load", "--out", "a")
-	if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, "1/2  bench load ranks=5 k=2  (E-load)\n") {
+	if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, "1/4  bench load ranks=5 k=2  (E-load)\n") {
 		t.Fatalf("%+v", r)
 	}
 	runs, _ := filepath.Glob("a/runs/load-*.json")
-	if len(runs) != 2 || !exists("a/report.json") || !exists("a/E-load.csv") || !exists("a/T-lost.csv") {
+	if len(runs) != 4 || !exists("a/report.json") || !exists("a/E-load.csv") || !exists("a/T-lost.csv") {
 		t.Fatalf("files are missing: %v", runs)
 	}
 	for range 2 { // the second time over files that are there
@@ -32,7 +32,7 @@ func TestBenchReport(t *testing.T) {
 		}
 	}
 	r = run(t, ecrec(t), nil, "bench", "report", "--only", "E-load", "--out", "a", "--resume")
-	if r.code != 0 || strings.Count(r.stdout, "measured before") != 2 {
+	if r.code != 0 || strings.Count(r.stdout, "measured before") != 4 {
 		t.Errorf("%+v", r)
 	}
 	if err := os.WriteFile("file.txt", nil, 0o666); err != nil {
@@ -62,7 +62,7 @@ func TestSignalStopsBenchReport(t *testing.T) {
 	ecrec(t) // is built from this folder
 	t.Chdir(t.TempDir())
 	got := signalBench(t, syscall.SIGINT, 0, "bench", "report", "--full", "--only", "E-load", "--out", "a")
-	checkRefused(t, got, 130, "ecrec: stopped by a signal after ", " of 2 runs; continue with --resume")
+	checkRefused(t, got, 130, "ecrec: stopped by a signal after ", " of 4 runs; continue with --resume")
 	if page := string(readFile(t, "a/index.html")); !strings.Contains(page, "A signal stopped the measurements after") {
 		t.Error("the page has nothing about the stop")
 	}
