@@ -189,7 +189,7 @@ func (x keeper) pruneKept(step int64) error {
 	var needed []int64
 	list := r.history.Kept
 	for i, k := range list {
-		if i == len(list)-1 || list[i+1].Step > horizon {
+		if i == len(list)-1 || list[i+1].Step >= horizon { // the evaluation of a stop follows the last commit
 			needed = append(needed, k.Step)
 		}
 	}
@@ -242,9 +242,11 @@ func (x keeper) removeStaleKept() error {
 	return j.bestModels().RemoveAll()
 }
 
-// removePublished removes models beside the final one, which has replaced them.
+// removePublished removes models beside the final one, which has replaced them. A run that was stopped may resume from its logs or
+// its topic, and needs them then.
 func (j *job) removePublished() error {
-	if !j.keepsBest() || j.cfg.Checkpoint.Dir != "" {
+	resumes := j.result.Stopped && (j.stores() || streams(j))
+	if !j.keepsBest() || j.cfg.Checkpoint.Dir != "" || resumes {
 		return nil
 	}
 	return j.bestModels().RemoveAll()

@@ -110,8 +110,10 @@ func (r *rank) runJob() error {
 		}
 	}
 	for _, do := range []func() error{
-		func() error { return r.evaluate(r.done, true) },
+		// The last commit has no evaluation of its step, as the last checkpoint has none: a run that resumes there evaluates
+		// when it is due, and so keeps the model that a run without a stop keeps.
 		r.protection.commitAll,
+		func() error { return r.evaluate(r.done, true) },
 		r.sumDigest,
 		r.sumMoved,
 		r.protection.finish,

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/probe"
@@ -113,5 +114,38 @@ func TestBestModelOfTheLog(t *testing.T) {
 	}
 	if began == 0 {
 		t.Error("no job went on from a commit before the best evaluation")
+	}
+}
+
+// TestStopIsNoBetterModel stops jobs after each step. The model there is evaluated, and may be the best so far, but a job without a stop
+// does not evaluate it: the one that resumes from the logs keeps the same model as that.
+func TestStopIsNoBetterModel(t *testing.T) {
+	for _, code := range []string{"none", "xor"} {
+		sets := append(slices.Clone(judged), "ec.code="+code, "ec.k=1", "ec.commit_every=4", "job.ranks=2")
+		want := run(t, Options{SaveTo: filepath.Join(t.TempDir(), "m")}, adagrad, sets...)
+		better := 0
+		for stop := int64(1); stop < want.Steps; stop++ {
+			here := append(slices.Clone(sets), "store.path="+filepath.Join(t.TempDir(), "store"))
+			saved := filepath.Join(t.TempDir(), "m")
+			asked := atomic.Int64{}
+			first := run(t, Options{SaveTo: saved, Stop: func() bool { return asked.Add(1) > stop }}, adagrad, here...)
+			if !first.Stopped {
+				continue
+			}
+			if k := bestOf(first.Eval, "auc"); k.Step == first.Steps && !slices.ContainsFunc(want.Eval, func(e Eval) bool { return e.Step == k.Step }) {
+				better++
+			}
+			w := &warned{}
+			got := run(t, Options{Resume: "auto", SaveTo: saved, Observer: w}, adagrad, here...)
+			if got.ModelDigest != want.ModelDigest || len(w.said) > 0 {
+				t.Errorf("%s, stopped after step %d: model %s, want %s; warnings %q", code, first.Steps, got.ModelDigest, want.ModelDigest, w.said)
+			}
+			if left, _ := filepath.Glob(filepath.Join(filepath.Dir(saved), "*best*")); len(left) > 0 {
+				t.Errorf("%s, stopped after step %d: %q are left", code, first.Steps, left)
+			}
+		}
+		if better == 0 {
+			t.Errorf("%s: no job was stopped at a step whose model is the best", code)
+		}
 	}
 }
