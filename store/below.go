@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -190,6 +191,10 @@ func (b *Below) Reset() { b.spill.dropAll() }
 func (b *Below) explain(err error) error {
 	if err == nil {
 		return nil
+	}
+	var damaged *rowlog.Corrupt
+	if errors.As(err, &damaged) && !b.isScratch {
+		return fmt.Errorf("store.path: %s: %w; remove the folder, and resume from a checkpoint", b.path, err)
 	}
 	return fmt.Errorf("store.path: %s: rows that do not fit in store.dram_bytes: %w", b.path, err)
 }

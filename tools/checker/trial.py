@@ -293,7 +293,7 @@ class Trial:
             if code == 2 and i == 0:
                 raise Skip("refused: " + text.strip().split("\n")[-1][:200])
             code, text = self.without_logs(code, text, config)
-            if not (damaged and code == 2):
+            if not (damaged and code == 2) and not self.names_damage(code, damaged, text):
                 self.right_code(code, faults, text)
             self.resumed_from(safe, i, code)
             if code == 0:
@@ -306,10 +306,13 @@ class Trial:
             code, text = self.without_logs(code, text, config)
             self.resumed_from(safe, 1, code)
         if damaged and code != 0:
-            # A log that cannot be used may be refused by name. It must not give a wrong result.
+            # A log that cannot be used may be refused by name. Without it the run must continue from a checkpoint.
             self.need(code in (1, 2) and "ecrec" in text, "a run over damaged files ended with code %s: %s", code, text[-300:])
+            if "store" in damaged:
+                self.need("remove" in text, "a damaged log is refused, and no remedy is named: %s", text[-300:])
             self.note({"refused": text[-300:]})
-            return
+            self.remove_logs()
+            code, text = self.train(config, resume="auto", seconds=90)
         if self.need(code == 0, "the last attempt had no fault, and ended with code %s: %s", code, text[-500:]):
             self.settle(self.judge(ref), damaged={d for d in damaged if isinstance(d, int)})
 
@@ -319,11 +322,18 @@ class Trial:
             return code, text
         events = files.json_lines(self.path("run", "events.jsonl"))
         self.need(not any(e["event"] == "durable" for e in events), "a step was durable, and the logs are refused: %s", text[-300:])
-        shutil.rmtree(self.path("store"), ignore_errors=True)
-        shutil.rmtree(self.path("run", "store"), ignore_errors=True)
-        shutil.rmtree(self.path("small", "store"), ignore_errors=True)
-        self.note({"removed": "the logs, as the message says"})
+        self.remove_logs()
         return self.train(config, resume="auto", seconds=90)
+
+    def remove_logs(self):
+        for base in (self.path("store"), self.path("run", "store"), self.path("small", "store")):
+            shutil.rmtree(base, ignore_errors=True)
+        self.note({"removed": "the logs, as the message says"})
+
+    @staticmethod
+    def names_damage(code, damaged, text):
+        """A row of a log that was damaged is found when it is read: then the run ends with code 1, and names the file."""
+        return code == 1 and "store" in damaged and "damaged" in text
 
     def right_code(self, code, faults, text):
         """143 and 130 after a signal to the launcher, -9 if it was killed, 1 if the job lost too much, 0 at its end."""
