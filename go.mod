@@ -35,6 +35,7 @@ require (
 	connectrpc.com/grpcreflect v1.3.0
 	github.com/twmb/franz-go v1.21.5
 	github.com/twmb/franz-go/pkg/kadm v1.18.0
+	golang.org/x/sync v0.22.0
 )
 
 require (

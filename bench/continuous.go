@@ -36,6 +36,7 @@ var continuousBench = Bench{
 	Settings: []Setting{
 		choice("model", "thesis", []string{"thesis", "dim16"},
 			"thesis: 8 tables of 80,000 rows of 64 floats, 100 ids each; or Criteo Kaggle's tables"),
+		number("scale", "1", 1, 10_000, "divides the rows of each of Kaggle's tables"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("ranks", "1", 1, 1024, "number of ranks"),
 		threadsSetting,
@@ -82,6 +83,14 @@ type continuousTimes struct {
 
 func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
 	b := &continuousRun{o: o, shape: o.models(o.text("model"))[0]}
+	if scale := o.number("scale"); scale > 1 {
+		if o.text("model") == "thesis" {
+			return nil, settingError("scale=%d: only the tables of dim16 can be divided", scale)
+		}
+		if !o.Tiny {
+			b.shape = b.shape.scaleRows(int64(scale))
+		}
+	}
 	b.job = job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}
 	b.epoch = (o.number("samples") + b.job.batch - 1) / b.job.batch
 	b.last = b.epoch * o.number("epochs")

@@ -23,6 +23,7 @@ var restartBench = Bench{
 		"Files may be in the page cache.",
 	Settings: []Setting{
 		choice("model", "dim16-bare", []string{"dim48", "dim16", "dim16-bare", "dim48-bare"}, "model to train"),
+		number("scale", "1", 1, 10_000, "divides the rows of each table"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("ranks", "2", 1, 1024, "number of ranks"),
 		threadsSetting,
@@ -92,6 +93,9 @@ func (b *restartRun) runConfig(cfg *config.Config, resume, saveTo string) (*time
 
 func runRestart(out io.Writer, o Options) (*Report, error) {
 	b := &restartRun{o: o, shape: o.models(o.text("model"))[0]}
+	if scale := o.number("scale"); scale > 1 && !o.Tiny {
+		b.shape = b.shape.scaleRows(int64(scale))
+	}
 	b.job = job{batch: o.number("batch"), ranks: o.number("ranks"), threads: o.number("threads")}
 	var err error
 	if b.dir, err = o.tempDir(); err != nil {

@@ -135,6 +135,12 @@ func TestIncrements(t *testing.T) {
 		t.Errorf("%s is left: %v", half, err)
 	}
 	sameFolder(t, filepath.Join(dir, "step-000000000030"), filepath.Join(saved, "step-000000000030"))
+	part := filepath.Join(dir, "step-000000000025.tmp-12345678-saving")
+	must(t, os.Mkdir(part, 0o755))
+	must(t, follow(t, topic, dir, 30)) // it has nothing to save
+	if _, err := os.Stat(part); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", part, err)
+	}
 	must(t, follow(t, topic, t.TempDir(), 25))
 }
 

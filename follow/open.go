@@ -24,6 +24,9 @@ func Open(o Options) (f *Follower, err error) {
 	err = o.Env.Do("remove leftovers", func() error { // of a follower that was killed
 		return atomicfile.RemoveLeftovers(filepath.Join(o.Dir, positionsFile))
 	})
+	if err == nil {
+		err = checkpoint.RemoveLeftovers(o.Env, o.Dir)
+	}
 	if err == nil && o.Anew {
 		err = f.dropFolder()
 	} else if err == nil {

@@ -86,7 +86,7 @@ func lookaheadRuns(size Size) []Run {
 			{Bench: "losses"}}
 	case Quick:
 		return []Run{{Bench: "oracle", Args: []string{"batch=16384,2048,65536", "features=26,13,52", "ranks=2", "lookahead=50,10,100",
-			"threads=1"}, Repeats: 3},
+			"threads=1"}, Repeats: 1},
 			{Bench: "losses", Args: []string{"steps=30"}}}
 	}
 	return []Run{{Bench: "oracle", Args: []string{"batch=16384,2048,4096,8192,32768,65536", "features=26,13,39,52", "ranks=2",

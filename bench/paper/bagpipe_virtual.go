@@ -69,7 +69,7 @@ func deepFMRun(size Size, m []string) Run {
 }
 
 func windowOf(size Size) string {
-	return "lookahead=" + map[Size]string{Tiny: "3", Quick: "20", Full: "200"}[size]
+	return "lookahead=" + map[Size]string{Tiny: "3", Quick: "10", Full: "200"}[size]
 }
 
 func delayRuns(size Size) []Run { return []Run{dlrmRun(size, p3), deepFMRun(size, p3)} }
@@ -220,7 +220,7 @@ func minusPoint(a, b Point) Point {
 }
 
 func trainersRuns(size Size) []Run {
-	ranks := map[Size]string{Tiny: "ranks=2,3,4", Quick: "ranks=4,8,16,32", Full: "ranks=4,8,16,32,64"}[size]
+	ranks := map[Size]string{Tiny: "ranks=2,3,4", Quick: "ranks=4,8,16", Full: "ranks=4,8,16,32,64"}[size]
 	ahead := map[Size]string{Tiny: "lookahead=3", Quick: "lookahead=5", Full: "lookahead=20"}[size]
 	return []Run{virtualRun(size, 3, p3[0], p3[1], ranks, "modes=ideal,planned,lrpp", "law=bursts", ahead)}
 }

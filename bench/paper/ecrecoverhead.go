@@ -29,10 +29,10 @@ func protectionRun(size Size, repeats int, args ...string) []Run {
 	case Tiny:
 		repeats = 1
 	case Quick:
-		args = append(args, "scale=4000", "batch=256")
+		args, repeats = append(args, "scale=8000", "batch=256"), 2
 	case Full:
-		args = append(args, "scale=500")
-		repeats = 6
+		args = append(args, "scale=1000")
+		repeats = 4
 	}
 	return []Run{{Bench: "protection", Args: args, Repeats: repeats}}
 }

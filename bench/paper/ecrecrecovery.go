@@ -24,9 +24,9 @@ func faultRuns(size Size) []Run {
 	case Tiny:
 		r.Args = []string{"sizes=4S", "k=2,4", "minutes=30,60"}
 	case Quick:
-		r.Args = []string{"sizes=Original,4S", "scale=8000", "batch=512"}
+		r.Args = []string{"sizes=Original,4S", "k=4", "scale=8000", "batch=512"}
 	case Full:
-		r.Args, r.Repeats = []string{"sizes=Original,4S,8S", "scale=1500"}, 2
+		r.Args, r.Repeats = []string{"sizes=Original,4S,8S", "scale=3000"}, 2
 	}
 	return []Run{r}
 }
@@ -191,7 +191,7 @@ func rateRuns(size Size) []Run {
 	case Tiny:
 		r.Args[1] = "rates=auto,max"
 	case Quick:
-		r.Args = append(r.Args, "kills=1", "first=60", "gap=60")
+		r.Args = []string{r.Args[0], "rates=32MiB,auto,max", "kills=1", "first=40", "gap=40"}
 	}
 	return []Run{r}
 }

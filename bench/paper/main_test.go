@@ -55,10 +55,21 @@ func runTiny(t *testing.T, d Drawing) (reports []*bench.Report) {
 				t.Fatalf("%s: %v: %v", d.ID, run, err)
 			}
 			tinyReports[run.String()] = r
+			checkTimed(t, run, r)
 		}
 		reports = append(reports, r)
 	}
 	return reports
+}
+
+// checkTimed checks that a run beside others has no value that their load changes.
+func checkTimed(t *testing.T, run Run, r *bench.Report) {
+	t.Helper()
+	for _, f := range r.Figures {
+		if !run.IsTimed() && (f.Evidence == bench.Measured || f.Evidence == bench.Simulated) {
+			t.Errorf("%s: %s of %v is %s, and the run is not timed", run, f.Name, f.Case, f.Evidence)
+		}
+	}
 }
 
 // drawTiny draws a figure from tiny runs.

@@ -16,8 +16,8 @@ import (
 type Report struct {
 	Session Session       `json:"session"`
 	Machine bench.Machine `json:"machine"` // of the first run
-	// Others and Steal are the shares of all cores, over the time of all runs, that other work used, and that the host took away; nil:
-	// unknown.
+	// Others and Steal are the shares of all cores, over the time of all timed runs, that other work used, and that the host took away;
+	// nil: unknown.
 	Others  *float64  `json:"others,omitempty"`
 	Steal   *float64  `json:"steal,omitempty"`
 	Papers  []Source  `json:"papers"`
@@ -57,7 +57,7 @@ func makeFrom(drawings []Drawing, s Session, read func(Run) (*bench.Report, erro
 	return r
 }
 
-// addMachine adds the machine of the first run, and the load over all.
+// addMachine adds the machine of the first run, and the load over all timed ones.
 func (r *Report) addMachine(runs []RunRecord, reports map[string]*bench.Report) {
 	seconds, others, steal := 0.0, 0.0, 0.0
 	for _, x := range runs {
@@ -71,7 +71,7 @@ func (r *Report) addMachine(runs []RunRecord, reports map[string]*bench.Report) 
 		if r.Machine.Disk == nil {
 			r.Machine.Disk = b.Machine.Disk
 		}
-		if l := b.Load; l != nil && l.Others != nil && l.Steal != nil {
+		if l := b.Load; x.Run.IsTimed() && l != nil && l.Others != nil && l.Steal != nil {
 			seconds, others, steal = seconds+l.Seconds, others+l.Seconds**l.Others, steal+l.Seconds**l.Steal
 		}
 	}

@@ -20,7 +20,7 @@ func memoryRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "memory"}}
 	case Quick:
-		return []Run{{Bench: "memory", Args: []string{"mib=128"}, Repeats: 3}}
+		return []Run{{Bench: "memory", Args: []string{"mib=128"}, Repeats: 2}}
 	}
 	return []Run{{Bench: "memory", Args: []string{"mib=1024"}}}
 }
@@ -76,7 +76,7 @@ func requestRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "requests"}}
 	case Quick:
-		return []Run{{Bench: "requests", Args: []string{"batch=512", "steps=30"}, Repeats: 3}}
+		return []Run{{Bench: "requests", Args: []string{"batch=512", "steps=30"}, Repeats: 1}}
 	}
 	return []Run{{Bench: "requests", Args: []string{"batch=2048", "trainers=4", "steps=60"}}}
 }

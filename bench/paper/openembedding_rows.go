@@ -31,7 +31,7 @@ func serverRun(size Size, args ...string) []Run {
 	cache := ""
 	switch size {
 	case Quick:
-		r.Args, r.Repeats, cache = append(r.Args, "batch=512", "steps=32"), 2, "cache=4096"
+		r.Args, r.Repeats, cache = append(r.Args, "batch=512", "steps=16"), 1, "cache=4096"
 	case Full:
 		r.Args, r.Repeats, cache = append(r.Args, "batch=1024", "steps=64"), 5, "cache=10240"
 	}

@@ -140,9 +140,9 @@ func restartRuns(size Size) []Run {
 	for i := range runs {
 		switch size {
 		case Quick:
-			runs[i].Args = append(runs[i].Args, "steps=10")
+			runs[i].Args = append(runs[i].Args, "steps=10", "scale=20")
 		case Full:
-			runs[i].Args, runs[i].Repeats = append(runs[i].Args, "steps=40"), 3
+			runs[i].Args, runs[i].Repeats = append(runs[i].Args, "steps=40", "scale=4"), 3
 		}
 	}
 	return append(runs, faultRuns(size)...)
@@ -179,8 +179,12 @@ func drawRestarts(f *Figure, reports []*bench.Report) error {
 		below("a restart whose rows stay on the disk is faster than one from a checkpoint on the disk", at(3), at(0)),
 		below("a checkpoint in memory loads faster than one on the disk", at(1), at(0)),
 	}
+	tables := ", Criteo Kaggle"
+	if by := disk.Settings["scale"]; by != "1" {
+		tables += ", rows divided by " + by
+	}
 	f.Params = []Param{
-		{"model", "DeepFM, dim 64, 2.1 billion rows: 538 GB", disk.Settings["model"] + ", Criteo Kaggle; decode: ECRec's " + size + " / " + faults.Settings["scale"]},
+		{"model", "DeepFM, dim 64, 2.1 billion rows: 538 GB", disk.Settings["model"] + tables + "; decode: ECRec's " + size + " / " + faults.Settings["scale"]},
 		{"persistent memory", "Optane", "files in memory (/dev/shm)"},
 	}
 	f.Notes = append(f.Notes, "DRAM-PS from SSD is a checkpoint on the disk, from PMem one in memory. PMem-OE scans its rows, which "+

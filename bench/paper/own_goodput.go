@@ -34,7 +34,7 @@ func goodputRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "goodput", Args: []string{"mtbf=60,300"}}}
 	case Quick:
-		return []Run{{Bench: "goodput", Args: []string{"system=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=10"}, Repeats: 1}}
+		return []Run{{Bench: "goodput", Args: []string{"system=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=6"}, Repeats: 1}}
 	}
 	return []Run{
 		{Bench: "goodput", Args: []string{"mtbf=30,60,300", "scale=10", "seconds=20"}, Repeats: 1},
@@ -179,9 +179,9 @@ func lostWorkRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "lostwork"}}
 	case Quick:
-		return []Run{{Bench: "lostwork", Args: []string{"n=5,50", "steps=100", "kills=1"}, Repeats: 1}}
+		return []Run{{Bench: "lostwork", Args: []string{"n=5,25", "steps=60", "kills=1"}, Repeats: 1}}
 	}
-	return []Run{{Bench: "lostwork", Args: []string{"n=1,10,100", "steps=400", "kills=3"}, Repeats: 1}}
+	return []Run{{Bench: "lostwork", Args: []string{"n=1,10,100", "steps=200", "kills=3"}, Repeats: 1}}
 }
 
 var lostWorkSystems = []string{"ours", "replica", "ckpt-full"}
@@ -261,7 +261,7 @@ func faultKindRuns(size Size) []Run {
 	case Quick:
 		return []Run{{Bench: "faultkinds", Args: []string{"kinds=kill,stall,silent-node,full-disk", "steps=90"}, Repeats: 1}}
 	}
-	return []Run{{Bench: "faultkinds", Args: []string{"steps=300"}, Repeats: 3}}
+	return []Run{{Bench: "faultkinds", Args: []string{"steps=150"}, Repeats: 2}}
 }
 
 // faultKinds lists the kinds in the order of the figure.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/buildinfo"
@@ -15,8 +16,8 @@ type Session struct {
 	Size         string         `json:"size"` // tiny, quick or full
 	Only         []string       `json:"only,omitempty"`
 	Command      []string       `json:"command"`
-	When         time.Time      `json:"when"` // the session began
-	Seconds      float64        `json:"seconds"`
+	When         time.Time      `json:"when"`    // the session began
+	Seconds      float64        `json:"seconds"` // of measuring, by the clock on the wall
 	Build        buildinfo.Info `json:"build"`
 	Program      string         `json:"program"` // a hash of the executable
 	Accelerators []string       `json:"accelerators,omitempty"`
@@ -50,6 +51,20 @@ func parseSize(name string) Size {
 func (r Run) File() string {
 	sum := sha256.Sum256([]byte(r.String()))
 	return r.Bench + "-" + hex.EncodeToString(sum[:6]) + ".json"
+}
+
+// IsTimed reports whether values of the run depend on the speed of the machine. Those of the others are counts and virtual times, the same
+// beside any load.
+func (r Run) IsTimed() bool {
+	switch r.Bench {
+	case "cache", "load", "popularity", "sizes", "skew":
+		return false
+	case "exchange": // the placement of samples is timed
+		return slices.ContainsFunc(r.Args, func(a string) bool { return strings.Contains(a, "partitioned-placed") })
+	case "ideal":
+		return !slices.Contains(r.Args, "clock=virtual")
+	}
+	return true
 }
 
 // planDrawings lists the runs of the wanted drawings, each once, in the order of the drawings.

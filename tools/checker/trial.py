@@ -472,7 +472,7 @@ class Trial:
         end = len(ref.losses)
         for i, about in enumerate(self.plan["followers"]):
             folder = "follow-%d" % i
-            self.right_models(ref, folder)
+            self.right_models(ref, folder, killed=True)
             code, text = self.command(["follow", "file:topic", "--to", folder, "--at", "end"])
             if not self.need(code == 0, "follow --at end ended with code %s: %s", code, text[-400:]):
                 continue
@@ -489,13 +489,14 @@ class Trial:
         if self.plan["damage"]:
             self.damaged_topic(ref)
 
-    def right_models(self, ref, folder):
+    def right_models(self, ref, folder, killed=False):
         judge = self.judge(ref)
         judge.saved(self.path(folder))
         self.problems += judge.problems
         for name in os.listdir(self.path(folder)) if os.path.isdir(self.path(folder)) else []:
-            # A follower that is killed while it saves leaves a part, which the next save removes.
-            self.need(files.STEP.match(name) or name in (".lock", "follow.json") or name.startswith("step-") and ".tmp-" in name, "%s is left over in the folder of a follower", name)
+            if killed and name.startswith("step-") and ".tmp-" in name:
+                continue  # the next follower removes it
+            self.need(files.STEP.match(name) or name in (".lock", "follow.json"), "%s is left over in the folder of a follower", name)
 
     def same_scores(self, one, other):
         rows = {"csv": "eval.csv", "topic": "eval.csv", "criteo-tsv": "eval.txt"}.get(self.plan["data"]["kind"])

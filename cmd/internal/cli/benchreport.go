@@ -17,6 +17,7 @@ import (
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/internal/atomicfile"
 	"github.com/ecrec/ecrec/internal/buildinfo"
+	"github.com/ecrec/ecrec/internal/filelock"
 	"github.com/ecrec/ecrec/internal/machine"
 )
 
@@ -58,11 +59,16 @@ func (c *benchReportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	lock, err := c.lockRuns()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	program, err := self()
 	if err != nil {
 		return fmt.Errorf("bench report: %w", err)
 	}
-	r := reportRuns{app: a, program: program, session: s, dir: filepath.Join(c.Out, runsFolder), limit: runLimit}
+	r := reportRuns{app: a, program: program, session: s, dir: filepath.Join(c.Out, runsFolder), limit: runLimit, lanes: countLanes()}
 	if err := r.measureAll(); err != nil {
 		return err
 	}
@@ -100,20 +106,53 @@ func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunR
 	if d, err := machine.ReadDisk(os.TempDir()); err == nil {
 		s.Disk = &d
 	}
-	if old == nil {
-		return s, os.MkdirAll(filepath.Join(c.Out, runsFolder), 0o777)
+	if old != nil {
+		c.reuseRuns(s, old)
+	}
+	return s, nil
+}
+
+// lockRuns makes the folder of the runs, and locks it until the file is closed: two reports would overwrite each other's record.
+func (c *benchReportCmd) lockRuns() (*os.File, error) {
+	dir := filepath.Join(c.Out, runsFolder)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if errors.Is(filelock.Try(f, filelock.Exclusive), filelock.ErrHeld) { // a file system without locks has no other error that matters
+		f.Close()
+		return nil, errUsage("bench report: --out " + c.Out + ": another report is measured there; wait for it, or give another folder")
+	}
+	return f, nil
+}
+
+// reuseRuns marks the runs of a session that an earlier one has done. With --only it also keeps the other runs of that session.
+func (c *benchReportCmd) reuseRuns(s, old *paper.Session) {
+	if len(c.Only) > 0 && old.Size == s.Size {
+		s.Only = slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.Only, c.Only))))
+		if len(old.Only) == 0 {
+			s.Only = nil
+		}
+		for _, o := range old.Runs {
+			if o.Done && o.Program == s.Program && !slices.ContainsFunc(s.Runs, func(x paper.RunRecord) bool { return x.File == o.File }) {
+				s.Runs = append(s.Runs, paper.RunRecord{Run: o.Run, File: o.File, Figures: o.Figures})
+			}
+		}
 	}
 	for i := range s.Runs {
 		x := &s.Runs[i]
-		j := slices.IndexFunc(old.Runs, func(o paper.RunRecord) bool { return o.File == x.File && o.Done && o.Program == program })
+		j := slices.IndexFunc(old.Runs, func(o paper.RunRecord) bool { return o.File == x.File && o.Done && o.Program == s.Program })
 		if j < 0 {
 			continue
 		}
 		if b, err := readReport(filepath.Join(c.Out, runsFolder, x.File)); err == nil && b.Incomplete == "" {
-			x.Done, x.Reused, x.Seconds, x.Program = true, true, old.Runs[j].Seconds, program
+			x.Done, x.Reused, x.Seconds, x.Program = true, true, old.Runs[j].Seconds, s.Program
+			s.Seconds = old.Seconds
 		}
 	}
-	return s, nil
 }
 
 // drawFrom draws a report again.

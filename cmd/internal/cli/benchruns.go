@@ -1,80 +1,116 @@
 package cli
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/ecrec/ecrec/bench/paper"
-	"github.com/ecrec/ecrec/cmd/internal/doctor"
+	"github.com/ecrec/ecrec/internal/machine"
 )
 
-// reportRuns measures the runs of a report in sequence. Each is a process of its own: a crash of one does not end
-// the others, and its memory is free after it.
+// reportRuns measures the runs of a report. Each is a process of its own: a crash of one does not end the others, and its memory is free
+// after it.
 type reportRuns struct {
 	*app
-	program string // the executable that measures
-	session *paper.Session
+	program string        // the executable that measures
 	dir     string        // of the report files
 	limit   time.Duration // of a run
+	lanes   int           // runs of counts and virtual time beside each other
+	begun   time.Time
+	before  float64 // seconds of earlier sessions
+
+	mu      sync.Mutex // guards out, and what follows
+	session *paper.Session
 }
 
 // runLimit is the longest time of a run. None should take a tenth of it.
 const runLimit = time.Hour
 
-// measureAll measures the runs that are not done. It returns an error only if the record of the session cannot be written.
+// measureAll measures the runs that are not done. Those with times run alone, one after the other. Then the others, of counts and virtual
+// time, run beside each other. It returns an error only if the record of the session cannot be written.
 func (r *reportRuns) measureAll() error {
-	all := len(r.session.Runs)
 	r.stop.setBegun()
 	r.session.Stopped = ""
+	r.before, r.begun = r.session.Seconds, time.Now()
 	if err := r.writeSession(); err != nil { // a report that is killed in its first run can be resumed
 		return err
 	}
-	for i := range r.session.Runs {
-		x := &r.session.Runs[i]
-		if r.stop.isRequested() {
-			break
+	for _, part := range []struct {
+		timed bool
+		lanes int
+	}{{true, 1}, {false, r.lanes}} {
+		var g errgroup.Group
+		g.SetLimit(max(1, part.lanes))
+		for i := range r.session.Runs {
+			if x := &r.session.Runs[i]; x.Run.IsTimed() == part.timed {
+				g.Go(func() error { return r.measureRun(i, x) }) // waits for a lane
+			}
 		}
-		fmt.Fprintf(r.out, "%*d/%d  %s  (%s)\n", len(strconv.Itoa(all)), i+1, all, x.Run, strings.Join(x.Figures, ", "))
-		if x.Done {
-			fmt.Fprintln(r.out, "        measured before")
-			continue
-		}
-		begun := time.Now()
-		err := r.measure(x)
-		x.Seconds = time.Since(begun).Seconds()
-		switch {
-		case r.stop.isRequested() && err != nil:
-			x.Seconds = 0 // its part is dropped
-		case err != nil:
-			x.Error = err.Error()
-			fmt.Fprintf(r.out, "        failed after %.1f s: %v\n", x.Seconds, err)
-		default:
-			x.Done, x.Program = true, r.session.Program
-			fmt.Fprintf(r.out, "        %.1f s\n", x.Seconds)
-		}
-		if err := r.writeSession(); err != nil {
+		if err := g.Wait(); err != nil {
 			return err
 		}
 	}
+	all := len(r.session.Runs)
 	if r.stop.isRequested() {
 		if done := countDone(r.session.Runs); done < all {
 			r.session.Stopped = fmt.Sprintf("%d of %d runs", done, all)
 		}
 	}
 	return r.writeSession()
+}
+
+// measureRun measures run i, unless it is done or a stop is requested, and records it.
+func (r *reportRuns) measureRun(i int, x *paper.RunRecord) error {
+	if r.stop.isRequested() {
+		return nil
+	}
+	all := len(r.session.Runs)
+	number := fmt.Sprintf("%*d/%d", len(strconv.Itoa(all)), i+1, all)
+	r.mu.Lock()
+	fmt.Fprintf(r.out, "%s  %s  (%s)\n", number, x.Run, strings.Join(x.Figures, ", "))
+	if x.Done {
+		fmt.Fprintf(r.out, "%s  measured before\n", number)
+		r.mu.Unlock()
+		return nil
+	}
+	r.mu.Unlock()
+	begun := time.Now()
+	err := r.measure(x.Run, x.File)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.Seconds = time.Since(begun).Seconds()
+	switch {
+	case r.stop.isRequested() && err != nil:
+		x.Seconds = 0 // its part is dropped
+	case err != nil:
+		x.Error = err.Error()
+		fmt.Fprintf(r.out, "%s  failed after %.1f s: %v\n", number, x.Seconds, err)
+	default:
+		x.Done, x.Program = true, r.session.Program
+		fmt.Fprintf(r.out, "%s  %.1f s\n", number, x.Seconds)
+	}
+	return r.writeSession()
+}
+
+// laneMemory is more than the memory of a run of counts or virtual time: simulated ranks have real rows.
+const laneMemory = 6 << 30
+
+// countLanes returns how many runs of counts and virtual time fit beside each other.
+func countLanes() int {
+	n := runtime.GOMAXPROCS(0)
+	if left, ok := machine.AvailableMemory(); ok {
+		n = min(n, int(left/laneMemory))
+	}
+	return max(1, n)
 }
 
 func countDone(runs []paper.RunRecord) (n int) {
@@ -87,132 +123,10 @@ func countDone(runs []paper.RunRecord) (n int) {
 }
 
 func (r *reportRuns) writeSession() error {
-	r.session.Seconds = 0
-	for _, x := range r.session.Runs {
-		r.session.Seconds += x.Seconds
-	}
+	r.session.Seconds = r.before + time.Since(r.begun).Seconds()
 	return writeAtomically(filepath.Join(r.dir, sessionFile), func(out io.Writer) error {
 		e := json.NewEncoder(out)
 		e.SetIndent("", " ")
 		return e.Encode(r.session)
 	})
-}
-
-// measure runs a benchmark in a child, and keeps its report and its output.
-func (r *reportRuns) measure(x *paper.RunRecord) error {
-	to := filepath.Join(r.dir, x.File)
-	partial := to + ".part"
-	defer os.Remove(partial)
-	log, err := os.Create(strings.TrimSuffix(to, ".json") + ".txt")
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	args := append([]string{"bench", x.Run.Bench}, x.Run.Args...)
-	if x.Run.Repeats > 0 {
-		args = append(args, "--repeats", strconv.Itoa(x.Run.Repeats))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, r.program, append(args, "--json", partial)...)
-	cmd.Args[0] = os.Args[0]
-	var errs strings.Builder
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, io.MultiWriter(log, &errs), childOfReport()
-	// At the limit the child is asked first: it removes its folders, and ends its own children.
-	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGINT) }, 2*stopGrace
-	runtime.LockOSThread() // childOfReport ends the child with this thread
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	err = r.wait(cmd.Process, ended)
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("stopped after %v", r.limit)
-	case err != nil:
-		return childError(err, errs.String())
-	}
-	if _, err := readReport(partial); err != nil {
-		return err
-	}
-	return os.Rename(partial, to)
-}
-
-// wait waits for the end of a child. It passes a stop request on, once, and kills the child if that does not end it.
-func (r *reportRuns) wait(child *os.Process, ended <-chan error) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	var asked time.Time
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case now := <-tick.C:
-			switch {
-			case !r.stop.isRequested():
-			case asked.IsZero():
-				asked = now
-				_ = child.Signal(syscall.SIGINT) // fails if it has ended
-			case now.Sub(asked) > 2*stopGrace:
-				_ = child.Kill() // fails if it has ended
-			}
-		}
-	}
-}
-
-// mostErrorLines is the number of last lines of a child's errors that a report shows.
-const mostErrorLines = 6
-
-// childError is the error of a child: its last lines, or its exit code.
-func childError(err error, text string) error {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	text = strings.Join(lines[max(0, len(lines)-mostErrorLines):], "\n")
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit) && exit.ExitCode() > 0 && text != "":
-		return errors.New(strings.TrimPrefix(text, "ecrec: "))
-	case text != "":
-		return fmt.Errorf("%w: %s", err, text)
-	}
-	return err
-}
-
-// hashProgram returns a hash of this executable, which identifies it also where no commit is recorded.
-func hashProgram() (string, error) {
-	path, err := self()
-	if err != nil {
-		return "", err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8]), nil
-}
-
-// accelerators lists the GPUs of the machine. A process of its own examines them, as for ecrec doctor: a driver may hang.
-func accelerators() (all []string) {
-	program, err := self()
-	if err != nil {
-		return nil
-	}
-	cmd := exec.Command(program, "doctor", "--here")
-	cmd.Args[0] = os.Args[0]
-	d, err := reportOf(cmd, doctor.Limit+doctorSlack)
-	if err != nil {
-		return []string{"unknown: " + oneLine(err)}
-	}
-	for _, c := range d.Checks {
-		if _, err := strconv.Atoi(strings.TrimPrefix(c.Name, "gpu")); err == nil {
-			all = append(all, c.Value)
-		}
-	}
-	return all
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,8 +68,46 @@ esac
 	if x := r.session.Runs[0]; err != nil || !strings.HasSuffix(string(text), "asked\n") || x.Done || x.Error != "stopped after 300ms" {
 		t.Errorf("a run without an end: %+v, %q, %v", x, text, err)
 	}
-	if !strings.Contains(out.String(), "2/5  bench fails a=1 --repeats 2  (E5)\n        failed after ") {
+	if !strings.Contains(out.String(), "2/5  bench fails a=1 --repeats 2  (E5)\n2/5  failed after ") {
 		t.Errorf("progress: %s", out.String())
+	}
+}
+
+// Timed runs are alone. Runs of counts wait for each other here, so they end only if they run beside each other, and after the others.
+func TestLanesOfAReport(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "ecrec")
+	script := `#!/bin/sh
+for to; do :; done
+cd "${to%/*}" || exit 9
+case $2 in
+timed*) mkdir alone || exit 1; sleep 0.1; [ ! -e cache ] && [ ! -e load ] && rmdir alone || exit 1;;
+cache) touch cache; until [ -e load ]; do sleep 0.01; done;;
+load) touch load; until [ -e cache ]; do sleep 0.01; done;;
+esac
+echo '{"bench":"'$2'"}' >"$to"
+`
+	if err := os.WriteFile(program, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s := &paper.Session{Seconds: 100}
+	for _, name := range []string{"cache", "timed1", "load", "timed2"} {
+		run := paper.Run{Bench: name}
+		s.Runs = append(s.Runs, paper.RunRecord{Run: run, File: run.File()})
+	}
+	a := &app{out: io.Discard, stop: newStopper(io.Discard)}
+	defer a.stop.restoreSignals()
+	r := reportRuns{app: a, program: program, session: s, dir: dir, limit: time.Minute, lanes: 2}
+	if err := r.measureAll(); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range s.Runs {
+		if !x.Done {
+			t.Errorf("%s: %s", x.Run, x.Error)
+		}
+	}
+	if s.Seconds < 100.2 || s.Seconds > 160 {
+		t.Errorf("the runs took 0.2 s, and those before 100 s: %g s are recorded", s.Seconds)
 	}
 }
 
@@ -92,4 +131,56 @@ func TestDrawingsOverwriteNothing(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+}
+
+// A report of some figures keeps what an earlier session measured of others. A run of another program is not reused.
+func TestResumeSomeFigures(t *testing.T) {
+	out := t.TempDir()
+	if err := os.Mkdir(filepath.Join(out, runsFolder), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	record := func(name, program string) paper.RunRecord {
+		run := paper.Run{Bench: name}
+		if err := os.WriteFile(filepath.Join(out, runsFolder, run.File()), []byte(`{"bench":"`+name+`"}`), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return paper.RunRecord{Run: run, File: run.File(), Done: program != "", Program: program, Seconds: 1}
+	}
+	wanted, kept, other, never := record("wanted", "p"), record("kept", "p"), record("other", "q"), record("never", "")
+	old := &paper.Session{Size: "quick", Seconds: 3, Runs: []paper.RunRecord{kept, wanted, other, never}}
+	for _, c := range []struct {
+		only, before, want []string
+		size               string
+		runs               int
+	}{{[]string{"E5"}, nil, nil, "quick", 2}, {[]string{"E5"}, []string{"B7"}, []string{"B7", "E5"}, "quick", 2},
+		{[]string{"E5"}, nil, []string{"E5"}, "full", 1}, {nil, nil, nil, "quick", 1}} {
+		s := &paper.Session{Size: c.size, Only: c.only, Program: "p", Runs: []paper.RunRecord{{Run: wanted.Run, File: wanted.File}}}
+		old.Only = c.before
+		(&benchReportCmd{Out: out, Only: c.only}).reuseRuns(s, old)
+		if !slices.Equal(s.Only, c.want) || len(s.Runs) != c.runs || s.Seconds != 3 {
+			t.Errorf("%+v: only %v, runs %+v, %g s", c, s.Only, s.Runs, s.Seconds)
+		}
+		for _, x := range s.Runs {
+			if !x.Done || !x.Reused {
+				t.Errorf("%+v: %+v is measured again", c, x)
+			}
+		}
+	}
+}
+
+// Two reports in one folder would overwrite each other's record.
+func TestReportsAreAlone(t *testing.T) {
+	c := &benchReportCmd{Out: t.TempDir()}
+	lock, err := c.lockRuns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.lockRuns(); err == nil || !strings.Contains(err.Error(), "another report") {
+		t.Errorf("a second report: %v", err)
+	}
+	lock.Close()
+	if lock, err = c.lockRuns(); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
 }
