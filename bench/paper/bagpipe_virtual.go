@@ -263,7 +263,7 @@ func batchSizes(size Size) []int {
 	case Tiny:
 		return []int{64, 128}
 	case Quick:
-		return []int{16384, 65536}
+		return []int{16384, 32768}
 	}
 	return []int{16384, 32768, 65536, 131072}
 }

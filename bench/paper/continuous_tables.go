@@ -40,13 +40,13 @@ func continuousRun(place []string, repeats int, args ...string) Run {
 }
 
 // thesisRuns are those of the synthetic model: one for each number of samples. The slow store is faster than the thesis's 22 MB/s, which
-// would take most of a report: twice, and four times for Quick.
+// would take most of a report: twice, and eight times for Quick.
 func thesisRuns(size Size, place []string) []Run {
 	switch size {
 	case Tiny:
 		return []Run{continuousRun(place, 0, "samples=64", "epochs=2"), continuousRun(place, 0, "samples=64", "epochs=3", "every=1,2,3")}
 	case Quick:
-		return []Run{continuousRun(place, 1, "samples=2048", "epochs=2", "every=1", "slow=88")}
+		return []Run{continuousRun(place, 1, "samples=2048", "epochs=2", "every=1", "slow=176")}
 	}
 	return []Run{continuousRun(place, 2, "samples=2048", "epochs=3", "every=1", "slow=44"),
 		continuousRun(place, 2, "samples=5120", "epochs=3", "every=1", "slow=44"),

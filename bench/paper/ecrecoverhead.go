@@ -29,7 +29,7 @@ func protectionRun(size Size, repeats int, args ...string) []Run {
 	case Tiny:
 		repeats = 1
 	case Quick:
-		args, repeats = append(args, "scale=8000", "batch=256"), 2
+		args, repeats = append(args, "scale=8000", "batch=256"), min(2, repeats)
 	case Full:
 		args = append(args, "scale=1000")
 		repeats = 4
@@ -51,7 +51,7 @@ func wideRuns(size Size) []Run {
 
 func ablationRuns(size Size) []Run {
 	every := map[Size]string{Tiny: "every=1,2", Quick: "every=1,10", Full: "every=1,10,50"}[size]
-	return protectionRun(size, 2, "sizes=Original", "systems=k4,like,like-nocopies,like-bare", every, "timeline=none")
+	return protectionRun(size, 1, "sizes=Original", "systems=k4,like,like-nocopies,like-bare", every, "timeline=none")
 }
 
 // ecrecSystem is a system of these figures, and its case in reports.

@@ -24,7 +24,7 @@ func faultRuns(size Size) []Run {
 	case Tiny:
 		r.Args = []string{"sizes=4S", "k=2,4", "minutes=30,60"}
 	case Quick:
-		r.Args = []string{"sizes=Original,4S", "k=4", "scale=8000", "batch=512"}
+		r.Args = []string{"sizes=4S", "scale=16000", "batch=512"}
 	case Full:
 		r.Args, r.Repeats = []string{"sizes=Original,4S,8S", "scale=3000"}, 2
 	}
@@ -191,7 +191,7 @@ func rateRuns(size Size) []Run {
 	case Tiny:
 		r.Args[1] = "rates=auto,max"
 	case Quick:
-		r.Args = []string{r.Args[0], "rates=32MiB,auto,max", "kills=1", "first=40", "gap=40"}
+		r.Args = []string{r.Args[0], "rates=auto,max", "kills=1", "first=40", "gap=40"}
 	}
 	return []Run{r}
 }

@@ -26,7 +26,7 @@ func savesRun(size Size, minutes float64, ranks int) Run {
 	if size == Tiny {
 		return r
 	}
-	r.Args = append(r.Args, fmt.Sprintf("every=%.0fms", minutes*60e3/savesScale[size]), "model=dim64-bare", "steps=100")
+	r.Args = append(r.Args, fmt.Sprintf("every=%.0fms", minutes*60e3/savesScale[size]), "model=dim64-bare", "steps=60")
 	if size == Full {
 		r.Args[3], r.Repeats = "steps=400", 2
 	}
