@@ -17,7 +17,6 @@ import (
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/internal/atomicfile"
 	"github.com/ecrec/ecrec/internal/buildinfo"
-	"github.com/ecrec/ecrec/internal/filelock"
 	"github.com/ecrec/ecrec/internal/machine"
 )
 
@@ -118,15 +117,11 @@ func (c *benchReportCmd) lockRuns() (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o666)
-	if err != nil {
-		return nil, err
+	f, free, err := report.LockFile(filepath.Join(dir, ".lock"))
+	if err == nil && !free {
+		err = errUsage("bench report: --out " + c.Out + ": another report is measured there; wait for it, or give another folder")
 	}
-	if errors.Is(filelock.Try(f, filelock.Exclusive), filelock.ErrHeld) { // a file system without locks has no other error that matters
-		f.Close()
-		return nil, errUsage("bench report: --out " + c.Out + ": another report is measured there; wait for it, or give another folder")
-	}
-	return f, nil
+	return f, err
 }
 
 // reuseRuns marks the runs of a session that an earlier one has done. With --only it also keeps the other runs of that session.

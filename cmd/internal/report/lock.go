@@ -68,6 +68,19 @@ func lock(dir string, f *os.File, mode filelock.Mode) (held bool, err error) {
 	}
 }
 
+// LockFile makes a file and locks it until it is closed. free is false, and f nil, if another process holds the lock. A file system
+// without locks has no lock to hold.
+func LockFile(path string) (f *os.File, free bool, err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, false, err
+	}
+	if errors.Is(filelock.Try(f, filelock.Exclusive), filelock.ErrHeld) {
+		return nil, false, f.Close()
+	}
+	return f, true, nil
+}
+
 // readHolder returns the content of the lock file, the zero holder if it cannot be read.
 func readHolder(f *os.File) (h holder) {
 	const most = 1 << 10
