@@ -42,7 +42,7 @@ func runsOf(args ...[]string) func(Size) []Run {
 			case Tiny:
 				r.Args = append(r.Args, "compute=1ms") // the first of two settings counts
 			case Quick:
-				r.Args = append(r.Args, "steps=2", "warmup=1", "lookahead=8", "history=150")
+				r.Args = append(r.Args, "steps=2", "warmup=1", "lookahead=8", "history=50")
 			case Full:
 				r.Args, r.Repeats = append(r.Args, "steps=8", "warmup=2", "lookahead=25", "history=150"), 3
 			}
@@ -146,8 +146,8 @@ func exchangeNotes(f *Figure, systems ...string) {
 			"wait of 2 us a sample, about that of our own reader. PyTorch's is slower, so this one is stronger.",
 		"FAE": "FAE all-reduces those hot rows that a batch uses rather than all hot ones, and does not move them between CPU and GPU: " +
 			"stronger. Its hot rows are 0.1 % of all.",
-		"HET": "HET is not exact: rows may be 100 updates behind. Its caches have no limit, which makes it stronger. 150 steps filled " +
-			"them, fewer than a long run has, which makes it weaker.",
+		"HET": "HET is not exact: rows may be 100 updates behind. Its caches have no limit, which makes it stronger. The steps of history " +
+			"filled them, fewer than a long run has, which makes it weaker.",
 		"ecrec": "All systems run in ecrec's step loop. Its ranks own the rows, as FB DLRM's and TorchRec's do; BagPipe has a server " +
 			"for them, which is one link instead of eight: ours is stronger.",
 		"clock": "On the virtual clock our work on CPUs takes no time: only links and the wait count.",

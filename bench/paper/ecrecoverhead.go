@@ -24,17 +24,15 @@ func ecrecOverhead() []Drawing {
 }
 
 // protectionRun is a run of bench protection. Tiny ones have its own scale, batch and interval of commits.
-func protectionRun(size Size, repeats int, args ...string) []Run {
+func protectionRun(size Size, args ...string) []Run {
+	r := Run{Bench: "protection", Args: args, Repeats: 1}
 	switch size {
-	case Tiny:
-		repeats = 1
 	case Quick:
-		args, repeats = append(args, "scale=8000", "batch=256"), min(2, repeats)
+		r.Args = append(args, "scale=8000", "batch=256")
 	case Full:
-		args = append(args, "scale=1000")
-		repeats = 4
+		r.Args, r.Repeats = append(args, "scale=1000"), 4
 	}
-	return []Run{{Bench: "protection", Args: args, Repeats: repeats}}
+	return []Run{r}
 }
 
 func overheadRuns(size Size) []Run {
@@ -42,16 +40,16 @@ func overheadRuns(size Size) []Run {
 	if size == Full {
 		sizes = "sizes=Original,2S,4S,8S"
 	}
-	return protectionRun(size, 3, sizes, "systems=k2,k4,ckpt-30,ckpt-60")
+	return protectionRun(size, sizes, "systems=k2,k4,ckpt-30,ckpt-60")
 }
 
 func wideRuns(size Size) []Run {
-	return protectionRun(size, 3, "sizes=4S,2S-2D", "systems=k4", "timeline=none")
+	return protectionRun(size, "sizes=4S,2S-2D", "systems=k4", "timeline=none")
 }
 
 func ablationRuns(size Size) []Run {
 	every := map[Size]string{Tiny: "every=1,2", Quick: "every=1,10", Full: "every=1,10,50"}[size]
-	return protectionRun(size, 1, "sizes=Original", "systems=k4,like,like-nocopies,like-bare", every, "timeline=none")
+	return protectionRun(size, "sizes=Original", "systems=k4,like,like-nocopies,like-bare", every, "timeline=none")
 }
 
 // ecrecSystem is a system of these figures, and its case in reports.

@@ -34,7 +34,7 @@ func goodputRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "goodput", Args: []string{"mtbf=60,300"}}}
 	case Quick:
-		return []Run{{Bench: "goodput", Args: []string{"system=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=4"}, Repeats: 1}}
+		return []Run{{Bench: "goodput", Args: []string{"system=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=3"}, Repeats: 1}}
 	}
 	return []Run{
 		{Bench: "goodput", Args: []string{"mtbf=30,60,300", "scale=10", "seconds=20"}, Repeats: 1},
@@ -179,7 +179,7 @@ func lostWorkRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "lostwork"}}
 	case Quick:
-		return []Run{{Bench: "lostwork", Args: []string{"n=5,20", "steps=40", "kills=1"}, Repeats: 1}}
+		return []Run{{Bench: "lostwork", Args: []string{"n=5,20", "steps=30", "kills=1"}, Repeats: 1}}
 	}
 	return []Run{{Bench: "lostwork", Args: []string{"n=1,10,100", "steps=200", "kills=3"}, Repeats: 1}}
 }
