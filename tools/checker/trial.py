@@ -313,6 +313,11 @@ class Trial:
             self.note({"refused": text[-300:]})
             self.remove_logs()
             code, text = self.train(config, resume="auto", seconds=90)
+            saved = files.checkpoints(self.path("run", "checkpoints"))
+            if code == 2 and saved and not set(saved) - damaged:
+                # Nothing is left to continue from. A job does not begin again over checkpoints unless it is told to.
+                self.need("no checkpoint there can be used" in text, "all checkpoints are damaged, and the run ended with code 2: %s", text[-300:])
+                return
         if self.need(code == 0, "the last attempt had no fault, and ended with code %s: %s", code, text[-500:]):
             self.settle(self.judge(ref), damaged={d for d in damaged if isinstance(d, int)})
 
