@@ -115,11 +115,6 @@ func tmpName(name string, id lineage.ID, why string) string {
 	return name + tmpMark + id.Short() + "-" + why
 }
 
-// RemoveLeftovers removes what a process left that ended while it saved or removed a checkpoint. The caller holds the folder.
-func RemoveLeftovers(e env.Env, dir string) error {
-	return e.Do("remove leftovers", func() error { return removeLeftovers(dir, lineage.ID{}, true) })
-}
-
 // removeLeftovers removes the temporary folders of a lineage, or of all lineages if no
 // other run can save to dir.
 func removeLeftovers(dir string, id lineage.ID, all bool) error {

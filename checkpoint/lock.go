@@ -10,6 +10,7 @@ import (
 
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/filelock"
+	"github.com/ecrec/ecrec/lineage"
 )
 
 // lockFile is a file in checkpoint.dir. The run that saves there locks it.
@@ -97,6 +98,17 @@ func (l *Lock) Holds() bool {
 	}
 	there, err := os.Stat(filepath.Join(l.dir, lockFile))
 	return err == nil && os.SameFile(mine, there)
+}
+
+// RemoveLeftovers removes what a process left that ended while it saved or removed a checkpoint. If the lock does not keep other runs out,
+// one of them may be saving, and nothing is removed.
+func (l *Lock) RemoveLeftovers(e env.Env) error {
+	return e.Do("remove leftovers", func() error {
+		if !l.Holds() {
+			return nil
+		}
+		return removeLeftovers(l.dir, lineage.ID{}, true)
+	})
 }
 
 // Close lets other runs save to the folder.

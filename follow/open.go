@@ -25,7 +25,7 @@ func Open(o Options) (f *Follower, err error) {
 		return atomicfile.RemoveLeftovers(filepath.Join(o.Dir, positionsFile))
 	})
 	if err == nil {
-		err = checkpoint.RemoveLeftovers(o.Env, o.Dir)
+		err = f.lock.RemoveLeftovers(o.Env)
 	}
 	if err == nil && o.Anew {
 		err = f.dropFolder()

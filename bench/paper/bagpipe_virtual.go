@@ -44,7 +44,10 @@ func virtualRun(size Size, repeats int, args ...string) Run {
 			}
 		}
 	case Quick:
-		args, repeats = append(args, "steps=2", "warmup=1"), 1
+		if !slices.Contains(args, "steps=1") {
+			args = append(args, "steps=2")
+		}
+		args, repeats = append(args, "warmup=1"), 1
 	}
 	return Run{Bench: "ideal", Args: args, Repeats: repeats}
 }
@@ -66,11 +69,10 @@ func deepFMRun(size Size, m []string) Run {
 	if size == Tiny {
 		args[5] = "dense=50000,500"
 	}
-	run := virtualRun(size, 2, args...)
-	if i := slices.Index(run.Args, "steps=2"); i >= 0 { // of Quick
-		run.Args[i] = "steps=1"
+	if size == Quick {
+		args = append(args, "steps=1")
 	}
-	return run
+	return virtualRun(size, 2, args...)
 }
 
 func windowOf(size Size) string {

@@ -193,7 +193,7 @@ func describeContinuous(f *Figure, reports []*bench.Report) {
 	f.Params = append(f.Params, Param{"epochs", "100 synthetic, 5 Criteo", r.Settings["epochs"]}, Param{"batch", "2,048", r.Settings["batch"]},
 		Param{"nodes", "A6000 and A100 servers", nodesOf(r)}, Param{"store of base", "22 MB/s for the synthetic model, 57 to 107 MB/s " +
 			"for Criteo (computed)",
-			"this disk, and a wait as of a store of " + r.Settings["slow"] + " MB/s"},
+			"this disk, and a wait as of a store of " + r.Settings["slow"] + " MB/s: a faster one makes base stronger"},
 		Param{"stream", "Kafka", "a topic in a folder; bench continuous to=kafka://... takes a broker"})
 	for _, x := range r.Figures {
 		if x.Name != "bytes" || x.Case["system"] != "stream" || x.Case["every"] != "0" {

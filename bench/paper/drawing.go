@@ -15,9 +15,9 @@ type Size int
 const (
 	// Tiny runs exercise the code, for tests.
 	Tiny Size = iota
-	// Quick runs take less than 10 minutes in all on 2 cores: counts, virtual time, small measurements.
+	// Quick runs are to take less than 10 minutes in all on 2 cores: counts, virtual time, small measurements.
 	Quick
-	// Full runs take less than two hours in all.
+	// Full runs are to take less than two hours in all.
 	Full
 )
 

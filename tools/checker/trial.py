@@ -309,7 +309,7 @@ class Trial:
             # A log that cannot be used may be refused by name. Without it the run must continue from a checkpoint.
             self.need(code in (1, 2) and "ecrec" in text, "a run over damaged files ended with code %s: %s", code, text[-300:])
             if "store" in damaged:
-                self.need("remove" in text, "a damaged log is refused, and no remedy is named: %s", text[-300:])
+                self.need(re.search(r"store\.path: .*remove", text), "a damaged log is refused, and no remedy is named: %s", text[-300:])
             self.note({"refused": text[-300:]})
             self.remove_logs()
             code, text = self.train(config, resume="auto", seconds=90)
@@ -338,7 +338,7 @@ class Trial:
     @staticmethod
     def names_damage(code, damaged, text):
         """A row of a log that was damaged is found when it is read: then the run ends with code 1, and names the file."""
-        return code == 1 and "store" in damaged and "damaged" in text
+        return code == 1 and "store" in damaged and re.search(r"store\.path: .*damaged.*; remove the folder", text)
 
     def right_code(self, code, faults, text):
         """143 and 130 after a signal to the launcher, -9 if it was killed, 1 if the job lost too much, 0 at its end."""

@@ -28,8 +28,8 @@ type benchCommands struct {
 
 type benchReportCmd struct {
 	Out    string   `default:"report" placeholder:"DIR" complete:"dir" help:"The folder to write (report): index.html, report.json, ID.csv for each figure, and runs/ with the report and the output of each run."`
-	Quick  bool     `xor:"size" help:"Small runs: less than 10 minutes in all on 2 cores. The default."`
-	Full   bool     `xor:"size" help:"Runs that take less than two hours in all on 2 cores."`
+	Quick  bool     `xor:"size" help:"Small runs: some 10 minutes in all on 2 cores. The default."`
+	Full   bool     `xor:"size" help:"Larger runs, with spreads: some hours in all on 2 cores."`
 	Only   []string `placeholder:"ID" help:"Only these figures, for example E5,B7. docs/figures.md lists them."`
 	From   string   `placeholder:"DIR" complete:"dir" help:"Measure nothing: draw the runs of this report again."`
 	Resume bool     `help:"Continue the report in DIR: runs of this same program are not repeated."`
@@ -126,26 +126,25 @@ func (c *benchReportCmd) lockRuns() (*os.File, error) {
 
 // reuseRuns marks the runs of a session that an earlier one has done. With --only it also keeps the other runs of that session.
 func (c *benchReportCmd) reuseRuns(s, old *paper.Session) {
-	if len(c.Only) > 0 && old.Size == s.Size {
+	keep := len(c.Only) > 0 && old.Size == s.Size
+	if keep {
 		s.Only = slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.Only, c.Only))))
 		if len(old.Only) == 0 {
 			s.Only = nil
 		}
-		for _, o := range old.Runs {
-			if o.Done && o.Program == s.Program && !slices.ContainsFunc(s.Runs, func(x paper.RunRecord) bool { return x.File == o.File }) {
-				s.Runs = append(s.Runs, paper.RunRecord{Run: o.Run, File: o.File, Figures: o.Figures})
-			}
-		}
 	}
-	for i := range s.Runs {
-		x := &s.Runs[i]
-		j := slices.IndexFunc(old.Runs, func(o paper.RunRecord) bool { return o.File == x.File && o.Done && o.Program == s.Program })
-		if j < 0 {
+	for _, o := range old.Runs {
+		if !o.Done || o.Program != s.Program {
 			continue
 		}
-		if b, err := readReport(filepath.Join(c.Out, runsFolder, x.File)); err == nil && b.Incomplete == "" {
-			x.Done, x.Reused, x.Seconds, x.Program = true, true, old.Runs[j].Seconds, s.Program
-			s.Seconds = old.Seconds
+		if b, err := readReport(filepath.Join(c.Out, runsFolder, o.File)); err != nil || b.Incomplete != "" {
+			continue
+		}
+		o.Reused, s.Seconds = true, old.Seconds
+		if i := slices.IndexFunc(s.Runs, func(x paper.RunRecord) bool { return x.File == o.File }); i >= 0 {
+			s.Runs[i].Done, s.Runs[i].Reused, s.Runs[i].Seconds, s.Runs[i].Program = true, true, o.Seconds, o.Program
+		} else if keep {
+			s.Runs = append(s.Runs, o)
 		}
 	}
 }

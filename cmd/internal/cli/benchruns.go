@@ -101,7 +101,7 @@ func (r *reportRuns) measureRun(i int, x *paper.RunRecord) error {
 	return r.writeSession()
 }
 
-// laneMemory is more than the memory of a run of counts or virtual time: simulated ranks have real rows.
+// laneMemory is the memory that a run of counts or virtual time may take. One of 32 simulated ranks, which have real rows, took 1 GB.
 const laneMemory = 6 << 30
 
 // countLanes returns how many runs of counts and virtual time fit beside each other.
