@@ -113,7 +113,7 @@ func (b *faultsRun) addFigures(found []faultFigures) error {
 			b.report.addAs(Counted, "rows and state", "B", b.rowBytes)
 			b.report.addAs(Counted, "steps of 30 minutes / scale", "steps", float64(b.steps))
 			b.report.setCase(first, f.of)
-			b.addFaultWindows(&f.outcomes[0])
+			b.addFaultWindows(f.outcomes)
 			continue
 		}
 		fmt.Fprintf(t, "%s\t", b.nameOf(f.of))
@@ -145,35 +145,58 @@ func (b *faultsRun) addFigures(found []faultFigures) error {
 		}
 		fmt.Fprintln(t)
 		b.report.setCase(first, f.of)
-		b.addFaultWindows(&f.outcomes[0])
+		b.addFaultWindows(f.outcomes)
 	}
 	return t.Flush()
 }
 
-// addFaultWindows adds the throughput over time of the run of the first turn: of steps that are done for the first time or again, and the
-// samples done, less those of lost steps. Time is that since calm steps have passed.
-func (b *faultsRun) addFaultWindows(x *faultOutcome) {
+// addFaultWindows adds the throughput over time: of steps that are done for the first time or again, and the samples done, less those of
+// lost steps. Time is that since calm steps have passed. Each window has the values of all turns, up to the end of the shortest one.
+func (b *faultsRun) addFaultWindows(outcomes []faultOutcome) {
 	if b.size.name != b.o.text("timeline") && !b.o.Tiny {
 		return
 	}
 	window := max(30*time.Minute/time.Duration(b.scale)/18, 3*b.stepTime)
-	calm := min(b.calm, len(x.lines)-1)
-	start := x.lines[calm].UnixMS
-	done, from := x.lines[calm].Step, calm+1
-	base := done
-	end := x.lines[len(x.lines)-1].UnixMS - start
-	for i := range min(maxWindows, int(float64(end)*1e6/float64(window))) {
-		until, steps := start+int64(window*time.Duration(i+1)/time.Millisecond), 0
-		for from < len(x.lines) && x.lines[from].UnixMS <= until {
-			done, steps, from = x.lines[from].Step, steps+1, from+1
-		}
-		of := maps.Clone(x.of)
+	windows := maxWindows
+	rates, done := make([][]float64, len(outcomes)), make([][]float64, len(outcomes))
+	for turn := range outcomes {
+		rates[turn], done[turn] = windowsOf(outcomes[turn].lines, b.calm, b.batch(), window)
+		windows = min(windows, len(done[turn]))
+	}
+	for i := range windows {
+		of := maps.Clone(outcomes[0].of)
 		of["at"] = strconv.FormatFloat((window * time.Duration(i+1)).Seconds(), 'f', 3, 64)
 		first := len(b.report.Figures)
-		b.report.addFigure("throughput", "samples/s", float64(steps*b.batch())/window.Seconds())
-		b.report.addFigure("samples done", "samples", float64(done-base)*float64(b.batch()))
+		b.report.addFigure("throughput", "samples/s", column(rates, i)...)
+		b.report.addFigure("samples done", "samples", column(done, i)...)
 		b.report.setCase(first, of)
 	}
+}
+
+// windowsOf returns the throughput in each whole window after the first calm steps of a run, in samples/s, and the samples done at its end.
+func windowsOf(lines []stepLine, calm, batch int, window time.Duration) (rates, done []float64) {
+	calm = min(calm, len(lines)-1)
+	start, base := lines[calm].UnixMS, lines[calm].Step
+	at, next := base, calm+1
+	end := lines[len(lines)-1].UnixMS - start
+	for i := range int(float64(end) * 1e6 / float64(window)) {
+		until, steps := start+int64(window*time.Duration(i+1)/time.Millisecond), 0
+		for next < len(lines) && lines[next].UnixMS <= until {
+			at, steps, next = lines[next].Step, steps+1, next+1
+		}
+		rates = append(rates, float64(steps*batch)/window.Seconds())
+		done = append(done, float64(at-base)*float64(batch))
+	}
+	return rates, done
+}
+
+// column is the values of all turns in a window.
+func column(of [][]float64, window int) []float64 {
+	values := make([]float64, len(of))
+	for turn := range of {
+		values[turn] = of[turn][window]
+	}
+	return values
 }
 
 // maxWindows bounds the windows of a run.

@@ -87,7 +87,8 @@ func (g *guardedJob) addPlain() {
 	}
 }
 
-// addWindows adds the throughput over time, in windows of half a second / scale * 200, or three steps if that is longer, and the mean.
+// addWindows adds the throughput over time, in windows of half a second / scale * 200, or three steps if that is longer, and the mean of
+// each block.
 func (g *guardedJob) addWindows(of map[string]string, blocks []guardBlock) {
 	r, samples := g.b.report, float64(g.b.ranks*g.b.o.number("batch"))
 	window := g.b.windows[g.size.name]
@@ -95,13 +96,16 @@ func (g *guardedJob) addWindows(of map[string]string, blocks []guardBlock) {
 		window = max(g.b.interval(30)/18, time.Duration(3*g.plain[0][0].perStep()*float64(time.Millisecond)))
 		g.b.windows[g.size.name] = window
 	}
-	counts, all, steps := stepsOfWindows(blocks, window)
+	var means []float64
+	for _, x := range blocks {
+		means = append(means, samples*float64(x.steps)/x.took.Seconds())
+	}
 	first := len(r.Figures)
-	r.addFigure("mean throughput", "samples/s", samples*float64(steps)/all.Seconds())
+	r.addFigure("mean throughput", "samples/s", means...)
 	r.addAs(Counted, "window", "s", window.Seconds())
 	r.setCase(first, of)
 	done := 0
-	for i, n := range counts {
+	for i, n := range stepsOfWindows(blocks, window) {
 		done += n
 		at := maps.Clone(of)
 		at["at"] = strconv.FormatFloat((window * time.Duration(i+1)).Seconds(), 'f', 3, 64)
@@ -113,19 +117,22 @@ func (g *guardedJob) addWindows(of map[string]string, blocks []guardBlock) {
 }
 
 // stepsOfWindows counts the steps that end in each window of some blocks, end to end. The last window, which is not full, is left out.
-func stepsOfWindows(blocks []guardBlock, window time.Duration) (counts []int, all time.Duration, steps int) {
-	var ends []time.Duration
+func stepsOfWindows(blocks []guardBlock, window time.Duration) []int {
+	var (
+		ends []time.Duration
+		all  time.Duration
+	)
 	for _, x := range blocks {
 		for _, end := range x.ends {
 			ends = append(ends, all+end)
 		}
-		all, steps = all+x.took, steps+x.steps
+		all += x.took
 	}
-	counts = make([]int, max(1, int(all/window)))
+	counts := make([]int, max(1, int(all/window)))
 	for _, end := range ends {
 		if i := int(end / window); i < len(counts) {
 			counts[i]++
 		}
 	}
-	return counts, all, steps
+	return counts
 }

@@ -10,9 +10,20 @@ import (
 func TestStepsOfWindows(t *testing.T) {
 	s := time.Second
 	blocks := []guardBlock{{steps: 2, took: 5 * s, ends: []time.Duration{s, 2 * s}}, {steps: 1, took: 2 * s, ends: []time.Duration{s / 2}}}
-	counts, all, steps := stepsOfWindows(blocks, 2*s)
-	if !slices.Equal(counts, []int{1, 1, 1}) || all != 7*s || steps != 3 {
-		t.Errorf("%v, %v, %d", counts, all, steps)
+	if counts := stepsOfWindows(blocks, 2*s); !slices.Equal(counts, []int{1, 1, 1}) {
+		t.Errorf("%v", counts)
+	}
+}
+
+// The samples of steps that are lost are not done until they are repeated; the throughput counts both.
+func TestWindowsOfLostSteps(t *testing.T) {
+	lines := []stepLine{{1, 0}, {2, 1000}, {3, 1500}, {4, 2500}, {3, 3500}, {4, 4500}, {5, 5000}}
+	rates, done := windowsOf(lines, 1, 10, 2*time.Second) // from step 2, at 1 s: windows to 3 s and to 5 s
+	if !slices.Equal(rates, []float64{10, 15}) || !slices.Equal(done, []float64{20, 30}) {
+		t.Errorf("%v, %v", rates, done)
+	}
+	if rates, done := windowsOf(lines, 9, 10, time.Second); len(rates) > 0 || len(done) > 0 {
+		t.Errorf("a run without other steps: %v, %v", rates, done)
 	}
 }
 

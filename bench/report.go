@@ -68,6 +68,9 @@ const (
 	Virtual Evidence = "virtual"
 )
 
+// IsTimed reports whether figures of this kind are times of this machine, which differ from run to run.
+func (e Evidence) IsTimed() bool { return e == Measured || e == Simulated }
+
 // Figure is one quantity.
 type Figure struct {
 	Name     string   `json:"name"`

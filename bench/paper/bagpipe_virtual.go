@@ -211,19 +211,13 @@ func drawIdeal(f *Figure, reports []*bench.Report) error {
 		all("a step that exchanges rows takes longer than the ideal one", slower...),
 		all("DeepFM is nearer to its ideal step than DLRM", nearer...),
 		above("the faster link brings BagPipe's DLRM nearer to the ideal step in ms",
-			minusPoint(f.atLabel("BagPipe", labels[0]), f.atLabel("ideal", labels[0])), minusPoint(f.atLabel("BagPipe", labels[1]), f.atLabel("ideal", labels[1]))),
+			minus(f.atLabel("BagPipe", labels[0]), f.atLabel("ideal", labels[0])), minus(f.atLabel("BagPipe", labels[1]), f.atLabel("ideal", labels[1]))),
 	}
 	f.Params = virtualParams(reports[0], Param{"ranks", "8", "8"}, Param{"dense parameters of DeepFM", "33,851,283", deepFMDense + "; weights in rows: " + deepFMInRows})
 	f.Notes = append(f.Notes, virtualNotes...)
 	f.Notes = append(f.Notes, "The rows of DeepFM have 48 floats here also where the weights would be in them; they would have 49.",
 		"Our ideal step has the dense all-reduce of the paper's model over the same link.")
 	return nil
-}
-
-// minusPoint is a - b, with the widest spread that the two allow.
-func minusPoint(a, b Point) Point {
-	a.Y, a.Least, a.Most, a.N = a.Y-b.Y, a.Least-b.Most, a.Most-b.Least, min(a.N, b.N)
-	return a
 }
 
 func trainersRuns(size Size) []Run {

@@ -8,7 +8,8 @@ import (
 )
 
 // A check of measured values takes their spreads into account: it holds or fails only if it does so for all values within the spreads,
-// else it is unclear. Counts have no spread, so their checks are always clear. A value that is missing (N = 0) fails its check.
+// else it is unclear. A check of a time that was taken once is unclear. Counts have no spread, so their checks are always clear. A value
+// that is missing (N = 0) fails its check.
 
 // above checks that a is greater than b.
 func above(text string, a, b Point) Check {
@@ -112,6 +113,10 @@ func judge(text string, holds, fails bool, sees string, points ...Point) Check {
 	c := Check{Text: text, Seen: sees}
 	if slices.ContainsFunc(points, func(p Point) bool { return p.N == 0 }) {
 		c.Seen = "a value is missing: " + sees
+		return c
+	}
+	if slices.ContainsFunc(points, func(p Point) bool { return p.Single }) {
+		c.Seen, c.Unclear = sees+"; measured once, so the spread is not known", true
 		return c
 	}
 	c.Holds = holds

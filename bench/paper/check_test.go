@@ -15,7 +15,7 @@ func spread(x, y, least, most float64) Point {
 
 func TestChecks(t *testing.T) {
 	one, two, four := exact(1, 1), exact(2, 2), exact(4, 3)
-	wide := spread(2, 2, 0.5, 5)
+	wide, once := spread(2, 2, 0.5, 5), Point{X: 2, Y: 2, Least: 2, Most: 2, N: 1, Single: true}
 	for _, c := range []struct {
 		name           string
 		check          Check
@@ -25,6 +25,10 @@ func TestChecks(t *testing.T) {
 		{"not above", above("", one, two), false, false},
 		{"above by its median alone", above("", wide, one), false, true},
 		{"not above by its median alone", above("", one, wide), false, true},
+		{"above by a single time", above("", once, one), false, true},
+		{"not above by a single time", above("", one, once), false, true},
+		{"a ratio of a single time", atLeast("", over(two, once), 3), false, true},
+		{"a difference of a single time", atLeast("", minus(once, two), 0), false, true},
 		{"equal is not above", above("", one, one), false, false},
 		{"below", below("", one, two), true, false},
 		{"below by its median alone", below("", one, wide), false, true},
@@ -103,6 +107,12 @@ func TestPicking(t *testing.T) {
 	r.Figures[1].Evidence = bench.Measured
 	if _, err := line(r, "", "step", "batch"); err == nil {
 		t.Error("a series of two kinds is no error")
+	}
+	if p, _, err := point(r, 0, "", "step", "batch", "3"); err != nil || !p.Single {
+		t.Errorf("a time that was taken once: %+v, %v", p, err)
+	}
+	if s.Points[0].Single {
+		t.Errorf("a virtual time: %+v", s.Points[0])
 	}
 	f := &Figure{Series: []Series{s, b}, Values: []PaperValue{{System: "y", X: 3, Y: 7}}}
 	if p := f.at("no cache", 20); p.Y != 1 {

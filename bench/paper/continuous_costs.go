@@ -7,12 +7,6 @@ import (
 	"github.com/ecrec/ecrec/bench"
 )
 
-// sum adds two values of one job.
-func sum(a, b Point) Point {
-	a.Y, a.Least, a.Most, a.N = a.Y+b.Y, a.Least+b.Least, a.Most+b.Most, min(a.N, b.N)
-	return a
-}
-
 // splitModels returns the report of the synthetic model with the most samples, and that of Criteo.
 func splitModels(reports []*bench.Report) (labels []string, of []*bench.Report, err error) {
 	if len(reports) < 2 {

@@ -54,7 +54,7 @@ func TestChecksOfProtection(t *testing.T) {
 	turn(t, "E6", "falls to 0", 0, 0, 5, "throughput", "size", "8S", "minutes", "30")
 	turn(t, "E6", "at least 70 %", 0, high, 1e-9, "mean throughput", "size", "8S", "k", "4")
 	turn(t, "E6", "is below that of k=4", 0, high, 1e-9, "mean throughput", "size", "8S", "k", "4")
-	turn(t, "E7", "fewer samples", 0, low, high, "samples done", "size", "8S", "minutes", "30")
+	turn(t, "E7", "fewer samples", 0, low, high, "mean throughput", "size", "8S", "minutes", "30")
 	turn(t, "E-wide", "2S-2D costs more", 0, high, low, "overhead", "size", "2S-2D")
 	turn(t, "E-ablation", "fewer commits", 0, high, low, "overhead", "system", "ours", "every", "1")
 	turn(t, "E-ablation", "cost less than ECRec's", 0, low, high, "overhead", "system", "ours", "every", "1")

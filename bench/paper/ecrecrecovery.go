@@ -234,3 +234,20 @@ func drawRates(f *Figure, reports []*bench.Report) error {
 		"rate does so here. The values are no gains over one lock, so they can't be compared with the paper's.")
 	return nil
 }
+
+// atSameTime returns the last points of two curves before the shorter one ends. They have N = 0 if there are none.
+func atSameTime(a, b []Point) (x, y Point) {
+	if len(a) == 0 || len(b) == 0 {
+		return x, y
+	}
+	end := min(a[len(a)-1].X, b[len(b)-1].X)
+	last := func(points []Point) (p Point) {
+		for _, q := range points {
+			if q.X <= end {
+				p = q
+			}
+		}
+		return p
+	}
+	return last(a), last(b)
+}

@@ -62,7 +62,9 @@ type Point struct {
 	Least float64 `json:"least"`
 	Most  float64 `json:"greatest"`
 	N     int     `json:"n"`
-	Unit  string  `json:"unit,omitempty"` // of a table whose values differ in unit; empty: that of the axis
+	// Single marks a time that was taken once, so that nothing is known about its spread.
+	Single bool   `json:"single,omitempty"`
+	Unit   string `json:"unit,omitempty"` // of a table whose values differ in unit; empty: that of the axis
 }
 
 // PaperValue is a value of the paper.

@@ -49,7 +49,7 @@ func bars(r *bench.Report, system, name, key string, labels []string, of ...stri
 
 // pointOf returns a figure of a report as a point. The spread of pairs is the interval of their median.
 func pointOf(f bench.Figure, x float64, label string) Point {
-	p := Point{X: x, Label: label, Y: f.Median, Least: f.Min, Most: f.Max, N: f.N}
+	p := Point{X: x, Label: label, Y: f.Median, Least: f.Min, Most: f.Max, N: f.N, Single: f.N == 1 && f.Evidence.IsTimed()}
 	if f.Interval != nil {
 		p.Least, p.Most = f.Interval[0], f.Interval[1]
 	}
@@ -88,9 +88,29 @@ func scaledSeries(s Series, by float64) Series {
 // over returns a / b. Its spread is the widest that the two allow, and N the smaller one. A ratio of pairs that the benchmark
 // has computed is better evidence than this.
 func over(a, b Point) Point {
-	p := a
-	p.Y, p.Least, p.Most, p.N, p.Unit = a.Y/b.Y, a.Least/b.Most, a.Most/b.Least, min(a.N, b.N), "ratio"
+	p := computed(a, b)
+	p.Y, p.Least, p.Most, p.Unit = a.Y/b.Y, a.Least/b.Most, a.Most/b.Least, "ratio"
 	return p
+}
+
+// minus is a - b, with the widest spread that the two allow.
+func minus(a, b Point) Point {
+	p := computed(a, b)
+	p.Y, p.Least, p.Most = a.Y-b.Y, a.Least-b.Most, a.Most-b.Least
+	return p
+}
+
+// sum adds two values of one job.
+func sum(a, b Point) Point {
+	p := computed(a, b)
+	p.Y, p.Least, p.Most = a.Y+b.Y, a.Least+b.Least, a.Most+b.Most
+	return p
+}
+
+// computed returns a with the evidence of a value that is computed from a and b: its N is the smaller one.
+func computed(a, b Point) Point {
+	a.N, a.Single = min(a.N, b.N), a.Single || b.Single
+	return a
 }
 
 // at returns the value of a system at x. It has N = 0 if there is none: a check of it fails, and reports the missing value.
