@@ -54,8 +54,7 @@ func (c *benchReportCmd) Run(a *app) error {
 	if err != nil {
 		return errUsage("bench report: --only: " + err.Error())
 	}
-	s, err := c.beginSession(a, size, plan)
-	if err != nil {
+	if _, err := c.readOld(); err != nil { // before anything is written
 		return err
 	}
 	lock, err := c.lockRuns()
@@ -63,6 +62,10 @@ func (c *benchReportCmd) Run(a *app) error {
 		return err
 	}
 	defer lock.Close()
+	s, err := c.beginSession(a, size, plan)
+	if err != nil {
+		return err
+	}
 	program, err := self()
 	if err != nil {
 		return fmt.Errorf("bench report: %w", err)
@@ -76,25 +79,43 @@ func (c *benchReportCmd) Run(a *app) error {
 
 const (
 	runsFolder  = "runs"
+	lockFile    = ".lock" // of the runs; a report that is killed before its first record leaves it alone
 	sessionFile = "session.json"
 	reportFile  = "report.json"
 )
 
-// beginSession returns the session of the report, with the runs that an earlier one has done if it is resumed.
-func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunRecord) (*paper.Session, error) {
+// readOld returns the session to resume, or nil. It refuses a folder with a report that is not resumed, and one with other files.
+func (c *benchReportCmd) readOld() (*paper.Session, error) {
 	old, err := readSession(filepath.Join(c.Out, runsFolder))
 	switch {
 	case err == nil && !c.Resume:
 		return nil, errUsage(fmt.Sprintf("bench report: --out %s has a report of %s; continue it with --resume, or give another folder",
 			c.Out, old.When.UTC().Format("2006-01-02 15:04 MST")))
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err == nil:
+		return old, nil
+	case !errors.Is(err, fs.ErrNotExist):
 		return nil, errUsage("bench report: --out " + c.Out + ": " + err.Error())
-	case err != nil && c.Resume:
+	case c.Resume:
 		return nil, errUsage("bench report: --resume: there is no report in " + c.Out)
-	case err != nil:
-		if entries, _ := os.ReadDir(c.Out); len(entries) > 0 { // a folder that cannot be read fails when it is written
-			return nil, errUsage("bench report: --out " + c.Out + ": the folder is not empty and has no report; give another one")
-		}
+	}
+	if holdsOther(c.Out, runsFolder) || holdsOther(filepath.Join(c.Out, runsFolder), lockFile) {
+		return nil, errUsage("bench report: --out " + c.Out + ": the folder is not empty and has no report; give another one")
+	}
+	return nil, nil
+}
+
+// holdsOther reports whether a folder has an entry of another name. One that cannot be read fails when it is written.
+func holdsOther(dir, name string) bool {
+	entries, _ := os.ReadDir(dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != name })
+}
+
+// beginSession returns the session of the report, with the runs that an earlier one has done if it is resumed. The caller holds the lock
+// of the runs: what it reads is not changed by another report.
+func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunRecord) (*paper.Session, error) {
+	old, err := c.readOld()
+	if err != nil {
+		return nil, err
 	}
 	program, err := hashProgram()
 	if err != nil {
@@ -117,7 +138,7 @@ func (c *benchReportCmd) lockRuns() (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	f, free, err := report.LockFile(filepath.Join(dir, ".lock"))
+	f, free, err := report.LockFile(filepath.Join(dir, lockFile))
 	if err == nil && !free {
 		err = errUsage("bench report: --out " + c.Out + ": another report is measured there; wait for it, or give another folder")
 	}

@@ -184,3 +184,28 @@ func TestReportsAreAlone(t *testing.T) {
 	}
 	lock.Close()
 }
+
+// A folder that only a killed report has begun is free. One with files of a user is refused, and one with a report needs --resume.
+func TestFoldersOfReports(t *testing.T) {
+	free, runs, other, done := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	for path, content := range map[string]string{filepath.Join(free, runsFolder, lockFile): "", filepath.Join(runs, runsFolder, "mine"): "",
+		filepath.Join(other, "mine"): "", filepath.Join(done, runsFolder, sessionFile): "{}"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct {
+		out    string
+		resume bool
+		want   string
+	}{{filepath.Join(free, "new"), false, ""}, {free, false, ""}, {runs, false, "not empty"}, {other, false, "not empty"}, {done, false, "--resume"},
+		{done, true, ""}, {free, true, "no report"}} {
+		old, err := (&benchReportCmd{Out: x.out, Resume: x.resume}).readOld()
+		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) || (old != nil) != (x.resume && err == nil) {
+			t.Errorf("%+v: %v, %v", x, old, err)
+		}
+	}
+}
