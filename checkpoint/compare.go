@@ -207,7 +207,7 @@ func (m *touchedRows) rowAt(g int64, drawn []float32) []byte {
 	return f.rows[:f.rowBytes]
 }
 
-// pass goes on behind the global row g, if that is the next one.
+// pass continues behind the global row g, if that is the next one.
 func (m *touchedRows) pass(g int64) error {
 	if g != m.at {
 		return nil

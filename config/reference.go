@@ -362,7 +362,7 @@ var exchangeAndStorage = []Doc{
 	{"store.tier", "", "train",
 		"`\"file\"` keeps rows on a disk of each machine, in the folder `store.path`, and those in use in memory. The result does not change. See [rows beyond memory](recovery.md#rows-beyond-memory)."},
 	{"store.path", "`store` in `job.out` where `store.tier` is `\"file\"`, else none", "store train",
-		"Folder, on a disk of each machine, of logs with the rows of every commit. If all processes are lost, `--resume auto` goes on from the last commit there, seconds old. See [recovery](recovery.md)."},
+		"Folder, on a disk of each machine, of logs with the rows of every commit. If all processes are lost, `--resume auto` continues from the last commit there, seconds old. See [recovery](recovery.md)."},
 	{"store.dram_bytes", "", "train",
 		"With `store.tier = \"file\"`: memory of each rank for rows in use, for rows that are read ahead, and for the index of all its rows."},
 	{"checkpoint.dir", "`checkpoints` in `job.out` where `checkpoint.every` is set, else none", "cmd/internal/cli train",

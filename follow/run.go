@@ -195,7 +195,7 @@ func (f *Follower) endAtEnd() error {
 func (f *Follower) applyCut(c *stream.Cut) error {
 	first := c.Epochs[0]
 	if f.model != nil && c.Lineage != f.model.at[0].Lineage {
-		f.o.Warn(fmt.Sprintf("the run forked: lineage %s goes on from step %d with other settings, and its model replaces that of step %d of lineage %s",
+		f.o.Warn(fmt.Sprintf("the run forked: lineage %s continues from step %d with other settings, and its model replaces that of step %d of lineage %s",
 			c.Lineage.Short(), c.Step, f.model.step, f.model.at[0].Lineage.Short()))
 	}
 	if len(first.About) == 0 && (f.model == nil || c.Lineage != f.model.at[0].Lineage) {

@@ -1,4 +1,4 @@
-// Package store keeps the rows of one rank's commits in a log on a disk, so that a job whose processes are all lost goes on
+// Package store keeps the rows of one rank's commits in a log on a disk, so that a job whose processes are all lost continues
 // from a commit of a few seconds before.
 //
 // # Terms

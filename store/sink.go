@@ -240,7 +240,7 @@ func (s *Store) sealAll() error {
 	return s.appendAll(s.step)
 }
 
-// allPause is how long training goes on until a stream that did not take all rows is tried again, for which it waits.
+// allPause is how long training continues until a stream that did not take all rows is tried again, for which it waits.
 const allPause = time.Minute
 
 // failAll notes that not all rows could be appended. A stream is tried again at a later seal.

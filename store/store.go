@@ -74,7 +74,7 @@ func Open(o Options) (s *Store, err error) {
 }
 
 // Broken is the store of a rank whose folder cannot be opened, with the reason. It takes epochs and keeps none, so that a job which has
-// trained goes on.
+// trained continues.
 func Broken(o Options, why error) *Store {
 	return &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store"), problem: why, failed: true,
 		ended: true}

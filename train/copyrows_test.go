@@ -14,7 +14,7 @@ import (
 )
 
 // TestCopyRowsWaitsForNoDisk: while the disk does nothing, rows are copied as long as there are buffers, and no step
-// waits. When the rows that are aside have reached their bound, the copy goes on with the disk, so that they do
+// waits. When the rows that are aside have reached their bound, the copy continues with the disk, so that they do
 // not grow.
 func TestCopyRowsWaitsForNoDisk(t *testing.T) {
 	const rows, width = 4096, 512 // 8 MiB

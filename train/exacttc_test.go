@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/cuda/standin"
@@ -23,6 +24,21 @@ func TestOneDigestOfPiecesOnGPUs(t *testing.T) {
 		}
 		if fmt.Sprint(got.TrainLoss, got.Eval) != fmt.Sprint(want.TrainLoss, want.Eval) {
 			t.Errorf("%s: losses %v, evaluation %v; on the CPU %v, %v", ranks, got.TrainLoss, got.Eval, want.TrainLoss, want.Eval)
+		}
+	}
+}
+
+// A CPU that computes these products warns once; a GPU, and a CPU with other products, do not.
+func TestWarningOfPiecesOnACPU(t *testing.T) {
+	standin.Use(t, kernels.CUDASource(), 1)
+	for _, x := range []struct {
+		blas, device string
+		warnings     int
+	}{{"exact-tc", "cpu", 1}, {"exact-tc", "cuda", 0}, {"exact", "cpu", 0}} {
+		w := &warned{}
+		run(t, Options{Observer: w}, adagrad, "train.iterations=2", "kernels.blas="+x.blas, "job.device="+x.device)
+		if len(w.said) != x.warnings || x.warnings > 0 && !strings.Contains(w.said[0], "kernels.blas = \"exact-tc\" is made for the tensor cores") {
+			t.Errorf("%+v: warned %q", x, w.said)
 		}
 	}
 }

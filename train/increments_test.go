@@ -55,7 +55,7 @@ func consolidated(t *testing.T, dir string) string {
 // anyKind draws the kind of checkpoints.
 func anyKind(r *rand.Rand) string { return []string{"full", "incremental"}[r.IntN(2)] }
 
-// TestIncrementsResume: a run with increments that stops and goes on, on as many ranks or on others, ends as one that
+// TestIncrementsResume: a run with increments that stops and continues, on as many ranks or on others, ends as one that
 // never stopped, and each of its checkpoints, made full, is that of a run with full ones.
 func TestIncrementsResume(t *testing.T) {
 	r := seeded(t)

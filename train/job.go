@@ -78,6 +78,7 @@ func (j *job) open() (err error) {
 			j.close()
 		}
 	}()
+	j.warnIfSlow()
 	if err = j.fitData(); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // A save beside training. At its step the ranks pin their rows and copy the rest. Then they write, while
-// training goes on. Each goes through the same stages, and does the work of a stage in the background,
+// training continues. Each goes through the same stages, and does the work of a stage in the background,
 // except that the rank's own goroutine copies rows, between two steps and a few at a time. The status
 // of each step reports which ranks have done the work of the stage, or failed. When all have, all ranks
 // enter the next stage after that same step; when one has failed, all give up. A save that training waits for goes

@@ -139,7 +139,7 @@ func (l *storing) takeStatus(all []status) {
 			if mine := l.store.Problem(); id == 0 && mine != nil {
 				why = mine
 			}
-			observer.Warned(fmt.Sprintf("%v; training goes on, and nothing after step %d would survive the loss of all processes; free or replace the disk",
+			observer.Warned(fmt.Sprintf("%v; training continues, and nothing after step %d would survive the loss of all processes; free or replace the disk",
 				why, l.durable))
 		}
 		l.warned = true

@@ -82,7 +82,7 @@ func TestRestartFromLogs(t *testing.T) {
 	}
 }
 
-// TestBestModelOfTheLog ends jobs soon after a better evaluation: the next one goes on from an earlier commit in the logs, and must find
+// TestBestModelOfTheLog ends jobs soon after a better evaluation: the next one continues from an earlier commit in the logs, and must find
 // the model that was the best then.
 func TestBestModelOfTheLog(t *testing.T) {
 	sets := append(slices.Clone(judged), "ec.commit_every=4", "job.ranks=1")

@@ -138,7 +138,7 @@ func (x *streaming) takeStatus(all []status) {
 		if mine := x.store.Problem(); i == 0 && mine != nil {
 			why = mine
 		}
-		observer.Warned(fmt.Sprintf("%v; training goes on, and readers stay at step %d until it does", why, x.streamed))
+		observer.Warned(fmt.Sprintf("%v; training continues, and readers stay at step %d until it does", why, x.streamed))
 	case i < 0 && x.warned:
 		observer.Warned(fmt.Sprintf("stream.to: %s takes the rows of all ranks again", to))
 	}
@@ -173,7 +173,7 @@ func (x *streaming) finishStream() {
 			why = fmt.Errorf("stream.to: %s did not take all rows within %v", r.job.cfg.Stream.To, drainFor)
 		}
 		r.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it "+
-			"goes on",
+			"continues",
 			why, r.id, x.store.Durable(), r.done))
 	}
 }

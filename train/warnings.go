@@ -12,8 +12,17 @@ const (
 	warnCache                    // the cache is too small for oracle.lookahead
 	warnSaves                    // saves take longer than checkpoint.every
 	warnDense                    // the model does not read the dense features
+	warnProducts                 // a CPU computes the products that are made for tensor cores
 	warnings
 )
+
+// warnIfSlow warns that a CPU computes the products that are made for the tensor cores of a GPU.
+func (j *job) warnIfSlow() {
+	if j.dev == j.host && j.cfg.Kernels.BLAS == exactTC {
+		j.warnOnce(warnProducts, `kernels.blas = "exact-tc" is made for the tensor cores of a GPU: a CPU computes the same bits far more slowly than those of `+
+			`"exact"; use that, unless the result must equal that of GPUs`)
+	}
+}
 
 // warnIfSkipped warns that a model leaves out the dense features that the config names.
 func (j *job) warnIfSkipped() {

@@ -31,7 +31,7 @@ func stepOf(t *testing.T, out, kind string) (step int64, n int) {
 	return step, n
 }
 
-// All processes of a job are killed at random moments, again and again. The next job goes on from the logs of store.path, from the last
+// All processes of a job are killed at random moments, again and again. The next job continues from the logs of store.path, from the last
 // step that was durable or a later one, and the result is that of a job that nothing has killed.
 func TestKilledAll(t *testing.T) {
 	r := drawing(t)

@@ -47,7 +47,7 @@ func TestLaunchedWorkersKilled(t *testing.T) {
 	})
 }
 
-// A job sends its commits to a topic. Another one, with another number of processes, goes on from a step in the middle of it, sends
+// A job sends its commits to a topic. Another one, with another number of processes, continues from a step in the middle of it, sends
 // its own there, and ends with the result of the undisturbed run.
 func TestLaunchedTopic(t *testing.T) {
 	eachUser(t, func(t *testing.T, s *site) {

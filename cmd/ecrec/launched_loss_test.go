@@ -259,7 +259,7 @@ func TestLaunchedScancel(t *testing.T) {
 	})
 }
 
-// stopped checks that a stopped run goes on from where it saved, with the result of a run that was never stopped. Unless it must have
+// stopped checks that a stopped run continues from where it saved, with the result of a run that was never stopped. Unless it must have
 // saved, it may also go on from its newest checkpoint: srun kills its tasks one after another, some before they get the signal, so that
 // the others save, end with an error of too many losses, or are killed as well.
 func (s *site) stopped(t *testing.T, w way, out string, must bool, args ...string) {

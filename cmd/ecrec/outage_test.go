@@ -32,7 +32,7 @@ commit_every = 5
 backlog = "16MiB"
 `
 
-// TestOutage: the only broker is down for five seconds, or two minutes in a soak. Training goes on as fast as before, in as much
+// TestOutage: the only broker is down for five seconds, or two minutes in a soak. Training continues as fast as before, in as much
 // memory as the distinct rows take, and then the topic gets the last model.
 func TestOutage(t *testing.T) {
 	if !*kafka {
@@ -107,7 +107,7 @@ func TestOutage(t *testing.T) {
 	if diff, err := exec.Command("diff", "-r", filepath.Join(made, last), saved[len(saved)-1]).CombinedOutput(); err != nil {
 		t.Errorf("the checkpoints differ: %s", diff)
 	}
-	if text := stdout.String() + stderr.String(); !strings.Contains(text, "training goes on") || !strings.Contains(text,
+	if text := stdout.String() + stderr.String(); !strings.Contains(text, "training continues") || !strings.Contains(text,
 		"takes the rows of all ranks again") {
 		if outage > 15*time.Second { // shorter ones are not reported
 			t.Errorf("the outage and its end are not reported:\n%s", text)

@@ -108,7 +108,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		case <-time.After(200 * time.Millisecond): // apart, for two at once would count as one
 		}
 		if time.Since(begin) > patience {
-			t.Fatalf("the run goes on after %d signals", signals)
+			t.Fatalf("the run continues after %d signals", signals)
 		}
 		if err := cmd.Process.Signal(syscall.SIGINT); err == nil {
 			signals++

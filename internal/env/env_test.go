@@ -195,7 +195,7 @@ func TestQueueCloseEndsWaiters(t *testing.T) {
 		t.Errorf("got %q, %t from the closed queue, want what was left", x, ok)
 	}
 	if _, ok := full.Get(); ok || full.Put("late") {
-		t.Error("a closed and drained queue goes on")
+		t.Error("a closed and drained queue continues")
 	}
 }
 

@@ -1,4 +1,4 @@
-"""A follower of a topic that is killed and started again while the run goes on."""
+"""A follower of a topic that is killed and started again while the run continues."""
 
 import os
 import signal

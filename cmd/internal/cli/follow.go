@@ -19,7 +19,7 @@ import (
 
 type followCmd struct {
 	Source string        `arg:"" help:"The topic, as in stream.to: kafka://HOST:PORT/TOPIC, or file:DIR."`
-	To     string        `required:"" complete:"dir" placeholder:"DIR" help:"Folder of the checkpoints. A follower that was there before goes on."`
+	To     string        `required:"" complete:"dir" placeholder:"DIR" help:"Folder of the checkpoints. A follower that was there before continues."`
 	At     string        `default:"latest" placeholder:"STEP|end|latest" help:"End with a full checkpoint of this step. end: of the newest one that the topic has now. latest: follow until a signal ends it."`
 	Every  time.Duration `default:"10s" help:"Least time between two checkpoints."`
 	Keep   int           `default:"2" placeholder:"N" help:"How many checkpoints to keep, beside the parents that increments among them need. 0: all."`
