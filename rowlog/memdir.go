@@ -15,6 +15,7 @@ type MemDir struct {
 	files  map[uint64]*content
 	named  map[uint64]bool     // durable names
 	gone   map[uint64]*content // removed files whose names are durable
+	begun  bool                // the note of SetBegun, which is durable at once
 	failIn atomic.Int64
 }
 
@@ -68,6 +69,18 @@ func (d *MemDir) CutPower() {
 		}
 		c.now, c.durable, c.lost = after, slices.Clone(after), false
 	}
+}
+
+// Begun reports whether the folder has the note of SetBegun.
+func (d *MemDir) Begun() (bool, error) { return d.begun, nil }
+
+// SetBegun makes the note that the log begins, or removes it.
+func (d *MemDir) SetBegun(begun bool) error {
+	if d.fails() {
+		return ErrDisk
+	}
+	d.begun = begun
+	return nil
 }
 
 // List implements Dir.

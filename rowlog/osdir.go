@@ -1,7 +1,9 @@
 package rowlog
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,6 +116,42 @@ func (d *OSDir) Open(number uint64) (File, error) { return d.open(number, 0) }
 // Remove removes a file.
 func (d *OSDir) Remove(number uint64) error {
 	return d.env.Do("remove "+d.name(number), func() error { return os.Remove(d.name(number)) })
+}
+
+// begunFile is the note of SetBegun.
+const begunFile = "begun"
+
+// Begun reports whether the folder has the note of SetBegun.
+func (d *OSDir) Begun() (begun bool, err error) {
+	path := filepath.Join(d.path, begunFile)
+	err = d.env.Do("look for "+path, func() error {
+		_, err := os.Stat(path)
+		begun = err == nil
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return begun, err
+}
+
+// SetBegun makes the note that the log begins, an empty file, or removes it. Its name is durable then.
+func (d *OSDir) SetBegun(begun bool) error {
+	path := filepath.Join(d.path, begunFile)
+	err := d.env.Do("write "+path, func() error {
+		if !begun {
+			return os.Remove(path)
+		}
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
+	if err != nil && (begun || !errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	return d.Sync()
 }
 
 // Sync makes the names of the files durable.

@@ -81,6 +81,13 @@ func (d disk) Remove(number uint64) error {
 	return d.MemDir.Remove(number)
 }
 
+func (d disk) SetBegun(begun bool) error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	return d.MemDir.SetBegun(begun)
+}
+
 func (d disk) Sync() error {
 	if err := d.use(); err != nil {
 		return err

@@ -29,6 +29,10 @@
 // first (Begin). A rank that replaces a lost one writes all rows at the first seal after they are rebuilt. Until then
 // its Durable is 0, and the job's too.
 //
+// A job that is killed in its first epochs may leave logs to some ranks only. So a log that begins at step 0 begins with a note in its
+// folder, which the store removes once a step is durable on all ranks (Settle). Where every rank has the note (HasBegun), an empty
+// log is not a lost one: no step was durable, and the job may begin anew.
+//
 // # Rows that are not in memory
 //
 // Below is the place of rows that have no frame in a shard (shard.OpenTier). The log has them, except those that had to leave memory

@@ -42,6 +42,10 @@ type Options struct {
 // Dir is the folder of a log, which can be closed.
 type Dir interface {
 	rowlog.Dir
+	// Begun reports whether the folder has the note that the log begins and no step is durable on all ranks yet.
+	Begun() (bool, error)
+	// SetBegun makes the note, or removes it. That is durable when it returns.
+	SetBegun(begun bool) error
 	Close()
 }
 

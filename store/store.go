@@ -38,6 +38,7 @@ type Store struct {
 	allAfter time.Duration // it is not tried before: a stream did not take the rows
 
 	below *Below // nil: all rows are in memory
+	begun bool   // the folder has the note that no step is durable on all ranks yet; of the writer while it writes
 
 	monitor  env.Monitor
 	queue    []*epoch
@@ -98,9 +99,11 @@ func (s *Store) open() (err error) {
 	}
 	s.disk, err = rowlog.Open(rowlog.Options{Dir: s.dir, Lineage: o.Lineage, Owner: o.Rank, Owners: o.Ranks,
 		RowBytes: o.Shard.RowBytes(), Slots: s.slots() + s.lossSlots(), Lock: o.Env.Monitor("index of the log")})
-	if err == nil {
-		s.log = s.disk
+	if err != nil {
+		return err
 	}
+	s.log = s.disk
+	s.begun, err = s.dir.Begun()
 	return err
 }
 
@@ -328,6 +331,11 @@ func (s *Store) recycle() {
 
 // append appends an epoch to the log, and makes it durable.
 func (s *Store) append(e *epoch, settled int64) error {
+	if settled > 0 {
+		if err := s.noteBegun(false); err != nil {
+			return err
+		}
+	}
 	if s.log.Step() < logged(e.step) { // a failed attempt may have appended it
 		if err := s.log.Append(logged(e.step), e.slots, e.rows, e.extra); err != nil {
 			return err

@@ -78,7 +78,7 @@ func (j *job) open() (err error) {
 			j.close()
 		}
 	}()
-	j.warnIfSlow()
+	warnIfSlow(j)
 	if err = j.fitData(); err != nil {
 		return err
 	}

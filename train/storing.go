@@ -192,6 +192,8 @@ func (p *protection) isStored() bool { return p != nil && p.log.loaded }
 type stored struct {
 	step int64 // the last one that all of them hold, 0 if there is none
 	most int64 // the last one that any of them holds
+	// begun reports whether no step was durable on all ranks, by the notes of all of them.
+	begun bool
 }
 
 // findStored finds the steps that the logs hold. All ranks call it, before commits begin.
@@ -200,13 +202,14 @@ func (p *protection) findStored() (x stored, err error) {
 		return x, nil
 	}
 	ctl, s := p.rank.conns.ctl, p.log.store
-	all, err := ctl.gather([]uint64{uint64(s.Step())})
+	all, err := ctl.gather([]uint64{uint64(s.Step()), boolWord(s.HasBegun())})
 	if err != nil {
 		return x, err
 	}
-	x.step = s.Step()
+	x.step, x.begun = s.Step(), true
 	for _, w := range all {
 		x.step, x.most = min(x.step, int64(w[0])), max(x.most, int64(w[0]))
+		x.begun = x.begun && w[1] == 1
 	}
 	all, err = ctl.gather([]uint64{boolWord(s.Holds(x.step))})
 	if slices.ContainsFunc(all, func(w []uint64) bool { return w[0] == 0 }) { // a rank wrote all its rows anew after that step
@@ -231,7 +234,10 @@ func (p *protection) resumeStored(x stored, search *resume.Search) (bool, error)
 	r := p.rank
 	path := r.job.cfg.Store.Path
 	again := search.Rerun || r.job.world.Later // the logs are those of this job
-	if x.step == 0 && again {
+	if x.step == 0 && (again || x.begun) {
+		if !again && r.id == 0 {
+			r.job.o.Observer.Warned(fmt.Sprintf("store.path: %s: the job before ended before a step was durable on all ranks; the logs begin anew", path))
+		}
 		return false, nil
 	}
 	c, err := findCheckpoint(search, r.conns.ctl, r.job)

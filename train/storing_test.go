@@ -3,13 +3,17 @@ package train
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/probe"
+	"github.com/ecrec/ecrec/rowlog"
+	"github.com/ecrec/ecrec/store"
 )
 
 // ending is a fault that ends a job: one rank fails at a point of a step, or at any other point after it.
@@ -146,6 +150,67 @@ func TestStopIsNoBetterModel(t *testing.T) {
 		}
 		if better == 0 {
 			t.Errorf("%s: no job was stopped at a step whose model is the best", code)
+		}
+	}
+}
+
+// noFiles is the folder of a log on a disk that takes no file.
+type noFiles struct{ store.Dir }
+
+func (noFiles) Create(uint64) (rowlog.File, error) { return nil, rowlog.ErrDisk }
+
+// TestLogsOfSomeRanks: a job that ends before a step is durable on all ranks leaves logs to some of them. The next one begins anew. A rank
+// whose disk is missing also has no log, and there the job is refused.
+func TestLogsOfSomeRanks(t *testing.T) {
+	t.Run("drawn", func(t *testing.T) { testLogsOfSomeRanks(t, "model.init_from=") })
+	t.Run("of another model", func(t *testing.T) { testLogsOfSomeRanks(t, "train.iterations=24") })
+}
+
+func testLogsOfSomeRanks(t *testing.T, set string) {
+	const empty = 1 // the rank without a log
+	sets := []string{"job.ranks=3", "train.iterations=24", "ec.commit_every=2", set}
+	want := run(t, Options{}, adagrad, sets...)
+	path := filepath.Join(t.TempDir(), "store")
+	sets = append(sets, "store.path="+path)
+	o := Options{Inject: ending{0, 12, probe.Step}.inject, Observer: &quiet{}}
+	o.StoreDir = func(rank int, path string) (store.Dir, error) {
+		d, err := rowlog.OpenDir(env.Real(), path, rowlog.Access{})
+		if rank == empty {
+			return noFiles{d}, err
+		}
+		return d, err
+	}
+	if _, err := runAnyway(t, o, adagrad, sets...); !errors.Is(err, errDevice) {
+		t.Fatal(err)
+	}
+	rows := func() int {
+		files, err := filepath.Glob(filepath.Join(path, fmt.Sprintf("rank-%05d", empty), "rows-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files)
+	}
+	if rows() != 0 {
+		t.Fatal("the full disk has a log")
+	}
+	w := &warned{}
+	got, err := runAnyway(t, Options{Resume: "auto", Observer: w}, adagrad, sets...)
+	if err != nil || got.Began != 0 || got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) {
+		t.Fatalf("%v, digest %s, want %s", err, got.Digest, want.Digest)
+	}
+	if len(w.said) != 1 || !strings.Contains(w.said[0], "ended before a step was durable on all ranks") {
+		t.Errorf("warned %q", w.said)
+	}
+	if rows() == 0 {
+		t.Error("the next job left no log")
+	}
+	if err := os.RemoveAll(filepath.Join(path, fmt.Sprintf("rank-%05d", empty))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the refused job leaves no note
+		if _, err := runAnyway(t, Options{Resume: "auto", Observer: &quiet{}}, adagrad, sets...); err == nil || !strings.Contains(err.Error(),
+			"some ranks have a log") {
+			t.Errorf("a disk is missing: %v", err)
 		}
 	}
 }

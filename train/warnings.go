@@ -17,7 +17,7 @@ const (
 )
 
 // warnIfSlow warns that a CPU computes the products that are made for the tensor cores of a GPU.
-func (j *job) warnIfSlow() {
+func warnIfSlow(j *job) {
 	if j.dev == j.host && j.cfg.Kernels.BLAS == exactTC {
 		j.warnOnce(warnProducts, `kernels.blas = "exact-tc" is made for the tensor cores of a GPU: a CPU computes the same bits far more slowly than those of `+
 			`"exact"; use that, unless the result must equal that of GPUs`)

@@ -34,7 +34,7 @@ var habits = []habit{
 		"name the noun: a reader, the sealed epoch, the place where"},
 	{"nobody, somebody, anybody", words("nobody somebody anybody everybody"),
 		"name the process, rank, caller or function, or use the passive"},
-	{"continues", regexp.MustCompile(`(?i)\b(?:go|goes|going|went|gone) on\b`), "continues, resumes, runs"},
+	{"goes on", regexp.MustCompile(`(?i)\b(?:go|goes|going|went|gone) on\b`), "continues, resumes, runs"},
 	{"so many", regexp.MustCompile(`(?i)\bso (?:many|much)\b`), "n, that many, this number"},
 	{"but for", regexp.MustCompile(`(?i)\bbut for\b`), "except"},
 

@@ -20,7 +20,7 @@ var limits = []limit{
 	{"comments: tell, hear, say", 5, 5},
 	{"comments: headless who, what, where", 1, 1},
 	{"comments: nobody, somebody, anybody", 1, 1},
-	{"comments: continues", 1, 1},
+	{"comments: goes on", 1, 1},
 	{"comments: so many", 1, 1},
 	{"comments: but for", 1, 1},
 	{"comments: who, what anywhere", 5, 5},

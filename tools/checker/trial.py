@@ -292,7 +292,6 @@ class Trial:
             code, text = self.train(config, np, resume="auto" if i else False, faults=faults, watch=self.watch(self.path("run")), seconds=90)
             if code == 2 and i == 0:
                 raise Skip("refused: " + text.strip().split("\n")[-1][:200])
-            code, text = self.without_logs(code, text, config)
             if not (damaged and code == 2) and not self.names_damage(code, damaged, text):
                 self.right_code(code, faults, text)
             self.resumed_from(safe, i, code)
@@ -303,7 +302,6 @@ class Trial:
         if code != 0:
             safe = self.safe_step(damaged)
             code, text = self.train(config, resume="auto", seconds=90)
-            code, text = self.without_logs(code, text, config)
             self.resumed_from(safe, 1, code)
         if damaged and code != 0:
             # A log that cannot be used may be refused by name. Without it the run must continue from a checkpoint.
@@ -320,15 +318,6 @@ class Trial:
                 return
         if self.need(code == 0, "the last attempt had no fault, and ended with code %s: %s", code, text[-500:]):
             self.settle(self.judge(ref), damaged={d for d in damaged if isinstance(d, int)})
-
-    def without_logs(self, code, text, config):
-        """A job that dies in its first epochs may leave logs to some ranks only: a resume names the remedy, to remove them."""
-        if code != 2 or "some ranks have a log" not in text or "torn" in self.plan:
-            return code, text
-        events = files.json_lines(self.path("run", "events.jsonl"))
-        self.need(not any(e["event"] == "durable" for e in events), "a step was durable, and the logs are refused: %s", text[-300:])
-        self.remove_logs()
-        return self.train(config, resume="auto", seconds=90)
 
     def remove_logs(self):
         for base in (self.path("store"), self.path("run", "store"), self.path("small", "store")):
@@ -432,7 +421,6 @@ class Trial:
             if mounted:
                 subprocess.call(["mount", "-o", "remount,size=256m", small])
             code, text = self.train(config, resume="auto", seconds=90)
-            code, text = self.without_logs(code, text, config)
             if self.need(code == 0, "with room again, the run ended with code %s: %s", code, text[-400:]):
                 judge = self.judge(ref)
                 judge.finished()
@@ -453,7 +441,6 @@ class Trial:
         try:
             for i, faults in enumerate(self.plan["attempts"] + [[]]):
                 code, text = self.train(config, resume="auto" if i else False, faults=faults, watch=self.watch(self.path("run")), seconds=90)
-                code, text = self.without_logs(code, text, config)
                 if code == 2 and i == 0:
                     raise Skip("refused: " + text.strip().split("\n")[-1][:200])
                 self.right_code(code, faults, text)

@@ -160,7 +160,8 @@ func clearUnfinished(dir string, another bool) error {
 // cleanUp cleans up after a run that died. If its summary is complete, its files are renamed; else
 // its model is removed. Incomplete files are removed in both cases.
 func (r *Run) cleanUp() error {
-	for _, name := range []string{NewModel(r.dir), r.path(configFile), r.path(unfinished, configFile)} {
+	for _, name := range []string{NewModel(r.dir), r.path(configFile), r.path(unfinished, configFile), r.path(RecipeFile),
+		r.path(unfinished, RecipeFile)} {
 		if !exists(filepath.Dir(name)) {
 			continue
 		}

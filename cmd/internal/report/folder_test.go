@@ -158,8 +158,11 @@ func TestDeathWhilePlacing(t *testing.T) {
 		finish(t, trained(t, dir, beginning("a", 0), 10), "model a", "digest-a", nil)
 		r := trained(t, dir, beginning("b", 0), 20)
 		put(t, NewModel(dir), "model b")
-		half := filepath.Join(dir, "."+filepath.Base(NewModel(dir))+".tmp-1")
-		put(t, half, "mod")
+		halves := []string{filepath.Join(dir, "."+filepath.Base(NewModel(dir))+".tmp-1"), filepath.Join(dir, ".recipe.json.tmp-2"),
+			filepath.Join(dir, unfinished, ".recipe.json.tmp-3")}
+		for _, half := range halves {
+			put(t, half, "mod")
+		}
 		if err := r.writeSummary(Summary{Digest: "digest-b", Model: ModelFile}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,8 +174,10 @@ func TestDeathWhilePlacing(t *testing.T) {
 		}
 		trained(t, dir, beginning("c", 0)).Close()
 		holds(t, dir, "b", "model b", `"digest": "digest-b"`, "20")
-		if exists(half) {
-			t.Errorf("after %d renames a file is left that a dead process wrote in part", n)
+		for _, half := range halves {
+			if exists(half) {
+				t.Errorf("after %d renames a file is left that a dead process wrote in part: %s", n, half)
+			}
 		}
 	}
 }

@@ -263,3 +263,15 @@ func TestThousands(t *testing.T) {
 		}
 	}
 }
+
+// A folder is tried with a file that has no name, which a killed process cannot leave behind.
+func TestNamelessFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Logf("files without names: %v", makeNameless(dir))
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if makeNameless(filepath.Join(dir, "missing")) {
+		t.Error("a file in no folder")
+	}
+}

@@ -81,6 +81,9 @@ func CheckDir(dir, setting string) error {
 		}
 		return &outputError{dir, setting, err}
 	}
+	if makeNameless(at) {
+		return nil
+	}
 	probe, err := os.CreateTemp(at, ".ecrec-probe-*")
 	if err != nil {
 		return &outputError{dir, setting, err}
