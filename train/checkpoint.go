@@ -66,6 +66,7 @@ func (k *checkpointer) takeLock() (err error) {
 	if k.lock, err = checkpoint.Hold(k.part.env, dir, lockPatience); err != nil {
 		return config.Errorf("%w", err)
 	}
+	_ = k.lock.RemoveLeftovers(k.part.env) // of killed jobs; a save, of which this one may have none, reports errors of the folder
 	return nil
 }
 

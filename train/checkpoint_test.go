@@ -174,3 +174,20 @@ func TestFailingSaves(t *testing.T) {
 		t.Errorf("a folder that is a file: %v after %d steps", err, got.Steps)
 	}
 }
+
+// A job that resumes at its end saves nothing, and removes what a killed one left of a checkpoint that it was removing.
+func TestLeftoversWithoutASave(t *testing.T) {
+	dir := t.TempDir()
+	sets := []string{"train.iterations=4", "checkpoint.dir=" + dir}
+	run(t, Options{}, adagrad, sets...)
+	left := filepath.Join(dir, "step-000000000002.tmp-01234567-removed")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, Options{Resume: "auto"}, adagrad, sets...); got.Began != 4 {
+		t.Errorf("began after step %d", got.Began)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
+	}
+}
