@@ -34,8 +34,12 @@ var overheadBench = Bench{
 		numbers("k", "4", 1, mostColumns, "data rows in a stripe").orTiny("2"),
 		numbers("r", "1", 1, mostParity, "parity rows in a stripe").orTiny("1,2"),
 		numbers("every", "1,10,50", 1, 1<<20, "steps between commits").orTiny("2"),
-		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
-		number("ranks", "", 1, 1024, "number of ranks. Default: 5 if the code allows, else k + r"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks. Default with another clock than real: 2048 for each rank").orTiny("64"),
+		numbers("ranks", "", 1, 1024, "number of ranks; several need another clock. Default: 5 if the code allows, else k + r"),
+		choice("clock", realClock, []string{realClock, virtualClock, bothClocks}, "clock of the steps. virtual: links and a stand-in for the layers "+
+			"take their time, the CPU none, and rows have sizes but no values. both: the ratio to the same job on this machine's clock"),
+		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links, with another clock than real. Default: 10Gb/s,50us"),
+		text("compute", "", "a duration up to 1m, such as 30ms", "time of the stand-in, with another clock than real. Default: 30ms"),
 		threadsSetting,
 		number("steps", "", 1, maxSteps, "steps in a block, a multiple of every. Default: at least 20"),
 		modeSetting,
@@ -83,6 +87,14 @@ func (c overheadCase) String() string {
 var checkpointEvery = []time.Duration{time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
 func runOverhead(out io.Writer, o Options) (*Report, error) {
+	switch {
+	case o.text("clock") != realClock:
+		return runOverheadClocks(out, o)
+	case o.isSet("link") || o.isSet("compute"):
+		return nil, settingError("link=%s compute=%s: need clock=virtual or clock=both", o.text("link"), o.text("compute"))
+	case len(o.numbers("ranks")) > 1:
+		return nil, settingError("ranks=%s: several need clock=virtual or clock=both", o.text("ranks"))
+	}
 	b := &overheadRun{out: out, o: o, batch: o.number("batch")}
 	models, cases := o.models("dim16", "dim48", "dim16-bare", "dim48-bare"), overheadCases(o)
 	for n := range models {
@@ -131,7 +143,7 @@ type overheadRun struct {
 // rankCount returns the setting ranks: by default 5 if the code can divide them, else one group.
 func (b *overheadRun) rankCount(c overheadCase) int {
 	if b.o.isSet("ranks") {
-		return b.o.number("ranks")
+		return b.o.numbers("ranks")[0]
 	}
 	const usual = 5
 	if _, err := ec.NewLayout(usual, c.k, c.r); err != nil {
@@ -144,15 +156,9 @@ func (b *overheadRun) rankCount(c overheadCase) int {
 // neighbouring blocks.
 func (b *overheadRun) measure(c overheadCase, save bool) error {
 	ranks := b.rankCount(c)
-	steps := (max(20, c.every) + c.every - 1) / c.every * c.every
-	if b.o.Tiny {
-		steps = 2 * c.every
-	}
-	if b.o.isSet("steps") {
-		steps = b.o.number("steps")
-	}
-	if steps%c.every != 0 {
-		return settingError("steps=%d: want a multiple of every=%d", steps, c.every)
+	steps, err := blockSteps(b.o, c)
+	if err != nil {
+		return err
 	}
 	cfg, dir, err := b.loadConfig(c, ranks)
 	if err != nil {
@@ -207,6 +213,21 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 	b.report.setCase(first, map[string]string{"model": b.shape.name, "batch": strconv.Itoa(b.batch), "code": c.code, "k": strconv.Itoa(c.k),
 		"r": strconv.Itoa(c.r), "every": strconv.Itoa(c.every)})
 	return nil
+}
+
+// blockSteps is the number of steps of a block, a multiple of those between commits.
+func blockSteps(o Options, c overheadCase) (int, error) {
+	steps := (max(20, c.every) + c.every - 1) / c.every * c.every
+	if o.Tiny {
+		steps = 2 * c.every
+	}
+	if o.isSet("steps") {
+		steps = o.number("steps")
+	}
+	if steps%c.every != 0 {
+		return 0, settingError("steps=%d: want a multiple of every=%d", steps, c.every)
+	}
+	return steps, nil
 }
 
 // loadConfig of a case, and the folder of its checkpoints.

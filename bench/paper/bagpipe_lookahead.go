@@ -22,7 +22,7 @@ func lossRuns(size Size) []Run {
 	case Quick:
 		return []Run{{Bench: "losses", Args: []string{"steps=30"}}}
 	}
-	return []Run{{Bench: "losses", Args: []string{"model=dim48", "batch=16384", "ranks=4", "processes=1,2,4", "steps=60", "points=60"}}}
+	return []Run{{Bench: "losses", Args: []string{"model=dim48", "batch=4096", "ranks=4", "processes=1,2,4", "steps=60", "points=60"}}}
 }
 
 // drawLosses draws the losses of each mode, and those of a small run of PyTorch beside ours from the same weights and samples.

@@ -19,6 +19,7 @@ func ecrecOverhead() []Drawing {
 		{ID: "E9", Runs: overheadRuns, Draw: drawDone(60)},
 		{ID: "E-wide", Runs: wideRuns, Draw: drawWide},
 		{ID: "E-ablation", Runs: ablationRuns, Draw: drawAblation},
+		{ID: "E-links", Runs: linkRuns, Draw: drawLinks},
 		{ID: "E13", Runs: overheadRuns, Draw: drawCompression},
 	}
 }

@@ -60,6 +60,12 @@ func TestChecksOfProtection(t *testing.T) {
 	turn(t, "E-ablation", "cost less than ECRec's", 0, low, high, "overhead", "system", "ours", "every", "1")
 }
 
+func TestChecksOfLinks(t *testing.T) {
+	turn(t, "E-links", "fewer commits", 0, 1e3, 0.5, "with / without the code", "every", "1")
+	turn(t, "E-links", "every 2: the overhead grows less", 0, 0.5, 1e3, "with / without the code", "every", "2", "ranks", "5")
+	turn(t, "E-links", "less than ECRec does", 0, 1.1, 1.2, "with / without the code", "every", "1", "ranks", "5")
+}
+
 func TestChecksOfRecovery(t *testing.T) {
 	const low, high = -1e9, 1e9
 	turn(t, "E10", "sooner with the code", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")

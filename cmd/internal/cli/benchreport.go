@@ -111,7 +111,7 @@ func holdsOther(dir, name string) bool {
 }
 
 // beginSession returns the session of the report, with the runs that an earlier one has done if it is resumed. The caller holds the lock
-// of the runs: what it reads is not changed by another report.
+// of the runs, so that no other report changes the session meanwhile.
 func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunRecord) (*paper.Session, error) {
 	old, err := c.readOld()
 	if err != nil {

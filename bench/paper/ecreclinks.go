@@ -1,0 +1,67 @@
+package paper
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ecrec/ecrec/bench"
+)
+
+// linkRuns measure the overhead of the code in virtual time, over the number of ranks.
+func linkRuns(size Size) []Run {
+	r := Run{Bench: "overhead", Args: []string{"clock=virtual", "r=1"}, Repeats: 1}
+	switch size {
+	case Tiny:
+		r.Args = append(r.Args, "ranks=3,5", "every=1,2", "compute=1ms")
+	case Quick:
+		r.Args = append(r.Args, "ranks=5,10", "every=1,5", "steps=5")
+	case Full:
+		r.Args, r.Repeats = append(r.Args, "ranks=5,15,60", "every=1,10", "steps=10"), 2
+	}
+	return []Run{r}
+}
+
+// drawLinks draws the overhead of the code over the number of ranks, a line for each number of steps between commits.
+func drawLinks(f *Figure, reports []*bench.Report) error {
+	r := reports[0]
+	every := strings.Split(r.Settings["every"], ",")
+	for _, n := range every {
+		s, err := line(r, "ecrec, a commit every "+n, "with / without the code", "ranks", "every", n)
+		if err != nil {
+			return err
+		}
+		one := Point{Y: 1, Least: 1, Most: 1, N: s.Points[0].N}
+		for i, p := range s.Points {
+			s.Points[i] = scaled(minus(p, one), 100)
+		}
+		f.Series = append(f.Series, s)
+	}
+	most, least := f.Series[0], f.Series[len(f.Series)-1]
+	var fewer []Check
+	for i := range most.Points {
+		fewer = append(fewer, below("", least.Points[i], most.Points[i]))
+	}
+	f.Checks = []Check{all("with fewer commits the code costs less", fewer...)}
+	for _, s := range f.Series {
+		a, b := s.Points[0], s.Points[len(s.Points)-1]
+		f.Checks = append(f.Checks, atMost(s.System+": the overhead grows less than the ranks", b, max(0, a.Y)*b.X/a.X))
+	}
+	if want, ok := f.paperAt("ECRec k=4", 5, ""); ok {
+		f.Checks = append(f.Checks, atMost("with 5 ranks and a commit at every step the links cost less than ECRec does", f.at(most.System, 5), want))
+	}
+	f.Params = []Param{{"ranks", "5 servers", r.Settings["ranks"] + ", each also a server"}, {"batch", "2,048 a trainer", "2,048 a rank"},
+		{"links", "25 Gb/s (servers), 10 Gb/s (trainers)", orDefault(r.Settings["link"], "10Gb/s,50us")},
+		{"forward and backward", "not in the text", fmt.Sprintf("a wait of %s", orDefault(r.Settings["compute"], "30ms"))},
+		{"row", "128 floats and momentum", "48 floats and Adagrad's state"}}
+	f.Notes = append(f.Notes, "The production loop on a simulated clock: deltas share the links with rows and gradients, and the work of CPUs, "+
+		"such as parities, takes no time. So it is the least that the code costs on such links, and the figure of a cluster of many hosts, "+
+		"which this machine cannot be.")
+	return nil
+}
+
+func orDefault(value, standard string) string {
+	if value == "" {
+		return standard
+	}
+	return value
+}
