@@ -25,8 +25,12 @@ var recoveryBench = Bench{
 		number("k", "4", 1, mostColumns, "data rows in a stripe").orTiny("2"),
 		number("r", "1", 1, mostParity, "parity rows in a stripe"),
 		number("every", "10", 1, 1<<20, "steps between commits").orTiny("3"),
-		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
-		number("ranks", "", 2, 64, "number of ranks, one per process. Default: k + r"),
+		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks. Default with clock=virtual: 2048 for each rank").orTiny("64"),
+		numbers("ranks", "", 2, 1024, "number of ranks, one per process, at most 64; several need clock=virtual. Default: k + r"),
+		choice("clock", realClock, []string{realClock, virtualClock}, "virtual: one loss, of a rank in the middle of an epoch; links and a stand-in "+
+			"for the layers take their time, the CPU none. Detection and the start of processes are not in it"),
+		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links, with clock=virtual. Default: 10Gb/s,50us"),
+		text("compute", "", "a duration up to 1m, such as 30ms", "time of the stand-in, with clock=virtual. Default: 30ms"),
 		number("kills", "5", 1, 1000, "losses in a run").orTiny("1"),
 		number("first", "100", 1, maxSteps, "step of the first loss").orTiny("60"),
 		number("gap", "200", 1, maxSteps, "steps between two losses").orTiny("20"),
@@ -79,6 +83,14 @@ var recoveryTimes = []recoveryTime{
 }
 
 func runRecovery(out io.Writer, o Options) (*Report, error) {
+	switch n := o.numbers("ranks"); {
+	case o.text("clock") == virtualClock:
+		return runVirtualRecovery(out, o)
+	case o.isSet("link") || o.isSet("compute"):
+		return nil, settingError("link=%s compute=%s: need clock=virtual", o.text("link"), o.text("compute"))
+	case len(n) > 1 || len(n) == 1 && n[0] > 64:
+		return nil, settingError("ranks=%s: more than 64, or several, need clock=virtual", o.text("ranks"))
+	}
 	b := newRecoveryRun(out, o)
 	for _, key := range append([]string{"csv"}, pictureKeys...) {
 		path := o.text(key)
@@ -129,10 +141,11 @@ func runRecovery(out io.Writer, o Options) (*Report, error) {
 func newRecoveryRun(out io.Writer, o Options) *recoveryRun {
 	r := o.number("r")
 	b := &recoveryRun{out: out, o: o, shape: o.models("dim16")[0], nodes: o.text("lose") == "node",
-		overheadCase: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")}, batch: o.number("batch"), ranks: o.number("ranks"),
+		overheadCase: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")}, batch: o.number("batch"),
 		kills: o.number("kills"), first: o.number("first"), gap: o.number("gap"), rate: o.text("rate")}
-	if b.ranks == 0 {
-		b.ranks = b.k + b.r
+	b.ranks = b.k + b.r
+	if n := o.numbers("ranks"); n != nil {
+		b.ranks = n[0]
 	}
 	return b
 }

@@ -11,6 +11,9 @@ type moment struct{ ns atomic.Int64 }
 
 func (m *moment) set(now time.Duration) { m.ns.CompareAndSwap(0, int64(now)) }
 
+// isSet reports whether it happened.
+func (m *moment) isSet() bool { return m.ns.Load() != 0 }
+
 // at returns that time, now if it did not happen.
 func (m *moment) at(now time.Duration) time.Duration {
 	if ns := m.ns.Load(); ns != 0 {

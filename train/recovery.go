@@ -136,7 +136,7 @@ func (j *job) noteLoss() {
 	if ago := j.world.LostAgo; ago > 0 {
 		lost = min(lost, now-ago)
 	}
-	if lost != now {
+	if j.loss.noticed.isSet() || j.world.LostAgo > 0 { // maybe at this very moment
 		j.loss.happened.set(lost)
 	}
 }

@@ -66,6 +66,19 @@ func TestChecksOfLinks(t *testing.T) {
 	turn(t, "E-links", "less than ECRec does", 0, 1.1, 1.2, "with / without the code", "every", "1", "ranks", "5")
 }
 
+func TestChecksOfRanks(t *testing.T) {
+	d := drawing(t, "E-ranks")
+	first := runTiny(t, d)[0]
+	resume := fixed(t, fixed(t, first, 10, "resume_ms", "ranks", "3"), 11, "resume_ms", "ranks", "5")
+	if c := check(t, drawReports(t, d, []*bench.Report{resume}), "as soon"); !c.Holds {
+		t.Errorf("10 and 11 ms: %+v", c)
+	}
+	if c := check(t, drawReports(t, d, []*bench.Report{fixed(t, resume, 13, "resume_ms", "ranks", "5")}), "as soon"); c.Holds || c.Unclear {
+		t.Errorf("10 and 13 ms: %+v", c)
+	}
+	turn(t, "E-ranks", "takes no longer", 0, 0, 1e6, "whole_ms", "ranks", "5")
+}
+
 func TestChecksOfRecovery(t *testing.T) {
 	const low, high = -1e9, 1e9
 	turn(t, "E10", "sooner with the code", 0, low, high, "resume", "system", "ours", "k", "4", "moment", "step")

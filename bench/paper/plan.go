@@ -61,7 +61,7 @@ func (r Run) IsTimed() bool {
 		return false
 	case "exchange": // the placement of samples is timed
 		return slices.ContainsFunc(r.Args, func(a string) bool { return strings.Contains(a, "partitioned-placed") })
-	case "ideal", "overhead":
+	case "ideal", "overhead", "recovery":
 		return !slices.Contains(r.Args, "clock=virtual")
 	}
 	return true
