@@ -101,8 +101,8 @@ func (r *reportRuns) measureRun(i int, x *paper.RunRecord) error {
 	return r.writeSession()
 }
 
-// laneMemory is the memory that a run of counts or virtual time may take. One of 32 simulated ranks, which have real rows, took 1 GB.
-const laneMemory = 6 << 30
+// laneMemory is the memory that a run of counts or virtual time may take. One of 60 simulated ranks with a code took 7 GB.
+const laneMemory = 8 << 30
 
 // countLanes returns how many runs of counts and virtual time fit beside each other.
 func countLanes() int {
