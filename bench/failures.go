@@ -138,7 +138,8 @@ func workerOf(out, program string, process int) (pid int, found bool) {
 	}
 	for _, line := range bytes.Split(text, []byte("\n")) {
 		var s startLine
-		if bytes.Contains(line, []byte(`"start"`)) && json.Unmarshal(line, &s) == nil && s.Message == "start" {
+		// The event "start", which rank 0's worker logs too, has its process id elsewhere.
+		if bytes.Contains(line, []byte(`"start"`)) && json.Unmarshal(line, &s) == nil && s.Message == "start" && s.PID != 0 {
 			pid = s.PID
 		}
 	}

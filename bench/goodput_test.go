@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -194,5 +195,31 @@ func TestGoodputOfPeers(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
+	}
+}
+
+// The worker of a process is that of the last start in its log. Rank 0 also logs the event "start", without a process id of its own.
+func TestWorkerOfALog(t *testing.T) {
+	dir := t.TempDir()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := fmt.Sprintf(`{"process":0,"pid":1,"message":"start"}
+{"process":0,"pid":%d,"message":"start"}
+{"process":0,"event":{"event":"start","pid":2},"message":"start"}
+{"process":0,"pid":3,"message":"train"}
+`, os.Getpid())
+	if err := os.WriteFile(filepath.Join(dir, "process-0.log"), []byte(log), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if pid, found := workerOf(dir, program, 0); pid != os.Getpid() || !found {
+		t.Errorf("process %d, %v; want %d", pid, found, os.Getpid())
+	}
+	if pid, found := workerOf(dir, "/bin/true", 0); found {
+		t.Errorf("process %d runs another program", pid)
+	}
+	if _, found := workerOf(dir, program, 1); found {
+		t.Error("a process without a log")
 	}
 }
