@@ -32,7 +32,7 @@ func protectionRun(size Size, args ...string) []Run {
 	case Quick:
 		r.Args = append(args, "scale=8000", "batch=256")
 	case Full:
-		r.Args, r.Repeats = append(args, "scale=1000"), 4
+		r.Args, r.Repeats = append(args, "scale=1000"), 3
 	}
 	return []Run{r}
 }

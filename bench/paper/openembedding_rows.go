@@ -33,7 +33,7 @@ func serverRun(size Size, args ...string) []Run {
 	case Quick:
 		r.Args, r.Repeats, cache = append(r.Args, "batch=512", "steps=16"), 1, "cache=4096"
 	case Full:
-		r.Args, r.Repeats, cache = append(r.Args, "batch=1024", "steps=64"), 5, "cache=10240"
+		r.Args, r.Repeats, cache = append(r.Args, "batch=1024", "steps=64"), 3, "cache=10240"
 	}
 	if cache != "" && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "cache=") }) {
 		r.Args = append(r.Args, cache)

@@ -38,7 +38,7 @@ func goodputRuns(size Size) []Run {
 	}
 	return []Run{
 		{Bench: "goodput", Args: []string{"mtbf=30,60,300", "scale=10", "seconds=20"}, Repeats: 1},
-		{Bench: "goodput", Args: []string{"system=ours", "mtbf=60", "scale=1", "seconds=90"}, Repeats: 2},
+		{Bench: "goodput", Args: []string{"system=ours", "mtbf=60", "scale=1", "seconds=60"}, Repeats: 2},
 	}
 }
 
