@@ -32,7 +32,7 @@ const (
 func goodputRuns(size Size) []Run {
 	switch size {
 	case Tiny:
-		return []Run{{Bench: "goodput", Args: []string{"mtbf=60,300"}}}
+		return []Run{{Bench: "goodput", Args: []string{"system=ours,ckpt-full", "mtbf=60,300"}}}
 	case Quick:
 		return []Run{{Bench: "goodput", Args: []string{"system=ours,replica,ckpt-full", "mtbf=60", "scale=10", "seconds=3"}, Repeats: 1}}
 	}
