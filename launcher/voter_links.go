@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -198,6 +199,9 @@ func (s *supervisor) finishDial(v control.Member, conn *wire.Conn, err error) {
 	case err == nil:
 		s.addVoterLink(v.Number, conn)
 	case errors.Is(err, wire.Refusal{Text: errLost.Error(), Verified: true}): // this supervisor is lost
+		if !s.launched { // else the launcher reports it
+			s.spec.printLine(fmt.Sprintf("process %d ends: the job counts it as lost, and continues without it", s.number), true)
+		}
 		s.step(control.Event{Kind: control.EventReceive, Message: &control.Message{Kind: control.KindEnd, Code: control.ExitFailed}})
 	default:
 		time.AfterFunc(redialEvery, func() { s.post(s.dialVoters) })
