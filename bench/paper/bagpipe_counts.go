@@ -88,7 +88,7 @@ func cacheRunsOf(size Size) (runs []Run) {
 		switch size {
 		case Tiny: // the benchmark's tiny sizes
 		case Quick:
-			args = append(args, "steps=3", "sizes=5,50") // with less than 200 batches of lookahead fewer rows are shared
+			args = append(args, "steps=2", "sizes=5,50") // with less than 200 batches of lookahead fewer rows are shared
 		case Full:
 			args = append(args, "sizes=5,10,50,100,300")
 		}

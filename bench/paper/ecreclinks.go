@@ -14,7 +14,7 @@ func linkRuns(size Size) []Run {
 	case Tiny:
 		r.Args = append(r.Args, "ranks=3,5", "every=1,2", "compute=1ms")
 	case Quick:
-		r.Args = append(r.Args, "ranks=5,10", "every=1,5", "steps=5")
+		r.Args = append(r.Args, "ranks=5,10", "every=1", "steps=2")
 	case Full:
 		r.Args, r.Repeats = append(r.Args, "ranks=5,15,60", "every=1,10", "steps=10"), 2
 	}
@@ -63,7 +63,7 @@ func recoveryOverRanks(size Size) []Run {
 	case Tiny:
 		r.Args = append(r.Args, "ranks=3,5", "compute=5ms")
 	case Quick:
-		r.Args = append(r.Args, "ranks=5,10")
+		r.Args = append(r.Args, "ranks=5,10", "rate=max")
 	case Full:
 		r.Args, r.Repeats = append(r.Args, "ranks=5,15,30,60"), 3
 	}
