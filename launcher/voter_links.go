@@ -199,8 +199,8 @@ func (s *supervisor) finishDial(v control.Member, conn *wire.Conn, err error) {
 	case err == nil:
 		s.addVoterLink(v.Number, conn)
 	case errors.Is(err, wire.Refusal{Text: errLost.Error(), Verified: true}): // this supervisor is lost
-		if !s.launched { // else the launcher reports it
-			s.spec.printLine(fmt.Sprintf("process %d ends: the job counts it as lost, and continues without it", s.number), true)
+		if !s.launched && !s.left { // else the launcher reports it
+			s.spec.printLine(fmt.Sprintf("process %d ends: the job counts it as lost", s.number), true)
 		}
 		s.step(control.Event{Kind: control.EventReceive, Message: &control.Message{Kind: control.KindEnd, Code: control.ExitFailed}})
 	default:

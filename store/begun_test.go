@@ -62,3 +62,28 @@ func TestNoteOfTheBeginning(t *testing.T) {
 		})
 	}
 }
+
+// noNotes is a folder in which no note can be made or removed.
+type noNotes struct{ Dir }
+
+func (noNotes) SetBegun(bool) error { return rowlog.ErrDisk }
+
+// A note that cannot be made does not end the log: a full disk may have room later.
+func TestNoteThatFails(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(7, 8)))
+	s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Steps: 200, Digest: func(int64) string { return "" },
+		Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return m.dense.Host(), nil },
+		Dir: func(string) (Dir, error) { return noNotes{m.dir}, nil }})
+	must(t, err)
+	defer s.Close()
+	c := commit.New(commit.Options{Env: env.Real(), Shard: m.shard, Every: 1, Sinks: []commit.Sink{s}})
+	c.Begin(0, true)
+	m.train()
+	must(t, c.Seal(1, m.dense))
+	_, err = c.Decide([]int64{c.Prepared()})
+	must(t, err)
+	s.Drain(time.Minute)
+	if s.Durable() != 1 || s.Problem() != nil || s.HasBegun() {
+		t.Errorf("durable up to step %d, %v, note %v", s.Durable(), s.Problem(), s.HasBegun())
+	}
+}

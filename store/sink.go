@@ -30,7 +30,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 	if restored == step && restored > 0 && s.log.Step() == logged(step) {
 		s.setDurable(step)
 		s.all = false
-		s.fail(s.noteBegun(false))
+		_ = s.noteBegun(false) // append tries again
 		return
 	}
 	if c, ok := s.log.(continuer); ok && c.Continues(step) {
@@ -52,7 +52,8 @@ func (s *Store) Begin(step int64, drawn bool) {
 	err := s.log.CutTo(to)
 	s.setDurable(max(0, to-1))
 	if err == nil && !lost {
-		err = s.noteBegun(step == 0)
+		// Without the note an empty log counts as a lost one; one that stays is removed by append.
+		_ = s.noteBegun(step == 0)
 	}
 	if err == nil && !drawn && !lost {
 		err = s.tryBegin(step, beginFor)
