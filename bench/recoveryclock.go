@@ -30,17 +30,10 @@ type virtualRecovery struct {
 }
 
 func runVirtualRecovery(out io.Writer, o Options) (*Report, error) {
-	b := &virtualRecovery{out: out, o: o, compute: 30 * time.Millisecond,
-		link: transport.EmulatedLink{BytesPerS: 1.25e9, Latency: 50 * time.Microsecond}}
-	link, compute, err := o.linkAndCompute()
-	if err != nil {
+	b := &virtualRecovery{out: out, o: o}
+	var err error
+	if b.link, b.compute, err = o.clockedJob(); err != nil {
 		return nil, err
-	}
-	if link != nil {
-		b.link = *link
-	}
-	if compute > 0 {
-		b.compute = compute
 	}
 	c := overheadCase{o.codeFor(o.number("r")), o.number("k"), o.number("r"), o.number("every")}
 	ranks := o.numbers("ranks")
