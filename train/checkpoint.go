@@ -32,7 +32,7 @@ type checkpointer struct {
 	lock     *checkpoint.Lock // on checkpoint.dir, of rank 0
 
 	saving      *saving    // the save beside training; nil: there is none
-	again       int64      // a save is due after this step, since an earlier one was given up or took long; 0: none is
+	again       int64      // a save is due after this step, since an earlier one was lost or took long; 0: none is
 	leaving     *env.Event // files of a save that was given up are removed; nil: there are none
 	late        int        // saves during which another one was due
 	rowsPerStep int        // Options.SaveRows

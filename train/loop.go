@@ -303,13 +303,14 @@ func (r *rank) saveCheckpoint(step int64, last bool) error {
 	if r.job.cfg.Checkpoint.Dir == "" || r.checkpoints.saved == step {
 		return nil
 	}
+	k := &r.checkpoints
+	k.again = step // should the world end before the save is under way
 	digest, err := r.protection.commitWithDigest()
 	if err != nil {
 		return err
 	}
 	q := saveRequest{step: step, generation: r.conns.ep.Generation(), run: &r.lineage, history: &r.history, recipe: r.job.o.Recipe,
 		digest: digest, last: last}
-	k := &r.checkpoints
 	if err := k.begin(q, r.conns.ctl); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (k *checkpointer) begin(q saveRequest, c *control) error {
 	if err := k.probe.Reach(q.step, probe.Checkpoint); err != nil {
 		return err
 	}
-	k.lastSave, k.again = k.part.env.Now(), 0
+	k.lastSave = k.part.env.Now()
 	run, past := *q.run, q.history.clone(q.step)
 	q.run, q.history = &run, &past
 	s := &saving{request: q, save: k.newSave(q), began: k.lastSave}
@@ -80,7 +80,7 @@ func (k *checkpointer) begin(q saveRequest, c *control) error {
 		}
 	}
 	s.work = k.leaving
-	k.saving = s
+	k.saving, k.again = s, 0
 	return nil
 }
 
