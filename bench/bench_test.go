@@ -13,11 +13,12 @@ import (
 	"github.com/ecrec/ecrec/train"
 )
 
-// Every benchmark runs, tiny, and reports figures that are greater than zero
-// where time was spent.
-// drawnTiny are benchmarks of jobs whose processes are lost: package paper runs them tiny too, which takes as long again.
+// drawnTiny are benchmarks of jobs whose processes are lost. Package paper runs them tiny too, which would take as long again;
+// its TestRunsOfLosses fails if it does not.
 var drawnTiny = []string{"faultkinds", "faults", "lostwork"}
 
+// Every benchmark runs, tiny, and reports figures that are greater than zero
+// where time was spent.
 func TestEveryBenchmarkRunsTiny(t *testing.T) {
 	for _, b := range All() {
 		t.Run(b.Name, func(t *testing.T) {

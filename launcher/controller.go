@@ -147,7 +147,7 @@ func (c *controller) becomeLeader(term uint64) {
 	c.leading, c.term, c.armed, c.unled = true, term, 0, 0
 	for _, l := range c.links {
 		if l != nil {
-			l.missed = 0
+			l.beginWatch()
 		}
 	}
 	meeting := false

@@ -137,7 +137,8 @@
 // leader sends its term on the links once per heartbeat, and receives heartbeats. A supervisor
 // repeats its messages to each new leader until the job has moved on, and a new leader
 // repeats the job's messages (Job.Resume): repeated and late messages change nothing. A new
-// leader proposes the loss of supervisors whose links have ended meanwhile.
+// leader proposes the loss of supervisors whose links have ended meanwhile. A supervisor may miss
+// 5 more heartbeats until a new leader receives its first.
 //
 // A leader whose process dies is replaced at once; a silent one after 5 heartbeats. The first
 // voter that detects it campaigns, the next a little later, and each again until one

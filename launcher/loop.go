@@ -33,14 +33,24 @@ func (l *loop) runUntil(isOver func() bool, wake <-chan struct{}, decide func())
 	}
 }
 
-// postEvery posts f once per interval until the loop has ended.
+// postEvery posts f once per interval until the loop has ended. While the loop is busy no calls pile up: those that
+// count the silence of others would count that time many times over.
 func (l *loop) postEvery(interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	ran := make(chan struct{}, 1)
 	for {
 		select {
 		case <-ticker.C:
-			l.post(f)
+		case <-l.done:
+			return
+		}
+		l.post(func() {
+			f()
+			ran <- struct{}{}
+		})
+		select {
+		case <-ran:
 		case <-l.done:
 			return
 		}

@@ -51,13 +51,28 @@ func TestChecksOfProtection(t *testing.T) {
 	turn(t, "E5", "8S: the code costs less", 0, low, high, "overhead", "size", "8S", "system", "ours", "k", "4")
 	turn(t, "E5", "grows by more", 0, high, low, "overhead", "size", "8S", "minutes", "30")
 	turn(t, "E5", "Original: Ckpt-30 costs less", 0, low, high, "overhead", "size", "Original", "minutes", "30")
-	turn(t, "E6", "falls to 0", 0, 0, 5, "throughput", "size", "8S", "minutes", "30")
 	turn(t, "E6", "at least 70 %", 0, high, 1e-9, "mean throughput", "size", "8S", "k", "4")
 	turn(t, "E6", "is below that of k=4", 0, high, 1e-9, "mean throughput", "size", "8S", "k", "4")
 	turn(t, "E7", "fewer samples", 0, low, high, "mean throughput", "size", "8S", "minutes", "30")
 	turn(t, "E-wide", "2S-2D costs more", 0, high, low, "overhead", "size", "2S-2D")
 	turn(t, "E-ablation", "fewer commits", 0, high, low, "overhead", "system", "ours", "every", "1")
 	turn(t, "E-ablation", "cost less than ECRec's", 0, low, high, "overhead", "system", "ours", "every", "1")
+}
+
+// A pause fills a window for sure only if it lasts for two of them.
+func TestCheckOfStanding(t *testing.T) {
+	d := drawing(t, "E6")
+	of := []string{"size", "8S", "minutes", "30"}
+	for _, x := range []struct {
+		least, pause   float64 // samples/s, and windows of 1 s
+		holds, unclear bool
+	}{{0, 3, true, false}, {0, 1, true, false}, {5, 3, false, false}, {5, 1, false, true}} {
+		reports := append([]*bench.Report(nil), runTiny(t, d)...)
+		reports[0] = fixed(t, fixed(t, fixed(t, reports[0], x.least, "throughput", of...), x.pause, "pause", of...), 1, "window", of...)
+		if c := check(t, drawReports(t, d, reports), "falls to 0"); c.Holds != x.holds || c.Unclear != x.unclear {
+			t.Errorf("%+v: %+v", x, c)
+		}
+	}
 }
 
 func TestChecksOfLinks(t *testing.T) {

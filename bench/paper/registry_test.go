@@ -31,6 +31,18 @@ func TestPapersHaveEveryFigure(t *testing.T) {
 	}
 }
 
+// Package bench does not run these benchmarks tiny, since drawings do.
+func TestRunsOfLosses(t *testing.T) {
+	for _, name := range []string{"faultkinds", "faults", "lostwork"} {
+		draws := func(d Drawing) bool {
+			return slices.ContainsFunc(d.Runs(Tiny), func(r Run) bool { return r.Bench == name })
+		}
+		if !slices.ContainsFunc(All(), draws) {
+			t.Errorf("no figure has a tiny run of %s", name)
+		}
+	}
+}
+
 // Every value that is computed from others is so by its formula, to its last digit.
 func TestComputedValuesOfPapers(t *testing.T) {
 	text := string(bench.Papers())

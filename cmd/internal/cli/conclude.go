@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ecrec/ecrec/cmd/internal/hook"
@@ -16,10 +17,10 @@ import (
 )
 
 // conclude writes the last events of a job: incidents that no worker has written, and the end.
-// It writes nothing for a job that has not begun to train.
+// It writes nothing for a job that has not begun to train, or that counts this process as lost: the others continue it.
 func conclude(cfg *config.Config, process int, c control.Closing) {
 	past := eventsOf(cfg.Job.Out, c.ID)
-	if len(past) == 0 {
+	if len(past) == 0 || isGivenUp(past, process, c) {
 		return
 	}
 	log, err := report.ReopenEvents(cfg.Job.Out, process)
@@ -42,6 +43,18 @@ func conclude(cfg *config.Config, process int, c control.Closing) {
 		}
 	}
 	write(endEvent(cfg.Job.Out, c, step))
+}
+
+// isGivenUp reports whether the events of a job have the loss of a process that ends with an error and does not know of
+// it: it was cut off from the others.
+func isGivenUp(past []event.Event, process int, c control.Closing) bool {
+	known := int64(0)
+	for _, i := range c.Incidents {
+		known = max(known, i.Seq)
+	}
+	return c.Code != 0 && !c.Stopped && slices.ContainsFunc(past, func(e event.Event) bool {
+		return e.Event == event.Loss && e.Process != nil && *e.Process == process && e.Seq > known
+	})
 }
 
 // endEvent returns the last event of a job.
