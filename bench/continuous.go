@@ -315,12 +315,22 @@ func partitionBytes(topic stream.Topic, number int) (bytes int64, err error) {
 	at, next, err := p.Bounds()
 	for err == nil && at < next {
 		var list []stream.Record
-		list, err = p.Read(at, 8<<20, time.Second)
+		list, err = readSome(p, at, 8<<20)
 		for _, r := range list {
 			bytes, at = bytes+int64(len(r.Bytes)), r.Offset+1
 		}
 	}
 	return bytes, err
+}
+
+// readSome returns records from an offset on, at least one.
+func readSome(p stream.Partition, at int64, bytes int) ([]stream.Record, error) {
+	const patience = 10 * time.Second
+	list, err := p.Read(at, bytes, patience)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("bench: the topic has no record at offset %d, nor after it, within %v", at, patience)
+	}
+	return list, err
 }
 
 // rebuildModels measures the time in which the last model is in memory again: from a checkpoint up to the end of a job's first

@@ -159,7 +159,7 @@ func timeReading(topic stream.Topic, n, rows int) (float64, error) {
 	}
 	var records []stream.Record
 	for at := first; at < next; {
-		list, err := p.Read(at, 1<<30, time.Second)
+		list, err := readSome(p, at, 1<<30)
 		if err != nil {
 			return 0, err
 		}
