@@ -33,6 +33,7 @@ type controller struct {
 
 	server     *place.Server // accepts supervisors; nil: the job accepts none here
 	rendezvous net.Listener  // of server; nil: it is not open here
+	reopening  bool          // the rendezvous, in the background
 	endpoint   *endpoint     // for other members; nil: the host decides alone
 	links      map[int]*link // to supervisors
 	linked     map[int]bool  // supervisors that have ever been linked
@@ -259,7 +260,7 @@ func (c *controller) performDecision(d decision) {
 
 // fenceSupervisor ends a lost supervisor, in case it still lives.
 func (c *controller) fenceSupervisor(supervisor int) {
-	end := control.Message{Kind: control.KindEnd, Code: control.ExitFailed}
+	end := control.Message{Kind: control.KindEnd, Code: control.ExitFailed, Text: countedLost}
 	if supervisor == c.me.Number { // it was suspended, and receives the decision only now
 		c.sendOwn(end)
 		return

@@ -120,9 +120,10 @@ func (c *controller) awaitLink(supervisor int) {
 }
 
 // maybeReopenRendezvous opens the rendezvous on this machine if the host is lost and this
-// member votes.
+// member votes. It does so in the background: a host that is silent does not refuse the connection by which it is
+// found to be gone, and meanwhile the loop must send heartbeats.
 func (c *controller) maybeReopenRendezvous() {
-	if c.server == nil || c.rendezvous != nil {
+	if c.server == nil || c.rendezvous != nil || c.reopening {
 		return
 	}
 	reopen := false
@@ -130,10 +131,24 @@ func (c *controller) maybeReopenRendezvous() {
 	if !reopen {
 		return
 	}
-	l, err := c.place.Reopen(wire.IPOf(c.endpoint.Addr()), c.secret)
-	if err != nil {
-		return // another member has it
-	}
-	c.rendezvous = l
-	c.serveRendezvous()
+	c.reopening = true
+	go func(p place.Place, ip string) {
+		l, err := p.Reopen(ip, c.secret)
+		opened := func() {
+			c.reopening = false
+			if err == nil { // else another member has it
+				c.rendezvous = l
+				c.serveRendezvous()
+			}
+		}
+		select {
+		case <-c.done:
+			if err == nil {
+				p.Rendezvous.Withdraw(l.Addr())
+				l.Close()
+			}
+		default:
+			c.post(opened)
+		}
+	}(c.place, wire.IPOf(c.endpoint.Addr()))
 }

@@ -95,7 +95,7 @@
 //   - At the job's end the leader waits, 2 s at most, for supervisors that have joined and
 //     not linked yet, so that they receive the end.
 //   - The host's rendezvous stays open. If the host is lost, a voter opens one on its own
-//     machine: the same name, or the same port at its address.
+//     machine, in the background: the same name, or the same port at its address.
 //
 // A restarted process 0 may open a second rendezvous and wait in vain: on a machine without a
 // voter, or within 5 s of its loss. Start it with --rdzv HOST:PORT and a voter's host, or a
@@ -137,8 +137,7 @@
 // leader sends its term on the links once per heartbeat, and receives heartbeats. A supervisor
 // repeats its messages to each new leader until the job has moved on, and a new leader
 // repeats the job's messages (Job.Resume): repeated and late messages change nothing. A new
-// leader proposes the loss of supervisors whose links have ended meanwhile. A supervisor may miss
-// 5 more heartbeats until a new leader receives its first.
+// leader proposes the loss of supervisors whose links have ended meanwhile.
 //
 // A leader whose process dies is replaced at once; a silent one after 5 heartbeats. The first
 // voter that detects it campaigns, the next a little later, and each again until one
@@ -153,8 +152,9 @@
 // supervisor 1 only. With the local launcher they are three.
 //
 // The log also holds the messages for people. One member prints each when it applies the
-// event: the local launcher, or the first voter. So a message is printed once, unless that
-// member is lost at that moment. The local launcher is the parent of all, and its loss ends
+// event: the local launcher, or the first voter. The last one, about the job's end, is the
+// leader's without the local launcher. So a message is printed once, unless that member is lost
+// at that moment. The local launcher is the parent of all, and its loss ends
 // the job: SIGKILL ends all processes, as a user expects. If it is suspended, the others
 // continue, and it catches up. Under mpirun, srun and similar launchers the loss of one
 // process may end the others.

@@ -15,9 +15,8 @@ type link struct {
 	missed   int           // ticks in a row without a message
 }
 
-// beginWatch begins to count the ticks of a peer that may still follow another leader: until its first message it has
-// twice the time.
-func (l *link) beginWatch() { l.last, l.missed = l.received.Load(), -silentBeats }
+// beginWatch begins to count ticks.
+func (l *link) beginWatch() { l.last, l.missed = l.received.Load(), 0 }
 
 // countTick is called once per heartbeat. It reports whether nothing has arrived for
 // silentBeats ticks. If this process itself was suspended, that counts as one tick.

@@ -37,6 +37,16 @@ func (s *supervisor) takeStandby() *workerChild {
 	return w
 }
 
+// awaitStandby kills a standby that has become a worker and does not answer, as one that is suspended does not. A worker
+// that starts may take longer, so the watchdog waits for its first message. A standby has started.
+func (s *supervisor) awaitStandby(w *workerChild) {
+	time.AfterFunc(2*silentBeats*s.spec.Heartbeat, func() {
+		if w.link.received.Load() == 0 {
+			w.kill()
+		}
+	})
+}
+
 // endChild handles the end of a worker, or of the standby.
 func (s *supervisor) endChild(w *workerChild, o control.Outcome) {
 	switch {

@@ -102,9 +102,10 @@ func TestStandbyIsLost(t *testing.T) {
 	}
 }
 
-// A worker and its standby are lost at once: the job has lost one worker. A fresh process replaces it.
+// A worker and its standby are lost at once, or the standby is suspended: the job has lost one worker. A fresh process
+// replaces it.
 func TestStandbyIsLostWithItsWorker(t *testing.T) {
-	for _, first := range []string{"worker", "standby"} {
+	for _, first := range []string{"worker", "standby", "frozen"} {
 		t.Run(first, func(t *testing.T) {
 			t.Parallel()
 			x, all, standbys := steady(t, "1 0")
@@ -112,9 +113,14 @@ func TestStandbyIsLostWithItsWorker(t *testing.T) {
 			if first == "standby" {
 				pids[0], pids[1] = pids[1], pids[0]
 			}
-			kill(t, syscall.SIGSTOP, all[1].PPID) // it sees both ends at once
-			kill(t, syscall.SIGKILL, pids...)
-			kill(t, syscall.SIGCONT, all[1].PPID)
+			if first == "frozen" { // it takes the place, and never answers
+				kill(t, syscall.SIGSTOP, standbys[1])
+				kill(t, syscall.SIGKILL, all[1].PID)
+			} else {
+				kill(t, syscall.SIGSTOP, all[1].PPID) // it sees both ends at once
+				kill(t, syscall.SIGKILL, pids...)
+				kill(t, syscall.SIGCONT, all[1].PPID)
+			}
 			next := x.commits(2, 0, 1, 2)
 			if next[1].PID == all[1].PID || next[1].PID == standbys[1] || next[1].Processes[1].Incarnation != 2 || next[1].Generation != 2 {
 				t.Errorf("worker 1 is %+v; its standby was %d", next[1], standbys[1])

@@ -62,6 +62,9 @@ func (s *supervisor) startWorker(m control.Message) {
 	w.output.beginLog(s.spec.logPath(m.Process))
 	s.worker = w
 	s.sendWorker(control.Message{Kind: control.KindListen, Process: m.Process, Generation: m.Generation})
+	if w.wasStandby {
+		s.awaitStandby(w)
+	}
 }
 
 // spawnWorker starts the process of a worker.

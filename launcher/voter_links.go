@@ -57,9 +57,26 @@ func (s *supervisor) receiveFromVoter(voter int, m control.Message) {
 	case control.KindVoters:
 		s.voters = m.Voters
 		s.dialVoters()
+	case control.KindEnd:
+		if m.Text != "" {
+			s.endLost(m)
+			return
+		}
+		fallthrough
 	default:
 		s.step(control.Event{Kind: control.EventReceive, Message: &m})
 	}
+}
+
+// countedLost is why a supervisor ends that lives.
+const countedLost = "the job counts it as lost"
+
+// endLost ends this supervisor, which is lost to the others.
+func (s *supervisor) endLost(m control.Message) {
+	if !s.launched && !s.left { // else the launcher reports it
+		s.spec.printLine(fmt.Sprintf("process %d ends: %s", s.number, m.Text), true)
+	}
+	s.step(control.Event{Kind: control.EventReceive, Message: &m})
 }
 
 // followLeader takes a voter for the leader from now on.
@@ -73,7 +90,7 @@ func (s *supervisor) followLeader(voter int, term uint64) {
 		s.limit = nil
 	}
 	if l := s.links[voter]; l != nil {
-		l.missed = 0
+		l.beginWatch()
 	}
 	s.step(control.Event{Kind: control.EventLed})
 }
@@ -199,10 +216,7 @@ func (s *supervisor) finishDial(v control.Member, conn *wire.Conn, err error) {
 	case err == nil:
 		s.addVoterLink(v.Number, conn)
 	case errors.Is(err, wire.Refusal{Text: errLost.Error(), Verified: true}): // this supervisor is lost
-		if !s.launched && !s.left { // else the launcher reports it
-			s.spec.printLine(fmt.Sprintf("process %d ends: the job counts it as lost", s.number), true)
-		}
-		s.step(control.Event{Kind: control.EventReceive, Message: &control.Message{Kind: control.KindEnd, Code: control.ExitFailed}})
+		s.endLost(control.Message{Kind: control.KindEnd, Code: control.ExitFailed, Text: countedLost})
 	default:
 		time.AfterFunc(redialEvery, func() { s.post(s.dialVoters) })
 	}

@@ -179,7 +179,7 @@ func lostWorkRuns(size Size) []Run {
 	case Tiny:
 		return []Run{{Bench: "lostwork"}}
 	case Quick:
-		return []Run{{Bench: "lostwork", Args: []string{"n=5,20", "steps=30", "kills=1"}, Repeats: 1}}
+		return []Run{{Bench: "lostwork", Args: []string{"n=5,20", "steps=30", "kills=1", "batch=512"}, Repeats: 1}}
 	}
 	return []Run{{Bench: "lostwork", Args: []string{"n=1,10,100", "steps=200", "kills=3"}, Repeats: 1}}
 }

@@ -151,6 +151,6 @@ func (j *Job) endJob(code int, text string) []Action {
 
 // broadcastEnd ends the job with a message to all.
 func (j *Job) broadcastEnd(m Message) []Action {
-	j.Phase, j.End = phaseOver, &m
+	j.Phase, j.End, j.EndedBy = phaseOver, &m, j.Leader
 	return []Action{{Do: DoTimer}, {Do: DoBroadcast, Message: m}}
 }

@@ -38,10 +38,14 @@ func (j *Job) Voters() (wanted, lost []Member) {
 // IsVoter reports whether a member should vote.
 func (j *Job) IsVoter(number int) bool { return slices.Contains(j.Voting, number) }
 
-// Printer is the member that prints the job's messages: the launcher, or the first voter.
+// Printer is the member that prints the job's messages: the launcher, or the first voter. The last message is printed by
+// the member that led the job to its end: the others may end before they receive it.
 func (j *Job) Printer() int {
-	if j.Launched || len(j.Voting) == 0 {
+	switch {
+	case j.Launched || len(j.Voting) == 0:
 		return j.Host()
+	case j.End != nil:
+		return j.EndedBy
 	}
 	return j.Voting[0]
 }

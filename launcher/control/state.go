@@ -117,6 +117,7 @@ type state struct {
 	Signal         int      // the signal that requested a stop; 0: none
 	Why            string   // the reason for the job's end, if that is not a worker's failure
 	End            *Message // the broadcast that ended the job
+	EndedBy        int      // the leader then
 	Timer          Timer
 	FaultAt        int64 // when the newest fatal fault was granted, until its effect is noticed
 	LostAt         int64 // when the loss happened that the newest generation is for

@@ -16,3 +16,17 @@ func TestMajority(t *testing.T) {
 		}
 	}
 }
+
+// The last message is printed by the leader: a first voter that does not lead may end before it receives the event.
+func TestPrinterOfTheEnd(t *testing.T) {
+	j := NewJob(Shape{Processes: 3, Ranks: 3, Elastic: true}, Limits{})
+	j.Voting, j.Leader = []int{1, 2}, 2
+	if got := j.Printer(); got != 1 {
+		t.Errorf("member %d prints, want the first voter", got)
+	}
+	j.endJob(0, "")
+	j.Leader = 1 // of a late event
+	if got := j.Printer(); got != 2 {
+		t.Errorf("member %d prints the end, want the leader", got)
+	}
+}

@@ -5,7 +5,6 @@ import subprocess
 import threading
 import time
 
-import files
 from procs import Run
 
 def sh(*args):
@@ -97,17 +96,11 @@ def train(trial, ref, network, hosts):
     if all(c == 2 for c in codes):
         raise Skip("refused: " + runs[0].text().strip().split("\n")[-1][:200])
     cut = {link["host"] % hosts for link in trial.plan["links"] if link["how"] != "slow"}
-    # A process that misses the change of the leader is given up: an open defect (docs/testing.md). The events name it, and it does.
-    events = files.json_lines(trial.path("run", "events.jsonl"))
-    cut |= {i for i, r in enumerate(runs) if "counts it as lost" in r.text() and codes[i] == 1
-            and any(e["event"] == "loss" and e.get("process") == i for e in events)}
     for i, code in enumerate(codes):
         trial.need(code == 0 or (i in cut and code is not None), "process %d ended with code %s, and its link was not cut; all: %s", i, code, texts)
     if all(c == 0 for i, c in enumerate(codes) if i not in cut):
         trial.kills += 2
-        # A host of the job that is cut off and still sees its folder adds its own "failed" there, and no "end" is written: an open
-        # defect of the record (docs/testing.md). The result is right.
-        trial.settle(trial.judge(ref), ended=0 not in cut)
+        trial.settle(trial.judge(ref))
 
 
 def harm(trial, network, hosts, watch, runs, done):

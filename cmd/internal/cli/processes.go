@@ -212,6 +212,9 @@ func (s *session) joinWorld([]int) ([]transport.Endpoint, error) {
 	}()
 	select {
 	case j := <-done:
+		if j.err == nil && s.folder.run != nil && w.Generation > 1 {
+			s.folder.run.Log().Info().Uint64("generation", w.Generation).Msg("joined")
+		}
 		go func() {
 			<-w.Changed()
 			for _, ep := range j.eps {
@@ -265,15 +268,15 @@ func (s *session) nextWorld(err error) *train.World {
 			s.world.Lost(unreached(s.world, err))
 		}
 	}
-	next, err := s.world.Next()
-	if err != nil {
-		errors.As(err, &s.ending)
+	next, nextErr := s.world.Next()
+	if nextErr != nil {
+		errors.As(nextErr, &s.ending)
 		return nil
 	}
 	s.world = next
 	s.beginRecovery()
 	if s.folder.run != nil {
-		s.folder.run.Log().Info().Uint64("generation", next.Generation).Msg("generation")
+		s.folder.run.Log().Info().Uint64("generation", next.Generation).Str("after", oneLine(err)).Msg("generation")
 	}
 	if !s.isReporter() {
 		s.metrics.exporter.Moved()

@@ -46,8 +46,10 @@ func (c *trainCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkOutputs(cfg); err != nil {
-		return a.reportOnce(place, err)
+	if worker == nil { // a worker's supervisor has checked them
+		if err := c.checkOutputs(cfg); err != nil {
+			return a.reportOnce(place, err)
+		}
 	}
 	if cfg, err = c.claimOutput(a, cfg, place); err != nil {
 		return err

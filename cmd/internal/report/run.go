@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,11 +103,8 @@ func logName(process int) string { return fmt.Sprintf("process-%d.log", process)
 // Begin for the files of the run.
 func Open(dir string, process int) (*Run, error) {
 	const setting = "job.out"
-	if err := CheckDir(dir, setting); err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, &outputError{dir, setting, err}
+		return nil, cmp.Or(CheckDir(dir, setting), error(&outputError{dir, setting, err}))
 	}
 	r := &Run{dir: dir}
 	info, err := os.Lstat(r.path(unfinished))
@@ -173,15 +172,24 @@ func (r *Run) beginFiles(b Beginning) error {
 			return err
 		}
 	}
-	if err := atomicfile.WriteFile(filepath.Join(at, configFile), b.Config); err != nil {
+	if err := r.writeOnce(filepath.Join(at, configFile), b.Config); err != nil {
 		return err
 	}
 	if len(b.Recipe) > 0 {
-		if err := atomicfile.WriteFile(filepath.Join(at, RecipeFile), b.Recipe); err != nil {
+		if err := r.writeOnce(filepath.Join(at, RecipeFile), b.Recipe); err != nil {
 			return err
 		}
 	}
 	return r.reserveSummary(b.Steps)
+}
+
+// writeOnce writes a file, unless another process of the run has written it: a process that takes the place of a lost one
+// does not wait for a busy disk then, and neither do all ranks.
+func (r *Run) writeOnce(path string, text []byte) error {
+	if old, err := os.ReadFile(path); r.continues && err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	return atomicfile.WriteFile(path, text)
 }
 
 // openMetrics opens metrics.jsonl. A run that resumes appends to the lines of the run that it
