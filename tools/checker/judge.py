@@ -132,9 +132,9 @@ class Judge:
         self.broken = []
         return files.json_lines(self.path("events.jsonl"), self.broken)
 
-    def history(self, kills, done=True, ended=True):
+    def history(self, kills, done=True):
         """Events and metrics: each commit has the reference's digest, steps go back only at a loss or a resume, no step is missing."""
-        at, durable, floor, job_ends, stops = 0, 0, None, 0, self.stops()
+        at, durable, floor, job_ends, failed, stops = 0, 0, None, 0, False, self.stops()
         for event in self.events():
             kind, step = event["event"], event.get("step", 0)
             if kind == "commit":
@@ -149,7 +149,7 @@ class Judge:
                 if kind == "resume":
                     self.need(step in self.ref.digests, "resumed at step %d", step)
                 floor, durable = step, min(durable, step)
-                at = step
+                at, failed = step, False
             elif kind == "loss":
                 floor = 0
             elif kind == "durable":
@@ -161,9 +161,12 @@ class Judge:
                 self.need(mine in self.ref.evals or mine[0] in stops, "evaluation %s, the reference has %s", mine, self.ref.evals)
             elif kind == "end":
                 job_ends = step
+            elif kind == "failed":
+                failed = True
         self.need(len(self.broken) <= kills, "%d lines of events.jsonl are broken, and %d processes were killed: %s", len(self.broken), kills, self.broken)
         if done:
-            self.need(not ended or job_ends == len(self.ref.losses), "the last end is of step %d", job_ends)
+            self.need(job_ends == len(self.ref.losses), "the last end is of step %d", job_ends)
+            self.need(not failed, "the events of a job that succeeded have failed")
             self.metrics(kills)
 
     def metrics(self, kills):

@@ -171,10 +171,10 @@ class Trial:
     def judge(self, ref, name="run", shared=True):
         return Judge(ref, self.plan, self.path(name), shared)
 
-    def settle(self, judge, damaged=(), ended=True):
+    def settle(self, judge, damaged=()):
         """All checks of a run that is done."""
         judge.finished()
-        judge.history(self.kills, ended=ended)
+        judge.history(self.kills)
         judge.saved(damaged=damaged)
         self.problems += judge.problems
 
