@@ -44,6 +44,7 @@ type Parity struct {
 	*parityRows // nil on ranks that own nothing
 	o           ParityOptions
 	committed   int64
+	hasBegun    bool
 	holders     []int // [slot mod data * parities + j]: rank
 	peers       []int // 4, the bytes of a count, for each other rank of the group
 	machine     holder
@@ -150,9 +151,14 @@ func (p *Parity) Begin(step int64, drawn bool) {
 	p.arrived.Store(step)
 	p.committed = step
 	p.rebuild.forgetMissing()
-	if p.ownsRows() && !drawn {
+	switch {
+	case !p.ownsRows():
+	case !drawn:
 		p.discardRows()
+	case p.hasBegun: // with other rows
+		p.resetRows()
 	}
+	p.hasBegun = true
 }
 
 // Seal implements Sink.

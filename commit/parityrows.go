@@ -164,6 +164,13 @@ func (p *parityRows) discardRows() {
 	clear(p.folded)
 }
 
+// resetRows makes all rows those of a new model: zeros, and built.
+func (p *parityRows) resetRows() {
+	p.discardRows()
+	p.unbuilt = newBitset(p.Rows())
+	p.missing.Store(0)
+}
+
 // buildRows sets unbuilt rows (len(at), stride). Their columns are marked already.
 func (p *parityRows) buildRows(s kernels.Stream, at []int32, rows kernels.Matrix) {
 	for _, row := range at {

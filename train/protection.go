@@ -119,6 +119,7 @@ func (p *protection) joinWorld() {
 		return
 	}
 	r := p.rank
+	p.log.sent = unsent // new ranks have sent none: all report in the first status
 	comm := r.conns.openComm(r.conns.ep, chanCommit)
 	p.commits.Join(comm)
 	if p.parity != nil {
@@ -292,7 +293,7 @@ func (p *protection) commitAll() error {
 	}
 	p.snapshots.dropBefore(r.done)
 	r.updateMeter()
-	p.reportCommits(r.done)
+	p.noteCommits(r.done)
 	return nil
 }
 
@@ -343,12 +344,17 @@ func (p *protection) decideCommits() error {
 	p.snapshots.dropBefore(committed)
 	// Seal may have committed it before, when it had to wait for that.
 	if committed > p.announced {
-		p.reportCommits(committed)
-		if report := p.rank.job.world.Committed; report != nil && p.parity != nil {
-			report(!p.recovery.open)
-		}
+		p.noteCommits(committed)
 	}
 	return nil
+}
+
+// noteCommits reports the commits up to a step, to the launcher too.
+func (p *protection) noteCommits(step int64) {
+	p.reportCommits(step)
+	if report := p.rank.job.world.Committed; report != nil && p.parity != nil {
+		report(!p.recovery.open)
+	}
 }
 
 // reportAudit reports the rows and parities of this rank to Options.Audit, if set.

@@ -83,7 +83,6 @@ func (p *protection) closeRecovery() error {
 	if err := r.probe.Reach(r.done, probe.Rebuilt); err != nil {
 		return err
 	}
-	x.open, p.redundantAt = false, r.done
 	kernels.Trim()
 	if x.ResumeMS == 0 { // there was no step left to train
 		x.ResumeMS, x.RegainMS = x.WholeMS, x.WholeMS
@@ -100,8 +99,9 @@ func (p *protection) closeRecovery() error {
 	}
 	all, err := r.conns.ctl.gather(mine)
 	if err != nil {
-		return err
+		return err // the next recovery lists this one
 	}
+	x.open, p.redundantAt = false, r.done
 	known := false
 	for id, w := range all {
 		if slices.Contains(x.Ranks, id) {

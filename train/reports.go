@@ -33,8 +33,8 @@ func (p *protection) takeStatus(all []status) error {
 	return p.digests.received(p.rank.conns.ctl.seals, p.rank.job.tolerated()+1)
 }
 
-// unsentReport is the report of the newest seal, if it was not sent yet. It is nil on all ranks or on none, since all seal at
-// the same steps.
+// unsentReport is the report of the newest seal, if it was not sent yet in this world. It is nil on all ranks or on none, since all
+// seal at the same steps.
 func (p *protection) unsentReport() *sealReport {
 	report := sealReport{durable: p.log.durableHere(), streamed: p.stream.streamedHere()}
 	switch seal := p.commits.Sealed(); {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -50,6 +51,7 @@ type worldState struct {
 	fresh     []bool        // by rank: all is lost
 	committed int64         // the last commit
 	saved     int64         // the step of the last checkpoint
+	saveAge   time.Duration // the time since the last save began
 	hit       int64         // the step that the loss hit
 
 	joined, agreed, rolled time.Duration // when this rank had joined the world, ...
@@ -68,20 +70,22 @@ func (p *protection) catchUp() error {
 	}
 	joined, left := r.env.Now(), p.lossLeft()
 	all, err := r.conns.ctl.gather([]uint64{uint64(p.phase), uint64(p.commits.Committed()), uint64(left.Rows),
-		uint64(left.Parities), uint64(r.checkpoints.saved), uint64(r.done)})
+		uint64(left.Parities), uint64(r.checkpoints.saved), uint64(r.done), uint64(r.env.Now() - r.checkpoints.lastSave)})
 	if err != nil {
 		return err
 	}
 	if err := r.probe.Reach(r.done, probe.States); err != nil {
 		return err
 	}
-	state, has := worldState{joined: joined, agreed: r.env.Now()}, [phases]bool{}
+	state, has := worldState{saveAge: math.MaxInt64, joined: joined, agreed: r.env.Now()}, [phases]bool{}
 	for id, w := range all {
 		theirs := phase(w[0])
 		has[theirs] = true
 		loss := commit.Loss{Rows: int64(w[2]), Parities: int64(w[3])}
 		if theirs.new() {
 			loss = r.job.lossOfNew(id)
+		} else {
+			state.saveAge = min(state.saveAge, time.Duration(w[6]))
 		}
 		state.lost = append(state.lost, loss)
 		state.fresh = append(state.fresh, theirs.new())
@@ -110,9 +114,13 @@ func (p *protection) catchUp() error {
 
 // beginRun starts the run, in a world none of whose ranks has trained.
 func (p *protection) beginRun() error {
-	p.rank.shard.Reset()
+	r := p.rank
+	r.shard.Reset()
 	p.recovery = openRecovery{}
-	if err := p.rank.setUpRun(); err != nil {
+	// A world that ended before training may have loaded another model.
+	r.done, r.checkpoints.saved, r.evaluated, r.checkpoints.loaded = 0, 0, 0, nil
+	r.history = history{TrainLoss: r.history.TrainLoss[:0]}
+	if err := r.setUpRun(); err != nil {
 		return err
 	}
 	if err := p.beginCommits(); err != nil {
@@ -146,6 +154,7 @@ func (p *protection) rollBack(w *worldState) error {
 	}
 	if p.phase.new() {
 		p.phase = phaseJoining
+		r.checkpoints.lastSave = r.env.Now() - w.saveAge
 		p.log.lose()
 		p.stream.lose()
 		p.commits.Begin(w.committed, false)
@@ -167,6 +176,9 @@ func (p *protection) rollBack(w *worldState) error {
 		return err
 	}
 	r.done, r.checkpoints.saved, r.evaluated = w.committed, w.saved, 0
+	if k := &r.checkpoints; k.again <= k.saved { // another rank saw that the save was complete
+		k.again = 0
+	}
 	for _, e := range r.history.Eval {
 		r.evaluated = max(r.evaluated, e.Step)
 	}
@@ -181,6 +193,9 @@ func (p *protection) rollBack(w *worldState) error {
 		return err
 	}
 	p.rebuilding = slices.ContainsFunc(w.lost, commit.Loss.Any)
+	if !p.rebuilding { // the lost ranks own no rows
+		p.recordRebuilt()
+	}
 	p.beginRebuild()
 	r.updateMeter()
 	return nil
@@ -266,6 +281,7 @@ func (p *protection) takeRecord(text []byte, root int, w *worldState) error {
 	if err := json.Unmarshal(text, &record); err != nil {
 		return fmt.Errorf("train: the run's history from rank %d: %w", root, err)
 	}
+	p.recovery.open = false // the record lists it
 	r.history, r.lineage = record.History, r.job.run
 	r.lineage.Lineage, r.lineage.Forks = record.Lineage, record.Forks
 	r.history.TrainLoss = had

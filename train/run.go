@@ -254,6 +254,7 @@ func (r *rank) sumMoved() error {
 	if err != nil || r.id != 0 {
 		return err
 	}
+	r.job.result.Moved = lrpp.Moved{} // of a world that ended since
 	for _, m := range all {
 		r.job.result.Moved.Add(lrpp.Moved{Critical: lrpp.Traffic{Rows: int64(m[0]), Bytes: int64(m[1])},
 			Delayed: lrpp.Traffic{Rows: int64(m[2]), Bytes: int64(m[3])}})

@@ -19,12 +19,15 @@ type storing struct {
 	protection *protection
 	store      *store.Store
 	durable    int64  // the last step that is durable on all ranks
-	sent       int64  // the newest seal that was reported
+	sent       int64  // the newest seal that was reported, or unsent
 	warned     bool   // of a log that cannot be written
 	dirty      bool   // the last status.dirty
 	loaded     bool   // the model was loaded from the log
 	digest     string // of that model when it was committed, empty if unknown
 }
+
+// unsent is storing.sent before the first report of a world.
+const unsent = -1
 
 // open opens the log of the rank.
 func (l *storing) open(p *protection) (err error) {

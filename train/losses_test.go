@@ -1,0 +1,67 @@
+package train
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ecrec/ecrec/internal/probe"
+)
+
+// TestDeathWithLog: a rank dies after the first commit of a job with logs and without digests, so that the ranks that stay have
+// reported a seal that the new one has not. The new one is on another machine, with an empty folder.
+func TestDeathWithLog(t *testing.T) {
+	sets := []string{"job.ranks=3", "ec.code=xor", "ec.k=2", "ec.commit_every=6", "train.iterations=30"}
+	want := reference(t, adagrad, sets...)
+	for _, step := range []int64{7, 11, 14} {
+		k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, step, probe.Step}, {2, step + 7, probe.Status}}}
+		o := Options{World: lasting(3, k), Inject: k.inject, Observer: k}
+		got := run(t, o, adagrad, append(slices.Clone(sets), "store.path="+filepath.Join(t.TempDir(), "store"))...)
+		if len(k.hit) == 0 || got.Digest != want.Digest || !slices.Equal(got.TrainLoss, want.TrainLoss) {
+			t.Errorf("step %d: %v died; digest %s, want %s", step, k.hit, got.Digest, want.Digest)
+		}
+	}
+}
+
+// TestCommitsOfSavesAreReported: the launcher hears of commits also if each is made for a checkpoint.
+func TestCommitsOfSavesAreReported(t *testing.T) {
+	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 12, probe.Step}}}
+	heard := false
+	o := Options{World: lasting(3, k), Observer: k, Inject: func(rank int, step int64, at probe.Point) error {
+		if step == 11 && at == probe.Step {
+			heard = heard || k.committed.Load()
+		}
+		return k.inject(rank, step, at)
+	}}
+	run(t, o, adagrad, "job.ranks=3", "job.digests=true", "ec.code=xor", "ec.k=2", "ec.commit_every=5", "train.iterations=20",
+		"checkpoint.every=5", "checkpoint.dir="+t.TempDir())
+	if !heard {
+		t.Error("no commit was reported in the first 10 steps, with one for each checkpoint after 5 steps")
+	}
+}
+
+// TestRecoveryThatEndsWithALoss: a rank is lost while the ranks record that an earlier one is rebuilt. Both recoveries are on record.
+func TestRecoveryThatEndsWithALoss(t *testing.T) {
+	k := &killer{spare: 2, dead: map[int]uint64{}, kills: []kill{{2, 9, probe.Status}, {3, 0, probe.Rebuilt}}}
+	got := run(t, Options{World: lasting(5, k), Inject: k.inject, Observer: k}, adagrad, "job.ranks=5", "ec.code=xor", "ec.k=4",
+		"train.iterations=24", "ec.commit_every=3")
+	if len(k.hit) != 2 || len(got.Recoveries) != 2 {
+		t.Fatalf("%v died; %d recoveries: %+v", k.hit, len(got.Recoveries), got.Recoveries)
+	}
+	for i, rank := range []int{2, 3} {
+		if x := got.Recoveries[i]; !slices.Equal(x.Ranks, []int{rank}) || x.WholeMS <= 0 {
+			t.Errorf("recovery %d: %+v", i, x)
+		}
+	}
+}
+
+// TestRecoveryOfRankWithoutRows: a trainer that owns no rows is lost. Nothing is to be rebuilt, and the record says when the job was
+// whole.
+func TestRecoveryOfRankWithoutRows(t *testing.T) {
+	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{0, 9, probe.Status}}}
+	got := run(t, Options{World: lasting(5, k), Inject: k.inject, Observer: k}, adagrad, "job.ranks=5", "ranks.trainers=2", "ranks.servers=3",
+		"ec.code=xor", "ec.k=2", "train.iterations=24", "ec.commit_every=3")
+	if len(k.hit) != 1 || len(got.Recoveries) != 1 || got.Recoveries[0].WholeMS <= 0 {
+		t.Errorf("%v died: %+v", k.hit, got.Recoveries)
+	}
+}
