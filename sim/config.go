@@ -239,7 +239,7 @@ func (d *Data) drawSetting(r *rand.Rand, o Options) setting {
 		"train.eval_every=" + pick("0", "0", "3", "5", "8")}
 	s.exact = append(s.exact, roles...)
 	s.free = []string{"ec.code=" + code.code, fmt.Sprint("ec.k=", code.k), fmt.Sprint("ec.r=", code.r),
-		"job.digests=true", "ec.commit_every=" + pick("1", "1", "2", "3", "5", "10"), "cache.mode=" + pick(d.cacheModes()...),
+		withDigests, "ec.commit_every=" + pick("1", "1", "2", "3", "5", "10"), "cache.mode=" + pick(d.cacheModes()...),
 		"oracle.lookahead=" + pick("1", "2", "5", "50"), fmt.Sprint("cache.delayed_sync=", r.IntN(4) > 0)}
 	if code.r > 1 && r.IntN(3) == 0 { // two ranks in a process
 		s.processes = (s.ranks + 1) / 2
@@ -260,8 +260,13 @@ func (d *Data) drawSetting(r *rand.Rand, o Options) setting {
 	if s.safety {
 		s.lossy *= 4
 	}
+	if r.IntN(4) == 0 { // drawn last, as verdicts are drawn late
+		s.free[slices.Index(s.free, withDigests)] = "job.digests=false"
+	}
 	return s
 }
+
+const withDigests = "job.digests=true"
 
 // drawVerdicts draws the decisions of a run on its evaluations. They are drawn late, so that other draws stay the same.
 func drawVerdicts(r *rand.Rand, last bool) []string {
