@@ -25,11 +25,13 @@ func followToEnd(t *testing.T, topic stream.Topic, dir string) (path string, ste
 	return path, slices.Compact(steps) // the last one may be an increment at first
 }
 
-// TestForkToTheSameStep: a fork from an earlier step is saved at each commit, and at its end, where the run before was saved too.
+// TestForkToTheSameStep: a fork from an earlier step is saved at each commit, and at its end, where the run before was saved too. So it is
+// by a follower that finds a base of it alone.
 func TestForkToTheSameStep(t *testing.T) {
-	topic, saved, forked, dir := stream.NewMemory(env.Real()), t.TempDir(), t.TempDir(), t.TempDir()
+	topic, saved, forked, dir, late := stream.NewMemory(env.Real()), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	trainTo(t, topic, saved, "20")
 	followToEnd(t, topic, dir)
+	followToEnd(t, topic, late)
 	trainFrom(t, filepath.Join(saved, "step-000000000010"), topic, forked, "20", forkRate)
 	path, steps := followToEnd(t, topic, dir)
 	if !slices.Equal(steps, []int64{10, 15, 20}) {
@@ -42,6 +44,9 @@ func TestForkToTheSameStep(t *testing.T) {
 	if f.Path() != path {
 		t.Errorf("a follower begins with %s, not with %s", f.Path(), path)
 	}
+	must(t, follow(t, topic, t.TempDir(), Newest, func(o *Options) { o.Trim = true }))
+	path, _ = followToEnd(t, topic, late)
+	sameFolder(t, path, filepath.Join(forked, "step-000000000020"))
 }
 
 // TestLeftRunWritesOn: a run continues after another one has forked from it. Followers that restart in between, or begin with a base, have
