@@ -12,7 +12,7 @@ import (
 
 const forkRate = "optimizer.sparse.lr=0.5"
 
-// followToEnd follows a topic to its end. It returns the path of the last checkpoint, and the steps of all that were saved.
+// followToEnd follows a topic to its end. It returns the path of the last checkpoint, and the step of each.
 func followToEnd(t *testing.T, topic stream.Topic, dir string) (path string, steps []int64) {
 	t.Helper()
 	must(t, follow(t, topic, dir, Newest, func(o *Options) {

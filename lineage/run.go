@@ -78,7 +78,7 @@ func (r Run) Fork(there Run, step int64) Run {
 	return r
 }
 
-// BeginAt is this run when it begins at offsets of a topic, which the recipe does not have. Where all are 0 it is the run itself.
+// BeginAt is this run when it begins at offsets of a topic, which the recipe does not have. If they are 0 it is the run itself.
 func (r Run) BeginAt(offsets []int64) Run {
 	if slices.Max(offsets) > 0 {
 		r.Lineage = xxh3.Hash128(fmt.Appendf(nil, "%v from %v\n", r.Lineage, offsets)).Bytes()

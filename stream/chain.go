@@ -94,7 +94,7 @@ func (c *Chain) leave(forks []lineage.Fork) {
 	}
 }
 
-// Position is the place from which another Chain could go on: behind the last epoch, or before the first frame of one that is open.
+// Position is the place from which another Chain could continue: behind the last epoch, or before the first frame of one that is open.
 func (c *Chain) Position() Position { return c.at }
 
 // readTo is the offset behind the last record that was taken, or at which the chain began.

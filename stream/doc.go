@@ -30,8 +30,8 @@
 // with an absolute epoch, and frames of the lineage before it are dropped from then on, also by readers that restart
 // (ReaderOptions.Left).
 //
-// Where an epoch ends, that of another writer may be open. The Position there is before the first frame of the open one, so
-// a reader that restarts has all of it. The frames between, of epochs that it holds, are dropped.
+// At the end of an epoch, another writer's may be open. The Position is before the first frame of the open one then, so a reader that
+// restarts has all of its frames. Frames between, of epochs that it holds, are dropped.
 //
 // A Merge brings the epochs of all partitions to the next cut. Rows of two cuts are never mixed.
 //
