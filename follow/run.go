@@ -46,7 +46,8 @@ func (f *Follower) openReader() (*stream.Reader, error) {
 	for {
 		o := stream.ReaderOptions{Env: f.o.Env, Topic: f.o.Topic, ToEnd: f.o.ToEnd || f.o.At == Newest}
 		if f.model != nil {
-			o.At, o.Left = f.model.at, f.model.Run.Forks
+			o.At = f.model.at
+			o.Left = f.model.Run.Forks
 		}
 		r, err := stream.OpenReader(o)
 		var gone *stream.Trimmed
