@@ -38,6 +38,9 @@ func (f *Follower) loadBase() (loaded bool, err error) {
 		case m == nil:
 			return false, nil
 		default:
+			if f.model != nil && m.at[0].Lineage != f.model.at[0].Lineage {
+				f.leaveRun()
+			}
 			f.dropModel()
 			m.readers = f.o.Publish != nil
 			f.model = m
@@ -240,7 +243,7 @@ func trimTo(t stream.Topic, at []stream.Position) error {
 		if err != nil {
 			return err
 		}
-		err = part.Trim(x.Next - 1)
+		err = part.Trim(max(0, x.Next-1))
 		part.Close()
 		if err != nil {
 			return err

@@ -105,6 +105,9 @@ type saves struct {
 	rows   [2]int64           // of the last full one, and of the increments since
 }
 
+// leaveRun notes that the next model is of another run: no checkpoint has it, also if one has its step.
+func (f *Follower) leaveRun() { f.last, f.increment = -1, false }
+
 func (f *Follower) dropModel() {
 	if f.model != nil {
 		f.model.free()

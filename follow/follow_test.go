@@ -64,12 +64,22 @@ func (silent) SkippedCheckpoint(string, error)   {}
 // trainTo trains a run up to a step. It sends its commits to a topic, and saves checkpoints to dir.
 func trainTo(t *testing.T, topic stream.Topic, dir, steps string) {
 	t.Helper()
+	trainFrom(t, "auto", topic, dir, steps)
+}
+
+// trainFrom is trainTo from a checkpoint, of a run that may have another learning rate.
+func trainFrom(t *testing.T, resume string, topic stream.Topic, dir, steps string, sets ...string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.toml")
 	must(t, os.WriteFile(path, []byte(runConfig), 0o600))
-	cfg, err := config.Load(path, []string{"checkpoint.dir=" + dir, "train.iterations=" + steps, "job.out=" + t.TempDir()})
+	cfg, err := config.Load(path, append([]string{"checkpoint.dir=" + dir, "train.iterations=" + steps, "job.out=" + t.TempDir()}, sets...))
 	must(t, err)
-	_, err = train.Run(env.Real(), cfg, train.Options{Stop: func() bool { return false }, Observer: silent{}, Resume: "auto",
-		Progress: func(data.Progress) error { return nil }, Topic: func(env.Env, string) (stream.Topic, error) { return topic, nil }})
+	o := train.Options{Stop: func() bool { return false }, Observer: silent{}, Resume: resume,
+		Progress: func(data.Progress) error { return nil }, Topic: func(env.Env, string) (stream.Topic, error) { return topic, nil }}
+	if resume != "auto" {
+		o.Allow = []string{"optimizer.sparse.lr"}
+	}
+	_, err = train.Run(env.Real(), cfg, o)
 	must(t, err)
 }
 

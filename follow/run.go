@@ -47,6 +47,7 @@ func (f *Follower) openReader() (*stream.Reader, error) {
 		o := stream.ReaderOptions{Env: f.o.Env, Topic: f.o.Topic, ToEnd: f.o.ToEnd || f.o.At == Newest}
 		if f.model != nil {
 			o.At = f.model.at
+			o.Left = f.model.Run.Forks
 		}
 		r, err := stream.OpenReader(o)
 		var gone *stream.Trimmed
@@ -202,6 +203,7 @@ func (f *Follower) applyCut(c *stream.Cut) error {
 		return &stream.Gap{Offset: first.Next - 1, Held: int64(f.Step()), Why: "the description of the run is missing"}
 	}
 	if f.model == nil || c.Lineage != f.model.at[0].Lineage {
+		f.leaveRun()
 		f.dropModel()
 		m, err := newModel(f.o.Env, first.About)
 		if err != nil {

@@ -8,8 +8,8 @@
 //
 // A fork is the place where a run began with the state of another run: the lineage of that
 // run, and the step after which the fork left it. A lineage is an id of 128 bits: the hash
-// of the recipe and of the chain of forks. Runs of one lineage have the same bits after the
-// same step.
+// of the recipe and of the chain of forks, and of the offsets at which the run begins in a topic
+// of samples, unless all are 0. Runs of one lineage have the same bits after the same step.
 //
 // # Keys
 //

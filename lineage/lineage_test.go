@@ -129,6 +129,21 @@ func TestRecipesOfOtherVersions(t *testing.T) {
 	}
 }
 
+// The offsets at which a run begins in a topic of samples are part of its lineage, unless all are 0.
+func TestBeginAt(t *testing.T) {
+	run := New("a", Recipe{{"job.ranks", "4"}})
+	if got := run.BeginAt([]int64{0, 0}); !reflect.DeepEqual(got, run) {
+		t.Errorf("at the beginning of a topic: %+v", got)
+	}
+	a, b := run.BeginAt([]int64{0, 7}), run.BeginAt([]int64{7, 0})
+	if a.Lineage == run.Lineage || b.Lineage == run.Lineage || a.Lineage == b.Lineage {
+		t.Errorf("lineages %v, %v and %v", run.Lineage, a.Lineage, b.Lineage)
+	}
+	if got := run.Resume(a, 5); got.Lineage != a.Lineage {
+		t.Errorf("a run that resumes has lineage %v, not %v", got.Lineage, a.Lineage)
+	}
+}
+
 // A run survives a manifest, and its hash does not depend on this version.
 func TestRunsTravelAsJSON(t *testing.T) {
 	run := New("a", Recipe{{"job.ranks", "4"}, {"model.kind", `"dlrm"`}}).Fork(Run{}, 3)

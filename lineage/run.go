@@ -3,6 +3,7 @@ package lineage
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -74,6 +75,14 @@ func (r Run) Resume(there Run, step int64) Run {
 func (r Run) Fork(there Run, step int64) Run {
 	r.Forks = append(there.Forks[:len(there.Forks):len(there.Forks)], Fork{there.Lineage, step})
 	r.Lineage = idOf(r.Recipe, r.Forks)
+	return r
+}
+
+// BeginAt is this run when it begins at offsets of a topic, which the recipe does not have. If they are 0 it is the run itself.
+func (r Run) BeginAt(offsets []int64) Run {
+	if slices.Max(offsets) > 0 {
+		r.Lineage = xxh3.Hash128(fmt.Appendf(nil, "%v from %v\n", r.Lineage, offsets)).Bytes()
+	}
 	return r
 }
 

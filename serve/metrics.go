@@ -88,8 +88,8 @@ func (m *metrics) note(x *methodMetrics, name string, rows int, took time.Durati
 
 // Applied counts a cut that the follower applied.
 func (s *Server) Applied(p follow.Progress) {
-	if p.Path != "" {
-		return // a checkpoint
+	if p.Path != "" || p.Base != "" {
+		return // a checkpoint, or a base
 	}
 	s.metrics.cuts.Inc()
 	s.metrics.merged.Add(float64(p.Merged))

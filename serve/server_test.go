@@ -67,6 +67,17 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// TestCutsAreCounted: checkpoints and bases are no cuts.
+func TestCutsAreCounted(t *testing.T) {
+	s := newServer(t, Options{Lanes: 1})
+	for _, p := range []follow.Progress{{Step: 5, Rows: 7}, {Step: 5, Path: "step-000000000005"}, {Step: 5, Base: "base"}} {
+		s.Applied(p)
+	}
+	if _, text := call(t, s, "GET", "/metrics", ""); !strings.Contains(text, "ecrec_follow_cuts_total 1\n") {
+		t.Error(text)
+	}
+}
+
 // copyFolder copies the folder of a follower.
 func copyFolder(t *testing.T, dir string) string {
 	t.Helper()

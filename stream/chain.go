@@ -11,7 +11,7 @@ import (
 type Position struct {
 	Lineage lineage.ID `json:"lineage"` // zero: nothing was read
 	Step    int64      `json:"step"`    // that the reader holds; -1: it holds nothing
-	Next    int64      `json:"next"`    // the offset from which it reads on
+	Next    int64      `json:"next"`    // the offset from which it reads on: no epoch that it lacks has a frame before it
 }
 
 // Start is the position of a reader that has read nothing.
@@ -64,8 +64,14 @@ type Chain struct {
 // assembly is an epoch of which not all frames have arrived.
 type assembly struct {
 	Epoch
-	next uint32 // the number of the next frame
+	next  uint32 // the number of the next frame
+	first int64  // the offset of the first frame, also of an earlier attempt of the writer
+	idle  int    // epochs of other writers that have ended since the last frame
 }
+
+// mostIdle is how many epochs of other writers may end between two frames of an epoch. Then its writer is gone, and the epoch is dropped:
+// else a reader that restarts would begin there for ever.
+const mostIdle = 100
 
 // NewChain follows a partition from a position.
 func NewChain(partition int, at Position) *Chain {
@@ -79,7 +85,16 @@ func newBaseChain(partition int, at Position) *Chain {
 	return c
 }
 
-// Position is the place from which another Chain could go on, behind the last epoch.
+// leave drops the frames of runs that were left before the chain began, from then on. The run of the Position is not one of them.
+func (c *Chain) leave(forks []lineage.Fork) {
+	for _, f := range forks {
+		if f.Lineage != c.at.Lineage {
+			c.left[f.Lineage] = true
+		}
+	}
+}
+
+// Position is the place from which another Chain could continue: behind the last epoch, or before the first frame of one that is open.
 func (c *Chain) Position() Position { return c.at }
 
 // readTo is the offset behind the last record that was taken, or at which the chain began.
@@ -152,7 +167,12 @@ func (c *Chain) findAssembly(r Record, h header) (*assembly, error) {
 		if err := c.checkBegin(r, h); err != nil {
 			return nil, err
 		}
-		a = &assembly{Epoch: Epoch{Lineage: h.lineage, Rank: int(h.rank), Ranks: int(h.ranks), Absolute: h.absolute, From: h.from, To: h.to}}
+		first := r.Offset
+		if a != nil {
+			first = a.first
+		}
+		a = &assembly{first: first,
+			Epoch: Epoch{Lineage: h.lineage, Rank: int(h.rank), Ranks: int(h.ranks), Absolute: h.absolute, From: h.from, To: h.to}}
 		c.open[h.session] = a
 	case isOf && h.number < a.next:
 		c.dropped++
@@ -162,7 +182,7 @@ func (c *Chain) findAssembly(r Record, h header) (*assembly, error) {
 	case h.number > a.next:
 		return nil, c.gap(r.Offset, "frame %d of steps %d to %d follows on frame %d", h.number, h.from, h.to, a.next-1)
 	}
-	a.next = h.number + 1
+	a.next, a.idle = h.number+1, 0
 	return a, nil
 }
 
@@ -212,11 +232,14 @@ func (c *Chain) endEpoch(a *assembly, r Record) *Epoch {
 		c.left[c.at.Lineage] = true
 	}
 	e.About, e.Next, e.Written = c.about, r.Offset+1, r.Time
-	c.at = Position{e.Lineage, e.To, e.Next}
 	for session, other := range c.open {
-		if c.left[other.Lineage] || other.Lineage == e.Lineage && other.To <= e.To {
+		other.idle++
+		if c.left[other.Lineage] || other.Lineage == e.Lineage && other.To <= e.To || other.idle > mostIdle {
 			delete(c.open, session)
+			continue
 		}
+		e.Next = min(e.Next, other.first)
 	}
+	c.at = Position{e.Lineage, e.To, e.Next}
 	return &e
 }

@@ -27,7 +27,11 @@
 // The frames of an epoch have the session of their writer, and follow each other. A writer that failed within an epoch begins it
 // again. A writer that was replaced may still have frames on their way, between those of its successor: they are an epoch of
 // their own then, which has the same bytes, so it does no harm and needs no fence. Another lineage is a fork: it begins
-// with an absolute epoch, and frames of the lineage before it are dropped from then on.
+// with an absolute epoch, and frames of the lineage before it are dropped from then on, also by readers that restart
+// (ReaderOptions.Left).
+//
+// At the end of an epoch, another writer's may be open. The Position is before the first frame of the open one then, so a reader that
+// restarts has all of its frames. Frames between, of epochs that it holds, are dropped.
 //
 // A Merge brings the epochs of all partitions to the next cut. Rows of two cuts are never mixed.
 //

@@ -21,7 +21,7 @@ type Epoch struct {
 	Extra    []byte    // of the trainer; empty on all ranks but the first
 	About    []byte    // the description of the run; empty on all ranks but the first
 	Place    *Position // of a base: the place in the topic from which its readers read on; nil: the epoch is not of a base
-	Next     int64     // the offset behind the epoch
+	Next     int64     // the offset from which a reader that holds the epoch reads on (Position)
 	Written  int64     // when its end was written, in milliseconds since 1970; 0: unknown
 }
 

@@ -157,18 +157,11 @@ func TestDamage(t *testing.T) {
 // TestOldWriter: frames of a writer that was replaced arrive between those of its successor. No epoch is made of both, and none is
 // missing. After a fork those of the run before it are dropped.
 func TestOldWriter(t *testing.T) {
-	list := func(run byte, session uint64, from, to int64) [][]byte {
-		f := listed(header{lineage: lineage.ID{run}, ranks: 1, session: session, from: from, to: to, absolute: from == 0})
-		f.addRows([]int32{1}, []byte{byte(to), 0, 0, 0})
-		f.addRows([]int32{5}, []byte{byte(to), 0, 0, 0})
-		f.addEnd(nil)
-		return f.all()
-	}
-	a, b, old := list(1, 5, 0, 2), list(1, 6, 2, 4), list(1, 5, 2, 3)
-	fork := list(2, 7, 0, 3)
+	a, b, old := epochOf(1, 5, 0, 2), epochOf(1, 6, 2, 4), epochOf(1, 5, 2, 3)
+	fork := epochOf(2, 7, 0, 3)
 	c := NewChain(0, Start(0))
 	steps := []int64{}
-	order := [][]byte{a[0], a[1], a[2], b[0], old[0], b[1], old[1], b[2], old[2], fork[0], list(1, 5, 4, 6)[0], fork[1], fork[2], old[0], list(1, 5, 4, 6)[0]}
+	order := [][]byte{a[0], a[1], a[2], b[0], old[0], b[1], old[1], b[2], old[2], fork[0], epochOf(1, 5, 4, 6)[0], fork[1], fork[2], old[0], epochOf(1, 5, 4, 6)[0]}
 	for i, b := range order {
 		e, err := c.Take(Record{Offset: int64(i), Bytes: b})
 		must(t, err)
@@ -183,7 +176,7 @@ func TestOldWriter(t *testing.T) {
 	if !slices.Equal(steps, []int64{2, 4, 3}) {
 		t.Errorf("steps %v", steps)
 	}
-	if _, err := c.Take(Record{Offset: 99, Bytes: list(2, 7, 3, 5)[1]}); !errors.As(err, new(*Gap)) {
+	if _, err := c.Take(Record{Offset: 99, Bytes: epochOf(2, 7, 3, 5)[1]}); !errors.As(err, new(*Gap)) {
 		t.Errorf("a frame is missing: %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func (l *Log) checkTail(run lineage.Run) error {
 		slices.ContainsFunc(run.Forks, func(f lineage.Fork) bool { return f.Lineage == l.tail.lineage }) {
 		return nil
 	}
-	return &Refused{Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own",
+	return &Refused{Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own, or resume the run that it has (--resume)",
 		l.tail.lineage.Short(), run.Lineage.Short())}}
 }
 

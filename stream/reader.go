@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/lineage"
 )
 
 // ReaderOptions describe a Reader.
@@ -15,6 +16,8 @@ type ReaderOptions struct {
 	Topic Topic
 	// At is the position in each partition, of one cut; nil: the reader begins with the first record of each.
 	At []Position
+	// Left are the runs that were left before At: their records are dropped.
+	Left []lineage.Fork
 	// ToEnd makes Next return io.EOF behind the last cut that the topic had when the reader was opened.
 	ToEnd bool
 	// Bases is set if the topic is one of bases: those that lack frames are left out.
@@ -90,6 +93,7 @@ func (r *Reader) openChain(i int, p Partition) error {
 	if r.o.Bases {
 		chain = newBaseChain(i, at)
 	}
+	chain.leave(r.o.Left)
 	r.chains, r.ends = append(r.chains, chain), append(r.ends, next)
 	return nil
 }

@@ -59,6 +59,7 @@ func (x *intake) setInput(r *rank) error {
 			from = next
 		}
 		set.At = []feed.Position{{Step: r.done, Next: from}}
+		r.lineage = r.lineage.BeginAt(from)
 	}
 	r.history.Input = set
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/probe"
 	"github.com/ecrec/ecrec/stream"
 )
@@ -77,6 +78,36 @@ func TestTopicCompacted(t *testing.T) {
 		append(sets, "job.ranks=5", "ec.code=xor", "ec.k=4", "ec.commit_every=8")...)
 	if err == nil || !strings.Contains(err.Error(), "the samples of step 11 have changed") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTopicBegunAnew: a run that begins anew at other offsets is another run, which does not write to the stream of the first one.
+func TestTopicBegunAnew(t *testing.T) {
+	r := seeded(t)
+	path, sets := topicCase(t, topicRows(r, 10))
+	samples, to := newSamples(t, [][]string{topicRows(r, 300), topicRows(r, 300)}), stream.NewMemory(env.Real())
+	p, err := samples.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	sets = append(sets, "job.ranks=2", "ec.commit_every=2", "stream.to=file:unused", "train.epochs=0", "train.iterations=4")
+	for i, x := range []struct {
+		first   int64 // offset in the topic of samples
+		isFresh bool  // the stream is
+		refused bool
+	}{{0, true, false}, {0, false, false}, {7, false, true}, {7, true, false}, {7, false, false}, {8, false, true}} {
+		if x.isFresh {
+			to = stream.NewMemory(env.Real())
+		}
+		o := Options{Samples: samples.open, Observer: &quiet{}, Topic: func(env.Env, string) (stream.Topic, error) { return to, nil }}
+		err := p.Trim(x.first)
+		if err == nil {
+			_, err = runAnyway(t, o, path, sets...)
+		}
+		if x.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), "stream.to: file:unused: the topic has another run") {
+			t.Errorf("run %d: %v", i, err)
+		}
 	}
 }
 

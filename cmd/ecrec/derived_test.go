@@ -80,6 +80,32 @@ func testDerived(t *testing.T, topic topicOf, as derive.Encoding) {
 	compareVersions(t, repository, made, last)
 }
 
+// TestForkedVersions: a follower that begins with the checkpoint of a fork has no version of a later step, of the run before.
+func TestForkedVersions(t *testing.T) {
+	topic, _ := folderTopic(t)
+	dir := t.TempDir()
+	saved, repository := filepath.Join(dir, "saved"), filepath.Join(dir, "models", "ctr")
+	command := func(args ...string) {
+		t.Helper()
+		if got := run(t, ecrec(t), nil, args...); got.code != 0 {
+			t.Fatalf("%s\n%s", got.stderr, got.stdout)
+		}
+	}
+	sets := []string{"job.ranks=2", "ec.commit_every=5", "job.digests=true", "checkpoint.dir=" + saved, "checkpoint.every=5", "stream.to=" + topic}
+	follow := []string{"follow", topic, "--to", filepath.Join(dir, "made"), "--at", "end", "--triton", repository}
+	command(train(golden("dlrm-adagrad"), filepath.Join(dir, "out"), append(sets, "train.iterations=20")...)...)
+	command(follow...)
+	fork := train(golden("dlrm-adagrad"), filepath.Join(dir, "fork"), append(sets, "train.iterations=15", "optimizer.dense.lr=0.01")...)
+	command(append(fork, "--resume", filepath.Join(saved, "step-000000000010"), "--allow", "optimizer.dense.lr")...)
+	for range 2 { // the second one begins with the fork
+		command(follow...)
+		versions, err := filepath.Glob(filepath.Join(repository, "[0-9]*"))
+		if err != nil || len(versions) != 1 || filepath.Base(versions[0]) != "15" {
+			t.Errorf("versions %v, want 15: %v", versions, err)
+		}
+	}
+}
+
 // readRows reads a topic of rows. The largest error of its markers becomes that of the last one.
 func readRows(t *testing.T, name string) *derive.Map {
 	t.Helper()

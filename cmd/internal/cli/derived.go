@@ -130,8 +130,8 @@ func isSameTopic(a, b string) bool {
 
 // addNewest adds the checkpoint that the follower begins with to the model repository, if it is not there.
 func (d *derived) addNewest(f *follow.Follower) {
-	if name := checkpoint.Newest(d.c.To); d.c.Triton != "" && f.Step() >= 0 && name != "" {
-		d.addVersion(filepath.Join(d.c.To, name))
+	if path := f.Path(); d.c.Triton != "" && path != "" {
+		d.addVersion(path)
 	}
 }
 
