@@ -65,3 +65,16 @@ func TestRecoveryOfRankWithoutRows(t *testing.T) {
 		t.Errorf("%v died: %+v", k.hit, got.Recoveries)
 	}
 }
+
+// TestDeathBeforeSave: a rank dies when a save is due, before the save is under way. It is taken after the recovery.
+func TestDeathBeforeSave(t *testing.T) {
+	dir := t.TempDir()
+	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{0, 30, probe.Checkpoint}, {3, 60, probe.Checkpoint}}}
+	w := &savingKiller{killer: k}
+	o := Options{World: lasting(5, k), Observer: w, Inject: slowly(dir, k.inject), SaveRows: 5000}
+	run(t, o, adagrad, "job.ranks=5", "job.digests=true", "ec.code=xor", "ec.k=4", "train.iterations=90", "checkpoint.keep=0",
+		"checkpoint.kind=incremental", "checkpoint.every=30", "checkpoint.dir="+dir)
+	if len(k.hit) != 2 || len(w.steps) != 3 || w.steps[0] >= 60 {
+		t.Errorf("%v died; saves of steps %v, want three", k.hit, w.steps)
+	}
+}
