@@ -140,7 +140,7 @@ type folder map[string]folderEntry
 // folderEntry is a checkpoint of a folder.
 type folderEntry struct {
 	entry
-	manifest *Manifest // nil: it cannot be read
+	manifest *Manifest // nil: it cannot be read, now or ever
 }
 
 // readFolder reads the manifests of a folder.
@@ -175,12 +175,20 @@ func (f folder) parents() map[string]bool {
 // parents, so that no crash leaves an increment without its parent.
 func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string) {
 	var own []entry
-	needed := map[string]bool{}
+	needed, unread := map[string]bool{}, int64(-1)
 	for name, e := range f {
 		if e.step <= step && e.manifest != nil && lineageOf(e.manifest.Run) == id {
 			own = append(own, e.entry)
 		} else {
 			needed[name] = true
+		}
+		if e.manifest == nil {
+			unread = max(unread, e.step)
+		}
+	}
+	for _, e := range own {
+		if e.step <= unread { // one that cannot be read may be an increment of any of them, and the parent of later ones
+			needed[e.name] = true
 		}
 	}
 	slices.SortFunc(own, func(a, b entry) int { return -cmp.Or(cmp.Compare(a.step, b.step), strings.Compare(a.name, b.name)) })
@@ -204,7 +212,8 @@ func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string)
 }
 
 // retain removes all but the keep newest checkpoints of a lineage up to step. It keeps later
-// ones, those of other lineages, and the parents of each checkpoint that it keeps.
+// ones, those of other lineages, the parents of each checkpoint that it keeps, and all that may be
+// parents of one that cannot be read.
 func retain(dir string, id lineage.ID, step int64, keep int) error {
 	if keep < 1 {
 		return nil
@@ -236,11 +245,11 @@ func ofLineage(path string, id lineage.ID) bool {
 }
 
 // replaceable reports whether a checkpoint of a lineage may be published at a path: the path
-// is free, or holds a checkpoint of this lineage, or a damaged one.
+// is free, or holds a checkpoint of this lineage, or a damaged one. An error of the disk is no damage.
 func replaceable(path string, id lineage.ID) bool {
 	m, err := readManifest(path)
 	if err != nil {
-		return !errors.As(err, new(*Newer))
+		return errors.As(err, new(*Corrupt)) || errors.As(err, new(*NotFound))
 	}
 	return lineageOf(m.Run) == id
 }

@@ -275,6 +275,37 @@ func TestDamagedParents(t *testing.T) {
 	}
 }
 
+// Nothing that a checkpoint with a damaged manifest may need is removed, and no checkpoint that the disk cannot read is replaced.
+func TestUnreadableManifests(t *testing.T) {
+	rnd := random(t)
+	w := newWorld(randomModel(rnd), 2)
+	defer w.close()
+	dir, run := t.TempDir(), runOf("run", "1")
+	chain(t, rnd, w, 1, dir, t.TempDir())
+	path := filepath.Join(dir, stepName(20), manifestFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[rnd.IntN(len(b))] ^= 1
+	if err := errors.Join(os.WriteFile(path, b, 0o644), w.save(Save{Dir: dir, Step: 30, Run: run, Keep: 1})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(env.Real(), filepath.Join(dir, stepName(10))); err != nil {
+		t.Errorf("step 20 cannot be read, and step 10 is gone: %v", err)
+	}
+	path = filepath.Join(dir, stepName(30), manifestFile)
+	if err := errors.Join(os.Remove(path), os.Symlink(manifestFile, path)); err != nil { // a link to itself: ELOOP
+		t.Fatal(err)
+	}
+	if err := w.save(Save{Dir: dir, Step: 30, Run: run, Keep: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{stepName(10), stepName(20), stepName(30), nameOf(30, run.Lineage)}; !slices.Equal(names(t, dir), want) {
+		t.Errorf("folder holds %v, want %v", names(t, dir), want)
+	}
+}
+
 // An increment is found by a link to it, and by a dot.
 func TestIncrementByOtherPaths(t *testing.T) {
 	rnd := random(t)
