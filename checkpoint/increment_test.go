@@ -306,6 +306,48 @@ func TestUnreadableManifests(t *testing.T) {
 	}
 }
 
+// No increment is published if a parent is gone, or is another checkpoint.
+func TestParentsAreThere(t *testing.T) {
+	rnd := random(t)
+	w := newWorld(randomModel(rnd), 2)
+	defer w.close()
+	for _, how := range []string{"missing", "other", "damaged"} {
+		dir, run := t.TempDir(), runOf("run", "1")
+		chain(t, rnd, w, 1, dir, t.TempDir())
+		c, err := Open(env.Real(), filepath.Join(dir, stepName(20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent := c.AsParent(dir, 2)
+		if err := parent.Check(env.Real(), dir); err != nil {
+			t.Fatal(err)
+		}
+		first := filepath.Join(dir, stepName(10))
+		switch how {
+		case "missing":
+			err = os.RemoveAll(first)
+		case "other":
+			w.fill(rnd, 0.5)
+			err = errors.Join(os.RemoveAll(first), w.save(Save{Dir: dir, Step: 10, Run: run}))
+		case "damaged":
+			err = os.Truncate(filepath.Join(first, manifestFile), 9)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked := parent.Check(env.Real(), dir)
+		saved := w.saveRows(&Save{Dir: dir, Step: 30, Run: run, Parent: parent}, change(rnd, w, 0.2))
+		for what, err := range map[string]error{"Check": checked, "Commit": saved} {
+			if err == nil || !strings.Contains(err.Error(), first) {
+				t.Errorf("%s, a parent is %s: %v", what, how, err)
+			}
+		}
+		if got := Newest(dir); got != stepName(20) {
+			t.Errorf("a parent is %s: the newest is %s", how, got)
+		}
+	}
+}
+
 // An increment is found by a link to it, and by a dot.
 func TestIncrementByOtherPaths(t *testing.T) {
 	rnd := random(t)
@@ -337,7 +379,23 @@ func TestLongChainsAreRefused(t *testing.T) {
 	w := newWorld(Model{Kind: "dlrm", Tables: []Table{{"a", 70}}, Width: 2, Tensors: []Tensor{{"b", []int64{1}}}}, 1)
 	defer w.close()
 	dir := t.TempDir()
-	chain(t, rnd, w, MaxIncrements+1, dir, t.TempDir())
+	chain(t, rnd, w, MaxIncrements, dir, t.TempDir())
+	last, err := Open(env.Real(), filepath.Join(dir, stepName(10*(MaxIncrements+1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := last.Manifest
+	long.Step, long.Parent = last.Step+10, last.AsParent(dir, 1)
+	s := &Save{Dir: dir, Step: long.Step, Run: long.Run, Parent: long.Parent}
+	if err := w.saveRows(s, change(rnd, w, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprint(MaxIncrements)) {
+		t.Errorf("an increment too many was saved: %v", err)
+	}
+	// The manifest of another program has it.
+	to := filepath.Join(dir, stepName(long.Step))
+	b, err := long.encode()
+	if err := errors.Join(err, os.CopyFS(to, os.DirFS(last.Path)), os.WriteFile(filepath.Join(to, manifestFile), b, 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	c, problems, err := Find(env.Real(), dir, 0)
 	if err != nil || len(problems) != 1 || c.Step != 10*(MaxIncrements+1) ||
 		!strings.Contains(problems[0].Err.Error(), fmt.Sprint(MaxIncrements)) {

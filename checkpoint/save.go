@@ -219,6 +219,9 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	if err := atomicfile.SyncDir(tmp); err != nil {
 		return err
 	}
+	if err := s.Parent.checkChain(s.Dir); err != nil {
+		return err
+	}
 	name, earlier, err := s.findName()
 	if err != nil {
 		return err

@@ -46,7 +46,8 @@ func (f *Follower) save(full bool) error {
 	s := &checkpoint.Save{Env: f.o.Env, Dir: f.o.Dir, Step: m.step, Generation: 1, Ranks: len(m.shards), Model: m.model, Run: &run,
 		Recipe: m.Recipe,
 		Keep:   f.o.Keep, Alone: f.lock.Holds()}
-	if x := f.saves; !full && x.parent != nil && x.parent.Step < m.step && x.chain < checkpoint.MaxIncrements && 2*x.rows[1] < x.rows[0] {
+	if x := f.saves; !full && x.parent != nil && x.parent.Step < m.step && x.chain < checkpoint.MaxIncrements && 2*x.rows[1] < x.rows[0] &&
+		x.parent.Check(f.o.Env, f.o.Dir) == nil {
 		s.Parent = x.parent
 	}
 	if err := s.Begin(); err != nil {

@@ -89,8 +89,12 @@ func (k *checkpointer) agreeOnIncrement(step int64, c *control) (bool, error) {
 	if !k.increments.isOn {
 		return false, nil
 	}
+	isNext := k.increments.isNext(k.id, step)
+	if isNext && k.id == 0 { // its parents may have been removed since
+		isNext = k.increments.parent.Check(k.part.env, k.topology.cfg.Checkpoint.Dir) == nil
+	}
 	mine := uint64(0)
-	if k.increments.isNext(k.id, step) {
+	if isNext {
 		mine = 1
 	}
 	all, err := c.gather([]uint64{mine})
