@@ -42,11 +42,10 @@
 // history and the recipe are whole in each. At most MaxIncrements follow a full checkpoint.
 //
 // A parent is never replaced, and is removed only together with its increments. No increment is
-// published if a parent is gone. All readers
-// see the rows of an increment and its parents as those of one checkpoint: ReadRows stores
-// them one after the other, and the others merge them by slot, with 64 KiB of memory for each
-// file of an increment. Consolidate makes a full checkpoint of an increment, byte for byte that
-// of the full save.
+// published if a parent is gone. All readers see the rows of an increment and its parents as
+// those of one checkpoint: ReadRows stores them one after the other, and the others merge them
+// by slot, with 64 KiB of memory for each file of an increment. Consolidate makes a full
+// checkpoint of an increment, byte for byte that of the full save.
 //
 // # Saving
 //
