@@ -116,7 +116,7 @@ func tmpName(name string, id lineage.ID, why string) string {
 }
 
 // removeLeftovers removes the temporary folders of a lineage, or of all lineages if no
-// other run can save to dir.
+// other run can save to dir. It continues after an error.
 func removeLeftovers(dir string, id lineage.ID, all bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -127,11 +127,9 @@ func removeLeftovers(dir string, id lineage.ID, all bool) error {
 		if _, ok := stepOf(name); !tmp || !ok || !all && !strings.HasPrefix(rest, id.Short()+"-") {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 	}
-	return nil
+	return err
 }
 
 // folder is the checkpoints of a folder by name.
@@ -225,17 +223,15 @@ func retain(dir string, id lineage.ID, step int64, keep int) error {
 	for _, old := range all.expendable(id, step, keep) {
 		// The name goes first: a checkpoint with its name must be complete, also after a crash here.
 		from, to := filepath.Join(dir, old), filepath.Join(dir, tmpName(old, id, removed))
-		if err := os.Rename(from, to); err != nil {
-			return err
+		if stop := os.Rename(from, to); stop != nil { // the parents of an increment that stays must stay too
+			return errors.Join(err, stop)
 		}
-		if err := atomicfile.SyncDir(dir); err != nil {
-			return err
+		if stop := atomicfile.SyncDir(dir); stop != nil {
+			return errors.Join(err, stop)
 		}
-		if err := os.RemoveAll(to); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.RemoveAll(to))
 	}
-	return nil
+	return err
 }
 
 // ofLineage reports whether a checkpoint can be read and is of a lineage.
@@ -255,12 +251,12 @@ func replaceable(path string, id lineage.ID) bool {
 }
 
 // rename gives the folder tmp its final name. It replaces a checkpoint of that name, which
-// the run wrote before it was restored from an earlier one. If the file system cannot
-// exchange two names, the old one is missing for a moment.
-func rename(tmp, final, away string) error {
-	err := os.Rename(tmp, final)
+// the run wrote before it was restored from an earlier one, and returns the path that this
+// has then, if there was one. If the file system cannot exchange two names, the old one is missing for a moment.
+func rename(tmp, final, away string) (old string, err error) {
+	err = os.Rename(tmp, final)
 	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
-		return err
+		return "", err
 	}
 	err = exchange(tmp, final)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
@@ -270,11 +266,5 @@ func rename(tmp, final, away string) error {
 		}
 		tmp = away
 	}
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.SyncDir(filepath.Dir(final)); err != nil {
-		return err
-	}
-	return os.RemoveAll(tmp)
+	return tmp, err
 }

@@ -38,8 +38,9 @@ type Save struct {
 	Keep    int  // how many checkpoints of its lineage to keep, with this one; 0: all
 	Alone   bool // no other run saves to Dir: a Lock is held
 
-	path      string    // once it is published
-	published *Manifest // then
+	path       string    // once it is published
+	published  *Manifest // then
+	notRemoved error     // then
 }
 
 // Part describes a file that a rank wrote, for Commit.
@@ -85,9 +86,7 @@ func (s *Save) Begin() error {
 		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 			return saveError(s.Dir, err)
 		}
-		if err := removeLeftovers(s.Dir, s.lineageID(), s.Alone); err != nil {
-			return saveError(s.Dir, err)
-		}
+		_ = removeLeftovers(s.Dir, s.lineageID(), s.Alone) // Mkdir returns an error if any is in the way
 		return saveError(s.Dir, os.Mkdir(s.tmpPath(), 0o755))
 	})
 }
@@ -157,7 +156,8 @@ func (s *Save) writeDense(weights, state []byte) (Part, error) {
 
 // Commit makes the checkpoint visible and removes older ones beyond Keep. One rank calls it
 // with the parts of all ranks and of the dense file. Digest may be empty. After an error
-// the checkpoint is missing, or it is complete and only an older one could not be removed.
+// the checkpoint is missing, or it is complete and may not survive a loss of power. NotRemoved
+// returns errors in removing older ones.
 func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 	m := Manifest{Step: s.Step, Ranks: s.Ranks, Digest: digest, Run: s.Run, Model: s.Model, Parent: s.Parent}
 	if len(s.Model.Parts) > 0 {
@@ -194,9 +194,13 @@ func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 		if err := s.publishAs(&m, history); err != nil {
 			return saveError(s.tmpPath(), err)
 		}
-		return saveError(s.Dir, retain(s.Dir, s.lineageID(), s.Step, s.Keep))
+		s.notRemoved = errors.Join(s.notRemoved, retain(s.Dir, s.lineageID(), s.Step, s.Keep))
+		return nil
 	})
 }
+
+// NotRemoved returns why older checkpoints could not be removed, once Commit has succeeded. Nil: all were.
+func (s *Save) NotRemoved() error { return s.notRemoved }
 
 // publishAs writes history, recipe and manifest, and renames the folder.
 func (s *Save) publishAs(m *Manifest, history []byte) error {
@@ -227,14 +231,18 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 		return err
 	}
 	path := filepath.Join(s.Dir, name)
-	if s.path, s.published = path, m; earlier != nil {
-		s.published = earlier
-		return os.RemoveAll(tmp)
+	old := tmp
+	if s.path, s.published = path, earlier; earlier == nil {
+		s.published = m
+		if old, err = rename(tmp, path, filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))); err != nil {
+			return err
+		}
+		if err := atomicfile.SyncDir(s.Dir); err != nil {
+			return err
+		}
 	}
-	if err := rename(tmp, path, filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))); err != nil {
-		return err
-	}
-	return atomicfile.SyncDir(s.Dir)
+	s.notRemoved = os.RemoveAll(old)
+	return nil
 }
 
 // findName returns the name of the checkpoint: one that is free, or that of a checkpoint that may be replaced. If all

@@ -73,6 +73,9 @@ func (f *Follower) save(full bool) error {
 		f.saves.parent = nil
 		return err
 	}
+	if left := s.NotRemoved(); left != nil {
+		f.o.Warn(fmt.Sprintf("an old checkpoint cannot be removed: %v; each save tries again", left))
+	}
 	f.finishSave(s, parts)
 	return nil
 }

@@ -22,6 +22,7 @@ type checkpointer struct {
 	probe    *probe.Probe
 	// reported is called on rank 0 after each attempt to save.
 	reported func(step int64, path string, err error)
+	warnOnce func(warning, string) // of the job, on rank 0
 
 	loaded *checkpoint.Checkpoint // the model was last loaded from it; nil: from none
 

@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -204,8 +205,13 @@ func (k *checkpointer) finish(c *control) (saved int64, err error) {
 
 // report reports a save on rank 0.
 func (k *checkpointer) report(s *saving, err error) {
-	if k.id == 0 {
-		k.reported(s.save.Step, s.save.Path(), err)
+	if k.id != 0 {
+		return
+	}
+	k.reported(s.save.Step, s.save.Path(), err)
+	if left := s.save.NotRemoved(); left != nil {
+		k.warnOnce(warnLeftovers, fmt.Sprintf("checkpoint.dir: an old checkpoint cannot be removed: %v; training continues, and each "+
+			"save tries again; free its files, or remove them yourself", left))
 	}
 }
 
