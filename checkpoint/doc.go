@@ -50,7 +50,7 @@
 // # Saving
 //
 // A run holds the Lock of the folder, so that no other run saves there. One rank calls
-// Begin, which creates the folder step-X.tmp-LINEAGE-GENERATION and removes the folders of
+// Begin, which creates the folder step-X.tmp-LINEAGE-GENERATION-SESSION and removes the folders of
 // dead runs. Then all ranks write their files at the same time, and make them durable. The
 // resulting Parts are plain data, which other processes can send to the rank that calls
 // Commit. Commit writes the manifest, makes the checkpoint visible by one rename, and then

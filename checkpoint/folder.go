@@ -127,7 +127,13 @@ func removeLeftovers(dir string, id lineage.ID, all bool) error {
 		if _, ok := stepOf(name); !tmp || !ok || !all && !strings.HasPrefix(rest, id.Short()+"-") {
 			continue
 		}
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		path := filepath.Join(dir, e.Name())
+		if away := path + "-" + removed; !strings.HasSuffix(path, "-"+removed) {
+			// The name goes first: a process that still writes there cannot publish the rest.
+			err = errors.Join(err, os.RemoveAll(away), os.Rename(path, away))
+			path = away
+		}
+		err = errors.Join(err, os.RemoveAll(path))
 	}
 	return err
 }

@@ -25,9 +25,12 @@ type Save struct {
 	Dir        string // checkpoint.dir
 	Step       int64
 	Generation uint64 // of the world that saves
-	Ranks      int
-	Model      Model
-	Run        *lineage.Run // that it belongs to; nil: it names none
+	// Session distinguishes the job from others of its lineage that save to Dir, where there are no locks: a random
+	// text, for a file's name. Empty: such a job may remove the files of this save, which fails then.
+	Session string
+	Ranks   int
+	Model   Model
+	Run     *lineage.Run // that it belongs to; nil: it names none
 	// Parent is the checkpoint of which this one is an increment, in Dir and of the same lineage; nil: it is full.
 	// Only the rank that calls Commit needs its fields.
 	Parent *Parent
@@ -76,7 +79,11 @@ func (s *Save) Path() string {
 func (s *Save) lineageID() lineage.ID { return lineageOf(s.Run) }
 
 func (s *Save) tmpPath() string {
-	return filepath.Join(s.Dir, tmpName(stepName(s.Step), s.lineageID(), fmt.Sprint(s.Generation)))
+	why := fmt.Sprint(s.Generation)
+	if s.Session != "" {
+		why += "-" + s.Session
+	}
+	return filepath.Join(s.Dir, tmpName(stepName(s.Step), s.lineageID(), why))
 }
 
 // Begin creates the folder to write to, and removes folders that dead runs left. One rank
@@ -223,6 +230,9 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	if err := atomicfile.SyncDir(tmp); err != nil {
 		return err
 	}
+	if err := checkWritten(tmp, m); err != nil {
+		return err
+	}
 	if err := s.Parent.checkChain(s.Dir); err != nil {
 		return err
 	}
@@ -242,6 +252,21 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 		}
 	}
 	s.notRemoved = os.RemoveAll(old)
+	return nil
+}
+
+// checkWritten finds files of a manifest that are not as they were written: another job has removed the folder.
+func checkWritten(tmp string, m *Manifest) error {
+	for _, f := range m.AllFiles() {
+		path := filepath.Join(tmp, f.Name)
+		info, err := os.Lstat(path)
+		if err == nil && info.Size() != f.Bytes {
+			err = fmt.Errorf("%s has %d bytes, and %d were written; does another job save to this checkpoint.dir?", path, info.Size(), f.Bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -43,7 +43,8 @@ func (f *Follower) save(full bool) error {
 	if err != nil {
 		return err
 	}
-	s := &checkpoint.Save{Env: f.o.Env, Dir: f.o.Dir, Step: m.step, Generation: 1, Ranks: len(m.shards), Model: m.model, Run: &run,
+	s := &checkpoint.Save{Env: f.o.Env, Dir: f.o.Dir, Step: m.step, Generation: 1, Session: fmt.Sprintf("%016x", f.o.Session),
+		Ranks: len(m.shards), Model: m.model, Run: &run,
 		Recipe: m.Recipe,
 		Keep:   f.o.Keep, Alone: f.lock.Holds()}
 	if x := f.saves; !full && x.parent != nil && x.parent.Step < m.step && x.chain < checkpoint.MaxIncrements && 2*x.rows[1] < x.rows[0] &&
