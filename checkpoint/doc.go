@@ -21,8 +21,9 @@
 // Untouched rows are not saved: the model's seed draws them. Samples are a function of the
 // step, so the step is the position in the data.
 //
-// The folder's name ends in the lineage if a checkpoint of another lineage has the plain
-// name.
+// The folder's name ends in the lineage if a checkpoint that cannot be replaced has the plain
+// name: one of another lineage, a parent, or any if the file system cannot exchange two names
+// (NFS). So the step has a complete checkpoint at any time.
 //
 // # Manifest
 //

@@ -31,7 +31,8 @@ const (
 
 func stepName(step int64) string { return fmt.Sprintf("%s%0*d", stepPrefix, stepDigits, step) }
 
-// nameOf is the name of a checkpoint if one of another lineage has the plain name.
+// nameOf is the name of a checkpoint if the plain name is that of one that cannot be replaced: it is of another lineage,
+// or a parent, or the file system cannot exchange names.
 func nameOf(step int64, id lineage.ID) string { return stepName(step) + "-" + id.Short() }
 
 var nameForm = regexp.MustCompile(`^(step-(\d+))(-[0-9a-f]{8}|-unknown)?$`)
@@ -256,21 +257,32 @@ func replaceable(path string, id lineage.ID) bool {
 	return lineageOf(m.Run) == id
 }
 
+// errNoExchange is the error if a name is taken, and the file system cannot exchange two names.
+var errNoExchange = errors.New("the file system cannot exchange two names")
+
+// exchangeNames is exchange, except in tests.
+var exchangeNames = exchange
+
 // rename gives the folder tmp its final name. It replaces a checkpoint of that name, which
 // the run wrote before it was restored from an earlier one, and returns the path that this
-// has then, if there was one. If the file system cannot exchange two names, the old one is missing for a moment.
-func rename(tmp, final, away string) (old string, err error) {
+// one has then. The path is empty if there was none.
+func rename(tmp, final string) (old string, err error) {
 	err = os.Rename(tmp, final)
 	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 		return "", err
 	}
-	err = exchange(tmp, final)
+	err = exchangeNames(tmp, final)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// Its replacement is already complete on the disk.
-		if err = os.Rename(final, away); err == nil {
-			err = os.Rename(tmp, final)
-		}
-		tmp = away
+		return "", errNoExchange
 	}
 	return tmp, err
+}
+
+// replace does the same on a file system that cannot exchange names. The checkpoint that it replaces gets the name away,
+// and no checkpoint has the final name for a moment.
+func replace(tmp, final, away string) error {
+	if err := os.Rename(final, away); err != nil {
+		return err
+	}
+	return os.Rename(tmp, final)
 }

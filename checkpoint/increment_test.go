@@ -209,6 +209,11 @@ func TestParentsStay(t *testing.T) {
 		t.Fatalf("step 2 is saved as %s", again.Name)
 	}
 	check(one, two, other, three)
+	save(4, 0.3, again)
+	if stays := save(2, 1, nil); stays != nil {
+		t.Errorf("a save that is not published is the parent %+v", stays)
+	}
+	check(one, two, other, three, four) // both of step 2 are parents
 	save(4, 1, p)
 	check(one, two, three, four) // of the two newest, none needs the other one
 	save(6, 0.3, save(5, 1, nil))
@@ -271,79 +276,6 @@ func TestDamagedParents(t *testing.T) {
 		var orphan *Orphan
 		if err := problems[0].Err; !errors.As(err, &orphan) || orphan.Parent != stepName(20) || !errors.Is(err, ErrUnusable) {
 			t.Errorf("%s: %v", how, err)
-		}
-	}
-}
-
-// Nothing that a checkpoint with a damaged manifest may need is removed, and no checkpoint that the disk cannot read is replaced.
-func TestUnreadableManifests(t *testing.T) {
-	rnd := random(t)
-	w := newWorld(randomModel(rnd), 2)
-	defer w.close()
-	dir, run := t.TempDir(), runOf("run", "1")
-	chain(t, rnd, w, 1, dir, t.TempDir())
-	path := filepath.Join(dir, stepName(20), manifestFile)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[rnd.IntN(len(b))] ^= 1
-	if err := errors.Join(os.WriteFile(path, b, 0o644), w.save(Save{Dir: dir, Step: 30, Run: run, Keep: 1})); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(env.Real(), filepath.Join(dir, stepName(10))); err != nil {
-		t.Errorf("step 20 cannot be read, and step 10 is gone: %v", err)
-	}
-	path = filepath.Join(dir, stepName(30), manifestFile)
-	if err := errors.Join(os.Remove(path), os.Symlink(manifestFile, path)); err != nil { // a link to itself: ELOOP
-		t.Fatal(err)
-	}
-	if err := w.save(Save{Dir: dir, Step: 30, Run: run, Keep: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{stepName(10), stepName(20), stepName(30), nameOf(30, run.Lineage)}; !slices.Equal(names(t, dir), want) {
-		t.Errorf("folder holds %v, want %v", names(t, dir), want)
-	}
-}
-
-// No increment is published if a parent is gone, or is another checkpoint.
-func TestParentsAreThere(t *testing.T) {
-	rnd := random(t)
-	w := newWorld(randomModel(rnd), 2)
-	defer w.close()
-	for _, how := range []string{"missing", "other", "damaged"} {
-		dir, run := t.TempDir(), runOf("run", "1")
-		chain(t, rnd, w, 1, dir, t.TempDir())
-		c, err := Open(env.Real(), filepath.Join(dir, stepName(20)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		parent := c.AsParent(dir, 2)
-		if err := parent.Check(env.Real(), dir); err != nil {
-			t.Fatal(err)
-		}
-		first := filepath.Join(dir, stepName(10))
-		switch how {
-		case "missing":
-			err = os.RemoveAll(first)
-		case "other":
-			w.fill(rnd, 0.5)
-			err = errors.Join(os.RemoveAll(first), w.save(Save{Dir: dir, Step: 10, Run: run}))
-		case "damaged":
-			err = os.Truncate(filepath.Join(first, manifestFile), 9)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		checked := parent.Check(env.Real(), dir)
-		saved := w.saveRows(&Save{Dir: dir, Step: 30, Run: run, Parent: parent}, change(rnd, w, 0.2))
-		for what, err := range map[string]error{"Check": checked, "Commit": saved} {
-			if err == nil || !strings.Contains(err.Error(), first) {
-				t.Errorf("%s, a parent is %s: %v", what, how, err)
-			}
-		}
-		if got := Newest(dir); got != stepName(20) {
-			t.Errorf("a parent is %s: the newest is %s", how, got)
 		}
 	}
 }

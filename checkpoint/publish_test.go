@@ -142,3 +142,126 @@ func TestLeftoversLoseTheirNames(t *testing.T) {
 		}
 	}
 }
+
+// On a file system that cannot exchange names, a checkpoint is complete at any time while it is replaced.
+func TestReplaceWithoutExchange(t *testing.T) {
+	rnd := random(t)
+	w := newWorld(randomModel(rnd), 2)
+	defer w.close()
+	dir, run := t.TempDir(), runOf("run", "1")
+	want := []string{stepName(2), nameOf(2, run.Lineage)}
+	stop := false
+	exchangeNames = func(tmp, final string) error {
+		if stop && filepath.Base(final) == want[1] { // as if the process ended after the first of two renames
+			if err := os.Rename(tmp, tmp+"-stopped"); err != nil {
+				t.Error(err)
+			}
+		}
+		return unix.ENOSYS
+	}
+	defer func() { exchangeNames = exchange }()
+	for n := range 3 { // the third replaces the second
+		s := &Save{Dir: dir, Step: 2, Run: run}
+		if err := errors.Join(w.saveRows(s, change(rnd, w, 1)), s.NotRemoved()); err != nil {
+			t.Fatal(err)
+		}
+		all := want[:min(n+1, 2)]
+		if got := names(t, dir); !slices.Equal(got, all) || filepath.Base(s.Path()) != all[len(all)-1] {
+			t.Errorf("save %d is %s, and the folder holds %v", n, s.Path(), got)
+		}
+		c, _, err := Find(env.Real(), dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum, bad := c.Verify(); len(bad) > 0 || sum != w.digest() {
+			t.Errorf("save %d: digest %v, want %v; %v", n, sum, w.digest(), bad)
+		}
+	}
+	if _, err := Open(env.Real(), filepath.Join(dir, stepName(2))); err != nil {
+		t.Error(err)
+	}
+	stop = true
+	if err := w.save(Save{Dir: dir, Step: 2, Run: run}); err == nil {
+		t.Error("a save that was stopped has no error")
+	}
+	if err := removeLeftovers(dir, run.Lineage, true); err != nil {
+		t.Error(err)
+	}
+	c, problems, err := Find(env.Real(), dir, 0)
+	if err != nil || len(problems) > 0 || c == nil || c.Step != 2 {
+		t.Errorf("after a crash: %+v, %v, %v", c, problems, err)
+	}
+}
+
+// No increment is published if a parent is gone, or is another checkpoint.
+func TestParentsAreThere(t *testing.T) {
+	rnd := random(t)
+	w := newWorld(randomModel(rnd), 2)
+	defer w.close()
+	for _, how := range []string{"missing", "other", "damaged"} {
+		dir, run := t.TempDir(), runOf("run", "1")
+		chain(t, rnd, w, 1, dir, t.TempDir())
+		c, err := Open(env.Real(), filepath.Join(dir, stepName(20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent := c.AsParent(dir, 2)
+		if err := parent.Check(env.Real(), dir); err != nil {
+			t.Fatal(err)
+		}
+		first := filepath.Join(dir, stepName(10))
+		switch how {
+		case "missing":
+			err = os.RemoveAll(first)
+		case "other":
+			w.fill(rnd, 0.5)
+			err = errors.Join(os.RemoveAll(first), w.save(Save{Dir: dir, Step: 10, Run: run}))
+		case "damaged":
+			err = os.Truncate(filepath.Join(first, manifestFile), 9)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked := parent.Check(env.Real(), dir)
+		saved := w.saveRows(&Save{Dir: dir, Step: 30, Run: run, Parent: parent}, change(rnd, w, 0.2))
+		for what, err := range map[string]error{"Check": checked, "Commit": saved} {
+			if err == nil || !strings.Contains(err.Error(), first) {
+				t.Errorf("%s, a parent is %s: %v", what, how, err)
+			}
+		}
+		if got := Newest(dir); got != stepName(20) {
+			t.Errorf("a parent is %s: the newest is %s", how, got)
+		}
+	}
+}
+
+// Nothing that a checkpoint with a damaged manifest may need is removed, and no checkpoint that the disk cannot read is replaced.
+func TestUnreadableManifests(t *testing.T) {
+	rnd := random(t)
+	w := newWorld(randomModel(rnd), 2)
+	defer w.close()
+	dir, run := t.TempDir(), runOf("run", "1")
+	chain(t, rnd, w, 1, dir, t.TempDir())
+	path := filepath.Join(dir, stepName(20), manifestFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[rnd.IntN(len(b))] ^= 1
+	if err := errors.Join(os.WriteFile(path, b, 0o644), w.save(Save{Dir: dir, Step: 30, Run: run, Keep: 1})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(env.Real(), filepath.Join(dir, stepName(10))); err != nil {
+		t.Errorf("step 20 cannot be read, and step 10 is gone: %v", err)
+	}
+	path = filepath.Join(dir, stepName(30), manifestFile)
+	if err := errors.Join(os.Remove(path), os.Symlink(manifestFile, path)); err != nil { // a link to itself: ELOOP
+		t.Fatal(err)
+	}
+	if err := w.save(Save{Dir: dir, Step: 30, Run: run, Keep: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{stepName(10), stepName(20), stepName(30), nameOf(30, run.Lineage)}; !slices.Equal(names(t, dir), want) {
+		t.Errorf("folder holds %v, want %v", names(t, dir), want)
+	}
+}

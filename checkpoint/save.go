@@ -42,7 +42,7 @@ type Save struct {
 	Alone   bool // no other run saves to Dir: a Lock is held
 
 	path       string    // once it is published
-	published  *Manifest // then
+	published  *Manifest // then; nil: an earlier one of the same step stays
 	notRemoved error     // then
 }
 
@@ -68,7 +68,7 @@ func PartOf(words []uint64) Part {
 }
 
 // Path is the path of the checkpoint once Commit has succeeded. Its name is step-N. If a
-// checkpoint of another lineage has that name, the lineage follows.
+// checkpoint has that name that cannot be replaced, the lineage follows.
 func (s *Save) Path() string {
 	if s.path != "" {
 		return s.path
@@ -209,7 +209,7 @@ func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 // NotRemoved returns why older checkpoints could not be removed, once Commit has succeeded. Nil: all were.
 func (s *Save) NotRemoved() error { return s.notRemoved }
 
-// publishAs writes history, recipe and manifest, and renames the folder.
+// publishAs writes history, recipe and manifest, and gives the folder its name.
 func (s *Save) publishAs(m *Manifest, history []byte) error {
 	b, err := m.encode()
 	if err != nil {
@@ -236,15 +236,27 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	if err := s.Parent.checkChain(s.Dir); err != nil {
 		return err
 	}
-	name, earlier, err := s.findName()
+	return s.giveName(m, false)
+}
+
+// giveName renames the folder, with the other of its two names if that is set.
+func (s *Save) giveName(m *Manifest, other bool) error {
+	name, stays, err := s.findName(other)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.Dir, name)
+	tmp, path := s.tmpPath(), filepath.Join(s.Dir, name)
 	old := tmp
-	if s.path, s.published = path, earlier; earlier == nil {
+	if s.path, s.published = path, nil; !stays {
 		s.published = m
-		if old, err = rename(tmp, path, filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))); err != nil {
+		if old, err = rename(tmp, path); errors.Is(err, errNoExchange) {
+			if name == stepName(s.Step) { // the one of that name stays, so that there is one at any time
+				return s.giveName(m, true)
+			}
+			old = filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))
+			err = replace(tmp, path, old)
+		}
+		if err != nil {
 			return err
 		}
 		if err := atomicfile.SyncDir(s.Dir); err != nil {
@@ -270,31 +282,29 @@ func checkWritten(tmp string, m *Manifest) error {
 	return nil
 }
 
-// findName returns the name of the checkpoint: one that is free, or that of a checkpoint that may be replaced. If all
-// names are those of parents, it returns the earlier checkpoint that stays: all of a step and lineage hold one model.
-func (s *Save) findName() (name string, earlier *Manifest, err error) {
+// findName returns the name of the checkpoint: one that is free, or that of a checkpoint that may be replaced; the other
+// of the two names if that is set. If all names are those of parents, an earlier checkpoint stays: all of a step and
+// lineage hold one model.
+func (s *Save) findName(other bool) (name string, stays bool, err error) {
 	name = stepName(s.Step)
 	if _, err := os.Stat(filepath.Join(s.Dir, name)); errors.Is(err, os.ErrNotExist) {
-		return name, nil, nil
+		return name, false, nil
 	}
 	all, err := readFolder(s.Dir)
 	if err != nil {
-		return name, nil, err
+		return name, false, err
 	}
 	parents := all.parents()
-	if parents[name] || !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
+	if other || parents[name] || !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
 		name = nameOf(s.Step, s.lineageID())
 	}
-	if parents[name] {
-		earlier = all[name].manifest // nil if it is damaged: then it is replaced
-	}
-	return name, earlier, nil
+	return name, parents[name] && all[name].manifest != nil, nil // a damaged one is replaced
 }
 
 // AsParent names the checkpoint as the parent of an increment, once Commit has succeeded. It is nil if there can be
-// no increment of it.
+// no increment of it: an earlier one has stayed, which may be the last of its chain.
 func (s *Save) AsParent() *Parent {
-	if s.published.Ranks != s.Ranks {
+	if s.published == nil {
 		return nil
 	}
 	return &Parent{filepath.Base(s.path), s.Step, s.published.sum}

@@ -65,7 +65,7 @@ func (f *Follower) save(full bool) error {
 		_ = s.Abort() // err is the reason
 	}
 	if name := filepath.Base(s.Path()); err == nil && name != planned {
-		err = f.notePositions(name) // another lineage has a checkpoint of this step
+		err = f.notePositions(name) // a checkpoint that cannot be replaced has the planned name
 	}
 	for _, h := range m.shards {
 		h.EndSave(err != nil)
