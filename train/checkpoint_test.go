@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -224,5 +225,25 @@ func TestOldCheckpointsThatCannotBeRemoved(t *testing.T) {
 	}
 	if got := checkpoint.Newest(dir); got != fmt.Sprintf("step-%012d", 8) {
 		t.Errorf("the newest is %s", got)
+	}
+}
+
+// The names of the files of a save have Options.SaveSession, on all ranks.
+func TestSaveSession(t *testing.T) {
+	var mu sync.Mutex
+	files := 0
+	do := func(what string, f func() error) error {
+		if strings.HasPrefix(what, "create ") && strings.Contains(what, "step-") {
+			mu.Lock()
+			defer mu.Unlock()
+			if files++; !strings.Contains(what, "-this/") {
+				t.Errorf("%s: another session", what)
+			}
+		}
+		return f()
+	}
+	runOn(t, do, Options{Observer: &quiet{}, SaveSession: "this"}, adagrad, "job.ranks=2", "train.iterations=2", "checkpoint.dir="+t.TempDir())
+	if files != 3 {
+		t.Errorf("%d files, want 3", files)
 	}
 }
