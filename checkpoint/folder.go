@@ -217,8 +217,8 @@ func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string)
 }
 
 // retain removes all but the keep newest checkpoints of a lineage up to step. It keeps later
-// ones, those of other lineages, the parents of each checkpoint that it keeps, and all that may be
-// parents of one that cannot be read.
+// ones, those of other lineages, the parents of each checkpoint that it keeps, and every possible
+// parent of one that cannot be read.
 func retain(dir string, id lineage.ID, step int64, keep int) error {
 	if keep < 1 {
 		return nil

@@ -250,7 +250,7 @@ func (s *Save) giveName(m *Manifest, other bool) error {
 	if s.path, s.published = path, nil; !stays {
 		s.published = m
 		if old, err = rename(tmp, path); errors.Is(err, errNoExchange) {
-			if name == stepName(s.Step) { // the one of that name stays, so that there is one at any time
+			if name == stepName(s.Step) { // that checkpoint stays: the step has one at any time
 				return s.giveName(m, true)
 			}
 			old = filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))

@@ -232,7 +232,7 @@ func (x keeper) adoptKept(from string) error {
 }
 
 // removeStaleKept removes, on rank 0 at the start of a run without checkpoints, the models that an
-// earlier run left in its folder. A run that has resumed needs the one that it has adopted.
+// earlier run left in its folder. A run that has resumed needs the model that it has adopted.
 func (x keeper) removeStaleKept() error {
 	r := x.rank
 	j := r.job
