@@ -21,8 +21,9 @@
 // Untouched rows are not saved: the model's seed draws them. Samples are a function of the
 // step, so the step is the position in the data.
 //
-// The folder's name ends in the lineage if a checkpoint of another lineage has the plain
-// name.
+// The folder's name ends in the lineage if a checkpoint that cannot be replaced has the plain
+// name: one of another lineage, a parent, or any if the file system cannot exchange two names
+// (NFS). So the step has a complete checkpoint at any time.
 //
 // # Manifest
 //
@@ -41,16 +42,16 @@
 // the sum of the parent's manifest. All other rows are those of the parent. The dense part, the
 // history and the recipe are whole in each. At most MaxIncrements follow a full checkpoint.
 //
-// A parent is never replaced, and is removed only together with its increments. All readers
-// see the rows of an increment and its parents as those of one checkpoint: ReadRows stores
-// them one after the other, and the others merge them by slot, with 64 KiB of memory for each
-// file of an increment. Consolidate makes a full checkpoint of an increment, byte for byte that
-// of the full save.
+// A parent is never replaced, and is removed only together with its increments. No increment is
+// published if a parent is gone. All readers see the rows of an increment and its parents as
+// those of one checkpoint: ReadRows stores them one after the other, and the others merge them
+// by slot, with 64 KiB of memory for each file of an increment. Consolidate makes a full
+// checkpoint of an increment, byte for byte that of the full save.
 //
 // # Saving
 //
 // A run holds the Lock of the folder, so that no other run saves there. One rank calls
-// Begin, which creates the folder step-X.tmp-LINEAGE-GENERATION and removes the folders of
+// Begin, which creates the folder step-X.tmp-LINEAGE-GENERATION-SESSION and removes the folders of
 // dead runs. Then all ranks write their files at the same time, and make them durable. The
 // resulting Parts are plain data, which other processes can send to the rank that calls
 // Commit. Commit writes the manifest, makes the checkpoint visible by one rename, and then

@@ -31,7 +31,8 @@ const (
 
 func stepName(step int64) string { return fmt.Sprintf("%s%0*d", stepPrefix, stepDigits, step) }
 
-// nameOf is the name of a checkpoint if one of another lineage has the plain name.
+// nameOf is the name of a checkpoint if the plain name is that of one that cannot be replaced: it is of another lineage,
+// or a parent, or the file system cannot exchange names.
 func nameOf(step int64, id lineage.ID) string { return stepName(step) + "-" + id.Short() }
 
 var nameForm = regexp.MustCompile(`^(step-(\d+))(-[0-9a-f]{8}|-unknown)?$`)
@@ -116,7 +117,7 @@ func tmpName(name string, id lineage.ID, why string) string {
 }
 
 // removeLeftovers removes the temporary folders of a lineage, or of all lineages if no
-// other run can save to dir.
+// other run can save to dir. It continues after an error.
 func removeLeftovers(dir string, id lineage.ID, all bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -127,11 +128,15 @@ func removeLeftovers(dir string, id lineage.ID, all bool) error {
 		if _, ok := stepOf(name); !tmp || !ok || !all && !strings.HasPrefix(rest, id.Short()+"-") {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return err
+		path := filepath.Join(dir, e.Name())
+		if away := path + "-" + removed; !strings.HasSuffix(path, "-"+removed) {
+			// The name goes first: a process that still writes there cannot publish the rest.
+			err = errors.Join(err, os.RemoveAll(away), os.Rename(path, away))
+			path = away
 		}
+		err = errors.Join(err, os.RemoveAll(path))
 	}
-	return nil
+	return err
 }
 
 // folder is the checkpoints of a folder by name.
@@ -140,7 +145,7 @@ type folder map[string]folderEntry
 // folderEntry is a checkpoint of a folder.
 type folderEntry struct {
 	entry
-	manifest *Manifest // nil: it cannot be read
+	manifest *Manifest // nil: it cannot be read, now or ever
 }
 
 // readFolder reads the manifests of a folder.
@@ -175,12 +180,20 @@ func (f folder) parents() map[string]bool {
 // parents, so that no crash leaves an increment without its parent.
 func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string) {
 	var own []entry
-	needed := map[string]bool{}
+	needed, unread := map[string]bool{}, int64(-1)
 	for name, e := range f {
 		if e.step <= step && e.manifest != nil && lineageOf(e.manifest.Run) == id {
 			own = append(own, e.entry)
 		} else {
 			needed[name] = true
+		}
+		if e.manifest == nil {
+			unread = max(unread, e.step)
+		}
+	}
+	for _, e := range own {
+		if e.step <= unread { // one that cannot be read may be an increment of any of them, and the parent of later ones
+			needed[e.name] = true
 		}
 	}
 	slices.SortFunc(own, func(a, b entry) int { return -cmp.Or(cmp.Compare(a.step, b.step), strings.Compare(a.name, b.name)) })
@@ -204,7 +217,8 @@ func (f folder) expendable(id lineage.ID, step int64, keep int) (names []string)
 }
 
 // retain removes all but the keep newest checkpoints of a lineage up to step. It keeps later
-// ones, those of other lineages, and the parents of each checkpoint that it keeps.
+// ones, those of other lineages, the parents of each checkpoint that it keeps, and every possible
+// parent of one that cannot be read.
 func retain(dir string, id lineage.ID, step int64, keep int) error {
 	if keep < 1 {
 		return nil
@@ -216,17 +230,15 @@ func retain(dir string, id lineage.ID, step int64, keep int) error {
 	for _, old := range all.expendable(id, step, keep) {
 		// The name goes first: a checkpoint with its name must be complete, also after a crash here.
 		from, to := filepath.Join(dir, old), filepath.Join(dir, tmpName(old, id, removed))
-		if err := os.Rename(from, to); err != nil {
-			return err
+		if stop := os.Rename(from, to); stop != nil { // the parents of an increment that stays must stay too
+			return errors.Join(err, stop)
 		}
-		if err := atomicfile.SyncDir(dir); err != nil {
-			return err
+		if stop := atomicfile.SyncDir(dir); stop != nil {
+			return errors.Join(err, stop)
 		}
-		if err := os.RemoveAll(to); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.RemoveAll(to))
 	}
-	return nil
+	return err
 }
 
 // ofLineage reports whether a checkpoint can be read and is of a lineage.
@@ -236,36 +248,41 @@ func ofLineage(path string, id lineage.ID) bool {
 }
 
 // replaceable reports whether a checkpoint of a lineage may be published at a path: the path
-// is free, or holds a checkpoint of this lineage, or a damaged one.
+// is free, or holds a checkpoint of this lineage, or a damaged one. An error of the disk is no damage.
 func replaceable(path string, id lineage.ID) bool {
 	m, err := readManifest(path)
 	if err != nil {
-		return !errors.As(err, new(*Newer))
+		return errors.As(err, new(*Corrupt)) || errors.As(err, new(*NotFound))
 	}
 	return lineageOf(m.Run) == id
 }
 
+// errNoExchange is the error if a name is taken, and the file system cannot exchange two names.
+var errNoExchange = errors.New("the file system cannot exchange two names")
+
+// exchangeNames is exchange, except in tests.
+var exchangeNames = exchange
+
 // rename gives the folder tmp its final name. It replaces a checkpoint of that name, which
-// the run wrote before it was restored from an earlier one. If the file system cannot
-// exchange two names, the old one is missing for a moment.
-func rename(tmp, final, away string) error {
-	err := os.Rename(tmp, final)
+// the run wrote before it was restored from an earlier one, and returns the path that this
+// one has then. The path is empty if there was none.
+func rename(tmp, final string) (old string, err error) {
+	err = os.Rename(tmp, final)
 	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
-		return err
+		return "", err
 	}
-	err = exchange(tmp, final)
+	err = exchangeNames(tmp, final)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// Its replacement is already complete on the disk.
-		if err = os.Rename(final, away); err == nil {
-			err = os.Rename(tmp, final)
-		}
-		tmp = away
+		return "", errNoExchange
 	}
-	if err != nil {
+	return tmp, err
+}
+
+// replace does the same on a file system that cannot exchange names. The checkpoint that it replaces gets the name away,
+// and no checkpoint has the final name for a moment.
+func replace(tmp, final, away string) error {
+	if err := os.Rename(final, away); err != nil {
 		return err
 	}
-	if err := atomicfile.SyncDir(filepath.Dir(final)); err != nil {
-		return err
-	}
-	return os.RemoveAll(tmp)
+	return os.Rename(tmp, final)
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/ecrec/ecrec/internal/env"
 )
 
 // MaxIncrements is the most increments that follow a full checkpoint.
@@ -44,6 +46,31 @@ func (c *Checkpoint) AsParent(dir string, ranks int) *Parent {
 		return nil
 	}
 	return &Parent{name, c.Step, c.sum}
+}
+
+// Check returns an error unless p and its own parents are in the folder dir. It reads their manifests only.
+func (p *Parent) Check(e env.Env, dir string) error {
+	return e.Do("check parents", func() error { return p.checkChain(dir) })
+}
+
+// checkChain is Check. Nil has no parents.
+func (p *Parent) checkChain(dir string) error {
+	for n := 0; p != nil; n++ {
+		path := filepath.Join(dir, p.Name)
+		m, err := readManifest(path)
+		switch {
+		case err != nil:
+		case m.sum != p.XXH3:
+			err = fmt.Errorf("%s: the sum of its manifest is %s, not %s", path, m.sum, p.XXH3)
+		case n == MaxIncrements:
+			err = fmt.Errorf("%s: more than %d increments follow it", path, MaxIncrements)
+		}
+		if err != nil {
+			return fmt.Errorf("a parent of the increment cannot be used: %w; the next checkpoint is full", err)
+		}
+		p = m.Parent
+	}
+	return nil
 }
 
 // openParents opens the parents of an increment, up to the full checkpoint.

@@ -209,6 +209,11 @@ func TestParentsStay(t *testing.T) {
 		t.Fatalf("step 2 is saved as %s", again.Name)
 	}
 	check(one, two, other, three)
+	save(4, 0.3, again)
+	if stays := save(2, 1, nil); stays != nil {
+		t.Errorf("a save that is not published is the parent %+v", stays)
+	}
+	check(one, two, other, three, four) // both of step 2 are parents
 	save(4, 1, p)
 	check(one, two, three, four) // of the two newest, none needs the other one
 	save(6, 0.3, save(5, 1, nil))
@@ -306,7 +311,23 @@ func TestLongChainsAreRefused(t *testing.T) {
 	w := newWorld(Model{Kind: "dlrm", Tables: []Table{{"a", 70}}, Width: 2, Tensors: []Tensor{{"b", []int64{1}}}}, 1)
 	defer w.close()
 	dir := t.TempDir()
-	chain(t, rnd, w, MaxIncrements+1, dir, t.TempDir())
+	chain(t, rnd, w, MaxIncrements, dir, t.TempDir())
+	last, err := Open(env.Real(), filepath.Join(dir, stepName(10*(MaxIncrements+1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := last.Manifest
+	long.Step, long.Parent = last.Step+10, last.AsParent(dir, 1)
+	s := &Save{Dir: dir, Step: long.Step, Run: long.Run, Parent: long.Parent}
+	if err := w.saveRows(s, change(rnd, w, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprint(MaxIncrements)) {
+		t.Errorf("an increment too many was saved: %v", err)
+	}
+	// The manifest of another program has it.
+	to := filepath.Join(dir, stepName(long.Step))
+	b, err := long.encode()
+	if err := errors.Join(err, os.CopyFS(to, os.DirFS(last.Path)), os.WriteFile(filepath.Join(to, manifestFile), b, 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	c, problems, err := Find(env.Real(), dir, 0)
 	if err != nil || len(problems) != 1 || c.Step != 10*(MaxIncrements+1) ||
 		!strings.Contains(problems[0].Err.Error(), fmt.Sprint(MaxIncrements)) {

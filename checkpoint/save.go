@@ -25,9 +25,12 @@ type Save struct {
 	Dir        string // checkpoint.dir
 	Step       int64
 	Generation uint64 // of the world that saves
-	Ranks      int
-	Model      Model
-	Run        *lineage.Run // that it belongs to; nil: it names none
+	// Session distinguishes the job from others of its lineage that save to Dir, where there are no locks: a random
+	// text, for a file's name. Empty: such a job may remove the files of this save, which fails then.
+	Session string
+	Ranks   int
+	Model   Model
+	Run     *lineage.Run // that it belongs to; nil: it names none
 	// Parent is the checkpoint of which this one is an increment, in Dir and of the same lineage; nil: it is full.
 	// Only the rank that calls Commit needs its fields.
 	Parent *Parent
@@ -38,8 +41,9 @@ type Save struct {
 	Keep    int  // how many checkpoints of its lineage to keep, with this one; 0: all
 	Alone   bool // no other run saves to Dir: a Lock is held
 
-	path      string    // once it is published
-	published *Manifest // then
+	path       string    // once it is published
+	published  *Manifest // then; nil: an earlier one of the same step stays
+	notRemoved error     // then
 }
 
 // Part describes a file that a rank wrote, for Commit.
@@ -64,7 +68,7 @@ func PartOf(words []uint64) Part {
 }
 
 // Path is the path of the checkpoint once Commit has succeeded. Its name is step-N. If a
-// checkpoint of another lineage has that name, the lineage follows.
+// checkpoint has that name that cannot be replaced, the lineage follows.
 func (s *Save) Path() string {
 	if s.path != "" {
 		return s.path
@@ -75,7 +79,11 @@ func (s *Save) Path() string {
 func (s *Save) lineageID() lineage.ID { return lineageOf(s.Run) }
 
 func (s *Save) tmpPath() string {
-	return filepath.Join(s.Dir, tmpName(stepName(s.Step), s.lineageID(), fmt.Sprint(s.Generation)))
+	why := fmt.Sprint(s.Generation)
+	if s.Session != "" {
+		why += "-" + s.Session
+	}
+	return filepath.Join(s.Dir, tmpName(stepName(s.Step), s.lineageID(), why))
 }
 
 // Begin creates the folder to write to, and removes folders that dead runs left. One rank
@@ -85,9 +93,7 @@ func (s *Save) Begin() error {
 		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 			return saveError(s.Dir, err)
 		}
-		if err := removeLeftovers(s.Dir, s.lineageID(), s.Alone); err != nil {
-			return saveError(s.Dir, err)
-		}
+		_ = removeLeftovers(s.Dir, s.lineageID(), s.Alone) // Mkdir returns an error if any is in the way
 		return saveError(s.Dir, os.Mkdir(s.tmpPath(), 0o755))
 	})
 }
@@ -157,7 +163,8 @@ func (s *Save) writeDense(weights, state []byte) (Part, error) {
 
 // Commit makes the checkpoint visible and removes older ones beyond Keep. One rank calls it
 // with the parts of all ranks and of the dense file. Digest may be empty. After an error
-// the checkpoint is missing, or it is complete and only an older one could not be removed.
+// the checkpoint is missing, or it is complete and may not survive a loss of power. NotRemoved
+// returns errors in removing older ones.
 func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 	m := Manifest{Step: s.Step, Ranks: s.Ranks, Digest: digest, Run: s.Run, Model: s.Model, Parent: s.Parent}
 	if len(s.Model.Parts) > 0 {
@@ -194,11 +201,15 @@ func (s *Save) Commit(parts []Part, digest string, history []byte) error {
 		if err := s.publishAs(&m, history); err != nil {
 			return saveError(s.tmpPath(), err)
 		}
-		return saveError(s.Dir, retain(s.Dir, s.lineageID(), s.Step, s.Keep))
+		s.notRemoved = errors.Join(s.notRemoved, retain(s.Dir, s.lineageID(), s.Step, s.Keep))
+		return nil
 	})
 }
 
-// publishAs writes history, recipe and manifest, and renames the folder.
+// NotRemoved returns why older checkpoints could not be removed, once Commit has succeeded. Nil: all were.
+func (s *Save) NotRemoved() error { return s.notRemoved }
+
+// publishAs writes history, recipe and manifest, and gives the folder its name.
 func (s *Save) publishAs(m *Manifest, history []byte) error {
 	b, err := m.encode()
 	if err != nil {
@@ -219,46 +230,81 @@ func (s *Save) publishAs(m *Manifest, history []byte) error {
 	if err := atomicfile.SyncDir(tmp); err != nil {
 		return err
 	}
-	name, earlier, err := s.findName()
+	if err := checkWritten(tmp, m); err != nil {
+		return err
+	}
+	if err := s.Parent.checkChain(s.Dir); err != nil {
+		return err
+	}
+	return s.giveName(m, false)
+}
+
+// giveName renames the folder, with the other of its two names if that is set.
+func (s *Save) giveName(m *Manifest, other bool) error {
+	name, stays, err := s.findName(other)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.Dir, name)
-	if s.path, s.published = path, m; earlier != nil {
-		s.published = earlier
-		return os.RemoveAll(tmp)
+	tmp, path := s.tmpPath(), filepath.Join(s.Dir, name)
+	old := tmp
+	if s.path, s.published = path, nil; !stays {
+		s.published = m
+		if old, err = rename(tmp, path); errors.Is(err, errNoExchange) {
+			if name == stepName(s.Step) { // that checkpoint stays: the step has one at any time
+				return s.giveName(m, true)
+			}
+			old = filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))
+			err = replace(tmp, path, old)
+		}
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.SyncDir(s.Dir); err != nil {
+			return err
+		}
 	}
-	if err := rename(tmp, path, filepath.Join(s.Dir, tmpName(name, s.lineageID(), removed))); err != nil {
-		return err
-	}
-	return atomicfile.SyncDir(s.Dir)
+	s.notRemoved = os.RemoveAll(old)
+	return nil
 }
 
-// findName returns the name of the checkpoint: one that is free, or that of a checkpoint that may be replaced. If all
-// names are those of parents, it returns the earlier checkpoint that stays: all of a step and lineage hold one model.
-func (s *Save) findName() (name string, earlier *Manifest, err error) {
+// checkWritten finds files of a manifest that are not as they were written: another job has removed the folder.
+func checkWritten(tmp string, m *Manifest) error {
+	for _, f := range m.AllFiles() {
+		path := filepath.Join(tmp, f.Name)
+		info, err := os.Lstat(path)
+		if err == nil && info.Size() != f.Bytes {
+			err = fmt.Errorf("%s has %d bytes, and %d were written; does another job save to this checkpoint.dir?", path, info.Size(), f.Bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findName returns the name of the checkpoint: one that is free, or that of a checkpoint that may be replaced; the other
+// of the two names if that is set. If all names are those of parents, an earlier checkpoint stays: all of a step and
+// lineage hold one model.
+func (s *Save) findName(other bool) (name string, stays bool, err error) {
 	name = stepName(s.Step)
 	if _, err := os.Stat(filepath.Join(s.Dir, name)); errors.Is(err, os.ErrNotExist) {
-		return name, nil, nil
+		return name, false, nil
 	}
 	all, err := readFolder(s.Dir)
 	if err != nil {
-		return name, nil, err
+		return name, false, err
 	}
 	parents := all.parents()
-	if parents[name] || !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
+	if other || parents[name] || !replaceable(filepath.Join(s.Dir, name), s.lineageID()) {
 		name = nameOf(s.Step, s.lineageID())
 	}
-	if parents[name] {
-		earlier = all[name].manifest // nil if it is damaged: then it is replaced
-	}
-	return name, earlier, nil
+	return name, parents[name] && all[name].manifest != nil, nil // a damaged one is replaced
 }
 
 // AsParent names the checkpoint as the parent of an increment, once Commit has succeeded. It is nil if there can be
-// no increment of it.
+// no increment of it: an earlier one has stayed, which may be the last of its chain.
 func (s *Save) AsParent() *Parent {
-	if s.published.Ranks != s.Ranks {
+	if s.published == nil {
 		return nil
 	}
 	return &Parent{filepath.Base(s.path), s.Step, s.published.sum}

@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 	"go.uber.org/goleak"
 
+	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
@@ -152,6 +153,30 @@ func TestIncrements(t *testing.T) {
 		t.Errorf("%s is left: %v", part, err)
 	}
 	must(t, follow(t, topic, t.TempDir(), 25))
+}
+
+// TestIncrementWithoutParents: the checkpoints are removed while a follower runs. The next one is full.
+func TestIncrementWithoutParents(t *testing.T) {
+	topic, dir := stream.NewMemory(env.Real()), t.TempDir()
+	trainTo(t, topic, t.TempDir(), "30")
+	stop := false
+	must(t, follow(t, topic, dir, Latest, func(o *Options) {
+		o.Stop = func() bool { return stop }
+		o.Report = func(p Progress) {
+			if p.Path != "" && p.Step == 15 {
+				all, err := filepath.Glob(filepath.Join(dir, "step-*"))
+				must(t, err)
+				for _, path := range all {
+					must(t, os.RemoveAll(path))
+				}
+			}
+			stop = stop || p.Path != "" && p.Step == 30
+		}
+	}))
+	c, problems, err := checkpoint.Find(env.Real(), dir, 0)
+	if err != nil || len(problems) > 0 || c == nil || c.Step != 30 {
+		t.Errorf("%+v, %v, %v", c, problems, err)
+	}
 }
 
 // TestWrongRow: a row that differs in one bit, in a frame whose sum is right, is found by the digest, and nothing is saved.

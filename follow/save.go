@@ -43,10 +43,12 @@ func (f *Follower) save(full bool) error {
 	if err != nil {
 		return err
 	}
-	s := &checkpoint.Save{Env: f.o.Env, Dir: f.o.Dir, Step: m.step, Generation: 1, Ranks: len(m.shards), Model: m.model, Run: &run,
+	s := &checkpoint.Save{Env: f.o.Env, Dir: f.o.Dir, Step: m.step, Generation: 1, Session: fmt.Sprintf("%016x", f.o.Session),
+		Ranks: len(m.shards), Model: m.model, Run: &run,
 		Recipe: m.Recipe,
 		Keep:   f.o.Keep, Alone: f.lock.Holds()}
-	if x := f.saves; !full && x.parent != nil && x.parent.Step < m.step && x.chain < checkpoint.MaxIncrements && 2*x.rows[1] < x.rows[0] {
+	if x := f.saves; !full && x.parent != nil && x.parent.Step < m.step && x.chain < checkpoint.MaxIncrements && 2*x.rows[1] < x.rows[0] &&
+		x.parent.Check(f.o.Env, f.o.Dir) == nil {
 		s.Parent = x.parent
 	}
 	if err := s.Begin(); err != nil {
@@ -63,7 +65,7 @@ func (f *Follower) save(full bool) error {
 		_ = s.Abort() // err is the reason
 	}
 	if name := filepath.Base(s.Path()); err == nil && name != planned {
-		err = f.notePositions(name) // another lineage has a checkpoint of this step
+		err = f.notePositions(name) // a checkpoint that cannot be replaced has the planned name
 	}
 	for _, h := range m.shards {
 		h.EndSave(err != nil)
@@ -71,6 +73,9 @@ func (f *Follower) save(full bool) error {
 	if err != nil {
 		f.saves.parent = nil
 		return err
+	}
+	if left := s.NotRemoved(); left != nil {
+		f.o.Warn(fmt.Sprintf("an old checkpoint cannot be removed: %v; each save tries again", left))
 	}
 	f.finishSave(s, parts)
 	return nil

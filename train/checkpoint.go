@@ -22,6 +22,7 @@ type checkpointer struct {
 	probe    *probe.Probe
 	// reported is called on rank 0 after each attempt to save.
 	reported func(step int64, path string, err error)
+	warnOnce func(warning, string) // of the job, on rank 0
 
 	loaded *checkpoint.Checkpoint // the model was last loaded from it; nil: from none
 
@@ -36,6 +37,7 @@ type checkpointer struct {
 	leaving     *env.Event // files of a save that was given up are removed; nil: there are none
 	late        int        // saves during which another one was due
 	rowsPerStep int        // Options.SaveRows
+	session     string     // Options.SaveSession
 
 	increments increments
 }
@@ -94,8 +96,8 @@ type saveRequest struct {
 // newSave describes a checkpoint that this rank helps to save.
 func (k *checkpointer) newSave(q saveRequest) *checkpoint.Save {
 	cfg := k.topology.cfg.Checkpoint
-	return &checkpoint.Save{Env: k.part.env, Dir: cfg.Dir, Step: q.step, Generation: q.generation, Ranks: k.topology.roles.rows,
-		Model: k.topology.checkpointModel(), Run: q.run, Keep: cfg.Keep}
+	return &checkpoint.Save{Env: k.part.env, Dir: cfg.Dir, Step: q.step, Generation: q.generation, Session: k.session,
+		Ranks: k.topology.roles.rows, Model: k.topology.checkpointModel(), Run: q.run, Keep: cfg.Keep}
 }
 
 // makeFolder makes the folder to write to, on rank 0.

@@ -7,12 +7,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/probe"
 )
 
 // A run that is stopped after any step, with a checkpoint, and resumed on any number of
@@ -189,5 +193,57 @@ func TestLeftoversWithoutASave(t *testing.T) {
 	}
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is left: %v", err)
+	}
+}
+
+// A checkpoint that cannot be removed fails no save and no job. The run warns once.
+func TestOldCheckpointsThatCannotBeRemoved(t *testing.T) {
+	dir := t.TempDir()
+	w := &stepper{step: func(int64) {}}
+	var unmounted error
+	inject := func(rank int, step int64, at probe.Point) error {
+		if rank != 0 || at != probe.Status || step != 3 && step != 5 {
+			return nil
+		}
+		busy := filepath.Join(dir, fmt.Sprintf("step-%012d", step-1), "busy")
+		unmounted = errors.Join(unmounted, os.Mkdir(busy, 0o755), unix.Mount("tmpfs", busy, "tmpfs", 0, "size=64k"))
+		return nil
+	}
+	t.Cleanup(func() {
+		all, _ := filepath.Glob(filepath.Join(dir, "*", "busy"))
+		for _, busy := range all {
+			_ = unix.Unmount(busy, unix.MNT_DETACH)
+		}
+	})
+	run(t, Options{Observer: w, PauseSaves: true, Inject: inject}, adagrad, "job.ranks=2", "train.iterations=8", "checkpoint.every=2",
+		"checkpoint.keep=1", "checkpoint.dir="+dir)
+	if unmounted != nil {
+		t.Skipf("no folder that cannot be removed: %v", unmounted)
+	}
+	if !slices.Equal(w.steps, []int64{2, 4, 6, 8}) || len(w.warnings) != 1 || !strings.Contains(w.warnings[0], "cannot be removed") {
+		t.Errorf("saves after %v; warned %q", w.steps, w.warnings)
+	}
+	if got := checkpoint.Newest(dir); got != fmt.Sprintf("step-%012d", 8) {
+		t.Errorf("the newest is %s", got)
+	}
+}
+
+// The names of the files of a save have Options.SaveSession, on all ranks.
+func TestSaveSession(t *testing.T) {
+	var mu sync.Mutex
+	files := 0
+	do := func(what string, f func() error) error {
+		if strings.HasPrefix(what, "create ") && strings.Contains(what, "step-") {
+			mu.Lock()
+			defer mu.Unlock()
+			if files++; !strings.Contains(what, "-this/") {
+				t.Errorf("%s: another session", what)
+			}
+		}
+		return f()
+	}
+	runOn(t, do, Options{Observer: &quiet{}, SaveSession: "this"}, adagrad, "job.ranks=2", "train.iterations=2", "checkpoint.dir="+t.TempDir())
+	if files != 3 {
+		t.Errorf("%d files, want 3", files)
 	}
 }

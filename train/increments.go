@@ -8,8 +8,9 @@ import (
 
 // increments decides which checkpoints of a rank are increments, with checkpoint.kind "incremental". A save is full
 // if any rank cannot list the rows that were written since the last one: it has lost a peer since, or has resumed
-// from elsewhere. It is also full if the increments since the last full one hold half as many rows as that one. So
-// the files that a load reads are bounded, and so are the bytes that saves write.
+// from elsewhere. It is also full if the last one or a parent of it is no longer there, or if the increments since the
+// last full one hold half as many rows as that one. So the files that a load reads are bounded, and so are the bytes
+// that saves write.
 type increments struct {
 	isOn bool
 	// follows: the shard of this rank lists the rows that were written since the last checkpoint.

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/probe"
 )
 
 // kindsOf lists which checkpoints of a folder are increments, by ascending step.
@@ -113,5 +115,25 @@ func TestIncrementFollowsResume(t *testing.T) {
 		if ranks == 2 && (c.Parent == nil || c.Parent.Step != 20) || ranks != 2 && c.IsIncrement() {
 			t.Errorf("%d ranks: the parent is %+v", ranks, c.Parent)
 		}
+	}
+}
+
+// TestIncrementWithoutParents: checkpoint.dir is removed while the job runs. The next checkpoint is full.
+func TestIncrementWithoutParents(t *testing.T) {
+	dir := t.TempDir()
+	inject := func(rank int, step int64, at probe.Point) error {
+		if rank == 0 && step == 15 && at == probe.Status {
+			return os.RemoveAll(dir)
+		}
+		return nil
+	}
+	run(t, Options{Inject: inject, PauseSaves: true}, adagrad, "job.ranks=2", "train.iterations=30", "checkpoint.every=5", "checkpoint.keep=0",
+		"checkpoint.kind=incremental", "checkpoint.dir="+dir)
+	c, problems, err := checkpoint.Find(env.Real(), dir, 0)
+	if err != nil || len(problems) > 0 || c == nil || c.Step != 30 {
+		t.Fatalf("%+v, %v, %v", c, problems, err)
+	}
+	if kinds, _ := kindsOf(t, dir); kinds[0] || !slices.Contains(kinds, true) {
+		t.Errorf("increments: %v", kinds)
 	}
 }

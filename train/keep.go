@@ -232,11 +232,11 @@ func (x keeper) adoptKept(from string) error {
 }
 
 // removeStaleKept removes, on rank 0 at the start of a run without checkpoints, the models that an
-// earlier run left in its folder.
+// earlier run left in its folder. A run that has resumed needs the model that it has adopted.
 func (x keeper) removeStaleKept() error {
 	r := x.rank
 	j := r.job
-	if r.id != 0 || !j.keepsBest() || j.cfg.Checkpoint.Dir != "" || j.world.Later || r.protection.isStored() {
+	if r.id != 0 || !j.keepsBest() || j.cfg.Checkpoint.Dir != "" || j.world.Later || r.protection.isStored() || len(r.history.Kept) > 0 {
 		return nil
 	}
 	return j.bestModels().RemoveAll()

@@ -183,6 +183,27 @@ func TestBestModelSurvivesResume(t *testing.T) {
 	}
 }
 
+// TestBestModelWithoutCheckpoints: a run that resumes, and saves no checkpoint itself, keeps the best model of the run
+// before, and leaves that in its folder.
+func TestBestModelWithoutCheckpoints(t *testing.T) {
+	dir := t.TempDir()
+	best := bestOf(run(t, Options{}, adagrad, judged...).Eval, "auc").Step
+	run(t, Options{Until: best + 1, SaveTo: filepath.Join(t.TempDir(), "m")}, adagrad, append(slices.Clone(judged), "checkpoint.dir="+dir)...)
+	before := filesOf(t, dir)
+	saved := filepath.Join(t.TempDir(), "m")
+	got := run(t, Options{Resume: dir, SaveTo: saved}, adagrad, judged...)
+	if got.Began != best+1 {
+		t.Fatalf("resumed after step %d, want %d", got.Began, best+1)
+	}
+	checkKept(t, "without checkpoint.dir", got, saved, adagrad, judged...)
+	if after := filesOf(t, dir); len(before) == 0 || !slices.Equal(after, before) {
+		t.Errorf("checkpoint.dir holds %v, want %v", after, before)
+	}
+	if left := filesOf(t, filepath.Dir(saved)); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // TestVerdict checks the decisions on lists of evaluations.
 func TestVerdict(t *testing.T) {
 	nan := math.NaN()

@@ -78,6 +78,9 @@ type Options struct {
 	// SaveRows fixes how many rows of a save are copied after each step. Zero: as many as take a small
 	// share of the step.
 	SaveRows int
+	// SaveSession is a random text that all processes of the job have, and no other job: part of the names of checkpoints that
+	// are being written. Empty: they may have the names of those of another job, where checkpoint.dir has no locks.
+	SaveSession string
 	// PauseSaves makes training wait for each save, not only for the last one. It is for comparisons.
 	PauseSaves bool
 	// Audit, if set, is called on each owner of rows with its state, when the epoch that ended

@@ -69,7 +69,7 @@ func newRank(j *job, id int) (r *rank, err error) {
 	}
 	r.probe = probe.New(j.env, r.tracks.stages, inject)
 	r.checkpoints = checkpointer{id: id, part: &r.part, topology: &j.topology, probe: r.probe, reported: j.o.Observer.Checkpointed,
-		rowsPerStep: j.o.SaveRows}
+		warnOnce: j.warnOnce, rowsPerStep: j.o.SaveRows, session: j.o.SaveSession}
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
 	}

@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -89,8 +90,12 @@ func (k *checkpointer) agreeOnIncrement(step int64, c *control) (bool, error) {
 	if !k.increments.isOn {
 		return false, nil
 	}
+	isNext := k.increments.isNext(k.id, step)
+	if isNext && k.id == 0 { // its parents may have been removed since
+		isNext = k.increments.parent.Check(k.part.env, k.topology.cfg.Checkpoint.Dir) == nil
+	}
 	mine := uint64(0)
-	if k.increments.isNext(k.id, step) {
+	if isNext {
 		mine = 1
 	}
 	all, err := c.gather([]uint64{mine})
@@ -200,8 +205,13 @@ func (k *checkpointer) finish(c *control) (saved int64, err error) {
 
 // report reports a save on rank 0.
 func (k *checkpointer) report(s *saving, err error) {
-	if k.id == 0 {
-		k.reported(s.save.Step, s.save.Path(), err)
+	if k.id != 0 {
+		return
+	}
+	k.reported(s.save.Step, s.save.Path(), err)
+	if left := s.save.NotRemoved(); left != nil {
+		k.warnOnce(warnLeftovers, fmt.Sprintf("checkpoint.dir: an old checkpoint cannot be removed: %v; training continues, and each "+
+			"save tries again; free its files, or remove them yourself", left))
 	}
 }
 

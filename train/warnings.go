@@ -12,6 +12,7 @@ const (
 	warnCache                    // the cache is too small for oracle.lookahead
 	warnSaves                    // saves take longer than checkpoint.every
 	warnDense                    // the model does not read the dense features
+	warnLeftovers                // old checkpoints cannot be removed
 	warnProducts                 // a CPU computes the products that are made for tensor cores
 	warnings
 )

@@ -133,6 +133,9 @@ func (c *trainCmd) trainHere(s *session, faults []chaos.Fault) (*train.Result, e
 	o := train.Options{Stop: s.stopRequested, Observer: s, Meter: s.metrics.meter, Progress: s.console.bars.showProgress,
 		World: s.trainWorld(), Resume: c.Resume, Allow: c.Allow, Until: c.Until, Inject: s.newInjector(faults), RebuildRows: s.rebuildRows,
 		PauseSaves: os.Getenv(envPauseSaves) != "", Topic: openTopic, Samples: openSamples, Session: newSession(), Restore: c.restoring(s)}
+	if s.comm == nil { // else each process draws another id
+		o.SaveSession = s.events.jobID()
+	}
 	var err error
 	if o.TraceTo, err = c.traceFile(); err != nil {
 		return nil, err
