@@ -78,8 +78,7 @@ func (l *Log) dropParts() error {
 
 // removeAfter removes the files after the nth, durably. They hold only parts. The nth is cut off afterwards, since their heads list its size.
 func (l *Log) removeAfter(n int) error {
-	last := len(l.files) - 1
-	for ; last > n; last-- {
+	for last := len(l.files) - 1; last > n; last-- {
 		f := l.files[last]
 		l.forget(f, 0)
 		l.o.Lock.Lock()
@@ -87,7 +86,7 @@ func (l *Log) removeAfter(n int) error {
 		l.o.Lock.Unlock()
 		_ = f.Close() // it is removed
 		err := l.o.Dir.Remove(f.number)
-		if err == nil { // before an older one: its head lists them
+		if err == nil { // before the next one is removed, which the head of this one lists
 			err = l.o.Dir.Sync()
 		}
 		if err != nil {

@@ -31,7 +31,7 @@ func (l *storing) open(p *protection) (err error) {
 	r, j := p.rank, p.rank.job
 	l.protection = p
 	o := store.Options{Env: j.env, Path: j.cfg.Store.Path, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard,
-		Steps: j.steps, Digest: p.digestText, Rebuilt: func() bool { return p.lossLeft().Rows == 0 }}
+		Digest: p.digestText, Rebuilt: func() bool { return p.lossLeft().Rows == 0 }}
 	if r.id == 0 {
 		o.Past, o.Dense = p.pastAt, p.denseNow
 	}
