@@ -1,11 +1,6 @@
 package store
 
-import (
-	"errors"
-	"time"
-
-	"github.com/ecrec/ecrec/rowlog"
-)
+import "time"
 
 // All rows of a rank are written where the log lacks some: when a job begins with other rows than those of the log, and after lost rows are
 // rebuilt.
@@ -104,7 +99,7 @@ const allPause = time.Minute
 func (s *Store) failAll(err error) {
 	lasts := s.log.Failed() != nil
 	if s.disk != nil && !s.uncut {
-		lasts = s.disk.DropParts() != nil || errors.As(err, new(*rowlog.Corrupt))
+		lasts = s.disk.DropParts() != nil || IsDamage(err)
 	}
 	if lasts {
 		s.fail(err)

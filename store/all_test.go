@@ -51,7 +51,7 @@ func TestFullDiskAtTheBeginning(t *testing.T) {
 			s.Close()
 			continue
 		}
-		if s.Problem() != nil && s.Durable() < step {
+		if s.all {
 			seen.recovered++
 		}
 		if s.uncut {

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/ecrec/ecrec/commit"
+	"github.com/ecrec/ecrec/rowlog"
 )
 
 // NeedsPreImages implements commit.Sink.
@@ -247,6 +249,9 @@ func (s *Store) adopt(first int32, losses []byte, put func(slots []int32, rows [
 	n := int32(len(losses) / s.o.Shard.RowBytes())
 	return s.disk.Read(s.disk.Slots(first, first+n), losses)
 }
+
+// IsDamage reports whether an error of Restore is of bytes that differ from the written ones. Others are of the disk.
+func IsDamage(err error) bool { return errors.As(err, new(*rowlog.Corrupt)) }
 
 // Restore cuts the log to the model after a step, which it holds, and passes its rows to put. If the log is where rows
 // without a frame are (Below), their bytes are nil. It returns the run's past, the dense part and the digest of the

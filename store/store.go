@@ -133,7 +133,7 @@ func (s *Store) explain(err error) error {
 	case errors.As(err, &damaged):
 		return fmt.Errorf("store.path: %s: %w; remove the folder, and resume from a checkpoint", s.path, err)
 	case errors.As(err, new(*rowlog.Format)):
-		return fmt.Errorf("store.path: %s: %w; resume with the version of ecrec that wrote it, or use another store.path and a checkpoint", s.path, err)
+		return fmt.Errorf("store.path: %s: %w; use the version of ecrec that wrote it, or another store.path", s.path, err)
 	}
 	return s.named(err)
 }
