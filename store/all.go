@@ -89,7 +89,11 @@ func (s *Store) appendAll(step int64) error {
 func (s *Store) sealAll() error {
 	s.idle()
 	s.all, s.losses, s.allAt = false, 0, s.step
-	return s.appendAll(s.step)
+	err := s.appendAll(s.step)
+	if err == nil {
+		s.setProblem(nil)
+	}
+	return err
 }
 
 // allPause is how long training continues until a log that did not take all rows is tried again, for which it waits.
