@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestDropParts appends parts of an epoch until the disk fails, and drops them: the log is as large as before, and takes other epochs. The
-// power may be cut at any time.
+// TestDropParts appends parts of an epoch until the disk fails, and drops them: the log is as large as before, and takes other epochs. That may
+// fail too, and the power may be cut.
 func TestDropParts(t *testing.T) {
-	rnd := seeded(t)
-	for range 200 {
+	rnd, failed := seeded(t), 0
+	for range 400 {
 		d := NewMemDir(rnd)
 		o := options(rnd, d)
 		w, l := newTwin(), must(Open(o))
@@ -36,8 +36,19 @@ func TestDropParts(t *testing.T) {
 		if l.Failed() != nil { // of a sync
 			continue
 		}
-		if err := l.DropParts(); err != nil {
-			t.Fatal(err)
+		d.FailIn(max(0, rnd.IntN(20)-10))
+		err := l.DropParts()
+		if d.FailIn(0); err != nil {
+			failed++
+			l.Close()
+			d.CutPower()
+			if l = must(Open(o)); l.Step() != steps {
+				t.Fatalf("%v; after a loss of power the log ends at step %d of %d", err, l.Step(), steps)
+			}
+			if steps > 0 {
+				w.check(t, l)
+			}
+			continue
 		}
 		after, _ := l.Size()
 		if steps > 0 && after != before || len(l.parts) > 0 || l.Step() != steps {
@@ -61,5 +72,8 @@ func TestDropParts(t *testing.T) {
 		if files, _ := d.List(); len(files) != len(l.files) || !slices.IsSorted(files) {
 			t.Errorf("files %v, of which the log has %d", files, len(l.files))
 		}
+	}
+	if failed == 0 {
+		t.Error("no parts stayed since the disk failed")
 	}
 }
