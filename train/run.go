@@ -124,7 +124,7 @@ func (r *rank) runJob() error {
 		r.sumDigest,
 		r.sumMoved,
 		r.protection.finish,
-		r.protection.shareDurable,
+		func() error { return shareDurable(r.protection) },
 		asNotWritten(keeper{r}.saveModel),
 		asNotWritten(r.saveTrace),
 	} {

@@ -178,7 +178,7 @@ func (l *storing) finish() {
 }
 
 // shareDurable finds the last step that is durable on all ranks, at the end of a job.
-func (p *protection) shareDurable() error {
+func shareDurable(p *protection) error {
 	if p == nil || p.log.store == nil {
 		return nil
 	}
