@@ -28,34 +28,6 @@ func (l *Log) Append(step int64, slots []int32, rows, extra []byte) error {
 	return nil
 }
 
-// AppendPart appends some rows of an epoch. Append with the same step completes the epoch, and its own rows replace those of the parts.
-// Without it the parts do not count.
-func (l *Log) AppendPart(step int64, slots []int32, rows []byte) error {
-	id, err := l.write(segment{kind: kindPart, step: step}, slots, rows, nil)
-	if err == nil {
-		l.parts = append(l.parts, id)
-	}
-	return err
-}
-
-// pointParts makes the parts of an epoch that is complete now the newest places of their slots.
-func (l *Log) pointParts(step int64) error {
-	for _, id := range l.parts {
-		s := &l.segments[id]
-		if s.step != step {
-			continue
-		}
-		slots, err := l.readSlots(s)
-		if err != nil {
-			l.broken = fmt.Errorf("rowlog: part of step %d: %w", step, err)
-			return l.broken
-		}
-		l.point(id, slots)
-	}
-	l.parts = l.parts[:0]
-	return nil
-}
-
 func (l *Log) writeCopy(slots []int32, rows []byte) error {
 	id, err := l.write(segment{kind: kindCopy}, slots, rows, nil)
 	if err == nil {
@@ -64,13 +36,13 @@ func (l *Log) writeCopy(slots []int32, rows []byte) error {
 	return err
 }
 
-// CutTo removes the epochs after a step, durably; the log holds an epoch that ended with it, or the step is 0 and
-// nothing stays. It also removes what a loss of power has left. After an error only Close may be called.
+// CutTo removes the epochs after a step, durably; the log holds the step (Holds), or it is 0 and nothing stays. CutTo
+// also removes what a loss of power has left. After an error only CutTo(0) and Close may be called.
 func (l *Log) CutTo(step int64) error {
-	i, ok := l.findEpoch(step)
-	if !ok && step != 0 {
-		panic(fmt.Sprintf("rowlog: no epoch ends with step %d", step))
+	if !l.Holds(step) {
+		panic(fmt.Sprintf("rowlog: a cut to step %d, which no epoch ends with, or which is before the settled step %d", step, l.settled))
 	}
+	i, ok := l.findEpoch(step)
 	l.cleaning, l.cleaned, l.parts = cleaning{}, nil, nil
 	if f := l.last(); f != nil {
 		if err := f.Truncate(f.size); err != nil {
@@ -100,18 +72,21 @@ func (l *Log) CutTo(step int64) error {
 	return l.Sync()
 }
 
-// begin begins the log anew, in a file that lists no other.
+// begin begins the log anew, in a file that lists no other. After an error the log is as it was.
 func (l *Log) begin() error {
-	old := l.files
+	old, settled := l.files, l.settled
 	next := l.last().number + 1
-	l.files = nil
-	err := l.create(next)
+	l.files, l.settled = nil, 0
+	if err := l.create(next); err != nil {
+		l.files, l.settled = old, settled
+		return err
+	}
 	for _, f := range old {
 		l.drop(f, l.number)
 	}
-	l.epochs, l.cuts, l.settled = l.epochs[:0], l.cuts[:0], 0
+	l.epochs, l.cuts = l.epochs[:0], l.cuts[:0]
 	clear(l.newest)
-	return err
+	return nil
 }
 
 // write appends a segment, whose head has its kind and step, and returns its id.
@@ -163,7 +138,7 @@ func (l *Log) create(number uint64) error {
 }
 
 func (l *Log) writeTo(f *logFile, s segment, slots []int32, rows, extra []byte) (id uint32, err error) {
-	s.file, s.at, s.number, s.durable = f.number, f.size, l.number, f.durable
+	s.file, s.at, s.number, s.durable, s.settled = f.number, f.size, l.number, f.durable, l.settled
 	s.rows, s.extra, s.exSum = int64(len(slots)), int64(len(extra)), xxh3.Hash(extra)
 	s.seed = s.seedOf(l.layout)
 	if l.buf == nil {

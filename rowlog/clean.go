@@ -20,7 +20,8 @@ type dropped struct {
 // copyBytes is about how many bytes of rows are copied at a time.
 const copyBytes = 4 << 20
 
-// Settle says that the job never goes back before a step: it has committed the step, and it is durable on all ranks.
+// Settle says that the job never goes back before a step: it has committed the step, and it is durable on all ranks. The next segment
+// records that.
 func (l *Log) Settle(step int64) { l.settled = max(l.settled, step) }
 
 // Clean allows the log to copy a further number of bytes of rows. While it may copy more than it has, it copies rows

@@ -41,16 +41,18 @@
 // log, at a bounded rate, as the segments of a log-structured file system are cleaned (Rosenblum and Ousterhout, SOSP
 // 1991: the file with the smallest share of newest rows first). The file is dropped when the copies are durable, and
 // the job never goes back before the newest epoch of that time (Settle): until then a cut may make epochs void that
-// replaced rows of the file. It is removed when the segment that says so is durable.
+// replaced rows of the file. It is removed when the segment that says so is durable. Heads have the settled step, so the next process
+// knows before which step rows may be missing.
 //
 // # Invariants
 //
 //   - Steps of epochs ascend, except that those after a CutTo follow on its step.
-//   - CutTo is called once after Open of a folder that holds files, before anything is written. Its step is not
-//     before the settled one, or 0, which begins the log anew.
+//   - CutTo is called after Open of a folder that holds files, before anything is written. Its step is not before the
+//     settled one, or 0, which begins the log anew.
 //   - After a failed Sync only reads are possible: later ones would not show which bytes were lost. A process that opens the log
 //     afterwards, without a loss of power, does not notice it either; this is not handled yet.
-//   - A failed Append changes nothing: its bytes are cut off, and the next one may succeed.
+//   - A failed Append changes nothing: its bytes are cut off, and the next one may succeed. DropParts cuts off its parts too.
+//   - A log of another format is an error. It is never taken for a torn one.
 //   - Read and Each return the bytes that were appended, or an error that names the file. They never return others.
 //   - Sizes that a file names are compared with the file's size before memory is allocated.
 package rowlog

@@ -165,23 +165,30 @@ func (l *Log) Step() int64 {
 	return l.segments[l.epochs[len(l.epochs)-1]].step
 }
 
-// StepUpTo is the step of the last epoch that does not end after a step, 0 if there is none.
+// StepUpTo is the step of the last epoch that does not end after a step and that CutTo may be called with, 0 if there is none.
 func (l *Log) StepUpTo(step int64) int64 {
 	i, ok := l.findEpoch(step)
-	if ok {
-		return step
+	if !ok {
+		if i == 0 {
+			return 0
+		}
+		step = l.segments[l.epochs[i-1]].step
 	}
-	if i == 0 {
+	if step < l.settled {
 		return 0
 	}
-	return l.segments[l.epochs[i-1]].step
+	return step
 }
 
-// Holds reports whether the log ends an epoch with a step, so that CutTo may be called with it.
+// Holds reports whether CutTo may be called with a step: the log ends an epoch with it, and it is not before the settled step. Rows of
+// epochs before that may be missing.
 func (l *Log) Holds(step int64) bool {
 	_, ok := l.findEpoch(step)
-	return ok || step == 0
+	return ok && step >= l.settled || step == 0
 }
+
+// Settled is the step of Settle, also of an earlier process. It may be somewhat older then: it is written with the next segment.
+func (l *Log) Settled() int64 { return l.settled }
 
 // findEpoch returns the index in epochs of the first epoch of a step or a later one.
 func (l *Log) findEpoch(step int64) (int, bool) {

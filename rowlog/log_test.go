@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/env"
@@ -17,7 +18,7 @@ func TestPowerCuts(t *testing.T) {
 	if testing.Short() {
 		rounds = 60
 	}
-	var seen struct{ cuts, failures, torn, copied, dropped, voided int }
+	var seen struct{ cuts, failures, torn, copied, dropped, voided, undone int }
 	for range rounds {
 		d := NewMemDir(rnd)
 		o := options(rnd, d)
@@ -60,6 +61,13 @@ func TestPowerCuts(t *testing.T) {
 				slots, rows, extra := epoch(rnd, &o)
 				step = max(step, l.Step()) + 1 + rnd.Int64N(3)
 				parts := w.appendParts(rnd, l, step, &o)
+				if rnd.IntN(4) == 0 {
+					if err := l.DropParts(); err != nil && !errors.Is(err, ErrDisk) {
+						t.Fatal(err)
+					}
+					seen.undone += len(parts)
+					clear(parts)
+				}
 				if rnd.IntN(4) == 0 {
 					// the epoch is not complete
 				} else if err := l.Append(step, slots, rows, extra); err == nil {
@@ -110,8 +118,39 @@ func TestPowerCuts(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", seen)
-	if seen.torn == 0 || seen.failures == 0 || seen.copied == 0 || seen.dropped == 0 || seen.voided == 0 {
+	if seen.torn == 0 || seen.failures == 0 || seen.copied == 0 || seen.dropped == 0 || seen.voided == 0 || seen.undone == 0 {
 		t.Error("something never happened")
+	}
+}
+
+// recorder records what may block.
+type recorder struct {
+	env.Env
+	did []string
+}
+
+func (r *recorder) Do(what string, action func() error) error {
+	r.did = append(r.did, what)
+	return r.Env.Do(what, action)
+}
+
+// TestFoldersAreDurable: the name of each folder that is made survives a loss of power.
+func TestFoldersAreDurable(t *testing.T) {
+	e, home := &recorder{Env: env.Real()}, t.TempDir()
+	for _, want := range [][]string{{home + "/a/b", home + "/a", home}, nil} { // the second time they are there
+		e.did = nil
+		d, err := OpenDir(e, home+"/a/b/rows", Access{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		for i := range want {
+			want[i] = "sync " + want[i]
+		}
+		got := slices.DeleteFunc(e.did, func(what string) bool { return !strings.HasPrefix(what, "sync ") })
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

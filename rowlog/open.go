@@ -10,7 +10,7 @@ import (
 )
 
 // Open opens the log of a folder, which may be empty. It writes nothing. The log ends before the first segment that
-// is damaged and was not durable; CutTo removes the rest.
+// is damaged and was not durable; CutTo removes the rest. A log of another run is a Foreign error, and one of another format a Format error.
 func Open(o Options) (*Log, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = defaultFileBytes
@@ -207,14 +207,14 @@ func (l *Log) scanListed(f *logFile, x listed) error {
 	return nil
 }
 
-// buildIndex finds epochs, cuts and the newest versions of rows from the segments.
+// buildIndex finds epochs, cuts, the settled step and the newest versions of rows from the segments.
 func (l *Log) buildIndex() error {
 	l.epochs, l.cuts = l.epochs[:0], l.cuts[:0]
 	clear(l.newest)
 	for _, f := range l.files {
 		for _, id := range f.segments {
 			s := &l.segments[id]
-			s.live = 0
+			s.live, l.settled = 0, max(l.settled, s.settled)
 			switch s.kind {
 			case kindEpoch:
 				l.epochs = append(l.epochs, id)
@@ -274,8 +274,8 @@ func (l *Log) readHead(f *logFile, at int64) (s segment, err error) {
 	if err := f.ReadAll([]Part{{at, head}}); err != nil {
 		return s, err
 	}
-	if s, err = decode(head, l.layout, f.number, at, f.size); err != nil && !errors.As(err, new(*Foreign)) {
-		return s, &Corrupt{f.number, at, err}
+	if s, err = decode(head, l.layout, f.number, at, f.size); errors.Is(err, errNoHead) {
+		err = &Corrupt{f.number, at, err}
 	}
 	return s, err
 }

@@ -34,12 +34,12 @@ type OSDir struct {
 // OpenDir returns the folder at a path, and makes it if it is missing. The caller closes it.
 func OpenDir(e env.Env, path string, access Access) (*OSDir, error) {
 	d := &OSDir{env: e, path: path, access: access, rings: env.NewQueue[*uring.Ring](e, "ring of "+path, 1)}
-	err := e.Do("make "+path, func() error { return os.MkdirAll(path, 0o777) })
-	if err != nil {
+	if err := MakeDir(e, path); err != nil {
 		return nil, err
 	}
 	ring, why := (*uring.Ring)(nil), "io_uring is switched off"
 	if !access.NoRing {
+		var err error
 		if ring, err = uring.Open(uring.Depth); err != nil {
 			why = err.Error()
 		}
@@ -49,6 +49,25 @@ func OpenDir(e env.Env, path string, access Access) (*OSDir, error) {
 	}
 	d.rings.Put(ring)
 	return d, nil
+}
+
+// MakeDir makes a folder, and those above it that are missing. Their names are durable then.
+func MakeDir(e env.Env, path string) error {
+	var missing []string
+	err := e.Do("make "+path, func() error {
+		for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				return os.MkdirAll(path, 0o777)
+			}
+			missing = append(missing, dir)
+		}
+	})
+	for _, dir := range missing {
+		if err == nil {
+			err = syncDir(e, filepath.Dir(dir))
+		}
+	}
+	return err
 }
 
 // Close releases the ring. No goroutine may read meanwhile.
@@ -155,9 +174,11 @@ func (d *OSDir) SetBegun(begun bool) error {
 }
 
 // Sync makes the names of the files durable.
-func (d *OSDir) Sync() error {
-	return d.env.Do("sync "+d.path, func() error {
-		f, err := os.Open(d.path)
+func (d *OSDir) Sync() error { return syncDir(d.env, d.path) }
+
+func syncDir(e env.Env, path string) error {
+	return e.Do("sync "+path, func() error {
+		f, err := os.Open(path)
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ type segment struct {
 	extra   int64  // bytes
 	slotSum uint64 // of the slots
 	exSum   uint64 // of the extra part
+	settled int64  // the step of Log.settled when this was written; 0 in logs of older versions of the program
 
 	seed uint64 // of the sums of rows
 	live int64  // rows whose newest version is here
@@ -85,6 +86,7 @@ func (s *segment) encode(b []byte, l layout) {
 	le.PutUint64(b[88:], s.slotSum)
 	le.PutUint64(b[96:], s.exSum)
 	le.PutUint64(b[104:], s.number)
+	le.PutUint64(b[112:], uint64(s.settled))
 	le.PutUint64(b[headSize-8:], xxh3.Hash(b[:headSize-8]))
 }
 
@@ -101,6 +103,13 @@ func (e *Foreign) Error() string {
 	return fmt.Sprintf("the log is of owner %d of %d of the run %x, with rows of %d bytes", e.Owner, e.Owners, e.Lineage[:4], e.RowBytes)
 }
 
+// Format is the error of a folder with a log of another format, which another version of the program has written.
+type Format struct{ Version uint32 }
+
+func (e *Format) Error() string {
+	return fmt.Sprintf("the log has format %d, and this version reads format %d", e.Version, version)
+}
+
 // decode reads the head of a segment at an offset of a file of size bytes.
 func decode(b []byte, l layout, file uint64, at, size int64) (s segment, err error) {
 	b = b[:headSize]
@@ -109,7 +118,7 @@ func decode(b []byte, l layout, file uint64, at, size int64) (s segment, err err
 		return s, errNoHead
 	}
 	if v := le.Uint32(b[4:]); v != version {
-		return s, fmt.Errorf("format %d of a log; this version reads %d", v, version)
+		return s, &Format{v}
 	}
 	if [16]byte(b[8:24]) != l.lineage || le.Uint32(b[24:]) != uint32(l.owner) || le.Uint32(b[28:]) != uint32(l.owners) ||
 		le.Uint32(b[80:]) != uint32(l.rowBytes) {
@@ -120,7 +129,7 @@ func decode(b []byte, l layout, file uint64, at, size int64) (s segment, err err
 	}
 	s = segment{file: file, at: at, kind: kind(le.Uint32(b[84:])), number: le.Uint64(b[104:]), step: int64(le.Uint64(b[48:])),
 		durable: int64(le.Uint64(b[56:])), rows: int64(le.Uint64(b[64:])), extra: int64(le.Uint64(b[72:])),
-		slotSum: le.Uint64(b[88:]), exSum: le.Uint64(b[96:])}
+		slotSum: le.Uint64(b[88:]), exSum: le.Uint64(b[96:]), settled: int64(le.Uint64(b[112:]))}
 	left := size - at
 	if s.rows < 0 || s.extra < 0 || s.rows > left/l.recordSize() || s.extra > left || s.end(l) > size {
 		return s, errNoHead // the file ends before the segment

@@ -21,7 +21,7 @@ func TestNoteOfTheBeginning(t *testing.T) {
 				if dir == nil {
 					return m.open()
 				}
-				s, err := Open(Options{Env: env.Real(), Ranks: 1, Path: path, Shard: m.shard, Steps: 200, Digest: func(int64) string { return "" }, Dir: dir,
+				s, err := Open(Options{Env: env.Real(), Ranks: 1, Path: path, Shard: m.shard, Digest: func(int64) string { return "" }, Dir: dir,
 					Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return m.dense.Host(), nil }})
 				must(t, err)
 				return s
@@ -71,7 +71,7 @@ func (noNotes) SetBegun(bool) error { return rowlog.ErrDisk }
 // A note that cannot be made does not end the log: a full disk may have room later.
 func TestNoteThatFails(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(7, 8)))
-	s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Steps: 200, Digest: func(int64) string { return "" },
+	s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Digest: func(int64) string { return "" },
 		Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return m.dense.Host(), nil },
 		Dir: func(string) (Dir, error) { return noNotes{m.dir}, nil }})
 	must(t, err)

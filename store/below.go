@@ -53,8 +53,8 @@ func (s *Store) lastReadable() int64 {
 	return s.readable
 }
 
-// Scratch returns the place of rows without a frame, for a job that has no log since it only evaluates. Its file is in a new folder at
-// a path, which Close removes.
+// Scratch returns the place of rows without a frame, for a job that has no log since it only evaluates. Its file is made in a new folder at
+// a path. Both are removed once the file is open, so that a process that is killed leaves nothing.
 func Scratch(e env.Env, path string, h *shard.Shard) *Below {
 	b := newBelow(path, h, nil)
 	b.isScratch = true
@@ -70,14 +70,23 @@ func Scratch(e env.Env, path string, h *shard.Shard) *Below {
 		}
 		return openDir(e, b.path)
 	}
+	b.spill.opened = func() {
+		_ = b.spill.dir.Remove(1) // Close tries again
+		b.removeFolder(e)
+	}
 	return b
+}
+
+// removeFolder removes the folder of a Scratch, if it is empty.
+func (b *Below) removeFolder(e env.Env) {
+	_ = e.Do("remove "+b.path, func() error { return os.Remove(b.path) })
 }
 
 // Close implements shard.Below. It removes the file of spilled rows, and the folder of a Scratch.
 func (b *Below) Close() {
 	b.spill.removeFile()
 	if b.isScratch && b.spill.dir != nil {
-		_ = os.Remove(b.path) // it is empty
+		_ = os.Remove(b.path) // unless it is gone
 	}
 }
 

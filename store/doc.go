@@ -19,8 +19,8 @@
 // those of the following one. So memory is bounded by the distinct rows of the epochs that wait, and all ranks have
 // the same epochs in their logs.
 //
-// A write that fails is repeated until it succeeds, and its epochs are held meanwhile. After a failed sync the log
-// takes nothing more. In both cases Problem has the reason, and the job lives on.
+// A write that fails is repeated until it succeeds, and its epochs are held meanwhile. If all rows could not be written, they are at
+// a seal a minute later. After a failed sync the log takes nothing more. In all cases Problem has the reason, and the job lives on.
 //
 // # Restart
 //
@@ -28,6 +28,9 @@
 // rank calls Restore with it. A rank that begins with rows from elsewhere, such as a checkpoint, writes them all
 // first (Begin). A rank that replaces a lost one writes all rows at the first seal after they are rebuilt. Until then
 // its Durable is 0, and the job's too.
+//
+// The log of a rank may be an old one: of a machine that was lost and is back, or a copy. It ends before the step that another rank's log
+// has as Settled. The job does not go back to it, since rows that later epochs replaced may be gone there.
 //
 // A job that is killed in its first epochs may leave logs to some ranks only. So a log that begins at step 0 begins with a note in its
 // folder, which the store removes once a step is durable on all ranks (Settle). Where every rank has the note (HasBegun), an empty

@@ -18,7 +18,6 @@ type Options struct {
 	Lineage     lineage.ID // of the run
 	// Shard is the rank's rows, of which there may be none.
 	Shard *shard.Shard
-	Steps int64 // of the run
 	// Past returns the run's past at a seal, on the first rank. It is nil on the others.
 	Past func(step int64) (Past, error)
 	// Dense returns the dense part of the model, weights and then optimizer state, on the first rank.

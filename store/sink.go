@@ -1,11 +1,12 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ecrec/ecrec/commit"
+	"github.com/ecrec/ecrec/rowlog"
 )
 
 // NeedsPreImages implements commit.Sink.
@@ -38,7 +39,7 @@ func (s *Store) Begin(step int64, drawn bool) {
 		if s.o.Past == nil {
 			s.losses = 0
 		}
-		if err := s.log.CutTo(logged(step)); err != nil {
+		if err := s.cutTo(logged(step)); err != nil {
 			s.fail(err)
 		}
 		s.setDurable(step)
@@ -49,7 +50,10 @@ func (s *Store) Begin(step int64, drawn bool) {
 	if lost { // its log may serve until all rows are written
 		to = s.log.StepUpTo(logged(step))
 	}
-	err := s.log.CutTo(to)
+	err := s.cutTo(to)
+	if s.uncut {
+		to = 0
+	}
 	s.setDurable(max(0, to-1))
 	if err == nil && !lost {
 		// Without the note an empty log counts as a lost one; one that stays is removed by append.
@@ -63,51 +67,11 @@ func (s *Store) Begin(step int64, drawn bool) {
 	}
 }
 
-// Complete writes all rows if the log lacks some when the job has ended with a step: a rank that replaces a lost one may have
-// rebuilt its rows after the last seal.
-func (s *Store) Complete(step int64) {
-	if !s.all || s.isFailed() || !s.isRebuilt() {
-		return
-	}
-	s.idle()
-	s.losses, s.all = 0, false
-	if err := s.tryBegin(step, drainFor); err != nil {
-		s.failAll(err)
-	}
-}
-
-// tryBegin is beginWith, which is tried for some time if the log is a stream.
-func (s *Store) tryBegin(step int64, most time.Duration) error {
-	err := s.beginWith(step)
-	for until := s.o.Env.Now() + most; s.o.Stream != nil && err != nil && s.log.Failed() == nil && s.o.Env.Now() < until; {
-		s.o.Env.Sleep(s.o.Retry)
-		err = s.beginWith(step)
-	}
+// cutTo cuts the log. If a disk fails, it is tried again before rows are written.
+func (s *Store) cutTo(step int64) error {
+	err := s.log.CutTo(step)
+	s.uncut = err != nil && s.disk != nil
 	return err
-}
-
-// beginFor is how long a stream that cannot be written delays the beginning of a job. Then all rows are written at a later seal.
-const beginFor = 10 * time.Second
-
-// beginWith begins the log with the present rows, which are committed.
-func (s *Store) beginWith(step int64) error {
-	if err := s.appendAll(step); err != nil {
-		return err
-	}
-	e := s.newEpoch(step)
-	if err := s.remember(e, step, func(b []byte) ([]byte, error) {
-		dense, err := s.o.Dense()
-		return append(b, dense...), err
-	}); err != nil {
-		return err
-	}
-	e.setDigest(s.o.Digest(step))
-	if err := s.append(e, 0); err != nil {
-		s.losses = 0 // another attempt writes them again
-		return err
-	}
-	s.setDurable(step)
-	return nil
 }
 
 func (s *Store) isRebuilt() bool { return s.o.Rebuilt == nil || s.o.Rebuilt() }
@@ -143,31 +107,11 @@ func (s *Store) setDurable(step int64) {
 	s.durable, s.settled = step, 0
 }
 
-// blockBytes is about how many bytes of rows are read at a time.
-const blockBytes = 4 << 20
-
-// appendAll appends all rows as they are, as parts of the epoch that ends with a step.
-func (s *Store) appendAll(step int64) error {
-	rowBytes := s.o.Shard.RowBytes()
-	block := make([]byte, max(1, blockBytes/rowBytes)*rowBytes)
-	touched := s.o.Shard.TouchedBits()
-	var slots []int32
-	for from := int64(0); ; {
-		n, next, err := s.o.Shard.ReadTouched(block, from)
-		if err != nil || n == 0 {
-			return err
-		}
-		slots = slots[:0]
-		for slot := from; slot < next; slot++ {
-			if touched[slot>>6]>>(slot&63)&1 != 0 {
-				slots = append(slots, int32(slot))
-			}
-		}
-		if err := s.log.AppendPart(logged(step), slots, block[:n*rowBytes]); err != nil {
-			return err
-		}
-		from = next
-	}
+// setProblem sets why nothing becomes durable, nil if all is well.
+func (s *Store) setProblem(err error) {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	s.problem = err
 }
 
 // remember adds the run's past to an epoch, on the first rank, and the dense part, which dense appends.
@@ -238,28 +182,6 @@ func (s *Store) takeFresh() bool {
 	return true
 }
 
-// sealAll appends all rows as they are. If the epoch that ends now is not committed, that is in vain.
-func (s *Store) sealAll() error {
-	s.idle()
-	s.all, s.losses, s.allAt = false, 0, s.step
-	return s.appendAll(s.step)
-}
-
-// allPause is how long training continues until a stream that did not take all rows is tried again, for which it waits.
-const allPause = time.Minute
-
-// failAll notes that not all rows could be appended. A stream is tried again at a later seal.
-func (s *Store) failAll(err error) {
-	if s.o.Stream == nil || s.log.Failed() != nil {
-		s.fail(err)
-		return
-	}
-	s.all, s.allAfter = true, s.o.Env.Now()+allPause
-	s.monitor.Lock()
-	defer s.monitor.Unlock()
-	s.problem = err
-}
-
 // Wait implements commit.Sink. A set is prepared once it is copied, so there is nothing to wait for.
 func (s *Store) Wait() error { return nil }
 
@@ -328,13 +250,15 @@ func (s *Store) adopt(first int32, losses []byte, put func(slots []int32, rows [
 	return s.disk.Read(s.disk.Slots(first, first+n), losses)
 }
 
+// IsDamage reports whether an error of Restore is of bytes that differ from the written ones. Others are of the disk.
+func IsDamage(err error) bool { return errors.As(err, new(*rowlog.Corrupt)) }
+
 // Restore cuts the log to the model after a step, which it holds, and passes its rows to put. If the log is where rows
 // without a frame are (Below), their bytes are nil. It returns the run's past, the dense part and the digest of the
 // model, empty if that is unknown. Begin follows with the same step. Only the first rank has past and dense part.
 func (s *Store) Restore(step int64, put func(slots []int32, rows []byte) error) (past Past, dense []byte, digest string, err error) {
 	s.idle()
-	if err := s.log.CutTo(logged(step)); err != nil {
-		s.fail(err)
+	if err := s.cutTo(logged(step)); err != nil {
 		return past, nil, "", err
 	}
 	var losses []byte

@@ -20,6 +20,7 @@ type spill struct {
 	openDir  func() (Dir, error)
 	dir      Dir               // nil if it could not be opened yet
 	file     rowlog.File       // nil until the first batch
+	opened   func()            // is called once the file is open; nil: nothing is
 	batches  map[uint32]*batch // by number
 	last     uint32            // the newest number
 	pages    [][]uint32        // by page of slots: the number of the batch that holds a row, 0 if none does; nil: none of the page
@@ -122,6 +123,9 @@ func (p *spill) write(slots []int32, rows []byte, mark int64) (err error) {
 		if p.file, err = p.dir.Create(1); err != nil {
 			p.file = nil
 			return err
+		}
+		if p.opened != nil {
+			p.opened()
 		}
 	}
 	p.last++

@@ -33,9 +33,10 @@ type Store struct {
 
 	restored int64         // the step of Restore, until Begin
 	lost     bool          // by Lose, until Begin
+	uncut    bool          // CutTo failed: the log begins anew when all rows are written
 	all      bool          // the log lacks rows: all are written at the first seal after they are rebuilt
 	allAt    int64         // the step of that seal
-	allAfter time.Duration // it is not tried before: a stream did not take the rows
+	allAfter time.Duration // it is not tried before: the log did not take the rows
 
 	below *Below // nil: all rows are in memory
 	begun bool   // the folder has the note that no step is durable on all ranks yet; of the writer while it writes
@@ -90,7 +91,10 @@ func (s *Store) open() (err error) {
 	if o.Dir != nil {
 		s.dir, err = o.Dir(s.path)
 	} else {
-		if err = o.Env.Do("lock "+s.path, s.takeLock); err == nil {
+		if err = rowlog.MakeDir(o.Env, s.path); err == nil {
+			err = o.Env.Do("lock "+s.path, s.takeLock)
+		}
+		if err == nil {
 			s.dir, err = openDir(o.Env, s.path)
 		}
 	}
@@ -128,6 +132,8 @@ func (s *Store) explain(err error) error {
 		return fmt.Errorf("store.path: %s is of another run: %w; use another store.path, or remove the folder", s.path, err)
 	case errors.As(err, &damaged):
 		return fmt.Errorf("store.path: %s: %w; remove the folder, and resume from a checkpoint", s.path, err)
+	case errors.As(err, new(*rowlog.Format)):
+		return fmt.Errorf("store.path: %s: %w; use the version of ecrec that wrote it, or another store.path", s.path, err)
 	}
 	return s.named(err)
 }
@@ -136,9 +142,6 @@ func (s *Store) explain(err error) error {
 var ErrBusy = errors.New("another job uses it; use another store.path")
 
 func (s *Store) takeLock() error {
-	if err := os.MkdirAll(s.path, 0o777); err != nil {
-		return err
-	}
 	f, err := os.OpenFile(filepath.Join(s.path, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -158,13 +161,12 @@ func (s *Store) takeLock() error {
 // slots is the number of the rank's rows.
 func (s *Store) slots() int64 { return s.o.Shard.Slots() }
 
-// lossSlots is the most rows with losses.
+// lossSlots is the limit of rows with losses. The log may be one of a run that was longer.
 func (s *Store) lossSlots() int64 {
 	if s.o.Past == nil {
 		return 0
 	}
-	n := int64(s.o.Shard.RowBytes())
-	return min(s.o.Steps/n*8+8, shard.MaxSlots-s.slots())
+	return shard.MaxSlots - s.slots()
 }
 
 // Step is the last step that the log holds. It is called before Begin, as is Holds.
@@ -335,12 +337,12 @@ func (s *Store) append(e *epoch, settled int64) error {
 		if err := s.noteBegun(false); err != nil {
 			return err
 		}
+		s.log.Settle(logged(settled))
 	}
 	if s.log.Step() < logged(e.step) { // a failed attempt may have appended it
 		if err := s.log.Append(logged(e.step), e.slots, e.rows, e.extra); err != nil {
 			return err
 		}
-		s.log.Settle(logged(settled))
 		if err := s.log.Clean(int64(len(e.rows))); err != nil {
 			return err
 		}

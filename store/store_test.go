@@ -34,7 +34,7 @@ func must(t *testing.T, err error) {
 func TestRulesOfSinks(t *testing.T) {
 	sinktest.Test(t, sinktest.Config{
 		Open: func(o commit.SinkOptions) (commit.Sink, error) {
-			return Open(Options{Env: o.Env, Path: t.TempDir(), Rank: o.Rank, Ranks: 1, Shard: o.Shard, Steps: 1000,
+			return Open(Options{Env: o.Env, Path: t.TempDir(), Rank: o.Rank, Ranks: 1, Shard: o.Shard,
 				Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return nil, nil },
 				Digest: func(int64) string { return "" }})
 		},
@@ -94,7 +94,7 @@ func newModel(t *testing.T, rnd *rand.Rand) *model {
 // open opens a store of the model.
 func (m *model) open() *Store {
 	m.t.Helper()
-	s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Steps: 200, Lineage: lineage.ID{9},
+	s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Lineage: lineage.ID{9},
 		Past:   func(step int64) (Past, error) { return Past{[]byte{byte(step), 7}, m.losses}, nil },
 		Dense:  func() ([]byte, error) { return m.dense.Host(), nil },
 		Digest: func(step int64) string { return strings.Repeat(string(rune('a'+step%26)), digestBytes) },

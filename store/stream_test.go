@@ -30,7 +30,7 @@ func TestRulesOfStreams(t *testing.T) {
 				return nil
 			}
 			must(t, topic.Create(1))
-			s, err := Open(Options{Env: o.Env, Rank: o.Rank, Ranks: 1, Shard: o.Shard, Steps: 1000, Key: "stream.to", Retry: time.Millisecond,
+			s, err := Open(Options{Env: o.Env, Rank: o.Rank, Ranks: 1, Shard: o.Shard, Key: "stream.to", Retry: time.Millisecond,
 				Past: func(int64) (Past, error) { return Past{}, nil }, Dense: func() ([]byte, error) { return nil, nil },
 				Digest: func(int64) string { return "" }, Stream: func() (Log, error) {
 					return stream.OpenLog(stream.LogOptions{Env: o.Env, Topic: topic, Ranks: 1,
@@ -96,7 +96,7 @@ func TestStreamThatFails(t *testing.T) {
 			}
 			return nil
 		}
-		s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Steps: 1000, Key: "stream.to", Retry: 100 * time.Microsecond,
+		s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Key: "stream.to", Retry: 100 * time.Microsecond,
 			Past:  func(step int64) (Past, error) { return Past{[]byte{byte(step), 7}, m.losses}, nil },
 			Dense: func() ([]byte, error) { return m.dense.Host(), nil }, Digest: func(int64) string { return "" },
 			Stream: func() (Log, error) {

@@ -78,6 +78,9 @@ type Result struct {
 	Eval      []Eval
 	Digest    string // empty if the job failed before its end
 	Stopped   bool   // Stop ended it before its last step
+	// Durable is the last step whose updates survive the loss of all processes, and NotDurable is how many steps follow it. Both are 0
+	// without store.path.
+	Durable, NotDurable int64
 	// EndedEarly is set if train.patience ended the job before its last step.
 	EndedEarly bool
 	// InputEnded is set if the samples of a topic ended before the last step of train.iterations.

@@ -92,6 +92,13 @@ func (r *rank) saveTrace() error {
 // runJob is the life of a rank in one world of a training job.
 func (r *rank) runJob() error {
 	j := r.job
+	if r.id == j.hosted[0] {
+		defer func() {
+			if durable := r.protection.durableStep(); j.stores() {
+				j.result.Durable, j.result.NotDurable = durable, max(0, r.done-durable)
+			}
+		}()
+	}
 	if r.id == 0 {
 		defer func() {
 			j.result.Steps, j.result.TrainLoss, j.result.Eval = r.done, slices.Clone(r.history.TrainLoss), r.history.Eval
@@ -117,6 +124,7 @@ func (r *rank) runJob() error {
 		r.sumDigest,
 		r.sumMoved,
 		r.protection.finish,
+		func() error { return shareDurable(r.protection) },
 		asNotWritten(keeper{r}.saveModel),
 		asNotWritten(r.saveTrace),
 	} {

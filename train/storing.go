@@ -34,7 +34,7 @@ func (l *storing) open(p *protection) (err error) {
 	r, j := p.rank, p.rank.job
 	l.protection = p
 	o := store.Options{Env: j.env, Path: j.cfg.Store.Path, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard,
-		Steps: j.steps, Digest: p.digestText, Rebuilt: func() bool { return p.lossLeft().Rows == 0 }}
+		Digest: p.digestText, Rebuilt: func() bool { return p.lossLeft().Rows == 0 }}
 	if r.id == 0 {
 		o.Past, o.Dense = p.pastAt, p.denseNow
 	}
@@ -180,6 +180,22 @@ func (l *storing) finish() {
 	}
 }
 
+// shareDurable finds the last step that is durable on all ranks, at the end of a job.
+func shareDurable(p *protection) error {
+	if p == nil || p.log.store == nil {
+		return nil
+	}
+	all, err := p.rank.conns.ctl.gather([]uint64{uint64(p.log.durableHere())})
+	if err != nil {
+		return err
+	}
+	p.log.durable = p.log.durableHere()
+	for _, w := range all {
+		p.log.durable = min(p.log.durable, int64(w[0]))
+	}
+	return nil
+}
+
 // durableStep is the last step that is durable on all ranks, as far as this rank knows.
 func (p *protection) durableStep() int64 {
 	if p == nil {
@@ -195,6 +211,8 @@ func (p *protection) isStored() bool { return p != nil && p.log.loaded }
 type stored struct {
 	step int64 // the last one that all of them hold, 0 if there is none
 	most int64 // the last one that any of them holds
+	// stale is the reason if the log of a rank is not its newest one. Then step is 0.
+	stale error
 	// begun reports whether no step was durable on all ranks, by the notes of all of them.
 	begun bool
 }
@@ -205,14 +223,23 @@ func (p *protection) findStored() (x stored, err error) {
 		return x, nil
 	}
 	ctl, s := p.rank.conns.ctl, p.log.store
-	all, err := ctl.gather([]uint64{uint64(s.Step()), boolWord(s.HasBegun())})
+	all, err := ctl.gather([]uint64{uint64(s.Step()), boolWord(s.HasBegun()), uint64(s.Settled())})
 	if err != nil {
 		return x, err
 	}
-	x.step, x.begun = s.Step(), true
-	for _, w := range all {
-		x.step, x.most = min(x.step, int64(w[0])), max(x.most, int64(w[0]))
+	first, settled := 0, int64(0) // first: the rank whose log ends before those of others
+	x.begun = true
+	for id, w := range all {
+		if w[0] < all[first][0] {
+			first = id
+		}
+		x.most, settled = max(x.most, int64(w[0])), max(settled, int64(w[2]))
 		x.begun = x.begun && w[1] == 1
+	}
+	if x.step = int64(all[first][0]); x.step > 0 && x.step < settled {
+		x.stale = fmt.Errorf("store.path: %s: the log of rank %d ends at step %d, and those of all ranks had step %d: "+
+			"it is an old one, of another machine or a copy", p.rank.job.cfg.Store.Path, first, x.step, settled)
+		x.step = 0
 	}
 	all, err = ctl.gather([]uint64{boolWord(s.Holds(x.step))})
 	if slices.ContainsFunc(all, func(w []uint64) bool { return w[0] == 0 }) { // a rank wrote all its rows anew after that step
@@ -238,7 +265,11 @@ func (p *protection) resumeStored(x stored, search *resume.Search) (bool, error)
 	path := r.job.cfg.Store.Path
 	again := search.Rerun || r.job.world.Later // the logs are those of this job
 	if x.step == 0 && (again || x.begun) {
-		if !again && r.id == 0 {
+		switch {
+		case r.id != 0:
+		case x.stale != nil:
+			r.job.o.Observer.Warned(x.stale.Error() + "; the logs are not used")
+		case !again:
 			r.job.o.Observer.Warned(fmt.Sprintf("store.path: %s: the job before ended before a step was durable on all ranks; the logs begin anew", path))
 		}
 		return false, nil
@@ -248,6 +279,8 @@ func (p *protection) resumeStored(x stored, search *resume.Search) (bool, error)
 		return false, err
 	}
 	switch {
+	case x.stale != nil:
+		return false, config.Errorf("%w; put its newest log there, or remove the logs of all ranks to do without them", x.stale)
 	case x.step == 0:
 		return false, config.Errorf("store.path: %s: some ranks have a log, up to step %d, and others have none, or another part of the run: mount the disks that are missing, or remove the logs of all ranks to do without them",
 			path, x.most)
@@ -274,8 +307,11 @@ func (l *storing) load(step int64) error {
 	ctl := r.conns.ctl
 	past, dense, digest, err := l.store.Restore(step, l.putStored)
 	if err != nil {
-		err = fmt.Errorf("store.path: rank %d cannot read its log of step %d: %w; remove the logs of all ranks, and resume from a checkpoint",
-			r.id, step, err)
+		advice := "if its disk is full or fails, free or repair it, and resume again"
+		if store.IsDamage(err) {
+			advice = "remove the logs of all ranks, and resume from a checkpoint"
+		}
+		err = fmt.Errorf("store.path: rank %d cannot continue its log of step %d: %w; %s", r.id, step, err, advice)
 	}
 	if _, err := ctl.agree(err, nil); err != nil {
 		return err

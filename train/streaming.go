@@ -28,7 +28,7 @@ func (x *streaming) openStream(p *protection) (err error) {
 	r, j := p.rank, p.rank.job
 	x.protection = p
 	x.track = j.trace.Track(j.world.Process, fmt.Sprintf("rank %d stream", r.id))
-	o := store.Options{Env: j.env, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard, Steps: j.steps, Digest: p.digestText,
+	o := store.Options{Env: j.env, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard, Digest: p.digestText,
 		Rebuilt: func() bool { return p.lossLeft().Rows == 0 }, Key: "stream.to: " + j.cfg.Stream.To,
 		Backlog: max(1, int64(j.cfg.Stream.Backlog)/int64(j.ranks))}
 	if r.id == 0 {

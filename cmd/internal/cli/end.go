@@ -102,7 +102,7 @@ func (s *session) printResult(r *train.Result) error {
 		}
 	}
 	if r.Stopped {
-		return fmt.Errorf("%w; %s", errStopped, s.savedText())
+		return fmt.Errorf("%w; %s", errStopped, s.savedText(r))
 	}
 	return nil
 }
@@ -131,13 +131,20 @@ func (f *runFolder) paceText(r *train.Result) string {
 }
 
 // savedText describes what is saved of a run that a signal stopped.
-func (s *session) savedText() string {
+func (s *session) savedText(r *train.Result) string {
 	model := "the model is saved"
 	if !s.cfg.Job.SaveModel {
 		model = "no model is saved (job.save_model = false)"
 	}
 	if s.cfg.Checkpoint.Dir == "" && s.cfg.Store.Path == "" {
 		return model + "; without checkpoint.dir or store.path the run cannot be resumed"
+	}
+	if s.cfg.Checkpoint.Dir == "" && r.NotDurable > 0 {
+		if r.Durable == 0 {
+			return model + "; the logs of store.path have nothing of the run, so it cannot be resumed"
+		}
+		return fmt.Sprintf("progress up to step %s of %s is saved in the logs of store.path; continue from there with --resume auto",
+			report.Thousands(r.Durable), report.Thousands(r.Durable+r.NotDurable))
 	}
 	return "progress is saved; continue with --resume auto"
 }
