@@ -171,7 +171,7 @@ func (f *Follower) writeBase() {
 func (f *Follower) tryBase() error {
 	m := f.model
 	if f.bases == nil {
-		b, err := stream.OpenBases(f.o.Topic, len(m.Owners), f.o.Session)
+		b, err := stream.OpenBases(f.o.Env, f.o.Topic, len(m.Owners), f.o.Session)
 		if err != nil {
 			return err
 		}

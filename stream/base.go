@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/lineage"
 )
 
@@ -22,6 +23,7 @@ type Base struct {
 // Bases writes the models of a topic to another one, Topic.Base: with the newest of them, readers do not need the records before it. One
 // writer at a time uses them.
 type Bases struct {
+	env     env.Env
 	topic   Topic
 	ranks   int
 	first   uint64 // the session of the first base that is written here
@@ -32,8 +34,8 @@ type Bases struct {
 }
 
 // OpenBases opens the bases of a topic for writing. They are made if they do not exist. Session is drawn for each process.
-func OpenBases(of Topic, ranks int, session uint64) (*Bases, error) {
-	b := &Bases{topic: of.Base(), ranks: ranks, first: session, session: session}
+func OpenBases(e env.Env, of Topic, ranks int, session uint64) (*Bases, error) {
+	b := &Bases{env: e, topic: of.Base(), ranks: ranks, first: session, session: session}
 	n, err := b.topic.Partitions()
 	switch {
 	case err == nil && n == 0:
@@ -70,15 +72,15 @@ func (b *Bases) openParts() error {
 		return nil
 	}
 	var err error
-	if b.newest, err = newestBase(b.parts[0]); err != nil {
+	if b.newest, err = b.findNewest(); err != nil {
 		b.closeParts()
 	}
 	return err
 }
 
-// newestBase is the end of the newest base of a partition.
-func newestBase(p Partition) (*header, error) {
-	end, err := newestEnd(p)
+// findNewest is the end of the newest base of the first partition.
+func (b *Bases) findNewest() (*header, error) {
+	end, err := newestEnd(b.env, b.parts[0])
 	if errors.As(err, new(*Foreign)) {
 		return nil, nil // readers leave it out
 	}
@@ -113,7 +115,7 @@ func (b *Bases) Write(x Base) error {
 
 // checkNewest refuses a base that is older than the newest one, and one beside those of another writer.
 func (b *Bases) checkNewest(x Base) error {
-	end, err := newestBase(b.parts[0])
+	end, err := b.findNewest()
 	if err != nil || end == nil {
 		return err
 	}

@@ -316,63 +316,6 @@ func (p *folderPartition) Sync() error {
 	})
 }
 
-func (p *folderPartition) Read(from int64, bytes int, wait time.Duration) (list []Record, err error) {
-	until := p.env.Now() + wait
-	for {
-		err = p.env.Do("read "+p.path, func() error {
-			list, err = p.readFrom(from, bytes)
-			return err
-		})
-		if err != nil || len(list) > 0 || p.env.Now() >= until {
-			return list, err
-		}
-		p.env.Sleep(pollEvery)
-	}
-}
-
-// readFrom reads the records that are there.
-func (p *folderPartition) readFrom(from int64, bytes int) (list []Record, err error) {
-	if !p.read.valid || p.read.next != from {
-		files, err := p.segments()
-		if err != nil || len(files) == 0 {
-			return nil, err
-		}
-		if from < files[0] {
-			_, place, err := p.last()
-			return nil, errors.Join(err, &Trimmed{p.number, from, files[0], place.next})
-		}
-		i, found := slices.BinarySearch(files, from)
-		if !found {
-			i--
-		}
-		p.read = readPlace{file: files[i], next: files[i]}
-	}
-	for {
-		place, err := p.scan(p.read, func(r Record) bool {
-			if r.Offset >= from {
-				list, bytes = append(list, r), bytes-len(r.Bytes)
-			}
-			return bytes > 0
-		})
-		p.read = place
-		if err != nil || len(list) > 0 {
-			return list, err
-		}
-		files, err := p.segments()
-		if err != nil {
-			return nil, err
-		}
-		i, found := slices.BinarySearch(files, place.file+1)
-		if !found && i == len(files) {
-			return nil, nil // the end
-		}
-		if files[i] != place.next {
-			return nil, fmt.Errorf("%s: offset %d: %w, and the next file begins with offset %d", p.path, place.next, errTorn, files[i])
-		}
-		p.read = readPlace{file: files[i], next: files[i]}
-	}
-}
-
 func (p *folderPartition) Trim(before int64) error {
 	return p.env.Do("trim "+p.path, func() error {
 		files, err := p.segments()

@@ -2,6 +2,8 @@ package stream
 
 import (
 	"bytes"
+	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -55,5 +57,52 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 	if next < records && !t.Failed() {
 		t.Errorf("the reader has %d of %d records after %v", next, records, time.Since(began))
+	}
+}
+
+// addFile adds a file with two records to a partition.
+func (p *folderPartition) addFile(t *testing.T, first int64) {
+	t.Helper()
+	q := &folderPartition{env: env.Real(), path: t.TempDir()}
+	must(t, q.Append([][]byte{{byte(first)}, {byte(first + 1)}}))
+	q.Close()
+	must(t, os.Rename(q.segmentPath(0), p.segmentPath(first)))
+}
+
+// TestTrimmedWhileRead: a reader whose next record is trimmed finds that, also within a file that it has begun. Records that are
+// there are read.
+func TestTrimmedWhileRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		next, before int64 // the offset to read next, that to which the partition is trimmed
+		want         int64 // the offset that is read; -1: none is
+	}{
+		"within a file":     {1, 4, -1},
+		"behind a file":     {2, 4, -1},
+		"not the next file": {2, 2, 2},
+	} {
+		topic := OpenFolder(env.Real(), t.TempDir())
+		must(t, topic.Create(1))
+		opened, err := topic.Open(0)
+		must(t, err)
+		p := opened.(*folderPartition)
+		for first := range int64(3) {
+			p.addFile(t, 2*first)
+		}
+		for next := int64(0); next < c.next; next++ {
+			_, err := p.Read(next, 1, 0)
+			must(t, err)
+		}
+		must(t, p.Trim(c.before))
+		list, err := p.Read(c.next, 1, 0)
+		if gone := new(Trimmed); c.want < 0 && (!errors.As(err, &gone) || *gone != Trimmed{0, c.next, c.before, 6}) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.want >= 0 && (err != nil || len(list) != 1 || list[0].Offset != c.want) {
+			t.Errorf("%s: %v, %v", name, list, err)
+		}
+		must(t, os.RemoveAll(p.path))
+		if _, err := p.Read(c.next+1, 1, 0); c.want >= 0 && !errors.As(err, new(*Gone)) {
+			t.Errorf("%s, and the topic is deleted: %v", name, err)
+		}
 	}
 }

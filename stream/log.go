@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/lineage"
@@ -40,8 +41,12 @@ type Log struct {
 	batch     batch // of frames that are appended
 }
 
-// tailBytes is how much of the end of a partition is read at first.
-const tailBytes = 1 << 20
+const (
+	tailBytes = 1 << 20               // how much of the end of a partition is read at first
+	tailWait  = time.Second           // how long a read of it waits for a record
+	tailFor   = 15 * time.Second      // how long the reads of it may get no record
+	tailPause = 10 * time.Millisecond // after a read that got none
+)
 
 // OpenLog opens a rank's log. The topic has as many partitions as there are ranks. It is made if it does not exist. CutTo follows.
 func OpenLog(o LogOptions) (l *Log, err error) {
@@ -74,7 +79,7 @@ func OpenLog(o LogOptions) (l *Log, err error) {
 
 // readTail finds the last epoch of the partition.
 func (l *Log) readTail() error {
-	end, err := newestEnd(l.partition)
+	end, err := newestEnd(l.o.Env, l.partition)
 	l.tail = end
 	if f := new(Foreign); errors.As(err, &f) {
 		err = &Foreign{l.o.Rank, f.Offset, fmt.Errorf("%w: the topic is used for something else, use another one", f.Err)}
@@ -83,26 +88,35 @@ func (l *Log) readTail() error {
 }
 
 // newestEnd finds the end of the newest epoch of a partition, nil if there is none.
-func newestEnd(p Partition) (*header, error) {
+func newestEnd(e env.Env, p Partition) (*header, error) {
 	first, next, err := p.Bounds()
 	if err != nil || first == next {
 		return nil, err
 	}
 	for back := int64(4); ; back *= 4 {
 		from := max(first, next-back)
-		end, err := readEnds(p, from, next)
+		end, err := readEnds(e, p, from, next)
 		if err != nil || end != nil || from == first {
 			return end, err
 		}
 	}
 }
 
-// readEnds returns the last end of an epoch in the records from one offset to another.
-func readEnds(p Partition, from, next int64) (end *header, err error) {
-	for from < next {
-		records, err := p.Read(from, tailBytes, 0)
-		if err != nil || len(records) == 0 {
-			return end, err
+// readEnds returns the last end of an epoch in the records from one offset to another. A broker on a slow link may be late: records that
+// have not arrived are not taken for missing ones.
+func readEnds(e env.Env, p Partition, from, next int64) (end *header, err error) {
+	for began := e.Now(); from < next; {
+		records, err := p.Read(from, tailBytes, tailWait)
+		switch {
+		case err != nil && !errors.As(err, new(*Silent)):
+			return nil, err
+		case len(records) > 0:
+			began = e.Now()
+		case e.Now()-began > tailFor:
+			return nil, errors.Join(fmt.Errorf("the partition has offsets up to %d, and returns nothing from %d on within %v",
+				next-1, from, tailFor), err)
+		default:
+			e.Sleep(tailPause)
 		}
 		for _, r := range records {
 			h, _, err := parseFrame(r.Bytes)

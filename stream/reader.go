@@ -87,7 +87,7 @@ func (r *Reader) openChain(i int, p Partition) error {
 		at = r.o.At[i]
 	}
 	if at.Next < first || at.Next > next {
-		return &Trimmed{i, at.Next, first, next}
+		return Missing(i, at.Next, first, next)
 	}
 	chain := NewChain(i, at)
 	if r.o.Bases {

@@ -33,8 +33,8 @@ type Partition interface {
 	// Sync waits until all records are acknowledged. An error may be temporary (Final): Sync may be called again.
 	Sync() error
 	// Read returns records from an offset on, of about as many bytes, and at least one if there is one. At the end it
-	// waits at most some time for the next one. A record before the first one is an error, Trimmed. A Silent is temporary: Read
-	// may be called again.
+	// waits at most some time for the next one. A record before the first one is an error, Trimmed. Records that a topic has lost are a
+	// Truncated, and a topic that is lost is a Gone, as far as that can be found out. A Silent is temporary: Read may be called again.
 	Read(from int64, bytes int, wait time.Duration) ([]Record, error)
 	// Trim removes the records before an offset. It may keep some of them.
 	Trim(before int64) error
@@ -80,6 +80,35 @@ func (e *Trimmed) Error() string {
 	return fmt.Sprintf("partition %d: offset %d is not there any more: the topic has offsets %d to %d; it was trimmed, or its retention is too short",
 		e.Partition, e.Offset, e.First, e.After-1)
 }
+
+// Truncated is the error of a topic that had records before an offset, and has lost some of them: it is a Trimmed at its end.
+type Truncated struct{ Trimmed }
+
+func (e *Truncated) Error() string {
+	return fmt.Sprintf("partition %d: records before offset %d are lost: the topic begins at offset %d and ends before %d; a broker that lacked them was elected, or the topic was made anew",
+		e.Partition, e.Offset, e.First, e.After)
+}
+
+func (e *Truncated) Unwrap() error { return &e.Trimmed }
+
+// Missing is the error of an offset that cannot be read any more, with the records that are there: a Trimmed if they begin behind it,
+// else a Truncated.
+func Missing(partition int, offset, first, after int64) error {
+	e := Trimmed{partition, offset, first, after}
+	if offset < first {
+		return &e
+	}
+	return &Truncated{e}
+}
+
+// Gone is the error of a topic that was deleted, or made anew, while it was read.
+type Gone struct{ Err error }
+
+func (e *Gone) Error() string {
+	return fmt.Sprintf("the topic was deleted, or made anew, while it was read, and cannot be continued: begin anew with the topic that is there now (%v)", e.Err)
+}
+
+func (e *Gone) Unwrap() error { return e.Err }
 
 // Final is the error of an append after which the partition takes nothing more. Another use of it may be able to.
 type Final struct{ Err error }

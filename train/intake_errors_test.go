@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,6 +59,40 @@ func TestTopicErrors(t *testing.T) {
 	fail(trimmed, Options{Resume: "auto"}, "partition 1: offset 32 is not there any more: the topic has offsets 60 to 99; it was trimmed", dir)
 	more := newSamples(t, slices.Concat(rows, rows))
 	fail(more, Options{Resume: "auto"}, "topic of 2 partitions", dir)
+}
+
+// lostTopic is a topic that cannot be read.
+type lostTopic struct {
+	stream.Topic
+	err error
+}
+
+func (x *lostTopic) Open(partition int) (stream.Partition, error) {
+	p, err := x.Topic.Open(partition)
+	return &lostPartition{p, x.err}, err
+}
+
+type lostPartition struct {
+	stream.Partition
+	err error
+}
+
+func (p *lostPartition) Read(int64, int, time.Duration) ([]stream.Record, error) { return nil, p.err }
+
+// TestTopicLost: a run does not wait for a topic that has lost records, or was deleted.
+func TestTopicLost(t *testing.T) {
+	rows := topicRows(seeded(t), 100)
+	path, sets := topicCase(t, rows)
+	for want, err := range map[string]error{"records before offset 7 are lost": stream.Missing(0, 7, 0, 5),
+		"was deleted, or made anew": &stream.Gone{Err: errors.New("no such topic")}} {
+		o := Options{Observer: &quiet{}, Samples: func(env.Env, string) (stream.Topic, error) {
+			return &lostTopic{newSamples(t, [][]string{rows}), err}, nil
+		}}
+		_, got := runAnyway(t, o, path, append(sets, "job.ranks=2")...)
+		if got == nil || !strings.Contains(got.Error(), want) || !strings.Contains(got.Error(), "begin a new run") {
+			t.Errorf("%v; want %q", got, want)
+		}
+	}
 }
 
 // TestTopicCompacted: a step that is trained again after a loss has other samples, which ends the run.

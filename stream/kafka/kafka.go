@@ -314,6 +314,8 @@ func (t *topic) Open(number int) (stream.Partition, error) {
 		largest = 1 << 20 // there may be many partitions
 		more = append(more, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	}
+	// Lost records are an error, for readers and for writers. By default the client continues behind them.
+	more = append(more, kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.StopProducerOnDataLossDetected())
 	c, err := t.newClient(append(more, kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(t.codec),
 		kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20),

@@ -110,7 +110,9 @@ func explain(err error, bytes int) error {
 		return fmt.Errorf("records, such as one of %d bytes, are too large for the broker: raise max.message.bytes of the topic to %d: %w", bytes, 4*stream.MaxPayload, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("the broker does not let this user write to the topic: %w", err)
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
+	case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID), errors.Is(err, kerr.InvalidProducerEpoch):
+		return fmt.Errorf("the broker has lost records that it acknowledged: %w", err)
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return fmt.Errorf("the topic is gone: %w", err)
 	}
 	return err
@@ -132,15 +134,13 @@ func (p *partition) Sync() error {
 // Read implements stream.Partition.
 func (p *partition) Read(from int64, bytes int, wait time.Duration) (list []stream.Record, err error) {
 	if p.consumed != from {
-		if p.consumed >= 0 {
-			p.client.RemoveConsumePartitions(map[string][]int32{p.topic.topic: {p.number}})
-		}
+		p.stopReading()
 		first, next, err := p.Bounds()
 		if err != nil {
 			return nil, err
 		}
 		if from < first || from > next {
-			return nil, &stream.Trimmed{Partition: int(p.number), Offset: from, First: first, After: next}
+			return nil, stream.Missing(int(p.number), from, first, next)
 		}
 		p.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.topic.topic: {p.number: kgo.NewOffset().At(from)}})
 		p.consumed = from
@@ -157,12 +157,9 @@ func (p *partition) Read(from int64, bytes int, wait time.Duration) (list []stre
 		return nil
 	})
 	for _, e := range fetches.Errors() {
-		if errors.Is(e.Err, kerr.OffsetOutOfRange) {
-			first, next, err := p.Bounds()
-			return nil, errors.Join(err, &stream.Trimmed{Partition: int(p.number), Offset: from, First: first, After: next})
-		}
-		if !errors.Is(e.Err, context.DeadlineExceeded) && !kerr.IsRetriable(e.Err) {
-			return nil, explain(e.Err, 0)
+		if err := p.judgeFetch(e.Err, from); err != nil {
+			p.stopReading()
+			return nil, err
 		}
 	}
 	fetches.EachRecord(func(r *kgo.Record) {
@@ -177,6 +174,28 @@ func (p *partition) Read(from int64, bytes int, wait time.Duration) (list []stre
 		p.consumed = list[n-1].Offset + 1
 	}
 	return list, p.checkAnswers(len(list) > 0)
+}
+
+// judgeFetch returns the error of a read from an offset, nil if the client repeats it.
+func (p *partition) judgeFetch(err error, from int64) error {
+	switch {
+	case errors.Is(err, kerr.OffsetOutOfRange), errors.As(err, new(*kgo.ErrDataLoss)):
+		first, next, err := p.Bounds()
+		return errors.Join(err, stream.Missing(int(p.number), from, first, next))
+	case errors.Is(err, kerr.UnknownTopicID): // which the client repeats for some seconds, and then for ever
+		return &stream.Gone{Err: err}
+	case errors.Is(err, context.DeadlineExceeded), kerr.IsRetriable(err):
+		return nil
+	}
+	return explain(err, 0)
+}
+
+// stopReading ends what the client reads. The next Read begins anew.
+func (p *partition) stopReading() {
+	if p.consumed >= 0 {
+		p.client.RemoveConsumePartitions(map[string][]int32{p.topic.topic: {p.number}})
+	}
+	p.consumed = -1
 }
 
 // silentAfter is how long a broker may leave reads without an answer until that is an error.

@@ -219,6 +219,9 @@ func (x *intake) awaitRecord(p *topicPart) (ending, error) {
 
 // explainRead returns the error of a read, unless it is worth another try.
 func (x *intake) explainRead(p *topicPart, err error) error {
+	if errors.As(err, new(*stream.Truncated)) || errors.As(err, new(*stream.Gone)) {
+		return &data.Error{File: x.Name, What: fmt.Sprintf("%v; begin a new run", err)}
+	}
 	if errors.As(err, new(*stream.Trimmed)) {
 		return &data.Error{File: x.Name, What: fmt.Sprintf("%v; raise the retention of the topic, or begin a new run", err)}
 	}
