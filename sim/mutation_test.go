@@ -45,7 +45,7 @@ var mutations = []mutation{
 	{"a restarted follower reads the topic from its beginning", "follow/run.go", []string{"			o.At = f.model.at\n", "			o.At = nil\n"}, 6, ""},
 	{"a follower notes its positions after it has published a checkpoint", "follow/save.go", []string{"		err = f.notePositions(planned)\n", "		_ = planned\n",
 		"err == nil && name != planned {", "err == nil {"}, 41, ""},
-	{"a rank that is rebuilt after the last seal gives a broker less time", "store/sink.go", []string{"tryBegin(step, drainFor)", "tryBegin(step, beginFor)"}, 1484, ""},
+	{"a rank that is rebuilt after the last seal gives a broker less time", "store/all.go", []string{"tryBegin(step, drainFor)", "tryBegin(step, beginFor)"}, 1484, ""},
 	{"a pre-image is skipped", "shard/journal.go",
 		[]string{"j.fresh = append(j.fresh, slot)", "if slot%3 != 1 {\nj.fresh = append(j.fresh, slot)\n}"}, 2, ""},
 	{"a rollback keeps the current epoch", "shard/preimage.go",

@@ -293,7 +293,7 @@ func (p *protection) commitAll() error {
 	}
 	p.snapshots.dropBefore(r.done)
 	r.updateMeter()
-	p.noteCommits(r.done)
+	noteCommits(p, r.done)
 	return nil
 }
 
@@ -344,17 +344,9 @@ func (p *protection) decideCommits() error {
 	p.snapshots.dropBefore(committed)
 	// Seal may have committed it before, when it had to wait for that.
 	if committed > p.announced {
-		p.noteCommits(committed)
+		noteCommits(p, committed)
 	}
 	return nil
-}
-
-// noteCommits reports the commits up to a step, to the launcher too.
-func (p *protection) noteCommits(step int64) {
-	p.reportCommits(step)
-	if report := p.rank.job.world.Committed; report != nil && p.parity != nil {
-		report(!p.recovery.open)
-	}
 }
 
 // reportAudit reports the rows and parities of this rank to Options.Audit, if set.

@@ -51,3 +51,11 @@ func (p *protection) unsentReport() *sealReport {
 	}
 	return &report
 }
+
+// noteCommits reports the commits up to a step, to the launcher too.
+func noteCommits(p *protection, step int64) {
+	p.reportCommits(step)
+	if report := p.rank.job.world.Committed; report != nil && p.parity != nil {
+		report(!p.recovery.open)
+	}
+}
