@@ -3,6 +3,7 @@ package train
 import (
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/probe"
@@ -26,16 +27,16 @@ func TestDeathWithLog(t *testing.T) {
 // TestCommitsOfSavesAreReported: the launcher hears of commits also if each is made for a checkpoint.
 func TestCommitsOfSavesAreReported(t *testing.T) {
 	k := &killer{spare: 1, dead: map[int]uint64{}, kills: []kill{{1, 12, probe.Step}}}
-	heard := false
+	var heard atomic.Bool
 	o := Options{World: lasting(3, k), Observer: k, Inject: func(rank int, step int64, at probe.Point) error {
-		if step == 11 && at == probe.Step {
-			heard = heard || k.committed.Load()
+		if step == 11 && at == probe.Step && k.committed.Load() {
+			heard.Store(true)
 		}
 		return k.inject(rank, step, at)
 	}}
 	run(t, o, adagrad, "job.ranks=3", "job.digests=true", "ec.code=xor", "ec.k=2", "ec.commit_every=5", "train.iterations=20",
 		"checkpoint.every=5", "checkpoint.dir="+t.TempDir())
-	if !heard {
+	if !heard.Load() {
 		t.Error("no commit was reported in the first 10 steps, with one for each checkpoint after 5 steps")
 	}
 }
