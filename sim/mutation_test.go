@@ -32,6 +32,8 @@ var mutations = []mutation{
 		[]string{"old.slots[k] < e.slots[i]", "old.slots[k] <= e.slots[i]", "		slots, rows = append(slots, e.slots[i])",
 			"		if len(slots) > 0 && slots[len(slots)-1] == e.slots[i] {\n			i++\n			continue\n		}\n		slots, rows = append(slots, e.slots[i])"}, 1, ""},
 	{"a new rank does not know the lineage of the stream", "train/digests.go", []string{"		binary.LittleEndian.PutUint64(r.lineage.Lineage[:8], all[root][n-2])\n", ""}, 1, ""},
+	{"a new rank reports its log in another step than the others", "train/protection.go", []string{"	p.log.sent = unsent // new ranks have sent none: all " +
+		"report in the first status\n", ""}, 60, ""},
 	{"a rank that is rebuilt after the last seal sends nothing", "train/streaming.go", []string{"	x.store.Complete(x.protection.rank.done)\n", ""}, 1, ""},
 	{"an epoch that the topic has lost is not noticed", "stream/chain.go", []string{"h.from > c.at.Step:", "h.from > c.at.Step && " +
 		"h.from < 0:"}, 29, ""},
