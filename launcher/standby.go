@@ -38,7 +38,8 @@ func (s *supervisor) takeStandby() *workerChild {
 }
 
 // awaitStandby kills a standby that has become a worker and does not answer, as one that is suspended does not. A worker
-// that starts may take longer, so the watchdog waits for its first message. A standby has started.
+// that starts may take longer, so the watchdog waits for its first message. A standby was started before. If that took place just
+// now, on a busy machine, a fresh process replaces it, which has all the time that it needs.
 func (s *supervisor) awaitStandby(w *workerChild) {
 	time.AfterFunc(2*silentBeats*s.spec.Heartbeat, func() {
 		if w.link.received.Load() == 0 {

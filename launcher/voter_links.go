@@ -58,11 +58,7 @@ func (s *supervisor) receiveFromVoter(voter int, m control.Message) {
 		s.voters = m.Voters
 		s.dialVoters()
 	case control.KindEnd:
-		if m.Text != "" {
-			s.endLost(m)
-			return
-		}
-		fallthrough
+		s.receiveEnd(m)
 	default:
 		s.step(control.Event{Kind: control.EventReceive, Message: &m})
 	}
@@ -71,9 +67,9 @@ func (s *supervisor) receiveFromVoter(voter int, m control.Message) {
 // countedLost is why a supervisor ends that lives.
 const countedLost = "the job counts it as lost"
 
-// endLost ends this supervisor, which is lost to the others.
-func (s *supervisor) endLost(m control.Message) {
-	if !s.launched && !s.left { // else the launcher reports it
+// receiveEnd ends this supervisor. It prints why if the others continue without it.
+func (s *supervisor) receiveEnd(m control.Message) {
+	if m.Text != "" && !s.launched && !s.left { // with a launcher, that reports it
 		s.spec.printLine(fmt.Sprintf("process %d ends: %s", s.number, m.Text), true)
 	}
 	s.step(control.Event{Kind: control.EventReceive, Message: &m})
@@ -216,7 +212,7 @@ func (s *supervisor) finishDial(v control.Member, conn *wire.Conn, err error) {
 	case err == nil:
 		s.addVoterLink(v.Number, conn)
 	case errors.Is(err, wire.Refusal{Text: errLost.Error(), Verified: true}): // this supervisor is lost
-		s.endLost(control.Message{Kind: control.KindEnd, Code: control.ExitFailed, Text: countedLost})
+		s.receiveEnd(control.Message{Kind: control.KindEnd, Code: control.ExitFailed, Text: countedLost})
 	default:
 		time.AfterFunc(redialEvery, func() { s.post(s.dialVoters) })
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ecrec/ecrec/lineage"
 )
 
-// epochOf are the frames of an epoch of two rows, whose bytes are its last step. From step 0 on it is absolute.
+// epochOf returns the frames of an epoch of two rows. The bytes of the rows are its last step. An epoch from step 0 on is absolute.
 func epochOf(run byte, session uint64, from, to int64) [][]byte {
 	f := listed(header{lineage: lineage.ID{run}, ranks: 1, session: session, from: from, to: to, absolute: from == 0})
 	f.addRows([]int32{1}, []byte{byte(to), 0, 0, 0})
