@@ -224,6 +224,7 @@ type stepper struct {
 	warnings []string
 	reasons  []error
 	step     func(int64)
+	failed   atomic.Bool // a save has failed
 }
 
 func (s *stepper) Step(i StepInfo) { s.step(i.Step) }
@@ -236,6 +237,7 @@ func (s *stepper) Checkpointed(step int64, path string, err error) {
 	s.watcher.Checkpointed(step, path, err)
 	if err != nil {
 		s.reasons = append(s.reasons, err)
+		s.failed.Store(true)
 	}
 }
 
@@ -301,7 +303,14 @@ func TestFullDisk(t *testing.T) {
 			}
 			dir := t.TempDir()
 			w := &stepper{step: func(int64) {}}
-			got := runOn(t, do, Options{Observer: w, Inject: slowly(dir, nil)}, adagrad,
+			// However slow the disk is, the save of step 20 fails before the next one is due.
+			wait := func(_ int, step int64, at probe.Point) error {
+				if at == probe.Step && step >= 30 && step < 39 && !w.failed.Load() {
+					time.Sleep(300 * time.Millisecond)
+				}
+				return nil
+			}
+			got := runOn(t, do, Options{Observer: w, Inject: slowly(dir, wait)}, adagrad,
 				append(slices.Clone(base), "checkpoint.every=20", "checkpoint.dir="+dir)...)
 			if got.Digest != want.Digest || !slices.Equal(w.steps, []int64{-20, 40, 60}) {
 				t.Errorf("digest %s, want %s; saves after %v", got.Digest, want.Digest, w.steps)
