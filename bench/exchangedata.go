@@ -186,6 +186,8 @@ func (d *exchangeData) countLookups() []int32 {
 func (d *exchangeData) pastUses(steps int) func() [][]int32 {
 	p, f, step := placement.New(d.tables, d.ranks), len(d.tables), 0
 	var ids []uint32
+	last := make([]int32, p.Rows()) // by row: the number of the last slice of a rank that used it, from 1 on
+	slice := int32(0)
 	return func() [][]int32 {
 		if step == steps {
 			return nil
@@ -194,12 +196,15 @@ func (d *exchangeData) pastUses(steps int) func() [][]int32 {
 		step++
 		uses := make([][]int32, d.ranks)
 		for r := range uses {
-			used := map[int32]bool{}
-			first, last := data.SliceStart(d.batch, r, d.ranks), data.SliceStart(d.batch, r+1, d.ranks)
-			for l := int(first) * f; l < int(last)*f; l++ {
+			slice++
+			first, end := data.SliceStart(d.batch, r, d.ranks), data.SliceStart(d.batch, r+1, d.ranks)
+			for l := int(first) * f; l < int(end)*f; l++ {
 				id, ok := d.numbers[l%f].findNumber(ids[l])
-				if g := int32(p.Base[l%f] + int64(id)); ok && !used[g] {
-					used[g] = true
+				if !ok {
+					continue
+				}
+				if g := int32(p.Base[l%f] + int64(id)); last[g] != slice {
+					last[g] = slice
 					uses[r] = append(uses[r], g)
 				}
 			}
