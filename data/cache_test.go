@@ -19,8 +19,9 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 )
 
-// goldenRecords has the sum of the blocks of all corpora's record files, by converterVersion.
-var goldenRecords = map[int]string{1: "e70d6ee7a39eb979", 2: "9ad7781cbc3fb7d0"}
+// goldenRecords has the sum of the blocks of all corpora's record files, by converterVersion. Version 3 refuses labels of spaces,
+// which the corpora lack.
+var goldenRecords = map[int]string{1: "e70d6ee7a39eb979", 2: "9ad7781cbc3fb7d0", 3: "9ad7781cbc3fb7d0"}
 
 // Other records of the same files need another version, whose conversions are not those of an older ecrec.
 func TestConverterVersion(t *testing.T) {
