@@ -192,7 +192,7 @@ func (r *parquetReader) openNext() error {
 	for _, use := range r.uses {
 		columns = append(columns, &use.parquetColumn)
 	}
-	if err := f.findColumns(columns); err != nil {
+	if err := f.guard(func() error { return f.findColumns(columns) }); err != nil {
 		f.file.Close()
 		return err
 	}
