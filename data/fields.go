@@ -128,6 +128,9 @@ func (f *csvFormat) storeBag(c *chunk, form *fieldForm, text, rec []byte, heapAt
 	le := binary.LittleEndian
 	first, n := (len(c.heap)-heapAt)/f.entryBytes(), 0
 	for more := len(text) > 0 && !form.isMissing(text); more; n++ {
+		if n == maxBag {
+			return bagTooLarge
+		}
 		id := text
 		if i := bytes.IndexByte(text, f.separator); i >= 0 {
 			id, text = text[:i], text[i+1:]
@@ -149,9 +152,6 @@ func (f *csvFormat) storeBag(c *chunk, form *fieldForm, text, rec []byte, heapAt
 		if f.weighted {
 			c.heap = le.AppendUint32(c.heap, math.Float32bits(weight))
 		}
-	}
-	if n > maxBag {
-		return bagTooLarge
 	}
 	le.PutUint64(rec, uint64(n)<<32|uint64(first))
 	return ""
