@@ -102,7 +102,7 @@ func TestLongFaults(t *testing.T) {
 		Label int32  `parquet:"label"`
 		X     string `parquet:"x,dict"`
 	}
-	rows := slices.Repeat([]row{{1, strings.Repeat("z", 1 << 20)}}, 200)
+	rows := slices.Repeat([]row{{1, strings.Repeat("z", 1<<20)}}, 200)
 	name := writeParquet(t, rand.New(rand.NewPCG(1, 1)), "a.parquet", rows)
 	u := newParquetUse("x", &fieldForm{kind: columnDense}, nil, nil)
 	r := &parquetReader{env: env.Real(), files: []string{name}, uses: []*parquetUse{u}, chunkRows: 1000, next: place{line: 1}, threads: 1}
