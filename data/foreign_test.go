@@ -29,7 +29,7 @@ func TestTextThatIsNone(t *testing.T) {
 	}
 }
 
-// A table is no file of another kind, whatever the name of its first column is: PARENT_ID was taken for encrypted Parquet, ORCID for ORC.
+// A table of text is no file of another kind, with any name of its first column. PARENT_ID was taken for encrypted Parquet, ORCID for ORC.
 func TestTextThatLooksForeign(t *testing.T) {
 	for _, name := range []string{"PARENT_ID", "PAR1", "ORCID", "FEA1", "ARROW1", "BZh", "Obj1", strings.Repeat("x", 257) + "ustar"} {
 		text := name + ",label\n7,1\n"

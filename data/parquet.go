@@ -72,7 +72,7 @@ func (f *parquetFormat) checkHead(name string, head []byte) error {
 // checkParquetHead returns an error if the beginning of a file is that of another kind of file.
 func checkParquetHead(name string, head []byte) error {
 	switch kind := sniff(head); {
-	case bytes.HasPrefix(head, []byte(parquetMagic)): // also where the rest is text, as in a file that is cut short
+	case bytes.HasPrefix(head, []byte(parquetMagic)): // also if the rest is text, as in a file that is cut short
 		return nil
 	case kind != nil:
 		return fileErr(name, "it is %s, not Parquet; %s", kind.is, kind.remedy)

@@ -170,8 +170,8 @@ func (r *wordRuns) addMemory(more int64) {
 // dropMemory counts no memory any more.
 func (r *wordRuns) dropMemory() { r.addMemory(-r.bytes) }
 
-// put moves words to the spill. The last runs become one as soon as there are joinedRuns of one size, so that their number grows
-// with the logarithm of the words only, and a word is written as often.
+// put moves words to the spill. The last runs become one as soon as joinedRuns of them have the same size. So the number of runs,
+// and how often a word is written, grow with the logarithm of the words only.
 func (r *wordRuns) put(words wordRange) {
 	added, err := r.spill.put(words)
 	r.runs, r.err = append(r.runs, added), cmp.Or(r.err, err)

@@ -101,7 +101,7 @@ func TestSortedWords(t *testing.T) {
 	}
 }
 
-// The runs of a list that are read at once are few, however many words have no room in memory. The words are the same.
+// The runs of a list that are read at once are few, for any number of words that have no room in memory. The words are the same.
 func TestManyRuns(t *testing.T) {
 	const adds, distinct = 200_000, 150_000
 	s := newSpill(env.Real(), t.TempDir(), 4<<10)

@@ -265,8 +265,7 @@ func (x *intake) judgeWait(p *topicPart, quiet time.Duration) (ending, error) {
 }
 
 // isRead reports whether a partition has no more messages. A read that gets none does not show that: the broker may be late, or a
-// new leader is elected. Offsets behind the last message may have none, as where a topic was compacted: the partition is read if
-// reads get nothing for long.
+// new leader is elected. The last offsets of a topic that was compacted may have no messages: it is read if reads get nothing for long.
 func (x *intake) isRead(p *topicPart, quiet time.Duration) (bool, error) {
 	first, next, err := p.log.Bounds()
 	if err == nil && next < p.next {
