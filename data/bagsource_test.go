@@ -216,6 +216,7 @@ func TestBagFields(t *testing.T) {
 		{"a||b", "a  b", []float32{1, 1, 1}},
 		{"x:y:3", "x:y", []float32{3}},
 		{"a:", "the weight after the colon is not a decimal number", nil},
+		{"a: ", "the weight after the colon is not a decimal number", nil},
 		{"a:b", "the weight after the colon is not a decimal number", nil},
 	} {
 		dir := t.TempDir()

@@ -108,7 +108,7 @@ func missing(dir string) (all []string) {
 
 // converterVersion is part of the name of a record file in a cache. Raise it whenever a format makes other
 // records of the same files, so that no run uses records of an older ecrec. TestConverterVersion notices.
-const converterVersion = 2
+const converterVersion = 3
 
 // conversion is one run of Convert.
 type conversion struct {

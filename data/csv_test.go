@@ -97,6 +97,7 @@ func TestCSVBadInput(t *testing.T) {
 		{"1,1_0,3,n,p,x", `field 2 (a) "1_0": not a decimal number`},
 		{"2,2,3,n,p,x", `field 1 (y) "2": the label must be 0 or 1`},
 		{",2,3,n,p,x", `field 1 (y) "": the label must be 0 or 1`},
+		{" ,2,3,n,p,x", `field 1 (y) " ": the label must be 0 or 1`},
 		{"1,2,3,n,p", "5 fields, but the header has 6"},
 		{"1,2,3,n,p,x,", "7 fields, but the header has 6"},
 		{`1,2,3,"n"n,p,x`, `field 4 (name) "n": text follows the closing quote`},

@@ -99,6 +99,23 @@ func TestDerived(t *testing.T) {
 	}
 }
 
+// A text of spaces is no number: its label and its bucket are missing, as those of the empty text.
+func TestBlankNumbers(t *testing.T) {
+	csv := CSV{Label: "y", Categorical: []string{"bucket"}, Transform: map[string]string{"bucket": TransformLog2Bucket}}
+	o := textOptions(t, "y,bucket\n1,\n0,  \n1,0\n", csv, 1<<20)
+	if ids := readAll(t, o).IDs; ids[1] != ids[0] || ids[1] == ids[2] {
+		t.Errorf("ids %v: the second is not that of a missing value", ids)
+	}
+	recipe, err := NewRecipe(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := RowOptions{Env: o.Env, Format: FormatCSV, Recipe: recipe, Files: []string{writeFile(t, "a.csv", []byte("y,bucket\n,5\n  ,5\n 1,5\n"))}}
+	if got := readRowValues(t, rows, 9); got.bad > 0 || !slices.Equal(got.hasLabel, []bool{false, false, true}) || got.labels[2] != 1 {
+		t.Errorf("labels %v of rows that have one: %v", got.labels, got.hasLabel)
+	}
+}
+
 // parseRows reads all rows, none of which is malformed.
 func parseRows(t *testing.T, o RowOptions) *Batch {
 	t.Helper()

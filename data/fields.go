@@ -45,19 +45,22 @@ func (f *fieldForm) storeField(text, rec []byte, texts *textSet) string {
 		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
 	case columnLabel:
 		x, ok := parseDecimal(text)
-		if !ok || (x != 0 && x != 1) || len(text) == 0 {
+		if !ok || (x != 0 && x != 1) || isBlank(text) {
 			return "the label must be 0 or 1"
 		}
 		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
 	case columnWeight:
 		x, ok := parseDecimal(text)
-		if !ok || x < 0 || len(bytes.TrimSpace(text)) == 0 {
+		if !ok || x < 0 || isBlank(text) {
 			return "the weight must be a number, and not negative"
 		}
 		binary.LittleEndian.PutUint32(rec, math.Float32bits(x))
 	}
 	return ""
 }
+
+// isBlank reports whether a text is empty or of spaces alone, which parseDecimal takes for 0.
+func isBlank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
 
 // readNumber returns a number: the NaN of missingBits if it is missing.
 func (f *fieldForm) readNumber(text []byte) (x float32, what string) {
@@ -66,7 +69,7 @@ func (f *fieldForm) readNumber(text []byte) (x float32, what string) {
 	}
 	x, ok := parseDecimal(text)
 	switch {
-	case len(text) == 0 || f.isMissing(text) || ok && text[0] == ' ' && len(bytes.TrimSpace(text)) == 0:
+	case len(text) == 0 || f.isMissing(text) || ok && text[0] == ' ' && isBlank(text):
 		return math.Float32frombits(missingBits), ""
 	case !ok:
 		return 0, `not a decimal number; if it means "missing", list it in data.csv.na`
@@ -125,6 +128,9 @@ func (f *csvFormat) storeBag(c *chunk, form *fieldForm, text, rec []byte, heapAt
 	le := binary.LittleEndian
 	first, n := (len(c.heap)-heapAt)/f.entryBytes(), 0
 	for more := len(text) > 0 && !form.isMissing(text); more; n++ {
+		if n == maxBag {
+			return bagTooLarge
+		}
 		id := text
 		if i := bytes.IndexByte(text, f.separator); i >= 0 {
 			id, text = text[:i], text[i+1:]
@@ -134,7 +140,7 @@ func (f *csvFormat) storeBag(c *chunk, form *fieldForm, text, rec []byte, heapAt
 		weight := float32(1)
 		if i := bytes.LastIndexByte(id, ':'); f.weighted && i >= 0 {
 			w, ok := parseDecimal(id[i+1:])
-			if !ok || i+1 == len(id) {
+			if !ok || isBlank(id[i+1:]) {
 				return "the weight after the colon is not a decimal number"
 			}
 			id, weight = id[:i], w
@@ -146,9 +152,6 @@ func (f *csvFormat) storeBag(c *chunk, form *fieldForm, text, rec []byte, heapAt
 		if f.weighted {
 			c.heap = le.AppendUint32(c.heap, math.Float32bits(weight))
 		}
-	}
-	if n > maxBag {
-		return bagTooLarge
 	}
 	le.PutUint64(rec, uint64(n)<<32|uint64(first))
 	return ""

@@ -30,8 +30,11 @@ const (
 	useNumPy   = `for the arrays of MLPerf's Criteo set data.format = "criteo-numpy"; else ` + writeAgain
 )
 
-// parquetKind is the kind of Parquet files.
-const parquetKind = "Parquet"
+// The kind of Parquet files, and their first bytes.
+const (
+	parquetKind  = "Parquet"
+	parquetMagic = "PAR1"
+)
 
 // fileKinds lists kinds of files. A magic that begins with another one is listed first.
 var fileKinds = []fileKind{
@@ -46,7 +49,7 @@ var fileKinds = []fileKind{
 	{0, "PK\x03\x04", "zip", "unpack it with unzip first; of a .npz file, " + writeAgain, nil},
 	{0, "7z\xbc\xaf\x27\x1c", "7z", "unpack it with 7z first", nil},
 	{257, "ustar", "a tar archive", "unpack it with tar -x first", nil},
-	{0, "PAR1", parquetKind, `set data.format = "parquet"`, nil},
+	{0, parquetMagic, parquetKind, `set data.format = "parquet"`, nil},
 	{0, "PARE", "encrypted Parquet", "decrypt it first", nil},
 	{0, "ARROW1", "Arrow (Feather)", writeAgain, nil},
 	{0, "FEA1", "Feather", writeAgain, nil},
@@ -81,9 +84,18 @@ func sniff(head []byte) *fileKind {
 		if k.is == "safetensors" && binary.LittleEndian.Uint64(head) > 1<<32 {
 			continue // text of eight bytes and a brace
 		}
+		if mayBeName(k.magic) && isText(head) {
+			continue // a table whose first column is called ORCID or PARENT
+		}
 		return k
 	}
 	return nil
+}
+
+// mayBeName reports whether a magic is a few letters and digits, as the name of a column is. The files of these kinds are no text.
+func mayBeName(magic string) bool {
+	other := func(r rune) bool { return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }
+	return len(magic) < len(recordMagic) && !strings.ContainsFunc(magic, other)
 }
 
 // headBytes is how much of a file is read to find its kind.

@@ -13,7 +13,7 @@ func TestTextThatIsNone(t *testing.T) {
 	copy(tar[257:], "ustar\x0000")
 	for head, want := range map[string]string{
 		"PK\x03\x04":                             "it is zip, ",
-		"BZh91AY&SY":                             "it is bzip2, and csv is text; decompress it with bunzip2 first",
+		"BZh91AY&SY\xb1\x1f":                     "it is bzip2, and csv is text; decompress it with bunzip2 first",
 		"\xfd7zXZ\x00":                           "it is xz, ",
 		"PAR1\x15\x04":                           "it is Parquet, and csv is text; ",
 		"ARROW1\x00\x00":                         "it is Arrow",
@@ -26,6 +26,30 @@ func TestTextThatIsNone(t *testing.T) {
 		"\x20\x00\x00\x00\x00\x00\x00\x00{\"a\"": "it is safetensors, ",
 	} {
 		openFails(t, fileOptions(t, writeFile(t, "train.csv", []byte(head))), "train.csv", want)
+	}
+}
+
+// A table of text is no file of another kind, with any name of its first column. PARENT_ID was taken for encrypted Parquet, ORCID for ORC.
+func TestTextThatLooksForeign(t *testing.T) {
+	for _, name := range []string{"PARENT_ID", "PAR1", "ORCID", "FEA1", "ARROW1", "BZh", "Obj1", strings.Repeat("x", 257) + "ustar"} {
+		text := name + ",label\n7,1\n"
+		for _, text := range []string{text, gzipOf(t, []byte(text))} {
+			o := textOptions(t, text, CSV{Label: "label", Categorical: []string{name}}, 9)
+			if n := mustOpen(t, o).Len(); n != 1 {
+				t.Errorf("%s: %d samples", name, n)
+			}
+			recipe, err := NewRecipe(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := readRows(RowOptions{Env: o.Env, Format: FormatCSV, Files: o.Files, Recipe: recipe})
+			if err != nil || len(b.Labels) != 1 {
+				t.Errorf("%s: %d rows, %v", name, len(b.Labels), err)
+			}
+		}
+	}
+	for _, head := range []string{"PARE\x15\x00", "ORC\n\x0b\x00", "FEA1\x00\x00", "BZh91AY&SY\x00", "PAR1\x15\x04", "ARROW1\x00\x00"} {
+		openFails(t, fileOptions(t, writeFile(t, "train.csv", []byte(head))), "train.csv", "and csv is text")
 	}
 }
 

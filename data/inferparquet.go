@@ -16,15 +16,20 @@ func inferParquet(e env.Env, name, label string) (*Inferred, error) {
 	}
 	r := &parquetReader{env: e, files: []string{name}, file: f, chunkRows: 4096, next: place{line: 1}, threads: 1}
 	defer r.closeFile()
-	columns, read := f.describeColumns()
+	var columns []columnSample
+	var read []int
+	err = f.guard(func() error {
+		columns, read = f.describeColumns()
+		return f.checkChunks()
+	})
+	if err != nil {
+		return nil, err
+	}
 	for _, i := range read {
 		r.uses = append(r.uses, newKeptUse(columns[i].name, func(dst []byte, v *parquetValues, i int) []byte {
 			var scratch [64]byte
 			return append(dst, v.textOf(i, true, scratch[:])...)
 		}))
-	}
-	if err := f.guard(f.checkChunks); err != nil {
-		return nil, err
 	}
 	var c chunk
 	rows := int64(0)

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -71,7 +72,7 @@ func (f *parquetFormat) checkHead(name string, head []byte) error {
 // checkParquetHead returns an error if the beginning of a file is that of another kind of file.
 func checkParquetHead(name string, head []byte) error {
 	switch kind := sniff(head); {
-	case kind != nil && kind.is == parquetKind:
+	case bytes.HasPrefix(head, []byte(parquetMagic)): // also if the rest is text, as in a file that is cut short
 		return nil
 	case kind != nil:
 		return fileErr(name, "it is %s, not Parquet; %s", kind.is, kind.remedy)
@@ -192,7 +193,7 @@ func (r *parquetReader) openNext() error {
 	for _, use := range r.uses {
 		columns = append(columns, &use.parquetColumn)
 	}
-	if err := f.findColumns(columns); err != nil {
+	if err := f.guard(func() error { return f.findColumns(columns) }); err != nil {
 		f.file.Close()
 		return err
 	}

@@ -169,7 +169,7 @@ func (f *parquetFile) findColumns(columns []*parquetColumn) error {
 		}
 		return fileErr(f.name, "no column is called %s; there are %s", strings.Join(missing, ", "), strings.Join(paths, ", "))
 	}
-	return f.guard(f.checkChunks)
+	return f.checkChunks()
 }
 
 // findColumn returns the index of the leaf of a column, -1 if there is none.

@@ -87,7 +87,7 @@ func (c *parquetCursor) takeWeight(part *parquetPart, begins, isElement bool) (f
 	bits, what := from.takeValue(uint64(from.scratch.narrow[from.bit]))
 	if what != nil {
 		what.row, what.what = len(part.counts)-1, "the weight is not a decimal number"
-		part.faults = append(part.faults, *what)
+		part.addFault(*what)
 	}
 	if bits == missingBits { // an empty text
 		return 1, nil
@@ -129,14 +129,16 @@ func (c *parquetCursor) addElement(part *parquetPart, present bool, weight float
 		var what *rowFault
 		if bits, what = c.takeValue(c.scratch.wide[c.bit]); what != nil {
 			what.row = row
-			part.faults = append(part.faults, *what)
+			part.addFault(*what)
 		}
 	}
+	if part.counts[row] == maxBag { // a small file may name billions of elements
+		part.addFault(rowFault{row, nil, bagTooLarge})
+		return
+	}
+	part.counts[row]++
 	part.heap = binary.LittleEndian.AppendUint64(part.heap, bits)
 	if c.use.bag.weighted {
 		part.heap = binary.LittleEndian.AppendUint32(part.heap, math.Float32bits(weight))
-	}
-	if part.counts[row]++; part.counts[row] == maxBag+1 {
-		part.faults = append(part.faults, rowFault{row, nil, bagTooLarge})
 	}
 }

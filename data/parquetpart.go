@@ -17,6 +17,13 @@ type rowFault struct {
 	what string
 }
 
+// addFault adds a malformed field, unless its row has one.
+func (p *parquetPart) addFault(f rowFault) {
+	if n := len(p.faults); n == 0 || p.faults[n-1].row != f.row {
+		p.faults = append(p.faults, f)
+	}
+}
+
 // fillPart sets a part to the next n rows.
 func (c *parquetCursor) fillPart(part *parquetPart, n int) error {
 	*part = parquetPart{narrow: part.narrow[:0], wide: part.wide[:0], counts: part.counts[:0], heap: part.heap[:0], faults: part.faults[:0]}
@@ -144,9 +151,9 @@ func (c *parquetCursor) addFaults(part *parquetPart, row int, w *parquetWindow) 
 	})
 }
 
-// faultText is a copy of the text of a malformed value.
+// faultText is a copy of the beginning of the text of a malformed value. Many rows may have one long value.
 func (c *parquetCursor) faultText(v *parquetValues, at int, number bool) []byte {
-	return append([]byte(nil), v.textOf(at, number, nil)...)
+	return append([]byte(nil), clipText(v.textOf(at, number, nil))...)
 }
 
 // keepValues appends the values of a window to a part.
@@ -193,7 +200,7 @@ func (c *parquetCursor) fillFields(part *parquetPart, n int) error {
 			begin := len(ch.heap)
 			if what := f.storeBag(&ch, c.use.form, text, slot[:], begin); what != "" {
 				ch.heap = ch.heap[:begin]
-				part.faults = append(part.faults, rowFault{len(part.counts), append([]byte(nil), text...), what})
+				part.faults = append(part.faults, rowFault{len(part.counts), append([]byte(nil), clipText(text)...), what})
 			}
 			part.counts = append(part.counts, int32((len(ch.heap)-begin)/f.entryBytes()))
 		})

@@ -39,13 +39,16 @@ func newParquetType(t parquet.Type) parquetType {
 	if l := t.LogicalType(); l != nil {
 		switch v := l.Value.(type) {
 		case *format.DecimalType:
+			if v.Scale < 0 || v.Scale > mostScale {
+				return parquetType{}
+			}
 			return parquetType{as: asDecimal, scale: int(v.Scale)}
 		case *format.DateType:
 			return parquetType{as: asDate}
 		case *format.TimeType:
-			return parquetType{as: asTime, unit: v.Unit.Value.Duration()}
+			return newTimeType(asTime, v.Unit)
 		case *format.TimestampType:
-			return parquetType{as: asTimestamp, unit: v.Unit.Value.Duration()}
+			return newTimeType(asTimestamp, v.Unit)
 		case *format.IntType:
 			if !v.IsSigned {
 				return parquetType{as: asUint}
@@ -67,6 +70,17 @@ func newParquetType(t parquet.Type) parquetType {
 		return parquetType{as: asBytes}
 	}
 	return parquetType{}
+}
+
+// mostScale is the largest scale of a decimal in a file: that of the widest decimals of writers, of 256 bits.
+const mostScale = 76
+
+// newTimeType is the way of a time with a unit. A later version of the format may have other units.
+func newTimeType(as parquetAs, unit format.TimeUnit) parquetType {
+	if unit.Value == nil {
+		return parquetType{}
+	}
+	return parquetType{as: as, unit: unit.Value.Duration()}
 }
 
 // textOf returns the canonical text of value i, in scratch if that is of use: of numbers as

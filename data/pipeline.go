@@ -249,7 +249,7 @@ type recordWriter struct {
 	bags bagWriter
 }
 
-// resumeFile finds the last complete block of the same conversion, or starts over.
+// resumeFile finds the complete blocks at the beginning of the same conversion, or starts over.
 func (w *recordWriter) resumeFile() error {
 	w.next.at.line = 1
 	w.bags.beginFile(&w.head.bags)
@@ -270,15 +270,15 @@ func (w *recordWriter) resumeFile() error {
 	l := w.head.blockLayout()
 	size := l.blockBytes(l.blockRecords)
 	block := make([]byte, size)
-	blocks := (st.Size() - recordHeaderBytes) / size
-	for ; blocks > 0; blocks-- {
-		if _, err := w.file.ReadAt(block, recordHeaderBytes+(blocks-1)*size); err != nil {
+	blocks := int64(0)
+	for ; blocks < (st.Size()-recordHeaderBytes)/size; blocks++ { // after a power cut a block may be missing before one that is there
+		if _, err := w.file.ReadAt(block, recordHeaderBytes+blocks*size); err != nil {
 			return err
 		}
-		if l.checkBlock("", blocks-1, block) == nil {
-			w.next = decodeTrailer(block)
+		if l.checkBlock("", blocks, block) != nil {
 			break
 		}
+		w.next = decodeTrailer(block)
 	}
 	w.head.samples = uint64(blocks * l.blockRecords)
 	w.head.skipped = uint64(w.next.skipped)

@@ -59,7 +59,7 @@ func openRecordFiles(o *Options) (Source, error) {
 //
 // Until it is complete it is called NAME.part, and its header counts 0 samples. The
 // trailer of each block holds the position in the sources where the block ended, so
-// that a conversion resumes behind the last complete block.
+// that a conversion resumes behind the complete blocks at its beginning.
 //
 // Version 2 is for samples with bags: see bagheader.go.
 const (

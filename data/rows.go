@@ -300,7 +300,7 @@ func (p *RowParser) takeFields(x *fieldIndex, b *RowBatch, i int) (first fault) 
 
 // takeLabel reads the label of row i, if there is one.
 func takeLabel(b *RowBatch, i int, text []byte) (what string) {
-	if len(text) == 0 {
+	if isBlank(text) {
 		return ""
 	}
 	x, ok := parseDecimal(text)

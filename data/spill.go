@@ -85,6 +85,26 @@ func (s *spill) put(words wordRange) (run, error) {
 	return r, to.Flush()
 }
 
+// joinRuns merges runs into a new one.
+func (s *spill) joinRuns(runs []run, order wordOrder) (run, error) {
+	var lists []*wordList
+	size := int64(0)
+	for _, r := range runs {
+		lists = append(lists, r.list(s.env, s.file, len(runs), nil))
+		size += r.size
+	}
+	joined := run{at: s.end.Add(size) - size} // equal words become one, so it may be smaller
+	to := bufio.NewWriterSize(&fileAt{s.env, s.file, joined.at}, int(min(size, spillBytes)))
+	var one []byte
+	err := mergeWords(lists, order, func(w *word) error {
+		one = w.appendTo(one[:0])
+		joined.size += int64(len(one))
+		_, err := to.Write(one)
+		return err
+	})
+	return joined, cmp.Or(err, to.Flush())
+}
+
 // spillBytes is how much is written at a time, and how much of all runs that are merged is read at a time.
 const spillBytes = 1 << 20
 
@@ -122,11 +142,16 @@ func (f *fileAt) Read(b []byte) (n int, err error) {
 // wordRuns are the words of a list that have no room in memory. One goroutine at a time uses it; several may share a spill.
 type wordRuns struct {
 	spill *spill
+	order wordOrder
 	lists int   // that share the memory
 	bytes int64 // of the words in memory
 	runs  []run
+	puts  int   // the runs that were written, also those that are joined since
 	err   error // the first one
 }
+
+// joinedRuns is the number of runs that become one. Each run that is read takes a buffer.
+const joinedRuns = 64
 
 // takeMemory counts some more memory of the list. It reports false, and counts none, if words belong on disk before that.
 func (r *wordRuns) takeMemory(more int64) bool {
@@ -145,10 +170,17 @@ func (r *wordRuns) addMemory(more int64) {
 // dropMemory counts no memory any more.
 func (r *wordRuns) dropMemory() { r.addMemory(-r.bytes) }
 
-// put moves words to the spill.
+// put moves words to the spill. The last runs become one as soon as joinedRuns of them have the same size. So the number of runs,
+// and how often a word is written, grow with the logarithm of the words only.
 func (r *wordRuns) put(words wordRange) {
-	run, err := r.spill.put(words)
-	r.runs, r.err = append(r.runs, run), cmp.Or(r.err, err)
+	added, err := r.spill.put(words)
+	r.runs, r.err = append(r.runs, added), cmp.Or(r.err, err)
+	r.puts++
+	for n := r.puts; n%joinedRuns == 0 && r.err == nil; n /= joinedRuns {
+		first := len(r.runs) - joinedRuns
+		added, r.err = r.spill.joinRuns(r.runs[first:], r.order)
+		r.runs = append(r.runs[:first], added)
+	}
 }
 
 // sortedLists returns the words: those in memory, and the runs, of which several are read at once.
@@ -163,12 +195,11 @@ func (r *wordRuns) sortedLists(memory wordRange, several int) []*wordList {
 // sortedWords collects words and sorts them with bounded memory.
 type sortedWords struct {
 	wordRuns
-	order wordOrder
 	words []word
 }
 
 func newSortedWords(s *spill, order wordOrder, lists int) *sortedWords {
-	return &sortedWords{wordRuns: wordRuns{spill: s, lists: lists}, order: order}
+	return &sortedWords{wordRuns: wordRuns{spill: s, lists: lists, order: order}}
 }
 
 // addWord adds a word.

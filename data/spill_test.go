@@ -101,6 +101,53 @@ func TestSortedWords(t *testing.T) {
 	}
 }
 
+// The runs of a list that are read at once are few, for any number of words that have no room in memory. The words are the same.
+func TestManyRuns(t *testing.T) {
+	const adds, distinct = 200_000, 150_000
+	s := newSpill(env.Real(), t.TempDir(), 4<<10)
+	defer s.closeFile()
+	c, x, ranked := newWordCounts(s, 3), newWordTexts(s, 3), newSortedWords(s, byRank, 3)
+	for i := range uint64(adds) {
+		h := mix(i % distinct)
+		c.countHash(h)
+		x.addText(h, fmt.Appendf(nil, "%d-%d", i/distinct, h))
+	}
+	var lists []*wordList
+	for _, set := range []*wordSet{&c.wordSet, &x.wordSet} {
+		if err := set.endWords(); err != nil {
+			t.Fatal(err)
+		}
+		lists = append(lists, set.sources(len(set.runs))...)
+	}
+	n := 0
+	if err := mergeWords(lists, byHash, func(w *word) error {
+		if n++; w.text != fmt.Sprintf("0-%d", w.hash) {
+			t.Fatalf("hash %d has the text %s", w.hash, w.text)
+		}
+		return ranked.addWord(w)
+	}); err != nil || n != distinct {
+		t.Fatalf("%d words, want %d: %v", n, distinct, err)
+	}
+	var before word
+	twice := 0
+	if err := ranked.eachWord(func(w *word) error {
+		if n--; before.count > 0 && byRank(before, *w) >= 0 {
+			t.Fatalf("%v follows %v", *w, before)
+		}
+		if before = *w; w.count == 2 {
+			twice++
+		}
+		return nil
+	}); err != nil || n != 0 || twice != adds-distinct {
+		t.Errorf("%d words less, %d that were added twice: %v", n, twice, err)
+	}
+	for what, r := range map[string]*wordRuns{"counts": &c.wordRuns, "texts": &x.wordRuns, "ranks": &ranked.wordRuns} {
+		if most := 3 * joinedRuns; len(r.runs) > most || r.puts <= most {
+			t.Errorf("%s: %d runs of %d are left, want at most %d", what, len(r.runs), r.puts, most)
+		}
+	}
+}
+
 // The file of a spill is made when memory is full, and has no name. If it cannot be made or written, the words end with an error.
 func TestSpillFile(t *testing.T) {
 	dir := t.TempDir()

@@ -201,7 +201,7 @@ type counter struct {
 type rowUse struct {
 	key     uint64 // row + 1; 0 is an empty place
 	last    int64  // step of the last use
-	count   uint32 // lookups
+	count   uint32 // lookups, modulo 2^32
 	batches uint32 // batches of this stay that used it
 	next    uint32 // those of them whose next batch used it too
 	uses    uint32 // batches of all stays that used it
@@ -209,7 +209,11 @@ type rowUse struct {
 	current uint16 // trainer that used it first in step last
 	shared  bool   // another trainer used it during this stay
 	both    bool   // another trainer used it in step last
+	wraps   uint16 // of count
 }
+
+// lookups is the number of lookups of the row.
+func (e *rowUse) lookups() uint64 { return uint64(e.wraps)<<32 | uint64(e.count) }
 
 // reset begins to follow the rows of a share.
 func (c *counter) reset(s share) {
@@ -230,7 +234,9 @@ func (c *counter) lookUp(row uint64, step int64, trainer uint16) bool {
 		e.key = row + 1
 		c.used++
 	}
-	e.count++
+	if e.count++; e.count == 0 {
+		e.wraps++
+	}
 	isCounted := c.isCounted(step)
 	if e.last != step {
 		if e.last == 0 || step-e.last > c.window {
@@ -285,7 +291,7 @@ type usesOf struct {
 }
 
 // histogram is the number of rows for each number of lookups.
-type histogram map[uint32]int64
+type histogram map[uint64]int64
 
 // addUses ends the stays of all rows, and adds the sums.
 func (c *counter) addUses(to *usesOf, base []int64) {
@@ -299,8 +305,8 @@ func (c *counter) addUses(to *usesOf, base []int64) {
 		if to.counts[t] == nil {
 			to.counts[t] = histogram{}
 		}
-		to.counts[t][e.count]++
-		to.uses[e.count] += int64(e.uses)
+		to.counts[t][e.lookups()]++
+		to.uses[e.lookups()] += int64(e.uses)
 	}
 	to.unique += c.unique
 	to.batchAlone += c.batchAlone

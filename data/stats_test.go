@@ -44,6 +44,20 @@ func TestSkew(t *testing.T) {
 	near(t, "Terabyte: unique rows of a batch", st.UniquePerBatch, 8_900, 0.1)
 }
 
+// A row that is looked up more often than 32 bits count has all its lookups.
+func TestStatsOfManyLookups(t *testing.T) {
+	c := &counter{share: share{0, 1}, rows: make([]rowUse, 8), window: 1, first: 1, last: 9}
+	c.lookUp(5, 1, 0)
+	c.findRow(6).count = math.MaxUint32
+	c.lookUp(5, 1, 0)
+	c.lookUp(2, 1, 0)
+	sums := usesOf{counts: make([]histogram, 1), uses: histogram{}}
+	c.addUses(&sums, []int64{0, 9})
+	if h := sums.counts[0]; h[1<<32] != 1 || h[1] != 1 || h.lookups() != 1<<32+1 {
+		t.Errorf("the rows by their lookups: %v", h)
+	}
+}
+
 // Stats agrees with a plain count of a small data set.
 func TestStatsCounts(t *testing.T) {
 	tables := slices.Repeat([]int64{1, 2, 40, 3000, 5, 7, 9, 11, 13, 17, 400, 1, 6}, 2)

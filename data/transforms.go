@@ -74,8 +74,12 @@ func (c *CSV) checkTransforms() error {
 	return nil
 }
 
-// deriveBucket makes the bucket of a number: floor(ln(x)^2) of numbers above 2, the integer part of others.
+// deriveBucket makes the bucket of a number: floor(ln(x)^2) of numbers above 2, the integer part of others. A text of spaces is
+// missing, as in a column of numbers.
 func deriveBucket(text, scratch []byte) ([]byte, string) {
+	if isBlank(text) {
+		return nil, ""
+	}
 	x, ok := parseDecimal(text)
 	if !ok {
 		return nil, "not a decimal number, and its transform is log2-bucket"

@@ -98,7 +98,7 @@ func TestTooManyWords(t *testing.T) {
 	}
 }
 
-// Of texts with one hash, the least one is kept, whatever the order.
+// Of texts with one hash, the least one is kept, in any order of them.
 func TestTextsOfOneHash(t *testing.T) {
 	for _, order := range [][]string{{"b", "a", "c"}, {"c", "b", "a"}, {"a", "c", "b"}} {
 		for _, memory := range []int64{0, 1 << 20} {

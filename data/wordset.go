@@ -119,7 +119,7 @@ func (s *wordSet) dropWords() {
 type wordCounts struct{ wordSet }
 
 func newWordCounts(s *spill, lists int) *wordCounts {
-	return &wordCounts{wordSet{wordRuns: wordRuns{spill: s, lists: lists}, wordOf: func(s wordSlot) word { return word{hash: s.hash, count: s.value} }}}
+	return &wordCounts{wordSet{wordRuns: wordRuns{spill: s, lists: lists, order: byHash}, wordOf: func(s wordSlot) word { return word{hash: s.hash, count: s.value} }}}
 }
 
 func (c *wordCounts) countHash(hash uint64) {
@@ -134,7 +134,7 @@ func (c *wordCounts) countHash(hash uint64) {
 type wordTexts struct{ wordSet }
 
 func newWordTexts(s *spill, lists int) *wordTexts {
-	t := &wordTexts{wordSet{wordRuns: wordRuns{spill: s, lists: lists}}}
+	t := &wordTexts{wordSet{wordRuns: wordRuns{spill: s, lists: lists, order: byHash}}}
 	t.wordOf = func(s wordSlot) word {
 		text := t.texts.textAt(s.value)
 		return word{hash: s.hash, text: unsafe.String(unsafe.SliceData(text), len(text))}

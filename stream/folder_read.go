@@ -26,7 +26,11 @@ func (p *folderPartition) Read(from int64, bytes int, wait time.Duration) (list 
 // readFrom reads the records that are there.
 func (p *folderPartition) readFrom(from int64, bytes int) (list []Record, err error) {
 	if !p.read.valid || p.read.next != from {
-		if isThere, err := p.seek(from); err != nil || !isThere {
+		isThere, err := p.seek(from)
+		if err == nil && !isThere && from > 0 {
+			err = Missing(p.number, from, 0, 0)
+		}
+		if err != nil || !isThere {
 			return nil, err
 		}
 	}
@@ -55,6 +59,9 @@ func (p *folderPartition) readFrom(from int64, bytes int) (list []Record, err er
 		}
 		i, found := slices.BinarySearch(files, place.file+1)
 		if !found && i == len(files) {
+			if len(files) > 0 && place.next < from {
+				return nil, Missing(p.number, from, files[0], place.next)
+			}
 			return nil, nil // the end
 		}
 		switch place.next {

@@ -106,3 +106,40 @@ func TestTrimmedWhileRead(t *testing.T) {
 		}
 	}
 }
+
+// TestFolderLost: a reader of records that a topic has lost finds that, and one at the end waits.
+func TestFolderLost(t *testing.T) {
+	topic := OpenFolder(env.Real(), t.TempDir())
+	must(t, topic.Create(3))
+	write := func(partition, n int) {
+		p, err := topic.Open(partition)
+		must(t, err)
+		defer p.Close()
+		for range n {
+			must(t, p.Append([][]byte{{1}}))
+		}
+		must(t, p.Sync())
+	}
+	write(0, 10)
+	for _, c := range []struct {
+		partition   int
+		from, after int64
+		lost        bool
+	}{{0, 9, 10, false}, {0, 10, 10, false}, {0, 11, 10, true}, {0, 20, 10, true}, {1, 0, 0, false}, {1, 1, 0, true}, {2, 1, 0, true}} {
+		p, err := topic.Open(c.partition)
+		must(t, err)
+		list, err := p.Read(c.from, 1, 0)
+		if lost := new(Truncated); !c.lost && (err != nil || len(list) != int(c.after-c.from)) ||
+			c.lost && (!errors.As(err, &lost) || lost.Trimmed != Trimmed{c.partition, c.from, 0, c.after}) {
+			t.Errorf("partition %d, offset %d: %d records, %v", c.partition, c.from, len(list), err)
+		}
+		if !c.lost && c.from == c.after { // it continues with a record that is written later
+			write(c.partition, 1)
+			if list, err := p.Read(c.from, 1, 0); err != nil || len(list) != 1 {
+				t.Errorf("partition %d, offset %d, after a write: %d records, %v", c.partition, c.from, len(list), err)
+			}
+			must(t, os.Truncate(p.(*folderPartition).segmentPath(0), c.after*(recordHead+1)))
+		}
+		p.Close()
+	}
+}

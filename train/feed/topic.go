@@ -47,7 +47,7 @@ type Topic struct {
 	Idle time.Duration
 	// SkipBad leaves malformed messages out and counts them, instead of failing.
 	SkipBad bool
-	// Stop is called while the topic has no sample. If it returns true, the run ends.
+	// Stop is called while the topic has no sample, or malformed ones alone. If it returns true, the run ends.
 	Stop func() bool
 }
 
@@ -80,8 +80,10 @@ type intake struct {
 	interrupted func() bool
 	notice      func(text string)
 
-	arrived  time.Duration // when the last message was read
+	began    time.Duration // when the search for the next sample began
 	noticed  bool          // since then
+	dropped  bool          // a message had no sample, since the last read
+	arrived  time.Duration // when the last message was read
 	lastFail error         // of the last read; nil: it succeeded
 	failing  time.Duration // when reads began to fail
 }
@@ -157,6 +159,7 @@ func (x *intake) takeBatch(parser *data.MessageParser, most int) (n int, end end
 
 // takeSample makes sample i of a batch of the partition whose turn it is.
 func (x *intake) takeSample(parser *data.MessageParser, i int) (ending, error) {
+	x.began, x.noticed, x.dropped = x.env.Now(), false, false
 	for range x.parts {
 		p := x.parts[x.turn]
 		for {
@@ -180,6 +183,7 @@ func (x *intake) takeSample(parser *data.MessageParser, i int) (ending, error) {
 				x.turn = (x.turn + 1) % len(x.parts)
 				return endNone, nil
 			}
+			x.dropped = true
 		}
 		x.turn = (x.turn + 1) % len(x.parts)
 	}
@@ -188,6 +192,7 @@ func (x *intake) takeSample(parser *data.MessageParser, i int) (ending, error) {
 
 // awaitRecord waits until a partition has a record, or has ended.
 func (x *intake) awaitRecord(p *topicPart) (ending, error) {
+	quiet := time.Duration(-1) // since when reads get nothing
 	for {
 		for len(p.records) > 0 && p.records[0].Offset < p.next { // a broker may return the batch around an offset
 			p.records = p.records[1:]
@@ -197,10 +202,15 @@ func (x *intake) awaitRecord(p *topicPart) (ending, error) {
 			p.next, p.records = max(p.next, p.end), nil
 			return endOfData, nil
 		case len(p.records) > 0:
-			x.arrived, x.noticed = x.env.Now(), false
+			x.arrived = x.env.Now()
 			return endNone, nil
 		case x.interrupted():
 			return endStopped, nil
+		case x.dropped: // malformed messages may follow each other for long
+			if x.dropped = false; x.Stop != nil && x.Stop() {
+				return endStopped, nil
+			}
+			x.reportWait(func() string { return x.explainDropped(p) })
 		}
 		var err error
 		p.records, err = p.log.Read(p.next, readBytes, readWait)
@@ -208,11 +218,14 @@ func (x *intake) awaitRecord(p *topicPart) (ending, error) {
 			if err = x.explainRead(p, err); err != nil {
 				return endNone, err
 			}
+			quiet = -1
 		} else if x.lastFail = nil; len(p.records) > 0 {
 			continue
+		} else if quiet < 0 {
+			quiet = x.env.Now()
 		}
-		if end := x.judgeWait(p); end != endNone {
-			return end, nil
+		if end, err := x.judgeWait(p, quiet); end != endNone || err != nil {
+			return end, err
 		}
 	}
 }
@@ -237,19 +250,45 @@ func (x *intake) explainRead(p *topicPart, err error) error {
 	return nil
 }
 
-// judgeWait is called when a partition has no record. It reports whether the run ends.
-func (x *intake) judgeWait(p *topicPart) ending {
-	waited := x.env.Now() - x.arrived
-	switch {
-	case x.Stop != nil && x.Stop():
-		return endStopped
-	case x.End == nil && x.Idle > 0 && waited >= x.Idle && x.lastFail == nil:
-		return endOfData
-	case waited >= noticeFor && !x.noticed && x.notice != nil:
-		x.noticed = true
-		x.notice(x.explainWait(p))
+// judgeWait is called when a partition has no record: reads get nothing since some time. It reports whether the run ends.
+func (x *intake) judgeWait(p *topicPart, quiet time.Duration) (ending, error) {
+	if x.Stop != nil && x.Stop() {
+		return endStopped, nil
 	}
-	return endNone
+	if x.End == nil && x.Idle > 0 && x.env.Now()-x.arrived >= x.Idle && x.lastFail == nil {
+		if isRead, err := x.isRead(p, quiet); isRead || err != nil {
+			return endOfData, err
+		}
+	}
+	x.reportWait(func() string { return x.explainWait(p) })
+	return endNone, nil
+}
+
+// isRead reports whether a partition has no more messages. A read that gets none does not show that: the broker may be late, or a
+// new leader is elected. The last offsets of a topic that was compacted may have no messages: it is read if reads get nothing for long.
+func (x *intake) isRead(p *topicPart, quiet time.Duration) (bool, error) {
+	first, next, err := p.log.Bounds()
+	if err == nil && next < p.next {
+		err = stream.Missing(p.number, p.next, first, next)
+	}
+	if err != nil {
+		return false, x.explainRead(p, err)
+	}
+	return next == p.next || x.env.Now()-quiet >= retryFor, nil
+}
+
+// reportWait reports, once, that there is no sample for some time.
+func (x *intake) reportWait(explain func() string) {
+	if x.env.Now()-x.began >= noticeFor && !x.noticed && x.notice != nil {
+		x.noticed = true
+		x.notice(explain())
+	}
+}
+
+// explainDropped describes messages without a sample.
+func (x *intake) explainDropped(p *topicPart) string {
+	return fmt.Sprintf("data.train: %s: training waits for a sample: messages of partition %d up to offset %d have none; %d malformed ones are left out so far",
+		x.Name, p.number, p.next-1, x.skipped)
 }
 
 // explainWait describes why there is no sample.
