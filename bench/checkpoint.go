@@ -63,7 +63,7 @@ func runCheckpoint(out io.Writer, o Options) (_ *Report, err error) {
 	}
 	defer b.freeShards(b.full)
 	for _, h := range b.full {
-		if err := h.CountAsWritten(); err != nil {
+		if err := shard.CountAsWritten(h); err != nil {
 			return nil, err
 		}
 	}

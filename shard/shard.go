@@ -196,16 +196,6 @@ func (h *Shard) TouchAll() error {
 	return nil
 }
 
-// CountAsWritten touches all rows and counts them as written, as late in a long run: a save has all of them then. No row changes.
-// It is for measurements.
-func (h *Shard) CountAsWritten() error {
-	if err := h.TouchAll(); err != nil {
-		return err
-	}
-	h.hold.addAll(h.touched)
-	return nil
-}
-
 // Apply updates each of slots once. The gradient of row slots[u] is the sum of the rows
 // pos[start[u]:start[u+1]] of grads, in that order. All slots were read before. start and pos are
 // int32 device buffers as in kernels.UpdateRows. A rule for all rows also updates the other rows;

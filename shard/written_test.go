@@ -97,7 +97,7 @@ func TestCountAsWritten(t *testing.T) {
 	if n := len(stateOf(t, h).rows); n != 0 {
 		t.Fatalf("%d bytes of rows were written at first", n)
 	}
-	if err := h.CountAsWritten(); err != nil {
+	if err := CountAsWritten(h); err != nil {
 		t.Fatal(err)
 	}
 	if n, want := len(stateOf(t, h).rows), h.count*h.RowBytes(); n != want {

@@ -60,7 +60,7 @@ func (t *Trial) Mode(name string) lrpp.Mode { return t.rank.job.modeOf(name) }
 
 // TouchAll touches all rows and counts them as written, and begins commits if the job protects rows. No row changes.
 func (t *Trial) TouchAll() error {
-	if err := t.rank.shard.CountAsWritten(); err != nil {
+	if err := shard.CountAsWritten(t.rank.shard); err != nil {
 		return err
 	}
 	if err := t.BeginCommits(); err != nil {

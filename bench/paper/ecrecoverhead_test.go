@@ -56,7 +56,7 @@ func TestChecksOfProtection(t *testing.T) {
 	turn(t, "E6", "at least 70 %", 0, 42, 44, "overhead", "size", "8S", "k", "4")
 	turn(t, "E6", "Ckpt-30 keeps less", 0, 1e3, 0, "overhead", "size", "8S", "minutes", "30")
 	turn(t, "E6", "by its bytes", 0, 0, high, "overhead", "size", "8S", "k", "4")
-	turn(t, "E7", "fewer samples than k=4 in one time, of those without protection", 0, 1e3, 0, "overhead", "size", "8S", "minutes", "30")
+	turn(t, "E7", "each over its blocks without protection", 0, 1e3, 0, "overhead", "size", "8S", "minutes", "30")
 	turn(t, "E13", "more than 60 %", 0, 1e9, 1, "overhead", "size", "8S", "minutes", "30")
 	turn(t, "E-wide", "2S-2D costs more", 0, high, low, "overhead", "size", "2S-2D")
 	turn(t, "E-ablation", "fewer commits", 0, high, low, "overhead", "system", "ours", "every", "1")

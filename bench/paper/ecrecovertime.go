@@ -90,9 +90,9 @@ func drawDone(minutes int) func(*Figure, []*bench.Report) error {
 			return err
 		}
 		if minutes == 30 {
-			f.Checks = k.less("Ckpt-30 does fewer samples than k=4 in one time, of those without protection")
+			f.Checks = k.less("Ckpt-30 does fewer samples than k=4 in equal time, each over its blocks without protection")
 		} else {
-			f.Checks = k.close("Ckpt-60 does as many samples as k=4 in one time, of those without protection, within 25 %")
+			f.Checks = k.close("Ckpt-60 does as many samples as k=4 in equal time, each over its blocks without protection, within 25 %")
 		}
 		return nil
 	}
@@ -131,15 +131,15 @@ const byBytes = ", by its bytes and the rate of the store"
 
 // less checks that checkpoints keep less than the code.
 func (k kept) less(text string) []Check {
-	return k.check(text, func(text string, saved Point) Check { return below(text, saved, k.code) })
+	return k.compareSaved(text, func(text string, saved Point) Check { return below(text, saved, k.code) })
 }
 
 // close checks that checkpoints keep as much as the code, within 25 %.
 func (k kept) close(text string) []Check {
-	return k.check(text, func(text string, saved Point) Check { return within(text, over(saved, k.code), 0.75, 1.25) })
+	return k.compareSaved(text, func(text string, saved Point) Check { return within(text, over(saved, k.code), 0.75, 1.25) })
 }
 
-func (k kept) check(text string, check func(text string, saved Point) Check) []Check {
+func (k kept) compareSaved(text string, check func(text string, saved Point) Check) []Check {
 	checks := []Check{check(text, k.saved)}
 	if k.byRate.N > 0 {
 		checks = append(checks, check(text+byBytes, k.byRate))

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/ecrec/ecrec/bench"
-	"github.com/ecrec/ecrec/bench/paired"
 )
 
 // line returns the values of a name over a numeric value of their case: that value is x, and the points are in its order. Of the other
@@ -51,7 +50,7 @@ func bars(r *bench.Report, system, name, key string, labels []string, of ...stri
 // pointOf returns a figure of a report as a point. The spread of pairs is the interval of their median.
 func pointOf(f bench.Figure, x float64, label string) Point {
 	p := Point{X: x, Label: label, Y: f.Median, Least: f.Min, Most: f.Max, N: f.N, Single: f.N == 1 && f.Evidence.IsTimed(),
-		Few: f.N < paired.LeastPairs && f.Evidence.IsTimed()}
+		Few: f.N < bench.LeastRepeats && f.Evidence.IsTimed()}
 	if f.Interval != nil {
 		p.Least, p.Most = f.Interval[0], f.Interval[1]
 	}
