@@ -33,15 +33,14 @@ func drawCompression(f *Figure, reports []*bench.Report) error {
 		flat.Points = append(flat.Points, ours)
 	}
 	f.Series = append(f.Series, flat)
-	f.Checks = []Check{
-		atLeast("Ckpt-30 costs as much as the code only if it is compressed by more than 60 %", meets, 60),
-	}
+	const text = "Ckpt-30 costs as much as the code only if it is compressed by more than 60 %"
+	f.Checks = []Check{atLeast(text, meets, 60)}
 	if hasStore(r) {
 		p, err := byRate(r, 0, "8S", 30)
 		if err != nil {
 			return err
 		}
-		f.Checks = append(f.Checks, atLeast("the same by its bytes and the rate of the store", meetAt(ours, p), 60))
+		f.Checks = append(f.Checks, atLeast(text+byBytes, meetAt(ours, p), 60))
 	}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, "Computed, as in the paper: the overhead of fig. 5 on 8S less the compressed share. Compressing is "+

@@ -160,8 +160,8 @@ func checkOverhead(f *Figure, sizes []string) {
 	}
 	if f.series(nameByRate(30)) != nil {
 		f.Checks = append(f.Checks,
-			below("8S: the same by the bytes and the rate of the store", of("ecrec k=4", last), of(nameByRate(30), last)),
-			below("Original: the same by the bytes and the rate of the store", of(nameByRate(30), sizes[0]), of("ecrec k=4", sizes[0])))
+			below("8S: the code costs less than Ckpt-30"+byBytes, of("ecrec k=4", last), of(nameByRate(30), last)),
+			below("Original: Ckpt-30 costs less than the code"+byBytes, of(nameByRate(30), sizes[0]), of("ecrec k=4", sizes[0])))
 	}
 }
 
@@ -185,7 +185,7 @@ func addGrowth(f *Figure, r *bench.Report, sizes []string) error {
 	}
 	code, saved := grows("ecrec k=4", "ECRec k=4"), grows("Ckpt-30", "Ckpt-30")
 	grows("Ckpt-60", "Ckpt-60")
-	f.Checks = append(f.Checks, aboveIfKnown("that of Ckpt-30 grows by a greater factor than that of the code", saved, code))
+	f.Checks = append(f.Checks, aboveIfKnown("from "+first+" to "+last+" the overhead of Ckpt-30 grows by a greater factor than that of the code", saved, code))
 	of := append([]string{"size", first}, checkpointsOf(30).of...)
 	written, all := Point{}, Point{}
 	for _, x := range []struct {

@@ -127,7 +127,7 @@ func keptOf(overhead Point) Point {
 	return p
 }
 
-const byBytes = ", by its bytes and the rate of the store"
+const byBytes = ", by the bytes of the rows and the rate of the store"
 
 // less checks that checkpoints keep less than the code.
 func (k kept) less(text string) []Check {
