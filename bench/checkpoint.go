@@ -63,7 +63,7 @@ func runCheckpoint(out io.Writer, o Options) (_ *Report, err error) {
 	}
 	defer b.freeShards(b.full)
 	for _, h := range b.full {
-		if err := h.TouchAll(); err != nil {
+		if err := shard.CountAsWritten(h); err != nil {
 			return nil, err
 		}
 	}
@@ -155,6 +155,13 @@ func (b *diskBench) saveCheckpoint() (time.Duration, error) {
 		return err
 	}); err != nil {
 		return 0, err
+	}
+	written := int64(0)
+	for _, p := range parts[:b.ranks] {
+		written += p.Bytes
+	}
+	if written < b.bytes {
+		return 0, fmt.Errorf("bench: the checkpoint has %d bytes of rows, the ranks have %d", written, b.bytes)
 	}
 	var err error
 	if parts[b.ranks], err = s.WriteDense(nil, nil); err != nil {

@@ -88,9 +88,10 @@
 // # Protection and faults, by size
 //
 // Sizes of ECRec's models are divided by a scale, and with them every time that belongs to the size: the time between checkpoints, the
-// moment of a failure. Protection measures training without a failure: the ranks are in one process, with emulated links, computing
-// and store. Faults kills ranks of real processes. Its times are from the end of the last step before the loss. Checkpoints of both are those
-// that training waits for.
+// moment of a failure. Ids are of the law tails, so that the popularity of rows has one shape at every size and scale. Protection measures
+// training without a failure: the ranks are in one process, with emulated links, computing and store. Faults kills ranks of real processes.
+// Its times are from the loss, as the launcher recorded it. Checkpoints of both have all rows, and training waits for them. It is an error
+// if one lacks a row.
 //
 // # Servers of rows
 //

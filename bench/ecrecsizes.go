@@ -43,6 +43,9 @@ func sizesSetting(byDefault string) Setting {
 // scaleSetting declares the scale.
 var scaleSetting = number("scale", "200", 1, 1<<30, "divisor of the rows, and of each time that belongs to the size").orTiny("400000")
 
+// lawSetting declares the law of the ids. A scaled table has a long tail like that of the paper's size only with tails.
+var lawSetting = choice("law", data.LawTails, data.Laws, "data.law; tails: the popularity of rows has one shape at every size and scale")
+
 // shape is the model of a size, with the DLRM of MLPerf. Tiny ones have short rows and layers.
 func (z ecrecSize) shape(scale int, tiny bool) (shape, error) {
 	of, err := data.Tables("criteo-terabyte-40m")

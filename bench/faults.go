@@ -19,8 +19,8 @@ import (
 var faultsBench = Bench{
 	Name: "faults",
 	Doc:  "time to recover a killed rank by a code, and by checkpoints, by size of the model",
-	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. All rows are touched before, so that all rows of the " +
-		"rank are lost. " +
+	Detail: "Starts jobs of a process for each rank and kills rank 1 by SIGKILL. Jobs begin with a model that has all rows, so all rows of the " +
+		"rank are lost, and each checkpoint has all rows. Times are from the loss, as the launcher recorded it. " +
 		"With a code, the job continues; the kill is at the begin of a step, and during a commit. " +
 		"There a process in reserve takes the lost one's place (elastic.standby). " +
 		"With checkpoints, for each of which training waits (ECREC_PAUSE_SAVES), the job ends and all its processes start again with " +
@@ -30,18 +30,23 @@ var faultsBench = Bench{
 	Settings: []Setting{
 		sizesSetting("Original,2S,4S,8S").orTiny("Original"),
 		scaleSetting,
+		lawSetting,
 		numbers("k", "2,4", 1, mostColumns, "data rows in a stripe").orTiny("4"),
 		numbers("minutes", "30,60", 1, 1<<20, "time between two checkpoints * scale").orTiny("30"),
 		number("every", "10", 1, 1<<20, "steps between commits").orTiny("2"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("ranks", "5", 2, 64, "number of ranks, one per process"),
-		text("rate", "auto", "a rate", "ec.rebuild_rate"),
+		text("rate", "auto", "rates, separated by commas", "values of ec.rebuild_rate"),
+		choice("moments", bothMoments, []string{bothMoments, "step", "commit"}, "when a rank of a job with a code is killed"),
 		choice("timeline", "4S", append(ecrecSizeNames(), "none"), "size whose throughput is also given by windows"),
 		modeSetting,
 		dirSetting,
 	},
 	measure: runFaults,
 }
+
+// bothMoments are the moments at which a rank of a job with a code is killed.
+const bothMoments = "step,commit"
 
 // calmSteps are left out at the begin of a run. At least this number of steps is before each kill, and after it.
 const calmSteps = 30
@@ -65,6 +70,7 @@ type faultsRun struct {
 	rates    []float64 // of these runs
 	start    float64   // ms, from the start of the command to the end of the first step of the last of them
 	stepTime time.Duration
+	rows     int64
 	rowBytes float64 // of all rows with their state
 }
 
@@ -143,7 +149,7 @@ func (b *faultsRun) stepsOf(minutes int) int { return max(1, b.steps*minutes/30)
 
 // makeFirstModel makes the model that all jobs begin with. It has all rows.
 func (b *faultsRun) makeFirstModel() error {
-	cfg, err := b.shape.config(job{batch: b.batch(), ranks: b.o.number("ranks")})
+	cfg, err := b.shape.config(job{batch: b.batch(), ranks: b.o.number("ranks")}, "data.law="+b.o.text("law"))
 	if err != nil {
 		return err
 	}
@@ -153,7 +159,8 @@ func (b *faultsRun) makeFirstModel() error {
 	if _, err = train.Run(env.Real(), cfg, o); err != nil {
 		return err
 	}
-	b.rowBytes = float64(x.info.Rows) * float64(2*4*b.shape.dim) // with adagrad's state
+	b.rows = x.info.Rows
+	b.rowBytes = float64(b.rows) * float64(2*4*b.shape.dim) // with adagrad's state
 	return nil
 }
 
@@ -168,7 +175,7 @@ func (b *faultsRun) newJob(sets ...string) (*processJob, error) {
 	j := &processJob{o: b.o, program: b.program, dir: dir, shape: b.shape, job: job{batch: b.batch(), ranks: b.o.number("ranks")}}
 	j.sets = append([]string{"job.save_model=false", "train.log_every=1", fmt.Sprint("train.iterations=", b.all),
 		"optimizer.dense.kind=adagrad",
-		"optimizer.sparse.kind=adagrad", "cache.mode=" + b.o.text("mode"), "model.init_from=" + b.modelPath()}, sets...)
+		"optimizer.sparse.kind=adagrad", "cache.mode=" + b.o.text("mode"), "data.law=" + b.o.text("law"), "model.init_from=" + b.modelPath()}, sets...)
 	return j, nil
 }
 
@@ -203,12 +210,14 @@ func (b *faultsRun) measureTurn(turn int) (found []faultOutcome, err error) {
 	b.normal = figure("", "", b.rates).Median
 	found = append(found, faultOutcome{of: map[string]string{"system": "noft"}, lines: r.steps, hit: -1})
 	for _, k := range b.o.numbers("k") {
-		for _, moment := range []string{"step", "commit"} {
-			x, err := b.loseWithCode(k, moment)
-			if err != nil {
-				return nil, fmt.Errorf("k = %d, %s: %w", k, moment, err)
+		for _, rate := range strings.Split(b.o.text("rate"), ",") {
+			for _, moment := range strings.Split(b.o.text("moments"), ",") {
+				x, err := b.loseWithCode(k, rate, moment)
+				if err != nil {
+					return nil, fmt.Errorf("k = %d, ec.rebuild_rate %s, %s: %w", k, rate, moment, err)
+				}
+				found = append(found, x)
 			}
-			found = append(found, x)
 		}
 	}
 	for _, minutes := range b.o.numbers("minutes") {
@@ -224,10 +233,10 @@ func (b *faultsRun) measureTurn(turn int) (found []faultOutcome, err error) {
 }
 
 // loseWithCode kills a rank of a job with a code.
-func (b *faultsRun) loseWithCode(k int, moment string) (x faultOutcome, err error) {
+func (b *faultsRun) loseWithCode(k int, rate, moment string) (x faultOutcome, err error) {
 	every := b.o.number("every")
 	code := "ec.code=xor"
-	j, err := b.newJob(code, fmt.Sprint("ec.k=", k), "ec.r=1", fmt.Sprint("ec.commit_every=", every), "ec.rebuild_rate="+b.o.text("rate"))
+	j, err := b.newJob(code, fmt.Sprint("ec.k=", k), "ec.r=1", fmt.Sprint("ec.commit_every=", every), "ec.rebuild_rate="+rate)
 	if err != nil {
 		return x, err
 	}
@@ -247,7 +256,12 @@ func (b *faultsRun) loseWithCode(k int, moment string) (x faultOutcome, err erro
 	if r.Digest != b.digest || len(r.Recoveries) != 1 {
 		return x, fmt.Errorf("bench: digest %s after %d recoveries, %s without a loss", r.Digest, len(r.Recoveries), b.digest)
 	}
-	return outcomeOfCode(map[string]string{"system": "ours", "k": strconv.Itoa(k), "moment": moment}, &r, b.calm), nil
+	lost, err := lossAt(j.dir)
+	if err != nil {
+		return x, err
+	}
+	of := map[string]string{"system": "ours", "k": strconv.Itoa(k), "rate": rate, "moment": moment}
+	return outcomeOfCode(of, &r, faultTime{lost: lost, calm: b.calm}), nil
 }
 
 // loseWithCheckpoints kills a rank of a job with checkpoints, and starts the job again.
@@ -272,6 +286,14 @@ func (b *faultsRun) loseWithCheckpoints(minutes int, moment string) (x faultOutc
 	if err := before.readSteps(path); err != nil {
 		return x, err
 	}
+	lost, err := lossAt(j.dir)
+	if err != nil {
+		return x, err
+	}
+	size, err := sizeOfCheckpoint(filepath.Join(b.dir, "checkpoints"), b.rows)
+	if err != nil {
+		return x, err
+	}
 	if err := j.run(nil, "--resume", "auto"); err != nil {
 		return x, err
 	}
@@ -282,15 +304,17 @@ func (b *faultsRun) loseWithCheckpoints(minutes int, moment string) (x faultOutc
 	if after.Digest != b.digest {
 		return x, fmt.Errorf("bench: digest %s, %s without a loss", after.Digest, b.digest)
 	}
-	return outcomeOfCheckpoint(map[string]string{"system": "ckpt-full", "minutes": strconv.Itoa(minutes), "moment": moment}, &before, &after,
-		b.calm)
+	of := map[string]string{"system": "ckpt-full", "minutes": strconv.Itoa(minutes), "moment": moment}
+	x, err = outcomeOfCheckpoint(of, &before, &after, faultTime{lost, b.calm, every})
+	x.saved = size.rows
+	return x, err
 }
 
 func (b *faultsRun) nameOf(of map[string]string) string {
 	var parts []string
-	for _, key := range []string{"system", "k", "minutes", "moment"} {
+	for _, key := range []string{"system", "k", "minutes", "rate", "moment"} {
 		if v := of[key]; v != "" {
-			parts = append(parts, map[string]string{"k": "k ", "minutes": "every "}[key]+v)
+			parts = append(parts, map[string]string{"k": "k ", "minutes": "every ", "rate": "rate "}[key]+v)
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -15,27 +15,48 @@ type faultOutcome struct {
 	lines []stepLine        // in the order of time; replayed steps twice
 	hit   int               // the first line after the loss; -1: there was none
 
-	// From the end of the last step before the loss, in ms: to the end of the first step after it, of the step that repeats the last
-	// one, and to the moment at which all lost rows and parities are there again.
+	// From the loss, in ms: to the end of the first step after it, of the step that repeats the last one before it, and to the moment
+	// at which all lost rows and parities are there again.
 	resume, regain, recovered float64
 	redone                    float64 // steps
 	net                       float64 // steps gained until recovered, of the steps of a normal run, in %; with checkpoints 0
 	kept                      float64 // throughput from the first step until recovered, of normal, in %; 0: too few steps
 	rebuilt                   float64 // MB of rows and parities, of all ranks; 0: none by a code
+	saved                     float64 // bytes of the rows of the checkpoint that was loaded; 0: none was
 }
 
-// outcomeOfCode is that of a run with a code. Its first calm steps are not normal.
-func outcomeOfCode(of map[string]string, r *jobRun, calm int) faultOutcome {
+// faultTime is the time of a loss in a run.
+type faultTime struct {
+	lost  int64 // the moment, in milliseconds since 1970
+	calm  int   // the first steps, which are not normal
+	every int   // training waits for a checkpoint after each of so many steps; 0: after none
+}
+
+// lossAt returns when the first loss of a run happened, in milliseconds since 1970, by its events.
+func lossAt(out string) (int64, error) {
+	events, err := readEvents(out)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(events, func(e jobEvent) bool { return e.Event == "loss" })
+	if i < 0 {
+		return 0, errors.New("bench: the events of the run have no loss")
+	}
+	return events[i].Time.UnixMilli(), nil
+}
+
+// outcomeOfCode is that of a run with a code.
+func outcomeOfCode(of map[string]string, r *jobRun, at faultTime) faultOutcome {
 	loss := &r.Recoveries[0]
 	x := faultOutcome{of: of, lines: r.steps, hit: max(1, r.lossOf(loss)), recovered: loss.WholeMS, redone: float64(loss.StepsRedone)}
 	x.rebuilt = loss.RebuildRate * max(0, loss.WholeMS-loss.SurveyMS) / 1e9 * float64(len(loss.Ranks))
-	x.setTimes()
-	x.setShares(r, calm)
+	x.setTimes(at)
+	x.setShares(r, at)
 	return x
 }
 
 // outcomeOfCheckpoint is that of a run that ended with a loss, and of a run that resumed from its checkpoint.
-func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, calm int) (faultOutcome, error) {
+func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, at faultTime) (faultOutcome, error) {
 	if len(before.steps) == 0 {
 		return faultOutcome{}, errors.New("bench: the job ended before its first step")
 	}
@@ -52,9 +73,9 @@ func outcomeOfCheckpoint(of map[string]string, before, after *jobRun, calm int) 
 			after.steps[0].Step)
 	}
 	x.redone = float64(last.Step - x.lines[x.hit].Step + 1)
-	x.setTimes()
+	x.setTimes(at)
 	x.recovered = x.regain
-	x.setShares(&all, calm)
+	x.setShares(&all, at)
 	return x, nil
 }
 
@@ -67,31 +88,46 @@ func (x *faultOutcome) highest(before int) (step int64) {
 }
 
 // setTimes sets the times that follow from the lines.
-func (x *faultOutcome) setTimes() {
-	lost := x.lines[x.hit-1].UnixMS
-	x.resume = float64(x.lines[x.hit].UnixMS - lost)
+func (x *faultOutcome) setTimes(at faultTime) {
+	x.resume = float64(x.lines[x.hit].UnixMS - at.lost)
 	for _, s := range x.lines[x.hit:] {
 		if s.Step >= x.highest(x.hit) {
-			x.regain = float64(s.UnixMS - lost)
+			x.regain = float64(s.UnixMS - at.lost)
 			return
 		}
 	}
 }
 
-// setShares sets the shares of normal, which is the throughput of the steps before the loss.
-func (x *faultOutcome) setShares(r *jobRun, calm int) {
-	normal := r.throughput(min(calm, max(0, x.hit-2)), x.hit)
+// setShares sets the shares of normal, which is the throughput of the steps before the loss, without the pauses for checkpoints.
+func (x *faultOutcome) setShares(r *jobRun, at faultTime) {
+	normal := r.throughputBesidePauses(min(at.calm, max(0, x.hit-2)), x.hit, at.every)
 	if normal == 0 || x.recovered <= 0 {
 		return
 	}
-	until := x.lines[x.hit-1].UnixMS + int64(x.recovered)
+	until := at.lost + int64(x.recovered)
 	end := x.hit
 	for end < len(x.lines) && x.lines[end].UnixMS <= until {
 		end++
 	}
 	gained := float64(max(x.highest(end), x.highest(x.hit)) - x.highest(x.hit))
 	x.net = 100 * gained * float64(r.batch) / (normal * x.recovered / 1e3)
-	x.kept = 100 * r.throughput(x.hit, end) / normal
+	x.kept = 100 * r.throughputBesidePauses(x.hit, end, at.every) / normal
+}
+
+// throughputBesidePauses returns the samples per second from line i to the one before j. It leaves out the time from each step after which
+// training waits for a checkpoint to the step after it.
+func (r *jobRun) throughputBesidePauses(i, j, every int) float64 {
+	steps, ms := 0, int64(0)
+	for n := i + 1; n < j; n++ {
+		if every > 0 && r.steps[n-1].Step%int64(every) == 0 {
+			continue
+		}
+		steps, ms = steps+1, ms+r.steps[n].UnixMS-r.steps[n-1].UnixMS
+	}
+	if ms == 0 {
+		return 0
+	}
+	return 1e3 * float64(steps*r.batch) / float64(ms)
 }
 
 // faultFigures are the outcomes of one kind of run, by turn.
@@ -103,7 +139,7 @@ type faultFigures struct {
 // addFigures adds the figures of a size to the report.
 func (b *faultsRun) addFigures(found []faultFigures) error {
 	t := table(b.out)
-	fmt.Fprintln(t, "killed\tresume ms\tregain ms\trecovered ms\tsteps redone\tnet until then, %\tthroughput meanwhile, %\trebuilt MB\t")
+	fmt.Fprintln(t, "killed\tresume ms\tregain ms\trecovered ms\tsteps redone\tnet until then, %\tthroughput meanwhile, %\trebuilt MB\tsaved MB\t")
 	for _, f := range found {
 		first := len(b.report.Figures)
 		f.of["size"] = b.size.name
@@ -129,6 +165,7 @@ func (b *faultsRun) addFigures(found []faultFigures) error {
 			{"net samples until recovered, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.net }},
 			{"throughput while recovering, of normal", "%", Measured, func(x *faultOutcome) float64 { return x.kept }},
 			{"rebuilt", "MB", Counted, func(x *faultOutcome) float64 { return x.rebuilt }},
+			{"rows of the checkpoint", "MB", Counted, func(x *faultOutcome) float64 { return x.saved / 1e6 }},
 		} {
 			var values []float64
 			for i := range f.outcomes {

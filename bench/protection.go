@@ -18,13 +18,14 @@ var protectionBench = Bench{
 	Doc:  "throughput with a code, checkpoints, or ECRec's commits, by size of the model",
 	Detail: "Links, computing and the rate of the store are emulated. A checkpoint is a real save of all rows, state and dense part: " +
 		"training stops " +
-		"for the longer of the save and of its bytes at the rate of the store. Blocks of steps take turns, each after one without protection. " +
-		"A block with a checkpoint lasts for the time between two. All rows are touched before. Windows of throughput are those of " +
-		"the blocks of a system, end to end.",
+		"for the longer of the save and of the bytes of its rows at the rate of the store. Blocks of steps take turns, each after one without " +
+		"protection. A block with a checkpoint lasts for the time between two. All rows count as written before, so each checkpoint has all " +
+		"of them. Checkpoints are measured in the job of the first code. Windows of throughput are those of the blocks of a system, end to end.",
 	Evidence: Simulated,
 	Settings: []Setting{
 		sizesSetting("Original,2S,4S,8S").orTiny("Original,8S"),
 		scaleSetting,
+		lawSetting,
 		Setting{Name: "systems", Default: "k2,k4,ckpt-30,ckpt-60", Allowed: oneOf(guardNames()) + "; several, separated by commas",
 			Doc: "what protects rows: our code, checkpoints every 30 or 60 minutes / scale, ECRec's commits", check: areGuards}.
 			orTiny("k2,k4,ckpt-30,ckpt-60,like,like-nocopies,like-bare"),

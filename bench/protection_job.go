@@ -40,8 +40,9 @@ type guardedJob struct {
 	cfg     *config.Config
 	dense   [][]float32 // by rank, as long as the dense gradient; its values do not matter, as computing is emulated
 	variant protection.Variant
-	steps   int // of a block of 30 minutes / scale
-	bytes   float64
+	steps   int            // of a block of 30 minutes / scale
+	rows    int64          // of the model
+	saved   checkpointSize // of a checkpoint
 	turns   *measure.Turns
 
 	plain, with [][]guardBlock // [system][turn]
@@ -70,13 +71,16 @@ func (b *protectionRun) measureJob(z ecrecSize, j guardJob) error {
 		code = ec.XOR
 	}
 	sets := []string{"optimizer.dense.kind=adagrad", "optimizer.sparse.kind=adagrad", "ec.code=" + code, "cache.mode=" + b.o.text("mode"),
-		"checkpoint.dir=" + dir, "checkpoint.keep=1", fmt.Sprint("ec.commit_every=", j.every)}
+		"data.law=" + b.o.text("law"), "checkpoint.dir=" + dir, "checkpoint.keep=1", fmt.Sprint("ec.commit_every=", j.every)}
 	if code != "none" {
 		sets = append(sets, fmt.Sprint("ec.k=", j.k), "ec.r=1")
 	}
 	of := job{batch: b.ranks * b.o.number("batch"), ranks: b.ranks, threads: b.o.number("threads")}
 	if g.cfg, err = s.config(of, sets...); err != nil {
 		return err
+	}
+	for _, n := range g.cfg.Model.TableRows() {
+		g.rows += n
 	}
 	o := train.Options{Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }, World: b.linkedWorld()}
 	if j.like {
@@ -116,11 +120,7 @@ func (g *guardedJob) addBaseline(o *train.Options) error {
 	if err != nil {
 		return err
 	}
-	rows := int64(0)
-	for _, n := range g.cfg.Model.TableRows() {
-		rows += n
-	}
-	o.Sinks = append(o.Sinks, protection.New(protection.Options{Layout: layout, Slots: (rows + int64(g.b.ranks) - 1) / int64(g.b.ranks),
+	o.Sinks = append(o.Sinks, protection.New(protection.Options{Layout: layout, Slots: (g.rows + int64(g.b.ranks) - 1) / int64(g.b.ranks),
 		Endpoints: g.b.linkedEndpoints(), Variant: &g.variant,
 		Gradient: func(rank int) kernels.Buffer { return kernels.HostBuffer(g.dense[rank]) }}))
 	return nil
@@ -243,20 +243,23 @@ func (g *guardedJob) runBlock(t *train.Trial, mode lrpp.Mode, of guard, steps in
 	return x, err
 }
 
-// pauseToSave saves a checkpoint, and waits until a store of the rate of the setting has taken its bytes. All ranks write to one store.
+// pauseToSave saves a checkpoint, and waits until a store of the rate of the setting has taken its rows. All ranks write to one store.
+// The dense part, which the scale does not divide, takes no time there.
 func (g *guardedJob) pauseToSave(t *train.Trial, x *guardBlock) error {
 	began := time.Now()
 	if err := t.SettleAndSave(); err != nil {
 		return err
 	}
 	x.saved = time.Since(began)
-	if rate := g.b.o.number("store"); rate > 0 && t.Rank() == 0 {
-		bytes, err := folderBytes(g.cfg.Checkpoint.Dir)
+	if t.Rank() == 0 {
+		size, err := sizeOfCheckpoint(g.cfg.Checkpoint.Dir, g.rows)
 		if err != nil {
 			return err
 		}
-		g.bytes = bytes
-		time.Sleep(time.Duration(bytes/float64(rate)*1e3) - x.saved)
+		g.saved = size
+		if rate := g.b.o.number("store"); rate > 0 {
+			time.Sleep(time.Duration(size.rows/float64(rate)*1e3) - x.saved)
+		}
 	}
 	if err := t.Barrier(); err != nil {
 		return err
@@ -265,17 +268,27 @@ func (g *guardedJob) pauseToSave(t *train.Trial, x *guardBlock) error {
 	return nil
 }
 
-// folderBytes is the size of the only checkpoint in a folder.
-func folderBytes(dir string) (bytes float64, err error) {
+// checkpointSize is the bytes of a checkpoint: of its files of rows, and of all files.
+type checkpointSize struct{ rows, all float64 }
+
+// sizeOfCheckpoint returns the size of the newest checkpoint in a folder. It is an error if that lacks some of the rows of the model.
+func sizeOfCheckpoint(dir string, rows int64) (size checkpointSize, err error) {
 	found, err := checkpoint.List(env.Real(), dir)
 	if err != nil {
-		return 0, err
+		return size, err
 	}
-	if len(found) != 1 || found[0].Err != nil {
-		return 0, fmt.Errorf("bench: %d checkpoints in %s, want 1", len(found), dir)
+	if len(found) == 0 || found[0].Err != nil {
+		return size, fmt.Errorf("bench: of %d checkpoints in %s the newest cannot be read", len(found), dir)
 	}
+	has := int64(0)
 	for _, f := range found[0].AllFiles() {
-		bytes += float64(f.Bytes)
+		size.all += float64(f.Bytes)
+		if f.Rows > 0 {
+			has, size.rows = has+f.Rows, size.rows+float64(f.Bytes)
+		}
 	}
-	return bytes, nil
+	if has != rows {
+		return size, fmt.Errorf("bench: the checkpoint has %d of %d rows", has, rows)
+	}
+	return size, nil
 }

@@ -28,7 +28,7 @@ func (g *guardedJob) addFigures(info train.Info) error {
 			ms, over = append(ms, x.perStep()), append(over, 100*(x.perStep()/plain-1))
 			parts = append(parts, 100*1e3*partsOf(x.cost).Seconds()/plain)
 			paused, saved = append(paused, x.paused.Seconds()), append(saved, x.saved.Seconds())
-			reached = append(reached, g.bytes/1e6/x.saved.Seconds())
+			reached = append(reached, g.saved.all/1e6/x.saved.Seconds())
 		}
 		step, overhead := r.addFigure("step", "ms", ms...), r.addPaired("overhead", "%", over...)
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t", of.setting+g.everyText(of), step.Median, step.Min, step.Max, overhead.Median,
@@ -38,7 +38,8 @@ func (g *guardedJob) addFigures(info train.Info) error {
 			pause := r.addFigure("pause", "s", paused...)
 			disk := r.addAs(Measured, "pause, on the disk", "s", saved...)
 			r.addAs(Measured, "rate of the disk", "MB/s", reached...)
-			r.addAs(Counted, "bytes of a checkpoint", "B", g.bytes)
+			r.addAs(Counted, "bytes of a checkpoint", "B", g.saved.all)
+			r.addAs(Counted, "bytes of its rows", "B", g.saved.rows)
 			fmt.Fprintf(t, "-\t%.3f\t%.3f\t\n", pause.Median, disk.Median)
 		case of.like == nil:
 			fmt.Fprintf(t, "%.2f\t-\t-\t\n", r.addFigure("overhead by parts", "%", parts...).Median)

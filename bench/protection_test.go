@@ -49,7 +49,8 @@ func TestScaleOfSizes(t *testing.T) {
 	}
 }
 
-// Steps that are trained again are no progress: net is that of new ones.
+// Times are from the loss, not from the last step before it. Steps that are trained again are no progress: net is that of new ones. A pause
+// for a checkpoint is no part of the normal speed.
 func TestOutcomeOfACheckpoint(t *testing.T) {
 	before, after := &jobRun{batch: 10}, &jobRun{batch: 10}
 	for i := range 6 { // steps 1 to 6, one each 100 ms
@@ -58,11 +59,29 @@ func TestOutcomeOfACheckpoint(t *testing.T) {
 	for i := range 4 { // from step 5 on, after a second
 		after.steps = append(after.steps, stepLine{int64(i + 5), int64(1600 + 100*i)})
 	}
-	x, err := outcomeOfCheckpoint(nil, before, after, 1)
-	if err != nil || x.resume != 1000 || x.regain != 1100 || x.recovered != 1100 || x.redone != 2 || x.net != 0 || x.kept != 100 {
+	x, err := outcomeOfCheckpoint(nil, before, after, faultTime{lost: 900, calm: 1})
+	if err != nil || x.resume != 700 || x.regain != 800 || x.recovered != 800 || x.redone != 2 || x.net != 0 || x.kept != 100 {
 		t.Errorf("%+v, %v", x, err)
 	}
-	if _, err := outcomeOfCheckpoint(nil, before, before, 1); err == nil {
+	for i := range 3 { // a pause of 2 s after step 3
+		before.steps[3+i].UnixMS += 2000
+	}
+	for i := range after.steps {
+		after.steps[i].UnixMS += 2000
+	}
+	if x, err := outcomeOfCheckpoint(nil, before, after, faultTime{2900, 1, 3}); err != nil || x.resume != 700 || x.kept != 100 {
+		t.Errorf("after a pause: %+v, %v", x, err)
+	}
+	if _, err := outcomeOfCheckpoint(nil, before, before, faultTime{lost: 900, calm: 1}); err == nil {
 		t.Error("a job that was not started again has an outcome")
+	}
+}
+
+// The losses of one job are one value, their median. A figure that no loss has is left out.
+func TestLossesOfAJobAreOneValue(t *testing.T) {
+	f := rebuildTimes{rate: []float64{7}}
+	f.addMedians(rebuildTimes{rate: []float64{3, 1, 2}, whole: []float64{5, 6}})
+	if !slices.Equal(f.rate, []float64{7, 2}) || !slices.Equal(f.whole, []float64{5.5}) || f.kept != nil {
+		t.Errorf("%+v", f)
 	}
 }

@@ -12,7 +12,8 @@ var rebuildBench = Bench{
 	Name: "rebuild",
 	Doc:  "training while lost rows are rebuilt, by rate; a rebuild beside a bare loop",
 	Detail: "First rebuilds one of the ranks of a group in the memory of one process, and does the same reads, copies, XOR and first " +
-		"writes in a bare loop, in turns. Then starts jobs of real processes, one for each rate, and kills their ranks in turn. " +
+		"writes in a bare loop, in turns. Then starts jobs of real processes, one for each rate, and kills their ranks in turn. The value of a job " +
+		"is the median of its losses. " +
 		"The digests must be equal.",
 	Settings: []Setting{
 		choice("part", "all", []string{"all", "memory", "jobs"}, "parts to measure"),
@@ -75,9 +76,7 @@ func (b *recoveryRun) rebuildByRate(report *Report) error {
 			if x.Digest != digest || len(x.Recoveries) == 0 {
 				return fmt.Errorf("bench: digest %s after %d recoveries at rate %s, %s at rate %s", x.Digest, len(x.Recoveries), rate, digest, rates[0])
 			}
-			for k := range x.Recoveries {
-				found[i].addLoss(&x, &x.Recoveries[k])
-			}
+			found[i].addJob(&x)
 		}
 	}
 	fmt.Fprintf(b.out, "\n%v: %d losses in each job; all digests: %s\n", b, b.kills, digest)
@@ -105,8 +104,29 @@ func (b *recoveryRun) rebuildByRate(report *Report) error {
 	return nil
 }
 
-// rebuildTimes are the figures of a rate, by loss.
+// rebuildTimes are the figures of a rate, by job or by loss.
 type rebuildTimes struct{ rate, whole, kept, steps []float64 }
+
+// addJob adds the medians of the losses of a job: its losses are no repeats, since they share its processes and its time.
+func (f *rebuildTimes) addJob(x *jobRun) {
+	var of rebuildTimes
+	for k := range x.Recoveries {
+		of.addLoss(x, &x.Recoveries[k])
+	}
+	f.addMedians(of)
+}
+
+// addMedians adds the median of each figure of some losses. A figure that no loss has is left out.
+func (f *rebuildTimes) addMedians(of rebuildTimes) {
+	for _, x := range []struct {
+		to     *[]float64
+		losses []float64
+	}{{&f.rate, of.rate}, {&f.whole, of.whole}, {&f.kept, of.kept}, {&f.steps, of.steps}} {
+		if len(x.losses) > 0 {
+			*x.to = append(*x.to, figure("", "", x.losses).Median)
+		}
+	}
+}
 
 // addLoss adds a loss of a job. A rebuild that ends with the first step shows nothing of its throughput.
 func (f *rebuildTimes) addLoss(x *jobRun, loss *train.Recovery) {

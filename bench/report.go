@@ -71,6 +71,9 @@ const (
 // IsTimed reports whether figures of this kind are times of this machine, which differ from run to run.
 func (e Evidence) IsTimed() bool { return e == Measured || e == Simulated }
 
+// LeastRepeats is the least number of repeats of a time with an interval of 95 %.
+const LeastRepeats = paired.LeastPairs
+
 // Figure is one quantity.
 type Figure struct {
 	Name     string   `json:"name"`

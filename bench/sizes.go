@@ -57,6 +57,9 @@ var sizedSets = []sizedSet{
 	{"Criteo Kaggle", "criteo-kaggle", 13, 39_291_958}, {"Avazu", "avazu", 1, 40_428_967}, {"Criteo Terabyte", "criteo-terabyte", 13, 4_373_472_329},
 }
 
+// sizedLaws are the laws that are counted: real tables need no other tails.
+var sizedLaws = []string{data.LawIndependent, data.LawBursts}
+
 func runSizes(out io.Writer, o Options) (*Report, error) {
 	report := o.newReport("none")
 	report.writeHeader(out)
@@ -79,7 +82,7 @@ func runSizes(out io.Writer, o Options) (*Report, error) {
 			f := report.addCase("bytes of rows", "bytes", 4*float64(all)*float64(dim), append(of, "dim", strconv.Itoa(dim))...)
 			fmt.Fprintf(t, "%.2f\t", f.Median/1e9)
 		}
-		for _, law := range data.Laws {
+		for _, law := range sizedLaws {
 			o.mustRun()
 			n, err := o.countDistinct(law, set.tables)
 			if err != nil {
@@ -135,7 +138,7 @@ func (r *Report) modelSizes(out io.Writer, distinct map[string][]float64) error 
 			of := []string{"model", m.name, "data", set.name}
 			fmt.Fprintf(t, "%s\t%s\t%.0f\t", m.name, set.name, r.addCase("dense parameters", "parameters", params, of...).Median)
 			fmt.Fprintf(t, "%.2f\t", r.addCase("rows of memory", "%", 100*rows*width/(rows*width+params), of...).Median)
-			for i, law := range data.Laws {
+			for i, law := range sizedLaws {
 				with := append(of, "stream", law)
 				bytes := distinct[set.name][i] * width
 				r.addCase("dense over rows", ratioUnit, params/bytes, with...)

@@ -189,7 +189,7 @@ var jobAndData = []Doc{
 	{"data.hots", "one", "data",
 		"Number of ids of each feature of `synthetic` data: a list, or the name of a set. `mlperf`: the 214 ids of MLPerf's DLRM-DCNv2. `hundred`: 100 ids of 8 features."},
 	{"data.law", "", "data",
-		"When rows of `synthetic` data are used. `independent`: each id is drawn by itself. `bursts`: some ids are drawn again for some time. Batches then share as many rows as those of Criteo Kaggle in BagPipe. See [laws](data.md#laws-of-synthetic-ids)."},
+		"When rows of `synthetic` data are used. `independent`: each id is drawn by itself. `bursts`: some ids are drawn again for some time. Batches then share as many rows as those of Criteo Kaggle in BagPipe. `tails`: as `independent`, but small tables have a long tail too. See [laws](data.md#laws-of-synthetic-ids)."},
 	{"data.cache", "`job.out`", "config",
 		"Folder of the record files that text is converted to. Runs with the same folder share conversions. See " +
 			"[conversions](data.md#text-is-converted-once)."},

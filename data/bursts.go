@@ -6,10 +6,12 @@ const (
 	LawIndependent = "independent"
 	// LawBursts draws some ids again for some time (bursts).
 	LawBursts = "bursts"
+	// LawTails is LawIndependent with a long tail in each table. So tables whose rows are all divided by one number keep their shape.
+	LawTails = "tails"
 )
 
 // Laws lists the laws of synthetic ids.
-var Laws = []string{LawIndependent, LawBursts}
+var Laws = []string{LawIndependent, LawBursts, LawTails}
 
 // bursts is how popular the rows of one synthetic table are, and when they are used.
 //

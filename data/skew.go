@@ -5,9 +5,9 @@ import "math/bits"
 // skew is how popular the rows of one synthetic table are.
 //
 // Rank r, from 0 for the most popular row, is drawn from the power law
-// 1/(r + shift)^2. In a table of at least longTailRows rows, every second
-// lookup is drawn from a long tail instead, the power law 1/r^(3/4) over all
-// rows. Both have inverse distribution functions that need no more than a
+// 1/(r + shift)^2. In a table of at least longTailRows rows, or of any size with
+// LawTails, every second lookup is drawn from a long tail instead, the power law
+// 1/r^(3/4) over all rows. Both have inverse distribution functions that need no more than a
 // division, so ids are drawn exactly, without tables, with the same result on every machine. A
 // bijection then scatters the ranks over the table.
 //
@@ -40,9 +40,13 @@ const (
 	longShift    = 1 // of a table with one
 )
 
-func newSkew(rows int64, key uint64) skew {
+// newSkew returns the skew of a table, whose size decides on its tail.
+func newSkew(rows int64, key uint64) skew { return newTailedSkew(rows, key, rows >= longTailRows) }
+
+// newTailedSkew returns the skew of a table with a long tail, or of one without.
+func newTailedSkew(rows int64, key uint64, tail bool) skew {
 	k := skew{rows: uint64(rows), size: float64(rows), shift: shortShift}
-	if rows >= longTailRows {
+	if tail {
 		k.long, k.shift = 1, longShift
 	}
 	k.hi = 1 / k.shift

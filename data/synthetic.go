@@ -70,7 +70,7 @@ func newSyntheticOf(schema Schema, seed uint64, hots []int, law string) (*synthe
 	case law == LawBursts:
 		return newBurstySynthetic(schema, seed, fittedBursts)
 	}
-	s, err := makeSynthetic(schema, seed, hots)
+	s, err := makeSynthetic(schema, seed, hots, law)
 	if err == nil {
 		s.teacher = newTeacher(s, drawKey(seed, itemTeacher, 0))
 	}
@@ -79,7 +79,7 @@ func newSyntheticOf(schema Schema, seed uint64, hots []int, law string) (*synthe
 
 // newBurstySynthetic is newSynthetic for ids in bursts.
 func newBurstySynthetic(schema Schema, seed uint64, shares burstShares) (*synthetic, error) {
-	s, err := makeSynthetic(schema, seed, nil)
+	s, err := makeSynthetic(schema, seed, nil, LawBursts)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func newBurstySynthetic(schema Schema, seed uint64, shares burstShares) (*synthe
 }
 
 // makeSynthetic makes a source without a teacher.
-func makeSynthetic(schema Schema, seed uint64, hots []int) (*synthetic, error) {
+func makeSynthetic(schema Schema, seed uint64, hots []int, law string) (*synthetic, error) {
 	if err := schema.checkLimits(); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,8 @@ func makeSynthetic(schema Schema, seed uint64, hots []int) (*synthetic, error) {
 		s.schema.IDs += float64(n)
 	}
 	for f, rows := range schema.FeatureRows() {
-		s.skews = append(s.skews, newSkew(rows, drawKey(seed, itemScatter, uint64(schema.TableOfFeature(f)))))
+		key := drawKey(seed, itemScatter, uint64(schema.TableOfFeature(f)))
+		s.skews = append(s.skews, newTailedSkew(rows, key, law == LawTails || rows >= longTailRows))
 	}
 	// Medians and bounds in the manner of Criteo's 13 counts.
 	medians := [criteoDense]float64{1, 6, 8, 4, 2500, 40, 4, 7, 30, 1, 2, 1, 4}

@@ -90,6 +90,24 @@ func readPin(t *testing.T, p *Pin, failed bool, saved map[int][]byte) {
 	}
 }
 
+// Rows that count as written keep their bytes and digest, and a pin has all of them.
+func TestCountAsWritten(t *testing.T) {
+	h := shards(t, 2, 1)[1]
+	before := total(t, []*Shard{h})
+	if n := len(stateOf(t, h).rows); n != 0 {
+		t.Fatalf("%d bytes of rows were written at first", n)
+	}
+	if err := CountAsWritten(h); err != nil {
+		t.Fatal(err)
+	}
+	if n, want := len(stateOf(t, h).rows), h.count*h.RowBytes(); n != want {
+		t.Errorf("%d bytes of rows count as written, want %d", n, want)
+	}
+	if total(t, []*Shard{h}) != before {
+		t.Error("the digest of the rows has changed")
+	}
+}
+
 // TestFirstWrites writes random rows of a shard with a journal and of one without, among them rows that were never touched. Both have the
 // same rows and digests, and each row that may differ from its init was touched.
 func TestFirstWrites(t *testing.T) {

@@ -46,7 +46,7 @@ func drawB2(f *Figure, reports []*bench.Report) error {
 			return err
 		}
 		fetch, push := f.atLabel("fetch", b.label), f.atLabel("push", b.label)
-		p := Point{X: float64(len(barsOf) + i), Label: []string{"DLRM", "DeepFM"}[b.report] + ", embedding access", N: step.N, Single: step.Single, Unit: "%"}
+		p := Point{X: float64(len(barsOf) + i), Label: []string{"DLRM", "DeepFM"}[b.report] + ", embedding access", N: step.N, Single: step.Single, Few: step.Few, Unit: "%"}
 		p.Y = 100 * (fetch.Y + push.Y) / step.Y
 		p.Least, p.Most = 100*(fetch.Least+push.Least)/step.Most, 100*(fetch.Most+push.Most)/step.Least
 		if err := s.addPoint(p, kind); err != nil {
@@ -97,7 +97,7 @@ func drawB7(f *Figure, reports []*bench.Report) error {
 	for _, system := range []string{"replicated", "partitioned"} {
 		ratio := over(times("LRPP"), times(system))
 		better := Point{X: 2, Label: "better than " + system, Y: 100 * (1 - ratio.Y), Least: 100 * (1 - ratio.Most),
-			Most: 100 * (1 - ratio.Least), N: ratio.N, Single: ratio.Single, Unit: "%"}
+			Most: 100 * (1 - ratio.Least), N: ratio.N, Single: ratio.Single, Few: ratio.Few, Unit: "%"}
 		s := f.series("LRPP")
 		s.Points = append(s.Points, better)
 	}

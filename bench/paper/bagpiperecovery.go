@@ -28,12 +28,11 @@ func drawLostTrainer(f *Figure, reports []*bench.Report) error {
 	at := func(i int) Point { return f.Series[i].Points[0] }
 	f.Checks = []Check{
 		below("a job with the code trains on sooner than one that loads a checkpoint saved just before", at(0), at(2)),
-		atMost("less than 60 s, as BagPipe", at(0), 60),
 	}
 	f.Params = append([]Param{{"model", "DLRM on Criteo Kaggle, 6 GB", "ECRec's " + size + ", scaled"},
 		{"lost", "a trainer; rows are on servers", "a rank, which is trainer and server: its rows are lost too"}}, faultParams(r)...)
 	f.Notes = append(f.Notes, faultNotes...)
 	f.Notes = append(f.Notes, "BagPipe's trainers hold no rows, so it loses none; our rank loses its rows and rebuilds them beside "+
-		"training: more work than in the paper.")
+		"training: more work than in the paper. Our model is small, so no check compares our seconds with the paper's.")
 	return nil
 }

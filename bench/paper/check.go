@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// A check of measured values takes their spreads into account: it holds or fails only if it does so for all values within the spreads,
-// else it is unclear. A check of a time that was taken once is unclear. Counts have no spread, so their checks are always clear. A value
-// that is missing (N = 0) fails its check.
+// A check of measured values takes their spreads into account: it holds or fails only if it does so for all values within the spreads, else
+// it is unclear. A check of a time that was taken once is unclear. One of times with fewer repeats than an interval of 95 % needs agrees or
+// disagrees: it is Few, and decides no figure. Counts have no spread, so their checks are always clear. A value that is missing (N = 0)
+// fails its check.
 
 // above checks that a is greater than b.
 func above(text string, a, b Point) Check {
@@ -40,6 +41,25 @@ func within(text string, a Point, least, most float64) Check {
 func near(text string, a Point, to, share float64) Check {
 	margin := math.Abs(to) * share
 	return within(text, a, to-margin, to+margin)
+}
+
+// aboveIfKnown and nearIfKnown are above and near. They are unclear if a value is not known (overPositive).
+func aboveIfKnown(text string, a, b Point) Check {
+	if a.N == 0 || b.N == 0 {
+		return unknownRatio(text)
+	}
+	return above(text, a, b)
+}
+
+func nearIfKnown(text string, a Point, to, share float64) Check {
+	if a.N == 0 {
+		return unknownRatio(text)
+	}
+	return near(text, a, to, share)
+}
+
+func unknownRatio(text string) Check {
+	return Check{Text: text, Unclear: true, Seen: "the spread of the value to divide by contains 0"}
 }
 
 // rising checks that each value is greater than the one before it.
@@ -78,20 +98,41 @@ func holdsIf(text string, holds bool, format string, args ...any) Check {
 	return Check{Text: text, Holds: holds, Seen: fmt.Sprintf(format, args...)}
 }
 
-// all joins checks into one, which holds if all hold.
+// all joins checks into one, which holds if all hold. It is as weak as the weakest of the checks that decide it.
 func all(text string, checks ...Check) Check {
 	joined := Check{Text: text, Holds: len(checks) > 0}
 	var sees []string
-	fails := false
+	fails, disagrees := false, false
 	for _, c := range checks {
 		joined.Holds = joined.Holds && c.Holds
 		joined.Unclear = joined.Unclear || c.Unclear
-		fails = fails || !c.Holds && !c.Unclear
+		joined.Few = joined.Few || c.Few
+		fails = fails || c.fails() && !c.Few
+		disagrees = disagrees || c.fails()
 		sees = append(sees, c.Seen)
 	}
-	joined.Unclear = joined.Unclear && !fails
+	joined.Unclear = joined.Unclear && !disagrees
+	joined.Few = joined.Few && !fails && !joined.Unclear
 	joined.Seen = strings.Join(sees, "; ")
 	return joined
+}
+
+// fails reports whether the values contradict the check.
+func (c Check) fails() bool { return !c.Holds && !c.Unclear }
+
+// verdict returns the class and the words of a check on the page.
+func (c Check) verdict() (class, words string) {
+	switch {
+	case c.Unclear:
+		return "unclear", "not told apart"
+	case c.Few && c.Holds:
+		return "agrees", string(ShapeAgrees)
+	case c.Few:
+		return "disagrees", string(ShapeDisagrees)
+	case c.Holds:
+		return "holds", "holds"
+	}
+	return "differs", "fails"
 }
 
 // each checks neighbouring points.
@@ -121,6 +162,7 @@ func judge(text string, holds, fails bool, sees string, points ...Point) Check {
 	}
 	c.Holds = holds
 	c.Unclear = !holds && !fails
+	c.Few = !c.Unclear && slices.ContainsFunc(points, func(p Point) bool { return p.Few })
 	return c
 }
 

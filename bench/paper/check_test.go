@@ -61,6 +61,30 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, c.check)
 		}
 	}
+	few := two
+	few.Few = true
+	for _, c := range []struct {
+		name  string
+		check Check
+		holds bool
+		few   bool
+		class string
+	}{
+		{"above", above("", few, one), true, true, "agrees"},
+		{"not above", above("", one, few), false, true, "disagrees"},
+		{"a ratio", atLeast("", over(few, one), 1), true, true, "agrees"},
+		{"a count", above("", two, one), true, false, "holds"},
+		{"all hold", all("", above("", few, one), above("", two, one)), true, true, "agrees"},
+		{"one disagrees", all("", above("", one, few), above("", two, one)), false, true, "disagrees"},
+		{"one fails", all("", above("", few, one), above("", one, two)), false, false, "differs"},
+		{"one disagrees, one fails", all("", above("", one, few), above("", one, two)), false, false, "differs"},
+		{"one is unclear", all("", above("", few, one), above("", wide, one)), false, false, "unclear"},
+		{"one disagrees, one is unclear", all("", above("", one, few), above("", wide, one)), false, true, "disagrees"},
+	} {
+		if class, _ := c.check.verdict(); c.check.Holds != c.holds || c.check.Few != c.few || class != c.class {
+			t.Errorf("few repeats, %s: %+v, %s", c.name, c.check, class)
+		}
+	}
 	if c := above("", two, Point{}); !strings.Contains(c.Seen, "missing") {
 		t.Errorf("a missing value: %q", c.Seen)
 	}
@@ -108,8 +132,14 @@ func TestPicking(t *testing.T) {
 	if _, err := line(r, "", "step", "batch"); err == nil {
 		t.Error("a series of two kinds is no error")
 	}
-	if p, _, err := point(r, 0, "", "step", "batch", "3"); err != nil || !p.Single {
+	if p, _, err := point(r, 0, "", "step", "batch", "3"); err != nil || !p.Single || !p.Few {
 		t.Errorf("a time that was taken once: %+v, %v", p, err)
+	}
+	for n, few := range map[int]bool{5: true, 6: false} {
+		r.Figures[1].N = n
+		if p, _, err := point(r, 0, "", "step", "batch", "3"); err != nil || p.Single || p.Few != few {
+			t.Errorf("a time of %d repeats: %+v, %v", n, p, err)
+		}
 	}
 	if s.Points[0].Single {
 		t.Errorf("a virtual time: %+v", s.Points[0])
@@ -132,5 +162,28 @@ func TestPicking(t *testing.T) {
 	}
 	if p := scaledSeries(s, -2).Points[1]; p.Y != -2 || s.Points[1].Y != 1 {
 		t.Errorf("scaled: %+v", p)
+	}
+}
+
+// Times with few repeats do not decide a figure, and other quantities than the paper's hold no shape.
+func TestMarks(t *testing.T) {
+	holds, fails := Check{Holds: true}, Check{}
+	agrees, disagrees, unclear := Check{Holds: true, Few: true}, Check{Few: true}, Check{Unclear: true}
+	for _, x := range []struct {
+		other  string
+		checks []Check
+		want   Mark
+	}{
+		{"", []Check{holds}, ShapeHolds}, {"", []Check{holds, agrees}, ShapeAgrees}, {"", []Check{holds, agrees, unclear}, ShapeUnclear},
+		{"", []Check{agrees, unclear, disagrees}, ShapeDisagrees}, {"", []Check{disagrees, fails}, ShapeDiffers}, {"", nil, NoChecks},
+		{"it is in MB", []Check{holds}, OtherQuantity}, {"it is in MB", nil, OtherQuantity}, {"it is in MB", []Check{fails}, ShapeDiffers},
+	} {
+		f := &Figure{Other: x.other, Checks: x.checks, Series: []Series{{System: "x"}}}
+		if got := f.findMark(); got != x.want {
+			t.Errorf("%q, %+v: %s, want %s", x.other, x.checks, got, x.want)
+		}
+		if classOf(x.want) == "" {
+			t.Errorf("%s has no class", x.want)
+		}
 	}
 }

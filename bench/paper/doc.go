@@ -8,6 +8,8 @@
 // A drawing makes a figure from the reports of some runs of benchmarks.
 // A value of a paper is a number in its text, or one computed from such numbers. Curves whose points are only in a picture have none.
 // A check is a statement about the shape of a figure that our values keep or break: "LRPP sends fewer rows than replicated caches".
+// A check of times with fewer repeats than an interval of 95 % needs (package paired) agrees or disagrees. It is not counted as evidence that
+// the shape of the figure holds or differs.
 //
 // # Data
 //

@@ -71,9 +71,11 @@ func checkpointsOf(minutes int) ecrecSystem {
 
 // saves are the notes on ckpt-full.
 var saves = []string{
-	"Ckpt-30 and Ckpt-60 are our ckpt-full: training stops, all touched rows, state and the dense part are written to real files, " +
-		"and training continues after the longer of that and of the bytes at the rate of the store. The paper's writes to HDFS. Ours " +
-		"checks sums as it writes, which costs it nothing here; it waits for no replicas: stronger than the paper's.",
+	"Ckpt-30 and Ckpt-60 are our ckpt-full: training stops, all rows, state and the dense part are written to real files, " +
+		"and training continues after the longer of that and of the bytes of the rows at the rate of the store. The paper's writes to HDFS. " +
+		"It waits for no replicas: stronger than the paper's. While the disk is slower than the store, it is weaker: so checks that need its cost " +
+		"are also made by the bytes of the rows at the rate of the store, the least that it can cost.",
+	"The dense part has its full size at any scale. It is written, but takes no time at the rate of the store.",
 	"Our code commits every few steps beside training, and trainers are synchronous, so each has the dense part: no copies of it " +
 		"are sent. ECRec commits each step.",
 }
@@ -129,16 +131,9 @@ func drawOverhead(f *Figure, reports []*bench.Report) error {
 	if err := addByRate(f, r, sizes); err != nil {
 		return err
 	}
-	last := sizes[len(sizes)-1]
-	of := func(system, size string) Point { return f.atLabel(system, size) }
-	f.Checks = []Check{
-		rising("the overhead of Ckpt-30 grows with the size", f.points("Ckpt-30")),
-		rising("the overhead of Ckpt-60 grows with the size", f.points("Ckpt-60")),
-		above("from Original to 8S, that of Ckpt-30 grows by more than that of the code", minus(of("Ckpt-30", last), of("Ckpt-30", sizes[0])),
-			minus(of("ecrec k=4", last), of("ecrec k=4", sizes[0]))),
-		below("8S: the code costs less than Ckpt-30", of("ecrec k=4", last), of("Ckpt-30", last)),
-		below("Original: Ckpt-30 costs less than the code, as in the paper", of("Ckpt-30", sizes[0]), of("ecrec k=4", sizes[0])),
-		within("8S: k=2 and k=4 differ by at most 5 points", minus(of("ecrec k=2", last), of("ecrec k=4", last)), -5, 5),
+	checkOverhead(f, sizes)
+	if err := addGrowth(f, r, sizes); err != nil {
+		return err
 	}
 	f.Params = shapedParams(r)
 	f.Notes = append(f.Notes, saves...)
@@ -147,133 +142,101 @@ func drawOverhead(f *Figure, reports []*bench.Report) error {
 	return nil
 }
 
+// checkOverhead checks the overheads of the sizes.
+func checkOverhead(f *Figure, sizes []string) {
+	last := sizes[len(sizes)-1]
+	of := func(system, size string) Point { return f.atLabel(system, size) }
+	var less []Check
+	for _, size := range sizes {
+		less = append(less, below("", of("Ckpt-60", size), of("Ckpt-30", size)))
+	}
+	f.Checks = []Check{
+		rising("the overhead of Ckpt-30 grows with the size", f.points("Ckpt-30")),
+		rising("the overhead of Ckpt-60 grows with the size", f.points("Ckpt-60")),
+		all("on each size Ckpt-60 costs less than Ckpt-30", less...),
+		below("8S: the code costs less than Ckpt-30", of("ecrec k=4", last), of("Ckpt-30", last)),
+		below("Original: Ckpt-30 costs less than the code, as in the paper", of("Ckpt-30", sizes[0]), of("ecrec k=4", sizes[0])),
+		within("8S: k=2 and k=4 differ by at most 5 points", minus(of("ecrec k=2", last), of("ecrec k=4", last)), -5, 5),
+	}
+	if f.series(nameByRate(30)) != nil {
+		f.Checks = append(f.Checks,
+			below("8S: the code costs less than Ckpt-30"+byBytes, of("ecrec k=4", last), of(nameByRate(30), last)),
+			below("Original: Ckpt-30 costs less than the code"+byBytes, of(nameByRate(30), sizes[0]), of("ecrec k=4", sizes[0])))
+	}
+}
+
+// addGrowth adds the factors by which the overheads grow from the first size to the last one, and checks them against the paper's. It also
+// checks that the rows of a checkpoint grow as those of the model do.
+func addGrowth(f *Figure, r *bench.Report, sizes []string) error {
+	first, last := sizes[0], sizes[len(sizes)-1]
+	label := last + " over " + first
+	grows := func(system, paper string) Point {
+		p := overPositive(f.atLabel(system, last), f.atLabel(system, first))
+		p.X, p.Label = float64(len(sizes)), label
+		if p.N > 0 {
+			s := f.series(system)
+			s.Points = append(s.Points, p)
+		}
+		if want, ok := f.paperAt(paper, 0, label); ok {
+			f.Checks = append(f.Checks, nearIfKnown(fmt.Sprintf("from %s to %s the overhead of %s grows %s times as in the paper, within 25 %%", first,
+				last, system, number(want)), p, want, 0.25))
+		}
+		return p
+	}
+	code, saved := grows("ecrec k=4", "ECRec k=4"), grows("Ckpt-30", "Ckpt-30")
+	grows("Ckpt-60", "Ckpt-60")
+	f.Checks = append(f.Checks, aboveIfKnown("from "+first+" to "+last+" the overhead of Ckpt-30 grows by a greater factor than that of the code", saved, code))
+	of := append([]string{"size", first}, checkpointsOf(30).of...)
+	written, all := Point{}, Point{}
+	for _, x := range []struct {
+		to   *Point
+		name string
+	}{{&written, "bytes of its rows"}, {&all, "rows and state"}} {
+		a, _, err := point(r, 0, "", x.name, of...)
+		if err != nil {
+			return err
+		}
+		b, _, err := point(r, 0, "", x.name, append([]string{"size", last}, checkpointsOf(30).of...)...)
+		if err != nil {
+			return err
+		}
+		*x.to = over(b, a)
+	}
+	f.Checks = append(f.Checks, near(fmt.Sprintf("the rows of a checkpoint grow %s times, as those of the model, within 10 %%", number(all.Y)),
+		written, all.Y, 0.1))
+	return nil
+}
+
+func nameByRate(minutes int) string {
+	return fmt.Sprintf("%s, by bytes and rate", checkpointsOf(minutes).name)
+}
+
+// byRate is the overhead of checkpoints of a size if a save took the bytes of its rows at the rate of the store. The setting store is not 0.
+func byRate(r *bench.Report, x float64, size string, minutes int) (Point, error) {
+	store, _ := strconv.ParseFloat(r.Settings["store"], 64) // checked by the benchmark
+	p, _, err := point(r, x, size, "bytes of its rows", append([]string{"size", size}, checkpointsOf(minutes).of...)...)
+	return scaled(p, 100/(store*1e6)/(60*float64(minutes)/scaleOf(r))), err
+}
+
+func hasStore(r *bench.Report) bool { return r.Settings["store"] != "0" }
+
 // addByRate adds the overhead of checkpoints by their bytes at the rate of the store.
 func addByRate(f *Figure, r *bench.Report, sizes []string) error {
-	store, _ := strconv.ParseFloat(r.Settings["store"], 64) // checked by the benchmark
-	if store == 0 {
+	if !hasStore(r) {
 		return nil
 	}
 	for _, minutes := range []int{30, 60} {
-		s, err := bars(r, fmt.Sprintf("Ckpt-%d, by bytes and rate", minutes), "bytes of a checkpoint", "size", sizes,
-			checkpointsOf(minutes).of...)
-		if err != nil {
-			return err
+		s := Series{System: nameByRate(minutes), Kind: bench.Modelled, Dashed: true}
+		for i, size := range sizes {
+			p, err := byRate(r, float64(i), size, minutes)
+			if err != nil {
+				return err
+			}
+			s.Points = append(s.Points, p)
 		}
-		s = scaledSeries(s, 100/(store*1e6)/(60*float64(minutes)/scaleOf(r)))
-		s.Kind, s.Dashed = bench.Modelled, true
 		f.Series = append(f.Series, s)
 	}
 	return nil
-}
-
-// overTime draws a quantity over time on 8S.
-func overTime(f *Figure, r *bench.Report, minutes int, quantity string) error {
-	for _, s := range []ecrecSystem{{"no fault tolerance", []string{"system", "noft"}}, oursOf(2, everyOf(r)), oursOf(4, everyOf(r)),
-		checkpointsOf(minutes)} {
-		x, err := line(r, s.name, quantity, "at", append([]string{"size", "8S"}, s.of...)...)
-		if err != nil {
-			return err
-		}
-		f.Series = append(f.Series, x)
-	}
-	f.Params = shapedParams(r)
-	f.Notes = append(f.Notes, saves...)
-	f.Notes = append(f.Notes, "Each curve is the blocks of its system end to end: they were measured by turns, so that changes of "+
-		"the machine affect all of them. Blocks of the code have at least 20 steps, so curves differ in length. Steps do not shrink "+
-		"with the scale, so a window of ours has fewer of them than one of the paper.")
-	return nil
-}
-
-func drawOverTime(minutes int) func(*Figure, []*bench.Report) error {
-	return func(f *Figure, reports []*bench.Report) error {
-		r := reports[0]
-		if err := overTime(f, r, minutes, "throughput"); err != nil {
-			return err
-		}
-		system := fmt.Sprintf("Ckpt-%d", minutes)
-		means, err := addMeans(f, r, minutes)
-		if err != nil {
-			return err
-		}
-		stands, err := standsStill(f, r, minutes)
-		if err != nil {
-			return err
-		}
-		f.Checks = []Check{stands,
-			atLeast("the mean with k=4 is at least 70 % of that without fault tolerance", over(means["ecrec k=4"], means["no fault tolerance"]), 0.7)}
-		if minutes == 30 {
-			f.Checks = append(f.Checks, below("the mean of Ckpt-30 is below that of k=4", means[system], means["ecrec k=4"]))
-		} else {
-			f.Checks = append(f.Checks, near("the mean of Ckpt-60 is within 25 % of that of k=4", means[system], means["ecrec k=4"].Y, 0.25))
-		}
-		return nil
-	}
-}
-
-// addMeans adds the mean of each curve.
-func addMeans(f *Figure, r *bench.Report, minutes int) (map[string]Point, error) {
-	means := map[string]Point{}
-	for _, s := range []ecrecSystem{{"no fault tolerance", []string{"system", "noft"}}, oursOf(2, everyOf(r)), oursOf(4, everyOf(r)),
-		checkpointsOf(minutes)} {
-		p, kind, err := point(r, 0, "", "mean throughput", append([]string{"size", "8S"}, s.of...)...)
-		if err != nil {
-			return nil, err
-		}
-		means[s.name] = p
-		points := f.points(s.name)
-		end := p
-		p.X, end.X = points[0].X, points[len(points)-1].X
-		f.Series = append(f.Series, Series{System: s.name + ", mean", Kind: kind, Dashed: true, Points: []Point{p, end}})
-	}
-	return means, nil
-}
-
-func byValue(a, b Point) int {
-	switch {
-	case a.Y < b.Y:
-		return -1
-	case a.Y > b.Y:
-		return 1
-	}
-	return 0
-}
-
-func drawDone(minutes int) func(*Figure, []*bench.Report) error {
-	return func(f *Figure, reports []*bench.Report) error {
-		if err := overTime(f, reports[0], minutes, "samples done"); err != nil {
-			return err
-		}
-		saved, coded, err := doneInOneTime(f, reports[0], minutes)
-		if err != nil {
-			return err
-		}
-		if minutes == 30 {
-			f.Checks = []Check{below("Ckpt-30 has done fewer samples than k=4 until the shorter curve ends", saved, coded)}
-			return nil
-		}
-		f.Checks = []Check{near("Ckpt-60 has done as many samples as k=4 until the shorter curve ends, within 25 %", saved, coded.Y, 0.25)}
-		return nil
-	}
-}
-
-// doneInOneTime returns the samples that checkpoints and the code do until the shorter of their curves ends, by the mean throughput of
-// each block. A curve itself has no spread: it is all blocks end to end.
-func doneInOneTime(f *Figure, r *bench.Report, minutes int) (saved, coded Point, err error) {
-	var end float64
-	mean := func(s ecrecSystem) Point {
-		points := f.points(s.name)
-		if len(points) == 0 || err != nil {
-			return Point{}
-		}
-		if last := points[len(points)-1].X; end == 0 || last < end {
-			end = last
-		}
-		var p Point
-		p, _, err = point(r, 0, "", "mean throughput", append([]string{"size", "8S"}, s.of...)...)
-		return p
-	}
-	saved, coded = mean(checkpointsOf(minutes)), mean(oursOf(4, everyOf(r)))
-	return scaled(saved, end), scaled(coded, end), err
 }
 
 func drawWide(f *Figure, reports []*bench.Report) error {
@@ -288,7 +251,7 @@ func drawWide(f *Figure, reports []*bench.Report) error {
 	f.Checks = []Check{above("2S-2D costs more than 4S, which has as many bytes", f.atLabel("ecrec k=4", "2S-2D"), f.atLabel("ecrec k=4",
 		"4S"))}
 	f.Params = shapedParams(r)
-	f.Notes = append(f.Notes, saves[1])
+	f.Notes = append(f.Notes, saves[len(saves)-1])
 	return nil
 }
 
@@ -329,54 +292,4 @@ func drawAblation(f *Figure, reports []*bench.Report) error {
 		"wait for it, where ECRec's trainers are asynchronous and overlap: weaker. No optimizer updates the copy of the dense part: stronger.",
 		"Our code has no such copies: trainers are synchronous, so all of them have the dense part.")
 	return nil
-}
-
-// drawCompression computes the overhead of compressed checkpoints, as the paper does.
-func drawCompression(f *Figure, reports []*bench.Report) error {
-	r := reports[0]
-	ours, _, err := point(r, 0, "", "overhead", append([]string{"size", "8S"}, oursOf(4, everyOf(r)).of...)...)
-	if err != nil {
-		return err
-	}
-	var meets Point
-	for _, minutes := range []int{30, 60} {
-		s := checkpointsOf(minutes)
-		p, _, err := point(r, 0, "", "overhead", append([]string{"size", "8S"}, s.of...)...)
-		if err != nil {
-			return err
-		}
-		x := Series{System: s.name, Kind: bench.Modelled}
-		for percent := 0; percent <= 100; percent += 10 {
-			q := scaled(p, 1-float64(percent)/100)
-			q.X = float64(percent)
-			x.Points = append(x.Points, q)
-		}
-		f.Series = append(f.Series, x)
-		if minutes == 30 {
-			meets = meetAt(ours, p)
-		}
-	}
-	flat := Series{System: "ecrec k=4", Kind: bench.Modelled}
-	for _, x := range []float64{0, 100} {
-		ours.X = x
-		flat.Points = append(flat.Points, ours)
-	}
-	f.Series = append(f.Series, flat)
-	f.Checks = []Check{
-		atLeast("Ckpt-30 costs as much as the code only if it is compressed by more than 60 %", meets, 60),
-	}
-	f.Params = shapedParams(r)
-	f.Notes = append(f.Notes, "Computed, as in the paper: the overhead of fig. 5 on 8S less the compressed share. Compressing is "+
-		"free here, and no loss of precision is counted: both favour checkpoints. No checkpoint of ecrec is compressed, so no point of "+
-		"this figure is measured.")
-	return nil
-}
-
-// meetAt is the compression, in %, at which a checkpoint costs as much as the code.
-func meetAt(code, saved Point) Point {
-	if saved.Least <= 0 || code.N == 0 {
-		return Point{}
-	}
-	p := over(code, saved)
-	return Point{Y: 100 * (1 - p.Y), Least: 100 * (1 - p.Most), Most: 100 * (1 - p.Least), N: p.N, Single: p.Single, Unit: "%"}
 }

@@ -22,8 +22,9 @@ func standsStill(f *Figure, r *bench.Report, minutes int) (c Check, err error) {
 	least := slices.MinFunc(f.points(s.name), byValue)
 	c = holdsIf(fmt.Sprintf("the throughput of %s falls to 0 while it writes", s.name), least.Y == 0,
 		"the least window has %s samples/s", number(least.Y))
+	c.Few = pause.Few
 	if !c.Holds && pause.Least < 2*window.Y {
-		c.Unclear = true
+		c.Unclear, c.Few = true, false
 		c.Seen += fmt.Sprintf("; it lasts %s s, and a pause of %s s need not fill it", number(window.Y), seen(pause))
 	}
 	return c, nil

@@ -25,6 +25,8 @@ type Figure struct {
 	// Notes are sentences about baselines, data and contradictions: each says whether it makes a system stronger or weaker than the
 	// paper's.
 	Notes []string `json:"notes,omitempty"`
+	// Other is the reason why our values are of another quantity than the paper's; empty: they are of the same.
+	Other string `json:"other,omitempty"`
 	// Why is the reason why the figure has no values of ours. Impossible reports whether no machine like this one can have them.
 	Why        string `json:"why,omitempty"`
 	Impossible bool   `json:"impossible,omitempty"`
@@ -63,8 +65,10 @@ type Point struct {
 	Most  float64 `json:"greatest"`
 	N     int     `json:"n"`
 	// Single marks a time that was taken once, so that nothing is known about its spread.
-	Single bool   `json:"single,omitempty"`
-	Unit   string `json:"unit,omitempty"` // of a table whose values differ in unit; empty: that of the axis
+	Single bool `json:"single,omitempty"`
+	// Few marks a time with too few repeats for an interval of 95 %: its spread is from the least to the greatest of them.
+	Few  bool   `json:"few,omitempty"`
+	Unit string `json:"unit,omitempty"` // of a table whose values differ in unit; empty: that of the axis
 }
 
 // PaperValue is a value of the paper.
@@ -96,4 +100,6 @@ type Check struct {
 	Seen string `json:"seen"`
 	// Unclear reports whether the spread of the values does not allow a verdict; Holds is then false.
 	Unclear bool `json:"unclear,omitempty"`
+	// Few reports whether the verdict is that of a few repeats: it agrees or disagrees, and is no evidence that the shape holds or differs.
+	Few bool `json:"few,omitempty"`
 }

@@ -264,14 +264,8 @@ func (f *Figure) makeView(l looks) (v figureView, err error) {
 		return v, nil
 	}
 	for _, c := range f.Checks {
-		switch {
-		case c.Holds:
-			v.Checks = append(v.Checks, checkView{"holds", "holds", c.Text, c.Seen})
-		case c.Unclear:
-			v.Checks = append(v.Checks, checkView{"unclear", "not told apart", c.Text, c.Seen})
-		default:
-			v.Checks = append(v.Checks, checkView{"differs", "fails", c.Text, c.Seen})
-		}
+		class, words := c.verdict()
+		v.Checks = append(v.Checks, checkView{class, words, c.Text, c.Seen})
 	}
 	for _, c := range f.listCharts(l) {
 		if err := v.addPlot(c, f.Title); err != nil {
@@ -311,6 +305,8 @@ func (f *Figure) findReason() string {
 		return first
 	case len(f.Series) == 0:
 		return f.Why
+	case f.Mark == OtherQuantity:
+		return f.Other
 	}
 	var texts []string
 	for _, c := range f.Checks {

@@ -49,7 +49,8 @@ func bars(r *bench.Report, system, name, key string, labels []string, of ...stri
 
 // pointOf returns a figure of a report as a point. The spread of pairs is the interval of their median.
 func pointOf(f bench.Figure, x float64, label string) Point {
-	p := Point{X: x, Label: label, Y: f.Median, Least: f.Min, Most: f.Max, N: f.N, Single: f.N == 1 && f.Evidence.IsTimed()}
+	p := Point{X: x, Label: label, Y: f.Median, Least: f.Min, Most: f.Max, N: f.N, Single: f.N == 1 && f.Evidence.IsTimed(),
+		Few: f.N < bench.LeastRepeats && f.Evidence.IsTimed()}
 	if f.Interval != nil {
 		p.Least, p.Most = f.Interval[0], f.Interval[1]
 	}
@@ -93,6 +94,14 @@ func over(a, b Point) Point {
 	return p
 }
 
+// overPositive is over, with N = 0 if the spread of b contains 0: the ratio may then be anything.
+func overPositive(a, b Point) Point {
+	if b.Least <= 0 {
+		return Point{}
+	}
+	return over(a, b)
+}
+
 // minus is a - b, with the widest spread that the two allow.
 func minus(a, b Point) Point {
 	p := computed(a, b)
@@ -109,7 +118,7 @@ func sum(a, b Point) Point {
 
 // computed returns a with the evidence of a value that is computed from a and b: its N is the smaller one.
 func computed(a, b Point) Point {
-	a.N, a.Single = min(a.N, b.N), a.Single || b.Single
+	a.N, a.Single, a.Few = min(a.N, b.N), a.Single || b.Single, a.Few || b.Few
 	return a
 }
 

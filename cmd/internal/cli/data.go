@@ -62,7 +62,7 @@ type synthCmd struct {
 	First   int64  `placeholder:"N" help:"Index of the first sample. Start evaluation data where training data ends."`
 	Seed    uint64 `default:"42" help:"Seed of the data."`
 	Tables  string `default:"criteo-kaggle" help:"Rows per table: criteo-kaggle, criteo-terabyte or criteo-terabyte-40m."`
-	Law     string `enum:"independent,bursts" default:"independent" help:"When rows are used, as data.law."`
+	Law     string `enum:"independent,bursts,tails" default:"independent" help:"When rows are used, as data.law."`
 
 	Overwrite bool `help:"Replace an existing file of that name."`
 }
