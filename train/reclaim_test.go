@@ -59,7 +59,7 @@ func onOwnGPUs(t *testing.T, steps int, inject func(r *rank, step int64, at prob
 	wait.Wait()
 }
 
-// TestFreedMemoryOfGPUsIsReclaimed checks that what a save put aside is freed before the next evaluation begins.
+// TestFreedMemoryOfGPUsIsReclaimed checks that the rows a save put aside are freed before the next evaluation begins.
 func TestFreedMemoryOfGPUsIsReclaimed(t *testing.T) {
 	var freed, evaluations [2]int64
 	onOwnGPUs(t, 40, func(r *rank, _ int64, at probe.Point) error {
