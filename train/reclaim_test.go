@@ -61,8 +61,11 @@ func onOwnGPUs(t *testing.T, steps int, inject func(r *rank, step int64, at prob
 
 // TestFreedMemoryOfGPUsIsReclaimed checks that the rows a save put aside are freed before the next evaluation begins.
 func TestFreedMemoryOfGPUsIsReclaimed(t *testing.T) {
+	var mu sync.Mutex // the goroutines that plan reach points too
 	var freed, evaluations [2]int64
 	onOwnGPUs(t, 40, func(r *rank, _ int64, at probe.Point) error {
+		mu.Lock()
+		defer mu.Unlock()
 		bytes := kernels.Deferred(r.dev)
 		if freed[r.id] = max(freed[r.id], bytes); at == probe.Evaluate {
 			if evaluations[r.id]++; bytes > 0 {
