@@ -29,7 +29,7 @@ func (c *Comm) runAllGatherV(o *op) {
 		c.bruckGather(host(o.dst), host(o.src))
 		return
 	}
-	c.gatherParts(o.src, func(r int) kernels.Buffer { return part(o.dst, o.dstBytes, r) })
+	c.gatherParts(o.src, partsOf(o.dst, o.dstBytes, c.dstPlaces).of)
 }
 
 func allEqual(counts []int) bool {

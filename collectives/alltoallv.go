@@ -24,14 +24,15 @@ func (c *Comm) AllToAllV(dst kernels.Buffer, dstBytes []int, src kernels.Buffer,
 
 func (c *Comm) runAllToAllV(o *op) {
 	n, rank := c.Size(), c.Rank()
+	dst, src := partsOf(o.dst, o.dstBytes, c.dstPlaces), partsOf(o.src, o.srcBytes, c.srcPlaces)
 	for k := 1; k < n; k++ {
 		from := (rank - k + n) % n
-		c.addRequest(c.recvMessage(from, tagData, host(part(o.dst, o.dstBytes, from))))
+		c.addRequest(c.recvMessage(from, tagData, host(dst.of(from))))
 	}
 	for k := 1; k < n; k++ {
 		to := (rank + k) % n
-		c.addRequest(c.sendMessage(to, tagData, host(part(o.src, o.srcBytes, to))))
+		c.addRequest(c.sendMessage(to, tagData, host(src.of(to))))
 	}
-	c.copyOwn(part(o.dst, o.dstBytes, rank), part(o.src, o.srcBytes, rank))
+	c.copyOwn(dst.of(rank), src.of(rank))
 	c.waitAll()
 }

@@ -44,13 +44,15 @@ func New(e env.Env, ep transport.Endpoint, channel uint16, dev kernels.Device, s
 	name := fmt.Sprintf("collectives rank %d channel %d", ep.Rank(), channel)
 	c := &Comm{
 		messenger: messenger{
-			env:      e,
-			ep:       ep,
-			base:     transport.Tag(channel) << 48,
-			dev:      dev,
-			stream:   s,
-			requests: make([]transport.Request, 0, 2*ep.Size()),
-			tokensIn: make([]byte, ep.Size()),
+			env:       e,
+			ep:        ep,
+			base:      transport.Tag(channel) << 48,
+			dev:       dev,
+			stream:    s,
+			requests:  make([]transport.Request, 0, 2*ep.Size()),
+			tokensIn:  make([]byte, ep.Size()),
+			dstPlaces: make([]int, ep.Size()),
+			srcPlaces: make([]int, ep.Size()),
 		},
 		queue:   env.NewQueue[*Handle](e, name+" queue", maxQueued),
 		stopped: env.NewEvent(e, name+" stopped"),

@@ -3,6 +3,7 @@ package collectives
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/transport"
@@ -19,25 +20,30 @@ const inPlaceBytes = 16 << 10
 // ranks' memory (see staging). After a barrier it copies the other segments from their
 // owners, and a second barrier ends the operation. No rank writes to another rank's
 // memory.
+//
+// If there is a rank for which that is never possible, all learn it from its first message,
+// and send no more places.
 func (a *reduction) inPlace() bool {
 	c, n, rank := a.c, a.c.Size(), a.c.Rank()
 	viewer, ok := c.ep.(transport.Viewer)
-	if !ok || n == 1 || a.b.Bytes() < inPlaceBytes {
+	if !ok || n == 1 || a.b.Bytes() < inPlaceBytes || a.r.onlySent {
 		return false
 	}
 	places := a.r.places
 	places[rank] = placeMessage{}
-	if !a.b.OnDevice() { // a GPU cannot access the memory of other processes
+	switch {
+	case !viewer.CanView():
+		places[rank] = neverPlace
+	case !a.b.OnDevice(): // a GPU cannot access the memory of other processes
 		binary.LittleEndian.PutUint64(places[rank][:], uint64(viewer.Place(host(a.b))))
 	}
 	c.exchangeShort(places[rank][:], func(peer int) []byte { return places[peer][:] })
-	for _, p := range places {
-		if c.err == nil && p == (placeMessage{}) {
-			return false
-		}
-	}
 	if c.err != nil {
 		return true
+	}
+	a.r.onlySent = slices.Contains(places, neverPlace)
+	if a.r.onlySent || slices.Contains(places, placeMessage{}) {
+		return false
 	}
 	if !viewer.Enter() {
 		c.failWith(errMemoryClosed)

@@ -16,10 +16,11 @@ type messenger struct {
 	stream kernels.Stream
 
 	// The following belong to the goroutine that runs the current operation.
-	err      error // the first failure
-	requests []transport.Request
-	tokenOut [1]byte // sent by meetPeers
-	tokensIn []byte  // by peer: received by meetPeers
+	err                  error // the first failure
+	requests             []transport.Request
+	tokenOut             [1]byte // sent by meetPeers
+	tokensIn             []byte  // by peer: received by meetPeers
+	dstPlaces, srcPlaces []int   // by rank: see partsOf
 }
 
 // Tags within a channel. Messages between two ranks keep their order under each tag, and
@@ -143,11 +144,21 @@ func (m *messenger) waitRequests(requests []transport.Request) {
 	}
 }
 
-// part returns rank's part of b, if counts has the lengths of all parts.
-func part(b kernels.Buffer, counts []int, rank int) kernels.Buffer {
-	off := 0
-	for _, n := range counts[:rank] {
-		off += n
-	}
-	return b.Slice(off, counts[rank])
+// parts are the parts of a buffer, one for each rank.
+type parts struct {
+	b             kernels.Buffer
+	bytes, places []int // of each part
 }
+
+// partsOf returns the parts of b, in rank order, of the lengths in counts. places is memory for
+// their places.
+func partsOf(b kernels.Buffer, counts, places []int) parts {
+	at := 0
+	for rank, n := range counts {
+		places[rank] = at
+		at += n
+	}
+	return parts{b, counts, places}
+}
+
+func (p parts) of(rank int) kernels.Buffer { return p.b.Slice(p.places[rank], p.bytes[rank]) }

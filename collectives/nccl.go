@@ -182,11 +182,11 @@ func (f *ncclComm) runOp(o *op) {
 
 // allToAllV copies the own part and exchanges the others at once.
 func (f *ncclComm) allToAllV(o *op) error {
-	rank := f.c.Rank()
+	rank, dst, src := f.c.Rank(), partsOf(o.dst, o.dstBytes, f.c.dstPlaces), partsOf(o.src, o.srcBytes, f.c.srcPlaces)
 	for r := range f.to {
-		f.to[r], f.from[r] = partOf(part(o.src, o.srcBytes, r)), partOf(part(o.dst, o.dstBytes, r))
+		f.to[r], f.from[r] = partOf(src.of(r)), partOf(dst.of(r))
 	}
-	if own, mine := part(o.dst, o.dstBytes, rank), part(o.src, o.srcBytes, rank); own != mine {
+	if own, mine := dst.of(rank), src.of(rank); own != mine {
 		f.c.stream.Copy(own, mine)
 	}
 	return f.exchangeParts()

@@ -17,8 +17,12 @@ const (
 	lineFloats = 16
 )
 
-// placeMessage is an encoded transport.Place.
+// placeMessage is an encoded transport.Place, or neverPlace.
 type placeMessage [8]byte
+
+// neverPlace is the message of a rank whose memory other ranks cannot read in place in this
+// world. No arena is so long that it has such a place.
+var neverPlace = placeMessage{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 // segmentFloats returns the length of a segment. The last segments may be shorter or
 // empty.
@@ -37,6 +41,7 @@ type reducer struct {
 	scratch     kernels.Buffer   // (reduceLag+1, n, chunkFloats): parts of other ranks
 	addends     []kernels.Buffer // by rank
 	places      []placeMessage   // by rank: see inPlace
+	onlySent    bool             // a rank sent neverPlace: no AllReduce is in place
 	staged      kernels.Buffer   // others' parts of a segment: see stageAddends
 	slots       [2*reduceLag + 1]reduceSlot
 }

@@ -328,7 +328,7 @@ var exchangeAndStorage = []Doc{
 	{"collectives.deterministic", "", "train",
 		"`false` leaves the order of sums between GPUs to NCCL, and gives up exactness."},
 	{"oracle.lookahead", "", "train",
-		"With `cache.mode = \"lrpp\"`: how many batches ahead rows are planned, or `auto`: as many as the cache has room for. It is reduced, with a warning, where they would take more than a quarter of the memory available."},
+		"With `cache.mode = \"lrpp\"`: how many batches ahead rows are planned, or `auto`: as many as the cache has room for. It is reduced, with a warning, where they would take more than a quarter of the memory available, or have too many rows for a plan."},
 	{"cache.mode", "", "train",
 		"How rows reach the ranks that use them."},
 	{"cache.max_bytes", "", "train",

@@ -228,6 +228,20 @@ func Reclaim(d Device) {
 	}
 }
 
+// Deferred returns how many bytes are freed by their owners and not yet by Reclaim.
+func Deferred(d Device) (bytes int64) {
+	c, ok := d.(*cudaDevice)
+	if !ok {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.kept {
+		bytes += int64(b.bytes)
+	}
+	return bytes
+}
+
 // Stream makes a stream of the GPU. It ignores the number of threads, which is for the CPU.
 func (d *cudaDevice) Stream(int) Stream {
 	s := &cudaStream{d: d}

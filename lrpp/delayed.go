@@ -18,7 +18,7 @@ type delayed struct {
 	ends    *env.Queue[ended]
 	stopped *env.Event
 	running bool
-	took    time.Duration // duration of the last job waited for
+	took    time.Duration // duration of the job that waitJob waited for last; 0 if there was none
 }
 
 // ended is the result of a job.
@@ -47,6 +47,7 @@ func (d *delayed) startJob(job func() error) {
 
 func (d *delayed) waitJob() error {
 	if !d.running {
+		d.took = 0
 		return nil
 	}
 	d.running = false

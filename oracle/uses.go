@@ -35,6 +35,17 @@ const upper = 1 << 32
 // mostUses limits the uses in a window: numbers are compared modulo 1<<32.
 const mostUses = 1 << 30
 
+// MostLookahead returns how many steps a window can look ahead if no step uses more than some
+// rows of its owner: at least 1, at most MaxLookahead.
+func MostLookahead(rows int64) int { return mostLookahead(mostUses, rows) }
+
+// mostLookahead is MostLookahead for another limit. A window keeps the uses of the planned step,
+// of the steps ahead, and of as many steps before it.
+func mostLookahead(most, rows int64) int {
+	perStep := max(1, (rows+63)/64) * 64
+	return int(max(1, min((most/perStep-1)/2, MaxLookahead)))
+}
+
 // wordOf returns the word of uses n to n+31; n is a multiple of 32.
 func (x *uses) wordOf(n uint32) *uint64 { return &x.state[int(n>>5)&(len(x.state)-1)] }
 

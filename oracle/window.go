@@ -12,7 +12,7 @@ const Shared = -1
 
 // Limits of a Window.
 const (
-	MaxTrainers  = 1024
+	MaxTrainers  = 1 << 12 // holders are int16
 	MaxLookahead = 1 << 14 // steps are distinguished modulo 1<<16
 )
 

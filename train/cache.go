@@ -46,15 +46,21 @@ func (j *job) leastCacheBytes() (bytes float64) {
 // autoLookahead is the most steps that oracle.lookahead "auto" looks ahead.
 const autoLookahead = 200
 
+// mostPlanned is how many steps ahead the plans of an owner of rows can hold.
+func mostPlanned(j *job) int64 {
+	rows := j.distinctRows(int64(j.order.Batch)) / float64(j.roles.rows)
+	return int64(oracle.MostLookahead(min(int64(rows+rows/8), j.place.Slots(0)))) // owners have unequal shares
+}
+
 // mostLookahead is how many planned steps fit into a quarter of this process's share of the
-// memory that is available.
+// memory that is available, and into a plan.
 func (j *job) mostLookahead() int64 {
 	available, ok := machine.AvailableMemory()
 	if !ok {
 		available = math.MaxInt64
 	}
 	most := float64(available) / 4 / float64(j.world.Neighbours) / j.bytesAhead()
-	return int64(max(1, min(most, oracle.MaxLookahead)))
+	return int64(max(1, min(most, float64(mostPlanned(j)))))
 }
 
 // windowRowBytes is about a planner's memory for a row that a later step uses, beside 8 bytes

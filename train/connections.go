@@ -79,11 +79,11 @@ func (r *rank) leaveWorld() {
 	for _, s := range g.streams {
 		s.Close()
 	}
-	kernels.Reclaim(r.dev)
 	// Work of an unfinished step must end before rows and parameters are rolled back. Its
 	// error stays in the stream.
 	_ = r.s.Sync()
 	r.checkpoints.lose()
+	kernels.Reclaim(r.dev) // also the memory of the save that was lost
 	r.conns = connections{}
 }
 

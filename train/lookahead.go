@@ -37,8 +37,11 @@ func (r *rank) openCache(steps int64) error {
 		g.perOwner = 0 // all rows
 	}
 	if r.id == 0 && int64(g.ahead) < min(int64(asked), steps) && !j.cfg.Oracle.Lookahead.Auto {
-		j.o.Observer.Warned(fmt.Sprintf("oracle.lookahead: %d steps ahead do not fit into a quarter of the memory available; looking %d ahead",
-			asked, g.ahead))
+		into := "a quarter of the memory available"
+		if int64(g.ahead) == mostPlanned(j) {
+			into = "a plan"
+		}
+		j.o.Observer.Warned(fmt.Sprintf("oracle.lookahead: %d steps ahead do not fit into %s; looking %d ahead", asked, into, g.ahead))
 	}
 	g.cache, err = lrpp.NewCache(g.base, lrpp.CacheOptions{Trainers: j.roles.trainers, FirstOwner: j.roles.first,
 		Rows: lrpp.CacheRows(j.place.Slots, j.place.Owners, g.perOwner)})

@@ -63,6 +63,7 @@ func (r *rank) trainSteps(p *feed.Pipeline) error {
 			if err := r.protection.finishRebuild(); err != nil {
 				return err
 			}
+			kernels.Reclaim(r.dev) // memory of the last evaluation and save: no GPU exchanges anything now
 		}
 		if evaluate {
 			if err := r.evaluate(step, false); err != nil {

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"encoding/binary"
-	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -157,8 +156,8 @@ func (l *link) offerOf(r *netRequest) (h header, payload []byte) {
 // holds the monitor.
 func (l *link) readLater(r *netRequest, id, address uint64) {
 	r.id, r.from = id, address
-	l.reads = append(l.reads, r)
-	l.reading.Store(int64(len(l.reads)))
+	l.reads.push(r)
+	l.reading.Store(int64(l.reads.len()))
 }
 
 // readNextPiece reads a piece of a message. It reports whether there was one.
@@ -168,13 +167,12 @@ func (s *shm) readNextPiece() bool {
 		return false
 	}
 	l.mon.Lock()
-	if len(l.reads) == 0 {
+	if l.reads.len() == 0 {
 		l.mon.Unlock()
 		return false
 	}
-	r := l.reads[0]
-	l.reads = slices.Delete(l.reads, 0, 1)
-	l.reading.Store(int64(len(l.reads)))
+	r := l.reads.pop()
+	l.reading.Store(int64(l.reads.len()))
 	r.moving = true
 	l.mon.Unlock()
 

@@ -81,7 +81,7 @@ func TestFramesMatchTheirReceives(t *testing.T) {
 	if !posted[0].over.Load() || !posted[1].over.Load() || posted[2].over.Load() {
 		t.Fatal("the wrong receives have ended")
 	}
-	if len(l.control) != 1 || l.control[0].kind != frameWant || l.control[0].id != 5 {
+	if l.control.len() != 1 || l.control.items[0].kind != frameWant || l.control.items[0].id != 5 {
 		t.Fatalf("the offer is answered with %+v", l.control)
 	}
 }

@@ -199,7 +199,7 @@ func (in *inbound) handleAnswer(p *pair) error {
 		return nil
 	}
 	r.id = in.h.arg
-	l.bulk = append(l.bulk, r)
+	l.bulk.push(r)
 	l.announceFrame()
 	return nil
 }
@@ -239,10 +239,9 @@ func (in *inbound) handleBye() error {
 	l.mon.Lock()
 	defer l.mon.Unlock()
 	l.receivedBye = true
-	for i := range l.pairs {
-		p := &l.pairs[i]
-		l.endPair(p, &PeerLost{Rank: p.remote, Generation: l.world.generation, Cause: errHungUp}, false)
-	}
+	l.endPairs(false, func(p *pair) error {
+		return &PeerLost{Rank: p.remote, Generation: l.world.generation, Cause: errHungUp}
+	})
 	l.sendBye()
 	l.mon.Wake()
 	return nil
@@ -325,11 +324,12 @@ func (in *inbound) handleAbort() error {
 	err := decodeLoss(&in.h, in.dest)
 	l.mon.Lock()
 	defer l.mon.Unlock()
-	for i := range l.pairs {
-		if p := &l.pairs[i]; p.remote == rank {
-			l.endPair(p, err, false)
+	l.endPairs(false, func(p *pair) error {
+		if p.remote != rank {
+			return nil
 		}
-	}
+		return err
+	})
 	return nil
 }
 

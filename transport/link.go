@@ -41,7 +41,7 @@ type link struct {
 
 	lastReceived atomic.Int64 // env.Now of the last message, or neverReceived
 	queued       atomic.Int64 // number of frames not yet taken by nextFrame
-	reading      atomic.Int64 // len(reads)
+	reading      atomic.Int64 // reads.len()
 	gone         atomic.Bool  // err is set
 	stopped      []*env.Event // the link's goroutines have ended
 
@@ -51,12 +51,12 @@ type link struct {
 	pairs       []pair // [local index * remote ranks + remote index]
 	nextID      uint64
 	outSeq      uint64
-	control     []controlFrame         // sent first
-	first       []*netRequest          // eager messages and offers, in order
-	bulk        []*netRequest          // messages asked for, sent round-robin
+	control     queue[controlFrame]    // sent first
+	first       queue[*netRequest]     // eager messages and offers, in order
+	bulk        queue[*netRequest]     // messages asked for, sent round-robin
 	offered     map[uint64]*netRequest // sends by id: offered, not yet asked for
 	receiving   map[uint64]*netRequest // receives by id, whose bytes are being sent
-	reads       []*netRequest          // receives whose bytes are read from the peer, round-robin
+	reads       queue[*netRequest]     // receives whose bytes are read from the peer, round-robin
 	pool        bufferPool
 	inHand      int  // frames returned by nextFrame and not yet written
 	closing     bool // no more requests; queued frames are still sent
@@ -146,7 +146,7 @@ func (l *link) postSend(local, remote int, tag Tag, b []byte) Request {
 		r.id = l.newID()
 	}
 	p.sending++
-	l.first = append(l.first, r)
+	l.first.push(r)
 	l.announceFrame()
 	l.mon.Unlock()
 	l.flushRing()
@@ -279,6 +279,6 @@ func (l *link) addControl(h header, payload []byte) {
 		return
 	}
 	h.length = uint32(len(payload))
-	l.control = append(l.control, controlFrame{h, payload})
+	l.control.push(controlFrame{h, payload})
 	l.announceFrame()
 }

@@ -14,13 +14,14 @@ func (l *link) abortRank(rank int, cause, seen error) {
 	l.mon.Lock()
 	reported := false
 	for i := range l.pairs {
-		p := &l.pairs[i]
-		if p.local != rank {
-			continue
-		}
-		reported = reported || p.own
-		l.endPair(p, cause, true)
+		reported = reported || l.pairs[i].local == rank && l.pairs[i].own
 	}
+	l.endPairs(true, func(p *pair) error {
+		if p.local != rank {
+			return nil
+		}
+		return cause
+	})
 	if !reported {
 		h, payload := encodeLoss(rank, seen)
 		l.addControl(h, payload)
@@ -29,35 +30,82 @@ func (l *link) abortRank(rank int, cause, seen error) {
 	l.flushRing()
 }
 
-// endPair ends the requests of a pair. The caller holds the monitor.
-func (l *link) endPair(p *pair, err error, own bool) {
-	if p.err == nil || own && !p.own {
-		p.err, p.own = err, own
+// pairRequests are the requests of a pair that the link has, by list.
+type pairRequests struct{ first, bulk, reads, offered, receiving []*netRequest }
+
+// endPairs ends the requests of the pairs for which cause returns an error, pair by pair. The
+// caller holds the monitor. A process may have many ranks, so each request is looked at once
+// and not once for each pair.
+func (l *link) endPairs(own bool, cause func(*pair) error) {
+	ending := make(map[*pair]*pairRequests)
+	for i := range l.pairs {
+		p := &l.pairs[i]
+		err := cause(p)
+		if err == nil {
+			continue
+		}
+		if p.err == nil || own && !p.own {
+			p.err, p.own = err, own
+		}
+		ending[p] = &pairRequests{}
 	}
-	err = p.err
-	p.posted = endRequestsOf(p.posted, p, err)
-	before := len(l.first) + len(l.bulk)
-	l.first = endRequestsOf(l.first, p, err)
-	l.bulk = endRequestsOf(l.bulk, p, err)
-	l.queued.Add(int64(len(l.first) + len(l.bulk) - before))
-	l.reads = endRequestsOf(l.reads, p, err)
-	l.reading.Store(int64(len(l.reads)))
+	l.takeRequests(ending)
+	for i := range l.pairs {
+		p := &l.pairs[i]
+		if of := ending[p]; of != nil {
+			l.endRequests(p, of)
+			l.dropHeld(p)
+		}
+	}
+}
+
+// takeRequests takes the requests of pairs from the link's lists.
+func (l *link) takeRequests(of map[*pair]*pairRequests) {
+	ends := func(r *netRequest) bool { return of[r.pair] != nil }
+	before := l.first.len() + l.bulk.len()
+	for _, r := range l.first.takeIf(ends) {
+		of[r.pair].first = append(of[r.pair].first, r)
+	}
+	for _, r := range l.bulk.takeIf(ends) {
+		of[r.pair].bulk = append(of[r.pair].bulk, r)
+	}
+	l.queued.Add(int64(l.first.len() + l.bulk.len() - before))
+	for _, r := range l.reads.takeIf(ends) {
+		of[r.pair].reads = append(of[r.pair].reads, r)
+	}
+	l.reading.Store(int64(l.reads.len()))
 	for _, id := range slices.Sorted(maps.Keys(l.offered)) { // in a fixed order, for simulations
-		if r := l.offered[id]; r.pair == p {
-			l.withdrawOffer(r)
-			r.endWith(err)
+		if r := l.offered[id]; ends(r) {
+			of[r.pair].offered = append(of[r.pair].offered, r)
 			delete(l.offered, id)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.receiving)) {
-		if r := l.receiving[id]; r.pair == p {
-			if !r.moving {
-				r.endWith(err)
-			}
+		if r := l.receiving[id]; ends(r) {
+			of[r.pair].receiving = append(of[r.pair].receiving, r)
 			delete(l.receiving, id)
 		}
 	}
-	l.dropHeld(p)
+}
+
+// endRequests ends the requests of a pair that is over. The caller holds the monitor.
+func (l *link) endRequests(p *pair, of *pairRequests) {
+	for _, list := range [][]*netRequest{p.posted, of.first, of.bulk, of.reads} { // none is moving
+		for _, r := range list {
+			r.endWith(p.err)
+		}
+	}
+	clear(p.posted)
+	p.posted = p.posted[:0]
+	for _, r := range of.offered {
+		l.withdrawOffer(r)
+		r.endWith(p.err)
+	}
+	for _, r := range of.receiving {
+		if !r.moving {
+			r.endWith(p.err)
+		}
+	}
 }
 
 // dropHeld drops the messages that can no longer be received. If the local rank is over,
@@ -83,11 +131,8 @@ func (l *link) failWith(cause error) {
 	l.mon.Lock()
 	if l.err == nil {
 		l.err = cause
-		for i := range l.pairs {
-			p := &l.pairs[i]
-			l.endPair(p, &PeerLost{Rank: p.remote, Generation: l.world.generation, Cause: cause}, false)
-		}
-		l.control = nil
+		l.endPairs(false, func(p *pair) error { return &PeerLost{Rank: p.remote, Generation: l.world.generation, Cause: cause} })
+		l.control = queue[controlFrame]{}
 		l.queued.Store(0)
 		l.gone.Store(true)
 	}

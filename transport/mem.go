@@ -32,7 +32,10 @@ func NewMem(e env.Env, n int, generation uint64) []Endpoint {
 
 // newMemWorld returns a world of n ranks with pipes among the local ranks.
 func newMemWorld(e env.Env, n int, generation uint64, here []int) *memWorld {
-	w := &memWorld{n: n, generation: generation, here: here, pipes: make([]memPipe, n*n)}
+	w := &memWorld{n: n, generation: generation, here: here, place: make([]int32, n), pipes: make([]memPipe, len(here)*len(here))}
+	for i, r := range here {
+		w.place[r] = int32(i)
+	}
 	for _, from := range here {
 		for _, to := range here {
 			if from != to {
@@ -49,10 +52,13 @@ type memWorld struct {
 	n          int
 	generation uint64
 	here       []int
-	pipes      []memPipe // [from*n + to]
+	place      []int32   // of the local ranks: their index in here
+	pipes      []memPipe // [place of from * len(here) + place of to]
 }
 
-func (w *memWorld) pipeOf(from, to int) *memPipe { return &w.pipes[from*w.n+to] }
+func (w *memWorld) pipeOf(from, to int) *memPipe {
+	return &w.pipes[int(w.place[from])*len(w.here)+int(w.place[to])]
+}
 
 type memEndpoint struct {
 	world *memWorld

@@ -141,7 +141,8 @@ func newNetWorld(o *NetOptions) (*netWorld, error) {
 	}
 	near := w.countNear()
 	blockcopy.Share(near)
-	w.polling.env, w.polling.mon, w.polling.shared = o.Env, o.Env.Monitor("polling"), near > runtime.NumCPU()
+	w.polling.env, w.polling.mon = o.Env, o.Env.Monitor("polling")
+	w.polling.shared, w.polling.crowd = near > runtime.NumCPU(), len(o.Processes[o.Self].Ranks) > 1
 	w.memory = newMemWorld(o.Env, n, o.Generation, o.Processes[o.Self].Ranks)
 	w.open = len(o.Processes[o.Self].Ranks)
 	return w, nil

@@ -97,15 +97,3 @@ func removeByTag(list *[]*netRequest, tag Tag) *netRequest {
 	}
 	return nil
 }
-
-// endRequestsOf ends the requests of a pair in list, none of which is moving, and returns
-// the others.
-func endRequestsOf(list []*netRequest, p *pair, err error) []*netRequest {
-	return slices.DeleteFunc(list, func(r *netRequest) bool {
-		if r.pair != p {
-			return false
-		}
-		r.endWith(err)
-		return true
-	})
-}

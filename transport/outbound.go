@@ -23,13 +23,11 @@ func (l *link) nextFrame(f *frame) bool {
 	var h header
 	f.payload, f.req, f.last, f.bulk = nil, nil, false, false
 	switch {
-	case len(l.control) > 0:
-		c := l.control[0]
-		l.control = append(l.control[:0], l.control[1:]...)
+	case l.control.len() > 0:
+		c := l.control.pop()
 		h, f.payload = c.header, c.payload
-	case len(l.first) > 0:
-		r := l.first[0]
-		l.first = append(l.first[:0], l.first[1:]...)
+	case l.first.len() > 0:
+		r := l.first.pop()
 		if r.eager {
 			h = header{kind: frameEager, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag}
 			f.payload, f.req, f.last, r.moving = r.p, r, true, true
@@ -37,9 +35,8 @@ func (l *link) nextFrame(f *frame) bool {
 			h, f.payload = l.offerOf(r)
 			l.offered[r.id] = r
 		}
-	case len(l.bulk) > 0:
-		r := l.bulk[0]
-		l.bulk = append(l.bulk[:0], l.bulk[1:]...)
+	case l.bulk.len() > 0:
+		r := l.bulk.pop()
 		h = header{kind: frameData, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag, id: r.id, arg: uint64(r.off)}
 		piece := pieceBytes
 		if f.bulk = l.engine != nil; f.bulk {
@@ -94,7 +91,7 @@ func (l *link) frameWritten(f *frame, err error) {
 		r.endWith(&PeerLost{Rank: r.pair.remote, Generation: l.world.generation, Cause: err})
 	default:
 		r.off += len(f.payload)
-		l.bulk = append(l.bulk, r)
+		l.bulk.push(r)
 		l.queued.Add(1)
 	}
 }

@@ -13,6 +13,9 @@ type Viewer interface {
 }
 
 type viewing interface {
+	// CanView reports whether Place may ever return a place in this world. All later calls
+	// return the same.
+	CanView() bool
 	// Place returns the location of p, or 0 unless every other rank can read it. It may
 	// be called at any time.
 	Place(p []byte) Place
@@ -49,10 +52,21 @@ func viewOwn(at Place, n int) []byte {
 	return a.View().Bytes(int64(at), n)
 }
 
+func (ep *memEndpoint) CanView() bool                      { return true }
 func (ep *memEndpoint) Place(p []byte) Place               { return placeOf(p) }
 func (ep *memEndpoint) Enter() bool                        { return true }
 func (ep *memEndpoint) Leave()                             {}
 func (ep *memEndpoint) View(_ int, at Place, n int) []byte { return viewOwn(at, n) }
+
+// CanView reports whether all links have rings.
+func (ep *netEndpoint) CanView() bool {
+	for _, l := range ep.net.links {
+		if l != nil && l.ring == nil {
+			return false
+		}
+	}
+	return true
+}
 
 func (ep *netEndpoint) Place(p []byte) Place {
 	if !ep.Enter() { // the other processes' records are in shared memory too

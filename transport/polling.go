@@ -32,6 +32,7 @@ type polling struct {
 	env    env.Env
 	rings  []*shm // fixed before the first request
 	shared bool   // ranks share cores: a polling rank may keep the rank that it waits for from running
+	crowd  bool   // the same within this process, whose ranks share the threads of the Go runtime
 
 	pollers atomic.Int32
 	polls   atomic.Uint64 // number of polls that are over
@@ -93,7 +94,7 @@ func (g *polling) pollRings(r *netRequest, entered uint64) {
 				return
 			}
 			osYield()
-			if i%1024 == 0 {
+			if g.crowd || i%1024 == 0 { // the kernel does not run another goroutine on this thread
 				runtime.Gosched()
 			}
 		}

@@ -211,7 +211,7 @@ func (l *link) sendHeartbeat() {
 	h := header{kind: frameHeartbeat, generation: l.world.generation}
 	if l.ring == nil {
 		l.mon.Lock()
-		if len(l.control) == 0 && !l.closing && !l.sentBye {
+		if l.control.len() == 0 && !l.closing && !l.sentBye {
 			l.addControl(h, nil)
 		}
 		l.mon.Unlock()

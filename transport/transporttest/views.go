@@ -38,7 +38,10 @@ func testViews(t *testing.T, w world) {
 		if v.Place(make([]byte, n)) != 0 {
 			t.Error("memory that is not shared has a place")
 		}
-		if at[r] = v.Place(memory); at[r] == 0 {
+		if at[r] = v.Place(memory); at[r] != 0 && !v.CanView() {
+			t.Errorf("rank %d has a place, and its CanView is false", r)
+		}
+		if at[r] == 0 {
 			t.Log("the other ranks cannot read this memory")
 			return
 		}
