@@ -65,6 +65,37 @@ func TestSignalsLeaveAWholeRun(t *testing.T) {
 	}
 }
 
+// A slow command of job.on_event does not delay the result of a run that a signal stops.
+func TestSlowCommandDoesNotDelayTheResult(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	cmd, _, errs := start(ecrec(t), nil, train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=100000000", "train.log_every=1",
+		"checkpoint.dir="+filepath.Join(dir, "saved"), `job.on_event="until [ -e done ]; do sleep 0.1; done"`)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		write(t, filepath.Join(out, "done"), "")
+	}()
+	until(t, "the first steps", func() bool {
+		lines, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
+		return strings.Count(string(lines), `"loss":`) > 3
+	})
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the summary", func() bool { return exists(filepath.Join(out, "summary.json")) })
+	if !exists(filepath.Join(out, "model.safetensors")) {
+		t.Errorf("no model: %s", errs)
+	}
+	events, _ := os.ReadFile(filepath.Join(out, "events.jsonl"))
+	if !strings.Contains(string(events), `"event":"checkpoint"`) {
+		t.Errorf("no command ran: %s", events)
+	}
+}
+
 // slow is a run whose first step takes long.
 const slow = `[data]
 format = "synthetic"

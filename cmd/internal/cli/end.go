@@ -30,7 +30,6 @@ func (s *session) finishRun(r *train.Result, failed error) error {
 		s.console.showSteps(s.info.Steps)
 	}
 	s.console.live.Close()
-	s.events.closeLog()
 	s.curves.closeBoard()
 	s.metrics.endMetrics(failed)
 	sum := s.folder.newSummary(r, s.info)
@@ -45,7 +44,8 @@ func (s *session) finishRun(r *train.Result, failed error) error {
 	if err := s.env.Do("summary", func() error { return s.folder.run.Finish(sum) }); err != nil && failed == nil {
 		failed = fmt.Errorf("%s: cannot write summary.json: %w", s.cfg.Job.Out, err)
 	}
-	return failed
+	s.events.closeLog(s.app.stop.isRequested()) // the result is in its place: no command can delay it
+	return s.closeRun(failed)
 }
 
 // finishLog ends the log of a process that does not report for the job.
@@ -56,6 +56,11 @@ func (s *session) finishLog(failed error) error {
 	} else {
 		log.Info().Msg("end")
 	}
+	return s.closeRun(failed)
+}
+
+// closeRun closes the log and leaves the folder. It returns the run's error, or else its own.
+func (s *session) closeRun(failed error) error {
 	if err := s.env.Do("log", s.folder.run.Close); err != nil && failed == nil {
 		failed = fmt.Errorf("%s: cannot write the log: %w", s.cfg.Job.Out, err)
 	}

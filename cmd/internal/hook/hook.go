@@ -17,10 +17,18 @@ import (
 const (
 	maxQueued      = 64
 	maxOutputBytes = 4 << 10
-	closeLimit     = 2 * time.Minute
 	// drainLimit is how long the children of a killed command may hold its output open.
 	drainLimit = time.Second
 )
+
+// CloseLimit returns how long Close may wait in a run that a signal has stopped, or that has ended by itself. A run waits up to two
+// times: for the commands of the events before its end, and for that of the end.
+func CloseLimit(stopped bool) time.Duration {
+	if stopped {
+		return 5 * time.Second // a batch system kills the run some seconds after the signal
+	}
+	return time.Minute
+}
 
 // Events lists the events for which the command is run.
 var Events = []event.Name{event.Loss, event.Recovered, event.Checkpoint, event.CheckpointFailed, event.End, event.Failed}
@@ -76,12 +84,12 @@ func wanted(n event.Name) bool {
 
 // Close waits until the command has run for all queued events, and kills a command that exceeds the
 // limit. Add must not be called after it.
-func (h *Hooks) Close() {
+func (h *Hooks) Close(limit time.Duration) {
 	if h == nil {
 		return
 	}
 	close(h.queue)
-	timer := time.AfterFunc(closeLimit, h.stop)
+	timer := time.AfterFunc(limit, h.stop)
 	<-h.done
 	timer.Stop()
 	h.stop()
