@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,6 +96,54 @@ func TestSlowCommandDoesNotDelayTheResult(t *testing.T) {
 	events, _ := os.ReadFile(filepath.Join(out, "events.jsonl"))
 	if !strings.Contains(string(events), `"event":"checkpoint"`) {
 		t.Errorf("no command ran: %s", events)
+	}
+}
+
+// A run that Prometheus scrapes shows its end to one more scrape.
+func TestEndIsScraped(t *testing.T) {
+	address := regexp.MustCompile(`"address":"([^"]+)".*"metrics"`)
+	for _, np := range []string{"1", "2"} {
+		out := filepath.Join(t.TempDir(), "out")
+		cmd, _, errs := start(ecrec(t), nil, append(train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=100000000",
+			"metrics.listen=127.0.0.1:0"), "--np", np)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Process.Kill()
+		var url, last string
+		until(t, "the address", func() bool {
+			text, _ := os.ReadFile(filepath.Join(out, "process-0.log"))
+			if m := address.FindSubmatch(text); m != nil {
+				url = "http://" + string(m[1]) + "/metrics"
+			}
+			return url != ""
+		})
+		scrape := func() bool {
+			reply, err := http.Get(url)
+			if err != nil {
+				return false
+			}
+			defer reply.Body.Close()
+			text, err := io.ReadAll(reply.Body)
+			if err != nil {
+				return false
+			}
+			last = string(text)
+			return true
+		}
+		until(t, "a step", func() bool { return scrape() && strings.Contains(last, "ecrec_loss{") })
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		for scrape() {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if code := exitCode(t, cmd.Wait()); code != 143 {
+			t.Errorf("%s processes: exit code %d: %s", np, code, errs)
+		}
+		if !regexp.MustCompile(`(?m)^ecrec_running\{[^}]*\} 0$`).MatchString(last) {
+			t.Errorf("%s processes: the end was not shown: %.300s", np, last)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *session) finishRun(r *train.Result, failed error) error {
 	}
 	s.console.live.Close()
 	s.curves.closeBoard()
-	s.metrics.endMetrics(failed)
+	s.metrics.endMetrics(failed, r != nil && r.Stopped)
 	sum := s.folder.newSummary(r, s.info)
 	sum.Command, sum.Hosts = append([]string{"ecrec"}, s.app.args...), s.hostNames()
 	log := s.folder.run.Log()
@@ -45,7 +45,11 @@ func (s *session) finishRun(r *train.Result, failed error) error {
 		failed = fmt.Errorf("%s: cannot write summary.json: %w", s.cfg.Job.Out, err)
 	}
 	s.events.closeLog(s.app.stop.isRequested()) // the result is in its place: no command can delay it
-	return s.closeRun(failed)
+	failed = s.closeRun(failed)
+	if s.world != nil && failed == nil { // after a failure the others wait for the end of this process
+		s.awaitScrape()
+	}
+	return failed
 }
 
 // finishLog ends the log of a process that does not report for the job.
@@ -67,7 +71,7 @@ func (s *session) closeRun(failed error) error {
 	return failed
 }
 
-// closeSession prints the result of a run. In a job without supervisors it also writes the end to the
+// closeSession prints the result of a run, and ends its metrics. In a job without supervisors it also writes the end to the
 // events.
 func (s *session) closeSession(r *train.Result, failed error) error {
 	err := failed
@@ -81,6 +85,10 @@ func (s *session) closeSession(r *train.Result, failed error) error {
 		}
 		conclude(s.cfg, s.process, end)
 	}
+	if s.world == nil && (s.comm == nil || failed == nil) {
+		s.awaitScrape()
+	}
+	s.metrics.exporter.Close()
 	return err
 }
 

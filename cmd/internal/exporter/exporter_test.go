@@ -101,8 +101,93 @@ func TestFiguresOfAJob(t *testing.T) {
 	e.Moved() // rank 0 is in another process
 	expect(t, shows(t, e), "no ecrec_step", `ecrec_missing_rows{process="0",run="r"} 5`)
 	e.Step(train.StepInfo{Step: 15, Last: 100})
-	e.Ended(fmt.Errorf("failed: %w", &train.Diverged{Step: 15, Loss: math.Inf(1)}))
+	e.Ended(fmt.Errorf("failed: %w", &train.Diverged{Step: 15, Loss: math.Inf(1)}), false)
 	expect(t, shows(t, e), `ecrec_loss{run="r"} NaN`, `ecrec_running{run="r"} 0`, `ecrec_failed{run="r"} 1`)
+}
+
+// The figures of commits do not depend on a code: store.path and stream.to commit too.
+func TestCommitsWithoutACode(t *testing.T) {
+	e := open(t)
+	if err := e.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Started(train.Info{Steps: 100})
+	e.Step(train.StepInfo{Step: 1})
+	expect(t, shows(t, e), "no ecrec_commits_total", "no ecrec_durable_step", "no ecrec_streamed_step", "no ecrec_groups")
+	e.Committed(10)
+	e.Step(train.StepInfo{Step: 11, Durable: 10, Streamed: 9})
+	text := shows(t, e)
+	expect(t, text, `ecrec_commits_total{run="r"} 1`, `ecrec_last_commit_step{run="r"} 10`, `ecrec_durable_step{run="r"} 10`,
+		`ecrec_streamed_step{run="r"} 9`, "no ecrec_groups", "no ecrec_losses_total")
+	if !strings.Contains(text, "ecrec_last_commit_timestamp_seconds") {
+		t.Error("no time of the last commit")
+	}
+}
+
+// The last step of a run that has ended is the one at which it ended. One that a signal stopped has steps before it.
+func TestPlannedSteps(t *testing.T) {
+	for _, x := range []struct {
+		planned int64
+		failed  error
+		stopped bool
+		want    string
+	}{
+		{0, nil, false, `ecrec_steps_planned{run="r"} 7`},
+		{0, nil, true, "no ecrec_steps_planned"},
+		{100, nil, false, `ecrec_steps_planned{run="r"} 7`}, // it ended early
+		{100, nil, true, `ecrec_steps_planned{run="r"} 100`},
+		{100, io.ErrUnexpectedEOF, false, `ecrec_steps_planned{run="r"} 100`},
+	} {
+		e := open(t)
+		if err := e.Listen("127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		e.Started(train.Info{Steps: x.planned})
+		e.Step(train.StepInfo{Step: 7})
+		if x.planned == 0 {
+			expect(t, shows(t, e), "no ecrec_steps_planned")
+		}
+		e.Ended(x.failed, x.stopped)
+		expect(t, shows(t, e), x.want, `ecrec_step{run="r"} 7`)
+		e.Close()
+	}
+}
+
+// The figures of the end stay until a scrape has read them, if there was one before.
+func TestAwaitScrape(t *testing.T) {
+	never, long := func() bool { return false }, time.Hour
+	e := open(t)
+	if err := e.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Started(train.Info{Steps: 7})
+	e.Ended(nil, false)
+	e.AwaitScrape(long, never) // nothing scrapes it
+	e.Step(train.StepInfo{Step: 7})
+	shows(t, e)
+	for _, failed := range []error{nil, io.ErrUnexpectedEOF} { // the second time after a loss
+		e.Ended(failed, false)
+		waits := make(chan struct{})
+		go func() {
+			defer close(waits)
+			e.AwaitScrape(long, never)
+		}()
+		select {
+		case <-waits:
+			t.Error("it does not wait for a scrape")
+		case <-time.After(3 * lookEvery):
+		}
+		expect(t, shows(t, e), `ecrec_running{run="r"} 0`, fmt.Sprintf(`ecrec_failed{run="r"} %v`, truth(failed != nil)))
+		<-waits
+	}
+	e.Ended(nil, false)
+	e.AwaitScrape(time.Millisecond, never)
+	stops := 0
+	e.AwaitScrape(long, func() bool { stops++; return stops == 2 })
+	e.Moved()
+	e.AwaitScrape(long, never) // another process shows the end
 }
 
 // Figures of events are read from the file as it grows, and survive the loss of the process.
@@ -166,7 +251,7 @@ func TestTextfile(t *testing.T) {
 	}
 	expect(t, string(text), `ecrec_steps_planned{run="r"} 7`, `ecrec_running{run="r"} 1`, "no go_",
 		"no process_cpu") // node_exporter has its own
-	e.Ended(nil)
+	e.Ended(nil, false)
 	e.Close()
 	if text, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)
@@ -258,7 +343,8 @@ func TestNil(t *testing.T) {
 	e.Recovered(train.Recovery{})
 	e.Watch(nil)
 	e.Moved()
-	e.Ended(nil)
+	e.Ended(nil, false)
+	e.AwaitScrape(time.Hour, func() bool { return false })
 	e.Close()
 	if e.Serves() != "" {
 		t.Error("it serves")
