@@ -147,6 +147,29 @@ func TestEndIsScraped(t *testing.T) {
 	}
 }
 
+// A follower that a signal ends before its step does not end as if it were there.
+func TestStoppedFollower(t *testing.T) {
+	dir := t.TempDir()
+	topic, made := "file:"+filepath.Join(dir, "topic"), filepath.Join(dir, "made")
+	if r := run(t, ecrec(t), nil, train(golden("dlrm-adagrad"), filepath.Join(dir, "out"), "job.ranks=2", "train.iterations=20",
+		"ec.commit_every=5", "job.digests=true", "stream.to="+topic)...); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	cmd, out, errs := start(ecrec(t), nil, "follow", topic, "--to", made, "--at", "1000", "--every", "1ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	until(t, "the checkpoint", func() bool { return exists(filepath.Join(made, stepFolder(20))) })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	code, text := exitCode(t, cmd.Wait()), errs.String()
+	if code != 143 || !strings.Contains(text, "stopped by a signal at step 20, before --at 1000; the same command continues") {
+		t.Errorf("exit code %d: %s%s", code, text, out)
+	}
+}
+
 // slow is a run whose first step takes long.
 const slow = `[data]
 format = "synthetic"
