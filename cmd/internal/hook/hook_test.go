@@ -106,6 +106,25 @@ func TestCloseEndsCommands(t *testing.T) {
 	}
 }
 
+// A child in the background may write after its command has ended.
+func TestChildInBackground(t *testing.T) {
+	h, dir, log := shell(t, `setsid sh -ec 'until [ -e go ]; do sleep 0.01; done; echo x; echo y; touch done' & echo said`)
+	h.Add(event.Event{Event: event.Checkpoint})
+	h.Close(time.Minute)
+	if !strings.Contains(log.String(), `"output":"said"`) || strings.Contains(log.String(), "error") {
+		t.Errorf("log: %s", log)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "done")); err == nil {
+			return
+		}
+	}
+	t.Error("the child has ended at its first output")
+}
+
 func TestNoCommand(t *testing.T) {
 	h := New(nil, "", zerolog.Nop())
 	h.Add(event.Event{Event: event.Loss})
