@@ -121,7 +121,7 @@ func checkFields(b []byte, of *shape) error {
 		if rows++; rows > maxRows || of.list && kind == protowire.BytesType && n > maxRows*binaryID {
 			return badRequest("over %d rows in one request", maxRows)
 		}
-		if values += of.count(b[:n]); values > maxFields {
+		if values += of.countValues(b[:n]); values > maxFields {
 			return errFields
 		}
 		b = b[n:]
@@ -129,8 +129,8 @@ func checkFields(b []byte, of *shape) error {
 	return nil
 }
 
-// count counts the messages, and the items of lists, in the fields of a message.
-func (s *shape) count(b []byte) (found int) {
+// countValues counts the messages, and the items of lists, in the fields of a message.
+func (s *shape) countValues(b []byte) (found int) {
 	for len(b) > 0 {
 		number, kind, tag := protowire.ConsumeTag(b)
 		n := protowire.ConsumeFieldValue(number, kind, b[max(tag, 0):])
@@ -143,7 +143,7 @@ func (s *shape) count(b []byte) (found int) {
 		}
 		if inner != nil && kind == protowire.BytesType {
 			content, _ := protowire.ConsumeBytes(b[tag:])
-			found += inner.count(content)
+			found += inner.countValues(content)
 		}
 		b = b[tag+n:]
 	}

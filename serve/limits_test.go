@@ -96,7 +96,7 @@ func TestShapes(t *testing.T) {
 	b, err := proto.Marshal(&servepb.PredictRequest{Rows: []*servepb.Row{
 		{Columns: map[string]*servepb.Value{"x": list}}, {Dense: []*servepb.Value{{}}, Ids: []*servepb.Value{list}}}})
 	must(t, err)
-	if n := shapes["PredictRequest"].count(b); n != 2+5+5 { // rows; an entry, a value and a list of two; two values and a list of two
+	if n := shapes["PredictRequest"].countValues(b); n != 2+5+5 { // rows; an entry, a value and a list of two; two values and a list of two
 		t.Errorf("%d values", n)
 	}
 }
