@@ -75,6 +75,7 @@ type Follower struct {
 	saves     saves
 	right     int64 // the newest step whose digest was compared; -1: none
 	began     bool  // the model that Run begins with is that of a base
+	reached   bool  // Run has ended at its step
 
 	bases      *stream.Bases // nil: not open
 	based      int64         // the step of the base that was written last; -1: none
@@ -94,6 +95,9 @@ func (f *Follower) Step() int64 {
 
 // FromBase reports whether the Follower has begun with a base of the topic.
 func (f *Follower) FromBase() bool { return f.began }
+
+// Reached reports whether Run has ended at Options.At, and not before, by Options.Stop.
+func (f *Follower) Reached() bool { return f.reached }
 
 // Path is that of the last checkpoint, empty if there is none.
 func (f *Follower) Path() string { return f.path }

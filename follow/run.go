@@ -21,7 +21,7 @@ func (f *Follower) Run() error {
 		return err
 	}
 	if f.o.At >= 0 && f.Step() == f.o.At {
-		return f.save(true)
+		return f.reach()
 	}
 	for {
 		r, err := f.openReader()
@@ -162,7 +162,13 @@ func (f *Follower) takeCut(c *stream.Cut) (done bool, err error) {
 	if c.Step != f.o.At {
 		return false, nil
 	}
-	return true, f.save(true)
+	return true, f.reach()
+}
+
+// reach ends the Follower at its step.
+func (f *Follower) reach() error {
+	f.reached = true
+	return f.save(true)
 }
 
 // Unproved is the error of a Follower that ends at the end of a topic whose newest model has no digest to compare with.
@@ -189,7 +195,7 @@ func (f *Follower) endAtEnd() error {
 	case f.model.want == "":
 		return &Unproved{f.Step(), f.right}
 	}
-	return f.save(true)
+	return f.reach()
 }
 
 // applyCut applies a cut to the model, and compares the digests.

@@ -14,7 +14,7 @@ import (
 // handler replies to all requests.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/predict", s.answerPredict)
+	mux.Handle("POST /v1/predict", s.bodies.limit(http.HandlerFunc(s.answerPredict)))
 	mux.HandleFunc("GET /v1/rows", s.answerRows)
 	mux.HandleFunc("GET /v1/model", s.answerModel)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerState(w, s.Failed()) })

@@ -17,14 +17,17 @@ import (
 // rpc replies to gRPC, gRPC-Web and Connect.
 type rpc struct{ s *Server }
 
-// addRPC adds the gRPC services to a mux: predictions, health and reflection.
+// addRPC adds the gRPC services to a mux: predictions, health and reflection. Requests are not compressed: a few bytes could contain
+// a large one.
 func (s *Server) addRPC(mux *http.ServeMux) {
-	limits := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody)}
-	mux.Handle(servepb.NewServingHandler(rpc{s}, limits...))
-	mux.Handle(grpchealth.NewHandler(rpc{s}, limits...))
+	plain := connect.WithCompression("gzip", nil, nil)
+	path, serving := servepb.NewServingHandler(rpc{s}, append(codecs, plain, connect.WithReadMaxBytes(maxBody))...)
+	mux.Handle(path, s.bodies.limit(serving))
+	small := []connect.HandlerOption{plain, connect.WithReadMaxBytes(maxSmall)}
+	mux.Handle(grpchealth.NewHandler(rpc{s}, small...))
 	reflector := grpcreflect.NewStaticReflector(servepb.ServingName, grpchealth.HealthV1ServiceName)
-	mux.Handle(grpcreflect.NewHandlerV1(reflector, limits...))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, limits...))
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, small...))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small...))
 }
 
 // Check implements grpchealth.Checker: a server that is ready is serving.

@@ -46,11 +46,12 @@ type Server struct {
 	listen  net.Listener
 	failure atomic.Pointer[error] // of the follower
 	running sync.WaitGroup
+	bodies  bodies
 }
 
 // New returns a Server that listens. It has no model yet, and is not ready.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o}
+	s := &Server{o: o, bodies: make(bodies, maxBodies)}
 	s.model.lanes = cmp.Or(o.Lanes, runtime.GOMAXPROCS(0))
 	s.metrics = newMetrics(s)
 	var err error
@@ -72,7 +73,7 @@ func NewHTTP(h http.Handler) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{Handler: h, Protocols: &protocols, ReadHeaderTimeout: headTimeout, ReadTimeout: bodyTimeout, WriteTimeout: sendTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ConnState: limitConnections(maxConnections)}
 }
 
 // Addr is the address that the server listens on.

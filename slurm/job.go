@@ -32,11 +32,11 @@ type Job struct {
 	Sets          []string // key=value, for ecrec train
 	Elastic       bool     // the run survives the loss of tasks
 
-	// Array is sbatch's --array. Each element trains with its own seed, output folder and
-	// checkpoints: those below with its index added.
-	Array            string
-	Seed             uint64
-	Out, Checkpoints string // Checkpoints may be empty
+	// Array is sbatch's --array. Each element trains with its own seed, output folder, checkpoints
+	// and logs: those below with its index added.
+	Array                   string
+	Seed                    uint64
+	Out, Checkpoints, Store string // the last two may be empty
 }
 
 // Tasks returns the number of tasks, and how many of them, the last ones, are spares.
@@ -88,7 +88,7 @@ func (j *Job) validate() error {
 		}
 	}
 	texts := []string{j.Made, j.Name, j.Mem, j.Time, j.Partition, j.Account, j.QOS, j.Constraint, j.Logs, j.Ecrec, j.Config,
-		j.Out, j.Checkpoints}
+		j.Out, j.Checkpoints, j.Store}
 	for _, text := range append(append(texts, j.Options...), j.Sets...) {
 		if strings.ContainsAny(text, "\n\r\x00") {
 			return fmt.Errorf("%q: a value in a batch script must not contain a line end", text)

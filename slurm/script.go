@@ -96,6 +96,9 @@ func (j *Job) Train() []string {
 		if j.Checkpoints != "" {
 			lines = append(lines, "--set "+Quote("checkpoint.dir="+j.Checkpoints+"-")+index)
 		}
+		if j.Store != "" {
+			lines = append(lines, "--set "+Quote("store.path="+j.Store+"-")+index)
+		}
 	}
 	return lines
 }

@@ -14,7 +14,7 @@ import (
 
 func plainJob() Job {
 	return Job{Made: "ecrec slurm run.toml", Name: "run", Nodes: 1, TasksPerNode: 1, SignalBefore: 120, MaxRequeues: 100,
-		Logs: ".", Ecrec: "ecrec", Config: "run.toml", Out: "runs/run", Checkpoints: "checkpoints", Seed: 42}
+		Logs: ".", Ecrec: "ecrec", Config: "run.toml", Out: "runs/run", Checkpoints: "checkpoints", Store: "store", Seed: 42}
 }
 
 func write(t *testing.T, j *Job) string {
@@ -279,13 +279,14 @@ func TestArguments(t *testing.T) {
 	r := random(t)
 	for range 5 {
 		j := survivor()
-		j.Config, j.Out, j.Checkpoints, j.Array = randomText(r), randomText(r), randomText(r), "0-9"
+		j.Config, j.Out, j.Checkpoints, j.Store, j.Array = randomText(r), randomText(r), randomText(r), randomText(r), "0-9"
 		j.Name, j.Mem, j.Made = randomText(r), randomText(r), randomText(r)
 		j.Sets = []string{"data.train=" + randomText(r), "job.name=" + randomText(r)}
 		j.TaskLogs = true
 		called, code := runScript(t, j, "exit 0", "SLURM_ARRAY_JOB_ID=5", "SLURM_ARRAY_TASK_ID=3", "SLURM_CPUS_PER_TASK=4")
 		want := []string{"", "train", j.Config, "--resume", "auto", "--set", j.Sets[0], "--set", j.Sets[1], "--set", "elastic.spares=1",
-			"--set", "job.seed=45", "--set", "job.out=" + j.Out + "-3", "--set", "checkpoint.dir=" + j.Checkpoints + "-3"}
+			"--set", "job.seed=45", "--set", "job.out=" + j.Out + "-3", "--set", "checkpoint.dir=" + j.Checkpoints + "-3",
+			"--set", "store.path=" + j.Store + "-3"}
 		if line := "ecrec" + strings.Join(want, "> <")[1:] + ">\n"; code != 0 || !strings.Contains(called, line) {
 			t.Fatalf("code %d, after\n%s, want the end\n%s", code, called, line)
 		}

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +65,108 @@ func TestSignalsLeaveAWholeRun(t *testing.T) {
 			t.Error("a run that was not stopped reports that it was")
 		}
 		equal(t, fmt.Sprintf("%v after %d steps", signal, got.Steps), got, want)
+	}
+}
+
+// A slow command of job.on_event does not delay the result of a run that a signal stops.
+func TestSlowCommandDoesNotDelayTheResult(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	cmd, _, errs := start(ecrec(t), nil, train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=100000000", "train.log_every=1",
+		"checkpoint.dir="+filepath.Join(dir, "saved"), `job.on_event="until [ -e done ]; do sleep 0.1; done"`)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		write(t, filepath.Join(out, "done"), "")
+	}()
+	until(t, "the first steps", func() bool {
+		lines, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
+		return strings.Count(string(lines), `"loss":`) > 3
+	})
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the summary", func() bool { return exists(filepath.Join(out, "summary.json")) })
+	if !exists(filepath.Join(out, "model.safetensors")) {
+		t.Errorf("no model: %s", errs)
+	}
+	events, _ := os.ReadFile(filepath.Join(out, "events.jsonl"))
+	if !strings.Contains(string(events), `"event":"checkpoint"`) {
+		t.Errorf("no command ran: %s", events)
+	}
+}
+
+// A run that Prometheus scrapes shows its end to one more scrape.
+func TestEndIsScraped(t *testing.T) {
+	address := regexp.MustCompile(`"address":"([^"]+)".*"metrics"`)
+	for _, np := range []string{"1", "2"} {
+		out := filepath.Join(t.TempDir(), "out")
+		cmd, _, errs := start(ecrec(t), nil, append(train(golden("dlrm-adagrad"), out, "job.ranks=2", "train.iterations=100000000",
+			"metrics.listen=127.0.0.1:0"), "--np", np)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Process.Kill()
+		var url, last string
+		until(t, "the address", func() bool {
+			text, _ := os.ReadFile(filepath.Join(out, "process-0.log"))
+			if m := address.FindSubmatch(text); m != nil {
+				url = "http://" + string(m[1]) + "/metrics"
+			}
+			return url != ""
+		})
+		scrape := func() bool {
+			reply, err := http.Get(url)
+			if err != nil {
+				return false
+			}
+			defer reply.Body.Close()
+			text, err := io.ReadAll(reply.Body)
+			if err != nil {
+				return false
+			}
+			last = string(text)
+			return true
+		}
+		until(t, "a step", func() bool { return scrape() && strings.Contains(last, "ecrec_loss{") })
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		for scrape() {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if code := exitCode(t, cmd.Wait()); code != 143 {
+			t.Errorf("%s processes: exit code %d: %s", np, code, errs)
+		}
+		if !regexp.MustCompile(`(?m)^ecrec_running\{[^}]*\} 0$`).MatchString(last) {
+			t.Errorf("%s processes: the end was not shown: %.300s", np, last)
+		}
+	}
+}
+
+// A follower that a signal ends before its step does not end as if it were there.
+func TestStoppedFollower(t *testing.T) {
+	dir := t.TempDir()
+	topic, made := "file:"+filepath.Join(dir, "topic"), filepath.Join(dir, "made")
+	if r := run(t, ecrec(t), nil, train(golden("dlrm-adagrad"), filepath.Join(dir, "out"), "job.ranks=2", "train.iterations=20",
+		"ec.commit_every=5", "job.digests=true", "stream.to="+topic)...); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	cmd, out, errs := start(ecrec(t), nil, "follow", topic, "--to", made, "--at", "1000", "--every", "1ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	until(t, "the checkpoint", func() bool { return exists(filepath.Join(made, stepFolder(20))) })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	code, text := exitCode(t, cmd.Wait()), errs.String()
+	if code != 143 || !strings.Contains(text, "stopped by a signal at step 20, before --at 1000; the same command continues") {
+		t.Errorf("exit code %d: %s%s", code, text, out)
 	}
 }
 

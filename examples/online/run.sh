@@ -28,9 +28,10 @@ dir=$(cd "$dir" && pwd)
 [ ! -e "$dir/kafka" ] || { echo "$dir has a run: choose another --dir, or remove it"; exit 1; }
 broker=$root/tools/kafka-on-one-host.sh
 
-started=()
+started=() follower=
 finish() {
   trap - EXIT INT TERM
+  [ -z "$follower" ] || started+=("$follower")
   for p in "${started[@]}"; do kill "$p" 2>/dev/null || true; done
   for p in "${started[@]}"; do wait "$p" 2>/dev/null || true; done
   "$broker" stop "$dir/kafka" >/dev/null 2>&1 || true
@@ -56,9 +57,11 @@ for _ in $(seq 100); do
   ! grep -q 'step ' "$dir/train.log" || break
   sleep 0.2
 done
-"$ecrec" follow "$topic" --to "$dir/models" --trim --serve "127.0.0.1:$port" >"$dir/follow.log" 2>&1 &
-started+=($!)
+follow=("$ecrec" follow "$topic" --to "$dir/models" --trim --serve "127.0.0.1:$port")
+"${follow[@]}" >"$dir/follow.log" 2>&1 &
+follower=$!
 echo "follower: $dir/follow.log, checkpoints in $dir/models, http://127.0.0.1:$port"
+echo "          kill $follower ends it, and this command starts it again: $(printf '%q ' "${follow[@]}")"
 
 if command -v prometheus >/dev/null; then
   sed "s/PORT_OF_TRAINER/$((port + 1))/; s/PORT_OF_FOLLOWER/$port/; s|RULES|$root/examples/monitoring/rules.yml|" "$here/prometheus.yml" >"$dir/prometheus.yml"
@@ -77,8 +80,8 @@ while [ $SECONDS -lt $end ]; do
   for p in "${started[@]}"; do
     kill -0 "$p" 2>/dev/null || { echo "a process ended:"; tail -n 3 "$dir"/*.log; exit 1; }
   done
-  if curl -sf "http://127.0.0.1:$port/readyz" >/dev/null; then
-    curl -sf "http://127.0.0.1:$port/v1/predict" -H 'Content-Type: application/json' -d "{\"rows\":[$row]}"
+  if curl -sf "http://127.0.0.1:$port/readyz" >/dev/null; then # the follower may be gone, and come back
+    curl -sf "http://127.0.0.1:$port/v1/predict" -H 'Content-Type: application/json' -d "{\"rows\":[$row]}" || true
   fi
   sleep 2
 done

@@ -29,7 +29,7 @@ func conclude(cfg *config.Config, process int, c control.Closing) {
 	}
 	defer log.Close()
 	hooks := hook.New(cfg.Job.OnEvent.Argv(), cfg.Job.Out, *log.Log())
-	defer hooks.Close()
+	defer hooks.Close(hook.CloseLimit(c.Stopped))
 	write := func(e event.Event) {
 		_ = log.Write(e) // as above
 		hooks.Add(e)

@@ -42,6 +42,10 @@ func (c *followCmd) openDerived(a *app, e env.Env, o *follow.Options) (*derived,
 			d.closeTopic()
 			return nil, errUsage("--triton: name the folder of the model, whose last part is the model's name, as in models/ctr")
 		}
+		if err := export.CheckTriton(c.Triton); err != nil {
+			d.closeTopic()
+			return nil, errUsage(fmt.Sprintf("--triton %s: %v", c.Triton, err))
+		}
 		inner := o.Report
 		o.Report = func(p follow.Progress) {
 			inner(p)

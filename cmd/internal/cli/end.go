@@ -30,9 +30,8 @@ func (s *session) finishRun(r *train.Result, failed error) error {
 		s.console.showSteps(s.info.Steps)
 	}
 	s.console.live.Close()
-	s.events.closeLog()
 	s.curves.closeBoard()
-	s.metrics.endMetrics(failed)
+	s.metrics.endMetrics(failed, r != nil && r.Stopped)
 	sum := s.folder.newSummary(r, s.info)
 	sum.Command, sum.Hosts = append([]string{"ecrec"}, s.app.args...), s.hostNames()
 	log := s.folder.run.Log()
@@ -45,6 +44,11 @@ func (s *session) finishRun(r *train.Result, failed error) error {
 	if err := s.env.Do("summary", func() error { return s.folder.run.Finish(sum) }); err != nil && failed == nil {
 		failed = fmt.Errorf("%s: cannot write summary.json: %w", s.cfg.Job.Out, err)
 	}
+	s.events.closeLog(s.app.stop.isRequested()) // the result is in its place: no command can delay it
+	failed = s.closeRun(failed)
+	if s.world != nil && failed == nil { // after a failure the others wait for the end of this process
+		s.awaitScrape()
+	}
 	return failed
 }
 
@@ -56,13 +60,18 @@ func (s *session) finishLog(failed error) error {
 	} else {
 		log.Info().Msg("end")
 	}
+	return s.closeRun(failed)
+}
+
+// closeRun closes the log and leaves the folder. It returns the run's error, or else its own.
+func (s *session) closeRun(failed error) error {
 	if err := s.env.Do("log", s.folder.run.Close); err != nil && failed == nil {
 		failed = fmt.Errorf("%s: cannot write the log: %w", s.cfg.Job.Out, err)
 	}
 	return failed
 }
 
-// closeSession prints the result of a run. In a job without supervisors it also writes the end to the
+// closeSession prints the result of a run, and ends its metrics. In a job without supervisors it also writes the end to the
 // events.
 func (s *session) closeSession(r *train.Result, failed error) error {
 	err := failed
@@ -76,6 +85,10 @@ func (s *session) closeSession(r *train.Result, failed error) error {
 		}
 		conclude(s.cfg, s.process, end)
 	}
+	if s.world == nil && (s.comm == nil || failed == nil) {
+		s.awaitScrape()
+	}
+	s.metrics.exporter.Close()
 	return err
 }
 

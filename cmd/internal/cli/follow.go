@@ -99,7 +99,19 @@ func (c *followCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("follow: %s: %w", topic.Name(), err)
 	}
+	if at != follow.Latest && !f.Reached() {
+		return c.stopped(f)
+	}
 	return nil
+}
+
+// stopped is the error of a follower that a signal ended before the step of --at.
+func (c *followCmd) stopped(f *follow.Follower) error {
+	where := "before its first model"
+	if step := f.Step(); step >= 0 {
+		where = "at step " + report.Thousands(step)
+	}
+	return fmt.Errorf("follow: %w %s, before --at %s; the same command continues", errStopped, where, c.At)
 }
 
 // parseAt parses the value of --at.

@@ -39,14 +39,8 @@ func (c *k8sCmd) Run(a *app) error {
 	if cfg.Collectives.Transport == "mpi" {
 		return errUsage("k8s: collectives.transport = \"mpi\": pods are started without MPI; leave it at \"auto\"")
 	}
-	files := append([]string{cfg.Model.InitFrom}, cfg.Data.Eval...)
-	if !cfg.ReadsTopic() {
-		files = append(files, cfg.Data.Train...)
-	}
-	for _, path := range files {
-		if path != "" && !strings.HasPrefix(path, k8s.DataPath+"/") && !strings.HasPrefix(path, k8s.RunsPath+"/") {
-			return errUsage(fmt.Sprintf("k8s: %s: not on a volume of the pods; put it on the claim of --data and give its path in the pods, %s/..., in the config or by --set", path, k8s.DataPath))
-		}
+	if err := c.checkPaths(cfg); err != nil {
+		return err
 	}
 	text, err := os.ReadFile(c.Config)
 	if err != nil {
@@ -72,6 +66,33 @@ func (c *k8sCmd) Run(a *app) error {
 	}
 	_, err = io.WriteString(a.out, manifest)
 	return err
+}
+
+// checkPaths checks that the files of a run are on volumes of the pods.
+func (c *k8sCmd) checkPaths(cfg *config.Config) error {
+	files := append([]string{cfg.Model.InitFrom}, cfg.Data.Eval...)
+	if !cfg.ReadsTopic() {
+		files = append(files, cfg.Data.Train...)
+	}
+	for _, path := range files {
+		onData := strings.HasPrefix(path, k8s.DataPath+"/")
+		switch {
+		case onData && c.Data == "":
+			return errUsage(fmt.Sprintf("k8s: %s: no volume is mounted there; name its claim by --data", path))
+		case path != "" && !onData && !strings.HasPrefix(path, k8s.RunsPath+"/"):
+			return errUsage(fmt.Sprintf("k8s: %s: not on a volume of the pods; put it on the claim of --data and give its path in the pods, %s/..., in the config or by --set", path, k8s.DataPath))
+		}
+	}
+	for key, path := range map[string]string{"store.path": cfg.Store.Path, "data.cache": cfg.Data.Cache} {
+		given, err := config.Gives(c.Config, c.allSets(), key)
+		if err != nil {
+			return err
+		}
+		if given && path != "" && !strings.HasPrefix(path, k8s.RunsPath+"/") { // else it is in job.out
+			return errUsage(fmt.Sprintf("k8s: %s = %q: the pods cannot write there; give a path below %s, in the config or by --set, or leave it out", key, path, k8s.RunsPath))
+		}
+	}
+	return nil
 }
 
 // loadPods loads the config for the number of pods.

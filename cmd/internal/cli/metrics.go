@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ecrec/ecrec/cmd/internal/exporter"
 	"github.com/ecrec/ecrec/cmd/internal/report"
@@ -92,11 +93,28 @@ func (m *metrics) watchGPU(i train.Info, run *report.Run) {
 func (m *metrics) latestGPU() (nvml.Sample, bool) { return m.gpu.Latest() }
 
 // endMetrics exports the end of the run. The figures stay until the exporter is closed.
-func (m *metrics) endMetrics(failed error) {
+func (m *metrics) endMetrics(failed error, stopped bool) {
 	m.exporter.Watch(nil)
 	m.gpu.Close()
 	m.gpu = nil
-	m.exporter.Ended(failed)
+	m.exporter.Ended(failed, stopped)
+}
+
+// How long a run that has ended waits for a scrape of its last figures. A batch system kills it some time after a signal.
+const (
+	endLimit     = 30 * time.Second
+	stoppedLimit = 15 * time.Second
+)
+
+// awaitScrape lets Prometheus read the end of the run. A signal after the end, or a loss that needs this process again, ends the wait.
+func (s *session) awaitScrape() {
+	limit, stopped := endLimit, s.app.stop.isRequested()
+	if stopped {
+		limit = stoppedLimit
+	}
+	s.metrics.exporter.AwaitScrape(limit, func() bool {
+		return !stopped && s.app.stop.isRequested() || s.world != nil && s.worldChanges(0)
+	})
 }
 
 // Step implements observer, as do the methods below.

@@ -74,10 +74,10 @@ func (r *recorder) openRecords(run *report.Run) (err error) {
 	return nil
 }
 
-// closeLog closes the log, once the commands of job.on_event have ended.
-func (r *recorder) closeLog() {
+// closeLog closes the log, once the commands of job.on_event have ended. After a signal it waits for seconds only.
+func (r *recorder) closeLog(stopped bool) {
 	if r.log != nil {
-		r.hooks.Close()
+		r.hooks.Close(hook.CloseLimit(stopped))
 		_ = r.log.Close() // each line was checked
 		r.log, r.hooks = nil, nil
 	}

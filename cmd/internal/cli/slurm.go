@@ -27,7 +27,7 @@ type slurmCmd struct {
 	QOS          string `name:"qos" placeholder:"NAME" help:"Quality of service."`
 	Constraint   string `placeholder:"FEATURES" help:"Features that nodes must have."`
 	Exclusive    bool   `help:"Do not share nodes with other jobs."`
-	Array        string `placeholder:"INDICES" help:"Submit a job array, for example 0-7%2: one run per index with seed job.seed + index. Each has its own output and checkpoint folders, whose names end in -INDEX."`
+	Array        string `placeholder:"INDICES" help:"Submit a job array, for example 0-7%2: one run per index with seed job.seed + index. Each has its own folders for output, checkpoints and store.path, whose names end in -INDEX."`
 	SignalBefore int    `default:"120" placeholder:"SECONDS" help:"Time before the limit at which the run saves (120)."`
 	MaxRequeues  int    `default:"100" placeholder:"N" help:"Maximum number of requeues after the time limit (100)."`
 	Logs         string `default:"." placeholder:"DIR" help:"Folder of the job's log. It must exist when the job starts."`
@@ -103,11 +103,26 @@ func (c *slurmCmd) completeJob(job *slurm.Job, cfg *config.Config) (err error) {
 	if job.Out, err = c.fromConfig(cfg.Job.Out); err != nil {
 		return err
 	}
-	given, err := config.Gives(c.Config, c.allSets(), "checkpoint.dir")
-	if err == nil && given { // else it is in job.out
-		job.Checkpoints, err = c.fromConfig(cfg.Checkpoint.Dir)
+	if job.Array != "" && cfg.Stream.To != "" {
+		return errUsage(fmt.Sprintf("slurm: --array: all runs would write to stream.to = %q; leave it out, by --set stream.to=, or submit a job for each run",
+			cfg.Stream.To))
 	}
-	return err
+	for key, path := range map[string]struct {
+		to   *string
+		from string
+	}{"checkpoint.dir": {&job.Checkpoints, cfg.Checkpoint.Dir}, "store.path": {&job.Store, cfg.Store.Path}} {
+		given, err := config.Gives(c.Config, c.allSets(), key)
+		if err != nil {
+			return err
+		}
+		if !given { // else it is in job.out
+			continue
+		}
+		if *path.to, err = c.fromConfig(path.from); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fromConfig returns a path relative to the folder of the config, or the path itself if they have

@@ -157,7 +157,7 @@ func (c *sweepCmd) listRuns() ([]combination, error) {
 		}
 		all = next
 	}
-	seen := map[string]bool{}
+	seen, streams := map[string]bool{}, map[string]string{}
 	for i := range all {
 		x := &all[i]
 		if x.name == "" {
@@ -170,6 +170,12 @@ func (c *sweepCmd) listRuns() ([]combination, error) {
 		if err := c.loadRun(x); err != nil {
 			return nil, err
 		}
+		to := x.cfg.Stream.To
+		if other := streams[to]; to != "" && other != "" {
+			return nil, errUsage(fmt.Sprintf("sweep: stream.to = %q: %s and %s would write to one topic; give each a topic by --set stream.to=T1,T2,..., or none by --set stream.to=",
+				to, other, x.name))
+		}
+		streams[to] = x.name
 	}
 	return all, nil
 }
@@ -190,6 +196,19 @@ func (c *sweepCmd) loadRun(x *combination) (err error) {
 	sets := append(x.sets, "job.out="+x.cfg.Job.Out)
 	if format, ok := data.FindFormat(x.cfg.Data.Format); ok && format.IsConverted() && x.cfg.Data.Cache == "" {
 		sets = append(sets, "data.cache="+c.Out) // the runs convert their data once
+	}
+	for _, folder := range []struct {
+		key  string
+		path *string
+	}{{"checkpoint.dir", &x.cfg.Checkpoint.Dir}, {"store.path", &x.cfg.Store.Path}} {
+		given, err := config.Gives(c.Config, x.sets, folder.key)
+		if err != nil {
+			return err
+		}
+		if given && *folder.path != "" { // else it is in job.out
+			*folder.path = filepath.Join(*folder.path, x.name)
+			sets = append(sets, folder.key+"="+*folder.path)
+		}
 	}
 	for _, set := range sets {
 		x.args = append(x.args, "--set", set)

@@ -129,7 +129,6 @@ func (c *trainCmd) trainHere(s *session, faults []chaos.Fault) (*train.Result, e
 	if err := s.openMetrics(); err != nil {
 		return nil, err
 	}
-	defer s.metrics.exporter.Close()
 	o := train.Options{Stop: s.stopRequested, Observer: s, Meter: s.metrics.meter, Progress: s.console.bars.showProgress,
 		World: s.trainWorld(), Resume: c.Resume, Allow: c.Allow, Until: c.Until, Inject: s.newInjector(faults), RebuildRows: s.rebuildRows,
 		PauseSaves: os.Getenv(envPauseSaves) != "", Topic: openTopic, Samples: openSamples, Session: newSession(), Restore: c.restoring(s)}

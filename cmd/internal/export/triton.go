@@ -16,7 +16,7 @@ const maxTritonBatch = 16384
 const anyLength = -1
 
 // TritonModel is the ONNX file in a folder of a model repository: version 1.
-func TritonModel(dir string) string { return filepath.Join(dir, "1", "model.onnx") }
+func TritonModel(dir string) string { return filepath.Join(dir, "1", tritonFile) }
 
 // WriteTriton writes a model as a folder of a Triton model repository, DIR/config.pbtxt and TritonModel(DIR). The name
 // of the folder is that of the model.
@@ -30,7 +30,16 @@ func WriteTriton(dir string, m Model) error {
 	return atomicfile.WriteFile(filepath.Join(dir, tritonConfig), describeTriton(m))
 }
 
-const tritonConfig = "config.pbtxt"
+const (
+	tritonConfig = "config.pbtxt"
+	tritonFile   = "model.onnx" // in the folder of a version
+)
+
+// tritonHead begins every config.
+var tritonHead = fmt.Sprintf(`platform: "onnxruntime_onnx"
+max_batch_size: %d
+version_policy { latest { num_versions: 1 } }
+`, maxTritonBatch)
 
 // describeTriton returns a ModelConfig (triton-inference-server/common, model_config.proto) as text. Its shapes have no
 // dimension of the batch.
@@ -53,15 +62,12 @@ func describeTriton(m Model) []byte {
 			add(weightsOf(f), "FP32", anyLength)
 		}
 	}
-	return fmt.Appendf(nil, `platform: "onnxruntime_onnx"
-max_batch_size: %d
-version_policy { latest { num_versions: 1 } }
-input [
+	return fmt.Appendf([]byte(tritonHead), `input [
 %s
 ]
 output [
   { name: %q data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } }
 ]
 dynamic_batching { }
-`, maxTritonBatch, strings.Join(inputs, ",\n"), outputScore)
+`, strings.Join(inputs, ",\n"), outputScore)
 }

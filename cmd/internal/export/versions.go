@@ -11,16 +11,21 @@ import (
 	"strconv"
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
+	"github.com/ecrec/ecrec/internal/onnx"
 )
 
 // unfinished begins the names of folders that are no versions: Triton ignores names that are no numbers.
 const unfinished = ".version-"
 
 // AddTritonVersion writes a model as another version of a folder of a Triton model repository, by one rename. Of the versions up to it
-// the newest are kept, as many as keep; 0: all. Later versions are of a run that this one replaces: they are removed.
+// the newest are kept, as many as keep; 0: all. Later versions are of a run that this one replaces: they are removed. A folder that
+// CheckTriton refuses stays as it is.
 func AddTritonVersion(dir string, version int64, m Model, keep int) error {
 	if version < 1 {
 		return fmt.Errorf("version %d: Triton has versions from 1 on", version)
+	}
+	if err := CheckTriton(dir); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -37,7 +42,7 @@ func AddTritonVersion(dir string, version int64, m Model, keep int) error {
 	if err := os.Mkdir(made, 0o777); err != nil {
 		return err
 	}
-	if err := WriteONNX(filepath.Join(made, "model.onnx"), m); err != nil {
+	if err := WriteONNX(filepath.Join(made, tritonFile), m); err != nil {
 		return err
 	}
 	config, path := describeTriton(m), filepath.Join(dir, tritonConfig)
@@ -51,6 +56,48 @@ func AddTritonVersion(dir string, version int64, m Model, keep int) error {
 	}
 	return removeVersions(dir, version, keep)
 }
+
+// CheckTriton returns an error if a folder of a model repository has a version or a config that ecrec did not write: AddTritonVersion
+// would replace or remove them. A folder that does not exist is right.
+func CheckTriton(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	own := false
+	for _, e := range entries {
+		if _, err := parseVersion(e.Name()); err != nil {
+			continue
+		}
+		if !isOwnVersion(dir, e.Name()) {
+			return fmt.Errorf("%s is not a version that ecrec wrote; choose a folder of its own for the model", filepath.Join(dir, e.Name()))
+		}
+		own = true
+	}
+	path := filepath.Join(dir, tritonConfig)
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !own && !bytes.HasPrefix(text, []byte(tritonHead)):
+		return fmt.Errorf("%s is of a model that ecrec did not write; choose a folder of its own for the model", path)
+	}
+	return nil
+}
+
+// parseVersion returns the version whose folder has a name.
+func parseVersion(name string) (int64, error) {
+	n, err := strconv.ParseInt(name, 10, 64)
+	if err == nil && strconv.FormatInt(n, 10) != name {
+		err = strconv.ErrSyntax
+	}
+	return n, err
+}
+
+// isOwnVersion reports whether ecrec wrote the version in the folder of a name.
+func isOwnVersion(dir, name string) bool { return onnx.IsOwn(filepath.Join(dir, name, tritonFile)) }
 
 // showVersion gives a folder the name of its version. A version that is there already is replaced if it differs.
 func showVersion(made, version string) error {
@@ -125,7 +172,7 @@ func equalFiles(a, b string) (bool, error) {
 	}
 }
 
-// removeVersions removes the versions after the newest one, and all but some of those up to it; keep 0: none of those.
+// removeVersions removes ecrec's versions after the newest one, and all but some of those up to it; keep 0: none of those.
 func removeVersions(dir string, newest int64, keep int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -133,9 +180,9 @@ func removeVersions(dir string, newest int64, keep int) error {
 	}
 	var there []int64
 	for _, e := range entries {
-		n, err := strconv.ParseInt(e.Name(), 10, 64)
+		n, err := parseVersion(e.Name())
 		switch {
-		case err != nil || !e.IsDir() || strconv.FormatInt(n, 10) != e.Name():
+		case err != nil || !e.IsDir() || !isOwnVersion(dir, e.Name()):
 		case n > newest:
 			if err := removeVersion(dir, n); err != nil {
 				return err

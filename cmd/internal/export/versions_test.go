@@ -67,3 +67,43 @@ func TestVersions(t *testing.T) {
 		t.Error("version 0, which Triton ignores, is written")
 	}
 }
+
+// TestForeignVersions: a folder with a version or a config of another program stays as it is.
+func TestForeignVersions(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "ctr")
+	if err := AddTritonVersion(own, 7, small(), 1); err != nil {
+		t.Fatal(err)
+	}
+	config, model := read(t, filepath.Join(own, tritonConfig)), read(t, filepath.Join(own, "7", tritonFile))
+	for _, x := range []struct {
+		name  string
+		files map[string][]byte
+		right bool
+	}{
+		{"a later version", map[string][]byte{"20260101/model.onnx": []byte("x")}, false},
+		{"an earlier version beside one of ecrec", map[string][]byte{"1/model.savedmodel": nil, "7/model.onnx": model, tritonConfig: config}, false},
+		{"a config alone", map[string][]byte{tritonConfig: []byte("platform: \"pytorch_libtorch\"\n")}, false},
+		{"a config of a process that died before its first version", map[string][]byte{tritonConfig: config}, true},
+		{"names that are no versions", map[string][]byte{"007/model.onnx": nil, "labels.txt": nil}, true},
+	} {
+		dir := filepath.Join(t.TempDir(), "ctr")
+		for name, text := range x.files {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, text, 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := namesIn(t, dir)
+		if err := AddTritonVersion(dir, 10, small(), 1); (err == nil) != x.right {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if after := namesIn(t, dir); !x.right && after != before {
+			t.Errorf("%s: %s, was %s", x.name, after, before)
+		}
+		for name, text := range x.files {
+			if have, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(have) != string(text) {
+				t.Errorf("%s: %s is %q: %v", x.name, name, have, err)
+			}
+		}
+	}
+}

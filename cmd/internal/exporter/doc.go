@@ -19,7 +19,8 @@
 //	info{version,model,device,lineage}  always 1
 //	running, failed                     1 or 0
 //	start_time_seconds                  start of the process that exports them
-//	step, steps_planned                 the last completed step; the last step of the run
+//	step, steps_planned                 the last completed step; the last step of the run, absent while a
+//	                                    run without a last step trains
 //	step_seconds                        histogram; replayed steps count again
 //	stage_seconds_total{stage}          time in each stage of a step, on rank 0
 //	samples_total                       samples trained, over all ranks
@@ -36,7 +37,8 @@
 //	recovery_seconds{phase}             histogram, from the loss to the end of each phase
 //	steps_redone_total                  steps rolled back by recoveries
 //	rows_decoded_total                  rows and parities rebuilt by recoveries
-//	commits_total                       since this process exports the figures of the job
+//	commits_total                       since this process exports the figures of the job; with or
+//	                                    without a code, as the next four
 //	last_commit_step, last_commit_timestamp_seconds
 //	durable_step                        with store.path
 //	streamed_step                       with stream.to
@@ -65,10 +67,10 @@
 // # Invariants
 //
 //   - No method blocks on the network, on a disk or on a scrape, since ranks call them. The
-//     exceptions are Listen, before training, and Close, after it.
+//     exceptions are Listen, before training, and AwaitScrape and Close, after it.
 //   - Figures of losses, recoveries, evaluations and checkpoints are read from
 //     events.jsonl, so that they outlive the process that hosted rank 0.
 //   - A textfile is replaced atomically, every few seconds at most.
-//   - The last figures stay until Close.
+//   - The last figures stay until Close. AwaitScrape lets a scraper read them.
 //   - Scrapers use at most maxConnections file descriptors of the process.
 package exporter

@@ -40,6 +40,10 @@ type Exporter struct {
 	leads   atomic.Bool          // this process hosts rank 0
 	gpu     atomic.Pointer[nvml.Watch]
 
+	scraped atomic.Int64 // when the last scrape ended, in nanoseconds since 1970; 0: none has
+	ends    atomic.Int64 // calls of Ended
+	read    atomic.Int64 // the calls whose figures a scrape has read
+
 	mu     sync.Mutex
 	server *http.Server  // nil: not listening
 	serves string        // its address
@@ -120,9 +124,10 @@ func (e *Exporter) Recovered(x train.Recovery) {
 	}
 }
 
-// Ended exports the end of the run, a failure if err is not nil.
-func (e *Exporter) Ended(err error) {
+// Ended exports the end of the run: a failure if err is not nil, else at its last step, unless a signal has stopped it.
+func (e *Exporter) Ended(err error, stopped bool) {
 	if e != nil {
-		e.job.setEnded(err)
+		e.job.setEnded(err, stopped)
+		e.ends.Add(1)
 	}
 }

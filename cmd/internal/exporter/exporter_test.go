@@ -101,8 +101,28 @@ func TestFiguresOfAJob(t *testing.T) {
 	e.Moved() // rank 0 is in another process
 	expect(t, shows(t, e), "no ecrec_step", `ecrec_missing_rows{process="0",run="r"} 5`)
 	e.Step(train.StepInfo{Step: 15, Last: 100})
-	e.Ended(fmt.Errorf("failed: %w", &train.Diverged{Step: 15, Loss: math.Inf(1)}))
+	e.Ended(fmt.Errorf("failed: %w", &train.Diverged{Step: 15, Loss: math.Inf(1)}), false)
 	expect(t, shows(t, e), `ecrec_loss{run="r"} NaN`, `ecrec_running{run="r"} 0`, `ecrec_failed{run="r"} 1`)
+}
+
+// The figures of commits do not depend on a code: store.path and stream.to commit too.
+func TestCommitsWithoutACode(t *testing.T) {
+	e := open(t)
+	if err := e.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Started(train.Info{Steps: 100})
+	e.Step(train.StepInfo{Step: 1})
+	expect(t, shows(t, e), "no ecrec_commits_total", "no ecrec_durable_step", "no ecrec_streamed_step", "no ecrec_groups")
+	e.Committed(10)
+	e.Step(train.StepInfo{Step: 11, Durable: 10, Streamed: 9})
+	text := shows(t, e)
+	expect(t, text, `ecrec_commits_total{run="r"} 1`, `ecrec_last_commit_step{run="r"} 10`, `ecrec_durable_step{run="r"} 10`,
+		`ecrec_streamed_step{run="r"} 9`, "no ecrec_groups", "no ecrec_losses_total")
+	if !strings.Contains(text, "ecrec_last_commit_timestamp_seconds") {
+		t.Error("no time of the last commit")
+	}
 }
 
 // Figures of events are read from the file as it grows, and survive the loss of the process.
@@ -166,7 +186,7 @@ func TestTextfile(t *testing.T) {
 	}
 	expect(t, string(text), `ecrec_steps_planned{run="r"} 7`, `ecrec_running{run="r"} 1`, "no go_",
 		"no process_cpu") // node_exporter has its own
-	e.Ended(nil)
+	e.Ended(nil, false)
 	e.Close()
 	if text, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)
@@ -258,7 +278,8 @@ func TestNil(t *testing.T) {
 	e.Recovered(train.Recovery{})
 	e.Watch(nil)
 	e.Moved()
-	e.Ended(nil)
+	e.Ended(nil, false)
+	e.AwaitScrape(time.Hour, func() bool { return false })
 	e.Close()
 	if e.Serves() != "" {
 		t.Error("it serves")

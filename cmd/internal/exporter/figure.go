@@ -39,7 +39,7 @@ var (
 	figRunning = gauge("running", "1 while the run is in progress, then 0.")
 	figFailed  = gauge("failed", "1 if the run has failed, else 0.")
 	figStart   = gauge("start_time_seconds", "Unix time at which the process that exports the job's metrics began to train.")
-	figPlanned = gauge("steps_planned", "Last step of the run.")
+	figPlanned = gauge("steps_planned", "Last step of the run; absent while a run without a last step trains.")
 	figStep    = gauge("step", "The last completed step.")
 	figSamples = counter("samples_total", "Samples trained, over all ranks.")
 	figLoss    = gauge("loss", "Mean training loss over the steps of the last line of metrics.jsonl; NaN if the run diverged.")

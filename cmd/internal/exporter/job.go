@@ -106,9 +106,12 @@ func (f *jobFigures) addRecovery(x train.Recovery) {
 	f.update(func(s *state) { s.redone, s.decoded = s.redone+x.StepsRedone, s.decoded+x.RowsDecoded })
 }
 
-func (f *jobFigures) setEnded(err error) {
+func (f *jobFigures) setEnded(err error, stopped bool) {
 	f.update(func(s *state) {
 		s.running, s.failed = false, err != nil
+		if err == nil && !stopped {
+			s.planned = s.step // the input had no more, or it ended early
+		}
 		if errors.As(err, new(*train.Diverged)) {
 			s.hasLoss, s.loss = true, math.NaN()
 		}
@@ -129,7 +132,9 @@ func (f *jobFigures) Collect(ch chan<- prometheus.Metric) {
 	to.sendValue(figRunning, truth(s.running))
 	to.sendValue(figFailed, truth(s.failed))
 	to.sendValue(figStart, seconds(s.start))
-	to.sendValue(figPlanned, float64(s.planned))
+	if s.planned > 0 {
+		to.sendValue(figPlanned, float64(s.planned))
+	}
 	to.sendValue(figStep, float64(s.step))
 	to.sendValue(figSamples, float64(s.samples))
 	to.sendValue(figRanks, float64(s.ranks))
@@ -140,11 +145,13 @@ func (f *jobFigures) Collect(ch chan<- prometheus.Metric) {
 		to.sendValue(figStage, d.Seconds(), probe.Stage(stage).String())
 	}
 	f.steps.Collect(ch)
-	if s.redundancy.Groups > 0 {
+	coded := s.redundancy.Groups > 0
+	if coded {
 		s.sendProtection(to)
 		f.recovery.Collect(ch)
 	}
-	f.events.sendCounts(to, s.redundancy.Groups > 0)
+	s.sendCommits(to, coded)
+	f.events.sendCounts(to, coded)
 }
 
 // sendProtection sends the figures of jobs with a code.
@@ -158,7 +165,13 @@ func (s *state) sendProtection(to sink) {
 	to.sendValue(figSurvivable, float64(x.Survivable))
 	to.sendValue(figRedone, float64(s.redone))
 	to.sendValue(figDecoded, float64(s.decoded))
-	to.sendValue(figCommits, float64(s.commits))
+}
+
+// sendCommits sends the figures of jobs that commit: with a code, with store.path or with stream.to.
+func (s *state) sendCommits(to sink, coded bool) {
+	if coded || s.commits > 0 {
+		to.sendValue(figCommits, float64(s.commits))
+	}
 	if s.durable > 0 {
 		to.sendValue(figDurable, float64(s.durable))
 	}

@@ -22,6 +22,10 @@ const (
 	listenEvery = 5 * time.Second // between attempts to listen on a port in use
 	closeLimit  = time.Second     // for scrapes in progress
 	idleLimit   = 10 * time.Second
+	// recent is how long after a scrape another one is expected.
+	recent = time.Minute
+	// lookEvery is how often AwaitScrape looks for a scrape.
+	lookEvery = 20 * time.Millisecond
 	// maxConnections bounds the file descriptors used by scrapers.
 	maxConnections = 32
 )
@@ -54,7 +58,7 @@ func (e *Exporter) Listen(addr string) error {
 	}
 	all := prometheus.Gatherers{prometheus.GathererFunc(e.gatherOwn), e.runtime}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
+	mux.Handle("GET /metrics", e.noteScrapes(promhttp.HandlerFor(all, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})))
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second,
 		IdleTimeout: idleLimit, MaxHeaderBytes: 16 << 10, ConnState: limit()}
 	e.mu.Lock()
@@ -65,6 +69,27 @@ func (e *Exporter) Listen(addr string) error {
 	e.server, e.serves = server, l.Addr().String()
 	e.loops.Go(func() { _ = server.Serve(l) }) // until Close; an error affects one scrape
 	return nil
+}
+
+// noteScrapes notes the scrapes that a handler serves.
+func (e *Exporter) noteScrapes(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ends := e.ends.Load()
+		h.ServeHTTP(w, r)
+		e.scraped.Store(time.Now().UnixNano())
+		e.read.Store(ends)
+	})
+}
+
+// AwaitScrape waits after Ended until a scrape has read the figures of the end, until a limit, or until stop returns true. It waits only if the
+// figures of the job were scraped a short time ago: else nothing reads them.
+func (e *Exporter) AwaitScrape(limit time.Duration, stop func() bool) {
+	if e == nil || !e.leads.Load() || time.Since(time.Unix(0, e.scraped.Load())) > recent {
+		return
+	}
+	for began := time.Now(); e.read.Load() < e.ends.Load() && time.Since(began) < limit && !stop(); {
+		time.Sleep(lookEvery)
+	}
 }
 
 // limit returns a function that closes connections above maxConnections.

@@ -8,9 +8,12 @@
 //
 // # Limits
 //
+// The output of a child in the background is read as long as the run lasts, and logged for a second
+// after the command.
+//
 // A command that takes longer than a minute is killed, with its children. At most maxQueued events
-// are queued. Further events are skipped, with a line in the log. Close waits for the queue, at
-// most for closeLimit.
+// are queued. Further events are skipped, with a line in the log. Close waits for the queue, for a
+// limited time.
 //
 // The outcome of a command does not influence the run.
 package hook

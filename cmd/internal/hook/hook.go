@@ -3,9 +3,11 @@ package hook
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,10 +19,18 @@ import (
 const (
 	maxQueued      = 64
 	maxOutputBytes = 4 << 10
-	closeLimit     = 2 * time.Minute
-	// drainLimit is how long the children of a killed command may hold its output open.
+	// drainLimit is how long the log waits for the output of children that a command leaves behind.
 	drainLimit = time.Second
 )
+
+// CloseLimit returns how long Close may wait in a run that a signal has stopped, or that has ended by itself. A run waits up to two
+// times: for the commands of the events before its end, and for that of the end.
+func CloseLimit(stopped bool) time.Duration {
+	if stopped {
+		return 5 * time.Second // a batch system kills the run some seconds after the signal
+	}
+	return time.Minute
+}
 
 // Events lists the events for which the command is run.
 var Events = []event.Name{event.Loss, event.Recovered, event.Checkpoint, event.CheckpointFailed, event.End, event.Failed}
@@ -76,12 +86,12 @@ func wanted(n event.Name) bool {
 
 // Close waits until the command has run for all queued events, and kills a command that exceeds the
 // limit. Add must not be called after it.
-func (h *Hooks) Close() {
+func (h *Hooks) Close(limit time.Duration) {
 	if h == nil {
 		return
 	}
 	close(h.queue)
-	timer := time.AfterFunc(closeLimit, h.stop)
+	timer := time.AfterFunc(limit, h.stop)
 	<-h.done
 	timer.Stop()
 	h.stop()
@@ -92,17 +102,17 @@ func (h *Hooks) runCommand(ctx context.Context, e event.Event) {
 	if err == nil {
 		err = ctx.Err()
 	}
-	out := &output{}
+	var text string
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, h.limit)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, h.argv[0], h.argv[1:]...)
-		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = h.dir, bytes.NewReader(line), out, out
+		cmd.Dir, cmd.Stdin = h.dir, bytes.NewReader(line)
 		cmd.Env = append(os.Environ(), "ECREC_EVENT="+string(e.Event))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal do not reach it
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = drainLimit
-		if err = cmd.Run(); ctx.Err() != nil {
+		if text, err = runLogged(cmd); ctx.Err() != nil {
 			err = ctx.Err()
 		}
 	}
@@ -110,13 +120,50 @@ func (h *Hooks) runCommand(ctx context.Context, e event.Event) {
 	if err != nil {
 		entry = h.log.Warn().Err(err)
 	}
-	entry.Str("event", string(e.Event)).Str("output", strings.TrimSpace(out.text.String())).Msg("on_event")
+	entry.Str("event", string(e.Event)).Str("output", strings.TrimSpace(text)).Msg("on_event")
+}
+
+// runLogged runs a command, and returns the beginning of its output. A child that the command leaves in the background may write until the
+// run ends.
+func runLogged(cmd *exec.Cmd) (string, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Start()
+	w.Close()
+	out, read := &output{}, make(chan struct{})
+	go func() {
+		defer close(read)
+		defer r.Close()
+		_, _ = io.Copy(out, r) // to its end
+	}()
+	if err == nil {
+		err = cmd.Wait()
+	}
+	select {
+	case <-read:
+	case <-time.After(drainLimit):
+	}
+	return out.String(), err
 }
 
 // output keeps the beginning of a command's output.
-type output struct{ text bytes.Buffer }
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
 
 func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.text.Write(p[:min(len(p), maxOutputBytes-o.text.Len())])
 	return len(p), nil
 }

@@ -35,7 +35,7 @@ func TestCommandsGetTheirEvents(t *testing.T) {
 	for _, n := range []event.Name{event.Loss, event.Eval, event.Checkpoint, event.Failed} { // eval: not for hooks
 		h.Add(event.Event{Event: n, Node: "n3"})
 	}
-	h.Close()
+	h.Close(time.Minute)
 	if got := read(t, filepath.Join(dir, "names")); got != "loss\ncheckpoint\nfailed\n" {
 		t.Errorf("names %q", got)
 	}
@@ -57,7 +57,7 @@ func TestCommandsThatMisbehave(t *testing.T) {
 	for _, n := range []event.Name{event.Loss, event.Failed, event.End} {
 		h.Add(event.Event{Event: n})
 	}
-	h.Close()
+	h.Close(time.Minute)
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -80,14 +80,53 @@ func TestAddDoesNotWait(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h.Close()
+	h.Close(time.Minute)
 	if n := strings.Count(log.String(), "on_event skipped"); n < 9 || n > 10 {
 		t.Errorf("%d events were skipped", n)
 	}
 }
 
+// Close ends a command that exceeds its limit, and those of the events behind it.
+func TestCloseEndsCommands(t *testing.T) {
+	h, dir, log := shell(t, `echo $ECREC_EVENT >> names; sleep 1000`)
+	for _, n := range []event.Name{event.Checkpoint, event.End} {
+		h.Add(event.Event{Event: n})
+	}
+	for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "names")); err == nil {
+			break
+		}
+	}
+	h.Close(time.Millisecond)
+	if got := read(t, filepath.Join(dir, "names")); got != "checkpoint\n" {
+		t.Errorf("commands ran for %q", got)
+	}
+	if n := strings.Count(log.String(), "context canceled"); n != 2 {
+		t.Errorf("%d lines: %s", n, log)
+	}
+}
+
+// A child in the background may write after its command has ended.
+func TestChildInBackground(t *testing.T) {
+	h, dir, log := shell(t, `setsid sh -ec 'until [ -e go ]; do sleep 0.01; done; echo x; echo y; touch done' & echo said`)
+	h.Add(event.Event{Event: event.Checkpoint})
+	h.Close(time.Minute)
+	if !strings.Contains(log.String(), `"output":"said"`) || strings.Contains(log.String(), "error") {
+		t.Errorf("log: %s", log)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "done")); err == nil {
+			return
+		}
+	}
+	t.Error("the child has ended at its first output")
+}
+
 func TestNoCommand(t *testing.T) {
 	h := New(nil, "", zerolog.Nop())
 	h.Add(event.Event{Event: event.Loss})
-	h.Close()
+	h.Close(time.Minute)
 }

@@ -36,7 +36,7 @@ func (r *Run) reserveSummary(steps int64) (err error) {
 	return allocate(r.reserve, summaryBytes)
 }
 
-// Finish writes summary.json and closes the files. The files of a finished run replace those of the
+// Finish writes summary.json. The folder and its logs stay open until Close. The files of a finished run replace those of the
 // earlier result. A run that failed, or that was stopped over a finished result, leaves that
 // result unchanged: its own files are in the folder unfinished, which Written returns.
 func (r *Run) Finish(s Summary) error {
@@ -53,7 +53,7 @@ func (r *Run) Finish(s Summary) error {
 		r.kept = s.keepsEarlier(earlier, r.dir)
 		err = place(r.dir, &s, r.kept)
 	}
-	return errors.Join(err, r.Close())
+	return err
 }
 
 // Written returns the folder with the summary, after Finish.

@@ -46,7 +46,7 @@ func finish(t *testing.T, r *Run, model, digest string, failed error) {
 	if failed != nil {
 		s.Error = failed.Error()
 	}
-	if err := r.Finish(s); err != nil {
+	if err := errors.Join(r.Finish(s), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -102,7 +102,7 @@ func TestResultStays(t *testing.T) {
 			holds(t, filepath.Join(dir, "unfinished"), "b", "", `"digest": "digest-b"`, "10")
 		case "is stopped":
 			put(t, NewModel(dir), "model b")
-			if err := r.Finish(Summary{Digest: "digest-b", Stopped: true}); err != nil || r.Written() != filepath.Join(dir, "unfinished") {
+			if err := errors.Join(r.Finish(Summary{Digest: "digest-b", Stopped: true}), r.Close()); err != nil || r.Written() != filepath.Join(dir, "unfinished") {
 				t.Fatal(err, r.Written())
 			}
 			holds(t, filepath.Join(dir, "unfinished"), "b", "model b", `"digest": "digest-b"`, "10")
@@ -140,7 +140,7 @@ func TestModelKeptAgain(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, ModelFile), NewModel(dir)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Finish(Summary{Digest: "digest-a"}); err != nil {
+	if err := errors.Join(r.Finish(Summary{Digest: "digest-a"}), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, dir, "a", "model a", `"digest": "digest-a"`, "10")

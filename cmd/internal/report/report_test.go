@@ -30,8 +30,10 @@ func TestRunWritesItsFiles(t *testing.T) {
 	if err := r.Finish(Summary{Digest: "d", Steps: 20, TrainLoss: []Number{0.5, Number(math.Inf(1))}, Error: "boom"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Close(); err != nil {
-		t.Errorf("Close after Finish: %v", err)
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Errorf("Close after Finish: %v", err)
+		}
 	}
 	names := []string{}
 	entries, _ := os.ReadDir(dir)

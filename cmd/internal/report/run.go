@@ -134,7 +134,7 @@ type Beginning struct {
 	Replaces bool
 }
 
-// Begin begins the files of the run. No other run can begin in the folder until Finish or Close. An
+// Begin begins the files of the run. No other run can begin in the folder until Close. An
 // earlier result stays until Finish.
 func (r *Run) Begin(b Beginning) error {
 	err := r.takeLock(b)

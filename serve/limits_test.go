@@ -1,0 +1,185 @@
+package serve
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ecrec/ecrec/serve/servepb"
+)
+
+// TestLargeInMemory: a request that would take much more memory than its bytes is refused before it does.
+func TestLargeInMemory(t *testing.T) {
+	s := newServer(t, Options{})
+	empty := bytes.Repeat([]byte{0x0a, 0}, maxBody/2-8) // rows
+	var zip bytes.Buffer
+	w := gzip.NewWriter(&zip)
+	_, err := w.Write(empty)
+	must(t, err)
+	must(t, w.Close())
+	row := binary.AppendUvarint([]byte{0x0a}, uint64(len(empty)-8)) // of empty values
+	row = append(row, bytes.Repeat([]byte{0x12, 0}, (len(empty)-8)/2)...)
+	words := []byte("{\"rows\":[" + strings.Repeat("{},", maxBody/3-8) + "{}]}")
+	const predict, rows = servepb.ServingPredictProcedure, servepb.ServingRowsProcedure
+	for _, x := range []struct {
+		name, procedure, form, coding string
+		body                          []byte
+		want                          string
+	}{
+		{"gzip", predict, "proto", "gzip", zip.Bytes(), "unimplemented"},
+		{"rows", predict, "proto", "", empty, "rows in one request"},
+		{"values", predict, "proto", "", row, "values in one request"},
+		{"JSON", predict, "json", "", words, "values in one request"},
+		{"ids", rows, "proto", "", append(binary.AppendUvarint([]byte{0x12}, 8<<20), make([]byte, 8<<20)...), "rows in one request"},
+		{"single ids", rows, "proto", "", bytes.Repeat([]byte{0x10, 1}, 4<<20), "rows in one request"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			request, err := http.NewRequest(http.MethodPost, "http://"+s.Addr()+x.procedure, bytes.NewReader(x.body))
+			must(t, err)
+			request.Header.Set("Content-Type", "application/"+x.form)
+			if x.coding != "" {
+				request.Header.Set("Content-Encoding", x.coding)
+			}
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			reply, err := client.Do(request)
+			must(t, err)
+			defer reply.Body.Close()
+			text, err := io.ReadAll(reply.Body)
+			must(t, err)
+			runtime.ReadMemStats(&after)
+			if !strings.Contains(string(text), x.want) || reply.StatusCode == http.StatusOK {
+				t.Errorf("%s: %.200s", reply.Status, text)
+			}
+			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 100 {
+				t.Errorf("it took %d MiB", mib)
+			}
+		})
+	}
+}
+
+// TestManyValues: a request of the largest number of rows, with columns of the usual number, is read.
+func TestManyValues(t *testing.T) {
+	in := &servepb.PredictRequest{}
+	for range maxRows {
+		row := &servepb.Row{Columns: map[string]*servepb.Value{}}
+		for i := range 39 {
+			row.Columns[fmt.Sprint(i)] = &servepb.Value{Kind: &servepb.Value_Integer{Integer: 1}}
+		}
+		in.Rows = append(in.Rows, row)
+	}
+	b, err := proto.Marshal(in)
+	must(t, err)
+	if len(b) > maxBody {
+		t.Fatalf("%d bytes", len(b))
+	}
+	must(t, checkFields(b, shapes["PredictRequest"]))
+}
+
+// TestShapes: the numbers in the shapes are those of the messages.
+func TestShapes(t *testing.T) {
+	list := &servepb.Value{Kind: &servepb.Value_List{List: &servepb.List{Texts: []string{"a", "b"}}}}
+	b, err := proto.Marshal(&servepb.PredictRequest{Rows: []*servepb.Row{
+		{Columns: map[string]*servepb.Value{"x": list}}, {Dense: []*servepb.Value{{}}, Ids: []*servepb.Value{list}}}})
+	must(t, err)
+	if n := shapes["PredictRequest"].countValues(b); n != 2+5+5 { // rows; an entry, a value and a list of two; two values and a list of two
+		t.Errorf("%d values", n)
+	}
+}
+
+// TestManyConnections: connections above the limit are closed, also after many of gRPC that have ended.
+func TestManyConnections(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s := newServer(t, Options{})
+	server := NewHTTP(s.handler())
+	server.ConnState = limitConnections(3)
+	ended := make(chan error)
+	go func() { ended <- server.Serve(l) }()
+	defer func() { server.Close(); <-ended }()
+	for range 5 {
+		var h2 http.Protocols
+		h2.SetUnencryptedHTTP2(true)
+		transport := &http.Transport{Protocols: &h2}
+		c := servepb.NewServingClient(&http.Client{Transport: transport}, "http://"+l.Addr().String(), connect.WithGRPC())
+		for begin := time.Now(); ; time.Sleep(time.Millisecond) { // the server may not know yet that the connection before has ended
+			_, err = c.Model(context.Background(), connect.NewRequest(&servepb.ModelRequest{}))
+			if err != nil && strings.Contains(err.Error(), errNoModel.text) || time.Since(begin) > 10*time.Second {
+				break
+			}
+		}
+		transport.CloseIdleConnections()
+		if !strings.Contains(fmt.Sprint(err), errNoModel.text) {
+			t.Fatal(err)
+		}
+	}
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	closed := 0
+	for range 6 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		must(t, err)
+		open = append(open, c)
+	}
+	for _, c := range open {
+		must(t, c.SetReadDeadline(time.Now().Add(2*time.Second)))
+		if _, err := c.Read(make([]byte, 1)); err != nil && !os.IsTimeout(err) {
+			closed++
+		}
+	}
+	if closed < 3 {
+		t.Errorf("%d of 6 connections are closed", closed)
+	}
+}
+
+// TestBodiesWait: a request waits while as many as the limit are read, and ends with its context.
+func TestBodiesWait(t *testing.T) {
+	s := newServer(t, Options{})
+	for range maxBodies {
+		s.bodies <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	waits := newClient(t, s, connect.WithGRPC())
+	done := make(chan error, 1)
+	go func() {
+		_, err := waits.Model(ctx, connect.NewRequest(&servepb.ModelRequest{}))
+		done <- err
+	}()
+	reply, err := http.Get("http://" + s.Addr() + "/healthz") // is not limited
+	must(t, err)
+	reply.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	select {
+	case err := <-done:
+		t.Errorf("it did not wait: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-done; connect.CodeOf(err) != connect.CodeCanceled {
+		t.Error(err)
+	}
+	for range maxBodies {
+		<-s.bodies
+	}
+	if _, err := waits.Model(context.Background(), connect.NewRequest(&servepb.ModelRequest{})); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Error(err)
+	}
+}
