@@ -299,10 +299,10 @@ func (j *job) searchAsked() *resume.Search {
 }
 
 // isEvalDue reports whether train.eval_every requires an evaluation after a step. The end of
-// a run has one of its own, unless the last checkpoint must hold it: a longer run that resumes from
-// there has evaluated at that step too.
+// a run has one of its own, unless the last checkpoint or commit must hold it: a longer run that
+// resumes from there has evaluated at that step too.
 func (j *job) isEvalDue(step int64) bool {
-	return j.isEvalStep(step) && (step < j.steps || j.cfg.Checkpoint.Dir != "")
+	return j.isEvalStep(step) && (step < j.steps || j.cfg.Checkpoint.Dir != "" || j.stores() || streams(j))
 }
 
 // isEvalStep reports whether a step is a multiple of train.eval_every.
