@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/store"
 	"github.com/ecrec/ecrec/train/resume"
@@ -25,6 +26,9 @@ type storing struct {
 	loaded     bool   // the model was loaded from the log
 	digest     string // of that model when it was committed, empty if unknown
 }
+
+// RanksOfLogs is the number of ranks of the job whose logs are in a folder of store.path, 0 if it has none.
+func RanksOfLogs(e env.Env, path string) int { return store.Ranks(e, path) }
 
 // unsent is storing.sent before the first report of a world.
 const unsent = -1
