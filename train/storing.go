@@ -46,6 +46,7 @@ func (l *storing) open(p *protection) (err error) {
 		o.Dir = func(path string) (store.Dir, error) { return j.o.StoreDir(r.id, path) }
 	}
 	if l.store, err = store.Open(o); err != nil {
+		err = explainUnread(j, err)
 		if !j.world.Later {
 			return config.Errorf("%w", err)
 		}
