@@ -9,7 +9,7 @@ import (
 )
 
 // Ranks is the number of ranks of the job that wrote the logs in a folder of store.path, by the first log that is not empty. It is 0 if there
-// is none, or none that can be read: Open has the reason.
+// is none, or if no log can be read: Open has the reason.
 func Ranks(e env.Env, path string) int {
 	var folders []string
 	_ = e.Do("list "+path, func() (err error) {

@@ -155,7 +155,7 @@ func TestStopIsNoBetterModel(t *testing.T) {
 }
 
 // TestLongerRunFromLogs makes finished runs longer that have logs but no checkpoints. The evaluation of the last step is in the log if a
-// longer run has it too. The model that was kept is found, also where it is the one that was saved.
+// longer run has it too. The model that was kept is found, also in the file that was saved.
 func TestLongerRunFromLogs(t *testing.T) {
 	base := append(slices.Clone(judged), "train.plateau_patience=2", "job.ranks=2")
 	longer := append(slices.Clone(base), "train.iterations=30")
