@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 
-	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/store"
 	"github.com/ecrec/ecrec/train/resume"
@@ -11,15 +10,15 @@ import (
 
 const keyInit = "model.init_from"
 
-// identifyWithoutInit sets the run if the file of model.init_from cannot be read, with that error. A run that resumes does not need the
-// file, and its checkpoint has the identity. If there is none yet, it may be made later, of a topic.
-func identifyWithoutInit(j *job, missing error) error {
+// identifyWithoutInit sets the run if the file of model.init_from cannot be read. A run that resumes does not need the file, and its checkpoint
+// has the identity. If there is none yet, it may be made later, of a topic. A run that begins reports the file when it loads it.
+func identifyWithoutInit(j *job) error {
 	later := j.world.Later
-	if j.o.Resume == "" && !later {
-		return config.Errorf("%s: %w", keyInit, missing)
-	}
 	recipe := lineage.Of(j.cfg, j.inputs).With(keyInit, `"a file that cannot be read"`)
 	j.run, j.unread = lineage.New(j.cfg.Job.Name, recipe), []string{keyInit}
+	if j.o.Resume == "" && !later {
+		return nil
+	}
 	asked, own := j.searchAsked(), j.searchAsked()
 	own.From, own.Auto, own.Allow = j.cfg.Checkpoint.Dir, true, nil
 	for _, s := range []*resume.Search{asked, own} {

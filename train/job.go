@@ -218,7 +218,7 @@ func (j *job) identifyRun() (err error) {
 	}
 	if from := j.cfg.Model.InitFrom; from != "" {
 		if in.InitFrom, err = data.Identify(j.env, []string{from}); err != nil {
-			return identifyWithoutInit(j, err)
+			return identifyWithoutInit(j)
 		}
 	}
 	j.run = lineage.New(j.cfg.Job.Name, lineage.Of(j.cfg, *in))
