@@ -10,8 +10,9 @@ import (
 
 const keyInit = "model.init_from"
 
-// identifyWithoutInit sets the run if the file of model.init_from cannot be read. A run that resumes does not need the file, and its checkpoint
-// has the identity. If there is none yet, it may be made later, of a topic. A run that begins reports the file when it loads it.
+// identifyWithoutInit sets the run if the file of model.init_from cannot be read. A run that resumes does not need the file, and its
+// checkpoint has the identity. If there is no checkpoint, one may be made later, of a topic. A run that begins reports the missing file
+// when it loads it.
 func identifyWithoutInit(j *job) error {
 	later := j.world.Later
 	recipe := lineage.Of(j.cfg, j.inputs).With(keyInit, `"a file that cannot be read"`)
