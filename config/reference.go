@@ -315,7 +315,7 @@ var optimizerRule = []Doc{
 	{"dense", "", "config train",
 		"For rows, with `adam` and `adamw`: every row of the tables is updated at each step, rows without a gradient by a gradient of 0, as PyTorch does for `nn.Embedding` without `sparse=True`. A step then reads and writes all rows with their state. See [dense Adam](exactness.md#dense-adam)."},
 	{"warmup_steps", "", "train",
-		"Steps over which the rate rises linearly from 0."},
+		"Steps over which the rate rises linearly from 0. If it decays later, it is held until then at the rate of the last step that raised it, as in the reference DLRM."},
 	{"decay_start", "", "train",
 		"Step at which the decay begins."},
 	{"decay_steps", "", "train",

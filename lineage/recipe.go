@@ -36,6 +36,9 @@ type Inputs struct {
 	InitFrom    data.Identity // of model.init_from
 }
 
+// None is the value of a key of files if a run has none.
+var None = strconv.Quote(data.Identity{}.String())
+
 // Of is the recipe of a config with these files.
 func Of(c *config.Config, in Inputs) Recipe {
 	r := OfConfig(c)
@@ -98,6 +101,17 @@ func (r Recipe) Value(key string) (value string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// With is the recipe with another value of a key that it has.
+func (r Recipe) With(key, value string) Recipe {
+	r = slices.Clone(r)
+	for i := range r {
+		if r[i].Key == key {
+			r[i].Value = value
+		}
+	}
+	return r
 }
 
 // Difference is a key in which two recipes differ.

@@ -77,14 +77,14 @@ func (l *Lane) Score(batch *data.RowBatch, from Rows) ([]float32, error) {
 		return nil, err
 	}
 	for i, logit := range kernels.HostView[float32](logits.Buf)[:n] {
+		if overflow := logit-logit != 0; overflow { // its probability may be 0 or 1, but its loss is no number
+			return nil, fmt.Errorf("row %d of a batch: %w", i+1, errNaN)
+		}
 		var p, loss float64
 		if batch.HasLabel[i] {
 			p, loss = f32.CrossEntropy64(float64(logit), float64(b.Labels[i]))
 		} else {
 			p = f32.Sigmoid64(float64(logit))
-		}
-		if p != p {
-			return nil, fmt.Errorf("row %d of a batch: %w", i+1, errNaN)
 		}
 		l.probs[i], l.losses[i] = float32(p), float32(loss)
 	}

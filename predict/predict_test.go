@@ -248,6 +248,33 @@ func TestCriteo(t *testing.T) {
 	}
 }
 
+// TestInfiniteLogits: products of finite weights overflow, so that a score is 1 and its loss no number.
+func TestInfiniteLogits(t *testing.T) {
+	cfg := load(t, "../train/testdata/golden/wdl-adagrad/config.toml")
+	m, err := Load(env.Real(), cfg, cfg.Model.InitFrom, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for i := range m.dense {
+		m.dense[i] = 1e10
+	}
+	l, err := m.NewLane(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.SetDense(kernels.BytesOf(m.dense)); err != nil {
+		t.Fatal(err)
+	}
+	for _, labelled := range []bool{true, false} {
+		b := &data.RowBatch{Batch: data.Batch{N: 1, Dense: make([]float32, 13), IDs: make([]uint32, 26), Labels: []float32{1}}, HasLabel: []bool{labelled}}
+		if got, err := l.Score(b, m); !errors.Is(err, errNaN) {
+			t.Errorf("with a label: %v: scores %v, %v", labelled, got, err)
+		}
+	}
+}
+
 // TestErrorsEndTheRun: an error in the middle ends the work of all lanes and names the line.
 func TestErrorsEndTheRun(t *testing.T) {
 	cfg := load(t, "../examples/quickstart.toml", "train.epochs=0", "train.iterations=1")

@@ -250,6 +250,9 @@ func (s *Store) adopt(first int32, losses []byte, put func(slots []int32, rows [
 	return s.disk.Read(s.disk.Slots(first, first+n), losses)
 }
 
+// IsForeign reports whether an error of Open is of the log of another run.
+func IsForeign(err error) bool { return errors.As(err, new(*rowlog.Foreign)) }
+
 // IsDamage reports whether an error of Restore is of bytes that differ from the written ones. Others are of the disk.
 func IsDamage(err error) bool { return errors.As(err, new(*rowlog.Corrupt)) }
 

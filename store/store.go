@@ -125,9 +125,12 @@ func (s *Store) explain(err error) error {
 	var foreign *rowlog.Foreign
 	var damaged *rowlog.Corrupt
 	switch {
-	case errors.As(err, &foreign) && foreign.Lineage == s.o.Lineage:
-		return fmt.Errorf("store.path: %s is of a job with %d ranks, this one has %d: %w; use as many ranks, or another store.path",
-			s.path, foreign.Owners, s.o.Ranks, err)
+	case errors.As(err, &foreign) && foreign.Owners != s.o.Ranks: // the number of trainers is part of the lineage
+		return fmt.Errorf("store.path: %s is of a job with %d ranks, and this one has %d: %w; set job.ranks to %d, or use another store.path",
+			s.path, foreign.Owners, s.o.Ranks, err, foreign.Owners)
+	case foreign != nil && foreign.Lineage == s.o.Lineage:
+		return fmt.Errorf("store.path: %s is the folder of another rank: %w; put the folder of each rank at its place, or use another store.path",
+			s.path, err)
 	case foreign != nil:
 		return fmt.Errorf("store.path: %s is of another run: %w; use another store.path, or remove the folder", s.path, err)
 	case errors.As(err, &damaged):

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -241,14 +243,25 @@ func TestBusy(t *testing.T) {
 	s.Begin(0, true)
 	must(t, s.log.Append(5, nil, nil, nil))
 	s.Close()
+	if n, none := Ranks(o.Env, path), Ranks(o.Env, t.TempDir()); n != 2 || none != 0 {
+		t.Errorf("logs of %d ranks, and of %d in an empty folder", n, none)
+	}
+	refused := func(what, text string) {
+		t.Helper()
+		if _, err := Open(o); err == nil || !strings.Contains(err.Error(), text) || what != "another run" && strings.Contains(err.Error(), "remove") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	o.Ranks = 3
-	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "2 ranks, this one has 3") {
-		t.Errorf("other ranks: %v", err)
-	}
-	o.Lineage[0]++
-	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "another run") {
-		t.Errorf("another run: %v", err)
-	}
+	refused("other ranks", "2 ranks, and this one has 3")
+	o.Lineage[0]++ // it has the number of trainers
+	refused("other ranks", "set job.ranks to 2")
+	o.Ranks = 2
+	refused("another run", "another run")
+	o.Lineage[0]--
+	o.Rank = 1
+	must(t, os.Rename(filepath.Join(path, rowFolder(0)), filepath.Join(path, rowFolder(1))))
+	refused("another rank", "the folder of another rank")
 }
 
 // TestBroken: a store that cannot be opened takes epochs, keeps none, and says why.

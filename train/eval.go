@@ -103,7 +103,11 @@ func (v *evaluator) scoreBatch(w *feed.Work, x Exchange, scores []auc.Packed, lo
 	if err := s.Sync(); err != nil {
 		return nil, err
 	}
-	*loss += v.buffers.sumLosses(b.N)
+	sum := v.buffers.sumLosses(b.N)
+	if math.IsNaN(sum) || math.IsInf(sum, 0) { // a logit overflowed, and its probability may be 0 or 1
+		return nil, errNaNPrediction
+	}
+	*loss += sum
 	for i, p := range hostProbs {
 		if p != p {
 			return nil, errNaNPrediction

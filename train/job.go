@@ -38,6 +38,7 @@ type job struct {
 	train, eval data.Source    // nil: there is none
 	run         lineage.Run    // the run if it does not resume
 	inputs      lineage.Inputs // identities of its files
+	unread      []string       // keys of its recipe whose files are gone and whose identities are unknown
 	origin      *resume.Origin // of Options.Resume, on rank 0
 
 	started bool           // Observer.Started was called
@@ -216,7 +217,9 @@ func (j *job) identifyRun() (err error) {
 		}
 	}
 	if from := j.cfg.Model.InitFrom; from != "" {
-		in.InitFrom, _ = data.Identify(j.env, []string{from}) // a run that resumes no longer needs the file
+		if in.InitFrom, err = data.Identify(j.env, []string{from}); err != nil {
+			return identifyWithoutInit(j)
+		}
 	}
 	j.run = lineage.New(j.cfg.Job.Name, lineage.Of(j.cfg, *in))
 	return nil
@@ -287,7 +290,7 @@ func (j *job) keepsLosses(id int) bool { return id == 0 || j.coded() && j.keepsS
 
 // searchAsked describes the search of Options.Resume.
 func (j *job) searchAsked() *resume.Search {
-	s := &resume.Search{Env: j.env, Asked: j.o.Resume, From: j.o.Resume, Auto: j.o.Resume == "auto", Run: j.run, Last: j.steps,
+	s := &resume.Search{Unread: j.unread, Env: j.env, Asked: j.o.Resume, From: j.o.Resume, Auto: j.o.Resume == "auto", Run: j.run, Last: j.steps,
 		Length: j.lengthKey(), Allow: j.o.Allow, AnyRun: j.o.EvalOnly, Skipped: j.o.Observer.SkippedCheckpoint}
 	switch {
 	case s.Auto:
@@ -299,10 +302,10 @@ func (j *job) searchAsked() *resume.Search {
 }
 
 // isEvalDue reports whether train.eval_every requires an evaluation after a step. The end of
-// a run has one of its own, unless the last checkpoint must hold it: a longer run that resumes from
-// there has evaluated at that step too.
+// a run has one of its own, unless the last checkpoint or commit must hold it: a longer run that
+// resumes from there has evaluated at that step too.
 func (j *job) isEvalDue(step int64) bool {
-	return j.isEvalStep(step) && (step < j.steps || j.cfg.Checkpoint.Dir != "")
+	return j.isEvalStep(step) && (step < j.steps || j.cfg.Checkpoint.Dir != "" || j.stores() || streams(j))
 }
 
 // isEvalStep reports whether a step is a multiple of train.eval_every.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/internal/digest"
+	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/train/modelfile"
 )
 
@@ -209,11 +210,11 @@ func (x keeper) adoptKept(from string) error {
 	}
 	found := uint64(0)
 	if r.id == 0 {
-		runs := []string{r.lineage.Lineage.Short()}
+		runs := []lineage.ID{r.lineage.Lineage}
 		for _, f := range slices.Backward(r.lineage.Forks) {
-			runs = append(runs, f.Lineage.Short())
+			runs = append(runs, f.Lineage)
 		}
-		ok, err := j.bestModels().Adopt(k.Step, runs, from)
+		ok, err := j.bestModels().Adopt(k.Step, runs, from, j.o.Saved, j.o.SaveTo)
 		if ok && err == nil {
 			found = 1
 		} else {
@@ -242,11 +243,13 @@ func (x keeper) removeStaleKept() error {
 	return j.bestModels().RemoveAll()
 }
 
-// removePublished removes models beside the final one, which has replaced them. A run that was stopped may resume from its logs or
-// its topic, and needs them then.
+// removePublished removes models beside the final one, which has replaced them. A run that may resume from its logs or its topic needs
+// them if it was stopped. It also does if the final model is of the last step and none was due to be kept there: a longer run has not
+// evaluated it, and keeps an earlier one.
 func (j *job) removePublished() error {
-	resumes := j.result.Stopped && (j.stores() || streams(j))
-	if !j.keepsBest() || j.cfg.Checkpoint.Dir != "" || resumes {
+	e := j.result.ModelEval
+	needed := j.result.Stopped || e != nil && e.Step == j.result.Steps && !j.isEvalStep(e.Step)
+	if !j.keepsBest() || j.cfg.Checkpoint.Dir != "" || needed && (j.stores() || streams(j)) {
 		return nil
 	}
 	return j.bestModels().RemoveAll()

@@ -119,7 +119,7 @@ func TestForeignCheckpoints(t *testing.T) {
 	}
 }
 
-// Changes that affect no bit keep the run: more steps, other evaluations, data that moved, or
+// Changes that affect no bit keep the run: more steps, other evaluations, data that moved, a first model that is gone, or
 // another name if the checkpoint is named.
 func TestResumeOfTheSameRun(t *testing.T) {
 	dir := copyCase(t)
@@ -129,6 +129,9 @@ func TestResumeOfTheSameRun(t *testing.T) {
 	}
 	run(t, Options{}, path, sets("train.iterations=4")...)
 	want := run(t, Options{}, path, "job.ranks=2", "train.iterations=6")
+	if err := os.Remove(filepath.Join(dir, "init.safetensors")); err != nil {
+		t.Fatal(err)
+	}
 	moved := filepath.Join(t.TempDir(), "moved.bin")
 	if err := os.Rename(filepath.Join(dir, "train.bin"), moved); err != nil {
 		t.Fatal(err)
@@ -142,6 +145,52 @@ func TestResumeOfTheSameRun(t *testing.T) {
 	}
 	_, b, err = resumed(t, path, "auto", nil, append(more, "job.name=other", "train.iterations=5")...)
 	namesBoth(t, "past the end", b, err, "step 6 of run \"other\"", "ends at step 5", "train.iterations = 5")
+}
+
+// A run whose model.init_from is gone resumes, and continues its logs, if a checkpoint has the identity of the file. If none has, or if the run
+// is new, the error names the file. A run that never had a file is another one.
+func TestResumeWithoutTheFirstModel(t *testing.T) {
+	dir := copyCase(t)
+	path, ck, gone := filepath.Join(dir, "config.toml"), filepath.Join(dir, "checkpoints"), filepath.Join(dir, "init.safetensors")
+	both := []string{"job.ranks=2", "checkpoint.dir=" + ck, "store.path=" + filepath.Join(dir, "both")}
+	logs := []string{"job.ranks=2", "store.path=" + filepath.Join(dir, "logs")}
+	other := []string{"job.ranks=2", "checkpoint.dir=" + filepath.Join(dir, "other"), "train.iterations=4"}
+	run(t, Options{}, path, append(slices.Clone(both), "train.iterations=4")...)
+	run(t, Options{}, path, append(slices.Clone(logs), "train.iterations=4")...)
+	run(t, Options{}, path, append(slices.Clone(other), "model.init_from=")...)
+	want := run(t, Options{}, path, "job.ranks=2", "train.iterations=6")
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	got, b, err := resumed(t, path, "auto", nil, append(slices.Clone(both), "train.iterations=6")...)
+	if err != nil || got.Digest != want.Digest || b.info.Began != 4 {
+		t.Errorf("%v: digest %s, want %s; began at step %d", err, got.Digest, want.Digest, b.info.Began)
+	}
+	same := b.info.Run.Lineage
+	_, b, err = resumed(t, path, "auto", nil, append(slices.Clone(logs), "train.iterations=6")...)
+	namesBoth(t, "logs alone", b, err, "model.init_from: "+gone+" cannot be read", "put it back")
+	if err != nil && strings.Contains(err.Error(), "remove the folder") {
+		t.Errorf("logs alone: %v", err)
+	}
+	_, b, err = resumed(t, path, "auto", nil, other...)
+	namesBoth(t, "a run without the file", b, err, `model.init_from is "none" there, "a file that cannot be read" here`)
+	_, b, err = resumed(t, path, "", nil, "job.ranks=2")
+	namesBoth(t, "a new run", b, err, "model.init_from: ", gone)
+
+	cfg, err := config.Load(path, append([]string{"job.out=" + t.TempDir()}, both...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := alone(env.Real(), 2)
+	w.Later = true // as in a process that replaces a lost one
+	j := newJob(env.Real(), cfg, Options{Observer: &quiet{}, World: w})
+	if err := j.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	if j.run.Lineage != same || len(j.unread) > 0 {
+		t.Errorf("lineage %v in a later world, want %v", j.run.Lineage, same)
+	}
 }
 
 // A checkpoint whose manifest names no run can be resumed from. Its model is compared.

@@ -16,15 +16,20 @@ func (r *rank) planOptions(mode lrpp.Mode) lrpp.PlanOptions {
 		Trainers: j.roles.trainers, Lookahead: r.conns.ahead, Auto: j.cfg.Oracle.Lookahead.Auto, CapacityRows: r.conns.perOwner}
 }
 
+// askedLookahead is how many steps oracle.lookahead looks ahead at most.
+func askedLookahead(j *job) int {
+	if l := j.cfg.Oracle.Lookahead; !l.Auto {
+		return l.Batches
+	}
+	return autoLookahead
+}
+
 // openCache opens the cache of cache.mode lrpp for a training of some steps. All ranks look
 // ahead as far as the rank with the least memory, and have caches as large as that of the
 // rank whose GPU has the least room.
 func (r *rank) openCache(steps int64) error {
 	j, g := r.job, &r.conns
-	asked := autoLookahead
-	if l := j.cfg.Oracle.Lookahead; !l.Auto {
-		asked = l.Batches
-	}
+	asked := askedLookahead(j)
 	limits, err := g.ctl.gather([]uint64{uint64(j.mostLookahead()), uint64(j.cacheRows(min(int64(j.cfg.Cache.MaxBytes), j.cacheRoom)))})
 	if err != nil {
 		return err

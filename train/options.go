@@ -28,6 +28,8 @@ type Options struct {
 	Progress func(data.Progress) error
 	// SaveTo is the path of the final model (safetensors). Empty: it is not saved.
 	SaveTo string
+	// Saved is the path that the final model of an earlier run was given. It may be that run's best model.
+	Saved string
 	// WrapStream, if set, may wrap the stream of a rank, to measure its operations.
 	WrapStream func(rank int, s kernels.Stream) kernels.Stream
 	// WrapDevice, if set, may wrap the device of the ranks, for measurements that do not take the memory of the job. It is then not

@@ -172,7 +172,7 @@ func (o *Outline) Memory(rank int, counted *plan.RankMean) (m plan.Memory) {
 func sizesOf(j *job) plan.Sizes {
 	s := plan.Sizes{Dense: j.schema.Dense, Ahead: feed.WorkAhead + 4, Epochs: epochs, Heap: heapSpare, Changed: j.coded()}
 	if j.modeOf(j.cfg.Cache.Mode) == lrpp.Cached {
-		s.Ahead += int(min(int64(autoLookahead), j.steps))
+		s.Ahead += int(min(int64(askedLookahead(j)), j.steps))
 	}
 	if j.stores() {
 		s.Copies += epochs
@@ -206,7 +206,7 @@ func addDense(m *plan.Memory, j *job, rank int) {
 func addLinks(m *plan.Memory, j *job) {
 	m[plan.Process] += ownProcess
 	if streams(j) {
-		m[plan.LogCopies] += float64(j.cfg.Stream.Backlog)
+		m[plan.LogCopies] += float64(j.cfg.Stream.Backlog) / float64(j.ranks)
 	}
 	if j.ranks == 1 {
 		return

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 
@@ -166,5 +167,28 @@ func TestOutlineCountsTheTraffic(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMemoryOfSettings: the plan counts the steps that are planned ahead with cache.mode lrpp by oracle.lookahead, and the share of a
+// process of stream.backlog.
+func TestMemoryOfSettings(t *testing.T) {
+	memory := func(sets ...string) plan.Memory {
+		o, c := outline(t, false, adagrad, append([]string{"job.ranks=4", "cache.mode=lrpp"}, sets...)...)
+		return o.Memory(0, &c.Means()[0])
+	}
+	ahead := func(lookahead string) float64 { return memory("oracle.lookahead=" + lookahead)[plan.Prepared] }
+	few, more, all := ahead("4"), ahead("8"), ahead("30")
+	if each := (more - few) / 4; each <= 0 || math.Abs(all-few-26*each) > 1 {
+		t.Errorf("batches and plans take %v bytes with a lookahead of 4, %v with 8, %v with 30", few, more, all)
+	}
+	if ends, auto := ahead("200"), ahead("auto"); ends != all || auto != all { // the run has 30 steps
+		t.Errorf("batches and plans take %v bytes with a lookahead of 200, %v with auto, want %v", ends, auto, all)
+	}
+	waiting := func(backlog string) float64 {
+		return memory("stream.to=file:"+t.TempDir(), "stream.backlog="+backlog)[plan.LogCopies]
+	}
+	if got := waiting("48MiB") - waiting("8MiB"); got != 10<<20 {
+		t.Errorf("40 MiB more of a backlog take %v bytes of one of 4 processes", got)
 	}
 }

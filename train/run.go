@@ -117,8 +117,8 @@ func (r *rank) runJob() error {
 		}
 	}
 	for _, do := range []func() error{
-		// The last commit has no evaluation of its step, as the last checkpoint has none: a run that resumes there evaluates
-		// when it is due, and so keeps the model that a run without a stop keeps.
+		// The last commit has no evaluation of its step unless one is due there, as the last checkpoint: a run that resumes
+		// there has the evaluations of a run without an end, and so keeps the same model.
 		r.protection.commitAll,
 		func() error { return r.evaluate(r.done, true) },
 		r.sumDigest,

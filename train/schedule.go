@@ -12,7 +12,9 @@ import (
 //
 // The learning rate follows the reference DLRM (LRPolicyScheduler): linear
 // warm-up over Warmup steps, hold, from step DecayStart on quadratic decay over
-// DecaySteps steps to no less than 1e-7, then constant.
+// DecaySteps steps to no less than 1e-7, then constant. A rate that decays later is
+// held where the last step before Warmup left it, a little below LR. Without such a
+// step the reference fails, and LR is held here.
 type Schedule struct {
 	Kind                           kernels.OptimizerKind
 	LR, Momentum, Eps              float64
@@ -62,6 +64,9 @@ func (s Schedule) At(step int64) kernels.Optimizer {
 }
 
 func (s Schedule) rateAt(step int64) float64 {
+	if held := s.DecaySteps > 0 && step < s.DecayStart; held && s.Warmup > 1 {
+		step = min(step, s.Warmup-1)
+	}
 	if step < s.Warmup {
 		return s.LR * (float64(step) / float64(s.Warmup))
 	}

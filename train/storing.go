@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ecrec/ecrec/config"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/store"
 	"github.com/ecrec/ecrec/train/resume"
@@ -26,6 +27,9 @@ type storing struct {
 	digest     string // of that model when it was committed, empty if unknown
 }
 
+// RanksOfLogs is the number of ranks of the job whose logs are in a folder of store.path, 0 if it has none.
+func RanksOfLogs(e env.Env, path string) int { return store.Ranks(e, path) }
+
 // unsent is storing.sent before the first report of a world.
 const unsent = -1
 
@@ -42,6 +46,7 @@ func (l *storing) open(p *protection) (err error) {
 		o.Dir = func(path string) (store.Dir, error) { return j.o.StoreDir(r.id, path) }
 	}
 	if l.store, err = store.Open(o); err != nil {
+		err = explainUnread(j, err)
 		if !j.world.Later {
 			return config.Errorf("%w", err)
 		}

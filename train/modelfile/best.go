@@ -12,6 +12,8 @@ import (
 
 	"github.com/ecrec/ecrec/internal/atomicfile"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/safetensors"
+	"github.com/ecrec/ecrec/lineage"
 )
 
 // Best is a folder of models that were the best of their run when they were evaluated. Each is a
@@ -84,13 +86,14 @@ func (b Best) remove(match func(name string) bool) error {
 }
 
 // Adopt makes the model that a run had after a step that of runs[0], unless it is there. It
-// searches this folder and from, for the lineages runs. It reports whether there is one.
-func (b Best) Adopt(step int64, runs []string, from string) (found bool, err error) {
-	to := b.Path(step, runs[0])
+// searches this folder and from, for the lineages runs, and then the files final, which are known by
+// their metadata. It reports whether there is one.
+func (b Best) Adopt(step int64, runs []lineage.ID, from string, final ...string) (found bool, err error) {
+	to := b.Path(step, runs[0].Short())
 	err = b.Env.Do("find the best model", func() error {
 		for _, dir := range []string{b.Dir, from} {
 			for _, run := range runs {
-				path := Best{Dir: dir}.Path(step, run)
+				path := Best{Dir: dir}.Path(step, run.Short())
 				if _, err := os.Stat(path); err != nil {
 					continue
 				}
@@ -101,9 +104,26 @@ func (b Best) Adopt(step int64, runs []string, from string) (found bool, err err
 				return link(path, to)
 			}
 		}
+		for _, path := range final {
+			if isModelOf(path, step, runs) {
+				found = true
+				return link(path, to)
+			}
+		}
 		return nil
 	})
 	return found, err
+}
+
+// isModelOf reports whether a file holds the model that one of some runs had after a step.
+func isModelOf(path string, step int64, runs []lineage.ID) bool {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	of := f.Metadata[KeyLineage]
+	return f.Metadata[KeyStep] == strconv.FormatInt(step, 10) && slices.ContainsFunc(runs, func(id lineage.ID) bool { return id.String() == of })
 }
 
 // Publish gives the model that a run had after a step a second name.

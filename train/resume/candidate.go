@@ -95,14 +95,10 @@ func (s *Search) isOwnLineage(c *candidate) bool {
 
 // recipeFor is the run's recipe, for a comparison with that of a checkpoint.
 func (s *Search) recipeFor(there lineage.Recipe) lineage.Recipe {
-	if !s.unread {
-		return s.Run.Recipe
-	}
-	unread := []string{"job.ranks", "data.train", "data.eval", "model.init_from"}
-	here := slices.DeleteFunc(slices.Clone(s.Run.Recipe), func(e lineage.Entry) bool { return slices.Contains(unread, e.Key) })
-	for _, key := range unread {
-		if value, ok := there.Value(key); ok {
-			here = append(here, lineage.Entry{Key: key, Value: value})
+	here := s.Run.Recipe
+	for _, key := range s.Unread {
+		if value, ok := there.Value(key); ok && value != lineage.None {
+			here = here.With(key, value)
 		}
 	}
 	return here

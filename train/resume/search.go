@@ -33,8 +33,11 @@ type Search struct {
 	// Skipped is called for each checkpoint that is skipped, with the reason.
 	Skipped func(path string, err error)
 
+	// Unread lists keys whose values in Run are unknown: those of a checkpoint are taken, except that a run without a file is
+	// another one.
+	Unread []string
+
 	before int64 // only checkpoints of earlier steps; 0: all
-	unread bool  // ignore the keys that follow from data, and job.ranks
 }
 
 // Origin describes the start of a run with --resume.
@@ -152,5 +155,7 @@ func (s *Search) Continue(from *lineage.Run, step int64) lineage.Run {
 	if from == nil {
 		return s.Run.Fork(lineage.Run{}, step)
 	}
-	return s.Run.Resume(*from, step)
+	run := s.Run
+	run.Recipe = s.recipeFor(from.Recipe)
+	return run.Resume(*from, step)
 }

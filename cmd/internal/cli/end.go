@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/internal/machine"
@@ -148,6 +149,12 @@ func (s *session) savedText(r *train.Result) string {
 	model := "the model is saved"
 	if !s.cfg.Job.SaveModel {
 		model = "no model is saved (job.save_model = false)"
+	}
+	if to := s.cfg.Stream.To; s.cfg.Checkpoint.Dir == "" && s.cfg.Store.Path == "" && to != "" {
+		if strings.ContainsAny(to, "&?; ") { // of a shell
+			to = "'" + to + "'"
+		}
+		return "progress is saved up to the last commit that stream.to has; continue from there with --resume " + to
 	}
 	if s.cfg.Checkpoint.Dir == "" && s.cfg.Store.Path == "" {
 		return model + "; without checkpoint.dir or store.path the run cannot be resumed"

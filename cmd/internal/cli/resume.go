@@ -9,6 +9,7 @@ import (
 	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/launcher/place"
 	"github.com/ecrec/ecrec/lineage"
+	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/train/resume"
 )
 
@@ -34,7 +35,7 @@ func (c *trainCmd) loadToResume(p *place.Place, worker *launcher.World) (*config
 		*p = at
 		return cfg, err
 	}
-	ranks := 0
+	ranks, ofLogs := 0, false
 	switch {
 	case worker != nil:
 		for _, process := range worker.Processes {
@@ -46,8 +47,15 @@ func (c *trainCmd) loadToResume(p *place.Place, worker *launcher.World) (*config
 		if ranks, err = resume.Ranks(env.Real(), cfg, c.Resume, c.Allow); err != nil {
 			return nil, err
 		}
+		if c.Resume == "auto" && ranks == 0 && cfg.Store.Path != "" {
+			ranks, ofLogs = train.RanksOfLogs(env.Real(), cfg.Store.Path), true
+		}
 	}
 	if worker == nil && ranks > 0 && ranks < cfg.Job.Ranks { // each process needs one
+		if ofLogs {
+			return nil, config.Errorf("--resume %s: the run in %s has %s and this job has %d processes; start fewer processes, or use another store.path",
+				c.Resume, cfg.Store.Path, report.Count(int64(ranks), "rank"), cfg.Job.Ranks)
+		}
 		return nil, config.Errorf("--resume %s: the checkpoint's run has %s and this job has %d processes; start fewer processes, or give job.ranks, --resume DIR and --allow job.ranks",
 			c.Resume, report.Count(int64(ranks), "rank"), cfg.Job.Ranks)
 	}

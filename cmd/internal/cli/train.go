@@ -140,7 +140,7 @@ func (c *trainCmd) trainHere(s *session, faults []chaos.Fault) (*train.Result, e
 		return nil, err
 	}
 	if s.cfg.Job.SaveModel {
-		o.SaveTo = report.NewModel(s.cfg.Job.Out)
+		o.SaveTo, o.Saved = report.NewModel(s.cfg.Job.Out), filepath.Join(s.cfg.Job.Out, report.ModelFile)
 	}
 	result, err := train.Run(s.env, s.cfg, o)
 	s.console.bars.endBars()

@@ -18,6 +18,8 @@ type Live struct {
 	total int64
 	bar   *progressbar.ProgressBar // nil: plain lines
 	start time.Time
+	first int64     // units that were done at the start
+	steps bool      // Step was called
 	shown time.Time // of the last plain line; zero: none
 }
 
@@ -54,8 +56,12 @@ func newLive(w io.Writer, unit string, total int64, draws bool) *Live {
 func (l *Live) Draws() bool { return l.bar != nil }
 
 // Step shows a step of training: its number, loss and rate. A redrawn line shows every step. Plain
-// lines are limited to one per second, except for the first and the last step.
+// lines are limited to one per second, except for the first and the last step. The first call is for the
+// first step after the start, which is not step 1 if the run resumed, or if another process began it.
 func (l *Live) Step(m Metrics) (written bool) {
+	if !l.steps {
+		l.steps, l.first = true, int64(m.Step)-1
+	}
 	text := fmt.Sprintf("%s %s  loss %.5f  %s samples/s", l.unit, l.position(int64(m.Step)), float64(m.Loss), Thousands(int64(m.SamplesPerS)))
 	text += l.eta(int64(m.Step)) + m.Rebuild.text()
 	if l.bar != nil {
@@ -128,12 +134,13 @@ func (l *Live) position(done int64) string {
 	return Thousands(done) + "/" + Thousands(l.total)
 }
 
-// eta returns the remaining time at the mean speed so far.
+// eta returns the remaining time at the mean speed since the start. It is empty after a loss that took the run back
+// before its start.
 func (l *Live) eta(done int64) string {
-	if l.total <= 0 || done <= 0 || done >= l.total {
+	if l.total <= 0 || done <= l.first || done >= l.total {
 		return ""
 	}
-	left := time.Duration(float64(time.Since(l.start)) / float64(done) * float64(l.total-done))
+	left := time.Duration(float64(time.Since(l.start)) / float64(done-l.first) * float64(l.total-done))
 	return "  ETA " + left.Round(time.Second).String()
 }
 

@@ -206,6 +206,20 @@ $`)
 	}
 }
 
+// The time left follows from the steps that this process has shown, also if the run did not begin with them.
+func TestLiveTimeLeft(t *testing.T) {
+	var out bytes.Buffer
+	l := newLive(&out, "step", 10_000, false)
+	l.Step(Metrics{Step: 9001})
+	l.start, l.shown = l.start.Add(-100*time.Second), time.Time{}
+	l.Step(Metrics{Step: 9100})
+	l.shown = time.Time{}
+	l.Step(Metrics{Step: 8000}) // a loss has taken the run to an earlier checkpoint
+	if want := regexp.MustCompile(`step 9,100/10,000 .* ETA 15m0s\n.* step 8,000/10,000 .*samples/s\n$`); !want.MatchString(out.String()) {
+		t.Errorf("got:\n%swant:\n%s", &out, want)
+	}
+}
+
 // A spinner turns with the task: after its end nothing is written.
 func TestSpinnerEnds(t *testing.T) {
 	var out bytes.Buffer
