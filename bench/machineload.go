@@ -16,8 +16,8 @@ type Load struct {
 	AverageStart *[3]float64 `json:"average_start,omitempty"` // of 1, 5 and 15 minutes
 	AverageEnd   *[3]float64 `json:"average_end,omitempty"`
 	// Own is the share of the benchmark's processes. Others is the rest of the busy time: other processes, and work of the
-	// kernel that it charges to none. Kernel is the part of Others that threads of the kernel used, such as those that write files
-	// back; nil: they are not shown here.
+	// kernel that it charges to none. Kernel is the part of Others that threads of the kernel used, for example to write files back;
+	// nil: they are not shown here.
 	Own    *float64 `json:"own,omitempty"`
 	Others *float64 `json:"others,omitempty"`
 	Kernel *float64 `json:"kernel,omitempty"`

@@ -112,7 +112,7 @@ func (r *savingRank) trainIntervals(lap func()) error {
 	}
 }
 
-// note switches the list of checkpoints, on rank 0: its goroutine is the one that reports them.
+// note switches the list of checkpoints, on rank 0, whose goroutine reports them.
 func (r *savingRank) note(on bool) {
 	if r.t.Rank() == 0 {
 		r.w.saves.on = on

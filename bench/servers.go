@@ -37,7 +37,7 @@ var serversBench = Bench{
 		numbers("cache", "10240", 1, 1<<30, "memory for rows of the server, in KiB").orTiny("40"),
 		text("stores", "dram-ps,tier,inline-lru,pmem-hash", "some of "+oneOf(storeNames)+", separated by commas", "the stores to measure"),
 		number("saves", "0", 0, 1000, "checkpoints in an epoch: increments for which training waits; tier has as many commits in "+
-			"place of them").orTiny("4"),
+			"place of them, and more if its memory is small").orTiny("4"),
 		number("every", "10", 1, 1<<20, "steps between commits of tier without saves").orTiny("2"),
 		text("link", "30Gb/s,50us", "BANDWIDTH,LATENCY such as 30Gb/s,50us", "simulated links between ranks"),
 		text("compute", "20ms", "a duration up to 1m, such as 30ms", "time that a trainer waits in place of the forward and backward "+
