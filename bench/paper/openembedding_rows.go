@@ -207,7 +207,7 @@ func drawSavingStores(f *Figure, reports []*bench.Report) error {
 	f.Series = append(f.Series, a, b)
 	describeStores(f, r)
 	f.Params = append(f.Params, Param{"checkpoints of an epoch", "16 (every 20 minutes of 5.3 hours)", r.Settings["saves"] +
-		" or commits; in the timed half, by trainers: " + seenOfStores(r, "saves", "", "DRAM-PS", "PMem-OE", "Ori-Cache")})
+		", or commits of PMem-OE; in the timed half, by trainers: " + seenOfStores(r, "saves", "", "DRAM-PS", "PMem-OE", "Ori-Cache")})
 	f.Notes = append(f.Notes, "DRAM-PS and Ori-Cache save the rows that changed since the checkpoint before, and training waits for "+
 		"that, as the incremental checkpoints of the paper. PMem-OE has at least as many commits, which survive the "+
 		"loss of all processes: it also commits when the rows of an epoch take an eighth of its memory. Rows that Ori-Cache reads "+
