@@ -8,7 +8,7 @@ import (
 
 // Each job of increments has one in its timed part, and as many saves as intervals where training waits.
 func TestTimedPartHasIncrements(t *testing.T) {
-	r, err := incrementsBench.Run(io.Discard, Options{Tiny: true, Args: []string{"intervals=2"}})
+	r, err := incrementsBench.Run(io.Discard, Options{Tiny: true, Args: []string{"intervals=2", "ranks=2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
