@@ -20,9 +20,10 @@
 //
 // A report has the build, the settings, the machine with its memory and the disk of its files, and
 // the load while the benchmark ran. The share of others is the busy time of all cores in /proc/stat
-// less that of the benchmark's processes; without /proc it is unknown. Work that the kernel
-// charges to no process counts as others': writing back files, interrupts. Each figure has its kind
-// of evidence (Evidence).
+// less that of the benchmark's processes; without /proc it is unknown. Its children count as its
+// processes; a child of a killed process does not. Work that the kernel charges to no process counts
+// as others': interrupts, and its own threads, which write files back and have a share of their own
+// in the record. Each figure has its kind of evidence (Evidence).
 //
 // # Stops
 //

@@ -40,7 +40,8 @@ var goodputBench = Bench{
 		"PyTorch import it first. " +
 		"The losses are the same for all, by the clock: a system that takes longer meets more of them. " +
 		"A mean time between failures is divided by scale, so that a short run has several. So are the rows of all tables, and with them the " +
-		"times of a save and a rebuild. The start of a process and the limit of silence are not: all systems look worse at a larger scale.",
+		"time of a rebuild. The start of a process and the limit of silence are not, and a save is hardly shorter: all systems look worse " +
+		"at a larger scale, and ckpt-full most. The report has the time of a save as a share of the mean time.",
 	Settings: []Setting{
 		choice("model", "dim16", []string{"dim16", "dim48"}, "model to train"),
 		text("system", strings.Join(goodputSystems, ","), oneOf(goodputSystems)+", separated by commas", "systems to measure"),
@@ -79,6 +80,7 @@ const (
 	figRedo     = "recovery, redo"
 	figRecovery = "recovery"
 	figInterval = "steps between checkpoints"
+	figSave     = "checkpoint / mean time between failures"
 	figClean    = "failure-free time"
 )
 
@@ -203,6 +205,7 @@ func (b *goodputRun) calibrate() error {
 		fmt.Fprintf(b.out, "%s%.3g s", []string{"", ", "}[min(i, 1)], b.mtbf(m))
 	}
 	fmt.Fprintf(b.out, "; seed %d\n", o.number("seed"))
+	b.warnOfSaves()
 	for _, m := range o.numbers("mtbf") {
 		if share := b.rebuilt / b.mtbf(m); share > mostOfRebuild {
 			fmt.Fprintf(b.out, "a rebuild takes %.0f %% of a mean time of %.3g s: many losses come before the last one is rebuilt, beyond the code; "+
@@ -217,6 +220,22 @@ func (b *goodputRun) calibrate() error {
 	}
 	return nil
 }
+
+// mostOfSave is the share of the mean time between failures that a save may take without a warning.
+const mostOfSave = 0.25
+
+// warnOfSaves warns of mean times in which a restart from checkpoints makes little progress: its interval is at least the time of a save.
+func (b *goodputRun) warnOfSaves() {
+	for _, m := range b.o.numbers("mtbf") {
+		if share := b.saveShare(m); b.measures(sysCheckpoint) && share > mostOfSave {
+			fmt.Fprintf(b.out, "a checkpoint takes %.0f %% of a mean time of %.3g s: %s loses more than it would at that rate without a scale\n",
+				100*share, b.mtbf(m), sysCheckpoint)
+		}
+	}
+}
+
+// saveShare is the time of a save as a share of a mean time between failures.
+func (b *goodputRun) saveShare(mtbf int) float64 { return b.saved.duration / b.mtbf(mtbf) }
 
 // mostOfRebuild is the share of the mean time between failures that a rebuild may take without a warning. About as many of the failures
 // come before the one before is rebuilt.

@@ -66,6 +66,7 @@ func (b *goodputRun) addSystem(t io.Writer, system string, mtbf int, turns []goo
 	if !b.python.isFor(system) {
 		n := b.interval(system, b.mtbf(mtbf))
 		r.addAs(Modelled, figInterval, "steps", float64(n))
+		r.addAs(Modelled, figSave, "%", 100*b.saveShare(mtbf))
 		if interval = strconv.Itoa(n); n >= b.steps {
 			interval = "none"
 		}

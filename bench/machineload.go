@@ -16,9 +16,11 @@ type Load struct {
 	AverageStart *[3]float64 `json:"average_start,omitempty"` // of 1, 5 and 15 minutes
 	AverageEnd   *[3]float64 `json:"average_end,omitempty"`
 	// Own is the share of the benchmark's processes. Others is the rest of the busy time: other processes, and work of the
-	// kernel that it charges to none, such as writing back files.
+	// kernel that it charges to none. Kernel is the part of Others that threads of the kernel used, for example to write files back;
+	// nil: they are not shown here.
 	Own    *float64 `json:"own,omitempty"`
 	Others *float64 `json:"others,omitempty"`
+	Kernel *float64 `json:"kernel,omitempty"`
 	Steal  *float64 `json:"steal,omitempty"` // the host of this virtual machine ran something else
 
 	start loadMoment
@@ -30,18 +32,44 @@ type loadMoment struct {
 	times machine.CPUTimes
 	own   time.Duration
 	known bool
+
+	kernel      time.Duration
+	knownKernel bool
 }
 
 // mostOthers is the share of the cores above which the work of others makes rates doubtful.
 const mostOthers = 0.05
 
+// Foreign is the share of the cores that processes of others used. ok is false if it is unknown. The kernel's own work may be a part
+// of it where that is not shown.
+func (l *Load) Foreign() (share float64, ok bool) {
+	if l == nil || l.Others == nil {
+		return 0, false
+	}
+	share = *l.Others
+	if l.Kernel != nil {
+		share = max(0, share-*l.Kernel)
+	}
+	return share, true
+}
+
+// IsBusy reports whether others, or the host of this virtual machine, used so much of the cores that rates are doubtful.
+func (l *Load) IsBusy() bool {
+	share, ok := l.Foreign()
+	return ok && (share > mostOthers || l.Steal != nil && *l.Steal > mostOthers)
+}
+
 // readLoad reads the counters. Processes of a world on one machine have one parent, the launcher.
 func readLoad(w *World) (m loadMoment) {
 	m.when = time.Now()
 	m.times, m.known = machine.ReadCPUTimes()
+	m.kernel, m.knownKernel = machine.KernelTime()
 	switch {
 	case w == nil:
 		m.own = machine.ProcessTime()
+		if tree, ok := machine.TreeTime(os.Getpid()); ok { // with processes that still run
+			m.own = max(m.own, tree)
+		}
 	case w.OneHost:
 		var ok bool
 		m.own, ok = machine.TreeTime(os.Getppid())
@@ -82,6 +110,9 @@ func (l *Load) setShares(now loadMoment) {
 	}
 	own := now.own - from.own
 	l.Own, l.Others, l.Steal = share(own), share(busy-own), share(steal)
+	if from.knownKernel && now.knownKernel {
+		l.Kernel = share(min(busy-own, now.kernel-from.kernel))
+	}
 }
 
 func averageText(a *[3]float64) string {
@@ -105,8 +136,12 @@ func (l *Load) writeLoad(out io.Writer) {
 		fmt.Fprintln(out, "unknown")
 		return
 	}
-	fmt.Fprintf(out, "this benchmark %.1f %%, others %.1f %%, stolen by the host %.1f %%\n", 100**l.Own, 100**l.Others, 100**l.Steal)
-	if *l.Others > mostOthers || *l.Steal > mostOthers {
+	fmt.Fprintf(out, "this benchmark %.1f %%, others %.1f %%, ", 100**l.Own, 100**l.Others)
+	if l.Kernel != nil {
+		fmt.Fprintf(out, "of which threads of the kernel %.1f %%, ", 100**l.Kernel)
+	}
+	fmt.Fprintf(out, "stolen by the host %.1f %%\n", 100**l.Steal)
+	if l.IsBusy() {
 		fmt.Fprintf(out, "warning: others and the host used more than %.0f %% of the cores: rates are too low; ratios of pairs suffer less\n",
 			100*mostOthers)
 	}

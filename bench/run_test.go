@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,6 +142,17 @@ func TestSharesOfTheMachine(t *testing.T) {
 	l.writeLoad(&out)
 	if want := "this benchmark 50.0 %, others 10.0 %, stolen by the host 2.0 %\nwarning: "; !strings.Contains(out.String(), want) {
 		t.Errorf("%q", &out)
+	}
+	writing := &Load{start: at(100, 10, 20, 1, 5)}
+	writing.start.knownKernel = true
+	end := at(150, 70, 58, 3, 55)
+	end.kernel, end.knownKernel = 8*time.Second, true // files are written back
+	writing.setShares(end)
+	out.Reset()
+	writing.writeLoad(&out)
+	if share, ok := writing.Foreign(); !ok || math.Abs(share-0.02) > 1e-9 || *writing.Kernel != 0.08 || writing.IsBusy() || !l.IsBusy() ||
+		!strings.Contains(out.String(), "others 10.0 %, of which threads of the kernel 8.0 %, stolen") {
+		t.Errorf("%v, %v, %+v, %q", share, ok, writing, &out)
 	}
 	calm := &Load{start: at(0, 0, 0, 0, 0)}
 	calm.setShares(at(10, 12, 8, 0, 12)) // the counters of a process are finer than those of the machine

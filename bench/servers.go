@@ -20,7 +20,7 @@ var serversBench = Bench{
 		"store is " +
 		"run with each number of trainers and, where a part of the rows is in memory, each size of the cache. An epoch is the same samples " +
 		"for all, and " +
-		"the second half of its steps is timed. Trainers wait in place of most of the forward and backward pass, and links are " +
+		"the second half of its steps is timed. Saves are the checkpoints in it, or the commits of tier. Trainers wait in place of most of the forward and backward pass, and links are " +
 		"simulated. All ranks share the cores of this machine, so a CPU that is too slow shows as a longer epoch. " +
 		"dram-ps has all rows in memory. inline-lru and pmem-hash have a hash table, a lock for each row and a file in the page cache; " +
 		"pmem-hash has no cache. These three fetch the rows of a step when it begins. tier is store.tier = \"file\" with rows planned " +
@@ -36,9 +36,9 @@ var serversBench = Bench{
 		numbers("trainers", "1,2,4", 1, 64, "numbers of trainers").orTiny("1,2"),
 		numbers("cache", "10240", 1, 1<<30, "memory for rows of the server, in KiB").orTiny("40"),
 		text("stores", "dram-ps,tier,inline-lru,pmem-hash", "some of "+oneOf(storeNames)+", separated by commas", "the stores to measure"),
-		number("saves", "0", 0, 1000, "checkpoints in an epoch: increments for which training waits; tier has commits in place of "+
-			"them").orTiny("1"),
-		number("every", "10", 1, 1<<20, "steps between commits of tier").orTiny("2"),
+		number("saves", "0", 0, 1000, "checkpoints in an epoch: increments for which training waits; tier has as many commits in "+
+			"place of them, and more if its memory is small").orTiny("4"),
+		number("every", "10", 1, 1<<20, "steps between commits of tier without saves").orTiny("2"),
 		text("link", "30Gb/s,50us", "BANDWIDTH,LATENCY such as 30Gb/s,50us", "simulated links between ranks"),
 		text("compute", "20ms", "a duration up to 1m, such as 30ms", "time that a trainer waits in place of the forward and backward "+
 			"pass").orTiny("1ms"),
@@ -76,7 +76,8 @@ type storeTimes struct {
 	epoch, step, cpu float64 // s, ms, ms
 	misses           float64 // % of the requested rows
 	spilled          float64
-	needed           int // rows: the memory is not enough for a step
+	saves            float64 // checkpoints or commits
+	needed           int     // rows: the memory is not enough for a step
 }
 
 func runServers(out io.Writer, o Options) (_ *Report, err error) {
@@ -149,18 +150,18 @@ func (b *serversRun) jobs() (all []storeJob) {
 func (b *serversRun) report(out io.Writer, r *Report, jobs []storeJob, times [][]storeTimes) error {
 	t := table(out)
 	fmt.Fprintln(t, "store\ttrainers\tKiB\tskew\tepoch, s\tleast\tgreatest\tof dram-ps\tinterval\tms per step\tCPU ms\tmisses, %\tspilled "+
-		"per step\t")
+		"per step\tsaves\t")
 	for i, j := range jobs {
 		of := slices.IndexFunc(jobs, func(d storeJob) bool {
 			return d.store == "dram-ps" && d.trainers == j.trainers && d.law.name == j.law.name
 		})
-		var epoch, step, cpu, misses, spilled, dram []float64
+		var epoch, step, cpu, misses, spilled, saves, dram []float64
 		needed := 0
 		for _, turn := range times {
 			x := turn[i]
 			needed = max(needed, x.needed)
 			epoch, step, cpu = append(epoch, x.epoch), append(step, x.step), append(cpu, x.cpu)
-			misses, spilled = append(misses, x.misses), append(spilled, x.spilled)
+			misses, spilled, saves = append(misses, x.misses), append(spilled, x.spilled), append(saves, x.saves)
 			if of >= 0 {
 				dram = append(dram, turn[of].epoch)
 			}
@@ -169,7 +170,7 @@ func (b *serversRun) report(out io.Writer, r *Report, jobs []storeJob, times [][
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t", j.store, j.trainers, j.cache, j.law.name)
 		if needed > 0 {
 			r.addAs(Counted, "rows needed", "rows", float64(needed))
-			fmt.Fprintf(t, "a step needs %d rows\t\t\t\t\t\t\t\t\t\n", needed)
+			fmt.Fprintf(t, "a step needs %d rows\t\t\t\t\t\t\t\t\t\t\n", needed)
 		} else {
 			e := r.addFigure("epoch", "s", epoch...)
 			fmt.Fprintf(t, "%.3f\t%.3f\t%.3f\t", e.Median, e.Min, e.Max)
@@ -178,9 +179,9 @@ func (b *serversRun) report(out io.Writer, r *Report, jobs []storeJob, times [][
 				f := r.addRatio("of dram-ps", epoch, dram)
 				ratio, verdict = f.Median, f.betweenText(3)
 			}
-			fmt.Fprintf(t, "%.3f\t%s\t%.2f\t%.2f\t%.2f\t%.0f\t\n", ratio, verdict, r.addFigure("step", "ms", step...).Median,
+			fmt.Fprintf(t, "%.3f\t%s\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t\n", ratio, verdict, r.addFigure("step", "ms", step...).Median,
 				r.addFigure("CPU", "ms/step", cpu...).Median, r.addAs(Counted, "misses", "%", misses...).Median,
-				r.addAs(Counted, "spilled", "rows/step", spilled...).Median)
+				r.addAs(Counted, "spilled", "rows/step", spilled...).Median, r.addAs(Counted, "saves", "saves", saves...).Median)
 		}
 		r.setCase(first, map[string]string{"store": j.store, "trainers": strconv.Itoa(j.trainers), "cache_kib": strconv.Itoa(j.cache),
 			"skew": j.law.name, "saves": b.o.text("saves")})

@@ -104,15 +104,27 @@ func gcd(a, b int64) int64 {
 // steps is the number of steps of an epoch.
 func (b *serversRun) steps(trainers int) int { return b.o.number("steps") / trainers }
 
+// isTier reports whether the rows are in store.tier and its logs.
+func (j *storeJob) isTier() bool {
+	return slices.Contains([]string{"tier", "no-cache", "no-pipeline", "neither"}, j.store)
+}
+
+// saveEvery is the number of steps between checkpoints, or between commits of tier.
+func (b *serversRun) saveEvery(trainers int) int {
+	if n := b.o.number("saves"); n > 0 {
+		return max(1, b.steps(trainers)/n)
+	}
+	return b.o.number("every")
+}
+
 // settings returns the settings of a job.
 func (b *serversRun) settings(j storeJob) (sets []string) {
 	sets = []string{fmt.Sprint("ranks.trainers=", j.trainers), "ranks.servers=1", fmt.Sprint("train.iterations=", b.steps(j.trainers)),
-		"train.keep=last", fmt.Sprint("ec.commit_every=", b.o.number("every"))}
+		"train.keep=last", fmt.Sprint("ec.commit_every=", b.saveEvery(j.trainers))}
 	if j.law.file != "" {
 		sets = append(sets, "data.format=criteo-bin", fmt.Sprintf("data.train=[%q]", j.law.file), "data.shuffle=none")
 	}
-	isTier := j.store == "tier" || j.store == "no-cache"
-	if !isTier {
+	if isAhead := j.store == "tier" || j.store == "no-cache"; !isAhead {
 		sets = append(sets, "cache.mode=none")
 	} else {
 		sets = append(sets, "cache.mode=planned")
@@ -120,12 +132,12 @@ func (b *serversRun) settings(j storeJob) (sets []string) {
 	if j.store != "dram-ps" {
 		sets = append(sets, "store.tier=file", "store.dram_bytes=1GiB")
 	}
-	if isTier || j.store == "no-pipeline" || j.store == "neither" {
+	if j.isTier() {
 		return append(sets, "store.path="+filepath.Join(b.dir, "store"))
 	}
-	if n := b.o.number("saves"); n > 0 {
+	if b.o.number("saves") > 0 {
 		sets = append(sets, "checkpoint.dir="+filepath.Join(b.dir, "saves"), "checkpoint.kind=incremental", "checkpoint.keep=1",
-			fmt.Sprint("checkpoint.every=", max(1, b.steps(j.trainers)/n)))
+			fmt.Sprint("checkpoint.every=", b.saveEvery(j.trainers)))
 	}
 	return sets
 }
@@ -146,7 +158,7 @@ func (b *serversRun) runStore(j storeJob) (x storeTimes, err error) {
 		return x, err
 	}
 	e, steps := env.Real(), b.steps(j.trainers)
-	t := &halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}
+	t := &savesTimer{halfTimer: halfTimer{half: int64(steps) / 2, meter: &train.Meter{}}}
 	o := train.Options{Observer: t, Stop: b.o.isStopped, Meter: t.meter, PauseSaves: true,
 		Progress:   func(data.Progress) error { return nil },
 		WrapStream: func(rank int, s kernels.Stream) kernels.Stream { return waitIn(e, s, rank < j.trainers, b.compute) },
@@ -180,10 +192,34 @@ func (b *serversRun) runStore(j storeJob) (x storeTimes, err error) {
 		return x, err
 	}
 	b.info = t.info
-	n := float64(t.steps)
+	n, saves := float64(t.steps), t.checkpoints
+	if j.isTier() {
+		saves = t.commits
+	}
 	seconds := t.last.sub(t.first.time)
 	return storeTimes{epoch: seconds * float64(steps) / n, step: 1e3 * seconds / n, cpu: 1e3 * (t.last.cpu - t.first.cpu).Seconds() / n,
-		misses: 100 * float64(t.last.read-t.first.read) / float64(asked), spilled: float64(t.last.spilled-t.first.spilled) / n}, t.err
+		misses: 100 * float64(t.last.read-t.first.read) / float64(asked), spilled: float64(t.last.spilled-t.first.spilled) / n,
+		saves: float64(saves)}, t.err
+}
+
+// savesTimer also counts the checkpoints and commits of the second half.
+type savesTimer struct {
+	halfTimer
+	checkpoints, commits int
+}
+
+func (t *savesTimer) isOn() bool { return !t.first.time.IsZero() && t.last == t.first }
+
+func (t *savesTimer) Checkpointed(_ int64, _ string, err error) {
+	if t.isOn() && err == nil {
+		t.checkpoints++
+	}
+}
+
+func (t *savesTimer) Committed(int64, string) {
+	if t.isOn() {
+		t.commits++
+	}
 }
 
 // countAsked counts the rows that trainers request of the server in the steps of the second half, each distinct one once in each slice, and

@@ -265,3 +265,19 @@ func (b *streamRun) writeTables(out io.Writer, r *Report, names []string, times 
 	_, err := fmt.Fprintf(out, "rows offered and applied: %.0f per second\n", r.addFigure("rows", "rows/s", rates...).Median)
 	return err
 }
+
+// stepTimer also records the time of each step.
+type stepTimer struct {
+	halfTimer
+	before time.Time
+	ms     []float64 // of the steps after half
+}
+
+func (t *stepTimer) Step(s train.StepInfo) {
+	now := time.Now()
+	if s.Step > t.half {
+		t.ms = append(t.ms, 1e3*now.Sub(t.before).Seconds())
+	}
+	t.before = now
+	t.halfTimer.Step(s)
+}

@@ -138,9 +138,6 @@ func drawLookahead(f *Figure, reports []*bench.Report) error {
 	}
 	rate.Unit = "samples/s"
 	f.Series = append(f.Series, Series{System: "rate of " + name, Kind: kind, Points: []Point{rate}})
-	if want, ok := f.paperAt("BagPipe", 0, "rate, 72 vCPUs"); ok {
-		f.Checks = append(f.Checks, atLeast("one thread plans a 72nd of the paper's samples/s", rate, want/72))
-	}
 	f.Checks = append(f.Checks,
 		growsLess("the time of a batch grows less than its samples", batches.Points),
 		growsLess("the time of a batch grows less than its features", features),
@@ -153,7 +150,7 @@ func drawLookahead(f *Figure, reports []*bench.Report) error {
 		{"data", "Criteo Kaggle", "synthetic Criteo Kaggle; tables are repeated beyond 26 features"},
 		{"step", "GPUs", "all ranks on the cores of this machine, which compute the layers"}}
 	f.Notes = append(f.Notes, "Our plan has no cache of rows that are fetched long before: in mode planned it marks rows that neighbouring "+
-		"steps share, which is less work than BagPipe's lookahead.")
+		"steps share, which is less work than BagPipe's lookahead. So the rates are not compared.")
 	return nil
 }
 

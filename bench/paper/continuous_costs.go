@@ -50,10 +50,9 @@ func drawCapture(f *Figure, reports []*bench.Report) error {
 	f.Series = append(f.Series, base, custom)
 	describeContinuous(f, reports)
 	f.Notes = append(f.Notes, "Ours does not change the optimizer: its time with the capture is that of the updates plus that in "+
-		"which the changed rows are copied for the stream.")
+		"which the changed rows are copied for the stream. So it is longer by construction, which is no check.")
 	for i, label := range labels {
-		f.Checks = append(f.Checks, above(label+": with the capture updates take longer", custom.Points[2*i], base.Points[2*i]),
-			below(label+": updates and capture are less than half of training", custom.Points[2*i], scaled(custom.Points[2*i+1], 0.5)))
+		f.Checks = append(f.Checks, below(label+": updates and capture are less than half of training", custom.Points[2*i], scaled(custom.Points[2*i+1], 0.5)))
 	}
 	return nil
 }
@@ -119,6 +118,7 @@ func drawLost(f *Figure, reports []*bench.Report) error {
 		f.Series = append(f.Series, s)
 	}
 	describeContinuous(f, reports)
+	f.noteSharedRuns(reports)
 	f.Notes = append(f.Notes, "Steps between the end of each step and the newest checkpoint, or commit in the topic, at that "+
 		"moment. A fast loop outruns the stream: the rows of the newest commits are on their way then.")
 	f.Checks = []Check{

@@ -29,9 +29,6 @@ func TestChecksOfCountsCanFail(t *testing.T) {
 		{"E-traffic", "bursts: the NN is more", 0, 0, "dense of the updates",
 			[]string{"model", "E DLRM", "data", "Criteo Terabyte", "stream", "bursts"}},
 		{"E-traffic", "bursts: rows are at least 99 %", 0, 0.9, "rows of memory", []string{"model", "E DLRM"}},
-		{"O-tab2", "the hottest 1 %", 0, 0.5, "lookups", []string{"hottest", "1"}},
-		{"O10", "more skew", 1, 0, "lookups", []string{"hottest", "0.1"}},
-		{"O10", "less skew", 2, 1000, "lookups", []string{"hottest", "0.1"}},
 	} {
 		d := drawing(t, x.id)
 		reports := runTiny(t, d)

@@ -33,8 +33,17 @@ type Figure struct {
 	// Error is that of a run or of the drawing.
 	Error    string    `json:"error,omitempty"`
 	Commands []string  `json:"commands,omitempty"` // that repeat it
+	Loads    []RunLoad `json:"loads,omitempty"`    // of its timed runs
 	Commit   string    `json:"commit,omitempty"`
 	When     time.Time `json:"when,omitzero"`
+}
+
+// RunLoad is the load of the machine during a timed run, as shares of all cores: processes of others, and the host.
+type RunLoad struct {
+	Run    string  `json:"run"`
+	Others float64 `json:"others"`
+	Steal  float64 `json:"steal"`
+	Busy   bool    `json:"busy,omitempty"` // so much that times are doubtful
 }
 
 // Axis is the quantity of an axis.

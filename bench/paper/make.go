@@ -71,8 +71,9 @@ func (r *Report) addMachine(runs []RunRecord, reports map[string]*bench.Report) 
 		if r.Machine.Disk == nil {
 			r.Machine.Disk = b.Machine.Disk
 		}
-		if l := b.Load; x.Run.IsTimed() && l != nil && l.Others != nil && l.Steal != nil {
-			seconds, others, steal = seconds+l.Seconds, others+l.Seconds**l.Others, steal+l.Seconds**l.Steal
+		l := b.Load
+		if share, ok := l.Foreign(); x.Run.IsTimed() && ok && l.Steal != nil {
+			seconds, others, steal = seconds+l.Seconds, others+l.Seconds*share, steal+l.Seconds**l.Steal
 		}
 	}
 	if seconds > 0 {
@@ -95,6 +96,7 @@ func (f *Figure) drawFrom(d Drawing, s Session, reports map[string]*bench.Report
 		switch {
 		case reports[key] != nil:
 			inputs = append(inputs, reports[key])
+			f.addLoad(run, reports[key].Load)
 		case failed[key] != "" && f.Error == "":
 			f.Error = key + ": " + failed[key]
 		}
@@ -117,6 +119,13 @@ func (f *Figure) drawFrom(d Drawing, s Session, reports map[string]*bench.Report
 	if err := f.callDraw(d, inputs); err != nil {
 		f.Error = err.Error()
 		f.Series, f.Checks = nil, nil // a part of the drawing
+	}
+}
+
+// addLoad adds the load of a run, if its values depend on it.
+func (f *Figure) addLoad(run Run, l *bench.Load) {
+	if share, ok := l.Foreign(); ok && run.IsTimed() && l.Steal != nil {
+		f.Loads = append(f.Loads, RunLoad{Run: run.String(), Others: share, Steal: *l.Steal, Busy: l.IsBusy()})
 	}
 }
 

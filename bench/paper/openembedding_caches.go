@@ -166,12 +166,9 @@ func drawPopularities(f *Figure, reports []*bench.Report) error {
 	f.Params = append(f.Params, Param{"more and less skewed", "other exponents, in the picture only", "88, 91.5, 97 and 83, 87.3, " +
 		"94.5 % of the accesses by the top 0.05, 0.1, 1 %"})
 	f.Notes = append(f.Notes, "A miss is a row that is read from the device, over the rows that trainers request; first uses read "+
-		"nothing, and a row may be read again to be updated.", "The size of the cache and the two other laws were chosen by their "+
-		"misses, so that these are near the paper's: the three rates of misses agree by construction. The times do not.")
-	f.Checks = []Check{
-		below("more skew: fewer misses", f.atLabel("Ori-Cache", "more skewed"), f.atLabel("Ori-Cache", "fitted")),
-		above("less skew: more misses", f.atLabel("Ori-Cache", "less skewed"), f.atLabel("Ori-Cache", "fitted")),
-	}
+		"nothing, and a row may be read again to be updated.", "The size of the cache and the two other laws were chosen so that "+
+		"Ori-Cache's misses are near the paper's, which are PMem-OE's. So misses have no check. Those of our PMem-OE also depend on the "+
+		"rows that it reads ahead.")
 	for i, law := range popularities {
 		f.Checks = append(f.Checks, below(law.label+": PMem-OE is closer to DRAM-PS than Ori-Cache", times.Points[i], slower.Points[i]))
 	}

@@ -103,7 +103,6 @@ func drawRequests(f *Figure, reports []*bench.Report) error {
 		return p
 	}
 	f.Checks = []Check{
-		atLeast("without a plan requests are in bursts: the busiest ms has 5 times the mean", value("none", "requested", "most of the mean"), 5),
 		above("planned rows are requested in more of the time", value("planned", "requested", "time with rows"), value("none", "requested",
 			"time with rows")),
 		above("planned rows are updated in more of the time", value("planned", "updated", "time with rows"), value("none", "updated", "time "+

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/ecrec/ecrec/bench"
@@ -23,10 +24,20 @@ func TestGoodputChecks(t *testing.T) {
 	changedCheck(t, "G1", 1, false, changed(t, r, 1000, timeOverClean, "system", "ours"))
 	changedCheck(t, "G1", 1, true, changed(t, r, 1e-3, timeOverClean, "system", "ours"))
 	changedCheck(t, "G1", 2, false, changed(t, r, 1e-3, timeOverClean, "system", "ckpt-full", "mtbf", "60"))
-	changedCheck(t, "G1", 3, false, r, changed(t, r, 1000, timeOverClean, "system", "ours", "mtbf", "60"))
-	fast := changed(t, r, 1e-3, timeOverClean, "system", "ours", "mtbf", "60")
-	changedCheck(t, "G1", 3, true, r, fast)
-	changedCheck(t, "G1", 3, false, r, changed(t, fast, 0, digestEqual, "system", "ours"))
+	unscaled := *r
+	unscaled.Settings = maps.Clone(r.Settings)
+	unscaled.Settings["scale"] = "1"
+	changedCheck(t, "G1", 3, false, changed(t, &unscaled, 1000, timeOverClean, "system", "ours", "mtbf", "60"))
+	fast := changed(t, &unscaled, 1e-3, timeOverClean, "system", "ours", "mtbf", "60")
+	changedCheck(t, "G1", 3, true, fast)
+	changedCheck(t, "G1", 3, false, changed(t, fast, 0, digestEqual, "system", "ours"))
+	save, _, err := point(r, 60, "", saveOfMTBF, "system", "ckpt-full", "mtbf", "60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := drawReports(t, drawing(t, "G1"), []*bench.Report{r}).at("ckpt-full: "+saveOfMTBF, 60); got.Y != save.Y || got.Unit != "%" || got.Y <= 0 {
+		t.Errorf("%+v, want %+v", got, save)
+	}
 	f := drawTiny(t, drawing(t, "G1"))
 	if len(f.Values) != 3 || len(f.Notes) < 6 {
 		t.Errorf("values %+v, notes %q", f.Values, f.Notes)

@@ -85,7 +85,8 @@ type figureView struct {
 	Rows                     []rowView
 	Params                   []Param
 	Notes, Commands          []string
-	Commit, When             string
+	Commit, When, Load       string
+	Busy                     []string
 }
 
 type plotView struct {
@@ -257,6 +258,7 @@ func (f *Figure) makeView(l looks) (v figureView, err error) {
 	if !f.When.IsZero() {
 		v.When = f.When.UTC().Format("2006-01-02 15:04 MST")
 	}
+	v.Load, v.Busy = f.describeLoad()
 	for _, r := range f.listRows() {
 		v.Rows = append(v.Rows, rowView{r, float64(r.Many)})
 	}
@@ -273,6 +275,22 @@ func (f *Figure) makeView(l looks) (v figureView, err error) {
 		}
 	}
 	return v, nil
+}
+
+// describeLoad returns the greatest load of the runs, and a warning for each that others disturbed.
+func (f *Figure) describeLoad() (most string, busy []string) {
+	if len(f.Loads) == 0 {
+		return "", nil
+	}
+	others, steal := 0.0, 0.0
+	for _, l := range f.Loads {
+		others, steal = max(others, l.Others), max(steal, l.Steal)
+		if l.Busy {
+			busy = append(busy, fmt.Sprintf("Other work used %.1f %% of the cores during %s, and the host %.1f %%: its times are doubtful, "+
+				"and so are checks of them.", 100*l.Others, l.Run, 100*l.Steal))
+		}
+	}
+	return fmt.Sprintf("other work at most %.1f %% of the cores in a run, the host %.1f %%", 100*others, 100*steal), busy
 }
 
 // addPlot adds the chart and its legend.
@@ -297,7 +315,8 @@ func (v *figureView) addPlot(c *chart.Chart, title string) error {
 	return nil
 }
 
-// findReason returns the line below the title in the table of all figures: why there are no values, or the checks that do not hold.
+// findReason returns the line below the title in the table of all figures: why there are no values, or the checks that do not
+// hold and whether other work disturbed a run.
 func (f *Figure) findReason() string {
 	switch {
 	case f.Error != "":
@@ -313,6 +332,9 @@ func (f *Figure) findReason() string {
 		if !c.Holds {
 			texts = append(texts, c.Text)
 		}
+	}
+	if _, busy := f.describeLoad(); len(busy) > 0 {
+		texts = append(texts, "other work disturbed a run")
 	}
 	return strings.Join(texts, "; ")
 }

@@ -204,7 +204,8 @@ func TestPageHasEveryFigure(t *testing.T) {
 			t.Errorf("no element of class %s has %q: %q", class, want, texts[class])
 		}
 	}
-	for _, want := range []string{"0123456789ab", "25 % of the cores", "ecrec bench first ranks=5 model=dim16 --repeats 3", "2026-03-01 12:01 UTC", "400 values, in E10.csv",
+	for _, want := range []string{"0123456789ab", "25 % of the cores", "Other work used 25.0 % of the cores during bench first ranks=5",
+		"other work at most 25.0 % of the cores in a run", "other work disturbed a run", "ecrec bench first ranks=5 model=dim16 --repeats 3", "2026-03-01 12:01 UTC", "400 values, in E10.csv",
 		"this machine has no persistent memory", "9m31s",
 		`<td>cache</td><td>5 (ours)</td><td class="num"><data value="39.6">`} {
 		if !strings.Contains(page, want) {

@@ -81,6 +81,16 @@ func TreeTime(root int) (sum time.Duration, ok bool) {
 	return sumTree(all, root)
 }
 
+// KernelTime returns the CPU time of the kernel's own threads that run now. Some of them write files back. ok is false where they are
+// not shown, as in a container.
+func KernelTime() (sum time.Duration, ok bool) {
+	const kthreadd = 2 // the parent of all of them
+	if name, err := os.ReadFile("/proc/2/comm"); err != nil || string(name) != "kthreadd\n" {
+		return 0, false
+	}
+	return TreeTime(kthreadd)
+}
+
 // processTimes are those of a process, with its ended children.
 type processTimes struct {
 	id, parent int

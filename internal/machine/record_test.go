@@ -72,6 +72,9 @@ func TestTreeTime(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}
+	if sum, ok := KernelTime(); ok && sum < 0 || !ok && sum != 0 {
+		t.Errorf("the kernel's threads: %v, %v", sum, ok)
+	}
 	began := ProcessTime()
 	for ProcessTime()-began < 50*time.Millisecond {
 		continue
