@@ -135,6 +135,29 @@ func TestCUDAPreconditions(t *testing.T) {
 	c.free()
 }
 
+// TestCUDALongPreconditions checks that an update of a row outside the rows panics and changes nothing, also
+// if the row has so many lookups that a block takes it.
+func TestCUDALongPreconditions(t *testing.T) {
+	const lookups, d = longSegment + 1, 8
+	gpu := newTestCUDA(t, CUDAConfig{})
+	s := newTestCUDAStream(t, gpu)
+	for _, kind := range kinds {
+		for _, pad := range []int{0, 1} { // by each kernel
+			c := &testCase{Rand: rand.New(rand.NewPCG(1, 2)), dev: gpu}
+			grads, rows := c.aligned(7, d, 4*pad), c.aligned(40, d+kind.RowState(d), pad)
+			before := c.hash()
+			wantPanic(t, "UpdateRows: slots holds 9, outside", func() {
+				s.UpdateRows(WholeRow(testOptimizer(kind)), rows.RowRange(0, 3), HostBuffer([]int32{9}), grads, HostBuffer([]int32{0, lookups}), c.indexes(lookups, 7))
+				_ = s.Sync()
+			})
+			if err := s.Sync(); err != nil || c.hash() != before {
+				t.Errorf("rule %v: %v, or a row outside the rows was updated", kind, err)
+			}
+			c.free()
+		}
+	}
+}
+
 // TestCUDARefusesRules checks that a rule without a body in cuda/optimizer.cuh panics at the
 // next Sync, and changes nothing.
 func TestCUDARefusesRules(t *testing.T) {
