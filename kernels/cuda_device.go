@@ -236,9 +236,6 @@ func (d *cudaDevice) Stream(int) Stream {
 	if s.s, err = d.Context.Stream(); err == nil {
 		s.fault, err = d.Alloc(8, Staging)
 	}
-	if err == nil && d.cublas != nil {
-		s.products, err = d.Products(d.cublas, s.s, d.compute)
-	}
 	s.setError(err)
 	return s
 }
