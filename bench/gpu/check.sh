@@ -16,7 +16,7 @@ out=$bin/results
 archive=${OUT:-$bin}/results.tar.gz
 python=${PYTHON:-python3}
 limit=${LIMIT:-480}
-names=(kernels golden digests-of-ranks nccl digests recovery bench-kernels bench-train bench-train-exact-tc bench-train-cublas
+names=(kernels golden digests-of-ranks nccl digests recovery recovery-opened bench-kernels bench-train bench-train-exact-tc bench-train-cublas
 	bench-train-cublas-tf32 bench-dcnv2 bench-dcnv2-exact-tc bench-dcnv2-cublas-tf32 bench-torch bench-torch-tf32 bench-overhead memory)
 for name; do
 	if [[ " ${names[*]} " != *" $name "* ]]; then
@@ -143,6 +143,7 @@ check digests-of-ranks tests train 'OnGPUs'
 check nccl tests collectives 'NCCL'
 check digests digests
 check recovery recovery
+check recovery-opened env ECREC_STANDBY_GPU=1 bash -c recovery # by standbys that have the GPU open by then
 check bench-kernels "$bin/ecrec" bench kernels device=cuda --json "$out/kernels.json"
 measure bench-train train model=mlperf steps=20 --repeats 3
 measure bench-train-exact-tc train-exact-tc model=mlperf steps=20 blas=exact-tc --repeats 3
