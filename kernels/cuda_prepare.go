@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/cuda"
@@ -13,22 +13,23 @@ import (
 // leastFree is the free memory of a GPU, in bytes, with which PrepareCUDA opens it.
 const leastFree = 2 << 30
 
-// prepared is a GPU that PrepareCUDA has opened, for the first NewCUDA.
-var prepared struct {
-	mu     sync.Mutex
-	wanted bool // by NewCUDA: there is nothing to prepare any more
-	ctx    *cuda.Context
-	code   *cudaCode
+// prepared is the GPU that PrepareCUDA has opened, for the first NewCUDA: nil before that, and
+// noneWanted from that NewCUDA on.
+var prepared atomic.Pointer[preparedGPU]
+
+type preparedGPU struct {
+	ctx  *cuda.Context
+	code *cudaCode
 }
 
-// takePrepared returns what PrepareCUDA has opened, nil if there is nothing. It waits for one that is opening.
+var noneWanted = new(preparedGPU)
+
+// takePrepared returns what PrepareCUDA has opened, nil if it has opened nothing yet.
 func takePrepared() (*cuda.Context, *cudaCode) {
-	p := &prepared
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ctx, code := p.ctx, p.code
-	p.wanted, p.ctx, p.code = true, nil, nil
-	return ctx, code
+	if p := prepared.Swap(noneWanted); p != nil {
+		return p.ctx, p.code
+	}
+	return nil, nil
 }
 
 // PrepareCUDA does early the parts of NewCUDA that take most of its time: it starts the driver, opens this
@@ -36,7 +37,7 @@ func takePrepared() (*cuda.Context, *cudaCode) {
 // process of a machine at a time does so, because others that use the GPU wait meanwhile.
 //
 // It opens no GPU of several, since the caller's rank decides which one it will use, nor one with
-// less than 2 GiB free. NewCUDA may be called meanwhile, and ends it. It reports whether the GPU is open.
+// less than 2 GiB free. NewCUDA may be called meanwhile, and then opens the GPU itself. It reports whether the GPU is open.
 func PrepareCUDA(sleep func(time.Duration)) bool {
 	for {
 		turn, err := takeTurn()
@@ -44,10 +45,7 @@ func PrepareCUDA(sleep func(time.Duration)) bool {
 			defer turn.Close()
 			return openPrepared()
 		}
-		prepared.mu.Lock()
-		wanted := prepared.wanted
-		prepared.mu.Unlock()
-		if wanted {
+		if prepared.Load() != nil {
 			return false
 		}
 		sleep(50 * time.Millisecond)
@@ -60,11 +58,8 @@ func takeTurn() (net.Listener, error) {
 }
 
 func openPrepared() bool {
-	p := &prepared
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.wanted || p.ctx != nil {
-		return p.ctx != nil
+	if prepared.Load() != nil {
+		return false
 	}
 	driver, err := cuda.Open()
 	if err != nil {
@@ -78,8 +73,7 @@ func openPrepared() bool {
 		return false
 	}
 	if free, err := ctx.Free(); err == nil && free >= leastFree {
-		if code, err := loadCUDA(ctx); err == nil {
-			p.ctx, p.code = ctx, code
+		if code, err := loadCUDA(ctx); err == nil && prepared.CompareAndSwap(nil, &preparedGPU{ctx, code}) {
 			return true
 		}
 	}

@@ -8,12 +8,7 @@ import (
 )
 
 // forgetPrepared makes PrepareCUDA possible again.
-func forgetPrepared() {
-	takePrepared()
-	prepared.mu.Lock()
-	prepared.wanted = false
-	prepared.mu.Unlock()
-}
+func forgetPrepared() { prepared.Store(nil) }
 
 // TestPrepareCUDA checks that a machine's only GPU is opened early, and that NewCUDA takes it.
 func TestPrepareCUDA(t *testing.T) {
@@ -32,7 +27,10 @@ func TestPrepareCUDA(t *testing.T) {
 			if got := PrepareCUDA(time.Sleep); got != want {
 				t.Errorf("of %d GPUs one was opened: %t, want %t", gpus, got, want)
 			}
-			code := prepared.code
+			var code *cudaCode
+			if p := prepared.Load(); p != nil {
+				code = p.code
+			}
 			d := newTestCUDA(t, CUDAConfig{})
 			if want && d.code != code {
 				t.Error("NewCUDA loads the kernels again")
@@ -62,7 +60,7 @@ func TestPrepareCUDATakesTurns(t *testing.T) {
 			newTestCUDA(t, CUDAConfig{})
 		}
 	}) || waits != 3 {
-		t.Errorf("it waited %d times, and opened the GPU: %t", waits, prepared.ctx != nil)
+		t.Errorf("it waited %d times, and opened the GPU: %t", waits, prepared.Load() != noneWanted)
 	}
 	forgetPrepared()
 	waits = 0
