@@ -16,7 +16,7 @@ NO_CGO := $(CGO_OR_NOT) ./kernels ./train
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-check lint sim bench figures bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick check-outside soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-pack gpu-check lint sim bench figures bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick check-outside soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -79,10 +79,13 @@ test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU again
 	@for lib in build/cuda/*/nvidia/*/lib/libnvrtc.so.1?; do [ ! -e $$lib ] || ECREC_CUDA_PATH=$$PWD/$$(dirname $$lib) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; done
 	ECREC_CUDA_HEADERS=$$(echo $$PWD/build/cuda/*cu12==*/nvidia/*/include | tr ' ' :) ECREC_CUDA_PATH=$$(echo $$PWD/build/cuda/*/nvidia/nccl/lib $$PWD/build/cuda/*/nvidia/cublas/lib | tr ' ' :) go test -count=1 ./internal/cuda -v
 
-gpu-build: ## build the binaries of gpu-check, for a machine without Go: build/gpu
+gpu-build: ## build the binaries of gpu-check: build/gpu
 	@mkdir -p build/gpu
-	go build -o build/gpu/ecrec ./cmd/ecrec
-	for pkg in kernels collectives train; do go test -c -vet=off -o build/gpu/$$pkg.test ./$$pkg || exit 1; done
+	go build -trimpath -ldflags='-s -w' -o build/gpu/ecrec ./cmd/ecrec
+	for pkg in kernels collectives train; do go test -c -trimpath -ldflags='-s -w' -vet=off -o build/gpu/$$pkg.test ./$$pkg || exit 1; done
+
+gpu-pack: gpu-build ## the same as one file, build/gpu.tar.xz: beside it, bench/gpu/check.sh needs neither Go nor build/gpu on the machine with the GPU
+	tar -cf - -C build gpu/ecrec gpu/kernels.test gpu/collectives.test gpu/train.test | xz -T0 -3 >build/gpu.tar.xz
 
 gpu-check: ## all checks that need a GPU, with the binaries of gpu-build (8 minutes; skips without a GPU)
 	@[ -x build/gpu/ecrec ] || $(MAKE) gpu-build

@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ecrec/ecrec/internal/cuda/standin"
 	"github.com/ecrec/ecrec/kernels"
@@ -151,13 +153,13 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// TestGPUCheckSelects runs gpu/check.sh with programs that only print their arguments.
-func TestGPUCheckSelects(t *testing.T) {
+// gpuCheck returns a folder with gpu/check.sh and with programs that are a shell script each.
+func gpuCheck(t *testing.T, text string) (dir string) {
 	script, err := filepath.Abs("gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	for _, folder := range []string{"build/gpu", "bench", "kernels", "train", "collectives"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 			t.Fatal(err)
@@ -167,11 +169,29 @@ func TestGPUCheckSelects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"ecrec", "kernels.test", "train.test", "collectives.test"} {
-		text := "#!/bin/sh\necho \"  job.device  ok  cuda\" $ECREC_TEST_GPU \"$@\"\n"
-		if err := os.WriteFile(filepath.Join(dir, "build/gpu", name), []byte(text), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "build/gpu", name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+// packed returns a file of the results that gpu/check.sh has packed.
+func packed(t *testing.T, archive, name string) string {
+	t.Helper()
+	text, err := exec.Command("tar", "-xzOf", archive, "results/"+name).Output()
+	if err != nil {
+		t.Errorf("%s of %s: %v", name, archive, err)
+	}
+	return string(text)
+}
+
+// printsArguments is a program that prints its arguments.
+const printsArguments = "echo \"  job.device  ok  cuda\" $ECREC_TEST_GPU \"$@\"\n"
+
+// TestGPUCheckSelects runs gpu/check.sh with programs that only print their arguments.
+func TestGPUCheckSelects(t *testing.T) {
+	dir := gpuCheck(t, printsArguments)
 	check := func(limit string, names ...string) (string, error) {
 		c := exec.Command("bash", append([]string{"bench/gpu/check.sh"}, names...)...)
 		c.Dir, c.Env = dir, append(os.Environ(), "LIMIT="+limit, "PYTHON=false", "OUT=")
@@ -186,6 +206,9 @@ func TestGPUCheckSelects(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "cuda 1 -test.run ^TestGolden$") {
 		t.Errorf("%v\n%s", err, text)
 	}
+	if text := packed(t, filepath.Join(dir, "build/gpu/results.tar.gz"), "golden.txt"); !strings.Contains(text, "TestGolden") {
+		t.Errorf("what is packed: %s", text)
+	}
 	if out, err := check("0", "golden", "nccl"); err == nil || strings.Count(out, "FAILED: no time is left") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -199,5 +222,47 @@ func TestGPUCheckSelects(t *testing.T) {
 	}
 	if out, err := check("60", "goldn"); err == nil || !strings.Contains(out, "there is no check goldn") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestGPUCheckPacked runs gpu/check.sh with packed programs. It ends the script while a check runs: the results up to then are
+// in one file.
+func TestGPUCheckPacked(t *testing.T) {
+	if _, err := exec.LookPath("xz"); err != nil {
+		t.Skip("skipped: no xz")
+	}
+	dir, out := gpuCheck(t, printsArguments+"case \"$@\" in *NCCL*) touch \"$STARTED\"; exec sleep 600;; esac\n"), t.TempDir()
+	started := filepath.Join(out, "started")
+	if text, err := exec.Command("tar", "-cJf", filepath.Join(dir, "build/gpu.tar.xz"), "-C", filepath.Join(dir, "build"), "gpu").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "build/gpu")); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("bash", "bench/gpu/check.sh", "golden", "nccl", "digests-of-ranks")
+	c.Dir, c.Env = dir, append(os.Environ(), "STARTED="+started, "PYTHON=false", "OUT="+out)
+	var text bytes.Buffer
+	c.Stdout, c.Stderr = &text, &text
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err == nil {
+		t.Errorf("a check that is ended succeeds\n%s", &text)
+	}
+	archive := filepath.Join(out, "results.tar.gz")
+	if got := packed(t, archive, "digests-of-ranks.txt"); !strings.Contains(got, "OnGPUs") {
+		t.Errorf("what is packed: %s\n%s", got, &text)
+	}
+	if got := packed(t, archive, "nccl.txt"); !strings.Contains(got, "NCCL") {
+		t.Errorf("what is packed of the check that is ended: %s", got)
 	}
 }

@@ -71,8 +71,7 @@ func (c *Comm) UseNCCL(o NCCLOptions) error {
 		err = f.waitBegun()
 	}
 	if err != nil {
-		f.abortComm()
-		c.failWith(fmt.Errorf("collectives: rank %d: start NCCL: %w", c.Rank(), err))
+		f.endComm(fmt.Errorf("collectives: rank %d: start NCCL: %w", c.Rank(), err))
 		return c.err
 	}
 	c.nccl = f
@@ -106,8 +105,8 @@ const (
 	polls     = 50
 )
 
-// abortAfter is the delay between a loss and the abort of the communicator. By then the
-// other communicators of the GPU have noticed the loss and are not in a call to CUDA. The
+// abortAfter is the delay between a loss or an error and the abort of the communicator. By then
+// the other communicators of the GPU have noticed it and are not in a call to CUDA. The
 // delay matters because an abort frees memory, which waits for all work of the GPU.
 const abortAfter = 2 * time.Millisecond
 
@@ -122,7 +121,6 @@ func (f *ncclComm) waitDone() error { return f.pollUntil(f.stream.Done) }
 func (f *ncclComm) pollUntil(over func() (bool, error)) error {
 	for n := 0; ; n++ {
 		if err := f.lost.Load(); err != nil {
-			f.c.env.Sleep(abortAfter)
 			return *err
 		}
 		if is, err := over(); is || err != nil {
@@ -135,6 +133,15 @@ func (f *ncclComm) pollUntil(over func() (bool, error)) error {
 			f.c.env.Sleep(pollEvery)
 		}
 	}
+}
+
+// endComm ends the communicator after an error. The endpoint ends first, so that peers and the other
+// communicators of the GPU learn of the error. The abort may wait for work of theirs, which would
+// otherwise wait for this rank.
+func (f *ncclComm) endComm(err error) {
+	f.c.failWith(err)
+	f.c.env.Sleep(abortAfter)
+	f.abortComm()
 }
 
 func (f *ncclComm) abortComm() {
@@ -173,8 +180,7 @@ func (f *ncclComm) runOp(o *op) {
 		err = f.waitDone()
 	}
 	if err != nil {
-		f.abortComm()
-		f.c.failWith(err)
+		f.endComm(err)
 		return
 	}
 	f.c.syncStream() // the stream is idle afterwards, and staging memory is free

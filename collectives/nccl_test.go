@@ -301,10 +301,12 @@ func TestNCCLLossBefore(t *testing.T) {
 	w.close()
 }
 
-// TestNCCLFails: an error of NCCL ends the operation on all ranks and is reported.
+// TestNCCLFails: an error of NCCL ends the operation on all ranks and is reported. A rank whose communicator
+// has the error tells its peers before it aborts: the abort may wait for them.
 func TestNCCLFails(t *testing.T) {
 	devices, lib := standInGPUs(t, 3)
 	t.Setenv("ECREC_STANDIN_NCCL_FAIL", "1:2")
+	t.Setenv("ECREC_STANDIN_NCCL_ABORT_WAITS", "1")
 	w, errs := meet(t, 1, devices, collectives.NCCLOptions{Library: lib})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)

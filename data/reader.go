@@ -42,7 +42,8 @@ type apart interface{ readsApart() }
 // NewReader starts reading slice rank of ranks of the steps first to last. depth
 // batches exist at least, and at least 2: the prepared ones and the ones that the
 // caller holds, which are those of consecutive steps. Up to threads goroutines prepare
-// steps of synthetic data; others have one.
+// steps of synthetic data; others have one. Several have a batch more each, so that all of
+// them can work while the caller holds many.
 func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int64, depth, threads int) *Reader {
 	if depth < 2 || rank < 0 || rank >= ranks || first < 1 || o.Batch < 1 || o.Samples < 1 {
 		panic(fmt.Sprintf("data: NewReader(%+v, rank %d of %d, from step %d, depth %d)", o, rank, ranks, first, depth))
@@ -52,6 +53,9 @@ func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int6
 	}
 	threads = min(max(threads, 1), depth, mostReaders)
 	each := (depth + threads - 1) / threads
+	if threads > 1 {
+		each++
+	}
 	r := &Reader{src: src, order: o, rank: rank, ranks: ranks, first: first, last: last, depth: depth}
 	for range threads {
 		t := &turn{

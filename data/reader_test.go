@@ -4,7 +4,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
 )
@@ -137,4 +139,50 @@ func TestReaderOnThreads(t *testing.T) {
 		}
 		r.Close()
 	}
+}
+
+// together is a source of which some steps are read only at once.
+type together struct {
+	Source
+	from    int64 // the first sample of these steps
+	reading sync.WaitGroup
+}
+
+func (s *together) readsApart() {}
+
+func (s *together) Read(b *Batch, idx []int64) error {
+	if idx[0] >= s.from {
+		s.reading.Done()
+		s.reading.Wait()
+	}
+	return s.Source.Read(b, idx)
+}
+
+// TestReaderKeepsThreadsBusy checks that all goroutines of a reader prepare steps while the caller holds all batches but two.
+func TestReaderKeepsThreadsBusy(t *testing.T) {
+	const depth, threads, batch = 8, 4, 20
+	const held = depth - 2
+	s := &together{Source: mustOpen(t, Options{Format: FormatSynthetic, Tables: testTables, Seed: 1}), from: held * batch}
+	s.reading.Add(threads)
+	const last = held + threads
+	r := NewReader(env.Real(), s, Order{Samples: s.Len(), Batch: batch}, 0, 1, 1, last, depth, threads)
+	for step := int64(1); step <= held; step++ {
+		if b, err := r.Next(); err != nil || b.Step != step {
+			t.Fatal(b, err)
+		}
+	}
+	read := make(chan struct{})
+	go func() {
+		s.reading.Wait()
+		close(read)
+	}()
+	select {
+	case <-read:
+	case <-time.After(10 * time.Second):
+		panic("some goroutines have no batch") // Close would wait for the others for ever
+	}
+	if b, err := r.Next(); err != nil || b.Step != held+1 {
+		t.Fatal(b, err)
+	}
+	r.Close()
 }

@@ -37,6 +37,10 @@ func (s *cudaStream) runBLAS(k cudaKernel, p *cudaProduct) {
 	stored := func(m cudaMat, transposed bool) cuda.Operand {
 		return cuda.Operand{At: m.p, Stride: int(m.stride), Transposed: transposed}
 	}
+	openProducts(s)
+	if s.err != nil {
+		return
+	}
 	s.busy = true
 	c, b, a := stored(p.c, false), stored(p.b, k == kernelLinear), stored(p.a, k == kernelGradWeight)
 	s.setError(s.products.Multiply(int(p.n), int(p.m), int(p.k), c, b, a))
@@ -52,6 +56,15 @@ func (s *cudaStream) runBLAS(k cudaKernel, p *cudaProduct) {
 	}
 }
 
+// openProducts gives the stream cuBLAS's handle and workspace, for its first product. Other streams need none.
+func openProducts(s *cudaStream) {
+	if s.products == nil && s.err == nil {
+		var err error
+		s.products, err = s.d.Products(s.d.cublas, s.s, s.d.compute)
+		s.setError(err)
+	}
+}
+
 // sumChunk is the number of rows that a block adds up.
 const sumChunk = 256
 
@@ -62,8 +75,13 @@ func (s *cudaStream) columnSums(to uintptr, y cudaMat, rows, cols int) {
 		return
 	}
 	partial := uintptr(s.partial.ptr)
-	p := cudaColumnSums{y: y, sums: partial, rows: int64(rows), each: sumChunk, cols: int32(cols)}
-	s.launchKernel(kernelColumnSums, s.blocksOf(chunks, 1), 256, 1, 0, unsafe.Pointer(&p))
-	all := cudaColumnSums{y: cudaMat{partial, int64(cols)}, sums: to, rows: int64(chunks), each: int64(chunks), cols: int32(cols)}
-	s.launchKernel(kernelColumnSums, 1, 256, 1, 0, unsafe.Pointer(&all))
+	sumChunks(s, elementThreads, chunks, cudaColumnSums{y: y, sums: partial, rows: int64(rows), each: sumChunk, cols: int32(cols)})
+	// The sums of chunks are few. Small blocks share their columns, since one block would leave the rest of the GPU idle.
+	sumChunks(s, 32, 1, cudaColumnSums{y: cudaMat{partial, int64(cols)}, sums: to, rows: int64(chunks), each: int64(chunks), cols: int32(cols)})
+}
+
+// sumChunks adds up chunks of rows, with a number of threads in each block.
+func sumChunks(s *cudaStream, threads, chunks int, p cudaColumnSums) {
+	p.parts = int32((int(p.cols) + threads - 1) / threads)
+	s.launchKernel(kernelColumnSums, s.blocksOf(chunks*int(p.parts), 1), threads, 1, 0, unsafe.Pointer(&p))
 }

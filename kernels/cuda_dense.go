@@ -183,7 +183,7 @@ func (s *cudaStream) runProduct(k cudaKernel, p *cudaProduct) {
 	switch {
 	case p.m == 0 || p.n == 0 || p.k == 0:
 		s.runChains(k, p)
-	case s.products != nil:
+	case s.d.cublas != nil:
 		s.runBLAS(k, p)
 	case s.d.blas == exactTC:
 		s.runPieces(k, p)

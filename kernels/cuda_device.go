@@ -62,30 +62,35 @@ func FindGPU() error {
 func NewCUDA(o CUDAConfig) (Device, error) { return newCUDA(o) }
 
 func newCUDA(o CUDAConfig) (*cudaDevice, error) {
-	driver, err := cuda.Open()
-	if err != nil {
-		return nil, fmt.Errorf("kernels: %w", err)
+	ctx, code := takePrepared()
+	if ctx == nil {
+		driver, err := cuda.Open()
+		if err != nil {
+			return nil, fmt.Errorf("kernels: %w", err)
+		}
+		n, err := driver.Count()
+		if err != nil {
+			return nil, fmt.Errorf("kernels: %w", err)
+		}
+		if ctx, err = driver.Context(o.Local % n); err != nil {
+			return nil, fmt.Errorf("kernels: GPU %d: %w", o.Local%n, err)
+		}
 	}
-	n, err := driver.Count()
-	if err != nil {
-		return nil, fmt.Errorf("kernels: %w", err)
+	d := &cudaDevice{Context: ctx, code: code, own: o.Own, keep: o.Keep, allocs: make(map[unsafe.Pointer]Buffer)}
+	err := d.openBLAS(o.BLAS)
+	if err == nil && code == nil {
+		if d.code, err = loadCUDA(ctx); err != nil {
+			err = fmt.Errorf("kernels: kernels for %s: %w", ctx.Name, err)
+		}
 	}
-	ctx, err := driver.Context(o.Local % n)
-	if err != nil {
-		return nil, fmt.Errorf("kernels: GPU %d: %w", o.Local%n, err)
+	if err == nil {
+		if d.clear, err = ctx.Stream(); err != nil {
+			err = fmt.Errorf("kernels: %w", err)
+		}
 	}
-	d := &cudaDevice{Context: ctx, own: o.Own, keep: o.Keep, allocs: make(map[unsafe.Pointer]Buffer)}
-	if err := d.openBLAS(o.BLAS); err != nil {
+	if err != nil {
 		ctx.Close()
 		return nil, err
-	}
-	if d.code, err = loadCUDA(ctx); err != nil {
-		ctx.Close()
-		return nil, fmt.Errorf("kernels: kernels for %s: %w", ctx.Name, err)
-	}
-	if d.clear, err = ctx.Stream(); err != nil {
-		ctx.Close()
-		return nil, fmt.Errorf("kernels: %w", err)
 	}
 	return d, nil
 }
@@ -249,9 +254,6 @@ func (d *cudaDevice) Stream(int) Stream {
 	var err error
 	if s.s, err = d.Context.Stream(); err == nil {
 		s.fault, err = d.Alloc(8, Staging)
-	}
-	if err == nil && d.cublas != nil {
-		s.products, err = d.Products(d.cublas, s.s, d.compute)
 	}
 	s.setError(err)
 	return s

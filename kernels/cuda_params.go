@@ -52,10 +52,10 @@ type cudaFollow struct {
 }
 
 type cudaColumnSums struct {
-	y          cudaMat
-	sums       uintptr
-	rows, each int64
-	cols, _    int32
+	y           cudaMat
+	sums        uintptr
+	rows, each  int64
+	cols, parts int32
 }
 
 type cudaColumns struct {

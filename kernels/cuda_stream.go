@@ -30,7 +30,7 @@ type cudaStream struct {
 	turn       int32    // 0 or 1 in turn: the counters of long in use
 	pointers   []uint64 // scratch of Sum
 	base       cudaBase
-	products   *cuda.Products // nil: products are exact
+	products   *cuda.Products // of cuBLAS; nil: no product has used it
 	partial    Buffer         // column sums of chunks
 	digits     Buffer         // scratch of products of pieces
 	digitLimit int            // not 0: instead of mostDigitBytes (tests set it)

@@ -135,6 +135,29 @@ func TestCUDAPreconditions(t *testing.T) {
 	c.free()
 }
 
+// TestCUDALongPreconditions checks that an update of a row outside the rows panics and changes nothing, also
+// if the row has so many lookups that a block takes it.
+func TestCUDALongPreconditions(t *testing.T) {
+	const lookups, d = longSegment + 1, 8
+	gpu := newTestCUDA(t, CUDAConfig{})
+	s := newTestCUDAStream(t, gpu)
+	for _, kind := range kinds {
+		for _, pad := range []int{0, 1} { // by each kernel
+			c := &testCase{Rand: rand.New(rand.NewPCG(1, 2)), dev: gpu}
+			grads, rows := c.aligned(7, d, 4*pad), c.aligned(40, d+kind.RowState(d), pad)
+			before := c.hash()
+			wantPanic(t, "UpdateRows: slots holds 9, outside", func() {
+				s.UpdateRows(WholeRow(testOptimizer(kind)), rows.RowRange(0, 3), HostBuffer([]int32{9}), grads, HostBuffer([]int32{0, lookups}), c.indexes(lookups, 7))
+				_ = s.Sync()
+			})
+			if err := s.Sync(); err != nil || c.hash() != before {
+				t.Errorf("rule %v: %v, or a row outside the rows was updated", kind, err)
+			}
+			c.free()
+		}
+	}
+}
+
 // TestCUDARefusesRules checks that a rule without a body in cuda/optimizer.cuh panics at the
 // next Sync, and changes nothing.
 func TestCUDARefusesRules(t *testing.T) {
@@ -240,5 +263,63 @@ func TestCUBLAS(t *testing.T) {
 	}
 	if _, err := newCUDA(CUDAConfig{BLAS: "mkl"}); err == nil || !strings.Contains(err.Error(), `"mkl"`) {
 		t.Errorf("unknown BLAS: error %v", err)
+	}
+}
+
+// TestCUBLASMemory checks that only streams that multiply take cuBLAS's workspace.
+func TestCUBLASMemory(t *testing.T) {
+	gpu := newTestCUDA(t, CUDAConfig{BLAS: "cublas"})
+	free := func() int64 {
+		n, err := gpu.Context.Free()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const workspace = 32 << 20
+	before := free()
+	s := newTestCUDAStream(t, gpu)
+	if taken := before - free(); taken >= workspace {
+		t.Errorf("a stream without products takes %d bytes", taken)
+	}
+	c := &testCase{Rand: rand.New(rand.NewPCG(9, 9)), dev: gpu}
+	products(c, s, 3, 4, 5)
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if taken := before - free(); taken < workspace {
+		t.Errorf("a stream with products takes %d bytes", taken)
+	}
+	c.free()
+}
+
+// TestColumnSums checks the order in which the gradient of a bias is added up beside cuBLAS: in chunks of rows, then over chunks.
+func TestColumnSums(t *testing.T) {
+	gpu := newTestCUDA(t, CUDAConfig{BLAS: "cublas"})
+	s := newTestCUDAStream(t, gpu)
+	for _, shape := range [][2]int{{1, 1}, {255, 33}, {700, 65}, {3 * sumChunk, 1030}} {
+		rows, cols := shape[0], shape[1]
+		c := &testCase{Rand: rand.New(rand.NewPCG(9, 9)), dev: gpu, ordinary: true}
+		y, sums := c.matrix(rows, cols, 3), c.vector(cols)
+		s.columnSums(s.addressOf("test", "sums", sums), s.matrixOf("test", "y", y, rows, cols), rows, cols)
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		all := HostView[float32](y.Buf)
+		for j, got := range HostView[float32](sums) {
+			want := float32(0)
+			for first := 0; first < rows; first += sumChunk {
+				chunk := float32(0)
+				for i := first; i < min(first+sumChunk, rows); i++ {
+					chunk += all[i*y.Stride+j]
+				}
+				want += chunk
+			}
+			if math.Float32bits(got) != math.Float32bits(want) {
+				t.Fatalf("%d rows, sum of column %d: %g, not %g", rows, j, got, want)
+			}
+		}
+		c.checkGuards(t)
+		c.free()
 	}
 }

@@ -22,7 +22,8 @@ type channel struct {
 	shard *shard.Shard // on Stream
 
 	exchange             *collectives.Handle
-	served, grads        kernels.Buffer // rows sent, gradients received, as owner
+	served, grads        kernels.Buffer // rows sent, gradients received, as owner; a rank alone needs neither
+	arrived              kernels.Matrix // the gradients of sendGradients: of grads, or the rank's own sums
 	start, pos           kernels.Buffer // segments of gradients
 	sendBytes, recvBytes []int
 }
@@ -52,11 +53,13 @@ func freeAll(dev kernels.Device, buffers ...*kernels.Buffer) {
 // receives those that f requests from others into dst, (f.rows, width). read gathers the
 // rows to send.
 func (ch *channel) sendRows(dst kernels.Matrix, f *Fetch, read func(kernels.Matrix, []int32) error) error {
-	width := ch.shard.Width()
-	if err := grow(ch.dev, &ch.served, len(f.Slots)*width, kernels.Shared); err != nil {
-		return err
+	width, served := ch.shard.Width(), dst
+	if ch.Comm.Size() > 1 {
+		if err := grow(ch.dev, &ch.served, len(f.Slots)*width, kernels.Shared); err != nil {
+			return err
+		}
+		served = kernels.Mat(ch.served, len(f.Slots), width)
 	}
-	served := kernels.Mat(ch.served, len(f.Slots), width)
 	if err := read(served, f.Slots); err != nil {
 		return err
 	}
@@ -71,11 +74,14 @@ func (ch *channel) sendRows(dst kernels.Matrix, f *Fetch, read func(kernels.Matr
 // owners. It receives those of this owner's rows for applyGradients.
 func (ch *channel) sendGradients(sums kernels.Matrix, p *Push) error {
 	width := ch.shard.Width()
-	if err := ch.growBuffer(&ch.grads, p.received*width); err != nil {
-		return err
+	ch.arrived = sums
+	if ch.Comm.Size() > 1 {
+		if err := ch.growBuffer(&ch.grads, p.received*width); err != nil {
+			return err
+		}
+		ch.arrived = kernels.Mat(ch.grads, p.received, width)
 	}
-	grads := kernels.Mat(ch.grads, p.received, width)
-	ch.prepareExchange(grads.Buf, p.PerRank, sums.Buf, p.PerOwner, width)
+	ch.prepareExchange(ch.arrived.Buf, p.PerRank, sums.Buf, p.PerOwner, width)
 	return nil
 }
 
@@ -99,11 +105,11 @@ func (ch *channel) applyGradients(p *Push, rule kernels.RowRule) error {
 	if len(p.Slots) == 0 && !rule.MovesAllRows() {
 		return nil
 	}
-	start, pos, err := ch.uploadSegments(p.SlotStart, p.SlotPos)
+	start, pos, err := ch.uploadCopied(p.copied.slots(), p.SlotStart, p.SlotPos)
 	if err != nil {
 		return err
 	}
-	if err := ch.shard.Apply(rule, p.Slots, kernels.Mat(ch.grads, p.received, ch.shard.Width()), start, pos); err != nil {
+	if err := ch.shard.Apply(rule, p.Slots, ch.arrived, start, pos); err != nil {
 		return err
 	}
 	return ch.Stream.Sync()

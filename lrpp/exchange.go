@@ -275,7 +275,7 @@ func (x *Exchange) clipGradients(st *Step) (scale float32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	x.critical.Stream.SumRows(sums, kernels.Mat(x.critical.grads, p.received, width), start, pos)
+	x.critical.Stream.SumRows(sums, x.critical.arrived, start, pos)
 	if err := x.critical.Stream.Sync(); err != nil {
 		return 0, err
 	}

@@ -6,7 +6,30 @@ import (
 
 // deviceLists are the long lists of a Step in the memory of a device, where the planner's side
 // copied them before the step began. A list that is empty is copied when it is used.
-type deviceLists struct{ index, now, later listCopy }
+type deviceLists struct {
+	index      listCopy
+	now, later pushCopies
+}
+
+// pushCopies are copies of the lists of a Push: of its cells as requester, of its slots as owner.
+type pushCopies struct{ ofCells, ofSlots segmentCopies }
+
+// segmentCopies are copies of the lists of segments.
+type segmentCopies struct{ start, pos listCopy }
+
+func (c *pushCopies) cells() *segmentCopies {
+	if c == nil {
+		return nil
+	}
+	return &c.ofCells
+}
+
+func (c *pushCopies) slots() *segmentCopies {
+	if c == nil {
+		return nil
+	}
+	return &c.ofSlots
+}
 
 // listCopy is a copy of a list of n entries. Its memory is kept from step to step.
 type listCopy struct {
@@ -30,8 +53,17 @@ func (c *listCopy) makeRoom(dev kernels.Device, bytes int) bool {
 	return kernels.Grow(dev, &c.memory, bytes, kernels.Working) == nil
 }
 
-// mostCopies is how many such copies must fit a GPU before one is made: twice those of all steps that a pipeline prepares.
+// mostCopies is how many such copies must fit a GPU before one is made. A pipeline prepares some steps, with some lists each.
 const mostCopies = 32
 
 // forgetAll marks the copies as old.
-func (d *deviceLists) forgetAll() { d.index.n, d.now.n, d.later.n = 0, 0, 0 }
+func (d *deviceLists) forgetAll() {
+	for _, c := range d.all() {
+		c.n = 0
+	}
+}
+
+func (d *deviceLists) all() []*listCopy {
+	return []*listCopy{&d.index, &d.now.ofCells.start, &d.now.ofCells.pos, &d.now.ofSlots.start, &d.now.ofSlots.pos,
+		&d.later.ofCells.start, &d.later.ofCells.pos, &d.later.ofSlots.start, &d.later.ofSlots.pos}
+}

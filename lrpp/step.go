@@ -70,7 +70,8 @@ type Push struct {
 	received           int  // the sum of PerRank
 	none               bool // no rank sends anything
 
-	before []int64 // of Slots, as in Step
+	copied *pushCopies // of the lists above on the device; nil: there are none
+	before []int64     // of Slots, as in Step
 }
 
 // class is the set of neighbouring steps that use a row.

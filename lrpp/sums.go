@@ -6,7 +6,7 @@ import "github.com/ecrec/ecrec/kernels"
 type segments struct {
 	start, pos []int32
 	factors    []float32
-	copied     *listCopy // of pos; nil: there is none
+	copied     *pushCopies // of the lists; nil: there are none
 }
 
 // sumGradients sums the gradients of the cells of each row.
@@ -38,11 +38,28 @@ func (x *Exchange) sumGradients(b *kernels.Buffer, of segments, cells kernels.Ma
 
 // uploadLookups is uploadSegments for cells, which may be on the device already.
 func (ch *channel) uploadLookups(of segments) (s, p kernels.Buffer, err error) {
-	if of.copied != nil {
-		if p, ok := of.copied.entries(of.pos); ok {
-			s, _, err = ch.uploadSegments(of.start, nil)
-			return s, p, err
-		}
+	return ch.uploadCopied(of.copied.cells(), of.start, of.pos)
+}
+
+// uploadCopied is uploadSegments for lists that may be on the device already.
+func (ch *channel) uploadCopied(copied *segmentCopies, start, pos []int32) (s, p kernels.Buffer, err error) {
+	if copied == nil {
+		return ch.uploadSegments(start, pos)
 	}
-	return ch.uploadSegments(of.start, of.pos)
+	s, hasStart := copied.start.entries(start)
+	p, hasPos := copied.pos.entries(pos)
+	if hasStart {
+		start = nil
+	}
+	if hasPos {
+		pos = nil
+	}
+	ownStart, ownPos, err := ch.uploadSegments(start, pos)
+	if !hasStart {
+		s = ownStart
+	}
+	if !hasPos {
+		p = ownPos
+	}
+	return s, p, err
 }

@@ -1,6 +1,7 @@
 package lrpp
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -122,6 +123,9 @@ func (r *testRank) trainSteps(t *testing.T, j task) (seen [][]float32, err error
 		if m := r.exchange.Moved(st); j.ranks == 1 && m != (Moved{}) {
 			t.Errorf("one rank alone moved %+v", m)
 		}
+		if x := r.base; j.ranks == 1 && r.cache == nil && x.critical.served.Bytes()+x.critical.grads.Bytes()+x.delayed.channel.grads.Bytes() > 0 {
+			t.Error("one rank alone copies rows or gradients")
+		}
 		if i%3 == 1 || next == nil { // as for a checkpoint
 			if err := r.exchange.Settle(); err != nil {
 				return seen, err
@@ -147,12 +151,13 @@ func (r *testRank) uploadLists(st *Step) error {
 	if err := st.uploadLists(r.dev, r.streams[0], 2); err != nil {
 		return err
 	}
-	for _, l := range []struct {
-		copied listCopy
-		list   []int32
-	}{{st.device.index, st.Index}, {st.device.now, st.Now.Pos}, {st.device.later, st.Later.Pos}} {
-		for i := range l.list[:l.copied.n] {
-			l.list[i] = -1
+	lists := st.copiedLists()
+	for i, copied := range st.device.all() {
+		if len(lists[i]) >= 2 && copied.n == 0 && st.cache == nil {
+			return fmt.Errorf("list %d of step %d is not copied", i, st.number)
+		}
+		for k := range lists[i][:copied.n] {
+			lists[i][k] = -1
 		}
 	}
 	return nil

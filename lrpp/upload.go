@@ -14,23 +14,28 @@ func (st *Step) UploadLists(dev kernels.Device, s kernels.Stream) error {
 }
 
 func (st *Step) uploadLists(dev kernels.Device, s kernels.Stream, least int) error {
-	d := &st.device
-	for _, l := range []struct {
-		to   *listCopy
-		list []int32
-	}{{&d.index, st.Index}, {&d.now, st.Now.Pos}, {&d.later, st.Later.Pos}} {
-		l.to.n = 0
-		if st.cache != nil || len(l.list) < least || !l.to.makeRoom(dev, 4*len(l.list)) {
-			continue
+	st.Now.copied, st.Later.copied = &st.device.now, &st.device.later
+	lists := st.copiedLists()
+	for i, to := range st.device.all() {
+		to.n = 0
+		if list := lists[i]; st.cache == nil && len(list) >= least && to.makeRoom(dev, 4*len(list)) {
+			to.n = len(list)
+			s.Upload(to.memory.SliceFloats(0, to.n), kernels.BytesOf(list))
 		}
-		l.to.n = len(l.list)
-		s.Upload(l.to.memory.SliceFloats(0, l.to.n), kernels.BytesOf(l.list))
 	}
 	return s.Sync()
+}
+
+// copiedLists are the lists that deviceLists.all has copies of, in that order.
+func (st *Step) copiedLists() [][]int32 {
+	return [][]int32{st.Index, st.Now.Start, st.Now.Pos, st.Now.SlotStart, st.Now.SlotPos,
+		st.Later.Start, st.Later.Pos, st.Later.SlotStart, st.Later.SlotPos}
 }
 
 // FreeLists frees the copies of UploadLists. The step can still be trained.
 func (st *Step) FreeLists(dev kernels.Device) {
 	st.device.forgetAll()
-	freeAll(dev, &st.device.index.memory, &st.device.now.memory, &st.device.later.memory)
+	for _, c := range st.device.all() {
+		freeAll(dev, &c.memory)
+	}
 }

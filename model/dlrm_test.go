@@ -156,3 +156,39 @@ func TestECRecShape(t *testing.T) {
 		t.Errorf("%d dense parameters, want 2140545", n)
 	}
 }
+
+// TestAlignment checks that the large tensors of MLPerf's models, and their gradients, are at addresses from which a GPU loads
+// four floats at once, except for matrices whose rows cannot all be.
+func TestAlignment(t *testing.T) {
+	dev, err := kernels.NewCPU(kernels.CPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := dev.Stream(1)
+	defer s.Close()
+	mlperf := model.Config{Kind: "dlrm", Dense: 13, Tables: 26, EmbeddingDim: 128, BottomMLP: []int{512, 256, 128}, TopMLP: []int{1024, 1024, 512, 256, 1}, MaxSamples: 1}
+	dcnv2 := mlperf
+	dcnv2.Kind, dcnv2.Cross, dcnv2.CrossLayers, dcnv2.CrossRank = "dcn", model.CrossLowRank, 3, 512
+	for _, c := range []model.Config{mlperf, dcnv2, large} {
+		m, err := model.New(dev, s, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, checked := m.Params(), 0
+		for _, x := range p.Tensors {
+			if x.Len() < 1<<12 || x.Cols%4 != 0 {
+				continue
+			}
+			checked++
+			for what, flat := range map[string]kernels.Buffer{"weights": p.Weights, "gradients": p.Grad} {
+				if at := uintptr(x.Of(flat).Address()); at%16 != 0 {
+					t.Errorf("%s: the %s of %s begin %d bytes behind a multiple of 16", c.Kind, what, x.Name, at%16)
+				}
+			}
+		}
+		if checked < 4 {
+			t.Errorf("%s: only %d tensors are large", c.Kind, checked)
+		}
+		m.Close()
+	}
+}

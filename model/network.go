@@ -86,7 +86,7 @@ func (n *network) addIndexes(list *kernels.Buffer, perSample, extra int, at func
 
 // shapeOf is the shape of the layout. parts follow the embedding in a row.
 func (n *network) shapeOf(flops float64, parts ...Part) Shape {
-	floats, constants := 0, n.allOnes
+	floats, constants := 0, n.allOnes+len(n.params.memory)*n.params.paddingFloats()
 	for _, m := range n.mlps {
 		floats += m.floatsPerSample()
 		constants += m.constantFloats()
@@ -200,7 +200,7 @@ func (n *network) Close() {
 	for _, l := range n.lists {
 		freeAll(n.dev, *l.list)
 	}
-	freeAll(n.dev, n.ones, n.params.Weights, n.params.Grad)
+	freeAll(n.dev, n.ones, n.params.memory[0], n.params.memory[1])
 }
 
 // viewMatrix is the tensor t in a flat buffer, (Rows, Cols).

@@ -20,6 +20,7 @@ type Params struct {
 	Statistics    []Tensor
 	Weights, Grad kernels.Buffer
 
+	memory   [2]kernels.Buffer // Weights and Grad are parts of them
 	averages []average
 	draw     func() // sets all to initial values; nil: they have been
 }
@@ -135,16 +136,37 @@ func (p *Params) addTensor(name string, rows, cols int) Tensor {
 }
 
 // allocFlat allocates the buffers, after the last addTensor.
-func (p *Params) allocFlat(dev kernels.Device) error {
-	var err error
+func (p *Params) allocFlat(dev kernels.Device) (err error) {
 	p.placeStatistics()
-	if p.Weights, err = dev.Alloc(4*p.Floats(), kernels.Working); err == nil {
-		p.Grad, err = dev.Alloc(4*p.Len(), kernels.Shared) // it is added up over the ranks
+	at := p.paddingFloats()
+	if p.memory[0], err = dev.Alloc(4*(at+p.Floats()), kernels.Working); err == nil {
+		p.memory[1], err = dev.Alloc(4*(at+p.Len()), kernels.Shared) // it is added up over the ranks
 	}
 	if err != nil {
 		return fmt.Errorf("model: %d dense parameters: %w", p.Len(), err)
 	}
+	p.Weights, p.Grad = p.memory[0].SliceFloats(at, p.Floats()), p.memory[1].SliceFloats(at, p.Len())
 	return nil
+}
+
+// alignFloats is the number of floats that a GPU loads at once, if their address is a multiple of their length.
+const alignFloats = 4
+
+// paddingFloats is the number of floats before the first tensor in memory. A top MLP's last layer has one bias, so that without
+// them no tensor after it would be aligned. With them most of the elements are in tensors that are.
+func (p *Params) paddingFloats() (best int) {
+	var aligned [alignFloats]int // elements, by padding
+	for _, t := range p.Tensors {
+		if t.Cols%alignFloats == 0 { // else most rows of a matrix are not aligned
+			aligned[-t.Offset&(alignFloats-1)] += t.Len()
+		}
+	}
+	for padding, n := range aligned {
+		if n > aligned[best] {
+			best = padding
+		}
+	}
+	return best
 }
 
 // drawTensor sets the tensor number i to values uniform with standard deviation std,

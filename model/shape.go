@@ -15,7 +15,7 @@ type Shape struct {
 	// Config.MaxSamples.
 	Activations int
 	// Constants is how many floats the model allocates beside its dense parameters, their
-	// gradients and Activations, independent of Config.MaxSamples: a row of ones, for example.
+	// gradients and Activations, independent of Config.MaxSamples: a row of ones and padding, for example.
 	Constants int
 	// FLOPs counts the matrix products of forward and backward for one sample, a
 	// multiply-add as two operations.

@@ -59,8 +59,9 @@ func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 	if h.frames != nil {
 		return h.frames.copyOut(h.s, dst, slots)
 	}
-	onHost, to := h.rows.Buf.OnHost(), kernels.HostBuffer(dst)
-	if !onHost {
+	// A GPU cannot address dst, also if its rows are in the host's memory.
+	staged, to := h.rows.Buf.OnDevice(), kernels.HostBuffer(dst)
+	if staged {
 		if err := h.growStaged(len(slots)); err != nil {
 			return err
 		}
@@ -70,7 +71,7 @@ func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 		return err
 	}
 	h.s.GatherRows(kernels.Mat(to, len(slots), h.rows.Cols), h.rows, h.slots.SliceFloats(0, len(slots)))
-	if err := h.s.Sync(); err != nil || onHost {
+	if err := h.s.Sync(); err != nil || !staged {
 		return err
 	}
 	copy(dst, to.Host())

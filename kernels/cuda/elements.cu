@@ -205,17 +205,18 @@ struct ColumnSums {
 	Mat y;
 	float *sums; // (chunks of y's rows, cols)
 	i64 rows, each;
-	int cols, pad;
+	int cols, parts; // parts: blocks that share the columns of a chunk
 };
 
 // column_sums: row c of sums = the column sums of the each rows of y from c*each on, in order.
-// A block takes a chunk of rows. A second launch over the result, as one chunk, adds up the
+// parts blocks take a chunk of rows. A second launch over the result, as one chunk, adds up the
 // chunks.
 KERNEL column_sums(ColumnSums p) {
-	for (i64 c = blockIdx.x; c * p.each < p.rows; c += gridDim.x) {
-		i64 end = (c + 1) * p.each < p.rows ? (c + 1) * p.each : p.rows;
-		for (int j = threadIdx.x; j < p.cols; j += blockDim.x) {
+	for (i64 w = blockIdx.x; w / p.parts * p.each < p.rows; w += gridDim.x) {
+		i64 c = w / p.parts, end = (c + 1) * p.each < p.rows ? (c + 1) * p.each : p.rows;
+		for (int j = (int)(w - c * p.parts) * blockDim.x + threadIdx.x; j < p.cols; j += p.parts * blockDim.x) {
 			float sum = 0.0f;
+#pragma unroll 8
 			for (i64 i = c * p.each; i < end; i++)
 				sum = sum + p.y.p[i * p.y.stride + j];
 			p.sums[c * p.cols + j] = sum;

@@ -138,7 +138,9 @@ KERNEL update_long(Segments p) {
 		return;
 	const int n = longOnes(p);
 	for (i64 i = blockIdx.x; i < n; i += gridDim.x) {
-		float *row = p.rows.p + p.slots[longOne(p, i)] * p.rows.stride;
+		float *row = rowOf(p, p.slots[longOne(p, i)]);
+		if (row == 0)
+			continue; // a fault, which all threads of the block find
 		float *g = p.sums + i * p.d;
 		for (int k = 0; k < p.update; k++) {
 			const RowPart &part = p.parts[k];

@@ -91,6 +91,10 @@ const envRebuildRows = "ECREC_REBUILD_ROWS"
 // changes no result.
 const envPauseSaves = "ECREC_PAUSE_SAVES"
 
+// envStandbyGPU names the variable that, if it is set, makes standbys open the machine's only GPU, so that recoveries need not wait for
+// that. It changes no result.
+const envStandbyGPU = "ECREC_STANDBY_GPU"
+
 func rebuildRows(text string) (int, error) {
 	if text == "" {
 		return 0, nil

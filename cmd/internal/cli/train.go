@@ -101,6 +101,9 @@ func (c *trainCmd) Run(a *app) error {
 func (c *trainCmd) prepareStandby(processes int) {
 	if cfg, err := config.LoadFor(processes, c.Config, c.allSets()); err == nil {
 		train.Prepare(cfg, processes)
+		if os.Getenv(envStandbyGPU) != "" {
+			train.PrepareGPU(cfg)
+		}
 	}
 }
 

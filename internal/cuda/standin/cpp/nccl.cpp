@@ -3,6 +3,8 @@
 // a rank: they wait until the communicator is aborted.
 //
 // ECREC_STANDIN_NCCL_FAIL=RANK:OPERATION gives a rank's communicator an error at an operation.
+// With ECREC_STANDIN_NCCL_ABORT_WAITS=1 an abort returns when all ranks, which are in one process, have
+// begun theirs: an abort of NCCL waits for other work of the GPU, which may wait for those ranks.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -12,7 +14,9 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <poll.h>
 #include <random>
 #include <string>
@@ -235,6 +239,18 @@ int end(void *comm) {
 	return OK;
 }
 
+void waitForAborts(Comm *c) {
+	static std::mutex guard;
+	static std::map<std::string, int> begun; // aborts, by communicator
+	int mine = 1;
+	for (bool all = false; !all; usleep(100)) {
+		std::lock_guard<std::mutex> lock(guard);
+		begun[c->name] += mine;
+		mine = 0;
+		all = begun[c->name] >= c->ranks;
+	}
+}
+
 } // namespace
 
 extern "C" {
@@ -291,7 +307,11 @@ int ncclCommGetAsyncError(void *comm, int *state) {
 		*state = IN_PROGRESS;
 	return OK;
 }
-int ncclCommAbort(void *comm) { return end(comm); }
+int ncclCommAbort(void *comm) {
+	if (getenv("ECREC_STANDIN_NCCL_ABORT_WAITS"))
+		waitForAborts(of(comm).get());
+	return end(comm);
+}
 int ncclCommDestroy(void *comm) { return end(comm); }
 int ncclCommFinalize(void *) { return OK; }
 
