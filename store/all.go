@@ -6,9 +6,10 @@ import "time"
 // rebuilt.
 
 // Complete writes all rows if the log lacks some when the job has ended with a step: a rank that replaces a lost one may have
-// rebuilt its rows after the last seal.
+// rebuilt its rows after the last seal, or its stream may be opened again after it.
 func (s *Store) Complete(step int64) {
-	if !s.all || s.isFailed() || !s.isRebuilt() {
+	s.awaitReopening()
+	if s.isFailed() && !s.takeFresh() || !s.all || !s.isRebuilt() {
 		return
 	}
 	s.idle()
