@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // All rows of a rank are written where the log lacks some: when a job begins with other rows than those of the log, and after lost rows are
 // rebuilt.
@@ -95,6 +98,19 @@ func (s *Store) sealAll() error {
 		s.setProblem(nil)
 	}
 	return err
+}
+
+// isUnanswered reports whether the log is a stream whose broker does not acknowledge what it has. All ranks would wait for it, until the
+// attempt to send all rows ends.
+func (s *Store) isUnanswered() bool {
+	x, ok := s.log.(answering)
+	if !ok || x.Unanswered() < s.o.Retry {
+		return false
+	}
+	if s.Problem() == nil {
+		s.setProblem(errors.New("the broker does not answer"))
+	}
+	return true
 }
 
 // allPause is how long training continues until a log that did not take all rows is tried again, for which it waits.

@@ -163,3 +163,54 @@ func TestCloseWhileAStreamOpens(t *testing.T) {
 	s.Drain(time.Minute)
 	s.Close()
 }
+
+// silentLog is a log whose broker may not answer.
+type silentLog struct {
+	*stream.Log
+	unanswered time.Duration
+	parts      int // that were appended
+}
+
+func (l *silentLog) Unanswered() time.Duration { return l.unanswered }
+
+func (l *silentLog) AppendPart(step int64, slots []int32, rows []byte) error {
+	l.parts++
+	return l.Log.AppendPart(step, slots, rows)
+}
+
+// TestAllRowsWaitForTheBroker: a seal at which all rows are due does not wait for a broker that does not answer.
+func TestAllRowsWaitForTheBroker(t *testing.T) {
+	m, topic := newModel(t, rand.New(rand.NewPCG(1, 9))), stream.NewMemory(env.Real())
+	must(t, topic.Create(1))
+	log := &silentLog{unanswered: time.Minute}
+	s, err := Open(Options{Env: env.Real(), Ranks: 1, Shard: m.shard, Key: "stream.to", Digest: func(int64) string { return "" },
+		Stream: func() (Log, error) {
+			l, err := stream.OpenLog(stream.LogOptions{Env: env.Real(), Topic: topic, Ranks: 1,
+				Run: func() lineage.Run { return lineage.Run{Lineage: lineage.ID{1}} }})
+			log.Log = l
+			return log, err
+		}})
+	must(t, err)
+	c := commit.New(commit.Options{Env: env.Real(), Shard: m.shard, Every: 1, Sinks: []commit.Sink{s}})
+	s.Lose()
+	c.Begin(0, false)
+	for step := int64(1); step <= 4; step++ {
+		if step == 3 {
+			if log.parts != 0 || s.Problem() == nil {
+				t.Errorf("%d parts were sent to a broker that does not answer; the problem is %v", log.parts, s.Problem())
+			}
+			log.unanswered = 0
+		}
+		m.train()
+		must(t, c.Seal(step, m.dense))
+		_, err := c.Decide([]int64{c.Prepared()})
+		must(t, err)
+	}
+	s.Drain(time.Minute)
+	if s.Durable() != 4 || s.Problem() != nil {
+		t.Errorf("durable up to step %d of 4: %v", s.Durable(), s.Problem())
+	}
+	_, rows := readTopic(t, s, topic)
+	checkRows(t, m, rows)
+	s.Close()
+}

@@ -140,7 +140,7 @@ func (s *Store) Seal(set *commit.Set) error {
 		s.missed = true
 		return nil
 	}
-	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter) {
+	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter || s.isUnanswered()) {
 		return nil
 	}
 	e := s.newEpoch(set.Step)

@@ -41,6 +41,20 @@ type Partition interface {
 	Close()
 }
 
+// Answering is a Partition that knows whether its broker answers.
+type Answering interface {
+	// Unanswered is how long records have waited for an acknowledgement while there was none; 0: none waits. Any goroutine may call it.
+	Unanswered() time.Duration
+}
+
+// Unanswered is that of a partition, 0 if that is not known.
+func Unanswered(p Partition) time.Duration {
+	if x, ok := p.(Answering); ok {
+		return x.Unanswered()
+	}
+	return 0
+}
+
 // syncTries is how often SyncAll waits for acknowledgements: for a broker that restarts, about a minute.
 const syncTries = 6
 
