@@ -83,7 +83,7 @@ func (c *cluster) newMember(t testing.TB, id int, every int64) *member {
 	}
 	m := &member{h: h, mirror: &mirror{t: t, stride: h.RowBytes(), prepared: []int64{0}}}
 	if m.p, err = NewParity(ParityOptions{Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
-		Slots: c.place.Slots(0), Owner: id}); err != nil {
+		Slots: c.place.Slots(0), Owner: id, Deferred: every%2 == 0}); err != nil {
 		t.Fatal(err)
 	}
 	sinks := []Sink{m.p, m.mirror}
@@ -181,6 +181,9 @@ func (m *member) train(t *testing.T, step int64) error {
 		if err := m.c.Seal(step - 1); err != nil {
 			return err
 		}
+	}
+	if step%3 > 0 { // at all ranks
+		m.p.Start()
 	}
 	if m.r.IntN(3) == 0 {
 		time.Sleep(time.Duration(m.r.IntN(300)) * time.Microsecond)
@@ -391,4 +394,45 @@ func TestUnrecoverable(t *testing.T) {
 	if x := c.members[0].p.CheckLoss(losses(2, 6, 7, 8)); x == nil || x.Group != 1 || !slices.Equal(x.Ranks, []int{6, 7, 8}) {
 		t.Errorf("three of a group of two data columns and one: %v", x)
 	}
+}
+
+// TestDeferredDeltas: with ParityOptions.Deferred the deltas of a sealed set are sent at Start, or at Wait.
+func TestDeferredDeltas(t *testing.T) {
+	c := newCluster(t, ec.XOR, 3, 2, 1, 2, 1)
+	c.join()
+	defer c.leave()
+	for i, starts := range []bool{true, false} {
+		step := int64(2 * (i + 1))
+		c.each(t, func(m *member) error {
+			if err := m.update(); err != nil {
+				return err
+			}
+			m.at[step] = m.allRows(t)
+			if err := m.c.Seal(step); err != nil {
+				return err
+			}
+			if m.p.background.busy || m.p.Prepared() != step-2 {
+				t.Errorf("the seal of step %d began to send deltas", step)
+			}
+			return nil
+		})
+		c.each(t, func(m *member) error {
+			if starts {
+				m.p.Start()
+				if !m.p.background.busy {
+					t.Error("nothing was started")
+				}
+			}
+			err := m.p.Wait()
+			if m.p.Prepared() != step {
+				t.Errorf("prepared for step %d, want %d", m.p.Prepared(), step)
+			}
+			return err
+		})
+		c.each(t, func(m *member) error {
+			_, err := m.c.Decide([]int64{step, step, step})
+			return err
+		})
+	}
+	c.checkParities(t)
 }
