@@ -37,7 +37,7 @@ func (s *supervisor) takeStandby() *workerChild {
 	return w
 }
 
-// awaitStandby kills a standby that has become a worker and does not answer. A worker that starts may take longer, so the watchdog
+// awaitStandby kills a standby that has become a worker and stays silent. A worker that starts may take longer, so the watchdog
 // waits for its first message; a standby was started before. One that is suspended is killed after a limit. Another one may be slow, on a
 // busy machine where a fresh process would be slower still: it has twice that time. A fresh process then has all the time that it needs.
 func (s *supervisor) awaitStandby(w *workerChild) {
@@ -49,7 +49,7 @@ func (s *supervisor) awaitStandby(w *workerChild) {
 	})
 }
 
-// killIfSilent kills a worker that has not sent a message, if its time is over. It reports whether the worker was killed, or has answered.
+// killIfSilent kills a worker that has not sent a message, if its time is over. It reports whether the worker was killed, or has sent one.
 func (w *workerChild) killIfSilent(over bool) bool {
 	if w.link.received.Load() > 0 {
 		return true

@@ -133,7 +133,7 @@ func TestStandbyIsLostWithItsWorker(t *testing.T) {
 	}
 }
 
-// A standby that has become a worker and does not answer is killed at once if it is suspended, and has more time if it runs.
+// A standby that has become a worker and stays silent is killed at once if it is suspended, and has more time if it runs.
 func TestSlowStandby(t *testing.T) {
 	for _, suspended := range []bool{false, true} {
 		ended := make(chan bool)
@@ -162,7 +162,7 @@ func TestSlowStandby(t *testing.T) {
 	}
 }
 
-// A standby that has answered is not killed.
+// A standby that has sent a message is not killed.
 func TestStandbyThatAnswers(t *testing.T) {
 	w := &workerChild{link: new(link)}
 	w.link.received.Add(1)

@@ -100,15 +100,15 @@ func (s *Store) sealAll() error {
 	return err
 }
 
-// isUnanswered reports whether the log is a stream whose broker does not acknowledge what it has. All ranks would wait for it, until the
+// isUnanswered reports whether the log is a stream whose broker acknowledges nothing. All ranks would wait for it, until the
 // attempt to send all rows ends.
 func (s *Store) isUnanswered() bool {
-	x, ok := s.log.(answering)
+	x, ok := s.log.(timed)
 	if !ok || x.Unanswered() < s.o.Retry {
 		return false
 	}
 	if s.Problem() == nil {
-		s.setProblem(errors.New("the broker does not answer"))
+		s.setProblem(errors.New("the broker acknowledges nothing"))
 	}
 	return true
 }

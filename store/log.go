@@ -30,8 +30,8 @@ type continuer interface {
 	Continues(step int64) bool
 }
 
-// answering is a Log that knows whether its broker answers.
-type answering interface {
+// timed is a Log that has the time for which its broker is silent.
+type timed interface {
 	// Unanswered is how long the broker has left records without an acknowledgement; 0: none waits.
 	Unanswered() time.Duration
 }

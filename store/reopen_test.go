@@ -14,11 +14,11 @@ import (
 )
 
 // TestStreamOfALaterWorld: a rank that replaces a lost one does not wait for its stream. Once that is open it continues, without all rows
-// where readers have all that came before.
+// if readers have the commits before.
 func TestStreamOfALaterWorld(t *testing.T) {
 	const before, opened, never = 3, -1, 100
 	for name, x := range map[string]struct {
-		after  int // seals after which the broker answers; opened: before Begin
+		after  int // seals until the broker replies; opened: before Begin
 		fails  int // attempts
 		behind bool
 		all    bool // all rows are sent
@@ -164,7 +164,7 @@ func TestCloseWhileAStreamOpens(t *testing.T) {
 	s.Close()
 }
 
-// silentLog is a log whose broker may not answer.
+// silentLog is a log whose broker may be silent.
 type silentLog struct {
 	*stream.Log
 	unanswered time.Duration
@@ -178,7 +178,7 @@ func (l *silentLog) AppendPart(step int64, slots []int32, rows []byte) error {
 	return l.Log.AppendPart(step, slots, rows)
 }
 
-// TestAllRowsWaitForTheBroker: a seal at which all rows are due does not wait for a broker that does not answer.
+// TestAllRowsWaitForTheBroker: a seal at which all rows are due does not wait for a broker that is silent.
 func TestAllRowsWaitForTheBroker(t *testing.T) {
 	m, topic := newModel(t, rand.New(rand.NewPCG(1, 9))), stream.NewMemory(env.Real())
 	must(t, topic.Create(1))

@@ -41,15 +41,15 @@ type Partition interface {
 	Close()
 }
 
-// Answering is a Partition that knows whether its broker answers.
-type Answering interface {
+// Timed is a Partition that has the time for which its broker is silent.
+type Timed interface {
 	// Unanswered is how long records have waited for an acknowledgement while there was none; 0: none waits. Any goroutine may call it.
 	Unanswered() time.Duration
 }
 
-// Unanswered is that of a partition, 0 if that is not known.
+// Unanswered is that of a partition, 0 if it has none.
 func Unanswered(p Partition) time.Duration {
-	if x, ok := p.(Answering); ok {
+	if x, ok := p.(Timed); ok {
 		return x.Unanswered()
 	}
 	return 0

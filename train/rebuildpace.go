@@ -24,7 +24,7 @@ const (
 	// hiddenShare bounds how much less than its rounds a rebuild is taken to cost: rounds run beside the compute of a step, and take
 	// hiddenShare*allowedShare, about as long as that, before they are noticed.
 	hiddenShare = 12
-	// steady is the growth of an amount that has reached what is allowed.
+	// steady is the growth of an amount that has reached its limit.
 	steady = 1.1
 	// fading is the weight of all windows before the last one.
 	fading = 0.6

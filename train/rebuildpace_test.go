@@ -115,7 +115,7 @@ func TestRebuildPaceBeginsCarefully(t *testing.T) {
 	}
 }
 
-// The amount soon reaches what is allowed: where rounds are hidden behind compute it is 300 times the first guess. Little is lost meanwhile.
+// The amount soon reaches its limit, which is 300 times the first guess if rounds are hidden behind compute. Little is lost meanwhile.
 func TestRebuildPaceRampsUp(t *testing.T) {
 	for name, x := range map[string]struct {
 		shared, byteNS, share float64 // share: of a step, that rounds may take

@@ -11,8 +11,8 @@ import (
 	"github.com/ecrec/ecrec/stream"
 )
 
-// TestRecoveryDoesNotWaitForTheTopic: the broker of a stream does not answer while a rank replaces a lost one. Training continues, and so
-// does the stream once the broker answers.
+// TestRecoveryDoesNotWaitForTheTopic: the broker of a stream is silent while a rank replaces a lost one. Training continues, and so
+// does the stream once the broker replies.
 func TestRecoveryDoesNotWaitForTheTopic(t *testing.T) {
 	sets := []string{"job.ranks=3", "ec.code=xor", "ec.k=2", "ec.commit_every=3", "train.iterations=40"}
 	want := reference(t, adagrad, sets...)

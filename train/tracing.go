@@ -58,5 +58,5 @@ func (p *tracedPartition) Sync() error {
 	return err
 }
 
-// Unanswered implements stream.Answering.
+// Unanswered implements stream.Timed.
 func (p *tracedPartition) Unanswered() time.Duration { return stream.Unanswered(p.Partition) }

@@ -150,7 +150,7 @@ func TestLostByBroker(t *testing.T) {
 	}
 }
 
-// TestUnanswered: a writer knows how long a broker that takes nothing has left its records without an acknowledgement.
+// TestUnanswered: a writer has the time for which a broker that takes nothing has left its records without an acknowledgement.
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	u := useFake(t)

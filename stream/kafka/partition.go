@@ -92,7 +92,7 @@ func (p *partition) takeRoom(bytes int) error {
 	return nil
 }
 
-// Unanswered implements stream.Answering.
+// Unanswered implements stream.Timed.
 func (p *partition) Unanswered() time.Duration {
 	p.monitor.Lock()
 	defer p.monitor.Unlock()
