@@ -225,6 +225,9 @@ func (p *Parity) carryOut(e event) {
 			if a.kind == fold {
 				p.foldStaged(s)
 			}
+			if p.background != nil && a.kind == drop {
+				p.background.waiting = nil // it is of an epoch that is dropped
+			}
 			p.idle = append(p.idle, s)
 		}
 	}

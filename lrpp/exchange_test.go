@@ -314,7 +314,7 @@ func TestGradientsAreSentBeforeBetween(t *testing.T) {
 				r.base.between = func(int64) error {
 					select {
 					case <-ended:
-					case <-time.After(10 * time.Second):
+					case <-time.After(30 * time.Second):
 						t.Error("rank 1 waits for Between of rank 0")
 					}
 					return nil

@@ -29,7 +29,7 @@ func TestRecoveryDoesNotWaitForTheTopic(t *testing.T) {
 		if opened.Add(1) > 3 {
 			select {
 			case <-answers:
-			case <-time.After(10 * time.Second):
+			case <-time.After(30 * time.Second):
 				late.Store(true)
 			}
 		}

@@ -269,7 +269,7 @@ func TestJoinAfterALostHandshake(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		o := options(processes, i, listeners[i])
-		o.Timeout = 5 * time.Second
+		o.Timeout = 20 * time.Second
 		switch i {
 		case 0:
 			o.Listener = &watchedListener{listeners[0].(*net.TCPListener), 0, func() { once.Do(func() { close(replaced) }) }}
