@@ -83,7 +83,7 @@ func (c *cluster) newMember(t testing.TB, id int, every int64) *member {
 	}
 	m := &member{h: h, mirror: &mirror{t: t, stride: h.RowBytes(), prepared: []int64{0}}}
 	if m.p, err = NewParity(ParityOptions{Env: env.Real(), Device: dev, Shard: h, Layout: c.layout, Code: c.code,
-		Slots: c.place.Slots(0), Owner: id}); err != nil {
+		Slots: c.place.Slots(0), Owner: id, Deferred: every%2 == 0}); err != nil {
 		t.Fatal(err)
 	}
 	sinks := []Sink{m.p, m.mirror}
@@ -181,6 +181,9 @@ func (m *member) train(t *testing.T, step int64) error {
 		if err := m.c.Seal(step - 1); err != nil {
 			return err
 		}
+	}
+	if step%3 > 0 { // at all ranks
+		m.p.Start()
 	}
 	if m.r.IntN(3) == 0 {
 		time.Sleep(time.Duration(m.r.IntN(300)) * time.Microsecond)

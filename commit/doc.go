@@ -29,6 +29,8 @@
 // at the end of each epoch (Seal) and with the status of all ranks in each step (Decide). The
 // Committer's Prepared, the least of all its sinks, is part of this rank's status.
 //
+// The deltas of a sealed set may wait (ParityOptions.Deferred) until the messages of a step have arrived that training waits for.
+//
 // A rank keeps pre-images only if one of its sinks needs them. If none does, as with
 // ec.code = "none", it keeps a hash of each row that it writes, and cannot roll back.
 //

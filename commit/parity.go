@@ -33,6 +33,8 @@ type ParityOptions struct {
 	// Reach, if set, is called at each point that package probe lists for commits and
 	// rebuilds.
 	Reach Reach
+	// Deferred is set if Start begins to send the deltas of a sealed set, or Wait. Without it Seal does.
+	Deferred bool
 }
 
 // Parity is the Sink that keeps sets in the memory of other ranks: it sends the deltas of
@@ -173,6 +175,10 @@ func (p *Parity) Seal(s *Set) error {
 	return nil
 }
 
+// Start begins to send the deltas of the set that was sealed, if it has not begun. With ParityOptions.Deferred all ranks call it at the
+// same steps, after the messages that a step waits for have arrived: deltas would delay them.
+func (p *Parity) Start() { p.background.startJob() }
+
 // Wait implements Sink.
 func (p *Parity) Wait() error { return p.background.waitForJob() }
 
@@ -206,7 +212,10 @@ func (p *Parity) carryOut(e event) {
 		case stage:
 			s := p.newStaging(a.step)
 			p.staged = append(p.staged, s)
-			p.background.startJob(func() error { return p.exchangeDeltas(s) })
+			p.background.prepareJob(func() error { return p.exchangeDeltas(s) })
+			if !p.o.Deferred {
+				p.background.startJob()
+			}
 		case fold, drop:
 			s := p.staged[0]
 			if s.step != a.step {
@@ -215,6 +224,9 @@ func (p *Parity) carryOut(e event) {
 			p.staged = append(p.staged[:0], p.staged[1:]...)
 			if a.kind == fold {
 				p.foldStaged(s)
+			}
+			if p.background != nil && a.kind == drop {
+				p.background.waiting = nil // it is of an epoch that is dropped
 			}
 			p.idle = append(p.idle, s)
 		}

@@ -24,20 +24,23 @@ func (p *Parity) Rounds(first []int32, limit int64) error {
 // RebuildAll rebuilds everything that any rank has lost. All ranks call it together.
 func (p *Parity) RebuildAll() error {
 	comm := p.rounds.comm
-	all := make([]uint64, comm.Size())
+	all, most := make([]uint64, comm.Size()), uint64(p.roundShards())
 	for {
 		if err := comm.AllGather(kernels.HostBuffer(all), kernels.HostBuffer([]uint64{uint64(p.Left().Rows +
 			p.Left().Parities)})).Wait(); err != nil {
 			return err
 		}
-		if slices.Max(all) == 0 {
+		left := slices.Max(all)
+		if left == 0 {
 			return nil
 		}
-		if err := p.o.Reach.reachPoint(p.committed, probe.Round); err != nil {
-			return err
-		}
-		if err := p.Round(nil, int(p.roundShards())); err != nil {
-			return err
+		for range (left + most - 1) / most { // a round rebuilds as many as it can
+			if err := p.o.Reach.reachPoint(p.committed, probe.Round); err != nil {
+				return err
+			}
+			if err := p.Round(nil, int(most)); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -68,6 +68,7 @@ type background struct {
 	results *env.Queue[error]
 	stopped *env.Event
 	busy    bool
+	waiting func() error // a job that has not begun
 }
 
 // newBackground starts the goroutine.
@@ -92,14 +93,22 @@ func (b *background) serveJobs() {
 	}
 }
 
-// startJob begins a job. None is under way.
-func (b *background) startJob(job func() error) {
+// prepareJob takes a job, which startJob begins. None is under way.
+func (b *background) prepareJob(job func() error) { b.waiting = job }
+
+// startJob begins the job that is prepared, if there is one.
+func (b *background) startJob() {
+	if b.waiting == nil {
+		return
+	}
 	b.busy = true
-	b.jobs.Put(job)
+	b.jobs.Put(b.waiting)
+	b.waiting = nil
 }
 
-// waitForJob waits for the job under way, if there is one, and returns its error.
+// waitForJob waits for the job that is prepared or under way, if there is one, and returns its error.
 func (b *background) waitForJob() error {
+	b.startJob()
 	if !b.busy {
 		return nil
 	}

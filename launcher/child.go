@@ -1,6 +1,8 @@
 package launcher
 
 import (
+	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -120,6 +122,18 @@ func (c *child) sendSignal(number syscall.Signal) {
 	if !c.reaped {
 		_ = syscall.Kill(c.cmd.Process.Pid, number)
 	}
+}
+
+// isSuspended reports whether a signal or a debugger has stopped the child, so that it does not run however long one waits.
+func (c *child) isSuspended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped {
+		return false
+	}
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ") // behind the name, which may have any byte
+	return strings.HasPrefix(rest, "T") || strings.HasPrefix(rest, "t")
 }
 
 // killAndWait kills the child and waits for its end, for limit at most.

@@ -37,15 +37,27 @@ func (s *supervisor) takeStandby() *workerChild {
 	return w
 }
 
-// awaitStandby kills a standby that has become a worker and does not answer, as one that is suspended does not. A worker
-// that starts may take longer, so the watchdog waits for its first message. A standby was started before. If that took place just
-// now, on a busy machine, a fresh process replaces it, which has all the time that it needs.
+// awaitStandby kills a standby that has become a worker and stays silent. A worker that starts may take longer, so the watchdog
+// waits for its first message; a standby was started before. One that is suspended is killed after a limit. Another one may be slow, on a
+// busy machine where a fresh process would be slower still: it has twice that time. A fresh process then has all the time that it needs.
 func (s *supervisor) awaitStandby(w *workerChild) {
-	time.AfterFunc(2*silentBeats*s.spec.Heartbeat, func() {
-		if w.link.received.Load() == 0 {
-			w.kill()
+	limit := 2 * silentBeats * s.spec.Heartbeat
+	time.AfterFunc(limit, func() {
+		if !w.killIfSilent(w.isSuspended()) {
+			time.AfterFunc(limit, func() { w.killIfSilent(true) })
 		}
 	})
+}
+
+// killIfSilent kills a worker that has not sent a message, if its time is over. It reports whether the worker was killed, or has sent one.
+func (w *workerChild) killIfSilent(over bool) bool {
+	if w.link.received.Load() > 0 {
+		return true
+	}
+	if over {
+		w.kill()
+	}
+	return over
 }
 
 // endChild handles the end of a worker, or of the standby.

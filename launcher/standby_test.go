@@ -3,6 +3,7 @@ package launcher
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,6 +130,44 @@ func TestStandbyIsLostWithItsWorker(t *testing.T) {
 			x.make("finish")
 			x.over(0)
 		})
+	}
+}
+
+// A standby that has become a worker and stays silent is killed at once if it is suspended, and has more time if it runs.
+func TestSlowStandby(t *testing.T) {
+	for _, suspended := range []bool{false, true} {
+		ended := make(chan bool)
+		c, err := startChild(exec.Command("sleep", "1000"), func(*os.ProcessState) { close(ended) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &workerChild{child: c, link: new(link)}
+		if suspended {
+			kill(t, syscall.SIGSTOP, c.cmd.Process.Pid)
+			until(t, "the child to stop", func() bool { return isStopped(c.cmd.Process.Pid) })
+		}
+		if got := w.isSuspended(); got != suspended {
+			t.Errorf("suspended: %t, want %t", got, suspended)
+		}
+		if got := w.killIfSilent(w.isSuspended()); got != suspended {
+			t.Errorf("killed: %t, want %t", got, suspended)
+		}
+		if !suspended && !w.killIfSilent(true) {
+			t.Error("it is not killed after the second limit")
+		}
+		<-ended
+		if w.isSuspended() {
+			t.Error("a child that has ended is suspended")
+		}
+	}
+}
+
+// A standby that has sent a message is not killed.
+func TestStandbyThatAnswers(t *testing.T) {
+	w := &workerChild{link: new(link)}
+	w.link.received.Add(1)
+	if !w.killIfSilent(true) {
+		t.Error("it has more time")
 	}
 }
 

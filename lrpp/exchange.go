@@ -58,7 +58,7 @@ type Options struct {
 	// stream. Delayed carries those sent while a step computes.
 	Critical, Delayed Channel
 	// Between, if set, is called by the training goroutine in each End, when every update
-	// of the previous steps is done and none of this step has begun.
+	// of the previous steps is done and none of this step has begun. Gradients may be on their way.
 	Between func(step int64) error
 	// Clip, if set, is called by the training goroutine in each End, with the summed gradients
 	// of this owner's rows, (rows, width), before any row is updated. Rows are updated by their
@@ -223,14 +223,14 @@ func (x *Exchange) End(st *Step, rule kernels.RowRule, cells kernels.Matrix) err
 	if err := x.delayed.waitJob(); err != nil {
 		return err
 	}
-	if err := x.between(st.number); err != nil {
-		return err
-	}
 	if err := x.critical.sendGradients(now, &st.Now); err != nil {
 		return err
 	}
 	x.critical.startExchange()
-	later, err := x.sumGradients(&x.sumsLate, segments{st.Later.Start, st.Later.Pos, st.Later.Factors, &st.device.later}, cells) // while that is being sent
+	if err := x.between(st.number); err != nil { // while that is being sent
+		return err
+	}
+	later, err := x.sumGradients(&x.sumsLate, segments{st.Later.Start, st.Later.Pos, st.Later.Factors, &st.device.later}, cells)
 	if err != nil {
 		return err
 	}

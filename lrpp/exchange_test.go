@@ -295,3 +295,38 @@ func TestGiveUpEndsAllPlanners(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// TestGradientsAreSentBeforeBetween: a rank sends its gradients before Between, so that the others need not wait for that.
+func TestGradientsAreSentBeforeBetween(t *testing.T) {
+	j := task{ranks: 2, trainers: 2, width: 2, opt: kernels.Optimizer{Kind: kernels.SGD, LR: lr}, place: placement.New([]int64{8}, 2),
+		ids: [][][]uint32{{{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}}}, grads: [][][]float32{{make([]float32, 16), make([]float32, 16)}}}
+	dev, err := kernels.NewCPU(kernels.CPUOptions{Poison: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, ended := env.Real(), make(chan bool)
+	var wait sync.WaitGroup
+	for rank, ep := range transport.NewMem(e, j.ranks, 1) {
+		wait.Go(func() {
+			r := newTestRank(t, e, dev, ep, j, PlanOptions{Mode: Direct, Trainers: 2})
+			defer r.closeAll()
+			if rank == 0 {
+				r.base.between = func(int64) error {
+					select {
+					case <-ended:
+					case <-time.After(30 * time.Second):
+						t.Error("rank 1 waits for Between of rank 0")
+					}
+					return nil
+				}
+			}
+			if _, err := r.trainSteps(t, j); err != nil {
+				t.Error(err)
+			}
+			if rank == 1 {
+				close(ended)
+			}
+		})
+	}
+	wait.Wait()
+}

@@ -90,8 +90,9 @@ var mutations = []mutation{
 	{"only trainers keep the dense part", "train/job.go",
 		[]string{"return id <= j.tolerated() }", "return j.roles.isTrainer(id) && id <= j.tolerated() }"}, 89, ""},
 	{"an epoch is sealed during updates", "lrpp/exchange.go", []string{"	if err := x.delayed.waitJob(); err != nil {\n		return " +
-		"err\n	}\n	if err := x.between(st.number); err != nil {\n		return err\n	}\n",
-		"	if err := x.between(st.number); err != nil {\n		return err\n	}\n	if err := x.delayed.waitJob(); err != nil {\n		return err\n	}\n"}, 19, ""},
+		"err\n	}\n	if err := x.critical", "	if err := x.between(st.number); err != nil {\n		return err\n	}\n	if err := x.delayed.waitJob(); " +
+		"err != nil {\n		return err\n	}\n	if err := x.critical",
+		"	if err := x.between(st.number); err != nil { // while that is being sent\n		return err\n	}\n", ""}, 19, ""},
 	{"deltas of an epoch are folded twice", "commit/parity.go",
 		[]string{"				p.foldStaged(s)\n", "				p.foldStaged(s)\n				p.foldStaged(s)\n"}, 1, ""},
 	{"memory of staged deltas is never reused", "commit/parity.go",

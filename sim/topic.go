@@ -64,6 +64,11 @@ func (t topic) Create(n int) error {
 }
 
 func (t topic) Open(partition int) (stream.Partition, error) {
+	if t.p != nil && t.p.at.generation > 1 {
+		if t.p.Sleep(slowestBroker / 2); t.harm.isDown(t.c.s.Now()) {
+			return nil, errBroker
+		}
+	}
 	return &topicPartition{topic: t, log: t.logs[partition]}, nil
 }
 

@@ -1,14 +1,18 @@
 package store
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // All rows of a rank are written where the log lacks some: when a job begins with other rows than those of the log, and after lost rows are
 // rebuilt.
 
 // Complete writes all rows if the log lacks some when the job has ended with a step: a rank that replaces a lost one may have
-// rebuilt its rows after the last seal.
+// rebuilt its rows after the last seal, or its stream may be opened again after it.
 func (s *Store) Complete(step int64) {
-	if !s.all || s.isFailed() || !s.isRebuilt() {
+	s.awaitReopening()
+	if s.isFailed() && !s.takeFresh() || !s.all || !s.isRebuilt() {
 		return
 	}
 	s.idle()
@@ -94,6 +98,19 @@ func (s *Store) sealAll() error {
 		s.setProblem(nil)
 	}
 	return err
+}
+
+// isUnanswered reports whether the log is a stream whose broker acknowledges nothing. All ranks would wait for it, until the
+// attempt to send all rows ends.
+func (s *Store) isUnanswered() bool {
+	x, ok := s.log.(timed)
+	if !ok || x.Unanswered() < s.o.Retry {
+		return false
+	}
+	if s.Problem() == nil {
+		s.setProblem(errors.New("the broker acknowledges nothing"))
+	}
+	return true
 }
 
 // allPause is how long training continues until a log that did not take all rows is tried again, for which it waits.

@@ -22,6 +22,9 @@
 // A write that fails is repeated until it succeeds, and its epochs are held meanwhile. If all rows could not be written, they are at
 // a seal a minute later. After a failed sync the log takes nothing more. In all cases Problem has the reason, and the job lives on.
 //
+// A stream that fails is opened again in the background, and all rows are sent then. In a later world the first opening is in the background
+// too (OpenLater), since all ranks wait for one that replaces a lost one. Sets that are sealed meanwhile are left out.
+//
 // # Restart
 //
 // After the loss of all, each rank has a log up to some step. The job agrees on the least of these steps, and every

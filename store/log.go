@@ -1,5 +1,7 @@
 package store
 
+import "time"
+
 // Log is the log of a rank, as package rowlog has it. In its epochs a step is the one after the last of the epoch.
 type Log interface {
 	// Step is the step of the newest epoch, 0 if there is none.
@@ -26,6 +28,12 @@ type Log interface {
 type continuer interface {
 	// Continues reports whether readers hold the model of a step, or of a later one of the same run.
 	Continues(step int64) bool
+}
+
+// timed is a Log that has the time for which its broker is silent.
+type timed interface {
+	// Unanswered is how long the broker has left records without an acknowledgement; 0: none waits.
+	Unanswered() time.Duration
 }
 
 // lastingError returns an error of a log that is not to be opened again.

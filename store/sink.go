@@ -25,7 +25,8 @@ func (s *Store) Begin(step int64, drawn bool) {
 	s.sealed, s.held, s.step, s.hold = nil, nil, step, false
 	restored, lost := s.restored, s.lost
 	s.restored, s.lost = 0, false
-	if s.isFailed() {
+	s.begunAt, s.missed = step, false
+	if s.isFailed() && !s.takeOpened() {
 		return
 	}
 	if restored == step && restored > 0 && s.log.Step() == logged(step) {
@@ -136,9 +137,10 @@ func (s *Store) remember(e *epoch, step int64, dense func([]byte) ([]byte, error
 func (s *Store) Seal(set *commit.Set) error {
 	s.step = set.Step
 	if s.paused || s.isFailed() && !s.takeFresh() {
+		s.missed = true
 		return nil
 	}
-	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter) {
+	if s.all && (!s.isRebuilt() || s.o.Env.Now() < s.allAfter || s.isUnanswered()) {
 		return nil
 	}
 	e := s.newEpoch(set.Step)
@@ -161,25 +163,6 @@ func (s *Store) Seal(set *commit.Set) error {
 	}
 	s.sealed = append(s.sealed, e)
 	return nil
-}
-
-// takeFresh continues with a stream that was opened again, if it was. All rows are sent, since it may lack any of them.
-func (s *Store) takeFresh() bool {
-	s.monitor.Lock()
-	defer s.monitor.Unlock()
-	if s.fresh == nil {
-		return false
-	}
-	if err := s.fresh.CutTo(0); err != nil {
-		s.problem = err
-		s.fresh.Close()
-		s.fresh = nil
-		return false
-	}
-	s.log.Close()
-	s.log, s.fresh, s.failed, s.queue = s.fresh, nil, false, nil
-	s.sealed, s.held, s.losses, s.all, s.allAfter = nil, nil, 0, true, 0
-	return true
 }
 
 // Wait implements commit.Sink. A set is prepared once it is copied, so there is nothing to wait for.

@@ -38,6 +38,9 @@ type Store struct {
 	allAt    int64         // the step of that seal
 	allAfter time.Duration // it is not tried before: the log did not take the rows
 
+	begunAt int64 // the step of Begin
+	missed  bool  // a set was sealed since then while there was no log
+
 	below *Below // nil: all rows are in memory
 	begun bool   // the folder has the note that no step is durable on all ranks yet; of the writer while it writes
 
@@ -53,6 +56,7 @@ type Store struct {
 	problem  error // why nothing becomes durable; nil: all is well
 	failed   bool  // for good, unless the log is a stream
 	fresh    Log   // a stream that was opened again, until the next seal; nil: there is none
+	ending   bool  // the job ends: a stream that failed is opened again soon
 }
 
 // IndexBytes is the memory of the index of a log, for each slot up to the largest in use.
@@ -63,23 +67,30 @@ func rowFolder(rank int) string { return fmt.Sprintf("rank-%05d", rank) }
 
 // Open opens the store of a rank, and locks it. The log of another run, or of another number of ranks, is an error.
 func Open(o Options) (s *Store, err error) {
-	s = &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store")}
-	if o.Retry == 0 {
-		s.o.Retry = time.Second
-	}
+	s = newStore(o)
 	if err = s.open(); err != nil {
 		s.closeFiles()
 		return nil, s.explain(err)
 	}
-	o.Env.Go(fmt.Sprintf("store of rank %d", o.Rank), s.write)
+	s.startWriter()
 	return s, nil
 }
+
+func newStore(o Options) *Store {
+	if o.Retry == 0 {
+		o.Retry = time.Second
+	}
+	return &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store")}
+}
+
+func (s *Store) startWriter() { s.o.Env.Go(fmt.Sprintf("store of rank %d", s.o.Rank), s.write) }
 
 // Broken is the store of a rank whose folder cannot be opened, with the reason. It takes epochs and keeps none, so that a job which has
 // trained continues.
 func Broken(o Options, why error) *Store {
-	return &Store{o: o, path: filepath.Join(o.Path, rowFolder(o.Rank)), monitor: o.Env.Monitor("store"), problem: why, failed: true,
-		ended: true}
+	s := newStore(o)
+	s.problem, s.failed, s.ended = why, true, true
+	return s
 }
 
 func (s *Store) open() (err error) {
@@ -262,6 +273,9 @@ func (s *Store) write() {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	pause := firstPause * s.o.Retry // until a stream that failed is opened again
+	if s.log == nil {
+		pause = 0
+	}
 	for {
 		for len(s.queue) == 0 && !s.closed && !s.mayReopen() {
 			s.monitor.Wait()
@@ -296,34 +310,6 @@ func (s *Store) write() {
 	}
 	s.ended = true
 	s.monitor.Wake()
-}
-
-// Pauses before a stream that failed is opened again, in units of Options.Retry. All rows are sent then.
-const (
-	firstPause   = 10
-	longestPause = 600
-)
-
-// mayReopen reports whether the log is a stream that failed, and that another attempt may mend.
-func (s *Store) mayReopen() bool {
-	return s.failed && s.fresh == nil && s.o.Stream != nil && s.log != nil && lastingError(s.log.Failed()) == nil
-}
-
-// reopen waits, and then opens the stream again. It returns the next pause. The monitor is locked, and is free meanwhile.
-func (s *Store) reopen(pause time.Duration) time.Duration {
-	for until := s.o.Env.Now() + pause; s.o.Env.Now() < until && !s.closed; {
-		s.monitor.WaitUntil(until)
-	}
-	if s.closed {
-		return pause
-	}
-	s.monitor.Unlock()
-	log, err := s.o.Stream()
-	s.monitor.Lock()
-	if err == nil {
-		s.fresh = log
-	}
-	return min(2*pause, longestPause*s.o.Retry)
 }
 
 // recycle moves the first epoch of the queue to the spare ones.

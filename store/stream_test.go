@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"math/rand/v2"
 	"sync/atomic"
@@ -123,17 +122,7 @@ func TestStreamThatFails(t *testing.T) {
 			}
 		}
 		_, rows := readTopic(t, s, topic)
-		want := m.copyState().rows
-		n := m.shard.RowBytes()
-		at := 0
-		for slot, word := int64(0), m.shard.TouchedBits(); slot < m.shard.Slots(); slot++ {
-			if word[slot>>6]>>(slot&63)&1 != 0 {
-				if got := rows[int32(slot)]; !bytes.Equal(got, want[at:at+n]) {
-					t.Fatalf("seed %d: slot %d is %x, want %x", seed, slot, got, want[at:at+n])
-				}
-				at += n
-			}
-		}
+		checkRows(t, m, rows)
 		s.Close()
 	}
 }

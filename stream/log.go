@@ -246,6 +246,9 @@ func (l *Log) Sync() error {
 // Durable implements store.Log.
 func (l *Log) Durable() int64 { return l.synced }
 
+// Unanswered is how long the broker has left records without an acknowledgement.
+func (l *Log) Unanswered() time.Duration { return Unanswered(l.partition) }
+
 // Failed implements store.Log.
 func (l *Log) Failed() error { return l.broken }
 

@@ -41,6 +41,20 @@ type Partition interface {
 	Close()
 }
 
+// Timed is a Partition that has the time for which its broker is silent.
+type Timed interface {
+	// Unanswered is how long records have waited for an acknowledgement while there was none; 0: none waits. Any goroutine may call it.
+	Unanswered() time.Duration
+}
+
+// Unanswered is that of a partition, 0 if it has none.
+func Unanswered(p Partition) time.Duration {
+	if x, ok := p.(Timed); ok {
+		return x.Unanswered()
+	}
+	return 0
+}
+
 // syncTries is how often SyncAll waits for acknowledgements: for a broker that restarts, about a minute.
 const syncTries = 6
 

@@ -166,6 +166,7 @@ func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error)
 	if in.Rows, in.Index, err = r.conns.exchange.Begin(&w.Plan, next); err != nil {
 		return d, err
 	}
+	startDeltas(r.protection)
 	if err := r.probe.Reach(b.Step, probe.Fetch); err != nil {
 		return d, err
 	}
@@ -214,6 +215,13 @@ func (r *rank) trainBatch(w *feed.Work, next *lrpp.Step) (d decision, err error)
 		return d, r.explainDivergence(b.Step, d.loss)
 	}
 	return d, r.applyGradients(w, cells)
+}
+
+// startDeltas begins to send the deltas of an epoch that was sealed. The rows that the step waits for have arrived: deltas would delay them.
+func startDeltas(p *protection) {
+	if p != nil && p.parity != nil {
+		p.parity.Start()
+	}
 }
 
 // applyGradients updates rows and dense parameters with the gradients of a step.

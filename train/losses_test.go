@@ -79,3 +79,28 @@ func TestDeathBeforeSave(t *testing.T) {
 		t.Errorf("%v died; saves of steps %v, want three", k.hit, w.steps)
 	}
 }
+
+// TestDeltasFollowTheRowsOfAStep: the deltas of an epoch are sent once the rows of the next step have arrived, and not while the gradients
+// of a step are sent.
+func TestDeltasFollowTheRowsOfAStep(t *testing.T) {
+	for mode, seals := range map[string]int64{"none": 2, "planned": 2, "lrpp": 1} { // in which step after the epoch deltas are sent
+		var planned [3]atomic.Int64
+		var sent atomic.Int64
+		inject := func(rank int, step int64, at probe.Point) error {
+			switch {
+			case at == probe.Planned:
+				planned[rank].Store(step)
+			case at == probe.Send && step < 24: // there is no step after that one
+				sent.Add(1)
+				if now := planned[rank].Load(); now < step+seals {
+					t.Errorf("%s: rank %d sends the deltas of step %d in step %d", mode, rank, step, now)
+				}
+			}
+			return nil
+		}
+		run(t, Options{Inject: inject}, adagrad, "job.ranks=3", "ec.code=xor", "ec.k=2", "ec.commit_every=6", "train.iterations=24", "cache.mode="+mode)
+		if sent.Load() != 9 {
+			t.Errorf("%s: deltas were sent %d times, want 9", mode, sent.Load())
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (p *protection) openSinks() (sinks []commit.Sink, err error) {
 	}
 	if j.coded() {
 		if p.parity, err = commit.NewParity(commit.ParityOptions{Env: j.env, Device: j.dev, Shard: r.shard, Layout: j.layout, Code: j.cfg.EC.Code,
-			Slots: j.place.Slots(0), Owner: j.roles.ownerOf(r.id), First: j.roles.first, Reach: r.probe.Reach}); err != nil {
+			Slots: j.place.Slots(0), Owner: j.roles.ownerOf(r.id), First: j.roles.first, Reach: r.probe.Reach, Deferred: true}); err != nil {
 			return nil, err
 		}
 		sinks = append(sinks, p.parity)

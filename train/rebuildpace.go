@@ -17,13 +17,15 @@ const (
 	groupSteps, windowGroups = 4, 4
 	// allowedShare is by how much a step with a rebuild may be longer, so that all steps together keep keptShare.
 	allowedShare = (1/keptShare - 1) * groupSteps / (groupSteps - 1)
-	// mostGrowth and mostFall bound the change of the amount after a window. The first windows are shorter, one group and two, and
-	// the amount may grow by more after them: safeGrowth, and half of that. It may always grow by that while its rounds would take less
-	// than half of the allowed share.
-	mostGrowth, mostFall, safeGrowth = 1.5, 8, 4
+	// mostGrowth and mostFall bound the change of the amount after a window. At the ramp, until a window has cost more than is allowed or the
+	// amount does not grow, a window is one group, and rampGrowth bounds the growth. The amount may always grow by safeGrowth while its
+	// rounds would take less than the allowed share.
+	mostGrowth, mostFall, safeGrowth, rampGrowth = 1.5, 8, 4, 2
 	// hiddenShare bounds how much less than its rounds a rebuild is taken to cost: rounds run beside the compute of a step, and take
 	// hiddenShare*allowedShare, about as long as that, before they are noticed.
 	hiddenShare = 12
+	// steady is the growth of an amount that has reached its limit.
+	steady = 1.1
 	// fading is the weight of all windows before the last one.
 	fading = 0.6
 	// startRate is the rate of the first steps, in bytes per second of the allowed share of a step.
@@ -55,7 +57,7 @@ type rebuildPace struct {
 	amount float64        // bytes of a step that does not rest
 	knee   float64        // bytes at which a window was too slow; 0: none was
 	slow   int            // groups in a row that were much too slow
-	ended  int            // windows
+	ramped bool           // the ramp is over
 	window window         // since the amount changed
 	rests  []float64      // the newest resting steps, ns
 	quiet  []float64      // rounds of these
@@ -171,7 +173,8 @@ func appendNewest(list []float64, x float64) []float64 {
 	return append(list, x)
 }
 
-// endGroup halves the amount at once if two groups in a row are much too slow, and else ends the window if that is full.
+// endGroup halves the amount at once if two groups in a row are much too slow, and else ends the window if that is full. At the ramp a group
+// that costs too much may be noise: a second one decides.
 func (p *rebuildPace) endGroup() {
 	w := &p.window
 	rest := median(p.rests)
@@ -186,7 +189,7 @@ func (p *rebuildPace) endGroup() {
 		p.slow = 0
 		p.endWindow(rest)
 		p.setAmount(min(p.amount, float64(p.before.bytes)/2))
-	case w.groups == min(1<<p.ended, windowGroups):
+	case w.groups == windowGroups, !p.ramped && (w.groups == 2 || median(w.loads)-rest <= allowedShare*rest):
 		p.endWindow(rest)
 	}
 }
@@ -199,15 +202,18 @@ func (p *rebuildPace) endWindow(rest float64) {
 	p.cost.addWindow(n, extra, rounds)
 	cost, bound := p.cost.perByte()
 	cost = min(max(cost, bound/hiddenShare), bound)
-	growth := max(mostGrowth, safeGrowth/float64(int(1)<<p.ended))
-	if bound > 0 {
-		growth = max(growth, min(safeGrowth, allowedShare*rest/bound/2/n))
+	growth := float64(mostGrowth)
+	if !p.ramped {
+		growth = rampGrowth
 	}
-	p.ended = min(p.ended+1, 8)
+	if bound > 0 {
+		growth = max(growth, min(safeGrowth, allowedShare*rest/bound/n))
+	}
 	next := growth * n
 	if cost > 0 {
 		next = min(next, max(n/mostFall, allowedShare*rest/cost))
 	}
+	p.ramped = p.ramped || extra > allowedShare*rest || next < steady*n
 	switch {
 	case extra > allowedShare*rest:
 		p.knee = n

@@ -40,11 +40,12 @@ func (x *streaming) openStream(p *protection) (err error) {
 		later, session = true, session+1 // if it is opened again, in the background
 		return log, err
 	}
+	if later { // the other ranks wait for this one, and not for the broker
+		x.store = store.OpenLater(o)
+		return nil
+	}
 	if x.store, err = store.Open(o); err != nil {
-		if !j.world.Later {
-			return config.Errorf("%w", err)
-		}
-		x.store = store.Broken(o, err)
+		return config.Errorf("%w", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/trace"
@@ -56,3 +57,6 @@ func (p *tracedPartition) Sync() error {
 	p.track.Span("sync", 0, began, p.env.Now())
 	return err
 }
+
+// Unanswered implements stream.Timed.
+func (p *tracedPartition) Unanswered() time.Duration { return stream.Unanswered(p.Partition) }

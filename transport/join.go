@@ -63,10 +63,7 @@ func Join(o NetOptions) ([]Endpoint, error) {
 	if err != nil {
 		for _, l := range w.links {
 			if l != nil {
-				l.failWith(err)
-				if l.ring != nil {
-					l.ring.releaseOwn()
-				}
+				l.drop(err)
 			}
 		}
 		return nil, err
@@ -84,6 +81,7 @@ type joining struct {
 	missing  int
 	halfOpen []net.Conn
 	running  int           // goroutines
+	accepted int           // incoming connections
 	last     map[int]error // of each dialled process: the last error
 	err      error         // fatal
 	refused  error         // why the last incoming connection was refused
@@ -175,8 +173,10 @@ func (j *joining) acceptLoop() {
 			_ = conn.Close()
 			continue
 		}
+		j.accepted++
+		number := j.accepted
 		j.startTask("authenticate a connection", func() {
-			if err := j.acceptPeer(conn); err != nil {
+			if err := j.acceptPeer(conn, number); err != nil {
 				j.w.stats.Unauthenticated.Add(1)
 				_ = conn.Close()
 				j.mon.Lock()
@@ -187,8 +187,9 @@ func (j *joining) acceptLoop() {
 	}
 }
 
-// acceptPeer makes a link of an incoming connection.
-func (j *joining) acceptPeer(conn net.Conn) error {
+// acceptPeer makes a link of an incoming connection, of which the newest has the largest number. A peer that dials again has given up its
+// connection before, although this process may have made a link of that. So a newer one replaces it, unless links have started.
+func (j *joining) acceptPeer(conn net.Conn, number int) error {
 	defer j.forgetConn(conn)
 	return j.o.Env.Do("handshake", func() error {
 		if j.o.tune != nil {
@@ -198,13 +199,14 @@ func (j *joining) acceptPeer(conn net.Conn) error {
 		expects := func(p int) bool {
 			j.mon.Lock()
 			defer j.mon.Unlock()
-			return j.w.links[p] == nil
+			return !j.over && (j.w.links[p] == nil || j.w.links[p].number < number)
 		}
 		m, err := j.w.acceptHandshake(conn, j.o.Secret, expects, j.canShare)
 		if err != nil {
 			return err
 		}
 		l := newLink(j.w, int(m.from), m.conn)
+		l.number = number
 		if m.sharing {
 			if err := l.openRing(m.conn); err != nil {
 				return err
@@ -237,17 +239,33 @@ func (j *joining) addLink(l *link, conn net.Conn) error {
 	_ = l.conn.SetDeadline(time.Time{})
 	j.mon.Lock()
 	defer j.mon.Unlock()
-	if j.over || j.w.links[l.peer] != nil {
+	old := j.w.links[l.peer]
+	if j.over || old != nil && old.number >= l.number {
 		if l.ring != nil {
 			l.ring.releaseOwn()
 		}
 		return fmt.Errorf("process %d is already connected", l.peer)
 	}
+	if old == nil {
+		j.missing--
+	} else {
+		old.drop(errReplaced)
+	}
 	j.w.links[l.peer] = l
 	j.removeHalfOpen(conn)
-	j.missing--
 	j.mon.Wake()
 	return nil
+}
+
+// errReplaced ends a link whose peer has dialled again.
+var errReplaced = errors.New("its process has dialled again")
+
+// drop ends a link that has not started.
+func (l *link) drop(cause error) {
+	l.failWith(cause)
+	if l.ring != nil {
+		l.ring.releaseOwn()
+	}
 }
 
 // dialPeer connects with a process that accepts. It retries as long as the process may be

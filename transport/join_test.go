@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -219,4 +220,89 @@ func TestGenerationsFollowEachOther(t *testing.T) {
 		}
 		closeAll(t, eps)
 	}
+}
+
+// lossyConn is a connection that fails when its last byte of the handshake has arrived, as one does whose time ran out.
+type lossyConn struct{ net.Conn }
+
+func (c lossyConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if len(b) == 1 && err == nil {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
+// watchedListener calls closed when the first connection that it has accepted is closed.
+type watchedListener struct {
+	*net.TCPListener
+	accepted int
+	closed   func()
+}
+
+func (l *watchedListener) Accept() (net.Conn, error) {
+	c, err := l.TCPListener.Accept()
+	if l.accepted++; err == nil && l.accepted == 1 {
+		c = &watchedConn{Conn: c, closed: l.closed}
+	}
+	return c, err
+}
+
+type watchedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *watchedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// TestJoinAfterALostHandshake: the time of a process that dials runs out while the other one makes a link of the connection. It dials again,
+// and the new connection replaces that link.
+func TestJoinAfterALostHandshake(t *testing.T) {
+	processes, listeners := deal(t, 3, 1)
+	replaced := make(chan bool)
+	var once sync.Once
+	var eps [3][]transport.Endpoint
+	var errs [3]error
+	var wg sync.WaitGroup
+	for i := range 3 {
+		o := options(processes, i, listeners[i])
+		o.Timeout = 20 * time.Second
+		switch i {
+		case 0:
+			o.Listener = &watchedListener{listeners[0].(*net.TCPListener), 0, func() { once.Do(func() { close(replaced) }) }}
+		case 1:
+			dialled := false
+			o.Dial = func(addr string, limit time.Duration) (net.Conn, error) {
+				c, err := net.DialTimeout("tcp", addr, limit)
+				if !dialled && err == nil {
+					dialled, c = true, lossyConn{c}
+				}
+				return c, err
+			}
+		case 2: // until it connects, the others wait
+			o.Dial = func(addr string, limit time.Duration) (net.Conn, error) {
+				<-replaced
+				return net.DialTimeout("tcp", addr, limit)
+			}
+		}
+		wg.Go(func() { eps[i], errs[i] = transport.Join(o) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			t.Fatalf("process %d: %v", i, err)
+		}
+	}
+	got := make([]byte, 3)
+	r := eps[0][0].Recv(1, 7, got)
+	if err := eps[1][0].Send(0, 7, []byte("abc")).Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Wait(); err != nil || string(got) != "abc" {
+		t.Errorf("received %q, %v", got, err)
+	}
+	closeAll(t, slices.Concat(eps[0], eps[1], eps[2]))
 }

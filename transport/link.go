@@ -35,6 +35,7 @@ const (
 type link struct {
 	world  *netWorld
 	peer   int // process
+	number int // of an incoming connection, in the order of their arrival
 	conn   net.Conn
 	ring   *shm       // nil: frames are sent over conn or by the engine
 	engine *mpiEngine // sends frames by MPI; then there is no conn

@@ -149,3 +149,22 @@ func TestLostByBroker(t *testing.T) {
 		t.Errorf("the topic has records up to offset %d, %v", next-1, err)
 	}
 }
+
+// TestUnanswered: a writer has the time for which a broker that takes nothing has left its records without an acknowledgement.
+func TestUnanswered(t *testing.T) {
+	t.Parallel()
+	u := useFake(t)
+	if x := stream.Unanswered(u.writer); x != 0 {
+		t.Errorf("%v without an answer, and no record waits", x)
+	}
+	u.change(func() { u.produce = kerr.NotEnoughReplicas })
+	must(t, u.writer.Append([][]byte{{4}}))
+	for stream.Unanswered(u.writer) < 20*time.Millisecond {
+		time.Sleep(time.Millisecond)
+	}
+	u.change(func() { u.produce = nil })
+	must(t, stream.SyncAll(u.writer, nil))
+	if x := stream.Unanswered(u.writer); x != 0 {
+		t.Errorf("%v without an answer after the acknowledgement", x)
+	}
+}

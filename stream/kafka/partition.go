@@ -27,9 +27,10 @@ type partition struct {
 	readAt  time.Duration // when the last one ended
 
 	monitor env.Monitor
-	waiting int   // records that are not acknowledged
-	bytes   int   // of them
-	err     error // after which the client takes nothing more
+	waiting int           // records that are not acknowledged
+	bytes   int           // of them
+	since   time.Duration // of the last acknowledgement, or of the first record that waits for one
+	err     error         // after which the client takes nothing more
 }
 
 // Bounds implements stream.Partition.
@@ -84,8 +85,21 @@ func (p *partition) takeRoom(bytes int) error {
 	if p.err != nil {
 		return p.err
 	}
+	if p.waiting == 0 {
+		p.since = p.topic.env.Now()
+	}
 	p.waiting, p.bytes = p.waiting+1, p.bytes+bytes
 	return nil
+}
+
+// Unanswered implements stream.Timed.
+func (p *partition) Unanswered() time.Duration {
+	p.monitor.Lock()
+	defer p.monitor.Unlock()
+	if p.waiting == 0 {
+		return 0
+	}
+	return p.topic.env.Now() - p.since
 }
 
 func (p *partition) noAcknowledgement() error {
@@ -99,7 +113,7 @@ func (p *partition) acknowledged(r *kgo.Record, err error) {
 	if err != nil && p.err == nil {
 		p.err = &stream.Final{Err: explain(err, sizeOf(r))}
 	}
-	p.waiting, p.bytes = p.waiting-1, p.bytes-sizeOf(r)
+	p.waiting, p.bytes, p.since = p.waiting-1, p.bytes-sizeOf(r), p.topic.env.Now()
 	p.monitor.Wake()
 }
 
