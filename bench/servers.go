@@ -20,7 +20,8 @@ var serversBench = Bench{
 		"store is " +
 		"run with each number of trainers and, where a part of the rows is in memory, each size of the cache. An epoch is the same samples " +
 		"for all, and " +
-		"the second half of its steps is timed. Saves are the checkpoints in it, or the commits of tier. Trainers wait in place of most of the forward and backward pass, and links are " +
+		"the second half of its steps is timed. Saves are the checkpoints in it, or the commits of tier. Trainers wait in place of " +
+		"most of the forward and backward pass, and links are " +
 		"simulated. All ranks share the cores of this machine, so a CPU that is too slow shows as a longer epoch. " +
 		"dram-ps has all rows in memory. inline-lru and pmem-hash have a hash table, a lock for each row and a file in the page cache; " +
 		"pmem-hash has no cache. These three fetch the rows of a step when it begins. tier is store.tier = \"file\" with rows planned " +

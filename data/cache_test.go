@@ -97,7 +97,8 @@ func TestCacheOfSkippedLines(t *testing.T) {
 // A conversion that resumes trusts no block behind a damaged one, as a power cut may leave: it makes the samples of one that was not stopped.
 func TestCacheOfDamagedBlock(t *testing.T) {
 	text := tsvOf(randomRecords(rand.New(rand.NewPCG(1, 1)), 40_000))
-	o := Options{Env: env.Real(), Format: FormatCriteoTSV, Threads: 1, RecordDir: t.TempDir(), Files: []string{writeFile(t, "a.tsv", text)}, Tables: testTables}
+	o := Options{Env: env.Real(), Format: FormatCriteoTSV, Threads: 1, RecordDir: t.TempDir(),
+		Files: []string{writeFile(t, "a.tsv", text)}, Tables: testTables}
 	want := readAllOf(t, mustOpen(t, o))
 	o.RecordDir = t.TempDir()
 	stop, budget := errors.New("stop"), 5

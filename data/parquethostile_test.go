@@ -35,7 +35,8 @@ func TestParquetUnknownUnit(t *testing.T) {
 	}
 	writeTo(t, name, bytes.ReplaceAll(b, unit, []byte{0x1C, 0x7C, 0, 0}))
 	for _, column := range []string{"at", "hour"} {
-		o := Options{Format: FormatParquet, Tables: []int64{9}, RecordDir: t.TempDir(), Files: []string{name}, CSV: CSV{Label: "label", Categorical: []string{column}}}
+		o := Options{Format: FormatParquet, Tables: []int64{9}, RecordDir: t.TempDir(), Files: []string{name},
+			CSV: CSV{Label: "label", Categorical: []string{column}}}
 		openFails(t, o, fmt.Sprintf("column %q is of type TIME", column), "which is not read")
 	}
 	if in, err := Infer(env.Real(), name, "label"); err != nil || !strings.HasPrefix(in.Columns[1].Why, "of type TIME") {
@@ -45,7 +46,8 @@ func TestParquetUnknownUnit(t *testing.T) {
 
 // A decimal with more digits after the point than any writer makes is of no known type. Its text took as much memory as the file named.
 func TestParquetScale(t *testing.T) {
-	for scale, want := range map[int]parquetAs{0: asDecimal, 2: asDecimal, mostScale: asDecimal, mostScale + 1: asUnknown, 1 << 30: asUnknown, -1: asUnknown} {
+	for scale, want := range map[int]parquetAs{0: asDecimal, 2: asDecimal, mostScale: asDecimal,
+		mostScale + 1: asUnknown, 1 << 30: asUnknown, -1: asUnknown} {
 		if as := newParquetType(parquet.Decimal(scale, 18, parquet.Int64Type).Type()).as; as != want {
 			t.Errorf("scale %d: type %d, want %d", scale, as, want)
 		}

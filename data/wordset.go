@@ -119,7 +119,8 @@ func (s *wordSet) dropWords() {
 type wordCounts struct{ wordSet }
 
 func newWordCounts(s *spill, lists int) *wordCounts {
-	return &wordCounts{wordSet{wordRuns: wordRuns{spill: s, lists: lists, order: byHash}, wordOf: func(s wordSlot) word { return word{hash: s.hash, count: s.value} }}}
+	return &wordCounts{wordSet{wordRuns: wordRuns{spill: s, lists: lists, order: byHash},
+		wordOf: func(s wordSlot) word { return word{hash: s.hash, count: s.value} }}}
 }
 
 func (c *wordCounts) countHash(hash uint64) {

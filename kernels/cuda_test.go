@@ -147,7 +147,8 @@ func TestCUDALongPreconditions(t *testing.T) {
 			grads, rows := c.aligned(7, d, 4*pad), c.aligned(40, d+kind.RowState(d), pad)
 			before := c.hash()
 			wantPanic(t, "UpdateRows: slots holds 9, outside", func() {
-				s.UpdateRows(WholeRow(testOptimizer(kind)), rows.RowRange(0, 3), HostBuffer([]int32{9}), grads, HostBuffer([]int32{0, lookups}), c.indexes(lookups, 7))
+				s.UpdateRows(WholeRow(testOptimizer(kind)), rows.RowRange(0, 3), HostBuffer([]int32{9}), grads,
+					HostBuffer([]int32{0, lookups}), c.indexes(lookups, 7))
 				_ = s.Sync()
 			})
 			if err := s.Sync(); err != nil || c.hash() != before {

@@ -166,7 +166,8 @@ func TestAlignment(t *testing.T) {
 	}
 	s := dev.Stream(1)
 	defer s.Close()
-	mlperf := model.Config{Kind: "dlrm", Dense: 13, Tables: 26, EmbeddingDim: 128, BottomMLP: []int{512, 256, 128}, TopMLP: []int{1024, 1024, 512, 256, 1}, MaxSamples: 1}
+	mlperf := model.Config{Kind: "dlrm", Dense: 13, Tables: 26, EmbeddingDim: 128, BottomMLP: []int{512, 256, 128},
+		TopMLP: []int{1024, 1024, 512, 256, 1}, MaxSamples: 1}
 	dcnv2 := mlperf
 	dcnv2.Kind, dcnv2.Cross, dcnv2.CrossLayers, dcnv2.CrossRank = "dcn", model.CrossLowRank, 3, 512
 	for _, c := range []model.Config{mlperf, dcnv2, large} {

@@ -62,7 +62,8 @@ func (b bodies) limit(h http.Handler) http.Handler {
 }
 
 // codecs are the forms of messages that a server reads. They replace those of connect, which do not bound what a message contains.
-var codecs = []connect.HandlerOption{connect.WithCodec(protoForm{}), connect.WithCodec(jsonForm("json")), connect.WithCodec(jsonForm("json; charset=utf-8"))}
+var codecs = []connect.HandlerOption{connect.WithCodec(protoForm{}), connect.WithCodec(jsonForm("json")),
+	connect.WithCodec(jsonForm("json; charset=utf-8"))}
 
 // protoForm is the form of gRPC.
 type protoForm struct{}

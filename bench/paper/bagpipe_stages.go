@@ -46,7 +46,8 @@ func drawB2(f *Figure, reports []*bench.Report) error {
 			return err
 		}
 		fetch, push := f.atLabel("fetch", b.label), f.atLabel("push", b.label)
-		p := Point{X: float64(len(barsOf) + i), Label: []string{"DLRM", "DeepFM"}[b.report] + ", embedding access", N: step.N, Single: step.Single, Few: step.Few, Unit: "%"}
+		p := Point{X: float64(len(barsOf) + i), Label: []string{"DLRM", "DeepFM"}[b.report] + ", embedding access",
+			N: step.N, Single: step.Single, Few: step.Few, Unit: "%"}
 		p.Y = 100 * (fetch.Y + push.Y) / step.Y
 		p.Least, p.Most = 100*(fetch.Least+push.Least)/step.Most, 100*(fetch.Most+push.Most)/step.Least
 		if err := s.addPoint(p, kind); err != nil {

@@ -52,7 +52,8 @@ func drawCapture(f *Figure, reports []*bench.Report) error {
 	f.Notes = append(f.Notes, "Ours does not change the optimizer: its time with the capture is that of the updates plus that in "+
 		"which the changed rows are copied for the stream. So it is longer by construction, which is no check.")
 	for i, label := range labels {
-		f.Checks = append(f.Checks, below(label+": updates and capture are less than half of training", custom.Points[2*i], scaled(custom.Points[2*i+1], 0.5)))
+		f.Checks = append(f.Checks, below(label+": updates and capture are less than half of training",
+			custom.Points[2*i], scaled(custom.Points[2*i+1], 0.5)))
 	}
 	return nil
 }

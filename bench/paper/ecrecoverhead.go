@@ -185,7 +185,8 @@ func addGrowth(f *Figure, r *bench.Report, sizes []string) error {
 	}
 	code, saved := grows("ecrec k=4", "ECRec k=4"), grows("Ckpt-30", "Ckpt-30")
 	grows("Ckpt-60", "Ckpt-60")
-	f.Checks = append(f.Checks, aboveIfKnown("from "+first+" to "+last+" the overhead of Ckpt-30 grows by a greater factor than that of the code", saved, code))
+	f.Checks = append(f.Checks, aboveIfKnown("from "+first+" to "+last+
+		" the overhead of Ckpt-30 grows by a greater factor than that of the code", saved, code))
 	of := append([]string{"size", first}, checkpointsOf(30).of...)
 	written, all := Point{}, Point{}
 	for _, x := range []struct {

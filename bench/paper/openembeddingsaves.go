@@ -156,7 +156,8 @@ func drawRanks(f *Figure, reports []*bench.Report) error {
 			f.points(savesSystems[1].figure)[i]))
 	}
 	f.X.Name = "ranks"
-	f.Params = append(f.Params, Param{"trainers", "4, 8, 16 GPUs", "ranks of one process"}, Param{"interval", "20 min", "every " + saveIntervals(reports[:1]) + " steps"})
+	f.Params = append(f.Params, Param{"trainers", "4, 8, 16 GPUs", "ranks of one process"},
+		Param{"interval", "20 min", "every " + saveIntervals(reports[:1]) + " steps"})
 	return nil
 }
 

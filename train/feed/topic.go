@@ -287,7 +287,8 @@ func (x *intake) reportWait(explain func() string) {
 
 // explainDropped describes messages without a sample.
 func (x *intake) explainDropped(p *topicPart) string {
-	return fmt.Sprintf("data.train: %s: training waits for a sample: messages of partition %d up to offset %d have none; %d malformed ones are left out so far",
+	return fmt.Sprintf("data.train: %s: training waits for a sample: messages of partition %d up to offset %d have none; "+
+		"%d malformed ones are left out so far",
 		x.Name, p.number, p.next-1, x.skipped)
 }
 

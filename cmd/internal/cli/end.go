@@ -154,7 +154,8 @@ func (s *session) savedText(r *train.Result) string {
 		if strings.ContainsAny(to, "&?; ") { // of a shell
 			to = "'" + to + "'"
 		}
-		return "progress is saved up to the last commit that stream.to has; continue from there with --resume " + to
+		return "progress is saved up to the last commit that stream.to has; " +
+			"continue from there with --resume " + to
 	}
 	if s.cfg.Checkpoint.Dir == "" && s.cfg.Store.Path == "" {
 		return model + "; without checkpoint.dir or store.path the run cannot be resumed"

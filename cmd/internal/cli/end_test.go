@@ -10,7 +10,8 @@ import (
 // A run that a signal stopped names what is saved of it, and no more.
 func TestSavedText(t *testing.T) {
 	const all, none = "progress is saved; continue with --resume auto", "the model is saved"
-	const topic, to = "kafka://a:1/t?tls=true&sasl=plain", "progress is saved up to the last commit that stream.to has; continue from there with --resume "
+	const topic, to = "kafka://a:1/t?tls=true&sasl=plain", "progress is saved up to the last commit that stream.to has; " +
+		"continue from there with --resume "
 	for _, c := range []struct {
 		checkpoints, logs, topic string
 		durable, rest            int64

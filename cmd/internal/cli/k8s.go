@@ -80,7 +80,8 @@ func (c *k8sCmd) checkPaths(cfg *config.Config) error {
 		case onData && c.Data == "":
 			return errUsage(fmt.Sprintf("k8s: %s: no volume is mounted there; name its claim by --data", path))
 		case path != "" && !onData && !strings.HasPrefix(path, k8s.RunsPath+"/"):
-			return errUsage(fmt.Sprintf("k8s: %s: not on a volume of the pods; put it on the claim of --data and give its path in the pods, %s/..., in the config or by --set", path, k8s.DataPath))
+			return errUsage(fmt.Sprintf("k8s: %s: not on a volume of the pods; put it on the claim of --data and give its path in the pods, "+
+				"%s/..., in the config or by --set", path, k8s.DataPath))
 		}
 	}
 	for key, path := range map[string]string{"store.path": cfg.Store.Path, "data.cache": cfg.Data.Cache} {
@@ -89,7 +90,8 @@ func (c *k8sCmd) checkPaths(cfg *config.Config) error {
 			return err
 		}
 		if given && path != "" && !strings.HasPrefix(path, k8s.RunsPath+"/") { // else it is in job.out
-			return errUsage(fmt.Sprintf("k8s: %s = %q: the pods cannot write there; give a path below %s, in the config or by --set, or leave it out", key, path, k8s.RunsPath))
+			return errUsage(fmt.Sprintf("k8s: %s = %q: the pods cannot write there; give a path below %s, in the config "+
+				"or by --set, or leave it out", key, path, k8s.RunsPath))
 		}
 	}
 	return nil

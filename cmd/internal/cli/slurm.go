@@ -104,7 +104,8 @@ func (c *slurmCmd) completeJob(job *slurm.Job, cfg *config.Config) (err error) {
 		return err
 	}
 	if job.Array != "" && cfg.Stream.To != "" {
-		return errUsage(fmt.Sprintf("slurm: --array: all runs would write to stream.to = %q; leave it out, by --set stream.to=, or submit a job for each run",
+		return errUsage(fmt.Sprintf("slurm: --array: all runs would write to stream.to = %q; leave it out, "+
+			"by --set stream.to=, or submit a job for each run",
 			cfg.Stream.To))
 	}
 	for key, path := range map[string]struct {
