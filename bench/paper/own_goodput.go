@@ -197,8 +197,9 @@ func drawLostWork(f *Figure, reports []*bench.Report) error {
 		s := Series{System: system}
 		for _, n := range ns {
 			lost, _, err := point(r, 0, "", perFailure, "system", system, "n", n)
-			if err != nil {
-				return err
+			if err != nil { // the job was done before its failures
+				f.Notes = append(f.Notes, system+", n = "+n+": no failure hit a process, so there is no point.")
+				continue
 			}
 			p, kind, err := point(r, lost.Y, "", withProtect, "system", system, "n", n)
 			if err != nil {
@@ -208,12 +209,17 @@ func drawLostWork(f *Figure, reports []*bench.Report) error {
 				return err
 			}
 		}
-		f.Series = append(f.Series, s)
+		if len(s.Points) > 0 {
+			f.Series = append(f.Series, s)
+		}
 	}
 	exact := true
 	for _, system := range lostWorkSystems {
 		for _, x := range []struct{ name, unit string }{{perFailure, "steps"}, {memoryShare, "%"}, {"a checkpoint on the disk, of all rows", "% of the disk"}} {
 			t, err := line(r, system+": "+x.name+", n at the left", x.name, "n", "system", system)
+			if err != nil && x.name == perFailure {
+				continue
+			}
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,8 @@ package paper
 
 import (
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/bench"
@@ -51,6 +53,12 @@ func TestLostWorkChecks(t *testing.T) {
 	changedCheck(t, "G2", 1, false, changed(t, r, 1000, memoryShare, "system", "ours"))
 	changedCheck(t, "G2", 2, false, changed(t, r, 1000, withProtect, "system", "ours"))
 	changedCheck(t, "G2", 3, false, changed(t, r, 1000, withProtect, "system", "ckpt-full", "n", "50"))
+	calm := *r // without failures that hit a process
+	calm.Figures = slices.DeleteFunc(slices.Clone(r.Figures), func(f bench.Figure) bool { return f.Name == perFailure })
+	f := drawReports(t, drawing(t, "G2"), []*bench.Report{&calm})
+	if f.series("ours") != nil || len(f.Notes) != 3+len(lostWorkSystems)*len(strings.Split(r.Settings["n"], ",")) {
+		t.Errorf("series %+v, notes %q", f.Series, f.Notes)
+	}
 }
 
 func TestFaultChecks(t *testing.T) {
