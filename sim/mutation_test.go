@@ -40,7 +40,7 @@ var mutations = []mutation{
 	{"a frame that the topic has lost is not noticed", "stream/chain.go", []string{"h.number > a.next:", "h.number > a.next && " +
 		"a.next > 99:"}, 548, ""},
 	{"frames that are there twice are taken twice", "stream/chain.go", []string{"isOf && h.number < a.next:", "isOf && h.number < " +
-		"a.next && h.number > 99:"}, 263, ""},
+		"a.next && h.number > 99:"}, 24, ""},
 	{"epochs that are there twice are taken twice", "stream/chain.go",
 		[]string{"h.kind != kindAbout && h.to <= c.at.Step:", "h.kind != kindAbout && h.to < 0:"}, 6, ""},
 	{"a cut has epochs that end at different steps", "stream/merge.go", []string{"x.Lineage == e.Lineage && x.To == e.To", "x.Lineage == e.Lineage && x.To >= e.To"}, 8, ""},
@@ -116,7 +116,7 @@ var mutations = []mutation{
 	{"a job that lost all workers starts from scratch", "train/rollback.go",
 		[]string{"(has[phaseJoining] || r.job.world.Trained) &&", "has[phaseJoining] &&"}, 67, Safety},
 	{"commits end before the exchange that rebuilds rows", "train/connections.go",
-		[]string{"	g.base.Close()\n	r.protection.leaveWorld()\n", "	r.protection.leaveWorld()\n	g.base.Close()\n"}, 249, ""},
+		[]string{"	g.base.Close()\n	r.protection.leaveWorld()\n", "	r.protection.leaveWorld()\n	g.base.Close()\n"}, 517, ""},
 	{"a rank with a received commit counts as new", "train/rollback.go",
 		[]string{"	if err == nil {\n		p.phase = phaseTraining\n	}\n", ""}, 734, ""},
 	{"an interrupted restore of a checkpoint is forgotten", "train/restore.go",
@@ -201,6 +201,8 @@ var mutations = []mutation{
 	{"epochs that are held lose their rows", "store/held.go", []string{"	newer.mergeOlder(older, rowBytes)\n", ""}, 1, Safety},
 	{"a rebuilt rank does not write all its rows", "store/sink.go",
 		[]string{"s.losses, s.all = 0, lost", "s.losses, s.all = 0, false"}, 1, Safety},
+	{"a stream that was opened late lacks the sets before", "store/reopen.go",
+		[]string{"s.log == nil && !s.missed && c.Continues", "s.log == nil && c.Continues"}, 9, ""},
 	{"a commit has the newest place in the topic", "train/input.go", []string{"if at := in.placeAt(step); at != nil {\n",
 		"if at := &in.At[len(in.At)-1]; true {\n		at.Step = step\n"}, 1, Liveness},
 	{"the turn is not part of the place in a topic", "train/feed/topic.go", []string{"turn: int(t.From.Turn)", "turn: 0"}, 1, Liveness},

@@ -23,6 +23,7 @@ type broker struct {
 	logs   []*partitionLog
 	harm   harm
 	gaps   int // that readers found
+	opened int // partitions in later worlds: opening takes a while there
 }
 
 // streamSets draws whether a run sends its commits to a topic.
@@ -65,7 +66,8 @@ func (t topic) Create(n int) error {
 
 func (t topic) Open(partition int) (stream.Partition, error) {
 	if t.p != nil && t.p.at.generation > 1 {
-		if t.p.Sleep(slowestBroker / 2); t.harm.isDown(t.c.s.Now()) {
+		t.broker.opened++
+		if t.p.Sleep(time.Duration(7*t.opened%16) * slowestBroker); t.harm.isDown(t.c.s.Now()) {
 			return nil, errBroker
 		}
 	}
