@@ -1,10 +1,12 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/cuda"
@@ -39,17 +41,18 @@ func takePrepared() (*cuda.Context, *cudaCode) {
 // It opens no GPU of several, since the caller's rank decides which one it will use, nor one with
 // less than 2 GiB free. NewCUDA may be called meanwhile, and then opens the GPU itself. It reports whether the GPU is open.
 func PrepareCUDA(sleep func(time.Duration)) bool {
-	for {
+	for cuda.Built {
 		turn, err := takeTurn()
 		if err == nil {
 			defer turn.Close()
 			return openPrepared()
 		}
-		if prepared.Load() != nil {
+		if prepared.Load() != nil || !errors.Is(err, syscall.EADDRINUSE) {
 			return false
 		}
 		sleep(50 * time.Millisecond)
 	}
+	return false
 }
 
 // takeTurn takes the turn to open GPUs, which is a socket that one process of the machine can have. It is free when that ends.
