@@ -105,7 +105,7 @@ var mutations = []mutation{
 	{"a restarted rank counts as trained", "train/protection.go",
 		[]string{"&protection{rank: r,", "&protection{phase: phaseTraining, rank: r,"}, 1, ""},
 	{"a loss counts once for two ranks of a process", "train/rollback.go", []string{"		state.lost = append(state.lost, loss)\n", "		if id > 0 && phase(w[0]) == phaseNew && state.lost[id-1].Rows > 0 {\n			loss.Rows = 0\n		}\n		state.lost = append(state.lost, loss)\n"}, 24, ""},
-	{"a duplicated frame is accepted", "transport/inbound.go", []string{" || h.sequence != in.sequence", ""}, 2110, ""},
+	{"a duplicated frame is accepted", "transport/inbound.go", []string{" || h.sequence != in.sequence", ""}, 3800, ""},
 	{"a corrupt payload is accepted", "transport/inbound.go", []string{"got != in.h.sum", "got != in.h.sum && n < 0"}, 3400, ""},
 	{"a corrupt header is accepted", "transport/frame.go", []string{"got != want {", "got != want && b[0] == 0 {"}, 173, ""},
 	{"the exchange of an old world is not closed", "train/connections.go", []string{"	g.base.Close()\n", ""}, 1, ""},
