@@ -39,7 +39,7 @@ func (c *k8sCmd) Run(a *app) error {
 	if cfg.Collectives.Transport == "mpi" {
 		return errUsage("k8s: collectives.transport = \"mpi\": pods are started without MPI; leave it at \"auto\"")
 	}
-	if err := c.checkPaths(cfg); err != nil {
+	if err := c.checkPaths(a, cfg); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(c.Config)
@@ -69,7 +69,7 @@ func (c *k8sCmd) Run(a *app) error {
 }
 
 // checkPaths checks that the files of a run are on volumes of the pods.
-func (c *k8sCmd) checkPaths(cfg *config.Config) error {
+func (c *k8sCmd) checkPaths(a *app, cfg *config.Config) error {
 	files := append([]string{cfg.Model.InitFrom}, cfg.Data.Eval...)
 	if !cfg.ReadsTopic() {
 		files = append(files, cfg.Data.Train...)
@@ -77,8 +77,8 @@ func (c *k8sCmd) checkPaths(cfg *config.Config) error {
 	for _, path := range files {
 		onData := strings.HasPrefix(path, k8s.DataPath+"/")
 		switch {
-		case onData && c.Data == "":
-			return errUsage(fmt.Sprintf("k8s: %s: no volume is mounted there; name its claim by --data", path))
+		case onData && c.Data == "": // it may be in the image, or on a volume that the user adds
+			fmt.Fprintf(a.errw, "ecrec: warning: %s: no volume is mounted there; name its claim by --data, or add one to the manifest\n", path)
 		case path != "" && !onData && !strings.HasPrefix(path, k8s.RunsPath+"/"):
 			return errUsage(fmt.Sprintf("k8s: %s: not on a volume of the pods; put it on the claim of --data and give its path in the pods, "+
 				"%s/..., in the config or by --set", path, k8s.DataPath))

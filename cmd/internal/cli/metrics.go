@@ -100,10 +100,10 @@ func (m *metrics) endMetrics(failed error, stopped bool) {
 	m.exporter.Ended(failed, stopped)
 }
 
-// How long a run that has ended waits for a scrape of its last figures. A batch system kills it some time after a signal.
+// How long a run that has ended waits for a scrape of its last figures. After a signal a container is killed in 10 s.
 const (
 	endLimit     = 30 * time.Second
-	stoppedLimit = 15 * time.Second
+	stoppedLimit = 5 * time.Second
 )
 
 // awaitScrape lets Prometheus read the end of the run. A signal after the end, or a loss that needs this process again, ends the wait.
@@ -114,6 +114,8 @@ func (s *session) awaitScrape() {
 	}
 	s.metrics.exporter.AwaitScrape(limit, func() bool {
 		return !stopped && s.app.stop.isRequested() || s.world != nil && s.worldChanges(0)
+	}, func() {
+		fmt.Fprintf(s.app.errw, "the run has ended; waiting up to %v until its last metrics are scraped, or a signal\n", limit)
 	})
 }
 

@@ -173,7 +173,7 @@ func (c *sweepCmd) listRuns() ([]combination, error) {
 		to := x.cfg.Stream.To
 		if other := streams[to]; to != "" && other != "" {
 			return nil, errUsage(fmt.Sprintf("sweep: stream.to = %q: %s and %s would write to one topic; "+
-				"give each a topic by --set stream.to=T1,T2,..., or none by --set stream.to=",
+				"give each a topic by --set stream.to=T1,T2,..., or none by --set 'stream.to=\"\"'",
 				to, other, x.name))
 		}
 		streams[to] = x.name

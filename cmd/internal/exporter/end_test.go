@@ -48,7 +48,7 @@ func TestAwaitScrape(t *testing.T) {
 	defer e.Close()
 	e.Started(train.Info{Steps: 7})
 	e.Ended(nil, false)
-	e.AwaitScrape(long, never) // nothing scrapes it
+	e.AwaitScrape(long, never, nil) // nothing scrapes it
 	e.Step(train.StepInfo{Step: 7})
 	shows(t, e)
 	for _, failed := range []error{nil, io.ErrUnexpectedEOF} { // the second time after a loss
@@ -56,7 +56,7 @@ func TestAwaitScrape(t *testing.T) {
 		waits := make(chan struct{})
 		go func() {
 			defer close(waits)
-			e.AwaitScrape(long, never)
+			e.AwaitScrape(long, never, nil)
 		}()
 		select {
 		case <-waits:
@@ -67,9 +67,9 @@ func TestAwaitScrape(t *testing.T) {
 		<-waits
 	}
 	e.Ended(nil, false)
-	e.AwaitScrape(time.Millisecond, never)
+	e.AwaitScrape(time.Millisecond, never, nil)
 	stops := 0
-	e.AwaitScrape(long, func() bool { stops++; return stops == 2 })
+	e.AwaitScrape(long, func() bool { stops++; return stops == 2 }, nil)
 	e.Moved()
-	e.AwaitScrape(long, never) // another process shows the end
+	e.AwaitScrape(long, never, nil) // another process shows the end
 }

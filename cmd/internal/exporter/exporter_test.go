@@ -279,7 +279,7 @@ func TestNil(t *testing.T) {
 	e.Watch(nil)
 	e.Moved()
 	e.Ended(nil, false)
-	e.AwaitScrape(time.Hour, func() bool { return false })
+	e.AwaitScrape(time.Hour, func() bool { return false }, nil)
 	e.Close()
 	if e.Serves() != "" {
 		t.Error("it serves")

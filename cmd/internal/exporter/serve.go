@@ -82,12 +82,16 @@ func (e *Exporter) noteScrapes(h http.Handler) http.Handler {
 }
 
 // AwaitScrape waits after Ended until a scrape has read the figures of the end, until a limit, or until stop returns true. It waits only if the
-// figures of the job were scraped a short time ago: else nothing reads them.
-func (e *Exporter) AwaitScrape(limit time.Duration, stop func() bool) {
+// figures of the job were scraped a short time ago: else nothing reads them. It calls notice if that takes longer than a second.
+func (e *Exporter) AwaitScrape(limit time.Duration, stop func() bool, notice func()) {
 	if e == nil || !e.leads.Load() || time.Since(time.Unix(0, e.scraped.Load())) > recent {
 		return
 	}
 	for began := time.Now(); e.read.Load() < e.ends.Load() && time.Since(began) < limit && !stop(); {
+		if notice != nil && time.Since(began) > time.Second {
+			notice()
+			notice = nil
+		}
 		time.Sleep(lookEvery)
 	}
 }

@@ -27,7 +27,7 @@ const (
 // times: for the commands of the events before its end, and for that of the end.
 func CloseLimit(stopped bool) time.Duration {
 	if stopped {
-		return 5 * time.Second // a batch system kills the run some seconds after the signal
+		return 20 * time.Second // twice that is less than the grace of the scripts and manifests that ecrec writes
 	}
 	return time.Minute
 }
