@@ -32,6 +32,8 @@ type Options struct {
 	Dir func(path string) (Dir, error)
 	// Stream opens another log than one on a disk: readers elsewhere follow it, and the job does not restart from it.
 	Stream func() (Log, error)
+	// Stopped reports whether the job ends before its last step, by a signal: little time is left then. Nil: it never does.
+	Stopped func() bool
 	// Key is the key of the config that names the log, for messages. Empty: store.path.
 	Key string
 	// Backlog is how many bytes of rows may wait before the store is behind. 0: those of one epoch.

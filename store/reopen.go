@@ -26,9 +26,8 @@ func (s *Store) mayReopen() bool {
 
 // reopen waits, and then opens the stream again. It returns the next pause. The monitor is locked, and is free meanwhile.
 func (s *Store) reopen(pause time.Duration) time.Duration {
-	for until := s.o.Env.Now() + pause; s.o.Env.Now() < until && !s.closed; {
-		s.monitor.WaitUntil(until)
-		if s.ending {
+	for until := s.o.Env.Now() + pause; s.o.Env.Now() < until && !s.closed; s.monitor.WaitUntil(until) {
+		if s.ending { // it is tried at this pace until the job ends
 			until = min(until, s.o.Env.Now()+s.o.Retry)
 		}
 	}
@@ -100,7 +99,11 @@ func (s *Store) awaitReopening() {
 	defer s.monitor.Unlock()
 	s.ending = true
 	s.monitor.Wake()
-	for until := s.o.Env.Now() + drainFor; s.mayReopen() && !s.closed && s.o.Env.Now() < until; {
+	limit := drainFor
+	if s.o.Stopped != nil && s.o.Stopped() {
+		limit = s.o.Retry // a batch system kills a stopped run, whose model is not saved yet
+	}
+	for until := s.o.Env.Now() + limit; s.mayReopen() && !s.closed && s.o.Env.Now() < until; {
 		s.monitor.WaitUntil(until)
 	}
 	s.ending = false // another loss may follow

@@ -30,7 +30,7 @@ func (x *streaming) openStream(p *protection) (err error) {
 	x.track = j.trace.Track(j.world.Process, fmt.Sprintf("rank %d stream", r.id))
 	o := store.Options{Env: j.env, Rank: r.id, Ranks: j.ranks, Lineage: j.run.Lineage, Shard: r.shard, Digest: p.digestText,
 		Rebuilt: func() bool { return p.lossLeft().Rows == 0 }, Key: "stream.to: " + j.cfg.Stream.To,
-		Backlog: max(1, int64(j.cfg.Stream.Backlog)/int64(j.ranks))}
+		Backlog: max(1, int64(j.cfg.Stream.Backlog)/int64(j.ranks)), Stopped: j.stopped.Load}
 	if r.id == 0 {
 		o.Past, o.Dense = p.pastAt, p.denseNow
 	}

@@ -369,7 +369,7 @@ func (p *Pipeline) Close(err error) {
 	if p.lists != nil {
 		_ = p.copied.Wait()
 		for _, w := range p.works {
-			w.Plan.FreeLists(p.o.Lists) // only the training goroutine uses them
+			w.Plan.FreeLists(p.o.Lists) // the caller has ended the delayed work, which reads some
 		}
 		p.lists.Close()
 	}

@@ -86,6 +86,7 @@ type intake struct {
 	arrived  time.Duration // when the last message was read
 	lastFail error         // of the last read; nil: it succeeded
 	failing  time.Duration // when reads began to fail
+	unlisted time.Duration // when the offsets of a partition began to be unknown; 0: they are known
 }
 
 // topicPart is a partition.
@@ -242,7 +243,12 @@ func (x *intake) explainRead(p *topicPart, err error) error {
 		x.failing = x.env.Now()
 	}
 	x.lastFail = err
-	if x.env.Now()-x.failing >= retryFor {
+	return x.judgeFailure(p, err, x.failing)
+}
+
+// judgeFailure returns the error of a partition that fails since some time, or waits for the next try.
+func (x *intake) judgeFailure(p *topicPart, err error, since time.Duration) error {
+	if x.env.Now()-since >= retryFor {
 		return fmt.Errorf("data.train: %s: partition %d: offset %d cannot be read for %v: %w; resume the run once the broker answers",
 			x.Name, p.number, p.next, retryFor, err)
 	}
@@ -268,12 +274,17 @@ func (x *intake) judgeWait(p *topicPart, quiet time.Duration) (ending, error) {
 // new leader is elected. The last offsets of a topic that was compacted may have no messages: it is read if reads get nothing for long.
 func (x *intake) isRead(p *topicPart, quiet time.Duration) (bool, error) {
 	first, next, err := p.log.Bounds()
-	if err == nil && next < p.next {
-		err = stream.Missing(p.number, p.next, first, next)
+	switch {
+	case err == nil && next < p.next:
+		return false, x.explainRead(p, stream.Missing(p.number, p.next, first, next))
+	case err != nil: // reads that get nothing in between are no success
+		if x.unlisted == 0 {
+			x.unlisted = x.env.Now()
+		}
+		x.lastFail, x.failing = err, x.unlisted
+		return false, x.judgeFailure(p, err, x.unlisted)
 	}
-	if err != nil {
-		return false, x.explainRead(p, err)
-	}
+	x.unlisted = 0
 	return next == p.next || x.env.Now()-quiet >= retryFor, nil
 }
 

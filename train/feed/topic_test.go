@@ -125,6 +125,24 @@ func TestIdleOfUnread(t *testing.T) {
 	}
 }
 
+// TestIdleOfUnlisted: a run whose broker does not report where a partition ends fails after some time.
+func TestIdleOfUnlisted(t *testing.T) {
+	var ended time.Duration
+	err := virtual.Run(1, func(e env.Env) error {
+		p := &fakePart{rows: []string{"1,c"}, listing: func() error { e.Sleep(15 * time.Second); return errors.New("no leader") }}
+		x, parser := openFake(t, e, p, Topic{Idle: time.Second})
+		if _, _, err := x.takeBatch(parser, 1); err != nil {
+			return err
+		}
+		_, _, err := x.takeBatch(parser, 1)
+		ended = e.Now()
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "no leader") || ended > retryFor+time.Minute {
+		t.Errorf("after %v: %v", ended, err)
+	}
+}
+
 // TestIdleOfLost: a topic that has lost messages is not at its end.
 func TestIdleOfLost(t *testing.T) {
 	err := virtual.Run(1, func(e env.Env) error {
