@@ -295,9 +295,6 @@ func (x *Exchange) Settle() error {
 	return x.delayed.waitJob()
 }
 
-// AwaitDelayed waits for the delayed work after a failure that has ended the endpoint. No work reads the plans of steps then.
-func (x *Exchange) AwaitDelayed() { _ = x.delayed.waitJob() }
-
 // Peek returns the rows of an evaluation step, planned in mode Direct, as Begin does. It
 // does not mark them as read, and must follow Settle.
 func (x *Exchange) Peek(st *Step) (rows kernels.Matrix, index kernels.Buffer, err error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
 	"github.com/ecrec/ecrec/lrpp"
+	"github.com/ecrec/ecrec/train/feed"
 	"github.com/ecrec/ecrec/transport"
 )
 
@@ -34,6 +35,7 @@ type connections struct {
 	ranges   gradRanges
 	gpus     []*collectives.Comm // for buffers of GPUs, used in each step
 	direct   bool                // gpus move by NCCL
+	failed   *feed.Pipeline      // it ended early, and delayed work may read its lists; nil: none has
 }
 
 // enterWorld joins a world. leaveWorld leaves it, also after an error.
@@ -70,6 +72,9 @@ func (r *rank) leaveWorld() {
 	_ = g.ep.Close()
 	g.base.Close()
 	r.protection.leaveWorld()
+	if g.failed != nil {
+		g.failed.FreeLists()
+	}
 	if g.cache != nil {
 		g.cache.Close()
 	}
@@ -85,6 +90,14 @@ func (r *rank) leaveWorld() {
 	r.checkpoints.lose()
 	kernels.Reclaim(r.dev) // also the memory of the save that was lost
 	r.conns = connections{}
+}
+
+// closeFeed ends a pipeline of steps; err is the error that ended it early, if any.
+func closeFeed(r *rank, p *feed.Pipeline, err error) {
+	p.Close(err)
+	if err != nil {
+		r.conns.failed = p
+	}
 }
 
 // openComm opens a communicator with a stream of its own.

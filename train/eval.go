@@ -44,6 +44,7 @@ func (v *evaluator) evaluateAll(step int64, start func() *feed.Pipeline, x Excha
 	scores, loss, err := v.scoreAll(p, x)
 	p.Close(err) // not deferred: a panic must not wait for the pipeline
 	if err != nil {
+		p.FreeLists() // no delayed work is under way
 		return e, err
 	}
 	if err := v.probe.Reach(step, probe.Scored); err != nil {

@@ -31,11 +31,7 @@ func (r *rank) trainJob() error {
 		chanPlan, chanFeed,
 		r.planOptions(j.modeOf(j.cfg.Cache.Mode)))
 	err := r.trainSteps(p)
-	if err != nil {
-		r.conns.ep.Abort(err)
-		r.conns.base.AwaitDelayed() // it reads lists of the pipeline's plans
-	}
-	p.Close(err) // not deferred: a panic must not wait for the pipeline
+	closeFeed(r, p, err) // not deferred: a panic must not wait for the pipeline
 	return err
 }
 

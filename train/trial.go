@@ -167,7 +167,7 @@ func (p *Pass) Train() error {
 }
 
 // Close ends a pass; err is the error that ended it early, if any.
-func (p *Pass) Close(err error) { p.feed.Close(err) }
+func (p *Pass) Close(err error) { closeFeed(p.rank, p.feed, err) }
 
 // Stages is the time of each stage of the last step.
 func (t *Trial) Stages() [probe.Stages]time.Duration { return t.rank.probe.Spent() }

@@ -368,8 +368,8 @@ func (p *Pipeline) Close(err error) {
 	_ = p.ended.Wait() // it carries no error
 	if p.lists != nil {
 		_ = p.copied.Wait()
-		for _, w := range p.works {
-			w.Plan.FreeLists(p.o.Lists) // the caller has ended the delayed work, which reads some
+		if err == nil {
+			p.FreeLists()
 		}
 		p.lists.Close()
 	}
@@ -377,4 +377,15 @@ func (p *Pipeline) Close(err error) {
 	p.batches.Close()
 	p.comm.Close()
 	p.stream.Close()
+}
+
+// FreeLists frees the lists that the pipeline has copied. After a failure delayed work reads them until the exchange is closed: the caller of
+// Close frees them then.
+func (p *Pipeline) FreeLists() {
+	if p.lists == nil {
+		return
+	}
+	for _, w := range p.works {
+		w.Plan.FreeLists(p.o.Lists)
+	}
 }
