@@ -153,6 +153,7 @@ func (h *host) nextWorld(a *answer) *world {
 		case mine && h.worker != nil && h.worker.Dead && h.worker.incarnation == s.incarnation:
 			because("process %d died", p)
 			s.incarnation++
+			s.accused = false // the new process is not
 		}
 	}
 	// If something was lost, that explains why others cannot be reached.

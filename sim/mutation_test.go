@@ -25,7 +25,7 @@ type mutation struct {
 
 var mutations = []mutation{
 	{"a moved rank continues a partition that ended before the commit", "stream/log.go",
-		[]string{"l.tail.to >= step", "l.tail.to >= 0"}, 1, ""},
+		[]string{"l.tail.to >= step", "l.tail.to >= 0"}, 100, ""},
 	{"a rebuilt rank sends only the rows that it writes", "store/sink.go", []string{"	s.losses, s.all = 0, lost\n", "	s.losses, " +
 		"s.all = 0, false\n"}, 1, ""},
 	{"a merged epoch keeps the older rows", "store/epoch.go",
@@ -38,7 +38,7 @@ var mutations = []mutation{
 	{"an epoch that the topic has lost is not noticed", "stream/chain.go", []string{"h.from > c.at.Step:", "h.from > c.at.Step && " +
 		"h.from < 0:"}, 29, ""},
 	{"a frame that the topic has lost is not noticed", "stream/chain.go", []string{"h.number > a.next:", "h.number > a.next && " +
-		"a.next > 99:"}, 548, ""},
+		"a.next > 99:"}, 1200, ""},
 	{"frames that are there twice are taken twice", "stream/chain.go", []string{"isOf && h.number < a.next:", "isOf && h.number < " +
 		"a.next && h.number > 99:"}, 24, ""},
 	{"epochs that are there twice are taken twice", "stream/chain.go",
