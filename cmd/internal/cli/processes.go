@@ -276,7 +276,7 @@ func (s *session) nextWorld(err error) *train.World {
 	s.world = next
 	s.beginRecovery()
 	if s.folder.run != nil {
-		s.folder.run.Log().Info().Uint64("generation", next.Generation).Str("after", oneLine(err)).Msg("generation")
+		s.folder.run.Log().Info().Uint64("generation", next.Generation).Str("after", endOfWorld(err)).Msg("generation")
 	}
 	if !s.isReporter() {
 		s.metrics.exporter.Moved()
@@ -351,4 +351,12 @@ func netOptions(e env.Env, w *launcher.World, beat time.Duration) transport.NetO
 	}
 	return transport.NetOptions{Env: e, Generation: w.Generation, Secret: w.Secret, Processes: processes,
 		Self: slices.Index(here, w.Process), Listener: w.Listener, Heartbeat: beat, Timeout: joinLimit}
+}
+
+// endOfWorld describes the end of a world. A rank that was done is needed again if another one is lost: its world has no error.
+func endOfWorld(err error) string {
+	if err == nil {
+		return "the last step"
+	}
+	return oneLine(err)
 }
