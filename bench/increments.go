@@ -11,7 +11,6 @@ import (
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/train"
 )
 
@@ -106,17 +105,10 @@ func (b *incrementsRun) runSaving(pause bool, kind string) (x savingTimes, err e
 	w := &savingWindow{every: b.o.number("every"), intervals: b.o.number("intervals"), pause: pause}
 	b.info, err = train.Try(env.Real(), cfg, train.Options{Observer: &w.saves, Stop: neverStop, SaveRows: saveRows,
 		Progress: func(data.Progress) error { return nil }}, most, func(t *train.Trial) (err error) {
-		if err := writeAll(t.Shard()); err != nil {
+		pass, err := startWritten(t, cfg.Cache.Mode, most)
+		if err != nil {
 			return err
 		}
-		mode := t.Mode(cfg.Cache.Mode)
-		if mode == lrpp.Cached {
-			if err := t.OpenCache(most); err != nil {
-				return err
-			}
-		}
-		t.SetMode(mode)
-		pass := t.Start(mode, most)
 		defer func() { pass.Close(err) }()
 		return w.train(&savingRank{w: w, t: t, pass: pass})
 	})

@@ -10,7 +10,6 @@ import (
 	"github.com/ecrec/ecrec/bench/measure"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/train"
 )
 
@@ -62,17 +61,10 @@ func runSaves(out io.Writer, o Options) (*Report, error) {
 	}
 	info, err := train.Try(env.Real(), cfg, train.Options{Observer: silent{}, SaveRows: rows, Stop: neverStop,
 		Progress: func(data.Progress) error { return nil }}, most, func(t *train.Trial) (err error) {
-		if err := t.TouchAll(); err != nil {
+		pass, err := startWritten(t, cfg.Cache.Mode, most)
+		if err != nil {
 			return err
 		}
-		mode := t.Mode(cfg.Cache.Mode)
-		if mode == lrpp.Cached {
-			if err := t.OpenCache(most); err != nil {
-				return err
-			}
-		}
-		t.SetMode(mode)
-		pass := t.Start(mode, most)
 		defer func() { pass.Close(err) }()
 		return b.takeTurns(t, pass)
 	})

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ecrec/ecrec/shard"
+	"github.com/ecrec/ecrec/lrpp"
 	"github.com/ecrec/ecrec/train"
 )
 
@@ -147,25 +147,17 @@ func (w *savingWindow) times(rowSize float64) savingTimes {
 		plain: 1e3 * w.plain.seconds / float64(w.plain.steps), longest: w.ms[len(w.ms)-1] / w.ms[len(w.ms)/2], rowSize: rowSize}
 }
 
-// writeAll writes every row with its own bytes, as late in a long run: a full checkpoint holds the rows that were written.
-func writeAll(h *shard.Shard) error {
-	if err := h.TouchAll(); err != nil {
-		return err
+// startWritten starts a pass of a job whose rows are all written, as late in a long run: a full checkpoint holds the rows that were.
+func startWritten(t *train.Trial, cacheMode string, steps int) (*train.Pass, error) {
+	if err := t.TouchAll(); err != nil {
+		return nil, err
 	}
-	const batch = 1 << 14
-	slots, rows := make([]int32, 0, batch), make([]byte, batch*h.RowBytes())
-	for first := int64(0); first < h.Slots(); first += batch {
-		slots = slots[:0]
-		for slot := first; slot < min(first+batch, h.Slots()); slot++ {
-			slots = append(slots, int32(slot))
-		}
-		part := rows[:len(slots)*h.RowBytes()]
-		if err := h.ReadBytes(part, slots); err != nil {
-			return err
-		}
-		if err := h.StoreRaw(slots, part); err != nil {
-			return err
+	mode := t.Mode(cacheMode)
+	if mode == lrpp.Cached {
+		if err := t.OpenCache(int64(steps)); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	t.SetMode(mode)
+	return t.Start(mode, steps), nil
 }

@@ -302,7 +302,7 @@ func TestNCCLLossBefore(t *testing.T) {
 }
 
 // TestNCCLFails: an error of NCCL ends the operation on all ranks and is reported. A rank whose communicator
-// has the error tells its peers before it aborts: the abort may wait for them.
+// has the error ends its endpoint before it aborts: the abort may wait for its peers.
 func TestNCCLFails(t *testing.T) {
 	devices, lib := standInGPUs(t, 3)
 	t.Setenv("ECREC_STANDIN_NCCL_FAIL", "1:2")
