@@ -69,18 +69,18 @@ func (p *Parity) Audit(rows *Digests) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	var built []int32
+	var built, places []int32
 	for at := range p.Rows() {
 		switch {
 		case p.isUnbuilt(at):
 		case p.isZero(at):
 			a.Parities[at] = make([]byte, stride)
 		default:
-			built = append(built, int32(at))
+			built, places = append(built, int32(at)), append(places, p.placeOf(at))
 		}
 	}
 	return a, p.copyRows(built, a.Parities, func(rows kernels.Matrix) error {
-		p.stream.GatherRows(rows, p.rows, kernels.HostBuffer(built))
+		p.stream.GatherRows(rows, p.rows, kernels.HostBuffer(places))
 		return p.stream.Sync()
 	})
 }

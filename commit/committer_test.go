@@ -252,7 +252,7 @@ func (c *cluster) checkParities(t *testing.T) {
 				holder, at := group.Holder(stripe, group.Data()+j)
 				p, got := c.members[holder].p, make([]byte, stride)
 				if !p.isZero(at) {
-					got = p.rows.RowRange(int(at), 1).Buf.Host()
+					got = p.rows.RowRange(int(p.placeOf(at)), 1).Buf.Host()
 				}
 				if !bytes.Equal(got, want[j]) {
 					t.Fatalf("stripe %d of group %d: parity %d at owner %d is not the encoding as of step %d", stripe, g, j, holder,

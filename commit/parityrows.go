@@ -15,10 +15,14 @@ type parityRows struct {
 	owner  int
 	dev    kernels.Device
 	stream kernels.Stream // the training goroutine's
-	rows   kernels.Matrix
+	rows   kernels.Matrix // in the order of their places
+	// places has 1 + the place of each row, 0 if it has none. A row without one is zeros. Places are given in the order in
+	// which rows are first marked, so that rows in use share pages: the first steps touch few pages, and rows that no step
+	// uses take no memory. Nil, in memory that the CPU does not address: the place of a row is its number.
+	places []uint32
+	placed uint32 // how many rows have a place
 	// folded has a bit for each row and data column: whether the column's row may differ from
-	// its init. A row without a bit counts as zeros. On a GPU its bytes are zeros; in memory
-	// that the CPU addresses they may be anything.
+	// its init. A row without a bit counts as zeros.
 	folded bitset
 	// unbuilt has a bit for each row that is yet to be encoded. Deltas of such a row are
 	// dropped.
@@ -54,6 +58,10 @@ func newParityRows(o *ParityOptions, code *ec.Code) (*parityRows, error) {
 		}
 	}
 	p.rows = kernels.Mat(buf, int(n), stride/4)
+	if n > 0 && buf.OnHost() {
+		p.places = make([]uint32, n)
+		kernels.HugePages(p.places)
+	}
 	p.clearRows()
 	p.folded = newBitset(n * int64(p.group.Data()))
 	p.series = p.group.Series(owner)
@@ -73,13 +81,36 @@ func newParityRows(o *ParityOptions, code *ec.Code) (*parityRows, error) {
 
 func (p *parityRows) freeRows() { release(p.dev, &p.rows.Buf) }
 
-// clearRows makes all rows zeros, on a GPU. In memory that the CPU addresses, markColumn clears a
-// row when it is first written, since most rows may never be.
+// PlaceBytes is the memory of the place of a parity row.
+const PlaceBytes = 4
+
+// clearRows makes all rows zeros: without places if they have any, else by their bytes.
 func (p *parityRows) clearRows() {
-	if !p.rows.Buf.OnHost() {
-		p.stream.Zero(p.rows.Buf)
-		_ = p.stream.Sync() // before other streams use them; an error stays in the stream
+	if p.places != nil || p.rows.Rows == 0 {
+		clear(p.places)
+		p.placed = 0
+		return
 	}
+	p.stream.Zero(p.rows.Buf)
+	_ = p.stream.Sync() // before other streams use them; an error stays in the stream
+}
+
+// placeOf returns the place of a row, which has one.
+func (p *parityRows) placeOf(at int64) int32 {
+	if p.places == nil {
+		return int32(at)
+	}
+	return int32(p.places[at] - 1)
+}
+
+// takePlace gives a row a place, unless it has one. The memory there may hold any bytes, and is cleared.
+func (p *parityRows) takePlace(at int64) {
+	if p.places == nil || p.places[at] != 0 {
+		return
+	}
+	clear(p.rows.RowRange(int(p.placed), 1).Buf.Host())
+	p.placed++
+	p.places[at] = p.placed
 }
 
 // Rows is how many parity rows there are.
@@ -108,7 +139,7 @@ func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
 			p.markColumn(at, to.column)
 		}
 		plain = plain && to.factor == 1
-		p.index, p.from, p.factors = append(p.index, int32(at)), append(p.from, int32(i)), append(p.factors, to.factor)
+		p.index, p.from, p.factors = append(p.index, p.placeOf(at)), append(p.from, int32(i)), append(p.factors, to.factor)
 	}
 	factors := p.factors
 	if plain {
@@ -117,19 +148,16 @@ func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
 	p.stream.FoldRows(p.rows, kernels.HostBuffer(p.index), kernels.Mat(rows, len(slots), p.rows.Cols), kernels.HostBuffer(p.from), factors)
 }
 
-// markColumn records that a column of a row may differ from zeros. The first mark of a row clears
-// its memory, which may hold any bytes.
+// markColumn records that a column of a row may differ from zeros.
 func (p *parityRows) markColumn(at int64, column int) {
-	if p.isZero(at) {
-		clear(p.rows.RowRange(int(at), 1).Buf.Host()) // see clearRows
-	}
+	p.takePlace(at)
 	p.folded.set(at*int64(p.group.Data()) + int64(column))
 }
 
 // markRead marks the columns that may differ from zeros in a row that is built from a shard:
-// the shard's own column, or every column if the shard is a parity. buildRows sets the row's
-// memory.
+// the shard's own column, or every column if the shard is a parity.
 func (p *parityRows) markRead(at int64, shard int) {
+	p.takePlace(at)
 	first, n := at*int64(p.group.Data()), int64(p.group.Data())
 	if shard < p.group.Data() {
 		first, n = first+int64(shard), 1
@@ -171,12 +199,16 @@ func (p *parityRows) resetRows() {
 	p.missing.Store(0)
 }
 
-// buildRows sets unbuilt rows (len(at), stride). Their columns are marked already.
+// buildRows sets unbuilt rows (len(at), stride). Those that are not zeros are marked already.
 func (p *parityRows) buildRows(s kernels.Stream, at []int32, rows kernels.Matrix) {
-	for _, row := range at {
+	p.index, p.from = p.index[:0], p.from[:0]
+	for i, row := range at {
 		p.setBuilt(int64(row))
+		if !p.isZero(int64(row)) {
+			p.index, p.from = append(p.index, p.placeOf(int64(row))), append(p.from, int32(i))
+		}
 	}
-	s.ScatterRows(p.rows, rows, kernels.HostBuffer(at))
+	s.FoldRows(p.rows, kernels.HostBuffer(p.index), rows, kernels.HostBuffer(p.from), nil) // they are zeros so far
 }
 
 // setBuilt records that a row is built. If no column is marked, it is zeros.

@@ -19,7 +19,7 @@ type round struct {
 	cursors      []cursor       // in the replies, by rank
 	found        kernels.Buffer // decoded shards
 	urgent       []int32        // requested slots that are about to be read
-	slots        []int32        // scratch: shards that are sent, or installed
+	slots        []int32        // scratch: shards that are sent (slots of rows and places of parities), or installed
 	from         []int32        // scratch: received rows that slots are decoded from
 	factors      []byte         // scratch: of these rows
 	runs         []run          // of slots
@@ -214,7 +214,7 @@ func (p *Parity) gatherReplies(h *shard.Shard) error {
 	return h.Stream().Sync()
 }
 
-// findShards lists this rank's shards of stripes, except zeros, and sets their bits of present. About half of the shards are zeros, so the loop has no branch for that.
+// findShards lists this rank's shards of stripes, rows by slot and parities by place, except zeros, and sets their bits of present. About half of the shards are zeros, so the loop has no branch for that.
 func (p *Parity) findShards(stripes []int32, present []uint32) {
 	x, size := &p.rebuild.round, uint32(p.group.Size)
 	slots, touched := p.o.Shard.Slots(), p.o.Shard.TouchedBits()
@@ -228,14 +228,15 @@ func (p *Parity) findShards(stripes []int32, present []uint32) {
 			x.runs = append(x.runs, run{listed, parity})
 		}
 		var is uint32
+		where := int32(at)
 		switch {
 		case parity && !p.isZero(at):
-			is = 1
+			is, where = 1, p.placeOf(at)
 		case !parity && at < slots:
 			is = uint32(touched[at>>6]>>(at&63)) & 1
 		}
 		present[i/32] |= is << (i % 32)
-		list[listed] = int32(at)
+		list[listed] = where
 		listed += int(is)
 	}
 	x.slots = list[:listed]

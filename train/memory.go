@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
@@ -240,7 +241,8 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 	for _, rank := range j.hosted {
 		rows += float64(shard.Bytes(j.rowOptions(j.roles.ownerOf(rank))))
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.coded() {
-			rows += float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))) * float64(j.bytesPerRow())
+			parities := float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0)))
+			rows, rest = rows+parities*float64(j.bytesPerRow()), rest+parities*commit.PlaceBytes
 		}
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.stores() {
 			rows += float64(store.IndexBytes * j.place.Slots(0))
