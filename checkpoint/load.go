@@ -143,9 +143,9 @@ type RowSink interface {
 	// StoreRaw sets the bytes of the rows in slots, which ascend. Rows holds them one
 	// after the other. The caller reuses both slices.
 	StoreRaw(slots []int32, rows []byte) error
-	// Populate may allocate the memory of n rows from a slot on, most of which will be
-	// stored. It runs at the same time as StoreRaw.
-	Populate(slot int64, n int)
+	// Populate may allocate memory for the n rows from a slot on, some of which will be
+	// stored next. It runs at the same time as StoreRaw.
+	Populate(slot int64, n, some int)
 }
 
 // ReadRows stores the touched rows of one of owners owners in a sink, on the calling
@@ -220,8 +220,7 @@ const populateBytes = 4 << 20
 
 // populateAhead allocates the memory of a file's rows before they are stored. The system
 // provides fresh memory as slowly as the disk reads, so both must run at the same time.
-// Regions with few touched rows are left to be allocated page by page. The returned function
-// stops it.
+// The returned function stops it.
 func (c *Checkpoint) populateAhead(r *rowStream, sink RowSink) (end func()) {
 	stop, stopped := env.NewEvent(c.env, "stop populating"), env.NewEvent(c.env, "populated")
 	slots := int(c.Model.placeRows(c.Ranks).Slots(r.rank))
@@ -235,9 +234,7 @@ func (c *Checkpoint) populateAhead(r *rowStream, sink RowSink) (end func()) {
 				touched += bits.OnesCount64(w)
 			}
 			n := min(64*len(part), slots-64*at)
-			if 2*touched > n {
-				sink.Populate(int64(64*at), n)
-			}
+			sink.Populate(int64(64*at), n, touched)
 		}
 	})
 	return func() {

@@ -138,8 +138,8 @@ type checkingSink struct {
 	rows int
 }
 
-func (s *checkingSink) Populate(slot int64, n int) {
-	if slot < 0 || n < 1 || slot+int64(n) > 70 {
+func (s *checkingSink) Populate(slot int64, n, some int) {
+	if slot < 0 || n < 1 || slot+int64(n) > 70 || some < 0 || some > n {
 		panic(fmt.Sprintf("populate %d rows from %d on", n, slot))
 	}
 }

@@ -77,7 +77,7 @@ func (c *cluster) newMember(t testing.TB, id int, every int64) *member {
 		t.Fatal(err)
 	}
 	s := dev.Stream(1)
-	h, err := shard.New(dev, s, shard.Options{Map: c.place, Owner: id, Seed: 3, Width: c.width, State: c.state})
+	h, err := shard.New(dev, s, shard.Options{Map: c.place, Owner: id, Seed: 3, Width: c.width, State: c.state, Packed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (c *cluster) checkParities(t *testing.T) {
 	stride := 4 * (testWidth + testState)
 	init := make([][]byte, len(c.members))
 	for i, m := range c.members {
-		fresh, err := shard.New(m.p.o.Device, m.h.Stream(), shard.Options{Map: c.place, Owner: i, Seed: 3, Width: testWidth, State: testState})
+		fresh, err := shard.New(m.p.o.Device, m.h.Stream(), shard.Options{Map: c.place, Owner: i, Seed: 3, Width: testWidth, State: testState, Packed: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -175,7 +175,7 @@ func noteWrites(h *Shard, slots []int32, drawn []bool) []bool {
 		*word |= bit
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
-			setBit(h.touched, slot)
+			h.touch(slot)
 		}
 	}
 	return drawn

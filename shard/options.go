@@ -18,6 +18,9 @@ type Options struct {
 	Frames int
 	// Ahead is the most rows beside them that are read before they are needed.
 	Ahead int
+	// Packed: rows get their memory in the order of their first use, not in that of their slots. On a GPU, and with
+	// Frames, it changes nothing.
+	Packed bool
 	// Parts are the parts of the weights, in order. Nil: one part.
 	Parts []Part
 }
@@ -46,7 +49,11 @@ func Bytes(o Options) int64 {
 	if o.Frames > 0 {
 		return min(slots, int64(o.Frames))*FrameBytes(o) + int64(o.Ahead)*RowBytes(o) + SlotBytes(o)
 	}
-	return slots*RowBytes(o) + slots/8
+	bytes := slots*RowBytes(o) + slots/8
+	if o.Packed {
+		bytes += slots * placeBytes
+	}
+	return bytes
 }
 
 // FrameBytes is the memory of each row that is in memory, for a shard with Options.Frames.

@@ -24,10 +24,13 @@ func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err e
 	return len(slots), int64(at), err
 }
 
-// readTouched is ReadTouched for the rows of touched, and lists the slots. From the host's memory it
-// copies runs of rows; a GPU gathers all rows first, since each copy from it costs microseconds.
+// inOrder reports whether all rows are in the host's memory in the order of their slots.
+func (h *Shard) inOrder() bool { return h.rows.Buf.OnHost() && h.frames == nil && h.packed == nil }
+
+// readTouched is ReadTouched for the rows of touched, and lists the slots. If the rows are in order, it
+// copies runs of them; a GPU gathers all rows first, since each copy from it costs microseconds.
 func (h *Shard) readTouched(dst []byte, from int, touched []uint64) (slots []int32, next int, err error) {
-	stride, direct := h.RowBytes(), h.rows.Buf.OnHost() && h.frames == nil
+	stride, direct := h.RowBytes(), h.inOrder()
 	room := len(dst) / stride
 	h.index = h.index[:0]
 	for len(h.index) < room {
@@ -67,7 +70,7 @@ func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 		}
 		to = h.staged.Slice(0, len(dst))
 	}
-	if err := h.uploadSlots(slots); err != nil {
+	if err := h.uploadSlots(h.placesOf(slots)); err != nil {
 		return err
 	}
 	h.s.GatherRows(kernels.Mat(to, len(slots), h.rows.Cols), h.rows, h.slots.SliceFloats(0, len(slots)))
@@ -88,33 +91,30 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	for i := 0; i < len(slots) && h.frames == nil; {
-		n := 1
-		for i+n < len(slots) && slots[i+n] == slots[i]+int32(n) {
-			n++
-		}
-		h.s.Upload(h.rows.RowRange(int(slots[i]), n).Buf, rows[i*stride:(i+n)*stride])
-		i += n
-	}
 	for _, slot := range slots {
 		h.touchWritten(slot)
 	}
 	if h.frames != nil {
 		return h.frames.storeBytes(h.s, slots, rows)
 	}
+	h.eachRun(slots, func(place, i, n int) {
+		h.s.Upload(h.rows.RowRange(place, n).Buf, rows[i*stride:(i+n)*stride])
+	})
 	return h.s.Sync()
 }
 
 // Store sets the weights of the n rows from slot on to src (n, width) and
 // zeroes their state.
 func (h *Shard) Store(slot int64, src kernels.Matrix) error {
-	for i := range src.Rows {
-		h.touchWritten(int32(slot) + int32(i))
+	slots := make([]int32, src.Rows)
+	for i := range slots {
+		slots[i] = int32(slot) + int32(i)
+		h.touchWritten(slots[i])
 	}
 	if h.frames != nil {
-		return h.storeBelow(int32(slot), src)
+		return h.storeBelow(slots, src)
 	}
-	h.setWeights(h.rows.RowRange(int(slot), src.Rows), src)
+	h.eachRun(slots, func(place, i, n int) { h.setWeights(h.rows.RowRange(place, n), src.RowRange(i, n)) })
 	return nil
 }
 
@@ -125,24 +125,27 @@ func (h *Shard) setWeights(dst, src kernels.Matrix) {
 }
 
 // storeBelow is Store for rows that are not all in memory.
-func (h *Shard) storeBelow(first int32, src kernels.Matrix) error {
+func (h *Shard) storeBelow(slots []int32, src kernels.Matrix) error {
 	rows := make([]float32, src.Rows*h.rows.Stride)
 	h.setWeights(kernels.Mat(kernels.HostBuffer(rows), src.Rows, h.rows.Stride), src)
-	slots := make([]int32, src.Rows)
-	for i := range slots {
-		slots[i] = first + int32(i)
-	}
 	return h.frames.storeBytes(h.s, slots, kernels.BytesOf(rows))
 }
 
-// Populate takes the memory of n rows from a slot on, most of which will be stored. That costs a
-// third of the page faults one by one. Unlike all other methods, it may be called while another
-// goroutine stores rows.
-func (h *Shard) Populate(slot int64, n int) {
-	if h.frames != nil {
+// Populate takes the memory of the n rows from a slot on, some of which will be stored next, unless page by page is better. At
+// once it costs a third of the page faults one by one. Unlike all other methods, it may be called while another goroutine stores rows.
+func (h *Shard) Populate(slot int64, n, some int) {
+	first := int(slot)
+	switch {
+	case h.frames != nil:
+		return
+	case h.packed != nil:
+		first, n = h.packed.populate(some)
+	case 2*some <= n:
 		return
 	}
-	kernels.Populate(h.rows.RowRange(int(slot), n).Buf)
+	if n > 0 {
+		kernels.Populate(h.rows.RowRange(first, n).Buf)
+	}
 }
 
 // OpenTier keeps rows in memory only as far as Options.Frames allows, and the others below, which Close closes. It is called before On, and
@@ -209,6 +212,7 @@ func (h *Shard) Reset() {
 	h.hold.needNone()
 	clear(h.touched)
 	clear(h.hold.differs)
+	h.packed.reset()
 	if h.frames != nil {
 		h.frames.makeFresh()
 	}
@@ -241,11 +245,11 @@ func nextRun(touched []uint64, at, limit int) (first, n int) {
 	return 0, 0
 }
 
-// Memory returns the rows of a shard without a tier, in the memory of the host, and a bit for each row that may differ from its init. Other
+// Memory returns the rows of a shard whose rows are in the memory of the host in the order of their slots, and a bit for each row that may differ from its init. Other
 // goroutines may read them as long as no method of the shard is called that writes rows.
 func Memory(h *Shard) (rows kernels.Matrix, touched []uint64) {
-	if h.frames != nil {
-		panic("shard: rows with a tier have no place in memory")
+	if h.frames != nil || h.packed != nil {
+		panic("shard: the rows are not in memory in the order of their slots")
 	}
 	return h.rows, h.hold.differs
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/ecrec/ecrec/kernels"
 )
@@ -19,11 +20,13 @@ type Shard struct {
 	view    bool           // made by On
 	journal *Journal       // nil: writes are not recorded
 	hold    *hold
-	frames  *frames // nil: all rows are in memory, and the frame of each is its slot
+	frames  *frames // nil: all rows are in memory
+	packed  *packed // nil: the place of each row is its slot, if it has no frame
 
 	fresh  []int32        // scratch: slots to draw
 	drawn  []bool         // scratch: of slots that are written without a journal
 	index  []int32        // scratch: slots to read
+	where  []int32        // scratch: places of slots
 	ahead  []int32        // scratch: slots to put aside
 	slots  kernels.Buffer // scratch: slots on the device
 	places kernels.Buffer // scratch: places of pre-images on the device
@@ -50,8 +53,13 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 			return nil, fmt.Errorf("shard: %d rows of %d bytes of owner %d: %w", frames, stride*4, o.Owner, err)
 		}
 	}
+	var p *packed
+	if o.Packed && o.Frames == 0 && !buf.OnDevice() {
+		p = newPacked(slots)
+	}
 	return &Shard{
 		o: o, dev: dev, s: s,
+		packed:  p,
 		init:    InitOf(o),
 		rows:    kernels.Mat(buf, int(frames), stride),
 		count:   int(slots),
@@ -65,7 +73,7 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 // time.
 func (h *Shard) On(s kernels.Stream) *Shard {
 	return &Shard{o: h.o, dev: h.dev, s: s, init: InitOf(h.o), rows: h.rows, count: h.count, touched: h.touched, view: true,
-		journal: h.journal, hold: h.hold, frames: h.frames, draw: make([]float32, h.o.Width)}
+		journal: h.journal, hold: h.hold, frames: h.frames, packed: h.packed, draw: make([]float32, h.o.Width)}
 }
 
 // Close frees the rows, unless the Shard was made by On.
@@ -135,9 +143,6 @@ func (h *Shard) StoreRows(slots []int32, src kernels.Matrix) error {
 	if err := h.replaceRows(slots, src); err != nil {
 		return err
 	}
-	for _, slot := range slots {
-		setBit(h.touched, slot)
-	}
 	return nil
 }
 
@@ -155,13 +160,14 @@ func (h *Shard) replaceRows(slots []int32, src kernels.Matrix) error {
 // Peek copies the weights of slots to dst (len(slots), width) and touches none. Untouched rows
 // are drawn into dst only.
 func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
-	h.index = append(h.index[:0], slots...)
-	for i, slot := range slots {
-		if !isSet(h.touched, slot) {
-			h.index[i] = 0 // any row; overwritten below
+	some := slices.IndexFunc(slots, func(slot int32) bool { return isSet(h.touched, slot) })
+	if some >= 0 {
+		h.index = append(h.index[:0], slots...)
+		for i, slot := range slots {
+			if !isSet(h.touched, slot) {
+				h.index[i] = slots[some] // any touched row; overwritten below
+			}
 		}
-	}
-	if len(slots) > 0 {
 		rows, index, err := h.locateCopy(h.index)
 		if err != nil {
 			return err
@@ -277,7 +283,7 @@ func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
 		if len(rest) == 0 {
 			continue
 		}
-		if err := h.uploadSlots(rest); err != nil {
+		if err := h.uploadSlots(h.placesOf(rest)); err != nil {
 			return err
 		}
 		h.s.UpdateRows(rule, h.rows, h.slots.SliceFloats(0, len(rest)), kernels.Mat(h.zeros, 1, h.o.Width),
@@ -306,13 +312,13 @@ func (h *Shard) drawUntouched(slots []int32) error {
 	for _, slot := range slots {
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
-			setBit(h.touched, slot) // a slot may be listed twice
+			h.touch(slot) // a slot may be listed twice
 		}
 	}
 	return drawFresh(h)
 }
 
-// drawFresh draws the slots in fresh, which count as touched already.
+// drawFresh draws the slots in fresh, which were touched one after the other.
 func drawFresh(h *Shard) error {
 	if len(h.fresh) == 0 || h.frames != nil {
 		return nil
@@ -320,7 +326,14 @@ func drawFresh(h *Shard) error {
 	if err := h.uploadSlots(h.fresh); err != nil {
 		return err
 	}
-	h.s.InitRows(h.rows, h.slots.SliceFloats(0, len(h.fresh)), h.init)
+	slots := h.slots.SliceFloats(0, len(h.fresh))
+	if h.packed == nil {
+		h.s.InitRows(h.rows, slots, h.init)
+		return nil
+	}
+	rows := h.rows.RowRange(h.packed.placeOf(h.fresh[0]), len(h.fresh)) // they have the last places
+	h.s.Zero(rows.Buf)
+	h.s.XorInit(rows, slots, h.init)
 	return nil
 }
 
@@ -331,7 +344,7 @@ func (h *Shard) locate(slots []int32, a access) (rows kernels.Matrix, index kern
 			return rows, index, err
 		}
 	}
-	err = h.uploadSlots(slots)
+	err = h.uploadSlots(h.placesOf(slots))
 	return h.rows, h.slots.SliceFloats(0, len(slots)), err
 }
 
@@ -343,7 +356,7 @@ func (h *Shard) locateCopy(slots []int32) (rows kernels.Matrix, index kernels.Bu
 			return rows, index, err
 		}
 	}
-	err = h.uploadSlots(slots)
+	err = h.uploadSlots(h.placesOf(slots))
 	return rows, h.slots.SliceFloats(0, len(slots)), err
 }
 
@@ -365,7 +378,7 @@ func unsetBit(bits []uint64, slot int32) { bits[slot>>6] &^= 1 << (slot & 63) }
 func (h *Shard) touchWritten(slot int32) {
 	h.hold.needNone()
 	h.hold.addOne(slot)
-	setBit(h.touched, slot)
+	h.touch(slot)
 }
 
 // Touched is how many rows are touched.

@@ -17,6 +17,9 @@ const (
 
 var tables = []int64{70, 3, 500}
 
+// inPacked is whether the shards of tests are packed.
+var inPacked bool
+
 // shards makes the shards of all owners.
 func shards(t *testing.T, owners, state int) []*Shard {
 	t.Helper()
@@ -27,7 +30,7 @@ func shards(t *testing.T, owners, state int) []*Shard {
 	all := make([]*Shard, owners)
 	for o := range all {
 		s := dev.Stream(1)
-		h, err := New(dev, s, Options{Map: placement.New(tables, owners), Owner: o, Seed: seed, Width: width, State: state})
+		h, err := New(dev, s, Options{Map: placement.New(tables, owners), Owner: o, Seed: seed, Width: width, State: state, Packed: inPacked})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +219,7 @@ func TestOwnerWithoutRows(t *testing.T) {
 	s := dev.Stream(1)
 	defer s.Close()
 	for owner := range 3 {
-		h, err := New(dev, s, Options{Map: placement.New([]int64{1}, 3), Owner: owner, Seed: seed, Width: width, State: 1})
+		h, err := New(dev, s, Options{Map: placement.New([]int64{1}, 3), Owner: owner, Seed: seed, Width: width, State: 1, Packed: inPacked})
 		if err != nil {
 			t.Fatal(err)
 		}

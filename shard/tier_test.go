@@ -43,6 +43,8 @@ func newTierTwin(t *testing.T, r *rand.Rand, keep Keep) *tierTwin {
 		o := Options{Map: placement.New(tables, 2), Owner: 1, Seed: seed, Width: width, State: 1}
 		if i == 0 {
 			o.Frames, o.Ahead = frames, r.IntN(1+r.IntN(300))
+		} else {
+			o.Packed = r.IntN(2) == 0
 		}
 		h, err := New(dev, s, o)
 		if err != nil {

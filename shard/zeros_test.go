@@ -26,7 +26,7 @@ func testDenseAdam(t *testing.T, decay float64) {
 	}
 	s := dev.Stream(2)
 	defer s.Close()
-	h, err := New(dev, s, Options{Map: placement.New([]int64{rows}, 1), Seed: 3, Width: width, State: 2 * width})
+	h, err := New(dev, s, Options{Map: placement.New([]int64{rows}, 1), Seed: 3, Width: width, State: 2 * width, Packed: inPacked})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,88 @@
+package shard
+
+import (
+	"sync/atomic"
+
+	"github.com/ecrec/ecrec/kernels"
+)
+
+// packed is the places of rows in memory, which they get in the order of their first use. So the rows in use share pages: the first steps
+// touch few pages, also where their rows are all over the tables, and the memory of a table is that of the rows in use.
+// In the order of their slots each would take a page of its own.
+//
+// Invariant: a row has a place if and only if it was touched. Places 0 to used-1 are taken.
+type packed struct {
+	places    []uint32 // 1 + the place of each slot, 0 if it has none
+	used      uint32
+	populated atomic.Int64 // places whose memory was taken ahead, by Populate
+}
+
+// placeBytes is the memory of the place of a row.
+const placeBytes = 4
+
+func newPacked(slots int64) *packed {
+	p := &packed{places: make([]uint32, slots)}
+	kernels.HugePages(p.places)
+	return p
+}
+
+// add gives a row the next place, unless it has one.
+func (p *packed) add(slot int32) {
+	if p != nil && p.places[slot] == 0 {
+		p.used++
+		p.places[slot] = p.used
+	}
+}
+
+// placeOf returns the place of a row, which has one.
+func (p *packed) placeOf(slot int32) int { return int(p.places[slot]) - 1 }
+
+// reset takes all places back.
+func (p *packed) reset() {
+	if p != nil {
+		clear(p.places)
+		p.used = 0
+		p.populated.Store(0)
+	}
+}
+
+// populate returns the next places, whose memory is about to be used, to take it ahead.
+func (p *packed) populate(n int) (first, count int) {
+	first = int(p.populated.Add(int64(n))) - n
+	return first, max(0, min(n, len(p.places)-first))
+}
+
+// touch notes that a row is touched, and gives it a place.
+func (h *Shard) touch(slot int32) {
+	setBit(h.touched, slot)
+	h.packed.add(slot)
+}
+
+// placesOf returns the places of touched rows in memory, until the next call. With a tier, frames are places.
+func (h *Shard) placesOf(slots []int32) []int32 {
+	p := h.packed
+	if p == nil {
+		return slots
+	}
+	if cap(h.where) < len(slots) {
+		h.where = make([]int32, len(slots)+len(slots)/2)
+	}
+	h.where = h.where[:len(slots)]
+	for i, slot := range slots {
+		h.where[i] = int32(p.places[slot]) - 1
+	}
+	return h.where
+}
+
+// eachRun calls do for runs of rows that follow each other in slots and in memory: those from i on, n of them, from a place on.
+func (h *Shard) eachRun(slots []int32, do func(place, i, n int)) {
+	places := h.placesOf(slots)
+	for i := 0; i < len(places); {
+		n := 1
+		for i+n < len(places) && places[i+n] == places[i]+int32(n) {
+			n++
+		}
+		do(int(places[i]), i, n)
+		i += n
+	}
+}
