@@ -114,7 +114,7 @@ func (b *diskBench) newShards() ([]*shard.Shard, error) {
 		if len(b.s) == rank {
 			b.s = append(b.s, b.dev.Stream(1))
 		}
-		h, err := shard.New(b.dev, b.s[rank], shard.Options{Map: place, Owner: rank, Width: b.model.Width, State: b.model.RowState})
+		h, err := shard.New(b.dev, b.s[rank], shard.Options{Map: place, Owner: rank, Width: b.model.Width, State: b.model.RowState, Packed: true})
 		if err != nil {
 			return nil, err
 		}

@@ -36,26 +36,28 @@ func measureSave(j failingJob, at int) (s saveTime, err error) {
 	return r.costOfSave(int64(at), published.UnixMilli()), nil
 }
 
-// costOfSave compares the steps during a save with the mean step of the others.
+// costOfSave compares the steps during a save with as many steps before it as after it. Steps become faster as a run goes on, which cancels out.
 func (r *failingRun) costOfSave(at, published int64) (s saveTime) {
-	var plain []float64
+	var before, after []float64
 	began, during, steps := int64(0), 0.0, 0
 	for i, l := range r.lines[1:] {
 		took := float64(l.UnixMS-r.lines[i].UnixMS) / 1e3
 		switch {
 		case l.Step <= at:
 			began = l.UnixMS
-			if l.Step > at/2 {
-				plain = append(plain, took)
-			}
+			before = append(before, took)
 		case r.lines[i].UnixMS < published:
 			during, steps = during+took, steps+1
 		default:
-			plain = append(plain, took)
+			after = append(after, took)
 		}
 	}
 	s.duration = float64(published-began) / 1e3
-	if len(plain) > 0 {
+	n := len(before) / 2
+	if len(after) > 0 {
+		n = min(n, len(after))
+	}
+	if plain := append(before[len(before)-n:], after[:min(n, len(after))]...); len(plain) > 0 {
 		s.lost = max(0, during-float64(steps)*meanOf(plain))
 	}
 	return s

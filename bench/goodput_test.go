@@ -56,6 +56,16 @@ func TestCostOfSave(t *testing.T) {
 	if math.Abs(s.duration-0.040) > 1e-9 || math.Abs(s.lost-0.015) > 1e-9 {
 		t.Errorf("%+v, want 40 ms, of which 15 are lost", s)
 	}
+	r.lines = nil
+	for step, at := int64(1), int64(1000); step <= 23; step++ { // each is 1 ms faster than the one before
+		r.lines = append(r.lines, stepLine{step, at})
+		if at += 50 - step; step >= 10 && step < 13 {
+			at += 5
+		}
+	}
+	if x := r.costOfSave(10, r.lines[12].UnixMS-1); math.Abs(x.lost-0.015) > 1e-9 {
+		t.Errorf("%+v of steps that become faster, want 15 ms that are lost", x)
+	}
 	if got := s.bestInterval(3); math.Abs(got-0.3) > 1e-9 {
 		t.Errorf("interval %v, want sqrt(2 x 0.015 x 3) = 0.3", got)
 	}

@@ -3,7 +3,9 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/collectives"
@@ -107,7 +109,7 @@ func (g *memoryGroup) newMember(id int) (*memoryMember, error) {
 		return nil, err
 	}
 	m := &memoryMember{dev: dev, stream: dev.Stream(1)}
-	if m.rows, err = shard.New(dev, m.stream, shard.Options{Map: g.place, Owner: id, Seed: 3, Width: g.width, State: g.width}); err != nil {
+	if m.rows, err = shard.New(dev, m.stream, shard.Options{Map: g.place, Owner: id, Seed: 3, Width: g.width, State: g.width, Packed: true}); err != nil {
 		return nil, err
 	}
 	if m.parity, err = commit.NewParity(commit.ParityOptions{Env: env.Real(), Device: dev, Shard: m.rows, Layout: g.layout, Code: g.code,
@@ -130,7 +132,7 @@ func (g *memoryGroup) freeMembers() {
 	}
 }
 
-// writeRows updates a share of the rows, spread evenly, without a journal.
+// writeRows updates a share of the rows, spread evenly and in random order, without a journal.
 func (m *memoryMember) writeRows(percent, width int) error {
 	const most = 1 << 16 // rows of an update
 	m.rows.Journal().Pause(true)
@@ -147,12 +149,14 @@ func (m *memoryMember) writeRows(percent, width int) error {
 		if slot*int64(percent)%100 < int64(percent) {
 			slots = append(slots, int32(slot))
 		}
-		if n := len(slots); n == most || n > 0 && slot == m.rows.Slots()-1 {
-			if err := m.rows.Apply(kernels.WholeRow(kernels.Optimizer{Kind: kernels.Adagrad, LR: 0.1, Eps: 1e-8}), slots,
-				kernels.Mat(kernels.HostBuffer(grads[:n*width]), n, width), kernels.HostBuffer(start[:n+1]), kernels.HostBuffer(pos[:n])); err != nil {
-				return err
-			}
-			slots = slots[:0]
+	}
+	order := rand.New(rand.NewPCG(1, 0)) // in which training uses them first
+	order.Shuffle(len(slots), func(i, k int) { slots[i], slots[k] = slots[k], slots[i] })
+	for some := range slices.Chunk(slots, most) {
+		n := len(some)
+		if err := m.rows.Apply(kernels.WholeRow(kernels.Optimizer{Kind: kernels.Adagrad, LR: 0.1, Eps: 1e-8}), some,
+			kernels.Mat(kernels.HostBuffer(grads[:n*width]), n, width), kernels.HostBuffer(start[:n+1]), kernels.HostBuffer(pos[:n])); err != nil {
+			return err
 		}
 	}
 	return nil
