@@ -29,6 +29,8 @@ fi
 preload="" wide=""
 if grep -q GenuineIntel /proc/cpuinfo; then
 	echo "peers: on CPUs of Intel MKL takes AVX-512 by itself"
+elif ! grep -qw avx512f /proc/cpuinfo; then
+	echo "peers: this CPU has no AVX-512: MKL takes AVX2"
 elif command -v cc >/dev/null; then
 	cc -O2 -shared -fPIC -o "$out/avx512.so" $here/avx512.c
 	preload="LD_PRELOAD=$PWD/$out/avx512.so " wide=512
