@@ -25,13 +25,16 @@ func (c *cpuShare) beginBlock() {
 	c.running = pprof.StartCPUProfile(&c.profile) == nil
 }
 
-// endBlock ends a block.
-func (c *cpuShare) endBlock() error {
+// endBlock ends a block. Unless it counts, its share is left out.
+func (c *cpuShare) endBlock(counts bool) error {
 	if !c.running {
 		return nil
 	}
 	pprof.StopCPUProfile()
 	c.running = false
+	if !counts {
+		return nil
+	}
 	p, err := profile.ParseData(c.profile.Bytes())
 	if err != nil {
 		return fmt.Errorf("the profile of a block: %w", err)

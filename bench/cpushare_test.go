@@ -38,7 +38,7 @@ func TestCPUShareMeasured(t *testing.T) {
 			x += float64(i) * x
 		}
 	}
-	if err := c.endBlock(); err != nil {
+	if err := c.endBlock(true); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.shares) != 1 || c.shares[0] < 50 {

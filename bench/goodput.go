@@ -52,6 +52,7 @@ var goodputBench = Bench{
 		number("r", "1", 1, mostParity, "parity rows in a stripe"),
 		choice("code", "", ec.Names(1), "erasure code. Default: xor for r = 1, else rs"),
 		number("every", "10", 1, 1<<20, "steps between commits, of rows to parities and to copies").orTiny("5"),
+		text("rate", "auto", "a rate", "ec.rebuild_rate of ours and replica"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("ranks", "4", 2, 64, "number of ranks, one per process"),
 		number("seed", "1", 0, maxSteps, "seed of the failures of the first turn; each turn has the next one"),
@@ -91,6 +92,7 @@ type goodputRun struct {
 	program string
 	shape   shape
 	code    overheadCase
+	rate    string // ec.rebuild_rate
 	systems []string
 	python  torchPeers
 	steps   int
@@ -134,7 +136,7 @@ func runGoodput(out io.Writer, o Options) (*Report, error) {
 func newGoodputRun(out io.Writer, o Options) (*goodputRun, error) {
 	r := o.number("r")
 	b := &goodputRun{out: out, o: o, shape: o.models("dim16")[0], code: overheadCase{o.codeFor(r), o.number("k"), r, o.number("every")},
-		systems: strings.Split(o.text("system"), ",")}
+		systems: strings.Split(o.text("system"), ","), rate: o.text("rate")}
 	if scale := o.number("scale"); scale > 1 && !o.Tiny {
 		b.shape = b.shape.scaleRows(int64(scale))
 	}
@@ -160,7 +162,8 @@ func (b *goodputRun) codeSets(system string) []string {
 	if system == sysReplica {
 		c = overheadCase{ec.XOR, 1, 1, c.every}
 	}
-	return []string{"ec.code=" + c.code, fmt.Sprint("ec.k=", c.k), fmt.Sprint("ec.r=", c.r), fmt.Sprint("ec.commit_every=", c.every)}
+	return []string{"ec.code=" + c.code, fmt.Sprint("ec.k=", c.k), fmt.Sprint("ec.r=", c.r), fmt.Sprint("ec.commit_every=", c.every),
+		"ec.rebuild_rate=" + cmp.Or(b.rate, "auto")}
 }
 
 // calibrationSteps is the number of steps of the run that measures the time of a step.

@@ -161,7 +161,11 @@ func (c *Committer) carryOut(actions []action) error {
 // sealSet seals the rows of the epoch and gives the set to the sinks.
 func (c *Committer) sealSet(step int64) error {
 	began := c.o.Env.Now()
-	c.set.sealRows(step, c.o.Shard)
+	takes := slices.ContainsFunc(c.o.Sinks, func(s Sink) bool {
+		t, ok := s.(Taker)
+		return ok && t.WillTake()
+	})
+	c.set.sealRows(step, c.o.Shard, takes)
 	for _, s := range c.o.Sinks {
 		c.set.Deltas = nil
 		if s.NeedsPreImages() {

@@ -64,6 +64,14 @@ type Sink interface {
 	Close()
 }
 
+// Taker is a Sink that takes all rows of most sets (Set.TakeRows).
+type Taker interface {
+	Sink
+	// WillTake reports whether the next Seal will take the rows of its set, which are then read once for the digest and for
+	// the sink. A wrong answer costs time only.
+	WillTake() bool
+}
+
 // SinkOptions describe the rank that a sink is made for.
 type SinkOptions struct {
 	Env    env.Env
@@ -95,14 +103,13 @@ type Set struct {
 
 	rows  []byte // memory of the bytes of Slots
 	read  bool   // they are there
-	taken bool   // a sink took them
-	takes bool   // a sink took the rows of the set before, and will take these
+	takes bool   // a sink will take them
 }
 
-// sealRows makes s the set that a shard has written, up to a step.
-func (s *Set) sealRows(step int64, h *shard.Shard) {
+// sealRows makes s the set that a shard has written, up to a step. takes is set if a sink will take the rows.
+func (s *Set) sealRows(step int64, h *shard.Shard, takes bool) {
 	s.Step, s.shard, s.epoch = step, h, h.Journal().Seal()
-	s.read, s.takes, s.taken = false, s.taken, false
+	s.read, s.takes = false, takes
 	s.Slots, s.places = s.epoch.Sorted(s.Slots[:0], s.places[:0])
 }
 
@@ -129,7 +136,6 @@ func (s *Set) DigestChange() (sum digest.Sum, err error) {
 // TakeRows returns the bytes of all of Slots at the end of the epoch, one row after the other. They are the caller's from
 // now on, and spare, which the caller does not use any more, may serve a later set.
 func (s *Set) TakeRows(spare []byte) ([]byte, error) {
-	s.taken = true
 	if !s.read {
 		return s.Rows(spare[:0], s.Slots)
 	}

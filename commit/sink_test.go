@@ -18,6 +18,7 @@ type mirror struct {
 	sets     []mirrored
 	prepared []int64
 	spare    []byte
+	will     bool // the answer of WillTake
 }
 
 type mirrored struct {
@@ -41,6 +42,12 @@ func (k *mirror) Prepared() int64 {
 		k.prepared = k.prepared[1:]
 	}
 	return step
+}
+
+// WillTake is wrong for every other set.
+func (k *mirror) WillTake() bool {
+	k.will = !k.will
+	return k.will
 }
 
 func (k *mirror) Seal(s *Set) error {

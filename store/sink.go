@@ -133,6 +133,9 @@ func (s *Store) remember(e *epoch, step int64, dense func([]byte) ([]byte, error
 	return nil
 }
 
+// WillTake implements commit.Taker.
+func (s *Store) WillTake() bool { return !s.paused && !s.all && !s.isFailed() }
+
 // Seal implements commit.Sink.
 func (s *Store) Seal(set *commit.Set) error {
 	s.step = set.Step
