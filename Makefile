@@ -27,6 +27,7 @@ build: ## build ./ecrec
 build-mpi: ## build ./ecrec with the transport "mpi", for Open MPI; MPICH=1: for MPICH
 	go build -tags mpi$(if $(MPICH),$(comma)mpich) -o ecrec ./cmd/ecrec
 
+# TESTED=without-gcc: all tests have passed without a C compiler.
 test: ## vet and test everything: without cgo, and if there is a C compiler also with cgo and the race detector
 ifeq ($(HAVE_CGO),yes)
 	go vet ./...
@@ -34,7 +35,9 @@ ifeq ($(HAVE_CGO),yes)
 	GORACE=atexit_sleep_ms=0 go test -vet=off -race -short $(RACE)
 	CGO_ENABLED=0 go vet $(CGO_OR_NOT)
 	CGO_ENABLED=0 go build ./...
+ifneq ($(TESTED),without-gcc)
 	CGO_ENABLED=0 go test -vet=off -short $(NO_CGO)
+endif
 else
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -vet=off -timeout 20m ./...

@@ -244,6 +244,7 @@ func (g *memoryGroup) copyBare(shards, read int) (took, cpu time.Duration, err e
 		return 0, 0, err
 	}
 	kernels.Populate(source.Buf)
+	order := rand.New(rand.NewPCG(1, 0)).Perm(source.Rows) // of the rows in memory
 	places, at := make([]int32, n), make([]int32, n)
 	for i := range at {
 		at[i] = int32(i)
@@ -256,7 +257,7 @@ func (g *memoryGroup) copyBare(shards, read int) (took, cpu time.Duration, err e
 		s.Zero(sum.Buf)
 		for range (read + shards - 1) / shards { // members that send to the lost one
 			for i := range rows {
-				places[i] = int32((next + i) % source.Rows)
+				places[i] = int32(order[(next+i)%source.Rows])
 			}
 			next += rows
 			s.GatherRows(sent.RowRange(0, rows), source, list(places, rows))

@@ -184,7 +184,7 @@ func (c *Checkpoint) readRows(rank, owner, owners int, sink RowSink) error {
 // storeRows stores an owner's rows of a file in a sink, and closes the file.
 func (c *Checkpoint) storeRows(r *rowStream, owner, owners int, sink RowSink) error {
 	defer r.closeReader()
-	if owners == c.Ranks {
+	if owners == c.Ranks && !c.IsIncrement() { // most rows of an increment have memory
 		defer c.populateAhead(r, sink)()
 	}
 	rowBytes := c.Model.rowBytes()

@@ -40,6 +40,7 @@ func benchmarkRebuild(b *testing.B, part int64) {
 				slots = append(slots, int32(slot))
 			}
 		}
+		r.Shuffle(len(slots), func(i, k int) { slots[i], slots[k] = slots[k], slots[i] }) // steps use them in any order
 		m.h.Journal().Pause(true)
 		if err := m.write(slots, width); err != nil {
 			b.Fatal(err)

@@ -87,8 +87,10 @@ const PlaceBytes = 4
 // clearRows makes all rows zeros: without places if they have any, else by their bytes.
 func (p *parityRows) clearRows() {
 	if p.places != nil || p.rows.Rows == 0 {
-		clear(p.places)
-		p.placed = 0
+		if p.placed > 0 { // else the list may have no memory yet
+			clear(p.places)
+			p.placed = 0
+		}
 		return
 	}
 	p.stream.Zero(p.rows.Buf)

@@ -13,7 +13,7 @@ const (
 	PreImages         // of the rows that epochs change
 	StagedDeltas      // sent to and received from other ranks
 	LogCopies         // of the rows that epochs change, for logs and topics
-	TierIndex         // the places of rows on the disk
+	RowIndex          // the places of rows and parities in memory, or of rows on the disk
 	RowCache          // of cache.mode lrpp
 	SaveAside         // rows that change while a checkpoint is saved, at most
 	DenseState        // weights, gradients and optimizer state of the dense part
@@ -26,7 +26,7 @@ const (
 	Parts
 )
 
-var partNames = [Parts]string{"rows", "state of rows", "parities", "pre-images", "deltas", "copies for logs", "index of the tier", "cache of rows",
+var partNames = [Parts]string{"rows", "state of rows", "parities", "pre-images", "deltas", "copies for logs", "index of rows", "cache of rows",
 	"rows aside for a save", "dense part", "snapshots", "activations", "batches and plans", "exchange buffers", "links", "process"}
 
 func (p Part) String() string { return partNames[p] }

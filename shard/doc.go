@@ -7,7 +7,8 @@
 // A row has width weights, then state floats of optimizer state. A slot is the place of a row at
 // its owner (internal/placement). A row is touched once it has been read for training or
 // written. An untouched row equals its init, a pure function of (seed, table, id), and takes no
-// memory.
+// memory, but for a few bits and its entry in the list of places (packed.go). Touched rows take memory in the order of their first use, or
+// in that of their slots.
 //
 // A pre-image is the bytes of a row before its first write in an epoch.
 //
@@ -24,8 +25,8 @@
 //
 //   - One goroutine at a time uses the rows, through a Shard with a stream of its own (On):
 //     that of the rank or, while the rank computes, the goroutine of delayed rows.
-//   - The bytes of a touched row are in memory, or with OpenTier below. The memory of an untouched row was never
-//     written.
+//   - The bytes of a touched row are in memory, or with OpenTier below. An untouched row has no bytes
+//     that are read.
 //   - A row is updated at most once per step, with the sum of its gradients in rank order.
 //
 // # Never

@@ -49,11 +49,15 @@ func Bytes(o Options) int64 {
 	if o.Frames > 0 {
 		return min(slots, int64(o.Frames))*FrameBytes(o) + int64(o.Ahead)*RowBytes(o) + SlotBytes(o)
 	}
-	bytes := slots*RowBytes(o) + slots/8
-	if o.Packed {
-		bytes += slots * placeBytes
+	return slots*RowBytes(o) + PlacesBytes(o) + slots/8
+}
+
+// PlacesBytes is the memory of the list of places of rows.
+func PlacesBytes(o Options) int64 {
+	if !o.Packed || o.Frames > 0 {
+		return 0
 	}
-	return bytes
+	return o.countSlots() * placeBytes
 }
 
 // FrameBytes is the memory of each row that is in memory, for a shard with Options.Frames.

@@ -39,7 +39,7 @@ func (p *packed) placeOf(slot int32) int { return int(p.places[slot]) - 1 }
 
 // reset takes all places back.
 func (p *packed) reset() {
-	if p != nil {
+	if p != nil && p.used > 0 { // else the list may have no memory yet
 		clear(p.places)
 		p.used = 0
 		p.populated.Store(0)

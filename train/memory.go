@@ -241,8 +241,7 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 	for _, rank := range j.hosted {
 		rows += float64(shard.Bytes(j.rowOptions(j.roles.ownerOf(rank))))
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.coded() {
-			parities := float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0)))
-			rows, rest = rows+parities*float64(j.bytesPerRow()), rest+parities*commit.PlaceBytes
+			rows, rest = rows+float64(j.parityRows(owner)*int64(j.bytesPerRow())), rest+j.parityPlaceBytes(owner)
 		}
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.stores() {
 			rows += float64(store.IndexBytes * j.place.Slots(0))
@@ -254,6 +253,19 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 			4*int64(j.shape.Constants))
 	}
 	return rows, rest + float64(pairBytes*len(j.hosted)*j.ranks)
+}
+
+// parityRows is the number of parity rows of an owner.
+func (j *job) parityRows(owner int) int64 {
+	return j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))
+}
+
+// parityPlaceBytes is the memory of the list of their places.
+func (j *job) parityPlaceBytes(owner int) float64 {
+	if j.dev != j.host && !j.far {
+		return 0
+	}
+	return float64(j.parityRows(owner) * commit.PlaceBytes)
 }
 
 // threadCount is the number of compute threads of the process: job.threads, or its share of
@@ -271,6 +283,7 @@ const leastFrames = 256
 // rowOptions describes the rows of an owner, -1 for a rank that owns none, and how many of them are in memory.
 func (j *job) rowOptions(owner int) shard.Options {
 	o := j.shardOptions(owner)
+	o.Packed = j.dev == j.host
 	if j.tiers() {
 		known, each := j.tierBytes()
 		lookups := int64(float64(j.cfg.Train.GlobalBatch) * j.idsPerSample() / float64(j.roles.rows)) // of a step

@@ -135,22 +135,24 @@ func (o *Outline) Memory(rank int, counted *plan.RankMean) (m plan.Memory) {
 	j := o.job
 	owner := j.roles.ownerOf(rank)
 	options := j.rowOptions(owner)
-	total, weights := float64(shard.Bytes(options)), 0.0
+	m[plan.RowIndex] = float64(shard.PlacesBytes(options))
+	total, weights := float64(shard.Bytes(options))-m[plan.RowIndex], 0.0
 	if width := j.width + j.rowState(); width > 0 && owner >= 0 {
 		resident := float64(j.place.Slots(owner))
 		if j.tiers() {
 			resident = float64(min(int64(options.Frames), j.place.Slots(owner)))
-			m[plan.TierIndex] += float64(shard.SlotBytes(options)) + float64(int64(options.Ahead)*shard.RowBytes(options))
-			total -= m[plan.TierIndex]
+			index := float64(shard.SlotBytes(options)) + float64(int64(options.Ahead)*shard.RowBytes(options))
+			m[plan.RowIndex], total = m[plan.RowIndex]+index, total-index
 		}
 		weights = resident * float64(4*j.width)
 	}
 	m[plan.RowWeights], m[plan.RowState] = weights, max(0, total-weights)
 	if owner >= 0 && j.coded() {
-		m[plan.Parities] = float64(j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))) * float64(j.bytesPerRow())
+		m[plan.Parities] = float64(j.parityRows(owner) * int64(j.bytesPerRow()))
+		m[plan.RowIndex] += j.parityPlaceBytes(owner)
 	}
 	if owner >= 0 && j.stores() {
-		m[plan.TierIndex] += float64(store.IndexBytes * j.place.Slots(0))
+		m[plan.RowIndex] += float64(store.IndexBytes * j.place.Slots(0))
 	}
 	if savesIncrements(j.cfg.Checkpoint, false) {
 		m[plan.RowState] += float64(shard.WrittenBytes(options))

@@ -50,7 +50,7 @@ func (t *topology) rowState() int { return t.rows.countState() }
 
 // shardOptions describes the rows of an owner, -1 for a rank that owns none.
 func (t *topology) shardOptions(owner int) shard.Options {
-	o := shard.Options{Map: t.place, Owner: owner, Seed: t.cfg.Job.Seed, Width: t.width, State: t.rowState(), Packed: true}
+	o := shard.Options{Map: t.place, Owner: owner, Seed: t.cfg.Job.Seed, Width: t.width, State: t.rowState()}
 	for _, part := range t.shape.Row {
 		o.Parts = append(o.Parts, shard.Part{Width: part.Width, Zero: part.Init == model.Zero})
 	}
