@@ -86,8 +86,8 @@ func Populate(b Buffer) {
 	advisePopulate(whole)
 }
 
-// HugePages requests huge pages for the aligned part of memory on the host. It changes no byte, and
-// may do nothing.
+// HugePages requests huge pages for the aligned part of memory, which is on the Go
+// heap. It changes no byte, and may do nothing.
 func HugePages[T uint32 | uint64](memory []T) {
 	bytes := uintptr(len(memory)) * unsafe.Sizeof(*new(T))
 	start := -uintptr(unsafe.Pointer(unsafe.SliceData(memory))) & (hugePage - 1)

@@ -56,7 +56,6 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	var p *packed
 	if o.Packed && o.Frames == 0 && frames > 0 && !buf.OnDevice() {
 		p = newPacked(slots)
-		kernels.HugePages(kernels.HostView[uint32](buf)) // it is used from its beginning on
 	}
 	return &Shard{
 		o: o, dev: dev, s: s,
