@@ -66,7 +66,7 @@ func addRowsBelow(d *Digester, h *Shard) error {
 // host). Rows may be untouched.
 func (h *Shard) Export(dst []float32, slot int64, n int) error {
 	width, stride := h.o.Width, h.RowBytes()
-	direct := h.inOrder()
+	direct := inOrder(h)
 	var touched []int32 // slots that a GPU gathers, or of frames
 	var to [][]byte     // the destinations of their rows
 	for i := range n {

@@ -175,7 +175,7 @@ func noteWrites(h *Shard, slots []int32, drawn []bool) []bool {
 		*word |= bit
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
-			h.touch(slot)
+			touch(h, slot)
 		}
 	}
 	return drawn

@@ -26,8 +26,8 @@ func newPacked(slots int64) *packed {
 	return p
 }
 
-// add gives a row the next place, unless it has one.
-func (p *packed) add(slot int32) {
+// givePlace gives a row the next place, unless it has one.
+func (p *packed) givePlace(slot int32) {
 	if p != nil && p.places[slot] == 0 {
 		p.used++
 		p.places[slot] = p.used
@@ -37,8 +37,8 @@ func (p *packed) add(slot int32) {
 // placeOf returns the place of a row, which has one.
 func (p *packed) placeOf(slot int32) int { return int(p.places[slot]) - 1 }
 
-// reset takes all places back.
-func (p *packed) reset() {
+// takeBack takes all places back.
+func (p *packed) takeBack() {
 	if p != nil && p.used > 0 { // else the list may have no memory yet
 		clear(p.places)
 		p.used = 0
@@ -46,37 +46,29 @@ func (p *packed) reset() {
 	}
 }
 
-// populate returns the next places, whose memory is about to be used, to take it ahead.
-func (p *packed) populate(n int) (first, count int) {
+// nextPlaces returns the next places whose memory is to be taken ahead of their use.
+func (p *packed) nextPlaces(n int) (first, count int) {
 	first = int(p.populated.Add(int64(n))) - n
 	return first, max(0, min(n, len(p.places)-first))
 }
 
-// touch notes that a row is touched, and gives it a place.
-func (h *Shard) touch(slot int32) {
-	setBit(h.touched, slot)
-	h.packed.add(slot)
-}
-
-// placesOf returns the places of touched rows in memory, until the next call. With a tier, frames are places.
-func (h *Shard) placesOf(slots []int32) []int32 {
-	p := h.packed
+// placesOf returns the places of touched rows, in scratch. Without packing the place of a row is its slot.
+func (p *packed) placesOf(scratch *[]int32, slots []int32) []int32 {
 	if p == nil {
 		return slots
 	}
-	if cap(h.where) < len(slots) {
-		h.where = make([]int32, len(slots)+len(slots)/2)
+	if cap(*scratch) < len(slots) {
+		*scratch = make([]int32, len(slots)+len(slots)/2)
 	}
-	h.where = h.where[:len(slots)]
+	places := (*scratch)[:len(slots)]
 	for i, slot := range slots {
-		h.where[i] = int32(p.places[slot]) - 1
+		places[i] = int32(p.places[slot]) - 1
 	}
-	return h.where
+	return places
 }
 
-// eachRun calls do for runs of rows that follow each other in slots and in memory: those from i on, n of them, from a place on.
-func (h *Shard) eachRun(slots []int32, do func(place, i, n int)) {
-	places := h.placesOf(slots)
+// eachRun calls do for runs of places that follow each other: n from places[i] on.
+func eachRun(places []int32, do func(place, i, n int)) {
 	for i := 0; i < len(places); {
 		n := 1
 		for i+n < len(places) && places[i+n] == places[i]+int32(n) {

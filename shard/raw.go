@@ -25,12 +25,12 @@ func (h *Shard) ReadTouched(dst []byte, from int64) (rows int, next int64, err e
 }
 
 // inOrder reports whether all rows are in the host's memory in the order of their slots.
-func (h *Shard) inOrder() bool { return h.rows.Buf.OnHost() && h.frames == nil && h.packed == nil }
+func inOrder(h *Shard) bool { return h.rows.Buf.OnHost() && h.frames == nil && h.packed == nil }
 
 // readTouched is ReadTouched for the rows of touched, and lists the slots. If the rows are in order, it
 // copies runs of them; a GPU gathers all rows first, since each copy from it costs microseconds.
 func (h *Shard) readTouched(dst []byte, from int, touched []uint64) (slots []int32, next int, err error) {
-	stride, direct := h.RowBytes(), h.inOrder()
+	stride, direct := h.RowBytes(), inOrder(h)
 	room := len(dst) / stride
 	h.index = h.index[:0]
 	for len(h.index) < room {
@@ -70,7 +70,7 @@ func (h *Shard) ReadBytes(dst []byte, slots []int32) error {
 		}
 		to = h.staged.Slice(0, len(dst))
 	}
-	if err := h.uploadSlots(h.placesOf(slots)); err != nil {
+	if err := h.uploadSlots(h.packed.placesOf(&h.where, slots)); err != nil {
 		return err
 	}
 	h.s.GatherRows(kernels.Mat(to, len(slots), h.rows.Cols), h.rows, h.slots.SliceFloats(0, len(slots)))
@@ -97,7 +97,7 @@ func (h *Shard) StoreRaw(slots []int32, rows []byte) error {
 	if h.frames != nil {
 		return h.frames.storeBytes(h.s, slots, rows)
 	}
-	h.eachRun(slots, func(place, i, n int) {
+	eachRun(h.packed.placesOf(&h.where, slots), func(place, i, n int) {
 		h.s.Upload(h.rows.RowRange(place, n).Buf, rows[i*stride:(i+n)*stride])
 	})
 	return h.s.Sync()
@@ -114,7 +114,7 @@ func (h *Shard) Store(slot int64, src kernels.Matrix) error {
 	if h.frames != nil {
 		return h.storeBelow(slots, src)
 	}
-	h.eachRun(slots, func(place, i, n int) { h.setWeights(h.rows.RowRange(place, n), src.RowRange(i, n)) })
+	eachRun(h.packed.placesOf(&h.where, slots), func(place, i, n int) { h.setWeights(h.rows.RowRange(place, n), src.RowRange(i, n)) })
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (h *Shard) Populate(slot int64, n, some int) {
 	case h.frames != nil:
 		return
 	case h.packed != nil:
-		first, n = h.packed.populate(some)
+		first, n = h.packed.nextPlaces(some)
 	case 2*some <= n:
 		return
 	}
@@ -212,7 +212,7 @@ func (h *Shard) Reset() {
 	h.hold.needNone()
 	clear(h.touched)
 	clear(h.hold.differs)
-	h.packed.reset()
+	h.packed.takeBack()
 	if h.frames != nil {
 		h.frames.makeFresh()
 	}
@@ -252,6 +252,25 @@ func Memory(h *Shard) (rows kernels.Matrix, touched []uint64) {
 		panic("shard: the rows are not in memory in the order of their slots")
 	}
 	return h.rows, h.hold.differs
+}
+
+// TouchAll draws every untouched row. Late in a long run all rows are touched.
+func (h *Shard) TouchAll() error {
+	const batch = 1 << 16
+	slots := make([]int32, 0, batch)
+	for first := 0; first < h.count; first += batch {
+		slots = slots[:0]
+		for slot := first; slot < min(first+batch, h.count); slot++ {
+			slots = append(slots, int32(slot))
+		}
+		if err := h.drawUntouched(slots); err != nil {
+			return err
+		}
+		if err := h.s.Sync(); err != nil { // else lists of slots pile up
+			return err
+		}
+	}
+	return nil
 }
 
 // CountAsWritten touches all rows of a shard, scattered as steps do, and counts them as written, as late in a long run: a save has all of

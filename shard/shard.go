@@ -183,25 +183,6 @@ func (h *Shard) Peek(dst kernels.Matrix, slots []int32) error {
 	return nil
 }
 
-// TouchAll draws every untouched row. Late in a long run all rows are touched.
-func (h *Shard) TouchAll() error {
-	const batch = 1 << 16
-	slots := make([]int32, 0, batch)
-	for first := 0; first < h.count; first += batch {
-		slots = slots[:0]
-		for slot := first; slot < min(first+batch, h.count); slot++ {
-			slots = append(slots, int32(slot))
-		}
-		if err := h.drawUntouched(slots); err != nil {
-			return err
-		}
-		if err := h.s.Sync(); err != nil { // else lists of slots pile up
-			return err
-		}
-	}
-	return nil
-}
-
 // Apply updates each of slots once. The gradient of row slots[u] is the sum of the rows
 // pos[start[u]:start[u+1]] of grads, in that order. All slots were read before. start and pos are
 // int32 device buffers as in kernels.UpdateRows. A rule for all rows also updates the other rows;
@@ -283,7 +264,7 @@ func (h *Shard) applyZeros(rule kernels.RowRule, slots []int32) error {
 		if len(rest) == 0 {
 			continue
 		}
-		if err := h.uploadSlots(h.placesOf(rest)); err != nil {
+		if err := h.uploadSlots(h.packed.placesOf(&h.where, rest)); err != nil {
 			return err
 		}
 		h.s.UpdateRows(rule, h.rows, h.slots.SliceFloats(0, len(rest)), kernels.Mat(h.zeros, 1, h.o.Width),
@@ -312,7 +293,7 @@ func (h *Shard) drawUntouched(slots []int32) error {
 	for _, slot := range slots {
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
-			h.touch(slot) // a slot may be listed twice
+			touch(h, slot) // a slot may be listed twice
 		}
 	}
 	return drawFresh(h)
@@ -344,7 +325,7 @@ func (h *Shard) locate(slots []int32, a access) (rows kernels.Matrix, index kern
 			return rows, index, err
 		}
 	}
-	err = h.uploadSlots(h.placesOf(slots))
+	err = h.uploadSlots(h.packed.placesOf(&h.where, slots))
 	return h.rows, h.slots.SliceFloats(0, len(slots)), err
 }
 
@@ -356,7 +337,7 @@ func (h *Shard) locateCopy(slots []int32) (rows kernels.Matrix, index kernels.Bu
 			return rows, index, err
 		}
 	}
-	err = h.uploadSlots(h.placesOf(slots))
+	err = h.uploadSlots(h.packed.placesOf(&h.where, slots))
 	return rows, h.slots.SliceFloats(0, len(slots)), err
 }
 
@@ -370,6 +351,12 @@ func (h *Shard) uploadSlots(slots []int32) error {
 
 func isSet(bits []uint64, slot int32) bool { return bits[slot>>6]>>(slot&63)&1 != 0 }
 
+// touch notes that a row is touched, and gives it a place.
+func touch(h *Shard, slot int32) {
+	setBit(h.touched, slot)
+	h.packed.givePlace(slot)
+}
+
 func setBit(bits []uint64, slot int32) { bits[slot>>6] |= 1 << (slot & 63) }
 
 func unsetBit(bits []uint64, slot int32) { bits[slot>>6] &^= 1 << (slot & 63) }
@@ -378,7 +365,7 @@ func unsetBit(bits []uint64, slot int32) { bits[slot>>6] &^= 1 << (slot & 63) }
 func (h *Shard) touchWritten(slot int32) {
 	h.hold.needNone()
 	h.hold.addOne(slot)
-	h.touch(slot)
+	touch(h, slot)
 }
 
 // Touched is how many rows are touched.

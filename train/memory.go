@@ -241,7 +241,7 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 	for _, rank := range j.hosted {
 		rows += float64(shard.Bytes(j.rowOptions(j.roles.ownerOf(rank))))
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.coded() {
-			rows, rest = rows+float64(j.parityRows(owner)*int64(j.bytesPerRow())), rest+j.parityPlaceBytes(owner)
+			rows, rest = rows+float64(parityRows(j, owner)*int64(j.bytesPerRow())), rest+parityPlaceBytes(j, owner)
 		}
 		if owner := j.roles.ownerOf(rank); owner >= 0 && j.stores() {
 			rows += float64(store.IndexBytes * j.place.Slots(0))
@@ -256,16 +256,16 @@ func (j *job) bytesNeeded() (rows, rest float64) {
 }
 
 // parityRows is the number of parity rows of an owner.
-func (j *job) parityRows(owner int) int64 {
+func parityRows(j *job, owner int) int64 {
 	return j.layout.GroupOf(owner).ParityRows(owner, j.place.Slots(0))
 }
 
 // parityPlaceBytes is the memory of the list of their places.
-func (j *job) parityPlaceBytes(owner int) float64 {
+func parityPlaceBytes(j *job, owner int) float64 {
 	if j.dev != j.host && !j.far {
 		return 0
 	}
-	return float64(j.parityRows(owner) * commit.PlaceBytes)
+	return float64(parityRows(j, owner) * commit.PlaceBytes)
 }
 
 // threadCount is the number of compute threads of the process: job.threads, or its share of

@@ -148,8 +148,8 @@ func (o *Outline) Memory(rank int, counted *plan.RankMean) (m plan.Memory) {
 	}
 	m[plan.RowWeights], m[plan.RowState] = weights, max(0, total-weights)
 	if owner >= 0 && j.coded() {
-		m[plan.Parities] = float64(j.parityRows(owner) * int64(j.bytesPerRow()))
-		m[plan.RowIndex] += j.parityPlaceBytes(owner)
+		m[plan.Parities] = float64(parityRows(j, owner) * int64(j.bytesPerRow()))
+		m[plan.RowIndex] += parityPlaceBytes(j, owner)
 	}
 	if owner >= 0 && j.stores() {
 		m[plan.RowIndex] += float64(store.IndexBytes * j.place.Slots(0))
