@@ -14,8 +14,8 @@ import (
 // floor measures the memory traffic that protection cannot avoid, on the rows that the job changes. For each row of an epoch it
 // copies the row to a list of pre-images, writes row XOR pre-image to a list of deltas, copies that list, and XORs each delta into
 // a parity row. A loop over all rows does each of these, with prefetches, from lists of indexes that were made before. Nothing else
-// is done: no bit is tested, nothing is sorted or sent, and no rank waits for another one. Its rows have memory of their own, of the
-// same size and kind as the job's.
+// is done: no bit is tested, nothing is sorted or sent, and no rank waits for another one. Its rows have memory of their own
+// (placedRows), and so have its parities.
 type floor struct {
 	c          overheadCase
 	written    *writtenRows
@@ -34,8 +34,8 @@ type floorOwner struct {
 
 // floorEpoch is lists of indexes.
 type floorEpoch struct {
-	first         [][]int32 // by step: the slots that it writes first
-	slots, places []int32   // by holder and parity: slots, and their places among those of first
+	first         [][]int32 // by step: the rows that it writes first
+	slots, places []int32   // by holder and parity: rows, and their places among those of first
 	parity        [][]int32 // the same, a list each: parity rows
 	from          []int32   // 0, 1, 2, ...
 }
@@ -74,15 +74,16 @@ func (o *floorOwner) prepare(c overheadCase, size placedRows, epochs [][]int32) 
 		}
 		return b
 	}
-	parities := (size.slots/c.k + 1) * c.r
-	o.rows = kernels.Mat(alloc(size.slots, kernels.Rows), size.slots, size.stride)
+	parities := (size.rows()/c.k + 1) * c.r
+	o.rows = kernels.Mat(alloc(size.rows(), kernels.Rows), size.rows(), size.stride)
 	o.parity = kernels.Mat(alloc(parities, kernels.Rows), parities, size.stride)
+	kernels.Populate(o.rows.Buf) // else all of them are the same page of zeros
 	o.before, o.deltas = alloc(most, kernels.Staging), alloc(most*c.r, kernels.Sent)
 	o.arrived = alloc(most*c.r, kernels.Staging)
 	return err
 }
 
-// listFloor makes the lists of an epoch that wrote slots. Which step wrote a row first is drawn.
+// listFloor makes the lists of an epoch that wrote the rows slots. Which step wrote a row first is drawn.
 func listFloor(c overheadCase, slots []int32) (e floorEpoch) {
 	e.first = make([][]int32, c.every)
 	steps, draw := make([]int, len(slots)), rand.New(rand.NewPCG(1, uint64(len(slots))))

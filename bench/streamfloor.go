@@ -12,7 +12,7 @@ import (
 
 // streamFloor measures the work that a stream to a folder cannot avoid, on the rows that the job changes. It copies each row of an
 // epoch to a frame, and writes full frames to a file. It computes no sum, numbers nothing, and waits for no disk. Its rows have memory
-// of their own, of the same size and kind as the job's.
+// of their own (placedRows).
 type streamFloor struct {
 	dir        string
 	every      int // steps of an epoch
@@ -47,11 +47,12 @@ func (f *streamFloor) prepare() error {
 		size := f.written.sizes[rank]
 		o := &streamFloorOwner{dev: dev, stream: dev.Stream(1), epochs: epochs}
 		f.owners = append(f.owners, o)
-		rows, err := dev.Alloc(4*size.slots*size.stride, kernels.Rows)
+		rows, err := dev.Alloc(4*size.rows()*size.stride, kernels.Rows)
 		if err != nil {
 			return err
 		}
-		o.rows = kernels.Mat(rows, size.slots, size.stride)
+		kernels.Populate(rows) // else all of them are the same page of zeros
+		o.rows = kernels.Mat(rows, size.rows(), size.stride)
 		o.frame = make([]byte, max(stream.MaxPayload, 4*size.stride))
 		if o.file, err = os.CreateTemp(f.dir, "floor-*"); err != nil {
 			return err

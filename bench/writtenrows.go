@@ -10,12 +10,16 @@ import (
 type writtenRows struct {
 	keep   int                // epochs to record
 	mu     sync.Mutex         // of epochs: the ranks seal theirs at the same time
-	epochs map[int][][]int32  // by rank: the slots of the first epochs, ascending
+	epochs map[int][][]int32  // by rank: the places of the rows of the first epochs
 	sizes  map[int]placedRows // by rank
 }
 
-// placedRows is the size of a rank's rows: a slot has stride floats.
-type placedRows struct{ slots, stride int }
+// placedRows is the rows of a rank that epochs write, of stride floats. Like those of the job they are in memory in the order of their
+// first use, but without the rows that no recorded epoch writes.
+type placedRows struct {
+	places map[int32]int32 // by slot
+	stride int
+}
 
 // newWrittenRows records the rows of at least three epochs and 30 steps.
 func newWrittenRows(every int) *writtenRows {
@@ -45,8 +49,27 @@ func (s *writtenSink) Seal(set *commit.Set) error {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	if e := s.w.epochs[s.o.Rank]; len(e) < s.w.keep && len(set.Slots) > 0 {
-		s.w.epochs[s.o.Rank] = append(e, append([]int32(nil), set.Slots...))
-		s.w.sizes[s.o.Rank] = placedRows{int(s.o.Shard.Slots()), set.RowBytes() / 4}
+		if len(e) == 0 {
+			s.w.sizes[s.o.Rank] = placedRows{map[int32]int32{}, set.RowBytes() / 4}
+		}
+		s.w.epochs[s.o.Rank] = append(e, s.w.sizes[s.o.Rank].placesOf(set.Slots))
 	}
 	return nil
 }
+
+// placesOf returns the places of slots, and gives the next ones to those that have none.
+func (r placedRows) placesOf(slots []int32) []int32 {
+	places := make([]int32, len(slots))
+	for i, slot := range slots {
+		at, ok := r.places[slot]
+		if !ok {
+			at = int32(len(r.places))
+			r.places[slot] = at
+		}
+		places[i] = at
+	}
+	return places
+}
+
+// rows is the number of rows.
+func (r placedRows) rows() int { return len(r.places) }

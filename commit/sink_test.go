@@ -71,6 +71,9 @@ func (k *mirror) Seal(s *Set) error {
 	if _, err := s.DigestChange(); err != nil {
 		return err
 	}
+	if s.read != k.will {
+		k.t.Errorf("at step %d WillTake is %v, and the rows are read with the digest: %v", s.Step, k.will, s.read)
+	}
 	taken, err := s.TakeRows(k.spare)
 	if err != nil || !bytes.Equal(taken, now) {
 		k.t.Errorf("at step %d the taken rows differ from those read: %v", s.Step, err)

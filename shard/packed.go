@@ -39,10 +39,13 @@ func (p *packed) placeOf(slot int32) int { return int(p.places[slot]) - 1 }
 
 // takeBack takes all places back.
 func (p *packed) takeBack() {
-	if p != nil && p.used > 0 { // else the list may have no memory yet
+	if p == nil {
+		return
+	}
+	p.populated.Store(0)
+	if p.used > 0 { // else the list may have no memory yet
 		clear(p.places)
 		p.used = 0
-		p.populated.Store(0)
 	}
 }
 

@@ -3,6 +3,8 @@ package shard
 import (
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
+	"slices"
 
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/kernels"
@@ -131,8 +133,8 @@ func (h *Shard) storeBelow(slots []int32, src kernels.Matrix) error {
 	return h.frames.storeBytes(h.s, slots, kernels.BytesOf(rows))
 }
 
-// Populate takes the memory of the n rows from a slot on, some of which will be stored next, unless page by page is better. At
-// once it costs a third of the page faults one by one. Unlike all other methods, it may be called while another goroutine stores rows.
+// Populate takes the memory of the n rows from a slot on, some of which will be stored next. If they are few and not packed, their pages
+// are left to be taken one by one. Unlike all other methods, it may be called while another goroutine stores rows.
 func (h *Shard) Populate(slot int64, n, some int) {
 	first := int(slot)
 	switch {
@@ -273,34 +275,22 @@ func (h *Shard) TouchAll() error {
 	return nil
 }
 
-// CountAsWritten touches all rows of a shard, scattered as steps do, and counts them as written, as late in a long run: a save has all of
-// them then. No row changes. It is for measurements.
+// CountAsWritten touches all rows of a shard, in random order as steps do, and counts them as written, as late in a long run: a save
+// has all of them then. No row changes. It is for measurements.
 func CountAsWritten(h *Shard) error {
-	step := h.count*5/8 | 1 // near the golden ratio; odd steps and their neighbours are far from each other
-	for greatestDivisor(step, h.count) != 1 {
-		step += 2
+	slots := make([]int32, h.count)
+	for i := range slots {
+		slots[i] = int32(i)
 	}
-	slots := make([]int32, 0, 1<<16)
-	at := 0
-	for range h.count {
-		slots = append(slots, int32(at))
-		if at = (at + step) % h.count; len(slots) == cap(slots) || at == 0 {
-			if err := h.drawUntouched(slots); err != nil {
-				return err
-			}
-			if err := h.s.Sync(); err != nil { // else lists of slots pile up
-				return err
-			}
-			slots = slots[:0]
+	rand.New(rand.NewPCG(1, 0)).Shuffle(len(slots), func(i, k int) { slots[i], slots[k] = slots[k], slots[i] })
+	for some := range slices.Chunk(slots, 1<<16) {
+		if err := h.drawUntouched(some); err != nil {
+			return err
+		}
+		if err := h.s.Sync(); err != nil { // else lists of slots pile up
+			return err
 		}
 	}
 	h.hold.addAll(h.touched)
 	return nil
-}
-
-func greatestDivisor(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

@@ -140,10 +140,7 @@ func (h *Shard) StoreRows(slots []int32, src kernels.Matrix) error {
 	if err := h.recordFirstWrites(slots, false); err != nil {
 		return err
 	}
-	if err := h.replaceRows(slots, src); err != nil {
-		return err
-	}
-	return nil
+	return h.replaceRows(slots, src)
 }
 
 // replaceRows sets rows to src (len(slots), width + state), without a record. No slot may be listed twice.

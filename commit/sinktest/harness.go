@@ -269,6 +269,11 @@ type watcher struct {
 
 func (w *watcher) NeedsPreImages() bool { return w.rollBack || w.Sink.NeedsPreImages() }
 
+func (w *watcher) WillTake() bool {
+	t, ok := w.Sink.(commit.Taker)
+	return ok && t.WillTake()
+}
+
 func (w *watcher) Begin(step int64, drawn bool) {
 	w.Sink.Begin(step, drawn)
 	w.restart(step)
