@@ -270,26 +270,6 @@ func (c *cluster) checkParities(t *testing.T) {
 	}
 }
 
-// checkPlaces checks that the parity rows with a marked column have the first places, each its own, and that the others have none.
-func checkPlaces(t *testing.T, p *parityRows) {
-	t.Helper()
-	taken := make([]bool, p.placed)
-	for at := range p.Rows() {
-		place := p.placeOf(at)
-		switch has := p.places[at] != 0; {
-		case has == p.isZero(at):
-			t.Fatalf("parity row %d is zeros: %v, and has a place: %v", at, p.isZero(at), has)
-		case has && (int(place) >= len(taken) || taken[place]):
-			t.Fatalf("parity row %d has place %d of %d, which another one has or none can have", at, place, len(taken))
-		case has:
-			taken[place] = true
-		}
-	}
-	if slices.Contains(taken, false) {
-		t.Fatalf("a place below %d has no row", p.placed)
-	}
-}
-
 // TestParityIsTheEncodingOfACommit trains at random, ends the world at any step, rolls back to
 // a commit, and continues.
 func TestParityIsTheEncodingOfACommit(t *testing.T) {

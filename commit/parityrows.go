@@ -16,13 +16,13 @@ type parityRows struct {
 	dev    kernels.Device
 	stream kernels.Stream // the training goroutine's
 	rows   kernels.Matrix // in the order of their places
-	// places has 1 + the place of each row, 0 if it has none. A row without one is zeros. Places are given in the order in
-	// which rows are first marked, so that rows in use share pages: the first steps touch few pages, and rows that no step
+	// places has 1 + the place of each row, 0 if it has none. Rows get places in the order in
+	// which they are first marked, and keep them, so that rows in use share pages: the first steps touch few pages, and rows that no step
 	// uses take no memory. Nil, in memory that the CPU does not address: the place of a row is its number.
 	places []uint32
 	placed uint32 // how many rows have a place
 	// folded has a bit for each row and data column: whether the column's row may differ from
-	// its init. A row without a bit counts as zeros.
+	// its init. A row without a bit counts as zeros. If it has a place, the bytes there may be anything.
 	folded bitset
 	// unbuilt has a bit for each row that is yet to be encoded. Deltas of such a row are
 	// dropped.
@@ -84,20 +84,15 @@ func (p *parityRows) freeRows() { release(p.dev, &p.rows.Buf) }
 // PlaceBytes is the memory of the place of a parity row.
 const PlaceBytes = 4
 
-// clearRows makes all rows zeros: without places if they have any, else by their bytes.
+// clearRows makes the bytes of all rows zeros, if they have no places. Else takePlace clears each.
 func (p *parityRows) clearRows() {
-	if p.places != nil || p.rows.Rows == 0 {
-		if p.placed > 0 { // else the list may have no memory yet
-			clear(p.places)
-			p.placed = 0
-		}
-		return
+	if p.places == nil && p.rows.Rows > 0 {
+		p.stream.Zero(p.rows.Buf)
+		_ = p.stream.Sync() // before other streams use them; an error stays in the stream
 	}
-	p.stream.Zero(p.rows.Buf)
-	_ = p.stream.Sync() // before other streams use them; an error stays in the stream
 }
 
-// placeOf returns the place of a row, which has one.
+// placeOf returns the place of a row that has a marked column.
 func (p *parityRows) placeOf(at int64) int32 {
 	if p.places == nil {
 		return int32(at)
@@ -105,14 +100,17 @@ func (p *parityRows) placeOf(at int64) int32 {
 	return int32(p.places[at] - 1)
 }
 
-// takePlace gives a row a place, unless it has one. The memory there may hold any bytes, and is cleared.
+// takePlace is called before a column of a row is marked. It gives the row a place, if it has none, and clears the bytes there if no
+// column is marked yet.
 func (p *parityRows) takePlace(at int64) {
-	if p.places == nil || p.places[at] != 0 {
+	if p.places == nil || !p.isZero(at) {
 		return
 	}
-	clear(p.rows.RowRange(int(p.placed), 1).Buf.Host())
-	p.placed++
-	p.places[at] = p.placed
+	if p.places[at] == 0 {
+		p.placed++
+		p.places[at] = p.placed
+	}
+	clear(p.rows.RowRange(int(p.placeOf(at)), 1).Buf.Host())
 }
 
 // Rows is how many parity rows there are.
