@@ -13,6 +13,8 @@ RACE := ./internal/env/... ./cmd/internal/exporter/... ./cmd/internal/report/...
 CGO_OR_NOT := $(sort $(dir $(shell grep -rl --include='*.go' '^//go:build.*cgo' .)))
 # Those packages, and packages that compute with them.
 NO_CGO := $(CGO_OR_NOT) ./kernels ./train
+# The other packages.
+OTHERS = $(filter-out $(shell go list $(NO_CGO) ./cmd/ecrec),$(shell go list ./...))
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
@@ -27,11 +29,16 @@ build: ## build ./ecrec
 build-mpi: ## build ./ecrec with the transport "mpi", for Open MPI; MPICH=1: for MPICH
 	go build -tags mpi$(if $(MPICH),$(comma)mpich) -o ecrec ./cmd/ecrec
 
-# TESTED=without-gcc: all tests have passed without a C compiler.
+# TESTED=without-gcc: all tests have passed without a C compiler. Packages that compute with cgo, and the program, have all of theirs again.
 test: ## vet and test everything: without cgo, and if there is a C compiler also with cgo and the race detector
 ifeq ($(HAVE_CGO),yes)
 	go vet ./...
+ifeq ($(TESTED),without-gcc)
+	go test -vet=off -timeout 20m $(NO_CGO) ./cmd/ecrec
+	go test -vet=off -short $(OTHERS)
+else
 	go test -vet=off -timeout 20m ./...
+endif
 	GORACE=atexit_sleep_ms=0 go test -vet=off -race -short $(RACE)
 	CGO_ENABLED=0 go vet $(CGO_OR_NOT)
 	CGO_ENABLED=0 go build ./...

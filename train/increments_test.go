@@ -61,7 +61,7 @@ func anyKind(r *rand.Rand) string { return []string{"full", "incremental"}[r.Int
 // never stopped, and each of its checkpoints, made full, is that of a run with full ones.
 func TestIncrementsResume(t *testing.T) {
 	r := seeded(t)
-	for n := range 6 {
+	for n := range fewerInRaces(6) {
 		sets := append(anySets(r), "train.iterations=40", fmt.Sprint("job.digests=", r.IntN(2) == 0), "ec.code=none", "job.seed=7")
 		sets, frames := anyTier(r, sets)
 		full, dir := t.TempDir(), t.TempDir()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/invariant"
 	"github.com/ecrec/ecrec/oracle"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -22,6 +23,14 @@ func seeded(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// fewerInRaces is the number of cases to run of n: a third of them in short tests with the race detector, which need ten times as long.
+func fewerInRaces(n int) int {
+	if invariant.Enabled && testing.Short() {
+		return (n + 2) / 3
+	}
+	return n
 }
 
 // someCases are the golden cases; one of them in short tests.

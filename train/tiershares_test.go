@@ -82,7 +82,7 @@ func TestTierShares(t *testing.T) {
 	want := map[string]*Result{}
 	table := pairwise(r, len(shares), len(modes), len(rules), len(roles), len(codes), len(kinds))
 	read, spilled := int64(0), int64(0)
-	for _, row := range table {
+	for _, row := range table[:fewerInRaces(len(table))] {
 		result := slices.Concat(roles[row[3]], []string{"optimizer.sparse.kind=" + rules[row[2]], "train.iterations=12", "train.eval_every=5"})
 		sets := append(slices.Clone(result), "cache.mode="+modes[row[1]], "store.tier=file", "store.dram_bytes=1GiB",
 			"store.path="+filepath.Join(t.TempDir(), "store"))
