@@ -231,7 +231,7 @@ func (r *idealRun) options(c idealCase, repeats int, modes ...string) measure.Op
 			ahead = 2
 		}
 	}
-	return measure.Options{Warmup: r.o.number("warmup"), Steps: steps, Ahead: ahead, Repeats: repeats, Modes: modes, EndEarly: r.o.isStopped}
+	return measure.Options{Warmup: r.o.number("warmup"), Steps: steps, Ahead: ahead, Repeats: repeats, Modes: modes, EndEarly: r.o.endsTurns}
 }
 
 func (r *idealRun) measureCase(c idealCase) (err error) {

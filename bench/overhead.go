@@ -187,7 +187,7 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 			}
 			block++
 		},
-		EndEarly: b.o.isStopped,
+		EndEarly: b.o.endsTurns,
 		Options:  train.Options{Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }, Sinks: sinks},
 	})
 	if err = cmp.Or(err, failed); err != nil {

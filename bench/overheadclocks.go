@@ -85,7 +85,7 @@ func (b *overheadClocks) measureCase(s shape, c overheadCase, ranks int) error {
 	}
 	j := b.jobOf(s, c, ranks)
 	// The deltas of the last commit of a block move after it, and those of the last one before it during its first steps.
-	o := measure.Options{Warmup: max(2, c.every), Steps: steps, Ahead: 1, Modes: []string{measure.Unprotected, b.o.text("mode")}, EndEarly: b.o.isStopped}
+	o := measure.Options{Warmup: max(2, c.every), Steps: steps, Ahead: 1, Modes: []string{measure.Unprotected, b.o.text("mode")}, EndEarly: b.o.endsTurns}
 	wall, info, err := b.measureReal(j, o)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func (b *protectionRun) measureJob(z ecrecSize, j guardJob) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	g := &guardedJob{b: b, job: j, size: z, dense: make([][]float32, b.ranks), turns: measure.NewTurns(b.o.repeats(), b.o.isStopped),
+	g := &guardedJob{b: b, job: j, size: z, dense: make([][]float32, b.ranks), turns: measure.NewTurns(b.o.repeats(), b.o.endsTurns),
 		plain: make([][]guardBlock, len(j.guards)), with: make([][]guardBlock, len(j.guards))}
 	s, err := z.shape(b.scale, b.o.Tiny)
 	if err != nil {

@@ -84,6 +84,17 @@ func (o Options) moreTurns(done, all int) bool {
 	return done < all
 }
 
+// endsTurns reports whether no further turn follows after some of all, because a stop is requested: the report has those.
+// Any goroutine may call it.
+func (o Options) endsTurns(done, all int) bool {
+	o.setDone(done, all, "turns")
+	if !o.isStopped() {
+		return false
+	}
+	o.Progress.setCut()
+	return true
+}
+
 // Run measures. It returns an error that is ErrSetting if an argument is not one of the
 // benchmark's settings, or has a value that is not allowed. It returns one that is ErrStopped, and the report of the finished part
 // or nil, if Options.Stop ended it early.

@@ -208,3 +208,14 @@ func TestRecord(t *testing.T) {
 		}
 	}
 }
+
+// A measurement that is stopped between its turns reports those before.
+func TestStopKeepsTurns(t *testing.T) {
+	for _, b := range []Bench{streamCostBench, overheadBench, trainBench} {
+		p := &Progress{}
+		r, err := b.Run(io.Discard, Options{Tiny: true, Repeats: 9, Progress: p, Stop: func() bool { return strings.HasPrefix(p.String(), "after 3 of ") }})
+		if !errors.Is(err, ErrStopped) || r == nil || r.Figures[0].N < 2 || r.Figures[0].N > 3 || !strings.HasPrefix(r.Incomplete, "3 of ") {
+			t.Errorf("%s: %v, report %+v", b.Name, err, r)
+		}
+	}
+}

@@ -43,7 +43,7 @@ type savesRun struct {
 }
 
 func runSaves(out io.Writer, o Options) (*Report, error) {
-	b, s := &savesRun{o: o, turns: measure.NewTurns(o.repeats(), o.isStopped)}, o.models(o.text("model"))[0]
+	b, s := &savesRun{o: o, turns: measure.NewTurns(o.repeats(), o.endsTurns)}, o.models(o.text("model"))[0]
 	dir, err := o.tempDir()
 	if err != nil {
 		return nil, err
@@ -90,9 +90,6 @@ func (b *savesRun) takeTurns(t *train.Trial, pass *train.Pass) error {
 	for turn := range b.o.repeats() {
 		if b.turns.IsEnded(turn) {
 			return measure.ErrEnded
-		}
-		if t.Rank() == 0 {
-			b.o.setDone(turn, b.o.repeats(), "turns")
 		}
 		if err := b.trainPlain(t, pass); err != nil {
 			return err

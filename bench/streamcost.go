@@ -81,7 +81,7 @@ func runStreamCost(out io.Writer, o Options) (r *Report, err error) {
 		"github.com/twmb/franz-go/pkg/kgo"}}
 	var failed error
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
-		Warmup: max(2, every), Steps: steps, Repeats: 1 + o.repeats(), Modes: modes, EndEarly: o.isStopped,
+		Warmup: max(2, every), Steps: steps, Repeats: 1 + o.repeats(), Modes: modes, EndEarly: o.endsTurns,
 		Block: func(begins bool) {
 			if begins {
 				share.beginBlock() // in all blocks: it takes time too
@@ -94,7 +94,7 @@ func runStreamCost(out io.Writer, o Options) (r *Report, err error) {
 				failed = cmp.Or(failed, floor.runBlock(steps))
 			}
 		},
-		Options: train.Options{Sinks: []commit.SinkFactory{floor.written.openSink}, Observer: silent{}, Stop: o.isStopped, Topic: openTopic, Session: rand.Uint64(),
+		Options: train.Options{Sinks: []commit.SinkFactory{floor.written.openSink}, Observer: silent{}, Stop: neverStop, Topic: openTopic, Session: rand.Uint64(),
 			Progress: func(data.Progress) error { return nil }}})
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func trainOne(out io.Writer, o Options, s shape, batch int, report **Report) err
 	}
 	samples, info, err := measure.Run(env.Real(), cfg, measure.Options{
 		Warmup: max(2, steps/2), Steps: steps, Repeats: o.repeats(), GEMMs: true,
-		Block: profile.enterBlock, EndEarly: o.isStopped,
+		Block: profile.enterBlock, EndEarly: o.endsTurns,
 		Options: train.Options{
 			Observer: silent{},
 			Stop:     neverStop,

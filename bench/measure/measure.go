@@ -69,8 +69,9 @@ type Options struct {
 	// Block, if set, is called on rank 0 when the timed part of a block begins (true) and
 	// ends (false).
 	Block func(begins bool)
-	// EndEarly, if set, is called before each turn of the modes. If it returns true, Run returns ErrEnded.
-	EndEarly func() bool
+	// EndEarly, if set, is called before each turn of the modes, with the turns so far and all of them. Once it returns true, Run returns
+	// the samples of these turns, or ErrEnded if there are fewer than two: callers leave out the first.
+	EndEarly func(done, all int) bool
 	train.Options
 }
 
@@ -80,7 +81,7 @@ type Exchange interface {
 	Close()
 }
 
-// ErrEnded is the error of a measurement that EndEarly ended.
+// ErrEnded is the error of a measurement that EndEarly ended before there was a result.
 var ErrEnded = errors.New("measure: ended early")
 
 // Run trains a config and returns its samples by mode. It evaluates and saves nothing else.
@@ -139,7 +140,7 @@ type measurement struct {
 // Turns are the decisions whether each turn is run. All ranks of the process read the same one, so that none waits for another
 // that has ended.
 type Turns struct {
-	endEarly func() bool
+	endEarly func(done, all int) bool
 	decided  []atomic.Int32 // 0: not yet; else run or end
 }
 
@@ -149,12 +150,12 @@ const (
 )
 
 // NewTurns returns the decisions of n turns. Once endEarly, if set, has returned true, no further turn is run.
-func NewTurns(n int, endEarly func() bool) *Turns { return &Turns{endEarly, make([]atomic.Int32, n)} }
+func NewTurns(n int, endEarly func(done, all int) bool) *Turns { return &Turns{endEarly, make([]atomic.Int32, n)} }
 
 // IsEnded reports whether a turn is not run. The first rank to call it decides.
 func (t *Turns) IsEnded(turn int) bool {
 	choice := int32(runTurn)
-	if t.endEarly != nil && t.endEarly() {
+	if t.endEarly != nil && t.endEarly(turn, len(t.decided)) {
 		choice = endTurn
 	}
 	t.decided[turn].CompareAndSwap(0, choice)
@@ -214,7 +215,10 @@ func (m *measurement) measureModes() ([][]Sample, error) {
 	samples := make([][]Sample, len(m.Modes))
 	for turn := range m.Repeats {
 		if m.turns.IsEnded(turn) {
-			return nil, ErrEnded
+			if turn < 2 {
+				return nil, ErrEnded
+			}
+			break
 		}
 		for i, name := range m.Modes {
 			if x := others[name]; x != nil {

@@ -10,7 +10,7 @@ import (
 func TestRanksEndInOneTurn(t *testing.T) {
 	const ranks, all = 8, 200
 	var asked atomic.Int32
-	turns := NewTurns(all, func() bool { return asked.Add(1) > all/2 })
+	turns := NewTurns(all, func(int, int) bool { return asked.Add(1) > all/2 })
 	var ends [ranks]int
 	var wait sync.WaitGroup
 	for rank := range ranks {
