@@ -12,7 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ecrec/ecrec/bench/measure"
+	"github.com/ecrec/ecrec/data"
+	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/machine"
+	"github.com/ecrec/ecrec/train"
 )
 
 // turnsBench is a benchmark of 5 turns of one job, which calls before with the number of the turn.
@@ -209,13 +213,24 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A measurement that is stopped between its turns reports those before.
+// A measurement that is stopped between its turns has those before, unless there is nothing but the first.
 func TestStopKeepsTurns(t *testing.T) {
-	for _, b := range []Bench{streamCostBench, overheadBench, trainBench} {
+	cfg, err := tinyShape.config(job{batch: 64, ranks: 2, threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, last := range []int{0, 1, 2, 5} {
 		p := &Progress{}
-		r, err := b.Run(io.Discard, Options{Tiny: true, Repeats: 9, Progress: p, Stop: func() bool { return strings.HasPrefix(p.String(), "after 3 of ") }})
-		if !errors.Is(err, ErrStopped) || r == nil || r.Figures[0].N < 2 || r.Figures[0].N > 3 || !strings.HasPrefix(r.Incomplete, "3 of ") {
-			t.Errorf("%s: %v, report %+v", b.Name, err, r)
+		o := Options{Progress: p, Stop: func() bool { return p.String() == fmt.Sprintf("after %d of 9 turns", last) }}
+		samples, _, err := measure.Run(env.Real(), cfg, measure.Options{Warmup: 1, Steps: 1, Repeats: 9, EndEarly: o.endsTurns, Options: train.Options{
+			Observer: silent{}, Stop: neverStop, Progress: func(data.Progress) error { return nil }}})
+		switch {
+		case !p.cut:
+			t.Errorf("stopped after %d turns: the report would not say so", last)
+		case last < 2 && !errors.Is(err, measure.ErrEnded):
+			t.Errorf("stopped after %d turns: %v", last, err)
+		case last >= 2 && (err != nil || len(samples[0]) != last):
+			t.Errorf("stopped after %d turns: %v, %d samples", last, err, len(samples[0]))
 		}
 	}
 }

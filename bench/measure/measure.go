@@ -150,7 +150,9 @@ const (
 )
 
 // NewTurns returns the decisions of n turns. Once endEarly, if set, has returned true, no further turn is run.
-func NewTurns(n int, endEarly func(done, all int) bool) *Turns { return &Turns{endEarly, make([]atomic.Int32, n)} }
+func NewTurns(n int, endEarly func(done, all int) bool) *Turns {
+	return &Turns{endEarly, make([]atomic.Int32, n)}
+}
 
 // IsEnded reports whether a turn is not run. The first rank to call it decides.
 func (t *Turns) IsEnded(turn int) bool {
