@@ -30,6 +30,7 @@ type fakeBroker struct {
 	produce *kerr.Error // of writes
 	refuses bool        // reads
 	refused int         // reads that were refused
+	ends    int         // requests to come whose connection ends without an answer
 }
 
 // fakeBatch is a batch of records up to an offset.
@@ -122,6 +123,10 @@ func (b *fakeBroker) answer(req kmsg.Request) (kmsg.Response, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.ends > 0 && req.Key() != kmsg.ApiVersions.Int16() {
+		b.ends--
+		return nil, io.EOF
+	}
 	resp := req.ResponseKind()
 	switch r := resp.(type) {
 	case *kmsg.ApiVersionsResponse:

@@ -193,7 +193,8 @@ func passes(err error) bool {
 		var name *net.DNSError
 		return !errors.As(err, &name) || !name.IsNotFound
 	}
-	return kgo.IsRetryableBrokerErr(err) || kerr.IsRetriable(err)
+	// A connection that ends before its first answer may mean that the credentials are missing. Those have passed when the topic was opened.
+	return errors.As(err, new(*kgo.ErrFirstReadEOF)) || kgo.IsRetryableBrokerErr(err) || kerr.IsRetriable(err)
 }
 
 // doOnce runs a request.
@@ -315,7 +316,8 @@ func (t *topic) Open(number int) (stream.Partition, error) {
 		more = append(more, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	}
 	// Lost records are an error, for readers and for writers. By default the client continues behind them.
-	more = append(more, kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.StopProducerOnDataLossDetected())
+	more = append(more, kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.StopProducerOnDataLossDetected(),
+		kgo.AlwaysRetryEOF()) // the credentials were those of the topic, which has connected
 	c, err := t.newClient(append(more, kgo.WithHooks(p.answers), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(t.codec),
 		kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(mostBatch), kgo.MaxBufferedBytes(2*mostBuffered), kgo.MaxBufferedRecords(1<<20),

@@ -168,3 +168,34 @@ func TestUnanswered(t *testing.T) {
 		t.Errorf("%v without an answer after the acknowledgement", x)
 	}
 }
+
+// A broker that is killed may end a connection before its first answer, as one that misses credentials does. Those were right before.
+func TestConnectionsEndBeforeTheirFirstAnswer(t *testing.T) {
+	u := useFake(t)
+	topic, err := Open(env.Real(), Scheme+u.listener.Addr().String()+"/t")
+	must(t, err)
+	t.Cleanup(topic.Close)
+	u.change(func() {
+		for _, c := range u.conns {
+			c.Close()
+		}
+		u.ends = 4
+	})
+	if _, err := topic.Partitions(); err != nil {
+		t.Errorf("the number of partitions: %v", err)
+	}
+	if _, _, err := u.reader.Bounds(); err != nil {
+		t.Errorf("the bounds: %v", err)
+	}
+	u.write(t, 1)
+	u.expectRecord(t, 10)
+	u.change(func() {
+		if u.ends > 0 {
+			t.Errorf("%d connections did not end", u.ends)
+		}
+	})
+	u.change(func() { u.ends = 4 })
+	if _, err := Open(env.Real(), Scheme+u.listener.Addr().String()+"/t"); err == nil || !strings.Contains(err.Error(), "credentials") {
+		t.Errorf("opened first, perhaps without credentials: %v", err)
+	}
+}
