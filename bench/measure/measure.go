@@ -156,11 +156,13 @@ func NewTurns(n int, endEarly func(done, all int) bool) *Turns {
 
 // IsEnded reports whether a turn is not run. The first rank to call it decides.
 func (t *Turns) IsEnded(turn int) bool {
-	choice := int32(runTurn)
-	if t.endEarly != nil && t.endEarly(turn, len(t.decided)) {
-		choice = endTurn
+	if t.decided[turn].Load() == 0 {
+		choice := int32(runTurn)
+		if t.endEarly != nil && t.endEarly(turn, len(t.decided)) {
+			choice = endTurn
+		}
+		t.decided[turn].CompareAndSwap(0, choice)
 	}
-	t.decided[turn].CompareAndSwap(0, choice)
 	return t.decided[turn].Load() == endTurn
 }
 
