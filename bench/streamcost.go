@@ -89,7 +89,7 @@ func runStreamCost(out io.Writer, o Options) (r *Report, err error) {
 				return
 			}
 			cpu[block%len(modes)] = append(cpu[block%len(modes)], 1e3*(cpuTime()-began).Seconds()/float64(steps))
-			failed = cmp.Or(failed, share.endBlock(block%len(modes) == 2))
+			failed = cmp.Or(failed, share.endBlock(block%len(modes) == 2 && block >= len(modes)))
 			if block++; block%len(modes) == 0 {
 				failed = cmp.Or(failed, floor.runBlock(steps))
 			}
