@@ -45,7 +45,7 @@ func newOracleRun(c oracleCase, d *oracleData) *oracleRun {
 		r.owners[o].perRank = make([]int, c.ranks)
 		if c.mode == "lrpp" {
 			r.owners[o].window = oracle.NewWindow(oracle.WindowOptions{Trainers: c.ranks, Self: o, Lookahead: c.lookahead,
-				HugePages: kernels.HugePages[uint64], Prefetch: kernels.Prefetch})
+				HugePages: kernels.HugePages[uint64], Prefetch: kernels.Prefetch[uint64]})
 		} else {
 			r.owners[o].known = make([][]int32, c.lookahead+2) // with the step before
 		}

@@ -120,18 +120,22 @@ func (p *parityRows) isUnbuilt(at int64) bool {
 	return p.missing.Load() > 0 && p.unbuilt.has(at)
 }
 
+// foldAhead is how many rows foldRows prefetches the places and marks of.
+const foldAhead = 64
+
 // foldRows adds the deltas of some rows of a sender, which follow each other in rows.
 func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
-	r, targets := int64(p.group.Parity), p.targets[sender-p.group.First]
+	targets := p.targets[sender-p.group.First]
 	p.index, p.from, p.factors = p.index[:0], p.from[:0], p.factors[:0]
 	plain := true
 	for i, slot := range slots {
-		rotation, x := p.divide.quotient(slot)
-		to := &targets[x]
+		if i%foldAhead == 0 {
+			p.prefetchMarks(targets, slots[i:min(i+foldAhead, len(slots))])
+		}
+		at, to := p.findTarget(targets, slot)
 		if !to.held {
 			panic(fmt.Sprintf("commit: owner %d received the delta of slot %d of owner %d, but does not hold its parity", p.owner, slot, sender))
 		}
-		at := to.row + int64(rotation)*r
 		if p.isUnbuilt(at) {
 			continue
 		}
@@ -146,6 +150,27 @@ func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
 		factors = nil
 	}
 	p.stream.FoldRows(p.rows, kernels.HostBuffer(p.index), kernels.Mat(rows, len(slots), p.rows.Cols), kernels.HostBuffer(p.from), factors)
+}
+
+// findTarget returns the parity row that a delta of a slot is added to, and the target of all such slots.
+func (p *parityRows) findTarget(targets []foldTarget, slot int32) (at int64, to *foldTarget) {
+	rotation, x := p.divide.quotient(slot)
+	to = &targets[x]
+	return to.row + int64(rotation)*int64(p.group.Parity), to
+}
+
+// prefetchMarks prefetches what foldRows reads of the rows of at most foldAhead slots: their places, and the bits of their columns.
+func (p *parityRows) prefetchMarks(targets []foldTarget, slots []int32) {
+	var rows, words [foldAhead]int32
+	data := int64(p.group.Data())
+	for i, slot := range slots {
+		at, to := p.findTarget(targets, slot)
+		rows[i], words[i] = int32(at), int32((at*data+int64(to.column))>>6)
+	}
+	kernels.Prefetch(p.folded, words[:len(slots)])
+	if p.places != nil {
+		kernels.Prefetch(p.places, rows[:len(slots)])
+	}
 }
 
 // markColumn records that a column of a row may differ from zeros.

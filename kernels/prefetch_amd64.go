@@ -1,11 +1,22 @@
 package kernels
 
+import "unsafe"
+
 // Prefetch prefetches the cache lines of memory[at[i]], without waiting for them.
-func Prefetch(memory []uint64, at []int32) {
-	if len(at) > 0 {
-		prefetch(&memory[0], &at[0], len(at))
+func Prefetch[T uint32 | uint64](memory []T, at []int32) {
+	if len(at) == 0 {
+		return
+	}
+	first := unsafe.Pointer(&memory[0])
+	if unsafe.Sizeof(memory[0]) == 4 {
+		prefetch4((*uint32)(first), &at[0], len(at))
+	} else {
+		prefetch8((*uint64)(first), &at[0], len(at))
 	}
 }
 
 //go:noescape
-func prefetch(memory *uint64, at *int32, n int)
+func prefetch4(memory *uint32, at *int32, n int)
+
+//go:noescape
+func prefetch8(memory *uint64, at *int32, n int)

@@ -1,17 +1,23 @@
 #include "textflag.h"
 
-// func prefetch(memory *uint64, at *int32, n int)
-// for i := range n { prefetcht0 memory[at[i]] }, n > 0
-TEXT ·prefetch(SB), NOSPLIT, $0-24
-	MOVQ memory+0(FP), DI
-	MOVQ at+8(FP), SI
-	MOVQ n+16(FP), CX
-	LEAQ (SI)(CX*4), SI
-	NEGQ CX
-
-loop:
-	MOVLQSX (SI)(CX*4), AX
-	PREFETCHT0 (DI)(AX*8)
-	INCQ CX
-	JNZ  loop
+// PREFETCH prefetches memory[at[i]], of elements of SCALE bytes, for i < n. n > 0.
+#define PREFETCH(SCALE) \
+	MOVQ memory+0(FP), DI;\
+	MOVQ at+8(FP), SI;\
+	MOVQ n+16(FP), CX;\
+	LEAQ (SI)(CX*4), SI;\
+	NEGQ CX;\
+loop:;\
+	MOVLQSX (SI)(CX*4), AX;\
+	PREFETCHT0 (DI)(AX*SCALE);\
+	INCQ CX;\
+	JNZ  loop;\
 	RET
+
+// func prefetch4(memory *uint32, at *int32, n int)
+TEXT ·prefetch4(SB), NOSPLIT, $0-24
+	PREFETCH(4)
+
+// func prefetch8(memory *uint64, at *int32, n int)
+TEXT ·prefetch8(SB), NOSPLIT, $0-24
+	PREFETCH(8)

@@ -3,4 +3,4 @@
 package kernels
 
 // Prefetch prefetches the cache lines of memory[at[i]], without waiting for them.
-func Prefetch(memory []uint64, at []int32) {}
+func Prefetch[T uint32 | uint64](memory []T, at []int32) {}

@@ -39,7 +39,7 @@ func newCachePlanner(p *Planner) *cachePlanner {
 			self = me
 		}
 		c.window = oracle.NewWindow(oracle.WindowOptions{Trainers: p.o.Trainers, Self: self,
-			Lookahead: p.o.Lookahead, Auto: p.o.Auto, CapacityRows: p.o.CapacityRows, HugePages: kernels.HugePages[uint64], Prefetch: kernels.Prefetch})
+			Lookahead: p.o.Lookahead, Auto: p.o.Auto, CapacityRows: p.o.CapacityRows, HugePages: kernels.HugePages[uint64], Prefetch: kernels.Prefetch[uint64]})
 	}
 	if me < p.o.Trainers {
 		c.slots.table.limit = CacheRows(p.place.Slots, p.place.Owners, p.o.CapacityRows)

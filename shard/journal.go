@@ -140,13 +140,15 @@ func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
 	began := j.now()
 	defer func() { j.took += j.now() - began }()
 	e := j.active
-	j.fresh = j.fresh[:0]
-	for _, slot := range slots {
-		if word, bit := &e.wrote[slot>>6], uint64(1)<<(slot&63); *word&bit == 0 {
-			*word |= bit
-			j.fresh = append(j.fresh, slot)
-		}
+	j.fresh = slices.Grow(j.fresh[:0], len(slots))[:len(slots)]
+	fresh := 0
+	for _, slot := range slots { // A branch would often be mispredicted, and wait for the cache miss of its word.
+		j.fresh[fresh] = slot
+		word, at := &e.wrote[slot>>6], slot&63
+		fresh += int(^*word >> at & 1)
+		*word |= 1 << at
 	}
+	j.fresh = j.fresh[:fresh]
 	if len(j.fresh) == 0 {
 		return nil
 	}
