@@ -179,11 +179,12 @@ fuzz-quick: ## run every fuzz target for FUZZTIME (10s)
 check-outside: build ## check ./ecrec by a program that shares no code with it, for MINUTES (5): random jobs and faults, SEED=N repeats (needs python3)
 	@if command -v python3 >/dev/null; then python3 tools/checker --ecrec ./ecrec --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)); else echo "skipped: no python3"; fi
 
-soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments; check the program from outside for two hours, and find planted defects; train 100 models beside PyTorch; test with the race detector what make test draws from
+soak: ## lose ranks in every way and at every point, 200 of them at random moments, and 20 of a build with -race; kill a process that saves checkpoints at 50 random moments; kill broker, trainer and follower 50 times each, and stop a broker for two minutes; check the program from outside for two hours, and find planted defects; train 100 models beside PyTorch; test with the race detector what make test draws from
 	go test -count=1 -timeout 60m -run '^Test(Killed|StoppedRanks|LostNodes|Unsurvivable)' ./cmd/ecrec -soak -kills 200 -v
 	go test -count=1 -timeout 60m -run '^TestKilled(Ranks|WhileRebuilding)' ./cmd/ecrec -build race -kills 20 -v
 	go test -count=1 -run 'TestCrashWhileSaving' ./checkpoint -crashes 50 -v
 	go test -count=1 -timeout 60m -run 'TestBurstsSearch' ./data -search -v
+	@if command -v java >/dev/null && tools/kafka-on-one-host.sh fetch; then go test -count=1 -timeout 60m ./cmd/ecrec -kafka -soak -run 'Followed.*(Kafka|Replicas)|Outage' -v; else echo "skipped: no Java and Maven (openjdk-17-jre-headless, maven)"; fi
 	$(MAKE) check-outside MINUTES=120
 	tools/checker/planted.sh
 	$(MAKE) test-python SEEDS="$$(seq -s ' ' 100)"

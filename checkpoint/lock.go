@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ecrec/ecrec/internal/atomicfile"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/filelock"
 	"github.com/ecrec/ecrec/lineage"
@@ -41,7 +42,7 @@ func Hold(e env.Env, dir string, patience time.Duration) (l *Lock, err error) {
 }
 
 func hold(dir string) (*Lock, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := atomicfile.MakeDir(dir, 0o755); err != nil {
 		return nil, saveError(dir, err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ecrec/ecrec/internal/safetensors"
 	"github.com/ecrec/ecrec/lineage"
+	"github.com/ecrec/ecrec/shard"
 )
 
 // format is the version of the format that this code writes. It reads this one
@@ -244,6 +245,9 @@ func (m *Manifest) check() error {
 		switch {
 		case i < m.Ranks:
 			slots := place.Slots(i)
+			if slots > shard.MaxSlots {
+				return fmt.Errorf("rank %d has %d rows, at most %d fit", i, slots, shard.MaxSlots)
+			}
 			if f.Rows < 0 || f.Rows > slots {
 				return fmt.Errorf("%s holds %d rows of %d", f.Name, f.Rows, slots)
 			}

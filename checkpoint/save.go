@@ -90,7 +90,7 @@ func (s *Save) tmpPath() string {
 // calls it, before any rank writes.
 func (s *Save) Begin() error {
 	return s.Env.Do("begin checkpoint", func() error {
-		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		if err := atomicfile.MakeDir(s.Dir, 0o755); err != nil {
 			return saveError(s.Dir, err)
 		}
 		_ = removeLeftovers(s.Dir, s.lineageID(), s.Alone) // Mkdir returns an error if any is in the way

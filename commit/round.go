@@ -308,14 +308,14 @@ func (p *Parity) installShards(h *shard.Shard) error {
 			p.buildRows(h.Stream(), x.slots, rows)
 			continue
 		}
-		for _, slot := range x.slots {
-			b.setPresent(int64(slot))
-		}
 		if err := h.XorInit(rows, x.slots); err != nil {
 			return err
 		}
 		if err := h.StoreLost(x.slots, rows); err != nil {
 			return err
+		}
+		for _, slot := range x.slots { // not before they are: after an error they are requested again
+			b.setPresent(int64(slot))
 		}
 	}
 	return h.Stream().Sync()

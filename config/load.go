@@ -156,7 +156,9 @@ func Parse(doc []byte) (*Config, error) {
 	if err := decodeStrict(doc, c); err != nil {
 		return nil, decodeError("config", doc, err)
 	}
-	return c, c.resolveTables(&source{file: "config", set: map[string]string{}, line: lines(doc)})
+	src := &source{file: "config", set: map[string]string{}, line: lines(doc)}
+	c.Optimizer.resolveDefaults(src) // a recipe leaves out the keys of [optimizer.linear] that equal those of [optimizer.sparse]
+	return c, c.resolveTables(src)
 }
 
 // decodeError turns an error of the TOML decoder into one line.
@@ -283,6 +285,10 @@ func (c *Config) resolveDefaults(path string, src *source) error {
 	abs(&c.Store.Path)
 	abs(&c.Checkpoint.Dir)
 	abs(&c.Metrics.Textfile)
+	if folder, ok := strings.CutPrefix(c.Stream.To, "file:"); ok {
+		abs(&folder)
+		c.Stream.To = "file:" + folder
+	}
 	for _, files := range [][]string{c.Data.Train, c.Data.Eval} {
 		for i := range files {
 			_, split, _ := data.ParseSplit(files[i])

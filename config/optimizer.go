@@ -157,6 +157,8 @@ func (c *Config) checkAllRows(src *source) error {
 		return src.errorf("store.tier", every+"use \"dram\", or leave dense out")
 	case c.Stream.To != "":
 		return src.errorf("stream.to", every+"leave one of the two out")
+	case c.Store.Path != "":
+		return src.errorf("store.path", every+"leave one of the two out")
 	}
 	return nil
 }

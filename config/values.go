@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
@@ -287,7 +288,9 @@ func quote(text string) string {
 		switch {
 		case r == '"' || r == '\\':
 			out = append(out, '\\', byte(r))
-		case r < ' ' || r == 0x7f:
+		case !unicode.IsPrint(r) && r > 0xffff:
+			out = fmt.Appendf(out, `\U%08X`, r)
+		case !unicode.IsPrint(r):
 			out = fmt.Appendf(out, `\u%04X`, r)
 		default:
 			out = utf8.AppendRune(out, r)

@@ -99,6 +99,9 @@ func appendInt8(to []byte, weights []float32, sum *Error) []byte {
 		}
 	}
 	scale := largest / 127
+	if math.IsInf(float64(127*scale), 0) { // the quotient was rounded up
+		scale = math.Nextafter32(scale, 0)
+	}
 	to = binary.LittleEndian.AppendUint32(to, math.Float32bits(scale))
 	for _, w := range weights {
 		q := 0.0

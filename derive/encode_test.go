@@ -85,6 +85,21 @@ func TestFloat16(t *testing.T) {
 	}
 }
 
+// TestInt8Largest: the largest numbers have a scale whose multiples are finite.
+func TestInt8Largest(t *testing.T) {
+	var sum Error
+	weights := []float32{math.MaxFloat32, -math.MaxFloat32, 1}
+	decoded, err := Int8.Decode(nil, []int{3}, Int8.Append(nil, []int{3}, weights, &sum))
+	if err != nil || math.IsInf(sum.Max, 0) {
+		t.Fatalf("the error is %v (%v)", sum.Max, err)
+	}
+	for i, x := range decoded {
+		if x-x != 0 || math.Abs(float64(x)-float64(weights[i])) > float64(math.MaxFloat32)/250 {
+			t.Errorf("%v becomes %v", weights[i], x)
+		}
+	}
+}
+
 // TestInt8: each byte is the nearest multiple of the scale, by arithmetic with fractions, and the decoded weights are within half a scale.
 func TestInt8(t *testing.T) {
 	r, all := rand.New(rand.NewPCG(3, 4)), halves()

@@ -173,6 +173,36 @@ func TestKilledWithBases(t *testing.T) {
 	}
 }
 
+// renewed is a topic that was made anew, beside bases of the one before.
+type renewed struct {
+	stream.Topic
+	bases stream.Topic
+}
+
+func (r renewed) Base() stream.Topic { return r.bases }
+
+// TestBaseOfAnotherTopic: a base that the topic does not continue is left, also if the topic is longer than the one before was. If the
+// beginning of the topic is missing too, the error names the bases.
+func TestBaseOfAnotherTopic(t *testing.T) {
+	before, topic, saved, dir := stream.NewMemory(env.Real()), stream.NewMemory(env.Real()), t.TempDir(), t.TempDir()
+	trainTo(t, before, t.TempDir(), "20")
+	must(t, follow(t, before, t.TempDir(), 20, func(o *Options) { o.Trim, o.Every = true, time.Hour }))
+	trainFrom(t, "auto", topic, saved, "60", "job.seed=7")
+	warned := ""
+	must(t, follow(t, renewed{topic, before.Base()}, dir, 60, func(o *Options) { o.Warn = func(text string) { warned += text } }))
+	sameFolder(t, filepath.Join(dir, "step-000000000060"), filepath.Join(saved, "step-000000000060"))
+	if !strings.Contains(warned, "the topic does not continue the base of step 20") {
+		t.Error(warned)
+	}
+	p, err := topic.Open(0)
+	must(t, err)
+	must(t, p.Trim(3))
+	err = follow(t, renewed{topic, before.Base()}, t.TempDir(), 60)
+	if err == nil || !strings.Contains(err.Error(), "neither continues its base") {
+		t.Errorf("without its beginning: %v", err)
+	}
+}
+
 // memoryOf is a topic in memory with the records of one in a folder.
 func memoryOf(t *testing.T, path string) *stream.Memory {
 	from, to := stream.OpenFolder(env.Real(), path), stream.NewMemory(env.Real())

@@ -75,6 +75,7 @@ type Follower struct {
 	saves     saves
 	right     int64 // the newest step whose digest was compared; -1: none
 	began     bool  // the model that Run begins with is that of a base
+	misfit    error // the topic does not continue the base that the Follower had begun with
 	reached   bool  // Run has ended at its step
 
 	bases      *stream.Bases // nil: not open

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ecrec/ecrec/internal/env"
@@ -32,7 +33,14 @@ func TestForkToTheSameStep(t *testing.T) {
 	trainTo(t, topic, saved, "20")
 	followToEnd(t, topic, dir)
 	followToEnd(t, topic, late)
+	warns := t.TempDir()
+	followToEnd(t, topic, warns)
 	trainFrom(t, filepath.Join(saved, "step-000000000010"), topic, forked, "20", forkRate)
+	warned := ""
+	must(t, follow(t, topic, warns, Newest, func(o *Options) { o.Warn = func(text string) { warned += text } }))
+	if !strings.Contains(warned, "the run forked: lineage ") || !strings.Contains(warned, "replaces that of step 20") {
+		t.Errorf("the fork is reported as %q", warned)
+	}
 	path, steps := followToEnd(t, topic, dir)
 	if !slices.Equal(steps, []int64{10, 15, 20}) {
 		t.Errorf("the fork was saved at steps %v", steps)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ecrec/ecrec/checkpoint"
 	"github.com/ecrec/ecrec/internal/digest"
@@ -27,6 +28,7 @@ type model struct {
 	terms   []digest.Sum   // scratch of termsOf
 	globals []int64        // scratch of termsOf
 
+	cuts   int // that were applied; a base is one
 	step   int64
 	at     []stream.Position // by rank
 	dense  []byte
@@ -96,6 +98,9 @@ func (m *model) apply(c *stream.Cut) error {
 		if err != nil {
 			return err
 		}
+		if !slices.Equal(a.Owners, m.Owners) {
+			return fmt.Errorf("step %d: other ranks own the rows than before (%v, not %v): the run needs a topic of its own", c.Step, a.Owners, m.Owners)
+		}
 		m.about, m.text = a, text
 	}
 	for rank, e := range c.Epochs {
@@ -105,6 +110,7 @@ func (m *model) apply(c *stream.Cut) error {
 		m.at[rank] = stream.Position{Lineage: e.Lineage, Step: e.To, Next: e.Next}
 	}
 	m.step, m.written = c.Step, 0
+	m.cuts++
 	for _, e := range c.Epochs {
 		m.written = max(m.written, e.Written)
 	}

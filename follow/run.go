@@ -32,6 +32,9 @@ func (f *Follower) Run() error {
 			err = f.readOn(r)
 		}
 		r.Close()
+		if err == errMisfit {
+			continue
+		}
 		if !errors.As(err, new(*stream.Trimmed)) {
 			return err
 		}
@@ -39,6 +42,22 @@ func (f *Follower) Run() error {
 			return errors.Join(err, fault)
 		}
 	}
+}
+
+// errMisfit ends the reading of a topic that does not continue the base.
+var errMisfit = errors.New("the topic does not continue the base")
+
+// leavesBase drops a base that the topic does not continue, since nothing has followed on it: the topic may have been made anew, longer than
+// it was. It is then read from its beginning.
+func (f *Follower) leavesBase(err error) bool {
+	var gap *stream.Gap
+	if !errors.As(err, &gap) || f.model == nil || !f.began || f.model.cuts > 1 || f.last >= 0 {
+		return false
+	}
+	f.o.Warn(fmt.Sprintf("the topic does not continue the base of step %d, and is followed from its beginning: %v", f.Step(), gap))
+	f.misfit, f.began = gap, false
+	f.dropModel()
+	return true
 }
 
 // openReader opens the topic behind the model. If it was trimmed there, the newest base replaces the model.
@@ -85,6 +104,10 @@ func (f *Follower) explain(err error) error {
 	if f.model != nil || !errors.As(err, new(*stream.Gap)) {
 		return err
 	}
+	if f.misfit != nil {
+		return fmt.Errorf("the topic neither continues its base (%w) nor has its beginning (%w): if it was made anew, remove %s", f.misfit, err,
+			f.o.Topic.Base().Name())
+	}
 	if f.firstBase >= 0 && f.o.At >= 0 {
 		return fmt.Errorf("the topic has no model of step %d: it was trimmed, and its oldest base is that of step %d (%w)", f.o.At,
 			f.firstBase, err)
@@ -99,6 +122,9 @@ func (f *Follower) readOn(r *stream.Reader) error {
 		c, err := r.Next(pollFor)
 		if errors.Is(err, io.EOF) {
 			return f.endAtEnd()
+		}
+		if err != nil && f.leavesBase(err) {
+			return errMisfit
 		}
 		if err != nil {
 			return errors.Join(&Unreadable{f.explain(err)}, f.saveLast())

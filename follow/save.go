@@ -150,6 +150,13 @@ func (f *Follower) readPositions() (p positions, err error) {
 	return p, nil
 }
 
+// HasModel reports whether a Follower that is opened on the folder finds a checkpoint there.
+func HasModel(dir string) bool {
+	f := Follower{o: Options{Dir: dir}}
+	p, err := f.readPositions()
+	return err == nil && len(p.Checkpoints) > 0
+}
+
 // notePositions writes the positions of a checkpoint, before it is published: a position without its checkpoint is dropped, the
 // reverse would lose it.
 func (f *Follower) notePositions(name string) error {
@@ -175,7 +182,7 @@ func (f *Follower) loadNewest() error {
 	if err != nil {
 		return err
 	}
-	if p.Topic != "" && p.Topic != f.o.Topic.Name() {
+	if p.Topic != "" && !stream.IsSame(p.Topic, f.o.Topic.Name()) {
 		return &OtherTopic{f.o.Dir, p.Topic, f.o.Topic.Name()}
 	}
 	for i := len(p.Checkpoints) - 1; i >= 0; i-- {
@@ -218,7 +225,7 @@ func (e *OtherTopic) Error() string {
 func Saved(dir string, topic stream.Topic, step int64) string {
 	f := Follower{o: Options{Dir: dir}}
 	p, err := f.readPositions()
-	if err != nil || p.Topic != topic.Name() {
+	if err != nil || !stream.IsSame(p.Topic, topic.Name()) {
 		return ""
 	}
 	for i := len(p.Checkpoints) - 1; i >= 0; i-- {

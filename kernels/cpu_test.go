@@ -362,23 +362,6 @@ func TestFoldRows(t *testing.T) {
 	}
 }
 
-// Prefetch changes no memory, for any part of it.
-func TestPrefetch(t *testing.T) {
-	testPrefetch[uint32](t)
-	testPrefetch[uint64](t)
-}
-
-func testPrefetch[T uint32 | uint64](t *testing.T) {
-	memory := []T{1, 2, 3}
-	for _, at := range [][]int32{nil, {0}, {2, 0, 1, 1}} {
-		Prefetch(memory, at)
-	}
-	Prefetch[T](nil, nil)
-	if !slices.Equal(memory, []T{1, 2, 3}) {
-		t.Fatal(memory)
-	}
-}
-
 // TestSumsToColumns sums to columns of a wider matrix, whose last row ends before its stride, also where the last part of the
 // work has no segment.
 func TestSumsToColumns(t *testing.T) {

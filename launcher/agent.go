@@ -139,7 +139,7 @@ func (a *agent) formWorld(m control.Message) {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(m.Host, "0"))
 	if err != nil {
-		a.err = fmt.Errorf("cannot listen for the other processes: %w", err)
+		a.err, a.newest = fmt.Errorf("cannot listen for the other processes: %w", err), nil
 		a.changed.Broadcast()
 		return
 	}

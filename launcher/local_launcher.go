@@ -171,12 +171,17 @@ func (l *localLauncher) giveUp() {
 // suspended at the job's end, it is theirs.
 func (l *localLauncher) exitCode() int {
 	if !l.ended {
+		killed := true
 		for i := range l.children {
 			if code := l.children[i].child.cmd.ProcessState.ExitCode(); code >= 0 {
-				l.code = code
+				l.code, killed = code, false
 			}
 		}
-		if l.code != 0 {
+		switch {
+		case killed:
+			l.code = control.ExitFailed
+			l.printLine("all supervisors of the job were killed; resume from a checkpoint with --resume auto", true)
+		case l.code != 0:
 			l.printLine(fmt.Sprintf("the job has ended with exit code %d while the launcher was suspended; see %s", l.code, l.spec.logPath(0)), true)
 		}
 	}

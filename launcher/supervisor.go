@@ -39,6 +39,7 @@ type supervisor struct {
 	worked  atomic.Bool     // there has been a worker
 
 	left    bool
+	counted bool // the job counts this supervisor as lost, and may continue
 	code    int
 	printed string // the line about the job's end, if this supervisor printed it
 }
@@ -325,7 +326,7 @@ func (s *supervisor) releaseAll() {
 		return
 	}
 	s.controller.releaseAll()
-	if _, lost := s.controller.voters(); len(lost) > 0 {
+	if _, lost := s.controller.voters(); len(lost) > 0 && !s.counted {
 		s.place.EndMPIRun()
 	}
 }

@@ -72,6 +72,7 @@ func (s *supervisor) receiveEnd(m control.Message) {
 	if m.Text != "" && !s.launched && !s.left { // with a launcher, that reports it
 		s.spec.printLine(fmt.Sprintf("process %d ends: %s", s.number, m.Text), true)
 	}
+	s.counted = s.counted || m.Text == countedLost
 	s.step(control.Event{Kind: control.EventReceive, Message: &m})
 }
 

@@ -134,7 +134,7 @@ func (w *World) Fire(f control.Fault) { w.agent.fireFault(f) }
 // StopRequested reports whether the job should stop after this step.
 func (w *World) StopRequested() bool { return w.agent.stop.Load() }
 
-// Report reports how the work ended. It is called once, before the process ends.
+// Report reports how the work ended, before the process ends. Only the first report counts.
 func (w *World) Report(r control.Report) {
 	r.Error = printable.JoinLines(r.Error)
 	w.agent.send(control.Message{Kind: control.KindReport, Report: &r})

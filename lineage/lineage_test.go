@@ -166,3 +166,36 @@ func TestRunsTravelAsJSON(t *testing.T) {
 		}
 	}
 }
+
+// A text of a config with runes that are not printable, as no-break spaces, is in a recipe that can be read back.
+func TestTextOfAnyRune(t *testing.T) {
+	c, err := config.Parse([]byte("[data.csv]\ndense = [\"price\u00a0eur\", \"a\u3000b\u200bc\", \"\U000e0001\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := OfConfig(c)
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Recipe
+	if err := json.Unmarshal(b, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v: %v", err, got)
+	}
+	back, err := got.Config()
+	if err != nil || !reflect.DeepEqual(back.Data.CSV.Dense, c.Data.CSV.Dense) {
+		t.Errorf("%v: %q", err, back.Data.CSV.Dense)
+	}
+}
+
+// The rule of linear weights is that of the other rows, also after a way through a recipe, which leaves it out.
+func TestLinearRule(t *testing.T) {
+	c, err := config.Parse([]byte("[model]\nkind = \"deepfm\"\ntables = [5]\n[optimizer.sparse]\nkind = \"adam\"\nlr = 0.5\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := OfConfig(c).Config()
+	if err != nil || back.Optimizer.Linear != c.Optimizer.Linear || back.Optimizer.Linear.Kind != "adam" {
+		t.Errorf("%v: %+v", err, back.Optimizer.Linear)
+	}
+}

@@ -20,7 +20,7 @@ func (e Entry) MarshalText() ([]byte, error) { return []byte(e.Key + " = " + e.V
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (e *Entry) UnmarshalText(text []byte) error {
 	key, value, ok := strings.Cut(string(text), " = ")
-	if !ok || key == "" || strings.ContainsFunc(string(text), func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if !ok || key == "" || strings.ContainsFunc(string(text), unicode.IsControl) {
 		return fmt.Errorf("%q is not KEY = VALUE", text)
 	}
 	*e = Entry{key, value}

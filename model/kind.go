@@ -41,7 +41,7 @@ func Check(c Config) error {
 	if !ok {
 		return keyError("kind", "%q is not one of %v", c.Kind, Names())
 	}
-	if c.Dropout < 0 || c.Dropout >= 1 {
+	if !(c.Dropout >= 0 && c.Dropout < 1) { // also NaN
 		return keyError("dropout", "%v is no share of units to drop; use a number from 0 to below 1", c.Dropout)
 	}
 	if c.Dense == 0 && k.Reads(bottomMLP) && len(c.BottomMLP) > 0 {

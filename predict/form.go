@@ -3,7 +3,6 @@ package predict
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
@@ -26,9 +25,9 @@ type Form struct {
 // NewForm returns the form of the model that a config describes.
 func NewForm(cfg *config.Config) (f *Form, err error) {
 	f = &Form{cfg: cfg}
-	blas := cfg.Kernels.BLAS
-	if strings.HasPrefix(blas, "cublas") {
-		blas = "exact"
+	blas := "exact" // with OpenBLAS a score would depend on the rows beside it, and this is no GPU
+	if cfg.Kernels.BLAS == "exact-tc" {
+		blas = cfg.Kernels.BLAS
 	}
 	if f.dev, err = kernels.NewCPU(kernels.CPUOptions{BLAS: blas}); err != nil {
 		return nil, err

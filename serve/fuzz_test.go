@@ -27,11 +27,12 @@ func FuzzRequest(f *testing.F) {
 		if r.beginRequest(text) != nil {
 			return
 		}
-		for total, n := 0, 3; n == 3; total += n {
-			var err error
-			if n, err = r.readBatch(total); err != nil {
+		for total, more := 0, true; more; {
+			n, again, err := r.readBatch(total)
+			if err != nil {
 				return
 			}
+			total, more = total+n, again
 			if n == 0 {
 				break
 			}

@@ -114,8 +114,9 @@ func (s *Server) predictJSON(ctx context.Context, body, out []byte) ([]byte, int
 	}
 	out = append(append(append(out, '{'), v.json...), `,"scores":[`...)
 	rows := 0
-	for n := laneRows; n == laneRows; {
-		if n, err = l.readBatch(rows); err != nil {
+	for more := true; more; {
+		n := 0
+		if n, more, err = l.readBatch(rows); err != nil {
 			return out, 0, err
 		}
 		if rows += n; rows > maxRows {

@@ -130,6 +130,17 @@ func checkFields(b []byte, of *shape) error {
 	return nil
 }
 
+// packedIntegers is the field of the integers of a list: each is a varint, in one field together or in one each.
+const packedIntegers = 2
+
+// countVarints counts the varints that follow each other. The last byte of each is below 0x80.
+func countVarints(b []byte) (found int) {
+	for _, x := range b {
+		found += int(x>>7 ^ 1)
+	}
+	return found
+}
+
 // countValues counts the messages, and the items of lists, in the fields of a message.
 func (s *shape) countValues(b []byte) (found int) {
 	for len(b) > 0 {
@@ -142,9 +153,13 @@ func (s *shape) countValues(b []byte) (found int) {
 		if inner != nil || s.list {
 			found++
 		}
-		if inner != nil && kind == protowire.BytesType {
+		if kind == protowire.BytesType && (inner != nil || s.list && number == packedIntegers) {
 			content, _ := protowire.ConsumeBytes(b[tag:])
-			found += inner.countValues(content)
+			if inner != nil {
+				found += inner.countValues(content)
+			} else {
+				found += countVarints(content)
+			}
 		}
 		b = b[tag+n:]
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/serve/servepb"
 )
 
@@ -32,6 +34,10 @@ func TestLargeInMemory(t *testing.T) {
 	must(t, w.Close())
 	row := binary.AppendUvarint([]byte{0x0a}, uint64(len(empty)-8)) // of empty values
 	row = append(row, bytes.Repeat([]byte{0x12, 0}, (len(empty)-8)/2)...)
+	packed := make([]byte, maxBody-64)
+	for _, field := range []byte{0x12, 0x22, 0x12, 0x0a} { // integers in a list, a value, a row
+		packed = append(binary.AppendUvarint([]byte{field}, uint64(len(packed))), packed...)
+	}
 	words := []byte("{\"rows\":[" + strings.Repeat("{},", maxBody/3-8) + "{}]}")
 	const predict, rows = servepb.ServingPredictProcedure, servepb.ServingRowsProcedure
 	for _, x := range []struct {
@@ -42,6 +48,7 @@ func TestLargeInMemory(t *testing.T) {
 		{"gzip", predict, "proto", "gzip", zip.Bytes(), "unimplemented"},
 		{"rows", predict, "proto", "", empty, "rows in one request"},
 		{"values", predict, "proto", "", row, "values in one request"},
+		{"packed integers", predict, "proto", "", packed, "values in one request"},
 		{"JSON", predict, "json", "", words, "values in one request"},
 		{"ids", rows, "proto", "", append(binary.AppendUvarint([]byte{0x12}, 8<<20), make([]byte, 8<<20)...), "rows in one request"},
 		{"single ids", rows, "proto", "", bytes.Repeat([]byte{0x10, 1}, 4<<20), "rows in one request"},
@@ -69,6 +76,30 @@ func TestLargeInMemory(t *testing.T) {
 				t.Errorf("it took %d MiB", mib)
 			}
 		})
+	}
+}
+
+// TestManyIDs: a batch with many ids ends before it has all rows, and a row with too many is refused.
+func TestManyIDs(t *testing.T) {
+	form := &rowForm{way: rowsDirect, schema: data.Schema{Dense: 1, Tables: []int64{9}}, dense: 1, bag: []bool{false, true}, names: []string{"dense", "ids"}}
+	rows, err := form.newReader(100)
+	must(t, err)
+	row := func(ids int) string { return `{"dense":[1],"ids":[[` + strings.Repeat("1,", ids-1) + `1]]}` }
+	r := &requestReader{rowReader: rows}
+	must(t, r.beginRequest([]byte(`{"rows":[`+strings.Join([]string{row(fullBatch - 1), row(1), row(maxRowIDs), row(1)}, ",")+"]}")))
+	sizes, total := []int(nil), 0
+	for more := true; more; {
+		var n int
+		n, more, err = r.readBatch(total)
+		must(t, err)
+		total, sizes = total+n, append(sizes, n)
+	}
+	if !slices.Equal(sizes, []int{2, 1, 1}) {
+		t.Errorf("batches of %v rows", sizes)
+	}
+	must(t, r.beginRequest([]byte(`{"rows":[`+row(maxRowIDs+1)+"]}")))
+	if _, _, err := r.readBatch(0); err == nil || !strings.Contains(err.Error(), "65537 ids") {
+		t.Errorf("a row with too many ids: %v", err)
 	}
 }
 

@@ -40,25 +40,24 @@ func (r *requestReader) endRequest() error {
 	return nil
 }
 
-// readBatch fills the batch with the next rows. first is the number of rows before them.
-func (r *requestReader) readBatch(first int) (n int, err error) {
+// readBatch fills the batch with the next rows. first is the number of rows before them. More reports whether others may follow.
+func (r *requestReader) readBatch(first int) (n int, more bool, err error) {
 	r.beginBatch()
 	r.lists, r.scratch = r.lists[:0], r.scratch[:0]
-	for n < r.most {
-		more, err := r.more(first+n == 0, ']')
-		if err != nil || !more {
-			return n, inRow(first+n, err)
+	for r.takesMore(n) {
+		if more, err = r.more(first+n == 0, ']'); err != nil || !more {
+			return n, false, inRow(first+n, err)
 		}
 		r.beginRow()
 		if err = r.readRow(); err == nil {
 			err = r.endRow(n)
 		}
 		if err != nil {
-			return n, inRow(first+n, err)
+			return n, false, inRow(first+n, err)
 		}
 		n++
 	}
-	return n, nil
+	return n, true, nil
 }
 
 // readRow reads the fields of a row.

@@ -67,7 +67,7 @@ func newRowForm(cfg *config.Config, form *predict.Form, recipe *data.Recipe) (*r
 			f.uses[name] = append(f.uses[name], i)
 		}
 		return f, nil
-	case cfg.Data.Format == data.FormatCriteoTSV:
+	case textFormat(cfg) == data.FormatCriteoTSV:
 		f.way, f.recipe = rowsByPosition, recipe
 	default:
 		f.way, f.hots = rowsDirect, cfg.Data.Hots.IDs != nil
@@ -85,6 +85,21 @@ func newRowForm(cfg *config.Config, form *predict.Form, recipe *data.Recipe) (*r
 	return f, nil
 }
 
+// textFormat is the format of the rows that a run read: in files, or in the messages of a topic.
+func textFormat(cfg *config.Config) string {
+	if !cfg.ReadsTopic() {
+		return cfg.Data.Format
+	}
+	columns := cfg.DataOptions(false).CSV
+	return data.MessageFormat(&columns)
+}
+
+// The bounds of the ids of all fields: of a row, and of a batch that takes another one. Each id is a row in the memory of a lane.
+const (
+	maxRowIDs = 1 << 16
+	fullBatch = 1 << 15
+)
+
 // rowReader makes batches of rows. It belongs to one goroutine.
 type rowReader struct {
 	*rowForm
@@ -93,6 +108,7 @@ type rowReader struct {
 	seen   []bool   // the fields that are set
 	batch  data.RowBatch
 	most   int
+	ids    int // in the batch
 }
 
 // newReader returns a reader for batches of at most most rows.
@@ -111,7 +127,13 @@ func (f *rowForm) newReader(most int) (r *rowReader, err error) {
 }
 
 // beginBatch begins with a batch.
-func (r *rowReader) beginBatch() { r.Resize(&r.batch.Batch, r.most) }
+func (r *rowReader) beginBatch() {
+	r.Resize(&r.batch.Batch, r.most)
+	r.ids = 0
+}
+
+// takesMore reports whether a batch of n rows takes another one.
+func (r *rowReader) takesMore(n int) bool { return n < r.most && r.ids < fullBatch }
 
 // beginRow begins with a row.
 func (r *rowReader) beginRow() { clear(r.seen) }
@@ -159,6 +181,15 @@ func (r *rowReader) endRow(i int) error {
 		if !seen {
 			return badRequest("%s is missing; write null for a value that is not known", r.fieldName(j))
 		}
+	}
+	ids := r.schema.Features()
+	for j, bag := range r.bag {
+		if bag {
+			ids += bytes.Count(r.fields[j], []byte{listSeparator})
+		}
+	}
+	if r.ids += ids; ids > maxRowIDs {
+		return badRequest("it has %d ids, at most %d are allowed", ids, maxRowIDs)
 	}
 	if j, what := r.EncodeSample(&r.batch.Batch, i, r.fields); what != "" {
 		return badRequest("%s, %.40q: %s", r.fieldName(j), bytes.ReplaceAll(r.fields[j], []byte{listSeparator}, []byte{' '}), what)

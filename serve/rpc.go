@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -98,20 +99,19 @@ func (s *Server) predictMessage(ctx context.Context, in *servepb.PredictRequest)
 	}
 	defer l.release()
 	out := &servepb.PredictResponse{Marker: v.message(), Scores: make([]float32, 0, len(in.Rows))}
-	for first := 0; first < len(in.Rows); first += laneRows {
-		rows := in.Rows[first:min(first+laneRows, len(in.Rows))]
+	for first, n := 0, 0; first < len(in.Rows); first += n {
 		l.beginBatch()
-		for i, row := range rows {
+		for n = 0; l.takesMore(n) && first+n < len(in.Rows); n++ {
 			l.beginRow()
-			err := l.takeMessage(row)
+			err := l.takeMessage(in.Rows[first+n])
 			if err == nil {
-				err = l.endRow(i)
+				err = l.endRow(n)
 			}
 			if err != nil {
-				return nil, inRow(first+i, err)
+				return nil, inRow(first+n, err)
 			}
 		}
-		scores, err := l.Score(l.endBatch(len(rows)), l.side)
+		scores, err := l.Score(l.endBatch(n), l.side)
 		if err != nil {
 			return nil, inRow(first, badRequest("the batch that begins there: %v", err))
 		}
@@ -148,13 +148,22 @@ func (r *rowReader) takeMessage(row *servepb.Row) error {
 	return nil
 }
 
+// appendText appends the text of a number: whole ones without an exponent, as files have them.
+func appendText(to []byte, x float64) []byte {
+	const exact = 1 << 53
+	if x == math.Trunc(x) && math.Abs(x) < exact {
+		return strconv.AppendFloat(to, x, 'f', -1, 64)
+	}
+	return strconv.AppendFloat(to, x, 'g', -1, 64)
+}
+
 // takeValue sets a field to the text of a value, as JSON has it.
 func (r *rowReader) takeValue(i int, value *servepb.Value) error {
 	switch x := value.GetKind().(type) {
 	case *servepb.Value_Text:
 		return r.setField(i, []byte(x.Text))
 	case *servepb.Value_Number:
-		return r.setField(i, strconv.AppendFloat(nil, x.Number, 'g', -1, 64))
+		return r.setField(i, appendText(nil, x.Number))
 	case *servepb.Value_Integer:
 		return r.setField(i, strconv.AppendInt(nil, x.Integer, 10))
 	case *servepb.Value_List:

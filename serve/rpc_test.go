@@ -113,3 +113,12 @@ func TestRPCWithoutModel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNumberTexts: a whole number has the text that files have.
+func TestNumberTexts(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 3: "3", -17: "-17", 1e6: "1000000", 1234567: "1234567", 1<<53 - 1: "9007199254740991", 0.25: "0.25", 1e300: "1e+300"} {
+		if got := string(appendText(nil, x)); got != want {
+			t.Errorf("%v is %s, want %s", x, got, want)
+		}
+	}
+}

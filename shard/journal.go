@@ -127,6 +127,9 @@ func (j *Journal) Commit() {
 // written yet. It is called before they are written. Without a journal, rows that were never touched are
 // drawn only if draw is set.
 func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
+	if err := growToDraw(h, len(slots)); err != nil {
+		return err
+	}
 	h.hold.pin.putAside(h, slots)
 	h.hold.written.add(slots)
 	j := h.journal

@@ -182,6 +182,7 @@ func (h *Shard) Rollback(keep int) error {
 		}
 	}
 	for _, e := range undone {
+		clear(e.wrote) // after an error it may have slots that are not listed
 		j.retireEpoch(e)
 	}
 	j.sealed = j.sealed[:keep]

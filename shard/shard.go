@@ -284,37 +284,6 @@ func (h *Shard) gatherWeights(dst kernels.Matrix, slots []int32) error {
 	})
 }
 
-// drawUntouched draws the untouched ones of slots into memory, unless that waits until they get a frame.
-func (h *Shard) drawUntouched(slots []int32) error {
-	h.fresh = h.fresh[:0]
-	for _, slot := range slots {
-		if !isSet(h.touched, slot) {
-			h.fresh = append(h.fresh, slot)
-			touch(h, slot) // a slot may be listed twice
-		}
-	}
-	return drawFresh(h)
-}
-
-// drawFresh draws the slots in fresh, which were touched one after the other.
-func drawFresh(h *Shard) error {
-	if len(h.fresh) == 0 || h.frames != nil {
-		return nil
-	}
-	if err := h.uploadSlots(h.fresh); err != nil {
-		return err
-	}
-	slots := h.slots.SliceFloats(0, len(h.fresh))
-	if h.packed == nil {
-		h.s.InitRows(h.rows, slots, h.init)
-		return nil
-	}
-	rows := h.rows.RowRange(h.packed.placeOf(h.fresh[0]), len(h.fresh)) // they have the last places
-	h.s.Zero(rows.Buf)
-	h.s.XorInit(rows, slots, h.init)
-	return nil
-}
-
 // locate returns the memory of rows and the index of each there, on the device, until the next access.
 func (h *Shard) locate(slots []int32, a access) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	if h.frames != nil {
@@ -339,8 +308,8 @@ func (h *Shard) locateCopy(slots []int32) (rows kernels.Matrix, index kernels.Bu
 }
 
 func (h *Shard) uploadSlots(slots []int32) error {
-	if err := kernels.Grow(h.dev, &h.slots, 4*len(slots), kernels.Working); err != nil {
-		return fmt.Errorf("shard: list of %d rows on rank %d: %w", len(slots), h.o.Owner, err)
+	if err := growSlots(h, len(slots)); err != nil {
+		return err
 	}
 	h.s.Upload(h.slots.SliceFloats(0, len(slots)), kernels.BytesOf(slots))
 	return nil

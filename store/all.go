@@ -17,7 +17,7 @@ func (s *Store) Complete(step int64) {
 	}
 	s.idle()
 	s.losses, s.all = 0, false
-	if err := s.tryBegin(step, drainFor); err != nil {
+	if err := s.tryBegin(step, s.endFor()); err != nil {
 		s.failAll(err)
 	}
 }
@@ -93,6 +93,9 @@ func (s *Store) appendAll(step int64) error {
 func (s *Store) sealAll() error {
 	s.idle()
 	s.all, s.losses, s.allAt = false, 0, s.step
+	if e := s.held.takeAll(s.o.Shard.RowBytes(), s.release); e != nil {
+		s.release(e) // newer rows are appended now
+	}
 	err := s.appendAll(s.step)
 	if err == nil {
 		s.setProblem(nil)

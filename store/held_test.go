@@ -53,3 +53,18 @@ func TestHeldEpochs(t *testing.T) {
 		}
 	}
 }
+
+// TestBeginForgets: a seal before a return to an older step is no reason to append all rows again after a loss: epochs that are held would
+// replace newer rows.
+func TestBeginForgets(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 1)))
+	s := m.open()
+	defer s.Close()
+	s.Begin(0, true)
+	s.allAt = 200
+	s.Begin(100, false)
+	s.Roll(110)
+	if s.all {
+		t.Error("all rows are appended again")
+	}
+}

@@ -93,17 +93,22 @@ func (s *Store) takeFresh() bool {
 	return true
 }
 
+// endFor is how long the end of a job waits for a stream that cannot be written. A batch system kills a stopped run, whose model is not saved
+// yet.
+func (s *Store) endFor() time.Duration {
+	if s.o.Stopped != nil && s.o.Stopped() {
+		return s.o.Retry
+	}
+	return drainFor
+}
+
 // awaitReopening waits, at the end of a job, until a stream that failed or is not open yet is open.
 func (s *Store) awaitReopening() {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	s.ending = true
 	s.monitor.Wake()
-	limit := drainFor
-	if s.o.Stopped != nil && s.o.Stopped() {
-		limit = s.o.Retry // a batch system kills a stopped run, whose model is not saved yet
-	}
-	for until := s.o.Env.Now() + limit; s.mayReopen() && !s.closed && s.o.Env.Now() < until; {
+	for until := s.o.Env.Now() + s.endFor(); s.mayReopen() && !s.closed && s.o.Env.Now() < until; {
 		s.monitor.WaitUntil(until)
 	}
 	s.ending = false // another loss may follow

@@ -22,7 +22,7 @@ func (s *Store) Pause(paused bool) { s.paused = paused }
 // Begin implements commit.Sink. If the rows are not those of Restore, the log begins anew with them.
 func (s *Store) Begin(step int64, drawn bool) {
 	s.idle()
-	s.sealed, s.held, s.step, s.hold = nil, nil, step, false
+	s.sealed, s.held, s.step, s.hold, s.allAt = nil, nil, step, false, 0
 	restored, lost := s.restored, s.lost
 	s.restored, s.lost = 0, false
 	s.begunAt, s.missed = step, false

@@ -50,13 +50,12 @@ func (e *Foreign) Unwrap() error { return e.Err }
 // Chain follows one partition. It is pure: Take is called with each record.
 type Chain struct {
 	partition int
+	ranks     int // partitions of the topic; 0: unknown
 	at        Position
-	last      int64                // the offset behind the last record
-	open      map[uint64]*assembly // epochs whose end was not seen yet, by session
-	left      map[lineage.ID]bool  // runs that were left for a fork
-	about     []byte               // the newest description of the run
-	aboutHead header               // of the last frame of aboutPart
-	aboutPart []byte               // a description of which not all frames have arrived
+	last      int64                   // the offset behind the last record
+	open      map[uint64]*assembly    // epochs whose end was not seen yet, by session
+	left      map[lineage.ID]bool     // runs that were left for a fork
+	abouts    map[uint64]*description // of runs, by the session of their writer
 	dropped   int64
 	skips     bool // frames that are missing make no gap: their epoch is left out
 }
@@ -75,7 +74,7 @@ const mostIdle = 100
 
 // NewChain follows a partition from a position.
 func NewChain(partition int, at Position) *Chain {
-	return &Chain{partition: partition, at: at, open: map[uint64]*assembly{}, left: map[lineage.ID]bool{}}
+	return &Chain{partition: partition, at: at, open: map[uint64]*assembly{}, left: map[lineage.ID]bool{}, abouts: map[uint64]*description{}}
 }
 
 // newBaseChain follows a partition of bases from an offset. A base that lacks frames is left out.
@@ -122,18 +121,25 @@ func (c *Chain) Take(r Record) (*Epoch, error) {
 // takeFrame takes the next record. It returns the session of the writer beside the epoch.
 func (c *Chain) takeFrame(r Record) (_ *Epoch, session uint64, _ error) {
 	h, payload, err := parseFrame(r.Bytes)
-	if err == nil && int(h.rank) != c.partition {
+	switch {
+	case err != nil:
+	case int(h.rank) != c.partition:
 		err = fmt.Errorf("the frame is of rank %d", h.rank)
+	case c.ranks > 0 && int(h.ranks) != c.ranks:
+		err = fmt.Errorf("the run has %d ranks, and the topic %d partitions", h.ranks, c.ranks)
 	}
 	if err != nil {
 		return nil, h.session, &Foreign{c.partition, r.Offset, err}
+	}
+	if d := c.abouts[h.session]; d != nil {
+		d.idle = 0
 	}
 	switch {
 	case c.left[h.lineage], h.lineage == c.at.Lineage && h.kind != kindAbout && h.to <= c.at.Step:
 		c.dropped++
 		return nil, h.session, nil
 	case h.kind == kindAbout:
-		c.addAbout(h, payload)
+		c.addAbout(h, r, payload)
 		return nil, h.session, nil
 	}
 	a, err := c.findAssembly(r, h)
@@ -142,20 +148,6 @@ func (c *Chain) takeFrame(r Record) (_ *Epoch, session uint64, _ error) {
 	}
 	e, err := c.addTo(a, r, h, payload)
 	return e, h.session, err
-}
-
-// addAbout adds a frame of a description. The last one is marked as absolute.
-func (c *Chain) addAbout(h header, payload []byte) {
-	switch {
-	case h.number == 0:
-		c.aboutPart = nil
-	case h.session != c.aboutHead.session || h.number != c.aboutHead.number+1:
-		return // it is there twice, or of a writer that was replaced
-	}
-	c.aboutHead, c.aboutPart = h, append(c.aboutPart, payload...)
-	if h.absolute {
-		c.about, c.aboutPart = c.aboutPart, nil
-	}
 }
 
 // findAssembly returns the epoch that a frame adds to. It is nil if the frame was taken before.
@@ -216,7 +208,7 @@ func (c *Chain) addTo(a *assembly, r Record, h header, payload []byte) (*Epoch, 
 		err = json.Unmarshal(payload, a.Place)
 	case kindEnd:
 		if err = checkEnd(payload, len(a.Slots)); err == nil {
-			return c.endEpoch(a, r), nil
+			return c.endEpoch(a, h.session, r), nil
 		}
 	}
 	if err != nil {
@@ -226,12 +218,12 @@ func (c *Chain) addTo(a *assembly, r Record, h header, payload []byte) (*Epoch, 
 }
 
 // endEpoch ends an epoch, and drops others that it makes superfluous.
-func (c *Chain) endEpoch(a *assembly, r Record) *Epoch {
+func (c *Chain) endEpoch(a *assembly, session uint64, r Record) *Epoch {
 	e := a.Epoch
 	if e.sort(); c.at.Lineage != e.Lineage && c.at.Lineage != (lineage.ID{}) {
 		c.left[c.at.Lineage] = true
 	}
-	e.About, e.Next, e.Written = c.about, r.Offset+1, r.Time
+	e.Next, e.Written = r.Offset+1, r.Time
 	for session, other := range c.open {
 		other.idle++
 		if c.left[other.Lineage] || other.Lineage == e.Lineage && other.To <= e.To || other.idle > mostIdle {
@@ -240,6 +232,7 @@ func (c *Chain) endEpoch(a *assembly, r Record) *Epoch {
 		}
 		e.Next = min(e.Next, other.first)
 	}
+	c.describe(&e, session)
 	c.at = Position{e.Lineage, e.To, e.Next}
 	return &e
 }

@@ -31,7 +31,8 @@
 // (ReaderOptions.Left).
 //
 // At the end of an epoch, another writer's may be open. The Position is before the first frame of the open one then, so a reader that
-// restarts has all of its frames. Frames between, of epochs that it holds, are dropped.
+// restarts has all of its frames. Frames between, of epochs that it holds, are dropped. The same holds for the description that a writer
+// sends before its first epoch, until that epoch has ended.
 //
 // A Merge brings the epochs of all partitions to the next cut. Rows of two cuts are never mixed.
 //
@@ -49,7 +50,7 @@
 //
 // # Invariants
 //
-//   - The frames of an epoch depend on the model, its steps and the session only.
+//   - The frames of an epoch depend on the model, its steps, the ranks that own its rows and the session only.
 //   - Every byte that a reader gets has been compared with a sum.
 //   - A reader gets each cut complete or not at all, and in ascending steps within a lineage.
 //

@@ -27,10 +27,16 @@ type Epoch struct {
 
 // merge adds an epoch that follows e: its rows replace those of e.
 func (e *Epoch) merge(next *Epoch) *Epoch {
-	if next.Absolute || e == nil {
+	if e == nil || next.Absolute && (len(next.About) > 0 || next.Lineage != e.Lineage) {
 		return next
 	}
 	out := *next
+	if len(out.About) == 0 { // a writer that has replaced another one may begin behind its description
+		out.About = e.About
+	}
+	if next.Absolute {
+		return &out
+	}
 	out.From, out.Absolute = e.From, e.Absolute
 	if len(e.Slots) == 0 {
 		return &out

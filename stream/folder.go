@@ -206,6 +206,15 @@ func (p *folderPartition) openFile() error {
 	if err := p.takeLock(); err != nil {
 		return err
 	}
+	err := p.openLast()
+	if err != nil { // another attempt takes the lock again
+		p.lock.Close()
+		p.lock = nil
+	}
+	return err
+}
+
+func (p *folderPartition) openLast() error {
 	_, place, err := p.last()
 	if err != nil {
 		return err

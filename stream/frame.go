@@ -38,6 +38,7 @@ type header struct {
 	session  uint64 // of the writer, drawn: frames of an epoch have the same one
 	from, to int64  // steps of the epoch
 	number   uint32 // of the frame in the epoch
+	layout   uint32 // of rows on ranks: with another one, slots are those of other rows; 0: unknown
 }
 
 // The bytes of a frame: magic, version, kind, flags, the other fields of header, the length of the payload, a sum of all other
@@ -62,6 +63,7 @@ func appendHeader(b []byte, h header) []byte {
 	binary.LittleEndian.PutUint32(f[24:], h.rank)
 	binary.LittleEndian.PutUint32(f[28:], h.ranks)
 	binary.LittleEndian.PutUint32(f[32:], h.number)
+	binary.LittleEndian.PutUint32(f[36:], h.layout)
 	binary.LittleEndian.PutUint64(f[40:], h.session)
 	binary.LittleEndian.PutUint64(f[48:], uint64(h.from))
 	binary.LittleEndian.PutUint64(f[56:], uint64(h.to))
@@ -93,7 +95,7 @@ func parseFrame(f []byte) (h header, payload []byte, err error) {
 	}
 	h = header{kind: kind(f[6]), absolute: f[7]&isAbsolute != 0, lineage: lineage.ID(f[8:24]), rank: binary.LittleEndian.Uint32(f[24:]),
 		ranks: binary.LittleEndian.Uint32(f[28:]), number: binary.LittleEndian.Uint32(f[32:]), session: binary.LittleEndian.Uint64(f[40:]),
-		from: int64(binary.LittleEndian.Uint64(f[48:])), to: int64(binary.LittleEndian.Uint64(f[56:]))}
+		layout: binary.LittleEndian.Uint32(f[36:]), from: int64(binary.LittleEndian.Uint64(f[48:])), to: int64(binary.LittleEndian.Uint64(f[56:]))}
 	switch {
 	case h.kind < kindRows || h.kind > kindAbout && h.kind != kindPlace:
 		return h, nil, fmt.Errorf("the frame has kind %d, which this program does not know: use a later ecrec", h.kind)

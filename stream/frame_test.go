@@ -189,11 +189,14 @@ func TestForeignTopics(t *testing.T) {
 	w.open(topic, 1, lineage.Run{Lineage: lineage.ID{1}}, 0)
 	w.append(2, w.train(0, 2))
 	for _, x := range []struct {
-		ranks int
-		id    lineage.ID
-		want  string
-	}{{1, lineage.ID{2}, "another run"}, {2, lineage.ID{1}, "1 partitions"}, {1, lineage.ID{1}, ""}} {
-		l, err := OpenLog(LogOptions{Env: env.Real(), Topic: topic, Ranks: x.ranks, Run: func() lineage.Run { return lineage.Run{Lineage: x.id} }})
+		ranks  int
+		id     lineage.ID
+		owners []int
+		want   string
+	}{{1, lineage.ID{2}, nil, "another run"}, {2, lineage.ID{1}, nil, "1 partitions"}, {1, lineage.ID{1}, nil, ""},
+		{1, lineage.ID{1}, []int{0}, "other numbers of trainers, servers and readers"}} {
+		l, err := OpenLog(LogOptions{Env: env.Real(), Topic: topic, Ranks: x.ranks, Owners: x.owners,
+			Run: func() lineage.Run { return lineage.Run{Lineage: x.id} }})
 		if err == nil {
 			err = l.CutTo(0)
 			l.Close()

@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -20,6 +22,8 @@ type LogOptions struct {
 	Session uint64             // drawn for each process
 	// Moved is set if another process has written the rank's rows in this job. Its run need not be known before CutTo then.
 	Moved bool
+	// Owners are as in About: with others, the slots of the log are those of other rows.
+	Owners []int
 	// About returns the description of the run, on the first rank. It is nil on the others.
 	About func() ([]byte, error)
 }
@@ -50,7 +54,7 @@ const (
 
 // OpenLog opens a rank's log. The topic has as many partitions as there are ranks. It is made if it does not exist. CutTo follows.
 func OpenLog(o LogOptions) (l *Log, err error) {
-	l = &Log{o: o, head: header{rank: uint32(o.Rank), ranks: uint32(o.Ranks), session: o.Session}}
+	l = &Log{o: o, head: header{rank: uint32(o.Rank), ranks: uint32(o.Ranks), session: o.Session, layout: layoutOf(o.Owners)}}
 	n, err := o.Topic.Partitions()
 	if err == nil && n == 0 {
 		n, err = o.Ranks, o.Topic.Create(o.Ranks)
@@ -132,14 +136,29 @@ func readEnds(e env.Env, p Partition, from, next int64) (end *header, err error)
 	return end, nil
 }
 
-// checkTail refuses a partition whose newest epoch is of a run that this one did not continue.
+// checkTail refuses a partition whose newest epoch is of a run that this one did not continue, or of other rows.
 func (l *Log) checkTail(run lineage.Run) error {
-	if l.o.Moved || l.tail == nil || l.tail.lineage == run.Lineage ||
-		slices.ContainsFunc(run.Forks, func(f lineage.Fork) bool { return f.Lineage == l.tail.lineage }) {
+	if l.o.Moved || l.tail == nil {
+		return nil
+	}
+	had := l.tail.layout
+	switch {
+	case l.tail.lineage == run.Lineage && had != 0 && had != l.head.layout:
+		return &Refused{Final{errors.New("the topic has this run with other numbers of trainers, servers and readers: use a topic of its own, or those numbers")}}
+	case l.tail.lineage == run.Lineage, slices.ContainsFunc(run.Forks, func(f lineage.Fork) bool { return f.Lineage == l.tail.lineage }):
 		return nil
 	}
 	return &Refused{Final{fmt.Errorf("the topic has another run (lineage %s), this one is %s: use a topic of its own, or resume the run that it has (--resume)",
 		l.tail.lineage.Short(), run.Lineage.Short())}}
+}
+
+// layoutOf is a hash of the owners, not 0.
+func layoutOf(owners []int) uint32 {
+	h := fnv.New32a()
+	for _, owner := range owners {
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(owner)))
+	}
+	return max(1, h.Sum32())
 }
 
 // Continues reports whether readers of the partition hold the model of a step or a later one, so that the next epoch need not be absolute.

@@ -20,7 +20,7 @@ type ReaderOptions struct {
 	Left []lineage.Fork
 	// ToEnd makes Next return io.EOF behind the last cut that the topic had when the reader was opened.
 	ToEnd bool
-	// Bases is set if the topic is one of bases: those that lack frames are left out.
+	// Bases is set if the topic is one of bases: bases that lack frames are left out.
 	Bases bool
 }
 
@@ -93,6 +93,7 @@ func (r *Reader) openChain(i int, p Partition) error {
 	if r.o.Bases {
 		chain = newBaseChain(i, at)
 	}
+	chain.ranks = len(r.silent)
 	chain.leave(r.o.Left)
 	r.chains, r.ends = append(r.chains, chain), append(r.ends, next)
 	return nil

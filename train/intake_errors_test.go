@@ -140,7 +140,7 @@ func TestTopicBegunAnew(t *testing.T) {
 		if err == nil {
 			_, err = runAnyway(t, o, path, sets...)
 		}
-		if x.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), "stream.to: file:unused: the topic has another run") {
+		if x.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), "/unused: the topic has another run") {
 			t.Errorf("run %d: %v", i, err)
 		}
 	}

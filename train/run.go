@@ -125,6 +125,7 @@ func (r *rank) runJob() error {
 		r.sumMoved,
 		r.protection.finish,
 		func() error { return shareDurable(r.protection) },
+		func() error { return reportUnsent(r.protection) },
 		asNotWritten(keeper{r}.saveModel),
 		asNotWritten(r.saveTrace),
 	} {

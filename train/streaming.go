@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/trace"
@@ -59,7 +60,7 @@ func (x *streaming) openLog(later bool, session uint64) (store.Log, error) {
 	}
 	defer topic.Close()
 	o := stream.LogOptions{Env: r.job.env, Topic: &tracedTopic{topic, r.job.env, x.track}, Rank: r.id, Ranks: r.job.ranks,
-		Session: session, Moved: later,
+		Session: session, Moved: later, Owners: x.owners(),
 		Run: func() lineage.Run { return r.lineage }}
 	if r.id == 0 {
 		o.About = x.about
@@ -71,6 +72,15 @@ func (x *streaming) openLog(later bool, session uint64) (store.Log, error) {
 	return l, nil
 }
 
+// owners lists, by rank, which rows each rank owns.
+func (x *streaming) owners() (list []int) {
+	j := x.protection.rank.job
+	for id := range j.ranks {
+		list = append(list, j.roles.ownerOf(id))
+	}
+	return list
+}
+
 // about describes the run.
 func (x *streaming) about() ([]byte, error) {
 	r := x.protection.rank
@@ -78,10 +88,7 @@ func (x *streaming) about() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := stream.About{Run: r.lineage, Model: model}
-	for id := range r.job.ranks {
-		a.Owners = append(a.Owners, r.job.roles.ownerOf(id))
-	}
+	a := stream.About{Run: r.lineage, Model: model, Owners: x.owners()}
 	if recipe := r.job.o.Recipe; recipe.HasNames() {
 		a.Recipe = recipe.Encode()
 	}
@@ -160,6 +167,9 @@ func (x *streaming) lose() {
 	}
 }
 
+// stoppedFor is how long a run that a signal ends waits for its topic: a batch system kills it soon, and its model is not saved yet.
+const stoppedFor = 10 * time.Second
+
 // finishStream sends the last epoch, also if it is held, and waits until the topic has it.
 func (x *streaming) finishStream() {
 	if x.store == nil {
@@ -167,16 +177,38 @@ func (x *streaming) finishStream() {
 	}
 	x.store.Flush()
 	x.store.Complete(x.protection.rank.done)
-	x.store.Drain(drainFor)
-	if r := x.protection.rank; r.id == 0 && x.store.Durable() < r.done { // the Observer is rank 0's
-		why := x.store.Problem()
-		if why == nil {
-			why = fmt.Errorf("stream.to: %s did not take all rows within %v", r.job.cfg.Stream.To, drainFor)
-		}
-		r.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it "+
-			"continues",
-			why, r.id, x.store.Durable(), r.done))
+	wait := drainFor
+	if x.protection.rank.job.stopped.Load() {
+		wait = stoppedFor
 	}
+	x.store.Drain(wait)
+}
+
+// reportUnsent warns, on rank 0 at the end of a job, if the topic lacks rows of any rank. All ranks call it.
+func reportUnsent(p *protection) error {
+	if p == nil || !streams(p.rank.job) {
+		return nil
+	}
+	all, err := p.rank.conns.ctl.gather([]uint64{uint64(p.stream.streamedHere())})
+	if err != nil || p.rank.id != 0 || p.stream.store == nil {
+		return err
+	}
+	last, at := p.rank.done, 0
+	for rank, w := range all {
+		if step := int64(w[0]); step < last {
+			last, at = step, rank
+		}
+	}
+	if last == p.rank.done {
+		return nil
+	}
+	why := p.stream.store.Problem()
+	if at != 0 || why == nil {
+		why = fmt.Errorf("stream.to: %s did not take all rows in time", p.rank.job.cfg.Stream.To)
+	}
+	p.rank.job.o.Observer.Warned(fmt.Sprintf("%v; the topic has rank %d up to step %d of %d; resume the run from its last checkpoint, and it "+
+		"continues", why, at, last, p.rank.done))
+	return nil
 }
 
 // streamedStep is the last step that the topic has of all ranks, as far as this rank knows.

@@ -7,7 +7,7 @@
 # DIR (default: online) has the logs of all four, and the models. Ports: PORT serves (default 8080), PORT+1 is the trainer's metrics, PORT+2
 # is Prometheus. It ends after N seconds, or with Ctrl-C, and stops what it started.
 #
-# Needs: ecrec in the PATH or in this repository (make build), Java 17 and Maven (the broker's 43 MB), curl.
+# Needs: ecrec in this repository (make build) or in the PATH, Java 17 and Maven (the broker's 43 MB), curl.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,8 +21,8 @@ while [ $# -gt 0 ]; do
     *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
-ecrec=${ECREC:-$(command -v ecrec || echo "$root/ecrec")}
-[ -x "$ecrec" ] || { echo "no ecrec in the PATH, nor $root/ecrec: run make build"; exit 1; }
+ecrec=${ECREC:-$root/ecrec}
+[ -x "$ecrec" ] || ecrec=$(command -v ecrec) || { echo "neither $root/ecrec nor an ecrec in the PATH: run make build"; exit 1; }
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 [ ! -e "$dir/kafka" ] || { echo "$dir has a run: choose another --dir, or remove it"; exit 1; }

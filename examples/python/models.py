@@ -188,7 +188,7 @@ def load(path):
     """Returns the model of a file, for evaluation."""
     with safe_open(path, framework="pt") as f:
         config = json.loads(f.metadata()["ecrec.model"])
-        tensors = {name: f.get_tensor(name) for name in f.keys()}
+        tensors = {name: f.get_tensor(name) for name in f.keys() if name != "ecrec.data"}  # a large recipe of the data
     module = KINDS[config["kind"]](config)
     module.load_state_dict(tensors, strict=True)
     return module.eval()

@@ -99,6 +99,8 @@ def row_finder(column):
 
     @functools.lru_cache(maxsize=1 << 20)
     def find(text):
+        if text is not None and column.get("transform") == "log2-bucket" and not text.strip():
+            text = None
         if text is None and reserved > 0:
             return 0
         raw = b"" if text is None else str(derive(text)).encode(errors="surrogateescape")

@@ -1,7 +1,9 @@
 package atomicfile
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +50,24 @@ func (f *File) Commit() error {
 		return err
 	}
 	return SyncDir(filepath.Dir(f.path))
+}
+
+// MakeDir makes a folder, and those above it that are missing. Their names are durable then.
+func MakeDir(path string, mode os.FileMode) error {
+	var missing []string
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, dir)
+	}
+	err := os.MkdirAll(path, mode)
+	for _, dir := range missing {
+		if err == nil {
+			err = SyncDir(filepath.Dir(dir))
+		}
+	}
+	return err
 }
 
 // Abort removes the temporary file; after Commit it does nothing, so that it

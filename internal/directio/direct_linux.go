@@ -50,6 +50,9 @@ func Do(f *os.File, io func() error) error {
 // error of a later write.
 func reserve(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
 		return nil
 	}

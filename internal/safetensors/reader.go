@@ -35,6 +35,7 @@ type File struct {
 	f       *os.File
 	tensors []Tensor
 	byName  map[string]int
+	texts   int64 // bytes of tensors that are texts
 
 	checksum    string
 	hasChecksum bool
@@ -105,7 +106,8 @@ func newFile(r io.ReaderAt, size int64) (*File, error) {
 
 // readText adds a tensor that is a text to the metadata.
 func (f *File) readText(t Tensor) error {
-	if _, ok := f.Metadata[t.Name]; ok || t.Size() > maxTextBytes {
+	_, ok := f.Metadata[t.Name]
+	if f.texts += t.Size(); ok || f.texts > maxTextBytes {
 		return fmt.Errorf("tensor %q of %d bytes is no text of the metadata; only F32, I32 and U64 are read as tensors, so convert it first", t.Name, t.Size())
 	}
 	b := make([]byte, t.Size())

@@ -26,3 +26,26 @@ func TestCauseCodes(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A worker that has said why it fails, and is killed since it ends late, has failed for that reason; one that reports a consequence has not.
+func TestLateEnd(t *testing.T) {
+	for _, x := range []struct {
+		report *Report
+		culled bool
+		code   int
+	}{{&Report{Code: 1, Error: "the disk is full"}, false, 1}, {&Report{Code: 1, Error: "rank 2 is lost", IsConsequence: true}, true, 0}, {nil, true, 0}} {
+		s := &Supervisor{worker: workerRunning, culled: true, report: x.report}
+		found := false
+		for _, a := range s.Step(Event{Kind: EventWorkerExited, Outcome: &Outcome{Signal: 9, Tail: []string{"line"}}}) {
+			if o := a.Message.Outcome; o != nil {
+				found = true
+				if o.Culled != x.culled || o.Code != x.code || o.isConsequence() != x.culled || len(o.Tail) != 1 {
+					t.Errorf("%+v: %+v", x.report, o)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%+v: no outcome", x.report)
+		}
+	}
+}

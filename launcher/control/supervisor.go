@@ -218,6 +218,10 @@ func (s *Supervisor) endWorker(o Outcome) []Action {
 		return s.startWorker(s.wanted)
 	}
 	s.worker = workerEnded
+	if r := s.report; s.culled && r != nil && r.Error != "" && !r.IsConsequence { // it has said why it fails, and was late to end
+		o = Outcome{Code: r.Code, Log: o.Log, Tail: o.Tail}
+		s.culled = false
+	}
 	o.Report, o.Culled = s.report, s.culled
 	if s.silent {
 		o.Why, o.Cause = "stopped answering and was killed", eventlog.Silent

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -118,37 +119,64 @@ type topic struct {
 	place
 	env    env.Env
 	admin  *kadm.Client
-	isBase bool // admin is of another topic, which closes it
+	isBase bool         // admin is of another topic, which closes it
+	found  *atomic.Bool // a broker has answered
 }
 
-// Open is the topic of a name. It connects to the broker.
+// Open is the topic of a name. It connects to the broker: a broker that cannot be reached is an Unreachable.
 func Open(e env.Env, name string) (stream.Topic, error) { return openTopic(e, name, false) }
+
+// New is the topic of a name. It connects when it is used.
+func New(e env.Env, name string) (stream.Topic, error) {
+	t, _, err := newTopic(e, name)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Unreachable is the error of brokers that do not answer when their topic is opened.
+type Unreachable struct {
+	Brokers []string
+	Err     error
+}
+
+func (e *Unreachable) Error() string {
+	return fmt.Sprintf("%s does not answer: %v; is a broker there, with these credentials?", strings.Join(e.Brokers, ","), e.Err)
+}
+
+func (e *Unreachable) Unwrap() error { return e.Err }
 
 // OpenSamples is a topic of other writers, with transactions or without. Read returns committed records only, and the markers of
 // transactions, as records without bytes: a reader that waits for an offset finds then that it was passed.
 func OpenSamples(e env.Env, name string) (stream.Topic, error) { return openTopic(e, name, true) }
 
 func openTopic(e env.Env, name string, samples bool) (stream.Topic, error) {
-	p, err := parse(name)
+	t, c, err := newTopic(e, name)
 	if err != nil {
 		return nil, err
 	}
-	p.samples = samples
-	t := &topic{place: p, env: e}
-	c, err := p.newClient()
-	if err != nil {
-		return nil, err
-	}
-	t.admin = kadm.NewClient(c)
+	t.samples = samples
 	if err := t.doOnce(c.Ping); err != nil {
 		c.Close()
-		at := strings.Join(p.brokers, ",")
 		if errors.Is(err, kerr.SaslAuthenticationFailed) {
-			return nil, fmt.Errorf("%s refuses the user of %s, or the password: %w", at, UserVariable, err)
+			return nil, fmt.Errorf("%s refuses the user of %s, or the password: %w", strings.Join(t.brokers, ","), UserVariable, err)
 		}
-		return nil, fmt.Errorf("%s does not answer: %w; is a broker there, with these credentials?", at, err)
+		return nil, &Unreachable{t.brokers, err}
 	}
 	return t, nil
+}
+
+func newTopic(e env.Env, name string) (*topic, *kgo.Client, error) {
+	p, err := parse(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := p.newClient()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &topic{place: p, env: e, admin: kadm.NewClient(c), found: new(atomic.Bool)}, c, nil
 }
 
 // newClient makes a client.
@@ -177,10 +205,10 @@ func (p *place) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(o...)
 }
 
-// do runs a request. It repeats one that fails while a broker is lost and others take its place.
+// do runs a request. It repeats one that fails while a broker is lost and others take its place, once a broker has answered.
 func (t *topic) do(f func(context.Context) error) error {
 	for until := t.env.Now() + requestFor; ; t.env.Sleep(100 * time.Millisecond) {
-		if err := t.doOnce(f); err == nil || !passes(err) || t.env.Now() >= until {
+		if err := t.doOnce(f); err == nil || !t.found.Load() || !passes(err) || t.env.Now() >= until {
 			return err
 		}
 	}
@@ -199,11 +227,15 @@ func passes(err error) bool {
 
 // doOnce runs a request.
 func (t *topic) doOnce(f func(context.Context) error) error {
-	return t.env.Do("ask the broker", func() error {
+	err := t.env.Do("ask the broker", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), requestFor)
 		defer cancel()
 		return f(ctx)
 	})
+	if err == nil {
+		t.found.Store(true)
+	}
+	return err
 }
 
 // Name implements stream.Topic. It has no options, which readers and writers may have differently.
@@ -325,6 +357,6 @@ func (t *topic) Open(number int) (stream.Partition, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.topic, p.client = &topic{place: t.place, env: t.env, admin: kadm.NewClient(c)}, c
+	p.topic, p.client = &topic{place: t.place, env: t.env, admin: kadm.NewClient(c), found: t.found}, c
 	return p, nil
 }

@@ -6,8 +6,6 @@ import (
 	"io"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/ecrec/ecrec/launcher/control"
 )
 
 // root is the command line as kong reads it.
@@ -79,7 +77,7 @@ func Main(args []string, out, errw io.Writer) (code int) {
 		return int(ended)
 	case world != nil: // the supervisors print the error
 		if err != nil {
-			world.Report(control.Report{Code: code, Error: oneLine(err), Stopped: errors.Is(err, errStopped), IsConsequence: isConsequence(err)})
+			a.reportTo(world, err)
 		}
 	case err != nil:
 		fmt.Fprintln(errw, "ecrec: "+oneLine(err))

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +65,7 @@ func (d *derived) openRows(o *follow.Options) error {
 	if err := config.CheckTopic(c.RowsTo); err != nil {
 		return errUsage("--rows-to: " + err.Error())
 	}
-	if isSameTopic(c.RowsTo, c.Source) {
+	if stream.IsSame(c.RowsTo, c.Source) {
 		return errUsage(fmt.Sprintf("--rows-to: %s is the topic that is followed; rows need a topic of their own", c.RowsTo))
 	}
 	if d.topic, err = openTopic(d.env, c.RowsTo); err != nil {
@@ -103,33 +101,6 @@ func showRows(a *app, to string, m derive.Marker) {
 		text += fmt.Sprintf("; %s beyond the largest number", report.Count(m.Saturated, "weight"))
 	}
 	report.Line(a.out, "step %s: %s to %s, %s%s", report.Thousands(m.Step), report.Count(m.Rows, "row"), to, m.As, text)
-}
-
-// isSameTopic reports whether two names are of one topic.
-func isSameTopic(a, b string) bool {
-	x, isDir := strings.CutPrefix(a, "file:")
-	y, alsoDir := strings.CutPrefix(b, "file:")
-	if isDir != alsoDir {
-		return false
-	}
-	if isDir {
-		p, err := os.Stat(x)
-		q, also := os.Stat(y)
-		if err == nil && also == nil {
-			return os.SameFile(p, q)
-		}
-		x, err = filepath.Abs(x)
-		y, also = filepath.Abs(y)
-		return err == nil && also == nil && x == y
-	}
-	brokers := func(name string) (list []string, topic string) {
-		name, _, _ = strings.Cut(strings.TrimPrefix(name, "kafka://"), "?")
-		hosts, topic, _ := strings.Cut(name, "/")
-		return strings.Split(hosts, ","), topic
-	}
-	first, topic := brokers(a)
-	second, other := brokers(b)
-	return topic == other && slices.ContainsFunc(first, func(host string) bool { return slices.Contains(second, host) })
 }
 
 // addNewest adds the checkpoint that the follower begins with to the model repository, if it is not there.

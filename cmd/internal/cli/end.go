@@ -45,6 +45,9 @@ func (s *session) finishRun(r *train.Result, failed error) error {
 	if err := s.env.Do("summary", func() error { return s.folder.run.Finish(sum) }); err != nil && failed == nil {
 		failed = fmt.Errorf("%s: cannot write summary.json: %w", s.cfg.Job.Out, err)
 	}
+	if s.world != nil && failed != nil { // before commands that may take longer than this process is given
+		s.app.reportTo(s.world, failed)
+	}
 	s.events.closeLog(s.app.stop.isRequested()) // the result is in its place: no command can delay it
 	failed = s.closeRun(failed)
 	if s.world != nil && failed == nil { // after a failure the others wait for the end of this process

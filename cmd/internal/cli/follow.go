@@ -52,7 +52,7 @@ func (c *followCmd) Run(a *app) error {
 		return errUsage(err.Error())
 	}
 	e := env.Real()
-	topic, err := openTopic(e, c.Source)
+	topic, err := c.openSource(a, e)
 	if err != nil {
 		return fmt.Errorf("follow: %s: %w", c.Source, err)
 	}
@@ -105,6 +105,17 @@ func (c *followCmd) Run(a *app) error {
 	return nil
 }
 
+// openSource opens the topic to follow. If its broker cannot be reached, a server that has a model begins with it, and the topic is opened
+// when it is read.
+func (c *followCmd) openSource(a *app, e env.Env) (stream.Topic, error) {
+	topic, err := openTopic(e, c.Source)
+	if c.Serve == "" || !errors.As(err, new(*kafka.Unreachable)) || !follow.HasModel(c.To) {
+		return topic, err
+	}
+	report.Line(a.out, "warning: %v; the newest model of %s is served meanwhile", err, c.To)
+	return kafka.New(e, c.Source)
+}
+
 // stopped is the error of a follower that a signal ended before the step of --at.
 func (c *followCmd) stopped(f *follow.Follower) error {
 	where := "before its first model"
@@ -143,7 +154,11 @@ func serveUntilStop(a *app, f *follow.Follower, server *serve.Server) error {
 		case err == nil:
 			return nil
 		case errors.As(err, &unreadable) && !errors.As(err, &gap) && !errors.As(err, &trimmed):
-			report.Line(a.out, "warning: %v; it is tried again every %v, and step %s is served", err, retryEvery, report.Thousands(f.Step()))
+			served := "no model is served yet"
+			if step := f.Step(); step >= 0 {
+				served = "step " + report.Thousands(step) + " is served"
+			}
+			report.Line(a.out, "warning: %v; it is tried again every %v, and %s", err, retryEvery, served)
 			waitForStop(a, retryEvery)
 		default:
 			server.Fail(err)

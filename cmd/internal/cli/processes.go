@@ -160,6 +160,11 @@ func jobSpec(cfg *config.Config) launcher.Spec {
 		Standby: cfg.Elastic.Standby}
 }
 
+// reportTo reports to the supervisors why this process fails.
+func (a *app) reportTo(world *launcher.World, err error) {
+	world.Report(control.Report{Code: a.exitCode(err), Error: oneLine(err), Stopped: errors.Is(err, errStopped), IsConsequence: isConsequence(err)})
+}
+
 // isConsequence reports whether a worker's error is the consequence of another worker's failure.
 func isConsequence(err error) bool {
 	var failed failedRun

@@ -73,7 +73,7 @@ func (c *produceCmd) Run(a *app) error {
 	}
 	fmt.Fprintf(a.out, "%s: %s to %s\n", topic.Name(), report.Count(p.rows, "row"), report.Count(int64(len(p.parts)), "partition"))
 	if names != nil {
-		fmt.Fprintf(a.out, "data.kafka.columns = [\"%s\"]\n", strings.Join(names, `", "`))
+		fmt.Fprintf(a.out, "columns = [\"%s\"]\n", strings.Join(names, `", "`))
 	}
 	return nil
 }

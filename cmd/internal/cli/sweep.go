@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,8 @@ type combination struct {
 	sets []string
 	cfg  *config.Config
 	args []string // of ecrec
+
+	givesRanks bool // the config or a setting has job.ranks
 }
 
 // Run trains a config with each combination of values, one after another. It skips finished runs,
@@ -95,7 +98,14 @@ func (x *combination) isFinished() bool {
 		return false
 	}
 	other, err := config.Load(filepath.Join(x.cfg.Job.Out, "config.toml"), nil)
-	return err == nil && len(lineage.OfConfig(other).Diff(lineage.OfConfig(x.cfg), false)) == 0
+	if err != nil {
+		return false
+	}
+	mine := *x.cfg
+	if !x.givesRanks { // ecrec train has as many as it starts processes
+		mine.Job.Ranks = other.Job.Ranks
+	}
+	return len(lineage.OfConfig(other).Diff(lineage.OfConfig(&mine), false)) == 0
 }
 
 // forwardEvery is how often a command checks for a signal to forward to its child.
@@ -111,7 +121,9 @@ func (a *app) runChild(args []string, out, errw io.Writer) error {
 	child := exec.Command(program, args...)
 	child.Args[0] = os.Args[0]
 	child.Stdout, child.Stderr = out, errw
-	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	child.SysProcAttr = childOfReport()
+	runtime.LockOSThread() // the child ends with this thread
+	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
 		return err
 	}
@@ -184,6 +196,9 @@ func (c *sweepCmd) listRuns() ([]combination, error) {
 // loadRun loads the config of a combination and sets its command line.
 func (c *sweepCmd) loadRun(x *combination) (err error) {
 	if x.cfg, err = config.Load(c.Config, x.sets); err != nil {
+		return err
+	}
+	if x.givesRanks, err = config.Gives(c.Config, x.sets, "job.ranks"); err != nil {
 		return err
 	}
 	if c.Out == "" {

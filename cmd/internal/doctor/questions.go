@@ -44,7 +44,7 @@ func (o Options) allQuestions() []question {
 		askCUDA, askNCCL, askMPI,
 		{"launchers and services", "slurm", "srun --version", func(ctx context.Context) []Check { return []Check{slurm(ctx)} }},
 		{"launchers and services", "kafka", "", one(func() Check {
-			return Check{Status: Absent, Value: "not supported in this version (stream.to)"}
+			return Check{Status: OK, Value: `built in, for stream.to and data.format = "kafka"`}
 		})},
 		{"ecrec would choose", deviceQuestion, "the compiler of the GPU's kernels", one(device)},
 		askKernels,

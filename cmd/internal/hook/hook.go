@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -56,6 +57,7 @@ func New(argv []string, dir string, log zerolog.Logger) *Hooks {
 		queue: make(chan event.Event, maxQueued), done: make(chan struct{}), stop: stop}
 	go func() {
 		defer close(h.done)
+		runtime.LockOSThread() // commands end with this thread
 		for e := range h.queue {
 			h.runCommand(ctx, e)
 		}
@@ -109,7 +111,7 @@ func (h *Hooks) runCommand(ctx context.Context, e event.Event) {
 		cmd := exec.CommandContext(ctx, h.argv[0], h.argv[1:]...)
 		cmd.Dir, cmd.Stdin = h.dir, bytes.NewReader(line)
 		cmd.Env = append(os.Environ(), "ECREC_EVENT="+string(e.Event))
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal do not reach it
+		cmd.SysProcAttr = attributes()
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = drainLimit
 		if text, err = runLogged(cmd); ctx.Err() != nil {
