@@ -184,8 +184,14 @@ func (f *faults) mayBreak() bool {
 	return true
 }
 
-// commitMade is called when there was a commit in a world.
+// commitMade is called when a process has made a commit in a world. Only the supervisors of such processes take an accusation back, so it
+// counts once all have made one.
 func (f *faults) commitMade(w *world) {
+	for _, s := range w.slots {
+		if !s.isReassigned() && f.c.hosts[s.host].committed < w.generation {
+			return
+		}
+	}
 	if w.generation > f.brokenIn {
 		f.brokenIn = 0
 	}
