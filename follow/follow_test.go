@@ -2,6 +2,7 @@ package follow
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -210,4 +211,22 @@ func TestWrongRow(t *testing.T) {
 func changeRow(b []byte) {
 	b[len(b)-1] ^= 4
 	binary.LittleEndian.PutUint64(b[72:], xxh3.HashSeed(b[80:], xxh3.Hash(b[:72])))
+}
+
+// TestOtherOwners: a commit whose rows are on other ranks than before is refused. Its slots would be taken for those of other rows.
+func TestOtherOwners(t *testing.T) {
+	topic, dir := stream.NewMemory(env.Real()), t.TempDir()
+	trainTo(t, topic, t.TempDir(), "10")
+	must(t, follow(t, topic, dir, 10))
+	f, err := Open(Options{Env: env.Real(), Topic: topic, Dir: dir, At: Newest})
+	must(t, err)
+	defer f.Close()
+	about := f.model.About
+	about.Owners = []int{1, 0}
+	text, err := json.Marshal(about)
+	must(t, err)
+	err = f.model.apply(&stream.Cut{Step: 15, Epochs: []*stream.Epoch{{About: text}, {Rank: 1}}})
+	if err == nil || !strings.Contains(err.Error(), "other ranks own the rows") {
+		t.Errorf("the commit is applied: %v", err)
+	}
 }

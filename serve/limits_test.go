@@ -19,6 +19,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/serve/servepb"
 )
@@ -100,6 +101,17 @@ func TestManyIDs(t *testing.T) {
 	must(t, r.beginRequest([]byte(`{"rows":[`+row(maxRowIDs+1)+"]}")))
 	if _, _, err := r.readBatch(0); err == nil || !strings.Contains(err.Error(), "65537 ids") {
 		t.Errorf("a row with too many ids: %v", err)
+	}
+}
+
+// TestTextFormat: messages of a topic without named columns are rows of Criteo's text.
+func TestTextFormat(t *testing.T) {
+	for text, want := range map[string]string{"": data.FormatCriteoTSV, "[data.csv]\ncategorical = [\"user\"]\n": data.FormatCSV} {
+		cfg, err := config.Parse([]byte("[data]\nformat = \"kafka\"\n" + text))
+		must(t, err)
+		if got := textFormat(cfg); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }
 

@@ -17,8 +17,8 @@ func aboutOf(run byte, session uint64, text string) [][]byte {
 	return f.all()
 }
 
-// TestDescriptions: the descriptions of two writers, whose frames are mixed, are those of their own runs. A reader that restarts between a
-// description and the end of its first epoch reads it again.
+// TestDescriptions mixes the frames of several writers: each epoch has the description that its own writer sent. A reader that restarts
+// between a description and the end of its first epoch reads it again.
 func TestDescriptions(t *testing.T) {
 	large := strings.Repeat("b", MaxPayload+1)
 	fork, late, other := epochOf(2, 6, 0, 12), epochOf(1, 5, 10, 20), aboutOf(2, 6, large)

@@ -143,3 +143,19 @@ func TestFolderLost(t *testing.T) {
 		p.Close()
 	}
 }
+
+// TestLockAfterError: a writer that could not open its file can do so later, and is not locked out by itself.
+func TestLockAfterError(t *testing.T) {
+	topic := OpenFolder(env.Real(), t.TempDir())
+	must(t, topic.Create(1))
+	p, err := topic.Open(0)
+	must(t, err)
+	defer p.Close()
+	inTheWay := p.(*folderPartition).segmentPath(0)
+	must(t, os.MkdirAll(inTheWay, 0o777))
+	if err := p.Append([][]byte{{1}}); err == nil {
+		t.Fatal("a folder is in the way, and the record is written")
+	}
+	must(t, os.Remove(inTheWay))
+	must(t, p.Append([][]byte{{1}}))
+}

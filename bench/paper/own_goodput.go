@@ -124,7 +124,8 @@ func (f *Figure) describeGoodput(r *bench.Report) {
 		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and starts "+
 			"again at once: stronger than a baseline that stops to save, and than a scheduler that waits before it restarts.",
 		"restart and torchft train a model with small tables that each process holds in full, because neither shards embeddings. Each "+
-			"is compared with its own failure-free run. Small checkpoints make them stronger.",
+			"is compared with its own failure-free run. Small checkpoints make them stronger. In a full report their runs take 30 s without "+
+			"failures, and are made once.",
 		"A failure that finds its process dead is left out, which favours systems that are slow to start again. The seed is one with which "+
 			"short runs have a failure.")
 }
