@@ -33,6 +33,15 @@ func TestGoodputChecks(t *testing.T) {
 	fast := changed(t, &unscaled, 1e-3, timeOverClean, "system", "ours", "mtbf", "60")
 	changedCheck(t, "G1", 3, true, fast)
 	changedCheck(t, "G1", 3, false, changed(t, fast, 0, digestEqual, "system", "ours"))
+	apart := func(system string) *bench.Report { // as a full report measures some systems
+		x := *r
+		x.Settings = maps.Clone(r.Settings)
+		x.Settings["system"] = system
+		return &x
+	}
+	if f := drawReports(t, drawing(t, "G1"), []*bench.Report{apart("ours"), apart("ckpt-full")}); f.series("ours") == nil || f.series("ckpt-full") == nil {
+		t.Error("a system of the second report is missing")
+	}
 	save, _, err := point(r, 60, "", saveOfMTBF, "system", "ckpt-full", "mtbf", "60")
 	if err != nil {
 		t.Fatal(err)
