@@ -50,8 +50,8 @@ func list(t *testing.T, path string, fields int) (lines [][]string) {
 	return lines
 }
 
-// Every number of a section that names records is in one of them, or has its source in claims.txt. Sections with units and without
-// records are listed in sections.txt.
+// Every number of a section that names records is in one of them, or has its source in claims.txt. If its sentence or row names records,
+// it is in one of these. Sections with units and without records are listed in sections.txt.
 func TestDocuments(t *testing.T) {
 	constant, sources := map[string]bool{}, map[string]string{}
 	for _, f := range list(t, "sections.txt", 3) {
@@ -104,18 +104,13 @@ func sectionNumbers(t *testing.T, s Section, records map[string]*Record, sources
 	}
 	for _, c := range s.Claims {
 		n := Number{Claim: c}
-		var of []*Record
-		for _, name := range s.Near(c.Line) {
-			if r := records[name]; r != nil {
-				of = append(of, r)
-			}
-		}
-		if r, place := Find(c, of); r != nil {
+		if r, place := Find(c, s.Near(c, records)); r != nil {
 			n.Record, n.Place = r.Name, place
 		} else {
 			key := c.Doc + "#" + c.Section + "#" + c.Text
 			if n.Place = sources[key]; n.Place == "" {
-				t.Errorf("%s:%d: %s is in no record of its section, and not in claims.txt: ...%s...", c.Doc, c.Line, c.Text, c.Around)
+				t.Errorf("%s:%d: %s %s is in no record of its sentence, row or section, and not in claims.txt: ...%s...",
+					c.Doc, c.Line, c.Text, c.Shared, c.Around)
 			}
 			used[key] = true
 		}
@@ -165,31 +160,19 @@ func reportChance(t *testing.T, all []Number, records map[string]*Record) {
 	t.Logf("%d numbers; of random ones with at least three digits %d %% are in the records by chance", len(all), 100*found/max(1, tried))
 }
 
-// Find rounds numbers to the digits of a claim.
-func TestFind(t *testing.T) {
-	r := &Record{Name: "x"}
-	r.addText("train  77865.3 samples/s  ratio 1.0234\n0.29012 s")
-	for claim, want := range map[string]bool{"77,865": true, "77,900": true, "78,000": true, "77,866": false, "0.29": true, "290": false,
-		"0.30": false, "2.3": true, "1.02": true, "1.03": false, "2.4": false} {
-		if in, _ := Find(Claim{Text: claim}, []*Record{r}); (in != nil) != want {
-			t.Errorf("%s: found %v, want %v", claim, in != nil, want)
-		}
-	}
-}
-
 func TestSections(t *testing.T) {
 	text := "# A\nRecord `2026-11-21-train`, `-skew`: 77,865 samples/s (1.5 to 2) with `k = 3`, see [x](y-4.md).\n```\n5 ms\n```\n" +
 		"## B\n1. The limit is 30 s. On 2026-11-21 14x32 ran.\n"
 	var got []string
 	for _, s := range Sections("d", text) {
 		for _, c := range s.Claims {
-			got = append(got, fmt.Sprintf("%s %d %s %s", s.Heading, c.Line, c.Text, c.Unit))
+			got = append(got, fmt.Sprintf("%s %d %s %s/%s", s.Heading, c.Line, c.Text, c.Unit, c.Shared))
 		}
 		if s.Heading == "A" && !slices.Equal(s.Records, []string{"2026-11-21-train", "2026-11-21-train-skew", "2026-11-21-skew", "2026-11-skew", "2026-skew"}) {
 			t.Errorf("records %q", s.Records)
 		}
 	}
-	want := []string{"A 2 77,865 samples/s", "A 2 1.5 ", "A 2 2 ", "B 7 30 s"}
+	want := []string{"A 2 77,865 samples/s/samples/s", "A 2 1.5 /samples/s", "A 2 2 /samples/s", "B 7 30 s/s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
