@@ -25,7 +25,8 @@
 // # Limits
 //
 // A request has at most 16 MiB and 16,384 rows. Requests are not compressed, and one of gRPC has at most maxFields values, since each takes
-// much more memory than its bytes. At most maxBodies requests for predictions and rows are read at a time, and others wait; connections
-// above maxConnections are closed. The memory is that of the follower, a second copy of the weights of the rows that
+// much more memory than its bytes. At most maxRequests requests with a body are read at a time, of each the first shortBody bytes. At most
+// maxBodies of the short ones are replied to at a time, and as many of the long ones are read. Others wait. Connections above
+// maxConnections are closed. The memory is that of the follower, a second copy of the weights of the rows that
 // the run has written, and the dense part for each lane.
 package serve

@@ -13,12 +13,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The bounds of the memory of requests: connections, bodies that are read at a time, and the values in a body. Two bytes of a body can be a
-// message that takes a hundred bytes of memory.
+// The bounds of the memory of requests: connections, and the values in a body. Two bytes of a body can be a message that takes a hundred
+// bytes of memory.
 
 const (
 	maxConnections = 512
-	maxBodies      = 64
 	// maxFields bounds the values of all rows of a request of gRPC. A column with a name counts as two.
 	maxFields = 1 << 21
 	// maxUncounted is the length of a request that has few values in any case.
@@ -44,52 +43,41 @@ func limitConnections(most int64) func(net.Conn, http.ConnState) {
 	}
 }
 
-// bodies holds a token for each request with a body that is read, or whose reply is computed.
-type bodies chan struct{}
-
-// limit returns a handler that calls another one, for a limited number of requests at a time. The others wait.
-func (b bodies) limit(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case b <- struct{}{}:
-		case <-r.Context().Done():
-			answerError(w, r.Context().Err())
-			return
-		}
-		defer func() { <-b }()
-		h.ServeHTTP(w, r)
-	})
+// codecs are the forms of messages that a server reads. They replace those of connect, which do not bound what a message contains.
+func (m *metrics) codecs() []connect.HandlerOption {
+	return []connect.HandlerOption{connect.WithCodec(protoForm{m}), connect.WithCodec(jsonForm{m, "json"}),
+		connect.WithCodec(jsonForm{m, "json; charset=utf-8"})}
 }
 
-// codecs are the forms of messages that a server reads. They replace those of connect, which do not bound what a message contains.
-var codecs = []connect.HandlerOption{connect.WithCodec(protoForm{}), connect.WithCodec(jsonForm("json")),
-	connect.WithCodec(jsonForm("json; charset=utf-8"))}
-
 // protoForm is the form of gRPC.
-type protoForm struct{}
+type protoForm struct{ metrics *metrics }
 
 func (protoForm) Name() string                  { return "proto" }
 func (protoForm) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
 
-func (protoForm) Unmarshal(b []byte, m any) error {
-	if err := checkFields(b, shapes[m.(proto.Message).ProtoReflect().Descriptor().Name()]); err != nil {
-		return err
+func (f protoForm) Unmarshal(b []byte, m any) error {
+	err := checkFields(b, shapes[m.(proto.Message).ProtoReflect().Descriptor().Name()])
+	if err == nil {
+		err = proto.Unmarshal(b, m.(proto.Message))
 	}
-	return proto.Unmarshal(b, m.(proto.Message))
+	return f.metrics.noteForm(m, err)
 }
 
 // jsonForm is JSON, by one of its names.
-type jsonForm string
+type jsonForm struct {
+	metrics *metrics
+	name    string
+}
 
-func (f jsonForm) Name() string                { return string(f) }
+func (f jsonForm) Name() string                { return f.name }
 func (jsonForm) Marshal(m any) ([]byte, error) { return protojson.Marshal(m.(proto.Message)) }
 
-func (jsonForm) Unmarshal(b []byte, m any) error {
+func (f jsonForm) Unmarshal(b []byte, m any) error {
 	// Each message has a brace, and each text and number of a list a comma, but for the first.
 	if bytes.Count(b, []byte{'{'})+bytes.Count(b, []byte{','}) > maxFields {
-		return errFields
+		return f.metrics.noteForm(m, errFields)
 	}
-	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m.(proto.Message))
+	return f.metrics.noteForm(m, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m.(proto.Message)))
 }
 
 var errFields = badRequest("over %d values in one request", maxFields)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -197,7 +198,7 @@ func TestManyConnections(t *testing.T) {
 func TestBodiesWait(t *testing.T) {
 	s := newServer(t, Options{})
 	for range maxBodies {
-		s.bodies <- struct{}{}
+		must(t, s.bodies.short.take(context.Background()))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	waits := newClient(t, s, connect.WithGRPC())
@@ -220,9 +221,97 @@ func TestBodiesWait(t *testing.T) {
 		t.Error(err)
 	}
 	for range maxBodies {
-		<-s.bodies
+		s.bodies.short.giveBack()
 	}
 	if _, err := waits.Model(context.Background(), connect.NewRequest(&servepb.ModelRequest{})); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Error(err)
+	}
+}
+
+// TestSlowClients: clients that send their requests slowly, also long ones, delay no short request.
+func TestSlowClients(t *testing.T) {
+	s := newServer(t, Options{})
+	for i := range 2 * maxBodies {
+		c, err := net.Dial("tcp", s.Addr())
+		must(t, err)
+		defer c.Close()
+		sent := []int{1, shortBody + 1}[i%2]
+		_, err = fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n%s", 2*shortBody, strings.Repeat(" ", sent))
+		must(t, err)
+	}
+	for begin := time.Now(); len(s.bodies.long) < maxBodies || len(s.bodies.all) < 2*maxBodies; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > bodyTimeout/2 {
+			t.Fatalf("%d requests are read, %d of them long", len(s.bodies.all), len(s.bodies.long))
+		}
+	}
+	begin := time.Now()
+	reply, err := http.Post("http://"+s.Addr()+"/v1/predict", "application/json", strings.NewReader(`{"rows":[]}`))
+	must(t, err)
+	reply.Body.Close()
+	if took := time.Since(begin); reply.StatusCode != http.StatusServiceUnavailable || took > bodyTimeout/2 {
+		t.Errorf("%s after %v", reply.Status, took)
+	}
+}
+
+// TestBegunBody: a body of which the first bytes were read has all its bytes, and its error.
+func TestBegunBody(t *testing.T) {
+	for _, n := range []int{0, 1, 6, 7, 8, 100} {
+		want := strings.Repeat("x", n)
+		b := &begunBody{rest: io.NopCloser(strings.NewReader(want))}
+		b.head, b.err = readUpTo(b.rest, make([]byte, 7))
+		if ended := b.err == io.EOF; ended != (n < 7) {
+			t.Errorf("%d bytes: %v", n, b.err)
+		}
+		got, err := io.ReadAll(iotest.OneByteReader(b))
+		must(t, err)
+		must(t, b.Close())
+		if string(got) != want {
+			t.Errorf("%d bytes of %d", len(got), n)
+		}
+	}
+	broken := &begunBody{}
+	broken.head, broken.err = readUpTo(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("xyz"))), make([]byte, 7))
+	if got, err := io.ReadAll(broken); string(got) != "x" || err != iotest.ErrTimeout {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestRefusedForms: requests that are no messages are counted.
+func TestRefusedForms(t *testing.T) {
+	s := newServer(t, Options{})
+	for procedure, method := range map[string]string{servepb.ServingPredictProcedure: methodPredict, servepb.ServingRowsProcedure: methodRows,
+		servepb.ServingModelProcedure: methodModel} {
+		for _, form := range []string{"json", "proto"} {
+			reply, err := http.Post("http://"+s.Addr()+procedure, "application/"+form, strings.NewReader("\x0f{"))
+			must(t, err)
+			reply.Body.Close()
+			if reply.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s, %s: %s", method, form, reply.Status)
+			}
+		}
+	}
+	_, text := call(t, s, "GET", "/metrics", "")
+	for _, method := range []string{methodPredict, methodRows, methodModel} {
+		if want := fmt.Sprintf(`ecrec_serve_requests_total{code="400",method="%s"} 2`, method); !strings.Contains(text, want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
+// TestUnreadBody: what is left of a body that was refused is not taken for the next requests.
+func TestUnreadBody(t *testing.T) {
+	s := newServer(t, Options{})
+	c, err := net.Dial("tcp", s.Addr())
+	must(t, err)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(bodyTimeout)))
+	body := strings.Repeat("GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n", 1<<20/40)
+	go func() {
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"+
+			"Content-Length: %d\r\n\r\n%s", servepb.ServingPredictProcedure, len(body), body) // the server may close the connection before its end
+	}()
+	text, _ := io.ReadAll(c) // or reset it
+	if n := bytes.Count(text, []byte("HTTP/1.1 ")); n != 1 {
+		t.Errorf("%d replies to one request: %.300s", n, text)
 	}
 }

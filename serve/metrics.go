@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/ecrec/ecrec/follow"
+	"github.com/ecrec/ecrec/serve/servepb"
 )
 
 // The methods of requests, as a label.
@@ -58,7 +60,7 @@ func newMetrics(s *Server) *metrics {
 	m.requests = counter("ecrec_serve_requests_total", "Requests answered, by method and HTTP status.", "method", "code")
 	m.rows = counter("ecrec_serve_rows_total", "Rows scored, or looked up.", "method")
 	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ecrec_serve_request_seconds",
-		Help:    "Time in the server, from the last byte of a request on.",
+		Help:    "Time in the server, once the request has been read and has its turn.",
 		Buckets: []float64{5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.5, 2.5}}, []string{"method"})
 	cuts := counter("ecrec_follow_cuts_total", "Cuts of the stream that were applied.")
 	merged := counter("ecrec_follow_merged_total", "Markers that were skipped, since not all ranks have them.")
@@ -84,6 +86,23 @@ func (m *metrics) note(x *methodMetrics, name string, rows int, took time.Durati
 	}
 	x.answered.Inc()
 	x.rows.Add(float64(rows))
+}
+
+// noteForm counts a request that is no message, which connect refuses before a method is called. It returns the error.
+func (m *metrics) noteForm(message any, err error) error {
+	if err == nil {
+		return nil
+	}
+	const refused = http.StatusBadRequest
+	switch message.(type) {
+	case *servepb.PredictRequest:
+		m.requests.WithLabelValues(methodPredict, strconv.Itoa(refused)).Inc()
+	case *servepb.RowsRequest:
+		m.requests.WithLabelValues(methodRows, strconv.Itoa(refused)).Inc()
+	case *servepb.ModelRequest:
+		m.requests.WithLabelValues(methodModel, strconv.Itoa(refused)).Inc()
+	}
+	return err
 }
 
 // Applied counts a cut that the follower applied.

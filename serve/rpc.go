@@ -22,7 +22,7 @@ type rpc struct{ s *Server }
 // a large one.
 func (s *Server) addRPC(mux *http.ServeMux) {
 	plain := connect.WithCompression("gzip", nil, nil)
-	path, serving := servepb.NewServingHandler(rpc{s}, append(codecs, plain, connect.WithReadMaxBytes(maxBody))...)
+	path, serving := servepb.NewServingHandler(rpc{s}, append(s.metrics.codecs(), plain, connect.WithReadMaxBytes(maxBody))...)
 	mux.Handle(path, s.bodies.limit(serving))
 	small := []connect.HandlerOption{plain, connect.WithReadMaxBytes(maxSmall)}
 	mux.Handle(grpchealth.NewHandler(rpc{s}, small...))

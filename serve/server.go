@@ -51,7 +51,7 @@ type Server struct {
 
 // New returns a Server that listens. It has no model yet, and is not ready.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o, bodies: make(bodies, maxBodies)}
+	s := &Server{o: o, bodies: newBodies()}
 	s.model.lanes = cmp.Or(o.Lanes, runtime.GOMAXPROCS(0))
 	s.metrics = newMetrics(s)
 	var err error
