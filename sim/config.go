@@ -163,7 +163,12 @@ type Options struct {
 	// Ranks is the number of ranks, from LeastRanks on, or 0 for the number that the seed draws: 2 to 9. The time of a
 	// run grows with its square.
 	Ranks int
+	// Focus is what faults have in common: one of their kinds, such as "corrupt packet", or Restores. Empty: the seed draws each.
+	Focus string
 }
+
+// Restores is the focus of runs that lose more than the code tolerates, and then more while a checkpoint is restored. They have mode safety.
+const Restores = "restores"
 
 // LeastRanks is the least number of ranks that a code protects.
 const LeastRanks = 2
@@ -184,6 +189,7 @@ type setting struct {
 	lossy       float64 // of messages to and from the register
 	rebuildRows int     // rows that each step rebuilds
 	safety      bool    // more may be lost than the code tolerates
+	focus       string  // of the faults
 	saves       saves
 	stores      bool // logs of commits
 	streams     bool // to a topic
@@ -249,10 +255,16 @@ func (d *Data) drawSetting(r *rand.Rand, o Options) setting {
 	}
 	s.rebuildRows = 1 + r.IntN(1+r.IntN(20))
 	s.safety = r.IntN(4) == 0
+	if s.focus = o.Focus; s.focus == Restores {
+		mode = Safety
+	}
 	if mode != "" {
 		s.safety = mode == Safety
 	}
 	s.spares, s.linked = r.IntN(1+r.IntN(3)), r.IntN(3) > 0
+	if k := kindNamed(s.focus); k != nil && k.linked {
+		s.linked = true
+	}
 	s.slowest = time.Duration(1+r.Int64N(20)) * time.Millisecond
 	s.lossy = []float64{0, 0.02, 0.1}[r.IntN(3)]
 	s.exact = append(s.exact, drawVerdicts(r, slices.Contains(s.exact, "train.eval_every=0"))...)
@@ -280,6 +292,9 @@ func drawVerdicts(r *rand.Rand, last bool) []string {
 // String describes the setting in a failure report.
 func (s *setting) String() string {
 	text := strings.Join(append(append([]string{}, s.exact...), s.free...), " ")
+	if s.focus != "" {
+		text = fmt.Sprintf("focus %q, %s", s.focus, text)
+	}
 	mode, net := Liveness, "shared memory"
 	if s.safety {
 		mode = Safety

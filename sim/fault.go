@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/probe"
@@ -45,6 +46,14 @@ var kinds = [...]kindOf{
 	{name: duplicatePacket, weight: 1, linked: true},
 	{name: corruptPacket, weight: 1, linked: true},
 	{name: holdGoroutine},
+}
+
+// kindNamed returns the kind with a name that is drawn, or nil.
+func kindNamed(name string) *kindOf {
+	if i := slices.IndexFunc(kinds[:], func(k kindOf) bool { return k.name == name && k.weight > 0 }); i >= 0 {
+		return &kinds[i]
+	}
+	return nil
 }
 
 // fault is one fault.

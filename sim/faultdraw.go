@@ -25,7 +25,11 @@ func drawFaults(r *rand.Rand, set *setting) (list []fault) {
 			f.world, f.after = 1+r.Uint64N(3), r.Int64N(spread(r))
 		}
 		list = append(list, f)
-		switch kind := r.IntN(6); {
+		kind := r.IntN(6)
+		if set.focus == Restores {
+			kind = 5
+		}
+		switch {
 		case kind < 2: // another one at about the same time
 			g := set.drawFault(r, hosts)
 			g.host = (f.host + 1 + r.IntN(hosts)) % hosts
@@ -84,7 +88,8 @@ func (set *setting) drawFault(r *rand.Rand, hosts int) (f fault) {
 		total += k.weight
 	}
 	var k kindOf
-	for k.name == "" || k.linked && !set.linked {
+	only := kindNamed(set.focus)
+	for k.name == "" || k.linked && !set.linked || only != nil && k.name != only.name {
 		at := r.IntN(total)
 		for _, k = range kinds {
 			if at -= k.weight; at < 0 {

@@ -15,12 +15,12 @@ import (
 var mutate = flag.Bool("mutations", false, "build and run all mutations in TestMutations, not only a sample")
 
 // mutation is a broken protocol step: replacements of texts in one file. Runs from a seed
-// on must notice it soon.
+// on must notice it soon, or the test of the file's package that how names.
 type mutation struct {
 	name, file string
 	change     []string // old, new, old, new ...
 	seed       uint64
-	mode       string // of the runs; empty: drawn from each seed
+	how        string // Safety, Liveness, the focus of the runs, or a test in place of them; empty: the seed draws all
 }
 
 var mutations = []mutation{
@@ -47,7 +47,7 @@ var mutations = []mutation{
 	{"a restarted follower reads the topic from its beginning", "follow/run.go", []string{"			o.At = f.model.at\n", "			o.At = nil\n"}, 6, ""},
 	{"a follower notes its positions after it has published a checkpoint", "follow/save.go", []string{"		err = f.notePositions(planned)\n", "		_ = planned\n",
 		"err == nil && name != planned {", "err == nil {"}, 41, ""},
-	{"a rank that is rebuilt after the last seal gives a broker less time", "store/all.go", []string{"tryBegin(step, s.endFor())", "tryBegin(step, beginFor)"}, 1484, ""},
+	{"a rank that is rebuilt after the last seal gives a broker less time", "store/all.go", []string{"tryBegin(step, s.endFor())", "tryBegin(step, beginFor)"}, 0, "TestLastRowsWaitForTheBroker"},
 	{"a pre-image is skipped", "shard/journal.go",
 		[]string{"fresh += int(^*word >> at & 1)", "if slot%3 != 1 {\nfresh += int(^*word >> at & 1)\n}"}, 2, ""},
 	{"a rollback keeps the current epoch", "shard/preimage.go",
@@ -105,8 +105,8 @@ var mutations = []mutation{
 	{"a restarted rank counts as trained", "train/protection.go",
 		[]string{"&protection{rank: r,", "&protection{phase: phaseTraining, rank: r,"}, 1, ""},
 	{"a loss counts once for two ranks of a process", "train/rollback.go", []string{"		state.lost = append(state.lost, loss)\n", "		if id > 0 && phase(w[0]) == phaseNew && state.lost[id-1].Rows > 0 {\n			loss.Rows = 0\n		}\n		state.lost = append(state.lost, loss)\n"}, 24, ""},
-	{"a duplicated frame is accepted", "transport/inbound.go", []string{" || h.sequence != in.sequence", ""}, 3800, ""},
-	{"a corrupt payload is accepted", "transport/inbound.go", []string{"got != in.h.sum", "got != in.h.sum && n < 0"}, 3400, ""},
+	{"a duplicated frame is accepted", "transport/inbound.go", []string{" || h.sequence != in.sequence", ""}, 1, duplicatePacket},
+	{"a corrupt payload is accepted", "transport/inbound.go", []string{"got != in.h.sum", "got != in.h.sum && n < 0"}, 1, corruptPacket},
 	{"a corrupt header is accepted", "transport/frame.go", []string{"got != want {", "got != want && b[0] == 0 {"}, 173, ""},
 	{"the exchange of an old world is not closed", "train/connections.go", []string{"	g.base.Close()\n", ""}, 1, ""},
 	{"a row that the previous step updates is fetched early", "oracle/admit.go",
@@ -120,7 +120,7 @@ var mutations = []mutation{
 	{"a rank with a received commit counts as new", "train/rollback.go",
 		[]string{"	if err == nil {\n		p.phase = phaseTraining\n	}\n", ""}, 734, ""},
 	{"an interrupted restore of a checkpoint is forgotten", "train/restore.go",
-		[]string{"p.phase, p.fatal = phaseRestoring, fatal", "p.fatal = fatal"}, 886, Safety},
+		[]string{"p.phase, p.fatal = phaseRestoring, fatal", "p.fatal = fatal"}, 1, Restores},
 	{"rows from before a restored checkpoint stay", "train/restore.go", []string{"	r.shard.Reset()\n", ""}, 192, Safety},
 	{"commits from before a restored checkpoint stay", "train/restore.go",
 		[]string{"	if err := p.commits.Clear(); err != nil {\n		return err\n	}\n", ""}, 1, Safety},
@@ -270,14 +270,28 @@ func (m *mutation) check(t *testing.T, root, mutant string) {
 			t.Fatal(err)
 		}
 	}
+	if strings.HasPrefix(m.how, "Test") {
+		one := exec.Command("go", "test", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^"+m.how+"$",
+			"./"+filepath.Dir(m.file))
+		one.Dir = root
+		if out, err := one.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: "+m.how) {
+			t.Fatalf("%s does not notice the mutation: %v\n%s", m.how, err, out)
+		}
+		return
+	}
+	runs := []string{"-test.run", "^TestRuns$", "-seed", fmt.Sprint(m.seed), "-runs", fmt.Sprint(*soon), "-first"}
+	if m.how == Safety || m.how == Liveness {
+		runs = append(runs, "-mode", m.how)
+	} else {
+		runs = append(runs, "-focus", m.how)
+	}
 	bin := filepath.Join(dir, "mutant.test")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", bin, "./sim")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.Command(bin, "-test.run", "^TestRuns$", "-seed", fmt.Sprint(m.seed), "-runs", fmt.Sprint(*soon), "-mode",
-		m.mode, "-first").CombinedOutput()
+	out, err := exec.Command(bin, runs...).CombinedOutput()
 	found := failedSeed.FindSubmatch(out)
 	if err == nil || found == nil {
 		t.Fatalf("%d runs from seed %d on do not notice the mutation: %v\n%s", *soon, m.seed, err, out)

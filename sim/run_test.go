@@ -12,6 +12,7 @@ var (
 	count  = flag.Uint64("runs", 60, "number of seeds of TestRuns")
 	mode   = flag.String("mode", "", "safety or liveness; empty: drawn from each seed")
 	ranks  = flag.Int("ranks", 0, "number of ranks; 0: drawn from each seed")
+	focus  = flag.String("focus", "", "a kind of fault, or restores; empty: the seed draws each fault")
 	topics = flag.Bool("streams", false, "only seeds whose runs send their commits to a topic")
 	first  = flag.Bool("first", false, "end TestRuns at the first failure")
 )
@@ -36,7 +37,10 @@ func (d *Data) drawsStream(seed uint64, o Options) bool {
 func TestRuns(t *testing.T) {
 	d := newData(t)
 	var sum Sum
-	began, opts := time.Now(), Options{*mode, *ranks}
+	if *focus != "" && *focus != Restores && kindNamed(*focus) == nil {
+		t.Fatalf("no fault has the focus %q", *focus)
+	}
+	began, opts := time.Now(), Options{*mode, *ranks, *focus}
 	for i := range *count {
 		if *topics && !d.drawsStream(*seed+i, opts) {
 			continue

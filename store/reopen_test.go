@@ -9,6 +9,7 @@ import (
 
 	"github.com/ecrec/ecrec/commit"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/env/virtual"
 	"github.com/ecrec/ecrec/lineage"
 	"github.com/ecrec/ecrec/stream"
 )
@@ -213,4 +214,44 @@ func TestAllRowsWaitForTheBroker(t *testing.T) {
 	_, rows := readTopic(t, s, topic)
 	checkRows(t, m, rows)
 	s.Close()
+}
+
+// TestLastRowsWaitForTheBroker: a rank that is rebuilt after the last seal waits, when the job ends, for a broker that is down for longer
+// than the beginning of a job would wait.
+func TestLastRowsWaitForTheBroker(t *testing.T) {
+	const last = 3
+	m := newModel(t, rand.New(rand.NewPCG(1, 9)))
+	m.train()
+	s := virtual.New(virtual.Options{Draw: rand.New(rand.NewPCG(1, 10)), MaxTime: time.Hour})
+	p := s.NewProcess("rank")
+	mustHere := func(err error) { // a panic of a task is the error of Run
+		if err != nil {
+			panic(err)
+		}
+	}
+	must(t, s.Run(p, func() {
+		topic, until := stream.NewMemory(p), time.Duration(0)
+		topic.Fault = func(int) error {
+			if p.Now() < until {
+				return errors.New("planned")
+			}
+			return nil
+		}
+		mustHere(topic.Create(1))
+		x, err := Open(Options{Env: p, Ranks: 1, Shard: m.shard, Key: "stream.to", Digest: func(int64) string { return "" },
+			Stream: func() (Log, error) {
+				return stream.OpenLog(stream.LogOptions{Env: p, Topic: topic, Ranks: 1,
+					Run: func() lineage.Run { return lineage.Run{Lineage: lineage.ID{1}} }})
+			}})
+		mustHere(err)
+		defer x.Close()
+		x.Lose()
+		commit.New(commit.Options{Env: p, Shard: m.shard, Every: 1, Sinks: []commit.Sink{x}}).Begin(last, false)
+		until = p.Now() + 2*beginFor
+		x.Complete(last)
+		x.Drain(time.Minute)
+		if x.Durable() != last || x.Problem() != nil || p.Now() < until {
+			t.Errorf("after %v, durable up to step %d of %d: %v", p.Now(), x.Durable(), last, x.Problem())
+		}
+	}))
 }
