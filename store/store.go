@@ -226,11 +226,22 @@ func (s *Store) Behind() bool {
 	if s.o.Backlog == 0 {
 		return len(s.queue) > mostQueued
 	}
-	waiting := int64(0)
+	return s.waiting() > s.o.Backlog
+}
+
+// Crowded reports whether the next epoch should be held although it ends at a checkpoint: twice the backlog waits.
+func (s *Store) Crowded() bool {
+	s.monitor.Lock()
+	defer s.monitor.Unlock()
+	return s.waiting() > 2*s.o.Backlog
+}
+
+// waiting is how many bytes are queued. The monitor is locked.
+func (s *Store) waiting() (bytes int64) {
 	for _, e := range s.queue {
-		waiting += int64(len(e.rows) + len(e.extra))
+		bytes += int64(len(e.rows) + len(e.extra))
 	}
-	return waiting > s.o.Backlog
+	return bytes
 }
 
 // Hold decides whether the next epoch is held, to be written with the one after it.

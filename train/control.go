@@ -21,6 +21,7 @@ type status struct {
 	behind   bool // the log of this rank's commits is behind
 	stalled  bool // the log cannot be written
 	unsent   bool // too much of this rank's stream waits
+	crowded  bool // twice as much
 	mute     bool // the topic takes nothing from this rank
 	dirty    bool // many rows in this rank's memory have been written since the last seal
 	// seal is sent in the first status after a seal. It is nil in all others, on all ranks.
@@ -58,6 +59,7 @@ const (
 	flagUnsaved
 	flagDirty
 	flagUnsent
+	flagCrowded
 	flagMute
 )
 
@@ -87,7 +89,7 @@ func (c *control) sendStatus(s status) *collectives.Handle {
 		flag uint64
 	}{{s.stop, flagStop}, {s.save, flagSave}, {s.degraded, flagDegraded}, {s.behind, flagBehind}, {s.stalled, flagStalled},
 		{s.saved, flagSaved}, {s.unsaved, flagUnsaved}, {s.dirty, flagDirty},
-		{s.unsent, flagUnsent}, {s.mute, flagMute}} {
+		{s.unsent, flagUnsent}, {s.crowded, flagCrowded}, {s.mute, flagMute}} {
 		if f.set {
 			flags |= f.flag
 		}
@@ -114,7 +116,7 @@ func (c *control) receiveStatus(h *collectives.Handle) ([]status, error) {
 		c.last[rank] = status{loss: math.Float64frombits(x[0]), stop: x[1]&flagStop != 0, save: x[1]&flagSave != 0,
 			prepared: int64(x[2]), degraded: x[1]&flagDegraded != 0, behind: x[1]&flagBehind != 0, stalled: x[1]&flagStalled != 0,
 			saved: x[1]&flagSaved != 0, unsaved: x[1]&flagUnsaved != 0, dirty: x[1]&flagDirty != 0,
-			unsent: x[1]&flagUnsent != 0, mute: x[1]&flagMute != 0}
+			unsent: x[1]&flagUnsent != 0, crowded: x[1]&flagCrowded != 0, mute: x[1]&flagMute != 0}
 		x = x[statusFields:]
 		if c.isRebuilding {
 			c.rebuilds[rank] = rebuildReportOf(x)

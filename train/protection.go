@@ -280,7 +280,7 @@ func (p *protection) commitAll() error {
 		return err
 	}
 	p.log.holdIfBehind()
-	p.stream.holdIfBehind()
+	p.stream.holdIfBehind(true)
 	// No status follows, so the digests are exchanged here: of the epoch before, which Seal
 	// commits, and of the last one.
 	for _, do := range []func() error{p.exchangeDigests, func() error { return p.sealNow(r.done) }, p.exchangeDigests} {
@@ -321,7 +321,7 @@ func (p *protection) sealEpoch(step int64) error {
 		return err
 	}
 	p.log.holdIfBehind()
-	p.stream.holdIfBehind()
+	p.stream.holdIfBehind(false)
 	if err := p.sealNow(step); err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (x *streaming) checkRun() error {
 // addTo sets the fields of a status that are about the stream.
 func (x *streaming) addTo(s *status) {
 	if x.store != nil {
-		s.unsent, s.mute = x.store.Behind(), x.store.Problem() != nil
+		s.unsent, s.crowded, s.mute = x.store.Behind(), x.store.Crowded(), x.store.Problem() != nil
 	}
 }
 
@@ -153,11 +153,17 @@ func (x *streaming) takeStatus(all []status) {
 	x.warned = i >= 0
 }
 
-// holdIfBehind holds the next epoch if any rank had too much to send in the last status, which all ranks have.
-func (x *streaming) holdIfBehind() {
+// holdIfBehind holds the next epoch if any rank had too much to send in the last status, which all ranks have. One that ends at a
+// checkpoint is held later than others.
+func (x *streaming) holdIfBehind(isCheckpoint bool) {
 	if x.store != nil {
-		x.store.Hold(slices.ContainsFunc(x.protection.rank.conns.ctl.last, func(s status) bool { return s.unsent }))
+		x.store.Hold(holdsEpoch(x.protection.rank.conns.ctl.last, isCheckpoint))
 	}
+}
+
+// holdsEpoch reports whether the next epoch is held, by the status of all ranks.
+func holdsEpoch(all []status, isCheckpoint bool) bool {
+	return slices.ContainsFunc(all, func(s status) bool { return s.crowded || s.unsent && !isCheckpoint })
 }
 
 // lose notes that the rank is new to the job.
