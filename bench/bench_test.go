@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,6 +175,10 @@ func TestThroughputAroundALoss(t *testing.T) {
 	x := train.Recovery{Step: 6, CommittedStep: 3, ResumeMS: 1100, WholeMS: 1350}
 	if before, rebuilding := r.throughputAround(&x); r.lossOf(&x) != 5 || before != 100 || rebuilding != 100 {
 		t.Errorf("line %d, %v before, %v while it rebuilds; want 5, 100, 100", r.lossOf(&x), before, rebuilding)
+	}
+	// Of the 1.3 s from the end of step 5 to that of step 6, one step would have taken 0.1 s.
+	if seconds, share := r.costOf(&x, 100); math.Abs(seconds-1.2) > 1e-9 || math.Abs(share-100*0.1/1.3) > 1e-9 {
+		t.Errorf("a cost of %v s, %v %%", seconds, share)
 	}
 	// Nine steps end 0 to 1.9 s after the first one. 4 and 5 are redone, and the loss pauses for 0.8 s.
 	if w := r.throughputWindows(); !slices.Equal(w, []float64{80, 0, 0}) {

@@ -17,26 +17,28 @@ import (
 const (
 	sysClean      = "clean"     // no protection, no failures
 	sysOurs       = "ours"      // a code over rows
+	sysCalm       = "calm"      // the same, without failures
 	sysReplica    = "replica"   // a copy of each row at a peer
 	sysCheckpoint = "ckpt-full" // full checkpoints, the job is restarted
 	sysRestart    = "restart"   // PyTorch with checkpoints
 	sysTorchFT    = "torchft"   // PyTorch with torchft
 )
 
-var goodputSystems = []string{sysOurs, sysReplica, sysCheckpoint, sysRestart, sysTorchFT}
+var goodputSystems = []string{sysOurs, sysCalm, sysReplica, sysCheckpoint, sysRestart, sysTorchFT}
 
 var goodputBench = Bench{
 	Name: "goodput",
 	Doc:  "time of jobs whose processes are killed at random, over the failure-free time",
 	Detail: "Jobs of real processes train the same steps. Each is killed by SIGKILL, process by process, with exponential gaps between " +
-		"the losses. A run without protection and failures precedes them, in the same turn. ours: ec.code. replica: ec.code " +
+		"the losses. A run without protection and failures precedes them, in the same turn. ours: ec.code. calm: the same job without " +
+		"failures, so that the costs of protection and of failures can be told apart. replica: ec.code " +
 		"with k = 1, a copy of each " +
-		"row at a peer. Both also save a checkpoint for losses beyond the code, at the interval that is best for their " +
+		"row at a peer. All three also save a checkpoint for losses beyond the code, at the interval that is best for their " +
 		"rate. ckpt-full: no code, " +
 		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. restart: the same idea " +
 		"in PyTorch with gloo. " +
 		"torchft: PyTorch with torchft and gloo. These two train a smaller model, and are compared with their own failure-free run. " +
-		"ours and replica take a lost process's place by one in reserve (elastic.standby). The others start new processes, and those of " +
+		"ours, calm and replica take a lost process's place by one in reserve (elastic.standby). The others start new processes, and those of " +
 		"PyTorch import it first. " +
 		"The losses are the same for all, by the clock: a system that takes longer meets more of them. " +
 		"A mean time between failures is divided by scale, so that a short run has several. So are the rows of all tables, and with them the " +
@@ -52,7 +54,7 @@ var goodputBench = Bench{
 		number("r", "1", 1, mostParity, "parity rows in a stripe"),
 		choice("code", "", ec.Names(1), "erasure code. Default: xor for r = 1, else rs"),
 		number("every", "10", 1, 1<<20, "steps between commits, of rows to parities and to copies").orTiny("5"),
-		text("rate", "auto", "a rate", "ec.rebuild_rate of ours and replica"),
+		text("rate", "auto", "a rate", "ec.rebuild_rate of ours, calm and replica"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("ranks", "4", 2, 64, "number of ranks, one per process"),
 		number("seed", "1", 0, maxSteps, "seed of the failures of the first turn; each turn has the next one"),
@@ -69,6 +71,7 @@ var goodputBench = Bench{
 // The figures of a system.
 const (
 	figTime     = "time / failure-free time"
+	figLosses   = "time / time without failures, with the same protection"
 	figDone     = "steps done"
 	figFailures = "failures"
 	figMissed   = "failures that found their process dead"
@@ -188,7 +191,7 @@ func (b *goodputRun) calibrate() error {
 		return err
 	}
 	b.saved = saves
-	if b.measures(sysOurs) || b.measures(sysReplica) {
+	if b.measures(sysOurs) || b.measures(sysCalm) || b.measures(sysReplica) {
 		j := b.newJob(n, b.codeSets(sysOurs)...)
 		j.failures = []failure{{time.Duration(float64(n) * b.step / 3 * 1e9), 1}}
 		x, err := j.run()
@@ -247,7 +250,7 @@ const mostOfRebuild = 0.05
 // interval returns the steps between checkpoints of a system. Those of a code are for losses that the code does not tolerate: a second
 // one in the group before the first is rebuilt.
 func (b *goodputRun) interval(system string, mtbf float64) int {
-	if system == sysOurs || system == sysReplica {
+	if system != sysCheckpoint {
 		group := b.code.k + b.code.r
 		if system == sysReplica {
 			group = 2
@@ -317,7 +320,9 @@ func (b *goodputRun) runClean() (x goodputTimes, err error) {
 func (b *goodputRun) runSystem(system string, mtbf float64) (x goodputTimes, err error) {
 	j := b.newJob(b.steps, b.setsOf(system, mtbf)...)
 	j.limit = b.limit()
-	j.failures = b.failures(mtbf)
+	if system != sysCalm {
+		j.failures = b.failures(mtbf)
+	}
 	r, err := j.run()
 	if err != nil {
 		return x, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,11 +25,15 @@ func (b *goodputRun) addSystems(names []string, turns [][]goodputTimes) {
 	for n, name := range names[1:] {
 		system, mtbf, _ := strings.Cut(name, " ")
 		var all []goodputTimes
+		var calm []float64
+		at := slices.Index(names, sysCalm+" "+mtbf)
 		for _, turn := range turns {
-			all = append(all, turn[n+1])
+			if all = append(all, turn[n+1]); at > 0 && system == sysOurs {
+				calm = append(calm, turn[at].seconds)
+			}
 		}
 		seconds, _ := strconv.Atoi(mtbf)
-		b.addSystem(t, system, seconds, all, clean)
+		b.addSystem(t, system, seconds, all, clean, calm)
 	}
 	for _, system := range b.systems {
 		if why := b.python.missing(system); why != "" && b.python.isFor(system) {
@@ -38,8 +43,9 @@ func (b *goodputRun) addSystems(names []string, turns [][]goodputTimes) {
 	}
 }
 
-// addSystem adds the figures of a system at a mean time between failures, and its line.
-func (b *goodputRun) addSystem(t io.Writer, system string, mtbf int, turns []goodputTimes, clean []float64) {
+// addSystem adds the figures of a system at a mean time between failures, and its line. Clean are the times without protection and failures
+// of the turns; calm those with the same protection, nil if they were not measured.
+func (b *goodputRun) addSystem(t io.Writer, system string, mtbf int, turns []goodputTimes, clean, calm []float64) {
 	r, first := b.report, len(b.report.Figures)
 	var seconds, own []float64
 	var parts []split
@@ -55,6 +61,9 @@ func (b *goodputRun) addSystem(t io.Writer, system string, mtbf int, turns []goo
 		return r.addAs(Counted, name, unit, values...)
 	}
 	ratio := r.addRatio(figTime, seconds, own)
+	if calm != nil {
+		r.addRatio(figLosses, seconds, calm)
+	}
 	done := count(figDone, "%", func(x goodputTimes) float64 { return x.done })
 	hits := count(figFailures, "failures", func(x goodputTimes) float64 { return float64(x.hits) })
 	count(figMissed, "failures", func(x goodputTimes) float64 { return float64(x.missed) })

@@ -244,7 +244,7 @@ func (b *goodputRun) checkSystems(known []string) (err error) {
 	for _, c := range []struct {
 		system string
 		k, r   int
-	}{{sysOurs, b.code.k, b.code.r}, {sysReplica, 1, 1}} {
+	}{{sysOurs, b.code.k, b.code.r}, {sysCalm, b.code.k, b.code.r}, {sysReplica, 1, 1}} {
 		if _, err := ec.NewLayout(ranks, c.k, c.r); err != nil && b.measures(c.system) {
 			return settingError("ranks=%d: %s: %v", ranks, c.system, err)
 		}

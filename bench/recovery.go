@@ -177,21 +177,16 @@ func (b *recoveryRun) stepCount() int { return b.first + b.kills*b.gap }
 func (b *recoveryRun) addFigures(r *Report, undisturbed jobRun, runs []jobRun) {
 	name := b.String()
 	var losses []*train.Recovery
-	var normal, while, per100MB, lost, share []float64
+	var costs lossCosts
+	var per100MB, lost, share []float64
 	copied := copyRate(b.o.Tiny)
 	for i := range runs {
 		for k := range runs[i].Recoveries {
 			x := &runs[i].Recoveries[k]
 			losses = append(losses, x)
-			usual, after := runs[i].throughputAround(x)
+			costs.addLoss(&runs[i], x)
 			mb := float64(x.RowsDecoded) * float64(b.rowBytes()) / 1e6
 			lost = append(lost, mb)
-			if usual > 0 {
-				normal = append(normal, usual)
-			}
-			if usual > 0 && after > 0 {
-				while = append(while, 100*after/usual)
-			}
 			if seconds := (x.WholeMS - x.ResumeMS) / 1e3; seconds > 0 && mb > 0 {
 				per100MB = append(per100MB, 100*seconds/mb)
 				share = append(share, 100*b.movedGB(x)/seconds/copied)
@@ -230,8 +225,7 @@ func (b *recoveryRun) addFigures(r *Report, undisturbed jobRun, runs []jobRun) {
 	line("rows and parities lost", "MB", lost)
 	evidence = Measured
 	line("from resume to rebuilt, for 100 MB", "s", per100MB)
-	line("throughput before a loss and after the rebuild", "samples/s", normal)
-	line("from resume to rebuilt, of that", "%", while)
+	costs.addLines(line)
 	evidence = Modelled
 	line("memory traffic meanwhile, of a core's copy rate", "%", share)
 	evidence, r.evidence = Measured, Measured
@@ -241,6 +235,30 @@ func (b *recoveryRun) addFigures(r *Report, undisturbed jobRun, runs []jobRun) {
 		line("throughput of a run without a loss", "samples/s", []float64{undisturbed.throughput(min(calmSteps, len(undisturbed.steps)/2), len(undisturbed.steps))})
 	}
 	t.Flush()
+}
+
+// lossCosts are the throughputs and the costs of losses.
+type lossCosts struct{ normal, while, net, seconds []float64 }
+
+func (c *lossCosts) addLoss(r *jobRun, x *train.Recovery) {
+	normal, after := r.throughputAround(x)
+	if normal == 0 {
+		return
+	}
+	c.normal = append(c.normal, normal)
+	if after > 0 {
+		c.while = append(c.while, 100*after/normal)
+	}
+	if seconds, share := r.costOf(x, normal); seconds != 0 {
+		c.net, c.seconds = append(c.net, share), append(c.seconds, seconds)
+	}
+}
+
+func (c *lossCosts) addLines(line func(what, unit string, values []float64)) {
+	line("throughput before a loss and after the rebuild", "samples/s", c.normal)
+	line("from resume to rebuilt, of that", "%", c.while)
+	line("from the loss to rebuilt, with the pause, without steps redone", "%", c.net)
+	line("training lost until rebuilt", "s", c.seconds)
 }
 
 // rowBytes returns the size of a row with adagrad's state.

@@ -161,12 +161,7 @@ const aroundSteps = 50
 // throughputAround returns the normal throughput around a loss, and that from the first step after the
 // rollback to the end of the rebuild, 0 if that has fewer than two steps.
 func (r *jobRun) throughputAround(x *train.Recovery) (normal, rebuilding float64) {
-	hit := r.lossOf(x)
-	lost := r.steps[max(0, hit-1)].UnixMS
-	whole := hit
-	for whole < len(r.steps) && r.steps[whole].UnixMS <= lost+int64(x.WholeMS) {
-		whole++
-	}
+	hit, whole := r.rebuildOf(x)
 	end := min(whole+1, len(r.steps)) // of the steps that follow
 	for end < len(r.steps) && end <= whole+aroundSteps && r.steps[end].Step > r.steps[end-1].Step {
 		end++
@@ -176,6 +171,29 @@ func (r *jobRun) throughputAround(x *train.Recovery) (normal, rebuilding float64
 		normal = 2 / (1/normal + 1/after)
 	}
 	return normal, r.throughput(hit, whole)
+}
+
+// rebuildOf returns the first line after a loss, and the first one after its last lost row is rebuilt.
+func (r *jobRun) rebuildOf(x *train.Recovery) (hit, whole int) {
+	hit = r.lossOf(x)
+	lost := r.steps[max(0, hit-1)].UnixMS
+	for whole = hit; whole < len(r.steps) && r.steps[whole].UnixMS <= lost+int64(x.WholeMS); whole++ {
+	}
+	return hit, whole
+}
+
+// costOf returns, at a normal throughput, the seconds of training that a loss costs until its last lost row is rebuilt: the pause, the
+// steps redone, and slower steps. Share is the throughput of new steps meanwhile, from the loss on, in percent of the normal one. Both
+// are 0 if no step ends meanwhile.
+func (r *jobRun) costOf(x *train.Recovery, normal float64) (seconds, share float64) {
+	hit, whole := r.rebuildOf(x)
+	if whole == hit || hit == 0 {
+		return 0, 0
+	}
+	before, last := r.steps[hit-1], r.steps[whole-1]
+	took := float64(last.UnixMS-before.UnixMS) / 1e3
+	useful := float64(max(0, last.Step-before.Step)*int64(r.batch)) / normal
+	return took - useful, 100 * useful / took
 }
 
 // lossOf returns the first line after a loss: that of the first replayed step, or of the step of
