@@ -167,7 +167,8 @@ type Options struct {
 	Focus string
 }
 
-// Restores is the focus of runs that lose more than the code tolerates, and then more while a checkpoint is restored. They have mode safety.
+// Restores is the focus of runs that save checkpoints, and whose workers are killed: more than the code tolerates, and then more while a
+// checkpoint is restored. They have mode safety.
 const Restores = "restores"
 
 // LeastRanks is the least number of ranks that a code protects.

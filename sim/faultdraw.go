@@ -11,7 +11,7 @@ import (
 // drawFaults draws the faults of a run.
 func drawFaults(r *rand.Rand, set *setting) (list []fault) {
 	hosts, most := set.processes+set.spares, 4
-	if set.safety {
+	if set.safety && set.focus != Restores {
 		most = 10
 	}
 	for range 1 + r.IntN(most) {
@@ -24,11 +24,11 @@ func drawFaults(r *rand.Rand, set *setting) (list []fault) {
 		default:
 			f.world, f.after = 1+r.Uint64N(3), r.Int64N(spread(r))
 		}
-		list = append(list, f)
 		kind := r.IntN(6)
-		if set.focus == Restores {
-			kind = 5
+		if set.focus == Restores { // once there is a checkpoint
+			kind, f.world, f.step = 5, 0, max(f.step, set.steps/2)
 		}
+		list = append(list, f)
 		switch {
 		case kind < 2: // another one at about the same time
 			g := set.drawFault(r, hosts)
@@ -89,6 +89,9 @@ func (set *setting) drawFault(r *rand.Rand, hosts int) (f fault) {
 	}
 	var k kindOf
 	only := kindNamed(set.focus)
+	if set.focus == Restores {
+		only = kindNamed(killWorker)
+	}
 	for k.name == "" || k.linked && !set.linked || only != nil && k.name != only.name {
 		at := r.IntN(total)
 		for _, k = range kinds {

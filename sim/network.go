@@ -92,6 +92,7 @@ type pipe struct {
 	left      bool   // the reader has closed it
 	ended     bool   // the writer has closed it
 	harm      string // fault of the next packet
+	spared    bool   // the packet before was spared that
 	readUntil time.Duration
 	sendUntil time.Duration
 }
@@ -177,7 +178,10 @@ func (p *pipe) addPacket(x packet) {
 	case x.end || harm == "":
 	case harm == dropPacket:
 		return
+	case harm == corruptPacket && !p.spared && p.n.draw.IntN(2) == 0: // the payload of a frame follows its header at once
+		p.harm, p.spared = harm, true
 	case harm == corruptPacket:
+		p.spared = false
 		x.b[p.n.draw.IntN(len(x.b))] ^= 1 << p.n.draw.IntN(8)
 	case harm == duplicatePacket: // with the one before it, if that has not arrived: a frame's header
 		p.flight = append(p.flight, x)

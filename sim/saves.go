@@ -42,6 +42,8 @@ const savingSteps = 25
 func (s *setting) drawSaves(r *rand.Rand, seed uint64, dir string) *saves {
 	every := 0
 	switch {
+	case s.focus == Restores:
+		every = 1
 	case s.safety && r.IntN(2) == 0:
 		every = 1 + r.IntN(8)
 	case !s.safety && seed%3 == 0: // not drawn, so that the faults of every seed stay the same
