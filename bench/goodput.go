@@ -31,7 +31,7 @@ var goodputBench = Bench{
 	Doc:  "time of jobs whose processes are killed at random, over the failure-free time",
 	Detail: "Jobs of real processes train the same steps. Each is killed by SIGKILL, process by process, with exponential gaps between " +
 		"the losses. A run without protection and failures precedes them, in the same turn. ours: ec.code. calm: the same job without " +
-		"failures, so that the costs of protection and of failures can be told apart. replica: ec.code " +
+		"failures, so that the cost of protection is known beside that of failures. replica: ec.code " +
 		"with k = 1, a copy of each " +
 		"row at a peer. All three also save a checkpoint for losses beyond the code, at the interval that is best for their " +
 		"rate. ckpt-full: no code, " +

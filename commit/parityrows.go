@@ -61,6 +61,7 @@ func newParityRows(o *ParityOptions, code *ec.Code) (*parityRows, error) {
 	if n > 0 && buf.OnHost() {
 		p.places = make([]uint32, n)
 		kernels.HugePages(p.places)
+		kernels.HugePages(buf.Host()) // rows are used from the beginning on
 	}
 	p.clearRows()
 	p.folded = newBitset(n * int64(p.group.Data()))

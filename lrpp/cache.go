@@ -60,6 +60,7 @@ func NewCache(x *Exchange, o CacheOptions) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lrpp: allocate a cache of %d rows of %d bytes: %w; lower cache.max_bytes", o.Rows, 4*c.stride, err)
 	}
+	kernels.HugePages(b.Host()) // slots are used from the first one on
 	c.rows = kernels.Mat(b, o.Rows, c.stride)
 	return c, nil
 }

@@ -25,8 +25,8 @@ func newBodies() bodies {
 	return bodies{make(tokens, maxRequests), make(tokens, maxBodies), make(tokens, maxBodies)}
 }
 
-// take waits for a token. One that is there is taken even if the context has ended.
-func (t tokens) take(ctx context.Context) error {
+// claim waits for a token. One that is there is taken even if the context has ended.
+func (t tokens) claim(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
 		return nil
@@ -55,7 +55,7 @@ func (b bodies) limit(h http.Handler) http.Handler {
 }
 
 func (b bodies) serve(h http.Handler, w http.ResponseWriter, r *http.Request) error {
-	if err := b.all.take(r.Context()); err != nil {
+	if err := b.all.claim(r.Context()); err != nil {
 		return err
 	}
 	defer b.all.giveBack()
@@ -69,7 +69,7 @@ func (b bodies) serve(h http.Handler, w http.ResponseWriter, r *http.Request) er
 	if body.err != nil { // it has ended
 		kind = b.short
 	}
-	if err := kind.take(r.Context()); err != nil {
+	if err := kind.claim(r.Context()); err != nil {
 		return err
 	}
 	defer kind.giveBack()

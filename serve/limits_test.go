@@ -198,7 +198,7 @@ func TestManyConnections(t *testing.T) {
 func TestBodiesWait(t *testing.T) {
 	s := newServer(t, Options{})
 	for range maxBodies {
-		must(t, s.bodies.short.take(context.Background()))
+		must(t, s.bodies.short.claim(context.Background()))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	waits := newClient(t, s, connect.WithGRPC())

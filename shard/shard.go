@@ -57,6 +57,9 @@ func New(dev kernels.Device, s kernels.Stream, o Options) (*Shard, error) {
 	if o.Packed && o.Frames == 0 && frames > 0 && !buf.OnDevice() {
 		p = newPacked(slots)
 	}
+	if p != nil || o.Frames > 0 { // places and frames are used from the first one on
+		kernels.HugePages(buf.Host())
+	}
 	return &Shard{
 		o: o, dev: dev, s: s,
 		packed:  p,

@@ -226,19 +226,19 @@ func (s *Store) Behind() bool {
 	if s.o.Backlog == 0 {
 		return len(s.queue) > mostQueued
 	}
-	return s.waiting() > s.o.Backlog
+	return waiting(s.queue) > s.o.Backlog
 }
 
 // Crowded reports whether the next epoch should be held although it ends at a checkpoint: twice the backlog waits.
 func (s *Store) Crowded() bool {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
-	return s.waiting() > 2*s.o.Backlog
+	return waiting(s.queue) > 2*s.o.Backlog
 }
 
-// waiting is how many bytes are queued. The monitor is locked.
-func (s *Store) waiting() (bytes int64) {
-	for _, e := range s.queue {
+// waiting is how many bytes a queue has.
+func waiting(queue []*epoch) (bytes int64) {
+	for _, e := range queue {
 		bytes += int64(len(e.rows) + len(e.extra))
 	}
 	return bytes

@@ -6,10 +6,8 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -41,15 +39,16 @@ func kafkaTopic(brokers int) topicOf {
 }
 
 // TestFollowed: trainer and follower are killed at random moments. The checkpoint that the follower makes of the end of the run
-// equals, file for file, that of the run.
-func TestFollowed(t *testing.T) { testFollowed(t, folderTopic) }
+// equals, file for file, that of the run. Earlier checkpoints have the digests that the run noted. The topic has the steps that the
+// trainer reported as acknowledged, and leads to the end of the run without a gap.
+func TestFollowed(t *testing.T) { testFollowed(t, folderTopic, false) }
 
 // TestFollowedKafka is the same with a real broker, which is killed too.
 func TestFollowedKafka(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
 	}
-	testFollowed(t, kafkaTopic(1))
+	testFollowed(t, kafkaTopic(1), false)
 }
 
 // TestFollowedReplicas is the same with three brokers, each of which has a copy of the topic.
@@ -57,137 +56,35 @@ func TestFollowedReplicas(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
 	}
-	testFollowed(t, kafkaTopic(3))
+	testFollowed(t, kafkaTopic(3), false)
 }
 
-// drawKind draws the process to kill next: one that was killed less often than its share, or any.
-func drawKind(r *rand.Rand, kills map[string]int, share int, broker bool) string {
-	all := []string{"follower", "trainer"}
-	if broker {
-		all = append(all, "broker")
+// TestFollowedCoded: the run has a code and three processes, and single workers are killed too. Their ranks are rebuilt.
+func TestFollowedCoded(t *testing.T) { testFollowed(t, folderTopic, true) }
+
+// TestFollowedCodedKafka is the same with a real broker, which is killed too.
+func TestFollowedCodedKafka(t *testing.T) {
+	if !*kafka {
+		t.Skip("make test-kafka runs it")
 	}
-	if short := slices.DeleteFunc(slices.Clone(all), func(kind string) bool { return kills[kind] >= share }); len(short) > 0 {
-		all = short
-	}
-	return pick(r, all)
+	testFollowed(t, kafkaTopic(1), true)
 }
 
-func testFollowed(t *testing.T, topic topicOf) {
-	r := drawing(t)
-	rounds := 4
-	if *soak {
-		rounds = 150 // a third of them each of the trainer, the follower and the broker
-	}
-	to, killBroker := topic(t)
-	kind, np, ranks := pick(r, killedKinds), 1+r.IntN(3), 4
-	out, made := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "made")
-	steps := strconv.Itoa(300 * rounds)
-	if *soak {
-		steps = strconv.Itoa(800 * rounds) // enough for all kills
-	}
-	sets := []string{fmt.Sprint("job.ranks=", ranks), "train.iterations=" + steps, "train.eval_every=150",
-		fmt.Sprint("ec.commit_every=", 1+r.IntN(8)),
-		"job.digests=true", "checkpoint.every=" + strconv.Itoa(20+r.IntN(60)), "stream.to=" + to, "stream.backlog=" + pick(r,
-			[]string{"10KiB", "1MiB", "256MiB"})}
-	if r.IntN(2) == 0 {
-		sets = append(sets, "store.path="+filepath.Join(out, "store"))
-	}
-	if r.IntN(2) == 0 {
-		sets = append(sets, "ec.code=xor", "ec.k=3")
-	}
-	followArgs := []string{"follow", to, "--to", made, "--every", "100ms"}
-	if r.IntN(2) == 0 {
-		followArgs = append(followArgs, "--trim")
-	}
-	name := fmt.Sprintf("%s, %d processes, %v, %v", kind, np, sets, followArgs[5:])
-	t.Log(name)
-
-	mark := "ECREC_TEST_MARK=" + out
-	kills := map[string]int{}
-	var follower *exec.Cmd
-	var said, wrong *strings.Builder
-	followOn := func() {
-		follower, said, wrong = start(ecrec(t), nil, followArgs...)
-		if err := follower.Start(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stopFollower := func() {
-		if follower == nil {
-			return
-		}
-		_ = follower.Process.Kill() // it may have ended
-		_ = follower.Wait()
-		if text := wrong.String(); text != "" && !strings.Contains(text, "does not exist") && !strings.Contains(text, "does not answer") {
-			t.Fatalf("%s: the follower: %s\n%s", name, text, said)
-		}
-		follower = nil
-	}
-	defer stopFollower()
+func testFollowed(t *testing.T, topic topicOf, coded bool) {
+	x := drawFollowed(t, topic, coded)
+	t.Log(x.name)
+	defer x.stopFollower(t)
 	for ended := false; !ended; {
-		cmd, stdout, stderr := start(ecrec(t), []string{mark}, append(train(golden(kind), out, sets...), "--np", strconv.Itoa(np),
-			"--resume", "auto")...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		over := make(chan error, 1)
-		go func() { over <- cmd.Wait() }()
-		for killed := false; !killed && !ended; {
-			life := time.Hour
-			if kills["trainer"]+kills["follower"]+kills["broker"] < rounds {
-				life = time.Duration(50+r.IntN(700)) * time.Millisecond
-			}
-			select {
-			case err := <-over:
-				code := exitCode(t, err)
-				if code == 2 && kills["broker"] > 0 && strings.Contains(stderr.String(), "stream.to: kafka://") { // it was down when the job began
-					killed = true
-					continue
-				}
-				if code != 0 {
-					t.Fatalf("%s: exit code %d after %v: %s\n%s", name, code, kills, stderr, stdout)
-				}
-				ended = true
-				continue
-			case <-time.After(life):
-			}
-			switch kind := drawKind(r, kills, rounds/3, killBroker != nil); kind {
-			case "follower":
-				stopFollower()
-				followOn()
-				kills[kind]++
-			case "broker":
-				killBroker()
-				kills[kind]++
-			default:
-				x := runningJob{mark: mark}
-				for all := x.processes(); len(all) > 0; all = x.processes() {
-					for _, p := range all {
-						_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended
-					}
-					time.Sleep(5 * time.Millisecond)
-				}
-				<-over
-				kills["trainer"]++
-				killed = true
-			}
-		}
+		ended = x.trainOn(t)
 	}
-	stopFollower()
-	t.Logf("killed %v", kills)
-	if most := rounds / 3; *soak && (kills["trainer"] < most || kills["follower"] < most || killBroker != nil && kills["broker"] < most) {
-		t.Errorf("%s: killed %v: want %d of each; the job ended too early", name, kills, most)
+	x.stopFollower(t)
+	t.Logf("killed %v", x.kills)
+	if *soak && len(x.lacking()) > 0 {
+		t.Errorf("%s: killed %v: want %d of each; the job ended too early", x.name, x.kills, x.share)
 	}
-	last := fmt.Sprintf("step-%012s", steps)
-	for _, dir := range []string{made, filepath.Join(t.TempDir(), "fresh")} {
-		if got := run(t, ecrec(t), nil, "follow", to, "--to", dir, "--at", steps); got.code != 0 {
-			t.Fatalf("%s: %s\n%s", name, got.stderr, got.stdout)
-		}
-		if diff, err := exec.Command("diff", "-r", filepath.Join(dir, last), filepath.Join(out, "checkpoints",
-			last)).CombinedOutput(); err != nil {
-			t.Errorf("%s: the checkpoints differ: %s", name, diff)
-		}
-	}
+	x.compareEnd(t)
+	comparePublished(t, x.name, x.published, x.out, int64(x.steps))
+	x.checkTopic(t)
 }
 
 // topicOfRun is the folder of the topic of a job that streams.

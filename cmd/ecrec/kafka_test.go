@@ -20,7 +20,7 @@ import (
 // brokerScript starts and kills a broker on this machine.
 const brokerScript = "../../tools/kafka-on-one-host.sh"
 
-// broker is a real Kafka of one broker.
+// broker is a real Kafka, of one broker unless it was started with more.
 type broker struct{ dir, at string }
 
 // startBroker starts a broker, which ends with the test.
@@ -47,7 +47,7 @@ func (b broker) do(t *testing.T, args ...string) string {
 // admin calls f with a client.
 func (b broker) admin(t *testing.T, f func(context.Context, *kadm.Client) error) {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.at))
+	c, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.at, ",")...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,14 +60,14 @@ func (b broker) admin(t *testing.T, f func(context.Context, *kadm.Client) error)
 }
 
 // makeTopic makes a topic with settings.
-func (b broker) makeTopic(t *testing.T, name string, partitions int32, settings map[string]string) {
+func (b broker) makeTopic(t *testing.T, name string, partitions int32, replicas int16, settings map[string]string) {
 	t.Helper()
 	all := map[string]*string{}
 	for k, v := range settings {
 		all[k] = &v
 	}
 	b.admin(t, func(ctx context.Context, c *kadm.Client) error {
-		_, err := c.CreateTopic(ctx, partitions, 1, all, name)
+		_, err := c.CreateTopic(ctx, partitions, replicas, all, name)
 		return err
 	})
 }
@@ -170,7 +170,7 @@ func TestKafkaSettings(t *testing.T) {
 		"compacted": {"cleanup.policy", "compact"}} {
 		settings := map[string]string{"retention.ms": "-1"}
 		settings[setting[0]] = setting[1]
-		b.makeTopic(t, topic, 2, settings)
+		b.makeTopic(t, topic, 2, 1, settings)
 		got := expect(t, 2, nil, train(config, out(topic), kafkaSets(name(topic))...)...)
 		expectLine(t, got.stderr, fmt.Sprintf("topic %s has %s=%s", topic, setting[0], setting[1]))
 	}
@@ -182,7 +182,7 @@ func TestKafkaSettings(t *testing.T) {
 			return err
 		})
 	}
-	b.makeTopic(t, "tight", 2, map[string]string{"retention.ms": "-1", "max.message.bytes": "1000"})
+	b.makeTopic(t, "tight", 2, 1, map[string]string{"retention.ms": "-1", "max.message.bytes": "1000"})
 	got := expect(t, 2, nil, train(config, out("tight"), kafkaSets(name("tight"))...)...)
 	expectLine(t, got.stderr, "too large for the broker: raise max.message.bytes of the topic")
 	limit("2097152")

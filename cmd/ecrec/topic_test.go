@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -164,98 +163,4 @@ func testTrainedFromTopic(t *testing.T, topic topicOf) {
 	got := readSummary(t, out)
 	want.Eval, got.Eval = nil, nil
 	equal(t, fmt.Sprint(to, np, sets), got, want)
-}
-
-// TestOnlineLatency measures the time from a sample that is written to a topic to a follower that has the rows it changed: a
-// producer, a trainer and a follower on this machine, through folders, or a broker.
-func TestOnlineLatency(t *testing.T) { testOnlineLatency(t, folderTopic) }
-
-// TestOnlineLatencyKafka is the same through a real broker.
-func TestOnlineLatencyKafka(t *testing.T) {
-	if !*kafka {
-		t.Skip("make test-kafka runs it")
-	}
-	testOnlineLatency(t, kafkaTopic(1))
-}
-
-func testOnlineLatency(t *testing.T, topic topicOf) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
-	const steps, rate, every = 300, 6000, 2 // 100 steps a second
-	dir := writeTopicRun(t, drawing(t), steps)
-	samples, _ := topic(t)
-	rows := samples + "-rows"
-	must(t, "data", "produce", filepath.Join(dir, "first.csv"), "--to", samples)
-	trainer, _, wrong := start(ecrec(t), nil, train(filepath.Join(dir, "run.toml"), filepath.Join(dir, "out"), "job.ranks=2",
-		"data.format=kafka",
-		`data.train=["`+samples+`"]`, "data.kafka.at_end=wait", "stream.to="+rows, fmt.Sprint("ec.commit_every=", every))...)
-	if err := trainer.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = trainer.Process.Kill() }()
-	time.Sleep(time.Second) // until it has made the topic of rows
-	follower, _, _ := start(ecrec(t), nil, "follow", rows, "--to", filepath.Join(dir, "made"), "--every", "1h")
-	follower.Stdout = nil
-	said, err := follower.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := follower.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = follower.Process.Kill()
-		_ = follower.Wait()
-	}()
-	arrived := make(chan struct {
-		step int
-		at   time.Time
-	}, steps)
-	go func() {
-		defer close(arrived)
-		for lines := bufio.NewScanner(said); lines.Scan(); {
-			at := time.Now()
-			var clock, step string
-			if _, err := fmt.Sscanf(lines.Text(), "%s step %s", &clock, &step); err == nil && strings.Contains(lines.Text(), "digest equal") {
-				n, _ := strconv.Atoi(strings.TrimSuffix(step, ":"))
-				arrived <- struct {
-					step int
-					at   time.Time
-				}{n, at}
-				if n == steps {
-					return
-				}
-			}
-		}
-	}()
-	producer, _, _ := start(ecrec(t), nil, "data", "produce", filepath.Join(dir, "rest.csv"), "--to", samples, "--rate", strconv.Itoa(rate))
-	began := time.Now()
-	if err := producer.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if code := exitCode(t, producer.Wait()); code != 0 {
-		t.Fatalf("the producer: exit code %d", code)
-	}
-	took := time.Since(began)
-	if code := exitCode(t, trainer.Wait()); code != 0 {
-		t.Fatalf("the trainer: %s", wrong)
-	}
-	// The producer keeps its rate, so the last row of step k was written when about (k-1)/(steps-1) of its time had passed.
-	var ms []float64
-	for x := range arrived {
-		if x.step > steps/10 && x.step < steps*9/10 {
-			written := began.Add(took * time.Duration(x.step-1) / (steps - 1))
-			ms = append(ms, float64(x.at.Sub(written))/1e6)
-		}
-	}
-	slices.Sort(ms)
-	if len(ms) < steps/every/4 {
-		t.Fatalf("the follower had %d commits", len(ms))
-	}
-	t.Logf("%s: from the last sample of a commit to the follower's model with it: median %.0f ms, 90 %% under %.0f ms, of %d commits at %d samples a second, batch 60, a commit each %d steps",
-		samples, ms[len(ms)/2], ms[len(ms)*9/10], len(ms), rate, every)
-	if ms[len(ms)/2] > 5000 {
-		t.Errorf("the median is %.0f ms", ms[len(ms)/2])
-	}
 }

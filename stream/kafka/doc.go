@@ -2,7 +2,7 @@
 //
 // A topic is named kafka://HOST:PORT,HOST:PORT/TOPIC, with options as a query:
 //
-//	tls=true                     encrypt; the broker's certificate is checked
+//	tls=true                     encrypt; the broker's certificate is checked, by the CAs of the system or of SSL_CERT_FILE
 //	sasl=plain | scram-sha-256 | scram-sha-512    with ECREC_KAFKA_USER and ECREC_KAFKA_PASSWORD
 //	replicas=3                   of a topic that is made; default: as the broker is configured
 //	retention=limited            accept a topic whose broker drops old records by itself

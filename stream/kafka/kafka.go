@@ -135,14 +135,18 @@ func New(e env.Env, name string) (stream.Topic, error) {
 	return t, nil
 }
 
-// Unreachable is the error of brokers that do not answer when their topic is opened.
+// Unreachable is the error of brokers that do not answer when their topic is opened, or whose certificate is refused.
 type Unreachable struct {
 	Brokers []string
 	Err     error
 }
 
 func (e *Unreachable) Error() string {
-	return fmt.Sprintf("%s does not answer: %v; is a broker there, with these credentials?", strings.Join(e.Brokers, ","), e.Err)
+	brokers := strings.Join(e.Brokers, ",")
+	if refused := (*tls.CertificateVerificationError)(nil); errors.As(e.Err, &refused) {
+		return fmt.Sprintf("the certificate of %s is refused: %v; SSL_CERT_FILE may name the file of its CA", brokers, refused.Err)
+	}
+	return fmt.Sprintf("%s does not answer: %v; is a broker there, with these credentials?", brokers, e.Err)
 }
 
 func (e *Unreachable) Unwrap() error { return e.Err }
