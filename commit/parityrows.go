@@ -225,7 +225,7 @@ func (p *parityRows) resetRows() {
 	p.missing.Store(0)
 }
 
-// buildRows sets unbuilt rows (len(at), stride). Those that are not zeros are marked already.
+// buildRows sets unbuilt rows (len(at), stride). Rows other than zeros are marked already.
 func (p *parityRows) buildRows(s kernels.Stream, at []int32, rows kernels.Matrix) {
 	p.index, p.from = p.index[:0], p.from[:0]
 	for i, row := range at {
