@@ -35,7 +35,8 @@ var goodputBench = Bench{
 		"with k = 1, a copy of each " +
 		"row at a peer. All three also save a checkpoint for losses beyond the code, at the interval that is best for their " +
 		"rate. ckpt-full: no code, " +
-		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. restart: the same idea " +
+		"a checkpoint at the best interval by Young and Daly; the job starts again from the newest. A save counts as losing at least 5 % " +
+		"of the time that it takes. restart: the same idea " +
 		"in PyTorch with gloo. " +
 		"torchft: PyTorch with torchft and gloo. These two train a smaller model, and are compared with their own failure-free run. " +
 		"ours, calm and replica take a lost process's place by one in reserve (elastic.standby). The others start new processes, and those of " +
@@ -186,7 +187,11 @@ func (b *goodputRun) calibrate() error {
 	b.step = max(first.stepSeconds(), 1e-5)
 	b.steps = max(10, int(float64(b.o.number("seconds"))/b.step))
 	n := max(b.calibrationSteps(), b.steps/4)
-	saves, err := measureSave(b.newJob(n, fmt.Sprint("checkpoint.every=", max(1, n/2)), "checkpoint.keep=1"), n/2)
+	runs := saveRuns
+	if b.o.Tiny {
+		runs = 1
+	}
+	saves, err := measureSaves(b.newJob(n, fmt.Sprint("checkpoint.every=", max(1, n/2)), "checkpoint.keep=1"), n/2, runs)
 	if err != nil {
 		return err
 	}

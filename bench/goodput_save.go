@@ -16,10 +16,40 @@ type saveTime struct {
 	lost     float64 // by training meanwhile
 }
 
+// leastLost is the share of its duration that a save counts as losing at least. Fewer steps are lost in noise, and a save that seems to be
+// free would be taken all the time.
+const leastLost = 0.05
+
 // bestInterval returns the seconds between checkpoints that lose the least time, by Young and Daly: the cost of a checkpoint to
 // training over the interval, and half an interval for each failure. The next one cannot begin before one has ended.
 func (s saveTime) bestInterval(mtbf float64) float64 {
-	return max(math.Sqrt(2*s.lost*mtbf), s.duration)
+	return max(math.Sqrt(2*max(s.lost, leastLost*s.duration)*mtbf), s.duration)
+}
+
+// saveRuns is how many runs measure the time of a save.
+const saveRuns = 3
+
+// measureSaves returns the means of some runs with a checkpoint each.
+func measureSaves(j failingJob, at, runs int) (saveTime, error) {
+	var all []saveTime
+	for range runs {
+		s, err := measureSave(j, at)
+		if err != nil {
+			return s, err
+		}
+		all = append(all, s)
+	}
+	return meanSave(all), nil
+}
+
+// meanSave returns the means of some saves. Noise makes some of them seem to gain time: only the mean is cut at 0.
+func meanSave(all []saveTime) (mean saveTime) {
+	for _, s := range all {
+		mean.duration += s.duration / float64(len(all))
+		mean.lost += s.lost / float64(len(all))
+	}
+	mean.lost = max(0, mean.lost)
+	return mean
 }
 
 // measureSave measures a checkpoint in the middle of a run.
@@ -58,7 +88,7 @@ func (r *failingRun) costOfSave(at, published int64) (s saveTime) {
 		n = min(n, len(after))
 	}
 	if plain := append(before[len(before)-n:], after[:min(n, len(after))]...); len(plain) > 0 {
-		s.lost = max(0, during-float64(steps)*meanOf(plain))
+		s.lost = during - float64(steps)*meanOf(plain)
 	}
 	return s
 }

@@ -72,6 +72,13 @@ func TestCostOfSave(t *testing.T) {
 	if got := (saveTime{duration: 2, lost: 0.001}).bestInterval(3); got != 2 {
 		t.Errorf("interval %v: the next save begins before one has ended", got)
 	}
+	if got := (saveTime{duration: 2}).bestInterval(1000); math.Abs(got-math.Sqrt(200)) > 1e-9 {
+		t.Errorf("interval %v of a save that seems to be free, want sqrt(2 x 0.1 x 1000)", got)
+	}
+	mean := meanSave([]saveTime{{duration: 1, lost: -0.3}, {duration: 2, lost: 0.6}, {duration: 3, lost: 0.3}})
+	if math.Abs(mean.duration-2) > 1e-9 || math.Abs(mean.lost-0.2) > 1e-9 || meanSave([]saveTime{{duration: 1, lost: -1}}).lost != 0 {
+		t.Errorf("mean %+v", mean)
+	}
 }
 
 // The parts of a restart follow from the lines of steps, and so do the steps done again.

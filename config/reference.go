@@ -377,7 +377,7 @@ var exchangeAndStorage = []Doc{
 		"Topic that the rows of every commit are sent to: `\"kafka://HOST:PORT/TOPIC\"`, or `\"file:DIR\"`. `ecrec follow` makes models of it. Commits then have digests, as with `job.digests`. See [streams](stream.md)."},
 	{"stream.backlog", "", "train",
 		"How many bytes of rows wait while the topic takes them too slowly, or not at all. Then commits are merged: readers see fewer " +
-			"of them, with all rows. Training does not wait."},
+			"of them, with all rows. Up to twice as much may wait for the commit of a checkpoint, which is kept. Training does not wait."},
 	{"metrics.listen", "no endpoint", "cmd/internal/exporter",
 		"Address of the metrics endpoint for Prometheus, like `\":9100\"`. The next process of a node takes the next port."},
 	{"metrics.textfile", "no file", "cmd/internal/exporter",

@@ -11,8 +11,8 @@ import (
 const (
 	maxRequests = 4096 // all
 	maxBodies   = 64   // those that compute, if they are short; and those of over shortBody bytes
-	// shortBody is how much of a request is read before it counts as long.
-	shortBody = 32 << 10
+	// shortBody is how much of a request is read before it counts as long. A short one takes little memory, whatever it contains.
+	shortBody = maxUncounted
 )
 
 // bodies holds a token for each request with a body: while it is read, and while its reply is computed. A client that sends requests

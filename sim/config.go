@@ -163,7 +163,7 @@ type Options struct {
 	// Ranks is the number of ranks, from LeastRanks on, or 0 for the number that the seed draws: 2 to 9. The time of a
 	// run grows with its square.
 	Ranks int
-	// Focus is what faults have in common: one of their kinds, such as "corrupt packet", or Restores. Empty: the seed draws each.
+	// Focus is the kind of all faults, such as "corrupt packet", or Restores. Empty: the seed draws the kind of each.
 	Focus string
 }
 

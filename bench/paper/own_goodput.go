@@ -121,8 +121,8 @@ func (f *Figure) describeGoodput(r *bench.Report) {
 		"ours, replica and ckpt-full are one program with other keys. replica has Gemini's idea, a copy of each rank's rows at a peer, "+
 			"as a code with k = 1. It sends the changes of a commit in place of all rows, and survivors keep running: stronger than "+
 			"Gemini, which restarts from the copies.",
-		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, and starts "+
-			"again at once: stronger than a baseline that stops to save, and than a scheduler that waits before it restarts.",
+		"ckpt-full saves beside training, at the interval of Young and Daly for the time that training loses to a save, at least 5 % of "+
+			"the save, and starts again at once: stronger than a baseline that stops to save, and than a scheduler that waits before it restarts.",
 		"restart and torchft train a model with small tables that each process holds in full, because neither shards embeddings. Each "+
 			"is compared with its own failure-free run. Small checkpoints make them stronger. In a full report their runs take 30 s without "+
 			"failures, and are made once.",

@@ -9,6 +9,5 @@
 //
 // A process can have a second arena, which no other process reads and which outlives it. Its
 // parent holds the file (Keep), and the next process inherits it (Inherit). A worker that
-// replaces a killed one thus has its memory at once. That is for systems without huge pages, which
-// such a file cannot have.
+// replaces a killed one thus has its memory at once.
 package arena

@@ -68,12 +68,6 @@ func AvailableMemory() (n int64, ok bool) {
 	return m.Available, true
 }
 
-// HasHugePages reports whether private memory gets transparent huge pages, if only where a process asks for them.
-func HasHugePages() bool {
-	text, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
-	return err == nil && !strings.Contains(string(text), "[never]")
-}
-
 // Size formats a number of bytes for people.
 func Size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}

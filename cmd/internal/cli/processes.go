@@ -94,12 +94,8 @@ func (a *app) supervise(p place.Place, config []byte, spec launcher.Spec) error 
 	return jobEnded(code)
 }
 
-// keepMemory makes a supervisor keep its workers' memory, if the system has no huge pages: without it a restarted worker is slower then.
-// With huge pages, which the file cannot have, its rows are provided faster than it fills them.
+// keepMemory makes a supervisor keep its workers' memory. Without it a restarted worker is slower.
 func keepMemory(spec *launcher.Spec, cfg *config.Config, p place.Place) {
-	if machine.HasHugePages() {
-		return
-	}
 	file, err := arena.Keep()
 	if err != nil {
 		return

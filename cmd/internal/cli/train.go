@@ -10,7 +10,6 @@ import (
 	"github.com/ecrec/ecrec/cmd/internal/report"
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/internal/arena"
-	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/launcher"
 	"github.com/ecrec/ecrec/launcher/control"
 	"github.com/ecrec/ecrec/train"
@@ -85,7 +84,7 @@ func (c *trainCmd) Run(a *app) error {
 	if worker != nil {
 		defer a.spoolOutput()()
 	}
-	if worker != nil && elastic(cfg) && !machine.HasHugePages() { // else its supervisor keeps nothing
+	if worker != nil && elastic(cfg) {
 		_ = arena.Inherit(launcher.KeptFile) // without it a restarted worker is slower
 	}
 	s := a.newSession(cfg, place, mpiPart{}, rows)
