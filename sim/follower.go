@@ -19,19 +19,23 @@ import (
 
 // follower is a follower of a run's topic, which is killed and restarted at random moments. It runs after the job, in a
 // schedule and a time of its own, in which the topic changes as it did for the job. So it changes nothing in the run. Each
-// partition reaches it with a delay of its own: epochs arrive in another order than they were written.
+// partition reaches it with a delay of its own: epochs arrive in another order than they were written. Some followers write bases and trim
+// the topic; some lose their folder with a process. At the end a new follower reads what is left of the topic.
 type follower struct {
 	b     *broker
 	s     *virtual.Scheduler
 	draw  *rand.Rand
 	o     follow.Options
 	parts []*readLog
+	bases *stream.Memory
 	end   time.Duration // when it has had time to read everything
 	kills []time.Duration
 	work  int // after how many operations of saves it is killed; 0: it is not
 
 	present        *virtual.Process
 	starts, killed int
+	lostFolders    int
+	basesWritten   int
 	applied        int64 // the step of the model of the present process; -1: it has none
 	published      int64 // the step of the newest checkpoint that was reported; -1: there is none
 	err            error // the first failed check
@@ -62,7 +66,7 @@ func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err 
 	r := rand.New(rand.NewPCG(seed, purposeFollower))
 	f = &follower{b: b, s: newScheduler(r, maxDecisions), draw: r, applied: -1, published: -1}
 	f.o = follow.Options{Dir: dir, At: follow.Latest, Every: time.Duration(r.Int64N(int64(rarestSave))), Full: r.IntN(4) == 0, Keep: r.IntN(3),
-		Trim: r.IntN(3) == 0}
+		Trim: r.IntN(2) == 0}
 	for _, l := range b.logs {
 		x := &readLog{changes: l.changes}
 		if r.IntN(2) == 0 {
@@ -80,11 +84,17 @@ func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err 
 	f.end += slowestRead + lastRead
 	f.drawWork()
 	f.s.FailWork(f.countWork)
+	f.bases = f.newBases()
 	defer os.RemoveAll(dir)
-	var last error
-	err = f.s.Run(f.s.NewProcess("follower's supervisor"), func() { last = f.supervise() })
+	supervisor := f.s.NewProcess("follower's supervisor")
+	var last, anew error
+	err = f.s.Run(supervisor, func() {
+		last = f.supervise()
+		f.work = 0
+		anew = f.readAnew(supervisor, steps)
+	})
 	if err = errors.Join(err, f.err); err == nil {
-		err = errors.Join(f.checkLast(last, steps), f.checkFolder())
+		err = errors.Join(f.checkLast(last, steps), f.checkFolder(), anew)
 	}
 	return f, err
 }
@@ -127,6 +137,11 @@ func (f *follower) supervise() (err error) {
 		case p.Dead:
 			f.killed++
 			f.drawWork()
+			if f.draw.IntN(5) == 0 {
+				if err := f.dropFolder(); err != nil {
+					return err
+				}
+			}
 		case err == nil || !again || f.err != nil:
 			return err
 		default:
@@ -166,7 +181,7 @@ func (f *follower) runOnce(p *virtual.Process) (err error) {
 // followOn is the main function of a process.
 func (f *follower) followOn(p *virtual.Process) error {
 	o := f.o
-	o.Env, o.Topic = p, readTopic{f, p}
+	o.Env, o.Topic, o.Session = p, readTopic{f, p}, f.draw.Uint64()
 	until := max(f.end, f.s.Now()+slowestRead+lastRead)
 	o.Stop = func() bool { return p.Dead || f.s.Now() > until }
 	o.Report = func(x follow.Progress) {
@@ -198,6 +213,7 @@ func (f *follower) noteProgress(x follow.Progress) {
 	}
 	switch {
 	case x.Base != "":
+		f.basesWritten++
 		return
 	case x.Path != "":
 		f.published = x.Step
@@ -258,7 +274,7 @@ func (t readTopic) Close()                   {}
 func (t readTopic) Partitions() (int, error) { return len(t.f.parts), nil }
 func (t readTopic) Create(int) error         { return errors.ErrUnsupported }
 func (t readTopic) Keeps() error             { return nil }
-func (t readTopic) Base() stream.Topic       { return stream.NewMemory(t.p) } // empty: the follower does not trim
+func (t readTopic) Base() stream.Topic       { return baseTopic{t.f.bases, t.f, t.p} }
 
 func (t readTopic) Open(partition int) (stream.Partition, error) {
 	return &readPartition{t, partition, t.f.parts[partition]}, nil

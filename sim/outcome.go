@@ -24,6 +24,8 @@ type Outcome struct {
 	Kept          int  // checkpoints at the end, all checked
 	Cuts          int  // of the topic, all compared
 	Followers     int  // processes that followed it, one after the other
+	Bases         int  // that these wrote
+	LostFolders   int  // of followers
 	Harmed        int  // losses of its acknowledged records, and batches in another order
 	Gaps          int  // that readers found
 	FromTopic     bool // it read its samples from a topic
@@ -43,7 +45,8 @@ type Sum struct {
 	Checks, Worlds, Reassigned, Replaced int
 	Saves, Unsaved, Kept                 int
 	Streams, Cuts, FromTopic             int
-	Followers, Harmed, Gaps              int
+	Followers, Bases, LostFolders        int
+	Harmed, Gaps                         int
 	Decisions                            int64
 	// Trace is the sum of the runs' traces. It is equal if all runs are equal.
 	Trace uint64
@@ -67,6 +70,8 @@ func (s *Sum) Add(o *Outcome) {
 		s.Streams++
 	}
 	s.Followers += o.Followers
+	s.Bases += o.Bases
+	s.LostFolders += o.LostFolders
 	s.Harmed += o.Harmed
 	s.Gaps += o.Gaps
 	s.Decisions += o.Decisions
@@ -90,9 +95,9 @@ func (s *Sum) String() string {
 	for k, n := range s.Faults {
 		faults = append(faults, fmt.Sprint(kinds[k].name, " ", n))
 	}
-	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared, %d followers, %d breaches of the broker, %d gaps found; %d runs trained from a topic; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
+	return fmt.Sprintf("faults: %s; %d worlds, %d processes reassigned, %d replaced by spares; %d checks of all parities; %d checkpoints saved, %d failed, %d checked; %d commits of %d streams compared, %d followers, %d bases, %d lost folders, %d breaches of the broker, %d gaps found; %d runs trained from a topic; %d runs restored a checkpoint or logs (%d logs), %d were unrecoverable; %d decisions, trace %016x",
 		strings.Join(faults, ", "), s.Worlds, s.Reassigned, s.Replaced, s.Checks, s.Saves, s.Unsaved, s.Kept, s.Cuts, s.Streams,
-		s.Followers, s.Harmed, s.Gaps, s.FromTopic, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
+		s.Followers, s.Bases, s.LostFolders, s.Harmed, s.Gaps, s.FromTopic, s.Restored, s.FromLogs, s.Unrecoverable, s.Decisions, s.Trace)
 }
 
 // Failure is a failed run.

@@ -216,7 +216,8 @@ func (b *broker) checkReaders(o *Outcome, seed uint64, dir string) (err error) {
 		return err
 	}
 	f, err := b.follow(seed, dir, steps)
-	o.Followers, o.Harmed, o.Gaps = f.starts, b.harm.lost+b.harm.mixed, b.gaps
+	o.Followers, o.Bases, o.LostFolders = f.starts, f.basesWritten, f.lostFolders
+	o.Harmed, o.Gaps = b.harm.lost+b.harm.mixed, b.gaps
 	return err
 }
 
