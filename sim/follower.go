@@ -326,6 +326,9 @@ func (t *readPartition) Read(from int64, _ int, wait time.Duration) ([]stream.Re
 }
 
 func (t *readPartition) Trim(before int64) error {
+	if t.p.Dead {
+		return errDead
+	}
 	if _, next, _ := t.Bounds(); before > next {
 		return errors.New("there is no such offset")
 	}

@@ -45,7 +45,7 @@ var mutations = []mutation{
 		[]string{"h.kind != kindAbout && h.to <= c.at.Step:", "h.kind != kindAbout && h.to < 0:"}, 6, ""},
 	{"a cut has epochs that end at different steps", "stream/merge.go", []string{"x.Lineage == e.Lineage && x.To == e.To", "x.Lineage == e.Lineage && x.To >= e.To"}, 8, ""},
 	{"a restarted follower reads the topic from its beginning", "follow/run.go", []string{"			o.At = f.model.at\n", "			o.At = nil\n"}, 6, ""},
-	{"a topic is trimmed although its base was not acknowledged", "stream/base.go", []string{"SyncAll(p, nil); err != nil {", "SyncAll(p, nil); err != nil && b.ranks == 0 {"}, 1, ""},
+	{"a topic is trimmed before its base is written", "follow/base.go", []string{"	err := f.bases.Write(", "	if err := trimTo(f.o.Topic, m.at); err != nil {\n		return err\n	}\n	err := f.bases.Write("}, 1, ""},
 	{"a base has a position behind the next epoch", "stream/base.go", []string{"	place, err := json.Marshal(x.At[h.rank])\n",
 		"	at := x.At[h.rank]\n	at.Next++\n	place, err := json.Marshal(at)\n"}, 1, ""},
 	{"a follower notes its positions after it has published a checkpoint", "follow/save.go", []string{"		err = f.notePositions(planned)\n", "		_ = planned\n",
