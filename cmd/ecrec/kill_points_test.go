@@ -5,12 +5,40 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
 // TestKilledAtPoints kills a rank at every point of --chaos. A point that no job here reaches fails
 // the test.
 func TestKilledAtPoints(t *testing.T) {
+	testKilledAtPoints(t, (*killedJob).check)
+}
+
+// TestKilledAtPointsKafka is the same with a topic of a real broker for each job, which a follower reads meanwhile. It is killed and
+// started again once.
+func TestKilledAtPointsKafka(t *testing.T) {
+	if !*kafka {
+		t.Skip("make test-kafka runs it")
+	}
+	b := startBroker(t)
+	testKilledAtPoints(t, func(j *killedJob, t *testing.T) {
+		j.topic = "kafka://" + b.at + "/" + topicName(t)
+		j.checkFollowed(t)
+	})
+}
+
+// topicName is a name for the topic of a test.
+func topicName(t *testing.T) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, strings.ToLower(t.Name()))
+}
+
+func testKilledAtPoints(t *testing.T, check func(*killedJob, *testing.T)) {
 	r := drawing(t)
 	type death struct {
 		point string
@@ -31,8 +59,8 @@ func TestKilledAtPoints(t *testing.T) {
 	for _, d := range few(r, all, 2) {
 		seed := r.Uint64()
 		t.Run(fmt.Sprintf("%s,other=%v", d.point, d.other), func(t *testing.T) {
-			jobAt(rand.New(rand.NewPCG(seed, 0)), t.TempDir(), d.point,
-				slices.Index(points, d.point) >= slices.Index(points, "join"), d.other).check(t)
+			check(jobAt(rand.New(rand.NewPCG(seed, 0)), t.TempDir(), d.point,
+				slices.Index(points, d.point) >= slices.Index(points, "join"), d.other), t)
 		})
 	}
 }

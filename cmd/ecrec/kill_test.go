@@ -39,6 +39,7 @@ type killedJob struct {
 	faults, stops    []string // for --chaos: losses, each of which must happen, and pauses
 	fallsBack        bool     // to a checkpoint: no recovery is reported
 	streams          bool     // its commits, to a topic that is followed afterwards
+	topic            string   // to which it streams; empty: a folder
 }
 
 var (
@@ -82,7 +83,7 @@ func (j *killedJob) args(out string) []string {
 	}
 	sets := append(j.common(), append(code, fmt.Sprintf("ec.commit_every=%d", j.every))...)
 	if j.streams {
-		sets = append(sets, "stream.to=file:"+topicOfRun(out))
+		sets = append(sets, "stream.to="+j.topicOf(out))
 	}
 	args := append(train(golden(j.kind), out, append(sets, j.sets...)...), "--np", fmt.Sprint(j.ranks))
 	for _, f := range slices.Concat(j.stops, j.faults) {
@@ -268,6 +269,39 @@ func losses(stderr string) int {
 func (j *killedJob) check(t *testing.T) {
 	t.Helper()
 	x := j.begin(t)
+	j.checkEnd(t, x)
+}
+
+// checkFollowed is check beside a follower of the job's topic, which is killed once. What it publishes has the digests of the job's commits.
+func (j *killedJob) checkFollowed(t *testing.T) {
+	t.Helper()
+	j.streams = true
+	x := j.begin(t)
+	dir := filepath.Join(t.TempDir(), "live")
+	f := &followedRun{name: j.String(), followArgs: []string{"follow", j.topicOf(x.out), "--to", dir, "--every", "50ms"}, published: map[int64]string{}}
+	for len(x.over) == 0 && countEvents(t, x.out, "commit") == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	f.followOn(t)
+	defer f.stopFollower(t)
+	for began := time.Now(); len(x.over) == 0 && time.Since(began) < 700*time.Millisecond; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	f.stopFollower(t)
+	f.followOn(t)
+	j.checkEnd(t, x)
+	f.stopFollower(t)
+	end := run(t, ecrec(t), nil, "follow", j.topicOf(x.out), "--to", dir, "--at", fmt.Sprint(j.steps))
+	if end.code != 0 {
+		t.Fatalf("%s: its follower: exit code %d: %s\n%s", j, end.code, end.stderr, end.stdout)
+	}
+	notePublished(t, f.published, end.stdout)
+	comparePublished(t, j.String(), f.published, x.out, int64(j.steps)+1)
+}
+
+// checkEnd waits for the job, and checks its faults and its result.
+func (j *killedJob) checkEnd(t *testing.T, x *started) {
+	t.Helper()
 	r := x.ends(t, j)
 	if got := losses(r.stderr); r.code == 0 && got < len(j.faults) {
 		t.Errorf("%d of %d faults happened: %s\n%s", got, len(j.faults), j, r.stderr)
