@@ -87,29 +87,6 @@ func testFollowed(t *testing.T, topic topicOf, coded bool) {
 	x.checkTopic(t)
 }
 
-// topicOfRun is the folder of the topic of a job that streams.
-func topicOfRun(out string) string { return out + "-topic" }
-
-// topicOf is the topic of a job, by the folder of its run.
-func (j *killedJob) topicOf(out string) string {
-	if j.topic != "" {
-		return j.topic
-	}
-	return "file:" + topicOfRun(out)
-}
-
-// compareFollowed checks that a follower of the job's topic gets the job's last model.
-func (j *killedJob) compareFollowed(t *testing.T, out, digest string) {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "followed")
-	if r := run(t, ecrec(t), nil, "follow", j.topicOf(out), "--to", dir, "--at", fmt.Sprint(j.steps)); r.code != 0 {
-		t.Fatalf("%s: a follower of its topic: exit code %d: %s\n%s", j, r.code, r.stderr, r.stdout)
-	}
-	if r := run(t, ecrec(t), nil, "inspect", filepath.Join(dir, stepFolder(j.steps))); r.code != 0 || !strings.Contains(r.stdout, digest) {
-		t.Errorf("%s: the followed model has another digest than %s: %s%s", j, digest, r.stdout, r.stderr)
-	}
-}
-
 // A job that is resumed at its last step, and sends its model only then, sends its digest too: the follower's checkpoint is that of
 // the run.
 func TestFollowedFromItsEnd(t *testing.T) {

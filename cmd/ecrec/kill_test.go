@@ -272,33 +272,6 @@ func (j *killedJob) check(t *testing.T) {
 	j.checkEnd(t, x)
 }
 
-// checkFollowed is check beside a follower of the job's topic, which is killed once. What it publishes has the digests of the job's commits.
-func (j *killedJob) checkFollowed(t *testing.T) {
-	t.Helper()
-	j.streams = true
-	x := j.begin(t)
-	dir := filepath.Join(t.TempDir(), "live")
-	f := &followedRun{name: j.String(), followArgs: []string{"follow", j.topicOf(x.out), "--to", dir, "--every", "50ms"}, published: map[int64]string{}}
-	for len(x.over) == 0 && countEvents(t, x.out, "commit") == 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
-	f.followOn(t)
-	defer f.stopFollower(t)
-	for began := time.Now(); len(x.over) == 0 && time.Since(began) < 700*time.Millisecond; {
-		time.Sleep(10 * time.Millisecond)
-	}
-	f.stopFollower(t)
-	f.followOn(t)
-	j.checkEnd(t, x)
-	f.stopFollower(t)
-	end := run(t, ecrec(t), nil, "follow", j.topicOf(x.out), "--to", dir, "--at", fmt.Sprint(j.steps))
-	if end.code != 0 {
-		t.Fatalf("%s: its follower: exit code %d: %s\n%s", j, end.code, end.stderr, end.stdout)
-	}
-	notePublished(t, f.published, end.stdout)
-	comparePublished(t, j.String(), f.published, x.out, int64(j.steps)+1)
-}
-
 // checkEnd waits for the job, and checks its faults and its result.
 func (j *killedJob) checkEnd(t *testing.T, x *started) {
 	t.Helper()
