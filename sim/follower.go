@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,14 +21,14 @@ import (
 // follower is a follower of a run's topic, which is killed and restarted at random moments. It runs after the job, in a
 // schedule and a time of its own, in which the topic changes as it did for the job. So it changes nothing in the run. Each
 // partition reaches it with a delay of its own: epochs arrive in another order than they were written. Some followers write bases and trim
-// the topic; some lose their folder with a process. At the end a new follower reads what is left of the topic.
+// the topic; some lose their folder with a process. At the end a new follower reads the rest of the topic.
 type follower struct {
 	b     *broker
 	s     *virtual.Scheduler
 	draw  *rand.Rand
 	o     follow.Options
 	parts []*readLog
-	bases *stream.Memory
+	bases *basesLog
 	end   time.Duration // when it has had time to read everything
 	kills []time.Duration
 	work  int // after how many operations of saves it is killed; 0: it is not
@@ -84,7 +85,7 @@ func (b *broker) follow(seed uint64, dir string, steps int64) (f *follower, err 
 	f.end += slowestRead + lastRead
 	f.drawWork()
 	f.s.FailWork(f.countWork)
-	f.bases = f.newBases()
+	f.bases = &basesLog{stream.NewMemory(f.s.NewProcess("topic of bases")), f.draw, b.faulty}
 	defer os.RemoveAll(dir)
 	supervisor := f.s.NewProcess("follower's supervisor")
 	var last, anew error
@@ -149,6 +150,40 @@ func (f *follower) supervise() (err error) {
 		}
 		p.SleepFor(time.Duration(f.draw.Int64N(int64(slowestStart))), "to start the follower again")
 	}
+}
+
+// dropFolder loses the folder of the follower, as with its machine. The next process begins with a base, or with the beginning of the topic.
+func (f *follower) dropFolder() error {
+	f.lostFolders++
+	f.published = -1
+	return os.RemoveAll(f.o.Dir)
+}
+
+// readAnew follows the topic with a new follower, which is not killed and writes no bases. It begins with the newest base, if the topic has
+// been trimmed. It must get the model of the last step.
+func (f *follower) readAnew(p *virtual.Process, steps int64) error {
+	o := f.o
+	o.Env, o.Topic, o.Dir, o.Trim = p, readTopic{f, p}, o.Dir+"-anew", false
+	defer os.RemoveAll(o.Dir)
+	until := f.s.Now() + lastRead
+	o.Stop = func() bool { return f.s.Now() > until }
+	var wrong error
+	o.Report = func(x follow.Progress) {
+		if x.Digest != "" {
+			wrong = cmp.Or(wrong, f.b.checkCut(x.Step, x.Digest))
+		}
+	}
+	last := int64(-1)
+	g, err := follow.Open(o)
+	if err == nil {
+		err = g.Run()
+		last = g.Step()
+		g.Close()
+	}
+	if err = cmp.Or(wrong, f.b.checkEnd(err, last, steps, (*partitionLog).isShort)); err != nil {
+		return fmt.Errorf("a new follower: %w", err)
+	}
+	return nil
 }
 
 // runOnce runs a process until it ends or is killed.
@@ -274,7 +309,7 @@ func (t readTopic) Close()                   {}
 func (t readTopic) Partitions() (int, error) { return len(t.f.parts), nil }
 func (t readTopic) Create(int) error         { return errors.ErrUnsupported }
 func (t readTopic) Keeps() error             { return nil }
-func (t readTopic) Base() stream.Topic       { return baseTopic{t.f.bases, t.f, t.p} }
+func (t readTopic) Base() stream.Topic       { return baseTopic{t.f.bases, t.p} }
 
 func (t readTopic) Open(partition int) (stream.Partition, error) {
 	return &readPartition{t, partition, t.f.parts[partition]}, nil

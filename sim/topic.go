@@ -86,8 +86,6 @@ func (t *topicPartition) Bounds() (first, next int64, err error) {
 	return 0, int64(len(t.log.records)), nil
 }
 
-var errBroker = errors.New("the broker fails")
-
 func (t *topicPartition) fails() bool { return t.faulty > 0 && t.draw.IntN(t.faulty) == 0 }
 
 func (t *topicPartition) Append(records [][]byte) error {
@@ -106,9 +104,6 @@ func (t *topicPartition) Append(records [][]byte) error {
 	t.waiting = append(t.waiting, records...)
 	return nil
 }
-
-// slowestBroker is the maximum time of a write.
-const slowestBroker = 100 * time.Millisecond
 
 func (t *topicPartition) Sync() error {
 	t.p.Sleep(time.Duration(t.draw.Int64N(int64(slowestBroker))))

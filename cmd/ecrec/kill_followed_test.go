@@ -31,7 +31,7 @@ func (j *killedJob) compareFollowed(t *testing.T, out, digest string) {
 	}
 }
 
-// checkFollowed is check beside a follower of the job's topic, which is killed once. What it publishes has the digests of the job's commits.
+// checkFollowed is check beside a follower of the job's topic, which is killed once. Its checkpoints have the digests of the job's commits.
 func (j *killedJob) checkFollowed(t *testing.T) {
 	t.Helper()
 	j.streams = true
