@@ -32,15 +32,47 @@ commit_every = 5
 backlog = "16MiB"
 `
 
-// TestOutage: the only broker is down for five seconds, or two minutes in a soak. Training continues as fast as before, in as much
-// memory as the distinct rows take, and then the topic gets the last model.
+// outage is a job whose only broker is down at times.
+type outage struct {
+	t      *testing.T
+	job    runningJob
+	out    string
+	over   chan error
+	failed func() string // the output of the job
+}
+
+// phase waits for some time, and returns the steps per second, and the largest memory of the job's processes.
+func (o *outage) phase(name string, d time.Duration) (perSecond float64, memory int) {
+	o.t.Helper()
+	first, _ := stepOf(o.t, o.out, "commit")
+	began := time.Now()
+	for time.Since(began) < d {
+		select {
+		case err := <-o.over:
+			o.t.Fatalf("%s: the job ended: %v\n%s", name, err, o.failed())
+		case <-time.After(200 * time.Millisecond):
+			sum := 0
+			for _, p := range o.job.processes() {
+				sum += residentMiB(o.t, p.pid)
+			}
+			memory = max(memory, sum)
+		}
+	}
+	last, _ := stepOf(o.t, o.out, "commit")
+	perSecond = float64(last-first) / time.Since(began).Seconds()
+	o.t.Logf("%s: %.0f steps/s, %d MiB", name, perSecond, memory)
+	return perSecond, memory
+}
+
+// TestOutage: the only broker is down for five seconds, or three times for two minutes in a soak. Training continues as fast as before, in
+// as much memory as the distinct rows take, and then the topic gets the last model.
 func TestOutage(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
 	}
-	outage := 5 * time.Second
+	down, with, again, rounds, processes := 5*time.Second, 5*time.Second, 5*time.Second, 1, 1
 	if *soak {
-		outage = 2 * time.Minute
+		down, with, again, rounds, processes = 2*time.Minute, 30*time.Second, 15*time.Second, 3, 2
 	}
 	dir := t.TempDir()
 	broker := startBroker(t)
@@ -48,42 +80,40 @@ func TestOutage(t *testing.T) {
 	if err := os.WriteFile(config, []byte(outageConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, stdout, stderr := start(ecrec(t), nil, train(config, out, "stream.to="+to, "checkpoint.every=10000000",
-		"checkpoint.dir="+filepath.Join(out, "checkpoints"))...)
+	args := append(train(config, out, "stream.to="+to, "checkpoint.every=10000000", "checkpoint.dir="+filepath.Join(out, "checkpoints")),
+		"--np", strconv.Itoa(processes))
+	o := &outage{t: t, job: runningJob{mark: "ECREC_TEST_MARK=" + out}, out: out, over: make(chan error, 1)}
+	cmd, stdout, stderr := start(ecrec(t), []string{o.job.mark}, args...)
+	o.failed = func() string { return fmt.Sprintf("%s\n%s", stdout, stderr) }
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan error, 1)
+	over := o.over
 	go func() { over <- cmd.Wait() }()
-	defer cmd.Process.Kill() //nolint:errcheck // it has ended if the test passes
-	phase := func(name string, d time.Duration) (perSecond float64, memory int) {
-		first, _ := stepOf(t, out, "commit")
-		began := time.Now()
-		for time.Since(began) < d {
-			select {
-			case err := <-over:
-				t.Fatalf("%s: the job ended: %v\n%s\n%s", name, err, stdout, stderr)
-			case <-time.After(200 * time.Millisecond):
-				memory = max(memory, residentMiB(t, cmd.Process.Pid))
-			}
+	t.Cleanup(func() {
+		for _, p := range o.job.processes() { // none if the test passes
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
-		last, _ := stepOf(t, out, "commit")
-		perSecond = float64(last-first) / time.Since(began).Seconds()
-		t.Logf("%s: %.0f steps/s, %d MiB", name, perSecond, memory)
-		return perSecond, memory
-	}
-	phase("first steps", 3*time.Second)
-	before, memory := phase("before", 5*time.Second)
-	broker.do(t, "kill", broker.dir, "1")
-	during, grown := phase("without a broker", outage)
-	broker.do(t, "restart", broker.dir, "1")
-	phase("with it again", 5*time.Second)
-	if during < before/5 { // far from a judgement of speed, which a shared machine does not allow
-		t.Errorf("%.0f steps/s without a broker, %.0f before: training waits for it", during, before)
-	}
-	// 400,000 rows of 64 bytes, twice while an epoch is copied, the backlog, and unacknowledged records. The rest is the heap's.
-	if bound := memory + 2*400_000*64>>20 + 16 + 64 + 32; grown > bound {
-		t.Errorf("%d MiB, more than %d", grown, bound)
+	})
+	o.phase("first steps", 3*time.Second)
+	before, memory := o.phase("before", with)
+	for range rounds {
+		broker.do(t, "kill", broker.dir, "1")
+		during, grown := o.phase("without a broker", down)
+		broker.do(t, "restart", broker.dir, "1")
+		o.phase("with it again", again)
+		if during < before/5 { // far from a judgement of speed, which a shared machine does not allow
+			t.Errorf("%.0f steps/s without a broker, %.0f before: training waits for it", during, before)
+		}
+		// 400,000 rows of 64 bytes, twice while an epoch is copied; for each process the backlog, unacknowledged records, and the heap's rest.
+		if bound := memory + 2*400_000*64>>20 + processes*(16+64+32); grown > bound {
+			t.Errorf("%d MiB, more than %d", grown, bound)
+		}
+		if rounds > 1 {
+			after, _ := o.phase("before the next", with)
+			t.Logf("without a broker / with it before and after: %.3f", during/((before+after)/2))
+			before = after
+		}
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -109,7 +139,7 @@ func TestOutage(t *testing.T) {
 	}
 	if text := stdout.String() + stderr.String(); !strings.Contains(text, "training continues") || !strings.Contains(text,
 		"takes the rows of all ranks again") {
-		if outage > 15*time.Second { // shorter ones are not reported
+		if down > 15*time.Second { // shorter ones are not reported
 			t.Errorf("the outage and its end are not reported:\n%s", text)
 		}
 	}
