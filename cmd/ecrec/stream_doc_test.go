@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestStreamDocKafka runs the commands of docs/stream.md that lead from a broker to a served model. Their last prediction is the one that
-// the page shows, with its digest.
+// TestStreamDocKafka runs the commands of docs/stream.md that lead from a broker to a served model. Their last prediction equals that
+// of the page, with its digest.
 func TestStreamDocKafka(t *testing.T) {
 	if !*kafka {
 		t.Skip("make test-kafka runs it")
