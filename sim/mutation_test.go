@@ -123,7 +123,7 @@ var mutations = []mutation{
 	{"a rank with a received commit counts as new", "train/rollback.go",
 		[]string{"	if err == nil {\n		p.phase = phaseTraining\n	}\n", ""}, 734, ""},
 	{"an interrupted restore of a checkpoint is forgotten", "train/restore.go",
-		[]string{"p.phase, p.fatal = phaseRestoring, fatal", "p.fatal = fatal"}, 1, Restores},
+		[]string{"p.phase, p.fatal = phaseRestoring, fatal", "p.fatal = fatal"}, 0, "TestLossDuringRestore"},
 	{"rows from before a restored checkpoint stay", "train/restore.go", []string{"	r.shard.Reset()\n", ""}, 192, Safety},
 	{"commits from before a restored checkpoint stay", "train/restore.go",
 		[]string{"	if err := p.commits.Clear(); err != nil {\n		return err\n	}\n", ""}, 1, Safety},

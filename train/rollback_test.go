@@ -61,6 +61,9 @@ func (k *killer) Recovered(Recovery) {
 	maps.DeleteFunc(k.dead, func(_ int, in uint64) bool { return in < k.generation })
 }
 
+// mostWorlds ends a job that only renews its world.
+const mostWorlds = 100
+
 // lasting is a world in one process that is renewed after losses.
 func lasting(ranks int, k *killer) *World {
 	e := env.Real()
@@ -74,7 +77,9 @@ func lasting(ranks int, k *killer) *World {
 			return k.eps, nil
 		},
 		Renew: func(err error) *World {
-			if !errors.As(err, new(*Died)) && !IsConsequence(err) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if !errors.As(err, new(*Died)) && !IsConsequence(err) || k.generation == mostWorlds {
 				return nil
 			}
 			next := *w
