@@ -40,7 +40,7 @@ var mutations = []mutation{
 	{"a frame that the topic has lost is not noticed", "stream/chain.go", []string{"h.number > a.next:", "h.number > a.next && " +
 		"a.next > 99:"}, 1200, ""},
 	{"frames that are there twice are taken twice", "stream/chain.go", []string{"isOf && h.number < a.next:", "isOf && h.number < " +
-		"a.next && h.number > 99:"}, 24, ""},
+		"a.next && h.number > 99:"}, 560, ""},
 	{"epochs that are there twice are taken twice", "stream/chain.go",
 		[]string{"h.kind != kindAbout && h.to <= c.at.Step:", "h.kind != kindAbout && h.to < 0:"}, 6, ""},
 	{"a cut has epochs that end at different steps", "stream/merge.go", []string{"x.Lineage == e.Lineage && x.To == e.To", "x.Lineage == e.Lineage && x.To >= e.To"}, 8, ""},
