@@ -37,6 +37,7 @@ type follower struct {
 	starts, killed int
 	lostFolders    int
 	basesWritten   int
+	fromBase       bool  // the present process began with a base
 	applied        int64 // the step of the model of the present process; -1: it has none
 	published      int64 // the step of the newest checkpoint that was reported; -1: there is none
 	err            error // the first failed check
@@ -165,7 +166,7 @@ func (f *follower) readAnew(p *virtual.Process, steps int64) error {
 	o := f.o
 	o.Env, o.Topic, o.Dir, o.Trim = p, readTopic{f, p}, o.Dir+"-anew", false
 	defer os.RemoveAll(o.Dir)
-	until := f.s.Now() + lastRead
+	until := max(f.end, f.s.Now()+slowestRead+lastRead)
 	o.Stop = func() bool { return f.s.Now() > until }
 	var wrong error
 	o.Report = func(x follow.Progress) {
@@ -229,6 +230,7 @@ func (f *follower) followOn(p *virtual.Process) error {
 		return err
 	}
 	defer g.Close()
+	f.fromBase = g.FromBase()
 	if f.applied = g.Step(); !p.Dead && f.applied < f.newest() {
 		f.failWith(fmt.Errorf("it begins with step %d, although the checkpoint of step %d is there", f.applied, f.newest()))
 	}
@@ -252,6 +254,7 @@ func (f *follower) noteProgress(x follow.Progress) {
 		return
 	case x.Path != "":
 		f.published = x.Step
+	case x.Step <= f.applied && f.fromBase && f.b.harm.isDone(): // a base that the topic does not continue any more was left
 	case x.Step <= f.applied:
 		f.failWith(fmt.Errorf("step %d follows on step %d", x.Step, f.applied))
 	}
