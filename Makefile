@@ -69,7 +69,7 @@ test-metrics: ## test metrics, alert rules and the Grafana board with the real P
 	go test -count=1 -timeout 5m ./cmd/ecrec -prometheus -run TestPrometheus -v
 
 test-kafka: ## test streams with a real Kafka (needs Java 17; Maven fetches 43 MB), whose broker is killed too; KAFKA=required: a missing one is an error
-	@if command -v java >/dev/null && tools/kafka-on-one-host.sh fetch; then go test -count=1 -timeout 10m ./cmd/ecrec -kafka -run 'Kafka|Replicas|Outage' -v; else echo "skipped: no Java and Maven (openjdk-17-jre-headless, maven)"; [ "$(KAFKA)" != required ]; fi
+	@if command -v java >/dev/null && tools/kafka-on-one-host.sh fetch; then go test -count=1 -timeout 20m ./cmd/ecrec -kafka -run 'Kafka|Replicas|Outage' -v; else echo "skipped: no Java and Maven (openjdk-17-jre-headless, maven)"; [ "$(KAFKA)" != required ]; fi
 
 test-redis: ## test the example of a store, examples/redis, with a real Redis (Debian's package redis-server; needs Go 1.26 or a download of it)
 	@if command -v redis-server >/dev/null; then go vet -C examples/redis . && go test -C examples/redis -count=1 -timeout 3m -v .; else echo "skipped: no redis-server (Debian's package redis-server)"; fi

@@ -99,3 +99,10 @@ func (t *basePartition) Trim(before int64) error {
 	}
 	return t.Partition.Trim(before)
 }
+
+// Close leaves some records on their way, as after an attempt that failed.
+func (t *basePartition) Close() {
+	t.writeWaiting(t.topic.draw.IntN(len(t.waiting) + 1))
+	t.waiting = nil
+	t.Partition.Close()
+}

@@ -28,7 +28,8 @@
 //
 // A third of the runs send their commits to a topic. Its broker is slow, fails, is down for a while, and has records twice or
 // late. In some runs it breaks its promises: it loses acknowledged records, or reorders them (harm). After the run a follower
-// reads the topic as it grew. It is killed and restarted at random moments, also in the middle of a save.
+// reads the topic as it grew. It is killed and restarted at random moments, also in the middle of a save, and some lose their folder then.
+// Half of them write bases and trim the topic. At the end a new follower reads the rest.
 //
 // A network transfers the bytes of connections. If processes share one memory instead
 // (drawn), they communicate through transport.NewMem, so that operations in place are
@@ -64,7 +65,8 @@
 //     at times.
 //   - The model of each cut of a topic, and each checkpoint of the follower, has the digest of the commit. The last one is that of
 //     the last step. If the broker broke a promise, a reader may end with a gap instead, or wait for records that come no more.
-//   - A follower begins with its newest checkpoint, and goes forward.
+//   - A follower begins with its newest checkpoint, or with a base, and goes forward, unless lost records end the topic before its base.
+//     A new follower gets the model of the last step from the newest base and the rest of the topic.
 //   - A commit has the same digest whenever its step is trained, and a world that is rolled back to an evaluation that all ranks
 //     have does not repeat it.
 //   - No task waits forever, the job ends when all processes have done their work in one

@@ -37,7 +37,7 @@ type follower struct {
 	starts, killed int
 	lostFolders    int
 	basesWritten   int
-	fromBase       bool  // the present process began with a base
+	fromBase       bool  // the present process began with a base, and nothing has followed on it
 	applied        int64 // the step of the model of the present process; -1: it has none
 	published      int64 // the step of the newest checkpoint that was reported; -1: there is none
 	err            error // the first failed check
@@ -258,7 +258,7 @@ func (f *follower) noteProgress(x follow.Progress) {
 	case x.Step <= f.applied:
 		f.failWith(fmt.Errorf("step %d follows on step %d", x.Step, f.applied))
 	}
-	f.applied = x.Step
+	f.applied, f.fromBase = x.Step, false
 }
 
 // folders are the checkpoints in the folder. newest is the step of the newest one, or of the last one that was published.

@@ -20,6 +20,7 @@ func ecrecOverhead() []Drawing {
 		{ID: "E-ablation", Runs: ablationRuns, Draw: drawAblation},
 		{ID: "E-links", Runs: linkRuns, Draw: drawLinks},
 		{ID: "E-ranks", Runs: recoveryOverRanks, Draw: drawRecoveryOverRanks},
+		{ID: "E-clocks", Runs: clockRuns, Draw: drawClocks},
 		{ID: "E13", Runs: overheadRuns, Draw: drawCompression},
 	}
 }

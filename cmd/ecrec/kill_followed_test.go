@@ -38,9 +38,7 @@ func (j *killedJob) checkFollowed(t *testing.T) {
 	x := j.begin(t)
 	dir := filepath.Join(t.TempDir(), "live")
 	f := &followedRun{name: j.String(), followArgs: []string{"follow", j.topicOf(x.out), "--to", dir, "--every", "50ms"}, published: map[int64]string{}}
-	for len(x.over) == 0 && countEvents(t, x.out, "commit") == 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	until(t, "a commit", func() bool { return len(x.over) > 0 || countEvents(t, x.out, "commit") > 0 })
 	f.followOn(t)
 	defer f.stopFollower(t)
 	for began := time.Now(); len(x.over) == 0 && time.Since(began) < 700*time.Millisecond; {
