@@ -11,14 +11,30 @@ type epoch struct {
 	step  int64
 	mark  int64 // of the shard, at the seal
 	held  bool
+	wide  bool    // it has the rows of several epochs
 	slots []int32 // ascending
 	rows  []byte
 	extra []byte
 }
 
+// empty drops the contents, and the memory too if it is that of several epochs.
 func (e *epoch) empty() {
+	if e.wide {
+		*e = epoch{}
+	}
 	e.step, e.mark, e.held = 0, 0, false
 	e.slots, e.rows, e.extra = e.slots[:0], e.rows[:0], e.extra[:0]
+}
+
+// mostSpare is how many epochs that are not used any more keep their memory for later ones. A log that keeps up needs no more.
+const mostSpare = 4
+
+// addSpare adds an epoch to those whose memory is used again.
+func addSpare(spare []*epoch, e *epoch) []*epoch {
+	if e.empty(); len(spare) == mostSpare {
+		return spare
+	}
+	return append(spare, e)
 }
 
 // mergeOlder adds the rows of an older epoch that e does not have.
@@ -38,7 +54,7 @@ func (e *epoch) mergeOlder(old *epoch, rowBytes int) {
 		slots, rows = append(slots, e.slots[i]), append(rows, e.rows[i*rowBytes:(i+1)*rowBytes]...)
 		i++
 	}
-	e.slots, e.rows = slots, rows
+	e.slots, e.rows, e.wide = slots, rows, true
 }
 
 // The extra part of an epoch on the first rank: the digest of the model as text, zeros if it is unknown; the number

@@ -68,3 +68,43 @@ func TestBeginForgets(t *testing.T) {
 		t.Error("all rows are appended again")
 	}
 }
+
+// TestSpareEpochs: epochs whose memory is used again are few, and have that of one epoch each, however often epochs were held and merged.
+func TestSpareEpochs(t *testing.T) {
+	const rowBytes, each = 8, 100
+	var spare []*epoch
+	release := func(e *epoch) { spare = addSpare(spare, e) }
+	step := int32(0)
+	for range 20 { // outages
+		var h heldEpochs
+		for range 50 {
+			e := new(epoch)
+			if n := len(spare); n > 0 {
+				e, spare = spare[n-1], spare[:n-1]
+			}
+			if len(e.slots)+len(e.rows)+len(e.extra) > 0 || e.wide || e.held {
+				t.Fatalf("an epoch that is used again has contents: %+v", e)
+			}
+			for i := range int32(each) {
+				e.slots = append(e.slots, step*each+i)
+			}
+			e.rows = append(e.rows, make([]byte, rowBytes*each)...)
+			e.step = int64(step)
+			h.addEpoch(e, rowBytes, release)
+			step++
+		}
+		e := h.takeAll(rowBytes, release)
+		if len(e.slots) != 50*each {
+			t.Fatalf("%d rows, want %d", len(e.slots), 50*each)
+		}
+		release(e)
+	}
+	if len(spare) > mostSpare {
+		t.Errorf("%d epochs keep their memory", len(spare))
+	}
+	for _, e := range spare {
+		if cap(e.rows) > 2*rowBytes*each {
+			t.Errorf("an epoch keeps %d bytes of rows, those of an epoch are %d", cap(e.rows), rowBytes*each)
+		}
+	}
+}

@@ -223,8 +223,7 @@ func (s *Store) newEpoch(step int64) *epoch {
 func (s *Store) release(e *epoch) {
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
-	e.empty()
-	s.spare = append(s.spare, e)
+	s.spare = addSpare(s.spare, e)
 }
 
 // adopt passes the slots of the rows in the log to put, and reads the losses. Their slots begin with first.

@@ -327,8 +327,7 @@ func (s *Store) write() {
 func (s *Store) recycle() {
 	e := s.queue[0]
 	s.queue = append(s.queue[:0], s.queue[1:]...)
-	e.empty()
-	s.spare = append(s.spare, e)
+	s.spare = addSpare(s.spare, e)
 }
 
 // append appends an epoch to the log, and makes it durable.
