@@ -55,6 +55,10 @@ func TestRuns(t *testing.T) {
 		}
 		sum.Add(o)
 	}
+	isDefault := *seed == 1 && *count >= 60 && *mode == "" && *focus == "" && *ranks == 0
+	if isDefault && (sum.Bases == 0 || sum.LostFolders == 0) {
+		t.Errorf("followers wrote %d bases and lost %d folders", sum.Bases, sum.LostFolders)
+	}
 	t.Logf("%d runs of %d seeds from %d on, %v each: %v", sum.Runs, *count, *seed, time.Since(began)/time.Duration(max(1, sum.Runs)), &sum)
 }
 
