@@ -18,7 +18,7 @@ OTHERS = $(filter-out $(shell go list $(NO_CGO) ./cmd/ecrec),$(shell go list ./.
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-pack gpu-check lint sim bench figures bench-peers bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick check-outside soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-pack gpu-check lint sim bench figures bench-peers bench-serve bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick check-outside soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -127,6 +127,9 @@ figures: build ## measure and draw the figures of papers, quick runs: build/figu
 
 bench-peers: build ## train with ecrec, TorchRec and FBGEMM by turns, and compare; bench/peers/README.md (PyTorch from PyPI, or PYTHON)
 	@bench/peers/compare.sh
+
+bench-serve: build ## single predictions of a served model, with hey as the client (fetched from a Go proxy; needs curl)
+	@tools/serve-load.sh
 
 # PyTorch and FuxiCTR, in an environment of their own, unless PYTHON names a Python that has them.
 build/fuxictr: bench/fuxictr/requirements.txt

@@ -9,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 turns=${TURNS:-5} seconds=${SECONDS_EACH:-5} conns=${CONNS:-16} hey=${HEY:-build/bin/hey}
 
+[ -x ./ecrec ] || { echo "serve-load: no ./ecrec: run make build" >&2; exit 1; }
 [ -x "$hey" ] || GOBIN=$PWD/build/bin go install github.com/rakyll/hey@v0.1.4
 dir=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
@@ -17,12 +18,15 @@ trap 'kill "${server:-}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 at=127.0.0.1:$((20000 + $$ % 20000))
 ./ecrec follow "file:$dir/topic" --to "$dir/model" --serve "$at" >"$dir/follow.log" 2>&1 &
 server=$!
-for _ in $(seq 300); do
-	python3 - "$at" <<'P' && break || sleep 0.2
-import sys, urllib.request
-urllib.request.urlopen("http://%s/readyz" % sys.argv[1], timeout=1)
-P
-done 2>/dev/null
+tries=0
+until curl -sf -o /dev/null "http://$at/readyz"; do
+	if ! kill -0 $server 2>/dev/null || [ $((tries += 1)) -gt 300 ]; then
+		echo "serve-load: the follower serves no model:" >&2
+		cat "$dir/follow.log" >&2
+		exit 1
+	fi
+	sleep 0.2
+done
 cat >"$dir/row.json" <<'J'
 {"rows":[{"age":25,"workclass":"Private","fnlwgt":226802,"education":"11th","education_num":7,"marital_status":"Never-married","occupation":"Machine-op-inspct","relationship":"Own-child","race":"Black","sex":"Male","capital_gain":0,"capital_loss":0,"hours_per_week":40,"native_country":"United-States"}]}
 J
