@@ -3,6 +3,7 @@ package commit
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type Parity struct {
 	o           ParityOptions
 	committed   int64
 	hasBegun    bool
+	measured    bool  // by TouchAll
 	holders     []int // [slot mod data * parities + j]: rank
 	peers       []int // 4, the bytes of a count, for each other rank of the group
 	machine     holder
@@ -157,7 +159,7 @@ func (p *Parity) Begin(step int64, drawn bool) {
 	case !p.ownsRows():
 	case !drawn:
 		p.discardRows()
-	case p.hasBegun: // with other rows
+	case p.hasBegun && !p.measured: // with other rows
 		p.resetRows()
 	}
 	p.hasBegun = true
@@ -366,15 +368,17 @@ func (p *Parity) ParityBytes() (n int64) {
 	return n
 }
 
-// TouchAll makes every parity row take its memory and count as written, as late in a long
-// run. It is for measurements, before the first epoch: all parities are zeros.
+// TouchAll makes every parity row take its memory, in random order as steps do, and counts every row of its stripe as written, as late
+// in a long run. It is for measurements, before the first epoch. From then on Begin keeps all parity rows, though steps without
+// protection may have changed rows since: they cost what they do in a run, and nothing can be rebuilt from them.
 func (p *Parity) TouchAll() {
 	if !p.ownsRows() {
 		return
 	}
-	for at := range p.Rows() {
-		p.markColumn(at, 0)
+	for _, at := range rand.New(rand.NewPCG(1, 0)).Perm(int(p.Rows())) {
+		p.markRead(int64(at), p.group.Data())
 	}
+	p.measured = true
 }
 
 // Close implements Sink.
