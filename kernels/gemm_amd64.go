@@ -15,7 +15,7 @@ func tile6x16(t *tileRun)
 func tile6x8(t *tileRun)
 
 //go:noescape
-func copyRowsAVX2(dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, vecs int, tail *[8]int32)
+func copyRowsAVX2(dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, vecs int, tail *[8]int32, ahead uintptr)
 
 //go:noescape
 func transpose8AVX2(dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, blocks int)
@@ -55,8 +55,8 @@ func runTiles(i isa, t *tileRun, width int) {
 }
 
 // copyRows copies rows of floats float32. Each row of dst is padded with zeros to the
-// next multiple of 8 floats.
-func copyRows(i isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats int) {
+// next multiple of 8 floats. What is ahead rows further in src is prefetched.
+func copyRows(i isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats, ahead int) {
 	if i == isaPlain {
 		copyRowsPlain(dst, src, dstBytes, srcBytes, rows, floats, (floats+7)&^7)
 		return
@@ -65,7 +65,7 @@ func copyRows(i isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, 
 	if floats%8 != 0 {
 		tail = &tailMasks[floats%8]
 	}
-	copyRowsAVX2(dst, src, dstBytes, srcBytes, rows, floats/8, tail)
+	copyRowsAVX2(dst, src, dstBytes, srcBytes, rows, floats/8, tail, uintptr(ahead)*srcBytes)
 }
 
 // transpose sets dst[k][j] = src[j][k], for j < rows and k < cols.

@@ -11,7 +11,7 @@ func runTiles(_ isa, t *tileRun, _ int) {
 
 // copyRows copies rows of floats float32. Each row of dst is padded with zeros to the
 // next multiple of 8 floats.
-func copyRows(_ isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats int) {
+func copyRows(_ isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats, _ int) {
 	copyRowsPlain(dst, src, dstBytes, srcBytes, rows, floats, (floats+7)&^7)
 }
 

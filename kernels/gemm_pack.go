@@ -6,6 +6,9 @@ import "unsafe"
 // prefetcher to follow each row, so that rows are read once and from end to end.
 const slab = 32
 
+// nearRows is how many rows ahead a copy prefetches, unless what it will copy next is a slab ahead.
+const nearRows = 8
+
 // packParts returns the number of parts in which the next chunk is packed: slabs if B
 // is row-major, panels if it is column-major.
 func (p *product) packParts() int {
@@ -35,7 +38,7 @@ func (q *packPhase) runPart(_, i int) {
 	for j := range p.panels {
 		from, to, width := p.panelColumns(j)
 		step := uintptr(4 * width)
-		copyRows(p.g.isa, unsafe.Add(p.packedPanel(c, j), uintptr(k)*step), p.b.elementAt(c.k0+k, from), step, p.b.rs, rows, to-from)
+		copyRows(p.g.isa, unsafe.Add(p.packedPanel(c, j), uintptr(k)*step), p.b.elementAt(c.k0+k, from), step, p.b.rs, rows, to-from, slab)
 	}
 }
 
@@ -110,14 +113,14 @@ func (p *product) packA(worker, i0, i1, k0, k1 int) {
 	p.g.growA(worker, i1-i0)
 	o, strip := p.packedRows(worker, k1-k0)
 	if p.a.cs == 4 {
-		copyRows(p.g.isa, o.ptr, p.a.elementAt(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0)
+		copyRows(p.g.isa, o.ptr, p.a.elementAt(i0, k0), o.rs, p.a.rs, i1-i0, k1-k0, nearRows)
 		return
 	}
 	for k := k0; k < k1; k += slab {
 		for i := i0; i < i1; i += s.mr {
 			// A strip is wider than a tile; its last columns are not used.
 			dst := unsafe.Add(o.ptr, uintptr((i-i0)/s.mr)*strip+uintptr(k-k0)*o.cs)
-			copyRows(p.g.isa, dst, p.a.elementAt(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i))
+			copyRows(p.g.isa, dst, p.a.elementAt(i, k), o.cs, p.a.cs, min(slab, k1-k), min(s.strip, p.m-i), slab)
 		}
 	}
 }

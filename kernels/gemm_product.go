@@ -75,14 +75,32 @@ func (p *product) runPanels() {
 		return
 	}
 	p.mTiles = (p.m + s.mr - 1) / s.mr
-	p.directB = p.b.cs == 4 && p.mTiles <= 2
+	p.directB = p.readsB()
 	for p.j0 = 0; p.j0 < p.n; p.j0 = p.j1 {
 		p.j1 = min(p.j0+maxColumns, p.n)
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
 		p.chooseBlocks()
-		p.directA = p.panels <= 2 || p.a.cs == 4 && (p.a.spread() || p.k <= 64)
+		p.directA = p.panels <= 2*p.nBlocks || p.a.cs == 4 && (p.a.spread() || p.k <= 64)
 		p.runChunks()
 	}
+}
+
+// lowTiles is the height of C, in tiles, up to which packing B costs more than lines of it that are far apart. A taller C may read B in
+// place if all of B stays in a cache: nearTiles and nearBytes.
+const (
+	lowTiles  = 6
+	nearTiles = 20
+	nearBytes = 4 << 20
+)
+
+// readsB reports whether B is read in place: C has few rows, so that an element of a packed B would be used a few times only. With more
+// than two tiles below one another a row of a panel must not take more lines than it would if it were packed.
+func (p *product) readsB() bool {
+	if p.b.cs != 4 || p.mTiles <= 2 {
+		return p.b.cs == 4
+	}
+	const line = 64
+	return p.b.rs%line == 0 && (p.mTiles <= lowTiles || p.mTiles <= nearTiles && p.k*int(p.b.rs) <= nearBytes)
 }
 
 // isNarrow reports whether C has so few columns that its transpose is computed instead: A is stored by columns, and
@@ -143,7 +161,7 @@ func (p *product) chooseBlocks() {
 	p.mBlocks = min(p.mBlocks, p.mTiles)
 	p.nBlocks = 1
 	switch {
-	case p.directB && threads > 1:
+	case p.directB && p.mTiles <= lowTiles && threads > 1:
 		p.nBlocks = min(8*threads, p.panels)
 	case p.mBlocks%threads != 0:
 		p.nBlocks = min(threads, p.panels)
@@ -258,7 +276,7 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 		t.next = 16 * int(p.b.rs) // rows are far apart: prefetch one that is used soon
 	default:
 		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
-		copyRows(p.g.isa, t.b, p.b.elementAt(k0, from), t.bs, p.b.rs, t.k, t.cols)
+		copyRows(p.g.isa, t.b, p.b.elementAt(k0, from), t.bs, p.b.rs, t.k, t.cols, nearRows)
 	}
 	t.fetch = uintptr(t.b) + uintptr(t.next)
 	last := k1 == p.k // bias, activation and gate follow
@@ -304,11 +322,11 @@ func (e *edge) runTile(i isa, t *tileRun, rows, width int) {
 	c, ldc := t.c, t.ldc
 	t.tiles, t.c, t.ldc = 1, unsafe.Pointer(&e.c), step
 	if t.load != 0 {
-		copyRows(i, t.c, c, step, ldc, rows, t.cols)
+		copyRows(i, t.c, c, step, ldc, rows, t.cols, nearRows)
 	}
 	if t.gate != nil {
 		gate := unsafe.Pointer(&e.gate)
-		copyRows(i, gate, t.gate, step, t.ldg, rows, t.cols)
+		copyRows(i, gate, t.gate, step, t.ldg, rows, t.cols, nearRows)
 		t.gate, t.ldg = gate, step
 	}
 	cols := t.cols

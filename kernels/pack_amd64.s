@@ -1,18 +1,18 @@
 #include "textflag.h"
 
-// func copyRowsAVX2(dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, vecs int, tail *[8]int32)
+// func copyRowsAVX2(dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, vecs int, tail *[8]int32, ahead uintptr)
 // for r < rows:
 //	for v < vecs { dst[r][8v:8v+8] = src[r][8v:8v+8] }
 //	if tail != nil { dst[r][8 vecs + l] = tail[l] < 0 ? src[r][8 vecs + l] : 0, l < 8 }
-// Rows are too far apart for the CPU's own prefetcher.
-TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-56
+// Rows are too far apart for the CPU's own prefetcher: what is ahead bytes further is prefetched.
+TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), DI
 	MOVQ  src+8(FP), SI
 	MOVQ  dstBytes+16(FP), R8
 	MOVQ  srcBytes+24(FP), R9
 	MOVQ  rows+32(FP), CX
 	MOVQ  vecs+40(FP), R10
-	LEAQ  (R9*8), R12
+	MOVQ  ahead+56(FP), R12
 	MOVQ  tail+48(FP), R11
 	TESTQ R11, R11
 	JZ    next
