@@ -78,7 +78,7 @@ func (b *recoveryRun) rebuildInMemory(report *Report) error {
 	line("sent by each other rank", "MB/s", func(i int) float64 { return read / times[i] / float64(b.ranks-1) })
 	line("CPU time of all ranks for 1 MB rebuilt", "ms", func(i int) float64 { return 1e3 * cpu[i] / mb })
 	line("rebuilt by the bare loop", "MB/s", func(i int) float64 { return mb / bare[i] })
-	line("time of the bare loop, of the rebuild's", "%", func(i int) float64 { return 100 * bare[i] / times[i] })
+	line(bareTime, "%", func(i int) float64 { return 100 * bare[i] / times[i] })
 	line("CPU time of the bare loop, of the rebuild's", "%", func(i int) float64 { return 100 * bareCPU[i] / max(cpu[i], 1e-9) })
 	return nil
 }

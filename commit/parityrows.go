@@ -2,6 +2,7 @@ package commit
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/ec"
@@ -243,4 +244,31 @@ func (p *parityRows) setBuilt(at int64) {
 		p.unbuilt.unset(at)
 		p.missing.Add(-1)
 	}
+}
+
+// ParityBytes is the memory of parity rows that were ever written. It looks at all of
+// them.
+func (p *Parity) ParityBytes() (n int64) {
+	if !p.ownsRows() {
+		return 0
+	}
+	for at := range p.Rows() {
+		if !p.isZero(at) {
+			n += int64(p.o.Shard.RowBytes())
+		}
+	}
+	return n
+}
+
+// TouchAll makes every parity row take its memory, in random order as steps do, and counts every row of its stripe as written, as late
+// in a long run. It is for measurements, before the first epoch. From then on Begin keeps all parity rows, though steps without
+// protection may have changed rows since: they cost what they do in a run, and nothing can be rebuilt from them.
+func (p *Parity) TouchAll() {
+	if !p.ownsRows() {
+		return
+	}
+	for _, at := range rand.New(rand.NewPCG(1, 0)).Perm(int(p.Rows())) {
+		p.markRead(int64(at), p.group.Data())
+	}
+	p.measured = true
 }

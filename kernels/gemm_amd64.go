@@ -55,7 +55,7 @@ func runTiles(i isa, t *tileRun, width int) {
 }
 
 // copyRows copies rows of floats float32. Each row of dst is padded with zeros to the
-// next multiple of 8 floats. What is ahead rows further in src is prefetched.
+// next multiple of 8 floats. Each row of src prefetches the row ahead rows further.
 func copyRows(i isa, dst, src unsafe.Pointer, dstBytes, srcBytes uintptr, rows, floats, ahead int) {
 	if i == isaPlain {
 		copyRowsPlain(dst, src, dstBytes, srcBytes, rows, floats, (floats+7)&^7)

@@ -6,7 +6,7 @@ import "unsafe"
 // prefetcher to follow each row, so that rows are read once and from end to end.
 const slab = 32
 
-// nearRows is how many rows ahead a copy prefetches, unless what it will copy next is a slab ahead.
+// nearRows is how many rows ahead a copy prefetches, unless its next rows are a slab ahead.
 const nearRows = 8
 
 // packParts returns the number of parts in which the next chunk is packed: slabs if B

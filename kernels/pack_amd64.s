@@ -4,7 +4,7 @@
 // for r < rows:
 //	for v < vecs { dst[r][8v:8v+8] = src[r][8v:8v+8] }
 //	if tail != nil { dst[r][8 vecs + l] = tail[l] < 0 ? src[r][8 vecs + l] : 0, l < 8 }
-// Rows are too far apart for the CPU's own prefetcher: what is ahead bytes further is prefetched.
+// Rows are too far apart for the CPU's own prefetcher: the bytes at a distance of ahead are prefetched.
 TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-64
 	MOVQ  dst+0(FP), DI
 	MOVQ  src+8(FP), SI

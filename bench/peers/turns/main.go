@@ -27,11 +27,11 @@ import (
 
 // options are the flags.
 type options struct {
-	pairs   int
-	by      string
-	title   string
-	limit   time.Duration
-	atLeast float64
+	pairs int
+	by    string
+	title string
+	limit time.Duration
+	bars  bars
 }
 
 // command is a way to train.
@@ -43,7 +43,7 @@ func main() {
 	flag.StringVar(&o.by, "by", "wall", "wall, or cpu")
 	flag.StringVar(&o.title, "title", "", "begins each line")
 	flag.DurationVar(&o.limit, "limit", 15*time.Minute, "time that a command may take")
-	flag.Float64Var(&o.atLeast, "at-least", 0, "exit with 1 unless the lower end of each interval is at least this")
+	flag.Var(&o.bars, "bars", "least ratios, `BOUND or NAME=BOUND` separated by commas: exit with 1 unless the lower end of each interval is at least that")
 	flag.Parse()
 	held, err := compare(os.Stdout, o, flag.Args())
 	if err != nil {
@@ -55,7 +55,46 @@ func main() {
 	}
 }
 
-// compare runs the commands, prints their rates, and reports whether all ratios keep -at-least.
+// bars are the least ratios of the first command to others: by name, and "" for those without one.
+type bars map[string]float64
+
+func (b *bars) String() string { return "" }
+
+// Set implements flag.Value.
+func (b *bars) Set(text string) error {
+	*b = bars{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, bound, found := strings.Cut(part, "=")
+		if !found {
+			name, bound = "", part
+		}
+		least, err := strconv.ParseFloat(bound, 64)
+		if err != nil || least <= 0 {
+			return fmt.Errorf("%q: want a positive ratio", part)
+		}
+		(*b)[name] = least
+	}
+	return nil
+}
+
+// judge returns the verdict of a ratio, and whether it holds. A peer without a bar has none.
+func (b bars) judge(name string, ratio paired.Interval) (verdict string, held bool) {
+	least, found := b[name]
+	if !found {
+		least, found = b[""]
+	}
+	switch {
+	case !found:
+		return "", true
+	case ratio.IsKnown() && ratio.Low >= least:
+		return fmt.Sprintf(" | bar %g holds", least), true
+	case ratio.IsKnown() && ratio.High < least:
+		return fmt.Sprintf(" | bar %g misses", least), false
+	}
+	return fmt.Sprintf(" | bar %g not shown", least), false
+}
+
+// compare runs the commands, prints their rates, and reports whether all ratios keep their bars.
 func compare(out io.Writer, o options, args []string) (held bool, err error) {
 	if _, known := rateLines[o.by]; !known || o.pairs < 1 || len(args) == 0 {
 		return false, errors.New("want -by wall or cpu, -pairs of at least 1, and commands NAME=COMMAND")
@@ -90,7 +129,8 @@ func compare(out io.Writer, o options, args []string) (held bool, err error) {
 		if i > 0 {
 			ratio := paired.Of(paired.Ratios(rates[0], rates[i]))
 			line += fmt.Sprintf(" | %s/%s %.2f (%s)", commands[0].name, c.name, ratio.Median, ratio.Text(2, 1))
-			held = held && (o.atLeast == 0 || ratio.IsKnown() && ratio.Low >= o.atLeast)
+			verdict, holds := o.bars.judge(c.name, ratio)
+			line, held = line+verdict, held && holds
 		}
 		fmt.Fprintln(out, line)
 	}

@@ -23,15 +23,29 @@ func TestRateOf(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	var out strings.Builder
-	o := options{pairs: 6, by: "wall", title: "m", limit: time.Minute, atLeast: 1.5}
+	o := options{pairs: 6, by: "wall", title: "m", limit: time.Minute, bars: bars{"": 1.5}}
 	args := []string{`ours=echo '{"rate": 20}'`, `theirs=echo "  training  10.0"`}
 	held, err := compare(&out, o, args)
-	if err != nil || !held || !strings.Contains(out.String(), "m | theirs | 10 (10-10) | ours/theirs 2.00 (2.00 to 2.00, 6 pairs)\n") {
+	if err != nil || !held || !strings.Contains(out.String(), "m | theirs | 10 (10-10) | ours/theirs 2.00 (2.00 to 2.00, 6 pairs) | bar 1.5 holds\n") {
 		t.Errorf("%v, %v\n%s", held, err, &out)
 	}
 	o.pairs = 3
 	if held, err := compare(&out, o, args); err != nil || held {
 		t.Errorf("three pairs show a bound: %v, %v", held, err)
+	}
+	out.Reset()
+	o.pairs = 6
+	if err := o.bars.Set("theirs=2.5,1.5"); err != nil {
+		t.Fatal(err)
+	}
+	held, err = compare(&out, o, append(args, `others=echo "  training  5.0"`))
+	if err != nil || held || !strings.Contains(out.String(), "bar 2.5 misses\n") || !strings.Contains(out.String(), "bar 1.5 holds\n") {
+		t.Errorf("bars by name: %v, %v\n%s", held, err, &out)
+	}
+	for _, text := range []string{"", "x", "a=0", "a=-1", "1,,2"} {
+		if err := (&bars{}).Set(text); err == nil {
+			t.Errorf("-bars %q is taken", text)
+		}
 	}
 	o.limit = 50 * time.Millisecond
 	for want, args := range map[string][]string{
