@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// productDigests are SHA-256 sums, in part, of y, dx, dw and db of layers (m, n, k). A sum over k is one chain in ascending order,
-// whatever the blocks, threads and instruction set, so these never change.
+// productDigests are SHA-256 sums, in part, of y, dx, dw and db of layers (m, n, k). A sum over k is one chain in ascending order, for all
+// blocks, threads and instruction sets, so these never change.
 var productDigests = []struct {
 	m, n, k int
 	want    string
