@@ -118,6 +118,13 @@ func (t *interactionTask) runPart(worker, i int) {
 	no := k.lead + k.f*(k.f-1)/2
 	for r, hi := partSpan(i, interactionGrain, t.rows); r < hi; r++ {
 		out, x := t.out[r*t.outStride:][:no], t.x[r*t.xStride:][:nx]
+		if next := r + 1; next < hi {
+			prefetchFloats(t.x[next*t.xStride:][:nx])
+			prefetchFloats(t.out[next*t.outStride:][:no])
+			if t.dx != nil {
+				prefetchFloats(t.dx[next*t.dxStride:][:nx])
+			}
+		}
 		if t.dx != nil {
 			t.stream.interactGrad(t.dx[r*t.dxStride:][:nx], out, x, k)
 		} else {

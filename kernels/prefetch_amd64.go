@@ -20,3 +20,13 @@ func prefetch4(memory *uint32, at *int32, n int)
 
 //go:noescape
 func prefetch8(memory *uint64, at *int32, n int)
+
+//go:noescape
+func prefetchBytes(from unsafe.Pointer, n int)
+
+// prefetchFloats prefetches the cache lines of some floats.
+func prefetchFloats(v []float32) {
+	if len(v) > 0 {
+		prefetchBytes(unsafe.Pointer(&v[0]), 4*len(v))
+	}
+}

@@ -21,3 +21,17 @@ TEXT ·prefetch4(SB), NOSPLIT, $0-24
 // func prefetch8(memory *uint64, at *int32, n int)
 TEXT ·prefetch8(SB), NOSPLIT, $0-24
 	PREFETCH(8)
+
+// func prefetchBytes(from unsafe.Pointer, n int)
+// It prefetches n bytes, at least 1, line by line.
+TEXT ·prefetchBytes(SB), NOSPLIT, $0-16
+	MOVQ from+0(FP), SI
+	MOVQ n+8(FP), CX
+	ADDQ SI, CX
+
+lines:
+	PREFETCHT0 (SI)
+	ADDQ       $64, SI
+	CMPQ       SI, CX
+	JLT        lines
+	RET
