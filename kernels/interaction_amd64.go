@@ -8,6 +8,17 @@ func packDots(out, c unsafe.Pointer, f, ld int)
 //go:noescape
 func unpackDots(s, dots unsafe.Pointer, f, ld int)
 
+//go:noescape
+func dotsAVX512(dots, x, t unsafe.Pointer, f, d int)
+
+//go:noescape
+func dotsGradAVX512(dx, dots, x, lead, s unsafe.Pointer, f, d int)
+
+// hasOwnLoops reports whether the loops for this number of vectors and floats are those of dots_avx512_amd64.s: Criteo's models.
+func (k *interaction) hasOwnLoops() bool {
+	return k.isa == isaAVX512 && k.f >= 17 && k.f <= 28 && k.d%16 == 0
+}
+
 // The tiled loops of the dot interaction multiply small matrices with the
 // micro-kernels of the GEMM, one sample at a time in the L1 cache: X Xᵀ without the
 // tiles above its diagonal, and S X. An incomplete last tile is moved up to overlap
@@ -53,8 +64,14 @@ func (k *interaction) transposeTo8(dst, src []float32, ldd, lds, rows, cols int)
 }
 
 func interactTiles(out, x []float32, k *interaction) {
-	shape := shapeOf(k.isa)
 	f, d := k.f, k.d
+	if k.hasOwnLoops() {
+		copy(out[:k.lead], x)
+		k.t = grow(k.t, 32*d)
+		dotsAVX512(at(out, k.lead), at(x, 0), at(k.t, 0), f, d)
+		return
+	}
+	shape := shapeOf(k.isa)
 	rows := max(f, shape.mr, 8)
 	x = k.padFeatures(x, rows, d)
 	ld := roundUp(rows, shape.nr)
@@ -80,8 +97,17 @@ func interactTiles(out, x []float32, k *interaction) {
 }
 
 func interactGradTiles(dx, dout, x []float32, k *interaction) {
-	shape := shapeOf(k.isa)
 	f, d := k.f, k.d
+	if k.hasOwnLoops() {
+		var lead unsafe.Pointer
+		if k.lead > 0 {
+			lead = at(dout, 0)
+		}
+		k.t = grow(k.t, 32*28)
+		dotsGradAVX512(at(dx, 0), at(dout, k.lead), at(x, 0), lead, at(k.t, 0), f, d)
+		return
+	}
+	shape := shapeOf(k.isa)
 	rows, stride := max(f, shape.mr), roundUp(d, shape.half)
 	x = k.padFeatures(x, f, stride)
 	s, ld := k.symmetricDots(dout[k.lead:], rows)
