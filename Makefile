@@ -18,7 +18,7 @@ OTHERS = $(filter-out $(shell go list $(NO_CGO) ./cmd/ecrec),$(shell go list ./.
 HAVE_CGO := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host test-arm64 gpu-build gpu-pack gpu-check lint sim bench figures bench-peers bench-serve bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick check-outside soak clean
+.PHONY: help build build-mpi test test-times test-fresh test-python test-metrics test-kafka test-redis test-launchers test-cuda-host cuda-wheels test-arm64 gpu-build gpu-pack gpu-check lint sim bench figures bench-peers bench-serve bench-fuxictr quickstart man proto release test-release docs docs-serve fuzz-quick check-outside soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -82,10 +82,12 @@ NVIDIA := nvidia-cuda-runtime-cu12==12.8.90 nvidia-nccl-cu12==2.27.3 nvidia-cubl
 fetch = dir=build/cuda/$(1); [ -d $$dir ] || { python3 -m pip download -q --disable-pip-version-check --no-deps -d $$dir.tmp $(1) \
 	&& python3 -m zipfile -e $$dir.tmp/*.whl $$dir || { rm -rf $$dir; echo "skipped: $(1) cannot be downloaded (python3, pip and a package index are needed)"; }; rm -rf $$dir.tmp; }
 
-test-cuda-host: ## test the CUDA backend without a GPU: kernels on the CPU against plain Go, training on a stand-in of a GPU, and all kernels compiled by NVRTC 12 and 13 (from PyPI) for sm_80, sm_90 and sm_100
+cuda-wheels:
+	@$(foreach wheel,$(NVRTC) $(NVIDIA),$(call fetch,$(wheel));)
+
+test-cuda-host: cuda-wheels ## test the CUDA backend without a GPU: kernels on the CPU against plain Go, training on a stand-in of a GPU, and all kernels compiled by NVRTC 12 and 13 (from PyPI) for sm_80, sm_90 and sm_100
 	@command -v c++ >/dev/null || echo "skipped: there is no C++ compiler to build the stand-in of a GPU with"
 	go test -count=1 -timeout 5m ./kernels ./collectives ./train -run 'CUDA|GPU|NCCL'
-	@$(foreach wheel,$(NVRTC) $(NVIDIA),$(call fetch,$(wheel));)
 	@for lib in build/cuda/*/nvidia/*/lib/libnvrtc.so.1?; do [ ! -e $$lib ] || ECREC_CUDA_PATH=$$PWD/$$(dirname $$lib) go test -count=1 ./kernels -run CUDACompiles -v || exit 1; done
 	ECREC_CUDA_HEADERS=$$(echo $$PWD/build/cuda/*cu12==*/nvidia/*/include | tr ' ' :) ECREC_CUDA_PATH=$$(echo $$PWD/build/cuda/*/nvidia/nccl/lib $$PWD/build/cuda/*/nvidia/cublas/lib | tr ' ' :) go test -count=1 ./internal/cuda -v
 

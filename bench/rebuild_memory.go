@@ -78,9 +78,22 @@ func (b *recoveryRun) rebuildInMemory(report *Report) error {
 	line("sent by each other rank", "MB/s", func(i int) float64 { return read / times[i] / float64(b.ranks-1) })
 	line("CPU time of all ranks for 1 MB rebuilt", "ms", func(i int) float64 { return 1e3 * cpu[i] / mb })
 	line("rebuilt by the bare loop", "MB/s", func(i int) float64 { return mb / bare[i] })
-	line(bareTime, "%", func(i int) float64 { return 100 * bare[i] / times[i] })
-	line("CPU time of the bare loop, of the rebuild's", "%", func(i int) float64 { return 100 * bareCPU[i] / max(cpu[i], 1e-9) })
+	share := func(what string, bare, rebuild []float64) {
+		x := report.addPaired("in memory: "+what, "%", percents(bare, rebuild)...)
+		fmt.Fprintf(t, "%s\t%.3g\t(%s)\t%%\t\n", what, x.Median, x.between.Text(1, 100))
+	}
+	share(bareTime, bare, times)
+	share("CPU time of the bare loop, of the rebuild's", bareCPU, cpu)
 	return nil
+}
+
+// percents are the shares of some values in others.
+func percents(part, all []float64) []float64 {
+	shares := make([]float64, len(part))
+	for i := range part {
+		shares[i] = 100 * part[i] / max(all[i], 1e-9)
+	}
+	return shares
 }
 
 func (g *memoryGroup) rowBytes() int { return 8 * g.width } // with adagrad's state
