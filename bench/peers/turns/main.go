@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// bars are the least ratios of the first command to others: by name, and "" for those without one.
+// bars are the least ratios of the first command to others: by name, and "" for all others.
 type bars map[string]float64
 
 func (b *bars) String() string { return "" }
