@@ -96,11 +96,9 @@ const (
 // readsB reports whether B is read in place: C has few rows, so that an element of a packed B would be used a few times only. With more
 // than two tiles below one another a row of a panel must not take more lines than it would if it were packed.
 func (p *product) readsB() bool {
-	if p.b.cs != 4 || p.mTiles <= 2 {
-		return p.b.cs == 4
-	}
 	const line = 64
-	return p.b.rs%line == 0 && (p.mTiles <= lowTiles || p.mTiles <= nearTiles && p.k*int(p.b.rs) <= nearBytes)
+	near := p.mTiles <= lowTiles || p.mTiles <= nearTiles && p.k*int(p.b.rs) <= nearBytes
+	return p.b.cs == 4 && (p.mTiles <= 2 || near && p.b.rs%line == 0)
 }
 
 // isNarrow reports whether C has so few columns that its transpose is computed instead: A is stored by columns, and

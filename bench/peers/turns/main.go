@@ -107,6 +107,11 @@ func compare(out io.Writer, o options, args []string) (held bool, err error) {
 		}
 		commands = append(commands, command{name, text})
 	}
+	for name := range o.bars {
+		if name != "" && !slices.ContainsFunc(commands[1:], func(c command) bool { return c.name == name }) {
+			return false, fmt.Errorf("-bars names %q, which is none of the commands after the first", name)
+		}
+	}
 	rates := make([][]float64, len(commands))
 	for turn := range o.pairs {
 		for i, c := range commands {

@@ -42,6 +42,10 @@ func TestCompare(t *testing.T) {
 	if err != nil || held || !strings.Contains(out.String(), "bar 2.5 misses\n") || !strings.Contains(out.String(), "bar 1.5 holds\n") {
 		t.Errorf("bars by name: %v, %v\n%s", held, err, &out)
 	}
+	if _, err := compare(&out, o, []string{args[0], "others=true"}); err == nil || !strings.Contains(err.Error(), `"theirs"`) {
+		t.Errorf("a bar for no command: %v", err)
+	}
+	o.bars = nil
 	for _, text := range []string{"", "x", "a=0", "a=-1", "1,,2"} {
 		if err := (&bars{}).Set(text); err == nil {
 			t.Errorf("-bars %q is taken", text)
