@@ -18,6 +18,7 @@ type gemm struct {
 	packedB []float32
 	narrow  []float32 // the transpose of a C of few columns
 	edges   []*edge
+	bounds  []int   // of the blocks of rows of the product in progress, in tiles
 	pieces  pieces  // scratch of products of pieces
 	p       product // the product in progress: a field, so that it needs no allocation
 }

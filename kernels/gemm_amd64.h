@@ -21,3 +21,4 @@
 #define tileRun_ahead 208
 #define tileRun_aheadStep 216
 #define tileRun_fetch 224
+#define tileRun_aheadC 232

@@ -124,6 +124,7 @@ loadMasked:
 
 chain:
 	// DX is at this tile's C, or, after a load, at the next one's.
+	ADDQ tileRun_aheadC(DI), DX
 	ALL2(PREFETCH2)
 	MOVQ tileRun_ks(DI), R12
 	MOVQ tileRun_bs(DI), R13
@@ -290,6 +291,7 @@ loadMasked:
 	ALL1(LOAD1M)
 
 chain:
+	ADDQ tileRun_aheadC(DI), DX
 	ALL1(PREFETCH1)
 	MOVQ  tileRun_ks(DI), R12
 	MOVQ  tileRun_bs(DI), R13

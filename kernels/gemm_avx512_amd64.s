@@ -140,6 +140,7 @@ load:
 
 chain:
 	// DX is at this tile's C, or, after a load, at the next one's.
+	ADDQ tileRun_aheadC(DI), DX
 	ROWS2(PREFETCH2, prefetched)
 
 prefetched:
@@ -384,6 +385,7 @@ load:
 	ROWS1(LOAD1, chain)
 
 chain:
+	ADDQ tileRun_aheadC(DI), DX
 	ROWS1(PREFETCH1, prefetched)
 
 prefetched:

@@ -146,24 +146,34 @@ func (p *product) runChunks() {
 	}
 }
 
-// chooseBlocks sets the number of blocks of C. One thread gets blocks that fit its
-// caches. Several threads get sixteen blocks each, down to a third of that size, so
-// that a core disturbed by other processes delays the rest only briefly.
+// chooseBlocks sets the blocks of C: bounds, in tiles, of blocks of rows, and the number of blocks of columns.
 func (p *product) chooseBlocks() {
 	threads, mc := p.g.pool.threads, p.g.shape.mc
-	p.mBlocks = (p.mTiles + mc - 1) / mc
-	if threads > 1 {
-		p.mBlocks = max(p.mBlocks, min(16*threads, p.mTiles/(mc/3)))
-		p.mBlocks = (p.mBlocks + threads - 1) / threads * threads
+	p.g.bounds = append(p.g.bounds[:0], 0)
+	for at := 0; at < p.mTiles; {
+		at += blockSize(p.mTiles-at, mc, threads)
+		p.g.bounds = append(p.g.bounds, at)
 	}
-	p.mBlocks = min(p.mBlocks, p.mTiles)
+	p.mBlocks = len(p.g.bounds) - 1
 	p.nBlocks = 1
 	switch {
 	case p.directB && p.mTiles <= lowTiles && threads > 1:
 		p.nBlocks = min(8*threads, p.panels)
-	case p.mBlocks%threads != 0:
+	case p.mBlocks < threads:
 		p.nBlocks = min(threads, p.panels)
 	}
+}
+
+// blockSize returns how many of the tiles that are left are the next block of rows. One thread gets blocks that fit its caches.
+// Several threads get blocks that become smaller, as in guided self-scheduling (Polychronopoulos and Kuck, 1987): large ones
+// first, which read a packed B less often, and single tiles at the end, so that no thread waits long for another, or for one that
+// other processes disturb.
+func blockSize(left, mc, threads int) int {
+	if threads == 1 {
+		blocks := (left + mc - 1) / mc
+		return (left + blocks - 1) / blocks
+	}
+	return min(max(left/(2*threads), 1), mc)
 }
 
 // share returns the beginning of part i of n equal parts of all.
@@ -189,6 +199,10 @@ func (p *product) packedPanel(c chunk, i int) unsafe.Pointer {
 // the CPU's own prefetcher does not foresee.
 const aheadOfA = 24
 
+// shortChain is the length of chains up to which a tile of C is prefetched while the tile before it is computed: its own chains end
+// before memory has answered.
+const shortChain = 32
+
 // tilePhase computes blocks of C, then packs the next chunk.
 type tilePhase product
 
@@ -200,8 +214,8 @@ func (q *tilePhase) runPart(worker, i int) {
 	}
 	s := p.g.shape
 	mb, nb := i%p.mBlocks, i/p.mBlocks
-	i0 := share(mb, p.mBlocks, p.mTiles) * s.mr
-	i1 := min(share(mb+1, p.mBlocks, p.mTiles)*s.mr, p.m)
+	i0 := p.g.bounds[mb] * s.mr
+	i1 := min(p.g.bounds[mb+1]*s.mr, p.m)
 	for k0 := p.now.k0; ; k0 += s.kc {
 		k1 := min(k0+s.kc, p.now.k1)
 		p.addBlockSums(mb, nb, i0, i1, k0, k1)
@@ -297,6 +311,9 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 			q.ahead, q.aheadStep = int(r.step), 4*r.rows
 		}
 		q.c, q.tiles = p.c.elementAt(r.from, from), (r.to-r.from)/r.rows
+		if t.k <= shortChain && t.load == 0 {
+			q.aheadC = uintptr(r.rows) * t.ldc
+		}
 		if last && p.gate.ptr != nil {
 			q.gate = p.gate.elementAt(r.from, from)
 		}
