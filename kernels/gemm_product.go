@@ -85,11 +85,11 @@ func (p *product) runPanels() {
 	}
 }
 
-// lowTiles is the height of C, in tiles, up to which packing B costs more than lines of it that are far apart. A taller C may read B in
-// place if all of B stays in a cache: nearTiles and nearBytes.
+// lowRows is the number of rows of C up to which packing B costs more than lines of it that are far apart. A taller C may read B in
+// place if all of B stays in a cache: mostRows and nearBytes.
 const (
-	lowTiles  = 6
-	nearTiles = 20
+	lowRows   = 84
+	mostRows  = 280
 	nearBytes = 4 << 20
 )
 
@@ -97,7 +97,7 @@ const (
 // than two tiles below one another a row of a panel must not take more lines than it would if it were packed.
 func (p *product) readsB() bool {
 	const line = 64
-	near := p.mTiles <= lowTiles || p.mTiles <= nearTiles && p.k*int(p.b.rs) <= nearBytes
+	near := p.m <= lowRows || p.m <= mostRows && p.k*int(p.b.rs) <= nearBytes
 	return p.b.cs == 4 && (p.mTiles <= 2 || near && p.b.rs%line == 0)
 }
 
@@ -157,7 +157,7 @@ func (p *product) chooseBlocks() {
 	p.mBlocks = len(p.g.bounds) - 1
 	p.nBlocks = 1
 	switch {
-	case p.directB && p.mTiles <= lowTiles && threads > 1:
+	case p.directB && p.m <= lowRows && threads > 1:
 		p.nBlocks = min(8*threads, p.panels)
 	case p.mBlocks < threads:
 		p.nBlocks = min(threads, p.panels)
@@ -285,7 +285,7 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 		t.next = 4 * p.g.shape.nr * (p.now.k1 - p.now.k0)
 	case t.cols == width:
 		t.b, t.bs = p.b.elementAt(k0, from), p.b.rs
-		t.next = 16 * int(p.b.rs) // rows are far apart: prefetch one that is used soon
+		t.next = p.g.shape.ahead * int(p.b.rs) // rows are far apart: prefetch one that is used soon
 	default:
 		t.b, t.bs = unsafe.Pointer(&e.b), uintptr(4*width)
 		copyRows(p.g.isa, t.b, p.b.elementAt(k0, from), t.bs, p.b.rs, t.k, t.cols, nearRows)

@@ -37,16 +37,17 @@ type tileShape struct {
 	strip    int // floats per k of A packed from columns: mr, rounded up to vectors
 	kc       int // greatest chain length of a call: C is loaded and stored once in it; a panel of B stays in the L2 cache
 	mc       int // most tiles below one another: their rows of A stay in the L2 cache
+	ahead    int // rows of a B that is read in place that are prefetched ahead: some 400 cycles
 }
 
 func shapeOf(i isa) tileShape {
 	switch i {
 	case isaAVX512:
-		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 512, mc: 9}
+		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 512, mc: 9, ahead: 16}
 	case isaAVX2:
-		return tileShape{mr: 6, tail: 6, nr: 16, half: 8, strip: 8, kc: 512, mc: 24}
+		return tileShape{mr: 6, tail: 6, nr: 16, half: 8, strip: 8, kc: 512, mc: 24, ahead: 64}
 	default:
-		return tileShape{mr: 4, tail: 1, nr: 16, half: 8, strip: 8, kc: 256, mc: 16}
+		return tileShape{mr: 4, tail: 1, nr: 16, half: 8, strip: 8, kc: 256, mc: 16, ahead: 16}
 	}
 }
 
