@@ -101,10 +101,13 @@ func (p *product) readsB() bool {
 	return p.b.cs == 4 && (p.mTiles <= 2 || near && p.b.rs%line == 0)
 }
 
+// narrowColumns is the most columns of a narrow C: vectors of 16 would be partly empty.
+const narrowColumns = 14
+
 // isNarrow reports whether C has so few columns that its transpose is computed instead: A is stored by columns, and
 // read in place as a row-major B then. A tile is as wide as registers allow, and A is read once, whole lines at a time.
 func (p *product) isNarrow() bool {
-	return p.n <= p.g.shape.mr && p.n < p.m && p.a.rs == 4 && p.b.cs == 4 && p.bias == nil && p.relu == 0 && p.gate.ptr == nil && p.load == 0
+	return p.n <= narrowColumns && p.n < p.m && p.a.rs == 4 && p.b.cs == 4 && p.bias == nil && p.relu == 0 && p.gate.ptr == nil && p.load == 0
 }
 
 // runTransposed computes Cᵀ = Bᵀ Aᵀ, the same chains, and transposes it.
