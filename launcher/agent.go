@@ -52,6 +52,10 @@ func newAgent() (*agent, error) {
 		return nil, place.Errorf("%s=%s: this variable is for ecrec's own use; unset it", envWorker, number)
 	}
 	os.Unsetenv(envWorker)
+	if fd, err := strconv.Atoi(os.Getenv(envLifeline)); err == nil {
+		holdLifeline(fd)
+	}
+	os.Unsetenv(envLifeline)
 	setProcessName("")
 	conn, err := wire.Inherit(fd)
 	if err != nil {

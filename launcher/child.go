@@ -23,6 +23,9 @@ const pipeDelay = time.Second
 // envWorker is the descriptor at which a worker finds its supervisor.
 const envWorker = "ECREC_WORKER"
 
+// envLifeline is the descriptor at which a worker finds its lifeline.
+const envLifeline = "ECREC_LIFELINE"
+
 // child is a process that does not outlive this one.
 type child struct {
 	cmd  *exec.Cmd
@@ -49,7 +52,7 @@ func selfCommand(args []string, files []*os.File, vars ...string) *exec.Cmd {
 
 func isPlaceVariable(name string) bool {
 	switch name {
-	case place.EnvProcess, place.EnvProcesses, place.EnvRdzv, place.EnvSecret, place.EnvControl, envWorker:
+	case place.EnvProcess, place.EnvProcesses, place.EnvRdzv, place.EnvSecret, place.EnvControl, envWorker, envLifeline:
 		return true
 	}
 	return false

@@ -181,7 +181,7 @@ func record(w *World, told time.Time, committed bool) {
 	sum := sha256.Sum256(w.Secret)
 	s := seen{Generation: w.Generation, Processes: w.Processes, Secret: hex.EncodeToString(sum[:]), PID: os.Getpid(),
 		PPID: os.Getppid(), PGR: syscall.Getpgrp(), Fresh: w.Fresh, Told: told, Committed: committed}
-	for _, name := range []string{place.EnvProcess, place.EnvProcesses, place.EnvRdzv, place.EnvSecret, place.EnvControl, envWorker} {
+	for _, name := range []string{place.EnvProcess, place.EnvProcesses, place.EnvRdzv, place.EnvSecret, place.EnvControl, envWorker, envLifeline} {
 		if os.Getenv(name) != "" {
 			s.Left = append(s.Left, name)
 		}

@@ -60,8 +60,13 @@ func (w *workerChild) killIfSilent(over bool) bool {
 	return over
 }
 
-// endChild handles the end of a worker, or of the standby.
+// endChild handles the end of a worker, or of the standby. It is called a second time for a killed one whose lifeline
+// has reported that, when it is reaped.
 func (s *supervisor) endChild(w *workerChild, o control.Outcome) {
+	if w.ended {
+		return
+	}
+	w.ended = true
 	switch {
 	case w == s.standby:
 		s.standby = nil

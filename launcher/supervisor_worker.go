@@ -18,6 +18,7 @@ type workerChild struct {
 	output     *output
 	wasStandby bool
 	killed     bool // by the state machine
+	ended      bool // its end was handled
 }
 
 // KeptFile is the descriptor at which a worker finds Spec.Keep.
@@ -79,7 +80,13 @@ func (s *supervisor) spawnWorker() (*workerChild, error) {
 	if s.spec.Keep != nil {
 		files = append(files, s.spec.Keep)
 	}
-	cmd := selfCommand(s.spec.Args, files, envWorker+"=3")
+	vars := []string{envWorker + "=3"}
+	line := openLifeline()
+	if line != nil {
+		defer line.file.Close()
+		vars, files = append(vars, fmt.Sprintf("%s=%d", envLifeline, 3+len(files))), append(files, line.file)
+	}
+	cmd := selfCommand(s.spec.Args, files, vars...)
 	cmd.Stdout, cmd.Stderr = s.spec.Stdout, w.output // rank 0's worker prints
 	drained := make(chan struct{})                   // the worker's last message was received
 	w.child, err = startChild(cmd, func(state *os.ProcessState) {
@@ -87,12 +94,26 @@ func (s *supervisor) spawnWorker() (*workerChild, error) {
 		o := outcomeOf(state, w.output)
 		w.output.closeLog()
 		s.post(func() { s.endChild(w, o) })
+		if line != nil {
+			line.end()
+		}
 	})
 	if err != nil {
 		conn.Close()
+		if line != nil {
+			line.end()
+			line.await(0, nil)
+		}
 		return nil, err
 	}
 	go s.receiveFromWorker(w, drained)
+	if line != nil {
+		go line.await(w.cmd.Process.Pid, func() {
+			o := control.Outcome{Signal: int(syscall.SIGKILL)}
+			o.Log, o.Tail = w.output.lastLines()
+			s.post(func() { s.endChild(w, o) })
+		})
+	}
 	return w, nil
 }
 

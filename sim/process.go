@@ -20,8 +20,9 @@ type process struct {
 	host                *host
 	number, incarnation int
 
-	latest   *world // the newest world passed to it; guarded by the host's monitor
-	at       *world // its current world
+	latest   *world        // the newest world passed to it; guarded by the host's monitor
+	at       *world        // its current world
+	broken   *train.Broken // of it
 	eps      []transport.Endpoint
 	lastBeat time.Duration // time of its last heartbeat
 }
@@ -36,7 +37,7 @@ func (h *host) startProcess(number int, w *world) {
 	if h.Dead {
 		return
 	}
-	p := &process{c: h.c, host: h, number: number, incarnation: w.slots[number].incarnation, latest: w}
+	p := &process{c: h.c, host: h, number: number, incarnation: w.slots[number].incarnation, latest: w, broken: new(train.Broken)}
 	p.netProcess = netProcess{Process: h.c.s.NewProcess(fmt.Sprintf("process %d (start %d, on host %d)", number, p.incarnation, h.number)),
 		hostNumber: h.number, addr: addrOf(h.number, p.incarnation, number)}
 	h.worker = p
@@ -83,6 +84,7 @@ func (p *process) isFenced() bool {
 
 // setWorld passes a new world to a process, which ends its work in the old one.
 func (p *process) setWorld(w *world) {
+	p.broken.Set(errChanged)
 	p.host.mon.Lock()
 	p.latest = w
 	p.host.mon.Wake()
@@ -93,12 +95,12 @@ func (p *process) setWorld(w *world) {
 // trainWorld returns the newest world in the form of package train.
 func (p *process) trainWorld() *train.World {
 	w := p.latest
-	p.at = w
+	p.at, p.broken = w, new(train.Broken)
 	neighbours := len(w.slots)
 	if p.c.linked { // each process is on a host of its own
 		neighbours = 1
 	}
-	return &train.World{Process: p.number, Processes: len(w.slots), Neighbours: neighbours, Hosted: w.slots[p.number].ranks,
+	return &train.World{Process: p.number, Processes: len(w.slots), Neighbours: neighbours, Broken: p.broken, Hosted: w.slots[p.number].ranks,
 		Later: w.generation > 1, Trained: w.trained,
 		Join:      func([]int) ([]transport.Endpoint, error) { return p.joinPeers(w) },
 		Renew:     p.renewWorld,

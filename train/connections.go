@@ -23,6 +23,7 @@ type connections struct {
 	dense   *collectives.Comm // among the trainers; nil on other ranks
 	sums    *collectives.Comm // among the trainers; nil if there are no sums within a pass
 	sumsErr error             // the first failure of sums
+	broken  *Broken           // of the world
 	ctl     *control
 
 	exchange Exchange       // base or cache
@@ -41,7 +42,7 @@ type connections struct {
 // enterWorld joins a world. leaveWorld leaves it, also after an error.
 func (r *rank) enterWorld(ep transport.Endpoint) {
 	j := r.job
-	r.conns = connections{env: j.env, dev: j.dev, ep: ep, clip: clipperOf(r, j.cfg.Train)}
+	r.conns = connections{env: j.env, dev: j.dev, ep: ep, broken: j.world.Broken, clip: clipperOf(r, j.cfg.Train)}
 	g := &r.conns
 	critical, delayed := g.openComm(ep, chanRows), g.openComm(ep, chanDelayed)
 	g.gpus = append(g.gpus, critical, delayed)
@@ -132,7 +133,7 @@ func (g *connections) finishReduce(s kernels.Stream, grad kernels.Buffer) {
 }
 
 func (g *connections) reduceRange(s kernels.Stream, grad kernels.Buffer, from, n int) {
-	if g.dense != nil && n > 0 {
+	if g.dense != nil && n > 0 && g.broken.Err() == nil { // else it is not complete
 		_ = s.Sync() // an error stays in the stream, and ends the step
 		g.reduces = append(g.reduces, g.dense.AllReduce(grad.SliceFloats(from, n)).Start())
 	}

@@ -26,6 +26,7 @@ type evaluator struct {
 	features int         // dense features of a sample
 	samples  int64       // of all ranks
 	stop     func() bool // is asked before each batch; nil: it never stops
+	broken   *Broken     // of the world
 }
 
 // evaluation is the result of a pass over all samples.
@@ -95,6 +96,9 @@ func (v *evaluator) scoreBatch(w *feed.Work, x Exchange, scores []auc.Packed, lo
 		return nil, err
 	}
 	logits := v.part.model.Forward(in)
+	if err := v.broken.Err(); err != nil {
+		return nil, err
+	}
 	losses, probs := v.buffers.losses.SliceFloats(0, b.N), v.buffers.dlogits.SliceFloats(0, b.N)
 	hostProbs := v.buffers.hostProbs[:b.N]
 	s.SigmoidBCE(losses, probs, logits.Buf, labels, 1)

@@ -279,7 +279,7 @@ func (r *rank) evaluate(step int64, last bool) error {
 		return nil
 	}
 	r.evaluated = step
-	v := evaluator{part: &r.part, buffers: &r.buffers, probe: r.probe, features: j.schema.Dense, samples: j.eval.Len()}
+	v := evaluator{part: &r.part, buffers: &r.buffers, probe: r.probe, features: j.schema.Dense, samples: j.eval.Len(), broken: j.world.Broken}
 	if j.o.EvalOnly {
 		v.stop = j.o.Stop
 	}

@@ -20,7 +20,7 @@ func (r *rank) describeBatch(in *model.Batch, b *data.Batch) {
 // for passError.
 func (r *rank) addUp(sums kernels.Buffer) {
 	g := &r.conns
-	if g.sums == nil || g.sumsErr != nil {
+	if g.sums == nil || g.passError() != nil {
 		return
 	}
 	if g.sumsErr = r.s.Sync(); g.sumsErr == nil {
@@ -28,6 +28,10 @@ func (r *rank) addUp(sums kernels.Buffer) {
 	}
 }
 
-// passError returns the first error of addUp in this world. Results of the pass are undefined
-// after it.
-func (g *connections) passError() error { return g.sumsErr }
+// passError returns the error that ended this world, or the first one of addUp in it. Results of the pass are undefined after it.
+func (g *connections) passError() error {
+	if err := g.broken.Err(); err != nil {
+		return err
+	}
+	return g.sumsErr
+}

@@ -70,6 +70,9 @@ func newRank(j *job, id int) (r *rank, err error) {
 	r.probe = probe.New(j.env, r.tracks.stages, inject)
 	r.checkpoints = checkpointer{id: id, part: &r.part, topology: &j.topology, probe: r.probe, reported: j.o.Observer.Checkpointed,
 		warnOnce: j.warnOnce, rowsPerStep: j.o.SaveRows, session: j.o.SaveSession}
+	if _, isGPU := kernels.GPU(j.dev); !isGPU { // a GPU's stream has the products of a step queued
+		r.s = &breakingStream{r.s, j}
+	}
 	if j.o.WrapStream != nil {
 		r.s = j.o.WrapStream(id, r.s)
 	}

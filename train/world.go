@@ -19,6 +19,8 @@ type World struct {
 	// Join connects this process with the others and returns the endpoints of the
 	// ranks that it hosts, ascending.
 	Join func(hosted []int) ([]transport.Endpoint, error)
+	// Broken, if set, ends the passes of the ranks once this world has ended, before they wait for a message that does not come.
+	Broken *Broken
 	// LostAgo is the time since the loss that ended the world before. Zero: there was none, or
 	// its time is unknown.
 	LostAgo time.Duration

@@ -185,7 +185,12 @@ func (s *session) trainWorld() *train.World {
 		return nil
 	}
 	env.LongSlices(neighbours(w)*max(1, s.cfg.Job.Threads) <= runtime.NumCPU()) // the processes share the cores
-	t := &train.World{Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Join: s.joinWorld,
+	broken := new(train.Broken)
+	go func() {
+		<-w.Changed()
+		broken.Set(launcher.ErrChanged)
+	}()
+	t := &train.World{Broken: broken, Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Join: s.joinWorld,
 		Hosted: w.Processes[w.Process].Ranks, Later: w.Generation > 1, Trained: w.Trained,
 		Machine: func(rank int) string { return w.Processes[processOf(w, rank)].Host }}
 	if !w.LostAt.IsZero() {
