@@ -174,7 +174,7 @@ func (p *Parity) Survey(lost []Loss) error {
 
 // few: a set with a member in fewer than one of this many places is visited member by member, which
 // takes longer for each than a visit of all places in their order.
-const few = 8
+const few = 32
 
 // mayDiffer has a bit for each stripe of the group: whether the shard that an owner has lost
 // may differ from zeros, according to the shard of this rank. All ranks wait for it.
@@ -191,37 +191,27 @@ func (p *Parity) mayDiffer(owner int) bitset {
 // markStripes is mayDiffer by visits of all stripes of which this rank reports the shard.
 func (p *Parity) markStripes(set, touched bitset, owner int) {
 	group, lost := p.group, p.rebuild.lost[p.o.First+p.owner]
-	stripes, size := group.Stripes(p.o.Slots), int64(group.Size)
+	stripes, size, data := group.Stripes(p.o.Slots), int64(group.Size), int64(group.Data())
 	for first := range min(size, stripes) {
-		theirs, _ := group.Shard(first, owner)
-		own := p.series[first]
-		at := own.Row
+		shard, _ := group.Shard(first, owner)
+		theirs, own := int64(shard), p.series[first]
 		if lost.includesShard(own.Shard, group) {
 			continue // other members report it
 		}
-		switch {
-		case own.Shard >= group.Data() && theirs < group.Data():
-			for s := first; s < stripes; s += size {
-				if p.isMarked(at, theirs) {
-					set.set(s)
-				}
-				at += own.Step
+		n := (stripes - first + size - 1) / size
+		if own.Shard < group.Data() {
+			if theirs >= data { // else the holder of a parity reports it
+				n = min(n, (p.o.Shard.Slots()-own.Row+own.Step-1)/own.Step)
+				set.addAt(first, size, n, touched.pick(own.Row, own.Step, n))
 			}
-		case own.Shard >= group.Data():
-			for s := first; s < stripes; s += size {
-				if !p.isZero(at) {
-					set.set(s)
-				}
-				at += own.Step
-			}
-		case theirs >= group.Data():
-			for s := first; s < stripes && at < p.o.Shard.Slots(); s += size {
-				if touched.has(at) {
-					set.set(s)
-				}
-				at += own.Step
-			}
-		default: // the holder of a parity reports it
+			continue
+		}
+		from, upTo := theirs, theirs+1
+		if theirs >= data { // a parity differs with any of its columns
+			from, upTo = 0, data
+		}
+		for column := from; column < upTo; column++ {
+			set.addAt(first, size, n, p.folded.pick(own.Row*data+column, own.Step*data, n))
 		}
 	}
 }
@@ -316,15 +306,11 @@ func (b bitset) dropUnlisted(listed bitset, stripe, size int64, of ec.Series, me
 	if members == 0 { // the set may have no memory
 		return 0
 	}
-	limit := min(64*int64(len(b)), of.Row+of.Step*((64*int64(len(listed))-stripe+size-1)/size))
-	for at := of.Row; at < limit; at += of.Step {
-		if !listed.has(stripe) && b.has(at) {
-			b.unset(at)
-			dropped++
-		}
-		stripe += size
+	n := min((64*int64(len(b))-of.Row+of.Step-1)/of.Step, (64*int64(len(listed))-stripe+size-1)/size)
+	if n <= 0 {
+		return 0
 	}
-	return dropped
+	return b.keepAt(of.Row, of.Step, n, listed.pick(stripe, size, n))
 }
 
 // slots is a limit above all missing slots.
