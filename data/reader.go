@@ -28,7 +28,12 @@ type turn struct {
 	ready *env.Queue[prepared]
 	free  *env.Queue[*Batch]
 	done  *env.Event // the goroutine has ended
+	later []*Batch   // that are not used yet
 }
+
+// atFirst is how many batches a goroutine has at first. Each Next gives it another one, up to its number: the first step of a job does not
+// share the cores with the preparation of many more.
+const atFirst = 2
 
 type prepared struct {
 	batch *Batch
@@ -64,8 +69,12 @@ func NewReader(e env.Env, src Source, o Order, rank, ranks int, first, last int6
 			done:  env.NewEvent(e, "data reader"),
 		}
 		blocks := new(blockCache)
-		for range each {
-			t.free.Put(&Batch{read: readState{blocks: blocks}})
+		for i := range each {
+			if b := (&Batch{read: readState{blocks: blocks}}); i < atFirst {
+				t.free.Put(b)
+			} else {
+				t.later = append(t.later, b)
+			}
 		}
 		r.turns = append(r.turns, t)
 	}
@@ -117,6 +126,10 @@ func (r *Reader) Next() (*Batch, error) {
 	}
 	r.held++
 	r.given++
+	if len(t.later) > 0 {
+		t.free.Put(t.later[0])
+		t.later = t.later[1:]
+	}
 	return p.batch, nil
 }
 

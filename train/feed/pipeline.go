@@ -79,6 +79,7 @@ type Pipeline struct {
 	threads *kernels.Threads  // of the planner
 	planner *lrpp.Planner
 	works   []*Work
+	later   []*Work             // that are not used yet
 	plans   *env.Queue[planned] // of the planner; ready, or those that the uploader takes
 	ready   *env.Queue[planned]
 	free    *env.Queue[*Work]
@@ -119,10 +120,14 @@ func Start(o Options) *Pipeline {
 	o.Plan.Threads = p.threads
 	p.planner = lrpp.NewPlanner(p.comm, o.Place, o.Plan)
 	for range works {
-		w := new(Work)
-		p.works = append(p.works, w)
+		p.works = append(p.works, new(Work))
+	}
+	// The first step, above all that after a loss, does not share the cores with the preparation of many more: each Advance makes it one.
+	first := min(works, 2+p.planner.Ahead())
+	for _, w := range p.works[:first] {
 		p.free.Put(w)
 	}
+	p.later = p.works[first:]
 	p.plans = p.ready
 	if o.Lists != nil {
 		p.plans = env.NewQueue[planned](o.Env, "plans", works+1+mostNotices)
@@ -286,6 +291,10 @@ func (p *Pipeline) Advance() (*Work, error) {
 		return nil, p.err
 	}
 	p.receiveNext()
+	if len(p.later) > 0 {
+		p.release(p.later[0])
+		p.later = p.later[1:]
+	}
 	return p.cur, nil
 }
 
