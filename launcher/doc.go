@@ -116,6 +116,9 @@
 //     loss, or after 15 heartbeats without a leader.)
 //   - A worker does not outlive its supervisor, nor a supervisor the local launcher
 //     (PR_SET_PDEATHSIG, held by a thread that lives as long as the child).
+//   - A supervisor notices that its worker was killed as soon as no thread of it runs any more, by a
+//     robust futex (lifeline). The system frees all memory of the process before it reports its
+//     end. Other ends are noticed when it does.
 //   - The secret is on no command line. Messages between supervisors are encrypted and
 //     authenticated with their number (package internal/seal). Only nonces are in clear.
 //   - The consensus library logs warnings and errors only, and none once the job is over.
