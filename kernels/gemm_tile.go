@@ -27,7 +27,7 @@ type tileRun struct {
 	ahead      int       // from a tile's first element of A to the bytes that are prefetched in the first step of k
 	aheadStep  int       // from these to those of the next step
 	fetch      uintptr   // the address in the next panel of B that is prefetched next
-	aheadC     uintptr   // from a tile of C to the one that is prefetched, if load is 0
+	aheadC     uintptr   // from a tile of C to the tile that is prefetched, if load is 0
 }
 
 // tileShape is the geometry of an isa's micro-kernels.

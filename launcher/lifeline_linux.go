@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lifeline tells a supervisor at once that its worker was killed. Without it the supervisor learns that from the system, which
+// A lifeline reports to a supervisor at once that its worker was killed. Without it the supervisor waits for the system, which
 // first frees all memory of the process: that takes longer than the rest of a recovery if it has some GB.
 //
 // It is a robust futex: a word of shared memory that a thread of the worker holds for as long as the process lives. When the thread ends,
@@ -23,7 +23,7 @@ type lifeline struct {
 	file *os.File // for the worker
 	page []byte
 	over atomic.Bool
-	done chan struct{} // closed when end has used page
+	done chan struct{} // closed when endWatch has used page
 }
 
 // lifelinePage is the memory of a lifeline. The list of the robust futexes of a thread has one element, node.
@@ -33,11 +33,11 @@ type lifelinePage struct {
 	word                  uint32 // 0, or the thread that holds it, and the bits below
 }
 
-// The bits of a word, as the system knows them.
+// The bits of a word, as the system defines them.
 const (
 	futexWaiters   = 0x80000000 // a process waits
 	futexOwnerDied = 0x40000000 // the thread has ended
-	futexOver      = 0x20000000 // set by end; no thread has such a number
+	futexOver      = 0x20000000 // set by endWatch; no thread has such a number
 )
 
 // openLifeline makes a lifeline, nil if the system has none.
@@ -63,7 +63,7 @@ func (n *lifeline) memory() *lifelinePage {
 	return (*lifelinePage)(unsafe.Pointer(unsafe.SliceData(n.page)))
 }
 
-// holdLifeline makes this process, a worker, hold the lifeline of a descriptor. Without it the supervisor learns later of its end.
+// holdLifeline makes this process, a worker, hold the lifeline of a descriptor. Without it the supervisor notices its end later.
 func holdLifeline(fd int) {
 	n := &lifeline{file: os.NewFile(uintptr(fd), "lifeline")}
 	defer n.file.Close()
@@ -84,7 +84,7 @@ func holdLifeline(fd int) {
 	}()
 }
 
-// await calls killed once if SIGKILL ends the worker with this number. It returns after end.
+// await calls killed once if SIGKILL ends the worker with this number. It returns after endWatch.
 func (n *lifeline) await(pid int, killed func()) {
 	word := &n.memory().word
 	for !n.over.Load() && atomic.LoadUint32(word)&futexOwnerDied == 0 {
@@ -105,11 +105,11 @@ func (n *lifeline) await(pid int, killed func()) {
 	_ = unix.Munmap(n.page)
 }
 
-// lifelinePoll is how often a supervisor looks whether all threads of a killed worker have come to their end.
+// lifelinePoll is how often a supervisor looks whether all threads of a killed worker have reached their end.
 const lifelinePoll = 200 * time.Microsecond
 
-// end makes await return. The worker has ended, or was not started.
-func (n *lifeline) end() {
+// endWatch makes await return. The worker has ended, or was not started.
+func (n *lifeline) endWatch() {
 	n.over.Store(true)
 	word := &n.memory().word
 	atomic.StoreUint32(word, futexOver)

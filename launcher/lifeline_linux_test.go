@@ -81,7 +81,7 @@ func TestLifeline(t *testing.T) {
 			}
 			_ = cmd.Wait()
 			t.Logf("ended after %v: %v", time.Since(began), cmd.ProcessState)
-			n.end()
+			n.endWatch()
 			<-returned
 			_ = n.file.Close()
 			if len(killed) > 0 {

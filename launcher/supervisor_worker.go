@@ -95,13 +95,13 @@ func (s *supervisor) spawnWorker() (*workerChild, error) {
 		w.output.closeLog()
 		s.post(func() { s.endChild(w, o) })
 		if line != nil {
-			line.end()
+			line.endWatch()
 		}
 	})
 	if err != nil {
 		conn.Close()
 		if line != nil {
-			line.end()
+			line.endWatch()
 			line.await(0, nil)
 		}
 		return nil, err

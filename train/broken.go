@@ -10,7 +10,7 @@ import (
 // be dropped: the ranks return to the last commit. So they leave it at the next product. It is safe for concurrent use.
 type Broken struct{ cause atomic.Pointer[error] }
 
-// Set ends the passes of a world. Cause is the error of those that were under way; the first one counts.
+// Set ends the passes of a world. Cause is the error of the passes under way; the first one counts.
 func (b *Broken) Set(cause error) { b.cause.CompareAndSwap(nil, &cause) }
 
 // Err returns the cause, nil while the world has not ended, or if b is nil.

@@ -13,7 +13,7 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// productsBelow is a stream that clears the outputs of products before they are computed, so that those that are skipped are seen.
+// productsBelow is a stream that clears the outputs of products before they are computed, so that skipped products are seen.
 type productsBelow struct {
 	kernels.Stream
 	skipped *int

@@ -122,7 +122,7 @@ func Start(o Options) *Pipeline {
 	for range works {
 		p.works = append(p.works, new(Work))
 	}
-	// The first step, above all that after a loss, does not share the cores with the preparation of many more: each Advance makes it one.
+	// The first step, as after a loss, does not share the cores with the preparation of many others: each Advance adds one.
 	first := min(works, 2+p.planner.Ahead())
 	for _, w := range p.works[:first] {
 		p.free.Put(w)
