@@ -92,21 +92,25 @@ func (n *lifeline) await(pid int, killed func()) {
 			waitFutex(word, v)
 		}
 	}
-	for !n.over.Load() {
+	for poll := lifelinePoll; !n.over.Load(); poll = min(2*poll, mostPoll) {
 		if signal, gone := killedBy(pid); gone {
 			if signal == syscall.SIGKILL { // others leave a text, which is read first
 				killed()
 			}
 			break
 		}
-		time.Sleep(lifelinePoll)
+		time.Sleep(poll)
 	}
 	<-n.done
 	_ = unix.Munmap(n.page)
 }
 
-// lifelinePoll is how often a supervisor looks whether all threads of a killed worker have reached their end.
-const lifelinePoll = 200 * time.Microsecond
+// A supervisor looks after lifelinePoll, and then after longer times up to mostPoll, whether all threads of a killed worker have reached
+// their end. A thread that waits for a disk may take long.
+const (
+	lifelinePoll = 200 * time.Microsecond
+	mostPoll     = 20 * time.Millisecond
+)
 
 // endWatch makes await return. The worker has ended, or was not started.
 func (n *lifeline) endWatch() {
