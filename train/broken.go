@@ -6,7 +6,7 @@ import (
 	"github.com/ecrec/ecrec/kernels"
 )
 
-// Broken tells the ranks of a process that their world has ended while they compute. A pass takes most of a step, and its results would
+// Broken shows the ranks of a process that their world has ended while they compute. A pass takes most of a step, and its results would
 // be dropped: the ranks return to the last commit. So they leave it at the next product. It is safe for concurrent use.
 type Broken struct{ cause atomic.Pointer[error] }
 
