@@ -13,12 +13,16 @@ import (
 // sharing returns both ends of a link. Its bytes move only when the test calls for it.
 func sharing(t *testing.T) (ends [2]*link) {
 	t.Helper()
-	mem, _, file, err := createSegment(7)
+	g, name, closeSpare, err := createSegment(7)
 	if err != nil {
 		t.Skipf("needs shared memory: %v", err)
 	}
-	_ = file.Close()
-	t.Cleanup(func() { unmapSegment(mem) })
+	other, err := openSegment(name)
+	closeSpare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.free(); other.free() })
 	near, far := net.Pipe()
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 	for i, conn := range []net.Conn{near, far} {
@@ -30,7 +34,7 @@ func sharing(t *testing.T) (ends [2]*link) {
 			t.Fatal(err)
 		}
 		ends[i] = newLink(w, 1-i, conn)
-		ends[i].ring = newShm(ends[i], mem, i == 0)
+		ends[i].ring = newShm(ends[i], []*segment{g, other}[i], i == 0)
 	}
 	for _, l := range ends {
 		if l.ring.probePeer(); l.ring.self.reads.Load() == 0 {

@@ -66,9 +66,9 @@
 // Memory in an arena can also be read without any message: see Viewer. No process can
 // write to another's memory, except to the rings.
 //
-// Wait polls the rings for some microseconds and then sleeps on a futex that the peer
-// wakes. Both are fastest if each process has cores of its own. Give each process its
-// share of the cores (sched_setaffinity). If exchanges overlap with computation, set
+// Wait polls the rings for a fraction of a millisecond and then sleeps until the peer writes
+// a byte to a pipe. Both are fastest if each process has cores of its own. Give each process
+// its share of the cores (sched_setaffinity). If exchanges overlap with computation, set
 // GOMAXPROCS to one more than the number of compute threads.
 //
 // JoinMPI connects the processes of an MPI communicator, in builds that include MPI. It

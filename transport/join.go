@@ -353,28 +353,28 @@ func (j *joining) tryDial(peer int) error {
 // createRing makes the shared memory of a link and sends the peer its name. If either
 // side cannot map it, frames are sent over the connection.
 func (l *link) createRing(conn net.Conn) error {
-	mem, name, file, err := createSegment(l.world.generation)
+	g, name, closeSpare, err := createSegment(l.world.generation)
 	var s *shm
 	if err == nil {
-		defer func() { _ = file.Close() }()
-		s = newShm(l, mem, true)
+		defer closeSpare()
+		s = newShm(l, g, true)
 	}
 	if _, err := conn.Write(name.encodeName()); err != nil {
 		return err
 	}
 	var opened [1]byte
 	if _, err := io.ReadFull(conn, opened[:]); err != nil {
-		if mem != nil {
-			unmapSegment(mem)
+		if g != nil {
+			g.free()
 		}
 		return err
 	}
 	switch {
-	case mem != nil && opened[0] == 1:
+	case g != nil && opened[0] == 1:
 		s.probePeer()
 		l.ring = s
-	case mem != nil:
-		unmapSegment(mem)
+	case g != nil:
+		g.free()
 	}
 	return nil
 }
@@ -386,8 +386,8 @@ func (l *link) openRing(conn net.Conn) error {
 		return err
 	}
 	opened := byte(0)
-	if mem, err := openSegment(decodeSegmentName(b)); err == nil {
-		l.ring, opened = newShm(l, mem, false), 1
+	if g, err := openSegment(decodeSegmentName(b)); err == nil {
+		l.ring, opened = newShm(l, g, false), 1
 		l.ring.probePeer()
 	}
 	_, err := conn.Write([]byte{opened})

@@ -10,12 +10,12 @@ import (
 
 const (
 	// pollFor is how long Wait polls the rings after the last bytes arrived, before it
-	// sleeps. It is a few futex round trips.
-	pollFor = 30 * time.Microsecond
+	// sleeps. Most messages of a small step arrive within that time.
+	pollFor = 250 * time.Microsecond
 	// pollShared is the same if ranks share cores. The core is then yielded between
 	// polls. If two ranks poll for much longer than this, they keep a core from the
 	// others.
-	pollShared = 600 * time.Microsecond
+	pollShared = 120 * time.Microsecond
 	// pollsPerYield is the number of polls between yields if a rank has a core of its
 	// own, in case the kernel has scheduled others there.
 	pollsPerYield = 32
@@ -110,7 +110,7 @@ func (g *polling) beginSleep() {
 	g.mon.Unlock()
 	for _, s := range g.rings {
 		if s.asleep.Load() && s.acquireMapping() {
-			s.mine.armed.Store(1)
+			s.mine.Store(1)
 			s.releaseMapping()
 			s.moveAll()
 		}

@@ -45,7 +45,7 @@ func TestPollingLetsGoroutinesRun(t *testing.T) {
 	ran, polls := turns.Load(), int64(clock.now/time.Microsecond)
 	over.Store(1)
 	<-ended
-	if polls < 300 || ran < polls/2 {
+	if polls < int64(pollShared/time.Microsecond) || ran < polls/2 {
 		t.Errorf("another goroutine ran %d times during %d polls", ran, polls)
 	}
 }

@@ -30,11 +30,11 @@ const (
 // publishes bytes, or makes room for a starved writer. Every waiter checks again after
 // arming, and every token holder after returning the token, so that no ring is missed.
 type shm struct {
+	*segment
 	link *link
-	mem  []byte
 
 	out, in          ring
-	mine, theirs     *doorbell
+	mine, theirs     *atomic.Uint32 // armed: that side wants to be woken
 	self, other      sideRecord
 	view             *arena.View // the peer's arena; nil if there is none
 	viewBase         uint64      // address of the arena in the peer
@@ -56,13 +56,15 @@ type ring struct {
 	data       []byte
 }
 
-type doorbell struct {
-	rings *atomic.Uint32 // futex
-	armed *atomic.Uint32
+// segment is the memory of a shm, and the pipes by which its sides wake each other.
+type segment struct {
+	mem []byte
+	bells
 }
 
-// newShm lays out the rings in mem. creator is true on the side that made it.
-func newShm(l *link, mem []byte, creator bool) *shm {
+// newShm lays out the rings in a segment. creator is true on the side that made it.
+func newShm(l *link, g *segment, creator bool) *shm {
+	mem := g.mem
 	word := func(line int) unsafe.Pointer { return unsafe.Pointer(&mem[line*64]) }
 	at := func(direction int) ring {
 		line := 4 * direction
@@ -72,14 +74,12 @@ func newShm(l *link, mem []byte, creator bool) *shm {
 			data: mem[off : off+ringBytes],
 		}
 	}
-	bellOf := func(side int) *doorbell {
-		return &doorbell{rings: (*atomic.Uint32)(word(8 + 2*side)), armed: (*atomic.Uint32)(word(9 + 2*side))}
-	}
+	bellOf := func(side int) *atomic.Uint32 { return (*atomic.Uint32)(word(9 + 2*side)) }
 	me := 1
 	if creator {
 		me = 0
 	}
-	s := &shm{link: l, mem: mem, out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me),
+	s := &shm{segment: g, link: l, out: at(me), in: at(1 - me), mine: bellOf(me), theirs: bellOf(1 - me),
 		self: sideRecordAt(mem, me), other: sideRecordAt(mem, 1-me)}
 	s.self.publishSelf(mem)
 	s.refs.Store(1)
@@ -102,7 +102,7 @@ func (s *shm) acquireMapping() bool {
 
 func (s *shm) releaseMapping() {
 	if s.refs.Add(-1) == 0 {
-		unmapSegment(s.mem)
+		s.free()
 		if s.view != nil {
 			s.view.Close()
 		}
@@ -131,16 +131,14 @@ func (s *shm) moveSome() bool {
 
 // ringDoorbell wakes the other side if its doorbell is armed.
 func (s *shm) ringDoorbell() {
-	if s.theirs.armed.Load() != 0 && s.theirs.armed.CompareAndSwap(1, 0) {
-		s.theirs.rings.Add(1)
-		futexWake(s.theirs.rings)
+	if s.theirs.Load() != 0 && s.theirs.CompareAndSwap(1, 0) {
+		wake(s.there)
 	}
 }
 
 func (s *shm) wakeSelf() {
 	if s.acquireMapping() {
-		s.mine.rings.Add(1)
-		futexWake(s.mine.rings)
+		wake(s.here)
 		s.releaseMapping()
 	}
 	s.link.world.polling.endNaps()
@@ -148,16 +146,15 @@ func (s *shm) wakeSelf() {
 
 // disarmDoorbell writes only if necessary, because the other side reads that cache line.
 func (s *shm) disarmDoorbell() {
-	if s.mine.armed.Load() != 0 {
-		s.mine.armed.Store(0)
+	if s.mine.Load() != 0 {
+		s.mine.Store(0)
 	}
 }
 
 // wakeServer wakes serveRings if it sleeps. The caller has acquired the mapping.
 func (s *shm) wakeServer() {
 	if s.asleep.Load() {
-		s.mine.rings.Add(1)
-		futexWake(s.mine.rings)
+		wake(s.here)
 	}
 }
 
@@ -274,14 +271,8 @@ func (s *shm) serveRings() {
 		return
 	}
 	defer s.releaseMapping()
-	var seen uint32
 	var pollsSeen uint64
-	sleep := func() error {
-		futexWait(s.mine.rings, seen)
-		return nil
-	}
 	for {
-		seen = s.mine.rings.Load()
 		if s.link.failure() != nil {
 			return
 		}
@@ -293,9 +284,9 @@ func (s *shm) serveRings() {
 			continue
 		}
 		s.asleep.Store(true)
-		s.mine.armed.Store(1)
+		s.mine.Store(1)
 		if !s.moveSome() {
-			_ = s.link.world.env.Do("wait for a ring", sleep)
+			_ = s.link.world.env.Do("wait for a ring", s.sleep)
 		}
 		s.asleep.Store(false)
 	}

@@ -6,31 +6,37 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// segmentName identifies a segment for a process on the same host. The secret is also in
-// the segment, and proves that it is the right one.
+// segmentName identifies a segment and its pipes for a process on the same host, by the
+// numbers of files of the process that made them. The secret is also in the segment, and
+// proves that it is the right one.
 type segmentName struct {
-	pid, fd uint64
-	secret  [secretBytes]byte
+	pid, fd                          uint64
+	makerWrites, readerWrites, reads uint64 // ends of the pipes that wake the maker, and the other side
+	secret                           [secretBytes]byte
 }
 
 const secretBytes = 32
 
-const segmentNameBytes = 48
+const segmentNameBytes = 5*8 + secretBytes
 
-func (n *segmentName) encodeName() []byte {
-	b := binary.LittleEndian.AppendUint64(nil, n.pid)
-	b = binary.LittleEndian.AppendUint64(b, n.fd)
+func (n *segmentName) encodeName() (b []byte) {
+	for _, x := range []uint64{n.pid, n.fd, n.makerWrites, n.readerWrites, n.reads} {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
 	return append(b, n.secret[:]...)
 }
 
-func decodeSegmentName(b []byte) segmentName {
-	return segmentName{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), [32]byte(b[16:48])}
+func decodeSegmentName(b []byte) (n segmentName) {
+	for i, x := range []*uint64{&n.pid, &n.fd, &n.makerWrites, &n.readerWrites, &n.reads} {
+		*x = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	n.secret = [secretBytes]byte(b[5*8:])
+	return n
 }
 
 // secretOffset is the position of the secret in a segment.
@@ -38,32 +44,38 @@ const secretOffset = 2048
 
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// createSegment makes anonymous shared memory, which never outlives its processes. The
-// caller must close the file when the peer has opened it.
-func createSegment(generation uint64) (mem []byte, name segmentName, file *os.File, err error) {
+// createSegment makes a segment, which never outlives its processes. The caller must close
+// spare when the peer has opened it, or will not.
+func createSegment(generation uint64) (g *segment, name segmentName, spare func(), err error) {
 	fd, err := unix.MemfdCreate(fmt.Sprintf("ecrec generation %d", generation), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, name, nil, err
 	}
-	file = os.NewFile(uintptr(fd), "segment")
+	g = &segment{bells: silentBells()}
+	reads := -1
 	name = segmentName{pid: uint64(os.Getpid()), fd: uint64(fd)}
 	if err = unix.Ftruncate(fd, segmentBytes); err == nil {
 		if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, segmentSeals); err == nil {
-			mem, err = mapSegment(fd)
+			g.mem, err = mapSegment(fd)
 		}
 	}
+	if err == nil {
+		reads, err = g.createBells()
+	}
 	if err != nil {
-		_ = file.Close()
+		_ = unix.Close(fd)
+		g.free()
 		return nil, name, nil, err
 	}
+	name.makerWrites, name.readerWrites, name.reads = uint64(g.here), uint64(g.there), uint64(reads)
 	_, _ = rand.Read(name.secret[:])
-	copy(mem[secretOffset:], name.secret[:])
-	return mem, name, file, nil
+	copy(g.mem[secretOffset:], name.secret[:])
+	return g, name, func() { _, _ = unix.Close(fd), unix.Close(reads) }, nil
 }
 
-// openSegment maps the segment that another process made.
-func openSegment(name segmentName) ([]byte, error) {
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", name.pid, name.fd), os.O_RDWR, 0)
+// openSegment opens the segment that another process made.
+func openSegment(name segmentName) (*segment, error) {
+	file, err := os.OpenFile(fileOf(name.pid, name.fd), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -77,32 +89,34 @@ func openSegment(name segmentName) ([]byte, error) {
 	if err != nil || seals != segmentSeals || info.Size() != segmentBytes {
 		return nil, fmt.Errorf("file %d of process %d is not a segment", name.fd, name.pid)
 	}
-	mem, err := mapSegment(fd)
-	if err == nil && !bytes.Equal(mem[secretOffset:secretOffset+secretBytes], name.secret[:]) {
-		unmapSegment(mem)
+	g := &segment{bells: silentBells()}
+	if g.mem, err = mapSegment(fd); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(g.mem[secretOffset:secretOffset+secretBytes], name.secret[:]) {
+		g.free()
 		return nil, fmt.Errorf("file %d of process %d is another segment", name.fd, name.pid)
 	}
-	return mem, err
+	if err := g.openBells(name); err != nil {
+		g.free()
+		return nil, err
+	}
+	return g, nil
+}
+
+// fileOf is the path of an open file of another process.
+func fileOf(pid, fd uint64) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, fd) }
+
+// free unmaps the memory and closes the pipes. No goroutine uses them any more.
+func (g *segment) free() {
+	if g.mem != nil {
+		_ = unix.Munmap(g.mem)
+	}
+	g.closeBells()
 }
 
 func mapSegment(fd int) ([]byte, error) {
 	return unix.Mmap(fd, 0, segmentBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
-}
-
-func unmapSegment(mem []byte) { _ = unix.Munmap(mem) }
-
-const (
-	futexWaitOp = 0 // FUTEX_WAIT, not private: the word is shared
-	futexWakeOp = 1
-)
-
-// futexWait sleeps while word has the value seen. It may return early.
-func futexWait(word *atomic.Uint32, seen uint32) {
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWaitOp, uintptr(seen), 0, 0, 0)
-}
-
-func futexWake(word *atomic.Uint32) {
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakeOp, 1, 0, 0, 0)
 }
 
 // readMemory copies from two places in a process's memory. It reports whether all bytes

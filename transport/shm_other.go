@@ -2,34 +2,32 @@
 
 package transport
 
-import (
-	"errors"
-	"os"
-	"sync/atomic"
-)
+import "errors"
 
 // On systems other than Linux no segment is ever made, and frames are sent over the
 // connection.
 
 type segmentName struct{}
 
-const segmentNameBytes = 48
+const segmentNameBytes = 72
 
 func (*segmentName) encodeName() []byte { return make([]byte, segmentNameBytes) }
 
 func decodeSegmentName([]byte) segmentName { return segmentName{} }
 
-func createSegment(uint64) ([]byte, segmentName, *os.File, error) {
+func createSegment(uint64) (*segment, segmentName, func(), error) {
 	return nil, segmentName{}, nil, errors.ErrUnsupported
 }
 
-func openSegment(segmentName) ([]byte, error) { return nil, errors.ErrUnsupported }
+func openSegment(segmentName) (*segment, error) { return nil, errors.ErrUnsupported }
 
-func unmapSegment([]byte) {}
+func (*segment) free() {}
 
-func futexWait(*atomic.Uint32, uint32) {}
+type bells struct{ here, there int }
 
-func futexWake(*atomic.Uint32) {}
+func (*bells) sleep() error { return errors.ErrUnsupported }
+
+func wake(int) {}
 
 func osYield() {}
 
