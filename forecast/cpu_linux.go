@@ -8,13 +8,13 @@ import (
 
 // usedTime is the time of cores that this thread has used, or, with all, the time of all threads.
 func usedTime(all bool) time.Duration {
-	who := unix.RUSAGE_THREAD
+	clock := int32(unix.CLOCK_THREAD_CPUTIME_ID)
 	if all {
-		who = unix.RUSAGE_SELF
+		clock = unix.CLOCK_PROCESS_CPUTIME_ID
 	}
-	var u unix.Rusage
-	if unix.Getrusage(who, &u) != nil {
+	var t unix.Timespec
+	if unix.ClockGettime(clock, &t) != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }

@@ -22,11 +22,15 @@ const (
 	measureFor                = 200 * time.Millisecond
 )
 
-// coarse is the least time of a core that the kernel counts well.
+// coarse is the least time of a core that the kernel counts well, for all threads of a process.
 const coarse = 2 * time.Millisecond
 
-// tableBytes is the memory of the table whose rows are read and updated: far more than the caches hold.
-const tableBytes = 128 << 20
+const (
+	// tableBytes is the memory of the tables whose rows are read and updated, for each core: far more than the caches hold.
+	tableBytes = 128 << 20
+	// mostCopies limits the copies that are measured at a time.
+	mostCopies = 64
+)
 
 // bench measures the work of one rank.
 type bench struct {
@@ -34,7 +38,7 @@ type bench struct {
 	dev     kernels.Device
 	s       kernels.Stream
 	threads int
-	alone   bool // no other copy runs
+	copies  int // that run at a time
 	r       *plan.RankMean
 	batch   *data.Batch // its slice
 	work    plan.Work
@@ -44,16 +48,21 @@ type bench struct {
 }
 
 // measureWork measures the work of the rank that moves the most bytes. As many copies run at a time as there are processes
-// on a machine, if it has cores for them: they share its caches and its memory as the processes do.
+// on a machine: they share its caches, its memory and, if there are too few, its cores as the processes do. Copies that share
+// a core find less of their data in its caches than one that has it alone.
 func measureWork(outline *train.Outline, f *plan.Forecast) (*plan.Work, error) {
 	dev, err := kernels.NewCPU(kernels.CPUOptions{BLAS: outline.BLAS()})
 	if err != nil {
 		return nil, err
 	}
 	threads := outline.Threads()
-	all := make([]*bench, max(1, min(f.Processes, runtime.NumCPU()/threads)))
+	copies := min(f.Processes, mostCopies)
+	if threads > 1 { // copies that share cores are timed by the clock of their only thread
+		copies = max(1, min(copies, runtime.NumCPU()/threads))
+	}
+	all := make([]*bench, copies)
 	for i := range all {
-		all[i] = &bench{outline: outline, dev: dev, threads: threads, alone: len(all) == 1, r: &f.Largest, random: rand.New(rand.NewPCG(1, uint64(i)))}
+		all[i] = &bench{outline: outline, dev: dev, threads: threads, copies: copies, r: &f.Largest, random: rand.New(rand.NewPCG(1, uint64(i)))}
 	}
 	all[0].readSlice()
 	for _, b := range all {
@@ -138,7 +147,7 @@ func (b *bench) median(threads int, f func()) float64 {
 			return 0
 		}
 		took := time.Since(start)
-		if cpu := usedTime(threads > 1) - used; cpu > coarse && (threads == 1 || b.alone) {
+		if cpu := usedTime(threads > 1) - used; threads == 1 && cpu > 0 || cpu > coarse && b.copies == 1 {
 			took = min(took, cpu/time.Duration(threads))
 		}
 		all = append(all, took.Seconds())
@@ -225,7 +234,8 @@ func (b *bench) upload(list []int32) kernels.Buffer {
 // measureOwner measures the work of an owner: rows that it sends, updates and protects.
 func (b *bench) measureOwner(w *plan.Work) {
 	j, r := &b.outline.Job, b.r
-	slots := int(min(j.Place.Slots(0), tableBytes/int64(4*j.Stride)))
+	bytes := int64(tableBytes * min(b.copies, runtime.NumCPU()) / b.copies)
+	slots := int(min(j.Place.Slots(0), bytes/int64(4*j.Stride)))
 	if slots == 0 || r.Served == 0 {
 		return
 	}

@@ -22,7 +22,7 @@ func sharing(t *testing.T) (ends [2]*link) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { g.free(); other.free() })
+	t.Cleanup(func() { g.closeSegment(); other.closeSegment() })
 	near, far := net.Pipe()
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 	for i, conn := range []net.Conn{near, far} {

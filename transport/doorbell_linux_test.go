@@ -12,7 +12,7 @@ func TestBells(t *testing.T) {
 	if err != nil {
 		t.Skipf("needs shared memory: %v", err)
 	}
-	defer maker.free()
+	defer maker.closeSegment()
 	opener, err := openSegment(name)
 	closeSpare()
 	if err != nil {
@@ -36,7 +36,7 @@ func TestBells(t *testing.T) {
 	for range 1 << 17 { // more than a pipe holds
 		wake(maker.there)
 	}
-	opener.free()
+	opener.closeSegment()
 	wake(maker.there)
 }
 
@@ -46,12 +46,12 @@ func TestBellsOfAnEndedProcess(t *testing.T) {
 	if err != nil {
 		t.Skipf("needs shared memory: %v", err)
 	}
-	defer maker.free()
+	defer maker.closeSegment()
 	defer closeSpare()
 	before := openFiles(t)
 	name.reads = 1 << 20 // no file has that number
 	if g, err := openSegment(name); err == nil {
-		g.free()
+		g.closeSegment()
 		t.Fatal("a segment without its pipes was opened")
 	}
 	if after := openFiles(t); after != before {

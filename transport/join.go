@@ -365,7 +365,7 @@ func (l *link) createRing(conn net.Conn) error {
 	var opened [1]byte
 	if _, err := io.ReadFull(conn, opened[:]); err != nil {
 		if g != nil {
-			g.free()
+			g.closeSegment()
 		}
 		return err
 	}
@@ -374,7 +374,7 @@ func (l *link) createRing(conn net.Conn) error {
 		s.probePeer()
 		l.ring = s
 	case g != nil:
-		g.free()
+		g.closeSegment()
 	}
 	return nil
 }

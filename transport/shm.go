@@ -102,7 +102,7 @@ func (s *shm) acquireMapping() bool {
 
 func (s *shm) releaseMapping() {
 	if s.refs.Add(-1) == 0 {
-		s.free()
+		s.closeSegment()
 		if s.view != nil {
 			s.view.Close()
 		}

@@ -64,7 +64,7 @@ func createSegment(generation uint64) (g *segment, name segmentName, spare func(
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		g.free()
+		g.closeSegment()
 		return nil, name, nil, err
 	}
 	name.makerWrites, name.readerWrites, name.reads = uint64(g.here), uint64(g.there), uint64(reads)
@@ -94,11 +94,11 @@ func openSegment(name segmentName) (*segment, error) {
 		return nil, err
 	}
 	if !bytes.Equal(g.mem[secretOffset:secretOffset+secretBytes], name.secret[:]) {
-		g.free()
+		g.closeSegment()
 		return nil, fmt.Errorf("file %d of process %d is another segment", name.fd, name.pid)
 	}
 	if err := g.openBells(name); err != nil {
-		g.free()
+		g.closeSegment()
 		return nil, err
 	}
 	return g, nil
@@ -107,8 +107,8 @@ func openSegment(name segmentName) (*segment, error) {
 // fileOf is the path of an open file of another process.
 func fileOf(pid, fd uint64) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, fd) }
 
-// free unmaps the memory and closes the pipes. No goroutine uses them any more.
-func (g *segment) free() {
+// closeSegment unmaps the memory and closes the pipes. No goroutine uses them any more.
+func (g *segment) closeSegment() {
 	if g.mem != nil {
 		_ = unix.Munmap(g.mem)
 	}

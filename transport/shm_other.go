@@ -21,7 +21,7 @@ func createSegment(uint64) (*segment, segmentName, func(), error) {
 
 func openSegment(segmentName) (*segment, error) { return nil, errors.ErrUnsupported }
 
-func (*segment) free() {}
+func (*segment) closeSegment() {}
 
 type bells struct{ here, there int }
 
