@@ -126,7 +126,7 @@ func sealed(cfg *config.Config) transport.Secure {
 // hostOf describes the machines of a job: as many cores as this one has.
 func hostOf(outline *train.Outline, o Options) plan.Host {
 	j := &outline.Job
-	h := plan.Host{Processes: min(o.PerHost, j.Ranks), Machines: (j.Ranks + o.PerHost - 1) / o.PerHost, Cores: runtime.NumCPU(),
+	h := plan.Host{Ranks: j.Ranks, Processes: min(o.PerHost, j.Ranks), Machines: (j.Ranks + o.PerHost - 1) / o.PerHost, Cores: runtime.NumCPU(),
 		Threads: outline.Threads()}
 	if j.Ranks > 1 {
 		h.Remote = float64(j.Ranks-h.Processes) / float64(j.Ranks-1)

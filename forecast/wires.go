@@ -1,8 +1,11 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"net"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,14 +14,17 @@ import (
 	"github.com/ecrec/ecrec/transport"
 )
 
-// Messages of a measurement: many short ones, which are all posted at once, and a few long ones.
+// Messages of a measurement: exchanges of one short message with each of the others, exchanges of several, and of a long one.
 const (
-	shortMessages, shortBytes = 256, 256
-	longMessages, longBytes   = 4, 4 << 20
-	wireRounds                = 8
-	tagOfMeasurement          = 1
-	joinTimeout               = 10 * time.Second
-	quietHeartbeat            = 2 * time.Second
+	severalMessages  = 16
+	shortBytes       = 256
+	longBytes        = 4 << 20
+	shortRounds      = 32 // exchanges of a time
+	wireRounds       = 8  // times of each kind, of which the median counts
+	mostEndpoints    = 16
+	tagOfMeasurement = 1
+	joinTimeout      = 10 * time.Second
+	quietHeartbeat   = 2 * time.Second
 )
 
 // measureWires measures the cost of messages between processes of one machine, and of two: over TCP, without the
@@ -27,11 +33,16 @@ func measureWires(e env.Env, h *plan.Host, link *transport.EmulatedLink, far tra
 	if h.Processes*h.Machines < 2 {
 		return nil
 	}
-	if h.Here, err = measureWire(e, true, transport.SecureOff); err != nil {
-		return err
+	n := min(max(2, h.Processes), mostEndpoints)
+	if h.Processes > 1 {
+		if h.Here, err = measureWire(e, n, true, transport.SecureOff); err != nil {
+			return err
+		}
 	}
-	if h.Far, err = measureWire(e, false, far); err != nil {
-		return err
+	if h.Machines > 1 {
+		if h.Far, err = measureWire(e, n, false, far); err != nil {
+			return err
+		}
 	}
 	if link != nil {
 		h.Far.Latency, h.Far.BytesPerS = link.Latency.Seconds(), link.BytesPerS
@@ -39,9 +50,9 @@ func measureWires(e env.Env, h *plan.Host, link *transport.EmulatedLink, far tra
 	return nil
 }
 
-// measureWire measures messages that two endpoints send each other at the same time.
-func measureWire(e env.Env, shared bool, secure transport.Secure) (w plan.Wire, err error) {
-	eps, err := joinTwo(e, shared, secure)
+// measureWire measures messages between as many endpoints as there are processes on a machine. All send and receive at the same time.
+func measureWire(e env.Env, n int, shared bool, secure transport.Secure) (w plan.Wire, err error) {
+	eps, err := joinMany(e, n, shared, secure)
 	if err != nil {
 		return w, fmt.Errorf("forecast: measure messages over the loopback interface: %w", err)
 	}
@@ -50,67 +61,98 @@ func measureWire(e env.Env, shared bool, secure transport.Secure) (w plan.Wire, 
 			_ = ep.Close()
 		}
 	}()
-	short, long := time.Hour, time.Hour
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * n)) // the threads of as many processes
+	m := &messages{e: e, eps: eps}
+	one, several := m.exchange(shortRounds, 1, shortBytes), m.exchange(shortRounds, severalMessages, shortBytes)
+	long := m.exchange(1, 1, longBytes/(n-1))
+	peers := float64(n - 1)
+	w.PerMessage = max(0, several-one) / (peers * (severalMessages - 1))
+	w.PerExchange = max(0, one-peers*w.PerMessage)
+	w.PerByte = max(0, long-one) / float64(longBytes/(n-1)*(n-1))
+	return w, m.err
+}
+
+// messages measures exchanges.
+type messages struct {
+	e   env.Env
+	eps []transport.Endpoint
+	err error
+}
+
+// exchange returns the seconds of a core that a rank needs for an exchange of some messages with each of the others, waiting included.
+func (m *messages) exchange(rounds, each, bytes int) float64 {
+	n := len(m.eps)
+	memory := make([][]byte, n) // for what is received, and then one message to send
+	for i := range memory {
+		memory[i] = make([]byte, bytes*(each*n+1))
+	}
+	var all []float64
 	for range wireRounds {
-		a, err := swap(e, eps, shortMessages, shortBytes)
-		if err != nil {
-			return w, err
+		began, used := m.e.Now(), usedTime(true)
+		var wait sync.WaitGroup
+		errs := make([]error, n)
+		for i, ep := range m.eps {
+			wait.Go(func() { errs[i] = swap(ep, i, n, rounds, each, memory[i]) })
 		}
-		b, err := swap(e, eps, longMessages, longBytes)
-		if err != nil {
-			return w, err
+		wait.Wait()
+		if m.err = cmp.Or(append(errs, m.err)...); m.err != nil {
+			return 0
 		}
-		short, long = min(short, a), min(long, b)
+		took := m.e.Now() - began
+		// Endpoints without a core of their own take turns.
+		if cpu := (usedTime(true) - used) / time.Duration(n); n > runtime.NumCPU() && cpu > 0 {
+			took = cpu
+		}
+		all = append(all, took.Seconds()/float64(rounds))
 	}
-	w.PerMessage = short.Seconds() / shortMessages
-	w.PerByte = long.Seconds() / (longMessages * longBytes)
-	return w, nil
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
-// swap sends messages both ways and returns how long that takes.
-func swap(e env.Env, eps [2]transport.Endpoint, messages, bytes int) (time.Duration, error) {
-	var wait sync.WaitGroup
-	var errs [2]error
-	began := e.Now()
-	for i, ep := range eps {
-		wait.Go(func() {
-			var requests []transport.Request
-			out, in := make([]byte, bytes), make([]byte, bytes*messages)
-			for m := range messages {
-				requests = append(requests, ep.Recv(1-i, tagOfMeasurement, in[m*bytes:(m+1)*bytes]))
+// swap sends messages to all others, and receives as many.
+func swap(ep transport.Endpoint, self, n, rounds, each int, memory []byte) (err error) {
+	bytes := len(memory) / (each*n + 1)
+	in, out := memory[:bytes*each*n], memory[bytes*each*n:]
+	var requests []transport.Request
+	for range rounds {
+		requests = requests[:0]
+		for k := range n {
+			for m := 0; k != self && m < each; m++ {
+				at := (k*each + m) * bytes
+				requests = append(requests, ep.Recv(k, tagOfMeasurement, in[at:at+bytes]))
 			}
-			for range messages {
-				requests = append(requests, ep.Send(1-i, tagOfMeasurement, out))
+		}
+		for k := 1; k < n; k++ { // not all to the same one first
+			for range each {
+				requests = append(requests, ep.Send((self+k)%n, tagOfMeasurement, out))
 			}
-			for _, r := range requests {
-				if err := r.Wait(); err != nil {
-					errs[i] = err
-				}
+		}
+		for _, r := range requests {
+			if failed := r.Wait(); failed != nil {
+				err = failed
 			}
-		})
-	}
-	wait.Wait()
-	for _, err := range errs {
+		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return e.Now() - began, nil
+	return nil
 }
 
-// joinTwo connects two endpoints over the loopback interface, as if they were in two processes.
-func joinTwo(e env.Env, shared bool, secure transport.Secure) (eps [2]transport.Endpoint, err error) {
-	processes := make([]transport.Process, 2)
-	var listeners [2]net.Listener
+// joinMany connects endpoints over the loopback interface, as if each was in a process of its own.
+func joinMany(e env.Env, n int, shared bool, secure transport.Secure) ([]transport.Endpoint, error) {
+	eps, errs := make([]transport.Endpoint, n), make([]error, n)
+	processes := make([]transport.Process, n)
+	listeners := make([]net.Listener, n)
+	var err error
 	for i := range processes {
 		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			return eps, err
+			return nil, err
 		}
 		defer listeners[i].Close()
 		processes[i] = transport.Process{Ranks: []int{i}, Addr: listeners[i].Addr().String(), Host: "here"}
 	}
 	var wait sync.WaitGroup
-	var errs [2]error
 	for i := range eps {
 		wait.Go(func() {
 			joined, err := transport.Join(transport.NetOptions{Env: e, Generation: 1, Secret: []byte("forecast"), Processes: processes, Self: i,
@@ -121,10 +163,13 @@ func joinTwo(e env.Env, shared bool, secure transport.Secure) (eps [2]transport.
 		})
 	}
 	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return eps, err
+	if err := cmp.Or(errs...); err != nil {
+		for _, ep := range eps {
+			if ep != nil {
+				_ = ep.Close()
+			}
 		}
+		return nil, err
 	}
 	return eps, nil
 }

@@ -43,9 +43,11 @@ func (w *Work) AddShare(x *Work, share float64) {
 	}
 }
 
-// Wire is the cost of messages between two processes, at each end.
+// Wire is the cost of messages between two processes, at each end, in seconds of a core. An exchange is the messages that a rank
+// sends and receives at a time, before it waits for all of them.
 type Wire struct {
-	PerMessage, PerByte float64 // seconds of a core, for a message that is sent and one that is received
+	PerExchange         float64 // the wait
+	PerMessage, PerByte float64 // for a message that is sent and one that is received
 	Latency             float64 // seconds on the wire
 	BytesPerS           float64 // of the link of a machine, in each direction; 0: there is no limit
 }
@@ -56,6 +58,7 @@ type Host struct {
 	Machines  int     // of the job
 	Cores     int     // of a machine
 	Threads   int     // that compute in each process
+	Ranks     int     // of the job
 	Here, Far Wire    // between processes of a machine, and of two
 	Remote    float64 // the share of a rank's messages that leave its machine
 }
@@ -147,10 +150,13 @@ func hide(exchange, beside float64) (waited, hidden float64) {
 // cost is the seconds of a core for the messages of a class.
 func (h *Host) cost(r *RankMean, k Class) float64 {
 	messages, bytes := math.Max(r.Sent[k].Messages, r.Received[k].Messages), math.Max(r.Sent[k].Bytes, r.Received[k].Bytes)
-	return (1-h.Remote)*h.Here.cost(messages, bytes) + h.Remote*h.Far.cost(messages, bytes)
+	exchanges := math.Min(messages, math.Max(1, messages/math.Max(1, float64(h.Ranks-1))))
+	return (1-h.Remote)*h.Here.cost(exchanges, messages, bytes) + h.Remote*h.Far.cost(exchanges, messages, bytes)
 }
 
-func (w *Wire) cost(messages, bytes float64) float64 { return messages*w.PerMessage + bytes*w.PerByte }
+func (w *Wire) cost(exchanges, messages, bytes float64) float64 {
+	return exchanges*w.PerExchange + messages*w.PerMessage + bytes*w.PerByte
+}
 
 // passTime is how long an exchange of a class takes in which all messages are posted at once.
 func (h *Host) passTime(r *RankMean, k Class) float64 {
