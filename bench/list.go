@@ -26,6 +26,7 @@ func All() []Bench {
 		overheadBench,
 		planBench,
 		popularityBench,
+		processesBench,
 		protectionBench,
 		rebuildBench,
 		recoveryBench,

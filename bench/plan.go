@@ -17,20 +17,24 @@ import (
 	"github.com/ecrec/ecrec/forecast"
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/plan"
+	"github.com/ecrec/ecrec/transport"
 
 	"golang.org/x/sys/unix"
 )
 
 var planBench = Bench{
 	Name: "plan",
-	Doc:  "predictions of ecrec plan over the measures of runs with 1, 2 and 4 processes",
+	Doc:  "predictions of ecrec plan over the measures of runs with 1 to 16 processes",
 	Detail: "Each repeat predicts a job and runs it. The work of a step is the time of all cores for it, of two runs of different lengths. " +
-		"The memory is that of all processes of a run at its peak, without the program, which they share.",
+		"The memory is that of all processes of a run at its peak, without the program, which they share. " +
+		"With a link, each process has a network namespace of its own, whose traffic is shaped to the rate. That needs root and iproute2.",
 	Settings: []Setting{
-		numbers("processes", "1,2,4", 1, 64, "numbers of processes, with a rank each").orTiny("2"),
+		numbers("processes", "1,2,4,8,16", 1, 64, "numbers of processes, with a rank each").orTiny("2"),
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("steps", "60", 2, maxSteps, "steps of the longer run").orTiny("4"),
 		text("code", "none", "as ec.code; xor needs 3 processes or more", "erasure code").orTiny("none"),
+		choice("model", plannedShape.name, []string{plannedShape.name, plannedSmall.name}, "model; dim16 has small layers"),
+		text("link", "none", "a rate such as 1Gb/s, or none", "link of each process, as if it had a machine of its own"),
 		modeSetting,
 	},
 	Bars: []Bar{{nil, "predictions are within 10 % of real runs", oneWay(
@@ -47,12 +51,16 @@ const (
 // plannedShape is a model of few rows, all of which a short run touches: a row has memory from its first use on, and the plan counts all.
 var plannedShape = shape{"dim64", 64, []int{512, 256, 64}, []int{512, 256, 1}, "[" + strings.TrimSuffix(strings.Repeat("500, ", 26), ", ") + "]", "", ""}
 
+// plannedSmall has small layers, so that messages matter.
+var plannedSmall = shape{"dim16", 16, []int{64, 16}, []int{64, 1}, plannedShape.tables, "", ""}
+
 // planRun is one run of the benchmark.
 type planRun struct {
 	o       Options
 	program string
 	dir     string
 	path    string // of the config
+	link    *transport.EmulatedLink
 }
 
 // ran is the cost of a run.
@@ -72,6 +80,16 @@ func runPlan(out io.Writer, o Options) (report *Report, err error) {
 	}
 	defer os.RemoveAll(b.dir)
 	s := plannedShape
+	if o.text("model") == plannedSmall.name {
+		s = plannedSmall
+	}
+	if link := o.text("link"); link != "none" {
+		l, err := transport.ParseEmulatedLink(link + ",0s")
+		if err != nil {
+			return nil, err
+		}
+		b.link = &l
+	}
 	if o.Tiny {
 		s = tinyShape
 	}
@@ -102,22 +120,25 @@ func (b *planRun) compare(out io.Writer, report *Report, n int) error {
 			return err
 		}
 		steps := b.o.number("steps")
-		short, err := b.timeRun(n, steps/2)
+		short, err := b.timeRun(n, b.sets(n, steps/2))
 		if err != nil {
 			return err
 		}
-		long, err := b.timeRun(n, steps)
+		long, err := b.timeRun(n, b.sets(n, steps))
 		if err != nil {
 			return err
 		}
 		cores := float64(runtime.NumCPU())
-		for i, x := range [3][2]float64{{1e3 * f.Times.Step, 1e3 * long.step},
+		for i, x := range [][2]float64{{1e3 * f.Times.Step, 1e3 * long.step},
 			{1e3 * f.Times.Cores * cores, 1e3 * max(0, long.work-short.work) / float64(steps-steps/2)},
 			{(f.MostMemory.Sum() + float64(n-1)*f.Memory.Sum()) / (1 << 20), long.memory / (1 << 20)}} {
 			predicted[i], measured[i] = append(predicted[i], x[0]), append(measured[i], x[1])
 		}
 	}
 	for i, what := range []struct{ name, unit string }{{"step", "ms"}, {"work of a step", "ms"}, {"memory", "MiB"}} {
+		if i == 2 && b.link != nil { // the processes have no common parent
+			continue
+		}
 		name := fmt.Sprintf("%d processes, %s", n, what.name)
 		p := report.addFigure(name+" predicted", what.unit, predicted[i]...)
 		m := report.addFigure(name+" measured", what.unit, measured[i]...)
@@ -141,7 +162,11 @@ func quotients(a, b []float64) (q []float64) {
 
 // sets are the settings of a job.
 func (b *planRun) sets(n, steps int) []string {
-	return []string{fmt.Sprint("job.ranks=", n), "job.save_model=false", fmt.Sprint("train.iterations=", steps), "ec.code=" + b.o.text("code"), "ec.k=2",
+	threads := 0
+	if b.link != nil {
+		threads = 1
+	}
+	return []string{fmt.Sprint("job.ranks=", n), fmt.Sprint("job.threads=", threads), "job.save_model=false", fmt.Sprint("train.iterations=", steps), "ec.code=" + b.o.text("code"), "ec.k=2",
 		"cache.mode=" + b.o.text("mode"), "optimizer.sparse.kind=rowwise_adagrad"}
 }
 
@@ -150,33 +175,36 @@ func (b *planRun) predict(n int) (*plan.Forecast, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, _, err := forecast.Run(env.Real(), cfg, forecast.Options{PerHost: n, Progress: func(data.Progress) error { return nil }})
+	o := forecast.Options{PerHost: n, Progress: func(data.Progress) error { return nil }}
+	if b.link != nil {
+		o.PerHost, o.SharedBy, o.Link = 1, n, b.link
+	}
+	f, _, err := forecast.Run(env.Real(), cfg, o)
 	return f, err
 }
 
-// timeRun runs a job to its end.
-func (b *planRun) timeRun(n, steps int) (r ran, err error) {
-	args := []string{"train", b.path, "--np", strconv.Itoa(n), "--overwrite"}
-	for _, set := range b.sets(n, steps) {
+// timeRun runs a job to its end, in a number of processes.
+func (b *planRun) timeRun(n int, sets []string) (r ran, err error) {
+	args := []string{"train", b.path, "--overwrite"}
+	for _, set := range sets {
 		args = append(args, "--set", set)
 	}
-	runtime.LockOSThread() // endWithParent ends the child with this thread
-	defer runtime.UnlockOSThread()
-	cmd := exec.Command(b.program, args...)
-	cmd.SysProcAttr = endWithParent()
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	before := usedTime(unix.RUSAGE_CHILDREN)
-	if err := cmd.Start(); err != nil {
-		return r, err
+	var commands [][]string
+	if b.link == nil {
+		commands = [][]string{append([]string{b.program}, append(args, "--np", strconv.Itoa(n))...)}
+	} else {
+		m, err := newMachines(n, b.link.BytesPerS)
+		if err != nil {
+			return r, err
+		}
+		defer m.remove()
+		commands = m.commands(append([]string{b.program}, args...))
 	}
-	over, most := make(chan struct{}), make(chan float64)
-	go watchMemory(cmd.Process.Pid, over, most)
-	err = cmd.Wait()
-	close(over)
-	r.memory = <-most
-	if err != nil {
-		return r, fmt.Errorf("bench: a run of %d processes: %v: %s", n, err, bytes.TrimSpace(errs.Bytes()))
+	runtime.LockOSThread() // endWithParent ends the children with this thread
+	defer runtime.UnlockOSThread()
+	before := usedTime(unix.RUSAGE_CHILDREN)
+	if r.memory, err = runTogether(commands); err != nil {
+		return r, fmt.Errorf("bench: a run of %d processes: %w", n, err)
 	}
 	r.work = (usedTime(unix.RUSAGE_CHILDREN) - before).Seconds()
 	text, err := os.ReadFile(filepath.Join(b.dir, "summary.json"))
@@ -191,4 +219,37 @@ func (b *planRun) timeRun(n, steps int) (r ran, err error) {
 	err = json.Unmarshal(text, &summary)
 	r.step = summary.StepMS.P50 / 1e3
 	return r, err
+}
+
+// runTogether runs commands at the same time, until all have ended. memory is the most of the first one and its descendants.
+func runTogether(commands [][]string) (memory float64, err error) {
+	started := make([]*exec.Cmd, len(commands))
+	errs := make([]bytes.Buffer, len(commands))
+	for i, args := range commands {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.SysProcAttr, cmd.Stderr = endWithParent(), &errs[i]
+		if err = cmd.Start(); err != nil {
+			break
+		}
+		started[i] = cmd
+	}
+	over, most := make(chan struct{}), make(chan float64, 1)
+	if started[0] != nil {
+		go watchMemory(started[0].Process.Pid, over, most)
+	} else {
+		most <- 0
+	}
+	for i, cmd := range started {
+		if cmd == nil {
+			continue
+		}
+		if err != nil { // another did not start
+			_ = cmd.Process.Kill()
+		}
+		if ended := cmd.Wait(); ended != nil && err == nil {
+			err = fmt.Errorf("%w: %s", ended, bytes.TrimSpace(errs[i].Bytes()))
+		}
+	}
+	close(over)
+	return <-most, err
 }

@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// PerHost is the number of processes on each machine; at least 1.
 	PerHost int
+	// SharedBy is the number of machines that are emulated on this one, and share its cores. 0: each machine has as many cores as this one.
+	SharedBy int
 	// Link is the link of each machine. Nil: messages between machines take no time on the wire.
 	Link *transport.EmulatedLink
 	// Steps is the number of steps to count. 0: as many as MaxLookups allow, up to an epoch of commits.
@@ -67,11 +69,11 @@ func forecast(e env.Env, cfg *config.Config, outline *train.Outline, o Options) 
 	if o.Untimed {
 		return f, nil
 	}
-	host := hostOf(outline, o)
-	if err := measureWires(e, &host, o.Link, sealed(cfg)); err != nil {
+	host, here := hostOf(outline, o), f.Processes*max(1, o.SharedBy)
+	if err := measureWires(e, &host, here, o.Link, sealed(cfg)); err != nil {
 		return nil, err
 	}
-	work, err := measureWork(outline, f)
+	work, err := measureWork(outline, f, here)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func sealed(cfg *config.Config) transport.Secure {
 // hostOf describes the machines of a job: as many cores as this one has.
 func hostOf(outline *train.Outline, o Options) plan.Host {
 	j := &outline.Job
-	h := plan.Host{Ranks: j.Ranks, Processes: min(o.PerHost, j.Ranks), Machines: (j.Ranks + o.PerHost - 1) / o.PerHost, Cores: runtime.NumCPU(),
+	h := plan.Host{Ranks: j.Ranks, Processes: min(o.PerHost, j.Ranks), Machines: (j.Ranks + o.PerHost - 1) / o.PerHost, Cores: float64(runtime.NumCPU()) / float64(max(1, o.SharedBy)),
 		Threads: outline.Threads()}
 	if j.Ranks > 1 {
 		h.Remote = float64(j.Ranks-h.Processes) / float64(j.Ranks-1)

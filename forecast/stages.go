@@ -45,16 +45,16 @@ func (b *bench) prepareSlice(w *plan.Work) {
 	for i, x := 0, kernels.HostView[float32](in.Rows.Buf); i < len(x); i++ {
 		x[i] = 0.02 * (b.random.Float32() - 0.5)
 	}
-	b.add(&w.Upload, 1, func() {
+	b.addStage(&w.Upload, 1, func() {
 		b.s.Upload(in.Dense.Buf, kernels.BytesOf(batch.Dense))
 		b.s.Upload(labels, kernels.BytesOf(batch.Labels))
 		b.s.Upload(in.Index, kernels.BytesOf(p.Index))
 	})
-	b.add(&w.Forward, 1, func() {
+	b.addStage(&w.Forward, 1, func() {
 		b.s.SigmoidBCE(losses, dlogits.Buf, m.Forward(in).Buf, labels, 1/float32(batch.N))
 	})
 	var cells kernels.Matrix
-	b.add(&w.Backward, 1, func() {
+	b.addStage(&w.Backward, 1, func() {
 		cells = m.Backward(in, dlogits, func(kernels.Buffer) {})
 		in.DivideGrad(b.s, cells)
 	})
@@ -69,7 +69,7 @@ func (b *bench) prepareSums(w *plan.Work, p *oracle.Plan, cells *kernels.Matrix)
 	width := b.outline.Job.Width
 	sums := kernels.Mat(b.alloc(len(p.Slots)*width, kernels.Working), len(p.Slots), width)
 	start, pos := b.upload(p.Start), b.upload(p.Pos)
-	b.add(&w.Sum, 1, func() { b.s.SumRows(sums, kernels.Mat(cells.Buf, cells.Buf.Floats()/width, width), start, pos) })
+	b.addStage(&w.Sum, 1, func() { b.s.SumRows(sums, kernels.Mat(cells.Buf, cells.Buf.Floats()/width, width), start, pos) })
 }
 
 // upload copies a list to the device.
@@ -110,8 +110,8 @@ func (b *bench) prepareOwner(w *plan.Work) {
 	rule, _ := b.outline.Rules(1)
 	at, first, places := b.upload(b.distinct(updated, slots)), b.upload(start), b.upload(pos)
 	grads := kernels.Mat(b.alloc(len(pos)*j.Width, kernels.Working), len(pos), j.Width)
-	b.add(&w.Apply, 1, func() { b.s.UpdateRows(rule, table, at, grads, first, places) })
-	b.add(&w.Serve, 1, serve)
+	b.addStage(&w.Apply, 1, func() { b.s.UpdateRows(rule, table, at, grads, first, places) })
+	b.addStage(&w.Serve, 1, serve)
 
 	lists := b.requests(int(r.Served), min(j.Trainers, 64), slots)
 	var merged oracle.Merged
@@ -157,7 +157,7 @@ func (b *bench) prepareDense(w *plan.Work) {
 	trainers := b.outline.Job.Trainers
 	update := func() { b.s.UpdateDense(rule, weights, state, grad) }
 	if trainers == 1 {
-		b.add(&w.Update, 1, update)
+		b.addStage(&w.Update, 1, update)
 		return
 	}
 	segment, addends := max(1, n/trainers), min(trainers, most)
@@ -165,6 +165,6 @@ func (b *bench) prepareDense(w *plan.Work) {
 	for i := range parts {
 		parts[i] = b.alloc(segment, kernels.Working)
 	}
-	b.add(&w.Reduce, float64(trainers)/float64(addends), func() { b.s.Sum(weights.SliceFloats(0, segment), parts) })
-	b.add(&w.Update, 1, update)
+	b.addStage(&w.Reduce, float64(trainers)/float64(addends), func() { b.s.Sum(weights.SliceFloats(0, segment), parts) })
+	b.addStage(&w.Update, 1, update)
 }

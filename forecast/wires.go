@@ -28,12 +28,13 @@ const (
 )
 
 // measureWires measures the cost of messages between processes of one machine, and of two: over TCP, without the
-// time of the network, which link has. far selects whether connections between machines are sealed.
-func measureWires(e env.Env, h *plan.Host, link *transport.EmulatedLink, far transport.Secure) (err error) {
+// time of the network, which link has. As many processes as run here send and receive at a time. far selects whether connections between
+// machines are sealed.
+func measureWires(e env.Env, h *plan.Host, here int, link *transport.EmulatedLink, far transport.Secure) (err error) {
 	if h.Processes*h.Machines < 2 {
 		return nil
 	}
-	n := min(max(2, h.Processes), mostEndpoints)
+	n := min(max(2, here), mostEndpoints)
 	if h.Processes > 1 {
 		if h.Here, err = measureWire(e, n, true, transport.SecureOff); err != nil {
 			return err

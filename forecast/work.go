@@ -56,16 +56,15 @@ type stage struct {
 	run     func()
 }
 
-// measureWork measures the work of the rank that moves the most bytes. As many copies run at a time as there are processes
-// on a machine: they share its caches, its memory and, if there are too few, its cores as the processes do. Copies that share
-// a core find less of their data in its caches than one that has it alone.
-func measureWork(outline *train.Outline, f *plan.Forecast) (*plan.Work, error) {
+// measureWork measures the work of the rank that moves the most bytes. As many copies run at a time as processes do here: they
+// share the caches, the memory and, if there are too few, the cores. Copies that share a core find less of their data in its caches.
+func measureWork(outline *train.Outline, f *plan.Forecast, here int) (*plan.Work, error) {
 	dev, err := kernels.NewCPU(kernels.CPUOptions{BLAS: outline.BLAS()})
 	if err != nil {
 		return nil, err
 	}
 	threads := outline.Threads()
-	copies := min(f.Processes, mostCopies)
+	copies := min(here, mostCopies)
 	if threads > 1 { // copies that share cores are timed by the clock of their only thread
 		copies = max(1, min(copies, runtime.NumCPU()/threads))
 	}
@@ -139,8 +138,8 @@ func (b *bench) alloc(floats int, use kernels.Use) kernels.Buffer {
 	return x
 }
 
-// add appends an operation to those of a step.
-func (b *bench) add(seconds *float64, times float64, run func()) {
+// addStage appends an operation to those of a step.
+func (b *bench) addStage(seconds *float64, times float64, run func()) {
 	if b.err == nil {
 		b.stages = append(b.stages, stage{seconds, times, run})
 	}

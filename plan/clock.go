@@ -56,7 +56,7 @@ type Wire struct {
 type Host struct {
 	Processes int     // of a machine
 	Machines  int     // of the job
-	Cores     int     // of a machine
+	Cores     float64 // of a machine
 	Threads   int     // that compute in each process
 	Ranks     int     // of the job
 	Here, Far Wire    // between processes of a machine, and of two
@@ -84,9 +84,10 @@ type Times struct {
 	Protection float64 `json:"protection"`
 	Behind     float64 `json:"behind"`
 	// Path is the sum of the parts that follow each other in a step. Cores is the work of all threads of a
-	// machine over its cores. Step is the larger one.
+	// machine over its cores, and Link the bytes of all messages over the link. Step is the largest.
 	Path  float64 `json:"path"`
 	Cores float64 `json:"cores"`
+	Link  float64 `json:"link"`
 	Step  float64 `json:"step"`
 }
 
@@ -108,21 +109,15 @@ func (h *Host) Step(j *Job, r *RankMean, w *Work) (t Times) {
 	if j.Trainers > 1 {
 		dense += h.latency(r, Dense) // parts, and then sums
 	}
-	all := 0
-	for _, b := range j.Buckets {
-		all += b
-	}
 	if j.OneHost && j.Trainers > 1 { // the sums of the others are copied from their memory
-		dense += h.Here.PerByte * 4 * float64(all) * float64(j.Trainers-1) / float64(j.Trainers)
+		dense += h.Here.PerByte * 4 * float64(j.denseFloats()) * float64(j.Trainers-1) / float64(j.Trainers)
 	}
-	last := 1.0 // the last bucket starts when backward is over
-	if n := len(j.Buckets); n > 1 {
-		last = float64(j.Buckets[n-1]) / float64(all)
-	}
-	push := w.Sum + grads + now*w.Apply + late*w.Serve // between backward and the end of the all-reduce
-	t.Gradients, t.HidesGrads = hide(grads, (1-now)*w.Sum)
+	rest := j.denseRest(dense, w.Backward)
+	t.Gradients, t.HidesGrads = hide(grads+math.Min(grads, rest), (1-now)*w.Sum) // the all-reduce has half of the link meanwhile
+	push := w.Sum + t.Gradients + now*w.Apply + late*w.Serve                     // between backward and the end of the all-reduce
+	t.Dense = math.Max(0, rest+math.Min(grads, rest)-push)
+	t.HidesDense = dense - math.Min(t.Dense, dense)
 	t.Delayed, t.HidesDelayed = hide(delayed, w.Forward+w.Backward+now*w.Sum)
-	t.Dense, t.HidesDense = hide(dense, math.Min((1-last)*w.Backward+push, (1-last)*dense+push))
 	t.Status, t.HidesStatus = hide(status, w.Backward)
 	t.LateRows, t.HidesRows = hide(rows, t.Dense+w.Update)
 	if j.Commits {
@@ -135,10 +130,30 @@ func (h *Host) Step(j *Job, r *RankMean, w *Work) (t Times) {
 	work := threads*(t.Compute+w.Sum+w.Apply+w.Serve+t.Update) + w.Read + w.Plan + w.Merge + w.Reduce + t.Protection
 	for k := range Classes {
 		work += h.cost(r, k)
+		t.Link += h.wireTime(r, k)
 	}
-	t.Cores = work * float64(h.Processes) / float64(max(1, h.Cores))
-	t.Step = math.Max(t.Path, t.Cores)
+	t.Cores = work * float64(h.Processes) / h.Cores
+	t.Step = math.Max(t.Link, math.Max(t.Path, t.Cores))
 	return t
+}
+
+// denseFloats is the length of the dense gradient.
+func (j *Job) denseFloats() (n int) {
+	for _, b := range j.Buckets {
+		n += b
+	}
+	return n
+}
+
+// denseRest is how much of the time of the all-reduce is left when the backward pass is over. The buckets are reduced one after another,
+// each from the moment on when the pass has its gradients.
+func (j *Job) denseRest(dense, backward float64) float64 {
+	at, before, all := 0.0, 0, float64(max(1, j.denseFloats()))
+	for _, b := range j.Buckets {
+		before += b
+		at = math.Max(at, backward*float64(before)/all) + dense*float64(b)/all
+	}
+	return math.Max(0, at-backward)
 }
 
 // hide returns how much of an exchange is waited for, and how much the work beside it hides.
@@ -163,12 +178,15 @@ func (h *Host) passTime(r *RankMean, k Class) float64 {
 	if r.Sent[k].Messages+r.Received[k].Messages == 0 {
 		return 0
 	}
-	bytes := h.Remote * math.Max(r.Sent[k].Bytes, r.Received[k].Bytes)
-	wire := 0.0
-	if h.Far.BytesPerS > 0 { // the processes of a machine share its link
-		wire = bytes * float64(h.Processes) / h.Far.BytesPerS
+	return math.Max(h.cost(r, k), h.wireTime(r, k)) + h.latency(r, k)
+}
+
+// wireTime is how long the bytes of a class occupy the link of a machine, which its processes share.
+func (h *Host) wireTime(r *RankMean, k Class) float64 {
+	if h.Far.BytesPerS == 0 {
+		return 0
 	}
-	return math.Max(h.cost(r, k), wire) + h.latency(r, k)
+	return h.Remote * math.Max(r.Sent[k].Bytes, r.Received[k].Bytes) * float64(h.Processes) / h.Far.BytesPerS
 }
 
 // latency is that of one message of a class on the wire.

@@ -107,7 +107,7 @@ func TestClock(t *testing.T) {
 		host.Far.BytesPerS, host.Far.Latency = rate, 20e-6
 		x := host.Step(&j, &mean, &work)
 		sum := x.Compute + x.Rows + x.Update + x.LateRows + x.Gradients + x.Delayed + x.Dense + x.Status + x.Protection
-		if x.Step < before || math.Abs(sum-x.Path) > 1e-12 || x.Step != max(x.Path, x.Cores) {
+		if x.Step < before || math.Abs(sum-x.Path) > 1e-12 || x.Step != max(x.Path, x.Cores, x.Link) {
 			t.Errorf("link of %.0f bytes/s: %+v after a step of %v", rate, x, before)
 		}
 		if ideal := x.Compute + x.Rows + x.Update + x.Protection; rate == 1e10 && x.Step > 1.02*ideal {

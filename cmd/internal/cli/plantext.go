@@ -154,6 +154,9 @@ func (t *planText) writeTimes(f *plan.Forecast) {
 	}
 	fmt.Fprintf(w, "sum of the waits and the work\t%s\t\t\n", seconds(x.Path))
 	fmt.Fprintf(w, "work of all threads, over the cores\t%s\t\t\n", seconds(x.Cores))
+	if x.Link > 0 {
+		fmt.Fprintf(w, "all bytes, over the link\t%s\t\t\n", seconds(x.Link))
+	}
 	fmt.Fprintf(w, "step\t%s\t\t\n", seconds(x.Step))
 	w.Flush()
 	fmt.Fprintf(t.out, "%s samples/s; measured on this machine with %s a process, which may differ from yours\n",
