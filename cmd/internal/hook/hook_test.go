@@ -93,7 +93,7 @@ func TestCloseEndsCommands(t *testing.T) {
 		h.Add(event.Event{Event: n})
 	}
 	for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, "names")); err == nil {
+		if info, err := os.Stat(filepath.Join(dir, "names")); err == nil && info.Size() > 0 { // the shell makes the file before it writes
 			break
 		}
 	}
