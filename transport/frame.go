@@ -12,7 +12,7 @@ const headerBytes = 64
 
 // protocolVersion must change with the frames or the handshake. Both ends must have the
 // same.
-const protocolVersion = 5
+const protocolVersion = 6
 
 type frameKind uint8
 

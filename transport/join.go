@@ -359,24 +359,18 @@ func (l *link) createRing(conn net.Conn) error {
 		defer closeSpare()
 		s = newShm(l, g, true)
 	}
-	if _, err := conn.Write(name.encodeName()); err != nil {
-		return err
-	}
 	var opened [1]byte
-	if _, err := io.ReadFull(conn, opened[:]); err != nil {
-		if g != nil {
-			g.closeSegment()
-		}
-		return err
+	if _, err = conn.Write(name.encodeName()); err == nil {
+		_, err = io.ReadFull(conn, opened[:])
 	}
 	switch {
-	case g != nil && opened[0] == 1:
+	case err == nil && g != nil && opened[0] == 1:
 		s.probePeer()
 		l.ring = s
 	case g != nil:
 		g.closeSegment()
 	}
-	return nil
+	return err
 }
 
 // openRing is the other end of createRing.
