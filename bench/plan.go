@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/ecrec/ecrec/data"
 	"github.com/ecrec/ecrec/forecast"
 	"github.com/ecrec/ecrec/internal/env"
+	"github.com/ecrec/ecrec/internal/machine"
 	"github.com/ecrec/ecrec/plan"
 	"github.com/ecrec/ecrec/transport"
 
@@ -70,33 +72,42 @@ type ran struct {
 	memory float64 // bytes of all processes; 0: it could not be read
 }
 
-func runPlan(out io.Writer, o Options) (report *Report, err error) {
-	b := &planRun{o: o}
+// newPlanRun writes the config of the model. The caller removes the folder.
+func newPlanRun(o Options) (b *planRun, err error) {
+	s := plannedShape
+	switch {
+	case o.Tiny:
+		s = tinyShape
+	case o.text("model") == plannedSmall.name:
+		s = plannedSmall
+	}
+	b = &planRun{o: o}
 	if b.program, err = o.programPath(); err != nil {
 		return nil, err
 	}
 	if b.dir, err = os.MkdirTemp("", "ecrec-bench-*"); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(b.dir)
-	s := plannedShape
-	if o.text("model") == plannedSmall.name {
-		s = plannedSmall
+	b.path = filepath.Join(b.dir, "bench.toml")
+	if err := os.WriteFile(b.path, []byte(s.toml(job{batch: 1, ranks: 1}, b.dir)), 0o644); err != nil {
+		_ = os.RemoveAll(b.dir)
+		return nil, err
 	}
+	return b, nil
+}
+
+func runPlan(out io.Writer, o Options) (report *Report, err error) {
+	b, err := newPlanRun(o)
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(b.dir)
 	if link := o.text("link"); link != "none" {
 		l, err := transport.ParseEmulatedLink(link + ",0s")
 		if err != nil {
-			return nil, err
+			return nil, settingError("setting link=%s: want a rate such as 1Gb/s, or none", link)
 		}
 		b.link = &l
-	}
-	if o.Tiny {
-		s = tinyShape
-	}
-	b.path = filepath.Join(b.dir, "bench.toml")
-	text := s.toml(job{batch: o.number("batch"), ranks: 1}, b.dir)
-	if err := os.WriteFile(b.path, []byte(text), 0o644); err != nil {
-		return nil, err
 	}
 	report = o.newReport("cpu")
 	report.writeHeader(out)
@@ -166,8 +177,9 @@ func (b *planRun) sets(n, steps int) []string {
 	if b.link != nil {
 		threads = 1
 	}
-	return []string{fmt.Sprint("job.ranks=", n), fmt.Sprint("job.threads=", threads), "job.save_model=false", fmt.Sprint("train.iterations=", steps), "ec.code=" + b.o.text("code"), "ec.k=2",
-		"cache.mode=" + b.o.text("mode"), "optimizer.sparse.kind=rowwise_adagrad"}
+	return []string{fmt.Sprint("job.ranks=", n), fmt.Sprint("job.threads=", threads), "job.save_model=false", fmt.Sprint("train.iterations=", steps),
+		"train.global_batch=" + b.o.text("batch"), "ec.code=" + b.o.text("code"), "ec.k=2", "cache.mode=" + b.o.text("mode"),
+		"optimizer.sparse.kind=rowwise_adagrad"}
 }
 
 func (b *planRun) predict(n int) (*plan.Forecast, error) {
@@ -176,6 +188,9 @@ func (b *planRun) predict(n int) (*plan.Forecast, error) {
 		return nil, err
 	}
 	o := forecast.Options{PerHost: n, Progress: func(data.Progress) error { return nil }}
+	if free, ok := machine.AvailableMemory(); ok {
+		o.FreeMemory = float64(free)
+	}
 	if b.link != nil {
 		o.PerHost, o.SharedBy, o.Link = 1, n, b.link
 	}
@@ -239,16 +254,31 @@ func runTogether(commands [][]string) (memory float64, err error) {
 	} else {
 		most <- 0
 	}
+	ends := make(chan error)
+	running := 0
 	for i, cmd := range started {
 		if cmd == nil {
 			continue
 		}
-		if err != nil { // another did not start
-			_ = cmd.Process.Kill()
+		running++
+		go func() {
+			ended := cmd.Wait()
+			if ended != nil {
+				ended = fmt.Errorf("%w: %s", ended, bytes.TrimSpace(errs[i].Bytes()))
+			}
+			ends <- ended
+		}()
+	}
+	for stopped := false; running > 0; running-- {
+		if err != nil && !stopped { // the others would wait for a process that has ended
+			stopped = true
+			for _, cmd := range started {
+				if cmd != nil {
+					_ = cmd.Process.Kill() // an error if it has ended
+				}
+			}
 		}
-		if ended := cmd.Wait(); ended != nil && err == nil {
-			err = fmt.Errorf("%w: %s", ended, bytes.TrimSpace(errs[i].Bytes()))
-		}
+		err = cmp.Or(err, <-ends)
 	}
 	close(over)
 	return <-most, err

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // plannedRun runs the benchmark with a program, and returns the median of a figure.
@@ -62,5 +63,22 @@ func TestProgramInMemoryIsNotCounted(t *testing.T) {
 	}
 	if x := measured[1] / measured[0]; x > 1.04 || x < 0.96 {
 		t.Errorf("%.1f MiB with the program on a disk, %.1f in memory", measured[0], measured[1])
+	}
+}
+
+// A process that fails ends the others, which would wait for it.
+func TestRunTogetherEndsTheOthers(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	began := time.Now()
+	if _, err := runTogether([][]string{{"sleep", "60"}, {"sh", "-c", "echo broken >&2; exit 3"}, {"sleep", "60"}}); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := runTogether([][]string{{"sleep", "60"}, {"/no/such/program"}}); err == nil {
+		t.Error("a program that is not there has run")
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("the others ended after %v", took)
 	}
 }

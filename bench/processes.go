@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -25,22 +24,11 @@ var processesBench = Bench{
 }
 
 func runProcesses(out io.Writer, o Options) (report *Report, err error) {
-	b := &planRun{o: o}
-	if b.program, err = o.programPath(); err != nil {
-		return nil, err
-	}
-	if b.dir, err = os.MkdirTemp("", "ecrec-bench-*"); err != nil {
+	b, err := newPlanRun(o)
+	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(b.dir)
-	s := plannedSmall
-	if o.text("model") == plannedShape.name {
-		s = plannedShape
-	}
-	b.path = filepath.Join(b.dir, "bench.toml")
-	if err := os.WriteFile(b.path, []byte(s.toml(job{batch: 1, ranks: 1}, b.dir)), 0o644); err != nil {
-		return nil, err
-	}
 	report = o.newReport("cpu")
 	report.writeHeader(out)
 	t := table(out)

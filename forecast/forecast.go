@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// PerHost is the number of processes on each machine; at least 1.
 	PerHost int
+	// FreeMemory is the bytes of this machine that are free, of which measurements use a part. 0: no limit is set.
+	FreeMemory float64
 	// SharedBy is the number of machines that are emulated on this one, and share its cores. 0: each machine has as many cores as this one.
 	SharedBy int
 	// Link is the link of each machine. Nil: messages between machines take no time on the wire.
@@ -73,7 +75,7 @@ func forecast(e env.Env, cfg *config.Config, outline *train.Outline, o Options) 
 	if err := measureWires(e, &host, here, o.Link, sealed(cfg)); err != nil {
 		return nil, err
 	}
-	work, err := measureWork(outline, f, here)
+	work, err := measureWork(outline, f, here, o.FreeMemory)
 	if err != nil {
 		return nil, err
 	}

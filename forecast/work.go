@@ -28,8 +28,9 @@ const coarse = 2 * time.Millisecond
 const (
 	// tableBytes is the memory of the tables whose rows are read and updated, for each core: far more than the caches hold.
 	tableBytes = 128 << 20
-	// mostCopies limits the copies that are measured at a time.
-	mostCopies = 64
+	// copiesPerCore limits the copies that are measured at a time, and memoryShare what they take of the free memory.
+	copiesPerCore = 8
+	memoryShare   = 0.25
 )
 
 // bench measures the work of one rank.
@@ -58,13 +59,17 @@ type stage struct {
 
 // measureWork measures the work of the rank that moves the most bytes. As many copies run at a time as processes do here: they
 // share the caches, the memory and, if there are too few, the cores. Copies that share a core find less of their data in its caches.
-func measureWork(outline *train.Outline, f *plan.Forecast, here int) (*plan.Work, error) {
+func measureWork(outline *train.Outline, f *plan.Forecast, here int, free float64) (*plan.Work, error) {
 	dev, err := kernels.NewCPU(kernels.CPUOptions{BLAS: outline.BLAS()})
 	if err != nil {
 		return nil, err
 	}
 	threads := outline.Threads()
-	copies := min(here, mostCopies)
+	copies := min(here, copiesPerCore*runtime.NumCPU())
+	if free > 0 {
+		each := f.MostMemory[plan.Activations] + f.MostMemory[plan.DenseState] + f.MostMemory[plan.Buffers] + 1
+		copies = max(1, min(copies, int(memoryShare*free/each)))
+	}
 	if threads > 1 { // copies that share cores are timed by the clock of their only thread
 		copies = max(1, min(copies, runtime.NumCPU()/threads))
 	}

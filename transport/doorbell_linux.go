@@ -14,7 +14,7 @@ type bells struct {
 	here, there int      // files where a byte wakes this side, and the other
 }
 
-// silentBells wake nobody.
+// silentBells has no pipes yet.
 func silentBells() bells { return bells{here: -1, there: -1} }
 
 // createBells makes both pipes. reads is where the other side waits.

@@ -286,7 +286,9 @@ func (s *shm) serveRings() {
 		s.asleep.Store(true)
 		s.mine.Store(1)
 		if !s.moveSome() {
-			_ = s.link.world.env.Do("wait for a ring", s.sleep)
+			if err := s.link.world.env.Do("wait for a ring", s.sleep); err != nil {
+				s.link.failWith(err)
+			}
 		}
 		s.asleep.Store(false)
 	}

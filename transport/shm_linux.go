@@ -44,9 +44,9 @@ const secretOffset = 2048
 
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// createSegment makes a segment, which never outlives its processes. The caller must close
-// spare when the peer has opened it, or will not.
-func createSegment(generation uint64) (g *segment, name segmentName, spare func(), err error) {
+// createSegment makes a segment, which never outlives its processes. The caller must call
+// closeSpare when the peer has opened it, or will not.
+func createSegment(generation uint64) (g *segment, name segmentName, closeSpare func(), err error) {
 	fd, err := unix.MemfdCreate(fmt.Sprintf("ecrec generation %d", generation), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, name, nil, err

@@ -79,6 +79,9 @@ func (c *planCmd) options() (o forecast.Options, memory float64, err error) {
 		return o, 0, errUsage("plan: --per-host, --rank-batch and --steps must be at least 1")
 	}
 	o = forecast.Options{PerHost: c.PerHost, Steps: c.Steps, Untimed: c.NoTimes, Progress: func(data.Progress) error { return nil }}
+	if free, ok := machine.AvailableMemory(); ok {
+		o.FreeMemory = float64(free)
+	}
 	if c.Link != "" {
 		l, err := transport.ParseEmulatedLink(c.Link)
 		if err != nil {
