@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/ecrec/ecrec/bench/baseline"
 )
 
 // The exchanges that run move as many rows as bench cache counts for the same ids: the cache modes, and the caches of BagPipe's baselines.
@@ -22,8 +24,12 @@ func TestExchangesMoveWhatIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := d.idsOf()
+	streams := make([]*baseline.Stream, c.ranks) // trainers draw at once, and a stream has one list
+	for r := range streams {
+		streams[r] = d.idsOf()
+	}
 	draw := func(step int64, trainer int, list []uint32) ([]uint32, error) {
+		ids := streams[trainer]
 		return append(list[:0], ids.IDs(min(int(step), ids.Steps-1), trainer)...), nil // beyond the end nothing is counted
 	}
 	// The first steps are those of the lookahead.

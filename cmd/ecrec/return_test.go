@@ -18,7 +18,7 @@ import (
 func TestSupervisorReturns(t *testing.T) {
 	r := drawing(t)
 	j := drawJob(r, 5)
-	j.steps, j.evalEvery, j.every = 3000, 1000, 5
+	j.steps, j.evalEvery, j.every = 10000, 5000, 5
 	out := filepath.Join(t.TempDir(), "out")
 	args := j.args(out)
 	args = args[:len(args)-2] // without --np
