@@ -224,8 +224,8 @@ func (in *inbound) beginBulk(p *pair) error {
 		return protocolError("%d bytes without a frame", n)
 	}
 	r := l.receiving[in.h.id] // nil: given up; the bytes are still sent
-	if r != nil && (r.pair != p || in.h.arg != uint64(r.off) || in.h.arg+n > uint64(len(r.p))) {
-		return protocolError("bytes %d to %d of a message of %d bytes, of which %d have arrived", in.h.arg, in.h.arg+n, len(r.p), r.off)
+	if r != nil && (r.pair != p || in.h.arg != uint64(r.announced) || in.h.arg+n > uint64(len(r.p))) {
+		return protocolError("bytes %d to %d of a message of %d bytes, of which %d were announced", in.h.arg, in.h.arg+n, len(r.p), r.announced)
 	}
 	return l.engine.receiveBulk(l, r, in.h.id, int(n))
 }

@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -23,6 +24,8 @@ type fakeMPI struct {
 	sent   [][]fakeMessage // by receiver, in order
 	wanted [][]fakeReceive
 	done   [][]mpi.Done
+	slow   time.Duration     // after which Poll reports receives of more than a MiB
+	first  map[int]time.Time // by slot: when such a receive was done
 }
 
 type fakeMessage struct {
@@ -39,7 +42,7 @@ type fakeReceive struct {
 const fakeEager = 4096
 
 func newFakeMPI(n int, seed uint64, late float64) *fakeMPI {
-	return &fakeMPI{rand: rand.New(rand.NewPCG(seed, 0)), late: late,
+	return &fakeMPI{rand: rand.New(rand.NewPCG(seed, 0)), late: late, first: map[int]time.Time{},
 		sent: make([][]fakeMessage, n), wanted: make([][]fakeReceive, n), done: make([][]mpi.Done, n)}
 }
 
@@ -96,7 +99,11 @@ func (c fakeComm) Poll(done []mpi.Done) ([]mpi.Done, error) {
 	f.rand.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
 	var later []mpi.Done
 	for _, d := range mine {
-		if f.rand.Float64() < f.late {
+		long := f.slow > 0 && d.Bytes > 1<<20
+		if _, seen := f.first[d.Slot]; long && !seen {
+			f.first[d.Slot] = time.Now()
+		}
+		if f.rand.Float64() < f.late || long && time.Since(f.first[d.Slot]) < f.slow {
 			later = append(later, d)
 		} else {
 			done = append(done, d)
@@ -174,6 +181,27 @@ func TestMPI(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// A sender may announce a piece of a message before the receiver has seen the end of the one before.
+func TestMPIPieceAnnouncedEarly(t *testing.T) {
+	net := newFakeMPI(2, 1, 0)
+	net.slow = 100 * time.Millisecond
+	eps := joinMPI(t, 2, 1, net)
+	sent, got := make([]byte, 64<<20+3), make([]byte, 64<<20+3)
+	for i := range sent {
+		sent[i] = byte(i>>16 + i)
+	}
+	receive := eps[1].Recv(0, 7, got)
+	send := eps[0].Send(1, 7, sent)
+	if err := errors.Join(receive.Wait(), send.Wait()); err != nil || !bytes.Equal(sent, got) {
+		t.Errorf("%v, or other bytes", err)
+	}
+	for _, ep := range eps {
+		if err := ep.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -341,7 +341,7 @@ func (e *mpiEngine) newPacket() []byte {
 func (e *mpiEngine) receiveBulk(l *link, req *netRequest, id uint64, n int) error {
 	p := mpiTransfer{kind: bulkIn, link: l, req: req, id: id}
 	if req != nil {
-		p.p = req.p[req.off : req.off+n]
+		p.p = req.p[req.announced : req.announced+n]
 	} else {
 		p.p = make([]byte, n)
 	}
@@ -351,13 +351,16 @@ func (e *mpiEngine) receiveBulk(l *link, req *netRequest, id uint64, n int) erro
 		return err
 	}
 	if req != nil {
+		req.announced += n
+		req.bulks++
 		req.moving = true
 	}
 	e.pending++
 	return nil
 }
 
-// bulkArrived ends the request of a bulkIn, or one piece of it.
+// bulkArrived ends the request of a bulkIn, or one piece of it. The peer may announce a piece
+// before the transfer of the one before has ended here.
 func (p *mpiTransfer) bulkArrived(err error) {
 	r := p.req
 	if r == nil {
@@ -365,14 +368,21 @@ func (p *mpiTransfer) bulkArrived(err error) {
 	}
 	p.link.mon.Lock()
 	defer p.link.mon.Unlock()
-	r.moving = false
+	r.bulks--
+	r.moving = r.bulks > 0
+	if err == nil {
+		r.off += len(p.p)
+	} else if r.failed == nil {
+		r.failed = err
+	}
 	switch {
-	case err == nil:
-		r.advanceBytes(p.id, len(p.p))
+	case r.moving:
+	case r.failed == nil:
+		r.advanceBytes(p.id, 0)
 	case r.pair.err != nil:
 		r.endWith(r.pair.err)
 	default:
 		delete(p.link.receiving, p.id)
-		r.endWith(&PeerLost{Rank: r.pair.remote, Generation: p.link.world.generation, Cause: err})
+		r.endWith(&PeerLost{Rank: r.pair.remote, Generation: p.link.world.generation, Cause: r.failed})
 	}
 }

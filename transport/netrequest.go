@@ -18,6 +18,10 @@ type netRequest struct {
 	id   uint64 // of an offer, or of a receive that asks for one
 	off  int    // bytes transferred
 	from uint64 // of a receive: the message's address in the peer
+	// The pieces of a receive over MPI: the peer announced them up to announced.
+	announced int
+	bulks     int   // pieces in progress
+	failed    error // of the first piece that failed
 	// direct sends are offered with their address, which is the offer's payload.
 	direct  bool
 	address [addressBytes]byte
@@ -80,6 +84,7 @@ func (l *link) newRequest(p *pair, tag Tag, b []byte) *netRequest {
 	}
 	r.next, r.pair, r.tag, r.p = nil, p, tag, b
 	r.id, r.off, r.eager, r.direct, r.moving = 0, 0, false, false, false
+	r.announced, r.bulks, r.failed = 0, 0, nil
 	r.over.Store(false)
 	r.mon.Lock()
 	r.done = requestPosted
