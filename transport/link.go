@@ -37,8 +37,10 @@ type link struct {
 	peer   int // process
 	number int // of an incoming connection, in the order of their arrival
 	conn   net.Conn
-	ring   *shm       // nil: frames are sent over conn or by the engine
-	engine *mpiEngine // sends frames by MPI; then there is no conn
+	ring   *shm        // nil: frames are sent over conn or by the engine
+	reader *connReader // of conn; nil with a ring or an engine
+	writer *connWriter // to conn; as reader
+	engine *mpiEngine  // sends frames by MPI; then there is no conn
 
 	lastReceived atomic.Int64 // env.Now of the last message, or neverReceived
 	queued       atomic.Int64 // number of frames not yet taken by nextFrame
@@ -150,7 +152,7 @@ func (l *link) postSend(local, remote int, tag Tag, b []byte) Request {
 	l.first.push(r)
 	l.announceFrame()
 	l.mon.Unlock()
-	l.flushRing()
+	l.flushFrames()
 	return r
 }
 
@@ -160,24 +162,28 @@ func (l *link) newID() uint64 {
 }
 
 // announceFrame records that there is a frame to send. The caller holds the monitor, and
-// must call flushRing when it no longer does.
+// must call flushFrames when it no longer does.
 func (l *link) announceFrame() {
 	l.queued.Add(1)
-	switch {
-	case l.engine != nil:
+	if l.engine != nil {
 		l.engine.notifySend()
-	case l.ring == nil:
-		l.mon.Wake()
 	}
 }
 
-// flushRing writes queued frames to the ring as far as there is room. A connection has a
-// goroutine for that.
-func (l *link) flushRing() {
-	if l.ring != nil {
+// flushFrames writes queued frames to the ring as far as there is room, or to the
+// connection as far as it takes them without waiting.
+func (l *link) flushFrames() {
+	switch {
+	case l.ring != nil:
 		l.ring.moveAll()
+	case l.writer != nil:
+		l.writer.flushShort()
 	}
 }
+
+// hasShortFrame reports whether the next frame is not a piece of a long message. The caller
+// holds the monitor.
+func (l *link) hasShortFrame() bool { return l.control.len()+l.first.len() > 0 }
 
 func (l *link) postRecv(local, remote int, tag Tag, b []byte) Request {
 	l.mon.Lock()
@@ -215,7 +221,7 @@ func (l *link) acceptHeld(r *netRequest, m heldMessage) {
 	if m.offer {
 		l.answerOffer(r, &m)
 		l.mon.Unlock()
-		l.flushRing()
+		l.flushFrames()
 		return
 	}
 	var err error
@@ -233,7 +239,7 @@ func (l *link) acceptHeld(r *netRequest, m heldMessage) {
 	l.pool.put(m.p)
 	r.endWith(err)
 	l.mon.Unlock()
-	l.flushRing()
+	l.flushFrames()
 }
 
 func (r *netRequest) lengthError(sent int) error {

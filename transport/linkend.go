@@ -27,7 +27,7 @@ func (l *link) abortRank(rank int, cause, seen error) {
 		l.addControl(h, payload)
 	}
 	l.mon.Unlock()
-	l.flushRing()
+	l.flushFrames()
 }
 
 // pairRequests are the requests of a pair that the link has, by list.

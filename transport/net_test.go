@@ -1,6 +1,8 @@
 package transport_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -91,12 +93,18 @@ func tinyBuffers(o *transport.NetOptions) {
 	})
 }
 
+func tinySealed(o *transport.NetOptions) {
+	sealed(o)
+	tinyBuffers(o)
+}
+
 func TestNet(t *testing.T) {
 	for _, each := range []int{1, 2} {
 		for _, c := range []struct {
 			name   string
 			change func(*transport.NetOptions)
-		}{{"tcp", nil}, {"sealed", sealed}, {"shm", share}, {"shm apart", shareApart}, {"tiny", tinyBuffers}, {"shm sealed", sealedShare}} {
+		}{{"tcp", nil}, {"sealed", sealed}, {"shm", share}, {"shm apart", shareApart}, {"tiny", tinyBuffers}, {"tiny sealed", tinySealed},
+			{"shm sealed", sealedShare}} {
 			t.Run(fmt.Sprintf("%s/ranks=%d", c.name, each), func(t *testing.T) {
 				if testing.Short() && (each == 2) != strings.HasPrefix(c.name, "shm") {
 					t.Skip("long: in short mode each kind runs once")
@@ -104,6 +112,29 @@ func TestNet(t *testing.T) {
 				transporttest.Run(t, func(t *testing.T, n int) []transport.Endpoint { return joinAll(t, n, each, c.change) })
 			})
 		}
+	}
+}
+
+// Bytes that a connection does not take at once follow without another frame behind them.
+func TestNetWritesTheRest(t *testing.T) {
+	for name, change := range map[string]func(*transport.NetOptions){"tcp": tinyBuffers, "sealed": tinySealed} {
+		t.Run(name, func(t *testing.T) {
+			eps := joinAll(t, 2, 1, func(o *transport.NetOptions) {
+				change(o)
+				o.Heartbeat = time.Hour // a heartbeat is a frame
+			})
+			for tag := range transport.Tag(20) {
+				sent, got := bytes.Repeat([]byte{byte(tag + 1)}, 64<<10), make([]byte, 64<<10)
+				receive := eps[1].Recv(0, tag, got)
+				send := eps[0].Send(1, tag, sent)
+				if err := errors.Join(receive.Wait(), send.Wait()); err != nil || !bytes.Equal(sent, got) {
+					t.Fatalf("message %d: %v, or other bytes", tag, err)
+				}
+			}
+			for _, ep := range eps {
+				_ = ep.Close()
+			}
+		})
 	}
 }
 

@@ -51,6 +51,9 @@ func (r *netRequest) Wait() error {
 	if sleeps {
 		l.world.polling.beginSleep()
 	}
+	if l.reader != nil && !r.over.Load() {
+		l.reader.readUntilDone(r)
+	}
 	r.mon.Lock()
 	for r.done == requestPosted {
 		r.mon.Wait()

@@ -1,29 +1,12 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/ecrec/ecrec/internal/env"
 	"github.com/ecrec/ecrec/internal/seal"
-)
-
-const (
-	// batchFrames is the number of frames written in one call.
-	batchFrames = 16
-	// batchBytes is the length of their payloads from which no more frames are added: the
-	// connection would be idle while their checksums are computed, and the first bytes
-	// would have left the core's cache.
-	batchBytes = 256 << 10
-	// readAhead is the buffer of a connection: one read may return more than was asked
-	// for.
-	readAhead = 64 << 10
-	// bulkAhead is how much of it is used after a long payload. Another one follows as a
-	// rule, and bytes that are read ahead are copied once more.
-	bulkAhead = 4 << 10
 )
 
 // startLoops starts the goroutines that send and receive the link's frames.
@@ -42,129 +25,20 @@ func (l *link) startLoops() {
 		start("serve ring of", l.ring.serveRings)
 		return
 	}
-	start("read from", l.readLoop)
-	start("write to", l.writeLoop)
+	conn := newPromptConn(l.conn)
+	if sealed := l.sealedConn(); sealed != nil {
+		conn = newPromptConn(sealed.Conn)
+		sealed.Conn = conn
+	}
+	l.reader, l.writer = newConnReader(l, conn), &connWriter{link: l, conn: conn}
+	start("read from", l.reader.readLoop)
+	start("write to", l.writer.writeLoop)
 }
 
 // sealedConn returns the link's connection, nil if it is not sealed.
 func (l *link) sealedConn() *seal.Conn {
 	c, _ := l.conn.(*seal.Conn)
 	return c
-}
-
-// readLoop receives frames from the connection until it ends.
-func (l *link) readLoop() {
-	r := io.Reader(l.conn) // a sealed one has a buffer of its own
-	if l.sealedConn() == nil {
-		r = &aheadReader{conn: l.conn, buf: make([]byte, readAhead)}
-	}
-	var n int
-	step := func() error {
-		var err error
-		n, err = r.Read(l.in.nextBuffer())
-		return err
-	}
-	var err error
-	for err == nil {
-		n = 0 // Do need not have called step
-		if err = l.world.env.Do("read from a process", step); n > 0 {
-			l.lastReceived.Store(int64(l.world.env.Now()))
-			if broken := l.in.bytesArrived(n); broken != nil {
-				err = broken
-			}
-		}
-	}
-	l.failWith(connectionLost(err))
-	l.in.abandonReceive()
-}
-
-// aheadReader reads from a connection with as few calls as possible: short frames many at
-// a time, long payloads directly to where they belong.
-type aheadReader struct {
-	conn   net.Conn
-	buf    []byte
-	unread []byte // part of buf
-	bulk   bool   // the last call read a long payload
-}
-
-func (a *aheadReader) Read(p []byte) (int, error) {
-	if len(a.unread) == 0 {
-		if len(p) >= bulkAhead {
-			a.bulk = len(p) >= len(a.buf)/2
-			return a.conn.Read(p)
-		}
-		ahead := len(a.buf)
-		if a.bulk {
-			ahead = bulkAhead
-		}
-		n, err := a.conn.Read(a.buf[:ahead])
-		a.unread, a.bulk = a.buf[:n], false
-		if n == 0 {
-			return 0, err
-		}
-	}
-	n := copy(p, a.unread)
-	a.unread = a.unread[n:]
-	return n, nil
-}
-
-// errHungUp is the cause of a loss if the peer closed its connection.
-var errHungUp = errors.New("its connection was closed")
-
-func connectionLost(err error) error {
-	if errors.Is(err, io.EOF) {
-		return errHungUp
-	}
-	return err
-}
-
-// writeLoop sends frames over the connection, as many as possible at a time.
-func (l *link) writeLoop() {
-	var frames [batchFrames]frame
-	var parts [2 * batchFrames][]byte
-	n := 0
-	to := l.sealedConn()
-	step := func() error {
-		bufs := net.Buffers(parts[:0])
-		for i := range frames[:n] {
-			bufs = append(bufs, frames[i].head[:])
-			if p := frames[i].payload; len(p) > 0 {
-				bufs = append(bufs, p)
-			}
-		}
-		if to != nil {
-			return to.WriteParts(bufs...)
-		}
-		_, err := bufs.WriteTo(l.conn)
-		return err
-	}
-	for l.awaitFrames() {
-		n = 0
-		for bytes := 0; n < batchFrames && bytes < batchBytes && l.nextFrame(&frames[n]); n++ {
-			bytes += len(frames[n].payload)
-		}
-		err := l.world.env.Do("write to a process", step)
-		for i := range frames[:n] {
-			l.frameWritten(&frames[i], err)
-		}
-		if err != nil {
-			// The peer may have sent the reason before it ended: give readLoop time to
-			// receive it.
-			_ = l.conn.SetReadDeadline(l.world.env.Deadline(l.world.heartbeat))
-			return
-		}
-	}
-	l.hangUpWrites()
-}
-
-// awaitFrames waits for frames to write. It reports false when the link is over.
-func (l *link) awaitFrames() bool {
-	l.mon.Lock()
-	defer l.mon.Unlock()
-	for l.err == nil && l.queued.Load() == 0 && !l.closing {
-		l.mon.Wait()
-	}
-	return l.err == nil && l.queued.Load() > 0
 }
 
 // hangUpWrites announces to the peer that nothing follows. Frames that the peer still
@@ -215,6 +89,7 @@ func (l *link) sendHeartbeat() {
 			l.addControl(h, nil)
 		}
 		l.mon.Unlock()
+		l.flushFrames()
 		return
 	}
 	var b [headerBytes]byte

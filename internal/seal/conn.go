@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 )
 
 const (
@@ -123,7 +124,8 @@ func (c *Conn) flushSealed(limit int) {
 	c.sealed = c.sealed[:0]
 }
 
-// Read implements net.Conn. A record that fits into p is decrypted there.
+// Read implements net.Conn. A record that fits into p is decrypted there. If the connection
+// below returns EAGAIN, so does Read, and it may be called again.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -133,7 +135,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, c.broken
 		}
 		n, err := c.openRecord(p)
-		c.broken = err
+		if !errors.Is(err, syscall.EAGAIN) {
+			c.broken = err
+		}
 		if err != nil || n > 0 {
 			return n, err
 		}
