@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -14,11 +15,16 @@ type chunked struct {
 	net.Conn
 	from  *bytes.Reader
 	reads int
+	end   error // in place of io.EOF
 }
 
 func (c *chunked) Read(p []byte) (int, error) {
 	c.reads++
-	return c.from.Read(p)
+	n, err := c.from.Read(p)
+	if err == io.EOF && c.end != nil {
+		err = c.end
+	}
+	return n, err
 }
 
 // TestReadAhead: short and long reads return the bytes of the connection in order. Short ones share a call; of a
@@ -62,6 +68,11 @@ func TestReadAhead(t *testing.T) {
 		read(pieceBytes)
 	}
 	before := conn.reads
+	a.conn = &chunked{from: bytes.NewReader(nil), end: syscall.EAGAIN} // the next header has not arrived
+	if n, err := a.Read(make([]byte, headerBytes)); n != 0 || err != syscall.EAGAIN {
+		t.Errorf("%d bytes, %v of a connection that has none", n, err)
+	}
+	a.conn = conn
 	read(headerBytes)
 	if len(a.unread) != bulkAhead-headerBytes {
 		t.Errorf("%d bytes are read ahead after a long payload, want %d", len(a.unread), bulkAhead-headerBytes)

@@ -15,6 +15,9 @@ const (
 	// bulkAhead is how much of it is used after a long payload. Another one follows as a
 	// rule, and bytes that are read ahead are copied once more.
 	bulkAhead = 4 << 10
+	// turnBytes is how many bytes a turn reads at least, if there are so many, before the
+	// goroutine looks at what else there is to do.
+	turnBytes = 256 << 10
 )
 
 // connReader reads a link's frames from its connection. One goroutine at a time has the
@@ -23,12 +26,14 @@ const (
 type connReader struct {
 	link   *link
 	conn   *promptConn
-	from   io.Reader             // conn, behind a buffer or a seal; guarded by the turn
-	taken  atomic.Bool           // the turn
-	missed atomic.Bool           // readLoop did not get the turn: the goroutine that has it reads again
-	err    error                 // that ended reading; set before over
-	over   atomic.Bool           // nothing more can be read
-	poll   func(fd uintptr)      // for RawConn.Control
+	from   io.Reader        // conn, behind a buffer or a seal; guarded by the turn
+	taken  atomic.Bool      // the turn
+	missed atomic.Bool      // readLoop did not get the turn: the goroutine that has it reads again
+	left   atomic.Bool      // the last turn ended before there were no more bytes
+	err    error            // that ended reading; set before over
+	over   atomic.Bool      // nothing more can be read
+	poll   func(fd uintptr) // for RawConn.Control, as is must
+	must   func(fd uintptr)
 	await  func(fd uintptr) bool // for RawConn.Read
 }
 
@@ -38,9 +43,10 @@ func newConnReader(l *link, conn *promptConn) *connReader {
 		a.from = &aheadReader{conn: conn, buf: make([]byte, readAhead)}
 	}
 	a.poll = func(fd uintptr) { a.readArrived(fd, false) }
+	a.must = func(fd uintptr) { a.readArrived(fd, true) }
 	a.await = func(fd uintptr) bool {
 		a.readArrived(fd, true)
-		return a.over.Load()
+		return a.over.Load() || a.left.Load()
 	}
 	return a
 }
@@ -76,15 +82,15 @@ func (a *connReader) readWaiting() (err error) {
 // readWhenReady reads whenever the system reports that there are bytes.
 func (a *connReader) readWhenReady() error {
 	for !a.over.Load() {
-		if err := a.conn.raw.Read(a.await); err != nil {
+		if err := a.conn.raw.Read(a.await); err != nil && !a.over.Load() {
 			return err
 		}
 	}
 	return a.err
 }
 
-// readArrived reads the bytes that have arrived at the file of the connection, unless
-// another goroutine has the turn. If must is set, that one then reads again.
+// readArrived reads bytes that have arrived at the file of the connection, unless another
+// goroutine has the turn. If must is set, that one then reads again.
 func (a *connReader) readArrived(fd uintptr, must bool) {
 	for {
 		if !a.taken.CompareAndSwap(false, true) {
@@ -98,19 +104,29 @@ func (a *connReader) readArrived(fd uintptr, must bool) {
 		}
 		a.missed.Store(false)
 		a.conn.readFile = int(fd)
-		for a.err == nil {
-			n, err := a.from.Read(a.link.in.nextBuffer())
-			if err = a.arrived(n, err); errors.Is(err, syscall.EAGAIN) {
-				break
-			}
-			a.err = err
-		}
+		a.left.Store(a.readTurn())
 		a.over.Store(a.err != nil)
 		a.taken.Store(false)
 		if must = a.missed.Load(); !must {
 			return
 		}
 	}
+}
+
+// readTurn reads the bytes that have arrived, up to turnBytes. It reports whether there may
+// be more.
+func (a *connReader) readTurn() bool {
+	for read := 0; a.err == nil && !a.link.gone.Load(); {
+		n, err := a.from.Read(a.link.in.nextBuffer())
+		if err = a.arrived(n, err); errors.Is(err, syscall.EAGAIN) {
+			return false
+		}
+		a.err = err
+		if read += n; read >= turnBytes {
+			return a.err == nil
+		}
+	}
+	return false
 }
 
 // arrived passes n bytes to the link. It returns the error that ends reading, if any.
@@ -138,21 +154,37 @@ func (a *connReader) readUntilDone(r *netRequest) {
 	}
 	last := l.lastReceived.Load()
 	until := now() + pollFor
-	for i := 1; !r.over.Load() && !a.over.Load(); i++ {
+	for i := 1; !r.over.Load(); i++ {
 		if a.conn.raw.Control(a.poll) != nil {
 			return // it is closed
 		}
-		switch received := l.lastReceived.Load(); {
-		case received != last:
-			last, until = received, now()+pollFor
-		case now() > until:
+		if a.over.Load() {
+			l.failWith(connectionLost(a.err)) // readLoop may not have seen it
 			return
-		default:
-			osYield()
-			if l.world.polling.crowd || i%pollsPerYield == 0 { // the kernel does not run another goroutine on this thread
-				runtime.Gosched()
-			}
 		}
+		if received := l.lastReceived.Load(); received != last {
+			last, until = received, now()+pollFor
+		} else if now() > until {
+			break
+		} else {
+			osYield()
+		}
+		if l.world.polling.crowd || i%pollsPerYield == 0 { // the kernel does not run another goroutine on this thread
+			runtime.Gosched()
+		}
+	}
+	if a.left.Load() { // the system reports bytes only when they arrive
+		l.world.env.Go("read on", a.readOn)
+	}
+}
+
+// readOn reads until there are no more bytes.
+func (a *connReader) readOn() {
+	for a.left.Load() && !a.link.gone.Load() && a.conn.raw.Control(a.must) == nil {
+		runtime.Gosched()
+	}
+	if a.over.Load() {
+		a.link.failWith(connectionLost(a.err))
 	}
 }
 
@@ -176,10 +208,11 @@ func (a *aheadReader) Read(p []byte) (int, error) {
 			ahead = bulkAhead
 		}
 		n, err := a.conn.Read(a.buf[:ahead])
-		a.unread, a.bulk = a.buf[:n], false
+		a.unread = a.buf[:n]
 		if n == 0 {
 			return 0, err
 		}
+		a.bulk = false
 	}
 	n := copy(p, a.unread)
 	a.unread = a.unread[n:]

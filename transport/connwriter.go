@@ -16,11 +16,11 @@ const (
 // long messages.
 type connWriter struct {
 	link   *link
-	taken  bool // the turn; guarded by the link's monitor, as are late and over
-	late   bool // there are bytes that the connection did not take at once
-	over   bool // nothing more is written
-	conn   *promptConn
-	frames [batchFrames]frame // guarded by the turn, as are conn and the fields below
+	taken  bool               // the turn; guarded by the link's monitor, as are late and over
+	late   bool               // there are bytes that the connection did not take at once
+	over   bool               // nothing more is written
+	conn   *promptConn        // the turn writes to it
+	frames [batchFrames]frame // guarded by the turn, as are the fields below
 	n      int                // of frames
 	parts  [2 * batchFrames][]byte
 }
@@ -100,19 +100,8 @@ func (w *connWriter) endTurn(err error) {
 
 // takeFrames takes the next frames to write, or only short ones.
 func (w *connWriter) takeFrames(short bool) {
-	l, bytes := w.link, 0
-	for w.n = 0; w.n < batchFrames && bytes < batchBytes; w.n++ {
-		if short {
-			l.mon.Lock()
-			more := l.hasShortFrame()
-			l.mon.Unlock()
-			if !more {
-				return
-			}
-		}
-		if !l.nextFrame(&w.frames[w.n]) {
-			return
-		}
+	bytes := 0
+	for w.n = 0; w.n < batchFrames && bytes < batchBytes && w.link.nextFrame(&w.frames[w.n], short); w.n++ {
 		bytes += len(w.frames[w.n].payload)
 	}
 }

@@ -67,12 +67,12 @@
 // write to another's memory, except to the rings.
 //
 // Wait polls the rings for a fraction of a millisecond and then sleeps until the peer writes
-// a byte to a pipe. If no ranks share cores, it polls the connection of its request too, and
-// the sender of a short message writes it to the connection itself. On a connection in clear
-// and on a sealed one, no goroutine then has to be woken on either side. Both are fastest if
-// each process has cores of its own. Give each process
-// its share of the cores (sched_setaffinity). If exchanges overlap with computation, set
-// GOMAXPROCS to one more than the number of compute threads.
+// a byte to a pipe. If a process has a core for each rank of its host, Wait polls the
+// connection of its request too, and the sender of a short message writes it to the
+// connection itself, in clear or sealed: neither waits until the system has woken a
+// goroutine of the connection. Rings and connections are fastest if each process has cores
+// of its own. Give each process its share of the cores (sched_setaffinity). If exchanges
+// overlap with computation, set GOMAXPROCS to one more than the number of compute threads.
 //
 // JoinMPI connects the processes of an MPI communicator, in builds that include MPI. It
 // uses the same links, but one goroutine sends their frames by MPI, and bytes of long

@@ -42,7 +42,7 @@ func TestLossOfACrowdedLink(t *testing.T) {
 	}
 	var f frame
 	for range len(requests) / 4 { // half of the sends are offered
-		if !l.nextFrame(&f) {
+		if !l.nextFrame(&f, false) {
 			t.Fatal("there is no frame to write")
 		}
 		l.frameWritten(&f, nil)

@@ -234,7 +234,7 @@ func (e *mpiEngine) finishTransfer(d mpi.Done) {
 	switch p.kind {
 	case packetOut:
 		p.link.packets--
-		if cap(p.p) == packetBytes {
+		if cap(p.p) == packetBytes && !p.frame.bulk { // else it is a message's memory, of a cancelled transfer
 			e.spare = append(e.spare, p.p)
 		}
 	case bulkOut:
@@ -281,7 +281,7 @@ func (e *mpiEngine) sendFrames(l *link) error {
 		packet := e.newPacket()
 		bulks := 0
 		var sent [bulksUnderWay]mpiTransfer
-		for len(packet)+headerBytes+packedBytes <= packetBytes && l.bulks+bulks < bulksUnderWay && l.nextFrame(&e.frame) {
+		for len(packet)+headerBytes+packedBytes <= packetBytes && l.bulks+bulks < bulksUnderWay && l.nextFrame(&e.frame, false) {
 			f := &e.frame
 			packet = append(packet, f.head[:]...)
 			if f.bulk {

@@ -12,9 +12,9 @@ type frame struct {
 }
 
 // nextFrame takes the next frame to be written, if there is one: control frames, then
-// short messages and offers, then the pieces of long messages, round-robin. There is one
-// writer at a time, which must call frameWritten for each.
-func (l *link) nextFrame(f *frame) bool {
+// short messages and offers, then the pieces of long messages, round-robin; without those
+// if short is set. There is one writer at a time, which must call frameWritten for each.
+func (l *link) nextFrame(f *frame, short bool) bool {
 	l.mon.Lock()
 	if l.err != nil {
 		l.mon.Unlock()
@@ -35,7 +35,7 @@ func (l *link) nextFrame(f *frame) bool {
 			h, f.payload = l.offerOf(r)
 			l.offered[r.id] = r
 		}
-	case l.bulk.len() > 0:
+	case l.bulk.len() > 0 && !short:
 		r := l.bulk.pop()
 		h = header{kind: frameData, from: uint32(r.pair.local), to: uint32(r.pair.remote), tag: r.tag, id: r.id, arg: uint64(r.off)}
 		piece := pieceBytes

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// pollFor is how long Wait polls the rings after the last bytes arrived, before it
-	// sleeps. Most messages of a small step arrive within that time.
+	// pollFor is how long Wait polls the rings, or a connection, after the last bytes
+	// arrived, before it sleeps. Most messages of a small step arrive within that time.
 	pollFor = 250 * time.Microsecond
 	// pollShared is the same if ranks share cores. The core is then yielded between
 	// polls. If two ranks poll for much longer than this, they keep a core from the

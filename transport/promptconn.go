@@ -1,7 +1,9 @@
 package transport
 
 import (
+	"errors"
 	"net"
+	"os"
 	"syscall"
 )
 
@@ -43,7 +45,17 @@ func (c *promptConn) Read(p []byte) (int, error) {
 	if c.readFile < 0 {
 		return c.Conn.Read(p)
 	}
-	return readNow(c.readFile, p)
+	n, err := readNow(c.readFile, p)
+	return n, c.nameEnds("read", err)
+}
+
+// nameEnds adds the addresses of both ends to an error of the system, as package net does.
+func (c *promptConn) nameEnds(op string, err error) error {
+	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.EAGAIN {
+		local := c.LocalAddr()
+		return &net.OpError{Op: op, Net: local.Network(), Source: local, Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
+	}
+	return err
 }
 
 // Write implements net.Conn.
@@ -86,7 +98,7 @@ func (c *promptConn) writePrompt(parts [][]byte) error {
 			return err
 		}
 		if c.err != nil {
-			return c.err
+			return c.nameEnds("write", c.err)
 		}
 		written = c.n
 	}

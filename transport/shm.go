@@ -177,7 +177,7 @@ func (s *shm) writeFrames() bool {
 	moved := false
 	for {
 		if !s.have.Load() {
-			if !s.link.nextFrame(&s.current) {
+			if !s.link.nextFrame(&s.current, false) {
 				return moved
 			}
 			s.have.Store(true)
