@@ -159,7 +159,7 @@ var jobAndData = []Doc{
 		"Number of logical ranks over which rows and samples are spread. It is part of the definition of the result. On resume, a " +
 			"config without the key takes the checkpoint's."},
 	{"job.threads", "", "train",
-		"Compute threads of a process. 0: its share of the cores of its machine."},
+		"Compute threads of a process. 0: its share of the cores of its machine. A core is shared by the processes that are bound to it, if a launcher has bound them."},
 	{"job.device", "", "cmd/internal/cli train",
 		"`cpu`, `cuda` (an NVIDIA GPU), or `auto`: a GPU if there is one. Nothing of NVIDIA is linked: the driver and NVRTC are opened at run time. `ECREC_CUDA_PATH` names folders to search first. `--device` overrides the key."},
 	{"job.secure", "", "cmd/internal/cli train",

@@ -274,6 +274,9 @@ func (j *job) threadCount() int {
 	if n := j.cfg.Job.Threads; n > 0 {
 		return n
 	}
+	if j.world.Cores > 0 {
+		return max(1, int(j.world.Cores))
+	}
 	return max(1, runtime.GOMAXPROCS(0)/j.world.Neighbours)
 }
 

@@ -109,3 +109,17 @@ func TestMemoryOfManyRanks(t *testing.T) {
 		t.Errorf("a process with one of 4096 ranks: %v bytes", one)
 	}
 }
+
+// A process computes with its share of the cores.
+func TestThreadsAreTheShareOfCores(t *testing.T) {
+	cfg := config.Default()
+	for _, c := range []struct {
+		cores float64
+		want  int
+	}{{4, 4}, {2.5, 2}, {0.25, 1}, {0, max(1, runtime.GOMAXPROCS(0)/8)}} {
+		j := newJob(env.Real(), cfg, Options{Observer: &quiet{}, World: &World{Processes: 8, Neighbours: 8, Cores: c.cores}})
+		if got := j.threadCount(); got != c.want {
+			t.Errorf("a share of %v cores: %d threads, want %d", c.cores, got, c.want)
+		}
+	}
+}

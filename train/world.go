@@ -16,6 +16,8 @@ type World struct {
 	// Neighbours is the number of processes on this machine, with this one. They share its
 	// cores and its memory.
 	Neighbours int
+	// Cores is this process's share of them. Zero: they share all cores alike.
+	Cores float64
 	// Join connects this process with the others and returns the endpoints of the
 	// ranks that it hosts, ascending.
 	Join func(hosted []int) ([]transport.Endpoint, error)

@@ -15,8 +15,7 @@ const (
 	// bulkAhead is how much of it is used after a long payload. Another one follows as a
 	// rule, and bytes that are read ahead are copied once more.
 	bulkAhead = 4 << 10
-	// turnBytes is how many bytes a turn reads at least, if there are so many, before the
-	// goroutine looks at what else there is to do.
+	// turnBytes is the length from which a turn ends, even if there are more bytes.
 	turnBytes = 256 << 10
 )
 

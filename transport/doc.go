@@ -67,7 +67,7 @@
 // write to another's memory, except to the rings.
 //
 // Wait polls the rings for a fraction of a millisecond and then sleeps until the peer writes
-// a byte to a pipe. If a process has a core for each rank of its host, Wait polls the
+// a byte to a pipe. If a process has a core for each of its ranks, Wait polls the
 // connection of its request too, and the sender of a short message writes it to the
 // connection itself, in clear or sealed: neither waits until the system has woken a
 // goroutine of the connection. Rings and connections are fastest if each process has cores

@@ -42,6 +42,9 @@ type NetOptions struct {
 	Silence time.Duration
 	// Timeout limits Join.
 	Timeout time.Duration
+	// Cores is the share of this process of the cores of its host. Zero: all processes of
+	// the host share the cores that this one may run on.
+	Cores float64
 	// SharedMemory lets processes of one host communicate through memory.
 	SharedMemory bool
 	// Secure selects the connections to seal. It must be the same in all processes.
@@ -142,7 +145,11 @@ func newNetWorld(o *NetOptions) (*netWorld, error) {
 	near := w.countNear()
 	blockcopy.Share(near)
 	w.polling.env, w.polling.mon = o.Env, o.Env.Monitor("polling")
-	w.polling.shared, w.polling.crowd = near > runtime.NumCPU(), len(o.Processes[o.Self].Ranks) > 1
+	hosted := len(o.Processes[o.Self].Ranks)
+	w.polling.shared, w.polling.crowd = near > runtime.NumCPU(), hosted > 1
+	if o.Cores > 0 {
+		w.polling.shared = float64(hosted) > o.Cores
+	}
 	w.memory = newMemWorld(o.Env, n, o.Generation, o.Processes[o.Self].Ranks)
 	w.open = len(o.Processes[o.Self].Ranks)
 	return w, nil

@@ -184,13 +184,14 @@ func (s *session) trainWorld() *train.World {
 	case w == nil:
 		return nil
 	}
-	env.LongSlices(neighbours(w)*max(1, s.cfg.Job.Threads) <= runtime.NumCPU()) // the processes share the cores
+	cores := shareOfCores(w)
+	env.LongSlices(float64(max(1, s.cfg.Job.Threads)) <= cores)
 	broken := new(train.Broken)
 	go func() {
 		<-w.Changed()
 		broken.Set(launcher.ErrChanged)
 	}()
-	t := &train.World{Broken: broken, Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Join: s.joinWorld,
+	t := &train.World{Broken: broken, Process: w.Process, Processes: len(w.Processes), Present: present(w), Neighbours: neighbours(w), Cores: cores, Join: s.joinWorld,
 		Hosted: w.Processes[w.Process].Ranks, Later: w.Generation > 1, Trained: w.Trained,
 		Machine: func(rank int) string { return w.Processes[processOf(w, rank)].Host }}
 	if !w.LostAt.IsZero() {
@@ -348,6 +349,20 @@ func neighbours(w *launcher.World) int {
 	return n
 }
 
+// shareOfCores returns this process's share of the cores of its host. A launcher may have bound processes to cores.
+func shareOfCores(w *launcher.World) float64 {
+	if n := runtime.GOMAXPROCS(0); n < runtime.NumCPU() { // a quota, or a limit by the user, for all of them
+		return float64(n) / float64(neighbours(w))
+	}
+	var others []int
+	for _, i := range present(w) {
+		if p := &w.Processes[i]; i != w.Process && p.Host == w.Processes[w.Process].Host {
+			others = append(others, p.PID)
+		}
+	}
+	return env.ShareOfCores(others)
+}
+
 // secureOf translates job.secure for package transport.
 var secureOf = map[string]transport.Secure{"auto": transport.SecureAuto, "on": transport.SecureOn, "off": transport.SecureOff}
 
@@ -360,7 +375,7 @@ func netOptions(e env.Env, w *launcher.World, beat time.Duration) transport.NetO
 		processes[i] = transport.Process{Ranks: p.Ranks, Addr: p.Addr, Host: p.Host}
 	}
 	return transport.NetOptions{Env: e, Generation: w.Generation, Secret: w.Secret, Processes: processes,
-		Self: slices.Index(here, w.Process), Listener: w.Listener, Heartbeat: beat, Timeout: joinLimit}
+		Self: slices.Index(here, w.Process), Listener: w.Listener, Heartbeat: beat, Timeout: joinLimit, Cores: shareOfCores(w)}
 }
 
 // endOfWorld describes the end of a world. A rank that was done is needed again if another one is lost: its world has no error.
