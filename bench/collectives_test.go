@@ -24,7 +24,7 @@ func TestBadSettingsOfCollectivesAreNamed(t *testing.T) {
 	}
 }
 
-// Parts are equal, and what is reduced is whole floats, whatever size is asked for.
+// Parts are equal, and reductions have entire floats, for each size.
 func TestSizesAreCutToWhatIsMoved(t *testing.T) {
 	b := &collectivesRun{ranks: 3, chosen: operations}
 	if err := b.setSizes("4K,1M,50"); err != nil {
