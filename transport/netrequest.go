@@ -18,9 +18,10 @@ type netRequest struct {
 	id   uint64 // of an offer, or of a receive that asks for one
 	off  int    // bytes transferred
 	from uint64 // of a receive: the message's address in the peer
-	// The pieces of a receive over MPI: the peer announced them up to announced.
+	// Of a receive over MPI: the bytes that the peer has announced so far, of which off
+	// have arrived.
 	announced int
-	bulks     int   // pieces in progress
+	bulks     int   // announced pieces in progress
 	failed    error // of the first piece that failed
 	// direct sends are offered with their address, which is the offer's payload.
 	direct  bool

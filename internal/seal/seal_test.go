@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -168,6 +169,48 @@ func TestErrorsStay(t *testing.T) {
 	for range 3 {
 		if n, err := c.Read(make([]byte, 10)); n != 0 || !errors.Is(err, ErrForged) {
 			t.Fatalf("%d bytes, %v", n, err)
+		}
+	}
+}
+
+// late is a connection that returns few bytes at a time, and before each of them that there are none yet.
+type late struct {
+	buffer
+	bytes int
+	has   bool
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	if l.has = !l.has; l.has {
+		return 0, syscall.EAGAIN
+	}
+	return l.Buffer.Read(p[:min(len(p), l.bytes)])
+}
+
+// A record whose head or rest has not arrived is read later, with the bytes that have.
+func TestReadsWithoutWaiting(t *testing.T) {
+	for _, n := range []int{1, 3, HeadBytes, 7, 1000} {
+		a, b := agree(t, Fastest(), "swordfish")
+		m := late{bytes: n}
+		want := string(bytes.Repeat([]byte("x"), 3000))
+		m.Buffer.Write(slices.Concat(records(a, "one", want, "two")...))
+		c, got, none := NewConn(&m, b), "", 0
+		for {
+			p := make([]byte, 100)
+			read, err := c.Read(p)
+			got += string(p[:read])
+			if errors.Is(err, syscall.EAGAIN) {
+				if none++; none > 10000 {
+					t.Fatalf("%d bytes at a time: nothing more arrives after %d bytes of plaintext", n, len(got))
+				}
+			} else if err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got != "one"+want+"two" || none == 0 {
+			t.Errorf("%d bytes at a time: %d bytes of plaintext, want %d; %d times none", n, len(got), len(want)+6, none)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Processes of the same machine share the cores to which they are bound.
 func TestShareOfCoresOfAWorld(t *testing.T) {
 	if runtime.NumCPU() < 2 || runtime.GOMAXPROCS(0) < runtime.NumCPU() {
-		t.Skip("needs two cores")
+		t.Skip("needs two cores, and no quota or GOMAXPROCS below them: a core is taken from one of two processes")
 	}
 	var own, last unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &own); err != nil {
