@@ -12,9 +12,7 @@ import (
 
 	"github.com/ecrec/ecrec/config"
 	"github.com/ecrec/ecrec/data"
-	"github.com/ecrec/ecrec/follow"
 	"github.com/ecrec/ecrec/internal/env"
-	"github.com/ecrec/ecrec/stream"
 	"github.com/ecrec/ecrec/train"
 	"github.com/ecrec/ecrec/transport"
 )
@@ -25,7 +23,8 @@ var continuousBench = Bench{
 	Detail: "The jobs of Continuous Checkpointing (Buffalo, 2024), tables 4.4 and 6.1 to 6.12. Jobs without checkpoints, with full " +
 		"checkpoints " +
 		"for which training waits, with the same to a store of the thesis's speed, and with a stream of commits take turns; the time is " +
-		"that of the job from start to end. The slow store is a wait after each save. No sample is used twice. Steps lost are " +
+		"that of the job from start to end. The slow store is a wait after each save. If Python has PyTorch, its torch.save takes turns too: " +
+		"it saves tensors of the model's sizes into the page cache, while training waits. No sample is used twice. Steps lost are " +
 		"those between each step and the newest checkpoint, or commit in the topic, at that moment: the work that a loss of all processes " +
 		"costs. Then the last full checkpoint is loaded into a job, and the topic of each step's rows is followed from its beginning. All " +
 		"ranks are in " +
@@ -44,6 +43,7 @@ var continuousBench = Bench{
 		number("epochs", "10", 1, 1<<20, "epochs of a job").orTiny("3"),
 		numbers("every", "1,2,3", 1, 1<<20, "epochs between checkpoints").orTiny("1"),
 		number("slow", "22", 1, 1<<20, "speed of the slow store, in MB/s").orTiny("1000"),
+		pythonSetting("torch"),
 		text("to", "file", "file, or kafka://HOST:PORT/PREFIX with options as in stream.to", "the place of the topics: below dir, or a broker"),
 		choice("transport", "mem", []string{"mem", "tcp"}, "connection of the ranks"),
 		text("link", "", "BANDWIDTH,LATENCY such as 10Gb/s,50us", "simulated links between ranks. Default: none"),
@@ -64,10 +64,11 @@ type continuousRun struct {
 	epoch  int // steps
 	last   int // step
 	info   train.Info
+	python string // empty: torch.save is not measured
 
 	checkpoint string // a folder of the last turn, with the last full checkpoint
 	topic      string // of the last turn, with a commit for each step
-	rebuild    struct{ loaded, followed []float64 }
+	rebuild    struct{ loaded, followed, torch []float64 }
 }
 
 // continuousTimes are those of a job.
@@ -108,11 +109,24 @@ func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
 		}
 		b.link = &link
 	}
+	python, err := o.findPython()
+	if err != nil {
+		return nil, err
+	}
+	version, why := o.findModule(python, "torch")
+	if why == "" {
+		b.python = python
+	}
 	names, times, err := runTurns(o, o.repeats(), b.runTurn)
 	if err != nil {
 		return nil, err
 	}
 	r := o.newReport(b.info.Device)
+	if why != "" {
+		r.addMissing(sysTorch, why)
+	} else {
+		r.Against = "torch " + version
+	}
 	r.writeHeader(out)
 	fmt.Fprintf(out, "%s, batch %d, %d ranks, %d threads, cache.mode %s, %d epochs of %d steps, topics in %s: %d rows of %d bytes\n",
 		b.shape.name,
@@ -122,7 +136,7 @@ func runContinuous(out io.Writer, o Options) (_ *Report, err error) {
 
 // continuousJob is one kind of job.
 type continuousJob struct {
-	system string // none, full, stream
+	system string // none, full, torch, stream
 	every  int    // epochs; 0: a commit each step
 	slow   bool   // the store has the thesis's speed
 }
@@ -135,8 +149,12 @@ func (b *continuousRun) jobs() []continuousJob {
 			all = append(all, continuousJob{"full", every, slow})
 		}
 	}
-	for _, every := range b.o.numbers("every") {
-		all = append(all, continuousJob{system: "stream", every: every})
+	for _, system := range []string{sysTorch, "stream"} {
+		for _, every := range b.o.numbers("every") {
+			if system != sysTorch || b.python != "" {
+				all = append(all, continuousJob{system: system, every: every})
+			}
+		}
 	}
 	return append(all, continuousJob{system: "stream"})
 }
@@ -145,6 +163,8 @@ func (b *continuousRun) name(j continuousJob) string {
 	switch {
 	case j.system == "none":
 		return "no checkpoints"
+	case j.system == sysTorch:
+		return fmt.Sprintf("torch.save, every %s", epochs(j.every))
 	case j.system == "stream" && j.every == 0:
 		return "stream, a commit each step"
 	case j.system == "stream":
@@ -180,7 +200,9 @@ func (b *continuousRun) runTurn(run func(name string, job func() (continuousTime
 func (b *continuousRun) runSystem(j continuousJob) (continuousTimes, error) {
 	switch {
 	case j.system == "none":
-		return b.runWhole(0)
+		return b.runWhole(&wholeJob{})
+	case j.system == sysTorch:
+		return b.runTorch(j.every)
 	case j.system == "full":
 		speed := 0
 		if j.slow {
@@ -190,14 +212,15 @@ func (b *continuousRun) runSystem(j continuousJob) (continuousTimes, error) {
 		if err := os.RemoveAll(b.checkpoint); err != nil {
 			return continuousTimes{}, err
 		}
-		return b.runWhole(speed, fmt.Sprint("checkpoint.every=", j.every*b.epoch), "checkpoint.dir="+b.checkpoint, "checkpoint.keep=1")
+		return b.runWhole(&wholeJob{slow: speed}, fmt.Sprint("checkpoint.every=", j.every*b.epoch),
+			"checkpoint.dir="+b.checkpoint, "checkpoint.keep=1")
 	}
 	topic, commits := b.topics.next(), j.every*b.epoch
 	if j.every > 0 {
-		return b.runWhole(0, "stream.to="+topic, fmt.Sprint("ec.commit_every=", commits))
+		return b.runWhole(&wholeJob{}, "stream.to="+topic, fmt.Sprint("ec.commit_every=", commits))
 	}
 	b.topic = topic
-	x, err := b.runWhole(0, "stream.to="+topic, "ec.commit_every=1")
+	x, err := b.runWhole(&wholeJob{}, "stream.to="+topic, "ec.commit_every=1")
 	if err == nil {
 		err = b.rebuildModels()
 	}
@@ -215,7 +238,9 @@ func epochs(n int) string {
 type wholeJob struct {
 	silent
 	info   train.Info
-	slow   int // MB/s; 0: as fast as it is
+	slow   int                   // MB/s; 0: as fast as it is
+	every  int64                 // steps between saves by save
+	save   func() (int64, error) // returns the bytes that it has saved; nil: the job saves checkpoints, or nothing
 	wait   time.Duration
 	before time.Time // the end of the last step
 	safe   int64     // the newest checkpoint
@@ -230,6 +255,11 @@ func (w *wholeJob) Started(i train.Info) error { w.info = i; return nil }
 func (w *wholeJob) Step(s train.StepInfo) {
 	w.before, w.steps = time.Now(), w.steps+1
 	w.lost += s.Step - max(w.safe, s.Streamed)
+	if w.save == nil || s.Step%w.every != 0 || w.err != nil {
+		return
+	}
+	bytes, err := w.save()
+	w.safe, w.err, w.bytes, w.wait = s.Step, err, w.bytes+bytes, w.wait+time.Since(w.before)
 }
 
 func (w *wholeJob) Checkpointed(step int64, path string, _ error) {
@@ -257,13 +287,13 @@ func bytesBelow(dir string) (n int64, err error) {
 	return n, err
 }
 
-// runWhole runs a job from its start to its end.
-func (b *continuousRun) runWhole(slow int, sets ...string) (x continuousTimes, err error) {
+// runWhole runs a job from its start to its end, with an observer that is new.
+func (b *continuousRun) runWhole(w *wholeJob, sets ...string) (x continuousTimes, err error) {
 	cfg, err := b.config(b.last, sets...)
 	if err != nil {
 		return x, err
 	}
-	w, updates := &wholeJob{slow: slow}, &updateTime{}
+	updates := &updateTime{}
 	began, cpu := time.Now(), cpuTime()
 	result, err := train.Run(env.Real(), cfg, train.Options{Observer: w, Stop: b.o.isStopped, PauseSaves: true, Topic: openTopic,
 		Session: rand.Uint64(), Progress: func(data.Progress) error { return nil }, World: b.world(), WrapStream: updates.wrap})
@@ -286,90 +316,4 @@ func (b *continuousRun) runWhole(slow int, sets ...string) (x continuousTimes, e
 func (b *continuousRun) config(steps int, sets ...string) (*config.Config, error) {
 	return b.shape.config(b.job, append([]string{"cache.mode=" + b.o.text("mode"), fmt.Sprint("train.iterations=", steps),
 		"train.keep=last", "optimizer.dense.lr=0.001", "optimizer.sparse.lr=0.001"}, sets...)...) // with 0.1 sums of 100 rows diverge
-}
-
-// topicBytes is the size of all records of a topic.
-func topicBytes(to string) (bytes int64, err error) {
-	topic, err := openTopic(env.Real(), to)
-	if err != nil {
-		return 0, err
-	}
-	defer topic.Close()
-	n, err := topic.Partitions()
-	for i := range n {
-		size, err := partitionBytes(topic, i)
-		if err != nil {
-			return 0, err
-		}
-		bytes += size
-	}
-	return bytes, err
-}
-
-func partitionBytes(topic stream.Topic, number int) (bytes int64, err error) {
-	p, err := topic.Open(number)
-	if err != nil {
-		return 0, err
-	}
-	defer p.Close()
-	at, next, err := p.Bounds()
-	for err == nil && at < next {
-		var list []stream.Record
-		list, err = readSome(p, at, 8<<20)
-		for _, r := range list {
-			bytes, at = bytes+int64(len(r.Bytes)), r.Offset+1
-		}
-	}
-	return bytes, err
-}
-
-// readSome returns records from an offset on, at least one.
-func readSome(p stream.Partition, at int64, bytes int) ([]stream.Record, error) {
-	const patience = 10 * time.Second
-	list, err := p.Read(at, bytes, patience)
-	if err == nil && len(list) == 0 {
-		err = fmt.Errorf("bench: the topic has no record at offset %d, nor after it, within %v", at, patience)
-	}
-	return list, err
-}
-
-// rebuildModels measures the time in which the last model is in memory again: from a checkpoint up to the end of a job's first
-// step, without the mean time of a step, and from the topic with a commit for each step up to an equal digest.
-func (b *continuousRun) rebuildModels() error {
-	const more = 4
-	cfg, err := b.config(b.last+more, "checkpoint.dir="+b.checkpoint)
-	if err != nil {
-		return err
-	}
-	t := &timedSteps{began: time.Now()}
-	if _, err := train.Run(env.Real(), cfg, train.Options{Observer: t, Stop: b.o.isStopped, Resume: b.checkpoint, World: b.world(),
-		Progress: func(data.Progress) error { return nil }}); err != nil {
-		return err
-	}
-	b.rebuild.loaded = append(b.rebuild.loaded, max(0, t.toFirst()-t.perStep()/1e3))
-	topic, err := openTopic(env.Real(), b.topic)
-	if err != nil {
-		return err
-	}
-	defer topic.Close()
-	dir, began, ended := filepath.Join(b.dir, "followed"), time.Now(), time.Time{}
-	defer os.RemoveAll(dir)
-	f, err := follow.Open(follow.Options{Env: env.Real(), Topic: topic, Dir: dir, At: int64(b.last), Every: time.Hour,
-		Stop: func() bool { return b.o.isStopped() || time.Since(began) > time.Hour }, Report: func(p follow.Progress) {
-			if p.Step == int64(b.last) && ended.IsZero() {
-				ended = time.Now()
-			}
-		}})
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Run(); err != nil {
-		return err
-	}
-	if ended.IsZero() {
-		return fmt.Errorf("bench: the topic was not followed to step %d", b.last)
-	}
-	b.rebuild.followed = append(b.rebuild.followed, ended.Sub(began).Seconds())
-	return nil
 }

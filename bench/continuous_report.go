@@ -65,7 +65,7 @@ func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, ti
 		"updates\ts of captures\t")
 	for i, j := range b.jobs() {
 		base := 1 // the first of the full ones
-		if j.system == "stream" && j.every > 0 {
+		if j.every > 0 && (j.system == "stream" || j.system == sysTorch) {
 			base = 1 + (i-1)%every
 		}
 		var x struct{ seconds, full, none, cpu, saving, megabytes, lost, optimizer, captured, dense []float64 }
@@ -81,7 +81,7 @@ func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, ti
 			r.evidence = Simulated
 		}
 		first, compared := len(r.Figures), "\t"
-		if j.system == "stream" {
+		if j.system == "stream" || j.system == sysTorch {
 			ratio := r.addRatio("of full", x.seconds, x.full)
 			compared = fmt.Sprintf("%.3f\t%s", ratio.Median, ratio.betweenText(3))
 		}
@@ -111,6 +111,12 @@ func (b *continuousRun) writeTables(out io.Writer, r *Report, names []string, ti
 	first = len(r.Figures)
 	follow := r.addFigure("load", "s", b.rebuild.followed...).Median
 	r.setCase(first, b.settings(continuousJob{system: "stream"}))
+	if len(b.rebuild.torch) > 0 {
+		r.evidence, first = "", len(r.Figures) // torch.load has no links
+		seconds := r.addFigure("load", "s", b.rebuild.torch...).Median
+		r.setCase(first, b.settings(continuousJob{system: sysTorch}))
+		fmt.Fprintf(out, "\ntorch.load of the file of torch.save: %.2f s\n", seconds)
+	}
 	_, err := fmt.Fprintf(out, "\nthe last model again: %.2f s from a full checkpoint, %.2f s from the topic of all steps\n", load, follow)
 	return err
 }

@@ -96,6 +96,7 @@ type exchangeSettings struct {
 	link                                       transport.EmulatedLink
 	compute, parse                             time.Duration
 	isVirtual                                  bool
+	onLoopback                                 bool // real connections on this machine, in place of link
 	steps, warmup, lookahead, history, staleAt int
 	hot                                        float64 // share of the rows
 	seed                                       uint64
@@ -160,15 +161,18 @@ func (c *exchangeSettings) runOn(f func(e env.Env) error) error {
 }
 
 // joinRanks connects the ranks by links.
-func (c *exchangeSettings) joinRanks(e env.Env) []transport.Endpoint {
-	if c.isVirtual {
-		return transport.NewNetwork(e, c.ranks, 1, c.link)
+func (c *exchangeSettings) joinRanks(e env.Env) ([]transport.Endpoint, error) {
+	switch {
+	case c.isVirtual:
+		return transport.NewNetwork(e, c.ranks, 1, c.link), nil
+	case c.onLoopback:
+		return joinLoopback(c.ranks, transport.SecureOff)
 	}
 	eps := transport.NewMem(e, c.ranks, 1)
 	for i := range eps {
 		eps[i] = transport.EmulateLink(e, eps[i], c.link)
 	}
-	return eps
+	return eps, nil
 }
 
 // moreOf returns a case with more settings: names and values by turns.

@@ -172,7 +172,7 @@ func (c *exchangeSettings) measureOptions(e env.Env, name string, warmup int, x 
 	return measure.Options{
 		Warmup: warmup, Steps: c.steps, Ahead: c.lookahead, Repeats: 1, Modes: []string{name},
 		Options: train.Options{Observer: silent{}, Stop: neverStop, Source: x.data, Progress: func(data.Progress) error { return nil },
-			World: &train.World{Processes: 1, Neighbours: 1, Join: func([]int) ([]transport.Endpoint, error) { return c.joinRanks(e), nil }}},
+			World: &train.World{Processes: 1, Neighbours: 1, Join: func([]int) ([]transport.Endpoint, error) { return c.joinRanks(e) }}},
 		Prepare: func(t *train.Trial) error {
 			t.SetModel(newExchangeStandIn(e, t, c))
 			return nil

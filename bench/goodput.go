@@ -59,7 +59,7 @@ var goodputBench = Bench{
 		number("batch", "2048", 1, maxSamples, "samples of a step, over all ranks").orTiny("64"),
 		number("ranks", "4", 2, 64, "number of ranks, one per process"),
 		number("seed", "1", 0, maxSteps, "seed of the failures of the first turn; each turn has the next one"),
-		text("python", "", "a command, or none", "Python with torch and torchft. Default: python3").orTiny("none"),
+		pythonSetting("torch and torchft"),
 		modeSetting,
 		dirSetting,
 	},

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // goodputScript is a supervisor and its workers.
@@ -33,35 +31,22 @@ func (p *torchPeers) isFor(system string) bool { return system == sysRestart || 
 func (p *torchPeers) missing(system string) string { return p.why[system] }
 
 // findModules looks for the modules.
-func (p *torchPeers) findModules(b *goodputRun) error {
+func (p *torchPeers) findModules(b *goodputRun) (err error) {
 	p.why, p.steps = map[string]string{}, map[string]int{}
-	p.python = b.o.text("python")
-	if p.python == "" {
-		p.python = "python3"
-	} else if _, err := exec.LookPath(p.python); err != nil && p.python != "none" {
-		return settingError("python=%s: %v", p.python, err)
+	if p.python, err = b.o.findPython(); err != nil {
+		return err
 	}
 	var versions []string
 	for _, x := range []struct{ system, module string }{{sysRestart, "torch"}, {sysTorchFT, "torchft"}} {
 		if !b.measures(x.system) {
 			continue
 		}
-		if p.python == "none" {
-			p.why[x.system] = "not run: python=none"
+		version, why := b.o.findModule(p.python, x.module)
+		if why != "" {
+			p.why[x.system] = why
 			continue
 		}
-		cmd := exec.Command(p.python, "-c", "import importlib.metadata as m, "+x.module+"; print(m.version('"+x.module+"'))")
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Second
-		err := b.o.runCommand(cmd)
-		b.o.mustRun()
-		if err != nil {
-			lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
-			why := cmp.Or(strings.TrimSpace(lines[len(lines)-1]), err.Error())
-			p.why[x.system] = fmt.Sprintf("not installed: %s has no %s (%s)", p.python, x.module, why)
-			continue
-		}
-		versions = append(versions, x.module+" "+strings.TrimSpace(out.String()))
+		versions = append(versions, x.module+" "+version)
 	}
 	b.report.Against = strings.Join(versions, ", ")
 	return nil

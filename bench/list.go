@@ -44,6 +44,7 @@ func All() []Bench {
 		tierBench,
 		tieredBench,
 		timelineBench,
+		torchRecBench,
 		trainBench,
 	}
 }

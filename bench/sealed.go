@@ -62,21 +62,20 @@ func runSealed(out io.Writer, o Options) (*Report, error) {
 
 // joinLoopback connects ranks of this process over TCP.
 func joinLoopback(ranks int, secure transport.Secure) ([]transport.Endpoint, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = l.Close() }()
-	processes := make([]transport.Process, ranks)
+	processes, listeners := make([]transport.Process, ranks), make([]net.Listener, ranks)
 	for i := range processes {
-		processes[i].Ranks = []int{i}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }()
+		listeners[i], processes[i] = l, transport.Process{Addr: l.Addr().String(), Ranks: []int{i}}
 	}
-	processes[0].Addr = l.Addr().String()
 	eps, errs := make([]transport.Endpoint, ranks), make([]error, ranks)
 	together(ranks, func(i int) {
 		var mine []transport.Endpoint
 		mine, errs[i] = transport.Join(transport.NetOptions{Env: env.Real(), Generation: 1, Secret: []byte("a benchmark's"), Processes: processes,
-			Self: i, Listener: l, Heartbeat: 2 * time.Second, Timeout: 20 * time.Second, Secure: secure})
+			Self: i, Listener: listeners[i], Heartbeat: 2 * time.Second, Timeout: 20 * time.Second, Secure: secure})
 		if errs[i] == nil {
 			eps[i] = mine[0]
 		}

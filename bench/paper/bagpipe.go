@@ -2,10 +2,10 @@ package paper
 
 import "slices"
 
-// bagPipeDrawings lists the drawings of BagPipe.
-func bagPipeDrawings() []Drawing {
+// bagPipeDrawings lists the drawings of BagPipe. config is that of a user's data, or empty.
+func bagPipeDrawings(config string) []Drawing {
 	return slices.Concat(
-		bagPipeCounts(),
+		bagPipeCounts(config),
 		bagPipeExchange(),
 		bagPipeSkew(),
 		bagPipeLookahead(),

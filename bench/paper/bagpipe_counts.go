@@ -7,11 +7,12 @@ import (
 	"github.com/ecrec/ecrec/bench"
 )
 
-// bagPipeCounts are the figures of BagPipe whose quantities are counted, not timed.
-func bagPipeCounts() []Drawing {
+// bagPipeCounts are the figures of BagPipe whose quantities are counted, not timed. config is that of a user's data, or empty.
+func bagPipeCounts(config string) []Drawing {
 	return []Drawing{
-		{ID: "B3", Runs: curveRuns, Draw: drawCurves},
-		{ID: "B4", Runs: curveRuns, Draw: drawStaticCache},
+		withData(config, Drawing{ID: "B3", Runs: curveRuns, Draw: drawCurves}),
+		withData(config, Drawing{ID: "B4", Runs: curveRuns, Draw: drawStaticCache}),
+		fiveNumbers(config),
 		{ID: "B-tab1", Runs: sizeRuns, Draw: drawDataSets},
 		{ID: "B-tab2", Runs: sizeRuns, Draw: drawModels},
 	}
@@ -24,6 +25,9 @@ var countedStreams = []struct{ name, law string }{{"independent draws", "indepen
 const countNote = "The ids are synthetic. Independent draws were fitted to four figures of Criteo Kaggle in the paper, bursts to five. " +
 	"The paper's figures cannot all hold at once: 65,000 distinct rows, 90 % of the lookups by 0.1 % of the rows, and at most " +
 	"15 % of the distinct rows among these."
+
+// curvesOfStreams is the number of runs of curveRuns.
+const curvesOfStreams = 4
 
 // curveRuns count popularity: both laws with the tables of Criteo Kaggle, and bursts with those of the other sets.
 func curveRuns(size Size) (runs []Run) {
@@ -55,12 +59,27 @@ func drawCurves(f *Figure, reports []*bench.Report) error {
 		f.Series = append(f.Series, s)
 		f.Checks = append(f.Checks, near(name+": the hottest 0.1 % have 90 % of the lookups, within 5 %", f.at(name, 0.1), 90, 0.05))
 	}
+	if err := f.addDataLines(reports[curvesOfStreams:], "lookups", "hottest"); err != nil {
+		return err
+	}
 	f.Params = []Param{{"data", "Criteo Kaggle, Avazu, Criteo Terabyte", "synthetic ids in tables of their sizes"},
 		{"samples", "all", reports[0].Settings["samples"]}}
 	f.Notes = append(f.Notes, countNote, "Only the sizes of the tables differ between the sets: the popularity is that fitted to Kaggle. "+
-		"The popularity of synthetic ids does not drift from day to day. `ecrec bench popularity data=CONFIG` counts real files.",
+		"The popularity of synthetic ids does not drift from day to day. `ecrec bench report --data CONFIG` counts real files.",
 		"Of few samples the hottest rows seem hotter, since rare rows are missing: most so for Terabyte, "+
 			"of whose rows these samples use less than 1 %.")
+	return nil
+}
+
+// addDataLines adds a line of each report of a user's data.
+func (f *Figure) addDataLines(reports []*bench.Report, name, key string) error {
+	for _, r := range reports {
+		s, err := line(r, nameOfData(r), name, key)
+		if err != nil {
+			return err
+		}
+		f.Series = append(f.Series, s)
+	}
 	return nil
 }
 
@@ -74,6 +93,9 @@ func drawStaticCache(f *Figure, reports []*bench.Report) error {
 		f.Series = append(f.Series, s)
 		f.Checks = append(f.Checks, falling(x.name+": the share falls with the batch", f.points(x.name)),
 			within(x.name+": 10 to 15 % at a batch of 16,384", f.at(x.name, 16384), 10, 15))
+	}
+	if err := f.addDataLines(reports[curvesOfStreams:], "in the cache", "batch"); err != nil {
+		return err
 	}
 	f.Params = []Param{{"data", "Criteo Kaggle", "synthetic ids in tables of its sizes"},
 		{"samples whose lookups make rows hot", "all", reports[0].Settings["samples"]}}

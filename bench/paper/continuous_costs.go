@@ -65,16 +65,22 @@ func drawSaves(f *Figure, reports []*bench.Report) error {
 		return err
 	}
 	dense, disk, slow := Series{System: "dense part"}, Series{System: "complete model"}, Series{System: "complete model, slow store"}
+	torch := Series{System: "complete model, torch.save"}
+	type source struct {
+		to   *Series
+		name string
+		of   []string
+	}
+	sources := []source{{&dense, "dense part", []string{"system", "stream"}}, {&disk, "saving", []string{"system", "full", "store", "disk"}},
+		{&slow, "saving", []string{"system", "full", "store", "slow"}}}
+	if hasTorch(of, "saving") {
+		sources = append(sources, source{&torch, "saving", []string{"system", "torch"}})
+	}
 	for i, r := range of {
 		for _, every := range intervalsOf(r) {
 			label := labels[i] + ", " + epochNames[every]
-			for _, x := range []struct {
-				to   *Series
-				name string
-				of   []string
-			}{{&dense, "dense part", []string{"system", "stream"}}, {&disk, "saving", []string{"system", "full", "store", "disk"}},
-				{&slow, "saving", []string{"system", "full", "store", "slow"}}} {
-				p, kind, err := point(r, float64(len(x.to.Points)), label, x.name, append(x.of, "every", every)...)
+			for _, x := range sources {
+				p, kind, err := point(r, float64(len(x.to.Points)), label, x.name, append(x.of[:len(x.of):len(x.of)], "every", every)...)
 				if err != nil {
 					return err
 				}
@@ -85,6 +91,9 @@ func drawSaves(f *Figure, reports []*bench.Report) error {
 		}
 	}
 	f.Series = append(f.Series, dense, disk, slow)
+	if len(torch.Points) > 0 {
+		f.Series = append(f.Series, torch)
+	}
 	describeContinuous(f, reports)
 	f.Notes = append(f.Notes, "The dense part's time is that of its copy at each commit; it is written beside training. The time of "+
 		"the complete model is that for which training waits.")
@@ -99,7 +108,7 @@ func drawSaves(f *Figure, reports []*bench.Report) error {
 func drawLost(f *Figure, reports []*bench.Report) error {
 	r := reports[len(reports)-1]
 	for _, system := range continuousSystems {
-		if strings.Contains(system.name, "slow") {
+		if strings.Contains(system.name, "slow") || system.name == byTorch { // as often as base
 			continue
 		}
 		s := Series{System: system.name}

@@ -319,7 +319,7 @@ func TestPlan(t *testing.T) {
 	if a, b := runs[0].File, runs[1].File; a == b || filepath.Ext(a) != ".json" || !strings.HasPrefix(a, "first-") {
 		t.Errorf("files %s and %s", a, b)
 	}
-	if _, err := Plan(Quick, []string{"E5", "E99", "x"}); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "E99, x;") {
+	if _, err := Plan(Quick, []string{"E5", "E99", "x"}, ""); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "E99, x;") {
 		t.Errorf("unknown ids: %v", err)
 	}
 	if parseSize("full") != Full || parseSize(Quick.String()) != Quick || parseSize("") != Tiny {

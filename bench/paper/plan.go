@@ -15,6 +15,7 @@ import (
 type Session struct {
 	Size         string         `json:"size"` // tiny, quick or full
 	Only         []string       `json:"only,omitempty"`
+	Data         string         `json:"data,omitempty"` // the config of a run whose training data are counted
 	Command      []string       `json:"command"`
 	When         time.Time      `json:"when"`    // the session began
 	Seconds      float64        `json:"seconds"` // of measuring, by the clock on the wall

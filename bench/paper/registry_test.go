@@ -16,7 +16,7 @@ import (
 
 func TestPapersHaveEveryFigure(t *testing.T) {
 	want := "E5 E6 E7 E8 E9 E-load E-wide E-ablation E-links E-ranks E-clocks E10 E11 E12 E-locks E13 E-traffic " +
-		"B2 B3 B4 B7 B8 B9 B10 B11 B12 B13 B14 B15 B16a B16b B17 B-tab1 B-tab2 B-tab3 B18 " +
+		"B2 B3 B4 B7 B8 B9 B10 B11 B12 B-torchrec B13 B14 B15 B16a B16b B17 B-tab1 B-tab2 B-tab3 B-five B18 " +
 		"O-tab1 O-tab2 O2 O3 O6 O-tab5 O7 O8 O9 O10 O11 O12 O13 O14 O15 " +
 		"T4.1 T4.2 T4.3 T4.4 T4.6 T4.7 T4.8 T6.1 T6.2 T6.3 T6.4 T6.5 T6.6 T6.7 T6.8 T6.9 T6.10 T6.11 T6.12 T-lost G1 G2 G3"
 	var got []string

@@ -8,6 +8,7 @@
 #   BY       wall, or cpu: see turns/main.go  wall
 #   BARS     least ratios, judged at the end  none; "torchrec=2,1.15" is 2 for torchrec, 1.15 for the others
 #   STEPS    steps of a measurement, all      as many as 32,768 samples
+#   ECREC_CPU  avx2: ecrec, MKL, oneDNN and PyTorch keep to AVX2
 #   PYTHON   a Python that has the packages   an environment in build/peers
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -27,8 +28,11 @@ if [ -z "${PYTHON:-}" ]; then
 	fi
 fi
 "$PYTHON" -c 'import torch, torchrec; print("peers: PyTorch", torch.__version__, "TorchRec", torchrec.__version__)'
-preload="" wide=""
-if grep -q GenuineIntel /proc/cpuinfo; then
+preload="" wide="" isa=""
+if [ "${ECREC_CPU:-}" = avx2 ]; then
+	echo "peers: AVX2 on both sides; FBGEMM chooses the instructions of its lookups by itself"
+	isa="MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 "
+elif grep -q GenuineIntel /proc/cpuinfo; then
 	echo "peers: on CPUs of Intel MKL takes AVX-512 by itself"
 elif ! grep -qw avx512f /proc/cpuinfo; then
 	echo "peers: this CPU has no AVX-512: MKL takes AVX2"
@@ -46,7 +50,7 @@ for model in ${MODELS:-deepfm wdl dcnv2}; do
 	batch=${BATCH:-2048} threads=${THREADS:-2}
 	steps=${STEPS:-$((32768 / batch))}
 	if [ "$model" = dcnv2 ]; then steps=${STEPS:-4}; fi # a step is 200 GFLOP
-	peer="$PYTHON $here/train.py --ids $out/ids.bin --model $model --batch $batch --threads $threads --steps $steps --engine"
+	peer="$isa$PYTHON $here/train.py --ids $out/ids.bin --model $model --batch $batch --threads $threads --steps $steps --engine"
 	commands=("torchrec=$peer torchrec")
 	[ -z "$preload" ] || commands+=("torchrec512=$preload$peer torchrec")
 	commands+=("fbgemm$wide=$preload$peer fbgemm" "fbgemm-onednn=$peer fbgemm --products onednn")

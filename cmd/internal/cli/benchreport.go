@@ -31,14 +31,15 @@ type benchReportCmd struct {
 	Quick  bool     `xor:"size" help:"Small runs: some 10 minutes in all on 2 cores. The default."`
 	Full   bool     `xor:"size" help:"Larger runs, with spreads: some hours in all on 2 cores."`
 	Only   []string `placeholder:"ID" help:"Only these figures, for example E5,B7. docs/figures.md lists them."`
+	Data   string   `placeholder:"CONFIG" complete:"file" help:"Also count the training data of this config, in B3, B4 and B-five."`
 	From   string   `placeholder:"DIR" complete:"dir" help:"Measure nothing: draw the runs of this report again."`
 	Resume bool     `help:"Continue the report in DIR: runs of this same program are not repeated."`
 }
 
 // Run measures and writes the report, or only writes it.
 func (c *benchReportCmd) Run(a *app) error {
-	if c.From != "" && (c.Quick || c.Full || c.Resume) {
-		return errUsage("bench report: --from measures nothing; remove --quick, --full and --resume")
+	if c.From != "" && (c.Quick || c.Full || c.Resume || c.Data != "") {
+		return errUsage("bench report: --from measures nothing; remove --quick, --full, --resume and --data")
 	}
 	if err := report.CheckDir(c.Out, "--out"); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (c *benchReportCmd) Run(a *app) error {
 	if c.Full {
 		size = paper.Full
 	}
-	plan, err := paper.Plan(size, c.Only)
+	plan, err := paper.Plan(size, c.Only, c.Data)
 	if err != nil {
 		return errUsage("bench report: --only: " + err.Error())
 	}
@@ -121,7 +122,8 @@ func (c *benchReportCmd) beginSession(a *app, size paper.Size, plan []paper.RunR
 	if err != nil {
 		return nil, fmt.Errorf("bench report: %w", err)
 	}
-	s := &paper.Session{Size: size.String(), Only: c.Only, Command: append([]string{"ecrec"}, a.args...), When: time.Now().UTC().Truncate(time.Second),
+	s := &paper.Session{Size: size.String(), Only: c.Only, Data: c.Data,
+		Command: append([]string{"ecrec"}, a.args...), When: time.Now().UTC().Truncate(time.Second),
 		Build: buildinfo.Read(), Program: program, Accelerators: accelerators(), Runs: plan}
 	if d, err := machine.ReadDisk(os.TempDir()); err == nil {
 		s.Disk = &d
@@ -184,7 +186,7 @@ func (c *benchReportCmd) drawFrom(a *app) error {
 		return err
 	}
 	if len(c.Only) > 0 {
-		if _, err := paper.Plan(paper.Quick, c.Only); err != nil {
+		if _, err := paper.Plan(paper.Quick, c.Only, s.Data); err != nil {
 			return errUsage("bench report: --only: " + err.Error())
 		}
 		s.Only = c.Only
