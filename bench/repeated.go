@@ -31,7 +31,8 @@ func (s sizes) freeMemory() {
 }
 
 // repeatedRows is a device in which the memory of large allocations of rows repeats. Weights are then meaningless, and a job of any size
-// fits into memory. It is for measurements in which nothing depends on weights: which rows move, and when.
+// fits into memory. It is for measurements in which nothing depends on weights: which rows move, and when. In virtual time, in which
+// copies take no time, the memory of rows that ranks exchange repeats too: with 64 ranks it would be more than that of all else.
 type repeatedRows struct {
 	kernels.Device
 	memory  *repeated
@@ -45,7 +46,8 @@ func (s sizes) wrapDevice(dev kernels.Device, virtual bool) kernels.Device {
 }
 
 func (d *repeatedRows) Alloc(bytes int, use kernels.Use) (b kernels.Buffer, err error) {
-	if use != kernels.Rows && use != kernels.Sparse || bytes <= rowsPeriod/2 {
+	isRows := use == kernels.Rows || use == kernels.Sparse || d.virtual && (use == kernels.Shared || use == kernels.Sent)
+	if !isRows || bytes <= rowsPeriod/2 {
 		return d.Device.Alloc(bytes, use)
 	}
 	memory, err := d.memory.mapBytes(bytes)
