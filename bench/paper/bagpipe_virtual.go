@@ -222,7 +222,7 @@ func drawIdeal(f *Figure, reports []*bench.Report) error {
 
 func trainersRuns(size Size) []Run {
 	ranks := map[Size]string{Tiny: "ranks=2,3,4", Quick: "ranks=4,8,16", Full: "ranks=4,8,16,32,64"}[size]
-	ahead := map[Size]string{Tiny: "lookahead=3", Quick: "lookahead=5", Full: "lookahead=20"}[size]
+	ahead := map[Size]string{Tiny: "lookahead=3", Quick: "lookahead=5", Full: "lookahead=10"}[size]
 	return []Run{virtualRun(size, 3, p3[0], p3[1], ranks, "modes=ideal,planned,lrpp", "law=bursts", ahead)}
 }
 
