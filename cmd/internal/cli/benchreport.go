@@ -29,7 +29,7 @@ type benchCommands struct {
 type benchReportCmd struct {
 	Out    string   `default:"report" placeholder:"DIR" complete:"dir" help:"The folder to write (report): index.html, report.json, ID.csv for each figure, and runs/ with the report and the output of each run."`
 	Quick  bool     `xor:"size" help:"Small runs: some 10 minutes in all on 2 cores. The default."`
-	Full   bool     `xor:"size" help:"Larger runs, with spreads: some hours in all on 2 cores."`
+	Full   bool     `xor:"size" help:"Larger runs, with spreads: less than two hours in all on 2 quiet cores."`
 	Only   []string `placeholder:"ID" help:"Only these figures, for example E5,B7. docs/figures.md lists them."`
 	Data   string   `placeholder:"CONFIG" complete:"file" help:"Also count the training data of this config, in B3, B4 and B-five."`
 	From   string   `placeholder:"DIR" complete:"dir" help:"Measure nothing: draw the runs of this report again."`
