@@ -255,7 +255,7 @@ func (w *wholeJob) Started(i train.Info) error { w.info = i; return nil }
 func (w *wholeJob) Step(s train.StepInfo) {
 	w.before, w.steps = time.Now(), w.steps+1
 	w.lost += s.Step - max(w.safe, s.Streamed)
-	if w.save == nil || s.Step%w.every != 0 || w.err != nil {
+	if w.save == nil || s.Step%w.every != 0 && s.Step != s.Last || w.err != nil { // a job saves a checkpoint after its last step, too
 		return
 	}
 	bytes, err := w.save()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,14 @@ func TestTorchSavesTakeTurns(t *testing.T) {
 	const epochs, rowBytes = 3, 26 * 50 * 4 * 4 // of tinyShape
 	if mb := r.mustFind(t, "bytes", "system", sysTorch, "every", "1").Median; mb < epochs*rowBytes/1e6 || mb > 2*epochs*rowBytes/1e6 {
 		t.Errorf("%v MB in %d saves of rows of %d bytes", mb, epochs, rowBytes)
+	}
+	two, err := continuousBench.Run(io.Discard, Options{Tiny: true, Args: []string{"python=" + python, "every=2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, last := r.mustFind(t, "bytes", "system", sysTorch).Median, two.mustFind(t, "bytes", "system", sysTorch, "every", "2").Median
+	if math.Abs(3*last-2*one) > 1e-9 { // after the second epoch and the third, the last one
+		t.Errorf("%v MB in saves every 2 epochs, %v every epoch", last, one)
 	}
 	for _, name := range []string{"saving", "time", "of full"} {
 		if x := r.mustFind(t, name, "system", sysTorch, "every", "1").Median; x <= 0 {
