@@ -47,7 +47,11 @@ func startTorch(python, dir string, shapes [][]int64) (*torchSaver, error) {
 	if err := t.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if reply, err := t.readReply(); err != nil || reply != "ready" {
+	reply, err := t.readReply()
+	if err == nil && reply != "ready" {
+		err = fmt.Errorf("bench: torch.save: the Python process wrote %q, want ready", reply)
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.endProcess())
 	}
 	return t, nil

@@ -89,6 +89,15 @@ func TestTorchSavesFail(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "OSError: no space") {
 		t.Errorf("%v", err)
 	}
+	noisy := fakeTorch(t, "pass")
+	if err := os.WriteFile(filepath.Join(noisy, "torch.py"), []byte("print('hello')\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", noisy)
+	_, err = continuousBench.Run(io.Discard, Options{Tiny: true, Args: []string{"python=" + python}})
+	if err == nil || !strings.Contains(err.Error(), `wrote "hello"`) {
+		t.Errorf("%v", err)
+	}
 	if _, err := continuousBench.Run(io.Discard, Options{Tiny: true, Args: []string{"python=/none/python"}}); !errors.Is(err, ErrSetting) {
 		t.Errorf("%v, want ErrSetting", err)
 	}

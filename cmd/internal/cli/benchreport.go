@@ -51,12 +51,16 @@ func (c *benchReportCmd) Run(a *app) error {
 	if c.Full {
 		size = paper.Full
 	}
+	old, err := c.readOld() // before anything is written
+	if err != nil {
+		return err
+	}
+	if old != nil && c.Data == "" { // a report that is resumed counts the same data
+		c.Data = old.Data
+	}
 	plan, err := paper.Plan(size, c.Only, c.Data)
 	if err != nil {
 		return errUsage("bench report: --only: " + err.Error())
-	}
-	if _, err := c.readOld(); err != nil { // before anything is written
-		return err
 	}
 	lock, err := c.lockRuns()
 	if err != nil {

@@ -101,8 +101,8 @@ func (r *reportRuns) measureRun(i int, x *paper.RunRecord) error {
 	return r.writeSession()
 }
 
-// laneMemory is the memory that a run of counts or virtual time may take. One of 60 simulated ranks with a code took 7 GB. One of 64 takes
-// more, and those beside it less.
+// laneMemory is the memory that a run of counts or virtual time may take. One of 60 simulated ranks with a code took 7 GB. One of 64
+// without a code takes about 11 GB, and those beside it less.
 const laneMemory = 10 << 30
 
 // countLanes returns how many runs of counts and virtual time fit beside each other.
