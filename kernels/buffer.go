@@ -91,6 +91,25 @@ func Mat(b Buffer, rows, cols int) Matrix {
 	return Matrix{b.SliceFloats(0, rows*cols), rows, cols, cols}
 }
 
+// SpreadStride is the stride of Spread for rows of cols floats.
+func SpreadStride(cols int) int {
+	const way, line = 4096 / 4, 64 / 4 // floats
+	if cols > 0 && cols%way == 0 {
+		return cols + line
+	}
+	return cols
+}
+
+// Spread views the first floats of b as a (rows, cols) matrix. Rows of a multiple of 4 KiB are a cache line further apart than
+// they are long, unless the CPU cannot address b: neighbouring rows would lie in the same sets of a cache, and evict one another.
+func Spread(b Buffer, rows, cols int) Matrix {
+	stride := cols
+	if b.host && rows > 0 {
+		stride = SpreadStride(cols)
+	}
+	return Matrix{b.SliceFloats(0, max(0, (rows-1)*stride+cols)), rows, cols, stride}
+}
+
 // Columns returns the n columns of m that start at column off.
 func (m Matrix) Columns(off, n int) Matrix {
 	if off < 0 || n < 0 || off+n > m.Cols {

@@ -71,7 +71,7 @@ func (m *mlp) bindParams(dev kernels.Device, s kernels.Stream, p *Params, b int)
 		l.db = l.b.Of(p.Grad)
 		if i < len(m.layers)-1 {
 			var err error
-			if l.outputs, err = dev.Alloc(4*b*l.out, kernels.Working); err != nil {
+			if l.outputs, err = dev.Alloc(4*b*kernels.SpreadStride(l.out), kernels.Working); err != nil {
 				return fmt.Errorf("model: activations of %s: %w", l.w.Name, err)
 			}
 		}
@@ -90,10 +90,10 @@ func (m *mlp) bindParams(dev kernels.Device, s kernels.Stream, p *Params, b int)
 	return nil
 }
 
-// widestLayer is the largest input or output width of a layer.
+// widestLayer is the largest stride of an input or output of a layer.
 func (m *mlp) widestLayer() (floats int) {
 	for _, l := range m.layers {
-		floats = max(floats, l.in, l.out)
+		floats = max(floats, kernels.SpreadStride(l.in), kernels.SpreadStride(l.out))
 	}
 	return floats
 }
@@ -102,7 +102,7 @@ func (m *mlp) widestLayer() (floats int) {
 func (m *mlp) floatsPerSample() (floats int) {
 	for i, l := range m.layers {
 		if i < len(m.layers)-1 {
-			floats += l.out
+			floats += kernels.SpreadStride(l.out)
 		}
 		if l.norm != nil {
 			floats += l.out // its input
@@ -164,7 +164,7 @@ func (m *mlp) forward(in Batch, x, y kernels.Matrix) {
 		l := &m.layers[i]
 		l.x, l.y = x, y
 		if i < len(m.layers)-1 {
-			l.y = kernels.Mat(l.outputs, x.Rows, l.out)
+			l.y = kernels.Spread(l.outputs, x.Rows, l.out)
 		}
 		if l.norm != nil {
 			out := kernels.Mat(l.norm.inputs, x.Rows, l.out)
@@ -191,7 +191,7 @@ func (m *mlp) dropoutOf(in Batch, i int) kernels.Dropout {
 // activation and dropout.
 func (m *mlp) backwardHidden(in Batch, dy kernels.Matrix, done func(*layer)) kernels.Matrix {
 	l := &m.layers[len(m.layers)-1]
-	gated := kernels.Mat(m.back[len(m.layers)%2], dy.Rows, l.out)
+	gated := m.inputGrad(len(m.layers), dy.Rows, l.out)
 	m.s.CopyColumns(gated, dy)
 	m.s.GateReLU(gated, l.y)
 	if m.drop.Rate > 0 {
@@ -214,7 +214,7 @@ func (m *mlp) backward(in Batch, dy kernels.Matrix, wantInput bool, done func(*l
 		if i == 0 && !wantInput {
 			return kernels.Matrix{}
 		}
-		dx := kernels.Mat(m.back[i%2], dy.Rows, l.in)
+		dx := m.inputGrad(i, dy.Rows, l.in)
 		gate := kernels.Matrix{}
 		if i > 0 {
 			gate = l.x // the ReLU output of the layer below, +0.0 also where a unit was dropped
@@ -228,6 +228,15 @@ func (m *mlp) backward(in Batch, dy kernels.Matrix, wantInput bool, done func(*l
 	return dy
 }
 
+// inputGrad is the memory of the gradient (b, width) of the input of layer i. That of the first layer is dense: callers add it to
+// others as one span.
+func (m *mlp) inputGrad(i, b, width int) kernels.Matrix {
+	if i == 0 {
+		return kernels.Mat(m.back[0], b, width)
+	}
+	return kernels.Spread(m.back[i%2], b, width)
+}
+
 // runGEMMs runs the chain's bare matrix products, without bias, activation, gate
 // or bias gradient, over b samples of the activations of the last step.
 func (m *mlp) runGEMMs(b int, wantInput bool) {
@@ -237,10 +246,10 @@ func (m *mlp) runGEMMs(b int, wantInput bool) {
 	}
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := &m.layers[i]
-		dy := kernels.Mat(m.back[(i+1)%2], b, l.out)
+		dy := m.inputGrad(i+1, b, l.out)
 		m.s.LinearGradWeight(l.dw, kernels.Buffer{}, dy, l.x.RowRange(0, b))
 		if i > 0 || wantInput {
-			m.s.LinearGradInput(kernels.Mat(m.back[i%2], b, l.in), dy, l.weights, kernels.Matrix{})
+			m.s.LinearGradInput(m.inputGrad(i, b, l.in), dy, l.weights, kernels.Matrix{})
 		}
 	}
 }

@@ -46,7 +46,7 @@ func Run(t *testing.T, s Suite) {
 		{"Slices", testSlices},
 		{"Graph", testGraph},
 		{"Bags", testBags},
-		{"Golden", testGolden},
+		{"Golden", RunGolden},
 		{"Processors", testProcessors},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t, s) })
@@ -228,8 +228,9 @@ func testSlices(t *testing.T, s Suite) {
 	}
 }
 
-// testGolden compares the bits of a step with those of before.
-func testGolden(t *testing.T, s Suite) {
+// RunGolden compares the bits of a step with those of before: the part of Run that large models afford.
+func RunGolden(t *testing.T, s Suite) {
+	s.Small.MaxSamples = samples
 	switch got := sumStep(newRig(t, s.Small, rand.New(rand.NewPCG(5, 5)))); s.Golden {
 	case got:
 	case "":
