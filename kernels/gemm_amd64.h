@@ -22,3 +22,5 @@
 #define tileRun_aheadStep 216
 #define tileRun_fetch 224
 #define tileRun_aheadC 232
+#define tileRun_lateC 240
+#define tileRun_nextC 248

@@ -141,6 +141,9 @@ load:
 chain:
 	// DX is at this tile's C, or, after a load, at the next one's.
 	ADDQ tileRun_aheadC(DI), DX
+	MOVQ DX, tileRun_nextC(DI)
+	CMPQ tileRun_lateC(DI), $0
+	JNE  prefetched
 	ROWS2(PREFETCH2, prefetched)
 
 prefetched:
@@ -168,6 +171,12 @@ prefetched:
 	CMPQ R8, $4
 	JNE  few
 	MOVQ tileRun_fetch(DI), DX
+	XORQ R15, R15
+	CMPQ tileRun_lateC(DI), $0
+	JEQ  strips4
+	MOVQ tileRun_nextC(DI), R14
+	MOVQ tileRun_ldc(DI), R15
+	SUBQ tileRun_lateC(DI), CX
 
 strips4:
 	STRIPSTEP2(0, 0)
@@ -182,12 +191,42 @@ strips4:
 	ADDQ       $512, SI
 	SUBQ       $4, CX
 	JGE        strips4
-	JMP        fetched
+	TESTQ      R15, R15
+	JZ         fetched
+	ADDQ       tileRun_lateC(DI), CX
+	MOVQ       $14, R13
+
+strips4C: // the same, and each pass prefetches a row of C
+	STRIPSTEP2(0, 0)
+	PREFETCHT1 (DX)
+	PREFETCHT0 (R14)
+	STRIPSTEP2(64, 128)
+	PREFETCHT1 64(DX)
+	PREFETCHT0 64(R14)
+	STRIPSTEP2(128, 256)
+	ADDQ       $128, DX
+	PREFETCHT0 124(R14)
+	ADDQ       R15, R14
+	STRIPSTEP2(192, 384)
+	ADDQ       $256, AX
+	ADDQ       $256, BX
+	ADDQ       $512, SI
+	SUBQ       $4, CX
+	DECQ       R13
+	JNZ        strips4C
+	MOVQ       $128, R13
+	XORQ       R15, R15
+	JMP        strips4
 
 byRows:
 	MOVQ  tileRun_fetch(DI), DX
 	TESTQ R15, R15
 	JNZ   rows4
+	CMPQ  tileRun_lateC(DI), $0
+	JEQ   rows4again
+	MOVQ  tileRun_nextC(DI), R14
+	MOVQ  tileRun_ldc(DI), R15
+	SUBQ  tileRun_lateC(DI), CX
 
 rows4again: // the next tile of A is in the caches
 	ROWSTEP2(0, 0)
@@ -202,7 +241,32 @@ rows4again: // the next tile of A is in the caches
 	ADDQ       $512, SI
 	SUBQ       $4, CX
 	JGE        rows4again
-	JMP        fetched
+	TESTQ      R15, R15
+	JZ         fetched
+	ADDQ       tileRun_lateC(DI), CX
+	MOVQ       $14, R13
+
+rows4C: // the same, and each pass prefetches a row of C
+	ROWSTEP2(0, 0)
+	PREFETCHT1 (DX)
+	PREFETCHT0 (R14)
+	ROWSTEP2(4, 128)
+	PREFETCHT1 64(DX)
+	PREFETCHT0 64(R14)
+	ROWSTEP2(8, 256)
+	ADDQ       $128, DX
+	PREFETCHT0 124(R14)
+	ADDQ       R15, R14
+	ROWSTEP2(12, 384)
+	ADDQ       $16, AX
+	ADDQ       $16, BX
+	ADDQ       $512, SI
+	SUBQ       $4, CX
+	DECQ       R13
+	JNZ        rows4C
+	MOVQ       $128, R13
+	XORQ       R15, R15
+	JMP        rows4again
 
 rows4:
 	ROWSTEP2(0, 0)

@@ -206,6 +206,10 @@ const aheadOfA = 24
 // before memory has answered.
 const shortChain = 32
 
+// lateC is how many steps before the end of a long chain a tile of C is prefetched. If all of it were at once, as for short chains, the
+// steps that follow would wait: a core has few requests to memory under way. If it were early, A and B would evict it from the first cache.
+const lateC = 96
+
 // tilePhase computes blocks of C, then packs the next chunk.
 type tilePhase product
 
@@ -312,6 +316,9 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 			q.ahead, q.aheadStep = aheadOfA*int(r.cs), int(r.cs)
 		case r.cold && int(r.rs) == 4*(k1-k0): // the next tile follows in memory
 			q.ahead, q.aheadStep = int(r.step), 4*r.rows
+		}
+		if p.g.isa == isaAVX512 && q.k >= lateC+4 && q.takesFourSteps(width) {
+			q.lateC = lateC
 		}
 		q.c, q.tiles = p.c.elementAt(r.from, from), (r.to-r.from)/r.rows
 		if t.k <= shortChain && t.load == 0 {

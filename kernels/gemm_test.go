@@ -278,7 +278,8 @@ func TestTileRunOffsets(t *testing.T) {
 	if unsafe.Offsetof(r.gate) != 32 || unsafe.Offsetof(r.bs) != 64 || unsafe.Offsetof(r.k) != 88 || unsafe.Offsetof(r.relu) != 112 ||
 		unsafe.Offsetof(r.mask) != 128 || unsafe.Offsetof(r.next) != 192 || unsafe.Offsetof(r.rows) != 200 ||
 		unsafe.Offsetof(r.ahead) != 208 || unsafe.Offsetof(r.aheadStep) != 216 ||
-		unsafe.Offsetof(r.fetch) != 224 || unsafe.Offsetof(r.aheadC) != 232 {
+		unsafe.Offsetof(r.fetch) != 224 || unsafe.Offsetof(r.aheadC) != 232 ||
+		unsafe.Offsetof(r.lateC) != 240 || unsafe.Offsetof(r.nextC) != 248 {
 		t.Fatal("gemm_amd64.h does not match tileRun")
 	}
 }

@@ -28,6 +28,14 @@ type tileRun struct {
 	aheadStep  int       // from these to those of the next step
 	fetch      uintptr   // the address in the next panel of B that is prefetched next
 	aheadC     uintptr   // from a tile of C to the tile that is prefetched, if load is 0
+	lateC      int       // not 0: that tile is prefetched this many steps before the end of a chain, a row in four steps; else at once, before the chain
+	nextC      uintptr   // scratch: its address
+}
+
+// takesFourSteps reports whether tile14x32 takes four steps of k at a time, for rows of A that are in the caches.
+func (t *tileRun) takesFourSteps(width int) bool {
+	byRows, inStrips := t.ks == 4 && t.aheadStep == 0, t.rs == 4 && t.ks == 4*16
+	return width == 32 && t.bs == 4*32 && t.rows == 14 && (byRows || inStrips)
 }
 
 // tileShape is the geometry of an isa's micro-kernels.
