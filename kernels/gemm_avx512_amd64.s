@@ -30,6 +30,25 @@
 	ROW2(a(BX)(R8*4), Z28, Z29); \
 	ROW2(a(BX)(R10*1), Z30, Z31)
 
+// COLUMNSTEP2 is the same for A stored by columns, of which at has one element.
+#define COLUMNSTEP2(at, b) \
+	VMOVUPS b(SI), Z0; \
+	VMOVUPS (b+64)(SI), Z1; \
+	ROW2(0 at, Z4, Z5); \
+	ROW2(4 at, Z6, Z7); \
+	ROW2(8 at, Z8, Z9); \
+	ROW2(12 at, Z10, Z11); \
+	ROW2(16 at, Z12, Z13); \
+	ROW2(20 at, Z14, Z15); \
+	ROW2(24 at, Z16, Z17); \
+	ROW2(28 at, Z18, Z19); \
+	ROW2(32 at, Z20, Z21); \
+	ROW2(36 at, Z22, Z23); \
+	ROW2(40 at, Z24, Z25); \
+	ROW2(44 at, Z26, Z27); \
+	ROW2(48 at, Z28, Z29); \
+	ROW2(52 at, Z30, Z31)
+
 // STRIPSTEP2 is the same for A in strips, from byte a of it on.
 #define STRIPSTEP2(a, b) \
 	VMOVUPS b(SI), Z0; \
@@ -166,10 +185,10 @@ prefetched:
 	JLT  few
 	CMPQ R12, $4
 	JEQ  byRows
-	CMPQ R12, $64
-	JNE  few
 	CMPQ R8, $4
 	JNE  few
+	CMPQ R12, $64
+	JNE  columns
 	MOVQ tileRun_fetch(DI), DX
 	XORQ R15, R15
 	CMPQ tileRun_lateC(DI), $0
@@ -217,6 +236,78 @@ strips4C: // the same, and each pass prefetches a row of C
 	MOVQ       $128, R13
 	XORQ       R15, R15
 	JMP        strips4
+
+columns: // BX becomes three steps, R9 and R10 the C that is prefetched and its rows
+	MOVQ tileRun_fetch(DI), DX
+	LEAQ (R12)(R12*2), BX
+	XORQ R10, R10
+	CMPQ tileRun_lateC(DI), $0
+	JEQ  columns4
+	MOVQ tileRun_nextC(DI), R9
+	MOVQ tileRun_ldc(DI), R10
+	SUBQ tileRun_lateC(DI), CX
+
+columns4:
+	COLUMNSTEP2((AX), 0)
+	PREFETCHT1  (DX)
+	PREFETCHT0  (R14)
+	PREFETCHT0  52(R14)
+	COLUMNSTEP2((AX)(R12*1), 128)
+	PREFETCHT1  64(DX)
+	PREFETCHT0  (R14)(R12*1)
+	PREFETCHT0  52(R14)(R12*1)
+	COLUMNSTEP2((AX)(R12*2), 256)
+	ADDQ        $128, DX
+	PREFETCHT0  (R14)(R12*2)
+	PREFETCHT0  52(R14)(R12*2)
+	COLUMNSTEP2((AX)(BX*1), 384)
+	PREFETCHT0  (R14)(BX*1)
+	PREFETCHT0  52(R14)(BX*1)
+	LEAQ        (AX)(R12*4), AX
+	LEAQ        (R14)(R12*4), R14
+	ADDQ        $512, SI
+	SUBQ        $4, CX
+	JGE         columns4
+	TESTQ       R10, R10
+	JZ          columnsEnd
+	ADDQ        tileRun_lateC(DI), CX
+	MOVQ        $14, R13
+
+columns4C: // the same, and each pass prefetches a row of C
+	COLUMNSTEP2((AX), 0)
+	PREFETCHT1  (DX)
+	PREFETCHT0  (R14)
+	PREFETCHT0  52(R14)
+	PREFETCHT0  (R9)
+	COLUMNSTEP2((AX)(R12*1), 128)
+	PREFETCHT1  64(DX)
+	PREFETCHT0  (R14)(R12*1)
+	PREFETCHT0  52(R14)(R12*1)
+	PREFETCHT0  64(R9)
+	COLUMNSTEP2((AX)(R12*2), 256)
+	ADDQ        $128, DX
+	PREFETCHT0  (R14)(R12*2)
+	PREFETCHT0  52(R14)(R12*2)
+	PREFETCHT0  124(R9)
+	COLUMNSTEP2((AX)(BX*1), 384)
+	PREFETCHT0  (R14)(BX*1)
+	PREFETCHT0  52(R14)(BX*1)
+	ADDQ        R10, R9
+	LEAQ        (AX)(R12*4), AX
+	LEAQ        (R14)(R12*4), R14
+	ADDQ        $512, SI
+	SUBQ        $4, CX
+	DECQ        R13
+	JNZ         columns4C
+	MOVQ        $128, R13
+	XORQ        R10, R10
+	JMP         columns4
+
+columnsEnd:
+	LEAQ (AX)(R8*8), BX
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	JMP  fetched
 
 byRows:
 	MOVQ  tileRun_fetch(DI), DX

@@ -80,8 +80,20 @@ func (p *product) runPanels() {
 		p.j1 = min(p.j0+maxColumns, p.n)
 		p.panels = (p.j1 - p.j0 + s.nr - 1) / s.nr
 		p.chooseBlocks()
-		p.directA = p.panels <= 2*p.nBlocks || p.a.cs == 4 && (p.a.spread() || p.k <= 64)
+		p.directA = p.readsA()
 		p.runChunks()
+	}
+}
+
+// readsA reports whether A is read in place.
+func (p *product) readsA() bool {
+	switch {
+	case p.panels <= 2*p.nBlocks:
+		return true
+	case p.a.cs == 4:
+		return p.a.spread() || p.k <= 64
+	default:
+		return p.a.spread() && p.g.shape.byColumn
 	}
 }
 
@@ -149,10 +161,25 @@ func (p *product) runChunks() {
 	}
 }
 
+// splitColumns is the least number of columns of a block for which all rows of a low C are packed once more.
+const splitColumns = 512
+
+// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of a packed B, which is
+// larger than a core's own cache. A low C has few rows to pack for every thread.
+func (p *product) splitsColumns() bool {
+	threads := p.g.pool.threads
+	return threads > 1 && !p.directB && p.m <= mostRows && p.j1-p.j0 >= splitColumns*threads
+}
+
 // chooseBlocks sets the blocks of C: bounds, in tiles, of blocks of rows, and the number of blocks of columns.
 func (p *product) chooseBlocks() {
 	threads, mc := p.g.pool.threads, p.g.shape.mc
 	p.g.bounds = append(p.g.bounds[:0], 0)
+	if p.splitsColumns() {
+		p.g.bounds = append(p.g.bounds, p.mTiles)
+		p.mBlocks, p.nBlocks = 1, threads
+		return
+	}
 	for at := 0; at < p.mTiles; {
 		at += blockSize(p.mTiles-at, mc, threads)
 		p.g.bounds = append(p.g.bounds, at)

@@ -32,26 +32,26 @@ type tileRun struct {
 	nextC      uintptr   // scratch: its address
 }
 
-// takesFourSteps reports whether tile14x32 takes four steps of k at a time, for rows of A that are in the caches.
+// takesFourSteps reports whether tile14x32 takes four steps of k at a time, and so may prefetch C late. Not if it prefetches rows of A.
 func (t *tileRun) takesFourSteps(width int) bool {
-	byRows, inStrips := t.ks == 4 && t.aheadStep == 0, t.rs == 4 && t.ks == 4*16
-	return width == 32 && t.bs == 4*32 && t.rows == 14 && (byRows || inStrips)
+	return width == 32 && t.bs == 4*32 && t.rows == 14 && (t.rs == 4 || t.ks == 4 && t.aheadStep == 0)
 }
 
 // tileShape is the geometry of an isa's micro-kernels.
 type tileShape struct {
-	mr, tail int // rows of a tile: of most tiles of a block, and of the tiles below them
-	nr, half int // columns of a tile: in full panels, and in a narrow last one
-	strip    int // floats per k of A packed from columns: mr, rounded up to vectors
-	kc       int // greatest chain length of a call: C is loaded and stored once in it; a panel of B stays in the L2 cache
-	mc       int // most tiles below one another: their rows of A stay in the L2 cache
-	ahead    int // rows of a B that is read in place that are prefetched ahead: some 400 cycles
+	mr, tail int  // rows of a tile: of most tiles of a block, and of the tiles below them
+	nr, half int  // columns of a tile: in full panels, and in a narrow last one
+	strip    int  // floats per k of A packed from columns: mr, rounded up to vectors
+	kc       int  // greatest chain length of a call: C is loaded and stored once in it; a panel of B stays in the L2 cache
+	mc       int  // most tiles below one another: their rows of A stay in the L2 cache
+	byColumn bool // whether tiles of an A that is stored by columns take no longer than packed ones
+	ahead    int  // rows of a B that is read in place that are prefetched ahead: some 400 cycles
 }
 
 func shapeOf(i isa) tileShape {
 	switch i {
 	case isaAVX512:
-		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 512, mc: 9, ahead: 16}
+		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 512, mc: 9, byColumn: true, ahead: 16}
 	case isaAVX2:
 		return tileShape{mr: 6, tail: 6, nr: 16, half: 8, strip: 8, kc: 512, mc: 24, ahead: 64}
 	default:
