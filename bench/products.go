@@ -86,7 +86,7 @@ func (b *kernelBench) measureProducts() error {
 
 func (b *kernelBench) newOperands(l layer) (sets []operands, free func(), err error) {
 	m, k, n := b.m, l.k, l.n
-	floats := 2*m*k + 2*m*n + 2*n*k
+	floats := 2*m*kernels.SpreadStride(k) + 2*m*kernels.SpreadStride(n) + 2*n*k
 	count := max(1, ringBytes/(4*floats))
 	if b.o.Tiny {
 		count = 2
@@ -103,8 +103,12 @@ func (b *kernelBench) newOperands(l layer) (sets []operands, free func(), err er
 		at += rows * cols
 		return kernels.Mat(all.SliceFloats(at-rows*cols, rows*cols), rows, cols)
 	}
+	spread := func(rows, cols int) kernels.Matrix { // as a model stores activations
+		at += rows * kernels.SpreadStride(cols)
+		return kernels.Spread(all.SliceFloats(at-rows*kernels.SpreadStride(cols), rows*kernels.SpreadStride(cols)), rows, cols)
+	}
 	for range count {
-		sets = append(sets, operands{x: next(m, k), w: next(n, k), dy: next(m, n), y: next(m, n), dx: next(m, k), dw: next(n, k)})
+		sets = append(sets, operands{x: spread(m, k), w: next(n, k), dy: spread(m, n), y: spread(m, n), dx: spread(m, k), dw: next(n, k)})
 	}
 	return sets, func() { b.dev.Free(all) }, nil
 }

@@ -109,7 +109,7 @@ const (
 // than two tiles below one another a row of a panel must not take more lines than it would if it were packed.
 func (p *product) readsB() bool {
 	const line = 64
-	near := p.m <= lowRows || p.m <= mostRows && p.k*int(p.b.rs) <= nearBytes
+	near := p.m <= lowRows || p.m <= mostRows && 4*p.k*p.n <= nearBytes
 	return p.b.cs == 4 && (p.mTiles <= 2 || near && p.b.rs%line == 0)
 }
 
@@ -161,14 +161,14 @@ func (p *product) runChunks() {
 	}
 }
 
-// splitColumns is the least number of columns of a block for which all rows of a low C are packed once more.
+// splitColumns is the least number of columns of a thread that computes all rows of a low C. With maxColumns there are two threads then.
 const splitColumns = 512
 
-// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of a packed B, which is
-// larger than a core's own cache. A low C has few rows to pack for every thread.
+// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of a packed B that is
+// larger than a core's own cache. A low C has few rows, which every thread reads or packs.
 func (p *product) splitsColumns() bool {
-	threads := p.g.pool.threads
-	return threads > 1 && !p.directB && p.m <= mostRows && p.j1-p.j0 >= splitColumns*threads
+	threads, cols := p.g.pool.threads, p.j1-p.j0
+	return threads > 1 && !p.directB && p.m <= mostRows && cols >= splitColumns*threads && min(p.k, p.g.shape.kc)*cols > maxPacked
 }
 
 // chooseBlocks sets the blocks of C: bounds, in tiles, of blocks of rows, and the number of blocks of columns.
@@ -235,6 +235,7 @@ const shortChain = 32
 
 // lateC is how many steps before the end of a long chain a tile of C is prefetched. If all of it were at once, as for short chains, the
 // steps that follow would wait: a core has few requests to memory under way. If it were early, A and B would evict it from the first cache.
+// The micro-kernel needs at least 60: it prefetches in 14 passes of four steps, and makes another pass after them.
 const lateC = 96
 
 // tilePhase computes blocks of C, then packs the next chunk.
@@ -344,7 +345,7 @@ func (p *product) computePanel(rows *[3]band, worker, j, k0, k1 int) {
 		case r.cold && int(r.rs) == 4*(k1-k0): // the next tile follows in memory
 			q.ahead, q.aheadStep = int(r.step), 4*r.rows
 		}
-		if p.g.isa == isaAVX512 && q.k >= lateC+4 && q.takesFourSteps(width) {
+		if p.g.isa == isaAVX512 && q.k >= lateC+4 && q.prefetchesLate(width) {
 			q.lateC = lateC
 		}
 		q.c, q.tiles = p.c.elementAt(r.from, from), (r.to-r.from)/r.rows

@@ -32,8 +32,8 @@ type tileRun struct {
 	nextC      uintptr   // scratch: its address
 }
 
-// takesFourSteps reports whether tile14x32 takes four steps of k at a time, and so may prefetch C late. Not if it prefetches rows of A.
-func (t *tileRun) takesFourSteps(width int) bool {
+// prefetchesLate reports whether tile14x32 can prefetch C late: in loops of four steps, but for rows of A that it prefetches too.
+func (t *tileRun) prefetchesLate(width int) bool {
 	return width == 32 && t.bs == 4*32 && t.rows == 14 && (t.rs == 4 || t.ks == 4 && t.aheadStep == 0)
 }
 
@@ -43,7 +43,7 @@ type tileShape struct {
 	nr, half int  // columns of a tile: in full panels, and in a narrow last one
 	strip    int  // floats per k of A packed from columns: mr, rounded up to vectors
 	kc       int  // greatest chain length of a call: C is loaded and stored once in it; a panel of B stays in the L2 cache
-	mc       int  // most tiles below one another: their rows of A stay in the L2 cache
+	mc       int  // most tiles below one another: their rows of A stay in the L2 cache; see splitsColumns
 	byColumn bool // whether tiles of an A that is stored by columns take no longer than packed ones
 	ahead    int  // rows of a B that is read in place that are prefetched ahead: some 400 cycles
 }
