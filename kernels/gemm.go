@@ -19,6 +19,7 @@ type gemm struct {
 	narrow  []float32 // the transpose of a C of few columns
 	edges   []*edge
 	bounds  []int   // of the blocks of rows of the product in progress, in tiles
+	blocks  []int   // of each worker's share of the blocks: the first one
 	pieces  pieces  // scratch of products of pieces
 	p       product // the product in progress: a field, so that it needs no allocation
 }

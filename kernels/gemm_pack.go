@@ -10,14 +10,14 @@ const slab = 32
 const nearRows = 8
 
 // packParts returns the number of parts in which the next chunk is packed: slabs if B
-// is row-major, panels if it is column-major.
+// is row-major, for each of packs, and panels if it is column-major.
 func (p *product) packParts() int {
 	rows := p.next.k1 - p.next.k0
 	switch {
 	case rows == 0 || p.directB:
 		return 0
 	case p.b.cs == 4:
-		return (rows + slab - 1) / slab
+		return (rows + slab - 1) / slab * p.packs
 	default:
 		return p.panels
 	}
@@ -33,9 +33,10 @@ func (q *packPhase) runPart(_, i int) {
 		transpose(p.g.isa, p.packedPanel(c, i), p.b.elementAt(c.k0, from), uintptr(4*width), p.b.cs, to-from, c.k1-c.k0)
 		return
 	}
-	k := i * slab
+	slabs := p.packParts() / p.packs
+	k, pack := i%slabs*slab, i/slabs
 	rows := min(slab, c.k1-c.k0-k)
-	for j := range p.panels {
+	for j := shareOf(pack, p.packs, p.panels); j < shareOf(pack+1, p.packs, p.panels); j++ {
 		from, to, width := p.panelColumns(j)
 		step := uintptr(4 * width)
 		copyRows(p.g.isa, unsafe.Add(p.packedPanel(c, j), uintptr(k)*step), p.b.elementAt(c.k0+k, from), step, p.b.rs, rows, to-from, slab)

@@ -56,6 +56,7 @@ type product struct {
 	directA, directB bool  // read in place, not packed
 	mTiles, panels   int   // in a chunk
 	mBlocks, nBlocks int
+	packs            int // parts in which a slab of a row-major B is packed: threads that split columns pack their own
 }
 
 // chunk is rows [k0, k1) of B, packed from float at of the buffer on.
@@ -154,60 +155,12 @@ func (p *product) runChunks() {
 		if buffers > 1 && p.now.at == 0 {
 			p.next.at = rows * cols
 		}
-		p.g.pool.runTask(p.mBlocks*p.nBlocks+p.packParts(), (*tilePhase)(p))
+		p.g.pool.runShares(p.mBlocks*p.nBlocks+p.packParts(), p.g.blocks, (*tilePhase)(p))
 		if p.now.k1 == p.k {
 			return
 		}
 	}
 }
-
-// splitColumns is the least number of columns of a thread that computes all rows of a low C. With maxColumns there are two threads then.
-const splitColumns = 512
-
-// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of a packed B that is
-// larger than a core's own cache. A low C has few rows, which every thread reads or packs.
-func (p *product) splitsColumns() bool {
-	threads, cols := p.g.pool.threads, p.j1-p.j0
-	return threads > 1 && !p.directB && p.m <= mostRows && cols >= splitColumns*threads && min(p.k, p.g.shape.kc)*cols > maxPacked
-}
-
-// chooseBlocks sets the blocks of C: bounds, in tiles, of blocks of rows, and the number of blocks of columns.
-func (p *product) chooseBlocks() {
-	threads, mc := p.g.pool.threads, p.g.shape.mc
-	p.g.bounds = append(p.g.bounds[:0], 0)
-	if p.splitsColumns() {
-		p.g.bounds = append(p.g.bounds, p.mTiles)
-		p.mBlocks, p.nBlocks = 1, threads
-		return
-	}
-	for at := 0; at < p.mTiles; {
-		at += blockSize(p.mTiles-at, mc, threads)
-		p.g.bounds = append(p.g.bounds, at)
-	}
-	p.mBlocks = len(p.g.bounds) - 1
-	p.nBlocks = 1
-	switch {
-	case p.directB && p.m <= lowRows && threads > 1:
-		p.nBlocks = min(8*threads, p.panels)
-	case p.mBlocks < threads:
-		p.nBlocks = min(threads, p.panels)
-	}
-}
-
-// blockSize returns how many of the tiles that are left are the next block of rows. One thread gets blocks that fit its caches.
-// Several threads get blocks that become smaller, as in guided self-scheduling (Polychronopoulos and Kuck, 1987): large ones
-// first, which read a packed B less often, and single tiles at the end, so that no thread waits long for another, or for one that
-// other processes disturb.
-func blockSize(left, mc, threads int) int {
-	if threads == 1 {
-		blocks := (left + mc - 1) / mc
-		return (left + blocks - 1) / blocks
-	}
-	return min(max(left/(2*threads), 1), mc)
-}
-
-// share returns the beginning of part i of n equal parts of all.
-func share(i, n, all int) int { return i * all / n }
 
 // panelColumns returns the columns of panel i of the chunk and the width of its tiles.
 func (p *product) panelColumns(i int) (from, to, width int) {
@@ -255,7 +208,7 @@ func (q *tilePhase) runPart(worker, i int) {
 		k1 := min(k0+s.kc, p.now.k1)
 		p.addBlockSums(mb, nb, i0, i1, k0, k1)
 		r := p.readyA(worker, i0, i1, k0, k1)
-		for j := share(nb, p.nBlocks, p.panels); j < share(nb+1, p.nBlocks, p.panels); j++ {
+		for j := shareOf(nb, p.nBlocks, p.panels); j < shareOf(nb+1, p.nBlocks, p.panels); j++ {
 			p.computePanel(&r, worker, j, k0, k1)
 			r[0].cold = false
 		}
@@ -287,7 +240,7 @@ func (p *product) addBlockSums(mb, nb, i0, i1, k0, k1 int) {
 	case p.sum == nil:
 	case p.sumsOfB && mb == 0:
 		nr := p.g.shape.nr
-		p.addSums(p.j0+share(nb, p.nBlocks, p.panels)*nr, min(p.j0+share(nb+1, p.nBlocks, p.panels)*nr, p.j1), p.b, k0, k1)
+		p.addSums(p.j0+shareOf(nb, p.nBlocks, p.panels)*nr, min(p.j0+shareOf(nb+1, p.nBlocks, p.panels)*nr, p.j1), p.b, k0, k1)
 	case !p.sumsOfB && nb == 0 && p.j0 == 0:
 		p.addSums(i0, i1, p.a.transpose(), k0, k1)
 	}

@@ -50,6 +50,42 @@ func TestPoolRunsEachPartOnce(t *testing.T) {
 	}
 }
 
+// TestPoolShares: every part runs once, for any shares, also empty ones, and for parts that are in none.
+func TestPoolShares(t *testing.T) {
+	p := newPool(3)
+	defer p.stopWorkers()
+	for _, bounds := range [][]int{{0, 30, 60, 90}, {0, 0, 0, 0}, {0, 100, 100, 100}, {0, 1, 99, 99}, {0, 50, 50, 100}} {
+		for range 500 {
+			c := &countTask{ran: make([]atomic.Int32, 100)}
+			p.runShares(len(c.ran), bounds, c)
+			for i := range c.ran {
+				if got := c.ran[i].Load(); got != 1 {
+					t.Fatalf("shares %v: part %d ran %d times", bounds, i, got)
+				}
+			}
+		}
+	}
+}
+
+// TestShare: parts are claimed from both ends, each once.
+func TestShare(t *testing.T) {
+	var s share
+	s.left.Store(3<<32 | 6)
+	for _, c := range []struct {
+		last bool
+		part int
+	}{{false, 3}, {true, 5}, {false, 4}} {
+		if part, ok := s.claimPart(c.last); !ok || part != c.part {
+			t.Errorf("claimed part %d, %v, want %d", part, ok, c.part)
+		}
+	}
+	for _, last := range []bool{false, true} {
+		if part, ok := s.claimPart(last); ok {
+			t.Errorf("claimed part %d of an empty share", part)
+		}
+	}
+}
+
 func TestPoolLeavesNothingBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
 	threads := poolThreads.Load()
