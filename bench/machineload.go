@@ -22,6 +22,9 @@ type Load struct {
 	Others *float64 `json:"others,omitempty"`
 	Kernel *float64 `json:"kernel,omitempty"`
 	Steal  *float64 `json:"steal,omitempty"` // the host of this virtual machine ran something else
+	// TripStart and TripEnd are how long a cache line took between two cores and back, in nanoseconds: see machine.CoreRoundTrip.
+	TripStart *float64 `json:"core_round_trip_start_ns,omitempty"`
+	TripEnd   *float64 `json:"core_round_trip_end_ns,omitempty"`
 
 	start loadMoment
 }
@@ -88,12 +91,28 @@ func readAverage() *[3]float64 {
 }
 
 // startLoad begins to observe the machine.
-func startLoad(w *World) *Load { return &Load{AverageStart: readAverage(), start: readLoad(w)} }
+func startLoad(w *World) *Load {
+	return &Load{AverageStart: readAverage(), TripStart: measureTrip(w), start: readLoad(w)}
+}
+
+// measureTrip measures between the cores of a benchmark of one process. Ranks would disturb each other.
+func measureTrip(w *World) *float64 {
+	if w != nil {
+		return nil
+	}
+	trip, ok := machine.CoreRoundTrip()
+	if !ok {
+		return nil
+	}
+	ns := float64(trip.Nanoseconds())
+	return &ns
+}
 
 // endLoad sets the load since the start.
 func (l *Load) endLoad(w *World) {
 	l.AverageEnd = readAverage()
 	l.setShares(readLoad(w))
+	l.TripEnd = measureTrip(w)
 }
 
 func (l *Load) setShares(now loadMoment) {
@@ -132,6 +151,7 @@ func (l *Load) startText() string {
 // writeLoad writes the load, and a warning if others used much of the cores.
 func (l *Load) writeLoad(out io.Writer) {
 	fmt.Fprintf(out, "\n%.0f s, load average %s at the end; of all cores: ", l.Seconds, averageText(l.AverageEnd))
+	defer l.writeTrips(out)
 	if l.Others == nil {
 		fmt.Fprintln(out, "unknown")
 		return
@@ -145,4 +165,18 @@ func (l *Load) writeLoad(out io.Writer) {
 		fmt.Fprintf(out, "warning: others and the host used more than %.0f %% of the cores: rates are too low; ratios of pairs suffer less\n",
 			100*mostOthers)
 	}
+}
+
+// writeTrips writes the times of a cache line between cores, unless both are unknown.
+func (l *Load) writeTrips(out io.Writer) {
+	if l.TripStart == nil && l.TripEnd == nil {
+		return
+	}
+	text := func(ns *float64) string {
+		if ns == nil {
+			return "unknown"
+		}
+		return fmt.Sprintf("%.0f ns", *ns)
+	}
+	fmt.Fprintf(out, "a cache line between two cores and back: %s at the start, %s at the end\n", text(l.TripStart), text(l.TripEnd))
 }

@@ -5,8 +5,8 @@
 // Z0, Z1 one row of B; Z2 an element of A; Z3 scratch; Z4.. the tile of C.
 // AX, BX rows 0 and 8 of A; R8, R9, R10, R11 rs times 1, 3, 5, 7.
 // K3, K4 the columns that C has. R14 the part of A that is prefetched, R15 the step to the next. For tiles of 4 rows ROWS jumps to end after them.
-// Loops of four steps whose label ends in C prefetch a row of C in each pass: R14, or R9 in columns, has its address, R15 or R10 the step to the
-// next row, not 0 before that loop, and R13 counts the passes.
+// Loops of four steps whose label ends in C prefetch a row of C in each pass. R14, or R9 in columns, has its address. R15 or R10
+// has the step to the next row, not 0 before that loop. R13 counts the passes.
 
 #define ROW2(mem, c0, c1) \
 	VBROADCASTSS mem, Z2; \

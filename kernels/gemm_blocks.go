@@ -11,7 +11,7 @@ func (p *product) splitsColumns() bool {
 }
 
 // chooseBlocks sets the blocks of C: bounds, in tiles, of blocks of rows, the number of blocks of columns, and the workers' shares of the
-// blocks. Each worker has the same share of the rows in all products with as many rows.
+// blocks. If blocks have all columns, each worker has the same share of the rows in all products with as many rows.
 func (p *product) chooseBlocks() {
 	g, threads, mc := p.g, p.g.pool.threads, p.g.shape.mc
 	g.bounds, g.blocks = append(g.bounds[:0], 0), append(g.blocks[:0], 0)

@@ -28,7 +28,7 @@ type tileRun struct {
 	aheadStep  int       // from these to those of the next step
 	fetch      uintptr   // the address in the next panel of B that is prefetched next
 	aheadC     uintptr   // from a tile of C to the tile that is prefetched, if load is 0
-	lateC      int       // not 0: that tile is prefetched this many steps before the end of a chain, a row in four steps; else at once, before the chain
+	lateC      int       // steps before the end of a chain at which it is, a row in four steps; 0: at once, before the chain
 	nextC      uintptr   // scratch: its address
 }
 

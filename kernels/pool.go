@@ -17,7 +17,7 @@ type task interface {
 
 // pool runs tasks on a fixed number of threads. Worker 0 is the caller; the other
 // workers are goroutines that run until stopWorkers. Each worker has a share of the parts. It claims
-// those one by one, then parts of the others' shares, from their ends, and then parts that are in no share: a core that other
+// those one by one, then parts of the others' shares, from their ends, and then those that are in no share: a core that other
 // processes disturb does less. A worker with the same share of the rows, task after task, finds them in the
 // caches of its core, and cores that share no cache exchange less (affinity scheduling: Markatos and LeBlanc, 1994).
 //
@@ -48,18 +48,22 @@ type pool struct {
 	ended  sync.WaitGroup
 }
 
-// share is the parts [from, to) of a worker that are not claimed, from in the upper half of the word. It has two cache lines, which cores
-// fetch together, of its own.
+// share is the parts [from, to) that are not claimed, from in bits 32 to 62 of the word. It has two cache lines of its own, which
+// cores fetch together.
 type share struct {
 	left atomic.Uint64
 	_    [120]byte
 }
 
-// claimPart claims the first part of a share, or the last one.
-func (s *share) claimPart(last bool) (part int, ok bool) {
+// bothEnds is set in a word whose parts are claimed from both ends, each by every second worker.
+const bothEnds = 1 << 63
+
+// claimPart claims the first part of a share, or the last one: for a worker with a share of its own.
+func (s *share) claimPart(other, second bool) (part int, ok bool) {
 	for {
 		left := s.left.Load()
-		from, to := left>>32, left&math.MaxUint32
+		from, to := left&^bothEnds>>32, left&math.MaxUint32
+		last := other || second && left&bothEnds != 0
 		switch {
 		case from >= to:
 			return 0, false
@@ -108,30 +112,61 @@ func (p *pool) stopWorkers() {
 	poolThreads.Add(int32(-p.threads))
 }
 
-// runTask runs parts [0, n) of t and returns when all are done. Workers have equal shares.
-func (p *pool) runTask(n int, t task) { p.runShares(n, nil, t) }
+// runTask runs parts [0, n) of t and returns when all are done. Workers have equal shares. n is below 1<<31.
+func (p *pool) runTask(n int, t task) {
+	if p.runAlone(n, t) {
+		return
+	}
+	for w := range p.threads {
+		p.shares[w].giveParts(shareOf(w, p.threads, n), shareOf(w+1, p.threads, n), 0)
+	}
+	p.runParts(n)
+}
 
-// runShares is runTask with the shares [bounds[w], bounds[w+1]) of each worker w. The parts from bounds[threads] on are in no share. Nil: shares
-// are equal.
+// runShares is runTask with the shares [bounds[w], bounds[w+1]) of each worker w. The parts from bounds[threads] on are in no
+// share, and are claimed from both ends.
 func (p *pool) runShares(n int, bounds []int, t task) {
+	if p.runAlone(n, t) {
+		return
+	}
+	for w := range p.threads {
+		p.shares[w].giveParts(bounds[w], bounds[w+1], 0)
+	}
+	p.shares[p.threads].giveParts(bounds[p.threads], n, bothEnds)
+	p.runParts(n)
+}
+
+// runQueue is runTask without shares: parts are begun in their order.
+func (p *pool) runQueue(n int, t task) {
+	if p.runAlone(n, t) {
+		return
+	}
+	p.shares[p.threads].giveParts(0, n, 0)
+	p.runParts(n)
+}
+
+// runAlone runs a task for which the caller needs nobody else. Otherwise it makes the task ready for shares.
+func (p *pool) runAlone(n int, t task) bool {
 	if p.threads == 1 || n <= 1 {
 		for i := range n {
 			t.runPart(0, i)
 		}
-		return
+		return true
 	}
 	p.task, p.parts = t, int64(n)
 	p.done.Store(0)
-	for w := range p.shares {
-		from, to := min(shareOf(w, p.threads, n), n), min(shareOf(w+1, p.threads, n), n)
-		if bounds != nil {
-			from, to = bounds[w], n
-			if w < p.threads {
-				to = bounds[w+1]
-			}
-		}
-		p.shares[w].left.Store(uint64(from)<<32 | uint64(to))
+	return false
+}
+
+// giveParts sets a share, which is empty.
+func (s *share) giveParts(from, to int, ends uint64) {
+	if from < to {
+		s.left.Store(uint64(from)<<32 | uint64(to) | ends)
 	}
+}
+
+// runParts runs the parts of all shares.
+func (p *pool) runParts(n int) {
 	p.started.Add(1)
 	for i := min(n, p.threads) - 1; i > 0 && p.takeSleeper(); i-- {
 		p.wakeWorker()
@@ -158,11 +193,11 @@ func shareOf(i, n, all int) int { return i * all / n }
 func (p *pool) claimParts(worker int) {
 	ran := int64(0)
 	for i := 0; i <= p.threads; {
-		of, last := (worker+i)%p.threads, i > 0
-		if i == p.threads {
-			of, last = p.threads, worker%2 == 1
+		of := p.threads // in no share
+		if i < p.threads {
+			of = (worker + i) % p.threads
 		}
-		part, ok := p.shares[of].claimPart(last)
+		part, ok := p.shares[of].claimPart(of < p.threads && i > 0, worker%2 == 1)
 		if !ok {
 			i++
 			continue

@@ -54,14 +54,39 @@ func TestPoolRunsEachPartOnce(t *testing.T) {
 func TestPoolShares(t *testing.T) {
 	p := newPool(3)
 	defer p.stopWorkers()
-	for _, bounds := range [][]int{{0, 30, 60, 90}, {0, 0, 0, 0}, {0, 100, 100, 100}, {0, 1, 99, 99}, {0, 50, 50, 100}} {
-		for range 500 {
-			c := &countTask{ran: make([]atomic.Int32, 100)}
-			p.runShares(len(c.ran), bounds, c)
+	for _, bounds := range [][]int{{0, 30, 60, 90}, {0, 0, 0, 0}, {0, 100, 100, 100}, {0, 1, 99, 99}, {0, 50, 50, 100},
+		{0, 1, 1, 2}, {0, 1, 1, 1}} {
+		for run := range 500 {
+			n := max(bounds[3], []int{100, bounds[3], 2}[run%3])
+			c := &countTask{ran: make([]atomic.Int32, n)}
+			p.runShares(n, bounds, c)
+			if run%100 == 0 {
+				time.Sleep(100 * time.Microsecond) // lets workers park
+			}
 			for i := range c.ran {
 				if got := c.ran[i].Load(); got != 1 {
-					t.Fatalf("shares %v: part %d ran %d times", bounds, i, got)
+					t.Fatalf("shares %v of %d: part %d ran %d times", bounds, n, i, got)
 				}
+			}
+		}
+	}
+}
+
+// orderTask records the order in which parts begin.
+type orderTask struct{ began chan int }
+
+func (o orderTask) runPart(_, i int) { o.began <- i }
+
+// TestPoolQueue: parts without shares begin in their order, as far as threads allow: none overtakes more than one of each other thread.
+func TestPoolQueue(t *testing.T) {
+	p := newPool(3)
+	defer p.stopWorkers()
+	for range 100 {
+		o := orderTask{make(chan int, 100)}
+		p.runQueue(100, o)
+		for at := range 100 {
+			if i := <-o.began; i > at+2 {
+				t.Fatalf("part %d was begun as number %d", i, at)
 			}
 		}
 	}
@@ -69,19 +94,27 @@ func TestPoolShares(t *testing.T) {
 
 // TestShare: parts are claimed from both ends, each once.
 func TestShare(t *testing.T) {
-	var s share
-	s.left.Store(3<<32 | 6)
 	for _, c := range []struct {
-		last bool
-		part int
-	}{{false, 3}, {true, 5}, {false, 4}} {
-		if part, ok := s.claimPart(c.last); !ok || part != c.part {
-			t.Errorf("claimed part %d, %v, want %d", part, ok, c.part)
+		ends          uint64
+		other, second bool
+		want          []int
+	}{
+		{0, false, true, []int{3, 4, 5}},
+		{0, true, false, []int{5, 4, 3}},
+		{bothEnds, false, true, []int{5, 4, 3}},
+		{bothEnds, false, false, []int{3, 4, 5}},
+	} {
+		var s share
+		s.giveParts(3, 6, c.ends)
+		for _, want := range c.want {
+			if part, ok := s.claimPart(c.other, c.second); !ok || part != want {
+				t.Errorf("%+v: claimed part %d, %v, want %d", c, part, ok, want)
+			}
 		}
-	}
-	for _, last := range []bool{false, true} {
-		if part, ok := s.claimPart(last); ok {
-			t.Errorf("claimed part %d of an empty share", part)
+		for _, other := range []bool{false, true} {
+			if part, ok := s.claimPart(other, true); ok {
+				t.Errorf("%+v: claimed part %d of an empty share", c, part)
+			}
 		}
 	}
 }

@@ -13,8 +13,8 @@ func (t *Threads) Count() int { return t.pool.threads }
 
 // Run calls part for each i in [0, parts), and returns when all are done. worker is below Count;
 // no two parts run with the same worker at once. A part must be finite, and must not wait for
-// another one.
-func (t *Threads) Run(parts int, part func(worker, i int)) { t.pool.runTask(parts, partFunc(part)) }
+// another one. Parts are begun in ascending order.
+func (t *Threads) Run(parts int, part func(worker, i int)) { t.pool.runQueue(parts, partFunc(part)) }
 
 // Close ends the threads.
 func (t *Threads) Close() { t.pool.stopWorkers() }
