@@ -22,7 +22,7 @@ type Load struct {
 	Others *float64 `json:"others,omitempty"`
 	Kernel *float64 `json:"kernel,omitempty"`
 	Steal  *float64 `json:"steal,omitempty"` // the host of this virtual machine ran something else
-	// TripStart and TripEnd are how long a cache line took between two cores and back, in nanoseconds: see machine.CoreRoundTrip.
+	// TripStart and TripEnd are how long a cache line took between two cores and back, in nanoseconds: see coreRoundTrip.
 	TripStart *float64 `json:"core_round_trip_start_ns,omitempty"`
 	TripEnd   *float64 `json:"core_round_trip_end_ns,omitempty"`
 
@@ -100,7 +100,7 @@ func measureTrip(w *World) *float64 {
 	if w != nil {
 		return nil
 	}
-	trip, ok := machine.CoreRoundTrip()
+	trip, ok := coreRoundTrip()
 	if !ok {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package machine
+package bench
 
 import (
 	"runtime"
@@ -16,10 +16,10 @@ const (
 	longestTrip = 100 * time.Millisecond
 )
 
-// CoreRoundTrip returns how long a cache line takes from the first of the process's cores to the last one and back: tens of
+// coreRoundTrip returns how long a cache line takes from the first of the process's cores to the last one and back: tens of
 // nanoseconds between cores that share a cache, hundreds between others. The host of a virtual machine moves its cores, so it can change
 // at any time. It takes at most about 100 ms, and is unknown for one core, or if others keep the cores busy.
-func CoreRoundTrip() (time.Duration, bool) {
+func coreRoundTrip() (time.Duration, bool) {
 	var cores unix.CPUSet
 	if runtime.GOMAXPROCS(0) < 2 || unix.SchedGetaffinity(0, &cores) != nil || cores.Count() < 2 {
 		return 0, false

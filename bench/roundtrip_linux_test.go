@@ -1,4 +1,4 @@
-package machine
+package bench
 
 import (
 	"runtime"
@@ -11,7 +11,7 @@ func TestCoreRoundTrip(t *testing.T) {
 		t.Skip("one core")
 	}
 	for range 5 { // other tests may keep a core busy
-		if took, ok := CoreRoundTrip(); ok {
+		if took, ok := coreRoundTrip(); ok {
 			if took < 5*time.Nanosecond || took > time.Millisecond {
 				t.Errorf("a round trip of %v", took)
 			}
