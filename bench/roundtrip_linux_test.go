@@ -2,6 +2,7 @@ package bench
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,5 +26,27 @@ func TestCoreRoundTrip(t *testing.T) {
 func TestTripGivesUp(t *testing.T) {
 	if _, ok := (&trip{deadline: time.Now().Add(time.Millisecond)}).pass(0, 1); ok {
 		t.Error("a round trip without a partner")
+	}
+}
+
+// TestTripsAreWritten: a report has both times, or the word unknown.
+func TestTripsAreWritten(t *testing.T) {
+	ns := 61.0
+	for _, c := range []struct {
+		load Load
+		want string
+	}{
+		{Load{}, ""},
+		{Load{TripStart: &ns, TripEnd: &ns}, "back: 61 ns at the start, 61 ns at the end"},
+		{Load{TripStart: &ns}, "back: 61 ns at the start, unknown at the end"},
+	} {
+		var out strings.Builder
+		c.load.writeTrips(&out)
+		if got := out.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	if startLoad(&World{Size: 2}).TripStart != nil {
+		t.Error("ranks measured between cores, at the same time")
 	}
 }

@@ -145,7 +145,7 @@ func (p *pool) runQueue(n int, t task) {
 	p.runParts(n)
 }
 
-// runAlone runs a task for which the caller needs nobody else. Otherwise it makes the task ready for shares.
+// runAlone runs a task of one thread or one part. Otherwise it returns false, and the task is ready for its shares.
 func (p *pool) runAlone(n int, t task) bool {
 	if p.threads == 1 || n <= 1 {
 		for i := range n {

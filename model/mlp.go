@@ -229,7 +229,7 @@ func (m *mlp) backward(in Batch, dy kernels.Matrix, wantInput bool, done func(*l
 }
 
 // inputGrad is the memory of the gradient (b, width) of the input of layer i, or of the last output if there is no layer i. That of the
-// first layer is dense: callers add it to others as one span. What lies between rows of the others is scaled with them, and never read.
+// first layer is dense: callers add it to others as one span. The floats between rows of the others are scaled with them, and never read.
 func (m *mlp) inputGrad(i, b, width int) kernels.Matrix {
 	if i == 0 {
 		return kernels.Mat(m.back[0], b, width)
