@@ -20,6 +20,7 @@ type parityRows struct {
 	// places has 1 + the place of each row, 0 if it has none. Rows get places in the order in
 	// which they are first marked, and keep them, so that rows in use share pages: the first steps touch few pages, and rows that no step
 	// uses take no memory. Nil, in memory that the CPU does not address: the place of a row is its number.
+	// A row with markedAll has all columns marked in folded. Some of these rows do not have it.
 	places []uint32
 	placed uint32 // how many rows have a place
 	// folded has a bit for each row and data column: whether the column's row may differ from
@@ -83,8 +84,13 @@ func newParityRows(o *ParityOptions, code *ec.Code) (*parityRows, error) {
 
 func (p *parityRows) freeRows() { release(p.dev, &p.rows.Buf) }
 
-// PlaceBytes is the memory of the place of a parity row.
-const PlaceBytes = 4
+const (
+	// PlaceBytes is the memory of the place of a parity row.
+	PlaceBytes = 4
+	// markedAll is the bit of places that is in no place, as an owner has at most math.MaxInt32 parity rows. foldRows finds it in the cache
+	// line of the place, which it needs: the bits in folded would be another cache miss.
+	markedAll = 1 << 31
+)
 
 // clearRows makes the bytes of all rows zeros, if they have no places. Else takePlace clears each.
 func (p *parityRows) clearRows() {
@@ -99,7 +105,7 @@ func (p *parityRows) placeOf(at int64) int32 {
 	if p.places == nil {
 		return int32(at)
 	}
-	return int32(p.places[at] - 1)
+	return int32(p.places[at]&^markedAll) - 1
 }
 
 // takePlace is called before a column of a row is marked. It gives the row a place, if it has none, and clears the bytes there if no
@@ -122,17 +128,18 @@ func (p *parityRows) isUnbuilt(at int64) bool {
 	return p.missing.Load() > 0 && p.unbuilt.has(at)
 }
 
-// foldAhead is how many rows foldRows prefetches the places and marks of.
-const foldAhead = 64
+// foldAhead is how many rows foldRows works on while it prefetches what it reads of later ones.
+const foldAhead = 16
 
 // foldRows adds the deltas of some rows of a sender, which follow each other in rows.
 func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
 	targets := p.targets[sender-p.group.First]
 	p.index, p.from, p.factors = p.index[:0], p.from[:0], p.factors[:0]
-	plain := true
+	plain, marks := true, true
 	for i, slot := range slots {
 		if i%foldAhead == 0 {
-			p.prefetchMarks(targets, slots[i:min(i+foldAhead, len(slots))])
+			p.prefetchMarks(targets, slots, i, marks)
+			marks = false
 		}
 		at, to := p.findTarget(targets, slot)
 		if !to.held {
@@ -141,8 +148,9 @@ func (p *parityRows) foldRows(sender int, slots []int32, rows kernels.Buffer) {
 		if p.isUnbuilt(at) {
 			continue
 		}
-		if !p.isMarked(at, to.column) {
+		if p.places == nil || p.places[at]&markedAll == 0 {
 			p.markColumn(at, to.column)
+			marks = true
 		}
 		plain = plain && to.factor == 1
 		p.index, p.from, p.factors = append(p.index, p.placeOf(at)), append(p.from, int32(i)), append(p.factors, to.factor)
@@ -161,24 +169,47 @@ func (p *parityRows) findTarget(targets []foldTarget, slot int32) (at int64, to 
 	return to.row + int64(rotation)*int64(p.group.Parity), to
 }
 
-// prefetchMarks prefetches what foldRows reads of the rows of at most foldAhead slots: their places, and the bits of their columns.
-func (p *parityRows) prefetchMarks(targets []foldTarget, slots []int32) {
-	var rows, words [foldAhead]int32
-	data := int64(p.group.Data())
-	for i, slot := range slots {
-		at, to := p.findTarget(targets, slot)
-		rows[i], words[i] = int32(at), int32((at*data+int64(to.column))>>6)
+// prefetchMarks prefetches what foldRows reads of the rows of later slots at slot i, a multiple of foldAhead: their places and, if marks is
+// set, the bits of their columns.
+func (p *parityRows) prefetchMarks(targets []foldTarget, slots []int32, i int, marks bool) {
+	first, end := min(i+2*foldAhead, len(slots)), min(i+3*foldAhead, len(slots))
+	if i == 0 {
+		first = 0
 	}
-	kernels.Prefetch(p.folded, words[:len(slots)])
+	var rows, words [3 * foldAhead]int32
+	data := int64(p.group.Data())
+	for k, slot := range slots[first:end] {
+		at, to := p.findTarget(targets, slot)
+		rows[k], words[k] = int32(at), int32((at*data+int64(to.column))>>6)
+	}
 	if p.places != nil {
-		kernels.Prefetch(p.places, rows[:len(slots)])
+		kernels.Prefetch(p.places, rows[:end-first])
+	}
+	if marks {
+		kernels.Prefetch(p.folded, words[:end-first])
 	}
 }
 
 // markColumn records that a column of a row may differ from zeros.
 func (p *parityRows) markColumn(at int64, column int) {
-	p.takePlace(at)
-	p.folded.set(at*int64(p.group.Data()) + int64(column))
+	if !p.isMarked(at, column) {
+		p.takePlace(at)
+		p.folded.set(at*int64(p.group.Data()) + int64(column))
+	}
+	p.noteMarked(at)
+}
+
+// noteMarked gives a row markedAll if all of its columns are marked.
+func (p *parityRows) noteMarked(at int64) {
+	if p.places == nil {
+		return
+	}
+	for column := range p.group.Data() {
+		if !p.isMarked(at, column) {
+			return
+		}
+	}
+	p.places[at] |= markedAll
 }
 
 // markRead marks the columns that may differ from zeros in a row that is built from a shard:
@@ -192,6 +223,7 @@ func (p *parityRows) markRead(at int64, shard int) {
 	for bit := first; bit < first+n; bit++ {
 		p.folded.set(bit)
 	}
+	p.noteMarked(at)
 }
 
 // isMarked reports whether a column of a row may differ from zeros.
@@ -217,6 +249,9 @@ func (p *parityRows) discardRows() {
 	p.unbuilt.fill(n)
 	p.missing.Store(n)
 	clear(p.folded)
+	for at := range p.places {
+		p.places[at] &^= markedAll
+	}
 }
 
 // resetRows makes all rows those of a new model: zeros, and built.

@@ -15,6 +15,16 @@ func Prefetch[T uint32 | uint64](memory []T, at []int32) {
 	}
 }
 
+// PrefetchBits prefetches the words of bits of memory, bit 64*w + i in word w.
+func PrefetchBits(memory []uint64, at []int32) {
+	if len(at) > 0 {
+		prefetchBits(&memory[0], &at[0], len(at))
+	}
+}
+
+//go:noescape
+func prefetchBits(memory *uint64, at *int32, n int)
+
 //go:noescape
 func prefetch4(memory *uint32, at *int32, n int)
 

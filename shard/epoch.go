@@ -14,6 +14,7 @@ type Epoch struct {
 	drawn  []bool         // by place: the row had never been written, so it was its init
 	before kernels.Buffer // KeepRows: their bytes before that
 	hashes []digest.Sum   // KeepHashes: the hashes of these bytes
+	where  []int32        // KeepRows, rows that are packed: by place, where the row is in memory
 	stride int
 	wrote  []uint64 // a bit for each slot
 	index  []int32  // by slot: its place in Slots + 1, for the first listed ones; open addressing, 0 is free
@@ -38,19 +39,22 @@ func (e *Epoch) Sorted(slots, places []int32) ([]int32, []int32) {
 		keys[i] = uint64(slot)<<32 | uint64(i)
 		top = max(top, slot)
 	}
-	const digit = 11
-	for shift := 32; shift < 32+bits.Len32(uint32(top)); shift += digit { // radix sort, the lowest digit first
-		var next [1 << digit]int32
+	const mostDigit = 12
+	length := bits.Len32(uint32(top))
+	passes := (length + mostDigit - 1) / mostDigit
+	for pass := range passes { // radix sort, the lowest digit first
+		shift, mask := 32+pass*length/passes, uint64(1)<<((pass+1)*length/passes-pass*length/passes)-1
+		var next [1 << mostDigit]int32
 		for _, k := range keys {
-			next[k>>shift&(1<<digit-1)]++
+			next[k>>shift&mask]++
 		}
 		at := int32(0)
-		for d, count := range next {
+		for d, count := range next[:mask+1] {
 			next[d] = at
 			at += count
 		}
 		for _, k := range keys {
-			d := k >> shift & (1<<digit - 1)
+			d := k >> shift & mask
 			other[next[d]] = k
 			next[d]++
 		}
@@ -102,5 +106,5 @@ func (e *Epoch) reset() {
 	if e.listed > 0 {
 		clear(e.index)
 	}
-	e.Slots, e.drawn, e.hashes, e.listed = e.Slots[:0], e.drawn[:0], e.hashes[:0], 0
+	e.Slots, e.drawn, e.where, e.hashes, e.listed = e.Slots[:0], e.drawn[:0], e.where[:0], e.hashes[:0], 0
 }

@@ -145,7 +145,10 @@ func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
 	e := j.active
 	j.fresh = slices.Grow(j.fresh[:0], len(slots))[:len(slots)]
 	fresh := 0
-	for _, slot := range slots { // A branch would often be mispredicted, and wait for the cache miss of its word.
+	for i, slot := range slots { // A branch would often be mispredicted, and wait for the cache miss of its word.
+		if i%aheadSlots == 0 {
+			kernels.PrefetchBits(e.wrote, nextSlots(slots, i))
+		}
 		j.fresh[fresh] = slot
 		word, at := &e.wrote[slot>>6], slot&63
 		fresh += int(^*word >> at & 1)
@@ -166,24 +169,31 @@ func (h *Shard) recordFirstWrites(slots []int32, draw bool) error {
 }
 
 // noteWrites notes that rows may differ from their inits from now on. For each it appends to drawn whether the row equals
-// its init so far. It lists the rows in h.fresh that were never touched. They are among the rows that equal their inits, so
-// touched is not read for other rows: each bit that is read is a cache miss.
+// its init so far. It lists the rows in h.fresh that were never touched.
 func noteWrites(h *Shard, slots []int32, drawn []bool) []bool {
 	h.fresh = h.fresh[:0]
-	for _, slot := range slots {
-		word, bit := &h.hold.differs[slot>>6], uint64(1)<<(slot&63)
-		equals := *word&bit == 0
-		drawn = append(drawn, equals)
-		if !equals {
-			continue
+	for i, slot := range slots {
+		if h.packed != nil && i%aheadSlots == 0 {
+			h.packed.prefetchPlaces(slots, i)
 		}
+		drawn = append(drawn, !h.packed.isMarked(slot) && noteWrite(h, slot))
+	}
+	return drawn
+}
+
+// noteWrite is noteWrites for a row without differsMark. It reports whether the row equals its init so far. Such rows are among those without
+// a bit in differs, so touched is not read for other rows: each bit that is read is a cache miss.
+func noteWrite(h *Shard, slot int32) (equals bool) {
+	word, bit := &h.hold.differs[slot>>6], uint64(1)<<(slot&63)
+	if equals = *word&bit == 0; equals {
 		*word |= bit
 		if !isSet(h.touched, slot) {
 			h.fresh = append(h.fresh, slot)
 			touch(h, slot)
 		}
 	}
-	return drawn
+	h.packed.mark(slot)
+	return equals
 }
 
 // recordRows saves the pre-images of the slots in fresh.
@@ -192,7 +202,13 @@ func (h *Shard) recordRows(e *Epoch) error {
 	if err := j.extendRows(h.s, e, n+len(j.fresh)); err != nil {
 		return err
 	}
-	rows, index, err := h.locateCopy(j.fresh)
+	rows, index, err := kernels.Matrix{}, kernels.Buffer{}, error(nil)
+	if h.packed != nil {
+		e.where = h.packed.appendPlaces(e.where, j.fresh)
+		rows, index, err = h.locatePlaces(e.where[n:])
+	} else {
+		rows, index, err = h.locateCopy(j.fresh)
+	}
 	if err != nil {
 		return err
 	}

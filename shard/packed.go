@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/ecrec/ecrec/kernels"
@@ -10,15 +11,21 @@ import (
 // touch few pages, also where their rows are all over the tables, and the memory of a table is that of the rows in use.
 // In the order of their slots each would take a page of its own.
 //
-// Invariant: a row has a place if and only if it was touched. Places 0 to used-1 are taken.
+// Invariant: a row has a place if and only if it was touched. Places 0 to used-1 are taken. A row with differsMark may differ from its
+// init (hold.differs). Some of these rows do not have the mark.
 type packed struct {
-	places    []uint32 // 1 + the place of each slot, 0 if it has none
+	places    []uint32 // 1 + the place of each slot, 0 if it has none; and differsMark
 	used      uint32
 	populated atomic.Int64 // places whose memory was taken ahead, by Populate
 }
 
-// placeBytes is the memory of the place of a row.
-const placeBytes = 4
+const (
+	// placeBytes is the memory of the place of a row.
+	placeBytes = 4
+	// differsMark is the bit of places that is in no place, as a shard has at most MaxSlots slots. A write finds it in the cache line of
+	// the place, which it needs: the bit in hold.differs would be another cache miss.
+	differsMark = 1 << 31
+)
 
 func newPacked(slots int64) *packed {
 	p := &packed{places: make([]uint32, slots)}
@@ -35,7 +42,24 @@ func (p *packed) givePlace(slot int32) {
 }
 
 // placeOf returns the place of a row, which has one.
-func (p *packed) placeOf(slot int32) int { return int(p.places[slot]) - 1 }
+func (p *packed) placeOf(slot int32) int { return int(p.places[slot]&^differsMark) - 1 }
+
+// isMarked reports whether a row has differsMark.
+func (p *packed) isMarked(slot int32) bool { return p != nil && p.places[slot]&differsMark != 0 }
+
+// mark gives a row differsMark. The row has a place.
+func (p *packed) mark(slot int32) {
+	if p != nil {
+		p.places[slot] |= differsMark
+	}
+}
+
+// unmark takes differsMark from a row.
+func (p *packed) unmark(slot int32) {
+	if p != nil {
+		p.places[slot] &^= differsMark
+	}
+}
 
 // takeBack takes all places back.
 func (p *packed) takeBack() {
@@ -60,14 +84,38 @@ func (p *packed) placesOf(scratch *[]int32, slots []int32) []int32 {
 	if p == nil {
 		return slots
 	}
-	if cap(*scratch) < len(slots) {
-		*scratch = make([]int32, len(slots)+len(slots)/2)
-	}
-	places := (*scratch)[:len(slots)]
+	*scratch = p.appendPlaces((*scratch)[:0], slots)
+	return *scratch
+}
+
+// appendPlaces appends the places of touched rows.
+func (p *packed) appendPlaces(places, slots []int32) []int32 {
+	places = slices.Grow(places, len(slots))
 	for i, slot := range slots {
-		places[i] = int32(p.places[slot]) - 1
+		if i%aheadSlots == 0 {
+			p.prefetchPlaces(slots, i)
+		}
+		places = append(places, int32(p.placeOf(slot)))
 	}
 	return places
+}
+
+// prefetchPlaces prefetches places while those of the slots from i on are read. i is a multiple of aheadSlots.
+func (p *packed) prefetchPlaces(slots []int32, i int) {
+	kernels.Prefetch(p.places, nextSlots(slots, i))
+}
+
+// aheadSlots is how many slots are worked on while what is read of later ones is prefetched. So few lines fit into the fill buffers of a core.
+const aheadSlots = 16
+
+// nextSlots returns the slots to prefetch at slot i, a multiple of aheadSlots: aheadSlots of them, twice as many slots ahead; at slot 0 all
+// up to there.
+func nextSlots(slots []int32, i int) []int32 {
+	first, end := min(i+2*aheadSlots, len(slots)), min(i+3*aheadSlots, len(slots))
+	if i == 0 {
+		first = 0
+	}
+	return slots[first:end]
 }
 
 // eachRun calls do for runs of places that follow each other: n from places[i] on.

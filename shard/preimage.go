@@ -17,7 +17,7 @@ func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, places, slots []int32) error
 	if len(slots) == 0 {
 		return nil
 	}
-	rows, index, err := h.locateCopy(slots)
+	rows, index, err := h.locateWritten(e, places, slots)
 	if err != nil {
 		return err
 	}
@@ -26,6 +26,18 @@ func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, places, slots []int32) error
 	}
 	h.s.XorRows(dst, e.Before(), h.places.SliceFloats(0, len(places)), rows, index)
 	return h.s.Sync()
+}
+
+// locateWritten is locateCopy for slots that are at places of an epoch, whose journal keeps rows.
+func (h *Shard) locateWritten(e *Epoch, places, slots []int32) (rows kernels.Matrix, index kernels.Buffer, err error) {
+	if h.packed == nil {
+		return h.locateCopy(slots)
+	}
+	h.where = slices.Grow(h.where[:0], len(places))
+	for _, place := range places {
+		h.where = append(h.where, e.where[place])
+	}
+	return h.locatePlaces(h.where)
 }
 
 // uploadPlaces sets places on the device.
@@ -199,6 +211,7 @@ func (h *Shard) undoEpoch(e *Epoch) error {
 	for place, slot := range e.Slots {
 		if e.drawn[place] { // it is its init again
 			unsetBit(h.hold.differs, slot)
+			h.packed.unmark(slot)
 		}
 	}
 	if err := h.replaceRows(e.Slots, e.Before()); err != nil {

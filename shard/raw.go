@@ -292,5 +292,8 @@ func CountAsWritten(h *Shard) error {
 		}
 	}
 	h.hold.addAll(h.touched)
+	for _, slot := range slots {
+		h.packed.mark(slot)
+	}
 	return nil
 }

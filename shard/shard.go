@@ -294,8 +294,13 @@ func (h *Shard) locate(slots []int32, a access) (rows kernels.Matrix, index kern
 			return rows, index, err
 		}
 	}
-	err = h.uploadSlots(h.packed.placesOf(&h.where, slots))
-	return h.rows, h.slots.SliceFloats(0, len(slots)), err
+	return h.locatePlaces(h.packed.placesOf(&h.where, slots))
+}
+
+// locatePlaces is locate for rows whose places in memory are known.
+func (h *Shard) locatePlaces(places []int32) (rows kernels.Matrix, index kernels.Buffer, err error) {
+	err = h.uploadSlots(places)
+	return h.rows, h.slots.SliceFloats(0, len(places)), err
 }
 
 // locateCopy is locate for rows that are only read, and get no frame. All have been touched.
@@ -335,6 +340,7 @@ func (h *Shard) touchWritten(slot int32) {
 	h.hold.needNone()
 	h.hold.addOne(slot)
 	touch(h, slot)
+	h.packed.mark(slot)
 }
 
 // Touched is how many rows are touched.
