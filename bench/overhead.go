@@ -167,7 +167,7 @@ func (b *overheadRun) measure(c overheadCase, save bool) error {
 	defer os.RemoveAll(dir)
 	var cpu [2][]float64
 	began, block := time.Duration(0), 0
-	floor, sinks := newFloor(c), []commit.SinkFactory(nil)
+	floor, sinks := newFloor(c, steps), []commit.SinkFactory(nil)
 	defer floor.free()
 	if b.o.text("device") == "cpu" {
 		sinks = append(sinks, floor.written.openSink)

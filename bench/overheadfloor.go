@@ -14,8 +14,8 @@ import (
 // floor measures the memory traffic that protection cannot avoid, on the rows that the job changes. For each row of an epoch it
 // copies the row to a list of pre-images, writes row XOR pre-image to a list of deltas, copies that list, and XORs each delta into
 // a parity row. A loop over all rows does each of these, with prefetches, from lists of indexes that were made before. Nothing else
-// is done: no bit is tested, nothing is sorted or sent, and no rank waits for another one. Its rows have memory of their own
-// (placedRows), and so have its parities.
+// is done: no bit is tested, nothing is sorted or sent, and no rank waits for another one. Its rows have memory of their own, in which
+// they are at random places (placedRows), and so have its parities.
 type floor struct {
 	c          overheadCase
 	written    *writtenRows
@@ -40,8 +40,15 @@ type floorEpoch struct {
 	from          []int32   // 0, 1, 2, ...
 }
 
-// newFloor returns a floor of a case.
-func newFloor(c overheadCase) *floor { return &floor{c: c, written: newWrittenRows(c.every)} }
+// floorBytes is the memory that the rows of an owner are spread over: far more than the caches of a core.
+const floorBytes = 256 << 20
+
+// newFloor returns a floor of a case, in blocks of some steps.
+func newFloor(c overheadCase, steps int) *floor {
+	f := &floor{c: c, written: newWrittenRows(c.every, steps)}
+	f.written.spread = floorBytes
+	return f
+}
 
 // prepare takes memory and makes the lists of indexes.
 func (f *floor) prepare() error {

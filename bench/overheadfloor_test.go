@@ -45,3 +45,32 @@ func TestFloorLists(t *testing.T) {
 		}
 	}
 }
+
+// Rows get places of their own: at random within the memory that they are spread over, and one after the other beyond it.
+func TestPlacedRows(t *testing.T) {
+	const bytes, rows = 64, 1000
+	for _, spread := range []int64{0, 100 * bytes, 2 * rows * bytes} {
+		w := writtenRows{spread: spread}
+		r := w.newPlacedRows(bytes, rows)
+		within := int(min(rows, spread/bytes))
+		if r.rows() != within {
+			t.Fatalf("spread over %d bytes: memory of %d rows, want %d", spread, r.rows(), within)
+		}
+		first := r.placesOf([]int32{7, 3, 7, 500})
+		if first[0] != first[2] || !slices.Equal(first, r.placesOf([]int32{7, 3, 7, 500})) {
+			t.Fatalf("spread over %d bytes: places %v of slots 7, 3, 7 and 500", spread, first)
+		}
+		slots := make([]int32, 200)
+		for i := range slots {
+			slots[i] = int32(5 * i)
+		}
+		places := r.placesOf(slots)
+		if spread > 0 && slices.IsSorted(places[:50]) {
+			t.Fatalf("spread over %d bytes: places %v", spread, places)
+		}
+		sorted := slices.Sorted(slices.Values(places))
+		if len(slices.Compact(slices.Clone(sorted))) != len(slots) || sorted[0] < 0 || int(sorted[len(sorted)-1]) >= r.rows() {
+			t.Fatalf("spread over %d bytes: places %v in memory of %d rows", spread, places, r.rows())
+		}
+	}
+}

@@ -32,7 +32,7 @@ type streamFloorOwner struct {
 }
 
 func newStreamFloor(dir string, every int) *streamFloor {
-	return &streamFloor{dir: dir, every: every, written: newWrittenRows(every)}
+	return &streamFloor{dir: dir, every: every, written: newWrittenRows(every, 30)}
 }
 
 // prepare takes memory and opens files.
