@@ -20,7 +20,7 @@ type parityRows struct {
 	// places has 1 + the place of each row, 0 if it has none. Rows get places in the order in
 	// which they are first marked, and keep them, so that rows in use share pages: the first steps touch few pages, and rows that no step
 	// uses take no memory. Nil, in memory that the CPU does not address: the place of a row is its number.
-	// A row with markedAll has all columns marked in folded. Some of these rows do not have it.
+	// A row has markedAll if all of its columns are marked in folded.
 	places []uint32
 	placed uint32 // how many rows have a place
 	// folded has a bit for each row and data column: whether the column's row may differ from
@@ -192,10 +192,11 @@ func (p *parityRows) prefetchMarks(targets []foldTarget, slots []int32, i int, m
 
 // markColumn records that a column of a row may differ from zeros.
 func (p *parityRows) markColumn(at int64, column int) {
-	if !p.isMarked(at, column) {
-		p.takePlace(at)
-		p.folded.set(at*int64(p.group.Data()) + int64(column))
+	if p.isMarked(at, column) {
+		return
 	}
+	p.takePlace(at)
+	p.folded.set(at*int64(p.group.Data()) + int64(column))
 	p.noteMarked(at)
 }
 
