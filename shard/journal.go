@@ -205,7 +205,7 @@ func (h *Shard) recordRows(e *Epoch) error {
 	rows, index, err := kernels.Matrix{}, kernels.Buffer{}, error(nil)
 	if h.packed != nil {
 		e.where = h.packed.appendPlaces(e.where, j.fresh)
-		rows, index, err = h.locatePlaces(e.where[n:])
+		rows, index, err = locatePlaces(h, e.where[n:])
 	} else {
 		rows, index, err = h.locateCopy(j.fresh)
 	}

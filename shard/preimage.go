@@ -17,7 +17,7 @@ func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, places, slots []int32) error
 	if len(slots) == 0 {
 		return nil
 	}
-	rows, index, err := h.locateWritten(e, places, slots)
+	rows, index, err := locateWritten(h, e, places, slots)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (h *Shard) Delta(dst kernels.Matrix, e *Epoch, places, slots []int32) error
 }
 
 // locateWritten is locateCopy for slots that are at places of an epoch, whose journal keeps rows.
-func (h *Shard) locateWritten(e *Epoch, places, slots []int32) (rows kernels.Matrix, index kernels.Buffer, err error) {
+func locateWritten(h *Shard, e *Epoch, places, slots []int32) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	if h.packed == nil {
 		return h.locateCopy(slots)
 	}
@@ -37,7 +37,7 @@ func (h *Shard) locateWritten(e *Epoch, places, slots []int32) (rows kernels.Mat
 	for _, place := range places {
 		h.where = append(h.where, e.where[place])
 	}
-	return h.locatePlaces(h.where)
+	return locatePlaces(h, h.where)
 }
 
 // uploadPlaces sets places on the device.

@@ -294,11 +294,11 @@ func (h *Shard) locate(slots []int32, a access) (rows kernels.Matrix, index kern
 			return rows, index, err
 		}
 	}
-	return h.locatePlaces(h.packed.placesOf(&h.where, slots))
+	return locatePlaces(h, h.packed.placesOf(&h.where, slots))
 }
 
 // locatePlaces is locate for rows whose places in memory are known.
-func (h *Shard) locatePlaces(places []int32) (rows kernels.Matrix, index kernels.Buffer, err error) {
+func locatePlaces(h *Shard, places []int32) (rows kernels.Matrix, index kernels.Buffer, err error) {
 	err = h.uploadSlots(places)
 	return h.rows, h.slots.SliceFloats(0, len(places)), err
 }
