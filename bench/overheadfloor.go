@@ -84,6 +84,10 @@ func (o *floorOwner) prepare(c overheadCase, size placedRows, epochs [][]int32) 
 	parities := (size.rows()/c.k + 1) * c.r
 	o.rows = kernels.Mat(alloc(size.rows(), kernels.Rows), size.rows(), size.stride)
 	o.parity = kernels.Mat(alloc(parities, kernels.Rows), parities, size.stride)
+	if err == nil { // as a job does, for rows that are packed and for parities
+		kernels.HugePages(o.rows.Buf.Host())
+		kernels.HugePages(o.parity.Buf.Host())
+	}
 	kernels.Populate(o.rows.Buf) // else all of them are the same page of zeros
 	o.before, o.deltas = alloc(most, kernels.Staging), alloc(most*c.r, kernels.Sent)
 	o.arrived = alloc(most*c.r, kernels.Staging)

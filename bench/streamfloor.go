@@ -12,7 +12,7 @@ import (
 
 // streamFloor measures the work that a stream to a folder cannot avoid, on the rows that the job changes. It copies each row of an
 // epoch to a frame, and writes full frames to a file. It computes no sum, numbers nothing, and waits for no disk. Its rows have memory
-// of their own (placedRows).
+// of their own, in which they follow each other (placedRows).
 type streamFloor struct {
 	dir        string
 	every      int // steps of an epoch

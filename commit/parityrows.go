@@ -170,7 +170,7 @@ func (p *parityRows) findTarget(targets []foldTarget, slot int32) (at int64, to 
 }
 
 // prefetchMarks prefetches what foldRows reads of the rows of later slots at slot i, a multiple of foldAhead: their places and, if marks is
-// set, the bits of their columns.
+// set, the bits of their columns. At slot 0 it begins with the rows of that slot.
 func (p *parityRows) prefetchMarks(targets []foldTarget, slots []int32, i int, marks bool) {
 	first, end := min(i+2*foldAhead, len(slots)), min(i+3*foldAhead, len(slots))
 	if i == 0 {
@@ -250,8 +250,10 @@ func (p *parityRows) discardRows() {
 	p.unbuilt.fill(n)
 	p.missing.Store(n)
 	clear(p.folded)
-	for at := range p.places {
-		p.places[at] &^= markedAll
+	if p.placed > 0 { // else the list may have no memory yet
+		for at := range p.places {
+			p.places[at] &^= markedAll
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ type Epoch struct {
 	drawn  []bool         // by place: the row had never been written, so it was its init
 	before kernels.Buffer // KeepRows: their bytes before that
 	hashes []digest.Sum   // KeepHashes: the hashes of these bytes
-	where  []int32        // KeepRows, rows that are packed: by place, where the row is in memory
+	where  []int32        // KeepRows, rows that are packed: for each of Slots, its place in memory
 	stride int
 	wrote  []uint64 // a bit for each slot
 	index  []int32  // by slot: its place in Slots + 1, for the first listed ones; open addressing, 0 is free

@@ -181,8 +181,8 @@ func noteWrites(h *Shard, slots []int32, drawn []bool) []bool {
 	return drawn
 }
 
-// noteWrite is noteWrites for a row without differsMark. It reports whether the row equals its init so far. Such rows are among those without
-// a bit in differs, so touched is not read for other rows: each bit that is read is a cache miss.
+// noteWrite is noteWrites for a row without differsMark. It reports whether the row equals its init so far. A row that was never touched
+// does, so touched is read for rows that equal their inits: each bit that is read is a cache miss.
 func noteWrite(h *Shard, slot int32) (equals bool) {
 	word, bit := &h.hold.differs[slot>>6], uint64(1)<<(slot&63)
 	if equals = *word&bit == 0; equals {
@@ -204,7 +204,7 @@ func (h *Shard) recordRows(e *Epoch) error {
 	}
 	rows, index, err := kernels.Matrix{}, kernels.Buffer{}, error(nil)
 	if h.packed != nil {
-		e.where = h.packed.appendPlaces(e.where, j.fresh)
+		e.where = h.packed.appendPlaces(e.where[:n], j.fresh)
 		rows, index, err = locatePlaces(h, e.where[n:])
 	} else {
 		rows, index, err = h.locateCopy(j.fresh)

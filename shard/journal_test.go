@@ -27,10 +27,14 @@ func checkJournal(t *testing.T, r *rand.Rand) {
 	h := shards(t, 2, state)[1]
 	h.OpenJournal(KeepRows, func() time.Duration { return 0 })
 	views := []*Shard{h, h.On(h.s)}
-	rows := func() []byte { return bytes.Clone(h.rows.Buf.Host()) }
-	if err := h.TouchAll(); err != nil { // so that plain copies have all rows
+	shuffled := make([]int32, h.Slots())
+	for i, slot := range r.Perm(len(shuffled)) {
+		shuffled[i] = int32(slot)
+	}
+	if err := h.drawUntouched(shuffled); err != nil { // so that copies have all rows
 		t.Fatal(err)
 	}
+	rows := func() []byte { return allRows(t, h) }
 	ends := [][]byte{rows()} // at the last commit, and at the end of each sealed epoch
 	for range 60 {
 		switch x := r.IntN(10); {
@@ -53,6 +57,7 @@ func checkJournal(t *testing.T, r *rand.Rand) {
 				t.Fatal("a rollback does not restore the rows at the end of an epoch")
 			}
 		}
+		checkPlaces(t, h)
 		if h.Journal().Sealed() != len(ends)-1 {
 			t.Fatalf("%d epochs are sealed, not %d", h.Journal().Sealed(), len(ends)-1)
 		}
@@ -116,7 +121,7 @@ func checkDelta(t *testing.T, r *rand.Rand, h *Shard, e *Epoch, before []byte) {
 			t.Fatalf("slot %d is not at place %d", sorted[i], place)
 		}
 	}
-	got, now := bytes.Clone(before), h.rows.Buf.Host()
+	got, now := bytes.Clone(before), allRows(t, h)
 	for i, slot := range slots {
 		for k, d := range kernels.BytesOf(delta)[i*4*stride : (i+1)*4*stride] {
 			got[int(slot)*4*stride+k] ^= d

@@ -11,8 +11,8 @@ import (
 // touch few pages, also where their rows are all over the tables, and the memory of a table is that of the rows in use.
 // In the order of their slots each would take a page of its own.
 //
-// Invariant: a row has a place if and only if it was touched. Places 0 to used-1 are taken. A row with differsMark may differ from its
-// init (hold.differs). Some of these rows do not have the mark.
+// Invariant: a row has a place if and only if it was touched. Places 0 to used-1 are taken. A row with differsMark has its bit
+// in hold.differs. Some rows with that bit do not have the mark, until they are written again.
 type packed struct {
 	places    []uint32 // 1 + the place of each slot, 0 if it has none; and differsMark
 	used      uint32

@@ -26,6 +26,63 @@ func TestPacked(t *testing.T) {
 	}
 }
 
+// checkPlaces checks the places of packed rows: a row has one if and only if it was touched, only rows that may differ from their inits
+// have differsMark, and the epochs of the journal have the places of their rows.
+func checkPlaces(t *testing.T, h *Shard) {
+	t.Helper()
+	if h.packed == nil {
+		return
+	}
+	for slot := range int32(h.Slots()) {
+		if has := h.packed.places[slot] != 0; has != isSet(h.touched, slot) {
+			t.Fatalf("slot %d has a place: %v, was touched: %v", slot, has, !has)
+		}
+		if h.packed.isMarked(slot) && !isSet(h.hold.differs, slot) {
+			t.Fatalf("slot %d has the mark of rows that differ from their inits", slot)
+		}
+	}
+	if h.journal == nil || h.journal.keep != KeepRows {
+		return
+	}
+	for _, e := range h.journal.allEpochs() {
+		if len(e.where) != len(e.Slots) || len(e.drawn) != len(e.Slots) {
+			t.Fatalf("an epoch of %d rows has %d places, and notes of %d rows", len(e.Slots), len(e.where), len(e.drawn))
+		}
+		for i, slot := range e.Slots {
+			if got := h.packed.placeOf(slot); got != int(e.where[i]) {
+				t.Fatalf("slot %d is at %d, in its epoch at %d", slot, got, e.where[i])
+			}
+		}
+	}
+}
+
+// TestSorted sorts slots of all lengths in bits.
+func TestSorted(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for length := range 32 {
+		for _, n := range []int{0, 1, 500} {
+			e := &Epoch{}
+			for len(e.Slots) < n {
+				e.Slots = append(e.Slots, int32(r.Int64N(1<<length)))
+			}
+			slots, places := e.Sorted([]int32{-1}, nil)
+			if want := slices.Sorted(slices.Values(e.Slots)); slots[0] != -1 || !slices.Equal(slots[1:], want) {
+				t.Fatalf("%d slots below 2^%d are not sorted: %v", n, length, slots)
+			}
+			for i, place := range places {
+				if e.Slots[place] != slots[1+i] {
+					t.Fatalf("slot %d of %d below 2^%d is not at place %d", slots[1+i], n, length, place)
+				}
+			}
+			if len(places) != n {
+				t.Fatalf("%d slots have %d places", n, len(places))
+			}
+		}
+	}
+}
+
 // Packed rows are at the beginning of the memory, in the order of their first use. Rows that are only peeked at have no place, and after Reset none has.
 func TestPlaces(t *testing.T) {
 	inPacked = true

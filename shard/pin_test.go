@@ -20,6 +20,7 @@ type pinned struct {
 
 func stateOf(t *testing.T, h *Shard) pinned {
 	t.Helper()
+	checkPlaces(t, h)
 	written := 0
 	for i, word := range h.TouchedBits() {
 		if written += bits.OnesCount64(word); word&^h.touched[i] != 0 {
