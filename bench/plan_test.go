@@ -72,10 +72,10 @@ func TestRunTogetherEndsTheOthers(t *testing.T) {
 		t.Skip("reads /proc")
 	}
 	began := time.Now()
-	if _, err := runTogether([][]string{{"sleep", "60"}, {"sh", "-c", "echo broken >&2; exit 3"}, {"sleep", "60"}}); err == nil || !strings.Contains(err.Error(), "broken") {
+	if _, err := runTogether([][]string{{"sleep", "60"}, {"sh", "-c", "echo broken >&2; exit 3"}, {"sleep", "60"}}, false); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := runTogether([][]string{{"sleep", "60"}, {"/no/such/program"}}); err == nil {
+	if _, err := runTogether([][]string{{"sleep", "60"}, {"/no/such/program"}}, true); err == nil {
 		t.Error("a program that is not there has run")
 	}
 	if took := time.Since(began); took > 30*time.Second {

@@ -49,7 +49,7 @@ func (b *planRun) compareProcesses(out io.Writer, report *Report, batch string) 
 		for i, text := range numbers {
 			n, _ := strconv.Atoi(text) // the setting is checked
 			r, err := b.timeRun(n, []string{"job.ranks=" + text, "job.save_model=false", "train.global_batch=" + batch,
-				fmt.Sprint("train.iterations=", b.o.number("steps")), "cache.mode=" + b.o.text("mode")})
+				fmt.Sprint("train.iterations=", b.o.number("steps")), "cache.mode=" + b.o.text("mode")}, false)
 			if err != nil {
 				return err
 			}
