@@ -70,6 +70,7 @@ func (b *bench) prepareSums(w *plan.Work, p *oracle.Plan, cells *kernels.Matrix)
 	sums := kernels.Mat(b.alloc(len(p.Slots)*width, kernels.Working), len(p.Slots), width)
 	start, pos := b.upload(p.Start), b.upload(p.Pos)
 	b.addStage(&w.Sum, 1, func() { b.s.SumRows(sums, kernels.Mat(cells.Buf, cells.Buf.Floats()/width, width), start, pos) })
+	b.endStage() // gradients are sent
 }
 
 // upload copies a list to the device.
@@ -112,6 +113,7 @@ func (b *bench) prepareOwner(w *plan.Work) {
 	grads := kernels.Mat(b.alloc(len(pos)*j.Width, kernels.Working), len(pos), j.Width)
 	b.addStage(&w.Apply, 1, func() { b.s.UpdateRows(rule, table, at, grads, first, places) })
 	b.addStage(&w.Serve, 1, serve)
+	b.endStage() // rows are sent
 
 	lists := b.requests(int(r.Served), min(j.Trainers, 64), slots)
 	var merged oracle.Merged
@@ -166,5 +168,6 @@ func (b *bench) prepareDense(w *plan.Work) {
 		parts[i] = b.alloc(segment, kernels.Working)
 	}
 	b.addStage(&w.Reduce, float64(trainers)/float64(addends), func() { b.s.Sum(weights.SliceFloats(0, segment), parts) })
+	b.endStage() // sums are sent
 	b.addStage(&w.Update, 1, update)
 }

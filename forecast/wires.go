@@ -23,6 +23,7 @@ const (
 	wireRounds       = 8  // times of each kind, of which the median counts
 	mostEndpoints    = 16
 	tagOfMeasurement = 1
+	workBetween      = 300 * time.Microsecond // of a rank without a core of its own, before each exchange
 	joinTimeout      = 10 * time.Second
 	quietHeartbeat   = 2 * time.Second
 )
@@ -81,6 +82,7 @@ type messages struct {
 }
 
 // exchange returns the seconds of a core that a rank needs for an exchange of some messages with each of the others, waiting included.
+// Ranks that share cores work before each exchange, as in a step: so they arrive at different times, sleep, and are woken.
 func (m *messages) exchange(rounds, each, bytes int) float64 {
 	n := len(m.eps)
 	memory := make([][]byte, n) // for what is received, and then one message to send
@@ -88,21 +90,24 @@ func (m *messages) exchange(rounds, each, bytes int) float64 {
 		memory[i] = make([]byte, bytes*(each*n+1))
 	}
 	var all []float64
+	work := time.Duration(0)
+	if n > runtime.NumCPU() {
+		work = workBetween
+	}
 	for range wireRounds {
 		began, used := m.e.Now(), usedTime(true)
 		var wait sync.WaitGroup
 		errs := make([]error, n)
 		for i, ep := range m.eps {
-			wait.Go(func() { errs[i] = swap(ep, i, n, rounds, each, memory[i]) })
+			wait.Go(func() { errs[i] = swap(ep, i, n, rounds, each, memory[i], work) })
 		}
 		wait.Wait()
 		if m.err = cmp.Or(append(errs, m.err)...); m.err != nil {
 			return 0
 		}
 		took := m.e.Now() - began
-		// Endpoints without a core of their own take turns.
-		if cpu := (usedTime(true) - used) / time.Duration(n); n > runtime.NumCPU() && cpu > 0 {
-			took = cpu
+		if cpu := (usedTime(true) - used) / time.Duration(n); work > 0 && cpu > 0 {
+			took = max(0, cpu-time.Duration(rounds)*work)
 		}
 		all = append(all, took.Seconds()/float64(rounds))
 	}
@@ -110,12 +115,23 @@ func (m *messages) exchange(rounds, each, bytes int) float64 {
 	return all[len(all)/2]
 }
 
-// swap sends messages to all others, and receives as many.
-func swap(ep transport.Endpoint, self, n, rounds, each int, memory []byte) (err error) {
+// spin uses a core for some time.
+func spin(work time.Duration) {
+	runtime.LockOSThread() // usedTime is that of a thread
+	defer runtime.UnlockOSThread()
+	for began, used := time.Now(), usedTime(false); usedTime(false)-used < work && time.Since(began) < 1000*work; {
+	}
+}
+
+// swap sends messages to all others, and receives as many, after some work.
+func swap(ep transport.Endpoint, self, n, rounds, each int, memory []byte, work time.Duration) (err error) {
 	bytes := len(memory) / (each*n + 1)
 	in, out := memory[:bytes*each*n], memory[bytes*each*n:]
 	var requests []transport.Request
 	for range rounds {
+		if work > 0 {
+			spin(work)
+		}
 		requests = requests[:0]
 		for k := range n {
 			for m := 0; k != self && m < each; m++ {

@@ -48,6 +48,7 @@ type bench struct {
 	buffers []kernels.Buffer
 	random  *rand.Rand
 	err     error
+	meeting *meeting // of all copies
 }
 
 // stage is an operation of a step, which has it times times, and where its seconds are stored.
@@ -55,6 +56,58 @@ type stage struct {
 	seconds *float64
 	times   float64
 	run     func()
+	meets   bool // then the ranks wait for each other
+}
+
+// meeting is a barrier of copies.
+type meeting struct {
+	mu      sync.Mutex
+	met     sync.Cond
+	copies  int // that take part
+	waiting int
+	round   int
+	refused bool // in this round
+	result  bool // of the last round
+}
+
+func newMeeting(copies int) *meeting {
+	m := &meeting{copies: copies}
+	m.met.L = &m.mu
+	return m
+}
+
+// agree waits for all copies. It reports whether each of them has called it with true.
+func (m *meeting) agree(yes bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting++
+	m.refused = m.refused || !yes
+	if round := m.round; !m.endRound() {
+		for m.round == round {
+			m.met.Wait()
+		}
+	}
+	return m.result
+}
+
+// leave ends the part of a copy. The others end their rounds.
+func (m *meeting) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.copies--
+	m.refused = true
+	m.endRound()
+}
+
+// endRound ends the round if all copies wait.
+func (m *meeting) endRound() bool {
+	if m.waiting < m.copies {
+		return false
+	}
+	m.result, m.refused, m.waiting = !m.refused, false, 0
+	m.round++
+	m.met.Broadcast()
+	return true
 }
 
 // measureWork measures the work of the rank that moves the most bytes. As many copies run at a time as processes do here: they
@@ -73,9 +126,9 @@ func measureWork(outline *train.Outline, f *plan.Forecast, here int, free float6
 	if threads > 1 { // copies that share cores are timed by the clock of their only thread
 		copies = max(1, min(copies, runtime.NumCPU()/threads))
 	}
-	all := make([]*bench, copies)
+	all, meet := make([]*bench, copies), newMeeting(copies)
 	for i := range all {
-		all[i] = &bench{outline: outline, dev: dev, threads: threads, copies: copies, r: &f.Largest, random: rand.New(rand.NewPCG(1, uint64(i)))}
+		all[i] = &bench{outline: outline, dev: dev, threads: threads, copies: copies, r: &f.Largest, random: rand.New(rand.NewPCG(1, uint64(i))), meeting: meet}
 	}
 	all[0].readSlice()
 	for _, b := range all {
@@ -112,6 +165,7 @@ func (b *bench) measureAll() {
 		}
 	}()
 	if b.err != nil {
+		b.meeting.leave()
 		return
 	}
 	b.prepareSlice(&b.work)
@@ -146,7 +200,14 @@ func (b *bench) alloc(floats int, use kernels.Use) kernels.Buffer {
 // addStage appends an operation to those of a step.
 func (b *bench) addStage(seconds *float64, times float64, run func()) {
 	if b.err == nil {
-		b.stages = append(b.stages, stage{seconds, times, run})
+		b.stages = append(b.stages, stage{seconds, times, run, false})
+	}
+}
+
+// endStage ends the operations between two exchanges: all copies meet after the last one.
+func (b *bench) endStage() {
+	if n := len(b.stages); n > 0 {
+		b.stages[n-1].meets = true
 	}
 }
 
@@ -154,19 +215,38 @@ func (b *bench) addStage(seconds *float64, times float64, run func()) {
 func (b *bench) runStages() {
 	all := make([][]float64, len(b.stages))
 	began := time.Now()
-	for n := -1; b.err == nil && (n < leastRepeats || time.Since(began) < measureStepsFor && n < mostRepeats); n++ {
+	for n := -1; b.meeting.agree(b.err == nil && (n < leastRepeats || time.Since(began) < measureStepsFor && n < mostRepeats)); n++ {
 		for i, x := range b.stages {
 			if took := b.timeOnce(b.threads, x.run); n >= 0 {
 				all[i] = append(all[i], took)
 			}
+			if b.err != nil {
+				b.meeting.leave()
+				return
+			}
+			if x.meets {
+				b.meeting.agree(true)
+			}
 		}
 	}
 	for i, x := range b.stages {
-		if b.err == nil {
-			slices.Sort(all[i])
-			*x.seconds = x.times * all[i][len(all[i])/2]
+		if b.err == nil && len(all[i]) > 0 {
+			*x.seconds = x.times * b.typical(all[i])
 		}
 	}
+}
+
+// typical is the median of times. If copies share cores it is the mean: some of the operations are interrupted, and then find
+// the caches with the data of others. The median has none of them.
+func (b *bench) typical(times []float64) (seconds float64) {
+	if b.copies <= runtime.NumCPU() {
+		slices.Sort(times)
+		return times[len(times)/2]
+	}
+	for _, t := range times {
+		seconds += t / float64(len(times))
+	}
+	return seconds
 }
 
 // seconds is the median time of operations on the stream.

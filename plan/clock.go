@@ -109,8 +109,10 @@ func (h *Host) Step(j *Job, r *RankMean, w *Work) (t Times) {
 	if j.Trainers > 1 {
 		dense += h.latency(r, Dense) // parts, and then sums
 	}
+	copied := 0.0
 	if j.OneHost && j.Trainers > 1 { // the sums of the others are copied from their memory
-		dense += h.Here.PerByte * 4 * float64(j.denseFloats()) * float64(j.Trainers-1) / float64(j.Trainers)
+		copied = h.Here.PerByte * 4 * float64(j.denseFloats()) * float64(j.Trainers-1) / float64(j.Trainers)
+		dense += copied
 	}
 	rest := j.denseRest(dense, w.Backward)
 	t.Gradients, t.HidesGrads = hide(grads+math.Min(grads, rest), (1-now)*w.Sum) // the all-reduce has half of the link meanwhile
@@ -127,7 +129,7 @@ func (h *Host) Step(j *Job, r *RankMean, w *Work) (t Times) {
 	t.Path = t.Compute + t.Rows + t.Update + t.LateRows + t.Gradients + t.Delayed + t.Dense + t.Status + t.Protection
 
 	threads := float64(max(1, h.Threads))
-	work := threads*(t.Compute+w.Sum+w.Apply+w.Serve+t.Update) + w.Read + w.Plan + w.Merge + w.Reduce + t.Protection
+	work := threads*(t.Compute+w.Sum+w.Apply+w.Serve+t.Update) + w.Read + w.Plan + w.Merge + w.Reduce + copied + t.Protection
 	for k := range Classes {
 		work += h.cost(r, k)
 		t.Link += h.wireTime(r, k)
