@@ -109,7 +109,7 @@ func planJob(j *job) plan.Job {
 	mode := j.modeOf(j.cfg.Cache.Mode)
 	p := plan.Job{Ranks: j.ranks, Trainers: j.roles.trainers, First: j.roles.first, Place: j.place, Width: j.width, Stride: j.width + j.rowState(),
 		Split: mode != lrpp.Direct, DelayedSync: j.cfg.Cache.DelayedSync && j.cfg.Train.ClipNorm == 0, AllRows: j.rows.movesAll(),
-		Buckets: joinBuckets(j.shape.Buckets(), j.roles.trainers), OneHost: j.ranks <= j.world.Neighbours && j.cfg.Collectives.Transport == "auto",
+		Buckets: joinBuckets(j.shape.Buckets(), j.roles.trainers), OneHost: readsAll(j),
 		Coded: j.coded(), Layout: j.layout, Commits: j.commits() || streams(j), CommitEvery: j.cfg.EC.CommitEvery, StatusBytes: 8 * statusFields}
 	if hashes(j) || j.stores() {
 		p.SealBytes = 8 * len((&sealReport{}).words())
@@ -125,9 +125,9 @@ func (o *Outline) LookupsPerStep() float64 {
 // heapSpare is the memory of the Go heap over the bytes in use: see the collector's percentage in package cli.
 const heapSpare = 1.25
 
-// Memory of a process without rows and buffers, and of its supervisor. Measured as the anonymous memory of jobs of
-// some ten rows, with 1 to 8 processes: 6.9 to 9.9 MiB and 5.5 to 5.9. The program itself is in memory once for all.
-const ownProcess, ownSupervisor = 7.2 * (1 << 20), 5.8 * (1 << 20)
+// Memory of a process without rows and buffers, of its connections, and of its supervisor. Measured as the anonymous memory of jobs with 1 to
+// 16 processes: that of a process with others is 1.8 to 2.8 MiB larger, and a supervisor has 6.2 to 6.5. The program itself is in memory once for all.
+const ownProcess, ownConnections, ownSupervisor = 7.2 * (1 << 20), 2 * (1 << 20), 6.3 * (1 << 20)
 
 // Memory is the memory of the process of a rank, when all rows have been touched. The rank's counts
 // per step are counted.
@@ -185,6 +185,11 @@ func sizesOf(j *job) plan.Sizes {
 	return s
 }
 
+// readsAll reports whether all ranks can read each other's memory.
+func readsAll(j *job) bool {
+	return j.ranks <= j.world.Neighbours && j.cfg.Collectives.Transport == "auto"
+}
+
 // addDense adds the dense part and the activations of a rank.
 func addDense(m *plan.Memory, j *job, rank int) {
 	params, state := float64(j.shape.DenseParams()), float64(j.denseOpt.Kind.DenseState(j.shape.DenseParams()))
@@ -196,7 +201,7 @@ func addDense(m *plan.Memory, j *job, rank int) {
 	slice := float64(j.maxSliceOf(rank))
 	const perSample = 6 // label, weight, loss, gradient, and two on the host
 	m[plan.Activations] = 4 * slice * float64(j.shape.Activations+j.schema.Dense+perSample)
-	if j.roles.isTrainer(rank) && j.roles.trainers > 1 {
+	if j.roles.isTrainer(rank) && j.roles.trainers > 1 && !readsAll(j) { // else gradients are added in place
 		m[plan.Buffers] += float64(collectives.AllReduceBytes(j.roles.trainers))
 	}
 	if j.keepsLosses(rank) {
@@ -213,7 +218,7 @@ func addLinks(m *plan.Memory, j *job) {
 	if j.ranks == 1 {
 		return
 	}
-	m[plan.Process] += ownSupervisor
+	m[plan.Process] += ownConnections + ownSupervisor
 	here := float64(j.world.Neighbours - 1)
 	if j.cfg.Collectives.Transport != "auto" && j.cfg.Collectives.Transport != "nccl" {
 		here = 0
