@@ -239,7 +239,8 @@ func (b *planRun) timeRun(n int, sets []string, watched bool) (r ran, err error)
 	return r, err
 }
 
-// runTogether runs commands at the same time, until all have ended. If watched is set, memory is the most of the first one and its descendants.
+// runTogether runs commands at the same time, until all have ended. If watched is set, memory is the most of the first one and its
+// descendants.
 func runTogether(commands [][]string, watched bool) (memory float64, err error) {
 	started := make([]*exec.Cmd, len(commands))
 	errs := make([]bytes.Buffer, len(commands))

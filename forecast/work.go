@@ -128,7 +128,8 @@ func measureWork(outline *train.Outline, f *plan.Forecast, here int, free float6
 	}
 	all, meet := make([]*bench, copies), newMeeting(copies)
 	for i := range all {
-		all[i] = &bench{outline: outline, dev: dev, threads: threads, copies: copies, r: &f.Largest, random: rand.New(rand.NewPCG(1, uint64(i))), meeting: meet}
+		all[i] = &bench{outline: outline, dev: dev, threads: threads, copies: copies, r: &f.Largest, meeting: meet,
+			random: rand.New(rand.NewPCG(1, uint64(i)))}
 	}
 	all[0].readSlice()
 	for _, b := range all {

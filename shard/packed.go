@@ -105,7 +105,8 @@ func (p *packed) prefetchPlaces(slots []int32, i int) {
 	kernels.Prefetch(p.places, nextSlots(slots, i))
 }
 
-// aheadSlots is how many slots are worked on while what is read of later ones is prefetched. So few lines fit into the fill buffers of a core.
+// aheadSlots is how many slots are worked on while what is read of later ones is prefetched. So few lines fit into the fill buffers of
+// a core.
 const aheadSlots = 16
 
 // nextSlots returns the slots to prefetch at slot i, a multiple of aheadSlots: aheadSlots of them, twice as many slots ahead; at slot 0 all

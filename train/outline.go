@@ -125,8 +125,9 @@ func (o *Outline) LookupsPerStep() float64 {
 // heapSpare is the memory of the Go heap over the bytes in use: see the collector's percentage in package cli.
 const heapSpare = 1.25
 
-// Memory of a process without rows and buffers, of its connections, and of its supervisor. Measured as the anonymous memory of jobs with 1 to
-// 16 processes: that of a process with others is 1.8 to 2.8 MiB larger, and a supervisor has 6.2 to 6.5. The program itself is in memory once for all.
+// Memory of a process without rows and buffers, of its connections, and of its supervisor. Measured as the anonymous memory of jobs with
+// 1 to 16 processes: that of a process with others is 1.8 to 2.8 MiB larger, and a supervisor has 6.2 to 6.5. The program itself is in
+// memory once for all.
 const ownProcess, ownConnections, ownSupervisor = 7.2 * (1 << 20), 2 * (1 << 20), 6.3 * (1 << 20)
 
 // Memory is the memory of the process of a rank, when all rows have been touched. The rank's counts
