@@ -1,13 +1,19 @@
 package kernels
 
-// splitColumns is the least number of columns of a thread that computes all rows of a low C. With maxColumns there are two threads then.
-const splitColumns = 512
+// splitColumns is the least number of columns of a thread that computes all rows of a low C, and splitDirect that of one that reads B in place.
+const splitColumns, splitDirect = 512, 128
 
-// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of a packed B that is
+// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of a B that is
 // larger than a core's own cache. A low C has few rows, which every thread reads or packs.
 func (p *product) splitsColumns() bool {
 	threads, cols := p.g.pool.threads, p.j1-p.j0
-	return threads > 1 && !p.directB && p.m <= mostRows && cols >= splitColumns*threads && min(p.k, p.g.shape.kc)*cols > maxPacked
+	switch {
+	case threads == 1 || p.m > mostRows:
+		return false
+	case p.directB:
+		return p.m > lowRows && cols >= splitDirect*threads
+	}
+	return cols >= splitColumns*threads && min(p.k, p.g.shape.kc)*cols > maxPacked
 }
 
 // chooseBlocks sets the blocks of C: bounds, in tiles, of blocks of rows, the number of blocks of columns, and the workers' shares of the

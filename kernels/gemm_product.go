@@ -99,18 +99,19 @@ func (p *product) readsA() bool {
 }
 
 // lowRows is the number of rows of C up to which packing B costs more than lines of it that are far apart. A taller C may read B in
-// place if all of B stays in a cache: mostRows and nearBytes.
+// place, up to mostRows, if all of B stays in a cache, nearBytes, or its rows lie in different sets of one: their distance is no multiple of setBytes.
 const (
 	lowRows   = 84
 	mostRows  = 280
 	nearBytes = 4 << 20
+	setBytes  = 1 << 10
 )
 
 // readsB reports whether B is read in place: C has few rows, so that an element of a packed B would be used a few times only. With more
 // than two tiles below one another a row of a panel must not take more lines than it would if it were packed.
 func (p *product) readsB() bool {
 	const line = 64
-	near := p.m <= lowRows || p.m <= mostRows && 4*p.k*p.n <= nearBytes
+	near := p.m <= lowRows || p.m <= mostRows && (4*p.k*p.n <= nearBytes || p.b.rs%setBytes != 0)
 	return p.b.cs == 4 && (p.mTiles <= 2 || near && p.b.rs%line == 0)
 }
 

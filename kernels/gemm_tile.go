@@ -45,13 +45,13 @@ type tileShape struct {
 	kc       int  // greatest chain length of a call: C is loaded and stored once in it; a panel of B stays in the L2 cache
 	mc       int  // most tiles below one another: their rows of A stay in the L2 cache; see splitsColumns
 	byColumn bool // whether tiles of an A that is stored by columns take no longer than packed ones
-	ahead    int  // rows of a B that is read in place that are prefetched ahead: some 400 cycles
+	ahead    int  // rows of a B that is read in place that are prefetched ahead: some 400 cycles at least
 }
 
 func shapeOf(i isa) tileShape {
 	switch i {
 	case isaAVX512:
-		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 512, mc: 9, byColumn: true, ahead: 16}
+		return tileShape{mr: 14, tail: 4, nr: 32, half: 16, strip: 16, kc: 512, mc: 9, byColumn: true, ahead: 32}
 	case isaAVX2:
 		return tileShape{mr: 6, tail: 6, nr: 16, half: 8, strip: 8, kc: 512, mc: 24, ahead: 64}
 	default:
