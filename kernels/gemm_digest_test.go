@@ -20,7 +20,7 @@ var productDigests = []struct {
 	{600, 280, 128, "2248545eb9289534"}, // the same, as many tiles of C as that allows with AVX-512
 	{600, 512, 367, "0f624b171ff95107"}, // rows of B are not aligned
 	{1100, 40, 1024, "8358fc04ea74dcbc"},
-	{700, 100, 1536, "2dd4e122cfd359ff"}, // each of two threads has half of the columns of dw
+	{700, 100, 1536, "2dd4e122cfd359ff"},  // each of two threads has half of the columns of dw
 	{1100, 200, 1040, "1ea6674b9099c849"}, // the same; B is read in place, as its rows are in different sets of a cache
 	{600, 1024, 399, "0db2118d5df9b6e7"},
 	{600, 512, 13, "0e031b08a3be789d"},
