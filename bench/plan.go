@@ -136,7 +136,7 @@ func (b *planRun) compare(out io.Writer, report *Report, n int) error {
 			to      *ran
 			steps   int
 			watched bool
-		}{{&watched, steps / 2, true}, {&short, steps / 2, false}, {&long, steps, false}} {
+		}{{&watched, steps, true}, {&short, steps / 2, false}, {&long, steps, false}} {
 			if *run.to, err = b.timeRun(n, b.sets(n, run.steps), run.watched); err != nil {
 				return err
 			}

@@ -91,7 +91,7 @@ func (m *messages) exchange(rounds, each, bytes int) float64 {
 	}
 	var all []float64
 	work := time.Duration(0)
-	if n > runtime.NumCPU() {
+	if n > runtime.NumCPU() && usedTime(true) > 0 {
 		work = workBetween
 	}
 	for range wireRounds {

@@ -3,8 +3,8 @@ package kernels
 // splitColumns is the least number of columns of a thread that computes all rows of a low C, and splitDirect that of one that reads B in place.
 const splitColumns, splitDirect = 512, 128
 
-// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of a B that is
-// larger than a core's own cache. A low C has few rows, which every thread reads or packs.
+// splitsColumns reports whether each thread computes all rows of some columns. Blocks of rows would each read all of B: of a packed one that
+// is larger than a core's own cache, or of one that is read in place. A low C has few rows, which every thread reads or packs.
 func (p *product) splitsColumns() bool {
 	threads, cols := p.g.pool.threads, p.j1-p.j0
 	switch {

@@ -45,7 +45,7 @@ type tileShape struct {
 	kc       int  // greatest chain length of a call: C is loaded and stored once in it; a panel of B stays in the L2 cache
 	mc       int  // most tiles below one another: their rows of A stay in the L2 cache; see splitsColumns
 	byColumn bool // whether tiles of an A that is stored by columns take no longer than packed ones
-	ahead    int  // rows of a B that is read in place that are prefetched ahead: some 400 cycles at least
+	ahead    int  // rows of a B that is read in place that are prefetched ahead
 }
 
 func shapeOf(i isa) tileShape {

@@ -202,7 +202,8 @@ func addDense(m *plan.Memory, j *job, rank int) {
 	slice := float64(j.maxSliceOf(rank))
 	const perSample = 6 // label, weight, loss, gradient, and two on the host
 	m[plan.Activations] = 4 * slice * float64(j.shape.Activations+j.schema.Dense+perSample)
-	if j.roles.isTrainer(rank) && j.roles.trainers > 1 && !readsAll(j) { // else gradients are added in place
+	inPlace := readsAll(j) && j.dev == j.host // but for short buckets, whose scratch is little
+	if j.roles.isTrainer(rank) && j.roles.trainers > 1 && !inPlace {
 		m[plan.Buffers] += float64(collectives.AllReduceBytes(j.roles.trainers))
 	}
 	if j.keepsLosses(rank) {
