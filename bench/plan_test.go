@@ -50,7 +50,7 @@ func TestProgramInMemoryIsNotCounted(t *testing.T) {
 	}
 	var measured []float64
 	for _, place := range []string{"/var/tmp", "/dev/shm"} {
-		dir, err := os.MkdirTemp(place, "ecrec-test-*")
+		dir, err := os.MkdirTemp(place, "bench-test-*")
 		if err != nil {
 			t.Skipf("it needs a folder on a disk and one in memory: %v", err)
 		}
