@@ -9,7 +9,7 @@ import (
 
 func TestCoreRoundTrip(t *testing.T) {
 	if runtime.NumCPU() < 2 {
-		t.Skip("one core")
+		t.Skip("a round trip needs two cores")
 	}
 	for range 5 { // other tests may keep a core busy
 		if took, ok := coreRoundTrip(); ok {
@@ -19,7 +19,7 @@ func TestCoreRoundTrip(t *testing.T) {
 			return
 		}
 	}
-	t.Skip("the cores are busy")
+	t.Skip("the two threads did not run at the same time in five tries: other tests keep the cores busy")
 }
 
 // TestTripGivesUp: a core whose partner never answers does not wait forever.

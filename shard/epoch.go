@@ -43,7 +43,8 @@ func (e *Epoch) Sorted(slots, places []int32) ([]int32, []int32) {
 	length := bits.Len32(uint32(top))
 	passes := (length + mostDigit - 1) / mostDigit
 	for pass := range passes { // radix sort, the lowest digit first
-		shift, mask := 32+pass*length/passes, uint64(1)<<((pass+1)*length/passes-pass*length/passes)-1
+		first, end := pass*length/passes, (pass+1)*length/passes // its bits
+		shift, mask := 32+first, uint64(1)<<(end-first)-1
 		var next [1 << mostDigit]int32
 		for _, k := range keys {
 			next[k>>shift&mask]++

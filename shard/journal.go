@@ -202,19 +202,23 @@ func (h *Shard) recordRows(e *Epoch) error {
 	if err := j.extendRows(h.s, e, n+len(j.fresh)); err != nil {
 		return err
 	}
-	rows, index, err := kernels.Matrix{}, kernels.Buffer{}, error(nil)
-	if h.packed != nil {
-		e.where = h.packed.appendPlaces(e.where[:n], j.fresh)
-		rows, index, err = locatePlaces(h, e.where[n:])
-	} else {
-		rows, index, err = h.locateCopy(j.fresh)
-	}
+	rows, index, err := locateFresh(h, e)
 	if err != nil {
 		return err
 	}
 	e.Slots = append(e.Slots, j.fresh...)
 	h.s.GatherRows(e.Before().RowRange(n, len(j.fresh)), rows, index)
 	return nil
+}
+
+// locateFresh is locateCopy for the slots in fresh, which follow those of an epoch. If rows are packed, the epoch gets their places.
+func locateFresh(h *Shard, e *Epoch) (rows kernels.Matrix, index kernels.Buffer, err error) {
+	if h.packed == nil {
+		return h.locateCopy(h.journal.fresh)
+	}
+	n := len(e.Slots)
+	e.where = h.packed.appendPlaces(e.where[:n], h.journal.fresh)
+	return locatePlaces(h, e.where[n:])
 }
 
 // recordHashes saves the hashes of the slots in fresh.

@@ -169,7 +169,7 @@ var mutations = []mutation{
 	{"folded rows are not marked", "commit/parityrows.go", []string{"		if p.places == nil || p.places[at]&markedAll == 0 {\n", "		if false {\n"}, 5, ""},
 	{"a lost parity row counts as marked", "commit/parityrows.go", []string{"			p.places[at] &^= markedAll\n", "			_ = at\n"}, 0, "TestMarkedAll"},
 	{"a row that a rollback makes its init again counts as written", "shard/preimage.go", []string{"			h.packed.unmark(slot)\n", ""}, 1, ""},
-	{"the delta of a row is that of the row at its slot", "shard/journal.go", []string{"h.packed.appendPlaces(e.where[:n], j.fresh)", "append(e.where[:n], j.fresh...)"}, 1, ""},
+	{"the delta of a row is that of the row at its slot", "shard/journal.go", []string{"h.packed.appendPlaces(e.where[:n], h.journal.fresh)", "append(e.where[:n], h.journal.fresh...)"}, 1, ""},
 	{"rows count as rebuilt when they are requested", "commit/round.go", []string{"	x.urgent, b.onDemand = urgent,", "	for _, slot " +
 		":= range urgent {\n		b.missing.set(int64(slot))\n		b.setPresent(int64(slot))\n	}\n	urgent = urgent[:0]\n	x.urgent, b.onDemand " +
 		"= urgent,"}, 29, ""},
